@@ -2,7 +2,7 @@
 // tegula-bench: every case, ours and the peer alternately, on one thread and on all; a table with
 // the ratio of medians, and JSON. See --help.
 #include "bench/bench.h"
-#include "tools/roofs.h"
+#include "tools/roofline.h"
 #include "tools/timing.h"
 
 #include <getopt.h>

@@ -3,7 +3,7 @@
 set(TEGULA_GLIBC "" CACHE STRING "The oldest glibc that programs are to run with, such as 2.28")
 if(TEGULA_GLIBC)
     set(identity "${TEGULA_GLIBC}") # all is linked again with other libraries
-    foreach(name old.py start.c later.c)
+    foreach(name old.py start.c newer_functions.c)
         set(file ${CMAKE_SOURCE_DIR}/cmake/glibc/${name})
         set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
         file(SHA256 ${file} hash)

@@ -54,10 +54,10 @@ endfunction()
 function(tegula_library target)
     cmake_parse_arguments(ARG "" "FOLDER" "USES" ${ARGN})
     set(root ${CMAKE_SOURCE_DIR}/${ARG_FOLDER})
-    file(GLOB sources CONFIGURE_DEPENDS ${root}/*.c)
-    if(NOT ARG_FOLDER STREQUAL "tools")
-        file(GLOB nested CONFIGURE_DEPENDS ${root}/*/*.c)
-        list(APPEND sources ${nested})
+    if(ARG_FOLDER STREQUAL "tools") # its folders are programs
+        file(GLOB sources CONFIGURE_DEPENDS ${root}/*.c)
+    else()
+        file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*.c)
     endif()
     if(NOT sources)
         set(sources ${TEGULA_EMPTY_C})
@@ -69,11 +69,11 @@ function(tegula_library target)
     tegula_include_dir(${target} ${ARG_FOLDER} ${ARG_USES})
 endfunction()
 
-# A program from tools/NAME/*.c, once there is one. All but main.c is a library NAME-lib, so that
-# tests can link it.
+# A program from the files of tools/NAME, once there is one. All but main.c is a library NAME-lib,
+# so that tests can link it.
 function(tegula_program target)
     set(folder ${CMAKE_SOURCE_DIR}/tools/${target})
-    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.c)
     if(NOT ${folder}/main.c IN_LIST sources)
         return()
     endif()

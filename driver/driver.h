@@ -14,10 +14,10 @@
 
 #include "backends/backend.h"
 #include "frontend/frontend.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/passes.h"
 
-/* ---- source.c ------------------------------------------------------------------------------ */
+/* ---- source_files.c ------------------------------------------------------------------------- */
 
 typedef struct SourceText {
     const char *path, *text;
@@ -41,13 +41,13 @@ Importer *source_importer(Ctx *ctx, const Sources *sources);
 /// All sources of a program but those of the library, which every compilation has; how many.
 int program_texts(Ctx *ctx, const Program *p, SourceText **out);
 
-/* ---- check.c ------------------------------------------------------------------------------- */
+/* ---- source_check.c ------------------------------------------------------------------------- */
 
 /// Elaborates each kernel for made-up arguments and reports what is wrong. With `certain`, errors
 /// that other dims or constants might not bring about are left to the launch that has them.
 bool program_check(Ctx *ctx, const Program *program, bool certain);
 
-/* ---- build.c: from an instance to code ----------------------------------------------------- */
+/* ---- build_instance.c: from an instance to code --------------------------------------------- */
 
 /// One instance on its way. The first group is the caller's, zeroes are defaults.
 typedef struct Build {
@@ -92,7 +92,7 @@ const char *build_codegen(int n, const NamedValue *set, const char *otherwise);
 /// The threads of this machine that the process may use.
 int machine_threads(void);
 
-/* ---- choose.c ------------------------------------------------------------------------------ */
+/* ---- rank_settings.c ------------------------------------------------------------------------ */
 
 /// Sets b->inst->set to the setting that the cost model expects to be fastest.
 void build_choose(Build *b);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Compiling for a launch: what is asked, what is answered. Both are plain data, so that the
-// compiler may run in this process or in another (server.c).
+// compiler may run in this process or in another (compiler_process.c).
 #ifndef DRIVER_JIT_H
 #define DRIVER_JIT_H
 
@@ -61,7 +61,7 @@ typedef struct Answer {
 /// system leave less of it.
 const char *host_target(void);
 
-/* ---- compile.c ----------------------------------------------------------------------------- */
+/* ---- compile_launch.c ----------------------------------------------------------------------- */
 
 /// Compiles. Answers in the arena of ctx, which is of no other use afterwards. `load`: the code is
 /// to run in this process, else it is an object.
@@ -79,7 +79,7 @@ tg_status messages_status(const Ctx *ctx, CtxStatus status);
 /// The warnings of ctx, one text each.
 int messages_warnings(Ctx *ctx, const char ***out);
 
-/* ---- server.c: the compiler in another process --------------------------------------------- */
+/* ---- compiler_process.c: the compiler in another process ------------------------------------ */
 
 /// Facts and argument lists of an answer that was read speak of parameters that there are.
 bool answer_is_sound(const Request *r, const Answer *a);
@@ -92,7 +92,7 @@ bool compiles_here(Answer *out);
 /// another compiler, which the log has said; nothing was compiled.
 bool server_compile(Ctx *ctx, const Request *r, Answer *out);
 
-/* ---- cache.c: code on disk ----------------------------------------------------------------- */
+/* ---- code_cache.c: code on disk ------------------------------------------------------------- */
 
 /// Finds the code of a request on disk, or has it made and keeps it there. Loads it.
 void cached_compile(Ctx *ctx, const Request *r, Answer *out);
@@ -109,10 +109,10 @@ enum { WIRE_HEADER = 16 };
 typedef enum WireKind {
     WIRE_REQUEST = 'Q',
     WIRE_ANSWER = 'A',
-    WIRE_OPEN = 'O',     // to a worker (driver/worker.h): the arguments
+    WIRE_OPEN = 'O',     // to a worker (driver/remote/worker.h): the arguments
     WIRE_TRY = 'T',      // code for them
     WIRE_REPORT = 'R',   // what it says of the last
-    WIRE_ORACLE = 'I',   // to a helper (driver/oracle.h): what the interpreter makes of them
+    WIRE_ORACLE = 'I',   // to a helper (driver/remote/oracle.h): what the interpreter makes of them
     WIRE_EXPECTED = 'E', // what it says
     WIRE_RESULT = 'S',   // of a search, in the store
     WIRE_SIBLINGS = 'B', // winners on other machines, likewise
@@ -127,7 +127,7 @@ bool wire_read_request(Ctx *ctx, Bytes in, Request *r);
 /// The code of the answer is an object.
 bool wire_read_answer(Ctx *ctx, Bytes in, Answer *a);
 
-/* ---- serve.c ------------------------------------------------------------------------------- */
+/* ---- serve_requests.c ----------------------------------------------------------------------- */
 
 /// Why a process stops serving: its exit code, which says to the other end whose fault it is.
 typedef enum ServeEnd {

@@ -2,7 +2,7 @@
 // The part of the C API that needs the compiler: modules from sources.
 #include "driver/module.h"
 
-#include "driver/tuned.h"
+#include "driver/tune/tuned_file.h"
 #include "frontend/program.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
 #ifndef DRIVER_MODULE_H
 #define DRIVER_MODULE_H
 
-#include "driver/tune.h"
-#include "runtime/lock.h"
+#include "driver/tune/tune.h"
+#include "runtime/base/fork_lock.h"
 
 #include <stdlib.h>
 
@@ -70,7 +70,8 @@ void log_wrong_default(const TuneResult *result);
 /// A line that says why there was no search: tg_last_error().
 void jit_log_failure(void);
 
-/* ---- tune_later.c: searches in the background -------------------------------------------------
+/* ---- jit_background.c: searches in the background
+ * -------------------------------------------------
  */
 
 /// Remembers that a launch could be tuned; a search begins when the process has lived for a while

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The grammar. lang/grammar.md explains it; what is wrong with an unexpected token is said in
-// expect.c. No conflicts, LAC, and three places to recover: ';', a block, the '}' of a block.
+// unexpected_token.c. No conflicts, LAC, and three places to recover: ';', a block, the '}' of a
+// block.
 %require "3.8"
 %define api.pure full
 %define api.prefix {teg}

@@ -2,7 +2,7 @@
 // Loading a program: imports, the prelude, and the table of definitions.
 #include "frontend/program.h"
 
-#include "frontend/builtins.h"
+#include "frontend/builtins/builtins.h"
 #include "lang/diag.h"
 #include "stdlib/embedded.h"
 

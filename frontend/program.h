@@ -34,12 +34,12 @@ bool program_is_library(const Program *p, uint16_t file);
 /// The name that `name` was probably meant to be, among definitions and builtins, or NULL.
 const char *program_closest(const Program *p, const char *name);
 /// Reports what can be seen without an instance: names that nothing defines, that hide others or
-/// that nothing uses (names.c).
+/// that nothing uses (name_check.c).
 void program_check_names(const Program *p, const Module *m);
 /// After the message that `name` is no element type: what was probably meant.
 void hint_elem(Ctx *ctx, const char *name);
 
-/* ---- value.c --------------------------------------------------------------------------------- */
+/* ---- integer_value.c ------------------------------------------------------------------------ */
 
 /// The value of a name; false where it has none.
 typedef bool ExprLookup(void *user, const Expr *name, int64_t *out);

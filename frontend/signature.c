@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Instances: defaults for what is not known of the arguments.
-#include "frontend/elab_kernel.h"
+#include "frontend/elab/elab_kernel.h"
 
 #include <string.h>
 

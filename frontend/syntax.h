@@ -60,7 +60,7 @@ void bad_number(Parser *p, Loc loc, const char *text, size_t n);
 /// Says what is wrong with a character that no token begins with.
 void bad_character(Parser *p, Loc loc, const char *text, size_t n);
 
-/* expect.c */
+/* unexpected_token.c */
 /// Reports that the newest token is none of `want`, the parser's names of the tokens that fit.
 void syntax_error(Parser *p, const char *const *want, int n);
 /// Reports a statement `e;` that does nothing.

@@ -3,7 +3,7 @@
 //
 // As with types, interned bytes that spell the content are the key of the one object. Each kind has
 // its own map, so that the integer 1, true and the float of those bits stay apart.
-#include "ir/internal.h"
+#include "ir/ir_private.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Building ops.
 #include "ir/eval.h"
-#include "ir/internal.h"
+#include "ir/ir_private.h"
 
 Builder build_at_end(Ir *ir, Region *region, Loc loc) {
     return (Builder){ir, region, NULL, loc};

@@ -6,7 +6,7 @@
 // A fold needs no knowledge of the surroundings and builds nothing but constants; what needs more
 // is a rule of a pass.
 #include "ir/eval.h"
-#include "ir/internal.h"
+#include "ir/ir_private.h"
 
 #include <math.h>
 #include <string.h>

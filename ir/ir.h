@@ -45,9 +45,9 @@ typedef enum TypeKind {
 /// Text form: `f32`, `f32<64x32>`, `tensor<f32, ?x64, [?, 1]>`, `tensor<f32>` (rank 0). Strides
 /// count elements and are left out of the text where all are DYNAMIC; `tensor<..., align 16,
 /// near>`. A block in a GPU's registers says where its elements are: `f32[64x32; reg (0,1) ...;
-/// lane ...; warp ...]` (ir/layout.h). `buf<f16, 128x64, swizzle 128, inner 1>`, `buf<f16, 128x64,
-/// pad 16>`, `buf<f16, [128x64; reg ...]>` (of which element 0 stands where register 0 does),
-/// `ring<4, buf<...>, ...>`, `pending<f32[...]>`, `pending<>`, `desc<f16, 1x128x64,
+/// lane ...; warp ...]` (ir/layout/layout.h). `buf<f16, 128x64, swizzle 128, inner 1>`, `buf<f16,
+/// 128x64, pad 16>`, `buf<f16, [128x64; reg ...]>` (of which element 0 stands where register 0
+/// does), `ring<4, buf<...>, ...>`, `pending<f32[...]>`, `pending<>`, `desc<f16, 1x128x64,
 /// swizzle 128, inner 2>`.
 struct Type {
     TypeKind kind;
@@ -185,7 +185,8 @@ enum { ANY = -1 }; // operand, result or region counts that vary
 /// About how long an op takes. There are three numbers, since three decisions count different
 /// things: data movement and functions of the library are free in some and dear in others.
 typedef struct OpCost {
-    /// The cost models (passes/cost.c, cost_gpu.c): vector instructions for a vector of results.
+    /// The cost models (passes/cost/cost.c, cost_gpu.c): vector instructions for a vector of
+    /// results.
     uint8_t model;
     /// Layouts of GPUs (passes/gpu/layouts.c): instructions for a register of results. Decides
     /// whether a value is computed again in another layout or converted.

@@ -5,7 +5,7 @@
 // replacing a value, or dropping an operand, takes time for the uses concerned alone. Arrays grow
 // by copying into the arena; a use that moves must be unlinked first and linked again in its new
 // place.
-#include "ir/internal.h"
+#include "ir/ir_private.h"
 
 #include <string.h>
 

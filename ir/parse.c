@@ -6,8 +6,8 @@
 // Errors leave by longjmp to ir_parse: nothing here holds anything but memory of the arena. The
 // text ends with a NUL byte, so looking at the next character is always allowed, and a NUL inside
 // it is a character that nothing expects.
-#include "ir/internal.h"
-#include "ir/layout.h"
+#include "ir/ir_private.h"
+#include "ir/layout/layout.h"
 
 #include "lang/diag.h"
 

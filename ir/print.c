@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The text form of the IR, written. Everything it writes, parse.c reads back to an equal module.
-#include "ir/internal.h"
-#include "ir/layout.h"
+#include "ir/ir_private.h"
+#include "ir/layout/layout.h"
 
 #include <inttypes.h>
 #include <locale.h>

@@ -2,7 +2,7 @@
 // The greedy rewriter: folds, deletes what is unused and applies rules until nothing changes. It
 // works off a list of ops; a change puts what it may have improved back on the list. The number of
 // steps is bounded, so a pair of rules that undo each other cannot hang it.
-#include "ir/internal.h"
+#include "ir/ir_private.h"
 
 #include <string.h>
 

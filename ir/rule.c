@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tables of rules: their rows by number, and who is told when one is applied.
-#include "ir/internal.h"
+#include "ir/ir_private.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 //
 // A type is spelled as a row of integers, the row is interned, and the interned bytes are the key
 // of the one object: no hash or comparison of types is written anywhere.
-#include "ir/internal.h"
-#include "ir/layout.h"
+#include "ir/ir_private.h"
+#include "ir/layout/layout.h"
 
 Ir *ir_create(Ctx *ctx) {
     Ir *ir = ctx_new(ctx, Ir);

@@ -2,7 +2,7 @@
 // Views of particular ops: subscripts, folds of regions, kernels by name.
 //
 // Accesses are decoded on demand and not stored: a view is always that of the op as it is now.
-#include "ir/internal.h"
+#include "ir/ir_private.h"
 
 #include <string.h>
 

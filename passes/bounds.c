@@ -9,7 +9,7 @@
 // 2: the count is also the whole size, so no lane is dead by it. On the way, comparisons, min and
 // max whose outcome is certain become constants or operands: masks of full tiles fold away.
 #include "passes/passes.h"
-#include "passes/range.h"
+#include "passes/range/range.h"
 #include "passes/util.h"
 
 typedef struct Bounds {

@@ -19,7 +19,7 @@
 #include "ir/eval.h"
 #include "lang/diag.h"
 #include "passes/alias.h"
-#include "passes/internal.h"
+#include "passes/grid.h"
 #include "passes/passes.h"
 
 enum { PROGRAMS = 512, MAX_GROUPS_IN_MEMORY = 8 };

@@ -3,7 +3,7 @@
 #ifndef PASSES_COMBINE_H
 #define PASSES_COMBINE_H
 
-#include "passes/internal.h"
+#include "passes/grid.h"
 #include "passes/util.h"
 
 enum { MAX_TARGETS = 64, MAX_GROUPS = 64, MAX_GROUPS_GPU = 1024, MAX_NUMBERS_GPU = 8192 };

@@ -2,7 +2,7 @@
 // combine: the phases around a phase of contributions: clearing flags before, folding the partial
 // results of the groups after it.
 #include "passes/combine.h"
-#include "passes/fold.h"
+#include "passes/partial_folds.h"
 
 enum { TILE = 256, PIECE_GPU = 8192 };
 

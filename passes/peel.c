@@ -9,10 +9,10 @@
 //
 // For CPUs whose masked accesses are slow (AVX2). With mask registers, that is with vectors of 64
 // bytes, it is enough that the CPU back end emits a body without masks for the vectors that need
-// none (backends/cpu/full.c), and nothing is done here. Done to innermost
+// none (backends/cpu/unmasked.c), and nothing is done here. Done to innermost
 // loops, and to programs without loops, that read or write memory under such a count. Products
 // are left alone: their operands are packed to full tiles anyway.
-#include "passes/internal.h"
+#include "passes/grid.h"
 #include "passes/passes.h"
 #include "passes/util.h"
 

@@ -3,9 +3,9 @@
 #include "passes/rules.h"
 #include "passes/canonical.h"
 #include "passes/combine.h"
-#include "passes/fold.h"
+#include "passes/partial_folds.h"
 #include "passes/gpu/narrow.h"
-#include "passes/range_private.h"
+#include "passes/range/range_private.h"
 
 const RuleTable *rule_table(int i) {
     static const RuleTable *const tables[] = {

@@ -15,10 +15,10 @@
 //
 // Where the number of programs is known to the launch only, loops with a merge function get the
 // form above, others stay as they are unless PassEnv.split asks.
-#include "passes/fold.h"
-#include "passes/internal.h"
+#include "passes/grid.h"
+#include "passes/partial_folds.h"
 #include "passes/passes.h"
-#include "passes/range.h"
+#include "passes/range/range.h"
 #include "passes/util.h"
 
 enum { MAX_PARTS = 64, MIN_TRIPS = 4, PART_TRIPS = 16 };

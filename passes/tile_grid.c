@@ -13,8 +13,9 @@
 //   programs multiply matrices, the last two dimensions go in super-rows of some tiles: the
 //   operands of a super-row are used while they are in cache. The axis `order` says how high these
 //   are (1: row by row), or, below 0, how wide super-columns are; it also holds where nothing is
-//   multiplied. Rows whose programs have longer loops begin first (longest.c).
-// - Where pairs of programs are asked for (`cluster=2`, pairs.c) 2i and 2i + 1 have neighbouring
+//   multiplied. Rows whose programs have longer loops begin first (longest_first.c).
+// - Where pairs of programs are asked for (`cluster=2`, multicast.c) 2i and 2i + 1 have
+// neighbouring
 //   rows of tiles in the same columns.
 // - A task is a run of consecutive programs, so that it has MIN_TASK to MAX_TASK seconds of work,
 //   or as many programs as the axis `grain` says.
@@ -27,7 +28,7 @@
 //     for %i in 0 .. ceildiv(%tiles - %skip, G) { tile %skip + %i G of %e }
 //     yield %skip + ... - %tiles } }
 #include "passes/gpu/gpu.h"
-#include "passes/internal.h"
+#include "passes/grid.h"
 #include "passes/passes.h"
 #include "passes/util.h"
 

@@ -74,8 +74,9 @@ int tg_kernel_launches(const tg_kernel *kernel);
 /// Frees what launches left in it.
 void tg_kernel_close(tg_kernel *kernel);
 
-/// Tuning that a launch left for later (later.c): paid by a thread of low priority when the process
-/// has lived two seconds and the kernel was launched twenty times. Owned by who adds it until then.
+/// Tuning that a launch left for later (background.c): paid by a thread of low priority when the
+/// process has lived two seconds and the kernel was launched twenty times. Owned by who adds it
+/// until then.
 typedef struct tg_debt tg_debt;
 struct tg_debt {
     tg_debt *next;
@@ -106,7 +107,7 @@ void tg_image_unload(tg_image *image);
 tg_status tg_fail(tg_status status, const char *format, ...)
     __attribute__((cold, format(printf, 2, 3)));
 
-/// How many forks lie between the first process and this one (lock.h).
+/// How many forks lie between the first process and this one (fork_lock.h).
 int tg_forks(void);
 /// Between these a thread is in code that no child of a fork can go on with, as it has locks of its
 /// own: the libraries of a compiler.

@@ -87,7 +87,7 @@ bool tg_host_profile(struct tg_comm *comm, enum tg_part part, tg_trace *trace);
 /// was the CPU's, or there is none.
 double tg_host_seconds(struct tg_comm *comm);
 
-/* ---- text.c -------------------------------------------------------------------------------- */
+/* ---- site_text.c ---------------------------------------------------------------------------- */
 
 /// The site's text with values in place of {}; cut to `size` bytes.
 void tg_site_text(char *out, size_t size, const tg_site *site, const uint64_t *values);

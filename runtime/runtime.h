@@ -3,7 +3,7 @@
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
-#include "runtime/gpu.h"
+#include "runtime/gpu/gpu_launch.h"
 #include "runtime/host.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 
 enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_PLACES = 64, RT_CALL_SETS = 16 };
 
-/* ---- pool.c: threads ----------------------------------------------------------------------- */
+/* ---- thread_pool.c: threads ----------------------------------------------------------------- */
 
 /// Runs on the caller and on those threads of the pool that come while there is work. `index` is
 /// below the number of workers asked for and no two calls of one job share it.
@@ -36,7 +36,7 @@ int rt_cores(void);
 void rt_pause_briefly(void);
 int64_t rt_now_ns(void);
 
-/* ---- host.c: one launch at a time runs on a launcher --------------------------------------- */
+/* ---- launcher.c: one launch at a time runs on a launcher ------------------------------------ */
 
 typedef struct rt_launcher rt_launcher;
 
@@ -80,7 +80,7 @@ struct rt_launcher {
     void *print_user;
     rt_block *blocks, **next_block; // workspaces, kept from launch to launch
     pthread_mutex_t failing;        // of several tasks at once
-    uint16_t types[TG_MAX_TYPES];  // of the type parameters: code << 8 | bits; 0: open
+    uint16_t types[TG_MAX_TYPES];   // of the type parameters: code << 8 | bits; 0: open
     rt_actual actuals[TG_MAX_PARAMS];
     tg_slot slots[TG_MAX_PARAMS];
     rt_worker workers[]; // 0: the host side of the kernel; 1 .. threads: its tasks
@@ -147,7 +147,7 @@ tg_status rt_check_overlaps(const rt_launcher *launcher, const tg_kernel_info *i
 /// The bits that code of this type gets for a number; false: an integer that does not fit.
 bool rt_number(int code, int bits, const tg_arg *arg, int64_t *out);
 
-/* ---- float.c ------------------------------------------------------------------------------- */
+/* ---- float_bits.c --------------------------------------------------------------------------- */
 
 /// The bits of x in a float type of DLPack, to nearest.
 uint64_t rt_float_bits(int code, int bits, double x);
@@ -183,7 +183,7 @@ void rt_exclude(tg_kernel *kernel, const tg_variant *variant);
 /// and the hints are copied.
 tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, uint32_t device,
                          const tg_hint *hints, int n);
-/// A kernel's state begins with what warm launches need of it (warm.h).
+/// A kernel's state begins with what warm launches need of it (warm_launch.h).
 typedef struct rt_pulse {
     _Atomic uint64_t epoch; // changes where what a launch was to run may be another one now
     _Atomic int launches;   // up to RT_MANY: two threads that count at once may count one
@@ -196,12 +196,12 @@ void rt_forget(tg_kernel *kernel);
 /// What rt_tune keeps of a kernel; NULL: no memory.
 _Atomic uintptr_t *rt_tuner_of(tg_kernel *kernel);
 
-/* ---- identity.c ------------------------------------------------------------------------------ */
+/* ---- device_identity.c ---------------------------------------------------------------------- */
 
 /// tg_variant.device of what is tuned on a GPU, or on the CPU (-1) by so many threads.
 uint32_t rt_device_hash(int device, int threads);
 
-/* ---- tune.c: objects that are tuned where they run ------------------------------------------ */
+/* ---- tune_object.c: objects that are tuned where they run ----------------------------------- */
 
 /// After a choice that was not remembered, before the launch: true where it may be another one now.
 /// Never while the stream is being captured: a later launch will do it.
@@ -219,7 +219,7 @@ void rt_tune_load(tg_kernel *kernel, int device, int threads);
 void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_variant *variant,
                   const tg_hint *hints, int n);
 
-/* ---- comm_launch.c, comm_host.c: launches of several ranks ----------------------------------- */
+/* ---- comm_launch.c, comm_cpu.c: launches of several ranks ----------------------------------- */
 
 /// Whether the kernel has symmetric parameters.
 bool rt_is_collective(const tg_kernel_info *info);
@@ -254,7 +254,7 @@ tg_status rt_run_slots(rt_launcher *launcher, const tg_kernel_info *info, const 
 /// What a run of the launcher that failed has told.
 tg_status rt_report(const rt_launcher *launcher, const tg_kernel_info *info);
 
-/* ---- again.c: launches like one before ------------------------------------------------------ */
+/* ---- launch_memo.c: launches like one before ------------------------------------------------ */
 
 /// Runs what an equal launch before, of the same launcher, was bound to, with the data, and the
 /// numbers, of this one; such arguments need no further checks. False: there is none.
@@ -266,7 +266,7 @@ void rt_remember(rt_launcher *launcher, const tg_kernel *kernel, const tg_varian
                  const tg_arg *args, int n, uint64_t epoch);
 void rt_forget_calls(rt_launcher *launcher);
 
-/* ---- pick.c, for decision.c ---------------------------------------------------------------- */
+/* ---- pick.c, for launch_decision.c ---------------------------------------------------------- */
 
 /// What rt_pick would take of what there is; NULL: a launch would have it compiled. tuned: it was
 /// for about these extents.
@@ -276,7 +276,7 @@ bool rt_times(tg_kernel *kernel, const tg_variant *variant, double *seconds, dou
 /// Some compiler makes what is missing.
 bool rt_compiles(tg_kernel *kernel);
 
-/* ---- describe.c: texts --------------------------------------------------------------------- */
+/* ---- describe_arguments.c: texts ------------------------------------------------------------ */
 
 /// Text that grows in a buffer of fixed size, and ends in "..." where it does not fit.
 typedef struct rt_text {

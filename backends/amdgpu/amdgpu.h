@@ -2,16 +2,16 @@
 // From a portable module to a code object of an AMD GPU:
 //
 //     amd_compile         all of it:
-//     portable_check      backends/llvm/portable.h
+//     portable_check      backends/llvm/portable/portable.h
 //     amd_expand          calls of tg.* become LLVM's, accesses get addresses the GPU likes
 //     amd_emit            the same module to assembly and a relocatable object, by LLVM
 //     amd_link            that object to a code object, which HIP loads
 #ifndef BACKENDS_AMDGPU_AMDGPU_H
 #define BACKENDS_AMDGPU_AMDGPU_H
 
+#include "backends/external_tool.h"
 #include "backends/gpu/gpu.h"
-#include "backends/gpu/tool.h"
-#include "backends/llvm/portable.h"
+#include "backends/llvm/portable/portable.h"
 #include "passes/gpu/gpu.h"
 
 /// The row of lang/gpus.def of one of AMD's GPUs, or NULL.
@@ -49,7 +49,7 @@ AmdEmit amd_thread_count, amd_cta_count, amd_lane_id, amd_warp_id, amd_shared_ba
 AmdEmit amd_load, amd_store, amd_barrier, amd_warp_sync, amd_fence, amd_trap, amd_atomic,
     amd_atomic_cas;                                   // memory.c
 AmdEmit amd_signal, amd_wait_word;                    // signals.c
-AmdEmit amd_load_buffer, amd_store_buffer;            // buffer.c
+AmdEmit amd_load_buffer, amd_store_buffer;            // buffer_access.c
 AmdEmit amd_shuffle, amd_vote, amd_ballot, amd_redux; // lanes.c
 AmdEmit amd_approx, amd_narrow, amd_widen_bf16, amd_cvt_tf32, amd_cvt_int, amd_fma_bf16,
     amd_minmax_x2, amd_mulhi, amd_ctz; // arithmetic.c
@@ -86,7 +86,7 @@ void amd_make_uniform(Gen *g, LLVMValueRef function);
 /// Gives branches conditions that nothing else has. The last change before code is generated.
 void amd_part_branches(Gen *g, LLVMValueRef function);
 
-/* ---- words.c ------------------------------------------------------------------------------- */
+/* ---- rejoin_words.c ------------------------------------------------------------------------- */
 
 /// Words that are put together of their own parts. Of a portable module.
 void amd_join_words(const Gen *g, LLVMValueRef function);
@@ -102,12 +102,12 @@ typedef struct AmdObject {
 /// Code of the expanded module, which it changes.
 void amd_emit(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out);
 
-/* ---- scratch.c ----------------------------------------------------------------------------- */
+/* ---- scratch_use.c -------------------------------------------------------------------------- */
 
 /// Whether the kernel keeps registers in memory.
 bool amd_has_scratch(Ctx *ctx, const AmdObject *object, const char *kernel);
 
-/* ---- link.c -------------------------------------------------------------------------------- */
+/* ---- hsaco_link.c --------------------------------------------------------------------------- */
 
 typedef enum AmdStatus { AMD_OK, AMD_ABSENT, AMD_FAILED } AmdStatus;
 
@@ -125,7 +125,7 @@ enum { AMD_TOOLS = 4 };
 /// The files of comgr, those first that are tried first, and of lld; how many. Loads none.
 int amd_tools(char paths[AMD_TOOLS][TOOL_PATH]);
 
-/* ---- uses.c -------------------------------------------------------------------------------- */
+/* ---- kernel_metadata.c ---------------------------------------------------------------------- */
 
 /// What a kernel takes of a compute unit, and what it keeps in memory for want of registers.
 typedef struct AmdUse {

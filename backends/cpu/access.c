@@ -6,7 +6,7 @@
 // mask, each left out where it is trivial: the common access is one unmasked vector instruction.
 #include <string.h>
 
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 /* ---- preparation --------------------------------------------------------------------------- */
 

@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #endif
 
-#include "backends/cpu/dot.h"
-#include "backends/cpu/private.h"
+#include "backends/cpu/contract.h"
+#include "backends/cpu/emit.h"
 
 enum { TILE_C = 0, TILE_A = 4, TILE_B = 6, TILES = 8, TILE_BYTES = 64 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Blocks in memory: where they stand in the thread's arena, and reading and writing vectors of
 // them. Offsets are decided while emitting: a buffer takes the first gap that is free.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 enum { ALIGNMENT = 64 };
 

@@ -2,7 +2,7 @@
 // Atomics, an element at a time: integers by instruction, everything else by compare and swap.
 #include <string.h>
 
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 typedef struct Atomic {
     const char *name;

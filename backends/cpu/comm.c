@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Several ranks: transfers, symmetric memory and signals are calls of tg_env's `comm`. What such a
 // call takes and gives lies on the stack, as the structs of runtime/abi.h.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 #include "runtime/abi.h"
 
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 #include "backends/llvm/target.h"
 #include "lang/diag.h"
 #include "runtime/abi.h"

@@ -5,15 +5,15 @@
 //   for each strip of k steps:              as many as keep a tile's column of B in L1
 //       for each step of the strip: evaluate A and B into panels        (pack.c)
 //       for each column of tiles, for each row of tiles:
-//           C tile += A panel x B panel, all of the strip               (micro.c)
+//           C tile += A panel x B panel, all of the strip               (microkernel.c)
 //
 // Where the same columns come again in the next program of the task, B is not packed again
-// (keep.c). C is a buffer of the arena, read and written once a strip. Tiles share rows and vectors
-// evenly, so that no row is padded and at most four tile shapes occur.
+// (panel_cache.c). C is a buffer of the arena, read and written once a strip. Tiles share rows and
+// vectors evenly, so that no row is padded and at most four tile shapes occur.
 #include <math.h>
 
-#include "backends/cpu/dot.h"
-#include "backends/cpu/private.h"
+#include "backends/cpu/contract.h"
+#include "backends/cpu/emit.h"
 
 /// The extent cut into parts as equal as possible: first `n[0]` of `size[0]`, then `n[1]` smaller.
 typedef struct Split {

@@ -46,7 +46,7 @@ struct Cpu {
     const char *name; // of the entry function
     bool check;       // --check
     bool fill;        // memory that is given back holds bytes of FILL_BYTE (docs/use/debugging.md)
-    Text *notes;      // for `explain`, or NULL (notes.c)
+    Text *notes;      // for `explain`, or NULL (code_notes.c)
     const Op *kernel;
     LLVMTypeRef slot, env, site; // structures of runtime/abi.h
     LLVMTypeRef env_fn[8];       // types of the functions in tg_env
@@ -85,16 +85,16 @@ struct Emit {
     struct ArenaPlan *space;
     struct Plan *plan;           // what gets a buffer (plan.c)
     struct Nest *nest;           // roots being gathered (nest.c)
-    const struct Square *square; // of the tile being emitted, or NULL (square.c)
-    int ahead;     // reading ahead: 1 + the number of the place being computed, or 0 (stream.c)
+    const struct Square *square; // of the tile being emitted, or NULL (square_reads.c)
+    int ahead;     // reading ahead: 1 + the number of the place being computed, or 0 (streaming.c)
     int nest_cost; // of the body
     int level;     // of emit_vec in emit_vec
     int n_wanted;
     LLVMValueRef wanted[MAX_WANTED]; // addresses to read ahead
     int streaming;                   // a store past the caches, in parts of so many bytes; or 0
-    bool streams;                    // the function has some (stream.c)
+    bool streams;                    // the function has some (streaming.c)
     const struct Full *dead;         // of a body where all they bound is dead, or NULL
-    const struct Full *full;         // of a body without masks, or NULL (full.c)
+    const struct Full *full;         // of a body without masks, or NULL (unmasked.c)
 };
 
 /// The LLVM scalar of a rank-0 value; set for ops as they are emitted, and for the arguments of a
@@ -132,7 +132,7 @@ void if_else(Emit *e, If *i);
 void if_end(Emit *e, If *i);
 LLVMValueRef if_phi(Emit *e, const If *i, LLVMValueRef then_value, LLVMValueRef else_value);
 
-/* ---- places and lazy values (vec.c) -------------------------------------------------------- */
+/* ---- places and lazy values (lazy_block.c) -------------------------------------------------- */
 
 /// Which elements of a block: `lanes` of them along `axis` from coordinates `at` on, or the one
 /// element at `at` (axis -1, lanes 0). Lanes from `live` on lie outside the block: they may hold
@@ -197,13 +197,13 @@ void buffer_store(Emit *e, const Buffer *b, const Place *p, LLVMValueRef x);
 // bind_scalar. Operands come by emit_vec at any place, in any order, any number of times.
 
 /// The CpuFeatures of a level; those that the system hands out on request, where it is the host.
-unsigned dot_features(const TargetInfo *info, const char *level); // micro.c
+unsigned dot_features(const TargetInfo *info, const char *level); // microkernel.c
 void lower_contract(Emit *e, Op *op);                             // contract.c
 void lower_dot(Emit *e, Op *op);                                  // contract.c
 void lower_sort(Emit *e, Op *op);                                 // sort.c
 void lower_scan(Emit *e, Op *op);                                 // scan.c
-void lower_histogram(Emit *e, Op *op);                            // picks.c
-void lower_gather(Emit *e, Op *op);                               // picks.c
+void lower_histogram(Emit *e, Op *op);                            // gather.c
+void lower_gather(Emit *e, Op *op);                               // gather.c
 
 /// Transposes n vectors of n lanes in registers (transpose.c); n a power of 2.
 void emit_transpose(const Gen *g, int n, LLVMValueRef *vectors);

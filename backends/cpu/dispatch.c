@@ -3,7 +3,7 @@
 //
 // A device function takes plain values: of a tensor its pointer and what its type leaves open. They
 // stand in 8-byte slots on the stack, and an array points to them, as drivers of GPUs want it.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 #include "runtime/abi.h"
 
 typedef struct Arg {

@@ -4,7 +4,7 @@
 //
 // Each place that can fail or print has a tg_site in the module's data; the values of the message
 // go in an array on the stack.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 #include "runtime/abi.h"
 
 /* ---- calls --------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A function under construction: its blocks, loops and branches. Each body and each arm is a scope.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 /* ---- functions ----------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 // The buffer of a carried block is written in place where the iteration ends. What is still to be
 // read must not be overwritten: the new values are written in an order that respects this, and by
 // way of a temporary where there is none.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 /* ---- writing what a region yields ---------------------------------------------------------- */
 

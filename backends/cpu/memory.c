@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Loads and stores with what is known about aliasing: the arena and each tensor are memory of
 // their own (docs: the aliasing rule), which LLVM learns from alias scopes.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 static LLVMMetadataRef node(Cpu *c, LLVMMetadataRef *items, int n) {
     return LLVMMDNodeInContext2(c->gen->llvm, items, (size_t)n);

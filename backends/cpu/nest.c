@@ -3,7 +3,7 @@
 // share is computed once, in registers.
 #include <string.h>
 
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 /* ---- gathering ----------------------------------------------------------------------------- */
 

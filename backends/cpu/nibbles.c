@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tensors of i4 and u4: element n is half of byte n / 2, the low half first.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 static LLVMValueRef number(LLVMValueRef like, const Gen *g, int64_t n) {
     return gen_same(gen_i64(g, n), gen_lanes(like));

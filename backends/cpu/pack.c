@@ -4,8 +4,8 @@
 // Casts to the type of the products happen here, once an element, and edges come out as one shape.
 // Vectors always run along the axis that is contiguous in memory; where the panel wants the other
 // one, squares are transposed in registers.
-#include "backends/cpu/dot.h"
-#include "backends/cpu/private.h"
+#include "backends/cpu/contract.h"
+#include "backends/cpu/emit.h"
 
 /* ---- which axis is contiguous -------------------------------------------------------------- */
 

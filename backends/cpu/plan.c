@@ -9,7 +9,7 @@
 //
 // A `for` whose carried blocks are touched elementwise only becomes a *register loop*: the
 // register tile outside, the loop inside, and the carried blocks never in memory.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 enum { LOOP_FACTOR = 8, GATHER_COST = 12, INTEGER_DIVISION = 12, MAX_COST = 10000 };
 
@@ -136,7 +136,7 @@ bool plan_in_register_loop(const Emit *e, const Op *op) {
 
 /* ---- the cost of a vector ------------------------------------------------------------------ */
 
-/// A block that says which lanes are live: known nearly everywhere (full.c).
+/// A block that says which lanes are live: known nearly everywhere (unmasked.c).
 static bool is_validity(const Value *v) {
     const Op *op = v->def;
     while (op && (op->code == OP_BROADCAST || op->code == OP_RESHAPE)) op = operand(op, 0)->def;

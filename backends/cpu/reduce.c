@@ -5,7 +5,7 @@
 // joined at the end as a tree. Any other region only associates, so its elements are combined in
 // order: along the lanes pairwise, elsewhere one after another. Either way the order depends on
 // shapes and the target alone, so every run gives the same bits.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 typedef struct Reduction {
     Op *op;

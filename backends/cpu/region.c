@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The ops of a region, in order: scalars are emitted, lazy blocks prepared, roots gathered into
 // nests or handed to their lowering.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 /* ---- scalars and lazy blocks --------------------------------------------------------------- */
 

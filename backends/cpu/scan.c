@@ -2,7 +2,7 @@
 // Scans. Across the lanes' axis they are a loop with the state in vectors. Along it each vector is
 // scanned in log2(lanes) steps, x = f(x shifted by 1, 2, 4 ... lanes, x), and then joined with the
 // state before it. `reverse` walks from the end with the shifts the other way round.
-#include "backends/cpu/lines.h"
+#include "backends/cpu/line_walk.h"
 
 enum { MAX_STATE = 16 };
 

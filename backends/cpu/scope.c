@@ -12,7 +12,7 @@
 // (buffer_base), and roots gathered in a scope are emitted in it (scope_leave).
 #include <string.h>
 
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 struct Scope {
     struct Scope *up;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The shape of a nest: along which axis its vectors run, how many lanes they have, in which order
 // the axes are looped over, and how many places are unrolled into one register tile.
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 enum { STRIDED = 16, TILE = 4, LONG_BODY = 150, VERY_LONG_BODY = 400 };
 

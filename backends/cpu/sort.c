@@ -10,9 +10,9 @@
 // compares i with its mirror image, the following ones i with i + d for d = 2^(m-2) ... 1. Steps
 // inside a vector are shuffles; the others are loops over pairs of vectors, and one loop over m
 // serves merges of every length.
-#include "backends/cpu/lines.h"
-#include "backends/cpu/private.h"
-#include "backends/llvm/order.h"
+#include "backends/cpu/emit.h"
+#include "backends/cpu/line_walk.h"
+#include "backends/llvm/sort_key.h"
 
 typedef struct Sort {
     Op *op;

@@ -104,9 +104,9 @@ void gpu_access_read(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on, 
 void gpu_access_write(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on,
                       LLVMValueRef *words);
 
-/// The access may go by offsets of 32 bits that hardware checks (near.c): by two parts of i32,
-/// whose saturating sum is the register's offset, beyond gpu_access_bound where it is not live or
-/// the thread no owner (NULL: all are).
+/// The access may go by offsets of 32 bits that hardware checks (bounded_offset.c): by two parts of
+/// i32, whose saturating sum is the register's offset, beyond gpu_access_bound where it is not live
+/// or the thread no owner (NULL: all are).
 bool gpu_access_is_near(const GpuAccess *p);
 void gpu_access_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef owner,
                      LLVMValueRef part[2]);

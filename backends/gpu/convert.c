@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // `convert`: carries out the plan of layout_convert.
-#include "backends/gpu/flat.h"
+#include "backends/gpu/block_elements.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Buffers in shared memory, and what copies between them and global memory.
 #include "backends/gpu/access.h"
-#include "backends/gpu/flat.h"
+#include "backends/gpu/block_elements.h"
 #include "backends/gpu/ring.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 // time it loads a vector along k for each row and, for each k, the vectors of columns, and adds the
 // outer product. Every element is summed in ascending order of k. Where both operands are too large
 // for the room, they go through in pieces along k.
-#include "backends/gpu/flat.h"
+#include "backends/gpu/block_elements.h"
 #include "backends/gpu/ops.h"
 
 #include <string.h>

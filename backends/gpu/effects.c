@@ -4,7 +4,7 @@
 // Of the lanes of a block that fail a check the first one in row-major order is reported: all
 // threads take the least number of such a lane through shared memory. After that one thread claims
 // room for a record and writes it; elements of printed blocks are written by those who have them.
-#include "backends/gpu/flat.h"
+#include "backends/gpu/block_elements.h"
 #include "backends/gpu/ops.h"
 
 #include <stddef.h>

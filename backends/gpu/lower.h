@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Lowering of device code: a block is an array of LLVM scalars, one a register of its layout.
 //
-// The module becomes a function a device; each op is lowered by its row in table.c. Control flow
-// depends on scalars alone, which are equal in all threads, so branches are uniform. What differs
-// between threads is data: select, or the mask of a load, a store, an atomic.
+// The module becomes a function a device; each op is lowered by its row in lowering_table.c.
+// Control flow depends on scalars alone, which are equal in all threads, so branches are uniform.
+// What differs between threads is data: select, or the mask of a load, a store, an atomic.
 #ifndef BACKENDS_GPU_LOWER_H
 #define BACKENDS_GPU_LOWER_H
 
 #include "backends/gpu/gpu.h"
 #include "backends/llvm/debug.h"
-#include "backends/llvm/portable.h"
-#include "ir/layout.h"
+#include "backends/llvm/portable/portable.h"
+#include "ir/layout/layout.h"
 #include "passes/gpu/gpu.h"
 
 /// A tensor parameter: what is known of it is constant.
@@ -25,7 +25,7 @@ typedef struct GpuTensor {
     bool stored;                                    // ... this one, by its own name
 } GpuTensor;
 
-/// What happened to the tensors of a class since the last barrier (order.c).
+/// What happened to the tensors of a class since the last barrier (access_order.c).
 typedef struct GpuOrder {
     bool free; // accesses need no barriers
     int since;
@@ -103,8 +103,9 @@ typedef struct GpuFn {
     VEC(GpuBarrier) barriers;
     int loops;              // around the op at hand
     Loc loc;                // its place
-    bool has_loops, looked; // at all (near.c), once that was looked for
-    // In the version of the body for bounds that are multiples of vectors (versions.c), or NULL.
+    bool has_loops, looked; // at all (bounded_offset.c), once that was looked for
+    // In the version of the body for bounds that are multiples of vectors (body_versions.c), or
+    // NULL.
     const struct GpuMultiples *multiples;
     bool rest; // in the version for all other bounds
 } GpuFn;
@@ -112,7 +113,7 @@ typedef struct GpuFn {
 /* ---- values (lower.c) ---------------------------------------------------------------------- */
 
 typedef void GpuLower(GpuFn *f, Op *op);
-extern GpuLower *const gpu_lowerings[OP_COUNT]; // table.c
+extern GpuLower *const gpu_lowerings[OP_COUNT]; // lowering_table.c
 
 /// Registers of a thread for a block; 1 for a scalar.
 int gpu_registers(const Type *t);
@@ -133,7 +134,7 @@ LLVMTypeRef gpu_type(GpuFn *f, const Value *v); // of a register
 int gpu_warps_of_all(const Op *device);
 /// Lowers the ops of a region but its terminator.
 void gpu_region(GpuFn *f, const Region *r);
-/// Lowers the body of the device, once or twice (versions.c).
+/// Lowers the body of the device, once or twice (body_versions.c).
 void gpu_versions(GpuFn *f);
 /// CTAs that shall fit an SM; after the body is lowered (occupancy.c).
 int gpu_occupancy(GpuFn *f);
@@ -187,7 +188,7 @@ LLVMValueRef gpu_is_first_thread(GpuFn *f);
 /// i1: parity(thread & mask) is 1, of the threads of a cluster.
 LLVMValueRef gpu_parity(GpuFn *f, Bits mask);
 
-/* ---- shared memory (shared.c) -------------------------------------------------------------- */
+/* ---- shared memory (shared_memory.c) -------------------------------------------------------- */
 // Temporaries of all ops share one region. An op takes a stretch of it, writes, calls gpu_barrier,
 // reads; the stretch is free after the next barrier that follows the op. gpu_shared_alloc waits at
 // a barrier itself where there is no free room.
@@ -286,13 +287,13 @@ void gpu_shuffle(GpuFn *f, const char *mode, LLVMValueRef by, Elem elem, int n,
 int gpu_to_words(GpuFn *f, Elem elem, int n, LLVMValueRef *const x, LLVMValueRef *words);
 void gpu_from_words(GpuFn *f, Elem elem, int n, LLVMValueRef *const words, LLVMValueRef *out);
 
-/* ---- barriers that order nothing (hazards.c) ----------------------------------------------- */
+/* ---- barriers that order nothing (membar.c) ----------------------------------------------- */
 
 /// Takes out barriers without which nothing can go wrong, once the function is complete. Says in
 /// the notes what the others are for.
 void gpu_hazards(GpuFn *f);
 
-/* ---- order of instructions (sink.c) -------------------------------------------------------- */
+/* ---- order of instructions (sink_instructions.c) -------------------------------------------- */
 
 /// Moves what has no effect to where it is wanted first.
 void gpu_sink(GpuFn *f);
@@ -337,7 +338,7 @@ void gpu_shared_restore(GpuFn *f, const GpuShared *s);
 /// The state where control comes from here or from s.
 void gpu_shared_join(GpuFn *f, const GpuShared *s);
 
-/* ---- accesses (order.c) -------------------------------------------------------------------- */
+/* ---- accesses (access_order.c) -------------------------------------------------------------- */
 
 // access.h has the rest.
 

@@ -8,7 +8,7 @@
 // products of a chain are reduced. So such kernels wish for all that the SM holds, and the code
 // generator, which sees how many values live at the same time, takes back what would spill.
 #include "backends/gpu/ops.h"
-#include "passes/cost.h"
+#include "passes/cost/cost.h"
 #include "passes/gpu/gpu.h"
 
 #include <math.h>

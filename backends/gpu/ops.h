@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Lowering of ops on whole blocks and of effects; rows of table.c.
+// Lowering of ops on whole blocks and of effects; rows of lowering_table.c.
 #ifndef BACKENDS_GPU_OPS_H
 #define BACKENDS_GPU_OPS_H
 

@@ -2,9 +2,9 @@
 // Reductions along an axis. A known monoid (add, max, ...) commutes and has an identity, so its
 // steps are those of layout_reduce: registers, xor shuffles, parts of warps and of CTAs through
 // shared memory.
-// Any other region is joined in the order of the line (lines.c). Either way the order depends on
-// shapes and layouts alone, and all threads that have a result have the same bits.
-#include "backends/gpu/lines.h"
+// Any other region is joined in the order of the line (axis_join.c). Either way the order depends
+// on shapes and layouts alone, and all threads that have a result have the same bits.
+#include "backends/gpu/axis_join.h"
 #include "backends/gpu/ops.h"
 
 #include <string.h>
@@ -124,7 +124,7 @@ static LLVMValueRef *parts_block(const Monoid *m, const Layout *parts, LLVMValue
 static void reduce_in(GpuFn *f, const Op *op, const Layout *l, LLVMValueRef *regs, bool spread,
                       LLVMValueRef *acc);
 
-/// As reduce_spread in lines.c.
+/// As reduce_spread in axis_join.c.
 static void share_out(const Monoid *m, LLVMValueRef *acc) {
     GpuFn *f = m->f;
     int d = (int)op_int(m->op, "axis", 0);

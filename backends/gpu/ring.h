@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Lowering of buffers, rings, asynchronous copies and products; rows of table.c.
+// Lowering of buffers, rings, asynchronous copies and products; rows of lowering_table.c.
 #ifndef BACKENDS_GPU_RING_H
 #define BACKENDS_GPU_RING_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Scans: prefixes grow with the blocks of lines.c; then the parts before an element's own are
+// Scans: prefixes grow with the blocks of axis_join.c; then the parts before an element's own are
 // joined to what is before it.
-#include "backends/gpu/lines.h"
+#include "backends/gpu/axis_join.h"
 #include "backends/gpu/ops.h"
 
 #include <string.h>

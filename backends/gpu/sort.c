@@ -8,9 +8,9 @@
 // Merges all ascend: the first step of a merge of 2^m elements compares i with its mirror image,
 // the following ones i with i + d for d = 2^(m-2) ... 1. Two loops over m and d run all steps, so
 // the size of the code does not depend on the length. Lines go through in groups that fit.
-#include "backends/gpu/flat.h"
+#include "backends/gpu/block_elements.h"
 #include "backends/gpu/ops.h"
-#include "backends/llvm/order.h"
+#include "backends/llvm/sort_key.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Conversions between element types. Small floats are converted by integer arithmetic where the
 // instruction would flush denormals, need a library call, or not exist.
-#include "backends/llvm/ways.h"
+#include "backends/llvm/elementwise_table.h"
 
 static LLVMTypeRef like(LLVMTypeRef scalar, LLVMValueRef v) {
     return gen_vec(scalar, gen_lanes(v));

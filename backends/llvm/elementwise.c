@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Elementwise arithmetic: one row an op says how signed, unsigned and float lanes are computed.
 // The meaning is lang/elementwise.def; nothing here is undefined or traps for any operand.
-#include "backends/llvm/ways.h"
+#include "backends/llvm/elementwise_table.h"
 
 static LLVMValueRef zero_like(LLVMValueRef v) {
     return LLVMConstNull(LLVMTypeOf(v));

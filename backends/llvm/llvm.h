@@ -40,7 +40,7 @@ Gen *gen_create_in(Ctx *ctx, LLVMContextRef llvm, const char *name);
 
 enum { MAX_LANES = 256 };
 
-/* ---- types and constants (gen.c) ----------------------------------------------------------- */
+/* ---- types and constants (build_code.c) ----------------------------------------------------- */
 
 LLVMTypeRef gen_elem(const Gen *g, Elem elem);     // in registers
 LLVMTypeRef gen_mem_elem(const Gen *g, Elem elem); // in memory; i8 for i4 and u4
@@ -115,7 +115,7 @@ void gen_narrow_all(const Gen *g, Elem elem, int n, const LLVMValueRef *in, LLVM
 LLVMValueRef gen_f64_to_odd(const Gen *g, LLVMValueRef v);
 /// The sum a b + c of f32 operands in f64, rounded to odd: so with any format of at most 51 bits.
 LLVMValueRef gen_fma_to_odd(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
-/// f16 by integer arithmetic, for targets without instructions (soft.c).
+/// f16 by integer arithmetic, for targets without instructions (soft_arithmetic.c).
 LLVMValueRef soft_half_widen(const Gen *g, LLVMValueRef v);
 LLVMValueRef soft_half_narrow(const Gen *g, LLVMValueRef v);
 /// floor, ceil, trunc, rint, round by addition; f32 fma by f64.

@@ -2,7 +2,7 @@
 // From an LLVM module to machine code: optimisation, code generation, linking into the process.
 #include "backends/llvm/target.h"
 
-#include "lang/lock.h"
+#include "lang/fork_lock.h"
 
 #include <dlfcn.h>
 #include <llvm-c/Analysis.h>

@@ -25,8 +25,8 @@ void module_mark_branches(Gen *g);
 void module_verify(Gen *g);
 /// Runs passes in LLVM's words.
 void module_run(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine, const char *passes);
-/// Stores of one lane in place of masked ones, of which LLVM makes wrong code (masks.c). Part of
-/// what makes code.
+/// Stores of one lane in place of masked ones, of which LLVM makes wrong code (masked_stores.c).
+/// Part of what makes code.
 void module_settle_masks(LLVMModuleRef module);
 /// The module as assembly or an object, in the arena; a NUL byte follows. It changes the module.
 const char *module_file(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine,
@@ -39,10 +39,11 @@ void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code);
 void module_merge(Gen *g, LLVMTargetMachineRef machine);
 /// Links the object into this process and finds `name`.
 void code_load(Gen *g, Code *code, const char *name);
-/// The same without LLVM (place.c), until code_unplace; false: the object needs LLVM's linker.
+/// The same without LLVM (place_object.c), until code_unplace; false: the object needs LLVM's
+/// linker.
 bool code_place(Ctx *ctx, Code *code, const char *name);
 void code_unplace(Code *code);
-/// The fault that TG_FAULT asks for (fault.c).
+/// The fault that TG_FAULT asks for (llvm_fault.c).
 void fault_inject(Gen *g);
 /// LLVM's names of the CPU this runs on and of its features; they last as long as the process. ""
 /// and

@@ -7,7 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/llvm/target.h"
-#include "backends/nvidia/link.h"
+#include "backends/nvidia/cubin_link.h"
 #include "lang/diag.h"
 #include "passes/gpu/gpu.h"
 

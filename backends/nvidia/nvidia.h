@@ -2,7 +2,7 @@
 // From a portable module to PTX, in two ways that share the first step:
 //
 //     nv_compile          all of it:
-//     portable_check      backends/llvm/portable.h
+//     portable_check      backends/llvm/portable/portable.h
 //     nv_expand           calls of tg.* become inline PTX
 //     nvvm_write          the text that libNVVM takes;   nvvm_compile  that text to PTX
 //     nvptx_emit          the same module to PTX through LLVM
@@ -12,9 +12,9 @@
 #ifndef BACKENDS_NVIDIA_NVIDIA_H
 #define BACKENDS_NVIDIA_NVIDIA_H
 
+#include "backends/external_tool.h"
 #include "backends/gpu/gpu.h"
-#include "backends/gpu/tool.h"
-#include "backends/llvm/portable.h"
+#include "backends/llvm/portable/portable.h"
 #include "passes/gpu/gpu.h"
 
 /// The row of lang/gpus.def of one of NVIDIA's GPUs, or NULL.
@@ -38,8 +38,8 @@ const char *nvvm_write(Ctx *ctx, LLVMModuleRef module, const GpuTarget *arch);
 const char *nvptx_emit(Gen *g, const GpuTarget *arch);
 /// nv_bound_ctas for another generator, by a copy that is optimised as nvptx_emit does.
 void nvptx_bound_ctas(Gen *g, const GpuTarget *arch);
-/// Halves of words are joined by one instruction, where LLVM would take three (pack.c). LLVM's
-/// instruction combining must have run.
+/// Halves of words are joined by one instruction, where LLVM would take three (pack_halves.c).
+/// LLVM's instruction combining must have run.
 void nvptx_pack(Gen *g);
 /// Whether a kernel has a "tg.minctasm" above 1, or so many threads that each has fewer registers.
 bool nv_is_bounded(const Gen *g, const GpuTarget *arch);
@@ -47,7 +47,7 @@ bool nv_is_bounded(const Gen *g, const GpuTarget *arch);
 /// far as registers are few. `measured` has the same kernels, optimised.
 void nv_bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured);
 /// Loads of single elements in the block stay behind the barriers they are behind, and those of
-/// vectors if `vectors` (stay.c). True: nv_keep_parameters has to keep the latter, too.
+/// vectors if `vectors` (pin_loads.c). True: nv_keep_parameters has to keep the latter, too.
 bool nv_keep_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors);
 /// Words that a block loads as vectors, of what nobody writes.
 int nv_read_words(LLVMBasicBlockRef block);
@@ -58,15 +58,15 @@ bool nv_is_vector(const char *ptx);
 /// Pointers no longer say that nothing writes there.
 void nv_keep_parameters(LLVMValueRef fn);
 /// What the phis of a block carry. A loop that carries more than a few words is thought to have
-/// accumulators (counters.c).
+/// accumulators (pin_counters.c).
 int nv_carried_words(LLVMBasicBlockRef block);
 enum { NV_FEW_WORDS = 16 };
 /// A phi that comes back as itself and something more.
 bool nv_is_counter(const Gen *g, LLVMValueRef phi);
-/// Loops that carry blocks keep their addresses as sums of a counter (counters.c).
+/// Loops that carry blocks keep their addresses as sums of a counter (pin_counters.c).
 void nvptx_hide_counters(Gen *g);
 /// ... and make addresses where they use them: libNVVM finds nothing to move out of them
-/// (invariants.c).
+/// (pin_invariants.c).
 void nvvm_hide_invariants(Gen *g);
 
 /* ---- nvvm.c, ptxas.c ----------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ typedef struct NvUses {
 /// The log of nv_ptxas as numbers, in the arena.
 void nv_read_log(Ctx *ctx, const char *log, NvUses *out);
 
-/* ---- device.c ------------------------------------------------------------------------------ */
+/* ---- ptx_image.c ---------------------------------------------------------------------------- */
 
 typedef struct NvDeviceOptions {
     GpuOptions gpu;

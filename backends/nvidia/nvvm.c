@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backends/nvidia/nvidia.h"
-#include "backends/nvidia/search.h"
+#include "backends/nvidia/toolkit_search.h"
 
 typedef struct Program *NvvmProgram;
 

@@ -2,7 +2,7 @@
 // The instructions of the NVVM writer.
 #include <string.h>
 
-#include "backends/nvidia/writer.h"
+#include "backends/nvidia/nvvm_writer.h"
 
 /// The indentation, and "%name = " of an instruction that has a value.
 static void write_result(Writer *w, LLVMValueRef inst) {

@@ -4,7 +4,7 @@
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
 
-#include "backends/nvidia/writer.h"
+#include "backends/nvidia/nvvm_writer.h"
 
 /* ---- generic nodes ------------------------------------------------------------------------- */
 

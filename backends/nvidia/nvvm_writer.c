@@ -4,7 +4,7 @@
 // what LLVM 7 does not know never gets here (portable.c).
 #include <string.h>
 
-#include "backends/nvidia/writer.h"
+#include "backends/nvidia/nvvm_writer.h"
 
 /* ---- types --------------------------------------------------------------------------------- */
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/gpu/tool.h"
+#include "backends/external_tool.h"
 #include "backends/nvidia/nvidia.h"
-#include "backends/nvidia/search.h"
-#include "lang/lock.h"
+#include "backends/nvidia/toolkit_search.h"
+#include "lang/fork_lock.h"
 
 /// TG_PTXAS, else $CUDA_HOME, PATH, the usual place.
 bool nv_ptxas_path(char *out) {

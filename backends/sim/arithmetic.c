@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
 #include "ir/eval.h"
 
 static inline uint32_t bits_of(float x) {

@@ -5,7 +5,7 @@
 #include "backends/backend.h"
 #include "backends/gpu/gpu.h"
 #include "backends/llvm/target.h"
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
 #include "passes/gpu/gpu.h"
 
 static bool sim_info(const char *level, TargetInfo *out) {

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "backends/llvm/target.h"
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
 
 /* ---- functions ------------------------------------------------------------------------------ */
 

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
 
 /* ---- building blocks ----------------------------------------------------------------------- */
 

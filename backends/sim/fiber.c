@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define WITH_ASAN 1

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "backends/sim/map.h"
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
+#include "backends/sim/tma_map.h"
 
 /// A failure as the runtime reports them, with the position in the source. The runtime looks at the
 /// site again when the launch has ended.

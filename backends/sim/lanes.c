@@ -2,7 +2,7 @@
 // Between the lanes of a warp: shuffles, votes.
 #include <string.h>
 
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
 
 enum ShuffleMode { SHUFFLE_XOR, SHUFFLE_IDX, SHUFFLE_DOWN };
 

@@ -3,7 +3,7 @@
 #ifndef BACKENDS_SIM_MATRIX_H
 #define BACKENDS_SIM_MATRIX_H
 
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
 
 /// Element types from the name: accumulator, A, B.
 void prepare_types(Prepare *p, SimSite *site);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
 
 /* ---- memory before and after ------------------------------------------------------------------
  */

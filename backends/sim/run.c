@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
 #include "backends/sim/shadow.h"
 
 uint64_t sim_seed(void) {

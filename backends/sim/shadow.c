@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/sim/clock.h"
+#include "backends/sim/vector_clock.h"
 
 /* ---- machines ------------------------------------------------------------------------------ */
 

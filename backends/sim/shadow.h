@@ -8,7 +8,7 @@
 #ifndef BACKENDS_SIM_SHADOW_H
 #define BACKENDS_SIM_SHADOW_H
 
-#include "backends/sim/private.h"
+#include "backends/sim/machine.h"
 
 Shadow *shadow_create(Sim *sim, Shadow *old);
 void shadow_destroy(Shadow *s);

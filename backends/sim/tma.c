@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/sim/map.h"
 #include "backends/sim/shadow.h"
+#include "backends/sim/tma_map.h"
 #include "runtime/abi.h"
 
 /* ---- blocks -------------------------------------------------------------------------------- */

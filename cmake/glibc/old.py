@@ -6,7 +6,7 @@ OPTIONS; they are printed, one a line.
 A library of glibc has each function in all the versions that programs were ever linked with, and a
 linker takes the newest. The ones made here have the same names without code, each in its newest
 version that is not later than the one asked for; what is only of a later one is not there, unless
-later.c has it. Functions of threads and of dlopen were in libraries of their own before glibc 2.34.
+newer_functions.c has it. Functions of threads and of dlopen were in libraries of their own before glibc 2.34.
 Those are asked for as well; in which of the libraries a symbol is, is not asked at run time.
 """
 import argparse

@@ -4,7 +4,7 @@
 // Those that are all in use at some time lie one after another; panels start at multiples of 1024
 // bytes, as their swizzle wants it. Behind their last use their memory is free, and buffers made
 // there take it again.
-#include "passes/gpu/async.h"
+#include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
 

@@ -6,7 +6,7 @@
 //
 // TMA brings all operands but p, two warpgroups or more have rows of their own, and registers and
 // shared memory hold what is under way. Only products of 16-bit elements were measured (H200).
-#include "passes/cost.h"
+#include "passes/cost/cost.h"
 #include "passes/gpu/gpu.h"
 #include "passes/util.h"
 

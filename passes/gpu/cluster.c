@@ -6,7 +6,7 @@
 // `layouts` tries a copy of the device.
 #include "passes/gpu/layouts.h"
 
-#include "passes/cost.h"
+#include "passes/cost/cost.h"
 
 typedef struct Search {
     Ctx *ctx;

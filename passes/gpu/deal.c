@@ -15,7 +15,7 @@
 // The producer takes the next tile when it begins with one, and tells the others with an item of
 // which a tile has one. So both go on with the same tiles; `sync` looks at that again. The counter
 // is a scratch tensor, which a device of one warp clears before.
-#include "passes/gpu/async.h"
+#include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
 

@@ -5,9 +5,9 @@
 #define PASSES_GPU_GPU_H
 
 #include "ir/ir.h"
-#include "ir/layout.h"
+#include "ir/layout/layout.h"
 
-/* ---- targets (target.c) -------------------------------------------------------------------- */
+/* ---- targets (gpu_target.c) ----------------------------------------------------------------- */
 
 enum GpuFeatureIndex {
 #define FEATURE(name, meaning) GPU_FEATURE_##name,
@@ -68,7 +68,7 @@ static inline int gpu_lane_bits(const GpuTarget *t) {
     return __builtin_ctz((unsigned)t->lanes);
 }
 
-/* ---- matrix units (unit.c) ----------------------------------------------------------------- */
+/* ---- matrix units (matrix_unit.c) ----------------------------------------------------------- */
 
 /// A row of units.def.
 typedef struct GpuUnit {
@@ -106,7 +106,7 @@ const char *gpu_unit_base(Ctx *ctx, const GpuUnit *unit);
 /// The layout of one operand of all steps of the unit.
 const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role);
 
-/* ---- describe.c ---------------------------------------------------------------------------- */
+/* ---- describe_devices.c --------------------------------------------------------------------- */
 
 /// In notes of tensors whose strides or address stand against copies of so many bytes, which
 /// follow.
@@ -140,7 +140,7 @@ Op *device_roles(const Op *device);
 /// The first warp of role i. Of i = the number of roles: how many warps there are in all.
 int role_first_warp(const Op *roles, int i);
 
-/* ---- warps.c, passes/cost_gpu.c ------------------------------------------------------------ */
+/* ---- warps.c, passes/cost/cost_gpu.c -------------------------------------------------------- */
 
 /// How a program is spread over threads.
 typedef struct GpuShape {
@@ -158,7 +158,7 @@ GpuShape gpu_shape_of_warps(const GpuTarget *target, const Op *root, int cluster
 /// That of a device, which has its warps.
 GpuShape gpu_shape_of(const GpuTarget *target, const Op *device);
 
-/// Whether a phase whose programs are so, and combine rows, goes by columns (strip.c).
+/// Whether a phase whose programs are so, and combine rows, goes by columns (strip_mine.c).
 bool gpu_goes_by_columns(const GpuTarget *t, const GpuShape *shape, const Op *program);
 
 enum { GPU_RING_SLOTS = 4 }; // at most, where nobody says how many

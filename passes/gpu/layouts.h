@@ -7,7 +7,7 @@
 #ifndef PASSES_GPU_LAYOUTS_H
 #define PASSES_GPU_LAYOUTS_H
 
-#include "ir/layout.h"
+#include "ir/layout/layout.h"
 #include "passes/gpu/gpu.h"
 
 /// weight: bytes that argue for the layout; where two meet, the heavier one stays.

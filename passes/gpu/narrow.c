@@ -14,7 +14,7 @@
 #include "passes/gpu/narrow.h"
 #include "passes/gpu/gpu.h"
 #include "passes/passes.h"
-#include "passes/range_private.h"
+#include "passes/range/range_private.h"
 #include "passes/util.h"
 
 enum { MAX_DEPTH = 12, SMALL_FACTOR = 1 << 10 };

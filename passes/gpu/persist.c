@@ -17,7 +17,7 @@
 //   -> %r', %part' = for %tile (%q = -1, %was = -1) {
 //        dot; signal_set %flags, ..., %q, %was; store %stage, ...; yield %r, %part }
 //      signal_set %flags, ..., %r', %part'
-#include "passes/cost.h"
+#include "passes/cost/cost.h"
 #include "passes/gpu/gpu.h"
 
 #include "passes/passes.h"

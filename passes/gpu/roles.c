@@ -11,7 +11,7 @@
 // scalars that these rest on; the consumer loses them. So both take the same way through the loops,
 // and a ring's items have the same numbers in both. Which registers a role has is decided here, in
 // what order the consumer waits for rings decides in what order they are filled.
-#include "passes/gpu/async.h"
+#include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
 

@@ -12,7 +12,7 @@
 // switched off where the item that they would fetch does not exist. The ring gets as many slots as
 // there is room for, at most `stages`. Where a warp of its own copies (roles.c), its copies stay as
 // they are: it is ahead as far as slots are free.
-#include "passes/gpu/async.h"
+#include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
 

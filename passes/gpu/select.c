@@ -14,7 +14,7 @@
 // - tf32x3: a = a1 + a2 with a1 rounded to tf32's 10 bits, likewise b: a1 b1 + (a1 b2 + a2 b1), in
 //   three products of tf32.
 // Where no row fits, the dot is multiplied by fma.
-#include "passes/gpu/async.h"
+#include "passes/gpu/async/async.h"
 #include "passes/gpu/layouts.h"
 
 #include "passes/passes.h"

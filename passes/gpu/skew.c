@@ -18,7 +18,7 @@
 //
 // Only where it is asked for: a thread has the sums of both products at a time, and two CTAs on an
 // SM, which have no registers for that, hide threads' work behind each other's products better.
-#include "passes/gpu/async.h"
+#include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
 

@@ -13,15 +13,15 @@
 //   - a buffer is written again after what was copied out of it has been read, and the program ends
 //     after all of that, and after what it adds is there;
 //   - what was copied into rings has been waited for where their memory is free for others;
-//   - behind what is sent to other ranks a signal is raised (sending.c).
+//   - behind what is sent to other ranks a signal is raised (send_signals.c).
 // Roles are walked one by one; what each does with rings is then run again, all of them together
 // (sync_roles.c).
 // What does not hold is a bug of the compiler. An acquire is marked `free` if its slot is so
 // without a wait: no item had it before, or only products of the one warpgroup have read it, which
 // have ended in all of its warps when the producer's has waited for them. A release that no acquire
 // waits for is taken away. The proof stands in the attribute `proof` of the device.
-#include "passes/gpu/async.h"
-#include "passes/gpu/sending.h"
+#include "passes/gpu/async/async.h"
+#include "passes/gpu/send_signals.h"
 #include "passes/gpu/sync_roles.h"
 
 #include "passes/passes.h"

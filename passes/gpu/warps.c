@@ -2,7 +2,7 @@
 // How many warps a CTA has: so many that the blocks it works on fit into their registers, and each
 // thread has enough elements for wide accesses. Rows that one CTA cannot hold are spread over a
 // cluster of CTAs.
-#include "passes/cost.h"
+#include "passes/cost/cost.h"
 #include "passes/gpu/layouts.h"
 
 #include <math.h>

@@ -7,8 +7,8 @@
 // -c: lists how often each function is called, that is at how many places it fails. After a fault
 // there is a status with its reason, or the right result; then the same works without the fault,
 // and nothing is left: files, processes, memory (where a leak checker is built in).
-#include "driver/peer.h"
-#include "runtime/process.h"
+#include "driver/remote/child_process.h"
+#include "runtime/base/process.h"
 #include "tests/inject/scenario.h"
 
 #include <dirent.h>

@@ -38,8 +38,8 @@ GENERATED = {"docs/inside/model.md", "docs/use/ops.md", "docs/use/c-api.md", "do
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 # A new message rebuilds whatever includes lang/diag.h: of the headers, that of the elaborator alone.
 MESSAGES = "lang/diag.h"
-MESSAGE_HEADERS = {"frontend/elab.h"}
-MODELS = {"passes/cost.c", "passes/cost_gpu.c", "passes/cost_grid.c", "passes/comm_cost.c"}
+MESSAGE_HEADERS = {"frontend/elab/elab.h"}
+MODELS = {"passes/cost/cost.c", "passes/cost/cost_gpu.c", "passes/cost/cost_grid.c", "passes/comm/comm_cost.c"}
 MODEL_CONSTANT = re.compile(r"\s*#\s*define\s+\w+\s+\(?[\d.]")
 MESSAGE_USE = re.compile(r"\bD_[A-Z]|\bdiag\(")
 

@@ -25,24 +25,24 @@ from by_hand import BY_HAND  # noqa: E402
 # the interpreter and the simulator, which judge.
 PLACES = """
 passes/alias.c passes/bounds.c passes/canonical_arithmetic.c passes/canonical_shapes.c passes/combine.c
-passes/combine_fold.c passes/contract.c passes/cse.c passes/dce.c passes/expand_math.c passes/fixed_order.c passes/fold.c
-passes/inline.c passes/licm.c passes/peel.c passes/range.c passes/range_interval.c passes/range_proof.c passes/split.c
-passes/tile_grid.c passes/util.c
-passes/gpu/alloc.c passes/gpu/async.c passes/gpu/async_ahead.c passes/gpu/async_clip.c passes/gpu/async_copy.c
-passes/gpu/async_count.c passes/gpu/async_settle.c passes/gpu/async_store.c passes/gpu/expand_masks.c
-passes/gpu/narrow.c passes/gpu/narrow_divide.c passes/gpu/outline.c
-passes/gpu/pieces.c passes/gpu/renew.c passes/gpu/strip.c
-backends/cpu/access.c backends/cpu/arena.c backends/cpu/atomic.c backends/cpu/carried.c backends/cpu/contract.c
-backends/cpu/direct.c backends/cpu/flow.c backends/cpu/full.c backends/cpu/inside.c backends/cpu/keep.c
-backends/cpu/memory.c backends/cpu/micro.c backends/cpu/nest.c backends/cpu/nibbles.c backends/cpu/pack.c
-backends/cpu/picked.c backends/cpu/reduce.c backends/cpu/region.c backends/cpu/scan.c backends/cpu/shape.c
-backends/cpu/sort.c backends/cpu/square.c backends/cpu/transpose.c backends/cpu/vec.c
-backends/llvm/convert.c backends/llvm/elementwise.c backends/llvm/load.c backends/llvm/soft.c
-backends/gpu/access.c backends/gpu/atomic.c backends/gpu/convert.c backends/gpu/coords.c backends/gpu/copy.c
-backends/gpu/divisor.c backends/gpu/dot.c backends/gpu/elementwise.c backends/gpu/flat.c backends/gpu/flow.c
-backends/gpu/lanes.c backends/gpu/lines.c backends/gpu/load.c backends/gpu/matrix.c backends/gpu/nibbles.c
-backends/gpu/reduce.c backends/gpu/ring.c backends/gpu/scan.c backends/gpu/shape.c backends/gpu/shared.c
-backends/gpu/sort.c backends/gpu/wgmma.c
+passes/combine_fold.c passes/contract.c passes/cse.c passes/dce.c passes/expand_math.c passes/fixed_order.c
+passes/partial_folds.c passes/inline.c passes/licm.c passes/peel.c passes/range/range.c passes/range/range_interval.c
+passes/range/range_proof.c passes/split.c passes/tile_grid.c passes/util.c passes/gpu/alloc.c passes/gpu/async/async.c
+passes/gpu/async/async_registers.c passes/gpu/clip.c passes/gpu/async/async_copy.c passes/gpu/async/async_count.c
+passes/gpu/async/settle.c passes/gpu/async/async_store.c passes/gpu/masks.c passes/gpu/narrow.c
+passes/gpu/narrow_divide.c passes/gpu/outline.c passes/gpu/split_epilogue.c passes/gpu/rematerialize.c
+passes/gpu/strip_mine.c backends/cpu/access.c backends/cpu/arena.c backends/cpu/atomic.c backends/cpu/register_loop.c
+backends/cpu/contract.c backends/cpu/amx_direct.c backends/cpu/flow.c backends/cpu/unmasked.c
+backends/cpu/operand_bounds.c backends/cpu/panel_cache.c backends/cpu/memory.c backends/cpu/microkernel.c
+backends/cpu/nest.c backends/cpu/nibbles.c backends/cpu/pack.c backends/cpu/pack_gather.c backends/cpu/reduce.c
+backends/cpu/region.c backends/cpu/scan.c backends/cpu/shape.c backends/cpu/sort.c backends/cpu/square_reads.c
+backends/cpu/transpose.c backends/cpu/lazy_block.c backends/llvm/convert.c backends/llvm/elementwise.c
+backends/llvm/load_code.c backends/llvm/soft_arithmetic.c backends/gpu/access.c backends/gpu/atomic.c
+backends/gpu/convert.c backends/gpu/coords.c backends/gpu/copy.c backends/gpu/divisor.c backends/gpu/dot.c
+backends/gpu/elementwise.c backends/gpu/block_elements.c backends/gpu/flow.c backends/gpu/lanes.c
+backends/gpu/axis_join.c backends/gpu/load.c backends/gpu/matrix.c backends/gpu/nibbles.c backends/gpu/reduce.c
+backends/gpu/ring.c backends/gpu/scan.c backends/gpu/shape.c backends/gpu/shared_memory.c backends/gpu/sort.c
+backends/gpu/wgmma.c
 """.split()
 
 # Functions that weigh right ways against each other, or say in words which one was taken.

@@ -24,7 +24,7 @@ FOLDERS = [
      "lit-gpu$|lit-gpu-async|run-sm_90a-(contract-1|products|language_positions|narrow_copies)|run-gfx942-(ops_blocks|packs)"),
     ("passes", "cpu,sim:sm_80", "lit-passes|unit-passes|run-(language_.*|packs|kernels_rows|std_reduce)"),
     ("backends/cpu", "cpu",
-     "lit-cpu|unit-(cpu|lines|transpose|contract)|run-(ops_blocks|contract|language_.*|packs|std_sort)"),
+     "lit-cpu|unit-(cpu|axis_ops|transpose|contract)|run-(ops_blocks|contract|language_.*|packs|std_sort)"),
     ("backends/llvm", "cpu,sim:sm_80",
      "lit-cpu|unit-cpu|run-(exact|ops_elementwise|language_types)|run-base-exact|run-sm_80-exact"),
     ("backends/gpu", "sim:sm_80,sim:sm_90a,sim:gfx942",

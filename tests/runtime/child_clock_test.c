@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The clock of a child: it shows what the child took of the time, not what other processes did.
-#include "runtime/child_clock.h"
-#include "runtime/trial.h"
+#include "runtime/base/child_clock.h"
+#include "runtime/tune/trial.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
 // See comm_kernels.h.
 #include "tests/runtime/comm_kernels.h"
 
-#include "runtime/comm_cuda.h"
+#include "runtime/comm/comm_cuda.h"
 
 #include <sched.h>
 #include <string.h>

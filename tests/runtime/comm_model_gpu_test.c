@@ -6,7 +6,7 @@
 #include "tests/runtime/comm_kernels.h"
 #include "tests/runtime/comm_model_gpu.h"
 
-#include "runtime/comm_cuda.h"
+#include "runtime/comm/comm_cuda.h"
 #include "runtime/runtime.h"
 
 #include <dlfcn.h>

@@ -7,7 +7,7 @@
 // written by hand, and where the compiler is built, products that it made, by each of its plans.
 #include "tests/runtime/ranks.h"
 
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Our declarations of the driver beside those of a toolkit, where there is one: sizes, numbers, and
 // that each function takes as many bytes of arguments.
-#include "runtime/cuda.h"
+#include "runtime/gpu/cuda.h"
 
 #include <cuda.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@
 // With FAKE_STRICT a mistake ends the process: of programs that ask for none.
 #include "tests/runtime/fake_cuda.h"
 
-#include "runtime/cuda.h"
+#include "runtime/gpu/cuda.h"
 #include "tests/runtime/fake_clock.h"
 
 #include <inttypes.h>

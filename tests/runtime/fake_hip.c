@@ -42,7 +42,7 @@
 #define cuMemHostRegister_v2              hipHostRegister
 #define cuMemHostUnregister               hipHostUnregister
 
-#include "runtime/hip.h"
+#include "runtime/gpu/hip.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

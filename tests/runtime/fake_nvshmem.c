@@ -10,8 +10,8 @@
 // FAKE_NVSHMEM: "far": memory of the others is not mapped; or what is wrong: "full" (no memory),
 // "late" (it does not start), "pieces" (its heap is in several). FAKE_NVSHMEM_HOSTS: ranks are on
 // several hosts.
-#include "runtime/cuda.h"
-#include "runtime/nvshmem.h"
+#include "runtime/comm/nvshmem.h"
+#include "runtime/gpu/cuda.h"
 #include "tests/runtime/fake_cuda.h"
 
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include "tests/runtime/ruler.h"
 #include "tests/runtime/steps.h"
 
-#include "runtime/gpu.h"
+#include "runtime/gpu/gpu_launch.h"
 #include "runtime/host.h"
 
 #include <setjmp.h>

@@ -3,8 +3,8 @@
 #include "tests/runtime/gpu_kernels.h"
 #include "tests/said.h"
 
-#include "runtime/gpu.h"
-#include "runtime/trial.h"
+#include "runtime/gpu/gpu_launch.h"
+#include "runtime/tune/trial.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 // Our declarations of HIP beside those of a ROCm installation, where there is one of release 6 or
 // later: numbers, where properties lie, and that each function takes the arguments that we pass.
 #define __HIP_PLATFORM_AMD__ 1
-#include "runtime/hip.h"
+#include "runtime/gpu/hip.h"
 
 #include <hip/hip_runtime_api.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Files are closed in one call of the system, and where it has none, one by one.
-#include "runtime/process.h"
+#include "runtime/base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Launches on GPUs whose host code need not run again: what a device gets is what it would get from
 // the host code, wherever tensors have moved to and whatever numbers have become.
-#include "runtime/gpu.h"
+#include "runtime/gpu/gpu_launch.h"
 #include "tests/runtime/gpu_kernels.h"
 
 #include <setjmp.h>

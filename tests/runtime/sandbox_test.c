@@ -5,7 +5,7 @@
 #include "tests/said.h"
 
 #include "runtime/compiler.h"
-#include "runtime/trial.h"
+#include "runtime/tune/trial.h"
 
 #include <dirent.h>
 #include <errno.h>

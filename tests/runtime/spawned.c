@@ -6,7 +6,7 @@
 #include "tests/runtime/gpu_kernels.h"
 #include "tests/said.h"
 
-#include "runtime/trial.h"
+#include "runtime/tune/trial.h"
 
 #include <errno.h>
 #include <fcntl.h>

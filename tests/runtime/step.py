@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The PTX of the runtime's own kernel (runtime/comm_cuda_step.c), run instruction by instruction by
+"""The PTX of the runtime's own kernel (runtime/comm/comm_cuda_step.c), run instruction by instruction by
 several ranks whose warps take turns at random, and assembled where there is a ptxas.
 
     step.py PROGRAM CAPABILITY [far]

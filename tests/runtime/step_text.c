@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The PTX of the runtime's own kernel for a device of that compute capability, for step.py. A
 // second argument: for ranks that are far.
-#include "runtime/comm_cuda.h"
+#include "runtime/comm/comm_cuda.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "tests/runtime/kernels.h"
 
 #include "runtime/compiler.h"
-#include "runtime/trial.h"
+#include "runtime/tune/trial.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #include <cmocka.h>
 
 enum { N = 4096, VARIANTS = 5 };
-enum { LAUNCHES = 20 }; // that a search in the background waits for (runtime/later.c)
+enum { LAUNCHES = 20 }; // that a search in the background waits for (runtime/tune/background.c)
 enum { USUAL, SLOW, FAST, WRONG, FAILS };
 
 /* ---- a kernel: y[i] += x[i], in ways that take more and less time ------------------------------

@@ -9,7 +9,7 @@
 #include "tests/said.h"
 
 #include "driver/module.h"
-#include "driver/tune.h"
+#include "driver/tune/tune.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>

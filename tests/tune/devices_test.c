@@ -4,7 +4,7 @@
 // CTAs, shared memory that holds several of them, and memory that feeds it; nothing is computed.
 #include "tests/tune/request.h"
 
-#include "driver/tune_store.h"
+#include "driver/tune/tune_store.h"
 #include "tests/tune/wide.h"
 
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 #include "tests/said.h"
 
 #include "driver/module.h"
-#include "driver/tune_store.h"
+#include "driver/tune/tune_store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "driver/tune.h"
-#include "driver/tune_store.h"
-#include "runtime/gpu.h"
+#include "driver/tune/tune.h"
+#include "driver/tune/tune_store.h"
+#include "runtime/gpu/gpu_launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

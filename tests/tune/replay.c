@@ -12,9 +12,9 @@
 //     TG_REPLAY_HELPERS  processes that compile, where another machine was recorded
 //     TG_REPLAY_BACKGROUND  search as there; the last line of standard error is what the
 //                        worker took of the time: "SECONDS of SECONDS, SECONDS at most"
-#include "driver/oracle.h"
-#include "driver/tune_crew.h"
-#include "tools/roofs.h"
+#include "driver/remote/oracle.h"
+#include "driver/tune/tune_processes.h"
+#include "tools/roofline.h"
 #include "tools/tegula/cli.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef TESTS_TUNE_REQUEST_H
 #define TESTS_TUNE_REQUEST_H
 
-#include "driver/tune.h"
+#include "driver/tune/tune.h"
 
 /// A product, one whose schedule says much, one that skips much, rows that are normalised, and
 /// kernels without choices.

@@ -2,7 +2,7 @@
 // Searches on this CPU from end to end: what they find, what they say of what went wrong. Where the
 // machine is busy and a budget does not suffice, they are asked again with twice as much.
 #include "tests/tune/request.h"
-#include "tools/tegula/tune.h"
+#include "tools/tegula/tune/tune.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
 // found, go on where it died, and do not wait beyond their budgets.
 #include "tests/tune/request.h"
 
-#include "driver/cache.h"
-#include "driver/tune_store.h"
+#include "driver/code_cache.h"
+#include "driver/tune/tune_store.h"
 
 #include <pthread.h>
 #include <setjmp.h>

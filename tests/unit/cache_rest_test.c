@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A store that another process holds and does not give back: the process waits for it once, says so
 // once, and does without it for a while.
-#include "driver/cache.h"
+#include "driver/code_cache.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The cost model ranks: more work, fewer threads and wasted lanes cost more; nothing it does not
 // know stops it.
-#include "passes/comm_cost.h"
+#include "passes/comm/comm_cost.h"
 #include "passes/passes.h"
 
 #include <math.h>

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "backends/backend.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "runtime/host.h"
 
 enum { MAX_ARGS = 32, GUARD = 256 };

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "runtime/host.h"
 #include "tests/unit/cpu_compare.h"
 

@@ -14,7 +14,7 @@
 #include "backends/gpu/gpu.h"
 #include "backends/llvm/target.h"
 #include "backends/sim/sim.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 enum { FAULT_WORDS = 1024 };
 

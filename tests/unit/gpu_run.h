@@ -4,7 +4,7 @@
 #ifndef TESTS_UNIT_GPU_RUN_H
 #define TESTS_UNIT_GPU_RUN_H
 
-#include "ir/layout.h"
+#include "ir/layout/layout.h"
 #include "layout_random.h"
 #include "runtime/abi.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The interpreter over several ranks: what the ops of transfers and signals mean, in the form in
 // which passes write them, and how launches fail.
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_LAYOUT_RANDOM_H
 #define TESTS_UNIT_LAYOUT_RANDOM_H
 
-#include "ir/layout.h"
+#include "ir/layout/layout.h"
 
 typedef struct Random {
     uint64_t state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The interpreter's opinion on results: it admits every honest setting, and refutes what is wrong
 // in all of them, the first one too, with which checks alone would compare the others.
-#include "driver/oracle.h"
+#include "driver/remote/oracle.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 // looked at is the result itself, along the same range or all of it, and for what is computed lane
 // by lane the folds of the result too. An op of the table that nobody has said how to try fails, so
 // that a new one is not forgotten.
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/passes.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 // A module says how to call its kernels: `// args: x=5x7 s=7 n=3`, one word a parameter, in order:
 // the extents of a tensor (`t=` alone: rank 0) or the value of a scalar (marked by `:`, `n:3`).
 // The elements of `off=4+` never fall.
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/gpu/gpu.h"
 #include "passes/passes.h"
 

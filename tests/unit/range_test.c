@@ -6,7 +6,7 @@
 // expressions of two ops over arguments, extents, loop indices and constants, under several
 // contracts, are evaluated on boundary values. Each row of the tables must have been used.
 #include "ir/eval.h"
-#include "passes/range_private.h"
+#include "passes/range/range_private.h"
 #include "passes/rules.h"
 
 #include <setjmp.h>

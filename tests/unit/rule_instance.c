@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 /* ---- values -------------------------------------------------------------------------------- */
 

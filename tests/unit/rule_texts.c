@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "passes/gpu/gpu.h"
 
 // Around all of them: programs i = 0 .. 31 with numbers a, b and a condition c.

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/private.h"
+#include "backends/cpu/emit.h"
 
 typedef void Body(Emit *e);
 

@@ -5,7 +5,7 @@
 #include "sim_kernel.h"
 
 #include "ir/eval.h"
-#include "ir/layout.h"
+#include "ir/layout/layout.h"
 #include "passes/gpu/gpu.h"
 
 #include <setjmp.h>

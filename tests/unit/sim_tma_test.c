@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "backends/sim/map.h"
+#include "backends/sim/tma_map.h"
 
 enum { SHARED = 64 << 10, TENSOR = 1 << 20 };
 enum { TYPE_U32 = 2, TYPE_I32, TYPE_U64, TYPE_I64, TYPE_F16, TYPE_F32, TYPE_F64, TYPE_BF16 };

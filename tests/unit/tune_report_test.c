@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "driver/json.h"
-#include "tools/tegula/tune.h"
+#include "tools/tegula/tune/tune.h"
 
 enum { MEASURED = 60, PRUNED = 20 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "driver/json.h"
-#include "driver/tuned.h"
+#include "driver/tune/tuned_file.h"
 
 static int setup(void **state) {
     *state = ctx_create(NULL);

@@ -5,7 +5,7 @@
 //   elem    NAME BITS CLASS
 //   op      NAME OPERANDS RESULTS REGIONS CLASSES elementwise|other
 //   builtin NAME LEAST MOST NAMED effect|value PLACE
-#include "frontend/builtins.h"
+#include "frontend/builtins/builtins.h"
 #include "tools/tegula-opt/opt.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula bench: how fast a kernel is beside what this machine can do at most.
-#include "tools/roofs.h"
-#include "tools/tegula/gpu.h"
+#include "tools/roofline.h"
+#include "tools/tegula/gpu_arrays.h"
 #include "tools/tegula/measure.h"
-#include "tools/tegula/tune.h"
+#include "tools/tegula/tune/tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>

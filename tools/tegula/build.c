@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "driver/aot.h"
+#include "driver/aot/aot.h"
 #include "tools/tegula/cli.h"
-#include "tools/tegula/gpu.h"
+#include "tools/tegula/gpu_arrays.h"
 
 extern char **environ;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula cache: what the compiler keeps on disk.
-#include "driver/cache.h"
-#include "cache/store.h"
-#include "runtime/compiler.h"
 #include "tools/tegula/cache.h"
+#include "cache/store.h"
+#include "driver/code_cache.h"
+#include "runtime/compiler.h"
 #include "tools/tegula/cli.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What objects keep beside the store: a small file of text for each kernel and device, since they
-// run where no compiler is (runtime/tune_file.c).
+// run where no compiler is (runtime/tune/tune_file.c).
 #include "tools/tegula/cache.h"
 
 #include <dirent.h>

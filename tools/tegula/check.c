@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula check, tegula fmt: what is done to source files alone.
-#include "tools/tegula/driver.h"
+#include "tools/tegula/executors.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -58,7 +58,7 @@ void cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_diagnostics(Ctx *ctx);
 bool cli_colour(int fd);
 
-/* ---- source.c ------------------------------------------------------------------------------ */
+/* ---- named_sources.c ------------------------------------------------------------------------ */
 
 /// Reads a file (`-`: standard input) into the context; 0, reported, where it cannot be read.
 uint16_t source_read(Ctx *ctx, const char *path);

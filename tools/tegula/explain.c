@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula explain: what the compiler made of a kernel.
-#include "driver/choose.h"
+#include "driver/rank_settings.h"
 #include "passes/gpu/gpu.h"
-#include "tools/tegula/driver.h"
+#include "tools/tegula/executors.h"
 #include "tools/tegula/measure.h"
-#include "tools/tegula/tune.h"
+#include "tools/tegula/tune/tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,12 +6,13 @@
 //   programs  |000000000000111111111111|       0: the own shard, 1: that of the next rank, ...
 //
 // Rank by rank, all do the same. Programs that read what comes begin when it is there; what
-// programs send is on its way while the next ones run, and at last folded (passes/comm_cost.c).
+// programs send is on its way while the next ones run, and at last folded
+// (passes/comm/comm_cost.c).
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "passes/comm_cost.h"
+#include "passes/comm/comm_cost.h"
 #include "tools/tegula/job.h"
 #include "tools/tegula/measure.h"
 

@@ -3,7 +3,7 @@
 #ifndef TOOLS_TEGULA_JOB_H
 #define TOOLS_TEGULA_JOB_H
 
-#include "passes/comm_cost.h"
+#include "passes/comm/comm_cost.h"
 #include "tools/tegula/tensors.h"
 
 typedef struct Executor Executor;
@@ -20,12 +20,12 @@ typedef struct Job {
     Argument *args;       // one a parameter
     int64_t ranks;        // 0: the kernel has no symmetric tensors
     struct tg_comm *comm; // of ranks that are processes, until crew has it; or NULL
-    struct Crew *crew;    // of the ranks (crew.c), or NULL
+    struct Crew *crew;    // of the ranks (rank_launch.c), or NULL
     bool silent;          // another process writes the results
     Build build;
     const char *target, *machine; // as Build has them; NULL: this CPU
     int driver, device;           // of a GPU: the CUDA version of its driver, its number
-    struct Mirrors *mirrors;      // the arrays there (gpu.c), or NULL
+    struct Mirrors *mirrors;      // the arrays there (gpu_arrays.c), or NULL
     double seconds[2];            // front end, passes and code generation
 } Job;
 
@@ -40,7 +40,7 @@ bool job_elaborate(Job *job);
 /// "matmul<f32> M=512 N=512 K=512": the kernel, its element types and dims.
 const char *job_title(Job *job);
 
-/* ---- ranks.c ------------------------------------------------------------------------------- */
+/* ---- rank_arguments.c ----------------------------------------------------------------------- */
 
 enum { MAX_RANKS = 64 };
 /// Finds how many ranks there are, and gives each its part of the tensors that have one for each.
@@ -63,13 +63,13 @@ void explain_ranks(const Job *job);
 /// chosen; or why nothing can be said of them.
 void explain_timeline(const Job *job, const CommLaunch *l);
 
-/* ---- complete.c ---------------------------------------------------------------------------- */
+/* ---- default_arguments.c -------------------------------------------------------------------- */
 
 /// Adds to the options an argument for every parameter that has none: dense tensors of `data`
-/// ("rand", "zeros") with the dims of --dim, scalars of 1 (complete.c).
+/// ("rand", "zeros") with the dims of --dim, scalars of 1 (default_arguments.c).
 bool job_complete(Job *job, Options *o, const char *data);
 
-/* ---- shapes.c: dims of tensors -------------------------------------------------------------- */
+/* ---- bind_shapes.c: dims of tensors --------------------------------------------------------- */
 
 /// What names stand for: dims, packs, const and integer parameters, tune values.
 typedef struct Dimension {

@@ -2,9 +2,9 @@
 // tegula: the command line.
 #include "tools/tegula/cli.h"
 
-#include "driver/cache.h"
+#include "driver/code_cache.h"
 #include "driver/jit.h"
-#include "runtime/process.h"
+#include "runtime/base/process.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef TOOLS_TEGULA_MEASURE_H
 #define TOOLS_TEGULA_MEASURE_H
 
-#include "tools/tegula/driver.h"
+#include "tools/tegula/executors.h"
 
 /// Each argument once: what a kernel must move at least, whatever it does with it.
 int64_t job_bytes(const Job *job);

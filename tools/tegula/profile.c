@@ -5,9 +5,9 @@
 // Ranks are threads of this process, or (--comm) processes of one host, whose rank 0 writes the
 // trace: all of them read one clock, on which that of a GPU is brought. Transfers and programs are
 // timed alone, too: with programs left out, and with chunks that count as copied.
-#include "tools/tegula/driver.h"
+#include "tools/tegula/executors.h"
 #include "tools/tegula/measure.h"
-#include "tools/tegula/tune.h"
+#include "tools/tegula/tune/tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // tegula run: one kernel, one launch, its results; and batches of them.
 #include "tools/tegula/measure.h"
-#include "tools/tegula/tune.h"
+#include "tools/tegula/tune/tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>

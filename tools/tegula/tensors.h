@@ -3,7 +3,7 @@
 #ifndef TOOLS_TEGULA_TENSORS_H
 #define TOOLS_TEGULA_TENSORS_H
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "runtime/abi.h"
 #include "tools/tegula/cli.h"
 
@@ -26,7 +26,8 @@ int64_t tensor_count(const Tensor *t);
 int tensor_alignment(const Tensor *t);
 /// Why rows do not start where vectors of so many bytes do, and in which axis.
 tg_misaligned tensor_misalignment(const Tensor *t, int unit, int *axis);
-/// The bytes it spans, from its lowest to behind its highest element; false for none (bind.c).
+/// The bytes it spans, from its lowest to behind its highest element; false for none
+/// (bind_arguments.c).
 bool tensor_span(const Tensor *t, uintptr_t *lo, uintptr_t *hi);
 /// Row-major, zeroed, owned by the context. With `guard` the byte behind it is inaccessible.
 /// False, reported, where there is no such memory.
@@ -41,14 +42,14 @@ typedef struct Walk {
 } Walk;
 void walk_next(const Tensor *t, Walk *w);
 
-/* ---- files.c ------------------------------------------------------------------------------- */
+/* ---- tensor_files.c ------------------------------------------------------------------------- */
 
 /// Reads .npy or .png. `want`: the element to read it as, or EL_COUNT for that of the file. With
 /// `bits_only`, values are not converted: only a type that NumPy lacks is taken from its bits.
 bool tensor_read(Ctx *ctx, const char *path, Elem want, bool bits_only, bool guard, Tensor *out);
 bool tensor_write(Ctx *ctx, const char *path, const Tensor *t);
 
-/* ---- spec.c -------------------------------------------------------------------------------- */
+/* ---- argument_spec.c ------------------------------------------------------------------------ */
 
 /// What the parameter says about its argument.
 typedef struct Wanted {

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A relocatable object to a code object: by AMD's code object manager (dlopen), which a ROCm
+// installation has, or by lld where that is absent or too old for the GPU.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/amdgpu/amdgpu.h"
+#include "backends/external_tool.h"
+
+/// What a linker says that made nothing.
+static const char *refusal(Ctx *ctx, const char *linker, const char *end, const char *log) {
+    int n = log ? (int)strlen(log) : 0;
+    while (n > 0 && log[n - 1] == '\n') n--;
+    return ctx_format(ctx, "%s: %s%s%.*s", linker, end, n ? ": " : "", n, n ? log : "");
+}
+
+/* ---- comgr --------------------------------------------------------------------------------- */
+
+/// What comgr hands out: a number.
+typedef struct Handle {
+    uint64_t number;
+} Handle;
+
+enum { KIND_LOG = 5, KIND_RELOCATABLE = 7, KIND_EXECUTABLE = 8 };
+/// LINK_RELOCATABLE_TO_EXECUTABLE in releases 2 and 3.
+enum { LINK_2 = 9, LINK_3 = 7 };
+
+/* name without amd_comgr_, arguments: all return a status, 0 for success */
+#define ENTRIES(X)                                                                                 \
+    X(get_isa_count, (size_t *))                                                                   \
+    X(get_isa_name, (size_t, const char **))                                                       \
+    X(create_data, (int, Handle *))                                                                \
+    X(release_data, (Handle))                                                                      \
+    X(set_data, (Handle, size_t, const char *))                                                    \
+    X(set_data_name, (Handle, const char *))                                                       \
+    X(get_data, (Handle, size_t *, char *))                                                        \
+    X(create_data_set, (Handle *))                                                                 \
+    X(destroy_data_set, (Handle))                                                                  \
+    X(data_set_add, (Handle, Handle))                                                              \
+    X(action_data_get_data, (Handle, int, size_t, Handle *))                                       \
+    X(create_action_info, (Handle *))                                                              \
+    X(destroy_action_info, (Handle))                                                               \
+    X(action_info_set_isa_name, (Handle, const char *))                                            \
+    X(do_action, (int, Handle, Handle, Handle))
+
+static struct {
+#define X(name, args) int(*name) args;
+    ENTRIES(X)
+#undef X
+    void (*get_version)(size_t *major, size_t *minor);
+    void *library;
+    int link; // the action's number
+} comgr;
+
+/// Takes the library if it has all entries.
+static bool load(const char *path, void *arg) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    (void)arg;
+    if (!library) return false;
+    bool all = true;
+#define X(name, args) all &= (*(void **)&comgr.name = dlsym(library, "amd_comgr_" #name)) != NULL;
+    ENTRIES(X)
+#undef X
+    *(void **)&comgr.get_version = dlsym(library, "amd_comgr_get_version");
+    if (!all || !comgr.get_version) return dlclose(library), false;
+    size_t major = 0, minor = 0;
+    comgr.get_version(&major, &minor);
+    comgr.link = major < 3 ? LINK_2 : LINK_3;
+    comgr.library = library;
+    return true;
+}
+
+/// Calls visit with the libraries that there are until it says true: TG_COMGR ("" for none), alone
+/// where it is set; $ROCM_PATH, the loader's folders, the usual places. Not by the loader, which
+/// says what file it took when it has loaded it: that takes longer than finding code on disk.
+static void visit_comgr(ToolVisit *visit, void *arg) {
+    static const char *const names[] = {"libamd_comgr.so.3", "libamd_comgr.so.2"};
+    static const char *const usual[] = {
+        "/opt/rocm*/lib/libamd_comgr.so.[23]", "/usr/local/lib/libamd_comgr.so.[23]",
+        "/usr/lib64/libamd_comgr.so.[23]", "/usr/lib/*-linux-gnu/libamd_comgr.so.[23]",
+        "/usr/lib/libamd_comgr.so.[23]"};
+    const char *set = secure_getenv("TG_COMGR"), *rocm = secure_getenv("ROCM_PATH");
+    if (set) {
+        if (*set) visit(set, arg);
+        return;
+    }
+    char path[TOOL_PATH];
+    if (rocm && snprintf(path, sizeof path, "%s/lib", rocm) < (int)sizeof path &&
+        tool_in_folders(path, "libamd_comgr.so", visit, arg))
+        return;
+    for (int i = 0; i < 2; i++)
+        if (tool_in_folders(secure_getenv("LD_LIBRARY_PATH"), names[i], visit, arg)) return;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (tool_glob(usual[i], visit, arg)) return;
+}
+
+static void find(void) {
+    visit_comgr(load, NULL);
+}
+
+/// Releases before the GPU do not know it.
+static bool knows(const char *isa) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find);
+    size_t n = 0;
+    if (!comgr.library || comgr.get_isa_count(&n)) return false;
+    for (size_t i = 0; i < n; i++) {
+        const char *name;
+        if (!comgr.get_isa_name(i, &name) && strcmp(name, isa) == 0) return true;
+    }
+    return false;
+}
+
+/// The bytes of the first result of a kind, in the arena, or NULL.
+static const char *result_of(Ctx *ctx, Handle results, int kind, size_t *size) {
+    Handle data;
+    if (comgr.action_data_get_data(results, kind, 0, &data)) return NULL;
+    char *bytes = NULL;
+    if (!comgr.get_data(data, size, NULL)) {
+        bytes = ctx_alloc(ctx, *size + 1);
+        bytes[*size] = 0;
+        if (comgr.get_data(data, size, bytes)) bytes = NULL;
+    }
+    comgr.release_data(data);
+    return bytes;
+}
+
+/// With the handles made; true where there is a code object.
+static bool link_with(Ctx *ctx, Handle in, Handle info, Handle results, const AmdObject *object,
+                      const char *isa, AmdCode *out) {
+    Handle data;
+    size_t n;
+    if (comgr.create_data(KIND_RELOCATABLE, &data)) return false;
+    bool ok = !comgr.set_data(data, object->size, object->bytes) &&
+              !comgr.set_data_name(data, "kernels.o") && !comgr.data_set_add(in, data) &&
+              !comgr.action_info_set_isa_name(info, isa) &&
+              !comgr.do_action(comgr.link, info, in, results);
+    if (ok)
+        out->bytes = result_of(ctx, results, KIND_EXECUTABLE, &out->size);
+    else
+        out->log = result_of(ctx, results, KIND_LOG, &n);
+    comgr.release_data(data);
+    return out->bytes != NULL;
+}
+
+static bool by_comgr(Ctx *ctx, const AmdObject *object, const char *isa, AmdCode *out) {
+    Handle in, results, info;
+    bool ok = false;
+    if (comgr.create_data_set(&in)) return false;
+    if (!comgr.create_data_set(&results)) {
+        if (!comgr.create_action_info(&info)) {
+            ok = link_with(ctx, in, info, results, object, isa, out);
+            comgr.destroy_action_info(info);
+        }
+        comgr.destroy_data_set(results);
+    }
+    comgr.destroy_data_set(in);
+    return ok;
+}
+
+/* ---- lld ----------------------------------------------------------------------------------- */
+
+/// TG_LLD ("" for none), $ROCM_PATH, PATH, the usual places.
+static bool find_lld(char *out) {
+    static const char *const names[] = {"ld.lld-22", "ld.lld"};
+    const char *set = secure_getenv("TG_LLD"), *rocm = secure_getenv("ROCM_PATH");
+    if (set) return tool_take(set, out);
+    char path[TOOL_PATH];
+    if (rocm && snprintf(path, sizeof path, "%s/llvm/bin/ld.lld", rocm) < (int)sizeof path &&
+        tool_take(path, out))
+        return true;
+    for (int i = 0; i < 2; i++)
+        if (tool_in_path(names[i], out)) return true;
+    return tool_glob("/opt/rocm*/llvm/bin/ld.lld", tool_take, out) ||
+           tool_glob("/usr/lib/llvm-*/bin/ld.lld", tool_take, out);
+}
+
+static void release_bytes(void *bytes) {
+    free(bytes);
+}
+
+static bool by_lld(Ctx *ctx, const char *program, const AmdObject *object, AmdCode *out) {
+    const char *arguments[] = {"ld.lld", "-shared", "--no-undefined", tool_in, "-o",
+                               tool_out, NULL};
+    ToolOutput made;
+    bool ok = tool_run(program, arguments, object->bytes, object->size, &made);
+    if (made.data) ctx_defer(ctx, release_bytes, made.data);
+    if (made.log) ctx_defer(ctx, release_bytes, made.log);
+    if (ok)
+        *out = (AmdCode){.bytes = made.data, .size = made.bytes, .linker = "lld"};
+    else
+        out->log = refusal(ctx, program, made.end, made.log);
+    return ok;
+}
+
+/* ---- both ---------------------------------------------------------------------------------- */
+
+typedef struct Paths {
+    char (*data)[TOOL_PATH];
+    int n;
+} Paths;
+
+static bool note_path(const char *path, void *arg) {
+    Paths *p = arg;
+    if (access(path, R_OK) != 0) return false;
+    snprintf(p->data[p->n++], TOOL_PATH, "%s", path);
+    return p->n == AMD_TOOLS - 1;
+}
+
+int amd_tools(char paths[AMD_TOOLS][TOOL_PATH]) {
+    Paths p = {.data = paths};
+    visit_comgr(note_path, &p);
+    return p.n + find_lld(paths[p.n]);
+}
+
+AmdStatus amd_link(Ctx *ctx, const AmdObject *object, const GpuTarget *gpu, AmdCode *out) {
+    char program[TOOL_PATH];
+    const char *isa = ctx_format(ctx, "amdgcn-amd-amdhsa--%s", gpu->name);
+    *out = (AmdCode){0};
+    bool known = knows(isa);
+    if (known && by_comgr(ctx, object, isa, out)) {
+        out->linker = "comgr";
+        return AMD_OK;
+    }
+    if (find_lld(program)) return by_lld(ctx, program, object, out) ? AMD_OK : AMD_FAILED;
+    if (known) {
+        out->log = refusal(ctx, "libamd_comgr", "no code object", out->log);
+        return AMD_FAILED;
+    }
+    out->log = ctx_format(ctx,
+                          "no linker for %s: libamd_comgr of ROCm (TG_COMGR, $ROCM_PATH)%s or "
+                          "ld.lld of LLVM (TG_LLD, PATH) is needed",
+                          gpu->name, comgr.library ? ", of a release that knows the GPU," : "");
+    return AMD_ABSENT;
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Where a nest needs no masks.
+//
+// What a nest reads and writes is live along its vectors up to a bound known when it starts. Below
+// that bound its body is emitted without masks, and once more, with them, for the rest. A mask
+// takes three vector instructions, as many as a reduction of what it guards: this halves the time
+// of what is short and in cache.
+#include "backends/cpu/emit.h"
+
+/// Dimension d of an access is live at the coordinates lo <= c < hi of axis `level` of the nest.
+typedef struct Bound {
+    const void *key; // Prepared, or the op of a comparison
+    int d;           // -1: all of the access, where `live`
+    int level;       // -1: at all coordinates where 0 lies within and size does not reach beyond
+    int64_t size;
+    LLVMValueRef lo, hi, live;
+} Bound;
+
+struct Full {
+    const Nest *nest;         // NULL: of a loop's body
+    const struct Full *outer; // what is known besides
+    VEC(Bound) bounds;
+};
+
+/* ---- what is masked ------------------------------------------------------------------------ */
+
+typedef struct Survey {
+    Emit *e;
+    struct Full *full;
+    int level;
+} Survey;
+
+static Bound *find(const struct Full *f, const void *key, int d, int level) {
+    for (int i = 0; i < f->bounds.n; i++) {
+        Bound *b = &f->bounds.data[i];
+        if (b->key == key && b->d == d && b->level == level) return b;
+    }
+    return NULL;
+}
+
+static void add(Survey *s, Bound b) {
+    if (!find(s->full, b.key, b.d, b.level)) vec_push(s->e->ctx, &s->full->bounds, b);
+}
+
+/// Axis `axis` of the access's block runs along the level.
+static void add_access(Survey *s, const Prepared *p, int axis) {
+    if (p->live) add(s, (Bound){p, -1, -1, 0, NULL, NULL, p->live});
+    for (int d = 0; d < p->a.n_subs; d++) {
+        const SubDim *sub = &p->a.subs[d];
+        if (sub->kind != DIM_AXIS || (!p->lo[d] && !p->hi[d])) continue;
+        if (sub->size == 1)
+            add(s, (Bound){p, d, -1, 1, p->lo[d], p->hi[d], NULL});
+        else if (axis >= 0 && p->a.axis_of[d] == axis)
+            add(s, (Bound){p, d, s->level, sub->size, p->lo[d], p->hi[d], NULL});
+    }
+}
+
+const Value *full_below(const Op *op) {
+    if (op->code != OP_LT || operand(op, 0)->type->elem != EL_I64) return NULL;
+    const Op *x = operand(op, 0)->def, *y = operand(op, 1)->def;
+    if (!x || x->code != OP_IOTA || !y || y->code != OP_BROADCAST) return NULL;
+    return operand(y, 0)->type->rank == 0 ? operand(y, 0) : NULL;
+}
+
+static void see(void *arg, Value *v, int axis, bool identity) {
+    Survey *s = arg;
+    (void)identity;
+    const Op *op = v->def;
+    if (!op || v->type->rank == 0 || bound_buffer(s->e, v)) return;
+    if (plan_in_register_loop(s->e, op)) return; // its scalars are those of an iteration
+    if (op->code == OP_LOAD || op->code == OP_LIVE) {
+        const Prepared *p = bound_access(s->e, op);
+        if (p) add_access(s, p, axis);
+    } else if (axis == 0 && full_below(op)) {
+        LLVMValueRef n = emit_scalar(s->e, full_below(op));
+        add(s, (Bound){op, 0, s->level, v->type->extents[0], NULL, n, NULL});
+    }
+}
+
+struct Full *full_survey(Emit *e, const Nest *n) {
+    if (n->vector < 0 || e->cpu->check) return NULL;
+    struct Full *f = ctx_new(e->ctx, struct Full);
+    f->nest = n;
+    Survey s = {.e = e, .full = f};
+    for (s.level = 0; s.level < n->n_axes; s.level++) {
+        for (int i = 0; i < n->roots.n; i++) {
+            const Root *r = &n->roots.data[i];
+            reach(e, r, n->axes[s.level].axis, see, &s);
+            if (r->kind == ROOT_STORE) add_access(&s, prepared_of(e, r->op), n->axes[s.level].axis);
+        }
+    }
+    return f->bounds.n ? f : NULL;
+}
+
+/// Bounds of all of an access's block.
+static void add_whole(Survey *s, const Prepared *p) {
+    if (p->live) add(s, (Bound){p, -1, -1, 0, NULL, NULL, p->live});
+    for (int d = 0; d < p->a.n_subs; d++)
+        if (p->a.subs[d].kind == DIM_AXIS && (p->lo[d] || p->hi[d]))
+            add(s, (Bound){p, d, -1, p->a.subs[d].size, p->lo[d], p->hi[d], NULL});
+}
+
+struct Full *full_body(Emit *e, const Region *r) {
+    if (e->cpu->check) return NULL;
+    struct Full *f = ctx_new(e->ctx, struct Full);
+    f->outer = e->full;
+    Survey s = {.e = e, .full = f};
+    for_each_op(op, r) {
+        if (op->code == OP_YIELD || op->n_results == 0 || result(op, 0)->type->rank == 0) continue;
+        const Prepared *p = bound_access(e, op);
+        if ((op->code == OP_LOAD || op->code == OP_LIVE) && p) add_whole(&s, p);
+        if (!full_below(op)) continue;
+        LLVMValueRef n = emit_scalar(e, full_below(op));
+        add(&s, (Bound){op, 0, -1, result(op, 0)->type->extents[0], NULL, n, NULL});
+    }
+    return f->bounds.n ? f : NULL;
+}
+
+/* ---- the bound ----------------------------------------------------------------------------- */
+
+static LLVMValueRef at_most(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+    return LLVMBuildICmp(e->g->b, LLVMIntSLE, x, y, "");
+}
+
+/// Holds where the bound's coordinates are live at the places at hand of a level around the
+/// vectors, and of one inside at all places.
+static LLVMValueRef holds(Emit *e, const Nest *n, const Bound *b, int level) {
+    Gen *g = e->g;
+    if (b->live) return b->live;
+    LLVMValueRef first = gen_i64(g, 0), end = gen_i64(g, b->size);
+    if (b->level >= 0 && b->level < level) {
+        const NestAxis *x = &n->axes[b->level];
+        first = x->origin;
+        end = gen_add(g, x->origin, gen_i64(g, (int64_t)x->count * x->unit));
+    }
+    LLVMValueRef c = b->lo ? at_most(e, b->lo, first) : NULL;
+    return b->hi ? gen_and(g, c, at_most(e, end, b->hi)) : c;
+}
+
+LLVMValueRef full_everywhere(Emit *e, const struct Full *f) {
+    LLVMValueRef c = NULL;
+    for (int i = 0; i < f->bounds.n; i++)
+        c = gen_and(e->g, c, holds(e, NULL, &f->bounds.data[i], 0));
+    return c;
+}
+
+LLVMValueRef full_bound(Emit *e, const Nest *n, int level) {
+    Gen *g = e->g;
+    const NestAxis *x = &n->axes[level];
+    int64_t step = (int64_t)x->tile * x->unit, all = x->full / x->tile * step;
+    LLVMValueRef bound = gen_i64(g, all), cond = NULL;
+    for (int i = 0; i < n->full->bounds.n; i++) {
+        const Bound *b = &n->full->bounds.data[i];
+        if (b->level != level) {
+            cond = gen_and(g, cond, holds(e, n, b, level));
+            continue;
+        }
+        if (b->lo) cond = gen_and(g, cond, at_most(e, b->lo, gen_i64(g, 0)));
+        if (b->hi) bound = gen_min(g, bound, b->hi);
+    }
+    // Divided unsigned: a power of two is a mask then.
+    bound = gen_max(g, bound, gen_i64(g, 0));
+    LLVMValueRef tiles = LLVMBuildUDiv(g->b, bound, gen_i64(g, step), "");
+    bound = gen_mul(g, tiles, gen_i64(g, step));
+    return cond ? LLVMBuildSelect(g->b, cond, bound, gen_i64(g, 0), "") : bound;
+}
+
+LLVMValueRef full_end(Emit *e, const Nest *n, int level) {
+    Gen *g = e->g;
+    const NestAxis *x = &n->axes[level];
+    int64_t step = (int64_t)x->tile * x->unit, all = x->full / x->tile * step;
+    LLVMValueRef end = NULL;
+    for (int i = 0; i < n->full->bounds.n; i++) {
+        const Bound *b = &n->full->bounds.data[i];
+        if (b->level != level) continue;
+        if (!b->hi) return gen_i64(g, all);
+        end = gen_max(g, end ? end : gen_i64(g, 0), b->hi);
+    }
+    if (!end) return gen_i64(g, all); // the masks are those of other levels
+    end = gen_add(g, gen_min(g, end, gen_i64(g, all)), gen_i64(g, step - 1));
+    end = gen_mul(g, LLVMBuildUDiv(g->b, end, gen_i64(g, step), ""), gen_i64(g, step));
+    return gen_min(g, end, gen_i64(g, all));
+}
+
+LLVMValueRef full_written(Emit *e, const Nest *n, int level) {
+    Gen *g = e->g;
+    const NestAxis *x = &n->axes[level];
+    LLVMValueRef end = NULL, all = gen_i64(g, x->full * x->unit);
+    for (int i = 0; i < n->roots.n; i++) {
+        const Root *r = &n->roots.data[i];
+        if (r->kind != ROOT_STORE) return all;
+        const Bound *b = NULL;
+        const Prepared *p = prepared_of(e, r->op);
+        for (int d = 0; d < p->a.n_subs && !(b && b->hi); d++) b = find(n->full, p, d, level);
+        if (!b || !b->hi) return all;
+        end = end ? gen_max(g, end, b->hi) : b->hi;
+    }
+    return end ? gen_min(g, end, all) : all;
+}
+
+/* ---- asked while a body is emitted --------------------------------------------------------- */
+
+static bool stands_at(const Nest *n, int level, LLVMValueRef at) {
+    for (int i = 0; i < n->axes[level].count; i++)
+        if (n->axes[level].at[i] == at) return true;
+    return false;
+}
+
+bool full_kills(const Emit *e, const void *key, int d, LLVMValueRef at) {
+    const struct Full *f = e->dead;
+    for (int i = 0; f && i < f->bounds.n; i++) {
+        const Bound *b = &f->bounds.data[i];
+        bool along = b->level >= 0 && f->nest->axes[b->level].axis == f->nest->vector;
+        if (b->key == key && b->d == d && along && stands_at(f->nest, b->level, at)) return true;
+    }
+    return false;
+}
+
+bool full_covers(const Emit *e, const void *key, int d, LLVMValueRef at) {
+    for (const struct Full *f = e->full; f; f = f->outer) {
+        for (int i = 0; i < f->bounds.n; i++) {
+            const Bound *b = &f->bounds.data[i];
+            if (b->key != key || b->d != d) continue;
+            if (b->level < 0 || stands_at(f->nest, b->level, at)) return true;
+        }
+    }
+    return false;
+}

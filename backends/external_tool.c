@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Programs of others: where they are, and how they run.
+#include "backends/external_tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- where they are ------------------------------------------------------------------------ */
+
+bool tool_take(const char *path, void *out) {
+    if (access(path, X_OK) != 0 || strlen(path) >= TOOL_PATH) return false;
+    memcpy(out, path, strlen(path) + 1);
+    return true;
+}
+
+bool tool_in_folders(const char *folders, const char *name, ToolVisit *visit, void *arg) {
+    for (const char *s = folders; s && *s; s += strspn(s, ":")) {
+        char path[TOOL_PATH];
+        int len = (int)strcspn(s, ":");
+        int n = snprintf(path, sizeof path, "%.*s/%s", len, s, name);
+        if (n < (int)sizeof path && visit(path, arg)) return true;
+        s += len;
+    }
+    return false;
+}
+
+bool tool_in_path(const char *name, char *out) {
+    return tool_in_folders(secure_getenv("PATH"), name, tool_take, out);
+}
+
+bool tool_glob(const char *pattern, ToolVisit *visit, void *arg) {
+    glob_t found;
+    bool done = false;
+    if (glob(pattern, 0, NULL, &found) != 0) return false;
+    for (size_t i = found.gl_pathc; i-- > 0 && !done;) done = visit(found.gl_pathv[i], arg);
+    globfree(&found);
+    return done;
+}
+
+/* ---- how they run -------------------------------------------------------------------------- */
+
+/// All of a file, with a NUL byte behind; NULL where it cannot be read.
+static char *read_file(const char *path, size_t *bytes) {
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    long n = fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
+    char *data = n < 0 ? NULL : malloc((size_t)n + 1);
+    rewind(f);
+    if (data && fread(data, 1, (size_t)n, f) != (size_t)n) {
+        free(data);
+        data = NULL;
+    }
+    fclose(f);
+    if (!data) return NULL;
+    data[n] = 0;
+    *bytes = (size_t)n;
+    return data;
+}
+
+/// False where the disk is full, too.
+static bool write_file(const char *path, const char *data, size_t bytes) {
+    FILE *f = fopen(path, "wb");
+    if (!f) return false;
+    bool good = fwrite(data, 1, bytes, f) == bytes;
+    return fclose(f) == 0 && good;
+}
+
+/// Notes how the program ended, in words. Whether it says that all is well.
+static bool ended(int status, ToolOutput *out) {
+    size_t n = sizeof out->end;
+    if (WIFSIGNALED(status))
+        snprintf(out->end, n, "ended by signal %d, %s", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(out->end, n, "exit status %d", WEXITSTATUS(status));
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// The environment, with glibc told to ask for large pages, of a heap that grows by 16 MiB (which
+/// are not used before they are written to): half of what ptxas waits for the system goes with
+/// them, 3 of 12 ms of its start, 5 % of a product, and linkers mind nothing. The caller's own wish
+/// stands. NULL: no memory.
+static char **make_environment(void) {
+    static const char name[] = "GLIBC_TUNABLES=";
+    static char large_pages[] =
+        "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216";
+    char **now = environ;
+    bool said = false;
+    size_t n = 0;
+    for (; now && now[n]; n++) said |= strncmp(now[n], name, sizeof name - 1) == 0;
+    char **all = calloc(n + 2, sizeof *all);
+    if (!all) return NULL;
+    if (n) memcpy(all, now, n * sizeof *all);
+    if (!said) all[n] = large_pages;
+    return all;
+}
+
+struct ToolRun {
+    char folder[TOOL_PATH / 2]; // "": none was made
+    pid_t child;                // 0: it was not started
+    char end[TOOL_END];         // why not
+};
+
+/// With both outputs in the file `log`.
+static void spawn(ToolRun *run, const char *program, const char *const *arguments,
+                  const char *log) {
+    posix_spawn_file_actions_t actions;
+    pid_t child;
+    char **environment = make_environment();
+    int failed = posix_spawn_file_actions_init(&actions);
+    if (!failed) {
+        posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        posix_spawn_file_actions_adddup2(&actions, 1, 2);
+        failed = posix_spawn(&child, program, &actions, NULL, (char *const *)arguments,
+                             environment ? environment : environ);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    free(environment);
+    if (failed)
+        snprintf(run->end, sizeof run->end, "not started: %s", strerror(failed));
+    else
+        run->child = child;
+}
+
+const char tool_in[] = "in", tool_out[] = "out";
+
+/// Why a file or a folder cannot be made.
+static void note_errno(char end[TOOL_END], const char *path) {
+    const char *why = strerror(errno);
+    snprintf(end, TOOL_END, "%.60s: %.60s", path, why);
+}
+
+static void path_in(const ToolRun *run, const char *name, char path[TOOL_PATH]) {
+    snprintf(path, TOOL_PATH, "%s/%s", run->folder, name);
+}
+
+static void start_in(ToolRun *run, const char *program, const char *const *arguments,
+                     const char *bytes, size_t size) {
+    enum { MOST = 32 };
+    char in[TOOL_PATH], made[TOOL_PATH], log[TOOL_PATH];
+    const char *all[MOST];
+    int n = 0;
+    path_in(run, tool_in, in);
+    path_in(run, tool_out, made);
+    path_in(run, "log", log);
+    for (; arguments[n] && n < MOST - 1; n++)
+        all[n] = arguments[n] == tool_in ? in : arguments[n] == tool_out ? made : arguments[n];
+    all[n] = NULL;
+    if (write_file(in, bytes, size))
+        spawn(run, program, all, log);
+    else
+        note_errno(run->end, in);
+}
+
+ToolRun *tool_start(const char *program, const char *const *arguments, const char *bytes,
+                    size_t n) {
+    const char *temporary = secure_getenv("TMPDIR");
+    ToolRun *run = calloc(1, sizeof *run);
+    if (!run) return NULL;
+    snprintf(run->folder, sizeof run->folder, "%s/tegula-XXXXXX", temporary ? temporary : "/tmp");
+    if (mkdtemp(run->folder)) {
+        start_in(run, program, arguments, bytes, n);
+    } else {
+        note_errno(run->end, run->folder);
+        run->folder[0] = 0;
+    }
+    return run;
+}
+
+/// Whether all is well, as far as one can know: a program that ignores the ends of its children
+/// (SIGCHLD), or takes them itself, has ours do no more than end. out->end says how it did.
+static bool wait_for_end(const ToolRun *run, ToolOutput *out) {
+    pid_t pid;
+    int status;
+    do pid = waitpid(run->child, &status, 0);
+    while (pid < 0 && errno == EINTR);
+    if (pid == run->child) return ended(status, out);
+    snprintf(out->end, sizeof out->end, "ended, but how was lost: %.60s", strerror(errno));
+    return true;
+}
+
+/// With its folder and all that is in there.
+static void release(ToolRun *run) {
+    static const char *const names[] = {tool_in, tool_out, "log"};
+    char path[TOOL_PATH];
+    for (int i = 0; i < 3 && run->folder[0]; i++) {
+        path_in(run, names[i], path);
+        unlink(path);
+    }
+    if (run->folder[0]) rmdir(run->folder);
+    free(run);
+}
+
+bool tool_finish(ToolRun *run, ToolOutput *out) {
+    char path[TOOL_PATH];
+    size_t log_bytes;
+    *out = (ToolOutput){0};
+    if (!run) {
+        errno = ENOMEM;
+        note_errno(out->end, "not started");
+        return false;
+    }
+    memcpy(out->end, run->end, sizeof out->end);
+    bool good = run->child && wait_for_end(run, out);
+    if (run->child) {
+        path_in(run, "log", path);
+        out->log = read_file(path, &log_bytes);
+    }
+    path_in(run, tool_out, path);
+    if (good) out->data = read_file(path, &out->bytes);
+    if (good && !out->data && strncmp(out->end, "exit", 4) == 0)
+        note_errno(out->end, "success, but its file");
+    release(run);
+    return out->data != NULL;
+}
+
+void tool_drop(ToolRun *run) {
+    if (!run) return;
+    ToolOutput out;
+    if (run->child && waitpid(run->child, NULL, WNOHANG) == 0) { // it still has its number
+        kill(run->child, SIGKILL);
+        wait_for_end(run, &out);
+    }
+    release(run);
+}
+
+bool tool_run(const char *program, const char *const *arguments, const char *bytes, size_t n,
+              ToolOutput *out) {
+    return tool_finish(tool_start(program, arguments, bytes, n), out);
+}

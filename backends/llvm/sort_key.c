@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The order of a sort as that of signed integers.
+#include "backends/llvm/sort_key.h"
+
+int gen_order_bits(Elem elem) {
+    if (!elem_is(elem, EC_FLOAT)) return elem == EL_BOOL ? 1 : elem_info[elem].bits;
+    return elem == EL_F64 ? 64 : 32;
+}
+
+/// Floats compare like their bits taken as sign and magnitude: flip the magnitude of negatives.
+static LLVMValueRef float_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
+    Elem wide = elem == EL_F64 ? EL_F64 : EL_F32;
+    int lanes = gen_lanes(x), bits = gen_order_bits(elem);
+    LLVMTypeRef scalar = LLVMIntTypeInContext(g->llvm, (unsigned)bits);
+    x = gen_cast(g, elem, wide, x);
+    LLVMValueRef nan = LLVMBuildFCmp(g->b, LLVMRealUNO, x, x, "");
+    LLVMValueRef zero = gen_zero(g, wide, lanes);
+    x = LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, LLVMRealOEQ, x, zero, ""), zero, x, "");
+    LLVMValueRef i = LLVMBuildBitCast(g->b, x, gen_vec(scalar, lanes), "");
+    LLVMValueRef greatest = LLVMConstInt(scalar, ~(uint64_t)0 >> (65 - bits), false);
+    LLVMValueRef top = gen_same(LLVMConstInt(scalar, (uint64_t)bits - 1, false), lanes);
+    LLVMValueRef sign = LLVMBuildAShr(g->b, i, top, "");
+    LLVMValueRef flip = LLVMBuildAnd(g->b, sign, gen_same(greatest, lanes), "");
+    i = LLVMBuildXor(g->b, i, flip, "");
+    if (descending) i = LLVMBuildNot(g->b, i, "");
+    return LLVMBuildSelect(g->b, nan, gen_same(greatest, lanes), i, "");
+}
+
+/// Unsigned keys of full width lose their top bit's meaning to the sign: it is inverted.
+static LLVMValueRef integer_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
+    int bits = gen_order_bits(elem), lanes = gen_lanes(x);
+    if (elem_is(elem, EC_BOOL | EC_UINT) && bits >= 8) {
+        LLVMValueRef top = LLVMConstInt(gen_lane_type(x), (uint64_t)1 << (bits - 1), false);
+        x = LLVMBuildXor(g->b, x, gen_same(top, lanes), "");
+    } else if (elem == EL_BOOL) {
+        x = LLVMBuildNot(g->b, x, ""); // as signed bits, false is 0 and true -1
+    }
+    return descending ? LLVMBuildNot(g->b, x, "") : x;
+}
+
+LLVMValueRef gen_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
+    return elem_is(elem, EC_FLOAT) ? float_order(g, elem, x, descending)
+                                   : integer_order(g, elem, x, descending);
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The insides of the NVVM writer.
+#ifndef BACKENDS_NVIDIA_NVVM_WRITER_H
+#define BACKENDS_NVIDIA_NVVM_WRITER_H
+
+#include "backends/nvidia/nvidia.h"
+
+typedef struct Writer {
+    Ctx *ctx;
+    LLVMModuleRef module;
+    bool typed_byval; // byval([128 x i8]), as libNVVM has it from sm_100 on
+    Text out;
+    Text tail;             // metadata nodes, printed behind everything
+    int casts;             // names used up for casts of pointers
+    int nodes;             // metadata numbers used up
+    PtrMap numbers;        // metadata node -> its number + 1
+    int unit;              // number of the compile unit + 1; 0: none
+    LLVMMetadataRef scope; // of the function that is being written, or NULL
+} Writer;
+
+/* ---- nvvm_writer.c ------------------------------------------------------------------------- */
+
+void write_type(Writer *w, LLVMTypeRef t);
+void write_name(Writer *w, char sigil, const char *name);
+void write_escaped(Writer *w, const char *s, size_t n);
+void write_value(Writer *w, LLVMValueRef v);
+/// Type, blank, value.
+void write_typed(Writer *w, LLVMValueRef v);
+bool is_byval(LLVMValueRef fn, unsigned param);
+
+/* ---- nvvm_instruction.c -------------------------------------------------------------------- */
+
+void write_instruction(Writer *w, LLVMValueRef inst);
+
+/* ---- nvvm_metadata.c ----------------------------------------------------------------------- */
+
+/// ", !dbg !N, !range !M": what hangs on an instruction.
+void write_attached(Writer *w, LLVMValueRef inst);
+/// " !dbg !N" of a function with debug information, where its locations belong from here on.
+void write_subprogram(Writer *w, LLVMValueRef fn);
+/// Annotations of kernels, flags and all nodes.
+void write_module_metadata(Writer *w);
+
+#endif

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Inside the simulator. A Sim runs one cluster at a time on one thread of the system:
+//
+//     Sim -- Cta -- Group (four warps) -- Warp -- SimLane -- Fiber (while the lane is on its way)
+//
+// Compiled code calls handlers (functions.def) with a frame: operands in, results out. A function
+// of several lanes gathers them, runs once, and lets them go on.
+#ifndef BACKENDS_SIM_MACHINE_H
+#define BACKENDS_SIM_MACHINE_H
+
+#include <setjmp.h>
+
+#include "backends/sim/sim.h"
+#include "ir/layout/layout.h"
+#include "lang/fork_lock.h"
+#include "passes/gpu/gpu.h"
+
+typedef struct Sim Sim;
+typedef struct Cta Cta;
+typedef struct Group Group;
+typedef struct Warp Warp;
+typedef struct SimLane SimLane;
+typedef struct SimSite SimSite;
+typedef struct Fiber Fiber;
+typedef struct Shadow Shadow;
+
+enum {
+    LANES = 32, // of a warp of NVIDIA's, and the fewest that any has
+    MOST_LANES = 64,
+    MAX_THREADS = 1024, // of a CTA
+    MAX_CLUSTER = 16,
+    MAX_WARPS = MAX_CLUSTER * MAX_THREADS / LANES,
+    GROUP_WARPS = 4,
+    NAMED_BARRIERS = 16,
+    SHARED_MAX = 256 << 10, // more than any target has
+    RANK_SHIFT = 24,        // of the rank in the cluster in an address of shared memory
+};
+
+/* ---- sites --------------------------------------------------------------------------------- */
+
+typedef void LaneHandler(SimLane *lane, const SimSite *site, char *frame);
+typedef void WarpHandler(Warp *warp, const SimSite *site);
+typedef void GroupHandler(Group *group, const SimSite *site);
+/// Fills in what the handler wants to know of the name.
+typedef struct Prepare Prepare;
+typedef void PrepareSite(Prepare *p, const Fn *fn, SimSite *site);
+/// Code in place of a call, instead of a handler.
+typedef struct Emit Emit;
+typedef void EmitCall(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site);
+
+typedef enum SyncKind { SYNC_NONE, SYNC_BARRIER, SYNC_FENCE, SYNC_WAIT, SYNC_SIGNAL } SyncKind;
+
+/// A row of functions.def: exactly one of emit, lane, warp, group is there.
+typedef struct SimOp {
+    const char *name; // the column of portable.def
+    EmitCall *emit;
+    LaneHandler *lane;
+    WarpHandler *warp;
+    GroupHandler *group;
+    PrepareSite *prepare; // or NULL
+    unsigned uniform;     // a bit for each group of operands that all lanes must have alike
+    SyncKind sync;        // what a mutation test may take away
+} SimOp;
+extern const SimOp sim_ops[];
+const SimOp *sim_op_find(const char *name);
+
+/// Where an element of a fragment stands in its matrix: of lane (or thread) t and element e,
+/// row * columns + column is at[t * elements + e].
+typedef struct Fragment {
+    struct Fragment *next;
+    const char *name;
+    int role, elements, threads, owners, rows, columns; // threads from owners on hold copies
+    uint16_t *at;
+} Fragment;
+
+/// A place in the code that calls a target function or, under check, accesses memory.
+struct SimSite {
+    int number, sync; // sync: 1 + the number among barriers, fences and waits, or 0
+    const SimOp *op;  // NULL for an access
+    const char *name; // "tg.barrier", "a load of 4 bytes"
+    const char *function, *file;
+    int line, column;
+    int at[FN_GROUPS], count[FN_GROUPS]; // of each group of operands: offset in the frame, number
+    int result_at, result_count;
+    int number_of[26];       // immediates in the name, by the key of the capture
+    Elem elem[3];            // of matrices: A, B, accumulator
+    const Fragment *part[3]; // likewise
+    int bytes;               // of an access, or of one copy
+    bool is_store, is_atomic;
+    void *user; // what the handler of this row wants
+};
+
+#define OPERAND(T, frame, site, k) (*(T *)(void *)((frame) + (site)->at[k]))
+#define RESULT(T, frame, site)     (*(T *)(void *)((frame) + (site)->result_at))
+
+static inline int site_number(const SimSite *site, char key) {
+    return site->number_of[key - 'a'];
+}
+
+/* ---- images -------------------------------------------------------------------------------- */
+
+/// Compiled: lane, then pointers to the parameters' values.
+typedef void SimEntry(SimLane *lane, void *const *args);
+
+typedef struct SimFunction {
+    char *name;
+    SimEntry *entry;
+    int n_params, n_described;
+    SimParam *described;                   // of those that are memory
+    int threads[3], cluster, shared_bytes; // attributes; shared_bytes 0 where there is none
+    int64_t frame_bytes;                   // an upper bound of the stack of a lane
+} SimFunction;
+
+/// Memory of a launch's own, which its functions share.
+typedef struct Fresh {
+    struct Fresh *next;
+    const tg_env *env; // of the launch
+    const char *base;
+    int64_t bytes;
+    bool written[]; // of each byte
+} Fresh;
+
+struct SimImage {
+    const GpuTarget *target;
+    bool check;
+    SimFunction *functions;
+    int n_functions;
+    SimSite **sites;
+    int n_sites, cap_sites, n_sync;
+    Fragment *fragments;
+    char **texts; // file and function names
+    int n_texts, cap_texts;
+    void *jit;
+    Lock lock;    // of idle, fresh
+    Sim *idle;    // machines of former runs
+    Fresh *fresh; // under `check`
+};
+
+/// Memory of the image; a compile that cannot have it leaves with NO_MEMORY.
+void *image_alloc(Ctx *ctx, size_t size);
+const char *image_text(Ctx *ctx, SimImage *image, const char *text, size_t n);
+SimSite *image_site(Ctx *ctx, SimImage *image);
+
+struct Prepare {
+    Ctx *ctx;
+    SimImage *image;
+};
+const Fragment *fragment_of(Prepare *p, const char *name, FragmentRole role);
+
+/* ---- emission (emit.c) --------------------------------------------------------------------- */
+
+struct Emit {
+    Gen *g;
+    SimImage *image;
+    LLVMValueRef lane; // hidden parameter
+    LLVMValueRef args, frame;
+};
+/// Code that marks bytes which the generic proxy wrote: `p` in shared memory.
+void emit_mark(Emit *e, LLVMValueRef p, int bytes);
+/// Code that notes in SimLane.path which way a branch of the site goes.
+void emit_path(Emit *e, LLVMValueRef condition, int site);
+/// A call of a function of this process.
+LLVMValueRef emit_host_call(Emit *e, void *function, LLVMTypeRef type, LLVMValueRef *args);
+LLVMValueRef emit_address(Emit *e, const void *p);
+EmitCall emit_thread_id, emit_thread_count, emit_cta_id, emit_cta_count, emit_lane_id, emit_warp_id,
+    emit_cluster_rank, emit_cluster_count, emit_shared_base, emit_shared_addr, emit_global_addr,
+    emit_load_global, emit_store_global, emit_load_buffer, emit_store_buffer, emit_nothing;
+
+/// What quick instruction selection does not know, in other words (fast_selection.c).
+void sim_quick_forms(Gen *g);
+/// Cuts basic blocks that LLVM would take long over (split_blocks.c).
+void sim_split_blocks(Gen *g);
+
+/* ---- fibers (fiber.c) ---------------------------------------------------------------------- */
+
+/// A stack on which lanes run, one after the other or, while one is blocked, that one.
+struct Fiber {
+    void *context; // where it stopped
+    Sim *sim;
+    SimLane *lane; // runs or will run; NULL for that of the caller of sim_run
+    char *memory;  // guard page, stack
+    size_t bytes;
+    Fiber *next;     // of idle ones
+    void *sanitizer; // what the sanitizer knows of it
+    const void *bottom;
+};
+
+/// NULL where there is no memory. `main` is called when it is switched to first and never returns.
+Fiber *fiber_create(Sim *sim, size_t bytes);
+void fiber_destroy(Fiber *fiber);
+/// Of all machines.
+int fibers_alive(void);
+/// Forgets what ran on it: the next switch to it calls fiber_main.
+void fiber_reset(Fiber *fiber);
+void fiber_switch(Fiber *from, Fiber *to);
+/// What a fiber does (lane_schedule.c).
+_Noreturn void fiber_main(Fiber *fiber);
+
+/* ---- lanes, warps, groups, CTAs --------------------------------------------------------------
+ */
+
+/// A copy that a lane started and did not wait for.
+typedef struct Copy {
+    const SimSite *site;
+    int group;     // committed as this one
+    uint32_t to;   // shared address of cp.async; of a store the source
+    const void *p; // global address, or the tensor map
+    int bytes, read;
+    int32_t at[5];  // coordinates of a block
+    bool read_done; // the work is done; a store has read shared memory
+    bool waited;    // the lane has waited for that
+    bool add;       // to what the tensor has
+    char *data;     // what a store has read
+} Copy;
+
+typedef struct Copies {
+    Copy *data;
+    int n, cap;
+    int group; // number of the group that is open
+} Copies;
+
+struct SimLane {
+    // what compiled code reads
+    uint32_t thread[3], threads[3], cta[3], ctas[3];
+    uint32_t lane, warp, rank, ranks, high;
+    uint32_t path; // under check: what branches it took since its warp met
+    char *shared;
+    uint64_t spare[2]; // where a lane that is off loads from and stores to
+    // what it does not
+    Sim *sim;
+    Cta *of;
+    Warp *w;
+    Fiber *fiber;        // NULL before it starts and after it ended
+    int number;          // in the cluster
+    const SimSite *site; // where it waits or last did anything that can fail
+    Copies copies, stores;
+    const char *value; // that it stores now, or NULL
+    int spins;         // failed tests of an mbarrier since the last progress
+    int waited;        // groups of its stores, the others of the warp know of when they meet
+};
+
+typedef enum WaitKind {
+    WAIT_NONE,
+    WAIT_GROUP,
+    WAIT_BARRIER,
+    WAIT_MBARRIER,
+    WAIT_CLUSTER,
+    WAIT_REGISTERS,
+} WaitKind;
+
+/// The fibers of a warp run one after the other until all of them wait.
+struct Warp {
+    Cta *cta;
+    Group *group;
+    SimLane *lanes;
+    int index;                          // in the CTA
+    int number;                         // in the cluster
+    uint64_t all, ready, arrived, done; // masks of lanes
+    const SimSite *site;                // of those that arrived
+    uint32_t path;                      // SimLane.path of the first one
+    char *frames[MOST_LANES];
+    WaitKind wait;
+    int wait_for;         // barrier number; index of the mbarrier
+    int parity;           // of the phase that it waits for
+    int cluster_phase;    // how often it arrived at the cluster's barrier
+    bool cluster_arrived; // and did not wait yet
+};
+
+static inline int warp_lanes(const Warp *w) {
+    return __builtin_popcountll(w->all);
+}
+
+/// Elements of an operand or accumulator, row-major.
+typedef union Elements {
+    float *f;
+    int32_t *i;
+    uint32_t *u;
+} Elements;
+
+/// A statement of wgmma in flight.
+typedef struct Product {
+    struct Product *next, *before; // of the group, oldest first; whose result it adds to
+    const SimSite *site;
+    int id, commit;                    // number of its group, once it is committed; else -1
+    bool worked, ready, passed, given; // ready: waited for; passed: to another product; given: out
+    uint64_t a[8], b[8];               // descriptors of the steps
+    Elements registers;                // A, where it is not in shared memory
+    Elements sum;
+} Product;
+
+/// A warpgroup.
+struct Group {
+    Cta *cta;
+    int index, n_warps;
+    uint32_t arrived; // warps
+    const SimSite *site;
+    bool fenced;  // wgmma.fence since registers were last used otherwise
+    bool blocked; // the function that it met for goes on later: group_resume
+    int next_id, committed, registers;
+    Product *oldest, *newest;
+};
+
+typedef struct Barrier {
+    int threads;    // that it waits for; 0: nobody has come
+    int arrived;    // threads
+    uint32_t warps; // that wait
+    const SimSite *site;
+} Barrier;
+
+typedef struct Mbarrier {
+    uint32_t at; // offset
+    bool fenced; // its initialisation is visible to the asynchronous proxy
+    int64_t phase, expected, pending, bytes;
+    const SimSite *site; // of its initialisation
+} Mbarrier;
+
+struct Cta {
+    Sim *sim;
+    int rank;
+    char *shared; // views of shared memory: see `Views`
+    Warp *warps;
+    SimLane *lanes;
+    Group groups[MAX_THREADS / LANES / GROUP_WARPS];
+    Barrier barriers[NAMED_BARRIERS];
+    Mbarrier *mbarriers;
+    int n_mbarriers, cap_mbarriers;
+    int free_registers;
+};
+
+// Views of shared memory, at these offsets: what loads and stores see; a byte for each byte that
+// they wrote and the asynchronous proxy has not seen; what that proxy sees; which KiB have such
+// bytes.
+enum Views {
+    VIEW_GENERIC = 0,
+    VIEW_DIRTY = SHARED_MAX,
+    VIEW_ASYNC = 2 * SHARED_MAX,
+    VIEW_SUMMARY = 3 * SHARED_MAX,
+    SUMMARY_LOG2 = 10,
+    VIEW_BYTES = 3 * SHARED_MAX + 4096,
+};
+
+/// A copy from global memory by TMA.
+typedef struct Load {
+    const SimSite *site;
+    const void *map;
+    uint32_t to, barrier, mask; // mask: CTAs of the cluster that receive it
+    int32_t at[5];
+} Load;
+
+struct Sim {
+    Sim *next;
+    const SimImage *image;
+    const SimFunction *function;
+    const SimRun *run;
+    SimFailure *failure;
+    bool failed;
+    int pauses; // that are left
+    uint64_t random;
+    Fiber main, *now, *last; // the caller's; that runs; that ran before it
+    Fiber *idle;
+    jmp_buf out;    // of sim_run, for failures outside of fibers
+    Fiber **fibers; // all of them
+    int n_fibers, cap_fibers;
+    int threads, cluster, n_warps; // of a CTA; CTAs; of the cluster
+    int64_t shared_bytes;
+    int32_t program[3]; // first CTA of the cluster
+    int elected;
+    int live; // lanes that have not ended
+    Cta *ctas;
+    Warp *warps, *warp; // warp: whose lanes run now
+    SimLane *lanes;
+    uint64_t ready[MAX_WARPS / 64]; // warps with lanes that could run
+    int cluster_phase, cluster_warps;
+    Load *loads;
+    int n_loads, cap_loads;
+    Shadow *shadow;         // under check
+    union Matrix *matrices; // of one instruction; NULL before the first
+};
+
+/* ---- lane_schedule.c ------------------------------------------------------------------------ */
+
+uint32_t sim_random(Sim *sim);
+/// What compiled code calls for a function of several lanes.
+LaneHandler sim_collective;
+/// And for one of one lane that a mutation test may take away.
+LaneHandler sim_lane_sync;
+/// All lanes of the warp go on.
+void warp_resume(Warp *warp);
+/// The lanes of the warp stay where they are until warp_resume.
+void warp_wait(Warp *warp, WaitKind kind, int what);
+void group_resume(Group *group);
+/// The lane goes on later, after others had a turn.
+void lane_yield(SimLane *lane);
+/// From the fiber of the caller: until all lanes have ended or one failed.
+void sim_schedule(Sim *sim);
+/// Records the failure and goes back to the caller of sim_run.
+_Noreturn void sim_fail(Sim *sim, SimFailureKind kind, const SimSite *site, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/// "thread 37 (warp 1, lane 5)", with the CTA where there are several.
+const char *lane_name(const SimLane *lane, char *out);
+enum { NAME_BYTES = 96, PLACE_BYTES = 256 };
+/// "at file:line:column in function".
+const char *site_place(const SimSite *site, char *out);
+/// Grows an array of the machine's.
+void *sim_grow(Sim *sim, void *data, int *cap, size_t size);
+void *sim_alloc(Sim *sim, size_t size);
+
+/* ---- run.c --------------------------------------------------------------------------------- */
+
+void sim_destroy(Sim *sim);
+
+/* ---- memory.c ------------------------------------------------------------------------------ */
+
+typedef enum Proxy { PROXY_GENERIC, PROXY_ASYNC } Proxy;
+
+/// The CTA of a shared address, where it is one and the range lies inside.
+Cta *shared_find(SimLane *lane, const SimSite *site, uint32_t address, int bytes, int align);
+/// Bytes that the generic proxy wrote.
+void shared_mark(Cta *cta, uint32_t offset, int bytes);
+/// The asynchronous proxy sees what was written.
+void proxy_fence(Cta *cta);
+LaneHandler handle_atomic, handle_atomic_cas, handle_store_shared, handle_load_shared,
+    handle_cluster_addr, handle_st_async;
+LaneHandler handle_signal, handle_wait_word;
+PrepareSite prepare_signal, prepare_wait_word;
+PrepareSite prepare_atomic, prepare_shared, prepare_st_async;
+/// Under check: before a load, or a store of what `value` points to.
+void sim_check_access(SimLane *lane, const SimSite *site, const void *p, const void *value);
+/// What begins within the bytes of a buffer ends there, and they are a tensor's.
+void sim_check_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes,
+                      uint32_t at);
+void sim_check_masked(SimLane *lane, const SimSite *site, const void *p, const void *value,
+                      int32_t on);
+void sim_check_shared(SimLane *lane, const SimSite *site, const char *p, const void *value);
+
+/* ---- handlers ------------------------------------------------------------------------------ */
+
+// lanes.c
+WarpHandler handle_shuffle, handle_shuffle_up, handle_vote, handle_ballot, handle_elect,
+    handle_redux;
+PrepareSite prepare_shuffle, prepare_vote, prepare_redux;
+// arithmetic.c
+LaneHandler handle_approx, handle_cvt_bf16, handle_cvt_f32_bf16, handle_cvt_x2, handle_cvt_tf32,
+    handle_cvt_f8x2, handle_cvt_f16x2_f8x2, handle_cvt_int, handle_fma_bf16, handle_minmax_x2,
+    handle_mulhi, handle_ctz, handle_renew, handle_policy;
+PrepareSite prepare_approx, prepare_cvt, prepare_int, prepare_minmax;
+float decode_f16(uint16_t bits);
+uint16_t encode_f16(float x);
+uint16_t encode_bf16(float x);
+uint8_t encode_f8(Elem elem, float x); // saturates
+static inline float decode_bf16(uint16_t bits) {
+    union {
+        uint32_t u;
+        float f;
+    } v = {(uint32_t)bits << 16};
+    return v.f;
+}
+/// From the bits of an element, f16, bf16, f32 (of which tf32 is a part), f8.
+float decode_float(Elem elem, uint32_t bits);
+// barrier.c
+WarpHandler handle_barrier, handle_barrier_shared, handle_barrier_named, handle_barrier_arrive,
+    handle_warp_sync, handle_cluster_arrive, handle_cluster_wait;
+LaneHandler handle_fence, handle_fence_proxy, handle_fence_mbarrier_init, handle_depends,
+    handle_trap;
+PrepareSite prepare_fence, prepare_fence_proxy;
+GroupHandler handle_setmaxnreg;
+void registers_start(Cta *cta);
+// matrix.c
+WarpHandler handle_ldmatrix, handle_stmatrix, handle_mma;
+PrepareSite prepare_ldmatrix, prepare_mma;
+// copy.c
+LaneHandler handle_cp_async, handle_cp_async_commit, handle_cp_async_wait;
+/// Does the work of one copy of the lane; false: it has none.
+bool copy_random(SimLane *lane);
+void copies_reset(Copies *copies);
+// mbarrier.c
+LaneHandler handle_mbarrier_init, handle_mbarrier_arrive, handle_mbarrier_arrive_cluster,
+    handle_mbarrier_expect_tx, handle_mbarrier_try_wait;
+WarpHandler handle_mbarrier_wait;
+Mbarrier *mbarrier_at(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset);
+void mbarrier_complete_bytes(Cta *cta, uint32_t offset, int64_t bytes);
+// tma.c
+LaneHandler handle_tma_load, handle_tma_store, handle_tma_add, handle_tma_prefetch,
+    handle_tma_commit, handle_tma_wait;
+PrepareSite prepare_tma_load;
+/// Does the work of one load; false: there is none.
+bool load_random(Sim *sim);
+bool store_random(SimLane *lane);
+void stores_finish(SimLane *lane);
+// wgmma.c
+LaneHandler handle_wgmma_blank;
+GroupHandler handle_wgmma, handle_wgmma_fence, handle_wgmma_commit, handle_wgmma_wait;
+PrepareSite prepare_wgmma;
+bool product_random(Group *group);
+void products_reset(Group *group);
+
+// Bytes that asynchronous work will write, and shared memory at the start: NaNs of 16, 32, 8 bits.
+enum { CANARY_PENDING = 0x7fb5, CANARY_START = 0x7fb7 };
+
+#endif

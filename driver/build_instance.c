@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// One instance through the compiler: elaboration, passes, code.
+#include <string.h>
+#include <unistd.h>
+
+#include "driver/rank_settings.h"
+
+#include "lang/diag.h"
+
+int machine_threads(void) {
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+/// Code for other GPUs and for CPUs has addresses of 64 bits in any case.
+static bool uses_near(const Build *b) {
+    return b->gpu && gpu_has(b->gpu, GPU_BUFFERS);
+}
+
+bool build_target(Build *b) {
+    b->backend = backend_of(b->target, &b->level);
+    if (!b->backend || !b->backend->info(b->level, &b->info)) {
+        diag(b->ctx, (Loc){0}, D_INTERNAL, "there is no such target");
+        return false;
+    }
+    b->gpu = b->backend->device ? gpu_target(b->level) : NULL;
+    for (int i = 0; i < b->inst->n_params; i++) {
+        ParamInst *p = &b->inst->params[i];
+        if (!b->gpu) p->align = 0;
+        if (!uses_near(b)) p->near = false;
+    }
+    return true;
+}
+
+static bool elaborate(Build *b) {
+    b->ir = ir_create(b->ctx);
+    b->code = fe_elaborate(b->ir, b->program, b->inst);
+    return b->code && b->code->module && !diag_errors(b->ctx);
+}
+
+bool build_elaborate(Build *b) {
+    if (!build_target(b)) return false;
+    build_choose(b);
+    return elaborate(b) && (!build_choose_plan(b) || elaborate(b));
+}
+
+/// Looks for ops that the target leaves to the library of elementary functions.
+typedef struct Search {
+    const Build *b;
+    bool found;
+} Search;
+
+static void needs_library(Op *op, void *arg) {
+    Search *s = arg;
+    if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
+    Elem elem = operand(op, 0)->type->elem;
+    if (!elem_is(elem, EC_FLOAT)) return;
+    if (!cpu_backend.has_op(op->code, elem)) s->found = true;
+    if (s->b->gpu && !s->b->backend->device_has(s->b->gpu, op->code, elem)) s->found = true;
+}
+
+/// Axes of the schedule that are settings of the passes.
+static void schedule_axes(const Build *b, PassEnv *env) {
+    const struct {
+        const char *name;
+        int *to;
+    } axes[] = {{"split", &env->split},     {"warps", &env->warps},
+                {"stages", &env->stages},   {"persistent", &env->persistent},
+                {"cluster", &env->cluster}, {"order", &env->order},
+                {"grain", &env->grain},     {"plan", &env->plan},
+                {"chunks", &env->chunks},   {"skew", &env->skew},
+                {"roles", &env->roles}};
+    for (int i = 0; i < b->code->n_config; i++)
+        for (size_t k = 0; k < sizeof axes / sizeof *axes; k++)
+            if (strcmp(b->code->config[i].name, axes[k].name) == 0)
+                *axes[k].to = (int)b->code->config[i].value;
+}
+
+/// `split` is an axis of the schedule, but its pass runs on the IR of the whole kernel.
+PassEnv build_env(Build *b) {
+    PassEnv env = {.ir = b->ir,
+                   .threads = b->threads ? b->threads : machine_threads(),
+                   .l1_bytes = b->info.l1_bytes,
+                   .l2_bytes = b->info.l2_bytes,
+                   .check = b->inst->check,
+                   .vector_bytes = b->info.vector_bytes,
+                   .gpu = b->gpu,
+                   .has_op = b->backend->device_has};
+    schedule_axes(b, &env);
+    // Elaborating the library takes longer than most kernels do.
+    Search search = {.b = b};
+    op_walk_pre(b->code->module, needs_library, &search);
+    if (search.found) env.library = fe_math_library(b->ir, b->code->module);
+    return env;
+}
+
+const Pass *const *build_pipeline(const Build *b, int *n) {
+    *n = b->gpu ? gpu_pipeline_length : cpu_pipeline_length;
+    return b->gpu ? gpu_pipeline : cpu_pipeline;
+}
+
+bool build_passes(Build *b) {
+    PassEnv env = build_env(b);
+    int n;
+    const Pass *const *pipeline = build_pipeline(b, &n);
+    bool ok = run_passes(&env, b->code->module, pipeline, n, &b->passes);
+    return ok && !diag_errors(b->ctx);
+}
+
+static void release_code(void *code) {
+    code_release(*(Code **)code);
+}
+
+/// Host code for this machine, with the image of the devices. Both are released where the other
+/// cannot be had. Host code is a few hundred instructions a launch: optimising them would take
+/// longer than all launches gain. It is made while an assembler works on the device's.
+static Code *build_device(Build *b, const CodeOptions *options, bool load) {
+    DeviceCode device;
+    CodeOptions host = *options;
+    host.level = NULL;
+    host.notes = NULL;
+    host.quick = true;
+    host.texts = options->texts & TEXT_OBJECT;
+    Code **code = ctx_new(b->ctx, Code *);
+    ctx_defer(b->ctx, release_code, code);
+    if (!b->backend->device(b->ir, b->code->module, options, &device)) return NULL;
+    *code = cpu_backend.compile(b->ir, b->code->module, &host, load);
+    if (!*code || !device_settle(b->ir, &device)) return NULL;
+    if (!code_take_image(*code, &device)) ctx_leave(b->ctx, CTX_NO_MEMORY);
+    Code *made = *code;
+    *code = NULL;
+    return made;
+}
+
+const char *build_codegen(int n, const NamedValue *set, const char *otherwise) {
+    static const char *const names[] = {"nvptx", "nvvm"};
+    const NamedValue *v = value_of_name(n, set, "generator");
+    return v && v->value >= 1 && v->value <= 2 ? names[v->value - 1] : otherwise;
+}
+
+Code *build_code(Build *b, const char *name, int texts, bool load) {
+    CodeOptions options = {.level = b->level,
+                           .check = b->inst->check,
+                           .debug = b->debug,
+                           .texts = texts,
+                           .notes = b->notes,
+                           .name = name,
+                           .codegen = build_codegen(b->inst->n_set, b->inst->set, b->codegen),
+                           .driver = b->driver,
+                           .machine = b->machine};
+    if (b->backend->device) return build_device(b, &options, load);
+    return b->backend->compile(b->ir, b->code->module, &options, load);
+}

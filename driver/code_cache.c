@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Code on disk, for later processes: answers of the compiler under a hash of all that decides them.
+// Whatever is wrong with the disk costs time, never a launch; the log says so once.
+//
+// TG_CACHE names the folder, or is `off`; else it is $XDG_CACHE_HOME/tegula or ~/.cache/tegula.
+// TG_CACHE_SIZE bounds the bytes of all entries (1G).
+#include "driver/code_cache.h"
+
+#include "driver/jit.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_LIMIT ((int64_t)1 << 30)
+
+/* ---- settings ------------------------------------------------------------------------------ */
+
+bool cache_is_off(void) {
+    const char *set = secure_getenv("TG_CACHE");
+    return set && strcmp(set, "off") == 0;
+}
+
+bool cache_read_size(const char *text, int64_t *out) {
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    double n = strtod(text, &end);
+    if (end == text || errno || !(n >= 0)) return false;
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (*end && (!unit || end[1])) return false;
+    for (int i = 0; unit && i <= unit - units; i++) n *= 1024;
+    if (n > 1e18) return false;
+    *out = (int64_t)n;
+    return true;
+}
+
+bool cache_limit(int64_t *out, char why[STORE_WHY]) {
+    const char *set = secure_getenv("TG_CACHE_SIZE");
+    *out = DEFAULT_LIMIT;
+    if (!set || !*set || cache_read_size(set, out)) return true;
+    snprintf(why, STORE_WHY, "TG_CACHE_SIZE is '%.40s', which is no size like 512M", set);
+    return false;
+}
+
+/* ---- the store of this process ------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock;
+    Store *store;
+    bool tried, warned;
+    int64_t rests_until; // seconds of CLOCK_MONOTONIC
+} cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/// In the child of a fork: SQLite's connections must not be used there, nor closed. Where another
+/// thread was in SQLite, that may have locks of its own which nobody gives back: no store then.
+static void forget(void) {
+    bool used = pthread_mutex_trylock(&cache.lock) != 0;
+    pthread_mutex_init(&cache.lock, NULL);
+    cache.store = NULL;
+    cache.tried = used;
+}
+
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, forget);
+}
+
+static void (*say)(const char *line) = tg_log;
+
+void cache_warn_by(void (*to)(const char *line)) {
+    say = to;
+}
+
+static void warn(const char *why) {
+    char line[STORE_WHY + 100];
+    if (cache.warned) return;
+    cache.warned = true;
+    snprintf(line, sizeof line,
+             "warning: compiled kernels are not kept on disk: %s (TG_CACHE=FOLDER, or off)", why);
+    say(line);
+}
+
+enum { REST = 60 }; // seconds
+
+static int64_t seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+/// A process that stopped, or a lock that a file system did not give back, holds the store for
+/// good. One launch waits for it; the next ones do without the store for a while.
+static void rest_if_busy(StoreStatus status) {
+    if (status == STORE_BUSY) cache.rests_until = seconds() + REST;
+}
+
+/// The store with its lock held, opened when it is first wanted; NULL, without the lock, where
+/// there is none, or where it rests.
+static Store *lock_store(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char folder[PATH_MAX], why[STORE_WHY];
+    int64_t limit;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&cache.lock);
+    if (!cache.tried && !cache_is_off()) {
+        cache.tried = true;
+        if (!tg_cache_folder(folder, sizeof folder))
+            warn("neither HOME nor XDG_CACHE_HOME is set");
+        else if (!cache_limit(&limit, why) || !(cache.store = store_open(folder, limit, why)))
+            warn(why);
+    }
+    if (cache.store && seconds() >= cache.rests_until) return cache.store;
+    pthread_mutex_unlock(&cache.lock);
+    return NULL;
+}
+
+static void unlock_store(void) {
+    pthread_mutex_unlock(&cache.lock);
+}
+
+/* ---- keys ---------------------------------------------------------------------------------- */
+
+void cache_add_request(Text *t, const Request *r) {
+    Request own = *r;
+    SourceText *texts = ctx_array(t->ctx, SourceText, r->n_texts + 1);
+    bool has_main = false;
+    for (int i = 0; i < r->n_texts; i++) {
+        bool is_main = strcmp(r->texts[i].path, r->path) == 0;
+        texts[i] = r->texts[i];
+        texts[i].path = is_main ? "main" : "";
+        has_main |= is_main;
+    }
+    own.texts = texts;
+    if (has_main) own.path = ""; // else it is a file of the library, which has no text here
+    own.n_paths = own.n_known = 0;
+    Bytes request = wire_write_request(t->ctx, &own);
+    text_bytes(t, (const char *)request.data, request.n);
+}
+
+/// All that decides an answer: the paths, too, since messages that code may give name them. False
+/// where that cannot be told. Debuggers want code that they saw being made, and tests of failures a
+/// compiler that runs.
+static bool key_of(Ctx *ctx, const Request *r, StoreKey *out) {
+    if (cache_is_off() || r->debug || secure_getenv("TG_FAULT")) return false;
+    const char *wanted = r->codegen ? r->codegen : secure_getenv("TG_CODEGEN");
+    const char *codegen = build_codegen(r->n_set, r->set, wanted);
+    CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
+    Text t = {.ctx = ctx};
+    text_add(&t, "tegula 2 %s\n", codegen ? codegen : "");
+    if (!backend_identity(&t, &options)) return false;
+    cache_add_request(&t, r);
+    for (int i = 0; i < r->n_texts; i++) text_add(&t, "%s\n", r->texts[i].path);
+    *out = store_hash(t.data, t.n);
+    return true;
+}
+
+/* ---- finding, keeping ---------------------------------------------------------------------- */
+
+static void release_value(void *at) {
+    free(*(void **)at);
+}
+
+bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, WireKind message, Bytes *body) {
+    void **value = ctx_new(ctx, void *);
+    size_t n = 0, length;
+    WireKind found;
+    ctx_defer(ctx, release_value, value);
+    Store *s = lock_store();
+    if (!s) return false;
+    StoreStatus status = store_get(s, key, kind, value, &n);
+    rest_if_busy(status);
+    unlock_store();
+    const uint8_t *data = *value;
+    if (status || n < WIRE_HEADER || !wire_read_header(data, &found, &length) || found != message ||
+        length != n - WIRE_HEADER)
+        return false;
+    *body = (Bytes){(uint8_t *)*value + WIRE_HEADER, length};
+    return true;
+}
+
+void cache_put(const StoreEntry *e) {
+    Store *s = lock_store();
+    if (!s) return;
+    StoreStatus status = store_put(s, e);
+    if (status) warn(store_status_text(status));
+    rest_if_busy(status);
+    unlock_store();
+}
+
+bool cache_claim(StoreKey key, int *claim) {
+    Store *s = lock_store();
+    *claim = -1;
+    if (!s) return true;
+    StoreStatus status = store_claim(s, key, claim);
+    unlock_store();
+    return status != STORE_BUSY;
+}
+
+void cache_release(int claim) {
+    store_release(claim);
+}
+
+static bool find(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
+    Bytes body;
+    if (!cache_get(ctx, key, STORE_CODE, WIRE_ANSWER, &body)) return false;
+    if (!wire_read_answer(ctx, body, out) || out->status || !answer_is_sound(r, out)) return false;
+    out->same = request_known(r, out->key); // another launch may have made it
+    return true;
+}
+
+/// "softmax for x86-64-v4, BN=1024 (softmax.teg)"
+static const char *about(Ctx *ctx, const Request *r, const Answer *a) {
+    const char *target = r->machine ? r->machine : r->target ? r->target : "this CPU";
+    const char *config = a->variant->config;
+    return ctx_format(ctx, "%s for %s%s%s (%s)", r->kernel, target, *config ? ", " : "", config,
+                      r->path);
+}
+
+static void keep(Ctx *ctx, StoreKey key, const Request *r, const Answer *a) {
+    Bytes value = wire_write_answer(ctx, a);
+    StoreEntry e = {.key = key,
+                    .kind = STORE_CODE,
+                    .about = about(ctx, r, a),
+                    .value = value.data,
+                    .bytes = value.n};
+    cache_put(&e);
+}
+
+static void release_code(void *code) {
+    code_release(code);
+}
+
+/// To an object: from the other process, or made here.
+static void make(Ctx *ctx, const Request *r, Answer *out) {
+    if (server_wanted() && server_compile(ctx, r, out)) return;
+    if (!compiles_here(out)) return;
+    request_compile(ctx, r, false, out);
+    if (out->code) ctx_defer(ctx, release_code, out->code);
+}
+
+void cached_compile(Ctx *ctx, const Request *r, Answer *out) {
+    StoreKey key;
+    bool kept = key_of(ctx, r, &key);
+    if (!kept && !server_wanted()) {
+        request_compile(ctx, r, true, out);
+        return;
+    }
+    if (!kept || !find(ctx, key, r, out)) {
+        make(ctx, r, out);
+        if (kept && !out->status && out->same < 0) keep(ctx, key, r, out);
+    }
+    answer_load(ctx, r, out);
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the files of the driver share.
+#ifndef DRIVER_DRIVER_PRIVATE_H
+#define DRIVER_DRIVER_PRIVATE_H
+
+#include "driver/driver.h"
+
+/// For each parameter, whether any instance of the kernel may write it (written_params.c).
+const bool *kernel_writes(const Program *p, const FnDef *kernel);
+/// For each parameter, whether it may decide which phases run (steering_scalars.c).
+const bool *kernel_steers(const Program *p, const FnDef *kernel);
+
+#endif

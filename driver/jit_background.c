@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Searches in the background, of modules: a debt (runtime/compiler.h) has the request of a launch,
+// and the integers of its tensors as that launch found them, or pieces of them, since they may be
+// indices; what wins is compiled.
+#include "driver/module.h"
+#include "driver/tune/tune_store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/// In the arena of a context of its own.
+typedef struct Debt {
+    tg_debt base;
+    Ctx *ctx;
+    ModuleKernel *k;
+    Request request;
+    tg_wanted wanted;
+    bool near;
+    const DLTensor **tensors; // copies whose data is an address, nothing to be read
+    rt_samples *samples;      // of those of integers
+} Debt;
+
+/* ---- paying -------------------------------------------------------------------------------- */
+
+typedef struct Payment {
+    Debt *debt;
+    const atomic_bool *stop;
+    TuneResult result;
+    tg_status status;
+} Payment;
+
+/// What they point to is the debt's.
+static Bytes *contents_of(Ctx *ctx, const Debt *d) {
+    Bytes *contents = ctx_array(ctx, Bytes, d->wanted.n + 1);
+    for (int i = 0; i < d->wanted.n; i++)
+        contents[i].data = (uint8_t *)(uintptr_t)rt_samples_of(d->samples, i, &contents[i].n);
+    return contents;
+}
+
+static void pay(Ctx *ctx, void *arg) {
+    Payment *p = arg;
+    const tg_module *m = p->debt->k->module;
+    if (!rt_samples_wait(p->debt->samples)) return;
+    TuneOptions options = {.mode = TUNE_BACKGROUND,
+                           .budget = m->tune_budget,
+                           .device = p->debt->wanted.device,
+                           .tensors = p->debt->tensors,
+                           .contents = contents_of(ctx, p->debt),
+                           .helpers = 1,
+                           .stop = p->stop};
+    p->status = tune_request(ctx, &p->debt->request, &options, &p->result);
+    if (p->status && diag_errors(ctx)) tg_fail(p->status, "%s", messages_text(ctx));
+    if (p->status && !atomic_load(p->stop)) jit_log_failure();
+}
+
+static void log_change(const Payment *p) {
+    char line[512], instead[48] = "";
+    const TuneResult *r = &p->result;
+    if (r->standard > 0)
+        snprintf(instead, sizeof instead, " instead of %.4g us", r->standard * 1e6);
+    snprintf(line, sizeof line, "tuned %s %s in the background: %s, %.4g us%s", r->kernel, r->shape,
+             r->config, r->seconds * 1e6, instead);
+    tg_log(line);
+    log_wrong_default(r);
+}
+
+/// Compiles the winner and loads it. Launches that find it have nothing to wait for, nor do those
+/// that need other code meanwhile.
+static const tg_variant *make_winner(const Payment *p) {
+    const Debt *d = p->debt;
+    const tg_variant *v;
+    if (jit_compile(d->k, &d->wanted, &p->result, &v) || !v->tuned) return NULL;
+    bool on_device = v->image && v->image->kind != TG_IMAGE_CALL && d->wanted.device >= 0;
+    return on_device && tg_image_prepare(v->image, d->wanted.device) ? NULL : v;
+}
+
+/// The winner, unless that is what launches take anyway.
+static void adopt(const Payment *p) {
+    const TuneResult *r = &p->result;
+    if (p->status || atomic_load(p->stop) || !*r->config) return;
+    bool standard = r->n_trials && strcmp(r->config, r->trials[0].config) == 0;
+    if (standard && !p->debt->near) return;
+    const tg_variant *v = make_winner(p);
+    if (v && tg_kernel_adopt(&p->debt->k->kernel, v) == TG_OK) log_change(p);
+}
+
+static bool pay_debt(tg_debt *debt, const atomic_bool *stop) {
+    Debt *d = (Debt *)debt;
+    Payment p = {.debt = d, .stop = stop, .status = TG_ERROR_MEMORY};
+    tg_context *before = tg_context_use(d->k->module->context);
+    Ctx *ctx = ctx_create(NULL);
+    if (ctx && ctx_protect(ctx, pay, &p) == CTX_OK) adopt(&p);
+    if (ctx) ctx_destroy(ctx);
+    tg_context_use(before);
+    return !p.result.busy;
+}
+
+static void release_debt(tg_debt *debt) {
+    rt_samples_close(((Debt *)debt)->samples);
+    ctx_destroy(((Debt *)debt)->ctx);
+}
+
+/* ---- debts --------------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const ModuleKernel *k, const tg_wanted *w) {
+    uint64_t h = (uintptr_t)k ^ w->home;
+    for (int i = 0; i < w->n; i++) {
+        const tg_actual *a = &w->args[i];
+        h = (h ^ (uint64_t)(a->null + 2 * a->code + 64 * a->bits)) * 0x9e3779b97f4a7c15u;
+        for (int d = 0; d < a->rank; d++)
+            h = (h ^ h >> 29 ^ (uint64_t)a->shape[d]) * 0x9e3779b97f4a7c15u;
+    }
+    return h;
+}
+
+/// A tensor as a search wants it.
+static const DLTensor *copy_tensor(Ctx *ctx, const tg_actual *a) {
+    if (!a->tensor) return NULL;
+    DLTensor *t = ctx_copy(ctx, a->tensor, sizeof *a->tensor);
+    t->data = (char *)t->data + t->byte_offset;
+    t->byte_offset = 0;
+    return t;
+}
+
+/// The integers of the launch. NULL: they cannot be had; nothing is copied in a capture.
+static rt_samples *take_samples(const tg_wanted *w) {
+    rt_held held[TG_MAX_PARAMS] = {0};
+    size_t sum = 0;
+    for (int i = 0; i < w->n; i++) {
+        if (w->args[i].tensor) held[i] = tune_held(w->args[i].tensor, &w->args[i]);
+        sum += held[i].bytes;
+    }
+    if (sum && w->captured) return NULL;
+    return rt_samples_take(w->device, w->stream, held, w->n);
+}
+
+typedef struct Copy {
+    Debt *debt;
+    const tg_wanted *wanted;
+    const Request *r;
+} Copy;
+
+/// All that a search needs of a launch outlives it here.
+static void copy(Ctx *ctx, void *arg) {
+    Copy *c = arg;
+    const tg_wanted *w = c->wanted;
+    Debt *d = c->debt = ctx_new(ctx, Debt);
+    tg_actual *args = ctx_copy(ctx, w->args, sizeof *args * (size_t)w->n);
+    d->tensors = ctx_array(ctx, const DLTensor *, w->n + 1);
+    for (int i = 0; i < w->n; i++) {
+        size_t bytes = sizeof(int64_t) * (size_t)args[i].rank;
+        args[i].tensor = d->tensors[i] = copy_tensor(ctx, &w->args[i]);
+        args[i].shape = bytes ? ctx_copy(ctx, args[i].shape, bytes) : NULL;
+        args[i].strides = bytes ? ctx_copy(ctx, args[i].strides, bytes) : NULL;
+    }
+    d->ctx = ctx;
+    d->wanted = *w;
+    d->wanted.args = args;
+    d->wanted.captured = false;
+    d->request = *c->r;
+    d->request.args = args;
+    d->request.n_known = 0;
+    d->request.machine = c->r->machine ? ctx_format(ctx, "%s", c->r->machine) : NULL;
+}
+
+void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r, bool near) {
+    uint64_t hash = hash_of(k, wanted);
+    Ctx *ctx = tg_debt_wanted(hash) ? ctx_create(NULL) : NULL;
+    Copy c = {.wanted = wanted, .r = r};
+    if (!ctx) return;
+    rt_samples *samples = ctx_protect(ctx, copy, &c) == CTX_OK ? take_samples(wanted) : NULL;
+    if (!samples) {
+        ctx_destroy(ctx);
+        return;
+    }
+    c.debt->k = k;
+    c.debt->near = near;
+    c.debt->samples = samples;
+    c.debt->base = (tg_debt){.kernel = &k->kernel,
+                             .owner = k->module,
+                             .hash = hash,
+                             .pay = pay_debt,
+                             .release = release_debt};
+    tg_debt_add(&c.debt->base);
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Settings of a kernel's tune values, and of the axes that it narrows, ranked by the cost model for
+// the arguments at hand. The default is the first.
+#include <math.h>
+#include <string.h>
+
+#include "driver/rank_settings.h"
+
+#define LONG_PRODUCTS 80e-6 // seconds by the model from which parts of products gain
+
+// Elaborating a setting costs a fraction of a millisecond. Of more than MAX_TRIED settings those
+// are tried that differ from the best one so far in one value, for so many rounds.
+enum { MAX_SETTINGS = 1024, MAX_TRIED = 128, ROUNDS = 4, MAX_SPLIT = 16 };
+
+/// What one setting is expected to cost; elaborated inside ctx_protect, since one that does not
+/// elaborate is no candidate rather than an error.
+typedef struct Trial {
+    Build *build;
+    RankedSetting *setting;
+} Trial;
+
+static int64_t dim_of(void *user, int argument, int axis) {
+    const Build *b = user;
+    int param;
+    if (argument >= build_arguments(b)) return -1;
+    build_argument(b, argument, &param);
+    return build_extent(b, param, axis);
+}
+
+/// Whether the extents of all tensors are known.
+static bool has_extents(Build *b) {
+    int param;
+    for (int i = 0; i < build_arguments(b); i++) {
+        const ParamUse *use = build_argument(b, i, &param);
+        for (int axis = 0; use->kind == PARAM_TENSOR && axis < use->rank; axis++)
+            if (dim_of(b, i, axis) < 0) return false;
+    }
+    return true;
+}
+
+/// The device and its peaks, by data sheets.
+static void describe_peaks(Text *out, const GpuTarget *t) {
+    const char *unit = gpu_has_any(t, GPU_AMD) ? "compute units" : "SMs";
+    double cycles = 2e-12 * t->sms * t->clock;
+    text_add(out,
+             "  assumed of %s: %d %s at %.2f GHz, %.4g TFLOP/s of 16-bit products, %.3g of f32, "
+             "%.4g GB/s\n",
+             t->name, t->sms, unit, t->clock * 1e-9, cycles * t->unit_cycle, cycles * t->fma_cycle,
+             t->bandwidth * 1e-9);
+}
+
+/// A value of the setting that was compiled; 0: it has none.
+static int configured(const Build *b, const char *name) {
+    const NamedValue *v = value_of_name(b->code->n_config, b->code->config, name);
+    return v ? (int)v->value : 0;
+}
+
+void build_describe_cost(Build *b, Text *out) {
+    const Op *kernel = find_kernel(b->code->module, b->code->name);
+    if (!b->gpu) return;
+    if (!has_extents(b)) {
+        text_add(out, "  dims are not known: --arg gives tensors that have them\n");
+        return;
+    }
+    GpuAxes axes = {.warps = configured(b, "warps"),
+                    .stages = configured(b, "stages"),
+                    .persistent = configured(b, "persistent"),
+                    .cluster = configured(b, "cluster"),
+                    .roles = configured(b, "roles") > 0 && configured(b, "skew") > 0};
+    gpu_cost_describe(out, kernel, b->gpu, dim_of, b, &axes);
+    describe_peaks(out, b->gpu);
+}
+
+double build_cost(Build *b) {
+    const Op *kernel = find_kernel(b->code->module, b->code->name);
+    return b->gpu ? gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, NULL) : 0;
+}
+
+/* ---- transfers between ranks --------------------------------------------------------------- */
+
+static int pinned(const Build *b, const char *name) {
+    const NamedValue *v = value_of_name(b->inst->n_set, b->inst->set, name);
+    return v ? (int)v->value : 0;
+}
+
+static Machine machine_of(const Build *b, int threads) {
+    return (Machine){threads, b->info.l1_bytes, b->info.l2_bytes, b->info.vector_bytes};
+}
+
+/// Ranks of one host share its cores, where nobody says otherwise.
+static int threads_of_rank(Build *b, const Op *kernel) {
+    const Attr *sym = op_attr(kernel, "sym");
+    int64_t ranks = dim_of(b, (int)sym->ints[0], 0);
+    if (b->threads) return b->threads;
+    int threads = machine_threads() / (int)(ranks > 0 ? ranks : 1);
+    return threads > 0 ? threads : 1;
+}
+
+bool build_launch(Build *b, CommLaunch *out) {
+    Op *kernel = find_kernel(b->code->module, b->code->name);
+    CostDims dims = {.dim_of = dim_of, .user = b};
+    if (!op_attr(kernel, "sym")) return false;
+    Machine machine = machine_of(b, threads_of_rank(b, kernel));
+    comm_launch(b->ir, kernel, b->gpu, &machine, &dims, out);
+    return true;
+}
+
+/// Of the plans that are left open. CPUs have nothing to choose: what copies nothing is quickest.
+static int open_prices(Build *b, CommPrice out[COMM_PRICES]) {
+    CommLaunch launch;
+    if (!b->gpu || !build_launch(b, &launch)) return 0;
+    return comm_prices(&launch, pinned(b, "plan"), pinned(b, "chunks"), out);
+}
+
+/// Seconds of the launch with the plan that would be chosen.
+static double with_transfers(Build *b, double seconds) {
+    CommPrice prices[COMM_PRICES];
+    const CommPrice *best = comm_best(prices, open_prices(b, prices));
+    return best && !best->why ? best->seconds : seconds;
+}
+
+/// A copy of the values that are set, with one more.
+static void set_value(Build *b, const char *name, int value) {
+    Inst *inst = b->inst;
+    NamedValue *set = ctx_array(b->ctx, NamedValue, inst->n_set + 1);
+    if (inst->n_set) memcpy(set, inst->set, sizeof *set * (size_t)inst->n_set);
+    set[inst->n_set++] = (NamedValue){name, value};
+    inst->set = set;
+}
+
+bool build_choose_plan(Build *b) {
+    CommPrice prices[COMM_PRICES];
+    int n = open_prices(b, prices);
+    const CommPrice *best = comm_best(prices, n);
+    if (!best || (n == 1 && best->plan == PLAN_DIRECT)) return false; // no choice
+    bool plan = !pinned(b, "plan"), chunks = best->chunks && !pinned(b, "chunks");
+    if (plan) set_value(b, "plan", best->plan);
+    if (chunks) set_value(b, "chunks", best->chunks);
+    if (b->n_settings < 2) b->n_settings = 2; // so that hints say for which extents
+    return plan || chunks;
+}
+
+/* ---- settings ------------------------------------------------------------------------------ */
+
+/// Programs in pairs wait for each other, and were measured where they go from tile to tile: the
+/// model has to see a gain that is beyond its doubts.
+static double estimate_pairs(Build *b, const Op *kernel, RankedSetting *s, double alone) {
+    static const double worth = 0.93;
+    const GpuAxes pairs = {.cluster = GPU_PAIR};
+    GpuNeeds needs;
+    if (!s->needs.pairs || !s->needs.lasts) return alone;
+    if (pinned(b, "cluster") || pinned(b, "persistent") < 0 || pinned(b, "order") < 0) return alone;
+    double together = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &pairs, &needs);
+    s->pairs = together < worth * alone;
+    if (!s->pairs) return alone;
+    s->axes = pairs;
+    s->needs = needs;
+    return together;
+}
+
+/// Neither the source nor the caller says how a CTA's warps share the work.
+static bool roles_are_open(const Build *b) {
+    static const char *const axes[] = {"roles", "skew", "warps", "stages", "cluster"};
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
+        if (value_of_name(b->code->n_config, b->code->config, axes[i])) return false;
+    return true;
+}
+
+/// A warp of its own for copies with products that are skewed, a tile a CTA or tile after tile.
+static double estimate_roles(Build *b, const Op *kernel, RankedSetting *s, double alone) {
+    static const double doubt = 1.01; // the model may be off by more than what this gains
+    const NamedValue *persistent = value_of_name(b->code->n_config, b->code->config, "persistent");
+    double least = alone;
+    if (!s->needs.roles || !roles_are_open(b)) return alone;
+    for (int persists = 0; persists <= 1; persists++) {
+        GpuAxes axes = {.roles = true, .persistent = persists};
+        GpuNeeds needs;
+        if (persistent && (persistent->value > 0) != persists) continue;
+        double seconds = doubt * gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
+        if (seconds >= least) continue;
+        least = seconds;
+        s->axes = axes;
+        s->needs = needs;
+    }
+    return least;
+}
+
+static double gpu_estimate(Build *b, const Op *kernel, RankedSetting *s) {
+    double alone = gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, &s->needs);
+    s->axes = (GpuAxes){0};
+    return estimate_roles(b, kernel, s, estimate_pairs(b, kernel, s, alone));
+}
+
+static void estimate(Ctx *ctx, void *arg) {
+    Trial *t = arg;
+    Build *b = t->build;
+    b->ir = ir_create(ctx);
+    b->code = fe_elaborate(b->ir, b->program, b->inst);
+    if (!b->code || !b->code->module) return;
+    const Op *kernel = find_kernel(b->code->module, b->code->name);
+    t->setting->code = b->code;
+    t->setting->grid = cost_grid(kernel, dim_of, b);
+    if (b->gpu) {
+        double seconds = gpu_estimate(b, kernel, t->setting);
+        t->setting->alone = seconds;
+        t->setting->seconds = with_transfers(b, seconds);
+        return;
+    }
+    Machine machine = machine_of(b, b->threads ? b->threads : machine_threads());
+    t->setting->seconds = cost_estimate(kernel, &machine, dim_of, b);
+    t->setting->needs.products = cost_products(kernel, dim_of, b) > 0;
+}
+
+/// The pinned values, then those of the setting that they leave open.
+static void take(Build *b, int n, const NamedValue *set, const Config *c) {
+    Inst *inst = b->inst;
+    inst->set = ctx_array(b->ctx, NamedValue, n + c->n + 1);
+    inst->n_set = n;
+    if (n) memcpy(inst->set, set, sizeof *set * (size_t)n);
+    for (int i = 0; i < c->n; i++)
+        if (!value_of_name(n, set, c->values[i].name)) inst->set[inst->n_set++] = c->values[i];
+}
+
+typedef struct Search {
+    Build *build;
+    int n_set;
+    const NamedValue *set; // pinned
+    RankedSettings *open;  // in the order of the source
+    int best;
+} Search;
+
+/// Why it does not elaborate, in one line.
+static const char *first_message(Ctx *ctx, DiagMark mark) {
+    for (const Diagnostic *d = mark.last ? mark.last->next : diag_first(ctx); d; d = d->next)
+        if (d->severity == SEV_ERROR) return ctx_format(ctx, "%s", d->text);
+    return "it cannot be elaborated";
+}
+
+/// What the model would have of the schedule becomes part of the setting.
+static void pin(Ctx *ctx, Config *c, const char *name, int64_t value) {
+    NamedValue *values = ctx_array(ctx, NamedValue, c->n + 1);
+    memcpy(values, c->values, sizeof *values * (size_t)c->n);
+    values[c->n++] = (NamedValue){name, value};
+    c->values = values;
+}
+
+/// Parts of a loop for each thread of a CPU to have work, and more than once, since threads do not
+/// begin at the same time, nor are they equally quick. 1: there is no such loop, or no need. Parts
+/// of products write what they sum, which only long ones are worth, of two turns or more, and not
+/// to keep two threads in step.
+static int64_t wanted_split(const Build *b, const RankedSetting *s) {
+    double threads = b->threads ? b->threads : machine_threads();
+    double programs = fmax(1, s->grid.programs);
+    int64_t ways = 1;
+    if (b->gpu || !s->grid.loops || programs > threads) return 1;
+    while (ways < MAX_SPLIT && programs * (double)ways < 4 * threads) ways *= 2;
+    bool helps = programs < threads || threads > 2;
+    bool pays = helps && s->seconds >= LONG_PRODUCTS && s->grid.turns >= 2 * (double)ways;
+    return pays || !s->needs.products ? ways : 1;
+}
+
+/// Neither the source nor the caller says anything of it.
+static bool is_open(const Search *s, const RankedSetting *at, const char *name) {
+    return !value_of_name(s->n_set, s->set, name) &&
+           !value_of_name(at->config.n, at->config.values, name);
+}
+
+static void pin_roles(const Search *s, RankedSetting *at) {
+    Ctx *ctx = s->build->ctx;
+    if (!at->axes.roles) return;
+    pin(ctx, &at->config, "roles", 1);
+    pin(ctx, &at->config, "skew", 1);
+    if (at->axes.persistent && is_open(s, at, "persistent")) pin(ctx, &at->config, "persistent", 1);
+}
+
+static void try_setting(Search *s, int i) {
+    Build *b = s->build;
+    RankedSetting *at = &s->open->data[i];
+    Trial t = {b, at};
+    if (at->tried) return;
+    at->tried = true;
+    DiagMark mark = diag_mark(b->ctx);
+    take(b, s->n_set, s->set, &at->config);
+    ctx_pass_on(b->ctx, ctx_protect(b->ctx, estimate, &t));
+    if (at->seconds < 0) at->why = first_message(b->ctx, mark);
+    diag_rewind(b->ctx, mark);
+    if (at->needs.slots && is_open(s, at, "stages"))
+        pin(b->ctx, &at->config, "stages", at->needs.slots);
+    if (at->needs.once && is_open(s, at, "persistent")) pin(b->ctx, &at->config, "persistent", -1);
+    if (at->pairs && is_open(s, at, "cluster")) pin(b->ctx, &at->config, "cluster", GPU_PAIR);
+    pin_roles(s, at);
+    int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
+    if (ways > 1 && is_open(s, at, "split")) pin(b->ctx, &at->config, "split", ways);
+    double least = s->open->data[s->best].seconds;
+    if (at->seconds >= 0 && (least < 0 || at->seconds < least)) s->best = i;
+}
+
+/// In how many values two settings differ.
+static int distance(const Config *a, const Config *b) {
+    int n = 0;
+    for (int i = 0; i < a->n; i++) {
+        const NamedValue *v = value_of_name(b->n, b->values, a->values[i].name);
+        n += !v || v->value != a->values[i].value;
+    }
+    return n;
+}
+
+/// The settings that the instance leaves open. Without pinned values there may be none.
+static void list_settings(Search *s) {
+    Build *b = s->build;
+    Configs all = {0};
+    fe_configs(b->ctx, b->program, b->inst, MAX_SETTINGS, &all);
+    for (int i = 0; i < all.n; i++) {
+        RankedSetting one = {.config = all.data[i], .n_source = all.data[i].n, .seconds = -1};
+        vec_push(b->ctx, s->open, one);
+    }
+    b->n_settings = s->open->n;
+}
+
+/// Tries all, or the best one and its neighbours.
+static void search(Search *s, int most) {
+    RankedSettings *open = s->open;
+    for (int round = 0; round < ROUNDS; round++) {
+        const Config from = open->data[s->best].config;
+        for (int i = 0; i < open->n; i++)
+            if (open->n <= most || distance(&from, &open->data[i].config) <= 1) try_setting(s, i);
+    }
+}
+
+void build_choose(Build *b) {
+    RankedSettings open = {0};
+    Search s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = &open};
+    list_settings(&s);
+    if (open.n < 2) return;
+    search(&s, MAX_TRIED);
+    b->code = NULL;
+    take(b, s.n_set, s.set, &open.data[s.best].config);
+}
+
+int build_settings(Build *b, RankedSettings *out) {
+    Search s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = out};
+    list_settings(&s);
+    if (!out->n) return -1;
+    search(&s, MAX_TRIED);
+    int best = s.best;
+    for (int i = 0; i < out->n; i++) try_setting(&s, i);
+    b->code = NULL;
+    b->inst->n_set = s.n_set;
+    b->inst->set = ctx_copy(b->ctx, s.set, sizeof *s.set * (size_t)(s.n_set + 1));
+    return best;
+}
+
+double build_setting_cost(Build *b, const RankedSetting *s, const GpuAxes *axes, GpuNeeds *needs) {
+    Elaborated *before = b->code;
+    b->code = s->code;
+    const Op *kernel = find_kernel(b->code->module, b->code->name);
+    double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, axes, needs);
+    b->code = before;
+    return seconds;
+}
+
+double build_products(Build *b) {
+    return cost_products(find_kernel(b->code->module, b->code->name), dim_of, b);
+}
+
+/* ---- the smallest one ------------------------------------------------------------------------ */
+
+/// Values of 1 say that there is no tile along a dim, which is one element at a time: they count as
+/// large ones.
+static double size_of(const Config *c) {
+    double product = 1;
+    for (int i = 0; i < c->n; i++)
+        product *= c->values[i].value <= 1 ? 1e9 : (double)c->values[i].value;
+    return product;
+}
+
+static void elaborate(Ctx *ctx, void *arg) {
+    Build *b = arg;
+    b->ir = ir_create(ctx);
+    b->code = fe_elaborate(b->ir, b->program, b->inst);
+    if (diag_errors(ctx)) b->code = NULL;
+}
+
+/// False, with nothing said of it, where it does not elaborate.
+static bool try_elaborate(Build *b) {
+    DiagMark mark = diag_mark(b->ctx);
+    b->code = NULL;
+    ctx_pass_on(b->ctx, ctx_protect(b->ctx, elaborate, b));
+    diag_rewind(b->ctx, mark);
+    return b->code && b->code->module;
+}
+
+bool build_smallest(Build *b) {
+    RankedSettings open = {0};
+    Search s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = &open};
+    list_settings(&s);
+    if (!open.n) return try_elaborate(b);
+    for (int tries = 0; tries < open.n; tries++) {
+        RankedSetting *least = NULL;
+        for (int i = 0; i < open.n; i++) {
+            RankedSetting *at = &open.data[i];
+            if (!at->tried && (!least || size_of(&at->config) < size_of(&least->config)))
+                least = at;
+        }
+        least->tried = true;
+        take(b, s.n_set, s.set, &least->config);
+        if (try_elaborate(b)) return true;
+    }
+    return false;
+}

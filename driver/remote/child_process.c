@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See child_process.h. Both ends talk over a pair of sockets, since writing to a broken pipe would
+// raise SIGPIPE in the host program.
+#include "driver/remote/child_process.h"
+
+#include "driver/remote/wire.h"
+#include "runtime/base/process.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- forks --------------------------------------------------------------------------------- */
+
+// In the child of a fork the connections are closed, else a process would not end with its owner.
+// Another thread of the parent may have had the lock.
+static struct {
+    pthread_mutex_t lock;
+    Peer *first;
+} running = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void forget(void) {
+    pthread_mutex_init(&running.lock, NULL);
+    for (Peer *p = running.first, *next; p; p = next) {
+        next = p->next;
+        close(p->fd);
+        *p = (Peer){.fd = -1};
+    }
+    running.first = NULL;
+}
+
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, forget);
+}
+
+static void enlist(Peer *p) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&running.lock);
+    p->next = running.first;
+    running.first = p;
+    pthread_mutex_unlock(&running.lock);
+}
+
+static void delist(Peer *p) {
+    pthread_mutex_lock(&running.lock);
+    Peer **at = &running.first;
+    while (*at && *at != p) at = &(*at)->next;
+    if (*at) *at = p->next;
+    pthread_mutex_unlock(&running.lock);
+}
+
+/* ---- starting ------------------------------------------------------------------------------ */
+
+/// The path of the program, or its plain name, for PATH.
+static const char *find_program(Ctx *ctx) {
+    static const char *const places[] = {"tegula", "bin/tegula", "../bin/tegula",
+                                         "../../bin/tegula"};
+    const char *set = secure_getenv("TG_SERVER");
+    if (set && *set) return set;
+    Dl_info info;
+    static const char here;
+    const char *slash =
+        dladdr(&here, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
+        const char *path =
+            ctx_format(ctx, "%.*s/%s", (int)(slash - info.dli_fname), info.dli_fname, places[i]);
+        if (access(path, X_OK) == 0) return path;
+    }
+    return "tegula";
+}
+
+/// Files that it has from the host program it closes itself.
+static int spawn_program(const char *program, int fd, pid_t *pid) {
+    extern char **environ;
+    char name[] = "tegula", option[] = "--serve", *argv[] = {name, option, NULL};
+    const int files[] = {fd, fd, -1};
+    return rt_start_program(program, argv, environ, files, 3, pid);
+}
+
+bool peer_runs(const Peer *p) {
+    return p->pid > 0 && p->owner == getpid();
+}
+
+int peer_stop(Peer *p, bool kill_it) {
+    int status = -1;
+    if (p->fd >= 0) {
+        delist(p);
+        close(p->fd);
+    }
+    if (peer_runs(p)) {
+        if (kill_it) kill(p->pid, SIGKILL);
+        pid_t got;
+        do got = waitpid(p->pid, &status, 0);
+        while (got < 0 && errno == EINTR);
+        if (got != p->pid) status = -1; // the host program waits for all its children itself
+    }
+    *p = (Peer){.fd = -1};
+    return status;
+}
+
+int peer_start(Ctx *ctx, Peer *p, const char **program) {
+    int pair[2];
+    if (peer_runs(p)) return 0;
+    if (p->fd >= 0) peer_stop(p, false);
+    *program = find_program(ctx);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return errno;
+    int error = spawn_program(*program, pair[1], &p->pid);
+    close(pair[1]);
+    // Where the host program has closed its standard output, what it prints must not go here.
+    int high = fcntl(pair[0], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (high >= 0) close(pair[0]);
+    p->fd = high >= 0 ? high : pair[0];
+    p->owner = getpid();
+    enlist(p);
+    if (error) {
+        p->pid = 0;
+        peer_stop(p, false);
+    }
+    return error;
+}
+
+/* ---- talking ------------------------------------------------------------------------------- */
+
+double peer_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/// After a call that failed: by what the other end did, or by what this one lacks.
+static Talk broken(Peer *p) {
+    if (errno != EPIPE && errno != ECONNRESET) p->error = errno;
+    return TALK_BROKEN;
+}
+
+/// Waits until the socket can do what `events` says.
+static Talk wait_for(Peer *p, short events, double end) {
+    for (;;) {
+        double left = end - peer_seconds();
+        if (left <= 0) return TALK_LATE;
+        struct pollfd at = {.fd = p->fd, .events = events};
+        int n = poll(&at, 1, left > 3600 ? 3600000 : (int)(left * 1e3) + 1);
+        if (n > 0) return TALK_OK;
+        if (n < 0 && errno != EINTR) return broken(p);
+    }
+}
+
+/// Never blocks in the call itself: a process that hangs does not read, either.
+static Talk send_all(Peer *p, const uint8_t *from, size_t n, double end) {
+    while (n) {
+        Talk t = wait_for(p, POLLOUT, end);
+        if (t) return t;
+        ssize_t put = send(p->fd, from, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (put < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (put <= 0) return broken(p);
+        from += put;
+        n -= (size_t)put;
+    }
+    return TALK_OK;
+}
+
+static Talk receive_all(Peer *p, uint8_t *to, size_t n, double end) {
+    while (n) {
+        Talk t = wait_for(p, POLLIN, end);
+        if (t) return t;
+        ssize_t got = recv(p->fd, to, n, MSG_DONTWAIT);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (got < 0) return broken(p);
+        if (got == 0) return TALK_BROKEN;
+        to += got;
+        n -= (size_t)got;
+    }
+    return TALK_OK;
+}
+
+Talk peer_send(Peer *p, Bytes message, double end) {
+    return send_all(p, message.data, message.n, end);
+}
+
+Bytes peer_greeting(Ctx *ctx) {
+    Wire w = wire_writer(ctx);
+    backend_build(&w.out);
+    return wire_finish(&w, WIRE_GREETING);
+}
+
+Talk peer_greet(Ctx *ctx, Peer *p, double end) {
+    enum { MAGIC = 3 };
+    Bytes own = peer_greeting(ctx);
+    uint8_t *got = ctx_alloc(ctx, own.n);
+    if (p->greeted) return TALK_OK;
+    Talk t = receive_all(p, got, WIRE_HEADER, end);
+    if (t) return t;
+    if (memcmp(got, own.data, MAGIC) != 0) return TALK_FOREIGN;
+    if (memcmp(got, own.data, WIRE_HEADER) != 0) return TALK_OTHER;
+    t = receive_all(p, got + WIRE_HEADER, own.n - WIRE_HEADER, end);
+    if (t) return t;
+    p->greeted = memcmp(got, own.data, own.n) == 0;
+    return p->greeted ? TALK_OK : TALK_OTHER;
+}
+
+Talk peer_receive(Ctx *ctx, Peer *p, WireKind kind, Bytes *body, double end) {
+    uint8_t header[WIRE_HEADER];
+    WireKind got;
+    Talk t = peer_greet(ctx, p, end);
+    if (!t) t = receive_all(p, header, sizeof header, end);
+    if (t) return t;
+    if (!wire_read_header(header, &got, &body->n) || got != kind) return TALK_FOREIGN;
+    body->data = ctx_alloc(ctx, body->n + 1);
+    return receive_all(p, body->data, body->n, end);
+}
+
+bool peer_end_of_memory(int status) {
+    return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == SERVE_MEMORY;
+}
+
+const char *peer_end_text(Ctx *ctx, int status) {
+    if (peer_end_of_memory(status)) return "ran out of memory";
+    if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == SERVE_CUT)
+        return "lost its connection";
+    if (status != -1 && WIFSIGNALED(status))
+        return ctx_format(ctx, "was ended by signal %d (%s)", WTERMSIG(status),
+                          strsignal(WTERMSIG(status)));
+    if (status != -1 && WIFEXITED(status))
+        return ctx_format(ctx, "ended with exit code %d", WEXITSTATUS(status));
+    return "ended";
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The compiler in another process (child_process.h), started when it is first needed and again when
+// it has died.
+#include "driver/remote/child_process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { DEFAULT_TIMEOUT = 120 }; // seconds
+
+static struct {
+    pthread_mutex_t lock;
+    Peer peer;
+} server = {.lock = PTHREAD_MUTEX_INITIALIZER, .peer = {.fd = -1}};
+
+bool server_wanted(void) {
+    const char *mode = secure_getenv("TG_COMPILE");
+    return tg_fork_was_unsafe() || (mode && strcmp(mode, "process") == 0);
+}
+
+bool compiles_here(Answer *out) {
+    if (!tg_fork_was_unsafe()) return true;
+    *out = (Answer){.status = TG_ERROR_UNSUPPORTED,
+                    .message = "this process was forked while another thread was compiling, so it "
+                               "cannot compile itself, and no other process can do it for it "
+                               "(TG_SERVER names the program)",
+                    .same = -1};
+    return false;
+}
+
+/// For one request, sending and receiving included.
+static double timeout(void) {
+    const char *set = secure_getenv("TG_COMPILE_TIMEOUT");
+    double s = set ? strtod(set, NULL) : 0;
+    return s > 0 ? s : DEFAULT_TIMEOUT;
+}
+
+typedef struct Exchange {
+    const Request *r;
+    Answer *out;
+    const char *message; // why there is no answer
+    tg_status status;
+    bool restarted;
+    bool other; // it is of another compiler
+} Exchange;
+
+static void refuse(Exchange *x, tg_status status, const char *message) {
+    x->status = status;
+    x->message = message;
+}
+
+bool answer_is_sound(const Request *r, const Answer *a) {
+    if (a->status) return true;
+    const tg_variant *v = a->variant;
+    for (int i = 0; i < v->n_params; i++)
+        if (v->params[i] >= r->n_args) return false;
+    for (int i = 0; i < 2 * v->n_inplace; i++)
+        if (v->inplace[i] >= r->n_args) return false;
+    for (int i = 0; i < v->n_facts; i++)
+        if (v->facts[i].axis >= TG_MAX_RANK)
+            return false; // a byte counts as many params as there may be
+    for (int i = 0; i < v->n_hints; i++)
+        if (v->hints[i].param >= r->n_args || v->hints[i].axis >= TG_MAX_RANK) return false;
+    return a->same < r->n_known;
+}
+
+/// In the child of a fork: another thread of the parent may have had the lock.
+static void forget(void) {
+    pthread_mutex_init(&server.lock, NULL);
+}
+
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, forget);
+}
+
+/// Once a process.
+static void say_other(const char *program) {
+    static bool said;
+    char line[512];
+    snprintf(line, sizeof line,
+             "warning: %s is of another build of Tegula than this library: kernels are compiled in "
+             "this process (TG_SERVER names the program)",
+             program);
+    if (!said) tg_log(line);
+    said = true;
+}
+
+/// What a process lacked is no mistake of the compiler's.
+static void explain_end(Ctx *ctx, Exchange *x, int cause, int status) {
+    bool cut = status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == SERVE_CUT;
+    const char *text =
+        cause
+            ? ctx_format(ctx, "the connection to the compiler's process broke: %s", strerror(cause))
+            : ctx_format(ctx, "the compiler's process %s", peer_end_text(ctx, status));
+    tg_status kind = cause == ENOMEM || (!cause && peer_end_of_memory(status)) ? TG_ERROR_MEMORY
+                     : cause || cut ? TG_ERROR_UNSUPPORTED
+                                    : TG_ERROR_INTERNAL;
+    refuse(x, kind, text);
+}
+
+/// One request under the lock. With a process that had been running, a broken connection may be of
+/// the time before this request; with a new one it is this request's doing.
+static void exchange(Ctx *ctx, void *arg) {
+    Exchange *x = arg;
+    const char *program = "";
+    bool running = peer_runs(&server.peer);
+    Bytes request = wire_write_request(ctx, x->r), in = {0};
+    int error = peer_start(ctx, &server.peer, &program);
+    if (error) {
+        const char *text = ctx_format(
+            ctx,
+            "the compiler's process cannot be started: %s: %s; set TG_SERVER to the program "
+            "'tegula'",
+            program, strerror(error));
+        refuse(x, TG_ERROR_UNSUPPORTED, text);
+        return;
+    }
+    double limit = timeout();
+    double end = peer_seconds() + limit;
+    Talk t = peer_send(&server.peer, request, end);
+    if (!t) t = peer_receive(ctx, &server.peer, WIRE_ANSWER, &in, end);
+    if (!t && wire_read_answer(ctx, in, x->out) && answer_is_sound(x->r, x->out)) return;
+    int cause = server.peer.error, status = peer_stop(&server.peer, t != TALK_BROKEN || cause);
+    if (t == TALK_BROKEN && running && !x->restarted) {
+        // It may have died of something else since the last request: once more, on a new one.
+        x->restarted = true;
+        exchange(ctx, x);
+        return;
+    }
+    x->other = t == TALK_OTHER;
+    if (x->other) {
+        say_other(program);
+        return;
+    }
+    if (t == TALK_BROKEN)
+        explain_end(ctx, x, cause, status);
+    else
+        refuse(x, TG_ERROR_INTERNAL,
+               t == TALK_LATE
+                   ? ctx_format(
+                         ctx, "the compiler's process did not answer in %g s (TG_COMPILE_TIMEOUT)",
+                         limit)
+                   : "the compiler's process is not of this version");
+}
+
+bool server_compile(Ctx *ctx, const Request *r, Answer *out) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    Exchange x = {.r = r, .out = out};
+    *out = (Answer){.same = -1};
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&server.lock);
+    CtxStatus status = ctx_protect(ctx, exchange, &x);
+    if (status != CTX_OK) peer_stop(&server.peer, true); // what it still says belongs to no request
+    pthread_mutex_unlock(&server.lock);
+    if (status != CTX_OK) *out = (Answer){.status = TG_ERROR_MEMORY, .message = "out of memory"};
+    if (x.status) *out = (Answer){.status = x.status, .message = x.message};
+    return !x.other;
+}

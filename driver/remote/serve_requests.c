@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The other end of child_process.h: requests in, answers out.
+#include "driver/injected_fault.h"
+#include "driver/remote/child_process.h"
+#include "driver/remote/oracle.h"
+#include "driver/remote/worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/// What was read: less than n at the end of the input; -1 where it cannot be read.
+static ssize_t read_all(int fd, uint8_t *to, size_t n) {
+    size_t at = 0;
+    while (at < n) {
+        ssize_t got = read(fd, to + at, n - at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return -1;
+        if (got == 0) break;
+        at += (size_t)got;
+    }
+    return (ssize_t)at;
+}
+
+static bool write_all(int fd, const uint8_t *from, size_t n) {
+    while (n) {
+        ssize_t put = write(fd, from, n);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        from += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
+typedef struct Service {
+    Worker **worker; // made when one is asked for
+    WireKind kind;
+    Bytes in;
+    int out;
+    ServeEnd end;
+} Service;
+
+static void send(Service *s, Bytes out) {
+    s->end = write_all(s->out, out.data, out.n) ? SERVE_DONE : SERVE_CUT;
+}
+
+static void compile(Ctx *ctx, Service *s) {
+    Request r;
+    Answer a;
+    if (!wire_read_request(ctx, s->in, &r)) return;
+    if (fault_compile(&r))
+        request_compile(ctx, &r, false, &a);
+    else
+        a = (Answer){.status = TG_ERROR_INTERNAL, .message = "an injected fault", .same = -1};
+    if (a.code) ctx_defer(ctx, (void (*)(void *))code_release, a.code);
+    send(s, wire_write_answer(ctx, &a));
+    if (a.status == TG_ERROR_MEMORY && !s->end) s->end = SERVE_MEMORY;
+}
+
+static void reply(Ctx *ctx, void *arg) {
+    Service *s = arg;
+    Bytes report;
+    if (s->kind == WIRE_REQUEST) {
+        compile(ctx, s);
+        return;
+    }
+    if (s->kind == WIRE_ORACLE) {
+        if (oracle_answer(ctx, s->in, &report)) send(s, report);
+        return;
+    }
+    if (!*s->worker) *s->worker = worker_create();
+    if (!*s->worker) ctx_leave(ctx, CTX_NO_MEMORY);
+    if (worker_answer(*s->worker, ctx, s->kind, s->in, &report)) send(s, report);
+}
+
+static void greet(Ctx *ctx, void *arg) {
+    send(arg, peer_greeting(ctx));
+}
+
+/// Each request in a context of its own. Out of memory: the process ends and gives back what it
+/// has, which the other end understands.
+static ServeEnd answer(Service *s, void (*what)(Ctx *ctx, void *service)) {
+    Ctx *ctx = ctx_create(NULL);
+    if (!ctx) return SERVE_MEMORY;
+    s->end = SERVE_NONSENSE;
+    CtxStatus status = ctx_protect(ctx, what, s);
+    ctx_destroy(ctx);
+    return status == CTX_NO_MEMORY ? SERVE_MEMORY : s->end;
+}
+
+/// The body of a message, then its answer.
+static ServeEnd take(Service *s, int in) {
+    s->in.data = malloc(s->in.n + 1);
+    if (!s->in.data) return SERVE_MEMORY;
+    bool whole = read_all(in, s->in.data, s->in.n) == (ssize_t)s->in.n;
+    ServeEnd end = whole ? answer(s, reply) : SERVE_CUT;
+    free(s->in.data);
+    return end;
+}
+
+/// Whoever waits for an answer is gone: nothing that still goes on here is of use, however long it
+/// would take.
+static void *watch(void *arg) {
+    struct pollfd p = {.fd = *(int *)arg};
+    while (poll(&p, 1, -1) <= 0) continue;
+    _exit(0);
+}
+
+/// Of a pair of sockets. A file or a pipe may be at its end before its requests are answered.
+static void watch_socket(int *fd) {
+    struct stat what;
+    pthread_t thread;
+    if (fstat(*fd, &what) == 0 && S_ISSOCK(what.st_mode) &&
+        pthread_create(&thread, NULL, watch, fd) == 0)
+        pthread_detach(thread);
+}
+
+ServeEnd serve(int in, int out) {
+    uint8_t header[WIRE_HEADER];
+    static int watched;
+    Worker *worker = NULL;
+    Service s = {.worker = &worker, .out = out};
+    ServeEnd end = answer(&s, greet);
+    watched = in;
+    watch_socket(&watched);
+    while (!end) {
+        ssize_t got = read_all(in, header, sizeof header);
+        if (got == 0) break;
+        if (got != sizeof header)
+            end = SERVE_CUT;
+        else if (!wire_read_header(header, &s.kind, &s.in.n))
+            end = SERVE_NONSENSE;
+        else
+            end = take(&s, in);
+    }
+    worker_destroy(worker);
+    return end;
+}

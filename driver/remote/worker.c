@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See worker.h. One launch is open at a time; code is kept until the process ends.
+#include "driver/remote/worker.h"
+
+#include "driver/driver_private.h"
+#include "driver/injected_fault.h"
+#include "driver/remote/oracle.h"
+#include "frontend/program.h"
+#include "runtime/comm/comm.h"
+#include "runtime/gpu/gpu_launch.h"
+#include "runtime/tune/trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_CODES = 1024, GUARD = 64 << 10, GRAIN = 256, WAIT_MS = 600 * 1000 };
+static const size_t LEAST_HEAP = (size_t)256 << 20;
+
+/// Code of a candidate, in a context of its own.
+typedef struct Loaded {
+    Ctx *ctx; // NULL: none
+    Code *code;
+    tg_variant variant;
+} Loaded;
+
+struct Worker {
+    Ctx *ctx;   // of the open launch
+    Bytes open; // its message: what it points to stays
+    WorkOpen what;
+    tg_context *threads;
+    tg_comm *comm; // of a kernel of ranks; else NULL
+    const tg_kernel_info *info;
+    rt_trial *trial;
+    Oracle oracle; // what is expected
+    Loaded codes[MAX_CODES];
+};
+
+Worker *worker_create(void) {
+    return calloc(1, sizeof(Worker));
+}
+
+static void unload(Loaded *l) {
+    if (l->code && l->code->image) tg_image_unload(l->code->image);
+    code_release(l->code);
+    if (l->ctx) ctx_destroy(l->ctx);
+    *l = (Loaded){0};
+}
+
+static void close_launch(Worker *w) {
+    for (int i = 0; i < MAX_CODES; i++) unload(&w->codes[i]);
+    if (w->trial) rt_trial_close(w->trial);
+    w->trial = NULL;
+    tg_context_use(NULL);
+    if (w->threads) tg_context_destroy(w->threads);
+    w->threads = NULL;
+    tg_comm_destroy(w->comm);
+    w->comm = NULL;
+    if (w->ctx) ctx_destroy(w->ctx);
+    w->ctx = NULL;
+    w->info = NULL;
+}
+
+void worker_destroy(Worker *w) {
+    if (!w) return;
+    close_launch(w);
+    free(w);
+}
+
+/* ---- reports ------------------------------------------------------------------------------- */
+
+static WorkReport refused(TuneVerdict verdict, const char *why) {
+    return (WorkReport){
+        .verdict = verdict, .why = why, .registers = -1, .spills = -1, .shared_bytes = -1};
+}
+
+static WorkReport failed(Ctx *ctx, TuneVerdict verdict) {
+    return refused(verdict, ctx_format(ctx, "%s", tg_last_error()));
+}
+
+static WorkReport launch_failed(const Worker *w, Ctx *ctx) {
+    WorkReport report = failed(ctx, TUNE_FAILED);
+    report.lost = rt_trial_is_lost(w->trial);
+    return report;
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static tg_arg scalar_of(const tg_param_info *p, const tg_actual *a) {
+    int code = p->bits ? p->code : a->code, bits = p->bits ? p->bits : a->bits;
+    if (!rt_is_float(code)) return tg_int(a->value);
+    return tg_float(cell_load(elem_of_dlpack((uint8_t)code, (uint8_t)bits), &a->value, 0).f);
+}
+
+/// Where tensors of the open launch are. A process uses the GPUs of one maker.
+static DLDevice place_of(const Worker *w) {
+    const rt_cuda *cu = w->what.device < 0 ? NULL : rt_cuda_driver();
+    if (w->what.device < 0) return (DLDevice){kDLCPU, 0};
+    return (DLDevice){cu && cu->maker->hip ? kDLROCM : kDLCUDA, w->what.device};
+}
+
+static const DLTensor *tensor_of(Worker *w, int i) {
+    const tg_actual *a = &w->what.request.args[i];
+    DLTensor *t = ctx_new(w->ctx, DLTensor);
+    *t = (DLTensor){.data = (void *)(uintptr_t)w->what.data[i].address,
+                    .device = place_of(w),
+                    .ndim = a->rank,
+                    .dtype = {a->code, a->bits, 1},
+                    .shape = (int64_t *)(uintptr_t)a->shape,
+                    .strides = (int64_t *)(uintptr_t)a->strides};
+    return t;
+}
+
+static bool is_symmetric(const Worker *w, int i) {
+    return w->info->params[i].flags & TG_PARAM_SYM && !w->what.request.args[i].null;
+}
+
+/// The own shard, of a symmetric tensor, which has the ranks in front: bytes before and behind the
+/// first element, and zones around them that nobody may write to.
+static size_t shard_bytes(const Worker *w, int i, size_t *before) {
+    const tg_actual *a = &w->what.request.args[i];
+    size_t into = GUARD + (size_t)w->what.data[i].address % GRAIN;
+    int64_t least = 0, last = 0;
+    for (int d = 1; d < a->rank; d++) {
+        int64_t way = a->shape[d] > 0 ? (a->shape[d] - 1) * a->strides[d] : 0;
+        *(way < 0 ? &least : &last) += way;
+    }
+    *before = into + (size_t)(-least * a->bits / 8);
+    return rt_round_up(into + (size_t)(((last - least + 1) * a->bits + 7) / 8) + GUARD, GRAIN);
+}
+
+/// A tensor before this one that is the same view; -1: there is none.
+static int same_view(const Worker *w, int i) {
+    size_t before;
+    for (int j = 0; j < i; j++)
+        if (is_symmetric(w, j) && w->what.data[j].address == w->what.data[i].address &&
+            shard_bytes(w, j, &before) == shard_bytes(w, i, &before))
+            return j;
+    return -1;
+}
+
+/// Collective. NULL, with tg_last_error(): there is no room.
+static const DLTensor *shard_of(Worker *w, int i, const tg_arg *args) {
+    DLTensor *t = ctx_new(w->ctx, DLTensor), memory;
+    size_t before;
+    int64_t bytes = (int64_t)shard_bytes(w, i, &before);
+    int like = same_view(w, i);
+    *t = *tensor_of(w, i);
+    t->ndim--;
+    t->shape++;
+    t->strides++;
+    t->device = rt_comm_device(w->comm);
+    if (like >= 0) {
+        t->data = args[like].as.tensor->data;
+        return t;
+    }
+    if (tg_sym_alloc(w->comm, (DLDataType){kDLUInt, 8, 1}, 1, &bytes, 0, &memory)) return NULL;
+    t->data = (char *)memory.data + before;
+    return t;
+}
+
+/// False, with tg_last_error(), where there is no room for symmetric tensors.
+static bool make_args(Worker *w, tg_arg *args) {
+    const Request *r = &w->what.request;
+    for (int i = 0; i < r->n_args; i++) {
+        const tg_param_info *p = &w->info->params[i];
+        const DLTensor *t = NULL;
+        bool tensor = p->kind == TG_PARAM_TENSOR && !r->args[i].null;
+        if (tensor) t = is_symmetric(w, i) ? shard_of(w, i, args) : tensor_of(w, i);
+        if (tensor && !t) return false;
+        args[i] = p->kind == TG_PARAM_TENSOR ? tg_tensor(t) : scalar_of(p, &r->args[i]);
+    }
+    return true;
+}
+
+/// Symmetric memory: room for the shards of all ranks, and as much again for what launches need.
+static size_t heap_bytes(const Worker *w) {
+    size_t sum = 0, before;
+    for (int i = 0; i < w->what.request.n_args; i++)
+        if (is_symmetric(w, i)) sum += shard_bytes(w, i, &before) * (size_t)w->what.ranks;
+    return sum > LEAST_HEAP / 4 ? 4 * sum : LEAST_HEAP;
+}
+
+/// Meets the other processes of the trial. It is the search that ends what takes too long.
+static tg_status join_ranks(Worker *w) {
+    const WorkOpen *o = &w->what;
+    tg_comm_options options = {.size = sizeof options,
+                               .engine = "processes",
+                               .meet = o->meet,
+                               .rank = o->rank,
+                               .ranks = o->ranks,
+                               .device = o->device < 0 ? TG_COMM_CPU : o->device,
+                               .heap = heap_bytes(w),
+                               .timeout_ms = WAIT_MS};
+    if (!o->ranks) return TG_OK;
+    tg_status status = tg_comm_create(&options, &w->comm);
+    return status ? status : tg_context_set_comm(w->threads, w->comm);
+}
+
+typedef struct Job {
+    Worker *w;
+    Bytes body;
+    const WorkTry *what;
+    Loaded *loaded;
+    WorkReport *report; // in the arena that it is written in
+} Job;
+
+static void open_launch(Ctx *ctx, void *arg) {
+    Job *job = arg;
+    Worker *w = job->w;
+    Build b;
+    Precision precision;
+    const Request *r = &w->what.request;
+    if (!work_read_open(ctx, job->body, &w->what)) ctx_leave(ctx, CTX_ERRORS);
+    if (!request_build(ctx, r, &b) || !build_elaborate(&b)) return;
+    precision = precision_of(b.code->module);
+    w->info = kernel_info(ctx, b.program, b.inst->kernel);
+    if (w->info->n_params != r->n_args) ctx_leave(ctx, CTX_ERRORS);
+    const void **contents = ctx_array(ctx, const void *, r->n_args + 1);
+    size_t *bytes = ctx_array(ctx, size_t, r->n_args + 1);
+    for (int i = 0; i < r->n_args; i++) {
+        bytes[i] = w->what.data[i].contents.n;
+        contents[i] = bytes[i] ? w->what.data[i].contents.data : NULL;
+    }
+    tg_arg *args = ctx_array(ctx, tg_arg, r->n_args + 1);
+    rt_trial_options options = {.info = w->info,
+                                .args = args,
+                                .n = r->n_args,
+                                .contents = contents,
+                                .content_bytes = bytes,
+                                .seed = w->what.seed + ((uint64_t)w->what.rank << 32),
+                                .way_bits = precision.way,
+                                .sum_bits = precision.sum,
+                                .exact = !precision.arithmetic};
+    tg_options threads = {.size = sizeof threads, .threads = r->threads};
+    if (tg_context_create(&threads, &w->threads)) return;
+    tg_context_use(w->threads);
+    if (join_ranks(w) || !make_args(w, args)) return;
+    if (rt_trial_open(&options, &w->trial)) return;
+    job->report->ok = true;
+}
+
+static WorkReport open_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
+    WorkReport report = refused(TUNE_FAILED, NULL);
+    close_launch(w);
+    w->ctx = ctx_create(NULL);
+    if (!w->ctx) return refused(TUNE_FAILED, "out of memory");
+    Job job = {.w = w, .body = body, .report = &report};
+    CtxStatus status = ctx_protect(w->ctx, open_launch, &job);
+    *sound = status != CTX_ERRORS;
+    const char *said = messages_text(w->ctx);
+    if (!report.ok) report.why = ctx_format(ctx, "%s", *said ? said : tg_last_error());
+    return report;
+}
+
+/* ---- code ---------------------------------------------------------------------------------- */
+
+static void load_code(Ctx *ctx, void *arg) {
+    Job *job = arg;
+    const Request *r = &job->w->what.request;
+    Answer a;
+    if (!wire_read_answer(ctx, job->what->answer, &a) || a.status || !answer_is_sound(r, &a))
+        ctx_leave(ctx, CTX_ERRORS);
+    answer_load(ctx, r, &a);
+    if (a.status) return;
+    job->loaded->code = a.code;
+    job->loaded->variant = *a.variant;
+    job->loaded->variant.entry = a.code->entry;
+    job->loaded->variant.image = a.code->image;
+    fault_run(&job->loaded->variant, job->w->what.rank);
+}
+
+/// False, with *report, where the code cannot be loaded.
+static bool load(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) {
+    Loaded *l = &w->codes[t->id];
+    unload(l);
+    l->ctx = ctx_create(NULL);
+    Job job = {.w = w, .what = t, .loaded = l};
+    if (l->ctx && ctx_protect(l->ctx, load_code, &job) == CTX_OK && l->code) return true;
+    *report = refused(TUNE_FAILED,
+                      l->ctx ? ctx_format(ctx, "%s", messages_text(l->ctx)) : "out of memory");
+    unload(l);
+    return false;
+}
+
+/// Collective: all ranks have the code, or none does.
+static bool load_all(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) {
+    tg_status status = TG_OK;
+    if (!load(w, ctx, t, report)) status = tg_fail(TG_ERROR_UNSUPPORTED, "%s", report->why);
+    if (!w->comm || !rt_comm_agree_that(w->comm, "loading", status)) return !status;
+    if (!status) *report = failed(ctx, TUNE_FAILED);
+    return false;
+}
+
+/// What the driver says of the functions; the worst of them counts.
+static void describe_image(const Worker *w, const tg_image *image, WorkReport *report) {
+    const rt_cuda *cu = image && image->kind != TG_IMAGE_CALL ? rt_cuda_driver() : NULL;
+    const rt_device *d = cu ? rt_device_at(w->what.device) : NULL;
+    const rt_program *p = NULL;
+    rt_entered entered;
+    if (!d) return;
+    if (rt_enter(d, &entered) == TG_OK && !rt_program_get((tg_image *)(uintptr_t)image, d, &p)) {
+        for (int i = 0; i < image->n_functions; i++) {
+            int registers = 0, local = 0, shared = image->functions[i].shared_bytes;
+            if (cu->function_get(&registers, CU_REGISTERS, p->functions[i]) ||
+                cu->function_get(&local, CU_LOCAL_BYTES, p->functions[i]))
+                continue;
+            if (registers > report->registers) report->registers = registers;
+            if (local > report->spills) report->spills = local;
+            if (shared > report->shared_bytes) report->shared_bytes = shared;
+        }
+    }
+    rt_leave(entered);
+}
+
+static WorkReport check(Worker *w, Ctx *ctx, const WorkTry *t) {
+    const tg_variant *v = &w->codes[t->id].variant;
+    double *seconds = ctx_new(ctx, double);
+    rt_verdict verdict = t->launches == WORK_CONFIRM ? rt_trial_confirm(w->trial, v)
+                                                     : rt_trial_check(w->trial, v, seconds);
+    WorkReport report = refused(TUNE_SLOWER, NULL);
+    if (verdict == RT_WRONG) report = failed(ctx, TUNE_WRONG);
+    report.refuted = rt_trial_is_refuted(w->trial);
+    report.mild = rt_trial_is_mild(w->trial);
+    if (verdict == RT_WRONG) return report;
+    if (verdict == RT_FAILED) return launch_failed(w, ctx);
+    report.ok = true;
+    report.n = 1;
+    report.seconds = seconds;
+    describe_image(w, v->image, &report);
+    return report;
+}
+
+static WorkReport measure(Worker *w, Ctx *ctx, const WorkTry *t) {
+    const tg_variant *v = &w->codes[t->id].variant;
+    int n = t->launches > 0 ? t->launches : 1;
+    double *seconds = ctx_array(ctx, double, n + 1);
+    tg_status status = t->launches > 0 ? rt_trial_time(w->trial, v, n, seconds)
+                                       : rt_trial_warm(w->trial, v, seconds);
+    if (status) return launch_failed(w, ctx);
+    WorkReport report = refused(TUNE_SLOWER, NULL);
+    report.ok = true;
+    report.n = n;
+    report.seconds = seconds;
+    return report;
+}
+
+typedef struct Telling {
+    Worker *w;
+    Bytes body;
+} Telling;
+
+static void expect(Ctx *ctx, void *arg) {
+    const Telling *t = arg;
+    Worker *w = t->w;
+    if (!oracle_read(ctx, t->body, &w->oracle)) return;
+    if (w->oracle.expected.n) rt_trial_expect(w->trial, &w->oracle.expected);
+}
+
+static WorkReport try_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
+    WorkTry t;
+    WorkReport report;
+    *sound = work_read_try(ctx, body, &t) && t.id < MAX_CODES && w->trial;
+    if (!*sound) return refused(TUNE_FAILED, "");
+    if (t.answer.n && !load_all(w, ctx, &t, &report)) return report;
+    *sound = w->codes[t.id].code != NULL;
+    if (!*sound) return refused(TUNE_FAILED, "");
+    if (t.expected.n) ctx_protect(w->ctx, expect, &(Telling){w, t.expected});
+    bool checks = t.launches == WORK_CHECK || t.launches == WORK_CONFIRM;
+    return checks ? check(w, ctx, &t) : measure(w, ctx, &t);
+}
+
+static double computed_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+bool worker_answer(Worker *w, Ctx *ctx, WireKind kind, Bytes body, Bytes *report) {
+    bool sound = false;
+    double began = computed_seconds();
+    WorkReport r =
+        kind == WIRE_OPEN ? open_report(w, ctx, body, &sound) : try_report(w, ctx, body, &sound);
+    if (!sound) return false;
+    r.computed = computed_seconds() - began;
+    *report = work_write_report(ctx, &r);
+    return true;
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What bounds the difference of right results (runtime/tune/trial.h): where values are rounded, and
+// to how many bits. Operands of products are not, whatever their type is: their products are exact.
+#include "driver/remote/oracle.h"
+
+#include <string.h>
+
+enum {
+    F64_BITS = 53,
+    F32_BITS = 24, // that sums have at least, whatever their type
+    UNIT_SUM = 22, // of matrix units, which cut what they add up
+    TF32 = 11,
+    TF32X3 = 20,
+    F8_SUM = 13, // docs/use/kernels-on-gpus.md: sums of 128 products lose 2^-11 of |a| |b|
+    F8_FAST = 4, // of all products; what that loses grows with their number
+};
+
+static int bits_of(Elem e) {
+    uint8_t code, bits;
+    elem_dlpack(e, &code, &bits);
+    return rt_significand(code, bits);
+}
+
+static bool is_float_block(const Type *t) {
+    return ty_is_block(t) && elem_is(t->elem, EC_FLOAT);
+}
+
+static void narrow(int *bits, int to) {
+    if (to < *bits) *bits = to;
+}
+
+/// The last rounding is that of the result itself, which is counted apart.
+static bool is_only_stored(const Value *v) {
+    for_each_use(u, v) if (u->user->code != OP_STORE) return false;
+    return true;
+}
+
+static void note_cast(const Op *op, Precision *p) {
+    const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
+    if (!is_float_block(to) || is_only_stored(result(op, 0))) return;
+    if (is_float_block(from) && bits_of(to->elem) >= bits_of(from->elem)) return;
+    narrow(&p->way, bits_of(to->elem));
+    p->rounds = true;
+}
+
+/// Of a CPU, too, which is as exact as the type of the sum at least.
+static void note_dot(const Op *op, Precision *p) {
+    Elem e = operand(op, 0)->type->elem;
+    const char *precision = op_str(op, "precision");
+    bool fast = precision && strcmp(precision, "fast") == 0;
+    if (!elem_is(e, EC_FLOAT)) return;
+    if (e != EL_F64) narrow(&p->sum, UNIT_SUM);
+    if (precision && strcmp(precision, "tf32") == 0) narrow(&p->way, TF32);
+    if (precision && strcmp(precision, "tf32x3") == 0) narrow(&p->way, TF32X3);
+    if (elem_info[e].bits == 8) narrow(&p->sum, F8_SUM);
+    if (elem_info[e].bits == 8 && fast) narrow(&p->way, F8_FAST);
+}
+
+static bool rounds(const Op *op) {
+    switch (op->code) {
+    case OP_MIN:
+    case OP_MAX:
+    case OP_NEG:
+    case OP_ABS:
+    case OP_SELECT: return false;
+    case OP_DOT:
+    case OP_ATOMIC: return true;
+    default: return op_has(op, ELEMENTWISE) && !op_has(op, COMPARES);
+    }
+}
+
+/// What reductions do stands in their regions.
+static void note_op(Op *op, void *arg) {
+    Precision *p = arg;
+    bool computes = op_has(op, ELEMENTWISE) || op->code == OP_DOT || op->code == OP_REDUCE ||
+                    op->code == OP_SCAN || op->code == OP_ATOMIC || op->code == OP_COMBINE;
+    if (op->code == OP_CAST) note_cast(op, p);
+    if (!computes || op->code == OP_SELECT || op->code == OP_CAST) return;
+    for (int i = 0; i < op->n_operands; i++) p->arithmetic |= is_float_block(operand(op, i)->type);
+    if (op->code == OP_DOT) note_dot(op, p);
+    for (int i = 0; i < op->n_results; i++) {
+        const Type *t = result(op, i)->type;
+        if (!is_float_block(t) || !rounds(op)) continue;
+        int bits = bits_of(t->elem);
+        narrow(&p->way, bits);
+        narrow(&p->sum, bits > F32_BITS ? bits : F32_BITS);
+        p->rounds = true;
+    }
+}
+
+Precision precision_of(Op *module) {
+    Precision p = {.way = F64_BITS, .sum = F64_BITS};
+    op_walk_pre(module, note_op, &p);
+    return p;
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the result of one shape says of another of its bucket. The fastest setting there may waste
+// most of its last tiles here, so it is not taken as it is: each setting is expected to take what
+// the model says of it here, times how wrong the model was about it there, or about those that were
+// measured there and are most like it. Of the fastest ones there that which is the fastest here by
+// that is taken, or where none gains enough what is taken without tuning. What was no faster there
+// than without tuning does not speak for itself here.
+#include "driver/tune/tune_search.h"
+#include "driver/tune/tune_store.h"
+#include "driver/tune/tuned_file.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#define GAIN 0.95 // times the seconds of the standard setting
+
+typedef struct Near {
+    const Request *r;
+    const TuneResult *there;
+    int taken;            // its trial; -1: the standard setting
+    const char *standard; // in a context of its own
+} Near;
+
+/// How wrong the model was; 0: nobody knows.
+static double error_of(const TuneTrial *t) {
+    return t->seconds > 0 && t->predicted > 0 ? t->seconds / t->predicted : 0;
+}
+
+/// Of the settings there that differ from a candidate in the fewest values, the mean; of itself,
+/// where it was measured.
+static double error_near(Ctx *ctx, const TuneResult *there, const TuneCandidate *c) {
+    double sum = 0;
+    int n = 0, least = INT_MAX;
+    for (int i = 0; i < there->n_trials; i++) {
+        TuneCandidate t = {0};
+        NamedValue *set;
+        double e = error_of(&there->trials[i]);
+        if (e <= 0 || values_read(ctx, there->trials[i].config, &t.n_set, &set)) continue;
+        t.set = set;
+        int differences = count_differences(c, &t);
+        if (differences < least) sum = n = 0;
+        if (differences > least) continue;
+        least = differences;
+        sum += log(e);
+        n++;
+    }
+    return n ? exp(sum / n) : 0;
+}
+
+/// Of a candidate that was as fast as any there, and faster than without tuning; -1: it was not.
+static int trial_of(const TuneResult *there, const char *config) {
+    for (int i = 0; i < there->n_trials; i++) {
+        const TuneTrial *t = &there->trials[i];
+        bool won = t->verdict == TUNE_WON || t->verdict == TUNE_TIE;
+        bool gains = there->standard <= 0 || t->seconds < there->standard;
+        if (won && gains && error_of(t) > 0 && strcmp(t->config, config) == 0) return i;
+    }
+    return -1;
+}
+
+static void choose(Ctx *ctx, void *arg) {
+    Near *n = arg;
+    TuneSpace space;
+    if (!tune_space(ctx, n->r, &space) || !space.n) return;
+    const TuneCandidate *standard = &space.at[0];
+    double least = GAIN * standard->predicted * error_near(ctx, n->there, standard);
+    n->standard = standard->config;
+    for (int i = 1; i < space.n; i++) {
+        const TuneCandidate *c = &space.at[i];
+        int t = c->why || c->predicted <= 0 ? -1 : trial_of(n->there, c->config);
+        double seconds = t < 0 ? least : c->predicted * error_of(&n->there->trials[t]);
+        if (seconds >= least) continue;
+        n->taken = t;
+        least = seconds;
+    }
+}
+
+bool tune_near(Ctx *ctx, const Request *r, TuneResult *result) {
+    Near n = {.r = r, .there = result, .taken = -1};
+    result->near = true;
+    if (!result->n_trials) return true; // only the winner is known
+    Ctx *own = ctx_create(NULL);
+    bool chosen = own && ctx_protect(own, choose, &n) == CTX_OK && n.standard;
+    if (chosen && n.taken >= 0) {
+        result->config = result->trials[n.taken].config;
+        result->seconds = result->trials[n.taken].seconds;
+    } else if (chosen) {
+        result->config = ctx_format(ctx, "%s", n.standard);
+        result->seconds = result->standard;
+    }
+    if (own) ctx_destroy(own);
+    return chosen;
+}

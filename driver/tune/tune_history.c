@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What an earlier search of the same shape measured is not measured again: of the same sources by
+// its setting, of changed ones where the code is the same, byte for byte. What was as fast as the
+// best one then races again, and comes first.
+#include "driver/tune/tune_search.h"
+#include "driver/tune/tune_store.h"
+
+#include <string.h>
+
+#define LARGER 1.05 // times a budget: worth going on for
+
+void earlier_load(Search *s) {
+    uint64_t source;
+    if (s->o.again || s->o.forget) return;
+    s->has_earlier =
+        tune_earlier(s->ctx, s->r, s->o.device, &s->earlier, &source) && s->earlier.standard > 0;
+    s->same_source = s->has_earlier && s->earlier.source == source;
+}
+
+bool earlier_knows(const Search *s, TuneResult *out) {
+    bool left = false;
+    if (s->o.again) return false;
+    if (!s->o.further)
+        return tune_find(s->ctx, s->r, s->o.device, out) &&
+               !(out->near && s->o.mode == TUNE_BACKGROUND);
+    for (int i = 0; i < s->earlier.n_trials; i++)
+        left |= s->earlier.trials[i].verdict == TUNE_NOT_REACHED;
+    if (!s->same_source || (left && s->o.budget > LARGER * s->earlier.budget)) return false;
+    *out = s->earlier;
+    return out->known = true;
+}
+
+static const TuneTrial *trial_of(const Search *s, const char *config) {
+    for (int i = 0; i < s->earlier.n_trials; i++)
+        if (strcmp(s->earlier.trials[i].config, config) == 0) return &s->earlier.trials[i];
+    return NULL;
+}
+
+/// What was found of a setting stays true. False: it is to be measured again, or for the first
+/// time.
+static bool take(Search *s, int id, const TuneTrial *trial) {
+    static const char same[] = "the same code as ";
+    Runner *u = &s->runners[id];
+    bool close = trial->verdict == TUNE_TIE || trial->verdict == TUNE_WON;
+    bool joined = trial->why && strncmp(trial->why, same, sizeof same - 1) == 0;
+    if (id == 0 || trial->verdict <= TUNE_NOT_REACHED || (joined && !s->same_source)) return false;
+    TuneTrial own = u->trial;
+    u->trial = *trial;
+    u->trial.config = own.config;
+    u->trial.predicted = own.predicted;
+    u->trial.sibling = own.sibling;
+    u->trial.earlier = true;
+    u->before = trial->seconds > 0 ? trial->seconds : 0;
+    u->same = joined;
+    s->measured += u->before > 0;
+    if (close && !joined) {
+        u->trial.verdict = TUNE_TIE;
+        return false;
+    }
+    u->state = DONE;
+    return true;
+}
+
+void earlier_list(Search *s) {
+    for (int i = 1; i < s->space.n && s->same_source; i++) {
+        const TuneTrial *trial = trial_of(s, s->space.at[i].config);
+        if (trial && s->runners[i].state == WAITING) take(s, i, trial);
+    }
+}
+
+bool earlier_has_code(Search *s, int id) {
+    const TuneTrial *trial =
+        s->has_earlier && !s->same_source ? trial_of(s, s->space.at[id].config) : NULL;
+    return trial && trial->code && trial->code == s->runners[id].trial.code && take(s, id, trial);
+}
+
+double earlier_seconds(const Search *s, int id) {
+    double now = s->runners[id].before > 0 ? expect_known(s, 0) : 0;
+    return now > 0 ? s->runners[id].before * now / s->earlier.standard : s->runners[id].before;
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a search in the background would take of memory that the program may want. Its worker has a
+// context of its own, copies of all tensors, and on the host results that others are compared with.
+#include "driver/tune/tune.h"
+#include "runtime/tune/trial.h"
+
+#include <math.h>
+
+enum {
+    SHARE = 4,
+    COPIES = 4
+}; // of what is written: two results, the one at hand, as it was fetched
+static const double CONTEXT = 512 << 20, FLUSH = 128 << 20, PROCESS = 64 << 20;
+
+static double span_of(const tg_actual *a) {
+    double elements = 1;
+    for (int i = 0; i < a->rank; i++) {
+        if (a->shape[i] == 0) return 0;
+        elements += fabs((double)(a->shape[i] - 1) * (double)a->strides[i]);
+    }
+    return elements * a->bits / 8;
+}
+
+/// Another tensor before it is the same view.
+static bool is_counted(const Request *r, int i) {
+    const tg_actual *a = &r->args[i];
+    for (int j = 0; j < i && a->tensor; j++)
+        if (r->args[j].tensor && r->args[j].tensor->data == a->tensor->data &&
+            span_of(&r->args[j]) >= span_of(a))
+            return true;
+    return false;
+}
+
+typedef struct Sizes {
+    double all, written;
+} Sizes;
+
+static Sizes sizes_of(const Request *r) {
+    Sizes s = {0};
+    for (int i = 0; i < r->n_args; i++) {
+        const tg_actual *a = &r->args[i];
+        bool tensor = r->info ? r->info->params[i].kind == TG_PARAM_TENSOR : a->rank > 0;
+        if (!tensor || a->null || is_counted(r, i)) continue;
+        s.all += span_of(a);
+        if (!r->info || r->info->params[i].flags & TG_PARAM_WRITTEN) s.written += span_of(a);
+    }
+    return s;
+}
+
+static const char *compare(Ctx *ctx, double bytes, int device) {
+    double left = tune_free_bytes(device);
+    if (left < 0 || bytes <= left / SHARE) return NULL;
+    return ctx_format(ctx,
+                      "it would take %.4g MiB of memory, and %.4g are free%s: in the background it "
+                      "takes no more than a quarter of that",
+                      bytes / (1 << 20), left / (1 << 20), device < 0 ? "" : " on the device");
+}
+
+const char *tune_too_large(Ctx *ctx, const Request *r, int device) {
+    Sizes s = sizes_of(r);
+    const rt_device *d = device < 0 ? NULL : rt_device_at(device);
+    double host = PROCESS + COPIES * s.written + (d ? 0 : s.all);
+    const char *why =
+        d ? compare(ctx, CONTEXT + fmax(FLUSH, 4.0 * d->l2_bytes) + s.all, device) : NULL;
+    return why ? why : compare(ctx, host, -1);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What a search does with the interpreter's opinion (oracle.h). A helper asks for it while others
+// compile. When it comes, what was checked before is checked again. Where the standard setting is
+// refuted, the next candidate that the interpreter does not refute takes its place, and all that
+// was compared with the standard one is looked at anew.
+#include "driver/remote/oracle.h"
+#include "driver/tune/tune_search.h"
+
+#define HOST_SHARE   0.05 // of the budget, in which nothing is timed on a CPU
+#define DEVICE_SHARE 0.15
+#define MORE_SECONDS 0.3 // beyond that, until nobody waits any more
+
+static double oracle_seconds(const Search *s) {
+    double budget = s->o.budget < 60 ? s->o.budget : 60;
+    return budget * (s->exclusive ? HOST_SHARE : DEVICE_SHARE);
+}
+
+bool oracle_is_wanted(const Search *s) {
+    return s->oracle == ORACLE_TODO && !s->r->ranks.n;
+}
+
+static void know_nothing(Search *s, const char *why) {
+    s->oracle = ORACLE_DONE;
+    s->judged = ctx_format(s->ctx, "only with each other: %s", why);
+}
+
+void oracle_begin(Search *s, Hand *helper) {
+    Bytes open = s->opens[0];
+    OracleAsk ask = {.open = {open.data + WIRE_HEADER, open.n - WIRE_HEADER},
+                     .mild = s->mild,
+                     .seconds = oracle_seconds(s)};
+    s->oracle = ORACLE_BUSY;
+    if (crew_ask(s->crew, helper, ORACLE_ID, oracle_write_ask(s->ctx, &ask), WIRE_EXPECTED,
+                 ask.seconds + MORE_SECONDS))
+        know_nothing(s, "no helper could be started for the interpreter");
+}
+
+void oracle_take(Search *s, const CrewEvent *e) {
+    Oracle o;
+    s->oracle = ORACLE_DONE;
+    if (e->talk == TALK_LATE) {
+        know_nothing(s, "the interpreter takes too long");
+    } else if (e->talk != TALK_OK || !oracle_read(s->ctx, e->body, &o)) {
+        know_nothing(s, "the interpreter's process ended");
+    } else if (o.expected.mild != s->mild) {
+        s->oracle = ORACLE_TODO;
+    } else if (!o.expected.n) {
+        know_nothing(s, o.why ? o.why : "");
+    } else {
+        const char *of =
+            o.programs ? ctx_format(s->ctx, "%d programs", o.programs) : "all programs";
+        s->judged =
+            ctx_format(s->ctx, "with %d elements of %s, by the interpreter", o.expected.n, of);
+        s->expected = e->body;
+        s->told = 0;
+        for (int i = 0; i < s->space.n; i++) s->runners[i].checked = false;
+    }
+}
+
+void oracle_note_mild(Search *s, bool mild) {
+    if (mild == s->mild) return;
+    s->mild = mild;
+    s->expected = (Bytes){0};
+    if (s->oracle == ORACLE_DONE) s->oracle = ORACLE_TODO;
+}
+
+int oracle_base(const Search *s) {
+    State base = s->runners[s->base].state;
+    if (base == COMPILED || base == RACING) return s->base;
+    for (int i = 0; i < s->space.n && s->runners[0].refuted; i++)
+        if (s->runners[i].state == COMPILED) return i;
+    return -1;
+}
+
+/// What it lost to, or differed from, may have been wrong.
+static bool is_open_again(const Runner *u) {
+    bool lost = u->trial.verdict == TUNE_WRONG || u->trial.verdict == TUNE_SLOWER;
+    if (u->state == COMPILED || u->state == RACING) return true;
+    return u->state == DONE && lost && !u->refuted && !u->same && u->answer.n;
+}
+
+void oracle_replace_base(Search *s) {
+    for (int i = 0; i < s->space.n; i++) {
+        Runner *u = &s->runners[i];
+        if (!is_open_again(u)) continue;
+        u->state = COMPILED;
+        u->checked = u->confirmed = u->warm = false;
+        u->glance = 0;
+        u->trial.why = NULL;
+        u->trial.verdict = TUNE_NOT_REACHED;
+    }
+    s->referenced = s->timed = s->kept = s->closed = false;
+    s->check = -1;
+    s->best = s->better = 0;
+    s->stale = 0;
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A request to tune: what is known already is taken, of processes that want the same one searches
+// (tune_search.c), what it finds is kept.
+#include "driver/tune/tune.h"
+
+#include "driver/code_cache.h"
+#include "driver/tune/tune_search.h"
+#include "driver/tune/tune_store.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    CLAIM_WAIT = 20000000,  // nanoseconds until another process' claim is looked at again
+    CANDIDATES = 120,       // that are compiled at most,
+    CANDIDATES_SECOND = 30, // or so many for each second of the budget,
+    MOST_CANDIDATES = 500,  // but no more than these
+};
+#define DEFAULT_BUDGET 10.0
+
+/// Leaves the standard candidate and those asked for, listed or not. False: one of these is none.
+static bool keep_among(Search *s) {
+    for (int i = 1; i < s->space.n; i++)
+        if (s->o.n_among && !s->space.at[i].why) s->space.at[i].why = "not asked for";
+    for (int k = 0; k < s->o.n_among; k++) {
+        int i = 0;
+        while (i < s->space.n && strcmp(s->space.at[i].config, s->o.among[k]) != 0) i++;
+        if (i == s->space.n && !tune_space_add(s->ctx, &s->space, s->o.among[k])) {
+            s->lost = ctx_format(s->ctx, "'%s' is no candidate", s->o.among[k]);
+            return false;
+        }
+        s->space.at[i].why = NULL;
+    }
+    return true;
+}
+
+static void list_runners(Search *s) {
+    s->runners = ctx_array(s->ctx, Runner, s->space.n + 1);
+    for (int i = 0; i < s->space.n; i++) {
+        const TuneCandidate *c = &s->space.at[i];
+        Runner *u = &s->runners[i];
+        *u = (Runner){.trial = {.config = c->config,
+                                .why = c->why,
+                                .standard = c->standard,
+                                .predicted = c->predicted,
+                                .sibling = c->sibling,
+                                .compiled = -1,
+                                .seconds = -1,
+                                .low = -1,
+                                .high = -1,
+                                .registers = -1,
+                                .spills = -1,
+                                .shared_bytes = -1}};
+        u->trial.verdict = c->why ? TUNE_PRUNED : TUNE_NOT_REACHED;
+        if (c->why) u->state = DONE;
+    }
+    earlier_list(s);
+}
+
+static int most_candidates(const TuneOptions *o) {
+    if (o->candidates > 0) return o->candidates;
+    if (o->mode >= TUNE_EXHAUSTIVE) return MOST_CANDIDATES;
+    return (int)fmin(fmax(CANDIDATES, CANDIDATES_SECOND * o->budget), MOST_CANDIDATES);
+}
+
+static bool prepare(Search *s) {
+    int cores = machine_threads();
+    const char *level;
+    const Backend *b = backend_of(s->r->target, &level);
+    s->exclusive = !b || !b->device;
+    s->turn = s->check = -1;
+    if (s->exclusive) s->o.device = -1;
+    if (s->o.helpers <= 0) s->o.helpers = cores < 16 ? cores : 16;
+    s->crew = crew_create(s->ctx, s->o.helpers, s->r->ranks.n ? s->r->ranks.n : 1);
+    if (s->o.mode == TUNE_BACKGROUND) s->lost = tune_too_large(s->ctx, s->r, s->o.device);
+    if (s->lost) return false;
+    workers_prepare(s);
+    search_open(s); // the worker starts while the space is made
+    if (s->over) return false;
+    if (!(s->o.mode == TUNE_SAMPLE ? tune_sample(s->ctx, s->r, s->o.seed, &s->space)
+                                   : tune_space(s->ctx, s->r, &s->space)))
+        return false;
+    if (!keep_among(s)) return false;
+    sibling_list(s);
+    s->most = most_candidates(&s->o);
+    if (s->most > s->space.n) s->most = s->space.n;
+    list_runners(s);
+    expect_prepare(s);
+    s->race_memory = ctx_alloc(s->ctx, rt_race_bytes(s->space.n));
+    return true;
+}
+
+/// What is reported is of one kind: a glance was at another time than the race, so it counts in
+/// multiples of who was the best one then, at what that one took in the race.
+static double glance_seconds(const Search *s, const Runner *u) {
+    double beside = u->beside >= 0 ? rt_race_figures_of(s->race, u->beside).seconds : 0;
+    return beside > 0 ? u->times * beside : u->glance;
+}
+
+static void finish_trial(Search *s, int i, int winner) {
+    Runner *u = &s->runners[i];
+    TuneTrial *t = &u->trial;
+    rt_race_figures f = rt_race_figures_of(s->race, i);
+    if (f.seconds > 0) { // of a heat that came to its end
+        t->launches = f.launches;
+        t->seconds = f.seconds;
+        t->low = f.low;
+        t->high = f.high;
+    } else if (u->glance > 0) {
+        t->seconds = t->low = t->high = glance_seconds(s, u);
+    } else if (u->before > 0) {
+        double scale = earlier_seconds(s, i) / u->before;
+        t->seconds *= scale;
+        t->low *= scale;
+        t->high *= scale;
+    }
+    t->earlier = t->earlier && f.seconds <= 0 && u->glance <= 0;
+    if (u->state == COMPILED) t->why = "the time was up before it was measured";
+    if (i == winner) t->verdict = TUNE_WON;
+    if (i == winner || u->state != RACING || t->why) return;
+    rt_race_figures best = rt_race_figures_of(s->race, winner);
+    bool slower = f.beaten || f.low > best.high;
+    t->verdict = f.seconds <= 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
+    // It was slower in the same heats. Since then the machine has become slower for all.
+    double multiple = f.multiple * rt_race_figures_of(s->race, 0).seconds;
+    if (t->verdict == TUNE_SLOWER && f.seconds < best.seconds && f.seconds < multiple)
+        t->seconds = t->low = t->high = multiple;
+}
+
+/// Perhaps it is just being checked again.
+static bool default_works(const Search *s) {
+    return s->runners && s->base == 0 && s->timed && !s->runners[0].refuted;
+}
+
+/// The best one whose result was seen to be right; -1: not even the standard one.
+static int right_winner(const Search *s) {
+    int winner = s->race ? rt_race_winner(s->race) : -1;
+    for (; winner >= 0 && !search_is_fit(s, winner); winner = rt_race_winner(s->race)) {
+        s->runners[winner].trial.why = "the time was up before it was checked";
+        rt_race_drop(s->race, winner);
+    }
+    return winner < 0 && default_works(s) ? 0 : winner;
+}
+
+static void finish(Search *s, TuneResult *out) {
+    int winner = right_winner(s);
+    bool works = winner >= 0 && default_works(s) && expect_known(s, 0) > 0;
+    TuneTrial *trials = ctx_array(s->ctx, TuneTrial, s->space.n + 1);
+    for (int i = 0; s->runners && i < s->space.n; i++) {
+        finish_trial(s, i, winner);
+        trials[i] = s->runners[i].trial;
+    }
+    out->trials = trials;
+    out->n_trials = s->runners ? s->space.n : 0;
+    out->n_space = s->space.n_all;
+    out->shape = s->space.shape ? s->space.shape : "";
+    out->roof = s->space.roof;
+    out->flops = s->space.flops;
+    out->bytes = s->space.bytes;
+    out->spent = search_seconds(s);
+    out->interrupted = search_is_stopped(s) && !s->over;
+    out->config = winner >= 0 ? trials[winner].config : "";
+    out->seconds = winner >= 0 ? expect_known(s, winner) : -1;
+    out->standard = works ? expect_known(s, 0) : -1;
+    out->judged = s->judged       ? s->judged
+                  : s->r->ranks.n ? "only with each other: the interpreter has no such ranks"
+                                  : "only with each other: the interpreter was not done";
+}
+
+/// False, with tg_last_error(), where the environment says what is none.
+static bool read_budget(const TuneOptions *o, double *out) {
+    const char *set = secure_getenv("TG_TUNE_BUDGET_MS");
+    char *end = NULL;
+    double ms = set && *set ? strtod(set, &end) : 0;
+    *out = o->budget > 0                ? o->budget
+           : ms > 0                     ? ms / 1e3
+           : o->mode == TUNE_EXHAUSTIVE ? 1e9
+                                        : DEFAULT_BUDGET;
+    if (o->budget > 0 || !end || (end > set && !*end && ms >= 0)) return true;
+    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_BUDGET_MS: '%s' is no time in milliseconds", set);
+    return false;
+}
+
+/// Likewise.
+static bool read_share(const TuneOptions *o, double *out) {
+    if (rt_busy_share(out) || o->mode != TUNE_BACKGROUND) return true;
+    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_SHARE: '%s' is no part of 100",
+            secure_getenv("TG_TUNE_SHARE"));
+    return false;
+}
+
+static bool has_found(const TuneResult *r) {
+    return r->standard > 0 || (tune_wrong_default(r) && r->seconds > 0);
+}
+
+/// Of a search in the background, which takes long, what was measured before its process ended,
+/// too: the next one goes on there.
+static void keep(const Search *s, const TuneResult *found) {
+    bool left = false;
+    if (s->o.forget || !has_found(found)) return;
+    for (int i = 0; i < found->n_trials; i++) left |= found->trials[i].verdict == TUNE_NOT_REACHED;
+    if (!search_is_stopped(s))
+        tune_keep(s->ctx, s->r, s->o.device, found);
+    else if (s->o.mode == TUNE_BACKGROUND && left)
+        tune_keep_part(s->ctx, s->r, s->o.device, found);
+}
+
+static tg_status search(Search *s, TuneResult *out) {
+    const char *kernel = s->r->kernel;
+    if (prepare(s)) search_run(s);
+    crew_stop(s->crew);
+    workers_end(s);
+    finish(s, out);
+    if (diag_errors(s->ctx)) return messages_status(s->ctx, CTX_OK);
+    bool found = has_found(out);
+    if (!found && tune_wrong_default(out))
+        return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': nothing that was tried is right: %s",
+                       kernel, tune_wrong_default(out));
+    if (!found && !search_is_stopped(s))
+        return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': %s", kernel,
+                       s->lost ? s->lost : "the time was up before the first result");
+    keep(s, out);
+    return TG_OK;
+}
+
+/* ---- one search at a time ------------------------------------------------------------------ */
+
+typedef enum Turn { TURN_OURS, TURN_FOUND, TURN_STOPPED, TURN_OVER, TURN_BUSY } Turn;
+
+static void release_claim(void *at) {
+    int *claim = at;
+    cache_release(*claim);
+    *claim = -1;
+}
+
+/// Searches in the background take their time. Launches that wait for their own do not wait for
+/// these, which have claims of another kind; nor do these wait: they come again when others have
+/// searched.
+static bool claim_later(const Search *s, StoreKey theirs, int *claim) {
+    StoreKey key;
+    int blocking;
+    if (!cache_claim(theirs, &blocking)) return false;
+    cache_release(blocking);
+    return tune_claim_key(s->ctx, s->r, s->o.device, true, &key) && cache_claim(key, claim);
+}
+
+/// Waits for others that search for the same. FOUND: one of them has a result; OVER: the time is;
+/// BUSY: it is to come again.
+static Turn take_turn(Search *s, int *claim, TuneResult *out) {
+    TuneProgress p = {.waits = true, .budget = s->o.budget};
+    StoreKey key;
+    if (s->o.again || s->o.forget || !tune_claim_key(s->ctx, s->r, s->o.device, false, &key))
+        return TURN_OURS;
+    if (s->o.mode == TUNE_BACKGROUND && !claim_later(s, key, claim)) return TURN_BUSY;
+    for (; *claim < 0 && !cache_claim(key, claim); p.spent = search_seconds(s)) {
+        if (search_is_stopped(s)) return TURN_STOPPED;
+        if (p.spent > s->o.budget) return TURN_OVER;
+        if (s->o.progress) s->o.progress(s->o.user, &p);
+        nanosleep(&(struct timespec){.tv_nsec = CLAIM_WAIT}, NULL);
+    }
+    earlier_load(s);
+    return earlier_knows(s, out) ? TURN_FOUND : TURN_OURS;
+}
+
+tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out) {
+    Search s = {.ctx = ctx, .r = r, .o = *options, .start = peer_seconds()};
+    int *claim = ctx_new(ctx, int);
+    tg_status status = TG_OK;
+    if (!read_budget(options, &s.o.budget) || !read_share(options, &s.share))
+        return TG_ERROR_ARGUMENT;
+    if (options->mode == TUNE_SAMPLE)
+        s.o.again = s.o.forget = true; // its budget buys another thing
+    earlier_load(&s);
+    if (earlier_knows(&s, out)) return TG_OK;
+    *out = (TuneResult){.kernel = r->kernel,
+                        .target = r->machine  ? r->machine
+                                  : r->target ? r->target
+                                              : "cpu",
+                        .device = tune_device(ctx, r, s.o.device),
+                        .shape = "",
+                        .config = "",
+                        .seconds = -1,
+                        .standard = -1,
+                        .budget = s.o.budget};
+    *claim = -1;
+    ctx_defer(ctx, release_claim, claim);
+    Turn turn = take_turn(&s, claim, out);
+    if (turn == TURN_OURS) status = search(&s, out);
+    release_claim(claim);
+    out->busy = turn == TURN_BUSY;
+    if (turn == TURN_OVER)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "another process tunes '%s', for more than %.3g s",
+                       r->kernel, s.o.budget);
+    return status;
+}
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+static const char *const modes[] = {"off", "strict", "block", "background", "exhaustive", "sample"};
+
+const char *tune_mode_name(TuneMode mode) {
+    return modes[mode];
+}
+
+bool tune_mode_of(const char *text, TuneMode *out) {
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(text, modes[i]) == 0) return *out = (TuneMode)i, true;
+    return false;
+}
+
+const char *tune_wrong_default(const TuneResult *r) {
+    bool wrong = r->n_trials && r->trials[0].standard && r->trials[0].verdict == TUNE_WRONG;
+    return wrong ? r->trials[0].why : NULL;
+}
+
+const char *tune_verdict_name(TuneVerdict v) {
+    static const char *const names[TUNE_VERDICTS] = {"pruned", "not reached", "refused", "crashed",
+                                                     "hung",   "failed",      "wrong",   "slower",
+                                                     "tie",    "won"};
+    return names[v];
+}

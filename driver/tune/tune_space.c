@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What there is to try: settings of the tune values, times axes of the target's schedule.
+//
+//     settings     all that the kernel allows, ranked by the cost model (rank_settings.c)
+//     axes         warps, stages, persistent, cluster, split: what the passes choose, and values
+//                  near it, for the settings that the model likes; plan, chunks: of transfers
+//                  between ranks, all that give the same results bit by bit; order, grain: for a
+//                  few of them, and not together with others
+//
+// The model does not know what an axis does, so a candidate that differs from the passes' choice in
+// one of them stands behind its setting, in two of them further behind. Candidates are numbered in
+// this order, whatever is measured: equal ones are then told apart in every search alike.
+//
+// A sample is of the whole space, with values of axes that nothing above lists, and of several axes
+// at once. What the list has not and the sample finds is what the model's judgement costs.
+#include "driver/tune/tune.h"
+
+#include "driver/rank_settings.h"
+#include "driver/tune/tune_search.h"
+#include "driver/tune/tuned_file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WITH_AXES = 24,   // settings that are tried with other values of an axis
+    WITH_TWO = 4,     // and of two
+    WITH_LONE = 6,    // with values of axes that go with no others
+    MAX_LISTED = 500, // candidates
+    MAX_AXES = 10,
+    MAX_VALUES = 8,
+    DRAWS = 20, // for each candidate of a sample: some are there already
+};
+#define BEHIND   1.10 // how much longer a candidate is taken to be for each axis
+#define KNOWN    1.02 // likewise, of those that the model knows
+#define SHORT    2e-5 // seconds, by the model: of one thread they may be as many
+#define HOPELESS 12.0 // times the best one's time, by the model
+#define SPILLING 1.4  // times the registers that there are
+#define SLACK    0.05 // likewise, beyond which the model has them spill: it may be a few too many
+#define JOINED   2.0  // how much longer parts of a loop take where programs fill a GPU without them
+
+typedef struct Axis {
+    const char *name;
+    int n;
+    int64_t values[MAX_VALUES]; // besides the passes' choice
+    bool lone;                  // tried with no other axis
+} Axis;
+
+typedef VEC(TuneCandidate) Candidates;
+
+typedef struct Make {
+    Ctx *ctx;
+    int n_set; // pinned
+    const NamedValue *set;
+    Build *b;
+    RankedSettings settings;
+    int standard; // among the settings
+    int n_axes;
+    Axis axes[MAX_AXES];
+    double best; // predicted
+    bool sampled;
+    uint64_t state; // of a sample's random numbers
+    Candidates out;
+} Make;
+
+/* ---- texts --------------------------------------------------------------------------------- */
+
+const char *tune_shape(const Build *b) {
+    Text t = {.ctx = b->ctx};
+    for (int i = 0; i < b->code->n_dims; i++) {
+        const DimUse *u = &b->code->dims[i];
+        int64_t extent = build_extent(b, u->param, u->axis);
+        if (extent >= 0) text_add(&t, "%s%s=%lld", t.n ? " " : "", u->name, (long long)extent);
+    }
+    return t.data ? t.data : "";
+}
+
+static int count_missing(const TuneCandidate *a, const TuneCandidate *b, bool other_values) {
+    int n = 0;
+    for (int i = 0; i < a->n_set; i++) {
+        const NamedValue *v = value_of_name(b->n_set, b->set, a->set[i].name);
+        n += !v || (other_values && v->value != a->set[i].value);
+    }
+    return n;
+}
+
+int count_differences(const TuneCandidate *a, const TuneCandidate *b) {
+    return count_missing(a, b, true) + count_missing(b, a, false);
+}
+
+/* ---- axes ---------------------------------------------------------------------------------- */
+
+static bool is_pinned(const Make *m, const char *name) {
+    return value_of_name(m->n_set, m->set, name) != NULL;
+}
+
+static void add_axis(Make *m, const char *name, int n, const int64_t *values) {
+    if (is_pinned(m, name) || m->n_axes == MAX_AXES) return;
+    Axis *a = &m->axes[m->n_axes++];
+    *a = (Axis){.name = name, .n = n};
+    memcpy(a->values, values, sizeof *values * (size_t)n);
+}
+
+static void add_lone_axis(Make *m, const char *name, int n, const int64_t *values) {
+    int before = m->n_axes;
+    add_axis(m, name, n, values);
+    if (m->n_axes > before) m->axes[before].lone = true;
+}
+
+/// libNVVM is here, beside LLVM's generator, and the driver is known to take what it writes.
+static bool has_two_generators(const Make *m) {
+    const Build *b = m->b;
+    bool open = !b->codegen && !secure_getenv("TG_CODEGEN") && b->backend == &nvidia_backend;
+    return open && b->driver > 0 && nvidia_takes_nvvm(b->driver);
+}
+
+static bool has_ranks(const Build *b) {
+    for (int i = 0; i < b->inst->kernel->params.n; i++) {
+        const Param *p = &b->inst->kernel->params.at[i];
+        if (param_is_tensor(p) && p->type->sym) return true;
+    }
+    return false;
+}
+
+/// How transfers between ranks are made; one plan hides nothing.
+static void find_plans(Make *m) {
+    static const int64_t plans[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PULL, PLAN_PUSH, PLAN_PUT};
+    static const int64_t chunks[] = {2, 4, 8};
+    if (!has_ranks(m->b)) return;
+    add_axis(m, "plan", 5, plans);
+    add_axis(m, "chunks", 3, chunks);
+}
+
+/// Those that may matter to what the kernel does.
+static void find_axes(Make *m, const GpuNeeds *needs) {
+    static const int64_t ways[] = {1, 2, 4, 8}, stages[] = {2, 3, 4, 5}, either[] = {-1, 1},
+                         generators[] = {2}, clusters[] = {1, 2, 4};
+    static const int64_t orders[] = {1, 4, 16, -8}, grains[] = {1, 4, 16, 64};
+    const GpuTarget *gpu = m->b->gpu;
+    find_plans(m);
+    if (needs->products) add_lone_axis(m, "order", 4, orders);
+    add_axis(m, "split", gpu ? 4 : 3, ways);
+    if (!gpu) {
+        add_lone_axis(m, "grain", 4, grains);
+        return;
+    }
+    if (has_two_generators(m)) add_axis(m, "generator", 1, generators);
+    static const int64_t factors[] = {-2, 2}; // of the passes' choice: see axis_value
+    add_axis(m, "warps", 2, factors);
+    if (needs->products && needs->loops) add_axis(m, "stages", 4, stages);
+    if (needs->products && gpu_has(gpu, GPU_TMA)) add_axis(m, "persistent", 2, either);
+    if (needs->pairs || (!needs->products && gpu_has(gpu, GPU_CLUSTER)))
+        add_axis(m, "cluster", needs->pairs ? 2 : 3, clusters);
+}
+
+/// How tiles are numbered: super-rows that are as high as the grid are one, super-columns as wide
+/// are rows.
+static double numbering(int64_t order, const GridNeeds *g) {
+    if (order > 0) return fmin((double)order, g->rows);
+    return (double)-order < g->cols ? (double)order : 1;
+}
+
+/// A task for each thread is left, or launches are so short that threads are not worth it.
+static bool keeps_threads(const Make *m, int64_t grain, const RankedSetting *s) {
+    double threads = m->b->threads ? m->b->threads : machine_threads();
+    double most = fmin(threads, s->grid.programs);
+    return s->seconds < SHORT || ceil(s->grid.programs / (double)grain) >= most;
+}
+
+/// How an axis' value acts on a grid: two values that act alike make the same of it. 0: it does
+/// nothing that is worth a trial.
+static double effect(const Make *m, const char *axis, int64_t value, const GridNeeds *g) {
+    bool few = m->b->gpu || g->programs < FEW_PROGRAMS;
+    if (strcmp(axis, "grain") == 0) return g->programs > 1 ? fmin((double)value, g->programs) : 0;
+    if (strcmp(axis, "order") == 0) return g->rows > 1 && g->cols > 1 ? numbering(value, g) : 0;
+    if (strcmp(axis, "split") != 0) return (double)value;
+    return g->loops && (value == 1 ? g->splits : few) ? (double)value : 0;
+}
+
+/// The value of an axis for a setting; warps are halves and doubles of what the passes would take.
+/// 0: there is no such value, or it does what one before it does.
+static int64_t axis_value(const Make *m, const Axis *a, int i, const RankedSetting *s) {
+    if (strcmp(a->name, "warps") == 0) {
+        int64_t warps = a->values[i] < 0 ? s->needs.warps / 2 : s->needs.warps * a->values[i];
+        return warps <= gpu_max_warps(m->b->gpu) ? warps : 0;
+    }
+    if (strcmp(a->name, "grain") == 0 && !keeps_threads(m, a->values[i], s)) return 0;
+    const NamedValue *given = value_of_name(s->config.n, s->config.values, a->name);
+    double own = effect(m, a->name, a->values[i], &s->grid);
+    for (int k = 0; k < i; k++)
+        if (effect(m, a->name, a->values[k], &s->grid) == own) return 0;
+    return own != 0 && !(given && given->value == a->values[i]) ? a->values[i] : 0;
+}
+
+/* ---- candidates ---------------------------------------------------------------------------- */
+
+/// What the model expects of a setting with values of axes.
+typedef struct Expected {
+    double seconds; // negative: nothing
+    GpuNeeds needs;
+} Expected;
+
+/// Those axes that the model of GPUs knows; how many of the values are of others.
+static int read_axes(int n, const NamedValue *values, GpuAxes *out) {
+    const struct {
+        const char *name;
+        int *to;
+    } known[] = {{"warps", &out->warps},
+                 {"stages", &out->stages},
+                 {"persistent", &out->persistent},
+                 {"cluster", &out->cluster}};
+    int others = n;
+    for (int i = 0; i < n; i++)
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+            if (strcmp(values[i].name, known[k].name) != 0) continue;
+            *known[k].to = (int)values[i].value;
+            others--;
+        }
+    return others;
+}
+
+/// Transfers between ranks take what they take, whatever the schedule.
+static Expected expected(const Make *m, const RankedSetting *s, int n, const NamedValue *more) {
+    Expected e = {s->seconds, s->needs};
+    GpuAxes axes = s->axes;
+    axes.slack = SLACK;
+    if (s->seconds < 0) return e;
+    int others = m->b->gpu ? read_axes(n, more, &axes) : n;
+    if (others < n) {
+        e.seconds += build_setting_cost(m->b, s, &axes, &e.needs) - s->alone;
+    }
+    const NamedValue *split = value_of_name(n, more, "split");
+    bool joins = m->b->gpu && split && split->value > 1 && s->grid.programs > m->b->gpu->sms;
+    e.seconds *= pow(BEHIND, others) * pow(KNOWN, n - others) * (joins ? JOINED : 1);
+    return e;
+}
+
+/// Why it is not worth a compilation; NULL: it may be.
+static const char *reason(const Make *m, const RankedSetting *s, const Expected *e) {
+    const GpuNeeds *n = &e->needs;
+    if (s->seconds < 0) return s->why;
+    if (n->stage_bytes > n->most_bytes && n->products)
+        return ctx_format(m->ctx, "shared memory: %.0f of %.0f bytes for one stage", n->stage_bytes,
+                          n->most_bytes);
+    if (n->registers > SPILLING * n->most_registers)
+        return ctx_format(m->ctx, "registers: %.0f of %.0f a thread", n->registers,
+                          n->most_registers);
+    if (e->seconds > HOPELESS * m->best)
+        return ctx_format(m->ctx, "the model: %.3g us where %.3g us are expected of another",
+                          e->seconds * 1e6, m->best * 1e6);
+    return NULL;
+}
+
+static void add(Make *m, const RankedSetting *s, int n_more, const NamedValue *more,
+                bool standard) {
+    int n = m->n_set + s->config.n + n_more, at = 0;
+    NamedValue *set = ctx_array(m->ctx, NamedValue, n + 1);
+    for (int i = 0; i < m->n_set; i++) set[at++] = m->set[i];
+    for (int i = 0; i < s->config.n; i++) {
+        const char *name = s->config.values[i].name;
+        if (!is_pinned(m, name) && !value_of_name(n_more, more, name))
+            set[at++] = s->config.values[i];
+    }
+    for (int i = 0; i < n_more; i++) set[at++] = more[i];
+    Expected e = expected(m, s, n_more, more);
+    TuneCandidate c = {.config = settings_text(m->ctx, at, set),
+                       .n_set = at,
+                       .set = set,
+                       .n_axes = n_more,
+                       .setting = (int)(s - m->settings.data),
+                       .predicted = e.seconds,
+                       .why = standard || m->sampled ? NULL : reason(m, s, &e),
+                       .standard = standard};
+    vec_push(m->ctx, &m->out, c);
+}
+
+/// The source narrows the axis.
+static bool has_value(const RankedSetting *s, const char *name) {
+    return value_of_name(s->n_source, s->config.values, name) != NULL;
+}
+
+/// Chunks are of copies that programs run beside.
+static bool goes_with(const Make *m, const Axis *a, int n, const NamedValue *more) {
+    const NamedValue *plan = value_of_name(n, more, "plan");
+    if (strcmp(a->name, "chunks") != 0) return true;
+    if (!plan) plan = value_of_name(m->n_set, m->set, "plan");
+    return plan && (plan->value == PLAN_PULL || plan->value == PLAN_PUSH);
+}
+
+static void add_with_axes(Make *m, const RankedSetting *s, int depth, int first, NamedValue *more,
+                          int n) {
+    if (n) add(m, s, n, more, false);
+    if (n == depth) return;
+    for (int a = first; a < m->n_axes; a++) {
+        const Axis *axis = &m->axes[a];
+        if (axis->lone || has_value(s, axis->name) || !goes_with(m, axis, n, more)) continue;
+        for (int i = 0; i < axis->n; i++) {
+            int64_t value = axis_value(m, axis, i, s);
+            more[n] = (NamedValue){axis->name, value};
+            if (value) add_with_axes(m, s, depth, a + 1, more, n + 1);
+        }
+    }
+}
+
+static void add_with_lone_axes(Make *m, const RankedSetting *s) {
+    for (int a = 0; a < m->n_axes; a++)
+        for (int i = 0; i < m->axes[a].n && m->axes[a].lone && !has_value(s, m->axes[a].name);
+             i++) {
+            NamedValue one = {m->axes[a].name, axis_value(m, &m->axes[a], i, s)};
+            if (one.value) add(m, s, 1, &one, false);
+        }
+}
+
+static int by_seconds(const void *a, const void *b) {
+    const RankedSetting *x = *(const RankedSetting *const *)a,
+                        *y = *(const RankedSetting *const *)b;
+    double s = x->seconds < 0 ? INFINITY : x->seconds, t = y->seconds < 0 ? INFINITY : y->seconds;
+    if (s != t) return s < t ? -1 : 1;
+    return (x > y) - (x < y); // the order of the source
+}
+
+static int by_rank(const void *a, const void *b) {
+    const TuneCandidate *x = a, *y = b;
+    if (x->standard != y->standard) return x->standard ? -1 : 1;
+    if (!x->why != !y->why) return x->why ? 1 : -1;
+    double s = x->predicted < 0 ? INFINITY : x->predicted;
+    double t = y->predicted < 0 ? INFINITY : y->predicted;
+    if (s != t) return s < t ? -1 : 1;
+    return strcmp(x->config, y->config);
+}
+
+/// How many settings with all values of all axes there are.
+static int count_all(const Make *m) {
+    double n = fmax(1, m->settings.n);
+    for (int a = 0; a < m->n_axes; a++) n *= 1 + m->axes[a].n;
+    return (int)fmin(n, 1e9);
+}
+
+static void list(Make *m) {
+    int n = m->settings.n;
+    const RankedSetting **ranked = ctx_array(m->ctx, const RankedSetting *, n + 1);
+    for (int i = 0; i < n; i++) ranked[i] = &m->settings.data[i];
+    qsort(ranked, (size_t)n, sizeof *ranked, by_seconds);
+    m->best = ranked[0]->seconds;
+    find_axes(m, &m->settings.data[m->standard].needs);
+    NamedValue more[MAX_AXES];
+    for (int i = 0; i < n; i++) {
+        add(m, ranked[i], 0, NULL, ranked[i] == &m->settings.data[m->standard]);
+        if (ranked[i]->seconds < 0 || i >= WITH_AXES) continue;
+        add_with_axes(m, ranked[i], i < WITH_TWO ? 2 : 1, 0, more, 0);
+        if (i < WITH_LONE) add_with_lone_axes(m, ranked[i]);
+    }
+    qsort(m->out.data, (size_t)m->out.n, sizeof *m->out.data, by_rank);
+}
+
+/* ---- samples ------------------------------------------------------------------------------- */
+
+/// Values of axes that may be worth anything to some kernel.
+static const Axis whole[] = {
+    {"split", 5, {1, 2, 4, 8, 16}, false},
+    {"order", 8, {1, 2, 4, 8, 16, -4, -8, -16}, false},
+    {"grain", 7, {1, 2, 4, 8, 16, 32, 64}, false},
+    {"warps", 6, {1, 2, 4, 8, 16, 32}, false},
+    {"stages", 7, {1, 2, 3, 4, 5, 6, 8}, false},
+    {"cluster", 4, {1, 2, 4, 8}, false},
+};
+
+static void widen(Make *m) {
+    for (int a = 0; a < m->n_axes; a++)
+        for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+            if (strcmp(m->axes[a].name, whole[i].name) == 0) m->axes[a] = whole[i];
+}
+
+/// A number below n (Knuth's MMIX).
+static int draw(Make *m, int n) {
+    m->state = m->state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((m->state >> 33) % (uint64_t)n);
+}
+
+/// Each axis is left to the passes as often as not. A thread that has no work is no matter of the
+/// kernel, but of who else has the machine.
+static void add_drawn(Make *m, const RankedSetting *s) {
+    NamedValue more[MAX_AXES];
+    int n = 0;
+    for (int a = 0; a < m->n_axes; a++) {
+        const Axis *axis = &m->axes[a];
+        int i = draw(m, 2 * axis->n);
+        if (i >= axis->n || has_value(s, axis->name) || !goes_with(m, axis, n, more)) continue;
+        int64_t value = axis->values[i];
+        bool idle = strcmp(axis->name, "grain") == 0 && !keeps_threads(m, value, s);
+        bool large = strcmp(axis->name, "warps") == 0 && value > gpu_max_warps(m->b->gpu);
+        if (!idle && !large) more[n++] = (NamedValue){axis->name, value};
+    }
+    add(m, s, n, more, false);
+}
+
+static bool is_new(const Candidates *all) {
+    const char *last = all->data[all->n - 1].config;
+    for (int i = 0; i < all->n - 1; i++)
+        if (strcmp(all->data[i].config, last) == 0) return false;
+    return true;
+}
+
+/// Settings take turns in a random order.
+static void sample(Make *m) {
+    int n = 0;
+    const RankedSetting **all = ctx_array(m->ctx, const RankedSetting *, m->settings.n + 1);
+    find_axes(m, &m->settings.data[m->standard].needs);
+    widen(m);
+    add(m, &m->settings.data[m->standard], 0, NULL, true);
+    for (int i = 0; i < m->settings.n; i++) {
+        if (m->settings.data[i].seconds < 0) continue;
+        int k = draw(m, ++n);
+        all[n - 1] = all[k];
+        all[k] = &m->settings.data[i];
+    }
+    for (int i = 0; i < DRAWS * MAX_LISTED && m->out.n < MAX_LISTED; i++) {
+        add_drawn(m, all[i % n]);
+        m->out.n -= !is_new(&m->out);
+    }
+}
+
+/* ---- the space ----------------------------------------------------------------------------- */
+
+/// Each argument once: what a launch must move at least.
+static double argument_bytes(const Request *r) {
+    double sum = 0;
+    for (int i = 0; i < r->n_args; i++) {
+        double n = r->args[i].null ? 0 : r->args[i].bits / 8.0;
+        for (int d = 0; d < r->args[i].rank; d++) n *= (double)r->args[i].shape[d];
+        if (r->args[i].rank) sum += n;
+    }
+    return sum;
+}
+
+/// seed: of a sample; NULL: what the model likes is listed.
+static void make(Build *b, const uint64_t *seed, TuneSpace *out) {
+    Make m = {.ctx = b->ctx, .b = b, .sampled = seed, .state = seed ? *seed : 0};
+    RankedSetting pinned = {.seconds = -1}; // no choice is left, or none that the kernel lists
+    m.standard = build_settings(b, &m.settings);
+    m.n_set = b->inst->n_set;
+    m.set = b->inst->set;
+    if (m.standard < 0) {
+        vec_push(b->ctx, &m.settings, pinned);
+        add(&m, m.settings.data, 0, NULL, true);
+    } else if (seed) {
+        sample(&m);
+    } else {
+        list(&m);
+    }
+    *out = (TuneSpace){.shape = "",
+                       .n_all = count_all(&m),
+                       .n = m.out.n,
+                       .at = m.out.data,
+                       .n_settings = m.settings.n,
+                       .settings = m.settings.data};
+    if (out->n > MAX_LISTED) out->n = MAX_LISTED;
+}
+
+void tune_candidates(Build *b, TuneSpace *out) {
+    make(b, NULL, out);
+}
+
+/// What one launch has to do, whatever the setting: after elaboration with the standard one.
+static void measure(Build *b, const Request *r, TuneSpace *out) {
+    const TuneCandidate *c = &out->at[0];
+    int n_set = b->inst->n_set;
+    NamedValue *set = b->inst->set;
+    b->inst->set = ctx_copy(b->ctx, c->set, sizeof *c->set * (size_t)(c->n_set + 1));
+    b->inst->n_set = c->n_set;
+    if (!build_elaborate(b)) return;
+    out->shape = tune_shape(b);
+    // Where tiles decide what is skipped the smallest ones skip most: no setting does with less.
+    if (build_products(b) > 0) {
+        b->inst->n_set = n_set;
+        b->inst->set = set;
+        if (!build_smallest(b)) return;
+    }
+    out->flops = build_products(b);
+    out->bytes = argument_bytes(r);
+    out->roof = b->gpu ? fmax(out->bytes / b->gpu->bandwidth,
+                              out->flops / (2 * b->gpu->unit_cycle * b->gpu->clock * b->gpu->sms))
+                       : 0;
+}
+
+static bool make_space(Ctx *ctx, const Request *r, const uint64_t *seed, TuneSpace *out) {
+    Build b;
+    *out = (TuneSpace){.shape = ""};
+    if (!request_build(ctx, r, &b) || !build_target(&b)) return false;
+    make(&b, seed, out);
+    measure(&b, r, out);
+    return !diag_errors(ctx);
+}
+
+bool tune_space(Ctx *ctx, const Request *r, TuneSpace *out) {
+    return make_space(ctx, r, NULL, out);
+}
+
+bool tune_sample(Ctx *ctx, const Request *r, uint64_t seed, TuneSpace *out) {
+    return make_space(ctx, r, &seed, out);
+}
+
+/// The setting that values are of; -1: the kernel does not allow them.
+static int setting_of(const TuneSpace *space, int n, const NamedValue *set) {
+    for (int i = 0; i < space->n_settings; i++) {
+        const RankedSetting *s = &space->settings[i];
+        int same = 0;
+        for (int k = 0; k < s->n_source; k++) {
+            const NamedValue *v = value_of_name(n, set, s->config.values[k].name);
+            same += v && v->value == s->config.values[k].value;
+        }
+        if (same == s->n_source) return i;
+    }
+    return -1;
+}
+
+bool tune_space_add(Ctx *ctx, TuneSpace *space, const char *config) {
+    TuneCandidate c = {.config = config, .predicted = -1};
+    NamedValue *set;
+    if (values_read(ctx, config, &c.n_set, &set)) return false;
+    c.set = set;
+    c.setting = setting_of(space, c.n_set, set);
+    if (c.setting < 0) return false;
+    c.n_axes = c.n_set - space->settings[c.setting].n_source;
+    TuneCandidate *all = ctx_array(ctx, TuneCandidate, space->n + 1);
+    memcpy(all, space->at, sizeof *all * (size_t)space->n);
+    all[space->n++] = c;
+    space->at = all;
+    return true;
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Where candidates run: one worker, or one for each rank of a kernel of ranks. Those meet at a
+// socket and launch together; what is wrong on one rank all of them say, and all say the same
+// times. So the search deals with them as with one, and a rank that ends takes the others with it.
+#include "driver/tune/tune_search.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/// A rank's own part of a symmetric tensor, without the dimension of the ranks.
+static tg_actual part_of(const tg_actual *a) {
+    tg_actual part = *a;
+    if (!a->symmetric || a->rank == 0) return part;
+    part.rank--;
+    part.shape++;
+    part.strides++;
+    return part;
+}
+
+/// The launch as workers are to have it. Without tensors all are aligned as they were said to be,
+/// and none is a view of another.
+static WorkData *describe_data(Search *s) {
+    const Request *r = s->r;
+    WorkData *data = ctx_array(s->ctx, WorkData, r->n_args + 1);
+    int64_t apart = 1;
+    for (int i = 0; i < r->n_args; i++) {
+        tg_actual a = part_of(&r->args[i]);
+        const DLTensor *t = s->o.tensors ? s->o.tensors[i] : NULL;
+        data[i].address = (apart++ << 44) + (a.align > 1 ? a.align : (a.bits + 7) / 8);
+        if (t && !a.null && s->o.contents) {
+            data[i].address = (int64_t)(uintptr_t)t->data;
+            data[i].contents = s->o.contents[i];
+        } else if (t && !a.null)
+            tune_contents(s->ctx, t, &a, s->o.stream, &data[i].contents, &data[i].address);
+    }
+    return data;
+}
+
+static const char *meeting_place(Ctx *ctx) {
+    static _Atomic int number;
+    const char *folder = secure_getenv("TMPDIR");
+    return ctx_format(ctx, "%s/tegula-tune-%d-%d", folder && *folder ? folder : "/tmp",
+                      (int)getpid(), atomic_fetch_add(&number, 1));
+}
+
+void workers_prepare(Search *s) {
+    const Ranks *ranks = &s->r->ranks;
+    int n = s->crew->ranks;
+    WorkOpen open = {.request = *s->r,
+                     .device = s->o.device,
+                     .ranks = ranks->n,
+                     .seed = s->o.seed,
+                     .n = s->r->n_args,
+                     .data = describe_data(s)};
+    open.request.n_known = 0;
+    if (ranks->n) open.request.threads = ranks->threads;
+    if (ranks->n) open.meet = s->meet = meeting_place(s->ctx);
+    s->opens = ctx_array(s->ctx, Bytes, n);
+    s->bodies = ctx_array(s->ctx, Bytes, n);
+    for (int i = 0; i < n; i++) {
+        open.rank = i;
+        if (s->o.device >= 0 && s->o.devices) open.device = s->o.devices[i];
+        s->opens[i] = work_write_open(s->ctx, &open);
+    }
+}
+
+static int ask(Search *s, int id, const Bytes *messages, bool each, double seconds) {
+    int error = 0;
+    for (int i = 0; i < s->crew->ranks && !error; i++)
+        error = crew_ask(s->crew, &s->crew->workers[i], id, messages[each ? i : 0], WIRE_REPORT,
+                         seconds);
+    return error;
+}
+
+int workers_open(Search *s, double seconds) {
+    return ask(s, -1, s->opens, true, seconds);
+}
+
+int workers_ask(Search *s, int id, Bytes message, double seconds) {
+    return ask(s, id, &message, false, seconds);
+}
+
+const char *workers_whose(const Search *s, const CrewEvent *e) {
+    return s->r->ranks.n ? ctx_format(s->ctx, " of rank %d", crew_rank(s->crew, e->hand)) : "";
+}
+
+/// The worst of what they answered, or rank 0's.
+static Bytes choose_body(const Search *s) {
+    int worst = 0, most = 0;
+    for (int i = 0; i < s->crew->ranks; i++) {
+        WorkReport report;
+        bool read = work_read_report(s->ctx, s->bodies[i], &report);
+        int bad = !read ? 3 : report.ok ? 0 : report.lost ? 2 : 1;
+        if (bad <= most) continue;
+        worst = i;
+        most = bad;
+    }
+    return s->bodies[worst];
+}
+
+bool workers_answer(Search *s, CrewEvent *e) {
+    WorkReport report;
+    int rank = crew_rank(s->crew, e->hand);
+    bool gone = e->talk != TALK_OK;
+    if (!gone) s->bodies[rank] = e->body;
+    // Others would wait for a rank that cannot be opened.
+    if (!gone && s->turn < 0) gone = work_read_report(s->ctx, e->body, &report) && !report.ok;
+    if (gone) crew_dismiss_workers(s->crew);
+    if (gone) return true;
+    if (crew_works(s->crew)) return false;
+    e->body = choose_body(s);
+    return true;
+}
+
+void workers_end(const Search *s) {
+    if (s->meet) unlink(s->meet);
+}

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Names, checked without an instance: what nothing defines, what hides a name around it, what
+// nothing uses, and what stands after a `return`. It sees all of a file, also fns that nobody
+// calls and branches that no instance takes.
+#include "frontend/builtins/builtins.h"
+#include "frontend/program.h"
+
+#include "lang/diag.h"
+
+#include <string.h>
+
+typedef enum LocalKind { LOCAL_VARIABLE, LOCAL_PARAM, LOCAL_TUNE, LOCAL_QUIET } LocalKind;
+
+/// QUIET: never reported as unused (dims, loop indices, parts of patterns).
+typedef struct Local {
+    Name name;
+    LocalKind kind;
+    bool used;
+    const TypeExpr *type; // of a parameter, or NULL
+    const char *span;     // the dim that a range covers, or NULL
+    intptr_t hidden;      // the local of this name before it, as in Checker.last
+} Local;
+
+typedef struct Checker {
+    const Program *p;
+    Ctx *ctx;
+    VEC(Local) locals; // innermost last
+    PtrMap last;       // name -> the index of its innermost local, and 1
+    bool ranks;        // the kernel has symmetric tensors: `rank` is a name
+} Checker;
+
+/* ---- scopes -------------------------------------------------------------------------------- */
+
+static Local *find(Checker *c, const char *name) {
+    intptr_t at = (intptr_t)map_get(&c->last, name);
+    ctx_count(c->ctx, 1);
+    return at ? &c->locals.data[at - 1] : NULL;
+}
+
+/// `_` is a name for what is not wanted: it may stand again and again. NULL for it.
+static Local *declare(Checker *c, Name name, LocalKind kind) {
+    if (strcmp(name.text, "_") == 0) return NULL;
+    const Local *hidden = find(c, name.text);
+    if (hidden) {
+        diag(c->ctx, name.loc, D_HIDES, name.text);
+        diag_note(c->ctx, hidden->name.loc, "the other '%s' is here", name.text);
+    }
+    Local local = {.name = name, .kind = kind, .used = name.text[0] == '_'};
+    local.hidden = (intptr_t)map_get(&c->last, name.text);
+    vec_push(c->ctx, &c->locals, local);
+    map_set(c->ctx, &c->last, name.text, (void *)(intptr_t)c->locals.n);
+    return &c->locals.data[c->locals.n - 1];
+}
+
+/// Ends the scope that began when there were `mark` names.
+static void leave(Checker *c, int mark) {
+    static const char *const what[] = {"variable", "parameter", "tune value"};
+    for (int i = mark; i < c->locals.n; i++) {
+        const Local *l = &c->locals.data[i];
+        if (l->used || l->kind == LOCAL_QUIET) continue;
+        diag(c->ctx, l->name.loc, D_UNUSED, what[l->kind], l->name.text);
+    }
+    for (; c->locals.n > mark; c->locals.n--) {
+        const Local *l = &c->locals.data[c->locals.n - 1];
+        map_set(c->ctx, &c->last, l->name.text, (void *)l->hidden);
+    }
+}
+
+static const char *closest(Checker *c, const char *name) {
+    const char **names = ctx_array(c->ctx, const char *, c->locals.n);
+    for (int i = 0; i < c->locals.n; i++) names[i] = c->locals.data[i].name.text;
+    const char *close = closest_name(name, names, c->locals.n);
+    return close ? close : program_closest(c->p, name);
+}
+
+static bool is_known(Checker *c, const char *name, Loc loc) {
+    return program_find(c->p, name, loc.file) || builtin_by_name(name) ||
+           elem_by_name(name) != EL_COUNT || (c->ranks && strcmp(name, "rank") == 0);
+}
+
+/// What other languages say.
+static const struct {
+    const char *theirs, *hint;
+} habits[] = {
+    {"np numpy math torch jnp tf", "functions have no prefix: write `exp(x)`"},
+    {"tl triton",
+     "functions have no prefix; reading is `x[i]`, or `x[i, pad = 0]` for elements outside"},
+    {"null nullptr nil",
+     "a kernel cannot pass nothing for an optional tensor: call it from outside"},
+    {"len shape", "the dimensions of a tensor are names: N in `x: f32[N]`"},
+    {"zeros full empty zeros_like", "a block of one value is written `var a: f32<16, 32> = 0;`"},
+    {"mean average", "write `sum(x) / n` with n elements; padded ones do not count"},
+    {"newaxis", "write `None`"},
+    {"arange", "write `iota(n)`, or `index(r)` for the positions of a range"},
+    {"square sqr", "write `sq(x)` or `x * x`"},
+    {"maximum fmaxf fmax", "write `max(a, b)`"},
+    {"minimum fminf fmin", "write `min(a, b)`"},
+    {"matmul mm", "write `dot(a, b)`"},
+    {"load", "reading is `x[i, j]`, for elements outside `x[i, j, pad = 0]`"},
+    {"store", "writing is `y[i, j] = v;`"},
+    {"program_id tid threadIdx blockIdx", "the place of a program is the index of `parallel`"},
+    {"plus", "write `add`"},
+    {"times", "write `mul`"},
+    {"rank", "kernels with symmetric tensors have a rank: `a: sym f32[W][M]`"},
+    {"my_rank rank_id", "the own rank is `rank`"},
+    {"world_size num_ranks n_ranks", "the number of ranks is W in `a: sym f32[W][M]`"},
+    {"shmem_put shmem_put_nbi shmem_putmem", "write `put(a[r][i], v)`"},
+    {"shmem_get shmem_get_nbi shmem_getmem", "write `get(a[r][i])`, or `a[r][i]`"},
+    {"shmem_signal_wait_until wait_until wait_until_all shmem_wait_until",
+     "write `signal_wait_until(s[rank][i], ge, x)`"},
+    {"signal_fetch shmem_signal_fetch",
+     "`atomic_fetch(s[rank][i])` reads a word, `signal_wait_until` waits for one"},
+    {"sync_all shmem_sync_all", "write `barrier_all()`, outside of programs"},
+    {"shmem_my_pe shmem_n_pes shmem_fence shmem_quiet shmem_barrier_all shmem_atomic_fetch "
+     "shmem_atomic_set shmem_atomic_swap shmem_atomic_compare_swap shmem_atomic_inc "
+     "shmem_atomic_add "
+     "shmem_atomic_fetch_inc shmem_atomic_fetch_add shmem_atomic_and shmem_atomic_or "
+     "shmem_atomic_xor shmem_atomic_fetch_and shmem_atomic_fetch_or shmem_atomic_fetch_xor",
+     "OpenSHMEM's functions have no prefix here"},
+};
+
+static bool has_word(const char *words, const char *name) {
+    size_t n = strlen(name);
+    for (const char *s = words; (s = strstr(s, name)) != NULL; s += n)
+        if ((s == words || s[-1] == ' ') && (s[n] == ' ' || !s[n])) return true;
+    return false;
+}
+
+static void hint_name(Checker *c, const char *name) {
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
+        if (!has_word(habits[i].theirs, name)) continue;
+        diag_hint(c->ctx, "%s", habits[i].hint);
+        return;
+    }
+    const char *close = closest(c, name);
+    if (close) diag_hint(c->ctx, "did you mean '%s'?", close);
+}
+
+static void use(Checker *c, const char *name, Loc loc) {
+    Local *l = find(c, name);
+    if (l) l->used = true;
+    if (l || is_known(c, name, loc)) return;
+    diag(c->ctx, loc, D_UNKNOWN_NAME, name);
+    hint_name(c, name);
+}
+
+/* ---- expressions --------------------------------------------------------------------------- */
+
+static void expr(Checker *c, const Expr *x);
+
+/// The value of a named argument may be a word of that option, which is no name.
+static void option(Checker *c, const Expr *x) {
+    if (x->kind != EX_NAME) {
+        expr(c, x);
+    } else {
+        Local *l = find(c, x->name);
+        if (l) l->used = true;
+    }
+}
+
+static void call(Checker *c, const Expr *x) {
+    expr(c, x->call.callee);
+    for (int i = 0; i < x->call.args.n; i++)
+        (x->call.args.at[i].name.text ? option : expr)(c, x->call.args.at[i].value);
+}
+
+/// The dim that entry i is a whole range over, or NULL; *index is the range's name.
+static const char *entry_span(Checker *c, const Subs *subs, int i, const char **index) {
+    const Sub *sub = &subs->at[i];
+    const Local *l =
+        sub->kind == SUB_EXPR && sub->lo->kind == EX_NAME ? find(c, sub->lo->name) : NULL;
+    if (l) *index = l->name.text;
+    return l ? l->span : NULL;
+}
+
+static bool is_dim(const Dims *dims, int i, const char *name) {
+    const Expr *x = dims->at[i].expr;
+    return name && x->kind == EX_NAME && x->name == name;
+}
+
+/// x[n, m] of `x: f32[M, N]` reads a tile of another place, and does not turn it round.
+static void check_order(Checker *c, const Expr *x) {
+    const Expr *base = x->subscript.base;
+    const Subs *subs = &x->subscript.subs;
+    int sym = base->kind == EX_SUBSCRIPT; // a[r][...]
+    if (sym) base = base->subscript.base;
+    const Local *t = base->kind == EX_NAME ? find(c, base->name) : NULL;
+    if (!t || !t->type || t->type->sym != sym || t->type->dims.n != subs->n + sym) return;
+    for (int i = 0; i < subs->n; i++)
+        for (int k = i + 1; k < subs->n; k++) {
+            const char *a, *b, *first = entry_span(c, subs, i, &a);
+            const char *second = first ? entry_span(c, subs, k, &b) : NULL;
+            if (first == second || !is_dim(&t->type->dims, k + sym, first) ||
+                !is_dim(&t->type->dims, i + sym, second))
+                continue;
+            diag(c->ctx, x->loc, D_SWAPPED, a, first, b, second, t->name.text);
+            diag_hint(c->ctx, "a block is turned round by trans(...), not by its subscripts");
+            return;
+        }
+}
+
+static void subscript(Checker *c, const Expr *x) {
+    expr(c, x->subscript.base);
+    check_order(c, x);
+    for (int i = 0; i < x->subscript.subs.n; i++) {
+        const Sub *sub = &x->subscript.subs.at[i];
+        if (sub->lo) (sub->kind == SUB_NAMED ? option : expr)(c, sub->lo);
+        if (sub->hi) expr(c, sub->hi);
+    }
+}
+
+/// What other languages call element types.
+static const struct {
+    const char *theirs, *ours;
+} other_names[] = {{"double", "f64"},  {"half", "f16"},    {"bfloat16", "bf16"}, {"short", "i16"},
+                   {"long", "i64"},    {"char", "i8"},     {"size_t", "i64"},    {"float64", "f64"},
+                   {"float32", "f32"}, {"float16", "f16"}, {"fp64", "f64"},      {"fp32", "f32"},
+                   {"fp16", "f16"},    {"int64", "i64"},   {"int32", "i32"},     {"int16", "i16"},
+                   {"int8", "i8"},     {"uint64", "u64"},  {"uint32", "u32"},    {"uint16", "u16"},
+                   {"uint8", "u8"},    {"byte", "u8"},     {"boolean", "bool"}};
+
+static bool is_list(const char *word) {
+    return strcmp(word, "float") == 0 || strcmp(word, "int") == 0 || strcmp(word, "any") == 0;
+}
+
+void hint_elem(Ctx *ctx, const char *name) {
+    const char *all[EL_COUNT], *meant = NULL;
+    for (int i = 0; i < EL_COUNT; i++) all[i] = elem_info[i].name;
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (strcmp(name, other_names[i].theirs) == 0) meant = other_names[i].ours;
+    if (!meant) meant = closest_name(name, all, EL_COUNT);
+    if (is_list(name))
+        diag_hint(ctx,
+                  "'%s' stands for several types: write one, such as %s, or <T: %s> after the name "
+                  "and T here",
+                  name, strcmp(name, "int") == 0 ? "i64" : "f32", name);
+    else if (name[0] >= 'A' && name[0] <= 'Z')
+        diag_hint(ctx, "a type parameter is declared after the name: <%s: float>", name);
+    else if (meant)
+        diag_hint(ctx, "did you mean '%s'?", meant);
+}
+
+static void elem(Checker *c, Name name) {
+    if (find(c, name.text)) {
+        use(c, name.text, name.loc);
+    } else if (elem_by_name(name.text) == EL_COUNT && strcmp(name.text, "range") != 0) {
+        diag(c->ctx, name.loc, D_NOT_AN_ELEM, name.text);
+        hint_elem(c->ctx, name.text);
+    }
+}
+
+static void chain(Checker *c, const Expr *x) {
+    const Expr *at = chain_first(x);
+    expr(c, at->binary.a);
+    for (;; at = at->binary.outer) {
+        expr(c, at->binary.b);
+        if (at == x) return;
+    }
+}
+
+static void expr(Checker *c, const Expr *x) {
+    switch (x->kind) {
+    case EX_NAME: use(c, x->name, x->loc); break;
+    case EX_TUPLE:
+        for (int i = 0; i < x->tuple.n; i++) expr(c, x->tuple.at[i]);
+        break;
+    case EX_UNARY: expr(c, x->unary.x); break;
+    case EX_BINARY: chain(c, x); break;
+    case EX_TERNARY:
+        expr(c, x->ternary.cond);
+        expr(c, x->ternary.yes);
+        expr(c, x->ternary.no);
+        break;
+    case EX_CAST:
+        expr(c, x->cast.x);
+        elem(c, x->cast.elem);
+        break;
+    case EX_CALL: call(c, x); break;
+    case EX_SUBSCRIPT: subscript(c, x); break;
+    case EX_MEMBER: expr(c, x->member.base); break;
+    default: break;
+    }
+}
+
+/* ---- types --------------------------------------------------------------------------------- */
+
+/// Calls visit on the dims and extents of a type, and on its elements.
+static void type_uses(Checker *c, const TypeExpr *t) {
+    if (t->kind != TY_TUPLE) elem(c, t->elem);
+    for (int i = 0; i < t->extents.n; i++) expr(c, t->extents.at[i]);
+    for (int i = 0; i < t->dims.n; i++) expr(c, t->dims.at[i].expr);
+    for (int i = 0; i < t->parts.n; i++) type_uses(c, t->parts.at[i]);
+}
+
+static void bind_name(Checker *c, const Expr *x) {
+    if (x->kind != EX_NAME || find(c, x->name)) return;
+    const Item *item = program_find(c->p, x->name, x->loc.file);
+    if (!item || item->kind != IT_CONST) declare(c, (Name){x->name, x->loc}, LOCAL_QUIET);
+}
+
+/// Declares the dims that a parameter's type binds.
+static void type_binds(Checker *c, const TypeExpr *t) {
+    for (int i = 0; i < t->extents.n; i++) bind_name(c, t->extents.at[i]);
+    for (int i = 0; i < t->dims.n; i++) bind_name(c, t->dims.at[i].expr);
+    for (int i = 0; i < t->parts.n; i++) type_binds(c, t->parts.at[i]);
+}
+
+/// A name that stands in `E + 1` alone is bound by it.
+static void type_binds_sums(Checker *c, const TypeExpr *t) {
+    for (int i = 0; i < t->dims.n; i++) {
+        const Expr *x = t->dims.at[i].expr;
+        if (x->kind != EX_BINARY || x->binary.b->kind != EX_INT) continue;
+        if (x->binary.op == BI_ADD || x->binary.op == BI_SUB) bind_name(c, x->binary.a);
+    }
+}
+
+/* ---- statements ---------------------------------------------------------------------------- */
+
+static void stmt(Checker *c, const Stmt *s);
+
+static const char *name_in(const Expr *x) {
+    return x->kind == EX_NAME ? x->name : NULL;
+}
+
+/// N of `cover(N)`, or NULL.
+static const char *covered(const Expr *x) {
+    bool call = x && x->kind == EX_CALL && x->call.callee->kind == EX_NAME && x->call.args.n == 1;
+    bool cover = call && strcmp(x->call.callee->name, "cover") == 0;
+    return cover ? name_in(x->call.args.at[0].value) : NULL;
+}
+
+static void bind(Checker *c, const Stmt *s) {
+    if (s->bind.value) expr(c, s->bind.value);
+    if (s->bind.type) type_uses(c, s->bind.type);
+    for (int i = 0; i < s->bind.names.n; i++) {
+        Local *l = declare(c, s->bind.names.at[i], s->bind.pattern ? LOCAL_QUIET : LOCAL_VARIABLE);
+        if (l && !s->bind.pattern) l->span = covered(s->bind.value);
+    }
+}
+
+/// Assigning a variable is no use of it; its name must be known all the same.
+static void place(Checker *c, const Expr *x) {
+    if (x->kind == EX_TUPLE) {
+        for (int i = 0; i < x->tuple.n; i++) place(c, x->tuple.at[i]);
+    } else if (x->kind != EX_NAME || !find(c, x->name)) {
+        expr(c, x);
+    }
+}
+
+static void grid(Checker *c, const Stmt *s) {
+    int mark = c->locals.n;
+    for (int i = 0; i < s->grid.loops.n; i++) {
+        const Loop *loop = &s->grid.loops.at[i];
+        if (loop->lo) expr(c, loop->lo);
+        expr(c, loop->hi);
+        if (loop->step) expr(c, loop->step);
+        Local *l = declare(c, loop->index, LOCAL_QUIET);
+        if (l && !loop->lo) l->span = name_in(loop->hi);
+    }
+    if (s->kind == ST_FOR && s->grid.merge.text) use(c, s->grid.merge.text, s->grid.merge.loc);
+    stmt(c, s->grid.body);
+    leave(c, mark);
+}
+
+static void block(Checker *c, const Stmt *s) {
+    int mark = c->locals.n;
+    for (int i = 0; i < s->block.stmts.n; i++) {
+        const Stmt *one = s->block.stmts.at[i];
+        if (i > 0 && s->block.stmts.at[i - 1]->kind == ST_RETURN)
+            diag(c->ctx, one->loc, D_UNREACHABLE);
+        stmt(c, one);
+    }
+    leave(c, mark);
+}
+
+static void stmt(Checker *c, const Stmt *s) {
+    switch (s->kind) {
+    case ST_LET:
+    case ST_VAR:
+    case ST_SCRATCH: bind(c, s); break;
+    case ST_ASSIGN:
+        expr(c, s->assign.value);
+        place(c, s->assign.place);
+        break;
+    case ST_EXPR: expr(c, s->expr); break;
+    case ST_RETURN:
+        if (s->expr) expr(c, s->expr);
+        break;
+    case ST_IF:
+        expr(c, s->branch.cond);
+        stmt(c, s->branch.then);
+        if (s->branch.otherwise) stmt(c, s->branch.otherwise);
+        break;
+    case ST_WHILE:
+        expr(c, s->loop.cond);
+        stmt(c, s->loop.body);
+        break;
+    case ST_FOR:
+    case ST_PARALLEL: grid(c, s); break;
+    case ST_BLOCK: block(c, s); break;
+    }
+}
+
+/* ---- definitions --------------------------------------------------------------------------- */
+
+static void generics(Checker *c, const FnDef *f) {
+    for (int i = 0; i < f->generics.n; i++) {
+        const Generic *g = &f->generics.at[i];
+        declare(c, g->name, LOCAL_QUIET);
+        for (int k = 0; k < g->constraint.n; k++) {
+            const char *word = g->constraint.at[k].text;
+            if (is_list(word) || elem_by_name(word) != EL_COUNT) continue;
+            diag(c->ctx, g->constraint.at[k].loc, D_NOT_AN_ELEM, word);
+            hint_elem(c->ctx, word);
+        }
+    }
+}
+
+static void params(Checker *c, const FnDef *f) {
+    for (int i = 0; i < f->params.n; i++) {
+        const TypeExpr *t = f->params.at[i].type;
+        Local *l = declare(c, f->params.at[i].name, LOCAL_PARAM);
+        if (l) l->type = t;
+        c->ranks |= t && t->sym;
+    }
+    for (int i = 0; i < f->params.n; i++)
+        if (f->params.at[i].type) type_binds(c, f->params.at[i].type);
+    for (int i = 0; i < f->params.n; i++)
+        if (f->params.at[i].type) type_binds_sums(c, f->params.at[i].type);
+    for (int i = 0; i < f->params.n; i++)
+        if (f->params.at[i].type) type_uses(c, f->params.at[i].type);
+}
+
+/// Tune names are declared before dims, which may not hide them; conditions see both.
+static void choices(Checker *c, const FnDef *f) {
+    for (int i = 0; i < f->clauses.n; i++) {
+        const Clause *clause = &f->clauses.at[i];
+        for (int k = 0; clause->kind != CL_REQUIRE && k < clause->choices.n; k++) {
+            const Choice *choice = &clause->choices.at[k];
+            for (int a = 0; a < choice->alternatives.n; a++)
+                (clause->kind == CL_SCHEDULE ? option : expr)(c, choice->alternatives.at[a]);
+            if (clause->kind == CL_TUNE) declare(c, choice->name, LOCAL_TUNE);
+        }
+    }
+}
+
+static void conditions(Checker *c, const FnDef *f) {
+    for (int i = 0; i < f->clauses.n; i++) {
+        const Clause *clause = &f->clauses.at[i];
+        if (clause->where) expr(c, clause->where);
+        for (int k = 0; k < clause->conditions.n; k++) expr(c, clause->conditions.at[k]);
+        for (int k = 0; clause->kind == CL_GIVEN && k < clause->choices.n; k++)
+            use(c, clause->choices.at[k].name.text, clause->choices.at[k].name.loc);
+    }
+}
+
+static void check_count(Checker *c, const FnDef *f, int n, int most, const char *what) {
+    if (n > most) diag(c->ctx, f->name.loc, D_TOO_MANY_PARAMS, most, what, f->name.text, n);
+}
+
+static void definition(Checker *c, const FnDef *f) {
+    c->ranks = false;
+    if (f->is_kernel) check_count(c, f, f->params.n, MAX_PARAMS, "parameters");
+    if (f->is_kernel) check_count(c, f, f->generics.n, MAX_TYPE_PARAMS, "type parameters");
+    generics(c, f);
+    choices(c, f);
+    params(c, f);
+    conditions(c, f);
+    if (f->result) type_uses(c, f->result);
+    stmt(c, f->body);
+    leave(c, 0);
+}
+
+void program_check_names(const Program *p, const Module *m) {
+    Checker c = {.p = p, .ctx = p->ctx};
+    for (int i = 0; i < m->items.n; i++) {
+        const Item *item = &m->items.at[i];
+        if (item->kind == IT_FN) definition(&c, item->fn);
+        if (item->kind == IT_CONST) expr(&c, item->constant.value);
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the files of the interpreter share: registers, plans of ops, the walk over lanes.
+#ifndef IR_INTERP_INTERP_PRIVATE_H
+#define IR_INTERP_INTERP_PRIVATE_H
+
+#include "ir/interp/interp.h"
+
+/// The storage of one SSA value. A region runs again only after its last run ended and nothing
+/// recurses, so each value has one place for the whole launch.
+typedef struct Reg {
+    const Type *type;
+    int64_t n; // lanes
+    Cell *cells;
+    Tensor tensor; // where type is a tensor or a desc
+    struct RingState *ring;
+} Reg;
+
+/// What was worked out for an op before the run; in op->note.
+typedef struct Plan {
+    Reg **in, **out;
+    Reg ***args;    // of each region
+    Access *access; // of tensor accesses
+    Cell *temp;     // for: room for the carried values; contract: the sum
+} Plan;
+
+/// All contributions of one phase to one element (or tuple of elements).
+typedef struct Fold {
+    Op *op;
+    const void *key; // the address of the (first) element
+    int64_t program; // that began it
+    int64_t at[MAX_RANK];
+    Cell *value; // in the types of the region's arguments
+} Fold;
+
+/// A scratch tensor under --check.
+typedef struct Scratch {
+    const char *data;
+    int64_t n, size; // elements, and bytes of one
+    bool *written;   // of each element
+} Scratch;
+
+typedef struct Interp {
+    Ir *ir;
+    Ctx *ctx;
+    Op *module;
+    PtrMap regs; // Value -> Reg
+    InterpOptions options;
+    uint64_t random;
+    int64_t steps;
+    bool in_phase;
+    int64_t program; // number of the running one in its phase
+    PtrMap writers;  // element address -> program + 1, this phase; --check
+    PtrMap fold_of;  // element address -> Fold
+    VEC(Fold *) folds;
+    VEC(Scratch) scratches;
+    const char *kernel;
+    /* of several ranks */
+    struct World *world;
+    struct Races *races; // of all ranks; NULL: they are not looked for
+    int rank, meetings, n_shared;
+    int64_t epoch;    // of several ranks
+    int64_t *control; // the control block, which holds it; NULL: nobody has asked
+    bool begun, ended;
+    bool roles;           // these run one after the other: rings keep all items
+    const char *waits;    // for what
+    PtrMap shard_fold_of; // like fold_of, for what goes to shards
+    VEC(Fold *) shard_folds;
+    VEC(Op *) scatters; // that have not sent everything
+} Interp;
+
+static inline Plan *plan_of(const Op *op) {
+    return op->note;
+}
+static inline Reg *in(const Op *op, int i) {
+    return plan_of(op)->in[i];
+}
+static inline Reg *out(const Op *op, int i) {
+    return plan_of(op)->out[i];
+}
+static inline int64_t in_int(const Op *op, int i) {
+    return in(op, i)->cells[0].i;
+}
+
+typedef void Exec(Interp *it, Op *op);
+
+/* interp.c */
+void run_region(Interp *it, Region *r);
+void run_op(Interp *it, Op *op);
+/// The values a region yields: register i of its terminator.
+static inline Reg *yielded(const Region *r, int i) {
+    return in(r->last, i);
+}
+void copy_reg(Reg *to, const Reg *from);
+uint64_t next_random(Interp *it);
+/// The run ends: what the user did wrong, at the op.
+/// A result of arithmetic in its type; with noise, up to so many units in the last place from it.
+Cell round_result(Interp *it, Elem e, Cell c, int units);
+/// Units by which sums, whose terms anybody may add up in any order, are moved.
+enum { SUM_NOISE = 8 };
+_Noreturn void run_error(Interp *it, const Op *op, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/// Runs the kernel of `it` in its own context, which catches what goes wrong.
+void interp_launch(Interp *it, int n, const InterpArg *args);
+
+/* interp_comm.c: several ranks */
+void do_rank(Interp *it, Op *op);
+void do_comm_begin(Interp *it, Op *op);
+void do_comm_barrier(Interp *it, Op *op);
+void do_comm_end(Interp *it, Op *op);
+void do_comm_gather(Interp *it, Op *op);
+void do_comm_scatter(Interp *it, Op *op);
+void do_comm_signals(Interp *it, Op *op);
+void do_comm_control(Interp *it, Op *op);
+void do_signal_wait(Interp *it, Op *op);
+void do_signal_set(Interp *it, Op *op);
+void do_comm_fence(Interp *it, Op *op);
+/// Whether there are other ranks.
+bool has_company(const Interp *it);
+/// Memory of the launch that all ranks see, filled when it is made.
+void *shared_memory(Interp *it, const Op *op, int64_t bytes, int fill);
+/// Writes what the ranks have contributed to shards in a phase, when all have come to its end.
+void finish_shard_folds(Interp *it, Op *phase);
+
+/* interp_race.c: races between ranks; all of them do nothing where `races` is NULL */
+typedef struct Races Races;
+Races *races_create(Ctx *ctx, int ranks);
+/// This rank has come to the meeting that it->meetings counts; all have.
+void race_arrive(Interp *it);
+void race_meet(Interp *it);
+/// A phase begins; a program of it does.
+void race_phase(Interp *it);
+void race_program(Interp *it);
+/// A signal: what this rank did is known to who sees the word afterwards. `adds`: with what was
+/// told with the word before.
+void race_raise(Interp *it, const void *word, bool adds);
+void race_see(Interp *it, const void *word);
+/// A word that is put, or an atomic: what this program did before its last fence is known to who
+/// sees it. What was told with the word that an atomic reads is known behind the next fence.
+void race_put(Interp *it, const void *word);
+void race_atomic(Interp *it, const void *word, bool writes);
+void race_fence(Interp *it);
+/// An element of a symmetric tensor; the run ends where another rank's access is not ordered.
+void race_read(Interp *it, const Op *op, const void *element);
+void race_write(Interp *it, const Op *op, const void *element);
+
+/* interp_block.c: ops on whole blocks */
+void do_elementwise(Interp *it, Op *op);
+void do_const(Interp *it, Op *op);
+void do_iota(Interp *it, Op *op);
+void do_broadcast(Interp *it, Op *op);
+void do_reshape(Interp *it, Op *op);
+void do_permute(Interp *it, Op *op);
+void do_slice(Interp *it, Op *op);
+void do_concat(Interp *it, Op *op);
+void do_cast(Interp *it, Op *op);
+void do_bitcast(Interp *it, Op *op);
+void do_select(Interp *it, Op *op);
+void do_dot(Interp *it, Op *op);
+void do_contract(Interp *it, Op *op);
+void do_gather(Interp *it, Op *op);
+void do_histogram(Interp *it, Op *op);
+
+/* interp_scratch.c: undefined at first */
+void do_scratch(Interp *it, Op *op);
+/// Of an element; true where that is no element of a scratch tensor, or nobody checks.
+bool was_written(Interp *it, const Tensor *t, int64_t offset);
+void note_write(Interp *it, const Tensor *t, int64_t offset);
+
+/* interp_scan.c: along an axis */
+void do_reduce(Interp *it, Op *op);
+void do_scan(Interp *it, Op *op);
+void do_sort(Interp *it, Op *op);
+
+/* interp_async.c: shared memory, rings, what is started and awaited */
+void do_desc(Interp *it, Op *op);
+void do_buf_alloc(Interp *it, Op *op);
+void do_buf_view(Interp *it, Op *op);
+void do_buf_load(Interp *it, Op *op);
+void do_buf_store(Interp *it, Op *op);
+void do_buf_pad(Interp *it, Op *op);
+void do_copy_async(Interp *it, Op *op);
+void do_copy_tma(Interp *it, Op *op);
+void do_copyout_tma(Interp *it, Op *op);
+void do_mma_start(Interp *it, Op *op);
+void do_blank(Interp *it, Op *op);
+void do_await(Interp *it, Op *op);
+void do_ring_make(Interp *it, Op *op);
+void do_ring_acquire(Interp *it, Op *op);
+void do_ring_commit(Interp *it, Op *op);
+void do_take_tile(Interp *it, Op *op);
+void do_ring_wait(Interp *it, Op *op);
+void do_ring_release(Interp *it, Op *op);
+void do_roles(Interp *it, Op *op);
+
+/* interp_tensor.c: memory */
+Cell load_element(Interp *it, const Tensor *t, int64_t offset);
+void store_element(Interp *it, const Tensor *t, int64_t offset, Cell c);
+void do_dim(Interp *it, Op *op);
+void do_stride(Interp *it, Op *op);
+void do_align(Interp *it, Op *op);
+void do_load(Interp *it, Op *op);
+void do_live(Interp *it, Op *op);
+void do_store(Interp *it, Op *op);
+void do_atomic(Interp *it, Op *op);
+void do_combine(Interp *it, Op *op);
+/// The tensor's elements into cells of the block that the op's subscript makes; dead lanes: pad.
+void read_lanes(Interp *it, Op *op, Reg *to, Cell pad);
+/// Writes what the phase's combines have gathered.
+void finish_folds(Interp *it);
+/// acc = f(acc, v), f being the function of a combine.
+void fold_in(Interp *it, Op *op, Cell *acc, const Cell *v);
+/// keep = true: the old value is the leftmost operand.
+void start_from_old(Interp *it, Fold *f);
+void store_fold(Interp *it, const Fold *f);
+
+#endif

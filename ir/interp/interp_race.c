@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Races between ranks, under --check: two ranks touch an element of a shard, one of them writes it,
+// and nothing orders the two.
+//
+// Vector clocks: each rank counts the times that it let others know how far it is, by coming to a
+// meeting, raising a signal or a fence, and knows how far it has heard of the others. An access
+// has its rank's count; it is ordered before what another rank does that has heard of that count.
+// A word that is put, and an atomic, tell only of what a fence of this program was behind, or of
+// what was done before the phase; what an atomic finds is heard at the next fence.
+//
+// Only what a run does is looked at, in whatever order it was done. Programs of a rank that one
+// phase has are taken for one here, but for what they put without a fence of their own.
+#include "ir/interp/interp_private.h"
+
+#include <string.h>
+
+/// Who touched an element last: rank, and its count then.
+typedef struct Place {
+    int writer, written;
+    int *read; // by each rank
+} Place;
+
+/// An element that signals, puts or atomics have written.
+typedef struct Word {
+    int *told; // of each rank
+    int writes;
+    int *seen; // by each rank: how many of the writes
+} Word;
+
+struct Races {
+    int n;
+    int *heard;      // [rank][of]: by each rank of each
+    int *arrived[2]; // the same when it came to a meeting of even and odd number
+    int *begun;      // when the phase began
+    int *fenced;     // at the last fence of the program
+    int *found;      // by atomics, heard at the next fence
+    PtrMap places, words;
+};
+
+Races *races_create(Ctx *ctx, int ranks) {
+    size_t all = (size_t)ranks * (size_t)ranks;
+    Races *r = ctx_new(ctx, Races);
+    r->n = ranks;
+    r->heard = ctx_array(ctx, int, all);
+    int **rest[] = {&r->arrived[0], &r->arrived[1], &r->begun, &r->fenced, &r->found};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) *rest[i] = ctx_array(ctx, int, all);
+    for (int i = 0; i < ranks; i++) r->heard[i * ranks + i] = 1;
+    return r;
+}
+
+static int *row(const Races *r, int *of, int rank) {
+    return of + rank * r->n;
+}
+
+static void join(const Races *r, int *to, const int *from) {
+    for (int i = 0; i < r->n; i++)
+        if (from[i] > to[i]) to[i] = from[i];
+}
+
+/* ---- what orders ----------------------------------------------------------------------------- */
+
+void race_arrive(Interp *it) {
+    Races *r = it->races;
+    if (!r) return;
+    int *own = row(r, r->heard, it->rank);
+    memcpy(row(r, r->arrived[it->meetings & 1], it->rank), own, sizeof *own * (size_t)r->n);
+    own[it->rank]++;
+}
+
+/// Nobody can come to the meeting after the next one before all have left this one.
+void race_meet(Interp *it) {
+    Races *r = it->races;
+    for (int i = 0; r && i < r->n; i++)
+        join(r, row(r, r->heard, it->rank), row(r, r->arrived[it->meetings & 1], i));
+}
+
+/// Copies what is heard, and counts on: what the rank does from here on is not in the copy.
+static void tell(Interp *it, int *of) {
+    const Races *r = it->races;
+    int *own = row(r, r->heard, it->rank);
+    memcpy(row(r, of, it->rank), own, sizeof *own * (size_t)r->n);
+    own[it->rank]++;
+}
+
+void race_fence(Interp *it) {
+    const Races *r = it->races;
+    if (!r) return;
+    join(r, row(r, r->heard, it->rank), row(r, r->found, it->rank));
+    tell(it, r->fenced);
+}
+
+/// All that the rank did before is behind it.
+void race_phase(Interp *it) {
+    race_fence(it);
+    if (it->races) tell(it, it->races->begun);
+}
+
+void race_program(Interp *it) {
+    const Races *r = it->races;
+    if (!r) return;
+    memcpy(row(r, r->fenced, it->rank), row(r, r->begun, it->rank), sizeof(int) * (size_t)r->n);
+}
+
+static Word *word_of(Interp *it, const void *word) {
+    Races *r = it->races;
+    Word *w = map_get(&r->words, word);
+    if (w) return w;
+    w = ctx_new(it->ctx, Word);
+    w->told = ctx_array(it->ctx, int, r->n);
+    w->seen = ctx_array(it->ctx, int, r->n);
+    map_set(it->ctx, &r->words, word, w);
+    return w;
+}
+
+/// `adds`: the word goes on telling what it told.
+static void write_word(Interp *it, Word *w, const int *told, bool adds) {
+    Races *r = it->races;
+    if (!adds) memset(w->told, 0, sizeof *w->told * (size_t)r->n);
+    join(r, w->told, told);
+    w->writes++;
+    w->seen[it->rank] = w->writes;
+}
+
+void race_raise(Interp *it, const void *word, bool adds) {
+    Races *r = it->races;
+    if (!r) return;
+    int *own = row(r, r->heard, it->rank);
+    write_word(it, word_of(it, word), own, adds);
+    own[it->rank]++;
+}
+
+static void see_word(Interp *it, const void *word, int *into) {
+    const Races *r = it->races;
+    Word *w = map_get(&r->words, word);
+    if (!w) return;
+    join(r, row(r, into, it->rank), w->told);
+    w->seen[it->rank] = w->writes;
+}
+
+void race_see(Interp *it, const void *word) {
+    if (it->races) see_word(it, word, it->races->heard);
+}
+
+void race_put(Interp *it, const void *word) {
+    const Races *r = it->races;
+    if (r) write_word(it, word_of(it, word), row(r, r->fenced, it->rank), false);
+}
+
+void race_atomic(Interp *it, const void *word, bool writes) {
+    const Races *r = it->races;
+    if (!r) return;
+    see_word(it, word, r->found);
+    if (writes) write_word(it, word_of(it, word), row(r, r->fenced, it->rank), true);
+}
+
+/* ---- accesses -------------------------------------------------------------------------------- */
+
+static _Noreturn void race(Interp *it, const Op *op, int other, const char *did) {
+    const char *name = operand(op, 0)->name;
+    run_error(it, op,
+              "rank %d has %s the same element of `%s`, and nothing orders the two: phases that "
+              "follow each other are, and what a signal is waited for",
+              other, did, name ? name : "a tensor");
+}
+
+static Place *place_of(Interp *it, const void *element) {
+    Races *r = it->races;
+    Place *p = map_get(&r->places, element);
+    if (p) return p;
+    p = ctx_new(it->ctx, Place);
+    p->read = ctx_array(it->ctx, int, r->n);
+    map_set(it->ctx, &r->places, element, p);
+    return p;
+}
+
+/// This rank has not heard of the last write. Who has seen a word has seen what wrote that.
+static bool is_unordered(const Interp *it, const Place *p, const void *element) {
+    const Races *r = it->races;
+    const Word *w = map_get(&r->words, element);
+    return p->written > row(r, r->heard, it->rank)[p->writer] &&
+           !(w && w->seen[it->rank] == w->writes);
+}
+
+void race_read(Interp *it, const Op *op, const void *element) {
+    Races *r = it->races;
+    if (!r) return;
+    Place *p = place_of(it, element);
+    const int *own = row(r, r->heard, it->rank);
+    if (is_unordered(it, p, element)) race(it, op, p->writer, "written");
+    p->read[it->rank] = own[it->rank];
+}
+
+void race_write(Interp *it, const Op *op, const void *element) {
+    Races *r = it->races;
+    if (!r) return;
+    Place *p = place_of(it, element);
+    const int *own = row(r, r->heard, it->rank);
+    if (is_unordered(it, p, element)) race(it, op, p->writer, "written");
+    for (int i = 0; i < r->n; i++)
+        if (p->read[i] > own[i]) race(it, op, i, "read");
+    p->writer = it->rank;
+    p->written = own[it->rank];
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The text form of layouts, as it stands in types: printed and parsed.
+#include "ir/layout/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const level_names[N_LEVELS] = {"reg", "lane", "warp", "cta"};
+
+/* ---- print ------------------------------------------------------------------------------------
+ */
+
+/// `3` where there is one dimension, else `(1,3)`.
+static void print_tuple(Text *out, int rank, const int64_t *x) {
+    if (rank != 1) text_add(out, "(");
+    for (int d = 0; d < rank; d++) text_add(out, "%s%lld", d ? "," : "", (long long)x[d]);
+    if (rank != 1) text_add(out, ")");
+}
+
+static void print_image(Text *out, const Layout *l, Bits image) {
+    int64_t x[MAX_RANK] = {0};
+    for (int d = l->rank - 1; d >= 0; image >>= l->log2[d--])
+        x[d] = (int64_t)(image & low_bits(l->log2[d]));
+    print_tuple(out, l->rank, x);
+}
+
+void layout_print(Text *out, const Layout *l) {
+    text_add(out, "[");
+    for (int d = 0; d < l->rank; d++)
+        text_add(out, "%s%lld", d ? "x" : "", (long long)l->extents[d]);
+    for (int level = 0, j = 0; level < N_LEVELS; level++) {
+        if (l->bits[level]) text_add(out, "; %s", level_names[level]);
+        for (int i = 0; i < l->bits[level]; i++, j++) {
+            text_add(out, " ");
+            if (l->col[j])
+                print_image(out, l, l->col[j]);
+            else
+                text_add(out, "-");
+        }
+    }
+    if (layout_repeats(l) > 1) {
+        int64_t odd[MAX_RANK];
+        for (int d = 0; d < l->rank; d++) odd[d] = l->odd[d];
+        text_add(out, "; repeat ");
+        print_tuple(out, l->rank, odd);
+    }
+    text_add(out, "]");
+}
+
+/* ---- parse ------------------------------------------------------------------------------------
+ */
+
+typedef struct Reader {
+    const char *at, *error;
+    Layout l;
+    int64_t image[LAYOUT_MAX_BITS][MAX_RANK];
+    int n; // images
+} Reader;
+
+static bool fail(Reader *r, const char *error) {
+    if (!r->error) r->error = error;
+    return false;
+}
+
+static void skip_space(Reader *r) {
+    while (*r->at == ' ' || *r->at == '\n') r->at++;
+}
+
+static bool accept(Reader *r, char c) {
+    skip_space(r);
+    if (*r->at != c) return false;
+    r->at++;
+    return true;
+}
+
+static bool accept_word(Reader *r, const char *word) {
+    skip_space(r);
+    size_t n = strlen(word);
+    if (strncmp(r->at, word, n) != 0) return false;
+    r->at += n;
+    return true;
+}
+
+static bool read_number(Reader *r, int64_t *x) {
+    skip_space(r);
+    if (*r->at < '0' || *r->at > '9') return fail(r, "a number is missing");
+    *x = 0;
+    for (; *r->at >= '0' && *r->at <= '9'; r->at++) {
+        *x = *x * 10 + (*r->at - '0');
+        if (*x > INT32_MAX) return fail(r, "a number is too large");
+    }
+    return true;
+}
+
+static bool read_tuple(Reader *r, int64_t *x) {
+    int rank = r->l.rank;
+    if (rank == 1 && !accept(r, '(')) return read_number(r, x);
+    if (rank != 1 && !accept(r, '(')) return fail(r, "'(' is missing");
+    for (int d = 0; d < rank; d++)
+        if ((d && !accept(r, ',')) || !read_number(r, &x[d]))
+            return fail(r, "a coordinate is missing");
+    return accept(r, ')') || fail(r, "')' is missing");
+}
+
+static bool read_extents(Reader *r) {
+    skip_space(r);
+    if (*r->at == ';' || *r->at == ']') return true; // rank 0
+    do {
+        if (r->l.rank == MAX_RANK) return fail(r, "too many dimensions");
+        if (!read_number(r, &r->l.extents[r->l.rank])) return false;
+        r->l.odd[r->l.rank++] = 1;
+    } while (accept(r, 'x'));
+    return true;
+}
+
+/// The images of one level, or the repeats. Levels come in order.
+static bool read_section(Reader *r, int *level) {
+    if (accept_word(r, "repeat")) {
+        int64_t odd[MAX_RANK] = {0};
+        if (!read_tuple(r, odd)) return false;
+        for (int d = 0; d < r->l.rank; d++) r->l.odd[d] = (int32_t)odd[d];
+        return true;
+    }
+    while (*level < N_LEVELS && !accept_word(r, level_names[*level])) ++*level;
+    if (*level == N_LEVELS) return fail(r, "reg, lane, warp, cta (in this order) or repeat");
+    for (skip_space(r); *r->at != ';' && *r->at != ']'; skip_space(r)) {
+        if (r->n == LAYOUT_MAX_BITS) return fail(r, "too many bits");
+        if (!accept(r, '-') && !read_tuple(r, r->image[r->n])) return false;
+        r->l.bits[*level]++;
+        r->n++;
+    }
+    ++*level;
+    return true;
+}
+
+/// v of a dimension is as many bits as its images have: every element has a place.
+static void pack_images(Reader *r) {
+    for (int d = 0; d < r->l.rank; d++) {
+        int64_t all = 0;
+        for (int j = 0; j < r->n; j++) all |= r->image[j][d];
+        r->l.log2[d] = all ? (uint8_t)(top_bit((Bits)all) + 1) : 0;
+    }
+    if (layout_rows(&r->l) > LAYOUT_MAX_BITS) {
+        fail(r, "too many elements");
+        return;
+    }
+    for (int j = 0; j < r->n; j++)
+        for (int d = 0; d < r->l.rank; d++)
+            r->l.col[j] = r->l.col[j] << r->l.log2[d] | (Bits)r->image[j][d];
+}
+
+const Layout *layout_parse(Ctx *ctx, const char **text, const char **error) {
+    Reader *r = ctx_new(ctx, Reader);
+    r->at = *text;
+    int level = 0;
+    bool ok = (accept(r, '[') || fail(r, "'[' is missing")) && read_extents(r);
+    while (ok && accept(r, ';')) ok = read_section(r, &level);
+    ok = ok && (accept(r, ']') || fail(r, "']' is missing"));
+    if (ok) pack_images(r);
+    if (!r->error) r->error = layout_error(&r->l);
+    *error = r->error;
+    *text = r->at;
+    return r->error ? NULL : layout_unique(ctx, &r->l);
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the files of the verifier share: its state, the words of rules, the rules.
+#ifndef IR_VERIFY_VERIFY_H
+#define IR_VERIFY_VERIFY_H
+
+#include "ir/ir_private.h"
+
+typedef struct Verifier {
+    Ir *ir;
+    Ctx *ctx;
+    const Op *root;
+    const Op *scope; // the innermost ISOLATED op around, or root
+    PtrMap visible;  // Value -> the scope in which it is visible now
+    int failures;
+} Verifier;
+
+/// Reports that op is not as `expected` says; `found` is what stands there.
+void verify_fail(Verifier *v, const Op *op, const char *found, const char *expected, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/// Checks what the row of op cannot say. Counts, attributes and operands are sound already; the
+/// ops inside it are not yet looked at.
+typedef void VerifyRule(Verifier *v, const Op *op);
+extern VerifyRule *const verify_rules[OP_COUNT];
+
+/* ---- verify_words.c ------------------------------------------------------------------------ */
+// Each checks one thing, reports at most one violation, and says whether all is well, so that a
+// rule is a chain of them that stops at the first. Messages count from 1, arguments from 0.
+
+const char *number_text(Verifier *v, int64_t n);
+/// The i-th `what` ("operand", "result" ...) has exactly this type.
+bool want_type(Verifier *v, const Op *op, const char *what, int i, const Type *found,
+               const Type *expected);
+bool want_operand(Verifier *v, const Op *op, int i, const Type *expected);
+bool want_result(Verifier *v, const Op *op, int i, const Type *expected);
+/// Operand i is an i64 scalar.
+bool want_index(Verifier *v, const Op *op, int i);
+/// Operand i is a block, or a tensor.
+bool want_kind(Verifier *v, const Op *op, int i, TypeKind kind);
+bool want_block_result(Verifier *v, const Op *op);
+/// At least n operands.
+bool want_operands(Verifier *v, const Op *op, int n);
+bool want_count(Verifier *v, const Op *op, const char *what, int64_t found, int64_t expected);
+/// lo <= n < hi; hi = INT64_MAX: no upper bound.
+bool want_range(Verifier *v, const Op *op, const char *what, int64_t n, int64_t lo, int64_t hi);
+/// The attribute `axis` names an axis of t.
+bool want_axis(Verifier *v, const Op *op, const Type *t);
+/// The string attribute, where present, is one of the names (ended by NULL).
+bool want_one_of(Verifier *v, const Op *op, const char *attr, const char *const *names);
+/// Region r takes these arguments.
+bool want_args(Verifier *v, const Op *op, int r, int n, const Type *const *types);
+/// Region 0 takes an i64.
+bool want_index_arg(Verifier *v, const Op *op);
+/// Region r yields these. A missing terminator is not reported here: false, and no message.
+bool want_yields(Verifier *v, const Op *op, int r, int n, const Type *const *types);
+/// Region 0 yields nothing.
+bool want_no_yields(Verifier *v, const Op *op);
+/// Region 0 touches no memory and has no effect: it may run for any lanes, in any order.
+void want_pure_region(Verifier *v, const Op *op);
+
+/// The types of the results, with room for more at the end.
+const Type **result_types(Verifier *v, const Op *op, int room);
+/// n types twice in a row: the arguments of a function that joins two states.
+const Type **types_twice(Verifier *v, int n, const Type *const *types);
+
+/* ---- verify_blocks.c, verify_async.c, verify_tensors.c, verify_comm.c ---------------------- */
+
+VerifyRule verify_const, verify_iota, verify_broadcast, verify_reshape, verify_permute,
+    verify_slice, verify_concat, verify_cast, verify_bitcast, verify_select, verify_convert,
+    verify_renew, verify_dot, verify_contract, verify_reduce, verify_scan, verify_sort,
+    verify_histogram, verify_gather;
+VerifyRule verify_desc, verify_buf_alloc, verify_buf_view, verify_buf_load, verify_buf_store,
+    verify_buf_pad, verify_copy_async, verify_copy_tma, verify_copyout_tma, verify_mma_start,
+    verify_settled, verify_blank, verify_await, verify_ring_make, verify_ring_acquire,
+    verify_ring_commit, verify_take_tile, verify_ring_wait, verify_ring_release, verify_roles;
+VerifyRule verify_align, verify_dim, verify_load, verify_live, verify_store, verify_atomic,
+    verify_combine, verify_scratch;
+VerifyRule verify_rank, verify_comm, verify_comm_gather, verify_comm_scatter, verify_comm_signals,
+    verify_comm_control, verify_signal_wait, verify_signal_set;
+
+#endif

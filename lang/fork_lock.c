@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "lang/fork_lock.h"
+
+static atomic_int forks; // between the first process that had locks and this one
+
+static void in_child(void) {
+    atomic_fetch_add(&forks, 1);
+}
+
+static void watch(void) {
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+/// The C library runs `watch` again where a fork came in the middle of it.
+static int count_forks(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch);
+    return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+/// Several threads of the child may come at once: one of them makes it anew.
+static void renew(Lock *l, int now) {
+    int was = atomic_load(&l->forks);
+    while (was != now) {
+        if (was == -now || !atomic_compare_exchange_strong(&l->forks, &was, -now)) {
+            was = atomic_load(&l->forks);
+            continue;
+        }
+        pthread_mutex_init(&l->mutex, NULL);
+        atomic_store(&l->forks, now);
+        return;
+    }
+}
+
+void lock_init(Lock *l) {
+    pthread_mutex_init(&l->mutex, NULL);
+    atomic_init(&l->forks, count_forks());
+}
+
+void lock_destroy(Lock *l) {
+    pthread_mutex_destroy(&l->mutex);
+}
+
+void lock_take(Lock *l) {
+    int now = count_forks();
+    if (atomic_load_explicit(&l->forks, memory_order_acquire) != now) renew(l, now);
+    pthread_mutex_lock(&l->mutex);
+}
+
+void lock_give(Lock *l) {
+    pthread_mutex_unlock(&l->mutex);
+}

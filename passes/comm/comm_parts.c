@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Phases that read what others have written a phase before: a signal for each part of a shard, not
+// a meeting of all ranks between the two.
+//
+//   parallel m { store %t[rank, m], %v }
+//   comm_barrier
+//   parallel r, m { load %t[r, m] }
+//   ->
+//   parallel m { store %t[rank, m], %v; for other ranks q { signal_set %words[q, rank, part] } }
+//   parallel r', m { r = (r' + rank) % W
+//                    for parts that hold m { signal_wait %words[rank, r, part] }
+//                    load %t[r, m] }
+//
+// A part is what one program of the owner writes; its number follows from where it begins. Along a
+// dimension of the shard the programs of rank q begin at
+//
+//   first(q), first(q) + unit, first(q) + 2 unit, ...      count(q) of them
+//
+// and write no more than a unit each. So whoever knows q and the rows that it wants knows the parts
+// that hold them: rows that lie in no part are not written by that phase, and nobody waits for
+// them. That is legal where a meeting would order nothing else: all that another rank touches on
+// either side of it is what its owner wrote before and others read behind it. What the owner's
+// phase is, is no matter: programs that store, or those that fold what ranks have contributed.
+#include "passes/comm/comm.h"
+#include "passes/passes.h"
+#include "passes/range/range.h"
+
+enum { MOST_TENSORS = 8, DEEP = 32 };
+
+/// How the parts of a shard lie along one of its dimensions.
+typedef struct Span {
+    int n, level[2]; // of the indices that move them, the outer one first
+    int64_t unit;    // from a part to the next; 0: there is one
+} Span;
+
+/// The phase that writes the own shard of a tensor.
+typedef struct Parts {
+    Ir *ir;
+    Ctx *ctx;
+    Op *kernel, *phase;
+    Value *tensor, *owner; // owner: where it is an index of the phase, else NULL
+    VEC(Op *) stores;
+    VEC(Value *) ranks; // the own one
+    Access a;           // of the first store
+    int n_levels;
+    Level level[MAX_LEVELS];
+    Span span[MAX_RANK];
+    Value *words;
+} Parts;
+
+/* ---- what stands on either side ------------------------------------------------------------ */
+
+/// What phases on one side of a meeting do with a tensor.
+enum { OWN_READ = 1, OWN_WRITTEN = 2, OTHER_READ = 4, OTHER_WRITTEN = 8 };
+
+typedef struct Side {
+    Ctx *ctx;
+    const Comm *c; // NULL: nothing has been moved
+    VEC(Value *) tensors;
+    PtrMap how;
+    VEC(Op *) accesses;
+    const char *why; // what else there is, or NULL
+} Side;
+
+static int how_of(const Side *s, const Value *v) {
+    return (int)(intptr_t)map_get(&s->how, v);
+}
+
+static void touch(Side *s, Value *v, int how) {
+    int before = how_of(s, v);
+    if (!before) vec_push(s->ctx, &s->tensors, v);
+    map_set(s->ctx, &s->how, v, (void *)(intptr_t)(before | how));
+}
+
+/// The owner folds what ranks contribute, unless they add to it where it lies.
+static void touch_combine(Side *s, const Op *op) {
+    bool stays = !comm_is_add(op), sum = s->c && s->c->sums && comm_is_sum(op);
+    int n = (int)op_int(op, "n", 1), keep = op_flag(op, "keep") ? OWN_READ : 0;
+    for (int i = 0; i < n; i++)
+        if (value_is_sym(operand(op, i)))
+            touch(s, operand(op, i), keep | (stays || !sum ? OWN_WRITTEN : OTHER_WRITTEN));
+}
+
+/// Words of the compiler's own order what they are made for.
+static bool is_own_word(const Value *words) {
+    return def_of(words, OP_COMM_SIGNALS) || def_of(words, OP_COMM_GATHER);
+}
+
+/// What programs send by the plan `put`: words of its own order that.
+static bool is_sent(const Side *s, const Value *tensor) {
+    for (int i = 0; s->c && i < s->c->sent.n; i++)
+        if (s->c->sent.data[i] == tensor) return true;
+    return is_own_word(tensor);
+}
+
+static void see_op(Op *op, void *arg) {
+    Side *s = arg;
+    bool word = op->code == OP_SIGNAL_SET || op->code == OP_SIGNAL_WAIT;
+    if (op->code == OP_COMM_FENCE || (word && !is_own_word(operand(op, 0))))
+        s->why = "programs signal each other";
+    if (!op_is_access(op) || op->code == OP_LIVE || !value_is_sym(operand(op, 0))) return;
+    if (is_sent(s, operand(op, 0))) return;
+    Access a = access_of(op);
+    bool own = a.subs[0].kind == DIM_AT && comm_is_own(sub_operand(op, &a, 0, 0));
+    vec_push(s->ctx, &s->accesses, op);
+    if (op->code == OP_COMBINE)
+        touch_combine(s, op);
+    else if (op->code == OP_LOAD)
+        touch(s, operand(op, 0), own ? OWN_READ : OTHER_READ);
+    else if (op->code == OP_STORE)
+        touch(s, operand(op, 0), own ? OWN_WRITTEN : OTHER_WRITTEN);
+    else
+        touch(s, operand(op, 0), OTHER_READ | OTHER_WRITTEN);
+}
+
+static void see_host(Side *s, Op *op) {
+    bool copies = op->code == OP_COMM_SCATTER;
+    if (op->code == OP_PARALLEL)
+        op_walk_pre(op, see_op, s);
+    else if (copies || op->code == OP_CALL || (op->n_regions && !tree_is_pure(op)))
+        s->why = copies ? "copies follow it" : "the host decides what runs beside it";
+    else if (op_is_access(op) && value_is_sym(operand(op, 0)))
+        s->why = "host code reads a shard";
+}
+
+static bool is_meeting(const Op *op) {
+    return op->code == OP_COMM_BARRIER || op->code == OP_COMM_BEGIN || op->code == OP_COMM_END;
+}
+
+static void see_sides(const Op *barrier, Side *before, Side *behind) {
+    for (Op *op = barrier->prev; op && !is_meeting(op); op = op->prev) see_host(before, op);
+    for (Op *op = barrier->next; op && !is_meeting(op); op = op->next) see_host(behind, op);
+}
+
+/// Why a meeting is needed for a tensor; NULL: others read what its owner has written, or nothing.
+static const char *reason_to_meet(int before, int behind) {
+    const int written = OWN_WRITTEN | OTHER_WRITTEN;
+    if (!before || !behind) return NULL;
+    if (before & OTHER_WRITTEN) return "ranks have written each other's shards";
+    if (before & OTHER_READ && behind & written) return "what is written then, others read before";
+    if (behind & OTHER_WRITTEN) return "ranks write each other's shards then";
+    return NULL;
+}
+
+/* ---- the parts ----------------------------------------------------------------------------- */
+
+static void find_rank(Op *op, void *arg) {
+    Parts *p = arg;
+    if (op->code == OP_RANK) vec_push(p->ctx, &p->ranks, result(op, 0));
+}
+
+/// Such an op is part of what says v, or may be.
+static bool rests_on(const Value *v, OpCode code, int budget) {
+    const Op *op = v->def;
+    if (!op) return false;
+    if (op->code == code || op->n_regions || budget == 0) return true;
+    for (int i = 0; i < op->n_operands; i++)
+        if (rests_on(operand(op, i), code, budget - 1)) return true;
+    return false;
+}
+
+/// Of v's slice, what is one value on all ranks may stay what it is.
+static void keep_common(const Parts *p, PtrMap *map, Value *v) {
+    if (map_get(map, v)) return;
+    if (!value_is_inside(v, p->phase) && !rests_on(v, OP_RANK, DEEP)) {
+        map_set(p->ctx, map, v, v);
+        return;
+    }
+    for (int i = 0; v->def && i < v->def->n_operands; i++) keep_common(p, map, operand(v->def, i));
+}
+
+/// v can be computed for another owner, given the indices of `map`.
+static bool follows_owner(const Parts *p, Value *v, PtrMap map) {
+    keep_common(p, &map, v);
+    for (int i = 0; i < p->ranks.n; i++) map_set(p->ctx, &map, p->ranks.data[i], p->ranks.data[i]);
+    if (p->owner) map_set(p->ctx, &map, p->owner, p->owner);
+    return slice_is_movable(v, p->kernel, &map);
+}
+
+static bool bounds_follow(const Parts *p) {
+    for (int i = 0; i < p->n_levels; i++)
+        if (!follows_owner(p, p->level[i].lo, (PtrMap){0}) ||
+            !follows_owner(p, p->level[i].hi, (PtrMap){0}))
+            return false;
+    return true;
+}
+
+static bool place_follows(const Parts *p, const Op *store, int d) {
+    PtrMap known = {0};
+    comm_know_levels(p->ctx, p->phase, &known);
+    Access a = access_of(store);
+    return follows_owner(p, sub_operand(store, &a, d, 0), known);
+}
+
+/// Turns of a level, where they are a number; else 0.
+static int64_t turns_of(const Level *l) {
+    int64_t lo, hi;
+    if (!const_int(l->lo, &lo) || !const_int(l->hi, &hi) || hi <= lo) return 0;
+    return (hi - lo + l->step - 1) / l->step;
+}
+
+static int level_of(const Parts *p, const Value *atom) {
+    for (int i = 0; i < p->n_levels; i++)
+        if (level_arg(&p->level[i]) == atom) return i;
+    return -1;
+}
+
+/// Of two indices the inner one goes through all of the outer one's unit.
+static bool nest_units(const Parts *p, Span *s, const int64_t *unit) {
+    int outer = unit[1] > unit[0];
+    int64_t turns = turns_of(&p->level[s->level[!outer]]);
+    if (s->n == 1) return true;
+    if (outer) {
+        int first = s->level[0];
+        s->level[0] = s->level[1];
+        s->level[1] = first;
+    }
+    s->unit = unit[!outer];
+    return turns > 0 && unit[outer] == turns * s->unit;
+}
+
+/// Reads how the places of a dimension move with the indices. used: levels that others move with.
+static bool read_span(const Parts *p, const Linear *at, bool *used, Span *s) {
+    int64_t unit[2] = {0};
+    if (at->bad) return false;
+    for (int i = 0; i < at->n; i++) {
+        int l = level_of(p, at->terms[i].atom);
+        PtrMap none = {0};
+        Value *atom = (Value *)(uintptr_t)at->terms[i].atom; // index < 0: an extent
+        if (l < 0 && atom->index >= 0 && !follows_owner(p, atom, none)) return false;
+        if (l < 0 || p->level[l].step == 0) continue;
+        if (used[l] || s->n == 2 || at->terms[i].factor <= 0) return false;
+        used[l] = true;
+        s->level[s->n] = l;
+        unit[s->n++] = at->terms[i].factor * p->level[l].step;
+    }
+    s->unit = unit[0];
+    return s->n == 0 || nest_units(p, s, unit);
+}
+
+static bool fits_unit(const SubDim *sub, const Span *s) {
+    return s->n == 0 || sub->kind == DIM_AT || (sub->size - 1) * sub->mul < s->unit;
+}
+
+/// All stores of a program begin at one place, as far as that moves.
+static bool begin_alike(const Parts *p, Ranges *r, const Op *store) {
+    Access a = access_of(store);
+    for (int d = 1; d < a.n_subs; d++) {
+        Linear x = linear_of(r, sub_operand(store, &a, d, 0));
+        Linear y = linear_of(r, sub_operand(p->stores.data[0], &p->a, d, 0));
+        Linear apart = linear_add(x, y, -1);
+        bool same = !apart.bad && apart.n == 0 && apart.constant == 0;
+        if (p->span[d].n && (a.subs[d].kind == DIM_PICK || !same)) return false;
+        if (!fits_unit(&a.subs[d], &p->span[d])) return false;
+    }
+    return true;
+}
+
+/// Why parts cannot be told by where they begin, or NULL.
+static const char *read_spans(Parts *p) {
+    Ranges *r = ranges_of(p->ir, p->kernel);
+    bool used[MAX_LEVELS] = {false};
+    const Op *store = p->stores.data[0];
+    for (int d = 1; d < p->a.n_subs; d++) {
+        if (p->a.subs[d].kind == DIM_PICK) return "elements are picked one by one";
+        Linear at = linear_of(r, sub_operand(store, &p->a, d, 0));
+        if (!place_follows(p, store, d) || !read_span(p, &at, used, &p->span[d]) ||
+            !fits_unit(&p->a.subs[d], &p->span[d]))
+            return "where a program writes is no multiple of its indices";
+    }
+    for (int i = 0; i < p->n_levels; i++)
+        if (!used[i] && p->level[i].step && level_arg(&p->level[i]) != p->owner)
+            return "several programs write one part";
+    for (int i = 1; i < p->stores.n; i++)
+        if (!begin_alike(p, r, p->stores.data[i])) return "a program writes it at several places";
+    return NULL;
+}
+
+static const char *find_stores(Parts *p, const Side *before) {
+    for (int i = 0; i < before->accesses.n; i++) {
+        Op *op = before->accesses.data[i];
+        bool here = false;
+        int n = op->code == OP_COMBINE ? (int)op_int(op, "n", 1) : op->code == OP_STORE;
+        for (int k = 0; k < n; k++) here |= operand(op, k) == p->tensor;
+        if (!here) continue;
+        if (p->phase && p->phase != comm_phase(op)) return "several phases write it";
+        p->phase = comm_phase(op);
+        vec_push(p->ctx, &p->stores, op);
+    }
+    return NULL;
+}
+
+/// Why not, or NULL: p has the parts that programs before the meeting write of the tensor.
+static const char *find_parts(Parts *p, const Side *before) {
+    const char *why = find_stores(p, before);
+    if (why) return why;
+    op_walk_pre(p->kernel, find_rank, p);
+    const Op *store = p->stores.data[0];
+    p->a = access_of(store);
+    p->n_levels = read_levels(p->ctx, p->phase, p->level);
+    if (store->code == OP_COMBINE && comm_is_add(store)) p->owner = sub_operand(store, &p->a, 0, 0);
+    if (!bounds_follow(p)) return "which programs write it does not follow from the rank";
+    return read_spans(p);
+}
+
+/* ---- who waits ----------------------------------------------------------------------------- */
+
+/// What a program reads is known when it starts.
+static bool is_known(const Parts *p, const Op *load, const Value *v) {
+    PtrMap known = {0};
+    const Op *phase = comm_phase(load);
+    comm_know_levels(p->ctx, phase, &known);
+    return slice_is_movable(v, phase, &known);
+}
+
+static bool is_span_known(const Parts *p, const Op *load, const Access *a, int d) {
+    return a->subs[d].kind != DIM_PICK && is_known(p, load, sub_operand(load, a, d, 0));
+}
+
+/// Some of what tells parts apart.
+static bool is_part_known(const Parts *p, const Op *load) {
+    Access a = access_of(load);
+    int known = 0, spans = 0;
+    for (int d = 1; d < a.n_subs; d++) {
+        spans += p->span[d].n > 0;
+        known += p->span[d].n > 0 && is_span_known(p, load, &a, d);
+    }
+    return known > 0 || spans == 0;
+}
+
+static bool waits_for(const Parts *p, const Op *load) {
+    if (load->code != OP_LOAD || operand(load, 0) != p->tensor) return false;
+    Access a = access_of(load);
+    return a.subs[0].kind != DIM_AT || !comm_is_own(sub_operand(load, &a, 0, 0));
+}
+
+static const char *judge_tensor(Parts *p, const Side *before, const Side *behind) {
+    const char *why = find_parts(p, before);
+    for (int i = 0; i < behind->accesses.n && !why; i++)
+        if (waits_for(p, behind->accesses.data[i]) && !is_part_known(p, behind->accesses.data[i]))
+            why = "which part is read is known inside of a loop only";
+    return why;
+}
+
+/// Both sides of a meeting, and each tensor for which it is needed.
+typedef struct Judged {
+    Side before, behind;
+    int n;
+    Parts *parts[MOST_TENSORS];
+    const Value *tensor; // of which `why` is
+} Judged;
+
+/// Why ranks have to meet here, or NULL.
+static const char *judge(Ir *ir, Op *kernel, const Op *barrier, const Comm *c, Judged *j) {
+    Ctx *ctx = ir_ctx(ir);
+    *j = (Judged){.before = {.ctx = ctx, .c = c}, .behind = {.ctx = ctx, .c = c}};
+    if (barrier->parent->parent != kernel) return "it stands in a loop of the host";
+    see_sides(barrier, &j->before, &j->behind);
+    if (j->before.why || j->behind.why) return j->before.why ? j->before.why : j->behind.why;
+    for (int i = 0; i < j->behind.tensors.n; i++) {
+        Value *tensor = j->behind.tensors.data[i];
+        int before = how_of(&j->before, tensor), behind = how_of(&j->behind, tensor);
+        const char *why = reason_to_meet(before, behind);
+        j->tensor = tensor;
+        if (why) return why;
+        if (!(before & OWN_WRITTEN && behind & OTHER_READ)) continue;
+        if (j->n == MOST_TENSORS) return "too many tensors are written before it";
+        Parts *p = j->parts[j->n++] = ctx_new(ctx, Parts);
+        *p = (Parts){.ir = ir, .ctx = ctx, .kernel = kernel, .tensor = tensor};
+        why = judge_tensor(p, &j->before, &j->behind);
+        if (why) return why;
+    }
+    return NULL;
+}
+
+bool comm_needs_meeting(Ir *ir, Op *kernel, const Op *barrier) {
+    Judged j;
+    return !op_flag(barrier, "phases") || judge(ir, kernel, barrier, NULL, &j) != NULL;
+}
+
+/* ---- numbers of parts ---------------------------------------------------------------------- */
+
+/// All that the parts of one owner's follow from: its rank, its first indices.
+static PtrMap map_of(const Parts *p, Builder *b, Value *owner) {
+    PtrMap map = {0};
+    for (int i = 0; i < p->ranks.n; i++) map_set(p->ctx, &map, p->ranks.data[i], owner);
+    for (int i = 0; i < p->n_levels; i++) {
+        keep_common(p, &map, p->level[i].lo);
+        keep_common(p, &map, p->level[i].hi);
+    }
+    for (int i = 0; i < p->n_levels; i++) {
+        Value *lo = clone_slice(b, p->level[i].lo, p->kernel, &map);
+        map_set(p->ctx, &map, level_arg(&p->level[i]), lo);
+    }
+    return map;
+}
+
+static Value *copy_for(const Parts *p, Builder *b, Value *v, PtrMap *map) {
+    keep_common(p, map, v);
+    return clone_slice(b, v, p->kernel, map);
+}
+
+static Value *count_of(const Parts *p, Builder *b, const Span *s, PtrMap *map) {
+    Value *count = build_index(b, 1);
+    for (int i = 0; i < s->n; i++) {
+        const Level *l = &p->level[s->level[i]];
+        Value *lo = copy_for(p, b, l->lo, map), *hi = copy_for(p, b, l->hi, map);
+        count = ix_mul(b, count, trip_count(b, lo, hi, l->step));
+    }
+    return count;
+}
+
+/// Where its first part begins.
+static Value *first_of(const Parts *p, Builder *b, int d, PtrMap *map) {
+    return copy_for(p, b, sub_operand(p->stores.data[0], &p->a, d, 0), map);
+}
+
+static Value *all_parts(const Parts *p, Builder *b, Value *owner) {
+    PtrMap map = map_of(p, b, owner);
+    Value *all = build_index(b, 1);
+    for (int d = 1; d < p->a.n_subs; d++) all = ix_mul(b, all, count_of(p, b, &p->span[d], &map));
+    return all;
+}
+
+/// The most of all ranks.
+static Value *most_parts(const Parts *p, Builder *b, Value *ranks) {
+    Value *none = build_index(b, 0);
+    Op *loop = build_for(b, none, ranks, 1, 1, &none);
+    Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
+    Value *owner = region_add_arg(b->ir, in.region, none->type, "owner");
+    Value *most = region_add_arg(b->ir, in.region, none->type, "most");
+    most = ix_max(&in, most, all_parts(p, &in, owner));
+    build_yield(&in, 1, &most);
+    return result(loop, 0);
+}
+
+/* ---- signals ------------------------------------------------------------------------------- */
+
+static void make_words(Comm *c, Parts *p, Value *ranks) {
+    Builder b = build_before(c->ir, p->phase);
+    p->words = comm_words(c, &b, p->tensor, ranks, most_parts(p, &b, ranks));
+    p->words->name = "parts";
+}
+
+/// The number of the program's part, at its end.
+static Value *own_number(const Parts *p, Builder *b, Value *rank) {
+    PtrMap map = map_of(p, b, rank), known = {0};
+    const Op *store = p->stores.data[0];
+    Value *number = build_index(b, 0);
+    comm_know_levels(p->ctx, p->phase, &known);
+    for (int d = 1; d < p->a.n_subs; d++) {
+        const Span *s = &p->span[d];
+        if (!s->n) continue;
+        Value *at = clone_slice(b, sub_operand(store, &p->a, d, 0), p->phase, &known);
+        Value *past = ix_sub(b, at, first_of(p, b, d, &map));
+        number = ix_mul(b, number, count_of(p, b, s, &map));
+        number = ix_add(b, number, ix_div(b, past, build_index(b, s->unit)));
+    }
+    return number;
+}
+
+/// At its end a program tells all others: each waits for a word in its own memory.
+static void raise_parts(Comm *c, const Parts *p, Value *ranks) {
+    const Region *body = p->level[p->n_levels - 1].op->regions[0];
+    Builder b = build_before(c->ir, terminator(body));
+    Value *number = own_number(p, &b, c->rank), *epoch = comm_epoch(c, &b);
+    Op *loop = build_for(&b, build_index(&b, 1), ranks, 1, 0, NULL);
+    Builder in = build_at_end(b.ir, loop->regions[0], b.loc);
+    Value *next = region_add_arg(b.ir, in.region, ranks->type, "next");
+    Value *to = ix_rem(&in, ix_add(&in, c->rank, next), ranks);
+    Value *set[5] = {p->words, epoch, to, c->rank, number};
+    Op *op = build_op(&in, OP_SIGNAL_SET, 5, set, 0, NULL, 0);
+    op_set_attr(b.ir, op, "op", at_str(b.ir, "set"));
+    build_yield(&in, 0, NULL);
+}
+
+/* ---- waits --------------------------------------------------------------------------------- */
+
+/// A load, at its program's start.
+typedef struct Reader {
+    Comm *c;
+    const Parts *p;
+    const Op *load;
+    Access a;
+    PtrMap known, map; // the program's indices; what says the owner's parts
+    Value *owner, *word, *epoch;
+} Reader;
+
+/// The parts of one dimension that hold what the load wants.
+static void wanted(Reader *w, Builder *b, int d, Value **from, Value **end) {
+    const Span *s = &w->p->span[d];
+    Value *count = count_of(w->p, b, s, &w->map), *zero = build_index(b, 0);
+    *from = zero;
+    *end = count;
+    if (!is_span_known(w->p, w->load, &w->a, d)) return;
+    const SubDim *sub = &w->a.subs[d];
+    int64_t reach = sub->kind == DIM_AT ? 1 : (sub->size - 1) * sub->mul + 1;
+    Value *unit = build_index(b, s->unit), *first = first_of(w->p, b, d, &w->map);
+    Value *at = clone_slice(b, sub_operand(w->load, &w->a, d, 0), comm_phase(w->load), &w->known);
+    Value *past = ix_sub(b, at, first), *last = ix_add(b, past, build_index(b, reach));
+    *from = ix_div(b, ix_max(b, past, zero), unit);
+    *end = ix_min(b, count, ix_ceildiv(b, ix_max(b, last, zero), unit));
+}
+
+static void wait_from(Reader *w, Builder *b, int d, Value *number) {
+    while (d < w->p->a.n_subs && !w->p->span[d].n) d++;
+    if (d == w->p->a.n_subs) {
+        const char *text =
+            ctx_format(w->c->ctx, "rank {}'s part {} of '%s'", comm_name(w->p->tensor));
+        Value *at[3] = {w->c->rank, w->word, number};
+        comm_wait(w->c, b, w->p->words, w->epoch, w->owner, 3, at, text);
+        return;
+    }
+    Value *from, *end;
+    wanted(w, b, d, &from, &end);
+    number = ix_mul(b, number, count_of(w->p, b, &w->p->span[d], &w->map));
+    Op *loop = build_for(b, from, end, 1, 0, NULL);
+    Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
+    Value *k = region_add_arg(b->ir, in.region, from->type, "part");
+    wait_from(w, &in, d + 1, ix_add(&in, number, k));
+    build_yield(&in, 0, NULL);
+}
+
+/// The own part is there: outside of the words nobody waits.
+static void wait_for_owner(Reader *w, Builder *b, Value *owner) {
+    Value *own = build_binary(b, OP_EQ, owner, w->c->rank);
+    w->owner = owner;
+    w->word = build_select(b, own, build_index(b, -1), owner);
+    w->map = map_of(w->p, b, owner);
+    wait_from(w, b, 1, build_index(b, 0));
+}
+
+static void wait_for_parts(Comm *c, const Parts *p, Op *load, Value *ranks) {
+    Level level[MAX_LEVELS];
+    Op *phase = comm_phase(load);
+    Reader w = {.c = c, .p = p, .load = load, .a = access_of(load)};
+    bool one = w.a.subs[0].kind == DIM_AT;
+    Value *owner = one ? sub_operand(load, &w.a, 0, 0) : NULL;
+    int n = read_levels(c->ctx, phase, level);
+    const Level *turn = one ? comm_rank_level(c, level, n, owner) : NULL;
+    if (turn) comm_rotate(c, turn, 0);
+    if (turn) owner = sub_operand(load, &w.a, 0, 0);
+    Builder b = build_before(c->ir, level[n - 1].op->regions[0]->first);
+    comm_know_levels(c->ctx, phase, &w.known);
+    w.epoch = comm_epoch(c, &b);
+    if (one && is_known(p, load, owner) && !rests_on(owner, OP_LOAD, DEEP)) {
+        wait_for_owner(&w, &b, clone_slice(&b, owner, phase, &w.known));
+        return;
+    }
+    Op *loop = build_for(&b, build_index(&b, 0), ranks, 1, 0, NULL);
+    Builder in = build_at_end(b.ir, loop->regions[0], b.loc);
+    wait_for_owner(&w, &in, region_add_arg(b.ir, in.region, ranks->type, "owner"));
+    build_yield(&in, 0, NULL);
+}
+
+/// Subscripts are the same, so that one wait does for both.
+static bool same_place(const Op *x, const Op *y) {
+    Access a = access_of(x), b = access_of(y);
+    if (operand(x, 0) != operand(y, 0) || comm_phase(x) != comm_phase(y)) return false;
+    for (int d = 0; d < a.n_subs; d++)
+        if (a.subs[d].kind != b.subs[d].kind || a.subs[d].size != b.subs[d].size ||
+            a.subs[d].mul != b.subs[d].mul || sub_operand(x, &a, d, 0) != sub_operand(y, &b, d, 0))
+            return false;
+    return true;
+}
+
+static void signal_parts(Comm *c, Judged *j, Parts *p) {
+    Builder b = build_before(c->ir, p->phase);
+    Value *ranks = comm_dim(&b, p->tensor, 0);
+    comm_control(c);
+    make_words(c, p, ranks);
+    raise_parts(c, p, ranks);
+    for (int i = 0; i < j->behind.accesses.n; i++) {
+        Op *load = j->behind.accesses.data[i];
+        bool done = !waits_for(p, load);
+        for (int k = 0; k < i && !done; k++) done = same_place(j->behind.accesses.data[k], load);
+        if (!done) wait_for_parts(c, p, load, ranks);
+    }
+    comm_note(c, "%s: who reads a part of it waits for that part, not for all ranks",
+              comm_name(p->tensor));
+}
+
+/* ---- meetings ------------------------------------------------------------------------------ */
+
+typedef struct Meetings {
+    Ctx *ctx;
+    VEC(Op *) ops;
+} Meetings;
+
+static void find_meeting(Op *op, void *arg) {
+    Meetings *m = arg;
+    if (op->code == OP_COMM_BARRIER && op_flag(op, "phases")) vec_push(m->ctx, &m->ops, op);
+}
+
+/// In their order: what one of them ordered, the next one may still have to.
+void comm_parts(Comm *c) {
+    Meetings m = {.ctx = c->ctx};
+    op_walk_pre(c->kernel, find_meeting, &m);
+    for (int i = 0; i < m.ops.n; i++) {
+        Op *barrier = m.ops.data[i];
+        Judged *j = ctx_new(c->ctx, Judged);
+        const char *why = judge(c->ir, c->kernel, barrier, c, j);
+        if (why) {
+            comm_note(c, "%s: all ranks meet before others' parts are read: %s",
+                      j->tensor ? comm_name(j->tensor) : "between phases", why);
+            continue;
+        }
+        for (int k = 0; k < j->n; k++) signal_parts(c, j, j->parts[k]);
+        op_erase(barrier);
+    }
+}

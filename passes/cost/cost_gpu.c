@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The cost model of GPUs: seconds that a kernel is expected to take.
+//
+// A phase takes the longest of four times: what its SMs compute (matrix units, shared memory that
+// feeds them, arithmetic), what comes through the second cache, what comes from memory, and what
+// the programs of an SM wait for one after the other. Blocks are counted at full size, so partial
+// tiles cost what they waste. Good for ranking settings, not for predicting times.
+#include "passes/combine.h"
+#include "passes/cost/cost.h"
+#include "passes/gpu/gpu.h"
+#include "passes/grid.h"
+#include "passes/model.h"
+#include "passes/util.h"
+
+#include <math.h>
+#include <string.h>
+
+/// One program, or one run of a region.
+typedef struct Work {
+    double unit, shared, alu; // cycles of an SM
+    double fma;               // of alu: products without a matrix unit
+    double masks;             // of alu: masks and what they select, for which most steps branch
+    double flops;             // of products
+    double bytes;             // between the SM and the second cache
+    double waits;             // cycles in which it has nothing to do if it is alone
+    double stage;             // bytes of one stage of its largest pipeline
+    double kept;              // of blocks that are loaded once: operands of products, perhaps
+    double spills;            // how much slower it is for want of registers or shared memory
+    bool ahead;               // it has a loop that loads for its next steps
+    bool late;                // its products run into the next step, with the slots that they read
+} Work;
+
+typedef struct Model {
+    const GpuTarget *target;
+    GpuAxes axes;
+    CostDims dims;
+    double memory;   // bytes of the tensors that a phase touches
+    double searched; // the same, as many as memory could bring from long rows meanwhile
+    const Value *seen[64];
+    int n_seen;
+    bool piped;     // in a loop whose loads are copies
+    bool looped;    // in a loop that reads alone
+    bool alone;     // a CTA has an SM for itself
+    bool persists;  // it goes from tile to tile
+    bool roles;     // a warp of its own copies
+    bool mixed;     // there are products for which none could
+    const Op *rows; // its level whose neighbours are pairs of programs (multicast.c), or NULL
+    GpuShape shape; // of a CTA
+    double threads; // of a CTA
+    double ctas;    // of a program
+    double held;    // CTAs of the phase that an SM has room for
+    Text *out;      // what people are told, or NULL
+    GpuNeeds needs; // of the phases so far
+} Model;
+
+/* ---- ops ----------------------------------------------------------------------------------- */
+
+static const GpuUnit *unit_of(const Model *m, const Op *dot) {
+    return gpu_unit_for(m->target, operand(dot, 0)->type, operand(dot, 1)->type,
+                        op_str(dot, "precision"));
+}
+
+static double padded(int64_t extent, int64_t unit) {
+    return ceil((double)extent / (double)unit) * (double)unit;
+}
+
+static double panel_of(const Model *m, double row_bytes) {
+    return gpu_panel_bytes((int64_t)row_bytes, gpu_has(m->target, GPU_TMA));
+}
+
+/// How much more room rows take than they have, as their last panel is not full. Shorter ones than
+/// the narrowest panel are not copied to such.
+static double panel_waste(const Model *m, double row_bytes) {
+    enum { NARROWEST = 32 };
+    if (row_bytes < NARROWEST) return 1;
+    double panel = panel_of(m, row_bytes);
+    return ceil(row_bytes / panel) * panel / row_bytes;
+}
+
+/// Operands come from shared memory once for each tile of rows, or of both dimensions.
+static void add_dot(const Model *m, Work *w, const Op *op, double times) {
+    const Type *a = operand(op, 0)->type, *d = result(op, 0)->type;
+    const GpuUnit *u = unit_of(m, op);
+    double rows = (double)d->extents[0], columns = (double)d->extents[1];
+    double k = (double)a->extents[1], bytes = elem_info[a->elem].bits / 8.0;
+    double rounds = u && gpu_in_three(op_str(op, "precision")) ? 3 : 1;
+    w->flops += 2 * times * rows * columns * k;
+    if (!u) {
+        double cycles = times * rows * columns * k / m->target->fma_cycle;
+        w->alu += cycles;
+        w->fma += cycles;
+        w->shared += times * rows * columns * k * bytes / 4 / COST_GPU_SHARED_CYCLE;
+        return;
+    }
+    bool swap = rows < u->m && columns >= u->m;
+    rows = padded((int64_t)rows, swap ? u->n : u->m);
+    columns = padded((int64_t)columns, swap ? u->m : u->n);
+    const Op *b = operand(op, 1)->def;
+    bool along = b && b->code == OP_PERMUTE, group = u->features & GPU_WGMMA;
+    w->late |= group && !u->chain;
+    double odd = panel_of(m, columns * bytes) < COST_GPU_LINE ? COST_GPU_ODD_ROWS : 1;
+    odd += COST_GPU_IN_VAIN * (panel_waste(m, columns * bytes) - 1);
+    if (along || swap) odd = (int64_t)columns % 64 == 0 ? 1 : COST_GPU_ODD_COLUMNS;
+    if (group && k * bytes < COST_GPU_LINE) odd = COST_GPU_ODD_ROWS;
+    w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
+    if (group) w->unit += times * rounds * COST_GPU_START_GROUP * rows / u->m * k / u->k;
+    double read_a = rows * (group ? 1 : COST_GPU_WARP_COLUMNS), read_b = columns;
+    read_b *= group ? fmax(1, rows / u->m) : COST_GPU_WARP_ROWS;
+    w->shared += times * rounds * (read_a + read_b) * k * bytes / COST_GPU_SHARED_CYCLE;
+}
+
+static double extent_of(const Model *m, const Value *tensor, int d) {
+    int64_t extent = tensor->type->extents[d];
+    if (extent == DYNAMIC && !tensor->def && m->dims.dim_of)
+        extent = m->dims.dim_of(m->dims.user, tensor->index, d);
+    return extent > 0 ? (double)extent : 1;
+}
+
+/// Bytes of a block that lie in a row; `along`: the dimension, if there is one.
+static double run_bytes(const Access *a, int *along) {
+    double run = 1;
+    for (int d = 0; d < a->n_subs; d++) {
+        if (a->subs[d].kind != DIM_AXIS || a->tensor->type->strides[d] != 1) continue;
+        run *= (double)a->subs[d].size;
+        *along = d;
+    }
+    return run * elem_info[a->tensor->type->elem].bits / 8.0;
+}
+
+/// How much more is moved than asked for where rows of a block are short in memory.
+static double run_waste(double run) {
+    return run >= COST_GPU_LINE
+               ? 1
+               : 1 + COST_GPU_LINE_START / run - COST_GPU_LINE_START / COST_GPU_LINE;
+}
+
+/// How much more the second cache has to do where rows do not begin with its lines: copies ask for
+/// a line of a block at a time, others for a row. Of AMD's this was not measured.
+static double split_waste(const Model *m, const Access *a, double run, int along) {
+    int bits = elem_info[a->tensor->type->elem].bits;
+    if (along < 0 || a->n_subs < 2 || gpu_has_any(m->target, GPU_AMD)) return 1;
+    double row = extent_of(m, a->tensor, along) * bits / 8.0;
+    double piece = m->piped ? fmin(run, COST_GPU_LINE) : run;
+    return fmod(row, COST_GPU_LINE) == 0
+               ? 1
+               : 1 + COST_GPU_SPLIT_LINE * (COST_GPU_LINE - bits / 8.0) / piece;
+}
+
+/// How much longer memory takes where a loop comes back to the same row for what lies next.
+static double run_search(const Model *m, const Access *a, double run, int along) {
+    if (!m->looped || m->piped || along < 0) return 1;
+    double row = extent_of(m, a->tensor, along) * elem_info[a->tensor->type->elem].bits / 8.0;
+    double least = fmin(run, row);
+    return 1 + COST_GPU_SHORT_RUNS * fmax(0, log2(fmin(COST_GPU_LONG_RUN, row) / least));
+}
+
+/// Everything that v goes to is an operand of a product.
+static bool feeds_dots(const Value *v) {
+    for_each_use(u, v) {
+        bool on = u->user->code == OP_PERMUTE && feeds_dots(result(u->user, 0));
+        if (!on && !(u->user->code == OP_DOT && u->index < 2)) return false;
+    }
+    return v->uses != NULL;
+}
+
+/// The width of the copies by which a pipeline has what the op loads; 0: it goes through registers.
+/// -1: the op does not load an operand of products, or (AMD) no copies bring these.
+static int copy_bytes(const Model *m, const Op *op, const Access *a) {
+    int along = -1;
+    if (op->code != OP_LOAD || !gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA)) return -1;
+    run_bytes(a, &along);
+    if (!feeds_dots(result(op, 0))) return -1;
+    return along < 0 || a->pick_at >= 0 ? 0 : gpu_copy_width(op, a, along).bytes;
+}
+
+/// Instructions for each element of what the op of a pipeline loads: of copies that threads make.
+/// Those of 16 bytes are few, and are counted with a step.
+static double copy_instructions(const Model *m, const Op *op, const Access *a) {
+    int bytes = copy_bytes(m, op, a);
+    if (a->pick_at >= 0) return COST_GPU_GATHER;
+    if (bytes < 0 || bytes == GPU_COPY_MOST) return 0;
+    if (!bytes) return COST_GPU_COPY_BY_HAND;
+    return COST_GPU_COPY * elem_info[a->tensor->type->elem].bits / (8.0 * bytes);
+}
+
+/// How much more, or less, of a block comes through the second cache: whole panels, and of what
+/// both programs of a pair read half each.
+static double copied_share(const Model *m, const Op *op, const Access *a, double run) {
+    if (!m->piped || copy_bytes(m, op, a) != GPU_COPY_MOST) return 1;
+    bool shared = m->rows && reads_same_rows(op, m->rows);
+    return panel_waste(m, run) / (shared ? GPU_PAIR : 1);
+}
+
+/// Each tensor comes from memory once; all else is read again from the second cache.
+static void add_access(Model *m, Work *w, const Op *op, const Type *t, double times) {
+    Access a = access_of(op);
+    int along = -1;
+    double run = run_bytes(&a, &along), waste = run_waste(run);
+    double all = waste * elem_info[t->elem].bits / 8.0;
+    double copied = copied_share(m, op, &a, run);
+    w->bytes += times * copied * waste * split_waste(m, &a, run, along) * cost_bytes(t);
+    double instructions = a.pick_at >= 0 ? COST_GPU_GATHER : COST_GPU_ACCESS;
+    if (m->piped) instructions = copy_instructions(m, op, &a);
+    w->alu += times * (double)ty_count(t) / m->target->fma_cycle * instructions;
+    for (int i = 0; i < m->n_seen; i++)
+        if (m->seen[i] == a.tensor) return;
+    if (m->n_seen < (int)(sizeof m->seen / sizeof *m->seen)) m->seen[m->n_seen++] = a.tensor;
+    for (int d = 0; d < a.tensor->type->rank; d++) all *= extent_of(m, a.tensor, d);
+    m->memory += all;
+    m->searched += all * run_search(m, &a, run, along);
+}
+
+static void add_region(Model *m, Work *w, const Region *r, double times);
+
+static const Op *find(const Region *r, OpCode code) {
+    for_each_op(op, r) {
+        if (op->code == code && !cost_is_dead(op)) return op;
+        for (int i = 0; i < op->n_regions; i++) {
+            const Op *inner = find(op->regions[i], code);
+            if (inner) return inner;
+        }
+    }
+    return NULL;
+}
+
+/// What a pipeline has of a loop in flight: the blocks that its loads bring.
+static double loaded_bytes(const Model *m, const Region *r) {
+    double sum = 0;
+    for_each_op(op, r) {
+        if (op->code != OP_LOAD) continue;
+        Access a = access_of(op);
+        int along = -1;
+        double run = run_bytes(&a, &along);
+        sum += cost_bytes(result(op, 0)->type) * (along < 0 ? 1 : panel_waste(m, run));
+    }
+    return sum;
+}
+
+/// Elements that go through registers are waited for in each step: what is picked, and rows that no
+/// copy is narrow enough for.
+static bool loads_by_hand(const Model *m, const Region *r) {
+    for_each_op(op, r) {
+        if (op->code == OP_LOAD) {
+            Access a = access_of(op);
+            if (a.pick_at >= 0 || copy_bytes(m, op, &a) == 0) return true;
+        }
+        if (op_is_loop(op) && loads_by_hand(m, op->regions[op->n_regions - 1])) return true;
+    }
+    return false;
+}
+
+static double busy_cycles(const Work *w) {
+    double products = fmax(w->unit, w->shared);
+    return fmax(products, w->alu) + COST_GPU_OVERLAP * fmin(products, w->alu);
+}
+
+/// What does not hide of a program in a chain of warpgroups' products, besides.
+static double busy_among_few(const Model *m, const Work *w, double held) {
+    bool few = m->shape.counted && held * m->shape.warps < COST_GPU_FEW_WARPS;
+    return few ? COST_GPU_FEW_OVERLAP * fmin(fmax(w->unit, w->shared), w->alu) : 0;
+}
+
+/// Of a program of roles: a product is under way while threads compute, but for what they compute
+/// longer than that; the few warps of the one CTA leave issue slots then. (H200: attention of 128
+/// features to 2 % in nine shapes, of 64 it loses to many small CTAs by 1.1.)
+static double busy_in_roles(const Work *w, bool dealt) {
+    double products = fmax(w->unit, w->shared), alu = w->alu - w->masks;
+    double beyond = fmax(0, alu - products);
+    double all = products + COST_GPU_ROLES * (alu - beyond) + COST_GPU_ISSUE * beyond;
+    return dealt ? (1 + COST_GPU_DEALT) * all : all;
+}
+
+/// Slots of a pipeline of w that has so many bytes a step, as `schedule` has them.
+static double stages_for(const Model *m, const Work *w, double bytes) {
+    double other = COST_GPU_SHARED_REST + (m->persists ? COST_GPU_BESIDE : 0);
+    double room = m->target->shared_cta - other, most = GPU_RING_SLOTS;
+    if (m->axes.stages) return fmin(m->axes.stages, floor(room / fmax(bytes, 1)));
+    if (m->alone && !m->shape.chain) most = COST_GPU_ALONE_STAGES;
+    bool rings = w->unit > 0 && gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA);
+    if (rings && !m->shape.chain && !m->alone)
+        room = (double)gpu_ring_room(m->target, &m->shape, false, (int64_t)bytes, (int64_t)other);
+    return fmin(most, floor(room / fmax(bytes, 1)));
+}
+
+/// One step of a pipeline: a slot is full when memory has answered and its bytes have come, and
+/// free again when its step has been computed, or the next one. (128 x 256 x 64 by wgmma: 1.12
+/// times as long with three slots as with four.)
+static double step_wait(const Model *m, const Work *step, double bytes) {
+    double stages = fmax(1, stages_for(m, step, bytes)), compute = busy_cycles(step);
+    double held = compute * (step->late && !m->shape.chain ? 2 : 1);
+    return COST_GPU_STEP +
+           fmax(0, (held + COST_GPU_LATENCY + bytes / COST_GPU_L2_CYCLE) / stages - compute);
+}
+
+static void add_steps(Work *w, const Work *step, double times, double trips) {
+    w->stage = fmax(w->stage, step->stage);
+    w->unit += times * trips * step->unit;
+    w->flops += times * trips * step->flops;
+    w->shared += times * trips * step->shared;
+    w->alu += times * trips * step->alu;
+    w->fma += times * trips * step->fma;
+    w->masks += times * trips * step->masks;
+    w->bytes += times * trips * step->bytes;
+    w->waits += times * trips * step->waits;
+    w->ahead |= step->ahead;
+}
+
+/// The blocks that the loop loads fit into registers twice (passes/gpu/prefetch.c).
+static bool runs_ahead(const Model *m, const Region *r) {
+    double elements = 0;
+    for_each_op(op, r) {
+        if (op->code == OP_FOR || op->code == OP_WHILE) return false;
+        if (op->code == OP_LOAD) elements += (double)ty_count(result(op, 0)->type);
+    }
+    return elements > 0 && elements <= COST_GPU_AHEAD_THREAD * m->threads;
+}
+
+/// Loads of a loop with products run ahead; those of other loops are waited for in each iteration.
+static void add_loop(Model *m, Work *w, const Op *op, double times) {
+    double trips = op->code == OP_WHILE ? COST_UNKNOWN_TRIPS : cost_trips(&m->dims, op);
+    const Region *body = op->regions[op->code == OP_WHILE];
+    Work step = {0};
+    double bytes = loaded_bytes(m, body);
+    if (!find(body, OP_DOT)) {
+        bool outer = m->looped;
+        m->looped = !find(body, OP_STORE);
+        add_region(m, &step, body, 1);
+        m->looped = outer;
+        bool ahead = runs_ahead(m, body);
+        w->ahead |= ahead;
+        if (ahead) step.waits -= fmin(COST_GPU_LATENCY, busy_cycles(&step));
+        add_steps(w, &step, times, trips);
+        return;
+    }
+    bool outer = m->piped;
+    m->piped = true;
+    add_region(m, &step, body, 1);
+    m->piped = outer;
+    if (!loads_by_hand(m, body))
+        step.waits = fmax(0, step.waits - COST_GPU_LATENCY) + step_wait(m, &step, bytes);
+    if (m->rows) step.waits += COST_GPU_PAIR_STEP;
+    w->stage = fmax(w->stage, bytes);
+    w->ahead = true;
+    add_steps(w, &step, times, trips);
+    w->waits += times * COST_GPU_LATENCY;
+}
+
+/// The sum of a product and what it is added to: that is part of the product.
+static bool is_sum(const Op *op) {
+    return op->code == OP_ADD && (def_of(operand(op, 0), OP_DOT) || def_of(operand(op, 1), OP_DOT));
+}
+
+/// A block of truths, or what it selects.
+static bool is_mask(const Op *op) {
+    const Type *t = op->code == OP_SELECT ? operand(op, 0)->type : result(op, 0)->type;
+    return ty_is_block(t) && t->elem == EL_BOOL;
+}
+
+static void add_op(Model *m, Work *w, const Op *op, double times) {
+    if (cost_is_dead(op) || is_sum(op)) return;
+    const Type *out = op->n_results ? result(op, 0)->type : NULL;
+    switch (op->code) {
+    case OP_FOR:
+    case OP_WHILE: add_loop(m, w, op, times); return;
+    case OP_IF:
+        add_region(m, w, op->regions[0], times / 2);
+        add_region(m, w, op->regions[1], times / 2);
+        return;
+    case OP_DOT: add_dot(m, w, op, times); return;
+    case OP_LOAD:
+        add_access(m, w, op, out, times);
+        if (!m->piped && out->rank == 2) w->kept += times * cost_bytes(out);
+        return;
+    case OP_STORE:
+    case OP_ATOMIC:
+    case OP_COMBINE: add_access(m, w, op, access_of(op).value->type, times); return;
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_SORT:
+        w->waits += times * COST_GPU_JOIN * (op->code == OP_SORT ? COST_GPU_SORT : 1);
+        if (m->ctas > 1) w->waits += times * COST_GPU_JOIN_CTAS;
+        out = operand(op, 0)->type;
+        break;
+    default: break;
+    }
+    if (!out || !ty_is_block(out)) return;
+    double cycles = times * fmin(op_info[op->code].cost.model, COST_GPU_SPECIAL) *
+                    (double)ty_count(out) / m->target->fma_cycle;
+    w->alu += cycles;
+    if (is_mask(op)) w->masks += cycles;
+}
+
+/// Loads of one region overlap: together they are waited for once.
+static void add_region(Model *m, Work *w, const Region *r, double times) {
+    bool waits = false;
+    for_each_op(op, r) {
+        waits |= op->code == OP_LOAD && !cost_is_dead(op);
+        add_op(m, w, op, times);
+    }
+    if (waits) w->waits += times * COST_GPU_LATENCY;
+}
+
+/* ---- phases -------------------------------------------------------------------------------- */
+
+/// CTAs that an SM holds at the same time.
+static double resident(const Model *m, double registers, Work *w) {
+    const GpuTarget *t = m->target;
+    double threads = m->threads;
+    double most = fmin(t->registers_thread, t->registers_sm / threads);
+    double needed = fmax(registers, m->shape.at_once);
+    w->spills = needed > most * (1 + m->axes.slack) ? COST_GPU_SPILLS * needed / most : 1;
+    registers = fmin(registers, most);
+    double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
+    double stages = stages_for(m, w, w->stage);
+    if (stages < 2) w->spills *= COST_GPU_SPILLS; // no pipeline
+    if (stages < 1) w->spills *= COST_GPU_SPILLS; // nor a buffer: operands go through registers
+    if (m->shape.chain && !m->axes.stages)
+        stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
+    double shared = stages * w->stage + (m->shape.chain ? w->kept : 0);
+    if (w->stage > 0) n = fmin(n, t->shared_sm / shared);
+    return fmax(1, floor(fmin(n, t->ctas_sm)));
+}
+
+/// CTAs that an SM has at most of a phase that combines: each takes a group of programs in turn.
+static double combining(const GpuTarget *t, const Op *combine) {
+    return ceil((double)combine_programs_gpu(combine) / t->sms);
+}
+
+/// What one of the CTAs of a program has to do.
+static void share_work(Work *w, double ctas) {
+    w->flops /= ctas;
+    w->unit /= ctas;
+    w->shared /= ctas;
+    w->alu /= ctas;
+    w->fma /= ctas;
+    w->masks /= ctas;
+    w->bytes /= ctas;
+}
+
+/// Of one phase: what it moves and multiplies, and how near the model sees it to the roof. The roof
+/// is the longest time of memory, of the matrix units, and of the multiply-adds of other products,
+/// each at its peak.
+static void describe_phase(const Model *m, const Work *w, double programs, double seconds) {
+    const GpuTarget *t = m->target;
+    double bytes = fmin(m->memory, programs * w->bytes), flops = programs * w->flops;
+    double memory = bytes / t->bandwidth, each = programs / t->sms / t->clock;
+    double units = w->unit * each, fma = w->fma * each, roof = fmax(memory, fmax(units, fma));
+    text_add(m->out, "  %.0f programs move %.3g MB", programs, bytes * 1e-6);
+    if (flops > 0)
+        text_add(m->out, " and multiply %.3g GFLOP, %.3g FLOP a byte", flops * 1e-9,
+                 flops / fmax(bytes, 1));
+    text_add(m->out, ": %.3g us where the roof, %s, has %.3g us (%.0f%%)\n", seconds * 1e6,
+             roof == memory  ? "that of memory"
+             : roof == units ? "that of products"
+                             : "that of products by multiply-adds",
+             roof * 1e6, 100 * roof / seconds);
+}
+
+/// The phase that comes nearest to a limit counts, or goes beyond it most.
+static void note_needs(Model *m, const GpuShape *shape, const Work *w, const Region *body) {
+    const GpuTarget *t = m->target;
+    GpuNeeds *n = &m->needs;
+    double most = fmin(t->registers_thread, t->registers_sm / m->threads);
+    if (!n->most_registers || shape->registers / most > n->registers / n->most_registers) {
+        n->registers = shape->registers;
+        n->most_registers = most;
+    }
+    n->stage_bytes = fmax(n->stage_bytes, w->stage);
+    n->most_bytes = t->shared_cta;
+    if (shape->warps > n->warps) n->warps = shape->warps;
+    n->products |= w->flops > 0;
+    n->loops |= find(body, OP_FOR) != NULL;
+    bool deep = !m->axes.stages && w->stage > 0 && stages_for(m, w, w->stage) > GPU_RING_SLOTS;
+    if (deep) n->slots = (int)stages_for(m, w, w->stage);
+}
+
+/// What is loaded comes twice, and no row has to be held beside what is combined.
+static void read_again(Model *m, Work *w, const Region *body, double programs) {
+    double bytes = loaded_bytes(m, body);
+    m->memory += programs * bytes;
+    m->searched += programs * bytes;
+    w->bytes += bytes;
+    m->shape.at_once = 0;
+}
+
+/// The phase's tiles are of unequal lengths: loops grow with an index of its programs.
+static bool grows(const Op *phase) {
+    const Op *inner = phase;
+    for (const Op *next = phase; next; next = inner_parallel(next)) inner = next;
+    for (const Op *p = phase; p; p = inner_parallel(p))
+        if (level_grows(inner->regions[0], &(Level){.op = (Op *)p})) return true;
+    return false;
+}
+
+/// How CTAs share out the programs of the phase, whose innermost level is p.
+static void set_shape(Model *m, const Op *p, double programs) {
+    const GpuTarget *t = m->target;
+    bool pairs = m->rows != NULL;
+    m->shape = gpu_shape_of_warps(t, p, pairs ? 1 : m->axes.cluster, m->axes.warps);
+    m->threads = m->shape.warps * (double)t->lanes;
+    m->ctas = m->shape.cluster;
+    m->alone = programs * m->shape.cluster <= t->sms;
+    GpuRolesFit fit = gpu_roles_fit(t, p, &m->shape);
+    m->roles = m->axes.roles && fit != ROLES_NONE;
+    bool may_persist = m->roles ? fit == ROLES_PERSIST && m->axes.persistent > 0
+                                : gpu_persists(t, p, m->axes.persistent);
+    m->persists = may_persist && !m->alone;
+    m->needs.roles |= fit != ROLES_NONE;
+    m->mixed |= fit == ROLES_NONE && find(p->regions[0], OP_DOT) != NULL;
+    m->needs.once |= may_persist && m->alone;
+    m->needs.lasts |= m->persists;
+}
+
+/// Cycles of the SM that has most programs of the phase, which has so many in all.
+static double phase_cycles(Model *m, const Op *phase, Work *w, double programs) {
+    const GpuTarget *t = m->target;
+    double held = m->roles ? 1 : resident(m, m->shape.registers, w);
+    double each = ceil(programs / t->sms);
+    const Op *combine = find(phase->regions[0], OP_COMBINE);
+    if (combine) held = fmin(held, combining(t, combine));
+    m->held = held;
+    if (m->roles) w->spills = 1;
+    double compute = m->roles ? busy_in_roles(w, m->persists && grows(phase))
+                              : busy_cycles(w) + busy_among_few(m, w, held);
+    double hidden = m->roles ? 2 * COST_GPU_LATENCY : COST_GPU_LATENCY;
+    double busy = each * compute,
+           start = m->roles ? COST_GPU_ROLES_START : COST_GPU_LATENCY + COST_GPU_CTA_START;
+    double rounds = ceil(each / held), starts = m->persists ? 1 : rounds;
+    double alone = rounds * (w->waits - hidden + compute) + starts * start;
+    double read = each * w->bytes / COST_GPU_L2_CYCLE, longest = fmax(busy, fmax(alone, read));
+    return longest + COST_GPU_REST * (busy + alone + read - longest);
+}
+
+static double phase_seconds(Model *m, const Op *phase) {
+    const GpuTarget *t = m->target;
+    double programs = 1;
+    const Op *p = phase;
+    for (const Op *next = p; next; next = inner_parallel(p)) {
+        p = next;
+        programs *= cost_trips(&m->dims, p);
+    }
+    const Op *rows = paired_level(t, phase);
+    double tiles = rows ? cost_trips(&m->dims, rows) : 0;
+    bool pairs = m->axes.cluster == GPU_PAIR && tiles > 1;
+    if (pairs) programs *= GPU_PAIR * ceil(tiles / GPU_PAIR) / tiles;
+    m->rows = pairs ? rows : NULL;
+    m->needs.pairs |= tiles > 1;
+    Work w = {0};
+    set_shape(m, p, programs);
+    m->memory = m->searched = 0;
+    m->n_seen = 0;
+    add_region(m, &w, p->regions[0], 1);
+    note_needs(m, &m->shape, &w, p->regions[0]);
+    bool columns = gpu_goes_by_columns(t, &m->shape, p);
+    if (columns) read_again(m, &w, p->regions[0], programs);
+    share_work(&w, m->ctas);
+    programs *= m->ctas;
+    double cycles = phase_cycles(m, phase, &w, programs), seconds = cycles / t->clock * w.spills;
+    double memory = fmin(m->memory, programs * w.bytes) / t->bandwidth;
+    memory *= m->searched / fmax(m->memory, 1);
+    // Where nothing is loaded ahead memory rests while a program computes, unless others share its
+    // SM.
+    double rest = w.ahead ? COST_GPU_REST : fmax(COST_GPU_REST, COST_GPU_ALONE / m->held);
+    double all =
+        COST_GPU_LAUNCH * (columns ? 2 : 1) + fmax(seconds, memory) + rest * fmin(seconds, memory);
+    if (m->out) describe_phase(m, &w, programs, all);
+    return all;
+}
+
+static double host_seconds(Model *m, const Region *r) {
+    double sum = 0;
+    for_each_op(op, r) {
+        double inner = 0;
+        if (op->code == OP_PARALLEL) {
+            sum += phase_seconds(m, op);
+            continue;
+        }
+        for (int i = 0; i < op->n_regions; i++) inner += host_seconds(m, op->regions[i]);
+        sum += inner * (op->code == OP_FOR ? cost_trips(&m->dims, op) : 1);
+    }
+    return sum;
+}
+
+double gpu_cost_phase(const Op *phase, const GpuTarget *target, const CostDims *dims,
+                      double *held) {
+    Model m = {.target = target, .dims = *dims};
+    double seconds = phase_seconds(&m, phase);
+    if (held) *held = m.held;
+    return seconds;
+}
+
+double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
+                         int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
+                         const GpuAxes *axes, GpuNeeds *needs) {
+    Model m = {.target = target,
+               .axes = axes ? *axes : (GpuAxes){0},
+               .dims = {.dim_of = dim_of, .user = user}};
+    double seconds = host_seconds(&m, kernel->regions[0]);
+    m.needs.once &= !m.needs.lasts;
+    m.needs.roles &= !m.mixed;
+    if (needs) *needs = m.needs;
+    return seconds;
+}
+
+void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
+                       int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
+                       const GpuAxes *axes) {
+    Model m = {
+        .target = target, .axes = *axes, .dims = {.dim_of = dim_of, .user = user}, .out = out};
+    host_seconds(&m, kernel->regions[0]);
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// pairs: two CTAs of a cluster multiply neighbouring rows of tiles by the same columns
+// (`cluster=2`). What both read each of them brings half of to both, so the second cache is asked
+// for it once.
+//
+//   parallel m = 0 .. M by 128 { parallel n = 0 .. N by 128 { body } }
+//   -> parallel m = 0 .. roundup(M, 256) by 128 { parallel n = 0 .. N by 128 { body } } [pairs]
+//
+// Here their number becomes even; `tile-grid` numbers them so that pairs are neighbours, `async`
+// finds what they share. Rows that were not there before must do nothing. So all that the phase
+// stores ends with its rows (the count of a dimension is at most what is left of them), and no
+// program does what would be seen or might not end: no effects, no loops by condition, no scalars
+// from memory. All that is proved of programs behind this pass holds of these, too.
+#include "passes/gpu/gpu.h"
+#include "passes/grid.h"
+#include "passes/passes.h"
+#include "passes/util.h"
+
+enum { BUDGET = 1000 }; // values that are looked at, at most, before the worse is assumed
+
+static bool is_same(const Value *a, const Value *b) {
+    int64_t x, y;
+    if (a == b) return true;
+    if (const_int(a, &x)) return const_int(b, &y) && x == y;
+    const Op *p = def_of((Value *)a, OP_DIM), *q = def_of((Value *)b, OP_DIM);
+    return p && q && operand(p, 0) == operand(q, 0) && op_int(p, "axis", 0) == op_int(q, "axis", 0);
+}
+
+/// count is at most hi - index, whatever these are.
+static bool ends_with(const Value *count, const Value *index, const Value *hi) {
+    const Op *op = count->def;
+    if (!op) return false;
+    if (op->code == OP_SUB) return operand(op, 1) == index && is_same(operand(op, 0), hi);
+    return op->code == OP_MIN &&
+           (ends_with(operand(op, 0), index, hi) || ends_with(operand(op, 1), index, hi));
+}
+
+typedef struct Look {
+    const Op *rows;     // the level
+    bool even;          // there is no program without rows
+    bool found, shares; // what there may not be; a load of both in a loop
+} Look;
+
+static void see_store(Look *l, const Op *op) {
+    Access a = access_of(op);
+    bool ends = false;
+    for (int d = 0; d < a.n_subs && !ends; d++)
+        ends =
+            a.subs[d].kind == DIM_AXIS &&
+            ends_with(sub_operand(op, &a, d, 1), l->rows->regions[0]->args[0], operand(l->rows, 1));
+    l->found |= operand(op, 0)->def || op_flag(op, "system") || !(ends || l->even);
+}
+
+static void see(Op *op, void *arg) {
+    Look *l = arg;
+    switch (op->code) {
+    case OP_STORE: see_store(l, op); return;
+    case OP_LOAD:
+        l->found |= ty_is_scalar(result(op, 0)->type) && !l->even;
+        if (op_enclosing(op, OP_FOR) && reads_same_rows(op, l->rows)) l->shares = true;
+        return;
+    case OP_WHILE: l->found |= !l->even; return;
+    case OP_ATOMIC:
+    case OP_COMBINE:
+    case OP_ASSERT:
+    case OP_PRINT: l->found = true; return;
+    default: l->found |= op_has(op, EFFECT);
+    }
+}
+
+/// The host could compute it.
+static bool is_known(const Value *v, const Op *phase, int *budget) {
+    if (!value_is_inside(v, phase)) return true;
+    if (!v->def || !op_has(v->def, PURE) || v->def->n_regions || --*budget < 0) return false;
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (!is_known(operand(v->def, i), phase, budget)) return false;
+    return true;
+}
+
+static bool is_even(const Op *level) {
+    int64_t lo, hi, step = op_int(level, "step", 1);
+    return const_int(operand(level, 0), &lo) && const_int(operand(level, 1), &hi) && hi > lo &&
+           ceil_div(hi - lo, step) % GPU_PAIR == 0;
+}
+
+const Op *paired_level(const GpuTarget *target, const Op *phase) {
+    const Op *rows = NULL, *p = phase;
+    const Op *kernel = op_enclosing(phase, OP_KERNEL);
+    if (!target || !gpu_has(target, GPU_WGMMA) || !kernel || op_attr(kernel, "sym")) return NULL;
+    if (!multiplies(phase->regions[0])) return NULL;
+    for (const Op *next; (next = inner_parallel(p)); p = next) rows = p;
+    if (!rows || op_int(rows, "step", 1) < 2 || op_int(p, "step", 1) < 2) return NULL;
+    for (p = phase; p; p = inner_parallel(p)) {
+        for (int i = 0; i < 2; i++)
+            if (!is_known(operand(p, i), phase, &(int){BUDGET})) return NULL;
+    }
+    Look l = {.rows = rows, .even = is_even(rows)};
+    op_walk_pre((Op *)phase, see, &l);
+    return l.found || !l.shares ? NULL : rows;
+}
+
+/// Results of ops with regions, and what loops carry, may rest on anything.
+static bool rests_on(const Value *v, const Value *index, const Op *phase, int *budget) {
+    if (v == index || --*budget < 0) return true;
+    if (!value_is_inside(v, phase)) return false;
+    const Op *op = v->def ? v->def : v->region->parent;
+    if (op->code == OP_PARALLEL) return false;
+    if (v->def ? op->n_regions > 0 : op->code != OP_FOR || v->index > 0) return true;
+    int n = v->def ? op->n_operands : 2; // of a loop's index: its bounds
+    for (int i = 0; i < n; i++)
+        if (rests_on(operand(op, i), index, phase, budget)) return true;
+    return false;
+}
+
+bool reads_same_rows(const Op *load, const Op *rows) {
+    const Value *index = rows->regions[0]->args[0];
+    Access a = access_of(load);
+    for (int d = 0; d < a.n_subs; d++)
+        if (rests_on(sub_operand(load, &a, d, 0), index, rows, &(int){BUDGET})) return false;
+    for (const Op *up = load->parent->parent; up->code != OP_PARALLEL; up = up->parent->parent) {
+        int n = up->code == OP_FOR ? 2 : up->code == OP_IF ? 1 : 0; // its bounds, its condition
+        for (int i = 0; i < n; i++)
+            if (rests_on(operand(up, i), index, rows, &(int){BUDGET})) return false;
+        if (!n) return false;
+    }
+    return true;
+}
+
+/// The number of rows of tiles becomes even.
+static void widen(Ir *ir, Op *rows) {
+    int64_t pair = GPU_PAIR * op_int(rows, "step", 1);
+    Builder b = build_before(ir, rows);
+    Value *lo = operand(rows, 0), *step = build_index(&b, pair);
+    Value *pairs = ix_ceildiv(&b, ix_sub(&b, operand(rows, 1), lo), step);
+    if (!is_even(rows)) op_set_operand(rows, 1, ix_add(&b, lo, ix_mul(&b, pairs, step)));
+    op_set_attr(ir, rows, "pairs", at_bool(ir, true));
+}
+
+static void visit(Op *op, void *arg) {
+    const PassEnv *env = arg;
+    if (op->code != OP_PARALLEL || op_enclosing(op, OP_PARALLEL)) return;
+    Op *rows = (Op *)paired_level(env->gpu, op);
+    if (rows) widen(env->ir, rows);
+}
+
+void pass_pairs(PassEnv *env, Op *module) {
+    if (env->gpu && env->cluster == GPU_PAIR && !env->check) op_walk_pre(module, visit, env);
+}

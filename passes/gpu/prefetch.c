@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// ahead: loops without products load the blocks of the next iteration before they use their own.
+//
+//   for %n = %lo .. %hi by s { %x = load %t, %n; body }
+//   ->
+//   %x0 = load %t, %lo mask %lo < %hi
+//   for %n = %lo .. %hi by 2 s (%x = %x0) {
+//     %m = %n + s;  %y = load %t, %m mask %m < %hi;  body of %n with %x
+//     if %m < %hi { %z = load %t, %m + s mask %m + s < %hi;  body of %m with %y;  yield %z } }
+//
+// The place is always one of an iteration, so that whatever has been proved of it holds for what is
+// loaded ahead. A body that is long, stores or reduces stands there once, and yields %y. On AMD's
+// GPUs, and where loads gather, a branch stands for the mask: ptxas moves the body in front of it,
+// and waits at once. Needs loads of tensors that the loop does not write, at places that follow
+// from the loop's index, and registers for two blocks. Loops with products have copies to shared
+// memory for this (async).
+//
+// What comes from other ranks takes some times as long as memory, and of few of them: their blocks
+// are loaded four at a time, before the first of them is used. So each link has its share at all
+// times, where all programs would begin with the first rank's.
+//
+//   %x0, %y0, .. = load %t, %lo, %lo + s, .. mask < %hi
+//   for %r = %lo .. %hi by 4 s (%x = %x0, %y = %y0, ..) {
+//     body of %r with %x;  if %r + s < %hi { body of %r + s with %y;  if .. { .. } }
+//     yield load %t, %r + 4 s, .. mask < %hi }
+#include "passes/gpu/async/async.h"
+#include "passes/gpu/layouts.h"
+
+#include "passes/passes.h"
+#include "passes/util.h"
+
+#include <math.h>
+
+enum {
+    LOOPS = 256,
+    LEAST_TRIPS = 3,
+    WORDS_THREAD = 32,
+    OTHER_REGISTERS = 24, // of a thread, besides blocks
+    BUSY_WARPS = 16,
+    MAX_DEPTH = 32,
+    MOST_OPS = 48, // of a body that stands twice
+    TOGETHER = 4,  // iterations that load from other ranks at the same time
+};
+
+typedef struct Ahead {
+    PassEnv *env;
+    Ctx *ctx;
+    int warps;
+    const Op *device, *dispatch; // what launches it, or NULL
+    int n_loops;
+    Op *loops[LOOPS];
+} Ahead;
+
+typedef struct Candidate {
+    Op *loop;
+    int n;
+    Op *loads[LOADS_AHEAD];
+    double words; // of a thread, of one iteration's blocks
+} Candidate;
+
+/* ---- which loads --------------------------------------------------------------------------- */
+
+/// v follows from the index of the loop and from outside, without other loads.
+static bool follows(const Value *v, const Op *loop, int depth) {
+    if (!value_is_inside(v, loop)) return true;
+    if (!v->def) return v->region->parent == loop && v->index == 0;
+    if (depth == 0 || !op_has(v->def, PURE) || v->def->n_regions) return false;
+    for (int i = 0; i < v->def->n_operands; i++)
+        if (!follows(operand(v->def, i), loop, depth - 1)) return false;
+    return true;
+}
+
+bool load_may_go_ahead(const Op *op, const Op *loop) {
+    if (op->code != OP_LOAD || !result(op, 0)->type->rank || tree_writes(loop, operand(op, 0)))
+        return false;
+    for (int i = 1; i < op->n_operands; i++)
+        if (!follows(operand(op, i), loop, MAX_DEPTH)) return false;
+    return true;
+}
+
+static bool is_plain(const Region *r) {
+    for_each_op(op, r) {
+        if (op_is_loop(op) || op->code == OP_DOT) return false;
+        for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++)
+            if (!is_plain(op->regions[i])) return false;
+    }
+    return true;
+}
+
+static bool is_short(const Op *loop) {
+    int64_t lo, hi;
+    return const_int(operand(loop, 0), &lo) && const_int(operand(loop, 1), &hi) &&
+           hi - lo < LEAST_TRIPS * op_int(loop, "step", 1);
+}
+
+/// Words of a register that a thread has of the blocks; small elements take one each as well.
+static double words(const Ahead *a, const Type *t) {
+    int bits = elem_info[t->elem].bits;
+    return (double)ty_count(t) / (a->warps * a->env->gpu->lanes) * (bits > 32 ? 2 : 1);
+}
+
+/// Words that a thread has registers for twice, besides what the loop carries.
+static double room(const Ahead *a, const Op *loop) {
+    const GpuTarget *t = a->env->gpu;
+    double each = fmin(t->registers_thread, (double)t->registers_sm / (a->warps * t->lanes));
+    double carried = OTHER_REGISTERS;
+    for (int i = 0; i < loop->n_results; i++)
+        if (ty_is_block(result(loop, i)->type)) carried += words(a, result(loop, i)->type);
+    return fmin(WORDS_THREAD, (each - carried) / 2);
+}
+
+static bool find_loads(const Ahead *a, Op *loop, Candidate *c) {
+    double sum = 0;
+    *c = (Candidate){.loop = loop};
+    if (loop->n_regions != 1 || is_short(loop) || !is_plain(loop->regions[0])) return false;
+    for_each_op(op, loop->regions[0]) {
+        if (!load_may_go_ahead(op, loop)) continue;
+        sum += words(a, result(op, 0)->type);
+        if (c->n == LOADS_AHEAD) return false;
+        c->loads[c->n++] = op;
+    }
+    c->words = sum;
+    return c->n && sum <= room(a, loop);
+}
+
+/* ---- rewriting ----------------------------------------------------------------------------- */
+
+Value *load_of_iteration(Ctx *ctx, Builder *b, const Op *loop, Op *load, Value *i) {
+    PtrMap map = {0};
+    map_set(ctx, &map, loop->regions[0]->args[0], i);
+    for (int j = 1; j < load->n_operands; j++) clone_slice(b, operand(load, j), loop, &map);
+    return result(op_clone(b, load, &map), 0);
+}
+
+void load_iteration_if(Ctx *ctx, Builder *b, Op *loop, int n, Op *const *loads, Value *exists,
+                       Value *i, Value **out) {
+    const Type *types[LOADS_AHEAD] = {0};
+    Value *none[LOADS_AHEAD];
+    for (int k = 0; k < n; k++) types[k] = result(loads[k], 0)->type;
+    Op *branch = build_op(b, OP_IF, 1, &exists, n, types, 2);
+    Builder yes = build_at_end(b->ir, branch->regions[0], b->loc);
+    Builder no = build_at_end(b->ir, branch->regions[1], b->loc);
+    for (int k = 0; k < n; k++) {
+        out[k] = load_of_iteration(ctx, &yes, loop, loads[k], i);
+        none[k] = build_zero(&no, types[k]);
+    }
+    build_yield(&yes, n, out);
+    build_yield(&no, n, none);
+    for (int k = 0; k < n; k++) out[k] = result(branch, k);
+}
+
+/// The iteration behind that of index n, n itself if there is none.
+static Value *iteration_behind(Builder *b, const Op *loop, Value *n, Value **exists) {
+    Value *after = ix_add(b, n, build_index(b, op_int(loop, "step", 1)));
+    *exists = build_binary(b, OP_LT, after, operand(loop, 1));
+    return build_select(b, *exists, after, n);
+}
+
+Value *next_iteration(Builder *b, const Op *loop, Value **exists) {
+    return iteration_behind(b, loop, loop->regions[0]->args[0], exists);
+}
+
+/// Whether a scalar can be the mask of all loads.
+static bool take_masks(const Ahead *a, const Candidate *c) {
+    bool simple = !gpu_has_any(a->env->gpu, GPU_AMD);
+    for (int k = 0; k < c->n; k++) {
+        Access x = access_of(c->loads[k]);
+        simple &= !x.mask && x.pick_at < 0;
+    }
+    return simple;
+}
+
+/// The loads of iteration i, if there is one.
+static void load_iteration(Ahead *a, Builder *b, const Candidate *c, Value *exists, Value *i,
+                           Value **out) {
+    if (!take_masks(a, c)) {
+        load_iteration_if(a->ctx, b, c->loop, c->n, c->loads, exists, i, out);
+        return;
+    }
+    for (int k = 0; k < c->n; k++) {
+        out[k] = load_of_iteration(a->ctx, b, c->loop, c->loads[k], i);
+        op_add_operand(b->ir, out[k]->def, exists);
+    }
+}
+
+/// Whether a body may stand twice: a short one, in which elements do not meet.
+static bool is_paired(const Region *body) {
+    int n = 0;
+    for_each_op(op, body) {
+        n++;
+        if (op->n_regions || (!op_has(op, PURE) && op->code != OP_LOAD && op->code != OP_YIELD))
+            return false;
+    }
+    return n <= MOST_OPS;
+}
+
+static bool is_load_of(const Candidate *c, const Op *op) {
+    for (int k = 0; k < c->n; k++)
+        if (c->loads[k] == op) return true;
+    return false;
+}
+
+/// What v is in the copy that `map` makes.
+static Value *copied(PtrMap *map, Value *v) {
+    Value *copy = map_get(map, v);
+    return copy ? copy : v;
+}
+
+/// A second iteration in the loop's body, if there is `more`: that of `index`, whose blocks are
+/// `next`. No block is moved to other registers then, which would wait for it to come. `first` is
+/// what the first iteration begins with; the loop ends with `yield`.
+static void pair_iterations(Ahead *a, const Candidate *c, Value *more, Value *index,
+                            Value *const *next, Op *first) {
+    Ir *ir = a->env->ir;
+    Op *loop = c->loop, *yield = terminator(loop->regions[0]);
+    Value **args = loop->regions[0]->args, *beyond, *blocks[LOADS_AHEAD];
+    int n = loop->n_results, old = n - c->n;
+    const Type **types = ctx_array(a->ctx, const Type *, n);
+    Value **once = ctx_array(a->ctx, Value *, n), **twice = ctx_array(a->ctx, Value *, n);
+    for (int i = 0; i < n; i++) types[i] = result(loop, i)->type;
+    Builder b = build_before(ir, yield);
+    Op *branch = build_op(&b, OP_IF, 1, &more, n, types, 2);
+    Builder yes = build_at_end(ir, branch->regions[0], b.loc);
+    Builder no = build_at_end(ir, branch->regions[1], b.loc);
+    Value *behind = iteration_behind(&yes, loop, index, &beyond);
+    load_iteration(a, &yes, c, beyond, behind, blocks);
+    PtrMap map = {0};
+    map_set(a->ctx, &map, args[0], index);
+    for (int i = 0; i < old; i++) map_set(a->ctx, &map, args[i + 1], operand(yield, i));
+    for (int k = 0; k < c->n; k++) map_set(a->ctx, &map, args[old + k + 1], next[k]);
+    for (Op *op = first; op != branch; op = op->next)
+        if (!is_load_of(c, op)) op_clone(&yes, op, &map);
+    for (int i = 0; i < n; i++) {
+        once[i] = i < old ? operand(yield, i) : build_zero(&no, types[i]);
+        twice[i] = i < old ? copied(&map, once[i]) : blocks[i - old];
+    }
+    build_yield(&yes, n, twice);
+    build_yield(&no, n, once);
+    for (int i = 0; i < old; i++) op_set_operand(yield, i, result(branch, i));
+    for (int i = old; i < n; i++) op_add_operand(ir, yield, result(branch, i));
+    op_set_attr(ir, loop, "step", at_int(ir, 2 * op_int(loop, "step", 1)));
+}
+
+static void go_ahead(Ahead *a, Candidate *c) {
+    Ir *ir = a->env->ir;
+    Op *loop = c->loop;
+    Region *body = loop->regions[0];
+    Op *begin = body->first;
+    Value *first[LOADS_AHEAD], *next[LOADS_AHEAD], *lo = operand(loop, 0), *more;
+    Builder before = build_before(ir, loop), b = build_before(ir, begin);
+    Value *some = build_binary(&before, OP_LT, lo, operand(loop, 1));
+    load_iteration(a, &before, c, some, lo, first);
+    Value *index = next_iteration(&b, loop, &more);
+    load_iteration(a, &b, c, more, index, next);
+    int old = loop->n_results;
+    const Type **types = ctx_array(a->ctx, const Type *, old + c->n);
+    for (int i = 0; i < old; i++) types[i] = result(loop, i)->type;
+    for (int k = 0; k < c->n; k++) types[old + k] = first[k]->type;
+    c->loop = loop = op_with_results(ir, loop, old + c->n, types);
+    for (int k = 0; k < c->n; k++) {
+        Value *load = result(c->loads[k], 0);
+        op_add_operand(ir, loop, first[k]);
+        value_replace(load, region_add_arg(ir, body, load->type, load->name));
+    }
+    if (take_masks(a, c) && is_paired(body))
+        pair_iterations(a, c, more, index, next, begin);
+    else
+        for (int k = 0; k < c->n; k++) op_add_operand(ir, terminator(body), next[k]);
+    for (int k = 0; k < c->n; k++) op_erase(c->loads[k]);
+}
+
+/* ---- what other ranks have ------------------------------------------------------------------- */
+
+/// Whether the tensor that the load of a device reads is all ranks' shards.
+static bool loads_shards(const Ahead *a, const Op *load) {
+    const Value *tensor = operand(load, 0);
+    return !tensor->def && tensor->region->parent == a->device && a->dispatch &&
+           value_is_sym(operand(a->dispatch, tensor->index));
+}
+
+static bool is_far(const Ahead *a, const Candidate *c) {
+    const Region *body = c->loop->regions[0];
+    bool far = take_masks(a, c) && is_paired(body) && TOGETHER * c->words <= 2 * room(a, c->loop);
+    for (int k = 0; k < c->n; k++) far &= loads_shards(a, c->loads[k]);
+    return far;
+}
+
+/// Iterations of one turn of the loop: the first one of the body is there.
+typedef struct Group {
+    Value *index[TOGETHER], *exists[TOGETHER];
+    Value *blocks[TOGETHER][LOADS_AHEAD];
+} Group;
+
+static void find_group(Builder *b, const Op *loop, Value *index, Value *exists, Group *out) {
+    out->index[0] = index;
+    out->exists[0] = exists;
+    for (int i = 1; i < TOGETHER; i++)
+        out->index[i] = iteration_behind(b, loop, out->index[i - 1], &out->exists[i]);
+}
+
+static void load_group(Ahead *a, Builder *b, const Candidate *c, Group *g) {
+    for (int i = 0; i < TOGETHER; i++)
+        load_iteration(a, b, c, g->exists[i], g->index[i], g->blocks[i]);
+}
+
+/// A body of the loop, as it was.
+typedef struct Body {
+    const Candidate *c;
+    int n_ops, n; // n: values that it yields
+    Op *ops[MOST_OPS];
+    const Type **types;
+    Value **args, **yielded;
+} Body;
+
+static Body *read_body(Ahead *a, const Candidate *c) {
+    Body *body = ctx_new(a->ctx, Body);
+    Op *loop = c->loop, *yield = terminator(loop->regions[0]);
+    *body = (Body){.c = c, .n = loop->n_results, .args = loop->regions[0]->args};
+    body->types = ctx_array(a->ctx, const Type *, body->n);
+    body->yielded = ctx_array(a->ctx, Value *, body->n);
+    for (int i = 0; i < body->n; i++) {
+        body->types[i] = result(loop, i)->type;
+        body->yielded[i] = operand(yield, i);
+    }
+    for_each_op(op, loop->regions[0]) {
+        if (op != yield && !is_load_of(c, op)) body->ops[body->n_ops++] = op;
+    }
+    return body;
+}
+
+/// Iteration `at` of a group and those behind it, if they are there: `state` is what they begin
+/// with, then what they leave.
+static void build_iterations(Ahead *a, const Body *body, Group *g, Builder *b, int at,
+                             Value **state) {
+    Op *branch = build_op(b, OP_IF, 1, &g->exists[at], body->n, body->types, 2);
+    Builder yes = build_at_end(b->ir, branch->regions[0], b->loc);
+    Builder no = build_at_end(b->ir, branch->regions[1], b->loc);
+    Value **left = ctx_array(a->ctx, Value *, body->n);
+    PtrMap map = {0};
+    map_set(a->ctx, &map, body->args[0], g->index[at]);
+    for (int i = 0; i < body->n; i++) map_set(a->ctx, &map, body->args[i + 1], state[i]);
+    for (int k = 0; k < body->c->n; k++)
+        map_set(a->ctx, &map, result(body->c->loads[k], 0), g->blocks[at][k]);
+    for (int i = 0; i < body->n_ops; i++) op_clone(&yes, body->ops[i], &map);
+    for (int i = 0; i < body->n; i++) left[i] = copied(&map, body->yielded[i]);
+    if (at + 1 < TOGETHER) build_iterations(a, body, g, &yes, at + 1, left);
+    build_yield(&yes, body->n, left);
+    build_yield(&no, body->n, state);
+    for (int i = 0; i < body->n; i++) state[i] = result(branch, i);
+}
+
+/// The loop carries the blocks of a group: `first` in front of it, `next` behind the one that it
+/// works on.
+static Op *carry_group(Ahead *a, const Candidate *c, Op *loop, const Group *first, Group *now,
+                       const Group *next) {
+    Region *region = loop->regions[0];
+    int old = loop->n_results, n = old;
+    const Type **types = ctx_array(a->ctx, const Type *, old + TOGETHER * c->n);
+    for (int i = 0; i < old; i++) types[i] = result(loop, i)->type;
+    for (int i = 0; i < TOGETHER; i++)
+        for (int k = 0; k < c->n; k++) types[n++] = first->blocks[i][k]->type;
+    loop = op_with_results(a->env->ir, loop, n, types);
+    for (int i = 0; i < TOGETHER; i++)
+        for (int k = 0; k < c->n; k++) {
+            Value *load = result(c->loads[k], 0);
+            op_add_operand(a->env->ir, loop, first->blocks[i][k]);
+            now->blocks[i][k] = region_add_arg(a->env->ir, region, load->type, load->name);
+            op_add_operand(a->env->ir, terminator(region), next->blocks[i][k]);
+        }
+    op_set_attr(a->env->ir, loop, "step", at_int(a->env->ir, TOGETHER * op_int(loop, "step", 1)));
+    return loop;
+}
+
+static void load_together(Ahead *a, const Candidate *c) {
+    Ir *ir = a->env->ir;
+    Op *loop = c->loop, *yield = terminator(loop->regions[0]);
+    Body *body = read_body(a, c);
+    Value **state = ctx_array(a->ctx, Value *, body->n), *more;
+    Group first, now, next;
+    Builder before = build_before(ir, loop), end = build_before(ir, yield);
+    Value *some = build_binary(&before, OP_LT, operand(loop, 0), operand(loop, 1));
+    find_group(&before, loop, operand(loop, 0), some, &first);
+    load_group(a, &before, c, &first);
+    find_group(&end, loop, body->args[0], NULL, &now);
+    Value *after = iteration_behind(&end, loop, now.index[TOGETHER - 1], &more);
+    find_group(&end, loop, after, more, &next);
+    load_group(a, &end, c, &next);
+    body->args = carry_group(a, c, loop, &first, &now, &next)->regions[0]->args;
+    Builder work = build_before(ir, next.blocks[0][0]->def);
+    for (int i = 0; i < body->n; i++) state[i] = body->yielded[i];
+    build_iterations(a, body, &now, &work, 1, state);
+    for (int i = 0; i < body->n; i++) op_set_operand(yield, i, state[i]);
+    for (int k = 0; k < c->n; k++) {
+        value_replace(result(c->loads[k], 0), now.blocks[0][k]);
+        op_erase(c->loads[k]);
+    }
+}
+
+/* ---- the pass ------------------------------------------------------------------------------ */
+
+static void collect(Op *op, void *arg) {
+    Ahead *a = arg;
+    if (op->code == OP_FOR && a->n_loops < LOOPS) a->loops[a->n_loops++] = op;
+}
+
+void pass_ahead(PassEnv *env, Op *module) {
+    if (!env->gpu || env->check) return;
+    for_each_op(op, module->regions[0]) {
+        if (op->code != OP_DEVICE) continue;
+        Ahead *a = ctx_new(ir_ctx(env->ir), Ahead);
+        *a = (Ahead){.env = env, .ctx = ir_ctx(env->ir), .warps = choose_shape(env, op).warps};
+        a->device = op;
+        a->dispatch = dispatch_of(module, op);
+        op_walk_post(op, collect, a);
+        for (int i = 0; i < a->n_loops; i++) {
+            Candidate c;
+            if (!find_loads(a, a->loops[i], &c)) continue;
+            if (is_far(a, &c))
+                load_together(a, &c);
+            else
+                go_ahead(a, &c);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Parts of sums that go to stages of other ranks (passes/comm/comm_stage.c), and their `late`
+// signals, as sync walks the schedule: behind the store of a part its signal is raised before the
+// next part is stored, and none is left when the program ends. A signal may be of the iteration
+// before, so carried values are followed to what was yielded. Before the first part nothing is
+// raised: the coordinate is -1.
+#include "passes/gpu/send_signals.h"
+
+#include "passes/gpu/async/async.h"
+
+#include <string.h>
+
+enum { SIGNAL_TO = 2, SIGNAL_FROM = 3 }; // operands
+
+void sending_begin(Sending *s, Ctx *ctx, Op *module, const Op *device) {
+    *s = (Sending){.ctx = ctx, .dispatch = dispatch_of(module, device)};
+}
+
+static const Value *origin_of(const Sending *s, const Value *v) {
+    const Value *origin = map_get(&s->origin, v);
+    return origin ? origin : v;
+}
+
+void sending_pass(Sending *s, const Value *from, const Value *to) {
+    map_set(s->ctx, &s->origin, to, (void *)(uintptr_t)origin_of(s, from));
+}
+
+/// A parameter of the device that is a stage, by itself or as a tensor map.
+static bool is_stage(const Sending *s, const Value *v) {
+    if (v->def || !s->dispatch || v->index >= s->dispatch->n_operands) return false;
+    const Value *host = operand(s->dispatch, v->index);
+    const Op *map = def_of((Value *)(uintptr_t)host, OP_DESC);
+    const Op *made = def_of(map ? operand(map, 0) : (Value *)(uintptr_t)host, OP_SCRATCH);
+    const char *name = made ? op_str(made, "name") : NULL;
+    return name && op_flag(made, "sym") && strcmp(name, "stage") == 0;
+}
+
+static void send(Sending *s, const Op *op, const Value *to, const Value *from) {
+    to = origin_of(s, to);
+    from = origin_of(s, from);
+    if (s->sent && s->sent_tile != s->tile) s->lost = op;
+    if (s->sent && (to != s->to || from != s->from)) s->not_in_order = true;
+    s->sent_tile = s->tile;
+    s->sent = op;
+    s->to = to;
+    s->from = from;
+}
+
+static void raise(Sending *s, const Op *op) {
+    const Value *to = origin_of(s, operand(op, SIGNAL_TO));
+    const Value *from = origin_of(s, operand(op, SIGNAL_FROM));
+    bool first = !s->sent && is_const_int(to, -1);
+    s->signals = true;
+    if (!first && (!s->sent || to != s->to || from != s->from)) s->not_in_order = true;
+    s->sent = NULL;
+}
+
+void sending_visit(Sending *s, const Op *op) {
+    enum { COPY_FIRST = 3 };
+    if (op->code == OP_SIGNAL_SET && op_flag(op, "late")) {
+        raise(s, op);
+    } else if (op->code == OP_COPYOUT_TMA && is_stage(s, operand(op, 0))) {
+        send(s, op, operand(op, COPY_FIRST), operand(op, COPY_FIRST + 1));
+    } else if (op->code == OP_STORE && is_stage(s, operand(op, 0))) {
+        Access a = access_of(op);
+        send(s, op, sub_operand(op, &a, 0, 0), sub_operand(op, &a, 1, 0));
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Warnings of the pass `pads`. What a hint offers is tried first: a pad is named only where reading
+// with it silences this warning and raises no other.
+#include "passes/pads/pads.h"
+
+#include "lang/diag.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *tensor_name(const Op *load) {
+    const char *name = operand(load, 0)->name;
+    return name ? name : "a tensor";
+}
+
+/// The name that a range has in the source, or an ellipsis.
+static const char *range_name(const Value *count) {
+    return count && count->name && *count->name ? count->name : "...";
+}
+
+/* ---- what helps ---------------------------------------------------------------------------- */
+
+// Each trial follows the whole kernel: a few of them, where it is not long.
+enum { MAX_TRIED = 16, MAX_FACTS = 1000 };
+
+/// How many warnings there would be, of op and in all, if the read had this pad; changed NULL: as
+/// it is.
+static int try_pad(const Pads *p, const Op *op, const Op *read, Cell pad, int *of_op) {
+    Pads q = {.ir = p->ir, .ctx = p->ctx, .kernel = p->kernel, .quiet = true, .target = op};
+    q.changed = read;
+    q.pad = pad;
+    pads_run(&q);
+    if (of_op) *of_op = q.n_said_of_target;
+    return q.n_said;
+}
+
+/// A pad, as it is written, that makes the warning of op go and brings no other; or NULL.
+static const char *helpful_pad(Pads *p, const Op *op, const Fact *f, const char *identity) {
+    static const char *const numbers[] = {"0", "-inf", "inf", "1"}, *const bools[] = {"false",
+                                                                                      "true"};
+    static const double values[] = {0, -HUGE_VAL, HUGE_VAL, 1};
+    Elem e = result(f->read, 0)->type->elem;
+    if (f->read->code != OP_LOAD || p->n_facts > MAX_FACTS || p->n_tried++ >= MAX_TRIED)
+        return NULL;
+    int n = e == EL_BOOL ? 2 : 4, now = try_pad(p, op, NULL, (Cell){0}, NULL);
+    const char *found = NULL;
+    for (int i = 0; i < n; i++) {
+        const char *text = e == EL_BOOL ? bools[i] : numbers[i];
+        int of_op,
+            all = try_pad(p, op, f->read,
+                          cell_cast(EL_F64, e, (Cell){.f = e == EL_BOOL ? i : values[i]}), &of_op);
+        if (of_op || all >= now) continue;
+        if (!found || strcmp(text, identity) == 0) found = text;
+    }
+    return found;
+}
+
+/// "valid(n)", with axes of 1 so that it stands along this axis of a block.
+static const char *choice(const Pads *p, const Type *t, int axis, const Fact *f) {
+    Text out = {.ctx = p->ctx};
+    text_add(&out, "valid(%s)", range_name(f->count));
+    if (axis < t->rank - 1) {
+        text_add(&out, "[:");
+        for (int d = axis + 1; d < t->rank; d++) text_add(&out, ", None");
+        text_add(&out, "]");
+    }
+    return out.data;
+}
+
+/* ---- what is said -------------------------------------------------------------------------- */
+
+static const char *identity_text(const Pads *p, OpCode code, Elem e) {
+    if (code == OP_ADD) return "0";
+    if (code == OP_MAX) return "-inf";
+    if (code == OP_MIN) return "inf";
+    if (code == OP_COUNT) return "";
+    return cell_text(p->ctx, e, cell_of_attr(e, monoid_identity(p->ir, code, e)));
+}
+
+/// The op as the source calls it.
+static const char *op_words(const Op *op, OpCode code) {
+    bool fold = op->code == OP_REDUCE && code != OP_COUNT;
+    return op_info[fold ? code : op->code].name;
+}
+
+static bool is_counted(Pads *p, const Op *op) {
+    p->n_said++;
+    p->n_said_of_target += op == p->target;
+    return p->quiet;
+}
+
+void pads_warn(Pads *p, const Op *op, int i, int axis, const Fact *f, OpCode code) {
+    if (!f->read || is_counted(p, op)) return;
+    const Type *t = operand(op, i)->type;
+    bool known = f->holds == CONSTANT;
+    const char *pad = known ? cell_text(p->ctx, t->elem, f->value) : "the pad";
+    const char *how = known ? "as" : "computed from", *wanted = identity_text(p, code, t->elem);
+    const char *helps = helpful_pad(p, op, f, wanted);
+    if (code == OP_COUNT)
+        diag(p->ctx, f->read->loc, D_PAD_CHANGES, tensor_name(f->read), op_words(op, code), how,
+             pad);
+    else
+        diag(p->ctx, f->read->loc, D_PAD_REACHES, tensor_name(f->read), op_words(op, code), how,
+             pad, wanted);
+    diag_note(p->ctx, op->loc, "here");
+    const char *valid = choice(p, t, axis, f), *otherwise = *wanted ? wanted : "...";
+    if (helps)
+        diag_hint(p->ctx, "read with `pad = %s`, or choose with `%s ? ... : %s`", helps, valid,
+                  otherwise);
+    else
+        diag_hint(p->ctx, "choose with `%s ? ... : %s` before", valid, otherwise);
+}
+
+void pads_warn_crossed(Pads *p, const Op *store, const Op *load) {
+    if (is_counted(p, store)) return;
+    diag(p->ctx, store->loc, D_CROSSED_STORE, tensor_name(load), tensor_name(store));
+    diag_note(p->ctx, load->loc, "read here");
+    diag_hint(p->ctx, "write trans(%s[...]) for a transposition", tensor_name(load));
+}

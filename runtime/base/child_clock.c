@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See child_clock.h. The system counts the seconds of cores that a process took, and says of each
+// thread whether it runs or could run.
+#include "runtime/base/child_clock.h"
+
+#include "runtime/tune/trial.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double STEP = 0.1; // seconds; of a longer time between two looks the rest is nobody's
+
+/// Seconds of cores, of all threads; negative: unknown.
+static double cpu_seconds(pid_t child) {
+    clockid_t clock;
+    struct timespec t;
+    if (clock_getcpuclockid(child, &clock) || clock_gettime(clock, &t)) return -1;
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/// By a file of /proc. The state stands behind the name, which may have any character.
+static bool is_ready(int folder, const char *thread) {
+    char path[64], text[256];
+    snprintf(path, sizeof path, "%.20s/stat", thread);
+    int file = openat(folder, path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = file < 0 ? -1 : read(file, text, sizeof text - 1);
+    if (file >= 0) close(file);
+    if (n <= 0) return false;
+    text[n] = 0;
+    const char *name_end = strrchr(text, ')');
+    return name_end && name_end[1] == ' ' && name_end[2] == 'R';
+}
+
+/// Threads of a process that run, or could.
+static int ready_threads(pid_t child) {
+    char path[64];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)child);
+    DIR *d = opendir(path);
+    if (!d) return 0;
+    for (struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.') n += is_ready(dirfd(d), e->d_name);
+    closedir(d);
+    return n;
+}
+
+void rt_child_clock_start(rt_child_clock *c, pid_t child) {
+    double cpu = cpu_seconds(child);
+    *c = (rt_child_clock){.child = child, .seen = rt_seconds(), .first = cpu, .last = cpu};
+}
+
+/// A child that sleeps waits for something else than a core. Of one that could run what its
+/// threads, each, got of the cores counts.
+double rt_child_clock_read(rt_child_clock *c) {
+    double now = rt_seconds(), step = now - c->seen, cpu = cpu_seconds(c->child);
+    if (step > STEP) step = STEP;
+    int ready = cpu < 0 || c->last < 0 ? 0 : ready_threads(c->child);
+    double got = ready ? (cpu - c->last) / ready : step;
+    c->seconds += got < step ? got : step;
+    c->seen = now;
+    if (cpu >= 0) c->last = cpu;
+    return c->seconds;
+}
+
+double rt_child_clock_computed(const rt_child_clock *c) {
+    return c->first < 0 ? c->seconds : c->last - c->first;
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Overlaps of strided views as bounded linear equations in integers.
+//
+// Elements i of x and j of y share a byte where the distance of their addresses is small:
+//
+//     sum of a_k t_k = b,   0 <= t_k <= n_k,   a_k > 0
+//
+// Each t_k is an index, counted from that end of its axis from which addresses grow (of x: fall),
+// and b runs over the distances at which elements meet. The search goes from the greatest a_k down.
+// What the lesser terms can still reach bounds t_k from both sides, and the greatest common divisor
+// of the lesser ones leaves a few residues of it. Strides of slices, columns and halves leave one
+// or two values. The general problem is NP-complete (subset sums), so the number of steps is
+// limited.
+#include "runtime/base/view_overlap.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { AXES = 8, TERMS = 2 * AXES, STEPS = 1 << 16 };
+#define FAR ((int64_t)1 << 61) // further than any view goes
+
+__extension__ typedef __int128 Wide; // of products
+
+typedef struct Term {
+    int64_t a, most;
+} Term;
+
+typedef struct Equation {
+    int n, steps; // steps that are left
+    Term terms[TERMS];
+    int64_t gcd[TERMS + 1], reach[TERMS + 1]; // of terms k .. n
+} Equation;
+
+static int64_t gcd_of(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/// a x = 1 modulo m, for a and m without a common divisor.
+static int64_t inverse(int64_t a, int64_t m) {
+    int64_t r = m, s = a % m, x = 0, y = 1;
+    while (s) {
+        int64_t q = r / s, t = r - q * s;
+        r = s;
+        s = t;
+        t = x - q * y;
+        x = y;
+        y = t;
+    }
+    return x < 0 ? x + m : x;
+}
+
+/// Terms of one coefficient are one.
+static void add_term(Equation *e, int64_t a, int64_t most) {
+    int k = 0;
+    if (most <= 0) return;
+    while (k < e->n && e->terms[k].a > a) k++;
+    if (k < e->n && e->terms[k].a == a) {
+        e->terms[k].most += most;
+        return;
+    }
+    memmove(&e->terms[k + 1], &e->terms[k], sizeof *e->terms * (size_t)(e->n++ - k));
+    e->terms[k] = (Term){a, most};
+}
+
+static void complete(Equation *e) {
+    e->gcd[e->n] = e->reach[e->n] = 0;
+    for (int k = e->n - 1; k >= 0; k--) {
+        e->gcd[k] = gcd_of(e->terms[k].a, e->gcd[k + 1]);
+        e->reach[k] = e->reach[k + 1] + e->terms[k].a * e->terms[k].most;
+    }
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/// The least t of term k from `low` on for which the lesser terms divide what is left, and the
+/// distance to the next one.
+static int64_t first_residue(const Equation *e, int k, int64_t b, int64_t low, int64_t *step) {
+    int64_t a = e->terms[k].a, g = e->gcd[k], m = e->gcd[k + 1] / g;
+    *step = m > 1 ? m : 1;
+    if (m <= 1) return low;
+    int64_t t = (int64_t)((Wide)(b / g % m) * inverse(a / g, m) % m);
+    return low + ((t - low) % m + m) % m;
+}
+
+static rt_meeting solve(Equation *e, int k, int64_t b) {
+    if (b < 0 || b > e->reach[k]) return RT_APART;
+    if (b == 0) return RT_MEET;
+    if (b % e->gcd[k]) return RT_APART;
+    int64_t a = e->terms[k].a, rest = e->reach[k + 1], step;
+    if (k == e->n - 1) return RT_MEET; // a divides b, and b is in reach
+    int64_t low = b > rest ? (b - rest + a - 1) / a : 0, high = least(e->terms[k].most, b / a);
+    for (int64_t t = first_residue(e, k, b, low, &step); t <= high; t += step) {
+        if (e->steps-- <= 0) return RT_UNDECIDED;
+        rt_meeting found = solve(e, k + 1, b - a * t);
+        if (found != RT_APART) return found;
+    }
+    return RT_APART;
+}
+
+/* ---- two views ------------------------------------------------------------------------------- */
+
+/// A view in bytes: where its lowest element starts, and how far apart others are.
+typedef struct Places {
+    uintptr_t lowest;
+    int rank, bytes;
+    Term axes[AXES];
+} Places;
+
+/// Strides of others say nothing, whatever they are.
+static bool has_elements(const rt_view *v) {
+    for (int d = 0; d < v->rank; d++)
+        if (v->shape[d] == 0) return false;
+    return true;
+}
+
+/// In units of half bytes from data where an element is one, else in bytes.
+static void places_of(const rt_view *v, int64_t unit, Places *p, int64_t *offset) {
+    *p = (Places){.lowest = (uintptr_t)v->data, .bytes = v->bits / 8};
+    *offset = 0;
+    for (int d = 0; d < v->rank; d++) {
+        int64_t more = v->shape[d] - 1, step = more ? v->strides[d] * unit : 0;
+        if (step == 0) continue;
+        if (step < 0) *offset += step * more;
+        p->axes[p->rank++] = (Term){step < 0 ? -step : step, more};
+    }
+}
+
+static rt_meeting compare(const Places *x, const Places *y, int *steps) {
+    Equation e = {.steps = *steps - 1};
+    int64_t b = 0, apart = (int64_t)(y->lowest - x->lowest);
+    if (e.steps < 0) return RT_UNDECIDED;
+    if (apart > FAR || apart < -FAR) return RT_APART;
+    for (int d = 0; d < x->rank; d++) add_term(&e, x->axes[d].a, x->axes[d].most);
+    for (int d = 0; d < y->rank; d++) {
+        add_term(&e, y->axes[d].a, y->axes[d].most);
+        b += y->axes[d].a * y->axes[d].most;
+    }
+    complete(&e);
+    // Index j of y stands as most - j: start of x - start of y = sum - b.
+    b += apart;
+    rt_meeting found = RT_APART;
+    int64_t g = e.gcd[0] ? e.gcd[0] : 1, at = b - (x->bytes - 1), end = b + y->bytes;
+    for (at += (g - at % g) % g; at < end && found == RT_APART; at += g) found = solve(&e, 0, at);
+    *steps = e.steps;
+    return found;
+}
+
+/// Elements of 4 bits, in half bytes: their bytes are places once all steps are even. Positions of
+/// an axis of an odd step are those of even number and those of odd number.
+typedef struct Halves {
+    Places places;
+    int64_t offset;
+} Halves;
+
+typedef rt_meeting Visit(const Places *p, void *user);
+
+static rt_meeting each_even(Halves h, int from, Visit *visit, void *user) {
+    Term *axes = h.places.axes;
+    while (from < h.places.rank && axes[from].a % 2 == 0) from++;
+    if (from == h.places.rank) {
+        for (int d = 0; d < h.places.rank; d++) axes[d].a /= 2;
+        h.places.lowest += (uintptr_t)(h.offset >> 1);
+        h.places.bytes = 1;
+        return visit(&h.places, user);
+    }
+    Halves odd = h;
+    int64_t most = axes[from].most;
+    odd.offset += axes[from].a;
+    axes[from] = (Term){2 * axes[from].a, most / 2};
+    odd.places.axes[from] = (Term){axes[from].a, (most - 1) / 2};
+    rt_meeting found = each_even(h, from + 1, visit, user);
+    return found == RT_APART ? each_even(odd, from + 1, visit, user) : found;
+}
+
+static rt_meeting each_place(const rt_view *v, Visit *visit, void *user) {
+    Halves h;
+    bool halves = v->bits < 8;
+    if (!has_elements(v)) return RT_APART;
+    places_of(v, halves ? 1 : v->bits / 8, &h.places, &h.offset);
+    if (halves) return each_even(h, 0, visit, user);
+    h.places.lowest += (uintptr_t)h.offset;
+    return visit(&h.places, user);
+}
+
+typedef struct Pair {
+    const rt_view *y;
+    const Places *x;
+    int steps;
+} Pair;
+
+static rt_meeting compare_with(const Places *y, void *user) {
+    Pair *p = user;
+    return compare(p->x, y, &p->steps);
+}
+
+static rt_meeting compare_all(const Places *x, void *user) {
+    Pair *p = user;
+    p->x = x;
+    return each_place(p->y, compare_with, p);
+}
+
+rt_meeting rt_views_meet(const rt_view *x, const rt_view *y) {
+    Pair pair = {.y = y, .steps = STEPS};
+    return each_place(x, compare_all, &pair);
+}
+
+/* ---- one view -------------------------------------------------------------------------------- */
+
+/// Axes of more than one element, the greatest stride first. Returns how many.
+static int sort_axes(const rt_view *x, Term *axes) {
+    int n = 0;
+    for (int d = 0; d < x->rank; d++) {
+        if (x->shape[d] == 1) continue;
+        Term new = {x->strides[d] < 0 ? -x->strides[d] : x->strides[d], x->shape[d] - 1};
+        int k = n++;
+        for (; k > 0 && axes[k - 1].a < new.a; k--) axes[k] = axes[k - 1];
+        axes[k] = new;
+    }
+    return n;
+}
+
+/// Each stride leaves room for the axes of lesser ones.
+static bool is_nested(const Term *axes, int n) {
+    int64_t reach = 0;
+    for (int k = n - 1; k >= 0; k--) {
+        if (axes[k].a <= reach) return false;
+        reach += axes[k].a * axes[k].most;
+    }
+    return true;
+}
+
+/// Two positions that differ first along axis `first`, by t + 1 there and by t - most along others.
+static rt_meeting differ_from(const Term *axes, int n, int first, int *steps) {
+    Equation e = {.steps = *steps};
+    int64_t b = -axes[first].a;
+    add_term(&e, axes[first].a, axes[first].most - 1);
+    for (int k = first + 1; k < n; k++) {
+        add_term(&e, axes[k].a, 2 * axes[k].most);
+        b += axes[k].a * axes[k].most;
+    }
+    complete(&e);
+    rt_meeting found = solve(&e, 0, b);
+    *steps = e.steps;
+    return found;
+}
+
+rt_meeting rt_view_meets_itself(const rt_view *x) {
+    Term axes[AXES];
+    if (!has_elements(x)) return RT_APART;
+    int n = sort_axes(x, axes), steps = STEPS;
+    if (is_nested(axes, n)) return RT_APART;
+    if (axes[n - 1].a == 0) return RT_MEET;
+    rt_meeting found = RT_APART;
+    for (int k = 0; k < n && found == RT_APART; k++) found = differ_from(axes, n, k, &steps);
+    return found;
+}

@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// What the host code of a collective launch asks for, on the stream of the launch.
+//
+// Steps are collected and given to the stream as one kernel before whatever has to come after them.
+// Copies go to side streams, which begin behind a fork of the launch's stream and are joined at its
+// end; all are submitted before the launch that waits for them. One side has those to or from all
+// peers, one after the other: copies to several peers at a time share the engines, and take twice
+// as long as in turn (docs/lab/ranks.md). While each rank pushes to the rank i before it, each link
+// has one copy, and what a rank's programs want first comes first. Where the side waits for
+// programs to say what is complete, each peer has a side of its own. What follows a chunk is a copy
+// of the epoch, by the same engine: its source or its destination is the peer's memory, so on
+// another device it never becomes a kernel, which might find no processor free while programs wait
+// for it. Copies within a device may, and those of NVSHMEM from and to ranks that are far are some:
+// there programs begin when they have ended.
+#include "runtime/comm/comm_cuda.h"
+
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+static rt_launcher *launcher_of(const tg_env *env) {
+    return ((rt_worker *)env->user)->launcher;
+}
+
+static tg_comm *comm_of(const tg_env *env) {
+    return launcher_of(env)->comm;
+}
+
+static rt_cuda_comm *state_of(const tg_env *env) {
+    return comm_of(env)->memory_state;
+}
+
+static int32_t failed(const tg_env *env, tg_status status) {
+    return status ? rt_gpu_failed(&launcher_of(env)->gpu, status) : TG_RUN_OK;
+}
+
+static tg_status driver_failed(const char *call, cu_result error, const char *what) {
+    return rt_cuda_fail(call, error, "%s between ranks", what);
+}
+
+/// The words of a rank, in this rank's addresses.
+static cu_pointer words_of(const rt_cuda_comm *g, int rank) {
+    return (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)rank;
+}
+
+/// The heap of this rank.
+static cu_pointer own_of(const rt_cuda_comm *g) {
+    return g->flat + g->stride * (size_t)g->comm->rank;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/// Behind programs it may begin while they end. A driver that does not take that is not asked
+/// again.
+static cu_result launch_step(rt_cuda_comm *g, rt_step *step) {
+    enum { THREADS = 128 };
+    const rt_cuda *cu = rt_cuda_driver();
+    void *args[] = {step};
+    cu_attribute early = {.id = CU_ATTRIBUTE_EARLY, .value.early = 1};
+    cu_launch how = {.grid = {1, 1, 1},
+                     .block = {THREADS, 1, 1},
+                     .stream = g->stream,
+                     .attributes = &early,
+                     .n_attributes = 1};
+    bool is_early = g->early && g->given == RT_GIVEN_PROGRAMS;
+    g->given = RT_GIVEN_STEP;
+    if (is_early && !cu->launch_ex(&how, g->step, args, NULL)) return 0;
+    if (is_early) g->early = false;
+    return cu->launch(g->step, 1, 1, 1, THREADS, 1, 1, 0, g->stream, args, NULL);
+}
+
+/// Copies that say to all ranks which are far that this one has come, behind all that it has put.
+static tg_status send_words(rt_cuda_comm *g) {
+    uint32_t me = (uint32_t)g->comm->rank, size = (uint32_t)g->comm->size;
+    const size_t at = offsetof(rt_cuda_words, came) + 16 * me;
+    tg_status status = TG_OK;
+    rt_nvshmem_quiet(g, g->stream);
+    for (uint32_t i = 1; i < size && !status; i++) {
+        int peer = (int)((me + i) % size);
+        status = rt_nvshmem_put(g, peer, words_of(g, peer) + at, words_of(g, (int)me) + at, 16,
+                                g->stream);
+    }
+    return status;
+}
+
+/// A step of ranks that are far in two: between what it writes and what it waits for are copies.
+static tg_status launch_far(rt_cuda_comm *g, const rt_step *step) {
+    const uint32_t late = RT_STEP_WAIT | RT_STEP_TURN;
+    rt_step before = *step, behind = *step;
+    before.flags &= ~late;
+    before.others = behind.others = step->own;
+    before.stride = behind.stride = 0;
+    behind.flags &= late;
+    memset(behind.fills, 0, sizeof behind.fills);
+    cu_result error = 0;
+    if (before.flags || before.fills[0].words) error = launch_step(g, &before);
+    if (error) return driver_failed("cuLaunchKernel", error, "a step");
+    tg_status status = before.flags & RT_STEP_SIGNAL ? send_words(g) : TG_OK;
+    if (status || !behind.flags) return status;
+    error = launch_step(g, &behind);
+    return error ? driver_failed("cuLaunchKernel", error, "a step") : TG_OK;
+}
+
+static tg_status launch_near(rt_cuda_comm *g, rt_step *step) {
+    cu_result error = launch_step(g, step);
+    return error ? driver_failed("cuLaunchKernel", error, "a step") : TG_OK;
+}
+
+static tg_status flush(rt_cuda_comm *g) {
+    if (!g->has_pending) return TG_OK;
+    rt_step step = g->pending;
+    step.own = words_of(g, g->comm->rank);
+    step.others = words_of(g, 0);
+    step.stride = g->stride;
+    step.record = (uintptr_t)g->record;
+    step.rank = (uint32_t)g->comm->rank;
+    step.ranks = (uint32_t)g->comm->size;
+    step.what = g->what;
+    g->has_pending = false;
+    g->pending = (rt_step){.launch = step.launch};
+    g->fills = 0;
+    bool meets = step.flags & RT_STEP_WAIT;
+    if (meets) rt_cuda_note_begin(g, g->stream);
+    tg_status status = g->far ? launch_far(g, &step) : launch_near(g, &step);
+    if (meets) rt_cuda_note_end(g, g->stream, TG_EVENT_MEET, -1, g->comm->launches);
+    return status;
+}
+
+int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs) {
+    tg_status status = flush(g);
+    *runs = g->comm->part != TG_PART_TRANSFERS;
+    if (!status && *runs) rt_cuda_note_begin(g, g->stream);
+    return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
+}
+
+/// A wait comes after all that one step does, so nothing is added behind it.
+static tg_status add_step(rt_cuda_comm *g, uint32_t flags) {
+    tg_status status = g->pending.flags & RT_STEP_WAIT ? flush(g) : TG_OK;
+    g->pending.flags |= flags;
+    g->has_pending = true;
+    if (flags & RT_STEP_WAIT) g->waited = true;
+    return status;
+}
+
+/// Words become the epoch, or zero. Of no use to others before they are told, so a wait of the same
+/// step may come after it.
+static tg_status add_fill(rt_cuda_comm *g, cu_pointer at, int64_t words, bool epoch) {
+    if (words <= 0) return TG_OK;
+    tg_status status = g->fills == RT_FILLS ? flush(g) : TG_OK;
+    g->pending.fills[g->fills].at = at;
+    g->pending.fills[g->fills].words = (uint32_t)words;
+    g->pending.fills[g->fills++].epoch = epoch;
+    g->has_pending = true;
+    return status;
+}
+
+static tg_status meet(rt_cuda_comm *g, uint32_t flags) {
+    return add_step(g, RT_STEP_SIGNAL | RT_STEP_WAIT | flags);
+}
+
+/* ---- side streams ---------------------------------------------------------------------------- */
+
+enum { ALL_SIDES = -1 };
+
+/// The sides, or that of one peer, go on from where the stream of the launch is.
+static tg_status fork_sides(rt_cuda_comm *g, int peer) {
+    const rt_cuda *cu = rt_cuda_driver();
+    tg_status status = flush(g);
+    if (status) return status;
+    const char *call = "cuEventRecord";
+    cu_result error = cu->event_record(g->forked, g->stream);
+    g->given = RT_GIVEN_OTHER;
+    for (int r = 0; r < g->comm->size && !error; r++) {
+        if (!g->sides[r] || (peer != ALL_SIDES && peer != r)) continue;
+        call = "cuStreamWaitEvent";
+        error = cu->stream_wait(g->sides[r], g->forked, 0);
+        g->busy[r] = true;
+    }
+    return error ? driver_failed(call, error, "a fork of streams") : TG_OK;
+}
+
+static tg_status join_side(rt_cuda_comm *g, int peer) {
+    const rt_cuda *cu = rt_cuda_driver();
+    if (!g->busy[peer]) return TG_OK;
+    g->busy[peer] = false;
+    g->given = RT_GIVEN_OTHER;
+    cu_result error = cu->event_record(g->joined[peer], g->sides[peer]);
+    if (!error) error = cu->stream_wait(g->stream, g->joined[peer], 0);
+    return error ? driver_failed("cuStreamWaitEvent", error, "a join of streams") : TG_OK;
+}
+
+/// The peer on whose side all copies go that wait for nothing of the own programs.
+static int next_peer(const rt_cuda_comm *g) {
+    return (g->comm->rank + 1) % g->comm->size;
+}
+
+static tg_status join_sides(rt_cuda_comm *g) {
+    tg_status status = TG_OK;
+    for (int r = 0; r < g->comm->size && !status; r++) status = join_side(g, r);
+    return status;
+}
+
+/// Rows of a chunk: first of them, how many.
+typedef struct Rows {
+    int64_t first, n, bytes, pitch;
+} Rows;
+
+static int64_t chunks_of(int64_t rows, int64_t chunk_rows) {
+    return rows > 0 && chunk_rows > 0 ? (rows + chunk_rows - 1) / chunk_rows : 0;
+}
+
+static Rows rows_of(int64_t rows, int64_t row_bytes, int64_t pitch, int64_t chunk_rows, int64_t c) {
+    int64_t first = c * chunk_rows, left = rows - first;
+    return (Rows){first, left < chunk_rows ? left : chunk_rows, row_bytes, pitch};
+}
+
+static tg_status copy_rows(cu_pointer to, cu_pointer from, Rows r, cu_stream stream) {
+    const rt_cuda *cu = rt_cuda_driver();
+    if (r.n <= 0 || r.bytes <= 0) return TG_OK;
+    to += (cu_pointer)(r.first * r.pitch);
+    from += (cu_pointer)(r.first * r.pitch);
+    if (r.pitch == r.bytes || r.n == 1) {
+        cu_result error = cu->on_device(to, from, (size_t)(r.n * r.bytes), stream);
+        return error ? driver_failed("cuMemcpyDtoDAsync", error, "a copy") : TG_OK;
+    }
+    cu_rows rows = {
+        .from = {.type = CU_DEVICE_MEMORY, .at = from, .pitch = (size_t)r.pitch},
+        .to = {.type = CU_DEVICE_MEMORY, .at = to, .pitch = (size_t)r.pitch},
+        .bytes = (size_t)r.bytes,
+        .rows = (size_t)r.n,
+    };
+    cu_result error = cu->rows(&rows, stream);
+    return error ? driver_failed("cuMemcpy2DAsync", error, "a copy of rows") : TG_OK;
+}
+
+/// The rank that is far whose memory has the address, or -1.
+static int far_rank(const rt_cuda_comm *g, cu_pointer at) {
+    if (!g->far || at < g->reserved) return -1;
+    cu_pointer rank = (at - g->reserved) / g->stride;
+    return rank < (cu_pointer)g->comm->size && (int)rank != g->comm->rank ? (int)rank : -1;
+}
+
+/// One of the two is a far rank's: runs without gaps.
+static tg_status copy_far(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows r, cu_stream side) {
+    int writes = far_rank(g, to), reads = far_rank(g, from);
+    int64_t pitch = r.pitch, bytes = r.bytes, n = r.n;
+    tg_status status = TG_OK;
+    to += (cu_pointer)(r.first * pitch);
+    from += (cu_pointer)(r.first * pitch);
+    if (pitch == bytes && n > 0) {
+        bytes *= n;
+        n = 1;
+    }
+    for (int64_t i = 0; i < n && bytes > 0 && !status; i++) {
+        cu_pointer at = (cu_pointer)(i * pitch);
+        status = writes >= 0 ? rt_nvshmem_put(g, writes, to + at, from + at, (size_t)bytes, side)
+                             : rt_nvshmem_get(g, reads, to + at, from + at, (size_t)bytes, side);
+    }
+    return status;
+}
+
+static tg_status copy(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows rows, cu_stream s) {
+    bool far = far_rank(g, to) >= 0 || far_rank(g, from) >= 0;
+    return far ? copy_far(g, to, from, rows, s) : copy_rows(to, from, rows, s);
+}
+
+/// From or to a peer, on a side.
+static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows rows, int peer,
+                            cu_stream side, int64_t chunk) {
+    if (g->comm->part == TG_PART_PROGRAMS) return TG_OK;
+    rt_cuda_note_begin(g, side);
+    tg_status status = copy(g, to, from, rows, side);
+    rt_cuda_note_end(g, side, TG_EVENT_COPY, peer, chunk);
+    return status;
+}
+
+/// The flag of a chunk, behind it: the epoch of `of`, which is the own one or, where the flag is in
+/// the own memory, the peer's, who is in the same launch. (The own one serves, too: a flag that is
+/// waited for is this one's or a later one.)
+static tg_status copy_epoch(rt_cuda_comm *g, cu_pointer flag, int of, cu_stream stream) {
+    cu_pointer epoch = words_of(g, g->far ? g->comm->rank : of) + 8 * TG_CONTROL_EPOCH;
+    int peer = far_rank(g, flag);
+    if (peer >= 0) {
+        rt_nvshmem_quiet(g, stream);
+        return rt_nvshmem_put(g, peer, flag, epoch, 8, stream);
+    }
+    cu_result error = rt_cuda_driver()->on_device(flag, epoch, 8, stream);
+    return error ? driver_failed("cuMemcpyDtoDAsync", error, "a flag") : TG_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void *workspace(const tg_env *env, int64_t bytes, int64_t *lead) {
+    tg_comm *c = comm_of(env);
+    void *direct = rt_comm_direct(c, rt_comm_workspace(c, bytes), lead);
+    if (!direct) failed(env, TG_ERROR_MEMORY);
+    return direct;
+}
+
+static void *signals(const tg_env *env, int32_t number, int64_t words, int64_t *lead) {
+    tg_comm *c = comm_of(env);
+    void *direct = rt_comm_direct(c, rt_comm_signals(c, number, words), lead);
+    if (!direct) failed(env, TG_ERROR_MEMORY);
+    return direct;
+}
+
+static void *control(const tg_env *env) {
+    const rt_cuda_comm *g = state_of(env);
+    return (void *)(uintptr_t)words_of(g, g->comm->rank);
+}
+
+/* ---- a launch -------------------------------------------------------------------------------- */
+
+/// The number that device memory has for the launch's kernel, for messages.
+static uint32_t number_of(rt_cuda_comm *g, const tg_image *image) {
+    for (int i = 0; i < g->n_kernels; i++)
+        if (g->kernels[i] == image) return (uint32_t)i;
+    if (g->n_kernels == RT_CUDA_KERNELS) return RT_CUDA_KERNELS;
+    g->kernels[g->n_kernels] = image;
+    return (uint32_t)g->n_kernels++;
+}
+
+/// Launches of a communicator come one after the other, on whatever stream.
+static tg_status follow_last(rt_cuda_comm *g) {
+    if (g->captured || !g->any || g->last == g->stream) return TG_OK;
+    cu_result error = rt_cuda_driver()->stream_wait(g->stream, g->ended, 0);
+    return error ? driver_failed("cuStreamWaitEvent", error, "an order of launches") : TG_OK;
+}
+
+/// A launch that is timed: all ranks have given all of it to their streams when it begins.
+static tg_status begin_together(rt_cuda_comm *g) {
+    tg_status status = rt_cuda_hold(g);
+    if (!status) status = meet(g, 0);
+    if (!status) status = flush(g);
+    g->waited = false;
+    return status ? status : rt_cuda_stamp(g, false);
+}
+
+static int32_t begin(const tg_env *env, int32_t how) {
+    rt_cuda_comm *g = state_of(env);
+    rt_gpu *gpu = &launcher_of(env)->gpu;
+    tg_status status = rt_cuda_comm_check(g);
+    if (!status && how & TG_BEGIN_REACHES) status = rt_comm_may_reach(g->comm);
+    for (int r = 0; r < g->comm->size && !status; r++) status = rt_comm_compare(g->comm, r);
+    if (status) return failed(env, status);
+    gpu->comm = g;
+    g->stream = gpu->stream;
+    g->what = rt_comm_what(g->comm) << RT_COUNT_BITS;
+    atomic_store(&g->begun, g->comm->launches);
+    g->captured = rt_is_captured(g->device->number, gpu->stream);
+    g->comm->keeps |= g->captured;
+    g->n_done = g->fills = 0;
+    g->waited = false;
+    g->given = RT_GIVEN_OTHER;
+    memset(g->busy, 0, sizeof g->busy);
+    g->pending = (rt_step){.launch = number_of(g, gpu->image)};
+    status = follow_last(g);
+    if (!status && g->profile && !g->captured) status = begin_together(g);
+    if (!status) status = add_step(g, RT_STEP_EPOCH);
+    if (!status && how & TG_BEGIN_WAITS) status = meet(g, 0);
+    return failed(env, status);
+}
+
+static int32_t barrier(const tg_env *env) {
+    return failed(env, meet(state_of(env), RT_STEP_TURN));
+}
+
+/// Sides that wait for words which no program has raised, because it has given up, go on.
+static tg_status raise_done(rt_cuda_comm *g) {
+    tg_status status = TG_OK;
+    for (int i = 0; i < g->n_done && !status; i++)
+        status = add_fill(g, g->done[i].at, g->done[i].words, true);
+    return status ? status : flush(g);
+}
+
+/// Copies within a device, of what these programs have raised, end before others wait for them.
+int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function, bool launched) {
+    tg_status status = TG_OK;
+    bool shares = false, busy = false;
+    g->given = launched ? RT_GIVEN_PROGRAMS : RT_GIVEN_OTHER;
+    rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
+    for (int r = 0; r < g->comm->size; r++) {
+        shares |= g->beside[r];
+        busy |= g->busy[r];
+    }
+    if (shares && busy) status = raise_done(g);
+    if (shares && !status) status = join_sides(g);
+    return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
+}
+
+static int32_t end(const tg_env *env) {
+    rt_cuda_comm *g = state_of(env);
+    tg_status status = g->n_done ? raise_done(g) : TG_OK;
+    if (!status) status = join_sides(g);
+    if (!status) status = meet(g, 0);
+    if (!status) status = flush(g);
+    if (!status && g->profile && !g->captured) status = rt_cuda_stamp(g, true);
+    if (g->profile && !g->captured) (void)rt_cuda_release(g);
+    launcher_of(env)->gpu.comm = NULL;
+    if (!status && !g->captured) {
+        cu_result error = rt_cuda_driver()->event_record(g->ended, g->stream);
+        if (error) status = driver_failed("cuEventRecord", error, "an order of launches");
+        g->last = g->stream;
+        g->any = true;
+    }
+    return failed(env, status);
+}
+
+/* ---- transfers ------------------------------------------------------------------------------- */
+
+/// Of all ranks' shards to or from peer r, chunk by chunk, on a side.
+static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer, cu_stream side) {
+    int me = g->comm->rank;
+    int64_t chunks = chunks_of(how->rows, how->chunk_rows);
+    bool push = how->how == TG_GATHER_PUSH;
+    int shard = push ? me : peer; // whose it is
+    cu_pointer away = push ? (cu_pointer)((int64_t)g->stride * (peer - me)) : 0;
+    cu_pointer from = (uintptr_t)how->data + (cu_pointer)(how->lead * shard);
+    cu_pointer to = (uintptr_t)how->view + (cu_pointer)(how->slot * shard) + away;
+    cu_pointer flags = (uintptr_t)how->flags + (cu_pointer)(8 * chunks * shard) + away;
+    tg_status status = TG_OK;
+    for (int64_t c = 0; c < chunks && !status; c++) {
+        Rows rows = rows_of(how->rows, how->row_bytes, how->pitch, how->chunk_rows, c);
+        status = copy_chunk(g, to, from, rows, peer, side, c);
+        if (!status && how->how != TG_GATHER_BEFORE)
+            status = copy_epoch(g, flags + (cu_pointer)(8 * c), shard, side);
+    }
+    return status;
+}
+
+/// Pulled are shards that are ready, so all must have come. Who pushes need not wait: places in the
+/// others' memory are free since the last launch ended.
+static tg_status gather_all(rt_cuda_comm *g, const tg_gather *how) {
+    int size = g->comm->size, me = g->comm->rank;
+    tg_status status = TG_OK;
+    if (how->how != TG_GATHER_PUSH && !g->waited) status = meet(g, 0);
+    if (!status) status = fork_sides(g, next_peer(g));
+    bool push = how->how == TG_GATHER_PUSH, joins = how->how == TG_GATHER_BEFORE;
+    for (int i = 1; i < size && !status; i++) {
+        int peer = (me + (push ? size - i : i)) % size;
+        joins |= g->beside[peer];
+        status = gather_peer(g, how, peer, g->sides[next_peer(g)]);
+    }
+    return !status && joins ? join_side(g, next_peer(g)) : status;
+}
+
+/// In memory of this launch, with the own shard, too.
+static tg_status make_room(rt_cuda_comm *g, tg_gather *how) {
+    enum { GRAIN = 256 };
+    int me = g->comm->rank;
+    how->slot = (int64_t)rt_round_up((size_t)(how->rows * how->pitch), GRAIN);
+    size_t at = rt_comm_workspace(g->comm, how->slot * g->comm->size);
+    if (at == SIZE_MAX) return TG_ERROR_MEMORY;
+    cu_pointer view = own_of(g) + at, from = (uintptr_t)how->data;
+    how->view = (void *)(uintptr_t)view;
+    tg_status status = flush(g);
+    g->given = RT_GIVEN_OTHER;
+    if (status) return status;
+    return copy_rows(view + (cu_pointer)(how->slot * me), from + (cu_pointer)(how->lead * me),
+                     (Rows){0, how->rows, how->row_bytes, how->pitch}, g->stream);
+}
+
+/// Where shards are to lie side by side: in the slots of the tensor. What the launch itself has
+/// made has none, nor has a tensor that programs were to read where it lies, had it been mapped.
+static tg_status find_view(rt_cuda_comm *g, tg_gather *how) {
+    rt_shard shard;
+    bool tensor = rt_sym_find_direct(g->comm, how->data, &shard);
+    if (tensor && !shard.gathered && !g->far)
+        return tg_fail(TG_ERROR_CONTRACT,
+                       "'%s' has no room for the shards of other ranks: allocate it "
+                       "without TG_SYM_LEAN",
+                       how->name);
+    if (!tensor || !shard.gathered) return make_room(g, how);
+    how->view = shard.gathered;
+    how->slot = shard.slot;
+    return TG_OK;
+}
+
+static int32_t gather(const tg_env *env, tg_gather *how) {
+    rt_cuda_comm *g = state_of(env);
+    int64_t chunks = chunks_of(how->rows, how->chunk_rows);
+    tg_status status = find_view(g, how);
+    if (status) return failed(env, status);
+    size_t at = rt_comm_flags(g->comm, chunks * g->comm->size);
+    if (at == SIZE_MAX) return failed(env, TG_ERROR_MEMORY);
+    cu_pointer own = own_of(g);
+    how->flags = (void *)(uintptr_t)(own + at);
+    status = add_fill(g, own + at + (cu_pointer)(8 * chunks * g->comm->rank), chunks, true);
+    if (!status) status = gather_all(g, how);
+    return failed(env, status);
+}
+
+/// Copies to ranks that are far go by one place (rt_nvshmem_put), so they are on one side.
+static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) {
+    const rt_cuda *cu = rt_cuda_driver();
+    int me = g->comm->rank;
+    int64_t chunks = chunks_of(how->rows, how->chunk_rows);
+    cu_stream side = g->sides[how->how == TG_GATHER_PUSH && !g->far ? peer : next_peer(g)];
+    cu_pointer from = (uintptr_t)how->local + (cu_pointer)(how->part * peer);
+    cu_pointer to = (uintptr_t)how->stage + (cu_pointer)(how->lead * peer + how->part * me);
+    cu_pointer flags = (uintptr_t)how->flags + (cu_pointer)(how->flags_lead * peer);
+    cu_pointer done = (uintptr_t)how->done;
+    tg_status status = TG_OK;
+    for (int64_t c = 0; c < chunks && !status; c++) {
+        Rows rows = rows_of(how->rows, how->row_bytes, how->pitch, how->chunk_rows, c);
+        cu_pointer word = done + (cu_pointer)(8 * (chunks * peer + c));
+        cu_result error = 0;
+        if (how->how == TG_GATHER_PUSH)
+            error = cu->stream_wait_value(side, word, 1, CU_WAIT_AT_LEAST);
+        if (error) return driver_failed("cuStreamWaitValue64", error, "a wait for a chunk");
+        status = copy_chunk(g, to, from, rows, peer, side, c);
+        if (!status) status = copy_epoch(g, flags + (cu_pointer)(8 * (chunks * me + c)), me, side);
+    }
+    return status;
+}
+
+/// Streams wait for words of symmetric memory: the driver refuses those of a pool.
+static bool is_own(const rt_cuda_comm *g, const void *at, int64_t words) {
+    cu_pointer own = own_of(g), from = (uintptr_t)at;
+    return from >= own && from + 8 * (cu_pointer)words <= own + g->stride;
+}
+
+/// Words that say what is done are cleared in the order of the stream, before the sides begin to
+/// wait for them and before the launch that raises them.
+static tg_status watch_done(rt_cuda_comm *g, const tg_scatter *how) {
+    int64_t words = chunks_of(how->rows, how->chunk_rows) * g->comm->size;
+    if (g->n_done == RT_FILLS)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "a kernel scatters more than %d tensors", RT_FILLS);
+    if (!is_own(g, how->done, words))
+        return tg_fail(TG_ERROR_INTERNAL, "'%s': words of what is done lie in no symmetric memory",
+                       how->name);
+    g->done[g->n_done].at = (uintptr_t)how->done;
+    g->done[g->n_done++].words = (uint32_t)words;
+    return add_fill(g, (uintptr_t)how->done, words, false);
+}
+
+static int32_t scatter(const tg_env *env, const tg_scatter *how) {
+    rt_cuda_comm *g = state_of(env);
+    int size = g->comm->size, me = g->comm->rank;
+    bool one = how->how == TG_SCATTER_BEHIND, push = how->how == TG_GATHER_PUSH;
+    if (one && how->peer == me) return TG_RUN_OK;
+    tg_status status = push ? watch_done(g, how) : TG_OK;
+    if (!status) status = fork_sides(g, push ? ALL_SIDES : next_peer(g));
+    if (one) return failed(env, status ? status : scatter_peer(g, how, how->peer));
+    for (int i = 1; i < size && !status; i++) status = scatter_peer(g, how, (me + i) % size);
+    // The epoch is copied before a barrier makes it another one.
+    if (!status && how->how == TG_GATHER_BEFORE) status = join_sides(g);
+    return failed(env, status);
+}
+
+/* ---- single transfers ------------------------------------------------------------------------ */
+
+static int32_t move(const tg_env *env, void *to, const void *from, int64_t bytes) {
+    rt_cuda_comm *g = state_of(env);
+    tg_status status = flush(g);
+    g->given = RT_GIVEN_OTHER;
+    rt_cuda_note_begin(g, g->stream);
+    if (!status)
+        status = copy(g, (uintptr_t)to, (uintptr_t)from, (Rows){0, 1, bytes, bytes}, g->stream);
+    rt_cuda_note_end(g, g->stream, TG_EVENT_COPY, -1, 0);
+    return failed(env, status);
+}
+
+/// The stream keeps the order, and what it copies has arrived when it goes on; to ranks that are
+/// far behind a quiet.
+static int32_t fence(const tg_env *env, int32_t quiet) {
+    rt_cuda_comm *g = state_of(env);
+    (void)quiet;
+    tg_status status = g->far ? flush(g) : TG_OK;
+    if (g->far && !status) rt_nvshmem_quiet(g, g->stream);
+    return failed(env, status);
+}
+
+static int32_t host_only(const tg_env *env) {
+    return failed(env, tg_fail(TG_ERROR_INTERNAL, "signals of a GPU's launch are its device's"));
+}
+
+static int32_t wait_word(const tg_env *env, const tg_site *site, const int64_t *word,
+                         int32_t compare, int64_t value, int64_t peer, int64_t number) {
+    (void)site, (void)word, (void)compare, (void)value, (void)peer, (void)number;
+    return host_only(env);
+}
+
+static int32_t signal_word(const tg_env *env, int64_t *word, int32_t how, int64_t value) {
+    (void)word, (void)how, (void)value;
+    return host_only(env);
+}
+
+const tg_comm_calls rt_cuda_comm_calls = {.begin = begin,
+                                          .barrier = barrier,
+                                          .end = end,
+                                          .gather = gather,
+                                          .scatter = scatter,
+                                          .workspace = workspace,
+                                          .signals = signals,
+                                          .control = control,
+                                          .wait = wait_word,
+                                          .signal = signal_word,
+                                          .fence = fence,
+                                          .get = move,
+                                          .put = move};

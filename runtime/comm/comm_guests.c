@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See comm_guests.h.
+#include "runtime/comm/comm_guests.h"
+
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+int rt_left_ms(int64_t end) {
+    int64_t left = end - rt_now_ns(), ms = (left + 999999) / 1000000;
+    return left <= 0 ? 0 : ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
+void rt_limit(int socket, int ms) {
+    struct timeval t = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    if (t.tv_sec <= 0 && t.tv_usec <= 0) t = (struct timeval){.tv_usec = 1000};
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+}
+
+/// Takes what is there. False: the connection has ended.
+static bool receive_some(int socket, void *bytes, size_t size, size_t *got) {
+    ssize_t more = recv(socket, (char *)bytes + *got, size - *got, MSG_DONTWAIT);
+    if (more > 0) *got += (size_t)more;
+    return more > 0 || (more < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+bool rt_receive_until(int socket, void *bytes, size_t size, int64_t end) {
+    struct pollfd ready = {.fd = socket, .events = POLLIN};
+    size_t got = 0;
+    while (got < size) {
+        int left = rt_left_ms(end);
+        if (!left) return false;
+        if (poll(&ready, 1, left) > 0 && !receive_some(socket, bytes, size, &got)) return false;
+    }
+    return true;
+}
+
+static void drop(rt_guests *g, int i) {
+    close(g->at[i].socket);
+    memmove(&g->at[i], &g->at[i + 1], sizeof *g->at * (size_t)(--g->n - i));
+}
+
+void rt_guests_end(rt_guests *g) {
+    while (g->n) drop(g, g->n - 1);
+}
+
+/// Where no more files may be open the oldest gives way. Without one, the connection stays where
+/// it is until a file of another thread is closed: to poll for it would not wait.
+static void make_room(rt_guests *g) {
+    const struct timespec pause = {.tv_nsec = 5000000};
+    if (g->n)
+        drop(g, 0);
+    else
+        nanosleep(&pause, NULL);
+}
+
+static void take_in(rt_guests *g) {
+    int s = accept4(g->listener, NULL, NULL, SOCK_CLOEXEC);
+    bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (s < 0 && full) make_room(g);
+    if (s < 0) return;
+    if (g->n == RT_GUESTS) drop(g, 0);
+    rt_guest *guest = &g->at[g->n++];
+    *guest = (rt_guest){.socket = s};
+    bool greeted = rt_nonce(guest->nonce) &&
+                   send(s, guest->nonce, RT_NONCE, MSG_DONTWAIT | MSG_NOSIGNAL) == RT_NONCE;
+    if (!greeted) drop(g, g->n - 1);
+}
+
+/// The number of one that has said all, or -1.
+static int listen_to_all(rt_guests *g, const struct pollfd *ready) {
+    for (int i = g->n - 1; i >= 0; i--) {
+        rt_guest *guest = &g->at[i];
+        if (!ready[i].revents) continue;
+        if (!receive_some(guest->socket, guest->said, g->size, &guest->got))
+            drop(g, i);
+        else if (guest->got == g->size)
+            return i;
+    }
+    return -1;
+}
+
+bool rt_next_guest(rt_guests *g, int64_t end, rt_guest *out) {
+    for (;;) {
+        struct pollfd ready[RT_GUESTS + 1];
+        int left = rt_left_ms(end), n = g->n;
+        for (int i = 0; i < n; i++)
+            ready[i] = (struct pollfd){.fd = g->at[i].socket, .events = POLLIN};
+        ready[n] = (struct pollfd){.fd = g->listener, .events = POLLIN};
+        if (!left) return false;
+        if (poll(ready, (nfds_t)n + 1, left) <= 0) continue;
+        int i = listen_to_all(g, ready);
+        if (i >= 0) {
+            *out = g->at[i];
+            memmove(&g->at[i], &g->at[i + 1], sizeof *g->at * (size_t)(--g->n - i));
+            return true;
+        }
+        if (ready[n].revents) take_in(g);
+    }
+}

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Symmetric memory: one allocator, run by every rank for itself.
+//
+// As all ranks ask for the same in the same order, all get the same places; a hash of what was
+// asked goes with every launch, so that ranks which did not are told. The upper end of the heap
+// holds words that are never given back: they are zero when somebody gets them, without a meeting.
+#include "runtime/comm/comm.h"
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+enum { GRAIN = 256, WORDS_SHARE = 64 };
+
+/// A run of the heap that is in use, in ascending order of places.
+typedef struct Block {
+    struct Block *next;
+    size_t at, bytes;
+    struct Tensor *tensor; // NULL: a workspace
+} Block;
+
+/// What tg_sym_alloc made.
+typedef struct Tensor {
+    size_t bytes, slot; // of the shard, and from one to the next; 0: TG_SYM_LEAN
+    int64_t shape[TG_MAX_RANK];
+} Tensor;
+
+/// Words of a kernel, found again by their number.
+typedef struct Signals {
+    struct Signals *next;
+    uint64_t kernel;
+    int64_t words;
+    int number; // < 0: of a gather
+    size_t at;
+} Signals;
+
+struct rt_sym {
+    tg_options hooks;
+    Block *blocks;
+    size_t end;   // of what blocks may use; words are behind it
+    size_t words; // where the next ones are
+    size_t fresh; // memory from here on has never been used
+    uint64_t layout;
+    Signals *signals;
+};
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+tg_status rt_sym_create(tg_comm *c) {
+    tg_options hooks = rt_default_hooks();
+    rt_sym *s = rt_allocate(&hooks, sizeof *s);
+    if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    *s = (rt_sym){.hooks = hooks};
+    s->words = s->end = c->heap.bytes - c->heap.bytes / WORDS_SHARE / GRAIN * GRAIN;
+    c->sym = s;
+    return TG_OK;
+}
+
+static void free_block(rt_sym *s, Block *b) {
+    if (b->tensor) rt_release(&s->hooks, b->tensor, sizeof *b->tensor);
+    rt_release(&s->hooks, b, sizeof *b);
+}
+
+static void free_signals(rt_sym *s) {
+    for (Signals *g = s->signals, *next; g; g = next) {
+        next = g->next;
+        rt_release(&s->hooks, g, sizeof *g);
+    }
+}
+
+void rt_sym_destroy(tg_comm *c) {
+    rt_sym *s = c->sym;
+    for (Block *b = s->blocks, *next; b; b = next) {
+        next = b->next;
+        free_block(s, b);
+    }
+    free_signals(s);
+    rt_release(&s->hooks, s, sizeof *s);
+    c->sym = NULL;
+}
+
+uint64_t rt_sym_layout(const tg_comm *c) {
+    return c->sym->layout;
+}
+
+static void note(rt_sym *s, uint64_t kind, uint64_t what) {
+    s->layout = rt_mix(rt_mix(s->layout, kind), what);
+}
+
+static tg_status none_left(size_t bytes, const char *what, size_t used, size_t all) {
+    return tg_fail(TG_ERROR_MEMORY,
+                   "%zu bytes of %s: %zu of %zu KiB of the heap's are in use; "
+                   "tg_comm_options.heap or TG_COMM_HEAP make it larger",
+                   bytes, what, used >> 10, all >> 10);
+}
+
+static size_t in_use(const rt_sym *s) {
+    size_t used = 0;
+    for (const Block *b = s->blocks; b; b = b->next) used += b->bytes;
+    return used;
+}
+
+/// The first gap that is large enough.
+static Block *take(tg_comm *c, size_t bytes) {
+    rt_sym *s = c->sym;
+    size_t room = bytes > SIZE_MAX - GRAIN ? SIZE_MAX : rt_round_up(bytes, GRAIN), at = 0;
+    Block **place = &s->blocks, *b;
+    if (!room) room = GRAIN;
+    for (; *place && (*place)->at - at < room; place = &(*place)->next)
+        at = (*place)->at + (*place)->bytes;
+    note(s, 1, bytes);
+    if ((!*place && s->end - at < room) || !(b = rt_allocate(&s->hooks, sizeof *b))) {
+        none_left(bytes, "symmetric memory", in_use(s), s->end);
+        return NULL;
+    }
+    *b = (Block){.next = *place, .at = at, .bytes = room};
+    *place = b;
+    return b;
+}
+
+size_t rt_heap_take(tg_comm *c, size_t bytes) {
+    const Block *b = take(c, bytes);
+    if (!b) return SIZE_MAX;
+    if (b->at + b->bytes > c->sym->fresh) c->sym->fresh = b->at + b->bytes;
+    return b->at;
+}
+
+void rt_heap_give_back(tg_comm *c, size_t at) {
+    rt_sym *s = c->sym;
+    note(s, 2, at);
+    for (Block **place = &s->blocks; *place; place = &(*place)->next) {
+        Block *b = *place;
+        if (b->at != at) continue;
+        *place = b->next;
+        free_block(s, b);
+        return;
+    }
+}
+
+static int64_t words_left(const tg_comm *c) {
+    return (int64_t)((c->heap.bytes - c->sym->words) / sizeof(int64_t));
+}
+
+size_t rt_heap_words(tg_comm *c, int64_t words) {
+    rt_sym *s = c->sym;
+    size_t at = s->words;
+    note(s, 3, (uint64_t)words);
+    if (words < 0 || words > words_left(c)) {
+        none_left((size_t)words * sizeof(int64_t), "signals", s->words - s->end,
+                  c->heap.bytes - s->end);
+        return SIZE_MAX;
+    }
+    // A line of the cache each, so that two kernels share none.
+    size_t room = rt_round_up((size_t)words * sizeof(int64_t), 64);
+    s->words += room;
+    return at;
+}
+
+/* ---- of launches ----------------------------------------------------------------------------- */
+
+size_t rt_comm_workspace(tg_comm *c, int64_t bytes) {
+    if (c->n_workspaces == RT_COMM_PIECES || bytes < 0) {
+        tg_fail(TG_ERROR_MEMORY, "%d pieces of symmetric memory in one launch", RT_COMM_PIECES);
+        return SIZE_MAX;
+    }
+    int i = c->n_workspaces++;
+    size_t *at = &c->workspaces[i].at;
+    if (c->workspaces[i].bytes >= bytes && bytes) return *at;
+    if (c->workspaces[i].bytes && !c->keeps) {
+        if (c->memory->settle(c)) return SIZE_MAX;
+        rt_heap_give_back(c, *at);
+    }
+    *at = rt_heap_take(c, bytes ? (size_t)bytes : 1);
+    c->workspaces[i].bytes = *at == SIZE_MAX ? 0 : bytes ? bytes : 1;
+    return *at;
+}
+
+/// NULL, with tg_last_error(): no memory.
+static Signals *signals_of(tg_comm *c, int number) {
+    rt_sym *s = c->sym;
+    for (Signals *g = s->signals; g; g = g->next)
+        if (g->kernel == c->line.kernel && g->number == number) return g;
+    Signals *g = rt_allocate(&s->hooks, sizeof *g);
+    if (!g) {
+        tg_fail(TG_ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    *g = (Signals){.next = s->signals, .kernel = c->line.kernel, .number = number};
+    return s->signals = g;
+}
+
+/// Who asks for more and more gets twice as many each time, if there are: what is outgrown is lost.
+size_t rt_comm_signals(tg_comm *c, int number, int64_t words) {
+    Signals *g = signals_of(c, number);
+    if (!g) return SIZE_MAX;
+    if (words <= g->words) return g->at;
+    int64_t twice = 2 * g->words;
+    int64_t n = words < twice && twice <= words_left(c) ? twice : words;
+    size_t at = rt_heap_words(c, n);
+    if (at == SIZE_MAX) return SIZE_MAX;
+    g->words = n;
+    return g->at = at;
+}
+
+size_t rt_comm_flags(tg_comm *c, int64_t words) {
+    return rt_comm_signals(c, -++c->n_gathers, words);
+}
+
+void *rt_comm_direct(const tg_comm *c, size_t at, int64_t *lead) {
+    *lead = (int64_t)c->heap.stride;
+    return at == SIZE_MAX ? NULL : c->heap.flat + at;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+/// What every rank says of what it asks for.
+typedef struct Asked {
+    uint64_t at; // UINT64_MAX: there was no memory
+    uint8_t code, bits;
+    uint16_t lanes;
+    int32_t rank, flags;
+    int64_t shape[TG_MAX_RANK];
+} Asked;
+
+static void add_asked(rt_text *t, const Asked *a) {
+    rt_add_type(t, a->code, a->bits);
+    rt_add(t, "[");
+    for (int d = 0; d < a->rank; d++) rt_add(t, "%s%lld", d ? ", " : "", (long long)a->shape[d]);
+    rt_add(t, "]%s", a->flags & TG_SYM_LEAN ? " (TG_SYM_LEAN)" : "");
+}
+
+/// The bytes of a dense shard; false: more than memory.
+static bool shard_bytes(const Asked *a, size_t *out) {
+    uint64_t count = 1;
+    for (int d = 0; d < a->rank; d++)
+        if (__builtin_mul_overflow(count, (uint64_t)a->shape[d], &count)) return false;
+    if (count > SIZE_MAX / 256) return false; // more than bits can have
+    *out = (size_t)((count * a->bits + 7) / 8);
+    return true;
+}
+
+static tg_status check(const Asked *a) {
+    if (a->rank < 0 || a->rank > TG_MAX_RANK - 1)
+        return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_alloc: %d dims; 0 to %d are supported", a->rank,
+                       TG_MAX_RANK - 1);
+    if (a->lanes != 1 || !a->bits)
+        return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_alloc: vectors are no element types");
+    for (int d = 0; d < a->rank; d++)
+        if (a->shape[d] < 0)
+            return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_alloc: an extent is negative");
+    return TG_OK;
+}
+
+/// What was wrong at any rank, the same words on all of them.
+static tg_status compare(const tg_comm *c, const Asked *all) {
+    if (all[c->rank].at == UINT64_MAX)
+        return tg_fail(TG_ERROR_MEMORY, "tg_sym_alloc: rank %d: %s", c->rank, tg_last_error());
+    for (int r = 0; r < c->size; r++)
+        if (all[r].at == UINT64_MAX)
+            return tg_fail(TG_ERROR_MEMORY, "tg_sym_alloc: rank %d has no symmetric memory left",
+                           r);
+    for (int r = 1; r < c->size; r++) {
+        Asked x = all[0], y = all[r];
+        rt_text t = {.n = 0};
+        x.at = y.at = 0;
+        if (memcmp(&x, &y, sizeof x) != 0) {
+            rt_add(&t, "rank 0 asks for ");
+            add_asked(&t, &x);
+            rt_add(&t, ", rank %d for ", r);
+            add_asked(&t, &y);
+            return tg_fail(TG_ERROR_CONTRACT,
+                           "tg_sym_alloc: %s: all ranks must ask for the same type and shape",
+                           t.data);
+        }
+        if (all[0].at != all[r].at)
+            return tg_fail(TG_ERROR_CONTRACT,
+                           "tg_sym_alloc: ranks 0 and %d have allocated or freed different "
+                           "symmetric tensors before",
+                           r);
+    }
+    return TG_OK;
+}
+
+/// Memory that was in use before becomes zero again.
+static tg_status clear(tg_comm *c, const Block *b) {
+    rt_sym *s = c->sym;
+    size_t used = s->fresh > b->at ? s->fresh - b->at : 0;
+    if (used > b->bytes) used = b->bytes;
+    if (s->fresh < b->at + b->bytes) s->fresh = b->at + b->bytes;
+    return used ? c->memory->clear(c, c->heap.own + b->at, used) : TG_OK;
+}
+
+static Block *allocate(tg_comm *c, const Asked *a) {
+    size_t bytes, all;
+    rt_sym *s = c->sym;
+    if (!shard_bytes(a, &bytes)) bytes = SIZE_MAX / 2;
+    size_t slot = a->flags & TG_SYM_LEAN ? 0 : rt_round_up(bytes, GRAIN);
+    if (!(a->flags & TG_SYM_LEAN) && !slot) slot = GRAIN;
+    if (__builtin_mul_overflow(slot, (size_t)c->size, &all)) all = SIZE_MAX;
+    Block *b = take(c, slot ? all : bytes);
+    Tensor *t = b ? rt_allocate(&s->hooks, sizeof *t) : NULL;
+    if (!b || !t) {
+        if (b) rt_heap_give_back(c, b->at);
+        return NULL;
+    }
+    *t = (Tensor){.bytes = bytes, .slot = slot};
+    memcpy(t->shape, a->shape, sizeof t->shape);
+    b->tensor = t;
+    return b;
+}
+
+static tg_status allocate_together(tg_comm *c, Asked *a, Block **out) {
+    Asked all[RT_COMM_RANKS];
+    Block *b = *out = allocate(c, a);
+    tg_status cleared = b ? clear(c, b) : TG_OK;
+    a->at = b && !cleared ? b->at : UINT64_MAX;
+    tg_status status = rt_comm_allgather(c, "tg_sym_alloc", a, sizeof *a, all);
+    if (!status) status = compare(c, all);
+    if (status && b) rt_heap_give_back(c, b->at);
+    return status;
+}
+
+tg_status tg_sym_alloc(tg_comm *c, DLDataType type, int rank, const int64_t *shape, int flags,
+                       DLTensor *out) {
+    if (!c || !out || (rank > 0 && !shape))
+        return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_alloc: %s is NULL",
+                       !c     ? "comm"
+                       : !out ? "out"
+                              : "shape");
+    Asked a = {.code = type.code,
+               .bits = type.bits,
+               .lanes = type.lanes,
+               .rank = rank,
+               .flags = flags & TG_SYM_LEAN};
+    for (int d = 0; d < rank && d < TG_MAX_RANK; d++) a.shape[d] = shape[d];
+    tg_status status = check(&a);
+    if (status) return status;
+    Block *b;
+    pthread_mutex_lock(&c->lock);
+    status = allocate_together(c, &a, &b);
+    pthread_mutex_unlock(&c->lock);
+    if (status) return status;
+    *out = (DLTensor){.data = c->heap.own + b->at + (size_t)c->rank * b->tensor->slot,
+                      .device = rt_comm_device(c),
+                      .ndim = rank,
+                      .dtype = type,
+                      .shape = b->tensor->shape};
+    return TG_OK;
+}
+
+/* ---- finding them ---------------------------------------------------------------------------- */
+
+/// The tensor with the place, which is one of slot `part`, and how far into its shard it is. The
+/// end of a shard belongs to it, too, unless another one begins there.
+static const Block *block_at(const tg_comm *c, size_t at, int part, size_t *inside) {
+    const Block *found = NULL;
+    for (const Block *b = c->sym->blocks; b && b->at <= at; b = b->next) {
+        size_t before = b->tensor ? (size_t)part * b->tensor->slot : 0;
+        if (!b->tensor || at - b->at < before || at - b->at - before > b->tensor->bytes) continue;
+        *inside = at - b->at - before;
+        found = b;
+    }
+    return found;
+}
+
+static void fill(const tg_comm *c, const Block *b, size_t inside, rt_shard *out) {
+    size_t slot = b->tensor->slot;
+    *out = (rt_shard){.direct = c->heap.flat + b->at + inside,
+                      .lead = (int64_t)(c->heap.stride + slot),
+                      .gathered = slot ? c->heap.own + b->at + inside : NULL,
+                      .slot = (int64_t)slot,
+                      .before = (int64_t)inside,
+                      .left = (int64_t)(b->tensor->bytes - inside),
+                      .own = c->heap.own + b->at + (size_t)c->rank * slot + inside};
+}
+
+bool rt_sym_find(const tg_comm *c, const void *data, rt_shard *out) {
+    size_t at = (size_t)((const char *)data - c->heap.own), inside;
+    if ((const char *)data < c->heap.own || at >= c->heap.bytes) return false;
+    const Block *b = block_at(c, at, c->rank, &inside);
+    if (b) fill(c, b, inside, out);
+    return b != NULL;
+}
+
+bool rt_sym_find_direct(const tg_comm *c, const void *direct, rt_shard *out) {
+    size_t at = (size_t)((const char *)direct - c->heap.flat), inside;
+    if ((const char *)direct < c->heap.flat || at >= c->heap.bytes) return false;
+    const Block *b = block_at(c, at, 0, &inside);
+    if (b) fill(c, b, inside, out);
+    return b != NULL;
+}
+
+/// With a meeting before, as others may still read what goes.
+tg_status tg_sym_free(tg_comm *c, const DLTensor *tensor) {
+    rt_shard shard;
+    if (!c || !tensor) return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_free: NULL");
+    pthread_mutex_lock(&c->lock);
+    tg_status status = TG_OK;
+    if (!rt_sym_find(c, tensor->data, &shard))
+        status = tg_fail(TG_ERROR_ARGUMENT, "tg_sym_free: the tensor is not of tg_sym_alloc");
+    else if (shard.before)
+        status = tg_fail(TG_ERROR_ARGUMENT, "tg_sym_free: the tensor is a view of what it gave");
+    if (!status) status = c->memory->settle(c);
+    if (!status) status = rt_comm_meet(c, "tg_sym_free");
+    if (!status) rt_heap_give_back(c, (size_t)((char *)shard.direct - c->heap.flat));
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+void *tg_host_direct(const tg_comm *c, const void *own, int64_t *lead) {
+    rt_shard shard;
+    if (!rt_sym_find(c, own, &shard)) return NULL;
+    *lead = shard.lead;
+    return shard.direct;
+}
+
+bool tg_host_mapped(const tg_comm *c) {
+    return c->heap.mapped;
+}
+
+bool tg_host_read(tg_comm *c, int rank, const void *own, void *to, size_t bytes) {
+    int64_t lead;
+    const char *direct = tg_host_direct(c, own, &lead);
+    if (!direct) return tg_fail(TG_ERROR_ARGUMENT, "it is no symmetric memory") == TG_OK;
+    if (rank != c->rank && !c->heap.mapped && c->memory->fetch)
+        return c->memory->fetch(c, rank, direct + rank * lead, to, bytes) == TG_OK;
+    if (rank != c->rank && !c->heap.mapped) {
+        size_t at = (size_t)(direct + rank * lead - c->host.flat) % c->host.stride;
+        return c->engine->get(c, rank, at, to, bytes) == TG_OK;
+    }
+    const void *from = rank == c->rank ? own : direct + rank * lead;
+    if (c->memory->copy) return c->memory->copy(c, to, from, bytes, true) == TG_OK;
+    memcpy(to, from, bytes);
+    return true;
+}
+
+bool tg_host_write(tg_comm *c, void *own, const void *from, size_t bytes) {
+    if (c->memory->copy) return c->memory->copy(c, own, from, bytes, false) == TG_OK;
+    memcpy(own, from, bytes);
+    return true;
+}
+
+int tg_host_device(const tg_comm *c) {
+    return c->device;
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that are processes of one host. They meet at a socket of the file system, where rank 0
+// listens, or of a name alone ("@name"); every rank brings a file in memory, and maps the files of
+// all side by side. Those that meet at HOST:PORT find out first that they are on one
+// (comm_sockets.c).
+//
+// Each locks its file as long as it lives: the kernel ends such locks however a process ends, they
+// are no child's, and anybody who has the file can ask for them.
+#include "runtime/comm/comm.h"
+#include "runtime/comm/comm_guests.h"
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAGIC = 0x54475031 };
+
+/// What rank 0 has of each other rank, and others of rank 0 in place 0; descriptors or -1.
+typedef struct Processes {
+    int sockets[RT_COMM_RANKS];
+    int files[RT_COMM_RANKS];
+    int copy; // of the own file: to close it would end the lock
+    int n;    // ranks
+} Processes;
+
+/// What rank 0 answers, with descriptors of all files where the text is empty.
+typedef struct Answer {
+    char text[RT_COMM_TEXT];
+} Answer;
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/// Bytes that come and go as a whole, with n descriptors.
+static bool send_all(int socket, const void *bytes, size_t size, const int *fds, int n) {
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * RT_COMM_RANKS)];
+    struct iovec part = {(void *)(uintptr_t)bytes, size};
+    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+    if (n) {
+        memset(room, 0, sizeof room);
+        m.msg_control = room;
+        m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)n);
+        struct cmsghdr *head = CMSG_FIRSTHDR(&m);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)n);
+        memcpy(CMSG_DATA(head), fds, sizeof(int) * (size_t)n);
+    }
+    return sendmsg(socket, &m, MSG_NOSIGNAL) == (ssize_t)size;
+}
+
+static void close_all(const int *fds, int n) {
+    for (int i = 0; i < n; i++)
+        if (fds[i] >= 0) close(fds[i]);
+}
+
+/// Waits as long as the socket does. Exactly n descriptors must come.
+static bool receive_all(int socket, void *bytes, size_t size, int *fds, int n) {
+    _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * RT_COMM_RANKS)];
+    struct iovec part = {bytes, size};
+    struct msghdr m = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    ssize_t got = recvmsg(socket, &m, MSG_WAITALL | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    int came = 0;
+    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+        came = (int)((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    if (came == n && n) memcpy(fds, CMSG_DATA(head), sizeof(int) * (size_t)n);
+    if (came == n && got == (ssize_t)size) return true;
+    if (came) close_all((const int *)(const void *)CMSG_DATA(head), came);
+    return false;
+}
+
+/* ---- meeting --------------------------------------------------------------------------------- */
+
+/// Ranks share memory, so those of one user alone do. Root may be whoever it likes.
+static bool is_own(int socket) {
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static tg_status system_error(const tg_comm_options *o, const char *doing) {
+    return tg_fail(TG_ERROR_INTERNAL, "tg_comm_create: rank %d: %s at '%s': %s", o->rank, doing,
+                   o->meet, strerror(errno));
+}
+
+static bool is_file(const tg_comm_options *o) {
+    return o->meet[0] != '@';
+}
+
+static tg_status address_of(const tg_comm_options *o, struct sockaddr_un *a, socklen_t *size) {
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (strlen(o->meet) >= sizeof a->sun_path)
+        return tg_fail(TG_ERROR_ARGUMENT,
+                       "tg_comm_create: the path '%s' of a socket has more than %zu bytes", o->meet,
+                       sizeof a->sun_path - 1);
+    strcpy(a->sun_path, o->meet);
+    *size = sizeof *a;
+    if (is_file(o)) return TG_OK;
+    a->sun_path[0] = 0;
+    *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(o->meet));
+    return TG_OK;
+}
+
+/// A socket that nobody listens at any more is in the way; one of a group that is alive stays, and
+/// so does what is no socket.
+static bool remove_stale(const struct sockaddr_un *a) {
+    struct stat what;
+    if (lstat(a->sun_path, &what) != 0 || !S_ISSOCK(what.st_mode)) return false;
+    int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    bool stale =
+        s >= 0 && connect(s, (const struct sockaddr *)a, sizeof *a) != 0 && errno == ECONNREFUSED;
+    if (s >= 0) close(s);
+    return stale && unlink(a->sun_path) == 0;
+}
+
+static tg_status listen_at(const tg_comm_options *o, int *out) {
+    struct sockaddr_un a;
+    socklen_t size;
+    tg_status status = address_of(o, &a, &size);
+    if (status) return status;
+    int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (s < 0) return system_error(o, "a socket");
+    if ((bind(s, (const struct sockaddr *)&a, size) == 0 ||
+         (errno == EADDRINUSE && is_file(o) && remove_stale(&a) &&
+          bind(s, (const struct sockaddr *)&a, size) == 0)) &&
+        listen(s, RT_COMM_RANKS) == 0) {
+        *out = s;
+        return TG_OK;
+    }
+    status = system_error(o, "listening");
+    close(s);
+    return status;
+}
+
+/// Rank 0 may come later.
+static tg_status connect_at(const tg_comm_options *o, int *out) {
+    struct sockaddr_un a;
+    socklen_t size;
+    tg_status status = address_of(o, &a, &size);
+    if (status) return status;
+    int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
+    do {
+        int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (s < 0) return system_error(o, "a socket");
+        rt_limit(s, o->timeout_ms);
+        if (connect(s, (const struct sockaddr *)&a, size) == 0) {
+            *out = s;
+            if (is_own(s)) return TG_OK;
+            close(s);
+            *out = -1;
+            errno = EPERM; // another user listens there
+            return system_error(o, "connecting");
+        }
+        int error = errno;
+        close(s);
+        errno = error;
+        if (error != ENOENT && error != ECONNREFUSED && error != EAGAIN)
+            return system_error(o, "connecting");
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    } while (rt_now_ns() < end);
+    return rt_comm_nobody_came(o, 0);
+}
+
+rt_hello rt_comm_hello(const tg_comm_options *o, size_t bytes) {
+    return (rt_hello){.magic = MAGIC,
+                      .rank = o->rank,
+                      .ranks = o->ranks,
+                      .control = (int32_t)sizeof(rt_control),
+                      .bytes = bytes};
+}
+
+bool rt_comm_judge(const rt_hello *h, const rt_hello *own, const int *sockets, char *text,
+                   size_t size) {
+    if (h->magic != MAGIC || h->control != own->control)
+        snprintf(text, size, "a rank has another version of Tegula than rank 0");
+    else if (h->ranks != own->ranks || h->rank < 1 || h->rank >= own->ranks)
+        snprintf(text, size, "rank %d of %d ranks meets rank 0 of %d", h->rank, h->ranks,
+                 own->ranks);
+    else if (sockets[h->rank] >= 0)
+        snprintf(text, size, "there are two of rank %d", h->rank);
+    else if (h->bytes != own->bytes)
+        snprintf(text, size, "rank %d brings %llu bytes of memory and rank 0 %llu", h->rank,
+                 (unsigned long long)h->bytes, (unsigned long long)own->bytes);
+    else
+        return true;
+    return false;
+}
+
+/// Waits for who comes before `end`; -1: nobody.
+static int accept_until(int listener, const tg_comm_options *o, int64_t end) {
+    int64_t left = (end - rt_now_ns()) / 1000000;
+    if (left <= 0) return -1;
+    rt_limit(listener, (int)left);
+    int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    left = (end - rt_now_ns()) / 1000000;
+    if (s >= 0) rt_limit(s, left < 1 ? 1 : left < o->timeout_ms ? (int)left : o->timeout_ms);
+    return s;
+}
+
+/// One more rank comes to rank 0; its text says what is wrong with it.
+static tg_status welcome(Processes *p, const tg_comm_options *o, int listener, const rt_hello *own,
+                         int64_t end, char *text, size_t size) {
+    int s = accept_until(listener, o, end), missing = 1;
+    while (missing < p->n && p->sockets[missing] >= 0) missing++;
+    if (s < 0) return rt_comm_nobody_came(o, missing);
+    rt_hello h;
+    int file = -1;
+    // Somebody who looked whether the socket is alive has gone again; others have no business here.
+    if (!is_own(s) || !receive_all(s, &h, sizeof h, &file, 1)) {
+        close(s);
+        return TG_OK;
+    }
+    if (rt_comm_judge(&h, own, p->sockets, text, size)) {
+        rt_limit(s, o->timeout_ms);
+        p->sockets[h.rank] = s;
+        p->files[h.rank] = file;
+        return TG_OK;
+    }
+    Answer answer = {0};
+    snprintf(answer.text, sizeof answer.text, "%s", text);
+    (void)send_all(s, &answer, sizeof answer, NULL, 0);
+    close(s);
+    close(file);
+    return TG_OK;
+}
+
+static bool all_came(const Processes *p) {
+    for (int r = 1; r < p->n; r++)
+        if (p->sockets[r] < 0) return false;
+    return true;
+}
+
+/// Rank 0: gets the files of all, and gives all of them to all.
+static tg_status meet_all(Processes *p, const tg_comm_options *o, const rt_hello *own) {
+    int listener = -1;
+    Answer answer = {0};
+    int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
+    tg_status status = listen_at(o, &listener);
+    if (status) return status;
+    while (!status && !answer.text[0] && !all_came(p))
+        status = welcome(p, o, listener, own, end, answer.text, sizeof answer.text);
+    close(listener);
+    if (is_file(o)) unlink(o->meet);
+    if (status) snprintf(answer.text, sizeof answer.text, "%s", tg_last_error());
+    if (!status && answer.text[0])
+        status = tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", answer.text);
+    for (int r = 1; r < p->n; r++)
+        if (p->sockets[r] >= 0)
+            (void)send_all(p->sockets[r], &answer, sizeof answer, p->files, status ? 0 : p->n);
+    return status;
+}
+
+/// The others: give their file to rank 0, and get all.
+static tg_status meet_first(Processes *p, const tg_comm_options *o, const rt_hello *hello) {
+    Answer answer = {0};
+    int *own = &p->files[o->rank], files[RT_COMM_RANKS];
+    tg_status status = connect_at(o, &p->sockets[0]);
+    if (status) return status;
+    if (!send_all(p->sockets[0], hello, sizeof *hello, own, 1)) return rt_comm_nobody_came(o, 0);
+    if (receive_all(p->sockets[0], &answer, sizeof answer, files, p->n)) {
+        p->copy = files[o->rank];
+        files[o->rank] = *own;
+        memcpy(p->files, files, sizeof *files * (size_t)p->n);
+        return TG_OK;
+    }
+    return answer.text[0] ? tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", answer.text)
+                          : rt_comm_nobody_came(o, 0);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/// A file of zeros, locked by this process. It is made as large as can be; pages come when they are
+/// used.
+static tg_status make_file(const tg_comm_options *o, size_t bytes, int *out) {
+    int file = memfd_create("tegula", MFD_CLOEXEC);
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    *out = file;
+    if (file < 0 || ftruncate(file, (off_t)bytes) != 0 || fcntl(file, F_SETLK, &all) != 0)
+        return system_error(o, "a file in memory");
+    return TG_OK;
+}
+
+/// All files side by side.
+static tg_status map_all(const Processes *p, const tg_comm_options *o, size_t bytes, char **out) {
+    size_t all;
+    if (__builtin_mul_overflow(bytes, (size_t)p->n, &all)) all = SIZE_MAX;
+    char *flat = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (flat == MAP_FAILED) return system_error(o, "room for the memory of all ranks");
+    *out = flat;
+    for (int r = 0; r < p->n; r++)
+        if (mmap(flat + (size_t)r * bytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                 p->files[r], 0) == MAP_FAILED) {
+            tg_status status = system_error(o, "mapping the memory of a rank");
+            munmap(flat, all);
+            return status;
+        }
+    return TG_OK;
+}
+
+/* ---- the engine ------------------------------------------------------------------------------ */
+
+static void release(Processes *p) {
+    close_all(p->sockets, RT_COMM_RANKS);
+    close_all(p->files, RT_COMM_RANKS);
+    close_all(&p->copy, 1);
+    free(p);
+}
+
+static Processes *processes_new(int n) {
+    Processes *p = malloc(sizeof *p);
+    if (!p) return NULL;
+    p->n = n;
+    p->copy = -1;
+    for (int r = 0; r < RT_COMM_RANKS; r++) p->sockets[r] = p->files[r] = -1;
+    return p;
+}
+
+static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
+    tg_status status = rt_comm_place(o);
+    if (status) return status;
+    if (rt_hosts_named(o->meet)) return rt_hosts_create(c, o, bytes);
+    Processes *p = processes_new(o->ranks);
+    if (!p) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    rt_hello hello = rt_comm_hello(o, bytes);
+    char *flat = NULL;
+    status = make_file(o, bytes, &p->files[o->rank]);
+    if (!status) status = o->rank ? meet_first(p, o, &hello) : meet_all(p, o, &hello);
+    if (!status) status = map_all(p, o, bytes, &flat);
+    if (status) {
+        release(p);
+        return status;
+    }
+    c->engine_state = p;
+    c->rank = o->rank;
+    c->size = c->local = o->ranks;
+    c->host = (rt_heap){.flat = flat,
+                        .own = flat + (size_t)o->rank * bytes,
+                        .stride = bytes,
+                        .bytes = bytes,
+                        .mapped = true};
+    return TG_OK;
+}
+
+static void destroy(tg_comm *c) {
+    munmap(c->host.flat, c->host.stride * (size_t)c->size);
+    release(c->engine_state);
+}
+
+/// By way of rank 0.
+static tg_status pass(tg_comm *c, int fd, int *all) {
+    Processes *p = c->engine_state;
+    char word = 0;
+    if (c->rank) {
+        if (send_all(p->sockets[0], &word, 1, &fd, 1) &&
+            receive_all(p->sockets[0], &word, 1, all, c->size))
+            return TG_OK;
+        return rt_comm_gave_up(c, "tg_comm_create", 0);
+    }
+    int came = 1;
+    all[0] = fd;
+    while (came < c->size && receive_all(p->sockets[came], &word, 1, &all[came], 1)) came++;
+    bool sent = came == c->size;
+    for (int r = 1; r < c->size && sent; r++) sent = send_all(p->sockets[r], &word, 1, all, came);
+    all[0] = sent ? dup(fd) : -1;
+    if (sent && all[0] >= 0) return TG_OK;
+    close_all(all + 1, came - 1);
+    return rt_comm_gave_up(c, "tg_comm_create", came == c->size ? 0 : came);
+}
+
+/// Whose file is not locked has ended. (The own lock is in no one's own way.)
+static int dead(tg_comm *c) {
+    const Processes *p = c->engine_state;
+    for (int r = 0; r < c->size; r++) {
+        struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        if (r != c->rank && fcntl(p->files[r], F_GETLK, &all) == 0 && all.l_type == F_UNLCK)
+            return r;
+    }
+    return -1;
+}
+
+const rt_engine rt_engine_processes = {
+    .name = "processes", .create = create, .destroy = destroy, .pass = pass, .dead = dead};

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that oshrun started, on one host or several, by the OpenSHMEM library that is there: it is
+// loaded, not linked.
+//
+// Where the library shows another rank's memory (shmem_ptr of ranks of one host), that is a mapping
+// that is shared. A second one of the same pages, side by side with the others', makes the direct
+// view. Where it does not, ranks reach each other by puts and gets.
+//
+// The library's calls of all ranks together wait for ever for one that has died. So who has seen
+// that makes none of them any more: the library is not ended, nor is its memory given back.
+#include "runtime/comm/comm.h"
+#include "runtime/runtime.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/// OpenSHMEM 1.4.
+typedef struct Shmem {
+    int (*init_thread)(int requested, int *provided);
+    void (*finalize)(void);
+    int (*my_pe)(void);
+    int (*n_pes)(void);
+    void *(*align)(size_t alignment, size_t bytes);
+    void (*free)(void *memory);
+    void *(*ptr)(const void *memory, int rank);
+    void (*barrier_all)(void);
+    void (*putmem)(void *to, const void *from, size_t bytes, int rank);
+    void (*getmem)(void *to, const void *from, size_t bytes, int rank);
+    void (*putmem_nbi)(void *to, const void *from, size_t bytes, int rank);
+    void (*getmem_nbi)(void *to, const void *from, size_t bytes, int rank);
+    void (*long_atomic_set)(long *word, long value, int rank);
+    void (*long_atomic_add)(long *word, long value, int rank);
+    void (*fence)(void);
+    void (*quiet)(void);
+} Shmem;
+
+enum { THREAD_MULTIPLE = 3, PAGE = 4096 }; // SHMEM_THREAD_MULTIPLE of Open MPI and of OSHMPI
+
+static Shmem shmem;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool started;   // as long as the process: the library starts once
+static tg_comm *group; // that uses it
+static bool left;      // by this rank alone, without the others
+static bool used;      // its memory may be anything but zero
+
+/// What Open MPI notes of a process that leaves without the others; NULL: another library.
+static struct {
+    bool *aborted;
+    int *exits;
+} leaving;
+
+/// Ranks whose end is seen: files that can be read when a process has ended, or -1.
+static int watched[RT_COMM_RANKS];
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+static void *open_library(void) {
+    static const char *const names[] = {"liboshmem.so.40", "liboshmem.so"};
+    const char *set = secure_getenv("TG_OPENSHMEM_LIBRARY");
+    void *library = NULL;
+    if (set && *set) {
+        library = dlopen(set, RTLD_NOW | RTLD_GLOBAL);
+        if (!library)
+            tg_fail(TG_ERROR_UNSUPPORTED, "TG_OPENSHMEM_LIBRARY=%s cannot be loaded: %s", set,
+                    dlerror());
+        return library;
+    }
+    for (int i = 0; i < 2 && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL);
+    if (!library)
+        tg_fail(TG_ERROR_UNSUPPORTED,
+                "tg_comm_create: the engine 'openshmem' needs liboshmem.so of Open MPI (Debian: "
+                "libopenmpi-dev, openmpi-bin), or TG_OPENSHMEM_LIBRARY set to its path: %s",
+                dlerror());
+    return library;
+}
+
+static tg_status load(void) {
+    if (!rt_shmem_hide_data())
+        return tg_fail(TG_ERROR_UNSUPPORTED, "tg_comm_create: a library in memory: %s", dlerror());
+    void *library = open_library();
+    if (!library) return TG_ERROR_UNSUPPORTED;
+    const struct {
+        void *to;
+        const char *name;
+    } functions[] = {
+        {&shmem.init_thread, "shmem_init_thread"},
+        {&shmem.finalize, "shmem_finalize"},
+        {&shmem.my_pe, "shmem_my_pe"},
+        {&shmem.n_pes, "shmem_n_pes"},
+        {&shmem.align, "shmem_align"},
+        {&shmem.free, "shmem_free"},
+        {&shmem.ptr, "shmem_ptr"},
+        {&shmem.barrier_all, "shmem_barrier_all"},
+        {&shmem.putmem, "shmem_putmem"},
+        {&shmem.getmem, "shmem_getmem"},
+        {&shmem.putmem_nbi, "shmem_putmem_nbi"},
+        {&shmem.getmem_nbi, "shmem_getmem_nbi"},
+        {&shmem.long_atomic_set, "shmem_long_atomic_set"},
+        {&shmem.long_atomic_add, "shmem_long_atomic_add"},
+        {&shmem.fence, "shmem_fence"},
+        {&shmem.quiet, "shmem_quiet"},
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *function = dlsym(library, functions[i].name);
+        if (!function)
+            return tg_fail(TG_ERROR_UNSUPPORTED, "the OpenSHMEM library has no %s: 1.4 is needed",
+                           functions[i].name);
+        memcpy(functions[i].to, &function, sizeof function);
+    }
+    leaving.aborted = dlsym(library, "oshmem_shmem_aborted");
+    leaving.exits = dlsym(library, "oshmem_shmem_inglobalexit");
+    return TG_OK;
+}
+
+static bool is_alone(void) {
+    return left || (group && rt_comm_is_lost(group));
+}
+
+/// Where nobody ends it, Open MPI does so itself when the process exits, and meets all others; but
+/// not in a process that leaves by shmem_global_exit.
+static void leave_library(void) {
+    if (leaving.aborted) *leaving.aborted = true;
+    if (leaving.exits) *leaving.exits = 1;
+}
+
+static void end_library(void) {
+    if (is_alone())
+        leave_library();
+    else
+        shmem.finalize();
+}
+
+/// Its heap is made when it starts, and is to hold ours, for which it takes a power of two. The
+/// component `rdma` of Open MPI 4.1 ends in a crash, so another one is asked for, unless the user
+/// did.
+static tg_status start_library(size_t bytes) {
+    char size[32];
+    int provided = -1;
+    size_t room = (size_t)1 << 20;
+    while (room < bytes) room *= 2;
+    snprintf(size, sizeof size, "%zuM", room >> 19);
+    setenv("SHMEM_SYMMETRIC_SIZE", size, 0);
+    setenv("SHMEM_SYMMETRIC_HEAP_SIZE", size, 0); // Open MPI 4's name of it
+    setenv("OMPI_MCA_osc", "ucx", 0);
+    tg_status status = load();
+    if (status) return status;
+    if (!secure_getenv("OMPI_COMM_WORLD_SIZE") && !secure_getenv("PMI_SIZE") &&
+        !secure_getenv("PMIX_RANK"))
+        return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: the engine 'openshmem' is for programs "
+                                          "that oshrun starts: oshrun -n 2 PROGRAM");
+    if (shmem.init_thread(THREAD_MULTIPLE, &provided) != 0)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "tg_comm_create: shmem_init_thread failed");
+    started = true;
+    if (provided < THREAD_MULTIPLE)
+        return tg_fail(TG_ERROR_UNSUPPORTED,
+                       "tg_comm_create: this OpenSHMEM library lets one thread alone call it");
+    return TG_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/// The pages of a shared mapping at another address, too: a length of 0 leaves them where they are.
+static bool map_again(char *there, size_t bytes, char *to) {
+    return there && mremap(there, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+}
+
+/// The others' heaps side by side with the own one. False: they cannot be had.
+static bool map_flat(char *flat, char *own, size_t bytes, int rank, int size) {
+    for (int r = 0; r < size; r++)
+        if (r != rank && !map_again(shmem.ptr(own, r), bytes, flat + (size_t)r * bytes))
+            return false;
+    return true;
+}
+
+/// Whether the second mapping is memory of the same rank: each writes its number into its own heap.
+static bool is_shared(const char *flat, char *own, size_t bytes, int rank, int size) {
+    bool right = true;
+    *own = (char)(rank + 1);
+    shmem.barrier_all();
+    for (int r = 0; r < size && flat; r++) right &= flat[(size_t)r * bytes] == (char)(r + 1);
+    shmem.barrier_all();
+    *own = 0;
+    return right && flat;
+}
+
+/// Addresses that stand for other ranks' memory, and where they can be, are it. All ranks have it
+/// mapped, or none uses that.
+static tg_status map_all(tg_comm *c, size_t bytes) {
+    size_t all;
+    if (__builtin_mul_overflow(bytes, (size_t)c->size, &all)) all = SIZE_MAX;
+    char *flat = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (flat == MAP_FAILED)
+        return tg_fail(TG_ERROR_MEMORY, "tg_comm_create: room for the memory of %d ranks: %s",
+                       c->size, strerror(errno));
+    const char *unmapped = secure_getenv("TG_OPENSHMEM_PUTS"); // as on several hosts
+    bool own = map_again(c->host.own, bytes, flat + (size_t)c->rank * bytes);
+    bool mapped =
+        own && (!unmapped || !*unmapped) && map_flat(flat, c->host.own, bytes, c->rank, c->size);
+    mapped = is_shared(mapped ? flat : NULL, c->host.own, bytes, c->rank, c->size);
+    c->host.flat = flat;
+    c->host.stride = c->host.bytes = bytes;
+    c->host.mapped = false;
+    char mine = mapped, ranks[RT_COMM_RANKS];
+    tg_status status = rt_comm_allgather(c, "tg_comm_create", &mine, 1, ranks);
+    for (int r = 0; r < c->size; r++) mapped &= !status && ranks[r];
+    if (own) c->host.own = flat + (size_t)c->rank * bytes;
+    c->control = (rt_control *)(void *)c->host.own;
+    c->host.mapped = mapped;
+    return status;
+}
+
+/* ---- who has ended --------------------------------------------------------------------------- */
+
+/// Where a process is found: its number means the same to those of one host with the same names.
+typedef struct Whereabouts {
+    int64_t pid;
+    uint64_t device, names;
+} Whereabouts;
+
+static Whereabouts whereabouts(void) {
+    struct stat s;
+    Whereabouts w = {.pid = getpid()};
+    if (stat("/proc/self/ns/pid", &s)) return (Whereabouts){0};
+    w.device = s.st_dev;
+    w.names = s.st_ino;
+    return w;
+}
+
+static int watch(const Whereabouts *w) {
+#ifdef SYS_pidfd_open
+    return (int)syscall(SYS_pidfd_open, (pid_t)w->pid, 0U);
+#else
+    (void)w;
+    return -1;
+#endif
+}
+
+/// Ranks of other hosts are not watched: of those a time limit tells.
+static tg_status watch_all(tg_comm *c) {
+    Whereabouts mine = whereabouts(), all[RT_COMM_RANKS];
+    tg_status status = rt_comm_allgather(c, "tg_comm_create", &mine, sizeof mine, all);
+    for (int r = 0; r < c->size && !status; r++) {
+        bool near = mine.pid && all[r].device == mine.device && all[r].names == mine.names;
+        if (r != c->rank && near && shmem.ptr(c->engine_state, r)) watched[r] = watch(&all[r]);
+    }
+    return status;
+}
+
+static int dead(tg_comm *c) {
+    for (int r = 0; r < c->size; r++) {
+        struct pollfd end = {.fd = watched[r], .events = POLLIN};
+        if (watched[r] >= 0 && poll(&end, 1, 0) == 1) return r;
+    }
+    return -1;
+}
+
+/* ---- the engine ------------------------------------------------------------------------------ */
+
+static void destroy(tg_comm *c) {
+    for (int r = 0; r < c->size; r++)
+        if (watched[r] >= 0) close(watched[r]);
+    munmap(c->host.flat, c->host.stride * (size_t)c->size);
+    if (!c->leaves) shmem.free(c->engine_state);
+    left |= c->leaves;
+    group = NULL;
+}
+
+/// Ranks of this host: those whose memory the library shows.
+static int count_local(char *own, int size) {
+    int local = 0;
+    for (int r = 0; r < size; r++) local += shmem.ptr(own, r) != NULL;
+    return local ? local : 1;
+}
+
+static tg_status create_started(tg_comm *c, size_t bytes) {
+    c->rank = shmem.my_pe();
+    c->size = shmem.n_pes();
+    if (c->size > RT_COMM_RANKS)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "tg_comm_create: %d ranks; %d can meet", c->size,
+                       RT_COMM_RANKS);
+    char *own = shmem.align(PAGE, bytes);
+    if (!own)
+        return tg_fail(
+            TG_ERROR_MEMORY,
+            "tg_comm_create: shmem_align: no %zu bytes; SHMEM_SYMMETRIC_SIZE of OpenSHMEM "
+            "says how many there are",
+            bytes);
+    if (used) memset(own, 0, bytes);
+    used = true;
+    c->engine_state = own;
+    c->host.own = own;
+    c->control = (rt_control *)(void *)own;
+    c->local = count_local(own, c->size);
+    shmem.barrier_all();
+    for (int r = 0; r < RT_COMM_RANKS; r++) watched[r] = -1;
+    tg_status status = map_all(c, bytes);
+    if (!status) status = watch_all(c);
+    if (status) destroy(c);
+    return status;
+}
+
+static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
+    (void)o;
+    pthread_mutex_lock(&lock);
+    tg_status status = TG_OK;
+    if (left)
+        status = tg_fail(TG_ERROR_RANK,
+                         "tg_comm_create: a rank of the group before did not come to its end, so "
+                         "the engine 'openshmem' has no other one");
+    else if (group)
+        status = tg_fail(TG_ERROR_UNSUPPORTED,
+                         "tg_comm_create: there is one group of the engine 'openshmem' at a time");
+    if (!status && !started) {
+        status = start_library(bytes);
+        if (started) atexit(end_library);
+    }
+    if (!status) status = create_started(c, bytes);
+    if (!status) group = c;
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+/* ---- where memory is not mapped -------------------------------------------------------------- */
+
+static void *place(const tg_comm *c, size_t at) {
+    return (char *)c->engine_state + at;
+}
+
+static tg_status put(tg_comm *c, int rank, size_t at, const void *from, size_t bytes) {
+    shmem.putmem(place(c, at), from, bytes, rank);
+    return TG_OK;
+}
+
+static tg_status get(tg_comm *c, int rank, size_t at, void *to, size_t bytes) {
+    shmem.getmem(to, place(c, at), bytes, rank);
+    return TG_OK;
+}
+
+static tg_status put_later(tg_comm *c, int rank, size_t at, const void *from, size_t bytes) {
+    shmem.putmem_nbi(place(c, at), from, bytes, rank);
+    return TG_OK;
+}
+
+static tg_status get_later(tg_comm *c, int rank, size_t at, void *to, size_t bytes) {
+    shmem.getmem_nbi(to, place(c, at), bytes, rank);
+    return TG_OK;
+}
+
+_Static_assert(sizeof(long) == sizeof(int64_t), "words of 8 bytes");
+
+static tg_status set(tg_comm *c, int rank, size_t at, int64_t value) {
+    shmem.fence();
+    shmem.long_atomic_set(place(c, at), value, rank);
+    return TG_OK;
+}
+
+static tg_status add(tg_comm *c, int rank, size_t at, int64_t value) {
+    shmem.fence();
+    shmem.long_atomic_add(place(c, at), value, rank);
+    return TG_OK;
+}
+
+static tg_status quiet(tg_comm *c) {
+    (void)c;
+    shmem.quiet();
+    return TG_OK;
+}
+
+const rt_engine rt_engine_shmem = {.name = "openshmem",
+                                   .create = create,
+                                   .destroy = destroy,
+                                   .put = put,
+                                   .get = get,
+                                   .put_later = put_later,
+                                   .get_later = get_later,
+                                   .set = set,
+                                   .add = add,
+                                   .quiet = quiet,
+                                   .dead = dead};

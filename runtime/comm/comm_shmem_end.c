@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A library in memory that has the symbol `_end` and nothing else.
+//
+// Open MPI's OpenSHMEM takes all writable memory below `_end` for the static data of the program,
+// which it makes symmetric. The linker's symbol of a program that does not link that library is not
+// seen from there; it then finds the end of a library far above, and takes thread stacks and heaps,
+// which differ from rank to rank, and crashes now and then. Nobody here has symmetric static data:
+// an `_end` at the lowest addresses, found before that of a library, leaves none. A program that
+// shows its own comes first.
+#include "runtime/comm/comm.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const char names[] = "\0_end";
+
+/// All of the file; one segment holds it.
+typedef struct Image {
+    Elf64_Ehdr head;
+    Elf64_Phdr segments[2];
+    Elf64_Dyn dynamic[6];
+    Elf64_Sym symbols[2];
+    uint32_t hash[2 + 1 + 2]; // a bucket; the chains of two symbols
+    char names[sizeof names];
+} Image;
+
+static Elf64_Dyn entry(Elf64_Sxword tag, size_t value) {
+    return (Elf64_Dyn){.d_tag = tag, .d_un.d_val = value};
+}
+
+static Elf64_Phdr segment(uint32_t type, size_t at, size_t bytes) {
+    return (Elf64_Phdr){.p_type = type,
+                        .p_flags = PF_R | PF_W,
+                        .p_offset = at,
+                        .p_vaddr = at,
+                        .p_paddr = at,
+                        .p_filesz = bytes,
+                        .p_memsz = bytes,
+                        .p_align = type == PT_LOAD ? 0x10000 : 8};
+}
+
+static void fill(Image *m) {
+    enum { LOWEST = 1, BUCKETS = 1, SYMBOLS = 2 };
+    *m = (Image){.head = {.e_type = ET_DYN,
+#if defined(__aarch64__)
+                          .e_machine = EM_AARCH64,
+#else
+                          .e_machine = EM_X86_64,
+#endif
+                          .e_version = EV_CURRENT,
+                          .e_phoff = offsetof(Image, segments),
+                          .e_ehsize = sizeof(Elf64_Ehdr),
+                          .e_phentsize = sizeof(Elf64_Phdr),
+                          .e_phnum = 2}};
+    memcpy(m->head.e_ident, ELFMAG, SELFMAG);
+    m->head.e_ident[EI_CLASS] = ELFCLASS64;
+    m->head.e_ident[EI_DATA] = ELFDATA2LSB;
+    m->head.e_ident[EI_VERSION] = EV_CURRENT;
+    m->segments[0] = segment(PT_LOAD, 0, sizeof *m);
+    m->segments[1] = segment(PT_DYNAMIC, offsetof(Image, dynamic), sizeof m->dynamic);
+    m->dynamic[0] = entry(DT_HASH, offsetof(Image, hash));
+    m->dynamic[1] = entry(DT_STRTAB, offsetof(Image, names));
+    m->dynamic[2] = entry(DT_SYMTAB, offsetof(Image, symbols));
+    m->dynamic[3] = entry(DT_STRSZ, sizeof names);
+    m->dynamic[4] = entry(DT_SYMENT, sizeof(Elf64_Sym));
+    m->dynamic[5] = entry(DT_NULL, 0);
+    m->symbols[1] = (Elf64_Sym){.st_name = 1,
+                                .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE),
+                                .st_shndx = SHN_ABS,
+                                .st_value = LOWEST};
+    m->hash[0] = BUCKETS;
+    m->hash[1] = SYMBOLS;
+    m->hash[2] = 1; // the bucket begins with symbol 1, and ends there
+    memcpy(m->names, names, sizeof names);
+}
+
+/// It stays loaded.
+bool rt_shmem_hide_data(void) {
+    Image image;
+    char path[64];
+    int file = memfd_create("end", MFD_CLOEXEC);
+    fill(&image);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    bool loaded = file >= 0 && write(file, &image, sizeof image) == (ssize_t)sizeof image &&
+                  dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (file >= 0) close(file);
+    return loaded;
+}

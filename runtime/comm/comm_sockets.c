@@ -1,0 +1,696 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that meet at HOST:PORT, where rank 0 listens. If all of them are on one host, they go on to
+// meet there as processes do. Else each keeps a connection to each other one, and these carry what
+// ranks write into each other's memory of the host: a thread of each takes it up in the order in
+// which it was sent. Who ends says so before; a connection that ends otherwise is of a rank that
+// has died.
+//
+// Whoever can reach the port and knows TG_RANK_KEY can take part. Each proves that it knows the key
+// by a hash of it with a number that the other one drew, so that the key is not said. What follows
+// is neither hidden nor signed. Without a key ranks meet at addresses of their host alone. The
+// meeting has one end, whatever others do.
+#include "runtime/comm/comm.h"
+#include "runtime/comm/comm_guests.h"
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct sockaddr_storage Address;
+
+/// What a rank says to rank 0, with the proof of all before it.
+typedef struct Hello {
+    rt_hello rank;
+    uint64_t host; // rt_comm_host
+    uint32_t port; // where it listens to ranks after it, in the network's order
+    uint32_t reserved;
+    uint8_t nonce[RT_NONCE], proof[RT_PROOF];
+} Hello;
+
+enum { NO_GROUP = 0 };
+_Static_assert(RT_PROOF == 2 * RT_NONCE, "a proof is as long as two nonces");
+
+/// What rank 0 answers. text: what is wrong.
+typedef struct Answer {
+    char text[RT_COMM_TEXT];
+    uint64_t group; // a number that no other group has, never NO_GROUP
+    uint64_t hosts[RT_COMM_RANKS];
+    Address at[RT_COMM_RANKS];
+    uint8_t proof[RT_PROOF];
+} Answer;
+
+/// What a rank says to one before it.
+typedef struct Greeting {
+    uint64_t group;
+    int64_t rank, to;
+    uint8_t proof[RT_PROOF];
+} Greeting;
+_Static_assert(sizeof(Hello) <= RT_GUEST_BYTES && sizeof(Greeting) <= RT_GUEST_BYTES, "room");
+
+enum Kind { PUT, SET, ADD, BYE };
+typedef struct Message {
+    uint32_t kind, bytes; // bytes: of PUT, which follow
+    uint64_t at;
+    int64_t value;
+} Message;
+
+typedef struct Hosts {
+    int n, rank;
+    int sockets[RT_COMM_RANKS]; // -1: none
+    int listener;
+    int wake[2]; // a pipe: the thread ends
+    bool reads;  // there is a thread
+    pthread_t reader;
+    pthread_mutex_t sending[RT_COMM_RANKS];
+    _Atomic bool gone[RT_COMM_RANKS], left[RT_COMM_RANKS]; // left: it has said so
+    char *own;
+    size_t bytes;
+    int64_t end;   // of the meeting
+    int strangers; // who came without the key
+    uint8_t nonces[RT_COMM_RANKS][RT_NONCE];
+    Answer answer;
+} Hosts;
+
+/* ---- the key --------------------------------------------------------------------------------- */
+
+static const char *rank_key(void) {
+    const char *set = secure_getenv("TG_RANK_KEY");
+    return set ? set : "";
+}
+
+/// Of a message up to its proof, for who drew the nonce.
+static void prove(const char *what, const uint8_t *nonce, const void *message, size_t n,
+                  uint8_t out[RT_PROOF]) {
+    rt_piece pieces[] = {{what, strlen(what)}, {nonce, RT_NONCE}, {message, n}};
+    rt_prove(rank_key(), pieces, 3, out);
+}
+
+static bool is_proved(const char *what, const uint8_t *nonce, const void *message, size_t n,
+                      const uint8_t *proof) {
+    uint8_t right[RT_PROOF];
+    prove(what, nonce, message, n, right);
+    return rt_proofs_equal(right, proof);
+}
+
+#define PROVE(what, nonce, m) prove(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
+#define IS_PROVED(what, nonce, m)                                                                  \
+    is_proved(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static bool send_whole(int socket, struct iovec *parts, int n) {
+    struct msghdr m = {.msg_iov = parts, .msg_iovlen = (size_t)n};
+    while (m.msg_iovlen) {
+        ssize_t sent = sendmsg(socket, &m, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0) return false;
+        for (size_t left = (size_t)sent; m.msg_iovlen && left >= m.msg_iov->iov_len;) {
+            left -= m.msg_iov->iov_len;
+            m.msg_iov++;
+            m.msg_iovlen--;
+            sent = (ssize_t)left;
+        }
+        if (!m.msg_iovlen) break;
+        m.msg_iov->iov_base = (char *)m.msg_iov->iov_base + sent;
+        m.msg_iov->iov_len -= (size_t)sent;
+    }
+    return true;
+}
+
+static bool send_bytes(int socket, const void *bytes, size_t size) {
+    return send_whole(socket, &(struct iovec){(void *)(uintptr_t)bytes, size}, 1);
+}
+
+static bool receive_bytes(int socket, void *bytes, size_t size) {
+    for (size_t at = 0; at < size;) {
+        ssize_t got = recv(socket, (char *)bytes + at, size - at, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        at += (size_t)got;
+    }
+    return true;
+}
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+/// The colon before the port; NULL: it is no HOST:PORT.
+static const char *port_of(const char *meet) {
+    const char *colon = meet && !strchr(meet, '/') ? strrchr(meet, ':') : NULL;
+    char *end;
+    if (!colon || colon == meet || colon[1] < '0' || colon[1] > '9') return NULL;
+    long port = strtol(colon + 1, &end, 10);
+    return *end || port < 1 || port > 65535 ? NULL : colon;
+}
+
+bool rt_hosts_named(const char *meet) {
+    return port_of(meet) != NULL;
+}
+
+static tg_status fail_at(const tg_comm_options *o, const char *doing, const char *why) {
+    return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: rank %d: %s at '%s': %s", o->rank, doing,
+                   o->meet, why);
+}
+
+/// The addresses of HOST:PORT, [HOST]:PORT of IPv6; to be given to freeaddrinfo.
+static tg_status find_address(const tg_comm_options *o, struct addrinfo **out) {
+    const char *colon = port_of(o->meet), *from = o->meet, *to = colon;
+    struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    char name[256];
+    if (*from == '[' && to[-1] == ']') {
+        from++;
+        to--;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(to - from), from);
+    int error = getaddrinfo(name, colon + 1, &want, out);
+    return error ? fail_at(o, "finding the host", gai_strerror(error)) : TG_OK;
+}
+
+static int64_t end_of(const tg_comm_options *o) {
+    return rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
+}
+
+/// Of a connection: nothing is held back to be sent with more, and a host that is gone is noticed.
+static void tune(int socket, const tg_comm_options *o) {
+    const int on = 1, idle = 5, tries = 3, gone_ms = 20000;
+    rt_limit(socket, o->timeout_ms);
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &idle, sizeof idle);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &gone_ms, sizeof gone_ms);
+}
+
+/// -1, with errno.
+static int try_listen(const struct sockaddr *at, socklen_t size) {
+    const int on = 1;
+    int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s < 0) return -1;
+    setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(s, at, size) == 0 && listen(s, RT_COMM_RANKS) == 0) return s;
+    int error = errno;
+    close(s);
+    errno = error;
+    return -1;
+}
+
+static in_port_t *port_in(Address *a) {
+    return a->ss_family == AF_INET6 ? &((struct sockaddr_in6 *)a)->sin6_port
+                                    : &((struct sockaddr_in *)a)->sin_port;
+}
+
+static socklen_t size_of(const Address *a) {
+    return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+static bool is_loopback(const Address *a) {
+    if (a->ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+    return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+}
+
+/// Whether ranks may meet there: other hosts may reach it, so a key is needed.
+static bool is_allowed(const struct addrinfo *a) {
+    Address at = {0};
+    if (a->ai_addrlen > sizeof at) return false;
+    memcpy(&at, a->ai_addr, a->ai_addrlen);
+    return is_loopback(&at) || *rank_key();
+}
+
+/// Drops the addresses where ranks may not meet.
+static tg_status allowed_addresses(const tg_comm_options *o, struct addrinfo **out) {
+    tg_status status = find_address(o, out);
+    if (status) return status;
+    for (const struct addrinfo *a = *out; a; a = a->ai_next)
+        if (is_allowed(a)) return TG_OK;
+    freeaddrinfo(*out);
+    return fail_at(o, "meeting where other hosts can come",
+                   "TG_RANK_KEY is not set; it is a secret text, the same for all ranks, such as "
+                   "'openssl rand -hex 16' makes (addresses of the host alone, 127.0.0.1, need "
+                   "none)");
+}
+
+static tg_status listen_at(const tg_comm_options *o, int *out) {
+    struct addrinfo *all = NULL;
+    tg_status status = allowed_addresses(o, &all);
+    if (status) return status;
+    *out = -1;
+    for (struct addrinfo *a = all; a && *out < 0; a = a->ai_next)
+        if (is_allowed(a)) *out = try_listen(a->ai_addr, a->ai_addrlen);
+    freeaddrinfo(all);
+    if (*out < 0) return fail_at(o, "listening (rank 0 runs on that host)", strerror(errno));
+    return TG_OK;
+}
+
+/// Where /etc/hosts gives the host's own name an address of this host alone, as Debian's does
+/// (127.0.1.1), those of other hosts do not come.
+static bool is_alone(int listener) {
+    Address at;
+    socklen_t size = sizeof at;
+    return getsockname(listener, (struct sockaddr *)&at, &size) == 0 && is_loopback(&at);
+}
+
+/// While nobody listens at a port of those that the system gives to connections, one to it may get
+/// that port for its own end. It then is to leave nothing at the port, where rank 0 will listen.
+static bool is_own_end(int s) {
+    Address own = {0}, other = {0};
+    socklen_t n = sizeof own, m = sizeof other;
+    bool is_own = getsockname(s, (struct sockaddr *)&own, &n) == 0 &&
+                  getpeername(s, (struct sockaddr *)&other, &m) == 0 && n == m &&
+                  memcmp(&own, &other, n) == 0;
+    struct linger at_once = {.l_onoff = 1};
+    if (is_own) setsockopt(s, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    return is_own;
+}
+
+/// With the nonce of who listens; -1, with errno.
+static int try_connect(const struct sockaddr *at, socklen_t size, const tg_comm_options *o,
+                       int64_t end, uint8_t nonce[RT_NONCE]) {
+    int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s < 0) return -1;
+    tune(s, o);
+    rt_limit(s, rt_left_ms(end));
+    errno = ECONNABORTED;
+    if (connect(s, at, size) == 0 && !is_own_end(s) && rt_receive_until(s, nonce, RT_NONCE, end)) {
+        rt_limit(s, o->timeout_ms);
+        return s;
+    }
+    int error = errno;
+    close(s);
+    errno = error;
+    return -1;
+}
+
+/// Rank 0 may come later.
+static tg_status connect_first(const tg_comm_options *o, int64_t end, int *out,
+                               uint8_t nonce[RT_NONCE]) {
+    struct addrinfo *all = NULL;
+    tg_status status = allowed_addresses(o, &all);
+    if (status) return status;
+    *out = -1;
+    do {
+        for (struct addrinfo *a = all; a && *out < 0; a = a->ai_next)
+            if (is_allowed(a)) *out = try_connect(a->ai_addr, a->ai_addrlen, o, end, nonce);
+        if (*out < 0) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    } while (*out < 0 && rt_now_ns() < end);
+    freeaddrinfo(all);
+    return *out < 0 ? rt_comm_nobody_came(o, 0) : TG_OK;
+}
+
+/* ---- meeting --------------------------------------------------------------------------------- */
+
+/// Rank 0, or one that others connect to, has waited in vain.
+static tg_status nobody_came(const Hosts *h, const tg_comm_options *o, int listener, int missing) {
+    tg_status status = rt_comm_nobody_came(o, missing);
+    if (h->strangers)
+        return tg_fail(status, "%s; %d that came had another TG_RANK_KEY", tg_last_error(),
+                       h->strangers);
+    if (is_alone(listener))
+        return tg_fail(status, "%s; it listens at an address of its host alone, as '%s' is one",
+                       tg_last_error(), o->meet);
+    return status;
+}
+
+static int first_missing(const Hosts *h, int from) {
+    while (from < h->n && h->sockets[from] >= 0) from++;
+    return from;
+}
+
+/// One that shows the key is a rank; the answer's text says what is wrong with it.
+static tg_status welcome_rank(Hosts *h, const tg_comm_options *o, const rt_guest *guest,
+                              const Hello *hello, const Hello *own) {
+    int s = guest->socket, r = hello->rank.rank;
+    Answer *a = &h->answer;
+    tune(s, o);
+    if (!rt_comm_judge(&hello->rank, &own->rank, h->sockets, a->text, sizeof a->text)) {
+        PROVE("answer", hello->nonce, a);
+        (void)send_bytes(s, a, sizeof *a);
+        close(s);
+        return TG_OK;
+    }
+    socklen_t size = sizeof a->at[r];
+    h->sockets[r] = s;
+    memcpy(h->nonces[r], hello->nonce, RT_NONCE);
+    a->hosts[r] = hello->host;
+    if (getpeername(s, (struct sockaddr *)&a->at[r], &size)) return rt_comm_nobody_came(o, r);
+    *port_in(&a->at[r]) = (in_port_t)hello->port;
+    return TG_OK;
+}
+
+/// What it is told it cannot check, and so knows why. The meeting goes on without it. Nothing is
+/// proved to it: it could show that to a rank whose nonce it has.
+static void turn_away(Hosts *h, int socket) {
+    Answer none = {.group = NO_GROUP};
+    h->strangers++;
+    (void)(rt_nonce(none.proof) && rt_nonce(none.proof + RT_NONCE));
+    (void)send(socket, &none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
+    close(socket);
+}
+
+/// One more comes to rank 0. Nobody takes notice of who says nothing, or what no rank says.
+static tg_status welcome(Hosts *h, const tg_comm_options *o, rt_guests *guests, const Hello *own) {
+    rt_guest guest;
+    Hello hello;
+    if (!rt_next_guest(guests, h->end, &guest))
+        return nobody_came(h, o, guests->listener, first_missing(h, 1));
+    memcpy(&hello, guest.said, sizeof hello);
+    if (IS_PROVED("hello", guest.nonce, &hello)) return welcome_rank(h, o, &guest, &hello, own);
+    if (hello.rank.magic == own->rank.magic)
+        turn_away(h, guest.socket);
+    else
+        close(guest.socket);
+    return TG_OK;
+}
+
+static bool all_came(const Hosts *h) {
+    for (int r = 1; r < h->n; r++)
+        if (h->sockets[r] < 0) return false;
+    return true;
+}
+
+/// Rank 0 gets to know all, and tells them of each other.
+static tg_status meet_all(Hosts *h, const tg_comm_options *o, const Hello *own) {
+    rt_guests guests = {.size = sizeof(Hello)};
+    Answer *a = &h->answer;
+    tg_status status = listen_at(o, &guests.listener);
+    if (status) return status;
+    a->hosts[0] = own->host;
+    if (getrandom(&a->group, sizeof a->group, 0) != (ssize_t)sizeof a->group)
+        a->group = (uint64_t)rt_now_ns();
+    if (a->group == NO_GROUP) a->group++;
+    while (!status && !a->text[0] && !all_came(h)) status = welcome(h, o, &guests, own);
+    rt_guests_end(&guests);
+    close(guests.listener);
+    if (status) snprintf(a->text, sizeof a->text, "%s", tg_last_error());
+    if (!status && a->text[0]) status = tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", a->text);
+    for (int r = 1; r < h->n; r++) {
+        if (h->sockets[r] < 0) continue;
+        PROVE("answer", h->nonces[r], a);
+        (void)send_bytes(h->sockets[r], a, sizeof *a);
+    }
+    return status;
+}
+
+/// Where ranks after this one are listened to: at the address by which it came to rank 0.
+static tg_status listen_beside(Hosts *h, const tg_comm_options *o, uint32_t *port) {
+    Address at;
+    socklen_t size = sizeof at;
+    if (getsockname(h->sockets[0], (struct sockaddr *)&at, &size))
+        return fail_at(o, "an address", strerror(errno));
+    *port_in(&at) = 0;
+    h->listener = try_listen((struct sockaddr *)&at, size_of(&at));
+    size = sizeof at;
+    if (h->listener < 0 || getsockname(h->listener, (struct sockaddr *)&at, &size))
+        return fail_at(o, "listening", strerror(errno));
+    *port = *port_in(&at);
+    return TG_OK;
+}
+
+/// The others come to rank 0.
+static tg_status meet_first(Hosts *h, const tg_comm_options *o, Hello *hello) {
+    uint8_t nonce[RT_NONCE];
+    tg_status status = connect_first(o, h->end, &h->sockets[0], nonce);
+    if (!status) status = listen_beside(h, o, &hello->port);
+    if (status) return status;
+    if (!rt_nonce(hello->nonce)) return fail_at(o, "random numbers", strerror(errno));
+    PROVE("hello", nonce, hello);
+    if (!send_bytes(h->sockets[0], hello, sizeof *hello) ||
+        !rt_receive_until(h->sockets[0], &h->answer, sizeof h->answer, h->end))
+        return rt_comm_nobody_came(o, 0);
+    if (!IS_PROVED("answer", hello->nonce, &h->answer) || h->answer.group == NO_GROUP)
+        return fail_at(o, "meeting rank 0", "it has another TG_RANK_KEY, or is no rank");
+    h->answer.text[RT_COMM_TEXT - 1] = 0;
+    if (!h->answer.text[0]) return TG_OK;
+    return tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", h->answer.text);
+}
+
+/// One that rank 0 sees at an address of its own host's alone is where rank 0 is.
+static tg_status connect_to(Hosts *h, const tg_comm_options *o, int rank) {
+    Address at = h->answer.at[rank];
+    in_port_t port = *port_in(&at);
+    socklen_t size = sizeof at;
+    uint8_t nonce[RT_NONCE];
+    Greeting g = {.group = h->answer.group, .rank = h->rank, .to = rank};
+    if (is_loopback(&at)) {
+        if (getpeername(h->sockets[0], (struct sockaddr *)&at, &size))
+            return rt_comm_nobody_came(o, 0);
+        *port_in(&at) = port;
+    }
+    int s = try_connect((struct sockaddr *)&at, size_of(&at), o, h->end, nonce);
+    h->sockets[rank] = s;
+    if (s >= 0) PROVE("greeting", nonce, &g);
+    if (s < 0 || !send_bytes(s, &g, sizeof g))
+        return tg_fail(TG_ERROR_RANK, "tg_comm_create: rank %d cannot connect to rank %d: %s",
+                       o->rank, rank, strerror(errno));
+    return TG_OK;
+}
+
+static tg_status accept_one(Hosts *h, const tg_comm_options *o, rt_guests *guests) {
+    rt_guest guest;
+    Greeting g;
+    if (!rt_next_guest(guests, h->end, &guest))
+        return nobody_came(h, o, guests->listener, first_missing(h, h->rank + 1));
+    memcpy(&g, guest.said, sizeof g);
+    bool is_rank = IS_PROVED("greeting", guest.nonce, &g) && g.group == h->answer.group &&
+                   g.to == h->rank && g.rank > h->rank && g.rank < h->n && h->sockets[g.rank] < 0;
+    if (is_rank)
+        h->sockets[g.rank] = guest.socket;
+    else
+        close(guest.socket);
+    if (is_rank) tune(guest.socket, o);
+    return TG_OK;
+}
+
+/// Those before this rank are listening since they came to rank 0.
+static tg_status connect_all(Hosts *h, const tg_comm_options *o) {
+    tg_status status = TG_OK;
+    rt_guests guests = {.listener = h->listener, .size = sizeof(Greeting)};
+    for (int r = 1; r < h->rank && !status; r++) status = connect_to(h, o, r);
+    while (h->rank && !status && first_missing(h, h->rank + 1) < h->n)
+        status = accept_one(h, o, &guests);
+    rt_guests_end(&guests);
+    return status;
+}
+
+/* ---- what the others write ------------------------------------------------------------------- */
+
+/// False: the connection has ended, or says what makes no sense.
+static bool take_one(Hosts *h, int rank) {
+    Message m;
+    if (!receive_bytes(h->sockets[rank], &m, sizeof m)) return false;
+    size_t bytes = m.kind == PUT ? m.bytes : sizeof m.value;
+    if (m.kind == BYE) {
+        atomic_store(&h->left[rank], true);
+        return true;
+    }
+    if (m.kind > BYE || m.at > h->bytes || bytes > h->bytes - m.at) return false;
+    if (m.kind == PUT) return receive_bytes(h->sockets[rank], h->own + m.at, bytes);
+    _Atomic int64_t *word = (_Atomic int64_t *)(void *)(h->own + m.at);
+    if (m.at % sizeof *word) return false;
+    if (m.kind == ADD)
+        atomic_fetch_add_explicit(word, m.value, memory_order_acq_rel);
+    else
+        atomic_store_explicit(word, m.value, memory_order_release);
+    return true;
+}
+
+static void *take_all(void *state) {
+    Hosts *h = state;
+    for (;;) {
+        struct pollfd ready[RT_COMM_RANKS + 1];
+        for (int r = 0; r < h->n; r++) {
+            bool open = h->sockets[r] >= 0 && !atomic_load(&h->gone[r]);
+            ready[r] = (struct pollfd){.fd = open ? h->sockets[r] : -1, .events = POLLIN};
+        }
+        ready[h->n] = (struct pollfd){.fd = h->wake[0], .events = POLLIN};
+        if (poll(ready, (nfds_t)h->n + 1, -1) < 0 && errno != EINTR) return NULL;
+        for (int r = 0; r < h->n; r++)
+            if (ready[r].revents && !take_one(h, r)) atomic_store(&h->gone[r], true);
+        if (ready[h->n].revents) return NULL;
+    }
+}
+
+/// What cannot be sent is missed by who waits for it; nothing comes behind the half of a message.
+static tg_status send_message(Hosts *h, int rank, Message m, const void *from) {
+    struct iovec parts[] = {{&m, sizeof m}, {(void *)(uintptr_t)from, m.bytes}};
+    pthread_mutex_lock(&h->sending[rank]);
+    bool sent =
+        !atomic_load(&h->gone[rank]) && send_whole(h->sockets[rank], parts, m.bytes ? 2 : 1);
+    if (!sent) shutdown(h->sockets[rank], SHUT_WR);
+    pthread_mutex_unlock(&h->sending[rank]);
+    return TG_OK;
+}
+
+static tg_status put(tg_comm *c, int rank, size_t at, const void *from, size_t bytes) {
+    return send_message(c->engine_state, rank, (Message){PUT, (uint32_t)bytes, at, 0}, from);
+}
+
+static tg_status set(tg_comm *c, int rank, size_t at, int64_t value) {
+    return send_message(c->engine_state, rank, (Message){SET, 0, at, value}, NULL);
+}
+
+static tg_status add(tg_comm *c, int rank, size_t at, int64_t value) {
+    return send_message(c->engine_state, rank, (Message){ADD, 0, at, value}, NULL);
+}
+
+/// Who waits for a word sees what was sent before it.
+static tg_status quiet(tg_comm *c) {
+    (void)c;
+    return TG_OK;
+}
+
+static int dead(tg_comm *c) {
+    Hosts *h = c->engine_state;
+    for (int r = 0; r < h->n; r++)
+        if (atomic_load(&h->gone[r]) && !atomic_load(&h->left[r])) return r;
+    return -1;
+}
+
+/* ---- the engine ------------------------------------------------------------------------------ */
+
+static void release(Hosts *h) {
+    for (int r = 0; r < h->n; r++)
+        if (h->sockets[r] >= 0) close(h->sockets[r]);
+    if (h->listener >= 0) close(h->listener);
+    for (int i = 0; i < 2; i++)
+        if (h->wake[i] >= 0) close(h->wake[i]);
+    free(h);
+}
+
+static Hosts *hosts_new(const tg_comm_options *o, size_t bytes) {
+    Hosts *h = calloc(1, sizeof *h);
+    if (!h) return NULL;
+    *h = (Hosts){.n = o->ranks, .rank = o->rank, .listener = -1, .wake = {-1, -1}, .bytes = bytes};
+    for (int r = 0; r < RT_COMM_RANKS; r++) {
+        h->sockets[r] = -1;
+        pthread_mutex_init(&h->sending[r], NULL);
+    }
+    return h;
+}
+
+/// The own memory among names of the others'.
+static tg_status reserve(tg_comm *c, Hosts *h) {
+    size_t all;
+    if (__builtin_mul_overflow(h->bytes, (size_t)h->n, &all)) all = SIZE_MAX;
+    char *flat = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *own = flat == MAP_FAILED ? NULL : flat + h->bytes * (size_t)h->rank;
+    if (!own || mprotect(own, h->bytes, PROT_READ | PROT_WRITE))
+        return tg_fail(TG_ERROR_MEMORY, "tg_comm_create: room for the memory of %d ranks: %s", h->n,
+                       strerror(errno));
+    h->own = own;
+    c->host = (rt_heap){.flat = flat, .own = own, .stride = h->bytes, .bytes = h->bytes};
+    return TG_OK;
+}
+
+static bool start_reader(Hosts *h) {
+    for (int r = 0; r < h->n; r++) // it waits for a message as long as it takes
+        if (h->sockets[r] >= 0) {
+            struct timeval none = {0};
+            setsockopt(h->sockets[r], SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+        }
+    h->reads = pipe(h->wake) == 0 && pthread_create(&h->reader, NULL, take_all, h) == 0;
+    return h->reads;
+}
+
+static bool is_one_host(const Hosts *h) {
+    for (int r = 1; r < h->n; r++)
+        if (h->answer.hosts[r] != h->answer.hosts[0]) return false;
+    return true;
+}
+
+/// Who differs is named: rank 0 and the first on another host.
+static tg_status refuse(const Hosts *h) {
+    int other = 1;
+    while (h->answer.hosts[other] == h->answer.hosts[0]) other++;
+    return tg_fail(TG_ERROR_UNSUPPORTED,
+                   "tg_comm_create: ranks 0 and %d are on different hosts, and the engine "
+                   "'processes' is for those of one; ranks with GPUs have 'nvshmem', others "
+                   "'openshmem'",
+                   other);
+}
+
+static tg_status create_far(tg_comm *c, Hosts *h, const tg_comm_options *o) {
+    tg_status status = c->memory == &rt_memory_nvshmem ? TG_OK : refuse(h);
+    if (!status) status = connect_all(h, o);
+    if (!status) status = reserve(c, h);
+    if (!status && !start_reader(h)) {
+        munmap(c->host.flat, h->bytes * (size_t)h->n);
+        status = tg_fail(TG_ERROR_MEMORY, "tg_comm_create: no thread: %s", strerror(errno));
+    }
+    if (status) return status;
+    c->engine = &rt_engine_hosts;
+    c->engine_state = h;
+    c->rank = h->rank;
+    c->size = h->n;
+    c->local = 0;
+    for (int r = 0; r < h->n; r++) c->local += h->answer.hosts[r] == h->answer.hosts[h->rank];
+    return TG_OK;
+}
+
+tg_status rt_hosts_create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
+    Hosts *h = hosts_new(o, bytes);
+    if (!h) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    Hello hello = {.rank = rt_comm_hello(o, bytes), .host = rt_comm_host()};
+    h->end = end_of(o);
+    tg_status status = o->rank ? meet_first(h, o, &hello) : meet_all(h, o, &hello);
+    bool one = !status && is_one_host(h);
+    if (!status && !one) status = create_far(c, h, o);
+    if (!status && !one) return TG_OK;
+    enum { LEAST_MS = 10000 }; // those that have met are there, and may be slow
+    char place[32];
+    int left = rt_left_ms(h->end);
+    snprintf(place, sizeof place, "@tegula-%016llx", (unsigned long long)h->answer.group);
+    release(h);
+    if (status) return status;
+    tg_comm_options here = *o;
+    here.meet = place;
+    int least = o->timeout_ms < LEAST_MS ? o->timeout_ms : LEAST_MS;
+    here.timeout_ms = left < least ? least : left;
+    return rt_engine_processes.create(c, &here, bytes);
+}
+
+/// It takes up what the others have yet to say, so that none of what was sent to them is lost: to
+/// close a connection before drops that.
+static void destroy(tg_comm *c) {
+    enum { MOST_MS = 2000 };
+    Hosts *h = c->engine_state;
+    for (int r = 0; r < h->n; r++) {
+        if (h->sockets[r] < 0) continue;
+        (void)send_message(h, r, (Message){.kind = BYE}, NULL);
+        shutdown(h->sockets[r], SHUT_WR);
+    }
+    bool open = !c->leaves;
+    for (int ms = 0; ms < MOST_MS && open; ms++) {
+        open = false;
+        for (int r = 0; r < h->n; r++) open |= h->sockets[r] >= 0 && !atomic_load(&h->gone[r]);
+        if (open) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    for (int r = 0; r < h->n; r++) // the reader may wait for the rest of a message
+        if (h->sockets[r] >= 0) shutdown(h->sockets[r], SHUT_RDWR);
+    bool woken = write(h->wake[1], "", 1) == 1;
+    if (h->reads && woken) pthread_join(h->reader, NULL);
+    munmap(c->host.flat, c->host.stride * (size_t)c->size);
+    release(h);
+}
+
+const rt_engine rt_engine_hosts = {.name = "hosts",
+                                   .create = rt_hosts_create,
+                                   .destroy = destroy,
+                                   .put = put,
+                                   .set = set,
+                                   .add = add,
+                                   .quiet = quiet,
+                                   .dead = dead};

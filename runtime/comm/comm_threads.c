@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Ranks that are threads of one process: they meet at a name, and one mapping has all their memory.
+#include "runtime/comm/comm.h"
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/// Threads that have met, or wait for the last of them.
+typedef struct Group {
+    struct Group *next; // of those that are not complete
+    char *name;
+    int ranks, came, users;
+    uint64_t here; // which ranks are
+    size_t bytes;  // of a rank
+    char *flat;
+} Group;
+
+static Group *groups;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t came;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void start(void) {
+    rt_comm_condition(&came);
+}
+
+static void unlink_group(Group *g) {
+    for (Group **place = &groups; *place; place = &(*place)->next) {
+        if (*place != g) continue;
+        *place = g->next;
+        return;
+    }
+}
+
+/// Under the lock. The last one clears up.
+static void leave(Group *g) {
+    if (--g->users) return;
+    unlink_group(g);
+    munmap(g->flat, g->bytes * (size_t)g->ranks);
+    free(g->name);
+    free(g);
+}
+
+static Group *open_group(const tg_comm_options *o, size_t bytes) {
+    size_t all;
+    Group *g = calloc(1, sizeof *g);
+    if (!g || !(g->name = strdup(o->meet)) ||
+        __builtin_mul_overflow(bytes, (size_t)o->ranks, &all)) {
+        if (g) free(g->name);
+        free(g);
+        tg_fail(TG_ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    g->ranks = o->ranks;
+    g->bytes = bytes;
+    g->flat =
+        mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (g->flat == MAP_FAILED) {
+        tg_fail(TG_ERROR_MEMORY, "tg_comm_create: %d heaps of %zu MiB: %s", o->ranks, bytes >> 20,
+                strerror(errno));
+        free(g->name);
+        free(g);
+        return NULL;
+    }
+    g->next = groups;
+    return groups = g;
+}
+
+/// Under the lock: the group of that name, with this rank in it.
+static Group *join_group(const tg_comm_options *o, size_t bytes) {
+    Group *g = groups;
+    while (g && strcmp(g->name, o->meet) != 0) g = g->next;
+    if (!g && !(g = open_group(o, bytes))) return NULL;
+    if (g->ranks != o->ranks || g->bytes != bytes) {
+        tg_fail(TG_ERROR_CONTRACT,
+                "tg_comm_create: rank %d meets %d ranks with heaps of %zu bytes at '%s', where %d "
+                "ranks with heaps of %zu bytes are awaited",
+                o->rank, o->ranks, bytes, o->meet, g->ranks, g->bytes);
+        return NULL;
+    }
+    if (g->here >> o->rank & 1) {
+        tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: there are two of rank %d at '%s'", o->rank,
+                o->meet);
+        return NULL;
+    }
+    g->here |= (uint64_t)1 << o->rank;
+    g->came++;
+    g->users++;
+    if (g->came == g->ranks) unlink_group(g);
+    pthread_cond_broadcast(&came);
+    return g;
+}
+
+static tg_status wait_for_all(Group *g, const tg_comm_options *o) {
+    int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
+    while (g->came < g->ranks)
+        if (!rt_comm_wait_until(&came, &lock, end)) break;
+    if (g->came == g->ranks) return TG_OK;
+    int missing = 0;
+    while (g->here >> missing & 1) missing++;
+    g->here &= ~((uint64_t)1 << o->rank);
+    g->came--;
+    return rt_comm_nobody_came(o, missing);
+}
+
+static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
+    tg_status status = rt_comm_place(o);
+    if (status) return status;
+    pthread_once(&once, start);
+    pthread_mutex_lock(&lock);
+    Group *g = join_group(o, bytes);
+    status = g ? wait_for_all(g, o) : TG_ERROR_CONTRACT;
+    if (status && g) leave(g);
+    pthread_mutex_unlock(&lock);
+    if (status) return status;
+    c->engine_state = g;
+    c->rank = o->rank;
+    c->size = c->local = o->ranks;
+    c->host = (rt_heap){.flat = g->flat,
+                        .own = g->flat + (size_t)o->rank * bytes,
+                        .stride = bytes,
+                        .bytes = bytes,
+                        .mapped = true};
+    return TG_OK;
+}
+
+static void destroy(tg_comm *c) {
+    pthread_mutex_lock(&lock);
+    leave(c->engine_state);
+    pthread_mutex_unlock(&lock);
+}
+
+/// Each gets descriptors of its own, and has them before the givers may close theirs.
+static tg_status pass(tg_comm *c, int fd, int *all) {
+    tg_status status = rt_comm_allgather(c, "tg_comm_create", &fd, sizeof fd, all);
+    if (status) return status;
+    for (int r = 0; r < c->size; r++) {
+        all[r] = dup(all[r]);
+        if (all[r] < 0 && !status)
+            status = tg_fail(TG_ERROR_INTERNAL, "tg_comm_create: dup: %s", strerror(errno));
+    }
+    tg_status met = rt_comm_meet(c, "tg_comm_create");
+    return status ? status : met;
+}
+
+const rt_engine rt_engine_threads = {
+    .name = "threads", .create = create, .destroy = destroy, .pass = pass};

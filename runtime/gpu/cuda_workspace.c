@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Device memory of launches: workspaces of streams and of captures.
+//
+// The launches of a stream run one after the other, so one workspace serves them all and a warm
+// launch allocates nothing. It is found by the stream's number, which no later stream gets again.
+//
+// What a capture records may run at any time, beside launches on the stream that was captured, so
+// its workspace is its own: the graph holds it (a user object) and gives it back when the last
+// thing made of it is gone.
+#include "runtime/gpu/gpu_launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/// Memory for the n-th call of a launch.
+typedef struct Piece {
+    struct Piece *next;
+    cu_pointer at;
+    size_t bytes;
+} Piece;
+
+struct rt_space {
+    rt_device *device;
+    cu_stream stream;
+    uint64_t stream_id, capture; // numbers; capture 0: none
+    Piece *pieces, **next;       // the rest of the latter is not taken yet
+    Piece *outgrown;             // of captures: recorded launches use them
+    cu_pointer faults;
+    rt_space *next_captured;
+    bool claimed;     // of captures; under the device's lock
+    _Atomic int held; // 1: there is a graph with it
+};
+
+/// Not of a stream that is being captured: drivers from 580 on end the capture at the question.
+static uint64_t stream_number(cu_stream stream) {
+    unsigned long long id;
+    const rt_cuda *cu = rt_cuda_driver();
+    if (cu->stream_id && cu->stream_id(stream, &id) == 0) return id;
+    return (uintptr_t)stream;
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+enum { GRAIN = 512 };
+
+/// Waits for the device, so that work which uses the memory has ended.
+static void release(cu_pointer at) {
+    rt_entered e = {.mode = -1};
+    if (!at) return;
+    rt_relax(&e);
+    rt_cuda_driver()->release(at);
+    rt_strict(&e);
+}
+
+/// In the order of the stream where that can be: other streams then need not wait.
+static void release_piece(const rt_space *s, cu_pointer at) {
+    const rt_cuda *cu = rt_cuda_driver();
+    if (at && cu->release_async && cu->allocate_async && cu->release_async(at, s->stream) == 0)
+        return;
+    release(at);
+}
+
+static cu_pointer allocate(const rt_space *s, size_t bytes) {
+    const rt_cuda *cu = rt_cuda_driver();
+    cu_pointer at = 0;
+    rt_entered e = {.mode = -1};
+    bool async = !s->capture && cu->allocate_async && cu->release_async;
+    rt_relax(&e);
+    cu_result error = async ? cu->allocate_async(&at, bytes, s->stream) : cu->allocate(&at, bytes);
+    if (error && async) error = cu->allocate(&at, bytes); // the pool may be smaller than memory
+    rt_strict(&e);
+    if (!error) return at;
+    size_t left = 0, all = 0;
+    if (cu->memory_info(&left, &all)) left = all = 0;
+    rt_cuda_fail("cuMemAlloc", error,
+                 "a workspace of %zu bytes on device %d (%s), which has %zu of %zu MiB left", bytes,
+                 s->device->number, s->device->name, left >> 20, all >> 20);
+    return 0;
+}
+
+cu_pointer rt_space_take(rt_space *s, size_t bytes) {
+    Piece *p = *s->next;
+    size_t room = (bytes + GRAIN - 1) / GRAIN * GRAIN;
+    if (room < bytes) {
+        tg_fail(TG_ERROR_MEMORY, "a workspace of %zu bytes is larger than memory", bytes);
+        return 0;
+    }
+    if (!p || p->bytes < room) {
+        Piece *grown = malloc(sizeof *grown);
+        cu_pointer at = grown ? allocate(s, room ? room : GRAIN) : 0;
+        if (!at) {
+            if (!grown) tg_fail(TG_ERROR_MEMORY, "out of memory");
+            free(grown);
+            return 0;
+        }
+        *grown = (Piece){p ? p->next : NULL, at, room};
+        *s->next = grown;
+        if (p && s->capture) {
+            p->next = s->outgrown;
+            s->outgrown = p;
+        } else if (p) {
+            release_piece(s, p->at);
+            free(p);
+        }
+        p = grown;
+    }
+    s->next = &p->next;
+    return p->at;
+}
+
+cu_pointer rt_space_faults(rt_space *s) {
+    if (s->capture) {
+        tg_fail(TG_ERROR_UNSUPPORTED,
+                "code that asserts or prints cannot be captured: the launch waits for it");
+        return 0;
+    }
+    if (!s->faults) s->faults = allocate(s, RT_FAULT_BYTES);
+    return s->faults;
+}
+
+/* ---- spaces -------------------------------------------------------------------------------- */
+
+static rt_space *space_new(rt_device *d, cu_stream stream, uint64_t id, uint64_t capture) {
+    rt_space *s = calloc(1, sizeof *s);
+    if (!s) {
+        tg_fail(TG_ERROR_MEMORY, "out of memory");
+        return NULL;
+    }
+    *s = (rt_space){.device = d, .stream = stream, .stream_id = id, .capture = capture};
+    return s;
+}
+
+/// The stream may be gone, so the memory is given back without it.
+static void space_free(rt_space *s) {
+    for (Piece *p = s->pieces, *next; p; p = next) {
+        next = p->next;
+        release(p->at);
+        free(p);
+    }
+    release(s->faults);
+    free(s);
+}
+
+/* ---- of captures --------------------------------------------------------------------------- */
+
+/// Called when the last graph is gone, by a thread of the driver, which allows no calls of it.
+static void let_go(void *space) {
+    atomic_store(&((rt_space *)space)->held, 0);
+}
+
+/// The graph that is being recorded holds the space.
+static tg_status hold(rt_space *s, cu_graph graph) {
+    const rt_cuda *cu = rt_cuda_driver();
+    cu_object object;
+    atomic_store(&s->held, 1);
+    if (!cu->object_create || !cu->graph_retain) return TG_OK; // never given back
+    cu_result error = cu->object_create(&object, s, let_go, 1, CU_NO_DESTRUCTOR_SYNC);
+    if (error) return rt_cuda_fail("cuUserObjectCreate", error, "capturing a launch");
+    error = cu->graph_retain(graph, object, 1, CU_MOVE);
+    if (error) return rt_cuda_fail("cuGraphRetainUserObject", error, "capturing a launch");
+    return TG_OK;
+}
+
+/// Under the lock: that of this capture, or one that no graph has any more.
+static rt_space *find_captured(rt_device *d, uint64_t id, uint64_t capture) {
+    rt_space *unused = NULL;
+    for (rt_space *s = d->captured; s; s = s->next_captured) {
+        if (s->claimed) continue;
+        if (atomic_load(&s->held) == 0)
+            unused = s;
+        else if (s->stream_id == id && s->capture == capture)
+            return s;
+    }
+    return unused;
+}
+
+static tg_status claim_captured(rt_device *d, cu_stream stream, uint64_t capture, cu_graph graph,
+                                rt_space **out) {
+    uint64_t id = (uintptr_t)stream; // which outlives its capture
+    tg_status status = TG_OK;
+    tg_lock_take(&d->lock);
+    rt_space *s = find_captured(d, id, capture);
+    if (!s && (s = space_new(d, stream, id, capture)) != NULL) {
+        s->next_captured = d->captured;
+        d->captured = s;
+    }
+    if (s && !atomic_load(&s->held)) {
+        s->stream = stream;
+        s->stream_id = id;
+        s->capture = capture;
+        status = hold(s, graph);
+    }
+    if (s && !status) s->claimed = true;
+    tg_lock_give(&d->lock);
+    if (!s) return TG_ERROR_MEMORY;
+    *out = s;
+    return status;
+}
+
+/* ---- of streams ---------------------------------------------------------------------------- */
+
+/// From where a stream's spaces are looked for, so that the first look finds it.
+static unsigned first_place(uint64_t id) {
+    return (unsigned)(id * 0x9e3779b97f4a7c15u >> 58);
+}
+_Static_assert(RT_SPACES == 64, "58 bits are shifted out");
+
+/// Put away where there is an empty place. A space of another stream that was looked at goes back,
+/// too, unless its place was taken meanwhile.
+static void put_away(rt_space *s) {
+    unsigned place = first_place(s->stream_id);
+    for (unsigned i = 0; i < RT_SPACES; i++) {
+        rt_space *none = NULL;
+        if (atomic_compare_exchange_strong(&s->device->idle[(place + i) % RT_SPACES], &none, s))
+            return;
+    }
+    space_free(s);
+}
+
+static rt_space *claim_idle(rt_device *d, uint64_t id) {
+    unsigned place = first_place(id);
+    for (unsigned i = 0; i < RT_SPACES; i++) {
+        _Atomic(rt_space *) *idle = &d->idle[(place + i) % RT_SPACES];
+        if (!atomic_load_explicit(idle, memory_order_relaxed)) continue;
+        rt_space *s = atomic_exchange(idle, NULL), *none = NULL;
+        if (!s || s->stream_id == id) return s;
+        if (!atomic_compare_exchange_strong(idle, &none, s)) put_away(s);
+    }
+    return NULL;
+}
+
+/// Of a stream that is not being captured *capture is 0. The third version has replaced the second
+/// in headers, drivers have both.
+static cu_result capture_of(cu_stream stream, unsigned long long *capture, cu_graph *graph) {
+    const rt_cuda *cu = rt_cuda_driver();
+    int state = CU_CAPTURE_NONE;
+    cu_result error = 0;
+    if (cu->stream_capture)
+        error = cu->stream_capture(stream, &state, capture, graph, NULL, NULL);
+    else if (cu->stream_capture3)
+        error = cu->stream_capture3(stream, &state, capture, graph, NULL, NULL, NULL);
+    if (state == CU_CAPTURE_NONE) *capture = 0;
+    return error;
+}
+
+/// Where it cannot be told, it may be.
+bool rt_is_captured(int device, void *stream) {
+    const rt_device *d = device < 0 ? NULL : rt_device_at(device);
+    unsigned long long capture = 1;
+    cu_graph graph;
+    rt_entered entered;
+    if (!d) return false;
+    if (rt_enter(d, &entered) == TG_OK && capture_of(stream, &capture, &graph)) capture = 1;
+    rt_leave(entered);
+    return capture != 0;
+}
+
+tg_status rt_space_claim(rt_device *d, cu_stream stream, rt_space **out) {
+    unsigned long long capture = 0;
+    cu_graph graph = NULL;
+    cu_result error = capture_of(stream, &capture, &graph);
+    if (error)
+        return rt_cuda_fail("cuStreamGetCaptureInfo", error, "device %d (%s)", d->number, d->name);
+    rt_space *s = NULL;
+    tg_status status = TG_OK;
+    if (capture) {
+        status = claim_captured(d, stream, capture, graph, &s);
+    } else {
+        uint64_t id = stream_number(stream);
+        s = claim_idle(d, id);
+        if (!s) s = space_new(d, stream, id, 0);
+        if (!s) status = TG_ERROR_MEMORY;
+    }
+    if (status) return status;
+    s->next = &s->pieces;
+    *out = s;
+    return TG_OK;
+}
+
+void rt_space_give_back(rt_space *s) {
+    if (!s->capture) {
+        put_away(s);
+        return;
+    }
+    tg_lock_take(&s->device->lock);
+    s->claimed = false;
+    tg_lock_give(&s->device->lock);
+}

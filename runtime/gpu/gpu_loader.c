@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The driver of the machine's GPUs, found and loaded when it is first needed, and its errors in
+// words.
+#include "runtime/gpu/cuda.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- loading ------------------------------------------------------------------------------- */
+
+static rt_cuda driver;
+static bool loaded;
+static char problem[1024]; // why it is not
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void add_problem(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void add_problem(const char *format, ...) {
+    size_t n = strlen(problem);
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(problem + n, sizeof problem - n, format, ap);
+    va_end(ap);
+}
+
+/// The first of the files that there is, or NULL.
+static void *open_first(const char *const *files, int flags) {
+    void *library = NULL;
+    for (int i = 0; files[i] && !library; i++)
+        library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL | flags);
+    return library;
+}
+
+/// A release that the process has loaded comes before all others: two of them in one process know
+/// nothing of each other's memory and streams.
+static void *open_library(const rt_maker *m) {
+    const char *set = secure_getenv(m->variable);
+    if (set && *set) {
+        void *library = dlopen(set, RTLD_NOW | RTLD_LOCAL);
+        if (!library) add_problem("%s=%s cannot be loaded: %s", m->variable, set, dlerror());
+        return library;
+    }
+    void *library = open_first(m->files, RTLD_NOLOAD);
+    if (!library) library = open_first(m->files, 0);
+    if (library) return library;
+    add_problem("%s, the driver of %s GPUs, was not found (tried", m->library, m->name);
+    for (int i = 0; m->files[i]; i++) add_problem("%s %s", i ? "," : "", m->files[i]);
+    add_problem("); install the driver, or set %s to its path", m->variable);
+    return NULL;
+}
+
+/// With the library found: its functions, devices.
+static bool start(const rt_maker *m, void *library) {
+    const char *missing =
+        m->hip ? rt_hip_entries(&driver, library) : rt_cuda_entries(&driver, library);
+    if (missing) {
+        add_problem("%s has no function %s: the driver is too old; %s or later is needed",
+                    m->library, missing, m->oldest);
+        return false;
+    }
+    const char *call = "cuInit";
+    cu_result error = driver.init(0);
+    if (!error) error = driver.version(&driver.driver_version);
+    if (!error) {
+        call = "cuDeviceGetCount";
+        error = driver.device_count(&driver.n_devices);
+    }
+    if (!error) return true;
+    rt_cuda_fail(call, error, "starting the driver of %s GPUs", m->name);
+    add_problem("%s", tg_last_error());
+    return false;
+}
+
+/// The library stays loaded: contexts live in it.
+static bool try_maker(const rt_maker *m) {
+    driver = (rt_cuda){.maker = m};
+    void *library = open_library(m);
+    return library && start(m, library);
+}
+
+static bool is_set(const char *variable) {
+    const char *value = secure_getenv(variable);
+    return value && *value;
+}
+
+static void load(void) {
+    const char *wanted = secure_getenv("TG_GPUS");
+    bool cuda = wanted && strcmp(wanted, "cuda") == 0, hip = wanted && strcmp(wanted, "hip") == 0;
+    if (!cuda && !hip) {
+        cuda = is_set(rt_maker_cuda.variable);
+        hip = !cuda && is_set(rt_maker_hip.variable);
+    }
+    if (!hip) loaded = try_maker(&rt_maker_cuda);
+    if (cuda || (loaded && driver.n_devices)) return;
+    rt_cuda before = driver;
+    bool had = loaded;
+    if (problem[0]) add_problem("; ");
+    loaded = try_maker(&rt_maker_hip);
+    if (!had || (loaded && driver.n_devices)) return;
+    driver = before;
+    loaded = true;
+}
+
+const rt_cuda *_Atomic rt_cuda_loaded;
+
+const rt_cuda *rt_cuda_load(void) {
+    pthread_once(&once, load);
+    if (loaded) return atomic_store(&rt_cuda_loaded, &driver), &driver;
+    tg_fail(TG_ERROR_UNSUPPORTED, "%s", problem);
+    return NULL;
+}
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+tg_status rt_cuda_fail(const char *call, cu_result error, const char *format, ...) {
+    const char *name = NULL, *text = NULL, *hint = NULL;
+    tg_status status = TG_ERROR_INTERNAL;
+    char doing[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(doing, sizeof doing, format, ap);
+    va_end(ap);
+    if (driver.error_name && driver.error_name(error, &name)) name = NULL;
+    if (driver.error_text && driver.error_text(error, &text)) text = NULL;
+    const rt_maker *m = driver.maker ? driver.maker : &rt_maker_cuda;
+    for (int i = 0; i < m->n_hints; i++) {
+        if (m->hints[i].error != error) continue;
+        status = m->hints[i].status;
+        hint = m->hints[i].hint;
+    }
+    if (m->hip) call = rt_hip_name(call);
+    return tg_fail(status, "%s: %s: %s (%s, error %d)%s%s", doing, call, text ? text : "failed",
+                   name ? name : "unknown", error, hint ? "; " : "", hint ? hint : "");
+}

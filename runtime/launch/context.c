@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Contexts: hooks, threads, and the launchers that wait for their next launch.
+#include "runtime/launch/warm_launch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Atomic(tg_context *) rt_shared_context;
+_Thread_local rt_thread rt_own;
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+static void *default_allocate(void *user, size_t bytes) {
+    (void)user;
+    if (bytes > SIZE_MAX - RT_ALIGNMENT) return NULL;
+    size_t room = (bytes + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+    return aligned_alloc(RT_ALIGNMENT, room ? room : RT_ALIGNMENT);
+}
+
+static void default_release(void *user, void *memory, size_t bytes) {
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+tg_options rt_default_hooks(void) {
+    return (tg_options){.allocate = default_allocate, .release = default_release};
+}
+
+void *rt_allocate(const tg_options *hooks, size_t bytes) {
+    return hooks->allocate(hooks->user, bytes);
+}
+
+void rt_release(const tg_options *hooks, void *memory, size_t bytes) {
+    if (memory) hooks->release(hooks->user, memory, bytes);
+}
+
+void *tg_allocate(size_t bytes) {
+    const tg_context *c = rt_context();
+    return c ? rt_allocate(&c->hooks, bytes) : NULL;
+}
+
+void tg_release(void *memory, size_t bytes) {
+    const tg_context *c = memory ? rt_context() : NULL;
+    if (c) rt_release(&c->hooks, memory, bytes);
+}
+
+void tg_log(const char *line) {
+    const tg_context *c = rt_context();
+    if (c && c->hooks.log) c->hooks.log(c->hooks.user, line);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------ */
+
+/// The options that this version knows, from those of the caller's.
+static tg_status read_options(const tg_options *options, tg_options *out) {
+    *out = (tg_options){0};
+    if (options) {
+        if (options->size < offsetof(tg_options, user))
+            return tg_fail(TG_ERROR_ARGUMENT, "options: size must be sizeof(tg_options)");
+        memcpy(out, options, options->size < sizeof *out ? options->size : sizeof *out);
+    }
+    if (out->threads < 0 || out->threads > RT_MAX_THREADS)
+        return tg_fail(TG_ERROR_ARGUMENT, "options: %d threads; 0 (all cores) to %d can be had",
+                       out->threads, RT_MAX_THREADS);
+    if (!out->allocate != !out->release)
+        return tg_fail(TG_ERROR_ARGUMENT, "options: allocate and release go together");
+    if (!out->allocate) {
+        out->allocate = default_allocate;
+        out->release = default_release;
+    }
+    return TG_OK;
+}
+
+static tg_status no_memory(void) {
+    return tg_fail(TG_ERROR_MEMORY, "out of memory");
+}
+
+/// Code for AMX runs where the system was asked for its registers, which finding the level does.
+tg_status tg_context_create(const tg_options *options, tg_context **out) {
+    if (!out) return tg_fail(TG_ERROR_ARGUMENT, "tg_context_create: out is NULL");
+    *out = NULL;
+    tg_options hooks;
+    tg_status status = read_options(options, &hooks);
+    if (status) return status;
+    tg_cpu_level();
+    tg_context *c = rt_allocate(&hooks, sizeof *c);
+    if (!c) return no_memory();
+    memset(c, 0, sizeof *c);
+    c->hooks = hooks;
+    int cores = rt_cores();
+    c->threads = hooks.threads ? hooks.threads : cores > RT_MAX_THREADS ? RT_MAX_THREADS : cores;
+    c->active = c->threads;
+    const char *fill = secure_getenv("TG_FILL");
+    c->fill = fill && strcmp(fill, "nan") == 0;
+    if (!hooks.parallel) c->pool = rt_pool_create(&hooks, c->threads);
+    if (!hooks.parallel && !c->pool) {
+        rt_release(&hooks, c, sizeof *c);
+        return no_memory();
+    }
+    tg_lock_init(&c->printing);
+    *out = c;
+    return TG_OK;
+}
+
+void tg_context_destroy(tg_context *c) {
+    if (!c) return;
+    if (rt_own.context == c) rt_own.context = NULL;
+    tg_options hooks = c->hooks;
+    for (int i = 0; i < RT_PLACES; i++) {
+        uintptr_t l = atomic_load(&c->places[i]);
+        if (!(l & RT_BUSY)) rt_launcher_destroy((rt_launcher *)l);
+    }
+    rt_pool_destroy(c->pool, &hooks);
+    tg_lock_destroy(&c->printing);
+    rt_release(&hooks, c, sizeof *c);
+}
+
+/// Two threads may make the shared context at once: one of the two stays.
+RT_SELDOM static tg_context *make_shared(void) {
+    tg_context *c = NULL, *mine;
+    if (tg_context_create(NULL, &mine) != TG_OK) return NULL;
+    if (atomic_compare_exchange_strong(&rt_shared_context, &c, mine)) return mine;
+    tg_context_destroy(mine);
+    return c;
+}
+
+static tg_context *shared_context(void) {
+    tg_context *c = atomic_load_explicit(&rt_shared_context, memory_order_acquire);
+    return c ? c : make_shared();
+}
+
+tg_context *rt_context(void) {
+    return rt_own.context ? rt_own.context : shared_context();
+}
+
+tg_context *tg_context_use(tg_context *context) {
+    tg_context *before = rt_own.context;
+    rt_own.context = context;
+    return before;
+}
+
+int tg_context_threads(const tg_context *context) {
+    const tg_context *c = context ? context : shared_context();
+    return c ? c->threads : 1;
+}
+
+/* ---- launchers ----------------------------------------------------------------------------- */
+
+/// Threads look at different places first, so that each finds the launcher it had.
+static unsigned own_place(void) {
+    static _Atomic unsigned threads;
+    if (!rt_own.number) rt_own.number = atomic_fetch_add(&threads, 1) + 1;
+    return rt_own.number % RT_PLACES;
+}
+
+/// It has the first free place from there on; where there is none it has none.
+static rt_launcher *settle(rt_launcher *l, unsigned place) {
+    for (unsigned i = 0; l && i < RT_PLACES; i++) {
+        uintptr_t none = 0;
+        l->place = (int)((place + i) % RT_PLACES);
+        if (atomic_compare_exchange_strong(&l->context->places[l->place], &none,
+                                           (uintptr_t)l | RT_BUSY))
+            return l;
+    }
+    if (l) l->place = -1;
+    return l;
+}
+
+/// Another thread's that is idle moves here.
+RT_SELDOM static rt_launcher *claim_another(tg_context *c, unsigned place) {
+    rt_launcher *l = NULL;
+    for (unsigned i = 1; i < RT_PLACES && !l; i++) l = rt_claim_at(c, (place + i) % RT_PLACES);
+    if (!l) return settle(rt_launcher_create(c), place);
+    if (atomic_load(&c->places[place])) return l; // several threads have that place
+    atomic_store(&c->places[l->place], 0);
+    return settle(l, place);
+}
+
+rt_launcher *rt_claim(tg_context *c) {
+    unsigned place = own_place();
+    rt_launcher *l = rt_claim_at(c, place);
+    return l ? l : claim_another(c, place);
+}
+
+void rt_give_back(rt_launcher *l) {
+    if (l->place >= 0)
+        rt_warm_give_back(l);
+    else
+        rt_launcher_destroy(l); // more launches at once than places
+}

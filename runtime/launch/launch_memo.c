@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launches like one before.
+//
+// Binding arguments and finding their variant takes longer than a small kernel. Most launches are
+// of arguments that differ from those of a launch before in their addresses and numbers alone.
+// Each launcher keeps, for each kernel, the last few launches that differed in more: what the
+// arguments were like, and what the code got for them. A launch that is the same in all that
+// binding and facts look at takes that, with its own addresses in it. All else goes the long way,
+// errors too.
+#include "runtime/base/param_set.h"
+#include "runtime/comm/comm.h"
+#include "runtime/launch/warm_launch.h"
+
+#include <string.h>
+
+/// Device, rank and type of a tensor, as they stand in it.
+typedef struct Like {
+    uint64_t words[2];
+} Like;
+enum { LIKE_AT = offsetof(DLTensor, device) };
+_Static_assert(offsetof(DLTensor, ndim) == LIKE_AT + sizeof(DLDevice) &&
+                   offsetof(DLTensor, dtype) == LIKE_AT + sizeof(DLDevice) + sizeof(int32_t) &&
+                   offsetof(DLTensor, shape) == LIKE_AT + sizeof(Like),
+               "they lie side by side");
+
+enum known_flags { NOTHING = 1, STRIDED = 2, EMPTY = 4, CONSTANT = 8, SYMMETRIC = 16, STEERS = 32 };
+
+/// What each launch compares of an argument, half a line of the cache. Its extents stand behind all
+/// of those.
+typedef struct Known {
+    uint8_t kind; // of tg_arg
+    uint8_t rank, flags;
+    uint8_t code, bits; // of a number
+    int16_t slot;       // among those of the code, or -1
+    union {
+        struct {
+            uintptr_t data; // of the last launch
+            Like like;
+        } t;
+        int64_t value; // of a number, as the caller gave it: the bytes of a double, too
+    } as;
+} Known;
+_Static_assert(sizeof(Known) == 32, "two are a line of the cache");
+_Static_assert(TG_MAX_PARAMS <= UINT8_MAX + 1, "see `tensors`, and `params` of a variant");
+
+/// What is looked at where a tensor has moved.
+typedef struct Span {
+    uintptr_t low, high; // from its data
+    rt_param_set others; // arguments that it may meet where it is as far from them as it was:
+    uintptr_t was;       // here. They are one view, or share no element
+} Span;
+
+/// A tensor's extents and strides as the code gets them, what it spans, what it is for other ranks.
+typedef struct Bound {
+    int64_t dims[2][TG_MAX_RANK];
+    rt_shard_arg shard; // of a symmetric one
+    Span span;
+} Bound;
+
+/// The first line of the cache is that of each launch.
+typedef struct Call {
+    const tg_kernel *kernel;
+    uint64_t epoch;
+    tg_comm *comm; // of a collective launch
+    int16_t n;     // arguments
+    bool apart;    // views of these addresses were seen to be
+    bool numbers;  // one of them has changed since the last launch
+    int restless;  // how often they had
+    rt_replay *replay;
+    tg_slot *slots;
+    rt_loaded at; // of code for a GPU that has run
+    const tg_variant *variant;
+    int32_t device;
+    Bound *bound;
+    uint8_t *tensors, *written; // which arguments are
+    int16_t n_tensors, n_written;
+    _Alignas(64) Known known[]; // then the callers' shapes and strides, as they gave them
+} Call;
+_Static_assert(offsetof(Call, variant) == 64, "a line of the cache");
+
+enum { WAYS = 4 };
+
+/// Calls of kernels that have the set in common, in one piece of memory.
+typedef struct rt_calls {
+    int room;         // for the arguments of each
+    unsigned n, next; // how many there are; counts those whose place another one took
+    size_t each;      // bytes
+    _Alignas(Call) char memory[];
+} rt_calls;
+
+static rt_calls **set_of(rt_launcher *l, const tg_kernel *kernel) {
+    return &l->calls[(uintptr_t)kernel * 0x9e3779b97f4a7c15u >> 60];
+}
+_Static_assert(RT_CALL_SETS == 16, "60 bits are shifted out");
+
+static Like like_of(const DLTensor *t) {
+    Like like;
+    memcpy(&like, (const char *)t + LIKE_AT, sizeof like);
+    return like;
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+enum { GIVEN = 2 * TG_MAX_RANK };
+
+/// What is compared of n arguments, their extents included.
+static size_t known_bytes(int n) {
+    return ((sizeof(Known) + GIVEN * sizeof(int64_t)) * (size_t)n + 63) / 64 * 64;
+}
+
+/// Behind that stand what is launched, the slots, then what is seldom looked at.
+static size_t call_bytes(int n) {
+    size_t others = (sizeof(tg_slot) + sizeof(Bound) + 2) * (size_t)n; // 2: tensors, written
+    return sizeof(Call) + known_bytes(n) + sizeof(rt_replay) + (others + 63) / 64 * 64;
+}
+
+static size_t set_bytes(int room) {
+    return sizeof(rt_calls) + WAYS * call_bytes(room);
+}
+
+static Call *call_at(rt_calls *set, unsigned i) {
+    return (Call *)(set->memory + i * set->each);
+}
+
+void rt_forget_calls(rt_launcher *l) {
+    for (int i = 0; i < RT_CALL_SETS; i++)
+        if (l->calls[i]) rt_release(&l->context->hooks, l->calls[i], set_bytes(l->calls[i]->room));
+}
+
+/// One with room for so many arguments.
+static rt_calls *set_for(rt_launcher *l, const tg_kernel *kernel, int n) {
+    rt_calls **place = set_of(l, kernel), *set = *place;
+    if (set && set->room >= n) return set;
+    if (set) rt_release(&l->context->hooks, set, set_bytes(set->room));
+    set = *place = rt_allocate(&l->context->hooks, set_bytes(n));
+    if (set) *set = (rt_calls){.room = n, .each = call_bytes(n)};
+    return set;
+}
+
+/// A place for a call: that of one that is out of date, a free one, or another one's in turn.
+static Call *call_for(rt_launcher *l, const tg_kernel *kernel, uint64_t epoch, int n) {
+    rt_calls *set = set_for(l, kernel, n);
+    for (unsigned i = 0; set && i < set->n; i++) {
+        Call *c = call_at(set, i);
+        if (c->kernel == kernel && c->epoch != epoch) return c;
+    }
+    if (!set) return NULL;
+    return call_at(set, set->n < WAYS ? set->n++ : set->next++ % WAYS);
+}
+
+static void know_tensor(Known *k, Bound *b, const rt_actual *a, int64_t *given) {
+    const DLTensor *t = a->tensor;
+    size_t rank = (size_t)t->ndim, bound = sizeof(int64_t) * (size_t)a->rank;
+    k->rank = (uint8_t)rank;
+    k->flags |= (t->strides ? STRIDED : 0) | (a->from == a->to ? EMPTY : 0);
+    k->as.t.like = like_of(t);
+    k->as.t.data = (uintptr_t)a->own;
+    b->span =
+        (Span){.low = a->from - k->as.t.data, .high = a->to - k->as.t.data, .was = k->as.t.data};
+    if (rank) memcpy(given, t->shape, sizeof(int64_t) * rank);
+    if (rank && t->strides) memcpy(given + rank, t->strides, sizeof(int64_t) * rank);
+    if (bound) memcpy(b->dims[0], a->shape, bound);
+    if (bound) memcpy(b->dims[1], a->strides, bound);
+}
+
+/// How many extents and strides the caller gave.
+static inline int given_of(const Known *k) {
+    return k->flags & STRIDED ? 2 * k->rank : k->rank;
+}
+
+/// All but where it is.
+static void know_shard(Bound *b, const rt_actual *a, const char *name) {
+    b->shard = (rt_shard_arg){.name = name};
+    if (!a->tensor) return;
+    b->shard.code = a->tensor->dtype.code;
+    b->shard.bits = a->tensor->dtype.bits;
+    b->shard.rank = a->rank - 1;
+    b->shard.shape = b->dims[0] + 1;
+    b->shard.strides = b->dims[1] + 1;
+    b->shard.like = rt_shards_hash(&b->shard);
+}
+
+static void know(Call *c, const rt_launcher *l, int i, const tg_arg *arg, int64_t *given) {
+    const rt_actual *a = &l->actuals[i];
+    const tg_param_info *p = &c->kernel->info->params[i];
+    Known *k = &c->known[i];
+    bool symmetric = p->flags & TG_PARAM_SYM;
+    *k = (Known){.kind = (uint8_t)arg->kind, .slot = -1, .code = a->code, .bits = a->bits};
+    k->flags = (a->null ? NOTHING : 0) | (p->kind == TG_PARAM_CONST ? CONSTANT : 0) |
+               (symmetric ? SYMMETRIC : 0) | (p->flags & TG_PARAM_STEERS ? STEERS : 0);
+    if (arg->kind != TG_ARG_TENSOR) k->as.value = arg->as.i;
+    if (a->tensor) know_tensor(k, &c->bound[i], a, given);
+    if (symmetric) know_shard(&c->bound[i], a, p->name);
+    if (!a->tensor) return;
+    c->tensors[c->n_tensors++] = (uint8_t)i;
+    if (p->flags & TG_PARAM_WRITTEN) c->written[c->n_written++] = (uint8_t)i;
+}
+
+/// What a tensor spans where it is now.
+typedef struct Bytes {
+    uintptr_t from, to;
+} Bytes;
+
+static inline Bytes bytes_of(const Call *c, int i) {
+    uintptr_t data = c->known[i].as.t.data;
+    const Span *s = &c->bound[i].span;
+    return (Bytes){data + s->low, data + s->high};
+}
+
+static inline bool meet(Bytes x, Bytes y) {
+    return x.from < y.to && y.from < x.to;
+}
+
+/// It passed rt_check_overlaps: what meets is one view, or has its elements between the other's.
+static void know_views(Call *c) {
+    for (int w = 0; w < c->n_written; w++) {
+        int i = c->written[w];
+        Bytes own = bytes_of(c, i);
+        for (int t = 0; t < c->n_tensors; t++) {
+            int j = c->tensors[t];
+            if (i != j && meet(own, bytes_of(c, j))) rt_set_add(&c->bound[i].span.others, j);
+        }
+    }
+}
+
+void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, const tg_arg *args,
+                 int n, uint64_t epoch) {
+    Call *c = epoch ? call_for(l, kernel, epoch, n) : NULL;
+    if (!c) return;
+    *c = (Call){.kernel = kernel, .epoch = epoch, .comm = l->comm, .n = (int16_t)n, .variant = v};
+    c->device = l->device;
+    c->replay = (rt_replay *)((char *)c->known + known_bytes(n));
+    c->replay->n = 0;
+    c->slots = (tg_slot *)(c->replay + 1);
+    c->bound = (Bound *)(c->slots + n);
+    c->tensors = (uint8_t *)(c->bound + n);
+    c->written = c->tensors + n;
+    int64_t *given = (int64_t *)(c->known + n);
+    for (int i = 0; i < n; i++) {
+        know(c, l, i, &args[i], given);
+        given += given_of(&c->known[i]);
+    }
+    know_views(c);
+    c->apart = true;
+    for (int s = 0; s < v->n_params; s++) {
+        int i = v->params[s];
+        const rt_actual *a = &l->actuals[i];
+        Bound *b = &c->bound[i];
+        c->known[i].slot = (int16_t)s;
+        if (a->tensor)
+            c->slots[s] = (tg_slot){.tensor = {a->data, b->dims[0], b->dims[1]}};
+        else
+            c->slots[s].bits = (uint64_t)a->value;
+    }
+}
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+/// Not 0: one of them differs.
+static uint64_t difference(const int64_t *x, const int64_t *y, int n) {
+    uint64_t d = 0;
+    for (int i = 0; i < n; i++) d |= (uint64_t)(x[i] ^ y[i]);
+    return d;
+}
+
+/// What code gets for the address of a symmetric tensor: rank 0's, as far from the next one's as
+/// before. False: it is not such memory, or otherwise.
+RT_SELDOM static bool find_shard(const Call *c, const Known *k, uintptr_t data, void **out) {
+    Bound *b = &c->bound[k - c->known];
+    rt_shard shard;
+    if (!rt_sym_find(c->comm, (const void *)data, &shard)) return false;
+    b->shard.direct = *out = shard.direct;
+    return b->span.high <= (uintptr_t)shard.left && -(int64_t)b->span.low <= shard.before &&
+           shard.lead * 8 / k->bits == b->dims[1][0];
+}
+
+/// All but where it is; facts look at the address modulo 16.
+static inline bool is_alike(const Known *k, const DLTensor *t, uintptr_t data,
+                            const int64_t *given) {
+    Like like = like_of(t);
+    uint64_t other = (like.words[0] ^ k->as.t.like.words[0]) |
+                     (like.words[1] ^ k->as.t.like.words[1]) | (data ^ k->as.t.data) % 16;
+    if (other || !t->strides == !!(k->flags & STRIDED) || (!t->shape && k->rank)) return false;
+    other = difference(t->shape, given, k->rank);
+    if (t->strides) other |= difference(t->strides, given + k->rank, k->rank);
+    return !other;
+}
+
+static inline void move_to(Call *c, Known *k, uintptr_t data, void *found) {
+    c->apart &= k->as.t.data == data;
+    k->as.t.data = data;
+    if (k->slot >= 0) c->slots[k->slot].tensor.data = found;
+}
+
+/// One that is none, has no elements, or is symmetric; or was, in the launch before.
+RT_SELDOM static bool take_special(Call *c, Known *k, const DLTensor *t, const int64_t *given) {
+    if (!t || k->flags & NOTHING) return !t && k->flags & NOTHING;
+    uintptr_t data = t->data ? (uintptr_t)t->data + t->byte_offset : 0;
+    void *found = (void *)data;
+    if ((!data && !(k->flags & EMPTY)) || !is_alike(k, t, data, given) ||
+        (k->flags & SYMMETRIC && !find_shard(c, k, data, &found)))
+        return false;
+    move_to(c, k, data, found);
+    return true;
+}
+
+static inline bool take_tensor(Call *c, Known *k, const DLTensor *t, const int64_t *given) {
+    if (!t || !t->data || k->flags & (NOTHING | EMPTY | SYMMETRIC))
+        return take_special(c, k, t, given);
+    uintptr_t data = (uintptr_t)t->data + t->byte_offset;
+    if (!is_alike(k, t, data, given)) return false;
+    if (data != k->as.t.data) move_to(c, k, data, (void *)data);
+    return true;
+}
+
+/// Another one than before.
+static bool take_number(Call *c, Known *k, const tg_arg *arg) {
+    int64_t value;
+    if (k->flags & CONSTANT || !rt_number(k->code, k->bits, arg, &value)) return false;
+    k->as.value = arg->as.i;
+    c->numbers = true;
+    if (k->slot >= 0) c->slots[k->slot].bits = (uint64_t)value;
+    return true;
+}
+
+/// How far two views are from each other decides, with their shapes, whether they share an element.
+static bool are_as_before(const Call *c, int i, int j) {
+    const Span *a = &c->bound[i].span, *b = &c->bound[j].span;
+    uintptr_t x = c->known[i].as.t.data, y = c->known[j].as.t.data;
+    return rt_set_has(&a->others, j) && x - y == a->was - b->was;
+}
+
+RT_SELDOM static bool views_are_apart(const Call *c) {
+    for (int w = 0; w < c->n_written; w++) {
+        int i = c->written[w];
+        Bytes own = bytes_of(c, i);
+        for (int t = 0; t < c->n_tensors; t++) {
+            int j = c->tensors[t];
+            if (i != j && meet(own, bytes_of(c, j)) && !are_as_before(c, i, j)) return false;
+        }
+    }
+    return true;
+}
+
+static inline bool take(Call *c, const tg_arg *args) {
+    const int64_t *given = (const int64_t *)(c->known + c->n);
+    for (Known *k = c->known, *end = k + c->n; k < end; k++, args++) {
+        if (args->kind != k->kind) return false;
+        if (k->kind != TG_ARG_TENSOR) {
+            if (args->as.i != k->as.value && !take_number(c, k, args)) return false;
+            continue;
+        }
+        if (!take_tensor(c, k, args->as.tensor, given)) return false;
+        given += given_of(k);
+    }
+    return c->apart || (c->apart = views_are_apart(c));
+}
+
+static inline Call *find(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
+    rt_calls *set = *set_of(l, kernel);
+    if (!set || !args) return NULL;
+    uint64_t epoch = rt_epoch(kernel);
+    for (unsigned i = 0; i < set->n; i++) {
+        Call *c = call_at(set, i);
+        if (c->kernel == kernel && c->n == n && c->epoch == epoch && c->comm == l->comm &&
+            take(c, args))
+            return c;
+    }
+    return NULL;
+}
+
+/// As they were bound: another rank may bind this launch.
+static int64_t bits_of(const Known *k) {
+    int64_t bits = 0;
+    (void)rt_number(k->code, k->bits, &(tg_arg){.kind = k->kind, .as.i = k->as.value}, &bits);
+    return bits;
+}
+
+RT_SELDOM static void announce(rt_launcher *l, const tg_kernel_info *info, const Call *c) {
+    for (int i = 0; i < c->n; i++) {
+        if (c->known[i].flags & SYMMETRIC) rt_shards_add(l->comm, c->bound[i].shard);
+        if (c->known[i].flags & STEERS)
+            rt_comm_steer(l->comm, &info->params[i], bits_of(&c->known[i]));
+    }
+    rt_comm_announce(l, info, c->variant->config);
+}
+
+enum { RESTLESS = 8 }; // changes of numbers: then nothing is written down any more
+
+/// Runs the code, and writes down what it does, where that may come again.
+RT_SELDOM static tg_status run(rt_launcher *l, const tg_kernel_info *info, Call *c, void *stream) {
+    l->device = c->device;
+    if (l->comm) announce(l, info, c);
+    c->restless += c->numbers;
+    c->numbers = false;
+    const tg_image *image = c->variant->image;
+    bool writes = image && image->kind != TG_IMAGE_CALL && !l->comm && c->restless < RESTLESS;
+    c->replay->n = 0;
+    if (writes) rt_replay_begin(c->replay, c->slots, c->variant->n_params);
+    l->gpu.replay = writes ? c->replay : NULL;
+    tg_status status = rt_run_slots(l, info, c->variant, c->slots, &c->at, stream);
+    l->gpu.replay = NULL;
+    bool refused = writes && c->replay->refused;
+    if (refused) c->restless = RESTLESS;
+    if (status || refused) c->replay->n = 0;
+    return status;
+}
+
+RT_WARM bool rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n, void *stream,
+                      tg_status *status) {
+    Call *c = find(l, kernel, args, n);
+    if (!c) return false;
+    rt_count(kernel->state);
+    if (!c->replay->n || (c->numbers && !c->replay->numbers))
+        *status = run(l, kernel->info, c, stream);
+    else if (rt_replay_run(&l->gpu, c->replay, c->at.device, stream))
+        *status = rt_report(l, kernel->info);
+    else
+        *status = TG_OK;
+    return true;
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launchers: what compiled code asks for, and the memory that it gets.
+//
+// A launcher serves one launch at a time. Tasks are handed out one by one from a counter, so that
+// uneven ones balance. Each worker has its own copy of the environment: it tells `fail` and `arena`
+// whose they are without thread-local storage. Worker 0 is the host side of the kernel, workers
+// 1 .. n run tasks; the caller's thread acts as worker 0 and as worker 1, whose arenas differ.
+// Arenas and workspaces keep their size between launches: a warm launch allocates nothing.
+#include "runtime/comm/comm.h"
+#include "runtime/runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/// A workspace: its memory stands RT_ALIGNMENT bytes behind this head.
+struct rt_block {
+    rt_block *next;
+    size_t bytes; // of all
+};
+
+/* ---- what compiled code calls -------------------------------------------------------------- */
+
+/// The text is made at once: the values live on the stack of the code that failed.
+static int32_t env_fail(const tg_env *env, const tg_site *site, const uint64_t *values) {
+    rt_worker *w = env->user;
+    w->failure.site = site;
+    if (!site) {
+        if (!w->told) strcpy(w->failure.text, "out of memory");
+        w->told = false;
+        return TG_RUN_NO_MEMORY;
+    }
+    tg_site_text(w->failure.text, sizeof w->failure.text, site, values);
+    return TG_RUN_FAILED;
+}
+
+/// The hook sees one thread at a time.
+static void env_print(const tg_env *env, const tg_site *site, const uint64_t *values) {
+    rt_launcher *l = ((rt_worker *)env->user)->launcher;
+    char text[TG_TEXT_SIZE];
+    if (!l->print) return;
+    tg_site_text(text, sizeof text, site, values);
+    tg_lock_take(&l->context->printing);
+    l->print(l->print_user, text);
+    tg_lock_give(&l->context->printing);
+}
+
+/// Undefined memory as it is handed out: where the context fills, nothing of earlier launches.
+static void fill(const tg_context *c, void *memory, int64_t bytes) {
+    if (c->fill && memory) memset(memory, 0xff, (size_t)bytes);
+}
+
+/// What was in a smaller one is lost. Whole lines, so that arenas of two threads share none.
+static void *grown_arena(rt_worker *w, int64_t bytes) {
+    if (w->arena && w->arena_bytes >= bytes) return w->arena;
+    const tg_options *hooks = &w->launcher->context->hooks;
+    rt_release(hooks, w->arena, (size_t)w->arena_bytes);
+    w->arena = NULL;
+    w->arena_bytes = 0;
+    if (bytes < 0 || bytes > INT64_MAX - RT_ALIGNMENT) return NULL;
+    int64_t room = (bytes + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+    w->arena = rt_allocate(hooks, (size_t)(room ? room : RT_ALIGNMENT));
+    w->arena_bytes = w->arena ? (room ? room : RT_ALIGNMENT) : 0;
+    return w->arena;
+}
+
+static void *env_arena(const tg_env *env, int64_t bytes) {
+    rt_worker *w = env->user;
+    void *arena = grown_arena(w, bytes);
+    fill(w->launcher->context, arena, w->arena_bytes);
+    return arena;
+}
+
+/// The n-th call of a launch takes the n-th block, which grows where it is too small. Runs on the
+/// host side of the kernel only.
+static void *env_workspace(const tg_env *env, int64_t bytes) {
+    rt_launcher *l = ((rt_worker *)env->user)->launcher;
+    const tg_options *hooks = &l->context->hooks;
+    if (l->gpu.device) return rt_gpu_workspace(l, bytes);
+    if (bytes < 0 || bytes > INT64_MAX - 2 * RT_ALIGNMENT) return NULL;
+    size_t room = ((size_t)bytes + 2 * RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+    rt_block *b = *l->next_block;
+    if (!b || b->bytes < room) {
+        rt_block *grown = rt_allocate(hooks, room);
+        if (!grown) return NULL;
+        *grown = (rt_block){b ? b->next : NULL, room};
+        if (b) rt_release(hooks, b, b->bytes);
+        *l->next_block = b = grown;
+    }
+    l->next_block = &b->next;
+    fill(l->context, (char *)b + RT_ALIGNMENT, bytes);
+    const tg_image *image = l->gpu.image;
+    if (image && image->fresh) image->fresh(image, env, (char *)b + RT_ALIGNMENT, bytes);
+    return (char *)b + RT_ALIGNMENT;
+}
+
+/* ---- tasks --------------------------------------------------------------------------------- */
+
+typedef struct Phase {
+    rt_launcher *launcher;
+    int64_t n;
+    tg_task *task;
+    void *context;
+    _Atomic int64_t next;
+    _Atomic int64_t failed; // least number of a task that failed, or n
+    int32_t status;         // of that task
+    tg_failure *failure;    // where its message goes
+} Phase;
+
+/// Keeps the failure of the least task. The message goes with it: each worker has but one.
+static void note_failure(Phase *p, int64_t task, int32_t status, const tg_failure *failure) {
+    pthread_mutex_lock(&p->launcher->failing);
+    if (task < atomic_load(&p->failed)) {
+        atomic_store(&p->failed, task);
+        p->status = status;
+        *p->failure = *failure;
+    }
+    pthread_mutex_unlock(&p->launcher->failing);
+}
+
+/// Takes tasks until none is left that comes before a failed one.
+static void work(void *job, int index) {
+    Phase *p = job;
+    rt_worker *w = &p->launcher->workers[index + 1];
+    for (;;) {
+        int64_t task = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+        if (task >= atomic_load_explicit(&p->failed, memory_order_relaxed)) break;
+        int32_t status = p->launcher->comm
+                             ? rt_comm_task(&w->env, p->task, p->context, task, w->arena)
+                             : p->task(&w->env, p->context, task, w->arena);
+        if (status) note_failure(p, task, status, &w->failure);
+    }
+}
+
+static void hooked_work(void *job, size_t index) {
+    work(job, (int)index);
+}
+
+static void run_phase(Phase *p, int workers) {
+    tg_context *c = p->launcher->context;
+    if (workers > 1 && c->hooks.parallel)
+        c->hooks.parallel(c->hooks.user, (size_t)workers, hooked_work, p);
+    else if (workers == 1 || !rt_pool_run(c->pool, workers, work, p))
+        work(p, 0);
+}
+
+/// A phase of one task is a call.
+static int32_t run_one(rt_launcher *l, tg_task *task, void *context) {
+    rt_worker *w = &l->workers[1];
+    int32_t status = l->comm ? rt_comm_task(&w->env, task, context, 0, w->arena)
+                             : task(&w->env, context, 0, w->arena);
+    if (status) l->workers[0].failure = w->failure;
+    return status;
+}
+
+static int32_t env_parallel_for(const tg_env *env, int64_t n, int64_t arena_bytes, tg_task *task,
+                                void *context) {
+    rt_launcher *l = ((rt_worker *)env->user)->launcher;
+    if (n <= 0) return TG_RUN_OK;
+    int workers = n < l->context->active ? (int)n : l->context->active;
+    for (int i = 1; i <= workers; i++)
+        if (!env_arena(&l->workers[i].env, arena_bytes)) return env_fail(env, NULL, NULL);
+    if (n == 1) return run_one(l, task, context);
+    Phase p = {
+        .launcher = l, .n = n, .task = task, .context = context, .failure = &l->workers[0].failure};
+    atomic_init(&p.next, 0);
+    atomic_init(&p.failed, n);
+    run_phase(&p, workers);
+    return p.status;
+}
+
+/* ---- launchers ----------------------------------------------------------------------------- */
+
+static size_t launcher_bytes(const tg_context *context) {
+    return sizeof(rt_launcher) + sizeof(rt_worker) * (size_t)(context->threads + 1);
+}
+
+/// One allocation: the workers follow the launcher.
+rt_launcher *rt_launcher_create(tg_context *context) {
+    rt_launcher *l = rt_allocate(&context->hooks, launcher_bytes(context));
+    if (!l) return NULL;
+    memset(l, 0, launcher_bytes(context));
+    l->context = context;
+    l->print = context->hooks.print;
+    l->print_user = context->hooks.user;
+    pthread_mutex_init(&l->failing, NULL);
+    for (int i = 0; i <= context->threads; i++) {
+        rt_worker *w = &l->workers[i];
+        w->launcher = l;
+        w->env = (tg_env){.parallel_for = env_parallel_for,
+                          .workspace = env_workspace,
+                          .arena = env_arena,
+                          .fail = env_fail,
+                          .print = env_print,
+                          .user = w,
+                          .dispatch = rt_env_dispatch,
+                          .tensormap = rt_env_tensormap};
+    }
+    return l;
+}
+
+void rt_launcher_destroy(rt_launcher *l) {
+    if (!l) return;
+    tg_context *c = l->context;
+    for (int i = 0; i <= c->threads; i++)
+        rt_release(&c->hooks, l->workers[i].arena, (size_t)l->workers[i].arena_bytes);
+    rt_forget_calls(l);
+    while (l->blocks) {
+        rt_block *b = l->blocks;
+        l->blocks = b->next;
+        rt_release(&c->hooks, b, b->bytes);
+    }
+    pthread_mutex_destroy(&l->failing);
+    free(l->gpu.called_faults);
+    rt_release(&c->hooks, l, launcher_bytes(c));
+}
+
+static int run_image(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_image *image,
+                     int device, rt_loaded *at, void *stream) {
+    rt_entered entered;
+    int status = TG_RUN_DEVICE;
+    l->gpu.status = rt_gpu_begin(l, image, device, at, stream, &entered);
+    if (!l->gpu.status) status = entry(args, &l->workers[0].env);
+    if (!status && l->gpu.faults) status = rt_gpu_faults(l);
+    rt_gpu_end(l, entered);
+    return status;
+}
+
+int rt_launcher_run(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_image *image,
+                    int device, rt_loaded *at, void *stream) {
+    l->next_block = &l->blocks;
+    if (image) return run_image(l, entry, args, image, device, at, stream);
+    return entry(args, &l->workers[0].env);
+}
+
+/* ---- hosts: a context for those who bind arguments themselves ------------------------------ */
+
+struct tg_host {
+    tg_context *context;
+};
+
+tg_host *tg_host_create(int threads) {
+    tg_host *h = malloc(sizeof *h);
+    tg_options options = {.size = sizeof options, .threads = threads};
+    if (!h) tg_fail(TG_ERROR_MEMORY, "out of memory");
+    if (h && tg_context_create(&options, &h->context) == TG_OK) return h;
+    free(h);
+    return NULL;
+}
+
+void tg_host_destroy(tg_host *h) {
+    if (h) tg_context_destroy(h->context);
+    free(h);
+}
+
+int tg_host_threads(const tg_host *h) {
+    return tg_context_threads(h->context);
+}
+
+static tg_failure last_failure(void) {
+    tg_failure failure = {.site = NULL};
+    snprintf(failure.text, sizeof failure.text, "%s", tg_last_error());
+    return failure;
+}
+
+int tg_host_run_on(tg_host *h, tg_entry *entry, const tg_slot *args, tg_image *image, int device,
+                   void *stream, tg_print *print, void *user, tg_failure *failure) {
+    rt_launcher *l = rt_claim(h->context);
+    if (!l) {
+        *failure = (tg_failure){.text = "out of memory"};
+        return TG_RUN_NO_MEMORY;
+    }
+    l->print = print;
+    l->print_user = user;
+    int status = rt_launcher_run(l, entry, args, image, device, &(rt_loaded){0}, stream);
+    if (status && l->gpu.status) {
+        *failure = last_failure();
+    } else if (status) {
+        *failure = l->workers[0].failure;
+    }
+    l->gpu.status = TG_OK;
+    rt_give_back(l);
+    return status;
+}
+
+int tg_host_run(tg_host *h, tg_entry *entry, const tg_slot *args, tg_print *print, void *user,
+                tg_failure *failure) {
+    return tg_host_run_on(h, entry, args, NULL, -1, NULL, print, user, failure);
+}
+
+/* ---- several ranks ------------------------------------------------------------------------- */
+
+void tg_host_join(tg_host *h, tg_comm *comm) {
+    (void)tg_context_set_comm(h->context, comm);
+}
+
+static int run_entered(rt_launcher *l, const tg_kernel_info *info, const char *config,
+                       tg_entry *entry, const tg_slot *args, tg_image *image, int device,
+                       void *stream, tg_failure *failure) {
+    rt_comm_announce(l, info, config);
+    int status = rt_launcher_run(l, entry, args, image, device, &(rt_loaded){0}, stream);
+    if (!status) return TG_RUN_OK;
+    *failure = l->gpu.status ? last_failure() : l->workers[0].failure;
+    l->gpu.status = TG_OK;
+    tg_fail(TG_ERROR_CONTRACT, "%s", failure->text); // for the other ranks
+    return status;
+}
+
+int tg_host_run_ranks(tg_host *h, const tg_kernel_info *info, const char *config, tg_entry *entry,
+                      const tg_slot *args, const int64_t *scalars, tg_image *image, int device,
+                      void *stream, tg_print *print, void *user, tg_failure *failure) {
+    rt_launcher *l = rt_claim(h->context);
+    if (!l) {
+        *failure = (tg_failure){.text = "out of memory"};
+        return TG_RUN_NO_MEMORY;
+    }
+    l->print = print;
+    l->print_user = user;
+    int status = TG_RUN_FAILED;
+    tg_status entered = rt_comm_enter(l, info->name);
+    if (entered) *failure = last_failure();
+    for (int i = 0; !entered && i < info->n_params; i++)
+        if (info->params[i].flags & TG_PARAM_STEERS)
+            rt_comm_steer(l->comm, &info->params[i], scalars[i]);
+    if (!entered)
+        status = run_entered(l, info, config, entry, args, image, device, stream, failure);
+    if (!entered) rt_comm_leave(l, status ? TG_ERROR_CONTRACT : TG_OK);
+    rt_give_back(l);
+    return status;
+}

@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Which variant a launch takes.
+//
+// Launches read the list of variants without a lock: it grows at its end only, and a longer one
+// replaces it by an atomic pointer. Ranking all variants takes longer than a small kernel, so a
+// memo keeps, under a hash of all that the choice depends on, which one it was, until a tuned one
+// comes. The facts of what
+// the memo says are looked at again: that a hash meets another may cost speed, never a result.
+#include "runtime/launch/warm_launch.h"
+
+#include <string.h>
+
+typedef struct List {
+    struct List *older; // that launches may still read
+    int capacity;
+    _Atomic int n;
+    const tg_variant *at[]; // that this CPU runs
+} List;
+
+/// A variant tuned here: an object's, with the extents it was tuned for as hints.
+typedef struct Tuned {
+    struct Tuned *next;
+    size_t bytes;
+    tg_variant variant;
+    tg_hint hints[];
+} Tuned;
+
+enum { MEMO = 16, FIRST_CAPACITY = 8 };
+
+/// In bits of log2: extents further from all hints than this get code of their own.
+enum { LOG2_ONE = 1024, FAR = 3 * LOG2_ONE };
+
+/// What extents may differ by, all together, for a tuned variant to serve them.
+enum { BUCKET = LOG2_ONE / 2 };
+
+/// What the runtime knows of a kernel.
+typedef struct rt_state {
+    rt_pulse pulse;   // first
+    tg_options hooks; // of the memory of this state
+    const tg_compiler *compiler;
+    void *user;
+    _Atomic(List *) list;
+    Tuned *tuned;            // under `compiling`
+    _Atomic uintptr_t tuner; // 0: nobody tunes (rt_tune)
+    // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
+    _Atomic uint64_t memo[MEMO];
+    uint64_t number; // the first epoch: each is a number that no state had before
+    tg_lock compiling;
+    const tg_kernel_info *info;
+    _Atomic bool excluded[]; // of the kernel's own variants
+} rt_state;
+_Static_assert(offsetof(rt_state, pulse) == 0, "rt_count and rt_epoch find it there");
+
+/* ---- what the choice depends on ------------------------------------------------------------ */
+
+uint64_t rt_mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+static int alignment(const rt_actual *a) {
+    return tg_alignment(a->data, a->rank, a->shape, a->strides, a->bits);
+}
+
+static bool is_near(const rt_actual *a) {
+    return tg_is_near(a->rank, a->shape, a->strides, a->bits);
+}
+
+/// Of numbers constants alone: no fact is about others, and a seed or a step that differs from
+/// launch to launch must not end the memory of what was chosen.
+uint64_t rt_hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
+    // What was tuned is for one device of several that are alike, and for so many threads.
+    uint64_t hash =
+        rt_mix((uint64_t)l->capability << 32 | (uint32_t)l->context->threads, (uint64_t)l->device);
+    if (!rt_comm_is_mapped(l->comm)) hash = rt_mix(hash, 1);
+    for (int i = 0; i < info->n_types; i++) hash = rt_mix(hash, l->types[i]);
+    for (int i = 0; i < info->n_params; i++) {
+        const rt_actual *a = &l->actuals[i];
+        bool constant = info->params[i].kind == TG_PARAM_CONST;
+        uint64_t value = a->tensor ? (uint64_t)a->rank : constant ? (uint64_t)a->value : 0;
+        hash = rt_mix(hash, value + a->null + (a->tensor ? (uint64_t)alignment(a) << 18 : 0) +
+                                (a->tensor && is_near(a) ? 1u << 17 : 0));
+        for (int d = 0; a->tensor && d < a->rank; d++) {
+            hash = rt_mix(hash, (uint64_t)a->shape[d]);
+            // Facts tell strides of 0, of 1 and others apart.
+            if (a->strides[d] == 0 || a->strides[d] == 1) hash += 1 + (uint64_t)a->strides[d];
+        }
+    }
+    return rt_mix(hash, 0);
+}
+
+static bool holds(const rt_launcher *l, const tg_fact *f) {
+    const rt_actual *a = &l->actuals[f->param];
+    switch (f->kind) {
+    case TG_FACT_MAPPED: return rt_comm_is_mapped(l->comm) == (f->value != 0);
+    case TG_FACT_NULL: return a->null == (f->value != 0);
+    case TG_FACT_VALUE: return a->value == f->value;
+    case TG_FACT_TYPE: return !l->types[f->param] || l->types[f->param] == f->value;
+    case TG_FACT_PACK: return !a->null && a->groups == f->value;
+    case TG_FACT_ALIGN: return !a->null && (f->value & (TG_LINE / alignment(a)));
+    case TG_FACT_NEAR: return !a->null && is_near(a) == (f->value != 0);
+    default: break;
+    }
+    if (a->null || f->axis >= a->rank) return false;
+    int64_t extent = a->shape[f->axis];
+    switch (f->kind) {
+    case TG_FACT_EXTENT: return extent == f->value;
+    case TG_FACT_LEAST: return extent >= f->value;
+    case TG_FACT_MOST: return extent <= f->value;
+    case TG_FACT_STRIDE: return extent <= 1 || a->strides[f->axis] == f->value;
+    case TG_FACT_STRIDED: return extent <= 1 || (uint64_t)a->strides[f->axis] > 1;
+    default: return false; // of a later version
+    }
+}
+
+/// Of a GPU: an image that it runs. Of the CPU: no image, or one that is called.
+static bool runs_there(const rt_launcher *l, const tg_image *image) {
+    if (l->capability) return image && rt_image_runs(image, l->capability);
+    return !image || image->kind == TG_IMAGE_CALL;
+}
+
+static bool is_right(const rt_launcher *l, const tg_variant *v) {
+    if (!runs_there(l, v->image)) return false;
+    for (int i = 0; i < v->n_facts; i++)
+        if (!holds(l, &v->facts[i])) return false;
+    return true;
+}
+
+bool rt_serves(const rt_launcher *l, const tg_variant *v) {
+    return v->level <= (int)tg_cpu_level() && is_right(l, v);
+}
+
+/// log2 in units of 1 / LOG2_ONE, straight between powers of two; of what is below 1 that of 1.
+static int64_t log2_of(int64_t x) {
+    if (x <= 1) return 0;
+    int e = 63 - __builtin_clzll((uint64_t)x);
+    uint64_t fraction = (uint64_t)x << (63 - e) << 1; // of 2^64
+    return (int64_t)e * LOG2_ONE + (int64_t)(fraction >> 54);
+}
+
+static int64_t distance(const rt_launcher *l, const tg_variant *v) {
+    int64_t sum = 0;
+    for (int i = 0; i < v->n_hints; i++) {
+        const rt_actual *a = &l->actuals[v->hints[i].param];
+        if (!a->tensor || v->hints[i].axis >= a->rank) continue;
+        int64_t d = log2_of(a->shape[v->hints[i].axis]) - log2_of(v->hints[i].extent);
+        sum += d < 0 ? -d : d;
+    }
+    return sum;
+}
+
+/* ---- the list ------------------------------------------------------------------------------ */
+
+static size_t list_bytes(int capacity) {
+    return sizeof(List) + sizeof(tg_variant *) * (size_t)capacity;
+}
+
+static List *list_new(const tg_options *hooks, int capacity, List *older) {
+    List *list = rt_allocate(hooks, list_bytes(capacity));
+    if (!list) return NULL;
+    int n = older ? atomic_load(&older->n) : 0;
+    list->older = older;
+    list->capacity = capacity;
+    if (n) memcpy(list->at, older->at, sizeof *list->at * (size_t)n);
+    atomic_init(&list->n, n);
+    return list;
+}
+
+/// Under the lock, or before others see the state. The compiler may give one variant twice.
+static bool add_variant(rt_state *s, const tg_variant *variant) {
+    List *list = atomic_load(&s->list);
+    int n = atomic_load(&list->n);
+    for (int i = 0; i < n; i++)
+        if (list->at[i] == variant) return true;
+    if (n == list->capacity) {
+        list = list_new(&s->hooks, 2 * n, list);
+        if (!list) return false;
+        atomic_store(&s->list, list);
+    }
+    list->at[n] = variant;
+    atomic_store(&list->n, n + 1);
+    return true;
+}
+
+static size_t state_bytes(const tg_kernel_info *info) {
+    return sizeof(rt_state) + sizeof(_Atomic bool) * (size_t)info->n_variants;
+}
+
+static void state_free(rt_state *s) {
+    tg_options hooks = s->hooks;
+    for (List *list = atomic_load(&s->list), *older; list; list = older) {
+        older = list->older;
+        rt_release(&hooks, list, list_bytes(list->capacity));
+    }
+    for (Tuned *t = s->tuned, *next; t; t = next) {
+        next = t->next;
+        rt_release(&hooks, t, t->bytes);
+    }
+    tg_lock_destroy(&s->compiling);
+    rt_release(&hooks, s, state_bytes(s->info));
+}
+
+/// Of no two states, as one may be where another was.
+static uint64_t next_epoch(void) {
+    static _Atomic uint64_t epochs;
+    return atomic_fetch_add(&epochs, 1) + 1;
+}
+
+static rt_state *state_new(const tg_options *hooks, const tg_kernel_info *info) {
+    rt_state *s = rt_allocate(hooks, state_bytes(info));
+    if (!s) return NULL;
+    memset(s, 0, state_bytes(info));
+    s->hooks = *hooks;
+    s->info = info;
+    s->number = next_epoch();
+    atomic_init(&s->pulse.epoch, s->number);
+    tg_lock_init(&s->compiling);
+    int n = info->n_variants > FIRST_CAPACITY ? info->n_variants : FIRST_CAPACITY;
+    List *list = list_new(hooks, n, NULL);
+    atomic_init(&s->list, list);
+    if (!list) {
+        state_free(s);
+        return NULL;
+    }
+    for (int i = 0; i < info->n_variants; i++)
+        if (info->variants[i].level <= (int)tg_cpu_level()) add_variant(s, &info->variants[i]);
+    return s;
+}
+
+/* ---- kernels ------------------------------------------------------------------------------- */
+
+tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg_compiler *compiler,
+                         void *user) {
+    *kernel = (tg_kernel){.abi = TG_ABI, .info = info};
+    const tg_context *c = rt_context();
+    rt_state *s = c ? state_new(&c->hooks, info) : NULL;
+    if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    s->compiler = compiler;
+    s->user = user;
+    kernel->state = s;
+    return TG_OK;
+}
+
+void tg_kernel_close(tg_kernel *kernel) {
+    tg_debts_cancel(kernel);
+    if (kernel->state) state_free(kernel->state);
+    kernel->state = NULL;
+}
+
+/// The state of a kernel of an object lasts as long as the process, so it is no context's memory.
+/// Two threads may make it at once: one of the two stays.
+RT_SELDOM static rt_state *make_state(tg_kernel *kernel) {
+    void **place = &kernel->state;
+    tg_options hooks = rt_default_hooks();
+    void *mine = state_new(&hooks, kernel->info), *other = NULL;
+    if (!mine ||
+        __atomic_compare_exchange_n(place, &other, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return mine;
+    state_free(mine);
+    return other;
+}
+
+static inline rt_state *state_of(tg_kernel *kernel) {
+    rt_state *s = __atomic_load_n(&kernel->state, __ATOMIC_ACQUIRE);
+    return s ? s : make_state(kernel);
+}
+
+/* ---- choosing ------------------------------------------------------------------------------ */
+
+typedef struct Best {
+    int number;       // of the variant; -1: none
+    int64_t distance; // negative: it was tuned for such extents
+} Best;
+
+/// The latest architecture first; of one, machine code before what the driver has to compile.
+static int image_rank(const tg_variant *v) {
+    return v->image ? 2 * v->image->arch + (v->image->kind != TG_IMAGE_PTX) : 0;
+}
+
+/// The order but for distances and tuning: positive where v comes first, 0 where both are alike.
+static int precedence(const tg_variant *v, const tg_variant *b) {
+    int images = image_rank(v) - image_rank(b), levels = v->level - b->level;
+    return images ? images : levels ? levels : v->n_facts - b->n_facts;
+}
+
+/// Whether a variant was tuned on the launcher's device, or is for any. here: what that is, or 0
+/// where nobody asked yet.
+static bool is_at_home(const rt_launcher *l, const tg_variant *v, uint32_t *here) {
+    if (!v->device) return true;
+    if (!*here) *here = rt_device_hash(l->device, l->context->threads);
+    return v->device == *here;
+}
+
+/// See tg_hint for the order. tuned: those, too.
+static Best rank(List *list, const rt_launcher *l, bool tuned) {
+    Best best = {-1, 0};
+    const tg_variant *b = NULL;
+    uint32_t here = 0;
+    int n = atomic_load(&list->n);
+    for (int i = 0; i < n; i++) {
+        const tg_variant *v = list->at[i];
+        if ((v->tuned && !tuned) || !is_right(l, v) || !is_at_home(l, v, &here)) continue;
+        int64_t d = distance(l, v);
+        int first = b ? precedence(v, b) : 1;
+        // Those that were tuned for about these extents are nearer than any other.
+        if (v->tuned && d <= BUCKET) d -= BUCKET + 1;
+        bool nearer = d < best.distance || (d == best.distance && v->tuned);
+        if (first < 0 || (first == 0 && !nearer)) continue;
+        best = (Best){i, d};
+        b = v;
+    }
+    return best;
+}
+
+/// Whether the compiler could do better: tune values are what hints decide. What was fastest for
+/// some extents may waste most of others' last tiles, as the compiler would see.
+static bool is_far(const List *list, Best best) {
+    const tg_variant *v = list->at[best.number];
+    return best.distance > (v->tuned ? BUCKET : FAR) && v->config && *v->config;
+}
+
+static void fill_actual(tg_actual *out, const rt_actual *a, bool symmetric) {
+    *out = (tg_actual){.null = a->null, .code = a->code, .bits = a->bits, .value = a->value};
+    if (!a->tensor) return;
+    out->value = 0;
+    out->tensor = a->tensor;
+    out->symmetric = symmetric;
+    out->rank = (int8_t)a->given_rank;
+    out->shape = a->given_shape;
+    out->strides = a->given_strides;
+    out->align = (uint8_t)alignment(a);
+}
+
+/// Under the lock. What another thread had compiled meanwhile was seen.
+static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
+                         const char *config) {
+    tg_actual actuals[TG_MAX_PARAMS];
+    const tg_variant *v = NULL;
+    for (int i = 0; i < info->n_params; i++)
+        fill_actual(&actuals[i], &l->actuals[i], info->params[i].flags & TG_PARAM_SYM);
+    tg_wanted wanted = {.capability = l->capability,
+                        .device = l->device,
+                        .stream = l->gpu.stream,
+                        .home = rt_device_hash(l->device, l->context->threads),
+                        .captured = rt_is_captured(l->device, l->gpu.stream),
+                        .n = info->n_params,
+                        .args = actuals,
+                        .collective = rt_is_collective(info),
+                        .unmapped = !rt_comm_is_mapped(l->comm),
+                        .comm = l->comm,
+                        .config = config};
+    if (l->comm) wanted.ranks = rt_comm_ranks(l->comm, l->context->active);
+    tg_status status = s->compiler->compile(s->user, &wanted, &v);
+    if (status) return status;
+    if (!rt_serves(l, v))
+        return tg_fail(TG_ERROR_INTERNAL,
+                       "%s: the code made for these arguments is not right for "
+                       "them: please report this",
+                       info->name);
+    return add_variant(s, v) ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
+}
+
+/// Where no right one is near, compiles one. Code that is right but not tuned for the extents
+/// serves where the compiler fails.
+static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
+                                 int *out) {
+    tg_lock_take(&s->compiling);
+    Best best = rank(atomic_load(&s->list), l, true);
+    tg_status status = TG_OK;
+    if (best.number < 0 || is_far(atomic_load(&s->list), best)) {
+        status = compile(s, l, info, NULL);
+        Best made = rank(atomic_load(&s->list), l, true);
+        if (made.number >= 0) best = made;
+    }
+    tg_lock_give(&s->compiling);
+    *out = best.number;
+    return best.number < 0 ? status : TG_OK;
+}
+
+static void forget(rt_state *s) {
+    atomic_store(&s->pulse.epoch, next_epoch());
+    for (int i = 0; i < MEMO; i++) atomic_store(&s->memo[i], 0);
+}
+
+/// Under the lock. Launches that are choosing meanwhile see that the list has grown (rt_pick).
+static bool adopt(rt_state *s, const tg_variant *variant) {
+    bool added = add_variant(s, variant);
+    forget(s);
+    return added;
+}
+
+tg_status tg_kernel_adopt(tg_kernel *kernel, const tg_variant *variant) {
+    rt_state *s = state_of(kernel);
+    if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    tg_lock_take(&s->compiling);
+    bool added = adopt(s, variant);
+    tg_lock_give(&s->compiling);
+    return added ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
+}
+
+static int variants_of(rt_state *s) {
+    return atomic_load(&atomic_load(&s->list)->n);
+}
+
+static tg_status choose(rt_state *s, const rt_launcher *l, const tg_kernel_info *info, int *out) {
+    List *list = atomic_load(&s->list);
+    Best best = rank(list, l, true);
+    *out = best.number;
+    if (s->compiler && (best.number < 0 || is_far(list, best)))
+        return rank_or_compile(s, l, info, out);
+    return best.number < 0 ? rt_no_variant(l, info) : TG_OK;
+}
+
+int tg_kernel_launches(const tg_kernel *kernel) {
+    rt_state *s = __atomic_load_n(&kernel->state, __ATOMIC_ACQUIRE);
+    return s ? atomic_load_explicit(&s->pulse.launches, memory_order_relaxed) : 0;
+}
+
+rt_pulse *rt_pulse_of(tg_kernel *kernel) {
+    rt_state *s = state_of(kernel);
+    return s ? &s->pulse : NULL;
+}
+
+tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out, bool *chosen) {
+    rt_state *s = state_of(kernel);
+    if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    rt_count(&s->pulse);
+    uint64_t hash = rt_hash_arguments(l, kernel->info);
+    _Atomic uint64_t *memo = &s->memo[hash % MEMO];
+    uint64_t known = atomic_load_explicit(memo, memory_order_acquire);
+    int number = (int)(known & 0xffff) - 1;
+    if (number >= 0 && known >> 16 == hash >> 16) {
+        *out = atomic_load_explicit(&s->list, memory_order_acquire)->at[number];
+        if (is_right(l, *out)) return TG_OK;
+    }
+    if (chosen) *chosen = true;
+    int before = variants_of(s);
+    tg_status status = choose(s, l, kernel->info, &number);
+    if (status) return status;
+    *out = atomic_load(&s->list)->at[number];
+    if (number >= 0xffff) return TG_OK;
+    // A variant that was adopted meanwhile may be the better one: what stands here was chosen
+    // without it, and was perhaps written after it made all memos empty.
+    atomic_store(memo, hash >> 16 << 16 | (uint64_t)(number + 1));
+    if (variants_of(s) != before) atomic_store(memo, 0);
+    return TG_OK;
+}
+
+/* ---- what is known ------------------------------------------------------------------------- */
+
+const tg_variant *rt_known(tg_kernel *kernel, const rt_launcher *l, bool *tuned) {
+    rt_state *s = state_of(kernel);
+    List *list = s ? atomic_load(&s->list) : NULL;
+    Best best = list ? rank(list, l, true) : (Best){-1, 0};
+    if (best.number < 0 || (s->compiler && is_far(list, best))) return NULL;
+    *tuned = best.distance < 0;
+    return list->at[best.number];
+}
+
+bool rt_times(tg_kernel *kernel, const tg_variant *variant, double *seconds, double *standard) {
+    rt_state *s = state_of(kernel);
+    return s && s->compiler && s->compiler->times &&
+           s->compiler->times(s->user, variant, seconds, standard);
+}
+
+bool rt_compiles(tg_kernel *kernel) {
+    const rt_state *s = state_of(kernel);
+    return s && s->compiler;
+}
+
+/* ---- what another rank chose --------------------------------------------------------------- */
+
+/// Of several with that config the one that rank 0 chose, too: variants for other strides may move
+/// what the others do not, so all ranks have to run the same.
+static const tg_variant *find_config(rt_state *s, const rt_launcher *l, const char *config) {
+    List *list = atomic_load(&s->list);
+    const tg_variant *best = NULL;
+    for (int i = atomic_load(&list->n) - 1; i >= 0; i--) {
+        const tg_variant *v = list->at[i];
+        if (strcmp(v->config ? v->config : "", config) != 0 || !is_right(l, v)) continue;
+        if (!best || precedence(v, best) > 0) best = v;
+    }
+    return best;
+}
+
+uint64_t rt_state_number(tg_kernel *kernel) {
+    const rt_state *s = state_of(kernel);
+    return s ? s->number : 0;
+}
+
+tg_status rt_pick_as(tg_kernel *kernel, const rt_launcher *l, const char *config,
+                     const tg_variant **out) {
+    if (!config) return rt_pick(kernel, l, out, NULL);
+    rt_state *s = state_of(kernel);
+    if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    rt_count(&s->pulse);
+    tg_status status = TG_OK;
+    tg_lock_take(&s->compiling);
+    *out = find_config(s, l, config);
+    if (!*out && s->compiler) {
+        status = compile(s, l, kernel->info, config);
+        if (!status) *out = find_config(s, l, config);
+    }
+    tg_lock_give(&s->compiling);
+    if (status || *out) return status;
+    return tg_fail(TG_ERROR_NOT_FOUND,
+                   "%s: rank 0 runs it with '%s', for which this rank has no code",
+                   kernel->info->name, config);
+}
+
+/* ---- tuning among what there is ------------------------------------------------------------ */
+
+static bool is_listed(const tg_variant *const *list, int n, const tg_variant *v) {
+    for (int i = 0; i < n; i++)
+        if (list[i]->entry == v->entry && list[i]->image == v->image) return true;
+    return false;
+}
+
+/// NULL: the variant is none of the kernel's own.
+static _Atomic bool *exclusion(rt_state *s, const tg_variant *v) {
+    const tg_variant *own = s->info->variants;
+    return v >= own && v < own + s->info->n_variants ? &s->excluded[v - own] : NULL;
+}
+
+void rt_exclude(tg_kernel *kernel, const tg_variant *variant) {
+    rt_state *s = state_of(kernel);
+    _Atomic bool *excluded = s ? exclusion(s, variant) : NULL;
+    if (excluded) atomic_store(excluded, true);
+}
+
+static bool is_excluded(rt_state *s, const tg_variant *v) {
+    const _Atomic bool *excluded = exclusion(s, v);
+    return excluded && atomic_load(excluded);
+}
+
+int rt_alternatives(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out, int most) {
+    rt_state *s = state_of(kernel);
+    if (!s || s->compiler) return 0;
+    List *list = atomic_load(&s->list);
+    Best best = rank(list, l, true);
+    if (best.number < 0 || best.distance < 0) return 0;
+    Best usual = rank(list, l, false);
+    if (usual.number < 0 || is_excluded(s, list->at[usual.number])) return 0;
+    const tg_variant *first = list->at[usual.number];
+    int n = 1, all = atomic_load(&list->n);
+    out[0] = first;
+    for (int i = 0; i < all && n < most; i++) {
+        const tg_variant *v = list->at[i];
+        if (!v->tuned && precedence(v, first) == 0 && is_right(l, v) && !is_listed(out, n, v) &&
+            !is_excluded(s, v))
+            out[n++] = v;
+    }
+    return n > 1 ? n : 0;
+}
+
+tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, uint32_t device,
+                         const tg_hint *hints, int n) {
+    rt_state *s = state_of(kernel);
+    size_t bytes = sizeof(Tuned) + sizeof *hints * (size_t)n;
+    Tuned *t = s ? rt_allocate(&s->hooks, bytes) : NULL;
+    if (!t) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    *t = (Tuned){.bytes = bytes, .variant = *variant};
+    if (n) memcpy(t->hints, hints, sizeof *hints * (size_t)n);
+    t->variant.hints = t->hints;
+    t->variant.n_hints = (int16_t)n;
+    t->variant.tuned = 1;
+    t->variant.device = device;
+    tg_lock_take(&s->compiling);
+    t->next = s->tuned;
+    s->tuned = t;
+    bool added = adopt(s, &t->variant);
+    tg_lock_give(&s->compiling);
+    return added ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
+}
+
+void rt_forget(tg_kernel *kernel) {
+    rt_state *s = state_of(kernel);
+    if (s) forget(s);
+}
+
+_Atomic uintptr_t *rt_tuner_of(tg_kernel *kernel) {
+    rt_state *s = state_of(kernel);
+    return s ? &s->tuner : NULL;
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Searches in the background: one thread of the process, at low priority, one search at a time.
+//
+// A launch that could be tuned leaves a *debt* (compiler.h). It is paid once the process has lived
+// for a while and the kernel was launched often; what wins is adopted by the kernel, and launches
+// find it from then on. Who goes takes its debts along and ends the search that is one of them.
+#include "runtime/compiler.h"
+#include "runtime/tune/trial.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LAUNCHES = 20, // of a kernel before it is worth a search
+    TICK_MS = 100,
+    NICE = 10,
+    MOST_DEBTS = 64, // of the process
+};
+static const double LIFE = 2;  // seconds of the process since the first debt
+static const double SHARE = 1; // of a hundred: TG_TUNE_SHARE
+static const double AGAIN = 1; // until one is tried again that could not be paid
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t idle; // no debt is being paid
+    tg_debt *first;
+    int n;
+    tg_debt *paying;
+    atomic_bool stop; // that one
+    bool running;     // the thread is there
+    bool ended;       // the process exits: no more debts
+    double born;      // the first debt
+} later = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
+
+static void before_fork(void) {
+    pthread_mutex_lock(&later.lock);
+}
+
+static void after_fork(void) {
+    pthread_mutex_unlock(&later.lock);
+}
+
+/// The child of a fork has no such thread, and the parent's debts are the parent's to pay.
+static void forget(void) {
+    pthread_cond_init(&later.idle, NULL);
+    later.first = later.paying = NULL;
+    later.n = 0;
+    later.running = false;
+    after_fork();
+}
+
+/// With the lock held: drops the debts of an owner, or all, and stops paying one of them.
+static void drop(const void *owner) {
+    for (tg_debt **at = &later.first; *at;) {
+        tg_debt *d = *at;
+        if (owner && d->owner != owner) {
+            at = &d->next;
+            continue;
+        }
+        *at = d->next;
+        later.n--;
+        d->release(d);
+    }
+    while (later.paying && (!owner || later.paying->owner == owner)) {
+        atomic_store(&later.stop, true);
+        pthread_cond_wait(&later.idle, &later.lock);
+    }
+}
+
+/// Libraries are about to take down what the thread uses.
+static void at_exit(void) {
+    pthread_mutex_lock(&later.lock);
+    later.ended = true;
+    drop(NULL);
+    pthread_mutex_unlock(&later.lock);
+}
+
+static void watch_forks(void) {
+    pthread_atfork(before_fork, after_fork, forget);
+    atexit(at_exit);
+}
+
+/* ---- how much of the machine ----------------------------------------------------------------- */
+
+bool rt_busy_share(double *out) {
+    const char *set = secure_getenv("TG_TUNE_SHARE");
+    char *end = NULL;
+    double percent = set && *set ? strtod(set, &end) : SHARE;
+    bool ok = !end || (end > set && !*end && percent > 0 && percent <= 100);
+    *out = (ok ? percent : SHARE) / 100;
+    return ok;
+}
+
+/* ---- paying ---------------------------------------------------------------------------------- */
+
+/// Takes the first debt whose kernel is in use out of the list, with the lock held.
+static tg_debt *take_due(double now) {
+    for (tg_debt **at = &later.first; *at; at = &(*at)->next) {
+        tg_debt *d = *at;
+        if (now < d->not_before || tg_kernel_launches(d->kernel) < LAUNCHES) continue;
+        *at = d->next;
+        later.n--;
+        return d;
+    }
+    return NULL;
+}
+
+static void tick(void) {
+    struct timespec t = {0, TICK_MS * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+/// With the lock held: behind the others.
+static void put_back(tg_debt *d) {
+    tg_debt **at = &later.first;
+    while (*at) at = &(*at)->next;
+    *at = d;
+    d->next = NULL;
+    d->not_before = rt_seconds() + AGAIN;
+    later.n++;
+}
+
+/// With the lock held.
+static void paid(tg_debt *d, bool done) {
+    later.paying = NULL;
+    if (done || later.ended || atomic_load(&later.stop))
+        d->release(d);
+    else
+        put_back(d);
+    pthread_cond_broadcast(&later.idle);
+}
+
+/// Ends where there is no debt any more.
+static void *run(void *arg) {
+    (void)arg;
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); // and of what it starts
+    pthread_mutex_lock(&later.lock);
+    while (later.first) {
+        double now = rt_seconds();
+        bool done = true;
+        tg_debt *d = now - later.born < LIFE ? NULL : take_due(now);
+        later.paying = d;
+        atomic_store(&later.stop, false);
+        pthread_mutex_unlock(&later.lock);
+        if (d)
+            done = d->pay(d, &later.stop);
+        else
+            tick();
+        pthread_mutex_lock(&later.lock);
+        if (d) paid(d, done);
+    }
+    later.running = false;
+    pthread_mutex_unlock(&later.lock);
+    return NULL;
+}
+
+/// With the lock held. The host program's signals are not for this thread.
+static void start(void) {
+    pthread_t thread;
+    sigset_t all, before;
+    if (later.running) return;
+    if (later.born <= 0) later.born = rt_seconds();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    later.running = pthread_create(&thread, NULL, run, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (later.running) pthread_detach(thread);
+}
+
+/* ---- debts ----------------------------------------------------------------------------------- */
+
+static bool is_known(uint64_t hash) {
+    bool known = later.paying && later.paying->hash == hash;
+    for (const tg_debt *d = later.first; d; d = d->next) known |= d->hash == hash;
+    return known;
+}
+
+bool tg_debt_wanted(uint64_t hash) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&later.lock);
+    bool wanted = !later.ended && later.n < MOST_DEBTS && !is_known(hash);
+    pthread_mutex_unlock(&later.lock);
+    return wanted;
+}
+
+void tg_debt_add(tg_debt *debt) {
+    pthread_mutex_lock(&later.lock);
+    bool ended = later.ended;
+    if (!ended) {
+        debt->next = later.first;
+        later.first = debt;
+        later.n++;
+        start();
+    }
+    pthread_mutex_unlock(&later.lock);
+    if (ended) debt->release(debt);
+}
+
+void tg_debts_cancel(const void *owner) {
+    pthread_mutex_lock(&later.lock);
+    drop(owner);
+    pthread_mutex_unlock(&later.lock);
+}

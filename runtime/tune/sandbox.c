@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// See sandbox.h. The two processes talk by datagrams of a pair of sockets, since writing to a
+// broken pipe would raise SIGPIPE in the program.
+//
+// A child has its time by its own clock (child_clock.h): a variant that waited for a core on a busy
+// machine does not hang. The deadline of all trials is the user's, by the wall clock.
+#include "runtime/base/child_clock.h"
+#include "runtime/base/process.h"
+#include "runtime/tune/trial_process.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WHY = 200, TICK_MS = 20 };
+/// A trial may take ten times as long as the same of the reference, and RT_PATIENCE; the reference
+/// itself, and others where its time is not known, FIRST seconds. Behind the deadline there are so
+/// many for another child.
+static const double FIRST = 60, TIMES = 10, RESTART = 3;
+
+static double least(double a, double b) {
+    return a < b ? a : b;
+}
+
+static double most(double a, double b) {
+    return a > b ? a : b;
+}
+
+typedef enum Wish { CHECK, CONFIRM, TIME } Wish;
+
+typedef struct Request {
+    Wish wish;
+    int id, n;
+} Request;
+
+typedef struct Reply {
+    rt_verdict verdict;
+    double seconds[RT_SANDBOX_LAUNCHES];
+    char why[WHY];
+} Reply;
+
+struct rt_sandbox {
+    rt_sandbox_options options;
+    tg_options hooks;
+    rt_trial *trial; // of this process; NULL: there are children
+    pid_t child;     // 0: none runs
+    int fd;
+    double reference; // seconds that its check took; 0: it was not checked yet
+    double timed;     // likewise, each of its timed launches, at most
+    double worked;    // of all trials
+    bool lost;
+    char why[WHY];
+};
+
+static rt_verdict attempt(rt_trial *t, const rt_sandbox_options *o, const Request *r,
+                          double *seconds) {
+    const tg_variant *v = o->variants[r->id];
+    if (r->wish == CHECK) return rt_trial_check(t, v, seconds);
+    rt_verdict verdict = r->wish == CONFIRM ? rt_trial_confirm(t, v) : RT_RIGHT;
+    if (verdict != RT_RIGHT) return verdict;
+    if (r->wish == CONFIRM) return rt_trial_warm(t, v, seconds) ? RT_FAILED : RT_RIGHT;
+    return rt_trial_time(t, v, r->n, seconds) ? RT_FAILED : RT_RIGHT;
+}
+
+/* ---- the child ------------------------------------------------------------------------------- */
+
+static void *map_memory(void *user, size_t bytes) {
+    (void)user;
+    void *p =
+        mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void unmap_memory(void *user, void *memory, size_t bytes) {
+    (void)user;
+    munmap(memory, bytes ? bytes : 1);
+}
+
+/// Nothing of the program's is left but its memory: no file, no handler of signals. A crash leaves
+/// no dump of it.
+static void isolate(int fd, pid_t parent) {
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_DUMPABLE, 0);
+    if (getppid() != parent) _exit(1);
+    for (int s = 1; s < NSIG; s++) sigaction(s, &usual, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (fd > 3) rt_close_files(3, (unsigned)fd - 1);
+    rt_close_files((unsigned)(fd > 2 ? fd : 2) + 1, ~0U);
+}
+
+/// A launch that breaks the device, or does not end there, is the last one of a process.
+static rt_verdict verdict_of(rt_trial *t, rt_verdict v) {
+    if (v != RT_FAILED || !rt_trial_is_lost(t)) return v;
+    return rt_trial_is_stuck(t) ? RT_HUNG : RT_CRASHED;
+}
+
+static rt_trial *open_trial(const rt_sandbox_options *o) {
+    tg_options own = {
+        .size = sizeof own, .threads = o->threads, .allocate = map_memory, .release = unmap_memory};
+    tg_context *c;
+    rt_trial *trial = NULL;
+    if (tg_context_create(&own, &c) != TG_OK) return NULL;
+    tg_context_use(c);
+    rt_trial_open(&o->trial, &trial);
+    return trial;
+}
+
+_Noreturn void rt_sandbox_serve(const rt_sandbox_options *o, int fd) {
+    rt_trial *trial = o ? open_trial(o) : NULL;
+    Request r;
+    while (recv(fd, &r, sizeof r, 0) == (ssize_t)sizeof r) {
+        Reply reply = {.verdict = RT_FAILED};
+        if (trial) reply.verdict = attempt(trial, o, &r, reply.seconds);
+        if (reply.verdict != RT_RIGHT) snprintf(reply.why, WHY, "%s", tg_last_error());
+        if (trial) reply.verdict = verdict_of(trial, reply.verdict);
+        if (send(fd, &reply, sizeof reply, MSG_NOSIGNAL) != (ssize_t)sizeof reply) break;
+    }
+    _exit(0);
+}
+
+/// The program's handlers of signals must not run in the child.
+static tg_status fork_child(rt_sandbox *box, int fd) {
+    sigset_t all, before;
+    pid_t parent = getpid();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    int error = errno;
+    if (pid == 0) {
+        isolate(fd, parent);
+        rt_sandbox_serve(&box->options, fd);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (pid < 0)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "no process can be forked: %s", strerror(error));
+    box->child = pid;
+    return TG_OK;
+}
+
+static tg_status start(rt_sandbox *box) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return tg_fail(TG_ERROR_UNSUPPORTED, "no pair of sockets: %s", strerror(errno));
+    tg_status status = box->options.device < 0 ? fork_child(box, pair[1])
+                                               : rt_spawn(&box->options, pair[1], &box->child);
+    close(pair[1]);
+    if (status)
+        close(pair[0]);
+    else
+        box->fd = pair[0];
+    return status;
+}
+
+/// Says how it ended, where it did so by itself. The program may have waited for it already.
+static void end(rt_sandbox *box, bool by_itself) {
+    int status = 0;
+    if (!box->child) return;
+    close(box->fd);
+    pid_t got = waitpid(box->child, &status, WNOHANG);
+    if (got == 0) {
+        kill(box->child, SIGKILL); // one that is ending keeps its own reason
+        do got = waitpid(box->child, &status, 0);
+        while (got < 0 && errno == EINTR);
+    }
+    box->child = 0;
+    if (!by_itself) return;
+    int signal = got > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (signal)
+        snprintf(box->why, WHY, "it crashed by signal %d (%s)", signal, strsignal(signal));
+    else
+        snprintf(box->why, WHY, "it ended its process");
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static bool is_stopped(const rt_sandbox *box) {
+    return box->options.stop && atomic_load(box->options.stop);
+}
+
+/// What can be seen of the child within a tick: RT_RIGHT, there is a reply; RT_CRASHED; RT_CUT,
+/// nothing yet. Processes that the program forked meanwhile may hold the other end of the socket.
+static rt_verdict watch(rt_sandbox *box, Reply *out) {
+    struct pollfd at = {.fd = box->fd, .events = POLLIN};
+    siginfo_t info = {.si_pid = 0};
+    if (poll(&at, 1, TICK_MS) > 0)
+        return recv(box->fd, out, sizeof *out, MSG_DONTWAIT) == (ssize_t)sizeof *out ? RT_RIGHT
+                                                                                     : RT_CRASHED;
+    int error = waitid(P_PID, (id_t)box->child, &info, WEXITED | WNOHANG | WNOWAIT);
+    return (error && errno == ECHILD) || info.si_pid ? RT_CRASHED : RT_CUT;
+}
+
+/// Seconds that a request may take: by the child's clock, then it hangs; by the wall clock.
+typedef struct Limits {
+    double own, wall;
+} Limits;
+
+/// What it took of the machine: of a CPU, which others have, too, what it computed.
+static void note_work(rt_sandbox *box, rt_child_clock *clock) {
+    double own = rt_child_clock_read(clock), computed = rt_child_clock_computed(clock);
+    box->worked += box->options.device < 0 ? least(own, computed) : own;
+}
+
+/// The child's answer. It ends where it crashed, was too late, or is to stop. own: seconds by its
+/// clock that it took.
+static rt_verdict ask(rt_sandbox *box, const Request *r, Limits limits, Reply *out, double *own) {
+    double end_of_all = rt_seconds() + limits.wall;
+    rt_child_clock clock;
+    rt_verdict v = RT_CUT;
+    rt_child_clock_start(&clock, box->child);
+    if (send(box->fd, r, sizeof *r, MSG_NOSIGNAL) != (ssize_t)sizeof *r) v = RT_CRASHED;
+    while (v == RT_CUT && !is_stopped(box) && rt_child_clock_read(&clock) < limits.own &&
+           rt_seconds() < end_of_all)
+        v = watch(box, out);
+    bool hangs = clock.seconds >= limits.own && !is_stopped(box);
+    note_work(box, &clock);
+    *own = clock.seconds;
+    if (v == RT_RIGHT) {
+        if (out->verdict != RT_RIGHT) memcpy(box->why, out->why, WHY);
+        if (out->verdict >= RT_CRASHED) end(box, false);
+        return out->verdict;
+    }
+    end(box, v == RT_CRASHED);
+    if (v == RT_CRASHED) return v;
+    snprintf(box->why, WHY, "it did not end within %.2g seconds", hangs ? limits.own : limits.wall);
+    return hangs ? RT_HUNG : RT_CUT;
+}
+
+/// What is left of the time for all; INFINITY: there is no deadline.
+static double time_left(const rt_sandbox *box) {
+    if (box->options.deadline <= 0) return INFINITY;
+    return most(0, box->options.deadline - rt_seconds());
+}
+
+/// Seconds of the same with the reference; 0: not known.
+static double usual(const rt_sandbox *box, const Request *r) {
+    if (r->wish == CHECK) return box->reference;
+    return r->wish == TIME && box->timed > 0 ? most(box->reference, box->timed * r->n) : 0;
+}
+
+/// What has not ended by then hangs, unless the time for all is shorter.
+static rt_verdict ask_within_reason(rt_sandbox *box, const Request *r, Reply *out) {
+    double known = r->id > 0 ? usual(box, r) : 0, own;
+    Limits limits = {.own = RT_PATIENCE + (known > 0 ? TIMES * known : FIRST),
+                     .wall = RT_PATIENCE + box->reference + time_left(box)};
+    rt_verdict v = ask(box, r, limits, out, &own);
+    if (v == RT_RIGHT && r->wish == TIME && r->id == 0) box->timed = most(box->timed, own / r->n);
+    return v;
+}
+
+/// A child that has checked the reference, whose results others are compared with. That it takes
+/// long to start, on a busy machine, is no candidate's fault.
+static rt_verdict prepare(rt_sandbox *box, Reply *out) {
+    if (box->child) return RT_RIGHT;
+    Request r = {.wish = CHECK};
+    bool first = box->reference <= 0;
+    if (start(box)) {
+        snprintf(box->why, WHY, "%s", tg_last_error());
+        box->lost = true;
+        return RT_FAILED;
+    }
+    double again = first ? 0 : RESTART + RT_PATIENCE + box->reference, own;
+    Limits limits = {.own = FIRST, .wall = time_left(box) + again};
+    rt_verdict v = ask(box, &r, limits, out, &own);
+    if (first) box->reference = own;
+    if (v == RT_RIGHT) return v;
+    char why[WHY];
+    memcpy(why, box->why, WHY);
+    if (v == RT_CUT)
+        snprintf(box->why, WHY, "the time was over before anything was known");
+    else
+        snprintf(box->why, WHY, "without tuning it fails: %.*s", WHY - 30, why);
+    box->lost = true;
+    return v;
+}
+
+/// On a GPU, without a child. A launch that breaks the device, or does not end, is the last one
+/// that is tried.
+static rt_verdict attempt_here(rt_sandbox *box, const Request *r, double *seconds) {
+    double began = rt_seconds();
+    rt_verdict v = attempt(box->trial, &box->options, r, seconds);
+    box->worked += rt_seconds() - began;
+    if (v == RT_RIGHT) return v;
+    snprintf(box->why, WHY, "%s", tg_last_error());
+    v = verdict_of(box->trial, v);
+    box->lost = v >= RT_CRASHED;
+    return v;
+}
+
+static rt_verdict request(rt_sandbox *box, Request r, double *seconds) {
+    Reply reply = {.verdict = RT_FAILED};
+    if (box->lost || is_stopped(box)) return RT_CUT;
+    if (box->trial) {
+        reply.verdict = attempt_here(box, &r, reply.seconds);
+    } else {
+        bool done = !box->child && r.wish == CHECK && r.id == 0;
+        reply.verdict = prepare(box, &reply);
+        if (reply.verdict == RT_RIGHT && !done) reply.verdict = ask_within_reason(box, &r, &reply);
+    }
+    if (reply.verdict == RT_RIGHT)
+        memcpy(seconds, reply.seconds, sizeof *seconds * (size_t)(r.n ? r.n : 1));
+    return reply.verdict;
+}
+
+rt_verdict rt_sandbox_check(rt_sandbox *box, int id, double *seconds) {
+    return request(box, (Request){.wish = CHECK, .id = id}, seconds);
+}
+
+rt_verdict rt_sandbox_confirm(rt_sandbox *box, int id, double *times) {
+    return request(box, (Request){.wish = CONFIRM, .id = id}, times);
+}
+
+rt_verdict rt_sandbox_time(rt_sandbox *box, int id, int n, double *seconds) {
+    if (n > RT_SANDBOX_LAUNCHES) n = RT_SANDBOX_LAUNCHES;
+    return request(box, (Request){.wish = TIME, .id = id, .n = n}, seconds);
+}
+
+const char *rt_sandbox_why(const rt_sandbox *box) {
+    return box->why;
+}
+
+double rt_sandbox_worked(const rt_sandbox *box) {
+    return box->worked;
+}
+
+bool rt_sandbox_is_lost(const rt_sandbox *box) {
+    return box->lost;
+}
+
+/* ---- from the beginning to the end ----------------------------------------------------------- */
+
+static bool forks_are_wanted(void) {
+    const char *set = secure_getenv("TG_TUNE_FORK");
+    return !set || strcmp(set, "off") != 0;
+}
+
+tg_status rt_sandbox_open(const rt_sandbox_options *options, rt_sandbox **out) {
+    *out = NULL;
+    if (options->device < 0 && !forks_are_wanted())
+        return tg_fail(TG_ERROR_UNSUPPORTED, "TG_TUNE_FORK=off: no process may be forked");
+    tg_context *c = rt_context();
+    rt_sandbox *box = c ? rt_allocate(&c->hooks, sizeof *box) : NULL;
+    if (!box) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    *box = (rt_sandbox){.options = *options, .hooks = c->hooks};
+    tg_status status = TG_OK;
+    box->options.trial.patience = least(FIRST, time_left(box));
+    if (!forks_are_wanted()) status = rt_trial_open(&box->options.trial, &box->trial);
+    if (status)
+        rt_sandbox_close(box);
+    else
+        *out = box;
+    return status;
+}
+
+void rt_sandbox_close(rt_sandbox *box) {
+    if (!box) return;
+    end(box, false);
+    rt_trial_close(box->trial);
+    tg_options hooks = box->hooks;
+    rt_release(&hooks, box, sizeof *box);
+}

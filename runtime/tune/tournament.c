@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Races. A *time* here is one number of a candidate and a heat: the median of the launches there,
+// over the *level* of the heat, which is how much slower the default was there than in its first
+// heats. It is in each heat for that: the leader would not do, since who leads was lucky, is slower
+// the next time, and all who are new would look faster than they are, heat after heat. Medians and
+// counts are all the statistics there are: nothing has to be normal.
+//
+// A *hiccup* is a turn in which all launches are long, say since a core was away. Where the default
+// has one, the level of the heat is what those say who were measured before. Nobody leaves, nor
+// wins over the default, by a single heat.
+#include "runtime/tune/tournament.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    HEAT = 16,      // most candidates in one
+    WINDOW = 128,   // times kept of a candidate; heats of a runoff
+    FIRST_RUNG = 3, // times before the first halving
+    LAST_RUNG = 24, // no halving waits for more
+    FINALISTS = 4,  // beside the default
+    SOUND = 10,     // times from which on an interval says something
+    SAMPLES = 64,   // of one turn
+    RANKS = 1024,   // that are added up at most
+};
+
+static const double TIE = 0.003, TURN_SECONDS = 0.002;
+static const double MARGIN = 1.3; // of what we think that time suffices for
+static const double FAR = 1.0;    // by which part the default is slower where it is of no use
+static const double RUNOFF_SHARE = 0.1, RESTLESS = 1.2;
+static const double HICCUP = 2; // times as slow as the others have become
+
+typedef struct Runner {
+    bool there, alive, beaten;
+    int n, launches;        // times that count; launches of all
+    double least, most;     // seconds of its turns
+    double predicted;       // seconds of a launch
+    double cost, last_cost; // of a turn on the caller's clock, the least of two; of the last one
+    double middle;          // median of the times
+    double times[WINDOW];   // time i stands at i % WINDOW
+    uint32_t heats[WINDOW]; // of which heat it is
+} Runner;
+
+struct rt_race {
+    rt_race_options options;
+    bool begun, closed, runoff, over, turned; // turned: a turn is under way
+    int rung;                                 // times that all need before half of them leave
+    uint32_t heat, runoff_from; // number of the current one, of the first of the runoff
+    int n_members, at;          // of the heat; the member whose turn it is
+    int pivot;                  // the leader when the heat began, or -1
+    double unit;                // of times: least seconds of the default's first heats, or 0
+    int n_defaults;             // heats of the default
+    double defaults[WINDOW];    // its seconds there; of heat i at i % WINDOW
+    int members[HEAT];
+    double seconds[HEAT]; // 0: not measured
+    double began, turn_began, runoff_began;
+    Runner runners[];
+};
+
+size_t rt_race_bytes(int capacity) {
+    return sizeof(rt_race) + sizeof(Runner) * (size_t)capacity;
+}
+
+rt_race *rt_race_start(void *memory, const rt_race_options *options) {
+    rt_race *r = memory;
+    memset(r, 0, rt_race_bytes(options->capacity));
+    r->options = *options;
+    if (!(r->options.close > 0)) r->options.close = RT_RACE_CLOSE;
+    r->rung = FIRST_RUNG;
+    r->pivot = -1;
+    return r;
+}
+
+static bool is_id(const rt_race *r, int id) {
+    return id >= 0 && id < r->options.capacity;
+}
+
+bool rt_race_add(rt_race *r, int id, double predicted) {
+    if (!is_id(r, id) || r->runners[id].there || r->runoff || r->over) return false;
+    r->runners[id] = (Runner){.there = true, .alive = true, .predicted = predicted};
+    return true;
+}
+
+void rt_race_close(rt_race *r) {
+    r->closed = true;
+}
+
+/* ---- statistics ---------------------------------------------------------------------------- */
+
+static void sort(double *x, int n) {
+    for (int i = 1; i < n; i++) {
+        double v = x[i];
+        int j = i;
+        for (; j > 0 && x[j - 1] > v; j--) x[j] = x[j - 1];
+        x[j] = v;
+    }
+}
+
+/// Sorts.
+static double median(double *x, int n) {
+    sort(x, n);
+    return (x[(n - 1) / 2] + x[n / 2]) / 2;
+}
+
+static int kept(const Runner *c) {
+    return c->n < WINDOW ? c->n : WINDOW;
+}
+
+/// Times of a over those of b in the heats that both were in, in ascending order.
+static int ratios(const Runner *a, const Runner *b, double out[WINDOW]) {
+    int n = 0;
+    for (int i = a->n - kept(a), j = b->n - kept(b); i < a->n && j < b->n;) {
+        int64_t way = (int64_t)a->heats[i % WINDOW] - (int64_t)b->heats[j % WINDOW];
+        if (!way) out[n++] = a->times[i % WINDOW] / b->times[j % WINDOW];
+        i += way <= 0;
+        j += way >= 0;
+    }
+    sort(out, n);
+    return n;
+}
+
+/// How many of n numbers lie outside of an interval of the median at each end, at most, for the
+/// median to be below it, or above it, with a chance of `tail`: a sum of binomials. 0: there is no
+/// such interval.
+static int outside(int n, double tail) {
+    double term = 1, sum = 0;
+    for (int i = 0; i < n; i++) term /= 2;
+    for (int k = 0; k < n; k++) {
+        sum += term;
+        if (sum > tail) return k;
+        term *= (double)(n - k) / (k + 1);
+    }
+    return 0;
+}
+
+/// How far a ratio is from 1, either way alike.
+static double away(double ratio) {
+    return ratio < 1 ? 1 / ratio - 1 : ratio - 1;
+}
+
+/// The chance that n ratios, of which each is as likely to be above 1 as below it, are below it by
+/// as little as these: ranks of those below add up to as little (Wilcoxon, Individual comparisons
+/// by ranking methods, 1945). Sees differences that ratios show by how far above 1 most of them
+/// are.
+/// Hiccups say nothing. x is in ascending order.
+static double chance_of_ranks(const double *x, int n) {
+    double chances[RANKS + 1], sum = 0;
+    int below = 0;
+    for (; n > 0 && x[n - 1] > HICCUP; n--) continue;
+    for (; n > 0 && x[0] < 1 / HICCUP; n--) x++;
+    for (int i = 0; i < n && x[i] < 1; i++)
+        for (int k = 0; k < n; k++) below += away(x[k]) <= away(x[i]);
+    if (below > RANKS) return 1; // of so many ratios signs alone say enough
+    memset(chances, 0, sizeof *chances * (size_t)(below + 1));
+    chances[0] = 1;
+    for (int rank = 1; rank <= n; rank++)
+        for (int w = below; w >= 0; w--)
+            chances[w] = (chances[w] + (w >= rank ? chances[w - rank] : 0)) / 2;
+    for (int w = 0; w <= below; w++) sum += chances[w];
+    return sum;
+}
+
+static const double ONE_IN_1000 = 0.001, ONE_IN_400 = 0.0025, ONE_IN_200 = 0.005, ONE_IN_40 = 0.025;
+
+/// The least part by which a is slower than b, beyond chance; negative: it is not. With few heats
+/// it must have been slower in each of them, and by more than machines do that are said to be
+/// quiet. At the end that may be all heats but one, where b may have had a hiccup, or ranks tell.
+static double surely_slower(const Runner *a, const Runner *b, bool at_the_end) {
+    static const double early[SOUND] = {0, 1e9, 0.3, 0.12, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01};
+    static const double late[SOUND] = {0, 1e9, 0.15, 0.05, 0.03, 0.02, 0.015, 0.01, 0.005, 0.005};
+    static const double but_one[SOUND + 1] = {0,   1e9,  1e9,  1e9,  0.15, 0.12,
+                                              0.1, 0.05, 0.03, 0.02, 0.02};
+    double x[WINDOW];
+    int n = ratios(a, b, x);
+    if (n < 2) return -1;
+    double all = n < SOUND ? x[0] - (at_the_end ? late : early)[n]
+                           : x[outside(n, at_the_end ? ONE_IN_400 : ONE_IN_1000) - 1];
+    double most = x[1] - but_one[n < SOUND ? n : SOUND];
+    if (at_the_end && most > all) all = most;
+    bool ranks = at_the_end && n >= SOUND && all <= 1 && chance_of_ranks(x, n) <= ONE_IN_400;
+    return (ranks ? x[n / 2] : all) - 1;
+}
+
+/// The largest part by which a may be slower than b.
+static double perhaps_slower(const Runner *a, const Runner *b) {
+    double x[WINDOW];
+    int n = ratios(a, b, x);
+    return n < SOUND ? 1 : x[n - outside(n, ONE_IN_200)] - 1;
+}
+
+/// What a time has to be multiplied by for seconds on a usual day.
+static double scale_of(const rt_race *r) {
+    double x[WINDOW];
+    int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
+    if (!n) return 1;
+    memcpy(x, r->defaults, sizeof *x * (size_t)n);
+    return median(x, n) / r->unit;
+}
+
+/* ---- the order ----------------------------------------------------------------------------- */
+
+static int leader(const rt_race *r) {
+    int best = -1;
+    for (int i = 0; i < r->options.capacity; i++) {
+        const Runner *c = &r->runners[i];
+        if (!c->alive || !c->n) continue;
+        if (best < 0 || c->middle < r->runners[best].middle) best = i;
+    }
+    return best;
+}
+
+static int count_alive(const rt_race *r) {
+    int n = 0;
+    for (int i = 0; i < r->options.capacity; i++) n += r->runners[i].alive;
+    return n;
+}
+
+/// The first one that is as good as the leader: the default where it is not shown to be slower. It
+/// comes back where those that it lost to were lost themselves.
+int rt_race_winner(const rt_race *r) {
+    int best = leader(r);
+    if (best < 0) return r->options.capacity && r->runners[0].alive ? 0 : -1;
+    const Runner *l = &r->runners[best];
+    if (r->runners[0].beaten && r->unit < l->middle) return 0;
+    for (int i = 0; i < best; i++) {
+        const Runner *c = &r->runners[i];
+        if (!c->alive || !c->n) continue;
+        if (i == 0 && surely_slower(c, l, true) <= 0) return i;
+        if (c->middle <= l->middle * (1 + TIE)) return i;
+    }
+    return best;
+}
+
+/// Of one that was measured in few heats the levels of these may say little.
+static double as_measured(const Runner *c, double seconds) {
+    return seconds < c->least ? c->least : seconds > c->most ? c->most : seconds;
+}
+
+rt_race_figures rt_race_figures_of(const rt_race *r, int id) {
+    if (!is_id(r, id) || !r->runners[id].there) return (rt_race_figures){0};
+    const Runner *c = &r->runners[id];
+    double x[WINDOW];
+    rt_race_figures f = {.launches = c->launches, .beaten = c->beaten};
+    // The times of the default are one: what they are measured in.
+    bool unit = id == 0 && r->n_defaults > 0;
+    int all = unit ? r->n_defaults : c->n, n = all < WINDOW ? all : WINDOW;
+    if (!n) return f;
+    double scale = unit ? 1 : scale_of(r);
+    memcpy(x, unit ? r->defaults : c->times, sizeof *x * (size_t)n);
+    f.seconds = as_measured(c, median(x, n) * scale);
+    f.multiple = unit ? 1 : r->unit > 0 ? c->middle / r->unit : 0;
+    int k = outside(n, ONE_IN_40);
+    f.low = as_measured(c, x[k ? k - 1 : 0] * scale);
+    f.high = as_measured(c, x[k ? n - k : n - 1] * scale);
+    return f;
+}
+
+/* ---- heats --------------------------------------------------------------------------------- */
+
+/// Whom to measure first: those who were measured least, and of those the most promising.
+static bool comes_before(const rt_race *r, int a, int b) {
+    const Runner *x = &r->runners[a], *y = &r->runners[b];
+    if (x->n != y->n) return x->n < y->n;
+    double p = x->n ? x->middle : x->predicted, q = y->n ? y->middle : y->predicted;
+    return p != q ? p < q : a < b;
+}
+
+/// Among the members, in that order, from place `from` on.
+static void enter(rt_race *r, int id, int from) {
+    int at = r->n_members;
+    if (at < HEAT)
+        r->n_members++;
+    else if (!comes_before(r, id, r->members[--at]))
+        return;
+    for (; at > from && comes_before(r, id, r->members[at - 1]); at--)
+        r->members[at] = r->members[at - 1];
+    r->members[at] = id;
+}
+
+/// A leader alone would tell nothing of how fast the machine is.
+static void add_companion(rt_race *r, int alone) {
+    int best = -1;
+    for (int i = 0; i < r->options.capacity; i++) {
+        const Runner *c = &r->runners[i];
+        if (i == alone || !c->alive || !c->n) continue;
+        if (best < 0 || c->middle < r->runners[best].middle) best = i;
+    }
+    if (best >= 0) r->members[r->n_members++] = best;
+}
+
+/// A heat of those who have fewer than `wanted` times, the leader and the default. Every other one
+/// is run from its end, so that what grows or falls evenly does so for all.
+static void draw_heat(rt_race *r, int wanted) {
+    int fixed = 0;
+    r->pivot = leader(r);
+    if (r->pivot >= 0) r->members[fixed++] = r->pivot;
+    if (r->pivot != 0 && r->options.capacity && r->runners[0].alive) r->members[fixed++] = 0;
+    r->n_members = fixed;
+    r->at = 0;
+    for (int i = 1; i < r->options.capacity; i++)
+        if (i != r->pivot && r->runners[i].alive && r->runners[i].n < wanted) enter(r, i, fixed);
+    if (r->n_members == 1) add_companion(r, r->members[0]);
+    memset(r->seconds, 0, sizeof r->seconds);
+    if (++r->heat % 2) return;
+    for (int i = 0, j = r->n_members - 1; i < j; i++, j--) {
+        int id = r->members[i];
+        r->members[i] = r->members[j];
+        r->members[j] = id;
+    }
+}
+
+/// Notes the default's seconds; the least of the first heats are the unit of all times.
+static void note_default(rt_race *r, double seconds) {
+    if (!r->n_defaults || (r->n_defaults < FIRST_RUNG && seconds < r->unit)) r->unit = seconds;
+    r->defaults[r->n_defaults++ % WINDOW] = seconds;
+}
+
+/// How much slower than in its first heats the default was in this one. Where there is no default,
+/// or it had a hiccup, how much slower than usual those were who are known: of one who was alone
+/// nobody can tell.
+static double level_of(rt_race *r) {
+    double x[HEAT], own = 0;
+    int n = 0;
+    for (int i = 0; i < r->n_members; i++) {
+        const Runner *c = &r->runners[r->members[i]];
+        if (!(r->seconds[i] > 0)) continue;
+        if (r->members[i] == 0) {
+            note_default(r, r->seconds[i]);
+            own = r->seconds[i] / r->unit;
+        } else if (c->n) {
+            x[n++] = r->seconds[i] / c->middle;
+        }
+    }
+    double others = n ? median(x, n) : 0;
+    if (own > 0) return n && own > HICCUP * others ? others : own;
+    return r->n_members > 1 && n ? others : 1;
+}
+
+static void note_time(Runner *c, double time, uint32_t heat) {
+    double x[WINDOW];
+    c->times[c->n % WINDOW] = time;
+    c->heats[c->n % WINDOW] = heat;
+    c->n++;
+    memcpy(x, c->times, sizeof *x * (size_t)kept(c));
+    c->middle = median(x, kept(c));
+}
+
+/// Drops the times of heats before that one.
+static void forget(Runner *c, uint32_t before) {
+    int first = c->n - kept(c), n = 0;
+    double times[WINDOW];
+    uint32_t heats[WINDOW];
+    for (int i = first; i < c->n; i++) {
+        if (c->heats[i % WINDOW] < before) continue;
+        times[n] = c->times[i % WINDOW];
+        heats[n++] = c->heats[i % WINDOW];
+    }
+    memcpy(c->times, times, sizeof *times * (size_t)n);
+    memcpy(c->heats, heats, sizeof *heats * (size_t)n);
+    c->n = n;
+}
+
+/// The default, which the others are compared with in the end, leaves only where it is of no use,
+/// beyond the doubt of a few hiccups.
+static bool has_lost(const rt_race *r, int id, int pivot) {
+    double x[WINDOW];
+    const Runner *c = &r->runners[id], *best = &r->runners[pivot];
+    if (id == pivot) return false;
+    if (id == 0 && ratios(c, best, x) < 2 * FIRST_RUNG) return false;
+    return surely_slower(c, best, false) > (id == 0 ? FAR : 0);
+}
+
+/// Those who were shown to be slower than the one that led before the heat leave. That one was not
+/// chosen by its luck in this heat.
+static void end_heat(rt_race *r) {
+    double level = level_of(r);
+    if (r->runoff && r->heat + 1 == r->runoff_from + FIRST_RUNG)
+        for (int i = 0; i < r->options.capacity; i++)
+            if (r->runners[i].alive) forget(&r->runners[i], r->runoff_from);
+    for (int i = 0; i < r->n_members; i++)
+        if (r->seconds[i] > 0)
+            note_time(&r->runners[r->members[i]], r->seconds[i] / level, r->heat);
+    int pivot = r->pivot >= 0 && r->runners[r->pivot].alive ? r->pivot : leader(r);
+    for (int i = 0; i < r->n_members && pivot >= 0; i++) {
+        if (!has_lost(r, r->members[i], pivot)) continue;
+        r->runners[r->members[i]].alive = false;
+        r->runners[r->members[i]].beaten = true;
+    }
+    r->n_members = r->at = 0;
+}
+
+/* ---- phases -------------------------------------------------------------------------------- */
+
+/// The n best of those alive stay, and the default.
+static void keep_best(rt_race *r, int n) {
+    for (int alive = count_alive(r) - r->runners[0].alive; alive > n; alive--) {
+        int worst = -1;
+        for (int i = 1; i < r->options.capacity; i++) {
+            const Runner *c = &r->runners[i], *w = worst < 0 ? NULL : &r->runners[worst];
+            if (!c->alive) continue;
+            if (!w || (w->n && (!c->n || c->middle >= w->middle))) worst = i;
+        }
+        r->runners[worst].alive = false;
+    }
+}
+
+/// What was measured before counts until there are a few newer heats: there may be no time for
+/// these.
+static void begin_runoff(rt_race *r, double now) {
+    keep_best(r, FINALISTS);
+    r->runoff_began = now;
+    r->runoff = true;
+    r->runoff_from = r->heat + 1;
+    r->n_members = r->at = 0;
+}
+
+/// The winner is as good as anybody may be.
+static bool is_settled(const rt_race *r) {
+    int winner = rt_race_winner(r);
+    for (int i = 0; i < r->options.capacity; i++)
+        if (i != winner && r->runners[i].alive &&
+            perhaps_slower(&r->runners[winner], &r->runners[i]) > r->options.close)
+            return false;
+    return true;
+}
+
+/// What a heat of all those alive takes.
+static double heat_cost(const rt_race *r) {
+    double sum = 0;
+    int best = leader(r);
+    for (int i = 0; i < r->options.capacity; i++) {
+        const Runner *c = &r->runners[i];
+        if (c->alive) sum += c->cost > 0 ? c->cost : best >= 0 ? r->runners[best].cost : 0;
+    }
+    return sum;
+}
+
+/// When the runoff has to begin: there is time for as many heats as say something, of those who
+/// would be in it, if they are as fast as the leader.
+static double last_call(const rt_race *r) {
+    int best = leader(r), n = count_alive(r);
+    int finalists = n < FINALISTS + 1 ? n : FINALISTS + 1;
+    double cost = best >= 0 ? r->runners[best].cost : 0;
+    double needs = SOUND * finalists * cost * MARGIN;
+    return r->options.deadline - (needs > r->options.doubt ? needs : r->options.doubt);
+}
+
+static bool is_late(const rt_race *r, double now) {
+    return r->options.deadline > 0 && now >= last_call(r);
+}
+
+static bool has_all(const rt_race *r, int wanted) {
+    for (int i = 0; i < r->options.capacity; i++)
+        if (r->runners[i].alive && r->runners[i].n < wanted) return false;
+    return true;
+}
+
+/// Draws the next heat of the first phase, or begins the runoff. False: there is nothing to do
+/// before more candidates come.
+static bool advance(rt_race *r, double now) {
+    while (has_all(r, r->rung)) {
+        if (!r->closed) return false;
+        int alive = count_alive(r);
+        if (alive <= FINALISTS + 1) {
+            begin_runoff(r, now);
+            r->over = alive <= 1;
+            return true;
+        }
+        keep_best(r, alive / 2);
+        if (r->rung < LAST_RUNG) r->rung *= 2;
+    }
+    draw_heat(r, r->rung);
+    return true;
+}
+
+/// The default was now and then much slower than at other times: what is true of a few heats in a
+/// row may not be later.
+static bool is_restless(const rt_race *r) {
+    double x[WINDOW];
+    int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
+    memcpy(x, r->defaults, sizeof *x * (size_t)n);
+    sort(x, n);
+    return n >= SOUND && x[n * 9 / 10] > RESTLESS * x[n / 10];
+}
+
+/// On such a machine nobody wins over the default within a moment, on others not within less time
+/// than the caller says.
+static bool is_brief(const rt_race *r, double now) {
+    double least = is_restless(r) ? RUNOFF_SHARE * (r->options.deadline - r->began) : 0;
+    if (least < r->options.doubt) least = r->options.doubt;
+    return now - r->runoff_began < least && rt_race_winner(r) != 0;
+}
+
+static void advance_runoff(rt_race *r, double now) {
+    int alive = count_alive(r), n = (int)(r->heat + 1 - r->runoff_from);
+    bool late = r->options.deadline > 0 && now + heat_cost(r) * MARGIN >= r->options.deadline;
+    bool told = n >= WINDOW || (n >= SOUND && is_settled(r));
+    r->over = alive <= 1 || late || (told && !is_brief(r, now));
+    if (!r->over) draw_heat(r, INT32_MAX);
+}
+
+/* ---- turns --------------------------------------------------------------------------------- */
+
+/// An odd number, so that a median is one of them. Launches of long kernels are exact by
+/// themselves.
+static int launches_of(const Runner *c) {
+    double t = c->middle > 0 ? c->middle : c->predicted;
+    if (t > 10 * TURN_SECONDS) return 1;
+    int n = c->middle > 0 && t * 15 < TURN_SECONDS ? 15 : t > 0 ? (int)(TURN_SECONDS / t) | 1 : 3;
+    return n < 3 || c->middle <= 0 ? 3 : n;
+}
+
+/// Passes over members who dropped out; at the end of the heat draws the next one.
+static bool find_turn(rt_race *r, double now) {
+    for (;;) {
+        while (r->at < r->n_members && !r->runners[r->members[r->at]].alive) r->at++;
+        if (!r->runoff && is_late(r, now)) {
+            end_heat(r);
+            begin_runoff(r, now);
+        } else if (r->at < r->n_members) {
+            return true;
+        } else if (r->n_members) {
+            end_heat(r);
+        }
+        if (r->runoff)
+            advance_runoff(r, now);
+        else if (!advance(r, now))
+            return false;
+        if (r->over) return true;
+    }
+}
+
+/// A hiccup says nothing of what the next turn takes.
+static void note_cost(Runner *c, double cost) {
+    double least = cost < c->last_cost ? cost : c->last_cost;
+    c->cost = cost <= 0 ? 0 : c->last_cost > 0 ? least : cost;
+    c->last_cost = cost;
+}
+
+rt_race_turn rt_race_step(rt_race *r, double now) {
+    if (!r->begun) r->began = now;
+    r->begun = true;
+    if (!r->over && !find_turn(r, now))
+        return (rt_race_turn){
+            .kind = RT_RACE_WAIT, .id = -1, .until = r->options.deadline > 0 ? last_call(r) : 0};
+    if (r->over) return (rt_race_turn){.kind = RT_RACE_OVER, .id = -1};
+    int id = r->members[r->at];
+    r->turned = true;
+    r->turn_began = now;
+    return (rt_race_turn){.kind = RT_RACE_MEASURE,
+                          .id = id,
+                          .launches = launches_of(&r->runners[id]),
+                          .runoff = r->runoff};
+}
+
+void rt_race_doubt(rt_race *r, double now) {
+    r->runoff_began = now;
+}
+
+void rt_race_report(rt_race *r, int id, const double *seconds, int n, double now) {
+    double x[SAMPLES];
+    if (!r->turned || r->at >= r->n_members || r->members[r->at] != id) return;
+    r->turned = false;
+    bool fine = n > 0;
+    if (n > SAMPLES) n = SAMPLES;
+    for (int i = 0; i < n; i++) {
+        x[i] = seconds[i];
+        fine = fine && x[i] > 0 && x[i] < 1e9;
+    }
+    if (!fine) {
+        rt_race_drop(r, id);
+        return;
+    }
+    Runner *c = &r->runners[id];
+    double time = median(x, n);
+    if (!c->launches || time < c->least) c->least = time;
+    if (time > c->most) c->most = time;
+    c->launches += n;
+    note_cost(c, now - r->turn_began);
+    r->seconds[r->at++] = time;
+}
+
+void rt_race_drop(rt_race *r, int id) {
+    if (!is_id(r, id) || !r->runners[id].alive) return;
+    r->runners[id].alive = false;
+    r->turned = false;
+}

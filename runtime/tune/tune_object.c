@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Tuning where there is no compiler: which of an object's variants is the fastest for the arguments
+// of a launch. They are raced on arguments of their own, in a child process (sandbox.h).
+// One that crashes or hangs is out for good, here and, by a line on disk, in later processes.
+//
+//     TG_TUNE            block: tune before the first launch of new extents; exhaustive: however
+//                        long it takes; background: later, in a thread of low priority
+//                        (background.c); else launches take what the object says
+//     TG_TUNE_BUDGET_MS  of one kernel and its extents; 2000
+//     TG_TUNE_SHARE      of the time, in the background: 1 of a hundred
+//     TG_TUNE_FORK       off: no child processes; a CPU is not tuned, a GPU in this process
+//     TG_CACHE           the folder where results are kept, or off
+//
+// What wins is adopted with the extents of the launch as its hints.
+#include "runtime/tune/sandbox.h"
+#include "runtime/tune/tournament.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_VARIANTS = 64, MOST_HINTS = 64, LOADED = 1, TUNING = 2, GAVE_UP = 4 };
+static const double BUDGET = 2, CHECKS = 0.5; // seconds; the part of them that checks may take
+static const double DOUBT = 0.1;              // likewise, in which a CPU's default has to lose
+static const double REST_TICK = 0.05;         // seconds until it is seen that a search is to end
+
+typedef enum Mode { OFF, BLOCK, EXHAUSTIVE, BACKGROUND } Mode;
+
+/// Once a process.
+static void say_unknown(atomic_flag *said, const char *name, const char *text, const char *form) {
+    char line[200];
+    if (atomic_flag_test_and_set(said)) return;
+    snprintf(line, sizeof line, "warning: %s: '%.40s' is %s", name, text, form);
+    tg_log(line);
+}
+
+static Mode mode_now(void) {
+    static const char *const names[] = {"off", "block", "exhaustive", "background"};
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    const char *mode = secure_getenv("TG_TUNE");
+    if (!mode || !*mode || strcmp(mode, "strict") == 0) return OFF; // there is no compiler to ask
+    for (Mode m = OFF; m <= BACKGROUND; m++)
+        if (strcmp(mode, names[m]) == 0) return m;
+    say_unknown(&said, "TG_TUNE", mode, "none of off, block, background, exhaustive, strict");
+    return OFF;
+}
+
+/// Seconds; 0: without end.
+static double budget(Mode mode) {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    const char *ms = secure_getenv("TG_TUNE_BUDGET_MS");
+    char *end = NULL;
+    double seconds = ms && *ms ? strtod(ms, &end) / 1000 : BUDGET;
+    if (mode == EXHAUSTIVE) return 0;
+    if (end && (end == ms || *end || !(seconds >= 0)))
+        say_unknown(&said, "TG_TUNE_BUDGET_MS", ms, "no time in milliseconds");
+    return seconds > 0 ? seconds : BUDGET;
+}
+
+static double share(void) {
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    double part;
+    if (!rt_busy_share(&part))
+        say_unknown(&said, "TG_TUNE_SHARE", secure_getenv("TG_TUNE_SHARE"), "no part of 100");
+    return part;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/// What tensors of integers and bools hold: in the host's memory, or copies.
+typedef struct Contents {
+    tg_options hooks;
+    const void *of[TG_MAX_PARAMS];
+    void *copies[TG_MAX_PARAMS];
+    size_t bytes[TG_MAX_PARAMS];
+} Contents;
+
+static void contents_close(Contents *c, int n) {
+    for (int i = 0; i < n; i++) rt_release(&c->hooks, c->copies[i], c->bytes[i]);
+}
+
+/// Bytes 0: it is none of integers.
+static rt_held held_of(const rt_actual *a) {
+    rt_held held = {.from = a->from, .bytes = a->to - a->from};
+    if (!a->tensor || rt_is_float(a->code) || !held.bytes) return (rt_held){0};
+    held.row = rt_held_row(a->rank, a->shape, a->strides, a->bits);
+    return held;
+}
+
+/// Those of the host's memory are read where they are. False: they cannot be had.
+static bool contents_open(Contents *c, const rt_launcher *l, int n) {
+    for (int i = 0; i < n; i++) {
+        rt_held held = held_of(&l->actuals[i]);
+        if (!held.bytes) continue;
+        c->bytes[i] = held.bytes;
+        c->of[i] = (const void *)held.from;
+        if (l->device < 0) continue;
+        c->of[i] = c->copies[i] = rt_allocate(&c->hooks, held.bytes);
+        if (!c->of[i] ||
+            !rt_copy_from_device(l->device, l->gpu.stream, held.from, held.bytes, c->copies[i]))
+            return false;
+    }
+    return true;
+}
+
+/// The same for a search that comes when the launch is over.
+static rt_samples *take_samples(const rt_launcher *l, int n) {
+    rt_held held[TG_MAX_PARAMS];
+    for (int i = 0; i < n; i++) held[i] = held_of(&l->actuals[i]);
+    return rt_samples_take(l->device, l->gpu.stream, held, n);
+}
+
+/// The extents of all tensors.
+static int hints_of(const rt_launcher *l, int n, tg_hint *out) {
+    int made = 0;
+    for (int i = 0; i < n; i++) {
+        const rt_actual *a = &l->actuals[i];
+        for (int d = 0; a->tensor && d < a->rank && made < MOST_HINTS; d++)
+            out[made++] = (tg_hint){.param = (uint8_t)i,
+                                    .axis = (uint8_t)d,
+                                    .extent = a->shape[d] > 0 ? a->shape[d] : 1};
+    }
+    return made;
+}
+
+/* ---- the race -------------------------------------------------------------------------------- */
+
+typedef struct Search {
+    tg_kernel *kernel;
+    const rt_launcher *launcher;
+    rt_sandbox *box;
+    rt_race *race;
+    const tg_variant *variants[MOST_VARIANTS];
+    int n;
+    double began, budget;
+    bool later;              // in the background: its clock has the work of trials alone
+    double share;            // of the time, that this takes
+    double worked;           // of it, all so far
+    const atomic_bool *stop; // set: end soon, without a winner; or NULL
+} Search;
+
+static bool is_stopped(const Search *s) {
+    return s->stop && atomic_load(s->stop);
+}
+
+/// On the clock of the search.
+static double now(const Search *s) {
+    return s->later ? s->began + s->worked : rt_seconds();
+}
+
+/// Takes note of the work that trials did, and rests from it.
+static void rest(Search *s) {
+    if (!s->later) return;
+    double worked = rt_sandbox_worked(s->box), busy = worked - s->worked;
+    double until = rt_seconds() + rt_rest(busy, s->share), left;
+    s->worked = worked;
+    while ((left = until - rt_seconds()) > 0 && !is_stopped(s)) {
+        struct timespec t = {0, (long)((left < REST_TICK ? left : REST_TICK) * 1e9)};
+        nanosleep(&t, NULL);
+    }
+}
+
+/// A variant that did not do what it should is out; one that crashed or hung is not tried again.
+static void drop(Search *s, int id, rt_verdict verdict) {
+    rt_text t = {.n = 0};
+    const tg_variant *v = s->variants[id];
+    rt_race_drop(s->race, id);
+    if (verdict != RT_CRASHED && verdict != RT_HUNG) return;
+    rt_add(&t, "tuning '%s': %s is left out: %s", s->kernel->info->name,
+           v->config && *v->config ? v->config : "a variant", rt_sandbox_why(s->box));
+    tg_log(t.data);
+    rt_exclude(s->kernel, v);
+    rt_tune_save(s->kernel, s->launcher->device, s->launcher->context->threads, v, NULL, -1);
+}
+
+/// The first one is the reference: where it is not right, nothing can be said of the others.
+static bool check_all(Search *s) {
+    for (int i = 0; i < s->n; i++) {
+        double seconds, began = now(s);
+        if (i && s->budget > 0 && began > s->began + s->budget * CHECKS) break;
+        rt_verdict verdict = rt_sandbox_check(s->box, i, &seconds);
+        rest(s);
+        if (verdict == RT_RIGHT)
+            rt_race_add(s->race, i, seconds);
+        else if (i > 0)
+            drop(s, i, verdict);
+        if (rt_sandbox_is_lost(s->box) || is_stopped(s) || (i == 0 && verdict != RT_RIGHT))
+            return false;
+    }
+    rt_race_close(s->race);
+    return true;
+}
+
+/// The best one that is right where checks did not look, too, and not slower than the default on
+/// warm caches.
+static int confirmed_winner(Search *s) {
+    for (;;) {
+        double times = 1;
+        int winner = rt_race_winner(s->race);
+        if (winner <= 0) return winner;
+        rt_verdict verdict = rt_sandbox_confirm(s->box, winner, &times);
+        rest(s);
+        if (verdict == RT_RIGHT && times <= 1 + RT_RACE_CLOSE) return winner;
+        drop(s, winner, verdict);
+        if (rt_sandbox_is_lost(s->box)) return -1;
+    }
+}
+
+static int run_race(Search *s) {
+    double x[RT_SANDBOX_LAUNCHES];
+    while (!is_stopped(s) && !rt_sandbox_is_lost(s->box)) {
+        double began = now(s);
+        rt_race_turn turn = rt_race_step(s->race, began);
+        if (turn.kind != RT_RACE_MEASURE) return confirmed_winner(s);
+        int n = turn.launches < RT_SANDBOX_LAUNCHES ? turn.launches : RT_SANDBOX_LAUNCHES;
+        rt_verdict verdict = rt_sandbox_time(s->box, turn.id, n, x);
+        rest(s);
+        if (verdict == RT_RIGHT)
+            rt_race_report(s->race, turn.id, x, n, now(s));
+        else
+            drop(s, turn.id, verdict);
+    }
+    return -1;
+}
+
+static void say(const Search *s, int winner) {
+    rt_text t = {.n = 0};
+    const char *config = s->variants[winner]->config;
+    rt_add(&t, "tuned '%s': %s, %.3g us a launch (%.3g us without tuning), %d variants, %.2f s",
+           s->kernel->info->name, config && *config ? config : "as it was",
+           rt_race_figures_of(s->race, winner).seconds * 1e6,
+           rt_race_figures_of(s->race, 0).seconds * 1e6, s->n, now(s) - s->began);
+    tg_log(t.data);
+}
+
+static void say_why_not(const Search *s, const char *why) {
+    rt_text t = {.n = 0};
+    if (is_stopped(s)) return;
+    rt_add(&t, "'%s' is not tuned: %s", s->kernel->info->name, why);
+    tg_log(t.data);
+}
+
+/// The number of the variant that won, or -1.
+static int search(Search *s, const rt_trial_options *trial) {
+    const tg_context *c = s->launcher->context;
+    size_t bytes = rt_race_bytes(s->n);
+    int winner = -1;
+    void *memory = rt_allocate(&c->hooks, bytes);
+    double deadline = s->budget > 0 ? s->began + s->budget : 0;
+    rt_sandbox_options o = {.trial = *trial,
+                            .variants = s->variants,
+                            .n = s->n,
+                            .device = s->launcher->device,
+                            .threads = c->threads,
+                            .deadline = s->later ? 0 : deadline,
+                            .stop = s->stop};
+    if (memory && rt_sandbox_open(&o, &s->box) == TG_OK) {
+        rt_race_options race = {.capacity = s->n, .deadline = deadline};
+        if (o.device < 0) race.doubt = DOUBT * s->budget;
+        s->race = rt_race_start(memory, &race);
+        if (check_all(s)) winner = run_race(s);
+        if (winner >= 0)
+            say(s, winner);
+        else
+            say_why_not(s, rt_sandbox_why(s->box));
+        rt_sandbox_close(s->box);
+    } else {
+        say_why_not(s, memory ? tg_last_error() : "out of memory");
+    }
+    rt_release(&c->hooks, memory, bytes);
+    return winner;
+}
+
+/// Races the variants on arguments like these, bound by the launcher; what wins is adopted and
+/// kept.
+static bool tune(Search *s, const tg_arg *args, int n, const void *const *contents,
+                 const size_t *bytes) {
+    tg_hint hints[MOST_HINTS];
+    tg_kernel *kernel = s->kernel;
+    int device = s->launcher->device, threads = s->launcher->context->threads;
+    int n_hints = hints_of(s->launcher, n, hints);
+    rt_trial_options o = {.info = kernel->info,
+                          .args = args,
+                          .n = n,
+                          .contents = contents,
+                          .content_bytes = bytes,
+                          .seed = 1};
+    int winner = search(s, &o);
+    if (winner < 0) return false;
+    const tg_variant *v = s->variants[winner];
+    if (rt_adopt_tuned(kernel, v, rt_device_hash(device, threads), hints, n_hints)) return false;
+    rt_tune_save(kernel, device, threads, v, hints, n_hints);
+    return true;
+}
+
+/// What could not be tuned once is left alone.
+static void give_up(tg_kernel *kernel) {
+    atomic_fetch_or(rt_tuner_of(kernel), GAVE_UP);
+}
+
+static bool tune_now(Search *s, const tg_arg *args, int n) {
+    const rt_launcher *l = s->launcher;
+    Contents contents = {.hooks = l->context->hooks};
+    bool found = contents_open(&contents, l, n) && tune(s, args, n, contents.of, contents.bytes);
+    contents_close(&contents, n);
+    if (!found) give_up(s->kernel);
+    return found;
+}
+
+/* ---- later ----------------------------------------------------------------------------------- */
+
+/// A launch as its search needs it. Addresses of tensors say how they are aligned and which are one
+/// view; nothing is read there.
+typedef struct Debt {
+    tg_debt base;
+    tg_options hooks;
+    tg_kernel *kernel;
+    int threads, n;
+    tg_arg args[TG_MAX_PARAMS];
+    DLTensor tensors[TG_MAX_PARAMS];
+    int64_t dims[TG_MAX_PARAMS][2][TG_MAX_RANK];
+    rt_samples *samples;
+} Debt;
+
+static void release_debt(tg_debt *debt) {
+    Debt *d = (Debt *)debt;
+    tg_options hooks = d->hooks;
+    rt_samples_close(d->samples);
+    rt_release(&hooks, d, sizeof *d);
+}
+
+static void pay_bound(Debt *d, rt_launcher *l, const atomic_bool *stop) {
+    Search s = {.kernel = d->kernel,
+                .launcher = l,
+                .began = rt_seconds(),
+                .budget = budget(BACKGROUND),
+                .later = true,
+                .share = share(),
+                .stop = stop};
+    const void *contents[TG_MAX_PARAMS];
+    size_t bytes[TG_MAX_PARAMS];
+    if (!rt_samples_wait(d->samples) || rt_bind(l, d->kernel->info, d->args, d->n)) return;
+    for (int i = 0; i < d->n; i++) contents[i] = rt_samples_of(d->samples, i, &bytes[i]);
+    s.n = rt_alternatives(d->kernel, l, s.variants, MOST_VARIANTS);
+    if (s.n && !tune(&s, d->args, d->n, contents, bytes) && !is_stopped(&s)) give_up(d->kernel);
+}
+
+/// On threads of its own, as many as the launch had, which have this one's priority.
+static bool pay(tg_debt *debt, const atomic_bool *stop) {
+    Debt *d = (Debt *)debt;
+    tg_options options = {.size = sizeof options, .threads = d->threads};
+    tg_context *c;
+    if (tg_context_create(&options, &c)) return true;
+    tg_context *before = tg_context_use(c);
+    rt_launcher *l = rt_claim(c);
+    if (l) {
+        pay_bound(d, l, stop);
+        rt_give_back(l);
+    }
+    tg_context_use(before);
+    tg_context_destroy(c);
+    return true;
+}
+
+static void copy_arguments(Debt *d, const rt_launcher *l, const tg_arg *args, int n) {
+    memcpy(d->args, args, sizeof *args * (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const rt_actual *a = &l->actuals[i];
+        if (args[i].kind != TG_ARG_TENSOR || !args[i].as.tensor) continue;
+        rt_copy_tensor(&d->tensors[i], d->dims[i], args[i].as.tensor, a->given_strides);
+        d->args[i].as.tensor = &d->tensors[i];
+    }
+}
+
+static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
+    uint64_t hash = rt_mix(rt_hash_arguments(l, kernel->info), (uintptr_t)kernel);
+    tg_options hooks = rt_default_hooks(); // the launch's context may go
+    Debt *d = tg_debt_wanted(hash) ? rt_allocate(&hooks, sizeof *d) : NULL;
+    if (!d) return;
+    memset(d, 0, sizeof *d);
+    d->base = (tg_debt){
+        .kernel = kernel, .owner = kernel, .hash = hash, .pay = pay, .release = release_debt};
+    d->hooks = hooks;
+    d->kernel = kernel;
+    d->threads = l->context->threads;
+    d->n = n;
+    copy_arguments(d, l, args, n);
+    d->samples = take_samples(l, n);
+    if (d->samples)
+        tg_debt_add(&d->base);
+    else
+        release_debt(&d->base);
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/// One thread tunes a kernel at a time; others take meanwhile what there is.
+bool rt_tune(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
+    Mode mode = mode_now();
+    Search s = {.kernel = kernel, .launcher = l, .began = rt_seconds(), .budget = budget(mode)};
+    if (mode == OFF || !rt_alternatives(kernel, l, s.variants, MOST_VARIANTS)) return false;
+    _Atomic uintptr_t *state = rt_tuner_of(kernel);
+    uintptr_t before =
+        rt_is_captured(l->device, l->gpu.stream) ? TUNING : atomic_fetch_or(state, TUNING);
+    if (before & TUNING) {
+        rt_forget(kernel); // a later launch asks again
+        return false;
+    }
+    bool changed = false;
+    if (!(before & LOADED)) {
+        rt_tune_load(kernel, l->device, l->context->threads);
+        atomic_fetch_or(state, LOADED);
+        changed = true;
+    }
+    s.n = before & GAVE_UP ? 0 : rt_alternatives(kernel, l, s.variants, MOST_VARIANTS);
+    if (s.n && mode == BACKGROUND)
+        tune_later(kernel, l, args, n);
+    else if (s.n)
+        changed |= tune_now(&s, args, n);
+    atomic_fetch_and(state, ~(uintptr_t)TUNING);
+    return changed;
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Programs of others at work on bytes, /bin/sh in their place: what they make and say, how they
+// end, and that nothing of them is left.
+#include "backends/external_tool.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char sh[] = "/bin/sh";
+static char folder[] = "/tmp/tegula-tool-XXXXXX";
+
+/// A script that has the file of the bytes as $0, that of what it makes as $1.
+#define SCRIPT(text) ((const char *const[]){"sh", "-c", text, tool_in, tool_out, NULL})
+
+static int open_folder(void **state) {
+    (void)state;
+    return !mkdtemp(folder) || setenv("TMPDIR", folder, 1);
+}
+
+static int close_folder(void **state) {
+    (void)state;
+    return rmdir(folder);
+}
+
+/// Files of runs that are at work.
+static int files(void) {
+    int n = 0;
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; (e = readdir(dir));) n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static void expect(bool good, ToolOutput *out, const char *data, const char *log, const char *end) {
+    assert_int_equal(good, data != NULL);
+    if (data) assert_int_equal(out->bytes, strlen(data));
+    if (data) assert_string_equal(out->data, data);
+    if (log) assert_string_equal(out->log, log);
+    assert_non_null(strstr(out->end, end));
+    assert_int_equal(files(), 0);
+    free(out->data);
+    free(out->log);
+}
+
+static void expect_run(const char *const *script, const char *data, const char *log,
+                       const char *end) {
+    ToolOutput out;
+    bool good = tool_run(sh, script, "bytes", 5, &out);
+    expect(good, &out, data, log, end);
+}
+
+static void ways_to_end(void **state) {
+    ToolOutput out;
+    (void)state;
+    expect_run(SCRIPT("tr b B <$0 >$1; echo one; echo two >&2"), "Bytes", "one\ntwo\n", "status 0");
+    expect_run(SCRIPT("echo no >&2; echo half >$1; exit 3"), NULL, "no\n", "status 3");
+    expect_run(SCRIPT("kill -KILL $$"), NULL, "", "signal 9");
+    expect_run(SCRIPT("true"), NULL, "", "success, but its file");
+    bool good = tool_run("/nowhere/sh", SCRIPT("true"), "bytes", 5, &out);
+    expect(good, &out, NULL, NULL, "not started");
+}
+
+static void no_folder(void **state) {
+    ToolOutput out;
+    (void)state;
+    setenv("TMPDIR", "/nowhere", 1);
+    bool good = tool_run(sh, SCRIPT("cp $0 $1"), "bytes", 5, &out);
+    setenv("TMPDIR", folder, 1);
+    expect(good, &out, NULL, NULL, "/nowhere");
+    good = tool_finish(NULL, &out);
+    expect(good, &out, NULL, NULL, "memory");
+}
+
+/// Each of two waits for what the other one writes: they are at work at the same time as we are.
+static void beside_each_other(void **state) {
+    ToolRun *runs[2];
+    ToolOutput out;
+    char script[2][256];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(script[i], sizeof script[i],
+                 "touch %s/.%d; until test -e %s/.%d -a -e %s/.us; do sleep 0.01; done; cp $0 $1",
+                 folder, i, folder, !i, folder);
+        runs[i] = tool_start(sh, SCRIPT(script[i]), i ? "one" : "zero", i ? 3 : 4);
+    }
+    assert_int_equal(files(), 2);
+    char us[64];
+    snprintf(us, sizeof us, "%s/.us", folder);
+    fclose(fopen(us, "w"));
+    assert_true(tool_finish(runs[0], &out));
+    assert_string_equal(out.data, "zero");
+    free(out.data);
+    free(out.log);
+    bool good = tool_finish(runs[1], &out);
+    expect(good, &out, "one", "", "status 0");
+    for (const char *name = "01"; *name; name++) {
+        snprintf(us, sizeof us, "%s/.%c", folder, *name);
+        unlink(us);
+    }
+    snprintf(us, sizeof us, "%s/.us", folder);
+    unlink(us);
+}
+
+static void dropped(void **state) {
+    time_t start = time(NULL);
+    (void)state;
+    ToolRun *run = tool_start(sh, SCRIPT("exec sleep 100"), "bytes", 5);
+    assert_int_equal(files(), 1);
+    tool_drop(run);
+    assert_int_equal(files(), 0);
+    assert_true(time(NULL) - start < 50);
+    tool_drop(NULL);
+}
+
+/// A host program that does not want to hear of its children.
+static void children_ignored(void **state) {
+    (void)state;
+    signal(SIGCHLD, SIG_IGN);
+    expect_run(SCRIPT("cp $0 $1"), "bytes", "", "lost");
+    expect_run(SCRIPT("echo no; exit 3"), NULL, "no\n", "lost");
+    tool_drop(tool_start(sh, SCRIPT("exec sleep 100"), "bytes", 5));
+    assert_int_equal(files(), 0);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ways_to_end),       cmocka_unit_test(no_folder),
+        cmocka_unit_test(beside_each_other), cmocka_unit_test(dropped),
+        cmocka_unit_test(children_ignored),
+    };
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}

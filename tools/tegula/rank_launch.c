@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Launches of several ranks, on CPUs or a GPU each: all of them as threads of this process, or one
+// of them where --comm says that the others are other processes, which may share GPUs, too.
+//
+// Symmetric tensors are in symmetric memory from the first launch on, with strides as given; what
+// ranks write comes back at the end, to rank 0 where it is not here already.
+#include "runtime/comm/comm.h"
+#include "runtime/gpu/gpu_launch.h"
+#include "runtime/tegula.h"
+#include "tools/tegula/executors.h"
+#include "tools/tegula/gpu_arrays.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/// A symmetric tensor of a rank: the bytes that its shard spans.
+typedef struct Shard {
+    DLTensor memory;
+    char *own; // where the first byte of the span is
+    size_t bytes;
+} Shard;
+
+typedef struct Rank {
+    struct Crew *crew;
+    int number;
+    tg_comm *comm;
+    tg_host *host;
+    int device; // -1: the CPU
+    cu_stream stream;
+    Mirrors *mirrors; // arguments that are not symmetric, on a GPU
+    Bound bound;
+    tg_slot *slots;
+    Shard *shards; // of arguments; bytes SIZE_MAX: symmetric, and not placed yet
+    int64_t (*strides)[MAX_RANK];
+    int status;
+    double seconds; // of the last launch
+    tg_failure failure;
+    pthread_t thread;
+} Rank;
+
+typedef struct Crew {
+    Job *job;
+    int size, first, n; // ranks; the first one that is here, and how many are
+    Rank *ranks;        // those
+    bool together;      // launches begin when all have come
+    const tg_kernel_info *info;
+    int64_t *scalars;   // one a parameter
+    const char *config; // what is launched, for the others to compare
+} Crew;
+
+/* ---- a rank, in a thread of its own ---------------------------------------------------------- */
+
+static bool fail(Rank *r) {
+    r->failure = (tg_failure){.site = NULL};
+    snprintf(r->failure.text, sizeof r->failure.text, "%s", tg_last_error());
+    r->status = TG_RUN_FAILED;
+    return false;
+}
+
+/// One shard of argument k into symmetric memory, as far into a line as rank 0's was.
+static bool place_shard(Rank *r, int k) {
+    enum { LINE = 64 };
+    Shard *s = &r->shards[k];
+    const Tensor *all = &r->bound.args[k].tensor;
+    Tensor part = tensor_part(all, r->number), first = tensor_part(all, 0);
+    uintptr_t lo, hi;
+    int64_t lead, bytes;
+    if (!tensor_span(&first, &lo, &hi)) lo = (uintptr_t)first.data;
+    size_t into = lo % LINE;
+    if (!tensor_span(&part, &lo, &hi)) lo = hi = (uintptr_t)part.data;
+    bytes = (int64_t)(hi - lo + into);
+    DLDataType u8 = {kDLUInt, 8, 1};
+    if (tg_sym_alloc(r->comm, u8, 1, &bytes, 0, &s->memory)) return fail(r);
+    s->own = (char *)s->memory.data + into;
+    s->bytes = hi - lo;
+    if (!tg_host_write(r->comm, s->own, (const void *)lo, s->bytes)) return fail(r);
+    const char *direct = tg_host_direct(r->comm, s->memory.data, &lead);
+    memcpy(r->strides[k], all->strides, sizeof all->strides);
+    r->strides[k][0] = lead * 8 / elem_info[all->elem].bits;
+    r->slots[k].tensor.data = (void *)(uintptr_t)(direct + into + ((uintptr_t)part.data - lo));
+    r->slots[k].tensor.strides = r->strides[k];
+    return true;
+}
+
+/// Launches of ranks that share a process do not wait for each other on the host.
+static bool make_stream(Rank *r) {
+    rt_entered e;
+    const rt_device *d = rt_device_at(r->device);
+    if (!d || rt_enter(d, &e)) return fail(r);
+    cu_result error = rt_cuda_driver()->stream_create(&r->stream, CU_NON_BLOCKING);
+    rt_leave(e);
+    if (!error) return true;
+    rt_cuda_fail("cuStreamCreate", error, "device %d", r->device);
+    return fail(r);
+}
+
+static bool set_up(Rank *r) {
+    const Crew *crew = r->crew;
+    const Options *o = crew->job->o;
+    char meet[64];
+    snprintf(meet, sizeof meet, "tegula-run-%d", (int)getpid());
+    tg_comm_options options = {.size = sizeof options,
+                               .engine = o->comm ? o->comm : "threads",
+                               .meet = o->comm ? NULL : meet,
+                               .rank = o->comm ? -1 : r->number,
+                               .ranks = o->comm ? 0 : crew->size,
+                               .device = r->device};
+    if (!r->comm && tg_comm_create(&options, &r->comm)) return fail(r);
+    int64_t threads = o->threads ? o->threads : machine_threads() / crew->size;
+    r->host = tg_host_create(threads > 0 ? (int)threads : 1);
+    if (!r->host) return fail(r);
+    tg_host_join(r->host, r->comm);
+    for (int k = 0; k < r->bound.n; k++)
+        if (r->shards[k].bytes == SIZE_MAX && !place_shard(r, k)) return false;
+    return r->device < 0 || make_stream(r);
+}
+
+static void print_text(void *user, const char *text) {
+    const Rank *r = user;
+    printf("rank %d: %s\n", r->number, text);
+}
+
+static void *run_rank(void *arg) {
+    Rank *r = arg;
+    const Code *code = r->crew->job->compiled;
+    r->status = TG_RUN_OK;
+    if (!r->host && !set_up(r)) return NULL;
+    if (r->crew->together && tg_comm_barrier(r->comm)) fail(r);
+    if (r->status) return NULL;
+    double start = seconds_now();
+    r->status = tg_host_run_ranks(r->host, r->crew->info, r->crew->config, code->entry, r->slots,
+                                  r->crew->scalars, code->image, r->device, r->stream, print_text,
+                                  r, &r->failure);
+    if (!r->status && r->device >= 0 && tg_device_synchronize(r->device, r->stream)) fail(r);
+    r->seconds = r->crew->together ? tg_host_seconds(r->comm) : -1;
+    if (r->seconds < 0) r->seconds = seconds_now() - start;
+    return NULL;
+}
+
+static void *end_rank(void *arg) {
+    Rank *r = arg;
+    rt_entered e;
+    tg_host_destroy(r->host);
+    tg_comm_destroy(r->comm);
+    if (r->stream && rt_enter(rt_device_at(r->device), &e) == TG_OK) {
+        rt_cuda_driver()->stream_destroy(r->stream);
+        rt_leave(e);
+    }
+    return NULL;
+}
+
+/// Ranks wait for each other, so each needs a thread.
+static bool run_all(Crew *crew, void *(*body)(void *)) {
+    int n = 0;
+    while (n < crew->n && pthread_create(&crew->ranks[n].thread, NULL, body, &crew->ranks[n]) == 0)
+        n++;
+    for (int i = 0; i < n; i++) pthread_join(crew->ranks[i].thread, NULL);
+    if (n < crew->n) cli_error("no threads for %d ranks", crew->n);
+    return n == crew->n;
+}
+
+/* ---- the crew -------------------------------------------------------------------------------- */
+
+static tg_slot slot_of(InterpArg *arg, const ParamUse *use) {
+    if (use->kind != PARAM_TENSOR) return (tg_slot){.bits = cell_bits(use->elem, arg->scalar)};
+    Tensor *t = &arg->tensor;
+    return (tg_slot){.tensor = {t->data, t->extents, t->strides}};
+}
+
+/// The parameter of argument k.
+static int param_of(const Job *job, int k) {
+    int i;
+    build_argument(&job->build, k, &i);
+    return i;
+}
+
+static bool is_symmetric(const Job *job, int k) {
+    return job_is_symmetric(job, param_of(job, k));
+}
+
+/// Arguments that are not symmetric go to the rank's GPU.
+static bool upload(Rank *r) {
+    Job *job = r->crew->job;
+    r->mirrors = gpu_mirrors(job, r->device);
+    for (int k = 0; k < r->bound.n && r->mirrors; k++)
+        if (r->bound.uses[k]->kind == PARAM_TENSOR && !is_symmetric(job, k))
+            gpu_mirror(r->mirrors, &r->bound.args[k].tensor);
+    if (!r->mirrors || !gpu_copy_there(r->mirrors)) return false;
+    for (int k = 0; k < r->bound.n; k++)
+        if (r->bound.uses[k]->kind == PARAM_TENSOR && !is_symmetric(job, k))
+            r->slots[k].tensor.data = gpu_address(r->mirrors, r->slots[k].tensor.data);
+    return true;
+}
+
+static bool prepare(Rank *r, Crew *crew, int number) {
+    Job *job = crew->job;
+    r->crew = crew;
+    r->device = job->device < 0 ? -1 : job->comm ? tg_host_device(job->comm) : job->device + number;
+    r->number = number;
+    r->bound = job_bind_rank(job, number);
+    r->slots = ctx_array(job->ctx, tg_slot, r->bound.n + 1);
+    r->shards = ctx_array(job->ctx, Shard, r->bound.n + 1);
+    r->strides = ctx_alloc(job->ctx, sizeof *r->strides * (size_t)(r->bound.n + 1));
+    for (int k = 0; k < r->bound.n; k++) {
+        r->slots[k] = slot_of(&r->bound.args[k], r->bound.uses[k]);
+        if (is_symmetric(job, k)) r->shards[k].bytes = SIZE_MAX;
+    }
+    return r->device < 0 || upload(r);
+}
+
+static void release(void *arg) {
+    run_all(arg, end_rank);
+}
+
+static void leave(void *arg) {
+    Job *job = arg;
+    tg_comm_destroy(job->comm);
+}
+
+static NamedValue *find_plan(const Inst *inst) {
+    for (int i = 0; i < inst->n_set; i++)
+        if (strcmp(inst->set[i].name, "plan") == 0) return &inst->set[i];
+    return NULL;
+}
+
+void crew_set_plan(Job *job, int64_t plan) {
+    Inst *inst = ctx_new(job->ctx, Inst);
+    *inst = *job->inst;
+    inst->set = ctx_array(job->ctx, NamedValue, inst->n_set + 1);
+    for (int i = 0; i < inst->n_set; i++) inst->set[i] = job->inst->set[i];
+    NamedValue *at = find_plan(inst);
+    *(at ? at : &inst->set[inst->n_set++]) = (NamedValue){"plan", plan};
+    job->inst = inst;
+}
+
+bool crew_meet(Job *job) {
+    tg_comm_options options = {.size = sizeof options,
+                               .engine = job->o->comm,
+                               .rank = -1,
+                               .device = job->device < 0 ? TG_COMM_CPU : TG_COMM_GPU};
+    if (!job->o->comm || !job->ranks) return true;
+    if (tg_comm_create(&options, &job->comm)) {
+        cli_error("%s", tg_last_error());
+        if (strcmp(job->o->comm, "processes") == 0)
+            cli_hint("each rank is a process of its own: TG_RANK=0 (1, ...) TG_RANKS=%d "
+                     "TG_MEET=/tmp/socket tegula ... --comm processes",
+                     (int)job->ranks);
+        return false;
+    }
+    ctx_defer(job->ctx, leave, job);
+    if (!tg_host_mapped(job->comm) && !find_plan(job->inst)) crew_set_plan(job, PLAN_COPIES);
+    if (tg_comm_ranks(job->comm) == job->ranks) return true;
+    cli_error("the arguments are those of %d ranks, and %d have met", (int)job->ranks,
+              tg_comm_ranks(job->comm));
+    return false;
+}
+
+const char *crew_config(Job *job, const char *config) {
+    char own[RT_COMM_CONFIG] = "", all[RT_COMM_RANKS][RT_COMM_CONFIG];
+    if (strlen(config) < sizeof own) strcpy(own, config);
+    bool met = rt_comm_allgather(job->comm, "settings", own, sizeof own, all) == TG_OK;
+    return met ? ctx_format(job->ctx, "%s", all[0]) : config;
+}
+
+static Crew *crew_of(Job *job) {
+    if (job->crew) return job->crew;
+    Crew *crew = ctx_new(job->ctx, Crew);
+    *crew = (Crew){.job = job, .size = (int)job->ranks, .n = (int)job->ranks};
+    crew->info = kernel_info(job->ctx, job->build.program, job->build.inst->kernel);
+    crew->scalars = ctx_array(job->ctx, int64_t, crew->info->n_params + 1);
+    for (int i = 0; i < crew->info->n_params; i++) crew->scalars[i] = job->args[i].scalar.i;
+    if (job->comm) {
+        crew->first = tg_comm_rank(job->comm);
+        crew->n = 1;
+        job->silent = crew->first > 0;
+    }
+    crew->ranks = ctx_array(job->ctx, Rank, crew->n);
+    bool ok = true;
+    for (int i = 0; i < crew->n && ok; i++) ok = prepare(&crew->ranks[i], crew, crew->first + i);
+    if (!ok) return NULL;
+    crew->ranks[0].comm = job->comm;
+    job->comm = NULL;
+    ctx_defer(job->ctx, release, crew);
+    return job->crew = crew;
+}
+
+/// The rank whose failure is to be told: others say that it failed.
+static Rank *first_failed(const Crew *crew) {
+    Rank *first = NULL;
+    for (int i = 0; i < crew->n; i++) {
+        Rank *r = &crew->ranks[i];
+        if (!r->status) continue;
+        bool own = r->failure.site && r->failure.site->kind != TG_SITE_WAIT;
+        if (!first || own) first = r;
+        if (own) break;
+    }
+    return first;
+}
+
+bool crew_launch(Job *job, tg_failure *failure) {
+    Crew *crew = crew_of(job);
+    if (crew) crew->config = job_title(job);
+    *failure = (tg_failure){.text = "the ranks did not run"};
+    if (!crew || !run_all(crew, run_rank)) return false;
+    const Rank *failed = first_failed(crew);
+    if (failed) *failure = failed->failure;
+    return !failed;
+}
+
+/* ---- profiles -------------------------------------------------------------------------------- */
+
+int crew_ranks(const Job *job) {
+    return job->crew ? job->crew->n : 0;
+}
+
+bool crew_profile(Job *job, enum tg_part part, tg_trace *traces) {
+    bool ok = true;
+    if (job->crew) job->crew->together = true;
+    for (int i = 0; i < crew_ranks(job) && ok; i++) {
+        tg_comm *comm = job->crew->ranks[i].comm;
+        ok = !comm || tg_host_profile(comm, part, traces ? &traces[i] : NULL);
+    }
+    if (!ok) cli_error("%s", tg_last_error());
+    return ok;
+}
+
+double crew_seconds(const Job *job) {
+    double most = 0;
+    for (int i = 0; i < crew_ranks(job); i++)
+        if (job->crew->ranks[i].seconds > most) most = job->crew->ranks[i].seconds;
+    return most;
+}
+
+static size_t trace_bytes(const tg_trace *t) {
+    return (t->n < t->capacity ? t->n : t->capacity) * sizeof *t->events;
+}
+
+/// What another rank has in `box`: its trace, and then the events that had room.
+static bool read_trace(Rank *r, int from, const char *box, tg_trace *t) {
+    tg_event *events = t->events;
+    bool ok = tg_host_read(r->comm, from, box, t, sizeof *t);
+    t->events = events;
+    return ok && tg_host_read(r->comm, from, box + sizeof *t, events, trace_bytes(t));
+}
+
+tg_trace *crew_traces(Job *job, tg_trace *here) {
+    Crew *crew = job->crew;
+    Rank *r = &crew->ranks[0];
+    if (crew->n == crew->size) return here;
+    tg_trace *all = ctx_array(job->ctx, tg_trace, crew->size);
+    int64_t bytes = (int64_t)(sizeof *here + here->capacity * sizeof *here->events);
+    DLDataType u8 = {kDLUInt, 8, 1};
+    DLTensor box;
+    bool ok = tg_sym_alloc(r->comm, u8, 1, &bytes, TG_SYM_LEAN, &box) == TG_OK;
+    if (ok) {
+        char *events = (char *)box.data + sizeof *here;
+        ok = tg_host_write(r->comm, box.data, here, sizeof *here) &&
+             tg_host_write(r->comm, events, here->events, trace_bytes(here)) &&
+             tg_comm_barrier(r->comm) == TG_OK;
+    }
+    for (int from = 0; from < crew->size && r->number == 0 && ok; from++) {
+        all[from] = *here;
+        if (from != r->number)
+            all[from].events = ctx_array(job->ctx, tg_event, (int)here->capacity);
+        ok = from == r->number || read_trace(r, from, box.data, &all[from]);
+    }
+    ok = ok && tg_sym_free(r->comm, &box) == TG_OK;
+    if (!ok) cli_error("%s", tg_last_error());
+    return ok ? all : NULL;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/// The elements of `part` from rank `from`, which has its span at `own` in symmetric memory.
+static bool fetch(const Rank *r, int from, const void *own, Tensor part) {
+    uintptr_t lo, hi;
+    if (!tensor_span(&part, &lo, &hi)) return true;
+    char *bytes = malloc(hi - lo);
+    bool ok = bytes && tg_host_read(r->comm, from, own, bytes, hi - lo);
+    Tensor read = part;
+    read.data = bytes + ((uintptr_t)part.data - lo);
+    if (ok) tensor_copy(&part, &read);
+    free(bytes);
+    return ok;
+}
+
+/// What other processes have written into tensors of their own.
+static bool fetch_dealt(Rank *r, const Argument *a) {
+    uintptr_t lo, hi;
+    Tensor own = tensor_part(&a->all, r->number);
+    DLTensor box;
+    DLDataType u8 = {kDLUInt, 8, 1};
+    if (!tensor_span(&own, &lo, &hi)) return true;
+    int64_t bytes = (int64_t)(hi - lo);
+    if (tg_sym_alloc(r->comm, u8, 1, &bytes, TG_SYM_LEAN, &box)) return false;
+    bool ok = tg_host_write(r->comm, box.data, (const void *)lo, (size_t)bytes) &&
+              tg_comm_barrier(r->comm) == TG_OK;
+    for (int from = 1; from < r->crew->size && r->number == 0 && ok; from++)
+        ok = fetch(r, from, box.data, tensor_part(&a->all, from));
+    return tg_sym_free(r->comm, &box) == TG_OK && ok;
+}
+
+/// What was written, at rank 0 or here.
+bool crew_finish(Job *job) {
+    Crew *crew = job->crew;
+    bool ok = true;
+    if (!crew) return true;
+    Rank *r = &crew->ranks[0];
+    for (int i = 0; i < crew->n && ok; i++)
+        ok = !crew->ranks[i].mirrors || gpu_copy_back(crew->ranks[i].mirrors);
+    for (int k = 0; k < r->bound.n && ok; k++) {
+        Argument *a = &job->args[param_of(job, k)];
+        if (!r->bound.uses[k]->written || a->kind != ARG_TENSOR) continue;
+        if (!is_symmetric(job, k) && crew->n == 1 && a->dealt) ok = fetch_dealt(r, a);
+        for (int from = 0; is_symmetric(job, k) && from < crew->size && ok; from++)
+            ok = fetch(r, from, r->shards[k].own, tensor_part(&r->bound.args[k].tensor, from));
+    }
+    if (crew->n == 1 && ok) ok = tg_comm_barrier(r->comm) == TG_OK;
+    if (!ok) cli_error("%s", tg_last_error());
+    return ok;
+}

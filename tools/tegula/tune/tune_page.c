@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The page of a tuning: for each search a chart of what was measured beside what the model
+// expected, and a table of all candidates that says the same without a picture.
+#include <math.h>
+#include <string.h>
+
+#include "tools/tegula/measure.h"
+#include "tools/tegula/tune/tune.h"
+
+// The chart, in units of its view box. Times are on a logarithmic scale: equal distances are equal
+// ratios.
+enum {
+    LEFT = 400,  // of the scale; labels stand before it
+    RIGHT = 880, // its end; times stand behind it
+    WIDTH = 980,
+    TOP = 34, // of the first row; the scale's numbers stand above
+    ROW = 20,
+    MOST_ROWS = 40,
+    LABEL = 56, // letters
+    TICK = 56,  // between the scale's numbers
+};
+
+typedef struct Scale {
+    double least, most; // seconds
+} Scale;
+
+static void add_escaped(Text *t, const char *text) {
+    for (const char *c = text ? text : ""; *c; c++)
+        if (*c == '<')
+            text_add(t, "&lt;");
+        else if (*c == '&')
+            text_add(t, "&amp;");
+        else if (*c == '"')
+            text_add(t, "&quot;");
+        else
+            text_bytes(t, c, 1);
+}
+
+/* ---- the chart ----------------------------------------------------------------------------- */
+
+static void include(Scale *s, double seconds) {
+    if (!(seconds > 0)) return;
+    if (!(s->least > 0) || seconds < s->least) s->least = seconds;
+    if (seconds > s->most) s->most = seconds;
+}
+
+/// From a little before the least time to a little behind the last.
+static Scale scale_of(const TuneResult *r, const TuneTrial *const *trials, int n) {
+    Scale s = {0, 0};
+    include(&s, r->roof);
+    for (int i = 0; i < n; i++) {
+        include(&s, trials[i]->seconds);
+        include(&s, trials[i]->low);
+        include(&s, trials[i]->high);
+        include(&s, trials[i]->predicted);
+    }
+    return (Scale){s.least * 0.95, s.most * 1.05};
+}
+
+static double at(Scale s, double seconds) {
+    return LEFT + (RIGHT - LEFT) * log(seconds / s.least) / log(s.most / s.least);
+}
+
+/// Lines at 1, 2 and 5 times powers of ten; where those are few, at all times of one digit.
+static void add_grid(Text *t, Scale s, double bottom) {
+    bool narrow = s.most / s.least < 8;
+    double last = 0;
+    for (double ten = pow(10, floor(log10(s.least))); ten <= s.most; ten *= 10)
+        for (int i = 1; i < 10; i++) {
+            bool major = i == 1 || i == 2 || i == 5;
+            if (ten * i < s.least || ten * i > s.most || (!major && !narrow)) continue;
+            double x = at(s, ten * i);
+            if (x < last + TICK) continue; // its number would stand on the one before
+            last = x;
+            text_add(t, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%.0f\"/>", x,
+                     x, TOP - 8, bottom);
+            text_add(t, "<text class=\"tick\" x=\"%.1f\" y=\"%d\">%s</text>\n", x, TOP - 14,
+                     time_text(t->ctx, ten * i));
+        }
+}
+
+/// A line over all rows, with its name below them.
+static void add_mark(Text *t, Scale s, double seconds, const char *class, const char *name,
+                     double bottom) {
+    if (!(seconds > 0)) return;
+    double x = at(s, seconds);
+    text_add(t, "<line class=\"%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%.0f\"/>", class, x, x,
+             TOP - 8, bottom);
+    text_add(t, "<text class=\"tick\" x=\"%.1f\" y=\"%.0f\">%s %s</text>\n", x, bottom + 14, name,
+             time_text(t->ctx, seconds));
+}
+
+/// The name, the expected time as a diamond, the measured one as a dot on its interval.
+static void add_row(Text *t, Scale s, const TuneTrial *x, int row) {
+    double y = TOP + ROW * (row + 0.5);
+    const char *class = x->verdict == TUNE_WON ? "won" : x->verdict == TUNE_TIE ? "tie" : "slower";
+    int n = (int)strlen(x->config);
+    text_add(t, "<g class=\"%s\"><title>", class);
+    add_escaped(t, x->config);
+    text_add(t, ": %s measured", time_text(t->ctx, x->seconds));
+    if (x->predicted > 0) text_add(t, ", %s expected", time_text(t->ctx, x->predicted));
+    text_add(t, "</title><text class=\"label\" x=\"%d\" y=\"%.0f\">", LEFT - 12, y + 4);
+    add_escaped(t, ctx_format(t->ctx, "%s%.*s%s", x->standard ? "default: " : "", LABEL, x->config,
+                              n > LABEL ? "..." : ""));
+    text_add(t, "</text>");
+    if (x->predicted > 0) {
+        double p = at(s, x->predicted);
+        text_add(t, "<path class=\"model\" d=\"M%.1f %.1fl5 5l-5 5l-5 -5z\"/>", p, y - 5);
+    }
+    if (x->low > 0 && x->high > x->low)
+        text_add(t, "<line class=\"interval\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>",
+                 at(s, x->low), at(s, x->high), y, y);
+    text_add(t, "<circle class=\"time\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>", at(s, x->seconds), y);
+    text_add(t, "<text class=\"value\" x=\"%d\" y=\"%.0f\">%s</text></g>\n", RIGHT + 12, y + 4,
+             time_text(t->ctx, x->seconds));
+}
+
+/// The fastest ones, and the default wherever it stands.
+static int choose_rows(const TuneTrial *const *trials, int n, const TuneTrial **out) {
+    int rows = 0;
+    for (int i = 0; i < n; i++)
+        if (trials[i]->seconds > 0 && (rows < MOST_ROWS - 1 || trials[i]->standard))
+            out[rows++] = trials[i];
+    return rows;
+}
+
+static void add_chart(Text *t, const Tuning *tuning, const TuneTrial *const *trials, int n,
+                      int number) {
+    const TuneResult *r = &tuning->result;
+    const TuneTrial **rows = ctx_array(t->ctx, const TuneTrial *, n + 1);
+    int n_rows = choose_rows(trials, n, rows);
+    if (!n_rows) return;
+    Scale s = scale_of(r, rows, n_rows);
+    double bottom = TOP + ROW * n_rows + 4;
+    text_add(t,
+             "<figure><svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-labelledby=\"t%d d%d\">\n"
+             "<title id=\"t%d\">Times of the candidates of ",
+             WIDTH, bottom + 22, number, number, number);
+    add_escaped(t, tuning->title);
+    text_add(t,
+             "</title>\n<desc id=\"d%d\">One row a candidate, the fastest first: its median time "
+             "as a dot, the interval of 95 percent as a line, the time that the cost model "
+             "expected as a diamond. The table below has the numbers.</desc>\n",
+             number);
+    add_grid(t, s, bottom);
+    add_mark(t, s, r->roof, "roof", "roof", bottom);
+    for (int i = 0; i < n_rows; i++) add_row(t, s, rows[i], i);
+    text_add(t,
+             "</svg><figcaption>&#9679; measured, with its interval of 95 %%; &#9671; what the "
+             "cost model expected%s. Logarithmic scale.",
+             r->roof > 0 ? "; dashed: the roof, which no launch can beat" : "");
+    if (n_rows < n) text_add(t, " The %d fastest of %d, and the default.", MOST_ROWS - 1, n);
+    text_add(t, "</figcaption></figure>\n");
+}
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+static void add_time(Text *t, double seconds) {
+    if (seconds > 0)
+        text_add(t, "<td class=\"n\">%s</td>", time_text(t->ctx, seconds));
+    else
+        text_add(t, "<td class=\"n\"></td>");
+}
+
+static void add_count(Text *t, int n) {
+    if (n < 0)
+        text_add(t, "<td class=\"n\"></td>");
+    else
+        text_add(t, "<td class=\"n\">%d</td>", n);
+}
+
+static void add_interval(Text *t, const TuneTrial *x) {
+    text_add(t, "<td class=\"n\">");
+    if (x->seconds > 0 && x->high > x->low)
+        text_add(t, "%+.2g %%, %+.2g %%", (x->low / x->seconds - 1) * 100,
+                 (x->high / x->seconds - 1) * 100);
+    text_add(t, "</td>");
+}
+
+static void add_table_row(Text *t, const TuneTrial *x) {
+    text_add(t, "<tr><th scope=\"row\">");
+    add_escaped(t, x->config);
+    text_add(t, "%s", x->standard ? " (default)" : "");
+    add_escaped(t, tune_origin(t->ctx, x));
+    text_add(t, "</th><td>%s</td>", tune_verdict_name(x->verdict));
+    add_time(t, x->seconds);
+    add_interval(t, x);
+    add_time(t, x->predicted);
+    add_time(t, x->compiled);
+    add_count(t, x->launches);
+    add_count(t, x->registers);
+    add_count(t, x->spills);
+    add_count(t, x->shared_bytes);
+    text_add(t, "<td>");
+    add_escaped(t, x->why);
+    text_add(t, "</td></tr>\n");
+}
+
+static void add_table(Text *t, const char *caption, const TuneTrial *const *trials, int n) {
+    text_add(t, "<div class=\"wide\"><table><caption>%s</caption><thead><tr>", caption);
+    static const char *const names[] = {"setting", "result",       "measured", "95 % interval",
+                                        "model",   "compiled in",  "launches", "registers",
+                                        "spills",  "shared bytes", "why"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        text_add(t, "<th scope=\"col\">%s</th>", names[i]);
+    text_add(t, "</tr></thead><tbody>\n");
+    for (int i = 0; i < n; i++) add_table_row(t, trials[i]);
+    text_add(t, "</tbody></table></div>\n");
+}
+
+/* ---- the page ------------------------------------------------------------------------------ */
+
+static const char style[] =
+    ":root{color-scheme:light dark;--back:#fff;--text:#1b1d21;--soft:#5c636e;--grid:#e3e6ea;"
+    "--time:#0b5cad;--won:#0a7a3f;--model:#b25a00;--roof:#8a2be2}\n"
+    "@media(prefers-color-scheme:dark){:root{--back:#14171b;--text:#e8eaed;--soft:#a3abb6;"
+    "--grid:#2d333b;--time:#7cb8ff;--won:#5fd38d;--model:#ffb266;--roof:#c79bff}}\n"
+    "body{background:var(--back);color:var(--text);font:15px/1.5 system-ui,sans-serif;"
+    "max-width:72rem;margin:2rem auto;padding:0 1rem}\n"
+    "h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.5rem}\n"
+    "figure{margin:1rem 0}svg{width:100%;height:auto}\n"
+    "figcaption,caption,.soft{color:var(--soft);text-align:left}\n"
+    ".label,.value,.tick{fill:var(--text);font:11px ui-monospace,monospace}\n"
+    ".label{text-anchor:end}.tick{text-anchor:middle;fill:var(--soft)}\n"
+    ".grid{stroke:var(--grid)}.roof{stroke:var(--roof);stroke-dasharray:5 4;stroke-width:1.5}\n"
+    ".time{fill:var(--time)}.interval{stroke:var(--time);stroke-width:3;stroke-linecap:round;"
+    "opacity:.5}\n"
+    ".model{fill:var(--back);stroke:var(--model);stroke-width:1.5}\n"
+    ".won .time{fill:var(--won)}.won .interval{stroke:var(--won)}"
+    ".won text{fill:var(--won);font-weight:700}\n"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px;width:100%}\n"
+    "th,td{text-align:left;padding:.2rem .6rem .2rem 0;border-bottom:1px solid var(--grid);"
+    "vertical-align:top}\n"
+    "tbody th{font:12px ui-monospace,monospace;white-space:nowrap}"
+    ".n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\n"
+    "thead th:nth-child(n+3):not(:last-child){text-align:right}summary{cursor:pointer;margin:1rem "
+    "0}code{font-family:ui-monospace,monospace}\n";
+
+/// ", 1.37 PFLOP/s"
+static void add_rate(Text *t, double rate, const char *unit) {
+    static const char *const sizes[] = {"", "k", "M", "G", "T", "P"};
+    int i = 0;
+    if (!(rate > 0)) return;
+    for (; rate >= 1000 && i < 5; i++) rate /= 1000;
+    text_add(t, ", %.3g %s%s", rate, sizes[i], unit);
+}
+
+static void add_summary(Text *t, const TuneResult *r) {
+    text_add(t, "<p><strong><code>");
+    add_escaped(t, *r->config ? r->config : "no setting");
+    text_add(t, "</code>: %s</strong>, %s", time_text(t->ctx, r->seconds), tune_gain(t->ctx, r));
+    if (r->standard > 0) text_add(t, " (%s)", time_text(t->ctx, r->standard));
+    if (r->roof > 0 && r->seconds > 0)
+        text_add(t, ", %.0f %% of the roof", r->roof / r->seconds * 100);
+    if (r->seconds > 0) add_rate(t, r->flops / r->seconds, "FLOP/s");
+    if (r->seconds > 0) add_rate(t, r->bytes / r->seconds, "B/s");
+    text_add(t, ".</p>\n<p class=\"soft\">On ");
+    add_escaped(t, r->device);
+    text_add(t, " (");
+    add_escaped(t, r->target);
+    text_add(t, "), in %s of %s. Of %d settings: %s.</p>\n", time_text(t->ctx, r->spent),
+             time_text(t->ctx, r->budget), r->n_space, tune_counts(t->ctx, r));
+    if (r->judged) {
+        text_add(t, "<p class=\"soft\">Results compared ");
+        add_escaped(t, r->judged);
+        text_add(t, ".</p>\n");
+    }
+    if (tune_wrong_default(r)) {
+        text_add(t, "<p><strong>The default is wrong:</strong> ");
+        add_escaped(t, tune_wrong_default(r));
+        text_add(t, ".</p>\n");
+    }
+    if (r->interrupted)
+        text_add(t, "<p>Interrupted: the best of what was measured till then.</p>\n");
+}
+
+static void add_search(Text *t, const Tuning *tuning, int number) {
+    const TuneResult *r = &tuning->result;
+    int n;
+    const TuneTrial **trials = tune_sorted(t->ctx, r, &n);
+    text_add(t, "<section><h2>");
+    add_escaped(t, tuning->title);
+    text_add(t, "</h2>\n");
+    add_summary(t, r);
+    add_chart(t, tuning, trials, n, number);
+    if (n) add_table(t, "Candidates that were measured, the fastest first", trials, n);
+    if (r->n_trials > n) {
+        text_add(t, "<details><summary>%d that were not measured, and why</summary>\n",
+                 r->n_trials - n);
+        add_table(t, "Candidates without a time", trials + n, r->n_trials - n);
+        text_add(t, "</details>\n");
+    }
+    text_add(t, "</section>\n");
+}
+
+const char *tune_page(Ctx *ctx, int n, const Tuning *tunings) {
+    Text t = {.ctx = ctx};
+    text_add(&t, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                 "<meta name=\"viewport\" content=\"width=device-width\">\n<title>Tuning: ");
+    add_escaped(&t, n ? tunings[0].title : "");
+    text_add(&t, "%s</title>\n<style>%s</style></head>\n<body><main><h1>Tuning</h1>\n",
+             n > 1 ? " and others" : "", style);
+    for (int i = 0; i < n; i++) add_search(&t, &tunings[i], i);
+    text_add(&t, "</main></body></html>\n");
+    return t.data;
+}
