@@ -50,7 +50,7 @@ const int cpu_pipeline_length = sizeof cpu_pipeline / sizeof *cpu_pipeline;
 const Pass *const gpu_pipeline[] = {
     WRITTEN,
     RUN(BOUNDS_INSIDE),
-    RUN(PAIRS),
+    RUN(MULTICAST),
     FRONT,
     // Masked copies cost nothing, so nothing is peeled; loops of products stay loops.
     RUN(BOUNDS),
@@ -70,11 +70,11 @@ const Pass *const gpu_pipeline[] = {
     RUN(OUTLINE),
     RUN(MASKS),
     RUN(PERSIST),
-    RUN(PIECES),
+    RUN(SPLIT_EPILOGUE),
     // The matrix instructions fix the layouts of their operands, these those of the rest.
     RUN(SELECT),
-    RUN(STRIP),
-    RUN(AHEAD),
+    RUN(STRIP_MINE),
+    RUN(PREFETCH),
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(LAYOUTS),
@@ -87,8 +87,8 @@ const Pass *const gpu_pipeline[] = {
     RUN(SETTLE),
     RUN(CANONICALIZE),
     RUN(CSE),
-    RUN(RENEW), // the last CSE is behind us
-    RUN(FRESH),
+    RUN(REMATERIALIZE), // the last CSE is behind us
+    RUN(ACCUMULATOR_INIT),
     RUN(DEAL),
     RUN(SYNC),
     RUN(ALLOC),

@@ -65,6 +65,6 @@ static void begin(Op *start, void *arg) {
     op_add_operand(ir, start, build_binary(&b, OP_EQ, loop->regions[0]->args[0], lo));
 }
 
-void pass_fresh(PassEnv *env, Op *module) {
+void pass_accumulator_init(PassEnv *env, Op *module) {
     if (env->gpu) op_walk_pre(module, begin, env->ir);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// pairs: two CTAs of a cluster multiply neighbouring rows of tiles by the same columns
+// multicast: two CTAs of a cluster multiply neighbouring rows of tiles by the same columns
 // (`cluster=2`). What both read each of them brings half of to both, so the second cache is asked
 // for it once.
 //
@@ -143,6 +143,6 @@ static void visit(Op *op, void *arg) {
     if (rows) widen(env->ir, rows);
 }
 
-void pass_pairs(PassEnv *env, Op *module) {
+void pass_multicast(PassEnv *env, Op *module) {
     if (env->gpu && env->cluster == GPU_PAIR && !env->check) op_walk_pre(module, visit, env);
 }

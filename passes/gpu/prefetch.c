@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// ahead: loops without products load the blocks of the next iteration before they use their own.
+// prefetch: loops without products load the blocks of the next iteration before they use their own.
 //
 //   for %n = %lo .. %hi by s { %x = load %t, %n; body }
 //   ->
@@ -403,7 +403,7 @@ static void collect(Op *op, void *arg) {
     if (op->code == OP_FOR && a->n_loops < LOOPS) a->loops[a->n_loops++] = op;
 }
 
-void pass_ahead(PassEnv *env, Op *module) {
+void pass_prefetch(PassEnv *env, Op *module) {
     if (!env->gpu || env->check) return;
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// renew: rows wait for reductions in as few registers as they came in.
+// rematerialize: rows wait for reductions in as few registers as they came in.
 //
 //   %v = cast %x : bf16 -> f32;  %s = reduce %v;  use %v, %s
 //   ->
@@ -8,9 +8,9 @@
 //
 // While the threads of a CTA wait for each other, all that is used on both sides lives. Where that
 // is computed from narrower elements by a few ops, these are done again behind the reduction. An
-// assembler would see that both are the same and keep the first: `renew` hides it. It costs half an
-// instruction an element, so it is done where without the wide elements a CTA fits that did not, or
-// two do: then memory works for one while the other one waits.
+// assembler would see that both are the same and keep the first: `rematerialize` hides it. It costs
+// half an instruction an element, so it is done where without the wide elements a CTA fits that did
+// not, or two do: then memory works for one while the other one waits.
 #include "passes/gpu/gpu.h"
 #include "passes/gpu/layouts.h"
 
@@ -233,7 +233,7 @@ static void renew_body(PassEnv *env, Region *body, int threads) {
     for_each_op(meet, body) if (meet->code == OP_REDUCE) renew_at(s, meet);
 }
 
-void pass_renew(PassEnv *env, Op *module) {
+void pass_rematerialize(PassEnv *env, Op *module) {
     if (!env->gpu || gpu_has_any(env->gpu, GPU_AMD)) return;
     for_each_op(op, module->regions[0]) {
         int threads = (int)op_int(op, "warps", 1) * env->gpu->lanes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// pieces: results of products are stored in pieces, by columns.
+// split-epilogue: results of products are stored in pieces, by columns.
 //
 //   store %y, add %acc, load %r, ..., %n, %count
 //   -> store %y, add (slice %acc), load %r, ..., %n, min(%count, 64);  ... %n + 64, ...
@@ -135,7 +135,7 @@ static void split_stores(Pieces *s, Region *r, bool next) {
     }
 }
 
-void pass_pieces(PassEnv *env, Op *module) {
+void pass_split_epilogue(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
         bool products = false;
