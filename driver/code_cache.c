@@ -72,7 +72,7 @@ static void watch_forks(void) {
 
 static void (*say)(const char *line) = tg_log;
 
-void cache_warn_by(void (*to)(const char *line)) {
+void code_cache_warn_by(void (*to)(const char *line)) {
     say = to;
 }
 

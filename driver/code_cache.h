@@ -12,7 +12,7 @@ bool cache_is_off(void);
 bool cache_limit(int64_t *out, char why[STORE_WHY]);
 /// Where the warning goes that nothing is kept, and why: to a program's user. Else, and in every
 /// library, it goes to the log hook.
-void cache_warn_by(void (*say)(const char *line));
+void code_cache_warn_by(void (*say)(const char *line));
 /// "512M", "1.5G", "4096"; false: it is none.
 bool cache_read_size(const char *text, int64_t *out);
 /// What decides an answer of a request but for the compiler: its texts and options, whatever the

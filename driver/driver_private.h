@@ -6,8 +6,8 @@
 #include "driver/driver.h"
 
 /// For each parameter, whether any instance of the kernel may write it (written_params.c).
-const bool *kernel_writes(const Program *p, const FnDef *kernel);
+const bool *written_params(const Program *p, const FnDef *kernel);
 /// For each parameter, whether it may decide which phases run (steering_scalars.c).
-const bool *kernel_steers(const Program *p, const FnDef *kernel);
+const bool *steering_scalars(const Program *p, const FnDef *kernel);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Searches in the background, of modules: a debt (runtime/compiler.h) has the request of a launch,
-// and the integers of its tensors as that launch found them, or pieces of them, since they may be
-// indices; what wins is compiled.
+// Searches in the background, of modules: a queued search (runtime/compiler.h) has the request of a
+// launch, and the integers of its tensors as that launch found them, or pieces of them, since they
+// may be indices; what wins is compiled.
 #include "driver/module.h"
 #include "driver/tune/tune_store.h"
 
@@ -9,8 +9,8 @@
 #include <string.h>
 
 /// In the arena of a context of its own.
-typedef struct Debt {
-    tg_debt base;
+typedef struct QueuedSearch {
+    tg_queued_search base;
     Ctx *ctx;
     ModuleKernel *k;
     Request request;
@@ -18,42 +18,42 @@ typedef struct Debt {
     bool near;
     const DLTensor **tensors; // copies whose data is an address, nothing to be read
     rt_samples *samples;      // of those of integers
-} Debt;
+} QueuedSearch;
 
 /* ---- paying -------------------------------------------------------------------------------- */
 
-typedef struct Payment {
-    Debt *debt;
+typedef struct SearchRun {
+    QueuedSearch *queued;
     const atomic_bool *stop;
     TuneResult result;
     tg_status status;
-} Payment;
+} SearchRun;
 
-/// What they point to is the debt's.
-static Bytes *contents_of(Ctx *ctx, const Debt *d) {
+/// What they point to is the queued search's.
+static Bytes *contents_of(Ctx *ctx, const QueuedSearch *d) {
     Bytes *contents = ctx_array(ctx, Bytes, d->wanted.n + 1);
     for (int i = 0; i < d->wanted.n; i++)
         contents[i].data = (uint8_t *)(uintptr_t)rt_samples_of(d->samples, i, &contents[i].n);
     return contents;
 }
 
-static void pay(Ctx *ctx, void *arg) {
-    Payment *p = arg;
-    const tg_module *m = p->debt->k->module;
-    if (!rt_samples_wait(p->debt->samples)) return;
+static void run(Ctx *ctx, void *arg) {
+    SearchRun *p = arg;
+    const tg_module *m = p->queued->k->module;
+    if (!rt_samples_wait(p->queued->samples)) return;
     TuneOptions options = {.mode = TUNE_BACKGROUND,
                            .budget = m->tune_budget,
-                           .device = p->debt->wanted.device,
-                           .tensors = p->debt->tensors,
-                           .contents = contents_of(ctx, p->debt),
+                           .device = p->queued->wanted.device,
+                           .tensors = p->queued->tensors,
+                           .contents = contents_of(ctx, p->queued),
                            .helpers = 1,
                            .stop = p->stop};
-    p->status = tune_request(ctx, &p->debt->request, &options, &p->result);
+    p->status = tune_request(ctx, &p->queued->request, &options, &p->result);
     if (p->status && diag_errors(ctx)) tg_fail(p->status, "%s", messages_text(ctx));
     if (p->status && !atomic_load(p->stop)) jit_log_failure();
 }
 
-static void log_change(const Payment *p) {
+static void log_change(const SearchRun *p) {
     char line[512], instead[48] = "";
     const TuneResult *r = &p->result;
     if (r->standard > 0)
@@ -66,8 +66,8 @@ static void log_change(const Payment *p) {
 
 /// Compiles the winner and loads it. Launches that find it have nothing to wait for, nor do those
 /// that need other code meanwhile.
-static const tg_variant *make_winner(const Payment *p) {
-    const Debt *d = p->debt;
+static const tg_variant *make_winner(const SearchRun *p) {
+    const QueuedSearch *d = p->queued;
     const tg_variant *v;
     if (jit_compile(d->k, &d->wanted, &p->result, &v) || !v->tuned) return NULL;
     bool on_device = v->image && v->image->kind != TG_IMAGE_CALL && d->wanted.device >= 0;
@@ -75,32 +75,32 @@ static const tg_variant *make_winner(const Payment *p) {
 }
 
 /// The winner, unless that is what launches take anyway.
-static void adopt(const Payment *p) {
+static void adopt(const SearchRun *p) {
     const TuneResult *r = &p->result;
     if (p->status || atomic_load(p->stop) || !*r->config) return;
     bool standard = r->n_trials && strcmp(r->config, r->trials[0].config) == 0;
-    if (standard && !p->debt->near) return;
+    if (standard && !p->queued->near) return;
     const tg_variant *v = make_winner(p);
-    if (v && tg_kernel_adopt(&p->debt->k->kernel, v) == TG_OK) log_change(p);
+    if (v && tg_kernel_adopt(&p->queued->k->kernel, v) == TG_OK) log_change(p);
 }
 
-static bool pay_debt(tg_debt *debt, const atomic_bool *stop) {
-    Debt *d = (Debt *)debt;
-    Payment p = {.debt = d, .stop = stop, .status = TG_ERROR_MEMORY};
+static bool run_queued_search(tg_queued_search *queued, const atomic_bool *stop) {
+    QueuedSearch *d = (QueuedSearch *)queued;
+    SearchRun p = {.queued = d, .stop = stop, .status = TG_ERROR_MEMORY};
     tg_context *before = tg_context_use(d->k->module->context);
     Ctx *ctx = ctx_create(NULL);
-    if (ctx && ctx_protect(ctx, pay, &p) == CTX_OK) adopt(&p);
+    if (ctx && ctx_protect(ctx, run, &p) == CTX_OK) adopt(&p);
     if (ctx) ctx_destroy(ctx);
     tg_context_use(before);
     return !p.result.busy;
 }
 
-static void release_debt(tg_debt *debt) {
-    rt_samples_close(((Debt *)debt)->samples);
-    ctx_destroy(((Debt *)debt)->ctx);
+static void release_queued_search(tg_queued_search *queued) {
+    rt_samples_close(((QueuedSearch *)queued)->samples);
+    ctx_destroy(((QueuedSearch *)queued)->ctx);
 }
 
-/* ---- debts --------------------------------------------------------------------------------- */
+/* ---- queued searches ------------------------------------------------------------------------ */
 
 static uint64_t hash_of(const ModuleKernel *k, const tg_wanted *w) {
     uint64_t h = (uintptr_t)k ^ w->home;
@@ -135,7 +135,7 @@ static rt_samples *take_samples(const tg_wanted *w) {
 }
 
 typedef struct Copy {
-    Debt *debt;
+    QueuedSearch *queued;
     const tg_wanted *wanted;
     const Request *r;
 } Copy;
@@ -144,7 +144,7 @@ typedef struct Copy {
 static void copy(Ctx *ctx, void *arg) {
     Copy *c = arg;
     const tg_wanted *w = c->wanted;
-    Debt *d = c->debt = ctx_new(ctx, Debt);
+    QueuedSearch *d = c->queued = ctx_new(ctx, QueuedSearch);
     tg_actual *args = ctx_copy(ctx, w->args, sizeof *args * (size_t)w->n);
     d->tensors = ctx_array(ctx, const DLTensor *, w->n + 1);
     for (int i = 0; i < w->n; i++) {
@@ -163,9 +163,9 @@ static void copy(Ctx *ctx, void *arg) {
     d->request.machine = c->r->machine ? ctx_format(ctx, "%s", c->r->machine) : NULL;
 }
 
-void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r, bool near) {
+void jit_queue_search(ModuleKernel *k, const tg_wanted *wanted, const Request *r, bool near) {
     uint64_t hash = hash_of(k, wanted);
-    Ctx *ctx = tg_debt_wanted(hash) ? ctx_create(NULL) : NULL;
+    Ctx *ctx = tg_queue_wanted(hash) ? ctx_create(NULL) : NULL;
     Copy c = {.wanted = wanted, .r = r};
     if (!ctx) return;
     rt_samples *samples = ctx_protect(ctx, copy, &c) == CTX_OK ? take_samples(wanted) : NULL;
@@ -173,13 +173,13 @@ void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r, bool 
         ctx_destroy(ctx);
         return;
     }
-    c.debt->k = k;
-    c.debt->near = near;
-    c.debt->samples = samples;
-    c.debt->base = (tg_debt){.kernel = &k->kernel,
-                             .owner = k->module,
-                             .hash = hash,
-                             .pay = pay_debt,
-                             .release = release_debt};
-    tg_debt_add(&c.debt->base);
+    c.queued->k = k;
+    c.queued->near = near;
+    c.queued->samples = samples;
+    c.queued->base = (tg_queued_search){.kernel = &k->kernel,
+                                        .owner = k->module,
+                                        .hash = hash,
+                                        .run = run_queued_search,
+                                        .release = release_queued_search};
+    tg_queue_search(&c.queued->base);
 }

@@ -131,12 +131,13 @@ bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r, Tuned
     if (m->tune == TUNE_OFF) return false;
     if (tune_find(ctx, r, w->device, &found)) {
         // What another shape says serves until this one's own search is done.
-        if (found.near && m->tune == TUNE_BACKGROUND && !w->collective) later_add(k, w, r, true);
+        if (found.near && m->tune == TUNE_BACKGROUND && !w->collective)
+            jit_queue_search(k, w, r, true);
         *times = (TunedTimes){found.seconds, found.standard};
         return tune_set(ctx, found.config, r);
     }
     if (m->tune == TUNE_STRICT) return false;
     if (m->tune != TUNE_BACKGROUND && can_search(w, r)) return search_now(ctx, m, w, r, times);
-    if (!w->collective) later_add(k, w, r, false);
+    if (!w->collective) jit_queue_search(k, w, r, false);
     return false;
 }

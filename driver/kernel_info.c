@@ -136,7 +136,7 @@ static uint32_t hash_sources(const Program *p) {
 tg_kernel_info *kernel_info(Ctx *ctx, const Program *p, const FnDef *f) {
     tg_kernel_info *info = ctx_new(ctx, tg_kernel_info);
     tg_param_info *params = ctx_array(ctx, tg_param_info, f->params.n + 1);
-    const bool *written = kernel_writes(p, f), *steers = kernel_steers(p, f);
+    const bool *written = written_params(p, f), *steers = steering_scalars(p, f);
     for (int i = 0; i < f->params.n; i++) {
         param_info(f, &f->params.at[i], written[i], &params[i]);
         if (steers[i] && params[i].kind != TG_PARAM_TENSOR) params[i].flags |= TG_PARAM_STEERS;

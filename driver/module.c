@@ -246,7 +246,7 @@ tg_status tg_module_from_file(const char *path, const tg_module_options *options
 
 void tg_module_destroy(tg_module *m) {
     if (!m) return;
-    tg_debts_cancel(m);
+    tg_queue_cancel(m);
     tg_context *before = tg_context_use(m->context);
     close_kernels(m);
     tg_lock_destroy(&m->lock);

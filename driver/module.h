@@ -77,6 +77,6 @@ void jit_log_failure(void);
 /// Remembers that a launch could be tuned; a search begins when the process has lived for a while
 /// and the kernel was launched often. `r` is copied. near: launches take meanwhile what another
 /// shape says.
-void later_add(ModuleKernel *k, const tg_wanted *wanted, const Request *r, bool near);
+void jit_queue_search(ModuleKernel *k, const tg_wanted *wanted, const Request *r, bool near);
 
 #endif

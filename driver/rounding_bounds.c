@@ -88,7 +88,7 @@ static void note_op(Op *op, void *arg) {
     }
 }
 
-Precision precision_of(Op *module) {
+Precision rounding_bounds_of(Op *module) {
     Precision p = {.way = F64_BITS, .sum = F64_BITS};
     op_walk_pre(module, note_op, &p);
     return p;

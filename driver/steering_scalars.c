@@ -148,7 +148,7 @@ static const bool *fn_steers(const Program *p, const FnDef *f, PtrMap *known) {
     return out;
 }
 
-const bool *kernel_steers(const Program *p, const FnDef *kernel) {
+const bool *steering_scalars(const Program *p, const FnDef *kernel) {
     PtrMap known = {0};
     return fn_steers(p, kernel, &known);
 }

@@ -131,7 +131,7 @@ static const bool *fn_writes(const Program *p, const FnDef *f, PtrMap *known) {
     return written;
 }
 
-const bool *kernel_writes(const Program *p, const FnDef *kernel) {
+const bool *written_params(const Program *p, const FnDef *kernel) {
     PtrMap known = {0};
     return fn_writes(p, kernel, &known);
 }

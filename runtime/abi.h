@@ -111,7 +111,7 @@ enum tg_device_flags {
     /// What its host code does rests on extents, strides, numbers and, up to 16 bytes, alignment
     /// alone. Addresses of arguments are passed on by pointers into the entry's slots, and are
     /// what tensor maps are made of; nothing but those is asked for.
-    TG_DEVICE_AGAIN = 2,
+    TG_DEVICE_REPLAYS = 2,
     /// Nor does it look at numbers: it passes them on in the same way.
     TG_DEVICE_NUMBERS = 4,
     /// It touches memory only when the kernel before on the stream has ended, and waits for that

@@ -74,26 +74,26 @@ int tg_kernel_launches(const tg_kernel *kernel);
 /// Frees what launches left in it.
 void tg_kernel_close(tg_kernel *kernel);
 
-/// Tuning that a launch left for later (background.c): paid by a thread of low priority when the
+/// Tuning that a launch left for later (background.c): run by a thread of low priority when the
 /// process has lived two seconds and the kernel was launched twenty times. Owned by who adds it
 /// until then.
-typedef struct tg_debt tg_debt;
-struct tg_debt {
-    tg_debt *next;
+typedef struct tg_queued_search tg_queued_search;
+struct tg_queued_search {
+    tg_queued_search *next;
     const tg_kernel *kernel;
-    const void *owner; // who has to be there while it is paid
+    const void *owner; // who has to be there while it is run
     uint64_t hash;     // of what it is: there is one of a kind
     double not_before; // of rt_seconds
-    /// In that thread; soon after *stop is set it returns. False: it is to be paid later.
-    bool (*pay)(tg_debt *debt, const atomic_bool *stop);
-    void (*release)(tg_debt *debt);
+    /// In that thread; soon after *stop is set it returns. False: it is to be run later.
+    bool (*run)(tg_queued_search *queued, const atomic_bool *stop);
+    void (*release)(tg_queued_search *queued);
 };
-/// False: there is such a debt, there are too many, or the process exits.
-bool tg_debt_wanted(uint64_t hash);
+/// False: there is such a queued search, there are too many, or the process exits.
+bool tg_queue_wanted(uint64_t hash);
 /// Releases it sooner or later.
-void tg_debt_add(tg_debt *debt);
-/// Drops all debts of an owner; where one of them is being paid, stops and waits for that.
-void tg_debts_cancel(const void *owner);
+void tg_queue_search(tg_queued_search *queued);
+/// Drops all queued searches of an owner; where one of them is being run, stops and waits for that.
+void tg_queue_cancel(const void *owner);
 
 /// What the driver took to load the image on a device; of PTX, to compile it. Negative where it is
 /// not there.

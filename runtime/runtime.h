@@ -258,13 +258,13 @@ tg_status rt_report(const rt_launcher *launcher, const tg_kernel_info *info);
 
 /// Runs what an equal launch before, of the same launcher, was bound to, with the data, and the
 /// numbers, of this one; such arguments need no further checks. False: there is none.
-bool rt_again(rt_launcher *launcher, tg_kernel *kernel, const tg_arg *args, int n, void *stream,
-              tg_status *status);
+bool rt_memo_launch(rt_launcher *launcher, tg_kernel *kernel, const tg_arg *args, int n,
+                    void *stream, tg_status *status);
 /// The launch that was bound and picked for last is one to come again. No memory: it is not kept.
 /// epoch: from before it was picked for.
-void rt_remember(rt_launcher *launcher, const tg_kernel *kernel, const tg_variant *variant,
-                 const tg_arg *args, int n, uint64_t epoch);
-void rt_forget_calls(rt_launcher *launcher);
+void rt_memo_keep(rt_launcher *launcher, const tg_kernel *kernel, const tg_variant *variant,
+                  const tg_arg *args, int n, uint64_t epoch);
+void rt_memo_forget(rt_launcher *launcher);
 
 /* ---- pick.c, for launch_decision.c ---------------------------------------------------------- */
 

@@ -17,10 +17,10 @@
 
 /* ---- all threads at once ------------------------------------------------------------------- */
 
-typedef struct Crew Crew;
-typedef void Work(const Crew *crew, int thread);
+typedef struct Workers Workers;
+typedef void Work(const Workers *workers, int thread);
 
-struct Crew {
+struct Workers {
     int threads;
     Work *work;
     int64_t bytes; // of a copy, all threads together
@@ -29,7 +29,7 @@ struct Crew {
 };
 
 typedef struct Member {
-    Crew *crew;
+    Workers *workers;
     int thread;
     pthread_t id;
 } Member;
@@ -39,36 +39,37 @@ enum { ROUNDS = 9 };
 static void *member_main(void *arg) {
     Member *m = arg;
     for (int i = 0; i < ROUNDS; i++) {
-        pthread_barrier_wait(&m->crew->start);
-        m->crew->work(m->crew, m->thread);
-        pthread_barrier_wait(&m->crew->end);
+        pthread_barrier_wait(&m->workers->start);
+        m->workers->work(m->workers, m->thread);
+        pthread_barrier_wait(&m->workers->end);
     }
     return NULL;
 }
 
 /// Seconds of the quickest of several rounds of work on all threads; 0 where threads cannot start.
-static double crew_run(Crew *crew) {
-    Member *members = calloc((size_t)crew->threads, sizeof *members);
+static double workers_run(Workers *workers) {
+    Member *members = calloc((size_t)workers->threads, sizeof *members);
     if (!members) return 0;
-    pthread_barrier_init(&crew->start, NULL, (unsigned)crew->threads);
-    pthread_barrier_init(&crew->end, NULL, (unsigned)crew->threads);
+    pthread_barrier_init(&workers->start, NULL, (unsigned)workers->threads);
+    pthread_barrier_init(&workers->end, NULL, (unsigned)workers->threads);
     int started = 1;
-    for (; started < crew->threads; started++) {
-        members[started] = (Member){.crew = crew, .thread = started};
+    for (; started < workers->threads; started++) {
+        members[started] = (Member){.workers = workers, .thread = started};
         if (pthread_create(&members[started].id, NULL, member_main, &members[started])) break;
     }
     double best = 0;
-    for (int i = 0; i < ROUNDS && started == crew->threads; i++) {
-        pthread_barrier_wait(&crew->start);
+    for (int i = 0; i < ROUNDS && started == workers->threads; i++) {
+        pthread_barrier_wait(&workers->start);
         double begin = seconds_now();
-        crew->work(crew, 0);
-        pthread_barrier_wait(&crew->end);
+        workers->work(workers, 0);
+        pthread_barrier_wait(&workers->end);
         double seconds = seconds_now() - begin;
         if (i == 1 || seconds < best) best = seconds; // round 0 warms up
     }
     // Threads that wait for one that never came are left to wait.
-    for (int i = 1; i < started && started == crew->threads; i++) pthread_join(members[i].id, NULL);
-    if (started == crew->threads) free(members);
+    for (int i = 1; i < started && started == workers->threads; i++)
+        pthread_join(members[i].id, NULL);
+    if (started == workers->threads) free(members);
     return best; // NOLINT(clang-analyzer-unix.Malloc): see above
 }
 
@@ -79,7 +80,7 @@ static int64_t copies(int64_t bytes) {
     return (32 << 20) / bytes + 1;
 }
 
-static void copy_part(const Crew *c, int thread) {
+static void copy_part(const Workers *c, int thread) {
     int64_t from = c->bytes * thread / c->threads, to = c->bytes * (thread + 1) / c->threads;
     int64_t times = copies(c->bytes);
     for (int64_t i = 0; i < times; i++) {
@@ -90,19 +91,19 @@ static void copy_part(const Crew *c, int thread) {
 
 double roofs_copy(int threads, int64_t bytes) {
     size_t n = (size_t)(bytes + 63) / 64 * 64;
-    Crew crew = {.threads = threads, .work = copy_part, .bytes = bytes};
-    crew.from = aligned_alloc(64, n);
-    crew.to = aligned_alloc(64, n);
+    Workers workers = {.threads = threads, .work = copy_part, .bytes = bytes};
+    workers.from = aligned_alloc(64, n);
+    workers.to = aligned_alloc(64, n);
     double rate = 0;
-    if (crew.from && crew.to) {
-        memset(crew.from, 1, n);
-        memset(crew.to, 2, n);
-        double seconds = crew_run(&crew);
+    if (workers.from && workers.to) {
+        memset(workers.from, 1, n);
+        memset(workers.to, 2, n);
+        double seconds = workers_run(&workers);
         double copied = (double)bytes * (double)copies(bytes);
         if (seconds > 0) rate = 2 * copied / seconds;
     }
-    free(crew.from);
-    free(crew.to);
+    free(workers.from);
+    free(workers.to);
     return rate;
 }
 
@@ -116,7 +117,7 @@ enum { FMA_STEPS = 1 << 21, TILE_STEPS = 1 << 19 };
 enum { CHAINS = 12 };
 static volatile float sink;
 
-__attribute__((target("avx512f"))) static void fma_avx512(const Crew *c, int thread) {
+__attribute__((target("avx512f"))) static void fma_avx512(const Workers *c, int thread) {
     (void)c, (void)thread;
     __m512 x[CHAINS], a = _mm512_set1_ps(0.999F), b = _mm512_set1_ps(1e-3F);
     for (int i = 0; i < CHAINS; i++) x[i] = _mm512_set1_ps((float)i);
@@ -127,7 +128,7 @@ __attribute__((target("avx512f"))) static void fma_avx512(const Crew *c, int thr
     sink = _mm512_cvtss_f32(x[0]);
 }
 
-__attribute__((target("avx2,fma"))) static void fma_avx2(const Crew *c, int thread) {
+__attribute__((target("avx2,fma"))) static void fma_avx2(const Workers *c, int thread) {
     (void)c, (void)thread;
     __m256 x[CHAINS], a = _mm256_set1_ps(0.999F), b = _mm256_set1_ps(1e-3F);
     for (int i = 0; i < CHAINS; i++) x[i] = _mm256_set1_ps((float)i);
@@ -139,7 +140,7 @@ __attribute__((target("avx2,fma"))) static void fma_avx2(const Crew *c, int thre
 }
 
 /// Two products of bf16 a lane.
-__attribute__((target("avx512f,avx512bf16"))) static void dot_bf16(const Crew *c, int thread) {
+__attribute__((target("avx512f,avx512bf16"))) static void dot_bf16(const Workers *c, int thread) {
     (void)c, (void)thread;
     __m512 x[CHAINS], ones = _mm512_set1_ps(1);
     __m512bh a = _mm512_cvtne2ps_pbh(ones, ones);
@@ -162,7 +163,7 @@ typedef struct TileShape {
     uint8_t rows[16];
 } TileShape;
 
-__attribute__((target("amx-tile,amx-bf16"))) static void tiles_bf16(const Crew *c, int thread) {
+__attribute__((target("amx-tile,amx-bf16"))) static void tiles_bf16(const Workers *c, int thread) {
     (void)c, (void)thread;
     TileShape shape = {.palette = 1};
     for (int i = 0; i < 8; i++) shape.row_bytes[i] = 64, shape.rows[i] = 16;
@@ -179,8 +180,8 @@ __attribute__((target("amx-tile,amx-bf16"))) static void tiles_bf16(const Crew *
 }
 
 static double arithmetic(int threads, Work *work, double flops_a_thread) {
-    Crew crew = {.threads = threads, .work = work};
-    double seconds = crew_run(&crew);
+    Workers workers = {.threads = threads, .work = work};
+    double seconds = workers_run(&workers);
     return seconds > 0 ? flops_a_thread * threads / seconds : 0;
 }
 

@@ -185,8 +185,8 @@ LLVMValueRef lanes_below(Emit *e, LLVMValueRef from, LLVMValueRef n, int lanes) 
 static LLVMValueRef axis_live(Emit *e, const Prepared *p, int d, const Place *at) {
     Gen *g = e->g;
     int axis = p->a.axis_of[d], lanes = axis == at->axis ? at->lanes : 0;
-    if ((!p->lo[d] && !p->hi[d]) || full_covers(e, p, d, at->at[axis])) return NULL;
-    if (full_kills(e, p, d, at->at[axis])) return LLVMConstInt(g->i1, 0, false);
+    if ((!p->lo[d] && !p->hi[d]) || unmasked_covers(e, p, d, at->at[axis])) return NULL;
+    if (unmasked_kills(e, p, d, at->at[axis])) return LLVMConstInt(g->i1, 0, false);
     LLVMValueRef lo = p->lo[d] ? p->lo[d] : gen_i64(g, 0);
     LLVMValueRef hi = p->hi[d] ? p->hi[d] : gen_i64(g, p->a.subs[d].size);
     LLVMValueRef from = p->lo[d] ? sub(e, at->at[axis], lo) : at->at[axis];
@@ -231,7 +231,7 @@ static LLVMValueRef axis_step(Emit *e, const Prepared *p, int axis) {
 
 Lanes access_lanes(Emit *e, const Prepared *p, const Place *at) {
     Gen *g = e->g;
-    Lanes l = {.offset = p->offset, .live = full_covers(e, p, -1, NULL) ? NULL : p->live};
+    Lanes l = {.offset = p->offset, .live = unmasked_covers(e, p, -1, NULL) ? NULL : p->live};
     l.step = at->lanes ? access_stride(p->op, at->axis) : 0;
     bool affine = l.step != DYNAMIC || !in_pick(&p->a, at->axis);
     for (int d = 0; d < p->a.n_subs; d++) {
@@ -296,7 +296,7 @@ static LLVMValueRef load_vector(Emit *e, const Prepared *p, const Lanes *l, cons
         return memory_gather(e, p->tensor->id, mem, at, live, pads);
     }
     LLVMValueRef at = address(e, p, elem, l->offset);
-    if (!l->live) stream_ahead(e, p, place->axis, lanes, at, alignment);
+    if (!l->live) streaming_prefetch(e, p, place->axis, lanes, at, alignment);
     if (!mask) return load_if(e, p, type, at, alignment, l->live, pads);
     return memory_load_masked(e, p->tensor->id, type, at, alignment, l->live, pads);
 }

@@ -37,7 +37,7 @@ static bool changes_with_depth_alone(const Op *contract, const Op *load, int dep
     return true;
 }
 
-bool direct_possible(Emit *e, const Op *contract, const Operand *x, const DotKind *k) {
+bool amx_direct_possible(Emit *e, const Op *contract, const Operand *x, const DotKind *k) {
     const Value *v = x->v;
     const Op *load = v->def;
     if (k->engine != DOT_TILES || !load || load->code != OP_LOAD || value_elem(v) != k->packed)
@@ -70,8 +70,8 @@ static LLVMValueRef strip_is_inside(Emit *e, const Operand *x, const Prepared *p
     return all;
 }
 
-Direct direct_strip(Emit *e, const Op *contract, const Operand *x, int64_t part, LLVMValueRef from,
-                    LLVMValueRef to) {
+Direct amx_direct_strip(Emit *e, const Op *contract, const Operand *x, int64_t part,
+                        LLVMValueRef from, LLVMValueRef to) {
     const Gen *g = e->g;
     Region *r = contract->regions[0];
     scope_enter(e); // the ops of the region are emitted again where they are packed

@@ -50,7 +50,7 @@ static void add_root(Text *t, const Root *r) {
     }
 }
 
-void note_nest(Emit *e, const Nest *n) {
+void code_note_nest(Emit *e, const Nest *n) {
     Text *t = e->cpu->notes;
     if (!t) return;
     begin(e, op_of(&n->roots.data[0]));

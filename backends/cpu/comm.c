@@ -61,7 +61,7 @@ void lower_comm_launch(Emit *e, Op *op) {
 }
 
 void lower_comm_fence(Emit *e, Op *op) {
-    stream_settle(e);
+    streaming_settle(e);
     LLVMValueRef quiet = i32_of(e->g, op_flag(op, "quiet"));
     return_if_failed(e, comm_call(e, offsetof(tg_comm_calls, fence), e->g->i32, 1, quiet));
 }
@@ -313,7 +313,7 @@ void lower_signal_set(Emit *e, Op *op) {
     int adds = how && strcmp(how, "add") == 0 ? TG_SIGNAL_ADD : TG_SIGNAL_SET;
     LLVMValueRef value = emit_scalar(e, operand(op, VALUE));
     LLVMBasicBlockRef on;
-    stream_settle(e);
+    streaming_settle(e);
     LLVMValueRef word = begin_word(e, op, FIRST, &on);
     return_if_failed(
         e, comm_call(e, offsetof(tg_comm_calls, signal), g->i32, 3, word, i32_of(g, adds), value));

@@ -170,7 +170,7 @@ static LLVMValueRef emit_task(Emit *host, Op *launch, Transfer *t, int64_t *aren
     plan_function(e, body);
     emit_ops(e, body);
     arena_end(e);
-    stream_fence(e);
+    streaming_fence(e);
     LLVMBuildRet(g->b, ok_status(g));
     *arena = arena_needed(e);
     note(e, launch, "a task keeps %lld KiB for each thread", (long long)((*arena + 1023) / 1024));
@@ -265,7 +265,7 @@ static void emit_entry(Cpu *c, Op *kernel) {
     plan_function(e, body);
     emit_ops(e, body);
     arena_end(e);
-    stream_fence(e);
+    streaming_fence(e);
     LLVMBuildRet(g->b, ok_status(g));
     LLVMSetOperand(arena_call, 1, gen_i64(g, arena_needed(e)));
     if (!arena_needed(e) && !LLVMGetFirstUse(arena_call))

@@ -91,7 +91,7 @@ static void init_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     p.at[c->row_axis] = i->row;
     p.at[c->column_axis] = at;
     LLVMValueRef x =
-        i->from ? emit_full(e, i->from, &p) : gen_zero(e->g, c->kind->result, c->lanes);
+        i->from ? emit_unmasked(e, i->from, &p) : gen_zero(e->g, c->kind->result, c->lanes);
     buffer_store(e, c->c, &p, x);
 }
 
@@ -241,17 +241,17 @@ static Panel dot_panel(Contraction *c, Op *op, const Operand *x, bool is_b) {
     Kept keys;
     LLVMValueRef none = gen_i64(e->g, 0);
     if (panel_in_place(e, x, c->kind, is_b, &p)) return p;
-    bool keep = keep_find_dot(e, op, x->v, panel_bytes(e, x, c->kind, units, is_b), &keys);
+    bool keep = panel_cache_find_dot(e, op, x->v, panel_bytes(e, x, c->kind, units, is_b), &keys);
     p = (is_b ? panel_for_b : panel_for_a)(e, x, c->kind, units, keep ? keys.slots : 0);
     if (!keep) {
         pack(e, x, &p, none);
         return p;
     }
     if (keys.slot) p.base = step_from(e->g, p.base, keys.slot, p.bytes);
-    If i = if_begin(e, keep_begin(e, &keys), "kept");
+    If i = if_begin(e, panel_cache_begin(e, &keys), "kept");
     if_else(e, &i);
     pack(e, x, &p, none);
-    keep_end(e, &keys);
+    panel_cache_end(e, &keys);
     if_end(e, &i);
     return p;
 }
@@ -303,7 +303,7 @@ static Panel panel_new(Contraction *c, Op *op, const Strips *s, bool is_b, Keepe
     int64_t units = s->length / c->step * units_of(c->kind, c->step);
     Panel (*make)(Emit *, const Operand *, const DotKind *, int64_t, int64_t) =
         is_b ? panel_for_b : panel_for_a;
-    if ((!is_b && !operand_is_scattered(e, x)) || !keep_find(e, op, x->v, &k->keys))
+    if ((!is_b && !operand_is_scattered(e, x)) || !panel_cache_find(e, op, x->v, &k->keys))
         return make(e, x, c->kind, units, 0);
     int64_t bytes = panel_bytes(e, x, c->kind, units, is_b);
     k->kept = e->cpu->target.l2_bytes / (is_b ? 4 : 8) / bytes;
@@ -312,7 +312,7 @@ static Panel panel_new(Contraction *c, Op *op, const Strips *s, bool is_b, Keepe
     bool more = k->kept != s->count;
     Panel p = make(e, x, c->kind, units, k->kept + more);
     k->base = p.base;
-    k->hit = keep_begin(e, &k->keys);
+    k->hit = panel_cache_begin(e, &k->keys);
     return p;
 }
 
@@ -324,7 +324,7 @@ static LLVMValueRef choose_panel(Emit *e, const Strips *s, const Keeper *k, LLVM
     LLVMValueRef done = LLVMBuildSub(g->b, from, s->lo, "");
     LLVMValueRef strip = LLVMBuildExactSDiv(g->b, done, gen_i64(g, s->length), "");
     LLVMValueRef kept = gen_i64(g, k->kept);
-    p->base = step_from(g, k->base, keep_slot(e, &k->keys, strip, k->kept), p->bytes);
+    p->base = step_from(g, k->base, panel_cache_slot(e, &k->keys, strip, k->kept), p->bytes);
     return LLVMBuildAnd(g->b, k->hit, LLVMBuildICmp(g->b, LLVMIntSLT, strip, kept, ""), "");
 }
 
@@ -432,7 +432,7 @@ void lower_contract(Emit *e, Op *op) {
     c.pa = panel_new(&c, op, &s, false, &s.a);
     c.pb = panel_new(&c, op, &s, true, &s.b);
 
-    bool direct = direct_possible(e, op, &c.a, c.kind) && part_of_direct(&c, op);
+    bool direct = amx_direct_possible(e, op, &c.a, c.kind) && part_of_direct(&c, op);
     note_contract(&c, op, &s, direct);
     if (c.from_zero && !s.count) fill_where_empty(&c, &s);
     Loop *l = loop_begin(e, s.lo, s.hi, s.length, "strip");
@@ -440,7 +440,7 @@ void lower_contract(Emit *e, Op *op) {
     LLVMValueRef end = gen_min(g, gen_add(g, l->iv, gen_i64(g, s.length)), s.hi);
     c.skip_a = choose_panel(e, &s, &s.a, l->iv, &c.pa);
     c.skip_b = choose_panel(e, &s, &s.b, l->iv, &c.pb);
-    if (direct) c.direct = direct_strip(e, op, &c.a, part_of_direct(&c, op), l->iv, end);
+    if (direct) c.direct = amx_direct_strip(e, op, &c.a, part_of_direct(&c, op), l->iv, end);
     if (direct) c.skip_a = c.direct.holds;
     pack_strip(&c, r, l->iv, end);
     if (direct) choose_rows(&c);
@@ -448,7 +448,7 @@ void lower_contract(Emit *e, Op *op) {
     pad_panels(&c);
     all_tiles(&c);
     loop_end(e, l, NULL);
-    if (s.a.kept) keep_end(e, &s.a.keys);
-    if (s.b.kept) keep_end(e, &s.b.keys);
+    if (s.a.kept) panel_cache_end(e, &s.a.keys);
+    if (s.b.kept) panel_cache_end(e, &s.b.keys);
     panels_free(&c);
 }

@@ -111,10 +111,10 @@ typedef struct Inside {
     struct Prepared *saved;
 } Inside;
 /// i1: every lane of the loads that v is computed from is live; NULL where nothing is to be gained.
-LLVMValueRef inside_find(Emit *e, Value *v, Inside *s);
+LLVMValueRef operand_bounds_find(Emit *e, Value *v, Inside *s);
 /// Between the two, vectors of v are computed without those masks.
-void inside_begin(Emit *e, Inside *s);
-void inside_end(Inside *s);
+void operand_bounds_begin(Emit *e, Inside *s);
+void operand_bounds_end(Inside *s);
 /// Lanes of v along an axis are 0 where the contract's loop has ended.
 bool zero_beyond(const Op *contract, const Value *v, int axis);
 
@@ -126,10 +126,10 @@ typedef struct Direct {
     LLVMValueRef holds, base, step;
 } Direct;
 /// The rows of A may be read without packing them.
-bool direct_possible(Emit *e, const Op *contract, const Operand *x, const DotKind *k);
+bool amx_direct_possible(Emit *e, const Op *contract, const Operand *x, const DotKind *k);
 /// The strip of k from .. to; it must have whole parts of so many elements.
-Direct direct_strip(Emit *e, const Op *contract, const Operand *x, int64_t part, LLVMValueRef from,
-                    LLVMValueRef to);
+Direct amx_direct_strip(Emit *e, const Op *contract, const Operand *x, int64_t part,
+                        LLVMValueRef from, LLVMValueRef to);
 
 /* ---- panel_cache.c -------------------------------------------------------------------------- */
 
@@ -145,15 +145,15 @@ typedef struct Kept {
     LLVMValueRef again; // i1: the task may come to it once more
 } Kept;
 /// True where panels of B may serve again when the contract runs again.
-bool keep_find(Emit *e, Op *contract, Value *b, Kept *k);
+bool panel_cache_find(Emit *e, Op *contract, Value *b, Kept *k);
 /// The same for an operand of a dot whose panel takes so many bytes.
-bool keep_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k);
+bool panel_cache_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k);
 /// Where panel `at` stands, of which those up to `last` have places of their own: all in the first
 /// place, where nobody comes back to them.
-LLVMValueRef keep_slot(Emit *e, const Kept *k, LLVMValueRef at, int64_t last);
+LLVMValueRef panel_cache_slot(Emit *e, const Kept *k, LLVMValueRef at, int64_t last);
 /// i1: the panels of the last run are those of this one.
-LLVMValueRef keep_begin(Emit *e, Kept *k);
-void keep_end(Emit *e, const Kept *k);
+LLVMValueRef panel_cache_begin(Emit *e, Kept *k);
+void panel_cache_end(Emit *e, const Kept *k);
 
 /* ---- microkernel.c -------------------------------------------------------------------------- */
 

@@ -143,9 +143,10 @@ typedef struct Place {
 } Place;
 
 /// The elements of v at a place of its block: a vector of p->lanes, or an LLVM scalar where they
-/// are all the same (axis -1; v constant along the axis). Use emit_full where a vector is needed.
+/// are all the same (axis -1; v constant along the axis). Use emit_unmasked where a vector is
+/// needed.
 LLVMValueRef emit_vec(Emit *e, Value *v, const Place *p);
-LLVMValueRef emit_full(Emit *e, Value *v, const Place *p);
+LLVMValueRef emit_unmasked(Emit *e, Value *v, const Place *p);
 /// States what emit_vec(v, p) is from here to the end of the scope.
 void memo_set(Emit *e, const Value *v, const Place *p, LLVMValueRef x);
 LLVMValueRef memo_get(Emit *e, const Value *v, const Place *p);

@@ -23,7 +23,7 @@ static bool is_own(const Value *v) {
 }
 
 /// An argument is passed where the entry has it, its address or its number, so that a runtime can
-/// tell it from other values (TG_DEVICE_AGAIN).
+/// tell it from other values (TG_DEVICE_REPLAYS).
 static void add_own(Emit *e, const Value *v, Flat *out) {
     LLVMValueRef slots = LLVMGetParam(e->fn, 0);
     Arg own = {.in_memory = true};

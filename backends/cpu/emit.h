@@ -297,7 +297,7 @@ int nest_places(Emit *e, Nest *n, Place *places);
 
 /// A line about the code of op. Does nothing where nobody asks.
 void note(Emit *e, const Op *op, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void note_nest(Emit *e, const Nest *n);
+void code_note_nest(Emit *e, const Nest *n);
 
 /* ---- shape.c: axis, lanes and tiles of a nest ---------------------------------------------- */
 
@@ -310,43 +310,44 @@ void nest_shape(Emit *e, Nest *n);
 /// the value's axis that runs along `axis` of r's space, -1 where it does not vary with it;
 /// identity: it is wanted at the very place of r.
 typedef void ReachVisit(void *arg, Value *v, int axis, bool identity);
-void reach(Emit *e, const Root *r, int axis, ReachVisit *visit, void *arg);
+void walk_nest_reads(Emit *e, const Root *r, int axis, ReachVisit *visit, void *arg);
 
 /* ---- unmasked.c ----------------------------------------------------------------------------- */
 
 /// What a nest masks, once its axes are settled; NULL where that is nothing.
-struct Full *full_survey(Emit *e, const Nest *n);
+struct Full *unmasked_survey(Emit *e, const Nest *n);
 /// What the ops of a register loop's body mask, once they are prepared; NULL where that is nothing.
-struct Full *full_body(Emit *e, const Region *r);
+struct Full *unmasked_body(Emit *e, const Region *r);
 /// i1: nothing of it is masked.
-LLVMValueRef full_everywhere(Emit *e, const struct Full *f);
+LLVMValueRef unmasked_everywhere(Emit *e, const struct Full *f);
 /// Coordinates along the vectors, level `level`, below which no mask is needed for the places at
 /// hand of the levels around: a number of whole tiles.
-LLVMValueRef full_bound(Emit *e, const Nest *n, int level);
+LLVMValueRef unmasked_bound(Emit *e, const Nest *n, int level);
 /// Coordinates from which on whole tiles are dead in all that the nest masks.
-LLVMValueRef full_end(Emit *e, const Nest *n, int level);
+LLVMValueRef unmasked_end(Emit *e, const Nest *n, int level);
 /// The end of the whole vectors that do anything: nothing is written beyond.
-LLVMValueRef full_written(Emit *e, const Nest *n, int level);
+LLVMValueRef unmasked_written(Emit *e, const Nest *n, int level);
 /// The body being emitted has no dead lanes in dimension d (-1: in AT ones) of a Prepared access,
 /// or of a comparison, at the coordinate `at` of its axis.
-bool full_covers(const Emit *e, const void *key, int d, LLVMValueRef at);
+bool unmasked_covers(const Emit *e, const void *key, int d, LLVMValueRef at);
 /// The same, but nothing but dead lanes.
-bool full_kills(const Emit *e, const void *key, int d, LLVMValueRef at);
+bool unmasked_kills(const Emit *e, const void *key, int d, LLVMValueRef at);
 /// n where op is iota < n, which is how `valid` is written; else NULL.
-const Value *full_below(const Op *op);
+const Value *unmasked_below(const Op *op);
 
 /* ---- streaming.c ---------------------------------------------------------------------------- */
 
 /// Reads ahead of a vector loaded along an axis of the access's block, from `at`.
-void stream_ahead(Emit *e, const Prepared *p, int axis, int lanes, LLVMValueRef at, int64_t bytes);
+void streaming_prefetch(Emit *e, const Prepared *p, int axis, int lanes, LLVMValueRef at,
+                        int64_t bytes);
 /// Reads ahead what a short body left to where it streams.
-void stream_wanted(Emit *e);
+void streaming_wanted(Emit *e);
 /// Whether the stores of the body that a loop over the level repeats go past the caches.
-void stream_decide(Emit *e, Nest *n, int level);
+void streaming_decide(Emit *e, Nest *n, int level);
 /// At the end of a task: what was streamed is visible to all.
-void stream_fence(Emit *e);
+void streaming_fence(Emit *e);
 /// The same wherever other ranks are told of what was written.
-void stream_settle(Emit *e);
+void streaming_settle(Emit *e);
 
 /* ---- reduce.c ------------------------------------------------------------------------------ */
 

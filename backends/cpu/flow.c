@@ -36,7 +36,7 @@ static Hazards *find_hazards(Emit *e, Region *r, Region *carried, int first, int
     for (h->at = 0; h->at < n; h->at++) {
         Value *y = operand(r->last, h->at);
         Root root = {.kind = ROOT_BUFFER, .value = y};
-        if (y->type->rank) reach(e, &root, -1, note_read, h);
+        if (y->type->rank) walk_nest_reads(e, &root, -1, note_read, h);
     }
     return h;
 }

@@ -19,7 +19,7 @@ static void gather_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     const Gather *s = arg;
     const Gen *g = e->g;
     Place p = line_place(s->line, s->lane_axis, s->lanes, at, live);
-    LLVMValueRef index = emit_full(e, operand(s->op, 1), &p);
+    LLVMValueRef index = emit_unmasked(e, operand(s->op, 1), &p);
     LLVMValueRef count = gen_same(gen_i64(g, s->extent), s->lanes);
     LLVMValueRef inside = LLVMBuildICmp(g->b, LLVMIntULT, index, count, "");
     LLVMValueRef zero = gen_zero(g, EL_I64, s->lanes);
@@ -93,11 +93,11 @@ static void count_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     const Gen *g = e->g;
     Place p = line_place(h->line, h->lane_axis, h->lanes, at, live);
     Value *x = operand(h->op, 0);
-    LLVMValueRef bin = gen_cast(g, x->type->elem, EL_I64, emit_full(e, x, &p));
+    LLVMValueRef bin = gen_cast(g, x->type->elem, EL_I64, emit_unmasked(e, x, &p));
     LLVMValueRef bins = gen_same(gen_i64(g, h->bins), h->lanes);
     LLVMValueRef counts = LLVMBuildICmp(g->b, LLVMIntULT, bin, bins, "");
     if (h->op->n_operands > 1)
-        counts = LLVMBuildAnd(g->b, counts, emit_full(e, operand(h->op, 1), &p), "");
+        counts = LLVMBuildAnd(g->b, counts, emit_unmasked(e, operand(h->op, 1), &p), "");
     bin = LLVMBuildSelect(g->b, counts, bin, bins, "");
     for (int l = 0; l < live; l++) {
         LLVMValueRef one = LLVMBuildExtractElement(g->b, bin, gen_i64(g, l), "");

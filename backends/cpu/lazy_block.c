@@ -181,15 +181,15 @@ static LLVMValueRef lazy_select(Emit *e, Op *op, const Place *p) {
 
 /// iota < n, without 64-bit lanes.
 static LLVMValueRef lazy_below(Emit *e, const Op *op, const Place *p) {
-    if (full_covers(e, op, 0, p->at[0])) return LLVMConstInt(e->g->i1, 1, false);
-    if (full_kills(e, op, 0, p->at[0])) return LLVMConstInt(e->g->i1, 0, false);
-    LLVMValueRef n = emit_scalar(e, full_below(op));
+    if (unmasked_covers(e, op, 0, p->at[0])) return LLVMConstInt(e->g->i1, 1, false);
+    if (unmasked_kills(e, op, 0, p->at[0])) return LLVMConstInt(e->g->i1, 0, false);
+    LLVMValueRef n = emit_scalar(e, unmasked_below(op));
     if (p->lanes) return lanes_below(e, p->at[0], n, p->lanes);
     return LLVMBuildICmp(e->g->b, LLVMIntSLT, p->at[0], n, "");
 }
 
 static LLVMValueRef lazy_elementwise(Emit *e, Op *op, const Place *p) {
-    if (p->rank == 1 && full_below(op)) return lazy_below(e, op, p);
+    if (p->rank == 1 && unmasked_below(op)) return lazy_below(e, op, p);
     LLVMValueRef args[3];
     lazy_operands(e, op, p, args);
     return gen_elementwise(e->g, op->code, operand(op, 0)->type->elem, args);
@@ -295,7 +295,7 @@ LLVMValueRef emit_vec(Emit *e, Value *v, const Place *p) {
     return x;
 }
 
-LLVMValueRef emit_full(Emit *e, Value *v, const Place *p) {
+LLVMValueRef emit_unmasked(Emit *e, Value *v, const Place *p) {
     return gen_splat(e->g, emit_vec(e, v, p), p->lanes);
 }
 

@@ -75,7 +75,7 @@ static bool fits(Emit *e, const Root *r) {
         if (nest_writes(e, t) || meets(n->reads.data, n->reads.n, t)) return false;
     }
     Fit f = {e, n, true};
-    reach(e, r, -1, check_fit, &f);
+    walk_nest_reads(e, r, -1, check_fit, &f);
     return f.fits;
 }
 
@@ -90,7 +90,7 @@ void nest_add(Emit *e, Root root) {
     Nest *n = pending(e);
     if (n->roots.n == 0) n->space = root_space(&root);
     vec_push(e->ctx, &n->roots, root);
-    reach(e, &root, -1, note_reads, e);
+    walk_nest_reads(e, &root, -1, note_reads, e);
     if (root.kind == ROOT_STORE) vec_push(e->ctx, &n->writes, access_of(root.op).tensor);
 }
 
@@ -211,7 +211,7 @@ static void write_store(Emit *e, const Root *r, int count, const Place *places, 
     }
     If i = if_begin(e, r->stream, "stream");
     e->streaming = r->part;
-    stream_wanted(e);
+    streaming_wanted(e);
     store_places(e, r, count, places, x);
     e->streaming = 0;
     if_else(e, &i);
@@ -260,7 +260,7 @@ static void tiles_loop(Emit *e, Nest *n, int level, LLVMValueRef from, LLVMValue
     NestAxis *x = &n->axes[level];
     x->partial = false;
     x->count = x->tile;
-    stream_decide(e, n, level);
+    streaming_decide(e, n, level);
     Loop *l = loop_begin(e, from, to, (int64_t)x->tile * x->unit, "tile");
     x->origin = l->iv;
     nest_level(e, n, level + 1);
@@ -278,16 +278,16 @@ static bool only_stores(const Nest *n) {
 /// nothing but padding, which only buffers want.
 static void split_level(Emit *e, Nest *n, int level) {
     NestAxis *x = &n->axes[level];
-    LLVMValueRef bound = full_bound(e, n, level);
+    LLVMValueRef bound = unmasked_bound(e, n, level);
     e->full = n->full;
     tiles_loop(e, n, level, gen_i64(e->g, 0), bound);
     e->full = NULL;
     x->tile = 1;
     if (only_stores(n)) {
-        tiles_loop(e, n, level, bound, full_written(e, n, level));
+        tiles_loop(e, n, level, bound, unmasked_written(e, n, level));
         return;
     }
-    LLVMValueRef end = full_end(e, n, level);
+    LLVMValueRef end = unmasked_end(e, n, level);
     tiles_loop(e, n, level, bound, end);
     e->dead = n->full;
     tiles_loop(e, n, level, end, gen_i64(e->g, x->full * x->unit));
@@ -335,8 +335,8 @@ void nest_flush(Emit *e) {
     e->nest = NULL;
     settle_buffers(e, n);
     nest_shape(e, n);
-    n->full = full_survey(e, n);
-    note_nest(e, n);
+    n->full = unmasked_survey(e, n);
+    code_note_nest(e, n);
     n->reductions = ctx_array(e->ctx, struct Reduction *, n->roots.n);
     int mark = memo_mark(e);
     nest_level(e, n, 0);

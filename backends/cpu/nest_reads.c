@@ -78,7 +78,7 @@ static void walk(Walk *w, Value *v, int axis, bool identity) {
         walk_operands(w, v->def, axis, identity);
 }
 
-void reach(Emit *e, const Root *r, int axis, ReachVisit *visit, void *arg) {
+void walk_nest_reads(Emit *e, const Root *r, int axis, ReachVisit *visit, void *arg) {
     Walk w = {.e = e, .visit = visit, .arg = arg};
     switch (r->kind) {
     case ROOT_BUFFER:

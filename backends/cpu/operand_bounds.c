@@ -45,7 +45,7 @@ static LLVMValueRef whole(const Gen *g, const Prepared *p) {
     return all;
 }
 
-LLVMValueRef inside_find(Emit *e, Value *v, Inside *s) {
+LLVMValueRef operand_bounds_find(Emit *e, Value *v, Inside *s) {
     LLVMValueRef all = NULL;
     s->n = 0;
     s->fails = e->cpu->check; // whose checks are part of the loads
@@ -55,7 +55,7 @@ LLVMValueRef inside_find(Emit *e, Value *v, Inside *s) {
     return all;
 }
 
-void inside_begin(Emit *e, Inside *s) {
+void operand_bounds_begin(Emit *e, Inside *s) {
     s->saved = ctx_array(e->ctx, Prepared, s->n);
     for (int i = 0; i < s->n; i++) {
         Prepared *p = s->loads[i];
@@ -65,7 +65,7 @@ void inside_begin(Emit *e, Inside *s) {
     }
 }
 
-void inside_end(Inside *s) {
+void operand_bounds_end(Inside *s) {
     for (int i = 0; i < s->n; i++) *s->loads[i] = s->saved[i];
 }
 

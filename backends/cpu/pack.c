@@ -182,7 +182,7 @@ static LLVMValueRef operand_vector(Emit *e, const Packing *k, int axis, int lane
     Place p = {.rank = 2, .axis = axis, .lanes = lanes, .live = live};
     p.at[x->outer] = outer;
     p.at[x->depth] = depth;
-    return gen_cast(e->g, value_elem(x->v), k->p->kind->packed, emit_full(e, x->v, &p));
+    return gen_cast(e->g, value_elem(x->v), k->p->kind->packed, emit_unmasked(e, x->v, &p));
 }
 
 static LLVMValueRef clear_from(const Gen *g, LLVMValueRef v, int live) {
@@ -450,15 +450,15 @@ static void pack_elements(Emit *e, const Operand *x, const Panel *p, LLVMValueRe
 void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
     if (p->in_place) return;
     Inside inside;
-    LLVMValueRef all = inside_find(e, x->v, &inside);
+    LLVMValueRef all = operand_bounds_find(e, x->v, &inside);
     if (!all) {
         pack_elements(e, x, p, first);
         return;
     }
     If i = if_begin(e, all, "inside");
-    inside_begin(e, &inside);
+    operand_bounds_begin(e, &inside);
     pack_elements(e, x, p, first);
-    inside_end(&inside);
+    operand_bounds_end(&inside);
     if_else(e, &i);
     pack_elements(e, x, p, first);
     if_end(e, &i);

@@ -87,7 +87,7 @@ static void units_loop(Emit *e, const Operand *x, const Picked *k, LLVMValueRef 
         p.at[x->outer] = at;
         p.at[x->depth] = depth;
         if (!first) {
-            v[i] = emit_full(e, x->v, &p);
+            v[i] = emit_unmasked(e, x->v, &p);
             continue;
         }
         LLVMValueRef offset = gen_add(g, first, gen_mul(g, depth, depth_step(e, k)));

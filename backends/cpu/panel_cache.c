@@ -88,7 +88,7 @@ static LLVMValueRef comes_again(Emit *e, const Op *op, const Op *launch) {
     return again;
 }
 
-LLVMValueRef keep_slot(Emit *e, const Kept *k, LLVMValueRef at, int64_t last) {
+LLVMValueRef panel_cache_slot(Emit *e, const Kept *k, LLVMValueRef at, int64_t last) {
     const Gen *g = e->g;
     LLVMValueRef slot = gen_min(g, at, gen_i64(g, last));
     return LLVMBuildSelect(g->b, k->again, slot, gen_i64(g, 0), "");
@@ -109,7 +109,7 @@ static bool find_keys(Emit *e, Op *op, Value *b, Kept *k) {
     return !s.fails;
 }
 
-bool keep_find(Emit *e, Op *op, Value *b, Kept *k) {
+bool panel_cache_find(Emit *e, Op *op, Value *b, Kept *k) {
     if (!find_keys(e, op, b, k)) return false;
     k->again = comes_again(e, op, op_enclosing(op, OP_LAUNCH));
     return true;
@@ -123,7 +123,7 @@ static int64_t slots_for(const Emit *e, int64_t bytes) {
     return n < 1 ? 1 : n < MAX_SLOTS ? n : MAX_SLOTS;
 }
 
-bool keep_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k) {
+bool panel_cache_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k) {
     const Op *loop = op_enclosing(dot, OP_FOR);
     if (!find_keys(e, dot, v, k)) return false;
     bool changes = false;
@@ -136,7 +136,7 @@ bool keep_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k) {
     LLVMValueRef at = LLVMBuildSub(e->g->b, emit_scalar(e, loop->regions[0]->args[0]), from, "");
     at = LLVMBuildUDiv(e->g->b, at, gen_i64(e->g, op_int(loop, "step", 1)), "");
     k->again = comes_again(e, loop, op_enclosing(dot, OP_LAUNCH));
-    k->slot = keep_slot(e, k, at, k->slots - 1);
+    k->slot = panel_cache_slot(e, k, at, k->slots - 1);
     return true;
 }
 
@@ -171,7 +171,7 @@ static void forget(Emit *e, const Kept *k) {
     LLVMPositionBuilderAtEnd(g->b, here);
 }
 
-LLVMValueRef keep_begin(Emit *e, Kept *k) {
+LLVMValueRef panel_cache_begin(Emit *e, Kept *k) {
     const Gen *g = e->g;
     k->memory = arena_keep(e, RECORD * k->slots, &k->offset);
     if (k->slot) k->memory = gen_offset(g, k->memory, gen_mul(g, k->slot, gen_i64(g, RECORD)));
@@ -186,7 +186,7 @@ LLVMValueRef keep_begin(Emit *e, Kept *k) {
     return same;
 }
 
-void keep_end(Emit *e, const Kept *k) {
+void panel_cache_end(Emit *e, const Kept *k) {
     for (int i = 0; i < k->n; i++)
         memory_store(e, TENSOR_ARENA, bits_of(e, k->values[i]), key_at(e, k, i), 8);
     memory_store(e, TENSOR_ARENA, gen_i64(e->g, 1), k->memory, 8);

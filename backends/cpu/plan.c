@@ -140,7 +140,7 @@ bool plan_in_register_loop(const Emit *e, const Op *op) {
 static bool is_validity(const Value *v) {
     const Op *op = v->def;
     while (op && (op->code == OP_BROADCAST || op->code == OP_RESHAPE)) op = operand(op, 0)->def;
-    return op && full_below(op);
+    return op && unmasked_below(op);
 }
 
 /// The row's cost, but for ops whose cost depends on their operands or types.
@@ -148,7 +148,7 @@ static int op_cost(const Op *op) {
     const Value *v = op->n_results ? result(op, 0) : NULL;
     int cost = op_info[op->code].cost.fusion;
     switch (op->code) {
-    case OP_LT: return full_below(op) ? 0 : cost;
+    case OP_LT: return unmasked_below(op) ? 0 : cost;
     case OP_SELECT: return is_validity(operand(op, 0)) ? 0 : cost;
     case OP_RESHAPE: return reshape_is_trivial(op) ? 0 : cost;
     case OP_LOAD: {

@@ -113,7 +113,7 @@ static void read_values(Emit *e, const Nest *n, const Reduction *r, const Place 
     bool partial = n->reduced == n->vector && p->live < p->lanes && r->monoid != OP_COUNT;
     for (int i = 0; i < r->n; i++) {
         Value *x = operand(r->op, i);
-        v[i] = emit_full(e, x, p);
+        v[i] = emit_unmasked(e, x, p);
         if (!partial) continue;
         LLVMValueRef none = gen_splat(e->g, gen_identity(e->g, r->monoid, x->type->elem), p->lanes);
         v[i] = LLVMBuildSelect(e->g->b, gen_first_lanes(e->g, p->live, p->lanes), v[i], none, "");
@@ -194,13 +194,13 @@ enum { MASKED_COST = 24 };
 static void split_steps(Emit *e, Nest *n, int level) {
     NestAxis *x = &n->axes[level];
     int tile = x->tile;
-    LLVMValueRef bound = full_bound(e, n, level);
+    LLVMValueRef bound = unmasked_bound(e, n, level);
     LLVMValueRef all = gen_i64(e->g, x->full / tile * tile * x->unit);
     e->full = n->full;
     loop_steps(e, n, x, gen_i64(e->g, 0), bound);
     e->full = NULL;
     while (x->tile > 1 && (tile % x->tile || n->cost * x->tile > MASKED_COST)) x->tile--;
-    LLVMValueRef end = gen_min(e->g, full_end(e, n, level), all);
+    LLVMValueRef end = gen_min(e->g, unmasked_end(e, n, level), all);
     loop_steps(e, n, x, bound, end);
     x->tile = 1;
     e->dead = n->full;

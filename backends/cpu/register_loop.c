@@ -39,7 +39,7 @@ static void read_all(Emit *e, const Op *op, int first, int count, int n, const P
             *out++ = emit_scalar(e, v);
             continue;
         }
-        for (int k = 0; k < n; k++) *out++ = emit_full(e, v, &places[k]);
+        for (int k = 0; k < n; k++) *out++ = emit_unmasked(e, v, &places[k]);
     }
 }
 
@@ -55,14 +55,14 @@ static bool is_short(Emit *e, const Op *yield, int n) {
 static void read_yields(Emit *e, const Op *loop, int n, const Place *places, LLVMValueRef *out) {
     const Region *body = loop->regions[0];
     int m = loop->n_results;
-    struct Full *full = is_short(e, body->last, n) ? full_body(e, body) : NULL;
+    struct Full *full = is_short(e, body->last, n) ? unmasked_body(e, body) : NULL;
     if (!full) {
         read_all(e, body->last, 0, m, n, places, out);
         return;
     }
     LLVMValueRef masked[MAX_CARRIED];
     const struct Full *outer = e->full;
-    If i = if_begin(e, full_everywhere(e, full), "full");
+    If i = if_begin(e, unmasked_everywhere(e, full), "full");
     e->full = full;
     read_all(e, body->last, 0, m, n, places, out);
     e->full = outer;

@@ -28,7 +28,7 @@ static void join(Emit *e, const Scan *s, LLVMValueRef *before, LLVMValueRef *aft
 }
 
 static void read_operands(Emit *e, const Scan *s, const Place *p, LLVMValueRef *x) {
-    for (int i = 0; i < s->n; i++) x[i] = emit_full(e, operand(s->op, i), p);
+    for (int i = 0; i < s->n; i++) x[i] = emit_unmasked(e, operand(s->op, i), p);
 }
 
 static void write_results(Emit *e, const Scan *s, const Place *p, const LLVMValueRef *x) {

@@ -92,7 +92,7 @@ static double axis_cost(Emit *e, const Nest *n, int axis, int *widest) {
         const Root *r = &n->roots.data[i];
         if (root_bytes(r) > s.widest) s.widest = root_bytes(r);
         s.cost += root_cost(r, axis);
-        reach(e, r, axis, survey, &s);
+        walk_nest_reads(e, r, axis, survey, &s);
     }
     *widest = s.widest;
     int64_t lanes = e->cpu->target.vector_bytes / s.widest, extent = n->space->extents[axis];
@@ -147,7 +147,8 @@ static int square_axis(Emit *e, const Nest *n) {
     for (int d = 0; d < n->space->rank; d++) {
         if (d == n->vector || n->space->extents[d] < n->lanes) continue;
         Strided s = {.e = e};
-        for (int i = 0; i < n->roots.n; i++) reach(e, &n->roots.data[i], d, seek_contiguous, &s);
+        for (int i = 0; i < n->roots.n; i++)
+            walk_nest_reads(e, &n->roots.data[i], d, seek_contiguous, &s);
         if (s.found) return d;
     }
     return -1;

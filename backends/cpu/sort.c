@@ -50,8 +50,8 @@ static LLVMValueRef number(const Sort *s, int64_t v) {
 static Keys keys_of(Emit *e, const Sort *s, LLVMValueRef at, int live) {
     const Gen *g = e->g;
     Place p = line_place(s->line, s->axis, s->lanes, at, live);
-    LLVMValueRef x = emit_full(e, operand(s->op, 0), &p);
-    x = gen_order(g, s->key, x, s->descending);
+    LLVMValueRef x = emit_unmasked(e, operand(s->op, 0), &p);
+    x = gen_sort_key(g, s->key, x, s->descending);
     LLVMValueRef i = LLVMBuildAdd(g->b, gen_splat(g, at, s->lanes), gen_iota(g, s->lanes), "");
     i = gen_cast(g, EL_I64, s->part_bits == 32 ? EL_I32 : EL_I64, i);
     if (LLVMTypeOf(x) != s->part) x = LLVMBuildSExt(g->b, x, s->part, "");
@@ -268,7 +268,7 @@ static void sort_line(Emit *e, void *arg, Place *line) {
 /// Key and index take half of a number each, except that both need one of their own where the key
 /// has 64 bits.
 static void choose_numbers(Emit *e, Sort *s) {
-    int bits = gen_order_bits(s->key);
+    int bits = gen_sort_key_bits(s->key);
     s->n_parts = bits > 32 ? 2 : 1;
     s->part_bits = bits <= 16 && s->extent < 65535 ? 32 : 64;
     s->lanes = e->cpu->target.vector_bytes * 8 / s->part_bits;

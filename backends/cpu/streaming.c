@@ -48,7 +48,8 @@ static void read_ahead(Emit *e, LLVMValueRef at, bool into_l1) {
     gen_intrinsic(e->g, "llvm.prefetch", 1, &e->g->ptr, 4, args);
 }
 
-void stream_ahead(Emit *e, const Prepared *p, int axis, int lanes, LLVMValueRef at, int64_t bytes) {
+void streaming_prefetch(Emit *e, const Prepared *p, int axis, int lanes, LLVMValueRef at,
+                        int64_t bytes) {
     Gen *g = e->g;
     int vectors = lanes * bytes < LINE ? LINE / (int)(lanes * bytes) : 1; // of a line
     if (!e->ahead || (e->ahead - 1) % vectors || LLVMIsConstant(p->offset)) return;
@@ -60,7 +61,7 @@ void stream_ahead(Emit *e, const Prepared *p, int axis, int lanes, LLVMValueRef 
         e->wanted[e->n_wanted++] = place;
 }
 
-void stream_wanted(Emit *e) {
+void streaming_wanted(Emit *e) {
     for (int i = 0; i < e->n_wanted; i++) read_ahead(e, e->wanted[i], false);
     e->n_wanted = 0;
 }
@@ -118,7 +119,7 @@ static bool may_stream(Emit *e, const Nest *n, const Root *r, int level) {
     return prepared_of(e, r->op)->a.pick_at < 0 && access_stride(r->op, n->vector) == 1;
 }
 
-void stream_decide(Emit *e, Nest *n, int level) {
+void streaming_decide(Emit *e, Nest *n, int level) {
     for (int i = 0; i < n->roots.n; i++) {
         Root *r = &n->roots.data[i];
         r->stream = NULL;
@@ -131,10 +132,10 @@ void stream_decide(Emit *e, Nest *n, int level) {
     }
 }
 
-void stream_fence(Emit *e) {
-    if (e->streams) stream_settle(e);
+void streaming_fence(Emit *e) {
+    if (e->streams) streaming_settle(e);
 }
 
-void stream_settle(Emit *e) {
+void streaming_settle(Emit *e) {
     if (e->cpu->target.x86) gen_intrinsic(e->g, "llvm.x86.sse.sfence", 0, NULL, 0, NULL);
 }

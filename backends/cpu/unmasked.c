@@ -55,7 +55,7 @@ static void add_access(Survey *s, const Prepared *p, int axis) {
     }
 }
 
-const Value *full_below(const Op *op) {
+const Value *unmasked_below(const Op *op) {
     if (op->code != OP_LT || operand(op, 0)->type->elem != EL_I64) return NULL;
     const Op *x = operand(op, 0)->def, *y = operand(op, 1)->def;
     if (!x || x->code != OP_IOTA || !y || y->code != OP_BROADCAST) return NULL;
@@ -71,13 +71,13 @@ static void see(void *arg, Value *v, int axis, bool identity) {
     if (op->code == OP_LOAD || op->code == OP_LIVE) {
         const Prepared *p = bound_access(s->e, op);
         if (p) add_access(s, p, axis);
-    } else if (axis == 0 && full_below(op)) {
-        LLVMValueRef n = emit_scalar(s->e, full_below(op));
+    } else if (axis == 0 && unmasked_below(op)) {
+        LLVMValueRef n = emit_scalar(s->e, unmasked_below(op));
         add(s, (Bound){op, 0, s->level, v->type->extents[0], NULL, n, NULL});
     }
 }
 
-struct Full *full_survey(Emit *e, const Nest *n) {
+struct Full *unmasked_survey(Emit *e, const Nest *n) {
     if (n->vector < 0 || e->cpu->check) return NULL;
     struct Full *f = ctx_new(e->ctx, struct Full);
     f->nest = n;
@@ -85,7 +85,7 @@ struct Full *full_survey(Emit *e, const Nest *n) {
     for (s.level = 0; s.level < n->n_axes; s.level++) {
         for (int i = 0; i < n->roots.n; i++) {
             const Root *r = &n->roots.data[i];
-            reach(e, r, n->axes[s.level].axis, see, &s);
+            walk_nest_reads(e, r, n->axes[s.level].axis, see, &s);
             if (r->kind == ROOT_STORE) add_access(&s, prepared_of(e, r->op), n->axes[s.level].axis);
         }
     }
@@ -100,7 +100,7 @@ static void add_whole(Survey *s, const Prepared *p) {
             add(s, (Bound){p, d, -1, p->a.subs[d].size, p->lo[d], p->hi[d], NULL});
 }
 
-struct Full *full_body(Emit *e, const Region *r) {
+struct Full *unmasked_body(Emit *e, const Region *r) {
     if (e->cpu->check) return NULL;
     struct Full *f = ctx_new(e->ctx, struct Full);
     f->outer = e->full;
@@ -109,8 +109,8 @@ struct Full *full_body(Emit *e, const Region *r) {
         if (op->code == OP_YIELD || op->n_results == 0 || result(op, 0)->type->rank == 0) continue;
         const Prepared *p = bound_access(e, op);
         if ((op->code == OP_LOAD || op->code == OP_LIVE) && p) add_whole(&s, p);
-        if (!full_below(op)) continue;
-        LLVMValueRef n = emit_scalar(e, full_below(op));
+        if (!unmasked_below(op)) continue;
+        LLVMValueRef n = emit_scalar(e, unmasked_below(op));
         add(&s, (Bound){op, 0, -1, result(op, 0)->type->extents[0], NULL, n, NULL});
     }
     return f->bounds.n ? f : NULL;
@@ -137,14 +137,14 @@ static LLVMValueRef holds(Emit *e, const Nest *n, const Bound *b, int level) {
     return b->hi ? gen_and(g, c, at_most(e, end, b->hi)) : c;
 }
 
-LLVMValueRef full_everywhere(Emit *e, const struct Full *f) {
+LLVMValueRef unmasked_everywhere(Emit *e, const struct Full *f) {
     LLVMValueRef c = NULL;
     for (int i = 0; i < f->bounds.n; i++)
         c = gen_and(e->g, c, holds(e, NULL, &f->bounds.data[i], 0));
     return c;
 }
 
-LLVMValueRef full_bound(Emit *e, const Nest *n, int level) {
+LLVMValueRef unmasked_bound(Emit *e, const Nest *n, int level) {
     Gen *g = e->g;
     const NestAxis *x = &n->axes[level];
     int64_t step = (int64_t)x->tile * x->unit, all = x->full / x->tile * step;
@@ -165,7 +165,7 @@ LLVMValueRef full_bound(Emit *e, const Nest *n, int level) {
     return cond ? LLVMBuildSelect(g->b, cond, bound, gen_i64(g, 0), "") : bound;
 }
 
-LLVMValueRef full_end(Emit *e, const Nest *n, int level) {
+LLVMValueRef unmasked_end(Emit *e, const Nest *n, int level) {
     Gen *g = e->g;
     const NestAxis *x = &n->axes[level];
     int64_t step = (int64_t)x->tile * x->unit, all = x->full / x->tile * step;
@@ -182,7 +182,7 @@ LLVMValueRef full_end(Emit *e, const Nest *n, int level) {
     return gen_min(g, end, gen_i64(g, all));
 }
 
-LLVMValueRef full_written(Emit *e, const Nest *n, int level) {
+LLVMValueRef unmasked_written(Emit *e, const Nest *n, int level) {
     Gen *g = e->g;
     const NestAxis *x = &n->axes[level];
     LLVMValueRef end = NULL, all = gen_i64(g, x->full * x->unit);
@@ -206,7 +206,7 @@ static bool stands_at(const Nest *n, int level, LLVMValueRef at) {
     return false;
 }
 
-bool full_kills(const Emit *e, const void *key, int d, LLVMValueRef at) {
+bool unmasked_kills(const Emit *e, const void *key, int d, LLVMValueRef at) {
     const struct Full *f = e->dead;
     for (int i = 0; f && i < f->bounds.n; i++) {
         const Bound *b = &f->bounds.data[i];
@@ -216,7 +216,7 @@ bool full_kills(const Emit *e, const void *key, int d, LLVMValueRef at) {
     return false;
 }
 
-bool full_covers(const Emit *e, const void *key, int d, LLVMValueRef at) {
+bool unmasked_covers(const Emit *e, const void *key, int d, LLVMValueRef at) {
     for (const struct Full *f = e->full; f; f = f->outer) {
         for (int i = 0; i < f->bounds.n; i++) {
             const Bound *b = &f->bounds.data[i];

@@ -11,12 +11,12 @@
 
 /* ---- tuples -------------------------------------------------------------------------------- */
 
-static Elem elem_of(const GpuLines *s, int k) {
+static Elem elem_of(const AxisJoin *s, int k) {
     return operand(s->op, k)->type->elem;
 }
 
-void lines_join(const GpuLines *s, LLVMValueRef *const a, LLVMValueRef *const b,
-                LLVMValueRef *out) {
+void axis_join_parts(const AxisJoin *s, LLVMValueRef *const a, LLVMValueRef *const b,
+                     LLVMValueRef *out) {
     LLVMValueRef args[2 * GPU_TUPLE];
     for (int k = 0; k < s->n; k++) {
         args[k] = a[k];
@@ -28,11 +28,11 @@ void lines_join(const GpuLines *s, LLVMValueRef *const a, LLVMValueRef *const b,
         gpu_apply(s->f, s->op->regions[0], args, out);
 }
 
-static void take(const GpuLines *s, LLVMValueRef *const *from, int64_t reg, LLVMValueRef *to) {
+static void take(const AxisJoin *s, LLVMValueRef *const *from, int64_t reg, LLVMValueRef *to) {
     for (int k = 0; k < s->n; k++) to[k] = from[k][reg];
 }
 
-static void put(const GpuLines *s, LLVMValueRef *const *to, int64_t reg, LLVMValueRef *from) {
+static void put(const AxisJoin *s, LLVMValueRef *const *to, int64_t reg, LLVMValueRef *from) {
     for (int k = 0; k < s->n; k++) to[k][reg] = from[k];
 }
 
@@ -52,9 +52,9 @@ int64_t *gpu_line_registers(GpuFn *f, const Op *op, const Layout *kept, const La
     return reg;
 }
 
-static GpuLines *begin_in(GpuFn *f, const Op *op, int n, const Layout *l,
+static AxisJoin *begin_in(GpuFn *f, const Op *op, int n, const Layout *l,
                           LLVMValueRef *const *regs) {
-    GpuLines *s = ctx_new(f->ctx, GpuLines);
+    AxisJoin *s = ctx_new(f->ctx, AxisJoin);
     if (n > GPU_TUPLE) ice(f->ctx, op->loc, "%s of more than %d blocks", op_info[op->code].name, n);
     s->f = f;
     s->op = op;
@@ -75,7 +75,7 @@ static GpuLines *begin_in(GpuFn *f, const Op *op, int n, const Layout *l,
     return s;
 }
 
-GpuLines *lines_begin(GpuFn *f, const Op *op, int n) {
+AxisJoin *axis_join_begin(GpuFn *f, const Op *op, int n) {
     LLVMValueRef **regs = ctx_array(f->ctx, LLVMValueRef *, n);
     for (int k = 0; k < n; k++) regs[k] = gpu_block(f, operand(op, k));
     return begin_in(f, op, n, gpu_layout(f, operand(op, 0)), regs);
@@ -91,12 +91,12 @@ typedef struct Step {
     LLVMValueRef *partner[GPU_TUPLE];
 } Step;
 
-static bool is_first(const GpuLines *s, int64_t r) {
+static bool is_first(const AxisJoin *s, int64_t r) {
     return s->same[r] == r;
 }
 
 /// The totals of sibling blocks, for the first register of each block.
-static void meet(GpuLines *s, Step *t) {
+static void meet(AxisJoin *s, Step *t) {
     GpuFn *f = s->f;
     for (int k = 0; k < s->n; k++) {
         LLVMValueRef *moved = ctx_array(f->ctx, LLVMValueRef, 2 * s->registers);
@@ -116,7 +116,7 @@ static void meet(GpuLines *s, Step *t) {
 }
 
 /// i1, perhaps constant: register r is in the upper block of the two.
-static LLVMValueRef is_upper(const GpuLines *s, const Step *t, int64_t r) {
+static LLVMValueRef is_upper(const AxisJoin *s, const Step *t, int64_t r) {
     const Gen *g = s->f->g;
     bool own = parity((Bits)r & t->x.own_reg);
     if (!t->upper) return LLVMConstInt(g->i1, own, false);
@@ -125,7 +125,7 @@ static LLVMValueRef is_upper(const GpuLines *s, const Step *t, int64_t r) {
 
 /// i1: the upper block of register r begins before the end of the line; NULL: it does where the
 /// lower one does.
-static LLVMValueRef has_upper(const GpuLines *s, const Step *t, int64_t r) {
+static LLVMValueRef has_upper(const AxisJoin *s, const Step *t, int64_t r) {
     const Gen *g = s->f->g;
     int64_t size = INT64_C(2) << t->j;
     if (s->extent % size == 0) return NULL;
@@ -136,7 +136,7 @@ static LLVMValueRef has_upper(const GpuLines *s, const Step *t, int64_t r) {
 }
 
 /// The totals of both blocks of register r, the first one in the order of the line first.
-static void in_order(const GpuLines *s, const Step *t, int64_t r, LLVMValueRef *a,
+static void in_order(const AxisJoin *s, const Step *t, int64_t r, LLVMValueRef *a,
                      LLVMValueRef *b) {
     LLVMValueRef upper = is_upper(s, t, r);
     for (int k = 0; k < s->n; k++) {
@@ -148,7 +148,7 @@ static void in_order(const GpuLines *s, const Step *t, int64_t r, LLVMValueRef *
 }
 
 /// Of a known function the order does not count.
-static void join_totals(const GpuLines *s, const Step *t, int64_t r, LLVMValueRef *joined) {
+static void join_totals(const AxisJoin *s, const Step *t, int64_t r, LLVMValueRef *joined) {
     LLVMValueRef a[GPU_TUPLE], b[GPU_TUPLE], *only = s->reverse ? b : a;
     LLVMValueRef both = has_upper(s, t, r);
     if (s->monoid == OP_COUNT || both) {
@@ -157,20 +157,20 @@ static void join_totals(const GpuLines *s, const Step *t, int64_t r, LLVMValueRe
         take(s, s->total, r, a);
         take(s, t->partner, r, b);
     }
-    lines_join(s, a, b, joined);
+    axis_join_parts(s, a, b, joined);
     for (int k = 0; k < s->n; k++) joined[k] = choose(s->f, both, joined[k], only[k]);
 }
 
 /* ---- prefixes ------------------------------------------------------------------------------ */
 
 /// `before` stands before prefix r of p where c (i1, perhaps constant; NULL: always).
-static void extend(GpuLines *s, GpuPrefix *p, int64_t r, LLVMValueRef c, LLVMValueRef *before) {
+static void extend(AxisJoin *s, GpuPrefix *p, int64_t r, LLVMValueRef c, LLVMValueRef *before) {
     GpuFn *f = s->f;
     LLVMValueRef prefix[GPU_TUPLE], joined[GPU_TUPLE], has = p->has ? p->has[r] : NULL;
     if (c && LLVMIsAConstantInt(c) && !LLVMConstIntGetZExtValue(c)) return;
     take(s, p->at, r, prefix);
     bool none = has && LLVMIsAConstantInt(has) && !LLVMConstIntGetZExtValue(has);
-    if (!none) lines_join(s, before, prefix, joined);
+    if (!none) axis_join_parts(s, before, prefix, joined);
     for (int k = 0; k < s->n; k++) {
         LLVMValueRef x = none ? before[k] : choose(f, has, joined[k], before[k]);
         p->at[k][r] = choose(f, c, x, prefix[k]);
@@ -178,27 +178,27 @@ static void extend(GpuLines *s, GpuPrefix *p, int64_t r, LLVMValueRef c, LLVMVal
     if (has) p->has[r] = c ? LLVMBuildOr(f->g->b, has, c, "") : gpu_true(f);
 }
 
-void lines_extend_prefix(GpuLines *s, int64_t r, LLVMValueRef c, LLVMValueRef *before) {
+void axis_join_extend_prefix(AxisJoin *s, int64_t r, LLVMValueRef c, LLVMValueRef *before) {
     if (!s->group)
         extend(s, &s->inner, r, c, before);
     else if (s->group[r] == r)
         extend(s, &s->outer, r, c, before);
 }
 
-static void extend_prefixes(GpuLines *s, const Step *t) {
+static void extend_prefixes(AxisJoin *s, const Step *t) {
     const Gen *g = s->f->g;
     for (int64_t r = 0; r < s->registers; r++) {
         LLVMValueRef before[GPU_TUPLE], c = is_upper(s, t, r);
         if (s->group && s->group[r] != r) continue;
         take(s, t->partner, r, before);
         if (s->reverse) c = gen_and(g, has_upper(s, t, r), LLVMBuildNot(g->b, c, ""));
-        lines_extend_prefix(s, r, c, before);
+        axis_join_extend_prefix(s, r, c, before);
     }
 }
 
 /// From here on what is before a block is kept once for all registers in it, and joined to their
 /// prefixes at the end.
-static void begin_outer(GpuLines *s) {
+static void begin_outer(AxisJoin *s) {
     GpuFn *f = s->f;
     size_t bytes = (size_t)s->registers * sizeof(LLVMValueRef);
     bool shared = false;
@@ -215,7 +215,7 @@ static void begin_outer(GpuLines *s) {
     }
 }
 
-LLVMValueRef **lines_prefixes(GpuLines *s) {
+LLVMValueRef **axis_join_prefixes(AxisJoin *s) {
     for (int64_t r = 0; s->group && r < s->registers; r++) {
         int64_t first = s->group[r];
         LLVMValueRef before[GPU_TUPLE], has = s->outer.has ? s->outer.has[first] : NULL;
@@ -227,7 +227,7 @@ LLVMValueRef **lines_prefixes(GpuLines *s) {
 
 /* ---- steps in a warp, one by one ------------------------------------------------------------ */
 
-static void lines_step(GpuLines *s, int j) {
+static void lines_step(AxisJoin *s, int j) {
     GpuFn *f = s->f;
     Step t = {.x = s->plan.steps[j], .j = j};
     if (t.x.own_thread) t.upper = gpu_parity(f, t.x.own_thread);
@@ -356,7 +356,7 @@ void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const E
 }
 
 /// Sorts registers of a layout whose coordinate along the axis is the part into [line][part].
-static void sort_parts(GpuLines *s, const Layout *l, int low, const int64_t *line,
+static void sort_parts(AxisJoin *s, const Layout *l, int low, const int64_t *line,
                        LLVMValueRef *const *regs) {
     for (int64_t r = 0; r < layout_registers(l); r++) {
         int64_t x[MAX_RANK];
@@ -368,7 +368,7 @@ static void sort_parts(GpuLines *s, const Layout *l, int low, const int64_t *lin
 }
 
 /// The registers of the totals of blocks, in blocks_layout.
-static const Layout *parts_block(GpuLines *s, LLVMValueRef **in) {
+static const Layout *parts_block(AxisJoin *s, LLVMValueRef **in) {
     const Layout *l = s->layout;
     int bits[LAYOUT_MAX_BITS];
     const Layout *from = blocks_layout(s->f->ctx, l, s->axis, s->near, bits);
@@ -382,11 +382,11 @@ static const Layout *parts_block(GpuLines *s, LLVMValueRef **in) {
     return from;
 }
 
-static void take_elems(const GpuLines *s, Elem *elems) {
+static void take_elems(const AxisJoin *s, Elem *elems) {
     for (int k = 0; k < s->n; k++) elems[k] = elem_of(s, k);
 }
 
-static void gather_parts(GpuLines *s, const Layout *kept) {
+static void gather_parts(AxisJoin *s, const Layout *kept) {
     GpuFn *f = s->f;
     const Layout *rest = layout_slice(f->ctx, s->layout, s->axis, false);
     LLVMValueRef *in[GPU_TUPLE], *out[GPU_TUPLE];
@@ -399,7 +399,7 @@ static void gather_parts(GpuLines *s, const Layout *kept) {
 }
 
 /// After the steps in the warp.
-static void find_parts(GpuLines *s) {
+static void find_parts(AxisJoin *s) {
     GpuFn *f = s->f;
     const Layout *kept = layout_slice(f->ctx, s->layout, s->axis, true);
     s->lines = layout_registers(kept);
@@ -412,7 +412,7 @@ static void find_parts(GpuLines *s) {
         gather_parts(s, kept);
 }
 
-void lines_finish(GpuLines *s) {
+void axis_join_finish(AxisJoin *s) {
     for (int j = 0; j < s->near; j++) lines_step(s, j);
     find_parts(s);
 }
@@ -443,7 +443,7 @@ const Layout *gpu_spread_layout(GpuFn *f, const Layout *l, int d) {
 }
 
 /// Neighbouring parts, pair by pair.
-static void join_parts(GpuLines *s, int64_t line) {
+static void join_parts(AxisJoin *s, int64_t line) {
     for (int64_t n = s->parts; n > 1; n = (n + 1) / 2)
         for (int64_t i = 0; i < n; i += 2) {
             LLVMValueRef a[GPU_TUPLE], b[GPU_TUPLE];
@@ -451,7 +451,7 @@ static void join_parts(GpuLines *s, int64_t line) {
             take(s, s->part, at + i, a);
             if (i + 1 < n) {
                 take(s, s->part, at + i + 1, b);
-                lines_join(s, a, b, a);
+                axis_join_parts(s, a, b, a);
             }
             put(s, s->part, at + i / 2, a);
         }
@@ -459,7 +459,7 @@ static void join_parts(GpuLines *s, int64_t line) {
 
 /// The blocks go to a layout in which each line is in one warp, are reduced there, and the results
 /// go to those who want them.
-static void reduce_spread(GpuLines *s, const Layout *from, LLVMValueRef *const *in,
+static void reduce_spread(AxisJoin *s, const Layout *from, LLVMValueRef *const *in,
                           LLVMValueRef **out) {
     GpuFn *f = s->f;
     LLVMValueRef *moved[GPU_TUPLE], *reduced[GPU_TUPLE];
@@ -467,13 +467,13 @@ static void reduce_spread(GpuLines *s, const Layout *from, LLVMValueRef *const *
     take_elems(s, elems);
     const Layout *to = gpu_spread_layout(f, from, s->axis);
     gpu_exchange(f, from, to, s->n, elems, in, moved);
-    GpuLines *t = begin_in(f, s->op, s->n, to, moved);
+    AxisJoin *t = begin_in(f, s->op, s->n, to, moved);
     t->spread = true;
     if (from->rank == 1) {
-        lines_reduce(t, out);
+        axis_join_reduce(t, out);
         return;
     }
-    lines_reduce(t, reduced);
+    axis_join_reduce(t, reduced);
     gpu_exchange(f, layout_slice(f->ctx, to, s->axis, false),
                  layout_slice(f->ctx, s->layout, s->axis, false), s->n, elems, reduced, out);
 }
@@ -491,7 +491,7 @@ static int64_t count_joins(const Layout *l, int d) {
 }
 
 /// Whether all of the blocks have room in shared memory, rows padded, beside what lies there.
-static bool has_room(const GpuLines *s) {
+static bool has_room(const AxisJoin *s) {
     enum { PADS = 16 }; // a part of each row that its pad takes at most
     int64_t bytes = 0;
     for (int k = 0; k < s->n; k++) bytes += elem_bytes(elem_of(s, k));
@@ -500,13 +500,13 @@ static bool has_room(const GpuLines *s) {
 }
 
 /// Moving the blocks first is less work.
-static bool is_awkward(const GpuLines *s) {
+static bool is_awkward(const AxisJoin *s) {
     if (s->spread || s->layout->bits[LEVEL_CTA] || !has_room(s)) return false;
     const Layout *to = gpu_spread_layout(s->f, s->layout, s->axis);
     return count_joins(s->layout, s->axis) > 2 * count_joins(to, s->axis) + s->n * s->registers / 2;
 }
 
-void lines_reduce(GpuLines *s, LLVMValueRef **out) {
+void axis_join_reduce(AxisJoin *s, LLVMValueRef **out) {
     GpuFn *f = s->f;
     if (is_awkward(s)) {
         reduce_spread(s, s->layout, s->total, out);

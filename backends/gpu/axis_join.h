@@ -15,7 +15,7 @@ typedef struct GpuPrefix {
 } GpuPrefix;
 
 /// Tuples of values that a region joins. Arrays of registers are [value of the tuple][register].
-typedef struct GpuLines {
+typedef struct AxisJoin {
     GpuFn *f;
     const Op *op;
     int n; // values of a tuple
@@ -32,23 +32,24 @@ typedef struct GpuLines {
     int64_t *group; // the register that has the outer prefix; NULL: there is none yet
     int64_t *same;  // the first register of the same block
     bool spread;    // its lines are in one warp each, as far as can be
-    // After lines_finish: parts of lines, each of 2^near elements.
+    // After axis_join_finish: parts of lines, each of 2^near elements.
     int64_t parts, lines;
     int64_t *line; // of each register: its line, a register of the layout without the axis
     LLVMValueRef *part[GPU_TUPLE]; // [line * parts + part]
-} GpuLines;
+} AxisJoin;
 
-GpuLines *lines_begin(GpuFn *f, const Op *op, int n);
+AxisJoin *axis_join_begin(GpuFn *f, const Op *op, int n);
 /// out = a joined with the later b; out may be either.
-void lines_join(const GpuLines *s, LLVMValueRef *const a, LLVMValueRef *const b, LLVMValueRef *out);
+void axis_join_parts(const AxisJoin *s, LLVMValueRef *const a, LLVMValueRef *const b,
+                     LLVMValueRef *out);
 /// Puts `before` before the prefix of register r where c (i1, perhaps constant).
-void lines_extend_prefix(GpuLines *s, int64_t r, LLVMValueRef c, LLVMValueRef *before);
+void axis_join_extend_prefix(AxisJoin *s, int64_t r, LLVMValueRef c, LLVMValueRef *before);
 /// All prefixes joined to one.
-LLVMValueRef **lines_prefixes(GpuLines *s);
+LLVMValueRef **axis_join_prefixes(AxisJoin *s);
 /// Joins blocks up to 2^near elements, then brings all parts of the own lines to each thread.
-void lines_finish(GpuLines *s);
+void axis_join_finish(AxisJoin *s);
 /// All of a reduction: the registers of the results, in the layout without the axis.
-void lines_reduce(GpuLines *s, LLVMValueRef **out);
+void axis_join_reduce(AxisJoin *s, LLVMValueRef **out);
 /// Whether so many parts of op's n blocks from other warps are better shared out among the warps
 /// than reduced by each of them.
 bool gpu_should_spread(const Op *op, int n, const Layout *l, int64_t lines, int64_t parts);

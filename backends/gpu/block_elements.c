@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-LLVMValueRef gpu_flat(GpuFn *f, const Layout *l, int64_t reg, const int64_t *strides) {
+LLVMValueRef gpu_block_elements(GpuFn *f, const Layout *l, int64_t reg, const int64_t *strides) {
     const Gen *g = f->g;
     LLVMValueRef sum = gpu_i32(f, 0);
     int64_t fixed = 0;
@@ -31,12 +31,12 @@ static int64_t room(const GpuFn *f, int64_t count) {
     return ceil_div(count, f->threads) * f->threads;
 }
 
-int64_t gpu_flat_bytes(const GpuFn *f, Elem elem, int64_t count) {
+int64_t gpu_elements_bytes(const GpuFn *f, Elem elem, int64_t count) {
     return room(f, count) * elem_bytes(elem);
 }
 
-GpuFlat gpu_flat_alloc(GpuFn *f, Elem elem, int64_t count) {
-    LLVMValueRef base = gpu_shared_alloc(f, gpu_flat_bytes(f, elem, count), 16);
+GpuFlat gpu_elements_alloc(GpuFn *f, Elem elem, int64_t count) {
+    LLVMValueRef base = gpu_shared_alloc(f, gpu_elements_bytes(f, elem, count), 16);
     return (GpuFlat){.base = base, .elem = elem, .count = count};
 }
 
@@ -45,11 +45,12 @@ static LLVMValueRef address(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {
     return gpu_offset(f, s->base, gen_mul(f->g, at, gpu_i32(f, bytes)));
 }
 
-void gpu_flat_store(GpuFn *f, const GpuFlat *s, LLVMValueRef at, LLVMValueRef on, LLVMValueRef x) {
+void gpu_elements_store(GpuFn *f, const GpuFlat *s, LLVMValueRef at, LLVMValueRef on,
+                        LLVMValueRef x) {
     gpu_store_shared_if(f, s->elem, address(f, s, at), 1, &x, on);
 }
 
-LLVMValueRef gpu_flat_load(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {
+LLVMValueRef gpu_elements_load(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {
     LLVMValueRef x;
     gpu_load_vector(f, s->elem, address(f, s, at), 1, &x);
     return x;
@@ -57,13 +58,13 @@ LLVMValueRef gpu_flat_load(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {
 
 enum { UNROLLED_FILL = 8 };
 
-void gpu_flat_fill(GpuFn *f, const GpuFlat *s, LLVMValueRef x) {
+void gpu_elements_fill(GpuFn *f, const GpuFlat *s, LLVMValueRef x) {
     int64_t rounds = ceil_div(s->count, f->threads);
     for (int64_t i = 0; i < rounds && rounds <= UNROLLED_FILL; i++)
-        gpu_flat_store(f, s, gen_add(f->g, f->thread, gpu_i32(f, i * f->threads)), NULL, x);
+        gpu_elements_store(f, s, gen_add(f->g, f->thread, gpu_i32(f, i * f->threads)), NULL, x);
     if (rounds <= UNROLLED_FILL) return;
     GpuLoop l = gpu_loop(f, f->thread, gpu_i32(f, rounds * f->threads), f->threads, 0, NULL);
-    gpu_flat_store(f, s, l.index, NULL, x);
+    gpu_elements_store(f, s, l.index, NULL, x);
     gpu_loop_end(f, &l, NULL);
 }
 
@@ -101,7 +102,7 @@ void gpu_pieces_end(GpuFn *f, GpuPieces *p, LLVMValueRef *next) {
 static void write_first(GpuFn *f, const GpuFlat *flat) {
     LLVMValueRef zero = gpu_i32(f, 0),
                  first = LLVMBuildICmp(f->g->b, LLVMIntEQ, f->thread, zero, "");
-    gpu_flat_store(f, flat, zero, first, gen_zero(f->g, flat->elem, 0));
+    gpu_elements_store(f, flat, zero, first, gen_zero(f->g, flat->elem, 0));
     gpu_barrier(f);
 }
 
@@ -113,23 +114,23 @@ void gpu_move_in_pieces(GpuFn *f, const Layout *from, const Layout *to, Elem ele
     for (int d = 0; d < from->rank; d++) count *= from->extents[d];
     gpu_row_major(from->rank, from->extents, strides);
     for (int r = 0; r < n; r++) out[r] = LLVMConstNull(LLVMTypeOf(in[0]));
-    GpuFlat flat = gpu_flat_alloc(f, elem, count < piece ? count : piece);
+    GpuFlat flat = gpu_elements_alloc(f, elem, count < piece ? count : piece);
     if (f->kernel->cluster > 1) write_first(f, &flat);
     GpuPieces p = gpu_pieces(f, count, piece, n, out);
     LLVMValueRef *next = ctx_copy(f->ctx, p.carried, (size_t)n * sizeof *next);
     for (int64_t r = 0; r < layout_registers(from); r++) {
         if (gpu_always_hole(from, r)) continue;
         LLVMValueRef on = gpu_writes(f, from, r);
-        LLVMValueRef at = gpu_in_piece(f, &p, gpu_flat(f, from, r, strides), &on);
-        gpu_flat_store(f, &flat, at, on, in[r]);
+        LLVMValueRef at = gpu_in_piece(f, &p, gpu_block_elements(f, from, r, strides), &on);
+        gpu_elements_store(f, &flat, at, on, in[r]);
     }
     gpu_barrier(f);
     for (int r = 0; r < n; r++) {
         if (gpu_always_hole(to, r)) continue;
         LLVMValueRef on = gpu_not_hole(f, to, r);
-        LLVMValueRef at = gpu_in_piece(f, &p, gpu_flat(f, to, r, strides), &on);
+        LLVMValueRef at = gpu_in_piece(f, &p, gpu_block_elements(f, to, r, strides), &on);
         if (on) at = LLVMBuildSelect(f->g->b, on, at, gpu_i32(f, 0), "");
-        LLVMValueRef x = gpu_flat_load(f, &flat, at);
+        LLVMValueRef x = gpu_elements_load(f, &flat, at);
         next[r] = on ? LLVMBuildSelect(f->g->b, on, x, next[r], "") : x;
     }
     gpu_pieces_end(f, &p, next);

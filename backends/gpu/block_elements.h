@@ -9,7 +9,7 @@
 enum { GPU_PIECE_BYTES = 32768 };
 
 /// The sum over d of coordinate d * strides[d] (i32) for the element of register reg.
-LLVMValueRef gpu_flat(GpuFn *f, const Layout *l, int64_t reg, const int64_t *strides);
+LLVMValueRef gpu_block_elements(GpuFn *f, const Layout *l, int64_t reg, const int64_t *strides);
 /// i1: this thread of its CTA is the one to write the element of the register to shared memory;
 /// NULL: it is in every case.
 LLVMValueRef gpu_writes(GpuFn *f, const Layout *l, int64_t reg);
@@ -21,13 +21,14 @@ typedef struct GpuFlat {
     int64_t count;
 } GpuFlat;
 
-int64_t gpu_flat_bytes(const GpuFn *f, Elem elem, int64_t count);
-GpuFlat gpu_flat_alloc(GpuFn *f, Elem elem, int64_t count);
+int64_t gpu_elements_bytes(const GpuFn *f, Elem elem, int64_t count);
+GpuFlat gpu_elements_alloc(GpuFn *f, Elem elem, int64_t count);
 /// x to element `at` where on (NULL: in every thread).
-void gpu_flat_store(GpuFn *f, const GpuFlat *s, LLVMValueRef at, LLVMValueRef on, LLVMValueRef x);
-LLVMValueRef gpu_flat_load(GpuFn *f, const GpuFlat *s, LLVMValueRef at);
+void gpu_elements_store(GpuFn *f, const GpuFlat *s, LLVMValueRef at, LLVMValueRef on,
+                        LLVMValueRef x);
+LLVMValueRef gpu_elements_load(GpuFn *f, const GpuFlat *s, LLVMValueRef at);
 /// x to all elements, up to the next multiple of the number of threads.
-void gpu_flat_fill(GpuFn *f, const GpuFlat *s, LLVMValueRef x);
+void gpu_elements_fill(GpuFn *f, const GpuFlat *s, LLVMValueRef x);
 
 /// A loop over pieces of `count` elements that carries registers, no loop where one piece is all.
 typedef struct GpuPieces {

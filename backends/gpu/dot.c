@@ -85,7 +85,7 @@ static void put_vector(const Dot *s, const Layout *l, const GpuFlat *flat, int64
     GpuFn *f = s->f;
     const Gen *g = f->g;
     int64_t strides[2] = {pitch, 1};
-    LLVMValueRef on = gpu_writes(f, l, r), at = gpu_flat(f, l, r, strides);
+    LLVMValueRef on = gpu_writes(f, l, r), at = gpu_block_elements(f, l, r, strides);
     if (p->first) {
         LLVMValueRef k = gpu_coord(f, l, r, k_dim);
         gpu_in_piece(f, p, k, &on);
@@ -201,8 +201,8 @@ static void choose_room(Dot *s) {
 static void put_operands(const Dot *s, const GpuPieces *p) {
     GpuFn *f = s->f;
     if (s->fill) {
-        gpu_flat_fill(f, &s->a, gen_zero(f->g, s->elem, 0));
-        gpu_flat_fill(f, &s->b, gen_zero(f->g, s->elem, 0));
+        gpu_elements_fill(f, &s->a, gen_zero(f->g, s->elem, 0));
+        gpu_elements_fill(f, &s->b, gen_zero(f->g, s->elem, 0));
         gpu_barrier(f);
     }
     put_operand(s, 0, p);
@@ -220,8 +220,8 @@ static void fma_dot(GpuFn *f, Op *op) {
     LLVMValueRef *sums = ctx_array(f->ctx, LLVMValueRef, n);
     for (int r = 0; r < n; r++)
         sums[r] = op->n_operands > 2 ? gpu_block(f, operand(op, 2))[r] : gen_zero(f->g, s.elem, 0);
-    s.a = gpu_flat_alloc(f, s.elem, s.m * s.pitch_a);
-    s.b = gpu_flat_alloc(f, s.elem, s.piece * s.pitch_b);
+    s.a = gpu_elements_alloc(f, s.elem, s.m * s.pitch_a);
+    s.b = gpu_elements_alloc(f, s.elem, s.piece * s.pitch_b);
     GpuPieces p = gpu_pieces(f, s.k, s.piece, n, sums);
     LLVMValueRef *next = ctx_copy(f->ctx, p.carried, (size_t)n * sizeof *next);
     put_operands(&s, &p);

@@ -146,7 +146,7 @@ static void store_lanes(GpuFn *f, const Record *r, const Value *v, int at, LLVMV
     for (int d = l->rank - 1; d >= 0; n *= l->extents[d--]) strides[d] = n;
     LLVMValueRef shown = gpu_i32(f, shown_lanes(v->type));
     for (int64_t reg = 0; reg < layout_registers(l); reg++) {
-        LLVMValueRef lane = gpu_flat(f, l, reg, strides);
+        LLVMValueRef lane = gpu_block_elements(f, l, reg, strides);
         LLVMValueRef on = LLVMBuildICmp(g->b, LLVMIntULT, lane, shown, "");
         if (LLVMIsAConstantInt(on) && !LLVMConstIntGetZExtValue(on)) continue;
         on = gen_and(g, gen_and(g, on, reports(f, l, reg)), ok);
@@ -237,7 +237,7 @@ static int64_t lanes_registers(const Lanes *s) {
 }
 
 static LLVMValueRef lane_number(GpuFn *f, const Lanes *s, int64_t reg) {
-    return s->layout ? gpu_flat(f, s->layout, reg, s->strides) : gpu_i32(f, 0);
+    return s->layout ? gpu_block_elements(f, s->layout, reg, s->strides) : gpu_i32(f, 0);
 }
 
 /// Bad lanes of register reg.

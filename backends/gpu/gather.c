@@ -27,8 +27,8 @@ static void put_piece(GpuFn *f, const Gather *s, const GpuFlat *flat, const GpuP
                       LLVMValueRef *x) {
     for (int64_t r = 0; r < layout_registers(s->from); r++) {
         LLVMValueRef on = gpu_writes(f, s->from, r);
-        LLVMValueRef at = gpu_in_piece(f, p, gpu_flat(f, s->from, r, s->strides), &on);
-        if (!gpu_always_hole(s->from, r)) gpu_flat_store(f, flat, at, on, x[r]);
+        LLVMValueRef at = gpu_in_piece(f, p, gpu_block_elements(f, s->from, r, s->strides), &on);
+        if (!gpu_always_hole(s->from, r)) gpu_elements_store(f, flat, at, on, x[r]);
     }
 }
 
@@ -42,9 +42,9 @@ static LLVMValueRef pick(GpuFn *f, const Gather *s, const GpuFlat *flat, const G
     on = gen_and(g, on, gpu_not_hole(f, s->to, r));
     LLVMValueRef at = LLVMBuildTrunc(g->b, index, g->i32, "");
     at = gen_mul(g, at, gpu_i32(f, s->strides[s->axis]));
-    at = gen_add(g, at, gpu_flat(f, s->to, r, others));
+    at = gen_add(g, at, gpu_block_elements(f, s->to, r, others));
     at = gpu_in_piece(f, p, at, &on);
-    LLVMValueRef x = gpu_flat_load(f, flat, LLVMBuildSelect(g->b, on, at, gpu_i32(f, 0), ""));
+    LLVMValueRef x = gpu_elements_load(f, flat, LLVMBuildSelect(g->b, on, at, gpu_i32(f, 0), ""));
     return LLVMBuildSelect(g->b, on, x, otherwise, "");
 }
 
@@ -59,7 +59,7 @@ void gpu_lower_gather(GpuFn *f, Op *op) {
     LLVMValueRef *out = ctx_array(f->ctx, LLVMValueRef, n), *at = gpu_block(f, index);
     for (int r = 0; r < n; r++) out[r] = zero_of(f, elem);
     int64_t count = ty_count(x->type), piece = GPU_PIECE_BYTES / elem_bytes(elem);
-    GpuFlat flat = gpu_flat_alloc(f, elem, count < piece ? count : piece);
+    GpuFlat flat = gpu_elements_alloc(f, elem, count < piece ? count : piece);
     GpuPieces p = gpu_pieces(f, count, piece, n, out);
     LLVMValueRef *next = ctx_array(f->ctx, LLVMValueRef, n);
     put_piece(f, &s, &flat, &p, gpu_block(f, x));
@@ -105,17 +105,17 @@ void gpu_lower_histogram(GpuFn *f, Op *op) {
                  *next = ctx_array(f->ctx, LLVMValueRef, n);
     for (int r = 0; r < n; r++) out[r] = gpu_i32(f, 0);
     int64_t count = y->type->extents[0], piece = GPU_PIECE_BYTES / 4;
-    GpuFlat flat = gpu_flat_alloc(f, EL_I32, count < piece ? count : piece);
+    GpuFlat flat = gpu_elements_alloc(f, EL_I32, count < piece ? count : piece);
     GpuPieces p = gpu_pieces(f, count, piece, n, out);
-    gpu_flat_fill(f, &flat, gpu_i32(f, 0));
+    gpu_elements_fill(f, &flat, gpu_i32(f, 0));
     gpu_barrier(f);
     count_piece(f, op, &p, gpu_shared_addr(f, flat.base));
     gpu_barrier(f);
     for (int r = 0; r < n; r++) {
         LLVMValueRef on = gpu_not_hole(f, l, r);
-        LLVMValueRef at = gpu_in_piece(f, &p, gpu_flat(f, l, r, &stride), &on);
+        LLVMValueRef at = gpu_in_piece(f, &p, gpu_block_elements(f, l, r, &stride), &on);
         if (on) at = LLVMBuildSelect(g->b, on, at, gpu_i32(f, 0), "");
-        LLVMValueRef x = gpu_flat_load(f, &flat, at);
+        LLVMValueRef x = gpu_elements_load(f, &flat, at);
         next[r] = on ? LLVMBuildSelect(g->b, on, x, p.carried[r], "") : x;
     }
     gpu_pieces_end(f, &p, next);

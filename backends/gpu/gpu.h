@@ -36,7 +36,7 @@ typedef struct GpuCode {
 /// Makes a kernel function of each `device` in g's module. Everything is in the arena.
 GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options);
 
-/// TG_DEVICE_AGAIN, TG_DEVICE_NUMBERS: what the kernel's host code looks at.
+/// TG_DEVICE_REPLAYS, TG_DEVICE_NUMBERS: what the kernel's host code looks at.
 int gpu_host_again(const Op *kernel);
 
 /* ---- for the back ends that take it (backends/backend.h, Backend) ---------------------------- */

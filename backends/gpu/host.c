@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a runtime may know of a kernel's host code: whether launches need it again (runtime/abi.h,
-// TG_DEVICE_AGAIN).
+// TG_DEVICE_REPLAYS).
 #include "backends/gpu/gpu.h"
 #include "runtime/abi.h"
 
@@ -58,5 +58,5 @@ static bool comes_again(const Op *kernel) {
 
 int gpu_host_again(const Op *kernel) {
     if (!comes_again(kernel)) return 0;
-    return TG_DEVICE_AGAIN | (passes_numbers(kernel->regions[0]) ? TG_DEVICE_NUMBERS : 0);
+    return TG_DEVICE_REPLAYS | (passes_numbers(kernel->regions[0]) ? TG_DEVICE_NUMBERS : 0);
 }

@@ -467,7 +467,7 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     begin(f);
     gpu_versions(f);
     LLVMBuildRetVoid(g->b);
-    gpu_hazards(f);
+    gpu_drop_barriers(f);
     gpu_sink(f);
     string_attribute(f, "tg.minctasm", ctx_format(g->ctx, "%d", gpu_occupancy(f)));
     if (gpu_chains_beside(f) > 1) string_attribute(f, "tg.ctas.counted", "1");

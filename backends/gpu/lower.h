@@ -291,7 +291,7 @@ void gpu_from_words(GpuFn *f, Elem elem, int n, LLVMValueRef *const words, LLVMV
 
 /// Takes out barriers without which nothing can go wrong, once the function is complete. Says in
 /// the notes what the others are for.
-void gpu_hazards(GpuFn *f);
+void gpu_drop_barriers(GpuFn *f);
 
 /* ---- order of instructions (sink_instructions.c) -------------------------------------------- */
 

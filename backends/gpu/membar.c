@@ -66,7 +66,7 @@ static int add_barrier(Hazards *h, LLVMValueRef call) {
 static void read_block(Hazards *h, Block *b) {
     for (LLVMValueRef i = LLVMGetFirstInstruction(b->llvm); i; i = LLVMGetNextInstruction(i)) {
         int n = b->steps.n;
-        touch_steps(&h->t, i, &b->steps);
+        access_steps(&h->t, i, &b->steps);
         for (; n < b->steps.n; n++)
             if (b->steps.data[n].kind == STEP_BARRIER) b->steps.data[n].n = add_barrier(h, i);
     }
@@ -99,7 +99,7 @@ static void find_conflicts(Hazards *h) {
         const Touch *t = &h->t.all.data[i];
         if (t->global || t->everything) touch_set(&h->global, i);
         for (int k = 0; k < n; k++)
-            if (touch_conflict(t, &h->t.all.data[k])) touch_set(&h->conflicts[i], k);
+            if (accesses_conflict(t, &h->t.all.data[k])) touch_set(&h->conflicts[i], k);
     }
 }
 
@@ -264,7 +264,7 @@ static void forget_rooms(GpuFn *f) {
     f->starts.n = f->barriers.n = 0;
 }
 
-void gpu_hazards(GpuFn *f) {
+void gpu_drop_barriers(GpuFn *f) {
     Hazards h = {.t.f = f, .ctx = f->ctx};
     if (f->barriers.n && f->kernel->cluster == 1) {
         read_function(&h);

@@ -58,10 +58,10 @@ typedef struct Touches {
 } Touches;
 
 /// Adds the steps of an instruction. A barrier's number is the caller's to fill in.
-void touch_steps(Touches *t, LLVMValueRef inst, Steps *out);
+void access_steps(Touches *t, LLVMValueRef inst, Steps *out);
 /// One thread that does a and another one that does b, which follows in the program, may get in
 /// each other's way if nothing stands between.
-bool touch_conflict(const Touch *a, const Touch *b);
+bool accesses_conflict(const Touch *a, const Touch *b);
 
 static inline void touch_set(TouchSet *s, int n) {
     s->words[n / 64] |= (uint64_t)1 << n % 64;

@@ -170,7 +170,7 @@ static bool is_shared(const Touch *t) {
 }
 
 // Rooms overlap a ring's only where the pass `sync` has found all of its copies waited for.
-bool touch_conflict(const Touch *a, const Touch *b) {
+bool accesses_conflict(const Touch *a, const Touch *b) {
     if (a->everything || b->everything) return true;
     if (b->early) return false;
     if (a->global != b->global || a->lo >= b->hi || b->lo >= a->hi) return false;
@@ -291,7 +291,7 @@ static void step_of_call(Touches *t, LLVMValueRef call, Steps *out) {
     }
 }
 
-void touch_steps(Touches *t, LLVMValueRef inst, Steps *out) {
+void access_steps(Touches *t, LLVMValueRef inst, Steps *out) {
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMCall: step_of_call(t, inst, out); return;
     case LLVMLoad:

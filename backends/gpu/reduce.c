@@ -198,7 +198,7 @@ static void reduce_in(GpuFn *f, const Op *op, const Layout *l, LLVMValueRef *reg
 
 static void reduce_ordered(GpuFn *f, Op *op) {
     LLVMValueRef **out = ctx_array(f->ctx, LLVMValueRef *, op->n_results);
-    lines_reduce(lines_begin(f, op, op->n_results), out);
+    axis_join_reduce(axis_join_begin(f, op, op->n_results), out);
     for (int k = 0; k < op->n_results; k++) gpu_set_block(f, result(op, k), out[k]);
 }
 

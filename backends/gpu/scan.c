@@ -15,19 +15,19 @@ typedef struct Own {
 } Own;
 
 typedef struct Scan {
-    GpuLines *s;
+    AxisJoin *s;
     bool exclusive;
     LLVMValueRef *running[GPU_TUPLE]; // [line * parts + part]: the parts before it
     Own **own;                        // of each register
 } Scan;
 
 /// In the order of the scan.
-static int64_t nth_part(const GpuLines *s, int64_t i) {
+static int64_t nth_part(const AxisJoin *s, int64_t i) {
     return s->reverse ? s->parts - 1 - i : i;
 }
 
 static void run_parts(Scan *c) {
-    GpuLines *s = c->s;
+    AxisJoin *s = c->s;
     for (int k = 0; k < s->n; k++)
         c->running[k] = ctx_array(s->f->ctx, LLVMValueRef, s->lines * s->parts);
     for (int64_t l = 0; l < s->lines; l++) {
@@ -36,7 +36,7 @@ static void run_parts(Scan *c) {
             int64_t from = l * s->parts + nth_part(s, i), to = l * s->parts + nth_part(s, i + 1);
             for (int k = 0; k < s->n; k++) part[k] = s->part[k][from];
             if (i)
-                lines_join(s, sum, part, sum);
+                axis_join_parts(s, sum, part, sum);
             else
                 memcpy(sum, part, sizeof sum);
             for (int k = 0; k < s->n; k++) c->running[k][to] = sum[k];
@@ -46,7 +46,7 @@ static void run_parts(Scan *c) {
 
 /// Picks the running join of the thread's own part.
 static void pick_before(Scan *c, int64_t line, Own *o) {
-    GpuLines *s = c->s;
+    AxisJoin *s = c->s;
     const Gen *g = s->f->g;
     for (int64_t i = 1; i < s->parts; i++) {
         int64_t part = nth_part(s, i);
@@ -62,7 +62,7 @@ static void pick_before(Scan *c, int64_t line, Own *o) {
 }
 
 static Own *own_part(Scan *c, int64_t r) {
-    GpuLines *s = c->s;
+    AxisJoin *s = c->s;
     const Gen *g = s->f->g;
     Own *o = ctx_new(s->f->ctx, Own);
     LLVMValueRef thread;
@@ -82,7 +82,7 @@ static Own *own_part(Scan *c, int64_t r) {
 
 /// Registers of one line whose numbers agree above the steps taken are in one part.
 static void find_parts(Scan *c) {
-    GpuLines *s = c->s;
+    AxisJoin *s = c->s;
     c->own = ctx_array(s->f->ctx, Own *, s->registers);
     for (int64_t r = 0; r < s->registers; r++) {
         int64_t x[MAX_RANK], y[MAX_RANK];
@@ -97,15 +97,15 @@ static void find_parts(Scan *c) {
 }
 
 /// Scalars from operand s->n on stand before everything.
-static void add_initial(GpuLines *s) {
+static void add_initial(AxisJoin *s) {
     LLVMValueRef init[GPU_TUPLE];
     for (int k = 0; k < s->n; k++) init[k] = gpu_scalar(s->f, operand(s->op, s->n + k));
-    for (int64_t r = 0; r < s->registers; r++) lines_extend_prefix(s, r, gpu_true(s->f), init);
+    for (int64_t r = 0; r < s->registers; r++) axis_join_extend_prefix(s, r, gpu_true(s->f), init);
 }
 
 /// The prefix of one element: the element, or nothing.
 static void begin_prefixes(Scan *c) {
-    GpuLines *s = c->s;
+    AxisJoin *s = c->s;
     for (int k = 0; k < s->n; k++)
         s->inner.at[k] =
             ctx_copy(s->f->ctx, s->total[k], (size_t)s->registers * sizeof(LLVMValueRef));
@@ -116,16 +116,16 @@ static void begin_prefixes(Scan *c) {
 }
 
 void gpu_lower_scan(GpuFn *f, Op *op) {
-    Scan c = {.s = lines_begin(f, op, op->n_results), .exclusive = op_flag(op, "exclusive")};
+    Scan c = {.s = axis_join_begin(f, op, op->n_results), .exclusive = op_flag(op, "exclusive")};
     begin_prefixes(&c);
-    lines_finish(c.s);
+    axis_join_finish(c.s);
     if (c.s->parts > 1) {
         run_parts(&c);
         find_parts(&c);
         for (int64_t r = 0; r < c.s->registers; r++)
-            lines_extend_prefix(c.s, r, c.own[r]->has, c.own[r]->before);
+            axis_join_extend_prefix(c.s, r, c.own[r]->has, c.own[r]->before);
     }
     if (c.exclusive) add_initial(c.s);
-    LLVMValueRef **prefix = lines_prefixes(c.s);
+    LLVMValueRef **prefix = axis_join_prefixes(c.s);
     for (int k = 0; k < c.s->n; k++) gpu_set_block(f, result(op, k), prefix[k]);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Sorting lines of a block by a bitonic network in shared memory.
 //
-// What is sorted are numbers: the key as an integer in the wanted order (gen_order) above the
+// What is sorted are numbers: the key as an integer in the wanted order (gen_sort_key) above the
 // index of the element, which makes the sort stable and says afterwards where each operand's
 // element comes from. They share an i32 or i64 where they fit; else they are an i64 and an i32.
 //
@@ -34,7 +34,7 @@ typedef struct Keys {
 /* ---- numbers ------------------------------------------------------------------------------- */
 
 static void choose_numbers(Sort *s, Elem key) {
-    int bits = gen_order_bits(key) + s->log;
+    int bits = gen_sort_key_bits(key) + s->log;
     s->parts = bits > 64 ? 2 : 1;
     s->number = bits > 32 ? EL_I64 : EL_I32;
     s->index_bits = s->parts == 1 ? s->log : 0;
@@ -58,7 +58,7 @@ static Keys number_of(const Sort *s, LLVMValueRef key, LLVMValueRef index) {
     const Gen *g = s->f->g;
     Elem elem = operand(s->op, 0)->type->elem;
     LLVMTypeRef type = gen_elem(g, s->number);
-    LLVMValueRef x = gen_order(g, elem, key, op_flag(s->op, "descending"));
+    LLVMValueRef x = gen_sort_key(g, elem, key, op_flag(s->op, "descending"));
     if (LLVMTypeOf(x) != type) x = LLVMBuildSExt(g->b, x, type, "");
     if (s->parts == 2) return (Keys){{x, index}};
     x = LLVMBuildShl(g->b, x, number(s, s->index_bits), "");
@@ -68,12 +68,12 @@ static Keys number_of(const Sort *s, LLVMValueRef key, LLVMValueRef index) {
 
 static Keys load_keys(const Sort *s, LLVMValueRef at) {
     Keys k = {{NULL, NULL}};
-    for (int i = 0; i < s->parts; i++) k.part[i] = gpu_flat_load(s->f, &s->flat[i], at);
+    for (int i = 0; i < s->parts; i++) k.part[i] = gpu_elements_load(s->f, &s->flat[i], at);
     return k;
 }
 
 static void store_keys(const Sort *s, LLVMValueRef at, LLVMValueRef on, const Keys *k) {
-    for (int i = 0; i < s->parts; i++) gpu_flat_store(s->f, &s->flat[i], at, on, k->part[i]);
+    for (int i = 0; i < s->parts; i++) gpu_elements_store(s->f, &s->flat[i], at, on, k->part[i]);
 }
 
 /* ---- the network --------------------------------------------------------------------------- */
@@ -136,14 +136,14 @@ static void network(const Sort *s) {
 
 /// The place of register r's element in the group; *on: it is in it.
 static LLVMValueRef place_of(const Sort *s, const GpuPieces *p, int64_t r, LLVMValueRef *on) {
-    return gpu_in_piece(s->f, p, gpu_flat(s->f, s->layout, r, s->strides), on);
+    return gpu_in_piece(s->f, p, gpu_block_elements(s->f, s->layout, r, s->strides), on);
 }
 
 static void put_numbers(const Sort *s, const GpuPieces *p) {
     GpuFn *f = s->f;
     LLVMValueRef *key = gpu_block(f, operand(s->op, 0));
     Keys last = last_number(s);
-    for (int i = 0; i < s->parts; i++) gpu_flat_fill(f, &s->flat[i], last.part[i]);
+    for (int i = 0; i < s->parts; i++) gpu_elements_fill(f, &s->flat[i], last.part[i]);
     gpu_barrier(f);
     for (int64_t r = 0; r < s->registers; r++) {
         if (gpu_always_hole(s->layout, r)) continue;
@@ -182,11 +182,11 @@ static void move(const Sort *s, const GpuPieces *p, int k, LLVMValueRef *const a
     for (int64_t r = 0; r < s->registers; r++) {
         if (gpu_always_hole(s->layout, r)) continue;
         LLVMValueRef writes = gpu_writes(f, s->layout, r), place = place_of(s, p, r, &writes);
-        gpu_flat_store(f, &values, place, writes, x[r]);
+        gpu_elements_store(f, &values, place, writes, x[r]);
     }
     gpu_barrier(f);
     for (int64_t r = 0; r < s->registers; r++) {
-        LLVMValueRef moved = gpu_flat_load(f, &values, at[r]);
+        LLVMValueRef moved = gpu_elements_load(f, &values, at[r]);
         out[r] = on[r] ? LLVMBuildSelect(f->g->b, on[r], moved, regs[r], "") : moved;
     }
 }
@@ -231,15 +231,15 @@ static void choose_group(Sort *s) {
 static void allocate(Sort *s) {
     GpuFn *f = s->f;
     int64_t count = s->group << s->log, bytes = 0, at = 0, widest = 0;
-    for (int i = 0; i < s->parts; i++) bytes += gpu_flat_bytes(f, part_elem(s, i), count);
+    for (int i = 0; i < s->parts; i++) bytes += gpu_elements_bytes(f, part_elem(s, i), count);
     for (int k = 0; k < s->n; k++) {
-        widest = gpu_flat_bytes(f, operand(s->op, k)->type->elem, count);
+        widest = gpu_elements_bytes(f, operand(s->op, k)->type->elem, count);
         if (widest > bytes) bytes = widest;
     }
     LLVMValueRef base = gpu_shared_alloc(f, bytes, 16);
     for (int i = 0; i < s->parts; i++) {
         s->flat[i] = (GpuFlat){gpu_offset_by(f, base, at), part_elem(s, i), count};
-        at += gpu_flat_bytes(f, part_elem(s, i), count);
+        at += gpu_elements_bytes(f, part_elem(s, i), count);
     }
 }
 

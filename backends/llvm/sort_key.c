@@ -2,7 +2,7 @@
 // The order of a sort as that of signed integers.
 #include "backends/llvm/sort_key.h"
 
-int gen_order_bits(Elem elem) {
+int gen_sort_key_bits(Elem elem) {
     if (!elem_is(elem, EC_FLOAT)) return elem == EL_BOOL ? 1 : elem_info[elem].bits;
     return elem == EL_F64 ? 64 : 32;
 }
@@ -10,7 +10,7 @@ int gen_order_bits(Elem elem) {
 /// Floats compare like their bits taken as sign and magnitude: flip the magnitude of negatives.
 static LLVMValueRef float_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
     Elem wide = elem == EL_F64 ? EL_F64 : EL_F32;
-    int lanes = gen_lanes(x), bits = gen_order_bits(elem);
+    int lanes = gen_lanes(x), bits = gen_sort_key_bits(elem);
     LLVMTypeRef scalar = LLVMIntTypeInContext(g->llvm, (unsigned)bits);
     x = gen_cast(g, elem, wide, x);
     LLVMValueRef nan = LLVMBuildFCmp(g->b, LLVMRealUNO, x, x, "");
@@ -28,7 +28,7 @@ static LLVMValueRef float_order(const Gen *g, Elem elem, LLVMValueRef x, bool de
 
 /// Unsigned keys of full width lose their top bit's meaning to the sign: it is inverted.
 static LLVMValueRef integer_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
-    int bits = gen_order_bits(elem), lanes = gen_lanes(x);
+    int bits = gen_sort_key_bits(elem), lanes = gen_lanes(x);
     if (elem_is(elem, EC_BOOL | EC_UINT) && bits >= 8) {
         LLVMValueRef top = LLVMConstInt(gen_lane_type(x), (uint64_t)1 << (bits - 1), false);
         x = LLVMBuildXor(g->b, x, gen_same(top, lanes), "");
@@ -38,7 +38,7 @@ static LLVMValueRef integer_order(const Gen *g, Elem elem, LLVMValueRef x, bool 
     return descending ? LLVMBuildNot(g->b, x, "") : x;
 }
 
-LLVMValueRef gen_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
+LLVMValueRef gen_sort_key(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
     return elem_is(elem, EC_FLOAT) ? float_order(g, elem, x, descending)
                                    : integer_order(g, elem, x, descending);
 }

@@ -5,10 +5,10 @@
 
 #include "backends/llvm/llvm.h"
 
-/// Bits of gen_order's numbers.
-int gen_order_bits(Elem elem);
+/// Bits of gen_sort_key's numbers.
+int gen_sort_key_bits(Elem elem);
 /// Numbers whose signed order is the one wanted: NaN is last in either direction, -0 equals 0. Of
 /// bool it is one bit.
-LLVMValueRef gen_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending);
+LLVMValueRef gen_sort_key(const Gen *g, Elem elem, LLVMValueRef x, bool descending);
 
 #endif

@@ -65,7 +65,7 @@ static NvStatus run_nvvm(Gen *g, const GpuTarget *arch, const NvOptions *o, NvPt
         return NV_ABSENT;
     }
     nvptx_bound_ctas(g, arch);
-    nvvm_hide_invariants(g);
+    nvvm_pin_invariants(g);
     const char *text = nvvm_write(g->ctx, g->module, arch);
     NvStatus status = nvvm_compile(text, strlen(text), arch, o->quick ? 0 : 3, made);
     if (status == NV_FAILED)

@@ -64,7 +64,7 @@ static bool load_wheel(const char *root) {
         char path[4096];
         int n = snprintf(path, sizeof path, "%s/%s", root, tails[i]);
         const char *const patterns[] = {path, NULL};
-        if (n < (int)sizeof path && nv_search(patterns, load, NULL)) return true;
+        if (n < (int)sizeof path && nv_toolkit_search(patterns, load, NULL)) return true;
     }
     return false;
 }
@@ -85,12 +85,12 @@ static void find(void) {
         if (there) dlclose(there);
         if (there && load(names[i], NULL)) return;
     }
-    if (nv_search(below, load, NULL)) return;
+    if (nv_toolkit_search(below, load, NULL)) return;
     for (int i = 0; i < 2; i++)
         if (load(names[i], NULL)) return;
     if (load_wheel(secure_getenv("VIRTUAL_ENV")) || load_wheel(secure_getenv("CONDA_PREFIX")))
         return;
-    if (nv_search(usual, load, NULL)) return;
+    if (nv_toolkit_search(usual, load, NULL)) return;
     if (!load_wheel("/usr/local")) load_wheel("/usr");
 }
 

@@ -40,15 +40,15 @@ const char *nvptx_emit(Gen *g, const GpuTarget *arch);
 void nvptx_bound_ctas(Gen *g, const GpuTarget *arch);
 /// Halves of words are joined by one instruction, where LLVM would take three (pack_halves.c).
 /// LLVM's instruction combining must have run.
-void nvptx_pack(Gen *g);
+void nvptx_pack_halves(Gen *g);
 /// Whether a kernel has a "tg.minctasm" above 1, or so many threads that each has fewer registers.
 bool nv_is_bounded(const Gen *g, const GpuTarget *arch);
 /// Lowers "tg.minctasm" of kernels that would spill for its sake, and keeps their loads in place as
 /// far as registers are few. `measured` has the same kernels, optimised.
 void nv_bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured);
 /// Loads of single elements in the block stay behind the barriers they are behind, and those of
-/// vectors if `vectors` (pin_loads.c). True: nv_keep_parameters has to keep the latter, too.
-bool nv_keep_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors);
+/// vectors if `vectors` (pin_loads.c). True: nv_pin_parameters has to keep the latter, too.
+bool nv_pin_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors);
 /// Words that a block loads as vectors, of what nobody writes.
 int nv_read_words(LLVMBasicBlockRef block);
 /// The text of inline assembly that x calls; "" where it is something else.
@@ -56,7 +56,7 @@ const char *nv_assembly_of(LLVMValueRef x);
 /// Whether a load or store moves several words.
 bool nv_is_vector(const char *ptx);
 /// Pointers no longer say that nothing writes there.
-void nv_keep_parameters(LLVMValueRef fn);
+void nv_pin_parameters(LLVMValueRef fn);
 /// What the phis of a block carry. A loop that carries more than a few words is thought to have
 /// accumulators (pin_counters.c).
 int nv_carried_words(LLVMBasicBlockRef block);
@@ -64,10 +64,10 @@ enum { NV_FEW_WORDS = 16 };
 /// A phi that comes back as itself and something more.
 bool nv_is_counter(const Gen *g, LLVMValueRef phi);
 /// Loops that carry blocks keep their addresses as sums of a counter (pin_counters.c).
-void nvptx_hide_counters(Gen *g);
+void nvptx_pin_counters(Gen *g);
 /// ... and make addresses where they use them: libNVVM finds nothing to move out of them
 /// (pin_invariants.c).
-void nvvm_hide_invariants(Gen *g);
+void nvvm_pin_invariants(Gen *g);
 
 /* ---- nvvm.c, ptxas.c ----------------------------------------------------------------------- */
 

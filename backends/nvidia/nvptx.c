@@ -77,8 +77,8 @@ const char *nvptx_emit(Gen *g, const GpuTarget *arch) {
     module_target(g, machine);
     module_verify(g);
     module_run(g->ctx, g->module, machine, pipeline);
-    nvptx_pack(g);
-    nvptx_hide_counters(g);
+    nvptx_pack_halves(g);
+    nvptx_pin_counters(g);
     nv_bound_ctas(g, arch, g->module);
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         if (!LLVMIsDeclaration(fn)) mark_kernel(g, fn);

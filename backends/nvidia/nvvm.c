@@ -49,9 +49,9 @@ static void find(void) {
     static const char *const below[] = {"nvvm/lib64/libnvvm.so*", "lib*/libnvvm.so*", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/nvvm/lib64/libnvvm.so*",
                                         "/usr/local/cuda*/lib*/libnvvm.so*", NULL};
-    if (nv_search(below, load, NULL)) return;
+    if (nv_toolkit_search(below, load, NULL)) return;
     if (load("libnvvm.so.4", NULL) || load("libnvvm.so", NULL)) return;
-    nv_search(usual, load, NULL);
+    nv_toolkit_search(usual, load, NULL);
 }
 
 const char *nvvm_path(void) {

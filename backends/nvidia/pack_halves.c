@@ -86,7 +86,7 @@ static void pack(const Gen *g, LLVMValueRef inst) {
     LLVMInstructionEraseFromParent(inst);
 }
 
-void nvptx_pack(Gen *g) {
+void nvptx_pack_halves(Gen *g) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
             for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {

@@ -71,7 +71,7 @@ static void hide_counters(const Gen *g, LLVMBasicBlockRef b) {
         if (nv_is_counter(g, i)) hide(g, i, body);
 }
 
-void nvptx_hide_counters(Gen *g) {
+void nvptx_pin_counters(Gen *g) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
             if (nv_carried_words(b) > NV_FEW_WORDS) hide_counters(g, b);

@@ -97,7 +97,7 @@ static void hide_in_loop(const Gen *g, LLVMBasicBlockRef head) {
             if (is_invariant(&l, i)) hide_operands(&l, i);
 }
 
-void nvvm_hide_invariants(Gen *g) {
+void nvvm_pin_invariants(Gen *g) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
             if (nv_carried_words(b) > NV_FEW_WORDS) hide_in_loop(g, b);

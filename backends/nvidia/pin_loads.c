@@ -53,7 +53,7 @@ static bool keep_load(LLVMValueRef load) {
     return was;
 }
 
-bool nv_keep_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors) {
+bool nv_pin_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors) {
     bool kept = false;
     for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) {
         if (LLVMIsACallInst(i)) keep_call(ctx, i, vectors);
@@ -62,7 +62,7 @@ bool nv_keep_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors) {
     return kept;
 }
 
-void nv_keep_parameters(LLVMValueRef fn) {
+void nv_pin_parameters(LLVMValueRef fn) {
     unsigned kind = LLVMGetEnumAttributeKindForName("readonly", strlen("readonly"));
     for (unsigned i = 1; i <= LLVMCountParams(fn); i++) LLVMRemoveEnumAttributeAtIndex(fn, i, kind);
 }

@@ -15,8 +15,8 @@ bool nv_ptxas_path(char *out) {
     static const char *const usual[] = {"/usr/local/cuda*/bin/ptxas", NULL};
     const char *set = secure_getenv("TG_PTXAS");
     if (set && *set) return tool_take(set, out);
-    return nv_search(below, tool_take, out) || tool_in_path("ptxas", out) ||
-           nv_search(usual, tool_take, out);
+    return nv_toolkit_search(below, tool_take, out) || tool_in_path("ptxas", out) ||
+           nv_toolkit_search(usual, tool_take, out);
 }
 
 /* ---- its release --------------------------------------------------------------------------- */

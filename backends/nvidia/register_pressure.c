@@ -341,9 +341,9 @@ static void keep_loads(const Gen *g, const GpuTarget *arch, Liveness *l, LLVMVal
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
         bool vectors =
             all || FULL_OF * walk_block(l, b) >= FULL * room * QUARTERS || nv_read_words(b) >= room;
-        kept |= nv_keep_loads(g->ctx, b, vectors);
+        kept |= nv_pin_loads(g->ctx, b, vectors);
     }
-    if (kept) nv_keep_parameters(fn);
+    if (kept) nv_pin_parameters(fn);
 }
 
 static void bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured, LLVMValueRef fn) {

@@ -8,7 +8,8 @@
 #include "backends/external_tool.h"
 #include "backends/nvidia/nvidia.h"
 
-bool nv_search(const char *const *patterns, bool (*visit)(const char *path, void *arg), void *arg) {
+bool nv_toolkit_search(const char *const *patterns, bool (*visit)(const char *path, void *arg),
+                       void *arg) {
     const char *home = secure_getenv("CUDA_HOME");
     for (; *patterns; patterns++) {
         char path[4096];

@@ -7,6 +7,7 @@
 
 /// Calls visit with the files that `patterns` (NULL-terminated globs; those without a leading
 /// slash are below $CUDA_HOME) match, newest name first, until one call returns true.
-bool nv_search(const char *const *patterns, bool (*visit)(const char *path, void *arg), void *arg);
+bool nv_toolkit_search(const char *const *patterns, bool (*visit)(const char *path, void *arg),
+                       void *arg);
 
 #endif

@@ -523,7 +523,7 @@ static void compile(Ctx *ctx, void *arg) {
     module_target(g, machine);
     module_verify(g);
     optimize(g, machine);
-    sim_quick_forms(g);
+    sim_fast_selection_forms(g);
     sim_split_blocks(g);
     load_code(g, job->image, emit_object(g, machine));
 }

@@ -72,7 +72,7 @@ static LLVMValueRef rewritten(Gen *g, LLVMValueRef op) {
     return NULL;
 }
 
-void sim_quick_forms(Gen *g) {
+void sim_fast_selection_forms(Gen *g) {
     for (LLVMValueRef f = LLVMGetFirstFunction(g->module); f; f = LLVMGetNextFunction(f))
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
             for (LLVMValueRef op = LLVMGetFirstInstruction(b), next; op; op = next) {

@@ -167,7 +167,7 @@ EmitCall emit_thread_id, emit_thread_count, emit_cta_id, emit_cta_count, emit_la
     emit_load_global, emit_store_global, emit_load_buffer, emit_store_buffer, emit_nothing;
 
 /// What quick instruction selection does not know, in other words (fast_selection.c).
-void sim_quick_forms(Gen *g);
+void sim_fast_selection_forms(Gen *g);
 /// Cuts basic blocks that LLVM would take long over (split_blocks.c).
 void sim_split_blocks(Gen *g);
 

@@ -25,15 +25,15 @@
 // Another thread of the parent may have had the lock.
 static struct {
     pthread_mutex_t lock;
-    Peer *first;
+    ChildProcess *first;
 } running = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void forget(void) {
     pthread_mutex_init(&running.lock, NULL);
-    for (Peer *p = running.first, *next; p; p = next) {
+    for (ChildProcess *p = running.first, *next; p; p = next) {
         next = p->next;
         close(p->fd);
-        *p = (Peer){.fd = -1};
+        *p = (ChildProcess){.fd = -1};
     }
     running.first = NULL;
 }
@@ -42,7 +42,7 @@ static void watch_forks(void) {
     pthread_atfork(NULL, NULL, forget);
 }
 
-static void enlist(Peer *p) {
+static void enlist(ChildProcess *p) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&running.lock);
@@ -51,9 +51,9 @@ static void enlist(Peer *p) {
     pthread_mutex_unlock(&running.lock);
 }
 
-static void delist(Peer *p) {
+static void delist(ChildProcess *p) {
     pthread_mutex_lock(&running.lock);
-    Peer **at = &running.first;
+    ChildProcess **at = &running.first;
     while (*at && *at != p) at = &(*at)->next;
     if (*at) *at = p->next;
     pthread_mutex_unlock(&running.lock);
@@ -87,31 +87,31 @@ static int spawn_program(const char *program, int fd, pid_t *pid) {
     return rt_start_program(program, argv, environ, files, 3, pid);
 }
 
-bool peer_runs(const Peer *p) {
+bool child_runs(const ChildProcess *p) {
     return p->pid > 0 && p->owner == getpid();
 }
 
-int peer_stop(Peer *p, bool kill_it) {
+int child_stop(ChildProcess *p, bool kill_it) {
     int status = -1;
     if (p->fd >= 0) {
         delist(p);
         close(p->fd);
     }
-    if (peer_runs(p)) {
+    if (child_runs(p)) {
         if (kill_it) kill(p->pid, SIGKILL);
         pid_t got;
         do got = waitpid(p->pid, &status, 0);
         while (got < 0 && errno == EINTR);
         if (got != p->pid) status = -1; // the host program waits for all its children itself
     }
-    *p = (Peer){.fd = -1};
+    *p = (ChildProcess){.fd = -1};
     return status;
 }
 
-int peer_start(Ctx *ctx, Peer *p, const char **program) {
+int child_start(Ctx *ctx, ChildProcess *p, const char **program) {
     int pair[2];
-    if (peer_runs(p)) return 0;
-    if (p->fd >= 0) peer_stop(p, false);
+    if (child_runs(p)) return 0;
+    if (p->fd >= 0) child_stop(p, false);
     *program = find_program(ctx);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return errno;
     int error = spawn_program(*program, pair[1], &p->pid);
@@ -124,29 +124,29 @@ int peer_start(Ctx *ctx, Peer *p, const char **program) {
     enlist(p);
     if (error) {
         p->pid = 0;
-        peer_stop(p, false);
+        child_stop(p, false);
     }
     return error;
 }
 
 /* ---- talking ------------------------------------------------------------------------------- */
 
-double peer_seconds(void) {
+double child_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 /// After a call that failed: by what the other end did, or by what this one lacks.
-static Talk broken(Peer *p) {
+static Talk broken(ChildProcess *p) {
     if (errno != EPIPE && errno != ECONNRESET) p->error = errno;
     return TALK_BROKEN;
 }
 
 /// Waits until the socket can do what `events` says.
-static Talk wait_for(Peer *p, short events, double end) {
+static Talk wait_for(ChildProcess *p, short events, double end) {
     for (;;) {
-        double left = end - peer_seconds();
+        double left = end - child_seconds();
         if (left <= 0) return TALK_LATE;
         struct pollfd at = {.fd = p->fd, .events = events};
         int n = poll(&at, 1, left > 3600 ? 3600000 : (int)(left * 1e3) + 1);
@@ -156,7 +156,7 @@ static Talk wait_for(Peer *p, short events, double end) {
 }
 
 /// Never blocks in the call itself: a process that hangs does not read, either.
-static Talk send_all(Peer *p, const uint8_t *from, size_t n, double end) {
+static Talk send_all(ChildProcess *p, const uint8_t *from, size_t n, double end) {
     while (n) {
         Talk t = wait_for(p, POLLOUT, end);
         if (t) return t;
@@ -169,7 +169,7 @@ static Talk send_all(Peer *p, const uint8_t *from, size_t n, double end) {
     return TALK_OK;
 }
 
-static Talk receive_all(Peer *p, uint8_t *to, size_t n, double end) {
+static Talk receive_all(ChildProcess *p, uint8_t *to, size_t n, double end) {
     while (n) {
         Talk t = wait_for(p, POLLIN, end);
         if (t) return t;
@@ -183,19 +183,19 @@ static Talk receive_all(Peer *p, uint8_t *to, size_t n, double end) {
     return TALK_OK;
 }
 
-Talk peer_send(Peer *p, Bytes message, double end) {
+Talk child_send(ChildProcess *p, Bytes message, double end) {
     return send_all(p, message.data, message.n, end);
 }
 
-Bytes peer_greeting(Ctx *ctx) {
+Bytes child_greeting(Ctx *ctx) {
     Wire w = wire_writer(ctx);
     backend_build(&w.out);
     return wire_finish(&w, WIRE_GREETING);
 }
 
-Talk peer_greet(Ctx *ctx, Peer *p, double end) {
+Talk child_greet(Ctx *ctx, ChildProcess *p, double end) {
     enum { MAGIC = 3 };
-    Bytes own = peer_greeting(ctx);
+    Bytes own = child_greeting(ctx);
     uint8_t *got = ctx_alloc(ctx, own.n);
     if (p->greeted) return TALK_OK;
     Talk t = receive_all(p, got, WIRE_HEADER, end);
@@ -208,10 +208,10 @@ Talk peer_greet(Ctx *ctx, Peer *p, double end) {
     return p->greeted ? TALK_OK : TALK_OTHER;
 }
 
-Talk peer_receive(Ctx *ctx, Peer *p, WireKind kind, Bytes *body, double end) {
+Talk child_receive(Ctx *ctx, ChildProcess *p, WireKind kind, Bytes *body, double end) {
     uint8_t header[WIRE_HEADER];
     WireKind got;
-    Talk t = peer_greet(ctx, p, end);
+    Talk t = child_greet(ctx, p, end);
     if (!t) t = receive_all(p, header, sizeof header, end);
     if (t) return t;
     if (!wire_read_header(header, &got, &body->n) || got != kind) return TALK_FOREIGN;
@@ -219,12 +219,12 @@ Talk peer_receive(Ctx *ctx, Peer *p, WireKind kind, Bytes *body, double end) {
     return receive_all(p, body->data, body->n, end);
 }
 
-bool peer_end_of_memory(int status) {
+bool child_end_of_memory(int status) {
     return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == SERVE_MEMORY;
 }
 
-const char *peer_end_text(Ctx *ctx, int status) {
-    if (peer_end_of_memory(status)) return "ran out of memory";
+const char *child_end_text(Ctx *ctx, int status) {
+    if (child_end_of_memory(status)) return "ran out of memory";
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == SERVE_CUT)
         return "lost its connection";
     if (status != -1 && WIFSIGNALED(status))

@@ -14,8 +14,8 @@ enum { DEFAULT_TIMEOUT = 120 }; // seconds
 
 static struct {
     pthread_mutex_t lock;
-    Peer peer;
-} server = {.lock = PTHREAD_MUTEX_INITIALIZER, .peer = {.fd = -1}};
+    ChildProcess child;
+} server = {.lock = PTHREAD_MUTEX_INITIALIZER, .child = {.fd = -1}};
 
 bool server_wanted(void) {
     const char *mode = secure_getenv("TG_COMPILE");
@@ -95,8 +95,8 @@ static void explain_end(Ctx *ctx, Exchange *x, int cause, int status) {
     const char *text =
         cause
             ? ctx_format(ctx, "the connection to the compiler's process broke: %s", strerror(cause))
-            : ctx_format(ctx, "the compiler's process %s", peer_end_text(ctx, status));
-    tg_status kind = cause == ENOMEM || (!cause && peer_end_of_memory(status)) ? TG_ERROR_MEMORY
+            : ctx_format(ctx, "the compiler's process %s", child_end_text(ctx, status));
+    tg_status kind = cause == ENOMEM || (!cause && child_end_of_memory(status)) ? TG_ERROR_MEMORY
                      : cause || cut ? TG_ERROR_UNSUPPORTED
                                     : TG_ERROR_INTERNAL;
     refuse(x, kind, text);
@@ -107,9 +107,9 @@ static void explain_end(Ctx *ctx, Exchange *x, int cause, int status) {
 static void exchange(Ctx *ctx, void *arg) {
     Exchange *x = arg;
     const char *program = "";
-    bool running = peer_runs(&server.peer);
+    bool running = child_runs(&server.child);
     Bytes request = wire_write_request(ctx, x->r), in = {0};
-    int error = peer_start(ctx, &server.peer, &program);
+    int error = child_start(ctx, &server.child, &program);
     if (error) {
         const char *text = ctx_format(
             ctx,
@@ -120,11 +120,11 @@ static void exchange(Ctx *ctx, void *arg) {
         return;
     }
     double limit = timeout();
-    double end = peer_seconds() + limit;
-    Talk t = peer_send(&server.peer, request, end);
-    if (!t) t = peer_receive(ctx, &server.peer, WIRE_ANSWER, &in, end);
+    double end = child_seconds() + limit;
+    Talk t = child_send(&server.child, request, end);
+    if (!t) t = child_receive(ctx, &server.child, WIRE_ANSWER, &in, end);
     if (!t && wire_read_answer(ctx, in, x->out) && answer_is_sound(x->r, x->out)) return;
-    int cause = server.peer.error, status = peer_stop(&server.peer, t != TALK_BROKEN || cause);
+    int cause = server.child.error, status = child_stop(&server.child, t != TALK_BROKEN || cause);
     if (t == TALK_BROKEN && running && !x->restarted) {
         // It may have died of something else since the last request: once more, on a new one.
         x->restarted = true;
@@ -154,7 +154,8 @@ bool server_compile(Ctx *ctx, const Request *r, Answer *out) {
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&server.lock);
     CtxStatus status = ctx_protect(ctx, exchange, &x);
-    if (status != CTX_OK) peer_stop(&server.peer, true); // what it still says belongs to no request
+    if (status != CTX_OK)
+        child_stop(&server.child, true); // what it still says belongs to no request
     pthread_mutex_unlock(&server.lock);
     if (status != CTX_OK) *out = (Answer){.status = TG_ERROR_MEMORY, .message = "out of memory"};
     if (x.status) *out = (Answer){.status = x.status, .message = x.message};

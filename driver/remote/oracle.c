@@ -83,7 +83,7 @@ static const void *key_of(const View *v, int64_t number) {
 
 /// Gives up when the time is over, wherever the interpreter is.
 static void watch(Court *c) {
-    if (++c->accesses % WATCH || peer_seconds() < c->end) return;
+    if (++c->accesses % WATCH || child_seconds() < c->end) return;
     c->late = true;
     ctx_leave(c->ctx, CTX_ERRORS);
 }
@@ -376,15 +376,15 @@ static bool run_twice(Court *c, bool apart) {
 
 /// More programs, while there is time for another one.
 static void run_more(Court *c) {
-    double began = peer_seconds(), longest = 0;
+    double began = child_seconds(), longest = 0;
     c->out->programs = 1;
     for (c->number = 1; c->number < MOST_PROGRAMS && c->number < c->most; c->number++) {
         Run r;
         if (began + longest > c->end || !run(c, true, 0, &r)) return;
         take(c, &r);
         c->out->programs++;
-        longest = fmax(longest, peer_seconds() - began);
-        began = peer_seconds();
+        longest = fmax(longest, child_seconds() - began);
+        began = child_seconds();
     }
 }
 
@@ -402,7 +402,7 @@ static void compute(Ctx *ctx, void *arg) {
     c->out->n_params = r->n_args;
     c->out->expected.noise = c->noise = ctx_array(ctx, double, r->n_args + 1);
     memset(c->noise, 0, sizeof *c->noise * (size_t)r->n_args);
-    c->precision = precision_of(c->b.code->module);
+    c->precision = rounding_bounds_of(c->b.code->module);
     bind(c);
     bool apart = are_apart(c);
     if (!run_twice(c, apart)) return;
@@ -417,7 +417,7 @@ bool oracle_answer(Ctx *ctx, Bytes body, Bytes *out) {
     Court *c = ctx_new(ctx, Court);
     *c = (Court){.ctx = ctx, .ask = &ask, .out = &oracle};
     if (!oracle_read_ask(ctx, body, &ask) || !work_read_open(ctx, ask.open, &c->what)) return false;
-    c->end = peer_seconds() + ask.seconds;
+    c->end = child_seconds() + ask.seconds;
     oracle.expected.mild = ask.mild;
     oracle.why = fault_oracle() ? NULL : "an injected fault";
     CtxStatus status = oracle.why ? CTX_OK : ctx_protect(ctx, compute, c);

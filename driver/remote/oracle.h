@@ -52,6 +52,6 @@ typedef struct Precision {
 } Precision;
 
 /// Of tile IR: settings differ in tiles, not in types.
-Precision precision_of(Op *module);
+Precision rounding_bounds_of(Op *module);
 
 #endif

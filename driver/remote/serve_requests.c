@@ -78,7 +78,7 @@ static void reply(Ctx *ctx, void *arg) {
 }
 
 static void greet(Ctx *ctx, void *arg) {
-    send(arg, peer_greeting(ctx));
+    send(arg, child_greeting(ctx));
 }
 
 /// Each request in a context of its own. Out of memory: the process ends and gives back what it

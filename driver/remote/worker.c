@@ -213,7 +213,7 @@ static void open_launch(Ctx *ctx, void *arg) {
     const Request *r = &w->what.request;
     if (!work_read_open(ctx, job->body, &w->what)) ctx_leave(ctx, CTX_ERRORS);
     if (!request_build(ctx, r, &b) || !build_elaborate(&b)) return;
-    precision = precision_of(b.code->module);
+    precision = rounding_bounds_of(b.code->module);
     w->info = kernel_info(ctx, b.program, b.inst->kernel);
     if (w->info->n_params != r->n_args) ctx_leave(ctx, CTX_ERRORS);
     const void **contents = ctx_array(ctx, const void *, r->n_args + 1);

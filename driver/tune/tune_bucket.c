@@ -76,7 +76,7 @@ static void choose(Ctx *ctx, void *arg) {
     }
 }
 
-bool tune_near(Ctx *ctx, const Request *r, TuneResult *result) {
+bool tune_bucket(Ctx *ctx, const Request *r, TuneResult *result) {
     Near n = {.r = r, .there = result, .taken = -1};
     result->near = true;
     if (!result->n_trials) return true; // only the winner is known

@@ -34,9 +34,9 @@ void expect_prepare(Search *s) {
 }
 
 double expect_known(const Search *s, int id) {
-    rt_race_figures f = rt_race_figures_of(s->race, id);
+    rt_tournament_figures f = rt_tournament_figures_of(s->tournament, id);
     const Runner *u = &s->runners[id];
-    return f.seconds > 0 ? f.seconds : u->glance > 0 ? u->glance : earlier_seconds(s, id);
+    return f.seconds > 0 ? f.seconds : u->glance > 0 ? u->glance : history_seconds(s, id);
 }
 
 /// How wrong the model was about the nearest settings; of equally near ones the least wrong counts.
@@ -93,7 +93,7 @@ static double untried_factor(const Search *s, int id) {
 double expect_seconds(const Search *s, int id) {
     const TuneCandidate *c = &s->space.at[id];
     int base = s->runners[id].base;
-    if (s->runners[id].before > 0) return earlier_seconds(s, id);
+    if (s->runners[id].before > 0) return history_seconds(s, id);
     double predicted = base >= 0 ? s->space.at[base].predicted : c->predicted;
     double known = base >= 0 ? expect_known(s, base) : 0;
     double seconds = known > 0 ? known : predicted * setting_ratio(s, id);

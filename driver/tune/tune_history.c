@@ -9,7 +9,7 @@
 
 #define LARGER 1.05 // times a budget: worth going on for
 
-void earlier_load(Search *s) {
+void history_load(Search *s) {
     uint64_t source;
     if (s->o.again || s->o.forget) return;
     s->has_earlier =
@@ -17,7 +17,7 @@ void earlier_load(Search *s) {
     s->same_source = s->has_earlier && s->earlier.source == source;
 }
 
-bool earlier_knows(const Search *s, TuneResult *out) {
+bool history_knows(const Search *s, TuneResult *out) {
     bool left = false;
     if (s->o.again) return false;
     if (!s->o.further)
@@ -61,20 +61,20 @@ static bool take(Search *s, int id, const TuneTrial *trial) {
     return true;
 }
 
-void earlier_list(Search *s) {
+void history_list(Search *s) {
     for (int i = 1; i < s->space.n && s->same_source; i++) {
         const TuneTrial *trial = trial_of(s, s->space.at[i].config);
         if (trial && s->runners[i].state == WAITING) take(s, i, trial);
     }
 }
 
-bool earlier_has_code(Search *s, int id) {
+bool history_has_code(Search *s, int id) {
     const TuneTrial *trial =
         s->has_earlier && !s->same_source ? trial_of(s, s->space.at[id].config) : NULL;
     return trial && trial->code && trial->code == s->runners[id].trial.code && take(s, id, trial);
 }
 
-double earlier_seconds(const Search *s, int id) {
+double history_seconds(const Search *s, int id) {
     double now = s->runners[id].before > 0 ? expect_known(s, 0) : 0;
     return now > 0 ? s->runners[id].before * now / s->earlier.standard : s->runners[id].before;
 }

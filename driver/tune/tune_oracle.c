@@ -30,12 +30,12 @@ void oracle_begin(Search *s, Hand *helper) {
                      .mild = s->mild,
                      .seconds = oracle_seconds(s)};
     s->oracle = ORACLE_BUSY;
-    if (crew_ask(s->crew, helper, ORACLE_ID, oracle_write_ask(s->ctx, &ask), WIRE_EXPECTED,
-                 ask.seconds + MORE_SECONDS))
+    if (processes_ask(s->processes, helper, ORACLE_ID, oracle_write_ask(s->ctx, &ask),
+                      WIRE_EXPECTED, ask.seconds + MORE_SECONDS))
         know_nothing(s, "no helper could be started for the interpreter");
 }
 
-void oracle_take(Search *s, const CrewEvent *e) {
+void oracle_take(Search *s, const ProcessEvent *e) {
     Oracle o;
     s->oracle = ORACLE_DONE;
     if (e->talk == TALK_LATE) {

@@ -10,10 +10,10 @@
 #include "runtime/base/child_clock.h"
 #include "runtime/comm/comm.h"
 
-enum { CREW_MAX = 64 };
+enum { PROCESSES_MAX = 64 };
 
 typedef struct Hand {
-    Peer peer;
+    ChildProcess child;
     bool busy;
     int id;       // what it works on, the caller's number
     double limit; // seconds by its clock
@@ -21,38 +21,39 @@ typedef struct Hand {
     WireKind wants; // of the answer
 } Hand;
 
-typedef struct Crew {
+typedef struct SearchProcesses {
     Ctx *ctx;
     int n, ranks;        // helpers; workers
     const char *program; // that was started last
-    Hand helpers[CREW_MAX], workers[RT_COMM_RANKS];
-} Crew;
+    Hand helpers[PROCESSES_MAX], workers[RT_COMM_RANKS];
+} SearchProcesses;
 
 /// Started when they are first used; ended with ctx at the latest.
-Crew *crew_create(Ctx *ctx, int helpers, int workers);
-void crew_stop(Crew *c);
+SearchProcesses *processes_create(Ctx *ctx, int helpers, int workers);
+void processes_stop(SearchProcesses *c);
 
 /// Gives a hand that is not busy something to do. 0 or an errno.
-int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double seconds);
+int processes_ask(SearchProcesses *c, Hand *h, int id, Bytes message, WireKind wants,
+                  double seconds);
 
-typedef struct CrewEvent {
+typedef struct ProcessEvent {
     Hand *hand; // NULL: the time is up
     Talk talk;  // OK: the body of the answer; else the process is gone
     Bytes body;
     const char
         *why;       // of BROKEN: "was ended by signal 11 (Segmentation fault)"; of OTHER a sentence
     double seconds; // that it took, by its clock
-} CrewEvent;
+} ProcessEvent;
 /// The next answer, or the end of a hand; until `end`.
-CrewEvent crew_wait(Crew *c, double end);
+ProcessEvent processes_wait(SearchProcesses *c, double end);
 /// Some worker is.
-bool crew_works(const Crew *c);
+bool processes_works(const SearchProcesses *c);
 /// The number of a worker; -1: it is none.
-static inline int crew_rank(const Crew *c, const Hand *h) {
+static inline int processes_rank(const SearchProcesses *c, const Hand *h) {
     return h >= c->workers && h < c->workers + c->ranks ? (int)(h - c->workers) : -1;
 }
 /// Ends what a hand does.
-void crew_dismiss(Hand *h);
-void crew_dismiss_workers(Crew *c);
+void processes_dismiss(Hand *h);
+void processes_dismiss_workers(SearchProcesses *c);
 
 #endif

@@ -56,7 +56,7 @@ static void list_runners(Search *s) {
         u->trial.verdict = c->why ? TUNE_PRUNED : TUNE_NOT_REACHED;
         if (c->why) u->state = DONE;
     }
-    earlier_list(s);
+    history_list(s);
 }
 
 static int most_candidates(const TuneOptions *o) {
@@ -73,7 +73,7 @@ static bool prepare(Search *s) {
     s->turn = s->check = -1;
     if (s->exclusive) s->o.device = -1;
     if (s->o.helpers <= 0) s->o.helpers = cores < 16 ? cores : 16;
-    s->crew = crew_create(s->ctx, s->o.helpers, s->r->ranks.n ? s->r->ranks.n : 1);
+    s->processes = processes_create(s->ctx, s->o.helpers, s->r->ranks.n ? s->r->ranks.n : 1);
     if (s->o.mode == TUNE_BACKGROUND) s->lost = tune_too_large(s->ctx, s->r, s->o.device);
     if (s->lost) return false;
     workers_prepare(s);
@@ -88,21 +88,21 @@ static bool prepare(Search *s) {
     if (s->most > s->space.n) s->most = s->space.n;
     list_runners(s);
     expect_prepare(s);
-    s->race_memory = ctx_alloc(s->ctx, rt_race_bytes(s->space.n));
+    s->tournament_memory = ctx_alloc(s->ctx, rt_tournament_bytes(s->space.n));
     return true;
 }
 
 /// What is reported is of one kind: a glance was at another time than the race, so it counts in
 /// multiples of who was the best one then, at what that one took in the race.
 static double glance_seconds(const Search *s, const Runner *u) {
-    double beside = u->beside >= 0 ? rt_race_figures_of(s->race, u->beside).seconds : 0;
+    double beside = u->beside >= 0 ? rt_tournament_figures_of(s->tournament, u->beside).seconds : 0;
     return beside > 0 ? u->times * beside : u->glance;
 }
 
 static void finish_trial(Search *s, int i, int winner) {
     Runner *u = &s->runners[i];
     TuneTrial *t = &u->trial;
-    rt_race_figures f = rt_race_figures_of(s->race, i);
+    rt_tournament_figures f = rt_tournament_figures_of(s->tournament, i);
     if (f.seconds > 0) { // of a heat that came to its end
         t->launches = f.launches;
         t->seconds = f.seconds;
@@ -111,7 +111,7 @@ static void finish_trial(Search *s, int i, int winner) {
     } else if (u->glance > 0) {
         t->seconds = t->low = t->high = glance_seconds(s, u);
     } else if (u->before > 0) {
-        double scale = earlier_seconds(s, i) / u->before;
+        double scale = history_seconds(s, i) / u->before;
         t->seconds *= scale;
         t->low *= scale;
         t->high *= scale;
@@ -120,11 +120,11 @@ static void finish_trial(Search *s, int i, int winner) {
     if (u->state == COMPILED) t->why = "the time was up before it was measured";
     if (i == winner) t->verdict = TUNE_WON;
     if (i == winner || u->state != RACING || t->why) return;
-    rt_race_figures best = rt_race_figures_of(s->race, winner);
+    rt_tournament_figures best = rt_tournament_figures_of(s->tournament, winner);
     bool slower = f.beaten || f.low > best.high;
     t->verdict = f.seconds <= 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
     // It was slower in the same heats. Since then the machine has become slower for all.
-    double multiple = f.multiple * rt_race_figures_of(s->race, 0).seconds;
+    double multiple = f.multiple * rt_tournament_figures_of(s->tournament, 0).seconds;
     if (t->verdict == TUNE_SLOWER && f.seconds < best.seconds && f.seconds < multiple)
         t->seconds = t->low = t->high = multiple;
 }
@@ -136,10 +136,10 @@ static bool default_works(const Search *s) {
 
 /// The best one whose result was seen to be right; -1: not even the standard one.
 static int right_winner(const Search *s) {
-    int winner = s->race ? rt_race_winner(s->race) : -1;
-    for (; winner >= 0 && !search_is_fit(s, winner); winner = rt_race_winner(s->race)) {
+    int winner = s->tournament ? rt_tournament_winner(s->tournament) : -1;
+    for (; winner >= 0 && !search_is_fit(s, winner); winner = rt_tournament_winner(s->tournament)) {
         s->runners[winner].trial.why = "the time was up before it was checked";
-        rt_race_drop(s->race, winner);
+        rt_tournament_drop(s->tournament, winner);
     }
     return winner < 0 && default_works(s) ? 0 : winner;
 }
@@ -210,7 +210,7 @@ static void keep(const Search *s, const TuneResult *found) {
 static tg_status search(Search *s, TuneResult *out) {
     const char *kernel = s->r->kernel;
     if (prepare(s)) search_run(s);
-    crew_stop(s->crew);
+    processes_stop(s->processes);
     workers_end(s);
     finish(s, out);
     if (diag_errors(s->ctx)) return messages_status(s->ctx, CTX_OK);
@@ -260,20 +260,20 @@ static Turn take_turn(Search *s, int *claim, TuneResult *out) {
         if (s->o.progress) s->o.progress(s->o.user, &p);
         nanosleep(&(struct timespec){.tv_nsec = CLAIM_WAIT}, NULL);
     }
-    earlier_load(s);
-    return earlier_knows(s, out) ? TURN_FOUND : TURN_OURS;
+    history_load(s);
+    return history_knows(s, out) ? TURN_FOUND : TURN_OURS;
 }
 
 tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out) {
-    Search s = {.ctx = ctx, .r = r, .o = *options, .start = peer_seconds()};
+    Search s = {.ctx = ctx, .r = r, .o = *options, .start = child_seconds()};
     int *claim = ctx_new(ctx, int);
     tg_status status = TG_OK;
     if (!read_budget(options, &s.o.budget) || !read_share(options, &s.share))
         return TG_ERROR_ARGUMENT;
     if (options->mode == TUNE_SAMPLE)
         s.o.again = s.o.forget = true; // its budget buys another thing
-    earlier_load(&s);
-    if (earlier_knows(&s, out)) return TG_OK;
+    history_load(&s);
+    if (history_knows(&s, out)) return TG_OK;
     *out = (TuneResult){.kernel = r->kernel,
                         .target = r->machine  ? r->machine
                                   : r->target ? r->target

@@ -62,12 +62,12 @@ enum {
 #define UNKNOWN_COMPILE 120.0
 
 double search_seconds(const Search *s) {
-    return s->o.mode == TUNE_BACKGROUND ? s->worked : peer_seconds() - s->start;
+    return s->o.mode == TUNE_BACKGROUND ? s->worked : child_seconds() - s->start;
 }
 
 /// Seconds that are left of a rest, or none.
 static double rest_left(const Search *s) {
-    return s->rests_until - peer_seconds();
+    return s->rests_until - child_seconds();
 }
 
 /// After the worker was at work for so long. On a CPU that others have, too, it is less that it
@@ -76,7 +76,7 @@ static void begin_rest(Search *s, double busy, const WorkReport *report) {
     if (report && s->exclusive) busy = fmin(busy, report->computed / fmax(1, s->r->threads));
     s->worked += busy;
     if (s->o.mode != TUNE_BACKGROUND) return;
-    s->rests_until = peer_seconds() + rt_rest(busy, s->share);
+    s->rests_until = child_seconds() + rt_rest(busy, s->share);
 }
 
 bool search_is_fit(const Search *s, int id) {
@@ -93,7 +93,7 @@ static void judge(Search *s, int id, TuneVerdict verdict, const char *why) {
     if (s->kept && s->heat.id == id) s->kept = false;
     u->trial.verdict = verdict;
     u->trial.why = why;
-    if (s->race) rt_race_drop(s->race, id);
+    if (s->tournament) rt_tournament_drop(s->tournament, id);
     if (id == 0 && verdict != TUNE_SLOWER && !u->refuted) {
         s->lost = why;
         s->over = true;
@@ -107,9 +107,9 @@ static void progress(Search *s) {
         p.compiled += s->runners[i].trial.compiled >= 0;
         p.measured += s->runners[i].glance > 0;
     }
-    int best = s->race ? rt_race_winner(s->race) : -1;
-    p.best = best >= 0 ? rt_race_figures_of(s->race, best).seconds : 0;
-    p.standard = s->race ? rt_race_figures_of(s->race, 0).seconds : 0;
+    int best = s->tournament ? rt_tournament_winner(s->tournament) : -1;
+    p.best = best >= 0 ? rt_tournament_figures_of(s->tournament, best).seconds : 0;
+    p.standard = s->tournament ? rt_tournament_figures_of(s->tournament, 0).seconds : 0;
     p.config = best >= 0 ? s->runners[best].trial.config : "";
     s->o.progress(s->o.user, &p);
 }
@@ -139,7 +139,7 @@ static bool is_waiting(const Search *s, int id) {
 
 /// What differs from the best one in one value; -1: all of that was tried.
 static int next_neighbour(const Search *s) {
-    int best = rt_race_winner(s->race);
+    int best = rt_tournament_winner(s->tournament);
     for (int i = 0; i < s->space.n && best >= 0; i++)
         if (is_waiting(s, i) && count_differences(&s->space.at[i], &s->space.at[best]) == 1)
             return i;
@@ -185,8 +185,8 @@ static bool begin_compile(Search *s, Hand *h, int id) {
     r.n_set = c->n_set;
     r.set = c->set;
     r.n_known = 0;
-    int error =
-        crew_ask(s->crew, h, id, wire_write_request(s->ctx, &r), WIRE_ANSWER, compile_seconds(s));
+    int error = processes_ask(s->processes, h, id, wire_write_request(s->ctx, &r), WIRE_ANSWER,
+                              compile_seconds(s));
     s->begun++;
     s->batch--;
     s->runners[id].state = COMPILING;
@@ -208,8 +208,8 @@ static bool may_compile(const Search *s) {
 /// is nothing to check others against. Then the interpreter is asked.
 static void feed(Search *s) {
     if (s->over || !may_compile(s)) return;
-    for (int i = 0; i < s->crew->n; i++) {
-        Hand *h = &s->crew->helpers[i];
+    for (int i = 0; i < s->processes->n; i++) {
+        Hand *h = &s->processes->helpers[i];
         if (h->busy || !may_compile(s)) continue;
         if (s->begun && oracle_is_wanted(s)) {
             oracle_begin(s, h);
@@ -249,7 +249,7 @@ static StoreKey hash_code(Ctx *ctx, const Code *c) {
     return store_hash(t.data, t.n);
 }
 
-static void take_answer(Search *s, int id, const CrewEvent *e) {
+static void take_answer(Search *s, int id, const ProcessEvent *e) {
     Runner *u = &s->runners[id];
     Answer a;
     u->trial.compiled = e->seconds;
@@ -267,14 +267,14 @@ static void take_answer(Search *s, int id, const CrewEvent *e) {
     }
     u->code = hash_code(s->ctx, a.code);
     memcpy(&u->trial.code, u->code.bytes, sizeof u->trial.code);
-    if (earlier_has_code(s, id)) return;
+    if (history_has_code(s, id)) return;
     int same = same_code(s, id);
     u->answer = e->body;
     u->state = COMPILED;
     if (same >= 0) join(s, id, same);
 }
 
-static void compiled(Search *s, const CrewEvent *e) {
+static void compiled(Search *s, const ProcessEvent *e) {
     int id = e->hand->id;
     if (id == ORACLE_ID) {
         oracle_take(s, e);
@@ -338,8 +338,8 @@ static int unseen(const Search *s) {
 /// A helper is at work, and not for so long that nobody should wait for it.
 static bool is_compiling(const Search *s) {
     double least = fmax(STUCK_LEAST, STUCK_FACTOR * s->longest);
-    for (int i = 0; i < s->crew->n; i++) {
-        const Hand *h = &s->crew->helpers[i];
+    for (int i = 0; i < s->processes->n; i++) {
+        const Hand *h = &s->processes->helpers[i];
         if (!h->busy) continue;
         if (h->id == ORACLE_ID || s->longest <= 0 || h->clock.seconds < least) return true;
     }
@@ -347,17 +347,17 @@ static bool is_compiling(const Search *s) {
 }
 
 /// No more will come: the race may end.
-static void close_race(Search *s) {
+static void close_tournament(Search *s) {
     if (s->closed) return;
     if (is_compiling(s) || unseen(s) >= 0 || next_candidate(s) >= 0) return;
     s->closed = true;
-    rt_race_close(s->race);
+    rt_tournament_close(s->tournament);
 }
 
 /// The race is over: its winner is looked at whole, and raced by caches are warm; where it fails
 /// the next one is.
 static bool settle(Search *s) {
-    int winner = rt_race_winner(s->race);
+    int winner = rt_tournament_winner(s->tournament);
     Runner *u = winner < 0 ? NULL : &s->runners[winner];
     s->over = !u || search_is_fit(s, winner);
     if (!s->over)
@@ -371,23 +371,23 @@ static bool renew_worker(Search *s) {
     if (!s->exclusive || !s->heat.runoff || s->renewed) return false;
     if (s->runoff <= 0) s->runoff = search_seconds(s);
     if (search_seconds(s) - s->runoff < DOUBT_SHARE / 2 * s->deadline ||
-        rt_race_winner(s->race) == 0)
+        rt_tournament_winner(s->tournament) == 0)
         return false;
     s->renewed = s->kept = true;
-    rt_race_doubt(s->race, search_seconds(s));
-    crew_dismiss_workers(s->crew);
+    rt_tournament_doubt(s->tournament, search_seconds(s));
+    processes_dismiss_workers(s->processes);
     open_worker(s);
     return true;
 }
 
 /// The next step of the race; false: it waits for candidates. Nobody who was not checked has times
 /// in the runoff: the turn is kept until the check is done.
-static bool step_race(Search *s) {
-    close_race(s);
-    if (!s->kept) s->heat = rt_race_step(s->race, search_seconds(s));
+static bool step_tournament(Search *s) {
+    close_tournament(s);
+    if (!s->kept) s->heat = rt_tournament_step(s->tournament, search_seconds(s));
     s->kept = false;
-    if (s->heat.kind == RT_RACE_OVER) return settle(s);
-    if (s->heat.kind != RT_RACE_MEASURE) return false;
+    if (s->heat.kind == RT_TOURNAMENT_OVER) return settle(s);
+    if (s->heat.kind != RT_TOURNAMENT_MEASURE) return false;
     if (renew_worker(s)) return true;
     s->kept = s->heat.runoff && !s->runners[s->heat.id].checked;
     try_code(s, s->heat.id, s->kept ? WORK_CHECK : s->heat.launches);
@@ -398,8 +398,8 @@ static bool step_race(Search *s) {
 /// is time for a few batches: what one teaches is to choose the next one.
 static int batch_size(const Search *s) {
     double mean = s->n_compiled ? s->compile_sum / s->n_compiled : 0;
-    double fit = mean > 0 ? BATCH_SHARE * s->deadline * s->crew->n / mean : BATCH;
-    return (int)fmin(fmax(fit, s->crew->n), BATCH * s->crew->n);
+    double fit = mean > 0 ? BATCH_SHARE * s->deadline * s->processes->n / mean : BATCH;
+    return (int)fmin(fmax(fit, s->processes->n), BATCH * s->processes->n);
 }
 
 /// The result that all others are checked against.
@@ -414,7 +414,7 @@ static void make_base(Search *s) {
 /// Something to do for the worker, if there is something. The standard result comes first: all
 /// others are checked against it. It is checked again when the interpreter has said what is right.
 static void drive(Search *s) {
-    if (s->over || crew_works(s->crew) || rest_left(s) > 0) return;
+    if (s->over || processes_works(s->processes) || rest_left(s) > 0) return;
     if (!s->ready) {
         if (s->worker == 0) open_worker(s);
         return;
@@ -431,14 +431,14 @@ static void drive(Search *s) {
         try_code(s, s->runners[s->base].checked ? s->check : s->base, WORK_CHECK);
     } else if (id >= 0) {
         try_code(s, id, GLANCE);
-    } else if (!step_race(s) && s->exclusive && !s->over) {
+    } else if (!step_tournament(s) && s->exclusive && !s->over) {
         s->measuring = false;
         s->batch = batch_size(s);
     }
 }
 
 /// The worker ended, or had to: the next one has to have the arguments and the standard result.
-static void lost_worker(Search *s, const CrewEvent *e) {
+static void lost_worker(Search *s, const ProcessEvent *e) {
     bool late = e->talk == TALK_LATE;
     if (s->turn < 0) {
         s->lost = late ? "the worker did not start" : ctx_format(s->ctx, "the worker %s", e->why);
@@ -452,13 +452,13 @@ static void lost_worker(Search *s, const CrewEvent *e) {
 }
 
 /// The race has to end early enough for its finalists to be checked.
-static void start_race(Search *s, double check_seconds) {
+static void start_tournament(Search *s, double check_seconds) {
     double all = 0.98 * s->o.budget, confirmed = all - s->space.bytes / CONFIRM_RATE;
     if (!s->exclusive) confirmed -= WARM_SHARE * s->o.budget;
     s->deadline = fmax(0.5 * all, confirmed - FINALISTS * check_seconds);
-    rt_race_options race = {.capacity = s->space.n, .deadline = s->deadline};
-    if (s->exclusive) race.doubt = DOUBT_SHARE * s->deadline;
-    s->race = rt_race_start(s->race_memory, &race);
+    rt_tournament_options tournament = {.capacity = s->space.n, .deadline = s->deadline};
+    if (s->exclusive) tournament.doubt = DOUBT_SHARE * s->deadline;
+    s->tournament = rt_tournament_start(s->tournament_memory, &tournament);
 }
 
 static void note_best(Search *s, int id, double seconds) {
@@ -470,11 +470,11 @@ static void note_best(Search *s, int id, double seconds) {
     s->stale = 0;
 }
 
-static void enter_race(Search *s, int id) {
+static void enter_tournament(Search *s, int id) {
     Runner *u = &s->runners[id];
     if (u->checked) note_best(s, id, u->glance);
     u->state = RACING;
-    if (!rt_race_add(s->race, id, u->glance))
+    if (!rt_tournament_add(s->tournament, id, u->glance))
         judge(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
 }
 
@@ -482,7 +482,7 @@ static void enter_race(Search *s, int id) {
 /// twice as often, tells how long others take; nobody is in the race by then.
 static void take_check(Search *s, int id, const WorkReport *report, double seconds) {
     Runner *u = &s->runners[id];
-    if (id == s->base && !s->timed) start_race(s, seconds / 2);
+    if (id == s->base && !s->timed) start_tournament(s, seconds / 2);
     s->timed |= id == s->base;
     s->check = -1;
     s->referenced |= id == s->base;
@@ -491,7 +491,7 @@ static void take_check(Search *s, int id, const WorkReport *report, double secon
     u->trial.registers = report->registers;
     u->trial.spills = report->spills;
     u->trial.shared_bytes = report->shared_bytes;
-    if (u->state == COMPILED && u->glance > 0) enter_race(s, id);
+    if (u->state == COMPILED && u->glance > 0) enter_tournament(s, id);
 }
 
 static void take_glance(Search *s, int id, const WorkReport *report) {
@@ -510,29 +510,29 @@ static void take_glance(Search *s, int id, const WorkReport *report) {
     } else if (!u->checked && least < PROMISING * s->best) {
         s->check = id;
     } else {
-        enter_race(s, id);
+        enter_tournament(s, id);
     }
 }
 
 /// Who leads is checked, or others would be compared with something that is perhaps wrong.
 static void take_times(Search *s, int id, const WorkReport *report) {
-    rt_race_report(s->race, id, report->seconds, report->n, search_seconds(s));
-    int leader = rt_race_winner(s->race);
-    double seconds = rt_race_figures_of(s->race, id).seconds;
+    rt_tournament_report(s->tournament, id, report->seconds, report->n, search_seconds(s));
+    int leader = rt_tournament_winner(s->tournament);
+    double seconds = rt_tournament_figures_of(s->tournament, id).seconds;
     if (leader >= 0 && !s->runners[leader].checked) s->check = leader;
     if (s->runners[id].checked && seconds > 0) note_best(s, id, seconds);
 }
 
 /// Times of the race are those behind empty caches, which few programs have.
 static void take_warm(Search *s, int id, double times) {
-    s->runners[id].warm = times <= 1 + RT_RACE_CLOSE;
+    s->runners[id].warm = times <= 1 + RT_TOURNAMENT_CLOSE;
     if (!s->runners[id].warm)
         judge(s, id, TUNE_SLOWER,
               ctx_format(s->ctx, "with warm caches it takes %.3g times as long as the default",
                          times));
 }
 
-static void worked(Search *s, const CrewEvent *e) {
+static void worked(Search *s, const ProcessEvent *e) {
     WorkReport report;
     if (e->talk != TALK_OK) {
         begin_rest(s, e->seconds, NULL);
@@ -552,7 +552,7 @@ static void worked(Search *s, const CrewEvent *e) {
         s->runners[s->turn].refuted = report.refuted;
         judge(s, s->turn, report.verdict, report.why);
         if (report.refuted && s->turn == s->base) oracle_replace_base(s);
-        if (report.lost) crew_dismiss_workers(s->crew);
+        if (report.lost) processes_dismiss_workers(s->processes);
         if (report.lost && !s->over) open_worker(s);
     } else if (s->asked == WORK_CONFIRM) {
         s->runners[s->turn].confirmed = true;
@@ -572,14 +572,14 @@ bool search_is_stopped(const Search *s) {
 }
 
 static bool is_confirming(const Search *s) {
-    return crew_works(s->crew) && s->turn >= 0 && s->asked < WORK_CHECK;
+    return processes_works(s->processes) && s->turn >= 0 && s->asked < WORK_CHECK;
 }
 
 /// Seconds that a helper has been at it, by its clock.
 static double compiled_for(const Search *s, int id) {
-    for (int i = 0; i < s->crew->n; i++)
-        if (s->crew->helpers[i].busy && s->crew->helpers[i].id == id)
-            return s->crew->helpers[i].clock.seconds;
+    for (int i = 0; i < s->processes->n; i++)
+        if (s->processes->helpers[i].busy && s->processes->helpers[i].id == id)
+            return s->processes->helpers[i].clock.seconds;
     return 0;
 }
 
@@ -588,8 +588,7 @@ static void end_compilations(Search *s) {
     for (int i = 0; i < s->space.n; i++) {
         Runner *u = &s->runners[i];
         if (u->state != COMPILING) continue;
-        if (compiled_for(s, i) > fmax(COMPILE_LEAST, 4 * s->longest))
-            u->trial.verdict = TUNE_HUNG;
+        if (compiled_for(s, i) > fmax(COMPILE_LEAST, 4 * s->longest)) u->trial.verdict = TUNE_HUNG;
         u->trial.why = "the time was up while it was compiled";
     }
 }
@@ -606,17 +605,17 @@ static double wait_seconds(const Search *s) {
 }
 
 void search_run(Search *s) {
-    start_race(s, 0);
+    start_tournament(s, 0);
     while (!s->over && !search_is_stopped(s) &&
            search_seconds(s) < (is_confirming(s) ? LATE : 1) * s->o.budget) {
         feed(s);
         drive(s);
         if (s->over) break;
-        CrewEvent e = crew_wait(s->crew, peer_seconds() + wait_seconds(s));
+        ProcessEvent e = processes_wait(s->processes, child_seconds() + wait_seconds(s));
         if (e.talk == TALK_OTHER) {
             s->lost = e.why;
             s->over = true;
-        } else if (crew_rank(s->crew, e.hand) < 0) {
+        } else if (processes_rank(s->processes, e.hand) < 0) {
             if (e.hand) compiled(s, &e);
         } else if (workers_answer(s, &e)) {
             worked(s, &e);
@@ -624,5 +623,5 @@ void search_run(Search *s) {
         progress(s);
     }
     end_compilations(s);
-    crew_stop(s->crew);
+    processes_stop(s->processes);
 }

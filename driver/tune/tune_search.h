@@ -37,9 +37,9 @@ typedef struct Search {
     TuneOptions o;
     TuneSpace space;
     Runner *runners;
-    Crew *crew;
-    rt_race *race;
-    void *race_memory;
+    SearchProcesses *processes;
+    rt_tournament *tournament;
+    void *tournament_memory;
     bool exclusive;  // compiling and timing take turns
     bool measuring;  // then: whose turn it is
     int batch;       // compilations left of this turn
@@ -57,17 +57,17 @@ typedef struct Search {
     int base;        // whose: 0, the standard one, unless that is refuted
     bool timed;      // the base was checked, so that the race knows its deadline
     OracleState oracle;
-    bool mild;          // the numbers that it is asked about
-    Bytes expected;     // what it said, unless that is nothing
-    int told;           // the worker that was told so, by its number
-    const char *judged; // TuneResult.judged
-    int turn;           // what the worker does: a candidate, -1 opening
-    rt_race_turn heat;  // of that candidate, when it is timed
-    int asked;          // of the worker: launches, or WORK_CHECK, WORK_CONFIRM, WORK_WARM
-    bool kept;          // the turn of the race waits for a check, or a process
-    double runoff;      // when the runoff began; 0: it did not
-    bool renewed;       // the worker is a second one, since then
-    double deadline;    // of the race, in seconds from the start
+    bool mild;               // the numbers that it is asked about
+    Bytes expected;          // what it said, unless that is nothing
+    int told;                // the worker that was told so, by its number
+    const char *judged;      // TuneResult.judged
+    int turn;                // what the worker does: a candidate, -1 opening
+    rt_tournament_turn heat; // of that candidate, when it is timed
+    int asked;               // of the worker: launches, or WORK_CHECK, WORK_CONFIRM, WORK_WARM
+    bool kept;               // the turn of the race waits for a check, or a process
+    double runoff;           // when the runoff began; 0: it did not
+    bool renewed;            // the worker is a second one, since then
+    double deadline;         // of the race, in seconds from the start
     bool closed, over;
     TuneResult earlier; // of a search before
     bool has_earlier, same_source;
@@ -97,14 +97,14 @@ void search_run(Search *s);
 
 /// Before the first of them is opened.
 void workers_prepare(Search *s);
-/// 0 or an errno, like crew_ask, for all of them.
+/// 0 or an errno, like processes_ask, for all of them.
 int workers_open(Search *s, double seconds);
 int workers_ask(Search *s, int id, Bytes message, double seconds);
 /// What one of them answered becomes what all did; false: others are at it. Where one is gone, or
 /// cannot be opened, all are dismissed.
-bool workers_answer(Search *s, CrewEvent *e);
+bool workers_answer(Search *s, ProcessEvent *e);
 /// " of rank 1", where there are several.
-const char *workers_whose(const Search *s, const CrewEvent *e);
+const char *workers_whose(const Search *s, const ProcessEvent *e);
 /// When none runs any more.
 void workers_end(const Search *s);
 
@@ -115,7 +115,7 @@ enum { ORACLE_ID = -2 }; // what a helper works on
 bool oracle_is_wanted(const Search *s);
 /// Has a helper that is idle ask; what comes of that.
 void oracle_begin(Search *s, Hand *helper);
-void oracle_take(Search *s, const CrewEvent *e);
+void oracle_take(Search *s, const ProcessEvent *e);
 /// The reference has run: on which numbers.
 void oracle_note_mild(Search *s, bool mild);
 /// The base is wrong: all that was compared with it is checked anew, against another one.
@@ -131,16 +131,16 @@ int count_differences(const TuneCandidate *a, const TuneCandidate *b);
 
 /* ---- tune_history.c -------------------------------------------------------------------------- */
 
-void earlier_load(Search *s);
+void history_load(Search *s);
 /// What is known already, so that there is nothing to search for. Launches take what was found for
 /// shapes near theirs, too; the command has each searched for as long as it was asked to.
-bool earlier_knows(const Search *s, TuneResult *out);
+bool history_knows(const Search *s, TuneResult *out);
 /// Of the same sources: what need not be compiled again is done.
-void earlier_list(Search *s);
+void history_list(Search *s);
 /// Of changed ones: a candidate that was compiled is what it was, and need not be measured again.
-bool earlier_has_code(Search *s, int id);
+bool history_has_code(Search *s, int id);
 /// Seconds of a launch now, by what was measured before; 0: nothing was.
-double earlier_seconds(const Search *s, int id);
+double history_seconds(const Search *s, int id);
 
 /* ---- tune_sibling.c -------------------------------------------------------------------------- */
 

@@ -137,7 +137,7 @@ bool tune_find(Ctx *ctx, const Request *r, int device, TuneResult *out) {
     Keys keys;
     if (!keys_of(ctx, r, device, &keys)) return false;
     if (find(ctx, keys.shape, out)) return out->known = true;
-    return find(ctx, keys.bucket, out) && (out->known = tune_near(ctx, r, out));
+    return find(ctx, keys.bucket, out) && (out->known = tune_bucket(ctx, r, out));
 }
 
 bool tune_earlier(Ctx *ctx, const Request *r, int device, TuneResult *out, uint64_t *source) {

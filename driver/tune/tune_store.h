@@ -22,7 +22,7 @@ bool tune_claim_key(Ctx *ctx, const Request *r, int device, bool background, Sto
 bool tune_earlier(Ctx *ctx, const Request *r, int device, TuneResult *out, uint64_t *source);
 /// Makes the result of another shape of the bucket one of this shape (tune_bucket.c). False: it
 /// says nothing of it.
-bool tune_near(Ctx *ctx, const Request *r, TuneResult *result);
+bool tune_bucket(Ctx *ctx, const Request *r, TuneResult *result);
 /// Keeps what a search measured before it was stopped, for tune_earlier: nothing was found.
 void tune_keep_part(Ctx *ctx, const Request *r, int device, const TuneResult *result);
 /// Who was fastest on another machine, or on this one with another driver or compiler.

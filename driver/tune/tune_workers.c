@@ -46,7 +46,7 @@ static const char *meeting_place(Ctx *ctx) {
 
 void workers_prepare(Search *s) {
     const Ranks *ranks = &s->r->ranks;
-    int n = s->crew->ranks;
+    int n = s->processes->ranks;
     WorkOpen open = {.request = *s->r,
                      .device = s->o.device,
                      .ranks = ranks->n,
@@ -67,9 +67,9 @@ void workers_prepare(Search *s) {
 
 static int ask(Search *s, int id, const Bytes *messages, bool each, double seconds) {
     int error = 0;
-    for (int i = 0; i < s->crew->ranks && !error; i++)
-        error = crew_ask(s->crew, &s->crew->workers[i], id, messages[each ? i : 0], WIRE_REPORT,
-                         seconds);
+    for (int i = 0; i < s->processes->ranks && !error; i++)
+        error = processes_ask(s->processes, &s->processes->workers[i], id, messages[each ? i : 0],
+                              WIRE_REPORT, seconds);
     return error;
 }
 
@@ -81,14 +81,15 @@ int workers_ask(Search *s, int id, Bytes message, double seconds) {
     return ask(s, id, &message, false, seconds);
 }
 
-const char *workers_whose(const Search *s, const CrewEvent *e) {
-    return s->r->ranks.n ? ctx_format(s->ctx, " of rank %d", crew_rank(s->crew, e->hand)) : "";
+const char *workers_whose(const Search *s, const ProcessEvent *e) {
+    return s->r->ranks.n ? ctx_format(s->ctx, " of rank %d", processes_rank(s->processes, e->hand))
+                         : "";
 }
 
 /// The worst of what they answered, or rank 0's.
 static Bytes choose_body(const Search *s) {
     int worst = 0, most = 0;
-    for (int i = 0; i < s->crew->ranks; i++) {
+    for (int i = 0; i < s->processes->ranks; i++) {
         WorkReport report;
         bool read = work_read_report(s->ctx, s->bodies[i], &report);
         int bad = !read ? 3 : report.ok ? 0 : report.lost ? 2 : 1;
@@ -99,16 +100,16 @@ static Bytes choose_body(const Search *s) {
     return s->bodies[worst];
 }
 
-bool workers_answer(Search *s, CrewEvent *e) {
+bool workers_answer(Search *s, ProcessEvent *e) {
     WorkReport report;
-    int rank = crew_rank(s->crew, e->hand);
+    int rank = processes_rank(s->processes, e->hand);
     bool gone = e->talk != TALK_OK;
     if (!gone) s->bodies[rank] = e->body;
     // Others would wait for a rank that cannot be opened.
     if (!gone && s->turn < 0) gone = work_read_report(s->ctx, e->body, &report) && !report.ok;
-    if (gone) crew_dismiss_workers(s->crew);
+    if (gone) processes_dismiss_workers(s->processes);
     if (gone) return true;
-    if (crew_works(s->crew)) return false;
+    if (processes_works(s->processes)) return false;
     e->body = choose_body(s);
     return true;
 }

@@ -159,7 +159,7 @@ static void seek_looped(Op *op, void *found) {
 /// All buffers have memory of their own, since roles are never all at one place, and rings that are
 /// gone round have two slots.
 static bool has_room(const Roles *s) {
-    int64_t bytes = SHARED_SLACK + temporary_bytes(s->ctx, s->device, NULL);
+    int64_t bytes = SHARED_SLACK + lowering_bytes(s->ctx, s->device, NULL);
     for_each_op(op, s->device->regions[0]) {
         if (op->code == OP_BUF_ALLOC || op->code == OP_RING_MAKE) bytes += GAP_BYTES;
         if (op->code == OP_BUF_ALLOC) bytes += buf_bytes(result(op, 0)->type);

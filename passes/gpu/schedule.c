@@ -245,7 +245,7 @@ static int choose_slots(Schedule *s) {
     int64_t fixed = shared_in_use(s->s.device), each = 0;
     Op *last = last_shared_use(s->s.device);
     for_each_op(op, s->s.device->regions[0]) {
-        s->temporary = max_of(s->temporary, temporary_bytes(s->s.ctx, op, NULL));
+        s->temporary = max_of(s->temporary, lowering_bytes(s->s.ctx, op, NULL));
         if (op == last) break;
     }
     for (int i = 0; i < s->flows.n; i++) {

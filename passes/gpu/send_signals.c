@@ -12,7 +12,7 @@
 
 enum { SIGNAL_TO = 2, SIGNAL_FROM = 3 }; // operands
 
-void sending_begin(Sending *s, Ctx *ctx, Op *module, const Op *device) {
+void send_signals_begin(Sending *s, Ctx *ctx, Op *module, const Op *device) {
     *s = (Sending){.ctx = ctx, .dispatch = dispatch_of(module, device)};
 }
 
@@ -21,7 +21,7 @@ static const Value *origin_of(const Sending *s, const Value *v) {
     return origin ? origin : v;
 }
 
-void sending_pass(Sending *s, const Value *from, const Value *to) {
+void send_signals_pass(Sending *s, const Value *from, const Value *to) {
     map_set(s->ctx, &s->origin, to, (void *)(uintptr_t)origin_of(s, from));
 }
 
@@ -55,7 +55,7 @@ static void raise(Sending *s, const Op *op) {
     s->sent = NULL;
 }
 
-void sending_visit(Sending *s, const Op *op) {
+void send_signals_visit(Sending *s, const Op *op) {
     enum { COPY_FIRST = 3 };
     if (op->code == OP_SIGNAL_SET && op_flag(op, "late")) {
         raise(s, op);

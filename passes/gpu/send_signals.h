@@ -16,10 +16,10 @@ typedef struct Sending {
     const Op *lost;             // what is sent though the part of the tile before is not signalled
 } Sending;
 
-void sending_begin(Sending *s, Ctx *ctx, Op *module, const Op *device);
+void send_signals_begin(Sending *s, Ctx *ctx, Op *module, const Op *device);
 /// Value `to` becomes what `from` is.
-void sending_pass(Sending *s, const Value *from, const Value *to);
+void send_signals_pass(Sending *s, const Value *from, const Value *to);
 /// The next op of the walk.
-void sending_visit(Sending *s, const Op *op);
+void send_signals_visit(Sending *s, const Op *op);
 
 #endif

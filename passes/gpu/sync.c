@@ -366,7 +366,7 @@ static bool takes_items(const Region *r) {
 /// Value `to` becomes what `from` is; not known where that is not.
 static void pass_on(Sync *y, const Value *from, const Value *to) {
     int64_t n;
-    sending_pass(&y->sending, from, to);
+    send_signals_pass(&y->sending, from, to);
     if (number_of(y, from, &n))
         know(y, to, n);
     else
@@ -511,7 +511,7 @@ static void walk_roles(Sync *y, Op *op) {
 }
 
 static void visit(Sync *y, Op *op) {
-    sending_visit(&y->sending, op);
+    send_signals_visit(&y->sending, op);
     switch (op->code) {
     case OP_FOR: walk_for(y, op); return;
     case OP_WHILE: walk_while(y, op); return;
@@ -600,7 +600,7 @@ static void try_trips(PassEnv *env, Op *module, Op *device) {
     for (int trips = 1; trips <= FEW_TRIPS && device_roles(device); trips++) {
         Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = device}};
         y.trips = trips;
-        sending_begin(&y.sending, y.s.ctx, module, device);
+        send_signals_begin(&y.sending, y.s.ctx, module, device);
         walk(&y, device->regions[0]);
     }
 }
@@ -610,7 +610,7 @@ void pass_sync(PassEnv *env, Op *module) {
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE || !shared_in_use(op)) continue;
         Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op}};
-        sending_begin(&y.sending, y.s.ctx, module, op);
+        send_signals_begin(&y.sending, y.s.ctx, module, op);
         try_trips(env, module, op);
         walk(&y, op->regions[0]);
         if (y.unread) broken(&y, op, "it ends before what is copied out has been read");

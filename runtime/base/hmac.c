@@ -91,7 +91,7 @@ static void hash_with(const uint8_t key[BLOCK], uint8_t with, const rt_piece *pi
     rt_sha256(all, n + 1, out);
 }
 
-void rt_prove(const char *key, const rt_piece *pieces, int n, uint8_t out[RT_PROOF]) {
+void rt_hmac(const char *key, const rt_piece *pieces, int n, uint8_t out[RT_PROOF]) {
     uint8_t block[BLOCK] = {0}, inner[RT_PROOF];
     size_t length = strlen(key);
     rt_piece whole = {key, length}, last = {inner, sizeof inner};
@@ -103,7 +103,7 @@ void rt_prove(const char *key, const rt_piece *pieces, int n, uint8_t out[RT_PRO
     hash_with(block, 0x5c, &last, 1, out);
 }
 
-bool rt_proofs_equal(const uint8_t *x, const uint8_t *y) {
+bool rt_hmac_equal(const uint8_t *x, const uint8_t *y) {
     uint8_t other = 0;
     for (int i = 0; i < RT_PROOF; i++) other |= x[i] ^ y[i];
     return !other;

@@ -16,9 +16,9 @@ typedef struct rt_piece {
 } rt_piece;
 
 void rt_sha256(const rt_piece *pieces, int n, uint8_t out[RT_PROOF]);
-void rt_prove(const char *key, const rt_piece *pieces, int n, uint8_t out[RT_PROOF]);
+void rt_hmac(const char *key, const rt_piece *pieces, int n, uint8_t out[RT_PROOF]);
 /// Takes as long for any two.
-bool rt_proofs_equal(const uint8_t *x, const uint8_t *y);
+bool rt_hmac_equal(const uint8_t *x, const uint8_t *y);
 /// Bytes that nobody can guess. False: the system has none.
 bool rt_nonce(uint8_t out[RT_NONCE]);
 

@@ -61,8 +61,8 @@ typedef struct rt_engine {
     void (*progress)(tg_comm *c);
 } rt_engine;
 
-/// rt_engine_hosts is of ranks that meet as processes and are on several hosts.
-extern const rt_engine rt_engine_threads, rt_engine_processes, rt_engine_hosts, rt_engine_shmem;
+/// rt_engine_sockets is of ranks that meet as processes and are on several hosts.
+extern const rt_engine rt_engine_threads, rt_engine_processes, rt_engine_sockets, rt_engine_shmem;
 
 /// What processes say who come to rank 0.
 typedef struct rt_hello {
@@ -75,9 +75,9 @@ bool rt_comm_judge(const rt_hello *h, const rt_hello *own, const int *sockets, c
                    size_t size);
 
 /// Whether that is a HOST:PORT, and no path.
-bool rt_hosts_named(const char *meet);
+bool rt_sockets_named(const char *meet);
 /// An engine's create there: c->engine becomes what is right for where the ranks are.
-tg_status rt_hosts_create(tg_comm *c, const tg_comm_options *options, size_t bytes);
+tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *options, size_t bytes);
 
 /// Before a library of OpenSHMEM is loaded (comm_shmem_end.c).
 bool rt_shmem_hide_data(void);
@@ -111,7 +111,7 @@ extern const rt_memory rt_memory_host, rt_memory_cuda, rt_memory_nvshmem;
 /* ---- a rank's end ---------------------------------------------------------------------------- */
 
 /// What a rank tells another of its launch: hashes, which are compared; number is written last.
-typedef struct rt_line {
+typedef struct rt_announcement {
     _Alignas(64) _Atomic int64_t number; // of the launch, from 1
     uint64_t kernel, plan;               // what, how
     uint64_t source;                     // of the kernel, a hash; 0: not known
@@ -119,7 +119,7 @@ typedef struct rt_line {
     uint64_t scalars;                    // of those that steer
     int64_t scalar;                      // the first of them
     uint64_t shards;                     // of what is passed for all symmetric parameters
-} rt_line;
+} rt_announcement;
 
 /// What a rank passes for a symmetric parameter.
 typedef struct rt_told {
@@ -146,7 +146,7 @@ typedef struct rt_from {
     _Atomic int64_t stopped;              // not 0: its device has given up
     _Atomic int64_t busy;                 // another number tells that it is at work
     char text[RT_COMM_TEXT];              // why that launch failed
-    rt_line lines[2];                     // of even and odd launches
+    rt_announcement lines[2];             // of even and odd launches
     rt_texts texts[2];                    // of those
     _Alignas(64) unsigned char messages[2][1024];
 } rt_from;
@@ -192,7 +192,7 @@ struct tg_comm {
     bool leaves;      // it is destroyed here without the others
     /* Of launches: */
     int64_t launches;            // number of the last one
-    rt_line line;                // of it, once it is known what is launched
+    rt_announcement line;        // of it, once it is known what is launched
     const tg_param_info *scalar; // the first one that steers; or NULL
     int n_shards;                // symmetric parameters of it
     rt_shard_arg shards[RT_COMM_SHARDS];

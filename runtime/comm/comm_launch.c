@@ -23,7 +23,7 @@ struct rt_agreed {
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-static rt_line *line_of(tg_comm *c, int rank) {
+static rt_announcement *line_of(tg_comm *c, int rank) {
     return &c->control->from[rank].lines[c->launches & 1];
 }
 
@@ -45,7 +45,7 @@ static void close_line(tg_comm *c) {
 
 /// What the own line is of, here and at all others, unless they have it.
 static void tell_texts(tg_comm *c, const char *name, const char *config) {
-    const rt_line *own = &c->line;
+    const rt_announcement *own = &c->line;
     rt_texts *mine = texts_of(c, c->rank);
     uint64_t hash = rt_mix(rt_mix(own->kernel, own->plan), own->shards);
     if (c->told_texts[c->launches & 1] == hash) return;
@@ -59,7 +59,7 @@ static void tell_texts(tg_comm *c, const char *name, const char *config) {
 
 /// The own line, which others do not have yet. config NULL: it is not chosen.
 static void write_line(tg_comm *c, const tg_kernel_info *info, const char *config) {
-    rt_line *own = &c->line;
+    rt_announcement *own = &c->line;
     const char *name = info->name;
     own->kernel = rt_hash_text(rt_hash_text(0, name), info->signature);
     own->source = (uint32_t)info->source;
@@ -72,12 +72,12 @@ static void write_line(tg_comm *c, const tg_kernel_info *info, const char *confi
 
 /// The number goes last.
 static void tell_all(tg_comm *c) {
-    const size_t from = offsetof(rt_line, kernel);
-    rt_line *place = line_of(c, c->rank);
+    const size_t from = offsetof(rt_announcement, kernel);
+    rt_announcement *place = line_of(c, c->rank);
     for (int i = 1; i < c->size; i++) {
         int r = (c->rank + i) % c->size;
         rt_comm_tell(c, r, (char *)place + from, (char *)&c->line + from,
-                     offsetof(rt_line, shards) + sizeof place->shards - from);
+                     offsetof(rt_announcement, shards) + sizeof place->shards - from);
         rt_comm_set(c, r, &place->number, c->launches);
     }
 }
@@ -90,12 +90,12 @@ static bool is_to_compare(tg_comm *c, int rank) {
 }
 
 /// A source that is not known is like any.
-static bool is_same_kernel(const rt_line *own, const rt_line *theirs) {
+static bool is_same_kernel(const rt_announcement *own, const rt_announcement *theirs) {
     return theirs->kernel == own->kernel &&
            (!own->source || !theirs->source || theirs->source == own->source);
 }
 
-static bool is_alike(const rt_line *own, const rt_line *theirs) {
+static bool is_alike(const rt_announcement *own, const rt_announcement *theirs) {
     return is_same_kernel(own, theirs) && theirs->layout == own->layout &&
            theirs->scalars == own->scalars && theirs->shards == own->shards &&
            (!own->plan || theirs->plan == own->plan);
@@ -113,7 +113,7 @@ static bool is_whole(const tg_param_info *p) {
 }
 
 /// Another number of phases may run there.
-static tg_status fail_steered(const tg_comm *c, const rt_line *theirs, int rank) {
+static tg_status fail_steered(const tg_comm *c, const rt_announcement *theirs, int rank) {
     const char *name = c->scalar ? c->scalar->name : "?";
     if (theirs->scalar == c->line.scalar)
         return tg_fail(TG_ERROR_CONTRACT,
@@ -132,8 +132,8 @@ static tg_status fail_steered(const tg_comm *c, const rt_line *theirs, int rank)
 }
 
 /// Why the two are not.
-static tg_status fail_unlike(const tg_comm *c, const rt_line *theirs, int rank) {
-    const rt_line *own = &c->line;
+static tg_status fail_unlike(const tg_comm *c, const rt_announcement *theirs, int rank) {
+    const rt_announcement *own = &c->line;
     int x = rank < c->rank ? rank : c->rank, y = rank < c->rank ? c->rank : rank;
     const rt_texts *tx = texts_of(c, x), *ty = texts_of(c, y);
     bool other = !is_same_kernel(own, theirs);
@@ -163,7 +163,7 @@ static tg_status fail_unlike(const tg_comm *c, const rt_line *theirs, int rank) 
 /// A rank that has come and launches something else, or otherwise. It may be launches ahead where
 /// they do not wait for each other: then its line is of another one.
 tg_status rt_comm_compare(tg_comm *c, int rank) {
-    const rt_line *theirs = line_of(c, rank);
+    const rt_announcement *theirs = line_of(c, rank);
     if (!is_to_compare(c, rank)) return TG_OK;
     bool alike = is_alike(&c->line, theirs);
     tg_status status = alike ? TG_OK : fail_unlike(c, theirs, rank);
@@ -175,7 +175,7 @@ tg_status rt_comm_compare(tg_comm *c, int rank) {
 }
 
 uint64_t rt_comm_what(const tg_comm *c) {
-    const rt_line *own = &c->line;
+    const rt_announcement *own = &c->line;
     uint64_t what = rt_mix(rt_mix(rt_mix(own->kernel, own->plan), own->layout), own->shards);
     return rt_mix(what, own->scalars);
 }

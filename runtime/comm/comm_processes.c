@@ -329,7 +329,7 @@ static Processes *processes_new(int n) {
 static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     tg_status status = rt_comm_place(o);
     if (status) return status;
-    if (rt_hosts_named(o->meet)) return rt_hosts_create(c, o, bytes);
+    if (rt_sockets_named(o->meet)) return rt_sockets_create(c, o, bytes);
     Processes *p = processes_new(o->ranks);
     if (!p) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     rt_hello hello = rt_comm_hello(o, bytes);

@@ -95,14 +95,14 @@ static const char *rank_key(void) {
 static void prove(const char *what, const uint8_t *nonce, const void *message, size_t n,
                   uint8_t out[RT_PROOF]) {
     rt_piece pieces[] = {{what, strlen(what)}, {nonce, RT_NONCE}, {message, n}};
-    rt_prove(rank_key(), pieces, 3, out);
+    rt_hmac(rank_key(), pieces, 3, out);
 }
 
 static bool is_proved(const char *what, const uint8_t *nonce, const void *message, size_t n,
                       const uint8_t *proof) {
     uint8_t right[RT_PROOF];
     prove(what, nonce, message, n, right);
-    return rt_proofs_equal(right, proof);
+    return rt_hmac_equal(right, proof);
 }
 
 #define PROVE(what, nonce, m) prove(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
@@ -155,7 +155,7 @@ static const char *port_of(const char *meet) {
     return *end || port < 1 || port > 65535 ? NULL : colon;
 }
 
-bool rt_hosts_named(const char *meet) {
+bool rt_sockets_named(const char *meet) {
     return port_of(meet) != NULL;
 }
 
@@ -631,7 +631,7 @@ static tg_status create_far(tg_comm *c, Hosts *h, const tg_comm_options *o) {
         status = tg_fail(TG_ERROR_MEMORY, "tg_comm_create: no thread: %s", strerror(errno));
     }
     if (status) return status;
-    c->engine = &rt_engine_hosts;
+    c->engine = &rt_engine_sockets;
     c->engine_state = h;
     c->rank = h->rank;
     c->size = h->n;
@@ -640,7 +640,7 @@ static tg_status create_far(tg_comm *c, Hosts *h, const tg_comm_options *o) {
     return TG_OK;
 }
 
-tg_status rt_hosts_create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
+tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     Hosts *h = hosts_new(o, bytes);
     if (!h) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     Hello hello = {.rank = rt_comm_hello(o, bytes), .host = rt_comm_host()};
@@ -686,11 +686,11 @@ static void destroy(tg_comm *c) {
     release(h);
 }
 
-const rt_engine rt_engine_hosts = {.name = "hosts",
-                                   .create = rt_hosts_create,
-                                   .destroy = destroy,
-                                   .put = put,
-                                   .set = set,
-                                   .add = add,
-                                   .quiet = quiet,
-                                   .dead = dead};
+const rt_engine rt_engine_sockets = {.name = "hosts",
+                                     .create = rt_sockets_create,
+                                     .destroy = destroy,
+                                     .put = put,
+                                     .set = set,
+                                     .add = add,
+                                     .quiet = quiet,
+                                     .dead = dead};

@@ -47,7 +47,7 @@ tg_status rt_gpu_begin(rt_launcher *l, tg_image *image, int device, rt_loaded *a
 
 void rt_gpu_end(rt_launcher *l, rt_entered entered) {
     rt_gpu *g = &l->gpu;
-    if (g->space) rt_space_give_back(g->space);
+    if (g->space) rt_workspace_give_back(g->space);
     g->space = NULL;
     if (g->comm) (void)rt_cuda_release(g->comm); // it began, and failed
     g->comm = NULL;
@@ -58,7 +58,7 @@ void rt_gpu_end(rt_launcher *l, rt_entered entered) {
 
 static rt_space *space_of(rt_gpu *g) {
     if (!g->space) {
-        tg_status status = rt_space_claim(g->device, g->stream, &g->space);
+        tg_status status = rt_workspace_claim(g->device, g->stream, &g->space);
         if (status) rt_gpu_failed(g, status);
     }
     return g->space;
@@ -67,7 +67,7 @@ static rt_space *space_of(rt_gpu *g) {
 void *rt_gpu_workspace(rt_launcher *l, int64_t bytes) {
     rt_gpu *g = &l->gpu;
     if (bytes < 0 || !space_of(g)) return NULL;
-    cu_pointer at = rt_space_take(g->space, (size_t)bytes);
+    cu_pointer at = rt_workspace_take(g->space, (size_t)bytes);
     if (!at) rt_gpu_failed(g, TG_ERROR_MEMORY);
     return (void *)(uintptr_t)at;
 }
@@ -78,7 +78,7 @@ void *rt_gpu_workspace(rt_launcher *l, int64_t bytes) {
 /// kernel, in the order of the stream.
 static cu_pointer faults_of(rt_gpu *g) {
     rt_space *s = space_of(g);
-    cu_pointer at = s ? rt_space_faults(s) : 0;
+    cu_pointer at = s ? rt_workspace_faults(s) : 0;
     if (!at) {
         if (!g->status) rt_gpu_failed(g, TG_ERROR_UNSUPPORTED);
         return 0;
@@ -390,7 +390,7 @@ static int32_t report(rt_launcher *l, const tg_faults *f) {
 static int32_t read_faults(rt_launcher *l, tg_faults *to) {
     rt_gpu *g = &l->gpu;
     const rt_cuda *cu = rt_cuda_driver();
-    cu_pointer at = rt_space_faults(g->space);
+    cu_pointer at = rt_workspace_faults(g->space);
     cu_result error = g->patience > 0 ? rt_wait(g->stream, g->patience) : 0;
     if (!error) error = cu->to_host(to, at, sizeof *to, g->stream);
     if (!error) error = cu->stream_synchronize(g->stream);

@@ -78,7 +78,7 @@ static cu_pointer allocate(const rt_space *s, size_t bytes) {
     return 0;
 }
 
-cu_pointer rt_space_take(rt_space *s, size_t bytes) {
+cu_pointer rt_workspace_take(rt_space *s, size_t bytes) {
     Piece *p = *s->next;
     size_t room = (bytes + GRAIN - 1) / GRAIN * GRAIN;
     if (room < bytes) {
@@ -108,7 +108,7 @@ cu_pointer rt_space_take(rt_space *s, size_t bytes) {
     return p->at;
 }
 
-cu_pointer rt_space_faults(rt_space *s) {
+cu_pointer rt_workspace_faults(rt_space *s) {
     if (s->capture) {
         tg_fail(TG_ERROR_UNSUPPORTED,
                 "code that asserts or prints cannot be captured: the launch waits for it");
@@ -255,7 +255,7 @@ bool rt_is_captured(int device, void *stream) {
     return capture != 0;
 }
 
-tg_status rt_space_claim(rt_device *d, cu_stream stream, rt_space **out) {
+tg_status rt_workspace_claim(rt_device *d, cu_stream stream, rt_space **out) {
     unsigned long long capture = 0;
     cu_graph graph = NULL;
     cu_result error = capture_of(stream, &capture, &graph);
@@ -277,7 +277,7 @@ tg_status rt_space_claim(rt_device *d, cu_stream stream, rt_space **out) {
     return TG_OK;
 }
 
-void rt_space_give_back(rt_space *s) {
+void rt_workspace_give_back(rt_space *s) {
     if (!s->capture) {
         put_away(s);
         return;

@@ -85,14 +85,14 @@ void rt_image_refuse(tg_image *image, bool refused);
 
 /// The workspace of a stream, or of what one capture records on it: launches there come one after
 /// the other, so they share it. While a launch has it no other one does.
-tg_status rt_space_claim(rt_device *d, cu_stream stream, rt_space **out);
-void rt_space_give_back(rt_space *s);
+tg_status rt_workspace_claim(rt_device *d, cu_stream stream, rt_space **out);
+void rt_workspace_give_back(rt_space *s);
 /// Whether launches on the stream are recorded; of the CPU (device -1) none is.
 bool rt_is_captured(int device, void *stream);
 /// The n-th call of a launch takes the n-th piece of memory. 0, with tg_last_error(): none is left.
-cu_pointer rt_space_take(rt_space *s, size_t bytes);
+cu_pointer rt_workspace_take(rt_space *s, size_t bytes);
 /// The buffer of asserts and prints: RT_FAULT_BYTES; 0 where there is none, or a capture.
-cu_pointer rt_space_faults(rt_space *s);
+cu_pointer rt_workspace_faults(rt_space *s);
 enum { RT_FAULT_WORDS = 1 << 15, RT_FAULT_BYTES = 16 + 8 * RT_FAULT_WORDS };
 
 /* ---- cuda_launch.c ------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
 // Launches on GPUs without their host code.
 //
 // Host code of most kernels computes a grid, makes tensor maps and launches one function: for equal
-// extents, strides and numbers the same each time, but for addresses (TG_DEVICE_AGAIN). So a launch
-// like one before (launch_memo.c) need not run it. What it asked for is written down once:
+// extents, strides and numbers the same each time, but for addresses (TG_DEVICE_REPLAYS). So a
+// launch like one before (launch_memo.c) need not run it. What it asked for is written down once:
 // arguments that are addresses point into the slots of the call, which hold those of the next
 // launch; others are copied; a tensor map is made again where the address that it has is another
 // one now.
@@ -40,7 +40,7 @@ static void *kept(rt_replay *r, void *p) {
 
 void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_function *f,
                           cu_function function, uint32_t ctas, void *const *args) {
-    r->refused |= !(f->flags & TG_DEVICE_AGAIN) || f->flags & TG_DEVICE_FAULTS ||
+    r->refused |= !(f->flags & TG_DEVICE_REPLAYS) || f->flags & TG_DEVICE_FAULTS ||
                   r->n == RT_REPLAY_LAUNCHES || r->n_args + f->n_args > RT_REPLAY_ARGS;
     if (r->refused) return;
     r->numbers &= (f->flags & TG_DEVICE_NUMBERS) != 0;

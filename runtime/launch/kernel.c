@@ -87,7 +87,7 @@ RT_SELDOM static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_ar
     if (!status) status = rt_check_overlaps(l, kernel->info, v);
     if (status) return status;
     if (!wish.runs) return prepare(l, v);
-    rt_remember(l, kernel, v, args, n, epoch);
+    rt_memo_keep(l, kernel, v, args, n, epoch);
     if (l->comm) rt_comm_announce(l, kernel->info, v->config);
     return rt_run(l, kernel->info, v, wish.stream);
 }
@@ -101,7 +101,7 @@ RT_WARM static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args
     if (!l) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     bool collective = c->comm && wish.runs && rt_is_collective(kernel->info);
     tg_status status = collective ? rt_comm_enter(l, kernel->info->name) : TG_OK;
-    if (!status && !(wish.runs && rt_again(l, kernel, args, n, wish.stream, &status)))
+    if (!status && !(wish.runs && rt_memo_launch(l, kernel, args, n, wish.stream, &status)))
         status = launch(kernel, l, args, n, wish);
     if (l->comm) status = rt_comm_leave(l, status);
     rt_warm_give_back(l);

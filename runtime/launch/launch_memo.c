@@ -122,7 +122,7 @@ static Call *call_at(rt_calls *set, unsigned i) {
     return (Call *)(set->memory + i * set->each);
 }
 
-void rt_forget_calls(rt_launcher *l) {
+void rt_memo_forget(rt_launcher *l) {
     for (int i = 0; i < RT_CALL_SETS; i++)
         if (l->calls[i]) rt_release(&l->context->hooks, l->calls[i], set_bytes(l->calls[i]->room));
 }
@@ -223,8 +223,8 @@ static void know_views(Call *c) {
     }
 }
 
-void rt_remember(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, const tg_arg *args,
-                 int n, uint64_t epoch) {
+void rt_memo_keep(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, const tg_arg *args,
+                  int n, uint64_t epoch) {
     Call *c = epoch ? call_for(l, kernel, epoch, n) : NULL;
     if (!c) return;
     *c = (Call){.kernel = kernel, .epoch = epoch, .comm = l->comm, .n = (int16_t)n, .variant = v};
@@ -406,8 +406,8 @@ RT_SELDOM static tg_status run(rt_launcher *l, const tg_kernel_info *info, Call 
     return status;
 }
 
-RT_WARM bool rt_again(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n, void *stream,
-                      tg_status *status) {
+RT_WARM bool rt_memo_launch(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n,
+                            void *stream, tg_status *status) {
     Call *c = find(l, kernel, args, n);
     if (!c) return false;
     rt_count(kernel->state);

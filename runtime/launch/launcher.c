@@ -204,7 +204,7 @@ void rt_launcher_destroy(rt_launcher *l) {
     tg_context *c = l->context;
     for (int i = 0; i <= c->threads; i++)
         rt_release(&c->hooks, l->workers[i].arena, (size_t)l->workers[i].arena_bytes);
-    rt_forget_calls(l);
+    rt_memo_forget(l);
     while (l->blocks) {
         rt_block *b = l->blocks;
         l->blocks = b->next;

@@ -242,7 +242,7 @@ tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg
 }
 
 void tg_kernel_close(tg_kernel *kernel) {
-    tg_debts_cancel(kernel);
+    tg_queue_cancel(kernel);
     if (kernel->state) state_free(kernel->state);
     kernel->state = NULL;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Searches in the background: one thread of the process, at low priority, one search at a time.
 //
-// A launch that could be tuned leaves a *debt* (compiler.h). It is paid once the process has lived
-// for a while and the kernel was launched often; what wins is adopted by the kernel, and launches
-// find it from then on. Who goes takes its debts along and ends the search that is one of them.
+// A launch that could be tuned leaves a *queued search* (compiler.h). It is run once the process
+// has lived for a while and the kernel was launched often. The kernel adopts the winner, and
+// launches find it from then on. Destroying an owner drops its queued searches and cancels a
+// running one.
 #include "runtime/compiler.h"
 #include "runtime/tune/trial.h"
 
@@ -19,22 +20,22 @@ enum {
     LAUNCHES = 20, // of a kernel before it is worth a search
     TICK_MS = 100,
     NICE = 10,
-    MOST_DEBTS = 64, // of the process
+    MOST_QUEUED = 64, // of the process
 };
-static const double LIFE = 2;  // seconds of the process since the first debt
+static const double LIFE = 2;  // seconds of the process since the first queued search
 static const double SHARE = 1; // of a hundred: TG_TUNE_SHARE
-static const double AGAIN = 1; // until one is tried again that could not be paid
+static const double AGAIN = 1; // until one is tried again that could not be run
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t idle; // no debt is being paid
-    tg_debt *first;
+    pthread_cond_t idle; // no queued search is being run
+    tg_queued_search *first;
     int n;
-    tg_debt *paying;
+    tg_queued_search *paying;
     atomic_bool stop; // that one
     bool running;     // the thread is there
-    bool ended;       // the process exits: no more debts
-    double born;      // the first debt
+    bool ended;       // the process exits: no more queued searches
+    double born;      // the first queued search
 } later = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
 static void before_fork(void) {
@@ -45,7 +46,8 @@ static void after_fork(void) {
     pthread_mutex_unlock(&later.lock);
 }
 
-/// The child of a fork has no such thread, and the parent's debts are the parent's to pay.
+/// The child of a fork has no such thread, and the parent's queued searches are the parent's to
+/// pay.
 static void forget(void) {
     pthread_cond_init(&later.idle, NULL);
     later.first = later.paying = NULL;
@@ -54,10 +56,11 @@ static void forget(void) {
     after_fork();
 }
 
-/// With the lock held: drops the debts of an owner, or all, and stops paying one of them.
+/// With the lock held: drops the queued searches of an owner, or all, and stops running one of
+/// them.
 static void drop(const void *owner) {
-    for (tg_debt **at = &later.first; *at;) {
-        tg_debt *d = *at;
+    for (tg_queued_search **at = &later.first; *at;) {
+        tg_queued_search *d = *at;
         if (owner && d->owner != owner) {
             at = &d->next;
             continue;
@@ -96,12 +99,12 @@ bool rt_busy_share(double *out) {
     return ok;
 }
 
-/* ---- paying ---------------------------------------------------------------------------------- */
+/* ---- running -------------------------------------------------------------------------------- */
 
-/// Takes the first debt whose kernel is in use out of the list, with the lock held.
-static tg_debt *take_due(double now) {
-    for (tg_debt **at = &later.first; *at; at = &(*at)->next) {
-        tg_debt *d = *at;
+/// Takes the first queued search whose kernel is in use out of the list, with the lock held.
+static tg_queued_search *take_due(double now) {
+    for (tg_queued_search **at = &later.first; *at; at = &(*at)->next) {
+        tg_queued_search *d = *at;
         if (now < d->not_before || tg_kernel_launches(d->kernel) < LAUNCHES) continue;
         *at = d->next;
         later.n--;
@@ -116,8 +119,8 @@ static void tick(void) {
 }
 
 /// With the lock held: behind the others.
-static void put_back(tg_debt *d) {
-    tg_debt **at = &later.first;
+static void put_back(tg_queued_search *d) {
+    tg_queued_search **at = &later.first;
     while (*at) at = &(*at)->next;
     *at = d;
     d->next = NULL;
@@ -126,7 +129,7 @@ static void put_back(tg_debt *d) {
 }
 
 /// With the lock held.
-static void paid(tg_debt *d, bool done) {
+static void finish_run(tg_queued_search *d, bool done) {
     later.paying = NULL;
     if (done || later.ended || atomic_load(&later.stop))
         d->release(d);
@@ -135,7 +138,7 @@ static void paid(tg_debt *d, bool done) {
     pthread_cond_broadcast(&later.idle);
 }
 
-/// Ends where there is no debt any more.
+/// Ends where there is no queued search any more.
 static void *run(void *arg) {
     (void)arg;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); // and of what it starts
@@ -143,16 +146,16 @@ static void *run(void *arg) {
     while (later.first) {
         double now = rt_seconds();
         bool done = true;
-        tg_debt *d = now - later.born < LIFE ? NULL : take_due(now);
+        tg_queued_search *d = now - later.born < LIFE ? NULL : take_due(now);
         later.paying = d;
         atomic_store(&later.stop, false);
         pthread_mutex_unlock(&later.lock);
         if (d)
-            done = d->pay(d, &later.stop);
+            done = d->run(d, &later.stop);
         else
             tick();
         pthread_mutex_lock(&later.lock);
-        if (d) paid(d, done);
+        if (d) finish_run(d, done);
     }
     later.running = false;
     pthread_mutex_unlock(&later.lock);
@@ -172,37 +175,37 @@ static void start(void) {
     if (later.running) pthread_detach(thread);
 }
 
-/* ---- debts ----------------------------------------------------------------------------------- */
+/* ---- queued searches ------------------------------------------------------------------------ */
 
 static bool is_known(uint64_t hash) {
     bool known = later.paying && later.paying->hash == hash;
-    for (const tg_debt *d = later.first; d; d = d->next) known |= d->hash == hash;
+    for (const tg_queued_search *d = later.first; d; d = d->next) known |= d->hash == hash;
     return known;
 }
 
-bool tg_debt_wanted(uint64_t hash) {
+bool tg_queue_wanted(uint64_t hash) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&later.lock);
-    bool wanted = !later.ended && later.n < MOST_DEBTS && !is_known(hash);
+    bool wanted = !later.ended && later.n < MOST_QUEUED && !is_known(hash);
     pthread_mutex_unlock(&later.lock);
     return wanted;
 }
 
-void tg_debt_add(tg_debt *debt) {
+void tg_queue_search(tg_queued_search *queued) {
     pthread_mutex_lock(&later.lock);
     bool ended = later.ended;
     if (!ended) {
-        debt->next = later.first;
-        later.first = debt;
+        queued->next = later.first;
+        later.first = queued;
         later.n++;
         start();
     }
     pthread_mutex_unlock(&later.lock);
-    if (ended) debt->release(debt);
+    if (ended) queued->release(queued);
 }
 
-void tg_debts_cancel(const void *owner) {
+void tg_queue_cancel(const void *owner) {
     pthread_mutex_lock(&later.lock);
     drop(owner);
     pthread_mutex_unlock(&later.lock);

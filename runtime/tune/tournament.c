@@ -41,8 +41,8 @@ typedef struct Runner {
     uint32_t heats[WINDOW]; // of which heat it is
 } Runner;
 
-struct rt_race {
-    rt_race_options options;
+struct rt_tournament {
+    rt_tournament_options options;
     bool begun, closed, runoff, over, turned; // turned: a turn is under way
     int rung;                                 // times that all need before half of them leave
     uint32_t heat, runoff_from; // number of the current one, of the first of the runoff
@@ -57,31 +57,31 @@ struct rt_race {
     Runner runners[];
 };
 
-size_t rt_race_bytes(int capacity) {
-    return sizeof(rt_race) + sizeof(Runner) * (size_t)capacity;
+size_t rt_tournament_bytes(int capacity) {
+    return sizeof(rt_tournament) + sizeof(Runner) * (size_t)capacity;
 }
 
-rt_race *rt_race_start(void *memory, const rt_race_options *options) {
-    rt_race *r = memory;
-    memset(r, 0, rt_race_bytes(options->capacity));
+rt_tournament *rt_tournament_start(void *memory, const rt_tournament_options *options) {
+    rt_tournament *r = memory;
+    memset(r, 0, rt_tournament_bytes(options->capacity));
     r->options = *options;
-    if (!(r->options.close > 0)) r->options.close = RT_RACE_CLOSE;
+    if (!(r->options.close > 0)) r->options.close = RT_TOURNAMENT_CLOSE;
     r->rung = FIRST_RUNG;
     r->pivot = -1;
     return r;
 }
 
-static bool is_id(const rt_race *r, int id) {
+static bool is_id(const rt_tournament *r, int id) {
     return id >= 0 && id < r->options.capacity;
 }
 
-bool rt_race_add(rt_race *r, int id, double predicted) {
+bool rt_tournament_add(rt_tournament *r, int id, double predicted) {
     if (!is_id(r, id) || r->runners[id].there || r->runoff || r->over) return false;
     r->runners[id] = (Runner){.there = true, .alive = true, .predicted = predicted};
     return true;
 }
 
-void rt_race_close(rt_race *r) {
+void rt_tournament_close(rt_tournament *r) {
     r->closed = true;
 }
 
@@ -189,7 +189,7 @@ static double perhaps_slower(const Runner *a, const Runner *b) {
 }
 
 /// What a time has to be multiplied by for seconds on a usual day.
-static double scale_of(const rt_race *r) {
+static double scale_of(const rt_tournament *r) {
     double x[WINDOW];
     int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
     if (!n) return 1;
@@ -199,7 +199,7 @@ static double scale_of(const rt_race *r) {
 
 /* ---- the order ----------------------------------------------------------------------------- */
 
-static int leader(const rt_race *r) {
+static int leader(const rt_tournament *r) {
     int best = -1;
     for (int i = 0; i < r->options.capacity; i++) {
         const Runner *c = &r->runners[i];
@@ -209,7 +209,7 @@ static int leader(const rt_race *r) {
     return best;
 }
 
-static int count_alive(const rt_race *r) {
+static int count_alive(const rt_tournament *r) {
     int n = 0;
     for (int i = 0; i < r->options.capacity; i++) n += r->runners[i].alive;
     return n;
@@ -217,7 +217,7 @@ static int count_alive(const rt_race *r) {
 
 /// The first one that is as good as the leader: the default where it is not shown to be slower. It
 /// comes back where those that it lost to were lost themselves.
-int rt_race_winner(const rt_race *r) {
+int rt_tournament_winner(const rt_tournament *r) {
     int best = leader(r);
     if (best < 0) return r->options.capacity && r->runners[0].alive ? 0 : -1;
     const Runner *l = &r->runners[best];
@@ -236,11 +236,11 @@ static double as_measured(const Runner *c, double seconds) {
     return seconds < c->least ? c->least : seconds > c->most ? c->most : seconds;
 }
 
-rt_race_figures rt_race_figures_of(const rt_race *r, int id) {
-    if (!is_id(r, id) || !r->runners[id].there) return (rt_race_figures){0};
+rt_tournament_figures rt_tournament_figures_of(const rt_tournament *r, int id) {
+    if (!is_id(r, id) || !r->runners[id].there) return (rt_tournament_figures){0};
     const Runner *c = &r->runners[id];
     double x[WINDOW];
-    rt_race_figures f = {.launches = c->launches, .beaten = c->beaten};
+    rt_tournament_figures f = {.launches = c->launches, .beaten = c->beaten};
     // The times of the default are one: what they are measured in.
     bool unit = id == 0 && r->n_defaults > 0;
     int all = unit ? r->n_defaults : c->n, n = all < WINDOW ? all : WINDOW;
@@ -258,7 +258,7 @@ rt_race_figures rt_race_figures_of(const rt_race *r, int id) {
 /* ---- heats --------------------------------------------------------------------------------- */
 
 /// Whom to measure first: those who were measured least, and of those the most promising.
-static bool comes_before(const rt_race *r, int a, int b) {
+static bool comes_before(const rt_tournament *r, int a, int b) {
     const Runner *x = &r->runners[a], *y = &r->runners[b];
     if (x->n != y->n) return x->n < y->n;
     double p = x->n ? x->middle : x->predicted, q = y->n ? y->middle : y->predicted;
@@ -266,7 +266,7 @@ static bool comes_before(const rt_race *r, int a, int b) {
 }
 
 /// Among the members, in that order, from place `from` on.
-static void enter(rt_race *r, int id, int from) {
+static void enter(rt_tournament *r, int id, int from) {
     int at = r->n_members;
     if (at < HEAT)
         r->n_members++;
@@ -278,7 +278,7 @@ static void enter(rt_race *r, int id, int from) {
 }
 
 /// A leader alone would tell nothing of how fast the machine is.
-static void add_companion(rt_race *r, int alone) {
+static void add_companion(rt_tournament *r, int alone) {
     int best = -1;
     for (int i = 0; i < r->options.capacity; i++) {
         const Runner *c = &r->runners[i];
@@ -290,7 +290,7 @@ static void add_companion(rt_race *r, int alone) {
 
 /// A heat of those who have fewer than `wanted` times, the leader and the default. Every other one
 /// is run from its end, so that what grows or falls evenly does so for all.
-static void draw_heat(rt_race *r, int wanted) {
+static void draw_heat(rt_tournament *r, int wanted) {
     int fixed = 0;
     r->pivot = leader(r);
     if (r->pivot >= 0) r->members[fixed++] = r->pivot;
@@ -310,7 +310,7 @@ static void draw_heat(rt_race *r, int wanted) {
 }
 
 /// Notes the default's seconds; the least of the first heats are the unit of all times.
-static void note_default(rt_race *r, double seconds) {
+static void note_default(rt_tournament *r, double seconds) {
     if (!r->n_defaults || (r->n_defaults < FIRST_RUNG && seconds < r->unit)) r->unit = seconds;
     r->defaults[r->n_defaults++ % WINDOW] = seconds;
 }
@@ -318,7 +318,7 @@ static void note_default(rt_race *r, double seconds) {
 /// How much slower than in its first heats the default was in this one. Where there is no default,
 /// or it had a hiccup, how much slower than usual those were who are known: of one who was alone
 /// nobody can tell.
-static double level_of(rt_race *r) {
+static double level_of(rt_tournament *r) {
     double x[HEAT], own = 0;
     int n = 0;
     for (int i = 0; i < r->n_members; i++) {
@@ -362,7 +362,7 @@ static void forget(Runner *c, uint32_t before) {
 
 /// The default, which the others are compared with in the end, leaves only where it is of no use,
 /// beyond the doubt of a few hiccups.
-static bool has_lost(const rt_race *r, int id, int pivot) {
+static bool has_lost(const rt_tournament *r, int id, int pivot) {
     double x[WINDOW];
     const Runner *c = &r->runners[id], *best = &r->runners[pivot];
     if (id == pivot) return false;
@@ -372,7 +372,7 @@ static bool has_lost(const rt_race *r, int id, int pivot) {
 
 /// Those who were shown to be slower than the one that led before the heat leave. That one was not
 /// chosen by its luck in this heat.
-static void end_heat(rt_race *r) {
+static void end_heat(rt_tournament *r) {
     double level = level_of(r);
     if (r->runoff && r->heat + 1 == r->runoff_from + FIRST_RUNG)
         for (int i = 0; i < r->options.capacity; i++)
@@ -392,7 +392,7 @@ static void end_heat(rt_race *r) {
 /* ---- phases -------------------------------------------------------------------------------- */
 
 /// The n best of those alive stay, and the default.
-static void keep_best(rt_race *r, int n) {
+static void keep_best(rt_tournament *r, int n) {
     for (int alive = count_alive(r) - r->runners[0].alive; alive > n; alive--) {
         int worst = -1;
         for (int i = 1; i < r->options.capacity; i++) {
@@ -406,7 +406,7 @@ static void keep_best(rt_race *r, int n) {
 
 /// What was measured before counts until there are a few newer heats: there may be no time for
 /// these.
-static void begin_runoff(rt_race *r, double now) {
+static void begin_runoff(rt_tournament *r, double now) {
     keep_best(r, FINALISTS);
     r->runoff_began = now;
     r->runoff = true;
@@ -415,8 +415,8 @@ static void begin_runoff(rt_race *r, double now) {
 }
 
 /// The winner is as good as anybody may be.
-static bool is_settled(const rt_race *r) {
-    int winner = rt_race_winner(r);
+static bool is_settled(const rt_tournament *r) {
+    int winner = rt_tournament_winner(r);
     for (int i = 0; i < r->options.capacity; i++)
         if (i != winner && r->runners[i].alive &&
             perhaps_slower(&r->runners[winner], &r->runners[i]) > r->options.close)
@@ -425,7 +425,7 @@ static bool is_settled(const rt_race *r) {
 }
 
 /// What a heat of all those alive takes.
-static double heat_cost(const rt_race *r) {
+static double heat_cost(const rt_tournament *r) {
     double sum = 0;
     int best = leader(r);
     for (int i = 0; i < r->options.capacity; i++) {
@@ -437,7 +437,7 @@ static double heat_cost(const rt_race *r) {
 
 /// When the runoff has to begin: there is time for as many heats as say something, of those who
 /// would be in it, if they are as fast as the leader.
-static double last_call(const rt_race *r) {
+static double last_call(const rt_tournament *r) {
     int best = leader(r), n = count_alive(r);
     int finalists = n < FINALISTS + 1 ? n : FINALISTS + 1;
     double cost = best >= 0 ? r->runners[best].cost : 0;
@@ -445,11 +445,11 @@ static double last_call(const rt_race *r) {
     return r->options.deadline - (needs > r->options.doubt ? needs : r->options.doubt);
 }
 
-static bool is_late(const rt_race *r, double now) {
+static bool is_late(const rt_tournament *r, double now) {
     return r->options.deadline > 0 && now >= last_call(r);
 }
 
-static bool has_all(const rt_race *r, int wanted) {
+static bool has_all(const rt_tournament *r, int wanted) {
     for (int i = 0; i < r->options.capacity; i++)
         if (r->runners[i].alive && r->runners[i].n < wanted) return false;
     return true;
@@ -457,7 +457,7 @@ static bool has_all(const rt_race *r, int wanted) {
 
 /// Draws the next heat of the first phase, or begins the runoff. False: there is nothing to do
 /// before more candidates come.
-static bool advance(rt_race *r, double now) {
+static bool advance(rt_tournament *r, double now) {
     while (has_all(r, r->rung)) {
         if (!r->closed) return false;
         int alive = count_alive(r);
@@ -475,7 +475,7 @@ static bool advance(rt_race *r, double now) {
 
 /// The default was now and then much slower than at other times: what is true of a few heats in a
 /// row may not be later.
-static bool is_restless(const rt_race *r) {
+static bool is_restless(const rt_tournament *r) {
     double x[WINDOW];
     int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
     memcpy(x, r->defaults, sizeof *x * (size_t)n);
@@ -485,13 +485,13 @@ static bool is_restless(const rt_race *r) {
 
 /// On such a machine nobody wins over the default within a moment, on others not within less time
 /// than the caller says.
-static bool is_brief(const rt_race *r, double now) {
+static bool is_brief(const rt_tournament *r, double now) {
     double least = is_restless(r) ? RUNOFF_SHARE * (r->options.deadline - r->began) : 0;
     if (least < r->options.doubt) least = r->options.doubt;
-    return now - r->runoff_began < least && rt_race_winner(r) != 0;
+    return now - r->runoff_began < least && rt_tournament_winner(r) != 0;
 }
 
-static void advance_runoff(rt_race *r, double now) {
+static void advance_runoff(rt_tournament *r, double now) {
     int alive = count_alive(r), n = (int)(r->heat + 1 - r->runoff_from);
     bool late = r->options.deadline > 0 && now + heat_cost(r) * MARGIN >= r->options.deadline;
     bool told = n >= WINDOW || (n >= SOUND && is_settled(r));
@@ -511,7 +511,7 @@ static int launches_of(const Runner *c) {
 }
 
 /// Passes over members who dropped out; at the end of the heat draws the next one.
-static bool find_turn(rt_race *r, double now) {
+static bool find_turn(rt_tournament *r, double now) {
     for (;;) {
         while (r->at < r->n_members && !r->runners[r->members[r->at]].alive) r->at++;
         if (!r->runoff && is_late(r, now)) {
@@ -537,27 +537,28 @@ static void note_cost(Runner *c, double cost) {
     c->last_cost = cost;
 }
 
-rt_race_turn rt_race_step(rt_race *r, double now) {
+rt_tournament_turn rt_tournament_step(rt_tournament *r, double now) {
     if (!r->begun) r->began = now;
     r->begun = true;
     if (!r->over && !find_turn(r, now))
-        return (rt_race_turn){
-            .kind = RT_RACE_WAIT, .id = -1, .until = r->options.deadline > 0 ? last_call(r) : 0};
-    if (r->over) return (rt_race_turn){.kind = RT_RACE_OVER, .id = -1};
+        return (rt_tournament_turn){.kind = RT_TOURNAMENT_WAIT,
+                                    .id = -1,
+                                    .until = r->options.deadline > 0 ? last_call(r) : 0};
+    if (r->over) return (rt_tournament_turn){.kind = RT_TOURNAMENT_OVER, .id = -1};
     int id = r->members[r->at];
     r->turned = true;
     r->turn_began = now;
-    return (rt_race_turn){.kind = RT_RACE_MEASURE,
-                          .id = id,
-                          .launches = launches_of(&r->runners[id]),
-                          .runoff = r->runoff};
+    return (rt_tournament_turn){.kind = RT_TOURNAMENT_MEASURE,
+                                .id = id,
+                                .launches = launches_of(&r->runners[id]),
+                                .runoff = r->runoff};
 }
 
-void rt_race_doubt(rt_race *r, double now) {
+void rt_tournament_doubt(rt_tournament *r, double now) {
     r->runoff_began = now;
 }
 
-void rt_race_report(rt_race *r, int id, const double *seconds, int n, double now) {
+void rt_tournament_report(rt_tournament *r, int id, const double *seconds, int n, double now) {
     double x[SAMPLES];
     if (!r->turned || r->at >= r->n_members || r->members[r->at] != id) return;
     r->turned = false;
@@ -568,7 +569,7 @@ void rt_race_report(rt_race *r, int id, const double *seconds, int n, double now
         fine = fine && x[i] > 0 && x[i] < 1e9;
     }
     if (!fine) {
-        rt_race_drop(r, id);
+        rt_tournament_drop(r, id);
         return;
     }
     Runner *c = &r->runners[id];
@@ -580,7 +581,7 @@ void rt_race_report(rt_race *r, int id, const double *seconds, int n, double now
     r->seconds[r->at++] = time;
 }
 
-void rt_race_drop(rt_race *r, int id) {
+void rt_tournament_drop(rt_tournament *r, int id) {
     if (!is_id(r, id) || !r->runners[id].alive) return;
     r->runners[id].alive = false;
     r->turned = false;

@@ -131,7 +131,7 @@ typedef struct Search {
     tg_kernel *kernel;
     const rt_launcher *launcher;
     rt_sandbox *box;
-    rt_race *race;
+    rt_tournament *tournament;
     const tg_variant *variants[MOST_VARIANTS];
     int n;
     double began, budget;
@@ -166,7 +166,7 @@ static void rest(Search *s) {
 static void drop(Search *s, int id, rt_verdict verdict) {
     rt_text t = {.n = 0};
     const tg_variant *v = s->variants[id];
-    rt_race_drop(s->race, id);
+    rt_tournament_drop(s->tournament, id);
     if (verdict != RT_CRASHED && verdict != RT_HUNG) return;
     rt_add(&t, "tuning '%s': %s is left out: %s", s->kernel->info->name,
            v->config && *v->config ? v->config : "a variant", rt_sandbox_why(s->box));
@@ -183,13 +183,13 @@ static bool check_all(Search *s) {
         rt_verdict verdict = rt_sandbox_check(s->box, i, &seconds);
         rest(s);
         if (verdict == RT_RIGHT)
-            rt_race_add(s->race, i, seconds);
+            rt_tournament_add(s->tournament, i, seconds);
         else if (i > 0)
             drop(s, i, verdict);
         if (rt_sandbox_is_lost(s->box) || is_stopped(s) || (i == 0 && verdict != RT_RIGHT))
             return false;
     }
-    rt_race_close(s->race);
+    rt_tournament_close(s->tournament);
     return true;
 }
 
@@ -198,27 +198,27 @@ static bool check_all(Search *s) {
 static int confirmed_winner(Search *s) {
     for (;;) {
         double times = 1;
-        int winner = rt_race_winner(s->race);
+        int winner = rt_tournament_winner(s->tournament);
         if (winner <= 0) return winner;
         rt_verdict verdict = rt_sandbox_confirm(s->box, winner, &times);
         rest(s);
-        if (verdict == RT_RIGHT && times <= 1 + RT_RACE_CLOSE) return winner;
+        if (verdict == RT_RIGHT && times <= 1 + RT_TOURNAMENT_CLOSE) return winner;
         drop(s, winner, verdict);
         if (rt_sandbox_is_lost(s->box)) return -1;
     }
 }
 
-static int run_race(Search *s) {
+static int run_tournament(Search *s) {
     double x[RT_SANDBOX_LAUNCHES];
     while (!is_stopped(s) && !rt_sandbox_is_lost(s->box)) {
         double began = now(s);
-        rt_race_turn turn = rt_race_step(s->race, began);
-        if (turn.kind != RT_RACE_MEASURE) return confirmed_winner(s);
+        rt_tournament_turn turn = rt_tournament_step(s->tournament, began);
+        if (turn.kind != RT_TOURNAMENT_MEASURE) return confirmed_winner(s);
         int n = turn.launches < RT_SANDBOX_LAUNCHES ? turn.launches : RT_SANDBOX_LAUNCHES;
         rt_verdict verdict = rt_sandbox_time(s->box, turn.id, n, x);
         rest(s);
         if (verdict == RT_RIGHT)
-            rt_race_report(s->race, turn.id, x, n, now(s));
+            rt_tournament_report(s->tournament, turn.id, x, n, now(s));
         else
             drop(s, turn.id, verdict);
     }
@@ -230,8 +230,8 @@ static void say(const Search *s, int winner) {
     const char *config = s->variants[winner]->config;
     rt_add(&t, "tuned '%s': %s, %.3g us a launch (%.3g us without tuning), %d variants, %.2f s",
            s->kernel->info->name, config && *config ? config : "as it was",
-           rt_race_figures_of(s->race, winner).seconds * 1e6,
-           rt_race_figures_of(s->race, 0).seconds * 1e6, s->n, now(s) - s->began);
+           rt_tournament_figures_of(s->tournament, winner).seconds * 1e6,
+           rt_tournament_figures_of(s->tournament, 0).seconds * 1e6, s->n, now(s) - s->began);
     tg_log(t.data);
 }
 
@@ -245,7 +245,7 @@ static void say_why_not(const Search *s, const char *why) {
 /// The number of the variant that won, or -1.
 static int search(Search *s, const rt_trial_options *trial) {
     const tg_context *c = s->launcher->context;
-    size_t bytes = rt_race_bytes(s->n);
+    size_t bytes = rt_tournament_bytes(s->n);
     int winner = -1;
     void *memory = rt_allocate(&c->hooks, bytes);
     double deadline = s->budget > 0 ? s->began + s->budget : 0;
@@ -257,10 +257,10 @@ static int search(Search *s, const rt_trial_options *trial) {
                             .deadline = s->later ? 0 : deadline,
                             .stop = s->stop};
     if (memory && rt_sandbox_open(&o, &s->box) == TG_OK) {
-        rt_race_options race = {.capacity = s->n, .deadline = deadline};
-        if (o.device < 0) race.doubt = DOUBT * s->budget;
-        s->race = rt_race_start(memory, &race);
-        if (check_all(s)) winner = run_race(s);
+        rt_tournament_options tournament = {.capacity = s->n, .deadline = deadline};
+        if (o.device < 0) tournament.doubt = DOUBT * s->budget;
+        s->tournament = rt_tournament_start(memory, &tournament);
+        if (check_all(s)) winner = run_tournament(s);
         if (winner >= 0)
             say(s, winner);
         else
@@ -313,8 +313,8 @@ static bool tune_now(Search *s, const tg_arg *args, int n) {
 
 /// A launch as its search needs it. Addresses of tensors say how they are aligned and which are one
 /// view; nothing is read there.
-typedef struct Debt {
-    tg_debt base;
+typedef struct QueuedSearch {
+    tg_queued_search base;
     tg_options hooks;
     tg_kernel *kernel;
     int threads, n;
@@ -322,16 +322,16 @@ typedef struct Debt {
     DLTensor tensors[TG_MAX_PARAMS];
     int64_t dims[TG_MAX_PARAMS][2][TG_MAX_RANK];
     rt_samples *samples;
-} Debt;
+} QueuedSearch;
 
-static void release_debt(tg_debt *debt) {
-    Debt *d = (Debt *)debt;
+static void release_queued_search(tg_queued_search *queued) {
+    QueuedSearch *d = (QueuedSearch *)queued;
     tg_options hooks = d->hooks;
     rt_samples_close(d->samples);
     rt_release(&hooks, d, sizeof *d);
 }
 
-static void pay_bound(Debt *d, rt_launcher *l, const atomic_bool *stop) {
+static void pay_bound(QueuedSearch *d, rt_launcher *l, const atomic_bool *stop) {
     Search s = {.kernel = d->kernel,
                 .launcher = l,
                 .began = rt_seconds(),
@@ -348,8 +348,8 @@ static void pay_bound(Debt *d, rt_launcher *l, const atomic_bool *stop) {
 }
 
 /// On threads of its own, as many as the launch had, which have this one's priority.
-static bool pay(tg_debt *debt, const atomic_bool *stop) {
-    Debt *d = (Debt *)debt;
+static bool run(tg_queued_search *queued, const atomic_bool *stop) {
+    QueuedSearch *d = (QueuedSearch *)queued;
     tg_options options = {.size = sizeof options, .threads = d->threads};
     tg_context *c;
     if (tg_context_create(&options, &c)) return true;
@@ -364,7 +364,7 @@ static bool pay(tg_debt *debt, const atomic_bool *stop) {
     return true;
 }
 
-static void copy_arguments(Debt *d, const rt_launcher *l, const tg_arg *args, int n) {
+static void copy_arguments(QueuedSearch *d, const rt_launcher *l, const tg_arg *args, int n) {
     memcpy(d->args, args, sizeof *args * (size_t)n);
     for (int i = 0; i < n; i++) {
         const rt_actual *a = &l->actuals[i];
@@ -377,11 +377,14 @@ static void copy_arguments(Debt *d, const rt_launcher *l, const tg_arg *args, in
 static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
     uint64_t hash = rt_mix(rt_hash_arguments(l, kernel->info), (uintptr_t)kernel);
     tg_options hooks = rt_default_hooks(); // the launch's context may go
-    Debt *d = tg_debt_wanted(hash) ? rt_allocate(&hooks, sizeof *d) : NULL;
+    QueuedSearch *d = tg_queue_wanted(hash) ? rt_allocate(&hooks, sizeof *d) : NULL;
     if (!d) return;
     memset(d, 0, sizeof *d);
-    d->base = (tg_debt){
-        .kernel = kernel, .owner = kernel, .hash = hash, .pay = pay, .release = release_debt};
+    d->base = (tg_queued_search){.kernel = kernel,
+                                 .owner = kernel,
+                                 .hash = hash,
+                                 .run = run,
+                                 .release = release_queued_search};
     d->hooks = hooks;
     d->kernel = kernel;
     d->threads = l->context->threads;
@@ -389,9 +392,9 @@ static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *ar
     copy_arguments(d, l, args, n);
     d->samples = take_samples(l, n);
     if (d->samples)
-        tg_debt_add(&d->base);
+        tg_queue_search(&d->base);
     else
-        release_debt(&d->base);
+        release_queued_search(&d->base);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */

@@ -76,7 +76,7 @@ static void process(Ctx *ctx, void *arg) {
     }
     if (strcmp(job->mode, "nvvm") == 0) {
         nvptx_bound_ctas(g, job->arch);
-        nvvm_hide_invariants(g);
+        nvvm_pin_invariants(g);
     }
     const char *text = nvvm_write(ctx, g->module, job->arch);
     if (strcmp(job->mode, "typed") == 0) {

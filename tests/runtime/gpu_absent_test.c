@@ -25,7 +25,7 @@ static int32_t called_entry(const tg_slot *args, const tg_env *env) {
     return env->dispatch(env, 0, args[0].tensor.shape[0], (void *const *)(uintptr_t)params);
 }
 
-static const tg_device_function functions[] = {{"twice", 32, 1, 0, 1, TG_DEVICE_AGAIN, 0}};
+static const tg_device_function functions[] = {{"twice", 32, 1, 0, 1, TG_DEVICE_REPLAYS, 0}};
 static tg_image called_image = {.kind = TG_IMAGE_CALL,
                                 .n_functions = 1,
                                 .target = "sim:sm_80",

@@ -76,11 +76,11 @@ static int32_t mapped_entry(const tg_slot *args, const tg_env *env) {
 
 static const char code[] = "\177ELF and so on";
 static const tg_device_function both[] = {
-    {"axpy", 32, 1, 0, 4, TG_DEVICE_AGAIN, 0},
-    {"mapped", 32, 1, 0, 4, TG_DEVICE_AGAIN, 0},
+    {"axpy", 32, 1, 0, 4, TG_DEVICE_REPLAYS, 0},
+    {"mapped", 32, 1, 0, 4, TG_DEVICE_REPLAYS, 0},
 };
 static const tg_device_function passing[] = {
-    {"axpy", 32, 1, 0, 4, TG_DEVICE_AGAIN | TG_DEVICE_NUMBERS, 0}};
+    {"axpy", 32, 1, 0, 4, TG_DEVICE_REPLAYS | TG_DEVICE_NUMBERS, 0}};
 static const tg_device_function by_host[] = {{"axpy", 32, 1, 0, 4, 0, 0}};
 #define CODE(list, count)                                                                          \
     {                                                                                              \

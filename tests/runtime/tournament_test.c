@@ -72,7 +72,7 @@ static bool has_hiccup(World *w, int id) {
     return uniform(w) < m->hiccups;
 }
 
-static void arrive(World *w, rt_race *race, bool *closed) {
+static void arrive(World *w, rt_tournament *race, bool *closed) {
     bool all = true;
     for (int i = 0; i < w->n; i++) {
         if (w->arrival[i] < 0) continue;
@@ -81,10 +81,10 @@ static void arrive(World *w, rt_race *race, bool *closed) {
             continue;
         }
         double t = w->truth[i] > 0 ? w->truth[i] : 1e-3;
-        rt_race_add(race, i, w->honest_guess ? t : t * (0.5 + uniform(w)));
+        rt_tournament_add(race, i, w->honest_guess ? t : t * (0.5 + uniform(w)));
         w->arrival[i] = -1;
     }
-    if (all && !*closed) rt_race_close(race);
+    if (all && !*closed) rt_tournament_close(race);
     *closed = all;
 }
 
@@ -96,17 +96,17 @@ static double next_arrival(const World *w) {
 }
 
 /// A race to its end.
-static rt_race *race_of(World *w, int *turns) {
-    rt_race *race = rt_race_start(
-        malloc(rt_race_bytes(MOST)),
-        &(rt_race_options){.capacity = MOST, .deadline = w->deadline, .doubt = w->doubt});
+static rt_tournament *race_of(World *w, int *turns) {
+    rt_tournament *race = rt_tournament_start(
+        malloc(rt_tournament_bytes(MOST)),
+        &(rt_tournament_options){.capacity = MOST, .deadline = w->deadline, .doubt = w->doubt});
     bool closed = false;
     for (int n = 0;; n++) {
         arrive(w, race, &closed);
-        rt_race_turn turn = rt_race_step(race, w->now);
+        rt_tournament_turn turn = rt_tournament_step(race, w->now);
         if (turns) *turns = n;
-        if (turn.kind == RT_RACE_OVER) return race;
-        if (turn.kind == RT_RACE_WAIT) {
+        if (turn.kind == RT_TOURNAMENT_OVER) return race;
+        if (turn.kind == RT_TOURNAMENT_WAIT) {
             assert_false(closed);
             double next = next_arrival(w);
             w->now = turn.until > 0 && next > turn.until ? turn.until : next;
@@ -116,7 +116,7 @@ static rt_race *race_of(World *w, int *turns) {
         w->now += w->machine->overhead;
         assert_in_range(turn.launches, 1, 64);
         if (w->truth[turn.id] < 0) {
-            rt_race_drop(race, turn.id);
+            rt_tournament_drop(race, turn.id);
             continue;
         }
         double slow = has_hiccup(w, turn.id) ? HICCUP : 1;
@@ -125,15 +125,15 @@ static rt_race *race_of(World *w, int *turns) {
             samples[i] = t * slow;
             w->now += t * (slow - 1);
         }
-        rt_race_report(race, turn.id, samples, turn.launches, w->now);
+        rt_tournament_report(race, turn.id, samples, turn.launches, w->now);
         assert_true(n < 1000000);
     }
 }
 
 static Outcome run(World *w) {
     Outcome o = {0};
-    rt_race *race = race_of(w, &o.turns);
-    o.winner = rt_race_winner(race);
+    rt_tournament *race = race_of(w, &o.turns);
+    o.winner = rt_tournament_winner(race);
     o.spent = w->now;
     free(race);
     return o;
@@ -296,11 +296,11 @@ static double bias_of(const Machine *machine, uint64_t seed, double *shortest) {
         w.truth[i] = 5e-5 * (1 + 0.2 * uniform(&w));
         w.arrival[i] = 0.01 * i;
     }
-    rt_race *race = race_of(&w, NULL);
+    rt_tournament *race = race_of(&w, NULL);
     double ratios[MOST];
     int n = 0;
     for (int i = 0; i < w.n; i++) {
-        rt_race_figures f = rt_race_figures_of(race, i);
+        rt_tournament_figures f = rt_tournament_figures_of(race, i);
         double x = f.seconds / w.truth[i];
         assert_true(f.low <= f.seconds && f.seconds <= f.high);
         if (i == 0 || x < *shortest) *shortest = x;
@@ -418,83 +418,85 @@ static void moments(void **state) {
 
 /* ---- edges --------------------------------------------------------------------------------- */
 
-static rt_race *fresh(int capacity, double deadline) {
-    return rt_race_start(malloc(rt_race_bytes(capacity)),
-                         &(rt_race_options){.capacity = capacity, .deadline = deadline});
+static rt_tournament *fresh(int capacity, double deadline) {
+    return rt_tournament_start(
+        malloc(rt_tournament_bytes(capacity)),
+        &(rt_tournament_options){.capacity = capacity, .deadline = deadline});
 }
 
 static void nobody(void **state) {
     (void)state;
-    rt_race *r = fresh(4, 0);
-    assert_int_equal(rt_race_step(r, 0).kind, RT_RACE_WAIT);
-    assert_int_equal(rt_race_winner(r), -1);
-    rt_race_close(r);
-    assert_int_equal(rt_race_step(r, 0).kind, RT_RACE_OVER);
-    assert_int_equal(rt_race_winner(r), -1);
+    rt_tournament *r = fresh(4, 0);
+    assert_int_equal(rt_tournament_step(r, 0).kind, RT_TOURNAMENT_WAIT);
+    assert_int_equal(rt_tournament_winner(r), -1);
+    rt_tournament_close(r);
+    assert_int_equal(rt_tournament_step(r, 0).kind, RT_TOURNAMENT_OVER);
+    assert_int_equal(rt_tournament_winner(r), -1);
     free(r);
 }
 
 /// The default alone is measured, so that reports have its time, and wins.
 static void alone(void **state) {
     (void)state;
-    rt_race *r = fresh(4, 0);
-    assert_true(rt_race_add(r, 0, 0));
-    assert_false(rt_race_add(r, 0, 0));
-    assert_false(rt_race_add(r, 4, 0));
-    assert_false(rt_race_add(r, -1, 0));
-    rt_race_close(r);
+    rt_tournament *r = fresh(4, 0);
+    assert_true(rt_tournament_add(r, 0, 0));
+    assert_false(rt_tournament_add(r, 0, 0));
+    assert_false(rt_tournament_add(r, 4, 0));
+    assert_false(rt_tournament_add(r, -1, 0));
+    rt_tournament_close(r);
     double now = 0;
-    for (rt_race_turn t; (t = rt_race_step(r, now)).kind != RT_RACE_OVER; now += 1) {
+    for (rt_tournament_turn t; (t = rt_tournament_step(r, now)).kind != RT_TOURNAMENT_OVER;
+         now += 1) {
         double x[64];
-        assert_int_equal(t.kind, RT_RACE_MEASURE);
+        assert_int_equal(t.kind, RT_TOURNAMENT_MEASURE);
         assert_int_equal(t.id, 0);
         for (int i = 0; i < t.launches; i++) x[i] = 1e-3 * (1 + 0.1 * (i == 0));
-        rt_race_report(r, 0, x, t.launches, now);
+        rt_tournament_report(r, 0, x, t.launches, now);
         assert_true(now < 20);
     }
-    assert_int_equal(rt_race_winner(r), 0);
-    rt_race_figures f = rt_race_figures_of(r, 0);
+    assert_int_equal(rt_tournament_winner(r), 0);
+    rt_tournament_figures f = rt_tournament_figures_of(r, 0);
     assert_true(f.seconds == 1e-3 && f.low == 1e-3 && f.high == 1e-3 && f.launches >= 9);
-    assert_true(rt_race_figures_of(r, 1).seconds == 0);
-    assert_true(rt_race_figures_of(r, 9).seconds == 0);
+    assert_true(rt_tournament_figures_of(r, 1).seconds == 0);
+    assert_true(rt_tournament_figures_of(r, 9).seconds == 0);
     free(r);
 }
 
 /// Reports that are none, of others, or of nobody.
 static void odd_reports(void **state) {
     (void)state;
-    rt_race *r = fresh(3, 0);
+    rt_tournament *r = fresh(3, 0);
     static const double bad[][1] = {{-1}, {0}, {1e30}};
     double nan = 0;
     nan /= nan;
-    rt_race_report(r, 0, bad[0], 1, 0); // nobody's turn
-    rt_race_add(r, 0, 0);
-    rt_race_add(r, 1, 0);
-    rt_race_add(r, 2, 0);
-    rt_race_close(r);
-    int id = rt_race_step(r, 0).id;
-    rt_race_report(r, (id + 1) % 3, bad[1], 1, 0);
-    assert_int_equal(rt_race_step(r, 0).id, id); // still its turn
-    rt_race_report(r, id, &nan, 1, 0);
-    rt_race_report(r, id, &(double){1e-3}, 1, 0); // it has left
-    id = rt_race_step(r, 0).id;
-    rt_race_report(r, id, bad[2], 1, 0);
-    id = rt_race_step(r, 0).id;
-    rt_race_report(r, id, NULL, 0, 0);
-    assert_int_equal(rt_race_step(r, 0).kind, RT_RACE_OVER);
-    assert_int_equal(rt_race_winner(r), -1);
+    rt_tournament_report(r, 0, bad[0], 1, 0); // nobody's turn
+    rt_tournament_add(r, 0, 0);
+    rt_tournament_add(r, 1, 0);
+    rt_tournament_add(r, 2, 0);
+    rt_tournament_close(r);
+    int id = rt_tournament_step(r, 0).id;
+    rt_tournament_report(r, (id + 1) % 3, bad[1], 1, 0);
+    assert_int_equal(rt_tournament_step(r, 0).id, id); // still its turn
+    rt_tournament_report(r, id, &nan, 1, 0);
+    rt_tournament_report(r, id, &(double){1e-3}, 1, 0); // it has left
+    id = rt_tournament_step(r, 0).id;
+    rt_tournament_report(r, id, bad[2], 1, 0);
+    id = rt_tournament_step(r, 0).id;
+    rt_tournament_report(r, id, NULL, 0, 0);
+    assert_int_equal(rt_tournament_step(r, 0).kind, RT_TOURNAMENT_OVER);
+    assert_int_equal(rt_tournament_winner(r), -1);
     free(r);
 }
 
 /// Where there is no time at all, the default is taken as it is.
 static void no_time(void **state) {
     (void)state;
-    rt_race *r = fresh(3, 1);
-    rt_race_add(r, 0, 0);
-    rt_race_add(r, 1, 0);
-    assert_int_equal(rt_race_step(r, 2).kind, RT_RACE_OVER);
-    assert_int_equal(rt_race_winner(r), 0);
-    assert_false(rt_race_add(r, 2, 0));
+    rt_tournament *r = fresh(3, 1);
+    rt_tournament_add(r, 0, 0);
+    rt_tournament_add(r, 1, 0);
+    assert_int_equal(rt_tournament_step(r, 2).kind, RT_TOURNAMENT_OVER);
+    assert_int_equal(rt_tournament_winner(r), 0);
+    assert_false(rt_tournament_add(r, 2, 0));
     free(r);
 }
 

@@ -39,9 +39,9 @@ static struct {
     uint64_t seed;
     int n;
     Line lines[2000];
-    double done[CREW_MAX + 1]; // when a hand answers; the last one is the worker
-    bool started[CREW_MAX + 1];
-    Bytes bodies[CREW_MAX + 1];
+    double done[PROCESSES_MAX + 1]; // when a hand answers; the last one is the worker
+    bool started[PROCESSES_MAX + 1];
+    Bytes bodies[PROCESSES_MAX + 1];
     int line_of[2000];            // of a candidate, by the id that the worker was given
     double busy, longest, opened; // seconds of the worker; when it could be used
 } world = {.noise = 0.02, .first = 1, .later = 1, .seed = 1};
@@ -151,32 +151,34 @@ static Bytes work(Ctx *ctx, Bytes message, bool opens, double *seconds) {
 
 /* ---- the crew -------------------------------------------------------------------------------- */
 
-Crew *crew_create(Ctx *ctx, int helpers, int workers) {
+SearchProcesses *processes_create(Ctx *ctx, int helpers, int workers) {
     const char *set = getenv("TG_REPLAY_HELPERS");
-    Crew *c = ctx_new(ctx, Crew);
+    SearchProcesses *c = ctx_new(ctx, SearchProcesses);
     if (set) helpers = atoi(set);
-    *c = (Crew){.ctx = ctx, .n = helpers < CREW_MAX ? helpers : CREW_MAX, .ranks = workers};
+    *c = (SearchProcesses){
+        .ctx = ctx, .n = helpers < PROCESSES_MAX ? helpers : PROCESSES_MAX, .ranks = workers};
     return c;
 }
 
-void crew_dismiss(Hand *h) {
+void processes_dismiss(Hand *h) {
     h->busy = false;
 }
 
-void crew_dismiss_workers(Crew *c) {
-    crew_dismiss(c->workers);
+void processes_dismiss_workers(SearchProcesses *c) {
+    processes_dismiss(c->workers);
 }
 
-void crew_stop(Crew *c) {
-    for (int i = 0; i < c->n; i++) crew_dismiss(&c->helpers[i]);
-    crew_dismiss_workers(c);
+void processes_stop(SearchProcesses *c) {
+    for (int i = 0; i < c->n; i++) processes_dismiss(&c->helpers[i]);
+    processes_dismiss_workers(c);
 }
 
-static Hand *hand_at(Crew *c, int i) {
+static Hand *hand_at(SearchProcesses *c, int i) {
     return i < c->n ? &c->helpers[i] : c->workers;
 }
 
-int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double seconds) {
+int processes_ask(SearchProcesses *c, Hand *h, int id, Bytes message, WireKind wants,
+                  double seconds) {
     int i = h == c->workers ? c->n : (int)(h - c->helpers);
     double takes;
     h->busy = true;
@@ -191,12 +193,12 @@ int crew_ask(Crew *c, Hand *h, int id, Bytes message, WireKind wants, double sec
     return 0;
 }
 
-bool crew_works(const Crew *c) {
+bool processes_works(const SearchProcesses *c) {
     return c->workers[0].busy;
 }
 
 /// Nothing has to wait for a core there.
-static void turn_clocks(Crew *c) {
+static void turn_clocks(SearchProcesses *c) {
     for (int i = 0; i <= c->n; i++) {
         rt_child_clock *own = &hand_at(c, i)->clock;
         own->seconds += world.now - own->seen;
@@ -204,22 +206,22 @@ static void turn_clocks(Crew *c) {
     }
 }
 
-static CrewEvent wait_in_world(Crew *c, double end) {
+static ProcessEvent wait_in_world(SearchProcesses *c, double end) {
     int first = -1;
     for (int i = 0; i <= c->n; i++)
         if (hand_at(c, i)->busy && (first < 0 || world.done[i] < world.done[first])) first = i;
     if (first < 0 || world.done[first] > end) {
         world.now = end > world.now ? end : world.now + 1e-3;
-        return (CrewEvent){0};
+        return (ProcessEvent){0};
     }
     Hand *h = hand_at(c, first);
     if (world.done[first] > world.now) world.now = world.done[first];
     h->busy = false;
-    return (CrewEvent){.hand = h, .body = body_of(world.bodies[first])};
+    return (ProcessEvent){.hand = h, .body = body_of(world.bodies[first])};
 }
 
-CrewEvent crew_wait(Crew *c, double end) {
-    CrewEvent e = wait_in_world(c, end);
+ProcessEvent processes_wait(SearchProcesses *c, double end) {
+    ProcessEvent e = wait_in_world(c, end);
     turn_clocks(c);
     if (e.hand) e.seconds = e.hand->clock.seconds;
     return e;

@@ -76,7 +76,7 @@ static void rests(void **state) {
     store_close(s);
     pid_t holder = hold(path);
     setenv("TG_CACHE", folder, 1);
-    cache_warn_by(hear);
+    code_cache_warn_by(hear);
     keep("waits in vain");
     kill(holder, SIGKILL);
     waitpid(holder, NULL, 0);

@@ -194,7 +194,7 @@ static void ask(Bench *b, double seconds) {
     assert_true(oracle_answer(b->ctx, body_of(oracle_write_ask(b->ctx, &asked)), &out));
     assert_true(oracle_read(b->ctx, body_of(out), &b->oracle));
     assert_true(request_build(b->ctx, &open.request, &build) && build_elaborate(&build));
-    b->precision = precision_of(build.code->module);
+    b->precision = rounding_bounds_of(build.code->module);
 }
 
 static void bench_open(Ctx *ctx, Bench *b, const Case *c, int type) {

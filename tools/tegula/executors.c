@@ -146,7 +146,7 @@ static tg_slot slot_of(InterpArg *arg, const ParamUse *use) {
 
 static bool launch_ranks(Job *job) {
     tg_failure failure;
-    return crew_launch(job, &failure) || report_failure(job, &failure);
+    return rank_launch_launch(job, &failure) || report_failure(job, &failure);
 }
 
 /// The simulator, too: its images are called.
@@ -221,12 +221,12 @@ static bool code_only(Job *job) {
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static const Executor executors[] = {
-    {"cpu", "this machine, by LLVM, on all cores", cpu_compile, cpu_launch, crew_finish},
+    {"cpu", "this machine, by LLVM, on all cores", cpu_compile, cpu_launch, rank_launch_finish},
     {"interp", "the reference interpreter: slow and exact", interp_compile, interp_launch, NULL},
     {"api", NULL, api_compile, api_launch, NULL},
 };
 static bool cuda_finish(Job *job) {
-    return job->ranks ? crew_finish(job) : gpu_download(job);
+    return job->ranks ? rank_launch_finish(job) : gpu_download(job);
 }
 
 static const Executor cuda_executor = {"cuda", "an NVIDIA GPU; cuda:N is number N", cuda_compile,
@@ -294,7 +294,8 @@ static bool passes_exist(Ctx *ctx, const char *list) {
 }
 
 static const Executor *gpu_executor(const char *name) {
-    static const Executor simulator = {"the simulator", NULL, cpu_compile, cpu_launch, crew_finish};
+    static const Executor simulator = {"the simulator", NULL, cpu_compile, cpu_launch,
+                                       rank_launch_finish};
     if (gpu_device_named(name)) return *name == 'h' ? &hip_executor : &cuda_executor;
     return is_simulated(name) ? &simulator : &code_executor;
 }

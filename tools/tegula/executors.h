@@ -40,24 +40,24 @@ Bound job_bind_rank(Job *job, int64_t rank);
 /* rank_launch.c: launches of several ranks */
 /// Of ranks that are processes: meets the others, before anything is compiled. Where their memory
 /// is not mapped, transfers are copies unless the user has said how they are made.
-bool crew_meet(Job *job);
+bool rank_launch_meet(Job *job);
 /// Collective, of ranks that have met: rank 0's setting, "" for none, in place of the own one.
-const char *crew_config(Job *job, const char *config);
+const char *rank_launch_config(Job *job, const char *config);
 /// The instance is that of this plan, before it is elaborated.
-void crew_set_plan(Job *job, int64_t plan);
-bool crew_launch(Job *job, tg_failure *failure);
+void rank_launch_set_plan(Job *job, int64_t plan);
+bool rank_launch_launch(Job *job, tg_failure *failure);
 /// Ranks that are here, after a launch.
-int crew_ranks(const Job *job);
+int rank_launch_ranks(const Job *job);
 /// What launches do from now on, all ranks beginning together; traces: one a rank that is here, or
 /// NULL. False, reported, after errors.
-bool crew_profile(Job *job, enum tg_part part, tg_trace *traces);
+bool rank_launch_profile(Job *job, enum tg_part part, tg_trace *traces);
 /// How long the last launch took on the slowest of the ranks that are here; each waits for all.
-double crew_seconds(const Job *job);
+double rank_launch_seconds(const Job *job);
 /// Collective: the traces of all ranks, at rank 0; NULL, reported: they cannot be had. Those of
 /// ranks that are here are given.
-tg_trace *crew_traces(Job *job, tg_trace *here);
+tg_trace *rank_launch_traces(Job *job, tg_trace *here);
 /// Brings what they wrote to the arguments.
-bool crew_finish(Job *job);
+bool rank_launch_finish(Job *job);
 
 /// Refuses tensors that overlap one that the kernel writes; after compile.
 bool job_check_overlaps(Job *job);

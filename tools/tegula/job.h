@@ -17,11 +17,11 @@ typedef struct Job {
     Program *program;
     const FnDef *kernel;
     Inst *inst;
-    Argument *args;       // one a parameter
-    int64_t ranks;        // 0: the kernel has no symmetric tensors
-    struct tg_comm *comm; // of ranks that are processes, until crew has it; or NULL
-    struct Crew *crew;    // of the ranks (rank_launch.c), or NULL
-    bool silent;          // another process writes the results
+    Argument *args;                   // one a parameter
+    int64_t ranks;                    // 0: the kernel has no symmetric tensors
+    struct tg_comm *comm;             // of ranks that are processes, until crew has it; or NULL
+    struct RankThreads *rank_threads; // of the ranks (rank_launch.c), or NULL
+    bool silent;                      // another process writes the results
     Build build;
     const char *target, *machine; // as Build has them; NULL: this CPU
     int driver, device;           // of a GPU: the CUDA version of its driver, its number

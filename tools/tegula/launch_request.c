@@ -123,7 +123,7 @@ static Decision take_tuned(Job *job, TuneMode mode, TuneResult *out) {
     Decision found = find_tuned(job, mode, out);
     const char *config = found == BY_TUNING ? out->config : "";
     Request r;
-    if (job->comm) config = crew_config(job, config);
+    if (job->comm) config = rank_launch_config(job, config);
     if (!tune_set(job->ctx, config, &r)) return found == BY_TUNING ? BY_MODEL : found;
     job->inst->n_set = r.n_set;
     job->inst->set = ctx_copy(job->ctx, r.set, sizeof *r.set * (size_t)(r.n_set + 1));

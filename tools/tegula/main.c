@@ -30,6 +30,6 @@ static void say(const char *line) {
 
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--serve") == 0) return run_service();
-    cache_warn_by(say);
+    code_cache_warn_by(say);
     return finish(cli_main(argc - 1, argv + 1));
 }

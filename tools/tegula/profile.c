@@ -19,10 +19,10 @@ enum { EVENTS = 1 << 16, DEFAULT_LAUNCHES = 9 };
 static bool time_part(Job *job, enum tg_part part, Times *out) {
     int n = job->o->repeat ? (int)job->o->repeat : DEFAULT_LAUNCHES;
     double *times = ctx_array(job->ctx, double, n);
-    if (!crew_profile(job, part, NULL)) return false;
+    if (!rank_launch_profile(job, part, NULL)) return false;
     for (int i = -1; i < n; i++) {
         if (!job->executor->launch(job)) return false;
-        if (i >= 0) times[i] = crew_seconds(job);
+        if (i >= 0) times[i] = rank_launch_seconds(job);
     }
     out->median = median_of(times, n); // they are sorted now
     out->least = times[0];
@@ -92,12 +92,12 @@ static bool write_trace(const Job *job, const tg_trace *traces, int ranks) {
 
 /// Of the ranks that are here, what a launch did. NULL: it failed.
 static tg_trace *trace_here(Job *job) {
-    int here = crew_ranks(job);
+    int here = rank_launch_ranks(job);
     tg_trace *traces = ctx_array(job->ctx, tg_trace, here);
     for (int r = 0; r < here; r++)
         traces[r] = (tg_trace){.events = ctx_array(job->ctx, tg_event, EVENTS), .capacity = EVENTS};
-    bool ok = crew_profile(job, TG_PART_ALL, traces) && job->executor->launch(job) &&
-              crew_profile(job, TG_PART_ALL, NULL);
+    bool ok = rank_launch_profile(job, TG_PART_ALL, traces) && job->executor->launch(job) &&
+              rank_launch_profile(job, TG_PART_ALL, NULL);
     return ok ? traces : NULL;
 }
 
@@ -114,7 +114,7 @@ static bool trace_one(Job *job, bool *copies) {
     int ranks = (int)job->ranks;
     tg_trace *traces = trace_here(job);
     if (traces) *copies = has_copies(traces);
-    if (!traces || !(traces = crew_traces(job, traces))) return false;
+    if (!traces || !(traces = rank_launch_traces(job, traces))) return false;
     if (job->silent) return true;
     for (int r = 0; r < ranks; r++)
         if (traces[r].n > EVENTS) {
@@ -148,11 +148,12 @@ static bool time_parts(Job *job, Times *times) {
 /// that does one after the other has both parts, if it copies. *found: whether it does.
 static bool time_apart(Job *job, Times *times, bool *found) {
     Job before = *job;
-    crew_set_plan(&before, PLAN_BEFORE);
+    rank_launch_set_plan(&before, PLAN_BEFORE);
     if (!job_elaborate(&before) || !job->executor->compile(&before)) return false;
     job->compiled = before.compiled;
     const tg_trace *trace =
-        crew_profile(job, TG_PART_ALL, NULL) && job->executor->launch(job) ? trace_here(job) : NULL;
+        rank_launch_profile(job, TG_PART_ALL, NULL) && job->executor->launch(job) ? trace_here(job)
+                                                                                  : NULL;
     *found = trace && has_copies(trace);
     return trace && (!*found || time_parts(job, times));
 }
@@ -161,7 +162,7 @@ static bool profile(Job *job) {
     Times times[TG_PART_PROGRAMS + 1];
     bool copies = false, apart = false;
     if (!job->executor->launch(job)) return false;
-    if (!crew_ranks(job)) {
+    if (!rank_launch_ranks(job)) {
         cli_error("kernel '%s' does not run on several ranks here", job->kernel->name.text);
         cli_hint("it needs symmetric tensors, and a target that is a CPU or a GPU");
         return false;
@@ -176,7 +177,7 @@ int cmd_profile(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, o);
     TuneResult tuned;
     Decision choice;
-    bool ok = job && job_load(job) && job_instance(job, false) && crew_meet(job) &&
+    bool ok = job && job_load(job) && job_instance(job, false) && rank_launch_meet(job) &&
               job_elaborate_tuned(job, true, &choice, &tuned) && job_spread(job) &&
               job->executor->compile(job) && job_check_overlaps(job) && profile(job);
     return ok ? EXIT_OK : EXIT_USER;

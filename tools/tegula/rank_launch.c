@@ -24,7 +24,7 @@ typedef struct Shard {
 } Shard;
 
 typedef struct Rank {
-    struct Crew *crew;
+    struct RankThreads *rank_threads;
     int number;
     tg_comm *comm;
     tg_host *host;
@@ -41,7 +41,7 @@ typedef struct Rank {
     pthread_t thread;
 } Rank;
 
-typedef struct Crew {
+typedef struct RankThreads {
     Job *job;
     int size, first, n; // ranks; the first one that is here, and how many are
     Rank *ranks;        // those
@@ -49,7 +49,7 @@ typedef struct Crew {
     const tg_kernel_info *info;
     int64_t *scalars;   // one a parameter
     const char *config; // what is launched, for the others to compare
-} Crew;
+} RankThreads;
 
 /* ---- a rank, in a thread of its own ---------------------------------------------------------- */
 
@@ -98,18 +98,18 @@ static bool make_stream(Rank *r) {
 }
 
 static bool set_up(Rank *r) {
-    const Crew *crew = r->crew;
-    const Options *o = crew->job->o;
+    const RankThreads *rank_threads = r->rank_threads;
+    const Options *o = rank_threads->job->o;
     char meet[64];
     snprintf(meet, sizeof meet, "tegula-run-%d", (int)getpid());
     tg_comm_options options = {.size = sizeof options,
                                .engine = o->comm ? o->comm : "threads",
                                .meet = o->comm ? NULL : meet,
                                .rank = o->comm ? -1 : r->number,
-                               .ranks = o->comm ? 0 : crew->size,
+                               .ranks = o->comm ? 0 : rank_threads->size,
                                .device = r->device};
     if (!r->comm && tg_comm_create(&options, &r->comm)) return fail(r);
-    int64_t threads = o->threads ? o->threads : machine_threads() / crew->size;
+    int64_t threads = o->threads ? o->threads : machine_threads() / rank_threads->size;
     r->host = tg_host_create(threads > 0 ? (int)threads : 1);
     if (!r->host) return fail(r);
     tg_host_join(r->host, r->comm);
@@ -125,17 +125,17 @@ static void print_text(void *user, const char *text) {
 
 static void *run_rank(void *arg) {
     Rank *r = arg;
-    const Code *code = r->crew->job->compiled;
+    const Code *code = r->rank_threads->job->compiled;
     r->status = TG_RUN_OK;
     if (!r->host && !set_up(r)) return NULL;
-    if (r->crew->together && tg_comm_barrier(r->comm)) fail(r);
+    if (r->rank_threads->together && tg_comm_barrier(r->comm)) fail(r);
     if (r->status) return NULL;
     double start = seconds_now();
-    r->status = tg_host_run_ranks(r->host, r->crew->info, r->crew->config, code->entry, r->slots,
-                                  r->crew->scalars, code->image, r->device, r->stream, print_text,
-                                  r, &r->failure);
+    r->status = tg_host_run_ranks(r->host, r->rank_threads->info, r->rank_threads->config,
+                                  code->entry, r->slots, r->rank_threads->scalars, code->image,
+                                  r->device, r->stream, print_text, r, &r->failure);
     if (!r->status && r->device >= 0 && tg_device_synchronize(r->device, r->stream)) fail(r);
-    r->seconds = r->crew->together ? tg_host_seconds(r->comm) : -1;
+    r->seconds = r->rank_threads->together ? tg_host_seconds(r->comm) : -1;
     if (r->seconds < 0) r->seconds = seconds_now() - start;
     return NULL;
 }
@@ -153,13 +153,14 @@ static void *end_rank(void *arg) {
 }
 
 /// Ranks wait for each other, so each needs a thread.
-static bool run_all(Crew *crew, void *(*body)(void *)) {
+static bool run_all(RankThreads *rank_threads, void *(*body)(void *)) {
     int n = 0;
-    while (n < crew->n && pthread_create(&crew->ranks[n].thread, NULL, body, &crew->ranks[n]) == 0)
+    while (n < rank_threads->n &&
+           pthread_create(&rank_threads->ranks[n].thread, NULL, body, &rank_threads->ranks[n]) == 0)
         n++;
-    for (int i = 0; i < n; i++) pthread_join(crew->ranks[i].thread, NULL);
-    if (n < crew->n) cli_error("no threads for %d ranks", crew->n);
-    return n == crew->n;
+    for (int i = 0; i < n; i++) pthread_join(rank_threads->ranks[i].thread, NULL);
+    if (n < rank_threads->n) cli_error("no threads for %d ranks", rank_threads->n);
+    return n == rank_threads->n;
 }
 
 /* ---- the crew -------------------------------------------------------------------------------- */
@@ -183,7 +184,7 @@ static bool is_symmetric(const Job *job, int k) {
 
 /// Arguments that are not symmetric go to the rank's GPU.
 static bool upload(Rank *r) {
-    Job *job = r->crew->job;
+    Job *job = r->rank_threads->job;
     r->mirrors = gpu_mirrors(job, r->device);
     for (int k = 0; k < r->bound.n && r->mirrors; k++)
         if (r->bound.uses[k]->kind == PARAM_TENSOR && !is_symmetric(job, k))
@@ -195,9 +196,9 @@ static bool upload(Rank *r) {
     return true;
 }
 
-static bool prepare(Rank *r, Crew *crew, int number) {
-    Job *job = crew->job;
-    r->crew = crew;
+static bool prepare(Rank *r, RankThreads *rank_threads, int number) {
+    Job *job = rank_threads->job;
+    r->rank_threads = rank_threads;
     r->device = job->device < 0 ? -1 : job->comm ? tg_host_device(job->comm) : job->device + number;
     r->number = number;
     r->bound = job_bind_rank(job, number);
@@ -226,7 +227,7 @@ static NamedValue *find_plan(const Inst *inst) {
     return NULL;
 }
 
-void crew_set_plan(Job *job, int64_t plan) {
+void rank_launch_set_plan(Job *job, int64_t plan) {
     Inst *inst = ctx_new(job->ctx, Inst);
     *inst = *job->inst;
     inst->set = ctx_array(job->ctx, NamedValue, inst->n_set + 1);
@@ -236,7 +237,7 @@ void crew_set_plan(Job *job, int64_t plan) {
     job->inst = inst;
 }
 
-bool crew_meet(Job *job) {
+bool rank_launch_meet(Job *job) {
     tg_comm_options options = {.size = sizeof options,
                                .engine = job->o->comm,
                                .rank = -1,
@@ -251,47 +252,49 @@ bool crew_meet(Job *job) {
         return false;
     }
     ctx_defer(job->ctx, leave, job);
-    if (!tg_host_mapped(job->comm) && !find_plan(job->inst)) crew_set_plan(job, PLAN_COPIES);
+    if (!tg_host_mapped(job->comm) && !find_plan(job->inst)) rank_launch_set_plan(job, PLAN_COPIES);
     if (tg_comm_ranks(job->comm) == job->ranks) return true;
     cli_error("the arguments are those of %d ranks, and %d have met", (int)job->ranks,
               tg_comm_ranks(job->comm));
     return false;
 }
 
-const char *crew_config(Job *job, const char *config) {
+const char *rank_launch_config(Job *job, const char *config) {
     char own[RT_COMM_CONFIG] = "", all[RT_COMM_RANKS][RT_COMM_CONFIG];
     if (strlen(config) < sizeof own) strcpy(own, config);
     bool met = rt_comm_allgather(job->comm, "settings", own, sizeof own, all) == TG_OK;
     return met ? ctx_format(job->ctx, "%s", all[0]) : config;
 }
 
-static Crew *crew_of(Job *job) {
-    if (job->crew) return job->crew;
-    Crew *crew = ctx_new(job->ctx, Crew);
-    *crew = (Crew){.job = job, .size = (int)job->ranks, .n = (int)job->ranks};
-    crew->info = kernel_info(job->ctx, job->build.program, job->build.inst->kernel);
-    crew->scalars = ctx_array(job->ctx, int64_t, crew->info->n_params + 1);
-    for (int i = 0; i < crew->info->n_params; i++) crew->scalars[i] = job->args[i].scalar.i;
+static RankThreads *rank_launch_of(Job *job) {
+    if (job->rank_threads) return job->rank_threads;
+    RankThreads *rank_threads = ctx_new(job->ctx, RankThreads);
+    *rank_threads = (RankThreads){.job = job, .size = (int)job->ranks, .n = (int)job->ranks};
+    rank_threads->info = kernel_info(job->ctx, job->build.program, job->build.inst->kernel);
+    rank_threads->scalars = ctx_array(job->ctx, int64_t, rank_threads->info->n_params + 1);
+    for (int i = 0; i < rank_threads->info->n_params; i++)
+        rank_threads->scalars[i] = job->args[i].scalar.i;
     if (job->comm) {
-        crew->first = tg_comm_rank(job->comm);
-        crew->n = 1;
-        job->silent = crew->first > 0;
+        rank_threads->first = tg_comm_rank(job->comm);
+        rank_threads->n = 1;
+        job->silent = rank_threads->first > 0;
     }
-    crew->ranks = ctx_array(job->ctx, Rank, crew->n);
+    rank_threads->ranks = ctx_array(job->ctx, Rank, rank_threads->n);
     bool ok = true;
-    for (int i = 0; i < crew->n && ok; i++) ok = prepare(&crew->ranks[i], crew, crew->first + i);
+    for (int i = 0; i < rank_threads->n && ok; i++)
+        ok = prepare(&rank_threads->ranks[i], rank_threads, rank_threads->first + i);
     if (!ok) return NULL;
-    crew->ranks[0].comm = job->comm;
+    rank_threads->ranks[0].comm = job->comm;
     job->comm = NULL;
-    ctx_defer(job->ctx, release, crew);
-    return job->crew = crew;
+    ctx_defer(job->ctx, release, rank_threads);
+    return job->rank_threads = rank_threads;
 }
 
 /// The rank whose failure is to be told: others say that it failed.
-static Rank *first_failed(const Crew *crew) {
+static Rank *first_failed(const RankThreads *rank_threads) {
     Rank *first = NULL;
-    for (int i = 0; i < crew->n; i++) {
-        Rank *r = &crew->ranks[i];
+    for (int i = 0; i < rank_threads->n; i++) {
+        Rank *r = &rank_threads->ranks[i];
         if (!r->status) continue;
         bool own = r->failure.site && r->failure.site->kind != TG_SITE_WAIT;
         if (!first || own) first = r;
@@ -300,37 +303,37 @@ static Rank *first_failed(const Crew *crew) {
     return first;
 }
 
-bool crew_launch(Job *job, tg_failure *failure) {
-    Crew *crew = crew_of(job);
-    if (crew) crew->config = job_title(job);
+bool rank_launch_launch(Job *job, tg_failure *failure) {
+    RankThreads *rank_threads = rank_launch_of(job);
+    if (rank_threads) rank_threads->config = job_title(job);
     *failure = (tg_failure){.text = "the ranks did not run"};
-    if (!crew || !run_all(crew, run_rank)) return false;
-    const Rank *failed = first_failed(crew);
+    if (!rank_threads || !run_all(rank_threads, run_rank)) return false;
+    const Rank *failed = first_failed(rank_threads);
     if (failed) *failure = failed->failure;
     return !failed;
 }
 
 /* ---- profiles -------------------------------------------------------------------------------- */
 
-int crew_ranks(const Job *job) {
-    return job->crew ? job->crew->n : 0;
+int rank_launch_ranks(const Job *job) {
+    return job->rank_threads ? job->rank_threads->n : 0;
 }
 
-bool crew_profile(Job *job, enum tg_part part, tg_trace *traces) {
+bool rank_launch_profile(Job *job, enum tg_part part, tg_trace *traces) {
     bool ok = true;
-    if (job->crew) job->crew->together = true;
-    for (int i = 0; i < crew_ranks(job) && ok; i++) {
-        tg_comm *comm = job->crew->ranks[i].comm;
+    if (job->rank_threads) job->rank_threads->together = true;
+    for (int i = 0; i < rank_launch_ranks(job) && ok; i++) {
+        tg_comm *comm = job->rank_threads->ranks[i].comm;
         ok = !comm || tg_host_profile(comm, part, traces ? &traces[i] : NULL);
     }
     if (!ok) cli_error("%s", tg_last_error());
     return ok;
 }
 
-double crew_seconds(const Job *job) {
+double rank_launch_seconds(const Job *job) {
     double most = 0;
-    for (int i = 0; i < crew_ranks(job); i++)
-        if (job->crew->ranks[i].seconds > most) most = job->crew->ranks[i].seconds;
+    for (int i = 0; i < rank_launch_ranks(job); i++)
+        if (job->rank_threads->ranks[i].seconds > most) most = job->rank_threads->ranks[i].seconds;
     return most;
 }
 
@@ -346,11 +349,11 @@ static bool read_trace(Rank *r, int from, const char *box, tg_trace *t) {
     return ok && tg_host_read(r->comm, from, box + sizeof *t, events, trace_bytes(t));
 }
 
-tg_trace *crew_traces(Job *job, tg_trace *here) {
-    Crew *crew = job->crew;
-    Rank *r = &crew->ranks[0];
-    if (crew->n == crew->size) return here;
-    tg_trace *all = ctx_array(job->ctx, tg_trace, crew->size);
+tg_trace *rank_launch_traces(Job *job, tg_trace *here) {
+    RankThreads *rank_threads = job->rank_threads;
+    Rank *r = &rank_threads->ranks[0];
+    if (rank_threads->n == rank_threads->size) return here;
+    tg_trace *all = ctx_array(job->ctx, tg_trace, rank_threads->size);
     int64_t bytes = (int64_t)(sizeof *here + here->capacity * sizeof *here->events);
     DLDataType u8 = {kDLUInt, 8, 1};
     DLTensor box;
@@ -361,7 +364,7 @@ tg_trace *crew_traces(Job *job, tg_trace *here) {
              tg_host_write(r->comm, events, here->events, trace_bytes(here)) &&
              tg_comm_barrier(r->comm) == TG_OK;
     }
-    for (int from = 0; from < crew->size && r->number == 0 && ok; from++) {
+    for (int from = 0; from < rank_threads->size && r->number == 0 && ok; from++) {
         all[from] = *here;
         if (from != r->number)
             all[from].events = ctx_array(job->ctx, tg_event, (int)here->capacity);
@@ -398,27 +401,27 @@ static bool fetch_dealt(Rank *r, const Argument *a) {
     if (tg_sym_alloc(r->comm, u8, 1, &bytes, TG_SYM_LEAN, &box)) return false;
     bool ok = tg_host_write(r->comm, box.data, (const void *)lo, (size_t)bytes) &&
               tg_comm_barrier(r->comm) == TG_OK;
-    for (int from = 1; from < r->crew->size && r->number == 0 && ok; from++)
+    for (int from = 1; from < r->rank_threads->size && r->number == 0 && ok; from++)
         ok = fetch(r, from, box.data, tensor_part(&a->all, from));
     return tg_sym_free(r->comm, &box) == TG_OK && ok;
 }
 
 /// What was written, at rank 0 or here.
-bool crew_finish(Job *job) {
-    Crew *crew = job->crew;
+bool rank_launch_finish(Job *job) {
+    RankThreads *rank_threads = job->rank_threads;
     bool ok = true;
-    if (!crew) return true;
-    Rank *r = &crew->ranks[0];
-    for (int i = 0; i < crew->n && ok; i++)
-        ok = !crew->ranks[i].mirrors || gpu_copy_back(crew->ranks[i].mirrors);
+    if (!rank_threads) return true;
+    Rank *r = &rank_threads->ranks[0];
+    for (int i = 0; i < rank_threads->n && ok; i++)
+        ok = !rank_threads->ranks[i].mirrors || gpu_copy_back(rank_threads->ranks[i].mirrors);
     for (int k = 0; k < r->bound.n && ok; k++) {
         Argument *a = &job->args[param_of(job, k)];
         if (!r->bound.uses[k]->written || a->kind != ARG_TENSOR) continue;
-        if (!is_symmetric(job, k) && crew->n == 1 && a->dealt) ok = fetch_dealt(r, a);
-        for (int from = 0; is_symmetric(job, k) && from < crew->size && ok; from++)
+        if (!is_symmetric(job, k) && rank_threads->n == 1 && a->dealt) ok = fetch_dealt(r, a);
+        for (int from = 0; is_symmetric(job, k) && from < rank_threads->size && ok; from++)
             ok = fetch(r, from, r->shards[k].own, tensor_part(&r->bound.args[k].tensor, from));
     }
-    if (crew->n == 1 && ok) ok = tg_comm_barrier(r->comm) == TG_OK;
+    if (rank_threads->n == 1 && ok) ok = tg_comm_barrier(r->comm) == TG_OK;
     if (!ok) cli_error("%s", tg_last_error());
     return ok;
 }

@@ -140,7 +140,7 @@ int cmd_run(Ctx *ctx, const Options *o) {
     double seconds;
     TuneResult tuned;
     Decision choice;
-    bool ok = job && job_load(job) && job_instance(job, false) && crew_meet(job) &&
+    bool ok = job && job_load(job) && job_instance(job, false) && rank_launch_meet(job) &&
               job_elaborate_tuned(job, true, &choice, &tuned) && job_fill(job) && job_spread(job) &&
               job->executor->compile(job) && job_check_overlaps(job) && run_timed(job, &seconds) &&
               (!job->executor->finish || job->executor->finish(job)) &&

@@ -189,7 +189,7 @@ static void consider(Feeds *f, Op *dot, int i) {
         }
     }
     if (feeds_only_dots(result(load, 0)))
-        staged.ahead = ahead_buf(f->s, load, dot->parent->parent, main_reader(f, load));
+        staged.ahead = register_copy_buf(f->s, load, dot->parent->parent, main_reader(f, load));
     if (staged.ahead) {
         vec_push(f->s->ctx, &f->staged, staged);
         why = bank_conflicts(f, load, staged.ahead);
@@ -222,7 +222,7 @@ static bool copies_fit(const Feeds *f) {
         bytes += buf_bytes(x->how.buf);
         map_set(s->ctx, &copied, x->load, x->load);
     }
-    return bytes + temporary_bytes(s->ctx, s->device, &copied) <= s->target->shared_cta;
+    return bytes + lowering_bytes(s->ctx, s->device, &copied) <= s->target->shared_cta;
 }
 
 static void note_copy(Async *s, const Staged *x) {
@@ -343,7 +343,7 @@ static void load_all_ahead(Feeds *f, int first) {
         types[n] = x->ahead;
         which[n++] = i;
     }
-    bool good = load_ahead(f->s, loop, n, loads, types, bufs);
+    bool good = load_through_registers(f->s, loop, n, loads, types, bufs);
     for (int i = 0; i < n; i++) {
         Staged *x = &f->staged.data[which[i]];
         x->ahead = NULL;

@@ -104,7 +104,7 @@ int64_t shared_room(int64_t bytes); // up to where the next buffer may begin
 
 /// What lowering takes of it besides, at most, for an op in root (lowering_memory.c). Blocks of the
 /// loads in `copied` (NULL: none) come from buffers.
-int64_t temporary_bytes(Ctx *ctx, Op *root, const PtrMap *copied);
+int64_t lowering_bytes(Ctx *ctx, Op *root, const PtrMap *copied);
 enum { SHARED_SLACK = 2048 }; // for what is not counted: mbarriers, gaps, small temporaries
 
 /* ---- prefetch.c, async_registers.c: loads an iteration ahead -------------------------------- */
@@ -123,10 +123,10 @@ Value *next_iteration(Builder *b, const Op *loop, Value **exists);
 
 /// A buffer in which the load's block may stand between iterations, so that `reader` takes it from
 /// there well; NULL: there is none.
-const Type *ahead_buf(Async *s, const Op *load, const Op *loop, const Layout *reader);
+const Type *register_copy_buf(Async *s, const Op *load, const Op *loop, const Layout *reader);
 /// Makes buffers of these types that hold the blocks of the loads throughout the loop's body; what
 /// the next iteration wants is loaded at its start and stored at its end. False: there is no room.
-bool load_ahead(Async *s, Op *loop, int n, Op *const *loads, const Type *const *types,
-                Value **bufs);
+bool load_through_registers(Async *s, Op *loop, int n, Op *const *loads, const Type *const *types,
+                            Value **bufs);
 
 #endif

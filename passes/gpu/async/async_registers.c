@@ -18,7 +18,7 @@ static bool has_rows(const Type *t, int inner) {
     return bytes % LEAST_BYTES == 0 && t->extents[!inner] % ROWS == 0;
 }
 
-const Type *ahead_buf(Async *s, const Op *load, const Op *loop, const Layout *reader) {
+const Type *register_copy_buf(Async *s, const Op *load, const Op *loop, const Layout *reader) {
     const Type *t = result(load, 0)->type;
     if (!gpu_has_any(s->target, GPU_AMD) || s->env->check || loop->code != OP_FOR) return NULL;
     if (t->rank != 2 || elem_info[t->elem].bits < 8 || !load_may_go_ahead(load, loop)) return NULL;
@@ -30,7 +30,7 @@ const Type *ahead_buf(Async *s, const Op *load, const Op *loop, const Layout *re
 }
 
 static bool has_room(Async *s, Op *loop, int n, const Type *const *types) {
-    int64_t bytes = shared_in_use(s->device) + temporary_bytes(s->ctx, loop, NULL);
+    int64_t bytes = shared_in_use(s->device) + lowering_bytes(s->ctx, loop, NULL);
     for (int i = 0; i < n; i++) bytes += buf_bytes(types[i]);
     return bytes <= s->target->shared_cta;
 }
@@ -41,8 +41,8 @@ static void store_all(Builder *b, int n, Value *const *bufs, Value *const *block
     build_op(b, OP_BARRIER, 0, NULL, 0, NULL, 0);
 }
 
-bool load_ahead(Async *s, Op *loop, int n, Op *const *loads, const Type *const *types,
-                Value **bufs) {
+bool load_through_registers(Async *s, Op *loop, int n, Op *const *loads, const Type *const *types,
+                            Value **bufs) {
     Value *first[LOADS_AHEAD], *next[LOADS_AHEAD];
     if (!has_room(s, loop, n, types)) return false;
     Builder top = build_before(s->ir, s->device->regions[0]->first);

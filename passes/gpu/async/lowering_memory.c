@@ -73,7 +73,7 @@ static void most_temporary(Op *op, void *arg) {
     if (bytes > m->bytes) m->bytes = bytes;
 }
 
-int64_t temporary_bytes(Ctx *ctx, Op *root, const PtrMap *copied) {
+int64_t lowering_bytes(Ctx *ctx, Op *root, const PtrMap *copied) {
     Most m = {.ctx = ctx, .copied = copied};
     op_walk_pre(root, most_temporary, &m);
     return m.bytes;
