@@ -34,14 +34,14 @@ const char *device_target(int capability, char machine[16]) {
                                      : amdgpu_target(capability, machine);
 }
 
-static void settle(Ctx *ctx, void *arg) {
+static void settle_device_code(Ctx *ctx, void *arg) {
     DeviceCode *code = arg;
     code->settle(ctx, code);
 }
 
 bool device_settle(Ir *ir, DeviceCode *code) {
     Ctx *ctx = ir_ctx(ir);
-    CtxStatus status = code->settle ? ctx_protect(ctx, settle, code) : CTX_OK;
+    CtxStatus status = code->settle ? ctx_protect(ctx, settle_device_code, code) : CTX_OK;
     bool good = ctx_pass_on(ctx, status);
     code->settle = NULL;
     return good;

@@ -38,7 +38,7 @@ static void read_notes(Object *o, const uint8_t *at, size_t left) {
     }
 }
 
-static int visit(struct dl_phdr_info *info, size_t size, void *arg) {
+static int visit_loaded_object(struct dl_phdr_info *info, size_t size, void *arg) {
     Object *o = arg;
     bool inside = false;
     (void)size;
@@ -58,7 +58,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *arg) {
 
 static Object object_of(const void *address) {
     Object o = {.address = (uintptr_t)address};
-    dl_iterate_phdr(visit, &o);
+    dl_iterate_phdr(visit_loaded_object, &o);
     return o;
 }
 
@@ -75,7 +75,7 @@ bool backend_build(Text *t) {
 
 /* ---- the host, and tools ------------------------------------------------------------------- */
 
-static bool add_host(Text *t) {
+static bool add_host_info(Text *t) {
     TargetInfo host;
     if (!cpu_backend.info(NULL, &host)) return false;
     text_add(t, "%s %s %s\n%d %d %" PRId64 " %" PRId64 "\n", host.name, host.cpu, host.features,
@@ -103,7 +103,7 @@ static void add_tools(Text *t, const CodeOptions *options) {
 }
 
 bool backend_identity(Text *t, const CodeOptions *options) {
-    if (!backend_build(t) || !add_host(t)) return false;
+    if (!backend_build(t) || !add_host_info(t)) return false;
     add_tools(t, options);
     if (backend_fills()) text_add(t, "fills\n");
     return true;

@@ -50,7 +50,7 @@ bool tool_glob(const char *pattern, ToolVisit *visit, void *arg) {
 /* ---- how they run -------------------------------------------------------------------------- */
 
 /// All of a file, with a NUL byte behind; NULL where it cannot be read.
-static char *read_file(const char *path, size_t *bytes) {
+static char *read_tool_file(const char *path, size_t *bytes) {
     FILE *f = fopen(path, "rb");
     if (!f) return NULL;
     long n = fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
@@ -68,7 +68,7 @@ static char *read_file(const char *path, size_t *bytes) {
 }
 
 /// False where the disk is full, too.
-static bool write_file(const char *path, const char *data, size_t bytes) {
+static bool write_tool_file(const char *path, const char *data, size_t bytes) {
     FILE *f = fopen(path, "wb");
     if (!f) return false;
     bool good = fwrite(data, 1, bytes, f) == bytes;
@@ -76,7 +76,7 @@ static bool write_file(const char *path, const char *data, size_t bytes) {
 }
 
 /// Notes how the program ended, in words. Whether it says that all is well.
-static bool ended(int status, ToolOutput *out) {
+static bool note_tool_end(int status, ToolOutput *out) {
     size_t n = sizeof out->end;
     if (WIFSIGNALED(status))
         snprintf(out->end, n, "ended by signal %d, %s", WTERMSIG(status),
@@ -90,7 +90,7 @@ static bool ended(int status, ToolOutput *out) {
 /// are not used before they are written to): half of what ptxas waits for the system goes with
 /// them, 3 of 12 ms of its start, 5 % of a product, and linkers mind nothing. The caller's own wish
 /// stands. NULL: no memory.
-static char **make_environment(void) {
+static char **make_tool_environment(void) {
     static const char name[] = "GLIBC_TUNABLES=";
     static char large_pages[] =
         "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=16777216";
@@ -112,11 +112,11 @@ struct ToolRun {
 };
 
 /// With both outputs in the file `log`.
-static void spawn(ToolRun *run, const char *program, const char *const *arguments,
-                  const char *log) {
+static void spawn_tool(ToolRun *run, const char *program, const char *const *arguments,
+                       const char *log) {
     posix_spawn_file_actions_t actions;
     pid_t child;
-    char **environment = make_environment();
+    char **environment = make_tool_environment();
     int failed = posix_spawn_file_actions_init(&actions);
     if (!failed) {
         posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -156,8 +156,8 @@ static void start_in(ToolRun *run, const char *program, const char *const *argum
     for (; arguments[n] && n < MOST - 1; n++)
         all[n] = arguments[n] == tool_in ? in : arguments[n] == tool_out ? made : arguments[n];
     all[n] = NULL;
-    if (write_file(in, bytes, size))
-        spawn(run, program, all, log);
+    if (write_tool_file(in, bytes, size))
+        spawn_tool(run, program, all, log);
     else
         note_errno(run->end, in);
 }
@@ -184,13 +184,13 @@ static bool wait_for_end(const ToolRun *run, ToolOutput *out) {
     int status;
     do pid = waitpid(run->child, &status, 0);
     while (pid < 0 && errno == EINTR);
-    if (pid == run->child) return ended(status, out);
+    if (pid == run->child) return note_tool_end(status, out);
     snprintf(out->end, sizeof out->end, "ended, but how was lost: %.60s", strerror(errno));
     return true;
 }
 
 /// With its folder and all that is in there.
-static void release(ToolRun *run) {
+static void release_tool_run(ToolRun *run) {
     static const char *const names[] = {tool_in, tool_out, "log"};
     char path[TOOL_PATH];
     for (int i = 0; i < 3 && run->folder[0]; i++) {
@@ -214,13 +214,13 @@ bool tool_finish(ToolRun *run, ToolOutput *out) {
     bool good = run->child && wait_for_end(run, out);
     if (run->child) {
         path_in(run, "log", path);
-        out->log = read_file(path, &log_bytes);
+        out->log = read_tool_file(path, &log_bytes);
     }
     path_in(run, tool_out, path);
-    if (good) out->data = read_file(path, &out->bytes);
+    if (good) out->data = read_tool_file(path, &out->bytes);
     if (good && !out->data && strncmp(out->end, "exit", 4) == 0)
         note_errno(out->end, "success, but its file");
-    release(run);
+    release_tool_run(run);
     return out->data != NULL;
 }
 
@@ -231,7 +231,7 @@ void tool_drop(ToolRun *run) {
         kill(run->child, SIGKILL);
         wait_for_end(run, &out);
     }
-    release(run);
+    release_tool_run(run);
 }
 
 bool tool_run(const char *program, const char *const *arguments, const char *bytes, size_t n,

@@ -8,27 +8,27 @@
 #include "backends/backend.h"
 
 /// Counts what is put while `at` is NULL, then copies.
-typedef struct Pieces {
+typedef struct ImagePieces {
     char *at;
     size_t n;
-} Pieces;
+} ImagePieces;
 
 enum { ALIGNMENT = 16 };
 
-static void *put(Pieces *p, const void *data, size_t bytes) {
+static void *put_piece_bytes(ImagePieces *p, const void *data, size_t bytes) {
     char *to = p->at ? p->at + p->n : NULL;
     if (to && bytes) memcpy(to, data, bytes);
     p->n += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return to;
 }
 
-static const char *put_text(Pieces *p, const char *text) {
-    return text ? put(p, text, strlen(text) + 1) : NULL;
+static const char *put_text(ImagePieces *p, const char *text) {
+    return text ? put_piece_bytes(p, text, strlen(text) + 1) : NULL;
 }
 
-static void put_functions(Pieces *p, const tg_image *from, tg_image *to) {
+static void put_functions(ImagePieces *p, const tg_image *from, tg_image *to) {
     size_t n = (size_t)from->n_functions;
-    tg_device_function *all = put(p, from->functions, n * sizeof *all);
+    tg_device_function *all = put_piece_bytes(p, from->functions, n * sizeof *all);
     for (size_t i = 0; i < n; i++) {
         const char *name = put_text(p, from->functions[i].name);
         if (all) all[i].name = name;
@@ -36,12 +36,12 @@ static void put_functions(Pieces *p, const tg_image *from, tg_image *to) {
     to->functions = all;
 }
 
-static void put_sites(Pieces *p, const tg_image *from, tg_image *to) {
+static void put_sites(ImagePieces *p, const tg_image *from, tg_image *to) {
     size_t n = (size_t)from->n_sites;
-    const tg_site **list = put(p, from->sites, n * sizeof *list);
+    const tg_site **list = put_piece_bytes(p, from->sites, n * sizeof *list);
     for (size_t i = 0; i < n; i++) {
         const tg_site *site = from->sites[i];
-        tg_site *copy = put(p, site, sizeof *copy);
+        tg_site *copy = put_piece_bytes(p, site, sizeof *copy);
         const char *file = put_text(p, site->file), *text = put_text(p, site->text);
         const char *types = put_text(p, site->types);
         if (!copy) continue;
@@ -54,19 +54,19 @@ static void put_sites(Pieces *p, const tg_image *from, tg_image *to) {
 }
 
 /// Fills in all of `to` but where it is itself.
-static void put_all(Pieces *p, const tg_image *from, tg_image *to) {
+static void put_all(ImagePieces *p, const tg_image *from, tg_image *to) {
     *to = *from;
     to->state = NULL;
-    put(p, from, sizeof *from);
+    put_piece_bytes(p, from, sizeof *from);
     put_functions(p, from, to);
     put_sites(p, from, to);
     to->target = put_text(p, from->target);
-    to->bytes = put(p, from->bytes, from->size);
+    to->bytes = put_piece_bytes(p, from->bytes, from->size);
 }
 
 tg_image *image_copy(const tg_image *image) {
     tg_image filled;
-    Pieces p = {NULL, 0};
+    ImagePieces p = {NULL, 0};
     put_all(&p, image, &filled);
     p.at = calloc(1, p.n);
     p.n = 0;
@@ -76,7 +76,7 @@ tg_image *image_copy(const tg_image *image) {
     return (tg_image *)p.at;
 }
 
-static char *copy_text(const char *text) {
+static char *copy_image_text(const char *text) {
     return text ? strdup(text) : NULL;
 }
 
@@ -91,11 +91,11 @@ bool code_take_image(Code *code, const DeviceCode *device) {
     code->times = device->times;
     if (device->llvm) {
         free(code->llvm);
-        code->llvm = copy_text(device->llvm);
+        code->llvm = copy_image_text(device->llvm);
     }
     if (device->assembly) {
         free(code->assembly);
-        code->assembly = copy_text(device->assembly);
+        code->assembly = copy_image_text(device->assembly);
     }
     return (!device->llvm || code->llvm) && (!device->assembly || code->assembly);
 }

@@ -65,7 +65,7 @@ static bool is_remote(const char *path) {
 /* ---- whose it is ----------------------------------------------------------------------------- */
 
 /// False, with the reason.
-static bool refuse(char *why, const char *path, const char *reason) {
+static bool refuse_path(char *why, const char *path, const char *reason) {
     snprintf(why, WHY, "%.256s: %.200s", path, reason);
     return false;
 }
@@ -75,7 +75,7 @@ static bool others_may_write(const struct stat *s) {
 }
 
 /// A number in a file of the kernel's.
-static long read_number(const char *path, long otherwise) {
+static long read_kernel_number(const char *path, long otherwise) {
     long n = otherwise;
     FILE *f = fopen(path, "re");
     if (f && fscanf(f, "%ld", &n) != 1) n = otherwise;
@@ -95,12 +95,12 @@ static bool leaves_out(const char *map) {
 
 /// user_namespaces(7): whoever has no number in this one is seen as this user. Root outside is.
 static bool is_unmapped_user(uid_t uid) {
-    return (long)uid == read_number("/proc/sys/kernel/overflowuid", 65534) &&
+    return (long)uid == read_kernel_number("/proc/sys/kernel/overflowuid", 65534) &&
            leaves_out("/proc/self/uid_map");
 }
 
 static bool is_unmapped_group(gid_t gid) {
-    return (long)gid == read_number("/proc/sys/kernel/overflowgid", 65534) &&
+    return (long)gid == read_kernel_number("/proc/sys/kernel/overflowgid", 65534) &&
            leaves_out("/proc/self/gid_map");
 }
 
@@ -140,26 +140,28 @@ static bool others_may_replace(const struct stat *s) {
 /// A folder above the store's. In a sticky one all may make files, but not move those of others.
 static bool check_above(const char *path, char *why) {
     struct stat s;
-    if (lstat(path, &s) != 0) return refuse(why, path, strerror(errno));
-    if (!S_ISDIR(s.st_mode)) return refuse(why, path, "it is no folder");
+    if (lstat(path, &s) != 0) return refuse_path(why, path, strerror(errno));
+    if (!S_ISDIR(s.st_mode)) return refuse_path(why, path, "it is no folder");
     if (!may_be_above(s.st_uid))
-        return refuse(why, path, "it belongs to another user, who may put another folder below it");
+        return refuse_path(why, path,
+                           "it belongs to another user, who may put another folder below it");
     if (others_may_replace(&s))
-        return refuse(why, path, "other users may write to it, and put another folder below it");
+        return refuse_path(why, path,
+                           "other users may write to it, and put another folder below it");
     return true;
 }
 
 static bool check_own(const char *path, char *why) {
     struct stat s;
-    if (lstat(path, &s) != 0) return refuse(why, path, strerror(errno));
-    if (!S_ISDIR(s.st_mode)) return refuse(why, path, strerror(ENOTDIR));
-    if (s.st_uid != geteuid()) return refuse(why, path, "it belongs to another user");
-    if (others_may_write(&s)) return refuse(why, path, "other users may write to it");
+    if (lstat(path, &s) != 0) return refuse_path(why, path, strerror(errno));
+    if (!S_ISDIR(s.st_mode)) return refuse_path(why, path, strerror(ENOTDIR));
+    if (s.st_uid != geteuid()) return refuse_path(why, path, "it belongs to another user");
+    if (others_may_write(&s)) return refuse_path(why, path, "other users may write to it");
     return true;
 }
 
 /// `path` has no links in it. The root is what all else rests on.
-static bool check_path(char *path, char *why) {
+static bool check_folder_path(char *path, char *why) {
     for (char *end = path + 1; (end = strchr(end, '/')); end++) {
         *end = 0;
         bool good = check_above(path, why);
@@ -173,11 +175,11 @@ static bool check_file(const char *folder, const char *name, char *why) {
     char path[FOLDER_PATH];
     struct stat s;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (lstat(path, &s) != 0) return errno == ENOENT || refuse(why, path, strerror(errno));
-    if (S_ISLNK(s.st_mode)) return refuse(why, path, "it is a symbolic link");
-    if (!S_ISREG(s.st_mode)) return refuse(why, path, "it is no regular file");
-    if (s.st_uid != geteuid()) return refuse(why, path, "it belongs to another user");
-    if (others_may_write(&s)) return refuse(why, path, "other users may write to it");
+    if (lstat(path, &s) != 0) return errno == ENOENT || refuse_path(why, path, strerror(errno));
+    if (S_ISLNK(s.st_mode)) return refuse_path(why, path, "it is a symbolic link");
+    if (!S_ISREG(s.st_mode)) return refuse_path(why, path, "it is no regular file");
+    if (s.st_uid != geteuid()) return refuse_path(why, path, "it belongs to another user");
+    if (others_may_write(&s)) return refuse_path(why, path, "other users may write to it");
     return true;
 }
 
@@ -185,7 +187,7 @@ static bool check_file(const char *folder, const char *name, char *why) {
 static bool check_files(const char *folder, char *why) {
     bool good = check_file(folder, "lock", why) && check_file(folder, "claims", why);
     DIR *d = good ? opendir(folder) : NULL;
-    if (good && !d) return refuse(why, folder, strerror(errno));
+    if (good && !d) return refuse_path(why, folder, strerror(errno));
     for (struct dirent *e; good && (e = readdir(d));)
         if (strncmp(e->d_name, stem, strlen(stem)) == 0) good = check_file(folder, e->d_name, why);
     if (d) closedir(d);
@@ -195,17 +197,18 @@ static bool check_files(const char *folder, char *why) {
 /// The path without links.
 static bool find_folder(Folder *f, const char *path, char *why) {
     char real[PATH_MAX];
-    if (strlen(path) >= sizeof f->path) return refuse(why, path, "the path is too long");
+    if (strlen(path) >= sizeof f->path) return refuse_path(why, path, "the path is too long");
     int error = make_folder(path);
     if (!error && !realpath(path, real)) error = errno;
-    if (error) return refuse(why, path, strerror(error));
-    if (strlen(real) >= sizeof f->path) return refuse(why, path, "the path is too long");
+    if (error) return refuse_path(why, path, strerror(error));
+    if (strlen(real) >= sizeof f->path) return refuse_path(why, path, "the path is too long");
     memcpy(f->path, real, strlen(real) + 1);
     return true;
 }
 
 bool folder_open(Folder *f, const char *path, char *why) {
-    if (!find_folder(f, path, why) || !check_path(f->path, why) || !check_files(f->path, why))
+    if (!find_folder(f, path, why) || !check_folder_path(f->path, why) ||
+        !check_files(f->path, why))
         return false;
     const char *journal = secure_getenv("TG_CACHE_JOURNAL");
     if (journal && *journal && strcmp(journal, "wal") != 0 && strcmp(journal, "delete") != 0) {
@@ -228,14 +231,14 @@ static int open_own(const char *path) {
 }
 
 /// False: it cannot be made.
-static bool make_file(const char *path) {
+static bool make_own_file(const char *path) {
     int fd = open_own(path);
     if (fd >= 0) close(fd);
     return fd >= 0;
 }
 
 /// The N of "kernels-N.db", or 0.
-static int number_of(const char *name) {
+static int generation_of_name(const char *name) {
     char *end;
     if (strncmp(name, stem, strlen(stem)) != 0) return 0;
     long n = strtol(name + strlen(stem), &end, 10);
@@ -247,13 +250,13 @@ int folder_newest(const Folder *f) {
     char path[FOLDER_PATH];
     DIR *d = opendir(f->path);
     for (struct dirent *e; d && (e = readdir(d));) {
-        int n = number_of(e->d_name);
+        int n = generation_of_name(e->d_name);
         if (n > newest) newest = n;
     }
     if (d) closedir(d);
     if (newest) return newest;
     folder_file(f, 1, path);
-    make_file(path);
+    make_own_file(path);
     return 1;
 }
 
@@ -279,7 +282,7 @@ void folder_discard(const Folder *f, int generation) {
     static const char *const tails[] = {"", "-wal", "-shm", "-journal"};
     char path[FOLDER_PATH], file[FOLDER_PATH + 16];
     folder_file(f, generation + 1, path);
-    if (!make_file(path)) return;
+    if (!make_own_file(path)) return;
     folder_file(f, generation, path);
     for (int i = 0; i < 4; i++) {
         snprintf(file, sizeof file, "%s%s", path, tails[i]);

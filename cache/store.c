@@ -80,14 +80,14 @@ static StoreStatus status_of(int code) {
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static void disconnect(Store *s) {
+static void close_database(Store *s) {
     for (int i = 0; i < STATEMENTS; i++) sqlite3_finalize(s->statements[i]);
     memset(s->statements, 0, sizeof s->statements);
     sqlite3_close(s->db);
     s->db = NULL;
 }
 
-static int run(Store *s, const char *sql) {
+static int run_sql(Store *s, const char *sql) {
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL);
 }
 
@@ -103,9 +103,10 @@ static int pragma_number(Store *s, const char *sql, int *out) {
 
 /// Memory that processes share is what a write-ahead log needs and a network has not.
 static int set_journal(Store *s) {
-    if (s->folder.remote) return run(s, "PRAGMA journal_mode = DELETE");
-    int code = run(s, "PRAGMA journal_mode = WAL");
-    return code ? code : run(s, "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304");
+    if (s->folder.remote) return run_sql(s, "PRAGMA journal_mode = DELETE");
+    int code = run_sql(s, "PRAGMA journal_mode = WAL");
+    return code ? code
+                : run_sql(s, "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304");
 }
 
 static int make_schema(Store *s) {
@@ -119,14 +120,14 @@ static int make_schema(Store *s) {
              "PRAGMA application_id = %d; PRAGMA user_version = %d;"
              "COMMIT",
              APPLICATION, SCHEMA);
-    return run(s, sql);
+    return run_sql(s, sql);
 }
 
 /// An empty database is a new one. SQLITE_SCHEMA: it is of another version, or another program's.
-static int prepare(Store *s) {
+static int prepare_database(Store *s) {
     int version = 0, application = 0, tables = 0;
     sqlite3_busy_timeout(s->db, BUSY_MS);
-    int code = run(s, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
+    int code = run_sql(s, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
     if (!code) code = pragma_number(s, "PRAGMA user_version", &version);
     if (!code) code = pragma_number(s, "PRAGMA application_id", &application);
     if (!code) code = pragma_number(s, "SELECT count(*) FROM sqlite_schema", &tables);
@@ -143,18 +144,18 @@ static int prepare(Store *s) {
     return code;
 }
 
-static int connect(Store *s) {
+static int open_database(Store *s) {
     folder_file(&s->folder, s->generation, s->path);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     int code = sqlite3_open_v2(s->path, &s->db, flags | SQLITE_OPEN_NOFOLLOW, NULL);
-    if (!code) code = prepare(s);
+    if (!code) code = prepare_database(s);
     bool of_system = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
     s->error = of_system ? sqlite3_system_errno(s->db) : 0;
-    if (code) disconnect(s);
+    if (code) close_database(s);
     return code;
 }
 
-static void say(char why[STORE_WHY], const Store *s, int code) {
+static void describe_store_error(char why[STORE_WHY], const Store *s, int code) {
     if (code == SQLITE_SCHEMA)
         snprintf(why, STORE_WHY, "%.400s is of another version, or not a store of Tegula's",
                  s->path);
@@ -163,7 +164,7 @@ static void say(char why[STORE_WHY], const Store *s, int code) {
                  s->error ? ": " : "", s->error ? strerror(s->error) : "");
 }
 
-static bool passes(Store *s) {
+static bool passes_integrity_check(Store *s) {
     sqlite3_stmt *q;
     if (sqlite3_prepare_v2(s->db, "PRAGMA integrity_check(1)", -1, &q, NULL)) return false;
     const char *text =
@@ -177,19 +178,19 @@ static bool passes(Store *s) {
 /// not be read once for that, too: what can be read now and is sound stays, and so does what cannot
 /// be read at all.
 static int connect_again(Store *s) {
-    int code = connect(s);
-    if (!code && passes(s)) return SQLITE_OK;
+    int code = open_database(s);
+    if (!code && passes_integrity_check(s)) return SQLITE_OK;
     if (code && !is_damage(code)) return code;
-    disconnect(s);
+    close_database(s);
     if (!folder_can_read(&s->folder, s->generation)) return SQLITE_IOERR;
     folder_discard(&s->folder, s->generation++);
-    return connect(s);
+    return open_database(s);
 }
 
 /// The newest generation; one more where that one is damaged.
 static int connect_newest(Store *s) {
     s->generation = folder_newest(&s->folder);
-    int code = connect(s);
+    int code = open_database(s);
     return is_damage(code) ? connect_again(s) : code;
 }
 
@@ -207,14 +208,14 @@ Store *store_open(const char *folder, int64_t limit, char why[STORE_WHY]) {
     int lock = folder_lock(&s->folder), code = connect_newest(s);
     folder_unlock(lock);
     if (!code) return s;
-    say(why, s, code);
+    describe_store_error(why, s, code);
     free(s);
     return NULL;
 }
 
 void store_close(Store *s) {
     if (!s) return;
-    disconnect(s);
+    close_database(s);
     free(s);
 }
 
@@ -234,12 +235,12 @@ void store_release(int claim) {
 }
 
 /// Another generation for a damaged one, unless another process has made it already.
-static bool replace(Store *s) {
-    disconnect(s);
+static bool replace_database(Store *s) {
+    close_database(s);
     int lock = folder_lock(&s->folder), newest = folder_newest(&s->folder);
     bool same = newest == s->generation;
     s->generation = newest;
-    int code = same ? connect_again(s) : connect(s);
+    int code = same ? connect_again(s) : open_database(s);
     folder_unlock(lock);
     return !code;
 }
@@ -248,12 +249,12 @@ static bool replace(Store *s) {
 
 /// Ends a statement. What it could not do because of damage is not done; the next has a new store,
 /// or the same one where it could not be read but now.
-static StoreStatus end(Store *s, sqlite3_stmt *q, int code) {
+static StoreStatus end_statement(Store *s, sqlite3_stmt *q, int code) {
     sqlite3_reset(q);
     sqlite3_clear_bindings(q);
     if (!is_damage(code)) return status_of(code);
     int generation = s->generation;
-    replace(s);
+    replace_database(s);
     return s->generation == generation ? STORE_REFUSED : STORE_ABSENT;
 }
 
@@ -262,7 +263,7 @@ static StoreStatus run_with_key(Store *s, Statement which, StoreKey key, int64_t
     sqlite3_stmt *q = s->statements[which];
     sqlite3_bind_blob(q, 1, key.bytes, sizeof key.bytes, SQLITE_STATIC);
     if (which == TOUCH) sqlite3_bind_int64(q, 2, number);
-    return end(s, q, sqlite3_step(q));
+    return end_statement(s, q, sqlite3_step(q));
 }
 
 StoreStatus store_remove(Store *s, StoreKey key) {
@@ -280,7 +281,7 @@ StoreKey store_hash(const void *data, size_t n) {
 }
 
 /// Of all but `used`, which changes.
-static void checksum(const StoreEntry *e, StoreKey *out) {
+static void checksum_entry(const StoreEntry *e, StoreKey *out) {
     int64_t numbers[3] = {e->kind, (int64_t)e->bytes, e->made};
     XXH3_state_t state;
     XXH3_128bits_reset(&state);
@@ -294,10 +295,10 @@ static void checksum(const StoreEntry *e, StoreKey *out) {
 }
 
 /// What a row turned out to be. UNREAD: SQLite had no memory to show it.
-typedef enum Row { SOUND, DAMAGED, UNREAD } Row;
+typedef enum RowState { SOUND, DAMAGED, UNREAD } RowState;
 
 /// The entry in a row of GET or EACH, which lives until the statement moves on.
-static Row read_row(sqlite3_stmt *q, StoreEntry *e) {
+static RowState read_entry_row(sqlite3_stmt *q, StoreEntry *e) {
     StoreKey sum;
     e->kind = (StoreKind)sqlite3_column_int(q, 0);
     e->about = (const char *)sqlite3_column_text(q, 1);
@@ -311,7 +312,7 @@ static Row read_row(sqlite3_stmt *q, StoreEntry *e) {
     if (sqlite3_errcode(sqlite3_db_handle(q)) == SQLITE_NOMEM) return UNREAD;
     if (!whole) return DAMAGED;
     if (!e->value) e->value = "";
-    checksum(e, &sum);
+    checksum_entry(e, &sum);
     return memcmp(sum.bytes, kept, sizeof sum.bytes) == 0 ? SOUND : DAMAGED;
 }
 
@@ -323,14 +324,14 @@ static bool read_key(sqlite3_stmt *q, int column, StoreKey *key) {
 }
 
 /// Likewise of EACH, with the key.
-static Row read_whole_row(sqlite3_stmt *q, StoreEntry *e) {
+static RowState read_whole_row(sqlite3_stmt *q, StoreEntry *e) {
     bool keyed = read_key(q, 7, &e->key);
-    Row row = read_row(q, e);
+    RowState row = read_entry_row(q, e);
     return row == SOUND && !keyed ? DAMAGED : row;
 }
 
 /// Once an hour is enough to tell what is in use, and spares a write for each read.
-static void touch(Store *s, StoreKey key, int64_t used) {
+static void touch_entry(Store *s, StoreKey key, int64_t used) {
     int64_t now = time(NULL);
     if (now - used >= HOUR || now < used) run_with_key(s, TOUCH, key, now);
 }
@@ -342,23 +343,23 @@ StoreStatus store_get(Store *s, StoreKey key, StoreKind kind, void **value, size
     sqlite3_bind_blob(q, 1, key.bytes, sizeof key.bytes, SQLITE_STATIC);
     int code = sqlite3_step(q);
     bool found = code == SQLITE_ROW;
-    Row row = found ? read_row(q, &e) : DAMAGED;
+    RowState row = found ? read_entry_row(q, &e) : DAMAGED;
     if (row == SOUND && e.kind == kind) {
         *value = malloc(e.bytes + 1);
         *bytes = e.bytes;
         if (*value) memcpy(*value, e.value, e.bytes);
     }
-    StoreStatus status = end(s, q, code);
+    StoreStatus status = end_statement(s, q, code);
     if (status) return status;
     if (row == UNREAD) return STORE_MEMORY;
     if (found && row == DAMAGED) store_remove(s, key);
     if (!found || row == DAMAGED || e.kind != kind) return STORE_ABSENT;
     if (!*value) return STORE_MEMORY;
-    touch(s, key, e.used);
+    touch_entry(s, key, e.used);
     return STORE_OK;
 }
 
-static int insert(Store *s, const StoreEntry *e, const StoreKey *sum) {
+static int insert_entry(Store *s, const StoreEntry *e, const StoreKey *sum) {
     sqlite3_stmt *q = s->statements[PUT];
     sqlite3_bind_blob(q, 1, e->key.bytes, sizeof e->key.bytes, SQLITE_STATIC);
     sqlite3_bind_int(q, 2, (int)e->kind);
@@ -375,7 +376,7 @@ static int insert(Store *s, const StoreEntry *e, const StoreKey *sum) {
 }
 
 /// Leaves a tenth free, so that not each entry that comes throws one out.
-static StoreStatus make_room(Store *s) {
+static StoreStatus make_store_room(Store *s) {
     StoreSize size;
     int removed;
     if (!s->limit) return STORE_OK;
@@ -391,11 +392,11 @@ StoreStatus store_put(Store *s, const StoreEntry *entry) {
     int64_t now = time(NULL);
     if (!e.made) e.made = now;
     if (!e.used) e.used = now;
-    checksum(&e, &sum);
-    int code = insert(s, &e, &sum);
-    if (is_damage(code)) code = replace(s) ? insert(s, &e, &sum) : SQLITE_CORRUPT;
+    checksum_entry(&e, &sum);
+    int code = insert_entry(s, &e, &sum);
+    if (is_damage(code)) code = replace_database(s) ? insert_entry(s, &e, &sum) : SQLITE_CORRUPT;
     if (status_of(code)) return status_of(code);
-    make_room(s); // the entry is there, whatever becomes of others
+    make_store_room(s); // the entry is there, whatever becomes of others
     return STORE_OK;
 }
 
@@ -407,7 +408,7 @@ StoreStatus store_each(Store *s, bool values, bool (*visit)(void *user, const St
     bool on = true;
     while (on && (code = sqlite3_step(q)) == SQLITE_ROW) {
         StoreEntry e;
-        Row row = read_whole_row(q, &e);
+        RowState row = read_whole_row(q, &e);
         if (row == UNREAD) {
             code = SQLITE_NOMEM;
             break;
@@ -417,7 +418,7 @@ StoreStatus store_each(Store *s, bool values, bool (*visit)(void *user, const St
         if (row == SOUND) on = visit(user, &e);
     }
     if (damaged) *damaged = bad;
-    return end(s, q, on ? code : SQLITE_OK);
+    return end_statement(s, q, on ? code : SQLITE_OK);
 }
 
 /* ---- size ---------------------------------------------------------------------------------- */
@@ -432,7 +433,7 @@ StoreStatus store_size(Store *s, StoreSize *out) {
         out->entries = sqlite3_column_int(q, 0);
         out->bytes = sqlite3_column_int64(q, 1);
     }
-    StoreStatus status = end(s, q, code);
+    StoreStatus status = end_statement(s, q, code);
     if (status || !s->db) return status;
     pragma_number(s, "PRAGMA page_count", &pages);
     pragma_number(s, "PRAGMA page_size", &page);
@@ -450,7 +451,7 @@ static StoreStatus remove_oldest(Store *s, int64_t before, int64_t limit, int *r
         int code = sqlite3_step(q);
         bool sound = code == SQLITE_ROW && read_key(q, 0, &key);
         int64_t bytes = sqlite3_column_int64(q, 1), used = sqlite3_column_int64(q, 2);
-        status = end(s, q, code);
+        status = end_statement(s, q, code);
         bool stays = used >= before && (limit < 0 || size.bytes <= limit);
         if (status || !sound || stays) break;
         status = store_remove(s, key);
@@ -464,12 +465,12 @@ static StoreStatus remove_oldest(Store *s, int64_t before, int64_t limit, int *r
 StoreStatus store_prune(Store *s, int64_t before, int64_t limit, int *removed) {
     *removed = 0;
     if (!s->db) return STORE_REFUSED;
-    int code = run(s, "BEGIN IMMEDIATE");
+    int code = run_sql(s, "BEGIN IMMEDIATE");
     if (code) return status_of(code);
     StoreStatus status = remove_oldest(s, before, limit, removed);
     if (status == STORE_ABSENT) return STORE_OK; // damage: there is nothing left
     if (!s->db) return STORE_REFUSED;
-    code = run(s, status ? "ROLLBACK" : "COMMIT");
+    code = run_sql(s, status ? "ROLLBACK" : "COMMIT");
     return status ? status : status_of(code);
 }
 
@@ -482,21 +483,21 @@ StoreStatus store_verify(Store *s, int *sound, int *damaged) {
     while ((code = sqlite3_step(q)) == SQLITE_ROW) {
         StoreEntry e;
         char sql[64];
-        Row row = read_whole_row(q, &e);
+        RowState row = read_whole_row(q, &e);
         if (row == UNREAD && (code = SQLITE_NOMEM)) break;
         *(row == SOUND ? sound : damaged) += 1;
         if (row == SOUND) continue;
         snprintf(sql, sizeof sql, "DELETE FROM entry WHERE rowid = %lld",
                  (long long)sqlite3_column_int64(q, 8));
-        if ((code = run(s, sql))) break;
+        if ((code = run_sql(s, sql))) break;
     }
-    return end(s, q, code);
+    return end_statement(s, q, code);
 }
 
 StoreStatus store_compact(Store *s) {
     if (!s->db) return STORE_REFUSED;
-    int code = run(s, "VACUUM");
-    return status_of(code ? code : run(s, "PRAGMA wal_checkpoint(TRUNCATE)"));
+    int code = run_sql(s, "VACUUM");
+    return status_of(code ? code : run_sql(s, "PRAGMA wal_checkpoint(TRUNCATE)"));
 }
 
 /* ---- other files --------------------------------------------------------------------------- */
@@ -525,12 +526,12 @@ StoreStatus store_each_in(const char *path, bool (*visit)(void *user, const Stor
     if (!code) code = sqlite3_prepare_v2(from.db, texts[EACH], -1, &from.statements[EACH], NULL);
     while (!code && (code = sqlite3_step(from.statements[EACH])) == SQLITE_ROW) {
         StoreEntry e;
-        Row row = read_whole_row(from.statements[EACH], &e);
+        RowState row = read_whole_row(from.statements[EACH], &e);
         code = row == UNREAD ? SQLITE_NOMEM : SQLITE_OK;
         *damaged += row == DAMAGED;
         if (row == SOUND && !visit(user, &e)) break;
     }
-    disconnect(&from);
+    close_database(&from);
     return status_of(code);
 }
 

@@ -32,7 +32,7 @@ bool build_target(Build *b) {
     return true;
 }
 
-static bool elaborate(Build *b) {
+static bool elaborate_build(Build *b) {
     b->ir = ir_create(b->ctx);
     b->code = fe_elaborate(b->ir, b->program, b->inst);
     return b->code && b->code->module && !diag_errors(b->ctx);
@@ -41,17 +41,17 @@ static bool elaborate(Build *b) {
 bool build_elaborate(Build *b) {
     if (!build_target(b)) return false;
     build_choose(b);
-    return elaborate(b) && (!build_choose_plan(b) || elaborate(b));
+    return elaborate_build(b) && (!build_choose_plan(b) || elaborate_build(b));
 }
 
 /// Looks for ops that the target leaves to the library of elementary functions.
-typedef struct Search {
+typedef struct MathSearch {
     const Build *b;
     bool found;
-} Search;
+} MathSearch;
 
 static void needs_library(Op *op, void *arg) {
-    Search *s = arg;
+    MathSearch *s = arg;
     if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
     Elem elem = operand(op, 0)->type->elem;
     if (!elem_is(elem, EC_FLOAT)) return;
@@ -88,7 +88,7 @@ PassEnv build_env(Build *b) {
                    .has_op = b->backend->device_has};
     schedule_axes(b, &env);
     // Elaborating the library takes longer than most kernels do.
-    Search search = {.b = b};
+    MathSearch search = {.b = b};
     op_walk_pre(b->code->module, needs_library, &search);
     if (search.found) env.library = fe_math_library(b->ir, b->code->module);
     return env;
@@ -107,7 +107,7 @@ bool build_passes(Build *b) {
     return ok && !diag_errors(b->ctx);
 }
 
-static void release_code(void *code) {
+static void release_built_code(void *code) {
     code_release(*(Code **)code);
 }
 
@@ -122,7 +122,7 @@ static Code *build_device(Build *b, const CodeOptions *options, bool load) {
     host.quick = true;
     host.texts = options->texts & TEXT_OBJECT;
     Code **code = ctx_new(b->ctx, Code *);
-    ctx_defer(b->ctx, release_code, code);
+    ctx_defer(b->ctx, release_built_code, code);
     if (!b->backend->device(b->ir, b->code->module, options, &device)) return NULL;
     *code = cpu_backend.compile(b->ir, b->code->module, &host, load);
     if (!*code || !device_settle(b->ir, &device)) return NULL;

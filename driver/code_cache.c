@@ -59,15 +59,15 @@ static struct {
 
 /// In the child of a fork: SQLite's connections must not be used there, nor closed. Where another
 /// thread was in SQLite, that may have locks of its own which nobody gives back: no store then.
-static void forget(void) {
+static void forget_store(void) {
     bool used = pthread_mutex_trylock(&cache.lock) != 0;
     pthread_mutex_init(&cache.lock, NULL);
     cache.store = NULL;
     cache.tried = used;
 }
 
-static void watch_forks(void) {
-    pthread_atfork(NULL, NULL, forget);
+static void watch_store_forks(void) {
+    pthread_atfork(NULL, NULL, forget_store);
 }
 
 static void (*say)(const char *line) = tg_log;
@@ -76,7 +76,7 @@ void code_cache_warn_by(void (*to)(const char *line)) {
     say = to;
 }
 
-static void warn(const char *why) {
+static void warn_not_kept(const char *why) {
     char line[STORE_WHY + 100];
     if (cache.warned) return;
     cache.warned = true;
@@ -105,14 +105,14 @@ static Store *lock_store(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char folder[PATH_MAX], why[STORE_WHY];
     int64_t limit;
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, watch_store_forks);
     pthread_mutex_lock(&cache.lock);
     if (!cache.tried && !cache_is_off()) {
         cache.tried = true;
         if (!tg_cache_folder(folder, sizeof folder))
-            warn("neither HOME nor XDG_CACHE_HOME is set");
+            warn_not_kept("neither HOME nor XDG_CACHE_HOME is set");
         else if (!cache_limit(&limit, why) || !(cache.store = store_open(folder, limit, why)))
-            warn(why);
+            warn_not_kept(why);
     }
     if (cache.store && seconds() >= cache.rests_until) return cache.store;
     pthread_mutex_unlock(&cache.lock);
@@ -145,7 +145,7 @@ void cache_add_request(Text *t, const Request *r) {
 /// All that decides an answer: the paths, too, since messages that code may give name them. False
 /// where that cannot be told. Debuggers want code that they saw being made, and tests of failures a
 /// compiler that runs.
-static bool key_of(Ctx *ctx, const Request *r, StoreKey *out) {
+static bool answer_key(Ctx *ctx, const Request *r, StoreKey *out) {
     if (cache_is_off() || r->debug || secure_getenv("TG_FAULT")) return false;
     const char *wanted = r->codegen ? r->codegen : secure_getenv("TG_CODEGEN");
     const char *codegen = build_codegen(r->n_set, r->set, wanted);
@@ -187,7 +187,7 @@ void cache_put(const StoreEntry *e) {
     Store *s = lock_store();
     if (!s) return;
     StoreStatus status = store_put(s, e);
-    if (status) warn(store_status_text(status));
+    if (status) warn_not_kept(store_status_text(status));
     rest_if_busy(status);
     unlock_store();
 }
@@ -205,7 +205,7 @@ void cache_release(int claim) {
     store_release(claim);
 }
 
-static bool find(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
+static bool find_answer(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
     Bytes body;
     if (!cache_get(ctx, key, STORE_CODE, WIRE_ANSWER, &body)) return false;
     if (!wire_read_answer(ctx, body, out) || out->status || !answer_is_sound(r, out)) return false;
@@ -214,45 +214,45 @@ static bool find(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
 }
 
 /// "softmax for x86-64-v4, BN=1024 (softmax.teg)"
-static const char *about(Ctx *ctx, const Request *r, const Answer *a) {
+static const char *describe_answer(Ctx *ctx, const Request *r, const Answer *a) {
     const char *target = r->machine ? r->machine : r->target ? r->target : "this CPU";
     const char *config = a->variant->config;
     return ctx_format(ctx, "%s for %s%s%s (%s)", r->kernel, target, *config ? ", " : "", config,
                       r->path);
 }
 
-static void keep(Ctx *ctx, StoreKey key, const Request *r, const Answer *a) {
+static void keep_answer(Ctx *ctx, StoreKey key, const Request *r, const Answer *a) {
     Bytes value = wire_write_answer(ctx, a);
     StoreEntry e = {.key = key,
                     .kind = STORE_CODE,
-                    .about = about(ctx, r, a),
+                    .about = describe_answer(ctx, r, a),
                     .value = value.data,
                     .bytes = value.n};
     cache_put(&e);
 }
 
-static void release_code(void *code) {
+static void release_answer_code(void *code) {
     code_release(code);
 }
 
 /// To an object: from the other process, or made here.
-static void make(Ctx *ctx, const Request *r, Answer *out) {
+static void make_answer(Ctx *ctx, const Request *r, Answer *out) {
     if (server_wanted() && server_compile(ctx, r, out)) return;
     if (!compiles_here(out)) return;
     request_compile(ctx, r, false, out);
-    if (out->code) ctx_defer(ctx, release_code, out->code);
+    if (out->code) ctx_defer(ctx, release_answer_code, out->code);
 }
 
 void cached_compile(Ctx *ctx, const Request *r, Answer *out) {
     StoreKey key;
-    bool kept = key_of(ctx, r, &key);
+    bool kept = answer_key(ctx, r, &key);
     if (!kept && !server_wanted()) {
         request_compile(ctx, r, true, out);
         return;
     }
-    if (!kept || !find(ctx, key, r, out)) {
-        make(ctx, r, out);
-        if (kept && !out->status && out->same < 0) keep(ctx, key, r, out);
+    if (!kept || !find_answer(ctx, key, r, out)) {
+        make_answer(ctx, r, out);
+        if (kept && !out->status && out->same < 0) keep_answer(ctx, key, r, out);
     }
     answer_load(ctx, r, out);
 }

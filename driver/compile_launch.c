@@ -11,11 +11,11 @@
 
 #include "lang/diag.h"
 
-typedef struct Job {
+typedef struct CompileJob {
     const Request *r;
     bool load;
     Answer *out;
-} Job;
+} CompileJob;
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
@@ -90,7 +90,7 @@ static Inst *make_inst(Ctx *ctx, const Request *r, const Program *p, const FnDef
 /* ---- keys ---------------------------------------------------------------------------------- */
 
 /// Facts are listed in the order of the source, so equal ones are equal bytes.
-static Key make_key(Ctx *ctx, const Request *r, const tg_variant *v) {
+static Key make_code_key(Ctx *ctx, const Request *r, const tg_variant *v) {
     Text t = {.ctx = ctx};
     text_add(&t, "%s;%s;%s;", r->target ? r->target : "", r->machine ? r->machine : "", v->config);
     text_bytes(&t, (const char *)v->facts, sizeof *v->facts * (size_t)v->n_facts);
@@ -130,14 +130,14 @@ bool request_build(Ctx *ctx, const Request *r, Build *out) {
 
 /// Stops after elaboration where there is code for its facts: passes and code generation are nearly
 /// all of the time.
-static void compile(Ctx *ctx, void *arg) {
-    const Job *job = arg;
+static void compile_new_code(Ctx *ctx, void *arg) {
+    const CompileJob *job = arg;
     const Request *r = job->r;
     Answer *out = job->out;
     Build b;
     if (!request_build(ctx, r, &b) || !build_elaborate(&b)) return;
     out->variant = build_variant(&b, TG_LEVEL_BASE, FACTS_EXACT);
-    out->key = make_key(ctx, r, out->variant);
+    out->key = make_code_key(ctx, r, out->variant);
     out->same = request_known(r, out->key);
     if (out->same >= 0 || !build_passes(&b)) return;
     out->variant = build_variant(&b, TG_LEVEL_BASE, FACTS_EXACT);
@@ -203,18 +203,18 @@ int messages_warnings(Ctx *ctx, const char ***out) {
     return n;
 }
 
-static void list_warnings(Ctx *ctx, void *arg) {
+static void list_answer_warnings(Ctx *ctx, void *arg) {
     Answer *out = arg;
     out->n_warnings = messages_warnings(ctx, &out->warnings);
 }
 
 void request_compile(Ctx *ctx, const Request *r, bool load, Answer *out) {
-    Job job = {r, load, out};
+    CompileJob job = {r, load, out};
     *out = (Answer){.same = -1};
-    CtxStatus status = ctx_protect(ctx, compile, &job);
+    CtxStatus status = ctx_protect(ctx, compile_new_code, &job);
     out->status = messages_status(ctx, status);
     if (!out->status && out->same < 0 && !out->code) out->status = TG_ERROR_INTERNAL;
-    if (!out->status && ctx_protect(ctx, list_warnings, out) != CTX_OK)
+    if (!out->status && ctx_protect(ctx, list_answer_warnings, out) != CTX_OK)
         out->status = TG_ERROR_MEMORY;
     if (!out->status) return;
     code_release(out->code);

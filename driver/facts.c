@@ -19,15 +19,15 @@
 #include "driver/driver.h"
 #include "passes/gpu/gpu.h"
 
-typedef struct Describe {
+typedef struct FactList {
     const Build *b;
     enum FactOptions options;
     VEC(tg_fact) facts;
     VEC(tg_hint) hints;
     VEC(uint8_t) params, inplace;
-} Describe;
+} FactList;
 
-static Op *kernel_of(const Build *b) {
+static Op *named_kernel(const Build *b) {
     Op *kernel = find_kernel(b->code->module, b->code->name);
     const Attr *names = kernel ? op_attr(kernel, "params") : NULL;
     if (!names || names->n != kernel->regions[0]->n_args)
@@ -36,11 +36,11 @@ static Op *kernel_of(const Build *b) {
 }
 
 int build_arguments(const Build *b) {
-    return kernel_of(b)->regions[0]->n_args;
+    return named_kernel(b)->regions[0]->n_args;
 }
 
 const ParamUse *build_argument(const Build *b, int k, int *param) {
-    Op *kernel = kernel_of(b);
+    Op *kernel = named_kernel(b);
     const char *name = op_attr(kernel, "params")->strs[k];
     for (int i = 0; i < b->code->n_params; i++) {
         if (strcmp(b->code->params[i].name, name) != 0) continue;
@@ -51,7 +51,7 @@ const ParamUse *build_argument(const Build *b, int k, int *param) {
 }
 
 /// Of extents from .. to, one of which may be 0 and the others of any size.
-static int64_t product(const int64_t *extents, int from, int to) {
+static int64_t saturated_product(const int64_t *extents, int from, int to) {
     int64_t n = 1;
     for (int i = from; i < to; i++)
         if (extents[i] == 0) return 0;
@@ -62,11 +62,11 @@ static int64_t product(const int64_t *extents, int from, int to) {
 
 /// Axes from .. to of `t` as one: the elaborator has seen that one stride walks them. Axes of
 /// extent 1 have no say; no axes at all are one row.
-static void join_axes(const Tensor *t, int from, int to, Tensor *out) {
+static void join_tensor_axes(const Tensor *t, int from, int to, Tensor *out) {
     int64_t stride = from < to ? t->strides[from] : 1;
     for (int i = from; i < to; i++)
         if (t->extents[i] != 1) stride = t->strides[i];
-    out->extents[out->rank] = product(t->extents, from, to);
+    out->extents[out->rank] = saturated_product(t->extents, from, to);
     out->strides[out->rank++] = stride;
 }
 
@@ -76,9 +76,9 @@ Tensor build_merge_pack(const Tensor *t, const ParamUse *use) {
     for (int i = 0; i <= t->rank; i++) {
         if (i == use->pack_at)
             for (int g = 0; g < use->pack_rank; g++)
-                join_axes(t, i + use->pack_from[g], i + use->pack_from[g + 1], &out);
+                join_tensor_axes(t, i + use->pack_from[g], i + use->pack_from[g + 1], &out);
         bool in_pack = use->pack_at >= 0 && i >= use->pack_at && i < pack_end;
-        if (i < t->rank && !in_pack) join_axes(t, i, i + 1, &out);
+        if (i < t->rank && !in_pack) join_tensor_axes(t, i, i + 1, &out);
     }
     return out;
 }
@@ -92,10 +92,11 @@ int64_t build_extent(const Build *b, int param, int axis) {
     int group = axis - use->pack_at;
     if (!pack || group < 0) return p->extents[axis];
     if (group >= use->pack_rank) return p->extents[axis - use->pack_rank + use->pack_given];
-    return product(p->extents + use->pack_at, use->pack_from[group], use->pack_from[group + 1]);
+    return saturated_product(p->extents + use->pack_at, use->pack_from[group],
+                             use->pack_from[group + 1]);
 }
 
-static void add_fact(Describe *d, enum tg_fact_kind kind, int param, int axis, int64_t value) {
+static void add_code_fact(FactList *d, enum tg_fact_kind kind, int param, int axis, int64_t value) {
     tg_fact fact = {
         .kind = (uint8_t)kind, .param = (uint8_t)param, .axis = (uint8_t)axis, .value = value};
     vec_push(d->b->ctx, &d->facts, fact);
@@ -104,7 +105,7 @@ static void add_fact(Describe *d, enum tg_fact_kind kind, int param, int axis, i
 /* ---- facts --------------------------------------------------------------------------------- */
 
 /// Of each type parameter, from the first argument that has it. A null tensor has none.
-static void type_facts(Describe *d) {
+static void type_facts(FactList *d) {
     const FnDef *f = d->b->inst->kernel;
     for (int g = 0; g < f->generics.n; g++) {
         const char *name = f->generics.at[g].name.text;
@@ -114,51 +115,51 @@ static void type_facts(Describe *d) {
             if (!t || t->elem.text != name || use->null || use->elem >= EL_COUNT) continue;
             uint8_t code, bits;
             elem_dlpack(use->elem, &code, &bits);
-            add_fact(d, TG_FACT_TYPE, g, 0, code << 8 | bits);
+            add_code_fact(d, TG_FACT_TYPE, g, 0, code << 8 | bits);
             break;
         }
     }
 }
 
-static void param_facts(Describe *d, int i) {
+static void param_facts(FactList *d, int i) {
     const ParamUse *use = &d->b->code->params[i];
     const ParamInst *p = &d->b->inst->params[i];
-    if (use->optional) add_fact(d, TG_FACT_NULL, i, 0, use->null);
+    if (use->optional) add_code_fact(d, TG_FACT_NULL, i, 0, use->null);
     if (use->kind == PARAM_CONST) {
         int64_t v = p->value;
         for (int k = 0; !p->known_value && k < d->b->inst->n_dims; k++)
             if (strcmp(d->b->inst->dims[k].name, use->name) == 0) v = d->b->inst->dims[k].value;
-        add_fact(d, TG_FACT_VALUE, i, 0, v);
+        add_code_fact(d, TG_FACT_VALUE, i, 0, v);
     }
     if (use->kind == PARAM_TENSOR && !use->null && use->pack_at >= 0)
-        add_fact(d, TG_FACT_PACK, i, use->pack_at, use->pack_rank);
+        add_code_fact(d, TG_FACT_PACK, i, use->pack_at, use->pack_rank);
 }
 
 /// A dim that is neither in the code nor covered by it is no fact: any extent will do.
-static void dim_facts(Describe *d) {
+static void dim_facts(FactList *d) {
     for (int i = 0; i < d->b->code->n_dims; i++) {
         const DimUse *u = &d->b->code->dims[i];
         if (u->least == u->most) {
-            add_fact(d, TG_FACT_EXTENT, u->param, u->axis, u->least);
+            add_code_fact(d, TG_FACT_EXTENT, u->param, u->axis, u->least);
             continue;
         }
-        if (u->most < INT64_MAX) add_fact(d, TG_FACT_MOST, u->param, u->axis, u->most);
+        if (u->most < INT64_MAX) add_code_fact(d, TG_FACT_MOST, u->param, u->axis, u->most);
         if (u->least > 0 && d->options == FACTS_EXACT)
-            add_fact(d, TG_FACT_LEAST, u->param, u->axis, u->least);
+            add_code_fact(d, TG_FACT_LEAST, u->param, u->axis, u->least);
     }
 }
 
 /// Of 0 and 1, which stand in the type; the code reads all others from its arguments.
-static void stride_facts(Describe *d, int argument) {
+static void stride_facts(FactList *d, int argument) {
     int i;
     const ParamUse *use = build_argument(d->b, argument, &i);
-    const Type *t = kernel_of(d->b)->regions[0]->args[argument]->type;
+    const Type *t = named_kernel(d->b)->regions[0]->args[argument]->type;
     if (use->kind != PARAM_TENSOR) return;
     for (int a = 0; a < t->rank; a++) {
         if (t->strides[a] != DYNAMIC)
-            add_fact(d, TG_FACT_STRIDE, i, a, t->strides[a]);
+            add_code_fact(d, TG_FACT_STRIDE, i, a, t->strides[a]);
         else if (d->options == FACTS_EXACT)
-            add_fact(d, TG_FACT_STRIDED, i, a, 0);
+            add_code_fact(d, TG_FACT_STRIDED, i, a, 0);
     }
 }
 
@@ -166,23 +167,24 @@ _Static_assert((int)TG_LINE == TENSOR_ALIGN, "what is aligned is so on both side
 _Static_assert(TG_SPAN == (int64_t)1 << TENSOR_SPAN_LOG2, "what is near is so on both sides");
 
 /// Code for GPUs alone makes use of these.
-static void address_facts(Describe *d, int argument) {
+static void address_facts(FactList *d, int argument) {
     int i;
     const ParamUse *use = build_argument(d->b, argument, &i);
-    const Type *t = kernel_of(d->b)->regions[0]->args[argument]->type;
+    const Type *t = named_kernel(d->b)->regions[0]->args[argument]->type;
     bool exact = d->b->gpu && d->options == FACTS_EXACT;
     int64_t align = TG_LINE / (t->align ? t->align : 1);
     if (use->kind == PARAM_TENSOR && (t->align || exact))
-        add_fact(d, TG_FACT_ALIGN, i, 0, exact ? align : 2 * align - 1);
+        add_code_fact(d, TG_FACT_ALIGN, i, 0, exact ? align : 2 * align - 1);
     bool far = d->options == FACTS_EXACT && d->b->gpu && gpu_has(d->b->gpu, GPU_BUFFERS) &&
                !d->b->inst->params[i].near;
-    if (use->kind == PARAM_TENSOR && (t->near || far)) add_fact(d, TG_FACT_NEAR, i, 0, t->near);
+    if (use->kind == PARAM_TENSOR && (t->near || far))
+        add_code_fact(d, TG_FACT_NEAR, i, 0, t->near);
 }
 
 /* ---- hints, arguments ---------------------------------------------------------------------- */
 
 /// Extents say which code is best only where there was a choice.
-static void hints(Describe *d) {
+static void add_extent_hints(FactList *d) {
     if (d->b->n_settings < 2 && !d->b->tuned) return;
     for (int i = 0; i < d->b->code->n_dims; i++) {
         const DimUse *u = &d->b->code->dims[i];
@@ -193,20 +195,20 @@ static void hints(Describe *d) {
     }
 }
 
-static void arguments(Describe *d) {
+static void list_arguments(FactList *d) {
     Ctx *ctx = d->b->ctx;
     int n = build_arguments(d->b), param;
     for (int k = 0; k < n; k++) {
         build_argument(d->b, k, &param);
         vec_push(ctx, &d->params, (uint8_t)param);
     }
-    const Attr *pairs = op_attr(kernel_of(d->b), "inplace");
+    const Attr *pairs = op_attr(named_kernel(d->b), "inplace");
     for (int i = 0; pairs && i < pairs->n; i++)
         vec_push(ctx, &d->inplace, d->params.data[pairs->ints[i]]);
 }
 
 tg_variant *build_variant(const Build *b, int level, enum FactOptions options) {
-    Describe d = {.b = b, .options = options};
+    FactList d = {.b = b, .options = options};
     type_facts(&d);
     for (int i = 0; i < b->code->n_params; i++) param_facts(&d, i);
     dim_facts(&d);
@@ -215,8 +217,8 @@ tg_variant *build_variant(const Build *b, int level, enum FactOptions options) {
         stride_facts(&d, k);
         address_facts(&d, k);
     }
-    hints(&d);
-    arguments(&d);
+    add_extent_hints(&d);
+    list_arguments(&d);
     tg_variant *v = ctx_new(b->ctx, tg_variant);
     *v = (tg_variant){.facts = d.facts.data,
                       .hints = d.hints.data,

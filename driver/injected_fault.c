@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /// Whether TG_FAULT has `kind` for these values.
-static bool is_wanted(const char *kind, const char *config) {
+static bool is_fault_wanted(const char *kind, const char *config) {
     const char *at = secure_getenv("TG_FAULT");
     size_t n = strlen(kind);
     for (; at && *at; at += strcspn(at, ","), at += *at == ',') {
@@ -36,13 +36,13 @@ bool fault_compile(const Request *r) {
         snprintf(config + n, sizeof config - n, "%s=%lld ", r->set[i].name,
                  (long long)r->set[i].value);
     }
-    if (is_wanted("compile-crash", config)) raise(SIGSEGV);
-    if (is_wanted("compile-hang", config)) wait_for_ever();
-    return !is_wanted("compile-error", config);
+    if (is_fault_wanted("compile-crash", config)) raise(SIGSEGV);
+    if (is_fault_wanted("compile-hang", config)) wait_for_ever();
+    return !is_fault_wanted("compile-error", config);
 }
 
 bool fault_oracle(void) {
-    return !is_wanted("oracle", "");
+    return !is_fault_wanted("oracle", "");
 }
 
 /* ---- launches ------------------------------------------------------------------------------ */
@@ -55,54 +55,55 @@ static struct Real {
     int last, calls; // number of the last argument
 } reals[FAULTS];
 
-static int32_t crash(const tg_slot *args, const tg_env *env) {
+static int32_t crash_launch(const tg_slot *args, const tg_env *env) {
     (void)args;
     (void)env;
     raise(SIGSEGV);
     return 1;
 }
 
-static int32_t hang(const tg_slot *args, const tg_env *env) {
+static int32_t hang_launch(const tg_slot *args, const tg_env *env) {
     (void)args;
     (void)env;
     wait_for_ever();
     return 1;
 }
 
-static int32_t launch(const tg_slot *args, const tg_env *env) {
+static int32_t fail_launch(const tg_slot *args, const tg_env *env) {
     (void)args;
     return env->fail(env, NULL, NULL);
 }
 
 /// One byte of the last argument, which kernels of the tests write.
-static int32_t spoil(const struct Real *real, size_t at, const tg_slot *args, const tg_env *env) {
+static int32_t spoil_result(const struct Real *real, size_t at, const tg_slot *args,
+                            const tg_env *env) {
     int32_t status = real->entry(args, env);
     ((uint8_t *)args[real->last].tensor.data)[at] ^= 0x41;
     return status;
 }
 
-static int32_t wrong(const tg_slot *args, const tg_env *env) {
-    return spoil(&reals[WRONG], 3, args, env);
+static int32_t spoil_first_bytes(const tg_slot *args, const tg_env *env) {
+    return spoil_result(&reals[WRONG], 3, args, env);
 }
 
 /// Far from both ends of a matrix, of elements of four bytes.
-static int32_t inside(const tg_slot *args, const tg_env *env) {
+static int32_t spoil_inside(const tg_slot *args, const tg_env *env) {
     const struct Real *real = &reals[INSIDE];
     const int64_t *shape = args[real->last].tensor.shape;
-    return spoil(real, (size_t)(shape[0] * shape[1]) / 3 * 4 + 3, args, env);
+    return spoil_result(real, (size_t)(shape[0] * shape[1]) / 3 * 4 + 3, args, env);
 }
 
 /// Some milliseconds more.
-static int32_t slow(const tg_slot *args, const tg_env *env) {
+static int32_t slow_launch(const tg_slot *args, const tg_env *env) {
     struct timespec t = {0, 25000000};
     nanosleep(&t, NULL);
     return reals[SLOW].entry(args, env);
 }
 
 /// Wrong from the second run on.
-static int32_t flaky(const tg_slot *args, const tg_env *env) {
+static int32_t spoil_later_runs(const tg_slot *args, const tg_env *env) {
     struct Real *real = &reals[FLAKY];
-    return real->calls++ ? spoil(real, 3, args, env) : real->entry(args, env);
+    return real->calls++ ? spoil_result(real, 3, args, env) : real->entry(args, env);
 }
 
 void fault_run(tg_variant *v, int rank) {
@@ -110,12 +111,13 @@ void fault_run(tg_variant *v, int rank) {
         const char *name;
         tg_entry *entry;
     } faults[FAULTS] = {
-        [CRASH] = {"crash", crash}, [HANG] = {"hang", hang},       [LAUNCH] = {"launch", launch},
-        [WRONG] = {"wrong", wrong}, [INSIDE] = {"inside", inside}, [SLOW] = {"slow", slow},
-        [FLAKY] = {"flaky", flaky}};
+        [CRASH] = {"crash", crash_launch},    [HANG] = {"hang", hang_launch},
+        [LAUNCH] = {"launch", fail_launch},   [WRONG] = {"wrong", spoil_first_bytes},
+        [INSIDE] = {"inside", spoil_inside},  [SLOW] = {"slow", slow_launch},
+        [FLAKY] = {"flaky", spoil_later_runs}};
     const char *only = secure_getenv("TG_FAULT_RANK");
     for (int i = 0; i < FAULTS; i++) {
-        if (!is_wanted(faults[i].name, v->config) || (only && atoi(only) != rank)) continue;
+        if (!is_fault_wanted(faults[i].name, v->config) || (only && atoi(only) != rank)) continue;
         reals[i] = (struct Real){.entry = v->entry, .last = v->n_params - 1};
         v->entry = faults[i].entry;
     }

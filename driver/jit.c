@@ -26,15 +26,15 @@ struct Made {
 
 enum { ALIGNMENT = 8 };
 
-static size_t padded(size_t n) {
+static size_t padded_size(size_t n) {
     return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /// Copies n bytes to *at, which moves on.
-static void *put(char **at, const void *data, size_t n) {
+static void *put_copy(char **at, const void *data, size_t n) {
     void *copy = *at;
     if (n) memcpy(copy, data, n);
-    *at += padded(n);
+    *at += padded_size(n);
     return copy;
 }
 
@@ -45,18 +45,19 @@ static Made *made_new(const Answer *a) {
     size_t hints = sizeof *v->hints * (size_t)v->n_hints;
     size_t params = (size_t)v->n_params, inplace = 2 * (size_t)v->n_inplace;
     size_t config = strlen(v->config) + 1;
-    size_t bytes = padded(sizeof(Made)) + padded(facts) + padded(hints) + padded(params) +
-                   padded(inplace) + padded(config) + padded(a->key.n);
+    size_t bytes = padded_size(sizeof(Made)) + padded_size(facts) + padded_size(hints) +
+                   padded_size(params) + padded_size(inplace) + padded_size(config) +
+                   padded_size(a->key.n);
     Made *m = tg_allocate(bytes);
     if (!m) return NULL;
-    char *at = (char *)m + padded(sizeof(Made));
+    char *at = (char *)m + padded_size(sizeof(Made));
     *m = (Made){.bytes = bytes, .variant = *v};
-    m->variant.facts = put(&at, v->facts, facts);
-    m->variant.hints = put(&at, v->hints, hints);
-    m->variant.params = put(&at, v->params, params);
-    m->variant.inplace = put(&at, v->inplace, inplace);
-    m->variant.config = put(&at, v->config, config);
-    m->key = (Key){put(&at, a->key.bytes, a->key.n), a->key.n};
+    m->variant.facts = put_copy(&at, v->facts, facts);
+    m->variant.hints = put_copy(&at, v->hints, hints);
+    m->variant.params = put_copy(&at, v->params, params);
+    m->variant.inplace = put_copy(&at, v->inplace, inplace);
+    m->variant.config = put_copy(&at, v->config, config);
+    m->key = (Key){put_copy(&at, a->key.bytes, a->key.n), a->key.n};
     return m;
 }
 
@@ -70,7 +71,7 @@ void made_release(Made *m) {
 }
 
 /// Hints decide nothing in the code, so the in-place pairs are those of the first.
-static void share(Made *m, const Made *first) {
+static void share_code(Made *m, const Made *first) {
     m->variant.entry = first->variant.entry;
     m->variant.image = first->variant.image;
     m->variant.inplace = first->variant.inplace;
@@ -152,7 +153,7 @@ static bool aim_at_gpu(Compilation *c, Request *r, char machine[16]) {
 
 /// What the code is to run on: that of the module's options, else where the tensors are. False,
 /// with an answer, where that cannot be.
-static bool aim(Ctx *ctx, Compilation *c, Request *r, char machine[16]) {
+static bool aim_request(Ctx *ctx, Compilation *c, Request *r, char machine[16]) {
     const tg_module *m = c->k->module;
     const char *level;
     const Backend *b = m->target ? backend_of(m->target, &level) : NULL;
@@ -186,7 +187,7 @@ static void set_plan(Ctx *ctx, const Compilation *c, Request *r) {
 }
 
 /// So the code that is made serves one kind of ranks alone.
-static void add_fact(Ctx *ctx, Compilation *c) {
+static void add_mapped_fact(Ctx *ctx, Compilation *c) {
     tg_variant *v = ctx_copy(ctx, c->answer.variant, sizeof *v);
     tg_fact *facts = ctx_array(ctx, tg_fact, v->n_facts + 1);
     if (v->n_facts) memcpy(facts, v->facts, sizeof *facts * (size_t)v->n_facts);
@@ -196,7 +197,7 @@ static void add_fact(Ctx *ctx, Compilation *c) {
 }
 
 /// The request, from the module and the launch; inside ctx_protect.
-static void ask(Ctx *ctx, void *arg) {
+static void ask_compiler(Ctx *ctx, void *arg) {
     Compilation *c = arg;
     const tg_module *m = c->k->module;
     int n_known = count_made(c->made);
@@ -220,7 +221,7 @@ static void ask(Ctx *ctx, void *arg) {
                  .n_known = n_known,
                  .known = known,
                  .info = c->k->info};
-    if (!aim(ctx, c, &r, machine)) return;
+    if (!aim_request(ctx, c, &r, machine)) return;
     set_plan(ctx, c, &r);
     if (is_simulated(r.target)) {
         if (compiles_here(&c->answer)) request_compile(ctx, &r, true, &c->answer);
@@ -249,7 +250,7 @@ static void log_warnings(tg_module *m, const Answer *a) {
 }
 
 /// Sets the text of the failure. Messages about the source name their place themselves.
-static tg_status refuse(const ModuleKernel *k, const Answer *a) {
+static tg_status fail_compilation(const ModuleKernel *k, const Answer *a) {
     if (a->status == TG_ERROR_INTERNAL)
         return tg_fail(a->status,
                        "module '%s': compiling '%s': %s\nthis is a mistake in Tegula, not in your "
@@ -275,15 +276,15 @@ static const Made *find_code(const ModuleKernel *k, const Compilation *c) {
 
 /// Under the lock: puts the answer among what the kernel has, where it stays until the module goes.
 /// The code that is left over is the caller's to release.
-static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **out,
-                      Code **left_over) {
+static tg_status keep_variant(ModuleKernel *k, const Compilation *c, const tg_variant **out,
+                              Code **left_over) {
     const Answer *a = &c->answer;
     Made *m = made_new(a);
     *left_over = a->code;
     if (!m) return tg_fail(TG_ERROR_MEMORY, "module '%s': out of memory", k->module->path);
     const Made *same = find_code(k, c);
     if (same) {
-        share(m, same);
+        share_code(m, same);
     } else {
         m->variant.entry = a->code->entry, m->variant.image = a->code->image;
         m->code = a->code;
@@ -298,30 +299,32 @@ static tg_status keep(ModuleKernel *k, const Compilation *c, const tg_variant **
     return TG_OK;
 }
 
-static tg_status take_answer(Ctx *ctx, ModuleKernel *k, Compilation *c, const tg_variant **out) {
+static tg_status take_compiled_answer(Ctx *ctx, ModuleKernel *k, Compilation *c,
+                                      const tg_variant **out) {
     Code *left_over;
-    if (plans_are_open(c)) add_fact(ctx, c);
+    if (plans_are_open(c)) add_mapped_fact(ctx, c);
     tg_lock_take(&k->module->lock);
     log_warnings(k->module, &c->answer);
-    tg_status status = keep(k, c, out, &left_over);
+    tg_status status = keep_variant(k, c, out, &left_over);
     tg_lock_give(&k->module->lock);
     code_release(left_over);
     return status;
 }
 
 /// With the module's context current. found: see Compilation.
-static tg_status compile(ModuleKernel *k, const tg_wanted *wanted, const TuneResult *found,
-                         const tg_variant **out) {
+static tg_status compile_for_launch(ModuleKernel *k, const tg_wanted *wanted,
+                                    const TuneResult *found, const tg_variant **out) {
     Ctx *ctx = ctx_create(&module_allocator);
     if (!ctx) return tg_fail(TG_ERROR_MEMORY, "module '%s': out of memory", k->module->path);
     Compilation c = {
         .k = k, .wanted = wanted, .found = found, .made = all_made(k), .answer = {.same = -1}};
     if (found) c.times = (TunedTimes){found->seconds, found->standard};
     tg_fork_unsafe_begin();
-    CtxStatus status = ctx_protect(ctx, ask, &c);
+    CtxStatus status = ctx_protect(ctx, ask_compiler, &c);
     tg_fork_unsafe_end();
     if (status == CTX_NO_MEMORY && !c.answer.status) c.answer.status = TG_ERROR_MEMORY;
-    tg_status result = c.answer.status ? refuse(k, &c.answer) : take_answer(ctx, k, &c, out);
+    tg_status result =
+        c.answer.status ? fail_compilation(k, &c.answer) : take_compiled_answer(ctx, k, &c, out);
     ctx_destroy(ctx);
     return result;
 }
@@ -329,7 +332,7 @@ static tg_status compile(ModuleKernel *k, const tg_wanted *wanted, const TuneRes
 tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const TuneResult *tuned,
                       const tg_variant **out) {
     tg_context *before = tg_context_use(k->module->context);
-    tg_status status = compile(k, wanted, tuned, out);
+    tg_status status = compile_for_launch(k, wanted, tuned, out);
     tg_context_use(before);
     return status;
 }

@@ -75,7 +75,7 @@ static const tg_variant *make_winner(const SearchRun *p) {
 }
 
 /// The winner, unless that is what launches take anyway.
-static void adopt(const SearchRun *p) {
+static void adopt_winner(const SearchRun *p) {
     const TuneResult *r = &p->result;
     if (p->status || atomic_load(p->stop) || !*r->config) return;
     bool standard = r->n_trials && strcmp(r->config, r->trials[0].config) == 0;
@@ -89,7 +89,7 @@ static bool run_queued_search(tg_queued_search *queued, const atomic_bool *stop)
     SearchRun p = {.queued = d, .stop = stop, .status = TG_ERROR_MEMORY};
     tg_context *before = tg_context_use(d->k->module->context);
     Ctx *ctx = ctx_create(NULL);
-    if (ctx && ctx_protect(ctx, run, &p) == CTX_OK) adopt(&p);
+    if (ctx && ctx_protect(ctx, run, &p) == CTX_OK) adopt_winner(&p);
     if (ctx) ctx_destroy(ctx);
     tg_context_use(before);
     return !p.result.busy;
@@ -123,7 +123,7 @@ static const DLTensor *copy_tensor(Ctx *ctx, const tg_actual *a) {
 }
 
 /// The integers of the launch. NULL: they cannot be had; nothing is copied in a capture.
-static rt_samples *take_samples(const tg_wanted *w) {
+static rt_samples *take_integer_samples(const tg_wanted *w) {
     rt_held held[TG_MAX_PARAMS] = {0};
     size_t sum = 0;
     for (int i = 0; i < w->n; i++) {
@@ -134,15 +134,15 @@ static rt_samples *take_samples(const tg_wanted *w) {
     return rt_samples_take(w->device, w->stream, held, w->n);
 }
 
-typedef struct Copy {
+typedef struct LaunchCopy {
     QueuedSearch *queued;
     const tg_wanted *wanted;
     const Request *r;
-} Copy;
+} LaunchCopy;
 
 /// All that a search needs of a launch outlives it here.
-static void copy(Ctx *ctx, void *arg) {
-    Copy *c = arg;
+static void copy_launch(Ctx *ctx, void *arg) {
+    LaunchCopy *c = arg;
     const tg_wanted *w = c->wanted;
     QueuedSearch *d = c->queued = ctx_new(ctx, QueuedSearch);
     tg_actual *args = ctx_copy(ctx, w->args, sizeof *args * (size_t)w->n);
@@ -166,9 +166,10 @@ static void copy(Ctx *ctx, void *arg) {
 void jit_queue_search(ModuleKernel *k, const tg_wanted *wanted, const Request *r, bool near) {
     uint64_t hash = hash_of(k, wanted);
     Ctx *ctx = tg_queue_wanted(hash) ? ctx_create(NULL) : NULL;
-    Copy c = {.wanted = wanted, .r = r};
+    LaunchCopy c = {.wanted = wanted, .r = r};
     if (!ctx) return;
-    rt_samples *samples = ctx_protect(ctx, copy, &c) == CTX_OK ? take_samples(wanted) : NULL;
+    rt_samples *samples =
+        ctx_protect(ctx, copy_launch, &c) == CTX_OK ? take_integer_samples(wanted) : NULL;
     if (!samples) {
         ctx_destroy(ctx);
         return;

@@ -8,15 +8,15 @@
 #define FIRST_LINE 0.5 // seconds until a launch that waits says why
 #define NEXT_LINE  2.0
 
-typedef struct Job {
+typedef struct TuneJob {
     const Request *r;
     const TuneOptions *options;
     TuneResult result;
     tg_status status;
-} Job;
+} TuneJob;
 
-static void search(Ctx *ctx, void *arg) {
-    Job *job = arg;
+static void search_request(Ctx *ctx, void *arg) {
+    TuneJob *job = arg;
     job->status = tune_request(ctx, job->r, job->options, &job->result);
     if (job->status && diag_errors(ctx)) tg_fail(job->status, "%s", messages_text(ctx));
 }
@@ -47,15 +47,15 @@ static void log_result(const TuneResult *t) {
     log_wrong_default(t);
 }
 
-typedef struct Waiting {
+typedef struct WaitingKernel {
     const char *kernel;
     double next;   // line
     tg_comm *comm; // of ranks that wait; or NULL
-} Waiting;
+} WaitingKernel;
 
 /// "tuning matmul: 34 of 300 candidates, best BM=64 BN=64 at 12.1 us, 6.2 s left"
 static void log_progress(void *user, const TuneProgress *p) {
-    Waiting *w = user;
+    WaitingKernel *w = user;
     char line[512], best[320] = "", left[32] = "";
     if (w->comm) tg_comm_busy(w->comm);
     if (p->spent < w->next) return;
@@ -91,7 +91,7 @@ static void log_ranks(const Request *r) {
 
 /// In a context of its own: what went wrong with candidates is no mistake of the launch.
 static bool search_now(Ctx *ctx, tg_module *m, const tg_wanted *w, Request *r, TunedTimes *times) {
-    Waiting waiting = {.kernel = r->kernel, .next = FIRST_LINE, .comm = w->comm};
+    WaitingKernel waiting = {.kernel = r->kernel, .next = FIRST_LINE, .comm = w->comm};
     TuneOptions options = {.mode = m->tune,
                            .budget = m->tune_budget,
                            .device = w->device,
@@ -100,11 +100,11 @@ static bool search_now(Ctx *ctx, tg_module *m, const tg_wanted *w, Request *r, T
                            .user = &waiting,
                            .tensors = tensors_of(ctx, w),
                            .stream = w->stream};
-    Job job = {.r = r, .options = &options, .status = TG_ERROR_MEMORY};
+    TuneJob job = {.r = r, .options = &options, .status = TG_ERROR_MEMORY};
     Ctx *own = ctx_create(&module_allocator);
     bool found = false;
     tg_lock_take(&m->searching);
-    bool ended = own && ctx_protect(own, search, &job) == CTX_OK;
+    bool ended = own && ctx_protect(own, search_request, &job) == CTX_OK;
     tg_lock_give(&m->searching);
     if (ended && !job.status) {
         log_result(&job.result);
@@ -118,7 +118,7 @@ static bool search_now(Ctx *ctx, tg_module *m, const tg_wanted *w, Request *r, T
 }
 
 /// Rank 0 searches for all: the others wait for what it takes.
-static bool can_search(const tg_wanted *w, const Request *r) {
+static bool can_search_alone(const tg_wanted *w, const Request *r) {
     if (w->captured || w->ranks.rank) return false;
     if (!w->collective || w->ranks.near) return true;
     if (w->ranks.n) log_ranks(r);
@@ -137,7 +137,8 @@ bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r, Tuned
         return tune_set(ctx, found.config, r);
     }
     if (m->tune == TUNE_STRICT) return false;
-    if (m->tune != TUNE_BACKGROUND && can_search(w, r)) return search_now(ctx, m, w, r, times);
+    if (m->tune != TUNE_BACKGROUND && can_search_alone(w, r))
+        return search_now(ctx, m, w, r, times);
     if (!w->collective) jit_queue_search(k, w, r, false);
     return false;
 }

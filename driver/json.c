@@ -9,25 +9,25 @@
 
 enum { DEEPEST = 64 };
 
-typedef struct Reader {
+typedef struct JsonReader {
     Ctx *ctx;
     const char *at, *end;
     int line, depth;
     const char *error;
-} Reader;
+} JsonReader;
 
-static bool fail(Reader *r, const char *what) {
+static bool fail_json(JsonReader *r, const char *what) {
     if (!r->error) r->error = ctx_format(r->ctx, "line %d: %s", r->line, what);
     return false;
 }
 
-static void skip_blanks(Reader *r) {
+static void skip_json_blanks(JsonReader *r) {
     for (; r->at < r->end && strchr(" \t\r\n", *r->at) && *r->at; r->at++)
         r->line += *r->at == '\n';
 }
 
-static bool take(Reader *r, char c) {
-    skip_blanks(r);
+static bool take_json_char(JsonReader *r, char c) {
+    skip_json_blanks(r);
     if (r->at == r->end || *r->at != c) return false;
     r->at++;
     return true;
@@ -35,11 +35,11 @@ static bool take(Reader *r, char c) {
 
 /* ---- strings ------------------------------------------------------------------------------- */
 
-static bool read_hex(Reader *r, unsigned *out) {
+static bool read_hex(JsonReader *r, unsigned *out) {
     *out = 0;
     for (int i = 0; i < 4; i++) {
         if (r->at == r->end || !isxdigit((unsigned char)*r->at))
-            return fail(r, "expected four hexadecimal digits after \\u");
+            return fail_json(r, "expected four hexadecimal digits after \\u");
         int c = tolower((unsigned char)*r->at++);
         *out = *out * 16 + (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
     }
@@ -66,43 +66,43 @@ static void add_utf8(Text *t, unsigned c) {
 }
 
 /// Two halves of a pair of UTF-16 are one character.
-static bool read_unicode(Reader *r, Text *t) {
+static bool read_unicode(JsonReader *r, Text *t) {
     unsigned c, low;
     if (!read_hex(r, &c)) return false;
     bool pair = c >= 0xd800 && c < 0xdc00 && r->end - r->at > 2 && memcmp(r->at, "\\u", 2) == 0;
     if (pair) {
         r->at += 2;
         if (!read_hex(r, &low)) return false;
-        if (low < 0xdc00 || low > 0xdfff) return fail(r, "half a pair of UTF-16");
+        if (low < 0xdc00 || low > 0xdfff) return fail_json(r, "half a pair of UTF-16");
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
-    if (c >= 0xd800 && c < 0xe000) return fail(r, "half a pair of UTF-16");
+    if (c >= 0xd800 && c < 0xe000) return fail_json(r, "half a pair of UTF-16");
     add_utf8(t, c);
     return true;
 }
 
-static bool read_escape(Reader *r, Text *t) {
+static bool read_escape(JsonReader *r, Text *t) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     char c = r->at < r->end ? *r->at++ : 0;
     if (c == 'u') return read_unicode(r, t);
     const char *found = c ? strchr(from, c) : NULL;
-    if (!found) return fail(r, "unknown escape in a string");
+    if (!found) return fail_json(r, "unknown escape in a string");
     text_bytes(t, &to[found - from], 1);
     return true;
 }
 
 /// Behind the first quote.
-static bool read_string(Reader *r, const char **out) {
+static bool read_string(JsonReader *r, const char **out) {
     Text t = {.ctx = r->ctx};
     text_bytes(&t, "", 0);
     while (r->at < r->end && *r->at != '"') {
-        if ((unsigned char)*r->at < ' ') return fail(r, "a string does not end");
+        if ((unsigned char)*r->at < ' ') return fail_json(r, "a string does not end");
         if (*r->at != '\\')
             text_bytes(&t, r->at++, 1);
         else if (r->at++, !read_escape(r, &t))
             return false;
     }
-    if (r->at == r->end) return fail(r, "a string does not end");
+    if (r->at == r->end) return fail_json(r, "a string does not end");
     r->at++;
     *out = t.data ? t.data : "";
     return true;
@@ -110,34 +110,35 @@ static bool read_string(Reader *r, const char **out) {
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-static bool read_value(Reader *r, Json *out);
+static bool read_value(JsonReader *r, Json *out);
 
-static bool read_name(Reader *r, const char **out) {
-    if (!take(r, '"')) return fail(r, "expected a name in quotes");
+static bool read_member_name(JsonReader *r, const char **out) {
+    if (!take_json_char(r, '"')) return fail_json(r, "expected a name in quotes");
     if (!read_string(r, out)) return false;
-    return take(r, ':') || fail(r, "expected ':'");
+    return take_json_char(r, ':') || fail_json(r, "expected ':'");
 }
 
 /// Items of a list, or members of an object, behind the bracket.
-static bool read_items(Reader *r, Json *out, char close) {
+static bool read_items(JsonReader *r, Json *out, char close) {
     const Json **end = &out->first;
-    if (take(r, close)) return true;
-    if (++r->depth > DEEPEST) return fail(r, "too many brackets within brackets");
+    if (take_json_char(r, close)) return true;
+    if (++r->depth > DEEPEST) return fail_json(r, "too many brackets within brackets");
     do {
         Json *item = ctx_new(r->ctx, Json);
         const char *name = NULL;
-        if (close == '}' && !read_name(r, &name)) return false;
+        if (close == '}' && !read_member_name(r, &name)) return false;
         if (!read_value(r, item)) return false;
         item->name = name;
         *end = item;
         end = &item->next;
-    } while (take(r, ','));
+    } while (take_json_char(r, ','));
     r->depth--;
-    return take(r, close) || fail(r, close == '}' ? "expected ',' or '}'" : "expected ',' or ']'");
+    return take_json_char(r, close) ||
+           fail_json(r, close == '}' ? "expected ',' or '}'" : "expected ',' or ']'");
 }
 
 /// As JSON has it: no hexadecimal digits, no infinity, no blanks or '+' before.
-static bool read_number(Reader *r, Json *out) {
+static bool read_json_number(JsonReader *r, Json *out) {
     char digits[64];
     size_t n = 0;
     while (r->at + n < r->end && n < sizeof digits - 1 && r->at[n] &&
@@ -149,37 +150,37 @@ static bool read_number(Reader *r, Json *out) {
     out->kind = JSON_NUMBER;
     out->number = strtod(digits, &end);
     if (n == 0 || *end || *digits == '+' || !isfinite(out->number))
-        return fail(r, "expected a value");
+        return fail_json(r, "expected a value");
     r->at += n;
     return true;
 }
 
-static bool take_word(Reader *r, const char *word) {
+static bool take_word(JsonReader *r, const char *word) {
     size_t n = strlen(word);
     if ((size_t)(r->end - r->at) < n || memcmp(r->at, word, n) != 0) return false;
     r->at += n;
     return true;
 }
 
-static bool read_value(Reader *r, Json *out) {
-    skip_blanks(r);
+static bool read_value(JsonReader *r, Json *out) {
+    skip_json_blanks(r);
     *out = (Json){.line = r->line};
-    if (take(r, '{')) return out->kind = JSON_OBJECT, read_items(r, out, '}');
-    if (take(r, '[')) return out->kind = JSON_LIST, read_items(r, out, ']');
-    if (take(r, '"')) return out->kind = JSON_TEXT, read_string(r, &out->text);
+    if (take_json_char(r, '{')) return out->kind = JSON_OBJECT, read_items(r, out, '}');
+    if (take_json_char(r, '[')) return out->kind = JSON_LIST, read_items(r, out, ']');
+    if (take_json_char(r, '"')) return out->kind = JSON_TEXT, read_string(r, &out->text);
     if (take_word(r, "null")) return true;
     out->kind = JSON_BOOL;
     out->number = take_word(r, "true");
     if (out->number != 0 || take_word(r, "false")) return true;
-    return read_number(r, out);
+    return read_json_number(r, out);
 }
 
 const Json *json_read(Ctx *ctx, const char *text, size_t n, const char **error) {
-    Reader r = {.ctx = ctx, .at = text, .end = text + n, .line = 1};
+    JsonReader r = {.ctx = ctx, .at = text, .end = text + n, .line = 1};
     Json *out = ctx_new(ctx, Json);
     bool ok = read_value(&r, out);
-    skip_blanks(&r);
-    if (ok && r.at != r.end) ok = fail(&r, "more follows the value");
+    skip_json_blanks(&r);
+    if (ok && r.at != r.end) ok = fail_json(&r, "more follows the value");
     if (!ok) *error = r.error;
     return ok ? out : NULL;
 }

@@ -98,7 +98,7 @@ static void param_info(const FnDef *f, const Param *p, bool written, tg_param_in
 /* ---- the kernel ---------------------------------------------------------------------------- */
 
 /// "kernel softmax<T: float>(x: T[R, N], y: T[R, N])"
-static const char *signature(Ctx *ctx, const FnDef *f) {
+static const char *kernel_signature(Ctx *ctx, const FnDef *f) {
     Text t = {.ctx = ctx};
     text_add(&t, "kernel %s", f->name.text);
     for (int i = 0; i < f->generics.n; i++) {
@@ -142,7 +142,7 @@ tg_kernel_info *kernel_info(Ctx *ctx, const Program *p, const FnDef *f) {
         if (steers[i] && params[i].kind != TG_PARAM_TENSOR) params[i].flags |= TG_PARAM_STEERS;
     }
     *info = (tg_kernel_info){.name = f->name.text,
-                             .signature = signature(ctx, f),
+                             .signature = kernel_signature(ctx, f),
                              .params = params,
                              .n_params = f->params.n,
                              .n_types = f->generics.n,

@@ -70,7 +70,7 @@ void module_warn(tg_module *m, const char *text) {
 /* ---- options ------------------------------------------------------------------------------- */
 
 /// The parts of `text` between any of `separators`, copied; how many there are.
-static int split(Ctx *ctx, const char *text, const char *separators, const char ***out) {
+static int split_text(Ctx *ctx, const char *text, const char *separators, const char ***out) {
     int n = 0;
     *out = ctx_array(ctx, const char *, text ? strlen(text) + 1 : 1);
     while (text && *(text += strspn(text, separators))) {
@@ -82,7 +82,7 @@ static int split(Ctx *ctx, const char *text, const char *separators, const char 
 }
 
 /// The option, or TG_TUNE; the text where it is none that launches have.
-static const char *read_mode(tg_module *m, const char *text) {
+static const char *read_tune_mode(tg_module *m, const char *text) {
     m->tune = TUNE_BACKGROUND;
     if (!text || !*text) text = secure_getenv("TG_TUNE");
     bool known = !text || !*text || tune_mode_of(text, &m->tune);
@@ -92,14 +92,14 @@ static const char *read_mode(tg_module *m, const char *text) {
 /* ---- loading ------------------------------------------------------------------------------- */
 
 /// What a module is made of, while it is being made.
-typedef struct Load {
+typedef struct ModuleLoad {
     tg_module *module;
     tg_module_options options;
     const char *path, *text; // text NULL: path is a file
     size_t length;
     const char *bad_setting, *bad_mode;
     int error; // errno of a file that cannot be read
-} Load;
+} ModuleLoad;
 
 /// What launches check their arguments against: it comes from the source alone.
 static void make_kernels(tg_module *m, const Program *p) {
@@ -111,22 +111,22 @@ static void make_kernels(tg_module *m, const Program *p) {
     m->n_kernels = n;
 }
 
-static const char *copied(Ctx *ctx, const char *text) {
+static const char *copy_option_text(Ctx *ctx, const char *text) {
     return text && *text ? ctx_format(ctx, "%s", text) : NULL;
 }
 
 /// The importer is kept by the program, but asked while it is loaded alone.
-static void load(Ctx *ctx, void *arg) {
-    Load *l = arg;
+static void load_module_source(Ctx *ctx, void *arg) {
+    ModuleLoad *l = arg;
     tg_module *m = l->module = ctx_new(ctx, tg_module);
     m->ctx = ctx;
     m->check = l->options.check != 0;
     m->debug = l->options.debug != 0;
-    m->target = copied(ctx, l->options.target);
-    m->codegen = copied(ctx, l->options.codegen);
-    l->bad_mode = read_mode(m, l->options.tune);
+    m->target = copy_option_text(ctx, l->options.target);
+    m->codegen = copy_option_text(ctx, l->options.codegen);
+    l->bad_mode = read_tune_mode(m, l->options.tune);
     m->tune_budget = l->options.tune_budget_ms / 1e3;
-    m->n_paths = split(ctx, l->options.paths, ":", &m->paths);
+    m->n_paths = split_text(ctx, l->options.paths, ":", &m->paths);
     const char *settings = l->options.settings ? l->options.settings : "";
     l->bad_setting = values_read(ctx, settings, &m->n_set, &m->set);
     if (l->bad_setting || l->bad_mode) return;
@@ -149,13 +149,13 @@ typedef struct Warnings {
     const char **texts;
 } Warnings;
 
-static void list_warnings(Ctx *ctx, void *arg) {
+static void list_module_warnings(Ctx *ctx, void *arg) {
     Warnings *w = arg;
     w->n = messages_warnings(ctx, &w->texts);
 }
 
 /// Why there is no module, or TG_OK.
-static tg_status load_status(Ctx *ctx, CtxStatus status, const Load *l) {
+static tg_status load_status(Ctx *ctx, CtxStatus status, const ModuleLoad *l) {
     if (status == CTX_NO_MEMORY) return tg_fail(TG_ERROR_MEMORY, "%s: out of memory", l->path);
     if (l->bad_mode)
         return tg_fail(TG_ERROR_ARGUMENT,
@@ -195,9 +195,9 @@ static tg_status open_kernels(tg_module *m) {
 }
 
 /// Opens the module that was loaded: from here on it is used by many threads.
-static tg_status finish(Ctx *ctx, tg_module *m) {
+static tg_status open_loaded_module(Ctx *ctx, tg_module *m) {
     Warnings w = {0};
-    if (ctx_protect(ctx, list_warnings, &w) != CTX_OK)
+    if (ctx_protect(ctx, list_module_warnings, &w) != CTX_OK)
         return tg_fail(TG_ERROR_MEMORY, "%s: out of memory", m->path);
     for (int i = 0; i < w.n; i++) module_warn(m, w.texts[i]);
     m->context = tg_context_use(NULL);
@@ -208,7 +208,7 @@ static tg_status finish(Ctx *ctx, tg_module *m) {
 }
 
 /// Options of an older caller are shorter; what it does not know is zero.
-static tg_status create(Load *l, const tg_module_options *options, tg_module **out) {
+static tg_status create_module(ModuleLoad *l, const tg_module_options *options, tg_module **out) {
     if (!out) return tg_fail(TG_ERROR_ARGUMENT, "out is NULL");
     *out = NULL;
     if (options && options->size < sizeof options->size)
@@ -217,8 +217,8 @@ static tg_status create(Load *l, const tg_module_options *options, tg_module **o
     if (options) memcpy(&l->options, options, options->size < known ? options->size : known);
     Ctx *ctx = ctx_create(&module_allocator);
     if (!ctx) return tg_fail(TG_ERROR_MEMORY, "%s: out of memory", l->path);
-    tg_status status = load_status(ctx, ctx_protect(ctx, load, l), l);
-    if (!status) status = finish(ctx, l->module);
+    tg_status status = load_status(ctx, ctx_protect(ctx, load_module_source, l), l);
+    if (!status) status = open_loaded_module(ctx, l->module);
     if (status) {
         ctx_destroy(ctx);
         return status;
@@ -234,14 +234,15 @@ static tg_status create(Load *l, const tg_module_options *options, tg_module **o
 tg_status tg_module_from_source(const char *source, size_t length, const char *name,
                                 const tg_module_options *options, tg_module **out) {
     if (!source && length) return tg_fail(TG_ERROR_ARGUMENT, "the source is NULL");
-    Load l = {.path = name ? name : "<source>", .text = source ? source : "", .length = length};
-    return create(&l, options, out);
+    ModuleLoad l = {
+        .path = name ? name : "<source>", .text = source ? source : "", .length = length};
+    return create_module(&l, options, out);
 }
 
 tg_status tg_module_from_file(const char *path, const tg_module_options *options, tg_module **out) {
     if (!path) return tg_fail(TG_ERROR_ARGUMENT, "the path is NULL");
-    Load l = {.path = path};
-    return create(&l, options, out);
+    ModuleLoad l = {.path = path};
+    return create_module(&l, options, out);
 }
 
 void tg_module_destroy(tg_module *m) {

@@ -50,7 +50,7 @@ static void describe_peaks(Text *out, const GpuTarget *t) {
 }
 
 /// A value of the setting that was compiled; 0: it has none.
-static int configured(const Build *b, const char *name) {
+static int configured_value(const Build *b, const char *name) {
     const NamedValue *v = value_of_name(b->code->n_config, b->code->config, name);
     return v ? (int)v->value : 0;
 }
@@ -62,11 +62,11 @@ void build_describe_cost(Build *b, Text *out) {
         text_add(out, "  dims are not known: --arg gives tensors that have them\n");
         return;
     }
-    GpuAxes axes = {.warps = configured(b, "warps"),
-                    .stages = configured(b, "stages"),
-                    .persistent = configured(b, "persistent"),
-                    .cluster = configured(b, "cluster"),
-                    .roles = configured(b, "roles") > 0 && configured(b, "skew") > 0};
+    GpuAxes axes = {.warps = configured_value(b, "warps"),
+                    .stages = configured_value(b, "stages"),
+                    .persistent = configured_value(b, "persistent"),
+                    .cluster = configured_value(b, "cluster"),
+                    .roles = configured_value(b, "roles") > 0 && configured_value(b, "skew") > 0};
     gpu_cost_describe(out, kernel, b->gpu, dim_of, b, &axes);
     describe_peaks(out, b->gpu);
 }
@@ -78,12 +78,12 @@ double build_cost(Build *b) {
 
 /* ---- transfers between ranks --------------------------------------------------------------- */
 
-static int pinned(const Build *b, const char *name) {
+static int pinned_value(const Build *b, const char *name) {
     const NamedValue *v = value_of_name(b->inst->n_set, b->inst->set, name);
     return v ? (int)v->value : 0;
 }
 
-static Machine machine_of(const Build *b, int threads) {
+static Machine machine_of_build(const Build *b, int threads) {
     return (Machine){threads, b->info.l1_bytes, b->info.l2_bytes, b->info.vector_bytes};
 }
 
@@ -100,7 +100,7 @@ bool build_launch(Build *b, CommLaunch *out) {
     Op *kernel = find_kernel(b->code->module, b->code->name);
     CostDims dims = {.dim_of = dim_of, .user = b};
     if (!op_attr(kernel, "sym")) return false;
-    Machine machine = machine_of(b, threads_of_rank(b, kernel));
+    Machine machine = machine_of_build(b, threads_of_rank(b, kernel));
     comm_launch(b->ir, kernel, b->gpu, &machine, &dims, out);
     return true;
 }
@@ -109,7 +109,7 @@ bool build_launch(Build *b, CommLaunch *out) {
 static int open_prices(Build *b, CommPrice out[COMM_PRICES]) {
     CommLaunch launch;
     if (!b->gpu || !build_launch(b, &launch)) return 0;
-    return comm_prices(&launch, pinned(b, "plan"), pinned(b, "chunks"), out);
+    return comm_prices(&launch, pinned_value(b, "plan"), pinned_value(b, "chunks"), out);
 }
 
 /// Seconds of the launch with the plan that would be chosen.
@@ -133,7 +133,7 @@ bool build_choose_plan(Build *b) {
     int n = open_prices(b, prices);
     const CommPrice *best = comm_best(prices, n);
     if (!best || (n == 1 && best->plan == PLAN_DIRECT)) return false; // no choice
-    bool plan = !pinned(b, "plan"), chunks = best->chunks && !pinned(b, "chunks");
+    bool plan = !pinned_value(b, "plan"), chunks = best->chunks && !pinned_value(b, "chunks");
     if (plan) set_value(b, "plan", best->plan);
     if (chunks) set_value(b, "chunks", best->chunks);
     if (b->n_settings < 2) b->n_settings = 2; // so that hints say for which extents
@@ -149,7 +149,9 @@ static double estimate_pairs(Build *b, const Op *kernel, RankedSetting *s, doubl
     const GpuAxes pairs = {.cluster = GPU_PAIR};
     GpuNeeds needs;
     if (!s->needs.pairs || !s->needs.lasts) return alone;
-    if (pinned(b, "cluster") || pinned(b, "persistent") < 0 || pinned(b, "order") < 0) return alone;
+    if (pinned_value(b, "cluster") || pinned_value(b, "persistent") < 0 ||
+        pinned_value(b, "order") < 0)
+        return alone;
     double together = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &pairs, &needs);
     s->pairs = together < worth * alone;
     if (!s->pairs) return alone;
@@ -191,7 +193,7 @@ static double gpu_estimate(Build *b, const Op *kernel, RankedSetting *s) {
     return estimate_roles(b, kernel, s, estimate_pairs(b, kernel, s, alone));
 }
 
-static void estimate(Ctx *ctx, void *arg) {
+static void estimate_trial(Ctx *ctx, void *arg) {
     Trial *t = arg;
     Build *b = t->build;
     b->ir = ir_create(ctx);
@@ -206,13 +208,13 @@ static void estimate(Ctx *ctx, void *arg) {
         t->setting->seconds = with_transfers(b, seconds);
         return;
     }
-    Machine machine = machine_of(b, b->threads ? b->threads : machine_threads());
+    Machine machine = machine_of_build(b, b->threads ? b->threads : machine_threads());
     t->setting->seconds = cost_estimate(kernel, &machine, dim_of, b);
     t->setting->needs.products = cost_products(kernel, dim_of, b) > 0;
 }
 
 /// The pinned values, then those of the setting that they leave open.
-static void take(Build *b, int n, const NamedValue *set, const Config *c) {
+static void apply_setting(Build *b, int n, const NamedValue *set, const Config *c) {
     Inst *inst = b->inst;
     inst->set = ctx_array(b->ctx, NamedValue, n + c->n + 1);
     inst->n_set = n;
@@ -221,13 +223,13 @@ static void take(Build *b, int n, const NamedValue *set, const Config *c) {
         if (!value_of_name(n, set, c->values[i].name)) inst->set[inst->n_set++] = c->values[i];
 }
 
-typedef struct Search {
+typedef struct SettingSearch {
     Build *build;
     int n_set;
     const NamedValue *set; // pinned
     RankedSettings *open;  // in the order of the source
     int best;
-} Search;
+} SettingSearch;
 
 /// Why it does not elaborate, in one line.
 static const char *first_message(Ctx *ctx, DiagMark mark) {
@@ -237,7 +239,7 @@ static const char *first_message(Ctx *ctx, DiagMark mark) {
 }
 
 /// What the model would have of the schedule becomes part of the setting.
-static void pin(Ctx *ctx, Config *c, const char *name, int64_t value) {
+static void pin_schedule_value(Ctx *ctx, Config *c, const char *name, int64_t value) {
     NamedValue *values = ctx_array(ctx, NamedValue, c->n + 1);
     memcpy(values, c->values, sizeof *values * (size_t)c->n);
     values[c->n++] = (NamedValue){name, value};
@@ -260,43 +262,46 @@ static int64_t wanted_split(const Build *b, const RankedSetting *s) {
 }
 
 /// Neither the source nor the caller says anything of it.
-static bool is_open(const Search *s, const RankedSetting *at, const char *name) {
+static bool is_open(const SettingSearch *s, const RankedSetting *at, const char *name) {
     return !value_of_name(s->n_set, s->set, name) &&
            !value_of_name(at->config.n, at->config.values, name);
 }
 
-static void pin_roles(const Search *s, RankedSetting *at) {
+static void pin_roles(const SettingSearch *s, RankedSetting *at) {
     Ctx *ctx = s->build->ctx;
     if (!at->axes.roles) return;
-    pin(ctx, &at->config, "roles", 1);
-    pin(ctx, &at->config, "skew", 1);
-    if (at->axes.persistent && is_open(s, at, "persistent")) pin(ctx, &at->config, "persistent", 1);
+    pin_schedule_value(ctx, &at->config, "roles", 1);
+    pin_schedule_value(ctx, &at->config, "skew", 1);
+    if (at->axes.persistent && is_open(s, at, "persistent"))
+        pin_schedule_value(ctx, &at->config, "persistent", 1);
 }
 
-static void try_setting(Search *s, int i) {
+static void try_open_setting(SettingSearch *s, int i) {
     Build *b = s->build;
     RankedSetting *at = &s->open->data[i];
     Trial t = {b, at};
     if (at->tried) return;
     at->tried = true;
     DiagMark mark = diag_mark(b->ctx);
-    take(b, s->n_set, s->set, &at->config);
-    ctx_pass_on(b->ctx, ctx_protect(b->ctx, estimate, &t));
+    apply_setting(b, s->n_set, s->set, &at->config);
+    ctx_pass_on(b->ctx, ctx_protect(b->ctx, estimate_trial, &t));
     if (at->seconds < 0) at->why = first_message(b->ctx, mark);
     diag_rewind(b->ctx, mark);
     if (at->needs.slots && is_open(s, at, "stages"))
-        pin(b->ctx, &at->config, "stages", at->needs.slots);
-    if (at->needs.once && is_open(s, at, "persistent")) pin(b->ctx, &at->config, "persistent", -1);
-    if (at->pairs && is_open(s, at, "cluster")) pin(b->ctx, &at->config, "cluster", GPU_PAIR);
+        pin_schedule_value(b->ctx, &at->config, "stages", at->needs.slots);
+    if (at->needs.once && is_open(s, at, "persistent"))
+        pin_schedule_value(b->ctx, &at->config, "persistent", -1);
+    if (at->pairs && is_open(s, at, "cluster"))
+        pin_schedule_value(b->ctx, &at->config, "cluster", GPU_PAIR);
     pin_roles(s, at);
     int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
-    if (ways > 1 && is_open(s, at, "split")) pin(b->ctx, &at->config, "split", ways);
+    if (ways > 1 && is_open(s, at, "split")) pin_schedule_value(b->ctx, &at->config, "split", ways);
     double least = s->open->data[s->best].seconds;
     if (at->seconds >= 0 && (least < 0 || at->seconds < least)) s->best = i;
 }
 
 /// In how many values two settings differ.
-static int distance(const Config *a, const Config *b) {
+static int config_distance(const Config *a, const Config *b) {
     int n = 0;
     for (int i = 0; i < a->n; i++) {
         const NamedValue *v = value_of_name(b->n, b->values, a->values[i].name);
@@ -306,7 +311,7 @@ static int distance(const Config *a, const Config *b) {
 }
 
 /// The settings that the instance leaves open. Without pinned values there may be none.
-static void list_settings(Search *s) {
+static void list_settings(SettingSearch *s) {
     Build *b = s->build;
     Configs all = {0};
     fe_configs(b->ctx, b->program, b->inst, MAX_SETTINGS, &all);
@@ -318,32 +323,33 @@ static void list_settings(Search *s) {
 }
 
 /// Tries all, or the best one and its neighbours.
-static void search(Search *s, int most) {
+static void search_settings(SettingSearch *s, int most) {
     RankedSettings *open = s->open;
     for (int round = 0; round < ROUNDS; round++) {
         const Config from = open->data[s->best].config;
         for (int i = 0; i < open->n; i++)
-            if (open->n <= most || distance(&from, &open->data[i].config) <= 1) try_setting(s, i);
+            if (open->n <= most || config_distance(&from, &open->data[i].config) <= 1)
+                try_open_setting(s, i);
     }
 }
 
 void build_choose(Build *b) {
     RankedSettings open = {0};
-    Search s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = &open};
+    SettingSearch s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = &open};
     list_settings(&s);
     if (open.n < 2) return;
-    search(&s, MAX_TRIED);
+    search_settings(&s, MAX_TRIED);
     b->code = NULL;
-    take(b, s.n_set, s.set, &open.data[s.best].config);
+    apply_setting(b, s.n_set, s.set, &open.data[s.best].config);
 }
 
 int build_settings(Build *b, RankedSettings *out) {
-    Search s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = out};
+    SettingSearch s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = out};
     list_settings(&s);
     if (!out->n) return -1;
-    search(&s, MAX_TRIED);
+    search_settings(&s, MAX_TRIED);
     int best = s.best;
-    for (int i = 0; i < out->n; i++) try_setting(&s, i);
+    for (int i = 0; i < out->n; i++) try_open_setting(&s, i);
     b->code = NULL;
     b->inst->n_set = s.n_set;
     b->inst->set = ctx_copy(b->ctx, s.set, sizeof *s.set * (size_t)(s.n_set + 1));
@@ -367,14 +373,14 @@ double build_products(Build *b) {
 
 /// Values of 1 say that there is no tile along a dim, which is one element at a time: they count as
 /// large ones.
-static double size_of(const Config *c) {
+static double tile_product(const Config *c) {
     double product = 1;
     for (int i = 0; i < c->n; i++)
         product *= c->values[i].value <= 1 ? 1e9 : (double)c->values[i].value;
     return product;
 }
 
-static void elaborate(Ctx *ctx, void *arg) {
+static void elaborate_quietly(Ctx *ctx, void *arg) {
     Build *b = arg;
     b->ir = ir_create(ctx);
     b->code = fe_elaborate(b->ir, b->program, b->inst);
@@ -385,25 +391,25 @@ static void elaborate(Ctx *ctx, void *arg) {
 static bool try_elaborate(Build *b) {
     DiagMark mark = diag_mark(b->ctx);
     b->code = NULL;
-    ctx_pass_on(b->ctx, ctx_protect(b->ctx, elaborate, b));
+    ctx_pass_on(b->ctx, ctx_protect(b->ctx, elaborate_quietly, b));
     diag_rewind(b->ctx, mark);
     return b->code && b->code->module;
 }
 
 bool build_smallest(Build *b) {
     RankedSettings open = {0};
-    Search s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = &open};
+    SettingSearch s = {.build = b, .n_set = b->inst->n_set, .set = b->inst->set, .open = &open};
     list_settings(&s);
     if (!open.n) return try_elaborate(b);
     for (int tries = 0; tries < open.n; tries++) {
         RankedSetting *least = NULL;
         for (int i = 0; i < open.n; i++) {
             RankedSetting *at = &open.data[i];
-            if (!at->tried && (!least || size_of(&at->config) < size_of(&least->config)))
+            if (!at->tried && (!least || tile_product(&at->config) < tile_product(&least->config)))
                 least = at;
         }
         least->tried = true;
-        take(b, s.n_set, s.set, &least->config);
+        apply_setting(b, s.n_set, s.set, &least->config);
         if (try_elaborate(b)) return true;
     }
     return false;

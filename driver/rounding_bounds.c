@@ -15,7 +15,7 @@ enum {
     F8_FAST = 4, // of all products; what that loses grows with their number
 };
 
-static int bits_of(Elem e) {
+static int significand_bits(Elem e) {
     uint8_t code, bits;
     elem_dlpack(e, &code, &bits);
     return rt_significand(code, bits);
@@ -25,7 +25,7 @@ static bool is_float_block(const Type *t) {
     return ty_is_block(t) && elem_is(t->elem, EC_FLOAT);
 }
 
-static void narrow(int *bits, int to) {
+static void narrow_bits(int *bits, int to) {
     if (to < *bits) *bits = to;
 }
 
@@ -38,8 +38,8 @@ static bool is_only_stored(const Value *v) {
 static void note_cast(const Op *op, Precision *p) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     if (!is_float_block(to) || is_only_stored(result(op, 0))) return;
-    if (is_float_block(from) && bits_of(to->elem) >= bits_of(from->elem)) return;
-    narrow(&p->way, bits_of(to->elem));
+    if (is_float_block(from) && significand_bits(to->elem) >= significand_bits(from->elem)) return;
+    narrow_bits(&p->way, significand_bits(to->elem));
     p->rounds = true;
 }
 
@@ -49,14 +49,14 @@ static void note_dot(const Op *op, Precision *p) {
     const char *precision = op_str(op, "precision");
     bool fast = precision && strcmp(precision, "fast") == 0;
     if (!elem_is(e, EC_FLOAT)) return;
-    if (e != EL_F64) narrow(&p->sum, UNIT_SUM);
-    if (precision && strcmp(precision, "tf32") == 0) narrow(&p->way, TF32);
-    if (precision && strcmp(precision, "tf32x3") == 0) narrow(&p->way, TF32X3);
-    if (elem_info[e].bits == 8) narrow(&p->sum, F8_SUM);
-    if (elem_info[e].bits == 8 && fast) narrow(&p->way, F8_FAST);
+    if (e != EL_F64) narrow_bits(&p->sum, UNIT_SUM);
+    if (precision && strcmp(precision, "tf32") == 0) narrow_bits(&p->way, TF32);
+    if (precision && strcmp(precision, "tf32x3") == 0) narrow_bits(&p->way, TF32X3);
+    if (elem_info[e].bits == 8) narrow_bits(&p->sum, F8_SUM);
+    if (elem_info[e].bits == 8 && fast) narrow_bits(&p->way, F8_FAST);
 }
 
-static bool rounds(const Op *op) {
+static bool rounds_result(const Op *op) {
     switch (op->code) {
     case OP_MIN:
     case OP_MAX:
@@ -70,7 +70,7 @@ static bool rounds(const Op *op) {
 }
 
 /// What reductions do stands in their regions.
-static void note_op(Op *op, void *arg) {
+static void note_rounding_op(Op *op, void *arg) {
     Precision *p = arg;
     bool computes = op_has(op, ELEMENTWISE) || op->code == OP_DOT || op->code == OP_REDUCE ||
                     op->code == OP_SCAN || op->code == OP_ATOMIC || op->code == OP_COMBINE;
@@ -80,16 +80,16 @@ static void note_op(Op *op, void *arg) {
     if (op->code == OP_DOT) note_dot(op, p);
     for (int i = 0; i < op->n_results; i++) {
         const Type *t = result(op, i)->type;
-        if (!is_float_block(t) || !rounds(op)) continue;
-        int bits = bits_of(t->elem);
-        narrow(&p->way, bits);
-        narrow(&p->sum, bits > F32_BITS ? bits : F32_BITS);
+        if (!is_float_block(t) || !rounds_result(op)) continue;
+        int bits = significand_bits(t->elem);
+        narrow_bits(&p->way, bits);
+        narrow_bits(&p->sum, bits > F32_BITS ? bits : F32_BITS);
         p->rounds = true;
     }
 }
 
 Precision rounding_bounds_of(Op *module) {
     Precision p = {.way = F64_BITS, .sum = F64_BITS};
-    op_walk_pre(module, note_op, &p);
+    op_walk_pre(module, note_rounding_op, &p);
     return p;
 }

@@ -13,7 +13,7 @@ static bool has_constants(const FnDef *f) {
 /// Elaborates the default instance of a kernel: that is where types are checked. The pass `pads`
 /// adds its warnings, `comm-overlap` and `combine` find what no target can join. False: there are
 /// errors, which other values might not bring about.
-static bool check_kernel(Ctx *ctx, const Program *program, const FnDef *kernel) {
+static bool check_default_instance(Ctx *ctx, const Program *program, const FnDef *kernel) {
     Ir *ir = ir_create(ctx);
     Inst *inst = fe_default_inst(ctx, program, kernel);
     int before = diag_errors(ctx);
@@ -33,23 +33,23 @@ static bool check_kernel(Ctx *ctx, const Program *program, const FnDef *kernel) 
 /* ---- element types ------------------------------------------------------------------------- */
 
 /// A kernel with one or two of its type parameters set to elements that their constraints allow.
-typedef struct Attempt {
+typedef struct TypeAttempt {
     const Program *program;
     const FnDef *kernel;
     TypeChoice types[2];
     int n;
     uint64_t last; // step
-} Attempt;
+} TypeAttempt;
 
 static void elaborate_attempt(Ctx *ctx, void *arg) {
-    const Attempt *a = arg;
+    const TypeAttempt *a = arg;
     Inst *inst = fe_default_inst(ctx, a->program, a->kernel);
     for (int i = 0; i < a->n; i++) fe_choose_type(ctx, inst, a->types[i]);
     fe_elaborate(ir_create(ctx), a->program, inst);
 }
 
 /// The first error of an attempt, which is forgotten again; NULL: there is none.
-static const Diagnostic *first_error(Ctx *ctx, Attempt *a) {
+static const Diagnostic *first_error(Ctx *ctx, TypeAttempt *a) {
     DiagMark mark = diag_mark(ctx);
     const Diagnostic *error = NULL;
     ctx_pass_on(ctx, ctx_protect(ctx, elaborate_attempt, a));
@@ -60,7 +60,7 @@ static const Diagnostic *first_error(Ctx *ctx, Attempt *a) {
 }
 
 /// Whether the kernel compiles where another type parameter is no default one, as in (i8, i32).
-static bool compiles_with_another(Ctx *ctx, Attempt *a) {
+static bool compiles_with_another(Ctx *ctx, TypeAttempt *a) {
     const Generic *all = a->kernel->generics.at;
     for (int i = 0; i < a->kernel->generics.n; i++) {
         if (&all[i] == a->types[0].generic) continue;
@@ -76,7 +76,7 @@ static bool compiles_with_another(Ctx *ctx, Attempt *a) {
 
 /// Warns where a constraint allows types for which the kernel never compiles. The hint lists the
 /// others.
-static void check_generic(Ctx *ctx, Attempt *a, const Generic *generic) {
+static void check_generic(Ctx *ctx, TypeAttempt *a, const Generic *generic) {
     const Diagnostic *why = NULL;
     Elem bad = EL_COUNT;
     Text good = {.ctx = ctx};
@@ -99,7 +99,7 @@ static void check_generic(Ctx *ctx, Attempt *a, const Generic *generic) {
 
 static void check_types(Ctx *ctx, const Program *program, uint64_t last) {
     for (int k = 0; k < fe_kernel_count(program); k++) {
-        Attempt a = {.program = program, .kernel = fe_kernel(program, k), .last = last};
+        TypeAttempt a = {.program = program, .kernel = fe_kernel(program, k), .last = last};
         for (int i = 0; i < a.kernel->generics.n; i++)
             check_generic(ctx, &a, &a.kernel->generics.at[i]);
     }
@@ -120,7 +120,7 @@ bool program_check(Ctx *ctx, const Program *program, bool certain) {
             break;
         }
         DiagMark mark = diag_mark(ctx);
-        if (!check_kernel(ctx, program, kernel) && certain) diag_rewind(ctx, mark);
+        if (!check_default_instance(ctx, program, kernel) && certain) diag_rewind(ctx, mark);
     }
     if (!certain && diag_errors(ctx) == before) check_types(ctx, program, last);
     return diag_errors(ctx) == before;

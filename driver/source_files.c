@@ -25,7 +25,7 @@ static void file_release(void *thing) {
 }
 
 /// Reads all of f. NULL, with errno, where that fails.
-static char *read_all(FILE *f, size_t *len) {
+static char *read_source_text(FILE *f, size_t *len) {
     size_t cap = 1 << 16, n = 0;
     char *text = malloc(cap);
     while (text) {
@@ -52,13 +52,13 @@ static bool is_regular(const char *path) {
     return S_ISREG(s.st_mode);
 }
 
-static uint16_t read_file(Ctx *ctx, const char *path, bool is_stdin) {
+static uint16_t read_source_file(Ctx *ctx, const char *path, bool is_stdin) {
     File *file = ctx_new(ctx, File);
     ctx_defer(ctx, file_release, file);
     FILE *f = file->f = is_stdin ? stdin : fopen(path, "rb");
     if (!f) return 0;
     size_t len = 0;
-    file->text = read_all(f, &len);
+    file->text = read_source_text(f, &len);
     file->f = NULL;
     int error = errno;
     if (!is_stdin) fclose(f);
@@ -81,12 +81,12 @@ static uint16_t find_text(Ctx *ctx, const Sources *sources, const char *path) {
 
 uint16_t source_find(Ctx *ctx, const Sources *sources, const char *path) {
     uint16_t file = find_text(ctx, sources, path);
-    return file || sources->closed ? file : read_file(ctx, path, strcmp(path, "-") == 0);
+    return file || sources->closed ? file : read_source_file(ctx, path, strcmp(path, "-") == 0);
 }
 
 static uint16_t find_in_folder(Ctx *ctx, const Sources *sources, const char *path) {
     uint16_t file = find_text(ctx, sources, path);
-    return file || sources->closed || !is_regular(path) ? file : read_file(ctx, path, false);
+    return file || sources->closed || !is_regular(path) ? file : read_source_file(ctx, path, false);
 }
 
 /// errno tells of the first file that is there, if one is.

@@ -19,48 +19,48 @@ typedef struct Steers {
     bool grew;
 } Steers;
 
-static bool is_in(const Steers *s, const char *name) {
+static bool is_steering_name(const Steers *s, const char *name) {
     for (int i = 0; i < s->names.n; i++)
         if (s->names.data[i] == name) return true;
     return false;
 }
 
 static void add_name(Steers *s, const char *name) {
-    if (!name || is_in(s, name)) return;
+    if (!name || is_steering_name(s, name)) return;
     vec_push(s->p->ctx, &s->names, name);
     s->grew = true;
 }
 
 /// All names of an expression steer.
-static void add_names(Steers *s, const Expr *x) {
+static void add_steering_names(Steers *s, const Expr *x) {
     if (!x) return;
     switch (x->kind) {
     case EX_NAME: add_name(s, x->name); return;
     case EX_TUPLE:
-        for (int i = 0; i < x->tuple.n; i++) add_names(s, x->tuple.at[i]);
+        for (int i = 0; i < x->tuple.n; i++) add_steering_names(s, x->tuple.at[i]);
         return;
-    case EX_UNARY: add_names(s, x->unary.x); return;
+    case EX_UNARY: add_steering_names(s, x->unary.x); return;
     case EX_BINARY:
-        add_names(s, x->binary.a);
-        add_names(s, x->binary.b);
+        add_steering_names(s, x->binary.a);
+        add_steering_names(s, x->binary.b);
         return;
     case EX_TERNARY:
-        add_names(s, x->ternary.cond);
-        add_names(s, x->ternary.yes);
-        add_names(s, x->ternary.no);
+        add_steering_names(s, x->ternary.cond);
+        add_steering_names(s, x->ternary.yes);
+        add_steering_names(s, x->ternary.no);
         return;
-    case EX_CAST: add_names(s, x->cast.x); return;
+    case EX_CAST: add_steering_names(s, x->cast.x); return;
     case EX_CALL:
-        for (int i = 0; i < x->call.args.n; i++) add_names(s, x->call.args.at[i].value);
+        for (int i = 0; i < x->call.args.n; i++) add_steering_names(s, x->call.args.at[i].value);
         return;
     case EX_SUBSCRIPT:
-        add_names(s, x->subscript.base);
+        add_steering_names(s, x->subscript.base);
         for (int i = 0; i < x->subscript.subs.n; i++) {
-            add_names(s, x->subscript.subs.at[i].lo);
-            add_names(s, x->subscript.subs.at[i].hi);
+            add_steering_names(s, x->subscript.subs.at[i].lo);
+            add_steering_names(s, x->subscript.subs.at[i].hi);
         }
         return;
-    case EX_MEMBER: add_names(s, x->member.base); return;
+    case EX_MEMBER: add_steering_names(s, x->member.base); return;
     default: return;
     }
 }
@@ -68,13 +68,13 @@ static void add_names(Steers *s, const Expr *x) {
 /// What a variable that steers is made of steers.
 static void follow_names(Steers *s, const Names *names, const Expr *value) {
     for (int i = 0; i < names->n; i++)
-        if (is_in(s, names->at[i].text)) add_names(s, value);
+        if (is_steering_name(s, names->at[i].text)) add_steering_names(s, value);
 }
 
 static void follow_place(Steers *s, const Expr *place, const Expr *value) {
     for (int i = 0; place->kind == EX_TUPLE && i < place->tuple.n; i++)
         follow_place(s, place->tuple.at[i], value);
-    if (place->kind == EX_NAME && is_in(s, place->name)) add_names(s, value);
+    if (place->kind == EX_NAME && is_steering_name(s, place->name)) add_steering_names(s, value);
 }
 
 static const bool *fn_steers(const Program *p, const FnDef *f, PtrMap *known);
@@ -90,12 +90,12 @@ static void follow_call(Steers *s, const Expr *x) {
     for (int i = 0; i < x->call.args.n; i++) {
         const Arg *a = &x->call.args.at[i];
         int at = a->name.text ? fn_param(f, a->name.text) : i;
-        if (at >= 0 && at < f->params.n && inner[at]) add_names(s, a->value);
+        if (at >= 0 && at < f->params.n && inner[at]) add_steering_names(s, a->value);
     }
 }
 
 /// Of the host's statements: what programs do they do alone.
-static void visit(Steers *s, const Stmt *t) {
+static void visit_host_stmt(Steers *s, const Stmt *t) {
     if (!t) return;
     switch (t->kind) {
     case ST_LET:
@@ -110,24 +110,24 @@ static void visit(Steers *s, const Stmt *t) {
     case ST_EXPR:
     case ST_RETURN: follow_call(s, t->expr); return;
     case ST_IF:
-        add_names(s, t->branch.cond);
-        visit(s, t->branch.then);
-        visit(s, t->branch.otherwise);
+        add_steering_names(s, t->branch.cond);
+        visit_host_stmt(s, t->branch.then);
+        visit_host_stmt(s, t->branch.otherwise);
         return;
     case ST_WHILE:
-        add_names(s, t->loop.cond);
-        visit(s, t->loop.body);
+        add_steering_names(s, t->loop.cond);
+        visit_host_stmt(s, t->loop.body);
         return;
     case ST_FOR:
         for (int i = 0; i < t->grid.loops.n; i++) {
-            add_names(s, t->grid.loops.at[i].lo);
-            add_names(s, t->grid.loops.at[i].hi);
-            add_names(s, t->grid.loops.at[i].step);
+            add_steering_names(s, t->grid.loops.at[i].lo);
+            add_steering_names(s, t->grid.loops.at[i].hi);
+            add_steering_names(s, t->grid.loops.at[i].step);
         }
-        visit(s, t->grid.body);
+        visit_host_stmt(s, t->grid.body);
         return;
     case ST_BLOCK:
-        for (int i = 0; i < t->block.stmts.n; i++) visit(s, t->block.stmts.at[i]);
+        for (int i = 0; i < t->block.stmts.n; i++) visit_host_stmt(s, t->block.stmts.at[i]);
         return;
     default: return;
     }
@@ -142,9 +142,9 @@ static const bool *fn_steers(const Program *p, const FnDef *f, PtrMap *known) {
     Steers s = {.p = p, .known = known};
     do {
         s.grew = false;
-        visit(&s, f->body);
+        visit_host_stmt(&s, f->body);
     } while (s.grew);
-    for (int i = 0; i < f->params.n; i++) out[i] = is_in(&s, f->params.at[i].name.text);
+    for (int i = 0; i < f->params.n; i++) out[i] = is_steering_name(&s, f->params.at[i].name.text);
     return out;
 }
 

@@ -14,16 +14,16 @@
 #include "frontend/builtins/builtins.h"
 #include "frontend/program.h"
 
-typedef struct Writes {
+typedef struct WriteSearch {
     const Program *p;
     const FnDef *f;
     bool *written;     // one a parameter
     PtrMap *known;     // FnDef -> its `written`: fns that were looked at, or are being
     VEC(Name) aliases; // let t = x: pairs
-} Writes;
+} WriteSearch;
 
 /// The parameter that an expression names, through aliases, or -1.
-static int named_param(const Writes *w, const Expr *x) {
+static int named_param(const WriteSearch *w, const Expr *x) {
     if (!x || x->kind != EX_NAME) return -1;
     const char *name = x->name;
     for (int i = w->aliases.n - 2; i >= 0; i -= 2)
@@ -32,8 +32,9 @@ static int named_param(const Writes *w, const Expr *x) {
 }
 
 /// y[...], (y[...], z[...]), y of rank 0.
-static void note_place(Writes *w, const Expr *x) {
-    for (int i = 0; x->kind == EX_TUPLE && i < x->tuple.n; i++) note_place(w, x->tuple.at[i]);
+static void note_written_place(WriteSearch *w, const Expr *x) {
+    for (int i = 0; x->kind == EX_TUPLE && i < x->tuple.n; i++)
+        note_written_place(w, x->tuple.at[i]);
     while (x->kind == EX_SUBSCRIPT || x->kind == EX_MEMBER)
         x = x->kind == EX_SUBSCRIPT ? x->subscript.base : x->member.base;
     int i = named_param(w, x);
@@ -43,13 +44,13 @@ static void note_place(Writes *w, const Expr *x) {
 static const bool *fn_writes(const Program *p, const FnDef *f, PtrMap *known);
 
 /// Tensors passed whole: the callee says what it writes.
-static void note_callee(Writes *w, const Expr *x) {
+static void note_callee(WriteSearch *w, const Expr *x) {
     const Args *args = &x->call.args;
     const Expr *callee = x->call.callee;
     const Builtin *b = callee->kind == EX_NAME ? builtin_by_name(callee->name) : NULL;
     const Item *item =
         callee->kind == EX_NAME ? program_find(w->p, callee->name, x->loc.file) : NULL;
-    if (b && (b->flags & BF_PLACE) && args->n > 0) note_place(w, args->at[0].value);
+    if (b && (b->flags & BF_PLACE) && args->n > 0) note_written_place(w, args->at[0].value);
     if (!item || item->kind != IT_FN) return;
     const FnDef *f = item->fn;
     const bool *inner = fn_writes(w->p, f, w->known);
@@ -61,7 +62,7 @@ static void note_callee(Writes *w, const Expr *x) {
 }
 
 /// Calls may stand anywhere in an expression; nothing else in one writes.
-static void expr_writes(Writes *w, const Expr *x) {
+static void expr_writes(WriteSearch *w, const Expr *x) {
     if (!x) return;
     for (; x->kind == EX_BINARY; x = x->binary.a) expr_writes(w, x->binary.b);
     switch (x->kind) {
@@ -88,7 +89,7 @@ static void expr_writes(Writes *w, const Expr *x) {
     }
 }
 
-static void stmt_writes(Writes *w, const Stmt *s) {
+static void stmt_writes(WriteSearch *w, const Stmt *s) {
     if (!s) return;
     switch (s->kind) {
     case ST_LET:
@@ -101,7 +102,7 @@ static void stmt_writes(Writes *w, const Stmt *s) {
         }
         return;
     case ST_ASSIGN:
-        note_place(w, s->assign.place);
+        note_written_place(w, s->assign.place);
         expr_writes(w, s->assign.value);
         return;
     case ST_EXPR:
@@ -126,7 +127,7 @@ static const bool *fn_writes(const Program *p, const FnDef *f, PtrMap *known) {
     if (written) return written;
     written = ctx_array(p->ctx, bool, f->params.n + 1);
     map_set(p->ctx, known, f, written);
-    Writes w = {.p = p, .f = f, .written = written, .known = known};
+    WriteSearch w = {.p = p, .f = f, .written = written, .known = known};
     stmt_writes(&w, f->body);
     return written;
 }

@@ -37,7 +37,7 @@ void *list_grow(Ctx *ctx, void *at, int n, size_t size) {
 /* ---- depth --------------------------------------------------------------------------------- */
 
 /// A node at `loc` gets a child of depth `child`.
-static void deepen(Parser *p, uint16_t *depth, Loc loc, int child) {
+static void raise_depth(Parser *p, uint16_t *depth, Loc loc, int child) {
     if (child >= AST_MAX_DEPTH) {
         diag(p->ctx, loc, D_TOO_DEEP, AST_MAX_DEPTH);
         ctx_give_up(p->ctx);
@@ -46,7 +46,7 @@ static void deepen(Parser *p, uint16_t *depth, Loc loc, int child) {
 }
 
 static void over_expr(Parser *p, uint16_t *depth, Loc loc, const Expr *child) {
-    if (child) deepen(p, depth, loc, child->depth);
+    if (child) raise_depth(p, depth, loc, child->depth);
 }
 
 static void over_exprs(Parser *p, uint16_t *depth, Loc loc, Exprs list) {
@@ -54,11 +54,11 @@ static void over_exprs(Parser *p, uint16_t *depth, Loc loc, Exprs list) {
 }
 
 static void over_type(Parser *p, uint16_t *depth, Loc loc, const TypeExpr *child) {
-    if (child) deepen(p, depth, loc, child->depth);
+    if (child) raise_depth(p, depth, loc, child->depth);
 }
 
 static void over_stmt(Parser *p, uint16_t *depth, Loc loc, const Stmt *child) {
-    if (child) deepen(p, depth, loc, child->depth);
+    if (child) raise_depth(p, depth, loc, child->depth);
 }
 
 /* ---- expressions --------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static void check_named(Parser *p, Name name, Names *named) {
 }
 
 /// The bound keeps checks that compare all arguments with each other short.
-static bool too_many(Parser *p, Loc loc, int n) {
+static bool has_too_many_arguments(Parser *p, Loc loc, int n) {
     if (n > MAX_ARGUMENTS) diag(p->ctx, loc, D_TOO_MANY_ARGUMENTS, MAX_ARGUMENTS);
     return n > MAX_ARGUMENTS;
 }
@@ -159,7 +159,7 @@ Expr *new_call(Parser *p, Loc loc, Expr *callee, Args args) {
     e->call.args = args;
     over_expr(p, &e->depth, loc, callee);
     Names named = {0};
-    for (int i = 0; !too_many(p, loc, args.n) && i < args.n; i++) {
+    for (int i = 0; !has_too_many_arguments(p, loc, args.n) && i < args.n; i++) {
         Arg a = args.at[i];
         over_expr(p, &e->depth, loc, a.value);
         check_named(p, a.name.text ? a.name : (Name){NULL, a.value->loc}, &named);
@@ -173,7 +173,7 @@ Expr *new_subscript(Parser *p, Loc loc, Expr *base, Subs subs) {
     e->subscript.subs = subs;
     over_expr(p, &e->depth, loc, base);
     Names named = {0};
-    for (int i = 0; !too_many(p, loc, subs.n) && i < subs.n; i++) {
+    for (int i = 0; !has_too_many_arguments(p, loc, subs.n) && i < subs.n; i++) {
         Sub s = subs.at[i];
         over_expr(p, &e->depth, loc, s.lo);
         over_expr(p, &e->depth, loc, s.hi);
@@ -319,7 +319,7 @@ Stmt *new_grid(Parser *p, StmtKind kind, Loc loc, Loops loops, Name merge, Stmt 
     }
     // Each loop of the header is a level of its own to those who lower it.
     over_stmt(p, &s->depth, loc, body);
-    if (loops.n > 1) deepen(p, &s->depth, loc, body->depth + loops.n - 1);
+    if (loops.n > 1) raise_depth(p, &s->depth, loc, body->depth + loops.n - 1);
     return s;
 }
 

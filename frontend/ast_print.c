@@ -14,7 +14,7 @@ static void print_prefixes(Text *out, Exprs list) {
     }
 }
 
-static void print_sub(Text *out, const Sub *s) {
+static void print_prefix_sub(Text *out, const Sub *s) {
     switch (s->kind) {
     case SUB_EXPR: print_prefix(out, s->lo); break;
     case SUB_SPAN:
@@ -41,7 +41,7 @@ static void print_arg(Text *out, const Arg *a) {
 }
 
 /// A string with its escapes put back.
-static void print_string(Text *out, const char *s, size_t n) {
+static void print_prefix_string(Text *out, const char *s, size_t n) {
     text_add(out, "\"");
     for (size_t i = 0; i < n; i++) {
         const char *escaped = s[i] == '\n'   ? "\\n"
@@ -59,7 +59,7 @@ static bool print_leaf(Text *out, const Expr *e) {
     switch (e->kind) {
     case EX_INT: text_add(out, "%s", e->integer.spelling); return true;
     case EX_FLOAT: text_add(out, "%s", e->floating.spelling); return true;
-    case EX_STRING: print_string(out, e->string.text, e->string.len); return true;
+    case EX_STRING: print_prefix_string(out, e->string.text, e->string.len); return true;
     case EX_BOOL: text_add(out, "%s", e->boolean ? "true" : "false"); return true;
     case EX_INF: text_add(out, "inf"); return true;
     case EX_NAN: text_add(out, "nan"); return true;
@@ -110,7 +110,7 @@ static void print_prefix(Text *out, const Expr *e) {
         print_prefixes(out, (Exprs){(Expr *[]){e->subscript.base}, 1});
         for (int i = 0; i < e->subscript.subs.n; i++) {
             text_add(out, " ");
-            print_sub(out, &e->subscript.subs.at[i]);
+            print_prefix_sub(out, &e->subscript.subs.at[i]);
         }
         break;
     case EX_MEMBER:
@@ -249,7 +249,7 @@ void ast_print_type(Text *out, const TypeExpr *t) {
 
 static void print_stmt(Text *out, const Stmt *s, int indent);
 
-static void line(Text *out, int indent, const char *word) {
+static void add_prefix_line(Text *out, int indent, const char *word) {
     text_add(out, "%*s%s", 2 * indent, "", word);
 }
 
@@ -296,13 +296,13 @@ static void print_branch(Text *out, const Stmt *s, int indent) {
     text_add(out, "\n");
     print_stmt(out, s->branch.then, indent + 1);
     if (s->branch.otherwise) {
-        line(out, indent, "else\n");
+        add_prefix_line(out, indent, "else\n");
         print_stmt(out, s->branch.otherwise, indent + 1);
     }
 }
 
 static void print_stmt(Text *out, const Stmt *s, int indent) {
-    line(out, indent, stmt_kind_name[s->kind]);
+    add_prefix_line(out, indent, stmt_kind_name[s->kind]);
     switch (s->kind) {
     case ST_LET:
     case ST_VAR:
@@ -341,7 +341,7 @@ static void print_clause(Text *out, const Clause *c) {
                                         [CL_GIVEN] = "given",
                                         [CL_SCHEDULE] = "schedule",
                                         [CL_REQUIRE] = "require"};
-    line(out, 1, words[c->kind]);
+    add_prefix_line(out, 1, words[c->kind]);
     for (int i = 0; i < c->choices.n; i++) {
         text_add(out, "%s %s =", i ? "," : "", c->choices.at[i].name.text);
         print_prefixes(out, c->choices.at[i].alternatives);
@@ -353,7 +353,7 @@ static void print_clause(Text *out, const Clause *c) {
 }
 
 static void print_param(Text *out, const Param *p) {
-    line(out, 1, "param ");
+    add_prefix_line(out, 1, "param ");
     text_add(out, "%s", p->name.text);
     if (p->type) {
         text_add(out, p->constant ? ": const " : ": ");
@@ -365,21 +365,21 @@ static void print_param(Text *out, const Param *p) {
 static void print_fn(Text *out, const FnDef *f) {
     text_add(out, "%s %s\n", f->is_kernel ? "kernel" : "fn", f->name.text);
     if (f->doc) {
-        line(out, 1, "doc ");
+        add_prefix_line(out, 1, "doc ");
         const char *end = f->doc;
         while (*end) end++;
-        print_string(out, f->doc, (size_t)(end - f->doc));
+        print_prefix_string(out, f->doc, (size_t)(end - f->doc));
         text_add(out, "\n");
     }
     for (int i = 0; i < f->generics.n; i++) {
-        line(out, 1, "generic ");
+        add_prefix_line(out, 1, "generic ");
         text_add(out, "%s: ", f->generics.at[i].name.text);
         print_names(out, f->generics.at[i].constraint);
         text_add(out, "\n");
     }
     for (int i = 0; i < f->params.n; i++) print_param(out, &f->params.at[i]);
     if (f->result) {
-        line(out, 1, "result ");
+        add_prefix_line(out, 1, "result ");
         ast_print_type(out, f->result);
         text_add(out, "\n");
     }

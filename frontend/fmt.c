@@ -50,7 +50,7 @@ static bool below_clauses(const Fmt *f, int brace) {
 }
 
 /// What follows its predecessor on the same line, whatever the author did.
-static bool joins(const Fmt *f, int i) {
+static bool joins_previous(const Fmt *f, int i) {
     if (is_comment(&f->pieces.data[i - 1])) return false;
     switch (f->pieces.data[i].kind) {
     case ',':
@@ -78,12 +78,12 @@ static bool must_break(const Fmt *f, int i) {
 static void choose_gaps(Fmt *f) {
     for (int i = 0; i < f->pieces.n; i++) {
         Piece *x = &f->pieces.data[i];
-        bool inner = i > 0 && !is_kind(f, i - 1, '{') && x->kind != '}' && !joins(f, i);
+        bool inner = i > 0 && !is_kind(f, i - 1, '{') && x->kind != '}' && !joins_previous(f, i);
         if (i == 0)
             x->gap = GAP_NONE;
         else if (x->source_lines > 1 && inner)
             x->gap = GAP_EMPTY_LINE;
-        else if (must_break(f, i) || (x->source_lines && !joins(f, i)))
+        else if (must_break(f, i) || (x->source_lines && !joins_previous(f, i)))
             x->gap = GAP_LINE;
         else
             x->gap = x->glued ? GAP_NONE : GAP_SPACE;
@@ -160,7 +160,7 @@ static bool begins_statement(const Fmt *f, int i, int last) {
 }
 
 /// Writes a piece and keeps the columns of open brackets. `at` is the column it begins in.
-static void put_piece(Fmt *f, Line *line, int i, int at, int fallback) {
+static void put_line_piece(Fmt *f, Line *line, int i, int at, int fallback) {
     const Piece *x = &f->pieces.data[i];
     text_bytes(&line->code, x->text, (size_t)x->n);
     bool opens = x->kind == '(' || x->kind == '[' || (x->kind == '<' && x->partner > i);
@@ -201,13 +201,13 @@ static int first_over(const Fmt *f, int from, int end, int column) {
     return end;
 }
 
-typedef struct Place {
+typedef struct LinePlace {
     int block;     // indentation of the block
     int statement; // where continuation lines of this statement begin
     int last;      // the last piece of code
-} Place;
+} LinePlace;
 
-static int column_of(Fmt *f, Place *at, int i) {
+static int column_of(Fmt *f, LinePlace *at, int i) {
     const Piece *x = &f->pieces.data[i];
     if (begins_statement(f, i, at->last)) {
         int column = at->block - (x->kind == '}' ? FMT_INDENT : 0);
@@ -218,7 +218,7 @@ static int column_of(Fmt *f, Place *at, int i) {
 }
 
 /// Writes the pieces [from, end), which the source or the rules have on one line.
-static void put_line(Fmt *f, Place *at, int from, int end) {
+static void put_line(Fmt *f, LinePlace *at, int from, int end) {
     while (from < end) {
         int column = column_of(f, at, from);
         int over = first_over(f, from, end, column);
@@ -232,7 +232,7 @@ static void put_line(Fmt *f, Place *at, int from, int end) {
                 continue;
             }
             if (i > from && x->gap == GAP_SPACE) text_add(&line->code, " ");
-            put_piece(f, line, i, column + (int)line->code.n, at->statement);
+            put_line_piece(f, line, i, column + (int)line->code.n, at->statement);
             at->block += x->kind == '{' ? FMT_INDENT : x->kind == '}' ? -FMT_INDENT : 0;
             at->last = is_comment(x) ? at->last : i;
         }
@@ -241,7 +241,7 @@ static void put_line(Fmt *f, Place *at, int from, int end) {
 }
 
 static void put_lines(Fmt *f) {
-    Place at = {.last = -1};
+    LinePlace at = {.last = -1};
     for (int from = 0, end; from < f->pieces.n; from = end) {
         // Too long for one line, and holds blocks or several statements: becomes several lines.
         int n = f->pieces.n;
@@ -277,7 +277,7 @@ static Column measure_group(const Fmt *f, int from) {
     return c;
 }
 
-static void write_out(const Fmt *f, Text *out) {
+static void write_lines(const Fmt *f, Text *out) {
     text_bytes(out, "", 0);
     Column c = {0};
     for (int i = 0; i < f->lines.n; i++) {
@@ -303,6 +303,6 @@ char *fe_format(Ctx *ctx, uint16_t file) {
     choose_gaps(&f);
     put_lines(&f);
     Text out = {.ctx = ctx};
-    write_out(&f, &out);
+    write_lines(&f, &out);
     return out.data;
 }

@@ -15,7 +15,7 @@ static int count_lines(const char *from, const char *to) {
     return n;
 }
 
-static void add_piece(Parser *p, Pieces *out, Token t) {
+static void add_token_piece(Parser *p, Pieces *out, Token t) {
     const char *text = p->text + t.begin;
     const char *before = out->n ? out->data[out->n - 1].text + out->data[out->n - 1].n : p->text;
     Piece x = {.kind = t.kind, .text = text, .n = (int)(t.end - t.begin), .partner = -1};
@@ -25,44 +25,44 @@ static void add_piece(Parser *p, Pieces *out, Token t) {
     vec_push(p->ctx, out, x);
 }
 
-static void collect(Parser *p, Pieces *out) {
+static void collect_pieces(Parser *p, Pieces *out) {
     p->keep_comments = true;
     TEGSTYPE value;
     Loc loc;
     for (int kind = 1; kind;) {
         kind = lexer_scan(&value, &loc, p->scanner);
         p->doc.n = 0;
-        for (int i = 0; i < p->comments.n; i++) add_piece(p, out, p->comments.data[i]);
+        for (int i = 0; i < p->comments.n; i++) add_token_piece(p, out, p->comments.data[i]);
         p->comments.n = 0;
-        if (kind) add_piece(p, out, (Token){kind, loc, p->start, p->at});
+        if (kind) add_token_piece(p, out, (Token){kind, loc, p->start, p->at});
     }
 }
 
 /* ---- roles --------------------------------------------------------------------------------- */
 
 /// An open bracket, or the outermost level.
-typedef struct Frame {
+typedef struct BracketFrame {
     int open;      // index of the bracket
     int kind;      // its character
     int choices;   // `?` that wait for their `:`
     bool in_type;  // behind the `:` of a declaration
     bool types;    // a parenthesis that holds types
     bool glue_all; // of `[`: a `:` alone
-} Frame;
+} BracketFrame;
 
-typedef struct Roles {
+typedef struct PieceRoles {
     Ctx *ctx;
     Pieces *pieces;
-    VEC(Frame) frames;
+    VEC(BracketFrame) frames;
     int last;   // the last piece that is no comment, or -1
     bool unary; // it is an operator with one operand, or the `..` of a pack
-} Roles;
+} PieceRoles;
 
-static Frame *top(Roles *r) {
+static BracketFrame *top_frame(PieceRoles *r) {
     return &r->frames.data[r->frames.n - 1];
 }
 
-static int kind_at(const Roles *r, int i) {
+static int kind_at(const PieceRoles *r, int i) {
     return i >= 0 ? r->pieces->data[i].kind : 0;
 }
 
@@ -84,40 +84,41 @@ static bool ends_operand(int kind) {
     }
 }
 
-static bool holds_type(const Frame *f) {
+static bool holds_type(const BracketFrame *f) {
     return f->in_type || f->types;
 }
 
-static int previous_code(const Roles *r, int i) {
+static int previous_code(const PieceRoles *r, int i) {
     do i--;
     while (i >= 0 && is_comment(&r->pieces->data[i]));
     return i;
 }
 
-static bool opens_angle(Roles *r, int i) {
+static bool opens_angle(PieceRoles *r, int i) {
     if (kind_at(r, i) != '<' || kind_at(r, r->last) != T_IDENT) return false;
     int before = kind_at(r, previous_code(r, r->last));
-    return before == T_KERNEL || before == T_FN || holds_type(top(r));
+    return before == T_KERNEL || before == T_FN || holds_type(top_frame(r));
 }
 
-static void open_frame(Roles *r, int i) {
-    Frame f = {.open = i, .kind = kind_at(r, i)};
+static void open_frame(PieceRoles *r, int i) {
+    BracketFrame f = {.open = i, .kind = kind_at(r, i)};
     int last = kind_at(r, r->last);
-    f.types = f.kind == '(' && holds_type(top(r)) && (last == ':' || last == ',' || last == '(');
+    f.types =
+        f.kind == '(' && holds_type(top_frame(r)) && (last == ':' || last == ',' || last == '(');
     vec_push(r->ctx, &r->frames, f);
 }
 
-static void close_frame(Roles *r, int i) {
+static void close_frame(PieceRoles *r, int i) {
     if (r->frames.n < 2) return;
-    int open = top(r)->open;
+    int open = top_frame(r)->open;
     r->pieces->data[open].partner = i;
     r->pieces->data[i].partner = open;
     r->frames.n--;
 }
 
 /// A `:` waits for a choice, or it is one entry of a subscript, or a type follows.
-static bool place_colon(Roles *r, Piece *x) {
-    Frame *f = top(r);
+static bool place_colon(PieceRoles *r, Piece *x) {
+    BracketFrame *f = top_frame(r);
     if (f->choices) {
         f->choices--;
         x->wrap = WRAP_CHOICE;
@@ -130,19 +131,19 @@ static bool place_colon(Roles *r, Piece *x) {
 }
 
 /// `T[N]?` or `c ? a : b`.
-static bool place_question(Roles *r, Piece *x) {
-    if (holds_type(top(r))) return true;
-    top(r)->choices++;
+static bool place_question(PieceRoles *r, Piece *x) {
+    if (holds_type(top_frame(r))) return true;
+    top_frame(r)->choices++;
     x->wrap = WRAP_CHOICE;
     return false;
 }
 
 /// Whether no space stands before piece i; sets r->unary for the piece after it.
-static bool is_glued(Roles *r, int i) {
+static bool is_glued(PieceRoles *r, int i) {
     Piece *x = &r->pieces->data[i];
     int last = kind_at(r, r->last);
     bool after_opener = last == '(' || last == '[' || last == '.' || r->unary ||
-                        (last == '<' && top(r)->open == r->last);
+                        (last == '<' && top_frame(r)->open == r->last);
     bool operand = ends_operand(last) || (last == '>' && r->pieces->data[r->last].partner >= 0);
     r->unary = false;
     switch (x->kind) {
@@ -154,26 +155,26 @@ static bool is_glued(Roles *r, int i) {
     case '(':
     case '[': return operand || after_opener;
     case '<': return opens_angle(r, i);
-    case '>': return top(r)->kind == '<';
+    case '>': return top_frame(r)->kind == '<';
     case ':': return place_colon(r, x) || after_opener;
     case '?': return place_question(r, x);
     case '-':
     case '!':
     case '~': r->unary = !operand; return after_opener;
     case T_DOTDOT:
-        r->unary = last == '[' || (last == ',' && top(r)->kind == '[');
+        r->unary = last == '[' || (last == ',' && top_frame(r)->kind == '[');
         return after_opener;
     default: return after_opener;
     }
 }
 
-static void track_frames(Roles *r, int i, bool angle) {
+static void track_frames(PieceRoles *r, int i, bool angle) {
     Piece *x = &r->pieces->data[i];
     switch (x->kind) {
     case '(':
     case '[':
     case '{':
-        if (x->kind == '{') top(r)->in_type = false;
+        if (x->kind == '{') top_frame(r)->in_type = false;
         open_frame(r, i);
         break;
     case ')':
@@ -183,11 +184,11 @@ static void track_frames(Roles *r, int i, bool angle) {
         if (angle) open_frame(r, i);
         break;
     case '>':
-        if (top(r)->kind == '<') close_frame(r, i);
+        if (top_frame(r)->kind == '<') close_frame(r, i);
         break;
     case '=':
     case ',':
-    case ';': top(r)->in_type = false; break;
+    case ';': top_frame(r)->in_type = false; break;
     default: break;
     }
 }
@@ -228,7 +229,7 @@ static bool is_clause(int kind) {
 }
 
 /// Lines break before `? :` and clauses, and behind commas and operators with two operands.
-static void place_wrap(Roles *r, int i, bool behind_unary) {
+static void place_wrap(PieceRoles *r, int i, bool behind_unary) {
     Piece *x = &r->pieces->data[i];
     int best = is_clause(x->kind) ? WRAP_CLAUSE : x->wrap ? x->wrap : WRAP_NEVER;
     int behind = behind_unary ? WRAP_NEVER : operator_wrap(kind_at(r, r->last));
@@ -238,9 +239,9 @@ static void place_wrap(Roles *r, int i, bool behind_unary) {
 }
 
 void fmt_pieces(Parser *p, Pieces *out) {
-    collect(p, out);
-    Roles r = {.ctx = p->ctx, .pieces = out, .last = -1};
-    vec_push(p->ctx, &r.frames, (Frame){.open = -1});
+    collect_pieces(p, out);
+    PieceRoles r = {.ctx = p->ctx, .pieces = out, .last = -1};
+    vec_push(p->ctx, &r.frames, (BracketFrame){.open = -1});
     for (int i = 0; i < out->n; i++) {
         Piece *x = &out->data[i];
         bool behind_unary = r.unary;

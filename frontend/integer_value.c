@@ -11,10 +11,10 @@ typedef struct Evaluation {
     const char *unknown;
 } Evaluation;
 
-static bool value(Evaluation *v, const Expr *e, int64_t *out);
+static bool eval_value(Evaluation *v, const Expr *e, int64_t *out);
 
 /// Division is total, as in the language; overflow makes the value unknown instead of wrong.
-static bool binary(BinaryOp op, int64_t a, int64_t b, int64_t *out) {
+static bool eval_binary(BinaryOp op, int64_t a, int64_t b, int64_t *out) {
     switch (op) {
     case BI_ADD: return !__builtin_add_overflow(a, b, out);
     case BI_SUB: return !__builtin_sub_overflow(a, b, out);
@@ -25,11 +25,12 @@ static bool binary(BinaryOp op, int64_t a, int64_t b, int64_t *out) {
     }
 }
 
-static bool call(Evaluation *v, const Expr *e, int64_t *out) {
+static bool eval_call(Evaluation *v, const Expr *e, int64_t *out) {
     const Expr *callee = e->call.callee;
     int64_t a, b;
     if (callee->kind != EX_NAME || e->call.args.n != 2) return false;
-    if (!value(v, e->call.args.at[0].value, &a) || !value(v, e->call.args.at[1].value, &b))
+    if (!eval_value(v, e->call.args.at[0].value, &a) ||
+        !eval_value(v, e->call.args.at[1].value, &b))
         return false;
     v->unknown = callee->name;
     if (strcmp(callee->name, "min") == 0)
@@ -43,17 +44,18 @@ static bool call(Evaluation *v, const Expr *e, int64_t *out) {
     return true;
 }
 
-static bool chain(Evaluation *v, const Expr *e, int64_t *out) {
+static bool eval_chain(Evaluation *v, const Expr *e, int64_t *out) {
     const Expr *at = chain_first(e);
     int64_t b;
-    if (!value(v, at->binary.a, out)) return false;
+    if (!eval_value(v, at->binary.a, out)) return false;
     for (;; at = at->binary.outer) {
-        if (!value(v, at->binary.b, &b) || !binary(at->binary.op, *out, b, out)) return false;
+        if (!eval_value(v, at->binary.b, &b) || !eval_binary(at->binary.op, *out, b, out))
+            return false;
         if (at == e) return true;
     }
 }
 
-static bool value(Evaluation *v, const Expr *e, int64_t *out) {
+static bool eval_value(Evaluation *v, const Expr *e, int64_t *out) {
     int64_t a;
     v->unknown = "an expression";
     switch (e->kind) {
@@ -61,16 +63,17 @@ static bool value(Evaluation *v, const Expr *e, int64_t *out) {
     case EX_BOOL: *out = e->boolean; return true;
     case EX_NAME: v->unknown = e->name; return v->lookup(v->user, e, out);
     case EX_UNARY:
-        return e->unary.op == UN_NEG && value(v, e->unary.x, &a) && binary(BI_SUB, 0, a, out);
-    case EX_BINARY: return chain(v, e, out);
-    case EX_CALL: return call(v, e, out);
+        return e->unary.op == UN_NEG && eval_value(v, e->unary.x, &a) &&
+               eval_binary(BI_SUB, 0, a, out);
+    case EX_BINARY: return eval_chain(v, e, out);
+    case EX_CALL: return eval_call(v, e, out);
     default: return false;
     }
 }
 
 bool expr_value(const Expr *e, ExprLookup *lookup, void *user, int64_t *out, const char **unknown) {
     Evaluation v = {lookup, user, NULL};
-    bool known = value(&v, e, out);
+    bool known = eval_value(&v, e, out);
     if (unknown) *unknown = v.unknown;
     return known;
 }

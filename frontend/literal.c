@@ -10,7 +10,7 @@
 #include <string.h>
 
 /// At most 40 bytes of the source, for a message.
-static const char *shown(Parser *p, const char *text, size_t n) {
+static const char *shown_text(Parser *p, const char *text, size_t n) {
     return n > 40 ? ctx_format(p->ctx, "%.37s...", text) : ctx_intern(p->ctx, text, n);
 }
 
@@ -30,13 +30,13 @@ Expr *literal_int(Parser *p, Loc loc, const char *text, size_t n) {
         int d = digit_value(text[i]);
         if (d < 0) continue;
         if (e->integer.value > (UINT64_MAX - (unsigned)d) / base) {
-            diag(p->ctx, loc, D_INT_TOO_LARGE, shown(p, text, n));
+            diag(p->ctx, loc, D_INT_TOO_LARGE, shown_text(p, text, n));
             return e;
         }
         e->integer.value = e->integer.value * base + (unsigned)d;
     }
     if (zero_led && e->integer.value > 7) {
-        diag(p->ctx, loc, D_LEADING_ZERO, shown(p, text, n));
+        diag(p->ctx, loc, D_LEADING_ZERO, shown_text(p, text, n));
         diag_hint(p->ctx, "there are no octal numbers: leave the zero out, or write 0x...");
     }
     return e;
@@ -60,7 +60,7 @@ Expr *literal_float(Parser *p, Loc loc, const char *text, size_t n) {
         if (text[i] != '_') digits[m++] = text[i];
     e->floating.value = to_double(digits);
     if (isinf(e->floating.value)) {
-        diag(p->ctx, loc, D_FLOAT_TOO_LARGE, shown(p, text, n));
+        diag(p->ctx, loc, D_FLOAT_TOO_LARGE, shown_text(p, text, n));
         diag_hint(p->ctx, "infinity is written inf");
     }
     return e;
@@ -96,7 +96,7 @@ void bad_number(Parser *p, Loc loc, const char *text, size_t n) {
     size_t whole = point ? digits + 1 + strspn(text + digits + 1, "0123456789_") : digits;
     const char *rest = text + whole; // what follows the well-formed part
     size_t m = n - whole;
-    diag(p->ctx, loc, D_BAD_NUMBER, shown(p, text, n));
+    diag(p->ctx, loc, D_BAD_NUMBER, shown_text(p, text, n));
     if (point && whole == digits + 1)
         diag_hint(p->ctx, "a float has digits on both sides of its point: %.*s.0", (int)digits,
                   text);

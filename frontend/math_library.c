@@ -9,13 +9,13 @@
 #include <string.h>
 
 /// Which functions are to be found in the library, by op and element.
-typedef struct Wanted {
+typedef struct WantedFunctions {
     bool at[OP_COUNT][EL_COUNT];
-} Wanted;
+} WantedFunctions;
 
 /// Elements narrower than f32 are computed in f32 where they have no function of their own.
-static void want(Op *op, void *arg) {
-    Wanted *w = arg;
+static void want_function(Op *op, void *arg) {
+    WantedFunctions *w = arg;
     if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
     Elem elem = operand(op, 0)->type->elem;
     w->at[op->code][elem] = true;
@@ -23,7 +23,7 @@ static void want(Op *op, void *arg) {
 }
 
 /// A row names the fn, and an op of this row's is wanted; NULL: every row's is.
-static bool is_wanted(const Wanted *w, const FnDef *f) {
+static bool is_wanted_function(const WantedFunctions *w, const FnDef *f) {
     for (int i = 0; i < N_LIBRARY_FNS; i++) {
         const LibraryFn *row = &library_fns[i];
         if ((!w || w->at[row->op][row->elem]) && strcmp(row->name, f->name.text) == 0) return true;
@@ -47,15 +47,15 @@ static Op *library_func(Elab *e, const FnDef *f) {
 }
 
 /// Adds the functions that are wanted and not there; what they use is wanted, too. False: none.
-static bool add_functions(Elab *e, Wanted *w) {
+static bool add_functions(Elab *e, WantedFunctions *w) {
     bool added = false;
     for (int k = 0; k < e->program->files.n; k++) {
         const Items *items = &e->program->files.data[k].module->items;
         for (int i = 0; i < items->n; i++) {
             const FnDef *f = items->at[i].kind == IT_FN ? items->at[i].fn : NULL;
-            if (!f || !is_wanted(w, f) || find_func(e->module, f->name.text)) continue;
+            if (!f || !is_wanted_function(w, f) || find_func(e->module, f->name.text)) continue;
             Op *op = library_func(e, f);
-            if (w) op_walk_pre(op, want, w);
+            if (w) op_walk_pre(op, want_function, w);
             added = true;
         }
     }
@@ -67,8 +67,8 @@ Op *fe_math_library(Ir *ir, Op *uses) {
     const struct tg_embedded *f = tg_embedded_files;
     while (f->path && strcmp(f->path, "std/math.teg") != 0) f++;
     if (!f->path) return NULL;
-    Wanted *w = uses ? ctx_new(ctx, Wanted) : NULL;
-    if (uses) op_walk_pre(uses, want, w);
+    WantedFunctions *w = uses ? ctx_new(ctx, WantedFunctions) : NULL;
+    if (uses) op_walk_pre(uses, want_function, w);
     uint16_t file = ctx_add_source(ctx, f->path, f->text, f->len);
     Elab e = elab_create(ir, fe_load(ctx, file, NULL));
     while (add_functions(&e, w))

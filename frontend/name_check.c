@@ -21,26 +21,26 @@ typedef struct Local {
     intptr_t hidden;      // the local of this name before it, as in Checker.last
 } Local;
 
-typedef struct Checker {
+typedef struct NameChecker {
     const Program *p;
     Ctx *ctx;
     VEC(Local) locals; // innermost last
     PtrMap last;       // name -> the index of its innermost local, and 1
     bool ranks;        // the kernel has symmetric tensors: `rank` is a name
-} Checker;
+} NameChecker;
 
 /* ---- scopes -------------------------------------------------------------------------------- */
 
-static Local *find(Checker *c, const char *name) {
+static Local *find_visible(NameChecker *c, const char *name) {
     intptr_t at = (intptr_t)map_get(&c->last, name);
     ctx_count(c->ctx, 1);
     return at ? &c->locals.data[at - 1] : NULL;
 }
 
 /// `_` is a name for what is not wanted: it may stand again and again. NULL for it.
-static Local *declare(Checker *c, Name name, LocalKind kind) {
+static Local *declare_name(NameChecker *c, Name name, LocalKind kind) {
     if (strcmp(name.text, "_") == 0) return NULL;
-    const Local *hidden = find(c, name.text);
+    const Local *hidden = find_visible(c, name.text);
     if (hidden) {
         diag(c->ctx, name.loc, D_HIDES, name.text);
         diag_note(c->ctx, hidden->name.loc, "the other '%s' is here", name.text);
@@ -53,7 +53,7 @@ static Local *declare(Checker *c, Name name, LocalKind kind) {
 }
 
 /// Ends the scope that began when there were `mark` names.
-static void leave(Checker *c, int mark) {
+static void leave_scope(NameChecker *c, int mark) {
     static const char *const what[] = {"variable", "parameter", "tune value"};
     for (int i = mark; i < c->locals.n; i++) {
         const Local *l = &c->locals.data[i];
@@ -66,14 +66,14 @@ static void leave(Checker *c, int mark) {
     }
 }
 
-static const char *closest(Checker *c, const char *name) {
+static const char *closest_local(NameChecker *c, const char *name) {
     const char **names = ctx_array(c->ctx, const char *, c->locals.n);
     for (int i = 0; i < c->locals.n; i++) names[i] = c->locals.data[i].name.text;
     const char *close = closest_name(name, names, c->locals.n);
     return close ? close : program_closest(c->p, name);
 }
 
-static bool is_known(Checker *c, const char *name, Loc loc) {
+static bool is_known_name(NameChecker *c, const char *name, Loc loc) {
     return program_find(c->p, name, loc.file) || builtin_by_name(name) ||
            elem_by_name(name) != EL_COUNT || (c->ranks && strcmp(name, "rank") == 0);
 }
@@ -119,56 +119,56 @@ static const struct {
      "OpenSHMEM's functions have no prefix here"},
 };
 
-static bool has_word(const char *words, const char *name) {
+static bool has_listed_word(const char *words, const char *name) {
     size_t n = strlen(name);
     for (const char *s = words; (s = strstr(s, name)) != NULL; s += n)
         if ((s == words || s[-1] == ' ') && (s[n] == ' ' || !s[n])) return true;
     return false;
 }
 
-static void hint_name(Checker *c, const char *name) {
+static void hint_name(NameChecker *c, const char *name) {
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
-        if (!has_word(habits[i].theirs, name)) continue;
+        if (!has_listed_word(habits[i].theirs, name)) continue;
         diag_hint(c->ctx, "%s", habits[i].hint);
         return;
     }
-    const char *close = closest(c, name);
+    const char *close = closest_local(c, name);
     if (close) diag_hint(c->ctx, "did you mean '%s'?", close);
 }
 
-static void use(Checker *c, const char *name, Loc loc) {
-    Local *l = find(c, name);
+static void use_name(NameChecker *c, const char *name, Loc loc) {
+    Local *l = find_visible(c, name);
     if (l) l->used = true;
-    if (l || is_known(c, name, loc)) return;
+    if (l || is_known_name(c, name, loc)) return;
     diag(c->ctx, loc, D_UNKNOWN_NAME, name);
     hint_name(c, name);
 }
 
 /* ---- expressions --------------------------------------------------------------------------- */
 
-static void expr(Checker *c, const Expr *x);
+static void resolve_expr(NameChecker *c, const Expr *x);
 
 /// The value of a named argument may be a word of that option, which is no name.
-static void option(Checker *c, const Expr *x) {
+static void resolve_option(NameChecker *c, const Expr *x) {
     if (x->kind != EX_NAME) {
-        expr(c, x);
+        resolve_expr(c, x);
     } else {
-        Local *l = find(c, x->name);
+        Local *l = find_visible(c, x->name);
         if (l) l->used = true;
     }
 }
 
-static void call(Checker *c, const Expr *x) {
-    expr(c, x->call.callee);
+static void resolve_call(NameChecker *c, const Expr *x) {
+    resolve_expr(c, x->call.callee);
     for (int i = 0; i < x->call.args.n; i++)
-        (x->call.args.at[i].name.text ? option : expr)(c, x->call.args.at[i].value);
+        (x->call.args.at[i].name.text ? resolve_option : resolve_expr)(c, x->call.args.at[i].value);
 }
 
 /// The dim that entry i is a whole range over, or NULL; *index is the range's name.
-static const char *entry_span(Checker *c, const Subs *subs, int i, const char **index) {
+static const char *entry_span(NameChecker *c, const Subs *subs, int i, const char **index) {
     const Sub *sub = &subs->at[i];
     const Local *l =
-        sub->kind == SUB_EXPR && sub->lo->kind == EX_NAME ? find(c, sub->lo->name) : NULL;
+        sub->kind == SUB_EXPR && sub->lo->kind == EX_NAME ? find_visible(c, sub->lo->name) : NULL;
     if (l) *index = l->name.text;
     return l ? l->span : NULL;
 }
@@ -179,12 +179,12 @@ static bool is_dim(const Dims *dims, int i, const char *name) {
 }
 
 /// x[n, m] of `x: f32[M, N]` reads a tile of another place, and does not turn it round.
-static void check_order(Checker *c, const Expr *x) {
+static void check_subscript_order(NameChecker *c, const Expr *x) {
     const Expr *base = x->subscript.base;
     const Subs *subs = &x->subscript.subs;
     int sym = base->kind == EX_SUBSCRIPT; // a[r][...]
     if (sym) base = base->subscript.base;
-    const Local *t = base->kind == EX_NAME ? find(c, base->name) : NULL;
+    const Local *t = base->kind == EX_NAME ? find_visible(c, base->name) : NULL;
     if (!t || !t->type || t->type->sym != sym || t->type->dims.n != subs->n + sym) return;
     for (int i = 0; i < subs->n; i++)
         for (int k = i + 1; k < subs->n; k++) {
@@ -199,13 +199,13 @@ static void check_order(Checker *c, const Expr *x) {
         }
 }
 
-static void subscript(Checker *c, const Expr *x) {
-    expr(c, x->subscript.base);
-    check_order(c, x);
+static void resolve_subscript(NameChecker *c, const Expr *x) {
+    resolve_expr(c, x->subscript.base);
+    check_subscript_order(c, x);
     for (int i = 0; i < x->subscript.subs.n; i++) {
         const Sub *sub = &x->subscript.subs.at[i];
-        if (sub->lo) (sub->kind == SUB_NAMED ? option : expr)(c, sub->lo);
-        if (sub->hi) expr(c, sub->hi);
+        if (sub->lo) (sub->kind == SUB_NAMED ? resolve_option : resolve_expr)(c, sub->lo);
+        if (sub->hi) resolve_expr(c, sub->hi);
     }
 }
 
@@ -240,44 +240,44 @@ void hint_elem(Ctx *ctx, const char *name) {
         diag_hint(ctx, "did you mean '%s'?", meant);
 }
 
-static void elem(Checker *c, Name name) {
-    if (find(c, name.text)) {
-        use(c, name.text, name.loc);
+static void resolve_elem(NameChecker *c, Name name) {
+    if (find_visible(c, name.text)) {
+        use_name(c, name.text, name.loc);
     } else if (elem_by_name(name.text) == EL_COUNT && strcmp(name.text, "range") != 0) {
         diag(c->ctx, name.loc, D_NOT_AN_ELEM, name.text);
         hint_elem(c->ctx, name.text);
     }
 }
 
-static void chain(Checker *c, const Expr *x) {
+static void resolve_chain(NameChecker *c, const Expr *x) {
     const Expr *at = chain_first(x);
-    expr(c, at->binary.a);
+    resolve_expr(c, at->binary.a);
     for (;; at = at->binary.outer) {
-        expr(c, at->binary.b);
+        resolve_expr(c, at->binary.b);
         if (at == x) return;
     }
 }
 
-static void expr(Checker *c, const Expr *x) {
+static void resolve_expr(NameChecker *c, const Expr *x) {
     switch (x->kind) {
-    case EX_NAME: use(c, x->name, x->loc); break;
+    case EX_NAME: use_name(c, x->name, x->loc); break;
     case EX_TUPLE:
-        for (int i = 0; i < x->tuple.n; i++) expr(c, x->tuple.at[i]);
+        for (int i = 0; i < x->tuple.n; i++) resolve_expr(c, x->tuple.at[i]);
         break;
-    case EX_UNARY: expr(c, x->unary.x); break;
-    case EX_BINARY: chain(c, x); break;
+    case EX_UNARY: resolve_expr(c, x->unary.x); break;
+    case EX_BINARY: resolve_chain(c, x); break;
     case EX_TERNARY:
-        expr(c, x->ternary.cond);
-        expr(c, x->ternary.yes);
-        expr(c, x->ternary.no);
+        resolve_expr(c, x->ternary.cond);
+        resolve_expr(c, x->ternary.yes);
+        resolve_expr(c, x->ternary.no);
         break;
     case EX_CAST:
-        expr(c, x->cast.x);
-        elem(c, x->cast.elem);
+        resolve_expr(c, x->cast.x);
+        resolve_elem(c, x->cast.elem);
         break;
-    case EX_CALL: call(c, x); break;
-    case EX_SUBSCRIPT: subscript(c, x); break;
-    case EX_MEMBER: expr(c, x->member.base); break;
+    case EX_CALL: resolve_call(c, x); break;
+    case EX_SUBSCRIPT: resolve_subscript(c, x); break;
+    case EX_MEMBER: resolve_expr(c, x->member.base); break;
     default: break;
     }
 }
@@ -285,128 +285,129 @@ static void expr(Checker *c, const Expr *x) {
 /* ---- types --------------------------------------------------------------------------------- */
 
 /// Calls visit on the dims and extents of a type, and on its elements.
-static void type_uses(Checker *c, const TypeExpr *t) {
-    if (t->kind != TY_TUPLE) elem(c, t->elem);
-    for (int i = 0; i < t->extents.n; i++) expr(c, t->extents.at[i]);
-    for (int i = 0; i < t->dims.n; i++) expr(c, t->dims.at[i].expr);
+static void type_uses(NameChecker *c, const TypeExpr *t) {
+    if (t->kind != TY_TUPLE) resolve_elem(c, t->elem);
+    for (int i = 0; i < t->extents.n; i++) resolve_expr(c, t->extents.at[i]);
+    for (int i = 0; i < t->dims.n; i++) resolve_expr(c, t->dims.at[i].expr);
     for (int i = 0; i < t->parts.n; i++) type_uses(c, t->parts.at[i]);
 }
 
-static void bind_name(Checker *c, const Expr *x) {
-    if (x->kind != EX_NAME || find(c, x->name)) return;
+static void bind_place_name(NameChecker *c, const Expr *x) {
+    if (x->kind != EX_NAME || find_visible(c, x->name)) return;
     const Item *item = program_find(c->p, x->name, x->loc.file);
-    if (!item || item->kind != IT_CONST) declare(c, (Name){x->name, x->loc}, LOCAL_QUIET);
+    if (!item || item->kind != IT_CONST) declare_name(c, (Name){x->name, x->loc}, LOCAL_QUIET);
 }
 
 /// Declares the dims that a parameter's type binds.
-static void type_binds(Checker *c, const TypeExpr *t) {
-    for (int i = 0; i < t->extents.n; i++) bind_name(c, t->extents.at[i]);
-    for (int i = 0; i < t->dims.n; i++) bind_name(c, t->dims.at[i].expr);
+static void type_binds(NameChecker *c, const TypeExpr *t) {
+    for (int i = 0; i < t->extents.n; i++) bind_place_name(c, t->extents.at[i]);
+    for (int i = 0; i < t->dims.n; i++) bind_place_name(c, t->dims.at[i].expr);
     for (int i = 0; i < t->parts.n; i++) type_binds(c, t->parts.at[i]);
 }
 
 /// A name that stands in `E + 1` alone is bound by it.
-static void type_binds_sums(Checker *c, const TypeExpr *t) {
+static void type_binds_sums(NameChecker *c, const TypeExpr *t) {
     for (int i = 0; i < t->dims.n; i++) {
         const Expr *x = t->dims.at[i].expr;
         if (x->kind != EX_BINARY || x->binary.b->kind != EX_INT) continue;
-        if (x->binary.op == BI_ADD || x->binary.op == BI_SUB) bind_name(c, x->binary.a);
+        if (x->binary.op == BI_ADD || x->binary.op == BI_SUB) bind_place_name(c, x->binary.a);
     }
 }
 
 /* ---- statements ---------------------------------------------------------------------------- */
 
-static void stmt(Checker *c, const Stmt *s);
+static void resolve_stmt(NameChecker *c, const Stmt *s);
 
 static const char *name_in(const Expr *x) {
     return x->kind == EX_NAME ? x->name : NULL;
 }
 
 /// N of `cover(N)`, or NULL.
-static const char *covered(const Expr *x) {
+static const char *covered_name(const Expr *x) {
     bool call = x && x->kind == EX_CALL && x->call.callee->kind == EX_NAME && x->call.args.n == 1;
     bool cover = call && strcmp(x->call.callee->name, "cover") == 0;
     return cover ? name_in(x->call.args.at[0].value) : NULL;
 }
 
-static void bind(Checker *c, const Stmt *s) {
-    if (s->bind.value) expr(c, s->bind.value);
+static void resolve_binding(NameChecker *c, const Stmt *s) {
+    if (s->bind.value) resolve_expr(c, s->bind.value);
     if (s->bind.type) type_uses(c, s->bind.type);
     for (int i = 0; i < s->bind.names.n; i++) {
-        Local *l = declare(c, s->bind.names.at[i], s->bind.pattern ? LOCAL_QUIET : LOCAL_VARIABLE);
-        if (l && !s->bind.pattern) l->span = covered(s->bind.value);
+        Local *l =
+            declare_name(c, s->bind.names.at[i], s->bind.pattern ? LOCAL_QUIET : LOCAL_VARIABLE);
+        if (l && !s->bind.pattern) l->span = covered_name(s->bind.value);
     }
 }
 
 /// Assigning a variable is no use of it; its name must be known all the same.
-static void place(Checker *c, const Expr *x) {
+static void resolve_place(NameChecker *c, const Expr *x) {
     if (x->kind == EX_TUPLE) {
-        for (int i = 0; i < x->tuple.n; i++) place(c, x->tuple.at[i]);
-    } else if (x->kind != EX_NAME || !find(c, x->name)) {
-        expr(c, x);
+        for (int i = 0; i < x->tuple.n; i++) resolve_place(c, x->tuple.at[i]);
+    } else if (x->kind != EX_NAME || !find_visible(c, x->name)) {
+        resolve_expr(c, x);
     }
 }
 
-static void grid(Checker *c, const Stmt *s) {
+static void resolve_grid(NameChecker *c, const Stmt *s) {
     int mark = c->locals.n;
     for (int i = 0; i < s->grid.loops.n; i++) {
         const Loop *loop = &s->grid.loops.at[i];
-        if (loop->lo) expr(c, loop->lo);
-        expr(c, loop->hi);
-        if (loop->step) expr(c, loop->step);
-        Local *l = declare(c, loop->index, LOCAL_QUIET);
+        if (loop->lo) resolve_expr(c, loop->lo);
+        resolve_expr(c, loop->hi);
+        if (loop->step) resolve_expr(c, loop->step);
+        Local *l = declare_name(c, loop->index, LOCAL_QUIET);
         if (l && !loop->lo) l->span = name_in(loop->hi);
     }
-    if (s->kind == ST_FOR && s->grid.merge.text) use(c, s->grid.merge.text, s->grid.merge.loc);
-    stmt(c, s->grid.body);
-    leave(c, mark);
+    if (s->kind == ST_FOR && s->grid.merge.text) use_name(c, s->grid.merge.text, s->grid.merge.loc);
+    resolve_stmt(c, s->grid.body);
+    leave_scope(c, mark);
 }
 
-static void block(Checker *c, const Stmt *s) {
+static void resolve_block(NameChecker *c, const Stmt *s) {
     int mark = c->locals.n;
     for (int i = 0; i < s->block.stmts.n; i++) {
         const Stmt *one = s->block.stmts.at[i];
         if (i > 0 && s->block.stmts.at[i - 1]->kind == ST_RETURN)
             diag(c->ctx, one->loc, D_UNREACHABLE);
-        stmt(c, one);
+        resolve_stmt(c, one);
     }
-    leave(c, mark);
+    leave_scope(c, mark);
 }
 
-static void stmt(Checker *c, const Stmt *s) {
+static void resolve_stmt(NameChecker *c, const Stmt *s) {
     switch (s->kind) {
     case ST_LET:
     case ST_VAR:
-    case ST_SCRATCH: bind(c, s); break;
+    case ST_SCRATCH: resolve_binding(c, s); break;
     case ST_ASSIGN:
-        expr(c, s->assign.value);
-        place(c, s->assign.place);
+        resolve_expr(c, s->assign.value);
+        resolve_place(c, s->assign.place);
         break;
-    case ST_EXPR: expr(c, s->expr); break;
+    case ST_EXPR: resolve_expr(c, s->expr); break;
     case ST_RETURN:
-        if (s->expr) expr(c, s->expr);
+        if (s->expr) resolve_expr(c, s->expr);
         break;
     case ST_IF:
-        expr(c, s->branch.cond);
-        stmt(c, s->branch.then);
-        if (s->branch.otherwise) stmt(c, s->branch.otherwise);
+        resolve_expr(c, s->branch.cond);
+        resolve_stmt(c, s->branch.then);
+        if (s->branch.otherwise) resolve_stmt(c, s->branch.otherwise);
         break;
     case ST_WHILE:
-        expr(c, s->loop.cond);
-        stmt(c, s->loop.body);
+        resolve_expr(c, s->loop.cond);
+        resolve_stmt(c, s->loop.body);
         break;
     case ST_FOR:
-    case ST_PARALLEL: grid(c, s); break;
-    case ST_BLOCK: block(c, s); break;
+    case ST_PARALLEL: resolve_grid(c, s); break;
+    case ST_BLOCK: resolve_block(c, s); break;
     }
 }
 
 /* ---- definitions --------------------------------------------------------------------------- */
 
-static void generics(Checker *c, const FnDef *f) {
+static void resolve_generics(NameChecker *c, const FnDef *f) {
     for (int i = 0; i < f->generics.n; i++) {
         const Generic *g = &f->generics.at[i];
-        declare(c, g->name, LOCAL_QUIET);
+        declare_name(c, g->name, LOCAL_QUIET);
         for (int k = 0; k < g->constraint.n; k++) {
             const char *word = g->constraint.at[k].text;
             if (is_list(word) || elem_by_name(word) != EL_COUNT) continue;
@@ -416,10 +417,10 @@ static void generics(Checker *c, const FnDef *f) {
     }
 }
 
-static void params(Checker *c, const FnDef *f) {
+static void resolve_params(NameChecker *c, const FnDef *f) {
     for (int i = 0; i < f->params.n; i++) {
         const TypeExpr *t = f->params.at[i].type;
-        Local *l = declare(c, f->params.at[i].name, LOCAL_PARAM);
+        Local *l = declare_name(c, f->params.at[i].name, LOCAL_PARAM);
         if (l) l->type = t;
         c->ranks |= t && t->sym;
     }
@@ -432,50 +433,51 @@ static void params(Checker *c, const FnDef *f) {
 }
 
 /// Tune names are declared before dims, which may not hide them; conditions see both.
-static void choices(Checker *c, const FnDef *f) {
+static void resolve_choices(NameChecker *c, const FnDef *f) {
     for (int i = 0; i < f->clauses.n; i++) {
         const Clause *clause = &f->clauses.at[i];
         for (int k = 0; clause->kind != CL_REQUIRE && k < clause->choices.n; k++) {
             const Choice *choice = &clause->choices.at[k];
             for (int a = 0; a < choice->alternatives.n; a++)
-                (clause->kind == CL_SCHEDULE ? option : expr)(c, choice->alternatives.at[a]);
-            if (clause->kind == CL_TUNE) declare(c, choice->name, LOCAL_TUNE);
+                (clause->kind == CL_SCHEDULE ? resolve_option
+                                             : resolve_expr)(c, choice->alternatives.at[a]);
+            if (clause->kind == CL_TUNE) declare_name(c, choice->name, LOCAL_TUNE);
         }
     }
 }
 
-static void conditions(Checker *c, const FnDef *f) {
+static void resolve_conditions(NameChecker *c, const FnDef *f) {
     for (int i = 0; i < f->clauses.n; i++) {
         const Clause *clause = &f->clauses.at[i];
-        if (clause->where) expr(c, clause->where);
-        for (int k = 0; k < clause->conditions.n; k++) expr(c, clause->conditions.at[k]);
+        if (clause->where) resolve_expr(c, clause->where);
+        for (int k = 0; k < clause->conditions.n; k++) resolve_expr(c, clause->conditions.at[k]);
         for (int k = 0; clause->kind == CL_GIVEN && k < clause->choices.n; k++)
-            use(c, clause->choices.at[k].name.text, clause->choices.at[k].name.loc);
+            use_name(c, clause->choices.at[k].name.text, clause->choices.at[k].name.loc);
     }
 }
 
-static void check_count(Checker *c, const FnDef *f, int n, int most, const char *what) {
+static void check_count(NameChecker *c, const FnDef *f, int n, int most, const char *what) {
     if (n > most) diag(c->ctx, f->name.loc, D_TOO_MANY_PARAMS, most, what, f->name.text, n);
 }
 
-static void definition(Checker *c, const FnDef *f) {
+static void resolve_definition(NameChecker *c, const FnDef *f) {
     c->ranks = false;
     if (f->is_kernel) check_count(c, f, f->params.n, MAX_PARAMS, "parameters");
     if (f->is_kernel) check_count(c, f, f->generics.n, MAX_TYPE_PARAMS, "type parameters");
-    generics(c, f);
-    choices(c, f);
-    params(c, f);
-    conditions(c, f);
+    resolve_generics(c, f);
+    resolve_choices(c, f);
+    resolve_params(c, f);
+    resolve_conditions(c, f);
     if (f->result) type_uses(c, f->result);
-    stmt(c, f->body);
-    leave(c, 0);
+    resolve_stmt(c, f->body);
+    leave_scope(c, 0);
 }
 
 void program_check_names(const Program *p, const Module *m) {
-    Checker c = {.p = p, .ctx = p->ctx};
+    NameChecker c = {.p = p, .ctx = p->ctx};
     for (int i = 0; i < m->items.n; i++) {
         const Item *item = &m->items.at[i];
-        if (item->kind == IT_FN) definition(&c, item->fn);
-        if (item->kind == IT_CONST) expr(&c, item->constant.value);
+        if (item->kind == IT_FN) resolve_definition(&c, item->fn);
+        if (item->kind == IT_CONST) resolve_expr(&c, item->constant.value);
     }
 }

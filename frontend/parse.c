@@ -39,7 +39,7 @@ static Loc loc_of_byte(const Parser *p, size_t at) {
     return loc;
 }
 
-static bool is_text(Parser *p) {
+static bool is_valid_text(Parser *p) {
     const unsigned char *s = (const unsigned char *)p->text;
     if (p->len > MAX_SOURCE_BYTES) {
         diag(p->ctx, loc_of_byte(p, 0), D_FILE_TOO_LARGE, MAX_SOURCE_BYTES >> 20);
@@ -59,7 +59,7 @@ static bool is_text(Parser *p) {
 bool parser_init(Parser *p, Ctx *ctx, uint16_t file) {
     *p = (Parser){.ctx = ctx, .file = file};
     p->text = ctx_source_text(ctx, file, &p->len);
-    if (!is_text(p)) return false;
+    if (!is_valid_text(p)) return false;
     lexer_start(p);
     return true;
 }
@@ -103,7 +103,7 @@ static void close_bodies(Parser *p, Token t) {
     diag_note(p->ctx, last.loc, "this '{' is still open");
 }
 
-static void remember(Parser *p, Token t) {
+static void remember_token(Parser *p, Token t) {
     p->recent[2] = p->recent[1];
     p->recent[1] = p->recent[0];
     p->recent[0] = t;
@@ -130,7 +130,7 @@ int teglex(TEGSTYPE *value, TEGLTYPE *loc, Parser *p) {
         if (begins_definition(kind)) close_bodies(p, t);
         p->doc.n = 0;
         if (!p->missing) {
-            remember(p, t);
+            remember_token(p, t);
             return kind;
         }
         p->held = t;
@@ -144,7 +144,7 @@ int teglex(TEGSTYPE *value, TEGLTYPE *loc, Parser *p) {
         p->held.kind = 0;
         value->doc = p->held_doc;
     }
-    remember(p, t);
+    remember_token(p, t);
     *loc = t.loc;
     return t.kind;
 }

@@ -42,7 +42,7 @@ static Name item_name(const Item *item) {
     return item->kind == IT_FN ? item->fn->name : item->constant.name;
 }
 
-static void define(Program *p, PtrMap *table, const Item *item) {
+static void define_item(Program *p, PtrMap *table, const Item *item) {
     Name name = item_name(item);
     const Item *other = map_get(table, name.text);
     if (other) {
@@ -53,7 +53,7 @@ static void define(Program *p, PtrMap *table, const Item *item) {
     map_set(p->ctx, table, name.text, (void *)item);
 }
 
-static void load_module(Program *p, uint16_t file, bool prelude);
+static void load_imported_module(Program *p, uint16_t file, bool prelude);
 
 enum { MAX_LIBRARY = 64 };
 
@@ -98,12 +98,12 @@ static void load_import(Program *p, const Module *from, const Item *item) {
     if (!file) {
         report_import(p, item, errno);
     } else if (!is_loaded(p, file)) {
-        load_module(p, file, false);
+        load_imported_module(p, file, false);
     }
 }
 
 /// Parses a file and, first, all it imports. A file is loaded once, so imports may form cycles.
-static void load_module(Program *p, uint16_t file, bool prelude) {
+static void load_imported_module(Program *p, uint16_t file, bool prelude) {
     int before = diag_errors(p->ctx);
     Module *m = fe_parse(p->ctx, file);
     bool reads = diag_errors(p->ctx) == before; // else what is left of it would only confuse
@@ -117,7 +117,7 @@ static void load_module(Program *p, uint16_t file, bool prelude) {
         if (item->kind == IT_IMPORT)
             load_import(p, m, item);
         else
-            define(p, prelude ? &p->library : &p->own, item);
+            define_item(p, prelude ? &p->library : &p->own, item);
     }
 }
 
@@ -129,9 +129,9 @@ Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer) {
     p->importer = importer;
     p->constants = ctx_new(ctx, PtrMap);
     uint16_t prelude = library_source(ctx, importer, prelude_path);
-    if (prelude && prelude != file) load_module(p, prelude, true);
+    if (prelude && prelude != file) load_imported_module(p, prelude, true);
     int first = p->files.n;
-    load_module(p, file, false);
+    load_imported_module(p, file, false);
     p->main = p->files.data[first].module;
     for (int i = 0; i < p->main->items.n; i++)
         if (p->main->items.at[i].kind == IT_FN && p->main->items.at[i].fn->is_kernel)
@@ -173,7 +173,7 @@ const Item *program_find(const Program *p, const char *name, uint16_t from) {
 }
 
 /// Adds the names of a table to a list.
-static int add_names(const PtrMap *table, const char **names, int n) {
+static int add_table_names(const PtrMap *table, const char **names, int n) {
     for (int i = 0; i < table->cap; i++)
         if (table->slots[i].key) names[n++] = table->slots[i].key;
     return n;
@@ -184,7 +184,7 @@ const char *program_closest(const Program *p, const char *name) {
     int n = builtin_names(p->ctx, &builtins);
     const char **all = ctx_array(p->ctx, const char *, n + p->own.n + p->library.n);
     memcpy(all, builtins, sizeof *all * (size_t)n);
-    n = add_names(&p->own, all, n);
-    n = add_names(&p->library, all, n);
+    n = add_table_names(&p->own, all, n);
+    n = add_table_names(&p->library, all, n);
     return closest_name(name, all, n);
 }

@@ -8,7 +8,7 @@ enum { DEFAULT_DIM = 64, DEFAULT_RANKS = 2 };
 
 /* ---- default instance ---------------------------------------------------------------------- */
 
-static bool has_name(const NamedValues *list, const char *name) {
+static bool has_named_value(const NamedValues *list, const char *name) {
     for (int i = 0; i < list->n; i++)
         if (list->data[i].name == name) return true;
     return false;
@@ -16,7 +16,7 @@ static bool has_name(const NamedValues *list, const char *name) {
 
 void named_value_add(Ctx *ctx, NamedValues *list, const char *name, int64_t v) {
     NamedValue value = {name, v};
-    if (!has_name(list, name)) vec_push(ctx, list, value);
+    if (!has_named_value(list, name)) vec_push(ctx, list, value);
 }
 
 /// The first alternatives of `given`.

@@ -41,7 +41,7 @@ static bool is_ended(const Space *s) {
 }
 
 /// A condition that is not decided yet, or by made-up values, allows the combination.
-static bool allowed(Space *s, int bound) {
+static bool is_combination_allowed(Space *s, int bound) {
     int64_t v;
     for (int i = 0; i < s->conditions.n; i++) {
         const Condition *c = &s->conditions.data[i];
@@ -52,7 +52,7 @@ static bool allowed(Space *s, int bound) {
     return true;
 }
 
-static void choose(Space *s, int i);
+static void choose_alternatives(Space *s, int i);
 
 /// Value v of choice i, then all choices after it.
 static void choose_value(Space *s, int i, Val v, int64_t number) {
@@ -61,12 +61,12 @@ static void choose_value(Space *s, int i, Val v, int64_t number) {
     ctx_count(s->e->ctx, 1);
     scope_push(s->e);
     if (!open->axis) scope_bind(s->e, open->choice->name, BIND_TUNE, v);
-    if (allowed(s, i + 1)) choose(s, i + 1);
+    if (is_combination_allowed(s, i + 1)) choose_alternatives(s, i + 1);
     scope_pop(s->e);
 }
 
 /// Chooses for choice i and all after it, first alternatives first.
-static void choose(Space *s, int i) {
+static void choose_alternatives(Space *s, int i) {
     if (i == s->choices.n) {
         Config config = {i, ctx_copy(s->e->ctx, s->values, sizeof *s->values * (size_t)i)};
         vec_push(s->e->ctx, s->out, config);
@@ -178,19 +178,19 @@ static void list_conditions(Space *s) {
 }
 
 /// Whether the walk came to its end, or has all that was asked for.
-static bool walk(Space *s) {
+static bool walk_choices(Space *s) {
     bind_known(s->e, s->inst);
     list_choices(s);
     list_conditions(s);
     s->last_step = ctx_steps(s->e->ctx) + MAX_STEPS;
-    if (allowed(s, 0)) choose(s, 0);
+    if (is_combination_allowed(s, 0)) choose_alternatives(s, 0);
     return s->out->n >= s->max || ctx_steps(s->e->ctx) < s->last_step;
 }
 
 void fe_configs(Ctx *ctx, const Program *p, const Inst *inst, int max, Configs *out) {
     Elab e = elab_constant(ctx, p);
     Space s = {.e = &e, .inst = inst, .max = max, .out = out};
-    walk(&s);
+    walk_choices(&s);
 }
 
 /* ---- the first one --------------------------------------------------------------------------- */
@@ -231,7 +231,7 @@ bool el_choose(Elab *e, const Inst *inst, Config *out) {
     Configs all = {0};
     Elab own = elab_constant(e->ctx, e->program);
     Space s = {.e = &own, .inst = inst, .max = 1, .out = &all};
-    bool ended = walk(&s);
+    bool ended = walk_choices(&s);
     if (all.n) *out = all.data[0];
     if (all.n) return true;
     if (ended)

@@ -99,14 +99,14 @@ static const struct {
 
 enum { MAX_PHRASES = 6 };
 
-typedef struct Wanted {
+typedef struct WantedTokens {
     const char *const *tokens;
     int n;
     const char *phrases[MAX_PHRASES]; // more are not told
     int n_phrases;
-} Wanted;
+} WantedTokens;
 
-static bool wants(const Wanted *w, const char *token) {
+static bool wants_token(const WantedTokens *w, const char *token) {
     for (int i = 0; i < w->n; i++)
         if (strcmp(w->tokens[i], token) == 0) return true;
     return false;
@@ -118,16 +118,16 @@ static int classes_of(const char *token) {
     return 0;
 }
 
-static void add_phrase(Wanted *w, const char *phrase) {
+static void add_phrase(WantedTokens *w, const char *phrase) {
     for (int i = 0; i < w->n_phrases; i++)
         if (strcmp(w->phrases[i], phrase) == 0) return;
     if (w->n_phrases < MAX_PHRASES) w->phrases[w->n_phrases++] = phrase;
 }
 
-static void find_phrases(Wanted *w) {
+static void find_phrases(WantedTokens *w) {
     int covered = 0;
     for (size_t i = 0; i < sizeof wanted_classes / sizeof *wanted_classes; i++) {
-        if (!wants(w, wanted_classes[i].sign) ||
+        if (!wants_token(w, wanted_classes[i].sign) ||
             (covered & EXPR && wanted_classes[i].covers == MORE))
             continue;
         // A statement is an expression too, but is called by one name.
@@ -136,9 +136,9 @@ static void find_phrases(Wanted *w) {
         covered |= wanted_classes[i].covers;
     }
     // After the name of a type its brackets need no mention.
-    if (!covered && wants(w, "'['") && wants(w, "'<'")) covered = TYPE;
+    if (!covered && wants_token(w, "'['") && wants_token(w, "'<'")) covered = TYPE;
     // In extents there are no comparisons: `>` is the closing bracket.
-    bool closes = !wants(w, "'<'");
+    bool closes = !wants_token(w, "'<'");
     for (int i = 0; i < w->n; i++) {
         bool bracket = closes && strcmp(w->tokens[i], "'>'") == 0;
         if (bracket || !(classes_of(w->tokens[i]) & covered)) add_phrase(w, w->tokens[i]);
@@ -147,7 +147,7 @@ static void find_phrases(Wanted *w) {
 }
 
 /// "a, b or c".
-static const char *join_phrases(Ctx *ctx, const Wanted *w) {
+static const char *join_phrases(Ctx *ctx, const WantedTokens *w) {
     Text t = {.ctx = ctx};
     for (int i = 0; i < w->n_phrases; i++)
         text_add(&t, "%s%s", i == 0 ? "" : i == w->n_phrases - 1 ? " or " : ", ", w->phrases[i]);
@@ -162,7 +162,7 @@ static const char *token_text(const Parser *p, Token t) {
                : ctx_intern(p->ctx, p->text + t.begin, t.end - t.begin);
 }
 
-static const char *describe(Parser *p, Token t) {
+static const char *describe_token(Parser *p, Token t) {
     if (t.kind == 0) return "the end of the file";
     if (t.begin < t.end && p->text[t.begin] == '"') return "a string";
     const char *text = token_text(p, t);
@@ -170,7 +170,7 @@ static const char *describe(Parser *p, Token t) {
                              : ctx_format(p->ctx, "'%s'", text);
 }
 
-static bool is_word(const char *text) {
+static bool is_word_token(const char *text) {
     return isalpha((unsigned char)*text) || *text == '_';
 }
 
@@ -331,22 +331,22 @@ static const char ctypes[] =
     "i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64";
 
 /// One of the blank-separated words of `list`.
-static bool listed(const char *list, const char *text) {
+static bool is_listed_word(const char *list, const char *text) {
     size_t n = strlen(text);
     for (const char *s = list; n && (s = strstr(s, text)) != NULL; s += n)
         if ((s == list || s[-1] == ' ') && (s[n] == ' ' || !s[n])) return true;
     return false;
 }
 
-static bool fits(const char *pattern, const char *text) {
+static bool fits_pattern(const char *pattern, const char *text) {
     if (!pattern) return true;
-    return listed(pattern, text) ||
-           (strstr(pattern, "@name") && is_word(text) && !is_reserved(text)) ||
+    return is_listed_word(pattern, text) ||
+           (strstr(pattern, "@name") && is_word_token(text) && !is_reserved(text)) ||
            (strstr(pattern, "@number") && isdigit((unsigned char)*text)) ||
-           (strstr(pattern, "@ctype") && listed(ctypes, text));
+           (strstr(pattern, "@ctype") && is_listed_word(ctypes, text));
 }
 
-static const char *habit_hint(Parser *p, const Wanted *w) {
+static const char *habit_hint(Parser *p, const WantedTokens *w) {
     const char *texts[3];
     for (int i = 0; i < 3; i++) texts[i] = token_text(p, p->recent[i]);
     // The feed has already taken the newest token: a bracket that it opened is not yet around it,
@@ -359,8 +359,9 @@ static const char *habit_hint(Parser *p, const Wanted *w) {
     const char *next = p->text + p->recent[0].end;
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
         const Habit *h = &habits[i];
-        if (fits(h->found, texts[0]) && fits(h->last, texts[1]) && fits(h->before, texts[2]) &&
-            (!h->next || *next == *h->next) && (!h->want || wants(w, h->want)) &&
+        if (fits_pattern(h->found, texts[0]) && fits_pattern(h->last, texts[1]) &&
+            fits_pattern(h->before, texts[2]) && (!h->next || *next == *h->next) &&
+            (!h->want || wants_token(w, h->want)) &&
             (!h->top || (top >= 0 && p->open.data[top].kind == h->top)))
             return h->hint;
     }
@@ -368,17 +369,17 @@ static const char *habit_hint(Parser *p, const Wanted *w) {
 }
 
 /// `kernal f(`, `retrun x`: the first of two names is a misspelt word.
-static const char *meant_word(Parser *p, const Wanted *w) {
+static const char *meant_word(Parser *p, const WantedTokens *w) {
     static const char *const items[] = {"kernel", "fn", "import", "const"};
     static const char *const stmts[] = {"let",   "var",    "if",      "else",    "for",
                                         "while", "return", "scratch", "parallel"};
     static const char *const clauses[] = {"tune", "given", "require", "schedule", "where"};
     const char *found = token_text(p, p->recent[0]), *last = token_text(p, p->recent[1]);
-    if (is_word(found) && wants(w, "'fn'"))
+    if (is_word_token(found) && wants_token(w, "'fn'"))
         return closest_name(found, items, sizeof items / sizeof *items);
-    if (is_word(found) && wants(w, "'tune'"))
+    if (is_word_token(found) && wants_token(w, "'tune'"))
         return closest_name(found, clauses, sizeof clauses / sizeof *clauses);
-    if (is_word(last) && !is_reserved(last) && wants(w, "'+='"))
+    if (is_word_token(last) && !is_reserved(last) && wants_token(w, "'+='"))
         return closest_name(last, stmts, sizeof stmts / sizeof *stmts);
     return NULL;
 }
@@ -386,7 +387,7 @@ static const char *meant_word(Parser *p, const Wanted *w) {
 /* ---- the message --------------------------------------------------------------------------- */
 
 /// The bracket whose partner was wanted, if that was surprising to miss.
-static void note_opener(Parser *p, const Wanted *w) {
+static void note_opener(Parser *p, const WantedTokens *w) {
     static const char *const closers[] = {"')'", "']'", "'}'"};
     Token found = p->recent[0];
     for (int i = p->open.n - 1; i >= 0; i--) {
@@ -394,7 +395,7 @@ static void note_opener(Parser *p, const Wanted *w) {
         if (t.begin == found.begin) continue;
         const char *closer = closers[t.kind == '(' ? 0 : t.kind == '[' ? 1 : 2];
         bool ends = !found.kind || strchr(")]};{", found.kind);
-        if (ends && wants(w, closer) && (found.kind == 0 || found.loc.line != t.loc.line))
+        if (ends && wants_token(w, closer) && (found.kind == 0 || found.loc.line != t.loc.line))
             diag_note(p->ctx, t.loc, "to match this '%c'", t.kind);
         return;
     }
@@ -408,14 +409,15 @@ static Loc end_of_last(const Parser *p) {
     return loc;
 }
 
-static bool is_misplaced_word(const Wanted *w, const char *text) {
-    return is_reserved(text) && wants(w, "a name") && !wants(w, "an integer") && !wants(w, "'sym'");
+static bool is_misplaced_word(const WantedTokens *w, const char *text) {
+    return is_reserved(text) && wants_token(w, "a name") && !wants_token(w, "an integer") &&
+           !wants_token(w, "'sym'");
 }
 
-static void report(Parser *p, const Wanted *w) {
+static void report_unexpected(Parser *p, const WantedTokens *w) {
     Token found = p->recent[0], last = p->recent[1];
     bool next_line = last.loc.line && found.loc.line > last.loc.line;
-    const char *what = describe(p, found);
+    const char *what = describe_token(p, found);
     if (is_misplaced_word(w, token_text(p, found)))
         diag(p->ctx, found.loc, D_RESERVED, token_text(p, found));
     else if (next_line && w->phrases[0][0] == '\'')
@@ -425,20 +427,20 @@ static void report(Parser *p, const Wanted *w) {
 }
 
 void syntax_error(Parser *p, const char *const *want, int n) {
-    Wanted w = {.tokens = want, .n = n};
+    WantedTokens w = {.tokens = want, .n = n};
     // After a stray character or half a string the rest of the line makes no sense either.
     uint32_t bad = p->bad_line;
     if (bad && (bad == p->recent[0].loc.line || bad == p->recent[1].loc.line)) return;
     find_phrases(&w);
-    report(p, &w);
+    report_unexpected(p, &w);
     note_opener(p, &w);
     const char *hint = habit_hint(p, &w), *word = meant_word(p, &w);
     const char *found = token_text(p, p->recent[0]);
-    if (word && (!hint || !wants(&w, "'+='")))
+    if (word && (!hint || !wants_token(&w, "'+='")))
         diag_hint(p->ctx, "did you mean '%s'?", word);
     else if (hint)
         diag_hint(p->ctx, "%s", hint);
-    else if (is_reserved(found) && wants(&w, "an integer"))
+    else if (is_reserved(found) && wants_token(&w, "an integer"))
         diag_hint(p->ctx, "'%s' is a reserved word", found);
     // The header of a loop as in C holds semicolons, which are no place to recover.
     p->skip_header = strcmp(found, "(") == 0 && strcmp(token_text(p, p->recent[1]), "for") == 0;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /// The one attribute of a's kind whose content is spelled by these bytes.
-static const Attr *unique(Ir *ir, Attr a, const void *bytes, size_t size) {
+static const Attr *unique_attr(Ir *ir, Attr a, const void *bytes, size_t size) {
     const char *key = ctx_intern(ir->ctx, bytes, size);
     PtrMap *map = &ir->attrs[a.kind];
     Attr *known = map_get(map, key);
@@ -20,31 +20,31 @@ static const Attr *unique(Ir *ir, Attr a, const void *bytes, size_t size) {
 }
 
 const Attr *at_int(Ir *ir, int64_t v) {
-    return unique(ir, (Attr){.kind = AT_INT, .i = v}, &v, sizeof v);
+    return unique_attr(ir, (Attr){.kind = AT_INT, .i = v}, &v, sizeof v);
 }
 
 const Attr *at_float(Ir *ir, double v) {
-    return unique(ir, (Attr){.kind = AT_FLOAT, .f = v}, &v, sizeof v);
+    return unique_attr(ir, (Attr){.kind = AT_FLOAT, .f = v}, &v, sizeof v);
 }
 
 const Attr *at_bool(Ir *ir, bool v) {
-    return unique(ir, (Attr){.kind = AT_BOOL, .i = v}, &v, sizeof v);
+    return unique_attr(ir, (Attr){.kind = AT_BOOL, .i = v}, &v, sizeof v);
 }
 
 const Attr *at_str(Ir *ir, const char *s) {
     size_t n = strlen(s);
     Attr a = {.kind = AT_STR, .n = (int)n, .str = ctx_intern(ir->ctx, s, n)};
-    return unique(ir, a, s, n);
+    return unique_attr(ir, a, s, n);
 }
 
 const Attr *at_type(Ir *ir, const Type *t) {
-    return unique(ir, (Attr){.kind = AT_TYPE, .type = t}, &t, sizeof t);
+    return unique_attr(ir, (Attr){.kind = AT_TYPE, .type = t}, &t, sizeof t);
 }
 
 const Attr *at_ints(Ir *ir, const int64_t *v, int n) {
     size_t size = (size_t)n * sizeof *v;
     const int64_t *copy = ctx_copy(ir->ctx, v, size);
-    return unique(ir, (Attr){.kind = AT_INTS, .n = n, .ints = copy}, copy, size);
+    return unique_attr(ir, (Attr){.kind = AT_INTS, .n = n, .ints = copy}, copy, size);
 }
 
 /// The strings are interned first: then the array of their addresses spells the list.
@@ -52,7 +52,7 @@ const Attr *at_strs(Ir *ir, const char *const *v, int n) {
     const char **copy = ctx_array(ir->ctx, const char *, n);
     for (int i = 0; i < n; i++) copy[i] = ctx_name(ir->ctx, v[i]);
     Attr a = {.kind = AT_STRS, .n = n, .strs = copy};
-    return unique(ir, a, copy, (size_t)n * sizeof *copy);
+    return unique_attr(ir, a, copy, (size_t)n * sizeof *copy);
 }
 
 /// Sizes mean something for axes only; zeroed elsewhere, so that equal subscripts are equal.
@@ -65,5 +65,5 @@ const Attr *at_subs(Ir *ir, const SubDim *v, int n) {
         memcpy(key + 3 * i, (int64_t[]){copy[i].kind, copy[i].size, copy[i].mul}, 3 * sizeof *key);
     }
     Attr a = {.kind = AT_SUBS, .n = n, .subs = copy};
-    return unique(ir, a, key, 3 * (size_t)n * sizeof *key);
+    return unique_attr(ir, a, key, 3 * (size_t)n * sizeof *key);
 }

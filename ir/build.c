@@ -129,20 +129,20 @@ Value *build_index(Builder *b, int64_t v) {
 /* ---- shapes -------------------------------------------------------------------------------- */
 
 /// Asking for what x is already gives x, so callers need not compare.
-static Value *build_to(Builder *b, OpCode code, Value *x, const Type *to) {
+static Value *build_to_type(Builder *b, OpCode code, Value *x, const Type *to) {
     return to == x->type ? x : result(build_op(b, code, 1, &x, 1, &to, 0), 0);
 }
 
 Value *build_cast(Builder *b, Value *x, Elem to) {
-    return build_to(b, OP_CAST, x, ty_with_elem(b->ir, x->type, to));
+    return build_to_type(b, OP_CAST, x, ty_with_elem(b->ir, x->type, to));
 }
 
 Value *build_broadcast(Builder *b, Value *x, const Type *to) {
-    return build_to(b, OP_BROADCAST, x, ty_with_shape(b->ir, x->type, to));
+    return build_to_type(b, OP_BROADCAST, x, ty_with_shape(b->ir, x->type, to));
 }
 
 Value *build_reshape(Builder *b, Value *x, const Type *to) {
-    return build_to(b, OP_RESHAPE, x, ty_with_shape(b->ir, x->type, to));
+    return build_to_type(b, OP_RESHAPE, x, ty_with_shape(b->ir, x->type, to));
 }
 
 void build_yield(Builder *b, int n, Value *const *values) {

@@ -11,7 +11,7 @@
 #define U(x) ((uint64_t)(x))
 #define S(x) ((int64_t)(x))
 
-static int width(Elem e) {
+static int elem_width(Elem e) {
     return e == EL_BOOL ? 1 : elem_info[e].bits;
 }
 
@@ -26,7 +26,7 @@ static uint64_t srem(int64_t a, int64_t b) {
 }
 
 static bool is_bit_number(Elem e, int64_t b) {
-    return b >= 0 && b < width(e);
+    return b >= 0 && b < elem_width(e);
 }
 
 static uint64_t shift_left(Elem e, uint64_t a, int64_t b) {
@@ -38,23 +38,23 @@ static uint64_t sshift_right(Elem e, int64_t a, int64_t b) {
 }
 
 static uint64_t ushift_right(Elem e, uint64_t a, uint64_t b) {
-    return b < (uint64_t)width(e) ? a >> b : 0;
+    return b < (uint64_t)elem_width(e) ? a >> b : 0;
 }
 
-__extension__ typedef __int128 Wide;
+__extension__ typedef __int128 WideProduct;
 __extension__ typedef unsigned __int128 UWide;
 
 static uint64_t smulhi(Elem e, int64_t a, int64_t b) {
-    return U((Wide)a * b >> width(e));
+    return U((WideProduct)a * b >> elem_width(e));
 }
 
 static uint64_t umulhi(Elem e, uint64_t a, uint64_t b) {
-    return U((UWide)a * b >> width(e));
+    return U((UWide)a * b >> elem_width(e));
 }
 
 /// The value's bits alone: a negative number is sign-extended in its Cell.
 static uint64_t low_bits(Elem e, uint64_t a) {
-    return width(e) == 64 ? a : a & ((U(1) << width(e)) - 1);
+    return elem_width(e) == 64 ? a : a & ((U(1) << elem_width(e)) - 1);
 }
 
 static uint64_t popcount(Elem e, uint64_t a) {
@@ -63,12 +63,12 @@ static uint64_t popcount(Elem e, uint64_t a) {
 
 static uint64_t leading_zeros(Elem e, uint64_t a) {
     a = low_bits(e, a);
-    return a ? U(__builtin_clzll(a) - (64 - width(e))) : U(width(e));
+    return a ? U(__builtin_clzll(a) - (64 - elem_width(e))) : U(elem_width(e));
 }
 
 static uint64_t trailing_zeros(Elem e, uint64_t a) {
     a = low_bits(e, a);
-    return a ? U(__builtin_ctzll(a)) : U(width(e));
+    return a ? U(__builtin_ctzll(a)) : U(elem_width(e));
 }
 
 // The product of two f32 is exact in f64, and what its sum with c loses is a number of f64 (Knuth).
@@ -111,13 +111,13 @@ static double lgamma_at(double a) {
 /// A binary float format smaller than f64. Values are (-1)^s * 1.m * 2^(E - bias); E = 0 holds the
 /// subnormals. `inf`: the highest exponent holds infinity and NaNs (IEEE 754); else only the
 /// all-ones code is NaN (OCP 8-bit floating point, e4m3).
-typedef struct Format {
+typedef struct SmallFloatFormat {
     int exponent, mantissa, bias;
     double max;
     bool inf, saturates;
-} Format;
+} SmallFloatFormat;
 
-static const Format formats[EL_COUNT] = {
+static const SmallFloatFormat formats[EL_COUNT] = {
     [EL_F8E4M3] = {4, 3, 7, 448, false, true},
     [EL_F8E5M2] = {5, 2, 15, 57344, true, true},
     [EL_F16] = {5, 10, 15, 65504, true, false},
@@ -125,7 +125,7 @@ static const Format formats[EL_COUNT] = {
 };
 
 /// To nearest, ties to even, with gradual underflow; past the largest to infinity or the largest.
-static double round_to(const Format *f, double x) {
+static double round_to_format(const SmallFloatFormat *f, double x) {
     if (isnan(x) || x == 0) return x;
     if (isinf(x)) return f->saturates ? copysign(f->max, x) : x;
     int e;
@@ -159,7 +159,7 @@ static double nan_of(int bits, uint64_t mantissa) {
     return x;
 }
 
-static uint64_t format_encode(const Format *f, double x) {
+static uint64_t format_encode(const SmallFloatFormat *f, double x) {
     uint64_t sign = signbit(x) ? U(1) << (f->exponent + f->mantissa) : 0;
     uint64_t top = (U(1) << f->exponent) - 1;
     if (isnan(x))
@@ -175,7 +175,7 @@ static uint64_t format_encode(const Format *f, double x) {
 }
 
 /// Of a number that is normal in the format, and so in f64, where it is exact.
-static double normal(const Format *f, uint64_t exponent, uint64_t mantissa) {
+static double normal_number(const SmallFloatFormat *f, uint64_t exponent, uint64_t mantissa) {
     double x;
     uint64_t bits = (exponent + F64_BIAS - U(f->bias)) << F64_MANTISSA |
                     mantissa << (F64_MANTISSA - f->mantissa);
@@ -183,7 +183,7 @@ static double normal(const Format *f, uint64_t exponent, uint64_t mantissa) {
     return x;
 }
 
-static double format_decode(const Format *f, uint64_t bits) {
+static double format_decode(const SmallFloatFormat *f, uint64_t bits) {
     uint64_t mantissa = bits & ((U(1) << f->mantissa) - 1);
     uint64_t top = (U(1) << f->exponent) - 1;
     uint64_t exponent = bits >> f->mantissa & top;
@@ -195,12 +195,12 @@ static double format_decode(const Format *f, uint64_t bits) {
     else if (exponent == 0)
         x = ldexp((double)mantissa, 1 - f->bias - f->mantissa);
     else
-        x = normal(f, exponent, mantissa);
+        x = normal_number(f, exponent, mantissa);
     return bits >> (f->exponent + f->mantissa) & 1 ? -x : x;
 }
 
 Cell cell_wrap(Elem e, Cell c) {
-    int shift = 64 - width(e);
+    int shift = 64 - elem_width(e);
     switch (elem_info[e].cls) {
     case EC_BOOL: return (Cell){.u = c.u & 1};
     case EC_SINT: return (Cell){.i = S(c.u << shift) >> shift};
@@ -208,7 +208,7 @@ Cell cell_wrap(Elem e, Cell c) {
     case EC_FLOAT: break;
     }
     if (e == EL_F64 || isnan(c.f)) return c;
-    return (Cell){.f = e == EL_F32 ? (double)(float)c.f : round_to(&formats[e], c.f)};
+    return (Cell){.f = e == EL_F32 ? (double)(float)c.f : round_to_format(&formats[e], c.f)};
 }
 
 /// The neighbour of a in the format of e on the way to b (C17 7.12.11.3).
@@ -216,7 +216,7 @@ static double nextafter_at(Elem e, double a, double b) {
     if (e == EL_F64 || isnan(a) || isnan(b)) return nextafter(a, b);
     if (e == EL_F32) return (double)nextafterf((float)a, (float)b);
     if (a == b) return b;
-    const Format *f = &formats[e];
+    const SmallFloatFormat *f = &formats[e];
     if (a == 0) return copysign(ldexp(1, 1 - f->bias - f->mantissa), b);
     uint64_t bits = format_encode(f, a);
     bits += (a < b) == (a > 0) ? 1 : U(-1);
@@ -266,9 +266,9 @@ Cell eval_elementwise(OpCode op, Elem e, const Cell *args) {
 
 /* ---- casts and memory ---------------------------------------------------------------------- */
 
-static Cell float_to_int(Elem to, double x) {
+static Cell cell_float_to_int(Elem to, double x) {
     bool is_signed = elem_is(to, EC_SINT);
-    int magnitude = width(to) - is_signed;
+    int magnitude = elem_width(to) - is_signed;
     double limit = ldexp(1, magnitude);
     if (isnan(x)) return (Cell){.u = 0};
     if (x >= limit) return (Cell){.u = magnitude == 64 ? UINT64_MAX : (U(1) << magnitude) - 1};
@@ -279,15 +279,15 @@ static Cell float_to_int(Elem to, double x) {
 
 /// An integer of 64 bits that f64 represents, and that rounds as x does to floats of fewer bits:
 /// the bits that f64 lacks are joined into its last one, so that only ties are ties.
-static uint64_t int_to_odd(uint64_t x, bool is_signed) {
+static uint64_t round_int_to_odd(uint64_t x, bool is_signed) {
     uint64_t exact = U(1) << 52, lost = x & 0x7ff;
     bool large = is_signed ? x + exact >= 2 * exact : x >= exact;
     return large ? (x & ~U(0x7ff)) | (lost ? 0x800 : 0) : x;
 }
 
-static Cell int_to_float(Elem from, Elem to, Cell c) {
+static Cell cell_int_to_float(Elem from, Elem to, Cell c) {
     bool is_signed = elem_is(from, EC_SINT);
-    if (to != EL_F32 && to != EL_F64) c.u = int_to_odd(c.u, is_signed);
+    if (to != EL_F32 && to != EL_F64) c.u = round_int_to_odd(c.u, is_signed);
     if (to == EL_F32) // once, not by way of f64
         return (Cell){.f = is_signed ? (double)(float)c.i : (double)(float)c.u};
     return cell_wrap(to, (Cell){.f = is_signed ? (double)c.i : (double)c.u});
@@ -297,8 +297,8 @@ Cell cell_cast(Elem from, Elem to, Cell c) {
     bool from_float = elem_is(from, EC_FLOAT), to_float = elem_is(to, EC_FLOAT);
     if (from == to) return c;
     if (to == EL_BOOL) return (Cell){.u = from_float ? c.f != 0 : c.u != 0};
-    if (from_float) return to_float ? cell_wrap(to, c) : float_to_int(to, c.f);
-    return to_float ? int_to_float(from, to, c) : cell_wrap(to, c);
+    if (from_float) return to_float ? cell_wrap(to, c) : cell_float_to_int(to, c.f);
+    return to_float ? cell_int_to_float(from, to, c) : cell_wrap(to, c);
 }
 
 enum { F32_MANTISSA = 23, F32_INFINITY = 0x7f800000 };

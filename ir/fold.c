@@ -16,7 +16,7 @@
 typedef enum Special { ZERO, NEG_ZERO, ONE, ONES, LOWEST, HIGHEST } Special;
 
 /// Meaningful for the classes that the tables below name with it.
-static Cell special(Special s, Elem e) {
+static Cell special_cell(Special s, Elem e) {
     switch (s) {
     case ZERO: return (Cell){0};
     case NEG_ZERO: return (Cell){.f = -0.0};
@@ -32,7 +32,7 @@ static Cell special(Special s, Elem e) {
 static bool is_special(const Value *v, Special s) {
     const Attr *a = const_of(v);
     Elem e = v->type->elem;
-    return a && cell_bits(e, cell_of_attr(e, a)) == cell_bits(e, special(s, e));
+    return a && cell_bits(e, cell_of_attr(e, a)) == cell_bits(e, special_cell(s, e));
 }
 
 static Value *build_cell(Builder *b, const Type *type, Cell c) {
@@ -93,13 +93,13 @@ static Value *fold_identity(Builder *b, Op *op) {
 }
 
 // op(x, x): a constant, or x.
-typedef struct Square {
+typedef struct SquareFold {
     OpCode code;
     int classes;
     enum { GIVES_X, GIVES_ZERO, GIVES_TRUE } gives;
     const char *algebra;
-} Square;
-static const Square squares[] = {
+} SquareFold;
+static const SquareFold squares[] = {
     {OP_SUB, EC_INT, GIVES_ZERO, "x - x = 0; floats: not for inf and NaN"},
     {OP_XOR, EC_INT | EC_BOOL, GIVES_ZERO, "x ^ x = 0"},
     {OP_REM, EC_INT, GIVES_ZERO, "x % x = 0, also for 0"},
@@ -119,7 +119,7 @@ static Value *fold_square(Builder *b, Op *op) {
     if (op->n_operands != 2 || operand(op, 0) != operand(op, 1)) return NULL;
     Value *x = operand(op, 0);
     for (size_t i = 0; i < sizeof squares / sizeof *squares; i++) {
-        const Square *rule = &squares[i];
+        const SquareFold *rule = &squares[i];
         if (rule->code != op->code || !elem_is(x->type->elem, rule->classes)) continue;
         if (rule->gives == GIVES_X && !elem_wraps_to_itself(x->type->elem)) continue;
         rule_applied(b->ir, op, rule->algebra);
@@ -132,14 +132,14 @@ static Value *fold_square(Builder *b, Op *op) {
 
 /* ---- one function a rule ------------------------------------------------------------------- */
 
-typedef struct Fold {
+typedef struct FoldRule {
     int code; // an OpCode, or ANY_ELEMENTWISE
     Value *(*apply)(Builder *b, Op *op);
     const char *algebra;
-} Fold;
+} FoldRule;
 enum { ANY_ELEMENTWISE = OP_COUNT };
 
-static Value *constants(Builder *b, Op *op) {
+static Value *fold_all_constants(Builder *b, Op *op) {
     Cell args[3] = {{0}, {0}, {0}};
     Elem e = operand(op, 0)->type->elem;
     for (int i = 0; i < op->n_operands; i++) {
@@ -150,7 +150,7 @@ static Value *constants(Builder *b, Op *op) {
     return build_cell(b, result(op, 0)->type, eval_elementwise(op->code, e, args));
 }
 
-static Value *undone(Builder *b, Op *op) {
+static Value *fold_undone(Builder *b, Op *op) {
     (void)b;
     Op *inner = def_of(operand(op, 0), op->code);
     return inner && elem_wraps_to_itself(result(op, 0)->type->elem) ? operand(inner, 0) : NULL;
@@ -247,7 +247,7 @@ static Value *if_known(Builder *b, Op *op, int64_t known) {
     return known != DYNAMIC && !op_flag(op, "passed") ? build_index(b, known) : NULL;
 }
 
-static Value *known_extent(Builder *b, Op *op) {
+static Value *fold_known_extent(Builder *b, Op *op) {
     return if_known(b, op, operand(op, 0)->type->extents[op_int(op, "axis", 0)]);
 }
 
@@ -267,10 +267,10 @@ static Value *all_dead(Builder *b, Op *op) {
     return a.mask && is_false(a.mask) ? build_bool(b, result(op, 0)->type, false) : NULL;
 }
 
-static const Fold folds[] = {
-    {ANY_ELEMENTWISE, constants, "f(constants) = a constant"},
-    {OP_NOT, undone, "~~x = x"},
-    {OP_NEG, undone, "-(-x) = x"},
+static const FoldRule folds[] = {
+    {ANY_ELEMENTWISE, fold_all_constants, "f(constants) = a constant"},
+    {OP_NOT, fold_undone, "~~x = x"},
+    {OP_NEG, fold_undone, "-(-x) = x"},
     {OP_ABS, done_already, "abs(abs(x)) = abs(x), also for the least integer"},
     {OP_FLOOR, done_already, "floor(floor(x)) = floor(x)"},
     {OP_CEIL, done_already, "ceil(ceil(x)) = ceil(x)"},
@@ -298,23 +298,23 @@ static const Fold folds[] = {
     {OP_SELECT, no_choice, "c ? x : x = x"},
     {OP_SELECT, choice_of_truth, "c ? true : false = c"},
     {OP_GATHER, gathered_zeros, "gather(0) = 0"},
-    {OP_DIM, known_extent, "dim = what the type says"},
+    {OP_DIM, fold_known_extent, "dim = what the type says"},
     {OP_DIM, scratch_extent, "dim of a scratch = what it was made with"},
     {OP_STRIDE, known_stride, "stride = what the type says"},
     {OP_LIVE, all_dead, "live under mask false = false"},
 };
 
 const RuleTable fold_tables[] = {
-    RULE_TABLE("fold", Fold, folds),
+    RULE_TABLE("fold", FoldRule, folds),
     RULE_TABLE("fold", Identity, identities),
-    RULE_TABLE("fold", Square, squares),
+    RULE_TABLE("fold", SquareFold, squares),
 };
 const int n_fold_tables = sizeof fold_tables / sizeof *fold_tables;
 
 Value *op_fold(Builder *b, Op *op) {
     bool elementwise = op_has(op, ELEMENTWISE);
     for (size_t i = 0; i < sizeof folds / sizeof *folds; i++) {
-        const Fold *rule = &folds[i];
+        const FoldRule *rule = &folds[i];
         bool meant = rule->code == (int)op->code || (elementwise && rule->code == ANY_ELEMENTWISE);
         Value *v = meant ? rule->apply(b, op) : NULL;
         if (!v) continue;

@@ -208,7 +208,7 @@ void op_move_to_end(Op *op, Region *r) {
 /* ---- copies -------------------------------------------------------------------------------- */
 
 /// What takes the place of v in a copy: values from outside the copied part stay.
-static Value *mapped(const PtrMap *map, Value *v) {
+static Value *mapped_operand(const PtrMap *map, Value *v) {
     Value *with = map_get(map, v);
     return with ? with : v;
 }
@@ -226,7 +226,7 @@ static void clone_ops(Ir *ir, Region *to, const Region *from, PtrMap *map) {
 Op *op_clone(Builder *b, const Op *op, PtrMap *map) {
     Ctx *ctx = b->ir->ctx;
     Value **operands = ctx_array(ctx, Value *, op->n_operands);
-    for (int i = 0; i < op->n_operands; i++) operands[i] = mapped(map, operand(op, i));
+    for (int i = 0; i < op->n_operands; i++) operands[i] = mapped_operand(map, operand(op, i));
     const Type **types = ctx_array(ctx, const Type *, op->n_results);
     for (int i = 0; i < op->n_results; i++) types[i] = result(op, i)->type;
     Op *copy = build_op(b, op->code, op->n_operands, operands, op->n_results, types, op->n_regions);

@@ -21,12 +21,12 @@
 enum { MAX_DEPTH = 200 };
 
 /// What a name meant before a region defined it.
-typedef struct Binding {
+typedef struct NameBinding {
     const char *name;
     Value *value;
-} Binding;
+} NameBinding;
 
-typedef struct Parser {
+typedef struct IrParser {
     Ir *ir;
     Ctx *ctx;
     const char *at, *end; // the text ends with a NUL
@@ -34,14 +34,14 @@ typedef struct Parser {
     uint32_t line;
     uint16_t file;
     int depth;
-    PtrMap names;         // interned name -> Value, what is visible here
-    VEC(Binding) defined; // in the regions around, to be undone
+    PtrMap names;             // interned name -> Value, what is visible here
+    VEC(NameBinding) defined; // in the regions around, to be undone
     jmp_buf failed;
-} Parser;
+} IrParser;
 
 /* ---- characters ---------------------------------------------------------------------------- */
 
-static Loc loc_at(const Parser *p, const char *at, size_t len) {
+static Loc loc_at(const IrParser *p, const char *at, size_t len) {
     ptrdiff_t col = at - p->line_start + 1;
     return (Loc){.line = p->line,
                  .file = p->file,
@@ -50,7 +50,7 @@ static Loc loc_at(const Parser *p, const char *at, size_t len) {
 }
 
 /// White space and comments.
-static void skip(Parser *p) {
+static void skip_space_and_comments(IrParser *p) {
     for (; p->at < p->end; p->at++) {
         if (*p->at == '\n') {
             p->line++;
@@ -65,14 +65,14 @@ static void skip(Parser *p) {
 }
 
 /// Length of the word or number at the cursor, 0 where there is none.
-static size_t word_len(const Parser *p) {
+static size_t word_len(const IrParser *p) {
     size_t n = 0;
     while (is_name_char((unsigned char)p->at[n])) n++;
     return n;
 }
 
 /// The word or character at the cursor, for messages.
-static const char *found_text(Parser *p, size_t *len) {
+static const char *found_text(IrParser *p, size_t *len) {
     *len = word_len(p);
     if (p->at == p->end) return "the end of the text";
     if (*len) return ctx_format(p->ctx, "'%.*s'", *len > 40 ? 40 : (int)*len, p->at);
@@ -82,39 +82,39 @@ static const char *found_text(Parser *p, size_t *len) {
 }
 
 /// Reports what was expected at the cursor and leaves.
-static _Noreturn void fail(Parser *p, const char *expected) {
+static _Noreturn void fail_at_cursor(IrParser *p, const char *expected) {
     size_t len;
     const char *found = found_text(p, &len);
     diag(p->ctx, loc_at(p, p->at, len), D_EXPECTED, expected, found);
     longjmp(p->failed, 1);
 }
 
-static bool at_char(Parser *p, char c) {
-    skip(p);
+static bool at_char(IrParser *p, char c) {
+    skip_space_and_comments(p);
     return p->at < p->end && *p->at == c;
 }
 
-static bool accept(Parser *p, char c) {
+static bool accept_char(IrParser *p, char c) {
     bool yes = at_char(p, c);
     p->at += yes;
     return yes;
 }
 
-static void need(Parser *p, char c) {
-    if (!accept(p, c)) fail(p, ctx_format(p->ctx, "'%c'", c));
+static void need_char(IrParser *p, char c) {
+    if (!accept_char(p, c)) fail_at_cursor(p, ctx_format(p->ctx, "'%c'", c));
 }
 
-static bool accept_word(Parser *p, const char *word) {
-    skip(p);
+static bool accept_ir_word(IrParser *p, const char *word) {
+    skip_space_and_comments(p);
     bool yes = word_len(p) == strlen(word) && memcmp(p->at, word, strlen(word)) == 0;
     p->at += yes ? strlen(word) : 0;
     return yes;
 }
 
-static const char *need_word(Parser *p, const char *what) {
-    skip(p);
+static const char *need_word(IrParser *p, const char *what) {
+    skip_space_and_comments(p);
     size_t n = word_len(p);
-    if (!n) fail(p, what);
+    if (!n) fail_at_cursor(p, what);
     const char *word = ctx_intern(p->ctx, p->at, n);
     p->at += n;
     return word;
@@ -122,8 +122,8 @@ static const char *need_word(Parser *p, const char *what) {
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
-static int64_t need_int(Parser *p, const char *what) {
-    skip(p);
+static int64_t need_int(IrParser *p, const char *what) {
+    skip_space_and_comments(p);
     const char *s = p->at + (*p->at == '-');
     int64_t v = 0;
     bool fits = isdigit((unsigned char)*s);
@@ -132,13 +132,13 @@ static int64_t need_int(Parser *p, const char *what) {
         fits = !__builtin_mul_overflow(v, 10, &v) &&
                !__builtin_add_overflow(v, *p->at == '-' ? -digit : digit, &v);
     }
-    if (!fits) fail(p, what);
+    if (!fits) fail_at_cursor(p, what);
     p->at = s;
     return v;
 }
 
 /// Digits, point and exponent at the cursor; *whole tells whether there are digits alone.
-static size_t number_len(const Parser *p, bool *whole) {
+static size_t number_len(const IrParser *p, bool *whole) {
     const char *s = p->at + (*p->at == '-'), *first = s;
     while (isdigit((unsigned char)*s)) s++;
     *whole = *s != '.' && *s != 'e';
@@ -152,31 +152,31 @@ static size_t number_len(const Parser *p, bool *whole) {
 }
 
 /// The C library reads numbers with the decimal point of the host's locale.
-static double decimal(Parser *p, size_t len) {
+static double read_decimal(IrParser *p, size_t len) {
     const char *point = memchr(p->at, '.', len);
     size_t before = point ? (size_t)(point - p->at) : len;
     const char *text = ctx_format(p->ctx, "%.*s%s%.*s", (int)before, p->at,
                                   point ? localeconv()->decimal_point : "",
                                   point ? (int)(len - before - 1) : 0, point ? point + 1 : "");
     double v = strtod(text, NULL);
-    if (isinf(v)) fail(p, "a number in the range of f64");
+    if (isinf(v)) fail_at_cursor(p, "a number in the range of f64");
     return v;
 }
 
 /// Digits alone are an integer; a point or an exponent makes a float.
-static const Attr *parse_number(Parser *p) {
+static const Attr *parse_number(IrParser *p) {
     bool whole;
     size_t len = number_len(p, &whole);
-    if (len > 4096) fail(p, "a shorter number");
-    if (len == 0) fail(p, "an attribute value");
+    if (len > 4096) fail_at_cursor(p, "a shorter number");
+    if (len == 0) fail_at_cursor(p, "an attribute value");
     if (whole) return at_int(p->ir, need_int(p, "an integer in 64 bits"));
-    double v = decimal(p, len);
+    double v = read_decimal(p, len);
     p->at += len;
     return at_float(p->ir, v);
 }
 
 /// After `nan`: nothing, or `:0x` and the bits.
-static const Attr *parse_nan(Parser *p) {
+static const Attr *parse_nan(IrParser *p) {
     uint64_t bits = QUIET_NAN;
     if (p->at[0] == ':' && p->at[1] == '0' && p->at[2] == 'x') {
         p->at += 3;
@@ -184,7 +184,7 @@ static const Attr *parse_nan(Parser *p) {
         for (int i = 0; i < 16; i++, p->at++) {
             static const char hex[] = "0123456789abcdef";
             const char *digit = *p->at ? strchr(hex, *p->at) : NULL;
-            if (!digit) fail(p, "16 hexadecimal digits");
+            if (!digit) fail_at_cursor(p, "16 hexadecimal digits");
             bits = bits << 4 | (uint64_t)(digit - hex);
         }
     }
@@ -192,175 +192,175 @@ static const Attr *parse_nan(Parser *p) {
     memcpy(&v, &bits, sizeof v);
     if (!isnan(v)) {
         p->at -= 16;
-        fail(p, "the bits of a NaN");
+        fail_at_cursor(p, "the bits of a NaN");
     }
     return at_float(p->ir, v);
 }
 
 /* ---- types --------------------------------------------------------------------------------- */
 
-static Elem need_elem(Parser *p) {
-    skip(p);
+static Elem need_elem(IrParser *p) {
+    skip_space_and_comments(p);
     const char *at = p->at, *word = need_word(p, "a type");
     Elem e = elem_by_name(word);
     if (e == EL_COUNT) {
         p->at = at;
-        fail(p, "a type");
+        fail_at_cursor(p, "a type");
     }
     return e;
 }
 
-static int64_t need_extent(Parser *p) {
-    return accept(p, '?') ? DYNAMIC : need_int(p, "an extent or '?'");
+static int64_t need_extent(IrParser *p) {
+    return accept_char(p, '?') ? DYNAMIC : need_int(p, "an extent or '?'");
 }
 
 /// a x b x ...; the lanes of a block are few enough to be counted.
-static int parse_extents(Parser *p, int64_t *extents, bool block) {
+static int parse_extents(IrParser *p, int64_t *extents, bool block) {
     int rank = 0;
     int64_t lanes = 1;
     do {
-        if (rank == MAX_RANK) fail(p, "at most 8 extents");
+        if (rank == MAX_RANK) fail_at_cursor(p, "at most 8 extents");
         const char *at = p->at;
         int64_t e = extents[rank++] = need_extent(p);
         if (block && (e < 1 || e > MAX_LANES / lanes)) {
             p->at = at;
-            fail(p, "an extent from 1, at most 2^40 lanes");
+            fail_at_cursor(p, "an extent from 1, at most 2^40 lanes");
         }
         lanes *= block ? e : 1;
-    } while (accept(p, 'x'));
+    } while (accept_char(p, 'x'));
     return rank;
 }
 
-static int need_small(Parser *p, const char *what, int64_t most) {
-    skip(p);
+static int need_small(IrParser *p, const char *what, int64_t most) {
+    skip_space_and_comments(p);
     const char *at = p->at;
     int64_t v = need_int(p, what);
     if (v < 0 || v > most) {
         p->at = at;
-        fail(p, ctx_format(p->ctx, "%s of at most %lld", what, (long long)most));
+        fail_at_cursor(p, ctx_format(p->ctx, "%s of at most %lld", what, (long long)most));
     }
     return (int)v;
 }
 
 /// After '['.
-static void parse_strides(Parser *p, int rank, int64_t *strides) {
+static void parse_strides(IrParser *p, int rank, int64_t *strides) {
     int n = 0;
     do strides[n++] = need_extent(p);
-    while (n < rank && accept(p, ','));
-    if (n < rank) fail(p, "a stride for each extent");
-    need(p, ']');
+    while (n < rank && accept_char(p, ','));
+    if (n < rank) fail_at_cursor(p, "a stride for each extent");
+    need_char(p, ']');
 }
 
 /// What is known of a tensor besides its extents: the word at hand, and those after it.
-static const Type *parse_known(Parser *p, const Type *t) {
+static const Type *parse_known(IrParser *p, const Type *t) {
     do {
-        if (accept_word(p, "align"))
+        if (accept_ir_word(p, "align"))
             t = ty_aligned(p->ir, t, need_small(p, "bytes", 256));
-        else if (accept_word(p, "near"))
+        else if (accept_ir_word(p, "near"))
             t = ty_near(p->ir, t);
         else
-            fail(p, "strides, align or near");
-    } while (accept(p, ','));
+            fail_at_cursor(p, "strides, align or near");
+    } while (accept_char(p, ','));
     return t;
 }
 
 /// After `tensor`.
-static const Type *parse_tensor(Parser *p) {
+static const Type *parse_tensor(IrParser *p) {
     int64_t extents[MAX_RANK], strides[MAX_RANK];
     int rank = 0;
     bool strided = false;
-    need(p, '<');
+    need_char(p, '<');
     Elem e = need_elem(p);
-    bool more = accept(p, ',');
-    skip(p);
+    bool more = accept_char(p, ',');
+    skip_space_and_comments(p);
     if (more && !(*p->at >= 'a' && *p->at <= 'z')) {
         rank = parse_extents(p, extents, false);
-        more = accept(p, ',');
-        strided = more && accept(p, '[');
+        more = accept_char(p, ',');
+        strided = more && accept_char(p, '[');
         if (strided) parse_strides(p, rank, strides);
-        if (strided) more = accept(p, ',');
+        if (strided) more = accept_char(p, ',');
     }
     const Type *t = ty_tensor(p->ir, e, rank, extents, strided ? strides : NULL);
     if (more) t = parse_known(p, t);
-    need(p, '>');
+    need_char(p, '>');
     return t;
 }
 
-static const Layout *parse_layout(Parser *p) {
+static const Layout *parse_layout(IrParser *p) {
     const char *error, *at = p->at;
     const Layout *l = layout_parse(p->ctx, &at, &error);
     p->at = at;
-    if (!l) fail(p, ctx_format(p->ctx, "a layout (%s)", error));
-    if (!l->rank) fail(p, "a layout of at least one dimension");
+    if (!l) fail_at_cursor(p, ctx_format(p->ctx, "a layout (%s)", error));
+    if (!l->rank) fail_at_cursor(p, "a layout of at least one dimension");
     return l;
 }
 
 /// After `buf` or `desc`.
-static const Type *parse_placed(Parser *p, bool buf) {
+static const Type *parse_placed(IrParser *p, bool buf) {
     int64_t extents[MAX_RANK];
-    need(p, '<');
+    need_char(p, '<');
     Elem e = need_elem(p);
-    need(p, ',');
+    need_char(p, ',');
     const Layout *l = buf && at_char(p, '[') ? parse_layout(p) : NULL;
     int rank = l ? l->rank : parse_extents(p, extents, true);
     int swizzle = 0, inner = rank - 1, pad = 0;
-    while (accept(p, ',')) {
-        if (!l && accept_word(p, "swizzle"))
+    while (accept_char(p, ',')) {
+        if (!l && accept_ir_word(p, "swizzle"))
             swizzle = need_small(p, "bytes", 128);
-        else if (accept_word(p, "inner"))
+        else if (accept_ir_word(p, "inner"))
             inner = need_small(p, "a dimension", rank - 1);
-        else if (buf && !l && accept_word(p, "pad"))
+        else if (buf && !l && accept_ir_word(p, "pad"))
             pad = need_small(p, "bytes", 128);
         else
-            fail(p, l ? "inner" : buf ? "swizzle, inner or pad" : "swizzle or inner");
+            fail_at_cursor(p, l ? "inner" : buf ? "swizzle, inner or pad" : "swizzle or inner");
     }
-    need(p, '>');
-    if (l && layout_thread_bits(l)) fail(p, "a layout of registers alone");
+    need_char(p, '>');
+    if (l && layout_thread_bits(l)) fail_at_cursor(p, "a layout of registers alone");
     if (l) return ty_buf_laid(p->ir, e, l, inner);
     return buf ? ty_buf(p->ir, e, rank, extents, swizzle, inner, pad)
                : ty_desc(p->ir, e, rank, extents, swizzle, inner);
 }
 
 /// After `ring`.
-static const Type *parse_ring(Parser *p) {
+static const Type *parse_ring(IrParser *p) {
     VEC(const Type *) bufs = {0};
-    need(p, '<');
+    need_char(p, '<');
     int slots = need_small(p, "slots", 64);
-    while (accept(p, ',')) {
-        if (!accept_word(p, "buf")) fail(p, "a buf");
+    while (accept_char(p, ',')) {
+        if (!accept_ir_word(p, "buf")) fail_at_cursor(p, "a buf");
         vec_push(p->ctx, &bufs, parse_placed(p, true));
     }
-    need(p, '>');
+    need_char(p, '>');
     return ty_ring(p->ir, slots, bufs.n, bufs.data);
 }
 
-static const Type *parse_block(Parser *p);
+static const Type *parse_block(IrParser *p);
 
 /// After `pending`.
-static const Type *parse_pending(Parser *p) {
-    need(p, '<');
+static const Type *parse_pending(IrParser *p) {
+    need_char(p, '<');
     const Type *block = at_char(p, '>') ? NULL : parse_block(p);
-    need(p, '>');
+    need_char(p, '>');
     return ty_pending(p->ir, block);
 }
 
-static const Type *parse_type(Parser *p) {
-    if (accept_word(p, "tensor")) return parse_tensor(p);
-    if (accept_word(p, "buf")) return parse_placed(p, true);
-    if (accept_word(p, "desc")) return parse_placed(p, false);
-    if (accept_word(p, "ring")) return parse_ring(p);
-    if (accept_word(p, "pending")) return parse_pending(p);
+static const Type *parse_type(IrParser *p) {
+    if (accept_ir_word(p, "tensor")) return parse_tensor(p);
+    if (accept_ir_word(p, "buf")) return parse_placed(p, true);
+    if (accept_ir_word(p, "desc")) return parse_placed(p, false);
+    if (accept_ir_word(p, "ring")) return parse_ring(p);
+    if (accept_ir_word(p, "pending")) return parse_pending(p);
     return parse_block(p);
 }
 
-static const Type *parse_block(Parser *p) {
+static const Type *parse_block(IrParser *p) {
     int64_t extents[MAX_RANK];
     int rank = 0;
     Elem e = need_elem(p);
     if (at_char(p, '[')) return ty_laid(p->ir, e, parse_layout(p));
-    if (accept(p, '<')) {
+    if (accept_char(p, '<')) {
         rank = parse_extents(p, extents, true);
-        need(p, '>');
+        need_char(p, '>');
     }
     return ty_block(p->ir, e, rank, extents);
 }
@@ -368,7 +368,7 @@ static const Type *parse_block(Parser *p) {
 /* ---- attributes ---------------------------------------------------------------------------- */
 
 /// After the backslash. Bytes are written \xNN; 0 is none, strings end there.
-static char parse_escape(Parser *p) {
+static char parse_escape(IrParser *p) {
     static const char names[] = "nt\"\\", bytes[] = "\n\t\"\\";
     const char *name = *p->at ? strchr(names, *p->at) : NULL;
     if (name) {
@@ -379,18 +379,18 @@ static char parse_escape(Parser *p) {
     bool hex = *p->at == 'x' && isxdigit((unsigned char)p->at[1]);
     if (hex && isxdigit((unsigned char)p->at[2])) memcpy(digits, p->at + 1, 2);
     long byte = strtol(digits, NULL, 16);
-    if (byte == 0) fail(p, "one of \\n \\t \\\" \\\\ \\x01 .. \\xff");
+    if (byte == 0) fail_at_cursor(p, "one of \\n \\t \\\" \\\\ \\x01 .. \\xff");
     p->at += 3;
     return (char)byte;
 }
 
-static const char *need_string(Parser *p) {
+static const char *need_string(IrParser *p) {
     Text t = {.ctx = p->ctx};
     text_bytes(&t, "", 0);
-    need(p, '"');
+    need_char(p, '"');
     while (*p->at != '"') {
         unsigned char c = (unsigned char)*p->at;
-        if (c < ' ') fail(p, "'\"' at the end of the string");
+        if (c < ' ') fail_at_cursor(p, "'\"' at the end of the string");
         p->at++;
         char byte = c == '\\' ? parse_escape(p) : (char)c;
         text_bytes(&t, &byte, 1);
@@ -400,46 +400,47 @@ static const char *need_string(Parser *p) {
 }
 
 /// After '['. An empty list is of integers unless its op says otherwise.
-static const Attr *parse_list(Parser *p, bool strings) {
+static const Attr *parse_list(IrParser *p, bool strings) {
     VEC(int64_t) ints = {0};
     VEC(const char *) strs = {0};
     strings = at_char(p, '"') || (strings && at_char(p, ']'));
-    while (!accept(p, ']')) {
+    while (!accept_char(p, ']')) {
         if (strings)
             vec_push(p->ctx, &strs, need_string(p));
         else
             vec_push(p->ctx, &ints, need_int(p, "an integer in 64 bits"));
-        if (!at_char(p, ']')) need(p, ',');
+        if (!at_char(p, ']')) need_char(p, ',');
     }
     return strings ? at_strs(p->ir, strs.data, strs.n) : at_ints(p->ir, ints.data, ints.n);
 }
 
-static SubDim parse_sub(Parser *p) {
-    if (accept_word(p, "at")) return (SubDim){.kind = DIM_AT};
-    if (accept_word(p, "pick")) return (SubDim){.kind = DIM_PICK};
-    if (!accept_word(p, "axis")) fail(p, "at, axis or pick");
+static SubDim parse_sub(IrParser *p) {
+    if (accept_ir_word(p, "at")) return (SubDim){.kind = DIM_AT};
+    if (accept_ir_word(p, "pick")) return (SubDim){.kind = DIM_PICK};
+    if (!accept_ir_word(p, "axis")) fail_at_cursor(p, "at, axis or pick");
     int64_t size = need_int(p, "the size of the axis");
-    return (SubDim){DIM_AXIS, size, accept(p, '*') ? need_int(p, "the factor of the axis") : 1};
+    return (SubDim){DIM_AXIS, size,
+                    accept_char(p, '*') ? need_int(p, "the factor of the axis") : 1};
 }
 
 /// After '('.
-static const Attr *parse_subs(Parser *p) {
+static const Attr *parse_subs(IrParser *p) {
     VEC(SubDim) subs = {0};
-    while (!accept(p, ')')) {
+    while (!accept_char(p, ')')) {
         vec_push(p->ctx, &subs, parse_sub(p));
-        if (!at_char(p, ')')) need(p, ',');
+        if (!at_char(p, ')')) need_char(p, ',');
     }
     return at_subs(p->ir, subs.data, subs.n);
 }
 
-static const Attr *parse_attr(Parser *p, bool strings) {
+static const Attr *parse_attr(IrParser *p, bool strings) {
     if (at_char(p, '"')) return at_str(p->ir, need_string(p));
-    if (accept(p, '[')) return parse_list(p, strings);
-    if (accept(p, '(')) return parse_subs(p);
-    if (accept_word(p, "true")) return at_bool(p->ir, true);
-    if (accept_word(p, "false")) return at_bool(p->ir, false);
-    if (accept_word(p, "inf")) return at_float(p->ir, INFINITY);
-    if (accept_word(p, "nan")) return parse_nan(p);
+    if (accept_char(p, '[')) return parse_list(p, strings);
+    if (accept_char(p, '(')) return parse_subs(p);
+    if (accept_ir_word(p, "true")) return at_bool(p->ir, true);
+    if (accept_ir_word(p, "false")) return at_bool(p->ir, false);
+    if (accept_ir_word(p, "inf")) return at_float(p->ir, INFINITY);
+    if (accept_ir_word(p, "nan")) return parse_nan(p);
     if (strncmp(p->at, "-inf", 4) == 0) {
         p->at += 4;
         return at_float(p->ir, -INFINITY);
@@ -448,55 +449,55 @@ static const Attr *parse_attr(Parser *p, bool strings) {
 }
 
 /// After '['.
-static void parse_attrs(Parser *p, Op *op) {
+static void parse_attrs(IrParser *p, Op *op) {
     AttrSpec spec;
     do {
-        skip(p);
+        skip_space_and_comments(p);
         Loc loc = loc_at(p, p->at, word_len(p));
         const char *name = need_word(p, "an attribute name");
         if (op_attr(op, name)) {
             diag(p->ctx, loc, D_DEFINED_TWICE, name);
             longjmp(p->failed, 1);
         }
-        need(p, '=');
+        need_char(p, '=');
         bool known = find_attr_spec(op->code, name, &spec);
         op_set_attr(p->ir, op, name, parse_attr(p, known && spec.kinds & 1 << AT_STRS));
-    } while (accept(p, ','));
-    need(p, ']');
+    } while (accept_char(p, ','));
+    need_char(p, ']');
 }
 
 /* ---- ops ----------------------------------------------------------------------------------- */
 
 /// The name after '%', with its place.
-static const char *need_name(Parser *p, Loc *loc) {
-    need(p, '%');
+static const char *need_name(IrParser *p, Loc *loc) {
+    need_char(p, '%');
     size_t n = word_len(p);
     *loc = loc_at(p, p->at, n);
-    if (!n) fail(p, "a name after '%'");
+    if (!n) fail_at_cursor(p, "a name after '%'");
     const char *name = ctx_intern(p->ctx, p->at, n);
     p->at += n;
     return name;
 }
 
 /// A name may come again in another region, but not where the first is visible.
-static void define(Parser *p, const char *name, Loc loc, Value *v) {
+static void define_value(IrParser *p, const char *name, Loc loc, Value *v) {
     if (map_get(&p->names, name)) {
         diag(p->ctx, loc, D_DEFINED_TWICE, ctx_format(p->ctx, "%%%s", name));
         longjmp(p->failed, 1);
     }
-    Binding b = {name, v};
+    NameBinding b = {name, v};
     vec_push(p->ctx, &p->defined, b);
     map_set(p->ctx, &p->names, name, v);
     v->name = name[strspn(name, "0123456789")] ? name : NULL;
 }
 
 /// Back to the names that were visible outside.
-static void forget(Parser *p, int n_kept) {
+static void forget_names(IrParser *p, int n_kept) {
     while (p->defined.n > n_kept)
         map_set(p->ctx, &p->names, p->defined.data[--p->defined.n].name, NULL);
 }
 
-static Value *need_value(Parser *p) {
+static Value *need_value(IrParser *p) {
     Loc loc;
     const char *name = need_name(p, &loc);
     Value *v = map_get(&p->names, name);
@@ -507,8 +508,8 @@ static Value *need_value(Parser *p) {
     return v;
 }
 
-static OpCode need_op_name(Parser *p, Loc *loc) {
-    skip(p);
+static OpCode need_op_name(IrParser *p, Loc *loc) {
+    skip_space_and_comments(p);
     *loc = loc_at(p, p->at, word_len(p));
     const char *name = need_word(p, "an op");
     OpCode code = op_by_name(name);
@@ -530,74 +531,74 @@ typedef struct ResultNames {
     VEC(ResultName) list;
 } ResultNames;
 
-static ResultNames parse_results(Parser *p) {
+static ResultNames parse_results(IrParser *p) {
     ResultNames names = {0};
     if (!at_char(p, '%')) return names;
     do {
         ResultName r;
         r.name = need_name(p, &r.loc);
         vec_push(p->ctx, &names.list, r);
-    } while (accept(p, ','));
-    need(p, '=');
+    } while (accept_char(p, ','));
+    need_char(p, '=');
     return names;
 }
 
 /// Names at the cursor that '=' follows: the results of the next op, as operands have none there.
-static bool at_results(const Parser *p) {
-    Parser ahead = *p;
+static bool at_results(const IrParser *p) {
+    IrParser ahead = *p;
     do {
-        if (!accept(&ahead, '%')) return false;
+        if (!accept_char(&ahead, '%')) return false;
         ahead.at += word_len(&ahead);
-    } while (accept(&ahead, ','));
+    } while (accept_char(&ahead, ','));
     return at_char(&ahead, '=');
 }
 
 /// Ops are made before their operands are read, so that names resolve to values at once.
-static void parse_operands(Parser *p, Op *op) {
+static void parse_operands(IrParser *p, Op *op) {
     VEC(Value *) values = {0};
     if (!at_char(p, '%') || at_results(p)) return;
     do vec_push(p->ctx, &values, need_value(p));
-    while (accept(p, ','));
+    while (accept_char(p, ','));
     op_set_operands(p->ir, op, values.n, values.data);
 }
 
 /// One type a result.
-static void parse_result_types(Parser *p, Op *op, int n) {
+static void parse_result_types(IrParser *p, Op *op, int n) {
     op->results = ctx_array(p->ctx, Value, n);
     op->n_results = n;
     for (int i = 0; i < n; i++) {
-        need(p, i ? ',' : ':');
+        need_char(p, i ? ',' : ':');
         op->results[i] = (Value){.type = parse_type(p), .def = op, .index = i};
     }
 }
 
-static Loc parse_loc(Parser *p) {
-    skip(p);
+static Loc parse_loc(IrParser *p) {
+    skip_space_and_comments(p);
     const char *at = p->at;
     int64_t line = need_int(p, "a line number");
-    need(p, ':');
+    need_char(p, ':');
     int64_t col = need_int(p, "a column number");
     if (line < 1 || line > UINT32_MAX || col < 1 || col > UINT16_MAX) {
         p->at = at;
-        fail(p, "a line of 32 and a column of 16 bits, from 1");
+        fail_at_cursor(p, "a line of 32 and a column of 16 bits, from 1");
     }
     return (Loc){.line = (uint32_t)line, .file = p->file, .col = (uint16_t)col, .len = 1};
 }
 
-static void parse_op(Parser *p, Region *to);
+static void parse_op(IrParser *p, Region *to);
 
-static void parse_args(Parser *p, Region *r) {
+static void parse_region_args(IrParser *p, Region *r) {
     do {
         Loc loc;
         const char *name = need_name(p, &loc);
-        need(p, ':');
-        define(p, name, loc, region_add_arg(p->ir, r, parse_type(p), NULL));
-    } while (accept(p, ','));
-    need(p, ')');
+        need_char(p, ':');
+        define_value(p, name, loc, region_add_arg(p->ir, r, parse_type(p), NULL));
+    } while (accept_char(p, ','));
+    need_char(p, ')');
 }
 
 /// After '{'.
-static void parse_region(Parser *p, Op *op) {
+static void parse_region(IrParser *p, Op *op) {
     Region **grown = ctx_array(p->ctx, Region *, op->n_regions + 1);
     for (int i = 0; i < op->n_regions; i++) grown[i] = op->regions[i];
     op->regions = grown;
@@ -607,62 +608,62 @@ static void parse_region(Parser *p, Op *op) {
         longjmp(p->failed, 1);
     }
     int outside = p->defined.n;
-    if (accept(p, '(')) parse_args(p, r);
-    while (!accept(p, '}')) parse_op(p, r);
-    forget(p, outside);
+    if (accept_char(p, '(')) parse_region_args(p, r);
+    while (!accept_char(p, '}')) parse_op(p, r);
+    forget_names(p, outside);
     p->depth--;
 }
 
 /// Regions of an isolated op see no names from outside.
-static void parse_regions(Parser *p, Op *op) {
+static void parse_regions(IrParser *p, Op *op) {
     PtrMap names = p->names;
     if (op_has(op, ISOLATED)) p->names = (PtrMap){0};
-    while (accept(p, '{')) parse_region(p, op);
+    while (accept_char(p, '{')) parse_region(p, op);
     if (op_has(op, ISOLATED)) p->names = names;
 }
 
 /// Results are defined after the regions: an op does not see its own.
-static Op *parse_any_op(Parser *p, Region *to) {
+static Op *parse_any_op(IrParser *p, Region *to) {
     ResultNames names = parse_results(p);
     Loc loc;
     OpCode code = need_op_name(p, &loc);
     Builder b = build_at_end(p->ir, to, loc);
     Op *op = build_op(&b, code, 0, NULL, 0, NULL, 0);
     parse_operands(p, op);
-    if (accept(p, '[')) parse_attrs(p, op);
+    if (accept_char(p, '[')) parse_attrs(p, op);
     parse_result_types(p, op, names.list.n);
-    if (accept(p, '@')) op->loc = parse_loc(p);
+    if (accept_char(p, '@')) op->loc = parse_loc(p);
     parse_regions(p, op);
     for (int i = 0; i < op->n_results; i++)
-        define(p, names.list.data[i].name, names.list.data[i].loc, result(op, i));
+        define_value(p, names.list.data[i].name, names.list.data[i].loc, result(op, i));
     return op;
 }
 
-static void parse_op(Parser *p, Region *to) {
+static void parse_op(IrParser *p, Region *to) {
     parse_any_op(p, to);
 }
 
-static Op *parse_module(Parser *p) {
-    skip(p);
+static Op *parse_module(IrParser *p) {
+    skip_space_and_comments(p);
     const char *at = p->at;
-    if (!accept_word(p, "module")) fail(p, "module");
+    if (!accept_ir_word(p, "module")) fail_at_cursor(p, "module");
     p->at = at;
     Op *module = parse_any_op(p, NULL);
-    skip(p);
-    if (p->at != p->end) fail(p, "the end of the text");
+    skip_space_and_comments(p);
+    if (p->at != p->end) fail_at_cursor(p, "the end of the text");
     return module;
 }
 
 Op *ir_parse(Ir *ir, uint16_t file) {
     size_t len;
     const char *text = ctx_source_text(ir->ctx, file, &len);
-    Parser *p = ctx_new(ir->ctx, Parser);
-    *p = (Parser){.ir = ir,
-                  .ctx = ir->ctx,
-                  .at = text,
-                  .end = text + len,
-                  .line_start = text,
-                  .line = 1,
-                  .file = file};
+    IrParser *p = ctx_new(ir->ctx, IrParser);
+    *p = (IrParser){.ir = ir,
+                    .ctx = ir->ctx,
+                    .at = text,
+                    .end = text + len,
+                    .line_start = text,
+                    .line = 1,
+                    .file = file};
     return setjmp(p->failed) == 0 ? parse_module(p) : NULL;
 }

@@ -5,14 +5,14 @@
 #include <string.h>
 #include <time.h>
 
-static double now(void) {
+static double utc_seconds(void) {
     struct timespec t;
     timespec_get(&t, TIME_UTC);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /// Whether name stands in the comma-separated list, or the list is "all".
-static bool is_listed(const char *list, const char *name) {
+static bool is_pass_listed(const char *list, const char *name) {
     size_t n = strlen(name);
     if (list && strcmp(list, "all") == 0) return true;
     for (const char *s = list; s && *s; s += strspn(s, ",")) {
@@ -26,7 +26,7 @@ static bool is_listed(const char *list, const char *name) {
 /// False where the pass left wrong IR.
 static bool run_pass(PassEnv *env, Op *module, const Pass *pass, const PassOptions *options) {
     pass->run(env, module);
-    if (options->dump && is_listed(options->dump_after, pass->name))
+    if (options->dump && is_pass_listed(options->dump_after, pass->name))
         options->dump(options->user, pass->name, ir_to_text(ir_ctx(env->ir), module));
     if (!options->verify_each || ir_verify(env->ir, module)) return true;
     diag_note(ir_ctx(env->ir), (Loc){0}, "the IR is wrong after pass %s", pass->name);
@@ -38,9 +38,9 @@ bool run_passes(PassEnv *env, Op *module, const Pass *const *pipeline, int n,
     static const PassOptions none = {0};
     options = options ? options : &none;
     for (int i = 0; i < n; i++) {
-        double start = options->time ? now() : 0;
+        double start = options->time ? utc_seconds() : 0;
         if (!run_pass(env, module, pipeline[i], options)) return false;
-        if (options->time && options->seconds) options->seconds[i] = now() - start;
+        if (options->time && options->seconds) options->seconds[i] = utc_seconds() - start;
     }
     return true;
 }

@@ -133,7 +133,7 @@ static void print_float(Text *out, double v) {
 }
 
 /// Printable ASCII as it is, the rest escaped: the text is ASCII whatever the source was.
-static void print_string(Text *out, const char *s) {
+static void print_quoted(Text *out, const char *s) {
     static const char escapes[] = {['\n'] = 'n', ['\t'] = 't', ['"'] = '"', ['\\'] = '\\'};
     text_add(out, "\"");
     for (; *s; s++) {
@@ -148,7 +148,7 @@ static void print_string(Text *out, const char *s) {
     text_add(out, "\"");
 }
 
-static void print_sub(Text *out, const SubDim *d) {
+static void print_sub_dim(Text *out, const SubDim *d) {
     static const char *const names[] = {"at", "axis", "pick"};
     text_add(out, "%s", names[d->kind]);
     if (d->kind == DIM_AXIS) text_add(out, " %" PRId64, d->size);
@@ -159,8 +159,8 @@ static void print_sub(Text *out, const SubDim *d) {
 static void print_item(Text *out, const Attr *a, int i) {
     switch (a->kind) {
     case AT_INTS: text_add(out, "%" PRId64, a->ints[i]); break;
-    case AT_STRS: print_string(out, a->strs[i]); break;
-    default: print_sub(out, &a->subs[i]); break;
+    case AT_STRS: print_quoted(out, a->strs[i]); break;
+    default: print_sub_dim(out, &a->subs[i]); break;
     }
 }
 
@@ -170,7 +170,7 @@ void ir_print_attr(Text *out, const Attr *a) {
     case AT_INT: text_add(out, "%" PRId64, a->i); return;
     case AT_FLOAT: print_float(out, a->f); return;
     case AT_BOOL: text_add(out, a->i ? "true" : "false"); return;
-    case AT_STR: print_string(out, a->str); return;
+    case AT_STR: print_quoted(out, a->str); return;
     case AT_TYPE: ir_print_type(out, a->type); return;
     default: break;
     }
@@ -225,7 +225,7 @@ static const char *free_name(Printer *p, const char *name) {
 }
 
 /// Named at first sight, so that any part of a module prints, also with values from outside.
-static const char *name_of(Printer *p, const Value *v) {
+static const char *printed_name(Printer *p, const Value *v) {
     const char *name = map_get(&p->names, v);
     if (name) return name;
     Ctx *ctx = p->out->ctx;
@@ -235,18 +235,18 @@ static const char *name_of(Printer *p, const Value *v) {
     return name;
 }
 
-static void indent(Printer *p) {
+static void add_indent(Printer *p) {
     text_add(p->out, "%*s", 2 * p->depth, "");
 }
 
 static void print_operands(Printer *p, const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
-        text_add(p->out, "%s%%%s", i ? ", " : " ", name_of(p, operand(op, i)));
+        text_add(p->out, "%s%%%s", i ? ", " : " ", printed_name(p, operand(op, i)));
 }
 
 static void print_results(Printer *p, const Op *op) {
     for (int i = 0; i < op->n_results; i++)
-        text_add(p->out, "%s%%%s", i ? ", " : "", name_of(p, result(op, i)));
+        text_add(p->out, "%s%%%s", i ? ", " : "", printed_name(p, result(op, i)));
     text_add(p->out, op->n_results ? " = " : "");
 }
 
@@ -270,20 +270,20 @@ static void print_op(Printer *p, const Op *op);
 static void print_region(Printer *p, const Region *r) {
     text_add(p->out, " {");
     for (int i = 0; i < r->n_args; i++) {
-        text_add(p->out, "%s%%%s: ", i ? ", " : "(", name_of(p, r->args[i]));
+        text_add(p->out, "%s%%%s: ", i ? ", " : "(", printed_name(p, r->args[i]));
         ir_print_type(p->out, r->args[i]->type);
     }
     text_add(p->out, r->n_args ? ")\n" : "\n");
     p->depth++;
     for_each_op(inner, r) print_op(p, inner);
     p->depth--;
-    indent(p);
+    add_indent(p);
     text_add(p->out, "}");
 }
 
 /// Values inside an isolated op are named afresh: what is outside is not seen there.
 static void print_op(Printer *p, const Op *op) {
-    indent(p);
+    add_indent(p);
     print_results(p, op);
     text_add(p->out, "%s", op_info[op->code].name);
     print_operands(p, op);

@@ -32,7 +32,7 @@ static void touch_visitor(Op *op, void *rw) {
 }
 
 /// The top of the stack.
-static Op *take(Rewriter *rw) {
+static Op *take_from_worklist(Rewriter *rw) {
     Worklist *l = rw->list;
     Op *op = l->ops.data[--l->ops.n];
     map_set(rw->ir->ctx, &l->waiting, op, NULL);
@@ -109,7 +109,7 @@ static bool apply_rules(Rewriter *rw, Op *op) {
 }
 
 /// Deleting comes first, then folding, then rules: the cheapest that applies.
-static void visit(Rewriter *rw, Op *op) {
+static void rewrite_op(Rewriter *rw, Op *op) {
     ctx_count(rw->ir->ctx, 1);
     if (op != rw->list->root && is_unused(op)) {
         rewrite_erase(rw, op);
@@ -147,8 +147,8 @@ bool rewrite_all(Ir *ir, Op *root, const Rule *rules, int n_rules) {
         l->ops.data[j] = op;
     }
     for (int64_t steps = (int64_t)STEPS_AN_OP * l->ops.n; l->ops.n && steps > 0; steps--) {
-        Op *op = take(&rw);
-        if (is_alive(&rw, op)) visit(&rw, op);
+        Op *op = take_from_worklist(&rw);
+        if (is_alive(&rw, op)) rewrite_op(&rw, op);
     }
     return l->changed;
 }

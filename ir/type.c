@@ -23,7 +23,7 @@ static int64_t parts_key(Ir *ir, const Type *t) {
 }
 
 /// The one Type equal to t, found by its spelling as integers.
-static const Type *unique(Ir *ir, const Type *t) {
+static const Type *unique_type(Ir *ir, const Type *t) {
     int64_t key[11 + 2 * MAX_RANK] = {t->kind,          t->elem,  t->rank, (intptr_t)t->layout,
                                       t->swizzle,       t->inner, t->pad,  t->slots,
                                       parts_key(ir, t), t->align, t->near};
@@ -40,35 +40,35 @@ static const Type *unique(Ir *ir, const Type *t) {
 }
 
 /// The limit on the rank is checked once, here; everything else may rely on it.
-static Type make(Ir *ir, TypeKind kind, Elem elem, int rank) {
+static Type make_type(Ir *ir, TypeKind kind, Elem elem, int rank) {
     if (rank < 0 || rank > MAX_RANK)
         ice(ir->ctx, (Loc){0}, "a type of rank %d, the limit is %d", rank, MAX_RANK);
     return (Type){.kind = kind, .elem = elem, .rank = rank};
 }
 
 const Type *ty_block(Ir *ir, Elem elem, int rank, const int64_t *extents) {
-    Type t = make(ir, TK_BLOCK, elem, rank);
+    Type t = make_type(ir, TK_BLOCK, elem, rank);
     for (int i = 0; i < rank; i++) t.extents[i] = extents[i];
-    return unique(ir, &t);
+    return unique_type(ir, &t);
 }
 
 const Type *ty_laid(Ir *ir, Elem elem, const Layout *layout) {
-    Type t = make(ir, TK_BLOCK, elem, layout->rank);
+    Type t = make_type(ir, TK_BLOCK, elem, layout->rank);
     for (int i = 0; i < layout->rank; i++) t.extents[i] = layout->extents[i];
     t.layout = layout;
-    return unique(ir, &t);
+    return unique_type(ir, &t);
 }
 
 const Type *ty_aligned(Ir *ir, const Type *tensor, int bytes) {
     Type t = *tensor;
     t.align = bytes;
-    return unique(ir, &t);
+    return unique_type(ir, &t);
 }
 
 const Type *ty_near(Ir *ir, const Type *tensor) {
     Type t = *tensor;
     t.near = true;
-    return unique(ir, &t);
+    return unique_type(ir, &t);
 }
 
 const Type *ty_plain(Ir *ir, const Type *t) {
@@ -80,32 +80,32 @@ const Type *ty_scalar(Ir *ir, Elem elem) {
 }
 
 const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const int64_t *strides) {
-    Type t = make(ir, TK_TENSOR, elem, rank);
+    Type t = make_type(ir, TK_TENSOR, elem, rank);
     for (int i = 0; i < rank; i++) {
         t.extents[i] = extents ? extents[i] : DYNAMIC;
         t.strides[i] = strides ? strides[i] : DYNAMIC;
     }
-    return unique(ir, &t);
+    return unique_type(ir, &t);
 }
 
-static const Type *placed(Ir *ir, Type t, const int64_t *extents, int swizzle, int inner) {
+static const Type *unique_placed(Ir *ir, Type t, const int64_t *extents, int swizzle, int inner) {
     for (int i = 0; i < t.rank; i++) t.extents[i] = extents[i];
     t.swizzle = swizzle;
     t.inner = inner;
-    return unique(ir, &t);
+    return unique_type(ir, &t);
 }
 
 const Type *ty_buf(Ir *ir, Elem elem, int rank, const int64_t *extents, int swizzle, int inner,
                    int pad) {
-    Type t = make(ir, TK_BUF, elem, rank);
+    Type t = make_type(ir, TK_BUF, elem, rank);
     t.pad = pad;
-    return placed(ir, t, extents, swizzle, inner);
+    return unique_placed(ir, t, extents, swizzle, inner);
 }
 
 const Type *ty_buf_laid(Ir *ir, Elem elem, const Layout *layout, int inner) {
-    Type t = make(ir, TK_BUF, elem, layout->rank);
+    Type t = make_type(ir, TK_BUF, elem, layout->rank);
     t.layout = layout;
-    return placed(ir, t, layout->extents, 0, inner);
+    return unique_placed(ir, t, layout->extents, 0, inner);
 }
 
 const Type *ty_buf_permuted(Ir *ir, const Type *t, const int64_t *perm) {
@@ -122,15 +122,15 @@ const Type *ty_buf_permuted(Ir *ir, const Type *t, const int64_t *perm) {
 }
 
 const Type *ty_desc(Ir *ir, Elem elem, int rank, const int64_t *box, int swizzle, int inner) {
-    return placed(ir, make(ir, TK_DESC, elem, rank), box, swizzle, inner);
+    return unique_placed(ir, make_type(ir, TK_DESC, elem, rank), box, swizzle, inner);
 }
 
 static const Type *of_parts(Ir *ir, TypeKind kind, int slots, int n, const Type *const *parts) {
-    Type t = make(ir, kind, n ? parts[0]->elem : EL_BOOL, 0);
+    Type t = make_type(ir, kind, n ? parts[0]->elem : EL_BOOL, 0);
     t.slots = slots;
     t.n_parts = n;
     t.parts = n ? ctx_copy(ir->ctx, parts, (size_t)n * sizeof *parts) : NULL;
-    return unique(ir, &t);
+    return unique_type(ir, &t);
 }
 
 const Type *ty_ring(Ir *ir, int slots, int n, const Type *const *bufs) {
@@ -145,7 +145,7 @@ const Type *ty_pending(Ir *ir, const Type *block) {
 const Type *ty_with_elem(Ir *ir, const Type *shape, Elem elem) {
     Type t = *shape;
     t.elem = elem;
-    return unique(ir, &t);
+    return unique_type(ir, &t);
 }
 
 const Type *ty_with_shape(Ir *ir, const Type *elem, const Type *shape) {

@@ -38,7 +38,7 @@ static int read_head(const Op *op, Access *a) {
 }
 
 /// Counts beyond MAX_RANK, so that the verifier can say how many there are.
-static void add_axis(Access *a, int64_t extent) {
+static void add_access_axis(Access *a, int64_t extent) {
     if (a->rank < MAX_RANK) a->extents[a->rank] = extent;
     a->rank++;
 }
@@ -50,7 +50,7 @@ static void add_pick(Access *a, const Type *pick) {
     a->pick_rank = pick->rank;
     for (int i = 0; i < pick->rank; i++) {
         a->pick_extents[i] = pick->extents[i];
-        add_axis(a, pick->extents[i]);
+        add_access_axis(a, pick->extents[i]);
     }
 }
 
@@ -64,7 +64,7 @@ Access access_of(const Op *op) {
         a.first[d] = next;
         a.axis_of[d] = axis ? a.rank : -1;
         if (axis)
-            add_axis(&a, sub->size);
+            add_access_axis(&a, sub->size);
         else if (sub->kind == DIM_PICK)
             add_pick(&a, operand(op, next)->type);
         next += axis ? 2 : 1;
@@ -111,7 +111,7 @@ bool value_is_sym(const Value *v) {
 }
 
 /// The op of this code and name in the module; the only one of the code where name is NULL.
-static Op *find_named(const Op *module, OpCode code, const char *name) {
+static Op *find_named_op(const Op *module, OpCode code, const char *name) {
     Op *found = NULL;
     for_each_op(op, module->regions[0]) {
         if (op->code != code) continue;
@@ -124,13 +124,13 @@ static Op *find_named(const Op *module, OpCode code, const char *name) {
 }
 
 Op *find_kernel(const Op *module, const char *name) {
-    return find_named(module, OP_KERNEL, name);
+    return find_named_op(module, OP_KERNEL, name);
 }
 
 Op *find_func(const Op *module, const char *name) {
-    return find_named(module, OP_FUNC, name);
+    return find_named_op(module, OP_FUNC, name);
 }
 
 Op *find_device(const Op *module, const char *name) {
-    return find_named(module, OP_DEVICE, name);
+    return find_named_op(module, OP_DEVICE, name);
 }

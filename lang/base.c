@@ -161,7 +161,7 @@ size_t ctx_bytes(const Ctx *ctx) {
 /* ---- interned strings ---------------------------------------------------------------------- */
 
 /// Eight bytes at a time: types and attributes are long rows of integers.
-static uint64_t hash_bytes(const char *s, size_t n) {
+static uint64_t hash_words(const char *s, size_t n) {
     uint64_t h = n, word;
     for (; n >= sizeof word; n -= sizeof word, s += sizeof word) {
         memcpy(&word, s, sizeof word);
@@ -192,7 +192,7 @@ static void grow_names(Ctx *ctx) {
 
 const char *ctx_intern(Ctx *ctx, const char *text, size_t len) {
     if (ctx->n_names >= ctx->name_cap) grow_names(ctx);
-    uint64_t hash = hash_bytes(text, len);
+    uint64_t hash = hash_words(text, len);
     InternedName **slot = &ctx->names[hash & (uint64_t)(ctx->name_cap - 1)];
     for (InternedName *e = *slot; e; e = e->next)
         if (e->hash == hash && e->len == len && memcmp(e->text, text, len) == 0) return e->text;

@@ -84,7 +84,7 @@ static bool already_said(const Ctx *ctx, Loc loc, DiagId id, const char *text) {
     return false;
 }
 
-static void append(Ctx *ctx, DiagId id, Loc loc, const char *text) {
+static void append_diagnostic(Ctx *ctx, DiagId id, Loc loc, const char *text) {
     text = ctx_name(ctx, text);
     Diagnostic *d = new_diagnostic(ctx, diag_info[id].severity, loc, text);
     d->id = id;
@@ -102,10 +102,10 @@ void diag(Ctx *ctx, Loc loc, DiagId id, ...) {
     va_end(ap);
     if (already_said(ctx, loc, id, text)) return;
     if (diag_info[id].severity == SEV_ERROR && ctx->n_errors >= MAX_ERRORS) {
-        append(ctx, D_TOO_MANY_ERRORS, loc, diag_info[D_TOO_MANY_ERRORS].text);
+        append_diagnostic(ctx, D_TOO_MANY_ERRORS, loc, diag_info[D_TOO_MANY_ERRORS].text);
         ctx_give_up(ctx);
     }
-    append(ctx, id, loc, text);
+    append_diagnostic(ctx, id, loc, text);
 }
 
 DiagMark diag_mark(const Ctx *ctx) {
@@ -122,7 +122,7 @@ void diag_rewind(Ctx *ctx, DiagMark mark) {
     ctx->n_errors = mark.n_errors;
 }
 
-static void follow(Ctx *ctx, Severity severity, Loc loc, const char *text) {
+static void append_note(Ctx *ctx, Severity severity, Loc loc, const char *text) {
     if (!ctx->last_diag) return;
     Diagnostic **end = &ctx->last_diag->follow;
     for (; *end; end = &(*end)->next)
@@ -133,14 +133,14 @@ static void follow(Ctx *ctx, Severity severity, Loc loc, const char *text) {
 void diag_note(Ctx *ctx, Loc loc, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    follow(ctx, SEV_NOTE, loc, ctx_vformat(ctx, fmt, ap));
+    append_note(ctx, SEV_NOTE, loc, ctx_vformat(ctx, fmt, ap));
     va_end(ap);
 }
 
 void diag_hint(Ctx *ctx, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    follow(ctx, SEV_HINT, (Loc){0}, ctx_vformat(ctx, fmt, ap));
+    append_note(ctx, SEV_HINT, (Loc){0}, ctx_vformat(ctx, fmt, ap));
     va_end(ap);
 }
 
@@ -157,7 +157,7 @@ _Noreturn void ice_at(Ctx *ctx, Loc loc, const char *file, int line, const char 
     va_start(ap, fmt);
     const char *text = ctx_vformat(ctx, fmt, ap);
     va_end(ap);
-    append(ctx, D_INTERNAL, loc, ctx_format(ctx, diag_info[D_INTERNAL].text, text));
+    append_diagnostic(ctx, D_INTERNAL, loc, ctx_format(ctx, diag_info[D_INTERNAL].text, text));
     diag_note(ctx, (Loc){0}, "raised at %s:%d; please report it with the input", file, line);
     ctx_leave(ctx, CTX_BUG);
 }

@@ -3,23 +3,23 @@
 
 static atomic_int forks; // between the first process that had locks and this one
 
-static void in_child(void) {
+static void count_fork(void) {
     atomic_fetch_add(&forks, 1);
 }
 
-static void watch(void) {
-    pthread_atfork(NULL, NULL, in_child);
+static void watch_forks_once(void) {
+    pthread_atfork(NULL, NULL, count_fork);
 }
 
-/// The C library runs `watch` again where a fork came in the middle of it.
+/// The C library runs `watch_forks_once` again where a fork came in the middle of it.
 static int count_forks(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch);
+    pthread_once(&once, watch_forks_once);
     return atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
 /// Several threads of the child may come at once: one of them makes it anew.
-static void renew(Lock *l, int now) {
+static void renew_mutex(Lock *l, int now) {
     int was = atomic_load(&l->forks);
     while (was != now) {
         if (was == -now || !atomic_compare_exchange_strong(&l->forks, &was, -now)) {
@@ -43,7 +43,7 @@ void lock_destroy(Lock *l) {
 
 void lock_take(Lock *l) {
     int now = count_forks();
-    if (atomic_load_explicit(&l->forks, memory_order_acquire) != now) renew(l, now);
+    if (atomic_load_explicit(&l->forks, memory_order_acquire) != now) renew_mutex(l, now);
     pthread_mutex_lock(&l->mutex);
 }
 

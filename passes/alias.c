@@ -16,16 +16,16 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
-typedef VEC(Op *) Ops;
+typedef VEC(Op *) OpList;
 
 typedef struct Accesses {
     Ctx *ctx;
     const Value *tensor;
-    Ops reads, writes;
+    OpList reads, writes;
     bool other; // atomics, combines, calls
 } Accesses;
 
-static void find(Op *op, void *arg) {
+static void find_accesses(Op *op, void *arg) {
     Accesses *a = arg;
     bool names = false;
     for (int i = 0; i < op->n_operands; i++) names |= operand(op, i) == a->tensor;
@@ -43,26 +43,27 @@ static void find(Op *op, void *arg) {
 enum { MOST_VISITS = 1000 };
 
 /// The same in all iterations, though computed in each: nothing is moved yet.
-static bool stays(const Value *v, const Op *loop, int *left) {
+static bool is_loop_invariant(const Value *v, const Op *loop, int *left) {
     if (!value_is_inside(v, loop)) return true;
     if (--*left < 0 || !v->def || v->def->n_regions || !tree_is_pure(v->def)) return false;
     for (int i = 0; i < v->def->n_operands; i++)
-        if (!stays(operand(v->def, i), loop, left)) return false;
+        if (!is_loop_invariant(operand(v->def, i), loop, left)) return false;
     return true;
 }
 
-static bool moves(const Value *v, const Value *index, int *left) {
+static bool moves_with_index(const Value *v, const Value *index, int *left) {
     if (v == index) return true;
     if (--*left < 0 || !v->def || (v->def->code != OP_ADD && v->def->code != OP_SUB)) return false;
     const Op *loop = index->region->parent;
     const Value *x = operand(v->def, 0), *y = operand(v->def, 1);
-    return (moves(x, index, left) && stays(y, loop, left)) ||
-           (v->def->code == OP_ADD && moves(y, index, left) && stays(x, loop, left));
+    return (moves_with_index(x, index, left) && is_loop_invariant(y, loop, left)) ||
+           (v->def->code == OP_ADD && moves_with_index(y, index, left) &&
+            is_loop_invariant(x, loop, left));
 }
 
 bool index_moves(const Value *v, const Value *index) {
     int left = MOST_VISITS;
-    return moves(v, index, &left);
+    return moves_with_index(v, index, &left);
 }
 
 /// One value, if need be computed twice: nothing is simplified yet.
@@ -103,7 +104,7 @@ static bool told_apart(const Op *load, const Op *store, const Value *index, int6
 }
 
 /// The op of region r that holds op, or op itself.
-static const Op *ancestor_in(const Op *op, const Region *r) {
+static const Op *enclosing_op_in(const Op *op, const Region *r) {
     while (op && op->parent != r) op = op->parent ? op->parent->parent : NULL;
     return op;
 }
@@ -111,8 +112,8 @@ static const Op *ancestor_in(const Op *op, const Region *r) {
 /// Every element that the load reads is written, if at all, by the same program and later.
 static bool reads_before(const Op *load, const Op *store) {
     const Region *common = store->parent;
-    while (common && !ancestor_in(load, common)) common = common->parent->parent;
-    const Op *first = ancestor_in(load, common), *then = ancestor_in(store, common);
+    while (common && !enclosing_op_in(load, common)) common = common->parent->parent;
+    const Op *first = enclosing_op_in(load, common), *then = enclosing_op_in(store, common);
     if (first == then || !op_before(first, then)) return false;
     for (const Op *op = common->parent; op->code != OP_KERNEL; op = op->parent->parent) {
         int64_t step = op_int(op, "step", 1);
@@ -126,7 +127,7 @@ static bool reads_before(const Op *load, const Op *store) {
 
 static Accesses accesses_of(Ctx *ctx, Op *kernel, const Value *tensor) {
     Accesses a = {.ctx = ctx, .tensor = tensor};
-    op_walk_pre(kernel, find, &a);
+    op_walk_pre(kernel, find_accesses, &a);
     return a;
 }
 

@@ -12,10 +12,10 @@
 #include "passes/range/range.h"
 #include "passes/util.h"
 
-typedef struct Bounds {
+typedef struct BoundsPass {
     PassEnv *env;
     Ranges *ranges;
-} Bounds;
+} BoundsPass;
 
 /* ---- certain outcomes ---------------------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ static bool decide_less(Ranges *r, Linear x, Linear y, bool *out) {
     return *out || prove_le(r, y, x);
 }
 
-static bool decide(Ranges *r, const Op *op, bool *out) {
+static bool decide_comparison(Ranges *r, const Op *op, bool *out) {
     Linear x = linear_exact(r, operand(op, 0)), y = linear_exact(r, operand(op, 1));
     bool known;
     switch (op->code) {
@@ -53,13 +53,13 @@ static Value *certain_operand(Ranges *r, const Op *op) {
     return prove_le(r, y, x) ? operand(op, min) : NULL;
 }
 
-static void simplify(Bounds *b, Op *op) {
+static void simplify_op(BoundsPass *b, Op *op) {
     Builder at = build_before(b->env->ir, op);
     bool truth;
     if (op->code == OP_MIN || op->code == OP_MAX) {
         Value *v = certain_operand(b->ranges, op);
         if (v) value_replace(result(op, 0), v);
-    } else if (decide(b->ranges, op, &truth)) {
+    } else if (decide_comparison(b->ranges, op, &truth)) {
         value_replace(result(op, 0), build_bool(&at, result(op, 0)->type, truth));
     }
 }
@@ -82,7 +82,7 @@ static int proved_inside(Ranges *r, const Op *op, const Access *a, int d, bool k
     return !inside ? 0 : prove_le(r, linear_constant(sub->size), count) ? 2 : 1;
 }
 
-static void annotate(Bounds *b, Op *op) {
+static void annotate_inside(BoundsPass *b, Op *op) {
     Access a = access_of(op);
     const Attr *before = op_attr(op, "inside"); // proofs stay true where ops have moved since
     int64_t inside[MAX_RANK];
@@ -105,33 +105,33 @@ static bool is_comparison(const Op *op) {
     return op_has(op, COMPARES) && op->n_operands == 2 && operand(op, 0)->type->elem == EL_I64;
 }
 
-static void visit(Bounds *b, Op *op, bool accesses) {
+static void visit_bounded_op(BoundsPass *b, Op *op, bool accesses) {
     bool choice = (op->code == OP_MIN || op->code == OP_MAX) && result(op, 0)->type->elem == EL_I64;
     bool access = op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_LIVE;
     if (!(accesses ? access : choice || is_comparison(op))) return;
     ranges_at(b->ranges, op);
     if (access)
-        annotate(b, op);
+        annotate_inside(b, op);
     else if (value_has_uses(result(op, 0)))
-        simplify(b, op);
+        simplify_op(b, op);
 }
 
 /// Programs alone: on the host stand the conditions of `require`, which are not to be judged by
 /// the facts that they state. `accesses`: annotates those, else simplifies what they rest on.
-static void visit_region(Bounds *b, Region *region, bool in_program, bool accesses) {
+static void visit_bounded_region(BoundsPass *b, Region *region, bool in_program, bool accesses) {
     for_each_op_safe(op, region) {
-        if (in_program) visit(b, op, accesses);
+        if (in_program) visit_bounded_op(b, op, accesses);
         bool inner = in_program || op->code == OP_PARALLEL || op->code == OP_LAUNCH;
         for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++)
-            visit_region(b, op->regions[i], inner, accesses);
+            visit_bounded_region(b, op->regions[i], inner, accesses);
     }
 }
 
 void pass_bounds(PassEnv *env, Op *module) {
     for_each_kernel(k, module) {
-        Bounds b = {env, ranges_of(env->ir, k)};
-        visit_region(&b, k->regions[0], false, false);
-        visit_region(&b, k->regions[0], false, true);
+        BoundsPass b = {env, ranges_of(env->ir, k)};
+        visit_bounded_region(&b, k->regions[0], false, false);
+        visit_bounded_region(&b, k->regions[0], false, true);
     }
     pass_dce(env, module);
 }

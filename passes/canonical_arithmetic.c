@@ -4,7 +4,7 @@
 #include "ir/eval.h"
 #include "passes/canonical.h"
 
-static bool is_integer(const Value *v) {
+static bool is_integer_value(const Value *v) {
     return elem_is(v->type->elem, EC_INT);
 }
 
@@ -43,7 +43,7 @@ static bool regroup_constants(Rewriter *rw, Op *op) {
 static bool sub_of_constant(Rewriter *rw, Op *op) {
     Value *x = operand(op, 0);
     const Attr *c = const_of(operand(op, 1));
-    if (!c || !is_integer(x) || const_of(x)) return false;
+    if (!c || !is_integer_value(x) || const_of(x)) return false;
     const Attr *zero = at_int(rw->ir, 0);
     rewrite_to(rw, op, build_binary(&rw->at, OP_ADD, x, fold_consts(rw, OP_SUB, x->type, zero, c)));
     return true;
@@ -53,7 +53,7 @@ static bool sub_of_constant(Rewriter *rw, Op *op) {
 static bool sub_of_part(Rewriter *rw, Op *op) {
     Value *x = operand(op, 0), *y = operand(op, 1);
     Op *sum = def_of(x, OP_ADD);
-    if (!is_integer(x) || !sum) return false;
+    if (!is_integer_value(x) || !sum) return false;
     Value *rest = operand(sum, 0) == y   ? operand(sum, 1)
                   : operand(sum, 1) == y ? operand(sum, 0)
                                          : NULL;
@@ -63,7 +63,7 @@ static bool sub_of_part(Rewriter *rw, Op *op) {
 
 // (x - y) + y = x, for integers
 static bool add_of_difference(Rewriter *rw, Op *op) {
-    for (int i = 0; i < 2 && is_integer(operand(op, 0)); i++) {
+    for (int i = 0; i < 2 && is_integer_value(operand(op, 0)); i++) {
         Op *sub = def_of(operand(op, i), OP_SUB);
         if (sub && operand(sub, 1) == operand(op, !i)) {
             rewrite_to(rw, op, operand(sub, 0));
@@ -83,7 +83,7 @@ static bool clamp_to_one(Rewriter *rw, Op *op) {
     OpCode other = op->code == OP_MAX ? OP_MIN : OP_MAX;
     Value *in, *x;
     const Attr *b = const_side(op, &in);
-    if (!b || !is_integer(in) || !def_of(in, other)) return false;
+    if (!b || !is_integer_value(in) || !def_of(in, other)) return false;
     const Attr *a = const_side(in->def, &x);
     Elem e = in->type->elem;
     if (!a || !(other == OP_MIN ? less_or_equal(e, a, b) : less_or_equal(e, b, a))) return false;
@@ -92,8 +92,8 @@ static bool clamp_to_one(Rewriter *rw, Op *op) {
 }
 
 /// The other operand of op than one, x, that is an operand of `code` at *inner; or NULL.
-static Value *part_of(Op *op, OpCode code, Op **inner) {
-    for (int i = 0; i < 2 && is_integer(operand(op, 0)); i++) {
+static Value *other_operand(Op *op, OpCode code, Op **inner) {
+    for (int i = 0; i < 2 && is_integer_value(operand(op, 0)); i++) {
         *inner = def_of(operand(op, !i), code);
         if (*inner &&
             (operand(*inner, 0) == operand(op, i) || operand(*inner, 1) == operand(op, i)))
@@ -104,17 +104,17 @@ static Value *part_of(Op *op, OpCode code, Op **inner) {
 
 // min(x, max(x, y)) = x; max(x, min(x, y)) = x (integers: min(x, max(x, NaN)) of floats is x, but
 // min(NaN, max(NaN, y)) is y)
-static bool absorbs(Rewriter *rw, Op *op) {
+static bool absorb_min_max(Rewriter *rw, Op *op) {
     Op *inner;
-    Value *x = part_of(op, op->code == OP_MAX ? OP_MIN : OP_MAX, &inner);
+    Value *x = other_operand(op, op->code == OP_MAX ? OP_MIN : OP_MAX, &inner);
     if (x) rewrite_to(rw, op, x);
     return x != NULL;
 }
 
 // min(x, min(x, y)) = min(x, y), likewise max (integers)
-static bool repeats(Rewriter *rw, Op *op) {
+static bool drop_repeated_min_max(Rewriter *rw, Op *op) {
     Op *inner;
-    if (!part_of(op, op->code, &inner)) return false;
+    if (!other_operand(op, op->code, &inner)) return false;
     rewrite_to(rw, op, result(inner, 0));
     return true;
 }
@@ -223,7 +223,7 @@ static bool mask_of_all(Rewriter *rw, Op *op) {
 }
 
 // require true, assert true: nothing
-static bool holds(Rewriter *rw, Op *op) {
+static bool drop_true_check(Rewriter *rw, Op *op) {
     if (!is_true(operand(op, 0))) return false;
     rewrite_erase(rw, op);
     return true;
@@ -242,10 +242,10 @@ static const Rule rules[] = {
     {OP_ADD, add_of_difference, "(x - y) + y = x"},
     {OP_MIN, clamp_to_one, "min(max(x, a), b) = b where b <= a"},
     {OP_MAX, clamp_to_one, "max(min(x, a), b) = b where a <= b"},
-    {OP_MIN, absorbs, "min(x, max(x, y)) = x"},
-    {OP_MAX, absorbs, "max(x, min(x, y)) = x"},
-    {OP_MIN, repeats, "min(x, min(x, y)) = min(x, y)"},
-    {OP_MAX, repeats, "max(x, max(x, y)) = max(x, y)"},
+    {OP_MIN, absorb_min_max, "min(x, max(x, y)) = x"},
+    {OP_MAX, absorb_min_max, "max(x, min(x, y)) = x"},
+    {OP_MIN, drop_repeated_min_max, "min(x, min(x, y)) = min(x, y)"},
+    {OP_MAX, drop_repeated_min_max, "max(x, max(x, y)) = max(x, y)"},
     {OP_MAX, max_of_dim, "max(dim, c) = dim where c <= 0"},
     {OP_NOT, not_of_comparison, "!(x < y) = x >= y; floats: !(x == y) = x != y alone"},
     {OP_SELECT, select_of_untruth, "c ? false : true = !c"},
@@ -256,7 +256,7 @@ static const Rule rules[] = {
     {OP_LIVE, mask_of_all, "live under mask true = live"},
     {OP_STORE, mask_of_all, "store under mask true = store"},
     {OP_ATOMIC, mask_of_all, "atomic under mask true = atomic"},
-    {OP_REQUIRE, holds, "require true = nothing"},
-    {OP_ASSERT, holds, "assert true = nothing"},
+    {OP_REQUIRE, drop_true_check, "require true = nothing"},
+    {OP_ASSERT, drop_true_check, "assert true = nothing"},
 };
 const RuleTable arithmetic_rules = RULE_TABLE("canonicalize", Rule, rules);

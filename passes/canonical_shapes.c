@@ -3,7 +3,7 @@
 // over an axis of one lane.
 #include "passes/canonical.h"
 
-static Value *build_to(Rewriter *rw, OpCode code, Value *x, const Type *to) {
+static Value *build_unary_to(Rewriter *rw, OpCode code, Value *x, const Type *to) {
     return result(build_op(&rw->at, code, 1, &x, 1, &to, 0), 0);
 }
 
@@ -63,7 +63,7 @@ static bool permute_twice(Rewriter *rw, Op *op) {
     const Attr *p = op_attr(in, "perm"), *q = op_attr(op, "perm");
     int64_t both[MAX_RANK];
     for (int i = 0; i < q->n; i++) both[i] = p->ints[q->ints[i]];
-    Value *v = build_to(rw, OP_PERMUTE, operand(in, 0), result(op, 0)->type);
+    Value *v = build_unary_to(rw, OP_PERMUTE, operand(in, 0), result(op, 0)->type);
     op_set_attr(rw->ir, v->def, "perm", at_ints(rw->ir, both, q->n));
     rewrite_to(rw, op, v);
     return true;
@@ -76,7 +76,7 @@ static bool slice_twice(Rewriter *rw, Op *op) {
     const Attr *s = op_attr(in, "start"), *t = op_attr(op, "start");
     int64_t sum[MAX_RANK];
     for (int i = 0; i < t->n; i++) sum[i] = s->ints[i] + t->ints[i];
-    Value *v = build_to(rw, OP_SLICE, operand(in, 0), result(op, 0)->type);
+    Value *v = build_unary_to(rw, OP_SLICE, operand(in, 0), result(op, 0)->type);
     op_set_attr(rw->ir, v->def, "start", at_ints(rw->ir, sum, t->n));
     rewrite_to(rw, op, v);
     return true;
@@ -94,7 +94,7 @@ static bool slice_of_concat(Rewriter *rw, Op *op) {
         if (from >= 0 && from + size <= part) {
             int64_t moved[MAX_RANK];
             for (int d = 0; d < start->n; d++) moved[d] = d == axis ? from : start->ints[d];
-            Value *v = build_to(rw, OP_SLICE, operand(in, i), result(op, 0)->type);
+            Value *v = build_unary_to(rw, OP_SLICE, operand(in, i), result(op, 0)->type);
             op_set_attr(rw->ir, v->def, "start", at_ints(rw->ir, moved, start->n));
             rewrite_to(rw, op, v);
             return true;

@@ -103,7 +103,7 @@ static bool constant_if(Rewriter *rw, Op *op) {
     return is_false(operand(op, 0)) && inline_region(rw, op, 1, NULL);
 }
 
-static bool is_outside(const Value *v, const Op *op) {
+static bool is_outside_op(const Value *v, const Op *op) {
     return !value_is_inside(v, op);
 }
 
@@ -111,13 +111,13 @@ static bool is_outside(const Value *v, const Op *op) {
 static Value *if_result(Rewriter *rw, Op *op, int i) {
     Value *x = operand(terminator(op->regions[0]), i), *y = operand(terminator(op->regions[1]), i);
     const Attr *a = const_of(x), *b = const_of(y);
-    if (x == y && is_outside(x, op)) return x;
+    if (x == y && is_outside_op(x, op)) return x;
     if (a && a == b) return build_const(&rw->at, x->type, a);
     if (is_true(x) && is_false(y)) return build_broadcast(&rw->at, operand(op, 0), x->type);
     // Values that exist anyway are chosen without a branch; blocks where the branch is empty too.
     bool empty = op->regions[0]->first == terminator(op->regions[0]) &&
                  op->regions[1]->first == terminator(op->regions[1]);
-    bool ready = (is_outside(x, op) || a) && (is_outside(y, op) || b);
+    bool ready = (is_outside_op(x, op) || a) && (is_outside_op(y, op) || b);
     if (!ready || x->type->kind != TK_BLOCK || (!empty && !ty_is_scalar(x->type))) return NULL;
     Value *c = operand(op, 0);
     Value *wide = build_broadcast(&rw->at, c, ty_with_elem(rw->ir, x->type, EL_BOOL));

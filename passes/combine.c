@@ -82,7 +82,7 @@ static bool same_target(const Combining *c, const Op *a, const Op *b) {
 }
 
 /// Its place can be computed from kept indices, and each program comes by exactly once.
-static bool may_carry(const Combining *c, const Op *op) {
+static bool may_carry_combine(const Combining *c, const Op *op) {
     const Region *body = c->level[c->n_levels - 1].op->regions[0];
     if (op->parent != body) return false;
     for (int i = 0; i < c->n_levels; i++)
@@ -108,7 +108,8 @@ static void find_targets(Combining *c) {
             continue;
         }
         Target *target = &c->target[c->n_targets++];
-        *target = (Target){.op = op, .n = (int)op_int(op, "n", 1), .carried = may_carry(c, op)};
+        *target =
+            (Target){.op = op, .n = (int)op_int(op, "n", 1), .carried = may_carry_combine(c, op)};
         target->partial = ctx_array(c->ctx, Value *, target->n);
     }
 }
@@ -116,7 +117,7 @@ static void find_targets(Combining *c) {
 /* ---- host side ----------------------------------------------------------------------------- */
 
 /// scratch [groups, the tensor's extents] of an element.
-static Value *new_scratch(Combining *c, Builder *b, Elem elem, Value *tensor) {
+static Value *new_group_scratch(Combining *c, Builder *b, Elem elem, Value *tensor) {
     int rank = tensor->type->rank;
     int64_t extents[MAX_RANK], strides[MAX_RANK];
     Value *dims[MAX_RANK] = {c->groups};
@@ -168,15 +169,15 @@ static void cut_groups(Combining *c, Builder *b) {
     c->groups = ix_ceildiv(b, c->line, c->group_size);
 }
 
-static void make_scratches(Combining *c, Builder *b) {
+static void make_partials(Combining *c, Builder *b) {
     for (int t = 0; t < c->n_targets; t++) {
         Target *target = &c->target[t];
         for (int i = 0; i < target->n; i++) {
             Elem elem = target->op->regions[0]->args[i]->type->elem;
-            target->partial[i] = new_scratch(c, b, elem, operand(target->op, i));
+            target->partial[i] = new_group_scratch(c, b, elem, operand(target->op, i));
         }
         if (target->carried) continue;
-        target->flags = new_scratch(c, b, EL_BOOL, operand(target->op, 0));
+        target->flags = new_group_scratch(c, b, EL_BOOL, operand(target->op, 0));
         combine_clear_flags(b, target);
     }
 }
@@ -377,7 +378,7 @@ static bool ranks_fit(Combining *c) {
     return true;
 }
 
-static void lower_phase(Op *phase, void *arg) {
+static void lower_combining_phase(Op *phase, void *arg) {
     if (phase->code != OP_PARALLEL || op_enclosing(phase, OP_PARALLEL)) return;
     PassEnv *env = arg;
     Combining *c = ctx_new(ir_ctx(env->ir), Combining);
@@ -392,7 +393,7 @@ static void lower_phase(Op *phase, void *arg) {
     c->otherwise = combine_find_otherwise(c);
     Builder b = build_before(env->ir, phase);
     cut_groups(c, &b);
-    make_scratches(c, &b);
+    make_partials(c, &b);
     b = build_after(env->ir, phase);
     for (int t = 0; t < c->n_targets; t++) combine_build_fold(c, &b, &c->target[t]);
     rebuild_phase(c);
@@ -400,5 +401,5 @@ static void lower_phase(Op *phase, void *arg) {
 }
 
 void pass_combine(PassEnv *env, Op *module) {
-    op_walk_post(module, lower_phase, env);
+    op_walk_post(module, lower_combining_phase, env);
 }

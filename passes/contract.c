@@ -68,7 +68,7 @@ static Op *new_contract(Builder *b, const Op *dot, Value *lo, Value *hi, Value *
     return c;
 }
 
-static Value *mapped(PtrMap *map, Value *v) {
+static Value *mapped_or_self(PtrMap *map, Value *v) {
     Value *copy = map_get(map, v);
     return copy ? copy : v;
 }
@@ -96,7 +96,7 @@ static void raise_slot(Ir *ir, Op *loop, int i, Op *dot, const PtrMap *slice) {
     for_each_op(op, loop->regions[0]) {
         if (in_slice(op, slice)) op_clone(&in, op, &map);
     }
-    Value *ab[] = {mapped(&map, operand(dot, 0)), mapped(&map, operand(dot, 1))};
+    Value *ab[] = {mapped_or_self(&map, operand(dot, 0)), mapped_or_self(&map, operand(dot, 1))};
     build_yield(&in, 2, ab);
     value_replace(result(loop, i), result(c, 0));
 }
@@ -174,12 +174,12 @@ static void join_loop(Ir *ir, Op *loop) {
     op_erase(loop);
 }
 
-static void visit(Op *op, void *arg) {
+static void raise_or_join_loop(Op *op, void *arg) {
     PassEnv *env = arg;
     if (op->code == OP_FOR && !raise_loop(env->ir, op)) join_loop(env->ir, op);
 }
 
 void pass_contract(PassEnv *env, Op *module) {
-    op_walk_post(module, visit, env);
+    op_walk_post(module, raise_or_join_loop, env);
     pass_dce(env, module);
 }

@@ -9,33 +9,33 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
-typedef struct Known {
+typedef struct KnownOp {
     Op *op;
     uint64_t hash;
     int64_t version; // of the tensor, for loads
-    struct Known *next;
-} Known;
+    struct KnownOp *next;
+} KnownOp;
 
 enum { BUCKETS = 1024 };
 
 typedef struct Cse {
     Ctx *ctx;
-    Known *buckets[BUCKETS];
-    VEC(Known *) scope; // in order of insertion, so that leaving a region undoes it
-    PtrMap versions;    // tensor -> counter at its last write
+    KnownOp *buckets[BUCKETS];
+    VEC(KnownOp *) scope; // in order of insertion, so that leaving a region undoes it
+    PtrMap versions;      // tensor -> counter at its last write
     int64_t counter;
 } Cse;
 
-static uint64_t mix(uint64_t h, uint64_t x) {
+static uint64_t mix_hash(uint64_t h, uint64_t x) {
     return (h ^ x) * 0x9e3779b97f4a7c15u + (h >> 29);
 }
 static uint64_t mix_pointer(uint64_t h, const void *p) {
-    return mix(h, (uint64_t)(uintptr_t)p);
+    return mix_hash(h, (uint64_t)(uintptr_t)p);
 }
 
 /// Regions are compared only when everything else is equal; they do not enter the hash.
 static uint64_t hash_op(const Op *op) {
-    uint64_t h = mix(0, op->code);
+    uint64_t h = mix_hash(0, op->code);
     for (int i = 0; i < op->n_operands; i++) h = mix_pointer(h, operand(op, i));
     for (int i = 0; i < op->n_results; i++) h = mix_pointer(h, result(op, i)->type);
     for (int i = 0; i < op->n_attrs; i++) h = mix_pointer(h, op->attrs[i].value);
@@ -102,24 +102,24 @@ static void written_by(Op *op, void *arg) {
 }
 
 /// The op known to compute the same as op, or NULL, and then op is known from here on.
-static Op *known(Cse *c, Op *op) {
+static Op *find_known_op(Cse *c, Op *op) {
     uint64_t hash = hash_op(op);
-    Known **bucket = &c->buckets[hash % BUCKETS];
+    KnownOp **bucket = &c->buckets[hash % BUCKETS];
     int64_t version = version_of(c, op);
-    for (Known *k = *bucket; k; k = k->next)
+    for (KnownOp *k = *bucket; k; k = k->next)
         if (k->hash == hash && k->version == version && equal_ops(c->ctx, k->op, op)) return k->op;
-    Known *k = ctx_new(c->ctx, Known);
-    *k = (Known){op, hash, version, *bucket};
+    KnownOp *k = ctx_new(c->ctx, KnownOp);
+    *k = (KnownOp){op, hash, version, *bucket};
     *bucket = k;
     vec_push(c->ctx, &c->scope, k);
     return NULL;
 }
 
-static void visit_region(Cse *c, Region *r);
+static void visit_cse_region(Cse *c, Region *r);
 
-static void visit_op(Cse *c, Op *op) {
+static void visit_cse_op(Cse *c, Op *op) {
     bool candidate = (op_has(op, PURE) || op_is_load(op)) && op->n_results > 0;
-    Op *first = candidate ? known(c, op) : NULL;
+    Op *first = candidate ? find_known_op(c, op) : NULL;
     if (first) {
         for (int i = 0; i < op->n_results; i++) value_replace(result(op, i), result(first, i));
         op_erase(op);
@@ -128,15 +128,15 @@ static void visit_op(Cse *c, Op *op) {
     bool repeats = op_is_loop(op); // the body starts after what earlier iterations wrote
     if (repeats) op_walk_pre(op, written_by, c);
     if (!op_has(op, PURE))
-        for (int i = 0; i < op->n_regions; i++) visit_region(c, op->regions[i]);
+        for (int i = 0; i < op->n_regions; i++) visit_cse_region(c, op->regions[i]);
     op_walk_pre(op, written_by, c);
 }
 
-static void visit_region(Cse *c, Region *r) {
+static void visit_cse_region(Cse *c, Region *r) {
     int mark = c->scope.n;
-    for_each_op_safe(op, r) visit_op(c, op);
+    for_each_op_safe(op, r) visit_cse_op(c, op);
     while (c->scope.n > mark) {
-        Known *k = c->scope.data[--c->scope.n];
+        KnownOp *k = c->scope.data[--c->scope.n];
         c->buckets[k->hash % BUCKETS] = k->next;
     }
 }
@@ -145,7 +145,7 @@ void pass_cse(PassEnv *env, Op *module) {
     for_each_op(op, module->regions[0]) {
         Cse *c = ctx_new(ir_ctx(env->ir), Cse);
         c->ctx = ir_ctx(env->ir);
-        visit_region(c, op->regions[0]);
+        visit_cse_region(c, op->regions[0]);
     }
     pass_dce(env, module);
 }

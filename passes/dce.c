@@ -11,22 +11,22 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
-typedef struct Liveness {
+typedef struct SlotLiveness {
     Ctx *ctx;
     PtrMap values;
     VEC(Value *) work;
-} Liveness;
+} SlotLiveness;
 
-static void live_value(Liveness *l, Value *v) {
+static void live_value(SlotLiveness *l, Value *v) {
     if (map_get(&l->values, v)) return;
     map_set(l->ctx, &l->values, v, v);
     vec_push(l->ctx, &l->work, v);
 }
 
-static void live_op(Liveness *l, Op *op);
+static void live_op(SlotLiveness *l, Op *op);
 
 /// All ops inside: regions of reduce, scan and combine, and of contract.
-static void live_regions(Liveness *l, Op *op) {
+static void live_regions(SlotLiveness *l, Op *op) {
     for (int r = 0; r < op->n_regions; r++) for_each_op(inner, op->regions[r]) {
             inner->mark = 1;
             for (int i = 0; i < inner->n_operands; i++) live_value(l, operand(inner, i));
@@ -35,7 +35,7 @@ static void live_regions(Liveness *l, Op *op) {
 }
 
 /// op stays, so does what decides whether it runs. Carried values and results live on their own.
-static void live_op(Liveness *l, Op *op) {
+static void live_op(SlotLiveness *l, Op *op) {
     if (op->mark) return;
     op->mark = 1;
     if (op->parent) live_op(l, op->parent->parent);
@@ -54,7 +54,7 @@ static void live_op(Liveness *l, Op *op) {
 
 /// Carried value i of a loop, or result i of an `if`, is observed: so are all values that flow
 /// into it.
-static void live_slot(Liveness *l, Op *op, int i) {
+static void live_slot(SlotLiveness *l, Op *op, int i) {
     live_op(l, op);
     if (op_is_loop(op)) live_value(l, operand(op, loop_first_init(op) + i));
     for (int r = 0; r < op->n_regions; r++)
@@ -62,7 +62,7 @@ static void live_slot(Liveness *l, Op *op, int i) {
             live_value(l, operand(terminator(op->regions[r]), i));
 }
 
-static void follow(Liveness *l, Value *v) {
+static void follow_value(SlotLiveness *l, Value *v) {
     Op *op = v->def ? v->def : v->region->parent;
     if (v->def && (op_is_loop(op) || op->code == OP_IF)) {
         live_slot(l, op, v->index);
@@ -88,7 +88,7 @@ static void find_roots(Op *op, void *arg) {
 }
 
 /// A slot is alive when its result, an argument of it, or (in a merge region) either half is.
-static bool slot_lives(const Liveness *l, const Op *op, int i) {
+static bool slot_lives(const SlotLiveness *l, const Op *op, int i) {
     if (map_get(&l->values, result(op, i))) return true;
     if (op->code == OP_IF) return false;
     for (int r = 0; r < op->n_regions; r++) {
@@ -99,7 +99,7 @@ static bool slot_lives(const Liveness *l, const Op *op, int i) {
     return false;
 }
 
-static Op *drop_dead_slots(Ir *ir, const Liveness *l, Op *op) {
+static Op *drop_dead_slots(Ir *ir, const SlotLiveness *l, Op *op) {
     bool *keep = ctx_array(l->ctx, bool, op->n_results);
     int kept = 0;
     for (int i = 0; i < op->n_results; i++) kept += keep[i] = slot_lives(l, op, i);
@@ -107,7 +107,7 @@ static Op *drop_dead_slots(Ir *ir, const Liveness *l, Op *op) {
 }
 
 /// Users stand after what they use, so the last op goes first.
-static void sweep(Ir *ir, const Liveness *l, Region *r) {
+static void sweep_dead_ops(Ir *ir, const SlotLiveness *l, Region *r) {
     for (Op *op = r->last, *before; op; op = before) {
         before = op->prev;
         if (!op->mark && !op_has(op, TERMINATOR)) {
@@ -115,14 +115,14 @@ static void sweep(Ir *ir, const Liveness *l, Region *r) {
             continue;
         }
         if (op_is_loop(op) || op->code == OP_IF) op = drop_dead_slots(ir, l, op);
-        for (int i = 0; i < op->n_regions; i++) sweep(ir, l, op->regions[i]);
+        for (int i = 0; i < op->n_regions; i++) sweep_dead_ops(ir, l, op->regions[i]);
     }
 }
 
 void pass_dce(PassEnv *env, Op *module) {
-    Liveness l = {.ctx = ir_ctx(env->ir)};
+    SlotLiveness l = {.ctx = ir_ctx(env->ir)};
     op_walk_pre(module, clear_mark, NULL);
     op_walk_pre(module, find_roots, &l);
-    while (l.work.n) follow(&l, l.work.data[--l.work.n]);
-    for (int i = 0; i < module->n_regions; i++) sweep(env->ir, &l, module->regions[i]);
+    while (l.work.n) follow_value(&l, l.work.data[--l.work.n]);
+    for (int i = 0; i < module->n_regions; i++) sweep_dead_ops(env->ir, &l, module->regions[i]);
 }

@@ -16,13 +16,13 @@
 
 enum { MAX_ROUNDS = 8 }; // functions that use other ops of the library
 
-typedef struct Expansion {
+typedef struct MathExpansion {
     PassEnv *env;
     const Op *funcs[OP_COUNT][EL_COUNT];
     bool changed;
-} Expansion;
+} MathExpansion;
 
-static void read_library(Expansion *x, const Op *library) {
+static void read_library(MathExpansion *x, const Op *library) {
     for (int i = 0; i < N_LIBRARY_FNS; i++) {
         const LibraryFn *f = &library_fns[i];
         x->funcs[f->op][f->elem] = find_func(library, f->name);
@@ -30,13 +30,13 @@ static void read_library(Expansion *x, const Op *library) {
 }
 
 /// The instructions are those of device code: the host side of a GPU kernel has none of them.
-static bool target_has(const Expansion *x, const Op *op, Elem elem) {
+static bool target_has(const MathExpansion *x, const Op *op, Elem elem) {
     return x->env->has_op && op_enclosing(op, OP_LAUNCH) &&
            x->env->has_op(x->env->gpu, op->code, elem);
 }
 
-static void expand(Op *op, void *arg) {
-    Expansion *x = arg;
+static void expand_math_op(Op *op, void *arg) {
+    MathExpansion *x = arg;
     if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
     Elem elem = operand(op, 0)->type->elem, wide = elem;
     if (!elem_is(elem, EC_FLOAT) || target_has(x, op, elem)) return;
@@ -57,7 +57,7 @@ static void expand(Op *op, void *arg) {
 
 void pass_expand_math(PassEnv *env, Op *module) {
     if (!env->library) return;
-    Expansion *x = ctx_new(ir_ctx(env->ir), Expansion);
+    MathExpansion *x = ctx_new(ir_ctx(env->ir), MathExpansion);
     x->env = env;
     read_library(x, env->library);
     int rounds = 0;
@@ -65,6 +65,6 @@ void pass_expand_math(PassEnv *env, Op *module) {
         if (rounds++ == MAX_ROUNDS)
             ice(ir_ctx(env->ir), module->loc, "a function of the library expands to itself");
         x->changed = false;
-        for_each_kernel(k, module) op_walk_post(k, expand, x);
+        for_each_kernel(k, module) op_walk_post(k, expand_math_op, x);
     } while (x->changed);
 }

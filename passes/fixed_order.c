@@ -18,12 +18,13 @@ typedef struct Tree {
     int64_t before, length, after;
 } Tree;
 
-static const Type *shaped(Tree *t, const Value *like, int rank, const int64_t *extents) {
+static const Type *block_of_shape(Tree *t, const Value *like, int rank, const int64_t *extents) {
     return ty_block(t->b.ir, like->type->elem, rank, extents);
 }
 
-static Value *part(Tree *t, Value *v, int rank, const int64_t *start, const int64_t *extents) {
-    const Type *type = shaped(t, v, rank, extents);
+static Value *slice_part(Tree *t, Value *v, int rank, const int64_t *start,
+                         const int64_t *extents) {
+    const Type *type = block_of_shape(t, v, rank, extents);
     if (type == v->type) return v;
     Op *op = build_op(&t->b, OP_SLICE, 1, &v, 1, &type, 0);
     op_set_attr(t->b.ir, op, "start", at_ints(t->b.ir, start, rank));
@@ -35,15 +36,16 @@ static Value *every_other(Tree *t, Value *v, int64_t pairs, int which) {
     int64_t even[] = {t->before, 2 * pairs, t->after}, zero[4] = {0};
     int64_t split[] = {t->before, pairs, 2, t->after}, one[] = {t->before, pairs, 1, t->after};
     int64_t start[] = {0, 0, which, 0}, flat[] = {t->before, pairs, t->after};
-    Value *x = build_reshape(&t->b, part(t, v, 3, zero, even), shaped(t, v, 4, split));
-    return build_reshape(&t->b, part(t, x, 4, start, one), shaped(t, v, 3, flat));
+    Value *x =
+        build_reshape(&t->b, slice_part(t, v, 3, zero, even), block_of_shape(t, v, 4, split));
+    return build_reshape(&t->b, slice_part(t, x, 4, start, one), block_of_shape(t, v, 3, flat));
 }
 
 static Value *with_last(Tree *t, Value *joined, Value *v) {
     int64_t start[] = {0, t->length - 1, 0}, one[] = {t->before, 1, t->after};
     int64_t both[] = {t->before, (t->length + 1) / 2, t->after};
-    Value *parts[] = {joined, part(t, v, 3, start, one)};
-    const Type *type = shaped(t, v, 3, both);
+    Value *parts[] = {joined, slice_part(t, v, 3, start, one)};
+    const Type *type = block_of_shape(t, v, 3, both);
     Op *op = build_op(&t->b, OP_CONCAT, 2, parts, 1, &type, 0);
     op_set_attr(t->b.ir, op, "axis", at_int(t->b.ir, 1));
     return result(op, 0);
@@ -63,7 +65,7 @@ static void join_level(Tree *t) {
     t->length = (t->length + 1) / 2;
 }
 
-static void expand(Op *op, void *env) {
+static void expand_fixed_reduce(Op *op, void *env) {
     if (op->code != OP_REDUCE || !op_attr(op, "order")) return;
     Ir *ir = ((PassEnv *)env)->ir;
     int axis = (int)op_int(op, "axis", 0);
@@ -75,7 +77,8 @@ static void expand(Op *op, void *env) {
     t.at = ctx_array(ir_ctx(ir), Value *, t.n);
     int64_t extents[] = {t.before, t.length, t.after};
     for (int i = 0; i < t.n; i++)
-        t.at[i] = build_reshape(&t.b, operand(op, i), shaped(&t, operand(op, i), 3, extents));
+        t.at[i] =
+            build_reshape(&t.b, operand(op, i), block_of_shape(&t, operand(op, i), 3, extents));
     while (t.length > 1) join_level(&t);
     for (int i = 0; i < t.n; i++)
         value_replace(result(op, i), build_reshape(&t.b, t.at[i], result(op, i)->type));
@@ -83,5 +86,5 @@ static void expand(Op *op, void *env) {
 }
 
 void pass_fixed_order(PassEnv *env, Op *module) {
-    op_walk_post(module, expand, env);
+    op_walk_post(module, expand_fixed_reduce, env);
 }

@@ -17,7 +17,7 @@ typedef struct Inliner {
 
 static void expand_calls(Inliner *in, Region *r, int depth);
 
-static void expand(Inliner *in, Op *call, int depth) {
+static void inline_call(Inliner *in, Op *call, int depth) {
     Ctx *ctx = ir_ctx(in->ir);
     Op *callee = find_kernel(in->module, op_str(call, "callee"));
     if (!callee || depth > MAX_DEPTH || callee->regions[0]->n_args != call->n_operands)
@@ -34,7 +34,7 @@ static void expand(Inliner *in, Op *call, int depth) {
     while (op != call) {
         Op *next = op->next;
         if (op->code == OP_CALL)
-            expand(in, op, depth + 1);
+            inline_call(in, op, depth + 1);
         else
             for (int i = 0; i < op->n_regions; i++) expand_calls(in, op->regions[i], depth + 1);
         op = next;
@@ -45,7 +45,7 @@ static void expand(Inliner *in, Op *call, int depth) {
 static void expand_calls(Inliner *in, Region *r, int depth) {
     for_each_op_safe(op, r) {
         if (op->code == OP_CALL)
-            expand(in, op, depth);
+            inline_call(in, op, depth);
         else if (op_is_container(op))
             for (int i = 0; i < op->n_regions; i++) expand_calls(in, op->regions[i], depth);
     }

@@ -49,7 +49,7 @@ static bool to_host_is_fine(const Op *op) {
     return true;
 }
 
-static bool may_move(const PassEnv *env, const Op *op, const Op *loop) {
+static bool may_move_before(const PassEnv *env, const Op *op, const Op *loop) {
     if (op_has(op, TERMINATOR) || !tree_only_reads(op) || op->code == OP_PARALLEL ||
         op->code == OP_LAUNCH || op->code == OP_SCRATCH)
         return false;
@@ -59,18 +59,18 @@ static bool may_move(const PassEnv *env, const Op *op, const Op *loop) {
     return tree_uses_only_outside(op, op, loop) && loads_may_move(env, op, loop);
 }
 
-static void hoist(Op *op, void *arg) {
+static void hoist_from_loop(Op *op, void *arg) {
     const PassEnv *env = arg;
     bool from_programs = op->code == OP_PARALLEL || op->code == OP_LAUNCH;
     if (!op_is_loop(op) && !from_programs) return;
     for (int r = 0; r < op->n_regions; r++) {
         if (op->code == OP_FOR && r == 1) continue; // merge is a function, not a part of the loop
         for_each_op_safe(inner, op->regions[r]) {
-            if (may_move(env, inner, op)) op_move_before(inner, op);
+            if (may_move_before(env, inner, op)) op_move_before(inner, op);
         }
     }
 }
 
 void pass_licm(PassEnv *env, Op *module) {
-    op_walk_post(module, hoist, env);
+    op_walk_post(module, hoist_from_loop, env);
 }

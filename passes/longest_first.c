@@ -55,10 +55,10 @@ bool level_grows(const Region *body, const Level *l) {
 
 /* ---- what programs share ------------------------------------------------------------------- */
 
-static bool depends(const Value *v, const Value *index, int depth) {
+static bool depends_on_index(const Value *v, const Value *index, int depth) {
     if (v == index) return true;
     for (int i = 0; v->def && depth && i < v->def->n_operands; i++)
-        if (depends(operand(v->def, i), index, depth - 1)) return true;
+        if (depends_on_index(operand(v->def, i), index, depth - 1)) return true;
     return false;
 }
 
@@ -66,11 +66,11 @@ static bool depends(const Value *v, const Value *index, int depth) {
 static bool load_depends(const Op *load, const Level *l) {
     Access a = access_of(load);
     for (int d = 0; d < a.n_subs; d++)
-        if (depends(operand(load, a.first[d]), level_arg(l), MAX_DEPTH)) return true;
+        if (depends_on_index(operand(load, a.first[d]), level_arg(l), MAX_DEPTH)) return true;
     return false;
 }
 
-static Value *extent_of(Builder *b, Value *tensor, int d) {
+static Value *build_extent_of(Builder *b, Value *tensor, int d) {
     const Type *type = ty_scalar(b->ir, EL_I64);
     if (tensor->type->extents[d] != DYNAMIC) return build_index(b, tensor->type->extents[d]);
     Op *dim = build_op(b, OP_DIM, 1, &tensor, 1, &type, 0);
@@ -85,13 +85,13 @@ static Value *bytes_read(Builder *b, const Op *load) {
     Value *bytes = build_index(b, (elem_info[t->elem].bits + 7) / 8);
     for (int d = 0; d < a.n_subs; d++) {
         if (a.subs[d].kind != DIM_AXIS) continue;
-        bytes = ix_mul(b, bytes, extent_of(b, a.tensor, d));
+        bytes = ix_mul(b, bytes, build_extent_of(b, a.tensor, d));
     }
     return bytes;
 }
 
 /// Neighbours of `heads` that load the same: g of h / (H / G). NULL: that does not show.
-static Value *sharers(Builder *b, const Op *load, const Level *heads, const Op *phase) {
+static Value *sharing_heads(Builder *b, const Op *load, const Level *heads, const Op *phase) {
     if (!load_depends(load, heads)) return heads->count;
     for (int i = 1; i < load->n_operands; i++) {
         const Op *div = def_of(operand(load, i), OP_DIV);
@@ -101,14 +101,14 @@ static Value *sharers(Builder *b, const Op *load, const Level *heads, const Op *
     return build_index(b, 1);
 }
 
-typedef struct Shared {
+typedef struct SharedLoads {
     const Op *first; // load
     Value *bytes;    // that all of them read
     bool mixed;      // some depend on the levels within
-} Shared;
+} SharedLoads;
 
 /// Adds up what the loop's loads read that do not depend on the rows: l[0], behind levels l[-1]...
-static void add_shared(Shared *s, Builder *b, const Region *r, Level *const *l, int within) {
+static void add_shared(SharedLoads *s, Builder *b, const Region *r, Level *const *l, int within) {
     for_each_op(op, r) {
         for (int i = 0; i < op->n_regions; i++) add_shared(s, b, op->regions[i], l, within);
         if (op->code != OP_LOAD || load_depends(op, l[0])) continue;
@@ -121,12 +121,12 @@ static void add_shared(Shared *s, Builder *b, const Region *r, Level *const *l, 
 Value *heads_together(const GpuTarget *gpu, Builder *b, const Op *phase, const Region *body,
                       Level *const *spread, int rows) {
     const Op *loop = growing_loop(body, level_arg(spread[rows]));
-    Shared s = {.bytes = build_index(b, 0)};
+    SharedLoads s = {.bytes = build_index(b, 0)};
     if (!loop) return NULL;
     add_shared(&s, b, loop->regions[0], spread + rows, rows);
     if (!s.first || s.mixed) return NULL;
     Value *room = build_index(b, (int64_t)(SHARE * (double)gpu->l2_bytes));
     Value *one = build_index(b, 1);
     Value *held = ix_max(b, ix_div(b, room, ix_max(b, s.bytes, one)), one);
-    return ix_mul(b, held, sharers(b, s.first, spread[rows + 1], phase));
+    return ix_mul(b, held, sharing_heads(b, s.first, spread[rows + 1], phase));
 }

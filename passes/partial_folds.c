@@ -14,13 +14,13 @@
 // spill. Shorter ones than the fewest are folded faster one by one.
 enum { LANES = 8192, FEWEST = 32, LANES_FEWEST = 16384 };
 
-typedef struct Fold {
+typedef struct PartFold {
     Builder *b;
     const Parts *p;
     Ctx *ctx;
     int64_t chunk;
     const Type *shape; // of one part
-} Fold;
+} PartFold;
 
 /* ---- the join of scalars ------------------------------------------------------------------- */
 
@@ -43,7 +43,7 @@ static bool maps_lanes(const Region *r) {
     return true;
 }
 
-static Value *mapped(const PtrMap *map, Value *v) {
+static Value *mapped_value(const PtrMap *map, Value *v) {
     Value *copy = map_get(map, v);
     return copy ? copy : v;
 }
@@ -54,7 +54,7 @@ static void clone_lane(Builder *b, const Region *r, PtrMap *map, Value **out) {
     for_each_op(op, r) {
         if (op_has(op, TERMINATOR)) break;
         Value **in = ctx_array(ctx, Value *, op->n_operands + 1);
-        for (int i = 0; i < op->n_operands; i++) in[i] = mapped(map, operand(op, i));
+        for (int i = 0; i < op->n_operands; i++) in[i] = mapped_value(map, operand(op, i));
         const Type *type = ty_scalar(b->ir, result(op, 0)->type->elem);
         Value *v = in[0];
         if (op->code != OP_BROADCAST) {
@@ -66,10 +66,10 @@ static void clone_lane(Builder *b, const Region *r, PtrMap *map, Value **out) {
         map_set(ctx, map, result(op, 0), v);
     }
     const Op *end = terminator(r);
-    for (int i = 0; i < end->n_operands; i++) out[i] = mapped(map, operand(end, i));
+    for (int i = 0; i < end->n_operands; i++) out[i] = mapped_value(map, operand(end, i));
 }
 
-static void join_scalars(Fold *f, Builder *b, Value *const *x, Value *const *y, Value **out) {
+static void join_scalars(PartFold *f, Builder *b, Value *const *x, Value *const *y, Value **out) {
     int n = f->p->n;
     PtrMap map = {0};
     for (int i = 0; i < n && f->p->monoids; i++)
@@ -83,7 +83,7 @@ static void join_scalars(Fold *f, Builder *b, Value *const *x, Value *const *y, 
 }
 
 /// (va, a..., vb, b...): what there is of both. Behind a part that there is not there is none.
-static void fill_region(Fold *f, Region *r, Value *const *parts) {
+static void fill_region(PartFold *f, Region *r, Value *const *parts) {
     Ir *ir = f->b->ir;
     int n = f->p->n;
     for (int side = 0; side < 2; side++) {
@@ -103,7 +103,7 @@ static void fill_region(Fold *f, Region *r, Value *const *parts) {
 /* ---- parts --------------------------------------------------------------------------------- */
 
 /// The place of `count` parts from number `from` on.
-static Place place_of_parts(const Fold *f, Value *from, Value *count) {
+static Place place_of_parts(const PartFold *f, Value *from, Value *count) {
     const Place *at = &f->p->at;
     Place all = {0};
     for (int d = 0, next = 0; d < at->n; d++) {
@@ -120,7 +120,7 @@ static Place place_of_parts(const Fold *f, Value *from, Value *count) {
 }
 
 /// Which parts there are: the first `count` of the chunk.
-static Value *valid_parts(Fold *f, const Place *at, Value *count) {
+static Value *valid_parts(PartFold *f, const Place *at, Value *count) {
     Builder *b = f->b;
     const Type *line = ty_block(b->ir, EL_I64, 1, &f->chunk), *all = place_type(b->ir, EL_BOOL, at);
     Value *lane = result(build_op(b, OP_IOTA, 0, NULL, 1, &line, 0), 0);
@@ -132,7 +132,7 @@ static Value *valid_parts(Fold *f, const Place *at, Value *count) {
 }
 
 /// state = f(state, the fold of parts from .. from + count - 1).
-static void fold_chunk(Fold *f, Value *from, Value *count, Value **state) {
+static void fold_chunk(PartFold *f, Value *from, Value *count, Value **state) {
     Builder *b = f->b;
     int n = f->p->n;
     Place at = place_of_parts(f, from, count);
@@ -154,7 +154,7 @@ static void fold_chunk(Fold *f, Value *from, Value *count, Value **state) {
 }
 
 /// One chunk after another.
-static void fold_chunks(Fold *f, Value *from, Value *end, Value **state) {
+static void fold_chunks(PartFold *f, Value *from, Value *end, Value **state) {
     Builder *home = f->b;
     int n = f->p->n;
     Op *loop = build_for(home, from, end, f->chunk, n, state);
@@ -171,13 +171,13 @@ static void fold_chunks(Fold *f, Value *from, Value *end, Value **state) {
     for (int i = 0; i < n; i++) state[i] = result(loop, i);
 }
 
-static void fold_whole(Fold *f, Value *from, Value *end, Value **state) {
+static void fold_whole(PartFold *f, Value *from, Value *end, Value **state) {
     fold_chunk(f, from, ix_sub(f->b, end, from), state);
 }
 
 // One chunk or more.
 static const struct Chunking {
-    void (*build)(Fold *f, Value *from, Value *end, Value **state);
+    void (*build)(PartFold *f, Value *from, Value *end, Value **state);
     const char *algebra;
 } chunkings[] = {
     {fold_whole, "f(s, part 0, part 1, ...) = f(s, reduce(parts, f))"},
@@ -185,18 +185,18 @@ static const struct Chunking {
 };
 const RuleTable fold_chunkings = RULE_TABLE("combine", struct Chunking, chunkings);
 
-static bool fits(const Fold *f, int64_t chunk) {
+static bool chunk_fits(const PartFold *f, int64_t chunk) {
     int64_t lanes = chunk * ty_count(f->shape), most = chunk < f->p->most ? LANES : 2 * LANES;
     return chunk > FEWEST ? lanes * f->p->n <= most : lanes <= LANES_FEWEST;
 }
 
 bool fold_parts(Builder *b, const Parts *p, Value *from, Value *end, Value **state) {
-    Fold f = {b, p, ir_ctx(b->ir), 1, state[0]->type};
+    PartFold f = {b, p, ir_ctx(b->ir), 1, state[0]->type};
     if (!p->monoids && !maps_lanes(p->join)) return false;
     for (int i = 1; i < p->n; i++)
         if (!ty_same_shape(state[i]->type, f.shape)) return false;
     if (f.shape->rank == MAX_RANK) return false;
-    while (f.chunk < p->most && fits(&f, 2 * f.chunk)) f.chunk *= 2;
+    while (f.chunk < p->most && chunk_fits(&f, 2 * f.chunk)) f.chunk *= 2;
     if (f.chunk < FEWEST) return false;
     const struct Chunking *rule = &chunkings[f.chunk < p->most];
     rule_applied(b->ir, NULL, rule->algebra);

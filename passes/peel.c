@@ -46,13 +46,14 @@ static bool limits_access(const Region *r, const Value *v) {
 }
 
 /// Ops in the region, or more than any limit where it holds what is not worth having twice.
-static int weigh(const Region *r) {
+static int weigh_region(const Region *r) {
     int n = 0;
     for_each_op(op, r) {
         bool heavy = op->code == OP_DOT || op->code == OP_CONTRACT || op->code == OP_SORT ||
                      op->code == OP_SCAN || op_is_loop(op) || op->code == OP_PRINT;
         n += heavy ? MAX_OPS + 1 : 1;
-        for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++) n += weigh(op->regions[i]);
+        for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++)
+            n += weigh_region(op->regions[i]);
     }
     return n;
 }
@@ -80,7 +81,7 @@ static Value *end_of_full_tiles(Builder *b, const Op *loop) {
 static void peel_loop(Ir *ir, Op *loop) {
     int64_t size;
     Op *count = tile_count(loop, &size);
-    if (!count || weigh(loop->regions[0]) > MAX_OPS) return;
+    if (!count || weigh_region(loop->regions[0]) > MAX_OPS) return;
     Builder b = build_before(ir, loop);
     Value *end = end_of_full_tiles(&b, loop);
     PtrMap map = {0};
@@ -97,14 +98,14 @@ static void peel_loop(Ir *ir, Op *loop) {
 
 enum { MAX_COUNTS = 8 };
 
-typedef struct Counts {
+typedef struct RangeCounts {
     int n;
     Value *count[MAX_COUNTS];
     int64_t size[MAX_COUNTS];
-} Counts;
+} RangeCounts;
 
 /// The counts of the tiles of one program, wherever in the nest they are computed.
-static void find_counts(Op *phase, const Region *body, Counts *c) {
+static void find_counts(Op *phase, const Region *body, RangeCounts *c) {
     for (Op *p = phase; p; p = inner_parallel(p)) {
         Value *index = p->regions[0]->args[0];
         for_each_use(left, index) {
@@ -119,14 +120,14 @@ static void find_counts(Op *phase, const Region *body, Counts *c) {
     }
 }
 
-static Op *innermost(Op *phase) {
+static Op *innermost_phase(Op *phase) {
     Op *next = inner_parallel(phase);
-    return next ? innermost(next) : phase;
+    return next ? innermost_phase(next) : phase;
 }
 
 /// The op behind the last count that the body computes: what stands before it is computed by
 /// both versions. NULL where that has effects.
-static Op *behind_counts(const Region *body, const Counts *c) {
+static Op *behind_counts(const Region *body, const RangeCounts *c) {
     Op *first = body->first;
     for (int i = 0; i < c->n; i++) {
         Op *def = c->count[i]->def;
@@ -144,7 +145,7 @@ static bool is_in_region(const Op *op, const Region *region) {
 }
 
 /// Uses of the counts in the region become their full sizes.
-static void fill_counts(Builder *b, const Counts *c, const Region *region) {
+static void fill_counts(Builder *b, const RangeCounts *c, const Region *region) {
     for (int i = 0; i < c->n; i++) {
         Value *size = build_index(b, c->size[i]);
         for (Use *u = c->count[i]->uses, *next; u; u = next) {
@@ -154,7 +155,7 @@ static void fill_counts(Builder *b, const Counts *c, const Region *region) {
     }
 }
 
-static Value *all_full(Builder *b, const Counts *c) {
+static Value *all_full(Builder *b, const RangeCounts *c) {
     Value *full = NULL;
     for (int i = 0; i < c->n; i++) {
         Value *is = build_binary(b, OP_EQ, c->count[i], build_index(b, c->size[i]));
@@ -164,10 +165,10 @@ static Value *all_full(Builder *b, const Counts *c) {
 }
 
 static void version_programs(Ir *ir, Op *phase) {
-    Region *body = innermost(phase)->regions[0];
-    Counts c = {0};
+    Region *body = innermost_phase(phase)->regions[0];
+    RangeCounts c = {0};
     find_counts(phase, body, &c);
-    Op *first = c.n && weigh(body) <= MAX_OPS ? behind_counts(body, &c) : NULL;
+    Op *first = c.n && weigh_region(body) <= MAX_OPS ? behind_counts(body, &c) : NULL;
     if (!first) return;
     Builder b = build_before(ir, first);
     Value *full = all_full(&b, &c);
@@ -187,7 +188,7 @@ static void version_programs(Ir *ir, Op *phase) {
     fill_counts(&b, &c, then);
 }
 
-static void visit(Op *op, void *arg) {
+static void peel_or_version(Op *op, void *arg) {
     PassEnv *env = arg;
     bool in_program = op_enclosing(op, OP_PARALLEL) != NULL;
     if (op->code == OP_FOR && in_program && op->n_regions == 1)
@@ -197,5 +198,5 @@ static void visit(Op *op, void *arg) {
 }
 
 void pass_peel(PassEnv *env, Op *module) {
-    if (env->vector_bytes < MASKED_VECTOR) op_walk_post(module, visit, env);
+    if (env->vector_bytes < MASKED_VECTOR) op_walk_post(module, peel_or_version, env);
 }

@@ -25,7 +25,7 @@ enum { MAX_PARTS = 64, MIN_TRIPS = 4, PART_TRIPS = 16 };
 enum { FEW_PROGRAMS_GPU = 128, PROGRAMS_GPU = 1024, MAX_PARTS_GPU = 1024, JOINED_ONE_BY_ONE = 64 };
 #define MIN_SECONDS 20e-6 // of a loop that is worth a phase
 
-typedef struct Split {
+typedef struct LoopSplit {
     PassEnv *env;
     Ctx *ctx;
     Op *phase, *loop;
@@ -36,7 +36,7 @@ typedef struct Split {
     Value *programs, *ways;
     Value *single; // whether ways is 1 after all; NULL where it is not
     Value **part;  // scratches [programs, ways, extents...], one a carried value
-} Split;
+} LoopSplit;
 
 /* ---- which loops --------------------------------------------------------------------------- */
 
@@ -58,7 +58,7 @@ static OpCode monoid_of(const Op *loop, int i) {
 }
 
 /// Every value of the phase that the loop uses can be computed elsewhere.
-static bool captures_are_movable(const Split *s, const Op *op, const PtrMap *known) {
+static bool captures_are_movable(const LoopSplit *s, const Op *op, const PtrMap *known) {
     for (int i = 0; i < op->n_operands; i++) {
         const Value *v = operand(op, i);
         if (!value_is_inside(v, s->loop) && !slice_is_movable(v, s->phase, known)) return false;
@@ -72,7 +72,7 @@ static bool captures_are_movable(const Split *s, const Op *op, const PtrMap *kno
 }
 
 /// At most a few iterations, or too little work in all of them for a second phase to pay.
-static bool is_short(const Split *s) {
+static bool is_too_short(const LoopSplit *s) {
     const Op *loop = s->loop;
     int64_t lo, hi, end, unused, step = op_int(loop, "step", 1);
     Ranges *r = ranges_of(s->env->ir, op_enclosing(loop, OP_KERNEL));
@@ -83,9 +83,9 @@ static bool is_short(const Split *s) {
     return trips < MIN_TRIPS || trips * program_seconds(loop->regions[0], s->env) < MIN_SECONDS;
 }
 
-static bool may_split(Split *s) {
+static bool may_split(LoopSplit *s) {
     Op *loop = s->loop;
-    if (loop->code != OP_FOR || loop->n_results == 0 || !tree_only_reads(loop) || is_short(s))
+    if (loop->code != OP_FOR || loop->n_results == 0 || !tree_only_reads(loop) || is_too_short(s))
         return false;
     s->monoids = loop->n_regions > 1 ? NULL : ctx_array(s->ctx, OpCode, loop->n_results);
     for (int i = 0; i < loop->n_results; i++) {
@@ -102,7 +102,7 @@ static bool may_split(Split *s) {
 
 /* ---- both phases --------------------------------------------------------------------------- */
 
-static void count_programs(Split *s, Builder *b) {
+static void count_split_programs(LoopSplit *s, Builder *b) {
     s->programs = build_index(b, 1);
     for (int i = 0; i < s->n_levels; i++) {
         Level *l = &s->level[i];
@@ -113,7 +113,7 @@ static void count_programs(Split *s, Builder *b) {
 
 /// What a part carries is written and read again: a part of few iterations costs more than it
 /// saves. Not fewer than two parts, so that there is one form of the code.
-static void limit_ways(Split *s, Builder *b) {
+static void limit_ways(LoopSplit *s, Builder *b) {
     const Op *loop = s->loop;
     Value *lo = operand(loop, 0), *hi = operand(loop, 1);
     if (value_is_inside(lo, s->phase) || value_is_inside(hi, s->phase)) return;
@@ -127,14 +127,14 @@ static int64_t few_programs(const PassEnv *env) {
 }
 
 /// Parts that a loop may be cut in. Large states are joined one by one.
-static int64_t max_parts(const Split *s) {
+static int64_t max_parts(const LoopSplit *s) {
     int64_t lanes = 0;
     for (int i = 0; i < s->loop->n_results; i++) lanes += ty_count(result(s->loop, i)->type);
     if (!s->env->gpu) return MAX_PARTS;
     return lanes <= MAX_PARTS_GPU ? MAX_PARTS_GPU : JOINED_ONE_BY_ONE;
 }
 
-static void choose_ways(Split *s, Builder *b) {
+static void choose_split_ways(LoopSplit *s, Builder *b) {
     Value *one = build_index(b, 1);
     int64_t programs, wanted = s->env->gpu ? PROGRAMS_GPU : MAX_PARTS;
     s->ways = ix_ceildiv(b, build_index(b, wanted), ix_max(b, s->programs, one));
@@ -151,7 +151,7 @@ static void choose_ways(Split *s, Builder *b) {
     }
 }
 
-static void make_scratches(Split *s, Builder *b) {
+static void make_part_scratches(LoopSplit *s, Builder *b) {
     int n = s->loop->n_results;
     Value *programs = s->programs; // that store parts
     if (s->single) programs = build_select(b, s->single, build_index(b, 0), programs);
@@ -185,7 +185,7 @@ static Place part_place(Builder *b, Value *program, Value *way, const Type *t) {
 }
 
 /// The number of the program whose indices are in index[].
-static Value *program_number(Split *s, Builder *b, Value *const *index) {
+static Value *split_program_number(LoopSplit *s, Builder *b, Value *const *index) {
     Value *number = build_index(b, 0);
     for (int i = 0; i < s->n_levels; i++) {
         const Level *l = &s->level[i];
@@ -218,7 +218,7 @@ static Op *without_merge(Ir *ir, Op *loop) {
 }
 
 /// Bounds and initial values of part `way`; those of all where there is a single part.
-static void limit_loop(Split *s, Builder *b, Value *way) {
+static void limit_loop(LoopSplit *s, Builder *b, Value *way) {
     Op *loop = s->loop;
     Value *lo = operand(loop, 0), *hi = operand(loop, 1);
     Value *step = build_index(b, op_int(loop, "step", 1));
@@ -240,10 +240,10 @@ static void limit_loop(Split *s, Builder *b, Value *way) {
     }
 }
 
-static void store_parts(Split *s, Builder *b, Value *way) {
+static void store_parts(LoopSplit *s, Builder *b, Value *way) {
     Value *index[MAX_LEVELS];
     for (int i = 0; i < s->n_levels; i++) index[i] = level_arg(&s->level[i]);
-    Value *program = program_number(s, b, index);
+    Value *program = split_program_number(s, b, index);
     for (int i = 0; i < s->loop->n_results; i++) {
         Place p = part_place(b, program, way, result(s->loop, i)->type);
         store_at(b, s->part[i], result(s->loop, i), &p, NULL);
@@ -251,7 +251,7 @@ static void store_parts(Split *s, Builder *b, Value *way) {
 }
 
 /// What follows the loop: goes where there is a single part, else makes way for the parts.
-static void end_partial_program(Split *s, Value *way) {
+static void end_partial_program(LoopSplit *s, Value *way) {
     Ir *ir = s->env->ir;
     Region *body = s->loop->parent;
     Op *end = terminator(body);
@@ -272,7 +272,7 @@ static void end_partial_program(Split *s, Value *way) {
 }
 
 /// The phase, with one more dimension.
-static void make_partial(Split *s) {
+static void make_partial(LoopSplit *s) {
     Ir *ir = s->env->ir;
     Region *body = s->loop->parent;
     Builder b = build_before(ir, body->first);
@@ -287,7 +287,8 @@ static void make_partial(Split *s) {
 }
 
 /// state, part -> the state of both, in a region of a `for`.
-static void join(Split *s, Builder *b, Value *const *state, Value *const *part, Value **out) {
+static void join_states(LoopSplit *s, Builder *b, Value *const *state, Value *const *part,
+                        Value **out) {
     int n = s->loop->n_results;
     if (s->monoids) {
         for (int i = 0; i < n; i++) out[i] = build_binary(b, s->monoids[i], state[i], part[i]);
@@ -307,7 +308,7 @@ static void join(Split *s, Builder *b, Value *const *state, Value *const *part, 
 }
 
 /// On a GPU: all parts are read as a block, and joined by a reduction.
-static bool join_at_once(Split *s, Builder *b, Value *program, Value *from, Value **state) {
+static bool join_at_once(LoopSplit *s, Builder *b, Value *program, Value *from, Value **state) {
     const Type *type = result(s->loop, 0)->type;
     Parts parts = {.n = s->loop->n_results,
                    .tensors = s->part,
@@ -321,13 +322,13 @@ static bool join_at_once(Split *s, Builder *b, Value *program, Value *from, Valu
 
 /// In place of the loop, in the second phase: joins the parts to its initial values, which a merge
 /// function need not see again: they are its identity, and in the first part.
-static void replace_loop(Split *s) {
+static void replace_loop(LoopSplit *s) {
     Op *loop = s->loop;
     int n = loop->n_results;
     Builder b = build_before(s->env->ir, loop);
     Value *index[MAX_LEVELS];
     for (int i = 0; i < s->n_levels; i++) index[i] = level_arg(&s->level[i]);
-    Value *program = program_number(s, &b, index), *zero = build_index(&b, 0);
+    Value *program = split_program_number(s, &b, index), *zero = build_index(&b, 0);
     Value **state = ctx_array(s->ctx, Value *, n), **part = ctx_array(s->ctx, Value *, n);
     for (int i = 0; i < n; i++) {
         Place p = part_place(&b, program, zero, result(loop, i)->type);
@@ -350,7 +351,7 @@ static void replace_loop(Split *s) {
         part[i] = load_at(&in, s->part[i], &p);
     }
     Value **next = ctx_array(s->ctx, Value *, n);
-    join(s, &in, r->args + 1, part, next);
+    join_states(s, &in, r->args + 1, part, next);
     build_yield(&in, n, next);
     for (int i = 0; i < n; i++) value_replace(result(loop, i), result(fold, i));
     op_erase(loop);
@@ -360,8 +361,8 @@ static void replace_loop(Split *s) {
 /* ---- the pass ------------------------------------------------------------------------------ */
 
 /// Fills s for the first loop of the phase's programs, behind op `after`, that may be split.
-static bool find_loop(PassEnv *env, Op *phase, Op *after, Split *s) {
-    *s = (Split){.env = env, .ctx = ir_ctx(env->ir), .phase = phase};
+static bool find_loop(PassEnv *env, Op *phase, Op *after, LoopSplit *s) {
+    *s = (LoopSplit){.env = env, .ctx = ir_ctx(env->ir), .phase = phase};
     s->n_levels = read_levels(s->ctx, phase, s->level);
     for (int i = 0; i < s->n_levels; i++)
         if (!s->level[i].free) return false;
@@ -372,10 +373,10 @@ static bool find_loop(PassEnv *env, Op *phase, Op *after, Split *s) {
 }
 
 /// The phase that joins the parts, a copy of the phase; s is about the copy afterwards.
-static Op *make_joining(Split *s, Builder *b) {
+static Op *make_joining(LoopSplit *s, Builder *b) {
     PtrMap map = {0};
     Op *phase = op_clone(b, s->phase, &map);
-    Split copy = *s;
+    LoopSplit copy = *s;
     Value *first = map_get(&map, result(s->loop, 0));
     copy.phase = phase;
     copy.loop = first->def;
@@ -387,12 +388,12 @@ static Op *make_joining(Split *s, Builder *b) {
 }
 
 /// Returns the second phase.
-static Op *split_phase(Split *s) {
+static Op *split_phase(LoopSplit *s) {
     Ir *ir = s->env->ir;
     Builder b = build_before(ir, s->phase);
-    count_programs(s, &b);
-    choose_ways(s, &b);
-    make_scratches(s, &b);
+    count_split_programs(s, &b);
+    choose_split_ways(s, &b);
+    make_part_scratches(s, &b);
     b = build_after(ir, s->phase);
     if (s->single) {
         Value *more = build_unary(&b, OP_NOT, s->single);
@@ -408,7 +409,7 @@ static Op *split_phase(Split *s) {
 }
 
 /// Whether the loop found is to be split now.
-static bool is_wanted(const Split *s) {
+static bool is_split_wanted(const LoopSplit *s) {
     int64_t programs = 1;
     bool known = true;
     for (int i = 0; i < s->n_levels; i++) {
@@ -421,13 +422,13 @@ static bool is_wanted(const Split *s) {
     return s->env->split > 1 || (known ? programs < few_programs(s->env) : !s->monoids);
 }
 
-static void visit(Op *phase, void *arg) {
+static void split_loops(Op *phase, void *arg) {
     PassEnv *env = arg;
-    Split s;
+    LoopSplit s;
     if (phase->code != OP_PARALLEL || op_enclosing(phase, OP_PARALLEL) || env->split == 1) return;
     hoist_bounds(phase);
     Op *after = NULL;
-    while (find_loop(env, phase, after, &s) && is_wanted(&s)) {
+    while (find_loop(env, phase, after, &s) && is_split_wanted(&s)) {
         phase = split_phase(&s);
         after = s.fold;
         if (s.single) return; // one branch a phase is enough
@@ -435,6 +436,6 @@ static void visit(Op *phase, void *arg) {
 }
 
 void pass_split(PassEnv *env, Op *module) {
-    op_walk_post(module, visit, env);
+    op_walk_post(module, split_loops, env);
     pass_dce(env, module);
 }

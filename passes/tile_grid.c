@@ -39,7 +39,7 @@
 enum { GROUP = 8, MAX_GROUP = 32, TASKS_A_THREAD = 8, MAX_WAYS = 64 };
 enum { CTAS_SM = 4, PRODUCT_CTAS_SM = 1 }; // that a resident grid starts
 
-typedef struct Nest {
+typedef struct ParallelNest {
     PassEnv *env;
     Op *phase;
     int n;
@@ -48,7 +48,7 @@ typedef struct Nest {
     int64_t order;                // of tiles; 0: there are none
     Value *together; // last heads whose rows are numbered together, longest first; or NULL
     Level *paired;   // its neighbours are pairs of programs, its count is that of pairs; or NULL
-} Nest;
+} ParallelNest;
 
 Op *inner_parallel(const Op *parallel) {
     for_each_op(op, parallel->regions[0]) {
@@ -80,7 +80,7 @@ int read_levels(Ctx *ctx, Op *phase, Level *level) {
     return n;
 }
 
-static Region *program_body(const Nest *nest) {
+static Region *program_body(const ParallelNest *nest) {
     return nest->level[nest->n - 1].op->regions[0];
 }
 
@@ -96,7 +96,7 @@ bool multiplies(const Region *r) {
 /* ---- host side ----------------------------------------------------------------------------- */
 
 /// Programs a task: enough for MIN_TASK, at most MAX_TASK, between them the tasks' number decides.
-static void choose_run(Nest *nest, Builder *b) {
+static void choose_run(ParallelNest *nest, Builder *b) {
     if (nest->env->grain > 0) {
         nest->run = nest->env->grain > 1 ? build_index(b, nest->env->grain) : NULL;
         return;
@@ -114,7 +114,7 @@ static void choose_run(Nest *nest, Builder *b) {
 }
 
 /// Parts of the first dependent dimension, so that all threads have work.
-static void choose_ways(Nest *nest, Builder *b) {
+static void choose_level_ways(ParallelNest *nest, Builder *b) {
     int threads = nest->env->threads > 0 ? nest->env->threads : 1;
     bool dependent = false;
     for (int i = 0; i < nest->n; i++) dependent |= !nest->level[i].free && nest->level[i].step;
@@ -125,22 +125,22 @@ static void choose_ways(Nest *nest, Builder *b) {
     if (is_const_int(nest->ways, 1)) nest->ways = NULL;
 }
 
-static int spread_levels(Nest *nest, Level **out);
-static int64_t order_of(const Nest *nest, Level *const *spread, int n);
-static void choose_together(Nest *nest, Builder *b);
+static int spread_levels(ParallelNest *nest, Level **out);
+static int64_t tile_order(const ParallelNest *nest, Level *const *spread, int n);
+static void choose_together(ParallelNest *nest, Builder *b);
 
 /// Rows of tiles in pairs, of which there are even numbers, where they go in super-rows or one
 /// after the other.
-static void pair_up(Nest *nest, Builder *b) {
+static void pair_up(ParallelNest *nest, Builder *b) {
     Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread);
-    if (n < 2 || !op_flag(spread[1]->op, "pairs") || order_of(nest, spread, n) < 0) return;
+    if (n < 2 || !op_flag(spread[1]->op, "pairs") || tile_order(nest, spread, n) < 0) return;
     if (inner_parallel(spread[1]->op) != spread[0]->op) return;
     nest->paired = spread[1];
     nest->paired->count = ix_div(b, nest->paired->count, build_index(b, GPU_PAIR));
 }
 
-static Value *count_tasks(Nest *nest, Builder *b) {
+static Value *count_tasks(ParallelNest *nest, Builder *b) {
     for (int i = 0; i < nest->n; i++) {
         Level *l = &nest->level[i];
         if (l->free) l->count = trip_count(b, l->lo, l->hi, l->step);
@@ -151,7 +151,7 @@ static Value *count_tasks(Nest *nest, Builder *b) {
     for (int i = 0; i < nest->n; i++)
         if (nest->level[i].free) nest->programs = ix_mul(b, nest->programs, nest->level[i].count);
     if (nest->env->gpu) return nest->programs;
-    choose_ways(nest, b);
+    choose_level_ways(nest, b);
     if (nest->ways) return ix_mul(b, nest->programs, nest->ways);
     choose_run(nest, b);
     return nest->run ? ix_ceildiv(b, nest->programs, nest->run) : nest->programs;
@@ -160,7 +160,7 @@ static Value *count_tasks(Nest *nest, Builder *b) {
 /* ---- task side ----------------------------------------------------------------------------- */
 
 /// The levels that the program's number decides, where they have more than one, last first.
-static int spread_levels(Nest *nest, Level **out) {
+static int spread_levels(ParallelNest *nest, Level **out) {
     int n = 0;
     for (int i = nest->n - 1; i >= 0; i--)
         if (nest->level[i].count && !is_const_int(nest->level[i].count, 1))
@@ -171,7 +171,7 @@ static int spread_levels(Nest *nest, Level **out) {
 /// Rows of a super-row. On a GPU what its CTAs work on at the same time shall be as many rows as
 /// columns of the result: then they read least. Where a dimension is no tile of a matrix (a batch,
 /// heads), programs that differ in it share nothing, and the last index is the fastest.
-static int64_t group_of(const Nest *nest, const Level *rows, const Level *cols) {
+static int64_t group_of(const ParallelNest *nest, const Level *rows, const Level *cols) {
     const GpuTarget *gpu = nest->env->gpu;
     if (!gpu) return GROUP;
     if (rows->step <= 1 || cols->step <= 1) return 1;
@@ -181,7 +181,7 @@ static int64_t group_of(const Nest *nest, const Level *rows, const Level *cols) 
 }
 
 /// Rows of a super-row, or, below 0, columns of a super-column.
-static int64_t order_of(const Nest *nest, Level *const *spread, int n) {
+static int64_t tile_order(const ParallelNest *nest, Level *const *spread, int n) {
     if (n < 2) return 1;
     if (nest->env->order) return nest->env->order;
     return multiplies(program_body(nest)) ? group_of(nest, spread[1], spread[0]) : 1;
@@ -189,7 +189,7 @@ static int64_t order_of(const Nest *nest, Level *const *spread, int n) {
 
 /// Splits q, a number within rows x cols tiles, into super-rows of `group` rows, each walked column
 /// by column: row = first + q' % h, col = q' / h, with h = the rows of this super-row.
-static void grouped(Builder *b, Value *q, int64_t group, Level *rows, Level *cols) {
+static void decode_group(Builder *b, Value *q, int64_t group, Level *rows, Level *cols) {
     Value *size = ix_mul(b, cols->count, build_index(b, group));
     Value *first = ix_mul(b, ix_div(b, q, size), build_index(b, group));
     Value *h = ix_min(b, ix_sub(b, rows->count, first), build_index(b, group));
@@ -200,21 +200,21 @@ static void grouped(Builder *b, Value *q, int64_t group, Level *rows, Level *col
 
 /// Programs of high indices have longer loops. They shall begin first: then the short ones fill up
 /// what is left of the last round.
-static bool grows(const Nest *nest, const Level *l) {
+static bool grows_with_index(const ParallelNest *nest, const Level *l) {
     return nest->env->gpu && level_grows(program_body(nest), l);
 }
 
 /// The place among the spread levels of the one with which loops of products grow, where nobody
 /// asks for another order; else -1.
-static int growing_rows(const Nest *nest, Level *const *spread, int n) {
+static int growing_rows(const ParallelNest *nest, Level *const *spread, int n) {
     if (nest->env->order || nest->paired || !multiplies(program_body(nest))) return -1;
     for (int i = 0; i + 1 < n; i++)
-        if (spread[i]->step > 1 && grows(nest, spread[i])) return i;
+        if (spread[i]->step > 1 && grows_with_index(nest, spread[i])) return i;
     return -1;
 }
 
 /// How many of the last heads are numbered together, if loops grow with rows.
-static void choose_together(Nest *nest, Builder *b) {
+static void choose_together(ParallelNest *nest, Builder *b) {
     Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread), rows = growing_rows(nest, spread, n);
     if (rows >= 0)
@@ -229,8 +229,8 @@ static Value *small_number(Builder *b, Value *v) {
 
 /// Splits off which row a program has: heads follow each other, but for the last ones, of which all
 /// rows of one number come together. Gives the number of its head.
-static Value *longest_last(Nest *nest, Builder *b, Value *program, Level *const *spread, int n,
-                           int rows) {
+static Value *longest_last(ParallelNest *nest, Builder *b, Value *program, Level *const *spread,
+                           int n, int rows) {
     Value *heads = build_index(b, 1), *length = spread[rows]->count, *zero = build_index(b, 0);
     for (int i = rows + 1; i < n; i++) heads = ix_mul(b, heads, spread[i]->count);
     Value *last = ix_min(b, nest->together, heads), *first = ix_sub(b, heads, last);
@@ -246,17 +246,17 @@ static Value *longest_last(Nest *nest, Builder *b, Value *program, Level *const 
 }
 
 /// Number of a program, or of a pair -> which step of each free level.
-static void decode_levels(Nest *nest, Builder *b, Value *program) {
+static void decode_levels(ParallelNest *nest, Builder *b, Value *program) {
     Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread), i = 0;
     int rows = nest->together ? growing_rows(nest, spread, n) : -1;
-    int64_t order = nest->together ? 1 : order_of(nest, spread, n);
+    int64_t order = nest->together ? 1 : tile_order(nest, spread, n);
     nest->order = n >= 2 ? order : 0;
     if (nest->paired && order / GPU_PAIR) order /= GPU_PAIR;
     if (order != 1) {
         Value *tiles = ix_mul(b, spread[0]->count, spread[1]->count);
         Value *tile = n > 2 ? ix_rem(b, program, tiles) : program;
-        grouped(b, tile, order < 0 ? -order : order, spread[order > 0], spread[order < 0]);
+        decode_group(b, tile, order < 0 ? -order : order, spread[order > 0], spread[order < 0]);
         program = n > 2 ? ix_div(b, program, tiles) : program;
         i = 2;
     }
@@ -269,14 +269,14 @@ static void decode_levels(Nest *nest, Builder *b, Value *program) {
         program = i + 1 < n ? ix_div(b, program, spread[i]->count) : program;
     }
     for (i = 0; i < n; i++) {
-        if (!grows(nest, spread[i])) continue;
+        if (!grows_with_index(nest, spread[i])) continue;
         Value *last = ix_sub(b, spread[i]->count, build_index(b, 1));
         spread[i]->index = ix_sub(b, last, spread[i]->index);
     }
 }
 
 /// Program number -> which step of each free level.
-static void decode(Nest *nest, Builder *b, Value *program) {
+static void decode_program(ParallelNest *nest, Builder *b, Value *program) {
     Level *l = nest->paired;
     if (!l) {
         decode_levels(nest, b, program);
@@ -289,7 +289,7 @@ static void decode(Nest *nest, Builder *b, Value *program) {
 }
 
 /// A dependent level as a loop at the end of b; its part `way` of the iterations, or all of them.
-static Value *loop_over(Nest *nest, Builder *b, const Level *l, Value *way) {
+static Value *loop_over(ParallelNest *nest, Builder *b, const Level *l, Value *way) {
     Value *lo = l->lo, *hi = l->hi;
     if (!way) {
         Op *loop = build_programs(b, lo, hi, l->step, 0, NULL);
@@ -307,7 +307,7 @@ static Value *loop_over(Nest *nest, Builder *b, const Level *l, Value *way) {
 }
 
 /// The nest's ops, level by level, at the end of b, with each index computed.
-static void emit_program(Nest *nest, Builder *b, Value *way) {
+static void emit_program(ParallelNest *nest, Builder *b, Value *way) {
     Region *home = b->region;
     for (int i = 0; i < nest->n; i++) {
         Level *l = &nest->level[i];
@@ -331,7 +331,7 @@ static void emit_program(Nest *nest, Builder *b, Value *way) {
     b->region = home;
 }
 
-static const char *dimension_names(const Nest *nest) {
+static const char *dimension_names(const ParallelNest *nest) {
     Text t = {.ctx = ir_ctx(nest->env->ir)};
     for (int i = 0; i < nest->n; i++) {
         const char *name = op_str(nest->level[i].op, "name");
@@ -341,7 +341,7 @@ static const char *dimension_names(const Nest *nest) {
 }
 
 /// A run of programs, and the part of each.
-static void emit_task(Nest *nest, Builder *b, Value *task) {
+static void emit_program_task(ParallelNest *nest, Builder *b, Value *task) {
     Region *body = b->region;
     Value *program = task, *way = NULL;
     if (nest->run) {
@@ -355,7 +355,7 @@ static void emit_task(Nest *nest, Builder *b, Value *task) {
         way = ix_rem(b, program, nest->ways);
         program = ix_div(b, program, nest->ways);
     }
-    decode(nest, b, program);
+    decode_program(nest, b, program);
     emit_program(nest, b, way);
     if (b->region != body) build_yield(b, 0, NULL);
     b->region = body;
@@ -364,7 +364,7 @@ static void emit_task(Nest *nest, Builder *b, Value *task) {
 /* ---- resident grids ------------------------------------------------------------------------ */
 
 /// Marks the levels on whose index v depends.
-static void mark_walked(Nest *nest, const Value *v, bool *walks) {
+static void mark_walked(ParallelNest *nest, const Value *v, bool *walks) {
     if (!value_is_inside(v, nest->phase)) return;
     for (int i = 0; i < nest->n; i++) walks[i] |= v == level_arg(&nest->level[i]);
     for (int i = 0; v->def && i < v->def->n_operands; i++)
@@ -372,7 +372,7 @@ static void mark_walked(Nest *nest, const Value *v, bool *walks) {
 }
 
 /// Whether the device alone knows some bounds; `walks` says on which levels these depend.
-static bool is_resident(Nest *nest, bool *walks) {
+static bool is_resident(ParallelNest *nest, bool *walks) {
     bool some = false;
     for (int i = 0; i < nest->n; i++) {
         const Level *l = &nest->level[i];
@@ -385,14 +385,14 @@ static bool is_resident(Nest *nest, bool *walks) {
 }
 
 /// The bounds of level l, computed at b for the indices walked so far.
-static void bounds_here(Nest *nest, Builder *b, Level *l, PtrMap *map) {
+static void bounds_here(ParallelNest *nest, Builder *b, Level *l, PtrMap *map) {
     l->lo = clone_slice(b, operand(l->op, 0), nest->phase, map);
     l->hi = clone_slice(b, operand(l->op, 1), nest->phase, map);
 }
 
 /// A loop over a level at the end of b, which goes on inside it; carries how many tiles are to be
 /// skipped until the next one of this CTA.
-static void walk(Nest *nest, Builder *b, Level *l, Value **skip, PtrMap *map) {
+static void walk_level(ParallelNest *nest, Builder *b, Level *l, Value **skip, PtrMap *map) {
     bounds_here(nest, b, l, map);
     l->walked = l->lo;
     if (l->step) {
@@ -405,7 +405,7 @@ static void walk(Nest *nest, Builder *b, Level *l, Value **skip, PtrMap *map) {
 }
 
 /// Tiles of the levels that are not walked.
-static Value *count_tiles(Nest *nest, Builder *b, PtrMap *map) {
+static Value *count_tiles(ParallelNest *nest, Builder *b, PtrMap *map) {
     Value *tiles = build_index(b, 1);
     for (int i = 0; i < nest->n; i++) {
         Level *l = &nest->level[i];
@@ -417,25 +417,26 @@ static Value *count_tiles(Nest *nest, Builder *b, PtrMap *map) {
     return tiles;
 }
 
-static Value *emit_tiles(Nest *nest, Builder *b, Value *tiles, Value *skip, Value *ctas) {
+static Value *emit_tiles(ParallelNest *nest, Builder *b, Value *tiles, Value *skip, Value *ctas) {
     Value *left = ix_max(b, ix_sub(b, tiles, skip), build_index(b, 0));
     Value *mine = ix_ceildiv(b, left, ctas);
     Op *loop = build_programs(b, build_index(b, 0), mine, 1, 0, NULL);
     Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
     Value *i = region_add_arg(b->ir, in.region, skip->type, "tile");
-    decode(nest, &in, ix_add(&in, skip, ix_mul(&in, i, ctas)));
+    decode_program(nest, &in, ix_add(&in, skip, ix_mul(&in, i, ctas)));
     emit_program(nest, &in, NULL);
     build_yield(&in, 0, NULL);
     return ix_sub(b, ix_add(b, skip, ix_mul(b, mine, ctas)), tiles);
 }
 
-static void emit_resident(Nest *nest, Builder *b, const bool *walks, Value *task, Value *ctas) {
+static void emit_resident(ParallelNest *nest, Builder *b, const bool *walks, Value *task,
+                          Value *ctas) {
     Region *body = b->region;
     PtrMap map = {0};
     Value *skip = task;
     for (int i = 0; i < nest->n; i++) {
         nest->level[i].count = NULL;
-        if (walks[i]) walk(nest, b, &nest->level[i], &skip, &map);
+        if (walks[i]) walk_level(nest, b, &nest->level[i], &skip, &map);
     }
     Value *tiles = count_tiles(nest, b, &map);
     skip = emit_tiles(nest, b, tiles, skip, ctas);
@@ -448,7 +449,7 @@ static void emit_resident(Nest *nest, Builder *b, const bool *walks, Value *task
 }
 
 /// How programs are numbered and dealt out, where there is something to be said of it.
-static const char *order_text(const Nest *nest) {
+static const char *order_text(const ParallelNest *nest) {
     Text t = {.ctx = ir_ctx(nest->env->ir)};
     int64_t order = nest->order;
     if (nest->together)
@@ -464,8 +465,8 @@ static const char *order_text(const Nest *nest) {
 
 /* ---- phases -------------------------------------------------------------------------------- */
 
-static void lower_phase(PassEnv *env, Op *phase) {
-    Nest nest = {.env = env, .phase = phase};
+static void lower_to_launch(PassEnv *env, Op *phase) {
+    ParallelNest nest = {.env = env, .phase = phase};
     bool walks[MAX_LEVELS] = {false};
     hoist_bounds(phase);
     nest.n = read_levels(ir_ctx(env->ir), phase, nest.level);
@@ -481,7 +482,7 @@ static void lower_phase(PassEnv *env, Op *phase) {
     if (resident)
         emit_resident(&nest, &b, walks, task, tasks);
     else
-        emit_task(&nest, &b, task);
+        emit_program_task(&nest, &b, task);
     build_yield(&b, 0, NULL);
     const char *order = order_text(&nest);
     if (order) op_set_attr(env->ir, launch, "order", at_str(env->ir, order));
@@ -489,10 +490,10 @@ static void lower_phase(PassEnv *env, Op *phase) {
     op_erase(phase);
 }
 
-static void visit(Op *op, void *arg) {
-    if (op->code == OP_PARALLEL && !op_enclosing(op, OP_PARALLEL)) lower_phase(arg, op);
+static void visit_outer_phase(Op *op, void *arg) {
+    if (op->code == OP_PARALLEL && !op_enclosing(op, OP_PARALLEL)) lower_to_launch(arg, op);
 }
 
 void pass_tile_grid(PassEnv *env, Op *module) {
-    op_walk_pre(module, visit, env);
+    op_walk_pre(module, visit_outer_phase, env);
 }

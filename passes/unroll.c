@@ -44,7 +44,7 @@ static void unroll_loop(Ir *ir, Op *loop, int64_t lo, int64_t trips) {
     op_erase(loop);
 }
 
-static void visit(Op *op, void *arg) {
+static void unroll_if_short(Op *op, void *arg) {
     int64_t lo, trips;
     // Loops of host code hold phases: those are launches, never worth copying.
     if (op->code != OP_FOR || !known_trips(op, &lo, &trips) || count_ops(op) * trips > MAX_OPS ||
@@ -54,5 +54,5 @@ static void visit(Op *op, void *arg) {
 }
 
 void pass_unroll(PassEnv *env, Op *module) {
-    op_walk_post(module, visit, env);
+    op_walk_post(module, unroll_if_short, env);
 }

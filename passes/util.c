@@ -137,14 +137,14 @@ typedef struct FindDispatch {
     Op *found;
 } FindDispatch;
 
-static void find_dispatch(Op *op, void *arg) {
+static void note_dispatch_of(Op *op, void *arg) {
     FindDispatch *f = arg;
     if (op->code == OP_DISPATCH && strcmp(op_str(op, "device"), f->device) == 0) f->found = op;
 }
 
 Op *dispatch_of(Op *module, const Op *device) {
     FindDispatch f = {.device = op_str(device, "name")};
-    op_walk_pre(module, find_dispatch, &f);
+    op_walk_pre(module, note_dispatch_of, &f);
     return f.found;
 }
 
@@ -189,7 +189,7 @@ void splice_before(Op *op, Region *r, Value *const *args, Value **yields) {
 }
 
 /// v of scalar code, or of outside, as a block of the shape.
-static Value *widened(Builder *b, PtrMap *map, Value *v, const Type *shape) {
+static Value *widened_value(Builder *b, PtrMap *map, Value *v, const Type *shape) {
     Value *copy = map_get(map, v);
     return copy ? copy : build_broadcast(b, v, shape);
 }
@@ -202,7 +202,7 @@ static void widen_if(Builder *b, const Op *op, PtrMap *map, const Type *shape) {
     Ctx *ctx = ir_ctx(b->ir);
     Value **x = ctx_array(ctx, Value *, op->n_results),
           **y = ctx_array(ctx, Value *, op->n_results);
-    Value *c = widened(b, map, operand(op, 0), shape);
+    Value *c = widened_value(b, map, operand(op, 0), shape);
     widen_region(b, op->regions[0], map, shape, x);
     widen_region(b, op->regions[1], map, shape, y);
     for (int i = 0; i < op->n_results; i++)
@@ -214,7 +214,7 @@ static void widen_op(Builder *b, const Op *op, PtrMap *map, const Type *shape) {
     if (op->n_regions || op->n_results != 1 || op->n_operands > 3 || !op_has(op, PURE))
         ice(ir_ctx(b->ir), op->loc, "`%s` in scalar code that applies to blocks",
             op_info[op->code].name);
-    for (int i = 0; i < op->n_operands; i++) in[i] = widened(b, map, operand(op, i), shape);
+    for (int i = 0; i < op->n_operands; i++) in[i] = widened_value(b, map, operand(op, i), shape);
     const Type *type = ty_with_shape(b->ir, result(op, 0)->type, shape);
     Op *copy = build_op(b, op->code, op->n_operands, in, 1, &type, 0);
     for (int i = 0; i < op->n_attrs; i++)
@@ -231,7 +231,8 @@ static void widen_region(Builder *b, const Region *r, PtrMap *map, const Type *s
             widen_op(b, op, map, shape);
     }
     const Op *end = terminator(r);
-    for (int i = 0; i < end->n_operands; i++) yields[i] = widened(b, map, operand(end, i), shape);
+    for (int i = 0; i < end->n_operands; i++)
+        yields[i] = widened_value(b, map, operand(end, i), shape);
 }
 
 void apply_lanes(Builder *b, const Region *r, Value *const *args, const Type *shape,

@@ -17,8 +17,8 @@
 static const char MAGIC[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 enum { MAX_HEADER = 1 << 16, HEADER_ALIGN = 64 };
 
-/// Writes the message; false, so that callers end with `return fail(...)`.
-static bool fail(char *error, const char *text) {
+/// Writes the message; false, so that callers end with `return fail_npy(...)`.
+static bool fail_npy(char *error, const char *text) {
     snprintf(error, NPY_ERROR_SIZE, "%s", text);
     return false;
 }
@@ -48,7 +48,7 @@ static const char *find_key(const char *header, const char *key) {
 /// Structured types are lists, complex numbers and strings other kinds: those are refused.
 static bool parse_descr(const char *p, Npy *a, bool *swap, char *error) {
     if (!p || (*p != '\'' && *p != '"'))
-        return fail(error, "the array is not one of plain numbers");
+        return fail_npy(error, "the array is not one of plain numbers");
     char order = p[1];
     a->kind = p[2];
     a->size = isdigit((unsigned char)p[3]) ? atoi(p + 3) : 0;
@@ -68,19 +68,19 @@ static bool parse_descr(const char *p, Npy *a, bool *swap, char *error) {
 /// A Python tuple: `()`, `(3,)`, `(3, 4)`. Keeps the product of the extents that are not 0 within
 /// int64, so that strides of empty arrays cannot overflow either.
 static bool parse_shape(const char *p, Npy *a, char *error) {
-    if (!p || *p++ != '(') return fail(error, "the header has no shape");
+    if (!p || *p++ != '(') return fail_npy(error, "the header has no shape");
     uint64_t count = 1;
     bool empty = false;
     for (;;) {
         while (*p == ' ' || *p == ',') p++;
         if (*p == ')') break;
-        if (!isdigit((unsigned char)*p)) return fail(error, "the shape is malformed");
-        if (a->rank == NPY_MAX_RANK) return fail(error, "more than 8 dimensions");
+        if (!isdigit((unsigned char)*p)) return fail_npy(error, "the shape is malformed");
+        if (a->rank == NPY_MAX_RANK) return fail_npy(error, "more than 8 dimensions");
         char *end;
         errno = 0;
         long long n = strtoll(p, &end, 10);
         if (errno || (n && count > (uint64_t)INT64_MAX / (uint64_t)n / (uint64_t)a->size))
-            return fail(error, "the shape is too large");
+            return fail_npy(error, "the shape is too large");
         p = end + (*end == 'L'); // Python 2 wrote 3L
         if (n) count *= (uint64_t)n;
         empty |= n == 0;
@@ -101,17 +101,17 @@ static void swap_bytes(uint8_t *data, size_t bytes, int size) {
 }
 
 /// Reads the header text, NUL-terminated, into header[MAX_HEADER + 1].
-static bool read_header(FILE *f, char *header, char *error) {
+static bool read_npy_header(FILE *f, char *header, char *error) {
     unsigned char start[12];
     if (fread(start, 1, 8, f) != 8 || memcmp(start, MAGIC, sizeof MAGIC) != 0)
-        return fail(error, "not a .npy file");
+        return fail_npy(error, "not a .npy file");
     int major = start[6];
-    if (major < 1 || major > 3) return fail(error, "unknown version of the .npy format");
+    if (major < 1 || major > 3) return fail_npy(error, "unknown version of the .npy format");
     size_t width = major == 1 ? 2 : 4, len = 0;
-    if (fread(start + 8, 1, width, f) != width) return fail(error, "the file is cut short");
+    if (fread(start + 8, 1, width, f) != width) return fail_npy(error, "the file is cut short");
     for (size_t i = width; i-- > 0;) len = len << 8 | start[8 + i];
-    if (len > MAX_HEADER) return fail(error, "the header is too long");
-    if (fread(header, 1, len, f) != len) return fail(error, "the file is cut short");
+    if (len > MAX_HEADER) return fail_npy(error, "the header is too long");
+    if (fread(header, 1, len, f) != len) return fail_npy(error, "the file is cut short");
     header[len] = 0;
     return true;
 }
@@ -119,18 +119,18 @@ static bool read_header(FILE *f, char *header, char *error) {
 /// The header is checked whole before memory of the size it claims is asked for.
 static bool read_array(FILE *f, char *header, Npy *a, char *error) {
     bool swap;
-    if (!read_header(f, header, error)) return false;
+    if (!read_npy_header(f, header, error)) return false;
     const char *order = find_key(header, "fortran_order");
     if (!parse_descr(find_key(header, "descr"), a, &swap, error)) return false;
     if (!parse_shape(find_key(header, "shape"), a, error)) return false;
-    if (!order) return fail(error, "the header has no fortran_order");
+    if (!order) return fail_npy(error, "the header has no fortran_order");
     a->fortran = strncmp(order, "True", 4) == 0;
     a->data = malloc(a->bytes ? a->bytes : 1);
-    if (!a->data) return fail(error, "out of memory");
+    if (!a->data) return fail_npy(error, "out of memory");
     if (fread(a->data, 1, a->bytes, f) != a->bytes) {
         free(a->data);
         a->data = NULL;
-        return fail(error, "the file is cut short");
+        return fail_npy(error, "the file is cut short");
     }
     if (swap) swap_bytes(a->data, a->bytes, a->size);
     return true;
@@ -139,9 +139,9 @@ static bool read_array(FILE *f, char *header, Npy *a, char *error) {
 bool npy_read(const char *path, Npy *out, char *error) {
     *out = (Npy){0};
     FILE *f = fopen(path, "rb");
-    if (!f) return fail(error, strerror(errno));
+    if (!f) return fail_npy(error, strerror(errno));
     char *header = malloc(MAX_HEADER + 1);
-    bool ok = header ? read_array(f, header, out, error) : fail(error, "out of memory");
+    bool ok = header ? read_array(f, header, out, error) : fail_npy(error, "out of memory");
     free(header);
     fclose(f);
     return ok;
@@ -187,9 +187,9 @@ bool npy_write(const char *path, const Npy *a, char *error) {
     bool other = lstat(path, &s) == 0 && !S_ISREG(s.st_mode);
     int n = snprintf(beside, sizeof beside, "%s.tmp%ld", path, (long)getpid());
     if (other || n >= (int)sizeof beside)
-        return write_to(path, a) ? true : fail(error, strerror(errno));
+        return write_to(path, a) ? true : fail_npy(error, strerror(errno));
     if (write_to(beside, a) && rename(beside, path) == 0) return true;
-    fail(error, strerror(errno));
+    fail_npy(error, strerror(errno));
     unlink(beside);
     return false;
 }

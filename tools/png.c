@@ -10,7 +10,7 @@
 static const png_uint_32 FORMATS[5] = {0, PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB,
                                        PNG_FORMAT_RGBA};
 
-static bool fail(png_image *image, char *error) {
+static bool fail_png(png_image *image, char *error) {
     snprintf(error, PNG_ERROR_SIZE, "%s", image->message);
     png_image_free(image);
     return false;
@@ -22,7 +22,7 @@ static int channels_of(png_uint_32 format) {
 
 bool png_load(const char *path, Image *out, char *error) {
     png_image image = {.version = PNG_IMAGE_VERSION};
-    if (!png_image_begin_read_from_file(&image, path)) return fail(&image, error);
+    if (!png_image_begin_read_from_file(&image, path)) return fail_png(&image, error);
     int channels = channels_of(image.format);
     image.format = FORMATS[channels];
     uint8_t *data = malloc(PNG_IMAGE_SIZE(image) ? PNG_IMAGE_SIZE(image) : 1);
@@ -33,7 +33,7 @@ bool png_load(const char *path, Image *out, char *error) {
     }
     if (!png_image_finish_read(&image, NULL, data, 0, NULL)) {
         free(data);
-        return fail(&image, error);
+        return fail_png(&image, error);
     }
     *out = (Image){image.height, image.width, channels, data};
     return true;
@@ -49,6 +49,6 @@ bool png_save(const char *path, const Image *image, char *error) {
                      .width = (png_uint_32)image->width,
                      .height = (png_uint_32)image->height,
                      .format = FORMATS[image->channels]};
-    if (!png_image_write_to_file(&out, path, 0, image->data, 0, NULL)) return fail(&out, error);
+    if (!png_image_write_to_file(&out, path, 0, image->data, 0, NULL)) return fail_png(&out, error);
     return true;
 }

@@ -18,11 +18,11 @@
 /* ---- all threads at once ------------------------------------------------------------------- */
 
 typedef struct Workers Workers;
-typedef void Work(const Workers *workers, int thread);
+typedef void RoofWork(const Workers *workers, int thread);
 
 struct Workers {
     int threads;
-    Work *work;
+    RoofWork *work;
     int64_t bytes; // of a copy, all threads together
     char *from, *to;
     pthread_barrier_t start, end;
@@ -76,13 +76,13 @@ static double workers_run(Workers *workers) {
 /* ---- copies -------------------------------------------------------------------------------- */
 
 /// Small arrays are copied often enough for the clock.
-static int64_t copies(int64_t bytes) {
+static int64_t copy_repeats(int64_t bytes) {
     return (32 << 20) / bytes + 1;
 }
 
-static void copy_part(const Workers *c, int thread) {
+static void copy_array_part(const Workers *c, int thread) {
     int64_t from = c->bytes * thread / c->threads, to = c->bytes * (thread + 1) / c->threads;
-    int64_t times = copies(c->bytes);
+    int64_t times = copy_repeats(c->bytes);
     for (int64_t i = 0; i < times; i++) {
         memcpy(c->to + from, c->from + from, (size_t)(to - from));
         __asm__ volatile("" ::: "memory");
@@ -91,7 +91,7 @@ static void copy_part(const Workers *c, int thread) {
 
 double roofs_copy(int threads, int64_t bytes) {
     size_t n = (size_t)(bytes + 63) / 64 * 64;
-    Workers workers = {.threads = threads, .work = copy_part, .bytes = bytes};
+    Workers workers = {.threads = threads, .work = copy_array_part, .bytes = bytes};
     workers.from = aligned_alloc(64, n);
     workers.to = aligned_alloc(64, n);
     double rate = 0;
@@ -99,7 +99,7 @@ double roofs_copy(int threads, int64_t bytes) {
         memset(workers.from, 1, n);
         memset(workers.to, 2, n);
         double seconds = workers_run(&workers);
-        double copied = (double)bytes * (double)copies(bytes);
+        double copied = (double)bytes * (double)copy_repeats(bytes);
         if (seconds > 0) rate = 2 * copied / seconds;
     }
     free(workers.from);
@@ -179,7 +179,7 @@ __attribute__((target("amx-tile,amx-bf16"))) static void tiles_bf16(const Worker
     _tile_release();
 }
 
-static double arithmetic(int threads, Work *work, double flops_a_thread) {
+static double flops_per_second(int threads, RoofWork *work, double flops_a_thread) {
     Workers workers = {.threads = threads, .work = work};
     double seconds = workers_run(&workers);
     return seconds > 0 ? flops_a_thread * threads / seconds : 0;
@@ -187,17 +187,17 @@ static double arithmetic(int threads, Work *work, double flops_a_thread) {
 
 static void measure_multiply_adds(Roofs *r, enum tg_level level) {
     if (level >= TG_LEVEL_V4)
-        r->fma_f32 = arithmetic(r->threads, fma_avx512, fma_flops_a_thread(64));
+        r->fma_f32 = flops_per_second(r->threads, fma_avx512, fma_flops_a_thread(64));
     else if (level >= TG_LEVEL_V3)
-        r->fma_f32 = arithmetic(r->threads, fma_avx2, fma_flops_a_thread(32));
+        r->fma_f32 = flops_per_second(r->threads, fma_avx2, fma_flops_a_thread(32));
 }
 
 static void measure_products(Roofs *r, enum tg_level level) {
     if (level >= TG_LEVEL_V4 && __builtin_cpu_supports("avx512bf16"))
-        r->dot_bf16 = arithmetic(r->threads, dot_bf16, 2 * fma_flops_a_thread(64));
+        r->dot_bf16 = flops_per_second(r->threads, dot_bf16, 2 * fma_flops_a_thread(64));
     // A product of tiles is 16 x 16 x 32 multiply-adds.
     if (level >= TG_LEVEL_AMX)
-        r->amx_bf16 = arithmetic(r->threads, tiles_bf16, 2.0 * TILE_STEPS * 16 * 16 * 32);
+        r->amx_bf16 = flops_per_second(r->threads, tiles_bf16, 2.0 * TILE_STEPS * 16 * 16 * 32);
 }
 
 #else

@@ -4,12 +4,12 @@
 
 #include "backends/amdgpu/amdgpu.h"
 
-static LLVMValueRef real(const Gen *g, double value) {
+static LLVMValueRef real_f32(const Gen *g, double value) {
     return LLVMConstReal(g->f32, value);
 }
 
-static LLVMValueRef less(const Gen *g, LLVMValueRef x, double than) {
-    return LLVMBuildFCmp(g->b, LLVMRealOLT, x, real(g, than), "");
+static LLVMValueRef less_than_real(const Gen *g, LLVMValueRef x, double than) {
+    return LLVMBuildFCmp(g->b, LLVMRealOLT, x, real_f32(g, than), "");
 }
 
 /* ---- approximations ------------------------------------------------------------------------ */
@@ -18,31 +18,34 @@ static LLVMValueRef less(const Gen *g, LLVMValueRef x, double than) {
 
 /// A positive operand is brought into the range by 2^24 = 2^12 2^12.
 static LLVMValueRef inverse_root(const Gen *g, LLVMValueRef v) {
-    LLVMValueRef small = less(g, v, 0x1p-126);
+    LLVMValueRef small = less_than_real(g, v, 0x1p-126);
     LLVMValueRef y =
-        LLVMBuildSelect(g->b, small, LLVMBuildFMul(g->b, v, real(g, 0x1p24), ""), v, "");
+        LLVMBuildSelect(g->b, small, LLVMBuildFMul(g->b, v, real_f32(g, 0x1p24), ""), v, "");
     y = gen_call1(g, "llvm.amdgcn.rsq", y);
-    return LLVMBuildSelect(g->b, small, LLVMBuildFMul(g->b, y, real(g, 0x1p12), ""), y, "");
+    return LLVMBuildSelect(g->b, small, LLVMBuildFMul(g->b, y, real_f32(g, 0x1p12), ""), y, "");
 }
 
 /// 1 - 2 / (e^2x + 1), whose error is absolute; near 0 the first terms of the series.
-static LLVMValueRef tangent(const Gen *g, LLVMValueRef v) {
-    LLVMValueRef t = LLVMBuildFMul(g->b, v, real(g, 0x1.715476p+1), "");
+static LLVMValueRef build_tanh(const Gen *g, LLVMValueRef v) {
+    LLVMValueRef t = LLVMBuildFMul(g->b, v, real_f32(g, 0x1.715476p+1), "");
     LLVMValueRef e = gen_call1(g, "llvm.amdgcn.exp2", t);
-    LLVMValueRef r = gen_call1(g, "llvm.amdgcn.rcp", LLVMBuildFAdd(g->b, e, real(g, 1), ""));
-    LLVMValueRef far = LLVMBuildFSub(g->b, real(g, 1), LLVMBuildFMul(g->b, r, real(g, 2), ""), "");
-    LLVMValueRef third = LLVMBuildFMul(g->b, LLVMBuildFMul(g->b, v, v, ""), real(g, -1.0 / 3), "");
+    LLVMValueRef r = gen_call1(g, "llvm.amdgcn.rcp", LLVMBuildFAdd(g->b, e, real_f32(g, 1), ""));
+    LLVMValueRef far =
+        LLVMBuildFSub(g->b, real_f32(g, 1), LLVMBuildFMul(g->b, r, real_f32(g, 2), ""), "");
+    LLVMValueRef third =
+        LLVMBuildFMul(g->b, LLVMBuildFMul(g->b, v, v, ""), real_f32(g, -1.0 / 3), "");
     LLVMValueRef near = LLVMBuildFAdd(g->b, v, LLVMBuildFMul(g->b, v, third, ""), "");
-    return LLVMBuildSelect(g->b, less(g, gen_call1(g, "llvm.fabs", v), 0.125), near, far, "");
+    return LLVMBuildSelect(g->b, less_than_real(g, gen_call1(g, "llvm.fabs", v), 0.125), near, far,
+                           "");
 }
 
 /// 1 / v is subnormal from 2^126 on, and infinite for what is taken for 0.
-static LLVMValueRef reciprocal(const Gen *g, LLVMValueRef v) {
+static LLVMValueRef build_reciprocal(const Gen *g, LLVMValueRef v) {
     LLVMValueRef size = gen_call1(g, "llvm.fabs", v);
-    LLVMValueRef small = less(g, size, 0x1p-126);
-    LLVMValueRef large = LLVMBuildFCmp(g->b, LLVMRealOGT, size, real(g, 0x1p126), "");
-    LLVMValueRef scale = LLVMBuildSelect(g->b, small, real(g, 0x1p24), real(g, 1), "");
-    scale = LLVMBuildSelect(g->b, large, real(g, 0x1p-24), scale, "");
+    LLVMValueRef small = less_than_real(g, size, 0x1p-126);
+    LLVMValueRef large = LLVMBuildFCmp(g->b, LLVMRealOGT, size, real_f32(g, 0x1p126), "");
+    LLVMValueRef scale = LLVMBuildSelect(g->b, small, real_f32(g, 0x1p24), real_f32(g, 1), "");
+    scale = LLVMBuildSelect(g->b, large, real_f32(g, 0x1p-24), scale, "");
     LLVMValueRef y = gen_call1(g, "llvm.amdgcn.rcp", LLVMBuildFMul(g->b, v, scale, ""));
     return LLVMBuildFMul(g->b, y, scale, "");
 }
@@ -57,16 +60,16 @@ void amd_approx(Expand *x) {
     else if (strcmp(name, "lg2") == 0)
         x->out[0] = gen_call1(g, "llvm.log2", v);
     else if (strcmp(name, "rcp") == 0)
-        x->out[0] = reciprocal(g, v);
+        x->out[0] = build_reciprocal(g, v);
     else if (strcmp(name, "rsqrt") == 0)
         x->out[0] = inverse_root(g, v);
     else
-        x->out[0] = tangent(g, v);
+        x->out[0] = build_tanh(g, v);
 }
 
 /* ---- conversions --------------------------------------------------------------------------- */
 
-static LLVMTypeRef bfloat(const Gen *g) {
+static LLVMTypeRef bfloat_type(const Gen *g) {
     return LLVMBFloatTypeInContext(g->llvm);
 }
 
@@ -74,7 +77,7 @@ static LLVMTypeRef bfloat(const Gen *g) {
 void amd_narrow(Expand *x) {
     const Gen *g = x->g;
     const char *to = fn_capture(x->fn, 't');
-    LLVMTypeRef type = to && strcmp(to, "f16") == 0 ? g->f16 : bfloat(g);
+    LLVMTypeRef type = to && strcmp(to, "f16") == 0 ? g->f16 : bfloat_type(g);
     LLVMValueRef v = x->in[0];
     if (x->n_in == 2) {
         v = LLVMGetPoison(LLVMVectorType(g->f32, 2));
@@ -87,14 +90,14 @@ void amd_narrow(Expand *x) {
 }
 
 /// The upper half of an f32.
-static LLVMValueRef widen(const Gen *g, LLVMValueRef half) {
+static LLVMValueRef widen_bf16(const Gen *g, LLVMValueRef half) {
     LLVMValueRef word =
         LLVMBuildShl(g->b, LLVMBuildZExt(g->b, half, g->i32, ""), amd_i32(g, 16), "");
     return LLVMBuildBitCast(g->b, word, g->f32, "");
 }
 
 void amd_widen_bf16(Expand *x) {
-    x->out[0] = widen(x->g, x->in[0]);
+    x->out[0] = widen_bf16(x->g, x->in[0]);
 }
 
 /// 10 bits behind the point, ties away from 0; of a NaN one that is left of them is set.
@@ -120,28 +123,28 @@ void amd_cvt_int(Expand *x) {
 
 /* ---- bf16 ---------------------------------------------------------------------------------- */
 
-static bool is_number(LLVMValueRef half, unsigned bits) {
+static bool is_half_bits(LLVMValueRef half, unsigned bits) {
     return LLVMIsAConstantInt(half) && (LLVMConstIntGetZExtValue(half) & 0xffff) == bits;
 }
 
 /// a b + c rounded once. Of a product by 1 or of one without a sum f32 has bits enough to round
 /// twice (24 >= 2 * 8 + 2); no type has for all sums.
-static LLVMValueRef fma_of(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
+static LLVMValueRef bf16_fma_of(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
     enum { ONE = 0x3f80, MINUS_ONE = 0xbf80, MINUS_ZERO = 0x8000 };
-    LLVMValueRef args[3] = {widen(g, a), widen(g, b), widen(g, c)};
-    bool one = is_number(b, ONE) || is_number(b, MINUS_ONE) || is_number(c, MINUS_ZERO);
+    LLVMValueRef args[3] = {widen_bf16(g, a), widen_bf16(g, b), widen_bf16(g, c)};
+    bool one = is_half_bits(b, ONE) || is_half_bits(b, MINUS_ONE) || is_half_bits(c, MINUS_ZERO);
     LLVMTypeRef type = g->f32;
     LLVMValueRef sum = one ? gen_intrinsic(g, "llvm.fma", 1, &type, 3, args)
                            : gen_fma_to_odd(g, args[0], args[1], args[2]);
-    return LLVMBuildBitCast(g->b, LLVMBuildFPTrunc(g->b, sum, bfloat(g), ""), g->i16, "");
+    return LLVMBuildBitCast(g->b, LLVMBuildFPTrunc(g->b, sum, bfloat_type(g), ""), g->i16, "");
 }
 
-static LLVMValueRef half_of(const Gen *g, LLVMValueRef word, int i) {
+static LLVMValueRef half_of_word(const Gen *g, LLVMValueRef word, int i) {
     if (i) word = LLVMBuildLShr(g->b, word, amd_i32(g, 16), "");
     return LLVMBuildTrunc(g->b, word, g->i16, "");
 }
 
-static LLVMValueRef word_of(const Gen *g, LLVMValueRef low, LLVMValueRef high) {
+static LLVMValueRef word_of_halves(const Gen *g, LLVMValueRef low, LLVMValueRef high) {
     high = LLVMBuildShl(g->b, LLVMBuildZExt(g->b, high, g->i32, ""), amd_i32(g, 16), "");
     return LLVMBuildOr(g->b, LLVMBuildZExt(g->b, low, g->i32, ""), high, "");
 }
@@ -149,14 +152,14 @@ static LLVMValueRef word_of(const Gen *g, LLVMValueRef low, LLVMValueRef high) {
 void amd_fma_bf16(Expand *x) {
     const Gen *g = x->g;
     if (LLVMTypeOf(x->call) == g->i16) {
-        x->out[0] = fma_of(g, x->in[0], x->in[1], x->in[2]);
+        x->out[0] = bf16_fma_of(g, x->in[0], x->in[1], x->in[2]);
         return;
     }
     LLVMValueRef half[2];
     for (int i = 0; i < 2; i++)
-        half[i] =
-            fma_of(g, half_of(g, x->in[0], i), half_of(g, x->in[1], i), half_of(g, x->in[2], i));
-    x->out[0] = word_of(g, half[0], half[1]);
+        half[i] = bf16_fma_of(g, half_of_word(g, x->in[0], i), half_of_word(g, x->in[1], i),
+                              half_of_word(g, x->in[2], i));
+    x->out[0] = word_of_halves(g, half[0], half[1]);
 }
 
 /// As NVIDIA's: a NaN gives the other operand.
@@ -174,11 +177,11 @@ void amd_minmax_x2(Expand *x) {
     }
     LLVMValueRef half[2];
     for (int i = 0; i < 2; i++) {
-        LLVMValueRef v = gen_call2(g, name, widen(g, half_of(g, x->in[0], i)),
-                                   widen(g, half_of(g, x->in[1], i)));
-        half[i] = half_of(g, LLVMBuildBitCast(g->b, v, g->i32, ""), 1);
+        LLVMValueRef v = gen_call2(g, name, widen_bf16(g, half_of_word(g, x->in[0], i)),
+                                   widen_bf16(g, half_of_word(g, x->in[1], i)));
+        half[i] = half_of_word(g, LLVMBuildBitCast(g->b, v, g->i32, ""), 1);
     }
-    x->out[0] = word_of(g, half[0], half[1]);
+    x->out[0] = word_of_halves(g, half[0], half[1]);
 }
 
 /* ---- integers ------------------------------------------------------------------------------ */

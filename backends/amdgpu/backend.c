@@ -47,7 +47,7 @@ static const tg_device_function *functions_of(Ctx *ctx, const GpuCode *code) {
     return all;
 }
 
-static void note_shared(const Gen *g, const GpuCode *code) {
+static void note_shared_bytes(const Gen *g, const GpuCode *code) {
     for (int i = 0; i < code->n; i++) {
         const GpuKernel *k = &code->kernels[i];
         if (k->shared_bytes)
@@ -56,7 +56,8 @@ static void note_shared(const Gen *g, const GpuCode *code) {
 }
 
 /// Texts alone need no linker.
-static void link(Ctx *ctx, const GpuJob *job, const GpuTarget *gpu, const AmdObject *object) {
+static void link_amd_image(Ctx *ctx, const GpuJob *job, const GpuTarget *gpu,
+                           const AmdObject *object) {
     const CodeOptions *o = job->options;
     tg_image *image = &job->out->image;
     AmdCode code;
@@ -75,7 +76,7 @@ static void link(Ctx *ctx, const GpuJob *job, const GpuTarget *gpu, const AmdObj
     ctx_leave(ctx, CTX_ERRORS);
 }
 
-static void compile(Ctx *ctx, void *arg) {
+static void compile_amd(Ctx *ctx, void *arg) {
     const GpuJob *job = arg;
     const CodeOptions *o = job->options;
     const GpuTarget *gpu = amd_target(o->level);
@@ -86,7 +87,7 @@ static void compile(Ctx *ctx, void *arg) {
         .target = o->level, .check = o->check, .debug = o->debug, .notes = o->notes};
     double start = gpu_seconds();
     const GpuCode *code = gpu_lower(g, job->ir, job->module, &options);
-    note_shared(g, code);
+    note_shared_bytes(g, code);
     double lowered = gpu_seconds();
     *job->out = (DeviceCode){.times.lower = lowered - start, .times.generator = "amdgpu"};
     if (o->texts & TEXT_LLVM) job->out->llvm = gpu_module_text(g);
@@ -105,11 +106,11 @@ static void compile(Ctx *ctx, void *arg) {
                                  .sites = code->sites.data,
                                  .n_sites = code->sites.n};
     if (o->notes) amd_describe(ctx, o->notes, gpu, code, object.assembly);
-    link(ctx, job, gpu, &object);
+    link_amd_image(ctx, job, gpu, &object);
 }
 
 static bool amd_device(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out) {
-    return gpu_device(&(GpuJob){ir, module, options, out}, compile);
+    return gpu_device(&(GpuJob){ir, module, options, out}, compile_amd);
 }
 
 const Backend amdgpu_backend = {.name = "amdgpu",

@@ -9,7 +9,7 @@
 // bytes with the bound, not rows.
 enum { DATA_32 = 7 << 12 | 4 << 15, RDNA_BYTES = 1 << 24 | 3 << 28 };
 
-static LLVMValueRef resource(const Expand *x) {
+static LLVMValueRef buffer_resource(const Expand *x) {
     const Gen *g = x->g;
     bool rdna = gpu_has(x->gpu, GPU_WMMA);
     LLVMTypeRef types[2] = {LLVMPointerTypeInContext(g->llvm, 8), LLVMTypeOf(x->in[0])};
@@ -20,7 +20,7 @@ static LLVMValueRef resource(const Expand *x) {
 }
 
 /// The sum saturates: with a part that is beyond all bounds it is, too.
-static LLVMValueRef offset(const Expand *x) {
+static LLVMValueRef buffer_offset(const Expand *x) {
     LLVMValueRef a = x->in[2], b = x->in[3];
     if (LLVMIsConstant(b) && LLVMIsNull(b)) return a;
     if (LLVMIsConstant(a) && LLVMIsNull(a)) return b;
@@ -28,7 +28,7 @@ static LLVMValueRef offset(const Expand *x) {
     return gen_intrinsic(x->g, "llvm.uadd.sat", 1, &type, 2, (LLVMValueRef[]){a, b});
 }
 
-static LLVMTypeRef joined(const Expand *x, LLVMTypeRef one, int n) {
+static LLVMTypeRef joined_type(const Expand *x, LLVMTypeRef one, int n) {
     const char *width = fn_capture(x->fn, 'w');
     if (width && *width == '8') one = x->g->i8;
     return n > 1 ? LLVMVectorType(one, (unsigned)n) : one;
@@ -38,8 +38,8 @@ void amd_load_buffer(Expand *x) {
     const Gen *g = x->g;
     int n = x->fn->result.count;
     const char *read_only = fn_capture(x->fn, 'r');
-    LLVMTypeRef one = fn_letter_type(g->llvm, x->fn->result.letter), type = joined(x, one, n);
-    LLVMValueRef args[4] = {resource(x), offset(x), amd_i32(g, 0), amd_i32(g, 0)};
+    LLVMTypeRef one = fn_letter_type(g->llvm, x->fn->result.letter), type = joined_type(x, one, n);
+    LLVMValueRef args[4] = {buffer_resource(x), buffer_offset(x), amd_i32(g, 0), amd_i32(g, 0)};
     LLVMValueRef all = gen_intrinsic(g, "llvm.amdgcn.raw.ptr.buffer.load", 1, &type, 4, args);
     if (read_only && *read_only) amd_set_flag(g, all, "invariant.load");
     for (int i = 0; i < n && n > 1; i++)
@@ -50,11 +50,12 @@ void amd_load_buffer(Expand *x) {
 void amd_store_buffer(Expand *x) {
     const Gen *g = x->g;
     int n = x->fn->groups[3].count;
-    LLVMTypeRef one = LLVMTypeOf(x->in[4]), type = joined(x, one, n);
+    LLVMTypeRef one = LLVMTypeOf(x->in[4]), type = joined_type(x, one, n);
     LLVMValueRef all = n > 1 ? LLVMGetPoison(type) : x->in[4];
     for (int i = 0; i < n && n > 1; i++)
         all = LLVMBuildInsertElement(g->b, all, x->in[4 + i], amd_i32(g, i), "");
     if (LLVMTypeOf(all) != type) all = LLVMBuildTrunc(g->b, all, type, "");
-    LLVMValueRef args[5] = {all, resource(x), offset(x), amd_i32(g, 0), amd_i32(g, 0)};
+    LLVMValueRef args[5] = {all, buffer_resource(x), buffer_offset(x), amd_i32(g, 0),
+                            amd_i32(g, 0)};
     gen_intrinsic(g, "llvm.amdgcn.raw.ptr.buffer.store", 1, &type, 5, args);
 }

@@ -13,7 +13,7 @@ static const char triple[] = "amdgcn-amd-amdhsa";
 static const char waves_per_simd[] = "amdgpu-waves-per-eu";
 static const char scheduler[] = "amdgpu-sched-strategy";
 
-static void start(void) {
+static void init_amdgpu_target(void) {
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();
     LLVMInitializeAMDGPUTargetMC();
@@ -25,23 +25,23 @@ static void start(void) {
 
 /// RDNA has two ways to run a work-group: in one compute unit its barriers need not wait for
 /// memory.
-static LLVMTargetMachineRef machine_of(Ctx *ctx, const GpuTarget *gpu) {
+static LLVMTargetMachineRef amd_target_machine(Ctx *ctx, const GpuTarget *gpu) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, start);
+    pthread_once(&once, init_amdgpu_target);
     const char *features = gpu->lanes == 32 ? "+wavefrontsize32,+cumode" : "";
     return target_machine_of(ctx, triple, gpu->name, features, LLVMCodeGenLevelAggressive);
 }
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
-static void string_attribute(const Gen *g, LLVMValueRef fn, const char *name, const char *value) {
+static void add_amd_attribute(const Gen *g, LLVMValueRef fn, const char *name, const char *value) {
     LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                             LLVMCreateStringAttribute(g->llvm, name, (unsigned)strlen(name), value,
                                                       (unsigned)strlen(value)));
 }
 
 void amd_set_shared(const Gen *g, LLVMValueRef fn, int64_t bytes) {
-    string_attribute(g, fn, "tg.shared", ctx_format(g->ctx, "%" PRId64, bytes));
+    add_amd_attribute(g, fn, "tg.shared", ctx_format(g->ctx, "%" PRId64, bytes));
 }
 
 /// What a kernel does not ask for costs no registers; hidden arguments none are launched with.
@@ -53,7 +53,7 @@ static const char *const unused[] = {
     "amdgpu-no-completion-action", "amdgpu-no-flat-scratch-init",
 };
 
-static bool calls(const Gen *g, const char *name) {
+static bool calls_function(const Gen *g, const char *name) {
     LLVMValueRef fn = LLVMGetNamedFunction(g->module, name);
     return fn && LLVMGetFirstUse(fn);
 }
@@ -66,20 +66,20 @@ static int waves_of(const GpuTarget *gpu, int threads, int ctas) {
 }
 
 /// Minima and maxima of signalling NaNs need no care: "amdgpu-ieee".
-static void mark_kernel(const Gen *g, const GpuTarget *gpu, LLVMValueRef fn) {
+static void mark_amd_kernel(const Gen *g, const GpuTarget *gpu, LLVMValueRef fn) {
     enum { AMDGPU_KERNEL = 91 };
     int threads = amd_threads(fn);
     LLVMSetFunctionCallConv(fn, AMDGPU_KERNEL);
     const char *size = ctx_format(g->ctx, "%d,%d", threads, threads);
     int waves = waves_of(gpu, threads, amd_attribute(fn, "tg.minctasm", 1));
-    string_attribute(g, fn, "amdgpu-flat-work-group-size", size);
-    string_attribute(g, fn, "uniform-work-group-size", "true");
-    string_attribute(g, fn, waves_per_simd, ctx_format(g->ctx, "%d", waves));
-    string_attribute(g, fn, "amdgpu-ieee", "false");
+    add_amd_attribute(g, fn, "amdgpu-flat-work-group-size", size);
+    add_amd_attribute(g, fn, "uniform-work-group-size", "true");
+    add_amd_attribute(g, fn, waves_per_simd, ctx_format(g->ctx, "%d", waves));
+    add_amd_attribute(g, fn, "amdgpu-ieee", "false");
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
-        string_attribute(g, fn, unused[i], "");
-    if (!calls(g, "llvm.amdgcn.implicitarg.ptr"))
-        string_attribute(g, fn, "amdgpu-no-implicitarg-ptr", "");
+        add_amd_attribute(g, fn, unused[i], "");
+    if (!calls_function(g, "llvm.amdgcn.implicitarg.ptr"))
+        add_amd_attribute(g, fn, "amdgpu-no-implicitarg-ptr", "");
 }
 
 /// What links them, and drivers of these years, read version 5 of code objects.
@@ -96,15 +96,15 @@ static const char pipeline[] =
     "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate),"
     "early-cse<memssa>)";
 
-static void release_module(void *thing) {
+static void release_amd_module(void *thing) {
     LLVMDisposeModule(thing);
 }
 
 /// Code generation changes the module: what is made comes from a copy.
-static const char *generate(Gen *g, LLVMTargetMachineRef machine, LLVMCodeGenFileType type,
-                            size_t *size) {
+static const char *generate_amd_code(Gen *g, LLVMTargetMachineRef machine, LLVMCodeGenFileType type,
+                                     size_t *size) {
     LLVMModuleRef copy = LLVMCloneModule(g->module);
-    ctx_defer(g->ctx, release_module, copy);
+    ctx_defer(g->ctx, release_amd_module, copy);
     return module_file(g->ctx, copy, machine, type, size);
 }
 
@@ -121,17 +121,17 @@ static bool other_way(const Gen *g, LLVMValueRef fn) {
     static const char *const others[] = {"max-ilp", "iterative-minreg", "max-occupancy"};
     enum { OTHERS = sizeof others / sizeof *others };
     if (amd_attribute(fn, waves_per_simd, 1) > 1) {
-        string_attribute(g, fn, waves_per_simd, "1");
+        add_amd_attribute(g, fn, waves_per_simd, "1");
         return true;
     }
     int tried = OTHERS;
     while (tried > 0 && !is_scheduled(fn, others[tried - 1])) tried--;
-    if (tried < OTHERS) string_attribute(g, fn, scheduler, others[tried]);
+    if (tried < OTHERS) add_amd_attribute(g, fn, scheduler, others[tried]);
     return tried < OTHERS;
 }
 
 /// Whether any kernel has scratch and is to be made another way.
-static bool give_way(const Gen *g, const AmdObject *object) {
+static bool avoid_scratch(const Gen *g, const AmdObject *object) {
     bool any = false;
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         if (!LLVMIsDeclaration(fn) &&
@@ -141,18 +141,18 @@ static bool give_way(const Gen *g, const AmdObject *object) {
 }
 
 void amd_emit(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out) {
-    LLVMTargetMachineRef machine = machine_of(g->ctx, gpu);
+    LLVMTargetMachineRef machine = amd_target_machine(g->ctx, gpu);
     *out = (AmdObject){0};
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
-        if (!LLVMIsDeclaration(fn)) mark_kernel(g, gpu, fn);
+        if (!LLVMIsDeclaration(fn)) mark_amd_kernel(g, gpu, fn);
     set_version(g);
     module_target(g, machine);
     module_verify(g);
     module_run(g->ctx, g->module, machine, pipeline);
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         if (!LLVMIsDeclaration(fn)) amd_part_branches(g, fn);
-    do out->bytes = generate(g, machine, LLVMObjectFile, &out->size);
-    while (give_way(g, out));
+    do out->bytes = generate_amd_code(g, machine, LLVMObjectFile, &out->size);
+    while (avoid_scratch(g, out));
     size_t n;
-    if (assembly) out->assembly = generate(g, machine, LLVMAssemblyFile, &n);
+    if (assembly) out->assembly = generate_amd_code(g, machine, LLVMAssemblyFile, &n);
 }

@@ -134,7 +134,7 @@ static const char *intrinsic_name(Ctx *ctx, const Fn *fn) {
     return name.data;
 }
 
-static void emit(Expand *x) {
+static void emit_row_code(Expand *x) {
     const char *how = x->fn->row->amdgcn;
     if (strncmp(how, "llvm.", 5) == 0) {
         const char *name = intrinsic_name(x->g->ctx, x->fn);
@@ -152,7 +152,7 @@ static void emit(Expand *x) {
     ice(x->g->ctx, (Loc){0}, "no function %s of tg.%s", how, x->fn->row->name);
 }
 
-static void expand_call(Expand *x, LLVMValueRef call) {
+static void expand_amd_call(Expand *x, LLVMValueRef call) {
     const Gen *g = x->g;
     Fn fn;
     const char *name = LLVMGetValueName2(LLVMGetCalledValue(call), &(size_t){0});
@@ -164,7 +164,7 @@ static void expand_call(Expand *x, LLVMValueRef call) {
     x->fn = &fn;
     x->n_in = LLVMGetNumArgOperands(call);
     for (unsigned i = 0; i < x->n_in; i++) x->in[i] = LLVMGetOperand(call, i);
-    emit(x);
+    emit_row_code(x);
     portable_replace(g, call, fn.result.count, x->out);
 }
 
@@ -174,7 +174,7 @@ static void expand_function(Expand *x) {
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(x->function); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
             if (LLVMGetInstructionOpcode(i) == LLVMCall) vec_push(x->g->ctx, &calls, i);
-    for (int i = 0; i < calls.n; i++) expand_call(x, calls.data[i]);
+    for (int i = 0; i < calls.n; i++) expand_amd_call(x, calls.data[i]);
     amd_join_accumulators(x);
 }
 

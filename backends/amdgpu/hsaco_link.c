@@ -13,7 +13,7 @@
 #include "backends/external_tool.h"
 
 /// What a linker says that made nothing.
-static const char *refusal(Ctx *ctx, const char *linker, const char *end, const char *log) {
+static const char *refusal_text(Ctx *ctx, const char *linker, const char *end, const char *log) {
     int n = log ? (int)strlen(log) : 0;
     while (n > 0 && log[n - 1] == '\n') n--;
     return ctx_format(ctx, "%s: %s%s%.*s", linker, end, n ? ": " : "", n, n ? log : "");
@@ -58,7 +58,7 @@ static struct {
 } comgr;
 
 /// Takes the library if it has all entries.
-static bool load(const char *path, void *arg) {
+static bool load_comgr(const char *path, void *arg) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     (void)arg;
     if (!library) return false;
@@ -99,14 +99,14 @@ static void visit_comgr(ToolVisit *visit, void *arg) {
         if (tool_glob(usual[i], visit, arg)) return;
 }
 
-static void find(void) {
-    visit_comgr(load, NULL);
+static void find_comgr(void) {
+    visit_comgr(load_comgr, NULL);
 }
 
 /// Releases before the GPU do not know it.
-static bool knows(const char *isa) {
+static bool comgr_knows_isa(const char *isa) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find);
+    pthread_once(&once, find_comgr);
     size_t n = 0;
     if (!comgr.library || comgr.get_isa_count(&n)) return false;
     for (size_t i = 0; i < n; i++) {
@@ -117,7 +117,7 @@ static bool knows(const char *isa) {
 }
 
 /// The bytes of the first result of a kind, in the arena, or NULL.
-static const char *result_of(Ctx *ctx, Handle results, int kind, size_t *size) {
+static const char *comgr_result(Ctx *ctx, Handle results, int kind, size_t *size) {
     Handle data;
     if (comgr.action_data_get_data(results, kind, 0, &data)) return NULL;
     char *bytes = NULL;
@@ -141,9 +141,9 @@ static bool link_with(Ctx *ctx, Handle in, Handle info, Handle results, const Am
               !comgr.action_info_set_isa_name(info, isa) &&
               !comgr.do_action(comgr.link, info, in, results);
     if (ok)
-        out->bytes = result_of(ctx, results, KIND_EXECUTABLE, &out->size);
+        out->bytes = comgr_result(ctx, results, KIND_EXECUTABLE, &out->size);
     else
-        out->log = result_of(ctx, results, KIND_LOG, &n);
+        out->log = comgr_result(ctx, results, KIND_LOG, &n);
     comgr.release_data(data);
     return out->bytes != NULL;
 }
@@ -194,7 +194,7 @@ static bool by_lld(Ctx *ctx, const char *program, const AmdObject *object, AmdCo
     if (ok)
         *out = (AmdCode){.bytes = made.data, .size = made.bytes, .linker = "lld"};
     else
-        out->log = refusal(ctx, program, made.end, made.log);
+        out->log = refusal_text(ctx, program, made.end, made.log);
     return ok;
 }
 
@@ -222,14 +222,14 @@ AmdStatus amd_link(Ctx *ctx, const AmdObject *object, const GpuTarget *gpu, AmdC
     char program[TOOL_PATH];
     const char *isa = ctx_format(ctx, "amdgcn-amd-amdhsa--%s", gpu->name);
     *out = (AmdCode){0};
-    bool known = knows(isa);
+    bool known = comgr_knows_isa(isa);
     if (known && by_comgr(ctx, object, isa, out)) {
         out->linker = "comgr";
         return AMD_OK;
     }
     if (find_lld(program)) return by_lld(ctx, program, object, out) ? AMD_OK : AMD_FAILED;
     if (known) {
-        out->log = refusal(ctx, "libamd_comgr", "no code object", out->log);
+        out->log = refusal_text(ctx, "libamd_comgr", "no code object", out->log);
         return AMD_FAILED;
     }
     out->log = ctx_format(ctx,

@@ -6,7 +6,7 @@
 #include "backends/amdgpu/amdgpu.h"
 
 /// "    .vgpr_count:     12" is the number of `key`.
-static bool number_of(const char *line, size_t n, const char *key, int *out) {
+static bool number_of_key(const char *line, size_t n, const char *key, int *out) {
     while (n && (*line == ' ' || *line == '-')) line++, n--;
     size_t len = strlen(key);
     if (n <= len || memcmp(line, key, len) != 0 || line[len] != ':') return false;
@@ -14,7 +14,7 @@ static bool number_of(const char *line, size_t n, const char *key, int *out) {
     return true;
 }
 
-static const char *name_of(Ctx *ctx, const char *line, size_t n) {
+static const char *kernel_name_in(Ctx *ctx, const char *line, size_t n) {
     const char *at = memmem(line, n, ".name:", 6);
     if (!at || line[4] == ' ') return NULL; // deeper: of an argument
     at += 6;
@@ -22,7 +22,7 @@ static const char *name_of(Ctx *ctx, const char *line, size_t n) {
     return ctx_intern(ctx, at, strcspn(at, "'\n"));
 }
 
-static void read_line(Ctx *ctx, const char *line, size_t n, AmdUse *use) {
+static void read_metadata_line(Ctx *ctx, const char *line, size_t n, AmdUse *use) {
     const struct {
         const char *key;
         int *to;
@@ -34,8 +34,8 @@ static void read_line(Ctx *ctx, const char *line, size_t n, AmdUse *use) {
                 {".kernarg_segment_size", &use->kernarg_bytes},
                 {".wavefront_size", &use->lanes}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (number_of(line, n, rows[i].key, rows[i].to)) return;
-    const char *name = name_of(ctx, line, n);
+        if (number_of_key(line, n, rows[i].key, rows[i].to)) return;
+    const char *name = kernel_name_in(ctx, line, n);
     if (name) use->kernel = name;
 }
 
@@ -55,17 +55,17 @@ void amd_read_uses(Ctx *ctx, const char *assembly, AmdUses *out) {
             any = begins;
         }
         if (*at != ' ') return;
-        read_line(ctx, at, n, &use);
+        read_metadata_line(ctx, at, n, &use);
     }
 }
 
 /* ---- for people ---------------------------------------------------------------------------- */
 
-static int round_up(int n, int unit) {
+static int round_up_int(int n, int unit) {
     return (n + unit - 1) / unit * unit;
 }
 
-static int least(int a, int b) {
+static int lesser_of(int a, int b) {
     return a < b ? a : b;
 }
 
@@ -77,11 +77,12 @@ static int ctas_of(int waves, int simds, int held) {
 
 /// CTAs that a compute unit holds at the same time, and what bounds them. A wave's registers are
 /// all of one SIMD.
-static int resident(const GpuTarget *gpu, const AmdUse *u, int threads, const char **bound) {
+static int resident_amd_ctas(const GpuTarget *gpu, const AmdUse *u, int threads,
+                             const char **bound) {
     bool cdna = gpu->lanes == 64;
     int simds = cdna ? 4 : 2, unit = cdna ? 8 : 24; // by how many registers are given out
     int waves = (threads + gpu->lanes - 1) / gpu->lanes;
-    int given = round_up(u->vector ? u->vector : 1, unit), all = gpu->lanes * simds;
+    int given = round_up_int(u->vector ? u->vector : 1, unit), all = gpu->lanes * simds;
     int n = ctas_of(waves, simds, gpu->threads_sm / all);
     *bound = "waves";
     int by_registers = ctas_of(waves, simds, gpu->registers_sm / all / given);
@@ -92,7 +93,7 @@ static int resident(const GpuTarget *gpu, const AmdUse *u, int threads, const ch
     return n;
 }
 
-static void describe_use(Text *out, const GpuTarget *gpu, const AmdUse *u, int threads) {
+static void describe_amd_use(Text *out, const GpuTarget *gpu, const AmdUse *u, int threads) {
     text_add(out, ", %d vector registers", u->vector);
     if (u->accumulators) text_add(out, " (%d of them accumulators)", u->accumulators);
     text_add(out, ", %d scalar, ", u->scalar);
@@ -101,8 +102,8 @@ static void describe_use(Text *out, const GpuTarget *gpu, const AmdUse *u, int t
     else
         text_add(out, "none spilled");
     const char *bound;
-    int most = gpu->threads_sm / gpu->lanes, n = resident(gpu, u, threads, &bound);
-    int waves = least(most, n * ((threads + gpu->lanes - 1) / gpu->lanes));
+    int most = gpu->threads_sm / gpu->lanes, n = resident_amd_ctas(gpu, u, threads, &bound);
+    int waves = lesser_of(most, n * ((threads + gpu->lanes - 1) / gpu->lanes));
     text_add(out, "; a compute unit holds %d: %d of %d waves, by %s", n, waves, most, bound);
 }
 
@@ -116,7 +117,7 @@ void amd_describe(Ctx *ctx, Text *out, const GpuTarget *gpu, const GpuCode *code
                  (int)k->shared_bytes);
         for (int j = 0; j < uses.n; j++)
             if (strcmp(uses.data[j].kernel, k->name) == 0)
-                describe_use(out, gpu, &uses.data[j], k->threads);
+                describe_amd_use(out, gpu, &uses.data[j], k->threads);
         text_add(out, "\n");
     }
 }

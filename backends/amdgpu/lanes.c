@@ -11,7 +11,7 @@ static LLVMValueRef value_of_lane(Expand *x, LLVMValueRef v, LLVMValueRef from) 
     return amd_intrinsic(g, "llvm.amdgcn.ds.bpermute", 2, at, v);
 }
 
-static LLVMValueRef lane_of(Expand *x) {
+static LLVMValueRef current_lane(Expand *x) {
     LLVMValueRef kept = x->out[0];
     amd_lane_id(x);
     LLVMValueRef lane = x->out[0];
@@ -78,7 +78,7 @@ static LLVMValueRef value_across(Expand *x, LLVMValueRef v, int mask) {
     if (mask < CROSSBAR) // lane & 31 ^ mask
         return amd_intrinsic(g, "llvm.amdgcn.ds.swizzle", 2, v,
                              amd_i32(g, mask << 10 | (CROSSBAR - 1)));
-    return value_of_lane(x, v, LLVMBuildXor(g->b, lane_of(x), amd_i32(g, mask), ""));
+    return value_of_lane(x, v, LLVMBuildXor(g->b, current_lane(x), amd_i32(g, mask), ""));
 }
 
 /* ---- what kernels call --------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ void amd_shuffle(Expand *x) {
         x->out[0] = value_across(x, x->in[0], (int)LLVMConstIntGetZExtValue(by));
         return;
     }
-    LLVMValueRef lane = lane_of(x);
+    LLVMValueRef lane = current_lane(x);
     if (!mode) { // up
         LLVMValueRef inside = LLVMBuildICmp(g->b, LLVMIntUGE, lane, by, "");
         from = LLVMBuildSelect(g->b, inside, LLVMBuildSub(g->b, lane, by, ""), lane, "");
@@ -133,7 +133,7 @@ static const struct {
              {"xor.b32", LLVMXor, 0},    {"min.s32", 0, LLVMIntSLT}, {"max.s32", 0, LLVMIntSGT},
              {"min.u32", 0, LLVMIntULT}, {"max.u32", 0, LLVMIntUGT}};
 
-static LLVMValueRef join(Expand *x, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef join_lane_values(Expand *x, LLVMValueRef a, LLVMValueRef b) {
     const Gen *g = x->g;
     for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
         if (strcmp(joins[i].name, fn_capture(x->fn, 'o')) != 0) continue;
@@ -145,6 +145,7 @@ static LLVMValueRef join(Expand *x, LLVMValueRef a, LLVMValueRef b) {
 
 void amd_redux(Expand *x) {
     LLVMValueRef v = x->in[0];
-    for (int by = 1; by < x->gpu->lanes; by *= 2) v = join(x, v, value_across(x, v, by));
+    for (int by = 1; by < x->gpu->lanes; by *= 2)
+        v = join_lane_values(x, v, value_across(x, v, by));
     x->out[0] = v;
 }

@@ -6,7 +6,7 @@
 #include "backends/amdgpu/amdgpu.h"
 
 /// The registers of group k as one value of a type of as many bytes.
-static LLVMValueRef join_group(const Expand *x, int k, LLVMTypeRef type) {
+static LLVMValueRef join_register_group(const Expand *x, int k, LLVMTypeRef type) {
     const Gen *g = x->g;
     const FnGroup *group = &x->fn->groups[k];
     unsigned first = 0;
@@ -41,8 +41,8 @@ static LLVMValueRef is_signed(const Expand *x, char key) {
 static LLVMValueRef call_wmma(const Expand *x, const char *name) {
     LLVMTypeRef types[2];
     wmma_types(x, &types[0], &types[1]);
-    LLVMValueRef a = join_group(x, 0, types[1]), b = join_group(x, 1, types[1]);
-    LLVMValueRef c = join_group(x, 2, types[0]);
+    LLVMValueRef a = join_register_group(x, 0, types[1]), b = join_register_group(x, 1, types[1]);
+    LLVMValueRef c = join_register_group(x, 2, types[0]);
     if (!strstr(name, ".iu8"))
         return gen_intrinsic(x->g, name, 2, types, 3, (LLVMValueRef[]){a, b, c});
     // Which operands are signed; the last one would saturate sums.
@@ -59,7 +59,7 @@ static LLVMValueRef call_mfma(const Expand *x, const char *name) {
     if (!id) ice(x->g->ctx, (Loc){0}, "no LLVM intrinsic %s", name);
     LLVMValueRef fn = LLVMGetIntrinsicDeclaration(x->g->module, id, NULL, 0);
     LLVMGetParamTypes(LLVMGlobalGetValueType(fn), types);
-    for (int i = 0; i < 3; i++) args[i] = join_group(x, i, types[i]);
+    for (int i = 0; i < 3; i++) args[i] = join_register_group(x, i, types[i]);
     for (int i = 3; i < 6; i++) args[i] = amd_i32(x->g, 0);
     return gen_intrinsic(x->g, name, 0, NULL, 6, args);
 }
@@ -137,7 +137,7 @@ void amd_join_accumulators(Expand *x) {
 
 /* ---- instructions --------------------------------------------------------------------------- */
 
-/// Notes the accumulators, which join_group has put together.
+/// Notes the accumulators, which join_register_group has put together.
 static void note_sum(Expand *x, LLVMValueRef c, int count) {
     while (LLVMIsABitCastInst(c)) c = LLVMGetOperand(c, 0);
     AmdSum s = {c, count};
@@ -150,7 +150,7 @@ static bool reads_shared(LLVMValueRef i) {
 
 /// Loads that lowering has put at the start of a block with products, for later ones, stay before
 /// those and what they read from shared memory.
-static void keep_loads(Expand *x) {
+static void keep_loads_before_products(Expand *x) {
     x->products = LLVMGetInstructionParent(x->call);
     LLVMValueRef i = LLVMGetFirstInstruction(x->products);
     while (i != x->call && !reads_shared(i)) i = LLVMGetNextInstruction(i);
@@ -161,7 +161,7 @@ static void keep_loads(Expand *x) {
 
 void amd_matrix(Expand *x, const char *name) {
     const Gen *g = x->g;
-    if (LLVMGetInstructionParent(x->call) != x->products) keep_loads(x);
+    if (LLVMGetInstructionParent(x->call) != x->products) keep_loads_before_products(x);
     bool wmma = strstr(name, ".wmma.") != NULL;
     LLVMValueRef sum = wmma ? call_wmma(x, name) : call_mfma(x, name);
     int at = strstr(name, ".iu8") ? 4 : 2; // of the sum among the operands

@@ -56,7 +56,7 @@ static void set_nontemporal(const Gen *g, LLVMValueRef inst) {
 /* ---- masked accesses ----------------------------------------------------------------------- */
 
 /// What memory has of one value of the row: b8 goes through 16 bits.
-static LLVMTypeRef memory_type(const Expand *x, LLVMTypeRef type) {
+static LLVMTypeRef amd_memory_type(const Expand *x, LLVMTypeRef type) {
     const char *width = fn_capture(x->fn, 'w');
     return strstr(x->fn->row->name, ".b8") || (width && *width == '8') ? x->g->i8 : type;
 }
@@ -67,7 +67,7 @@ static LLVMTypeRef vector_of(LLVMTypeRef type, int n) {
 
 /// The pattern of 64 bits that values of this type repeat in memory; false: they are not constants
 /// that are alike.
-static bool repeated(LLVMValueRef *values, int n, LLVMTypeRef memory, uint64_t *pattern) {
+static bool repeated_pattern(LLVMValueRef *values, int n, LLVMTypeRef memory, uint64_t *pattern) {
     unsigned width = LLVMGetIntTypeWidth(memory);
     uint64_t mask = width < 64 ? ((uint64_t)1 << width) - 1 : UINT64_MAX, all = 0;
     for (int i = 0; i < n; i++) {
@@ -79,7 +79,7 @@ static bool repeated(LLVMValueRef *values, int n, LLVMTypeRef memory, uint64_t *
 }
 
 /// 16 bytes of a pattern that can be read, beside the code.
-static LLVMValueRef readable(const Gen *g, uint64_t pattern) {
+static LLVMValueRef readable_pattern(const Gen *g, uint64_t pattern) {
     const char *name = ctx_format(g->ctx, "tg.pad.%" PRIx64, pattern);
     LLVMValueRef bytes = LLVMGetNamedGlobal(g->module, name);
     if (bytes) return bytes;
@@ -112,13 +112,14 @@ void amd_load(Expand *x) {
     const Gen *g = x->g;
     int n = x->fn->result.count;
     const char *cache = fn_capture(x->fn, 'c'), *read_only = fn_capture(x->fn, 'r');
-    LLVMTypeRef type = fn_letter_type(g->llvm, x->fn->result.letter), memory = memory_type(x, type);
+    LLVMTypeRef type = fn_letter_type(g->llvm, x->fn->result.letter),
+                memory = amd_memory_type(x, type);
     LLVMValueRef on = x->in[1], p = x->in[0];
     uint64_t pattern = 0;
-    bool chosen = !is_always(on) && !repeated(x->in + 2, n, memory, &pattern);
+    bool chosen = !is_always(on) && !repeated_pattern(x->in + 2, n, memory, &pattern);
     if (!is_always(on)) {
         bound_addresses(x);
-        p = LLVMBuildSelect(g->b, on, p, readable(g, pattern), "");
+        p = LLVMBuildSelect(g->b, on, p, readable_pattern(g, pattern), "");
     }
     LLVMValueRef all = LLVMBuildLoad2(g->b, vector_of(memory, n), p, "");
     LLVMSetAlignment(all, LLVMGetIntTypeWidth(memory) / 8 * (unsigned)n);
@@ -135,7 +136,7 @@ void amd_load(Expand *x) {
 void amd_store(Expand *x) {
     const Gen *g = x->g;
     int n = x->fn->groups[2].count;
-    LLVMTypeRef memory = memory_type(x, LLVMTypeOf(x->in[2]));
+    LLVMTypeRef memory = amd_memory_type(x, LLVMTypeOf(x->in[2]));
     LLVMValueRef all = LLVMGetPoison(vector_of(memory, n)), p = x->in[0];
     for (int i = 0; i < n; i++) {
         LLVMValueRef v = x->in[2 + i];
@@ -155,7 +156,7 @@ void amd_store(Expand *x) {
 
 /* ---- order --------------------------------------------------------------------------------- */
 
-static LLVMValueRef fence(const Gen *g, LLVMAtomicOrdering order, const char *scope) {
+static LLVMValueRef build_scoped_fence(const Gen *g, LLVMAtomicOrdering order, const char *scope) {
     unsigned id = LLVMGetSyncScopeID(g->llvm, scope, strlen(scope));
     return LLVMBuildFenceSyncScope(g->b, order, id, "");
 }
@@ -177,17 +178,17 @@ static void set_local(const Gen *g, LLVMValueRef fence) {
 void amd_barrier(Expand *x) {
     bool local = strcmp(x->fn->row->name, "barrier.shared") == 0;
     amd_intrinsic(x->g, "llvm.amdgcn.sched.barrier", 1, amd_i32(x->g, 0));
-    LLVMValueRef before = fence(x->g, LLVMAtomicOrderingRelease, "workgroup");
+    LLVMValueRef before = build_scoped_fence(x->g, LLVMAtomicOrderingRelease, "workgroup");
     amd_intrinsic(x->g, "llvm.amdgcn.s.barrier", 0);
-    LLVMValueRef after = fence(x->g, LLVMAtomicOrderingAcquire, "workgroup");
+    LLVMValueRef after = build_scoped_fence(x->g, LLVMAtomicOrderingAcquire, "workgroup");
     if (local) set_local(x->g, before), set_local(x->g, after);
 }
 
 /// A wave's accesses to shared memory happen in order; the compiler must keep it.
 void amd_warp_sync(Expand *x) {
-    fence(x->g, LLVMAtomicOrderingRelease, "wavefront");
+    build_scoped_fence(x->g, LLVMAtomicOrderingRelease, "wavefront");
     amd_intrinsic(x->g, "llvm.amdgcn.wave.barrier", 0);
-    fence(x->g, LLVMAtomicOrderingAcquire, "wavefront");
+    build_scoped_fence(x->g, LLVMAtomicOrderingAcquire, "wavefront");
 }
 
 /// NVIDIA's names of scopes and LLVM's.
@@ -198,8 +199,9 @@ static const char *scope_of(const Expand *x) {
 
 void amd_fence(Expand *x) {
     bool all = strcmp(fn_capture(x->fn, 'o'), "sc") == 0;
-    fence(x->g, all ? LLVMAtomicOrderingSequentiallyConsistent : LLVMAtomicOrderingAcquireRelease,
-          scope_of(x));
+    build_scoped_fence(
+        x->g, all ? LLVMAtomicOrderingSequentiallyConsistent : LLVMAtomicOrderingAcquireRelease,
+        scope_of(x));
 }
 
 void amd_trap(Expand *x) {
@@ -210,7 +212,7 @@ void amd_trap(Expand *x) {
 
 /* ---- atomics ------------------------------------------------------------------------------- */
 
-static LLVMValueRef atomic_address(const Expand *x) {
+static LLVMValueRef amd_atomic_address(const Expand *x) {
     LLVMValueRef p = x->in[0];
     if (LLVMGetTypeKind(LLVMTypeOf(p)) == LLVMPointerTypeKind) return p;
     return LLVMBuildIntToPtr(x->g->b, p, LLVMPointerTypeInContext(x->g->llvm, 3), "");
@@ -253,7 +255,7 @@ void amd_atomic(Expand *x) {
     unsigned id = LLVMGetSyncScopeID(g->llvm, scope, strlen(scope));
     LLVMAtomicRMWBinOp op = operation_of(x);
     LLVMBasicBlockRef from = amd_guard(x, x->in[1]);
-    LLVMValueRef made = LLVMBuildAtomicRMWSyncScope(g->b, op, atomic_address(x), x->in[2],
+    LLVMValueRef made = LLVMBuildAtomicRMWSyncScope(g->b, op, amd_atomic_address(x), x->in[2],
                                                     LLVMAtomicOrderingMonotonic, id);
     amd_set_flag(g, made, "amdgpu.no.fine.grained.memory");
     amd_set_flag(g, made, "amdgpu.no.remote.memory");
@@ -266,8 +268,8 @@ void amd_atomic_cas(Expand *x) {
     const char *scope = scope_of(x);
     unsigned id = LLVMGetSyncScopeID(g->llvm, scope, strlen(scope));
     LLVMBasicBlockRef from = amd_guard(x, x->in[1]);
-    LLVMValueRef pair = LLVMBuildAtomicCmpXchgSyncScope(g->b, atomic_address(x), x->in[2], x->in[3],
-                                                        LLVMAtomicOrderingMonotonic,
+    LLVMValueRef pair = LLVMBuildAtomicCmpXchgSyncScope(g->b, amd_atomic_address(x), x->in[2],
+                                                        x->in[3], LLVMAtomicOrderingMonotonic,
                                                         LLVMAtomicOrderingMonotonic, id);
     guarded_result(x, from, LLVMBuildExtractValue(g->b, pair, 0, ""));
 }

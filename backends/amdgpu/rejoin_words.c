@@ -6,32 +6,33 @@
 //     zext(trunc x) | zext(trunc(x >> 16)) << 16  ->  x
 #include "backends/amdgpu/amdgpu.h"
 
-static bool is_op(LLVMValueRef v, LLVMOpcode code) {
+static bool is_llvm_op(LLVMValueRef v, LLVMOpcode code) {
     return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == code;
 }
 
 /// v without a shift by a number of bits, which is added to *bits.
-static LLVMValueRef shifted(LLVMValueRef v, LLVMOpcode shift, unsigned *bits) {
-    if (!is_op(v, shift) || !LLVMIsAConstantInt(LLVMGetOperand(v, 1))) return v;
+static LLVMValueRef without_shift(LLVMValueRef v, LLVMOpcode shift, unsigned *bits) {
+    if (!is_llvm_op(v, shift) || !LLVMIsAConstantInt(LLVMGetOperand(v, 1))) return v;
     *bits += (unsigned)LLVMConstIntGetZExtValue(LLVMGetOperand(v, 1));
     return LLVMGetOperand(v, 0);
 }
 
 /// The word of which v has bits at their places, and zeros elsewhere; the bits are added to *mask.
 /// NULL: there is none.
-static LLVMValueRef word_of(LLVMValueRef v, uint32_t *mask) {
-    if (is_op(v, LLVMOr)) {
-        LLVMValueRef x = word_of(LLVMGetOperand(v, 0), mask);
-        return x && x == word_of(LLVMGetOperand(v, 1), mask) ? x : NULL;
+static LLVMValueRef word_of_bits(LLVMValueRef v, uint32_t *mask) {
+    if (is_llvm_op(v, LLVMOr)) {
+        LLVMValueRef x = word_of_bits(LLVMGetOperand(v, 0), mask);
+        return x && x == word_of_bits(LLVMGetOperand(v, 1), mask) ? x : NULL;
     }
     unsigned up = 0, down = 0;
-    v = shifted(v, LLVMShl, &up);
-    if (!is_op(v, LLVMZExt)) return NULL;
+    v = without_shift(v, LLVMShl, &up);
+    if (!is_llvm_op(v, LLVMZExt)) return NULL;
     v = LLVMGetOperand(v, 0);
-    while (is_op(v, LLVMBitCast)) v = LLVMGetOperand(v, 0);
-    if (!is_op(v, LLVMTrunc) || LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMIntegerTypeKind) return NULL;
+    while (is_llvm_op(v, LLVMBitCast)) v = LLVMGetOperand(v, 0);
+    if (!is_llvm_op(v, LLVMTrunc) || LLVMGetTypeKind(LLVMTypeOf(v)) != LLVMIntegerTypeKind)
+        return NULL;
     unsigned width = LLVMGetIntTypeWidth(LLVMTypeOf(v));
-    v = shifted(LLVMGetOperand(v, 0), LLVMLShr, &down);
+    v = without_shift(LLVMGetOperand(v, 0), LLVMLShr, &down);
     if (up != down || width >= 32 || up + width > 32) return NULL;
     *mask |= ((UINT32_C(1) << width) - 1) << up;
     return v;
@@ -42,8 +43,8 @@ void amd_join_words(const Gen *g, LLVMValueRef function) {
         for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
             uint32_t mask = 0;
             next = LLVMGetNextInstruction(i);
-            if (!is_op(i, LLVMOr) || LLVMTypeOf(i) != g->i32) continue;
-            LLVMValueRef x = word_of(i, &mask);
+            if (!is_llvm_op(i, LLVMOr) || LLVMTypeOf(i) != g->i32) continue;
+            LLVMValueRef x = word_of_bits(i, &mask);
             if (!x || LLVMTypeOf(x) != g->i32 || ~mask) continue;
             LLVMReplaceAllUsesWith(i, x);
             LLVMInstructionEraseFromParent(i);

@@ -14,7 +14,7 @@ static void release_buffer(void *thing) {
 
 /// The descriptor that a symbol names, "softmax.kd", begins with bytes of shared memory and of
 /// scratch, 32 bits each.
-static uint32_t scratch_at(LLVMSectionIteratorRef section, uint64_t address) {
+static uint32_t scratch_bytes_at(LLVMSectionIteratorRef section, uint64_t address) {
     uint32_t bytes;
     memcpy(&bytes, LLVMGetSectionContents(section) + address + sizeof bytes, sizeof bytes);
     return bytes;
@@ -35,7 +35,7 @@ bool amd_has_scratch(Ctx *ctx, const AmdObject *object, const char *kernel) {
     for (; !LLVMObjectFileIsSymbolIteratorAtEnd(binary, symbol); LLVMMoveToNextSymbol(symbol)) {
         if (strcmp(LLVMGetSymbolName(symbol), name) != 0) continue;
         LLVMMoveToContainingSection(section, symbol);
-        found = scratch_at(section, LLVMGetSymbolAddress(symbol)) > 0;
+        found = scratch_bytes_at(section, LLVMGetSymbolAddress(symbol)) > 0;
     }
     LLVMDisposeSymbolIterator(symbol);
     LLVMDisposeSectionIterator(section);

@@ -16,11 +16,12 @@ static LLVMValueRef system_atomic(const Gen *g, LLVMValueRef inst, LLVMAtomicOrd
     return inst;
 }
 
-static LLVMValueRef load(const Gen *g, LLVMValueRef p, LLVMAtomicOrdering order) {
+static LLVMValueRef load_system_word(const Gen *g, LLVMValueRef p, LLVMAtomicOrdering order) {
     return system_atomic(g, LLVMBuildLoad2(g->b, g->i64, p, ""), order);
 }
 
-static void store(const Gen *g, LLVMValueRef x, LLVMValueRef p, LLVMAtomicOrdering order) {
+static void store_system_word(const Gen *g, LLVMValueRef x, LLVMValueRef p,
+                              LLVMAtomicOrdering order) {
     system_atomic(g, LLVMBuildStore(g->b, x, p), order);
 }
 
@@ -30,7 +31,8 @@ void amd_signal(Expand *x) {
     const char *name = x->fn->row->name;
     bool put = strcmp(name, "signal.put") == 0;
     if (put || strcmp(name, "signal.set") == 0)
-        store(g, x->in[2], x->in[0], put ? LLVMAtomicOrderingMonotonic : LLVMAtomicOrderingRelease);
+        store_system_word(g, x->in[2], x->in[0],
+                          put ? LLVMAtomicOrderingMonotonic : LLVMAtomicOrderingRelease);
     else
         LLVMBuildAtomicRMWSyncScope(g->b, LLVMAtomicRMWBinOpAdd, x->in[0], x->in[2],
                                     LLVMAtomicOrderingRelease, LLVMGetSyncScopeID(g->llvm, "", 0));
@@ -62,38 +64,40 @@ static LLVMValueRef control_at(const Wait *w, int word) {
     return gen_offset(w->x->g, w->control, gen_i64(w->x->g, 8 * (int64_t)word));
 }
 
-static LLVMValueRef now(const Gen *g) {
+static LLVMValueRef read_steady_counter(const Gen *g) {
     return gen_intrinsic(g, "llvm.readsteadycounter", 0, NULL, 0, NULL);
 }
 
-static LLVMBasicBlockRef new_block(const Wait *w) {
+static LLVMBasicBlockRef new_wait_block(const Wait *w) {
     return LLVMInsertBasicBlockInContext(w->x->g->llvm, w->done, "");
 }
 
 /// Goes to `then` where c is true, and on in a new block.
 static void leave_if(const Wait *w, LLVMValueRef c, LLVMBasicBlockRef then) {
-    LLVMBasicBlockRef on = new_block(w);
+    LLVMBasicBlockRef on = new_wait_block(w);
     LLVMBuildCondBr(w->x->g->b, c, then, on);
     LLVMPositionBuilderAtEnd(w->x->g->b, on);
 }
 
 static void leave_if_there(const Wait *w) {
     const Gen *g = w->x->g;
-    LLVMValueRef v = load(g, w->word, LLVMAtomicOrderingAcquire);
+    LLVMValueRef v = load_system_word(g, w->word, LLVMAtomicOrderingAcquire);
     leave_if(w, LLVMBuildICmp(g->b, w->compare, v, w->value, ""), w->done);
 }
 
 /// Another wait has failed, or another rank has.
 static void leave_if_given_up(const Wait *w) {
     const Gen *g = w->x->g;
-    LLVMValueRef a = load(g, control_at(w, TG_CONTROL_GIVE_UP), LLVMAtomicOrderingMonotonic);
-    LLVMValueRef b = load(g, control_at(w, TG_CONTROL_FAILED), LLVMAtomicOrderingMonotonic);
+    LLVMValueRef a =
+        load_system_word(g, control_at(w, TG_CONTROL_GIVE_UP), LLVMAtomicOrderingMonotonic);
+    LLVMValueRef b =
+        load_system_word(g, control_at(w, TG_CONTROL_FAILED), LLVMAtomicOrderingMonotonic);
     a = LLVMBuildOr(g->b, a, b, "");
     leave_if(w, LLVMBuildICmp(g->b, LLVMIntNE, a, gen_i64(g, 0), ""), w->done);
 }
 
 /// The first one that fails says what it waited for.
-static void note_failure(const Wait *w, LLVMValueRef *values) {
+static void note_wait_failure(const Wait *w, LLVMValueRef *values) {
     const Gen *g = w->x->g;
     unsigned scope = LLVMGetSyncScopeID(g->llvm, "", 0);
     LLVMValueRef pair = LLVMBuildAtomicCmpXchgSyncScope(
@@ -102,7 +106,8 @@ static void note_failure(const Wait *w, LLVMValueRef *values) {
     LLVMValueRef mine = LLVMBuildExtractValue(g->b, pair, 1, "");
     leave_if(w, LLVMBuildNot(g->b, mine, ""), w->done);
     for (int i = 0; i < 3; i++)
-        store(g, values[i], control_at(w, TG_CONTROL_SITE + i), LLVMAtomicOrderingMonotonic);
+        store_system_word(g, values[i], control_at(w, TG_CONTROL_SITE + i),
+                          LLVMAtomicOrderingMonotonic);
     LLVMBuildBr(g->b, w->done);
 }
 
@@ -120,17 +125,18 @@ void amd_wait_word(Expand *x) {
     LLVMInsertIntoBuilder(g->b, end);
     LLVMPositionBuilderAtEnd(g->b, first);
     leave_if_there(&w);
-    LLVMValueRef begin = now(g);
-    LLVMValueRef limit = load(g, control_at(&w, TG_CONTROL_LIMIT), LLVMAtomicOrderingMonotonic);
+    LLVMValueRef begin = read_steady_counter(g);
+    LLVMValueRef limit =
+        load_system_word(g, control_at(&w, TG_CONTROL_LIMIT), LLVMAtomicOrderingMonotonic);
     limit = LLVMBuildUDiv(g->b, limit, gen_i64(g, TICK_NS), "");
-    LLVMBasicBlockRef again = new_block(&w);
+    LLVMBasicBlockRef again = new_wait_block(&w);
     LLVMBuildBr(g->b, again);
     LLVMPositionBuilderAtEnd(g->b, again);
     amd_intrinsic(g, "llvm.amdgcn.s.sleep", 1, amd_i32(g, 1));
     leave_if_there(&w);
     leave_if_given_up(&w);
-    LLVMValueRef spent = LLVMBuildSub(g->b, now(g), begin, "");
+    LLVMValueRef spent = LLVMBuildSub(g->b, read_steady_counter(g), begin, "");
     leave_if(&w, LLVMBuildICmp(g->b, LLVMIntULT, spent, limit, ""), again);
-    note_failure(&w, x->in + 4);
+    note_wait_failure(&w, x->in + 4);
     LLVMPositionBuilderBefore(g->b, x->call);
 }

@@ -11,13 +11,13 @@
 
 #include "backends/amdgpu/amdgpu.h"
 
-typedef VEC(LLVMValueRef) Values;
+typedef VEC(LLVMValueRef) LaneValues;
 
-typedef struct Lanes {
+typedef struct LaneAnalysis {
     const Gen *g;
     PtrMap differ; // values that may differ between the lanes of a wave
-    Values work;
-} Lanes;
+    LaneValues work;
+} LaneAnalysis;
 
 static bool begins_with(const char *name, const char *const *list) {
     for (; *list; list++)
@@ -43,28 +43,28 @@ static bool is_joint(const Fn *fn) {
     return begins_with(fn->row->name, names);
 }
 
-static void mark(Lanes *s, LLVMValueRef v) {
+static void mark_differing(LaneAnalysis *s, LLVMValueRef v) {
     if (map_get(&s->differ, v)) return;
     map_set(s->g->ctx, &s->differ, v, v);
     vec_push(s->g->ctx, &s->work, v);
 }
 
-static void mark_sources(Lanes *s, LLVMValueRef function) {
+static void mark_sources(LaneAnalysis *s, LLVMValueRef function) {
     Fn fn;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
-            if (function_of(i, &fn) && is_source(&fn)) mark(s, i);
+            if (function_of(i, &fn) && is_source(&fn)) mark_differing(s, i);
 }
 
 /// What is computed of values that differ does, too; so does what is loaded from such a place.
-static void spread(Lanes *s) {
+static void spread_differing(LaneAnalysis *s) {
     Fn fn;
     while (s->work.n) {
         LLVMValueRef v = s->work.data[--s->work.n];
         for (LLVMUseRef u = LLVMGetFirstUse(v); u; u = LLVMGetNextUse(u)) {
             LLVMValueRef user = LLVMGetUser(u);
             bool value = LLVMGetTypeKind(LLVMTypeOf(user)) != LLVMVoidTypeKind;
-            if (value && !(function_of(user, &fn) && is_joint(&fn))) mark(s, user);
+            if (value && !(function_of(user, &fn) && is_joint(&fn))) mark_differing(s, user);
         }
     }
 }
@@ -76,7 +76,7 @@ static LLVMValueRef of_first_lane(const Gen *g, LLVMValueRef v) {
     return LLVMBuildTrunc(g->b, v, type, "");
 }
 
-static void make_scalar(Lanes *s, LLVMValueRef branch) {
+static void make_condition_scalar(LaneAnalysis *s, LLVMValueRef branch) {
     if (LLVMGetInstructionOpcode(branch) != LLVMBr || !LLVMIsConditional(branch)) return;
     LLVMValueRef c = LLVMGetCondition(branch);
     if (!map_get(&s->differ, c)) return;
@@ -85,17 +85,17 @@ static void make_scalar(Lanes *s, LLVMValueRef branch) {
 }
 
 void amd_make_uniform(Gen *g, LLVMValueRef function) {
-    Lanes s = {.g = g};
+    LaneAnalysis s = {.g = g};
     mark_sources(&s, function);
-    spread(&s);
+    spread_differing(&s);
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
-        make_scalar(&s, LLVMGetBasicBlockTerminator(b));
+        make_condition_scalar(&s, LLVMGetBasicBlockTerminator(b));
 }
 
 /* ---- branches by what selects ask for, too ------------------------------------------------- */
 
 /// Two comparisons, minima or maxima of the same two values may become one instruction.
-static bool same_operands(LLVMValueRef a, LLVMValueRef b) {
+static bool have_same_operands(LLVMValueRef a, LLVMValueRef b) {
     bool call = LLVMIsACallInst(b) != NULL;
     if (!call && !LLVMIsAICmpInst(b) && !LLVMIsAFCmpInst(b)) return false;
     if (call && LLVMGetNumArgOperands(b) != 2) return false;
@@ -105,13 +105,13 @@ static bool same_operands(LLVMValueRef a, LLVMValueRef b) {
 }
 
 /// Whether a condition, or one that may become the same, is used by more than one instruction.
-static bool is_shared(LLVMValueRef c) {
+static bool is_condition_shared(LLVMValueRef c) {
     if (!LLVMIsAInstruction(c) || LLVMIsAPHINode(c)) return false;
     if (LLVMGetNextUse(LLVMGetFirstUse(c))) return true;
     if (!LLVMIsAICmpInst(c) && !LLVMIsAFCmpInst(c)) return false;
     LLVMValueRef x = LLVMGetOperand(c, LLVMIsConstant(LLVMGetOperand(c, 0)) ? 1 : 0);
     for (LLVMUseRef u = LLVMGetFirstUse(x); u; u = LLVMGetNextUse(u))
-        if (LLVMGetUser(u) != c && same_operands(c, LLVMGetUser(u))) return true;
+        if (LLVMGetUser(u) != c && have_same_operands(c, LLVMGetUser(u))) return true;
     return false;
 }
 
@@ -131,7 +131,7 @@ void amd_part_branches(Gen *g, LLVMValueRef function) {
         LLVMValueRef branch = LLVMGetBasicBlockTerminator(b);
         if (LLVMGetInstructionOpcode(branch) != LLVMBr || !LLVMIsConditional(branch)) continue;
         LLVMValueRef c = LLVMGetCondition(branch);
-        if (!is_shared(c)) continue;
+        if (!is_condition_shared(c)) continue;
         if (!no) no = opaque_false(g, function);
         LLVMPositionBuilderBefore(g->b, branch);
         // No edge tells what an operand of an exclusive or is.

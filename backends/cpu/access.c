@@ -10,18 +10,18 @@
 
 /* ---- preparation --------------------------------------------------------------------------- */
 
-static bool const_value(LLVMValueRef v, int64_t *n) {
+static bool constant_i64(LLVMValueRef v, int64_t *n) {
     if (!LLVMIsAConstantInt(v)) return false;
     *n = LLVMConstIntGetSExtValue(v);
     return true;
 }
 
-static LLVMValueRef sub(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+static LLVMValueRef build_sub(Emit *e, LLVMValueRef x, LLVMValueRef y) {
     return LLVMBuildSub(e->g->b, x, y, "");
 }
 
 /// ceil(x / mul) for a positive constant.
-static LLVMValueRef divide_up(Emit *e, LLVMValueRef x, int64_t mul) {
+static LLVMValueRef divide_coordinate_up(Emit *e, LLVMValueRef x, int64_t mul) {
     if (mul == 1) return x;
     LLVMValueRef up = gen_add(e->g, x, gen_i64(e->g, mul - 1));
     return LLVMBuildSDiv(e->g->b, up, gen_i64(e->g, mul), "");
@@ -34,16 +34,17 @@ static void prepare_axis(Emit *e, Prepared *p, int d) {
     LLVMValueRef base = p->at[d], zero = gen_i64(g, 0);
     LLVMValueRef count = emit_scalar(e, sub_operand(p->op, &p->a, d, 1));
     int64_t n;
-    if (p->inside[d] < 2 && !(const_value(count, &n) && n >= s->size)) p->hi[d] = count;
+    if (p->inside[d] < 2 && !(constant_i64(count, &n) && n >= s->size)) p->hi[d] = count;
     if (p->inside[d]) return;
-    LLVMValueRef end = gen_max(g, divide_up(e, sub(e, p->tensor->dims[d], base), s->mul), zero);
+    LLVMValueRef end =
+        gen_max(g, divide_coordinate_up(e, build_sub(e, p->tensor->dims[d], base), s->mul), zero);
     p->hi[d] = p->hi[d] ? gen_min(g, p->hi[d], end) : end;
-    if (const_value(p->hi[d], &n) && n >= s->size) p->hi[d] = NULL;
-    if (const_value(base, &n) && n >= 0) return;
-    p->lo[d] = gen_max(g, divide_up(e, sub(e, zero, base), s->mul), zero);
+    if (constant_i64(p->hi[d], &n) && n >= s->size) p->hi[d] = NULL;
+    if (constant_i64(base, &n) && n >= 0) return;
+    p->lo[d] = gen_max(g, divide_coordinate_up(e, build_sub(e, zero, base), s->mul), zero);
 }
 
-static LLVMValueRef within(Emit *e, LLVMValueRef x, LLVMValueRef extent) {
+static LLVMValueRef within_extent(Emit *e, LLVMValueRef x, LLVMValueRef extent) {
     return LLVMBuildICmp(e->g->b, LLVMIntULT, x, gen_splat(e->g, extent, gen_lanes(x)), "");
 }
 
@@ -63,7 +64,7 @@ void prepare_access(Emit *e, const Op *op) {
         if (s->kind == DIM_AXIS)
             prepare_axis(e, p, d);
         else if (!p->inside[d])
-            p->live = gen_and(e->g, p->live, within(e, p->at[d], p->tensor->dims[d]));
+            p->live = gen_and(e->g, p->live, within_extent(e, p->at[d], p->tensor->dims[d]));
     }
     bind_access(e, op, p);
 }
@@ -78,7 +79,7 @@ const Prepared *prepared_of(Emit *e, const Op *op) {
 
 enum { LANE_STEP_VISITS = 100 }; // of ops: those that use one twice have many ways to it
 
-/// lane_step that looks at as many ops as are left.
+/// value_lane_step that looks at as many ops as are left.
 static int64_t lane_step_within(const Value *v, int axis, int *left) {
     if (axis < 0 || v->type->rank == 0 || v->type->extents[axis] == 1) return 0;
     const Op *op = v->def;
@@ -109,7 +110,7 @@ static int64_t lane_step_within(const Value *v, int axis, int *left) {
 
 /// How much v grows from lane to lane along an axis, or DYNAMIC where that is not known to be one
 /// constant.
-static int64_t lane_step(const Value *v, int axis) {
+static int64_t value_lane_step(const Value *v, int axis) {
     int left = LANE_STEP_VISITS;
     return lane_step_within(v, axis, &left);
 }
@@ -125,7 +126,7 @@ int64_t access_stride(const Op *op, int axis) {
         int64_t stride = a.tensor->type->strides[d], step = 0;
         if (a.subs[d].kind == DIM_AXIS && a.axis_of[d] == axis) step = a.subs[d].mul;
         if (a.subs[d].kind == DIM_PICK && in_pick(&a, axis))
-            step = lane_step(sub_operand(op, &a, d, 0), axis - a.pick_at);
+            step = value_lane_step(sub_operand(op, &a, d, 0), axis - a.pick_at);
         if (step == 0) continue;
         if (step == DYNAMIC || stride == DYNAMIC) return DYNAMIC;
         sum += step * stride;
@@ -182,15 +183,15 @@ LLVMValueRef lanes_below(Emit *e, LLVMValueRef from, LLVMValueRef n, int lanes) 
 }
 
 /// lo <= j < hi as one unsigned comparison.
-static LLVMValueRef axis_live(Emit *e, const Prepared *p, int d, const Place *at) {
+static LLVMValueRef is_axis_live(Emit *e, const Prepared *p, int d, const Place *at) {
     Gen *g = e->g;
     int axis = p->a.axis_of[d], lanes = axis == at->axis ? at->lanes : 0;
     if ((!p->lo[d] && !p->hi[d]) || unmasked_covers(e, p, d, at->at[axis])) return NULL;
     if (unmasked_kills(e, p, d, at->at[axis])) return LLVMConstInt(g->i1, 0, false);
     LLVMValueRef lo = p->lo[d] ? p->lo[d] : gen_i64(g, 0);
     LLVMValueRef hi = p->hi[d] ? p->hi[d] : gen_i64(g, p->a.subs[d].size);
-    LLVMValueRef from = p->lo[d] ? sub(e, at->at[axis], lo) : at->at[axis];
-    LLVMValueRef n = p->lo[d] ? sub(e, hi, lo) : hi;
+    LLVMValueRef from = p->lo[d] ? build_sub(e, at->at[axis], lo) : at->at[axis];
+    LLVMValueRef n = p->lo[d] ? build_sub(e, hi, lo) : hi;
     if (!lanes) return LLVMBuildICmp(g->b, LLVMIntULT, from, gen_max(g, n, gen_i64(g, 0)), "");
     // Without lo, from is a coordinate of the block and fits 32 bits as it is.
     if (p->lo[d]) from = gen_max(g, from, gen_i64(g, -BLOCK_REACH));
@@ -216,7 +217,7 @@ static void add_picks(Emit *e, const Prepared *p, const Place *at, bool affine, 
         else
             l->offsets = l->offsets ? LLVMBuildAdd(g->b, l->offsets, part, "") : part;
         if (!p->inside[d])
-            l->live = gen_and(g, l->live, within(e, index_at(e, v, &q), p->tensor->dims[d]));
+            l->live = gen_and(g, l->live, within_extent(e, index_at(e, v, &q), p->tensor->dims[d]));
     }
     if (p->a.mask) l->live = gen_and(g, l->live, access_mask(e, p, at));
 }
@@ -238,7 +239,7 @@ Lanes access_lanes(Emit *e, const Prepared *p, const Place *at) {
         if (p->a.subs[d].kind != DIM_AXIS) continue;
         LLVMValueRef apart = gen_mul(g, p->tensor->strides[d], gen_i64(g, p->a.subs[d].mul));
         l.offset = gen_add(g, l.offset, gen_mul(g, at->at[p->a.axis_of[d]], apart));
-        l.live = gen_and(g, l.live, axis_live(e, p, d, at));
+        l.live = gen_and(g, l.live, is_axis_live(e, p, d, at));
     }
     add_picks(e, p, at, affine, &l);
     if (l.step == DYNAMIC && !l.offsets)
@@ -258,7 +259,7 @@ LLVMValueRef access_offsets(Emit *e, const Lanes *l, int lanes) {
                         LLVMBuildMul(g->b, gen_iota(g, lanes), apart, ""), "");
 }
 
-static LLVMValueRef address(Emit *e, const Prepared *p, Elem elem, LLVMValueRef offset) {
+static LLVMValueRef element_pointer(Emit *e, const Prepared *p, Elem elem, LLVMValueRef offset) {
     return LLVMBuildGEP2(e->g->b, gen_mem_elem(e->g, elem), p->tensor->data, &offset, 1, "");
 }
 
@@ -270,14 +271,14 @@ static LLVMValueRef load_if(Emit *e, const Prepared *p, LLVMTypeRef type, LLVMVa
     return live ? LLVMBuildSelect(e->g->b, live, x, pad, "") : x;
 }
 
-static LLVMValueRef any_lane(Emit *e, LLVMValueRef live) {
+static LLVMValueRef any_lane_live(Emit *e, LLVMValueRef live) {
     return live && gen_lanes(live) ? gen_call1(e->g, "llvm.vector.reduce.or", live) : live;
 }
 
 /* ---- the ops ------------------------------------------------------------------------------- */
 
-static LLVMValueRef load_vector(Emit *e, const Prepared *p, const Lanes *l, const Place *place,
-                                Elem elem, LLVMValueRef pad) {
+static LLVMValueRef load_access_vector(Emit *e, const Prepared *p, const Lanes *l,
+                                       const Place *place, Elem elem, LLVMValueRef pad) {
     int lanes = place->lanes;
     Gen *g = e->g;
     LLVMTypeRef mem = gen_mem_elem(g, elem), type = gen_vec(mem, lanes);
@@ -285,17 +286,17 @@ static LLVMValueRef load_vector(Emit *e, const Prepared *p, const Lanes *l, cons
     LLVMValueRef pads = gen_splat(g, pad, lanes);
     bool mask = l->live && gen_lanes(l->live);
     if (l->step == 0 && !l->offsets) {
-        LLVMValueRef x = load_if(e, p, mem, address(e, p, elem, l->offset), alignment,
-                                 any_lane(e, l->live), pad);
+        LLVMValueRef x = load_if(e, p, mem, element_pointer(e, p, elem, l->offset), alignment,
+                                 any_lane_live(e, l->live), pad);
         return mask ? LLVMBuildSelect(g->b, l->live, gen_splat(g, x, lanes), pads, "") : x;
     }
     if (l->step != 1) {
-        LLVMValueRef at = address(e, p, elem, access_offsets(e, l, lanes));
+        LLVMValueRef at = element_pointer(e, p, elem, access_offsets(e, l, lanes));
         LLVMValueRef live =
             l->live ? gen_splat(g, l->live, lanes) : gen_same(LLVMConstInt(g->i1, 1, false), lanes);
         return memory_gather(e, p->tensor->id, mem, at, live, pads);
     }
-    LLVMValueRef at = address(e, p, elem, l->offset);
+    LLVMValueRef at = element_pointer(e, p, elem, l->offset);
     if (!l->live) streaming_prefetch(e, p, place->axis, lanes, at, alignment);
     if (!mask) return load_if(e, p, type, at, alignment, l->live, pads);
     return memory_load_masked(e, p->tensor->id, type, at, alignment, l->live, pads);
@@ -308,7 +309,7 @@ LLVMValueRef emit_load(Emit *e, const Op *op, const Place *at) {
     Lanes l = access_lanes(e, p, at);
     if (e->cpu->check) check_access(e, p, at);
     if (elem_info[elem].bits == 4) return nibbles_load(e, p->tensor, &l, at->lanes, elem, pad);
-    LLVMValueRef x = load_vector(e, p, &l, at, elem, pad);
+    LLVMValueRef x = load_access_vector(e, p, &l, at, elem, pad);
     return gen_from_memory(e->g, elem, x);
 }
 
@@ -320,7 +321,8 @@ LLVMValueRef emit_live(Emit *e, const Op *op, const Place *at) {
 static void store_scalar(Emit *e, const Prepared *p, const Lanes *l, Elem elem, LLVMValueRef x) {
     If i = {0};
     if (l->live) i = if_begin(e, l->live, "store");
-    memory_store(e, p->tensor->id, x, address(e, p, elem, l->offset), (unsigned)elem_bytes(elem));
+    memory_store(e, p->tensor->id, x, element_pointer(e, p, elem, l->offset),
+                 (unsigned)elem_bytes(elem));
     if (!l->live) return;
     if_else(e, &i);
     if_end(e, &i);
@@ -354,20 +356,21 @@ static void store_apart(Emit *e, const Prepared *p, const Lanes *l, const Place 
     If side = {0};
     if (maybe) {
         side = if_begin(e, lanes_beside(e, l, at->lanes, &first), "beside");
-        memory_store_masked(e, p->tensor->id, x, address(e, p, elem, first),
+        memory_store_masked(e, p->tensor->id, x, element_pointer(e, p, elem, first),
                             (unsigned)elem_bytes(elem), live);
         if_else(e, &side);
     }
-    memory_scatter(e, p->tensor->id, x, address(e, p, elem, access_offsets(e, l, at->lanes)), live);
+    memory_scatter(e, p->tensor->id, x,
+                   element_pointer(e, p, elem, access_offsets(e, l, at->lanes)), live);
     if (maybe) if_end(e, &side);
 }
 
 /// A word that other ranks wait for is written as one.
-static void store_word(Emit *e, const Prepared *p, LLVMValueRef offset, LLVMValueRef live,
-                       LLVMValueRef x) {
+static void store_signal_word(Emit *e, const Prepared *p, LLVMValueRef offset, LLVMValueRef live,
+                              LLVMValueRef x) {
     If i = {0};
     if (live) i = if_begin(e, live, "word");
-    LLVMValueRef s = LLVMBuildStore(e->g->b, x, address(e, p, EL_I64, offset));
+    LLVMValueRef s = LLVMBuildStore(e->g->b, x, element_pointer(e, p, EL_I64, offset));
     LLVMSetOrdering(s, LLVMAtomicOrderingMonotonic);
     LLVMSetAlignment(s, (unsigned)elem_bytes(EL_I64));
     if (!live) return;
@@ -375,14 +378,15 @@ static void store_word(Emit *e, const Prepared *p, LLVMValueRef offset, LLVMValu
     if_end(e, &i);
 }
 
-static void store_words(Emit *e, const Prepared *p, const Lanes *l, int lanes, LLVMValueRef x) {
+static void store_signal_words(Emit *e, const Prepared *p, const Lanes *l, int lanes,
+                               LLVMValueRef x) {
     Gen *g = e->g;
     LLVMValueRef offsets = access_offsets(e, l, lanes);
     for (int i = 0; i < lanes; i++) {
         LLVMValueRef n = gen_i64(g, i), live = l->live;
         if (live && gen_lanes(live)) live = LLVMBuildExtractElement(g->b, live, n, "");
-        store_word(e, p, LLVMBuildExtractElement(g->b, offsets, n, ""), live,
-                   LLVMBuildExtractElement(g->b, x, n, ""));
+        store_signal_word(e, p, LLVMBuildExtractElement(g->b, offsets, n, ""), live,
+                          LLVMBuildExtractElement(g->b, x, n, ""));
     }
 }
 
@@ -397,13 +401,13 @@ void emit_store(Emit *e, const Op *op, const Place *at, LLVMValueRef x) {
         nibbles_store(e, p->tensor, &l, at->lanes, x);
     } else if (op_flag(op, "system")) {
         if (at->lanes)
-            store_words(e, p, &l, at->lanes, x);
+            store_signal_words(e, p, &l, at->lanes, x);
         else
-            store_word(e, p, l.offset, l.live, x);
+            store_signal_word(e, p, l.offset, l.live, x);
     } else if (!at->lanes) {
         store_scalar(e, p, &l, elem, x);
     } else if (l.step == 1) {
-        LLVMValueRef to = address(e, p, elem, l.offset);
+        LLVMValueRef to = element_pointer(e, p, elem, l.offset);
         unsigned alignment = (unsigned)elem_bytes(elem);
         if (l.live)
             memory_store_masked(e, p->tensor->id, x, to, alignment,

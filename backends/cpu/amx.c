@@ -30,13 +30,13 @@ bool amx_permitted(void) {
 /* ---- the shape of the registers ------------------------------------------------------------ */
 
 /// Rows of the i-th tile of `rows` rows.
-static int rows_of(int rows, int i) {
+static int rows_of_tile(int rows, int i) {
     int rest = rows - i * TILE_SIDE;
     return rest < 0 ? 0 : rest < TILE_SIDE ? rest : TILE_SIDE;
 }
 
 /// The 64 bytes that ldtilecfg takes: palette 1, bytes a row from byte 16 on, rows from byte 48 on.
-static LLVMValueRef palette(const Emit *e, int rows) {
+static LLVMValueRef tile_palette(const Emit *e, int rows) {
     const Gen *g = e->g;
     const char *name = ctx_format(e->ctx, "tiles.%d", rows);
     LLVMValueRef global = LLVMGetNamedGlobal(g->module, name), bytes[64];
@@ -45,7 +45,7 @@ static LLVMValueRef palette(const Emit *e, int rows) {
     for (int t = 0; t < TILES; t++) {
         int half = t < TILE_A ? t / 2 : t - TILE_A;
         shape[16 + 2 * t] = TILE_BYTES;
-        shape[48 + t] = (uint8_t)(t < TILE_B ? rows_of(rows, half) : TILE_SIDE);
+        shape[48 + t] = (uint8_t)(t < TILE_B ? rows_of_tile(rows, half) : TILE_SIDE);
         if (!shape[48 + t]) shape[16 + 2 * t] = 0;
     }
     for (int i = 0; i < 64; i++) bytes[i] = LLVMConstInt(g->i8, shape[i], false);
@@ -59,7 +59,7 @@ static LLVMValueRef palette(const Emit *e, int rows) {
 }
 
 void tiles_configure(Emit *e, int rows) {
-    LLVMValueRef at = palette(e, rows);
+    LLVMValueRef at = tile_palette(e, rows);
     gen_intrinsic(e->g, "llvm.x86.ldtilecfg", 0, NULL, 1, &at);
 }
 
@@ -69,14 +69,14 @@ void tiles_release(Emit *e) {
 
 /* ---- the kernel ---------------------------------------------------------------------------- */
 
-static LLVMValueRef number(const Gen *g, int tile) {
+static LLVMValueRef tile_index(const Gen *g, int tile) {
     return LLVMConstInt(g->i8, (unsigned)tile, false);
 }
 
 /// Loads or stores a tile whose rows are `step` bytes apart.
 static void move_tile(Emit *e, const char *intrinsic, int tile, LLVMValueRef at,
                       LLVMValueRef step) {
-    LLVMValueRef args[] = {number(e->g, tile), at, step};
+    LLVMValueRef args[] = {tile_index(e->g, tile), at, step};
     gen_intrinsic(e->g, intrinsic, 0, NULL, 3, args);
 }
 
@@ -100,8 +100,8 @@ static void one_block(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef a_st
             LLVMValueRef column = gen_offset(g, b, gen_i64(g, j * m->b_vector));
             if (i == 0) move_tile(e, "llvm.x86.tileloadd64", TILE_B + j, column, b_step);
             if (j == 0) move_tile(e, "llvm.x86.tileloadd64", TILE_A + i, row, a_step);
-            LLVMValueRef args[] = {number(g, TILE_C + 2 * i + j), number(g, TILE_A + i),
-                                   number(g, TILE_B + j)};
+            LLVMValueRef args[] = {tile_index(g, TILE_C + 2 * i + j), tile_index(g, TILE_A + i),
+                                   tile_index(g, TILE_B + j)};
             gen_intrinsic(g, m->kind->product, 0, NULL, 3, args);
         }
     }
@@ -110,7 +110,7 @@ static void one_block(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef a_st
 static void clear_c(Emit *e, const Micro *m) {
     for (int i = 0; i * TILE_SIDE < m->rows; i++)
         for (int j = 0; j < m->vectors; j++) {
-            LLVMValueRef tile = number(e->g, TILE_C + 2 * i + j);
+            LLVMValueRef tile = tile_index(e->g, TILE_C + 2 * i + j);
             gen_intrinsic(e->g, "llvm.x86.tilezero", 0, NULL, 1, &tile);
         }
 }

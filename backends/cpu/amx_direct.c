@@ -50,7 +50,7 @@ bool amx_direct_possible(Emit *e, const Op *contract, const Operand *x, const Do
            changes_with_depth_alone(contract, load, depth) && is_simple(contract->regions[0]);
 }
 
-static LLVMValueRef at_least(const Gen *g, LLVMValueRef x, LLVMValueRef y) {
+static LLVMValueRef build_at_least(const Gen *g, LLVMValueRef x, LLVMValueRef y) {
     return LLVMBuildICmp(g->b, LLVMIntSGE, x, y, "");
 }
 
@@ -62,11 +62,11 @@ static LLVMValueRef strip_is_inside(Emit *e, const Operand *x, const Prepared *p
     LLVMValueRef zero = gen_i64(g, 0), all = p->live;
     LLVMValueRef rest = LLVMBuildSRem(g->b, LLVMBuildSub(g->b, to, from, ""), gen_i64(g, part), "");
     all = gen_and(g, all, LLVMBuildICmp(g->b, LLVMIntEQ, rest, zero, ""));
-    all = gen_and(g, all, at_least(g, p->tensor->dims[depth], to));
-    all = gen_and(g, all, at_least(g, from, zero));
-    if (p->lo[outer]) all = gen_and(g, all, at_least(g, zero, p->lo[outer]));
+    all = gen_and(g, all, build_at_least(g, p->tensor->dims[depth], to));
+    all = gen_and(g, all, build_at_least(g, from, zero));
+    if (p->lo[outer]) all = gen_and(g, all, build_at_least(g, zero, p->lo[outer]));
     if (p->hi[outer])
-        all = gen_and(g, all, at_least(g, p->hi[outer], gen_i64(g, p->a.subs[outer].size)));
+        all = gen_and(g, all, build_at_least(g, p->hi[outer], gen_i64(g, p->a.subs[outer].size)));
     return all;
 }
 

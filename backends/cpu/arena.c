@@ -26,7 +26,7 @@ int64_t arena_size(const Emit *e) {
     return e->space->size ? e->space->size + 16 * ALIGNMENT : 0;
 }
 
-static int64_t take(Emit *e, int64_t bytes) {
+static int64_t take_stretch(Emit *e, int64_t bytes) {
     ArenaPlan *a = e->space;
     bytes = ceil_div(bytes, ALIGNMENT) * ALIGNMENT;
     int64_t offset = 0;
@@ -45,7 +45,7 @@ static int64_t take(Emit *e, int64_t bytes) {
 
 /// Fills a free stretch with a pattern that is NaN in every float type: a read of it shows in
 /// results.
-static void spoil(Emit *e, Stretch s) {
+static void spoil_stretch(Emit *e, Stretch s) {
     const Gen *g = e->g;
     if (!e->cpu->fill) return;
     LLVMValueRef at = gen_offset(g, e->arena, gen_i64(g, s.offset));
@@ -54,14 +54,14 @@ static void spoil(Emit *e, Stretch s) {
 }
 
 void arena_end(Emit *e) {
-    for (int i = 0; i < e->space->used.n; i++) spoil(e, e->space->used.data[i]);
+    for (int i = 0; i < e->space->used.n; i++) spoil_stretch(e, e->space->used.data[i]);
 }
 
 void arena_release(Emit *e, int64_t offset) {
     ArenaPlan *a = e->space;
     for (int i = 0; i < a->used.n; i++) {
         if (a->used.data[i].offset != offset) continue;
-        spoil(e, a->used.data[i]);
+        spoil_stretch(e, a->used.data[i]);
         for (; i + 1 < a->used.n; i++) a->used.data[i] = a->used.data[i + 1];
         a->used.n--;
         return;
@@ -69,7 +69,7 @@ void arena_release(Emit *e, int64_t offset) {
 }
 
 LLVMValueRef arena_bytes(Emit *e, int64_t bytes, int64_t *offset) {
-    *offset = take(e, bytes > 0 ? bytes : 1);
+    *offset = take_stretch(e, bytes > 0 ? bytes : 1);
     return gen_offset(e->g, e->arena, gen_i64(e->g, *offset));
 }
 
@@ -94,7 +94,7 @@ void arena_forget(Emit *e, int mark) {
 /* ---- buffers ------------------------------------------------------------------------------- */
 
 /// The axis that is contiguous: the last of extent above 1.
-static int row_axis(int rank, const int64_t *extents) {
+static int contiguous_row_axis(int rank, const int64_t *extents) {
     for (int d = rank - 1; d >= 0; d--)
         if (extents[d] > 1) return d;
     return -1;
@@ -104,7 +104,7 @@ Buffer *buffer_new(Emit *e, Elem elem, int rank, const int64_t *extents) {
     Buffer *b = ctx_new(e->ctx, Buffer);
     b->elem = elem;
     b->rank = rank;
-    int row = row_axis(rank, extents);
+    int row = contiguous_row_axis(rank, extents);
     int64_t unit = e->cpu->target.vector_bytes / elem_bytes(elem), n = 1;
     for (int d = rank - 1; d >= 0; d--) {
         b->extents[d] = extents[d];
@@ -169,16 +169,16 @@ LLVMValueRef buffer_address(Emit *e, const Buffer *b, const LLVMValueRef *at) {
 
 /// Alignment that a vector at b's row has for sure: of one element where the coordinate along the
 /// row is not a constant multiple of the vector.
-static unsigned alignment(const Buffer *b) {
+static unsigned buffer_alignment(const Buffer *b) {
     return (unsigned)elem_bytes(b->elem);
 }
 
 /// Pointers to the elements of numbers n (an i64 vector) from base.
-static LLVMValueRef pointers(Emit *e, const Buffer *b, LLVMValueRef n) {
+static LLVMValueRef element_pointers(Emit *e, const Buffer *b, LLVMValueRef n) {
     return LLVMBuildGEP2(e->g->b, gen_mem_elem(e->g, b->elem), buffer_base(e, b), &n, 1, "");
 }
 
-static LLVMValueRef lane_numbers(Emit *e, const Buffer *b, const Place *p) {
+static LLVMValueRef buffer_lane_numbers(Emit *e, const Buffer *b, const Place *p) {
     LLVMValueRef first = gen_splat(e->g, element_offset(e, b, p->at), p->lanes);
     LLVMValueRef apart = gen_same(gen_i64(e->g, b->strides[p->axis]), p->lanes);
     return LLVMBuildAdd(e->g->b, first, LLVMBuildMul(e->g->b, gen_iota(e->g, p->lanes), apart, ""),
@@ -188,7 +188,7 @@ static LLVMValueRef lane_numbers(Emit *e, const Buffer *b, const Place *p) {
 LLVMValueRef buffer_pick(Emit *e, const Buffer *b, LLVMValueRef number, int live) {
     Gen *g = e->g;
     // Elements stand row by row; a row's padding is skipped by counting rows.
-    int row = row_axis(b->rank, b->extents);
+    int row = contiguous_row_axis(b->rank, b->extents);
     if (row > 0) {
         int lanes = gen_lanes(number);
         int64_t used = b->extents[row], stride = 1;
@@ -204,12 +204,12 @@ LLVMValueRef buffer_pick(Emit *e, const Buffer *b, LLVMValueRef number, int live
         }
     }
     LLVMTypeRef type = gen_mem_elem(g, b->elem);
-    LLVMValueRef at = pointers(e, b, number), x;
+    LLVMValueRef at = element_pointers(e, b, number), x;
     int lanes = gen_lanes(number);
     if (lanes)
         x = memory_gather(e, TENSOR_ARENA, type, at, gen_first_lanes(g, live, lanes), NULL);
     else
-        x = memory_load(e, TENSOR_ARENA, type, at, alignment(b));
+        x = memory_load(e, TENSOR_ARENA, type, at, buffer_alignment(b));
     return gen_from_memory(g, b->elem, x);
 }
 
@@ -223,8 +223,8 @@ LLVMValueRef buffer_run(Emit *e, const Buffer *b, LLVMValueRef number, int lanes
     Gen *g = e->g;
     LLVMValueRef bytes = gen_mul(g, number, gen_i64(g, elem_bytes(b->elem)));
     LLVMTypeRef type = gen_vec(gen_mem_elem(g, b->elem), lanes);
-    LLVMValueRef x =
-        memory_load(e, TENSOR_ARENA, type, gen_offset(g, buffer_base(e, b), bytes), alignment(b));
+    LLVMValueRef x = memory_load(e, TENSOR_ARENA, type, gen_offset(g, buffer_base(e, b), bytes),
+                                 buffer_alignment(b));
     return gen_from_memory(g, b->elem, x);
 }
 
@@ -234,16 +234,17 @@ LLVMValueRef buffer_load(Emit *e, const Buffer *b, const Place *p) {
     LLVMValueRef x;
     if (!p->lanes || b->strides[p->axis] == 1)
         x = memory_load(e, TENSOR_ARENA, gen_vec(type, p->lanes), buffer_address(e, b, p->at),
-                        alignment(b));
+                        buffer_alignment(b));
     else
-        x = memory_gather(e, TENSOR_ARENA, type, pointers(e, b, lane_numbers(e, b, p)),
+        x = memory_gather(e, TENSOR_ARENA, type,
+                          element_pointers(e, b, buffer_lane_numbers(e, b, p)),
                           gen_first_lanes(g, p->live, p->lanes), NULL);
     return gen_from_memory(g, b->elem, x);
 }
 
 /// A whole vector may be stored where its dead lanes fall into the padding of the row. A vector
 /// with dead lanes is the last of its row, so it starts at extent - live.
-static bool covers(const Buffer *b, const Place *p) {
+static bool covers_vector(const Buffer *b, const Place *p) {
     if (p->live == p->lanes || b->exact) return p->live == p->lanes;
     int64_t row = b->bytes / elem_bytes(b->elem);
     for (int d = 0; d < p->axis; d++)
@@ -254,13 +255,15 @@ static bool covers(const Buffer *b, const Place *p) {
 void buffer_store(Emit *e, const Buffer *b, const Place *p, LLVMValueRef x) {
     Gen *g = e->g;
     x = gen_to_memory(g, b->elem, gen_splat(g, x, p->lanes));
-    if (!p->lanes || (b->strides[p->axis] == 1 && covers(b, p))) {
-        memory_store(e, TENSOR_ARENA, x, buffer_address(e, b, p->at), alignment(b));
+    if (!p->lanes || (b->strides[p->axis] == 1 && covers_vector(b, p))) {
+        memory_store(e, TENSOR_ARENA, x, buffer_address(e, b, p->at), buffer_alignment(b));
         return;
     }
     LLVMValueRef live = gen_first_lanes(g, p->live, p->lanes);
     if (b->strides[p->axis] == 1)
-        memory_store_masked(e, TENSOR_ARENA, x, buffer_address(e, b, p->at), alignment(b), live);
+        memory_store_masked(e, TENSOR_ARENA, x, buffer_address(e, b, p->at), buffer_alignment(b),
+                            live);
     else
-        memory_scatter(e, TENSOR_ARENA, x, pointers(e, b, lane_numbers(e, b, p)), live);
+        memory_scatter(e, TENSOR_ARENA, x, element_pointers(e, b, buffer_lane_numbers(e, b, p)),
+                       live);
 }

@@ -4,13 +4,13 @@
 
 #include "backends/cpu/emit.h"
 
-typedef struct Atomic {
+typedef struct CpuAtomic {
     const char *name;
     OpCode op;
     LLVMAtomicRMWBinOp s, u; // of signed and unsigned integers
-} Atomic;
+} CpuAtomic;
 
-static const Atomic atomics[] = {
+static const CpuAtomic atomics[] = {
     {"add", OP_ADD, LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpAdd},
     {"max", OP_MAX, LLVMAtomicRMWBinOpMax, LLVMAtomicRMWBinOpUMax},
     {"min", OP_MIN, LLVMAtomicRMWBinOpMin, LLVMAtomicRMWBinOpUMin},
@@ -20,7 +20,7 @@ static const Atomic atomics[] = {
     {"xchg", OP_COUNT, LLVMAtomicRMWBinOpXchg, LLVMAtomicRMWBinOpXchg},
 };
 
-static const Atomic *find_atomic(Emit *e, const Op *op) {
+static const CpuAtomic *find_atomic_row(Emit *e, const Op *op) {
     const char *name = op_str(op, "op");
     for (size_t i = 0; i < sizeof atomics / sizeof *atomics; i++)
         if (strcmp(atomics[i].name, name) == 0) return &atomics[i];
@@ -47,7 +47,7 @@ static LLVMValueRef exchange_if(Emit *e, LLVMValueRef at, LLVMValueRef expected,
 }
 
 /// old = *at; while (!(*at == old ? (*at = f(old, x), true) : (old = *at, false))) {}
-static LLVMValueRef swap_loop(Emit *e, const Atomic *a, Elem elem, LLVMValueRef at,
+static LLVMValueRef swap_loop(Emit *e, const CpuAtomic *a, Elem elem, LLVMValueRef at,
                               LLVMValueRef x) {
     LLVMBuilderRef b = e->g->b;
     LLVMTypeRef bits = bits_type(e, elem);
@@ -71,14 +71,15 @@ static LLVMValueRef swap_loop(Emit *e, const Atomic *a, Elem elem, LLVMValueRef 
     return seen;
 }
 
-static LLVMValueRef apply(Emit *e, const Op *op, Elem elem, LLVMValueRef at, const Place *p) {
+static LLVMValueRef apply_cpu_atomic(Emit *e, const Op *op, Elem elem, LLVMValueRef at,
+                                     const Place *p) {
     LLVMBuilderRef b = e->g->b;
     LLVMValueRef x = emit_vec(e, operand(op, 1), p);
     if (strcmp(op_str(op, "op"), "cas") == 0) {
         LLVMValueRef expected = to_bits(e, elem, emit_vec(e, operand(op, 2), p));
         return LLVMBuildExtractValue(b, exchange_if(e, at, expected, to_bits(e, elem, x)), 0, "");
     }
-    const Atomic *a = find_atomic(e, op);
+    const CpuAtomic *a = find_atomic_row(e, op);
     if (!elem_is(elem, EC_INT) && a->op != OP_COUNT) return swap_loop(e, a, elem, at, x);
     LLVMAtomicRMWBinOp code = elem_is(elem, EC_SINT) ? a->s : a->u;
     return LLVMBuildAtomicRMW(b, code, at, to_bits(e, elem, x), LLVMAtomicOrderingMonotonic, false);
@@ -94,7 +95,7 @@ LLVMValueRef emit_atomic(Emit *e, const Op *op, const Place *p) {
     if (l.live) i = if_begin(e, l.live, "atomic");
     LLVMValueRef at =
         LLVMBuildGEP2(g->b, gen_mem_elem(g, elem), prepared->tensor->data, &l.offset, 1, "");
-    LLVMValueRef old = apply(e, op, elem, at, p);
+    LLVMValueRef old = apply_cpu_atomic(e, op, elem, at, p);
     if (l.live) {
         if_else(e, &i);
         if_end(e, &i);

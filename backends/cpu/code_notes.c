@@ -7,7 +7,7 @@
 #include "backends/cpu/emit.h"
 
 /// "  30:9    ..."
-static void begin(Emit *e, const Op *op) {
+static void begin_note(Emit *e, const Op *op) {
     char place[32] = "";
     if (op && op->loc.line) snprintf(place, sizeof place, "%u:%u", op->loc.line, op->loc.col);
     text_add(e->cpu->notes, "  %-8s", place);
@@ -20,11 +20,11 @@ void note(Emit *e, const Op *op, const char *fmt, ...) {
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    begin(e, op);
+    begin_note(e, op);
     text_add(e->cpu->notes, "%s\n", text);
 }
 
-static void add_extents(Text *t, const Type *type) {
+static void add_type_extents(Text *t, const Type *type) {
     for (int i = 0; i < type->rank; i++)
         text_add(t, "%s%" PRId64, i ? " x " : "", type->extents[i]);
 }
@@ -53,10 +53,10 @@ static void add_root(Text *t, const Root *r) {
 void code_note_nest(Emit *e, const Nest *n) {
     Text *t = e->cpu->notes;
     if (!t) return;
-    begin(e, op_of(&n->roots.data[0]));
+    begin_note(e, op_of(&n->roots.data[0]));
     text_add(t, "loops over ");
     if (n->space->rank == 0) text_add(t, "one element");
-    add_extents(t, n->space);
+    add_type_extents(t, n->space);
     if (n->lanes) text_add(t, ", vectors of %d along axis %d", n->lanes, n->vector);
     int places = 1;
     for (int i = 0; i < n->n_axes; i++) places *= n->axes[i].tile;

@@ -68,33 +68,33 @@ void lower_comm_fence(Emit *e, Op *op) {
 
 /* ---- structs on the stack ------------------------------------------------------------------ */
 
-typedef struct Record {
+typedef struct CallRecord {
     Emit *e;
     LLVMValueRef at;
-} Record;
+} CallRecord;
 
-static Record new_record(Emit *e, size_t bytes) {
-    return (Record){e, stack_slots(e, (int)((bytes + 7) / 8))};
+static CallRecord new_record(Emit *e, size_t bytes) {
+    return (CallRecord){e, stack_slots(e, (int)((bytes + 7) / 8))};
 }
 
-static LLVMValueRef member(const Record *r, size_t offset) {
+static LLVMValueRef record_member(const CallRecord *r, size_t offset) {
     return gen_offset(r->e->g, r->at, gen_i64(r->e->g, (int64_t)offset));
 }
 
-static void put(const Record *r, size_t offset, LLVMValueRef x) {
-    LLVMBuildStore(r->e->g->b, x, member(r, offset));
+static void put_member(const CallRecord *r, size_t offset, LLVMValueRef x) {
+    LLVMBuildStore(r->e->g->b, x, record_member(r, offset));
 }
 
-static LLVMValueRef take(const Record *r, size_t offset, LLVMTypeRef type) {
-    return LLVMBuildLoad2(r->e->g->b, type, member(r, offset), "");
+static LLVMValueRef take_member(const CallRecord *r, size_t offset, LLVMTypeRef type) {
+    return LLVMBuildLoad2(r->e->g->b, type, record_member(r, offset), "");
 }
 
-static LLVMValueRef name_of(Emit *e, const Op *op) {
+static LLVMValueRef tensor_name_text(Emit *e, const Op *op) {
     const char *name = op_str(op, "name");
     return LLVMBuildGlobalStringPtr(e->g->b, name ? name : "a tensor", "name");
 }
 
-static int how_of(const Op *op) {
+static int gather_plan(const Op *op) {
     const char *how = op_str(op, "how");
     static const char *const names[] = {[TG_GATHER_BEFORE] = "before",
                                         [TG_GATHER_PULL] = "pull",
@@ -113,11 +113,11 @@ static LLVMValueRef times_elem(Emit *e, const Type *t, LLVMValueRef n) {
 }
 
 /// How the rows of a tensor lie whose dimension `first` counts them: those behind it are a row.
-typedef struct Rows {
+typedef struct TensorRows {
     LLVMValueRef rows, bytes, pitch;
-} Rows;
+} TensorRows;
 
-static Rows rows_of(Emit *e, const Value *v, int first) {
+static TensorRows tensor_rows(Emit *e, const Value *v, int first) {
     Gen *g = e->g;
     const TensorRef *t = emit_tensor(e, v);
     LLVMValueRef span = gen_i64(g, 1);
@@ -126,8 +126,8 @@ static Rows rows_of(Emit *e, const Value *v, int first) {
         span = gen_add(g, span, gen_mul(g, last, t->strides[d]));
     }
     span = gen_max(g, span, gen_i64(g, 0));
-    return (Rows){t->dims[first], times_elem(e, v->type, span),
-                  times_elem(e, v->type, t->strides[first])};
+    return (TensorRows){t->dims[first], times_elem(e, v->type, span),
+                        times_elem(e, v->type, t->strides[first])};
 }
 
 /// What lies from rank to rank, in elements.
@@ -143,20 +143,21 @@ static TensorRef *new_tensor(Emit *e, LLVMValueRef data) {
 }
 
 /// The gathered view has the strides of a shard.
-static void bind_view(Emit *e, const Op *op, const Record *r) {
+static void bind_gathered_view(Emit *e, const Op *op, const CallRecord *r) {
     const TensorRef *of = emit_tensor(e, operand(op, 0));
     const Value *v = result(op, 0);
-    TensorRef *view = new_tensor(e, take(r, offsetof(tg_gather, view), e->g->ptr));
+    TensorRef *view = new_tensor(e, take_member(r, offsetof(tg_gather, view), e->g->ptr));
     memcpy(view->dims, of->dims, sizeof of->dims);
     memcpy(view->strides, of->strides, sizeof of->strides);
-    view->strides[0] = lead_elements(e, v->type, take(r, offsetof(tg_gather, slot), e->g->i64));
+    view->strides[0] =
+        lead_elements(e, v->type, take_member(r, offsetof(tg_gather, slot), e->g->i64));
     bind_tensor(e, v, view);
 }
 
-static void bind_flags(Emit *e, const Op *op, const Record *r, LLVMValueRef rows,
+static void bind_flags(Emit *e, const Op *op, const CallRecord *r, LLVMValueRef rows,
                        LLVMValueRef chunk) {
     Gen *g = e->g;
-    TensorRef *flags = new_tensor(e, take(r, offsetof(tg_gather, flags), g->ptr));
+    TensorRef *flags = new_tensor(e, take_member(r, offsetof(tg_gather, flags), g->ptr));
     LLVMValueRef more = LLVMBuildSub(g->b, chunk, gen_i64(g, 1), "");
     flags->dims[0] = emit_tensor(e, operand(op, 0))->dims[0];
     flags->dims[1] = LLVMBuildSDiv(g->b, gen_add(g, rows, more), chunk, "");
@@ -169,50 +170,50 @@ void lower_comm_gather(Emit *e, Op *op) {
     Gen *g = e->g;
     const Type *type = operand(op, 0)->type;
     const TensorRef *t = emit_tensor(e, operand(op, 0));
-    Rows rows = rows_of(e, operand(op, 0), 1);
+    TensorRows rows = tensor_rows(e, operand(op, 0), 1);
     LLVMValueRef chunk = gen_max(g, emit_scalar(e, operand(op, 1)), gen_i64(g, 1));
-    Record r = new_record(e, sizeof(tg_gather));
-    put(&r, offsetof(tg_gather, data), t->data);
-    put(&r, offsetof(tg_gather, lead), times_elem(e, type, t->strides[0]));
-    put(&r, offsetof(tg_gather, rows), rows.rows);
-    put(&r, offsetof(tg_gather, row_bytes), rows.bytes);
-    put(&r, offsetof(tg_gather, pitch), rows.pitch);
-    put(&r, offsetof(tg_gather, chunk_rows), chunk);
-    put(&r, offsetof(tg_gather, name), name_of(e, op));
-    put(&r, offsetof(tg_gather, how), i32_of(g, how_of(op)));
+    CallRecord r = new_record(e, sizeof(tg_gather));
+    put_member(&r, offsetof(tg_gather, data), t->data);
+    put_member(&r, offsetof(tg_gather, lead), times_elem(e, type, t->strides[0]));
+    put_member(&r, offsetof(tg_gather, rows), rows.rows);
+    put_member(&r, offsetof(tg_gather, row_bytes), rows.bytes);
+    put_member(&r, offsetof(tg_gather, pitch), rows.pitch);
+    put_member(&r, offsetof(tg_gather, chunk_rows), chunk);
+    put_member(&r, offsetof(tg_gather, name), tensor_name_text(e, op));
+    put_member(&r, offsetof(tg_gather, how), i32_of(g, gather_plan(op)));
     return_if_failed(e, comm_call(e, offsetof(tg_comm_calls, gather), g->i32, 1, r.at));
-    bind_view(e, op, &r);
+    bind_gathered_view(e, op, &r);
     bind_flags(e, op, &r, rows.rows, chunk);
 }
 
 void lower_comm_scatter(Emit *e, Op *op) {
     enum { LOCAL, STAGE, DONE, FLAGS, CHUNK, PEER = DONE };
     Gen *g = e->g;
-    bool behind = how_of(op) == TG_SCATTER_BEHIND;
+    bool behind = gather_plan(op) == TG_SCATTER_BEHIND;
     const TensorRef *local = emit_tensor(e, operand(op, LOCAL));
     const TensorRef *stage = emit_tensor(e, operand(op, STAGE));
     const TensorRef *flags = emit_tensor(e, operand(op, FLAGS));
     const Type *type = operand(op, LOCAL)->type;
-    Rows rows = rows_of(e, operand(op, LOCAL), 1);
-    Record r = new_record(e, sizeof(tg_scatter));
-    put(&r, offsetof(tg_scatter, local), local->data);
-    put(&r, offsetof(tg_scatter, stage), stage->data);
-    put(&r, offsetof(tg_scatter, part), times_elem(e, type, local->strides[0]));
-    put(&r, offsetof(tg_scatter, lead), times_elem(e, type, stage->strides[0]));
-    put(&r, offsetof(tg_scatter, rows), rows.rows);
-    put(&r, offsetof(tg_scatter, row_bytes), rows.bytes);
-    put(&r, offsetof(tg_scatter, pitch), rows.pitch);
-    put(&r, offsetof(tg_scatter, chunk_rows),
-        gen_max(g, emit_scalar(e, operand(op, CHUNK)), gen_i64(g, 1)));
+    TensorRows rows = tensor_rows(e, operand(op, LOCAL), 1);
+    CallRecord r = new_record(e, sizeof(tg_scatter));
+    put_member(&r, offsetof(tg_scatter, local), local->data);
+    put_member(&r, offsetof(tg_scatter, stage), stage->data);
+    put_member(&r, offsetof(tg_scatter, part), times_elem(e, type, local->strides[0]));
+    put_member(&r, offsetof(tg_scatter, lead), times_elem(e, type, stage->strides[0]));
+    put_member(&r, offsetof(tg_scatter, rows), rows.rows);
+    put_member(&r, offsetof(tg_scatter, row_bytes), rows.bytes);
+    put_member(&r, offsetof(tg_scatter, pitch), rows.pitch);
+    put_member(&r, offsetof(tg_scatter, chunk_rows),
+               gen_max(g, emit_scalar(e, operand(op, CHUNK)), gen_i64(g, 1)));
     if (behind)
-        put(&r, offsetof(tg_scatter, peer),
-            LLVMBuildTrunc(g->b, emit_scalar(e, operand(op, PEER)), g->i32, ""));
+        put_member(&r, offsetof(tg_scatter, peer),
+                   LLVMBuildTrunc(g->b, emit_scalar(e, operand(op, PEER)), g->i32, ""));
     else
-        put(&r, offsetof(tg_scatter, done), emit_tensor(e, operand(op, DONE))->data);
-    put(&r, offsetof(tg_scatter, flags), flags->data);
-    put(&r, offsetof(tg_scatter, flags_lead), gen_mul(g, flags->strides[0], gen_i64(g, 8)));
-    put(&r, offsetof(tg_scatter, name), name_of(e, op));
-    put(&r, offsetof(tg_scatter, how), i32_of(g, how_of(op)));
+        put_member(&r, offsetof(tg_scatter, done), emit_tensor(e, operand(op, DONE))->data);
+    put_member(&r, offsetof(tg_scatter, flags), flags->data);
+    put_member(&r, offsetof(tg_scatter, flags_lead), gen_mul(g, flags->strides[0], gen_i64(g, 8)));
+    put_member(&r, offsetof(tg_scatter, name), tensor_name_text(e, op));
+    put_member(&r, offsetof(tg_scatter, how), i32_of(g, gather_plan(op)));
     return_if_failed(e, comm_call(e, offsetof(tg_comm_calls, scatter), g->i32, 1, r.at));
 }
 

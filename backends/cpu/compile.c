@@ -82,7 +82,7 @@ typedef struct Capture {
     PtrMap seen;
 } Capture;
 
-static void capture_operands(Op *op, void *arg) {
+static void capture_task_operands(Op *op, void *arg) {
     Capture *c = arg;
     for (int i = 0; i < op->n_operands; i++) {
         Value *v = operand(op, i);
@@ -100,7 +100,7 @@ typedef struct Transfer {
     VEC(LLVMValueRef) slots;
 } Transfer;
 
-static LLVMValueRef transfer(Transfer *t, LLVMValueRef x) {
+static LLVMValueRef transfer_to_task(Transfer *t, LLVMValueRef x) {
     if (!x || LLVMIsConstant(x)) return x;
     Gen *g = t->to->g;
     int64_t n = t->slots.n;
@@ -113,7 +113,7 @@ static LLVMValueRef transfer(Transfer *t, LLVMValueRef x) {
 
 static void transfer_value(Transfer *t, Value *v) {
     if (v->type->kind == TK_BLOCK && v->type->rank == 0) {
-        bind_scalar(t->to, v, transfer(t, emit_scalar(t->from, v)));
+        bind_scalar(t->to, v, transfer_to_task(t, emit_scalar(t->from, v)));
         return;
     }
     if (v->type->kind == TK_BLOCK) {
@@ -123,10 +123,10 @@ static void transfer_value(Transfer *t, Value *v) {
     const TensorRef *x = emit_tensor(t->from, v);
     TensorRef *y = ctx_copy(t->to->ctx, x, sizeof *x);
     y->shape = y->steps = NULL;
-    y->data = transfer(t, x->data);
+    y->data = transfer_to_task(t, x->data);
     for (int d = 0; d < v->type->rank; d++) {
-        y->dims[d] = transfer(t, x->dims[d]);
-        y->strides[d] = transfer(t, x->strides[d]);
+        y->dims[d] = transfer_to_task(t, x->dims[d]);
+        y->strides[d] = transfer_to_task(t, x->strides[d]);
     }
     bind_tensor(t->to, v, y);
 }
@@ -149,7 +149,7 @@ static LLVMValueRef ok_status(const Gen *g) {
 }
 
 /// The task function of a launch; `slots` receives what its context holds.
-static LLVMValueRef emit_task(Emit *host, Op *launch, Transfer *t, int64_t *arena) {
+static LLVMValueRef emit_task_function(Emit *host, Op *launch, Transfer *t, int64_t *arena) {
     Cpu *c = host->cpu;
     Gen *g = c->gen;
     const char *name = ctx_format(g->ctx, "%s.task%d", c->name, c->n_tasks++);
@@ -163,7 +163,7 @@ static LLVMValueRef emit_task(Emit *host, Op *launch, Transfer *t, int64_t *aren
     e->arena = LLVMGetParam(fn, 3);
     *t = (Transfer){.from = host, .to = e, .context = LLVMGetParam(fn, 1)};
     Capture capture = {.ctx = g->ctx, .launch = launch};
-    op_walk_pre(launch, capture_operands, &capture);
+    op_walk_pre(launch, capture_task_operands, &capture);
     for (int i = 0; i < capture.values.n; i++) transfer_value(t, capture.values.data[i]);
     Region *body = launch->regions[0];
     bind_scalar(e, body->args[0], LLVMGetParam(fn, 2));
@@ -182,7 +182,7 @@ void lower_launch(Emit *e, Op *op) {
     LLVMBasicBlockRef here = emit_here(e);
     Transfer t;
     int64_t arena;
-    LLVMValueRef fn = emit_task(e, op, &t, &arena);
+    LLVMValueRef fn = emit_task_function(e, op, &t, &arena);
     LLVMPositionBuilderAtEnd(g->b, here);
     debug_at(e, op);
     LLVMValueRef args[5] = {e->env, emit_scalar(e, operand(op, 0)), gen_i64(g, arena), fn,
@@ -274,7 +274,7 @@ static void emit_entry(Cpu *c, Op *kernel) {
 
 /* ---- compiling ----------------------------------------------------------------------------- */
 
-typedef struct Job {
+typedef struct CpuJob {
     Ctx *ctx;
     Ir *ir;
     Op *module;
@@ -283,9 +283,9 @@ typedef struct Job {
     Object *object; // takes the code, or NULL
     TargetInfo info;
     Code *code;
-} Job;
+} CpuJob;
 
-static Cpu *cpu_new(const Job *job, Gen *g, const Op *kernel) {
+static Cpu *cpu_new(const CpuJob *job, Gen *g, const Op *kernel) {
     Cpu *c = ctx_new(job->ctx, Cpu);
     c->gen = g;
     c->ir = job->ir;
@@ -307,7 +307,7 @@ static Cpu *cpu_new(const Job *job, Gen *g, const Op *kernel) {
     return c;
 }
 
-static Gen *start_module(const Job *job, const Op *kernel) {
+static Gen *start_module(const CpuJob *job, const Op *kernel) {
     const char *name = op_str(kernel, "name");
     Gen *g = job->object ? gen_create_in(job->ctx, object_llvm(job->object), name)
                          : gen_create(job->ctx, name);
@@ -318,8 +318,8 @@ static Gen *start_module(const Job *job, const Op *kernel) {
     return g;
 }
 
-static void compile(Ctx *ctx, void *arg) {
-    Job *job = arg;
+static void compile_cpu(Ctx *ctx, void *arg) {
+    CpuJob *job = arg;
     Op *kernel = find_kernel(job->module, NULL);
     if (!kernel) ice(ctx, (Loc){0}, "a module for the CPU holds one kernel");
     Gen *g = start_module(job, kernel);
@@ -343,7 +343,7 @@ static void compile(Ctx *ctx, void *arg) {
 }
 
 /// False with diagnostics; what is worse than the user's mistake leaves.
-static bool protected_compile(Job *job) {
+static bool protected_compile(CpuJob *job) {
     static const CodeOptions none = {0};
     if (!job->options) job->options = &none;
     if (!cpu_info(job->options->level, &job->info)) {
@@ -352,21 +352,22 @@ static bool protected_compile(Job *job) {
     }
     if (!job->object) job->code = calloc(1, sizeof *job->code);
     bool memory = job->object || job->code;
-    CtxStatus status = memory ? llvm_protect(job->ctx, compile, job) : CTX_NO_MEMORY;
+    CtxStatus status = memory ? llvm_protect(job->ctx, compile_cpu, job) : CTX_NO_MEMORY;
     if (status == CTX_OK) return true;
     code_release(job->code);
     return ctx_pass_on(job->ctx, status);
 }
 
-static Code *cpu_compile(Ir *ir, Op *module, const CodeOptions *options, bool load) {
-    Job job = {.ctx = ir_ctx(ir), .ir = ir, .module = module, .options = options, .load = load};
+static Code *compile_cpu_module(Ir *ir, Op *module, const CodeOptions *options, bool load) {
+    CpuJob job = {.ctx = ir_ctx(ir), .ir = ir, .module = module, .options = options, .load = load};
     return protected_compile(&job) ? job.code : NULL;
 }
 
 static bool cpu_add(Object *object, Ir *ir, Op *module, const CodeOptions *options) {
-    Job job = {.ctx = ir_ctx(ir), .ir = ir, .module = module, .options = options, .object = object};
+    CpuJob job = {
+        .ctx = ir_ctx(ir), .ir = ir, .module = module, .options = options, .object = object};
     return protected_compile(&job);
 }
 
-const Backend cpu_backend = {"cpu", cpu_info, gen_has_elementwise, cpu_compile, cpu_add,
+const Backend cpu_backend = {"cpu", cpu_info, gen_has_elementwise, compile_cpu_module, cpu_add,
                              NULL,  NULL};

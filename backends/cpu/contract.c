@@ -16,18 +16,18 @@
 #include "backends/cpu/emit.h"
 
 /// The extent cut into parts as equal as possible: first `n[0]` of `size[0]`, then `n[1]` smaller.
-typedef struct Split {
+typedef struct TileSplit {
     int64_t n[2], size[2];
-} Split;
+} TileSplit;
 
-static Split split_evenly(int64_t extent, int64_t most) {
+static TileSplit split_evenly(int64_t extent, int64_t most) {
     int64_t parts = ceil_div(extent, most), size = extent / parts, larger = extent % parts;
-    return (Split){{larger, parts - larger}, {size + 1, size}};
+    return (TileSplit){{larger, parts - larger}, {size + 1, size}};
 }
 
 /// Parts of `size` and a rest.
-static Split split_rest(int64_t extent, int64_t size) {
-    return (Split){{extent / size, extent % size != 0}, {size, extent % size}};
+static TileSplit split_rest(int64_t extent, int64_t size) {
+    return (TileSplit){{extent / size, extent % size != 0}, {size, extent % size}};
 }
 
 typedef struct Contraction {
@@ -38,7 +38,7 @@ typedef struct Contraction {
     int64_t rows, columns, step; // step: elements of k a step
     int row_axis, column_axis;   // of the result
     int lanes;
-    Split tile_rows, tile_vectors;
+    TileSplit tile_rows, tile_vectors;
     Buffer *c;
     LLVMValueRef units;          // in this strip
     bool from_zero;              // C is not filled: it begins as zeros
@@ -96,7 +96,7 @@ static void init_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
 }
 
 /// 0 and not -0.
-static bool is_zero(const Value *v) {
+static bool is_positive_zero(const Value *v) {
     const Attr *a = const_of(v);
     return a && (a->kind == AT_FLOAT ? a->f == 0 && !signbit(a->f) : a->kind == AT_INT && !a->i);
 }
@@ -113,7 +113,7 @@ static void fill_result(Emit *e, const Contraction *c, Value *from) {
 static void init_result(Emit *e, Contraction *c, Op *op, Value *from) {
     c->c = result_buffer(e, result(op, 0));
     if (from && bound_buffer(e, from) == c->c) return;
-    c->from_zero = !from || is_zero(from);
+    c->from_zero = !from || is_positive_zero(from);
     if (c->from_zero) return;
     fill_result(e, c, from);
 }
@@ -138,7 +138,7 @@ static Micro micro_of(const Contraction *c, int row_class, int vector_class) {
 }
 
 /// start + i * size for the i-th tile of a class; only a class of several needs a loop.
-static Loop *tile_loop(Emit *e, const Split *s, int which, LLVMValueRef *at) {
+static Loop *open_tile_loop(Emit *e, const TileSplit *s, int which, LLVMValueRef *at) {
     const Gen *g = e->g;
     int64_t from = which ? s->n[0] * s->size[0] : 0;
     *at = gen_i64(g, from);
@@ -158,7 +158,7 @@ static void tiles_down(Contraction *c, int row_class, int vector_class, LLVMValu
     Emit *e = c->e;
     const Gen *g = e->g;
     LLVMValueRef row;
-    Loop *l = tile_loop(e, &c->tile_rows, row_class, &row);
+    Loop *l = open_tile_loop(e, &c->tile_rows, row_class, &row);
     Micro m = micro_of(c, row_class, vector_class);
     LLVMValueRef to = step_from(g, buffer_base(e, c->c), row, m.c_row);
     to = step_from(g, to, vector, (int64_t)c->lanes * elem_bytes(c->kind->result));
@@ -174,7 +174,7 @@ static void tiles_of_class(Contraction *c, int row_class, int vector_class) {
     LLVMValueRef vector;
     if (!c->tile_rows.n[row_class] || !c->tile_vectors.n[vector_class]) return;
     tiles_configure(c->e, (int)c->tile_rows.size[row_class]);
-    Loop *l = tile_loop(c->e, &c->tile_vectors, vector_class, &vector);
+    Loop *l = open_tile_loop(c->e, &c->tile_vectors, vector_class, &vector);
     tiles_down(c, row_class, vector_class, vector);
     if (l) loop_end(c->e, l, NULL);
 }
@@ -189,7 +189,7 @@ static void all_amx_tiles(Contraction *c) {
 }
 
 // Columns outside: a tile's column of B stays in L1 while A streams from L2.
-static void all_tiles(Contraction *c) {
+static void emit_all_tiles(Contraction *c) {
     if (c->kind->engine == DOT_TILES) {
         all_amx_tiles(c);
         return;
@@ -197,7 +197,7 @@ static void all_tiles(Contraction *c) {
     for (int v = 0; v < 2; v++) {
         if (!c->tile_vectors.n[v]) continue;
         LLVMValueRef vector;
-        Loop *l = tile_loop(c->e, &c->tile_vectors, v, &vector);
+        Loop *l = open_tile_loop(c->e, &c->tile_vectors, v, &vector);
         for (int r = 0; r < 2; r++)
             if (c->tile_rows.n[r]) tiles_down(c, r, v, vector);
         if (l) loop_end(c->e, l, NULL);
@@ -264,7 +264,7 @@ void lower_dot(Emit *e, Op *op) {
     c.units = gen_i64(e->g, units_of(c.kind, c.step));
     c.fresh = LLVMConstInt(e->g->i1, c.from_zero, false);
     pad_panels(&c);
-    all_tiles(&c);
+    emit_all_tiles(&c);
     panels_free(&c);
 }
 
@@ -317,8 +317,8 @@ static Panel panel_new(Contraction *c, Op *op, const Strips *s, bool is_b, Keepe
 }
 
 /// The panel for the strip that begins at k = `from`. Returns i1: it is there already; NULL: never.
-static LLVMValueRef choose_panel(Emit *e, const Strips *s, const Keeper *k, LLVMValueRef from,
-                                 Panel *p) {
+static LLVMValueRef choose_strip_panel(Emit *e, const Strips *s, const Keeper *k, LLVMValueRef from,
+                                       Panel *p) {
     const Gen *g = e->g;
     if (!k->kept) return NULL;
     LLVMValueRef done = LLVMBuildSub(g->b, from, s->lo, "");
@@ -416,7 +416,7 @@ static void note_contract(const Contraction *c, const Op *op, const Strips *s, b
 }
 
 /// The rows of A, where they stand or in the panel.
-static void choose_rows(Contraction *c) {
+static void choose_a_rows(Contraction *c) {
     const Gen *g = c->e->g;
     Direct *d = &c->direct;
     d->base = LLVMBuildSelect(g->b, d->holds, d->base, c->pa.base, "");
@@ -438,15 +438,15 @@ void lower_contract(Emit *e, Op *op) {
     Loop *l = loop_begin(e, s.lo, s.hi, s.length, "strip");
     if (c.from_zero) c.fresh = LLVMBuildICmp(g->b, LLVMIntEQ, l->iv, s.lo, "");
     LLVMValueRef end = gen_min(g, gen_add(g, l->iv, gen_i64(g, s.length)), s.hi);
-    c.skip_a = choose_panel(e, &s, &s.a, l->iv, &c.pa);
-    c.skip_b = choose_panel(e, &s, &s.b, l->iv, &c.pb);
+    c.skip_a = choose_strip_panel(e, &s, &s.a, l->iv, &c.pa);
+    c.skip_b = choose_strip_panel(e, &s, &s.b, l->iv, &c.pb);
     if (direct) c.direct = amx_direct_strip(e, op, &c.a, part_of_direct(&c, op), l->iv, end);
     if (direct) c.skip_a = c.direct.holds;
     pack_strip(&c, r, l->iv, end);
-    if (direct) choose_rows(&c);
+    if (direct) choose_a_rows(&c);
     c.units = units_between(&c, op, l->iv, end);
     pad_panels(&c);
-    all_tiles(&c);
+    emit_all_tiles(&c);
     loop_end(e, l, NULL);
     if (s.a.kept) panel_cache_end(e, &s.a.keys);
     if (s.b.kept) panel_cache_end(e, &s.b.keys);

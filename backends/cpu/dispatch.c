@@ -6,60 +6,60 @@
 #include "backends/cpu/emit.h"
 #include "runtime/abi.h"
 
-typedef struct Arg {
+typedef struct DeviceArg {
     LLVMValueRef x;
     bool in_memory; // x points to it: a tensor map
-} Arg;
-typedef VEC(Arg) Flat;
+} DeviceArg;
+typedef VEC(DeviceArg) DeviceArgs;
 
-static void add_arg(Emit *e, Flat *out, LLVMValueRef x) {
-    Arg arg = {.x = x};
+static void add_device_arg(Emit *e, DeviceArgs *out, LLVMValueRef x) {
+    DeviceArg arg = {.x = x};
     vec_push(e->ctx, out, arg);
 }
 
 /// Not what a loop of the host code carries.
-static bool is_own(const Value *v) {
+static bool is_kernel_arg(const Value *v) {
     return !v->def && v->region->parent->code == OP_KERNEL;
 }
 
 /// An argument is passed where the entry has it, its address or its number, so that a runtime can
 /// tell it from other values (TG_DEVICE_REPLAYS).
-static void add_own(Emit *e, const Value *v, Flat *out) {
+static void add_own(Emit *e, const Value *v, DeviceArgs *out) {
     LLVMValueRef slots = LLVMGetParam(e->fn, 0);
-    Arg own = {.in_memory = true};
+    DeviceArg own = {.in_memory = true};
     own.x = gen_offset(e->g, slots, gen_i64(e->g, (int64_t)sizeof(tg_slot) * v->index));
     vec_push(e->ctx, out, own);
 }
 
-static void flatten_tensor(Emit *e, const Value *v, Flat *out) {
+static void flatten_tensor(Emit *e, const Value *v, DeviceArgs *out) {
     const TensorRef *t = emit_tensor(e, v);
     const Type *type = v->type;
-    if (is_own(v))
+    if (is_kernel_arg(v))
         add_own(e, v, out);
     else
-        add_arg(e, out, t->data);
+        add_device_arg(e, out, t->data);
     for (int d = 0; d < type->rank; d++)
-        if (type->extents[d] == DYNAMIC) add_arg(e, out, t->dims[d]);
+        if (type->extents[d] == DYNAMIC) add_device_arg(e, out, t->dims[d]);
     for (int d = 0; d < type->rank; d++)
-        if (type->strides[d] == DYNAMIC) add_arg(e, out, t->strides[d]);
+        if (type->strides[d] == DYNAMIC) add_device_arg(e, out, t->strides[d]);
 }
 
-static void flatten(Emit *e, const Value *v, Flat *out) {
-    Arg map = {.in_memory = true};
+static void flatten_argument(Emit *e, const Value *v, DeviceArgs *out) {
+    DeviceArg map = {.in_memory = true};
     if (v->type->kind == TK_TENSOR) {
         flatten_tensor(e, v, out);
     } else if (v->type->kind == TK_DESC) {
         map.x = emit_scalar(e, v);
         vec_push(e->ctx, out, map);
-    } else if (is_own(v)) {
+    } else if (is_kernel_arg(v)) {
         add_own(e, v, out);
     } else {
-        add_arg(e, out, gen_to_memory(e->g, v->type->elem, emit_scalar(e, v)));
+        add_device_arg(e, out, gen_to_memory(e->g, v->type->elem, emit_scalar(e, v)));
     }
 }
 
 /// An array of pointers to the values, which are on the stack, too.
-static LLVMValueRef pointers(Emit *e, const Flat *flat) {
+static LLVMValueRef argument_pointers(Emit *e, const DeviceArgs *flat) {
     Gen *g = e->g;
     LLVMValueRef values = stack_slots(e, flat->n), array = stack_slots(e, flat->n);
     for (int i = 0; i < flat->n; i++) {
@@ -88,11 +88,11 @@ static int device_number(const Op *op) {
 
 void lower_dispatch(Emit *e, Op *op) {
     Gen *g = e->g;
-    Flat flat = {0};
+    DeviceArgs flat = {0};
     int number = device_number(op);
     if (number < 0) ice(e->ctx, op->loc, "there is no device '%s'", op_str(op, "device"));
-    for (int i = 1; i < op->n_operands; i++) flatten(e, operand(op, i), &flat);
+    for (int i = 1; i < op->n_operands; i++) flatten_argument(e, operand(op, i), &flat);
     LLVMValueRef args[4] = {e->env, LLVMConstInt(g->i32, (uint64_t)number, false),
-                            emit_scalar(e, operand(op, 0)), pointers(e, &flat)};
+                            emit_scalar(e, operand(op, 0)), argument_pointers(e, &flat)};
     return_if_failed(e, env_call(e, ENV_DISPATCH, 4, args));
 }

@@ -29,7 +29,7 @@ LLVMValueRef stack_slots(Emit *e, int n) {
 
 /* ---- sites --------------------------------------------------------------------------------- */
 
-static LLVMValueRef string(Emit *e, const char *s) {
+static LLVMValueRef string_pointer(Emit *e, const char *s) {
     return s ? LLVMBuildGlobalStringPtr(e->g->b, s, "text") : LLVMConstNull(e->g->ptr);
 }
 
@@ -41,9 +41,9 @@ LLVMValueRef make_site(Emit *e, const Op *op, int kind, const char *text, const 
     int64_t ints[6] = {kind, op->loc.line, op->loc.col, n, n_indices, 0};
     LLVMValueRef fields[9];
     for (int i = 0; i < 6; i++) fields[i] = LLVMConstInt(g->i32, (uint64_t)ints[i], true);
-    fields[6] = string(e, op->loc.file ? gen_path(g, op->loc.file) : NULL);
-    fields[7] = string(e, text);
-    fields[8] = string(e, types);
+    fields[6] = string_pointer(e, op->loc.file ? gen_path(g, op->loc.file) : NULL);
+    fields[7] = string_pointer(e, text);
+    fields[8] = string_pointer(e, types);
     LLVMValueRef s = LLVMAddGlobal(g->module, e->cpu->site, "site");
     LLVMSetInitializer(s, LLVMConstNamedStruct(e->cpu->site, fields, 9));
     LLVMSetGlobalConstant(s, true);
@@ -52,7 +52,7 @@ LLVMValueRef make_site(Emit *e, const Op *op, int kind, const char *text, const 
 }
 
 /// The letter of runtime/abi.h for an element.
-static char letter(Elem elem) {
+static char site_letter(Elem elem) {
     switch (elem_info[elem].cls) {
     case EC_BOOL: return 'b';
     case EC_SINT: return 'd';
@@ -62,14 +62,14 @@ static char letter(Elem elem) {
 }
 
 /// A scalar as the 64 bits of a message's value.
-static LLVMValueRef message_bits(Emit *e, Elem elem, LLVMValueRef x) {
+static LLVMValueRef message_value_bits(Emit *e, Elem elem, LLVMValueRef x) {
     Gen *g = e->g;
     if (elem_is(elem, EC_FLOAT))
         return LLVMBuildBitCast(g->b, gen_cast(g, elem, EL_F64, x), g->i64, "");
     return gen_cast(g, elem, EL_I64, x);
 }
 
-typedef VEC(LLVMValueRef) Values;
+typedef VEC(LLVMValueRef) MessageValues;
 
 enum { PRINTED_LANES = 16 };
 
@@ -84,7 +84,7 @@ static LLVMValueRef nth_lane(Emit *e, Value *v, int64_t n) {
 }
 
 /// Operands from `first` on: their bits and letters.
-static const char *message_values(Emit *e, const Op *op, int first, Values *out) {
+static const char *message_values(Emit *e, const Op *op, int first, MessageValues *out) {
     Text types = {.ctx = e->ctx};
     text_bytes(&types, "", 0);
     for (int i = first; i < op->n_operands; i++) {
@@ -93,16 +93,16 @@ static const char *message_values(Emit *e, const Op *op, int first, Values *out)
         int64_t n = ty_count(v->type), shown = n < PRINTED_LANES ? n : PRINTED_LANES;
         if (v->type->rank) text_add(&types, "[");
         for (int64_t k = 0; k < shown; k++) {
-            text_add(&types, "%c", letter(elem));
+            text_add(&types, "%c", site_letter(elem));
             LLVMValueRef x = v->type->rank ? nth_lane(e, v, k) : emit_scalar(e, v);
-            vec_push(e->ctx, out, message_bits(e, elem, x));
+            vec_push(e->ctx, out, message_value_bits(e, elem, x));
         }
         if (v->type->rank) text_add(&types, shown < n ? "+]" : "]");
     }
     return types.data;
 }
 
-static LLVMValueRef stored_values(Emit *e, const Values *v) {
+static LLVMValueRef stored_values(Emit *e, const MessageValues *v) {
     LLVMValueRef slots = stack_slots(e, v->n);
     for (int i = 0; i < v->n; i++)
         LLVMBuildStore(e->g->b, v->data[i], gen_offset(e->g, slots, gen_i64(e->g, 8 * (int64_t)i)));
@@ -110,7 +110,7 @@ static LLVMValueRef stored_values(Emit *e, const Values *v) {
 }
 
 /// Returns from the function with the status of `fail`.
-static void fail(Emit *e, LLVMValueRef where, const Values *v) {
+static void build_fail(Emit *e, LLVMValueRef where, const MessageValues *v) {
     LLVMValueRef args[3] = {e->env, where, stored_values(e, v)};
     LLVMBuildRet(e->g->b, env_call(e, ENV_FAIL, 3, args));
 }
@@ -138,20 +138,20 @@ void return_if_failed(Emit *e, LLVMValueRef status) {
 
 /* ---- require, print ------------------------------------------------------------------------ */
 
-static LLVMValueRef not(Emit * e, LLVMValueRef x) {
+static LLVMValueRef build_not(Emit *e, LLVMValueRef x) {
     return LLVMBuildNot(e->g->b, x, "");
 }
 
 void lower_require(Emit *e, Op *op) {
-    LLVMBasicBlockRef on = begin_failure(e, not(e, emit_scalar(e, operand(op, 0))));
-    Values v = {0};
+    LLVMBasicBlockRef on = begin_failure(e, build_not(e, emit_scalar(e, operand(op, 0))));
+    MessageValues v = {0};
     const char *types = message_values(e, op, 1, &v);
-    fail(e, make_site(e, op, TG_SITE_REQUIRE, op_str(op, "text"), types, 0), &v);
+    build_fail(e, make_site(e, op, TG_SITE_REQUIRE, op_str(op, "text"), types, 0), &v);
     end_failure(e, on);
 }
 
 void lower_print(Emit *e, Op *op) {
-    Values v = {0};
+    MessageValues v = {0};
     const char *types = message_values(e, op, 0, &v);
     LLVMValueRef args[3] = {e->env, make_site(e, op, TG_SITE_PRINT, op_str(op, "text"), types, 0),
                             stored_values(e, &v)};
@@ -161,7 +161,7 @@ void lower_print(Emit *e, Op *op) {
 /* ---- assert -------------------------------------------------------------------------------- */
 
 /// The number of the first true lane; bad is an i1 or a vector of them, somewhere true.
-static LLVMValueRef first_lane(Emit *e, LLVMValueRef bad) {
+static LLVMValueRef first_bad_lane(Emit *e, LLVMValueRef bad) {
     Gen *g = e->g;
     int lanes = gen_lanes(bad);
     if (!lanes) return gen_i64(g, 0);
@@ -172,31 +172,31 @@ static LLVMValueRef first_lane(Emit *e, LLVMValueRef bad) {
     return LLVMBuildIntCast2(g->b, n, g->i64, false, "");
 }
 
-static LLVMValueRef lane_of(Emit *e, LLVMValueRef x, LLVMValueRef n) {
+static LLVMValueRef lane_value_of(Emit *e, LLVMValueRef x, LLVMValueRef n) {
     return gen_lanes(x) ? LLVMBuildExtractElement(e->g->b, x, n, "") : x;
 }
 
-static LLVMValueRef any_lane(Emit *e, LLVMValueRef x) {
+static LLVMValueRef any_lane_true(Emit *e, LLVMValueRef x) {
     return gen_lanes(x) ? gen_call1(e->g, "llvm.vector.reduce.or", x) : x;
 }
 
 static void fail_assert(Emit *e, const Op *op, LLVMValueRef bad, const Place *p) {
-    Values v = {0};
+    MessageValues v = {0};
     Text types = {.ctx = e->ctx};
     text_add(&types, "%s", message_values(e, op, 1, &v));
-    LLVMValueRef lane = first_lane(e, bad);
+    LLVMValueRef lane = first_bad_lane(e, bad);
     for (int d = 0; d < p->rank; d++) {
         vec_push(e->ctx, &v, d == p->axis ? gen_add(e->g, p->at[d], lane) : p->at[d]);
         text_add(&types, "d");
     }
-    fail(e, make_site(e, op, TG_SITE_ASSERT, op_str(op, "text"), types.data, p->rank), &v);
+    build_fail(e, make_site(e, op, TG_SITE_ASSERT, op_str(op, "text"), types.data, p->rank), &v);
 }
 
 void assert_lanes(Emit *e, Op *op, const Place *p) {
-    LLVMValueRef bad = not(e, emit_vec(e, operand(op, 0), p));
+    LLVMValueRef bad = build_not(e, emit_vec(e, operand(op, 0), p));
     if (gen_lanes(bad) && p->live < p->lanes)
         bad = gen_and(e->g, bad, gen_first_lanes(e->g, p->live, p->lanes));
-    LLVMBasicBlockRef on = begin_failure(e, any_lane(e, bad));
+    LLVMBasicBlockRef on = begin_failure(e, any_lane_true(e, bad));
     fail_assert(e, op, bad, p);
     end_failure(e, on);
 }
@@ -222,16 +222,16 @@ void check_division(Emit *e, const Op *op) {
     LLVMValueRef x = emit_scalar(e, operand(op, 0)), y = emit_scalar(e, operand(op, 1));
     LLVMValueRef zero = LLVMBuildICmp(e->g->b, LLVMIntEQ, y, LLVMConstNull(LLVMTypeOf(y)), "");
     LLVMBasicBlockRef on = begin_failure(e, zero);
-    Values v = {0};
-    vec_push(e->ctx, &v, message_bits(e, elem, x));
-    const char types[2] = {letter(elem), 0};
-    fail(e, make_site(e, op, TG_SITE_DIVIDE, "division of {} by 0", types, 0), &v);
+    MessageValues v = {0};
+    vec_push(e->ctx, &v, message_value_bits(e, elem, x));
+    const char types[2] = {site_letter(elem), 0};
+    build_fail(e, make_site(e, op, TG_SITE_DIVIDE, "division of {} by 0", types, 0), &v);
     end_failure(e, on);
 }
 
 /* ---- bounds -------------------------------------------------------------------------------- */
 
-static LLVMValueRef below(Emit *e, LLVMValueRef x, LLVMValueRef end) {
+static LLVMValueRef below_end(Emit *e, LLVMValueRef x, LLVMValueRef end) {
     return LLVMBuildICmp(e->g->b, LLVMIntULT, x, gen_splat(e->g, end, gen_lanes(x)), "");
 }
 
@@ -254,22 +254,22 @@ static LLVMValueRef valid_lanes(Emit *e, const Prepared *p, const Place *at) {
     return valid;
 }
 
-static void check_dimension(Emit *e, const Prepared *p, int d, LLVMValueRef valid,
-                            const Place *at) {
+static void check_access_dimension(Emit *e, const Prepared *p, int d, LLVMValueRef valid,
+                                   const Place *at) {
     Gen *g = e->g;
     LLVMValueRef x = access_coordinate(e, p, d, at);
     LLVMValueRef nowhere = gen_same(gen_i64(g, -1), gen_lanes(x));
-    LLVMValueRef bad = gen_and(g, not(e, below(e, x, p->tensor->dims[d])),
+    LLVMValueRef bad = gen_and(g, build_not(e, below_end(e, x, p->tensor->dims[d])),
                                LLVMBuildICmp(g->b, LLVMIntNE, x, nowhere, ""));
     bad = gen_and(g, bad, valid);
-    LLVMBasicBlockRef on = begin_failure(e, any_lane(e, bad));
-    Values v = {0};
-    vec_push(e->ctx, &v, lane_of(e, x, first_lane(e, bad)));
+    LLVMBasicBlockRef on = begin_failure(e, any_lane_true(e, bad));
+    MessageValues v = {0};
+    vec_push(e->ctx, &v, lane_value_of(e, x, first_bad_lane(e, bad)));
     vec_push(e->ctx, &v, p->tensor->dims[d]);
     const char *name = p->a.tensor->name;
     const char *text = ctx_format(e->ctx, "index {} is outside dimension %d of `%s`, which is {}",
                                   d, name ? name : "a tensor");
-    fail(e, make_site(e, p->op, TG_SITE_BOUNDS, text, "dd", 0), &v);
+    build_fail(e, make_site(e, p->op, TG_SITE_BOUNDS, text, "dd", 0), &v);
     end_failure(e, on);
 }
 
@@ -277,12 +277,13 @@ void check_access(Emit *e, const Prepared *p, const Place *at) {
     if (!op_flag(p->op, "checked")) return;
     LLVMValueRef valid = valid_lanes(e, p, at);
     for (int d = 0; d < p->a.n_subs; d++)
-        if (!p->inside[d]) check_dimension(e, p, d, valid, at);
+        if (!p->inside[d]) check_access_dimension(e, p, d, valid, at);
 }
 
 /* ---- scratch ------------------------------------------------------------------------------- */
 
-static LLVMValueRef times(Emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef *overflow) {
+static LLVMValueRef multiply_checked(Emit *e, LLVMValueRef x, LLVMValueRef y,
+                                     LLVMValueRef *overflow) {
     Gen *g = e->g;
     LLVMValueRef args[2] = {x, y};
     LLVMValueRef pair = gen_intrinsic(g, "llvm.smul.with.overflow", 1, &g->i64, 2, args);
@@ -298,9 +299,9 @@ LLVMValueRef dense_tensor(Emit *e, const Op *op, TensorRef *t, int first) {
         int from = d - (type->rank - op->n_operands);
         t->dims[d] = gen_max(g, emit_scalar(e, operand(op, from)), gen_i64(g, 0));
         t->strides[d] = n;
-        n = times(e, n, t->dims[d], &overflow);
+        n = multiply_checked(e, n, t->dims[d], &overflow);
     }
-    n = times(e, n, gen_i64(g, elem_bytes(type->elem)), &overflow);
+    n = multiply_checked(e, n, gen_i64(g, elem_bytes(type->elem)), &overflow);
     t->id = e->cpu->next_scope++;
     return LLVMBuildSelect(g->b, overflow, gen_i64(g, INT64_MAX), n, "");
 }
@@ -308,7 +309,7 @@ LLVMValueRef dense_tensor(Emit *e, const Op *op, TensorRef *t, int first) {
 void fail_if_null(Emit *e, LLVMValueRef p) {
     LLVMBasicBlockRef on =
         begin_failure(e, LLVMBuildICmp(e->g->b, LLVMIntEQ, p, LLVMConstNull(e->g->ptr), ""));
-    fail(e, LLVMConstNull(e->g->ptr), &(Values){0});
+    build_fail(e, LLVMConstNull(e->g->ptr), &(MessageValues){0});
     end_failure(e, on);
 }
 

@@ -11,16 +11,16 @@
 enum { MAX_STATE = 64 };
 
 /// How the yielded values read the carried ones.
-typedef struct Hazards {
+typedef struct CarriedHazards {
     Region *region;
     int n, first;                         // carried values, the region's argument of the first
     int at;                               // being visited
     bool reads[MAX_STATE][MAX_STATE];     // yielded value i reads carried value j
     bool displaced[MAX_STATE][MAX_STATE]; // at another place than its own
-} Hazards;
+} CarriedHazards;
 
 static void note_read(void *arg, Value *v, int axis, bool identity) {
-    Hazards *h = arg;
+    CarriedHazards *h = arg;
     (void)axis;
     int j = v->index - h->first;
     if (v->def || v->region != h->region || j < 0 || v->type->rank == 0) return;
@@ -28,8 +28,8 @@ static void note_read(void *arg, Value *v, int axis, bool identity) {
     if (!identity) h->displaced[h->at][j] = true;
 }
 
-static Hazards *find_hazards(Emit *e, Region *r, Region *carried, int first, int n) {
-    Hazards *h = ctx_new(e->ctx, Hazards);
+static CarriedHazards *find_hazards(Emit *e, Region *r, Region *carried, int first, int n) {
+    CarriedHazards *h = ctx_new(e->ctx, CarriedHazards);
     h->region = carried;
     h->first = first;
     h->n = n;
@@ -52,14 +52,14 @@ static void copy_buffer(Emit *e, const Buffer *from, const Buffer *to) {
     loop_end(e, l, NULL);
 }
 
-static bool can_write(const Hazards *h, const bool *done, int i) {
+static bool can_write(const CarriedHazards *h, const bool *done, int i) {
     if (h->displaced[i][i]) return false;
     for (int k = 0; k < h->n; k++)
         if (k != i && !done[k] && h->reads[k][i]) return false;
     return true;
 }
 
-static void write_block(Emit *e, Value *v, Buffer *to) {
+static void write_block_to(Emit *e, Value *v, Buffer *to) {
     if (bound_buffer(e, v) == to) return;
     nest_add(e, (Root){.kind = ROOT_BUFFER, .value = v, .out = to, .keep = true});
 }
@@ -70,7 +70,7 @@ static void write_yields(Emit *e, Region *r, Region *carried, int first, int n, 
     bool done[MAX_STATE] = {false};
     Buffer *copies[MAX_STATE] = {NULL};
     if (n > MAX_STATE) ice(e->ctx, r->parent->loc, "more than %d carried values", MAX_STATE);
-    Hazards *h = find_hazards(e, r, carried, first, n);
+    CarriedHazards *h = find_hazards(e, r, carried, first, n);
     int left = 0;
     for (int i = 0; i < n; i++) {
         done[i] = !to[i] || operand(r->last, i) == carried->args[first + i];
@@ -87,7 +87,7 @@ static void write_yields(Emit *e, Region *r, Region *carried, int first, int n, 
             pick = any;
             copies[pick] = buffer_new(e, to[pick]->elem, to[pick]->rank, to[pick]->extents);
         }
-        write_block(e, operand(r->last, pick), copies[pick] ? copies[pick] : to[pick]);
+        write_block_to(e, operand(r->last, pick), copies[pick] ? copies[pick] : to[pick]);
         nest_flush(e);
         done[pick] = true;
     }
@@ -142,7 +142,7 @@ static Buffer **start_state(Emit *e, Op *op, int first) {
     for (int i = 0; i < op->n_results; i++) {
         if (result(op, i)->type->rank == 0) continue;
         state[i] = result_buffer(e, result(op, i));
-        if (first >= 0) write_block(e, operand(op, first + i), state[i]);
+        if (first >= 0) write_block_to(e, operand(op, first + i), state[i]);
     }
     nest_flush(e);
     return state;
@@ -242,7 +242,7 @@ void lower_while(Emit *e, Op *op) {
 static void emit_arm(Emit *e, Region *r, Buffer *const *state, LLVMValueRef *scalars) {
     emit_ops(e, r);
     for (int i = 0; i < r->last->n_operands; i++)
-        if (state[i]) write_block(e, operand(r->last, i), state[i]);
+        if (state[i]) write_block_to(e, operand(r->last, i), state[i]);
     nest_flush(e);
     yield_scalars(e, r, scalars);
 }

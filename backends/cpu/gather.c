@@ -5,18 +5,18 @@
 
 /* ---- gather -------------------------------------------------------------------------------- */
 
-typedef struct Gather {
+typedef struct LineGather {
     Op *op;
     int axis, lane_axis, lanes;
     const Buffer *from;
     Buffer *out;
     int64_t extent; // of x along axis
     const Place *line;
-} Gather;
+} LineGather;
 
 // Indices outside read element 0 and become 0 afterwards: no lane needs a mask but the dead ones.
 static void gather_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
-    const Gather *s = arg;
+    const LineGather *s = arg;
     const Gen *g = e->g;
     Place p = line_place(s->line, s->lane_axis, s->lanes, at, live);
     LLVMValueRef index = emit_unmasked(e, operand(s->op, 1), &p);
@@ -44,7 +44,7 @@ static void gather_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
 }
 
 static void gather_line(Emit *e, void *arg, Place *line) {
-    Gather *s = arg;
+    LineGather *s = arg;
     s->line = line;
     const Type *t = result(s->op, 0)->type;
     for_vectors(e, t->extents[s->lane_axis], s->lanes, gather_vector, s);
@@ -52,7 +52,7 @@ static void gather_line(Emit *e, void *arg, Place *line) {
 
 void lower_gather(Emit *e, Op *op) {
     const Type *t = result(op, 0)->type;
-    Gather s = {.op = op, .axis = (int)op_int(op, "axis", 0), .lane_axis = line_axis(t)};
+    LineGather s = {.op = op, .axis = (int)op_int(op, "axis", 0), .lane_axis = line_axis(t)};
     s.extent = operand(op, 0)->type->extents[s.axis];
     s.from = buffer_of(e, operand(op, 0));
     s.out = result_buffer(e, result(op, 0));

@@ -34,7 +34,7 @@ Place place_insert(const Place *p, int axis, LLVMValueRef at) {
 }
 
 /// Along an axis of extent 1 every coordinate means 0 and lanes do not vary.
-static Place settle(const Emit *e, const Type *t, const Place *p) {
+static Place settle_place(const Emit *e, const Type *t, const Place *p) {
     Place q = *p;
     for (int d = 0; d < q.rank; d++) {
         if (t->extents[d] != 1) continue;
@@ -245,7 +245,7 @@ static bool is_link(Emit *e, Value *v, const Place *p) {
     if (!op || v->type->rank == 0 || bound_buffer(e, v)) return false;
     bool same = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST ||
                 op->code == OP_SELECT;
-    Place q = settle(e, v->type, p);
+    Place q = settle_place(e, v->type, p);
     return same && !memo_get(e, v, &q);
 }
 
@@ -285,7 +285,7 @@ static LLVMValueRef compute_vec(Emit *e, Value *v, const Place *p) {
 
 LLVMValueRef emit_vec(Emit *e, Value *v, const Place *p) {
     if (v->type->rank == 0) return emit_scalar(e, v);
-    Place q = settle(e, v->type, p);
+    Place q = settle_place(e, v->type, p);
     LLVMValueRef x = memo_get(e, v, &q);
     if (x) return x;
     e->level++;

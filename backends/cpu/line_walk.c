@@ -19,15 +19,15 @@ void for_vectors(Emit *e, int64_t extent, int lanes, VectorBody *body, void *arg
     if (extent % lanes) body(e, arg, gen_i64(g, full * lanes), (int)(extent % lanes));
 }
 
-typedef struct Lines {
+typedef struct LineWalk {
     const Type *type;
     unsigned without;
     LineBody *body;
     void *arg;
     Place at;
-} Lines;
+} LineWalk;
 
-static void lines_from(Emit *e, Lines *l, int axis) {
+static void lines_from(Emit *e, LineWalk *l, int axis) {
     if (axis == l->type->rank) {
         Place p = l->at;
         l->body(e, l->arg, &p);
@@ -47,7 +47,7 @@ static void lines_from(Emit *e, Lines *l, int axis) {
 }
 
 void for_lines(Emit *e, const Type *t, unsigned without, LineBody *body, void *arg) {
-    Lines l = {t, without, body, arg, place_scalar()};
+    LineWalk l = {t, without, body, arg, place_scalar()};
     l.at.rank = t->rank;
     lines_from(e, &l, 0);
 }

@@ -3,11 +3,11 @@
 // their own (docs: the aliasing rule), which LLVM learns from alias scopes.
 #include "backends/cpu/emit.h"
 
-static LLVMMetadataRef node(Cpu *c, LLVMMetadataRef *items, int n) {
+static LLVMMetadataRef metadata_node(Cpu *c, LLVMMetadataRef *items, int n) {
     return LLVMMDNodeInContext2(c->gen->llvm, items, (size_t)n);
 }
 
-static LLVMMetadataRef text(Cpu *c, const char *s) {
+static LLVMMetadataRef metadata_text(Cpu *c, const char *s) {
     size_t n = 0;
     while (s[n]) n++;
     return LLVMMDStringInContext2(c->gen->llvm, s, n);
@@ -34,10 +34,10 @@ void memory_scopes(Cpu *c, int n_tensors) {
     Gen *g = c->gen;
     int n = n_tensors + 1;
     LLVMMetadataRef *scopes = ctx_array(g->ctx, LLVMMetadataRef, n);
-    LLVMMetadataRef name = text(c, "tegula"), domain = node(c, &name, 1);
+    LLVMMetadataRef name = metadata_text(c, "tegula"), domain = metadata_node(c, &name, 1);
     for (int i = 0; i < n; i++) {
-        LLVMMetadataRef pair[2] = {text(c, ctx_format(g->ctx, "memory %d", i)), domain};
-        scopes[i] = node(c, pair, 2);
+        LLVMMetadataRef pair[2] = {metadata_text(c, ctx_format(g->ctx, "memory %d", i)), domain};
+        scopes[i] = metadata_node(c, pair, 2);
     }
     c->n_scopes = n;
     c->own_scope = ctx_array(g->ctx, LLVMValueRef, n);
@@ -47,13 +47,13 @@ void memory_scopes(Cpu *c, int n_tensors) {
         int k = 0;
         for (int j = 0; j < n; j++)
             if (j != i) others[k++] = scopes[j];
-        c->own_scope[i] = LLVMMetadataAsValue(g->llvm, node(c, &scopes[i], 1));
-        c->other_scopes[i] = LLVMMetadataAsValue(g->llvm, node(c, others, k));
+        c->own_scope[i] = LLVMMetadataAsValue(g->llvm, metadata_node(c, &scopes[i], 1));
+        c->other_scopes[i] = LLVMMetadataAsValue(g->llvm, metadata_node(c, others, k));
     }
 }
 
 /// Instruction x touches memory `id` only.
-static void touches(Emit *e, int id, LLVMValueRef x) {
+static void mark_memory_scope(Emit *e, int id, LLVMValueRef x) {
     Cpu *c = e->cpu;
     if (id < 0 || id >= c->n_scopes || !LLVMIsAInstruction(x)) return;
     LLVMSetMetadata(x, LLVMGetMDKindIDInContext(e->g->llvm, "alias.scope", 11), c->own_scope[id]);
@@ -66,7 +66,7 @@ static void align_argument(Emit *e, LLVMValueRef call, unsigned index, unsigned 
     LLVMAddCallSiteAttribute(call, index, LLVMCreateEnumAttribute(e->g->llvm, kind, alignment));
 }
 
-static unsigned natural(Emit *e, LLVMTypeRef elem) {
+static unsigned natural_alignment(Emit *e, LLVMTypeRef elem) {
     (void)e;
     unsigned bits = LLVMGetTypeKind(elem) == LLVMIntegerTypeKind ? LLVMGetIntTypeWidth(elem)
                     : LLVMGetTypeKind(elem) == LLVMHalfTypeKind  ? 16
@@ -78,14 +78,14 @@ static unsigned natural(Emit *e, LLVMTypeRef elem) {
 LLVMValueRef memory_load(Emit *e, int id, LLVMTypeRef type, LLVMValueRef at, unsigned alignment) {
     LLVMValueRef x = LLVMBuildLoad2(e->g->b, type, at, "");
     LLVMSetAlignment(x, alignment);
-    touches(e, id, x);
+    mark_memory_scope(e, id, x);
     return x;
 }
 
 void memory_store(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned alignment) {
     LLVMValueRef s = LLVMBuildStore(e->g->b, x, at);
     LLVMSetAlignment(s, alignment);
-    touches(e, id, s);
+    mark_memory_scope(e, id, s);
 }
 
 /// LLVM 22 streams no vectors of halves, and sees through a cast to integers; an instruction that
@@ -111,7 +111,7 @@ static void store_past_caches(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, 
     LLVMValueRef node = LLVMMetadataAsValue(g->llvm, LLVMMDNodeInContext2(g->llvm, &one, 1));
     LLVMSetMetadata(s, LLVMGetMDKindIDInContext(g->llvm, "nontemporal", 11), node);
     LLVMSetAlignment(s, (unsigned)bytes);
-    touches(e, id, s);
+    mark_memory_scope(e, id, s);
 }
 
 void memory_stream(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, int bytes, int part) {
@@ -135,7 +135,7 @@ LLVMValueRef memory_load_masked(Emit *e, int id, LLVMTypeRef type, LLVMValueRef 
     LLVMValueRef args[3] = {at, mask, otherwise ? otherwise : LLVMGetPoison(type)};
     LLVMValueRef x = gen_intrinsic(e->g, "llvm.masked.load", 2, types, 3, args);
     align_argument(e, x, 1, alignment);
-    touches(e, id, x);
+    mark_memory_scope(e, id, x);
     return x;
 }
 
@@ -145,7 +145,7 @@ void memory_store_masked(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsig
     LLVMValueRef args[3] = {x, at, mask};
     LLVMValueRef s = gen_intrinsic(e->g, "llvm.masked.store", 2, types, 3, args);
     align_argument(e, s, 2, alignment);
-    touches(e, id, s);
+    mark_memory_scope(e, id, s);
 }
 
 LLVMValueRef memory_gather(Emit *e, int id, LLVMTypeRef elem, LLVMValueRef at, LLVMValueRef mask,
@@ -153,8 +153,8 @@ LLVMValueRef memory_gather(Emit *e, int id, LLVMTypeRef elem, LLVMValueRef at, L
     LLVMTypeRef type = gen_vec(elem, gen_lanes(at)), types[2] = {type, LLVMTypeOf(at)};
     LLVMValueRef args[3] = {at, mask, otherwise ? otherwise : LLVMGetPoison(type)};
     LLVMValueRef x = gen_intrinsic(e->g, "llvm.masked.gather", 2, types, 3, args);
-    align_argument(e, x, 1, natural(e, elem));
-    touches(e, id, x);
+    align_argument(e, x, 1, natural_alignment(e, elem));
+    mark_memory_scope(e, id, x);
     return x;
 }
 
@@ -162,6 +162,6 @@ void memory_scatter(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, LLVMValueR
     LLVMTypeRef types[2] = {LLVMTypeOf(x), LLVMTypeOf(at)};
     LLVMValueRef args[3] = {x, at, mask};
     LLVMValueRef s = gen_intrinsic(e->g, "llvm.masked.scatter", 2, types, 3, args);
-    align_argument(e, s, 2, natural(e, gen_lane_type(x)));
-    touches(e, id, s);
+    align_argument(e, s, 2, natural_alignment(e, gen_lane_type(x)));
+    mark_memory_scope(e, id, s);
 }

@@ -133,14 +133,14 @@ void micro_choose(const CpuTarget *t, const DotKind *k, int64_t rows, int64_t ve
 enum { MAX_TILE = 64, LATENCY = 8 }; // accumulators; FMAs in flight that fill the pipes
 
 /// A micro-kernel under construction.
-typedef struct Body {
+typedef struct MicroBody {
     Emit *e;
     const Micro *m;
     LLVMValueRef a, b, c; // first byte of this tile
     LLVMTypeRef vec;
-} Body;
+} MicroBody;
 
-static LLVMValueRef tile_load(const Body *k, LLVMTypeRef type, LLVMValueRef p, int64_t at,
+static LLVMValueRef tile_load(const MicroBody *k, LLVMTypeRef type, LLVMValueRef p, int64_t at,
                               unsigned align) {
     const Gen *g = k->e->g;
     LLVMValueRef v = LLVMBuildLoad2(g->b, type, gen_offset(g, p, gen_i64(g, at)), "");
@@ -153,7 +153,7 @@ static int64_t vector_bytes(const Micro *m) {
 }
 
 /// The tile as it is, or zeros where C is fresh.
-static void load_tile(const Body *k, LLVMValueRef *acc) {
+static void load_tile(const MicroBody *k, LLVMValueRef *acc) {
     const Micro *m = k->m;
     LLVMValueRef zero = LLVMConstNull(k->vec);
     If fresh = if_begin(k->e, LLVMGetParam(k->e->fn, 4), "fresh");
@@ -166,7 +166,7 @@ static void load_tile(const Body *k, LLVMValueRef *acc) {
     for (int i = 0; i < m->rows * m->vectors; i++) acc[i] = if_phi(k->e, &fresh, zero, acc[i]);
 }
 
-static void store_tile(const Body *k, LLVMValueRef *acc) {
+static void store_tile(const MicroBody *k, LLVMValueRef *acc) {
     const Micro *m = k->m;
     const Gen *g = k->e->g;
     for (int i = 0; i < m->rows * m->vectors; i++) {
@@ -177,7 +177,8 @@ static void store_tile(const Body *k, LLVMValueRef *acc) {
 }
 
 /// acc += the products of unit `unit` + u.
-static void one_unit(const Body *k, LLVMValueRef a, LLVMValueRef b, int64_t u, LLVMValueRef *acc) {
+static void one_unit(const MicroBody *k, LLVMValueRef a, LLVMValueRef b, int64_t u,
+                     LLVMValueRef *acc) {
     const Micro *m = k->m;
     LLVMTypeRef unit = gen_elem(k->e->g, unit_elem(m->kind));
     LLVMValueRef row[MAX_TILE];
@@ -197,7 +198,7 @@ static void one_unit(const Body *k, LLVMValueRef a, LLVMValueRef b, int64_t u, L
 
 /// for (; unit + ways <= units; unit += ways), each way with accumulators of its own. Returns the
 /// unit after the last.
-static LLVMValueRef unit_loop(const Body *k, LLVMValueRef from, LLVMValueRef units, int ways,
+static LLVMValueRef unit_loop(const MicroBody *k, LLVMValueRef from, LLVMValueRef units, int ways,
                               LLVMValueRef *acc) {
     const Gen *g = k->e->g;
     const Micro *m = k->m;
@@ -231,7 +232,7 @@ static LLVMValueRef unit_loop(const Body *k, LLVMValueRef from, LLVMValueRef uni
     return unit;
 }
 
-static LLVMValueRef sum(const Body *k, LLVMValueRef x, LLVMValueRef y) {
+static LLVMValueRef build_sum(const MicroBody *k, LLVMValueRef x, LLVMValueRef y) {
     LLVMBuilderRef b = k->e->g->b;
     bool integers = elem_is(k->m->kind->result, EC_INT);
     return integers ? LLVMBuildAdd(b, x, y, "") : LLVMBuildFAdd(b, x, y, "");
@@ -239,7 +240,7 @@ static LLVMValueRef sum(const Body *k, LLVMValueRef x, LLVMValueRef y) {
 
 // A small tile has too few FMAs in flight: `ways` units run side by side and are added at the end,
 // always in the same order.
-static void emit_body(const Body *k, LLVMValueRef units) {
+static void emit_body(const MicroBody *k, LLVMValueRef units) {
     int n = k->m->rows * k->m->vectors, ways = 1;
     int most = k->e->cpu->target.vector_registers - k->m->vectors - 2;
     while (ways * n < LATENCY && 2 * ways * n <= most) ways *= 2;
@@ -248,7 +249,7 @@ static void emit_body(const Body *k, LLVMValueRef units) {
     for (int i = n; i < n * ways; i++) acc[i] = LLVMConstNull(k->vec);
     LLVMValueRef unit = unit_loop(k, gen_i64(k->e->g, 0), units, ways, acc);
     for (int w = ways / 2; w; w /= 2)
-        for (int i = 0; i < n * w; i++) acc[i] = sum(k, acc[i], acc[i + n * w]);
+        for (int i = 0; i < n * w; i++) acc[i] = build_sum(k, acc[i], acc[i + n * w]);
     if (ways > 1) unit_loop(k, unit, units, 1, acc);
     store_tile(k, acc);
 }
@@ -256,7 +257,7 @@ static void emit_body(const Body *k, LLVMValueRef units) {
 /* ---- the function -------------------------------------------------------------------------- */
 
 static void emit_vector_kernel(Emit *e, const Micro *m, LLVMValueRef fn) {
-    Body k = {e, m, LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), LLVMGetParam(fn, 2), NULL};
+    MicroBody k = {e, m, LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), LLVMGetParam(fn, 2), NULL};
     k.vec = gen_vec(gen_elem(e->g, m->kind->result), m->lanes);
     emit_body(&k, LLVMGetParam(fn, 3));
 }
@@ -278,23 +279,23 @@ static void emit_function(Emit *e, const Micro *m, LLVMValueRef fn) {
     LLVMSetCurrentDebugLocation2(g->b, where);
 }
 
-static void add_attribute(const Gen *g, LLVMValueRef fn, unsigned index, const char *name,
-                          uint64_t value) {
+static void add_enum_attribute(const Gen *g, LLVMValueRef fn, unsigned index, const char *name,
+                               uint64_t value) {
     unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
     LLVMAddAttributeAtIndex(fn, index, LLVMCreateEnumAttribute(g->llvm, kind, value));
 }
 
 /// Panels and C are parts of the arena that do not overlap. LLVM takes the state of tiles for
 /// memory of nobody's, so their kernels read and write that, too.
-static LLVMValueRef declare(Cpu *cpu, const char *name, LLVMTypeRef type, bool tiles) {
+static LLVMValueRef declare_micro(Cpu *cpu, const char *name, LLVMTypeRef type, bool tiles) {
     const Gen *g = cpu->gen;
     LLVMValueRef fn = LLVMAddFunction(g->module, name, type);
     LLVMSetLinkage(fn, LLVMInternalLinkage);
     cpu_function_attributes(cpu, fn);
-    for (unsigned i = 1; i <= 3; i++) add_attribute(g, fn, i, "noalias", 0);
+    for (unsigned i = 1; i <= 3; i++) add_enum_attribute(g, fn, i, "noalias", 0);
     unsigned all = (unsigned)LLVMAttributeFunctionIndex;
-    add_attribute(g, fn, all, "noinline", 0);
-    if (!tiles) add_attribute(g, fn, all, "memory", 3); // reads and writes its arguments alone
+    add_enum_attribute(g, fn, all, "noinline", 0);
+    if (!tiles) add_enum_attribute(g, fn, all, "memory", 3); // reads and writes its arguments alone
     return fn;
 }
 
@@ -313,7 +314,7 @@ void micro_call(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef b, LLVMVal
                    (long long)m->b_vector, (long long)m->b_unit, (long long)m->c_row);
     LLVMValueRef fn = LLVMGetNamedFunction(g->module, name);
     if (!fn) {
-        fn = declare(e->cpu, name, type, m->kind->engine == DOT_TILES);
+        fn = declare_micro(e->cpu, name, type, m->kind->engine == DOT_TILES);
         emit_function(e, m, fn);
     }
     LLVMValueRef args[] = {a, b, c, units, m->fresh, m->a_step};

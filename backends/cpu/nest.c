@@ -7,7 +7,7 @@
 
 /* ---- gathering ----------------------------------------------------------------------------- */
 
-static Nest *pending(Emit *e) {
+static Nest *pending_nest(Emit *e) {
     if (!e->nest) e->nest = ctx_new(e->ctx, Nest);
     return e->nest;
 }
@@ -23,14 +23,14 @@ bool nest_defines(const Emit *e, const Value *v) {
     return false;
 }
 
-static bool meets(const Value *const *tensors, int n, const Value *t) {
+static bool meets_any_tensor(const Value *const *tensors, int n, const Value *t) {
     for (int i = 0; i < n; i++)
         if (tensors_may_meet(tensors[i], t)) return true;
     return false;
 }
 
 bool nest_writes(const Emit *e, const Value *tensor) {
-    return e->nest && meets(e->nest->writes.data, e->nest->writes.n, tensor);
+    return e->nest && meets_any_tensor(e->nest->writes.data, e->nest->writes.n, tensor);
 }
 
 typedef struct Fit {
@@ -66,13 +66,13 @@ static bool same_reduction(const Nest *n, const Root *r) {
     return true;
 }
 
-static bool fits(Emit *e, const Root *r) {
-    Nest *n = pending(e);
+static bool fits_nest(Emit *e, const Root *r) {
+    Nest *n = pending_nest(e);
     if (n->roots.n == 0) return true;
     if (!ty_same_shape(n->space, root_space(r)) || !same_reduction(n, r)) return false;
     if (r->kind == ROOT_STORE) {
         const Value *t = access_of(r->op).tensor;
-        if (nest_writes(e, t) || meets(n->reads.data, n->reads.n, t)) return false;
+        if (nest_writes(e, t) || meets_any_tensor(n->reads.data, n->reads.n, t)) return false;
     }
     Fit f = {e, n, true};
     walk_nest_reads(e, r, -1, check_fit, &f);
@@ -86,8 +86,8 @@ static void note_reads(void *arg, Value *v, int axis, bool identity) {
 }
 
 void nest_add(Emit *e, Root root) {
-    if (!fits(e, &root)) nest_flush(e);
-    Nest *n = pending(e);
+    if (!fits_nest(e, &root)) nest_flush(e);
+    Nest *n = pending_nest(e);
     if (n->roots.n == 0) n->space = root_space(&root);
     vec_push(e->ctx, &n->roots, root);
     walk_nest_reads(e, &root, -1, note_reads, e);
@@ -102,7 +102,7 @@ static bool is_root_op(const Nest *n, const Op *op) {
     return false;
 }
 
-static bool is_written(const Nest *n, const Value *v) {
+static bool is_written_in_nest(const Nest *n, const Value *v) {
     for (int i = 0; i < n->roots.n; i++)
         if (n->roots.data[i].kind == ROOT_BUFFER && n->roots.data[i].value == v) return true;
     return false;
@@ -118,7 +118,7 @@ static bool used_behind(Emit *e, const Nest *n, const Value *v, PtrMap *seen) {
         if (!op_is_lazy(op)) return true;
         const Value *x = result(op, 0);
         if (x->type->rank == 0) return true;
-        if (is_written(n, x) && plan_is_cut(e, x)) continue; // a root itself
+        if (is_written_in_nest(n, x) && plan_is_cut(e, x)) continue; // a root itself
         if (used_behind(e, n, x, seen)) return true;
     }
     return false;
@@ -143,7 +143,7 @@ static void settle_buffers(Emit *e, Nest *n) {
         if (n->roots.data[i].kind != ROOT_LOOP) continue;
         for (int k = 0; k < op->n_results; k++) {
             Value *v = result(op, k);
-            if (v->type->rank && !is_written(n, v) && wanted_later(e, n, v))
+            if (v->type->rank && !is_written_in_nest(n, v) && wanted_later(e, n, v))
                 vec_push(e->ctx, &n->roots,
                          ((Root){.kind = ROOT_BUFFER, .value = v, .out = result_buffer(e, v)}));
             bind_buffer(e, v, NULL); // in registers until the nest is done
@@ -204,7 +204,8 @@ static void store_places(Emit *e, const Root *r, int count, const Place *places,
     for (int k = 0; k < count; k++) emit_store(e, r->op, &places[k], x[k]);
 }
 
-static void write_store(Emit *e, const Root *r, int count, const Place *places, LLVMValueRef *x) {
+static void write_root_store(Emit *e, const Root *r, int count, const Place *places,
+                             LLVMValueRef *x) {
     if (!r->stream) {
         store_places(e, r, count, places, x);
         return;
@@ -243,7 +244,7 @@ void nest_body(Emit *e, Nest *n) {
     for (int i = 0; i < n->roots.n; i++) {
         const Root *r = &n->roots.data[i];
         if (r->op) debug_at(e, r->op);
-        if (r->kind == ROOT_STORE) write_store(e, r, count, places, &x[i * count]);
+        if (r->kind == ROOT_STORE) write_root_store(e, r, count, places, &x[i * count]);
         for (int k = 0; k < count; k++) {
             if (r->kind == ROOT_BUFFER) buffer_store(e, r->out, &places[k], x[i * count + k]);
             if (r->kind == ROOT_ATOMIC) atomic_element(e, r->op, &places[k]);

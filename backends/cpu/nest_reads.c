@@ -3,17 +3,17 @@
 // root's iteration space maps through shape ops.
 #include "backends/cpu/emit.h"
 
-typedef struct Walk {
+typedef struct ReachWalk {
     Emit *e;
     ReachVisit *visit;
     void *arg;
     PtrMap seen;
-} Walk;
+} ReachWalk;
 
-static void walk(Walk *w, Value *v, int axis, bool identity);
+static void walk_reach(ReachWalk *w, Value *v, int axis, bool identity);
 
 /// A Value is larger than the offsets used here, so each (value, axis, identity) has its own key.
-static bool first_time(Walk *w, const Value *v, int axis, bool identity) {
+static bool first_time(ReachWalk *w, const Value *v, int axis, bool identity) {
     const char *key = (const char *)v + (axis + 1) + (identity ? 16 : 0);
     _Static_assert(sizeof(Value) >= 32 && MAX_RANK < 15, "keys of neighbouring values overlap");
     if (map_get(&w->seen, key)) return false;
@@ -32,54 +32,57 @@ static int reshaped_axis(const Op *op, int axis) {
 }
 
 /// The operands of an access: picks and mask vary along the part of the block that they make.
-static void walk_access(Walk *w, const Op *op, int axis) {
+static void walk_access(ReachWalk *w, const Op *op, int axis) {
     Access a = access_of(op);
     int pick = axis - a.pick_at;
     if (axis < 0 || a.pick_at < 0 || pick < 0 || pick >= a.pick_rank) pick = -1;
     for (int i = 0; i < op->n_operands; i++) {
         Value *x = operand(op, i);
         if (x->type->kind != TK_BLOCK || x == a.value) continue;
-        walk(w, x, x->type->rank ? pick : -1, false);
+        walk_reach(w, x, x->type->rank ? pick : -1, false);
     }
 }
 
-static void walk_operands(Walk *w, const Op *op, int axis, bool identity) {
+static void walk_operands(ReachWalk *w, const Op *op, int axis, bool identity) {
     Value *x = op->n_operands ? operand(op, 0) : NULL;
     switch (op->code) {
-    case OP_BROADCAST: walk(w, x, x->type->rank ? axis : -1, false); break;
-    case OP_RESHAPE: walk(w, x, reshaped_axis(op, axis), false); break;
-    case OP_PERMUTE: walk(w, x, axis < 0 ? -1 : (int)op_attr(op, "perm")->ints[axis], false); break;
-    case OP_SLICE: walk(w, x, axis, false); break;
+    case OP_BROADCAST: walk_reach(w, x, x->type->rank ? axis : -1, false); break;
+    case OP_RESHAPE: walk_reach(w, x, reshaped_axis(op, axis), false); break;
+    case OP_PERMUTE:
+        walk_reach(w, x, axis < 0 ? -1 : (int)op_attr(op, "perm")->ints[axis], false);
+        break;
+    case OP_SLICE: walk_reach(w, x, axis, false); break;
     case OP_LOAD:
     case OP_LIVE: walk_access(w, op, axis); break;
     default:
-        for (int i = 0; i < op->n_operands; i++) walk(w, operand(op, i), axis, identity);
+        for (int i = 0; i < op->n_operands; i++) walk_reach(w, operand(op, i), axis, identity);
     }
 }
 
-static void walk_loop(Walk *w, const Op *loop, int axis) {
+static void walk_loop(ReachWalk *w, const Op *loop, int axis) {
     Region *body = loop->regions[0];
-    for (int i = 2; i < loop->n_operands; i++) walk(w, operand(loop, i), axis, true);
-    for (int i = 0; i < body->last->n_operands; i++) walk(w, operand(body->last, i), axis, true);
+    for (int i = 2; i < loop->n_operands; i++) walk_reach(w, operand(loop, i), axis, true);
+    for (int i = 0; i < body->last->n_operands; i++)
+        walk_reach(w, operand(body->last, i), axis, true);
 }
 
-static bool is_whole(Emit *e, const Value *v) {
+static bool is_in_memory(Emit *e, const Value *v) {
     return !v->def || bound_buffer(e, v) || plan_is_cut(e, v) || !op_is_lazy(v->def);
 }
 
-static void walk(Walk *w, Value *v, int axis, bool identity) {
+static void walk_reach(ReachWalk *w, Value *v, int axis, bool identity) {
     if (axis >= 0 && axis < v->type->rank && v->type->extents[axis] == 1) axis = -1;
     if (!first_time(w, v, axis, identity)) return;
     w->visit(w->arg, v, axis, identity);
     if (v->type->rank == 0) return;
     if (v->def && v->def->code == OP_FOR && plan_is_inner_loop(w->e, v->def))
         walk_loop(w, v->def, axis);
-    else if (!is_whole(w->e, v))
+    else if (!is_in_memory(w->e, v))
         walk_operands(w, v->def, axis, identity);
 }
 
 void walk_nest_reads(Emit *e, const Root *r, int axis, ReachVisit *visit, void *arg) {
-    Walk w = {.e = e, .visit = visit, .arg = arg};
+    ReachWalk w = {.e = e, .visit = visit, .arg = arg};
     switch (r->kind) {
     case ROOT_BUFFER:
         visit(arg, r->value, axis, true);
@@ -90,11 +93,11 @@ void walk_nest_reads(Emit *e, const Root *r, int axis, ReachVisit *visit, void *
     case ROOT_STORE:
     case ROOT_ATOMIC:
         walk_access(&w, r->op, axis);
-        walk(&w, access_of(r->op).value, axis, true);
+        walk_reach(&w, access_of(r->op).value, axis, true);
         if (r->kind == ROOT_ATOMIC && operand(r->op, 2)->type->rank == result(r->op, 0)->type->rank)
-            walk(&w, operand(r->op, 2), axis, true);
+            walk_reach(&w, operand(r->op, 2), axis, true);
         break;
     default:
-        for (int i = 0; i < r->op->n_operands; i++) walk(&w, operand(r->op, i), axis, true);
+        for (int i = 0; i < r->op->n_operands; i++) walk_reach(&w, operand(r->op, i), axis, true);
     }
 }

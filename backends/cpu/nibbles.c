@@ -2,15 +2,15 @@
 // Tensors of i4 and u4: element n is half of byte n / 2, the low half first.
 #include "backends/cpu/emit.h"
 
-static LLVMValueRef number(LLVMValueRef like, const Gen *g, int64_t n) {
+static LLVMValueRef splat_number(LLVMValueRef like, const Gen *g, int64_t n) {
     return gen_same(gen_i64(g, n), gen_lanes(like));
 }
 
 /// The half at an element's place, extended to i8. bytes, offsets: scalars or vectors alike.
-static LLVMValueRef half_of(Emit *e, Elem elem, LLVMValueRef bytes, LLVMValueRef offsets) {
+static LLVMValueRef nibble_at(Emit *e, Elem elem, LLVMValueRef bytes, LLVMValueRef offsets) {
     Gen *g = e->g;
     LLVMTypeRef type = LLVMTypeOf(bytes);
-    LLVMValueRef odd = LLVMBuildAnd(g->b, offsets, number(offsets, g, 1), "");
+    LLVMValueRef odd = LLVMBuildAnd(g->b, offsets, splat_number(offsets, g, 1), "");
     LLVMValueRef shift =
         LLVMBuildShl(g->b, LLVMBuildTrunc(g->b, odd, type, ""),
                      gen_same(LLVMConstInt(g->i8, 2, false), gen_lanes(bytes)), "");
@@ -21,7 +21,7 @@ static LLVMValueRef half_of(Emit *e, Elem elem, LLVMValueRef bytes, LLVMValueRef
 }
 
 static LLVMValueRef byte_pointer(Emit *e, const TensorRef *t, LLVMValueRef offset) {
-    LLVMValueRef byte = LLVMBuildAShr(e->g->b, offset, number(offset, e->g, 1), "");
+    LLVMValueRef byte = LLVMBuildAShr(e->g->b, offset, splat_number(offset, e->g, 1), "");
     return LLVMBuildGEP2(e->g->b, e->g->i8, t->data, &byte, 1, "");
 }
 
@@ -34,7 +34,7 @@ static LLVMValueRef load_pairs(Emit *e, const TensorRef *t, LLVMValueRef offset,
     int pick[MAX_LANES];
     for (int i = 0; i < lanes; i++) pick[i] = i / 2;
     LLVMValueRef twice = gen_shuffle(g, bytes, NULL, lanes, pick);
-    return half_of(e, elem, twice, gen_iota(g, lanes));
+    return nibble_at(e, elem, twice, gen_iota(g, lanes));
 }
 
 static LLVMValueRef load_each(Emit *e, const TensorRef *t, LLVMValueRef offsets, LLVMValueRef live,
@@ -43,13 +43,13 @@ static LLVMValueRef load_each(Emit *e, const TensorRef *t, LLVMValueRef offsets,
     LLVMValueRef mask = live ? gen_splat(e->g, live, lanes) : all;
     LLVMValueRef bytes = memory_gather(e, t->id, e->g->i8, byte_pointer(e, t, offsets), mask,
                                        LLVMConstNull(gen_vec(e->g->i8, lanes)));
-    return half_of(e, elem, bytes, offsets);
+    return nibble_at(e, elem, bytes, offsets);
 }
 
 static LLVMValueRef load_one(Emit *e, const TensorRef *t, const Lanes *l, Elem elem) {
     LLVMValueRef at = byte_pointer(e, t, l->offset);
     if (l->live) at = LLVMBuildSelect(e->g->b, l->live, at, e->arena, "");
-    return half_of(e, elem, memory_load(e, -1, e->g->i8, at, 1), l->offset);
+    return nibble_at(e, elem, memory_load(e, -1, e->g->i8, at, 1), l->offset);
 }
 
 LLVMValueRef nibbles_load(Emit *e, const TensorRef *t, const Lanes *l, int lanes, Elem elem,

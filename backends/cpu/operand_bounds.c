@@ -22,7 +22,7 @@ static void add_load(Inside *s, Prepared *p) {
 }
 
 /// The loads that v is computed from, as far as no buffer holds what they gave.
-static void add_value(Emit *e, Inside *s, Value *v, PtrMap *seen) {
+static void add_value_loads(Emit *e, Inside *s, Value *v, PtrMap *seen) {
     Op *op = v->def;
     if (map_get(seen, v)) return;
     map_set(e->ctx, seen, v, e);
@@ -32,10 +32,10 @@ static void add_value(Emit *e, Inside *s, Value *v, PtrMap *seen) {
         add_load(s, bound_access(e, op));
         return;
     }
-    for (int i = 0; i < op->n_operands; i++) add_value(e, s, operand(op, i), seen);
+    for (int i = 0; i < op->n_operands; i++) add_value_loads(e, s, operand(op, i), seen);
 }
 
-static LLVMValueRef whole(const Gen *g, const Prepared *p) {
+static LLVMValueRef whole_inside(const Gen *g, const Prepared *p) {
     LLVMValueRef all = p->live;
     for (int d = 0; d < p->a.n_subs; d++) {
         LLVMValueRef size = gen_i64(g, p->a.subs[d].size), lo = p->lo[d], hi = p->hi[d];
@@ -50,8 +50,9 @@ LLVMValueRef operand_bounds_find(Emit *e, Value *v, Inside *s) {
     s->n = 0;
     s->fails = e->cpu->check; // whose checks are part of the loads
     PtrMap seen = {0};
-    if (!s->fails) add_value(e, s, v, &seen);
-    for (int i = 0; i < s->n && !s->fails; i++) all = gen_and(e->g, all, whole(e->g, s->loads[i]));
+    if (!s->fails) add_value_loads(e, s, v, &seen);
+    for (int i = 0; i < s->n && !s->fails; i++)
+        all = gen_and(e->g, all, whole_inside(e->g, s->loads[i]));
     return all;
 }
 
@@ -81,7 +82,7 @@ static bool counts_to_end(const Op *contract, const Value *count) {
            operand(sub, 1) == contract->regions[0]->args[0];
 }
 
-static bool is_zero(const Value *v) {
+static bool is_zero_value(const Value *v) {
     const Attr *a = const_of(v);
     return a && (a->kind == AT_FLOAT ? a->f == 0 : a->kind == AT_INT && a->i == 0);
 }
@@ -96,6 +97,6 @@ bool zero_beyond(const Op *contract, const Value *v, int axis) {
     Access a = access_of(op);
     for (int d = 0; d < a.n_subs; d++)
         if (a.subs[d].kind == DIM_AXIS && a.axis_of[d] == axis)
-            return is_zero(a.pad) && counts_to_end(contract, sub_operand(op, &a, d, 1));
+            return is_zero_value(a.pad) && counts_to_end(contract, sub_operand(op, &a, d, 1));
     return false;
 }

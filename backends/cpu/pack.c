@@ -167,16 +167,16 @@ void panel_free(Emit *e, const Panel *p) {
 /* ---- vectors ------------------------------------------------------------------------------- */
 
 /// One operand on its way into its panel.
-typedef struct Packing {
+typedef struct PanelPacking {
     const Operand *x;
     const Panel *p;
     LLVMValueRef first; // unit of the panel that the operand begins with
     LLVMValueRef row;   // where vectors run along k: the row; else the unit within the operand
     int elements;       // of a unit, that are inside the operand
-} Packing;
+} PanelPacking;
 
 /// `lanes` elements along `axis` from (outer, depth) on, as the panel holds them.
-static LLVMValueRef operand_vector(Emit *e, const Packing *k, int axis, int lanes, int live,
+static LLVMValueRef operand_vector(Emit *e, const PanelPacking *k, int axis, int lanes, int live,
                                    LLVMValueRef outer, LLVMValueRef depth) {
     const Operand *x = k->x;
     Place p = {.rank = 2, .axis = axis, .lanes = lanes, .live = live};
@@ -193,7 +193,8 @@ static LLVMValueRef clear_from(const Gen *g, LLVMValueRef v, int live) {
 }
 
 /// The address of unit `unit` of the operand at outer index `outer`, a multiple of the lanes.
-static LLVMValueRef panel_at(Emit *e, const Packing *k, LLVMValueRef unit, LLVMValueRef outer) {
+static LLVMValueRef panel_address(Emit *e, const PanelPacking *k, LLVMValueRef unit,
+                                  LLVMValueRef outer) {
     const Gen *g = e->g;
     const Panel *p = k->p;
     LLVMValueRef u = gen_mul(g, gen_add(g, k->first, unit), gen_i64(g, p->unit_step));
@@ -203,7 +204,7 @@ static LLVMValueRef panel_at(Emit *e, const Packing *k, LLVMValueRef unit, LLVMV
 
 /* ---- along k ------------------------------------------------------------------------------- */
 
-static int power_of_2(int64_t n) {
+static int next_power_of_2(int64_t n) {
     int p = 1;
     while (p < n) p *= 2;
     return p;
@@ -212,26 +213,26 @@ static int min_int(int a, int b) {
     return a < b ? a : b;
 }
 
-static int row_lanes(const Emit *e, const Packing *k) {
+static int row_lanes(const Emit *e, const PanelPacking *k) {
     int all = e->cpu->target.vector_bytes / elem_bytes(k->p->kind->packed);
-    int lanes = min_int(all, power_of_2(depth_extent(k->x)));
+    int lanes = min_int(all, next_power_of_2(depth_extent(k->x)));
     return lanes < 2 ? 2 : lanes;
 }
 
 static void row_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
-    const Packing *k = arg;
+    const PanelPacking *k = arg;
     const DotKind *kind = k->p->kind;
     const Gen *g = e->g;
     int bytes = elem_bytes(k->p->kind->packed);
     LLVMValueRef v = operand_vector(e, k, k->x->depth, row_lanes(e, k), live, k->row, at);
     if (live % kind->unit) v = clear_from(g, v, live);
-    LLVMValueRef p = panel_at(e, k, gen_i64(g, 0), k->row);
+    LLVMValueRef p = panel_address(e, k, gen_i64(g, 0), k->row);
     memory_store(e, TENSOR_ARENA, v, gen_offset(g, p, gen_mul(g, at, gen_i64(g, bytes))),
                  (unsigned)bytes);
 }
 
 // What a vector writes beyond the step is written again by the next step, or belongs to the pad.
-static void pack_rows(Emit *e, Packing *k) {
+static void pack_panel_rows(Emit *e, PanelPacking *k) {
     Loop *l = loop_begin(e, gen_i64(e->g, 0), gen_i64(e->g, outer_extent(k->x)), 1, "row");
     k->row = l->iv;
     for_vectors(e, depth_extent(k->x), row_lanes(e, k), row_vector, k);
@@ -257,7 +258,7 @@ static LLVMValueRef join_elements(const Gen *g, int n, LLVMValueRef *v) {
 }
 
 /// `lanes` units along the outer axis from `at` on, of which the first k->elements elements exist.
-static LLVMValueRef unit_vector(Emit *e, const Packing *k, LLVMValueRef at, LLVMValueRef unit,
+static LLVMValueRef unit_vector(Emit *e, const PanelPacking *k, LLVMValueRef at, LLVMValueRef unit,
                                 int lanes, int live) {
     const Gen *g = e->g;
     int n = k->p->kind->unit;
@@ -269,15 +270,15 @@ static LLVMValueRef unit_vector(Emit *e, const Packing *k, LLVMValueRef at, LLVM
 
 static void store_picked(Emit *e, void *arg, LLVMValueRef outer, LLVMValueRef unit,
                          LLVMValueRef *v) {
-    const Packing *k = arg;
+    const PanelPacking *k = arg;
     const DotKind *kind = k->p->kind;
     for (int i = 0; i < kind->unit; i++)
         v[i] = gen_cast(e->g, value_elem(k->x->v), kind->packed, v[i]);
-    memory_store(e, TENSOR_ARENA, join_elements(e->g, kind->unit, v), panel_at(e, k, unit, outer),
-                 (unsigned)e->cpu->target.vector_bytes);
+    memory_store(e, TENSOR_ARENA, join_elements(e->g, kind->unit, v),
+                 panel_address(e, k, unit, outer), (unsigned)e->cpu->target.vector_bytes);
 }
 
-static void pack_picked(Emit *e, Packing *k) {
+static void pack_picked(Emit *e, PanelPacking *k) {
     const Gen *g = e->g;
     int lanes = k->p->lanes, unit = k->p->kind->unit;
     int64_t extent = outer_extent(k->x), whole = extent / lanes * lanes;
@@ -291,13 +292,13 @@ static void pack_picked(Emit *e, Packing *k) {
 }
 
 static void column_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
-    const Packing *k = arg;
+    const PanelPacking *k = arg;
     LLVMValueRef v = unit_vector(e, k, at, k->row, k->p->lanes, live);
-    memory_store(e, TENSOR_ARENA, v, panel_at(e, k, k->row, at),
+    memory_store(e, TENSOR_ARENA, v, panel_address(e, k, k->row, at),
                  (unsigned)e->cpu->target.vector_bytes);
 }
 
-static void pack_columns(Emit *e, Packing *k) {
+static void pack_columns(Emit *e, PanelPacking *k) {
     const Gen *g = e->g;
     int lanes = k->p->lanes, unit = k->p->kind->unit;
     int64_t depth = depth_extent(k->x), whole = depth / unit;
@@ -317,11 +318,12 @@ static void pack_columns(Emit *e, Packing *k) {
 /* ---- rows of A from columns ---------------------------------------------------------------- */
 
 /// `units` units from k->row on, of TILE_SIDE rows from `at` on, of which `live` exist.
-static void turned_rows(Emit *e, const Packing *k, LLVMValueRef at, int live, int units, int rest) {
+static void turned_rows(Emit *e, const PanelPacking *k, LLVMValueRef at, int live, int units,
+                        int rest) {
     const Gen *g = e->g;
     LLVMValueRef v[TILE_SIDE];
     for (int i = 0; i < TILE_SIDE; i++) {
-        Packing one = *k;
+        PanelPacking one = *k;
         one.elements = i == units - 1 && rest ? rest : k->p->kind->unit;
         LLVMValueRef unit = gen_add(g, k->row, gen_i64(g, i));
         v[i] = i < units ? unit_vector(e, &one, at, unit, TILE_SIDE, live)
@@ -329,12 +331,12 @@ static void turned_rows(Emit *e, const Packing *k, LLVMValueRef at, int live, in
     }
     emit_transpose(g, TILE_SIDE, v);
     for (int i = 0; i < live; i++)
-        memory_store(e, TENSOR_ARENA, v[i], panel_at(e, k, k->row, gen_add(g, at, gen_i64(g, i))),
-                     4);
+        memory_store(e, TENSOR_ARENA, v[i],
+                     panel_address(e, k, k->row, gen_add(g, at, gen_i64(g, i))), 4);
 }
 
 /// All rows of `units` units from k->row on; the last unit has `rest` elements, 0: all.
-static void turned_units(Emit *e, const Packing *k, int units, int rest) {
+static void turned_units(Emit *e, const PanelPacking *k, int units, int rest) {
     const Gen *g = e->g;
     int64_t rows = outer_extent(k->x), whole = rows / TILE_SIDE * TILE_SIDE;
     if (whole) {
@@ -345,8 +347,8 @@ static void turned_units(Emit *e, const Packing *k, int units, int rest) {
     if (rows > whole) turned_rows(e, k, gen_i64(g, whole), (int)(rows - whole), units, rest);
 }
 
-/// What a row writes beyond the step is zero, and as in pack_rows.
-static void pack_turned(Emit *e, Packing *k) {
+/// What a row writes beyond the step is zero, and as in pack_panel_rows.
+static void pack_turned(Emit *e, PanelPacking *k) {
     const Gen *g = e->g;
     int unit = k->p->kind->unit;
     int64_t depth = depth_extent(k->x), side = TILE_SIDE * unit, whole = depth / side;
@@ -364,17 +366,17 @@ static void pack_turned(Emit *e, Packing *k) {
 /* ---- squares ------------------------------------------------------------------------------- */
 
 /// Squares of `size` units by `size` columns, from unit packing->row on.
-typedef struct Squares {
-    Packing *packing;
+typedef struct PackSquares {
+    PanelPacking *packing;
     int size;
     int live; // elements along k inside the operand
-} Squares;
+} PackSquares;
 
 /// Columns at + skip .. at + skip + size, `columns` of them inside; `at` is a multiple of the
 /// lanes.
-static void square(Emit *e, const Squares *s, LLVMValueRef at, int skip, int columns) {
+static void pack_square(Emit *e, const PackSquares *s, LLVMValueRef at, int skip, int columns) {
     const Gen *g = e->g;
-    const Packing *k = s->packing;
+    const PanelPacking *k = s->packing;
     const DotKind *kind = k->p->kind;
     int lanes = s->size * kind->unit;
     LLVMTypeRef type = gen_vec(gen_elem(g, unit_elem(kind)), s->size);
@@ -388,7 +390,7 @@ static void square(Emit *e, const Squares *s, LLVMValueRef at, int skip, int col
         v[i] = LLVMBuildBitCast(g->b, v[i], type, "");
     }
     emit_transpose(g, s->size, v);
-    LLVMValueRef to = panel_at(e, k, k->row, at);
+    LLVMValueRef to = panel_address(e, k, k->row, at);
     for (int i = 0; i < units_of(kind, s->live); i++) {
         int64_t offset = i * k->p->unit_step + skip * unit_bytes(kind);
         memory_store(e, TENSOR_ARENA, v[i], gen_offset(g, to, gen_i64(g, offset)),
@@ -396,12 +398,12 @@ static void square(Emit *e, const Squares *s, LLVMValueRef at, int skip, int col
     }
 }
 
-static void square_block(Emit *e, const Squares *s, LLVMValueRef at, int live) {
-    for (int i = 0; i < live; i += s->size) square(e, s, at, i, min_int(s->size, live - i));
+static void square_block(Emit *e, const PackSquares *s, LLVMValueRef at, int live) {
+    for (int i = 0; i < live; i += s->size) pack_square(e, s, at, i, min_int(s->size, live - i));
 }
 
 /// A square is straight code of 2 n log n instructions: one block of columns at a time.
-static void square_columns(Emit *e, const Squares *s) {
+static void square_columns(Emit *e, const PackSquares *s) {
     const Gen *g = e->g;
     int lanes = s->packing->p->lanes;
     int64_t columns = outer_extent(s->packing->x), whole = columns / lanes * lanes;
@@ -413,12 +415,12 @@ static void square_columns(Emit *e, const Squares *s) {
     if (columns > whole) square_block(e, s, gen_i64(g, whole), (int)(columns - whole));
 }
 
-static void pack_squares(Emit *e, Packing *k) {
+static void pack_squares(Emit *e, PanelPacking *k) {
     const Gen *g = e->g;
     int unit = k->p->kind->unit;
     int64_t depth = depth_extent(k->x);
-    Squares s = {.packing = k};
-    s.size = min_int(k->p->lanes, power_of_2(ceil_div(depth, unit)));
+    PackSquares s = {.packing = k};
+    s.size = min_int(k->p->lanes, next_power_of_2(ceil_div(depth, unit)));
     int64_t side = s.size * unit, whole = depth / side * s.size;
     if (whole) {
         Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, whole), s.size, "square");
@@ -434,13 +436,13 @@ static void pack_squares(Emit *e, Packing *k) {
 }
 
 static void pack_elements(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
-    Packing k = {.x = x, .p = p, .first = first};
+    PanelPacking k = {.x = x, .p = p, .first = first};
     if (!p->lanes && p->transpose)
         pack_turned(e, &k);
     else if (p->lanes && depth_extent(x) % p->kind->unit == 0 && operand_is_picked(e, x))
         pack_picked(e, &k);
     else if (!p->lanes)
-        pack_rows(e, &k);
+        pack_panel_rows(e, &k);
     else if (p->transpose)
         pack_squares(e, &k);
     else
@@ -467,15 +469,15 @@ void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
 /* ---- zeros --------------------------------------------------------------------------------- */
 
 /// A whole vector beyond the last unit of each row.
-static void pad_rows(Emit *e, const Packing *k) {
+static void pad_rows(Emit *e, const PanelPacking *k) {
     const Gen *g = e->g;
     Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, outer_extent(k->x)), 1, "row");
     memory_store(e, TENSOR_ARENA, gen_zero(g, EL_I32, TILE_SIDE),
-                 panel_at(e, k, gen_i64(g, 0), l->iv), 4);
+                 panel_address(e, k, gen_i64(g, 0), l->iv), 4);
     loop_end(e, l, NULL);
 }
 
-static void pad_columns(Emit *e, const Packing *k) {
+static void pad_columns(Emit *e, const PanelPacking *k) {
     const Gen *g = e->g;
     int64_t columns = ceil_div(outer_extent(k->x), TILE_SIDE) * TILE_SIDE;
     LLVMValueRef side = gen_i64(g, TILE_SIDE), gone = LLVMBuildURem(g->b, k->first, side, "");
@@ -483,13 +485,13 @@ static void pad_columns(Emit *e, const Packing *k) {
     Loop *column = loop_begin(e, gen_i64(g, 0), gen_i64(g, columns), TILE_SIDE, "column");
     Loop *unit = loop_begin(e, gen_i64(g, 0), missing, 1, "unit");
     memory_store(e, TENSOR_ARENA, gen_zero(g, EL_I32, TILE_SIDE),
-                 panel_at(e, k, unit->iv, column->iv), TILE_SIDE * 4);
+                 panel_address(e, k, unit->iv, column->iv), TILE_SIDE * 4);
     loop_end(e, unit, NULL);
     loop_end(e, column, NULL);
 }
 
 void pad_panel(Emit *e, const Operand *x, const Panel *p, LLVMValueRef units) {
-    Packing k = {.x = x, .p = p, .first = units};
+    PanelPacking k = {.x = x, .p = p, .first = units};
     if (p->in_place) return;
     if (p->lanes)
         pad_columns(e, &k);

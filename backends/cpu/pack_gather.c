@@ -24,7 +24,7 @@ static Op *load_of(Emit *e, const Operand *x, int *outer, int *depth) {
     }
 }
 
-static bool picks(const Access *a, int axis) {
+static bool picks_axis(const Access *a, int axis) {
     return a->pick_at >= 0 && axis >= a->pick_at && axis < a->pick_at + a->pick_rank;
 }
 
@@ -33,7 +33,7 @@ bool operand_is_picked(Emit *e, const Operand *x) {
     const Op *load = load_of(e, x, &outer, &depth);
     if (!load || elem_info[value_elem(result(load, 0))].bits < 8 || e->cpu->check) return false;
     Access a = access_of(load);
-    return picked_axis(load) == outer && !picks(&a, depth);
+    return picked_axis(load) == outer && !picks_axis(&a, depth);
 }
 
 /* ---- one vector of rows -------------------------------------------------------------------- */

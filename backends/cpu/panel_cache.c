@@ -13,18 +13,18 @@
 #include "backends/cpu/contract.h"
 #include "backends/cpu/emit.h"
 
-typedef struct Search {
+typedef struct KeepSearch {
     Emit *e;
     const Op *contract, *launch;
     Kept *kept;
     PtrMap seen;
     bool fails;
-} Search;
+} KeepSearch;
 
 /* ---- what B is computed from --------------------------------------------------------------- */
 
 static void seek_store(Op *op, void *arg) {
-    Search *s = arg;
+    KeepSearch *s = arg;
     if ((op->code == OP_SIGNAL_WAIT && !op_flag(op, "once")) || op->code == OP_COMM_FENCE)
         s->fails = true;
     if (op->code != OP_STORE && op->code != OP_ATOMIC) return;
@@ -33,7 +33,7 @@ static void seek_store(Op *op, void *arg) {
         if (tensors_may_meet(written, s->kept->tensors[i])) s->fails = true;
 }
 
-static void add_scalar(Search *s, const Value *v) {
+static void add_scalar(KeepSearch *s, const Value *v) {
     Kept *k = s->kept;
     if (v->def && v->def->code == OP_CONST) return;
     if (k->n == MAX_KEYS || elem_info[v->type->elem].bits > 64)
@@ -42,7 +42,7 @@ static void add_scalar(Search *s, const Value *v) {
         k->values[k->n++] = v;
 }
 
-static void add_value(Search *s, Value *v) {
+static void add_key_value(KeepSearch *s, Value *v) {
     if (map_get(&s->seen, v)) return;
     map_set(s->e->ctx, &s->seen, v, s);
     bool inside = value_is_inside(v, s->contract);
@@ -63,7 +63,7 @@ static void add_value(Search *s, Value *v) {
     }
     bool scalar = v->type->rank == 0 && (v->def->code == OP_DIM || v->def->code == OP_STRIDE);
     if (!scalar && (!op_is_lazy(v->def) || plan_is_cut(s->e, v))) s->fails = true;
-    for (int i = 0; i < v->def->n_operands; i++) add_value(s, operand(v->def, i));
+    for (int i = 0; i < v->def->n_operands; i++) add_key_value(s, operand(v->def, i));
 }
 
 /// A contract that can run twice in a task.
@@ -74,7 +74,7 @@ static bool runs_again(const Op *op, const Op *launch) {
 
 /// i1: whether the task comes to what stands there more than once. Where it does not, nothing is
 /// gained by panels of their own for all iterations, which take as much of the caches.
-static LLVMValueRef comes_again(Emit *e, const Op *op, const Op *launch) {
+static LLVMValueRef comes_again_in_task(Emit *e, const Op *op, const Op *launch) {
     const Gen *g = e->g;
     LLVMValueRef yes = LLVMConstInt(g->i1, 1, false), again = LLVMConstNull(g->i1);
     for (const Op *up = op->parent->parent; up != launch; up = up->parent->parent) {
@@ -99,19 +99,19 @@ static bool find_keys(Emit *e, Op *op, Value *b, Kept *k) {
     Op *launch = op_enclosing(op, OP_LAUNCH);
     *k = (Kept){.slots = 1};
     if (!runs_again(op, launch)) return false;
-    Search s = {.e = e, .contract = op, .launch = launch, .kept = k};
+    KeepSearch s = {.e = e, .contract = op, .launch = launch, .kept = k};
     if (op->code == OP_CONTRACT) {
-        add_value(&s, operand(op, 0));
-        add_value(&s, operand(op, 1));
+        add_key_value(&s, operand(op, 0));
+        add_key_value(&s, operand(op, 1));
     }
-    add_value(&s, b);
+    add_key_value(&s, b);
     if (!s.fails) op_walk_pre(launch, seek_store, &s);
     return !s.fails;
 }
 
 bool panel_cache_find(Emit *e, Op *op, Value *b, Kept *k) {
     if (!find_keys(e, op, b, k)) return false;
-    k->again = comes_again(e, op, op_enclosing(op, OP_LAUNCH));
+    k->again = comes_again_in_task(e, op, op_enclosing(op, OP_LAUNCH));
     return true;
 }
 
@@ -135,7 +135,7 @@ bool panel_cache_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k) {
     k->slots = slots_for(e, bytes);
     LLVMValueRef at = LLVMBuildSub(e->g->b, emit_scalar(e, loop->regions[0]->args[0]), from, "");
     at = LLVMBuildUDiv(e->g->b, at, gen_i64(e->g, op_int(loop, "step", 1)), "");
-    k->again = comes_again(e, loop, op_enclosing(dot, OP_LAUNCH));
+    k->again = comes_again_in_task(e, loop, op_enclosing(dot, OP_LAUNCH));
     k->slot = panel_cache_slot(e, k, at, k->slots - 1);
     return true;
 }
@@ -145,7 +145,7 @@ bool panel_cache_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k) {
 enum { RECORD = 8 * (MAX_KEYS + 1) }; // whether it is valid, and the keys
 
 /// Any scalar as 64 bits.
-static LLVMValueRef bits_of(Emit *e, const Value *v) {
+static LLVMValueRef scalar_as_bits(Emit *e, const Value *v) {
     const Gen *g = e->g;
     LLVMValueRef x = emit_scalar(e, v);
     unsigned bits = elem_is(v->type->elem, EC_BOOL) ? 1 : (unsigned)elem_info[v->type->elem].bits;
@@ -159,7 +159,7 @@ static LLVMValueRef key_at(Emit *e, const Kept *k, int i) {
 }
 
 /// At the start of the task nothing is kept.
-static void forget(Emit *e, const Kept *k) {
+static void forget_panels(Emit *e, const Kept *k) {
     const Gen *g = e->g;
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);
     LLVMBasicBlockRef start = LLVMGetEntryBasicBlock(e->fn);
@@ -175,12 +175,13 @@ LLVMValueRef panel_cache_begin(Emit *e, Kept *k) {
     const Gen *g = e->g;
     k->memory = arena_keep(e, RECORD * k->slots, &k->offset);
     if (k->slot) k->memory = gen_offset(g, k->memory, gen_mul(g, k->slot, gen_i64(g, RECORD)));
-    forget(e, k);
+    forget_panels(e, k);
     LLVMValueRef valid = memory_load(e, TENSOR_ARENA, g->i64, k->memory, 8);
     LLVMValueRef same = LLVMBuildICmp(g->b, LLVMIntNE, valid, gen_i64(g, 0), "");
     for (int i = 0; i < k->n; i++) {
         LLVMValueRef old = memory_load(e, TENSOR_ARENA, g->i64, key_at(e, k, i), 8);
-        LLVMValueRef equal = LLVMBuildICmp(g->b, LLVMIntEQ, old, bits_of(e, k->values[i]), "");
+        LLVMValueRef equal =
+            LLVMBuildICmp(g->b, LLVMIntEQ, old, scalar_as_bits(e, k->values[i]), "");
         same = LLVMBuildAnd(g->b, same, equal, "");
     }
     return same;
@@ -188,6 +189,6 @@ LLVMValueRef panel_cache_begin(Emit *e, Kept *k) {
 
 void panel_cache_end(Emit *e, const Kept *k) {
     for (int i = 0; i < k->n; i++)
-        memory_store(e, TENSOR_ARENA, bits_of(e, k->values[i]), key_at(e, k, i), 8);
+        memory_store(e, TENSOR_ARENA, scalar_as_bits(e, k->values[i]), key_at(e, k, i), 8);
     memory_store(e, TENSOR_ARENA, gen_i64(e->g, 1), k->memory, 8);
 }

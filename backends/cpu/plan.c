@@ -35,7 +35,7 @@ typedef struct Plan {
 
 static char outer_mark, inner_mark;
 
-static Info *info_of(Emit *e, const Value *v) {
+static Info *plan_info(Emit *e, const Value *v) {
     Info *i = map_get(&e->plan->of, v);
     if (!i) {
         i = ctx_new(e->ctx, Info);
@@ -58,7 +58,7 @@ bool plan_is_inner_loop(const Emit *e, const Op *loop) {
 /* ---- register loops ------------------------------------------------------------------------ */
 
 /// Blocks of one shape. `outer`: scalars are of no use afterwards, since each tile has its own.
-static bool may_carry(const Op *loop, const Type **shape, bool outer) {
+static bool may_carry_blocks(const Op *loop, const Type **shape, bool outer) {
     for (int i = 0; i < loop->n_results; i++) {
         const Type *t = result(loop, i)->type;
         if (t->rank == 0 && outer && value_has_uses(result(loop, i))) return false;
@@ -99,7 +99,7 @@ static bool op_fits(Emit *e, const Op *op, const Type *shape) {
         const Type *inner = shape;
         for (int i = 0; i < op->n_results; i++)
             if (!is_in_place(e, result(op, i))) return false;
-        return may_carry(op, &inner, false) && body_fits(e, op, shape);
+        return may_carry_blocks(op, &inner, false) && body_fits(e, op, shape);
     }
     if (op->code == OP_RESHAPE && !reshape_is_trivial(op)) return false;
     return op_is_lazy(op) || op->code == OP_DIM || op->code == OP_STRIDE;
@@ -119,11 +119,11 @@ static void mark_inner(Op *op, void *arg) {
         map_set(e->ctx, &e->plan->loops, op, &inner_mark);
 }
 
-static void find_loops(Op *op, void *arg) {
+static void find_register_loops(Op *op, void *arg) {
     Emit *e = arg;
     const Type *shape = NULL;
     if (op->code != OP_FOR || plan_is_register_loop(e, op)) return;
-    if (!may_carry(op, &shape, true) || !body_fits(e, op, shape)) return;
+    if (!may_carry_blocks(op, &shape, true) || !body_fits(e, op, shape)) return;
     map_set(e->ctx, &e->plan->loops, op, &outer_mark);
     op_walk_pre(op, mark_inner, e);
 }
@@ -169,7 +169,7 @@ static int vector_cost(const Op *op, int cost) {
                                                                                              : cost;
 }
 
-static void add_cost(Op *op, void *arg) {
+static void add_op_cost(Op *op, void *arg) {
     Emit *e = arg;
     map_set(e->ctx, &e->plan->order, op, (void *)(intptr_t)++e->plan->n_ops);
     if (!op_is_lazy(op) || result(op, 0)->type->rank == 0) return;
@@ -178,19 +178,19 @@ static void add_cost(Op *op, void *arg) {
         if (i && operand(op, i) == operand(op, 0))
             continue; // a square computes its operand once
         else if (operand(op, i)->type->rank && ty_is_block(operand(op, i)->type))
-            cost += info_of(e, operand(op, i))->cost;
+            cost += plan_info(e, operand(op, i))->cost;
     cost = vector_cost(op, cost);
-    info_of(e, result(op, 0))->cost = cost < MAX_COST ? cost : MAX_COST;
+    plan_info(e, result(op, 0))->cost = cost < MAX_COST ? cost : MAX_COST;
 }
 
 int plan_cost(Emit *e, const Value *v) {
     if (v->type->rank == 0) return 0;
-    return bound_buffer(e, v) ? 1 : info_of(e, v)->cost;
+    return bound_buffer(e, v) ? 1 : plan_info(e, v)->cost;
 }
 
 /* ---- how often a block is wanted ----------------------------------------------------------- */
 
-static int order_of(const Emit *e, const Op *op) {
+static int op_order(const Emit *e, const Op *op) {
     return (int)(intptr_t)map_get(&e->plan->order, op);
 }
 
@@ -205,7 +205,7 @@ static bool stands_on(Emit *e, const Value *v, const Op *op, PtrMap *seen) {
     return false;
 }
 
-static const Type *space_of(const Op *op) {
+static const Type *iteration_space(const Op *op) {
     switch (op->code) {
     case OP_STORE: return access_of(op).value->type;
     case OP_REDUCE: return operand(op, 0)->type;
@@ -220,8 +220,8 @@ static void number_nests(Emit *e, Region *r) {
         for (int i = 0; i < op->n_regions; i++)
             if (op->code != OP_REDUCE && op->code != OP_SCAN) number_nests(e, op->regions[i]);
         if (op_is_lazy(op)) continue;
-        const Type *space = space_of(op);
-        bool joins = last && space && ty_same_shape(space_of(last), space);
+        const Type *space = iteration_space(op);
+        bool joins = last && space && ty_same_shape(iteration_space(last), space);
         for (int i = 0; joins && i < op->n_operands; i++) {
             PtrMap seen = {0};
             joins = !stands_on(e, operand(op, i), last, &seen);
@@ -232,7 +232,7 @@ static void number_nests(Emit *e, Region *r) {
     }
 }
 
-static void want(Emit *e, Info *i, int nest, int64_t times) {
+static void want_in_nest(Emit *e, Info *i, int nest, int64_t times) {
     if (times > 1 << 20) times = 1 << 20;
     for (int k = 0; k < i->uses.n; k++) {
         Use1 *u = &i->uses.data[k];
@@ -244,7 +244,7 @@ static void want(Emit *e, Info *i, int nest, int64_t times) {
 }
 
 /// How often each vector of x is computed for one vector of the op's result.
-static int64_t repeats(const Emit *e, const Op *op, const Value *x) {
+static int64_t repeat_count(const Emit *e, const Op *op, const Value *x) {
     if (op->code != OP_BROADCAST) return 1;
     const Type *y = result(op, 0)->type;
     int64_t factor = 1;
@@ -273,14 +273,14 @@ static void count_uses(Emit *e, Value *v, Info *info) {
         int nest = (int)(intptr_t)map_get(&e->plan->nests, op);
         if (!op_is_lazy(op) || result(op, 0)->type->rank == 0) {
             int64_t scalar = op->code == OP_ATOMIC ? e->cpu->target.vector_bytes / 4 : 1;
-            want(e, info, nest, loops * scalar);
+            want_in_nest(e, info, nest, loops * scalar);
             continue;
         }
-        const Info *by = info_of(e, result(op, 0));
-        int64_t times = loops * repeats(e, op, v);
-        if (by->cut) want(e, info, -order_of(e, op), times);
+        const Info *by = plan_info(e, result(op, 0));
+        int64_t times = loops * repeat_count(e, op, v);
+        if (by->cut) want_in_nest(e, info, -op_order(e, op), times);
         for (int k = 0; !by->cut && k < by->uses.n; k++)
-            want(e, info, by->uses.data[k].nest, times * by->uses.data[k].times);
+            want_in_nest(e, info, by->uses.data[k].nest, times * by->uses.data[k].times);
     }
 }
 
@@ -314,10 +314,10 @@ static bool moves_only(const Op *op) {
     }
 }
 
-static void decide(Emit *e, Op *op) {
+static void decide_cut(Emit *e, Op *op) {
     if (!op_is_lazy(op) || result(op, 0)->type->rank == 0 || plan_in_register_loop(e, op)) return;
     Value *v = result(op, 0);
-    Info *info = info_of(e, v);
+    Info *info = plan_info(e, v);
     count_uses(e, v, info);
     int64_t uses = 0;
     for (int k = 0; k < info->uses.n; k++) uses += info->uses.data[k].times;
@@ -329,14 +329,14 @@ static void decide(Emit *e, Op *op) {
 static void decide_region(Emit *e, Region *r) {
     for (Op *op = r->last; op; op = op->prev) {
         for (int i = op->n_regions - 1; i >= 0; i--) decide_region(e, op->regions[i]);
-        decide(e, op);
+        decide_cut(e, op);
     }
 }
 
 /* ---- what must be cut ---------------------------------------------------------------------- */
 
 /// The op of region r that op stands in.
-static const Op *ancestor_in(const Op *op, const Region *r) {
+static const Op *ancestor_in_region(const Op *op, const Region *r) {
     while (op && op->parent != r) op = op->parent ? op->parent->parent : NULL;
     return op;
 }
@@ -345,26 +345,26 @@ static const Op *ancestor_in(const Op *op, const Region *r) {
 static const Op *last_use(Emit *e, const Value *v, const Region *r, PtrMap *seen,
                           const Op *latest) {
     for_each_use(u, v) {
-        const Op *at = ancestor_in(u->user, r);
+        const Op *at = ancestor_in_region(u->user, r);
         bool lazy = op_is_lazy(u->user) && !plan_is_cut(e, result(u->user, 0));
         if (lazy && map_get(seen, u->user)) continue;
         if (lazy) {
             map_set(e->ctx, seen, u->user, u->user);
             latest = last_use(e, result(u->user, 0), r, seen, latest);
-        } else if (at && (!latest || order_of(e, at) > order_of(e, latest))) {
+        } else if (at && (!latest || op_order(e, at) > op_order(e, latest))) {
             latest = at;
         }
     }
     return latest;
 }
 
-typedef struct Writes {
+typedef struct TensorWrites {
     const Value *tensor;
     bool found;
-} Writes;
+} TensorWrites;
 
 static void seek_write(Op *op, void *arg) {
-    Writes *w = arg;
+    TensorWrites *w = arg;
     bool writes = op->code == OP_STORE || op->code == OP_ATOMIC;
     if (writes && tensors_may_meet(access_of(op).tensor, w->tensor)) w->found = true;
     if (op->code == OP_SIGNAL_WAIT || op->code == OP_COMM_FENCE)
@@ -373,7 +373,7 @@ static void seek_write(Op *op, void *arg) {
 
 /// A store may read what it writes where both name the same elements in the same way (of one
 /// tensor, or of two that are one view).
-static bool same_elements(const Op *store, const Op *load) {
+static bool is_same_elements(const Op *store, const Op *load) {
     Access s = access_of(store), l = access_of(load);
     if (s.n_subs != l.n_subs || s.mask || l.mask) return false;
     for (int d = 0; d < s.n_subs; d++) {
@@ -389,10 +389,10 @@ static void keep_loaded(Emit *e, Op *load) {
     PtrMap seen = {0};
     const Op *last = last_use(e, result(load, 0), load->parent, &seen, NULL);
     for (Op *op = load->next; last && op; op = op->next) {
-        Writes w = {operand(load, 0), false};
+        TensorWrites w = {operand(load, 0), false};
         op_walk_pre(op, seek_write, &w);
-        bool in_place = op == last && op->code == OP_STORE && same_elements(op, load);
-        if (w.found && !in_place) info_of(e, result(load, 0))->cut = true;
+        bool in_place = op == last && op->code == OP_STORE && is_same_elements(op, load);
+        if (w.found && !in_place) plan_info(e, result(load, 0))->cut = true;
         if (op == last) return;
     }
 }
@@ -401,13 +401,13 @@ static void must_cut(Op *op, void *arg) {
     Emit *e = arg;
     if (op->code == OP_LOAD && result(op, 0)->type->rank) keep_loaded(e, op);
     if (op->code == OP_RESHAPE && result(op, 0)->type->rank && !reshape_is_trivial(op))
-        info_of(e, operand(op, 0))->cut = true;
+        plan_info(e, operand(op, 0))->cut = true;
 }
 
 void plan_function(Emit *e, Region *body) {
     e->plan = ctx_new(e->ctx, Plan);
-    for_each_op(op, body) op_walk_pre(op, find_loops, e);
-    for_each_op(op, body) op_walk_pre(op, add_cost, e);
+    for_each_op(op, body) op_walk_pre(op, find_register_loops, e);
+    for_each_op(op, body) op_walk_pre(op, add_op_cost, e);
     number_nests(e, body);
     for_each_op(op, body) op_walk_pre(op, must_cut, e);
     decide_region(e, body);

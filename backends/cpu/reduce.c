@@ -44,7 +44,8 @@ static LLVMValueRef range_of(Emit *e, const Reduction *r, LLVMValueRef x, LLVMVa
 }
 
 /// into = f(into, x), or x where there is nothing yet.
-static void combine(Emit *e, const Reduction *r, LLVMValueRef *into, const LLVMValueRef *x) {
+static void combine_elements(Emit *e, const Reduction *r, LLVMValueRef *into,
+                             const LLVMValueRef *x) {
     LLVMValueRef args[2 * MAX_RANK * 4];
     LLVMValueRef range = into[0] && r->n == 1 ? range_of(e, r, into[0], x[0]) : NULL;
     if (range) {
@@ -82,7 +83,7 @@ static void fold_halves(Emit *e, const Reduction *r, LLVMValueRef *v) {
             lo[i] = pick_lanes(e, v[i], h, 0, 1);
             hi[i] = pick_lanes(e, v[i], h, h, 1);
         }
-        combine(e, r, lo, hi);
+        combine_elements(e, r, lo, hi);
         for (int i = 0; i < r->n; i++) v[i] = lo[i];
     }
     extract_first(e, r, v);
@@ -98,7 +99,7 @@ static void fold_neighbours(Emit *e, const Reduction *r, LLVMValueRef *v, int li
             even[i] = joined[i] = pick_lanes(e, v[i], lanes, 0, 2);
             odd[i] = pick_lanes(e, v[i], lanes, 1, 2);
         }
-        combine(e, r, joined, odd);
+        combine_elements(e, r, joined, odd);
         LLVMValueRef paired = gen_first_lanes(e->g, live / 2, lanes);
         for (int i = 0; i < r->n; i++)
             v[i] = live % 2 ? LLVMBuildSelect(e->g->b, paired, joined[i], even[i], "") : joined[i];
@@ -129,7 +130,7 @@ void reduce_step(Emit *e, Nest *n, struct Reduction *r, int n_places, const Plac
         e->ahead = 0;
         if (r->monoid == OP_COUNT && n->reduced == n->vector)
             fold_neighbours(e, r, v, places[i].live);
-        combine(e, r, acc_of(r, i / units, r->units == 1 ? 0 : i % units), v);
+        combine_elements(e, r, acc_of(r, i / units, r->units == 1 ? 0 : i % units), v);
     }
 }
 
@@ -150,10 +151,10 @@ static Reduction *reduction_new(Emit *e, const Nest *n, Op *op, int n_out, int u
 }
 
 /// Joins the accumulators of an output place and writes the result.
-static void finish(Emit *e, const Nest *n, Reduction *r, int out, const Place *p) {
+static void finish_reduction(Emit *e, const Nest *n, Reduction *r, int out, const Place *p) {
     for (int live = r->units; live > 1; live = (live + 1) / 2)
         for (int i = 0; i < live / 2; i++)
-            combine(e, r, acc_of(r, out, i), acc_of(r, out, i + (live + 1) / 2));
+            combine_elements(e, r, acc_of(r, out, i), acc_of(r, out, i + (live + 1) / 2));
     LLVMValueRef *v = acc_of(r, out, 0);
     if (r->monoid != OP_COUNT && n->reduced == n->vector && n->lanes) fold_halves(e, r, v);
     Place q = place_drop(p, n->reduced);
@@ -250,5 +251,5 @@ void reduce_level(Emit *e, Nest *n, int level) {
     if (rest) straight_steps(e, n, x, done, rest);
     for (int i = 0; i < n->roots.n; i++)
         for (int k = 0; n->reductions[i] && k < n_out; k++)
-            finish(e, n, n->reductions[i], k, &out[k]);
+            finish_reduction(e, n, n->reductions[i], k, &out[k]);
 }

@@ -19,8 +19,8 @@ static void body_ops(Emit *e, Region *r, int n, const Place *places) {
 }
 
 /// Carried value i: scalars once, blocks at each place.
-static void start(Emit *e, const Op *loop, Loop *l, int n, const Place *places,
-                  const LLVMValueRef *inits) {
+static void start_carried(Emit *e, const Op *loop, Loop *l, int n, const Place *places,
+                          const LLVMValueRef *inits) {
     for (int i = 0; i < loop->n_results; i++) {
         Value *arg = loop->regions[0]->args[i + 1];
         if (arg->type->rank == 0) {
@@ -31,8 +31,8 @@ static void start(Emit *e, const Op *loop, Loop *l, int n, const Place *places,
     }
 }
 
-static void read_all(Emit *e, const Op *op, int first, int count, int n, const Place *places,
-                     LLVMValueRef *out) {
+static void read_carried(Emit *e, const Op *op, int first, int count, int n, const Place *places,
+                         LLVMValueRef *out) {
     for (int i = 0; i < count; i++) {
         Value *v = operand(op, first + i);
         if (v->type->rank == 0) {
@@ -45,7 +45,7 @@ static void read_all(Emit *e, const Op *op, int first, int count, int n, const P
 
 enum { LONG_BODY = 256 }; // not worth having twice
 
-static bool is_short(Emit *e, const Op *yield, int n) {
+static bool is_short_body(Emit *e, const Op *yield, int n) {
     int cost = 0;
     for (int i = 0; i < yield->n_operands; i++) cost += plan_cost(e, operand(yield, i)) * n;
     return cost <= LONG_BODY;
@@ -55,19 +55,19 @@ static bool is_short(Emit *e, const Op *yield, int n) {
 static void read_yields(Emit *e, const Op *loop, int n, const Place *places, LLVMValueRef *out) {
     const Region *body = loop->regions[0];
     int m = loop->n_results;
-    struct Full *full = is_short(e, body->last, n) ? unmasked_body(e, body) : NULL;
+    struct Full *full = is_short_body(e, body->last, n) ? unmasked_body(e, body) : NULL;
     if (!full) {
-        read_all(e, body->last, 0, m, n, places, out);
+        read_carried(e, body->last, 0, m, n, places, out);
         return;
     }
     LLVMValueRef masked[MAX_CARRIED];
     const struct Full *outer = e->full;
     If i = if_begin(e, unmasked_everywhere(e, full), "full");
     e->full = full;
-    read_all(e, body->last, 0, m, n, places, out);
+    read_carried(e, body->last, 0, m, n, places, out);
     e->full = outer;
     if_else(e, &i);
-    read_all(e, body->last, 0, m, n, places, masked);
+    read_carried(e, body->last, 0, m, n, places, masked);
     if_end(e, &i);
     for (int64_t k = 0; k < vectors_of(loop, n); k++) out[k] = if_phi(e, &i, out[k], masked[k]);
 }
@@ -77,11 +77,11 @@ void carried_loop(Emit *e, Op *loop, int n, const Place *places) {
     Region *body = loop->regions[0];
     LLVMValueRef x[MAX_CARRIED];
     if (vectors_of(loop, n) > MAX_CARRIED) ice(e->ctx, loop->loc, "too much is carried");
-    read_all(e, loop, 2, m, n, places, x);
+    read_carried(e, loop, 2, m, n, places, x);
     Loop *l = loop_begin(e, emit_scalar(e, operand(loop, 0)), emit_scalar(e, operand(loop, 1)),
                          op_int(loop, "step", 1), "carry");
     bind_scalar(e, body->args[0], l->iv);
-    start(e, loop, l, n, places, x);
+    start_carried(e, loop, l, n, places, x);
     body_ops(e, body, n, places);
     read_yields(e, loop, n, places, x);
     loop_end(e, l, x);

@@ -6,7 +6,7 @@
 
 enum { MAX_STATE = 16 };
 
-typedef struct Scan {
+typedef struct LineScan {
     Op *op;
     int n, axis, lane_axis, lanes;
     bool reverse, exclusive;
@@ -14,11 +14,11 @@ typedef struct Scan {
     Buffer *out[MAX_STATE];
     const Place *line;
     LLVMValueRef state[MAX_STATE]; // vectors; NULL before the first element
-} Scan;
+} LineScan;
 
 /// joined = f(before, after), lane by lane.
-static void join(Emit *e, const Scan *s, LLVMValueRef *before, LLVMValueRef *after,
-                 LLVMValueRef *joined) {
+static void join_scan_states(Emit *e, const LineScan *s, LLVMValueRef *before, LLVMValueRef *after,
+                             LLVMValueRef *joined) {
     LLVMValueRef args[2 * MAX_STATE];
     for (int i = 0; i < s->n; i++) {
         args[i] = before[i];
@@ -27,15 +27,15 @@ static void join(Emit *e, const Scan *s, LLVMValueRef *before, LLVMValueRef *aft
     emit_region_lanes(e, s->op->regions[0], args, joined);
 }
 
-static void read_operands(Emit *e, const Scan *s, const Place *p, LLVMValueRef *x) {
+static void read_scan_operands(Emit *e, const LineScan *s, const Place *p, LLVMValueRef *x) {
     for (int i = 0; i < s->n; i++) x[i] = emit_unmasked(e, operand(s->op, i), p);
 }
 
-static void write_results(Emit *e, const Scan *s, const Place *p, const LLVMValueRef *x) {
+static void write_results(Emit *e, const LineScan *s, const Place *p, const LLVMValueRef *x) {
     for (int i = 0; i < s->n; i++) buffer_store(e, s->out[i], p, x[i]);
 }
 
-static void state_init(Emit *e, Scan *s) {
+static void state_init(Emit *e, LineScan *s) {
     for (int i = 0; i < s->n; i++) {
         s->state[i] = NULL;
         if (s->exclusive)
@@ -46,10 +46,11 @@ static void state_init(Emit *e, Scan *s) {
 /* ---- loops with a state -------------------------------------------------------------------- */
 
 /// One step at coordinate `at` along the axis: reads and changes s->state.
-typedef void Step(Emit *e, Scan *s, LLVMValueRef at);
+typedef void ScanStep(Emit *e, LineScan *s, LLVMValueRef at);
 
 /// `count` steps that lie `stride` apart, the first at `from`; downwards where s->reverse.
-static void step_loop(Emit *e, Scan *s, int64_t from, int64_t count, int stride, Step *step) {
+static void step_loop(Emit *e, LineScan *s, int64_t from, int64_t count, int stride,
+                      ScanStep *step) {
     if (count <= 0) return;
     const Gen *g = e->g;
     Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, count * stride), stride, "scan");
@@ -63,21 +64,21 @@ static void step_loop(Emit *e, Scan *s, int64_t from, int64_t count, int stride,
 /* ---- across the lanes ---------------------------------------------------------------------- */
 
 /// The vector of lanes at s->line, whose live lanes are in it already.
-static void step_across(Emit *e, Scan *s, LLVMValueRef at) {
+static void step_across(Emit *e, LineScan *s, LLVMValueRef at) {
     Place p = *s->line;
     p.at[s->axis] = at;
     LLVMValueRef x[MAX_STATE];
-    read_operands(e, s, &p, x);
+    read_scan_operands(e, s, &p, x);
     if (s->exclusive) write_results(e, s, &p, s->state);
     if (s->state[0])
-        join(e, s, s->state, x, s->state);
+        join_scan_states(e, s, s->state, x, s->state);
     else
         for (int i = 0; i < s->n; i++) s->state[i] = x[i];
     if (!s->exclusive) write_results(e, s, &p, s->state);
 }
 
 static void scan_across(Emit *e, void *arg, LLVMValueRef at, int live) {
-    Scan *s = arg;
+    LineScan *s = arg;
     const Place *line = s->line;
     Place p = line_place(line, s->lane_axis, s->lanes, at, live);
     s->line = &p;
@@ -96,7 +97,8 @@ static void scan_across(Emit *e, void *arg, LLVMValueRef at, int live) {
 /* ---- along the lanes ----------------------------------------------------------------------- */
 
 /// Lane l gets lane l - d (l + d in reverse); the first d lanes get those of `fill`, or anything.
-static LLVMValueRef shift(Emit *e, const Scan *s, LLVMValueRef x, LLVMValueRef fill, int d) {
+static LLVMValueRef shift_lanes(Emit *e, const LineScan *s, LLVMValueRef x, LLVMValueRef fill,
+                                int d) {
     int pick[MAX_LANES];
     for (int l = 0; l < s->lanes; l++) {
         int from = s->reverse ? l + d : l - d;
@@ -106,7 +108,7 @@ static LLVMValueRef shift(Emit *e, const Scan *s, LLVMValueRef x, LLVMValueRef f
 }
 
 /// True in the lanes that have a lane d before them, of those that live.
-static LLVMValueRef has_before(Emit *e, const Scan *s, int d, int live) {
+static LLVMValueRef has_before(Emit *e, const LineScan *s, int d, int live) {
     LLVMValueRef lane[MAX_LANES];
     for (int l = 0; l < s->lanes; l++)
         lane[l] = LLVMConstInt(e->g->i1, s->reverse ? l + d < live : l >= d, false);
@@ -114,48 +116,48 @@ static LLVMValueRef has_before(Emit *e, const Scan *s, int d, int live) {
 }
 
 /// The lane that holds the state after all live lanes, everywhere.
-static LLVMValueRef last_lane(Emit *e, const Scan *s, LLVMValueRef x, int live) {
+static LLVMValueRef last_lane(Emit *e, const LineScan *s, LLVMValueRef x, int live) {
     int pick[MAX_LANES];
     for (int l = 0; l < s->lanes; l++) pick[l] = s->reverse ? 0 : live - 1;
     return gen_shuffle(e->g, x, NULL, s->lanes, pick);
 }
 
-static void scan_in_vector(Emit *e, const Scan *s, int live, LLVMValueRef *x) {
+static void scan_in_vector(Emit *e, const LineScan *s, int live, LLVMValueRef *x) {
     LLVMValueRef before[MAX_STATE], joined[MAX_STATE];
     for (int d = 1; d < live; d *= 2) {
-        for (int i = 0; i < s->n; i++) before[i] = shift(e, s, x[i], NULL, d);
-        join(e, s, before, x, joined);
+        for (int i = 0; i < s->n; i++) before[i] = shift_lanes(e, s, x[i], NULL, d);
+        join_scan_states(e, s, before, x, joined);
         LLVMValueRef keep = has_before(e, s, d, live);
         for (int i = 0; i < s->n; i++) x[i] = LLVMBuildSelect(e->g->b, keep, joined[i], x[i], "");
     }
 }
 
-static void vector_along(Emit *e, Scan *s, LLVMValueRef at, int live) {
+static void vector_along(Emit *e, LineScan *s, LLVMValueRef at, int live) {
     Place p = line_place(s->line, s->axis, s->lanes, at, live);
     LLVMValueRef x[MAX_STATE], moved[MAX_STATE];
-    read_operands(e, s, &p, x);
+    read_scan_operands(e, s, &p, x);
     scan_in_vector(e, s, live, x);
-    if (s->state[0]) join(e, s, s->state, x, x);
+    if (s->state[0]) join_scan_states(e, s, s->state, x, x);
     for (int i = 0; s->exclusive && i < s->n; i++) {
         // In reverse the lane before the first is the last live one.
         LLVMValueRef all = x[i];
         if (s->reverse && live < s->lanes)
             all = LLVMBuildSelect(e->g->b, gen_first_lanes(e->g, live, s->lanes), x[i], s->state[i],
                                   "");
-        moved[i] = shift(e, s, all, s->state[i], 1);
+        moved[i] = shift_lanes(e, s, all, s->state[i], 1);
     }
     write_results(e, s, &p, s->exclusive ? moved : x);
     for (int i = 0; i < s->n; i++) s->state[i] = last_lane(e, s, x[i], live);
 }
 
-static void step_along(Emit *e, Scan *s, LLVMValueRef at) {
+static void step_along(Emit *e, LineScan *s, LLVMValueRef at) {
     vector_along(e, s, at, s->lanes);
 }
 
 // The partial vector is the last one, and the first in reverse; the first vector of an inclusive
 // scan begins without a state, so it stands outside the loop.
 static void scan_along(Emit *e, void *arg, Place *line) {
-    Scan *s = arg;
+    LineScan *s = arg;
     const Gen *g = e->g;
     s->line = line;
     state_init(e, s);
@@ -175,7 +177,7 @@ static void scan_along(Emit *e, void *arg, Place *line) {
 }
 
 static void scan_line(Emit *e, void *arg, Place *line) {
-    Scan *s = arg;
+    LineScan *s = arg;
     s->line = line;
     const Type *t = result(s->op, 0)->type;
     for_vectors(e, t->extents[s->lane_axis], s->lanes, scan_across, s);
@@ -185,7 +187,7 @@ static void scan_line(Emit *e, void *arg, Place *line) {
 
 void lower_scan(Emit *e, Op *op) {
     const Type *t = result(op, 0)->type;
-    Scan s = {.op = op, .n = op->n_results, .axis = (int)op_int(op, "axis", 0)};
+    LineScan s = {.op = op, .n = op->n_results, .axis = (int)op_int(op, "axis", 0)};
     if (s.n > MAX_STATE) ice(e->ctx, op->loc, "a scan of more than %d blocks", MAX_STATE);
     s.reverse = op_flag(op, "reverse");
     s.exclusive = op_flag(op, "exclusive");

@@ -88,7 +88,7 @@ void scopes_begin(Emit *e) {
 /* ---- bindings ------------------------------------------------------------------------------ */
 
 /// The binding of a value, or of an op without results, to be changed.
-static Binding *rebind(Emit *e, const void *key) {
+static Binding *rebind_value(Emit *e, const void *key) {
     Known *k = e->known;
     Binding *b = map_get(&k->bindings, key);
     if (!b) {
@@ -105,7 +105,7 @@ static Binding binding_of(Emit *e, const void *key) {
 }
 
 void bind_lanes(Emit *e, const Value *v, LLVMValueRef x) {
-    rebind(e, v)->scalar = x;
+    rebind_value(e, v)->scalar = x;
 }
 
 void bind_scalar(Emit *e, const Value *v, LLVMValueRef x) {
@@ -122,7 +122,7 @@ LLVMValueRef emit_scalar(Emit *e, const Value *v) {
 }
 
 void bind_tensor(Emit *e, const Value *v, const TensorRef *t) {
-    rebind(e, v)->tensor = t;
+    rebind_value(e, v)->tensor = t;
 }
 
 const TensorRef *emit_tensor(Emit *e, const Value *v) {
@@ -132,7 +132,7 @@ const TensorRef *emit_tensor(Emit *e, const Value *v) {
 }
 
 void bind_buffer(Emit *e, const Value *v, Buffer *b) {
-    rebind(e, v)->buffer = b;
+    rebind_value(e, v)->buffer = b;
 }
 
 Buffer *bound_buffer(Emit *e, const Value *v) {
@@ -144,7 +144,7 @@ static const void *access_key(const Op *op) {
 }
 
 void bind_access(Emit *e, const Op *op, Prepared *p) {
-    rebind(e, access_key(op))->access = p;
+    rebind_value(e, access_key(op))->access = p;
 }
 
 Prepared *bound_access(Emit *e, const Op *op) {
@@ -159,7 +159,7 @@ static unsigned memo_hash(const Value *v, const Place *p) {
     return (unsigned)((h ^ h >> 15) % MEMO_HEADS);
 }
 
-static bool same_place(const Place *a, const Place *b) {
+static bool is_same_place(const Place *a, const Place *b) {
     if (a->rank != b->rank || a->axis != b->axis || a->lanes != b->lanes) return false;
     for (int i = 0; i < a->rank; i++)
         if (a->at[i] != b->at[i]) return false;
@@ -170,7 +170,7 @@ LLVMValueRef memo_get(Emit *e, const Value *v, const Place *p) {
     const Known *k = e->known;
     for (int i = k->heads[memo_hash(v, p)]; i >= 0; i = k->memo.data[i].next) {
         const MemoEntry *entry = &k->memo.data[i];
-        if (entry->value == v && same_place(&entry->place, p)) return entry->x;
+        if (entry->value == v && is_same_place(&entry->place, p)) return entry->x;
     }
     return NULL;
 }

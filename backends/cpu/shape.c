@@ -20,11 +20,11 @@ const Type *root_space(const Root *r) {
 
 /* ---- the vector axis ----------------------------------------------------------------------- */
 
-typedef struct Survey {
+typedef struct ShapeSurvey {
     Emit *e;
     int64_t cost; // of the memory accesses for one vector
     int widest;   // bytes of an element
-} Survey;
+} ShapeSurvey;
 
 static int64_t stride_cost(int64_t stride) {
     return stride == 0 || stride == 1 ? 1 : STRIDED;
@@ -39,8 +39,8 @@ static int lane_bytes(const Value *v) {
                                                  : elem_bytes(elem);
 }
 
-static void survey(void *arg, Value *v, int axis, bool identity) {
-    Survey *s = arg;
+static void survey_value(void *arg, Value *v, int axis, bool identity) {
+    ShapeSurvey *s = arg;
     (void)identity;
     if (v->type->rank == 0) return;
     if (lane_bytes(v) > s->widest) s->widest = lane_bytes(v);
@@ -87,12 +87,12 @@ static int root_bytes(const Root *r) {
 /// The cost of all accesses for the elements of one vector along this axis, with lanes that lie
 /// outside the block paid for.
 static double axis_cost(Emit *e, const Nest *n, int axis, int *widest) {
-    Survey s = {e, 1, 1};
+    ShapeSurvey s = {e, 1, 1};
     for (int i = 0; i < n->roots.n; i++) {
         const Root *r = &n->roots.data[i];
         if (root_bytes(r) > s.widest) s.widest = root_bytes(r);
         s.cost += root_cost(r, axis);
-        walk_nest_reads(e, r, axis, survey, &s);
+        walk_nest_reads(e, r, axis, survey_value, &s);
     }
     *widest = s.widest;
     int64_t lanes = e->cpu->target.vector_bytes / s.widest, extent = n->space->extents[axis];
@@ -157,7 +157,7 @@ static int square_axis(Emit *e, const Nest *n) {
 /* ---- tiles --------------------------------------------------------------------------------- */
 
 /// Vectors that a nest's body keeps alive at one place, for long lives: carried, accumulated.
-static int pressure(const Nest *n) {
+static int register_pressure(const Nest *n) {
     int live = 0;
     for (int i = 0; i < n->roots.n; i++) {
         const Root *r = &n->roots.data[i];
@@ -179,7 +179,7 @@ static int body_cost(Emit *e, const Nest *n) {
 }
 
 static int places_wanted(Emit *e, const Nest *n) {
-    int live = pressure(n), cost = n->cost, places = TILE;
+    int live = register_pressure(n), cost = n->cost, places = TILE;
     if (is_scalar_nest(n)) return 1;
     if (live) {
         places = e->cpu->target.vector_registers * 3 / 4 / live;
@@ -192,7 +192,7 @@ static int places_wanted(Emit *e, const Nest *n) {
 }
 
 /// A number of places up to `want` that divides n, unless that is small; then `want` itself.
-static int tile_of(int64_t n, int want) {
+static int tile_divisor(int64_t n, int want) {
     if (n <= want) return (int)n;
     for (int t = want; 2 * t > want; t--)
         if (n % t == 0) return t;
@@ -238,15 +238,15 @@ static void choose_tiles(Emit *e, Nest *n) {
     for (int i = 0; i < n->n_axes; i++)
         if (&n->axes[i] != v && &n->axes[i] != red) row = &n->axes[i];
     if (v) {
-        v->tile = tile_of(v->full, want);
+        v->tile = tile_divisor(v->full, want);
         if (v->tile < 1) v->tile = 1;
         want /= v->full <= v->tile ? v->tile + (v->tail ? 1 : 0) : v->tile;
     }
     if (row && want > 1) {
-        row->tile = tile_of(row->full, want);
+        row->tile = tile_divisor(row->full, want);
         want /= row->tile;
     }
-    if (red && red != v && want > 1) red->tile = tile_of(red->full, want);
+    if (red && red != v && want > 1) red->tile = tile_divisor(red->full, want);
 }
 
 void nest_shape(Emit *e, Nest *n) {

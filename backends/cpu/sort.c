@@ -14,7 +14,7 @@
 #include "backends/cpu/line_walk.h"
 #include "backends/llvm/sort_key.h"
 
-typedef struct Sort {
+typedef struct LineSort {
     Op *op;
     int axis, lanes, log_lanes, log_length;
     int64_t extent, length; // length: a power of two and at least the lanes
@@ -26,12 +26,12 @@ typedef struct Sort {
     LLVMValueRef base[2];
     const Place *line;
     Buffer *in[16], *out[16];
-} Sort;
+} LineSort;
 
 /// A vector of numbers.
-typedef struct Keys {
+typedef struct SortKeys {
     LLVMValueRef part[2];
-} Keys;
+} SortKeys;
 
 static int log2_up(int64_t n) {
     int log = 0;
@@ -39,7 +39,7 @@ static int log2_up(int64_t n) {
     return log;
 }
 
-static LLVMValueRef number(const Sort *s, int64_t v) {
+static LLVMValueRef key_constant(const LineSort *s, int64_t v) {
     LLVMTypeRef lane = LLVMGetElementType(s->part);
     return gen_same(LLVMConstInt(lane, (uint64_t)v, true), s->lanes);
 }
@@ -47,7 +47,7 @@ static LLVMValueRef number(const Sort *s, int64_t v) {
 /* ---- keys ---------------------------------------------------------------------------------- */
 
 /// The numbers of elements at .. at + lanes of the line; dead ones are greater than all others.
-static Keys keys_of(Emit *e, const Sort *s, LLVMValueRef at, int live) {
+static SortKeys sort_keys_at(Emit *e, const LineSort *s, LLVMValueRef at, int live) {
     const Gen *g = e->g;
     Place p = line_place(s->line, s->axis, s->lanes, at, live);
     LLVMValueRef x = emit_unmasked(e, operand(s->op, 0), &p);
@@ -56,30 +56,30 @@ static Keys keys_of(Emit *e, const Sort *s, LLVMValueRef at, int live) {
     i = gen_cast(g, EL_I64, s->part_bits == 32 ? EL_I32 : EL_I64, i);
     if (LLVMTypeOf(x) != s->part) x = LLVMBuildSExt(g->b, x, s->part, "");
     if (s->n_parts == 1) {
-        x = LLVMBuildShl(g->b, x, number(s, s->part_bits / 2), "");
+        x = LLVMBuildShl(g->b, x, key_constant(s, s->part_bits / 2), "");
         x = LLVMBuildOr(g->b, x, i, "");
     }
     LLVMValueRef alive = gen_first_lanes(g, live, s->lanes);
-    LLVMValueRef last = number(s, INT64_MAX >> (64 - s->part_bits));
-    return (Keys){
+    LLVMValueRef last = key_constant(s, INT64_MAX >> (64 - s->part_bits));
+    return (SortKeys){
         {LLVMBuildSelect(g->b, alive, x, last, ""), LLVMBuildSelect(g->b, alive, i, last, "")}};
 }
 
 /* ---- numbers in memory --------------------------------------------------------------------- */
 
-static LLVMValueRef keys_at(Emit *e, const Sort *s, int part, LLVMValueRef at) {
+static LLVMValueRef keys_at(Emit *e, const LineSort *s, int part, LLVMValueRef at) {
     return gen_offset(e->g, s->base[part], gen_mul(e->g, at, gen_i64(e->g, s->part_bits / 8)));
 }
 
-static Keys keys_load(Emit *e, const Sort *s, LLVMValueRef at) {
-    Keys k = {{NULL, NULL}};
+static SortKeys keys_load(Emit *e, const LineSort *s, LLVMValueRef at) {
+    SortKeys k = {{NULL, NULL}};
     for (int i = 0; i < s->n_parts; i++)
         k.part[i] = memory_load(e, TENSOR_ARENA, s->part, keys_at(e, s, i, at),
                                 (unsigned)(s->lanes * s->part_bits / 8));
     return k;
 }
 
-static void keys_store(Emit *e, const Sort *s, LLVMValueRef at, const Keys *k) {
+static void keys_store(Emit *e, const LineSort *s, LLVMValueRef at, const SortKeys *k) {
     for (int i = 0; i < s->n_parts; i++)
         memory_store(e, TENSOR_ARENA, k->part[i], keys_at(e, s, i, at),
                      (unsigned)(s->lanes * s->part_bits / 8));
@@ -88,9 +88,9 @@ static void keys_store(Emit *e, const Sort *s, LLVMValueRef at, const Keys *k) {
 /* ---- compare and exchange ------------------------------------------------------------------ */
 
 /// x gets the lesser, y the greater of each lane.
-static void exchange(Emit *e, const Sort *s, Keys *x, Keys *y) {
+static void exchange_keys(Emit *e, const LineSort *s, SortKeys *x, SortKeys *y) {
     const Gen *g = e->g;
-    Keys low, high;
+    SortKeys low, high;
     if (s->n_parts == 1) {
         low.part[0] = gen_call2(g, "llvm.smin", x->part[0], y->part[0]);
         high.part[0] = gen_call2(g, "llvm.smax", x->part[0], y->part[0]);
@@ -108,19 +108,19 @@ static void exchange(Emit *e, const Sort *s, Keys *x, Keys *y) {
     *y = high;
 }
 
-static Keys shuffled(Emit *e, const Sort *s, const Keys *x, int flip) {
+static SortKeys shuffle_keys(Emit *e, const LineSort *s, const SortKeys *x, int flip) {
     int pick[MAX_LANES];
     for (int l = 0; l < s->lanes; l++) pick[l] = l ^ flip;
-    Keys y = *x;
+    SortKeys y = *x;
     for (int i = 0; i < s->n_parts; i++)
         y.part[i] = gen_shuffle(e->g, x->part[i], NULL, s->lanes, pick);
     return y;
 }
 
 /// Lane l against lane l ^ flip, whose highest bit says which of the two is the lower place.
-static void exchange_inside(Emit *e, const Sort *s, Keys *x, int flip) {
-    Keys y = shuffled(e, s, x, flip), low = *x;
-    exchange(e, s, &low, &y);
+static void exchange_inside(Emit *e, const LineSort *s, SortKeys *x, int flip) {
+    SortKeys y = shuffle_keys(e, s, x, flip), low = *x;
+    exchange_keys(e, s, &low, &y);
     int top = 1;
     while (top * 2 <= flip) top *= 2;
     int pick[MAX_LANES];
@@ -130,11 +130,11 @@ static void exchange_inside(Emit *e, const Sort *s, Keys *x, int flip) {
 }
 
 /// The last steps of a merge: distances lanes / 2 ... 1.
-static void merge_inside(Emit *e, const Sort *s, Keys *x, int distance) {
+static void merge_inside(Emit *e, const LineSort *s, SortKeys *x, int distance) {
     for (; distance; distance /= 2) exchange_inside(e, s, x, distance);
 }
 
-static void sort_inside(Emit *e, const Sort *s, Keys *x) {
+static void sort_inside(Emit *e, const LineSort *s, SortKeys *x) {
     for (int length = 2; length <= s->lanes; length *= 2) {
         exchange_inside(e, s, x, length - 1);
         merge_inside(e, s, x, length / 4);
@@ -143,52 +143,52 @@ static void sort_inside(Emit *e, const Sort *s, Keys *x) {
 
 /* ---- the network over vectors -------------------------------------------------------------- */
 
-static LLVMValueRef shift_left(const Gen *g, int64_t x, LLVMValueRef by) {
+static LLVMValueRef shift_left_i64(const Gen *g, int64_t x, LLVMValueRef by) {
     return LLVMBuildShl(g->b, gen_i64(g, x), by, "");
 }
 
 /// The i-th element whose bit 2^log is clear.
 static LLVMValueRef without_bit(const Gen *g, LLVMValueRef i, LLVMValueRef log) {
-    LLVMValueRef below = LLVMBuildSub(g->b, shift_left(g, 1, log), gen_i64(g, 1), "");
+    LLVMValueRef below = LLVMBuildSub(g->b, shift_left_i64(g, 1, log), gen_i64(g, 1), "");
     LLVMValueRef low = LLVMBuildAnd(g->b, i, below, "");
     return gen_add(g, gen_add(g, i, i), LLVMBuildSub(g->b, gen_i64(g, 0), low, ""));
 }
 
-static Loop *half_loop(Emit *e, const Sort *s) {
+static Loop *half_loop(Emit *e, const LineSort *s) {
     return loop_begin(e, gen_i64(e->g, 0), gen_i64(e->g, s->length / 2), s->lanes, "pair");
 }
 
 /// Every element with bit 2^log clear against the one with it set.
-static void merge_step(Emit *e, const Sort *s, LLVMValueRef log) {
+static void merge_step(Emit *e, const LineSort *s, LLVMValueRef log) {
     const Gen *g = e->g;
     Loop *l = half_loop(e, s);
-    LLVMValueRef i = without_bit(g, l->iv, log), j = gen_add(g, i, shift_left(g, 1, log));
-    Keys x = keys_load(e, s, i), y = keys_load(e, s, j);
-    exchange(e, s, &x, &y);
+    LLVMValueRef i = without_bit(g, l->iv, log), j = gen_add(g, i, shift_left_i64(g, 1, log));
+    SortKeys x = keys_load(e, s, i), y = keys_load(e, s, j);
+    exchange_keys(e, s, &x, &y);
     keys_store(e, s, i, &x);
     keys_store(e, s, j, &y);
     loop_end(e, l, NULL);
 }
 
 /// Every element of the lower halves of 2^(log + 1) against its mirror image in the upper half.
-static void mirror_step(Emit *e, const Sort *s, LLVMValueRef log) {
+static void mirror_step(Emit *e, const LineSort *s, LLVMValueRef log) {
     const Gen *g = e->g;
     Loop *l = half_loop(e, s);
     LLVMValueRef i = without_bit(g, l->iv, log);
-    LLVMValueRef mask = LLVMBuildSub(g->b, shift_left(g, 2, log), gen_i64(g, s->lanes), "");
+    LLVMValueRef mask = LLVMBuildSub(g->b, shift_left_i64(g, 2, log), gen_i64(g, s->lanes), "");
     LLVMValueRef j = LLVMBuildXor(g->b, i, mask, "");
-    Keys x = keys_load(e, s, i), y = keys_load(e, s, j);
-    y = shuffled(e, s, &y, s->lanes - 1);
-    exchange(e, s, &x, &y);
-    y = shuffled(e, s, &y, s->lanes - 1);
+    SortKeys x = keys_load(e, s, i), y = keys_load(e, s, j);
+    y = shuffle_keys(e, s, &y, s->lanes - 1);
+    exchange_keys(e, s, &x, &y);
+    y = shuffle_keys(e, s, &y, s->lanes - 1);
     keys_store(e, s, i, &x);
     keys_store(e, s, j, &y);
     loop_end(e, l, NULL);
 }
 
-static void each_vector(Emit *e, const Sort *s, bool whole) {
+static void each_vector(Emit *e, const LineSort *s, bool whole) {
     Loop *l = loop_begin(e, gen_i64(e->g, 0), gen_i64(e->g, s->length), s->lanes, "vector");
-    Keys x = keys_load(e, s, l->iv);
+    SortKeys x = keys_load(e, s, l->iv);
     if (whole)
         sort_inside(e, s, &x);
     else
@@ -197,7 +197,7 @@ static void each_vector(Emit *e, const Sort *s, bool whole) {
     loop_end(e, l, NULL);
 }
 
-static void network(Emit *e, const Sort *s) {
+static void sort_network(Emit *e, const LineSort *s) {
     const Gen *g = e->g;
     each_vector(e, s, true);
     if (s->log_length == s->log_lanes) return;
@@ -216,30 +216,30 @@ static void network(Emit *e, const Sort *s) {
 /* ---- lines --------------------------------------------------------------------------------- */
 
 static void fill_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
-    Keys k = keys_of(e, arg, at, live);
+    SortKeys k = sort_keys_at(e, arg, at, live);
     keys_store(e, arg, at, &k);
 }
 
-static void fill(Emit *e, Sort *s) {
+static void fill_sort_line(Emit *e, LineSort *s) {
     const Gen *g = e->g;
     for_vectors(e, s->extent, s->lanes, fill_vector, s);
     int64_t filled = ceil_div(s->extent, s->lanes) * s->lanes;
     if (filled == s->length) return;
     Loop *l = loop_begin(e, gen_i64(g, filled), gen_i64(g, s->length), s->lanes, "pad");
-    LLVMValueRef last = number(s, INT64_MAX >> (64 - s->part_bits));
-    Keys k = {{last, last}};
+    LLVMValueRef last = key_constant(s, INT64_MAX >> (64 - s->part_bits));
+    SortKeys k = {{last, last}};
     keys_store(e, s, l->iv, &k);
     loop_end(e, l, NULL);
 }
 
 /// Writes every operand's elements in the order of the numbers.
 static void take_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
-    const Sort *s = arg;
+    const LineSort *s = arg;
     const Gen *g = e->g;
-    Keys k = keys_load(e, s, at);
+    SortKeys k = keys_load(e, s, at);
     LLVMValueRef i = k.part[s->n_parts - 1];
     int index_bits = s->n_parts == 1 ? s->part_bits / 2 : 63;
-    i = LLVMBuildAnd(g->b, i, number(s, (int64_t)(~(uint64_t)0 >> (64 - index_bits))), "");
+    i = LLVMBuildAnd(g->b, i, key_constant(s, (int64_t)(~(uint64_t)0 >> (64 - index_bits))), "");
     if (s->part_bits == 32) i = LLVMBuildZExt(g->b, i, gen_vec(g->i64, s->lanes), "");
     Place to = line_place(s->line, s->axis, s->lanes, at, live);
     LLVMValueRef mask = gen_first_lanes(g, live, s->lanes);
@@ -256,10 +256,10 @@ static void take_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
 }
 
 static void sort_line(Emit *e, void *arg, Place *line) {
-    Sort *s = arg;
+    LineSort *s = arg;
     s->line = line;
-    fill(e, s);
-    network(e, s);
+    fill_sort_line(e, s);
+    sort_network(e, s);
     for_vectors(e, s->extent, s->lanes, take_vector, s);
 }
 
@@ -267,7 +267,7 @@ static void sort_line(Emit *e, void *arg, Place *line) {
 
 /// Key and index take half of a number each, except that both need one of their own where the key
 /// has 64 bits.
-static void choose_numbers(Emit *e, Sort *s) {
+static void choose_key_numbers(Emit *e, LineSort *s) {
     int bits = gen_sort_key_bits(s->key);
     s->n_parts = bits > 32 ? 2 : 1;
     s->part_bits = bits <= 16 && s->extent < 65535 ? 32 : 64;
@@ -281,11 +281,11 @@ static void choose_numbers(Emit *e, Sort *s) {
 
 void lower_sort(Emit *e, Op *op) {
     const Type *t = result(op, 0)->type;
-    Sort s = {.op = op, .axis = (int)op_int(op, "axis", 0), .key = t->elem};
+    LineSort s = {.op = op, .axis = (int)op_int(op, "axis", 0), .key = t->elem};
     s.extent = t->extents[s.axis];
     s.descending = op_flag(op, "descending");
     if (op->n_operands > 16) ice(e->ctx, op->loc, "a sort of more than 16 blocks");
-    choose_numbers(e, &s);
+    choose_key_numbers(e, &s);
     int64_t arena[2];
     for (int i = 0; i < s.n_parts; i++)
         s.base[i] = arena_bytes(e, s.length * s.part_bits / 8, &arena[i]);

@@ -18,7 +18,7 @@ static LLVMValueRef read_memory(Emit *e, Value *v, const Place *p) {
 }
 
 /// The axis of v, contiguous in memory, that runs along the rows of the square, if p stands in it.
-static int row_axis(Emit *e, const Square *s, const Value *v, const Place *p, int *row) {
+static int square_row_axis(Emit *e, const Square *s, const Value *v, const Place *p, int *row) {
     for (int d = 0; d < p->rank; d++) {
         if (d == p->axis || v->type->extents[d] < s->n || memory_stride(e, v, d) != 1) continue;
         for (int i = 0; i < s->n; i++) {
@@ -34,7 +34,7 @@ LLVMValueRef emit_square(Emit *e, Value *v, const Place *p) {
     if (!s || p->lanes != s->n) return NULL;
     int64_t stride = memory_stride(e, v, p->axis);
     if (stride == -1 || stride == 0 || stride == 1 || value_elem(v) == EL_BOOL) return NULL;
-    int row, axis = row_axis(e, s, v, p, &row);
+    int row, axis = square_row_axis(e, s, v, p, &row);
     if (axis < 0) return NULL;
     LLVMValueRef x[MAX_PLACES];
     Place across = *p;

@@ -20,7 +20,7 @@ enum { AHEAD = 2048, MAX_AHEAD = 1 << 17, AHEAD_COST = 6 };
 
 /// Bytes from a row of the tensor to the one of the next program, if that is a distance to read
 /// ahead.
-static LLVMValueRef distance(Emit *e, const Prepared *p, int axis, int64_t bytes) {
+static LLVMValueRef row_distance(Emit *e, const Prepared *p, int axis, int64_t bytes) {
     Gen *g = e->g;
     LLVMValueRef usual = gen_i64(g, AHEAD);
     int d = 0;
@@ -35,7 +35,7 @@ static LLVMValueRef distance(Emit *e, const Prepared *p, int axis, int64_t bytes
 }
 
 /// What a program reads of a tensor is small beside the first cache.
-static bool is_short(const Emit *e, const Prepared *p, int64_t bytes) {
+static bool is_short_read(const Emit *e, const Prepared *p, int64_t bytes) {
     for (int d = 0; d < p->a.n_subs; d++)
         if (p->a.subs[d].kind == DIM_AXIS) bytes *= p->a.subs[d].size;
     return bytes <= e->cpu->target.l1_bytes / 4;
@@ -54,9 +54,9 @@ void streaming_prefetch(Emit *e, const Prepared *p, int axis, int lanes, LLVMVal
     int vectors = lanes * bytes < LINE ? LINE / (int)(lanes * bytes) : 1; // of a line
     if (!e->ahead || (e->ahead - 1) % vectors || LLVMIsConstant(p->offset)) return;
     if (!e->cpu->target.x86 || e->cpu->check) return;
-    LLVMValueRef place = gen_offset(g, at, distance(e, p, axis, bytes));
+    LLVMValueRef place = gen_offset(g, at, row_distance(e, p, axis, bytes));
     if (e->nest_cost >= AHEAD_COST)
-        read_ahead(e, place, is_short(e, p, bytes));
+        read_ahead(e, place, is_short_read(e, p, bytes));
     else if (e->n_wanted < MAX_WANTED)
         e->wanted[e->n_wanted++] = place;
 }
@@ -68,7 +68,7 @@ void streaming_wanted(Emit *e) {
 
 /* ---- stores -------------------------------------------------------------------------------- */
 
-static LLVMValueRef is_large(Emit *e, const Prepared *p, int64_t bytes) {
+static LLVMValueRef is_large_tensor(Emit *e, const Prepared *p, int64_t bytes) {
     Gen *g = e->g;
     LLVMValueRef size = gen_i64(g, bytes);
     for (int d = 0; d < p->a.n_subs; d++) size = gen_mul(g, size, p->tensor->dims[d]);
@@ -85,7 +85,7 @@ static int stream_part(const Nest *n) {
 }
 
 /// The rows of the tile at hand start where parts of vectors may be streamed.
-static LLVMValueRef is_aligned(Emit *e, const Nest *n, const Op *store, int64_t bytes) {
+static LLVMValueRef is_stream_aligned(Emit *e, const Nest *n, const Op *store, int64_t bytes) {
     Gen *g = e->g;
     const Prepared *p = prepared_of(e, store);
     Place first = {.rank = n->space->rank, .axis = -1};
@@ -125,8 +125,8 @@ void streaming_decide(Emit *e, Nest *n, int level) {
         r->stream = NULL;
         if ((n->full && !e->full) || !may_stream(e, n, r, level)) continue;
         int64_t bytes = elem_info[access_of(r->op).value->type->elem].bits / 8;
-        r->stream = LLVMBuildAnd(e->g->b, is_large(e, prepared_of(e, r->op), bytes),
-                                 is_aligned(e, n, r->op, bytes), "");
+        r->stream = LLVMBuildAnd(e->g->b, is_large_tensor(e, prepared_of(e, r->op), bytes),
+                                 is_stream_aligned(e, n, r->op, bytes), "");
         r->part = stream_part(n);
         e->streams = true;
     }

@@ -20,8 +20,8 @@ static int lane_bits(LLVMValueRef v) {
 }
 
 /// The low or high halves of the groups of x and y, lane by lane in turn.
-static LLVMValueRef unpack(const Gen *g, int n, int group, bool high, LLVMValueRef x,
-                           LLVMValueRef y) {
+static LLVMValueRef unpack_groups(const Gen *g, int n, int group, bool high, LLVMValueRef x,
+                                  LLVMValueRef y) {
     int pick[MAX_LANES];
     for (int l = 0; l < n; l++) {
         int in_group = l % group;
@@ -34,15 +34,15 @@ static void transpose_inside(const Gen *g, int n, int group, LLVMValueRef *rows)
     LLVMValueRef next[MAX_LANES];
     for (int round = 1; round < group; round *= 2) {
         for (int i = 0; i < group / 2; i++) {
-            next[2 * i] = unpack(g, n, group, false, rows[i], rows[i + group / 2]);
-            next[2 * i + 1] = unpack(g, n, group, true, rows[i], rows[i + group / 2]);
+            next[2 * i] = unpack_groups(g, n, group, false, rows[i], rows[i + group / 2]);
+            next[2 * i + 1] = unpack_groups(g, n, group, true, rows[i], rows[i + group / 2]);
         }
         memcpy(rows, next, sizeof *rows * (size_t)group);
     }
 }
 
 /// x keeps its lanes with bit d clear and gets y's in the others; y the other way round.
-static void exchange(const Gen *g, int n, int d, LLVMValueRef *x, LLVMValueRef *y) {
+static void exchange_lanes(const Gen *g, int n, int d, LLVMValueRef *x, LLVMValueRef *y) {
     int low[MAX_LANES], high[MAX_LANES];
     for (int l = 0; l < n; l++) {
         low[l] = l & d ? n + (l ^ d) : l;
@@ -60,5 +60,5 @@ void emit_transpose(const Gen *g, int n, LLVMValueRef *vectors) {
     for (int i = 0; i < n; i += group) transpose_inside(g, n, group, vectors + i);
     for (int d = group; d < n; d *= 2)
         for (int i = 0; i < n; i++)
-            if (!(i & d)) exchange(g, n, d, &vectors[i], &vectors[i | d]);
+            if (!(i & d)) exchange_lanes(g, n, d, &vectors[i], &vectors[i | d]);
 }

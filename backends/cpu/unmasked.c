@@ -8,50 +8,50 @@
 #include "backends/cpu/emit.h"
 
 /// Dimension d of an access is live at the coordinates lo <= c < hi of axis `level` of the nest.
-typedef struct Bound {
+typedef struct LiveBound {
     const void *key; // Prepared, or the op of a comparison
     int d;           // -1: all of the access, where `live`
     int level;       // -1: at all coordinates where 0 lies within and size does not reach beyond
     int64_t size;
     LLVMValueRef lo, hi, live;
-} Bound;
+} LiveBound;
 
 struct Full {
     const Nest *nest;         // NULL: of a loop's body
     const struct Full *outer; // what is known besides
-    VEC(Bound) bounds;
+    VEC(LiveBound) bounds;
 };
 
 /* ---- what is masked ------------------------------------------------------------------------ */
 
-typedef struct Survey {
+typedef struct BoundSurvey {
     Emit *e;
     struct Full *full;
     int level;
-} Survey;
+} BoundSurvey;
 
-static Bound *find(const struct Full *f, const void *key, int d, int level) {
+static LiveBound *find_bound(const struct Full *f, const void *key, int d, int level) {
     for (int i = 0; i < f->bounds.n; i++) {
-        Bound *b = &f->bounds.data[i];
+        LiveBound *b = &f->bounds.data[i];
         if (b->key == key && b->d == d && b->level == level) return b;
     }
     return NULL;
 }
 
-static void add(Survey *s, Bound b) {
-    if (!find(s->full, b.key, b.d, b.level)) vec_push(s->e->ctx, &s->full->bounds, b);
+static void add_live_bound(BoundSurvey *s, LiveBound b) {
+    if (!find_bound(s->full, b.key, b.d, b.level)) vec_push(s->e->ctx, &s->full->bounds, b);
 }
 
 /// Axis `axis` of the access's block runs along the level.
-static void add_access(Survey *s, const Prepared *p, int axis) {
-    if (p->live) add(s, (Bound){p, -1, -1, 0, NULL, NULL, p->live});
+static void add_access_bounds(BoundSurvey *s, const Prepared *p, int axis) {
+    if (p->live) add_live_bound(s, (LiveBound){p, -1, -1, 0, NULL, NULL, p->live});
     for (int d = 0; d < p->a.n_subs; d++) {
         const SubDim *sub = &p->a.subs[d];
         if (sub->kind != DIM_AXIS || (!p->lo[d] && !p->hi[d])) continue;
         if (sub->size == 1)
-            add(s, (Bound){p, d, -1, 1, p->lo[d], p->hi[d], NULL});
+            add_live_bound(s, (LiveBound){p, d, -1, 1, p->lo[d], p->hi[d], NULL});
         else if (axis >= 0 && p->a.axis_of[d] == axis)
-            add(s, (Bound){p, d, s->level, sub->size, p->lo[d], p->hi[d], NULL});
+            add_live_bound(s, (LiveBound){p, d, s->level, sub->size, p->lo[d], p->hi[d], NULL});
     }
 }
 
@@ -62,18 +62,18 @@ const Value *unmasked_below(const Op *op) {
     return operand(y, 0)->type->rank == 0 ? operand(y, 0) : NULL;
 }
 
-static void see(void *arg, Value *v, int axis, bool identity) {
-    Survey *s = arg;
+static void see_bounded_value(void *arg, Value *v, int axis, bool identity) {
+    BoundSurvey *s = arg;
     (void)identity;
     const Op *op = v->def;
     if (!op || v->type->rank == 0 || bound_buffer(s->e, v)) return;
     if (plan_in_register_loop(s->e, op)) return; // its scalars are those of an iteration
     if (op->code == OP_LOAD || op->code == OP_LIVE) {
         const Prepared *p = bound_access(s->e, op);
-        if (p) add_access(s, p, axis);
+        if (p) add_access_bounds(s, p, axis);
     } else if (axis == 0 && unmasked_below(op)) {
         LLVMValueRef n = emit_scalar(s->e, unmasked_below(op));
-        add(s, (Bound){op, 0, s->level, v->type->extents[0], NULL, n, NULL});
+        add_live_bound(s, (LiveBound){op, 0, s->level, v->type->extents[0], NULL, n, NULL});
     }
 }
 
@@ -81,50 +81,51 @@ struct Full *unmasked_survey(Emit *e, const Nest *n) {
     if (n->vector < 0 || e->cpu->check) return NULL;
     struct Full *f = ctx_new(e->ctx, struct Full);
     f->nest = n;
-    Survey s = {.e = e, .full = f};
+    BoundSurvey s = {.e = e, .full = f};
     for (s.level = 0; s.level < n->n_axes; s.level++) {
         for (int i = 0; i < n->roots.n; i++) {
             const Root *r = &n->roots.data[i];
-            walk_nest_reads(e, r, n->axes[s.level].axis, see, &s);
-            if (r->kind == ROOT_STORE) add_access(&s, prepared_of(e, r->op), n->axes[s.level].axis);
+            walk_nest_reads(e, r, n->axes[s.level].axis, see_bounded_value, &s);
+            if (r->kind == ROOT_STORE)
+                add_access_bounds(&s, prepared_of(e, r->op), n->axes[s.level].axis);
         }
     }
     return f->bounds.n ? f : NULL;
 }
 
 /// Bounds of all of an access's block.
-static void add_whole(Survey *s, const Prepared *p) {
-    if (p->live) add(s, (Bound){p, -1, -1, 0, NULL, NULL, p->live});
+static void add_whole(BoundSurvey *s, const Prepared *p) {
+    if (p->live) add_live_bound(s, (LiveBound){p, -1, -1, 0, NULL, NULL, p->live});
     for (int d = 0; d < p->a.n_subs; d++)
         if (p->a.subs[d].kind == DIM_AXIS && (p->lo[d] || p->hi[d]))
-            add(s, (Bound){p, d, -1, p->a.subs[d].size, p->lo[d], p->hi[d], NULL});
+            add_live_bound(s, (LiveBound){p, d, -1, p->a.subs[d].size, p->lo[d], p->hi[d], NULL});
 }
 
 struct Full *unmasked_body(Emit *e, const Region *r) {
     if (e->cpu->check) return NULL;
     struct Full *f = ctx_new(e->ctx, struct Full);
     f->outer = e->full;
-    Survey s = {.e = e, .full = f};
+    BoundSurvey s = {.e = e, .full = f};
     for_each_op(op, r) {
         if (op->code == OP_YIELD || op->n_results == 0 || result(op, 0)->type->rank == 0) continue;
         const Prepared *p = bound_access(e, op);
         if ((op->code == OP_LOAD || op->code == OP_LIVE) && p) add_whole(&s, p);
         if (!unmasked_below(op)) continue;
         LLVMValueRef n = emit_scalar(e, unmasked_below(op));
-        add(&s, (Bound){op, 0, -1, result(op, 0)->type->extents[0], NULL, n, NULL});
+        add_live_bound(&s, (LiveBound){op, 0, -1, result(op, 0)->type->extents[0], NULL, n, NULL});
     }
     return f->bounds.n ? f : NULL;
 }
 
 /* ---- the bound ----------------------------------------------------------------------------- */
 
-static LLVMValueRef at_most(Emit *e, LLVMValueRef x, LLVMValueRef y) {
+static LLVMValueRef build_at_most(Emit *e, LLVMValueRef x, LLVMValueRef y) {
     return LLVMBuildICmp(e->g->b, LLVMIntSLE, x, y, "");
 }
 
 /// Holds where the bound's coordinates are live at the places at hand of a level around the
 /// vectors, and of one inside at all places.
-static LLVMValueRef holds(Emit *e, const Nest *n, const Bound *b, int level) {
+static LLVMValueRef bound_holds(Emit *e, const Nest *n, const LiveBound *b, int level) {
     Gen *g = e->g;
     if (b->live) return b->live;
     LLVMValueRef first = gen_i64(g, 0), end = gen_i64(g, b->size);
@@ -133,14 +134,14 @@ static LLVMValueRef holds(Emit *e, const Nest *n, const Bound *b, int level) {
         first = x->origin;
         end = gen_add(g, x->origin, gen_i64(g, (int64_t)x->count * x->unit));
     }
-    LLVMValueRef c = b->lo ? at_most(e, b->lo, first) : NULL;
-    return b->hi ? gen_and(g, c, at_most(e, end, b->hi)) : c;
+    LLVMValueRef c = b->lo ? build_at_most(e, b->lo, first) : NULL;
+    return b->hi ? gen_and(g, c, build_at_most(e, end, b->hi)) : c;
 }
 
 LLVMValueRef unmasked_everywhere(Emit *e, const struct Full *f) {
     LLVMValueRef c = NULL;
     for (int i = 0; i < f->bounds.n; i++)
-        c = gen_and(e->g, c, holds(e, NULL, &f->bounds.data[i], 0));
+        c = gen_and(e->g, c, bound_holds(e, NULL, &f->bounds.data[i], 0));
     return c;
 }
 
@@ -150,12 +151,12 @@ LLVMValueRef unmasked_bound(Emit *e, const Nest *n, int level) {
     int64_t step = (int64_t)x->tile * x->unit, all = x->full / x->tile * step;
     LLVMValueRef bound = gen_i64(g, all), cond = NULL;
     for (int i = 0; i < n->full->bounds.n; i++) {
-        const Bound *b = &n->full->bounds.data[i];
+        const LiveBound *b = &n->full->bounds.data[i];
         if (b->level != level) {
-            cond = gen_and(g, cond, holds(e, n, b, level));
+            cond = gen_and(g, cond, bound_holds(e, n, b, level));
             continue;
         }
-        if (b->lo) cond = gen_and(g, cond, at_most(e, b->lo, gen_i64(g, 0)));
+        if (b->lo) cond = gen_and(g, cond, build_at_most(e, b->lo, gen_i64(g, 0)));
         if (b->hi) bound = gen_min(g, bound, b->hi);
     }
     // Divided unsigned: a power of two is a mask then.
@@ -171,7 +172,7 @@ LLVMValueRef unmasked_end(Emit *e, const Nest *n, int level) {
     int64_t step = (int64_t)x->tile * x->unit, all = x->full / x->tile * step;
     LLVMValueRef end = NULL;
     for (int i = 0; i < n->full->bounds.n; i++) {
-        const Bound *b = &n->full->bounds.data[i];
+        const LiveBound *b = &n->full->bounds.data[i];
         if (b->level != level) continue;
         if (!b->hi) return gen_i64(g, all);
         end = gen_max(g, end ? end : gen_i64(g, 0), b->hi);
@@ -189,9 +190,9 @@ LLVMValueRef unmasked_written(Emit *e, const Nest *n, int level) {
     for (int i = 0; i < n->roots.n; i++) {
         const Root *r = &n->roots.data[i];
         if (r->kind != ROOT_STORE) return all;
-        const Bound *b = NULL;
+        const LiveBound *b = NULL;
         const Prepared *p = prepared_of(e, r->op);
-        for (int d = 0; d < p->a.n_subs && !(b && b->hi); d++) b = find(n->full, p, d, level);
+        for (int d = 0; d < p->a.n_subs && !(b && b->hi); d++) b = find_bound(n->full, p, d, level);
         if (!b || !b->hi) return all;
         end = end ? gen_max(g, end, b->hi) : b->hi;
     }
@@ -209,7 +210,7 @@ static bool stands_at(const Nest *n, int level, LLVMValueRef at) {
 bool unmasked_kills(const Emit *e, const void *key, int d, LLVMValueRef at) {
     const struct Full *f = e->dead;
     for (int i = 0; f && i < f->bounds.n; i++) {
-        const Bound *b = &f->bounds.data[i];
+        const LiveBound *b = &f->bounds.data[i];
         bool along = b->level >= 0 && f->nest->axes[b->level].axis == f->nest->vector;
         if (b->key == key && b->d == d && along && stands_at(f->nest, b->level, at)) return true;
     }
@@ -219,7 +220,7 @@ bool unmasked_kills(const Emit *e, const void *key, int d, LLVMValueRef at) {
 bool unmasked_covers(const Emit *e, const void *key, int d, LLVMValueRef at) {
     for (const struct Full *f = e->full; f; f = f->outer) {
         for (int i = 0; i < f->bounds.n; i++) {
-            const Bound *b = &f->bounds.data[i];
+            const LiveBound *b = &f->bounds.data[i];
             if (b->key != key || b->d != d) continue;
             if (b->level < 0 || stands_at(f->nest, b->level, at)) return true;
         }

@@ -16,11 +16,11 @@ typedef struct AxisNumber {
 
 #define ALL (~(Bits)0) // dimensions
 
-static LLVMBuilderRef builder(const GpuAccess *p) {
+static LLVMBuilderRef access_builder(const GpuAccess *p) {
     return p->f->g->b;
 }
 
-static bool const_value(LLVMValueRef v, int64_t *n) {
+static bool constant_number(LLVMValueRef v, int64_t *n) {
     if (!LLVMIsAConstantInt(v)) return false;
     *n = LLVMConstIntGetSExtValue(v);
     return true;
@@ -29,7 +29,7 @@ static bool const_value(LLVMValueRef v, int64_t *n) {
 /* ---- blocks beside blocks ------------------------------------------------------------------ */
 
 /// l with all dimensions but at .. at + rank - 1 forgotten.
-static const Layout *sliced(GpuFn *f, const Layout *l, int at, int rank) {
+static const Layout *slice_layout(GpuFn *f, const Layout *l, int at, int rank) {
     for (int d = l->rank - 1; d >= 0; d--)
         if (d < at || d >= at + rank) l = layout_slice(f->ctx, l, d, false);
     return l;
@@ -69,21 +69,21 @@ LLVMValueRef *gpu_spread(GpuFn *f, const Value *v, const Layout *l, int at) {
         for (int r = 0; r < n; r++) out[r] = gpu_scalar(f, v);
         return out;
     }
-    bool beside = sliced(f, l, at, v->type->rank) == gpu_layout(f, v);
+    bool beside = slice_layout(f, l, at, v->type->rank) == gpu_layout(f, v);
     return beside ? spread_registers(f, v, l, at) : spread_by_memory(f, v, l, at);
 }
 
 /* ---- axes ---------------------------------------------------------------------------------- */
 
 /// x clamped to 0 .. size, as i32.
-static LLVMValueRef clamp(const GpuAccess *p, LLVMValueRef x, int64_t size) {
+static LLVMValueRef clamp_to_size(const GpuAccess *p, LLVMValueRef x, int64_t size) {
     const Gen *g = p->f->g;
     x = gen_max(g, gen_min(g, x, gen_i64(g, size)), gen_i64(g, 0));
     return LLVMBuildTrunc(g->b, x, g->i32, "");
 }
 
 /// ceil(x / mul).
-static LLVMValueRef divide_up(const GpuAccess *p, LLVMValueRef x, int64_t mul) {
+static LLVMValueRef divide_bound_up(const GpuAccess *p, LLVMValueRef x, int64_t mul) {
     const Gen *g = p->f->g;
     if (mul == 1) return x;
     return LLVMBuildSDiv(g->b, gen_add(g, x, gen_i64(g, mul - 1)), gen_i64(g, mul), "");
@@ -96,23 +96,24 @@ static void limit_axis(GpuAccess *p, int d) {
     const SubDim *s = &p->a.subs[d];
     LLVMValueRef count = gpu_scalar(p->f, sub_operand(p->op, &p->a, d, 1)), hi = NULL;
     int64_t n;
-    if (dim->inside < 2 && !(const_value(count, &n) && n >= s->size)) hi = count;
+    if (dim->inside < 2 && !(constant_number(count, &n) && n >= s->size)) hi = count;
     if (!dim->inside) {
         LLVMValueRef end = LLVMBuildSub(g->b, p->tensor->dims[d], dim->at, "");
-        end = divide_up(p, end, s->mul);
+        end = divide_bound_up(p, end, s->mul);
         hi = hi ? gen_min(g, hi, end) : end;
-        bool above = const_value(dim->at, &n) && n >= 0;
+        bool above = constant_number(dim->at, &n) && n >= 0;
         if (!above)
-            dim->lo = clamp(p, divide_up(p, LLVMBuildNeg(g->b, dim->at, ""), s->mul), s->size);
+            dim->lo = clamp_to_size(p, divide_bound_up(p, LLVMBuildNeg(g->b, dim->at, ""), s->mul),
+                                    s->size);
     }
-    if (hi && !(const_value(hi, &n) && n >= s->size)) dim->hi = clamp(p, hi, s->size);
+    if (hi && !(constant_number(hi, &n) && n >= s->size)) dim->hi = clamp_to_size(p, hi, s->size);
     int axis = p->a.axis_of[d];
     bool holes = p->layout && layout_box(p->layout, axis) > p->layout->extents[axis];
     if (!dim->hi && holes) dim->hi = gpu_i32(p->f, s->size);
 }
 
 /// No bit of the coordinate is of registers and of threads: it is their sum.
-static bool separates(const Layout *l, int d) {
+static bool separates_registers(const Layout *l, int d) {
     Bits regs = 0, threads = 0, rows = layout_dim_mask(l, d);
     for (int j = 0; j < layout_n_bits(l); j++)
         *(j < l->bits[LEVEL_REG] ? &regs : &threads) |= l->col[j] & rows;
@@ -120,7 +121,7 @@ static bool separates(const Layout *l, int d) {
 }
 
 static LLVMValueRef to_i64(const GpuAccess *p, LLVMValueRef x) {
-    return LLVMBuildZExt(builder(p), x, p->f->g->i64, "");
+    return LLVMBuildZExt(access_builder(p), x, p->f->g->i64, "");
 }
 
 static int64_t greatest_coordinate(const Layout *l, int d) {
@@ -138,10 +139,10 @@ static void add_thread(GpuAccess *p, int d, ThreadSum *sum) {
     int axis = p->a.axis_of[d];
     int64_t number, bytes = 0, most = INT32_MAX;
     LLVMValueRef thread, part;
-    if (!separates(p->layout, axis)) return;
+    if (!separates_registers(p->layout, axis)) return;
     gpu_coord_parts(p->f, p->layout, 0, axis, &thread, &number);
     if (!thread) return;
-    if (const_value(p->dims[d].bytes, &bytes) && bytes >= 0 && bytes <= INT32_MAX)
+    if (constant_number(p->dims[d].bytes, &bytes) && bytes >= 0 && bytes <= INT32_MAX)
         most = greatest_coordinate(p->layout, axis) * bytes;
     if (most < INT32_MAX - sum->most) {
         part = gen_mul(g, thread, gpu_i32(p->f, bytes));
@@ -160,12 +161,12 @@ static LLVMValueRef thread_offset(GpuAccess *p, Bits dims) {
         if (p->a.subs[d].kind == DIM_AXIS && dims >> d & 1) add_thread(p, d, &sum);
     if (!sum.narrow) return sum.wide;
     LLVMValueRef x = to_i64(p, sum.narrow);
-    return sum.wide ? LLVMBuildAdd(builder(p), sum.wide, x, "") : x;
+    return sum.wide ? LLVMBuildAdd(access_builder(p), sum.wide, x, "") : x;
 }
 
 /// lo <= thread + number < hi, as numbers beside what the thread has left of both bounds: registers
 /// differ in an immediate. No difference wraps, as bounds and coordinates are 0 or more.
-static LLVMValueRef axis_live(GpuAccess *p, int d, int64_t number, LLVMValueRef thread) {
+static LLVMValueRef axis_live_mask(GpuAccess *p, int d, int64_t number, LLVMValueRef thread) {
     const Gen *g = p->f->g;
     const AccessDim *dim = &p->dims[d];
     LLVMValueRef hi = dim->hi, lo = dim->lo, live = NULL, at = gpu_i32(p->f, number);
@@ -192,13 +193,13 @@ static const AxisNumber *axis_number(GpuAccess *p, int d, int64_t reg) {
         if (dim->numbers.data[i]->number == number) return dim->numbers.data[i];
     AxisNumber *n = ctx_new(f->ctx, AxisNumber);
     n->number = number;
-    if (separates(p->layout, axis)) {
+    if (separates_registers(p->layout, axis)) {
         n->offset = gen_mul(f->g, gen_i64(f->g, number), dim->bytes);
-        n->live = axis_live(p, d, number, thread);
+        n->live = axis_live_mask(p, d, number, thread);
     } else {
         LLVMValueRef x = gpu_coord(f, p->layout, reg, axis);
         n->offset = gen_mul(f->g, to_i64(p, x), dim->bytes);
-        n->live = axis_live(p, d, 0, x);
+        n->live = axis_live_mask(p, d, 0, x);
     }
     vec_push(f->ctx, &dim->numbers, n);
     return n;
@@ -241,7 +242,8 @@ static LLVMValueRef pick_not_hole(GpuAccess *p, int64_t reg) {
         int64_t extent = p->layout->extents[axis];
         if (layout_box(p->layout, axis) == extent) continue;
         LLVMValueRef x = gpu_coord(p->f, p->layout, reg, axis);
-        LLVMValueRef below = LLVMBuildICmp(builder(p), LLVMIntULT, x, gpu_i32(p->f, extent), "");
+        LLVMValueRef below =
+            LLVMBuildICmp(access_builder(p), LLVMIntULT, x, gpu_i32(p->f, extent), "");
         good = gen_and(p->f->g, good, below);
     }
     return good;
@@ -249,12 +251,12 @@ static LLVMValueRef pick_not_hole(GpuAccess *p, int64_t reg) {
 
 /* ---- vectors ------------------------------------------------------------------------------- */
 
-static int least(int a, int64_t b) {
+static int least_int(int a, int64_t b) {
     return a < b ? a : (int)b;
 }
 
 /// log2 of the greatest power of two that divides n; 0 is divided by all.
-static int twos(int64_t n) {
+static int trailing_twos(int64_t n) {
     return n ? __builtin_ctzll((Bits)n) : 62;
 }
 
@@ -263,16 +265,16 @@ static int aligned_bits(const GpuAccess *p, int vec_dim) {
     const Type *t = p->tensor->value->type;
     int bits = elem_info[p->elem].bits;
     int align = p->tensor->align, own = elem_bytes(p->elem),
-        n = twos((int64_t)(align > own ? align : own) * 8 / bits);
+        n = trailing_twos((int64_t)(align > own ? align : own) * 8 / bits);
     for (int d = 0; d < p->a.n_subs; d++) {
         const SubDim *s = &p->a.subs[d];
         if (t->strides[d] == DYNAMIC && !align) return 0;
         if (t->strides[d] != 1) {
-            if (t->strides[d] != DYNAMIC) n = least(n, twos(t->strides[d]));
+            if (t->strides[d] != DYNAMIC) n = least_int(n, trailing_twos(t->strides[d]));
             continue;
         }
         if (s->kind == DIM_PICK || (s->kind == DIM_AXIS && d != vec_dim && s->size > 1)) return 0;
-        n = least(n, twos(gpu_divisor(sub_operand(p->op, &p->a, d, 0))));
+        n = least_int(n, trailing_twos(gpu_divisor(sub_operand(p->op, &p->a, d, 0))));
     }
     return n;
 }
@@ -283,7 +285,7 @@ static LLVMValueRef find_whole(GpuAccess *p) {
     const AccessDim *dim = &p->dims[p->vec_dim];
     int64_t vector = (int64_t)1 << p->vec_bits, n;
     if (!dim->hi || gpu_bounds_divide(p, NULL)) return NULL;
-    if (const_value(dim->hi, &n) && n % vector == 0) return NULL;
+    if (constant_number(dim->hi, &n) && n % vector == 0) return NULL;
     LLVMValueRef rest = LLVMBuildAnd(g->b, dim->hi, gpu_i32(p->f, vector - 1), "");
     return LLVMBuildICmp(g->b, LLVMIntEQ, rest, gpu_i32(p->f, 0), "");
 }
@@ -292,12 +294,13 @@ static LLVMValueRef find_whole(GpuAccess *p) {
 static void find_vectors(GpuAccess *p) {
     const Type *t = p->tensor->value->type;
     if (p->op->code == OP_STORE && op_flag(p->op, "system")) return;
-    int most = twos(16 * 8 / elem_info[p->elem].bits);
+    int most = trailing_twos(16 * 8 / elem_info[p->elem].bits);
     for (int d = 0; d < p->a.n_subs && p->layout; d++) {
         int x[LAYOUT_MAX_BITS], axis = p->a.axis_of[d];
         if (axis < 0 || t->strides[d] != 1 || p->a.subs[d].mul != 1) continue;
-        int n = least(layout_vector(p->layout, axis, x), twos(p->layout->extents[axis]));
-        n = least(least(n, most), aligned_bits(p, d));
+        int n =
+            least_int(layout_vector(p->layout, axis, x), trailing_twos(p->layout->extents[axis]));
+        n = least_int(least_int(n, most), aligned_bits(p, d));
         if (n > MAX_VECTOR_BITS) n = MAX_VECTOR_BITS;
         if (n <= p->vec_bits) continue;
         p->vec_bits = n;
@@ -397,17 +400,17 @@ static GpuAccess plan_access(GpuFn *f, const Op *op, const Layout *layout) {
     return p;
 }
 
-static const Layout *layout_of(const Op *op) {
+static const Layout *layout_of_access(const Op *op) {
     Access a = access_of(op);
     return a.rank ? block_type(op, &a)->layout : NULL;
 }
 
 GpuAccess gpu_access_plan(GpuFn *f, const Op *op) {
-    return plan_access(f, op, layout_of(op));
+    return plan_access(f, op, layout_of_access(op));
 }
 
 GpuAccess *gpu_access(GpuFn *f, const Op *op) {
-    return gpu_access_in(f, op, layout_of(op));
+    return gpu_access_in(f, op, layout_of_access(op));
 }
 
 GpuAccess *gpu_access_in(GpuFn *f, const Op *op, const Layout *layout) {

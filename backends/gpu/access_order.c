@@ -58,20 +58,20 @@ static bool loops_apart(const Op *op, const Access *a, const Op *device) {
     return true;
 }
 
-static bool in_loop(const Op *op, const Op *device) {
+static bool is_in_device_loop(const Op *op, const Op *device) {
     for (op = op->parent->parent; op && op != device; op = op->parent->parent)
         if (is_loop(op)) return true;
     return false;
 }
 
-static const Layout *layout_of(const Op *op, const Access *a) {
+static const Layout *ordered_layout(const Op *op, const Access *a) {
     const Type *t = a->value ? a->value->type : result(op, 0)->type;
     return t->layout;
 }
 
 /// One layout, and the same axes of one size.
-static bool same_places(const Op *x, const Access *a, const Op *y, const Access *b) {
-    return op_attr(x, "subs") == op_attr(y, "subs") && layout_of(x, a) == layout_of(y, b);
+static bool is_same_places(const Op *x, const Access *a, const Op *y, const Access *b) {
+    return op_attr(x, "subs") == op_attr(y, "subs") && ordered_layout(x, a) == ordered_layout(y, b);
 }
 
 static bool same_subscript(const Op *x, const Access *a, const Op *y, const Access *b) {
@@ -82,7 +82,7 @@ static bool same_subscript(const Op *x, const Access *a, const Op *y, const Acce
 
 /// The access begins a multiple of its size from element 0 along each axis: then the coordinates of
 /// an element along the axes say which thread has it.
-static bool is_aligned(const Op *op, const Access *a) {
+static bool is_access_aligned(const Op *op, const Access *a) {
     for (int d = 0; d < a->n_subs; d++) {
         const SubDim *s = &a->subs[d];
         const Value *at = sub_operand(op, a, d, 0);
@@ -95,12 +95,12 @@ static bool is_aligned(const Op *op, const Access *a) {
 /// Each element is touched by one thread: it stores or, if nobody has a copy, loads it.
 static bool one_thread(const Op *x, const Access *a, const Op *y, const Access *b,
                        const Op *device) {
-    const Layout *l = layout_of(x, a);
+    const Layout *l = ordered_layout(x, a);
     bool copied = !l || layout_owner(l), loads = x->code != OP_STORE || y->code != OP_STORE;
-    if (!same_places(x, a, y, b) || a->pick_at >= 0 || b->pick_at >= 0 || (copied && loads))
+    if (!is_same_places(x, a, y, b) || a->pick_at >= 0 || b->pick_at >= 0 || (copied && loads))
         return false;
     if (x->code == OP_ATOMIC || y->code == OP_ATOMIC) return false;
-    return (is_aligned(x, a) && is_aligned(y, b)) ||
+    return (is_access_aligned(x, a) && is_access_aligned(y, b)) ||
            (same_subscript(x, a, y, b) && loops_apart(x, a, device) && loops_apart(y, b, device));
 }
 
@@ -114,7 +114,7 @@ static const Value *added_to(const Value *x, const Value *v) {
 }
 
 /// How far y is from x.
-static bool distance(const Value *x, const Value *y, int64_t *n) {
+static bool value_distance(const Value *x, const Value *y, int64_t *n) {
     int64_t m;
     const Value *more = added_to(x, y), *less = added_to(y, x);
     if (more && const_int(more, n)) return true;
@@ -143,7 +143,7 @@ static bool ends_before(const Op *x, const Access *a, const Op *y, const Access 
 static bool axes_apart(const Op *x, const Access *a, const Op *y, const Access *b, int d) {
     const SubDim *p = &a->subs[d], *q = &b->subs[d];
     int64_t n, mul = p->mul;
-    bool known = distance(sub_operand(x, a, d, 0), sub_operand(y, b, d, 0), &n);
+    bool known = value_distance(sub_operand(x, a, d, 0), sub_operand(y, b, d, 0), &n);
     if (p->kind != q->kind || p->kind == DIM_PICK) return false;
     if (p->kind == DIM_AT) return known && n;
     if (q->mul != mul || mul < 1) return false;
@@ -154,7 +154,7 @@ static bool axes_apart(const Op *x, const Access *a, const Op *y, const Access *
 /// In one program no element is one of both.
 static bool never_meet(const Op *x, const Access *a, const Op *y, const Access *b,
                        const Op *device) {
-    if (in_loop(x, device) || in_loop(y, device)) return false;
+    if (is_in_device_loop(x, device) || is_in_device_loop(y, device)) return false;
     for (int d = 0; d < a->n_subs; d++)
         if (axes_apart(x, a, y, b, d)) return true;
     return false;
@@ -168,7 +168,7 @@ typedef struct Class {
     VEC(const Op *) accesses;
 } Class;
 
-static void see_access(Op *op, void *arg) {
+static void see_class_access(Op *op, void *arg) {
     Class *c = arg;
     if (!op_is_access(op) || op->code == OP_LIVE) return;
     if (gpu_tensor((GpuFn *)c->f, access_of(op).tensor)->class == c->number)
@@ -184,7 +184,7 @@ static bool pair_needs_order(const Class *c, const Op *x, const Op *y) {
 /// Accesses of class `number` need no barriers. A scalar is stored by one thread and loaded by all.
 static bool needs_no_order(const GpuFn *f, int number) {
     Class c = {.f = f, .number = number};
-    op_walk_pre((Op *)f->device, see_access, &c);
+    op_walk_pre((Op *)f->device, see_class_access, &c);
     for (int i = 0; i < c.accesses.n; i++)
         for (int k = i; k < c.accesses.n; k++)
             if (pair_needs_order(&c, c.accesses.data[i], c.accesses.data[k])) return false;

@@ -19,14 +19,14 @@ static const struct AtomicKind {
     {"xchg", OP_COUNT, "xchg.i", "xchg.i"}, {"cas", OP_COUNT, NULL, NULL},
 };
 
-typedef struct Atomic {
+typedef struct GpuAtomic {
     GpuFn *f;
     const struct AtomicKind *kind;
     Elem elem;
     const char *scope;            // "gpu" or "sys"
     LLVMValueRef at, on;          // of the element
     LLVMValueRef value, expected; // expected: of cas
-} Atomic;
+} GpuAtomic;
 
 static const struct AtomicKind *find_kind(GpuFn *f, const Op *op) {
     const char *name = op_str(op, "op");
@@ -35,11 +35,12 @@ static const struct AtomicKind *find_kind(GpuFn *f, const Op *op) {
     ice(f->ctx, op->loc, "no atomic %s", name);
 }
 
-static LLVMValueRef bits_of(const Atomic *a, LLVMValueRef x) {
+static LLVMValueRef atomic_bits(const GpuAtomic *a, LLVMValueRef x) {
     return gpu_to_bits(a->f, a->elem, x);
 }
 
-static LLVMValueRef call_row(const Atomic *a, const char *form, LLVMValueRef at, LLVMValueRef x) {
+static LLVMValueRef call_row(const GpuAtomic *a, const char *form, LLVMValueRef at,
+                             LLVMValueRef x) {
     const char *name = ctx_format(a->f->ctx, "tg.atomic.global.%s.%s", form, a->scope);
     return gpu_call(a->f, name, 3, at, a->on, x);
 }
@@ -47,7 +48,7 @@ static LLVMValueRef call_row(const Atomic *a, const char *form, LLVMValueRef at,
 /* ---- by instruction ------------------------------------------------------------------------ */
 
 /// The row's name without space and scope, or NULL.
-static const char *row_of(const Atomic *a) {
+static const char *atomic_row(const GpuAtomic *a) {
     int bits = elem_bytes(a->elem) * 8;
     bool integer = elem_is(a->elem, EC_INT), swap = a->kind->op == OP_COUNT;
     if (a->elem == EL_F32 && a->kind->op == OP_ADD) return "add.f32";
@@ -56,43 +57,44 @@ static const char *row_of(const Atomic *a) {
     return ctx_format(a->f->ctx, "%s%d", row, bits);
 }
 
-static LLVMValueRef by_instruction(const Atomic *a, const char *row) {
+static LLVMValueRef by_instruction(const GpuAtomic *a, const char *row) {
     if (strcmp(row, "add.f32") == 0) return call_row(a, row, a->at, a->value);
-    return gpu_from_bits(a->f, a->elem, call_row(a, row, a->at, bits_of(a, a->value)));
+    return gpu_from_bits(a->f, a->elem, call_row(a, row, a->at, atomic_bits(a, a->value)));
 }
 
 /* ---- by compare and swap ------------------------------------------------------------------- */
 
 /// The word that holds the element, and where in it.
-typedef struct Word {
+typedef struct AtomicWord {
     LLVMValueRef at, shift; // shift NULL: the element is the word
     LLVMTypeRef type;
     int bits;
-} Word;
+} AtomicWord;
 
-static Word word_of(const Atomic *a) {
+static AtomicWord atomic_word(const GpuAtomic *a) {
     GpuFn *f = a->f;
     Gen *g = f->g;
     int bytes = elem_bytes(a->elem);
     if (bytes >= 4)
-        return (Word){.at = a->at, .type = bytes == 4 ? g->i32 : g->i64, .bits = bytes * 8};
+        return (AtomicWord){.at = a->at, .type = bytes == 4 ? g->i32 : g->i64, .bits = bytes * 8};
     LLVMValueRef low = LLVMBuildTrunc(g->b, gpu_call(f, "tg.global.addr", 1, a->at), g->i32, "");
     low = LLVMBuildAnd(g->b, low, gpu_i32(f, 3), "");
-    return (Word){.at = gpu_offset(f, a->at, LLVMBuildNeg(g->b, low, "")),
-                  .shift = LLVMBuildShl(g->b, low, gpu_i32(f, 3), ""),
-                  .type = g->i32,
-                  .bits = 32};
+    return (AtomicWord){.at = gpu_offset(f, a->at, LLVMBuildNeg(g->b, low, "")),
+                        .shift = LLVMBuildShl(g->b, low, gpu_i32(f, 3), ""),
+                        .type = g->i32,
+                        .bits = 32};
 }
 
 /// The element in a word, as an integer.
-static LLVMValueRef take(const Atomic *a, const Word *w, LLVMValueRef word) {
+static LLVMValueRef take_from_word(const GpuAtomic *a, const AtomicWord *w, LLVMValueRef word) {
     Gen *g = a->f->g;
     if (!w->shift) return word;
     LLVMTypeRef type = LLVMIntTypeInContext(g->llvm, (unsigned)elem_bytes(a->elem) * 8);
     return LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, word, w->shift, ""), type, "");
 }
 
-static LLVMValueRef put(const Atomic *a, const Word *w, LLVMValueRef word, LLVMValueRef x) {
+static LLVMValueRef put_into_word(const GpuAtomic *a, const AtomicWord *w, LLVMValueRef word,
+                                  LLVMValueRef x) {
     GpuFn *f = a->f;
     Gen *g = f->g;
     if (!w->shift) return x;
@@ -104,15 +106,15 @@ static LLVMValueRef put(const Atomic *a, const Word *w, LLVMValueRef word, LLVMV
 }
 
 /// What the element becomes, as bits.
-static LLVMValueRef next_bits(const Atomic *a, LLVMValueRef old) {
+static LLVMValueRef next_bits(const GpuAtomic *a, LLVMValueRef old) {
     Gen *g = a->f->g;
     if (a->expected) {
-        LLVMValueRef same = LLVMBuildICmp(g->b, LLVMIntEQ, old, bits_of(a, a->expected), "");
-        return LLVMBuildSelect(g->b, same, bits_of(a, a->value), old, "");
+        LLVMValueRef same = LLVMBuildICmp(g->b, LLVMIntEQ, old, atomic_bits(a, a->expected), "");
+        return LLVMBuildSelect(g->b, same, atomic_bits(a, a->value), old, "");
     }
-    if (a->kind->op == OP_COUNT) return bits_of(a, a->value);
+    if (a->kind->op == OP_COUNT) return atomic_bits(a, a->value);
     LLVMValueRef args[2] = {gpu_from_bits(a->f, a->elem, old), a->value};
-    return bits_of(a, gen_elementwise(g, a->kind->op, a->elem, args));
+    return atomic_bits(a, gen_elementwise(g, a->kind->op, a->elem, args));
 }
 
 static LLVMValueRef phi_of(GpuFn *f, LLVMValueRef x, LLVMBasicBlockRef from) {
@@ -122,10 +124,10 @@ static LLVMValueRef phi_of(GpuFn *f, LLVMValueRef x, LLVMBasicBlockRef from) {
 }
 
 /// All lanes of a warp go round until the last of them has swapped: the branch is uniform.
-static LLVMValueRef by_swapping(const Atomic *a) {
+static LLVMValueRef by_swapping(const GpuAtomic *a) {
     GpuFn *f = a->f;
     Gen *g = f->g;
-    Word w = word_of(a);
+    AtomicWord w = atomic_word(a);
     const char *swap = ctx_format(f->ctx, "tg.atomic.global.cas.i%d.%s", w.bits, a->scope);
     LLVMValueRef first =
         call_row(a, w.bits == 64 ? "or.i64" : "or.i32", w.at, LLVMConstNull(w.type));
@@ -135,7 +137,7 @@ static LLVMValueRef by_swapping(const Atomic *a) {
     LLVMBuildBr(g->b, again);
     LLVMPositionBuilderAtEnd(g->b, again);
     LLVMValueRef old = phi_of(f, first, from), on = phi_of(f, a->on, from);
-    LLVMValueRef wanted = put(a, &w, old, next_bits(a, take(a, &w, old)));
+    LLVMValueRef wanted = put_into_word(a, &w, old, next_bits(a, take_from_word(a, &w, old)));
     LLVMValueRef seen = gpu_call(f, swap, 4, w.at, on, old, wanted);
     LLVMValueRef failed = LLVMBuildICmp(g->b, LLVMIntNE, seen, old, "");
     failed = LLVMBuildAnd(g->b, failed, on, "");
@@ -145,13 +147,13 @@ static LLVMValueRef by_swapping(const Atomic *a) {
     LLVMAddIncoming(on, &failed, &block, 1);
     LLVMBuildCondBr(g->b, gpu_call(f, "tg.vote.any", 1, failed), again, done);
     LLVMPositionBuilderAtEnd(g->b, done);
-    return gpu_from_bits(f, a->elem, take(a, &w, old));
+    return gpu_from_bits(f, a->elem, take_from_word(a, &w, old));
 }
 
 /* ---- by two halves ------------------------------------------------------------------------- */
 
 /// The row that adds to both halves of a word, or NULL.
-static const char *pair_row_of(const Atomic *a) {
+static const char *pair_row_of(const GpuAtomic *a) {
     const GpuTarget *t = a->f->target;
     if (a->kind->op != OP_ADD || !gpu_has(t, GPU_MMA)) return NULL;
     if (a->elem == EL_F16) return "add.f16x2";
@@ -159,18 +161,19 @@ static const char *pair_row_of(const Atomic *a) {
 }
 
 /// The other half gets -0, which leaves it as it is.
-static LLVMValueRef by_halves(const Atomic *a, const char *row) {
+static LLVMValueRef by_halves(const GpuAtomic *a, const char *row) {
     GpuFn *f = a->f;
-    Word w = word_of(a);
+    AtomicWord w = atomic_word(a);
     LLVMValueRef zero = gpu_i32(f, (int64_t)0x80008000); // two of them
-    LLVMValueRef word = call_row(a, row, w.at, put(a, &w, zero, bits_of(a, a->value)));
-    return gpu_from_bits(f, a->elem, take(a, &w, word));
+    LLVMValueRef word =
+        call_row(a, row, w.at, put_into_word(a, &w, zero, atomic_bits(a, a->value)));
+    return gpu_from_bits(f, a->elem, take_from_word(a, &w, word));
 }
 
 /* ---- the op -------------------------------------------------------------------------------- */
 
-static LLVMValueRef atomic_register(const Atomic *a) {
-    const char *row = row_of(a), *pair = pair_row_of(a);
+static LLVMValueRef atomic_register(const GpuAtomic *a) {
+    const char *row = atomic_row(a), *pair = pair_row_of(a);
     LLVMValueRef x = row ? by_instruction(a, row) : pair ? by_halves(a, pair) : by_swapping(a);
     return LLVMBuildSelect(a->f->g->b, a->on, x, LLVMConstNull(LLVMTypeOf(x)), "");
 }
@@ -197,7 +200,7 @@ void gpu_lower_atomic(GpuFn *f, Op *op) {
     GpuAccess *p = gpu_access(f, op);
     LLVMValueRef owner = gpu_access_owner(p), *values = gpu_block(f, p->a.value);
     LLVMValueRef *out = gpu_new_block(f, result(op, 0)), *expected = NULL;
-    Atomic a = {.f = f, .kind = find_kind(f, op), .elem = p->elem};
+    GpuAtomic a = {.f = f, .kind = find_kind(f, op), .elem = p->elem};
     a.scope = op_flag(op, "system") ? "sys" : "gpu";
     if (strcmp(a.kind->name, "cas") == 0) expected = gpu_block(f, operand(op, 2));
     for (int r = 0; r < gpu_access_registers(p); r++) {

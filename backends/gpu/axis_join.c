@@ -11,7 +11,7 @@
 
 /* ---- tuples -------------------------------------------------------------------------------- */
 
-static Elem elem_of(const AxisJoin *s, int k) {
+static Elem line_elem(const AxisJoin *s, int k) {
     return operand(s->op, k)->type->elem;
 }
 
@@ -23,21 +23,23 @@ void axis_join_parts(const AxisJoin *s, LLVMValueRef *const a, LLVMValueRef *con
         args[s->n + k] = b[k];
     }
     if (s->monoid != OP_COUNT)
-        out[0] = gen_elementwise(s->f->g, s->monoid, elem_of(s, 0), args);
+        out[0] = gen_elementwise(s->f->g, s->monoid, line_elem(s, 0), args);
     else
         gpu_apply(s->f, s->op->regions[0], args, out);
 }
 
-static void take(const AxisJoin *s, LLVMValueRef *const *from, int64_t reg, LLVMValueRef *to) {
+static void take_lane_registers(const AxisJoin *s, LLVMValueRef *const *from, int64_t reg,
+                                LLVMValueRef *to) {
     for (int k = 0; k < s->n; k++) to[k] = from[k][reg];
 }
 
-static void put(const AxisJoin *s, LLVMValueRef *const *to, int64_t reg, LLVMValueRef *from) {
+static void put_lane_registers(const AxisJoin *s, LLVMValueRef *const *to, int64_t reg,
+                               LLVMValueRef *from) {
     for (int k = 0; k < s->n; k++) to[k][reg] = from[k];
 }
 
 /// x where c, else y; c NULL: x.
-static LLVMValueRef choose(GpuFn *f, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) {
+static LLVMValueRef select_if(GpuFn *f, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) {
     if (!c) return x;
     if (LLVMIsAConstantInt(c)) return LLVMConstIntGetZExtValue(c) ? x : y;
     return LLVMBuildSelect(f->g->b, c, x, y, "");
@@ -84,19 +86,19 @@ AxisJoin *axis_join_begin(GpuFn *f, const Op *op, int n) {
 /* ---- steps in a warp ----------------------------------------------------------------------- */
 
 /// A step under way: partner[k][r] is what register r's block meets.
-typedef struct Step {
+typedef struct LineStep {
     LayoutStep x;
     int j;
     LLVMValueRef upper; // the thread's part of being the upper block; NULL: none
     LLVMValueRef *partner[GPU_TUPLE];
-} Step;
+} LineStep;
 
-static bool is_first(const AxisJoin *s, int64_t r) {
+static bool is_first_register(const AxisJoin *s, int64_t r) {
     return s->same[r] == r;
 }
 
 /// The totals of sibling blocks, for the first register of each block.
-static void meet(AxisJoin *s, Step *t) {
+static void meet_sibling_blocks(AxisJoin *s, LineStep *t) {
     GpuFn *f = s->f;
     for (int k = 0; k < s->n; k++) {
         LLVMValueRef *moved = ctx_array(f->ctx, LLVMValueRef, 2 * s->registers);
@@ -104,19 +106,20 @@ static void meet(AxisJoin *s, Step *t) {
         int m = 0;
         t->partner[k] = ctx_array(f->ctx, LLVMValueRef, s->registers);
         for (int64_t r = 0; r < s->registers; r++)
-            if (is_first(s, r)) sent[m++] = s->total[k][r ^ (int64_t)t->x.reg];
+            if (is_first_register(s, r)) sent[m++] = s->total[k][r ^ (int64_t)t->x.reg];
         if (t->x.thread)
-            gpu_shuffle(f, "xor", gpu_i32(f, (int64_t)t->x.thread), elem_of(s, k), m, sent, moved);
+            gpu_shuffle(f, "xor", gpu_i32(f, (int64_t)t->x.thread), line_elem(s, k), m, sent,
+                        moved);
         else
             moved = sent;
         m = 0;
         for (int64_t r = 0; r < s->registers; r++)
-            t->partner[k][r] = is_first(s, r) ? moved[m++] : t->partner[k][s->same[r]];
+            t->partner[k][r] = is_first_register(s, r) ? moved[m++] : t->partner[k][s->same[r]];
     }
 }
 
 /// i1, perhaps constant: register r is in the upper block of the two.
-static LLVMValueRef is_upper(const AxisJoin *s, const Step *t, int64_t r) {
+static LLVMValueRef is_upper(const AxisJoin *s, const LineStep *t, int64_t r) {
     const Gen *g = s->f->g;
     bool own = parity((Bits)r & t->x.own_reg);
     if (!t->upper) return LLVMConstInt(g->i1, own, false);
@@ -125,7 +128,7 @@ static LLVMValueRef is_upper(const AxisJoin *s, const Step *t, int64_t r) {
 
 /// i1: the upper block of register r begins before the end of the line; NULL: it does where the
 /// lower one does.
-static LLVMValueRef has_upper(const AxisJoin *s, const Step *t, int64_t r) {
+static LLVMValueRef has_upper(const AxisJoin *s, const LineStep *t, int64_t r) {
     const Gen *g = s->f->g;
     int64_t size = INT64_C(2) << t->j;
     if (s->extent % size == 0) return NULL;
@@ -136,61 +139,63 @@ static LLVMValueRef has_upper(const AxisJoin *s, const Step *t, int64_t r) {
 }
 
 /// The totals of both blocks of register r, the first one in the order of the line first.
-static void in_order(const AxisJoin *s, const Step *t, int64_t r, LLVMValueRef *a,
-                     LLVMValueRef *b) {
+static void in_line_order(const AxisJoin *s, const LineStep *t, int64_t r, LLVMValueRef *a,
+                          LLVMValueRef *b) {
     LLVMValueRef upper = is_upper(s, t, r);
     for (int k = 0; k < s->n; k++) {
         LLVMValueRef own = s->total[k][r], other = t->partner[k][r];
-        LLVMValueRef low = choose(s->f, upper, other, own), high = choose(s->f, upper, own, other);
+        LLVMValueRef low = select_if(s->f, upper, other, own),
+                     high = select_if(s->f, upper, own, other);
         a[k] = s->reverse ? high : low;
         b[k] = s->reverse ? low : high;
     }
 }
 
 /// Of a known function the order does not count.
-static void join_totals(const AxisJoin *s, const Step *t, int64_t r, LLVMValueRef *joined) {
+static void join_totals(const AxisJoin *s, const LineStep *t, int64_t r, LLVMValueRef *joined) {
     LLVMValueRef a[GPU_TUPLE], b[GPU_TUPLE], *only = s->reverse ? b : a;
     LLVMValueRef both = has_upper(s, t, r);
     if (s->monoid == OP_COUNT || both) {
-        in_order(s, t, r, a, b);
+        in_line_order(s, t, r, a, b);
     } else {
-        take(s, s->total, r, a);
-        take(s, t->partner, r, b);
+        take_lane_registers(s, s->total, r, a);
+        take_lane_registers(s, t->partner, r, b);
     }
     axis_join_parts(s, a, b, joined);
-    for (int k = 0; k < s->n; k++) joined[k] = choose(s->f, both, joined[k], only[k]);
+    for (int k = 0; k < s->n; k++) joined[k] = select_if(s->f, both, joined[k], only[k]);
 }
 
 /* ---- prefixes ------------------------------------------------------------------------------ */
 
 /// `before` stands before prefix r of p where c (i1, perhaps constant; NULL: always).
-static void extend(AxisJoin *s, GpuPrefix *p, int64_t r, LLVMValueRef c, LLVMValueRef *before) {
+static void extend_prefix(AxisJoin *s, GpuPrefix *p, int64_t r, LLVMValueRef c,
+                          LLVMValueRef *before) {
     GpuFn *f = s->f;
     LLVMValueRef prefix[GPU_TUPLE], joined[GPU_TUPLE], has = p->has ? p->has[r] : NULL;
     if (c && LLVMIsAConstantInt(c) && !LLVMConstIntGetZExtValue(c)) return;
-    take(s, p->at, r, prefix);
+    take_lane_registers(s, p->at, r, prefix);
     bool none = has && LLVMIsAConstantInt(has) && !LLVMConstIntGetZExtValue(has);
     if (!none) axis_join_parts(s, before, prefix, joined);
     for (int k = 0; k < s->n; k++) {
-        LLVMValueRef x = none ? before[k] : choose(f, has, joined[k], before[k]);
-        p->at[k][r] = choose(f, c, x, prefix[k]);
+        LLVMValueRef x = none ? before[k] : select_if(f, has, joined[k], before[k]);
+        p->at[k][r] = select_if(f, c, x, prefix[k]);
     }
     if (has) p->has[r] = c ? LLVMBuildOr(f->g->b, has, c, "") : gpu_true(f);
 }
 
 void axis_join_extend_prefix(AxisJoin *s, int64_t r, LLVMValueRef c, LLVMValueRef *before) {
     if (!s->group)
-        extend(s, &s->inner, r, c, before);
+        extend_prefix(s, &s->inner, r, c, before);
     else if (s->group[r] == r)
-        extend(s, &s->outer, r, c, before);
+        extend_prefix(s, &s->outer, r, c, before);
 }
 
-static void extend_prefixes(AxisJoin *s, const Step *t) {
+static void extend_prefixes(AxisJoin *s, const LineStep *t) {
     const Gen *g = s->f->g;
     for (int64_t r = 0; r < s->registers; r++) {
         LLVMValueRef before[GPU_TUPLE], c = is_upper(s, t, r);
         if (s->group && s->group[r] != r) continue;
-        take(s, t->partner, r, before);
+        take_lane_registers(s, t->partner, r, before);
         if (s->reverse) c = gen_and(g, has_upper(s, t, r), LLVMBuildNot(g->b, c, ""));
         axis_join_extend_prefix(s, r, c, before);
     }
@@ -202,7 +207,7 @@ static void begin_outer(AxisJoin *s) {
     GpuFn *f = s->f;
     size_t bytes = (size_t)s->registers * sizeof(LLVMValueRef);
     bool shared = false;
-    for (int64_t r = 0; r < s->registers; r++) shared |= !is_first(s, r);
+    for (int64_t r = 0; r < s->registers; r++) shared |= !is_first_register(s, r);
     if (!shared) return;
     s->group = ctx_copy(f->ctx, s->same, (size_t)s->registers * sizeof *s->group);
     if (s->monoid == OP_COUNT) s->outer.has = ctx_alloc(f->ctx, bytes);
@@ -210,8 +215,8 @@ static void begin_outer(AxisJoin *s) {
     for (int64_t r = 0; r < s->registers; r++) {
         if (s->outer.has) s->outer.has[r] = LLVMConstInt(f->g->i1, 0, false);
         for (int k = 0; k < s->n; k++)
-            s->outer.at[k][r] = s->outer.has ? LLVMConstNull(gen_elem(f->g, elem_of(s, k)))
-                                             : gen_identity(f->g, s->monoid, elem_of(s, k));
+            s->outer.at[k][r] = s->outer.has ? LLVMConstNull(gen_elem(f->g, line_elem(s, k)))
+                                             : gen_identity(f->g, s->monoid, line_elem(s, k));
     }
 }
 
@@ -219,8 +224,8 @@ LLVMValueRef **axis_join_prefixes(AxisJoin *s) {
     for (int64_t r = 0; s->group && r < s->registers; r++) {
         int64_t first = s->group[r];
         LLVMValueRef before[GPU_TUPLE], has = s->outer.has ? s->outer.has[first] : NULL;
-        take(s, s->outer.at, first, before);
-        extend(s, &s->inner, r, has, before);
+        take_lane_registers(s, s->outer.at, first, before);
+        extend_prefix(s, &s->inner, r, has, before);
     }
     return s->inner.at;
 }
@@ -229,9 +234,9 @@ LLVMValueRef **axis_join_prefixes(AxisJoin *s) {
 
 static void lines_step(AxisJoin *s, int j) {
     GpuFn *f = s->f;
-    Step t = {.x = s->plan.steps[j], .j = j};
+    LineStep t = {.x = s->plan.steps[j], .j = j};
     if (t.x.own_thread) t.upper = gpu_parity(f, t.x.own_thread);
-    meet(s, &t);
+    meet_sibling_blocks(s, &t);
     if (s->inner.at[0] && t.x.level != LEVEL_REG && !s->group) begin_outer(s);
     if (s->inner.at[0]) extend_prefixes(s, &t);
     LLVMValueRef *next[GPU_TUPLE];
@@ -240,11 +245,11 @@ static void lines_step(AxisJoin *s, int j) {
         int64_t other = t.x.thread ? r : s->same[r ^ (int64_t)t.x.reg];
         if (other < s->same[r]) s->same[r] = other;
         LLVMValueRef joined[GPU_TUPLE];
-        if (is_first(s, r))
+        if (is_first_register(s, r))
             join_totals(s, &t, r, joined);
         else
-            take(s, next, s->same[r], joined);
-        put(s, next, r, joined);
+            take_lane_registers(s, next, s->same[r], joined);
+        put_lane_registers(s, next, r, joined);
     }
     for (int k = 0; k < s->n; k++) s->total[k] = next[k];
 }
@@ -368,7 +373,7 @@ static void sort_parts(AxisJoin *s, const Layout *l, int low, const int64_t *lin
 }
 
 /// The registers of the totals of blocks, in blocks_layout.
-static const Layout *parts_block(AxisJoin *s, LLVMValueRef **in) {
+static const Layout *line_parts_block(AxisJoin *s, LLVMValueRef **in) {
     const Layout *l = s->layout;
     int bits[LAYOUT_MAX_BITS];
     const Layout *from = blocks_layout(s->f->ctx, l, s->axis, s->near, bits);
@@ -383,7 +388,7 @@ static const Layout *parts_block(AxisJoin *s, LLVMValueRef **in) {
 }
 
 static void take_elems(const AxisJoin *s, Elem *elems) {
-    for (int k = 0; k < s->n; k++) elems[k] = elem_of(s, k);
+    for (int k = 0; k < s->n; k++) elems[k] = line_elem(s, k);
 }
 
 static void gather_parts(AxisJoin *s, const Layout *kept) {
@@ -392,14 +397,14 @@ static void gather_parts(AxisJoin *s, const Layout *kept) {
     LLVMValueRef *in[GPU_TUPLE], *out[GPU_TUPLE];
     Elem elems[GPU_TUPLE];
     take_elems(s, elems);
-    const Layout *from = parts_block(s, in);
+    const Layout *from = line_parts_block(s, in);
     const Layout *to = layout_stack(f->ctx, rest, s->axis, (int)s->parts);
     gpu_exchange(f, from, to, s->n, elems, in, out);
     sort_parts(s, to, 0, gpu_line_registers(f, s->op, kept, to), out);
 }
 
 /// After the steps in the warp.
-static void find_parts(AxisJoin *s) {
+static void find_line_parts(AxisJoin *s) {
     GpuFn *f = s->f;
     const Layout *kept = layout_slice(f->ctx, s->layout, s->axis, true);
     s->lines = layout_registers(kept);
@@ -414,7 +419,7 @@ static void find_parts(AxisJoin *s) {
 
 void axis_join_finish(AxisJoin *s) {
     for (int j = 0; j < s->near; j++) lines_step(s, j);
-    find_parts(s);
+    find_line_parts(s);
 }
 
 /* ---- reductions ---------------------------------------------------------------------------- */
@@ -443,17 +448,17 @@ const Layout *gpu_spread_layout(GpuFn *f, const Layout *l, int d) {
 }
 
 /// Neighbouring parts, pair by pair.
-static void join_parts(AxisJoin *s, int64_t line) {
+static void join_line_parts(AxisJoin *s, int64_t line) {
     for (int64_t n = s->parts; n > 1; n = (n + 1) / 2)
         for (int64_t i = 0; i < n; i += 2) {
             LLVMValueRef a[GPU_TUPLE], b[GPU_TUPLE];
             int64_t at = line * s->parts;
-            take(s, s->part, at + i, a);
+            take_lane_registers(s, s->part, at + i, a);
             if (i + 1 < n) {
-                take(s, s->part, at + i + 1, b);
+                take_lane_registers(s, s->part, at + i + 1, b);
                 axis_join_parts(s, a, b, a);
             }
-            put(s, s->part, at + i / 2, a);
+            put_lane_registers(s, s->part, at + i / 2, a);
         }
 }
 
@@ -491,17 +496,17 @@ static int64_t count_joins(const Layout *l, int d) {
 }
 
 /// Whether all of the blocks have room in shared memory, rows padded, beside what lies there.
-static bool has_room(const AxisJoin *s) {
+static bool has_room_for_blocks(const AxisJoin *s) {
     enum { PADS = 16 }; // a part of each row that its pad takes at most
     int64_t bytes = 0;
-    for (int k = 0; k < s->n; k++) bytes += elem_bytes(elem_of(s, k));
+    for (int k = 0; k < s->n; k++) bytes += elem_bytes(line_elem(s, k));
     for (int d = 0; d < s->layout->rank; d++) bytes *= s->layout->extents[d];
     return s->f->shared_fixed + bytes + bytes / PADS <= s->f->target->shared_cta;
 }
 
 /// Moving the blocks first is less work.
 static bool is_awkward(const AxisJoin *s) {
-    if (s->spread || s->layout->bits[LEVEL_CTA] || !has_room(s)) return false;
+    if (s->spread || s->layout->bits[LEVEL_CTA] || !has_room_for_blocks(s)) return false;
     const Layout *to = gpu_spread_layout(s->f, s->layout, s->axis);
     return count_joins(s->layout, s->axis) > 2 * count_joins(to, s->axis) + s->n * s->registers / 2;
 }
@@ -517,14 +522,14 @@ void axis_join_reduce(AxisJoin *s, LLVMValueRef **out) {
     bool far = s->near < s->plan.n && !s->spread && s->layout->rank > 1;
     if (far && gpu_should_spread(s->op, s->n, s->layout, lines, s->parts)) {
         LLVMValueRef *in[GPU_TUPLE];
-        const Layout *from = parts_block(s, in);
+        const Layout *from = line_parts_block(s, in);
         reduce_spread(s, from, in, out);
         return;
     }
-    find_parts(s);
+    find_line_parts(s);
     for (int k = 0; k < s->n; k++) out[k] = ctx_array(f->ctx, LLVMValueRef, s->lines);
     for (int64_t l = 0; l < s->lines; l++) {
-        join_parts(s, l);
+        join_line_parts(s, l);
         for (int k = 0; k < s->n; k++) out[k][l] = s->part[k][l * s->parts];
     }
 }

@@ -27,12 +27,12 @@ LLVMValueRef gpu_writes(GpuFn *f, const Layout *l, int64_t reg) {
 /* ---- elements ------------------------------------------------------------------------------ */
 
 /// Filling is by whole rounds of all threads.
-static int64_t room(const GpuFn *f, int64_t count) {
+static int64_t room_of_rounds(const GpuFn *f, int64_t count) {
     return ceil_div(count, f->threads) * f->threads;
 }
 
 int64_t gpu_elements_bytes(const GpuFn *f, Elem elem, int64_t count) {
-    return room(f, count) * elem_bytes(elem);
+    return room_of_rounds(f, count) * elem_bytes(elem);
 }
 
 GpuFlat gpu_elements_alloc(GpuFn *f, Elem elem, int64_t count) {
@@ -40,19 +40,19 @@ GpuFlat gpu_elements_alloc(GpuFn *f, Elem elem, int64_t count) {
     return (GpuFlat){.base = base, .elem = elem, .count = count};
 }
 
-static LLVMValueRef address(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {
+static LLVMValueRef flat_element_address(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {
     int bytes = elem_bytes(s->elem);
     return gpu_offset(f, s->base, gen_mul(f->g, at, gpu_i32(f, bytes)));
 }
 
 void gpu_elements_store(GpuFn *f, const GpuFlat *s, LLVMValueRef at, LLVMValueRef on,
                         LLVMValueRef x) {
-    gpu_store_shared_if(f, s->elem, address(f, s, at), 1, &x, on);
+    gpu_store_shared_if(f, s->elem, flat_element_address(f, s, at), 1, &x, on);
 }
 
 LLVMValueRef gpu_elements_load(GpuFn *f, const GpuFlat *s, LLVMValueRef at) {
     LLVMValueRef x;
-    gpu_load_vector(f, s->elem, address(f, s, at), 1, &x);
+    gpu_load_vector(f, s->elem, flat_element_address(f, s, at), 1, &x);
     return x;
 }
 

@@ -11,11 +11,12 @@ enum { MAX_DEPTH = 16, MAX_OPS = 160 };
 
 /* ---- what must be a multiple --------------------------------------------------------------- */
 
-static bool divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *leaves, int depth);
+static bool value_divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *leaves, int depth);
 
-static bool both(GpuFn *f, const Op *op, int first, int64_t n, GpuLeaves *leaves, int depth) {
-    return divides(f, operand(op, first), n, leaves, depth) &&
-           divides(f, operand(op, first + 1), n, leaves, depth);
+static bool both_divide(GpuFn *f, const Op *op, int first, int64_t n, GpuLeaves *leaves,
+                        int depth) {
+    return value_divides(f, operand(op, first), n, leaves, depth) &&
+           value_divides(f, operand(op, first + 1), n, leaves, depth);
 }
 
 /// x is a multiple of n in this version, or is added to what must be one.
@@ -34,10 +35,10 @@ static bool argument_divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *lea
     if (op == f->device && v->index > 0 && elem_is(v->type->elem, EC_INT))
         return take_leaf(f, gpu_scalar(f, v), n, leaves);
     if (!op || op->code != OP_FOR || v->index != 0 || v->region != op->regions[0]) return false;
-    return op_int(op, "step", 1) % n == 0 && divides(f, operand(op, 0), n, leaves, depth);
+    return op_int(op, "step", 1) % n == 0 && value_divides(f, operand(op, 0), n, leaves, depth);
 }
 
-static bool divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *leaves, int depth) {
+static bool value_divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *leaves, int depth) {
     const Op *op = v->def;
     if (gpu_divisor(v) % n == 0) return true;
     if (depth-- == 0) return false;
@@ -47,12 +48,12 @@ static bool divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *leaves, int 
     case OP_SUB:
     case OP_MIN:
     case OP_MAX:
-    case OP_REM: return both(f, op, 0, n, leaves, depth);
-    case OP_SELECT: return both(f, op, 1, n, leaves, depth);
+    case OP_REM: return both_divide(f, op, 0, n, leaves, depth);
+    case OP_SELECT: return both_divide(f, op, 1, n, leaves, depth);
     case OP_CAST:
         return elem_is(operand(op, 0)->type->elem, EC_INT) &&
-               divides(f, operand(op, 0), n, leaves, depth);
-    case OP_SHL: return divides(f, operand(op, 0), n, leaves, depth);
+               value_divides(f, operand(op, 0), n, leaves, depth);
+    case OP_SHL: return value_divides(f, operand(op, 0), n, leaves, depth);
     case OP_DIM:
         return take_leaf(f, gpu_tensor(f, operand(op, 0))->dims[op_int(op, "axis", 0)], n, leaves);
     default: return false;
@@ -65,7 +66,7 @@ bool gpu_bounds_divide(GpuAccess *p, GpuLeaves *leaves) {
     int inside = p->dims[p->vec_dim].inside;
     const Value *count = sub_operand(p->op, &p->a, p->vec_dim, 1);
     bool all = inside == 2 || (const_int(count, &size) && size >= s->size);
-    if (!all && !divides(p->f, count, n, leaves, MAX_DEPTH)) return false;
+    if (!all && !value_divides(p->f, count, n, leaves, MAX_DEPTH)) return false;
     if (inside) return true;
     int64_t extent = p->tensor->value->type->extents[p->vec_dim];
     if (extent != DYNAMIC) return extent % n == 0;
@@ -75,7 +76,7 @@ bool gpu_bounds_divide(GpuAccess *p, GpuLeaves *leaves) {
 /* ---- positions below a bound --------------------------------------------------------------- */
 
 /// `iota < broadcast(n)`: the n, and the block of positions.
-static const Value *bound_of(const Op *op, const Value **positions) {
+static const Value *position_bound(const Op *op, const Value **positions) {
     const Value *x = operand(op, 0);
     const Op *n = def_of(operand(op, 1), OP_BROADCAST);
     if (def_of(x, OP_CAST)) x = operand(x->def, 0);
@@ -86,11 +87,11 @@ static const Value *bound_of(const Op *op, const Value **positions) {
 
 /// Bits of positions that one thread has all values of, and that a bound of so many divides.
 static int bound_bits(GpuFn *f, const Op *op, GpuLeaves *leaves, int *x) {
-    const Value *positions, *n = bound_of(op, &positions);
+    const Value *positions, *n = position_bound(op, &positions);
     if (!n) return 0;
     int bits = layout_vector(positions->type->layout, 0, x);
     if (bits > MAX_VECTOR_BITS) bits = MAX_VECTOR_BITS;
-    while (bits && !divides(f, n, (int64_t)1 << bits, leaves, MAX_DEPTH)) bits--;
+    while (bits && !value_divides(f, n, (int64_t)1 << bits, leaves, MAX_DEPTH)) bits--;
     return bits;
 }
 
@@ -111,7 +112,7 @@ static LLVMValueRef left_below(GpuFn *f, const Value *n, LLVMValueRef thread) {
 /// Registers compare what is left with a number; in those that differ in the bits of a vector alone
 /// all positions are below the bound, or none is.
 static bool lower_bound(GpuFn *f, Op *op) {
-    const Value *positions, *n = bound_of(op, &positions);
+    const Value *positions, *n = position_bound(op, &positions);
     int x[LAYOUT_MAX_BITS], bits = bound_bits(f, op, NULL, x);
     if (!n || (n->type->elem != EL_I32 && n->type->elem != EL_I64)) return false;
     const Layout *l = positions->type->layout;
@@ -140,7 +141,7 @@ void gpu_lower_lt(GpuFn *f, Op *op) {
 
 enum { MAX_SEEN = 16 };
 
-typedef struct Survey {
+typedef struct VersionSurvey {
     GpuFn *f;
     GpuLeaves leaves;
     int ops;
@@ -150,15 +151,15 @@ typedef struct Survey {
     int n_extents, n_bounds;
     int64_t extents[MAX_SEEN];
     const Op *bounds[MAX_SEEN];
-} Survey;
+} VersionSurvey;
 
-static void add_leaves(Survey *s, const GpuLeaves *found, int64_t vector) {
+static void add_leaves(VersionSurvey *s, const GpuLeaves *found, int64_t vector) {
     for (int i = 0; i < found->n; i++) take_leaf(s->f, found->data[i], vector, &s->leaves);
     if (found->n && vector > s->vector) s->vector = vector;
 }
 
-static void see_op(Op *op, void *arg) {
-    Survey *s = arg;
+static void see_versioned_op(Op *op, void *arg) {
+    VersionSurvey *s = arg;
     s->ops++;
     // Where nothing else copies, products rest on loads.
     bool copies = gpu_has(s->f->target, GPU_CP_ASYNC);
@@ -177,11 +178,11 @@ static void see_op(Op *op, void *arg) {
 }
 
 /// Bounds of positions along the same extents are most likely the same.
-static void see_bound(Survey *s, const Op *op) {
+static void see_bound(VersionSurvey *s, const Op *op) {
     const Value *positions;
     GpuLeaves found = {0};
     int x[LAYOUT_MAX_BITS], bits = bound_bits(s->f, op, &found, x);
-    if (!bits || !bound_of(op, &positions)) return;
+    if (!bits || !position_bound(op, &positions)) return;
     for (int i = 0; i < s->n_extents; i++) {
         if (s->extents[i] != positions->type->extents[0]) continue;
         add_leaves(s, &found, (int64_t)1 << bits);
@@ -208,8 +209,8 @@ static PtrMap copy_map(Ctx *ctx, const PtrMap *m) {
 }
 
 void gpu_versions(GpuFn *f) {
-    Survey s = {.f = f};
-    op_walk_pre((Op *)f->device, see_op, &s);
+    VersionSurvey s = {.f = f};
+    op_walk_pre((Op *)f->device, see_versioned_op, &s);
     if (!s.leaves.n || s.heavy || s.ops > MAX_OPS || f->kernel->faults) {
         gpu_region(f, f->device->regions[0]);
         gpu_cluster_end(f);

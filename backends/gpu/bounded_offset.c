@@ -39,7 +39,7 @@ bool gpu_access_is_near(const GpuAccess *p) {
 
 /// i32: from the tensor's first byte to the end of its last element; of one element where there is
 /// none, as nothing is live then.
-static LLVMValueRef tensor_bytes(GpuFn *f, const GpuTensor *t) {
+static LLVMValueRef tensor_span_bytes(GpuFn *f, const GpuTensor *t) {
     LLVMValueRef *known = &((GpuTensor *)(uintptr_t)t)->bytes;
     if (*known) return *known;
     GpuPlace back = gpu_to_head(f);
@@ -74,7 +74,7 @@ static bool is_beside_loops(const GpuAccess *p) {
 }
 
 LLVMValueRef gpu_access_bound(const GpuAccess *p) {
-    return is_beside_loops(p) ? gpu_i32(p->f, INT32_MAX) : tensor_bytes(p->f, p->tensor);
+    return is_beside_loops(p) ? gpu_i32(p->f, INT32_MAX) : tensor_span_bytes(p->f, p->tensor);
 }
 
 /// Dimension d has the same position and bounds in each iteration.
@@ -104,7 +104,7 @@ enum { MOST_BESIDE = 1 << 20, MOST_BYTES = 16 };
 /// The tensor is one row, and no count says more than its extent (passes/gpu/clip.c): the
 /// bound is all that needs to look at it. LLVM joins shorter accesses to neighbours, which the
 /// bound might cut then.
-static bool is_bounded(const GpuAccess *p, int bytes) {
+static bool is_bounded_by_extent(const GpuAccess *p, int bytes) {
     const Type *t = p->tensor->value->type;
     const SubDim *s = &p->a.subs[0];
     const Attr *clip = op_attr(p->op, "clip");
@@ -128,7 +128,7 @@ void gpu_access_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef owner,
     const Gen *g = p->f->g;
     const Op *loop = loop_around(p->op);
     Bits still = 0;
-    bool bounded = !is_mixed(p) && is_bounded(p, bytes);
+    bool bounded = !is_mixed(p) && is_bounded_by_extent(p, bytes);
     if (bounded || is_mixed(p)) {
         LLVMValueRef live = gpu_access_live_besides(p, reg, bounded ? bit(0) : 0);
         LLVMValueRef at = bounded

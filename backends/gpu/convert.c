@@ -19,17 +19,17 @@ static void swap_registers(GpuFn *f, int n, const ConvertSwap *swaps, int bits,
 }
 
 /// Which lane a round reads: the image of the thread, and the round's part.
-typedef struct Exchange {
+typedef struct ConvertRound {
     GpuFn *f;
     const Conversion *c;
     const Layout *to;
     Elem elem;
     bool own;          // the image of a lane is the lane itself
     LLVMValueRef lane; // the image of the thread (i32)
-} Exchange;
+} ConvertRound;
 
-static Exchange exchange_of(GpuFn *f, const Conversion *c, const Layout *to, Elem elem) {
-    Exchange x = {.f = f, .c = c, .to = to, .elem = elem, .own = true};
+static ConvertRound exchange_of(GpuFn *f, const Conversion *c, const Layout *to, Elem elem) {
+    ConvertRound x = {.f = f, .c = c, .to = to, .elem = elem, .own = true};
     for (int j = 0; j < c->from_thread.n; j++)
         x.own &= c->from_thread.col[j] == (j < to->bits[LEVEL_LANE] ? bit(j) : 0);
     if (!x.own) x.lane = gpu_image(f, f->thread, &c->from_thread);
@@ -37,7 +37,7 @@ static Exchange exchange_of(GpuFn *f, const Conversion *c, const Layout *to, Ele
 }
 
 /// n values that travel together in one round.
-static void shuffle_round(const Exchange *x, int64_t round, int n, LLVMValueRef *const in,
+static void shuffle_round(const ConvertRound *x, int64_t round, int n, LLVMValueRef *const in,
                           LLVMValueRef *out) {
     GpuFn *f = x->f;
     int64_t part = (int64_t)f2_apply(&x->c->from_round, (Bits)round);
@@ -52,7 +52,7 @@ static void shuffle_round(const Exchange *x, int64_t round, int n, LLVMValueRef 
 }
 
 /// The threads in which parity(thread & extra[i].mask) is bit i of e for all i.
-static LLVMValueRef keeps(GpuFn *f, const Conversion *c, int e) {
+static LLVMValueRef threads_that_keep(GpuFn *f, const Conversion *c, int e) {
     LLVMValueRef all = NULL;
     for (int i = 0; i < c->n_extra; i++) {
         LLVMValueRef p = gpu_parity(f, c->extra[i].mask);
@@ -65,7 +65,7 @@ static LLVMValueRef keeps(GpuFn *f, const Conversion *c, int e) {
 enum { MAX_PACK = 8 };
 
 /// The rounds first ^ (sums of pack bits), each done 2^n_extra times.
-static void exchange_rounds(const Exchange *x, int64_t first, LLVMValueRef *const from,
+static void exchange_rounds(const ConvertRound *x, int64_t first, LLVMValueRef *const from,
                             LLVMValueRef *to) {
     GpuFn *f = x->f;
     const Conversion *c = x->c;
@@ -82,7 +82,7 @@ static void exchange_rounds(const Exchange *x, int64_t first, LLVMValueRef *cons
             if (e >> i & 1) more ^= c->extra[i].reg;
         for (int i = 0; i < n; i++) in[i] = from[f2_apply(&c->send, (Bits)rounds[i]) ^ more];
         shuffle_round(x, first, n, in, out);
-        LLVMValueRef mine = e ? keeps(f, c, e) : NULL;
+        LLVMValueRef mine = e ? threads_that_keep(f, c, e) : NULL;
         for (int i = 0; i < n; i++)
             to[rounds[i]] = mine ? gen_select(f->g, mine, out[i], to[rounds[i]]) : out[i];
     }
@@ -90,7 +90,7 @@ static void exchange_rounds(const Exchange *x, int64_t first, LLVMValueRef *cons
 
 static void convert_near(GpuFn *f, const Conversion *c, const Op *op) {
     const Layout *from = gpu_layout(f, operand(op, 0)), *to = gpu_layout(f, result(op, 0));
-    Exchange x = exchange_of(f, c, to, result(op, 0)->type->elem);
+    ConvertRound x = exchange_of(f, c, to, result(op, 0)->type->elem);
     LLVMValueRef *in = gpu_block(f, operand(op, 0)), *out = gpu_new_block(f, result(op, 0));
     int from_bits = from->bits[LEVEL_REG], to_bits = to->bits[LEVEL_REG];
     LLVMValueRef *regs = ctx_array(f->ctx, LLVMValueRef, (int64_t)1 << from_bits);
@@ -106,7 +106,7 @@ static void convert_near(GpuFn *f, const Conversion *c, const Op *op) {
 
 /* ---- through shared memory ----------------------------------------------------------------- */
 
-static void wait_for(GpuFn *f, const Op *op, LayoutLevel scope) {
+static void wait_at_scope(GpuFn *f, const Op *op, LayoutLevel scope) {
     if (scope == LEVEL_CTA) ice(f->ctx, op->loc, "a conversion between the CTAs of a cluster");
     if (scope == LEVEL_LANE)
         gpu_warp_sync(f);
@@ -124,7 +124,7 @@ static void convert_far(GpuFn *f, const Conversion *c, const Op *op) {
     }
     LLVMValueRef base = gpu_shared_alloc(f, s->bytes, s->align);
     gpu_shared_write(f, gpu_layout(f, x), s, &c->write, base, x->type->elem, gpu_block(f, x));
-    wait_for(f, op, c->scope);
+    wait_at_scope(f, op, c->scope);
     gpu_shared_read(f, gpu_layout(f, y), s, &c->read, base, y->type->elem, gpu_new_block(f, y));
 }
 
@@ -134,7 +134,7 @@ static void convert_far(GpuFn *f, const Conversion *c, const Op *op) {
 enum { ACCESS_SLOTS = 2, LINE_SLOTS = 4, BARRIER_SLOTS = 60, MATRICES = 4, MAX_BYTES = 16 };
 
 /// An instruction reads four matrices, a line each.
-static double read_slots(const SharedMatrix *m) {
+static double matrix_read_slots(const SharedMatrix *m) {
     double instructions = (double)((int64_t)1 << m->n_base) / MATRICES;
     return instructions * (ACCESS_SLOTS + LINE_SLOTS * MATRICES * m->conflicts);
 }
@@ -149,7 +149,7 @@ static double try_rows(const Layout *from, const Layout *to, int elem_bytes, int
     *s = shared_swizzled(elem_bytes, to->rank, to->extents, inner, outer, swizzle);
     if (!shared_matrix(to, s, &m)) return 0;
     shared_access(from, s, MAX_BYTES, &a);
-    return shared_cost(from, s, &a, BANKS_IN_ORDER, false) + read_slots(&m) + BARRIER_SLOTS;
+    return shared_cost(from, s, &a, BANKS_IN_ORDER, false) + matrix_read_slots(&m) + BARRIER_SLOTS;
 }
 
 /// Extents are powers of two, without holes.

@@ -14,7 +14,7 @@ static LLVMValueRef shift_by(GpuFn *f, LLVMValueRef x, int left) {
 }
 
 /// Columns of m that have bit j + shift in column j: a diagonal of the matrix.
-static Bits diagonal(const F2 *m, int shift) {
+static Bits diagonal_columns(const F2 *m, int shift) {
     Bits mask = 0;
     for (int j = 0; j < m->n; j++)
         if (j + shift >= 0 && m->col[j] >> (j + shift) & 1) mask |= bit(j);
@@ -27,7 +27,7 @@ LLVMValueRef gpu_image(GpuFn *f, LLVMValueRef x, const F2 *m) {
     LLVMValueRef sum = NULL;
     Bits reached = 0;
     for (int shift = -31; shift < 32; shift++) {
-        Bits mask = diagonal(m, shift), rows = shift < 0 ? mask >> -shift : mask << shift;
+        Bits mask = diagonal_columns(m, shift), rows = shift < 0 ? mask >> -shift : mask << shift;
         if (!mask) continue;
         bool top = (mask | low_bits(shift < 0 ? -shift : 0)) == low_bits(m->n);
         LLVMValueRef part = x;
@@ -76,7 +76,7 @@ static F2 thread_map(const Layout *l, int d) {
     return m;
 }
 
-static const ThreadCoord *thread_coord(GpuFn *f, const Layout *l, int d) {
+static const ThreadCoord *find_thread_coord(GpuFn *f, const Layout *l, int d) {
     for (int i = 0; i < f->coords.n; i++)
         if (f->coords.data[i]->layout == l && f->coords.data[i]->d == d) return f->coords.data[i];
     ThreadCoord *c = ctx_new(f->ctx, ThreadCoord);
@@ -99,7 +99,7 @@ void gpu_coord_numbers(const Layout *l, int64_t reg, int64_t *coords) {
 
 bool gpu_coord_parts(GpuFn *f, const Layout *l, int64_t reg, int d, LLVMValueRef *thread,
                      int64_t *number) {
-    const ThreadCoord *c = thread_coord(f, l, d);
+    const ThreadCoord *c = find_thread_coord(f, l, d);
     int64_t x[MAX_RANK];
     layout_at(l, reg, 0, x);
     *thread = c->value;
@@ -139,7 +139,7 @@ LLVMValueRef gpu_not_hole(GpuFn *f, const Layout *l, int64_t reg) {
     for (int d = 0; d < l->rank; d++) {
         int64_t x[MAX_RANK];
         layout_at(l, reg, 0, x);
-        const ThreadCoord *c = thread_coord(f, l, d);
+        const ThreadCoord *c = find_thread_coord(f, l, d);
         if ((x[d] | (int64_t)c->reaches) < l->extents[d]) continue;
         LLVMValueRef end = gpu_i32(f, l->extents[d]);
         good = gen_and(f->g, good,
@@ -149,7 +149,7 @@ LLVMValueRef gpu_not_hole(GpuFn *f, const Layout *l, int64_t reg) {
 }
 
 /// i1: the bits of the thread's number that tell copies apart are 0; NULL: there are no copies.
-static LLVMValueRef is_first(GpuFn *f, Bits copies, bool ctas) {
+static LLVMValueRef is_first_copy(GpuFn *f, Bits copies, bool ctas) {
     if (!copies) return NULL;
     LLVMValueRef x =
         LLVMBuildAnd(f->g->b, gpu_thread_number(f, ctas), gpu_i32(f, (int64_t)copies), "");
@@ -157,10 +157,10 @@ static LLVMValueRef is_first(GpuFn *f, Bits copies, bool ctas) {
 }
 
 LLVMValueRef gpu_owner(GpuFn *f, const Layout *l) {
-    return is_first(f, layout_owner(l), l->bits[LEVEL_CTA] > 0);
+    return is_first_copy(f, layout_owner(l), l->bits[LEVEL_CTA] > 0);
 }
 
 LLVMValueRef gpu_cta_owner(GpuFn *f, const Layout *l) {
     int threads = l->bits[LEVEL_LANE] + l->bits[LEVEL_WARP];
-    return is_first(f, layout_owner(l) & low_bits(threads), false);
+    return is_first_copy(f, layout_owner(l) & low_bits(threads), false);
 }

@@ -50,7 +50,7 @@ void gpu_lower_fence(GpuFn *f, Op *op) {
 }
 
 /// What each thread has of block x, into the buffer.
-static void write_block(GpuFn *f, const Value *x, const Value *buf) {
+static void write_block_to_buf(GpuFn *f, const Value *x, const Value *buf) {
     SharedLayout s = shared_of(buf->type);
     SharedAccess a;
     shared_access(gpu_layout(f, x), &s, COPY_BYTES, &a);
@@ -58,12 +58,12 @@ static void write_block(GpuFn *f, const Value *x, const Value *buf) {
 }
 
 void gpu_lower_buf_store(GpuFn *f, Op *op) {
-    write_block(f, operand(op, 1), operand(op, 0));
+    write_block_to_buf(f, operand(op, 1), operand(op, 0));
 }
 
 /* ---- between buffers and fragments --------------------------------------------------------- */
 
-static Bits sum_of(const Bits *x, int n, int64_t which) {
+static Bits xor_of_columns(const Bits *x, int n, int64_t which) {
     Bits sum = 0;
     for (int i = 0; i < n; i++)
         if (which >> i & 1) sum ^= x[i];
@@ -88,7 +88,7 @@ static bool is_linear(const Layout *l, const SharedLayout *s) {
 }
 
 /// The offset of the place that differs from the first one by these register and thread bits.
-static Bits offset_of(const Layout *l, const SharedLayout *s, Bits reg, Bits thread) {
+static Bits shared_offset_of_bits(const Layout *l, const SharedLayout *s, Bits reg, Bits thread) {
     int64_t x[MAX_RANK];
     layout_at(l, (int64_t)reg, (int64_t)thread, x);
     return (Bits)shared_offset(s, x);
@@ -101,7 +101,7 @@ static bool find_matrices(const Layout *l, const SharedLayout *s, Matrices *x) {
     for (int i = 0; i < x->map.n; i++) {
         Bits lane = i < 3 ? x->m.row_lane[i] : 0, reg = i < 3 ? x->m.row_reg[i] : 0;
         if (i >= 3 && i < 5 && i - 3 < x->pick) reg = x->m.base[i - 3];
-        x->map.col[i] = offset_of(l, s, reg, i < 5 ? lane : bit(i));
+        x->map.col[i] = shared_offset_of_bits(l, s, reg, i < 5 ? lane : bit(i));
     }
     return true;
 }
@@ -117,7 +117,7 @@ static LLVMValueRef named_row(GpuFn *f, const Matrices *x) {
 /// The address for the matrices from register `reg` on.
 static LLVMValueRef matrices_at(GpuFn *f, const Layout *l, const SharedLayout *s, LLVMValueRef base,
                                 LLVMValueRef thread, Bits reg) {
-    LLVMValueRef number = gpu_i32(f, (int64_t)offset_of(l, s, reg, 0));
+    LLVMValueRef number = gpu_i32(f, (int64_t)shared_offset_of_bits(l, s, reg, 0));
     return LLVMBuildAdd(f->g->b, base, LLVMBuildXor(f->g->b, thread, number, ""), "");
 }
 
@@ -129,14 +129,14 @@ static void read_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, cons
     base = gpu_shared_addr(f, base);
     const char *name = ctx_format(f->ctx, "tg.nv.ldmatrix.x%d%s", n, x->m.trans ? ".trans" : "");
     for (int64_t i = 0; i < (int64_t)1 << x->m.n_base; i += n) {
-        Bits reg = sum_of(x->m.base, x->m.n_base, i);
+        Bits reg = xor_of_columns(x->m.base, x->m.n_base, i);
         LLVMValueRef words = gpu_call(f, name, 1, matrices_at(f, l, s, base, thread, reg)), out[4];
         for (int k = 0; k < n; k++) {
-            Bits first = reg ^ sum_of(x->m.base, x->pick, k);
+            Bits first = reg ^ xor_of_columns(x->m.base, x->pick, k);
             LLVMValueRef word = n > 1 ? LLVMBuildExtractValue(g->b, words, (unsigned)k, "") : words;
             gpu_from_words(f, elem, each, &word, out);
             for (int j = 0; j < each; j++)
-                regs[first ^ sum_of(x->m.word, x->m.word_bits, j)] = out[j];
+                regs[first ^ xor_of_columns(x->m.word, x->m.word_bits, j)] = out[j];
         }
     }
 }
@@ -148,12 +148,12 @@ static void write_matrices(GpuFn *f, const Layout *l, const SharedLayout *s, con
     base = gpu_shared_addr(f, base);
     const char *name = ctx_format(f->ctx, "tg.nv.stmatrix.x%d%s", n, x->m.trans ? ".trans" : "");
     for (int64_t i = 0; i < (int64_t)1 << x->m.n_base; i += n) {
-        Bits reg = sum_of(x->m.base, x->m.n_base, i);
+        Bits reg = xor_of_columns(x->m.base, x->m.n_base, i);
         args[0] = matrices_at(f, l, s, base, thread, reg);
         for (int k = 0; k < n; k++) {
-            Bits first = reg ^ sum_of(x->m.base, x->pick, k);
+            Bits first = reg ^ xor_of_columns(x->m.base, x->pick, k);
             for (int j = 0; j < each; j++)
-                in[j] = regs[first ^ sum_of(x->m.word, x->m.word_bits, j)];
+                in[j] = regs[first ^ xor_of_columns(x->m.word, x->m.word_bits, j)];
             gpu_to_words(f, elem, each, in, args + 1 + k);
         }
         portable_call(f->g, name, 1 + n, args);
@@ -183,7 +183,7 @@ void gpu_lower_buf_load(GpuFn *f, Op *op) {
 /* ---- cp.async ------------------------------------------------------------------------------ */
 
 /// How the threads share the pieces of a buffer, of so many bytes. Some may have copies, or holes.
-static const Layout *pieces_of(GpuFn *f, const Type *buf, int bytes) {
+static const Layout *copy_pieces_layout(GpuFn *f, const Type *buf, int bytes) {
     BlockAccess access = {.rank = buf->rank,
                           .elem_bits = elem_info[buf->elem].bits,
                           .extents = buf->extents,
@@ -211,7 +211,7 @@ static LLVMValueRef live_bytes(GpuAccess *p, const SharedAccess *a, int along, i
     LLVMValueRef sum = gpu_i32(p->f, 0), none = sum;
     bool apart = along >= 0 && !p->masks;
     for (int64_t j = 0; j < (int64_t)1 << a->vec_bits; j++) {
-        int64_t r = reg ^ (int64_t)sum_of(a->vec, a->vec_bits, j);
+        int64_t r = reg ^ (int64_t)xor_of_columns(a->vec, a->vec_bits, j);
         LLVMValueRef one = gpu_i32(p->f, bytes);
         LLVMValueRef live = apart ? gpu_access_live_along(p, r, bit(along)) : gpu_access_live(p, r);
         if (live) one = LLVMBuildSelect(g->b, live, one, none, "");
@@ -224,7 +224,7 @@ static LLVMValueRef live_bytes(GpuAccess *p, const SharedAccess *a, int along, i
 void gpu_lower_copy_async(GpuFn *f, Op *op) {
     const Type *buf = operand(op, 1)->type;
     int bytes = (int)op_int(op, "bytes", COPY_BYTES);
-    const Layout *l = pieces_of(f, buf, bytes);
+    const Layout *l = copy_pieces_layout(f, buf, bytes);
     SharedLayout s = shared_of(buf);
     SharedAccess a;
     GpuAccess *p = gpu_access_in(f, op, l);
@@ -235,7 +235,8 @@ void gpu_lower_copy_async(GpuFn *f, Op *op) {
     if (elem_info[buf->elem].bits / 8 << a.vec_bits != bytes)
         ice(f->ctx, op->loc, "pieces of a buffer that are not %d bytes", bytes);
     for (int64_t i = 0; i < layout_repeats(l) << a.n_base; i++) {
-        int64_t reg = i >> a.n_base << l->bits[LEVEL_REG] | (int64_t)sum_of(a.base, a.n_base, i);
+        int64_t reg =
+            i >> a.n_base << l->bits[LEVEL_REG] | (int64_t)xor_of_columns(a.base, a.n_base, i);
         if (gpu_always_hole(l, reg)) continue;
         LLVMValueRef to = gpu_shared_addr(f, gpu_shared_at(f, &m, gpu_buf(f, operand(op, 1)), reg));
         LLVMValueRef on = gpu_writes(f, l, reg);
@@ -255,7 +256,7 @@ static void pad_vector(GpuFn *f, const Op *op, const Layout *l, const GpuSharedM
     LLVMValueRef zeros[COPY_BYTES];
     for (int j = 0; j < step; j++) zeros[j] = LLVMConstNull(gen_elem(f->g, buf->elem));
     for (int j = 0; j < n; j += step) {
-        int64_t r = reg ^ (int64_t)sum_of(a->vec, a->vec_bits, j);
+        int64_t r = reg ^ (int64_t)xor_of_columns(a->vec, a->vec_bits, j);
         LLVMValueRef dead = LLVMBuildICmp(f->g->b, LLVMIntSGE, gpu_coord(f, l, r, axis), count, "");
         LLVMValueRef p = gpu_shared_at(f, m, gpu_buf(f, operand(op, 0)), r);
         LLVMValueRef on = gen_and(f->g, dead, gpu_writes(f, l, r));
@@ -267,7 +268,7 @@ static void pad_vector(GpuFn *f, const Op *op, const Layout *l, const GpuSharedM
 void gpu_lower_buf_pad(GpuFn *f, Op *op) {
     Gen *g = f->g;
     const Type *buf = operand(op, 0)->type;
-    const Layout *l = pieces_of(f, buf, COPY_BYTES);
+    const Layout *l = copy_pieces_layout(f, buf, COPY_BYTES);
     SharedLayout s = shared_of(buf);
     SharedAccess a;
     LLVMValueRef count = gpu_scalar(f, operand(op, 1));
@@ -281,7 +282,8 @@ void gpu_lower_buf_pad(GpuFn *f, Op *op) {
     count = LLVMBuildTrunc(g->b, count, g->i32, "");
     for (int64_t k = 0; k < layout_repeats(l) << a.n_base; k++)
         pad_vector(f, op, l, &m, &a,
-                   k >> a.n_base << l->bits[LEVEL_REG] | (int64_t)sum_of(a.base, a.n_base, k),
+                   k >> a.n_base << l->bits[LEVEL_REG] |
+                       (int64_t)xor_of_columns(a.base, a.n_base, k),
                    count);
     gpu_call(f, "tg.nv.fence.proxy.async.shared", 0);
     gpu_barrier_here(f);
@@ -336,7 +338,7 @@ static bool next_box(const Type *buf, const int64_t *box, int64_t *start) {
     return false;
 }
 
-static const GpuRing *ring_of(GpuFn *f, const Op *op) {
+static const GpuRing *acquired_ring(GpuFn *f, const Op *op) {
     const Op *acquire = def_of(operand(op, 1), OP_RING_ACQUIRE);
     if (!acquire) ice(f->ctx, op->loc, "a copy into a buffer that was not acquired");
     return gpu_ring(f, operand(acquire, 0));
@@ -352,7 +354,7 @@ static LLVMValueRef starts_box(GpuFn *f, const GpuRing *r, int box) {
 
 void gpu_lower_copy_tma(GpuFn *f, Op *op) {
     const Type *buf = operand(op, 1)->type;
-    const GpuRing *r = ring_of(f, op);
+    const GpuRing *r = acquired_ring(f, op);
     SharedLayout s = shared_of(buf);
     bool both = op_flag(op, "shared");
     const char *name = both ? "tg.nv.tma.load.%dd.multicast" : "tg.nv.tma.load.%dd";
@@ -420,7 +422,7 @@ static bool is_of_first_warp(const Layout *l, Bits warp, const int64_t *start) {
     return true;
 }
 
-static LLVMValueRef plus(GpuFn *f, LLVMValueRef x, int64_t n) {
+static LLVMValueRef add_constant(GpuFn *f, LLVMValueRef x, int64_t n) {
     if (!x) return n ? gpu_i32(f, n) : NULL;
     return n ? LLVMBuildAdd(f->g->b, x, gpu_i32(f, n), "") : x;
 }
@@ -439,7 +441,7 @@ static void start_copies_out(GpuFn *f, const Op *op, const Layout *l, const Shar
         if (!is_of_first_warp(l, w.bits, start)) continue;
         args[1] = gpu_shared_addr(f, gpu_offset_by(f, base, shared_offset(s, start)));
         args[2] = elected;
-        for (int d = 0; d < buf->rank; d++) more[d] = plus(f, w.along[d], start[d]);
+        for (int d = 0; d < buf->rank; d++) more[d] = add_constant(f, w.along[d], start[d]);
         int n = box_coordinates(f, op, 3, more, args + 3);
         portable_call(f->g, ctx_format(f->ctx, "tg.nv.tma.%s.%dd", how, n), 3 + n, args);
     } while (next_box(buf, box, start));
@@ -460,7 +462,7 @@ void gpu_lower_copyout_tma(GpuFn *f, Op *op) {
     if (find_matrices(l, &s, &m))
         write_matrices(f, l, &s, &m, gpu_buf(f, operand(op, 1)), x->type->elem, gpu_block(f, x));
     else
-        write_block(f, x, operand(op, 1));
+        write_block_to_buf(f, x, operand(op, 1));
     gpu_call(f, "tg.nv.fence.proxy.async.shared", 0);
     gpu_warp_sync(f);
     start_copies_out(f, op, l, &s);

@@ -4,39 +4,41 @@
 
 enum { MAX_DEPTH = 16, MAX_TWOS = 32 };
 
-static int64_t power(int n) {
+static int64_t capped_power_of_two(int n) {
     return (int64_t)1 << (n < MAX_TWOS ? n : MAX_TWOS);
 }
 
 static int64_t of_constant(int64_t n) {
-    return n ? power(__builtin_ctzll((uint64_t)n)) : 0;
+    return n ? capped_power_of_two(__builtin_ctzll((uint64_t)n)) : 0;
 }
 
 /// What divides both; 0 is divided by everything.
-static int64_t both(int64_t a, int64_t b) {
+static int64_t common_divisor(int64_t a, int64_t b) {
     if (!a || !b) return a ? a : b;
     return a < b ? a : b;
 }
 
-static int64_t find(const Value *v, int depth);
+static int64_t find_divisor(const Value *v, int depth);
 
 static int64_t of_operands(const Op *op, int first, int depth) {
-    return both(find(operand(op, first), depth), find(operand(op, first + 1), depth));
+    return common_divisor(find_divisor(operand(op, first), depth),
+                          find_divisor(operand(op, first + 1), depth));
 }
 
-static int64_t of_product(const Op *op, int depth) {
-    int64_t a = find(operand(op, 0), depth), b = find(operand(op, 1), depth);
-    return a && b ? power(__builtin_ctzll((uint64_t)a) + __builtin_ctzll((uint64_t)b)) : 0;
+static int64_t divisor_of_mul(const Op *op, int depth) {
+    int64_t a = find_divisor(operand(op, 0), depth), b = find_divisor(operand(op, 1), depth);
+    return a && b ? capped_power_of_two(__builtin_ctzll((uint64_t)a) + __builtin_ctzll((uint64_t)b))
+                  : 0;
 }
 
 /// x << n: only the constant counts.
 static int64_t of_shift(const Op *op, int depth) {
-    int64_t n, a = find(operand(op, 0), depth);
+    int64_t n, a = find_divisor(operand(op, 0), depth);
     if (!const_int(operand(op, 1), &n) || n < 0 || n > MAX_TWOS) return a;
-    return a ? power(__builtin_ctzll((uint64_t)a) + (int)n) : 0;
+    return a ? capped_power_of_two(__builtin_ctzll((uint64_t)a) + (int)n) : 0;
 }
 
-static int64_t of_dim(const Op *op) {
+static int64_t divisor_of_dim(const Op *op) {
     const Type *t = operand(op, 0)->type;
     int axis = (int)op_int(op, "axis", 0);
     int64_t apart = (int64_t)t->align * 8 / elem_info[t->elem].bits;
@@ -49,15 +51,15 @@ static int64_t of_dim(const Op *op) {
 static int64_t of_argument(const Value *v, int depth) {
     const Op *op = v->region ? v->region->parent : NULL;
     if (!op || op->code != OP_FOR || v->index != 0 || v->region != op->regions[0]) return 1;
-    return both(find(operand(op, 0), depth), of_constant(op_int(op, "step", 1)));
+    return common_divisor(find_divisor(operand(op, 0), depth), of_constant(op_int(op, "step", 1)));
 }
 
 static int64_t of_if(const Op *op, int index, int depth) {
-    return both(find(operand(op->regions[0]->last, index), depth),
-                find(operand(op->regions[1]->last, index), depth));
+    return common_divisor(find_divisor(operand(op->regions[0]->last, index), depth),
+                          find_divisor(operand(op->regions[1]->last, index), depth));
 }
 
-static int64_t find(const Value *v, int depth) {
+static int64_t find_divisor(const Value *v, int depth) {
     const Op *op = v->def;
     int64_t n;
     if (depth-- == 0) return 1;
@@ -70,18 +72,19 @@ static int64_t find(const Value *v, int depth) {
     case OP_MAX:
     case OP_REM: return of_operands(op, 0, depth);
     case OP_SELECT: return of_operands(op, 1, depth);
-    case OP_MUL: return of_product(op, depth);
+    case OP_MUL: return divisor_of_mul(op, depth);
     case OP_SHL: return of_shift(op, depth);
-    case OP_NEG: return find(operand(op, 0), depth);
+    case OP_NEG: return find_divisor(operand(op, 0), depth);
     case OP_CAST:
-        return elem_is(operand(op, 0)->type->elem, EC_INT) ? find(operand(op, 0), depth) : 1;
+        return elem_is(operand(op, 0)->type->elem, EC_INT) ? find_divisor(operand(op, 0), depth)
+                                                           : 1;
     case OP_DIM:
-    case OP_STRIDE: return of_dim(op);
+    case OP_STRIDE: return divisor_of_dim(op);
     case OP_IF: return of_if(op, v->index, depth);
     default: return 1;
     }
 }
 
 int64_t gpu_divisor(const Value *v) {
-    return find(v, MAX_DEPTH);
+    return find_divisor(v, MAX_DEPTH);
 }

@@ -34,7 +34,7 @@ typedef struct Dot {
 /* ---- the thread's part --------------------------------------------------------------------- */
 
 /// The number of a value in a list, which it joins if it is new.
-static int64_t number_in(int64_t *list, int64_t *n, int64_t x) {
+static int64_t number_in_list(int64_t *list, int64_t *n, int64_t x) {
     for (int64_t i = 0; i < *n; i++)
         if (list[i] == x) return i;
     list[(*n)++] = x;
@@ -42,7 +42,7 @@ static int64_t number_in(int64_t *list, int64_t *n, int64_t x) {
 }
 
 /// A coordinate of the block; the last `n` places before its end for what is behind it.
-static LLVMValueRef clamped(const Dot *s, int64_t reg, int d, int n) {
+static LLVMValueRef clamped_coordinate(const Dot *s, int64_t reg, int d, int n) {
     GpuFn *f = s->f;
     int64_t last = s->layout->extents[d] - n;
     LLVMValueRef x = gpu_coord(f, s->layout, reg, d);
@@ -69,11 +69,13 @@ static void find_part(Dot *s) {
             base &= ~(INT64_C(1) << s->vec_bits[i]);
         }
         gpu_coord_numbers(l, base, x);
-        s->row_of[r] = number_in(lists, &s->n_rows, x[0]);
-        s->column_of[r] = number_in(lists + count, &s->n_columns, x[1]);
+        s->row_of[r] = number_in_list(lists, &s->n_rows, x[0]);
+        s->column_of[r] = number_in_list(lists + count, &s->n_columns, x[1]);
         if (s->n_rows > rows)
-            s->rows[rows] = gen_mul(f->g, clamped(s, base, 0, 1), gpu_i32(f, s->pitch_a));
-        if (s->n_columns > columns) s->columns[columns] = clamped(s, base, 1, 1 << s->vec);
+            s->rows[rows] =
+                gen_mul(f->g, clamped_coordinate(s, base, 0, 1), gpu_i32(f, s->pitch_a));
+        if (s->n_columns > columns)
+            s->columns[columns] = clamped_coordinate(s, base, 1, 1 << s->vec);
     }
 }
 
@@ -122,7 +124,8 @@ static void put_operand(const Dot *s, int which, const GpuPieces *p) {
 
 /* ---- outer products ------------------------------------------------------------------------ */
 
-static LLVMValueRef multiply_add(const Dot *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
+static LLVMValueRef build_multiply_add(const Dot *s, LLVMValueRef a, LLVMValueRef b,
+                                       LLVMValueRef c) {
     const Gen *g = s->f->g;
     LLVMTypeRef type = LLVMTypeOf(c);
     LLVMValueRef args[3] = {a, b, c};
@@ -130,7 +133,8 @@ static LLVMValueRef multiply_add(const Dot *s, LLVMValueRef a, LLVMValueRef b, L
     return LLVMBuildAdd(g->b, LLVMBuildMul(g->b, a, b, ""), c, "");
 }
 
-static void load_at(const Dot *s, const GpuFlat *flat, LLVMValueRef at, int n, LLVMValueRef *out) {
+static void load_elements_at(const Dot *s, const GpuFlat *flat, LLVMValueRef at, int n,
+                             LLVMValueRef *out) {
     LLVMValueRef bytes = gen_mul(s->f->g, at, gpu_i32(s->f, elem_bytes(s->elem)));
     gpu_load_vector(s->f, s->elem, gpu_offset(s->f, flat->base, bytes), n, out);
 }
@@ -143,21 +147,21 @@ static void add_products(const Dot *s, LLVMValueRef k, LLVMValueRef *sums) {
     LLVMValueRef *a = ctx_array(f->ctx, LLVMValueRef, s->n_rows * s->step);
     LLVMValueRef *b = ctx_array(f->ctx, LLVMValueRef, s->n_columns * width);
     for (int64_t i = 0; i < s->n_rows; i++)
-        load_at(s, &s->a, gen_add(g, s->rows[i], k), (int)s->step, a + i * s->step);
+        load_elements_at(s, &s->a, gen_add(g, s->rows[i], k), (int)s->step, a + i * s->step);
     LLVMValueRef row = gen_mul(g, k, gpu_i32(f, s->pitch_b));
     for (int64_t kk = 0; kk < s->step; kk++) {
         for (int64_t j = 0; j < s->n_columns; j++) {
             LLVMValueRef at = gen_add(g, s->columns[j], row);
             at = gen_add(g, at, gpu_i32(f, kk * s->pitch_b));
-            load_at(s, &s->b, at, width, b + j * width);
+            load_elements_at(s, &s->b, at, width, b + j * width);
         }
         for (int64_t r = 0; r < layout_registers(s->layout); r++)
-            sums[r] = multiply_add(s, a[s->row_of[r] * s->step + kk],
-                                   b[s->column_of[r] * width + s->at[r]], sums[r]);
+            sums[r] = build_multiply_add(s, a[s->row_of[r] * s->step + kk],
+                                         b[s->column_of[r] * width + s->at[r]], sums[r]);
     }
 }
 
-static void add_piece(const Dot *s, LLVMValueRef *sums) {
+static void add_piece_products(const Dot *s, LLVMValueRef *sums) {
     GpuFn *f = s->f;
     int n = (int)layout_registers(s->layout);
     if (s->piece <= s->step) {
@@ -173,7 +177,7 @@ static void add_piece(const Dot *s, LLVMValueRef *sums) {
 
 /* ---- the op -------------------------------------------------------------------------------- */
 
-static int64_t round_up(int64_t n, int64_t unit) {
+static int64_t round_up_to(int64_t n, int64_t unit) {
     return ceil_div(n, unit) * unit;
 }
 
@@ -186,8 +190,8 @@ static void choose_room(Dot *s) {
     s->m = s->layout->extents[0];
     s->n = s->layout->extents[1];
     while (bytes << s->vec > ACCESS_BYTES || s->n & ((1 << s->vec) - 1)) s->vec--;
-    s->pitch_b = round_up(s->n, s->step);
-    int64_t whole = round_up(s->k, s->step);
+    s->pitch_b = round_up_to(s->n, s->step);
+    int64_t whole = round_up_to(s->k, s->step);
     int64_t pads = bytes * (s->m * s->step + 2 * s->f->threads),
             most = gpu_shared_room(s->f) - pads;
     most = most < DOT_BYTES ? most : DOT_BYTES;
@@ -225,7 +229,7 @@ static void fma_dot(GpuFn *f, Op *op) {
     GpuPieces p = gpu_pieces(f, s.k, s.piece, n, sums);
     LLVMValueRef *next = ctx_copy(f->ctx, p.carried, (size_t)n * sizeof *next);
     put_operands(&s, &p);
-    add_piece(&s, next);
+    add_piece_products(&s, next);
     gpu_pieces_end(f, &p, next);
     gpu_set_block(f, y, p.carried);
 }

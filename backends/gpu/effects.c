@@ -14,7 +14,7 @@ enum { PRINTED_LANES = 16, HEAD_WORDS = 2 };
 
 /* ---- sites --------------------------------------------------------------------------------- */
 
-static char letter(Elem elem) {
+static char fault_letter(Elem elem) {
     switch (elem_info[elem].cls) {
     case EC_BOOL: return 'b';
     case EC_SINT: return 'd';
@@ -47,33 +47,34 @@ int gpu_add_site(GpuFn *f, const Op *op, int kind, const char *text, const char 
 /* ---- records ------------------------------------------------------------------------------- */
 
 /// A record being written.
-typedef struct Record {
+typedef struct FaultWriter {
     int site, n;        // n values
     LLVMValueRef on;    // i1: the thread that writes it; NULL: all, each what it has
     LLVMValueRef words; // where it starts
-} Record;
+} FaultWriter;
 
-static LLVMValueRef field(GpuFn *f, size_t offset) {
+static LLVMValueRef fault_field(GpuFn *f, size_t offset) {
     return gpu_offset_by(f, f->faults, (int64_t)offset);
 }
 
 /// Claims the words of a record in threads that are on: their number, and i1: there is room.
-static LLVMValueRef claim(GpuFn *f, const Record *r, LLVMValueRef on) {
+static LLVMValueRef claim_record(GpuFn *f, const FaultWriter *r, LLVMValueRef on) {
     LLVMValueRef words = gpu_i32(f, r->n + HEAD_WORDS);
-    return gpu_call(f, "tg.atomic.global.add.i32.gpu", 3, field(f, offsetof(tg_faults, used)), on,
-                    words);
+    return gpu_call(f, "tg.atomic.global.add.i32.gpu", 3, fault_field(f, offsetof(tg_faults, used)),
+                    on, words);
 }
 
-static LLVMValueRef has_room(GpuFn *f, const Record *r, LLVMValueRef at) {
+static LLVMValueRef has_record_room(GpuFn *f, const FaultWriter *r, LLVMValueRef at) {
     const Gen *g = f->g;
-    LLVMValueRef most = LLVMBuildLoad2(g->b, g->i32, field(f, offsetof(tg_faults, capacity)), "");
+    LLVMValueRef most =
+        LLVMBuildLoad2(g->b, g->i32, fault_field(f, offsetof(tg_faults, capacity)), "");
     LLVMSetAlignment(most, 4);
     LLVMValueRef end = LLVMBuildAdd(g->b, at, gpu_i32(f, r->n + HEAD_WORDS), "");
     return LLVMBuildICmp(g->b, LLVMIntULE, end, most, "");
 }
 
-static void store_word(GpuFn *f, const Record *r, LLVMValueRef at, LLVMValueRef on,
-                       LLVMValueRef x) {
+static void store_record_word(GpuFn *f, const FaultWriter *r, LLVMValueRef at, LLVMValueRef on,
+                              LLVMValueRef x) {
     LLVMValueRef p = gpu_offset(f, r->words, gen_mul(f->g, at, gpu_i32(f, 8)));
     gpu_call(f, "tg.store.global.b64", 3, p, on ? on : gpu_true(f), x);
 }
@@ -81,21 +82,21 @@ static void store_word(GpuFn *f, const Record *r, LLVMValueRef at, LLVMValueRef 
 static LLVMValueRef words_at(GpuFn *f, LLVMValueRef at) {
     LLVMValueRef bytes = LLVMBuildZExt(f->g->b, at, f->g->i64, "");
     bytes = gen_mul(f->g, bytes, gen_i64(f->g, 8));
-    return gpu_offset(f, field(f, sizeof(tg_faults)), bytes);
+    return gpu_offset(f, fault_field(f, sizeof(tg_faults)), bytes);
 }
 
 /// The head, and that there is a failure: an atomic, as any number of programs may fail at once.
-static void store_head(GpuFn *f, const Record *r, LLVMValueRef on, bool fails) {
+static void store_head(GpuFn *f, const FaultWriter *r, LLVMValueRef on, bool fails) {
     int64_t head = r->site | (int64_t)r->n << 32;
-    store_word(f, r, gpu_i32(f, 0), on, gen_i64(f->g, head));
-    store_word(f, r, gpu_i32(f, 1), on, f->program);
+    store_record_word(f, r, gpu_i32(f, 0), on, gen_i64(f->g, head));
+    store_record_word(f, r, gpu_i32(f, 1), on, f->program);
     if (fails)
-        gpu_call(f, "tg.atomic.global.or.i32.gpu", 3, field(f, offsetof(tg_faults, failed)), on,
-                 gpu_i32(f, 1));
+        gpu_call(f, "tg.atomic.global.or.i32.gpu", 3, fault_field(f, offsetof(tg_faults, failed)),
+                 on, gpu_i32(f, 1));
 }
 
 /// The bits of a value in a message.
-static LLVMValueRef message_bits(GpuFn *f, Elem elem, LLVMValueRef x) {
+static LLVMValueRef fault_value_bits(GpuFn *f, Elem elem, LLVMValueRef x) {
     const Gen *g = f->g;
     if (elem_is(elem, EC_FLOAT))
         return LLVMBuildBitCast(g->b, gen_cast(g, elem, EL_F64, x), g->i64, "");
@@ -104,12 +105,12 @@ static LLVMValueRef message_bits(GpuFn *f, Elem elem, LLVMValueRef x) {
 
 /// A whole record by the thread that is on.
 static void record_values(GpuFn *f, int site, LLVMValueRef on, int n, LLVMValueRef *values) {
-    Record r = {.site = site, .n = n, .on = on};
-    LLVMValueRef at = claim(f, &r, on);
+    FaultWriter r = {.site = site, .n = n, .on = on};
+    LLVMValueRef at = claim_record(f, &r, on);
     r.words = words_at(f, at);
-    on = gen_and(f->g, on, has_room(f, &r, at));
+    on = gen_and(f->g, on, has_record_room(f, &r, at));
     store_head(f, &r, on, true);
-    for (int i = 0; i < n; i++) store_word(f, &r, gpu_i32(f, HEAD_WORDS + i), on, values[i]);
+    for (int i = 0; i < n; i++) store_record_word(f, &r, gpu_i32(f, HEAD_WORDS + i), on, values[i]);
 }
 
 /* ---- operands as values -------------------------------------------------------------------- */
@@ -127,19 +128,19 @@ static const char *value_types(GpuFn *f, const Op *op, int first, bool *blocks) 
         const Type *t = operand(op, i)->type;
         *blocks |= t->rank != 0;
         if (t->rank) text_add(&types, "[");
-        for (int64_t k = 0; k < shown_lanes(t); k++) text_add(&types, "%c", letter(t->elem));
+        for (int64_t k = 0; k < shown_lanes(t); k++) text_add(&types, "%c", fault_letter(t->elem));
         if (t->rank) text_add(&types, shown_lanes(t) < ty_count(t) ? "+]" : "]");
     }
     return types.data;
 }
 
 /// i1: of all threads that have the element this is the one to tell of it; NULL: it is alone.
-static LLVMValueRef reports(GpuFn *f, const Layout *l, int64_t reg) {
+static LLVMValueRef reports_element(GpuFn *f, const Layout *l, int64_t reg) {
     return gen_and(f->g, gpu_owner(f, l), gpu_not_hole(f, l, reg));
 }
 
 /// Lanes 0 .. 15 of a block, by the threads that have them, to words from `at` on.
-static void store_lanes(GpuFn *f, const Record *r, const Value *v, int at, LLVMValueRef ok) {
+static void store_lanes(GpuFn *f, const FaultWriter *r, const Value *v, int at, LLVMValueRef ok) {
     const Gen *g = f->g;
     const Layout *l = gpu_layout(f, v);
     int64_t strides[MAX_RANK], n = 1;
@@ -149,13 +150,14 @@ static void store_lanes(GpuFn *f, const Record *r, const Value *v, int at, LLVMV
         LLVMValueRef lane = gpu_block_elements(f, l, reg, strides);
         LLVMValueRef on = LLVMBuildICmp(g->b, LLVMIntULT, lane, shown, "");
         if (LLVMIsAConstantInt(on) && !LLVMConstIntGetZExtValue(on)) continue;
-        on = gen_and(g, gen_and(g, on, reports(f, l, reg)), ok);
-        LLVMValueRef x = message_bits(f, v->type->elem, gpu_block(f, v)[reg]);
-        store_word(f, r, gen_add(g, lane, gpu_i32(f, at)), on, x);
+        on = gen_and(g, gen_and(g, on, reports_element(f, l, reg)), ok);
+        LLVMValueRef x = fault_value_bits(f, v->type->elem, gpu_block(f, v)[reg]);
+        store_record_word(f, r, gen_add(g, lane, gpu_i32(f, at)), on, x);
     }
 }
 
-static void store_operands(GpuFn *f, const Record *r, const Op *op, int first, LLVMValueRef ok) {
+static void store_fault_operands(GpuFn *f, const FaultWriter *r, const Op *op, int first,
+                                 LLVMValueRef ok) {
     int at = HEAD_WORDS;
     LLVMValueRef one = gen_and(f->g, ok, gpu_is_first_thread(f));
     for (int i = first; i < op->n_operands; i++) {
@@ -163,7 +165,8 @@ static void store_operands(GpuFn *f, const Record *r, const Op *op, int first, L
         if (v->type->rank)
             store_lanes(f, r, v, at, ok);
         else
-            store_word(f, r, gpu_i32(f, at), one, message_bits(f, v->type->elem, gpu_scalar(f, v)));
+            store_record_word(f, r, gpu_i32(f, at), one,
+                              fault_value_bits(f, v->type->elem, gpu_scalar(f, v)));
         at += (int)shown_lanes(v->type);
     }
 }
@@ -177,7 +180,7 @@ static void on_words(GpuFn *f, const char *near, const char *far, LLVMValueRef w
         gpu_call(f, far, 3, gpu_call(f, "tg.nv.cluster.addr", 2, at, gpu_i32(f, i)), on, x);
 }
 
-static LLVMValueRef read_word(GpuFn *f, LLVMValueRef word) {
+static LLVMValueRef read_shared_word(GpuFn *f, LLVMValueRef word) {
     LLVMValueRef x;
     gpu_program_barrier(f);
     gpu_load_vector(f, EL_I32, word, 1, &x);
@@ -188,7 +191,7 @@ static LLVMValueRef read_word(GpuFn *f, LLVMValueRef word) {
 static LLVMValueRef from_thread_0(GpuFn *f, LLVMValueRef x) {
     LLVMValueRef word = gpu_shared_alloc_far(f, 4, 4);
     on_words(f, "tg.store.shared.b32", "tg.store.cluster.b32", word, gpu_is_first_thread(f), x);
-    return read_word(f, word);
+    return read_shared_word(f, word);
 }
 
 /// A record of the operands from `first` on and of further values, where c (uniform; NULL: always)
@@ -196,16 +199,16 @@ static LLVMValueRef from_thread_0(GpuFn *f, LLVMValueRef x) {
 static void record_operands(GpuFn *f, const Op *op, int site, int first, LLVMValueRef c, int n,
                             LLVMValueRef *more, bool blocks) {
     const tg_site *s = f->code->sites.data[site];
-    Record r = {.site = site, .n = s->n_values};
-    LLVMValueRef one = gen_and(f->g, c, gpu_is_first_thread(f)), at = claim(f, &r, one);
+    FaultWriter r = {.site = site, .n = s->n_values};
+    LLVMValueRef one = gen_and(f->g, c, gpu_is_first_thread(f)), at = claim_record(f, &r, one);
     if (blocks) at = from_thread_0(f, at);
-    LLVMValueRef ok = gen_and(f->g, c, has_room(f, &r, at));
+    LLVMValueRef ok = gen_and(f->g, c, has_record_room(f, &r, at));
     r.words = words_at(f, at);
     one = gen_and(f->g, ok, gpu_is_first_thread(f));
     store_head(f, &r, one, s->kind != TG_SITE_PRINT);
-    store_operands(f, &r, op, first, ok);
+    store_fault_operands(f, &r, op, first, ok);
     for (int i = 0; i < n; i++)
-        store_word(f, &r, gpu_i32(f, HEAD_WORDS + r.n - n + i), one, more[i]);
+        store_record_word(f, &r, gpu_i32(f, HEAD_WORDS + r.n - n + i), one, more[i]);
 }
 
 void gpu_lower_print(GpuFn *f, Op *op) {
@@ -218,40 +221,40 @@ void gpu_lower_print(GpuFn *f, Op *op) {
 /* ---- lanes that fail ----------------------------------------------------------------------- */
 
 /// Lanes of a block in some layout, of which some are bad.
-typedef struct Lanes {
+typedef struct BadLanes {
     const Layout *layout; // NULL: a scalar
     int64_t strides[MAX_RANK];
     LLVMValueRef own;   // i32: the least bad one of this thread, -1 (unsigned): none
     LLVMValueRef first; // of all threads
-} Lanes;
+} BadLanes;
 
-static Lanes lanes_of(GpuFn *f, const Layout *l) {
-    Lanes s = {.layout = l, .own = gpu_i32(f, -1)};
+static BadLanes lanes_of(GpuFn *f, const Layout *l) {
+    BadLanes s = {.layout = l, .own = gpu_i32(f, -1)};
     int64_t n = 1;
     for (int d = l ? l->rank - 1 : -1; d >= 0; n *= l->extents[d--]) s.strides[d] = n;
     return s;
 }
 
-static int64_t lanes_registers(const Lanes *s) {
+static int64_t lanes_registers(const BadLanes *s) {
     return s->layout ? layout_registers(s->layout) : 1;
 }
 
-static LLVMValueRef lane_number(GpuFn *f, const Lanes *s, int64_t reg) {
+static LLVMValueRef bad_lane_number(GpuFn *f, const BadLanes *s, int64_t reg) {
     return s->layout ? gpu_block_elements(f, s->layout, reg, s->strides) : gpu_i32(f, 0);
 }
 
 /// Bad lanes of register reg.
-static void note_bad(GpuFn *f, Lanes *s, int64_t reg, LLVMValueRef bad) {
+static void note_bad(GpuFn *f, BadLanes *s, int64_t reg, LLVMValueRef bad) {
     const Gen *g = f->g;
-    if (s->layout) bad = gen_and(g, bad, reports(f, s->layout, reg));
-    LLVMValueRef lane = lane_number(f, s, reg);
+    if (s->layout) bad = gen_and(g, bad, reports_element(f, s->layout, reg));
+    LLVMValueRef lane = bad_lane_number(f, s, reg);
     LLVMValueRef less = LLVMBuildICmp(g->b, LLVMIntULT, lane, s->own, "");
     s->own = LLVMBuildSelect(g->b, LLVMBuildAnd(g->b, bad, less, ""), lane, s->own, "");
 }
 
 /// i1 in each thread alike: some lane is bad; s->first is the first one. Scalars are the same in
 /// all threads.
-static LLVMValueRef find_first(GpuFn *f, Lanes *s) {
+static LLVMValueRef find_first(GpuFn *f, BadLanes *s) {
     const Gen *g = f->g;
     LLVMValueRef none = gpu_i32(f, -1);
     s->first = s->own;
@@ -262,13 +265,13 @@ static LLVMValueRef find_first(GpuFn *f, Lanes *s) {
         gpu_program_barrier(f);
         on_words(f, "tg.atomic.shared.min.u32.cta", "tg.atomic.cluster.min.u32.gpu", word,
                  LLVMBuildICmp(g->b, LLVMIntNE, s->own, none, ""), s->own);
-        s->first = read_word(f, word);
+        s->first = read_shared_word(f, word);
     }
     return LLVMBuildICmp(g->b, LLVMIntNE, s->first, none, "");
 }
 
 /// The indices of the first bad lane.
-static int first_indices(GpuFn *f, const Lanes *s, LLVMValueRef *out) {
+static int first_indices(GpuFn *f, const BadLanes *s, LLVMValueRef *out) {
     const Gen *g = f->g;
     int rank = s->layout ? s->layout->rank : 0;
     for (int d = 0; d < rank; d++) {
@@ -282,7 +285,7 @@ static int first_indices(GpuFn *f, const Lanes *s, LLVMValueRef *out) {
 void gpu_lower_assert(GpuFn *f, Op *op) {
     if (!f->options->check) return;
     const Value *c = operand(op, 0);
-    Lanes s = lanes_of(f, c->type->rank ? gpu_layout(f, c) : NULL);
+    BadLanes s = lanes_of(f, c->type->rank ? gpu_layout(f, c) : NULL);
     for (int64_t r = 0; r < lanes_registers(&s); r++)
         note_bad(f, &s, r, LLVMBuildNot(f->g->b, gpu_block(f, c)[r], ""));
     LLVMValueRef bad = find_first(f, &s), indices[MAX_RANK];
@@ -304,10 +307,10 @@ void gpu_check_division(GpuFn *f, const Op *op) {
     LLVMValueRef x = gpu_scalar(f, operand(op, 0)), y = gpu_scalar(f, operand(op, 1));
     LLVMValueRef bad = LLVMBuildICmp(f->g->b, LLVMIntEQ, y, LLVMConstNull(LLVMTypeOf(y)), "");
     if (LLVMIsAConstantInt(bad) && !LLVMConstIntGetZExtValue(bad)) return;
-    const char types[2] = {letter(elem), 0};
+    const char types[2] = {fault_letter(elem), 0};
     int site =
         gpu_add_site(f, op, TG_SITE_DIVIDE, "division of {} by 0", ctx_name(f->ctx, types), 0);
-    LLVMValueRef value = message_bits(f, elem, x);
+    LLVMValueRef value = fault_value_bits(f, elem, x);
     record_values(f, site, gen_and(f->g, bad, gpu_is_first_thread(f)), 1, &value);
 }
 
@@ -323,18 +326,18 @@ static int64_t pick_register(GpuFn *f, const Access *a, const Layout *l, int64_t
     return found;
 }
 
-static LLVMValueRef pick_of(GpuFn *f, const Access *a, const Lanes *s, int64_t reg,
+static LLVMValueRef pick_of(GpuFn *f, const Access *a, const BadLanes *s, int64_t reg,
                             const Value *v) {
     if (!v->type->rank) return gpu_scalar(f, v);
     return gpu_block(f, v)[pick_register(f, a, s->layout, reg, gpu_layout(f, v))];
 }
 
-static LLVMValueRef lane_along(GpuFn *f, const Lanes *s, int64_t reg, int axis) {
+static LLVMValueRef lane_along(GpuFn *f, const BadLanes *s, int64_t reg, int axis) {
     return LLVMBuildZExt(f->g->b, gpu_coord(f, s->layout, reg, axis), f->g->i64, "");
 }
 
 /// The lane's entries are all valid: below the counts of their axes, and not masked.
-static LLVMValueRef valid_lane(GpuFn *f, const Op *op, const Access *a, const Lanes *s,
+static LLVMValueRef valid_lane(GpuFn *f, const Op *op, const Access *a, const BadLanes *s,
                                int64_t reg) {
     const Gen *g = f->g;
     LLVMValueRef valid = NULL;
@@ -348,7 +351,7 @@ static LLVMValueRef valid_lane(GpuFn *f, const Op *op, const Access *a, const La
 }
 
 /// Coordinate d of the lane, i64.
-static LLVMValueRef lane_coordinate(GpuFn *f, const Op *op, const Access *a, const Lanes *s,
+static LLVMValueRef lane_coordinate(GpuFn *f, const Op *op, const Access *a, const BadLanes *s,
                                     int64_t reg, int d) {
     const Gen *g = f->g;
     const Value *first = sub_operand(op, a, d, 0);
@@ -361,9 +364,9 @@ static LLVMValueRef lane_coordinate(GpuFn *f, const Op *op, const Access *a, con
     return gen_add(g, gpu_scalar(f, first), lane);
 }
 
-static void check_dimension(GpuFn *f, const Op *op, const Access *a, const Layout *l, int d) {
+static void check_lanes_dimension(GpuFn *f, const Op *op, const Access *a, const Layout *l, int d) {
     const Gen *g = f->g;
-    Lanes s = lanes_of(f, l);
+    BadLanes s = lanes_of(f, l);
     LLVMValueRef dim = gpu_tensor(f, a->tensor)->dims[d], wrong = gen_i64(g, 0);
     for (int64_t r = 0; r < lanes_registers(&s); r++) {
         LLVMValueRef x = lane_coordinate(f, op, a, &s, r, d), before = s.own;
@@ -389,5 +392,5 @@ void gpu_check_access(GpuFn *f, const Op *op) {
     const Attr *inside = op_attr(op, "inside");
     for (int d = 0; d < a.n_subs; d++)
         if (!inside || !inside->ints[d])
-            check_dimension(f, op, &a, a.rank ? gpu_layout(f, block) : NULL, d);
+            check_lanes_dimension(f, op, &a, a.rank ? gpu_layout(f, block) : NULL, d);
 }

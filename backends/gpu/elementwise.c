@@ -6,7 +6,7 @@ enum { MAX_OPERANDS = 3 };
 
 /// An earlier register with the same operands as register r, or -1: blocks that are broadcast have
 /// few different ones.
-static int same_operands(LLVMValueRef *const *args, int n, int r) {
+static int earlier_same_operands(LLVMValueRef *const *args, int n, int r) {
     for (int q = 0; q < r; q++) {
         bool same = true;
         for (int i = 0; i < n && same; i++) same = args[i][q] == args[i][r];
@@ -16,9 +16,9 @@ static int same_operands(LLVMValueRef *const *args, int n, int r) {
 }
 
 /// What the registers without their repetitions become: args is [operand][register].
-typedef void Lanes(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out);
+typedef void LaneFunction(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out);
 
-static void map_lanes(GpuFn *f, Op *op, Lanes *lanes) {
+static void map_lanes(GpuFn *f, Op *op, LaneFunction *lanes) {
     LLVMValueRef *args[MAX_OPERANDS], *few[MAX_OPERANDS];
     LLVMValueRef *out = gpu_new_block(f, result(op, 0));
     int n = op->n_operands, registers = (int)gpu_registers(result(op, 0)->type), count = 0;
@@ -29,7 +29,7 @@ static void map_lanes(GpuFn *f, Op *op, Lanes *lanes) {
         few[i] = ctx_array(f->ctx, LLVMValueRef, registers);
     }
     for (int r = 0; r < registers; r++) {
-        int q = same_operands(args, n, r);
+        int q = earlier_same_operands(args, n, r);
         where[r] = q >= 0 ? where[q] : count++;
         for (int i = 0; i < n; i++) few[i][where[r]] = args[i][r];
     }
@@ -37,35 +37,35 @@ static void map_lanes(GpuFn *f, Op *op, Lanes *lanes) {
     for (int r = 0; r < registers; r++) out[r] = made[where[r]];
 }
 
-static void compute(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
+static void compute_lanes(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
     gen_elementwise_all(f->g, op->code, operand(op, 0)->type->elem, n, args, out);
 }
 
-static void cast(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
+static void cast_lanes(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
     gen_cast_all(f->g, operand(op, 0)->type->elem, result(op, 0)->type->elem, n, args[0], out);
 }
 
-static void bitcast(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
+static void bitcast_lanes(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
     Elem from = operand(op, 0)->type->elem, to = result(op, 0)->type->elem;
     for (int r = 0; r < n; r++) out[r] = gen_bitcast(f->g, from, to, args[0][r]);
 }
 
-static void choose(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
+static void select_lanes(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out) {
     (void)op;
     for (int r = 0; r < n; r++) out[r] = gen_select(f->g, args[0][r], args[1][r], args[2][r]);
 }
 
 void gpu_lower_elementwise(GpuFn *f, Op *op) {
-    map_lanes(f, op, compute);
+    map_lanes(f, op, compute_lanes);
 }
 void gpu_lower_cast(GpuFn *f, Op *op) {
-    map_lanes(f, op, cast);
+    map_lanes(f, op, cast_lanes);
 }
 void gpu_lower_bitcast(GpuFn *f, Op *op) {
-    map_lanes(f, op, bitcast);
+    map_lanes(f, op, bitcast_lanes);
 }
 void gpu_lower_select(GpuFn *f, Op *op) {
-    map_lanes(f, op, choose);
+    map_lanes(f, op, select_lanes);
 }
 
 void gpu_lower_const(GpuFn *f, Op *op) {

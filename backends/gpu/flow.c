@@ -7,11 +7,11 @@
 
 /* ---- blocks of code ------------------------------------------------------------------------ */
 
-static LLVMBasicBlockRef new_block(GpuFn *f, const char *name) {
+static LLVMBasicBlockRef append_block(GpuFn *f, const char *name) {
     return LLVMAppendBasicBlockInContext(f->g->llvm, f->fn, name);
 }
 
-static LLVMBasicBlockRef here(GpuFn *f) {
+static LLVMBasicBlockRef current_block(GpuFn *f) {
     return LLVMGetInsertBlock(f->g->b);
 }
 
@@ -33,20 +33,22 @@ void gpu_branch_back(GpuFn *f, LLVMBasicBlockRef head) {
 /* ---- branches ------------------------------------------------------------------------------ */
 
 GpuIf gpu_if(GpuFn *f, LLVMValueRef c) {
-    GpuIf i = {.yes = new_block(f, "yes"), .no = new_block(f, "no"), .join = new_block(f, "join")};
+    GpuIf i = {.yes = append_block(f, "yes"),
+               .no = append_block(f, "no"),
+               .join = append_block(f, "join")};
     LLVMBuildCondBr(f->g->b, c, i.yes, i.no);
     LLVMPositionBuilderAtEnd(f->g->b, i.yes);
     return i;
 }
 
 void gpu_else(GpuFn *f, GpuIf *i) {
-    i->from_yes = here(f);
+    i->from_yes = current_block(f);
     LLVMBuildBr(f->g->b, i->join);
     LLVMPositionBuilderAtEnd(f->g->b, i->no);
 }
 
 void gpu_end_if(GpuFn *f, GpuIf *i) {
-    i->from_no = here(f);
+    i->from_no = current_block(f);
     LLVMBuildBr(f->g->b, i->join);
     LLVMPositionBuilderAtEnd(f->g->b, i->join);
 }
@@ -70,18 +72,18 @@ static LLVMValueRef phi_from(GpuFn *f, LLVMValueRef x, LLVMBasicBlockRef from) {
 GpuLoop gpu_loop(GpuFn *f, LLVMValueRef lo, LLVMValueRef hi, int64_t step, int n,
                  LLVMValueRef *const init) {
     Gen *g = f->g;
-    GpuLoop l = {.head = new_block(f, "head"),
-                 .body = new_block(f, "loop"),
+    GpuLoop l = {.head = append_block(f, "head"),
+                 .body = append_block(f, "loop"),
                  .hi = hi,
                  .step = step,
                  .n = n,
                  .phi = ctx_array(f->ctx, LLVMValueRef, n + 1)};
-    LLVMBasicBlockRef from = here(f);
+    LLVMBasicBlockRef from = current_block(f);
     LLVMBuildBr(g->b, l.head);
     LLVMPositionBuilderAtEnd(g->b, l.head);
     l.index = phi_from(f, lo, from);
     for (int i = 0; i < n; i++) l.phi[i] = phi_from(f, init[i], from);
-    l.exit = new_block(f, "done");
+    l.exit = append_block(f, "done");
     LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, l.index, hi, ""), l.body, l.exit);
     LLVMPositionBuilderAtEnd(g->b, l.body);
     f->loops++;
@@ -92,7 +94,7 @@ void gpu_loop_end(GpuFn *f, GpuLoop *l, LLVMValueRef *const next) {
     Gen *g = f->g;
     LLVMValueRef step = LLVMConstInt(LLVMTypeOf(l->index), (uint64_t)l->step, true);
     LLVMValueRef index = LLVMBuildAdd(g->b, l->index, step, "");
-    LLVMBasicBlockRef from = here(f);
+    LLVMBasicBlockRef from = current_block(f);
     gpu_branch_back(f, l->head);
     LLVMAddIncoming(l->index, &index, &from, 1);
     for (int i = 0; i < l->n; i++) LLVMAddIncoming(l->phi[i], (LLVMValueRef *)&next[i], &from, 1);
@@ -102,10 +104,10 @@ void gpu_loop_end(GpuFn *f, GpuLoop *l, LLVMValueRef *const next) {
 
 /* ---- the ops ------------------------------------------------------------------------------- */
 
-typedef VEC(LLVMValueRef) Flat;
+typedef VEC(LLVMValueRef) FlatRegisters;
 
 /// The registers of n operands one after another.
-static void flatten(GpuFn *f, const Op *op, int first, int n, Flat *out) {
+static void flatten_operands(GpuFn *f, const Op *op, int first, int n, FlatRegisters *out) {
     for (int i = 0; i < n; i++) {
         const Value *v = operand(op, first + i);
         LLVMValueRef *regs = gpu_block(f, v);
@@ -138,13 +140,13 @@ static bool joins_ctas(GpuFn *f, const Op *op) {
 }
 
 /// In one body, of ops of all depths.
-typedef struct Meetings {
+typedef struct CtaMeetings {
     GpuFn *f;
     bool joins, any; // elements of several CTAs; CTAs may meet at all
-} Meetings;
+} CtaMeetings;
 
 static void see_meeting(Op *op, void *arg) {
-    Meetings *m = arg;
+    CtaMeetings *m = arg;
     m->joins |= joins_ctas(m->f, op);
     m->any |= op->code == OP_PRINT || op->code == OP_ASSERT || op->code == OP_SIGNAL_SET ||
               op->code == OP_COMM_FENCE;
@@ -152,8 +154,8 @@ static void see_meeting(Op *op, void *arg) {
         m->any |= !gpu_order_is_free(m->f, gpu_tensor(m->f, access_of(op).tensor));
 }
 
-static Meetings meetings_in(GpuFn *f, const Op *op) {
-    Meetings m = {.f = f, .any = f->kernel->faults};
+static CtaMeetings meetings_in(GpuFn *f, const Op *op) {
+    CtaMeetings m = {.f = f, .any = f->kernel->faults};
     if (f->kernel->cluster > 1) op_walk_pre((Op *)op, see_meeting, &m);
     m.any |= m.joins;
     return m;
@@ -161,18 +163,18 @@ static Meetings meetings_in(GpuFn *f, const Op *op) {
 
 /// CTAs of a cluster that meet in a body have all started before it; else this may come later, but
 /// not in there.
-static void enter_body(GpuFn *f, const Meetings *m) {
+static void enter_body(GpuFn *f, const CtaMeetings *m) {
     if (m->any) gpu_cluster_started(f);
     f->apart += !m->any;
 }
 
-static void leave_body(GpuFn *f, const Meetings *m) {
+static void leave_body(GpuFn *f, const CtaMeetings *m) {
     f->apart -= !m->any;
 }
 
 /// Where CTAs of a cluster write into each other's memory, they say at the start of each iteration
 /// that they are done with the one before, and wait for it as late as that will do.
-static void announce(GpuFn *f, const Meetings *m) {
+static void announce_iteration(GpuFn *f, const CtaMeetings *m) {
     if (!m->joins) return;
     gpu_call(f, "tg.cluster.arrive", 0);
     f->announced = true;
@@ -180,7 +182,7 @@ static void announce(GpuFn *f, const Meetings *m) {
 }
 
 /// In a loop's body any temporary of an earlier iteration may still be read.
-static GpuShared enter_loop(GpuFn *f, const Op *loop, const Meetings *m) {
+static GpuShared enter_loop(GpuFn *f, const Op *loop, const CtaMeetings *m) {
     enter_body(f, m);
     GpuShared before = gpu_shared_state(f);
     f->any_stretch = f->any_far = true;
@@ -189,7 +191,7 @@ static GpuShared enter_loop(GpuFn *f, const Op *loop, const Meetings *m) {
 }
 
 /// Where the body took no temporary, those of before are all there are.
-static void leave_loop(GpuFn *f, const GpuShared *before, const Meetings *m) {
+static void leave_loop(GpuFn *f, const GpuShared *before, const CtaMeetings *m) {
     leave_body(f, m);
     if (f->uses == before->uses) {
         f->stretches.n = 0;
@@ -202,18 +204,18 @@ static void leave_loop(GpuFn *f, const GpuShared *before, const Meetings *m) {
 /// as the IR has them.
 void gpu_lower_for(GpuFn *f, Op *op) {
     Region *r = op->regions[0];
-    Flat init = {0}, next = {0};
-    flatten(f, op, 2, op->n_results, &init);
-    Meetings meetings = meetings_in(f, op);
+    FlatRegisters init = {0}, next = {0};
+    flatten_operands(f, op, 2, op->n_results, &init);
+    CtaMeetings meetings = meetings_in(f, op);
     GpuShared before = enter_loop(f, op, &meetings);
     GpuLoop l = gpu_loop(f, gpu_scalar(f, operand(op, 0)), gpu_scalar(f, operand(op, 1)),
                          op_int(op, "step", 1), init.n, init.data);
     gpu_set_scalar(f, r->args[0], l.index);
     bind_args(f, r, 1, l.phi);
-    announce(f, &meetings);
+    announce_iteration(f, &meetings);
     gpu_region(f, r);
     if (meetings.joins) gpu_cluster_end(f);
-    flatten(f, r->last, 0, op->n_results, &next);
+    flatten_operands(f, r->last, 0, op->n_results, &next);
     gpu_loop_end(f, &l, next.data);
     leave_loop(f, &before, &meetings);
     bind_results(f, op, l.phi);
@@ -221,11 +223,11 @@ void gpu_lower_for(GpuFn *f, Op *op) {
 
 void gpu_lower_while(GpuFn *f, Op *op) {
     Gen *g = f->g;
-    Flat init = {0}, next = {0};
-    flatten(f, op, 0, op->n_results, &init);
-    Meetings meetings = meetings_in(f, op);
+    FlatRegisters init = {0}, next = {0};
+    flatten_operands(f, op, 0, op->n_results, &init);
+    CtaMeetings meetings = meetings_in(f, op);
     GpuShared before = enter_loop(f, op, &meetings);
-    LLVMBasicBlockRef head = new_block(f, "head"), from = here(f);
+    LLVMBasicBlockRef head = append_block(f, "head"), from = current_block(f);
     LLVMValueRef *phi = ctx_array(f->ctx, LLVMValueRef, init.n + 1);
     LLVMBuildBr(g->b, head);
     LLVMPositionBuilderAtEnd(g->b, head);
@@ -235,13 +237,13 @@ void gpu_lower_while(GpuFn *f, Op *op) {
     gpu_region(f, op->regions[0]);
     LLVMValueRef go_on = gpu_scalar(f, operand(op->regions[0]->last, 0));
     GpuShared at_exit = gpu_shared_state(f);
-    LLVMBasicBlockRef body = new_block(f, "loop"), exit = new_block(f, "done");
+    LLVMBasicBlockRef body = append_block(f, "loop"), exit = append_block(f, "done");
     LLVMBuildCondBr(g->b, go_on, body, exit);
     LLVMPositionBuilderAtEnd(g->b, body);
     bind_args(f, op->regions[1], 0, phi);
     gpu_region(f, op->regions[1]);
-    flatten(f, op->regions[1]->last, 0, op->n_results, &next);
-    from = here(f);
+    flatten_operands(f, op->regions[1]->last, 0, op->n_results, &next);
+    from = current_block(f);
     gpu_branch_back(f, head);
     for (int i = 0; i < init.n; i++) LLVMAddIncoming(phi[i], &next.data[i], &from, 1);
     LLVMPositionBuilderAtEnd(g->b, exit);
@@ -252,18 +254,18 @@ void gpu_lower_while(GpuFn *f, Op *op) {
 }
 
 void gpu_lower_if(GpuFn *f, Op *op) {
-    Flat yes = {0}, no = {0};
-    Meetings meetings = meetings_in(f, op);
+    FlatRegisters yes = {0}, no = {0};
+    CtaMeetings meetings = meetings_in(f, op);
     enter_body(f, &meetings);
     GpuShared before = gpu_shared_state(f);
     GpuIf i = gpu_if(f, gpu_scalar(f, operand(op, 0)));
     gpu_region(f, op->regions[0]);
-    flatten(f, op->regions[0]->last, 0, op->n_results, &yes);
+    flatten_operands(f, op->regions[0]->last, 0, op->n_results, &yes);
     gpu_else(f, &i);
     GpuShared after = gpu_shared_state(f);
     gpu_shared_restore(f, &before);
     gpu_region(f, op->regions[1]);
-    flatten(f, op->regions[1]->last, 0, op->n_results, &no);
+    flatten_operands(f, op->regions[1]->last, 0, op->n_results, &no);
     gpu_end_if(f, &i);
     leave_body(f, &meetings);
     gpu_shared_join(f, &after);

@@ -17,14 +17,14 @@ static LLVMValueRef zero_of(GpuFn *f, Elem elem) {
 
 /* ---- gather -------------------------------------------------------------------------------- */
 
-typedef struct Gather {
+typedef struct GpuGather {
     const Layout *from, *to;
     int axis;
     int64_t strides[MAX_RANK], extent; // of x
-} Gather;
+} GpuGather;
 
-static void put_piece(GpuFn *f, const Gather *s, const GpuFlat *flat, const GpuPieces *p,
-                      LLVMValueRef *x) {
+static void put_gather_piece(GpuFn *f, const GpuGather *s, const GpuFlat *flat, const GpuPieces *p,
+                             LLVMValueRef *x) {
     for (int64_t r = 0; r < layout_registers(s->from); r++) {
         LLVMValueRef on = gpu_writes(f, s->from, r);
         LLVMValueRef at = gpu_in_piece(f, p, gpu_block_elements(f, s->from, r, s->strides), &on);
@@ -33,8 +33,9 @@ static void put_piece(GpuFn *f, const Gather *s, const GpuFlat *flat, const GpuP
 }
 
 /// Element `index` along the axis; outside nothing changes.
-static LLVMValueRef pick(GpuFn *f, const Gather *s, const GpuFlat *flat, const GpuPieces *p,
-                         int64_t r, LLVMValueRef index, LLVMValueRef otherwise) {
+static LLVMValueRef pick_element(GpuFn *f, const GpuGather *s, const GpuFlat *flat,
+                                 const GpuPieces *p, int64_t r, LLVMValueRef index,
+                                 LLVMValueRef otherwise) {
     const Gen *g = f->g;
     int64_t others[MAX_RANK];
     for (int d = 0; d < s->to->rank; d++) others[d] = d == s->axis ? 0 : s->strides[d];
@@ -51,7 +52,7 @@ static LLVMValueRef pick(GpuFn *f, const Gather *s, const GpuFlat *flat, const G
 void gpu_lower_gather(GpuFn *f, Op *op) {
     const Value *x = operand(op, 0), *index = operand(op, 1);
     Elem elem = x->type->elem;
-    Gather s = {.from = gpu_layout(f, x), .to = gpu_layout(f, index)};
+    GpuGather s = {.from = gpu_layout(f, x), .to = gpu_layout(f, index)};
     s.axis = (int)op_int(op, "axis", 0);
     s.extent = x->type->extents[s.axis];
     row_major(x->type, s.strides);
@@ -62,9 +63,9 @@ void gpu_lower_gather(GpuFn *f, Op *op) {
     GpuFlat flat = gpu_elements_alloc(f, elem, count < piece ? count : piece);
     GpuPieces p = gpu_pieces(f, count, piece, n, out);
     LLVMValueRef *next = ctx_array(f->ctx, LLVMValueRef, n);
-    put_piece(f, &s, &flat, &p, gpu_block(f, x));
+    put_gather_piece(f, &s, &flat, &p, gpu_block(f, x));
     gpu_barrier(f);
-    for (int r = 0; r < n; r++) next[r] = pick(f, &s, &flat, &p, r, at[r], p.carried[r]);
+    for (int r = 0; r < n; r++) next[r] = pick_element(f, &s, &flat, &p, r, at[r], p.carried[r]);
     gpu_pieces_end(f, &p, next);
     gpu_set_block(f, result(op, 0), p.carried);
 }

@@ -7,7 +7,7 @@
 enum { COMMON_ALIGN = 16 };
 
 /// Its uses ask for no more than what launches that are alike have in common.
-static bool is_common(const Value *align) {
+static bool is_common_alignment(const Value *align) {
     for_each_use(u, align) {
         int64_t least;
         if (u->user->code != OP_GE || u->index != 0 || !const_int(operand(u->user, 1), &least) ||
@@ -34,14 +34,14 @@ static bool passes_numbers(const Region *body) {
     return true;
 }
 
-static bool comes_again(const Op *kernel) {
+static bool comes_again_alike(const Op *kernel) {
     for_each_op(op, kernel->regions[0]) {
         switch (op->code) {
         case OP_CONST:
         case OP_REQUIRE:
         case OP_YIELD: break;
         case OP_ALIGN:
-            if (!is_common(result(op, 0))) return false;
+            if (!is_common_alignment(result(op, 0))) return false;
             break;
         case OP_DIM:
         case OP_STRIDE:
@@ -57,6 +57,6 @@ static bool comes_again(const Op *kernel) {
 }
 
 int gpu_host_again(const Op *kernel) {
-    if (!comes_again(kernel)) return 0;
+    if (!comes_again_alike(kernel)) return 0;
     return TG_DEVICE_REPLAYS | (passes_numbers(kernel->regions[0]) ? TG_DEVICE_NUMBERS : 0);
 }

@@ -30,7 +30,7 @@ static LLVMValueRef join_wide(GpuFn *f, LLVMValueRef *const words) {
     return LLVMBuildOr(g->b, LLVMBuildShl(g->b, high, gen_i64(g, 32), ""), low, "");
 }
 
-static LLVMValueRef pack_word(GpuFn *f, Elem elem, int n, LLVMValueRef *const x) {
+static LLVMValueRef pack_lane_word(GpuFn *f, Elem elem, int n, LLVMValueRef *const x) {
     Gen *g = f->g;
     int bits = elem_bytes(elem) * 8;
     LLVMValueRef word = NULL;
@@ -48,7 +48,7 @@ int gpu_to_words(GpuFn *f, Elem elem, int n, LLVMValueRef *const x, LLVMValueRef
     for (int i = 0; i < n && !each; i++) split_wide(f, gpu_to_bits(f, elem, x[i]), words + 2 * i);
     if (!each) return 2 * n;
     for (int i = 0; i < n; i += each)
-        words[n_words++] = pack_word(f, elem, n - i < each ? n - i : each, x + i);
+        words[n_words++] = pack_lane_word(f, elem, n - i < each ? n - i : each, x + i);
     return n_words;
 }
 
@@ -75,23 +75,23 @@ void gpu_shuffle(GpuFn *f, const char *mode, LLVMValueRef by, Elem elem, int n,
 
 /* ---- words that nobody knows --------------------------------------------------------------- */
 
-static bool is_op(LLVMValueRef v, LLVMOpcode code) {
+static bool is_opcode(LLVMValueRef v, LLVMOpcode code) {
     return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == code;
 }
 
 /// The word of which x is the part from bit `at` on; NULL: it is not known to be one.
 static LLVMValueRef word_around(LLVMValueRef x, unsigned at) {
-    if (is_op(x, LLVMBitCast)) x = LLVMGetOperand(x, 0);
-    if (!is_op(x, LLVMTrunc)) return NULL;
+    if (is_opcode(x, LLVMBitCast)) x = LLVMGetOperand(x, 0);
+    if (!is_opcode(x, LLVMTrunc)) return NULL;
     LLVMValueRef word = LLVMGetOperand(x, 0);
     if (!at) return word;
-    LLVMValueRef by = is_op(word, LLVMLShr) ? LLVMGetOperand(word, 1) : NULL;
+    LLVMValueRef by = is_opcode(word, LLVMLShr) ? LLVMGetOperand(word, 1) : NULL;
     bool there = by && LLVMIsAConstantInt(by) && LLVMConstIntGetZExtValue(by) == at;
     return there ? LLVMGetOperand(word, 0) : NULL;
 }
 
 /// The n elements are those of a word.
-static bool is_word(Elem elem, int n, LLVMValueRef *const x) {
+static bool is_whole_word(Elem elem, int n, LLVMValueRef *const x) {
     int bits = elem_bytes(elem) * 8;
     LLVMValueRef word = word_around(x[0], 0);
     for (int i = 1; i < n; i++)
@@ -108,7 +108,7 @@ void gpu_lower_renew(GpuFn *f, Op *op) {
     for (int r = 0; r < n; r += each) {
         LLVMValueRef words[2];
         int m = n - r < each ? n - r : each, n_words = gpu_to_words(f, elem, m, x + r, words);
-        bool known = op_flag(op, "pack") && is_word(elem, m, x + r);
+        bool known = op_flag(op, "pack") && is_whole_word(elem, m, x + r);
         for (int i = 0; i < n_words && !known; i++) words[i] = gpu_call(f, "tg.renew", 1, words[i]);
         gpu_from_words(f, elem, m, words, out + r);
     }

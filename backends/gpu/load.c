@@ -10,19 +10,19 @@
 
 /// One access of `bytes`: how rows call it, and how many values it is: words of 32 bits, or one of
 /// 16 bits.
-typedef struct Form {
+typedef struct MemoryForm {
     const char *suffix;
     int n;
     LLVMTypeRef type;
-} Form;
+} MemoryForm;
 
-static Form form_of(const Gen *g, int bytes) {
+static MemoryForm memory_form(const Gen *g, int bytes) {
     switch (bytes) {
-    case 1: return (Form){"b8", 1, g->i16};
-    case 2: return (Form){"b16", 1, g->i16};
-    case 4: return (Form){"b32", 1, g->i32};
-    case 8: return (Form){"b32x2", 2, g->i32};
-    default: return (Form){"b32x4", 4, g->i32};
+    case 1: return (MemoryForm){"b8", 1, g->i16};
+    case 2: return (MemoryForm){"b16", 1, g->i16};
+    case 4: return (MemoryForm){"b32", 1, g->i32};
+    case 8: return (MemoryForm){"b32x2", 2, g->i32};
+    default: return (MemoryForm){"b32x4", 4, g->i32};
     }
 }
 
@@ -32,11 +32,11 @@ static LLVMTypeRef plain_type(const Gen *g, int bytes) {
     return bytes == 4 ? g->i32 : LLVMVectorType(g->i32, (unsigned)bytes / 4);
 }
 
-static LLVMValueRef widen(const Gen *g, LLVMValueRef x) {
+static LLVMValueRef widen_word(const Gen *g, LLVMValueRef x) {
     return LLVMTypeOf(x) == g->i32 ? x : LLVMBuildZExt(g->b, x, g->i32, "");
 }
 
-static LLVMValueRef narrow(const Gen *g, LLVMValueRef x, LLVMTypeRef type) {
+static LLVMValueRef narrow_word(const Gen *g, LLVMValueRef x, LLVMTypeRef type) {
     return type == g->i32 ? x : LLVMBuildTrunc(g->b, x, type, "");
 }
 
@@ -74,13 +74,13 @@ static bool is_lookup(const GpuAccess *p) {
 /// Memory that is never written while the kernel runs may be read at any time, and more than once.
 /// An assembler moves such a read to where its value is wanted, behind barriers, too, and waits for
 /// it there: none for lookups, whose latency is to be hidden.
-static bool may_move(const GpuAccess *p) {
+static bool may_move_load(const GpuAccess *p) {
     return !p->tensor->written && !is_lookup(p);
 }
 
 /// Read-only caches do not see what this kernel writes.
-static const char *coherence(const GpuAccess *p) {
-    return may_move(p) ? ".nc" : "";
+static const char *coherence_suffix(const GpuAccess *p) {
+    return may_move_load(p) ? ".nc" : "";
 }
 
 static void mark_invariant(const Gen *g, LLVMValueRef load) {
@@ -94,8 +94,8 @@ static void read_plain(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef *w
     Gen *g = f->g;
     LLVMValueRef x = LLVMBuildLoad2(g->b, plain_type(g, bytes), at, "");
     LLVMSetAlignment(x, (unsigned)bytes);
-    if (may_move(p)) mark_invariant(g, x);
-    if (bytes <= 4) words[0] = widen(g, x);
+    if (may_move_load(p)) mark_invariant(g, x);
+    if (bytes <= 4) words[0] = widen_word(g, x);
     for (int i = 0; i < bytes / 4 && bytes > 4; i++)
         words[i] = LLVMBuildExtractElement(g->b, x, gpu_i32(f, i), "");
 }
@@ -109,13 +109,13 @@ void gpu_access_read(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on, 
         read_plain(p, at, bytes, words);
         return;
     }
-    Form form = form_of(g, bytes);
+    MemoryForm form = memory_form(g, bytes);
     LLVMValueRef args[2 + MAX_WORDS] = {at, on ? on : gpu_true(f)};
-    for (int i = 0; i < form.n; i++) args[2 + i] = narrow(g, pad, form.type);
+    for (int i = 0; i < form.n; i++) args[2 + i] = narrow_word(g, pad, form.type);
     const char *name =
-        ctx_format(f->ctx, "tg.load.global%s%s.%s", coherence(p), cache, form.suffix);
+        ctx_format(f->ctx, "tg.load.global%s%s.%s", coherence_suffix(p), cache, form.suffix);
     LLVMValueRef x = portable_call(g, name, 2 + form.n, args);
-    if (form.n == 1) words[0] = widen(g, x);
+    if (form.n == 1) words[0] = widen_word(g, x);
     for (int i = 0; i < form.n && form.n > 1; i++)
         words[i] = LLVMBuildExtractValue(g->b, x, (unsigned)i, "");
 }
@@ -133,17 +133,17 @@ static LLVMValueRef pad_word(const GpuAccess *p, LLVMValueRef pad) {
 /// By a buffer's bound. What is beyond it reads 0.
 static void read_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef *words) {
     GpuFn *f = p->f;
-    Form form = form_of(f->g, bytes);
+    MemoryForm form = memory_form(f->g, bytes);
     LLVMValueRef args[4] = {p->tensor->data, gpu_access_bound(p)};
     gpu_access_near(p, reg, bytes, NULL, args + 2);
-    const char *name = ctx_format(f->ctx, "tg.load.buffer%s.%s", coherence(p), form.suffix);
+    const char *name = ctx_format(f->ctx, "tg.load.buffer%s.%s", coherence_suffix(p), form.suffix);
     LLVMValueRef x = portable_call(f->g, name, 4, args);
-    if (form.n == 1) words[0] = widen(f->g, x);
+    if (form.n == 1) words[0] = widen_word(f->g, x);
     for (int i = 0; i < form.n && form.n > 1; i++)
         words[i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
 }
 
-static void load_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, LLVMValueRef *out) {
+static void load_gpu_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, LLVMValueRef *out) {
     GpuFn *f = p->f;
     Gen *g = f->g;
     LLVMValueRef words[MAX_WORDS];
@@ -156,7 +156,7 @@ static void load_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, LLVM
     if (n == 1 && !on) {
         LLVMValueRef x = LLVMBuildLoad2(g->b, gen_mem_elem(g, p->elem), at, "");
         LLVMSetAlignment(x, (unsigned)elem_bytes(p->elem));
-        if (may_move(p)) mark_invariant(g, x);
+        if (may_move_load(p)) mark_invariant(g, x);
         out[0] = gen_from_memory(g, p->elem, x);
         return;
     }
@@ -175,42 +175,42 @@ enum { MAX_GROUP = 6, GROUP_WORDS = 16, GROUP_REACH = 64 };
 
 /// A load under way. What control flow joins are slots: the words of vectors of small elements,
 /// else the registers.
-typedef struct Load {
+typedef struct GpuLoad {
     GpuAccess *p;
     const Value *value;
     LLVMValueRef pad;
     bool packed;
     int n_slots;
     LLVMValueRef *slots;
-} Load;
+} GpuLoad;
 
-static int words_of(const GpuAccess *p) {
+static int words_of_vector(const GpuAccess *p) {
     return ceil_div(elem_bytes(p->elem) << p->vec_bits, 4);
 }
 
-static Load start_load(GpuFn *f, const Op *op) {
-    Load l = {.p = gpu_access(f, op), .value = result(op, 0)};
+static GpuLoad start_load(GpuFn *f, const Op *op) {
+    GpuLoad l = {.p = gpu_access(f, op), .value = result(op, 0)};
     GpuAccess *p = l.p;
     l.pad = gpu_scalar(f, p->a.pad);
     l.packed = p->vec_bits && elem_bytes(p->elem) < 4;
     l.n_slots = gpu_access_registers(p);
-    if (l.packed) l.n_slots = (l.n_slots >> p->vec_bits) * words_of(p);
+    if (l.packed) l.n_slots = (l.n_slots >> p->vec_bits) * words_of_vector(p);
     l.slots = ctx_array(f->ctx, LLVMValueRef, l.n_slots);
     return l;
 }
 
 /// One vector's registers by accesses of 2^bits elements.
-static void load_pieces(const Load *l, int64_t first, int bits, LLVMValueRef *out) {
+static void load_pieces(const GpuLoad *l, int64_t first, int bits, LLVMValueRef *out) {
     GpuAccess *p = l->p;
     LLVMValueRef x[MAX_VECTOR];
     bool never = gpu_access_never(p, first);
     for (int i = 0; i < 1 << p->vec_bits; i += 1 << bits) {
-        if (!never) load_vector(p, gpu_access_vector(p, first, i), 1 << bits, l->pad, x);
+        if (!never) load_gpu_vector(p, gpu_access_vector(p, first, i), 1 << bits, l->pad, x);
         for (int j = 0; j < 1 << bits; j++) out[i + j] = never ? l->pad : x[j];
     }
 }
 
-static void load_slots(const Load *l, int bits, LLVMValueRef *slots) {
+static void load_slots(const GpuLoad *l, int bits, LLVMValueRef *slots) {
     GpuAccess *p = l->p;
     LLVMValueRef x[MAX_VECTOR];
     for (int r = 0; r < gpu_access_registers(p); r++) {
@@ -222,20 +222,20 @@ static void load_slots(const Load *l, int bits, LLVMValueRef *slots) {
     }
 }
 
-static void end_load(const Load *l) {
+static void end_load(const GpuLoad *l) {
     GpuAccess *p = l->p;
     LLVMValueRef *out = gpu_new_block(p->f, l->value), *slots = l->slots, x[MAX_VECTOR];
     for (int r = 0; r < gpu_access_registers(p); r++) {
         if (!l->packed) out[r] = l->slots[r];
         if (!l->packed || !gpu_access_starts(p, p->vec_bits, r)) continue;
         gpu_from_words(p->f, p->elem, 1 << p->vec_bits, slots, x);
-        slots += words_of(p);
+        slots += words_of_vector(p);
         for (int j = 0; j < 1 << p->vec_bits; j++) out[gpu_access_vector(p, r, j)] = x[j];
     }
 }
 
 /// Loads with conditions under one branch: where all hold by vectors, else by single elements.
-static void run_branch(GpuFn *f, Load *loads, int n, LLVMValueRef whole) {
+static void run_load_branch(GpuFn *f, GpuLoad *loads, int n, LLVMValueRef whole) {
     LLVMValueRef *yes[MAX_GROUP];
     AccessMark marks[MAX_GROUP];
     for (int i = 0; i < n; i++) marks[i] = gpu_access_mark(loads[i].p);
@@ -253,8 +253,8 @@ static void run_branch(GpuFn *f, Load *loads, int n, LLVMValueRef whole) {
             loads[i].slots[k] = gpu_phi(f, &branch, yes[i][k], loads[i].slots[k]);
 }
 
-static void run_loads(GpuFn *f, Load *loads, int n) {
-    Load mixed[MAX_GROUP];
+static void run_loads(GpuFn *f, GpuLoad *loads, int n) {
+    GpuLoad mixed[MAX_GROUP];
     LLVMValueRef whole = NULL;
     int n_mixed = 0;
     for (int i = 0; i < n; i++) {
@@ -265,7 +265,7 @@ static void run_loads(GpuFn *f, Load *loads, int n) {
         whole = gen_and(f->g, whole, loads[i].p->whole);
         mixed[n_mixed++] = loads[i];
     }
-    if (n_mixed) run_branch(f, mixed, n_mixed, whole);
+    if (n_mixed) run_load_branch(f, mixed, n_mixed, whole);
     for (int i = 0; i < n; i++) end_load(&loads[i]);
 }
 
@@ -303,7 +303,7 @@ static int words_of_load(const Op *op) {
 }
 
 /// The loads after op that may come with it.
-static int find_group(GpuFn *f, Op *op, Op **group) {
+static int find_load_group(GpuFn *f, Op *op, Op **group) {
     int n = 1, words = 0, reach = GROUP_REACH;
     group[0] = op;
     for (Op *next = op->next; next && n < MAX_GROUP && reach--; next = next->next) {
@@ -318,7 +318,7 @@ static int find_group(GpuFn *f, Op *op, Op **group) {
 
 void gpu_lower_load(GpuFn *f, Op *op) {
     Op *group[MAX_GROUP];
-    Load loads[MAX_GROUP];
+    GpuLoad loads[MAX_GROUP];
     if (map_get(&f->values, result(op, 0))) return; // it came early
     gpu_order_access(f, op);
     if (f->options->check) gpu_check_access(f, op);
@@ -327,7 +327,7 @@ void gpu_lower_load(GpuFn *f, Op *op) {
         gpu_load_nibbles(p, gpu_scalar(f, p->a.pad), gpu_new_block(f, result(op, 0)));
         return;
     }
-    int n = f->options->check ? 1 : find_group(f, op, group);
+    int n = f->options->check ? 1 : find_load_group(f, op, group);
     group[0] = op;
     for (int i = 1; i < n; i++) gpu_order_access(f, group[i]);
     for (int i = 0; i < n; i++) loads[i] = start_load(f, group[i]);
@@ -336,11 +336,11 @@ void gpu_lower_load(GpuFn *f, Op *op) {
 
 /* ---- stores -------------------------------------------------------------------------------- */
 
-static void write_plain(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef *words) {
+static void write_plain_store(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef *words) {
     GpuFn *f = p->f;
     Gen *g = f->g;
     LLVMTypeRef type = plain_type(g, bytes);
-    LLVMValueRef v = bytes <= 4 ? narrow(g, words[0], type) : LLVMGetUndef(type);
+    LLVMValueRef v = bytes <= 4 ? narrow_word(g, words[0], type) : LLVMGetUndef(type);
     for (int i = 0; i < bytes / 4 && bytes > 4; i++)
         v = LLVMBuildInsertElement(g->b, v, words[i], gpu_i32(f, i), "");
     LLVMSetAlignment(LLVMBuildStore(g->b, v, at), (unsigned)bytes);
@@ -350,12 +350,12 @@ void gpu_access_write(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on,
                       LLVMValueRef *words) {
     Gen *g = p->f->g;
     if (!on) {
-        write_plain(p, at, bytes, words);
+        write_plain_store(p, at, bytes, words);
         return;
     }
-    Form form = form_of(g, bytes);
+    MemoryForm form = memory_form(g, bytes);
     LLVMValueRef args[2 + MAX_WORDS] = {at, on};
-    for (int i = 0; i < form.n; i++) args[2 + i] = narrow(g, words[i], form.type);
+    for (int i = 0; i < form.n; i++) args[2 + i] = narrow_word(g, words[i], form.type);
     const char *name = ctx_format(p->f->ctx, "tg.store.global.%s", form.suffix);
     portable_call(g, name, 2 + form.n, args);
 }
@@ -364,16 +364,16 @@ void gpu_access_write(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on,
 static void write_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef owner,
                        LLVMValueRef *words) {
     GpuFn *f = p->f;
-    Form form = form_of(f->g, bytes);
+    MemoryForm form = memory_form(f->g, bytes);
     LLVMValueRef args[4 + MAX_WORDS] = {p->tensor->data, gpu_access_bound(p)};
     gpu_access_near(p, reg, bytes, owner, args + 2);
-    for (int i = 0; i < form.n; i++) args[4 + i] = narrow(f->g, words[i], form.type);
+    for (int i = 0; i < form.n; i++) args[4 + i] = narrow_word(f->g, words[i], form.type);
     const char *name = ctx_format(f->ctx, "tg.store.buffer.%s", form.suffix);
     portable_call(f->g, name, 4 + form.n, args);
 }
 
 /// Programs of other ranks wait for it.
-static void store_word(GpuAccess *p, int64_t reg, LLVMValueRef x, LLVMValueRef owner) {
+static void store_raised_word(GpuAccess *p, int64_t reg, LLVMValueRef x, LLVMValueRef owner) {
     LLVMValueRef on = gen_and(p->f->g, gpu_access_live(p, reg), owner);
     gpu_call(p->f, "tg.signal.put", 3, gpu_access_address(p, reg), on ? on : gpu_true(p->f), x);
 }
@@ -382,7 +382,7 @@ static void store_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef *x, LLVM
     Gen *g = p->f->g;
     LLVMValueRef words[MAX_WORDS];
     if (op_flag(p->op, "system")) {
-        store_word(p, reg, x[0], owner);
+        store_raised_word(p, reg, x[0], owner);
         return;
     }
     if (gpu_access_is_near(p)) {
@@ -406,7 +406,7 @@ LLVMValueRef gpu_access_owner(const GpuAccess *p) {
     return gpu_is_first_thread(f);
 }
 
-static void store_registers(GpuAccess *p, int bits, void *data, LLVMValueRef *out) {
+static void store_block_registers(GpuAccess *p, int bits, void *data, LLVMValueRef *out) {
     LLVMValueRef owner = data, *regs = gpu_block(p->f, p->a.value), x[MAX_VECTOR];
     int n = 1 << bits;
     (void)out;
@@ -425,5 +425,5 @@ void gpu_lower_store(GpuFn *f, Op *op) {
     if (elem_info[p->elem].bits < 8)
         gpu_store_nibbles(p, gpu_block(f, p->a.value), owner);
     else
-        gpu_access_each(p, store_registers, owner, NULL);
+        gpu_access_each(p, store_block_registers, owner, NULL);
 }

@@ -58,7 +58,7 @@ LLVMTypeRef gpu_type(GpuFn *f, const Value *v) {
     return gen_elem(f->g, v->type->elem);
 }
 
-static void *value_of(GpuFn *f, const Value *v) {
+static void *lowered_value(GpuFn *f, const Value *v) {
     void *found = map_get(&f->values, v);
     if (!found) {
         const char *what = v->def ? op_info[v->def->code].name : "an argument";
@@ -68,7 +68,7 @@ static void *value_of(GpuFn *f, const Value *v) {
 }
 
 LLVMValueRef *gpu_block(GpuFn *f, const Value *v) {
-    return value_of(f, v);
+    return lowered_value(f, v);
 }
 
 LLVMValueRef gpu_scalar(GpuFn *f, const Value *v) {
@@ -76,7 +76,7 @@ LLVMValueRef gpu_scalar(GpuFn *f, const Value *v) {
 }
 
 const GpuTensor *gpu_tensor(GpuFn *f, const Value *v) {
-    return value_of(f, v);
+    return lowered_value(f, v);
 }
 
 void gpu_set_block(GpuFn *f, const Value *v, LLVMValueRef *regs) {
@@ -96,7 +96,7 @@ void gpu_set_scalar(GpuFn *f, const Value *v, LLVMValueRef x) {
 
 /* ---- parameters ---------------------------------------------------------------------------- */
 
-typedef VEC(LLVMTypeRef) Types;
+typedef VEC(LLVMTypeRef) ParamTypes;
 
 static LLVMTypeRef global_pointer(const Gen *g) {
     return LLVMPointerTypeInContext(g->llvm, 1);
@@ -109,7 +109,7 @@ static int count_dynamic(int n, const int64_t *x) {
 }
 
 /// The types of the machine parameters of one parameter: tg_device_function in runtime/abi.h.
-static void flatten_type(GpuFn *f, const Type *t, Types *out) {
+static void flatten_type(GpuFn *f, const Type *t, ParamTypes *out) {
     Gen *g = f->g;
     if (t->kind == TK_DESC) {
         vec_push(f->ctx, out, g->ptr);
@@ -129,7 +129,7 @@ static LLVMValueRef known_or_param(GpuFn *f, int64_t known, int *next) {
     return known == DYNAMIC ? LLVMGetParam(f->fn, (unsigned)(*next)++) : gen_i64(f->g, known);
 }
 
-static void bind_tensor(GpuFn *f, const Value *v, int *next) {
+static void bind_device_tensor(GpuFn *f, const Value *v, int *next) {
     GpuTensor *t = ctx_new(f->ctx, GpuTensor);
     const Type *type = v->type;
     t->value = v;
@@ -143,14 +143,14 @@ static void bind_tensor(GpuFn *f, const Value *v, int *next) {
 
 /* ---- classes of tensors -------------------------------------------------------------------- */
 
-static bool is_written(const Value *tensor) {
+static bool is_written_tensor(const Value *tensor) {
     for_each_use(u, tensor) {
         if (op_has(u->user, WRITES)) return true;
     }
     return false;
 }
 
-static GpuTensor *tensor_of(GpuFn *f, const Value *v) {
+static GpuTensor *device_tensor(GpuFn *f, const Value *v) {
     return v->type->kind == TK_TENSOR ? map_get(&f->values, v) : NULL;
 }
 
@@ -160,7 +160,7 @@ static void join_classes(GpuFn *f, const Op *dispatch, const Value *x, const Val
     for (int i = 1; i < dispatch->n_operands; i++)
         for (int j = 1; j < dispatch->n_operands; j++) {
             if (operand(dispatch, i) != x || operand(dispatch, j) != y) continue;
-            GpuTensor *a = tensor_of(f, r->args[i]), *b = tensor_of(f, r->args[j]);
+            GpuTensor *a = device_tensor(f, r->args[i]), *b = device_tensor(f, r->args[j]);
             if (a && b) b->class = a->class;
         }
 }
@@ -186,7 +186,7 @@ static bool rows_are_aligned(const Type *t) {
     return true;
 }
 
-static void find_dispatch(Op *op, void *arg) {
+static void join_dispatch_of(Op *op, void *arg) {
     GpuFn *f = arg;
     if (op->code != OP_DISPATCH) return;
     if (strcmp(op_str(op, "device"), op_str(f->device, "name")) == 0) join_in_place(f, op);
@@ -213,7 +213,7 @@ static void align_scratches(GpuFn *f) {
     const Region *r = f->device->regions[0];
     Op *module = op_enclosing(f->device, OP_MODULE);
     for (int i = 1; i < r->n_args; i++) {
-        GpuTensor *t = tensor_of(f, r->args[i]);
+        GpuTensor *t = device_tensor(f, r->args[i]);
         ScratchSearch s = {.f = f, .i = i};
         if (!t || !rows_are_aligned(r->args[i]->type)) continue;
         op_walk_pre(module, see_dispatch, &s);
@@ -221,7 +221,7 @@ static void align_scratches(GpuFn *f) {
     }
 }
 
-static void find_wait(Op *op, void *found) {
+static void find_rank_wait(Op *op, void *found) {
     *(bool *)found |= op->code == OP_SIGNAL_WAIT || op->code == OP_COMM_FENCE;
 }
 
@@ -230,15 +230,15 @@ static void find_wait(Op *op, void *found) {
 static void find_classes(GpuFn *f) {
     const Region *r = f->device->regions[0];
     bool waits = false;
-    op_walk_pre((Op *)(uintptr_t)f->device, find_wait, &waits);
-    op_walk_pre((Op *)op_enclosing(f->device, OP_MODULE), find_dispatch, f);
+    op_walk_pre((Op *)(uintptr_t)f->device, find_rank_wait, &waits);
+    op_walk_pre((Op *)op_enclosing(f->device, OP_MODULE), join_dispatch_of, f);
     for (int i = 1; i < r->n_args; i++) {
-        GpuTensor *t = tensor_of(f, r->args[i]);
-        if (t) t->stored = is_written(t->value);
+        GpuTensor *t = device_tensor(f, r->args[i]);
+        if (t) t->stored = is_written_tensor(t->value);
         if (t) t->written = waits;
         for (int j = 1; t && j < r->n_args; j++) {
-            const GpuTensor *u = tensor_of(f, r->args[j]);
-            t->written |= u && u->class == t->class && is_written(u->value);
+            const GpuTensor *u = device_tensor(f, r->args[j]);
+            t->written |= u && u->class == t->class && is_written_tensor(u->value);
         }
     }
     align_scratches(f);
@@ -266,7 +266,7 @@ static void bind_params(GpuFn *f) {
     for (int i = 1; i < r->n_args; i++) {
         const Value *v = r->args[i];
         if (v->type->kind == TK_TENSOR) {
-            bind_tensor(f, v, &next);
+            bind_device_tensor(f, v, &next);
             continue;
         }
         LLVMValueRef x = LLVMGetParam(f->fn, (unsigned)next++);
@@ -282,7 +282,7 @@ static void bind_params(GpuFn *f) {
 
 /* ---- the function -------------------------------------------------------------------------- */
 
-static void string_attribute(GpuFn *f, const char *name, const char *value) {
+static void add_function_attribute(GpuFn *f, const char *name, const char *value) {
     LLVMAttributeRef a = LLVMCreateStringAttribute(f->g->llvm, name, (unsigned)strlen(name), value,
                                                    (unsigned)strlen(value));
     LLVMAddAttributeAtIndex(f->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
@@ -298,17 +298,17 @@ static const char *symbol_of(GpuFn *f, const char *name) {
     return s;
 }
 
-static void declare(GpuFn *f) {
+static void declare_device(GpuFn *f) {
     const Region *r = f->device->regions[0];
-    Types types = {0};
+    ParamTypes types = {0};
     GpuKernel *k = f->kernel;
     for (int i = 1; i < r->n_args; i++) flatten_type(f, r->args[i]->type, &types);
     if (k->faults) vec_push(f->ctx, &types, global_pointer(f->g));
     LLVMTypeRef type = LLVMFunctionType(f->g->void_, types.data, (unsigned)types.n, false);
     f->fn = LLVMAddFunction(f->g->module, k->name, type);
-    string_attribute(f, "tg.maxntid", ctx_format(f->ctx, "%d,1,1", k->threads));
+    add_function_attribute(f, "tg.maxntid", ctx_format(f->ctx, "%d,1,1", k->threads));
     int ctas = k->together ? k->together : k->cluster;
-    if (ctas > 1) string_attribute(f, "tg.cluster", ctx_format(f->ctx, "%d,1,1", ctas));
+    if (ctas > 1) add_function_attribute(f, "tg.cluster", ctx_format(f->ctx, "%d,1,1", ctas));
     f->scope = debug_subprogram(f->g, f->fn, f->device->loc, k->name);
 }
 
@@ -324,7 +324,7 @@ static LLVMValueRef number_of_program(GpuFn *f) {
     return LLVMBuildUDiv(g->b, cta, gpu_i32(f, f->kernel->cluster), "");
 }
 
-static void begin(GpuFn *f) {
+static void begin_device(GpuFn *f) {
     Gen *g = f->g;
     f->entry = LLVMAppendBasicBlockInContext(g->llvm, f->fn, "entry");
     LLVMBasicBlockRef body = LLVMAppendBasicBlockInContext(g->llvm, f->fn, "body");
@@ -403,7 +403,7 @@ static void check_shared(const GpuFn *f) {
     ctx_leave(f->ctx, CTX_ERRORS);
 }
 
-static void find_widest(Op *op, void *arg) {
+static void find_widest_block(Op *op, void *arg) {
     const Value **widest = arg;
     for (int i = 0; i < op->n_results; i++) {
         const Value *v = result(op, i);
@@ -418,7 +418,7 @@ static void find_widest(Op *op, void *arg) {
 static void check_registers(const GpuFn *f) {
     enum { ELEMENTS_THREAD = 512 };
     const Value *widest = NULL;
-    op_walk_pre((Op *)f->device, find_widest, &widest);
+    op_walk_pre((Op *)f->device, find_widest_block, &widest);
     int64_t threads = (int64_t)f->threads * f->kernel->cluster;
     int64_t each = widest ? ty_count(widest->type) / threads : 0;
     if (each <= ELEMENTS_THREAD) return;
@@ -463,14 +463,14 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     f->any_far = f->kernel->cluster > 1;
     f->started = !f->any_far;
     check_registers(f);
-    declare(f);
-    begin(f);
+    declare_device(f);
+    begin_device(f);
     gpu_versions(f);
     LLVMBuildRetVoid(g->b);
     gpu_drop_barriers(f);
     gpu_sink(f);
-    string_attribute(f, "tg.minctasm", ctx_format(g->ctx, "%d", gpu_occupancy(f)));
-    if (gpu_chains_beside(f) > 1) string_attribute(f, "tg.ctas.counted", "1");
+    add_function_attribute(f, "tg.minctasm", ctx_format(g->ctx, "%d", gpu_occupancy(f)));
+    if (gpu_chains_beside(f) > 1) add_function_attribute(f, "tg.ctas.counted", "1");
     f->kernel->shared_bytes = f->shared_bytes;
     check_shared(f);
 }

@@ -7,25 +7,26 @@
 #include <string.h>
 
 /// One operand: m x k, k x n or m x n in tiles of a fragment.
-typedef struct Tiles {
+typedef struct FragmentTiles {
     Elem elem;
     const Layout *layout, *fragment;
     int bits[LAYOUT_MAX_BITS]; // register bits of the layout that are the fragment's
     LLVMValueRef *regs;
     bool padded; // holes along k, which must be zeros
-} Tiles;
+} FragmentTiles;
 
-typedef struct Product {
+typedef struct MatrixProduct {
     GpuFn *f;
     const Op *op;
     const GpuUnit *unit;
     const char *call; // the target function
-    Tiles a, b, d;
-} Product;
+    FragmentTiles a, b, d;
+} MatrixProduct;
 
 /* ---- tiles --------------------------------------------------------------------------------- */
 
-static void find_tiles(const Product *p, FragmentRole role, const Value *v, Tiles *t) {
+static void find_tiles(const MatrixProduct *p, FragmentRole role, const Value *v,
+                       FragmentTiles *t) {
     GpuFn *f = p->f;
     t->elem = v->type->elem;
     t->layout = gpu_layout(f, v);
@@ -56,7 +57,7 @@ static bool whole_part(const Layout *l, int d) {
 }
 
 /// Small elements as one word. The vector folds away where all are parts of one.
-static LLVMValueRef pack_word(GpuFn *f, Elem elem, int n, LLVMValueRef *x) {
+static LLVMValueRef pack_fragment_word(GpuFn *f, Elem elem, int n, LLVMValueRef *x) {
     Gen *g = f->g;
     LLVMValueRef word = LLVMGetUndef(LLVMVectorType(gen_elem(g, elem), (unsigned)n));
     for (int i = 0; i < n; i++) {
@@ -75,7 +76,8 @@ static bool is_tf32(const GpuUnit *unit) {
 }
 
 /// n elements as operands of an instruction, lowest first. Returns how many those are.
-static int pack_operands(const Product *p, Elem elem, int n, LLVMValueRef *x, LLVMValueRef *words) {
+static int pack_operands(const MatrixProduct *p, Elem elem, int n, LLVMValueRef *x,
+                         LLVMValueRef *words) {
     GpuFn *f = p->f;
     int bits = elem_bytes(elem) * 8;
     bool rounds = elem == EL_F32 && is_tf32(p->unit), floats = p->unit->features & GPU_AMD;
@@ -85,14 +87,14 @@ static int pack_operands(const Product *p, Elem elem, int n, LLVMValueRef *x, LL
     }
     if (bits >= 32) return n;
     int each = 32 / bits;
-    for (int i = 0; i < n; i += each) words[i / each] = pack_word(f, elem, each, x + i);
+    for (int i = 0; i < n; i += each) words[i / each] = pack_fragment_word(f, elem, each, x + i);
     return n / each;
 }
 
 /// Words of 32 bits with the elements of the tile whose first one stands at (row, column) in
 /// thread 0, in the order of the instruction. Returns how many they are, or 0 where the tile is
 /// another warp's.
-static int tile_words(const Product *p, const Tiles *t, int64_t row, int64_t column,
+static int tile_words(const MatrixProduct *p, const FragmentTiles *t, int64_t row, int64_t column,
                       LLVMValueRef *words) {
     GpuFn *f = p->f;
     const Layout *l = t->layout;
@@ -118,8 +120,8 @@ enum { MOST_WORDS = 16 };
 
 /// The accumulators of one tile, from and to the block's registers: the instruction of one step,
 /// whose operands are args[0..n_args).
-static void one_tile(const Product *p, int64_t row, int64_t column, int n_args,
-                     LLVMValueRef *args) {
+static void multiply_tile(const MatrixProduct *p, int64_t row, int64_t column, int n_args,
+                          LLVMValueRef *args) {
     const Gen *g = p->f->g;
     int64_t at[2] = {row, column}, reg[MOST_WORDS], first, thread;
     int n = 1 << p->d.fragment->bits[LEVEL_REG];
@@ -135,7 +137,7 @@ static void one_tile(const Product *p, int64_t row, int64_t column, int n_args,
 }
 
 /// The starts of tiles of `size` along d that thread 0 has.
-static int64_t starts(GpuFn *f, const Layout *l, int d, int64_t size, int64_t **out) {
+static int64_t tile_starts(GpuFn *f, const Layout *l, int d, int64_t size, int64_t **out) {
     int64_t n = 0;
     *out = ctx_array(f->ctx, int64_t, layout_box(l, d) / size);
     for (int64_t i = 0; i < layout_box(l, d) && i < l->extents[d]; i += size) {
@@ -148,8 +150,9 @@ static int64_t starts(GpuFn *f, const Layout *l, int d, int64_t size, int64_t **
 }
 
 /// The words of a row (or column) of tiles at step k.
-static void load_tiles(Product *p, const Tiles *t, bool is_a, int64_t n, const int64_t *at,
-                       int64_t k, LLVMValueRef (*words)[MOST_WORDS], int *count) {
+static void load_tiles(MatrixProduct *p, const FragmentTiles *t, bool is_a, int64_t n,
+                       const int64_t *at, int64_t k, LLVMValueRef (*words)[MOST_WORDS],
+                       int *count) {
     for (int64_t i = 0; i < n; i++) {
         *count = tile_words(p, t, is_a ? at[i] : k, is_a ? k : at[i], words[i]);
         if (!*count) ice(p->f->ctx, p->op->loc, "the operands of a product are spread differently");
@@ -157,7 +160,7 @@ static void load_tiles(Product *p, const Tiles *t, bool is_a, int64_t n, const i
 }
 
 /// One step of all tiles: instructions next to each other do not wait for each other.
-static void one_step(const Product *p, const int64_t *rows, int64_t m, const int64_t *columns,
+static void one_step(const MatrixProduct *p, const int64_t *rows, int64_t m, const int64_t *columns,
                      int64_t n, LLVMValueRef (*a)[MOST_WORDS], LLVMValueRef (*b)[MOST_WORDS],
                      const int count[2], int step) {
     int n_a = count[0] / p->unit->steps, n_b = count[1] / p->unit->steps;
@@ -166,16 +169,16 @@ static void one_step(const Product *p, const int64_t *rows, int64_t m, const int
             LLVMValueRef args[3 * MOST_WORDS];
             memcpy(args, a[i] + step * n_a, sizeof *args * (size_t)n_a);
             memcpy(args + n_a, b[j] + step * n_b, sizeof *args * (size_t)n_b);
-            one_tile(p, rows[i], columns[j], n_a + n_b, args);
+            multiply_tile(p, rows[i], columns[j], n_a + n_b, args);
         }
 }
 
 /// Steps of k from `first` on outermost.
-static void all_tiles(Product *p, int64_t first, int64_t end) {
+static void multiply_all_tiles(MatrixProduct *p, int64_t first, int64_t end) {
     GpuFn *f = p->f;
     int64_t *rows, *columns, step = p->a.fragment->extents[1];
-    int64_t m = starts(f, p->d.layout, 0, p->d.fragment->extents[0], &rows);
-    int64_t n = starts(f, p->d.layout, 1, p->d.fragment->extents[1], &columns);
+    int64_t m = tile_starts(f, p->d.layout, 0, p->d.fragment->extents[0], &rows);
+    int64_t n = tile_starts(f, p->d.layout, 1, p->d.fragment->extents[1], &columns);
     LLVMValueRef(*a)[MOST_WORDS] = ctx_alloc(f->ctx, sizeof *a * (size_t)m);
     LLVMValueRef(*b)[MOST_WORDS] = ctx_alloc(f->ctx, sizeof *b * (size_t)n);
     for (int64_t k = first; k < end; k += step) {
@@ -188,14 +191,14 @@ static void all_tiles(Product *p, int64_t first, int64_t end) {
 
 /// What each `chain` of k adds up to, from zeros, is added to the sums: those of the unit are
 /// narrow.
-static void all_chains(Product *p, int64_t chain) {
+static void multiply_all_chains(MatrixProduct *p, int64_t chain) {
     GpuFn *f = p->f;
     LLVMValueRef *sums = p->d.regs, zero = gen_zero(f->g, p->d.elem, 0);
     int64_t depth = p->a.layout->extents[1], count = layout_registers(p->d.layout);
     for (int64_t k = 0; k < depth; k += chain) {
         p->d.regs = ctx_array(f->ctx, LLVMValueRef, count);
         for (int64_t r = 0; r < count; r++) p->d.regs[r] = zero;
-        all_tiles(p, k, k + chain < depth ? k + chain : depth);
+        multiply_all_tiles(p, k, k + chain < depth ? k + chain : depth);
         for (int64_t r = 0; r < count; r++)
             sums[r] = LLVMBuildFAdd(f->g->b, sums[r], p->d.regs[r], "");
     }
@@ -210,7 +213,7 @@ static const char *type_name(const GpuUnit *unit, Elem elem) {
 
 void gpu_matrix_dot(GpuFn *f, Op *op, const GpuUnit *unit) {
     Value *y = result(op, 0);
-    Product p = {.f = f, .op = op, .unit = unit};
+    MatrixProduct p = {.f = f, .op = op, .unit = unit};
     find_tiles(&p, FRAG_A, operand(op, 0), &p.a);
     find_tiles(&p, FRAG_B, operand(op, 1), &p.b);
     LLVMValueRef *sums = gpu_new_block(f, y);
@@ -227,7 +230,7 @@ void gpu_matrix_dot(GpuFn *f, Op *op, const GpuUnit *unit) {
                         type_name(unit, p.a.elem), type_name(unit, p.b.elem));
     int64_t chain = op_int(op, "chain", 0);
     if (chain)
-        all_chains(&p, chain);
+        multiply_all_chains(&p, chain);
     else
-        all_tiles(&p, 0, p.a.layout->extents[1]);
+        multiply_all_tiles(&p, 0, p.a.layout->extents[1]);
 }

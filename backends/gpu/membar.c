@@ -17,33 +17,33 @@
 
 #include "backends/gpu/membar.h"
 
-typedef VEC(struct Block *) Blocks;
+typedef VEC(struct FlowBlock *) FlowBlocks;
 
-typedef struct Block {
+typedef struct FlowBlock {
     LLVMBasicBlockRef llvm;
     Steps steps;
-    Blocks before, after;
+    FlowBlocks before, after;
     TouchSet in, out; // touched since a barrier at its start; to be touched until one at its end
-} Block;
+} FlowBlock;
 
-typedef struct Barrier {
+typedef struct FlowBarrier {
     GpuBarrier made;
     bool gone;
     bool local; // of shared memory alone: touches of tensors go past it
     TouchSet before, after;
-} Barrier;
+} FlowBarrier;
 
-typedef struct Hazards {
+typedef struct HazardAnalysis {
     Touches t;
     Ctx *ctx;
     int n_blocks;
-    Block *blocks;
-    VEC(Barrier) barriers;
+    FlowBlock *blocks;
+    VEC(FlowBarrier) barriers;
     TouchSet *conflicts; // of each touch
     TouchSet global;     // touches that may be of tensors
-} Hazards;
+} HazardAnalysis;
 
-static bool add_all(TouchSet *to, const TouchSet *from) {
+static bool add_touch_set(TouchSet *to, const TouchSet *from) {
     bool more = false;
     for (int i = 0; i < MAX_TOUCHES / 64; i++) {
         more |= (from->words[i] & ~to->words[i]) != 0;
@@ -54,16 +54,16 @@ static bool add_all(TouchSet *to, const TouchSet *from) {
 
 /* ---- the function as steps ----------------------------------------------------------------- */
 
-static int add_barrier(Hazards *h, LLVMValueRef call) {
+static int add_barrier(HazardAnalysis *h, LLVMValueRef call) {
     const GpuFn *f = h->t.f;
-    Barrier b = {.made.call = call};
+    FlowBarrier b = {.made.call = call};
     for (int i = 0; i < f->barriers.n; i++)
         if (f->barriers.data[i].call == call) b.made = f->barriers.data[i];
     vec_push(h->ctx, &h->barriers, b);
     return h->barriers.n - 1;
 }
 
-static void read_block(Hazards *h, Block *b) {
+static void read_block(HazardAnalysis *h, FlowBlock *b) {
     for (LLVMValueRef i = LLVMGetFirstInstruction(b->llvm); i; i = LLVMGetNextInstruction(i)) {
         int n = b->steps.n;
         access_steps(&h->t, i, &b->steps);
@@ -72,27 +72,27 @@ static void read_block(Hazards *h, Block *b) {
     }
 }
 
-static void read_function(Hazards *h) {
+static void read_function(HazardAnalysis *h) {
     LLVMValueRef fn = h->t.f->fn;
     PtrMap of = {0};
-    h->blocks = ctx_array(h->ctx, Block, LLVMCountBasicBlocks(fn));
+    h->blocks = ctx_array(h->ctx, FlowBlock, LLVMCountBasicBlocks(fn));
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
         h->blocks[h->n_blocks].llvm = b;
         map_set(h->ctx, &of, b, &h->blocks[h->n_blocks++]);
     }
     for (int i = 0; i < h->n_blocks; i++) {
-        Block *b = &h->blocks[i];
+        FlowBlock *b = &h->blocks[i];
         LLVMValueRef end = LLVMGetBasicBlockTerminator(b->llvm);
         read_block(h, b);
         for (unsigned k = 0; k < LLVMGetNumSuccessors(end); k++) {
-            Block *to = map_get(&of, LLVMGetSuccessor(end, k));
+            FlowBlock *to = map_get(&of, LLVMGetSuccessor(end, k));
             vec_push(h->ctx, &b->after, to);
             vec_push(h->ctx, &to->before, b);
         }
     }
 }
 
-static void find_conflicts(Hazards *h) {
+static void find_conflicts(HazardAnalysis *h) {
     int n = h->t.all.n;
     h->conflicts = ctx_array(h->ctx, TouchSet, n + 1);
     for (int i = 0; i < n; i++) {
@@ -106,10 +106,11 @@ static void find_conflicts(Hazards *h) {
 /* ---- flow ---------------------------------------------------------------------------------- */
 
 /// What one step makes of the touches before it, or, going backwards, of those after it.
-static void flow(Hazards *h, const Step *s, bool forward, TouchSet *touched, TouchSet *at_barrier) {
+static void flow_step(HazardAnalysis *h, const Step *s, bool forward, TouchSet *touched,
+                      TouchSet *at_barrier) {
     switch (s->kind) {
     case STEP_TOUCH: touch_set(touched, s->n); return;
-    case STEP_LATER: add_all(touched, &h->t.later[s->n]); return;
+    case STEP_LATER: add_touch_set(touched, &h->t.later[s->n]); return;
     case STEP_OVER:
         for (int i = 0; forward && i < MAX_TOUCHES / 64; i++)
             touched->words[i] &= ~h->t.later[s->n].words[i];
@@ -118,7 +119,7 @@ static void flow(Hazards *h, const Step *s, bool forward, TouchSet *touched, Tou
         for (int i = 0; i < MAX_TOUCHES / 64; i++) touched->words[i] &= h->global.words[i];
         return;
     case STEP_BARRIER: {
-        const Barrier *b = &h->barriers.data[s->n];
+        const FlowBarrier *b = &h->barriers.data[s->n];
         at_barrier[s->n] = *touched;
         for (int i = 0; !b->gone && i < MAX_TOUCHES / 64; i++)
             touched->words[i] &= b->local ? h->global.words[i] : 0;
@@ -127,25 +128,26 @@ static void flow(Hazards *h, const Step *s, bool forward, TouchSet *touched, Tou
     }
 }
 
-static bool flow_forward(Hazards *h, Block *b, TouchSet *at_barrier) {
+static bool flow_forward(HazardAnalysis *h, FlowBlock *b, TouchSet *at_barrier) {
     TouchSet touched = b->in;
     bool more = false;
-    for (int i = 0; i < b->steps.n; i++) flow(h, &b->steps.data[i], true, &touched, at_barrier);
-    for (int i = 0; i < b->after.n; i++) more |= add_all(&b->after.data[i]->in, &touched);
+    for (int i = 0; i < b->steps.n; i++)
+        flow_step(h, &b->steps.data[i], true, &touched, at_barrier);
+    for (int i = 0; i < b->after.n; i++) more |= add_touch_set(&b->after.data[i]->in, &touched);
     return more;
 }
 
-static bool flow_backward(Hazards *h, Block *b, TouchSet *at_barrier) {
+static bool flow_backward(HazardAnalysis *h, FlowBlock *b, TouchSet *at_barrier) {
     TouchSet touched = b->out;
     bool more = false;
     for (int i = b->steps.n - 1; i >= 0; i--)
-        flow(h, &b->steps.data[i], false, &touched, at_barrier);
-    for (int i = 0; i < b->before.n; i++) more |= add_all(&b->before.data[i]->out, &touched);
+        flow_step(h, &b->steps.data[i], false, &touched, at_barrier);
+    for (int i = 0; i < b->before.n; i++) more |= add_touch_set(&b->before.data[i]->out, &touched);
     return more;
 }
 
 /// Around each barrier, with those that are gone no longer there.
-static void flow_all(Hazards *h) {
+static void flow_all(HazardAnalysis *h) {
     TouchSet *before = ctx_array(h->ctx, TouchSet, h->barriers.n + 1);
     TouchSet *after = ctx_array(h->ctx, TouchSet, h->barriers.n + 1);
     for (int i = 0; i < h->n_blocks; i++) h->blocks[i].in = h->blocks[i].out = (TouchSet){0};
@@ -166,7 +168,7 @@ static void flow_all(Hazards *h) {
 /* ---- barriers ------------------------------------------------------------------------------ */
 
 /// The next pair of touches from (*i, *k) on, row by row, that the barrier orders.
-static bool next_hazard(const Hazards *h, const Barrier *b, int *i, int *k) {
+static bool next_hazard(const HazardAnalysis *h, const FlowBarrier *b, int *i, int *k) {
     for (; *i < h->t.all.n; ++*i, *k = 0) {
         if (!touch_in(&b->before, *i)) continue;
         for (; *k < h->t.all.n; ++*k)
@@ -175,24 +177,24 @@ static bool next_hazard(const Hazards *h, const Barrier *b, int *i, int *k) {
     return false;
 }
 
-static bool orders_something(const Hazards *h, const Barrier *b) {
+static bool orders_something(const HazardAnalysis *h, const FlowBarrier *b) {
     int i = 0, k = 0;
     return next_hazard(h, b, &i, &k);
 }
 
 /// One that orders nothing: of those in the most loops the last one, which runs most often.
-static Barrier *find_idle(Hazards *h) {
-    Barrier *found = NULL;
+static FlowBarrier *find_idle(HazardAnalysis *h) {
+    FlowBarrier *found = NULL;
     for (int i = 0; i < h->barriers.n; i++) {
-        Barrier *b = &h->barriers.data[i];
+        FlowBarrier *b = &h->barriers.data[i];
         if (b->gone || b->made.kept || orders_something(h, b)) continue;
         if (!found || b->made.loops >= found->made.loops) found = b;
     }
     return found;
 }
 
-static void remove_idle(Hazards *h) {
-    Barrier *b;
+static void remove_idle(HazardAnalysis *h) {
+    FlowBarrier *b;
     while ((b = find_idle(h))) {
         b->gone = true;
         LLVMInstructionEraseFromParent(b->made.call);
@@ -200,13 +202,13 @@ static void remove_idle(Hazards *h) {
     }
 }
 
-static bool orders_tensors(const Hazards *h, const Barrier *b) {
+static bool orders_tensors(const HazardAnalysis *h, const FlowBarrier *b) {
     for (int i = 0, k = 0; next_hazard(h, b, &i, &k); k++)
         if (touch_in(&h->global, i) || touch_in(&h->global, k)) return true;
     return false;
 }
 
-static void make_local(const Hazards *h, Barrier *b) {
+static void make_local(const HazardAnalysis *h, FlowBarrier *b) {
     LLVMPositionBuilderBefore(h->t.f->g->b, b->made.call);
     portable_call(h->t.f->g, "tg.barrier.shared", 0, NULL);
     LLVMInstructionEraseFromParent(b->made.call);
@@ -214,28 +216,28 @@ static void make_local(const Hazards *h, Barrier *b) {
 
 /// Of the barriers between two touches of a tensor all order them. Other CTAs may be told by a
 /// fence of one thread what all have done, so with fences no barrier is of shared memory alone.
-static void find_local(Hazards *h) {
+static void find_local(HazardAnalysis *h) {
     if (!gpu_has_any(h->t.f->target, GPU_AMD) || h->t.fences) return;
     for (int i = 0; i < h->barriers.n; i++) {
         h->barriers.data[i].local = !h->barriers.data[i].made.kept;
     }
     flow_all(h);
     for (int i = 0; i < h->barriers.n; i++) {
-        Barrier *b = &h->barriers.data[i];
+        FlowBarrier *b = &h->barriers.data[i];
         if (!b->gone && !b->made.kept && !orders_tensors(h, b)) make_local(h, b);
     }
 }
 
 /* ---- notes --------------------------------------------------------------------------------- */
 
-static const char *touch_name(const Hazards *h, const Touch *t) {
+static const char *touch_name(const HazardAnalysis *h, const Touch *t) {
     if (t->everything) return "anything";
     if (t->global) return t->hi == INT64_MAX ? "any tensor" : "a tensor";
     if (!t->room) return "shared memory";
     return ctx_format(h->ctx, "%s %lld..%lld", t->room->what, (long long)t->lo, (long long)t->hi);
 }
 
-static void note_barrier(const Hazards *h, const Barrier *b, Text *out) {
+static void note_barrier(const HazardAnalysis *h, const FlowBarrier *b, Text *out) {
     static const char *const done[] = {"read",    "multiplied", "written",
                                        "updated", "signalled",  "copied"};
     const char *place = ctx_format(h->ctx, "%u:%u", b->made.loc.line, b->made.loc.col);
@@ -265,7 +267,7 @@ static void forget_rooms(GpuFn *f) {
 }
 
 void gpu_drop_barriers(GpuFn *f) {
-    Hazards h = {.t.f = f, .ctx = f->ctx};
+    HazardAnalysis h = {.t.f = f, .ctx = f->ctx};
     if (f->barriers.n && f->kernel->cluster == 1) {
         read_function(&h);
         find_conflicts(&h);

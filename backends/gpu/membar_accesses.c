@@ -82,7 +82,7 @@ static const FnRole *find_role(const char *name) {
     return fn_find(name, &fn) && fn.row->effect == FN_NONE ? &nothing : &anything;
 }
 
-static const FnRole *role_of(Touches *t, LLVMValueRef call) {
+static const FnRole *call_role(Touches *t, LLVMValueRef call) {
     LLVMValueRef callee = LLVMGetCalledValue(call);
     const FnRole *r = map_get(&t->roles, callee);
     if (r) return r;
@@ -121,7 +121,7 @@ static const GpuRoom *room_of_operands(Touches *t, LLVMValueRef v, int first, in
     return r;
 }
 
-static const GpuRoom *trace(Touches *t, LLVMValueRef v) {
+static const GpuRoom *trace_room(Touches *t, LLVMValueRef v) {
     switch (LLVMGetInstructionOpcode(v)) {
     case LLVMGetElementPtr:
     case LLVMZExt:
@@ -133,7 +133,7 @@ static const GpuRoom *trace(Touches *t, LLVMValueRef v) {
     case LLVMXor:
     case LLVMAnd: return room_of_operands(t, v, 0, 1);
     case LLVMCall:
-        return role_of(t, v)->role == ROLE_ADDRESS ? room_of_operands(t, v, 0, 0) : &nowhere;
+        return call_role(t, v)->role == ROLE_ADDRESS ? room_of_operands(t, v, 0, 0) : &nowhere;
     case LLVMSelect: {
         const GpuRoom *yes = room_of(t, LLVMGetOperand(v, 1));
         return yes == room_of(t, LLVMGetOperand(v, 2)) ? yes : &nowhere;
@@ -148,13 +148,13 @@ static const GpuRoom *room_of(Touches *t, LLVMValueRef v) {
     const GpuRoom *r = map_get(&t->f->rooms, v);
     if (!r) r = map_get(&t->rooms, v);
     if (r) return r;
-    r = trace(t, v);
+    r = trace_room(t, v);
     map_set(t->f->ctx, &t->rooms, v, (void *)(uintptr_t)r);
     return r;
 }
 
 /// Rooms are made anew for each use of the same bytes.
-static bool is_same(const GpuRoom *a, const GpuRoom *b) {
+static bool is_same_room(const GpuRoom *a, const GpuRoom *b) {
     return a == b || (a && b && a->what == b->what && a->lo == b->lo && a->hi == b->hi);
 }
 
@@ -165,7 +165,7 @@ static bool is_read(const Touch *t) {
 }
 
 /// Kinds that do not get in the way of their like.
-static bool is_shared(const Touch *t) {
+static bool is_shared_kind(const Touch *t) {
     return t->kind == TOUCH_ATOMIC || t->kind == TOUCH_MBARRIER;
 }
 
@@ -175,18 +175,18 @@ bool accesses_conflict(const Touch *a, const Touch *b) {
     if (b->early) return false;
     if (a->global != b->global || a->lo >= b->hi || b->lo >= a->hi) return false;
     if (is_read(a) && is_read(b)) return false;
-    if (a->kind == b->kind && is_shared(a)) return false;
+    if (a->kind == b->kind && is_shared_kind(a)) return false;
     if (a->kind == TOUCH_COPY && b->room) return false;
-    return !(b->kind == TOUCH_COPY && is_same(a->room, b->room));
+    return !(b->kind == TOUCH_COPY && is_same_room(a->room, b->room));
 }
 
-static int number_of(Touches *t, const Touch *touch) {
+static int touch_number(Touches *t, const Touch *touch) {
     static const Touch everything = {.kind = TOUCH_WRITE, .everything = true};
     for (int i = 0; i < t->all.n; i++) {
         const Touch *x = &t->all.data[i];
-        if (x->kind == touch->kind && x->global == touch->global && is_same(x->room, touch->room) &&
-            x->lo == touch->lo && x->hi == touch->hi && x->everything == touch->everything &&
-            x->early == touch->early)
+        if (x->kind == touch->kind && x->global == touch->global &&
+            is_same_room(x->room, touch->room) && x->lo == touch->lo && x->hi == touch->hi &&
+            x->everything == touch->everything && x->early == touch->early)
             return i;
     }
     if (t->all.n == MAX_TOUCHES) return MAX_TOUCHES - 1; // the last one: everything
@@ -196,7 +196,7 @@ static int number_of(Touches *t, const Touch *touch) {
 }
 
 static int add_touch(Touches *t, const Touch *touch, Steps *out) {
-    Step s = {STEP_TOUCH, number_of(t, touch)};
+    Step s = {STEP_TOUCH, touch_number(t, touch)};
     const Step *last = out->n ? &out->data[out->n - 1] : NULL;
     if (!last || last->kind != s.kind || last->n != s.n) vec_push(t->f->ctx, out, s);
     return s.n;
@@ -257,7 +257,7 @@ static void touch_products(Touches *t, LLVMValueRef call, Later later, Steps *ou
 
 static void step_of_call(Touches *t, LLVMValueRef call, Steps *out) {
     static const Touch anything = {.kind = TOUCH_WRITE, .everything = true};
-    const FnRole *r = role_of(t, call);
+    const FnRole *r = call_role(t, call);
     LLVMValueRef at = LLVMGetNumArgOperands(call) ? LLVMGetOperand(call, 0) : NULL;
     switch (r->role) {
     case ROLE_ADDRESS:

@@ -108,7 +108,7 @@ typedef struct NibbleStore {
     LLVMValueRef *x, owner;
 } NibbleStore;
 
-static void store_registers(GpuAccess *p, int bits, void *data, LLVMValueRef *out) {
+static void store_nibble_registers(GpuAccess *p, int bits, void *data, LLVMValueRef *out) {
     const NibbleStore *s = data;
     (void)out;
     for (int r = 0; r < gpu_access_registers(p); r++) {
@@ -123,5 +123,5 @@ static void store_registers(GpuAccess *p, int bits, void *data, LLVMValueRef *ou
 
 void gpu_store_nibbles(GpuAccess *p, LLVMValueRef *x, LLVMValueRef owner) {
     NibbleStore s = {x, owner};
-    gpu_access_each(p, store_registers, &s, NULL);
+    gpu_access_each(p, store_nibble_registers, &s, NULL);
 }

@@ -20,14 +20,14 @@ enum { SHARED_CTA = 1024 }; // bytes of an SM's that each CTA takes besides its 
 // barriers weigh as much as its tiles.
 enum { GRANULE = 8, CHAIN_REGISTERS = 96 };
 
-typedef struct Waiting {
+typedef struct WaitingWork {
     bool heavy; // products, asynchronous work, scans, large folds: the assembler decides
     bool meets; // threads wait for each other
     double row; // bytes of the largest load
-} Waiting;
+} WaitingWork;
 
-static void look(Op *op, void *arg) {
-    Waiting *w = arg;
+static void look_at_waiting(Op *op, void *arg) {
+    WaitingWork *w = arg;
     w->heavy |= op->code == OP_DOT || op->code == OP_SORT;
     w->heavy |= op->code == OP_SCAN;
     if (op->code == OP_LOAD && result(op, 0)->type->rank)
@@ -38,7 +38,7 @@ static void look(Op *op, void *arg) {
     for (int i = 0; i < op->n_results; i++) w->heavy |= result(op, i)->type->kind != TK_BLOCK;
 }
 
-static int least(int a, int64_t b) {
+static int least_of_ints(int a, int64_t b) {
     return a < b ? a : (int)b;
 }
 
@@ -49,19 +49,19 @@ int gpu_chains_beside(const GpuFn *f) {
     int64_t registers = s.registers > CHAIN_REGISTERS ? s.registers : CHAIN_REGISTERS;
     registers = (registers + GRANULE - 1) / GRANULE * GRANULE;
     int ctas = (int)(t->registers_sm / (registers * f->threads));
-    if (f->shared_bytes) ctas = least(ctas, t->shared_sm / (f->shared_bytes + SHARED_CTA));
+    if (f->shared_bytes) ctas = least_of_ints(ctas, t->shared_sm / (f->shared_bytes + SHARED_CTA));
     return ctas > 1 ? ctas : 1;
 }
 
 int gpu_occupancy(GpuFn *f) {
     const GpuTarget *t = f->target;
-    Waiting w = {0};
-    op_walk_pre((Op *)f->device, look, &w);
+    WaitingWork w = {0};
+    op_walk_pre((Op *)f->device, look_at_waiting, &w);
     int chains = gpu_chains_beside(f);
     if (chains > 1) return chains;
     if (w.heavy || !w.meets || f->kernel->faults) return 1;
-    int ctas = least(t->ctas_sm, t->threads_sm / f->threads);
-    if (w.row > 0) ctas = least(ctas, (int64_t)fmax(ROWS_LEAST, ROWS_BYTES / w.row));
-    if (f->shared_bytes) ctas = least(ctas, t->shared_sm / f->shared_bytes);
+    int ctas = least_of_ints(t->ctas_sm, t->threads_sm / f->threads);
+    if (w.row > 0) ctas = least_of_ints(ctas, (int64_t)fmax(ROWS_LEAST, ROWS_BYTES / w.row));
+    if (f->shared_bytes) ctas = least_of_ints(ctas, t->shared_sm / f->shared_bytes);
     return ctas > 1 ? ctas : 1;
 }

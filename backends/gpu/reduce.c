@@ -21,16 +21,16 @@ typedef struct Monoid {
 } Monoid;
 
 /// out[i] = a[i] combined with b[i].
-static void combine(const Monoid *m, int64_t n, LLVMValueRef *a, LLVMValueRef *b,
-                    LLVMValueRef *out) {
+static void combine_monoid(const Monoid *m, int64_t n, LLVMValueRef *a, LLVMValueRef *b,
+                           LLVMValueRef *out) {
     LLVMValueRef *args[2] = {a, b};
     gen_elementwise_all(m->f->g, m->code, m->elem, (int)n, args, out);
 }
 
 /// The first half with the second, until one is left: short chains, and pairs of small elements
 /// stay together.
-static LLVMValueRef fold(const Monoid *m, int64_t n, LLVMValueRef *x) {
-    for (; n > 1; n = (n + 1) / 2) combine(m, n / 2, x, x + (n + 1) / 2, x);
+static LLVMValueRef fold_values(const Monoid *m, int64_t n, LLVMValueRef *x) {
+    for (; n > 1; n = (n + 1) / 2) combine_monoid(m, n / 2, x, x + (n + 1) / 2, x);
     return x[0];
 }
 
@@ -42,7 +42,7 @@ static void fold_lines(const Monoid *m, int64_t n, const int64_t *line, LLVMValu
         int64_t count = 0;
         for (int64_t r = 0; r < n; r++)
             if (line[r] == l) x[count++] = regs[r];
-        acc[l] = fold(m, count, x);
+        acc[l] = fold_values(m, count, x);
     }
 }
 
@@ -90,13 +90,13 @@ static const char *vote_name(const Monoid *m) {
     return m->code == OP_OR ? "tg.vote.any" : m->code == OP_AND ? "tg.vote.all" : NULL;
 }
 
-static void lane_step(const Monoid *m, const LayoutStep *x, LLVMValueRef *acc) {
+static void reduce_lane_step(const Monoid *m, const LayoutStep *x, LLVMValueRef *acc) {
     GpuFn *f = m->f;
     LLVMValueRef *sent = ctx_array(f->ctx, LLVMValueRef, 2 * m->lines), *moved = sent + m->lines;
     for (int64_t r = layout_registers(m->layout) - 1; r >= 0; r--)
         sent[m->line[r]] = acc[m->line[r ^ (int64_t)x->reg]];
     gpu_shuffle(f, "xor", gpu_i32(f, (int64_t)x->thread), m->elem, (int)m->lines, sent, moved);
-    combine(m, m->lines, acc, moved, acc);
+    combine_monoid(m, m->lines, acc, moved, acc);
 }
 
 static void reduce_lanes(const Monoid *m, LLVMValueRef *acc) {
@@ -107,13 +107,13 @@ static void reduce_lanes(const Monoid *m, LLVMValueRef *acc) {
         for (int64_t l = 0; l < m->lines; l++) acc[l] = gpu_call(m->f, name, 1, acc[l]);
         return;
     }
-    for (int i = 0; i < n; i++) lane_step(m, &steps[i], acc);
+    for (int i = 0; i < n; i++) reduce_lane_step(m, &steps[i], acc);
 }
 
 /* ---- warps --------------------------------------------------------------------------------- */
 
 /// The registers of `parts`, where a thread has one part of each of its lines: what is in acc.
-static LLVMValueRef *parts_block(const Monoid *m, const Layout *parts, LLVMValueRef *acc) {
+static LLVMValueRef *reduced_parts_block(const Monoid *m, const Layout *parts, LLVMValueRef *acc) {
     int64_t n = layout_registers(parts);
     const int64_t *line = gpu_line_registers(m->f, m->op, m->plan.result, parts);
     LLVMValueRef *regs = ctx_array(m->f->ctx, LLVMValueRef, n);
@@ -130,7 +130,7 @@ static void share_out(const Monoid *m, LLVMValueRef *acc) {
     int d = (int)op_int(m->op, "axis", 0);
     const Layout *from = m->plan.partial, *to = gpu_spread_layout(f, from, d);
     const Layout *rest = layout_slice(f->ctx, to, d, false);
-    LLVMValueRef *in = parts_block(m, from, acc), *moved, *out;
+    LLVMValueRef *in = reduced_parts_block(m, from, acc), *moved, *out;
     LLVMValueRef *reduced = ctx_array(f->ctx, LLVMValueRef, layout_registers(rest));
     gpu_exchange(f, from, to, 1, &m->elem, &in, &moved);
     reduce_in(f, m->op, to, moved, true, reduced);
@@ -155,8 +155,9 @@ static const Layout *parts_in_lanes(Ctx *ctx, const Layout *l) {
 
 /// Parts of lines in one layout come to one in which each thread has them, or each warp where it
 /// has but one line, and become one.
-static void join_parts(const Monoid *m, const Layout *from, const Layout *to, LLVMValueRef *acc) {
-    LLVMValueRef *in = parts_block(m, from, acc), *out;
+static void join_reduced_parts(const Monoid *m, const Layout *from, const Layout *to,
+                               LLVMValueRef *acc) {
+    LLVMValueRef *in = reduced_parts_block(m, from, acc), *out;
     if (m->lines == 1) to = parts_in_lanes(m->f->ctx, to);
     gpu_exchange(m->f, from, to, 1, &m->elem, &in, &out);
     const int64_t *line = gpu_line_registers(m->f, m->op, m->plan.result, to);
@@ -164,7 +165,7 @@ static void join_parts(const Monoid *m, const Layout *from, const Layout *to, LL
     if (m->lines > 1) return;
     LayoutReduction rest = layout_reduce(m->f->ctx, to, (int)op_int(m->op, "axis", 0));
     for (int i = 0; i < rest.n_level[LEVEL_LANE]; i++)
-        lane_step(m, &rest.steps[rest.n_level[LEVEL_REG] + i], acc);
+        reduce_lane_step(m, &rest.steps[rest.n_level[LEVEL_REG] + i], acc);
 }
 
 static void reduce_warps(const Monoid *m, bool spread, LLVMValueRef *acc) {
@@ -172,8 +173,8 @@ static void reduce_warps(const Monoid *m, bool spread, LLVMValueRef *acc) {
     const Layout *to = plan->gathered;
     if (!to) return;
     if (plan->by_cta) {
-        if (plan->in_cta) join_parts(m, plan->partial, plan->in_cta, acc);
-        join_parts(m, plan->by_cta, plan->of_ctas, acc);
+        if (plan->in_cta) join_reduced_parts(m, plan->partial, plan->in_cta, acc);
+        join_reduced_parts(m, plan->by_cta, plan->of_ctas, acc);
         return;
     }
     int64_t parts = layout_registers(to) / m->lines;
@@ -181,7 +182,7 @@ static void reduce_warps(const Monoid *m, bool spread, LLVMValueRef *acc) {
         share_out(m, acc);
         return;
     }
-    join_parts(m, plan->partial, to, acc);
+    join_reduced_parts(m, plan->partial, to, acc);
 }
 
 static void reduce_in(GpuFn *f, const Op *op, const Layout *l, LLVMValueRef *regs, bool spread,

@@ -17,7 +17,7 @@
 
 enum { MBARRIER_BYTES = 8, SLOT_ALIGN = 1024, PRODUCER = 0, SCALAR = 2 };
 
-static int64_t round_up(int64_t n, int64_t unit) {
+static int64_t round_up_bytes(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
@@ -36,8 +36,8 @@ LLVMValueRef gpu_uniform_warp(GpuFn *f) {
 /* ---- items --------------------------------------------------------------------------------- */
 
 /// i32: which slot item n has, and how often the slot was used before.
-static void slot_of(GpuFn *f, const GpuRing *r, const Value *n, LLVMValueRef *slot,
-                    LLVMValueRef *turn) {
+static void ring_slot(GpuFn *f, const GpuRing *r, const Value *n, LLVMValueRef *slot,
+                      LLVMValueRef *turn) {
     Gen *g = f->g;
     LLVMValueRef x = LLVMBuildTrunc(g->b, gpu_scalar(f, n), g->i32, "");
     LLVMValueRef slots = gpu_i32(f, r->type->slots);
@@ -47,14 +47,14 @@ static void slot_of(GpuFn *f, const GpuRing *r, const Value *n, LLVMValueRef *sl
 
 /// The address of a slot's word: its mbarriers, `full` (0) and `free` (1), and (2) the number that
 /// its item brings along.
-static LLVMValueRef word_of(GpuFn *f, const GpuRing *r, LLVMValueRef slot, int which) {
+static LLVMValueRef slot_word(GpuFn *f, const GpuRing *r, LLVMValueRef slot, int which) {
     int64_t first = r->at + r->type->slots * (r->slot_bytes + which * MBARRIER_BYTES);
     LLVMValueRef p = gpu_room_at(f, which == SCALAR ? r->scalars : r->mbarriers, first);
     return gpu_offset(f, p, LLVMBuildMul(f->g->b, slot, gpu_i32(f, MBARRIER_BYTES), ""));
 }
 
-static LLVMValueRef mbarrier(GpuFn *f, const GpuRing *r, LLVMValueRef slot, int which) {
-    return gpu_shared_addr(f, word_of(f, r, slot, which));
+static LLVMValueRef slot_mbarrier(GpuFn *f, const GpuRing *r, LLVMValueRef slot, int which) {
+    return gpu_shared_addr(f, slot_word(f, r, slot, which));
 }
 
 static LLVMValueRef parity_of(GpuFn *f, LLVMValueRef turn) {
@@ -78,7 +78,7 @@ static void init_mbarriers(GpuFn *f, const GpuRing *r) {
     int arrivals[] = {1, r->pairs ? GPU_PAIR * r->readers : r->readers}; // full, free
     for (int i = 0; i < r->type->slots; i++)
         for (int which = 0; which < 2; which++)
-            gpu_call(f, "tg.nv.mbarrier.init", 3, mbarrier(f, r, gpu_i32(f, i), which), first,
+            gpu_call(f, "tg.nv.mbarrier.init", 3, slot_mbarrier(f, r, gpu_i32(f, i), which), first,
                      gpu_i32(f, arrivals[which]));
 }
 
@@ -100,7 +100,7 @@ void gpu_lower_ring_make(GpuFn *f, Op *op) {
     r->readers = (int)op_int(op, "readers", f->warps);
     for (int i = 0; i < r->type->n_parts; i++) {
         r->part[i] = r->slot_bytes;
-        r->slot_bytes += round_up(shared_of(r->type->parts[i]).bytes, SLOT_ALIGN);
+        r->slot_bytes += round_up_bytes(shared_of(r->type->parts[i]).bytes, SLOT_ALIGN);
     }
     int64_t slots = r->type->slots, end = r->at + slots * r->slot_bytes;
     r->items = gpu_room(f, "ring", r->at, end);
@@ -139,15 +139,15 @@ static void acquire_tma(GpuFn *f, GpuRing *r, const Op *op) {
     }
     r->branch = !is_true_value(on);
     if (r->branch) r->on = gpu_if(f, on);
-    slot_of(f, r, operand(op, 1), &slot, &turn);
+    ring_slot(f, r, operand(op, 1), &slot, &turn);
     if (!op_flag(op, "free")) {
         LLVMValueRef before = LLVMBuildXor(g->b, parity_of(f, turn), gpu_i32(f, 1), "");
-        gpu_call(f, "tg.nv.mbarrier.wait", 2, mbarrier(f, r, slot, 1), before);
+        gpu_call(f, "tg.nv.mbarrier.wait", 2, slot_mbarrier(f, r, slot, 1), before);
     }
     r->elected = gpu_call(f, "tg.nv.elect", 0);
-    r->full = mbarrier(f, r, slot, 0);
+    r->full = slot_mbarrier(f, r, slot, 0);
     r->bytes = gpu_i32(f, item_bytes(op));
-    r->scalar = op_flag(operand(op, 0)->def, "scalar") ? word_of(f, r, slot, SCALAR) : NULL;
+    r->scalar = op_flag(operand(op, 0)->def, "scalar") ? slot_word(f, r, slot, SCALAR) : NULL;
     if (!r->scalar) gpu_call(f, "tg.nv.mbarrier.expect_tx", 3, r->full, r->elected, r->bytes);
     bind_buffers(f, r, slot, op);
 }
@@ -158,7 +158,7 @@ static void acquire_async(GpuFn *f, GpuRing *r, const Op *op) {
         gpu_barrier(f); // nothing runs ahead: the last item was just read
     r->branch = !LLVMIsAConstantInt(on);
     if (r->branch) r->on = gpu_if(f, on);
-    slot_of(f, r, operand(op, 1), &slot, &turn);
+    ring_slot(f, r, operand(op, 1), &slot, &turn);
     bind_buffers(f, r, slot, op);
 }
 
@@ -203,8 +203,8 @@ static bool any_multiplied(const Op *wait) {
 }
 
 /// The number of the item in the slot, which has come: the same in all lanes, as the compiler sees.
-static void read_scalar(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Value *v) {
-    LLVMValueRef n = LLVMBuildLoad2(f->g->b, f->g->i32, word_of(f, r, slot, SCALAR), "");
+static void read_item_scalar(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Value *v) {
+    LLVMValueRef n = LLVMBuildLoad2(f->g->b, f->g->i32, slot_word(f, r, slot, SCALAR), "");
     n = gpu_call(f, "tg.shuffle.idx", 2, n, gpu_i32(f, 0));
     gpu_set_scalar(f, v, LLVMBuildZExt(f->g->b, n, f->g->i64, ""));
 }
@@ -222,12 +222,12 @@ void gpu_lower_take_tile(GpuFn *f, Op *op) {
 void gpu_lower_ring_wait(GpuFn *f, Op *op) {
     GpuRing *r = gpu_ring(f, operand(op, 0));
     LLVMValueRef slot, turn;
-    slot_of(f, r, operand(op, 1), &slot, &turn);
+    ring_slot(f, r, operand(op, 1), &slot, &turn);
     bind_buffers(f, r, slot, op);
     if (r->tma) {
-        gpu_call(f, "tg.nv.mbarrier.wait", 2, mbarrier(f, r, slot, 0), parity_of(f, turn));
+        gpu_call(f, "tg.nv.mbarrier.wait", 2, slot_mbarrier(f, r, slot, 0), parity_of(f, turn));
         int n = r->type->n_parts;
-        if (op->n_results > n) read_scalar(f, r, slot, result(op, n));
+        if (op->n_results > n) read_item_scalar(f, r, slot, result(op, n));
         return;
     }
     int64_t ahead = op_int(op, "ahead", 0);
@@ -252,12 +252,13 @@ void gpu_lower_ring_release(GpuFn *f, Op *op) {
     for (int i = 0; wait && i < wait->n_results; i++) // of buffers, or the item's scalar
         loaded |= i == r->type->n_parts || !is_multiplied(result(wait, i));
     if (loaded) gpu_warp_sync(f); // all lanes have read
-    slot_of(f, r, operand(op, 1), &slot, &turn);
+    ring_slot(f, r, operand(op, 1), &slot, &turn);
     LLVMValueRef arrive =
         LLVMBuildICmp(g->b, LLVMIntULT, f->lane, gpu_i32(f, r->pairs ? GPU_PAIR : 1), "");
     arrive = LLVMBuildAnd(g->b, arrive, on, "");
     if (r->pairs) // a lane tells a CTA
-        gpu_call(f, "tg.nv.mbarrier.arrive.cluster", 3, mbarrier(f, r, slot, 1), arrive, f->lane);
+        gpu_call(f, "tg.nv.mbarrier.arrive.cluster", 3, slot_mbarrier(f, r, slot, 1), arrive,
+                 f->lane);
     else
-        gpu_call(f, "tg.nv.mbarrier.arrive", 2, mbarrier(f, r, slot, 1), arrive);
+        gpu_call(f, "tg.nv.mbarrier.arrive", 2, slot_mbarrier(f, r, slot, 1), arrive);
 }

@@ -14,19 +14,19 @@ typedef struct Own {
     LLVMValueRef before[GPU_TUPLE]; // their join
 } Own;
 
-typedef struct Scan {
+typedef struct GpuScan {
     AxisJoin *s;
     bool exclusive;
     LLVMValueRef *running[GPU_TUPLE]; // [line * parts + part]: the parts before it
     Own **own;                        // of each register
-} Scan;
+} GpuScan;
 
 /// In the order of the scan.
 static int64_t nth_part(const AxisJoin *s, int64_t i) {
     return s->reverse ? s->parts - 1 - i : i;
 }
 
-static void run_parts(Scan *c) {
+static void run_scan_parts(GpuScan *c) {
     AxisJoin *s = c->s;
     for (int k = 0; k < s->n; k++)
         c->running[k] = ctx_array(s->f->ctx, LLVMValueRef, s->lines * s->parts);
@@ -45,7 +45,7 @@ static void run_parts(Scan *c) {
 }
 
 /// Picks the running join of the thread's own part.
-static void pick_before(Scan *c, int64_t line, Own *o) {
+static void pick_before(GpuScan *c, int64_t line, Own *o) {
     AxisJoin *s = c->s;
     const Gen *g = s->f->g;
     for (int64_t i = 1; i < s->parts; i++) {
@@ -61,7 +61,7 @@ static void pick_before(Scan *c, int64_t line, Own *o) {
     }
 }
 
-static Own *own_part(Scan *c, int64_t r) {
+static Own *own_part(GpuScan *c, int64_t r) {
     AxisJoin *s = c->s;
     const Gen *g = s->f->g;
     Own *o = ctx_new(s->f->ctx, Own);
@@ -81,7 +81,7 @@ static Own *own_part(Scan *c, int64_t r) {
 }
 
 /// Registers of one line whose numbers agree above the steps taken are in one part.
-static void find_parts(Scan *c) {
+static void find_scan_parts(GpuScan *c) {
     AxisJoin *s = c->s;
     c->own = ctx_array(s->f->ctx, Own *, s->registers);
     for (int64_t r = 0; r < s->registers; r++) {
@@ -104,7 +104,7 @@ static void add_initial(AxisJoin *s) {
 }
 
 /// The prefix of one element: the element, or nothing.
-static void begin_prefixes(Scan *c) {
+static void begin_prefixes(GpuScan *c) {
     AxisJoin *s = c->s;
     for (int k = 0; k < s->n; k++)
         s->inner.at[k] =
@@ -116,12 +116,12 @@ static void begin_prefixes(Scan *c) {
 }
 
 void gpu_lower_scan(GpuFn *f, Op *op) {
-    Scan c = {.s = axis_join_begin(f, op, op->n_results), .exclusive = op_flag(op, "exclusive")};
+    GpuScan c = {.s = axis_join_begin(f, op, op->n_results), .exclusive = op_flag(op, "exclusive")};
     begin_prefixes(&c);
     axis_join_finish(c.s);
     if (c.s->parts > 1) {
-        run_parts(&c);
-        find_parts(&c);
+        run_scan_parts(&c);
+        find_scan_parts(&c);
         for (int64_t r = 0; r < c.s->registers; r++)
             axis_join_extend_prefix(c.s, r, c.own[r]->has, c.own[r]->before);
     }

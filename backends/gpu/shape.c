@@ -150,7 +150,7 @@ static void rename_reshaped(GpuFn *f, const Op *op) {
 }
 
 /// Every thread has the only element in register 0: a box of 1 has no bits.
-static bool is_everywhere(const Value *v) {
+static bool is_in_every_thread(const Value *v) {
     for (int d = 0; d < v->type->rank; d++)
         if (layout_box(v->type->layout, d) > 1) return false;
     return true;
@@ -160,7 +160,7 @@ static bool is_everywhere(const Value *v) {
 static void reshape_one(GpuFn *f, const Op *op) {
     const Value *x = operand(op, 0), *y = result(op, 0);
     LLVMValueRef *out = gpu_new_block(f, y), one = gpu_block(f, x)[0];
-    if (!is_everywhere(x)) {
+    if (!is_in_every_thread(x)) {
         int64_t strides[MAX_RANK];
         gpu_load_vector(f, x->type->elem, gpu_spill(f, x, strides), 1, &one);
     }
@@ -184,7 +184,7 @@ void gpu_lower_reshape(GpuFn *f, Op *op) {
     gpu_get(f, y, base, strides, 0);
 }
 
-static int64_t offset_of(int rank, const int64_t *strides, const int64_t *start) {
+static int64_t strided_offset(int rank, const int64_t *strides, const int64_t *start) {
     int64_t sum = 0;
     for (int d = 0; d < rank; d++) sum += strides[d] * start[d];
     return sum;
@@ -199,7 +199,7 @@ void gpu_lower_slice(GpuFn *f, Op *op) {
         return;
     }
     LLVMValueRef base = gpu_spill(f, x, strides);
-    gpu_get(f, y, base, strides, offset_of(x->type->rank, strides, start));
+    gpu_get(f, y, base, strides, strided_offset(x->type->rank, strides, start));
 }
 
 /// False: some element would change its thread.

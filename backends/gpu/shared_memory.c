@@ -9,17 +9,17 @@
 // Up to this many bytes a new stretch is taken rather than waiting for a used one.
 enum { SPREAD_BYTES = 8192 };
 
-static int64_t round_up(int64_t n, int64_t unit) {
+static int64_t round_up_room(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
 /// The lowest room of `bytes` that no stretch meets; `far`: none since the program's last barrier.
 static int64_t find_room(const GpuFn *f, int64_t bytes, int64_t align, bool far) {
-    int64_t at = round_up(f->shared_fixed, align);
+    int64_t at = round_up_room(f->shared_fixed, align);
     for (int i = 0; i < f->stretches.n; i++) {
         const GpuStretch *s = &f->stretches.data[i];
         if ((!s->near && !far) || s->lo >= at + bytes || s->hi <= at) continue;
-        at = round_up(s->hi, align);
+        at = round_up_room(s->hi, align);
         i = -1;
     }
     return at;
@@ -99,7 +99,7 @@ void gpu_warp_sync(GpuFn *f) {
     gpu_call(f, "tg.warp.sync", 0);
 }
 
-static LLVMValueRef alloc(GpuFn *f, int64_t bytes, int64_t align, bool far) {
+static LLVMValueRef allocate_room(GpuFn *f, int64_t bytes, int64_t align, bool far) {
     void (*meet)(GpuFn *) = far ? gpu_program_barrier : gpu_barrier;
     if (far) gpu_cluster_started(f);
     if (f->any_stretch || (far && f->any_far)) meet(f);
@@ -137,11 +137,11 @@ int64_t gpu_shared_room(const GpuFn *f) {
 }
 
 LLVMValueRef gpu_shared_alloc(GpuFn *f, int64_t bytes, int64_t align) {
-    return alloc(f, bytes, align, false);
+    return allocate_room(f, bytes, align, false);
 }
 
 LLVMValueRef gpu_shared_alloc_far(GpuFn *f, int64_t bytes, int64_t align) {
-    return alloc(f, bytes, align, true);
+    return allocate_room(f, bytes, align, true);
 }
 
 GpuShared gpu_shared_state(GpuFn *f) {
@@ -284,7 +284,7 @@ void gpu_store_shared_if(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRe
         gpu_store_vector(f, elem, p, n, x);
 }
 
-static int64_t sum_of(const Bits *x, int n, int64_t which) {
+static int64_t xor_of_bits(const Bits *x, int n, int64_t which) {
     Bits sum = 0;
     for (int i = 0; i < n; i++)
         if (which >> i & 1) sum ^= x[i];
@@ -293,10 +293,11 @@ static int64_t sum_of(const Bits *x, int n, int64_t which) {
 
 /// The registers of vector number `which` of an access. False: it holds nothing but holes.
 static bool vector_registers(const Layout *l, const SharedAccess *a, int64_t which, int64_t *regs) {
-    int64_t first = which >> a->n_base << l->bits[LEVEL_REG] | sum_of(a->base, a->n_base, which);
+    int64_t first =
+        which >> a->n_base << l->bits[LEVEL_REG] | xor_of_bits(a->base, a->n_base, which);
     bool holes = true;
     for (int64_t j = 0; j < (int64_t)1 << a->vec_bits; j++) {
-        regs[j] = first ^ sum_of(a->vec, a->vec_bits, j);
+        regs[j] = first ^ xor_of_bits(a->vec, a->vec_bits, j);
         holes &= gpu_always_hole(l, regs[j]);
     }
     return !holes;
@@ -339,8 +340,8 @@ void gpu_shared_write(GpuFn *f, const Layout *l, const SharedLayout *s, const Sh
 }
 
 /// What holes read does not matter, but it must be within the memory.
-static LLVMValueRef readable(GpuFn *f, const Layout *l, int64_t reg, LLVMValueRef p,
-                             LLVMValueRef base) {
+static LLVMValueRef readable_address(GpuFn *f, const Layout *l, int64_t reg, LLVMValueRef p,
+                                     LLVMValueRef base) {
     LLVMValueRef good = gpu_not_hole(f, l, reg);
     return good ? LLVMBuildSelect(f->g->b, good, p, base, "") : p;
 }
@@ -355,7 +356,7 @@ void gpu_shared_read(GpuFn *f, const Layout *l, const SharedLayout *s, const Sha
         bool some = vector_registers(l, a, i, reg);
         if (some) {
             LLVMValueRef p = gpu_shared_at(f, &m, base, reg[0]);
-            if (!inside) p = readable(f, l, reg[0], p, base);
+            if (!inside) p = readable_address(f, l, reg[0], p, base);
             gpu_load_vector(f, elem, p, 1 << a->vec_bits, x);
         }
         for (int j = 0; j < 1 << a->vec_bits; j++)

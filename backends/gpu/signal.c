@@ -35,7 +35,7 @@ static void find_copy(Op *op, void *found) {
     *(bool *)found |= op->code == OP_COPY_TMA || op->code == OP_COPYOUT_TMA;
 }
 
-static bool holds(const Op *op, void (*find)(Op *op, void *found)) {
+static bool contains_op(const Op *op, void (*find)(Op *op, void *found)) {
     bool found = false;
     op_walk_pre((Op *)(uintptr_t)op, find, &found);
     return found;
@@ -44,9 +44,9 @@ static bool holds(const Op *op, void (*find)(Op *op, void *found)) {
 /// A copy engine may work after op: in what stands behind it, or in the next iteration around it.
 static bool copies_follow(const GpuFn *f, const Op *op) {
     for (; op != f->device; op = op->parent->parent) {
-        if (op_is_loop(op) && holds(op, find_copy)) return true;
+        if (op_is_loop(op) && contains_op(op, find_copy)) return true;
         for (const Op *next = op->next; next; next = next->next)
-            if (holds(next, find_copy)) return true;
+            if (contains_op(next, find_copy)) return true;
     }
     return false;
 }
@@ -69,7 +69,7 @@ void gpu_lower_signal_wait(GpuFn *f, Op *op) {
 
 /// What copy engines write for this thread is there.
 static void settle_copies(GpuFn *f) {
-    if (holds(f->device, find_copyout)) gpu_call(f, "tg.nv.tma.wait.0", 0);
+    if (contains_op(f->device, find_copyout)) gpu_call(f, "tg.nv.tma.wait.0", 0);
 }
 
 /// A barrier that stays though this kernel reads nothing that it orders.

@@ -71,30 +71,30 @@ static Mobility mobility_of(LLVMValueRef inst) {
     }
 }
 
-static void append(Sink *s, LLVMValueRef inst) {
+static void append_inst(Sink *s, LLVMValueRef inst) {
     map_set(s->ctx, &s->waiting, inst, NULL);
     LLVMInstructionRemoveFromParent(inst);
     LLVMPositionBuilderAtEnd(s->b, s->block);
     LLVMInsertIntoBuilder(s->b, inst);
 }
 
-static void enter(Sink *s, LLVMValueRef inst) {
+static void enter_inst(Sink *s, LLVMValueRef inst) {
     vec_push(s->ctx, &s->stack, ((struct SinkFrame){inst, 0}));
 }
 
 /// inst and what it needs, deepest first.
-static void place(Sink *s, LLVMValueRef inst) {
+static void place_inst(Sink *s, LLVMValueRef inst) {
     int base = s->stack.n;
-    for (enter(s, inst); s->stack.n > base;) {
+    for (enter_inst(s, inst); s->stack.n > base;) {
         struct SinkFrame *f = &s->stack.data[s->stack.n - 1];
         if (f->next < LLVMGetNumOperands(f->inst)) {
             LLVMValueRef x = LLVMGetOperand(f->inst, (unsigned)f->next++);
-            if (map_get(&s->waiting, x)) enter(s, x);
+            if (map_get(&s->waiting, x)) enter_inst(s, x);
             continue;
         }
         inst = f->inst;
         s->stack.n--;
-        if (map_get(&s->waiting, inst)) append(s, inst);
+        if (map_get(&s->waiting, inst)) append_inst(s, inst);
     }
 }
 
@@ -104,7 +104,7 @@ static bool is_call_of(LLVMValueRef inst, const char *prefix) {
            strncmp(LLVMGetValueName2(LLVMGetCalledValue(inst), &n), prefix, strlen(prefix)) == 0;
 }
 
-static int words_of(LLVMValueRef load) {
+static int count_loaded_words(LLVMValueRef load) {
     LLVMTypeRef t = LLVMTypeOf(load);
     switch (LLVMGetTypeKind(t)) {
     case LLVMStructTypeKind: return (int)LLVMCountStructElementTypes(t);
@@ -135,13 +135,13 @@ static bool any_needed(Sink *s, LLVMValueRef inst, bool waiting, Property *is) {
 }
 
 /// What needs it while it waits has to come later: an address that is read behind a barrier.
-static bool stays(Sink *s, LLVMValueRef inst) {
+static bool stays_in_place(Sink *s, LLVMValueRef inst) {
     (void)s;
     Mobility m = mobility_of(inst);
     return m == FIXED || m == IS_BARRIER;
 }
 
-static bool is_program(Sink *s, LLVMValueRef inst) {
+static bool is_program_id(Sink *s, LLVMValueRef inst) {
     (void)s;
     return is_call_of(inst, "tg.cta.id");
 }
@@ -155,7 +155,7 @@ static bool is_common_load(Sink *s, LLVMValueRef inst) {
 }
 
 static bool is_load(Sink *s, LLVMValueRef inst) {
-    return stays(s, inst) || mobility_of(inst) == IS_LOAD;
+    return stays_in_place(s, inst) || mobility_of(inst) == IS_LOAD;
 }
 
 /// Once the elements of a word have been loaded they are joined: a register instead of several.
@@ -164,14 +164,14 @@ static void place_word(Sink *s, LLVMValueRef load) {
     while (v && !is_call_of(v, "tg.renew")) {
         LLVMUseRef u = LLVMGetFirstUse(v);
         bool part = u && !LLVMGetNextUse(u) && map_get(&s->waiting, LLVMGetUser(u));
-        v = part && words_of(load) == 1 ? LLVMGetUser(u) : NULL;
+        v = part && count_loaded_words(load) == 1 ? LLVMGetUser(u) : NULL;
         if (v && LLVMIsAPHINode(v)) return;
     }
-    if (v && !any_needed(s, v, true, is_load)) place(s, v);
+    if (v && !any_needed(s, v, true, is_load)) place_inst(s, v);
 }
 
 /// Something that waits still needs it.
-static bool is_wanted(const Sink *s, LLVMValueRef inst) {
+static bool is_wanted_by_waiting(const Sink *s, LLVMValueRef inst) {
     for (LLVMUseRef u = LLVMGetFirstUse(inst); u; u = LLVMGetNextUse(u))
         if (map_get(&s->waiting, LLVMGetUser(u))) return true;
     return false;
@@ -181,15 +181,15 @@ static bool is_wanted(const Sink *s, LLVMValueRef inst) {
 static void place_loads(Sink *s, int words, Property *is) {
     for (int i = 0; i < s->loads.n; i++) {
         LLVMValueRef load = s->loads.data[i];
-        if (!map_get(&s->waiting, load) && is(s, load) && is_wanted(s, load))
-            words -= words_of(load);
+        if (!map_get(&s->waiting, load) && is(s, load) && is_wanted_by_waiting(s, load))
+            words -= count_loaded_words(load);
     }
     for (int i = 0; i < s->loads.n && words > 0; i++) {
         LLVMValueRef load = s->loads.data[i];
         if (!map_get(&s->waiting, load) || !is(s, load)) continue;
-        if (any_needed(s, load, true, stays)) continue;
-        words -= words_of(load);
-        place(s, load);
+        if (any_needed(s, load, true, stays_in_place)) continue;
+        words -= count_loaded_words(load);
+        place_inst(s, load);
         place_word(s, load);
     }
 }
@@ -198,14 +198,14 @@ static void place_root(Sink *s, LLVMValueRef inst, Mobility mobility) {
     if (mobility == IS_BARRIER) place_loads(s, INT32_MAX, is_own_load);
     if (any_needed(s, inst, true, is_own_load)) place_loads(s, s->words, is_own_load);
     if (any_needed(s, inst, true, is_common_load)) place_loads(s, s->few, is_common_load);
-    place(s, inst);
+    place_inst(s, inst);
     if (is_call_of(inst, "tg.load.global")) place_word(s, inst);
 }
 
 /// What other blocks need, in the order it had.
 static void place_rest(Sink *s, const Insts *all) {
     for (int i = 0; i < all->n; i++)
-        if (map_get(&s->waiting, all->data[i])) place(s, all->data[i]);
+        if (map_get(&s->waiting, all->data[i])) place_inst(s, all->data[i]);
 }
 
 /// What nobody needs goes: it would stand at the end, and what it needs would live so long.
@@ -228,7 +228,7 @@ static void sink_block(Sink *s) {
         products |= is_call_of(i, "tg.amd.");
         if (mobility_of(i) != IS_LOAD) continue;
         vec_push(s->ctx, &s->loads, i);
-        if (any_needed(s, i, false, is_program)) map_set(s->ctx, &s->own, i, i);
+        if (any_needed(s, i, false, is_program_id)) map_set(s->ctx, &s->own, i, i);
     }
     // What products of the next iteration want comes through registers: it is under way meanwhile.
     if (products) place_loads(s, INT32_MAX, is_own_load);
@@ -240,7 +240,7 @@ static void sink_block(Sink *s) {
     place_rest(s, &all);
     if (!end) return;
     map_set(s->ctx, &s->waiting, end, end);
-    append(s, end);
+    append_inst(s, end);
 }
 
 void gpu_sink(GpuFn *f) {

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-typedef struct Sort {
+typedef struct GpuSort {
     GpuFn *f;
     const Op *op;
     const Layout *layout;
@@ -24,62 +24,62 @@ typedef struct Sort {
     int parts, index_bits; // numbers an element; bits of the index in the first one
     Elem number;           // EL_I32 or EL_I64
     GpuFlat flat[2];
-} Sort;
+} GpuSort;
 
 /// A number, or the key and the index.
-typedef struct Keys {
+typedef struct GpuKeys {
     LLVMValueRef part[2];
-} Keys;
+} GpuKeys;
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
-static void choose_numbers(Sort *s, Elem key) {
+static void choose_sort_numbers(GpuSort *s, Elem key) {
     int bits = gen_sort_key_bits(key) + s->log;
     s->parts = bits > 64 ? 2 : 1;
     s->number = bits > 32 ? EL_I64 : EL_I32;
     s->index_bits = s->parts == 1 ? s->log : 0;
 }
 
-static Elem part_elem(const Sort *s, int part) {
+static Elem part_elem(const GpuSort *s, int part) {
     return part ? EL_I32 : s->number;
 }
 
-static LLVMValueRef number(const Sort *s, int64_t v) {
+static LLVMValueRef sort_number(const GpuSort *s, int64_t v) {
     return LLVMConstInt(gen_elem(s->f->g, s->number), (uint64_t)v, true);
 }
 
 /// Greater than the number of any element.
-static Keys last_number(const Sort *s) {
+static GpuKeys last_number(const GpuSort *s) {
     int64_t most = s->number == EL_I32 ? INT32_MAX : INT64_MAX;
-    return (Keys){{number(s, most), gpu_i32(s->f, INT32_MAX)}};
+    return (GpuKeys){{sort_number(s, most), gpu_i32(s->f, INT32_MAX)}};
 }
 
-static Keys number_of(const Sort *s, LLVMValueRef key, LLVMValueRef index) {
+static GpuKeys key_and_index(const GpuSort *s, LLVMValueRef key, LLVMValueRef index) {
     const Gen *g = s->f->g;
     Elem elem = operand(s->op, 0)->type->elem;
     LLVMTypeRef type = gen_elem(g, s->number);
     LLVMValueRef x = gen_sort_key(g, elem, key, op_flag(s->op, "descending"));
     if (LLVMTypeOf(x) != type) x = LLVMBuildSExt(g->b, x, type, "");
-    if (s->parts == 2) return (Keys){{x, index}};
-    x = LLVMBuildShl(g->b, x, number(s, s->index_bits), "");
+    if (s->parts == 2) return (GpuKeys){{x, index}};
+    x = LLVMBuildShl(g->b, x, sort_number(s, s->index_bits), "");
     if (s->number == EL_I64) index = LLVMBuildZExt(g->b, index, g->i64, "");
-    return (Keys){{LLVMBuildOr(g->b, x, index, ""), NULL}};
+    return (GpuKeys){{LLVMBuildOr(g->b, x, index, ""), NULL}};
 }
 
-static Keys load_keys(const Sort *s, LLVMValueRef at) {
-    Keys k = {{NULL, NULL}};
+static GpuKeys load_keys(const GpuSort *s, LLVMValueRef at) {
+    GpuKeys k = {{NULL, NULL}};
     for (int i = 0; i < s->parts; i++) k.part[i] = gpu_elements_load(s->f, &s->flat[i], at);
     return k;
 }
 
-static void store_keys(const Sort *s, LLVMValueRef at, LLVMValueRef on, const Keys *k) {
+static void store_keys(const GpuSort *s, LLVMValueRef at, LLVMValueRef on, const GpuKeys *k) {
     for (int i = 0; i < s->parts; i++) gpu_elements_store(s->f, &s->flat[i], at, on, k->part[i]);
 }
 
 /* ---- the network --------------------------------------------------------------------------- */
 
 /// i1: y stands before x.
-static LLVMValueRef out_of_order(const Sort *s, const Keys *x, const Keys *y) {
+static LLVMValueRef is_pair_out_of_order(const GpuSort *s, const GpuKeys *x, const GpuKeys *y) {
     const Gen *g = s->f->g;
     LLVMValueRef less = LLVMBuildICmp(g->b, LLVMIntSLT, y->part[0], x->part[0], "");
     if (s->parts == 1) return less;
@@ -88,10 +88,10 @@ static LLVMValueRef out_of_order(const Sort *s, const Keys *x, const Keys *y) {
     return LLVMBuildOr(g->b, less, LLVMBuildAnd(g->b, same, before, ""), "");
 }
 
-static void exchange(const Sort *s, LLVMValueRef i, LLVMValueRef j) {
+static void exchange_pair(const GpuSort *s, LLVMValueRef i, LLVMValueRef j) {
     const Gen *g = s->f->g;
-    Keys x = load_keys(s, i), y = load_keys(s, j), low, high;
-    LLVMValueRef swap = out_of_order(s, &x, &y);
+    GpuKeys x = load_keys(s, i), y = load_keys(s, j), low, high;
+    LLVMValueRef swap = is_pair_out_of_order(s, &x, &y);
     for (int k = 0; k < s->parts; k++) {
         low.part[k] = LLVMBuildSelect(g->b, swap, y.part[k], x.part[k], "");
         high.part[k] = LLVMBuildSelect(g->b, swap, x.part[k], y.part[k], "");
@@ -101,7 +101,7 @@ static void exchange(const Sort *s, LLVMValueRef i, LLVMValueRef j) {
 }
 
 /// Every element with bit 2^log clear against its partner: the element xor `flip`.
-static void step(const Sort *s, LLVMValueRef log, LLVMValueRef flip) {
+static void sort_step(const GpuSort *s, LLVMValueRef log, LLVMValueRef flip) {
     GpuFn *f = s->f;
     const Gen *g = f->g;
     int64_t pairs = s->flat[0].count / 2;
@@ -109,25 +109,25 @@ static void step(const Sort *s, LLVMValueRef log, LLVMValueRef flip) {
     LLVMValueRef high = LLVMBuildLShr(g->b, l.index, log, "");
     LLVMValueRef clear = LLVMBuildShl(g->b, high, log, "");
     LLVMValueRef i = LLVMBuildAdd(g->b, l.index, clear, ""); // the bits from log on move up by one
-    exchange(s, i, LLVMBuildXor(g->b, i, flip, ""));
+    exchange_pair(s, i, LLVMBuildXor(g->b, i, flip, ""));
     gpu_loop_end(f, &l, NULL);
     gpu_barrier(f);
 }
 
-static LLVMValueRef power(const Sort *s, int64_t times, LLVMValueRef log) {
+static LLVMValueRef times_power_of_two(const GpuSort *s, int64_t times, LLVMValueRef log) {
     return LLVMBuildShl(s->f->g->b, gpu_i32(s->f, times), log, "");
 }
 
 /// Merges into runs of 2^(m + 1), m = 0 .. log - 1.
-static void network(const Sort *s) {
+static void run_sort_network(const GpuSort *s) {
     GpuFn *f = s->f;
     const Gen *g = f->g;
     GpuLoop m = gpu_loop(f, gpu_i32(f, 0), gpu_i32(f, s->log), 1, 0, NULL);
-    step(s, m.index, LLVMBuildSub(g->b, power(s, 2, m.index), gpu_i32(f, 1), ""));
+    sort_step(s, m.index, LLVMBuildSub(g->b, times_power_of_two(s, 2, m.index), gpu_i32(f, 1), ""));
     GpuLoop d = gpu_loop(f, gpu_i32(f, 0), m.index, 1, 0, NULL);
     LLVMValueRef log = LLVMBuildSub(g->b, m.index, gpu_i32(f, 1), "");
     log = LLVMBuildSub(g->b, log, d.index, "");
-    step(s, log, power(s, 1, log));
+    sort_step(s, log, times_power_of_two(s, 1, log));
     gpu_loop_end(f, &d, NULL);
     gpu_loop_end(f, &m, NULL);
 }
@@ -135,34 +135,35 @@ static void network(const Sort *s) {
 /* ---- a group of lines ---------------------------------------------------------------------- */
 
 /// The place of register r's element in the group; *on: it is in it.
-static LLVMValueRef place_of(const Sort *s, const GpuPieces *p, int64_t r, LLVMValueRef *on) {
+static LLVMValueRef place_in_group(const GpuSort *s, const GpuPieces *p, int64_t r,
+                                   LLVMValueRef *on) {
     return gpu_in_piece(s->f, p, gpu_block_elements(s->f, s->layout, r, s->strides), on);
 }
 
-static void put_numbers(const Sort *s, const GpuPieces *p) {
+static void put_numbers(const GpuSort *s, const GpuPieces *p) {
     GpuFn *f = s->f;
     LLVMValueRef *key = gpu_block(f, operand(s->op, 0));
-    Keys last = last_number(s);
+    GpuKeys last = last_number(s);
     for (int i = 0; i < s->parts; i++) gpu_elements_fill(f, &s->flat[i], last.part[i]);
     gpu_barrier(f);
     for (int64_t r = 0; r < s->registers; r++) {
         if (gpu_always_hole(s->layout, r)) continue;
-        LLVMValueRef on = gpu_writes(f, s->layout, r), at = place_of(s, p, r, &on);
-        Keys k = number_of(s, key[r], gpu_coord(f, s->layout, r, s->axis));
+        LLVMValueRef on = gpu_writes(f, s->layout, r), at = place_in_group(s, p, r, &on);
+        GpuKeys k = key_and_index(s, key[r], gpu_coord(f, s->layout, r, s->axis));
         store_keys(s, at, on, &k);
     }
     gpu_barrier(f);
 }
 
 /// Where the element that belongs into each register stands in the group.
-static void find_sources(const Sort *s, const GpuPieces *p, LLVMValueRef *at, LLVMValueRef *on) {
+static void find_sources(const GpuSort *s, const GpuPieces *p, LLVMValueRef *at, LLVMValueRef *on) {
     GpuFn *f = s->f;
     const Gen *g = f->g;
     for (int64_t r = 0; r < s->registers; r++) {
         on[r] = gpu_not_hole(f, s->layout, r);
-        LLVMValueRef place = place_of(s, p, r, &on[r]);
+        LLVMValueRef place = place_in_group(s, p, r, &on[r]);
         if (on[r]) place = LLVMBuildSelect(g->b, on[r], place, gpu_i32(f, 0), "");
-        Keys k = load_keys(s, place);
+        GpuKeys k = load_keys(s, place);
         LLVMValueRef i = k.part[s->parts - 1];
         if (LLVMTypeOf(i) != g->i32) i = LLVMBuildTrunc(g->b, i, g->i32, "");
         i = LLVMBuildAnd(g->b, i, gpu_i32(f, (INT64_C(1) << s->log) - 1), "");
@@ -172,8 +173,9 @@ static void find_sources(const Sort *s, const GpuPieces *p, LLVMValueRef *at, LL
 }
 
 /// One operand in the new order; what is in no line of the group keeps `regs`.
-static void move(const Sort *s, const GpuPieces *p, int k, LLVMValueRef *const at,
-                 LLVMValueRef *const on, LLVMValueRef *const regs, LLVMValueRef *out) {
+static void move_sorted_operand(const GpuSort *s, const GpuPieces *p, int k, LLVMValueRef *const at,
+                                LLVMValueRef *const on, LLVMValueRef *const regs,
+                                LLVMValueRef *out) {
     GpuFn *f = s->f;
     LLVMValueRef *x = gpu_block(f, operand(s->op, k));
     // The numbers have been read: their room is the values'.
@@ -181,7 +183,7 @@ static void move(const Sort *s, const GpuPieces *p, int k, LLVMValueRef *const a
     gpu_barrier(f);
     for (int64_t r = 0; r < s->registers; r++) {
         if (gpu_always_hole(s->layout, r)) continue;
-        LLVMValueRef writes = gpu_writes(f, s->layout, r), place = place_of(s, p, r, &writes);
+        LLVMValueRef writes = gpu_writes(f, s->layout, r), place = place_in_group(s, p, r, &writes);
         gpu_elements_store(f, &values, place, writes, x[r]);
     }
     gpu_barrier(f);
@@ -191,15 +193,15 @@ static void move(const Sort *s, const GpuPieces *p, int k, LLVMValueRef *const a
     }
 }
 
-static void sort_group(const Sort *s, const GpuPieces *p, LLVMValueRef *next) {
+static void sort_group(const GpuSort *s, const GpuPieces *p, LLVMValueRef *next) {
     LLVMValueRef *at = ctx_array(s->f->ctx, LLVMValueRef, 2 * s->registers);
     LLVMValueRef *on = at + s->registers;
     put_numbers(s, p);
-    network(s);
+    run_sort_network(s);
     find_sources(s, p, at, on);
     for (int k = 0; k < s->n; k++) {
         int64_t first = k * s->registers;
-        move(s, p, k, at, on, p->carried + first, next + first);
+        move_sorted_operand(s, p, k, at, on, p->carried + first, next + first);
     }
 }
 
@@ -207,7 +209,7 @@ static void sort_group(const Sort *s, const GpuPieces *p, LLVMValueRef *next) {
 
 /// Lines one after another, the axis inside. Threads take pairs by whole rounds, so a group has at
 /// least as many pairs as there are threads.
-static void choose_group(Sort *s) {
+static void choose_group(GpuSort *s) {
     const Layout *l = s->layout;
     int64_t length = INT64_C(1) << s->log, stride = length, bytes = 0;
     for (int d = l->rank - 1; d >= 0; d--) {
@@ -228,7 +230,7 @@ static void choose_group(Sort *s) {
 }
 
 /// The numbers' room, which must also do for values of 8 bytes.
-static void allocate(Sort *s) {
+static void allocate_sort_room(GpuSort *s) {
     GpuFn *f = s->f;
     int64_t count = s->group << s->log, bytes = 0, at = 0, widest = 0;
     for (int i = 0; i < s->parts; i++) bytes += gpu_elements_bytes(f, part_elem(s, i), count);
@@ -244,14 +246,14 @@ static void allocate(Sort *s) {
 }
 
 void gpu_lower_sort(GpuFn *f, Op *op) {
-    Sort s = {.f = f, .op = op, .n = op->n_operands, .axis = (int)op_int(op, "axis", 0)};
+    GpuSort s = {.f = f, .op = op, .n = op->n_operands, .axis = (int)op_int(op, "axis", 0)};
     s.layout = gpu_layout(f, operand(op, 0));
     s.registers = layout_registers(s.layout);
     s.extent = s.layout->extents[s.axis];
     while (INT64_C(1) << s.log < s.extent) s.log++;
-    choose_numbers(&s, operand(op, 0)->type->elem);
+    choose_sort_numbers(&s, operand(op, 0)->type->elem);
     choose_group(&s);
-    allocate(&s);
+    allocate_sort_room(&s);
     int n = s.n * (int)s.registers;
     LLVMValueRef *init = ctx_array(f->ctx, LLVMValueRef, n),
                  *next = ctx_array(f->ctx, LLVMValueRef, n);

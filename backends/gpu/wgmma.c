@@ -36,20 +36,20 @@ typedef struct Wgmma {
 } Wgmma;
 
 /// A buffer as an operand.
-typedef struct Side {
+typedef struct WgmmaSide {
     SharedLayout shared;
     int k; // its axis of k; the other one is of rows or columns
     bool k_major;
     LLVMValueRef desc;  // i64, of element (0, 0) of this warpgroup's part
     const char *suffix; // "" or ".ta", ".tb"
-} Side;
+} WgmmaSide;
 
 static int64_t swizzle_code(int bytes) {
     return bytes == 128 ? 1 : bytes == 64 ? 2 : 3;
 }
 
 /// Bytes from the buffer's start to this warpgroup's part of it, i32.
-static LLVMValueRef group_offset(const Wgmma *w, const Side *s, int d_axis) {
+static LLVMValueRef group_offset(const Wgmma *w, const WgmmaSide *s, int d_axis) {
     GpuFn *f = w->f;
     Gen *g = f->g;
     LLVMValueRef sum = gpu_i32(f, 0);
@@ -67,11 +67,12 @@ static LLVMValueRef group_offset(const Wgmma *w, const Side *s, int d_axis) {
     return sum;
 }
 
-static Side side_of(const Wgmma *w, const Value *buf, int k, int d_axis, const char *suffix) {
+static WgmmaSide wgmma_side(const Wgmma *w, const Value *buf, int k, int d_axis,
+                            const char *suffix) {
     GpuFn *f = w->f;
     Gen *g = f->g;
     const Type *t = buf->type;
-    Side s = {.shared = shared_of(t), .k = k, .k_major = t->inner == k};
+    WgmmaSide s = {.shared = shared_of(t), .k = k, .k_major = t->inner == k};
     s.suffix = s.k_major ? "" : suffix;
     int64_t leading = s.k_major ? 1 << UNIT_LOG2 : s.shared.stride[!k];
     int64_t stride = s.shared.stride[s.k_major ? !k : k];
@@ -89,7 +90,7 @@ static Side side_of(const Wgmma *w, const Value *buf, int k, int d_axis, const c
 }
 
 /// The descriptor of the part that starts at these coordinates of the warpgroup's.
-static LLVMValueRef desc_at(const Wgmma *w, const Side *s, int64_t row, int64_t k) {
+static LLVMValueRef desc_at(const Wgmma *w, const WgmmaSide *s, int64_t row, int64_t k) {
     int64_t at[2];
     at[s->k] = k;
     at[!s->k] = row;
@@ -112,8 +113,8 @@ static void registers_at(const Wgmma *w, const Layout *l, const Layout *tile, in
     }
 }
 
-static const Layout *tile_of(const Wgmma *w, const char *name, FragmentRole role, int64_t rows,
-                             int64_t columns) {
+static const Layout *wgmma_fragment(const Wgmma *w, const char *name, FragmentRole role,
+                                    int64_t rows, int64_t columns) {
     const FragmentRow *row = fragment_find(name, role);
     if (!row) ice(w->f->ctx, w->op->loc, "no fragment %s", name);
     const int64_t extents[] = {rows, columns};
@@ -123,7 +124,7 @@ static const Layout *tile_of(const Wgmma *w, const char *name, FragmentRole role
 /// The words of A in registers, for the step at k.
 static int a_words(const Wgmma *w, const Value *a, int64_t row, int64_t k, LLVMValueRef *words) {
     const char *name = ctx_format(w->f->ctx, "wgmma.m64k%d", (int)w->k_step);
-    const Layout *tile = tile_of(w, name, FRAG_A, TILE_M, w->k_step);
+    const Layout *tile = wgmma_fragment(w, name, FRAG_A, TILE_M, w->k_step);
     int64_t regs[64];
     LLVMValueRef x[64], *from = gpu_block(w->f, a);
     int n = (int)layout_registers(tile);
@@ -135,7 +136,7 @@ static int a_words(const Wgmma *w, const Value *a, int64_t row, int64_t k, LLVMV
 /* ---- instructions -------------------------------------------------------------------------- */
 
 /// One statement: the n registers are what it makes of the first n_in of them.
-static void statement(GpuFn *f, const char *name, int n_in, int n, LLVMValueRef *regs) {
+static void build_statement(GpuFn *f, const char *name, int n_in, int n, LLVMValueRef *regs) {
     LLVMValueRef x = portable_call(f->g, name, n_in, regs);
     for (int i = 0; i < n; i++) regs[i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
 }
@@ -150,9 +151,9 @@ static int registers_of_one(const GpuFn *f, const Op *op, int left) {
 }
 
 /// The n registers go through a wait for all products but the `younger` last ones.
-static void wait_for(GpuFn *f, int younger, const char *kind, int n, LLVMValueRef *regs) {
+static void wait_for_products(GpuFn *f, int younger, const char *kind, int n, LLVMValueRef *regs) {
     const char *name = ctx_format(f->ctx, "tg.nv.wgmma.wait.%d.%sx%d", younger, kind, n);
-    statement(f, name, n, n, regs);
+    build_statement(f, name, n, n, regs);
 }
 
 static const char *elem_name(const Value *v) {
@@ -162,8 +163,8 @@ static const char *elem_name(const Value *v) {
 enum { MOST_ARGS = 320 };
 
 /// `steps` steps of k from k on for one tile of the result; add (i1): to what is in its registers.
-static void one_tile(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_t column, int64_t k,
-                     int steps, LLVMValueRef add) {
+static void multiply_wgmma_tile(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b, int64_t row,
+                                int64_t column, int64_t k, int steps, LLVMValueRef add) {
     GpuFn *f = w->f;
     Gen *g = f->g;
     LLVMValueRef args[MOST_ARGS];
@@ -177,7 +178,8 @@ static void one_tile(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_
             n += a_words(w, va, row, k + i * w->k_step, args + n);
     }
     for (int i = 0; i < steps; i++) args[n++] = desc_at(w, b, column, k + i * w->k_step);
-    registers_at(w, w->d, tile_of(w, "wgmma.m64n8", FRAG_D, TILE_M, w->n), row, column, regs);
+    registers_at(w, w->d, wgmma_fragment(w, "wgmma.m64n8", FRAG_D, TILE_M, w->n), row, column,
+                 regs);
     for (int i = 0; i < sums; i++) args[n++] = w->sums[regs[i]];
     args[n++] = add;
     const char *x = steps > 1 ? ctx_format(f->ctx, ".x%d", steps) : "";
@@ -210,7 +212,7 @@ static bool fits_panels(int64_t n, int64_t total, int64_t panel) {
 
 /// The largest number of columns of an instruction, up to `most`, that divides those. panel:
 /// columns of a panel of B, where it has its rows along the columns of the result; else 0.
-static int64_t columns_of(const Wgmma *w, int64_t most, bool integers, int64_t panel) {
+static int64_t instruction_columns(const Wgmma *w, int64_t most, bool integers, int64_t panel) {
     int64_t part = run_of_columns(w->d), step = integers ? 2 * N_STEP : N_STEP;
     int64_t n = part < most ? part : most;
     while (part % n != 0 || n % step != 0 || !fits_panels(n, w->d->extents[1], panel)) n--;
@@ -240,7 +242,7 @@ static LLVMValueRef constant_bool(const Wgmma *w, bool x) {
     return LLVMConstInt(w->f->g->i1, x, false);
 }
 
-static void all_tiles(Wgmma *w, const Side *a, const Side *b) {
+static void multiply_wgmma_tiles(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b) {
     int64_t steps = depth_of(w) / w->k_step, at = 0;
     LLVMValueRef add = constant_bool(w, true);
     if (w->op->n_operands > 3)
@@ -250,7 +252,8 @@ static void all_tiles(Wgmma *w, const Side *a, const Side *b) {
         int n = steps_at(at, steps);
         for (int64_t i = 0; i < w->d->extents[0]; i += TILE_M)
             for (int64_t j = 0; j < w->d->extents[1]; j += w->n)
-                if (has_tile(w->d, i, j)) one_tile(w, a, b, i, j, at * w->k_step, n, add);
+                if (has_tile(w->d, i, j))
+                    multiply_wgmma_tile(w, a, b, i, j, at * w->k_step, n, add);
         add = constant_bool(w, true);
         at += n;
     }
@@ -261,30 +264,32 @@ static void all_tiles(Wgmma *w, const Side *a, const Side *b) {
 
 /// What the steps first .. end - 1 add up to is added to the sums of one tile. part: the registers
 /// that they are added up in, which hold anything before.
-static void add_chain(Wgmma *w, const Side *a, const Side *b, int64_t row, int64_t column,
+static void add_chain(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b, int64_t row, int64_t column,
                       int64_t first, int64_t end, LLVMValueRef *part) {
     GpuFn *f = w->f;
     int64_t regs[CHAIN_N / 2];
     int n = (int)w->n / 2, steps;
     LLVMValueRef *sums = w->sums;
-    registers_at(w, w->d, tile_of(w, "wgmma.m64n8", FRAG_D, TILE_M, w->n), row, column, regs);
+    registers_at(w, w->d, wgmma_fragment(w, "wgmma.m64n8", FRAG_D, TILE_M, w->n), row, column,
+                 regs);
     w->sums = ctx_array(f->ctx, LLVMValueRef, layout_registers(w->d));
     for (int i = 0; i < n; i++) w->sums[regs[i]] = part[i];
     gpu_call(f, "tg.nv.wgmma.fence", 0);
     for (int64_t at = first; at < end; at += steps) {
         steps = steps_at(at, end);
-        one_tile(w, a, b, row, column, at * w->k_step, steps, constant_bool(w, at > first));
+        multiply_wgmma_tile(w, a, b, row, column, at * w->k_step, steps,
+                            constant_bool(w, at > first));
     }
     gpu_call(f, "tg.nv.wgmma.commit", 0);
     for (int i = 0; i < n; i++) part[i] = w->sums[regs[i]];
-    wait_for(f, 0, "f32", n, part);
+    wait_for_products(f, 0, "f32", n, part);
     w->sums = sums;
     for (int i = 0; i < n; i++) sums[regs[i]] = LLVMBuildFAdd(f->g->b, sums[regs[i]], part[i], "");
 }
 
 /// A chain begins with the registers of the one before it, though it does not read them: with zeros
 /// of its own libNVVM's code has both chains beside the sums, and spills.
-static void all_chains(Wgmma *w, const Side *a, const Side *b, int64_t chain) {
+static void multiply_wgmma_chains(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b, int64_t chain) {
     int64_t steps = depth_of(w) / w->k_step, each = chain / w->k_step;
     LLVMValueRef part[CHAIN_N / 2];
     for (int i = 0; i < CHAIN_N / 2; i++) part[i] = gen_zero(w->f->g, EL_F32, 0);
@@ -303,17 +308,17 @@ void gpu_lower_mma_start(GpuFn *f, Op *op) {
     int64_t chain = op_int(op, "chain", 0);
     Wgmma w = {.f = f, .op = op, .elem = b->type->elem, .d = type->layout, .k_step = 256 / bits};
     int64_t panel = b->type->inner == 0 ? 0 : b->type->swizzle * 8 / bits;
-    w.n = columns_of(&w, chain ? CHAIN_N : MOST_N, elem_is(type->elem, EC_INT), panel);
+    w.n = instruction_columns(&w, chain ? CHAIN_N : MOST_N, elem_is(type->elem, EC_INT), panel);
     w.warp = gpu_uniform_warp(f);
     w.sums = ctx_array(f->ctx, LLVMValueRef, n);
     memcpy(w.sums, gpu_block(f, c), sizeof *w.sums * (size_t)n);
-    Side sa = {0}, sb = side_of(&w, b, 0, 1, ".tb");
+    WgmmaSide sa = {0}, sb = wgmma_side(&w, b, 0, 1, ".tb");
     bool from_buf = a->type->kind == TK_BUF;
-    if (from_buf) sa = side_of(&w, a, 1, 0, ".ta");
+    if (from_buf) sa = wgmma_side(&w, a, 1, 0, ".ta");
     if (chain)
-        all_chains(&w, from_buf ? &sa : NULL, &sb, chain);
+        multiply_wgmma_chains(&w, from_buf ? &sa : NULL, &sb, chain);
     else
-        all_tiles(&w, from_buf ? &sa : NULL, &sb);
+        multiply_wgmma_tiles(&w, from_buf ? &sa : NULL, &sb);
     gpu_set_block(f, y, w.sums);
 }
 
@@ -326,7 +331,7 @@ static void blank_registers(GpuFn *f, const Op *op, LLVMValueRef *regs) {
     for (int first = 0; first < total; first += n) {
         n = registers_of_one(f, op, total - first);
         const char *name = ctx_format(f->ctx, "tg.nv.wgmma.blank.%sx%d", kind, n);
-        statement(f, name, 0, n, regs + first);
+        build_statement(f, name, 0, n, regs + first);
     }
 }
 
@@ -354,7 +359,7 @@ void gpu_lower_settled(GpuFn *f, Op *op) {
 }
 
 /// The registers of all operands one after another.
-static LLVMValueRef *flatten(GpuFn *f, const Op *op, int *total) {
+static LLVMValueRef *flatten_wgmma_operands(GpuFn *f, const Op *op, int *total) {
     *total = 0;
     for (int i = 0; i < op->n_operands; i++) *total += gpu_registers(operand(op, i)->type);
     LLVMValueRef *flat = ctx_array(f->ctx, LLVMValueRef, *total), *at = flat;
@@ -370,11 +375,11 @@ static LLVMValueRef *flatten(GpuFn *f, const Op *op, int *total) {
 /// takes at most MOST_REGISTERS; further ones wait again, for nothing.
 static void wait_products(GpuFn *f, const Op *op) {
     int total, n, younger = (int)op_int(op, "younger", 0);
-    LLVMValueRef *flat = flatten(f, op, &total);
+    LLVMValueRef *flat = flatten_wgmma_operands(f, op, &total);
     const char *kind = elem_is(operand(op, 0)->type->elem, EC_FLOAT) ? "f32" : "i32";
     for (int first = 0; first < total; first += n) {
         n = registers_of_one(f, op, total - first);
-        wait_for(f, younger, kind, n, flat + first);
+        wait_for_products(f, younger, kind, n, flat + first);
     }
     for (int i = 0; i < op->n_results; i++) {
         gpu_set_block(f, result(op, i), flat);

@@ -5,7 +5,7 @@
 #include "backends/llvm/llvm.h"
 #include "ir/eval.h"
 
-static void release_context(void *thing) {
+static void release_llvm_context(void *thing) {
     LLVMContextDispose(thing);
 }
 static void release_builder(void *thing) {
@@ -25,7 +25,7 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx) {
 // here on its own: it goes with its context.
 Gen *gen_create(Ctx *ctx, const char *name) {
     LLVMContextRef llvm = LLVMContextCreate();
-    ctx_defer(ctx, release_context, llvm);
+    ctx_defer(ctx, release_llvm_context, llvm);
     LLVMContextSetDiagnosticHandler(llvm, on_diagnostic, ctx);
     return gen_create_in(ctx, llvm, name);
 }
@@ -204,15 +204,16 @@ LLVMValueRef gen_mul(const Gen *g, LLVMValueRef x, LLVMValueRef y) {
     return LLVMBuildMul(g->b, x, y, "");
 }
 
-static LLVMValueRef lesser(const Gen *g, LLVMIntPredicate p, LLVMValueRef x, LLVMValueRef y) {
+static LLVMValueRef select_lesser(const Gen *g, LLVMIntPredicate p, LLVMValueRef x,
+                                  LLVMValueRef y) {
     if (x == y) return x;
     return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, p, x, y, ""), x, y, "");
 }
 LLVMValueRef gen_min(const Gen *g, LLVMValueRef x, LLVMValueRef y) {
-    return lesser(g, LLVMIntSLT, x, y);
+    return select_lesser(g, LLVMIntSLT, x, y);
 }
 LLVMValueRef gen_max(const Gen *g, LLVMValueRef x, LLVMValueRef y) {
-    return lesser(g, LLVMIntSGT, x, y);
+    return select_lesser(g, LLVMIntSGT, x, y);
 }
 
 LLVMValueRef gen_and(const Gen *g, LLVMValueRef x, LLVMValueRef y) {

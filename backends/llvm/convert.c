@@ -3,23 +3,23 @@
 // instruction would flush denormals, need a library call, or not exist.
 #include "backends/llvm/elementwise_table.h"
 
-static LLVMTypeRef like(LLVMTypeRef scalar, LLVMValueRef v) {
+static LLVMTypeRef type_like(LLVMTypeRef scalar, LLVMValueRef v) {
     return gen_vec(scalar, gen_lanes(v));
 }
-static LLVMValueRef int_like(LLVMTypeRef scalar, LLVMValueRef v, uint64_t n) {
+static LLVMValueRef int_lanes_like(LLVMTypeRef scalar, LLVMValueRef v, uint64_t n) {
     return gen_same(LLVMConstInt(scalar, n, true), gen_lanes(v));
 }
-static LLVMValueRef real_like(LLVMTypeRef scalar, LLVMValueRef v, double x) {
+static LLVMValueRef real_lanes_like(LLVMTypeRef scalar, LLVMValueRef v, double x) {
     return gen_same(LLVMConstReal(scalar, x), gen_lanes(v));
 }
 static LLVMValueRef f32_bits(const Gen *g, LLVMValueRef v) {
-    return LLVMBuildBitCast(g->b, v, like(g->i32, v), "");
+    return LLVMBuildBitCast(g->b, v, type_like(g->i32, v), "");
 }
 static LLVMValueRef bits_f32(const Gen *g, LLVMValueRef v) {
-    return LLVMBuildBitCast(g->b, v, like(g->f32, v), "");
+    return LLVMBuildBitCast(g->b, v, type_like(g->f32, v), "");
 }
 static LLVMValueRef i32_like(const Gen *g, LLVMValueRef v, uint32_t n) {
-    return int_like(g->i32, v, n);
+    return int_lanes_like(g->i32, v, n);
 }
 static LLVMValueRef is_nan(const Gen *g, LLVMValueRef v) {
     return LLVMBuildFCmp(g->b, LLVMRealUNO, v, v, "");
@@ -29,21 +29,21 @@ static LLVMValueRef is_nan(const Gen *g, LLVMValueRef v) {
 
 // Truncated, with the last bit set where anything was lost.
 LLVMValueRef gen_f64_to_odd(const Gen *g, LLVMValueRef v) {
-    LLVMValueRef f = LLVMBuildFPTrunc(g->b, v, like(g->f32, v), "");
-    LLVMValueRef back = LLVMBuildFPExt(g->b, f, like(g->f64, v), "");
+    LLVMValueRef f = LLVMBuildFPTrunc(g->b, v, type_like(g->f32, v), "");
+    LLVMValueRef back = LLVMBuildFPExt(g->b, f, type_like(g->f64, v), "");
     LLVMValueRef larger = LLVMBuildFCmp(g->b, LLVMRealOGT, gen_call1(g, "llvm.fabs", back),
                                         gen_call1(g, "llvm.fabs", v), "");
     LLVMValueRef inexact = LLVMBuildFCmp(g->b, LLVMRealONE, back, v, "");
     LLVMValueRef bits = f32_bits(g, f);
-    bits = LLVMBuildSub(g->b, bits, LLVMBuildZExt(g->b, larger, like(g->i32, v), ""), "");
-    bits = LLVMBuildOr(g->b, bits, LLVMBuildZExt(g->b, inexact, like(g->i32, v), ""), "");
+    bits = LLVMBuildSub(g->b, bits, LLVMBuildZExt(g->b, larger, type_like(g->i32, v), ""), "");
+    bits = LLVMBuildOr(g->b, bits, LLVMBuildZExt(g->b, inexact, type_like(g->i32, v), ""), "");
     return bits_f32(g, bits);
 }
 
 /* ---- bf16 ---------------------------------------------------------------------------------- */
 
 static LLVMValueRef bf16_widen(const Gen *g, LLVMValueRef v) {
-    LLVMValueRef bits = LLVMBuildZExt(g->b, v, like(g->i32, v), "");
+    LLVMValueRef bits = LLVMBuildZExt(g->b, v, type_like(g->i32, v), "");
     return bits_f32(g, LLVMBuildShl(g->b, bits, i32_like(g, v, 16), ""));
 }
 
@@ -58,17 +58,17 @@ static LLVMValueRef bf16_narrow(const Gen *g, LLVMValueRef v) {
     LLVMValueRef rounded = LLVMBuildLShr(g->b, sum, i32_like(g, v, 16), "");
     LLVMValueRef quiet = LLVMBuildOr(g->b, upper, i32_like(g, v, 0x40), "");
     LLVMValueRef out = LLVMBuildSelect(g->b, is_nan(g, v), quiet, rounded, "");
-    return LLVMBuildTrunc(g->b, out, like(g->i16, v), "");
+    return LLVMBuildTrunc(g->b, out, type_like(g->i16, v), "");
 }
 
 /* ---- f8 ------------------------------------------------------------------------------------ */
 
-typedef struct F8 {
+typedef struct F8Format {
     int mantissa, bias;
     double max;   // greatest finite value
     uint32_t nan; // without sign
-} F8;
-static const F8 f8_e4m3 = {3, 7, 448, 0x7f}, f8_e5m2 = {2, 15, 57344, 0x7e};
+} F8Format;
+static const F8Format f8_e4m3 = {3, 7, 448, 0x7f}, f8_e5m2 = {2, 15, 57344, 0x7e};
 
 /// The function at hand converts f8 by many instructions: who bounds its registers should know.
 static void note_soft(const Gen *g) {
@@ -81,12 +81,13 @@ static void note_soft(const Gen *g) {
 // On GPUs, where a subnormal operand costs nothing: the bits as those of an f32, whose exponents
 // begin 120 lower, so that subnormal numbers are such of f32. NaN would be 480.
 static LLVMValueRef e4m3_widen_scaled(const Gen *g, LLVMValueRef v) {
-    LLVMValueRef wide = LLVMBuildSExt(g->b, v, like(g->i32, v), "");
+    LLVMValueRef wide = LLVMBuildSExt(g->b, v, type_like(g->i32, v), "");
     LLVMValueRef bits = LLVMBuildAnd(g->b, LLVMBuildShl(g->b, wide, i32_like(g, v, 20), ""),
                                      i32_like(g, v, 0x87f00000), "");
-    LLVMValueRef x = LLVMBuildFMul(g->b, bits_f32(g, bits), real_like(g->f32, v, 0x1p120), "");
-    LLVMValueRef size = LLVMBuildAnd(g->b, v, int_like(g->i8, v, 0x7f), "");
-    LLVMValueRef nan = LLVMBuildICmp(g->b, LLVMIntEQ, size, int_like(g->i8, v, 0x7f), "");
+    LLVMValueRef x =
+        LLVMBuildFMul(g->b, bits_f32(g, bits), real_lanes_like(g->f32, v, 0x1p120), "");
+    LLVMValueRef size = LLVMBuildAnd(g->b, v, int_lanes_like(g->i8, v, 0x7f), "");
+    LLVMValueRef nan = LLVMBuildICmp(g->b, LLVMIntEQ, size, int_lanes_like(g->i8, v, 0x7f), "");
     LLVMValueRef quiet = LLVMBuildOr(g->b, f32_bits(g, x), i32_like(g, v, 0x7fc00000), "");
     return LLVMBuildSelect(g->b, nan, bits_f32(g, quiet), x, "");
 }
@@ -94,14 +95,14 @@ static LLVMValueRef e4m3_widen_scaled(const Gen *g, LLVMValueRef v) {
 // A normal number's bits are those of f32 shifted and rebiased; a subnormal one is a small integer
 // times 2^-9; one pattern is NaN, none is infinite.
 static LLVMValueRef e4m3_widen(const Gen *g, LLVMValueRef v) {
-    LLVMValueRef bits = LLVMBuildZExt(g->b, v, like(g->i32, v), "");
+    LLVMValueRef bits = LLVMBuildZExt(g->b, v, type_like(g->i32, v), "");
     LLVMValueRef size = LLVMBuildAnd(g->b, bits, i32_like(g, v, 0x7f), "");
     LLVMValueRef sign = LLVMBuildShl(g->b, LLVMBuildAnd(g->b, bits, i32_like(g, v, 0x80), ""),
                                      i32_like(g, v, 24), "");
     LLVMValueRef normal = LLVMBuildAdd(g->b, LLVMBuildShl(g->b, size, i32_like(g, v, 20), ""),
                                        i32_like(g, v, 120u << 23), "");
-    LLVMValueRef small = LLVMBuildFMul(g->b, LLVMBuildSIToFP(g->b, size, like(g->f32, v), ""),
-                                       real_like(g->f32, v, 0x1p-9), "");
+    LLVMValueRef small = LLVMBuildFMul(g->b, LLVMBuildSIToFP(g->b, size, type_like(g->f32, v), ""),
+                                       real_lanes_like(g->f32, v, 0x1p-9), "");
     LLVMValueRef is_small = LLVMBuildICmp(g->b, LLVMIntULT, size, i32_like(g, v, 8), "");
     LLVMValueRef out = LLVMBuildSelect(g->b, is_small, f32_bits(g, small), normal, "");
     LLVMValueRef nan = LLVMBuildICmp(g->b, LLVMIntEQ, size, i32_like(g, v, 0x7f), "");
@@ -116,15 +117,15 @@ static LLVMValueRef f8_widen(const Gen *g, Elem elem, LLVMValueRef v) {
         note_soft(g);
         return e4m3_widen_scaled(g, v);
     }
-    LLVMValueRef wide = LLVMBuildZExt(g->b, v, like(g->i16, v), "");
-    LLVMValueRef bits = LLVMBuildShl(g->b, wide, int_like(g->i16, v, 8), "");
-    return gen_widen(g, EL_F16, LLVMBuildBitCast(g->b, bits, like(g->f16, v), ""));
+    LLVMValueRef wide = LLVMBuildZExt(g->b, v, type_like(g->i16, v), "");
+    LLVMValueRef bits = LLVMBuildShl(g->b, wide, int_lanes_like(g->i16, v, 8), "");
+    return gen_widen(g, EL_F16, LLVMBuildBitCast(g->b, bits, type_like(g->f16, v), ""));
 }
 
 // Saturates. Normal: round the f32 bits to even at the last kept bit and rebias (a carry runs into
 // the exponent as it should). Subnormal: adding 2^(23 + least exponent) leaves the rounded integer
 // in the low bits of the sum.
-static LLVMValueRef f8_narrow(const Gen *g, const F8 *f, LLVMValueRef v) {
+static LLVMValueRef f8_narrow(const Gen *g, const F8Format *f, LLVMValueRef v) {
     int least = 1 - f->bias - f->mantissa; // exponent of the least subnormal
     int shift = 23 - f->mantissa;
     double magic = 1;
@@ -133,7 +134,7 @@ static LLVMValueRef f8_narrow(const Gen *g, const F8 *f, LLVMValueRef v) {
     LLVMValueRef sign =
         LLVMBuildAnd(g->b, LLVMBuildLShr(g->b, f32_bits(g, v), i32_like(g, v, 24), ""),
                      i32_like(g, v, 0x80), "");
-    LLVMValueRef max = real_like(g->f32, v, f->max);
+    LLVMValueRef max = real_lanes_like(g->f32, v, f->max);
     LLVMValueRef size = gen_call1(g, "llvm.fabs", v);
     LLVMValueRef fits = LLVMBuildFCmp(g->b, LLVMRealOLT, size, max, "");
     size = LLVMBuildSelect(g->b, fits, size, max, "");
@@ -146,16 +147,16 @@ static LLVMValueRef f8_narrow(const Gen *g, const F8 *f, LLVMValueRef v) {
                                         i32_like(g, v, (uint32_t)shift), "");
     normal =
         LLVMBuildSub(g->b, normal, i32_like(g, v, (uint32_t)(127 - f->bias) << f->mantissa), "");
-    LLVMValueRef m = real_like(g->f32, v, magic);
+    LLVMValueRef m = real_lanes_like(g->f32, v, magic);
     LLVMValueRef small =
         LLVMBuildSub(g->b, f32_bits(g, LLVMBuildFAdd(g->b, size, m, "")), f32_bits(g, m), "");
     double least_normal = 1;
     for (int i = 1; i < f->bias; i++) least_normal /= 2;
     LLVMValueRef is_small =
-        LLVMBuildFCmp(g->b, LLVMRealOLT, size, real_like(g->f32, v, least_normal), "");
+        LLVMBuildFCmp(g->b, LLVMRealOLT, size, real_lanes_like(g->f32, v, least_normal), "");
     LLVMValueRef out = LLVMBuildSelect(g->b, is_small, small, normal, "");
     out = LLVMBuildSelect(g->b, is_nan(g, v), i32_like(g, v, f->nan), out, "");
-    return LLVMBuildTrunc(g->b, LLVMBuildOr(g->b, out, sign, ""), like(g->i8, v), "");
+    return LLVMBuildTrunc(g->b, LLVMBuildOr(g->b, out, sign, ""), type_like(g->i8, v), "");
 }
 
 /* ---- widen, narrow ------------------------------------------------------------------------- */
@@ -167,7 +168,8 @@ Elem elem_computes_in(Elem elem) {
 LLVMValueRef gen_widen(const Gen *g, Elem elem, LLVMValueRef v) {
     switch (elem) {
     case EL_F16:
-        return g->soft_half ? soft_half_widen(g, v) : LLVMBuildFPExt(g->b, v, like(g->f32, v), "");
+        return g->soft_half ? soft_half_widen(g, v)
+                            : LLVMBuildFPExt(g->b, v, type_like(g->f32, v), "");
     case EL_BF16: return bf16_widen(g, v);
     case EL_F8E4M3: return g->f8 ? portable_from_f8(g, elem, v) : f8_widen(g, elem, v);
     case EL_F8E5M2: return f8_widen(g, elem, v);
@@ -179,7 +181,7 @@ LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v) {
     switch (elem) {
     case EL_F16:
         return g->soft_half ? soft_half_narrow(g, v)
-                            : LLVMBuildFPTrunc(g->b, v, like(g->f16, v), "");
+                            : LLVMBuildFPTrunc(g->b, v, type_like(g->f16, v), "");
     case EL_BF16: return g->portable ? portable_to_bf16(g, v) : bf16_narrow(g, v);
     case EL_F8E4M3:
     case EL_F8E5M2:
@@ -194,64 +196,65 @@ LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v) {
 // What these two return is still to be narrowed to `to`.
 static LLVMValueRef float_to_float(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     v = gen_widen(g, from, v);
-    if (to == EL_F64) return from == EL_F64 ? v : LLVMBuildFPExt(g->b, v, like(g->f64, v), "");
+    if (to == EL_F64) return from == EL_F64 ? v : LLVMBuildFPExt(g->b, v, type_like(g->f64, v), "");
     if (from != EL_F64) return v;
-    return to == EL_F32 ? LLVMBuildFPTrunc(g->b, v, like(g->f32, v), "") : gen_f64_to_odd(g, v);
+    return to == EL_F32 ? LLVMBuildFPTrunc(g->b, v, type_like(g->f32, v), "")
+                        : gen_f64_to_odd(g, v);
 }
 
 /// Makes an integer of 64 bits exact in f64, for rounding to a small float: where it has more than
 /// 53 bits, the bits that f64 lacks are joined into its last one. A tie of the small float stays
 /// one, and no other value becomes one.
-static LLVMValueRef int_to_odd(const Gen *g, Elem from, LLVMValueRef v) {
+static LLVMValueRef build_int_to_odd(const Gen *g, Elem from, LLVMValueRef v) {
     LLVMTypeRef type = LLVMTypeOf(v);
-    LLVMValueRef lost = LLVMBuildAnd(g->b, v, int_like(g->i64, v, 0x7ff), "");
+    LLVMValueRef lost = LLVMBuildAnd(g->b, v, int_lanes_like(g->i64, v, 0x7ff), "");
     LLVMValueRef any = LLVMBuildICmp(g->b, LLVMIntNE, lost, LLVMConstNull(type), "");
     LLVMValueRef last =
-        LLVMBuildSelect(g->b, any, int_like(g->i64, v, 0x800), LLVMConstNull(type), "");
-    LLVMValueRef kept = LLVMBuildAnd(g->b, v, int_like(g->i64, v, ~(uint64_t)0x7ff), "");
+        LLVMBuildSelect(g->b, any, int_lanes_like(g->i64, v, 0x800), LLVMConstNull(type), "");
+    LLVMValueRef kept = LLVMBuildAnd(g->b, v, int_lanes_like(g->i64, v, ~(uint64_t)0x7ff), "");
     uint64_t exact = (uint64_t)1 << 52;
     bool is_signed = elem_is(from, EC_SINT);
-    LLVMValueRef size = is_signed ? LLVMBuildAdd(g->b, v, int_like(g->i64, v, exact), "") : v;
+    LLVMValueRef size = is_signed ? LLVMBuildAdd(g->b, v, int_lanes_like(g->i64, v, exact), "") : v;
     LLVMValueRef large =
-        LLVMBuildICmp(g->b, LLVMIntUGE, size, int_like(g->i64, v, exact << is_signed), "");
+        LLVMBuildICmp(g->b, LLVMIntUGE, size, int_lanes_like(g->i64, v, exact << is_signed), "");
     return LLVMBuildSelect(g->b, large, LLVMBuildOr(g->b, kept, last, ""), v, "");
 }
 
 // Integers of up to 24 bits are exact in f32, others go by f64 to a small float.
-static LLVMValueRef int_to_float(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
+static LLVMValueRef build_int_to_float(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     bool small = to != EL_F64 && to != EL_F32;
     Elem by = to == EL_F64 || (small && elem_info[from].bits > 16) ? EL_F64 : EL_F32;
-    if (to == EL_BF16 && elem_info[from].bits == 64) v = int_to_odd(g, from, v);
-    LLVMTypeRef type = like(gen_elem(g, by), v);
+    if (to == EL_BF16 && elem_info[from].bits == 64) v = build_int_to_odd(g, from, v);
+    LLVMTypeRef type = type_like(gen_elem(g, by), v);
     LLVMValueRef f = elem_is(from, EC_SINT) ? LLVMBuildSIToFP(g->b, v, type, "")
                                             : LLVMBuildUIToFP(g->b, v, type, "");
     return by == to ? f : float_to_float(g, by, to, f);
 }
 
 /// Bits of an integer of 4 bits in its register form, i8.
-static LLVMValueRef wrap4(const Gen *g, Elem to, LLVMValueRef v) {
-    if (to == EL_U4) return LLVMBuildAnd(g->b, v, int_like(g->i8, v, 15), "");
-    LLVMValueRef four = int_like(g->i8, v, 4);
+static LLVMValueRef wrap_int4(const Gen *g, Elem to, LLVMValueRef v) {
+    if (to == EL_U4) return LLVMBuildAnd(g->b, v, int_lanes_like(g->i8, v, 15), "");
+    LLVMValueRef four = int_lanes_like(g->i8, v, 4);
     return LLVMBuildAShr(g->b, LLVMBuildShl(g->b, v, four, ""), four, "");
 }
 
-static LLVMValueRef clamp4(const Gen *g, Elem to, LLVMValueRef v) {
-    if (to == EL_U4) return gen_call2(g, "llvm.umin", v, int_like(g->i8, v, 15));
-    v = gen_call2(g, "llvm.smin", v, int_like(g->i8, v, 7));
-    return gen_call2(g, "llvm.smax", v, int_like(g->i8, v, (uint64_t)-8));
+static LLVMValueRef clamp_int4(const Gen *g, Elem to, LLVMValueRef v) {
+    if (to == EL_U4) return gen_call2(g, "llvm.umin", v, int_lanes_like(g->i8, v, 15));
+    v = gen_call2(g, "llvm.smin", v, int_lanes_like(g->i8, v, 7));
+    return gen_call2(g, "llvm.smax", v, int_lanes_like(g->i8, v, (uint64_t)-8));
 }
 
-static LLVMValueRef float_to_int(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
+static LLVMValueRef build_float_to_int(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     v = gen_widen(g, from, v);
     if (g->portable) return portable_to_int(g, elem_computes_in(from), to, v);
-    LLVMTypeRef types[2] = {like(gen_elem(g, to), v), LLVMTypeOf(v)};
+    LLVMTypeRef types[2] = {type_like(gen_elem(g, to), v), LLVMTypeOf(v)};
     const char *name = elem_is(to, EC_SINT) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
     v = gen_intrinsic(g, name, 2, types, 1, &v);
-    return elem_info[to].bits == 4 ? clamp4(g, to, v) : v;
+    return elem_info[to].bits == 4 ? clamp_int4(g, to, v) : v;
 }
 
 static LLVMValueRef int_to_int(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
-    LLVMTypeRef type = like(gen_elem(g, to), v);
+    LLVMTypeRef type = type_like(gen_elem(g, to), v);
     int have = elem_bytes(from), want = elem_bytes(to);
     if (from == EL_BOOL || (want > have && elem_is(from, EC_UINT)))
         v = LLVMBuildZExt(g->b, v, type, "");
@@ -259,7 +262,7 @@ static LLVMValueRef int_to_int(const Gen *g, Elem from, Elem to, LLVMValueRef v)
         v = LLVMBuildSExt(g->b, v, type, "");
     else if (want < have)
         v = LLVMBuildTrunc(g->b, v, type, "");
-    return elem_info[to].bits == 4 ? wrap4(g, to, v) : v;
+    return elem_info[to].bits == 4 ? wrap_int4(g, to, v) : v;
 }
 
 static LLVMValueRef to_bool(const Gen *g, Elem from, LLVMValueRef v) {
@@ -274,8 +277,8 @@ static LLVMValueRef cast_wide(const Gen *g, Elem from, Elem to, LLVMValueRef v) 
     if (to == EL_BOOL) return to_bool(g, from, v);
     bool f = elem_is(from, EC_FLOAT), t = elem_is(to, EC_FLOAT);
     if (f && t) return float_to_float(g, from, to, v);
-    if (f) return float_to_int(g, from, to, v);
-    if (t) return int_to_float(g, from, to, v);
+    if (f) return build_float_to_int(g, from, to, v);
+    if (t) return build_int_to_float(g, from, to, v);
     return int_to_int(g, from, to, v);
 }
 
@@ -311,7 +314,7 @@ void gen_cast_all(const Gen *g, Elem from, Elem to, int n, const LLVMValueRef *i
 }
 
 LLVMValueRef gen_to_memory(const Gen *g, Elem elem, LLVMValueRef v) {
-    return elem == EL_BOOL ? LLVMBuildZExt(g->b, v, like(g->i8, v), "") : v;
+    return elem == EL_BOOL ? LLVMBuildZExt(g->b, v, type_like(g->i8, v), "") : v;
 }
 
 LLVMValueRef gen_from_memory(const Gen *g, Elem elem, LLVMValueRef v) {
@@ -321,5 +324,5 @@ LLVMValueRef gen_from_memory(const Gen *g, Elem elem, LLVMValueRef v) {
 
 LLVMValueRef gen_bitcast(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     if (from == EL_BOOL || to == EL_BOOL) return gen_cast(g, from, to, v);
-    return LLVMBuildBitCast(g->b, v, like(gen_elem(g, to), v), "");
+    return LLVMBuildBitCast(g->b, v, type_like(gen_elem(g, to), v), "");
 }

@@ -20,14 +20,14 @@ static LLVMMetadataRef file_of(Gen *g, int number) {
     return d->files[number] = LLVMDIBuilderCreateFile(d->builder, path, strlen(path), ".", 1);
 }
 
-static void release(void *thing) {
+static void release_di_builder(void *thing) {
     LLVMDisposeDIBuilder(thing);
 }
 
 void debug_begin(Gen *g) {
     Debug *d = g->debug = ctx_new(g->ctx, Debug);
     d->builder = LLVMCreateDIBuilder(g->module);
-    ctx_defer(g->ctx, release, d->builder);
+    ctx_defer(g->ctx, release_di_builder, d->builder);
     d->unit = LLVMDIBuilderCreateCompileUnit(
         d->builder, LLVMDWARFSourceLanguageC11, file_of(g, ctx_source_count(g->ctx) ? 1 : 0),
         "tegula", 6, true, "", 0, 0, "", 0, LLVMDWARFEmissionFull, 0, false, false, "", 0, "", 0);

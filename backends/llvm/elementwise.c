@@ -7,50 +7,52 @@ static LLVMValueRef zero_like(LLVMValueRef v) {
     return LLVMConstNull(LLVMTypeOf(v));
 }
 
-static LLVMValueRef int_like(LLVMValueRef v, uint64_t n) {
+static LLVMValueRef int_splat_like(LLVMValueRef v, uint64_t n) {
     return gen_same(LLVMConstInt(gen_lane_type(v), n, true), gen_lanes(v));
 }
 
-static LLVMValueRef real_like(LLVMValueRef v, double x) {
+static LLVMValueRef real_splat_like(LLVMValueRef v, double x) {
     return gen_same(LLVMConstReal(gen_lane_type(v), x), gen_lanes(v));
 }
 
 /* ---- plain instructions -------------------------------------------------------------------- */
 
-static LLVMValueRef binary(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_binary(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)elem;
     return LLVMBuildBinOp(g->b, (LLVMOpcode)w->code, a[0], a[1], "");
 }
 
 /// a * b + c may become one fma; nothing else about floats may change.
-static LLVMValueRef fbinary(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
-    LLVMValueRef v = binary(g, w, elem, a);
+static LLVMValueRef emit_float_binary(const Gen *g, const Way *w, Elem elem,
+                                      const LLVMValueRef *a) {
+    LLVMValueRef v = emit_binary(g, w, elem, a);
     if (LLVMIsAInstruction(v) && elem_computes_in(elem) == elem)
         LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
     return v;
 }
 
-static LLVMValueRef icompare(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_int_compare(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)elem;
     return LLVMBuildICmp(g->b, (LLVMIntPredicate)w->code, a[0], a[1], "");
 }
 
-static LLVMValueRef fcompare(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_float_compare(const Gen *g, const Way *w, Elem elem,
+                                       const LLVMValueRef *a) {
     (void)elem;
     return LLVMBuildFCmp(g->b, (LLVMRealPredicate)w->code, a[0], a[1], "");
 }
 
-static LLVMValueRef intrinsic1(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_intrinsic1(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)elem;
     return gen_call1(g, w->name, a[0]);
 }
 
-static LLVMValueRef intrinsic2(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_intrinsic2(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)elem;
     return gen_call2(g, w->name, a[0], a[1]);
 }
 
-static LLVMValueRef intrinsic3(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_intrinsic3(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)elem;
     LLVMTypeRef type = LLVMTypeOf(a[0]);
     LLVMValueRef args[3] = {a[0], a[1], a[2]};
@@ -58,17 +60,17 @@ static LLVMValueRef intrinsic3(const Gen *g, const Way *w, Elem elem, const LLVM
 }
 
 /// Rounding to an integer; w->code is the op.
-static LLVMValueRef rounding(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_rounding(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)elem;
     return g->soft_round ? soft_round(g, (OpCode)w->code, a[0]) : gen_call1(g, w->name, a[0]);
 }
 
 /// In f32 a sum of narrower operands would be rounded twice.
-static LLVMValueRef fused(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_fma(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     if (elem != elem_computes_in(elem))
         return gen_f64_to_odd(g, gen_fma_to_odd(g, a[0], a[1], a[2]));
     bool soft = g->soft_fma && elem != EL_F64;
-    return soft ? soft_fma(g, a[0], a[1], a[2]) : intrinsic3(g, w, elem, a);
+    return soft ? soft_fma(g, a[0], a[1], a[2]) : emit_intrinsic3(g, w, elem, a);
 }
 
 /// Intrinsics whose second operand is a flag "undefined for a special case": never.
@@ -79,22 +81,23 @@ static LLVMValueRef intrinsic_total(const Gen *g, const Way *w, Elem elem, const
     return gen_intrinsic(g, w->name, 1, &type, 2, args);
 }
 
-static LLVMValueRef itself(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_itself(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)g, (void)w, (void)elem;
     return a[0];
 }
 
-static LLVMValueRef negate(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_negate(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)w, (void)elem;
     return LLVMBuildNeg(g->b, a[0], "");
 }
 
-static LLVMValueRef fnegate(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_float_negate(const Gen *g, const Way *w, Elem elem,
+                                      const LLVMValueRef *a) {
     (void)w, (void)elem;
     return LLVMBuildFNeg(g->b, a[0], "");
 }
 
-static LLVMValueRef invert(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_invert(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)w, (void)elem;
     return LLVMBuildNot(g->b, a[0], "");
 }
@@ -125,40 +128,40 @@ static LLVMValueRef safe_divisor(const Gen *g, bool is_signed, Elem elem, LLVMVa
     LLVMValueRef bad = LLVMBuildICmp(g->b, LLVMIntEQ, y, zero_like(y), "");
     if (is_signed) {
         uint64_t least = (uint64_t)-1 << (elem_info[elem].bits - 1);
-        LLVMValueRef a = LLVMBuildICmp(g->b, LLVMIntEQ, x, int_like(x, least), "");
-        LLVMValueRef b = LLVMBuildICmp(g->b, LLVMIntEQ, y, int_like(y, (uint64_t)-1), "");
+        LLVMValueRef a = LLVMBuildICmp(g->b, LLVMIntEQ, x, int_splat_like(x, least), "");
+        LLVMValueRef b = LLVMBuildICmp(g->b, LLVMIntEQ, y, int_splat_like(y, (uint64_t)-1), "");
         bad = LLVMBuildOr(g->b, bad, LLVMBuildAnd(g->b, a, b, ""), "");
     }
-    return LLVMBuildSelect(g->b, bad, int_like(y, 1), y, "");
+    return LLVMBuildSelect(g->b, bad, int_splat_like(y, 1), y, "");
 }
 
-static LLVMValueRef quotient(const Gen *g, const Way *w, Elem elem, LLVMValueRef x,
-                             LLVMValueRef safe) {
+static LLVMValueRef build_quotient(const Gen *g, const Way *w, Elem elem, LLVMValueRef x,
+                                   LLVMValueRef safe) {
     bool is_signed = w->code == LLVMSDiv;
     if (gen_lanes(x) && elem_info[elem].bits <= 32 && !LLVMIsConstant(safe))
         return divide_as_floats(g, is_signed, elem, x, safe);
     return LLVMBuildBinOp(g->b, (LLVMOpcode)w->code, x, safe, "");
 }
 
-static LLVMValueRef divide(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_divide(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef safe = safe_divisor(g, w->code == LLVMSDiv, elem, a[0], a[1]);
     LLVMValueRef by0 = LLVMBuildICmp(g->b, LLVMIntEQ, a[1], zero_like(a[1]), "");
-    return LLVMBuildSelect(g->b, by0, zero_like(a[0]), quotient(g, w, elem, a[0], safe), "");
+    return LLVMBuildSelect(g->b, by0, zero_like(a[0]), build_quotient(g, w, elem, a[0], safe), "");
 }
 
 /// x - (x / y) y with the safe divisor: 0 for y = 0, as x - x / 1 * 1.
 static LLVMValueRef remainder_(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef safe = safe_divisor(g, w->code == LLVMSDiv, elem, a[0], a[1]);
-    LLVMValueRef q = quotient(g, w, elem, a[0], safe);
+    LLVMValueRef q = build_quotient(g, w, elem, a[0], safe);
     return LLVMBuildSub(g->b, a[0], LLVMBuildMul(g->b, q, safe, ""), "");
 }
 
 /// A shift by a number that is no bit number gives 0, or the sign. (LLVM 22's NVPTX takes the
 /// pattern of a number that `select` has limited for one instruction, and that reads the low 32
 /// bits of the number alone: hence the mask.)
-static LLVMValueRef shift(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
-    LLVMValueRef width = int_like(a[1], (uint64_t)elem_info[elem].bits);
-    LLVMValueRef most = int_like(a[1], (uint64_t)elem_info[elem].bits - 1);
+static LLVMValueRef emit_shift(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+    LLVMValueRef width = int_splat_like(a[1], (uint64_t)elem_info[elem].bits);
+    LLVMValueRef most = int_splat_like(a[1], (uint64_t)elem_info[elem].bits - 1);
     LLVMValueRef ok = LLVMBuildICmp(g->b, LLVMIntULT, a[1], width, "");
     if (w->code == LLVMAShr)
         return LLVMBuildAShr(g->b, a[0], LLVMBuildSelect(g->b, ok, a[1], most, ""), "");
@@ -167,26 +170,27 @@ static LLVMValueRef shift(const Gen *g, const Way *w, Elem elem, const LLVMValue
     return LLVMBuildSelect(g->b, ok, v, zero_like(v), "");
 }
 
-static LLVMValueRef multiply_high(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_multiply_high(const Gen *g, const Way *w, Elem elem,
+                                       const LLVMValueRef *a) {
     unsigned bits = (unsigned)elem_info[elem].bits;
     LLVMTypeRef type = LLVMTypeOf(a[0]);
     LLVMTypeRef wide = gen_vec(LLVMIntTypeInContext(g->llvm, 2 * bits), gen_lanes(a[0]));
     LLVMOpcode ext = (LLVMOpcode)w->code;
     LLVMValueRef p = LLVMBuildMul(g->b, LLVMBuildCast(g->b, ext, a[0], wide, ""),
                                   LLVMBuildCast(g->b, ext, a[1], wide, ""), "");
-    return LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, p, int_like(p, bits), ""), type, "");
+    return LLVMBuildTrunc(g->b, LLVMBuildLShr(g->b, p, int_splat_like(p, bits), ""), type, "");
 }
 
 /* ---- floats -------------------------------------------------------------------------------- */
 
 static LLVMValueRef compare_size(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)elem;
-    LLVMValueRef inf = real_like(a[0], __builtin_inf());
+    LLVMValueRef inf = real_splat_like(a[0], __builtin_inf());
     return LLVMBuildFCmp(g->b, (LLVMRealPredicate)w->code, gen_call1(g, "llvm.fabs", a[0]), inf,
                          "");
 }
 
-static LLVMValueRef unordered(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
+static LLVMValueRef emit_is_nan(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)w, (void)elem;
     return LLVMBuildFCmp(g->b, LLVMRealUNO, a[0], a[0], "");
 }
@@ -200,49 +204,59 @@ static LLVMValueRef sign_bit(const Gen *g, const Way *w, Elem elem, const LLVMVa
 
 static LLVMValueRef reciprocal_root(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)w, (void)elem;
-    return LLVMBuildFDiv(g->b, real_like(a[0], 1), gen_call1(g, "llvm.sqrt", a[0]), "");
+    return LLVMBuildFDiv(g->b, real_splat_like(a[0], 1), gen_call1(g, "llvm.sqrt", a[0]), "");
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
 #define CALL1(n)                                                                                   \
-    { intrinsic1, 0, n }
+    { emit_intrinsic1, 0, n }
 #define CALL2(n)                                                                                   \
-    { intrinsic2, 0, n }
+    { emit_intrinsic2, 0, n }
 #define FUSED(n)                                                                                   \
-    { fused, 0, n }
+    { emit_fma, 0, n }
 #define ROUND(op, n)                                                                               \
-    { rounding, op, n }
+    { emit_rounding, op, n }
 #define TOTAL(n)                                                                                   \
     { intrinsic_total, 0, n }
 
 static const Row rows[OP_COUNT] = {
-    [OP_ADD] = {CODE(binary, LLVMAdd), CODE(binary, LLVMAdd), CODE(fbinary, LLVMFAdd)},
-    [OP_SUB] = {CODE(binary, LLVMSub), CODE(binary, LLVMSub), CODE(fbinary, LLVMFSub)},
-    [OP_MUL] = {CODE(binary, LLVMMul), CODE(binary, LLVMMul), CODE(fbinary, LLVMFMul)},
-    [OP_DIV] = {CODE(divide, LLVMSDiv), CODE(divide, LLVMUDiv), CODE(fbinary, LLVMFDiv)},
+    [OP_ADD] = {CODE(emit_binary, LLVMAdd), CODE(emit_binary, LLVMAdd),
+                CODE(emit_float_binary, LLVMFAdd)},
+    [OP_SUB] = {CODE(emit_binary, LLVMSub), CODE(emit_binary, LLVMSub),
+                CODE(emit_float_binary, LLVMFSub)},
+    [OP_MUL] = {CODE(emit_binary, LLVMMul), CODE(emit_binary, LLVMMul),
+                CODE(emit_float_binary, LLVMFMul)},
+    [OP_DIV] = {CODE(emit_divide, LLVMSDiv), CODE(emit_divide, LLVMUDiv),
+                CODE(emit_float_binary, LLVMFDiv)},
     [OP_REM] = {CODE(remainder_, LLVMSDiv), CODE(remainder_, LLVMUDiv), NONE},
     [OP_MIN] = {CALL2("llvm.smin"), CALL2("llvm.umin"), CALL2("llvm.minnum")},
     [OP_MAX] = {CALL2("llvm.smax"), CALL2("llvm.umax"), CALL2("llvm.maxnum")},
-    [OP_AND] = {CODE(binary, LLVMAnd), CODE(binary, LLVMAnd), NONE},
-    [OP_OR] = {CODE(binary, LLVMOr), CODE(binary, LLVMOr), NONE},
-    [OP_XOR] = {CODE(binary, LLVMXor), CODE(binary, LLVMXor), NONE},
-    [OP_SHL] = {CODE(shift, LLVMShl), CODE(shift, LLVMShl), NONE},
-    [OP_SHR] = {CODE(shift, LLVMAShr), CODE(shift, LLVMLShr), NONE},
-    [OP_NOT] = {PLAIN(invert), PLAIN(invert), NONE},
-    [OP_NEG] = {PLAIN(negate), PLAIN(negate), PLAIN(fnegate)},
-    [OP_ABS] = {TOTAL("llvm.abs"), PLAIN(itself), CALL1("llvm.fabs")},
-    [OP_MULHI] = {CODE(multiply_high, LLVMSExt), CODE(multiply_high, LLVMZExt), NONE},
+    [OP_AND] = {CODE(emit_binary, LLVMAnd), CODE(emit_binary, LLVMAnd), NONE},
+    [OP_OR] = {CODE(emit_binary, LLVMOr), CODE(emit_binary, LLVMOr), NONE},
+    [OP_XOR] = {CODE(emit_binary, LLVMXor), CODE(emit_binary, LLVMXor), NONE},
+    [OP_SHL] = {CODE(emit_shift, LLVMShl), CODE(emit_shift, LLVMShl), NONE},
+    [OP_SHR] = {CODE(emit_shift, LLVMAShr), CODE(emit_shift, LLVMLShr), NONE},
+    [OP_NOT] = {PLAIN(emit_invert), PLAIN(emit_invert), NONE},
+    [OP_NEG] = {PLAIN(emit_negate), PLAIN(emit_negate), PLAIN(emit_float_negate)},
+    [OP_ABS] = {TOTAL("llvm.abs"), PLAIN(emit_itself), CALL1("llvm.fabs")},
+    [OP_MULHI] = {CODE(emit_multiply_high, LLVMSExt), CODE(emit_multiply_high, LLVMZExt), NONE},
     [OP_POPCOUNT] = {CALL1("llvm.ctpop"), CALL1("llvm.ctpop"), NONE},
     [OP_CLZ] = {TOTAL("llvm.ctlz"), TOTAL("llvm.ctlz"), NONE},
     [OP_CTZ] = {TOTAL("llvm.cttz"), TOTAL("llvm.cttz"), NONE},
-    [OP_EQ] = {CODE(icompare, LLVMIntEQ), CODE(icompare, LLVMIntEQ), CODE(fcompare, LLVMRealOEQ)},
-    [OP_NE] = {CODE(icompare, LLVMIntNE), CODE(icompare, LLVMIntNE), CODE(fcompare, LLVMRealUNE)},
-    [OP_LT] = {CODE(icompare, LLVMIntSLT), CODE(icompare, LLVMIntULT), CODE(fcompare, LLVMRealOLT)},
-    [OP_LE] = {CODE(icompare, LLVMIntSLE), CODE(icompare, LLVMIntULE), CODE(fcompare, LLVMRealOLE)},
-    [OP_GT] = {CODE(icompare, LLVMIntSGT), CODE(icompare, LLVMIntUGT), CODE(fcompare, LLVMRealOGT)},
-    [OP_GE] = {CODE(icompare, LLVMIntSGE), CODE(icompare, LLVMIntUGE), CODE(fcompare, LLVMRealOGE)},
-    [OP_ISNAN] = FLOAT(PLAIN(unordered)),
+    [OP_EQ] = {CODE(emit_int_compare, LLVMIntEQ), CODE(emit_int_compare, LLVMIntEQ),
+               CODE(emit_float_compare, LLVMRealOEQ)},
+    [OP_NE] = {CODE(emit_int_compare, LLVMIntNE), CODE(emit_int_compare, LLVMIntNE),
+               CODE(emit_float_compare, LLVMRealUNE)},
+    [OP_LT] = {CODE(emit_int_compare, LLVMIntSLT), CODE(emit_int_compare, LLVMIntULT),
+               CODE(emit_float_compare, LLVMRealOLT)},
+    [OP_LE] = {CODE(emit_int_compare, LLVMIntSLE), CODE(emit_int_compare, LLVMIntULE),
+               CODE(emit_float_compare, LLVMRealOLE)},
+    [OP_GT] = {CODE(emit_int_compare, LLVMIntSGT), CODE(emit_int_compare, LLVMIntUGT),
+               CODE(emit_float_compare, LLVMRealOGT)},
+    [OP_GE] = {CODE(emit_int_compare, LLVMIntSGE), CODE(emit_int_compare, LLVMIntUGE),
+               CODE(emit_float_compare, LLVMRealOGE)},
+    [OP_ISNAN] = FLOAT(PLAIN(emit_is_nan)),
     [OP_ISINF] = FLOAT(CODE(compare_size, LLVMRealOEQ)),
     [OP_ISFINITE] = FLOAT(CODE(compare_size, LLVMRealOLT)),
     [OP_SIGNBIT] = FLOAT(PLAIN(sign_bit)),
@@ -317,7 +331,7 @@ LLVMValueRef gen_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueR
 
 /* ---- monoids ------------------------------------------------------------------------------- */
 
-static LLVMValueRef least(const Gen *g, Elem elem, bool greatest) {
+static LLVMValueRef least_constant(const Gen *g, Elem elem, bool greatest) {
     unsigned bits = (unsigned)elem_info[elem].bits;
     uint64_t ones = bits == 64 ? ~(uint64_t)0 : ((uint64_t)1 << bits) - 1;
     uint64_t top = (uint64_t)1 << (bits - 1);
@@ -337,7 +351,7 @@ LLVMValueRef gen_identity(const Gen *g, OpCode monoid, Elem elem) {
     case OP_MUL: return LLVMConstInt(type, 1, false);
     case OP_AND: return LLVMConstAllOnes(type);
     case OP_MIN:
-    case OP_MAX: return least(g, elem, monoid == OP_MIN);
+    case OP_MAX: return least_constant(g, elem, monoid == OP_MIN);
     default: return LLVMConstNull(type);
     }
 }

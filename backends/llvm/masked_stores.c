@@ -50,7 +50,7 @@ static void store_lane(LLVMModuleRef module, LLVMBuilderRef b, LLVMValueRef call
     LLVMInstructionEraseFromParent(call);
 }
 
-static void settle(LLVMModuleRef module, LLVMBuilderRef b, LLVMValueRef function) {
+static void settle_masked_calls(LLVMModuleRef module, LLVMBuilderRef b, LLVMValueRef function) {
     for (LLVMUseRef use = LLVMGetFirstUse(function), next; use; use = next) {
         next = LLVMGetNextUse(use);
         LLVMValueRef call = LLVMGetUser(use);
@@ -64,7 +64,8 @@ void module_settle_masks(LLVMModuleRef module) {
     LLVMBuilderRef b = LLVMCreateBuilderInContext(LLVMGetModuleContext(module));
     for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
         size_t n;
-        if (strncmp(LLVMGetValueName2(f, &n), name, sizeof name - 1) == 0) settle(module, b, f);
+        if (strncmp(LLVMGetValueName2(f, &n), name, sizeof name - 1) == 0)
+            settle_masked_calls(module, b, f);
     }
     LLVMDisposeBuilder(b);
 }

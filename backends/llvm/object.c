@@ -35,7 +35,7 @@ _Static_assert(sizeof(tg_kernel_info) == 48 && sizeof(tg_kernel) == 24, "as decl
 
 _Static_assert(sizeof(tg_image) == 96 && sizeof(tg_device_function) == 32, "as declared below");
 
-static LLVMTypeRef structure(Object *o, const char *name, int n, LLVMTypeRef *fields) {
+static LLVMTypeRef named_struct(Object *o, const char *name, int n, LLVMTypeRef *fields) {
     LLVMTypeRef t = LLVMStructCreateNamed(o->g->llvm, name);
     LLVMStructSetBody(t, fields, (unsigned)n, false);
     return t;
@@ -48,23 +48,23 @@ static LLVMTypeRef structure(Object *o, const char *name, int n, LLVMTypeRef *fi
 static void declare_types(Object *o) {
     Gen *g = o->g;
     LLVMTypeRef p = g->ptr, i8 = g->i8, i16 = g->i16, i32 = g->i32, i64 = g->i64;
-    o->fact = structure(o, "tg_fact", FIELDS(i8, i8, i8, i8, i32, i64));
-    o->hint = structure(o, "tg_hint", FIELDS(i8, i8, LLVMArrayType2(i8, 6), i64));
-    o->param = structure(o, "tg_param_info", FIELDS(p, i8, i8, i8, i8, i8, i8, i8, i8));
-    o->variant =
-        structure(o, "tg_variant", FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, i16, i32, p));
-    o->info = structure(o, "tg_kernel_info", FIELDS(p, p, p, p, i32, i32, i32, i32));
-    o->kernel = structure(o, "tg_kernel", FIELDS(i32, i32, p, p));
-    o->image =
-        structure(o, "tg_image", FIELDS(i32, i32, i32, i16, i16, p, p, i64, p, p, p, p, p, p, p));
-    o->function = structure(o, "tg_device_function", FIELDS(p, i32, i32, i32, i32, i32, i32));
-    o->site = structure(o, "tg_site", FIELDS(i32, i32, i32, i32, i32, i32, p, p, p));
-    o->arg = structure(o, "tg_arg", FIELDS(i32, i64));
+    o->fact = named_struct(o, "tg_fact", FIELDS(i8, i8, i8, i8, i32, i64));
+    o->hint = named_struct(o, "tg_hint", FIELDS(i8, i8, LLVMArrayType2(i8, 6), i64));
+    o->param = named_struct(o, "tg_param_info", FIELDS(p, i8, i8, i8, i8, i8, i8, i8, i8));
+    o->variant = named_struct(o, "tg_variant",
+                              FIELDS(p, p, p, p, p, p, i16, i16, i16, i16, i16, i16, i32, p));
+    o->info = named_struct(o, "tg_kernel_info", FIELDS(p, p, p, p, i32, i32, i32, i32));
+    o->kernel = named_struct(o, "tg_kernel", FIELDS(i32, i32, p, p));
+    o->image = named_struct(o, "tg_image",
+                            FIELDS(i32, i32, i32, i16, i16, p, p, i64, p, p, p, p, p, p, p));
+    o->function = named_struct(o, "tg_device_function", FIELDS(p, i32, i32, i32, i32, i32, i32));
+    o->site = named_struct(o, "tg_site", FIELDS(i32, i32, i32, i32, i32, i32, p, p, p));
+    o->arg = named_struct(o, "tg_arg", FIELDS(i32, i64));
     // data, device, ndim and dtype as one word each, shape, strides, byte_offset
-    o->tensor = structure(o, "DLTensor", FIELDS(p, i64, i64, p, p, i64));
+    o->tensor = named_struct(o, "DLTensor", FIELDS(p, i64, i64, p, p, i64));
 }
 
-static void create(Ctx *ctx, void *arg) {
+static void create_object(Ctx *ctx, void *arg) {
     Object *o = arg;
     const TargetInfo *lowest = cpu_level(o->arch, 0);
     o->machine = target_machine(ctx, o->arch, lowest->cpu, lowest->features);
@@ -72,7 +72,7 @@ static void create(Ctx *ctx, void *arg) {
     declare_types(o);
 }
 
-static void protect(Object *o, void (*body)(Ctx *ctx, void *arg), void *arg) {
+static void protect_object(Object *o, void (*body)(Ctx *ctx, void *arg), void *arg) {
     CtxStatus status = llvm_protect(o->ctx, body, arg);
     if (status != CTX_OK) ctx_leave(o->ctx, status);
 }
@@ -82,7 +82,7 @@ Object *object_create(Ctx *ctx, const char *arch, const char *name) {
     o->ctx = ctx;
     o->arch = arch;
     o->g = gen_create(ctx, name);
-    protect(o, create, o);
+    protect_object(o, create_object, o);
     return o;
 }
 
@@ -114,12 +114,12 @@ void object_take(Object *o, Gen *g, const char *entry) {
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
-static LLVMValueRef number(LLVMTypeRef type, int64_t v) {
+static LLVMValueRef int_constant(LLVMTypeRef type, int64_t v) {
     return LLVMConstInt(type, (uint64_t)v, true);
 }
 
 /// A constant that nothing outside sees.
-static LLVMValueRef hidden(Object *o, LLVMValueRef value, const char *name) {
+static LLVMValueRef hidden_global(Object *o, LLVMValueRef value, const char *name) {
     LLVMValueRef at = LLVMAddGlobal(o->g->module, LLVMTypeOf(value), name);
     LLVMSetInitializer(at, value);
     LLVMSetGlobalConstant(at, true);
@@ -128,80 +128,81 @@ static LLVMValueRef hidden(Object *o, LLVMValueRef value, const char *name) {
     return at;
 }
 
-static LLVMValueRef text(Object *o, const char *s) {
-    return hidden(o, LLVMConstStringInContext2(o->g->llvm, s, strlen(s), false), "text");
+static LLVMValueRef text_global(Object *o, const char *s) {
+    return hidden_global(o, LLVMConstStringInContext2(o->g->llvm, s, strlen(s), false), "text");
 }
 
-static LLVMValueRef array(Object *o, LLVMTypeRef type, LLVMValueRef *values, int n,
-                          const char *name) {
+static LLVMValueRef array_global(Object *o, LLVMTypeRef type, LLVMValueRef *values, int n,
+                                 const char *name) {
     if (n == 0) return LLVMConstNull(o->g->ptr);
-    return hidden(o, LLVMConstArray2(type, values, (uint64_t)n), name);
+    return hidden_global(o, LLVMConstArray2(type, values, (uint64_t)n), name);
 }
 
-static LLVMValueRef bytes(Object *o, const uint8_t *data, int n, const char *name) {
+static LLVMValueRef bytes_global(Object *o, const uint8_t *data, int n, const char *name) {
     LLVMValueRef *v = ctx_array(o->ctx, LLVMValueRef, n + 1);
-    for (int i = 0; i < n; i++) v[i] = number(o->g->i8, data[i]);
-    return array(o, o->g->i8, v, n, name);
+    for (int i = 0; i < n; i++) v[i] = int_constant(o->g->i8, data[i]);
+    return array_global(o, o->g->i8, v, n, name);
 }
 
-static LLVMValueRef facts(Object *o, const tg_variant *v) {
+static LLVMValueRef facts_global(Object *o, const tg_variant *v) {
     LLVMTypeRef i8 = o->g->i8, i32 = o->g->i32, i64 = o->g->i64;
     LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, v->n_facts + 1);
     for (int i = 0; i < v->n_facts; i++) {
         const tg_fact *f = &v->facts[i];
-        LLVMValueRef fields[] = {number(i8, f->kind), number(i8, f->param), number(i8, f->axis),
-                                 number(i8, 0),       number(i32, 0),       number(i64, f->value)};
+        LLVMValueRef fields[] = {int_constant(i8, f->kind), int_constant(i8, f->param),
+                                 int_constant(i8, f->axis), int_constant(i8, 0),
+                                 int_constant(i32, 0),      int_constant(i64, f->value)};
         rows[i] = LLVMConstNamedStruct(o->fact, fields, 6);
     }
-    return array(o, o->fact, rows, v->n_facts, "facts");
+    return array_global(o, o->fact, rows, v->n_facts, "facts");
 }
 
-static LLVMValueRef hints(Object *o, const tg_variant *v) {
+static LLVMValueRef hints_global(Object *o, const tg_variant *v) {
     LLVMTypeRef i8 = o->g->i8;
     LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, v->n_hints + 1);
     for (int i = 0; i < v->n_hints; i++) {
         const tg_hint *h = &v->hints[i];
-        LLVMValueRef fields[] = {number(i8, h->param), number(i8, h->axis),
+        LLVMValueRef fields[] = {int_constant(i8, h->param), int_constant(i8, h->axis),
                                  LLVMConstNull(LLVMArrayType2(i8, 6)),
-                                 number(o->g->i64, h->extent)};
+                                 int_constant(o->g->i64, h->extent)};
         rows[i] = LLVMConstNamedStruct(o->hint, fields, 4);
     }
-    return array(o, o->hint, rows, v->n_hints, "hints");
+    return array_global(o, o->hint, rows, v->n_hints, "hints");
 }
 
 /* ---- device code --------------------------------------------------------------------------- */
 
-static LLVMValueRef functions(Object *o, const tg_image *image) {
+static LLVMValueRef functions_global(Object *o, const tg_image *image) {
     LLVMTypeRef i32 = o->g->i32;
     LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, image->n_functions + 1);
     for (int i = 0; i < image->n_functions; i++) {
         const tg_device_function *f = &image->functions[i];
         int numbers[6] = {f->threads, f->cluster, f->shared_bytes,
                           f->n_args,  f->flags,   f->together};
-        LLVMValueRef fields[7] = {text(o, f->name)};
-        for (int k = 0; k < 6; k++) fields[k + 1] = number(i32, numbers[k]);
+        LLVMValueRef fields[7] = {text_global(o, f->name)};
+        for (int k = 0; k < 6; k++) fields[k + 1] = int_constant(i32, numbers[k]);
         rows[i] = LLVMConstNamedStruct(o->function, fields, 7);
     }
-    return array(o, o->function, rows, image->n_functions, "functions");
+    return array_global(o, o->function, rows, image->n_functions, "functions");
 }
 
 static LLVMValueRef optional_text(Object *o, const char *s) {
-    return s ? text(o, s) : LLVMConstNull(o->g->ptr);
+    return s ? text_global(o, s) : LLVMConstNull(o->g->ptr);
 }
 
-static LLVMValueRef sites(Object *o, const tg_image *image) {
+static LLVMValueRef sites_global(Object *o, const tg_image *image) {
     LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, image->n_sites + 1);
     for (int i = 0; i < image->n_sites; i++) {
         const tg_site *s = image->sites[i];
         int numbers[6] = {s->kind, s->line, s->column, s->n_values, s->n_indices, 0};
         LLVMValueRef fields[9];
-        for (int k = 0; k < 6; k++) fields[k] = number(o->g->i32, numbers[k]);
+        for (int k = 0; k < 6; k++) fields[k] = int_constant(o->g->i32, numbers[k]);
         fields[6] = optional_text(o, s->file);
         fields[7] = optional_text(o, s->text);
         fields[8] = optional_text(o, s->types);
-        rows[i] = hidden(o, LLVMConstNamedStruct(o->site, fields, 9), "site");
+        rows[i] = hidden_global(o, LLVMConstNamedStruct(o->site, fields, 9), "site");
     }
-    return array(o, o->g->ptr, rows, image->n_sites, "sites");
+    return array_global(o, o->g->ptr, rows, image->n_sites, "sites");
 }
 
 typedef struct AddImage {
@@ -219,18 +220,18 @@ static void add_image(Ctx *ctx, void *arg) {
     Gen *g = o->g;
     LLVMValueRef code = LLVMConstStringInContext2(g->llvm, i->bytes, i->size, true);
     LLVMValueRef none = LLVMConstNull(g->ptr);
-    LLVMValueRef at = hidden(o, code, "code");
+    LLVMValueRef at = hidden_global(o, code, "code");
     LLVMSetAlignment(at, 16);
-    LLVMValueRef fields[] = {number(g->i32, i->kind),
-                             number(g->i32, i->n_functions),
-                             number(g->i32, i->n_sites),
-                             number(g->i16, i->arch),
-                             number(g->i16, i->specific),
-                             text(o, i->target),
+    LLVMValueRef fields[] = {int_constant(g->i32, i->kind),
+                             int_constant(g->i32, i->n_functions),
+                             int_constant(g->i32, i->n_sites),
+                             int_constant(g->i16, i->arch),
+                             int_constant(g->i16, i->specific),
+                             text_global(o, i->target),
                              at,
-                             number(g->i64, (int64_t)i->size),
-                             functions(o, i),
-                             sites(o, i),
+                             int_constant(g->i64, (int64_t)i->size),
+                             functions_global(o, i),
+                             sites_global(o, i),
                              none,
                              none,
                              none,
@@ -244,7 +245,7 @@ static void add_image(Ctx *ctx, void *arg) {
 
 void object_image(Object *o, const char *name, const tg_image *image) {
     AddImage a = {o, name, image};
-    protect(o, add_image, &a);
+    protect_object(o, add_image, &a);
 }
 
 static LLVMValueRef image_of(Object *o, const char *name) {
@@ -256,7 +257,7 @@ static LLVMValueRef image_of(Object *o, const char *name) {
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
-static LLVMValueRef variants(Object *o, const ObjectExport *x) {
+static LLVMValueRef variants_global(Object *o, const ObjectExport *x) {
     LLVMTypeRef i16 = o->g->i16;
     int n = x->info->n_variants;
     LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, n + 1);
@@ -266,51 +267,52 @@ static LLVMValueRef variants(Object *o, const ObjectExport *x) {
         if (!entry) ice(o->ctx, (Loc){0}, "no function %s", x->entries[i]);
         LLVMSetLinkage(entry, LLVMInternalLinkage);
         LLVMValueRef fields[] = {entry,
-                                 facts(o, v),
-                                 hints(o, v),
-                                 bytes(o, v->params, v->n_params, "params"),
-                                 bytes(o, v->inplace, 2 * v->n_inplace, "inplace"),
-                                 text(o, v->config),
-                                 number(i16, v->level),
-                                 number(i16, v->n_facts),
-                                 number(i16, v->n_hints),
-                                 number(i16, v->n_params),
-                                 number(i16, v->n_inplace),
-                                 number(i16, v->tuned),
-                                 number(o->g->i32, v->device),
+                                 facts_global(o, v),
+                                 hints_global(o, v),
+                                 bytes_global(o, v->params, v->n_params, "params"),
+                                 bytes_global(o, v->inplace, 2 * v->n_inplace, "inplace"),
+                                 text_global(o, v->config),
+                                 int_constant(i16, v->level),
+                                 int_constant(i16, v->n_facts),
+                                 int_constant(i16, v->n_hints),
+                                 int_constant(i16, v->n_params),
+                                 int_constant(i16, v->n_inplace),
+                                 int_constant(i16, v->tuned),
+                                 int_constant(o->g->i32, v->device),
                                  image_of(o, x->images[i])};
         rows[i] = LLVMConstNamedStruct(o->variant, fields, 14);
     }
-    return array(o, o->variant, rows, n, "variants");
+    return array_global(o, o->variant, rows, n, "variants");
 }
 
-static LLVMValueRef params(Object *o, const tg_kernel_info *info) {
+static LLVMValueRef params_global(Object *o, const tg_kernel_info *info) {
     LLVMTypeRef i8 = o->g->i8;
     LLVMValueRef *rows = ctx_array(o->ctx, LLVMValueRef, info->n_params + 1);
     for (int i = 0; i < info->n_params; i++) {
         const tg_param_info *p = &info->params[i];
         int numbers[8] = {p->kind, p->flags, p->code,    p->bits,
                           p->type, p->rank,  p->pack_at, p->pack};
-        LLVMValueRef fields[9] = {text(o, p->name)};
-        for (int k = 0; k < 8; k++) fields[k + 1] = number(i8, numbers[k]);
+        LLVMValueRef fields[9] = {text_global(o, p->name)};
+        for (int k = 0; k < 8; k++) fields[k + 1] = int_constant(i8, numbers[k]);
         rows[i] = LLVMConstNamedStruct(o->param, fields, 9);
     }
-    return array(o, o->param, rows, info->n_params, "parameters");
+    return array_global(o, o->param, rows, info->n_params, "parameters");
 }
 
 static LLVMValueRef export_kernel(Object *o, const ObjectExport *x) {
     Gen *g = o->g;
     const tg_kernel_info *k = x->info;
-    LLVMValueRef info[] = {text(o, k->name),
-                           text(o, k->signature),
-                           params(o, k),
-                           variants(o, x),
-                           number(g->i32, k->n_params),
-                           number(g->i32, k->n_types),
-                           number(g->i32, k->n_variants),
-                           number(g->i32, k->source)};
-    LLVMValueRef at = hidden(o, LLVMConstNamedStruct(o->info, info, 8), "kernel");
-    LLVMValueRef fields[] = {number(g->i32, TG_ABI), number(g->i32, 0), at, LLVMConstNull(g->ptr)};
+    LLVMValueRef info[] = {text_global(o, k->name),
+                           text_global(o, k->signature),
+                           params_global(o, k),
+                           variants_global(o, x),
+                           int_constant(g->i32, k->n_params),
+                           int_constant(g->i32, k->n_types),
+                           int_constant(g->i32, k->n_variants),
+                           int_constant(g->i32, k->source)};
+    LLVMValueRef at = hidden_global(o, LLVMConstNamedStruct(o->info, info, 8), "kernel");
+    LLVMValueRef fields[] = {int_constant(g->i32, TG_ABI), int_constant(g->i32, 0), at,
+                             LLVMConstNull(g->ptr)};
     LLVMValueRef kernel = LLVMAddGlobal(g->module, o->kernel, x->kernel_symbol);
     LLVMSetInitializer(kernel, LLVMConstNamedStruct(o->kernel, fields, 4));
     LLVMSetAlignment(kernel, 8);
@@ -330,7 +332,7 @@ static LLVMTypeRef c_type(const Gen *g, const CArg *a) {
     return a->kind == CARG_DIM ? g->i64 : gen_mem_elem(g, a->elem);
 }
 
-static LLVMValueRef dim(const Wrapper *w, const CExpr *e) {
+static LLVMValueRef build_dim(const Wrapper *w, const CExpr *e) {
     static const OpCode ops[] = {
         [CX_ADD] = OP_ADD, [CX_SUB] = OP_SUB, [CX_MUL] = OP_MUL, [CX_DIV] = OP_DIV,
         [CX_REM] = OP_REM, [CX_MIN] = OP_MIN, [CX_MAX] = OP_MAX,
@@ -343,7 +345,7 @@ static LLVMValueRef dim(const Wrapper *w, const CExpr *e) {
         return a->kind == CARG_DIM ? x
                                    : gen_cast(g, a->elem, EL_I64, gen_from_memory(g, a->elem, x));
     }
-    LLVMValueRef args[2] = {dim(w, e->a), dim(w, e->b)};
+    LLVMValueRef args[2] = {build_dim(w, e->a), build_dim(w, e->b)};
     return gen_elementwise(g, ops[e->kind], EL_I64, args);
 }
 
@@ -354,7 +356,7 @@ static LLVMValueRef at_bytes(const Gen *g, LLVMValueRef p, int64_t n) {
 /// A tg_arg: its kind, and the word that stands 8 bytes after.
 static void store_arg(const Wrapper *w, int i, int kind, LLVMValueRef value) {
     const Gen *g = w->o->g;
-    LLVMBuildStore(g->b, number(g->i32, kind), at_bytes(g, w->args, 16 * i));
+    LLVMBuildStore(g->b, int_constant(g->i32, kind), at_bytes(g, w->args, 16 * i));
     LLVMBuildStore(g->b, value, at_bytes(g, w->args, 16 * i + 8));
 }
 
@@ -371,7 +373,7 @@ static void pass_tensor(const Wrapper *w, int i) {
     LLVMValueRef shape =
         LLVMBuildAlloca(g->b, LLVMArrayType2(g->i64, (uint64_t)(p->rank ? p->rank : 1)), "");
     for (int d = 0; d < p->rank; d++)
-        LLVMBuildStore(g->b, dim(w, p->dims[d]), at_bytes(g, shape, 8 * d));
+        LLVMBuildStore(g->b, build_dim(w, p->dims[d]), at_bytes(g, shape, 8 * d));
     int64_t type = (int64_t)a->code | (int64_t)a->bits << 8 | (int64_t)1 << 16;
     LLVMValueRef fields[6] = {data,  gen_i64(g, DL_CPU),    gen_i64(g, p->rank | type << 32),
                               shape, LLVMConstNull(g->ptr), gen_i64(g, 0)};
@@ -392,7 +394,7 @@ static void pass_scalar(const Wrapper *w, int i) {
         store_arg(w, i, ARG_INT, gen_cast(g, elem, EL_I64, x));
 }
 
-static void add_attribute(Object *o, LLVMValueRef fn, const char *name) {
+static void add_wrapper_attribute(Object *o, LLVMValueRef fn, const char *name) {
     unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
     LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                             LLVMCreateEnumAttribute(o->g->llvm, kind, 0));
@@ -404,7 +406,7 @@ static void call_runtime(const Wrapper *w, LLVMValueRef kernel) {
     LLVMTypeRef type = LLVMFunctionType(g->i32, types, 3, false);
     LLVMValueRef launch = LLVMGetNamedFunction(g->module, "tg_launch");
     if (!launch) launch = LLVMAddFunction(g->module, "tg_launch", type);
-    LLVMValueRef args[3] = {kernel, w->args, number(g->i32, w->f->n_params)};
+    LLVMValueRef args[3] = {kernel, w->args, int_constant(g->i32, w->f->n_params)};
     LLVMBuildRet(g->b, LLVMBuildCall2(g->b, type, launch, args, 3, ""));
 }
 
@@ -415,7 +417,7 @@ static void export_function(Object *o, const char *symbol, const CFunction *f,
     for (int i = 0; i < f->n_args; i++) types[i] = c_type(g, &f->args[i]);
     LLVMTypeRef type = LLVMFunctionType(g->i32, types, (unsigned)f->n_args, false);
     Wrapper w = {.o = o, .f = f, .fn = LLVMAddFunction(g->module, symbol, type)};
-    add_attribute(o, w.fn, "nounwind");
+    add_wrapper_attribute(o, w.fn, "nounwind");
     LLVMPositionBuilderAtEnd(g->b, LLVMAppendBasicBlockInContext(g->llvm, w.fn, "entry"));
     int n = f->n_params ? f->n_params : 1;
     w.args = LLVMBuildAlloca(g->b, LLVMArrayType2(o->arg, (uint64_t)n), "");
@@ -442,7 +444,7 @@ static void export_all(Ctx *ctx, void *arg) {
 
 void object_export(Object *o, const ObjectExport *x) {
     Exporting e = {o, x};
-    protect(o, export_all, &e);
+    protect_object(o, export_all, &e);
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
@@ -453,11 +455,11 @@ typedef struct Finish {
     Code *code;
 } Finish;
 
-static void release_code(void *code) {
+static void release_object_code(void *code) {
     code_release(code);
 }
 
-static void finish(Ctx *ctx, void *arg) {
+static void finish_object(Ctx *ctx, void *arg) {
     (void)ctx;
     Finish *f = arg;
     module_mark_branches(f->o->g);
@@ -469,8 +471,8 @@ static void finish(Ctx *ctx, void *arg) {
 Code *object_finish(Object *o, int texts) {
     Finish f = {o, texts, calloc(1, sizeof(Code))};
     if (!f.code) ctx_leave(o->ctx, CTX_NO_MEMORY);
-    ctx_defer(o->ctx, release_code, f.code);
-    protect(o, finish, &f);
+    ctx_defer(o->ctx, release_object_code, f.code);
+    protect_object(o, finish_object, &f);
     return f.code;
 }
 

@@ -15,7 +15,7 @@
 enum { MACHINE = EM_X86_64 };
 
 /// Puts the address of symbol and addend into the place; false: LLVM knows how.
-static bool relocate(uint8_t *place, uint32_t type, uint64_t address) {
+static bool relocate_symbol(uint8_t *place, uint32_t type, uint64_t address) {
     int64_t far = (int64_t)(address - (uint64_t)(uintptr_t)place);
     int32_t near = (int32_t)far;
     switch (type) {
@@ -30,7 +30,7 @@ static const size_t widths[] = {[R_X86_64_64] = 8, [R_X86_64_PC32] = 4, [R_X86_6
 #else
 
 enum { MACHINE = EM_NONE };
-static bool relocate(uint8_t *place, uint32_t type, uint64_t address) {
+static bool relocate_symbol(uint8_t *place, uint32_t type, uint64_t address) {
     return (void)place, (void)type, (void)address, false;
 }
 static const size_t widths[] = {0};
@@ -38,7 +38,7 @@ static const size_t widths[] = {0};
 #endif
 
 /// An object, and where its sections go.
-typedef struct Elf {
+typedef struct ElfObject {
     const uint8_t *bytes;
     size_t n;
     const Elf64_Shdr *sections;
@@ -46,23 +46,23 @@ typedef struct Elf {
     size_t *offsets; // in the memory, of sections that are part of the program
     size_t code, all;
     uint8_t *memory;
-} Elf;
+} ElfObject;
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static bool lies_inside(const Elf *e, uint64_t at, uint64_t bytes) {
+static bool lies_inside(const ElfObject *e, uint64_t at, uint64_t bytes) {
     return at % 8 == 0 && at <= e->n && bytes <= e->n - at;
 }
 
-static bool is_table(const Elf *e, const Elf64_Shdr *s, size_t entry) {
+static bool is_table(const ElfObject *e, const Elf64_Shdr *s, size_t entry) {
     return s->sh_entsize == entry && lies_inside(e, s->sh_offset, s->sh_size);
 }
 
-static bool is_part(const Elf64_Shdr *s) {
+static bool is_program_section(const Elf64_Shdr *s) {
     return s->sh_flags & SHF_ALLOC && s->sh_size;
 }
 
-static bool read_sections(Elf *e) {
+static bool read_sections(ElfObject *e) {
     const Elf64_Ehdr *head = (const void *)e->bytes;
     if (e->n < sizeof *head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
         head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_machine != MACHINE ||
@@ -73,7 +73,7 @@ static bool read_sections(Elf *e) {
     for (int i = 0; i < e->n_sections; i++) {
         const Elf64_Shdr *s = &e->sections[i];
         uint64_t align = s->sh_addralign;
-        if (!is_part(s)) continue;
+        if (!is_program_section(s)) continue;
         if (s->sh_type != SHT_PROGBITS || align > 4096 || align & (align - 1) ||
             s->sh_flags & SHF_TLS || s->sh_offset > e->n || s->sh_size > e->n - s->sh_offset)
             return false;
@@ -84,11 +84,11 @@ static bool read_sections(Elf *e) {
 /* ---- placing ------------------------------------------------------------------------------- */
 
 /// Places sections that are code, or those that are none, from `at` on: the end of them.
-static size_t lay_out(Elf *e, bool code, size_t at) {
+static size_t lay_out_sections(ElfObject *e, bool code, size_t at) {
     for (int i = 0; i < e->n_sections; i++) {
         const Elf64_Shdr *s = &e->sections[i];
         size_t align = s->sh_addralign ? s->sh_addralign : 1;
-        if (!is_part(s) || code != ((s->sh_flags & SHF_EXECINSTR) != 0)) continue;
+        if (!is_program_section(s) || code != ((s->sh_flags & SHF_EXECINSTR) != 0)) continue;
         at = (at + align - 1) & ~(align - 1);
         e->offsets[i] = at;
         at += s->sh_size;
@@ -97,31 +97,33 @@ static size_t lay_out(Elf *e, bool code, size_t at) {
     return (at + page - 1) / page * page;
 }
 
-static bool copy_sections(Elf *e) {
-    e->code = lay_out(e, true, 0);
-    e->all = lay_out(e, false, e->code);
+static bool copy_sections(ElfObject *e) {
+    e->code = lay_out_sections(e, true, 0);
+    e->all = lay_out_sections(e, false, e->code);
     if (!e->code) return false;
     void *memory = mmap(NULL, e->all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return false;
     e->memory = memory;
     for (int i = 0; i < e->n_sections; i++)
-        if (is_part(&e->sections[i]))
+        if (is_program_section(&e->sections[i]))
             memcpy(e->memory + e->offsets[i], e->bytes + e->sections[i].sh_offset,
                    e->sections[i].sh_size);
     return true;
 }
 
 /// False: it is of no section that is in memory.
-static bool address_of(const Elf *e, const Elf64_Sym *symbol, uint64_t *out) {
+static bool symbol_address(const ElfObject *e, const Elf64_Sym *symbol, uint64_t *out) {
     int section = symbol->st_shndx;
-    if (section == SHN_UNDEF || section >= e->n_sections || !is_part(&e->sections[section]))
+    if (section == SHN_UNDEF || section >= e->n_sections ||
+        !is_program_section(&e->sections[section]))
         return false;
     *out = (uint64_t)(uintptr_t)(e->memory + e->offsets[section]) + symbol->st_value;
     return true;
 }
 
-static bool relocate_section(const Elf *e, const Elf64_Shdr *table) {
-    if (table->sh_info >= (uint32_t)e->n_sections || !is_part(&e->sections[table->sh_info]))
+static bool relocate_section(const ElfObject *e, const Elf64_Shdr *table) {
+    if (table->sh_info >= (uint32_t)e->n_sections ||
+        !is_program_section(&e->sections[table->sh_info]))
         return true; // of what only debuggers read
     if (table->sh_type != SHT_RELA || table->sh_link >= (uint32_t)e->n_sections) return false;
     const Elf64_Shdr *of = &e->sections[table->sh_info], *names = &e->sections[table->sh_link];
@@ -134,15 +136,16 @@ static bool relocate_section(const Elf *e, const Elf64_Shdr *table) {
         if (type >= sizeof widths / sizeof *widths || of->sh_size < widths[type] ||
             r[i].r_offset > of->sh_size - widths[type] ||
             symbol >= names->sh_size / sizeof *symbols ||
-            !address_of(e, &symbols[symbol], &address))
+            !symbol_address(e, &symbols[symbol], &address))
             return false;
         uint8_t *place = e->memory + e->offsets[table->sh_info] + r[i].r_offset;
-        if (!relocate(place, (uint32_t)type, address + (uint64_t)r[i].r_addend)) return false;
+        if (!relocate_symbol(place, (uint32_t)type, address + (uint64_t)r[i].r_addend))
+            return false;
     }
     return true;
 }
 
-static bool relocate_all(const Elf *e) {
+static bool relocate_all(const ElfObject *e) {
     for (int i = 0; i < e->n_sections; i++) {
         const Elf64_Shdr *s = &e->sections[i];
         if ((s->sh_type == SHT_RELA || s->sh_type == SHT_REL) && !relocate_section(e, s))
@@ -152,7 +155,7 @@ static bool relocate_all(const Elf *e) {
 }
 
 /// The function of that name; NULL: there is none.
-static tg_entry *find_entry(const Elf *e, const char *name) {
+static tg_entry *find_entry(const ElfObject *e, const char *name) {
     for (int i = 0; i < e->n_sections; i++) {
         const Elf64_Shdr *s = &e->sections[i], *texts = &e->sections[s->sh_link];
         if (s->sh_type != SHT_SYMTAB || s->sh_link >= (uint32_t)e->n_sections ||
@@ -167,14 +170,14 @@ static tg_entry *find_entry(const Elf *e, const char *name) {
             if (symbols[k].st_name < texts->sh_size &&
                 texts->sh_size - symbols[k].st_name >= room &&
                 memcmp(text + symbols[k].st_name, name, room) == 0 &&
-                address_of(e, &symbols[k], &address))
+                symbol_address(e, &symbols[k], &address))
                 return (tg_entry *)(uintptr_t)address;
     }
     return NULL;
 }
 
 bool code_place(Ctx *ctx, Code *code, const char *name) {
-    Elf e = {.bytes = code->object, .n = code->object_bytes};
+    ElfObject e = {.bytes = code->object, .n = code->object_bytes};
     if (!read_sections(&e)) return false;
     e.offsets = ctx_array(ctx, size_t, e.n_sections + 1);
     if (!copy_sections(&e)) return false;

@@ -3,20 +3,20 @@
 // would give: f16 conversions, rounding to integers, f32 fma.
 #include "backends/llvm/llvm.h"
 
-static LLVMTypeRef like(LLVMTypeRef scalar, LLVMValueRef v) {
+static LLVMTypeRef lanes_like(LLVMTypeRef scalar, LLVMValueRef v) {
     return gen_vec(scalar, gen_lanes(v));
 }
 static LLVMValueRef bits_like(const Gen *g, LLVMValueRef v, uint32_t n) {
     return gen_same(LLVMConstInt(g->i32, n, false), gen_lanes(v));
 }
-static LLVMValueRef real_like(LLVMValueRef v, double x) {
+static LLVMValueRef real_vector_like(LLVMValueRef v, double x) {
     return gen_same(LLVMConstReal(gen_lane_type(v), x), gen_lanes(v));
 }
 static LLVMValueRef as_bits(const Gen *g, LLVMValueRef v) {
-    return LLVMBuildBitCast(g->b, v, like(g->i32, v), "");
+    return LLVMBuildBitCast(g->b, v, lanes_like(g->i32, v), "");
 }
 static LLVMValueRef as_f32(const Gen *g, LLVMValueRef v) {
-    return LLVMBuildBitCast(g->b, v, like(g->f32, v), "");
+    return LLVMBuildBitCast(g->b, v, lanes_like(g->f32, v), "");
 }
 
 /* ---- f16 ----------------------------------------------------------------------------------- */
@@ -25,14 +25,14 @@ static LLVMValueRef as_f32(const Gen *g, LLVMValueRef v) {
 // get the greatest exponent, NaN becomes quiet.
 LLVMValueRef soft_half_widen(const Gen *g, LLVMValueRef v) {
     LLVMBuilderRef b = g->b;
-    LLVMValueRef half = LLVMBuildBitCast(b, v, like(g->i16, v), "");
-    LLVMValueRef bits = LLVMBuildZExt(b, half, like(g->i32, v), "");
+    LLVMValueRef half = LLVMBuildBitCast(b, v, lanes_like(g->i16, v), "");
+    LLVMValueRef bits = LLVMBuildZExt(b, half, lanes_like(g->i32, v), "");
     LLVMValueRef sign = LLVMBuildShl(b, LLVMBuildAnd(b, bits, bits_like(g, v, 0x8000), ""),
                                      bits_like(g, v, 16), "");
     LLVMValueRef size = LLVMBuildShl(b, LLVMBuildAnd(b, bits, bits_like(g, v, 0x7fff), ""),
                                      bits_like(g, v, 13), "");
     LLVMValueRef f = as_f32(g, size);
-    LLVMValueRef finite = as_bits(g, LLVMBuildFMul(b, f, real_like(f, 0x1p112), ""));
+    LLVMValueRef finite = as_bits(g, LLVMBuildFMul(b, f, real_vector_like(f, 0x1p112), ""));
     LLVMValueRef inf = bits_like(g, v, 0x7c00u << 13);
     LLVMValueRef special =
         LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntUGT, size, inf, ""), bits_like(g, v, 0x7fc00000),
@@ -61,28 +61,28 @@ LLVMValueRef soft_half_narrow(const Gen *g, LLVMValueRef v) {
     LLVMValueRef sign = LLVMBuildAnd(b, LLVMBuildLShr(b, bits, bits_like(g, v, 16), ""),
                                      bits_like(g, v, 0x8000), "");
     LLVMValueRef size = LLVMBuildAnd(b, bits, bits_like(g, v, 0x7fffffff), ""), f = as_f32(g, size);
-    LLVMValueRef half = real_like(v, 0.5);
+    LLVMValueRef half = real_vector_like(v, 0.5);
     LLVMValueRef small =
         LLVMBuildSub(b, as_bits(g, LLVMBuildFAdd(b, f, half, "")), as_bits(g, half), "");
     LLVMValueRef payload = LLVMBuildAnd(b, LLVMBuildLShr(b, size, bits_like(g, v, 13), ""),
                                         bits_like(g, v, 0x1ff), "");
     LLVMValueRef nan = LLVMBuildOr(b, payload, bits_like(g, v, 0x7e00), "");
     LLVMValueRef out =
-        LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, f, real_like(v, 0x1p-14), ""), small,
-                        half_normal(g, size), "");
-    out = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOGE, f, real_like(v, 65520), ""),
+        LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOLT, f, real_vector_like(v, 0x1p-14), ""),
+                        small, half_normal(g, size), "");
+    out = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealOGE, f, real_vector_like(v, 65520), ""),
                           bits_like(g, v, 0x7c00), out, "");
     out = LLVMBuildSelect(b, LLVMBuildFCmp(b, LLVMRealUNO, v, v, ""), nan, out, "");
-    out = LLVMBuildTrunc(b, LLVMBuildOr(b, out, sign, ""), like(g->i16, v), "");
-    return LLVMBuildBitCast(b, out, like(g->f16, v), "");
+    out = LLVMBuildTrunc(b, LLVMBuildOr(b, out, sign, ""), lanes_like(g->i16, v), "");
+    return LLVMBuildBitCast(b, out, lanes_like(g->f16, v), "");
 }
 
 /* ---- rounding ------------------------------------------------------------------------------ */
 
 /// v < limit ? v + step : v, or > where greater.
-static LLVMValueRef correct(const Gen *g, LLVMRealPredicate p, LLVMValueRef x, LLVMValueRef limit,
-                            LLVMValueRef v, double step) {
-    LLVMValueRef moved = LLVMBuildFAdd(g->b, v, real_like(v, step), "");
+static LLVMValueRef correct_step(const Gen *g, LLVMRealPredicate p, LLVMValueRef x,
+                                 LLVMValueRef limit, LLVMValueRef v, double step) {
+    LLVMValueRef moved = LLVMBuildFAdd(g->b, v, real_vector_like(v, step), "");
     return LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, p, x, limit, ""), moved, v, "");
 }
 
@@ -90,17 +90,18 @@ static LLVMValueRef correct(const Gen *g, LLVMRealPredicate p, LLVMValueRef x, L
 // corrected. Numbers beyond it, infinities and NaN are their own integers. -0 stays -0.
 LLVMValueRef soft_round(const Gen *g, OpCode code, LLVMValueRef v) {
     LLVMBuilderRef b = g->b;
-    LLVMValueRef magic = real_like(v, gen_lane_type(v) == g->f64 ? 0x1p52 : 0x1p23);
+    LLVMValueRef magic = real_vector_like(v, gen_lane_type(v) == g->f64 ? 0x1p52 : 0x1p23);
     LLVMValueRef size = gen_call1(g, "llvm.fabs", v);
     LLVMValueRef near = LLVMBuildFSub(b, LLVMBuildFAdd(b, size, magic, ""), magic, "");
     LLVMValueRef out = gen_call2(g, "llvm.copysign", near, v);
-    LLVMValueRef down = correct(g, LLVMRealOGT, near, size, near, -1);
+    LLVMValueRef down = correct_step(g, LLVMRealOGT, near, size, near, -1);
     switch (code) {
-    case OP_FLOOR: out = correct(g, LLVMRealOGT, out, v, out, -1); break;
-    case OP_CEIL: out = correct(g, LLVMRealOLT, out, v, out, 1); break;
+    case OP_FLOOR: out = correct_step(g, LLVMRealOGT, out, v, out, -1); break;
+    case OP_CEIL: out = correct_step(g, LLVMRealOLT, out, v, out, 1); break;
     case OP_TRUNC: out = down; break;
     case OP_ROUND:
-        out = correct(g, LLVMRealOGE, LLVMBuildFSub(b, size, down, ""), real_like(v, 0.5), down, 1);
+        out = correct_step(g, LLVMRealOGE, LLVMBuildFSub(b, size, down, ""),
+                           real_vector_like(v, 0.5), down, 1);
         break;
     default: break;
     }
@@ -115,7 +116,7 @@ LLVMValueRef soft_round(const Gen *g, OpCode code, LLVMValueRef v) {
 // the exact sum. An infinite or NaN sum has a NaN error and stays.
 LLVMValueRef gen_fma_to_odd(const Gen *g, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {
     LLVMBuilderRef b = g->b;
-    LLVMTypeRef wide = like(g->f64, x), bits = like(g->i64, x);
+    LLVMTypeRef wide = lanes_like(g->f64, x), bits = lanes_like(g->i64, x);
     LLVMValueRef p =
         LLVMBuildFMul(b, LLVMBuildFPExt(b, x, wide, ""), LLVMBuildFPExt(b, y, wide, ""), "");
     LLVMValueRef c = LLVMBuildFPExt(b, z, wide, ""), s = LLVMBuildFAdd(b, p, c, "");

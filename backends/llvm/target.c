@@ -56,7 +56,7 @@ static void on_no_memory(void) {
         memory.set(NULL); // `new` tries once more, and throws
 }
 
-static void initialize(Ctx *ctx, void *arg) {
+static void initialize_llvm(Ctx *ctx, void *arg) {
     (void)ctx, (void)arg;
     LLVMInitializeNativeTarget();
     LLVMInitializeNativeAsmPrinter();
@@ -71,14 +71,14 @@ static void watch_memory(void) {
     if (was != on_no_memory) memory.before = was;
 }
 
-static void enter(void) {
+static void enter_llvm(void) {
     lock_take(&memory.lock);
     watch_memory();
     memory.inside++;
     lock_give(&memory.lock);
 }
 
-static void leave(void) {
+static void leave_llvm(void) {
     lock_take(&memory.lock);
     if (--memory.inside == 0 && memory.set) memory.set(memory.before);
     lock_give(&memory.lock);
@@ -86,27 +86,27 @@ static void leave(void) {
 
 /// Of the own machine's back end. LLVM has locks of its own in it, so it is for those alone who
 /// compile: a child that was forked from its midst does not.
-static CtxStatus start(Ctx *ctx) {
+static CtxStatus start_native_target(Ctx *ctx) {
     lock_take(&memory.lock);
-    CtxStatus status = memory.started ? CTX_OK : ctx_protect(ctx, initialize, NULL);
+    CtxStatus status = memory.started ? CTX_OK : ctx_protect(ctx, initialize_llvm, NULL);
     memory.started = status == CTX_OK;
     lock_give(&memory.lock);
     return status;
 }
 
-static CtxStatus protect(Ctx *ctx, bool starts, void (*body)(Ctx *ctx, void *arg), void *arg) {
+static CtxStatus protect_llvm(Ctx *ctx, bool starts, void (*body)(Ctx *ctx, void *arg), void *arg) {
     Ctx *outer = guarded;
     guarded = ctx;
-    enter();
-    CtxStatus status = starts ? start(ctx) : CTX_OK;
+    enter_llvm();
+    CtxStatus status = starts ? start_native_target(ctx) : CTX_OK;
     if (status == CTX_OK) status = ctx_protect(ctx, body, arg);
-    leave();
+    leave_llvm();
     guarded = outer;
     return status;
 }
 
 CtxStatus llvm_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg) {
-    return protect(ctx, true, body, arg);
+    return protect_llvm(ctx, true, body, arg);
 }
 
 /* ---- the host ------------------------------------------------------------------------------ */
@@ -135,7 +135,7 @@ static void find_host(Ctx *ctx, void *arg) {
 static void know_host(void) {
     lock_take(&host.lock);
     Ctx *ctx = atomic_load(&host.known) ? NULL : ctx_create(NULL);
-    if (ctx && protect(ctx, false, find_host, NULL) == CTX_OK) atomic_store(&host.known, true);
+    if (ctx && protect_llvm(ctx, false, find_host, NULL) == CTX_OK) atomic_store(&host.known, true);
     ctx_destroy(ctx);
     lock_give(&host.lock);
 }
@@ -165,7 +165,7 @@ static void release_message(void *text) {
 }
 
 /// Ends the compilation with an error object of LLVM.
-static void check(Ctx *ctx, LLVMErrorRef error, const char *what) {
+static void check_llvm_error(Ctx *ctx, LLVMErrorRef error, const char *what) {
     if (!error) return;
     char *text = LLVMGetErrorMessage(error);
     ctx_defer(ctx, release_error, text);
@@ -180,7 +180,7 @@ static void check_text(Ctx *ctx, bool failed, char *text, const char *what) {
 
 /* ---- target machine ------------------------------------------------------------------------ */
 
-static void release_machine(void *thing) {
+static void release_target_machine(void *thing) {
     LLVMDisposeTargetMachine(thing);
 }
 
@@ -232,7 +232,7 @@ LLVMTargetMachineRef target_machine_of(Ctx *ctx, const char *triple, const char 
     LLVMTargetMachineRef m = LLVMCreateTargetMachine(target, triple, cpu, features, level,
                                                      LLVMRelocPIC, LLVMCodeModelDefault);
     if (!m) ice(ctx, (Loc){0}, "LLVM has no machine %s", cpu);
-    ctx_defer(ctx, release_machine, m);
+    ctx_defer(ctx, release_target_machine, m);
     return m;
 }
 
@@ -293,7 +293,7 @@ void module_run(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine, co
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
     LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
     LLVMDisposePassBuilderOptions(options);
-    check(ctx, error, "LLVM passes");
+    check_llvm_error(ctx, error, "LLVM passes");
 }
 
 void module_optimize(Gen *g, LLVMTargetMachineRef machine) {
@@ -307,7 +307,7 @@ void module_merge(Gen *g, LLVMTargetMachineRef machine) {
 /* ---- code ---------------------------------------------------------------------------------- */
 
 /// NULL where there is no memory.
-static void *copy_bytes(const void *data, size_t n) {
+static void *copy_code_bytes(const void *data, size_t n) {
     char *copy = malloc(n + 1);
     if (!copy) return NULL;
     memcpy(copy, data, n);
@@ -315,8 +315,8 @@ static void *copy_bytes(const void *data, size_t n) {
     return copy;
 }
 
-static LLVMMemoryBufferRef generate(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef m,
-                                    LLVMCodeGenFileType type) {
+static LLVMMemoryBufferRef generate_buffer(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef m,
+                                           LLVMCodeGenFileType type) {
     LLVMMemoryBufferRef buffer = NULL;
     char *error = NULL;
     module_settle_masks(module);
@@ -327,7 +327,7 @@ static LLVMMemoryBufferRef generate(Ctx *ctx, LLVMModuleRef module, LLVMTargetMa
 
 const char *module_file(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine,
                         LLVMCodeGenFileType type, size_t *bytes) {
-    LLVMMemoryBufferRef buffer = generate(ctx, module, machine, type);
+    LLVMMemoryBufferRef buffer = generate_buffer(ctx, module, machine, type);
     *bytes = LLVMGetBufferSize(buffer);
     char *copy = ctx_alloc(ctx, *bytes + 1);
     memcpy(copy, LLVMGetBufferStart(buffer), *bytes);
@@ -336,9 +336,9 @@ const char *module_file(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef mac
 }
 
 static void *emit_file(Gen *g, LLVMTargetMachineRef m, LLVMCodeGenFileType type, size_t *bytes) {
-    LLVMMemoryBufferRef buffer = generate(g->ctx, g->module, m, type);
+    LLVMMemoryBufferRef buffer = generate_buffer(g->ctx, g->module, m, type);
     *bytes = LLVMGetBufferSize(buffer);
-    void *copy = copy_bytes(LLVMGetBufferStart(buffer), *bytes);
+    void *copy = copy_code_bytes(LLVMGetBufferStart(buffer), *bytes);
     LLVMDisposeMemoryBuffer(buffer);
     if (!copy) ctx_leave(g->ctx, CTX_NO_MEMORY);
     return copy;
@@ -349,7 +349,7 @@ void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code) {
     fault_inject(g);
     if (texts & TEXT_LLVM) {
         char *text = LLVMPrintModuleToString(g->module);
-        code->llvm = copy_bytes(text, strlen(text));
+        code->llvm = copy_code_bytes(text, strlen(text));
         LLVMDisposeMessage(text);
         if (!code->llvm) ctx_leave(g->ctx, CTX_NO_MEMORY);
     }
@@ -367,15 +367,15 @@ void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code) {
 void code_load(Gen *g, Code *code, const char *name) {
     LLVMOrcLLJITRef jit = NULL;
     if (!g->debug && code_place(g->ctx, code, name)) return;
-    check(g->ctx, LLVMOrcCreateLLJIT(&jit, NULL), "LLVM JIT");
+    check_llvm_error(g->ctx, LLVMOrcCreateLLJIT(&jit, NULL), "LLVM JIT");
     code->jit = jit;
     LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(jit);
-    if (g->debug) check(g->ctx, LLVMOrcLLJITEnableDebugSupport(jit), "LLVM JIT");
+    if (g->debug) check_llvm_error(g->ctx, LLVMOrcLLJITEnableDebugSupport(jit), "LLVM JIT");
     LLVMMemoryBufferRef object =
         LLVMCreateMemoryBufferWithMemoryRangeCopy(code->object, code->object_bytes, "kernel");
-    check(g->ctx, LLVMOrcLLJITAddObjectFile(jit, library, object), "LLVM JIT");
+    check_llvm_error(g->ctx, LLVMOrcLLJITAddObjectFile(jit, library, object), "LLVM JIT");
     LLVMOrcExecutorAddress at = 0;
-    check(g->ctx, LLVMOrcLLJITLookup(jit, &at, name), "LLVM JIT");
+    check_llvm_error(g->ctx, LLVMOrcLLJITLookup(jit, &at, name), "LLVM JIT");
     code->entry = (tg_entry *)(uintptr_t)at;
 }
 

@@ -60,7 +60,7 @@ static NvCodegen codegen_of(Ctx *ctx, const CodeOptions *o) {
     ctx_leave(ctx, CTX_ERRORS);
 }
 
-static void release_output(void *thing) {
+static void release_ptxas_output(void *thing) {
     nv_output_free(thing);
 }
 
@@ -108,11 +108,11 @@ static void start_linking(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
 }
 
 /// What ptxas says of each function; without it what the image says.
-static void describe(Ctx *ctx, const CodeOptions *o, const tg_image *image) {
+static void describe_functions(Ctx *ctx, const CodeOptions *o, const tg_image *image) {
     NvOutput *made = ctx_new(ctx, NvOutput);
     GpuTarget machine = {.name = o->level};
     NvUses uses = {0};
-    ctx_defer(ctx, release_output, made);
+    ctx_defer(ctx, release_ptxas_output, made);
     if (nv_ptxas(image->bytes, image->size - 1, &machine, made) == NV_OK)
         nv_read_log(ctx, made->log, &uses);
     for (int i = 0; i < image->n_functions; i++) {
@@ -135,7 +135,7 @@ static void describe(Ctx *ctx, const CodeOptions *o, const tg_image *image) {
     if (!uses.n) text_add(o->notes, "  (ptxas would say more: it was not found)\n");
 }
 
-static void compile(Ctx *ctx, void *arg) {
+static void compile_nvidia(Ctx *ctx, void *arg) {
     const GpuJob *job = arg;
     const CodeOptions *o = job->options;
     NvDevice device;
@@ -163,12 +163,12 @@ static void compile(Ctx *ctx, void *arg) {
                              .times = {.lower = total - device.ptx.generate_seconds,
                                        .generate = device.ptx.generate_seconds,
                                        .generator = device.ptx.nvvm ? "libNVVM" : "nvptx"}};
-    if (o->notes) describe(ctx, o, &job->out->image);
+    if (o->notes) describe_functions(ctx, o, &job->out->image);
     if (o->machine) start_linking(ctx, o, job->out);
 }
 
 static bool nvidia_device(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out) {
-    return gpu_device(&(GpuJob){ir, module, options, out}, compile);
+    return gpu_device(&(GpuJob){ir, module, options, out}, compile_nvidia);
 }
 
 const Backend nvidia_backend = {.name = "nvidia",

@@ -43,14 +43,14 @@ static bool by_nvvm(const NvOptions *o) {
     }
 }
 
-static void release_output(void *thing) {
+static void release_nv_output(void *thing) {
     nv_output_free(thing);
 }
 
 /// Ends the compilation where libNVVM refuses what the checker let through.
 static NvStatus run_nvvm(Gen *g, const GpuTarget *arch, const NvOptions *o, NvPtx *out) {
     NvOutput *made = ctx_new(g->ctx, NvOutput);
-    ctx_defer(g->ctx, release_output, made);
+    ctx_defer(g->ctx, release_nv_output, made);
     if (driver_refuses(o)) {
         out->log = ctx_format(g->ctx,
                               "libNVVM writes PTX %d.%d, which the driver (CUDA %d.%d) does not "
@@ -114,22 +114,22 @@ static int number_before(const char *line, size_t len, const char *what) {
 }
 
 /// "Compiling entry function 'k' for 'sm_90a'": a name between quotes.
-static const char *quoted(Ctx *ctx, const char *line, size_t len) {
+static const char *quoted_name(Ctx *ctx, const char *line, size_t len) {
     const char *from = memchr(line, '\'', len);
     if (!from++) return "";
     return ctx_format(ctx, "%.*s", (int)strcspn(from, "'"), from);
 }
 
-static bool has(const char *line, size_t len, const char *what) {
+static bool line_has(const char *line, size_t len, const char *what) {
     return memmem(line, len, what, strlen(what)) != NULL;
 }
 
-static void read_line(Ctx *ctx, const char *line, size_t len, NvUses *out) {
-    if (has(line, len, "Compiling entry function")) {
-        NvUse use = {.kernel = quoted(ctx, line, len)};
+static void read_ptxas_line(Ctx *ctx, const char *line, size_t len, NvUses *out) {
+    if (line_has(line, len, "Compiling entry function")) {
+        NvUse use = {.kernel = quoted_name(ctx, line, len)};
         vec_push(ctx, out, use);
     }
-    if (has(line, len, "C75") || has(line, len, "warning"))
+    if (line_has(line, len, "C75") || line_has(line, len, "warning"))
         out->notes = ctx_format(ctx, "%s%.*s\n", out->notes ? out->notes : "", (int)len, line);
     NvUse *use = out->n ? &out->data[out->n - 1] : NULL;
     if (!use) return;
@@ -145,7 +145,7 @@ void nv_read_log(Ctx *ctx, const char *log, NvUses *out) {
     *out = (NvUses){0};
     while (log && *log) {
         size_t len = strcspn(log, "\n");
-        read_line(ctx, log, len, out);
+        read_ptxas_line(ctx, log, len, out);
         log += len + (log[len] == '\n');
     }
 }

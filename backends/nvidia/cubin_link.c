@@ -40,7 +40,7 @@ static struct {
 /* ---- the library --------------------------------------------------------------------------- */
 
 /// Takes the library if it has all entries.
-static bool load(const char *path, void *arg) {
+static bool load_nvjitlink(const char *path, void *arg) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     (void)arg;
     if (!library) return false;
@@ -64,40 +64,40 @@ static bool load_wheel(const char *root) {
         char path[4096];
         int n = snprintf(path, sizeof path, "%s/%s", root, tails[i]);
         const char *const patterns[] = {path, NULL};
-        if (n < (int)sizeof path && nv_toolkit_search(patterns, load, NULL)) return true;
+        if (n < (int)sizeof path && nv_toolkit_search(patterns, load_nvjitlink, NULL)) return true;
     }
     return false;
 }
 
 /// TG_NVJITLINK, what the process has loaded already, $CUDA_HOME, the loader's own search, wheels
 /// of Python, the usual place.
-static void find(void) {
+static void find_nvjitlink(void) {
     static const char *const names[] = {"libnvJitLink.so.13", "libnvJitLink.so.12"};
     static const char *const below[] = {"lib*/libnvJitLink.so.1*", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/lib*/libnvJitLink.so.1*", NULL};
     const char *set = secure_getenv("TG_NVJITLINK");
     if (set && *set) {
-        load(set, NULL);
+        load_nvjitlink(set, NULL);
         return;
     }
     for (int i = 0; i < 2; i++) {
         void *there = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
         if (there) dlclose(there);
-        if (there && load(names[i], NULL)) return;
+        if (there && load_nvjitlink(names[i], NULL)) return;
     }
-    if (nv_toolkit_search(below, load, NULL)) return;
+    if (nv_toolkit_search(below, load_nvjitlink, NULL)) return;
     for (int i = 0; i < 2; i++)
-        if (load(names[i], NULL)) return;
+        if (load_nvjitlink(names[i], NULL)) return;
     if (load_wheel(secure_getenv("VIRTUAL_ENV")) || load_wheel(secure_getenv("CONDA_PREFIX")))
         return;
-    if (nv_toolkit_search(usual, load, NULL)) return;
+    if (nv_toolkit_search(usual, load_nvjitlink, NULL)) return;
     if (!load_wheel("/usr/local")) load_wheel("/usr");
 }
 
 /// Machine code of a later release of CUDA than the driver's major one is refused by it.
 static bool can_jit_link(int ptx, int driver) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find);
+    pthread_once(&once, find_nvjitlink);
     return linker.library && (!driver || linker.version / 1000 <= driver / 1000) &&
            nv_ptx_of_driver(linker.version) >= ptx;
 }
@@ -152,7 +152,7 @@ static bool can_assemble(int ptx, int driver, char *program) {
 }
 
 /// Who names an nvJitLink wants it.
-static bool is_named(void) {
+static bool is_nvjitlink_named(void) {
     const char *set = secure_getenv("TG_NVJITLINK");
     return set && access(set, R_OK) == 0;
 }
@@ -173,7 +173,7 @@ void nv_link_start(NvLink *l, const char *ptx, size_t bytes, const char *machine
     char program[TOOL_PATH];
     *l = (NvLink){.by = "ptxas", .ptx = ptx, .machine = machine, .bytes = bytes, .driver = driver};
     l->status = NV_ABSENT;
-    if (is_named()) try_jit_link(l);
+    if (is_nvjitlink_named()) try_jit_link(l);
     if (l->status != NV_ABSENT) return;
     if (can_assemble(nv_ptx_version(ptx), driver, program))
         l->status = nv_ptxas_start(program, ptx, bytes, machine, &l->run);
@@ -204,7 +204,7 @@ int nv_tools(bool nvvm, bool link, int driver, char paths[NV_TOOLS][TOOL_PATH]) 
     char ptxas[TOOL_PATH];
     int n = 0;
     if (link && nv_ptxas_path(ptxas)) found[2] = ptxas;
-    if (link && (is_named() || !found[2]) && can_jit_link(0, driver) &&
+    if (link && (is_nvjitlink_named() || !found[2]) && can_jit_link(0, driver) &&
         dladdr(*(void **)&linker.nvJitLinkCreate, &info))
         found[1] = info.dli_fname;
     for (int i = 0; i < NV_TOOLS; i++)

@@ -14,19 +14,19 @@ const GpuTarget *nv_arch(const char *name) {
 /* ---- PTX text ------------------------------------------------------------------------------ */
 
 /// Numbers of the registers of a call as inline assembly counts them: results, then operands.
-typedef struct Expansion {
+typedef struct AsmExpansion {
     const Fn *fn;
     Text *out;
     int first[FN_GROUPS]; // of each group
     int turn, turns;      // of the repetition that is being written
-} Expansion;
+} AsmExpansion;
 
-static void write_registers(const Expansion *x, int first, int count) {
+static void write_registers(const AsmExpansion *x, int first, int count) {
     for (int i = 0; i < count; i++) text_add(x->out, i ? ", $%d" : "$%d", first + i);
 }
 
 /// "$r", "$3", "$3#" at s; returns what follows. A tied group goes by its results.
-static const char *write_reference(const Expansion *x, const char *s) {
+static const char *write_reference(const AsmExpansion *x, const char *s) {
     if (s[1] == 'r') {
         write_registers(x, 0, x->fn->result.count);
         return s + 2;
@@ -40,10 +40,10 @@ static const char *write_reference(const Expansion *x, const char *s) {
     return s + 3;
 }
 
-static void write_ptx(Expansion *x, const char *s, const char *end);
+static void write_ptx(AsmExpansion *x, const char *s, const char *end);
 
 /// "[*k text *]" at s.
-static const char *write_repeated(Expansion *x, const char *s) {
+static const char *write_repeated(AsmExpansion *x, const char *s) {
     const char *end = strstr(s, "*]");
     x->turns = atoi(fn_capture(x->fn, s[2]));
     for (x->turn = 0; x->turn < x->turns; x->turn++) write_ptx(x, s + 3, end);
@@ -51,7 +51,7 @@ static const char *write_repeated(Expansion *x, const char *s) {
 }
 
 /// The template up to `end`; what is no reference, capture or repetition is PTX as it stands.
-static void write_ptx(Expansion *x, const char *s, const char *end) {
+static void write_ptx(AsmExpansion *x, const char *s, const char *end) {
     while (s < end) {
         if (*s == '$') {
             s = write_reference(x, s);
@@ -67,7 +67,7 @@ static void write_ptx(Expansion *x, const char *s, const char *end) {
 }
 
 /// A pointer goes in as a 64-bit number.
-static char constraint_of(char letter) {
+static char constraint_of_letter(char letter) {
     switch (letter) {
     case 'i': return 'r';
     case 'g':
@@ -80,21 +80,21 @@ static char constraint_of(char letter) {
 /// Results, operands in order, memory; a tied operand names its result by number.
 static void write_constraints(const Fn *fn, Text *out) {
     for (int i = 0; i < fn->result.count; i++)
-        text_add(out, "%s=%c", out->n ? "," : "", constraint_of(fn->result.letter));
+        text_add(out, "%s=%c", out->n ? "," : "", constraint_of_letter(fn->result.letter));
     for (int i = 0; i < fn->n_groups; i++)
         for (int k = 0; k < fn->groups[i].count; k++) {
             text_add(out, out->n ? "," : "");
             if (fn->groups[i].tied)
                 text_add(out, "%d", k);
             else
-                text_add(out, "%c", constraint_of(fn->groups[i].letter));
+                text_add(out, "%c", constraint_of_letter(fn->groups[i].letter));
         }
     if (fn->row->effect != FN_NONE) text_add(out, "%s~{memory}", out->n ? "," : "");
 }
 
 /// Registers count through all results and operands, tied ones included.
 static void write_statement(const Fn *fn, Text *out) {
-    Expansion x = {.fn = fn, .out = out};
+    AsmExpansion x = {.fn = fn, .out = out};
     int next = fn->result.count;
     for (int i = 0; i < fn->n_groups; i++) {
         x.first[i] = next;
@@ -162,7 +162,7 @@ static LLVMValueRef build_known(const Gen *g, LLVMValueRef call, const Fn *fn) {
     ice(g->ctx, (Loc){0}, "no PTX for tg.%s", fn->row->name);
 }
 
-static void expand_call(const Gen *g, const GpuTarget *arch, LLVMValueRef call) {
+static void expand_nv_call(const Gen *g, const GpuTarget *arch, LLVMValueRef call) {
     Fn fn;
     const char *name = LLVMGetValueName2(LLVMGetCalledValue(call), &(size_t){0});
     if (!fn_find(name, &fn)) return;
@@ -179,11 +179,11 @@ static void expand_call(const Gen *g, const GpuTarget *arch, LLVMValueRef call) 
     if (n && LLVMIsAInstruction(made)) LLVMSetValueName2(made, label, n);
 }
 
-static void expand_body(const Gen *g, const GpuTarget *arch, LLVMValueRef fn) {
+static void expand_nv_body(const Gen *g, const GpuTarget *arch, LLVMValueRef fn) {
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
             next = LLVMGetNextInstruction(i);
-            if (LLVMGetInstructionOpcode(i) == LLVMCall) expand_call(g, arch, i);
+            if (LLVMGetInstructionOpcode(i) == LLVMCall) expand_nv_call(g, arch, i);
         }
 }
 
@@ -203,7 +203,7 @@ void nv_expand(Gen *g, const GpuTarget *arch) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module), next; fn; fn = next) {
         next = LLVMGetNextFunction(fn);
         default_occupancy(g, fn);
-        expand_body(g, arch, fn);
+        expand_nv_body(g, arch, fn);
     }
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module), next; fn; fn = next) {
         next = LLVMGetNextFunction(fn);

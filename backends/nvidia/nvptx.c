@@ -7,16 +7,16 @@
 #include "backends/llvm/target.h"
 #include "backends/nvidia/nvidia.h"
 
-static void start(void) {
+static void init_nvptx_target(void) {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
 }
 
-static LLVMTargetMachineRef machine_of(Ctx *ctx, const GpuTarget *arch) {
+static LLVMTargetMachineRef nvptx_target_machine(Ctx *ctx, const GpuTarget *arch) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, start);
+    pthread_once(&once, init_nvptx_target);
     return target_machine_of(ctx, "nvptx64-nvidia-cuda", arch->name,
                              ctx_format(ctx, "+ptx%d", arch->ptx), LLVMCodeGenLevelDefault);
 }
@@ -30,15 +30,15 @@ static const struct {
     {"tg.cluster", "nvvm.cluster_dim"},
 };
 
-static void string_attribute(const Gen *g, LLVMValueRef fn, LLVMAttributeIndex at, const char *name,
-                             const char *value) {
+static void add_nvptx_attribute(const Gen *g, LLVMValueRef fn, LLVMAttributeIndex at,
+                                const char *name, const char *value) {
     LLVMAddAttributeAtIndex(fn, at,
                             LLVMCreateStringAttribute(g->llvm, name, (unsigned)strlen(name), value,
                                                       (unsigned)strlen(value)));
 }
 
 /// A tensor map must stay where the launch put it: copies of it have no meaning to the copy engine.
-static void mark_kernel(const Gen *g, LLVMValueRef fn) {
+static void mark_ptx_kernel(const Gen *g, LLVMValueRef fn) {
     LLVMAttributeIndex self = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;
     unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
     LLVMSetFunctionCallConv(fn, LLVMPTXKernelCallConv);
@@ -47,11 +47,12 @@ static void mark_kernel(const Gen *g, LLVMValueRef fn) {
         LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(fn, self, ours, (unsigned)strlen(ours));
         unsigned n;
         if (a)
-            string_attribute(g, fn, self, attributes[i].llvm, LLVMGetStringAttributeValue(a, &n));
+            add_nvptx_attribute(g, fn, self, attributes[i].llvm,
+                                LLVMGetStringAttributeValue(a, &n));
     }
     for (unsigned i = 1; i <= LLVMCountParams(fn); i++)
         if (LLVMGetEnumAttributeAtIndex(fn, i, byval))
-            string_attribute(g, fn, i, "nvvm.grid_constant", "");
+            add_nvptx_attribute(g, fn, i, "nvvm.grid_constant", "");
 }
 
 // Short on purpose: ptxas optimises once more and is where the time goes. No pass here copies the
@@ -60,20 +61,20 @@ static void mark_kernel(const Gen *g, LLVMValueRef fn) {
 static const char pipeline[] =
     "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,early-cse<memssa>)";
 
-static void release_module(void *thing) {
+static void release_nvptx_module(void *thing) {
     LLVMDisposeModule(thing);
 }
 
 void nvptx_bound_ctas(Gen *g, const GpuTarget *arch) {
     if (!nv_is_bounded(g, arch)) return;
     LLVMModuleRef copy = LLVMCloneModule(g->module);
-    ctx_defer(g->ctx, release_module, copy);
-    module_run(g->ctx, copy, machine_of(g->ctx, arch), pipeline);
+    ctx_defer(g->ctx, release_nvptx_module, copy);
+    module_run(g->ctx, copy, nvptx_target_machine(g->ctx, arch), pipeline);
     nv_bound_ctas(g, arch, copy);
 }
 
 const char *nvptx_emit(Gen *g, const GpuTarget *arch) {
-    LLVMTargetMachineRef machine = machine_of(g->ctx, arch);
+    LLVMTargetMachineRef machine = nvptx_target_machine(g->ctx, arch);
     module_target(g, machine);
     module_verify(g);
     module_run(g->ctx, g->module, machine, pipeline);
@@ -81,7 +82,7 @@ const char *nvptx_emit(Gen *g, const GpuTarget *arch) {
     nvptx_pin_counters(g);
     nv_bound_ctas(g, arch, g->module);
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
-        if (!LLVMIsDeclaration(fn)) mark_kernel(g, fn);
+        if (!LLVMIsDeclaration(fn)) mark_ptx_kernel(g, fn);
     size_t n;
     return module_file(g->ctx, g->module, machine, LLVMAssemblyFile, &n);
 }

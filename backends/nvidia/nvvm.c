@@ -31,7 +31,7 @@ static struct {
 } nvvm;
 
 /// Takes the library if it has all entries.
-static bool load(const char *path, void *arg) {
+static bool load_libnvvm(const char *path, void *arg) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     (void)arg;
     if (!library) return false;
@@ -45,13 +45,13 @@ static bool load(const char *path, void *arg) {
 }
 
 /// $CUDA_HOME, then the loader's own search, then the usual place.
-static void find(void) {
+static void find_libnvvm(void) {
     static const char *const below[] = {"nvvm/lib64/libnvvm.so*", "lib*/libnvvm.so*", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/nvvm/lib64/libnvvm.so*",
                                         "/usr/local/cuda*/lib*/libnvvm.so*", NULL};
-    if (nv_toolkit_search(below, load, NULL)) return;
-    if (load("libnvvm.so.4", NULL) || load("libnvvm.so", NULL)) return;
-    nv_toolkit_search(usual, load, NULL);
+    if (nv_toolkit_search(below, load_libnvvm, NULL)) return;
+    if (load_libnvvm("libnvvm.so.4", NULL) || load_libnvvm("libnvvm.so", NULL)) return;
+    nv_toolkit_search(usual, load_libnvvm, NULL);
 }
 
 const char *nvvm_path(void) {
@@ -60,8 +60,8 @@ const char *nvvm_path(void) {
 }
 
 /// A text of the library, whose size counts the NUL byte; NULL where it is empty.
-static char *take(NvvmProgram p, int (*size)(NvvmProgram, size_t *),
-                  int (*get)(NvvmProgram, char *), size_t *bytes) {
+static char *take_library_text(NvvmProgram p, int (*size)(NvvmProgram, size_t *),
+                               int (*get)(NvvmProgram, char *), size_t *bytes) {
     size_t n = 0;
     if (size(p, &n) || !n) return NULL;
     char *text = calloc(1, n + 1);
@@ -70,8 +70,8 @@ static char *take(NvvmProgram p, int (*size)(NvvmProgram, size_t *),
     return text;
 }
 
-static NvStatus compile(NvvmProgram p, const char *text, size_t bytes, const GpuTarget *arch,
-                        int optimize, NvOutput *out) {
+static NvStatus compile_nvvm_program(NvvmProgram p, const char *text, size_t bytes,
+                                     const GpuTarget *arch, int optimize, NvOutput *out) {
     char name[32], level[16];
     // Products and sums are fused where the module says so, as LLVM's NVPTX does.
     const char *options[] = {name, level, "-fma=0"};
@@ -80,15 +80,16 @@ static NvStatus compile(NvvmProgram p, const char *text, size_t bytes, const Gpu
     snprintf(level, sizeof level, "-opt=%d", optimize);
     bool failed = nvvm.nvvmAddModuleToProgram(p, text, bytes, "kernel") != 0 ||
                   nvvm.nvvmCompileProgram(p, 3, options) != 0;
-    out->log = take(p, nvvm.nvvmGetProgramLogSize, nvvm.nvvmGetProgramLog, &n);
+    out->log = take_library_text(p, nvvm.nvvmGetProgramLogSize, nvvm.nvvmGetProgramLog, &n);
     if (failed) return NV_FAILED;
-    out->data = take(p, nvvm.nvvmGetCompiledResultSize, nvvm.nvvmGetCompiledResult, &out->bytes);
+    out->data = take_library_text(p, nvvm.nvvmGetCompiledResultSize, nvvm.nvvmGetCompiledResult,
+                                  &out->bytes);
     return out->data ? NV_OK : NV_NO_MEMORY;
 }
 
 bool nvvm_available(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find);
+    pthread_once(&once, find_libnvvm);
     return nvvm.library != NULL;
 }
 
@@ -98,7 +99,7 @@ NvStatus nvvm_compile(const char *text, size_t bytes, const GpuTarget *arch, int
     *out = (NvOutput){0};
     if (!nvvm_available()) return NV_ABSENT;
     if (nvvm.nvvmCreateProgram(&p) != 0) return NV_NO_MEMORY;
-    NvStatus status = compile(p, text, bytes, arch, optimize, out);
+    NvStatus status = compile_nvvm_program(p, text, bytes, arch, optimize, out);
     nvvm.nvvmDestroyProgram(&p);
     return status;
 }

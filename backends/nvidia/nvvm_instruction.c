@@ -113,14 +113,14 @@ static void write_cast(Writer *w, LLVMValueRef inst, const char *name) {
 }
 
 /// All operands with their types.
-static void write_plain(Writer *w, LLVMValueRef inst, const char *name) {
+static void write_plain_inst(Writer *w, LLVMValueRef inst, const char *name) {
     text_add(&w->out, "%s ", name);
     write_operands(w, inst, 0, LLVMGetNumOperands(inst));
 }
 
 static void write_shuffle(Writer *w, LLVMValueRef inst, const char *name) {
     unsigned n = LLVMGetNumMaskElements(inst);
-    write_plain(w, inst, name);
+    write_plain_inst(w, inst, name);
     text_add(&w->out, ", <%u x i32> <", n);
     for (unsigned i = 0; i < n; i++)
         text_add(&w->out, "%si32 %d", i ? ", " : "", LLVMGetMaskValue(inst, i));
@@ -129,7 +129,7 @@ static void write_shuffle(Writer *w, LLVMValueRef inst, const char *name) {
 
 static void write_indexed(Writer *w, LLVMValueRef inst, const char *name) {
     const unsigned *indices = LLVMGetIndices(inst);
-    write_plain(w, inst, name);
+    write_plain_inst(w, inst, name);
     for (unsigned i = 0; i < LLVMGetNumIndices(inst); i++) text_add(&w->out, ", %u", indices[i]);
 }
 
@@ -213,7 +213,7 @@ static void write_load(Writer *w, LLVMValueRef inst) {
     text_add(&w->out, ", align %u", LLVMGetAlignment(inst));
 }
 
-static void write_store(Writer *w, LLVMValueRef inst) {
+static void write_store_inst(Writer *w, LLVMValueRef inst) {
     LLVMValueRef v = LLVMGetOperand(inst, 0), p = LLVMGetOperand(inst, 1);
     int cast = cast_pointer(w, p, LLVMTypeOf(v));
     text_add(&w->out, "  store ");
@@ -298,7 +298,7 @@ static const struct Spelling {
     {LLVMFNeg, "fsub", write_fneg},
     {LLVMICmp, "icmp", write_compare},
     {LLVMFCmp, "fcmp", write_compare},
-    {LLVMSelect, "select", write_plain},
+    {LLVMSelect, "select", write_plain_inst},
     {LLVMPHI, "phi", write_phi},
     {LLVMTrunc, "trunc", write_cast},
     {LLVMZExt, "zext", write_cast},
@@ -312,8 +312,8 @@ static const struct Spelling {
     {LLVMBitCast, "bitcast", write_cast},
     {LLVMPtrToInt, "ptrtoint", write_cast}, // made by nv_expand
     {LLVMGetElementPtr, "getelementptr", write_gep},
-    {LLVMExtractElement, "extractelement", write_plain},
-    {LLVMInsertElement, "insertelement", write_plain},
+    {LLVMExtractElement, "extractelement", write_plain_inst},
+    {LLVMInsertElement, "insertelement", write_plain_inst},
     {LLVMShuffleVector, "shufflevector", write_shuffle},
     {LLVMExtractValue, "extractvalue", write_indexed},
     {LLVMInsertValue, "insertvalue", write_indexed},
@@ -334,7 +334,7 @@ static void write_spelled(Writer *w, LLVMValueRef inst) {
 void write_instruction(Writer *w, LLVMValueRef inst) {
     switch (LLVMGetInstructionOpcode(inst)) {
     case LLVMLoad: write_load(w, inst); break;
-    case LLVMStore: write_store(w, inst); break;
+    case LLVMStore: write_store_inst(w, inst); break;
     default: write_spelled(w, inst);
     }
     write_attached(w, inst);

@@ -14,20 +14,20 @@ typedef struct Half {
     bool upper;         // of an i32
 } Half;
 
-static bool is_op(LLVMValueRef v, LLVMOpcode code) {
+static bool is_inst_of(LLVMValueRef v, LLVMOpcode code) {
     return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == code;
 }
 
 /// Whether v is x OP n for a constant n.
 static bool is_by(LLVMValueRef v, LLVMOpcode code, uint64_t n, LLVMValueRef *x) {
-    if (!is_op(v, code) || !LLVMIsAConstantInt(LLVMGetOperand(v, 1))) return false;
+    if (!is_inst_of(v, code) || !LLVMIsAConstantInt(LLVMGetOperand(v, 1))) return false;
     *x = LLVMGetOperand(v, 0);
     return LLVMConstIntGetZExtValue(LLVMGetOperand(v, 1)) == n;
 }
 
 /// v without an extension from 16 bits.
-static Half narrow(const Gen *g, LLVMValueRef v) {
-    bool wide = is_op(v, LLVMZExt) && LLVMTypeOf(LLVMGetOperand(v, 0)) == g->i16;
+static Half narrow_half(const Gen *g, LLVMValueRef v) {
+    bool wide = is_inst_of(v, LLVMZExt) && LLVMTypeOf(LLVMGetOperand(v, 0)) == g->i16;
     return (Half){.value = wide ? LLVMGetOperand(v, 0) : v};
 }
 
@@ -39,7 +39,7 @@ static bool is_low(const Gen *g, LLVMValueRef v, Half *out) {
     else if (is_by(v, LLVMLShr, 16, &x))
         *out = (Half){.value = x, .upper = true};
     else
-        *out = narrow(g, v);
+        *out = narrow_half(g, v);
     return out->value != v;
 }
 
@@ -49,40 +49,42 @@ static bool is_high(const Gen *g, LLVMValueRef v, Half *out) {
     if (is_by(v, LLVMAnd, 0xffff0000, &x))
         *out = (Half){.value = x, .upper = true};
     else if (is_by(v, LLVMShl, 16, &x))
-        *out = narrow(g, x);
+        *out = narrow_half(g, x);
     else
         return false;
     return true;
 }
 
-static LLVMValueRef word_of(const Gen *g, Half h) {
+static LLVMValueRef word_of_half(const Gen *g, Half h) {
     return LLVMTypeOf(h.value) == g->i16 ? LLVMBuildZExt(g->b, h.value, g->i32, "") : h.value;
 }
 
 /// Bytes 0 to 3 are those of the first word, 4 to 7 those of the second, in digits from the right.
-static LLVMValueRef permute(const Gen *g, Half lo, Half hi) {
+static LLVMValueRef permute_halves(const Gen *g, Half lo, Half hi) {
     unsigned digits = (hi.upper ? 0x7600 : 0x5400) | (lo.upper ? 0x32 : 0x10);
-    LLVMValueRef args[3] = {word_of(g, lo), word_of(g, hi), LLVMConstInt(g->i32, digits, false)};
+    LLVMValueRef args[3] = {word_of_half(g, lo), word_of_half(g, hi),
+                            LLVMConstInt(g->i32, digits, false)};
     return gen_intrinsic(g, "llvm.nvvm.prmt", 0, NULL, 3, args);
 }
 
-static LLVMValueRef join(const Gen *g, Half lo, Half hi) {
-    if (LLVMTypeOf(lo.value) != g->i16 || LLVMTypeOf(hi.value) != g->i16) return permute(g, lo, hi);
+static LLVMValueRef join_halves(const Gen *g, Half lo, Half hi) {
+    if (LLVMTypeOf(lo.value) != g->i16 || LLVMTypeOf(hi.value) != g->i16)
+        return permute_halves(g, lo, hi);
     LLVMValueRef v = LLVMGetPoison(LLVMVectorType(g->i16, 2));
     v = LLVMBuildInsertElement(g->b, v, lo.value, LLVMConstInt(g->i32, 0, false), "");
     v = LLVMBuildInsertElement(g->b, v, hi.value, LLVMConstInt(g->i32, 1, false), "");
     return LLVMBuildBitCast(g->b, v, g->i32, "");
 }
 
-static void pack(const Gen *g, LLVMValueRef inst) {
+static void pack_or(const Gen *g, LLVMValueRef inst) {
     Half lo, hi;
-    if (!is_op(inst, LLVMOr) || LLVMTypeOf(inst) != g->i32) return;
+    if (!is_inst_of(inst, LLVMOr) || LLVMTypeOf(inst) != g->i32) return;
     LLVMValueRef a = LLVMGetOperand(inst, 0), b = LLVMGetOperand(inst, 1);
     if (!(is_low(g, a, &lo) && is_high(g, b, &hi)) && !(is_low(g, b, &lo) && is_high(g, a, &hi)))
         return;
     LLVMPositionBuilderBefore(g->b, inst);
     LLVMSetCurrentDebugLocation2(g->b, LLVMInstructionGetDebugLoc(inst));
-    LLVMReplaceAllUsesWith(inst, join(g, lo, hi));
+    LLVMReplaceAllUsesWith(inst, join_halves(g, lo, hi));
     LLVMInstructionEraseFromParent(inst);
 }
 
@@ -91,6 +93,6 @@ void nvptx_pack_halves(Gen *g) {
         for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
             for (LLVMValueRef i = LLVMGetFirstInstruction(b), next; i; i = next) {
                 next = LLVMGetNextInstruction(i);
-                pack(g, i);
+                pack_or(g, i);
             }
 }

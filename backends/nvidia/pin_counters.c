@@ -8,16 +8,17 @@
 
 #include "backends/nvidia/nvidia.h"
 
-static int words_of(LLVMTypeRef t) {
+static int words_of_type(LLVMTypeRef t) {
     switch (LLVMGetTypeKind(t)) {
     case LLVMPointerTypeKind:
     case LLVMDoubleTypeKind: return 2;
     case LLVMIntegerTypeKind: return LLVMGetIntTypeWidth(t) == 64 ? 2 : 1;
-    case LLVMVectorTypeKind: return (int)LLVMGetVectorSize(t) * words_of(LLVMGetElementType(t));
+    case LLVMVectorTypeKind:
+        return (int)LLVMGetVectorSize(t) * words_of_type(LLVMGetElementType(t));
     case LLVMStructTypeKind: {
         int n = 0;
         for (unsigned i = 0; i < LLVMCountStructElementTypes(t); i++)
-            n += words_of(LLVMStructGetTypeAtIndex(t, i));
+            n += words_of_type(LLVMStructGetTypeAtIndex(t, i));
         return n;
     }
     default: return 1;
@@ -31,7 +32,7 @@ static LLVMValueRef next_phi(LLVMValueRef inst) {
 int nv_carried_words(LLVMBasicBlockRef b) {
     int n = 0;
     for (LLVMValueRef i = LLVMGetFirstInstruction(b); next_phi(i); i = LLVMGetNextInstruction(i))
-        n += words_of(LLVMTypeOf(i));
+        n += words_of_type(LLVMTypeOf(i));
     return n;
 }
 
@@ -51,7 +52,7 @@ bool nv_is_counter(const Gen *g, LLVMValueRef phi) {
 }
 
 /// All uses of the phi become uses of its copy.
-static void hide(const Gen *g, LLVMValueRef phi, LLVMValueRef before) {
+static void hide_phi(const Gen *g, LLVMValueRef phi, LLVMValueRef before) {
     LLVMTypeRef t = LLVMTypeOf(phi), type = LLVMFunctionType(t, &t, 1, false);
     bool wide = t == g->i64;
     const char *text = wide ? "mov.b64 $0, $1;" : "mov.b32 $0, $1;";
@@ -68,7 +69,7 @@ static void hide_counters(const Gen *g, LLVMBasicBlockRef b) {
     LLVMValueRef first = LLVMGetFirstInstruction(b), body = first;
     while (next_phi(body)) body = LLVMGetNextInstruction(body);
     for (LLVMValueRef i = first; next_phi(i); i = LLVMGetNextInstruction(i))
-        if (nv_is_counter(g, i)) hide(g, i, body);
+        if (nv_is_counter(g, i)) hide_phi(g, i, body);
 }
 
 void nvptx_pin_counters(Gen *g) {

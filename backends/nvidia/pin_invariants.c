@@ -10,12 +10,12 @@
 
 #include "backends/nvidia/nvidia.h"
 
-typedef struct Loop {
+typedef struct InvariantLoop {
     const Gen *g;
     LLVMBasicBlockRef head, last;
     LLVMValueRef counter, body; // a phi, and the first instruction behind the phis
     PtrMap inside, copies;      // blocks; values from outside to copies of them
-} Loop;
+} InvariantLoop;
 
 /// Blocks lie between their loop's head and the last one that branches back to it. NULL: no loop.
 static LLVMBasicBlockRef last_of_loop(LLVMBasicBlockRef head) {
@@ -28,22 +28,22 @@ static LLVMBasicBlockRef last_of_loop(LLVMBasicBlockRef head) {
     return last;
 }
 
-static bool is_outside(const Loop *l, LLVMValueRef x) {
+static bool is_outside_loop(const InvariantLoop *l, LLVMValueRef x) {
     if (LLVMIsAInstruction(x)) return !map_get(&l->inside, LLVMGetInstructionParent(x));
     return LLVMIsAArgument(x) || LLVMIsAConstant(x);
 }
 
 /// A number, and not of this iteration: LLVM may move it.
-static bool is_invariant(const Loop *l, LLVMValueRef i) {
+static bool is_invariant(const InvariantLoop *l, LLVMValueRef i) {
     if (LLVMGetTypeKind(LLVMTypeOf(i)) != LLVMIntegerTypeKind || LLVMIsAPHINode(i) ||
         LLVMIsACallInst(i) || LLVMIsALoadInst(i))
         return false;
     for (int k = 0; k < LLVMGetNumOperands(i); k++)
-        if (!is_outside(l, LLVMGetOperand(i, (unsigned)k))) return false;
+        if (!is_outside_loop(l, LLVMGetOperand(i, (unsigned)k))) return false;
     return true;
 }
 
-static bool is_of_warpgroups(const Loop *l) {
+static bool is_of_warpgroups(const InvariantLoop *l) {
     LLVMBasicBlockRef end = LLVMGetNextBasicBlock(l->last);
     for (LLVMBasicBlockRef b = l->head; b != end; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
@@ -51,17 +51,17 @@ static bool is_of_warpgroups(const Loop *l) {
     return false;
 }
 
-static char constraint_of(const Gen *g, LLVMValueRef x) {
+static char constraint_of_value(const Gen *g, LLVMValueRef x) {
     return LLVMTypeOf(x) == g->i64 ? 'l' : 'r';
 }
 
-static LLVMValueRef copy_of(Loop *l, LLVMValueRef x) {
+static LLVMValueRef copy_in_loop(InvariantLoop *l, LLVMValueRef x) {
     const Gen *g = l->g;
     LLVMValueRef copy = map_get(&l->copies, x), args[] = {x, l->counter};
     if (copy) return copy;
     LLVMTypeRef t = LLVMTypeOf(x), types[] = {t, LLVMTypeOf(l->counter)};
-    char own = constraint_of(g, x), text[] = "mov.b32 $0, $1;";
-    char constraints[] = {'=', own, ',', own, ',', constraint_of(g, l->counter)};
+    char own = constraint_of_value(g, x), text[] = "mov.b32 $0, $1;";
+    char constraints[] = {'=', own, ',', own, ',', constraint_of_value(g, l->counter)};
     if (own == 'l') text[5] = '6', text[6] = '4';
     LLVMTypeRef type = LLVMFunctionType(t, types, 2, false);
     LLVMValueRef code =
@@ -74,16 +74,16 @@ static LLVMValueRef copy_of(Loop *l, LLVMValueRef x) {
     return copy;
 }
 
-static void hide_operands(Loop *l, LLVMValueRef i) {
+static void hide_operands(InvariantLoop *l, LLVMValueRef i) {
     for (int k = 0; k < LLVMGetNumOperands(i); k++) {
         LLVMValueRef x = LLVMGetOperand(i, (unsigned)k);
         bool word = LLVMTypeOf(x) == l->g->i32 || LLVMTypeOf(x) == l->g->i64;
-        if (word && !LLVMIsAConstant(x)) LLVMSetOperand(i, (unsigned)k, copy_of(l, x));
+        if (word && !LLVMIsAConstant(x)) LLVMSetOperand(i, (unsigned)k, copy_in_loop(l, x));
     }
 }
 
 static void hide_in_loop(const Gen *g, LLVMBasicBlockRef head) {
-    Loop l = {.g = g, .head = head, .last = last_of_loop(head)};
+    InvariantLoop l = {.g = g, .head = head, .last = last_of_loop(head)};
     if (!l.last || is_of_warpgroups(&l)) return;
     for (l.body = LLVMGetFirstInstruction(head); LLVMIsAPHINode(l.body);
          l.body = LLVMGetNextInstruction(l.body))

@@ -8,7 +8,8 @@
 #include "backends/nvidia/nvidia.h"
 
 /// The same assembly without ".nc", which is at `at` in its text.
-static LLVMValueRef plain(Ctx *ctx, LLVMValueRef code, const char *text, size_t n, const char *at) {
+static LLVMValueRef plain_load_asm(Ctx *ctx, LLVMValueRef code, const char *text, size_t n,
+                                   const char *at) {
     size_t head = (size_t)(at - text), skip = strlen(".nc"), n_constraints;
     const char *constraints = LLVMGetInlineAsmConstraintString(code, &n_constraints);
     char *s = ctx_copy(ctx, text, n + 1);
@@ -40,7 +41,7 @@ static void keep_call(Ctx *ctx, LLVMValueRef call, bool vectors) {
     if (!LLVMIsAInlineAsm(code)) return;
     const char *text = LLVMGetInlineAsmAsmString(code, &n), *load = strstr(text, "ld.global.nc");
     if (!load || (nv_is_vector(text) && !vectors)) return;
-    LLVMValueRef made = plain(ctx, code, text, n, load + strlen("ld.global"));
+    LLVMValueRef made = plain_load_asm(ctx, code, text, n, load + strlen("ld.global"));
     LLVMSetOperand(call, (unsigned)LLVMGetNumOperands(call) - 1, made);
 }
 

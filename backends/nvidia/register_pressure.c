@@ -7,7 +7,7 @@
 
 #include "backends/nvidia/nvidia.h"
 
-typedef struct Liveness {
+typedef struct RegisterLiveness {
     Ctx *ctx;
     PtrMap numbers; // of values, and of blocks, from 1
     int n, words;   // values; words of a set of them
@@ -20,7 +20,7 @@ typedef struct Liveness {
     int n_blocks;
     uint64_t *live; // at the place at hand
     int total;      // quarters of registers of live
-} Liveness;
+} RegisterLiveness;
 
 /// A register holds many predicates, but moving them there and back takes some.
 enum { QUARTERS = 4, PREDICATE_QUARTERS = 1 };
@@ -41,17 +41,17 @@ static int registers_of(LLVMTypeRef t) {
     }
 }
 
-static int number_of(const Liveness *l, LLVMValueRef x) {
+static int value_number(const RegisterLiveness *l, LLVMValueRef x) {
     return LLVMValueIsBasicBlock(x) ? -1 : (int)(uintptr_t)map_get(&l->numbers, x) - 1;
 }
 
-static int block_number(const Liveness *l, LLVMBasicBlockRef b) {
+static int block_number(const RegisterLiveness *l, LLVMBasicBlockRef b) {
     return (int)(uintptr_t)map_get(&l->numbers, b) - 1;
 }
 
 /// An address with a constant offset is part of the access, a comparison with a constant is made
 /// again where it is used, and the upper half of a widened number is 0: what lives is the operand.
-static LLVMValueRef base_of(LLVMValueRef x) {
+static LLVMValueRef base_value(LLVMValueRef x) {
     while (LLVMIsAZExtInst(x) || ((LLVMIsAGetElementPtrInst(x) || LLVMIsAICmpInst(x)) &&
                                   LLVMIsAConstantInt(LLVMGetOperand(x, 1))))
         x = LLVMGetOperand(x, 0);
@@ -59,21 +59,21 @@ static LLVMValueRef base_of(LLVMValueRef x) {
 }
 
 /// What has no number, parameters and constants, takes no register.
-static void need(Liveness *l, LLVMValueRef x) {
-    int i = number_of(l, base_of(x));
+static void need_register(RegisterLiveness *l, LLVMValueRef x) {
+    int i = value_number(l, base_value(x));
     if (i < 0 || l->live[i / 64] >> i % 64 & 1) return;
     l->live[i / 64] |= (uint64_t)1 << i % 64;
     l->total += l->registers[i];
 }
 
-static void define(Liveness *l, LLVMValueRef x) {
-    int i = number_of(l, x);
+static void define_register(RegisterLiveness *l, LLVMValueRef x) {
+    int i = value_number(l, x);
     if (i < 0 || !(l->live[i / 64] >> i % 64 & 1)) return;
     l->live[i / 64] &= ~((uint64_t)1 << i % 64);
     l->total -= l->registers[i];
 }
 
-static void count_live(Liveness *l) {
+static void count_live(RegisterLiveness *l) {
     l->total = 0;
     for (int w = 0; w < l->words; w++)
         for (uint64_t bits = l->live[w]; bits; bits &= bits - 1)
@@ -81,7 +81,7 @@ static void count_live(Liveness *l) {
 }
 
 /// What lives at the end of a block: what its successors begin with, and their phis of this edge.
-static void live_at_end(Liveness *l, LLVMBasicBlockRef b) {
+static void live_at_end(RegisterLiveness *l, LLVMBasicBlockRef b) {
     LLVMValueRef last = LLVMGetBasicBlockTerminator(b);
     memset(l->live, 0, sizeof *l->live * (size_t)l->words);
     for (unsigned s = 0; s < LLVMGetNumSuccessors(last); s++) {
@@ -94,25 +94,25 @@ static void live_at_end(Liveness *l, LLVMBasicBlockRef b) {
         for (LLVMValueRef i = LLVMGetFirstInstruction(LLVMGetSuccessor(last, s));
              i && LLVMIsAPHINode(i); i = LLVMGetNextInstruction(i))
             for (unsigned p = 0; p < LLVMCountIncoming(i); p++)
-                if (LLVMGetIncomingBlock(i, p) == b) need(l, LLVMGetIncomingValue(i, p));
+                if (LLVMGetIncomingBlock(i, p) == b) need_register(l, LLVMGetIncomingValue(i, p));
 }
 
 /// Goes through a block from its end; returns the most registers in it.
-static int walk_block(Liveness *l, LLVMBasicBlockRef b) {
+static int walk_block(RegisterLiveness *l, LLVMBasicBlockRef b) {
     live_at_end(l, b);
     int most = l->total;
     for (LLVMValueRef i = LLVMGetLastInstruction(b); i; i = LLVMGetPreviousInstruction(i)) {
-        define(l, i);
-        if (LLVMIsAPHINode(i) || base_of(i) != i) continue;
+        define_register(l, i);
+        if (LLVMIsAPHINode(i) || base_value(i) != i) continue;
         int n = LLVMGetNumOperands(i);
-        for (int k = 0; k < n; k++) need(l, LLVMGetOperand(i, (unsigned)k));
+        for (int k = 0; k < n; k++) need_register(l, LLVMGetOperand(i, (unsigned)k));
         if (l->total > most) most = l->total;
     }
     return most;
 }
 
 /// Repeats until nothing changes: loops carry what they need to their ends.
-static int solve(Liveness *l) {
+static int solve_liveness(RegisterLiveness *l) {
     int most = 0;
     for (bool changed = true; changed;) {
         changed = false;
@@ -133,7 +133,7 @@ const char *nv_assembly_of(LLVMValueRef x) {
     return fn && LLVMIsAInlineAsm(fn) ? LLVMGetInlineAsmAsmString(fn, &(size_t){0}) : "";
 }
 
-static void number(Liveness *l, LLVMValueRef fn) {
+static void number_values(RegisterLiveness *l, LLVMValueRef fn) {
     int blocks = (int)LLVMCountBasicBlocks(fn), values = 0;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
@@ -163,7 +163,7 @@ static bool is_barrier(LLVMValueRef x) {
 }
 
 /// What an address is relative to: the parameter, as far as that can be seen.
-static LLVMValueRef tensor_of(LLVMValueRef address) {
+static LLVMValueRef tensor_of_address(LLVMValueRef address) {
     while (LLVMIsAPtrToIntInst(address) || LLVMIsAGetElementPtrInst(address))
         address = LLVMGetOperand(address, 0);
     return address;
@@ -177,17 +177,17 @@ typedef struct Loading {
     int registers;      // in quarters
 } Loading;
 
-static intptr_t see(Ctx *ctx, PtrMap *seen, LLVMValueRef x) {
+static intptr_t count_seen(Ctx *ctx, PtrMap *seen, LLVMValueRef x) {
     intptr_t times = (intptr_t)map_get(seen, x) + 1;
     map_set(ctx, seen, x, (void *)times);
     return times;
 }
 
 /// Each has a predicate, too.
-static void add_element(Loading *a, LLVMValueRef address, int registers) {
+static void add_loaded_element(Loading *a, LLVMValueRef address, int registers) {
     LLVMValueRef at = LLVMIsAPtrToIntInst(address) ? LLVMGetOperand(address, 0) : address;
-    a->tensors += see(a->ctx, &a->tensor, tensor_of(address)) == 1;
-    a->rows += see(a->ctx, &a->row, base_of(at)) == 2;
+    a->tensors += count_seen(a->ctx, &a->tensor, tensor_of_address(address)) == 1;
+    a->rows += count_seen(a->ctx, &a->row, base_value(at)) == 2;
     a->registers += registers + PREDICATE_QUARTERS;
 }
 
@@ -199,7 +199,7 @@ static int registers_of_elements(const Loading *a) {
 
 /// Quarters of registers of single elements of several tensors that are loaded with nothing between
 /// that parts them.
-static int loaded_at_once(const Liveness *l, LLVMBasicBlockRef b) {
+static int loaded_at_once(const RegisterLiveness *l, LLVMBasicBlockRef b) {
     int most = 0;
     Loading a = {.ctx = l->ctx};
     for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
@@ -207,7 +207,7 @@ static int loaded_at_once(const Liveness *l, LLVMBasicBlockRef b) {
         if (is_barrier(i) || LLVMIsAStoreInst(i) || strstr(text, "st.global"))
             a = (Loading){.ctx = l->ctx};
         else if (strstr(text, "ld.global") && !nv_is_vector(text))
-            add_element(&a, LLVMGetOperand(i, 0), l->registers[number_of(l, i)]);
+            add_loaded_element(&a, LLVMGetOperand(i, 0), l->registers[value_number(l, i)]);
         int n = registers_of_elements(&a);
         most = n > most ? n : most;
     }
@@ -248,16 +248,17 @@ static int registers_beside(const GpuTarget *t, int ctas, int threads) {
     return t->registers_sm / (SM_QUARTERS * quarter * t->lanes) / GRANULE * GRANULE;
 }
 
-typedef struct Loops {
+typedef struct LoopFacts {
     bool alone;  // there is one in whose iterations threads do not meet
     int longest; // instructions of an iteration that no branch and no barrier parts
-} Loops;
+} LoopFacts;
 
 /// Adds a loop from the head to the instruction that branches back.
-static void add_loop(const Liveness *l, LLVMBasicBlockRef head, LLVMValueRef last, Loops *loops) {
-    int end = number_of(l, last), run = 0;
+static void add_loop_facts(const RegisterLiveness *l, LLVMBasicBlockRef head, LLVMValueRef last,
+                           LoopFacts *loops) {
+    int end = value_number(l, last), run = 0;
     bool meets = false;
-    for (int i = number_of(l, LLVMGetFirstInstruction(head)); i <= end; i++) {
+    for (int i = value_number(l, LLVMGetFirstInstruction(head)); i <= end; i++) {
         bool barrier = is_barrier(l->values[i]);
         run = barrier || LLVMIsATerminatorInst(l->values[i]) ? 0 : run + 1;
         if (run > loops->longest) loops->longest = run;
@@ -266,21 +267,21 @@ static void add_loop(const Liveness *l, LLVMBasicBlockRef head, LLVMValueRef las
     loops->alone |= !meets;
 }
 
-static Loops find_loops(const Liveness *l) {
-    Loops loops = {0};
+static LoopFacts find_loop_facts(const RegisterLiveness *l) {
+    LoopFacts loops = {0};
     for (int b = 0; b < l->n_blocks; b++) {
         LLVMValueRef last = LLVMGetBasicBlockTerminator(l->blocks[b]);
         for (unsigned s = 0; s < LLVMGetNumSuccessors(last); s++) {
             LLVMBasicBlockRef head = LLVMGetSuccessor(last, s);
-            if (block_number(l, head) <= b) add_loop(l, head, last, &loops);
+            if (block_number(l, head) <= b) add_loop_facts(l, head, last, &loops);
         }
     }
     return loops;
 }
 
 /// Quarters of registers.
-static int live_at_once(Liveness *l) {
-    int most = solve(l);
+static int live_at_once(RegisterLiveness *l) {
+    int most = solve_liveness(l);
     for (int b = 0; b < l->n_blocks; b++) {
         int n = loaded_at_once(l, l->blocks[b]);
         most = n > most ? n : most;
@@ -289,9 +290,9 @@ static int live_at_once(Liveness *l) {
 }
 
 /// `other`: of another generator; `soft`: f8 is converted by many instructions.
-static int needed_registers(Liveness *l, const GpuTarget *arch, bool other, bool soft) {
+static int needed_registers(RegisterLiveness *l, const GpuTarget *arch, bool other, bool soft) {
     int own = (live_at_once(l) + QUARTERS - 1) / QUARTERS;
-    Loops loops = find_loops(l);
+    LoopFacts loops = find_loop_facts(l);
     bool chains = loops.longest > CHAIN * own;
     int base = own + OTHER_REGISTERS +
                (other                  ? ORDER_REGISTERS
@@ -319,23 +320,23 @@ static void set_number(const Gen *g, LLVMValueRef fn, const char *name, int n) {
 }
 
 /// A thread of so large a CTA has fewer registers than others, even if it is alone.
-static bool is_large(const GpuTarget *t, int threads) {
+static bool is_large_cta(const GpuTarget *t, int threads) {
     return threads > 0 && registers_beside(t, 1, threads) < t->registers_thread;
 }
 
 bool nv_is_bounded(const Gen *g, const GpuTarget *arch) {
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))
         if (attribute_number(fn, "tg.minctasm") > 1 ||
-            is_large(arch, attribute_number(fn, "tg.maxntid")))
+            is_large_cta(arch, attribute_number(fn, "tg.maxntid")))
             return true;
     return false;
 }
 
 /// Loads stay behind barriers where values take most of the registers that a thread has, or what is
 /// loaded would take all. `l` is of this function, or of another generator's: then all do.
-static void keep_loads(const Gen *g, const GpuTarget *arch, Liveness *l, LLVMValueRef fn,
-                       int room) {
-    bool all = number_of(l, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(fn))) < 0;
+static void keep_loads_behind(const Gen *g, const GpuTarget *arch, RegisterLiveness *l,
+                              LLVMValueRef fn, int room) {
+    bool all = value_number(l, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(fn))) < 0;
     bool kept = false;
     all |= arch->arch != HOPPER;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
@@ -350,17 +351,17 @@ static void bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured, LL
     int ctas = attribute_number(fn, "tg.minctasm"), wish = ctas;
     int threads = attribute_number(fn, "tg.maxntid");
     if (attribute_number(fn, "tg.ctas.counted")) return;
-    bool other = measured != g->module, large = other && is_large(arch, threads);
+    bool other = measured != g->module, large = other && is_large_cta(arch, threads);
     if (LLVMIsDeclaration(fn) || (ctas < 2 && !large) || threads < 1) return;
     const char *name = LLVMGetValueName2(fn, &(size_t){0});
-    Liveness l = {.ctx = g->ctx};
-    number(&l, LLVMGetNamedFunction(measured, name));
+    RegisterLiveness l = {.ctx = g->ctx};
+    number_values(&l, LLVMGetNamedFunction(measured, name));
     int needed = needed_registers(&l, arch, other, attribute_number(fn, "tg.softf8") > 0);
     while (ctas > 1 && registers_beside(arch, ctas, threads) < needed) ctas--;
     if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
     // f64's functions branch, and what stays before a branch lives through it.
     if ((ctas > 1 || large) && !l.doubles)
-        keep_loads(g, arch, &l, fn, registers_beside(arch, ctas, threads));
+        keep_loads_behind(g, arch, &l, fn, registers_beside(arch, ctas, threads));
 }
 
 void nv_bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured) {

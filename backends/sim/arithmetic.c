@@ -8,7 +8,7 @@
 #include "backends/sim/machine.h"
 #include "ir/eval.h"
 
-static inline uint32_t bits_of(float x) {
+static inline uint32_t bits_of_float(float x) {
     uint32_t u;
     memcpy(&u, &x, sizeof u);
     return u;
@@ -22,10 +22,10 @@ static inline float float_of(uint32_t u) {
 
 /* ---- approximations ------------------------------------------------------------------------ */
 
-static double rcp(double x) {
+static double reciprocal_of(double x) {
     return 1 / x;
 }
-static double rsqrt(double x) {
+static double reciprocal_sqrt(double x) {
     return 1 / sqrt(x);
 }
 
@@ -33,8 +33,8 @@ static const struct {
     const char *name;
     double (*function)(double x);
 } approximations[] = {
-    {"ex2", exp2},  {"lg2", log2}, {"rcp", rcp}, {"rsqrt", rsqrt},
-    {"tanh", tanh}, {"sin", sin},  {"cos", cos}, {"sqrt", sqrt},
+    {"ex2", exp2},  {"lg2", log2}, {"rcp", reciprocal_of}, {"rsqrt", reciprocal_sqrt},
+    {"tanh", tanh}, {"sin", sin},  {"cos", cos},           {"sqrt", sqrt},
 };
 
 void prepare_approx(Prepare *p, const Fn *fn, SimSite *site) {
@@ -49,7 +49,7 @@ void prepare_approx(Prepare *p, const Fn *fn, SimSite *site) {
 }
 
 /// What is subnormal counts as 0.
-static float flushed(float x) {
+static float flushed_f32(float x) {
     return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 }
 
@@ -57,16 +57,17 @@ void handle_approx(SimLane *lane, const SimSite *site, char *frame) {
     float x = OPERAND(float, frame, site, 0);
     bool flush = site_number(site, 'z');
     (void)lane;
-    x = (float)approximations[site_number(site, 'o')].function((double)(flush ? flushed(x) : x));
-    RESULT(float, frame, site) = flush ? flushed(x) : x;
+    x = (float)approximations[site_number(site, 'o')].function(
+        (double)(flush ? flushed_f32(x) : x));
+    RESULT(float, frame, site) = flush ? flushed_f32(x) : x;
 }
 
 /* ---- small floats -------------------------------------------------------------------------- */
 
 /// x of f32 with fewer bits: to nearest, ties to even. `exponent` bits with bias 2^(exponent-1)-1,
 /// `mantissa` bits; what is too large becomes the pattern behind the largest one.
-static uint32_t round_to(float x, int exponent, int mantissa) {
-    uint32_t u = bits_of(x), sign = u >> 31 << (exponent + mantissa), m = u & 0x7fffff;
+static uint32_t round_f32_to(float x, int exponent, int mantissa) {
+    uint32_t u = bits_of_float(x), sign = u >> 31 << (exponent + mantissa), m = u & 0x7fffff;
     int e = (int)(u >> 23 & 255) - 127, bias = (1 << (exponent - 1)) - 1, drop = 23 - mantissa;
     if (!(u << 1)) return sign;
     if (e == -127)
@@ -90,12 +91,12 @@ static uint32_t round_to(float x, int exponent, int mantissa) {
 
 uint16_t encode_f16(float x) {
     if (x != x) return 0x7fff;
-    uint32_t r = round_to(x, 5, 10), sign = r & 0x8000;
+    uint32_t r = round_f32_to(x, 5, 10), sign = r & 0x8000;
     return (uint16_t)((r & 0x7fff) >= 0x7c00 ? sign | 0x7c00 : r);
 }
 
 uint16_t encode_bf16(float x) {
-    uint32_t u = bits_of(x);
+    uint32_t u = bits_of_float(x);
     if (x != x) return 0x7fff;
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
@@ -104,7 +105,7 @@ uint8_t encode_f8(Elem elem, float x) {
     bool e4m3 = elem == EL_F8E4M3;
     uint32_t largest = e4m3 ? 0x7e : 0x7b;
     if (x != x) return 0x7f;
-    uint32_t r = e4m3 ? round_to(x, 4, 3) : round_to(x, 5, 2);
+    uint32_t r = e4m3 ? round_f32_to(x, 4, 3) : round_f32_to(x, 5, 2);
     if ((r & 0x7f) > largest) r = (r & 0x80) | largest;
     return (uint8_t)r;
 }
@@ -113,7 +114,7 @@ uint8_t encode_f8(Elem elem, float x) {
 float decode_f16(uint16_t bits) {
     uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff) << 13;
     if (rest >= 0x0f800000) return float_of(sign | 0x7f800000 | (rest & 0x7fffff));
-    return float_of(sign | bits_of(float_of(rest) * 0x1p112f));
+    return float_of(sign | bits_of_float(float_of(rest) * 0x1p112f));
 }
 
 static float decode_f8(Elem elem, uint8_t bits) {
@@ -169,7 +170,7 @@ void handle_cvt_x2(SimLane *lane, const SimSite *site, char *frame) {
 
 /// To nearest, ties away from zero.
 void handle_cvt_tf32(SimLane *lane, const SimSite *site, char *frame) {
-    uint32_t u = bits_of(OPERAND(float, frame, site, 0));
+    uint32_t u = bits_of_float(OPERAND(float, frame, site, 0));
     (void)lane;
     if ((u & 0x7f800000) != 0x7f800000)
         u = (u + 0x1000) & 0xffffe000;
@@ -256,7 +257,7 @@ void handle_policy(SimLane *lane, const SimSite *site, char *frame) {
 /// Rounded so that rounding to fewer bits afterwards is right: what is lost shows in the last bit.
 static float round_to_odd(double x) {
     float f = (float)x;
-    uint32_t u = bits_of(f);
+    uint32_t u = bits_of_float(f);
     if (x != x || (double)f == x || (u & 0x7fffffff) == 0x7f800000) return f;
     if (fabs((double)f) > fabs(x)) u--;
     return float_of(u | 1);
@@ -280,7 +281,7 @@ void prepare_minmax(Prepare *p, const Fn *fn, SimSite *site) {
 }
 
 /// A NaN gives way to a number; -0 is less than 0.
-static uint16_t minmax(Elem elem, bool max, uint16_t x, uint16_t y) {
+static uint16_t minmax_halves(Elem elem, bool max, uint16_t x, uint16_t y) {
     float a = decode_float(elem, x), b = decode_float(elem, y);
     if (a != a) return b != b ? 0x7fff : y;
     if (b != b) return x;
@@ -293,6 +294,7 @@ void handle_minmax_x2(SimLane *lane, const SimSite *site, char *frame) {
     (void)lane;
     memcpy(x, frame + site->at[0], 4);
     memcpy(y, frame + site->at[1], 4);
-    for (int i = 0; i < 2; i++) x[i] = minmax(site->elem[0], site_number(site, 'o'), x[i], y[i]);
+    for (int i = 0; i < 2; i++)
+        x[i] = minmax_halves(site->elem[0], site_number(site, 'o'), x[i], y[i]);
     memcpy(frame + site->result_at, x, 4);
 }

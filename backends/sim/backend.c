@@ -30,7 +30,7 @@ static void describe_numbers(int rank, const int64_t *from, int64_t *to, int *ar
 }
 
 /// The order of arguments is that of runtime/abi.h, tg_device_function.
-static void describe(Ctx *ctx, SimImage *image, const Op *device, const GpuKernel *kernel) {
+static void describe_params(Ctx *ctx, SimImage *image, const Op *device, const GpuKernel *kernel) {
     const Region *r = device->regions[0];
     SimParam *all = ctx_array(ctx, SimParam, r->n_args + 1);
     int n = 0, next = 0;
@@ -55,18 +55,18 @@ static void describe(Ctx *ctx, SimImage *image, const Op *device, const GpuKerne
 static void describe_all(Ctx *ctx, SimImage *image, const Op *module, const GpuCode *code) {
     int i = 0;
     for (const Op *op = module->regions[0]->first; op; op = op->next)
-        if (op->code == OP_DEVICE) describe(ctx, image, op, &code->kernels[i++]);
+        if (op->code == OP_DEVICE) describe_params(ctx, image, op, &code->kernels[i++]);
 }
 
 /* ---- compiling ----------------------------------------------------------------------------- */
 
-typedef struct Made {
+typedef struct MadeImage {
     SimImage *image;
     bool given; // to the image of the runtime
-} Made;
+} MadeImage;
 
 static void release_made(void *thing) {
-    Made *made = thing;
+    MadeImage *made = thing;
     if (!made->given) sim_image_free(made->image);
 }
 
@@ -77,7 +77,7 @@ static bool wants_check(const CodeOptions *o) {
 }
 
 /// Positions are always kept: they are what failures name.
-static void compile(Ctx *ctx, void *arg) {
+static void compile_sim(Ctx *ctx, void *arg) {
     const GpuJob *job = arg;
     const CodeOptions *o = job->options;
     Gen *g = gen_create(ctx, "device");
@@ -89,7 +89,7 @@ static void compile(Ctx *ctx, void *arg) {
     *job->out = (DeviceCode){.times.lower = lowered - start, .times.generator = "the simulator"};
     if (o->texts & TEXT_LLVM) job->out->llvm = gpu_module_text(g);
     job->out->image.functions = gpu_functions(ctx, code);
-    Made *made = ctx_new(ctx, Made);
+    MadeImage *made = ctx_new(ctx, MadeImage);
     ctx_defer(ctx, release_made, made);
     made->image = sim_compile(g, o->level, wants_check(o));
     describe_all(ctx, made->image, job->module, code);
@@ -103,7 +103,7 @@ static void compile(Ctx *ctx, void *arg) {
 }
 
 static bool sim_device(Ir *ir, const Op *module, const CodeOptions *options, DeviceCode *out) {
-    return gpu_device(&(GpuJob){ir, module, options, out}, compile);
+    return gpu_device(&(GpuJob){ir, module, options, out}, compile_sim);
 }
 
 const Backend sim_backend = {.name = "sim",

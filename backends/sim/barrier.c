@@ -25,9 +25,10 @@ static void check_barrier(Warp *w, const SimSite *site, const Barrier *b, int nu
                  lane_name(&w->lanes[0], a), site_place(site, here), site_place(b->site, there));
 }
 
-typedef enum Meeting { ARRIVES, MEETS, MEETS_SHARED } Meeting;
+typedef enum BarrierUse { ARRIVES, MEETS, MEETS_SHARED } BarrierUse;
 
-static void arrive(Warp *w, const SimSite *site, int number, int threads, Meeting how) {
+static void arrive_at_barrier(Warp *w, const SimSite *site, int number, int threads,
+                              BarrierUse how) {
     bool waits = how != ARRIVES;
     Cta *cta = w->cta;
     Barrier *b = &cta->barriers[number];
@@ -53,19 +54,19 @@ static void arrive(Warp *w, const SimSite *site, int number, int threads, Meetin
 }
 
 void handle_barrier(Warp *w, const SimSite *site) {
-    arrive(w, site, 0, w->cta->sim->threads, MEETS);
+    arrive_at_barrier(w, site, 0, w->cta->sim->threads, MEETS);
 }
 
 void handle_barrier_shared(Warp *w, const SimSite *site) {
-    arrive(w, site, 0, w->cta->sim->threads, MEETS_SHARED);
+    arrive_at_barrier(w, site, 0, w->cta->sim->threads, MEETS_SHARED);
 }
 
 void handle_barrier_named(Warp *w, const SimSite *site) {
-    arrive(w, site, site_number(site, 'i'), site_number(site, 'n'), MEETS);
+    arrive_at_barrier(w, site, site_number(site, 'i'), site_number(site, 'n'), MEETS);
 }
 
 void handle_barrier_arrive(Warp *w, const SimSite *site) {
-    arrive(w, site, site_number(site, 'i'), site_number(site, 'n'), ARRIVES);
+    arrive_at_barrier(w, site, site_number(site, 'i'), site_number(site, 'n'), ARRIVES);
 }
 
 void handle_warp_sync(Warp *w, const SimSite *site) {

@@ -113,7 +113,7 @@ typedef struct Compiler {
     int frame_bytes;
 } Compiler;
 
-static void locate(Compiler *c, LLVMValueRef inst, SimSite *site) {
+static void locate_site(Compiler *c, LLVMValueRef inst, SimSite *site) {
     unsigned n = 0;
     const char *file = LLVMGetDebugLocFilename(inst, &n);
     site->function = c->function;
@@ -133,7 +133,7 @@ static int letter_bytes(char letter) {
 }
 
 /// Groups one after the other, each on 8 bytes; results where a tied group came in.
-static void lay_out(Compiler *c, const Fn *fn, SimSite *site) {
+static void lay_out_frame(Compiler *c, const Fn *fn, SimSite *site) {
     int at = 0;
     site->result_at = -1;
     for (int i = 0; i < fn->n_groups; i++) {
@@ -156,11 +156,11 @@ static SimSite *call_site(Compiler *c, LLVMValueRef call, const Fn *fn, const Si
     site->op = op;
     if (op->sync) site->sync = ++c->e.image->n_sync;
     site->name = image_text(c->prepare.ctx, c->e.image, name, strlen(name));
-    locate(c, call, site);
+    locate_site(c, call, site);
     for (int i = 0; i < fn->n_captures; i++)
         if (isdigit((unsigned char)*fn->captures[i].value))
             site->number_of[fn->captures[i].key - 'a'] = atoi(fn->captures[i].value);
-    if (!op->emit) lay_out(c, fn, site);
+    if (!op->emit) lay_out_frame(c, fn, site);
     if (op->prepare) op->prepare(&c->prepare, fn, site);
     return site;
 }
@@ -172,7 +172,8 @@ static LLVMValueRef frame_at(Compiler *c, int offset) {
     return LLVMBuildGEP2(c->e.g->b, c->e.g->i8, c->e.frame, &where, 1, "");
 }
 
-static void store_operands(Compiler *c, LLVMValueRef call, const Fn *fn, const SimSite *site) {
+static void store_frame_operands(Compiler *c, LLVMValueRef call, const Fn *fn,
+                                 const SimSite *site) {
     Gen *g = c->e.g;
     unsigned next = 0;
     for (int i = 0; i < fn->n_groups; i++)
@@ -197,7 +198,7 @@ static void load_results(Compiler *c, LLVMValueRef call, const Fn *fn, const Sim
     portable_replace(c->e.g, call, fn->result.count, values);
 }
 
-static void expand_call(Compiler *c, LLVMValueRef call) {
+static void expand_sim_call(Compiler *c, LLVMValueRef call) {
     Gen *g = c->e.g;
     Fn fn;
     const char *name = LLVMGetValueName2(LLVMGetCalledValue(call), &(size_t){0});
@@ -213,7 +214,7 @@ static void expand_call(Compiler *c, LLVMValueRef call) {
         op->emit(&c->e, call, &fn, site);
         return;
     }
-    store_operands(c, call, &fn, site);
+    store_frame_operands(c, call, &fn, site);
     LaneHandler *handler = !op->lane ? sim_collective : op->sync ? sim_lane_sync : op->lane;
     LLVMTypeRef types[] = {g->ptr, g->ptr, g->ptr};
     LLVMValueRef args[] = {c->e.lane, emit_address(&c->e, site), c->e.frame};
@@ -241,14 +242,14 @@ static int memory_bytes(LLVMTypeRef t) {
     }
 }
 
-static void check_access(Compiler *c, LLVMValueRef inst, LLVMValueRef p, int space, bool store,
-                         int bytes) {
+static void check_site_access(Compiler *c, LLVMValueRef inst, LLVMValueRef p, int space, bool store,
+                              int bytes) {
     Gen *g = c->e.g;
     SimSite *site = image_site(c->prepare.ctx, c->e.image);
     site->name = access_name(c, store, bytes);
     site->bytes = bytes;
     site->is_store = store;
-    locate(c, inst, site);
+    locate_site(c, inst, site);
     LLVMTypeRef types[] = {g->ptr, g->ptr, g->ptr, g->ptr};
     LLVMValueRef args[] = {c->e.lane, emit_address(&c->e, site),
                            LLVMBuildAddrSpaceCast(g->b, p, g->ptr, ""), LLVMConstNull(g->ptr)};
@@ -268,7 +269,7 @@ static void expand_access(Compiler *c, LLVMValueRef inst, bool store) {
     int bytes = memory_bytes(store ? LLVMTypeOf(LLVMGetOperand(inst, 0)) : LLVMTypeOf(inst));
     LLVMPositionBuilderBefore(c->e.g->b, inst);
     if (c->e.image->check && (space == 1 || space == 3))
-        check_access(c, inst, p, space, store, bytes);
+        check_site_access(c, inst, p, space, store, bytes);
     if (store && space == 3 && c->e.image->target->features & GPU_TMA) emit_mark(&c->e, p, bytes);
     LLVMSetAlignment(inst, 1);
 }
@@ -330,10 +331,10 @@ static void move_blocks(LLVMValueRef from, LLVMValueRef to) {
 }
 
 /// What is to be expanded is collected first: expansion removes instructions and adds others.
-typedef VEC(LLVMValueRef) Values;
+typedef VEC(LLVMValueRef) InstList;
 
-static Values collect(Compiler *c, LLVMValueRef fn) {
-    Values all = {0};
+static InstList collect_expandable(Compiler *c, LLVMValueRef fn) {
+    InstList all = {0};
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
         for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) {
             LLVMOpcode code = LLVMGetInstructionOpcode(i);
@@ -356,12 +357,12 @@ static void expand_branch(Compiler *c, LLVMValueRef branch, int number) {
     emit_path(&c->e, condition, number);
 }
 
-static void expand_body(Compiler *c, LLVMValueRef fn) {
-    Values all = collect(c, fn);
+static void expand_sim_body(Compiler *c, LLVMValueRef fn) {
+    InstList all = collect_expandable(c, fn);
     for (int i = 0; i < all.n; i++) {
         LLVMOpcode code = LLVMGetInstructionOpcode(all.data[i]);
         if (code == LLVMCall)
-            expand_call(c, all.data[i]);
+            expand_sim_call(c, all.data[i]);
         else if (code == LLVMBr || code == LLVMSwitch)
             expand_branch(c, all.data[i], i);
         else
@@ -409,7 +410,7 @@ static void convert_function(Compiler *c, LLVMValueRef old, SimFunction *out) {
     LLVMPositionBuilderAtEnd(g->b, start);
     load_params(c, old);
     LLVMBuildBr(g->b, body);
-    expand_body(c, fn);
+    expand_sim_body(c, fn);
     LLVMPositionBuilderBefore(g->b, LLVMGetFirstInstruction(entry));
     c->e.frame = LLVMBuildAlloca(g->b, LLVMArrayType2(g->i8, (uint64_t)c->frame_bytes), "frame");
     LLVMSetAlignment(c->e.frame, 16);
@@ -456,14 +457,14 @@ static void check_error(Gen *g, LLVMErrorRef error) {
 // Kernels are compiled to run once or twice: most passes take longer than they save.
 static const char pipeline[] = "function(early-cse)";
 
-static void optimize(Gen *g, LLVMTargetMachineRef machine) {
+static void optimize_sim_module(Gen *g, LLVMTargetMachineRef machine) {
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
     LLVMErrorRef error = LLVMRunPasses(g->module, pipeline, machine, options);
     LLVMDisposePassBuilderOptions(options);
     check_error(g, error);
 }
 
-static LLVMMemoryBufferRef emit_object(Gen *g, LLVMTargetMachineRef machine) {
+static LLVMMemoryBufferRef emit_sim_object(Gen *g, LLVMTargetMachineRef machine) {
     LLVMMemoryBufferRef buffer = NULL;
     char *error = NULL;
     if (LLVMTargetMachineEmitToMemoryBuffer(machine, g->module, LLVMObjectFile, &error, &buffer)) {
@@ -474,7 +475,7 @@ static LLVMMemoryBufferRef emit_object(Gen *g, LLVMTargetMachineRef machine) {
     return buffer;
 }
 
-static void release_machine(void *thing) {
+static void release_sim_machine(void *thing) {
     LLVMDisposeTargetMachine(thing);
 }
 
@@ -489,11 +490,11 @@ static LLVMTargetMachineRef host_machine(Ctx *ctx) {
                                 LLVMCodeGenLevelNone, LLVMRelocPIC, LLVMCodeModelDefault);
     LLVMDisposeMessage(triple);
     if (!m) ice(ctx, (Loc){0}, "LLVM has no machine %s", cpu);
-    ctx_defer(ctx, release_machine, m);
+    ctx_defer(ctx, release_sim_machine, m);
     return m;
 }
 
-static void load_code(Gen *g, SimImage *image, LLVMMemoryBufferRef object) {
+static void load_sim_code(Gen *g, SimImage *image, LLVMMemoryBufferRef object) {
     LLVMOrcLLJITRef jit = NULL;
     check_error(g, LLVMOrcCreateLLJIT(&jit, NULL));
     image->jit = jit;
@@ -506,13 +507,13 @@ static void load_code(Gen *g, SimImage *image, LLVMMemoryBufferRef object) {
     }
 }
 
-typedef struct Job {
+typedef struct SimJob {
     Gen *g;
     SimImage *image;
-} Job;
+} SimJob;
 
-static void compile(Ctx *ctx, void *arg) {
-    Job *job = arg;
+static void compile_image(Ctx *ctx, void *arg) {
+    SimJob *job = arg;
     Gen *g = job->g;
     module_verify(g);
     portable_check(ctx, g->module);
@@ -522,10 +523,10 @@ static void compile(Ctx *ctx, void *arg) {
     LLVMTargetMachineRef machine = host_machine(ctx);
     module_target(g, machine);
     module_verify(g);
-    optimize(g, machine);
+    optimize_sim_module(g, machine);
     sim_fast_selection_forms(g);
     sim_split_blocks(g);
-    load_code(g, job->image, emit_object(g, machine));
+    load_sim_code(g, job->image, emit_sim_object(g, machine));
 }
 
 SimImage *sim_compile(Gen *g, const char *target, bool check) {
@@ -535,8 +536,8 @@ SimImage *sim_compile(Gen *g, const char *target, bool check) {
     lock_init(&image->lock);
     image->target = t;
     image->check = check;
-    Job job = {g, image};
-    CtxStatus status = llvm_protect(g->ctx, compile, &job);
+    SimJob job = {g, image};
+    CtxStatus status = llvm_protect(g->ctx, compile_image, &job);
     if (status == CTX_OK) return image;
     sim_image_free(image);
     ctx_leave(g->ctx, status);

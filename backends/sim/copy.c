@@ -17,7 +17,7 @@ static char *copy_target(const SimLane *lane, const Copy *c, Cta **cta) {
     return (*cta)->shared + (c->to & ((1u << RANK_SHIFT) - 1));
 }
 
-static void fill(char *to, int bytes) {
+static void fill_pending(char *to, int bytes) {
     static const uint16_t canary = CANARY_PENDING;
     for (int i = 0; i + 1 < bytes; i += 2) memcpy(to + i, &canary, 2);
 }
@@ -46,14 +46,14 @@ void handle_cp_async(SimLane *lane, const SimSite *site, char *frame) {
     if (c.read) access_global(lane, site, c.p, c.read, ACCESS_READ, NO_ACTOR, 0);
     access_shared(lane, site, cta, (uint32_t)(to - cta->shared), bytes,
                   ACCESS_WRITE | ACCESS_PENDING, NO_ACTOR, 0);
-    fill(to, bytes);
+    fill_pending(to, bytes);
     if (all->n == all->cap)
         all->data = sim_grow(lane->sim, all->data, &all->cap, sizeof *all->data);
     all->data[all->n++] = c;
 }
 
 /// The bytes come; the lane may not know before its wait.
-static void work(SimLane *lane, Copy *c) {
+static void do_async_copy(SimLane *lane, Copy *c) {
     Cta *cta;
     char *to = copy_target(lane, c, &cta);
     if (c->read_done) return;
@@ -66,7 +66,7 @@ static void work(SimLane *lane, Copy *c) {
 bool copy_random(SimLane *lane) {
     Copies *all = &lane->copies;
     if (!all->n) return false;
-    work(lane, &all->data[sim_random(lane->sim) % (unsigned)all->n]);
+    do_async_copy(lane, &all->data[sim_random(lane->sim) % (unsigned)all->n]);
     return true;
 }
 
@@ -88,7 +88,7 @@ void handle_cp_async_wait(SimLane *lane, const SimSite *site, char *frame) {
         }
         Cta *cta;
         char *to = copy_target(lane, c, &cta);
-        work(lane, c);
+        do_async_copy(lane, c);
         access_finished(lane, cta, (uint32_t)(to - cta->shared), c->bytes);
     }
     all->n = kept;

@@ -21,13 +21,13 @@ static LLVMValueRef at_offset(Emit *e, LLVMValueRef p, int64_t bytes) {
     return bytes ? LLVMBuildGEP2(e->g->b, e->g->i8, p, &where, 1, "") : p;
 }
 
-static LLVMValueRef load(Emit *e, LLVMTypeRef type, LLVMValueRef p) {
+static LLVMValueRef load_unaligned(Emit *e, LLVMTypeRef type, LLVMValueRef p) {
     LLVMValueRef v = LLVMBuildLoad2(e->g->b, type, p, "");
     LLVMSetAlignment(v, 1);
     return v;
 }
 
-static void store(Emit *e, LLVMValueRef v, LLVMValueRef p) {
+static void store_unaligned(Emit *e, LLVMValueRef v, LLVMValueRef p) {
     LLVMSetAlignment(LLVMBuildStore(e->g->b, v, p), 1);
 }
 
@@ -35,29 +35,29 @@ static void store(Emit *e, LLVMValueRef v, LLVMValueRef p) {
 
 /// An i32 of the lane.
 static void emit_field(Emit *e, LLVMValueRef call, size_t offset) {
-    LLVMValueRef v = load(e, e->g->i32, at_offset(e, e->lane, (int64_t)offset));
+    LLVMValueRef v = load_unaligned(e, e->g->i32, at_offset(e, e->lane, (int64_t)offset));
     portable_replace(e->g, call, 1, &v);
 }
 
-static size_t dimension(const Fn *fn) {
+static size_t dimension_offset(const Fn *fn) {
     return 4 * (size_t)(*fn_capture(fn, 'd') - 'x');
 }
 
 void emit_thread_id(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
     (void)site;
-    emit_field(e, call, offsetof(SimLane, thread) + dimension(fn));
+    emit_field(e, call, offsetof(SimLane, thread) + dimension_offset(fn));
 }
 void emit_thread_count(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
     (void)site;
-    emit_field(e, call, offsetof(SimLane, threads) + dimension(fn));
+    emit_field(e, call, offsetof(SimLane, threads) + dimension_offset(fn));
 }
 void emit_cta_id(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
     (void)site;
-    emit_field(e, call, offsetof(SimLane, cta) + dimension(fn));
+    emit_field(e, call, offsetof(SimLane, cta) + dimension_offset(fn));
 }
 void emit_cta_count(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
     (void)site;
-    emit_field(e, call, offsetof(SimLane, ctas) + dimension(fn));
+    emit_field(e, call, offsetof(SimLane, ctas) + dimension_offset(fn));
 }
 void emit_lane_id(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
     (void)fn, (void)site;
@@ -80,7 +80,7 @@ void emit_cluster_count(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site)
 
 static LLVMValueRef shared_base(Emit *e) {
     LLVMTypeRef type = LLVMPointerTypeInContext(e->g->llvm, 3);
-    return load(e, type, at_offset(e, e->lane, offsetof(SimLane, shared)));
+    return load_unaligned(e, type, at_offset(e, e->lane, offsetof(SimLane, shared)));
 }
 
 void emit_shared_base(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
@@ -99,7 +99,8 @@ void emit_shared_addr(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
     (void)fn, (void)site;
     LLVMValueRef v = shared_offset_of(e, LLVMGetOperand(call, 0));
     v = LLVMBuildTrunc(e->g->b, v, e->g->i32, "");
-    LLVMValueRef high = load(e, e->g->i32, at_offset(e, e->lane, offsetof(SimLane, high)));
+    LLVMValueRef high =
+        load_unaligned(e, e->g->i32, at_offset(e, e->lane, offsetof(SimLane, high)));
     v = LLVMBuildAdd(e->g->b, v, high, "");
     portable_replace(e->g, call, 1, &v);
 }
@@ -113,11 +114,12 @@ void emit_global_addr(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
 void emit_mark(Emit *e, LLVMValueRef p, int bytes) {
     LLVMBuilderRef b = e->g->b;
     LLVMTypeRef type = LLVMIntTypeInContext(e->g->llvm, 8 * (unsigned)bytes);
-    store(e, LLVMConstAllOnes(type), at_offset(e, p, VIEW_DIRTY));
+    store_unaligned(e, LLVMConstAllOnes(type), at_offset(e, p, VIEW_DIRTY));
     LLVMValueRef block =
         LLVMBuildLShr(b, shared_offset_of(e, p), LLVMConstInt(e->g->i64, SUMMARY_LOG2, false), "");
     LLVMValueRef summary = at_offset(e, shared_base(e), VIEW_SUMMARY);
-    store(e, LLVMConstInt(e->g->i8, 1, false), LLVMBuildGEP2(b, e->g->i8, summary, &block, 1, ""));
+    store_unaligned(e, LLVMConstInt(e->g->i8, 1, false),
+                    LLVMBuildGEP2(b, e->g->i8, summary, &block, 1, ""));
 }
 
 /* ---- branches ------------------------------------------------------------------------------ */
@@ -127,21 +129,21 @@ void emit_path(Emit *e, LLVMValueRef condition, int site) {
     LLVMValueRef at = at_offset(e, e->lane, offsetof(SimLane, path));
     LLVMValueRef v = LLVMBuildIntCast2(g->b, condition, g->i32, false, "");
     v = LLVMBuildAdd(g->b, v, LLVMConstInt(g->i32, 2 * (unsigned)site, false), "");
-    v = LLVMBuildXor(g->b, v, load(e, g->i32, at), "");
-    store(e, LLVMBuildMul(g->b, v, LLVMConstInt(g->i32, 0x01000193, false), ""), at);
+    v = LLVMBuildXor(g->b, v, load_unaligned(e, g->i32, at), "");
+    store_unaligned(e, LLVMBuildMul(g->b, v, LLVMConstInt(g->i32, 0x01000193, false), ""), at);
 }
 
 /* ---- accesses to global memory --------------------------------------------------------------- */
 
 /// Where a lane's access goes, if it is on.
-typedef struct Place {
+typedef struct LanePlace {
     LLVMValueRef p, on;
-} Place;
+} LanePlace;
 
 /// Operands are the address and whether the lane is on.
-static Place masked_place(Emit *e, LLVMValueRef call) {
+static LanePlace masked_place(Emit *e, LLVMValueRef call) {
     LLVMValueRef p = LLVMBuildAddrSpaceCast(e->g->b, LLVMGetOperand(call, 0), e->g->ptr, "");
-    return (Place){p, LLVMGetOperand(call, 1)};
+    return (LanePlace){p, LLVMGetOperand(call, 1)};
 }
 
 /// a + b of 32 bits, or the greatest number where that is less.
@@ -152,7 +154,7 @@ static LLVMValueRef add_to_most(Gen *g, LLVMValueRef a, LLVMValueRef b) {
 }
 
 /// Operands are a tensor's data and bytes, and two parts of the offset.
-static Place buffer_place(Emit *e, LLVMValueRef call, const SimSite *site) {
+static LanePlace buffer_place(Emit *e, LLVMValueRef call, const SimSite *site) {
     Gen *g = e->g;
     LLVMValueRef data = LLVMBuildAddrSpaceCast(g->b, LLVMGetOperand(call, 0), g->ptr, "");
     LLVMValueRef bytes = LLVMGetOperand(call, 1);
@@ -165,12 +167,13 @@ static Place buffer_place(Emit *e, LLVMValueRef call, const SimSite *site) {
         emit_host_call(e, check, LLVMFunctionType(g->void_, types, 5, false), args);
     }
     at = LLVMBuildZExt(g->b, at, g->i64, "");
-    return (Place){LLVMBuildGEP2(g->b, g->i8, data, &at, 1, ""), on};
+    return (LanePlace){LLVMBuildGEP2(g->b, g->i8, data, &at, 1, ""), on};
 }
 
 /// The address, or that of bytes of the lane's own where it is off. `value`: where the bytes of a
 /// store are.
-static LLVMValueRef checked_address(Emit *e, const SimSite *site, Place to, LLVMValueRef value) {
+static LLVMValueRef checked_address(Emit *e, const SimSite *site, LanePlace to,
+                                    LLVMValueRef value) {
     Gen *g = e->g;
     if (e->image->check) {
         LLVMTypeRef types[] = {g->ptr, g->ptr, g->ptr, g->ptr, g->i32};
@@ -185,7 +188,7 @@ static LLVMValueRef checked_address(Emit *e, const SimSite *site, Place to, LLVM
 }
 
 /// What memory has of a value of the row: b8 goes through 16 bits.
-static LLVMTypeRef memory_type(Emit *e, const Fn *fn, LLVMTypeRef type) {
+static LLVMTypeRef sim_memory_type(Emit *e, const Fn *fn, LLVMTypeRef type) {
     return strstr(fn->row->name, ".b8") || (fn_capture(fn, 'w') && *fn_capture(fn, 'w') == '8')
                ? e->g->i8
                : type;
@@ -196,16 +199,16 @@ static int type_bytes(LLVMTypeRef type) {
 }
 
 /// pad: the first of the operands that a lane which is off gets; 0: it gets zeros.
-static void emit_load(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site, unsigned pad) {
+static void emit_lane_load(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site, unsigned pad) {
     LLVMValueRef values[4];
     LLVMTypeRef type = fn_letter_type(e->g->llvm, fn->result.letter);
-    LLVMTypeRef memory = memory_type(e, fn, type);
+    LLVMTypeRef memory = sim_memory_type(e, fn, type);
     int n = fn->result.count, size = type_bytes(memory);
     site->bytes = n * size;
-    Place from = pad ? masked_place(e, call) : buffer_place(e, call, site);
+    LanePlace from = pad ? masked_place(e, call) : buffer_place(e, call, site);
     LLVMValueRef p = checked_address(e, site, from, LLVMConstNull(e->g->ptr));
     for (int i = 0; i < n; i++) {
-        LLVMValueRef v = load(e, memory, at_offset(e, p, i * size));
+        LLVMValueRef v = load_unaligned(e, memory, at_offset(e, p, i * size));
         LLVMValueRef off = pad ? LLVMGetOperand(call, pad + (unsigned)i) : LLVMConstNull(type);
         if (memory != type) v = LLVMBuildZExt(e->g->b, v, type, "");
         values[i] = LLVMBuildSelect(e->g->b, from.on, v, off, "");
@@ -214,10 +217,10 @@ static void emit_load(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site, u
 }
 
 /// group: that of the values.
-static void emit_store(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site, int group) {
+static void emit_lane_store(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site, int group) {
     LLVMValueRef values[4];
     int n = fn->groups[group].count, first = (int)LLVMGetNumArgOperands(call) - n;
-    LLVMTypeRef memory = memory_type(e, fn, LLVMTypeOf(LLVMGetOperand(call, (unsigned)first)));
+    LLVMTypeRef memory = sim_memory_type(e, fn, LLVMTypeOf(LLVMGetOperand(call, (unsigned)first)));
     int size = type_bytes(memory);
     site->bytes = n * size;
     site->is_store = true;
@@ -225,26 +228,26 @@ static void emit_store(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site, 
         values[i] = LLVMGetOperand(call, (unsigned)(first + i));
         if (LLVMTypeOf(values[i]) != memory)
             values[i] = LLVMBuildTrunc(e->g->b, values[i], memory, "");
-        if (e->image->check) store(e, values[i], at_offset(e, e->frame, i * size));
+        if (e->image->check) store_unaligned(e, values[i], at_offset(e, e->frame, i * size));
     }
-    Place to = group == 2 ? masked_place(e, call) : buffer_place(e, call, site);
+    LanePlace to = group == 2 ? masked_place(e, call) : buffer_place(e, call, site);
     LLVMValueRef p = checked_address(e, site, to, e->frame);
-    for (int i = 0; i < n; i++) store(e, values[i], at_offset(e, p, i * size));
+    for (int i = 0; i < n; i++) store_unaligned(e, values[i], at_offset(e, p, i * size));
     portable_replace(e->g, call, 0, NULL);
 }
 
 void emit_load_global(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
-    emit_load(e, call, fn, site, 2);
+    emit_lane_load(e, call, fn, site, 2);
 }
 
 void emit_store_global(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
-    emit_store(e, call, fn, site, 2);
+    emit_lane_store(e, call, fn, site, 2);
 }
 
 void emit_load_buffer(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
-    emit_load(e, call, fn, site, 0);
+    emit_lane_load(e, call, fn, site, 0);
 }
 
 void emit_store_buffer(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site) {
-    emit_store(e, call, fn, site, 3);
+    emit_lane_store(e, call, fn, site, 3);
 }

@@ -25,7 +25,7 @@ static LLVMValueRef quick_min(Gen *g, LLVMValueRef call) {
     return quick_extreme(g, call, LLVMRealOLT);
 }
 
-static LLVMValueRef bits_of(Gen *g, LLVMValueRef v, LLVMTypeRef type) {
+static LLVMValueRef bitcast_to(Gen *g, LLVMValueRef v, LLVMTypeRef type) {
     return LLVMBuildBitCast(g->b, v, type, "");
 }
 
@@ -35,12 +35,12 @@ static LLVMValueRef with_sign(Gen *g, LLVMValueRef v, LLVMValueRef sign) {
     bool wide = LLVMGetTypeKind(type) == LLVMDoubleTypeKind;
     LLVMTypeRef bits = wide ? g->i64 : g->i32;
     LLVMValueRef top = LLVMConstInt(bits, (uint64_t)1 << (wide ? 63 : 31), false);
-    LLVMValueRef size = LLVMBuildAnd(g->b, bits_of(g, v, bits), LLVMConstNot(top), "");
+    LLVMValueRef size = LLVMBuildAnd(g->b, bitcast_to(g, v, bits), LLVMConstNot(top), "");
     if (sign) {
-        sign = LLVMBuildAnd(g->b, bits_of(g, sign, bits), top, "");
+        sign = LLVMBuildAnd(g->b, bitcast_to(g, sign, bits), top, "");
         size = LLVMBuildOr(g->b, size, sign, "");
     }
-    return bits_of(g, size, type);
+    return bitcast_to(g, size, type);
 }
 
 static LLVMValueRef quick_abs(Gen *g, LLVMValueRef call) {
@@ -61,7 +61,7 @@ static const struct {
     {"llvm.copysign.f32", quick_copysign}, {"llvm.copysign.f64", quick_copysign},
 };
 
-static LLVMValueRef rewritten(Gen *g, LLVMValueRef op) {
+static LLVMValueRef rewrite_slow_op(Gen *g, LLVMValueRef op) {
     if (LLVMGetInstructionOpcode(op) == LLVMAddrSpaceCast) {
         LLVMValueRef bits = LLVMBuildPtrToInt(g->b, LLVMGetOperand(op, 0), g->i64, "");
         return LLVMBuildIntToPtr(g->b, bits, LLVMTypeOf(op), "");
@@ -80,7 +80,7 @@ void sim_fast_selection_forms(Gen *g) {
                 LLVMOpcode code = LLVMGetInstructionOpcode(op);
                 if (code != LLVMAddrSpaceCast && code != LLVMCall) continue;
                 LLVMPositionBuilderBefore(g->b, op);
-                LLVMValueRef v = rewritten(g, op);
+                LLVMValueRef v = rewrite_slow_op(g, op);
                 if (!v) continue;
                 LLVMReplaceAllUsesWith(op, v);
                 LLVMInstructionEraseFromParent(op);

@@ -78,7 +78,7 @@ static void stack_fresh(Fiber *f) {
 
 /* ---- the switch ---------------------------------------------------------------------------- */
 
-static _Noreturn void begin(Fiber *self) {
+static _Noreturn void begin_fiber(Fiber *self) {
     after_switch(self);
     fiber_main(self);
 }
@@ -125,7 +125,7 @@ static bool make_context(Fiber *f) {
     void **top = (void **)(void *)(f->memory + f->bytes + (size_t)sysconf(_SC_PAGESIZE));
     // r15, r14, r13, r12, rbx, rbp, the address that `ret` goes to, and two to align the stack.
     void *start[] = {
-        NULL, NULL, NULL, (void *)(uintptr_t)begin, f, NULL, (void *)(uintptr_t)tg_sim_begin,
+        NULL, NULL, NULL, (void *)(uintptr_t)begin_fiber, f, NULL, (void *)(uintptr_t)tg_sim_begin,
         NULL, NULL};
     top -= sizeof start / sizeof *start;
     memcpy(top, start, sizeof start);
@@ -133,7 +133,7 @@ static bool make_context(Fiber *f) {
     return true;
 }
 
-static void change(Fiber *from, Fiber *to) {
+static void switch_context(Fiber *from, Fiber *to) {
     tg_sim_switch(&from->context, to->context);
 }
 
@@ -144,8 +144,8 @@ static void free_context(Fiber *f) {
 #else
 #include <ucontext.h>
 
-static void start(unsigned low, unsigned high) {
-    begin((Fiber *)((uintptr_t)low | (uintptr_t)high << 16 << 16));
+static void start_fiber(unsigned low, unsigned high) {
+    begin_fiber((Fiber *)((uintptr_t)low | (uintptr_t)high << 16 << 16));
 }
 
 static bool make_context(Fiber *f) {
@@ -156,12 +156,12 @@ static bool make_context(Fiber *f) {
     u->uc_stack.ss_size = f->bytes;
     u->uc_link = NULL;
     uintptr_t self = (uintptr_t)f;
-    makecontext(u, (void (*)(void))(uintptr_t)start, 2, (unsigned)self,
+    makecontext(u, (void (*)(void))(uintptr_t)start_fiber, 2, (unsigned)self,
                 (unsigned)(self >> 16 >> 16));
     return true;
 }
 
-static void change(Fiber *from, Fiber *to) {
+static void switch_context(Fiber *from, Fiber *to) {
     ucontext_t here;
     if (!from->memory) from->context = &here;
     swapcontext(from->context, to->context);
@@ -175,7 +175,7 @@ static void free_context(Fiber *f) {
 
 void fiber_switch(Fiber *from, Fiber *to) {
     before_switch(from, to);
-    change(from, to);
+    switch_context(from, to);
     after_switch(from);
 }
 
@@ -208,7 +208,7 @@ static Fiber *take_kept(size_t bytes) {
     return f;
 }
 
-static bool keep(Fiber *f) {
+static bool keep_fiber(Fiber *f) {
     lock_take(&kept_lock);
     bool room = n_kept < MOST_KEPT;
     if (room) {
@@ -220,7 +220,7 @@ static bool keep(Fiber *f) {
     return room;
 }
 
-static void unmap(Fiber *f) {
+static void unmap_fiber(Fiber *f) {
     munmap(f->memory, f->bytes + (size_t)sysconf(_SC_PAGESIZE));
     free_context(f);
     free(f);
@@ -242,7 +242,7 @@ static Fiber *map_stack(size_t bytes) {
         atomic_fetch_add(&alive, 1);
         return f;
     }
-    unmap(f);
+    unmap_fiber(f);
     return NULL;
 }
 
@@ -275,7 +275,7 @@ void fiber_destroy(Fiber *f) {
     if (f->sanitizer) __tsan_destroy_fiber(f->sanitizer);
     f->sanitizer = NULL;
 #endif
-    if (keep(f)) return;
+    if (keep_fiber(f)) return;
     atomic_fetch_sub(&alive, 1);
-    unmap(f);
+    unmap_fiber(f);
 }

@@ -10,7 +10,8 @@
 
 /// A failure as the runtime reports them, with the position in the source. The runtime looks at the
 /// site again when the launch has ended.
-static int32_t fail(const tg_env *env, const char *file, int line, int column, const char *text) {
+static int32_t fail_launch_at(const tg_env *env, const char *file, int line, int column,
+                              const char *text) {
     static _Thread_local tg_site site;
     char braces[2 * sizeof((SimFailure){0}.text)], *to = braces;
     // `{}` in the text of a site stands for a value; there are none.
@@ -37,17 +38,17 @@ void sim_describe(Ctx *ctx, SimImage *image, int function, const SimParam *param
     f->n_described = n;
 }
 
-static int64_t number(const SimParam *p, bool stride, int d, void *const *args) {
+static int64_t param_number(const SimParam *p, bool stride, int d, void *const *args) {
     int arg = stride ? p->stride_arg[d] : p->extent_arg[d];
     return arg >= 0 ? *(const int64_t *)args[arg] : stride ? p->strides[d] : p->extents[d];
 }
 
 /// From the first byte of the elements to the last one, strides of either sign.
-static SimBuffer tensor_span(const SimParam *p, void *const *args) {
+static SimBuffer tensor_buffer_span(const SimParam *p, void *const *args) {
     int64_t low = 0, high = 0;
     const char *data = *(const char *const *)args[p->arg];
     for (int d = 0; d < p->rank; d++) {
-        int64_t extent = number(p, false, d, args), stride = number(p, true, d, args);
+        int64_t extent = param_number(p, false, d, args), stride = param_number(p, true, d, args);
         if (extent <= 0) return (SimBuffer){0};
         *(stride < 0 ? &low : &high) += (extent - 1) * stride;
     }
@@ -65,9 +66,9 @@ static SimBuffer map_span(const void *map) {
     return sim_buffer(m->base, bytes, true);
 }
 
-static SimBuffer span_of(const SimParam *p, void *const *args) {
+static SimBuffer param_span(const SimParam *p, void *const *args) {
     if (p->bits == 0) return map_span(args[p->arg]);
-    if (p->bits > 0) return tensor_span(p, args);
+    if (p->bits > 0) return tensor_buffer_span(p, args);
     const tg_faults *faults = *(const tg_faults *const *)args[p->arg];
     return sim_buffer(faults, (int64_t)sizeof *faults + 8 * (int64_t)faults->capacity, true);
 }
@@ -90,7 +91,7 @@ static int add_span(SimBuffer *all, int n, SimBuffer b, const char *name) {
 }
 
 /// What functions of one launch leave in its workspaces for the next ones.
-static void fresh(const tg_image *of, const tg_env *env, const void *memory, int64_t bytes) {
+static void mark_fresh(const tg_image *of, const tg_env *env, const void *memory, int64_t bytes) {
     SimImage *image = of->user;
     Fresh *f = memory ? calloc(1, sizeof *f + (size_t)bytes) : NULL; // unwatched without memory
     lock_take(&image->lock);
@@ -130,7 +131,7 @@ static int find_buffers(SimImage *image, const tg_env *env, const SimFunction *f
     if (f->n_described > MOST_BUFFERS) return 0;
     for (int i = 0; i < f->n_described; i++) {
         const SimParam *p = &f->described[i];
-        n = add_span(out, n, span_of(p, args), p->name);
+        n = add_span(out, n, param_span(p, args), p->name);
     }
     lock_take(&image->lock);
     for (int i = 0; i < n; i++)
@@ -143,15 +144,15 @@ static int find_buffers(SimImage *image, const tg_env *env, const SimFunction *f
  */
 
 /// A launch of several ranks, and how its waits ended.
-typedef struct Ranks {
+typedef struct RankLaunch {
     const tg_env *env;
     const tg_image *image;
     int32_t status;
-} Ranks;
+} RankLaunch;
 
 static int32_t wait_for_rank(void *user, int64_t site, const int64_t *word, int compare,
                              int64_t value, int64_t peer, int64_t number) {
-    Ranks *r = user;
+    RankLaunch *r = user;
     const tg_site *what = r->image->sites[site];
     r->status = r->env->comm->wait(r->env, what, word, compare, value, peer, number);
     return r->status;
@@ -179,8 +180,8 @@ static bool run_ranks(const SimImage *code, int function, SimRun *run, const tg_
     return good;
 }
 
-static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t function,
-                        int64_t programs, void *const *args) {
+static int32_t dispatch_sim(const tg_image *image, const tg_env *env, int32_t function,
+                            int64_t programs, void *const *args) {
     const tg_device_function *f = &image->functions[function];
     int64_t ctas = programs * f->cluster;
     SimRun run = {.grid = {(int32_t)ctas, 1, 1},
@@ -189,11 +190,12 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
                   .seed = sim_seed(),
                   .threads = f->threads,
                   .cluster = tg_cluster_of(f)};
-    Ranks ranks = {env, image, 0};
+    RankLaunch ranks = {env, image, 0};
     SimFailure failure;
     if (programs <= 0) return 0;
     if (env->comm) run.wait = wait_for_rank, run.user = &ranks;
-    if (ctas > INT32_MAX) return fail(env, "", 0, 0, "a launch of more than 2^31 - 1 CTAs");
+    if (ctas > INT32_MAX)
+        return fail_launch_at(env, "", 0, 0, "a launch of more than 2^31 - 1 CTAs");
     SimImage *code = image->user;
     int number_of = sim_find(code, f->name);
     SimBuffer buffers[MOST_BUFFERS];
@@ -207,7 +209,7 @@ static int32_t dispatch(const tg_image *image, const tg_env *env, int32_t functi
                   : sim_run(code, number_of, &run, &failure))
         return 0;
     if (ranks.status) return ranks.status;
-    return fail(env, failure.file, failure.line, failure.column, failure.text);
+    return fail_launch_at(env, failure.file, failure.line, failure.column, failure.text);
 }
 
 // By the runtime's number of the type.
@@ -217,8 +219,9 @@ static int swizzle_number(int bytes) {
     return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
 }
 
-static int32_t tensormap(const tg_image *image, const tg_env *env, const tg_tensormap *how,
-                         void *data, const int64_t *dims, const int64_t *strides, void *out) {
+static int32_t encode_sim_tensormap(const tg_image *image, const tg_env *env,
+                                    const tg_tensormap *how, void *data, const int64_t *dims,
+                                    const int64_t *strides, void *out) {
     uint64_t extents[5], steps[5];
     uint32_t box[5];
     const char *wrong = how->rank > 5 ? "a tensor map of more than 5 dimensions" : NULL;
@@ -234,14 +237,14 @@ static int32_t tensormap(const tg_image *image, const tg_env *env, const tg_tens
     if (!wrong)
         wrong = sim_tensor_map(out, how->type, how->rank, data, extents, steps, box, NULL, 0,
                                swizzle_number(how->swizzle), how->fill);
-    return wrong ? fail(env, "", 0, 0, wrong) : 0;
+    return wrong ? fail_launch_at(env, "", 0, 0, wrong) : 0;
 }
 
 void sim_image_fill(SimImage *image, tg_image *out) {
     out->kind = TG_IMAGE_CALL;
     out->target = image->target->name;
-    out->dispatch = dispatch;
-    out->tensormap = tensormap;
-    out->fresh = image->check ? fresh : NULL;
+    out->dispatch = dispatch_sim;
+    out->tensormap = encode_sim_tensormap;
+    out->fresh = image->check ? mark_fresh : NULL;
     out->user = image;
 }

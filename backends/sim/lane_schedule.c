@@ -55,7 +55,7 @@ const char *lane_name(const SimLane *lane, char *out) {
 }
 
 /// The one that a fiber runs stays where it is: its stack is reset before it is used again.
-_Noreturn static void leave(Sim *sim) {
+_Noreturn static void leave_fiber(Sim *sim) {
     sim->failed = true;
     if (sim->now == &sim->main) longjmp(sim->out, 1);
     for (;;) {
@@ -76,7 +76,7 @@ _Noreturn void sim_fail(Sim *sim, SimFailureKind kind, const SimSite *site, cons
     }
     vsnprintf(f->text, sizeof f->text, fmt, ap);
     va_end(ap);
-    leave(sim);
+    leave_fiber(sim);
 }
 
 /* ---- who is next --------------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ static bool work_somewhere(Sim *sim) {
     return false;
 }
 
-static _Noreturn void deadlock(Sim *sim);
+static _Noreturn void fail_deadlock(Sim *sim);
 
 /// Who runs next; NULL when all have ended.
 static SimLane *next_lane(Sim *sim) {
@@ -138,7 +138,7 @@ static SimLane *next_lane(Sim *sim) {
             return take_lane(w);
         }
         // Only loads make somebody ready.
-        if (!load_random(sim)) deadlock(sim);
+        if (!load_random(sim)) fail_deadlock(sim);
     }
 }
 
@@ -172,7 +172,7 @@ static Fiber *fiber_of(Sim *sim, SimLane *lane) {
 }
 
 /// The lane stops here until somebody takes it again; it is not ready unless it was made so.
-static void give_way(SimLane *lane) {
+static void give_way_to_lane(SimLane *lane) {
     Sim *sim = lane->sim;
     SimLane *next = next_lane(sim);
     if (next != lane) go_to(sim, lane->fiber, fiber_of(sim, next));
@@ -229,7 +229,7 @@ void lane_yield(SimLane *lane) {
     Warp *w = pick_warp(sim);
     set_ready(lane->w, (uint64_t)1 << lane->lane);
     if (w) sim->warp = w;
-    give_way(lane);
+    give_way_to_lane(lane);
 }
 
 /* ---- collectives --------------------------------------------------------------------------- */
@@ -262,7 +262,7 @@ static void check_arrival(Warp *w, const SimLane *lane, const SimSite *site) {
 }
 
 /// Lanes that arrive at the same place may still have come by different branches.
-static void check_path(Warp *w, SimLane *lane, const SimSite *site) {
+static void check_warp_path(Warp *w, SimLane *lane, const SimSite *site) {
     char a[NAME_BYTES], b[NAME_BYTES], place[PLACE_BYTES];
     if (!w->arrived) w->path = lane->path;
     if (lane->path != w->path)
@@ -310,17 +310,17 @@ static void arrive_group(Warp *w, const SimSite *site) {
     if (!g->blocked) group_resume(g);
 }
 
-static bool skipped(const Sim *sim, const SimSite *site) {
+static bool is_skipped_site(const Sim *sim, const SimSite *site) {
     if (!site->sync || sim->run->skip_site != site->sync) return false;
     if (sim->run->skipped) ++*sim->run->skipped;
     return true;
 }
 
-static void complete(Warp *w, const SimSite *site) {
+static void complete_group(Warp *w, const SimSite *site) {
     w->arrived = 0;
     for (int k = 0; site->op->uniform >> k; k++)
         if (site->op->uniform >> k & 1) check_uniform(w, site, k);
-    if (skipped(w->cta->sim, site))
+    if (is_skipped_site(w->cta->sim, site))
         warp_resume(w);
     else if (site->op->group)
         arrive_group(w, site);
@@ -332,24 +332,24 @@ void sim_collective(SimLane *lane, const SimSite *site, char *frame) {
     Warp *w = lane->w;
     uint64_t self = (uint64_t)1 << lane->lane;
     if (w->done || (w->arrived && w->site != site)) check_arrival(w, lane, site);
-    check_path(w, lane, site);
+    check_warp_path(w, lane, site);
     w->site = lane->site = site;
     w->frames[lane->lane] = frame;
     w->arrived |= self;
-    if (w->arrived == w->all) complete(w, site);
+    if (w->arrived == w->all) complete_group(w, site);
     // Whoever completes goes on at once, or waits with all others.
     if (w->ready & self) {
         w->ready &= ~self;
         if (!w->ready) lane->sim->ready[w->number / 64] &= ~((uint64_t)1 << w->number % 64);
         lane->sim->warp = w;
     } else {
-        give_way(lane);
+        give_way_to_lane(lane);
     }
 }
 
 void sim_lane_sync(SimLane *lane, const SimSite *site, char *frame) {
     lane->site = site;
-    if (!skipped(lane->sim, site)) site->op->lane(lane, site, frame);
+    if (!is_skipped_site(lane->sim, site)) site->op->lane(lane, site, frame);
 }
 
 /* ---- deadlocks ----------------------------------------------------------------------------- */
@@ -358,8 +358,8 @@ typedef struct Report {
     char *at, *end;
 } Report;
 
-static void say(Report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void say(Report *r, const char *fmt, ...) {
+static void add_report_text(Report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_report_text(Report *r, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     int n = vsnprintf(r->at, (size_t)(r->end - r->at), fmt, ap);
@@ -369,7 +369,8 @@ static void say(Report *r, const char *fmt, ...) {
 
 static void say_mbarrier(Report *r, const Warp *w) {
     const Mbarrier *m = &w->cta->mbarriers[w->wait_for];
-    say(r,
+    add_report_text(
+        r,
         ", for parity %d of the mbarrier at %u, which is in phase %lld: %lld of %lld arrivals, "
         "%lld bytes are missing",
         w->parity, m->at, (long long)m->phase, (long long)m->pending, (long long)m->expected,
@@ -380,14 +381,15 @@ static void say_wait(Report *r, const Warp *w) {
     const Barrier *b = &w->cta->barriers[w->wait == WAIT_BARRIER ? w->wait_for : 0];
     switch (w->wait) {
     case WAIT_BARRIER:
-        say(r, ", barrier %d: %d of %d threads have come", w->wait_for, b->arrived, b->threads);
+        add_report_text(r, ", barrier %d: %d of %d threads have come", w->wait_for, b->arrived,
+                        b->threads);
         break;
     case WAIT_MBARRIER: say_mbarrier(r, w); break;
-    case WAIT_GROUP: say(r, ", for the other warps of its warpgroup"); break;
-    case WAIT_CLUSTER: say(r, ", for the other threads of the cluster"); break;
+    case WAIT_GROUP: add_report_text(r, ", for the other warps of its warpgroup"); break;
+    case WAIT_CLUSTER: add_report_text(r, ", for the other threads of the cluster"); break;
     case WAIT_REGISTERS:
-        say(r, ", for %d registers of each thread; %d are free", w->wait_for,
-            w->cta->free_registers);
+        add_report_text(r, ", for %d registers of each thread; %d are free", w->wait_for,
+                        w->cta->free_registers);
         break;
     case WAIT_NONE: break;
     }
@@ -396,16 +398,16 @@ static void say_wait(Report *r, const Warp *w) {
 static void say_warp(Report *r, const Warp *w) {
     char place[PLACE_BYTES];
     if (w->done == w->all) return;
-    say(r, "\n  CTA %d of the cluster, warp %d: at %s", w->cta->rank, w->index,
-        site_place(w->site, place));
+    add_report_text(r, "\n  CTA %d of the cluster, warp %d: at %s", w->cta->rank, w->index,
+                    site_place(w->site, place));
     if (w->arrived)
-        say(r, ", where lanes %08llx of %08llx have come", (unsigned long long)w->arrived,
-            (unsigned long long)(w->all & ~w->done));
+        add_report_text(r, ", where lanes %08llx of %08llx have come",
+                        (unsigned long long)w->arrived, (unsigned long long)(w->all & ~w->done));
     else
         say_wait(r, w);
 }
 
-static _Noreturn void deadlock(Sim *sim) {
+static _Noreturn void fail_deadlock(Sim *sim) {
     char text[1600];
     Report r = {text, text + sizeof text};
     const SimSite *site = NULL;

@@ -25,7 +25,7 @@ static int source_of(int mode, int lanes, int i, int by) {
 }
 
 /// Lanes that a last, smaller warp has not give 0.
-static void exchange(Warp *w, const SimSite *site, const int *source) {
+static void exchange_lane_values(Warp *w, const SimSite *site, const int *source) {
     uint32_t values[MOST_LANES] = {0};
     int n = warp_lanes(w);
     for (int i = 0; i < n; i++) values[i] = OPERAND(uint32_t, w->frames[i], site, 0);
@@ -38,7 +38,7 @@ void handle_shuffle(Warp *w, const SimSite *site) {
     int lanes = w->cta->sim->image->target->lanes;
     for (int i = 0; i < warp_lanes(w); i++)
         source[i] = source_of(mode, lanes, i, OPERAND(int32_t, w->frames[i], site, 1));
-    exchange(w, site, source);
+    exchange_lane_values(w, site, source);
 }
 
 void handle_shuffle_up(Warp *w, const SimSite *site) {
@@ -47,10 +47,10 @@ void handle_shuffle_up(Warp *w, const SimSite *site) {
         int by = OPERAND(int32_t, w->frames[i], site, 1) & (lanes - 1);
         source[i] = by <= i ? i - by : i;
     }
-    exchange(w, site, source);
+    exchange_lane_values(w, site, source);
 }
 
-static uint64_t ballot(const Warp *w, const SimSite *site) {
+static uint64_t ballot_bits(const Warp *w, const SimSite *site) {
     uint64_t bits = 0;
     for (int i = 0; i < warp_lanes(w); i++)
         bits |= (uint64_t)(OPERAND(uint8_t, w->frames[i], site, 0) & 1) << i;
@@ -58,7 +58,7 @@ static uint64_t ballot(const Warp *w, const SimSite *site) {
 }
 
 void handle_ballot(Warp *w, const SimSite *site) {
-    uint64_t bits = ballot(w, site);
+    uint64_t bits = ballot_bits(w, site);
     for (int i = 0; i < warp_lanes(w); i++) RESULT(uint32_t, w->frames[i], site) = (uint32_t)bits;
     warp_resume(w);
 }
@@ -69,7 +69,7 @@ void prepare_vote(Prepare *p, const Fn *fn, SimSite *site) {
 }
 
 void handle_vote(Warp *w, const SimSite *site) {
-    uint64_t bits = ballot(w, site);
+    uint64_t bits = ballot_bits(w, site);
     bool yes = site_number(site, 'm') ? bits == w->all : bits != 0;
     for (int i = 0; i < warp_lanes(w); i++) RESULT(uint8_t, w->frames[i], site) = yes;
     warp_resume(w);
@@ -84,7 +84,7 @@ void handle_elect(Warp *w, const SimSite *site) {
 
 /* ---- reductions ---------------------------------------------------------------------------- */
 
-static uint32_t add(uint32_t x, uint32_t y) {
+static uint32_t add_words(uint32_t x, uint32_t y) {
     return x + y;
 }
 static uint32_t min_signed(uint32_t x, uint32_t y) {
@@ -113,7 +113,7 @@ static const struct {
     const char *name; // what the capture stands for
     uint32_t (*join)(uint32_t x, uint32_t y);
 } reductions[] = {
-    {"add.s32", add},          {"min.s32", min_signed},   {"max.s32", max_signed},
+    {"add.s32", add_words},    {"min.s32", min_signed},   {"max.s32", max_signed},
     {"min.u32", min_unsigned}, {"max.u32", max_unsigned}, {"and.b32", and_bits},
     {"or.b32", or_bits},       {"xor.b32", xor_bits},
 };

@@ -50,12 +50,12 @@ const Fragment *fragment_of(Prepare *p, const char *name, FragmentRole role) {
 }
 
 /// The i-th word between dots: "tg.nv.mma.m16n8k16.f32.f16.f16".
-static const char *word(Prepare *p, const char *name, int i) {
+static const char *word_of_name(Prepare *p, const char *name, int i) {
     while (i-- > 0) name += strcspn(name, ".") + 1;
     return ctx_format(p->ctx, "%.*s", (int)strcspn(name, "."), name);
 }
 
-static Elem elem_of(Prepare *p, const char *name) {
+static Elem elem_of_word(Prepare *p, const char *name) {
     Elem e = strcmp(name, "tf32") == 0 || strcmp(name, "xf32") == 0 ? EL_F32 : elem_by_name(name);
     if (e == EL_COUNT) ice(p->ctx, (Loc){0}, "the simulator does not know the type %s", name);
     return e;
@@ -70,9 +70,9 @@ static bool keeps_few_bits(const Prepare *p, const SimSite *site) {
 }
 
 void prepare_types(Prepare *p, SimSite *site) {
-    site->elem[2] = elem_of(p, word(p, site->name, 4));
-    site->elem[0] = elem_of(p, word(p, site->name, 5));
-    site->elem[1] = elem_of(p, word(p, site->name, 6));
+    site->elem[2] = elem_of_word(p, word_of_name(p, site->name, 4));
+    site->elem[0] = elem_of_word(p, word_of_name(p, site->name, 5));
+    site->elem[1] = elem_of_word(p, word_of_name(p, site->name, 6));
     site->number_of['w' - 'a'] = keeps_few_bits(p, site);
 }
 
@@ -200,26 +200,28 @@ void product_int(int m, int n, int k, const int32_t *a, const int32_t *b, uint32
 
 /* ---- mma.sync, MFMA, WMMA ------------------------------------------------------------------- */
 
-static const Fragment *operand_of(Prepare *p, const char *name, FragmentRole role, Elem elem) {
+static const Fragment *operand_fragment(Prepare *p, const char *name, FragmentRole role,
+                                        Elem elem) {
     const FragmentRow *row = fragment_of_bits(name, role, elem_info[elem].bits);
     if (!row) ice(p->ctx, (Loc){0}, "no fragment %s", name);
     return fragment_of_row(p, row, role);
 }
 
 void prepare_mma(Prepare *p, const Fn *fn, SimSite *site) {
-    const char *name = ctx_format(p->ctx, "%s.%s", word(p, site->name, 2), word(p, site->name, 3));
+    const char *name =
+        ctx_format(p->ctx, "%s.%s", word_of_name(p, site->name, 2), word_of_name(p, site->name, 3));
     (void)fn;
     prepare_types(p, site);
     site->number_of['x' - 'a'] =
-        strcmp(word(p, site->name, 5), "f32") == 0; // all bits of f32 count
+        strcmp(word_of_name(p, site->name, 5), "f32") == 0; // all bits of f32 count
     site->number_of['z' - 'a'] =
         gpu_has(p->image->target, GPU_FLUSH) && elem_info[site->elem[0]].bits == 16;
-    site->part[0] = operand_of(p, name, FRAG_A, site->elem[0]);
-    site->part[1] = operand_of(p, name, FRAG_B, site->elem[1]);
-    site->part[2] = operand_of(p, name, FRAG_D, site->elem[2]);
+    site->part[0] = operand_fragment(p, name, FRAG_A, site->elem[0]);
+    site->part[1] = operand_fragment(p, name, FRAG_B, site->elem[1]);
+    site->part[2] = operand_fragment(p, name, FRAG_D, site->elem[2]);
 }
 
-static float flushed(float x, Elem elem) {
+static float flushed_operand(float x, Elem elem) {
     float least = elem == EL_F16 ? 0x1p-14f : 0x1p-126f;
     return fabsf(x) < least ? copysignf(0, x) : x;
 }
@@ -245,7 +247,7 @@ static void set_element(const SimSite *site, int which, Matrix *m, int place, ui
         m->f[place] = decode_float(elem, (uint32_t)bits);
     else
         m->f[place] = matrix_float(elem, (uint32_t)bits);
-    if (site_number(site, 'z')) m->f[place] = flushed(m->f[place], elem);
+    if (site_number(site, 'z')) m->f[place] = flushed_operand(m->f[place], elem);
 }
 
 /// Lanes that hold copies of an element have to agree on it.
@@ -274,7 +276,7 @@ static uint64_t bits_at(const char *p, int bytes) {
 }
 
 /// Elements of all lanes; the bits of each are at the place of the next in the frame.
-static void gather(const Warp *w, const SimSite *site, int which, Matrix *out) {
+static void gather_fragment(const Warp *w, const SimSite *site, int which, Matrix *out) {
     const Fragment *f = site->part[which];
     int size = elem_info[site->elem[which]].bits / 8;
     for (int lane = 0; lane < f->owners; lane++) {
@@ -286,7 +288,7 @@ static void gather(const Warp *w, const SimSite *site, int which, Matrix *out) {
     check_copies(w, site, which, size);
 }
 
-static void scatter(Warp *w, const SimSite *site, const Matrix *d) {
+static void scatter_fragment(Warp *w, const SimSite *site, const Matrix *d) {
     const Fragment *f = site->part[2];
     Elem elem = site->elem[2];
     int size = elem_info[elem].bits / 8;
@@ -320,9 +322,9 @@ void handle_mma(Warp *w, const SimSite *site) {
     Matrix *a = matrices_of(w->cta->sim), *b = a + 1, *d = a + 2;
     int m = site->part[2]->rows, n = site->part[2]->columns, k = site->part[0]->columns;
     check_whole(w, site);
-    gather(w, site, 0, a);
-    gather(w, site, 1, b);
-    gather(w, site, 2, d);
+    gather_fragment(w, site, 0, a);
+    gather_fragment(w, site, 1, b);
+    gather_fragment(w, site, 2, d);
     if (site->elem[0] == EL_F64)
         product_f64(m, n, k, a->d, b->d, d->d);
     else if (elem_is(site->elem[0], EC_INT))
@@ -331,7 +333,8 @@ void handle_mma(Warp *w, const SimSite *site) {
         product_narrow(m, n, k, a->f, b->f, d->f);
     else
         product_float(m, n, k, a->f, b->f, d->f);
-    for (int i = 0; i < m * n && site_number(site, 'z'); i++) d->f[i] = flushed(d->f[i], EL_F32);
-    scatter(w, site, d);
+    for (int i = 0; i < m * n && site_number(site, 'z'); i++)
+        d->f[i] = flushed_operand(d->f[i], EL_F32);
+    scatter_fragment(w, site, d);
     warp_resume(w);
 }

@@ -5,14 +5,14 @@
 
 #include "backends/sim/shadow.h"
 
-static int find(const Cta *cta, uint32_t offset) {
+static int find_mbarrier(const Cta *cta, uint32_t offset) {
     for (int i = 0; i < cta->n_mbarriers; i++)
         if (cta->mbarriers[i].at == offset) return i;
     return -1;
 }
 
 Mbarrier *mbarrier_at(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset) {
-    int i = find(cta, offset);
+    int i = find_mbarrier(cta, offset);
     char self[NAME_BYTES], place[PLACE_BYTES];
     if (i < 0)
         sim_fail(lane->sim, SIM_MISUSE, site, "%s of %s: no mbarrier was initialised at offset %u",
@@ -20,7 +20,7 @@ Mbarrier *mbarrier_at(SimLane *lane, const SimSite *site, Cta *cta, uint32_t off
     return &cta->mbarriers[i];
 }
 
-static uint32_t offset_of(uint32_t address) {
+static uint32_t mbarrier_offset(uint32_t address) {
     return address & ((1u << RANK_SHIFT) - 1);
 }
 
@@ -31,7 +31,7 @@ static Mbarrier *own_mbarrier(SimLane *lane, const SimSite *site, uint32_t addre
     if (cta != lane->of)
         sim_fail(lane->sim, SIM_MISUSE, site, "%s of %s: the mbarrier is of another CTA",
                  site_place(site, place), lane_name(lane, self));
-    return mbarrier_at(lane, site, cta, offset_of(address));
+    return mbarrier_at(lane, site, cta, mbarrier_offset(address));
 }
 
 void handle_mbarrier_init(SimLane *lane, const SimSite *site, char *frame) {
@@ -44,9 +44,9 @@ void handle_mbarrier_init(SimLane *lane, const SimSite *site, char *frame) {
     if (count < 1 || count >= 1 << 20)
         sim_fail(lane->sim, SIM_MISUSE, site, "%s of %s: a count of %d", site_place(site, place),
                  lane_name(lane, self), count);
-    uint32_t offset = offset_of(address);
+    uint32_t offset = mbarrier_offset(address);
     access_shared(lane, site, cta, offset, 8, ACCESS_WRITE, NO_ACTOR, 0);
-    int i = find(cta, offset);
+    int i = find_mbarrier(cta, offset);
     if (i < 0) {
         if (cta->n_mbarriers == cta->cap_mbarriers)
             cta->mbarriers =
@@ -59,7 +59,7 @@ void handle_mbarrier_init(SimLane *lane, const SimSite *site, char *frame) {
 /* ---- phases -------------------------------------------------------------------------------- */
 
 /// Ends the phase where nothing is missing any more, and wakes who waited for that.
-static void advance(Cta *cta, int index) {
+static void advance_phase(Cta *cta, int index) {
     Mbarrier *m = &cta->mbarriers[index];
     if (m->pending || m->bytes) return;
     order_mbarrier_phase(cta, index, m->phase);
@@ -74,7 +74,7 @@ static void advance(Cta *cta, int index) {
     }
 }
 
-static void arrive(SimLane *lane, const SimSite *site, Cta *cta, Mbarrier *m) {
+static void arrive_at_mbarrier(SimLane *lane, const SimSite *site, Cta *cta, Mbarrier *m) {
     char self[NAME_BYTES], place[PLACE_BYTES];
     int index = (int)(m - cta->mbarriers);
     if (m->pending == 0)
@@ -85,23 +85,24 @@ static void arrive(SimLane *lane, const SimSite *site, Cta *cta, Mbarrier *m) {
                  (long long)m->phase, m->at);
     order_mbarrier_arrive(lane, cta, index);
     m->pending--;
-    advance(cta, index);
+    advance_phase(cta, index);
 }
 
 void handle_mbarrier_arrive(SimLane *lane, const SimSite *site, char *frame) {
     lane->site = site;
     if (OPERAND(uint8_t, frame, site, 1))
-        arrive(lane, site, lane->of, own_mbarrier(lane, site, OPERAND(uint32_t, frame, site, 0)));
+        arrive_at_mbarrier(lane, site, lane->of,
+                           own_mbarrier(lane, site, OPERAND(uint32_t, frame, site, 0)));
 }
 
 /// At the same offset in another CTA of the cluster.
 void handle_mbarrier_arrive_cluster(SimLane *lane, const SimSite *site, char *frame) {
-    uint32_t offset = offset_of(OPERAND(uint32_t, frame, site, 0));
+    uint32_t offset = mbarrier_offset(OPERAND(uint32_t, frame, site, 0));
     uint32_t rank = OPERAND(uint32_t, frame, site, 2);
     lane->site = site;
     if (!OPERAND(uint8_t, frame, site, 1)) return;
     Cta *cta = shared_find(lane, site, rank << RANK_SHIFT | offset, 8, 8);
-    arrive(lane, site, cta, mbarrier_at(lane, site, cta, offset));
+    arrive_at_mbarrier(lane, site, cta, mbarrier_at(lane, site, cta, offset));
 }
 
 void handle_mbarrier_expect_tx(SimLane *lane, const SimSite *site, char *frame) {
@@ -109,21 +110,21 @@ void handle_mbarrier_expect_tx(SimLane *lane, const SimSite *site, char *frame) 
     if (!OPERAND(uint8_t, frame, site, 1)) return;
     Mbarrier *m = own_mbarrier(lane, site, OPERAND(uint32_t, frame, site, 0));
     m->bytes += OPERAND(uint32_t, frame, site, 2);
-    arrive(lane, site, lane->of, m);
+    arrive_at_mbarrier(lane, site, lane->of, m);
 }
 
 /// Bytes have come. They may come before they are expected, then the number is below 0.
 void mbarrier_complete_bytes(Cta *cta, uint32_t offset, int64_t bytes) {
-    int i = find(cta, offset);
+    int i = find_mbarrier(cta, offset);
     if (i < 0) return;
     cta->mbarriers[i].bytes -= bytes;
-    advance(cta, i);
+    advance_phase(cta, i);
 }
 
 /* ---- waits --------------------------------------------------------------------------------- */
 
 /// Parity p waits for the end of a phase of that parity, which is over once the other one runs.
-static bool passed(const Mbarrier *m, int parity) {
+static bool has_phase_passed(const Mbarrier *m, int parity) {
     return (m->phase & 1) != (parity & 1);
 }
 
@@ -133,7 +134,7 @@ void handle_mbarrier_wait(Warp *w, const SimSite *site) {
     int index = (int)(m - cta->mbarriers);
     w->parity = OPERAND(int32_t, w->frames[0], site, 1) & 1;
     order_warp(w);
-    if (!passed(m, w->parity)) {
+    if (!has_phase_passed(m, w->parity)) {
         warp_wait(w, WAIT_MBARRIER, index);
         return;
     }
@@ -158,12 +159,12 @@ void handle_mbarrier_try_wait(SimLane *lane, const SimSite *site, char *frame) {
     uint32_t address = OPERAND(uint32_t, frame, site, 0);
     int parity = OPERAND(int32_t, frame, site, 1);
     lane->site = site;
-    if (!passed(own_mbarrier(lane, site, address), parity)) {
+    if (!has_phase_passed(own_mbarrier(lane, site, address), parity)) {
         load_random(lane->sim);
         lane_yield(lane);
     }
     Mbarrier *m = own_mbarrier(lane, site, address);
-    bool yes = passed(m, parity);
+    bool yes = has_phase_passed(m, parity);
     if (yes) {
         order_mbarrier_wait(lane->w, lane->of, (int)(m - lane->of->mbarriers));
         lane->spins = 0;

@@ -36,7 +36,7 @@ void shared_mark(Cta *cta, uint32_t offset, int bytes) {
     for (uint32_t i = offset >> SUMMARY_LOG2; i <= last; i++) cta->shared[VIEW_SUMMARY + i] = 1;
 }
 
-static void refresh(Cta *cta, uint32_t block) {
+static void refresh_views(Cta *cta, uint32_t block) {
     uint32_t first = block << SUMMARY_LOG2;
     char *dirty = cta->shared + VIEW_DIRTY + first, *to = cta->shared + VIEW_ASYNC + first;
     const char *from = cta->shared + first;
@@ -55,7 +55,7 @@ void proxy_fence(Cta *cta) {
             int at = i + __builtin_ctzll(eight) / 8;
             if (!summary[at]) continue;
             summary[at] = 0;
-            refresh(cta, (uint32_t)at);
+            refresh_views(cta, (uint32_t)at);
         }
     }
 }
@@ -69,7 +69,7 @@ static void check_aligned(SimLane *lane, const SimSite *site, const void *p) {
                  site_place(site, place), lane_name(lane, self), p);
 }
 
-static int kind_of(const SimSite *site) {
+static int access_kind(const SimSite *site) {
     return site->is_store ? ACCESS_WRITE : ACCESS_READ;
 }
 
@@ -77,7 +77,7 @@ void sim_check_access(SimLane *lane, const SimSite *site, const void *p, const v
     lane->site = site;
     check_aligned(lane, site, p);
     lane->value = value;
-    access_global(lane, site, p, site->bytes, kind_of(site), NO_ACTOR, 0);
+    access_global(lane, site, p, site->bytes, access_kind(site), NO_ACTOR, 0);
     lane->value = NULL;
 }
 
@@ -109,7 +109,8 @@ void sim_check_shared(SimLane *lane, const SimSite *site, const char *p, const v
                  (long long)lane->sim->shared_bytes);
     check_aligned(lane, site, p);
     lane->value = value;
-    access_shared(lane, site, lane->of, (uint32_t)offset, site->bytes, kind_of(site), NO_ACTOR, 0);
+    access_shared(lane, site, lane->of, (uint32_t)offset, site->bytes, access_kind(site), NO_ACTOR,
+                  0);
     lane->value = NULL;
 }
 
@@ -184,7 +185,7 @@ static uint32_t add_halves(AtomicOp op, uint32_t x, uint32_t y) {
 }
 
 /// `wide`: of 64 bits; 32 bits stand sign-extended.
-static uint64_t combine(AtomicOp op, uint64_t x, uint64_t y) {
+static uint64_t combine_words(AtomicOp op, uint64_t x, uint64_t y) {
     switch (op) {
     case ATOMIC_ADD_F32: return add_f32((uint32_t)x, (uint32_t)y);
     case ATOMIC_ADD_F16X2:
@@ -202,7 +203,7 @@ static uint64_t combine(AtomicOp op, uint64_t x, uint64_t y) {
 }
 
 /// Where the atomic works, checked; what it stores goes there.
-static char *atomic_address(SimLane *lane, const SimSite *site, char *frame) {
+static char *checked_atomic_address(SimLane *lane, const SimSite *site, char *frame) {
     int kind = ACCESS_READ | ACCESS_WRITE | ACCESS_ATOMIC;
     lane->site = site;
     if (!site_number(site, 's')) {
@@ -221,11 +222,11 @@ static char *atomic_address(SimLane *lane, const SimSite *site, char *frame) {
 }
 
 // Lanes run one at a time; other threads of the system may run other clusters of the same launch.
-static uint64_t apply(const SimSite *site, char *p, uint64_t operand) {
+static uint64_t apply_sim_atomic(const SimSite *site, char *p, uint64_t operand) {
     AtomicOp op = (AtomicOp)site_number(site, 'o');
     if (site->bytes == 8) {
         uint64_t *at = (uint64_t *)(void *)p, old = __atomic_load_n(at, __ATOMIC_RELAXED);
-        while (!__atomic_compare_exchange_n(at, &old, combine(op, old, operand), true,
+        while (!__atomic_compare_exchange_n(at, &old, combine_words(op, old, operand), true,
                                             __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             continue;
         return old;
@@ -234,29 +235,29 @@ static uint64_t apply(const SimSite *site, char *p, uint64_t operand) {
     uint32_t *at = (uint32_t *)(void *)p, old = __atomic_load_n(at, __ATOMIC_RELAXED);
     uint64_t x, y = is_signed ? (uint64_t)(int32_t)operand : (uint32_t)operand;
     do x = is_signed ? (uint64_t)(int32_t)old : old;
-    while (!__atomic_compare_exchange_n(at, &old, (uint32_t)combine(op, x, y), true,
+    while (!__atomic_compare_exchange_n(at, &old, (uint32_t)combine_words(op, x, y), true,
                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return old;
 }
 
-static void give(const SimSite *site, char *frame, uint64_t value) {
+static void give_result(const SimSite *site, char *frame, uint64_t value) {
     memcpy(frame + site->result_at, &value, (size_t)site->bytes);
 }
 
 void handle_atomic(SimLane *lane, const SimSite *site, char *frame) {
     uint64_t operand = 0, old = 0;
     if (OPERAND(uint8_t, frame, site, 1)) {
-        char *p = atomic_address(lane, site, frame);
+        char *p = checked_atomic_address(lane, site, frame);
         memcpy(&operand, frame + site->at[2], (size_t)site->bytes);
-        old = apply(site, p, operand);
+        old = apply_sim_atomic(site, p, operand);
     }
-    give(site, frame, old);
+    give_result(site, frame, old);
 }
 
 void handle_atomic_cas(SimLane *lane, const SimSite *site, char *frame) {
     uint64_t expected = 0, wanted = 0, old = 0;
     if (OPERAND(uint8_t, frame, site, 1)) {
-        char *p = atomic_address(lane, site, frame);
+        char *p = checked_atomic_address(lane, site, frame);
         memcpy(&expected, frame + site->at[2], (size_t)site->bytes);
         memcpy(&wanted, frame + site->at[3], (size_t)site->bytes);
         old = expected;
@@ -270,5 +271,5 @@ void handle_atomic_cas(SimLane *lane, const SimSite *site, char *frame) {
             old = seen;
         }
     }
-    give(site, frame, old);
+    give_result(site, frame, old);
 }

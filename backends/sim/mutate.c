@@ -9,15 +9,15 @@
 /* ---- memory before and after ------------------------------------------------------------------
  */
 
-static int64_t total(const SimRun *run) {
+static int64_t total_bytes(const SimRun *run) {
     int64_t n = 0;
     for (int i = 0; i < run->n_buffers; i++) n += run->buffers[i].bytes;
     return n;
 }
 
 /// All buffers, one behind the other; NULL where there is no memory.
-static char *save(const SimRun *run) {
-    char *copy = malloc((size_t)total(run) + 1), *to = copy;
+static char *save_buffers(const SimRun *run) {
+    char *copy = malloc((size_t)total_bytes(run) + 1), *to = copy;
     for (int i = 0; copy && i < run->n_buffers; i++) {
         memcpy(to, run->buffers[i].base, (size_t)run->buffers[i].bytes);
         to += run->buffers[i].bytes;
@@ -25,14 +25,14 @@ static char *save(const SimRun *run) {
     return copy;
 }
 
-static void restore(const SimRun *run, const char *from) {
+static void restore_run_buffers(const SimRun *run, const char *from) {
     for (int i = 0; i < run->n_buffers; i++) {
         memcpy((void *)(uintptr_t)run->buffers[i].base, from, (size_t)run->buffers[i].bytes);
         from += run->buffers[i].bytes;
     }
 }
 
-static bool same(const SimRun *run, const char *as) {
+static bool is_same_memory(const SimRun *run, const char *as) {
     for (int i = 0; i < run->n_buffers; i++) {
         if (memcmp(run->buffers[i].base, as, (size_t)run->buffers[i].bytes) != 0) return false;
         as += run->buffers[i].bytes;
@@ -46,14 +46,14 @@ enum { SEEDS = 3 };
 
 /// Whether the kernel as it is runs in all of these orders, and to the same results: else a
 /// mutation is no reason for what happens without it.
-static bool control(const SimImage *image, int function, const SimRun *run, const char *before,
-                    const char *after, SimFailure *failure) {
+static bool runs_unmutated(const SimImage *image, int function, const SimRun *run,
+                           const char *before, const char *after, SimFailure *failure) {
     for (uint64_t seed = 1; seed < SEEDS; seed++) {
         SimRun again = *run;
         again.seed += seed;
-        restore(run, before);
+        restore_run_buffers(run, before);
         if (!sim_run(image, function, &again, failure)) return false;
-        if (same(run, after)) continue;
+        if (is_same_memory(run, after)) continue;
         *failure = (SimFailure){.kind = SIM_MISUSE, .file = ""};
         snprintf(failure->text, sizeof failure->text,
                  "other results with seed %d, without any mutation", (int)again.seed);
@@ -71,9 +71,9 @@ static const char *try_without(const SimImage *image, int function, const SimRun
         mutant.skip_site = site;
         mutant.skipped = &reached;
         mutant.seed += seed;
-        restore(run, before);
+        restore_run_buffers(run, before);
         if (!sim_run(image, function, &mutant, failure)) return "noticed";
-        if (!same(run, after)) {
+        if (!is_same_memory(run, after)) {
             snprintf(failure->text, sizeof failure->text, "other results");
             return "noticed";
         }
@@ -84,7 +84,7 @@ static const char *try_without(const SimImage *image, int function, const SimRun
 }
 
 /// Of its places: tells versions of one function apart.
-static uint32_t digest(const SimImage *image, const char *function) {
+static uint32_t digest_sites(const SimImage *image, const char *function) {
     uint32_t hash = 2166136261u;
     SimSiteInfo s;
     for (int i = 0; sim_site(image, i, &s); i++) {
@@ -98,7 +98,7 @@ static uint32_t digest(const SimImage *image, const char *function) {
 
 void sim_list_sites(const SimImage *image, int function, const char *path) {
     const char *name = image->functions[function].name;
-    uint32_t version = digest(image, name);
+    uint32_t version = digest_sites(image, name);
     FILE *out = fopen(path, "a");
     SimSiteInfo s;
     for (int i = 0; out && sim_site(image, i, &s); i++)
@@ -118,7 +118,7 @@ int sim_skipped_site(const SimImage *image, int function) {
 static void mutate_all(const SimImage *image, int function, const SimRun *run, FILE *out,
                        const char *before, const char *after) {
     const char *name = image->functions[function].name;
-    uint32_t version = digest(image, name);
+    uint32_t version = digest_sites(image, name);
     SimSiteInfo s;
     for (int i = 0; sim_site(image, i, &s); i++) {
         SimFailure failure = {.file = ""};
@@ -132,14 +132,14 @@ static void mutate_all(const SimImage *image, int function, const SimRun *run, F
 
 bool sim_mutate(const SimImage *image, int function, const SimRun *run, const char *path,
                 SimFailure *failure) {
-    char *before = save(run);
+    char *before = save_buffers(run);
     bool good = sim_run(image, function, run, failure);
-    char *after = save(run);
-    good &= !before || !after || control(image, function, run, before, after, failure);
+    char *after = save_buffers(run);
+    good &= !before || !after || runs_unmutated(image, function, run, before, after, failure);
     FILE *out = good && before && after ? fopen(path, "a") : NULL;
     if (out) {
         mutate_all(image, function, run, out, before, after);
-        restore(run, after);
+        restore_run_buffers(run, after);
         fclose(out);
     }
     free(before);

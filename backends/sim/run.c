@@ -99,7 +99,7 @@ static void join_cta(Sim *sim, int rank) {
     for (int i = 0; i < sim->threads; i++) join_lane(sim, cta, i);
 }
 
-static bool allocate(Sim *sim) {
+static bool allocate_sim(Sim *sim) {
     sim->ctas = calloc((size_t)sim->cluster, sizeof *sim->ctas);
     sim->warps = calloc((size_t)sim->n_warps, sizeof *sim->warps);
     sim->lanes = calloc((size_t)sim->cluster * (size_t)sim->threads, sizeof *sim->lanes);
@@ -121,7 +121,7 @@ static Sim *sim_create(const SimImage *image, const SimFunction *function, const
     int lanes = image->target->lanes;
     sim->n_warps = cluster * ((threads + lanes - 1) / lanes);
     sim->main.sim = sim;
-    if (!allocate(sim)) {
+    if (!allocate_sim(sim)) {
         sim_destroy(sim);
         return NULL;
     }
@@ -160,15 +160,15 @@ static void give_machine(const SimImage *image, Sim *sim) {
 /* ---- clusters ------------------------------------------------------------------------------ */
 
 /// bytes: a multiple of 8.
-static void fill(char *p, int64_t bytes, uint16_t canary) {
+static void fill_canary(char *p, int64_t bytes, uint16_t canary) {
     uint64_t four = canary * UINT64_C(0x0001000100010001);
     for (int64_t i = 0; i < bytes; i += 8) memcpy(p + i, &four, 8);
 }
 
 static void cta_start(Sim *sim, Cta *cta) {
-    fill(cta->shared, sim->shared_bytes, CANARY_START);
+    fill_canary(cta->shared, sim->shared_bytes, CANARY_START);
     if (gpu_has(sim->image->target, GPU_TMA)) {
-        fill(cta->shared + VIEW_ASYNC, sim->shared_bytes, CANARY_START);
+        fill_canary(cta->shared + VIEW_ASYNC, sim->shared_bytes, CANARY_START);
         memset(cta->shared + VIEW_DIRTY, 0, (size_t)sim->shared_bytes);
         memset(cta->shared + VIEW_SUMMARY, 0, SHARED_MAX >> SUMMARY_LOG2);
     }
@@ -238,25 +238,25 @@ static void run_cluster(Sim *sim, int64_t cluster) {
 }
 
 /// Numbers 0 .. n - 1 in an order that looks random: i * odd + start, modulo a power of two.
-typedef struct Order {
+typedef struct RandomOrder {
     uint64_t mask, factor, start, at;
-} Order;
+} RandomOrder;
 
-static Order order_of(Sim *sim, int64_t n) {
-    Order o = {.factor = (uint64_t)sim_random(sim) << 1 | 1, .start = sim_random(sim)};
+static RandomOrder random_order(Sim *sim, int64_t n) {
+    RandomOrder o = {.factor = (uint64_t)sim_random(sim) << 1 | 1, .start = sim_random(sim)};
     while (o.mask + 1 < (uint64_t)n) o.mask = 2 * o.mask + 1;
     return o;
 }
 
-static int64_t order_next(Order *o, int64_t n) {
+static int64_t order_next(RandomOrder *o, int64_t n) {
     for (;;) {
         uint64_t i = (o->at++ * o->factor + o->start) & o->mask;
         if (i < (uint64_t)n) return (int64_t)i;
     }
 }
 
-static void run_all(Sim *sim, int64_t clusters) {
-    Order order = order_of(sim, clusters);
+static void run_all_clusters(Sim *sim, int64_t clusters) {
+    RandomOrder order = random_order(sim, clusters);
     for (int64_t i = 0; i < clusters && !sim->failed; i++)
         run_cluster(sim, order_next(&order, clusters));
 }
@@ -265,13 +265,13 @@ static void run_all(Sim *sim, int64_t clusters) {
 static void run_protected(Sim *sim, int64_t clusters) {
     if (setjmp(sim->out) == 0) {
         if (sim->image->check) sim->shadow = shadow_create(sim, sim->shadow);
-        run_all(sim, clusters);
+        run_all_clusters(sim, clusters);
     }
 }
 
 /* ---- launches ------------------------------------------------------------------------------ */
 
-static bool refuse(SimFailure *failure, const char *fmt, long long a, long long b) {
+static bool refuse_launch(SimFailure *failure, const char *fmt, long long a, long long b) {
     *failure = (SimFailure){.kind = SIM_BAD_LAUNCH, .file = ""};
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -280,25 +280,27 @@ static bool refuse(SimFailure *failure, const char *fmt, long long a, long long 
     return false;
 }
 
-static bool launch(const SimImage *image, const SimFunction *f, const SimRun *run, int threads,
-                   int cluster, SimFailure *failure) {
+static bool launch_sim(const SimImage *image, const SimFunction *f, const SimRun *run, int threads,
+                       int cluster, SimFailure *failure) {
     int64_t x = run->grid[0] ? run->grid[0] : 1, y = run->grid[1] ? run->grid[1] : 1;
     int64_t z = run->grid[2] ? run->grid[2] : 1;
     int64_t shared = run->shared_bytes > f->shared_bytes ? run->shared_bytes : f->shared_bytes;
     bool clusters = gpu_has(image->target, GPU_CLUSTER);
     if (threads < 1 || threads > MAX_THREADS)
-        return refuse(failure, "a CTA of %lld threads; there may be 1 to %lld", threads,
-                      MAX_THREADS);
+        return refuse_launch(failure, "a CTA of %lld threads; there may be 1 to %lld", threads,
+                             MAX_THREADS);
     if (cluster < 1 || cluster > MAX_CLUSTER || (cluster > 1 && !clusters))
-        return refuse(failure, "a cluster of %lld CTAs; there may be %lld", cluster,
-                      clusters ? MAX_CLUSTER : 1);
-    if (x % cluster) return refuse(failure, "a grid of %lld CTAs in clusters of %lld", x, cluster);
+        return refuse_launch(failure, "a cluster of %lld CTAs; there may be %lld", cluster,
+                             clusters ? MAX_CLUSTER : 1);
+    if (x % cluster)
+        return refuse_launch(failure, "a grid of %lld CTAs in clusters of %lld", x, cluster);
     if (shared > image->target->shared_cta)
-        return refuse(failure, "%lld bytes of shared memory; the target has %lld", shared,
-                      image->target->shared_cta);
+        return refuse_launch(failure, "%lld bytes of shared memory; the target has %lld", shared,
+                             image->target->shared_cta);
     Sim *sim = take_machine(image, f, run, threads, cluster);
     if (!sim)
-        return refuse(failure, "out of memory for %lld threads of %lld CTAs", threads, cluster);
+        return refuse_launch(failure, "out of memory for %lld threads of %lld CTAs", threads,
+                             cluster);
     if (sim->failed) fibers_reset(sim);
     sim->run = run;
     sim->failure = failure;
@@ -317,5 +319,5 @@ bool sim_run(const SimImage *image, int function, const SimRun *run, SimFailure 
     const SimFunction *f = &image->functions[function];
     int threads = run->threads ? run->threads : f->threads[0] * f->threads[1] * f->threads[2];
     *failure = (SimFailure){.file = ""};
-    return launch(image, f, run, threads, run->cluster ? run->cluster : f->cluster, failure);
+    return launch_sim(image, f, run, threads, run->cluster ? run->cluster : f->cluster, failure);
 }

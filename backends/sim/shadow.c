@@ -11,7 +11,7 @@
 // How many stamps there is room for at first, and how many are made before the first sweep.
 enum { FIRST_STAMPS = 1 << 10, SWEEP_STAMPS = 1 << 18 };
 
-static void add_buffer(Sim *sim, Shadow *s, const SimBuffer *b) {
+static void add_shadow_buffer(Sim *sim, Shadow *s, const SimBuffer *b) {
     Buffer *r = &s->buffers[s->n_buffers++];
     *r = (Buffer){b->base, b->bytes, b->initialised, b->written, b->name, NULL};
     r->blocks = sim_alloc(sim, sizeof *r->blocks * (size_t)(b->bytes / CELLS + 1));
@@ -26,11 +26,11 @@ static void buffers_create(Sim *sim, Shadow *s) {
     const SimRun *run = sim->run;
     s->buffers = sim_alloc(sim, sizeof *s->buffers * (size_t)(run->n_buffers + 1));
     for (int i = 0; i < run->n_buffers; i++)
-        if (run->buffers[i].bytes > 0) add_buffer(sim, s, &run->buffers[i]);
+        if (run->buffers[i].bytes > 0) add_shadow_buffer(sim, s, &run->buffers[i]);
     qsort(s->buffers, (size_t)s->n_buffers, sizeof *s->buffers, by_base);
 }
 
-static Clock new_clock(Sim *sim, const Shadow *s) {
+static Clock new_shadow_clock(Sim *sim, const Shadow *s) {
     size_t bytes = sizeof(uint32_t) * (size_t)s->n_actors;
     return (Clock){sim_alloc(sim, bytes), sim_alloc(sim, bytes), sim_alloc(sim, bytes),
                    sim_alloc(sim, bytes)};
@@ -39,12 +39,12 @@ static Clock new_clock(Sim *sim, const Shadow *s) {
 static void clocks_create(Sim *sim, Shadow *s) {
     s->n_warps = sim->n_warps;
     s->warps = sim_alloc(sim, sizeof *s->warps * (size_t)sim->n_warps);
-    for (int i = 0; i < sim->n_warps; i++) s->warps[i] = new_clock(sim, s);
+    for (int i = 0; i < sim->n_warps; i++) s->warps[i] = new_shadow_clock(sim, s);
     s->n_barriers = sim->cluster * NAMED_BARRIERS;
     s->barriers = sim_alloc(sim, sizeof *s->barriers * (size_t)s->n_barriers);
-    for (int i = 0; i < s->n_barriers; i++) s->barriers[i] = new_clock(sim, s);
-    s->cluster[0] = new_clock(sim, s);
-    s->cluster[1] = new_clock(sim, s);
+    for (int i = 0; i < s->n_barriers; i++) s->barriers[i] = new_shadow_clock(sim, s);
+    s->cluster[0] = new_shadow_clock(sim, s);
+    s->cluster[1] = new_shadow_clock(sim, s);
     s->n_mbarriers = sim->cluster * MBARRIER_ACTORS;
     s->mbarriers = sim_alloc(sim, sizeof *s->mbarriers * (size_t)s->n_mbarriers);
     s->epochs = sim_alloc(sim, sizeof *s->epochs * (size_t)s->n_actors);
@@ -155,7 +155,7 @@ void shadow_start(Sim *sim, int64_t cluster) {
 /* ---- failures ------------------------------------------------------------------------------ */
 
 /// An access as failures tell it.
-typedef struct Look {
+typedef struct ShadowAccess {
     Sim *sim;
     SimLane *lane;
     const SimSite *site;
@@ -165,7 +165,7 @@ typedef struct Look {
     int stores; // actor_of_stores(lane)
     uint32_t epoch;
     uint32_t stamp; // of the access itself, 0 before it is made
-} Look;
+} ShadowAccess;
 
 static const char *buffer_name(const Shadow *s, int i, char *out) {
     const Buffer *b = &s->buffers[i];
@@ -176,7 +176,7 @@ static const char *buffer_name(const Shadow *s, int i, char *out) {
     return out;
 }
 
-static const char *memory_name(const Look *a, char *out) {
+static const char *memory_name(const ShadowAccess *a, char *out) {
     char name[NAME_BYTES] = "shared memory";
     const Shadow *s = a->sim->shadow;
     if (a->buffer) buffer_name(s, (int)(a->buffer - s->buffers), name);
@@ -184,7 +184,7 @@ static const char *memory_name(const Look *a, char *out) {
     return out;
 }
 
-static const char *actor_name(const Look *a, int actor, uint32_t program, char *out) {
+static const char *actor_name(const ShadowAccess *a, int actor, uint32_t program, char *out) {
     Sim *sim = a->sim;
     if (program != sim->shadow->program)
         snprintf(out, NAME_BYTES, "another program");
@@ -195,11 +195,11 @@ static const char *actor_name(const Look *a, int actor, uint32_t program, char *
     return out;
 }
 
-static const SimSite *site_of(const Look *a, uint32_t number) {
+static const SimSite *site_of(const ShadowAccess *a, uint32_t number) {
     return a->sim->image->sites[number & SITE_MASK];
 }
 
-static _Noreturn void race(const Look *a, const Stamp *st, bool with_write) {
+static _Noreturn void fail_data_race(const ShadowAccess *a, const Stamp *st, bool with_write) {
     char where[PLACE_BYTES], self[NAME_BYTES], other[NAME_BYTES], here[PLACE_BYTES],
         there[PLACE_BYTES];
     const SimSite *before = site_of(a, st->site);
@@ -212,7 +212,7 @@ static _Noreturn void race(const Look *a, const Stamp *st, bool with_write) {
              pending ? ", which has not finished" : ", with nothing that orders them");
 }
 
-static _Noreturn void stale(const Look *a, const Stamp *st) {
+static _Noreturn void fail_stale_proxy(const ShadowAccess *a, const Stamp *st) {
     char where[PLACE_BYTES], here[PLACE_BYTES], there[PLACE_BYTES], other[NAME_BYTES];
     sim_fail(a->sim, SIM_PROXY, a->site,
              "no proxy fence: %s is used by the asynchronous proxy at %s, and was written by %s "
@@ -237,7 +237,7 @@ void check_outside(SimLane *lane, const SimSite *site) {
     }
 }
 
-static _Noreturn void unwritten(const Look *a) {
+static _Noreturn void fail_unwritten(const ShadowAccess *a) {
     char where[PLACE_BYTES], self[NAME_BYTES], here[PLACE_BYTES];
     sim_fail(a->sim, SIM_UNINITIALISED, a->site,
              "%s is read by %s at %s, but nobody has written it so far", memory_name(a, where),
@@ -295,7 +295,7 @@ static uint32_t add_stamp(Sim *sim, Shadow *s, Stamp stamp) {
 }
 
 /// That of the access.
-static uint32_t stamp(Look *a) {
+static uint32_t access_stamp(ShadowAccess *a) {
     Shadow *s = a->sim->shadow;
     if (a->stamp) return a->stamp;
     uint32_t actor = (uint32_t)(a->actor == NO_ACTOR ? a->lane->number : a->actor);
@@ -313,7 +313,7 @@ static uint32_t stamp(Look *a) {
 /* ---- one byte ------------------------------------------------------------------------------ */
 
 /// Whether the access of the stamp is ordered before this one.
-static bool ordered(const Look *a, const Stamp *st) {
+static bool is_ordered(const ShadowAccess *a, const Stamp *st) {
     const Shadow *s = a->sim->shadow;
     if (st->epoch == 0) return true;
     if (st->epoch == EPOCH_PENDING) return false;
@@ -324,20 +324,20 @@ static bool ordered(const Look *a, const Stamp *st) {
     return (a->buffer ? c->global : c->order)[st->actor] >= st->epoch;
 }
 
-static bool fenced(const Look *a, const Stamp *st) {
+static bool is_fenced(const ShadowAccess *a, const Stamp *st) {
     const Shadow *s = a->sim->shadow;
     if (st->epoch == 0 || st->program != s->program || st->site & SITE_ASYNC) return true;
     return s->warps[a->lane->w->number].proxy[st->actor] >= st->epoch;
 }
 
 /// Atomics do not race with each other.
-static bool both_atomic(const Look *a, const Stamp *st) {
+static bool both_atomic(const ShadowAccess *a, const Stamp *st) {
     return a->kind & ACCESS_ATOMIC && st->site & SITE_ATOMIC;
 }
 
 /// One instruction may store the same byte twice: in the lanes of a warp, and in global memory,
 /// where a scatter may name an element more than once.
-static bool same_store(const Look *a, const Stamp *st) {
+static bool same_store(const ShadowAccess *a, const Stamp *st) {
     const Sim *sim = a->sim;
     bool here = st->program == sim->shadow->program;
     if (!a->lane->value || st->epoch == EPOCH_PENDING ||
@@ -349,35 +349,35 @@ static bool same_store(const Look *a, const Stamp *st) {
 }
 
 /// Whether a byte that this run has not written has a value.
-static bool has_value(const Look *a) {
+static bool has_initial_value(const ShadowAccess *a) {
     const Buffer *b = a->buffer;
     return b && (b->initialised || (b->written && b->written[a->offset]));
 }
 
 /// What the access makes of the past of a byte. `same`: bytes with that past become the same,
 /// whatever is written.
-static Cell access_byte(Look *a, Cell past, bool *same) {
+static Cell access_byte(ShadowAccess *a, Cell past, bool *same) {
     const Stamp *write = &a->sim->shadow->stamps[past.write];
     const Stamp *read = &a->sim->shadow->stamps[past.read];
     bool reads = a->kind & ACCESS_READ, writes = a->kind & ACCESS_WRITE;
     *same = !(a->buffer && a->buffer->written);
-    if (reads && write->epoch == 0 && !has_value(a)) unwritten(a);
+    if (reads && write->epoch == 0 && !has_initial_value(a)) fail_unwritten(a);
     if (!both_atomic(a, write)) {
-        if (!ordered(a, write)) {
-            if (!same_store(a, write)) race(a, write, true);
+        if (!is_ordered(a, write)) {
+            if (!same_store(a, write)) fail_data_race(a, write, true);
             *same = false;
         }
-        if (a->kind & ACCESS_ASYNC && !fenced(a, write)) stale(a, write);
+        if (a->kind & ACCESS_ASYNC && !is_fenced(a, write)) fail_stale_proxy(a, write);
     }
-    if (writes && !both_atomic(a, read) && !ordered(a, read)) race(a, read, false);
-    if (writes) return (Cell){stamp(a), reads ? stamp(a) : 0};
+    if (writes && !both_atomic(a, read) && !is_ordered(a, read)) fail_data_race(a, read, false);
+    if (writes) return (Cell){access_stamp(a), reads ? access_stamp(a) : 0};
     // One reader is remembered: one that nothing orders before this one stays, by chance.
-    if (ordered(a, read) || sim_random(a->sim) & 1) past.read = stamp(a);
+    if (is_ordered(a, read) || sim_random(a->sim) & 1) past.read = access_stamp(a);
     return past;
 }
 
 /// Bytes of one access mostly have the same past.
-static void access_cells(Look *a, Cell *cells, int n) {
+static void access_cells(ShadowAccess *a, Cell *cells, int n) {
     for (int i = 0; i < n;) {
         bool same;
         Cell past = cells[i];
@@ -396,7 +396,7 @@ void access_shared(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset
     Sim *sim = lane->sim;
     Shadow *s = sim->shadow;
     if (!s) return;
-    Look a = {.sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor};
+    ShadowAccess a = {.sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor};
     a.stores = actor_of_stores(lane);
     a.epoch = epoch;
     a.first = a.offset = offset;
@@ -405,7 +405,7 @@ void access_shared(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset
 }
 
 /// The last region that begins at p or before.
-static Buffer *buffer_of(Shadow *s, const char *p, int bytes) {
+static Buffer *buffer_at(Shadow *s, const char *p, int bytes) {
     int low = 0, high = s->n_buffers;
     while (low < high) {
         int middle = (low + high) / 2;
@@ -418,7 +418,7 @@ static Buffer *buffer_of(Shadow *s, const char *p, int bytes) {
     return r && p + bytes <= r->base + r->bytes ? r : NULL;
 }
 
-static _Noreturn void outside(SimLane *lane, const SimSite *site, const char *p, int bytes) {
+static _Noreturn void fail_outside(SimLane *lane, const SimSite *site, const char *p, int bytes) {
     char self[NAME_BYTES], here[PLACE_BYTES];
     char name[NAME_BYTES];
     Shadow *s = lane->sim->shadow;
@@ -440,7 +440,7 @@ void access_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_
     char self[NAME_BYTES], here[PLACE_BYTES];
     Shadow *s = lane->sim->shadow;
     if (bytes == INT32_MAX) return; // no bound: each access is looked at alone
-    if (!s || !s->n_buffers || (bytes <= INT32_MAX && buffer_of(s, data, (int)bytes))) return;
+    if (!s || !s->n_buffers || (bytes <= INT32_MAX && buffer_at(s, data, (int)bytes))) return;
     sim_fail(lane->sim, SIM_BOUNDS, site,
              "a bound beyond its tensor: %s of %s may access %u bytes from %p on",
              site_place(site, here), lane_name(lane, self), bytes, (const void *)data);
@@ -472,9 +472,10 @@ void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes,
     if (!s || !s->n_buffers) return;
     const char *first = p;
     if (kind & ACCESS_ATOMIC && bytes == 4) clip_word(s, &first, &bytes);
-    Buffer *r = buffer_of(s, first, bytes);
-    if (!r) outside(lane, site, first, bytes);
-    Look a = {.sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor, .buffer = r};
+    Buffer *r = buffer_at(s, first, bytes);
+    if (!r) fail_outside(lane, site, first, bytes);
+    ShadowAccess a = {
+        .sim = sim, .lane = lane, .site = site, .kind = kind, .actor = actor, .buffer = r};
     a.stores = actor_of_stores(lane);
     a.epoch = epoch;
     a.first = a.offset = first - r->base;

@@ -11,7 +11,7 @@
 
 enum { TURNS = 32 };
 
-static int64_t now(void) {
+static int64_t monotonic_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -19,7 +19,7 @@ static int64_t now(void) {
 
 enum { NAP_NS = 20000, PAUSE_NS = 20000000 };
 
-static void rest(long ns) {
+static void sleep_ns(long ns) {
     const struct timespec t = {.tv_nsec = ns};
     nanosleep(&t, NULL);
 }
@@ -35,7 +35,7 @@ static void wait_outside(SimLane *lane, const SimSite *site, char *frame, const 
 }
 
 /// The word at the address in operand 0, checked.
-static int64_t *word_of(SimLane *lane, const SimSite *site, char *frame, int kind) {
+static int64_t *checked_signal_word(SimLane *lane, const SimSite *site, char *frame, int kind) {
     void *p = OPERAND(char *, frame, site, 0);
     lane->site = site;
     access_global(lane, site, p, 8, kind | ACCESS_ATOMIC, NO_ACTOR, 0);
@@ -57,7 +57,7 @@ void handle_signal(SimLane *lane, const SimSite *site, char *frame) {
     bool releases = site_number(site, 'r'); // a word that is put tells of what was fenced
     if (releases) order_raise(lane, site, raises);
     if (!raises) return;
-    int64_t *word = word_of(lane, site, frame, ACCESS_READ | ACCESS_WRITE);
+    int64_t *word = checked_signal_word(lane, site, frame, ACCESS_READ | ACCESS_WRITE);
     int64_t value = OPERAND(int64_t, frame, site, 2);
     if (releases) order_fence(lane);
     order_atomic(lane, word);
@@ -67,7 +67,7 @@ void handle_signal(SimLane *lane, const SimSite *site, char *frame) {
         __atomic_store_n(word, value, __ATOMIC_RELEASE);
     if (lane->sim->pauses > 0) {
         lane->sim->pauses--;
-        rest(PAUSE_NS);
+        sleep_ns(PAUSE_NS);
     }
 }
 
@@ -81,11 +81,11 @@ void prepare_wait_word(Prepare *p, const Fn *fn, SimSite *site) {
         if (strcmp(name, names[i]) == 0) site->number_of['o' - 'a'] = i;
 }
 
-static int64_t read_word(const int64_t *p) {
+static int64_t read_signal_word(const int64_t *p) {
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 
-static void note_failure(const SimSite *site, char *frame, int64_t *control) {
+static void note_signal_failure(const SimSite *site, char *frame, int64_t *control) {
     int64_t none = 0;
     if (!__atomic_compare_exchange_n(&control[TG_CONTROL_FAILED], &none, 1, false, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED))
@@ -97,27 +97,28 @@ static void note_failure(const SimSite *site, char *frame, int64_t *control) {
 
 void handle_wait_word(SimLane *lane, const SimSite *site, char *frame) {
     if (!OPERAND(uint8_t, frame, site, 1)) return;
-    const int64_t *word = word_of(lane, site, frame, ACCESS_READ);
-    int64_t value = OPERAND(int64_t, frame, site, 2), begin = now();
+    const int64_t *word = checked_signal_word(lane, site, frame, ACCESS_READ);
+    int64_t value = OPERAND(int64_t, frame, site, 2), begin = monotonic_ns();
     int64_t *control = (int64_t *)(void *)OPERAND(char *, frame, site, 3);
     int compare = site_number(site, 'o');
     // Other lanes of the program may be those who raise the word: they get a few turns.
-    for (int i = 0; i < TURNS && !tg_comm_holds(read_word(word), compare, value); i++) {
+    for (int i = 0; i < TURNS && !tg_comm_holds(read_signal_word(word), compare, value); i++) {
         load_random(lane->sim);
         lane_yield(lane);
     }
-    if (lane->sim->run->wait && !tg_comm_holds(read_word(word), compare, value))
+    if (lane->sim->run->wait && !tg_comm_holds(read_signal_word(word), compare, value))
         wait_outside(lane, site, frame, word);
-    while (!tg_comm_holds(read_word(word), compare, value)) {
-        if (read_word(&control[TG_CONTROL_GIVE_UP]) || read_word(&control[TG_CONTROL_FAILED]))
+    while (!tg_comm_holds(read_signal_word(word), compare, value)) {
+        if (read_signal_word(&control[TG_CONTROL_GIVE_UP]) ||
+            read_signal_word(&control[TG_CONTROL_FAILED]))
             return;
-        if (now() - begin >= read_word(&control[TG_CONTROL_LIMIT])) {
-            note_failure(site, frame, control);
+        if (monotonic_ns() - begin >= read_signal_word(&control[TG_CONTROL_LIMIT])) {
+            note_signal_failure(site, frame, control);
             return;
         }
         load_random(lane->sim);
         lane_yield(lane);
-        rest(NAP_NS);
+        sleep_ns(NAP_NS);
     }
     order_fence(lane);
     order_atomic(lane, word);

@@ -12,41 +12,41 @@
 /* ---- blocks -------------------------------------------------------------------------------- */
 
 /// A block of a tensor, row by row.
-typedef struct Block {
+typedef struct TmaBlock {
     const SimTensorMap *map;
     int32_t at[MAP_RANK];
     int columns, rows, row_bytes; // of the block in shared memory
-} Block;
+} TmaBlock;
 
 /// Elements along dimension i: those that the steps of the traversal meet.
-static int extent(const SimTensorMap *m, int i) {
+static int box_extent(const SimTensorMap *m, int i) {
     return i < m->rank ? (m->box[i] + m->steps[i] - 1) / m->steps[i] : 1;
 }
 
-static Block block_of(const void *map, const int32_t *at) {
-    Block b = {.map = map, .rows = 1};
+static TmaBlock tma_block(const void *map, const int32_t *at) {
+    TmaBlock b = {.map = map, .rows = 1};
     for (int i = 0; i < b.map->rank; i++) b.at[i] = at[i];
-    b.columns = extent(b.map, 0);
-    for (int i = 1; i < b.map->rank; i++) b.rows *= extent(b.map, i);
+    b.columns = box_extent(b.map, 0);
+    for (int i = 1; i < b.map->rank; i++) b.rows *= box_extent(b.map, i);
     b.row_bytes = b.columns * b.map->bytes;
     return b;
 }
 
 /// Where row r begins in the tensor, in column 0; NULL where it lies outside.
-static char *row_address(const Block *b, int r) {
+static char *row_address(const TmaBlock *b, int r) {
     const SimTensorMap *m = b->map;
     char *p = m->base;
     for (int i = 1; i < m->rank; i++) {
-        int64_t c = b->at[i] + (int64_t)(r % extent(m, i)) * m->steps[i];
+        int64_t c = b->at[i] + (int64_t)(r % box_extent(m, i)) * m->steps[i];
         if (c < 0 || c > m->last[i]) return NULL;
         p += (uint64_t)c * m->strides[i - 1];
-        r /= extent(m, i);
+        r /= box_extent(m, i);
     }
     return p;
 }
 
 /// Columns [*first, *behind) of the block are inside.
-static void inside(const Block *b, int *first, int *behind) {
+static void inside_columns(const TmaBlock *b, int *first, int *behind) {
     const SimTensorMap *m = b->map;
     int step = m->steps[0];
     int64_t low = b->at[0] < 0 ? (-(int64_t)b->at[0] + step - 1) / step : 0;
@@ -57,29 +57,30 @@ static void inside(const Block *b, int *first, int *behind) {
     if (*behind < *first) *behind = *first;
 }
 
-static char *element(const Block *b, char *row, int column) {
+static char *element_at_column(const TmaBlock *b, char *row, int column) {
     return row + ((int64_t)b->at[0] + (int64_t)column * b->map->steps[0]) * b->map->bytes;
 }
 
 /// The swizzle takes bits of the address that number rows to those that number 16 bytes in a row.
-static uint32_t swizzled(const SimTensorMap *m, uint32_t offset) {
+static uint32_t swizzled_offset(const SimTensorMap *m, uint32_t offset) {
     static const uint32_t masks[] = {0, 0x10, 0x30, 0x70};
     return offset ^ (offset >> 3 & masks[m->swizzle]);
 }
 
 /// Under check: the elements that the block has in the tensor.
-static void access_tensor(SimLane *lane, const SimSite *site, const Block *b, int kind) {
+static void access_tensor(SimLane *lane, const SimSite *site, const TmaBlock *b, int kind) {
     int first, behind;
     if (!lane->sim->shadow) return;
-    inside(b, &first, &behind);
+    inside_columns(b, &first, &behind);
     for (int r = 0; r < b->rows; r++) {
         char *row = row_address(b, r);
         if (!row || first == behind) continue;
         if (b->map->steps[0] == 1)
-            access_global(lane, site, element(b, row, first), (behind - first) * b->map->bytes,
-                          kind, NO_ACTOR, 0);
+            access_global(lane, site, element_at_column(b, row, first),
+                          (behind - first) * b->map->bytes, kind, NO_ACTOR, 0);
         for (int c = first; b->map->steps[0] > 1 && c < behind; c++)
-            access_global(lane, site, element(b, row, c), b->map->bytes, kind, NO_ACTOR, 0);
+            access_global(lane, site, element_at_column(b, row, c), b->map->bytes, kind, NO_ACTOR,
+                          0);
     }
 }
 
@@ -102,7 +103,7 @@ static const SimTensorMap *check_map(SimLane *lane, const SimSite *site, const v
     return m;
 }
 
-static uint32_t offset_of(uint32_t address) {
+static uint32_t tma_offset(uint32_t address) {
     return address & ((1u << RANK_SHIFT) - 1);
 }
 
@@ -114,23 +115,24 @@ static uint32_t to_tf32(uint32_t u) {
     return (u + 0xfff + (u >> 13 & 1)) & 0xffffe000;
 }
 
-static bool rounds(const SimTensorMap *m) {
+static bool rounds_to_tf32(const SimTensorMap *m) {
     return m->type == TG_MAP_TF32 || m->type == TG_MAP_TF32_FTZ;
 }
 
 /// A row of the block as it comes: elements outside are 0 or NaN.
-static void read_row(const Block *b, int r, char *out) {
+static void read_block_row(const TmaBlock *b, int r, char *out) {
     static const uint8_t nan16[] = {0xff, 0x7f};
     int first, behind, size = b->map->bytes;
     char *row = row_address(b, r);
-    inside(b, &first, &behind);
+    inside_columns(b, &first, &behind);
     for (int i = 0; i < b->row_bytes; i++) out[i] = b->map->fill ? (char)nan16[i % 2] : 0;
     if (!row) return;
     if (b->map->steps[0] == 1 && first < behind)
-        memcpy(out + first * size, element(b, row, first), (size_t)(behind - first) * (size_t)size);
+        memcpy(out + first * size, element_at_column(b, row, first),
+               (size_t)(behind - first) * (size_t)size);
     for (int c = first; b->map->steps[0] > 1 && c < behind; c++)
-        memcpy(out + c * size, element(b, row, c), (size_t)size);
-    for (int c = first; rounds(b->map) && c < behind; c++) {
+        memcpy(out + c * size, element_at_column(b, row, c), (size_t)size);
+    for (int c = first; rounds_to_tf32(b->map) && c < behind; c++) {
         uint32_t bits;
         memcpy(&bits, out + c * size, sizeof bits);
         bits = to_tf32(bits);
@@ -139,22 +141,22 @@ static void read_row(const Block *b, int r, char *out) {
 }
 
 /// 16 bytes that come by the asynchronous proxy and that whoever waits for them sees.
-static void put(Cta *cta, uint32_t offset, const char *data) {
+static void put_async_bytes(Cta *cta, uint32_t offset, const char *data) {
     memcpy(cta->shared + offset, data, 16);
     memcpy(cta->shared + VIEW_ASYNC + offset, data, 16);
     memset(cta->shared + VIEW_DIRTY + offset, 0, 16);
 }
 
-static void load_into(Sim *sim, const Load *l, const Block *b, int rank) {
+static void load_into(Sim *sim, const Load *l, const TmaBlock *b, int rank) {
     Cta *cta = &sim->ctas[rank];
     char row[256 * 8];
-    uint32_t to = offset_of(l->to);
+    uint32_t to = tma_offset(l->to);
     for (int r = 0; r < b->rows; r++) {
-        read_row(b, r, row);
+        read_block_row(b, r, row);
         for (int i = 0; i < b->row_bytes; i += 16, to += 16)
-            put(cta, swizzled(b->map, to), row + i);
+            put_async_bytes(cta, swizzled_offset(b->map, to), row + i);
     }
-    mbarrier_complete_bytes(cta, offset_of(l->barrier), (int64_t)b->rows * b->row_bytes);
+    mbarrier_complete_bytes(cta, tma_offset(l->barrier), (int64_t)b->rows * b->row_bytes);
 }
 
 bool load_random(Sim *sim) {
@@ -162,24 +164,24 @@ bool load_random(Sim *sim) {
     int i = (int)(sim_random(sim) % (unsigned)sim->n_loads);
     Load l = sim->loads[i];
     sim->loads[i] = sim->loads[--sim->n_loads];
-    Block b = block_of(l.map, l.at);
+    TmaBlock b = tma_block(l.map, l.at);
     for (int rank = 0; rank < sim->cluster; rank++)
         if (l.mask >> rank & 1) load_into(sim, &l, &b, rank);
     return true;
 }
 
 /// What a CTA that receives the block has to have ready.
-static void check_receiver(SimLane *lane, const SimSite *site, const Load *l, const Block *b,
+static void check_receiver(SimLane *lane, const SimSite *site, const Load *l, const TmaBlock *b,
                            int rank) {
     static const uint16_t canary[8] = {CANARY_PENDING, CANARY_PENDING, CANARY_PENDING,
                                        CANARY_PENDING, CANARY_PENDING, CANARY_PENDING,
                                        CANARY_PENDING, CANARY_PENDING};
     char self[NAME_BYTES], place[PLACE_BYTES];
-    uint32_t high = (uint32_t)rank << RANK_SHIFT, to = offset_of(l->to);
+    uint32_t high = (uint32_t)rank << RANK_SHIFT, to = tma_offset(l->to);
     int bytes = b->rows * b->row_bytes;
     Cta *cta = shared_find(lane, site, high | to, bytes, 128);
-    shared_find(lane, site, high | offset_of(l->barrier), 8, 8);
-    Mbarrier *m = mbarrier_at(lane, site, cta, offset_of(l->barrier));
+    shared_find(lane, site, high | tma_offset(l->barrier), 8, 8);
+    Mbarrier *m = mbarrier_at(lane, site, cta, tma_offset(l->barrier));
     if (!m->fenced)
         sim_fail(lane->sim, SIM_PROXY, site,
                  "%s of %s: no fence has shown the asynchronous proxy the mbarrier that was "
@@ -188,7 +190,8 @@ static void check_receiver(SimLane *lane, const SimSite *site, const Load *l, co
     int index = (int)(m - cta->mbarriers);
     access_shared(lane, site, cta, to, bytes, ACCESS_WRITE | ACCESS_ASYNC,
                   actor_of_mbarrier(cta, index), (uint32_t)m->phase + 1);
-    for (int i = 0; i < bytes; i += 16) put(cta, to + (uint32_t)i, (const char *)canary);
+    for (int i = 0; i < bytes; i += 16)
+        put_async_bytes(cta, to + (uint32_t)i, (const char *)canary);
 }
 
 void prepare_tma_load(Prepare *p, const Fn *fn, SimSite *site) {
@@ -212,7 +215,7 @@ void handle_tma_load(SimLane *lane, const SimSite *site, char *frame) {
     if (!l.mask || l.mask >> sim->cluster)
         sim_fail(sim, SIM_MISUSE, site, "%s of %s: the mask of CTAs is %#x in a cluster of %d",
                  site_place(site, place), lane_name(lane, self), l.mask, sim->cluster);
-    Block b = block_of(l.map, l.at);
+    TmaBlock b = tma_block(l.map, l.at);
     for (int rank = 0; rank < sim->cluster; rank++)
         if (l.mask >> rank & 1) check_receiver(lane, site, &l, &b, rank);
     check_outside(lane, site);
@@ -231,24 +234,25 @@ void handle_tma_prefetch(SimLane *lane, const SimSite *site, char *frame) {
 /// The bytes of shared memory as the asynchronous proxy sees them, in rows.
 static void store_read(SimLane *lane, Copy *c) {
     const Cta *cta = &lane->sim->ctas[c->to >> RANK_SHIFT];
-    Block b = block_of(c->p, c->at);
-    uint32_t from = offset_of(c->to);
+    TmaBlock b = tma_block(c->p, c->at);
+    uint32_t from = tma_offset(c->to);
     if (c->read_done) return;
     c->data = sim_alloc(lane->sim, (size_t)c->bytes);
     for (int i = 0; i < c->bytes; i += 16)
-        memcpy(c->data + i, cta->shared + VIEW_ASYNC + swizzled(b.map, from + (uint32_t)i), 16);
+        memcpy(c->data + i, cta->shared + VIEW_ASYNC + swizzled_offset(b.map, from + (uint32_t)i),
+               16);
     c->read_done = true;
 }
 
 /// Types that there is an addition of. At others an H100 stops with an illegal instruction.
-static bool adds(const SimTensorMap *m) {
+static bool has_addition(const SimTensorMap *m) {
     static const bool known[] = {
         [TG_MAP_U32] = true, [TG_MAP_I32] = true, [TG_MAP_U64] = true, [TG_MAP_F16] = true,
         [TG_MAP_F32] = true, [TG_MAP_F64] = true, [TG_MAP_BF16] = true};
     return m->type < (int)(sizeof known / sizeof *known) && known[m->type];
 }
 
-static uint64_t sum_of(int type, uint64_t x, uint64_t y) {
+static uint64_t sum_of_elements(int type, uint64_t x, uint64_t y) {
     uint16_t s = (uint16_t)x, t = (uint16_t)y;
     float a, b;
     double c, d;
@@ -282,12 +286,12 @@ static uint64_t load_bits(const char *p, int size) {
 #define ADD_ATOMICALLY(Word, type, to, value)                                                      \
     do {                                                                                           \
         Word *at = (Word *)(void *)(to), old = __atomic_load_n(at, __ATOMIC_RELAXED);              \
-        while (!__atomic_compare_exchange_n(at, &old, (Word)sum_of(type, old, value), true,        \
-                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))                   \
+        while (!__atomic_compare_exchange_n(at, &old, (Word)sum_of_elements(type, old, value),     \
+                                            true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))             \
             continue;                                                                              \
     } while (0)
 
-static void add_element(const SimTensorMap *m, char *to, const char *from) {
+static void add_tma_element(const SimTensorMap *m, char *to, const char *from) {
     uint64_t value = load_bits(from, m->bytes);
     switch (m->bytes) {
     case 2: ADD_ATOMICALLY(uint16_t, m->type, to, value); return;
@@ -297,17 +301,17 @@ static void add_element(const SimTensorMap *m, char *to, const char *from) {
 }
 
 static void store_write(Copy *c) {
-    Block b = block_of(c->p, c->at);
+    TmaBlock b = tma_block(c->p, c->at);
     int first, behind, size = b.map->bytes;
-    inside(&b, &first, &behind);
+    inside_columns(&b, &first, &behind);
     for (int r = 0; r < b.rows; r++) {
         char *row = row_address(&b, r);
         const char *from = c->data + r * b.row_bytes;
         for (int i = first; row && i < behind; i++)
             if (c->add)
-                add_element(b.map, element(&b, row, i), from + i * size);
+                add_tma_element(b.map, element_at_column(&b, row, i), from + i * size);
             else
-                memcpy(element(&b, row, i), from + i * size, (size_t)size);
+                memcpy(element_at_column(&b, row, i), from + i * size, (size_t)size);
     }
 }
 
@@ -329,10 +333,10 @@ static void start_store(SimLane *lane, const SimSite *site, char *frame, int kin
     if (!OPERAND(uint8_t, frame, site, 2)) return;
     memcpy(c.at, frame + site->at[3], sizeof *c.at * (size_t)site_number(site, 'r'));
     check_map(lane, site, c.p, c.at);
-    Block b = block_of(c.p, c.at);
+    TmaBlock b = tma_block(c.p, c.at);
     c.bytes = b.rows * b.row_bytes;
     Cta *cta = shared_find(lane, site, c.to, c.bytes, 128);
-    access_shared(lane, site, cta, offset_of(c.to), c.bytes, ACCESS_READ | ACCESS_ASYNC,
+    access_shared(lane, site, cta, tma_offset(c.to), c.bytes, ACCESS_READ | ACCESS_ASYNC,
                   actor_of_stores(lane), (uint32_t)all->group + 1);
     access_tensor(lane, site, &b, kind);
     if (all->n == all->cap)
@@ -348,7 +352,7 @@ void handle_tma_add(SimLane *lane, const SimSite *site, char *frame) {
     char self[NAME_BYTES], place[PLACE_BYTES];
     const SimTensorMap *m = OPERAND(const void *, frame, site, 0);
     if (!OPERAND(uint8_t, frame, site, 2)) return;
-    if (m->magic == MAP_MAGIC && !adds(m))
+    if (m->magic == MAP_MAGIC && !has_addition(m))
         sim_fail(lane->sim, SIM_MISUSE, site, "%s of %s: a tensor map of a type that is not added",
                  site_place(site, place), lane_name(lane, self));
     lane->site = site;
@@ -362,7 +366,7 @@ void handle_tma_commit(SimLane *lane, const SimSite *site, char *frame) {
 }
 
 /// Groups up to `last` have read and, unless `read_only`, written.
-static void finish(SimLane *lane, int last, bool read_only) {
+static void finish_stores(SimLane *lane, int last, bool read_only) {
     Copies *all = &lane->stores;
     int kept = 0;
     for (int i = 0; i < all->n; i++) {
@@ -384,8 +388,8 @@ static void finish(SimLane *lane, int last, bool read_only) {
 
 void handle_tma_wait(SimLane *lane, const SimSite *site, char *frame) {
     (void)frame;
-    finish(lane, lane->stores.group - 1 - site_number(site, 'n'),
-           strstr(site->name, ".read.") != NULL);
+    finish_stores(lane, lane->stores.group - 1 - site_number(site, 'n'),
+                  strstr(site->name, ".read.") != NULL);
 }
 
 /// What has read is written when the program ends; what has not finds the shared memory gone. Who
@@ -399,5 +403,5 @@ void stores_finish(SimLane *lane) {
                      "%s ends before %s has %s: nobody has waited for it", lane_name(lane, self),
                      site_place(all->data[i].site, place),
                      all->data[i].waited ? "added" : "read shared memory");
-    if (all->n) finish(lane, lane->stores.group, false);
+    if (all->n) finish_stores(lane, lane->stores.group, false);
 }

@@ -28,20 +28,20 @@ int actor_of_stores(SimLane *lane) {
 
 /* ---- clocks -------------------------------------------------------------------------------- */
 
-static void join(uint32_t *into, const uint32_t *from, int n) {
+static void merge_clock(uint32_t *into, const uint32_t *from, int n) {
     for (int i = 0; i < n; i++)
         if (from[i] > into[i]) into[i] = from[i];
 }
 
 static void join_shared(const Shadow *s, Clock into, Clock from) {
-    join(into.order, from.order, s->n_actors);
-    join(into.proxy, from.proxy, s->n_actors);
-    join(into.outside, from.outside, s->n_actors);
+    merge_clock(into.order, from.order, s->n_actors);
+    merge_clock(into.proxy, from.proxy, s->n_actors);
+    merge_clock(into.outside, from.outside, s->n_actors);
 }
 
 static void join_clock(const Shadow *s, Clock into, Clock from) {
     join_shared(s, into, from);
-    join(into.global, from.global, s->n_actors);
+    merge_clock(into.global, from.global, s->n_actors);
 }
 
 static void set_epoch(Clock c, int actor, uint32_t epoch) {
@@ -49,7 +49,7 @@ static void set_epoch(Clock c, int actor, uint32_t epoch) {
 }
 
 /// All that the warp did and waited for so far is ordered before what its lanes do from here on.
-static void tick(Shadow *s, Warp *w) {
+static void tick_warp(Shadow *s, Warp *w) {
     Clock c = s->warps[w->number];
     for (int i = 0; i < warp_lanes(w); i++) {
         int lane = w->lanes[i].number, stores = actor_of_stores(&w->lanes[i]);
@@ -65,13 +65,13 @@ static Clock *barrier_clock(Shadow *s, const Cta *cta, int barrier) {
 
 void order_warp(Warp *w) {
     Shadow *s = w->cta->sim->shadow;
-    if (s) tick(s, w);
+    if (s) tick_warp(s, w);
 }
 
 void order_arrive(Warp *w, int barrier) {
     Shadow *s = w->cta->sim->shadow;
     if (!s) return;
-    tick(s, w);
+    tick_warp(s, w);
     join_clock(s, *barrier_clock(s, w->cta, barrier), s->warps[w->number]);
 }
 
@@ -91,7 +91,7 @@ void order_barrier(Cta *cta, int barrier, uint32_t waiting, bool shared) {
 void order_cluster_arrive(Warp *w) {
     Shadow *s = w->cta->sim->shadow;
     if (!s) return;
-    tick(s, w);
+    tick_warp(s, w);
     join_clock(s, s->cluster[0], s->warps[w->number]);
 }
 
@@ -104,7 +104,7 @@ void order_cluster_wait(Warp *w) {
 
 /* ---- mbarriers ----------------------------------------------------------------------------- */
 
-static Clock new_clock(Sim *sim) {
+static Clock new_warp_clock(Sim *sim) {
     size_t bytes = sizeof(uint32_t) * (size_t)sim->shadow->n_actors;
     Clock c = {.order = sim_alloc(sim, bytes)};
     c.global = sim_alloc(sim, bytes);
@@ -116,8 +116,8 @@ static Clock new_clock(Sim *sim) {
 static int mbarrier_number(Shadow *s, Cta *cta, int index) {
     int i = cta->rank * MBARRIER_ACTORS + index % MBARRIER_ACTORS;
     if (!s->mbarriers[i].arrived.order) {
-        s->mbarriers[i].arrived = new_clock(cta->sim);
-        s->mbarriers[i].done = new_clock(cta->sim);
+        s->mbarriers[i].arrived = new_warp_clock(cta->sim);
+        s->mbarriers[i].done = new_warp_clock(cta->sim);
     }
     return i;
 }
@@ -165,7 +165,7 @@ void order_proxy_fence(SimLane *lane, bool shared, bool global) {
     uint32_t *seen[2] = {shared ? c.proxy : NULL, global ? c.outside : NULL};
     for (int i = 0; i < 2; i++) {
         if (!seen[i]) continue;
-        join(seen[i], c.order, s->n_actors);
+        merge_clock(seen[i], c.order, s->n_actors);
         seen[i][lane->number] = s->epochs[lane->number];
     }
 }

@@ -27,19 +27,19 @@ static char *frame_of(const Group *g, int thread) {
     return g->cta->warps[g->index * GROUP_WARPS + thread / LANES].frames[thread % LANES];
 }
 
-static SimLane *first_lane(const Group *g) {
+static SimLane *first_group_lane(const Group *g) {
     return &g->cta->lanes[g->index * THREADS];
 }
 
 /// The product in flight that a register holds the number of, or NULL.
-static Product *find(const Group *g, uint32_t bits) {
+static Product *find_product(const Group *g, uint32_t bits) {
     int id = bits >> REGISTER_BITS & ID_MASK;
     for (Product *p = id && (bits & CANARY) == CANARY ? g->oldest : NULL; p; p = p->next)
         if (p->id == id) return p;
     return NULL;
 }
 
-static void release(Product *p) {
+static void release_product(Product *p) {
     free(p->registers.f);
     free(p->sum.f);
     free(p);
@@ -48,7 +48,7 @@ static void release(Product *p) {
 void products_reset(Group *g) {
     for (Product *p = g->oldest, *next; p; p = next) {
         next = p->next;
-        release(p);
+        release_product(p);
     }
     g->oldest = g->newest = NULL;
 }
@@ -56,38 +56,38 @@ void products_reset(Group *g) {
 /* ---- operands in shared memory --------------------------------------------------------------- */
 
 /// A matrix of rows x k elements that a descriptor gives, in units of 16 bytes.
-typedef struct Operand {
+typedef struct MatrixOperand {
     uint32_t start, lead, stride;
     int width; // units in a row of the swizzle: 1, 2, 4, 8
     bool mn;   // elements of a unit are of different rows, not along k
     int rows, k;
     Elem elem;
-} Operand;
+} MatrixOperand;
 
 static int elem_size(Elem elem) {
     return elem_info[elem].bits / 8;
 }
 
-static Operand operand_of(const SimSite *site, uint64_t desc, int which) {
+static MatrixOperand descriptor_operand(const SimSite *site, uint64_t desc, int which) {
     static const int widths[] = {1, 8, 4, 2};
-    Operand o = {.start = (uint32_t)(desc & 0x3fff) << 4,
-                 .lead = (uint32_t)(desc >> 16 & 0x3fff) << 4,
-                 .stride = (uint32_t)(desc >> 32 & 0x3fff) << 4,
-                 .width = widths[desc >> 62],
-                 .mn = site_number(site, which ? 'y' : 'x') != 0,
-                 .rows = which ? site_number(site, 'n') : ROWS,
-                 .elem = site->elem[which]};
+    MatrixOperand o = {.start = (uint32_t)(desc & 0x3fff) << 4,
+                       .lead = (uint32_t)(desc >> 16 & 0x3fff) << 4,
+                       .stride = (uint32_t)(desc >> 32 & 0x3fff) << 4,
+                       .width = widths[desc >> 62],
+                       .mn = site_number(site, which ? 'y' : 'x') != 0,
+                       .rows = which ? site_number(site, 'n') : ROWS,
+                       .elem = site->elem[which]};
     o.k = 32 / elem_size(o.elem);
     return o;
 }
 
-static int unit_count(const Operand *o) {
+static int unit_count(const MatrixOperand *o) {
     return o->mn ? o->rows / 8 * o->k : o->rows * 2;
 }
 
 /// Where a unit stands: the layouts of the PTX manual for K-major and MN-major operands, with the
 /// swizzle on bits of the address.
-static uint32_t unit_offset(const Operand *o, int i) {
+static uint32_t unit_offset(const MatrixOperand *o, int i) {
     uint32_t at = o->start, row = (uint32_t)o->width * 16;
     if (o->mn) {
         uint32_t m = (uint32_t)(i / o->k), k = (uint32_t)(i % o->k), w = (uint32_t)o->width;
@@ -101,7 +101,7 @@ static uint32_t unit_offset(const Operand *o, int i) {
 }
 
 /// A shared layout of the code and the descriptor may disagree; what can be seen of that is wrong.
-static const char *check_descriptor(const Operand *o, uint64_t desc, int64_t shared) {
+static const char *check_descriptor(const MatrixOperand *o, uint64_t desc, int64_t shared) {
     uint32_t row = (uint32_t)o->width * 16;
     if (desc & (uint64_t)0x3ff1c000c000c000) return "bits that have to be 0 are not";
     if (desc >> 49 & 7) return "a base offset";
@@ -113,8 +113,8 @@ static const char *check_descriptor(const Operand *o, uint64_t desc, int64_t sha
     return NULL;
 }
 
-static void check_operand(Group *g, const SimSite *site, uint64_t desc, int which) {
-    Operand o = operand_of(site, desc, which);
+static void check_descriptor_operand(Group *g, const SimSite *site, uint64_t desc, int which) {
+    MatrixOperand o = descriptor_operand(site, desc, which);
     Sim *sim = g->cta->sim;
     const char *wrong = check_descriptor(&o, desc, sim->shared_bytes);
     char place[PLACE_BYTES];
@@ -126,12 +126,13 @@ static void check_operand(Group *g, const SimSite *site, uint64_t desc, int whic
                  o.stride, o.width == 1 ? 0 : o.width * 16, wrong);
     if (!sim->shadow) return;
     for (int i = 0; i < unit_count(&o); i++)
-        access_shared(first_lane(g), site, g->cta, unit_offset(&o, i), 16,
+        access_shared(first_group_lane(g), site, g->cta, unit_offset(&o, i), 16,
                       ACCESS_READ | ACCESS_ASYNC, actor_of_group(g), (uint32_t)g->committed + 1);
 }
 
 /// To out[row * row_step + k * k_step].
-static void read_operand(const Cta *cta, const Operand *o, int row_step, int k_step, Elements out) {
+static void read_matrix_operand(const Cta *cta, const MatrixOperand *o, int row_step, int k_step,
+                                Elements out) {
     int size = elem_size(o->elem), each = 16 / size;
     bool integer = elem_is(o->elem, EC_INT);
     for (int i = 0; i < unit_count(o); i++) {
@@ -156,16 +157,16 @@ static int per_register(const SimSite *site) {
 
 /* ---- work ---------------------------------------------------------------------------------- */
 
-static void multiply(Group *g, Product *p, int step, Elements a, Elements b) {
+static void multiply_step(Group *g, Product *p, int step, Elements a, Elements b) {
     const SimSite *site = p->site;
     int n = site_number(site, 'n'), k = 32 / elem_size(site->elem[0]);
-    Operand o = operand_of(site, p->b[step], 1);
-    read_operand(g->cta, &o, 1, n, b);
+    MatrixOperand o = descriptor_operand(site, p->b[step], 1);
+    read_matrix_operand(g->cta, &o, 1, n, b);
     if (p->registers.f) {
         a.f = p->registers.f + step * ROWS * k;
     } else {
-        o = operand_of(site, p->a[step], 0);
-        read_operand(g->cta, &o, k, 1, a);
+        o = descriptor_operand(site, p->a[step], 0);
+        read_matrix_operand(g->cta, &o, k, 1, a);
     }
     if (elem_is(site->elem[0], EC_INT))
         product_int(ROWS, n, k, a.i, b.i, p->sum.u);
@@ -177,7 +178,7 @@ static void multiply(Group *g, Product *p, int step, Elements a, Elements b) {
         p->sum.f[i] = decode_f16(encode_f16(p->sum.f[i]));
 }
 
-static void work(Group *g, Product *p) {
+static void do_product(Group *g, Product *p) {
     float a[ROWS * 32];
     Elements b = {.f = sim_alloc(g->cta->sim, sizeof(float) * 32 * 256)};
     if (p->before)
@@ -185,7 +186,7 @@ static void work(Group *g, Product *p) {
                sizeof(float) * ROWS * (size_t)site_number(p->site, 'n'));
     p->before = NULL;
     for (int step = 0; step < site_number(p->site, 's'); step++)
-        multiply(g, p, step, (Elements){.f = a}, b);
+        multiply_step(g, p, step, (Elements){.f = a}, b);
     free(b.f);
     p->worked = true;
 }
@@ -193,7 +194,7 @@ static void work(Group *g, Product *p) {
 bool product_random(Group *g) {
     Product *p = g->oldest;
     while (p && p->worked) p = p->next;
-    if (p) work(g, p);
+    if (p) do_product(g, p);
     return p != NULL;
 }
 
@@ -216,8 +217,8 @@ static void check_same(Group *g, const SimSite *site, int group, size_t bytes) {
     for (int t = 1; t < THREADS; t++)
         if (memcmp(first, frame_of(g, t) + site->at[group], bytes) != 0)
             sim_fail(g->cta->sim, SIM_DIVERGENT, site, "operand %d of %s differs between %s and %s",
-                     group, site_place(site, place), lane_name(first_lane(g), a),
-                     lane_name(first_lane(g) + t, b));
+                     group, site_place(site, place), lane_name(first_group_lane(g), a),
+                     lane_name(first_group_lane(g) + t, b));
 }
 
 /// Where element e of a thread stands in the matrix.
@@ -262,7 +263,7 @@ static void read_registers(Group *g, Product *p) {
         }
 }
 
-static uint32_t accumulator(const Group *g, const SimSite *site, int thread, int reg) {
+static uint32_t accumulator_bits(const Group *g, const SimSite *site, int thread, int reg) {
     return ((const uint32_t *)(const void *)(frame_of(g, thread) + site->at[2]))[reg];
 }
 
@@ -270,17 +271,17 @@ static _Noreturn void bad_accumulator(const Group *g, const SimSite *site, const
                                       int thread, int reg, const char *what) {
     char a[NAME_BYTES], here[PLACE_BYTES], there[PLACE_BYTES];
     sim_fail(g->cta->sim, SIM_PENDING, site, "accumulator %d of %s at %s: %s %s", reg,
-             lane_name(first_lane(g) + thread, a), site_place(site, here), what,
+             lane_name(first_group_lane(g) + thread, a), site_place(site, here), what,
              site_place(before->site, there));
 }
 
 /// The accumulators are those of a product in flight, all of them, or of none.
-static Product *chained(const Group *g, const SimSite *site) {
-    Product *before = find(g, accumulator(g, site, 0, 0));
+static Product *chained_product(const Group *g, const SimSite *site) {
+    Product *before = find_product(g, accumulator_bits(g, site, 0, 0));
     for (int t = 0; t < THREADS; t++)
         for (int r = 0; r < site->result_count; r++) {
-            uint32_t bits = accumulator(g, site, t, r);
-            Product *p = find(g, bits);
+            uint32_t bits = accumulator_bits(g, site, t, r);
+            Product *p = find_product(g, bits);
             if (p && bits & QUIET)
                 bad_accumulator(g, site, p, t, r, "was changed before the wait for");
             if (p != before || (p && bits != canary_of(p, r)))
@@ -294,11 +295,11 @@ static Product *chained(const Group *g, const SimSite *site) {
 static void begin_sum(Group *g, Product *p, bool add) {
     int n = site_number(p->site, 'n');
     p->sum.u = sim_alloc(g->cta->sim, sizeof(float) * ROWS * (size_t)n);
-    p->before = add ? chained(g, p->site) : NULL;
+    p->before = add ? chained_product(g, p->site) : NULL;
     if (p->before) p->before->passed = true;
     for (int t = 0; add && !p->before && t < THREADS; t++)
         for (int r = 0; r < p->site->result_count; r++)
-            set_register(p, t, r, accumulator(g, p->site, t, r));
+            set_register(p, t, r, accumulator_bits(g, p->site, t, r));
 }
 
 /// Registers that something else may have touched need a fence first.
@@ -310,7 +311,7 @@ static void check_fence(const Group *g, const Product *p) {
                  site_place(p->site, place));
 }
 
-static void append(Group *g, Product *p) {
+static void append_product(Group *g, Product *p) {
     *(g->newest ? &g->newest->next : &g->oldest) = p;
     g->newest = p;
 }
@@ -323,7 +324,7 @@ void handle_wgmma(Group *g, const SimSite *site) {
     p->commit = -1;
     g->next_id = g->next_id % ID_MASK + 1;
     p->id = g->next_id;
-    append(g, p);
+    append_product(g, p);
     if (!registers) check_same(g, site, 0, 8 * (size_t)steps);
     check_same(g, site, 1, 8 * (size_t)steps);
     check_same(g, site, 3, 1);
@@ -333,8 +334,8 @@ void handle_wgmma(Group *g, const SimSite *site) {
     check_fence(g, p);
     if (registers) read_registers(g, p);
     for (int i = 0; i < steps; i++) {
-        if (!registers) check_operand(g, site, p->a[i], 0);
-        check_operand(g, site, p->b[i], 1);
+        if (!registers) check_descriptor_operand(g, site, p->a[i], 0);
+        check_descriptor_operand(g, site, p->b[i], 1);
     }
     for (int t = 0; t < THREADS; t++)
         for (int r = 0; r < site->result_count; r++)
@@ -363,8 +364,8 @@ void handle_wgmma_commit(Group *g, const SimSite *site) {
 }
 
 /// The value of a register that went through the wait.
-static uint32_t result_of(Group *g, const SimSite *site, int thread, int i, uint32_t bits) {
-    Product *p = find(g, bits);
+static uint32_t waited_result(Group *g, const SimSite *site, int thread, int i, uint32_t bits) {
+    Product *p = find_product(g, bits);
     if (!p) return bits;
     if (bits & QUIET) bad_accumulator(g, site, p, thread, i, "was changed before the wait for");
     if (p->passed)
@@ -375,7 +376,7 @@ static uint32_t result_of(Group *g, const SimSite *site, int thread, int i, uint
     return get_register(p, thread, reg);
 }
 
-static void sweep(Group *g) {
+static void sweep_products(Group *g) {
     Product **at = &g->oldest, *p;
     g->newest = NULL;
     while ((p = *at)) {
@@ -384,7 +385,7 @@ static void sweep(Group *g) {
         for (const Product *q = p->next; over && q; q = q->next) over = q->before != p;
         if (over) {
             *at = p->next;
-            release(p);
+            release_product(p);
         } else {
             g->newest = p;
             at = &p->next;
@@ -396,7 +397,7 @@ void handle_wgmma_wait(Group *g, const SimSite *site) {
     int last = g->committed - 1 - site_number(site, 'k'), n = site_number(site, 'n');
     for (Product *p = g->oldest; p; p = p->next) {
         if (p->commit < 0 || p->commit > last) continue;
-        if (!p->worked) work(g, p);
+        if (!p->worked) do_product(g, p);
         p->ready = true;
     }
     for (int i = 0; i < GROUP_WARPS && last >= 0; i++)
@@ -404,8 +405,8 @@ void handle_wgmma_wait(Group *g, const SimSite *site) {
                      (uint32_t)last + 1);
     for (int t = 0; t < THREADS; t++) {
         uint32_t *values = (uint32_t *)(void *)(frame_of(g, t) + site->result_at);
-        for (int r = 0; r < n; r++) values[r] = result_of(g, site, t, r, values[r]);
+        for (int r = 0; r < n; r++) values[r] = waited_result(g, site, t, r, values[r]);
     }
     g->fenced = false;
-    sweep(g);
+    sweep_products(g);
 }

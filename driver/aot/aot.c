@@ -14,23 +14,23 @@ static bool no_value(void *user, const char *name, int64_t *out) {
     return false;
 }
 
-static bool has_name(const AotValues *v, const char *name) {
+static bool has_given_name(const AotValues *v, const char *name) {
     for (int i = 0; i < v->n; i++)
         if (strcmp(v->data[i].name, name) == 0) return true;
     return false;
 }
 
 /// All of --given for a name; false where there is none.
-static bool take_option(Aot *a, AotExport *x, const char *name) {
-    if (has_name(&x->given, name)) return true;
+static bool take_given_option(Aot *a, AotExport *x, const char *name) {
+    if (has_given_name(&x->given, name)) return true;
     for (int i = 0; i < a->given.n; i++)
         if (strcmp(a->given.data[i].name, name) == 0) vec_push(a->ctx, &x->given, a->given.data[i]);
-    return has_name(&x->given, name);
+    return has_given_name(&x->given, name);
 }
 
 /// A clause `given D = 64 | 128`, unless --given says otherwise.
 static void take_choice(Aot *a, AotExport *x, const Choice *choice) {
-    if (take_option(a, x, choice->name.text)) return;
+    if (take_given_option(a, x, choice->name.text)) return;
     for (int i = 0; i < choice->alternatives.n; i++) {
         NamedValue v = {choice->name.text, 0};
         if (aot_eval(a->program, choice->alternatives.at[i], no_value, NULL, &v.value))
@@ -47,14 +47,14 @@ static void take_condition(Aot *a, AotExport *x, const Expr *e) {
                  e->binary.a->kind == EX_NAME;
     if (!bound || !aot_eval(a->program, e->binary.b, no_value, NULL, &most)) return;
     NamedValue v = {e->binary.a->name, e->binary.op == BI_LT ? most - 1 : most};
-    if (v.value > 0 && !has_name(&a->most, v.name)) vec_push(a->ctx, &x->most, v);
+    if (v.value > 0 && !has_given_name(&a->most, v.name)) vec_push(a->ctx, &x->most, v);
 }
 
 /// The values of a constant parameter; a bool has but two, so it needs no list. False where they
 /// are not known.
 static bool take_constant(Aot *a, AotExport *x, const Param *p) {
     const char *name = p->name.text;
-    if (take_option(a, x, name)) return true;
+    if (take_given_option(a, x, name)) return true;
     if (!p->type || strcmp(p->type->elem.text, "bool") != 0) return false;
     for (int i = 0; i < 2; i++) {
         NamedValue v = {name, i};
@@ -89,7 +89,7 @@ bool aot_given(Aot *a, AotExport *x) {
         for (int k = 0; c->kind == CL_REQUIRE && k < c->conditions.n; k++)
             take_condition(a, x, c->conditions.at[k]);
     }
-    for (int i = 0; i < dims.n; i++) take_option(a, x, dims.data[i]);
+    for (int i = 0; i < dims.n; i++) take_given_option(a, x, dims.data[i]);
     return take_constants(a, x);
 }
 

@@ -108,19 +108,19 @@ typedef struct Cursor {
     const char *at;
 } Cursor;
 
-static void skip_blanks(Cursor *c) {
+static void skip_export_blanks(Cursor *c) {
     while (isspace((unsigned char)*c->at)) c->at++;
 }
 
-static bool take(Cursor *c, char symbol) {
-    skip_blanks(c);
+static bool take_symbol(Cursor *c, char symbol) {
+    skip_export_blanks(c);
     if (*c->at != symbol) return false;
     c->at++;
     return true;
 }
 
-static const char *take_name(Cursor *c) {
-    skip_blanks(c);
+static const char *take_export_name(Cursor *c) {
+    skip_export_blanks(c);
     const char *start = c->at;
     while (isalnum((unsigned char)*c->at) || *c->at == '_') c->at++;
     return c->at > start ? ctx_intern(c->a->ctx, start, (size_t)(c->at - start)) : NULL;
@@ -151,19 +151,19 @@ static const char *list_generics(Aot *a, const FnDef *f) {
     return t.data;
 }
 
-static bool take_types(Cursor *c, const FnDef *f) {
+static bool take_export_types(Cursor *c, const FnDef *f) {
     Elem types[MAX_GENERICS + 1] = {0};
     int n = 0;
     do {
-        const char *name = take_name(c);
+        const char *name = take_export_name(c);
         Elem e = name ? elem_by_name(name) : EL_COUNT;
         if (e == EL_COUNT)
             return aot_fail(c->a, "write a kernel and its types: --export 'softmax<f32>'",
                             "--export: '%s' is no element type", name ? name : c->at);
         if (n < MAX_GENERICS) types[n] = e;
         n++;
-    } while (take(c, ','));
-    if (!take(c, '>'))
+    } while (take_symbol(c, ','));
+    if (!take_symbol(c, '>'))
         return aot_fail(c->a, "write a kernel and its types: --export 'softmax<f32>'",
                         "--export: a '>' is missing after the types of '%s'", f->name.text);
     if (n != f->generics.n)
@@ -174,13 +174,13 @@ static bool take_types(Cursor *c, const FnDef *f) {
 }
 
 static bool take_export(Cursor *c) {
-    const char *name = take_name(c);
+    const char *name = take_export_name(c);
     if (!name)
         return aot_fail(c->a, "write kernels with commas between: --export 'softmax<f32>,matmul'",
                         "--export: expected the name of a kernel before '%s'", c->at);
     const FnDef *f = find_kernel_named(c->a, name);
     if (!f) return false;
-    return take(c, '<') ? take_types(c, f) : add_kernel(c->a, f);
+    return take_symbol(c, '<') ? take_export_types(c, f) : add_kernel(c->a, f);
 }
 
 bool aot_exports(Aot *a, const char *list) {
@@ -192,8 +192,8 @@ bool aot_exports(Aot *a, const char *list) {
     Cursor c = {a, list};
     do {
         if (!take_export(&c)) return false;
-    } while (take(&c, ','));
-    skip_blanks(&c);
+    } while (take_symbol(&c, ','));
+    skip_export_blanks(&c);
     return !*c.at ||
            aot_fail(a, "write kernels with commas between: --export 'softmax<f32>,matmul'",
                     "--export: '%s' is left over", c.at);

@@ -27,16 +27,16 @@ typedef struct NameWalk {
     AotNames *out;
 } NameWalk;
 
-static void add_names(NameWalk *n, const Expr *e) {
+static void add_dim_names(NameWalk *n, const Expr *e) {
     if (e->kind == EX_BINARY) {
         const Expr *at = chain_first(e);
-        add_names(n, at->binary.a);
+        add_dim_names(n, at->binary.a);
         for (;; at = at->binary.outer) {
-            add_names(n, at->binary.b);
+            add_dim_names(n, at->binary.b);
             if (at == e) return;
         }
     } else if (e->kind == EX_CALL) {
-        for (int i = 0; i < e->call.args.n; i++) add_names(n, e->call.args.at[i].value);
+        for (int i = 0; i < e->call.args.n; i++) add_dim_names(n, e->call.args.at[i].value);
     } else if (e->kind == EX_NAME) {
         if (fn_param(n->f, e->name) >= 0 || constant_of(n->a->program, e)) return;
         for (int i = 0; i < n->out->n; i++)
@@ -49,7 +49,7 @@ void aot_dims(Aot *a, const FnDef *f, AotNames *out) {
     NameWalk n = {a, f, out};
     for (int i = 0; i < f->params.n; i++)
         for (int d = 0; param_is_tensor(&f->params.at[i]) && d < f->params.at[i].type->dims.n; d++)
-            add_names(&n, f->params.at[i].type->dims.at[d].expr);
+            add_dim_names(&n, f->params.at[i].type->dims.at[d].expr);
 }
 
 /* ---- expressions --------------------------------------------------------------------------- */
@@ -65,44 +65,46 @@ static const struct {
     enum CExprKind kind;
 } calls[] = {{"min", CX_MIN}, {"max", CX_MAX}};
 
-typedef struct Reader {
+typedef struct ExprReader {
     Ctx *ctx;
     const Program *program;
     /// The argument that a name is, or -1.
     int (*find)(void *user, const char *name);
     void *user;
     int depth; // of the expression at hand; a chain of operators is as deep as it is long
-} Reader;
+} ExprReader;
 
-static const CExpr *make(const Reader *r, enum CExprKind kind, int64_t value, const CExpr *a,
-                         const CExpr *b) {
+static const CExpr *make_c_expr(const ExprReader *r, enum CExprKind kind, int64_t value,
+                                const CExpr *a, const CExpr *b) {
     CExpr e = {kind, value, a, b};
     return ctx_copy(r->ctx, &e, sizeof e);
 }
 
-static const CExpr *read_expr(Reader *r, const Expr *e);
+static const CExpr *read_expr(ExprReader *r, const Expr *e);
 
-static const CExpr *read_two(Reader *r, enum CExprKind kind, const Expr *x, const Expr *y) {
+static const CExpr *read_two(ExprReader *r, enum CExprKind kind, const Expr *x, const Expr *y) {
     const CExpr *a = read_expr(r, x), *b = read_expr(r, y);
-    return a && b ? make(r, kind, 0, a, b) : NULL;
+    return a && b ? make_c_expr(r, kind, 0, a, b) : NULL;
 }
 
-static const CExpr *read_name(Reader *r, const Expr *e) {
+static const CExpr *read_dim_name(ExprReader *r, const Expr *e) {
     int arg = r->find(r->user, e->name);
-    if (arg >= 0) return make(r, CX_ARG, arg, NULL, NULL);
+    if (arg >= 0) return make_c_expr(r, CX_ARG, arg, NULL, NULL);
     int64_t value;
-    return constant_value(r->program, e, &value) ? make(r, CX_CONST, value, NULL, NULL) : NULL;
+    return constant_value(r->program, e, &value) ? make_c_expr(r, CX_CONST, value, NULL, NULL)
+                                                 : NULL;
 }
 
 /// (a + b - 1) / b, as the language defines ceildiv for positive b.
-static const CExpr *read_ceildiv(Reader *r, const Args *args) {
+static const CExpr *read_ceildiv(ExprReader *r, const Args *args) {
     const CExpr *a = read_expr(r, args->at[0].value), *b = read_expr(r, args->at[1].value);
     if (!a || !b) return NULL;
-    const CExpr *one = make(r, CX_CONST, 1, NULL, NULL);
-    return make(r, CX_DIV, 0, make(r, CX_SUB, 0, make(r, CX_ADD, 0, a, b), one), b);
+    const CExpr *one = make_c_expr(r, CX_CONST, 1, NULL, NULL);
+    return make_c_expr(r, CX_DIV, 0,
+                       make_c_expr(r, CX_SUB, 0, make_c_expr(r, CX_ADD, 0, a, b), one), b);
 }
 
-static const CExpr *read_call(Reader *r, const Expr *e) {
+static const CExpr *read_call(ExprReader *r, const Expr *e) {
     const Expr *callee = e->call.callee;
     const Args *args = &e->call.args;
     if (callee->kind != EX_NAME || args->n != 2) return NULL;
@@ -113,16 +115,16 @@ static const CExpr *read_call(Reader *r, const Expr *e) {
     return NULL;
 }
 
-static const CExpr *read_negative(Reader *r, const Expr *e) {
+static const CExpr *read_negative(ExprReader *r, const Expr *e) {
     const CExpr *x = read_expr(r, e);
-    return x ? make(r, CX_SUB, 0, make(r, CX_CONST, 0, NULL, NULL), x) : NULL;
+    return x ? make_c_expr(r, CX_SUB, 0, make_c_expr(r, CX_CONST, 0, NULL, NULL), x) : NULL;
 }
 
-static const CExpr *read_kind(Reader *r, const Expr *e) {
+static const CExpr *read_kind(ExprReader *r, const Expr *e) {
     switch (e->kind) {
-    case EX_INT: return make(r, CX_CONST, (int64_t)e->integer.value, NULL, NULL);
-    case EX_BOOL: return make(r, CX_CONST, e->boolean, NULL, NULL);
-    case EX_NAME: return read_name(r, e);
+    case EX_INT: return make_c_expr(r, CX_CONST, (int64_t)e->integer.value, NULL, NULL);
+    case EX_BOOL: return make_c_expr(r, CX_CONST, e->boolean, NULL, NULL);
+    case EX_NAME: return read_dim_name(r, e);
     case EX_CALL: return read_call(r, e);
     case EX_UNARY:
         if (e->unary.op != UN_NEG) return NULL;
@@ -137,7 +139,7 @@ static const CExpr *read_kind(Reader *r, const Expr *e) {
 }
 
 /// NULL where C does not compute it.
-static const CExpr *read_expr(Reader *r, const Expr *e) {
+static const CExpr *read_expr(ExprReader *r, const Expr *e) {
     if (r->depth == AST_MAX_DEPTH) return NULL;
     r->depth++;
     const CExpr *out = read_kind(r, e);
@@ -181,7 +183,7 @@ typedef struct FunctionBuilder {
     VEC(CParam) params;
 } FunctionBuilder;
 
-static int find_argument(void *user, const char *name) {
+static int find_scalar_argument(void *user, const char *name) {
     const FunctionBuilder *b = user;
     for (int i = 0; i < b->args.n; i++)
         if (strcmp(b->args.data[i].name, name) == 0 && b->args.data[i].kind != CARG_TENSOR)
@@ -218,13 +220,13 @@ static int text_terms(const CExpr *e) {
     return n > MAX_TEXT ? MAX_TEXT : twice ? 2 * n : n;
 }
 
-static bool add_tensor(Aot *a, FunctionBuilder *b, int i) {
+static bool add_tensor_params(Aot *a, FunctionBuilder *b, int i) {
     const Param *p = &b->x->kernel->params.at[i];
     if (param_is_tensor(p) && p->type->sym) {
         b->x->why = ctx_format(a->ctx, "'%s' is symmetric memory", p->name.text);
         return false;
     }
-    Reader r = {.ctx = a->ctx, .program = a->program, .find = find_argument, .user = b};
+    ExprReader r = {.ctx = a->ctx, .program = a->program, .find = find_scalar_argument, .user = b};
     CParam out = {
         .arg = i, .optional = p->optional, .rank = param_is_tensor(p) ? p->type->dims.n : 0};
     for (int d = 0; d < out.rank && d < MAX_RANK; d++) {
@@ -251,7 +253,7 @@ void aot_function(Aot *a, AotExport *x) {
         vec_push(a->ctx, &b.args, arg);
     }
     for (int i = 0; i < x->kernel->params.n; i++)
-        if (!add_tensor(a, &b, i)) return;
+        if (!add_tensor_params(a, &b, i)) return;
     x->function = ctx_new(a->ctx, CFunction);
     *x->function = (CFunction){b.args.n, b.params.n, b.args.data, b.params.data};
 }

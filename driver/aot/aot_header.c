@@ -59,13 +59,13 @@ static const char library[] =
     "strchr strcmp strcpy strlen strstr swab sync system tan tanh tgamma time times trunc "
     "truncate unlink wait write y0 y1 yn ";
 
-static bool is_in(Ctx *ctx, const char *list, const char *name) {
+static bool is_in_word_list(Ctx *ctx, const char *list, const char *name) {
     return strstr(list, ctx_format(ctx, " %s ", name)) != NULL;
 }
 
 /// What no name of a program may be: words, and what belongs to C (`_Bool`) or to tegula.h.
 static bool is_taken(Ctx *ctx, const char *name) {
-    return is_in(ctx, reserved, name) ||
+    return is_in_word_list(ctx, reserved, name) ||
            (name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]))) ||
            strncmp(name, "tg_", 3) == 0 || strncmp(name, "TG_", 3) == 0;
 }
@@ -73,8 +73,8 @@ static bool is_taken(Ctx *ctx, const char *name) {
 bool aot_reserved(Ctx *ctx, const char *name) {
     size_t n = strlen(name);
     bool of_float = n && (name[n - 1] == 'f' || name[n - 1] == 'l'); // expf
-    return is_taken(ctx, name) || is_in(ctx, library, name) ||
-           (of_float && is_in(ctx, library, ctx_format(ctx, "%.*s", (int)n - 1, name)));
+    return is_taken(ctx, name) || is_in_word_list(ctx, library, name) ||
+           (of_float && is_in_word_list(ctx, library, ctx_format(ctx, "%.*s", (int)n - 1, name)));
 }
 
 /// Renamed with `_` at the end where C, C++ or the header have the word. Also `int_`, which `int`
@@ -88,15 +88,15 @@ static const char *c_name(Ctx *ctx, const char *name) {
     return type || dlpack || is_taken(ctx, stem) ? ctx_format(ctx, "%s_", name) : name;
 }
 
-typedef struct Header {
+typedef struct HeaderFile {
     Aot *a;
     Text t;
     bool jit;
-} Header;
+} HeaderFile;
 
 /* ---- expressions --------------------------------------------------------------------------- */
 
-static void add_expr(Header *h, const CFunction *f, const CExpr *e) {
+static void add_expr(HeaderFile *h, const CFunction *f, const CExpr *e) {
     static const char *const forms[] = {
         [CX_ADD] = "(@ + #)",         [CX_SUB] = "(@ - #)",         [CX_MUL] = "(@ * #)",
         [CX_DIV] = "(# ? @ / # : 0)", [CX_REM] = "(# ? @ % # : 0)", [CX_MIN] = "(@ < # ? @ : #)",
@@ -126,7 +126,7 @@ static void add_expr(Header *h, const CFunction *f, const CExpr *e) {
 /* ---- comments ------------------------------------------------------------------------------ */
 
 /// Comment lines; a backslash at the end of one, or its trigraph, would continue it.
-static void add_comment(Header *h, const char *text) {
+static void add_comment(HeaderFile *h, const char *text) {
     while (text) {
         const char *end = strchr(text, '\n');
         int n = end ? (int)(end - text) : (int)strlen(text);
@@ -137,7 +137,7 @@ static void add_comment(Header *h, const char *text) {
     }
 }
 
-static const char *values_of(Header *h, const AotValues *values, const char *name) {
+static const char *values_of(HeaderFile *h, const AotValues *values, const char *name) {
     Text t = {.ctx = h->a->ctx};
     for (int i = 0; i < values->n; i++)
         if (strcmp(values->data[i].name, name) == 0)
@@ -146,14 +146,14 @@ static const char *values_of(Header *h, const AotValues *values, const char *nam
 }
 
 /// "[..R, N]" of a tensor type.
-static const char *dims_text(Header *h, const TypeExpr *type) {
+static const char *dims_text(HeaderFile *h, const TypeExpr *type) {
     Text t = {.ctx = h->a->ctx};
     ast_print_type(&t, type);
     const char *bracket = strchr(t.data, '[');
     return bracket ? bracket : "";
 }
 
-static void describe_param(Header *h, const AotExport *x, int i) {
+static void describe_param(HeaderFile *h, const AotExport *x, int i) {
     const Param *p = &x->kernel->params.at[i];
     Text t = {.ctx = h->a->ctx};
     const char *elem = elem_info[aot_elem(x, i)].name, *values;
@@ -172,7 +172,7 @@ static void describe_param(Header *h, const AotExport *x, int i) {
     add_comment(h, t.data);
 }
 
-static void describe_dims(Header *h, const AotExport *x) {
+static void describe_dims(HeaderFile *h, const AotExport *x) {
     AotNames dims = {0};
     aot_dims(h->a, x->kernel, &dims);
     for (int i = 0; i < dims.n && !h->jit; i++) {
@@ -184,7 +184,7 @@ static void describe_dims(Header *h, const AotExport *x) {
     }
 }
 
-static void describe_requires(Header *h, const AotExport *x) {
+static void describe_requires(HeaderFile *h, const AotExport *x) {
     const Clauses *clauses = &x->kernel->clauses;
     for (int i = 0; i < clauses->n; i++)
         for (int k = 0; clauses->at[i].kind == CL_REQUIRE && k < clauses->at[i].conditions.n; k++) {
@@ -197,7 +197,7 @@ static void describe_requires(Header *h, const AotExport *x) {
 }
 
 /// Pairs that code for dense arrays allows to be one.
-static void describe_aliases(Header *h, const AotExport *x) {
+static void describe_aliases(HeaderFile *h, const AotExport *x) {
     bool pairs[TG_MAX_PARAMS][TG_MAX_PARAMS] = {{0}}, written = false;
     for (int i = 0; i < x->variants.n; i++)
         for (int k = 0; k < x->variants.data[i].n_inplace; k++) {
@@ -219,7 +219,7 @@ static void describe_aliases(Header *h, const AotExport *x) {
     add_comment(h, t.data);
 }
 
-static void describe(Header *h, const AotExport *x) {
+static void describe_export(HeaderFile *h, const AotExport *x) {
     const FnDef *f = x->kernel;
     if (f->doc) {
         add_comment(h, f->doc);
@@ -233,13 +233,13 @@ static void describe(Header *h, const AotExport *x) {
 
 /* ---- declarations -------------------------------------------------------------------------- */
 
-static const char *scalar_type(const AotExport *x, int i) {
+static const char *scalar_c_type(const AotExport *x, int i) {
     Elem e = aot_elem(x, i);
     return c_types[e].bits_of ? "float" : c_types[e].c;
 }
 
 /// One argument, after a comma where it is not the first; breaks lines at 100 columns.
-static void add_argument(Header *h, size_t *line, const char *text) {
+static void add_call_argument(HeaderFile *h, size_t *line, const char *text) {
     size_t width = h->t.n - *line;
     bool first = h->t.data[h->t.n - 1] == '(';
     if (!first && width + strlen(text) + sizeof ", ) {" > 100) {
@@ -252,28 +252,28 @@ static void add_argument(Header *h, size_t *line, const char *text) {
 }
 
 /// Argument i as C declares it.
-static const char *argument_text(Header *h, const AotExport *x, int i, bool dlpack) {
+static const char *argument_text(HeaderFile *h, const AotExport *x, int i, bool dlpack) {
     Ctx *ctx = h->a->ctx;
     if (i >= x->info->n_params)
         return ctx_format(ctx, "int64_t %s", c_name(ctx, x->function->args[i].name));
     const tg_param_info *p = &x->info->params[i];
     const char *name = c_name(ctx, p->name),
                *constant = p->flags & TG_PARAM_WRITTEN ? "" : "const ";
-    if (p->kind != TG_PARAM_TENSOR) return ctx_format(ctx, "%s %s", scalar_type(x, i), name);
+    if (p->kind != TG_PARAM_TENSOR) return ctx_format(ctx, "%s %s", scalar_c_type(x, i), name);
     if (dlpack) return ctx_format(ctx, "const DLTensor *%s", name);
     return ctx_format(ctx, "%s%s *%s", constant, c_types[aot_elem(x, i)].c, name);
 }
 
-static void add_arguments(Header *h, const AotExport *x, size_t line, bool dlpack) {
+static void add_arguments(HeaderFile *h, const AotExport *x, size_t line, bool dlpack) {
     int n = dlpack ? x->info->n_params : x->function->n_args;
-    if (h->jit) add_argument(h, &line, "tg_kernel *kernel");
-    for (int i = 0; i < n; i++) add_argument(h, &line, argument_text(h, x, i, dlpack));
+    if (h->jit) add_call_argument(h, &line, "tg_kernel *kernel");
+    for (int i = 0; i < n; i++) add_call_argument(h, &line, argument_text(h, x, i, dlpack));
     if (h->t.data[h->t.n - 1] == '(') text_add(&h->t, "void");
     text_add(&h->t, ")");
 }
 
 /// A value for tg_launch; tensors by the name of their DLTensor.
-static void add_value(Header *h, const AotExport *x, int i, const char *tensor) {
+static void add_launch_value(HeaderFile *h, const AotExport *x, int i, const char *tensor) {
     const char *name = c_name(h->a->ctx, x->info->params[i].name);
     if (x->info->params[i].kind == TG_PARAM_TENSOR)
         text_add(&h->t, "        tg_tensor(%s),\n", tensor);
@@ -283,7 +283,7 @@ static void add_value(Header *h, const AotExport *x, int i, const char *tensor) 
         text_add(&h->t, "        tg_int((int64_t)%s),\n", name);
 }
 
-static void add_launch(Header *h, const AotExport *x, const char *kernel, bool dense) {
+static void add_launch(HeaderFile *h, const AotExport *x, const char *kernel, bool dense) {
     int n = x->info->n_params;
     if (n == 0) {
         text_add(&h->t, "    return tg_launch(%s, NULL, 0);\n}\n", kernel);
@@ -296,13 +296,13 @@ static void add_launch(Header *h, const AotExport *x, const char *kernel, bool d
         const char *tensor = !dense     ? name
                              : optional ? ctx_format(h->a->ctx, "%s ? &tg_dl%d : NULL", name, i)
                                         : ctx_format(h->a->ctx, "&tg_dl%d", i);
-        add_value(h, x, i, tensor);
+        add_launch_value(h, x, i, tensor);
     }
     text_add(&h->t, "    };\n    return tg_launch(%s, tg_args, %d);\n}\n", kernel, n);
 }
 
 /// The DLTensor of a dense array.
-static void add_tensor(Header *h, const CFunction *f, int i) {
+static void add_dl_tensor(HeaderFile *h, const CFunction *f, int i) {
     const CParam *p = &f->params[i];
     const CArg *a = &f->args[p->arg];
     text_add(&h->t, "    const int64_t tg_shape%d[%d] = {", i, p->rank ? p->rank : 1);
@@ -316,18 +316,18 @@ static void add_tensor(Header *h, const CFunction *f, int i) {
 }
 
 /// A function of arrays around a kernel of a module.
-static void add_module_function(Header *h, const AotExport *x) {
+static void add_module_function(HeaderFile *h, const AotExport *x) {
     const CFunction *f = x->function;
     size_t line = h->t.n;
     text_add(&h->t, "static inline tg_status %s(", x->symbol);
     add_arguments(h, x, line, false);
     text_add(&h->t, " {\n");
     for (int i = 0; i < f->n_params; i++)
-        if (f->args[f->params[i].arg].kind == CARG_TENSOR) add_tensor(h, f, i);
+        if (f->args[f->params[i].arg].kind == CARG_TENSOR) add_dl_tensor(h, f, i);
     add_launch(h, x, "kernel", true);
 }
 
-static void add_object_functions(Header *h, const AotExport *x) {
+static void add_object_functions(HeaderFile *h, const AotExport *x) {
     size_t line = h->t.n;
     if (x->function) {
         text_add(&h->t, "tg_status %s(", x->symbol);
@@ -349,7 +349,7 @@ static void add_object_functions(Header *h, const AotExport *x) {
 
 /* ---- the file ------------------------------------------------------------------------------ */
 
-static void add_typedefs(Header *h) {
+static void add_typedefs(HeaderFile *h) {
     bool used[EL_COUNT] = {false};
     for (int i = 0; i < h->a->exports.n; i++) {
         const AotExport *x = h->a->exports.data[i];
@@ -373,7 +373,7 @@ static const char *guard_of(Ctx *ctx, const char *path) {
     return guard;
 }
 
-static void add_head(Header *h, const char *guard) {
+static void add_head(HeaderFile *h, const char *guard) {
     text_add(
         &h->t,
         "// Kernels of %s.teg. Made by `tegula build`; changes will be lost.\n"
@@ -389,7 +389,7 @@ static void add_head(Header *h, const char *guard) {
 }
 
 const char *aot_header(Aot *a, const char *path, bool jit) {
-    Header h = {.a = a, .t = {.ctx = a->ctx}, .jit = jit};
+    HeaderFile h = {.a = a, .t = {.ctx = a->ctx}, .jit = jit};
     const char *guard = guard_of(a->ctx, path);
     add_head(&h, guard);
     for (int i = 0; i < a->exports.n; i++) {
@@ -401,7 +401,7 @@ const char *aot_header(Aot *a, const char *path, bool jit) {
     for (int i = 0; i < a->exports.n; i++) {
         const AotExport *x = a->exports.data[i];
         if (jit && !x->function) continue;
-        describe(&h, x);
+        describe_export(&h, x);
         if (jit)
             add_module_function(&h, x);
         else

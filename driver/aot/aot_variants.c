@@ -48,7 +48,7 @@ static const Arrangement layouts[] = {
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
 /// How much of a ladder a step is part of: a level or layout of less use has fewer steps.
-typedef enum Step { STEP_ANY, STEP_THIRD, STEP_LAST, STEP_NONE } Step;
+typedef enum LadderStep { STEP_ANY, STEP_THIRD, STEP_LAST, STEP_NONE } LadderStep;
 
 typedef struct Child {
     Ctx *ctx; // of the level that is being compiled, or NULL
@@ -68,22 +68,22 @@ typedef struct Variants {
     AotValues values; // of given names
     const Arrangement *layout;
     AotValues ladder; // greatest values of dims under cover
-    Step step;        // of the ladder's values, the least
+    LadderStep step;  // of the ladder's values, the least
     AotValues shape;  // of an entry of the tuned file
     int64_t size;     // of dims that nothing else says
 } Variants;
 
-static const NamedValue *find(const AotValues *v, const char *name) {
+static const NamedValue *find_named_value(const AotValues *v, const char *name) {
     return value_of_name(v->n, v->data, name);
 }
 
 /* ---- instances ----------------------------------------------------------------------------- */
 
-static bool value_of(void *user, const char *name, int64_t *out) {
+static bool dim_value(void *user, const char *name, int64_t *out) {
     const Variants *v = user;
-    const NamedValue *known = find(&v->values, name);
-    if (!known) known = find(&v->ladder, name);
-    if (!known) known = find(&v->shape, name);
+    const NamedValue *known = find_named_value(&v->values, name);
+    if (!known) known = find_named_value(&v->ladder, name);
+    if (!known) known = find_named_value(&v->shape, name);
     *out = known ? known->value : v->size;
     return true;
 }
@@ -119,7 +119,7 @@ static bool shape_tensor(Variants *v, const Param *param, ParamInst *p) {
         int64_t extent;
         bool pack = dims->at[d].pack;
         if (p->rank + (pack ? v->layout->pack : 1) > MAX_RANK) return false;
-        if (!aot_eval(v->program, dims->at[d].expr, value_of, v, &extent)) extent = v->size;
+        if (!aot_eval(v->program, dims->at[d].expr, dim_value, v, &extent)) extent = v->size;
         if (extent < 1) extent = 1;
         if (pack) {
             pack_at = p->rank;
@@ -147,7 +147,7 @@ static bool sets_value(const FnDef *f, const char *name) {
 }
 
 /// NULL where the layout has more axes than there may be.
-static Inst *instance(Variants *v) {
+static Inst *make_instance(Variants *v) {
     Ctx *ctx = v->ctx;
     const FnDef *f = v->kernel;
     Inst *inst = ctx_new(ctx, Inst);
@@ -161,7 +161,8 @@ static Inst *instance(Variants *v) {
         ParamInst *p = &inst->params[i];
         p->elem = aot_elem(v->x, i);
         p->null = param->optional && v->nulls >> optional++ & 1;
-        const NamedValue *value = param->constant ? find(&v->values, param->name.text) : NULL;
+        const NamedValue *value =
+            param->constant ? find_named_value(&v->values, param->name.text) : NULL;
         if (value) {
             p->known_value = true;
             p->value = value->value;
@@ -173,7 +174,7 @@ static Inst *instance(Variants *v) {
 
 /* ---- names for people ---------------------------------------------------------------------- */
 
-static const char *describe(const Variants *v) {
+static const char *describe_variant(const Variants *v) {
     Text t = {.ctx = v->a->ctx};
     const FnDef *f = v->x->kernel;
     for (int i = 0; i < v->values.n; i++)
@@ -200,7 +201,7 @@ static void uses_tiles(Op *op, void *arg) {
 static bool check_dims(Variants *v, const Elaborated *code) {
     for (int i = 0; i < code->n_dims; i++) {
         const DimUse *d = &code->dims[i];
-        if (d->least != d->most || find(&v->x->given, d->name)) continue;
+        if (d->least != d->most || find_named_value(&v->x->given, d->name)) continue;
         return aot_fail(v->a,
                         ctx_format(v->a->ctx,
                                    "say which: --given '%s=64|128', or `given %s = 64 | 128` in "
@@ -226,7 +227,7 @@ static void ladder_hints(Variants *v, const Elaborated *code, tg_variant *out) {
     out->n_hints = (int16_t)hints.n;
 }
 
-static bool too_many(Variants *v) {
+static bool fail_too_many_variants(Variants *v) {
     return aot_fail(v->a,
                     "give fewer values (--given), levels (--levels) or settings (--set), or bound "
                     "dims: --given 'N<=1024'",
@@ -281,9 +282,9 @@ static bool add_function(Variants *v, Build *b, const TargetInfo *level, const c
     Aot *a = v->a;
     AotExport *x = v->x;
     DeviceCode made;
-    if (x->functions.n == MAX_FUNCTIONS) return too_many(v);
+    if (x->functions.n == MAX_FUNCTIONS) return fail_too_many_variants(v);
     if (a->progress) a->progress(a->user, x->symbol, x->functions.n);
-    AotEntry f = {.level = level, .config = config, .what = describe(v)};
+    AotEntry f = {.level = level, .config = config, .what = describe_variant(v)};
     f.name = ctx_format(a->ctx, "%s.%s.%d", x->symbol, level->label, x->functions.n);
     CodeOptions options = {.level = b->gpu ? a->levels[0]->name : level->name,
                            .check = a->check,
@@ -300,13 +301,13 @@ static bool add_function(Variants *v, Build *b, const TargetInfo *level, const c
 }
 
 /// The rows of one level that differ in tune values alone.
-typedef struct Row {
+typedef struct VariantRow {
     tg_variant variant;
     int function; // of the export
-} Row;
-typedef VEC(Row) Rows;
+} VariantRow;
+typedef VEC(VariantRow) VariantRows;
 
-static bool is_gpu(const Variants *v, const TargetInfo *level) {
+static bool is_gpu_level(const Variants *v, const TargetInfo *level) {
     return level >= v->a->gpus && level < v->a->gpus + v->a->n_gpus;
 }
 
@@ -316,9 +317,10 @@ static bool is_spare(const Variants *v, const TargetInfo *level) {
 }
 
 /// The steps of a ladder that a level is compiled for.
-static Step wanted_steps(const Variants *v, const TargetInfo *level) {
+static LadderStep wanted_steps(const Variants *v, const TargetInfo *level) {
     bool spare = is_spare(v, level), main = v->layout->main;
-    bool common = spare || v->a->n_levels == 1 || level->level == TG_LEVEL_V3 || is_gpu(v, level);
+    bool common =
+        spare || v->a->n_levels == 1 || level->level == TG_LEVEL_V3 || is_gpu_level(v, level);
     if (!main && v->coarse && !common) return STEP_NONE;
     if (v->ladder.n == 0) return STEP_ANY;
     if (main && v->coarse) return spare ? STEP_LAST : STEP_THIRD;
@@ -328,7 +330,7 @@ static Step wanted_steps(const Variants *v, const TargetInfo *level) {
 }
 
 /// A copy that outlives the context in which the variant was compiled.
-static tg_variant kept(Ctx *ctx, const tg_variant *v) {
+static tg_variant copy_variant_out(Ctx *ctx, const tg_variant *v) {
     tg_variant out = *v;
     out.facts = ctx_copy(ctx, v->facts, sizeof *v->facts * (size_t)v->n_facts);
     out.hints = ctx_copy(ctx, v->hints, sizeof *v->hints * (size_t)v->n_hints);
@@ -346,7 +348,7 @@ static bool is_superfluous(const Variants *v, const TargetInfo *level, const Bui
     return v4 && !tiles;
 }
 
-static Build build_for(const Variants *v, const TargetInfo *level, Inst *inst) {
+static Build build_for_level(const Variants *v, const TargetInfo *level, Inst *inst) {
     return (Build){.ctx = v->ctx,
                    .program = v->program,
                    .inst = inst,
@@ -364,8 +366,8 @@ typedef enum Reason {
 
 /// One row: a function of its own where no other row has its setting.
 static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason why,
-                        uint32_t device, Rows *rows) {
-    Build b = build_for(v, level, inst);
+                        uint32_t device, VariantRows *rows) {
+    Build b = build_for_level(v, level, inst);
     if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
     if (is_superfluous(v, level, &b)) return true;
     if (why != DEFAULT) b.n_settings = 2; // so that hints say for which extents
@@ -377,7 +379,7 @@ static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason
         row = build_variant(&b, level->level, FACTS_NECESSARY); // passes found in-place pairs
         function = v->x->functions.n - 1;
     } else {
-        const Row *first = &rows->data[same];
+        const VariantRow *first = &rows->data[same];
         row->inplace = first->variant.inplace; // only passes find them
         row->n_inplace = first->variant.n_inplace;
         function = first->function;
@@ -385,34 +387,38 @@ static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason
     ladder_hints(v, b.code, row);
     row->tuned = why == TUNED;
     row->device = device;
-    Row out = {kept(v->a->ctx, row), function};
+    VariantRow out = {copy_variant_out(v->a->ctx, row), function};
     vec_push(v->a->ctx, rows, out);
     return true;
 }
 
 /* ---- settings beside the default ------------------------------------------------------------ */
 
-typedef struct Attempt {
+typedef struct SettingAttempt {
     Variants *v;
     const TargetInfo *level;
     Inst *inst;
     Reason why;
     uint32_t device; // of a row that was tuned
-    Rows *rows;
+    VariantRows *rows;
     bool ok;
-} Attempt;
+} SettingAttempt;
 
-static void attempt(Ctx *ctx, void *arg) {
+static void attempt_setting(Ctx *ctx, void *arg) {
     (void)ctx;
-    Attempt *a = arg;
+    SettingAttempt *a = arg;
     a->ok = add_setting(a->v, a->level, a->inst, a->why, a->device, a->rows);
 }
 
 /// A setting that nobody needs: where it cannot be compiled, it is no error. False then.
-static bool try_setting(Variants *v, const TargetInfo *level, int n, const NamedValue *set,
-                        Reason why, uint32_t device, Rows *rows) {
-    Attempt a = {
-        .v = v, .level = level, .inst = instance(v), .why = why, .device = device, .rows = rows};
+static bool try_optional_setting(Variants *v, const TargetInfo *level, int n, const NamedValue *set,
+                                 Reason why, uint32_t device, VariantRows *rows) {
+    SettingAttempt a = {.v = v,
+                        .level = level,
+                        .inst = make_instance(v),
+                        .why = why,
+                        .device = device,
+                        .rows = rows};
     if (!a.inst) return true;
     NamedValue *all = ctx_array(v->ctx, NamedValue, a.inst->n_set + n + 1);
     int n_all = a.inst->n_set;
@@ -422,30 +428,31 @@ static bool try_setting(Variants *v, const TargetInfo *level, int n, const Named
     a.inst->set = all;
     a.inst->n_set = n_all;
     DiagMark mark = diag_mark(v->ctx);
-    ctx_pass_on(v->ctx, ctx_protect(v->ctx, attempt, &a));
+    ctx_pass_on(v->ctx, ctx_protect(v->ctx, attempt_setting, &a));
     diag_rewind(v->ctx, mark);
     return a.ok;
 }
 
 /// The next best settings by the cost model, for tuning among them where the object runs.
-static bool add_candidates(Variants *v, const TargetInfo *level, Rows *rows) {
-    Inst *inst = instance(v);
+static bool add_candidates(Variants *v, const TargetInfo *level, VariantRows *rows) {
+    Inst *inst = make_instance(v);
     TuneSpace space;
     if (!inst) return true;
-    Build b = build_for(v, level, inst);
+    Build b = build_for_level(v, level, inst);
     if (!build_target(&b)) return false;
     tune_candidates(&b, &space);
     int left = v->a->n_variants - 1;
     for (int i = 1; i < space.n && left > 0 && !v->a->error; i++)
         if (!space.at[i].why)
-            left -= try_setting(v, level, space.at[i].n_set, space.at[i].set, CHOSEN, 0, rows);
+            left -=
+                try_optional_setting(v, level, space.at[i].n_set, space.at[i].set, CHOSEN, 0, rows);
     return !v->a->error;
 }
 
 /// Code of a step of a ladder is for extents above that of the step before.
 static bool is_on_step(const Variants *v, const TargetInfo *level, const NamedValue *dim) {
-    const NamedValue *most = find(&v->ladder, dim->name);
-    Step steps = wanted_steps(v, level);
+    const NamedValue *most = find_named_value(&v->ladder, dim->name);
+    LadderStep steps = wanted_steps(v, level);
     if (!most || dim->value > most->value) return !most;
     return steps == STEP_LAST || most->value <= 32 ||
            dim->value > most->value / (steps == STEP_ANY ? 2 : 8);
@@ -453,7 +460,8 @@ static bool is_on_step(const Variants *v, const TargetInfo *level, const NamedVa
 
 /// What was measured with AMX's tiles serves the level below it, too, where a kernel has none.
 static bool is_of_level(const Variants *v, const TunedEntry *e, const TargetInfo *level) {
-    const TargetInfo *next = is_gpu(v, level) ? NULL : cpu_level(level->arch, level->level + 1);
+    const TargetInfo *next =
+        is_gpu_level(v, level) ? NULL : cpu_level(level->arch, level->level + 1);
     if (strcmp(e->target, level->name) == 0) return true;
     return next && next->level == TG_LEVEL_AMX && strcmp(e->target, next->name) == 0;
 }
@@ -466,7 +474,7 @@ static TunedUse take_shape(Variants *v, const TunedEntry *e, const TargetInfo *l
     int n;
     if (values_read(v->ctx, e->shape, &n, &values)) return TUNED_FOREIGN;
     for (int i = 0; i < n; i++) {
-        const NamedValue *given = find(&v->values, values[i].name);
+        const NamedValue *given = find_named_value(&v->values, values[i].name);
         if (given && given->value != values[i].value) return TUNED_FOREIGN;
         if (!given && !is_on_step(v, level, &values[i])) use = TUNED_BEYOND;
     }
@@ -479,7 +487,7 @@ static bool is_of_export(const Variants *v, const TunedEntry *e) {
 }
 
 /// Rows for the shapes that were tuned.
-static void add_tuned(Variants *v, const TargetInfo *level, Rows *rows) {
+static void add_tuned(Variants *v, const TargetInfo *level, VariantRows *rows) {
     Aot *a = v->a;
     for (int i = 0; i < (a->tuned ? a->tuned->n : 0) && !a->error; i++) {
         const TunedEntry *e = &a->tuned->data[i];
@@ -489,26 +497,26 @@ static void add_tuned(Variants *v, const TargetInfo *level, Rows *rows) {
         TunedUse use = take_shape(v, e, level);
         if (use > a->tuned_use[i]) a->tuned_use[i] = use;
         if (use != TUNED_TAKEN || values_read(v->ctx, e->config, &n, &set)) continue;
-        uint32_t device = tune_device_hash(v->ctx, e->device, !is_gpu(v, level));
-        if (!try_setting(v, level, n, set, TUNED, device, rows)) a->stale = e;
+        uint32_t device = tune_device_hash(v->ctx, e->device, !is_gpu_level(v, level));
+        if (!try_optional_setting(v, level, n, set, TUNED, device, rows)) a->stale = e;
     }
     v->shape = (AotValues){0};
 }
 
 /* ---- levels --------------------------------------------------------------------------------- */
 
-typedef struct Level {
+typedef struct VariantLevel {
     Variants *v;
     const TargetInfo *target;
-    Rows rows;
+    VariantRows rows;
     bool same; // all sizes want one setting, and there are no others
     bool ok;
-} Level;
+} VariantLevel;
 
 /// Reads the source again, into a context that goes with all that the compilation of one level
 /// makes: an object of hundreds of variants would take gigabytes otherwise.
 static void compile_level(Ctx *ctx, void *arg) {
-    Level *l = arg;
+    VariantLevel *l = arg;
     Variants *v = l->v;
     size_t n;
     uint16_t file = v->a->program->main->file;
@@ -517,15 +525,15 @@ static void compile_level(Ctx *ctx, void *arg) {
     file = ctx_add_source(ctx, ctx_source_path(v->a->ctx, file), text, n);
     v->program = fe_load(ctx, file, v->a->importer);
     v->kernel = fe_find_kernel(v->program, v->x->kernel->name.text);
-    Rows *rows = &l->rows;
+    VariantRows *rows = &l->rows;
     bool one = !v->layout->main || v->coarse || is_spare(v, l->target);
     if (v->layout->main) add_tuned(v, l->target, rows);
     int first = rows->n;
     Reason why = first > 0 || v->a->n_variants > 1 ? CHOSEN : DEFAULT;
     for (int i = 0; i < SIZES; i++) {
         if (one && i != MIDDLE) continue;
-        v->size = is_gpu(v, l->target) ? gpu_sizes[i] : sizes[i];
-        Inst *inst = instance(v);
+        v->size = is_gpu_level(v, l->target) ? gpu_sizes[i] : sizes[i];
+        Inst *inst = make_instance(v);
         if (inst && !add_setting(v, l->target, inst, why, 0, rows)) return;
         if (!one && v->a->n_variants > 1 && !add_candidates(v, l->target, rows)) return;
     }
@@ -541,7 +549,7 @@ static void release_child(void *thing) {
 }
 
 /// Errors come back as text; what is worse leaves by the context of the whole build.
-static bool compile_apart(Level *l) {
+static bool compile_apart(VariantLevel *l) {
     Aot *a = l->v->a;
     Ctx *ctx = l->v->child->ctx = ctx_create(NULL);
     if (!ctx) ctx_leave(a->ctx, CTX_NO_MEMORY);
@@ -557,7 +565,7 @@ static bool compile_apart(Level *l) {
 }
 
 /// A variant for each image of its function.
-static void add_row(Variants *v, const Row *row) {
+static void add_variant_row(Variants *v, const VariantRow *row) {
     const AotEntry *f = &v->x->functions.data[row->function];
     for (int i = 0; i < (f->n_images ? f->n_images : 1); i++) {
         vec_push(v->a->ctx, &v->x->variants, row->variant);
@@ -566,19 +574,20 @@ static void add_row(Variants *v, const Row *row) {
     }
 }
 
-static bool add_level(Variants *v, const TargetInfo *level) {
-    Level l = {.v = v, .target = level};
+static bool add_variant_level(Variants *v, const TargetInfo *level) {
+    VariantLevel l = {.v = v, .target = level};
     if (!compile_apart(&l)) return false;
-    for (int i = 0; i < (l.same && l.rows.n ? 1 : l.rows.n); i++) add_row(v, &l.rows.data[i]);
+    for (int i = 0; i < (l.same && l.rows.n ? 1 : l.rows.n); i++)
+        add_variant_row(v, &l.rows.data[i]);
     return true;
 }
 
 static bool add_levels(Variants *v) {
     for (int i = 0; i < v->a->n_levels && !v->layout->aligned; i++)
-        if (v->step >= wanted_steps(v, v->a->levels[i]) && !add_level(v, v->a->levels[i]))
+        if (v->step >= wanted_steps(v, v->a->levels[i]) && !add_variant_level(v, v->a->levels[i]))
             return false;
     for (int i = 0; i < v->a->n_gpus; i++)
-        if (v->step >= wanted_steps(v, &v->a->gpus[i]) && !add_level(v, &v->a->gpus[i]))
+        if (v->step >= wanted_steps(v, &v->a->gpus[i]) && !add_variant_level(v, &v->a->gpus[i]))
             return false;
     return true;
 }
@@ -604,10 +613,10 @@ static int64_t tuned_extent(const Variants *v, const char *name) {
 }
 
 /// What is said to be the most, or else what is usual, and more where that was tuned for.
-static const NamedValue *bound_of(Variants *v, const char *name) {
-    const NamedValue *bound = find(&v->x->most, name);
+static const NamedValue *dim_bound(Variants *v, const char *name) {
+    const NamedValue *bound = find_named_value(&v->x->most, name);
     if (bound) return bound;
-    bound = find(&v->a->most, name);
+    bound = find_named_value(&v->a->most, name);
     int64_t tuned = tuned_extent(v, name);
     NamedValue value = {name, bound ? bound->value : tuned > COVERED ? tuned : COVERED};
     if (!bound) {
@@ -620,16 +629,16 @@ static const NamedValue *bound_of(Variants *v, const char *name) {
 }
 
 /// Each combination of steps of the dims from number i on: 32, 64, 128, ... up to the bound.
-static bool climb(Variants *v, const AotValues *bounds, int i) {
+static bool climb_ladder(Variants *v, const AotValues *bounds, int i) {
     if (i == bounds->n) return add_levels(v);
     int64_t most = bounds->data[i].value, n = 32;
-    Step outer = v->step;
+    LadderStep outer = v->step;
     for (int k = 0;; k++, n *= 2) {
         bool last = n >= most;
-        Step step = last ? STEP_LAST : k % 3 == 0 ? STEP_THIRD : STEP_ANY;
+        LadderStep step = last ? STEP_LAST : k % 3 == 0 ? STEP_THIRD : STEP_ANY;
         v->step = step < outer ? step : outer;
         v->ladder.data[i].value = last ? most : n;
-        bool ok = climb(v, bounds, i + 1);
+        bool ok = climb_ladder(v, bounds, i + 1);
         v->step = outer;
         if (!ok || last) return ok;
     }
@@ -645,7 +654,7 @@ static bool add_layout(Variants *v) {
     v->ladder.n = 0;
     v->step = STEP_LAST;
     v->size = sizes[MIDDLE];
-    Inst *inst = instance(v);
+    Inst *inst = make_instance(v);
     if (!inst) return true;
     Build b = {.ctx = a->ctx, .program = a->program, .inst = inst, .target = a->levels[0]->name};
     b.threads = AOT_THREADS;
@@ -653,11 +662,11 @@ static bool add_layout(Variants *v) {
     for (int i = 0; i < b.code->n_dims; i++) {
         const DimUse *d = &b.code->dims[i];
         if (d->least == d->most || d->most == INT64_MAX) continue;
-        NamedValue bound = *bound_of(v, d->name);
+        NamedValue bound = *dim_bound(v, d->name);
         vec_push(a->ctx, &bounds, bound);
         vec_push(a->ctx, &v->ladder, bound);
     }
-    return climb(v, &bounds, 0);
+    return climb_ladder(v, &bounds, 0);
 }
 
 static bool add_layouts(Variants *v) {
@@ -679,7 +688,7 @@ static bool add_nulls(Variants *v) {
     if (optional > 8)
         return aot_fail(v->a, NULL, "kernel '%s' has more than 8 optional tensors",
                         v->x->kernel->name.text);
-    if ((v->cases << optional) * v->a->n_levels > MAX_FUNCTIONS) return too_many(v);
+    if ((v->cases << optional) * v->a->n_levels > MAX_FUNCTIONS) return fail_too_many_variants(v);
     v->coarse = v->cases << optional > MANY_CASES;
     for (v->nulls = 0; v->nulls < 1u << optional; v->nulls++)
         if (!add_layouts(v)) return false;

@@ -28,7 +28,7 @@ static struct {
     ChildProcess *first;
 } running = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void forget(void) {
+static void forget_peers(void) {
     pthread_mutex_init(&running.lock, NULL);
     for (ChildProcess *p = running.first, *next; p; p = next) {
         next = p->next;
@@ -38,20 +38,20 @@ static void forget(void) {
     running.first = NULL;
 }
 
-static void watch_forks(void) {
-    pthread_atfork(NULL, NULL, forget);
+static void watch_peer_forks(void) {
+    pthread_atfork(NULL, NULL, forget_peers);
 }
 
-static void enlist(ChildProcess *p) {
+static void enlist_peer(ChildProcess *p) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, watch_peer_forks);
     pthread_mutex_lock(&running.lock);
     p->next = running.first;
     running.first = p;
     pthread_mutex_unlock(&running.lock);
 }
 
-static void delist(ChildProcess *p) {
+static void delist_peer(ChildProcess *p) {
     pthread_mutex_lock(&running.lock);
     ChildProcess **at = &running.first;
     while (*at && *at != p) at = &(*at)->next;
@@ -94,7 +94,7 @@ bool child_runs(const ChildProcess *p) {
 int child_stop(ChildProcess *p, bool kill_it) {
     int status = -1;
     if (p->fd >= 0) {
-        delist(p);
+        delist_peer(p);
         close(p->fd);
     }
     if (child_runs(p)) {
@@ -121,7 +121,7 @@ int child_start(Ctx *ctx, ChildProcess *p, const char **program) {
     if (high >= 0) close(pair[0]);
     p->fd = high >= 0 ? high : pair[0];
     p->owner = getpid();
-    enlist(p);
+    enlist_peer(p);
     if (error) {
         p->pid = 0;
         child_stop(p, false);
@@ -138,44 +138,44 @@ double child_seconds(void) {
 }
 
 /// After a call that failed: by what the other end did, or by what this one lacks.
-static Talk broken(ChildProcess *p) {
+static Talk talk_broken(ChildProcess *p) {
     if (errno != EPIPE && errno != ECONNRESET) p->error = errno;
     return TALK_BROKEN;
 }
 
 /// Waits until the socket can do what `events` says.
-static Talk wait_for(ChildProcess *p, short events, double end) {
+static Talk wait_for_socket(ChildProcess *p, short events, double end) {
     for (;;) {
         double left = end - child_seconds();
         if (left <= 0) return TALK_LATE;
         struct pollfd at = {.fd = p->fd, .events = events};
         int n = poll(&at, 1, left > 3600 ? 3600000 : (int)(left * 1e3) + 1);
         if (n > 0) return TALK_OK;
-        if (n < 0 && errno != EINTR) return broken(p);
+        if (n < 0 && errno != EINTR) return talk_broken(p);
     }
 }
 
 /// Never blocks in the call itself: a process that hangs does not read, either.
-static Talk send_all(ChildProcess *p, const uint8_t *from, size_t n, double end) {
+static Talk send_until(ChildProcess *p, const uint8_t *from, size_t n, double end) {
     while (n) {
-        Talk t = wait_for(p, POLLOUT, end);
+        Talk t = wait_for_socket(p, POLLOUT, end);
         if (t) return t;
         ssize_t put = send(p->fd, from, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (put < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (put <= 0) return broken(p);
+        if (put <= 0) return talk_broken(p);
         from += put;
         n -= (size_t)put;
     }
     return TALK_OK;
 }
 
-static Talk receive_all(ChildProcess *p, uint8_t *to, size_t n, double end) {
+static Talk receive_until(ChildProcess *p, uint8_t *to, size_t n, double end) {
     while (n) {
-        Talk t = wait_for(p, POLLIN, end);
+        Talk t = wait_for_socket(p, POLLIN, end);
         if (t) return t;
         ssize_t got = recv(p->fd, to, n, MSG_DONTWAIT);
         if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (got < 0) return broken(p);
+        if (got < 0) return talk_broken(p);
         if (got == 0) return TALK_BROKEN;
         to += got;
         n -= (size_t)got;
@@ -184,7 +184,7 @@ static Talk receive_all(ChildProcess *p, uint8_t *to, size_t n, double end) {
 }
 
 Talk child_send(ChildProcess *p, Bytes message, double end) {
-    return send_all(p, message.data, message.n, end);
+    return send_until(p, message.data, message.n, end);
 }
 
 Bytes child_greeting(Ctx *ctx) {
@@ -198,11 +198,11 @@ Talk child_greet(Ctx *ctx, ChildProcess *p, double end) {
     Bytes own = child_greeting(ctx);
     uint8_t *got = ctx_alloc(ctx, own.n);
     if (p->greeted) return TALK_OK;
-    Talk t = receive_all(p, got, WIRE_HEADER, end);
+    Talk t = receive_until(p, got, WIRE_HEADER, end);
     if (t) return t;
     if (memcmp(got, own.data, MAGIC) != 0) return TALK_FOREIGN;
     if (memcmp(got, own.data, WIRE_HEADER) != 0) return TALK_OTHER;
-    t = receive_all(p, got + WIRE_HEADER, own.n - WIRE_HEADER, end);
+    t = receive_until(p, got + WIRE_HEADER, own.n - WIRE_HEADER, end);
     if (t) return t;
     p->greeted = memcmp(got, own.data, own.n) == 0;
     return p->greeted ? TALK_OK : TALK_OTHER;
@@ -212,11 +212,11 @@ Talk child_receive(Ctx *ctx, ChildProcess *p, WireKind kind, Bytes *body, double
     uint8_t header[WIRE_HEADER];
     WireKind got;
     Talk t = child_greet(ctx, p, end);
-    if (!t) t = receive_all(p, header, sizeof header, end);
+    if (!t) t = receive_until(p, header, sizeof header, end);
     if (t) return t;
     if (!wire_read_header(header, &got, &body->n) || got != kind) return TALK_FOREIGN;
     body->data = ctx_alloc(ctx, body->n + 1);
-    return receive_all(p, body->data, body->n, end);
+    return receive_until(p, body->data, body->n, end);
 }
 
 bool child_end_of_memory(int status) {

@@ -33,22 +33,22 @@ bool compiles_here(Answer *out) {
 }
 
 /// For one request, sending and receiving included.
-static double timeout(void) {
+static double request_timeout(void) {
     const char *set = secure_getenv("TG_COMPILE_TIMEOUT");
     double s = set ? strtod(set, NULL) : 0;
     return s > 0 ? s : DEFAULT_TIMEOUT;
 }
 
-typedef struct Exchange {
+typedef struct ServerExchange {
     const Request *r;
     Answer *out;
     const char *message; // why there is no answer
     tg_status status;
     bool restarted;
     bool other; // it is of another compiler
-} Exchange;
+} ServerExchange;
 
-static void refuse(Exchange *x, tg_status status, const char *message) {
+static void refuse_exchange(ServerExchange *x, tg_status status, const char *message) {
     x->status = status;
     x->message = message;
 }
@@ -69,12 +69,12 @@ bool answer_is_sound(const Request *r, const Answer *a) {
 }
 
 /// In the child of a fork: another thread of the parent may have had the lock.
-static void forget(void) {
+static void forget_server(void) {
     pthread_mutex_init(&server.lock, NULL);
 }
 
-static void watch_forks(void) {
-    pthread_atfork(NULL, NULL, forget);
+static void watch_server_forks(void) {
+    pthread_atfork(NULL, NULL, forget_server);
 }
 
 /// Once a process.
@@ -90,7 +90,7 @@ static void say_other(const char *program) {
 }
 
 /// What a process lacked is no mistake of the compiler's.
-static void explain_end(Ctx *ctx, Exchange *x, int cause, int status) {
+static void explain_end(Ctx *ctx, ServerExchange *x, int cause, int status) {
     bool cut = status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == SERVE_CUT;
     const char *text =
         cause
@@ -99,13 +99,13 @@ static void explain_end(Ctx *ctx, Exchange *x, int cause, int status) {
     tg_status kind = cause == ENOMEM || (!cause && child_end_of_memory(status)) ? TG_ERROR_MEMORY
                      : cause || cut ? TG_ERROR_UNSUPPORTED
                                     : TG_ERROR_INTERNAL;
-    refuse(x, kind, text);
+    refuse_exchange(x, kind, text);
 }
 
 /// One request under the lock. With a process that had been running, a broken connection may be of
 /// the time before this request; with a new one it is this request's doing.
-static void exchange(Ctx *ctx, void *arg) {
-    Exchange *x = arg;
+static void exchange_request(Ctx *ctx, void *arg) {
+    ServerExchange *x = arg;
     const char *program = "";
     bool running = child_runs(&server.child);
     Bytes request = wire_write_request(ctx, x->r), in = {0};
@@ -116,10 +116,10 @@ static void exchange(Ctx *ctx, void *arg) {
             "the compiler's process cannot be started: %s: %s; set TG_SERVER to the program "
             "'tegula'",
             program, strerror(error));
-        refuse(x, TG_ERROR_UNSUPPORTED, text);
+        refuse_exchange(x, TG_ERROR_UNSUPPORTED, text);
         return;
     }
-    double limit = timeout();
+    double limit = request_timeout();
     double end = child_seconds() + limit;
     Talk t = child_send(&server.child, request, end);
     if (!t) t = child_receive(ctx, &server.child, WIRE_ANSWER, &in, end);
@@ -128,7 +128,7 @@ static void exchange(Ctx *ctx, void *arg) {
     if (t == TALK_BROKEN && running && !x->restarted) {
         // It may have died of something else since the last request: once more, on a new one.
         x->restarted = true;
-        exchange(ctx, x);
+        exchange_request(ctx, x);
         return;
     }
     x->other = t == TALK_OTHER;
@@ -139,21 +139,22 @@ static void exchange(Ctx *ctx, void *arg) {
     if (t == TALK_BROKEN)
         explain_end(ctx, x, cause, status);
     else
-        refuse(x, TG_ERROR_INTERNAL,
-               t == TALK_LATE
-                   ? ctx_format(
-                         ctx, "the compiler's process did not answer in %g s (TG_COMPILE_TIMEOUT)",
-                         limit)
-                   : "the compiler's process is not of this version");
+        refuse_exchange(
+            x, TG_ERROR_INTERNAL,
+            t == TALK_LATE
+                ? ctx_format(ctx,
+                             "the compiler's process did not answer in %g s (TG_COMPILE_TIMEOUT)",
+                             limit)
+                : "the compiler's process is not of this version");
 }
 
 bool server_compile(Ctx *ctx, const Request *r, Answer *out) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    Exchange x = {.r = r, .out = out};
+    ServerExchange x = {.r = r, .out = out};
     *out = (Answer){.same = -1};
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, watch_server_forks);
     pthread_mutex_lock(&server.lock);
-    CtxStatus status = ctx_protect(ctx, exchange, &x);
+    CtxStatus status = ctx_protect(ctx, exchange_request, &x);
     if (status != CTX_OK)
         child_stop(&server.child, true); // what it still says belongs to no request
     pthread_mutex_unlock(&server.lock);

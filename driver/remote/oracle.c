@@ -36,11 +36,11 @@ typedef struct Element {
 } Element;
 
 /// One run, and what it wrote.
-typedef struct Run {
-    PtrMap at;                 // key_of -> place in `elements`, from 1 on
+typedef struct OracleRun {
+    PtrMap at;                 // element_key -> place in `elements`, from 1 on
     bool wrote[TG_MAX_PARAMS]; // of each view, by its parameter
     VEC(Element) elements;
-} Run;
+} OracleRun;
 
 typedef struct Court {
     Ctx *ctx;
@@ -54,7 +54,7 @@ typedef struct Court {
     int n_views;
     InterpArg *args; // of the kernel op
     int n_args;
-    Run *run; // the current one
+    OracleRun *run; // the current one
     double end;
     int64_t accesses;
     bool late;
@@ -67,43 +67,43 @@ typedef struct Court {
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /// In bytes, for elements of 4 bits in halves of them.
-static int64_t count_of(const View *v, int64_t bytes) {
+static int64_t elements_in_bytes(const View *v, int64_t bytes) {
     return bytes * 8 / elem_info[v->elem].bits;
 }
 
-static int64_t number_of(const Tensor *t, int64_t offset) {
+static int64_t number_in_view(const Tensor *t, int64_t offset) {
     const View *v = t->away;
-    return count_of(v, (int64_t)(uintptr_t)t->data - v->from) + offset;
+    return elements_in_bytes(v, (int64_t)(uintptr_t)t->data - v->from) + offset;
 }
 
 /// Views are far apart, and begin where elements do.
-static const void *key_of(const View *v, int64_t number) {
+static const void *element_key(const View *v, int64_t number) {
     return (const void *)(uintptr_t)(v->from * 2 + 1 + number * elem_info[v->elem].bits / 4);
 }
 
 /// Gives up when the time is over, wherever the interpreter is.
-static void watch(Court *c) {
+static void watch_deadline(Court *c) {
     if (++c->accesses % WATCH || child_seconds() < c->end) return;
     c->late = true;
     ctx_leave(c->ctx, CTX_ERRORS);
 }
 
-static Cell load(void *user, const Tensor *t, int64_t offset) {
+static Cell load_traced(void *user, const Tensor *t, int64_t offset) {
     Court *c = user;
     const View *v = t->away;
-    int64_t number = number_of(t, offset);
-    watch(c);
+    int64_t number = number_in_view(t, offset);
+    watch_deadline(c);
     bool wrote = c->run->wrote[v->param];
-    intptr_t place = wrote ? (intptr_t)map_get(&c->run->at, key_of(v, number)) : 0;
+    intptr_t place = wrote ? (intptr_t)map_get(&c->run->at, element_key(v, number)) : 0;
     if (place) return c->run->elements.data[place - 1].value;
-    return cell_load(v->elem, v->pattern, number % count_of(v, (int64_t)v->period));
+    return cell_load(v->elem, v->pattern, number % elements_in_bytes(v, (int64_t)v->period));
 }
 
-static void store(void *user, const Tensor *t, int64_t offset, Cell value) {
+static void store_traced(void *user, const Tensor *t, int64_t offset, Cell value) {
     Court *c = user;
-    Element e = {t->away, number_of(t, offset), value};
-    const void *key = key_of(e.view, e.number);
-    watch(c);
+    Element e = {t->away, number_in_view(t, offset), value};
+    const void *key = element_key(e.view, e.number);
+    watch_deadline(c);
     intptr_t place = (intptr_t)map_get(&c->run->at, key);
     if (place) {
         c->run->elements.data[place - 1] = e;
@@ -117,7 +117,7 @@ static void store(void *user, const Tensor *t, int64_t offset, Cell value) {
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 /// Of tensors with elements: the addresses of the lowest and the highest one.
-static bool span_of(const Court *c, int i, int64_t *from, int64_t *bytes) {
+static bool address_span(const Court *c, int i, int64_t *from, int64_t *bytes) {
     const tg_actual *a = &c->what.request.args[i];
     int64_t least = 0, last = 0;
     if (a->null) return false;
@@ -132,7 +132,7 @@ static bool span_of(const Court *c, int i, int64_t *from, int64_t *bytes) {
 }
 
 /// What the trial makes of the same view (runtime/tune/trial.c).
-static void fill(Court *c, View *v, const tg_actual *a) {
+static void fill_view(Court *c, View *v, const tg_actual *a) {
     const Bytes *given = &c->what.data[v->param].contents;
     rt_pattern p = {.param = v->param,
                     .code = a->code,
@@ -151,7 +151,7 @@ static void fill(Court *c, View *v, const tg_actual *a) {
 static const View *add_view(Court *c, int i) {
     const tg_actual *a = &c->what.request.args[i];
     int64_t from, bytes;
-    if (!span_of(c, i, &from, &bytes)) return NULL;
+    if (!address_span(c, i, &from, &bytes)) return NULL;
     Elem elem = elem_of_dlpack(a->code, a->bits);
     for (int k = 0; k < c->n_views; k++) {
         const View *v = &c->views[k];
@@ -159,18 +159,18 @@ static const View *add_view(Court *c, int i) {
     }
     View *v = &c->views[c->n_views++];
     *v = (View){.param = i, .elem = elem, .from = from, .bytes = bytes};
-    fill(c, v, a);
+    fill_view(c, v, a);
     return v;
 }
 
 /// An integer's bits are those of 64, a float's of its own type.
-static Cell scalar_of(const ParamUse *use, const tg_actual *a) {
+static Cell scalar_cell(const ParamUse *use, const tg_actual *a) {
     if (use->elem >= EL_COUNT) return (Cell){.i = a->value};
     if (elem_is(use->elem, EC_FLOAT)) return cell_load(use->elem, &a->value, 0);
     return cell_wrap(use->elem, (Cell){.i = a->value});
 }
 
-static Tensor tensor_of(const Court *c, int i) {
+static Tensor court_tensor(const Court *c, int i) {
     static const View empty = {.elem = EL_F32};
     const tg_actual *a = &c->what.request.args[i];
     Tensor t = {.data = (void *)(uintptr_t)c->what.data[i].address,
@@ -184,7 +184,7 @@ static Tensor tensor_of(const Court *c, int i) {
     return t;
 }
 
-static void bind(Court *c) {
+static void bind_court(Court *c) {
     int param;
     for (int i = 0; i < c->what.request.n_args; i++) c->view_of[i] = add_view(c, i);
     c->n_args = build_arguments(&c->b);
@@ -192,10 +192,10 @@ static void bind(Court *c) {
     for (int k = 0; k < c->n_args; k++) {
         const ParamUse *use = build_argument(&c->b, k, &param);
         if (use->kind == PARAM_TENSOR) {
-            Tensor t = tensor_of(c, param);
+            Tensor t = court_tensor(c, param);
             c->args[k].tensor = build_merge_pack(&t, use);
         } else {
-            c->args[k].scalar = scalar_of(use, &c->what.request.args[param]);
+            c->args[k].scalar = scalar_cell(use, &c->what.request.args[param]);
         }
     }
 }
@@ -207,7 +207,7 @@ typedef struct Structure {
     bool joined; // programs give values to others
 } Structure;
 
-static void note_op(Op *op, void *arg) {
+static void note_structure_op(Op *op, void *arg) {
     Structure *s = arg;
     bool within = op_enclosing(op, OP_PARALLEL) != NULL;
     bool again = op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE);
@@ -218,24 +218,24 @@ static void note_op(Op *op, void *arg) {
 /// Each program is of itself: it can be computed without the others.
 static bool are_apart(const Court *c) {
     Structure s = {0};
-    op_walk_pre(c->b.code->module, note_op, &s);
+    op_walk_pre(c->b.code->module, note_structure_op, &s);
     return s.grids == 1 && !s.joined;
 }
 
-static uint64_t mix(uint64_t x) {
+static uint64_t mix_bits(uint64_t x) {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return x ^ x >> 31;
 }
 
 /// Of each level of the grid the last program, where edges are, the first, the middle, then others.
-static int64_t pick(void *user, int64_t n) {
+static int64_t pick_program(void *user, int64_t n) {
     Court *c = user;
     uint64_t level = (uint64_t)c->level++;
     const int64_t first[] = {n - 1, 0, n / 2};
     c->picks *= n;
     if (c->number < 3) return first[c->number];
-    return (int64_t)(mix(PICK_SEED + 64 * (uint64_t)c->number + level) % (uint64_t)n);
+    return (int64_t)(mix_bits(PICK_SEED + 64 * (uint64_t)c->number + level) % (uint64_t)n);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -247,30 +247,30 @@ typedef struct Launch {
     bool ok;
 } Launch;
 
-static void launch(Ctx *ctx, void *arg) {
+static void launch_programs(Ctx *ctx, void *arg) {
     Launch *l = arg;
     Court *c = l->c;
     (void)ctx;
-    InterpMemory memory = {load, store, c};
+    InterpMemory memory = {load_traced, store_traced, c};
     InterpOptions options = {
-        .memory = &memory, .pick = l->apart ? pick : NULL, .noise = l->noise, .user = c};
+        .memory = &memory, .pick = l->apart ? pick_program : NULL, .noise = l->noise, .user = c};
     const Elaborated *code = c->b.code;
     l->ok = interp_run(c->b.ir, code->module, code->name, c->n_args, c->args, &options);
 }
 
 /// False where it fails, or there is no time.
-static bool run(Court *c, bool apart, uint64_t noise, Run *out) {
+static bool run_traced(Court *c, bool apart, uint64_t noise, OracleRun *out) {
     Launch l = {.c = c, .apart = apart, .noise = noise};
-    *out = (Run){0};
+    *out = (OracleRun){0};
     c->run = out;
     c->level = 0;
     c->picks = 1;
-    bool good = ctx_pass_on(c->ctx, ctx_protect(c->ctx, launch, &l));
+    bool good = ctx_pass_on(c->ctx, ctx_protect(c->ctx, launch_programs, &l));
     if (c->picks > c->most) c->most = c->picks;
     return good && l.ok && !c->late;
 }
 
-static double size_of(const Run *r, const View *v) {
+static double rms_size(const OracleRun *r, const View *v) {
     double sum = 0;
     int n = 0;
     for (int i = 0; i < r->elements.n; i++) {
@@ -293,14 +293,14 @@ static double off_by(const Element *exact, double noisy, double size) {
 }
 
 /// How much rounding moves the elements of this run: of each view the most that any is off by.
-static void note_noise(Court *c, const Run *exact, const Run *noisy) {
+static void note_noise(Court *c, const OracleRun *exact, const OracleRun *noisy) {
     for (int v = 0; v < c->n_views; v++) {
         const View *view = &c->views[v];
-        double size = elem_is(view->elem, EC_FLOAT) ? size_of(exact, view) : 0;
+        double size = elem_is(view->elem, EC_FLOAT) ? rms_size(exact, view) : 0;
         for (int i = 0; i < exact->elements.n; i++) {
             const Element *e = &exact->elements.data[i];
             if (e->view != view || !elem_is(view->elem, EC_FLOAT)) continue;
-            intptr_t place = (intptr_t)map_get(&noisy->at, key_of(view, e->number));
+            intptr_t place = (intptr_t)map_get(&noisy->at, element_key(view, e->number));
             double other = place ? noisy->elements.data[place - 1].value.f : INFINITY;
             c->noise[view->param] = fmax(c->noise[view->param], off_by(e, other, size));
         }
@@ -315,7 +315,7 @@ static bool is_sample(const Court *c, const Element *e) {
     return elem_is(e->view->elem, EC_FLOAT) ? isfinite(e->value.f) : !c->precision.rounds;
 }
 
-static void take(Court *c, const Run *r) {
+static void take_run_samples(Court *c, const OracleRun *r) {
     for (int i = 0; i < r->elements.n; i++) {
         const Element *e = &r->elements.data[i];
         rt_sample s = {.param = e->view->param,
@@ -331,33 +331,33 @@ static int by_place(const void *a, const void *b) {
     return (x->at > y->at) - (x->at < y->at);
 }
 
-static bool is_near(const rt_sample *a, const rt_sample *b) {
+static bool is_near_sample(const rt_sample *a, const rt_sample *b) {
     return a->param == b->param && b->at - a->at <= NEAR;
 }
 
 /// Keeps one of `every`, of copies or of samples.
-static void thin(Court *c, int every, bool copies) {
+static void thin_samples(Court *c, int every, bool copies) {
     rt_sample *s = c->samples.data, before = {.param = -1};
     int kept = 0, number = -1;
     for (int i = 0; i < c->samples.n; i++) {
-        number += !copies || !is_near(&before, &s[i]);
+        number += !copies || !is_near_sample(&before, &s[i]);
         before = s[i];
         if (number % every == 0) s[kept++] = s[i];
     }
     c->samples.n = kept;
 }
 
-static void finish(Court *c) {
+static void finish_samples(Court *c) {
     rt_sample *s = c->samples.data;
     int n = 0, copies = 0;
     qsort(s, (size_t)c->samples.n, sizeof *s, by_place);
     for (int i = 0; i < c->samples.n; i++) // programs may have come twice
         if (!n || by_place(&s[n - 1], &s[i]) != 0) s[n++] = s[i];
     c->samples.n = n;
-    for (int i = 0; i < n; i++) copies += !i || !is_near(&s[i - 1], &s[i]);
-    if (copies > MOST_COPIES) thin(c, (copies + MOST_COPIES - 1) / MOST_COPIES, true);
+    for (int i = 0; i < n; i++) copies += !i || !is_near_sample(&s[i - 1], &s[i]);
+    if (copies > MOST_COPIES) thin_samples(c, (copies + MOST_COPIES - 1) / MOST_COPIES, true);
     if (c->samples.n > MOST_SAMPLES)
-        thin(c, (c->samples.n + MOST_SAMPLES - 1) / MOST_SAMPLES, false);
+        thin_samples(c, (c->samples.n + MOST_SAMPLES - 1) / MOST_SAMPLES, false);
     c->out->expected.samples = s;
     c->out->expected.n = c->samples.n;
 }
@@ -366,11 +366,11 @@ static void finish(Court *c) {
 
 /// The first run, and the same with noise.
 static bool run_twice(Court *c, bool apart) {
-    Run exact, noisy;
-    if (!run(c, apart, 0, &exact)) return false;
-    if (c->precision.rounds && !run(c, apart, NOISE_SEED, &noisy)) return false;
+    OracleRun exact, noisy;
+    if (!run_traced(c, apart, 0, &exact)) return false;
+    if (c->precision.rounds && !run_traced(c, apart, NOISE_SEED, &noisy)) return false;
     if (c->precision.rounds) note_noise(c, &exact, &noisy);
-    take(c, &exact);
+    take_run_samples(c, &exact);
     return true;
 }
 
@@ -379,9 +379,9 @@ static void run_more(Court *c) {
     double began = child_seconds(), longest = 0;
     c->out->programs = 1;
     for (c->number = 1; c->number < MOST_PROGRAMS && c->number < c->most; c->number++) {
-        Run r;
-        if (began + longest > c->end || !run(c, true, 0, &r)) return;
-        take(c, &r);
+        OracleRun r;
+        if (began + longest > c->end || !run_traced(c, true, 0, &r)) return;
+        take_run_samples(c, &r);
         c->out->programs++;
         longest = fmax(longest, child_seconds() - began);
         began = child_seconds();
@@ -395,7 +395,7 @@ static const char *why_not(const Court *c) {
                  : "the kernel cannot be interpreted";
 }
 
-static void compute(Ctx *ctx, void *arg) {
+static void compute_oracle(Ctx *ctx, void *arg) {
     Court *c = arg;
     const Request *r = &c->what.request;
     if (!request_build(ctx, r, &c->b) || !build_target(&c->b) || !build_smallest(&c->b)) return;
@@ -403,11 +403,11 @@ static void compute(Ctx *ctx, void *arg) {
     c->out->expected.noise = c->noise = ctx_array(ctx, double, r->n_args + 1);
     memset(c->noise, 0, sizeof *c->noise * (size_t)r->n_args);
     c->precision = rounding_bounds_of(c->b.code->module);
-    bind(c);
+    bind_court(c);
     bool apart = are_apart(c);
     if (!run_twice(c, apart)) return;
     if (apart) run_more(c);
-    finish(c);
+    finish_samples(c);
     if (!c->samples.n) c->out->why = "there is nothing that must be the same";
 }
 
@@ -420,7 +420,7 @@ bool oracle_answer(Ctx *ctx, Bytes body, Bytes *out) {
     c->end = child_seconds() + ask.seconds;
     oracle.expected.mild = ask.mild;
     oracle.why = fault_oracle() ? NULL : "an injected fault";
-    CtxStatus status = oracle.why ? CTX_OK : ctx_protect(ctx, compute, c);
+    CtxStatus status = oracle.why ? CTX_OK : ctx_protect(ctx, compute_oracle, c);
     if (status == CTX_NO_MEMORY) ctx_leave(ctx, status);
     if (!oracle.expected.n && !oracle.why) oracle.why = why_not(c);
     *out = oracle_write(ctx, &oracle);

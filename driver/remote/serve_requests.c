@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /// What was read: less than n at the end of the input; -1 where it cannot be read.
-static ssize_t read_all(int fd, uint8_t *to, size_t n) {
+static ssize_t read_whole(int fd, uint8_t *to, size_t n) {
     size_t at = 0;
     while (at < n) {
         ssize_t got = read(fd, to + at, n - at);
@@ -44,11 +44,11 @@ typedef struct Service {
     ServeEnd end;
 } Service;
 
-static void send(Service *s, Bytes out) {
+static void send_reply(Service *s, Bytes out) {
     s->end = write_all(s->out, out.data, out.n) ? SERVE_DONE : SERVE_CUT;
 }
 
-static void compile(Ctx *ctx, Service *s) {
+static void compile_request(Ctx *ctx, Service *s) {
     Request r;
     Answer a;
     if (!wire_read_request(ctx, s->in, &r)) return;
@@ -57,33 +57,33 @@ static void compile(Ctx *ctx, Service *s) {
     else
         a = (Answer){.status = TG_ERROR_INTERNAL, .message = "an injected fault", .same = -1};
     if (a.code) ctx_defer(ctx, (void (*)(void *))code_release, a.code);
-    send(s, wire_write_answer(ctx, &a));
+    send_reply(s, wire_write_answer(ctx, &a));
     if (a.status == TG_ERROR_MEMORY && !s->end) s->end = SERVE_MEMORY;
 }
 
-static void reply(Ctx *ctx, void *arg) {
+static void reply_to_request(Ctx *ctx, void *arg) {
     Service *s = arg;
     Bytes report;
     if (s->kind == WIRE_REQUEST) {
-        compile(ctx, s);
+        compile_request(ctx, s);
         return;
     }
     if (s->kind == WIRE_ORACLE) {
-        if (oracle_answer(ctx, s->in, &report)) send(s, report);
+        if (oracle_answer(ctx, s->in, &report)) send_reply(s, report);
         return;
     }
     if (!*s->worker) *s->worker = worker_create();
     if (!*s->worker) ctx_leave(ctx, CTX_NO_MEMORY);
-    if (worker_answer(*s->worker, ctx, s->kind, s->in, &report)) send(s, report);
+    if (worker_answer(*s->worker, ctx, s->kind, s->in, &report)) send_reply(s, report);
 }
 
-static void greet(Ctx *ctx, void *arg) {
-    send(arg, child_greeting(ctx));
+static void send_greeting(Ctx *ctx, void *arg) {
+    send_reply(arg, child_greeting(ctx));
 }
 
 /// Each request in a context of its own. Out of memory: the process ends and gives back what it
 /// has, which the other end understands.
-static ServeEnd answer(Service *s, void (*what)(Ctx *ctx, void *service)) {
+static ServeEnd answer_in_context(Service *s, void (*what)(Ctx *ctx, void *service)) {
     Ctx *ctx = ctx_create(NULL);
     if (!ctx) return SERVE_MEMORY;
     s->end = SERVE_NONSENSE;
@@ -93,18 +93,18 @@ static ServeEnd answer(Service *s, void (*what)(Ctx *ctx, void *service)) {
 }
 
 /// The body of a message, then its answer.
-static ServeEnd take(Service *s, int in) {
+static ServeEnd take_message(Service *s, int in) {
     s->in.data = malloc(s->in.n + 1);
     if (!s->in.data) return SERVE_MEMORY;
-    bool whole = read_all(in, s->in.data, s->in.n) == (ssize_t)s->in.n;
-    ServeEnd end = whole ? answer(s, reply) : SERVE_CUT;
+    bool whole = read_whole(in, s->in.data, s->in.n) == (ssize_t)s->in.n;
+    ServeEnd end = whole ? answer_in_context(s, reply_to_request) : SERVE_CUT;
     free(s->in.data);
     return end;
 }
 
 /// Whoever waits for an answer is gone: nothing that still goes on here is of use, however long it
 /// would take.
-static void *watch(void *arg) {
+static void *watch_client(void *arg) {
     struct pollfd p = {.fd = *(int *)arg};
     while (poll(&p, 1, -1) <= 0) continue;
     _exit(0);
@@ -115,7 +115,7 @@ static void watch_socket(int *fd) {
     struct stat what;
     pthread_t thread;
     if (fstat(*fd, &what) == 0 && S_ISSOCK(what.st_mode) &&
-        pthread_create(&thread, NULL, watch, fd) == 0)
+        pthread_create(&thread, NULL, watch_client, fd) == 0)
         pthread_detach(thread);
 }
 
@@ -124,18 +124,18 @@ ServeEnd serve(int in, int out) {
     static int watched;
     Worker *worker = NULL;
     Service s = {.worker = &worker, .out = out};
-    ServeEnd end = answer(&s, greet);
+    ServeEnd end = answer_in_context(&s, send_greeting);
     watched = in;
     watch_socket(&watched);
     while (!end) {
-        ssize_t got = read_all(in, header, sizeof header);
+        ssize_t got = read_whole(in, header, sizeof header);
         if (got == 0) break;
         if (got != sizeof header)
             end = SERVE_CUT;
         else if (!wire_read_header(header, &s.kind, &s.in.n))
             end = SERVE_NONSENSE;
         else
-            end = take(&s, in);
+            end = take_message(&s, in);
     }
     worker_destroy(worker);
     return end;

@@ -19,7 +19,7 @@ static const char magic[3] = "TGL", kinds[] = "QAOTRIESBG";
 /* ---- numbers, bytes ------------------------------------------------------------------------ */
 
 /// n bytes from the input, which moves on; NULL where it has fewer.
-static const uint8_t *take(Wire *w, size_t n) {
+static const uint8_t *take_input(Wire *w, size_t n) {
     if (w->bad || n > w->in.n) {
         w->bad = true;
         return NULL;
@@ -35,7 +35,7 @@ int64_t wire_number(Wire *w, int64_t v) {
         text_bytes(&w->out, (const char *)&v, sizeof v);
         return v;
     }
-    const uint8_t *at = take(w, sizeof v);
+    const uint8_t *at = take_input(w, sizeof v);
     v = 0;
     if (at) memcpy(&v, at, sizeof v);
     return v;
@@ -58,7 +58,7 @@ void wire_items(Wire *w, const void **data, size_t n, size_t size) {
         text_bytes(&w->out, zeroes, rest);
         return;
     }
-    const uint8_t *at = take(w, bytes + rest);
+    const uint8_t *at = take_input(w, bytes + rest);
     *data = at ? ctx_copy(w->ctx, at, bytes) : NULL;
     if (!at) *data = ctx_alloc(w->ctx, n < WIRE_ITEMS ? bytes : 0);
 }
@@ -109,13 +109,13 @@ static void source_text(Wire *w, SourceText *t) {
     t->text = data;
 }
 
-static void named_value(Wire *w, NamedValue *v) {
+static void marshal_named_value(Wire *w, NamedValue *v) {
     wire_needed_text(w, &v->name);
     v->value = wire_number(w, v->value);
 }
 
 /// A negative extent would not pass the runtime, either.
-static void actual(Wire *w, tg_actual *a) {
+static void marshal_actual(Wire *w, tg_actual *a) {
     NUMBER(w, a->null, 0, 1);
     NUMBER(w, a->code, 0, 255);
     NUMBER(w, a->bits, 0, 255);
@@ -127,7 +127,7 @@ static void actual(Wire *w, tg_actual *a) {
     for (int i = 0; w->reading && !w->bad && i < a->rank; i++) w->bad |= a->shape[i] < 0;
 }
 
-static void key(Wire *w, Key *k) {
+static void marshal_key(Wire *w, Key *k) {
     wire_bytes(w, &k->bytes, &k->n);
 }
 
@@ -139,7 +139,7 @@ void wire_request(Wire *w, Request *r) {
     LIST(w, const char *, r->paths, r->n_paths, wire_needed_text);
     wire_needed_text(w, &r->kernel);
     COUNT(w, r->n_set);
-    LIST(w, NamedValue, r->set, r->n_set, named_value);
+    LIST(w, NamedValue, r->set, r->n_set, marshal_named_value);
     FLAG(w, r->tuned);
     FLAG(w, r->check);
     FLAG(w, r->debug);
@@ -149,13 +149,13 @@ void wire_request(Wire *w, Request *r) {
     wire_text(w, &r->machine);
     r->driver = (int)wire_bounded(w, r->driver, 0, INT32_MAX);
     COUNT(w, r->n_args);
-    LIST(w, tg_actual, r->args, r->n_args, actual);
+    LIST(w, tg_actual, r->args, r->n_args, marshal_actual);
     COUNT(w, r->n_known);
-    LIST(w, Key, r->known, r->n_known, key);
+    LIST(w, Key, r->known, r->n_known, marshal_key);
 }
 
 /// The parameters that a variant names are checked against n_params of the kernel by the caller.
-static void variant(Wire *w, tg_variant *v) {
+static void marshal_variant(Wire *w, tg_variant *v) {
     NUMBER(w, v->level, 0, TG_LEVELS - 1);
     NUMBER(w, v->n_facts, 0, INT16_MAX);
     NUMBER(w, v->n_hints, 0, INT16_MAX);
@@ -179,7 +179,7 @@ static void device_function(Wire *w, tg_device_function *f) {
     NUMBER(w, f->together, 0, 64);
 }
 
-static void site(Wire *w, const tg_site **s) {
+static void marshal_site(Wire *w, const tg_site **s) {
     tg_site copy = {0};
     if (!w->reading) copy = **s;
     NUMBER(w, copy.kind, TG_SITE_REQUIRE, TG_SITE_WAIT);
@@ -194,7 +194,7 @@ static void site(Wire *w, const tg_site **s) {
 }
 
 /// Of the kinds that are bytes.
-static void image(Wire *w, tg_image *i) {
+static void marshal_image(Wire *w, tg_image *i) {
     size_t n = (size_t)i->size;
     NUMBER(w, i->kind, TG_IMAGE_PTX, TG_IMAGE_HSACO);
     NUMBER(w, i->arch, 1, INT16_MAX);
@@ -205,7 +205,7 @@ static void image(Wire *w, tg_image *i) {
     COUNT(w, i->n_functions);
     LIST(w, tg_device_function, i->functions, i->n_functions, device_function);
     COUNT(w, i->n_sites);
-    LIST(w, const tg_site *, i->sites, i->n_sites, site);
+    LIST(w, const tg_site *, i->sites, i->n_sites, marshal_site);
     bool text_ends = n && ((const char *)i->bytes)[n - 1] == 0;
     if (w->reading && i->kind == TG_IMAGE_PTX && !text_ends) w->bad = true;
     if (w->reading && i->kind == TG_IMAGE_CALL) w->bad = true;
@@ -213,7 +213,7 @@ static void image(Wire *w, tg_image *i) {
 
 /// Objects travel, and images of bytes; an answer that shares code has none. An image that is read
 /// is in the arena, like the object.
-static void code(Wire *w, Code **c) {
+static void marshal_code(Wire *w, Code **c) {
     const void *object = *c ? (*c)->object : NULL;
     size_t n = *c ? (*c)->object_bytes : 0;
     bool has_image = *c && (*c)->image;
@@ -221,14 +221,14 @@ static void code(Wire *w, Code **c) {
     wire_bytes(w, &object, &n);
     FLAG(w, has_image);
     if (has_image && !w->reading) i = *(*c)->image;
-    if (has_image) image(w, &i);
+    if (has_image) marshal_image(w, &i);
     if (!w->reading || n == 0) return;
     *c = ctx_new(w->ctx, Code);
     **c = (Code){.object = (void *)(uintptr_t)object, .object_bytes = n};
     if (has_image) (*c)->image = ctx_copy(w->ctx, &i, sizeof i);
 }
 
-static void answer(Wire *w, Answer *a) {
+static void marshal_answer(Wire *w, Answer *a) {
     NUMBER(w, a->status, TG_OK, TG_ERROR_INTERNAL);
     wire_text(w, &a->message);
     COUNT(w, a->n_warnings);
@@ -240,10 +240,10 @@ static void answer(Wire *w, Answer *a) {
     }
     tg_variant v = {0};
     if (!w->reading) v = *a->variant;
-    variant(w, &v);
+    marshal_variant(w, &v);
     if (w->reading) a->variant = ctx_copy(w->ctx, &v, sizeof v);
-    key(w, &a->key);
-    code(w, &a->code);
+    marshal_key(w, &a->key);
+    marshal_code(w, &a->code);
     if (w->reading && a->same < 0 && !a->code) w->bad = true;
 }
 
@@ -276,7 +276,7 @@ Bytes wire_write_request(Ctx *ctx, const Request *r) {
 Bytes wire_write_answer(Ctx *ctx, const Answer *a) {
     Wire w = wire_writer(ctx);
     Answer copy = *a;
-    answer(&w, &copy);
+    marshal_answer(&w, &copy);
     return wire_finish(&w, WIRE_ANSWER);
 }
 
@@ -302,6 +302,6 @@ bool wire_read_request(Ctx *ctx, Bytes in, Request *r) {
 bool wire_read_answer(Ctx *ctx, Bytes in, Answer *a) {
     Wire w = wire_reader(ctx, in);
     *a = (Answer){0};
-    answer(&w, a);
+    marshal_answer(&w, a);
     return wire_is_done(&w);
 }

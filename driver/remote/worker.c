@@ -18,11 +18,11 @@ enum { MAX_CODES = 1024, GUARD = 64 << 10, GRAIN = 256, WAIT_MS = 600 * 1000 };
 static const size_t LEAST_HEAP = (size_t)256 << 20;
 
 /// Code of a candidate, in a context of its own.
-typedef struct Loaded {
+typedef struct LoadedCode {
     Ctx *ctx; // NULL: none
     Code *code;
     tg_variant variant;
-} Loaded;
+} LoadedCode;
 
 struct Worker {
     Ctx *ctx;   // of the open launch
@@ -33,22 +33,22 @@ struct Worker {
     const tg_kernel_info *info;
     rt_trial *trial;
     Oracle oracle; // what is expected
-    Loaded codes[MAX_CODES];
+    LoadedCode codes[MAX_CODES];
 };
 
 Worker *worker_create(void) {
     return calloc(1, sizeof(Worker));
 }
 
-static void unload(Loaded *l) {
+static void unload_code(LoadedCode *l) {
     if (l->code && l->code->image) tg_image_unload(l->code->image);
     code_release(l->code);
     if (l->ctx) ctx_destroy(l->ctx);
-    *l = (Loaded){0};
+    *l = (LoadedCode){0};
 }
 
 static void close_launch(Worker *w) {
-    for (int i = 0; i < MAX_CODES; i++) unload(&w->codes[i]);
+    for (int i = 0; i < MAX_CODES; i++) unload_code(&w->codes[i]);
     if (w->trial) rt_trial_close(w->trial);
     w->trial = NULL;
     tg_context_use(NULL);
@@ -69,41 +69,41 @@ void worker_destroy(Worker *w) {
 
 /* ---- reports ------------------------------------------------------------------------------- */
 
-static WorkReport refused(TuneVerdict verdict, const char *why) {
+static WorkReport refused_report(TuneVerdict verdict, const char *why) {
     return (WorkReport){
         .verdict = verdict, .why = why, .registers = -1, .spills = -1, .shared_bytes = -1};
 }
 
-static WorkReport failed(Ctx *ctx, TuneVerdict verdict) {
-    return refused(verdict, ctx_format(ctx, "%s", tg_last_error()));
+static WorkReport failed_report(Ctx *ctx, TuneVerdict verdict) {
+    return refused_report(verdict, ctx_format(ctx, "%s", tg_last_error()));
 }
 
 static WorkReport launch_failed(const Worker *w, Ctx *ctx) {
-    WorkReport report = failed(ctx, TUNE_FAILED);
+    WorkReport report = failed_report(ctx, TUNE_FAILED);
     report.lost = rt_trial_is_lost(w->trial);
     return report;
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static tg_arg scalar_of(const tg_param_info *p, const tg_actual *a) {
+static tg_arg scalar_arg(const tg_param_info *p, const tg_actual *a) {
     int code = p->bits ? p->code : a->code, bits = p->bits ? p->bits : a->bits;
     if (!rt_is_float(code)) return tg_int(a->value);
     return tg_float(cell_load(elem_of_dlpack((uint8_t)code, (uint8_t)bits), &a->value, 0).f);
 }
 
 /// Where tensors of the open launch are. A process uses the GPUs of one maker.
-static DLDevice place_of(const Worker *w) {
+static DLDevice tensor_device(const Worker *w) {
     const rt_cuda *cu = w->what.device < 0 ? NULL : rt_cuda_driver();
     if (w->what.device < 0) return (DLDevice){kDLCPU, 0};
     return (DLDevice){cu && cu->maker->hip ? kDLROCM : kDLCUDA, w->what.device};
 }
 
-static const DLTensor *tensor_of(Worker *w, int i) {
+static const DLTensor *worker_tensor(Worker *w, int i) {
     const tg_actual *a = &w->what.request.args[i];
     DLTensor *t = ctx_new(w->ctx, DLTensor);
     *t = (DLTensor){.data = (void *)(uintptr_t)w->what.data[i].address,
-                    .device = place_of(w),
+                    .device = tensor_device(w),
                     .ndim = a->rank,
                     .dtype = {a->code, a->bits, 1},
                     .shape = (int64_t *)(uintptr_t)a->shape,
@@ -111,13 +111,13 @@ static const DLTensor *tensor_of(Worker *w, int i) {
     return t;
 }
 
-static bool is_symmetric(const Worker *w, int i) {
+static bool is_symmetric_tensor(const Worker *w, int i) {
     return w->info->params[i].flags & TG_PARAM_SYM && !w->what.request.args[i].null;
 }
 
 /// The own shard, of a symmetric tensor, which has the ranks in front: bytes before and behind the
 /// first element, and zones around them that nobody may write to.
-static size_t shard_bytes(const Worker *w, int i, size_t *before) {
+static size_t own_shard_bytes(const Worker *w, int i, size_t *before) {
     const tg_actual *a = &w->what.request.args[i];
     size_t into = GUARD + (size_t)w->what.data[i].address % GRAIN;
     int64_t least = 0, last = 0;
@@ -130,11 +130,11 @@ static size_t shard_bytes(const Worker *w, int i, size_t *before) {
 }
 
 /// A tensor before this one that is the same view; -1: there is none.
-static int same_view(const Worker *w, int i) {
+static int find_same_view(const Worker *w, int i) {
     size_t before;
     for (int j = 0; j < i; j++)
-        if (is_symmetric(w, j) && w->what.data[j].address == w->what.data[i].address &&
-            shard_bytes(w, j, &before) == shard_bytes(w, i, &before))
+        if (is_symmetric_tensor(w, j) && w->what.data[j].address == w->what.data[i].address &&
+            own_shard_bytes(w, j, &before) == own_shard_bytes(w, i, &before))
             return j;
     return -1;
 }
@@ -143,9 +143,9 @@ static int same_view(const Worker *w, int i) {
 static const DLTensor *shard_of(Worker *w, int i, const tg_arg *args) {
     DLTensor *t = ctx_new(w->ctx, DLTensor), memory;
     size_t before;
-    int64_t bytes = (int64_t)shard_bytes(w, i, &before);
-    int like = same_view(w, i);
-    *t = *tensor_of(w, i);
+    int64_t bytes = (int64_t)own_shard_bytes(w, i, &before);
+    int like = find_same_view(w, i);
+    *t = *worker_tensor(w, i);
     t->ndim--;
     t->shape++;
     t->strides++;
@@ -166,9 +166,9 @@ static bool make_args(Worker *w, tg_arg *args) {
         const tg_param_info *p = &w->info->params[i];
         const DLTensor *t = NULL;
         bool tensor = p->kind == TG_PARAM_TENSOR && !r->args[i].null;
-        if (tensor) t = is_symmetric(w, i) ? shard_of(w, i, args) : tensor_of(w, i);
+        if (tensor) t = is_symmetric_tensor(w, i) ? shard_of(w, i, args) : worker_tensor(w, i);
         if (tensor && !t) return false;
-        args[i] = p->kind == TG_PARAM_TENSOR ? tg_tensor(t) : scalar_of(p, &r->args[i]);
+        args[i] = p->kind == TG_PARAM_TENSOR ? tg_tensor(t) : scalar_arg(p, &r->args[i]);
     }
     return true;
 }
@@ -177,7 +177,8 @@ static bool make_args(Worker *w, tg_arg *args) {
 static size_t heap_bytes(const Worker *w) {
     size_t sum = 0, before;
     for (int i = 0; i < w->what.request.n_args; i++)
-        if (is_symmetric(w, i)) sum += shard_bytes(w, i, &before) * (size_t)w->what.ranks;
+        if (is_symmetric_tensor(w, i))
+            sum += own_shard_bytes(w, i, &before) * (size_t)w->what.ranks;
     return sum > LEAST_HEAP / 4 ? 4 * sum : LEAST_HEAP;
 }
 
@@ -197,16 +198,16 @@ static tg_status join_ranks(Worker *w) {
     return status ? status : tg_context_set_comm(w->threads, w->comm);
 }
 
-typedef struct Job {
+typedef struct LoadJob {
     Worker *w;
     Bytes body;
     const WorkTry *what;
-    Loaded *loaded;
+    LoadedCode *loaded;
     WorkReport *report; // in the arena that it is written in
-} Job;
+} LoadJob;
 
 static void open_launch(Ctx *ctx, void *arg) {
-    Job *job = arg;
+    LoadJob *job = arg;
     Worker *w = job->w;
     Build b;
     Precision precision;
@@ -241,11 +242,11 @@ static void open_launch(Ctx *ctx, void *arg) {
 }
 
 static WorkReport open_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
-    WorkReport report = refused(TUNE_FAILED, NULL);
+    WorkReport report = refused_report(TUNE_FAILED, NULL);
     close_launch(w);
     w->ctx = ctx_create(NULL);
-    if (!w->ctx) return refused(TUNE_FAILED, "out of memory");
-    Job job = {.w = w, .body = body, .report = &report};
+    if (!w->ctx) return refused_report(TUNE_FAILED, "out of memory");
+    LoadJob job = {.w = w, .body = body, .report = &report};
     CtxStatus status = ctx_protect(w->ctx, open_launch, &job);
     *sound = status != CTX_ERRORS;
     const char *said = messages_text(w->ctx);
@@ -255,8 +256,8 @@ static WorkReport open_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
 
 /* ---- code ---------------------------------------------------------------------------------- */
 
-static void load_code(Ctx *ctx, void *arg) {
-    Job *job = arg;
+static void load_candidate(Ctx *ctx, void *arg) {
+    LoadJob *job = arg;
     const Request *r = &job->w->what.request;
     Answer a;
     if (!wire_read_answer(ctx, job->what->answer, &a) || a.status || !answer_is_sound(r, &a))
@@ -271,24 +272,25 @@ static void load_code(Ctx *ctx, void *arg) {
 }
 
 /// False, with *report, where the code cannot be loaded.
-static bool load(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) {
-    Loaded *l = &w->codes[t->id];
-    unload(l);
+static bool load_or_report(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) {
+    LoadedCode *l = &w->codes[t->id];
+    unload_code(l);
     l->ctx = ctx_create(NULL);
-    Job job = {.w = w, .what = t, .loaded = l};
-    if (l->ctx && ctx_protect(l->ctx, load_code, &job) == CTX_OK && l->code) return true;
-    *report = refused(TUNE_FAILED,
-                      l->ctx ? ctx_format(ctx, "%s", messages_text(l->ctx)) : "out of memory");
-    unload(l);
+    LoadJob job = {.w = w, .what = t, .loaded = l};
+    if (l->ctx && ctx_protect(l->ctx, load_candidate, &job) == CTX_OK && l->code) return true;
+    *report = refused_report(TUNE_FAILED, l->ctx ? ctx_format(ctx, "%s", messages_text(l->ctx))
+                                                 : "out of memory");
+    unload_code(l);
     return false;
 }
 
 /// Collective: all ranks have the code, or none does.
 static bool load_all(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) {
     tg_status status = TG_OK;
-    if (!load(w, ctx, t, report)) status = tg_fail(TG_ERROR_UNSUPPORTED, "%s", report->why);
+    if (!load_or_report(w, ctx, t, report))
+        status = tg_fail(TG_ERROR_UNSUPPORTED, "%s", report->why);
     if (!w->comm || !rt_comm_agree_that(w->comm, "loading", status)) return !status;
-    if (!status) *report = failed(ctx, TUNE_FAILED);
+    if (!status) *report = failed_report(ctx, TUNE_FAILED);
     return false;
 }
 
@@ -313,13 +315,13 @@ static void describe_image(const Worker *w, const tg_image *image, WorkReport *r
     rt_leave(entered);
 }
 
-static WorkReport check(Worker *w, Ctx *ctx, const WorkTry *t) {
+static WorkReport check_candidate(Worker *w, Ctx *ctx, const WorkTry *t) {
     const tg_variant *v = &w->codes[t->id].variant;
     double *seconds = ctx_new(ctx, double);
     rt_verdict verdict = t->launches == WORK_CONFIRM ? rt_trial_confirm(w->trial, v)
                                                      : rt_trial_check(w->trial, v, seconds);
-    WorkReport report = refused(TUNE_SLOWER, NULL);
-    if (verdict == RT_WRONG) report = failed(ctx, TUNE_WRONG);
+    WorkReport report = refused_report(TUNE_SLOWER, NULL);
+    if (verdict == RT_WRONG) report = failed_report(ctx, TUNE_WRONG);
     report.refuted = rt_trial_is_refuted(w->trial);
     report.mild = rt_trial_is_mild(w->trial);
     if (verdict == RT_WRONG) return report;
@@ -331,14 +333,14 @@ static WorkReport check(Worker *w, Ctx *ctx, const WorkTry *t) {
     return report;
 }
 
-static WorkReport measure(Worker *w, Ctx *ctx, const WorkTry *t) {
+static WorkReport measure_candidate(Worker *w, Ctx *ctx, const WorkTry *t) {
     const tg_variant *v = &w->codes[t->id].variant;
     int n = t->launches > 0 ? t->launches : 1;
     double *seconds = ctx_array(ctx, double, n + 1);
     tg_status status = t->launches > 0 ? rt_trial_time(w->trial, v, n, seconds)
                                        : rt_trial_warm(w->trial, v, seconds);
     if (status) return launch_failed(w, ctx);
-    WorkReport report = refused(TUNE_SLOWER, NULL);
+    WorkReport report = refused_report(TUNE_SLOWER, NULL);
     report.ok = true;
     report.n = n;
     report.seconds = seconds;
@@ -350,7 +352,7 @@ typedef struct Telling {
     Bytes body;
 } Telling;
 
-static void expect(Ctx *ctx, void *arg) {
+static void expect_oracle(Ctx *ctx, void *arg) {
     const Telling *t = arg;
     Worker *w = t->w;
     if (!oracle_read(ctx, t->body, &w->oracle)) return;
@@ -361,13 +363,13 @@ static WorkReport try_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
     WorkTry t;
     WorkReport report;
     *sound = work_read_try(ctx, body, &t) && t.id < MAX_CODES && w->trial;
-    if (!*sound) return refused(TUNE_FAILED, "");
+    if (!*sound) return refused_report(TUNE_FAILED, "");
     if (t.answer.n && !load_all(w, ctx, &t, &report)) return report;
     *sound = w->codes[t.id].code != NULL;
-    if (!*sound) return refused(TUNE_FAILED, "");
-    if (t.expected.n) ctx_protect(w->ctx, expect, &(Telling){w, t.expected});
+    if (!*sound) return refused_report(TUNE_FAILED, "");
+    if (t.expected.n) ctx_protect(w->ctx, expect_oracle, &(Telling){w, t.expected});
     bool checks = t.launches == WORK_CHECK || t.launches == WORK_CONFIRM;
-    return checks ? check(w, ctx, &t) : measure(w, ctx, &t);
+    return checks ? check_candidate(w, ctx, &t) : measure_candidate(w, ctx, &t);
 }
 
 static double computed_seconds(void) {

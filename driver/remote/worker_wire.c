@@ -10,7 +10,7 @@
 #include <string.h>
 
 /// The bits of a double are a number.
-static void real(Wire *w, double *x) {
+static void marshal_real(Wire *w, double *x) {
     int64_t bits;
     memcpy(&bits, x, sizeof bits);
     bits = wire_number(w, bits);
@@ -18,7 +18,7 @@ static void real(Wire *w, double *x) {
     if (w->reading && *x != *x) w->bad = true;
 }
 
-static void raw(Wire *w, Bytes *b) {
+static void marshal_bytes(Wire *w, Bytes *b) {
     const void *data = b->data;
     wire_bytes(w, &data, &b->n);
     b->data = (uint8_t *)(uintptr_t)data;
@@ -26,7 +26,7 @@ static void raw(Wire *w, Bytes *b) {
 
 static void work_data(Wire *w, WorkData *d) {
     d->address = wire_number(w, d->address);
-    raw(w, &d->contents);
+    marshal_bytes(w, &d->contents);
 }
 
 static void work_open(Wire *w, WorkOpen *o) {
@@ -45,8 +45,8 @@ static void work_open(Wire *w, WorkOpen *o) {
 static void work_try(Wire *w, WorkTry *t) {
     NUMBER(w, t->id, 0, WIRE_ITEMS);
     NUMBER(w, t->launches, WORK_WARM, WIRE_ITEMS);
-    raw(w, &t->answer);
-    raw(w, &t->expected);
+    marshal_bytes(w, &t->answer);
+    marshal_bytes(w, &t->expected);
 }
 
 static void work_report(Wire *w, WorkReport *r) {
@@ -61,27 +61,27 @@ static void work_report(Wire *w, WorkReport *r) {
     NUMBER(w, r->registers, -1, INT32_MAX);
     NUMBER(w, r->spills, -1, INT32_MAX);
     NUMBER(w, r->shared_bytes, -1, INT32_MAX);
-    real(w, &r->computed);
+    marshal_real(w, &r->computed);
     if (w->reading && !r->ok && !r->why) w->bad = true;
 }
 
 static void oracle_ask(Wire *w, OracleAsk *a) {
-    raw(w, &a->open);
+    marshal_bytes(w, &a->open);
     FLAG(w, a->mild);
-    real(w, &a->seconds);
+    marshal_real(w, &a->seconds);
 }
 
-static void sample(Wire *w, rt_sample *s) {
+static void marshal_sample(Wire *w, rt_sample *s) {
     s->param = wire_bounded(w, s->param, 0, TG_MAX_PARAMS - 1);
     s->at = wire_bounded(w, s->at, 0, INT64_MAX);
     s->bits = (uint64_t)wire_number(w, (int64_t)s->bits);
 }
 
-static void oracle(Wire *w, Oracle *o) {
+static void marshal_oracle(Wire *w, Oracle *o) {
     rt_expected *e = &o->expected;
     wire_text(w, &o->why);
     COUNT(w, e->n);
-    LIST(w, rt_sample, e->samples, e->n, sample);
+    LIST(w, rt_sample, e->samples, e->n, marshal_sample);
     COUNT(w, o->n_params);
     ITEMS(w, e->noise, o->n_params);
     FLAG(w, e->mild);
@@ -90,16 +90,16 @@ static void oracle(Wire *w, Oracle *o) {
         w->bad |= e->samples[i].param >= o->n_params;
 }
 
-static void trial(Wire *w, TuneTrial *t) {
+static void marshal_trial(Wire *w, TuneTrial *t) {
     wire_needed_text(w, &t->config);
     wire_text(w, &t->why);
     NUMBER(w, t->verdict, 0, TUNE_VERDICTS - 1);
     FLAG(w, t->standard);
-    real(w, &t->predicted);
-    real(w, &t->compiled);
-    real(w, &t->seconds);
-    real(w, &t->low);
-    real(w, &t->high);
+    marshal_real(w, &t->predicted);
+    marshal_real(w, &t->compiled);
+    marshal_real(w, &t->seconds);
+    marshal_real(w, &t->low);
+    marshal_real(w, &t->high);
     NUMBER(w, t->launches, -1, INT32_MAX);
     NUMBER(w, t->registers, -1, INT32_MAX);
     NUMBER(w, t->spills, -1, INT32_MAX);
@@ -109,15 +109,15 @@ static void trial(Wire *w, TuneTrial *t) {
     wire_text(w, &t->sibling);
 }
 
-static void sibling(Wire *w, TuneSibling *s) {
+static void marshal_sibling(Wire *w, TuneSibling *s) {
     s->machine = (uint64_t)wire_number(w, (int64_t)s->machine);
     wire_needed_text(w, &s->device);
     wire_needed_text(w, &s->config);
 }
 
-static void siblings(Wire *w, TuneSiblings *s) {
+static void marshal_siblings(Wire *w, TuneSiblings *s) {
     NUMBER(w, s->n, 0, TUNE_SIBLINGS);
-    LIST(w, TuneSibling, s->at, s->n, sibling);
+    LIST(w, TuneSibling, s->at, s->n, marshal_sibling);
 }
 
 static void tune_result(Wire *w, TuneResult *r) {
@@ -126,18 +126,18 @@ static void tune_result(Wire *w, TuneResult *r) {
     wire_needed_text(w, &r->device);
     wire_needed_text(w, &r->shape);
     wire_needed_text(w, &r->config);
-    real(w, &r->seconds);
-    real(w, &r->standard);
-    real(w, &r->roof);
-    real(w, &r->spent);
-    real(w, &r->budget);
-    real(w, &r->flops);
-    real(w, &r->bytes);
+    marshal_real(w, &r->seconds);
+    marshal_real(w, &r->standard);
+    marshal_real(w, &r->roof);
+    marshal_real(w, &r->spent);
+    marshal_real(w, &r->budget);
+    marshal_real(w, &r->flops);
+    marshal_real(w, &r->bytes);
     wire_text(w, &r->judged);
     r->source = (uint64_t)wire_number(w, (int64_t)r->source);
     COUNT(w, r->n_trials);
     NUMBER(w, r->n_space, 0, INT32_MAX);
-    LIST(w, TuneTrial, r->trials, r->n_trials, trial);
+    LIST(w, TuneTrial, r->trials, r->n_trials, marshal_trial);
 }
 
 #define MESSAGE(write, read, type, kind, field)                                                    \
@@ -158,6 +158,6 @@ MESSAGE(work_write_open, work_read_open, WorkOpen, WIRE_OPEN, work_open)
 MESSAGE(work_write_try, work_read_try, WorkTry, WIRE_TRY, work_try)
 MESSAGE(work_write_report, work_read_report, WorkReport, WIRE_REPORT, work_report)
 MESSAGE(work_write_result, work_read_result, TuneResult, WIRE_RESULT, tune_result)
-MESSAGE(tune_write_siblings, tune_read_siblings, TuneSiblings, WIRE_SIBLINGS, siblings)
+MESSAGE(tune_write_siblings, tune_read_siblings, TuneSiblings, WIRE_SIBLINGS, marshal_siblings)
 MESSAGE(oracle_write_ask, oracle_read_ask, OracleAsk, WIRE_ORACLE, oracle_ask)
-MESSAGE(oracle_write, oracle_read, Oracle, WIRE_EXPECTED, oracle)
+MESSAGE(oracle_write, oracle_read, Oracle, WIRE_EXPECTED, marshal_oracle)

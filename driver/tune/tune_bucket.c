@@ -49,7 +49,7 @@ static double error_near(Ctx *ctx, const TuneResult *there, const TuneCandidate 
 }
 
 /// Of a candidate that was as fast as any there, and faster than without tuning; -1: it was not.
-static int trial_of(const TuneResult *there, const char *config) {
+static int winning_trial(const TuneResult *there, const char *config) {
     for (int i = 0; i < there->n_trials; i++) {
         const TuneTrial *t = &there->trials[i];
         bool won = t->verdict == TUNE_WON || t->verdict == TUNE_TIE;
@@ -59,7 +59,7 @@ static int trial_of(const TuneResult *there, const char *config) {
     return -1;
 }
 
-static void choose(Ctx *ctx, void *arg) {
+static void choose_near_setting(Ctx *ctx, void *arg) {
     Near *n = arg;
     TuneSpace space;
     if (!tune_space(ctx, n->r, &space) || !space.n) return;
@@ -68,7 +68,7 @@ static void choose(Ctx *ctx, void *arg) {
     n->standard = standard->config;
     for (int i = 1; i < space.n; i++) {
         const TuneCandidate *c = &space.at[i];
-        int t = c->why || c->predicted <= 0 ? -1 : trial_of(n->there, c->config);
+        int t = c->why || c->predicted <= 0 ? -1 : winning_trial(n->there, c->config);
         double seconds = t < 0 ? least : c->predicted * error_of(&n->there->trials[t]);
         if (seconds >= least) continue;
         n->taken = t;
@@ -81,7 +81,7 @@ bool tune_bucket(Ctx *ctx, const Request *r, TuneResult *result) {
     result->near = true;
     if (!result->n_trials) return true; // only the winner is known
     Ctx *own = ctx_create(NULL);
-    bool chosen = own && ctx_protect(own, choose, &n) == CTX_OK && n.standard;
+    bool chosen = own && ctx_protect(own, choose_near_setting, &n) == CTX_OK && n.standard;
     if (chosen && n.taken >= 0) {
         result->config = result->trials[n.taken].config;
         result->seconds = result->trials[n.taken].seconds;

@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_gpu(const Request *r) {
+static bool is_gpu_request(const Request *r) {
     const char *level;
     const Backend *b = backend_of(r->target, &level);
     return b && b->device && !is_simulated(r->target);
 }
 
 /// The level that code of the request is for.
-static const char *level_of(const Request *r) {
+static const char *request_level(const Request *r) {
     const char *level;
     TargetInfo info = {.label = "CPU"};
     const Backend *b = backend_of(r->target, &level);
@@ -25,8 +25,9 @@ static const char *level_of(const Request *r) {
 const char *tune_device(Ctx *ctx, const Request *r, int device) {
     char text[TG_DEVICE_TEXT];
     if (is_simulated(r->target)) return ctx_format(ctx, "simulated %s", r->target);
-    tg_device_text(is_gpu(r) ? device : -1, r->threads, text);
-    return is_gpu(r) ? ctx_format(ctx, "%s", text) : ctx_format(ctx, "%s, %s", text, level_of(r));
+    tg_device_text(is_gpu_request(r) ? device : -1, r->threads, text);
+    return is_gpu_request(r) ? ctx_format(ctx, "%s", text)
+                             : ctx_format(ctx, "%s, %s", text, request_level(r));
 }
 
 uint32_t tune_device_hash(Ctx *ctx, const char *text, bool cpu) {
@@ -71,7 +72,7 @@ bool tune_contents(Ctx *ctx, const DLTensor *t, const tg_actual *a, void *stream
 /* ---- what is free --------------------------------------------------------------------------- */
 
 /// The number behind a word of a file; negative: it has none.
-static double number_in(const char *path, const char *word) {
+static double number_in_file(const char *path, const char *word) {
     char line[256];
     double found = -1;
     FILE *f = fopen(path, "r");
@@ -87,18 +88,18 @@ static double free_in_group(void) {
     static const char folder[] = "/sys/fs/cgroup/memory.";
     char path[64];
     snprintf(path, sizeof path, "%smax", folder);
-    double most = number_in(path, "");
+    double most = number_in_file(path, "");
     snprintf(path, sizeof path, "%scurrent", folder);
-    double now = number_in(path, "");
+    double now = number_in_file(path, "");
     snprintf(path, sizeof path, "%sstat", folder);
-    double idle = number_in(path, "inactive_file ");
+    double idle = number_in_file(path, "inactive_file ");
     return most < 0 || now < 0 ? -1 : fmax(most - now + fmax(idle, 0), 0);
 }
 
 double tune_free_bytes(int device) {
     size_t left = 0;
     if (device >= 0) return rt_device_memory(device, &left) ? (double)left : -1;
-    double machine = number_in("/proc/meminfo", "MemAvailable:") * 1024;
+    double machine = number_in_file("/proc/meminfo", "MemAvailable:") * 1024;
     double group = free_in_group();
     return machine < 0 ? group : group < 0 ? machine : fmin(machine, group);
 }

@@ -16,7 +16,7 @@
 #define UNRELATED 1.15 // where two settings differ in everything, the model's error tells less
 
 /// In how many values two settings differ, axes apart.
-static int distance(const Search *s, int a, int b) {
+static int candidate_distance(const Search *s, int a, int b) {
     const TuneCandidate *x = &s->space.at[a], *y = &s->space.at[b];
     int n = x->n_set - x->n_axes, m = y->n_set - y->n_axes, least = n < m ? n : m;
     int differ = n + m - 2 * least;
@@ -46,7 +46,7 @@ static double setting_ratio(const Search *s, int id) {
     for (int i = 0; i < s->space.n; i++) {
         double seconds = expect_known(s, i), predicted = s->space.at[i].predicted;
         if (s->space.at[i].n_axes || seconds <= 0 || predicted <= 0) continue;
-        int d = distance(s, id, i);
+        int d = candidate_distance(s, id, i);
         if (d > nearest || (d == nearest && seconds / predicted >= ratio)) continue;
         nearest = d;
         ratio = seconds / predicted;

@@ -30,7 +30,7 @@ bool history_knows(const Search *s, TuneResult *out) {
     return out->known = true;
 }
 
-static const TuneTrial *trial_of(const Search *s, const char *config) {
+static const TuneTrial *earlier_trial(const Search *s, const char *config) {
     for (int i = 0; i < s->earlier.n_trials; i++)
         if (strcmp(s->earlier.trials[i].config, config) == 0) return &s->earlier.trials[i];
     return NULL;
@@ -38,7 +38,7 @@ static const TuneTrial *trial_of(const Search *s, const char *config) {
 
 /// What was found of a setting stays true. False: it is to be measured again, or for the first
 /// time.
-static bool take(Search *s, int id, const TuneTrial *trial) {
+static bool take_earlier_trial(Search *s, int id, const TuneTrial *trial) {
     static const char same[] = "the same code as ";
     Runner *u = &s->runners[id];
     bool close = trial->verdict == TUNE_TIE || trial->verdict == TUNE_WON;
@@ -63,15 +63,16 @@ static bool take(Search *s, int id, const TuneTrial *trial) {
 
 void history_list(Search *s) {
     for (int i = 1; i < s->space.n && s->same_source; i++) {
-        const TuneTrial *trial = trial_of(s, s->space.at[i].config);
-        if (trial && s->runners[i].state == WAITING) take(s, i, trial);
+        const TuneTrial *trial = earlier_trial(s, s->space.at[i].config);
+        if (trial && s->runners[i].state == WAITING) take_earlier_trial(s, i, trial);
     }
 }
 
 bool history_has_code(Search *s, int id) {
     const TuneTrial *trial =
-        s->has_earlier && !s->same_source ? trial_of(s, s->space.at[id].config) : NULL;
-    return trial && trial->code && trial->code == s->runners[id].trial.code && take(s, id, trial);
+        s->has_earlier && !s->same_source ? earlier_trial(s, s->space.at[id].config) : NULL;
+    return trial && trial->code && trial->code == s->runners[id].trial.code &&
+           take_earlier_trial(s, id, trial);
 }
 
 double history_seconds(const Search *s, int id) {

@@ -12,7 +12,7 @@ enum {
 }; // of what is written: two results, the one at hand, as it was fetched
 static const double CONTEXT = 512 << 20, FLUSH = 128 << 20, PROCESS = 64 << 20;
 
-static double span_of(const tg_actual *a) {
+static double span_bytes(const tg_actual *a) {
     double elements = 1;
     for (int i = 0; i < a->rank; i++) {
         if (a->shape[i] == 0) return 0;
@@ -22,32 +22,32 @@ static double span_of(const tg_actual *a) {
 }
 
 /// Another tensor before it is the same view.
-static bool is_counted(const Request *r, int i) {
+static bool is_counted_view(const Request *r, int i) {
     const tg_actual *a = &r->args[i];
     for (int j = 0; j < i && a->tensor; j++)
         if (r->args[j].tensor && r->args[j].tensor->data == a->tensor->data &&
-            span_of(&r->args[j]) >= span_of(a))
+            span_bytes(&r->args[j]) >= span_bytes(a))
             return true;
     return false;
 }
 
-typedef struct Sizes {
+typedef struct TensorBytes {
     double all, written;
-} Sizes;
+} TensorBytes;
 
-static Sizes sizes_of(const Request *r) {
-    Sizes s = {0};
+static TensorBytes sizes_of(const Request *r) {
+    TensorBytes s = {0};
     for (int i = 0; i < r->n_args; i++) {
         const tg_actual *a = &r->args[i];
         bool tensor = r->info ? r->info->params[i].kind == TG_PARAM_TENSOR : a->rank > 0;
-        if (!tensor || a->null || is_counted(r, i)) continue;
-        s.all += span_of(a);
-        if (!r->info || r->info->params[i].flags & TG_PARAM_WRITTEN) s.written += span_of(a);
+        if (!tensor || a->null || is_counted_view(r, i)) continue;
+        s.all += span_bytes(a);
+        if (!r->info || r->info->params[i].flags & TG_PARAM_WRITTEN) s.written += span_bytes(a);
     }
     return s;
 }
 
-static const char *compare(Ctx *ctx, double bytes, int device) {
+static const char *compare_free_memory(Ctx *ctx, double bytes, int device) {
     double left = tune_free_bytes(device);
     if (left < 0 || bytes <= left / SHARE) return NULL;
     return ctx_format(ctx,
@@ -57,10 +57,11 @@ static const char *compare(Ctx *ctx, double bytes, int device) {
 }
 
 const char *tune_too_large(Ctx *ctx, const Request *r, int device) {
-    Sizes s = sizes_of(r);
+    TensorBytes s = sizes_of(r);
     const rt_device *d = device < 0 ? NULL : rt_device_at(device);
     double host = PROCESS + COPIES * s.written + (d ? 0 : s.all);
     const char *why =
-        d ? compare(ctx, CONTEXT + fmax(FLUSH, 4.0 * d->l2_bytes) + s.all, device) : NULL;
-    return why ? why : compare(ctx, host, -1);
+        d ? compare_free_memory(ctx, CONTEXT + fmax(FLUSH, 4.0 * d->l2_bytes) + s.all, device)
+          : NULL;
+    return why ? why : compare_free_memory(ctx, host, -1);
 }

@@ -10,7 +10,7 @@
 enum { MESSAGE_SECONDS = 5 };   // for the bytes of one message, once they come
 static const double LOOK = 0.1; // seconds, at most, between two looks at the clocks of hands
 
-static void stop(void *processes) {
+static void stop_crew(void *processes) {
     processes_stop(processes);
 }
 
@@ -21,7 +21,7 @@ SearchProcesses *processes_create(Ctx *ctx, int helpers, int workers) {
                            .ranks = workers < RT_COMM_RANKS ? workers : RT_COMM_RANKS};
     for (int i = 0; i < c->n; i++) c->helpers[i].child.fd = -1;
     for (int i = 0; i < c->ranks; i++) c->workers[i].child.fd = -1;
-    ctx_defer(ctx, stop, c);
+    ctx_defer(ctx, stop_crew, c);
     return c;
 }
 
@@ -80,7 +80,7 @@ static const char *end_text(SearchProcesses *c, Talk talk, int status) {
 }
 
 /// The answer of a hand whose socket can be read; its greeting is none.
-static ProcessEvent receive(SearchProcesses *c, Hand *h) {
+static ProcessEvent receive_answer(SearchProcesses *c, Hand *h) {
     double end = child_seconds() + MESSAGE_SECONDS;
     ProcessEvent e = {.hand = h, .seconds = rt_child_clock_read(&h->clock)};
     bool greeted = h->child.greeted;
@@ -95,7 +95,7 @@ static ProcessEvent receive(SearchProcesses *c, Hand *h) {
     return e;
 }
 
-static ProcessEvent late(Hand *h) {
+static ProcessEvent late_event(Hand *h) {
     ProcessEvent e = {.hand = h, .talk = TALK_LATE, .seconds = h->clock.seconds};
     processes_dismiss(h);
     return e;
@@ -132,7 +132,7 @@ ProcessEvent processes_wait(SearchProcesses *c, double end) {
         double left = end - child_seconds();
         bool over = left <= 0;
         Hand *gone = find_late(c, &left);
-        if (gone) return late(gone);
+        if (gone) return late_event(gone);
         for (int i = 0; i < c->n + c->ranks; i++) {
             if (!hand_at(c, i)->busy) continue;
             hands[n] = hand_at(c, i);
@@ -143,7 +143,7 @@ ProcessEvent processes_wait(SearchProcesses *c, double end) {
         int got = poll(fds, (nfds_t)n, (int)ceil(left * 1e3));
         for (int i = 0; i < n && got > 0; i++) {
             ProcessEvent e = {0};
-            if (fds[i].revents) e = receive(c, hands[i]);
+            if (fds[i].revents) e = receive_answer(c, hands[i]);
             if (e.hand) return e;
         }
         if (got == 0 && end <= child_seconds()) return (ProcessEvent){0};

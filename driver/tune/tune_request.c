@@ -65,7 +65,7 @@ static int most_candidates(const TuneOptions *o) {
     return (int)fmin(fmax(CANDIDATES, CANDIDATES_SECOND * o->budget), MOST_CANDIDATES);
 }
 
-static bool prepare(Search *s) {
+static bool prepare_search(Search *s) {
     int cores = machine_threads();
     const char *level;
     const Backend *b = backend_of(s->r->target, &level);
@@ -144,7 +144,7 @@ static int right_winner(const Search *s) {
     return winner < 0 && default_works(s) ? 0 : winner;
 }
 
-static void finish(Search *s, TuneResult *out) {
+static void finish_search(Search *s, TuneResult *out) {
     int winner = right_winner(s);
     bool works = winner >= 0 && default_works(s) && expect_known(s, 0) > 0;
     TuneTrial *trials = ctx_array(s->ctx, TuneTrial, s->space.n + 1);
@@ -197,7 +197,7 @@ static bool has_found(const TuneResult *r) {
 
 /// Of a search in the background, which takes long, what was measured before its process ended,
 /// too: the next one goes on there.
-static void keep(const Search *s, const TuneResult *found) {
+static void keep_found(const Search *s, const TuneResult *found) {
     bool left = false;
     if (s->o.forget || !has_found(found)) return;
     for (int i = 0; i < found->n_trials; i++) left |= found->trials[i].verdict == TUNE_NOT_REACHED;
@@ -207,12 +207,12 @@ static void keep(const Search *s, const TuneResult *found) {
         tune_keep_part(s->ctx, s->r, s->o.device, found);
 }
 
-static tg_status search(Search *s, TuneResult *out) {
+static tg_status search_and_keep(Search *s, TuneResult *out) {
     const char *kernel = s->r->kernel;
-    if (prepare(s)) search_run(s);
+    if (prepare_search(s)) search_run(s);
     processes_stop(s->processes);
     workers_end(s);
-    finish(s, out);
+    finish_search(s, out);
     if (diag_errors(s->ctx)) return messages_status(s->ctx, CTX_OK);
     bool found = has_found(out);
     if (!found && tune_wrong_default(out))
@@ -221,13 +221,13 @@ static tg_status search(Search *s, TuneResult *out) {
     if (!found && !search_is_stopped(s))
         return tg_fail(TG_ERROR_UNSUPPORTED, "tuning '%s': %s", kernel,
                        s->lost ? s->lost : "the time was up before the first result");
-    keep(s, out);
+    keep_found(s, out);
     return TG_OK;
 }
 
 /* ---- one search at a time ------------------------------------------------------------------ */
 
-typedef enum Turn { TURN_OURS, TURN_FOUND, TURN_STOPPED, TURN_OVER, TURN_BUSY } Turn;
+typedef enum SearchTurn { TURN_OURS, TURN_FOUND, TURN_STOPPED, TURN_OVER, TURN_BUSY } SearchTurn;
 
 static void release_claim(void *at) {
     int *claim = at;
@@ -248,7 +248,7 @@ static bool claim_later(const Search *s, StoreKey theirs, int *claim) {
 
 /// Waits for others that search for the same. FOUND: one of them has a result; OVER: the time is;
 /// BUSY: it is to come again.
-static Turn take_turn(Search *s, int *claim, TuneResult *out) {
+static SearchTurn take_turn(Search *s, int *claim, TuneResult *out) {
     TuneProgress p = {.waits = true, .budget = s->o.budget};
     StoreKey key;
     if (s->o.again || s->o.forget || !tune_claim_key(s->ctx, s->r, s->o.device, false, &key))
@@ -286,8 +286,8 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
                         .budget = s.o.budget};
     *claim = -1;
     ctx_defer(ctx, release_claim, claim);
-    Turn turn = take_turn(&s, claim, out);
-    if (turn == TURN_OURS) status = search(&s, out);
+    SearchTurn turn = take_turn(&s, claim, out);
+    if (turn == TURN_OURS) status = search_and_keep(&s, out);
     release_claim(claim);
     out->busy = turn == TURN_BUSY;
     if (turn == TURN_OVER)

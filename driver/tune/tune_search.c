@@ -86,7 +86,7 @@ bool search_is_fit(const Search *s, int id) {
 
 /* ---- verdicts ------------------------------------------------------------------------------ */
 
-static void judge(Search *s, int id, TuneVerdict verdict, const char *why) {
+static void judge_candidate(Search *s, int id, TuneVerdict verdict, const char *why) {
     Runner *u = &s->runners[id];
     u->state = DONE;
     if (s->check == id) s->check = -1;
@@ -100,7 +100,7 @@ static void judge(Search *s, int id, TuneVerdict verdict, const char *why) {
     }
 }
 
-static void progress(Search *s) {
+static void report_progress(Search *s) {
     if (!s->o.progress) return;
     TuneProgress p = {.candidates = s->most, .spent = search_seconds(s), .budget = s->o.budget};
     for (int i = 0; i < s->space.n; i++) {
@@ -126,7 +126,7 @@ static double feed_end(const Search *s) {
 /// Times the best one's time: what is expected to take longer is not worth it now. It falls with
 /// the time, and on a GPU, where many are compiled, as nothing better is found. Searches in the
 /// background leave the rest of their time to the program.
-static double hope(const Search *s) {
+static double hoped_ratio(const Search *s) {
     double patience = s->exclusive ? 1 : fmax(0, 1 - (double)s->stale / PATIENCE);
     double early = fmax(0, 1 - search_seconds(s) / feed_end(s));
     double most = s->o.mode == TUNE_BACKGROUND ? HOPE : HOPE + (EARLY_HOPE - HOPE) * early;
@@ -147,7 +147,7 @@ static int next_neighbour(const Search *s) {
 }
 
 /// The least is the next one: the standard one, those of siblings, then others.
-static double place_of(const Search *s, int id) {
+static double candidate_order(const Search *s, int id) {
     if (id == 0) return -2;
     if (s->runners[id].trial.sibling) return -1;
     return s->o.mode >= TUNE_EXHAUSTIVE ? id : expect_seconds(s, id);
@@ -162,12 +162,12 @@ static int next_candidate(const Search *s) {
     if (s->begun > 0 && search_seconds(s) > feed_end(s)) return -1;
     for (int i = 0; i < s->space.n; i++) {
         if (!is_waiting(s, i)) continue;
-        double e = place_of(s, i);
+        double e = candidate_order(s, i);
         if (best >= 0 && e >= least) continue;
         best = i;
         least = e;
     }
-    if (exhaustive || s->measured < ENOUGH || s->best <= 0 || least <= hope(s) * s->best)
+    if (exhaustive || s->measured < ENOUGH || s->best <= 0 || least <= hoped_ratio(s) * s->best)
         return best;
     return next_neighbour(s);
 }
@@ -191,11 +191,11 @@ static bool begin_compile(Search *s, Hand *h, int id) {
     s->batch--;
     s->runners[id].state = COMPILING;
     if (error)
-        judge(s, id, TUNE_CRASHED,
-              ctx_format(s->ctx,
-                         "a helper cannot be started: %s; set TG_SERVER to the program "
-                         "'tegula'",
-                         strerror(error)));
+        judge_candidate(s, id, TUNE_CRASHED,
+                        ctx_format(s->ctx,
+                                   "a helper cannot be started: %s; set TG_SERVER to the program "
+                                   "'tegula'",
+                                   strerror(error)));
     return !error;
 }
 
@@ -206,7 +206,7 @@ static bool may_compile(const Search *s) {
 
 /// Gives idle helpers the most promising candidates. The standard one goes first: without it there
 /// is nothing to check others against. Then the interpreter is asked.
-static void feed(Search *s) {
+static void feed_helpers(Search *s) {
     if (s->over || !may_compile(s)) return;
     for (int i = 0; i < s->processes->n; i++) {
         Hand *h = &s->processes->helpers[i];
@@ -231,7 +231,7 @@ static int same_code(const Search *s, int id) {
 
 /// Of two that are the same the first one stays, or the one that was looked at already: what is
 /// known of that is known of both.
-static void join(Search *s, int late, int early) {
+static void join_same_code(Search *s, int late, int early) {
     const Runner *known = &s->runners[early];
     bool looked_at = known->state == RACING || known->state == DONE;
     int stays = looked_at || early < late ? early : late, goes = stays == late ? early : late;
@@ -239,17 +239,17 @@ static void join(Search *s, int late, int early) {
     const char *why = ctx_format(s->ctx, "the same code as %s%s%s", s->runners[stays].trial.config,
                                  bad ? ": " : "", bad ? known->trial.why : "");
     s->runners[goes].same = true;
-    judge(s, goes, bad ? known->trial.verdict : TUNE_TIE, why);
+    judge_candidate(s, goes, bad ? known->trial.verdict : TUNE_TIE, why);
 }
 
-static StoreKey hash_code(Ctx *ctx, const Code *c) {
+static StoreKey hash_object_code(Ctx *ctx, const Code *c) {
     Text t = {.ctx = ctx};
     text_bytes(&t, c->object, c->object_bytes);
     if (c->image) text_bytes(&t, c->image->bytes, c->image->size);
     return store_hash(t.data, t.n);
 }
 
-static void take_answer(Search *s, int id, const ProcessEvent *e) {
+static void take_candidate_code(Search *s, int id, const ProcessEvent *e) {
     Runner *u = &s->runners[id];
     Answer a;
     u->trial.compiled = e->seconds;
@@ -257,34 +257,34 @@ static void take_answer(Search *s, int id, const ProcessEvent *e) {
     s->n_compiled++;
     s->longest = fmax(s->longest, e->seconds);
     if (!wire_read_answer(s->ctx, e->body, &a) || !answer_is_sound(s->r, &a)) {
-        judge(s, id, TUNE_CRASHED, "the compiler's process is not of this version");
+        judge_candidate(s, id, TUNE_CRASHED, "the compiler's process is not of this version");
         return;
     }
     if (a.status) {
-        judge(s, id, TUNE_REFUSED,
-              ctx_format(s->ctx, "%.*s", (int)strcspn(a.message, "\n"), a.message));
+        judge_candidate(s, id, TUNE_REFUSED,
+                        ctx_format(s->ctx, "%.*s", (int)strcspn(a.message, "\n"), a.message));
         return;
     }
-    u->code = hash_code(s->ctx, a.code);
+    u->code = hash_object_code(s->ctx, a.code);
     memcpy(&u->trial.code, u->code.bytes, sizeof u->trial.code);
     if (history_has_code(s, id)) return;
     int same = same_code(s, id);
     u->answer = e->body;
     u->state = COMPILED;
-    if (same >= 0) join(s, id, same);
+    if (same >= 0) join_same_code(s, id, same);
 }
 
-static void compiled(Search *s, const ProcessEvent *e) {
+static void on_compile_event(Search *s, const ProcessEvent *e) {
     int id = e->hand->id;
     if (id == ORACLE_ID) {
         oracle_take(s, e);
     } else if (e->talk == TALK_OK) {
-        take_answer(s, id, e);
+        take_candidate_code(s, id, e);
     } else if (e->talk == TALK_LATE) {
-        judge(s, id, TUNE_HUNG,
-              ctx_format(s->ctx, "the compiler took more than %.2g s", e->seconds));
+        judge_candidate(s, id, TUNE_HUNG,
+                        ctx_format(s->ctx, "the compiler took more than %.2g s", e->seconds));
     } else {
-        judge(s, id, TUNE_CRASHED, ctx_format(s->ctx, "the compiler %s", e->why));
+        judge_candidate(s, id, TUNE_CRASHED, ctx_format(s->ctx, "the compiler %s", e->why));
     }
 }
 
@@ -329,7 +329,7 @@ static void try_code(Search *s, int id, int launches) {
 }
 
 /// A compiled candidate that nobody has looked at yet; -1: none.
-static int unseen(const Search *s) {
+static int find_unseen(const Search *s) {
     for (int i = 0; i < s->space.n; i++)
         if (s->runners[i].state == COMPILED && s->runners[i].glance <= 0) return i;
     return -1;
@@ -349,14 +349,14 @@ static bool is_compiling(const Search *s) {
 /// No more will come: the race may end.
 static void close_tournament(Search *s) {
     if (s->closed) return;
-    if (is_compiling(s) || unseen(s) >= 0 || next_candidate(s) >= 0) return;
+    if (is_compiling(s) || find_unseen(s) >= 0 || next_candidate(s) >= 0) return;
     s->closed = true;
     rt_tournament_close(s->tournament);
 }
 
 /// The race is over: its winner is looked at whole, and raced by caches are warm; where it fails
 /// the next one is.
-static bool settle(Search *s) {
+static bool settle_winner(Search *s) {
     int winner = rt_tournament_winner(s->tournament);
     Runner *u = winner < 0 ? NULL : &s->runners[winner];
     s->over = !u || search_is_fit(s, winner);
@@ -386,7 +386,7 @@ static bool step_tournament(Search *s) {
     close_tournament(s);
     if (!s->kept) s->heat = rt_tournament_step(s->tournament, search_seconds(s));
     s->kept = false;
-    if (s->heat.kind == RT_TOURNAMENT_OVER) return settle(s);
+    if (s->heat.kind == RT_TOURNAMENT_OVER) return settle_winner(s);
     if (s->heat.kind != RT_TOURNAMENT_MEASURE) return false;
     if (renew_worker(s)) return true;
     s->kept = s->heat.runoff && !s->runners[s->heat.id].checked;
@@ -413,7 +413,7 @@ static void make_base(Search *s) {
 
 /// Something to do for the worker, if there is something. The standard result comes first: all
 /// others are checked against it. It is checked again when the interpreter has said what is right.
-static void drive(Search *s) {
+static void drive_worker(Search *s) {
     if (s->over || processes_works(s->processes) || rest_left(s) > 0) return;
     if (!s->ready) {
         if (s->worker == 0) open_worker(s);
@@ -426,7 +426,7 @@ static void drive(Search *s) {
     if (s->exclusive && is_compiling(s)) return;
     if (s->exclusive && !s->measuring && s->batch > 0 && next_candidate(s) >= 0) return;
     s->measuring = s->exclusive;
-    int id = unseen(s);
+    int id = find_unseen(s);
     if (!s->runners[s->base].checked || s->check >= 0) {
         try_code(s, s->runners[s->base].checked ? s->check : s->base, WORK_CHECK);
     } else if (id >= 0) {
@@ -445,9 +445,10 @@ static void lost_worker(Search *s, const ProcessEvent *e) {
         s->over = true;
         return;
     }
-    judge(s, s->turn, late ? TUNE_HUNG : TUNE_CRASHED,
-          late ? ctx_format(s->ctx, "no result after %.2g s", e->seconds)
-               : ctx_format(s->ctx, "the launch's process%s %s", workers_whose(s, e), e->why));
+    judge_candidate(
+        s, s->turn, late ? TUNE_HUNG : TUNE_CRASHED,
+        late ? ctx_format(s->ctx, "no result after %.2g s", e->seconds)
+             : ctx_format(s->ctx, "the launch's process%s %s", workers_whose(s, e), e->why));
     if (!s->over) open_worker(s);
 }
 
@@ -475,7 +476,7 @@ static void enter_tournament(Search *s, int id) {
     if (u->checked) note_best(s, id, u->glance);
     u->state = RACING;
     if (!rt_tournament_add(s->tournament, id, u->glance))
-        judge(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
+        judge_candidate(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
 }
 
 /// The base is checked before it is glanced at, others after it. Its first check, in which it runs
@@ -505,8 +506,9 @@ static void take_glance(Search *s, int id, const WorkReport *report) {
     s->stale++;
     if (id > 0 && s->best > 0 && least > FAR_SLOWER * s->best + (s->exclusive ? HOST_NOISE : 0)) {
         u->trial.launches = report->n;
-        judge(s, id, TUNE_SLOWER,
-              ctx_format(s->ctx, "%.3g times as long as the best one had taken", u->times));
+        judge_candidate(
+            s, id, TUNE_SLOWER,
+            ctx_format(s->ctx, "%.3g times as long as the best one had taken", u->times));
     } else if (!u->checked && least < PROMISING * s->best) {
         s->check = id;
     } else {
@@ -527,12 +529,13 @@ static void take_times(Search *s, int id, const WorkReport *report) {
 static void take_warm(Search *s, int id, double times) {
     s->runners[id].warm = times <= 1 + RT_TOURNAMENT_CLOSE;
     if (!s->runners[id].warm)
-        judge(s, id, TUNE_SLOWER,
-              ctx_format(s->ctx, "with warm caches it takes %.3g times as long as the default",
-                         times));
+        judge_candidate(s, id, TUNE_SLOWER,
+                        ctx_format(s->ctx,
+                                   "with warm caches it takes %.3g times as long as the default",
+                                   times));
 }
 
-static void worked(Search *s, const ProcessEvent *e) {
+static void on_work_event(Search *s, const ProcessEvent *e) {
     WorkReport report;
     if (e->talk != TALK_OK) {
         begin_rest(s, e->seconds, NULL);
@@ -550,7 +553,7 @@ static void worked(Search *s, const ProcessEvent *e) {
         s->over |= !report.ok;
     } else if (!report.ok) {
         s->runners[s->turn].refuted = report.refuted;
-        judge(s, s->turn, report.verdict, report.why);
+        judge_candidate(s, s->turn, report.verdict, report.why);
         if (report.refuted && s->turn == s->base) oracle_replace_base(s);
         if (report.lost) processes_dismiss_workers(s->processes);
         if (report.lost && !s->over) open_worker(s);
@@ -595,7 +598,7 @@ static void end_compilations(Search *s) {
 
 void search_open(Search *s) {
     s->batch = batch_size(s);
-    drive(s);
+    drive_worker(s);
 }
 
 /// Until there may be something to do for others than the crew.
@@ -608,19 +611,19 @@ void search_run(Search *s) {
     start_tournament(s, 0);
     while (!s->over && !search_is_stopped(s) &&
            search_seconds(s) < (is_confirming(s) ? LATE : 1) * s->o.budget) {
-        feed(s);
-        drive(s);
+        feed_helpers(s);
+        drive_worker(s);
         if (s->over) break;
         ProcessEvent e = processes_wait(s->processes, child_seconds() + wait_seconds(s));
         if (e.talk == TALK_OTHER) {
             s->lost = e.why;
             s->over = true;
         } else if (processes_rank(s->processes, e.hand) < 0) {
-            if (e.hand) compiled(s, &e);
+            if (e.hand) on_compile_event(s, &e);
         } else if (workers_answer(s, &e)) {
-            worked(s, &e);
+            on_work_event(s, &e);
         }
-        progress(s);
+        report_progress(s);
     }
     end_compilations(s);
     processes_stop(s->processes);

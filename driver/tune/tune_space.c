@@ -95,7 +95,7 @@ static bool is_pinned(const Make *m, const char *name) {
     return value_of_name(m->n_set, m->set, name) != NULL;
 }
 
-static void add_axis(Make *m, const char *name, int n, const int64_t *values) {
+static void add_space_axis(Make *m, const char *name, int n, const int64_t *values) {
     if (is_pinned(m, name) || m->n_axes == MAX_AXES) return;
     Axis *a = &m->axes[m->n_axes++];
     *a = (Axis){.name = name, .n = n};
@@ -104,7 +104,7 @@ static void add_axis(Make *m, const char *name, int n, const int64_t *values) {
 
 static void add_lone_axis(Make *m, const char *name, int n, const int64_t *values) {
     int before = m->n_axes;
-    add_axis(m, name, n, values);
+    add_space_axis(m, name, n, values);
     if (m->n_axes > before) m->axes[before].lone = true;
 }
 
@@ -128,8 +128,8 @@ static void find_plans(Make *m) {
     static const int64_t plans[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PULL, PLAN_PUSH, PLAN_PUT};
     static const int64_t chunks[] = {2, 4, 8};
     if (!has_ranks(m->b)) return;
-    add_axis(m, "plan", 5, plans);
-    add_axis(m, "chunks", 3, chunks);
+    add_space_axis(m, "plan", 5, plans);
+    add_space_axis(m, "chunks", 3, chunks);
 }
 
 /// Those that may matter to what the kernel does.
@@ -140,23 +140,23 @@ static void find_axes(Make *m, const GpuNeeds *needs) {
     const GpuTarget *gpu = m->b->gpu;
     find_plans(m);
     if (needs->products) add_lone_axis(m, "order", 4, orders);
-    add_axis(m, "split", gpu ? 4 : 3, ways);
+    add_space_axis(m, "split", gpu ? 4 : 3, ways);
     if (!gpu) {
         add_lone_axis(m, "grain", 4, grains);
         return;
     }
-    if (has_two_generators(m)) add_axis(m, "generator", 1, generators);
-    static const int64_t factors[] = {-2, 2}; // of the passes' choice: see axis_value
-    add_axis(m, "warps", 2, factors);
-    if (needs->products && needs->loops) add_axis(m, "stages", 4, stages);
-    if (needs->products && gpu_has(gpu, GPU_TMA)) add_axis(m, "persistent", 2, either);
+    if (has_two_generators(m)) add_space_axis(m, "generator", 1, generators);
+    static const int64_t factors[] = {-2, 2}; // of the passes' choice: see axis_value_for
+    add_space_axis(m, "warps", 2, factors);
+    if (needs->products && needs->loops) add_space_axis(m, "stages", 4, stages);
+    if (needs->products && gpu_has(gpu, GPU_TMA)) add_space_axis(m, "persistent", 2, either);
     if (needs->pairs || (!needs->products && gpu_has(gpu, GPU_CLUSTER)))
-        add_axis(m, "cluster", needs->pairs ? 2 : 3, clusters);
+        add_space_axis(m, "cluster", needs->pairs ? 2 : 3, clusters);
 }
 
 /// How tiles are numbered: super-rows that are as high as the grid are one, super-columns as wide
 /// are rows.
-static double numbering(int64_t order, const GridNeeds *g) {
+static double tile_numbering(int64_t order, const GridNeeds *g) {
     if (order > 0) return fmin((double)order, g->rows);
     return (double)-order < g->cols ? (double)order : 1;
 }
@@ -170,26 +170,27 @@ static bool keeps_threads(const Make *m, int64_t grain, const RankedSetting *s) 
 
 /// How an axis' value acts on a grid: two values that act alike make the same of it. 0: it does
 /// nothing that is worth a trial.
-static double effect(const Make *m, const char *axis, int64_t value, const GridNeeds *g) {
+static double axis_effect(const Make *m, const char *axis, int64_t value, const GridNeeds *g) {
     bool few = m->b->gpu || g->programs < FEW_PROGRAMS;
     if (strcmp(axis, "grain") == 0) return g->programs > 1 ? fmin((double)value, g->programs) : 0;
-    if (strcmp(axis, "order") == 0) return g->rows > 1 && g->cols > 1 ? numbering(value, g) : 0;
+    if (strcmp(axis, "order") == 0)
+        return g->rows > 1 && g->cols > 1 ? tile_numbering(value, g) : 0;
     if (strcmp(axis, "split") != 0) return (double)value;
     return g->loops && (value == 1 ? g->splits : few) ? (double)value : 0;
 }
 
 /// The value of an axis for a setting; warps are halves and doubles of what the passes would take.
 /// 0: there is no such value, or it does what one before it does.
-static int64_t axis_value(const Make *m, const Axis *a, int i, const RankedSetting *s) {
+static int64_t axis_value_for(const Make *m, const Axis *a, int i, const RankedSetting *s) {
     if (strcmp(a->name, "warps") == 0) {
         int64_t warps = a->values[i] < 0 ? s->needs.warps / 2 : s->needs.warps * a->values[i];
         return warps <= gpu_max_warps(m->b->gpu) ? warps : 0;
     }
     if (strcmp(a->name, "grain") == 0 && !keeps_threads(m, a->values[i], s)) return 0;
     const NamedValue *given = value_of_name(s->config.n, s->config.values, a->name);
-    double own = effect(m, a->name, a->values[i], &s->grid);
+    double own = axis_effect(m, a->name, a->values[i], &s->grid);
     for (int k = 0; k < i; k++)
-        if (effect(m, a->name, a->values[k], &s->grid) == own) return 0;
+        if (axis_effect(m, a->name, a->values[k], &s->grid) == own) return 0;
     return own != 0 && !(given && given->value == a->values[i]) ? a->values[i] : 0;
 }
 
@@ -202,7 +203,7 @@ typedef struct Expected {
 } Expected;
 
 /// Those axes that the model of GPUs knows; how many of the values are of others.
-static int read_axes(int n, const NamedValue *values, GpuAxes *out) {
+static int read_gpu_axes(int n, const NamedValue *values, GpuAxes *out) {
     const struct {
         const char *name;
         int *to;
@@ -221,12 +222,13 @@ static int read_axes(int n, const NamedValue *values, GpuAxes *out) {
 }
 
 /// Transfers between ranks take what they take, whatever the schedule.
-static Expected expected(const Make *m, const RankedSetting *s, int n, const NamedValue *more) {
+static Expected expected_seconds(const Make *m, const RankedSetting *s, int n,
+                                 const NamedValue *more) {
     Expected e = {s->seconds, s->needs};
     GpuAxes axes = s->axes;
     axes.slack = SLACK;
     if (s->seconds < 0) return e;
-    int others = m->b->gpu ? read_axes(n, more, &axes) : n;
+    int others = m->b->gpu ? read_gpu_axes(n, more, &axes) : n;
     if (others < n) {
         e.seconds += build_setting_cost(m->b, s, &axes, &e.needs) - s->alone;
     }
@@ -237,7 +239,7 @@ static Expected expected(const Make *m, const RankedSetting *s, int n, const Nam
 }
 
 /// Why it is not worth a compilation; NULL: it may be.
-static const char *reason(const Make *m, const RankedSetting *s, const Expected *e) {
+static const char *reason_to_skip(const Make *m, const RankedSetting *s, const Expected *e) {
     const GpuNeeds *n = &e->needs;
     if (s->seconds < 0) return s->why;
     if (n->stage_bytes > n->most_bytes && n->products)
@@ -252,8 +254,8 @@ static const char *reason(const Make *m, const RankedSetting *s, const Expected 
     return NULL;
 }
 
-static void add(Make *m, const RankedSetting *s, int n_more, const NamedValue *more,
-                bool standard) {
+static void add_candidate(Make *m, const RankedSetting *s, int n_more, const NamedValue *more,
+                          bool standard) {
     int n = m->n_set + s->config.n + n_more, at = 0;
     NamedValue *set = ctx_array(m->ctx, NamedValue, n + 1);
     for (int i = 0; i < m->n_set; i++) set[at++] = m->set[i];
@@ -263,20 +265,20 @@ static void add(Make *m, const RankedSetting *s, int n_more, const NamedValue *m
             set[at++] = s->config.values[i];
     }
     for (int i = 0; i < n_more; i++) set[at++] = more[i];
-    Expected e = expected(m, s, n_more, more);
+    Expected e = expected_seconds(m, s, n_more, more);
     TuneCandidate c = {.config = settings_text(m->ctx, at, set),
                        .n_set = at,
                        .set = set,
                        .n_axes = n_more,
                        .setting = (int)(s - m->settings.data),
                        .predicted = e.seconds,
-                       .why = standard || m->sampled ? NULL : reason(m, s, &e),
+                       .why = standard || m->sampled ? NULL : reason_to_skip(m, s, &e),
                        .standard = standard};
     vec_push(m->ctx, &m->out, c);
 }
 
 /// The source narrows the axis.
-static bool has_value(const RankedSetting *s, const char *name) {
+static bool has_source_value(const RankedSetting *s, const char *name) {
     return value_of_name(s->n_source, s->config.values, name) != NULL;
 }
 
@@ -290,13 +292,13 @@ static bool goes_with(const Make *m, const Axis *a, int n, const NamedValue *mor
 
 static void add_with_axes(Make *m, const RankedSetting *s, int depth, int first, NamedValue *more,
                           int n) {
-    if (n) add(m, s, n, more, false);
+    if (n) add_candidate(m, s, n, more, false);
     if (n == depth) return;
     for (int a = first; a < m->n_axes; a++) {
         const Axis *axis = &m->axes[a];
-        if (axis->lone || has_value(s, axis->name) || !goes_with(m, axis, n, more)) continue;
+        if (axis->lone || has_source_value(s, axis->name) || !goes_with(m, axis, n, more)) continue;
         for (int i = 0; i < axis->n; i++) {
-            int64_t value = axis_value(m, axis, i, s);
+            int64_t value = axis_value_for(m, axis, i, s);
             more[n] = (NamedValue){axis->name, value};
             if (value) add_with_axes(m, s, depth, a + 1, more, n + 1);
         }
@@ -305,14 +307,14 @@ static void add_with_axes(Make *m, const RankedSetting *s, int depth, int first,
 
 static void add_with_lone_axes(Make *m, const RankedSetting *s) {
     for (int a = 0; a < m->n_axes; a++)
-        for (int i = 0; i < m->axes[a].n && m->axes[a].lone && !has_value(s, m->axes[a].name);
-             i++) {
-            NamedValue one = {m->axes[a].name, axis_value(m, &m->axes[a], i, s)};
-            if (one.value) add(m, s, 1, &one, false);
+        for (int i = 0;
+             i < m->axes[a].n && m->axes[a].lone && !has_source_value(s, m->axes[a].name); i++) {
+            NamedValue one = {m->axes[a].name, axis_value_for(m, &m->axes[a], i, s)};
+            if (one.value) add_candidate(m, s, 1, &one, false);
         }
 }
 
-static int by_seconds(const void *a, const void *b) {
+static int by_model_seconds(const void *a, const void *b) {
     const RankedSetting *x = *(const RankedSetting *const *)a,
                         *y = *(const RankedSetting *const *)b;
     double s = x->seconds < 0 ? INFINITY : x->seconds, t = y->seconds < 0 ? INFINITY : y->seconds;
@@ -320,7 +322,7 @@ static int by_seconds(const void *a, const void *b) {
     return (x > y) - (x < y); // the order of the source
 }
 
-static int by_rank(const void *a, const void *b) {
+static int by_candidate_rank(const void *a, const void *b) {
     const TuneCandidate *x = a, *y = b;
     if (x->standard != y->standard) return x->standard ? -1 : 1;
     if (!x->why != !y->why) return x->why ? 1 : -1;
@@ -337,21 +339,21 @@ static int count_all(const Make *m) {
     return (int)fmin(n, 1e9);
 }
 
-static void list(Make *m) {
+static void list_candidates(Make *m) {
     int n = m->settings.n;
     const RankedSetting **ranked = ctx_array(m->ctx, const RankedSetting *, n + 1);
     for (int i = 0; i < n; i++) ranked[i] = &m->settings.data[i];
-    qsort(ranked, (size_t)n, sizeof *ranked, by_seconds);
+    qsort(ranked, (size_t)n, sizeof *ranked, by_model_seconds);
     m->best = ranked[0]->seconds;
     find_axes(m, &m->settings.data[m->standard].needs);
     NamedValue more[MAX_AXES];
     for (int i = 0; i < n; i++) {
-        add(m, ranked[i], 0, NULL, ranked[i] == &m->settings.data[m->standard]);
+        add_candidate(m, ranked[i], 0, NULL, ranked[i] == &m->settings.data[m->standard]);
         if (ranked[i]->seconds < 0 || i >= WITH_AXES) continue;
         add_with_axes(m, ranked[i], i < WITH_TWO ? 2 : 1, 0, more, 0);
         if (i < WITH_LONE) add_with_lone_axes(m, ranked[i]);
     }
-    qsort(m->out.data, (size_t)m->out.n, sizeof *m->out.data, by_rank);
+    qsort(m->out.data, (size_t)m->out.n, sizeof *m->out.data, by_candidate_rank);
 }
 
 /* ---- samples ------------------------------------------------------------------------------- */
@@ -366,14 +368,14 @@ static const Axis whole[] = {
     {"cluster", 4, {1, 2, 4, 8}, false},
 };
 
-static void widen(Make *m) {
+static void widen_axes(Make *m) {
     for (int a = 0; a < m->n_axes; a++)
         for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
             if (strcmp(m->axes[a].name, whole[i].name) == 0) m->axes[a] = whole[i];
 }
 
 /// A number below n (Knuth's MMIX).
-static int draw(Make *m, int n) {
+static int draw_number(Make *m, int n) {
     m->state = m->state * 6364136223846793005u + 1442695040888963407u;
     return (int)((m->state >> 33) % (uint64_t)n);
 }
@@ -385,14 +387,15 @@ static void add_drawn(Make *m, const RankedSetting *s) {
     int n = 0;
     for (int a = 0; a < m->n_axes; a++) {
         const Axis *axis = &m->axes[a];
-        int i = draw(m, 2 * axis->n);
-        if (i >= axis->n || has_value(s, axis->name) || !goes_with(m, axis, n, more)) continue;
+        int i = draw_number(m, 2 * axis->n);
+        if (i >= axis->n || has_source_value(s, axis->name) || !goes_with(m, axis, n, more))
+            continue;
         int64_t value = axis->values[i];
         bool idle = strcmp(axis->name, "grain") == 0 && !keeps_threads(m, value, s);
         bool large = strcmp(axis->name, "warps") == 0 && value > gpu_max_warps(m->b->gpu);
         if (!idle && !large) more[n++] = (NamedValue){axis->name, value};
     }
-    add(m, s, n, more, false);
+    add_candidate(m, s, n, more, false);
 }
 
 static bool is_new(const Candidates *all) {
@@ -403,15 +406,15 @@ static bool is_new(const Candidates *all) {
 }
 
 /// Settings take turns in a random order.
-static void sample(Make *m) {
+static void sample_settings(Make *m) {
     int n = 0;
     const RankedSetting **all = ctx_array(m->ctx, const RankedSetting *, m->settings.n + 1);
     find_axes(m, &m->settings.data[m->standard].needs);
-    widen(m);
-    add(m, &m->settings.data[m->standard], 0, NULL, true);
+    widen_axes(m);
+    add_candidate(m, &m->settings.data[m->standard], 0, NULL, true);
     for (int i = 0; i < m->settings.n; i++) {
         if (m->settings.data[i].seconds < 0) continue;
-        int k = draw(m, ++n);
+        int k = draw_number(m, ++n);
         all[n - 1] = all[k];
         all[k] = &m->settings.data[i];
     }
@@ -435,7 +438,7 @@ static double argument_bytes(const Request *r) {
 }
 
 /// seed: of a sample; NULL: what the model likes is listed.
-static void make(Build *b, const uint64_t *seed, TuneSpace *out) {
+static void make_candidates(Build *b, const uint64_t *seed, TuneSpace *out) {
     Make m = {.ctx = b->ctx, .b = b, .sampled = seed, .state = seed ? *seed : 0};
     RankedSetting pinned = {.seconds = -1}; // no choice is left, or none that the kernel lists
     m.standard = build_settings(b, &m.settings);
@@ -443,11 +446,11 @@ static void make(Build *b, const uint64_t *seed, TuneSpace *out) {
     m.set = b->inst->set;
     if (m.standard < 0) {
         vec_push(b->ctx, &m.settings, pinned);
-        add(&m, m.settings.data, 0, NULL, true);
+        add_candidate(&m, m.settings.data, 0, NULL, true);
     } else if (seed) {
-        sample(&m);
+        sample_settings(&m);
     } else {
-        list(&m);
+        list_candidates(&m);
     }
     *out = (TuneSpace){.shape = "",
                        .n_all = count_all(&m),
@@ -459,11 +462,11 @@ static void make(Build *b, const uint64_t *seed, TuneSpace *out) {
 }
 
 void tune_candidates(Build *b, TuneSpace *out) {
-    make(b, NULL, out);
+    make_candidates(b, NULL, out);
 }
 
 /// What one launch has to do, whatever the setting: after elaboration with the standard one.
-static void measure(Build *b, const Request *r, TuneSpace *out) {
+static void measure_demand(Build *b, const Request *r, TuneSpace *out) {
     const TuneCandidate *c = &out->at[0];
     int n_set = b->inst->n_set;
     NamedValue *set = b->inst->set;
@@ -488,8 +491,8 @@ static bool make_space(Ctx *ctx, const Request *r, const uint64_t *seed, TuneSpa
     Build b;
     *out = (TuneSpace){.shape = ""};
     if (!request_build(ctx, r, &b) || !build_target(&b)) return false;
-    make(&b, seed, out);
-    measure(&b, r, out);
+    make_candidates(&b, seed, out);
+    measure_demand(&b, r, out);
     return !diag_errors(ctx);
 }
 
@@ -502,7 +505,7 @@ bool tune_sample(Ctx *ctx, const Request *r, uint64_t seed, TuneSpace *out) {
 }
 
 /// The setting that values are of; -1: the kernel does not allow them.
-static int setting_of(const TuneSpace *space, int n, const NamedValue *set) {
+static int setting_index(const TuneSpace *space, int n, const NamedValue *set) {
     for (int i = 0; i < space->n_settings; i++) {
         const RankedSetting *s = &space->settings[i];
         int same = 0;
@@ -520,7 +523,7 @@ bool tune_space_add(Ctx *ctx, TuneSpace *space, const char *config) {
     NamedValue *set;
     if (values_read(ctx, config, &c.n_set, &set)) return false;
     c.set = set;
-    c.setting = setting_of(space, c.n_set, set);
+    c.setting = setting_index(space, c.n_set, set);
     if (c.setting < 0) return false;
     c.n_axes = c.n_set - space->settings[c.setting].n_source;
     TuneCandidate *all = ctx_array(ctx, TuneCandidate, space->n + 1);

@@ -30,7 +30,7 @@ static int64_t bucket_of(int64_t extent) {
     return (double)b * b > 2.0 * (double)extent * (double)extent ? b / 2 : b;
 }
 
-static void add_argument(Text *t, const tg_param_info *p, const tg_actual *a, bool bucket) {
+static void add_argument_key(Text *t, const tg_param_info *p, const tg_actual *a, bool bucket) {
     bool tensor = p->kind == TG_PARAM_TENSOR;
     text_add(t, "%d %d %d %d", a->null, a->code, a->bits, a->rank);
     if (p->kind == TG_PARAM_CONST) text_add(t, " =%lld", (long long)a->value);
@@ -46,17 +46,17 @@ static void add_argument(Text *t, const tg_param_info *p, const tg_actual *a, bo
 }
 
 /// Of the result for the shape and its bucket; of what was measured for the shape; of winners.
-typedef struct Keys {
+typedef struct ResultKeys {
     StoreKey shape, bucket, trials, siblings;
     uint64_t source, machine;
-} Keys;
+} ResultKeys;
 
-static StoreKey key_of(Ctx *ctx, const Text *machine, const char *what, const tg_kernel_info *info,
-                       const Request *r, bool bucket) {
+static StoreKey result_key(Ctx *ctx, const Text *machine, const char *what,
+                           const tg_kernel_info *info, const Request *r, bool bucket) {
     Text t = {.ctx = ctx};
     text_bytes(&t, machine->data, machine->n);
     text_add(&t, "%s\n", what);
-    for (int i = 0; i < r->n_args; i++) add_argument(&t, &info->params[i], &r->args[i], bucket);
+    for (int i = 0; i < r->n_args; i++) add_argument_key(&t, &info->params[i], &r->args[i], bucket);
     return store_hash(t.data, t.n);
 }
 
@@ -81,31 +81,31 @@ static StoreKey siblings_key(Ctx *ctx, const tg_kernel_info *info, const Request
     code.threads = code.driver = 0;
     text_add(&t, "siblings 1 %s\n%d ranks\n", b ? b->name : "", r->ranks.n);
     add_code(&t, &code, false);
-    return key_of(ctx, &t, "siblings", info, r, true);
+    return result_key(ctx, &t, "siblings", info, r, true);
 }
 
-static uint64_t number_of(StoreKey key) {
+static uint64_t number_of_store_key(StoreKey key) {
     uint64_t n;
     memcpy(&n, key.bytes, sizeof n);
     return n;
 }
 
 /// NULL: the texts are wrong.
-static const tg_kernel_info *info_of(Ctx *ctx, const Request *r) {
+static const tg_kernel_info *request_info(Ctx *ctx, const Request *r) {
     Build b;
     if (r->info) return r->info;
     return request_build(ctx, r, &b) ? kernel_info(ctx, b.program, b.inst->kernel) : NULL;
 }
 
 /// False where they cannot be told, or results are not kept.
-static bool keys_of(Ctx *ctx, const Request *r, int device, Keys *out) {
+static bool result_keys(Ctx *ctx, const Request *r, int device, ResultKeys *out) {
     const char *codegen = r->codegen ? r->codegen : secure_getenv("TG_CODEGEN");
     CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
     Text t = {.ctx = ctx};
     if (cache_is_off() || r->debug) return false;
     text_add(&t, "tuning 3 %s\n", codegen ? codegen : "");
     if (!backend_identity(&t, &options)) return false;
-    const tg_kernel_info *info = info_of(ctx, r);
+    const tg_kernel_info *info = request_info(ctx, r);
     if (!info || info->n_params != r->n_args) return false;
     text_add(&t, "%s\n%s\n%d %d\n", tune_device(ctx, r, device), r->target ? r->target : "",
              r->threads, r->driver);
@@ -114,49 +114,49 @@ static bool keys_of(Ctx *ctx, const Request *r, int device, Keys *out) {
                  r->ranks.gpus);
     Text any = {.ctx = ctx};
     text_bytes(&any, t.data, t.n);
-    out->machine = number_of(store_hash(t.data, t.n));
+    out->machine = number_of_store_key(store_hash(t.data, t.n));
     add_code(&any, r, false);
     add_code(&t, r, true);
-    out->source = number_of(store_hash(t.data, t.n));
+    out->source = number_of_store_key(store_hash(t.data, t.n));
     out->siblings = siblings_key(ctx, info, r);
-    out->shape = key_of(ctx, &t, "shape", info, r, false);
-    out->bucket = key_of(ctx, &t, "bucket", info, r, true);
-    out->trials = key_of(ctx, &any, "trials", info, r, false);
+    out->shape = result_key(ctx, &t, "shape", info, r, false);
+    out->bucket = result_key(ctx, &t, "bucket", info, r, true);
+    out->trials = result_key(ctx, &any, "trials", info, r, false);
     return true;
 }
 
 /* ---- finding, keeping ---------------------------------------------------------------------- */
 
-static bool find(Ctx *ctx, StoreKey key, TuneResult *out) {
+static bool find_result(Ctx *ctx, StoreKey key, TuneResult *out) {
     Bytes body;
     return cache_get(ctx, key, STORE_TUNING, WIRE_RESULT, &body) &&
            work_read_result(ctx, body, out);
 }
 
 bool tune_find(Ctx *ctx, const Request *r, int device, TuneResult *out) {
-    Keys keys;
-    if (!keys_of(ctx, r, device, &keys)) return false;
-    if (find(ctx, keys.shape, out)) return out->known = true;
-    return find(ctx, keys.bucket, out) && (out->known = tune_bucket(ctx, r, out));
+    ResultKeys keys;
+    if (!result_keys(ctx, r, device, &keys)) return false;
+    if (find_result(ctx, keys.shape, out)) return out->known = true;
+    return find_result(ctx, keys.bucket, out) && (out->known = tune_bucket(ctx, r, out));
 }
 
 bool tune_earlier(Ctx *ctx, const Request *r, int device, TuneResult *out, uint64_t *source) {
-    Keys keys;
-    if (!keys_of(ctx, r, device, &keys)) return false;
+    ResultKeys keys;
+    if (!result_keys(ctx, r, device, &keys)) return false;
     *source = keys.source;
-    return find(ctx, keys.trials, out);
+    return find_result(ctx, keys.trials, out);
 }
 
 bool tune_claim_key(Ctx *ctx, const Request *r, int device, bool background, StoreKey *out) {
-    Keys keys;
-    bool known = keys_of(ctx, r, device, &keys);
+    ResultKeys keys;
+    bool known = result_keys(ctx, r, device, &keys);
     if (known) *out = keys.shape;
     if (known && background) out->bytes[1] ^= 1;
     return known;
 }
 
-static void keep(Ctx *ctx, const Request *r, const TuneResult *result, int n,
-                 const StoreKey *keys) {
+static void keep_tuning(Ctx *ctx, const Request *r, const TuneResult *result, int n,
+                        const StoreKey *keys) {
     Bytes value = work_write_result(ctx, result);
     const char *about = ctx_format(ctx, "%s %s on %s: %s (%s)", r->kernel, result->shape,
                                    result->device, result->config, r->path);
@@ -168,7 +168,7 @@ static void keep(Ctx *ctx, const Request *r, const TuneResult *result, int n,
                                 .bytes = value.n});
 }
 
-static void read_siblings(Ctx *ctx, const Keys *keys, TuneSiblings *out) {
+static void read_siblings(Ctx *ctx, const ResultKeys *keys, TuneSiblings *out) {
     Bytes body;
     if (!cache_get(ctx, keys->siblings, STORE_TUNING, WIRE_SIBLINGS, &body) ||
         !tune_read_siblings(ctx, body, out))
@@ -176,8 +176,8 @@ static void read_siblings(Ctx *ctx, const Keys *keys, TuneSiblings *out) {
 }
 
 /// The list without one machine, behind `first` where there is one.
-static TuneSiblings others(Ctx *ctx, const TuneSiblings *all, uint64_t machine,
-                           const TuneSibling *first) {
+static TuneSiblings other_machines(Ctx *ctx, const TuneSiblings *all, uint64_t machine,
+                                   const TuneSibling *first) {
     TuneSibling *at = ctx_array(ctx, TuneSibling, TUNE_SIBLINGS);
     TuneSiblings out = {.at = at};
     if (first) at[out.n++] = *first;
@@ -187,19 +187,20 @@ static TuneSiblings others(Ctx *ctx, const TuneSiblings *all, uint64_t machine,
 }
 
 void tune_siblings(Ctx *ctx, const Request *r, int device, TuneSiblings *out) {
-    Keys keys;
+    ResultKeys keys;
     *out = (TuneSiblings){0};
-    if (!keys_of(ctx, r, device, &keys)) return;
+    if (!result_keys(ctx, r, device, &keys)) return;
     read_siblings(ctx, &keys, out);
-    *out = others(ctx, out, keys.machine, NULL);
+    *out = other_machines(ctx, out, keys.machine, NULL);
 }
 
 /// Of two processes that do so at once one may be forgotten: a hint is lost, no result.
-static void keep_sibling(Ctx *ctx, const Request *r, const Keys *keys, const TuneResult *result) {
+static void keep_sibling(Ctx *ctx, const Request *r, const ResultKeys *keys,
+                         const TuneResult *result) {
     TuneSibling own = {keys->machine, result->device, result->config};
     TuneSiblings all;
     read_siblings(ctx, keys, &all);
-    all = others(ctx, &all, keys->machine, &own);
+    all = other_machines(ctx, &all, keys->machine, &own);
     Bytes value = tune_write_siblings(ctx, &all);
     cache_put(
         &(StoreEntry){.key = keys->siblings,
@@ -212,20 +213,20 @@ static void keep_sibling(Ctx *ctx, const Request *r, const Keys *keys, const Tun
 
 void tune_keep(Ctx *ctx, const Request *r, int device, const TuneResult *result) {
     TuneResult kept = *result;
-    Keys keys;
-    if (!keys_of(ctx, r, device, &keys)) return;
+    ResultKeys keys;
+    if (!result_keys(ctx, r, device, &keys)) return;
     kept.source = keys.source;
-    keep(ctx, r, &kept, 3, (const StoreKey[]){keys.trials, keys.bucket, keys.shape});
+    keep_tuning(ctx, r, &kept, 3, (const StoreKey[]){keys.trials, keys.bucket, keys.shape});
     keep_sibling(ctx, r, &keys, &kept);
 }
 
 void tune_keep_part(Ctx *ctx, const Request *r, int device, const TuneResult *result) {
     TuneResult kept = *result;
-    Keys keys;
-    if (!keys_of(ctx, r, device, &keys)) return;
+    ResultKeys keys;
+    if (!result_keys(ctx, r, device, &keys)) return;
     kept.source = keys.source;
     kept.budget = 0; // any is larger
-    keep(ctx, r, &kept, 1, &keys.trials);
+    keep_tuning(ctx, r, &kept, 1, &keys.trials);
 }
 
 bool tune_set(Ctx *ctx, const char *config, Request *r) {

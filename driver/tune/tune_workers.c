@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /// A rank's own part of a symmetric tensor, without the dimension of the ranks.
-static tg_actual part_of(const tg_actual *a) {
+static tg_actual rank_part(const tg_actual *a) {
     tg_actual part = *a;
     if (!a->symmetric || a->rank == 0) return part;
     part.rank--;
@@ -25,7 +25,7 @@ static WorkData *describe_data(Search *s) {
     WorkData *data = ctx_array(s->ctx, WorkData, r->n_args + 1);
     int64_t apart = 1;
     for (int i = 0; i < r->n_args; i++) {
-        tg_actual a = part_of(&r->args[i]);
+        tg_actual a = rank_part(&r->args[i]);
         const DLTensor *t = s->o.tensors ? s->o.tensors[i] : NULL;
         data[i].address = (apart++ << 44) + (a.align > 1 ? a.align : (a.bits + 7) / 8);
         if (t && !a.null && s->o.contents) {
@@ -65,7 +65,7 @@ void workers_prepare(Search *s) {
     }
 }
 
-static int ask(Search *s, int id, const Bytes *messages, bool each, double seconds) {
+static int ask_workers(Search *s, int id, const Bytes *messages, bool each, double seconds) {
     int error = 0;
     for (int i = 0; i < s->processes->ranks && !error; i++)
         error = processes_ask(s->processes, &s->processes->workers[i], id, messages[each ? i : 0],
@@ -74,11 +74,11 @@ static int ask(Search *s, int id, const Bytes *messages, bool each, double secon
 }
 
 int workers_open(Search *s, double seconds) {
-    return ask(s, -1, s->opens, true, seconds);
+    return ask_workers(s, -1, s->opens, true, seconds);
 }
 
 int workers_ask(Search *s, int id, Bytes message, double seconds) {
-    return ask(s, id, &message, false, seconds);
+    return ask_workers(s, id, &message, false, seconds);
 }
 
 const char *workers_whose(const Search *s, const ProcessEvent *e) {

@@ -9,7 +9,7 @@ enum { VERSION = 1 };
 
 /* ---- entries ------------------------------------------------------------------------------- */
 
-static int compare(const TunedEntry *a, const TunedEntry *b) {
+static int compare_entries(const TunedEntry *a, const TunedEntry *b) {
     int order = strcmp(a->kernel, b->kernel);
     if (!order) order = strcmp(a->target, b->target);
     if (!order) order = strcmp(a->device, b->device);
@@ -18,8 +18,8 @@ static int compare(const TunedEntry *a, const TunedEntry *b) {
 
 void tuned_add(Ctx *ctx, Tuned *all, const TunedEntry *entry) {
     int at = 0;
-    while (at < all->n && compare(&all->data[at], entry) < 0) at++;
-    if (at == all->n || compare(&all->data[at], entry) != 0) {
+    while (at < all->n && compare_entries(&all->data[at], entry) < 0) at++;
+    if (at == all->n || compare_entries(&all->data[at], entry) != 0) {
         vec_push(ctx, all, *entry);
         memmove(&all->data[at + 1], &all->data[at], sizeof *entry * (size_t)(all->n - 1 - at));
     } else if (entry->interrupted && !all->data[at].interrupted) {
@@ -58,24 +58,24 @@ const char *values_read(Ctx *ctx, const char *text, int *n, NamedValue **out) {
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static const char *text_of(const Json *entry, const char *name) {
+static const char *member_text(const Json *entry, const char *name) {
     const Json *j = json_member(entry, name);
     return j && j->kind == JSON_TEXT ? j->text : NULL;
 }
 
-static double number_of(const Json *entry, const char *name) {
+static double member_number(const Json *entry, const char *name) {
     const Json *j = json_member(entry, name);
     return j && j->kind == JSON_NUMBER ? j->number : -1;
 }
 
-static bool read_entry(Ctx *ctx, const Json *j, Tuned *all, const char **error) {
-    TunedEntry e = {.kernel = text_of(j, "kernel"),
-                    .target = text_of(j, "target"),
-                    .device = text_of(j, "device"),
-                    .shape = text_of(j, "shape"),
-                    .config = text_of(j, "config"),
-                    .seconds = number_of(j, "seconds"),
-                    .standard = number_of(j, "default")};
+static bool read_tuned_entry(Ctx *ctx, const Json *j, Tuned *all, const char **error) {
+    TunedEntry e = {.kernel = member_text(j, "kernel"),
+                    .target = member_text(j, "target"),
+                    .device = member_text(j, "device"),
+                    .shape = member_text(j, "shape"),
+                    .config = member_text(j, "config"),
+                    .seconds = member_number(j, "seconds"),
+                    .standard = member_number(j, "default")};
     const Json *interrupted = json_member(j, "interrupted");
     e.interrupted = interrupted && interrupted->kind == JSON_BOOL && interrupted->number != 0;
     NamedValue *values;
@@ -107,7 +107,7 @@ bool tuned_read(Ctx *ctx, const char *text, size_t n, Tuned *all, const char **e
         return false;
     }
     for (const Json *j = entries->first; j; j = j->next)
-        if (!read_entry(ctx, j, all, error)) return false;
+        if (!read_tuned_entry(ctx, j, all, error)) return false;
     return true;
 }
 

@@ -45,8 +45,8 @@ static bool word_place(Elab *e, const Call *call, int i, Place *out) {
 }
 
 /// (words, `n` of `first`, coordinates...). A place of rank 0 has one coordinate a dimension.
-static Op *signal(Elab *e, const Call *call, OpCode code, const Place *p, int n,
-                  Value *const *first) {
+static Op *build_signal(Elab *e, const Call *call, OpCode code, const Place *p, int n,
+                        Value *const *first) {
     Value *operands[MAX_RANK + 4] = {p->tensor->v};
     for (int i = 0; i < n; i++) operands[i + 1] = first[i];
     for (int i = 0; i < p->n_operands; i++) operands[n + 1 + i] = p->operands[i];
@@ -56,12 +56,12 @@ static Op *signal(Elab *e, const Call *call, OpCode code, const Place *p, int n,
     return build_op(&e->b, code, n + 1 + p->n_operands, operands, 0, NULL, 0);
 }
 
-static Val raise(Elab *e, const Call *call, int at, Val value) {
+static Val elab_signal_set(Elab *e, const Call *call, int at, Val value) {
     Place p;
     if (!word_place(e, call, at, &p)) return val_error();
     Value *v = el_index(e, call->loc, value, "a signal");
     if (!v) return val_error();
-    Op *op = signal(e, call, OP_SIGNAL_SET, &p, 1, &v);
+    Op *op = build_signal(e, call, OP_SIGNAL_SET, &p, 1, &v);
     const char *how = val_is(call->named[0], V_ABSENT) ? "set" : call->named[0].word;
     op_set_attr(e->ir, op, "op", at_str(e->ir, how));
     return val_void();
@@ -69,15 +69,15 @@ static Val raise(Elab *e, const Call *call, int at, Val value) {
 
 Val bi_put_signal(Elab *e, const Call *call) {
     Val put = bi_put(e, call);
-    return put.kind == V_ERROR ? put : raise(e, call, 2, call->args[3]);
+    return put.kind == V_ERROR ? put : elab_signal_set(e, call, 2, call->args[3]);
 }
 
 Val bi_signal_op(Elab *e, const Call *call) {
-    return raise(e, call, 0, call->args[1]);
+    return elab_signal_set(e, call, 0, call->args[1]);
 }
 
 /// One of the comparisons of signal_wait, or NULL.
-static const char *comparison(Val v) {
+static const char *comparison_word(Val v) {
     static const char *const names[] = {"eq", "ne", "gt", "ge", "lt", "le"};
     for (int i = 0; i < 6 && v.kind == V_FN && v.fn.builtin; i++)
         if (strcmp(names[i], v.fn.builtin->name) == 0) return names[i];
@@ -92,14 +92,14 @@ Val bi_signal_wait(Elab *e, const Call *call) {
         diag_hint(e->ctx, "%s[rank][...] is raised by who is waited for", p.tensor->name);
         return val_error();
     }
-    const char *compare = comparison(call->args[1]);
+    const char *compare = comparison_word(call->args[1]);
     if (!compare) return el_fail(e, call->locs[1], D_SIGNAL_COMPARE, val_text(e, call->args[1]));
     bool anyone = val_is(call->named[0], V_ABSENT);
     Val peer = anyone ? val_int(-1) : call->named[0];
     Value *first[3] = {el_control(e), el_index(e, call->locs[2], call->args[2], "a signal"),
                        el_index(e, call->loc, peer, "a rank")};
     if (!first[1] || !first[2]) return val_error();
-    Op *op = signal(e, call, OP_SIGNAL_WAIT, &p, 3, first);
+    Op *op = build_signal(e, call, OP_SIGNAL_WAIT, &p, 3, first);
     op_set_attr(e->ir, op, "compare", at_str(e->ir, compare));
     const char *who = anyone ? "a rank (peer = {})" : "rank {}";
     op_set_attr(

@@ -6,15 +6,15 @@
 #include <string.h>
 
 /// The blocks that a reduce, scan or sort takes: one, or a tuple that broadcasts to one shape.
-typedef struct Blocks {
+typedef struct ReducedBlocks {
     int n;
     bool tuple;
     Value **at;
     const Type **types;
     Elem *elems;
-} Blocks;
+} ReducedBlocks;
 
-static bool blocks_of(Elab *e, const Call *call, Blocks *b) {
+static bool blocks_of(Elab *e, const Call *call, ReducedBlocks *b) {
     Val x = call->args[0];
     if (val_is(x, V_ERROR)) return false;
     b->tuple = val_is(x, V_TUPLE);
@@ -42,20 +42,20 @@ static bool blocks_of(Elab *e, const Call *call, Blocks *b) {
     return true;
 }
 
-static Val results_of(Elab *e, const Blocks *b, const Op *op) {
+static Val results_of(Elab *e, const ReducedBlocks *b, const Op *op) {
     Val *v = ctx_array(e->ctx, Val, b->n);
     for (int i = 0; i < b->n; i++) v[i] = val_ir(build_cast(&e->b, result(op, i), b->elems[i]));
     return b->tuple ? val_tuple(e, b->n, v) : v[0];
 }
 
 /// Sums and products of 16-bit and 8-bit floats are carried in f32 and rounded once.
-static void widen(Elab *e, Blocks *b, Val f) {
+static void widen_small_floats(Elab *e, ReducedBlocks *b, Val f) {
     OpCode monoid = el_monoid(f);
     if (b->n == 1 && (monoid == OP_ADD || monoid == OP_MUL))
         b->at[0] = build_cast(&e->b, b->at[0], wide_elem(b->elems[0]));
 }
 
-static Elem *parts_of(Elab *e, const Blocks *b) {
+static Elem *parts_of(Elab *e, const ReducedBlocks *b) {
     Elem *parts = ctx_array(e->ctx, Elem, b->n);
     for (int i = 0; i < b->n; i++) parts[i] = b->at[i]->type->elem;
     return parts;
@@ -63,7 +63,7 @@ static Elem *parts_of(Elab *e, const Blocks *b) {
 
 /* ---- reduce -------------------------------------------------------------------------------- */
 
-static const Type *without_axis(Elab *e, const Type *t, int64_t axis) {
+static const Type *reduced_type(Elab *e, const Type *t, int64_t axis) {
     int64_t extents[MAX_RANK];
     int n = 0;
     for (int d = 0; d < t->rank; d++)
@@ -73,7 +73,7 @@ static const Type *without_axis(Elab *e, const Type *t, int64_t axis) {
 
 /// f over an axis, or over all where `axis` was left out: over the elements in row-major order.
 static Val reduce_by(Elab *e, const Call *call, Val f, const char *order) {
-    Blocks b;
+    ReducedBlocks b;
     if (!blocks_of(e, call, &b)) return val_error();
     int64_t axis = 0;
     if (val_is(call->named[0], V_ABSENT)) {
@@ -83,8 +83,8 @@ static Val reduce_by(Elab *e, const Call *call, Val f, const char *order) {
     } else if (!arg_axis(e, call, 0, b.at[0]->type->rank, 0, &axis)) {
         return val_error();
     }
-    widen(e, &b, f);
-    for (int i = 0; i < b.n; i++) b.types[i] = without_axis(e, b.at[i]->type, axis);
+    widen_small_floats(e, &b, f);
+    for (int i = 0; i < b.n; i++) b.types[i] = reduced_type(e, b.at[i]->type, axis);
     Op *op = build_op(&e->b, OP_REDUCE, b.n, b.at, b.n, b.types, 1);
     op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
     if (order) op_set_attr(e->ir, op, "order", at_str(e->ir, order));
@@ -112,7 +112,7 @@ Val bi_min_max(Elab *e, const Call *call) {
 /* ---- scan ---------------------------------------------------------------------------------- */
 
 /// The value that leaves others as they are, or NULL where f is not a known monoid.
-static Value *identity(Elab *e, OpCode monoid, Elem elem) {
+static Value *build_identity(Elab *e, OpCode monoid, Elem elem) {
     const Type *t = ty_scalar(e->ir, elem);
     bool is_float = elem_is(elem, EC_FLOAT), is_signed = elem_is(elem, EC_SINT);
     int bits = elem_info[elem].bits;
@@ -137,7 +137,7 @@ static Value *identity(Elab *e, OpCode monoid, Elem elem) {
 }
 
 Val bi_scan(Elab *e, const Call *call) {
-    Blocks b;
+    ReducedBlocks b;
     int64_t axis;
     bool reverse, exclusive;
     if (!blocks_of(e, call, &b) || !arg_flag(e, call, 1, &reverse) ||
@@ -147,13 +147,13 @@ Val bi_scan(Elab *e, const Call *call) {
     if (val_is(call->named[0], V_ABSENT) && rank != 1)
         return el_fail(e, call->loc, D_SCAN_AXIS, call->builtin->name, val_text(e, call->args[0]));
     if (!arg_axis(e, call, 0, rank, 0, &axis)) return val_error();
-    widen(e, &b, call->args[1]);
+    widen_small_floats(e, &b, call->args[1]);
     Value **args = ctx_array(e->ctx, Value *, 2 * b.n);
     for (int i = 0; i < b.n; i++) {
         args[i] = b.at[i];
         b.types[i] = b.at[i]->type;
         if (!exclusive) continue;
-        args[b.n + i] = identity(e, el_monoid(call->args[1]), b.at[i]->type->elem);
+        args[b.n + i] = build_identity(e, el_monoid(call->args[1]), b.at[i]->type->elem);
         if (!args[b.n + i]) return el_fail(e, call->loc, D_SCAN_EXCLUSIVE);
     }
     Op *op = build_op(&e->b, OP_SCAN, exclusive ? 2 * b.n : b.n, args, b.n, b.types, 1);
@@ -167,7 +167,7 @@ Val bi_scan(Elab *e, const Call *call) {
 
 /* ---- sort ---------------------------------------------------------------------------------- */
 
-static Op *emit_sort(Elab *e, Blocks *b, int64_t axis, bool descending) {
+static Op *emit_sort(Elab *e, ReducedBlocks *b, int64_t axis, bool descending) {
     for (int i = 0; i < b->n; i++) b->types[i] = b->at[i]->type;
     Op *op = build_op(&e->b, OP_SORT, b->n, b->at, b->n, b->types, 0);
     op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
@@ -176,7 +176,7 @@ static Op *emit_sort(Elab *e, Blocks *b, int64_t axis, bool descending) {
 }
 
 Val bi_sort(Elab *e, const Call *call) {
-    Blocks b;
+    ReducedBlocks b;
     int64_t axis;
     bool descending;
     if (!blocks_of(e, call, &b) || !arg_flag(e, call, 1, &descending)) return val_error();
@@ -201,11 +201,11 @@ static void take_out_missing(Elab *e, Value **x, Value **at, int64_t axis) {
     Value *there = el_present(e, *x);
     Value *last = elem_is(elem, EC_FLOAT)
                       ? build_float(&e->b, (*x)->type, NAN)
-                      : build_broadcast(&e->b, identity(e, OP_MAX, elem), (*x)->type);
+                      : build_broadcast(&e->b, build_identity(e, OP_MAX, elem), (*x)->type);
     Value *parts[] = {there, build_select(&e->b, there, *x, last),
                       build_select(&e->b, there, *at, build_int(&e->b, (*at)->type, -1))};
     const Type *types[3];
-    Op *op = emit_sort(e, &(Blocks){.n = 3, .at = parts, .types = types}, axis, true);
+    Op *op = emit_sort(e, &(ReducedBlocks){.n = 3, .at = parts, .types = types}, axis, true);
     *x = result(op, 1);
     *at = result(op, 2);
 }
@@ -223,7 +223,7 @@ Val bi_topk(Elab *e, const Call *call) {
     Value *parts[] = {x, positions_along(e, x->type, axis)};
     take_out_missing(e, &parts[0], &parts[1], axis);
     const Type *types[2];
-    Blocks b = {.n = 2, .tuple = true, .at = parts, .types = types};
+    ReducedBlocks b = {.n = 2, .tuple = true, .at = parts, .types = types};
     Op *op = emit_sort(e, &b, axis, true);
     Val both[] = {first_along(e, result(op, 0), axis, k), first_along(e, result(op, 1), axis, k)};
     return val_tuple(e, 2, both);

@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-static Builder *at(Elab *e) {
+static Builder *elab_builder(Elab *e) {
     return &e->b;
 }
 
 /// One op on `n` values with one result.
-static Value *emit(Elab *e, OpCode code, int n, Value *const *args, const Type *type) {
-    return result(build_op(at(e), code, n, args, 1, &type, 0), 0);
+static Value *emit_shape_op(Elab *e, OpCode code, int n, Value *const *args, const Type *type) {
+    return result(build_op(elab_builder(e), code, n, args, 1, &type, 0), 0);
 }
 
 static void set_int(Elab *e, Value *v, const char *name, int64_t n) {
@@ -40,7 +40,7 @@ static bool extents_from(Elab *e, const Call *call, int from, int64_t *extents) 
 /* ---- reshape, broadcast -------------------------------------------------------------------- */
 
 static Value *move_reshape(Elab *e, Value *v, const void *like) {
-    return build_reshape(at(e), v, ty_with_elem(e->ir, like, v->type->elem));
+    return build_reshape(elab_builder(e), v, ty_with_elem(e->ir, like, v->type->elem));
 }
 
 Val bi_reshape(Elab *e, const Call *call) {
@@ -76,7 +76,8 @@ static Value *move_permute(Elab *e, Value *v, const void *how) {
     const Perm *p = how;
     int64_t extents[MAX_RANK];
     for (int i = 0; i < p->rank; i++) extents[i] = v->type->extents[p->axes[i]];
-    Value *r = emit(e, OP_PERMUTE, 1, &v, ty_block(e->ir, v->type->elem, p->rank, extents));
+    Value *r =
+        emit_shape_op(e, OP_PERMUTE, 1, &v, ty_block(e->ir, v->type->elem, p->rank, extents));
     op_set_attr(e->ir, r->def, "perm", at_ints(e->ir, p->axes, p->rank));
     return r;
 }
@@ -145,11 +146,11 @@ Val bi_concat(Elab *e, const Call *call) {
         any |= v[i].ir.valid != NULL;
     }
     const Type *type = ty_block(e->ir, parts[0]->type->elem, parts[0]->type->rank, extents);
-    Value *whole = emit(e, OP_CONCAT, call->n, parts, type);
+    Value *whole = emit_shape_op(e, OP_CONCAT, call->n, parts, type);
     set_int(e, whole, "axis", axis);
     if (!any) return val_ir(whole);
     for (int i = 0; i < call->n; i++) valids[i] = el_valid_of(e, v[i]);
-    Value *valid = emit(e, OP_CONCAT, call->n, valids, ty_with_elem(e->ir, type, EL_BOOL));
+    Value *valid = emit_shape_op(e, OP_CONCAT, call->n, valids, ty_with_elem(e->ir, type, EL_BOOL));
     set_int(e, valid, "axis", axis);
     return val_ir_valid(whole, valid);
 }
@@ -164,33 +165,33 @@ Val bi_bitcast(Elab *e, const Call *call) {
     if (to == EL_BOOL || elem_info[to].bits != elem_info[from].bits)
         return el_fail(e, call->loc, D_BITCAST_WIDTH, elem_info[from].name, elem_info[to].name,
                        elem_info[from].bits, elem_info[to].bits);
-    return val_ir(emit(e, OP_BITCAST, 1, &x, ty_with_elem(e->ir, x->type, to)));
+    return val_ir(emit_shape_op(e, OP_BITCAST, 1, &x, ty_with_elem(e->ir, x->type, to)));
 }
 
 Value *positions_along(Elab *e, const Type *like, int64_t axis) {
     int64_t extents[MAX_RANK];
     for (int d = 0; d < like->rank; d++) extents[d] = d == axis ? like->extents[d] : 1;
-    Value *v = emit(e, OP_IOTA, 0, NULL, ty_block(e->ir, EL_I64, 1, &like->extents[axis]));
-    v = build_reshape(at(e), v, ty_block(e->ir, EL_I64, like->rank, extents));
-    return build_broadcast(at(e), v, ty_with_elem(e->ir, like, EL_I64));
+    Value *v = emit_shape_op(e, OP_IOTA, 0, NULL, ty_block(e->ir, EL_I64, 1, &like->extents[axis]));
+    v = build_reshape(elab_builder(e), v, ty_block(e->ir, EL_I64, like->rank, extents));
+    return build_broadcast(elab_builder(e), v, ty_with_elem(e->ir, like, EL_I64));
 }
 
 /// The number of each lane of a block along an axis; without one, in row-major order.
-static Val lane_numbers(Elab *e, const Call *call, const Type *t) {
+static Val elab_iota(Elab *e, const Call *call, const Type *t) {
     int64_t axis, all = ty_count(t);
     if (!arg_axis(e, call, 0, t->rank, 0, &axis)) return val_error();
     if (!val_is(call->named[0], V_ABSENT)) return val_ir(positions_along(e, t, axis));
-    Value *line = emit(e, OP_IOTA, 0, NULL, ty_block(e->ir, EL_I64, 1, &all));
-    return val_ir(build_reshape(at(e), line, ty_with_elem(e->ir, t, EL_I64)));
+    Value *line = emit_shape_op(e, OP_IOTA, 0, NULL, ty_block(e->ir, EL_I64, 1, &all));
+    return val_ir(build_reshape(elab_builder(e), line, ty_with_elem(e->ir, t, EL_I64)));
 }
 
 /// iota(B) counts; iota(x, axis = 1) numbers the lanes of a block.
 Val bi_iota(Elab *e, const Call *call) {
     int64_t n;
     Val x = call->args[0];
-    if (val_is_block(x)) return lane_numbers(e, call, x.ir.v->type);
+    if (val_is_block(x)) return elab_iota(e, call, x.ir.v->type);
     if (!el_extent(e, call->locs[0], x, "the extent of `iota`", &n)) return val_error();
-    return val_ir(emit(e, OP_IOTA, 0, NULL, ty_block(e->ir, EL_I64, 1, &n)));
+    return val_ir(emit_shape_op(e, OP_IOTA, 0, NULL, ty_block(e->ir, EL_I64, 1, &n)));
 }
 
 Val bi_extent(Elab *e, const Call *call) {
@@ -281,7 +282,7 @@ Val bi_dot(Elab *e, const Call *call) {
         return v;
     }
     int64_t extents[] = {a->extents[0], b->extents[1]};
-    Value *r = emit(e, OP_DOT, 2, x, ty_block(e->ir, dot_elem(a->elem), 2, extents));
+    Value *r = emit_shape_op(e, OP_DOT, 2, x, ty_block(e->ir, dot_elem(a->elem), 2, extents));
     if (call->named && val_is(call->named[0], V_WORD) && strcmp(call->named[0].word, "ieee") != 0)
         op_set_attr(e->ir, r->def, "precision", at_str(e->ir, call->named[0].word));
     return val_ir(r);
@@ -297,8 +298,8 @@ Val bi_gather(Elab *e, const Call *call) {
             (d != axis && to->type->extents[d] != x->type->extents[d]))
             return el_fail(e, call->loc, D_GATHER_SHAPES, val_text(e, call->args[0]),
                            val_text(e, call->args[1]), (int)axis);
-    Value *args[] = {x, build_cast(at(e), to, EL_I64)};
-    Value *r = emit(e, OP_GATHER, 2, args, ty_with_elem(e->ir, to->type, x->type->elem));
+    Value *args[] = {x, build_cast(elab_builder(e), to, EL_I64)};
+    Value *r = emit_shape_op(e, OP_GATHER, 2, args, ty_with_elem(e->ir, to->type, x->type->elem));
     set_int(e, r, "axis", axis);
     return val_ir(r);
 }
@@ -309,5 +310,5 @@ Val bi_histogram(Elab *e, const Call *call) {
     if (!x || !el_extent(e, call->locs[1], call->args[1], "the number of bins", &n))
         return val_error();
     Value *args[] = {x, el_present(e, x)};
-    return val_ir(emit(e, OP_HISTOGRAM, 2, args, ty_block(e->ir, EL_I32, 1, &n)));
+    return val_ir(emit_shape_op(e, OP_HISTOGRAM, 2, args, ty_block(e->ir, EL_I32, 1, &n)));
 }

@@ -114,7 +114,7 @@ static int combine_places(Elab *e, const Call *call, Place **out) {
 }
 
 /// What is contributed at a place: its own element type goes over the wire.
-static Value *contribution(Elab *e, const Call *call, const Place *p, Val v) {
+static Value *combine_contribution(Elab *e, const Call *call, const Place *p, Val v) {
     v = el_value(e, call->locs[1], v);
     if (val_is(v, V_ERROR)) return NULL;
     Elem elem = v.kind == V_IR ? v.ir.v->type->elem : p->tensor->elem;
@@ -147,7 +147,8 @@ Val bi_combine(Elab *e, const Call *call) {
     Elem *parts = ctx_array(e->ctx, Elem, n);
     for (int i = 0; i < n; i++) vec_push(e->ctx, &operands, places[i].tensor->v);
     for (int i = 0; i < n; i++) {
-        Value *x = contribution(e, call, &places[i], val_is(v, V_TUPLE) ? v.tuple.at[i] : v);
+        Value *x =
+            combine_contribution(e, call, &places[i], val_is(v, V_TUPLE) ? v.tuple.at[i] : v);
         if (!x) return val_error();
         parts[i] = wide_elem(x->type->elem);
         vec_push(e->ctx, &operands, x);
@@ -228,12 +229,12 @@ Val bi_atomic(Elab *e, const Call *call) {
 
 /* ---- assert, print ------------------------------------------------------------------------- */
 
-static bool is_text(const Call *call, int i) {
+static bool is_text_arg(const Call *call, int i) {
     return call->exprs && call->exprs[i]->kind == EX_STRING;
 }
 
 /// Adds a text in quotes; the number of its {}.
-static int add_text(const Expr *x, Text *text) {
+static int add_text_places(const Expr *x, Text *text) {
     int places = 0;
     for (size_t i = 0; i + 1 < x->string.len; i++)
         if (x->string.text[i] == '{' && x->string.text[i + 1] == '}') places++;
@@ -267,9 +268,9 @@ static void check_format(Elab *e, const Call *call, int i) {
 static bool add_texts(Elab *e, const Call *call, int from, Text *text, Values *out) {
     int places = 0, last = -1; // places that are free; the last text
     for (int i = from; i < call->n; i++) {
-        if (is_text(call, i)) {
+        if (is_text_arg(call, i)) {
             if (i > from) text_add(text, " ");
-            places += add_text(call->exprs[i], text);
+            places += add_text_places(call->exprs[i], text);
             check_format(e, call, i);
             last = i;
             continue;
@@ -298,7 +299,7 @@ Val bi_assert(Elab *e, const Call *call) {
     text_bytes(&text, "", 0);
     Value *c = arg_block(e, call, 0, 0, EC_BOOL, "a bool or a block of bools");
     if (!c) return val_error();
-    if (!is_text(call, 1)) return bad_argument(e, call, 1, "a text in quotes");
+    if (!is_text_arg(call, 1)) return bad_argument(e, call, 1, "a text in quotes");
     vec_push(e->ctx, &v, c);
     if (!add_texts(e, call, 1, &text, &v)) return val_error();
     if (e->check) emit_effect(e, OP_ASSERT, &v, &text);

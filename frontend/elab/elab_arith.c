@@ -191,7 +191,7 @@ static Elem folding_elem(OpCode op, int n, const Val *v) {
 }
 
 /// The definition of the ops folds them (eval.h), so folding changes no result.
-static Val fold(Elab *e, Loc loc, OpCode op, const char *what, int n, const Val *v) {
+static Val fold_constants(Elab *e, Loc loc, OpCode op, const char *what, int n, const Val *v) {
     Elem elem = folding_elem(op, n, v);
     if (elem == EL_COUNT || !(op_info[op].classes & elem_info[elem].cls)) {
         const char *second = n > 1 ? val_text(e, v[1]) : "";
@@ -267,7 +267,7 @@ Val el_elementwise(Elab *e, Loc loc, OpCode op, const char *what, int n, const V
         v[i] = args[i].kind == V_CHOICE ? args[i] : el_value(e, loc, args[i]);
         if (v[i].kind == V_ERROR) return v[i];
     }
-    if (all_const(n, v)) return fold(e, loc, op, what, n, v);
+    if (all_const(n, v)) return fold_constants(e, loc, op, what, n, v);
     if (with_literals(n, v))
         // Before a literal takes the type of an operand that is wrong itself.
         for (int i = 0; i < n; i++)
@@ -304,7 +304,7 @@ static Val wants_bool(Elab *e, Loc loc, const char *what, Val v) {
 }
 
 /// `&&` and `||`: a constant operand decides or drops out, whatever the other one is.
-static Val logic(Elab *e, Loc loc, BinaryOp op, Val a, Val b) {
+static Val elab_logic(Elab *e, Loc loc, BinaryOp op, Val a, Val b) {
     if (!is_bool(a)) return wants_bool(e, loc, binary_spelling[op], a);
     if (!is_bool(b)) return wants_bool(e, loc, binary_spelling[op], b);
     if (a.kind == V_CONST) return (a.c.i != 0) == (op == BI_AND) ? b : a;
@@ -315,7 +315,7 @@ static Val logic(Elab *e, Loc loc, BinaryOp op, Val a, Val b) {
 Val el_binary(Elab *e, Loc loc, BinaryOp op, Val a, Val b) {
     if (op == BI_AND || op == BI_OR) {
         a = el_value(e, loc, a), b = el_value(e, loc, b);
-        return logic(e, loc, op, a, b);
+        return elab_logic(e, loc, op, a, b);
     }
     if (a.kind == V_RANGE || b.kind == V_RANGE) return el_range_arith(e, loc, op, a, b);
     return el_elementwise(e, loc, binary_ops[op], binary_spelling[op], 2, (Val[]){a, b});

@@ -64,7 +64,7 @@ static bool read_sub(Elab *e, const Sub *sub, const Type *t, Slicing *s) {
 
 /// One slice for all axes, then one reshape that drops and adds axes. Validity goes the same
 /// way.
-static Value *apply(Elab *e, Value *v, const Slicing *s) {
+static Value *apply_slicing(Elab *e, Value *v, const Slicing *s) {
     if (!v) return NULL;
     const Type *part = ty_block(e->ir, v->type->elem, v->type->rank, s->extents);
     if (part != v->type) {
@@ -93,5 +93,5 @@ Val el_block_subscript(Elab *e, const Expr *x, Val base) {
     for (int i = 0; i < subs->n; i++)
         if (!read_sub(e, &subs->at[i], t, &s)) return val_error();
     if (s.rank > MAX_RANK) return el_fail(e, x->loc, D_RANK, MAX_RANK);
-    return val_ir_valid(apply(e, base.ir.v, &s), apply(e, base.ir.valid, &s));
+    return val_ir_valid(apply_slicing(e, base.ir.v, &s), apply_slicing(e, base.ir.valid, &s));
 }

@@ -78,7 +78,7 @@ void el_scratch(Elab *e, const Stmt *s) {
 /* ---- kernels calling kernels --------------------------------------------------------------- */
 
 /// What the caller knows of a tensor it passes on.
-static bool describe_tensor(Elab *e, Loc loc, const Param *p, Val v, ParamInst *out) {
+static bool describe_passed_tensor(Elab *e, Loc loc, const Param *p, Val v, ParamInst *out) {
     *out = (ParamInst){.elem = EL_COUNT, .null = v.kind == V_ABSENT};
     if (v.kind == V_ABSENT && p->optional) return true;
     if (v.kind != V_TENSOR || v.tensor->sym != p->type->sym || v.tensor->shard) {
@@ -104,7 +104,7 @@ static bool describe_tensor(Elab *e, Loc loc, const Param *p, Val v, ParamInst *
 static bool describe_arg(Elab *e, Loc loc, const Param *p, Val v, ParamInst *out, Values *args) {
     const char *what = ctx_format(e->ctx, "'%s'", p->name.text);
     if (p->type->kind == TY_TENSOR) {
-        if (!describe_tensor(e, loc, p, v, out)) return false;
+        if (!describe_passed_tensor(e, loc, p, v, out)) return false;
         if (!out->null) vec_push(e->ctx, args, v.tensor->v);
         return true;
     }
@@ -276,7 +276,7 @@ typedef struct Reached {
     PtrMap seen;
 } Reached;
 
-static void reach(Reached *r, Op *kernel) {
+static void reach_kernel(Reached *r, Op *kernel) {
     if (!kernel || map_get(&r->seen, kernel)) return;
     map_set(r->ctx, &r->seen, kernel, kernel);
     vec_push(r->ctx, &r->kernels, kernel);
@@ -284,7 +284,8 @@ static void reach(Reached *r, Op *kernel) {
 
 static void reach_callee(Op *op, void *arg) {
     Reached *r = arg;
-    if (op->code == OP_CALL) reach(r, map_get(&r->named, ctx_name(r->ctx, op_str(op, "callee"))));
+    if (op->code == OP_CALL)
+        reach_kernel(r, map_get(&r->named, ctx_name(r->ctx, op_str(op, "callee"))));
 }
 
 /// Kernels that only an earlier round of the caller called are left over. The caller is the first
@@ -293,7 +294,7 @@ static void drop_unused(Elab *e, const Kernel *k) {
     Reached r = {.ctx = e->ctx};
     for_each_op(op, e->module->regions[0])
         map_set(e->ctx, &r.named, ctx_name(e->ctx, op_str(op, "name")), op);
-    reach(&r, k->op);
+    reach_kernel(&r, k->op);
     for (int i = 0; i < r.kernels.n; i++) op_walk_pre(r.kernels.data[i], reach_callee, &r);
     for_each_op_safe(op, e->module->regions[0]) {
         if (!map_get(&r.seen, op)) op_erase(op);

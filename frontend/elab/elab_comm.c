@@ -51,19 +51,19 @@ typedef struct Touched {
     PtrMap how;
 } Touched;
 
-static int how_of(const Touched *t, const Value *v) {
+static int touched_how(const Touched *t, const Value *v) {
     return (int)(intptr_t)map_get(&t->how, v);
 }
 
 /// At the end of a phase that combines into shards all ranks meet.
 static bool combines_shards(const Touched *t) {
     for (int i = 0; i < t->tensors.n; i++)
-        if (how_of(t, t->tensors.data[i]) & COMBINED) return true;
+        if (touched_how(t, t->tensors.data[i]) & COMBINED) return true;
     return false;
 }
 
-static void touch(Touched *t, Value *v, int how) {
-    int before = how_of(t, v);
+static void touch_symmetric(Touched *t, Value *v, int how) {
+    int before = touched_how(t, v);
     if (!how) return;
     if (!before) vec_push(t->ctx, &t->tensors, v);
     map_set(t->ctx, &t->how, v, (void *)(intptr_t)(before | how));
@@ -71,10 +71,10 @@ static void touch(Touched *t, Value *v, int how) {
 
 static void touch_all(Touched *to, const Touched *from) {
     for (int i = 0; i < from->tensors.n; i++)
-        touch(to, from->tensors.data[i], how_of(from, from->tensors.data[i]));
+        touch_symmetric(to, from->tensors.data[i], touched_how(from, from->tensors.data[i]));
 }
 
-static Touched copy_of(const Touched *t) {
+static Touched copy_touched(const Touched *t) {
     Touched copy = {.ctx = t->ctx};
     touch_all(&copy, t);
     return copy;
@@ -84,9 +84,9 @@ static Touched copy_of(const Touched *t) {
 static void touch_place(Touched *t, Value *tensor, const Value *rank, bool read, bool write) {
     if (!value_is_sym(tensor)) return;
     bool own = def_of(rank, OP_RANK) != NULL;
-    touch(t, tensor,
-          (read ? (own ? OWN_READ : OTHER_READ) : 0) |
-              (write ? (own ? OWN_WRITTEN : OTHER_WRITTEN) : 0));
+    touch_symmetric(t, tensor,
+                    (read ? (own ? OWN_READ : OTHER_READ) : 0) |
+                        (write ? (own ? OWN_WRITTEN : OTHER_WRITTEN) : 0));
 }
 
 /// What ranks contribute is written by the owner, when it has come.
@@ -99,7 +99,8 @@ static void touch_access(Op *op, void *arg) {
     for (int i = 0; i < n; i++) {
         Value *tensor = operand(op, i);
         if (combine && value_is_sym(tensor))
-            touch(t, tensor, COMBINED | OTHER_WRITTEN | (op_flag(op, "keep") ? OWN_READ : 0));
+            touch_symmetric(t, tensor,
+                            COMBINED | OTHER_WRITTEN | (op_flag(op, "keep") ? OWN_READ : 0));
         else if (a.n_subs)
             touch_place(t, tensor, sub_operand(op, &a, 0, 0), op->code == OP_LOAD || atomic,
                         op->code != OP_LOAD);
@@ -117,7 +118,7 @@ static void touch_call(Op *op, void *arg) {
     touch_tree(&inner, callee);
     for (int i = 0; i < inner.tensors.n; i++) {
         Value *v = inner.tensors.data[i];
-        if (!v->def) touch(t, operand(op, v->index), how_of(&inner, v));
+        if (!v->def) touch_symmetric(t, operand(op, v->index), touched_how(&inner, v));
     }
 }
 
@@ -127,9 +128,10 @@ static void touch_tree(Touched *t, const Op *op) {
 }
 
 /// Whether what ranks did needs a barrier before what they do now.
-static bool conflict(const Touched *before, const Touched *now) {
+static bool needs_barrier(const Touched *before, const Touched *now) {
     for (int i = 0; i < now->tensors.n; i++) {
-        int a = how_of(before, now->tensors.data[i]), b = how_of(now, now->tensors.data[i]);
+        int a = touched_how(before, now->tensors.data[i]),
+            b = touched_how(now, now->tensors.data[i]);
         bool wrote = a & OTHER_WRITTEN || (a & OTHER_READ && b & (OWN_WRITTEN | OTHER_WRITTEN)) ||
                      (a & OWN_WRITTEN && b & (OTHER_READ | OTHER_WRITTEN)) ||
                      (a & OWN_READ && b & OTHER_WRITTEN);
@@ -140,18 +142,18 @@ static bool conflict(const Touched *before, const Touched *now) {
 
 /* ---- barriers ------------------------------------------------------------------------------ */
 
-typedef struct Meeting {
+typedef struct BarrierMeeting {
     Elab *e;
     bool all_come; // every rank gets here
     bool told;
-} Meeting;
+} BarrierMeeting;
 
 /// Whether ranks may differ in v. Scalars that are passed are taken to be the same on all.
-static bool by_rank(const Value *v, int budget) {
+static bool differs_by_rank(const Value *v, int budget) {
     if (!v->def || budget == 0) return false;
     if (v->def->code == OP_RANK) return true;
     for (int i = 0; i < v->def->n_operands; i++)
-        if (by_rank(operand(v->def, i), budget - 1)) return true;
+        if (differs_by_rank(operand(v->def, i), budget - 1)) return true;
     return false;
 }
 
@@ -160,19 +162,19 @@ enum { DEPTH = 24 };
 bool el_decided_by_rank(const Op *op) {
     int n = op->code == OP_IF ? 1 : op->code == OP_FOR ? 2 : 0;
     for (int i = 0; i < n; i++)
-        if (by_rank(operand(op, i), DEPTH)) return true;
+        if (differs_by_rank(operand(op, i), DEPTH)) return true;
     const Op *end = op->code == OP_WHILE ? terminator(op->regions[0]) : NULL;
-    return end && by_rank(operand(end, 0), DEPTH);
+    return end && differs_by_rank(operand(end, 0), DEPTH);
 }
 
-static void want_all(Meeting *m, const Op *op) {
+static void want_all(BarrierMeeting *m, const Op *op) {
     if (m->all_come || m->told) return;
     diag(m->e->ctx, op->loc, D_NOT_COLLECTIVE);
     diag_hint(m->e->ctx, "let programs decide by their rank, inside of 'parallel'");
     m->told = true;
 }
 
-static void meet_before(Meeting *m, Op *op, Touched *t) {
+static void meet_before(BarrierMeeting *m, Op *op, Touched *t) {
     want_all(m, op);
     Builder b = build_before(m->e->ir, op);
     if (!(op->prev && op->prev->code == OP_COMM_BARRIER)) {
@@ -182,20 +184,20 @@ static void meet_before(Meeting *m, Op *op, Touched *t) {
     *t = (Touched){.ctx = t->ctx};
 }
 
-static void meet_in(Meeting *m, Region *r, Touched *t);
+static void meet_in(BarrierMeeting *m, Region *r, Touched *t);
 
 /// Either side may have run; of a loop the body not at all, once, or again.
-static void meet_inside(Meeting *m, Op *op, Touched *t) {
-    Touched before = copy_of(t);
+static void meet_inside(BarrierMeeting *m, Op *op, Touched *t) {
+    Touched before = copy_touched(t);
     for (int r = 0; r < op->n_regions; r++) {
-        Touched side = copy_of(&before);
+        Touched side = copy_touched(&before);
         meet_in(m, op->regions[r], &side);
         if (op->code != OP_IF) meet_in(m, op->regions[r], &side);
         touch_all(t, &side);
     }
 }
 
-static void meet_op(Meeting *m, Op *op, Touched *t) {
+static void meet_op(BarrierMeeting *m, Op *op, Touched *t) {
     if (op->code == OP_COMM_BARRIER) {
         want_all(m, op);
         *t = (Touched){.ctx = t->ctx};
@@ -206,7 +208,7 @@ static void meet_op(Meeting *m, Op *op, Touched *t) {
     if (phase || split) {
         Touched now = {.ctx = t->ctx};
         touch_tree(&now, op);
-        if (conflict(t, &now)) meet_before(m, op, t);
+        if (needs_barrier(t, &now)) meet_before(m, op, t);
         if (phase && combines_shards(&now)) want_all(m, op);
         if (phase) touch_all(t, &now);
     }
@@ -217,7 +219,7 @@ static void meet_op(Meeting *m, Op *op, Touched *t) {
     m->all_come = all_come;
 }
 
-static void meet_in(Meeting *m, Region *r, Touched *t) {
+static void meet_in(BarrierMeeting *m, Region *r, Touched *t) {
     for_each_op(op, r) meet_op(m, op, t);
 }
 
@@ -226,7 +228,7 @@ static void meet_in(Meeting *m, Region *r, Touched *t) {
 /// A kernel that is called is part of its caller's launch.
 void el_collective(Elab *e, Op *kernel) {
     Region *body = kernel->regions[0];
-    Meeting m = {.e = e, .all_come = true};
+    BarrierMeeting m = {.e = e, .all_come = true};
     Touched t = {.ctx = e->ctx};
     meet_in(&m, body, &t);
     if (e->kernel->called) return;

@@ -25,27 +25,27 @@ typedef struct Pending {
     bool opened; // what it names is computed, or was found to need it
 } Pending;
 
-typedef struct Order {
+typedef struct ConstantOrder {
     Elab *e;
     VEC(Pending) stack;
-} Order;
+} ConstantOrder;
 
-static void *state_of(const Elab *e, const Item *item) {
+static void *constant_state(const Elab *e, const Item *item) {
     void *known = map_get(e->program->constants, item);
     return known ? known : map_get(&e->constants, item);
 }
 
 /// A NameTest that holds of no name: it notes which constants are to be computed before.
 static bool note_constant(void *user, const Expr *name) {
-    Order *o = user;
+    ConstantOrder *o = user;
     const Item *item = program_find(o->e->program, name->name, name->loc.file);
     Pending p = {.item = item};
-    bool todo = item && item->kind == IT_CONST && !state_of(o->e, item);
+    bool todo = item && item->kind == IT_CONST && !constant_state(o->e, item);
     if (todo) vec_push(o->e->ctx, &o->stack, p);
     return false;
 }
 
-static void keep(Elab *e, const Item *item, Val v) {
+static void keep_constant(Elab *e, const Item *item, Val v) {
     Constant *c = ctx_new(e->ctx, Constant);
     *c = (Constant){.val = v, .typed = v.kind == V_IR};
     if (c->typed) {
@@ -56,7 +56,7 @@ static void keep(Elab *e, const Item *item, Val v) {
 }
 
 /// It sees no local names.
-static Val compute(Elab *e, const Expr *x) {
+static Val compute_constant(Elab *e, const Expr *x) {
     if (!el_deeper(e, x->loc, x->depth)) return val_error();
     Scope *scope = e->scope;
     e->scope = NULL;
@@ -68,11 +68,11 @@ static Val compute(Elab *e, const Expr *x) {
     return el_fail(e, x->loc, D_NOT_CONSTANT, "a top-level constant", val_text(e, v));
 }
 
-static void compute_last(Order *o) {
+static void compute_last(ConstantOrder *o) {
     Elab *e = o->e;
     Pending *last = &o->stack.data[o->stack.n - 1];
     const Item *item = last->item;
-    if (!last->opened && !state_of(e, item)) {
+    if (!last->opened && !constant_state(e, item)) {
         last->opened = true;
         map_set(e->ctx, &e->constants, item, &is_open);
         expr_any_name(item->constant.value, note_constant, o);
@@ -81,20 +81,20 @@ static void compute_last(Order *o) {
     bool opened = last->opened;
     o->stack.n--;
     if (!opened) return; // by another constant, meanwhile
-    Val v = compute(e, item->constant.value);
+    Val v = compute_constant(e, item->constant.value);
     if (v.kind == V_ERROR)
         map_set(e->ctx, &e->constants, item, &is_failed);
     else
-        keep(e, item, v);
+        keep_constant(e, item, v);
 }
 
 Val el_constant(Elab *e, const Item *item) {
-    void *state = state_of(e, item);
+    void *state = constant_state(e, item);
     if (state == &is_failed) return val_error();
     if (state == &is_open)
         return el_fail(e, item->constant.name.loc, D_CONST_CYCLE, item->constant.name.text);
     if (!state) {
-        Order o = {.e = e};
+        ConstantOrder o = {.e = e};
         Pending first = {.item = item};
         vec_push(e->ctx, &o.stack, first);
         while (o.stack.n) compute_last(&o);

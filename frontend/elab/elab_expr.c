@@ -127,7 +127,7 @@ Val el_effect_expr(Elab *e, const Expr *x) {
 enum { MAX_NAMED = 8 };
 
 /// Whether `word` stands in "ieee|tf32|tf32x3" (of length n).
-static bool has_word(const char *words, size_t n, const char *word) {
+static bool has_option_word(const char *words, size_t n, const char *word) {
     size_t len = strlen(word);
     for (size_t i = 0; i < n;) {
         size_t k = 0;
@@ -139,16 +139,17 @@ static bool has_word(const char *words, size_t n, const char *word) {
 }
 
 /// The value of a named argument: one of its words, or an expression.
-static Val named_value(Elab *e, const Arg *arg, const char *words, size_t n) {
+static Val named_arg_value(Elab *e, const Arg *arg, const char *words, size_t n) {
     const Expr *x = arg->value;
-    if (x->kind == EX_NAME && has_word(words, n, x->name)) return val_word(x->name);
+    if (x->kind == EX_NAME && has_option_word(words, n, x->name)) return val_word(x->name);
     Val v = el_expr(e, x);
     if (n == 0 || v.kind == V_ERROR || v.kind == V_ABSENT || v.kind == V_WORD) return v;
     return el_fail(e, x->loc, D_OPTION_WORD, arg->name.text, ctx_intern(e->ctx, words, n));
 }
 
 /// Finds an argument in the row's list of names. Its index, or -1 after an error.
-static int find_named(Elab *e, const Builtin *f, const Arg *arg, const char **words, size_t *n) {
+static int find_named_arg(Elab *e, const Builtin *f, const Arg *arg, const char **words,
+                          size_t *n) {
     const char *s = f->named;
     for (int i = 0; *s; i++) {
         size_t len = strcspn(s, " "), name = strcspn(s, " =");
@@ -172,9 +173,9 @@ static bool named_args(Elab *e, const Builtin *f, const Args *args, Val *named, 
         if (!args->at[i].name.text) continue;
         const char *words;
         size_t n;
-        int k = find_named(e, f, &args->at[i], &words, &n);
+        int k = find_named_arg(e, f, &args->at[i], &words, &n);
         if (k >= 0) {
-            named[k] = named_value(e, &args->at[i], words, n);
+            named[k] = named_arg_value(e, &args->at[i], words, n);
             locs[k] = args->at[i].value->loc;
         }
         ok &= k >= 0 && named[k].kind != V_ERROR;

@@ -16,7 +16,7 @@ static const struct {
     int classes;
 } lists[] = {{"float", EC_FLOAT}, {"int", EC_INT}, {"any", EC_ANY}};
 
-static bool allows(const char *word, Elem elem) {
+static bool allows_elem(const char *word, Elem elem) {
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         if (strcmp(lists[i].name, word) == 0)
             return elem_info[elem].bits >= 8 && elem_is(elem, lists[i].classes);
@@ -25,7 +25,7 @@ static bool allows(const char *word, Elem elem) {
 
 bool fe_constraint_allows(const Generic *g, Elem elem) {
     for (int i = 0; i < g->constraint.n; i++)
-        if (allows(g->constraint.at[i].text, elem)) return true;
+        if (allows_elem(g->constraint.at[i].text, elem)) return true;
     return false;
 }
 
@@ -81,7 +81,7 @@ static bool bind_extent(Elab *e, const Expr *dim, Val extent, const char *what, 
 }
 
 /// The dims of a tensor regrouped as a parameter's type writes them: a pack takes what is left.
-static bool bind_dims(Elab *e, const TypeExpr *type, Tensor *t, Loc loc, const char *what) {
+static bool bind_tensor_dims(Elab *e, const TypeExpr *type, Tensor *t, Loc loc, const char *what) {
     int plain = 0, n = type->dims.n, pack = t->n_dims - (n - 1);
     for (int i = 0; i < n; i++) plain += !type->dims.at[i].pack;
     if (plain == n ? t->n_dims != n : pack < 1) {
@@ -115,7 +115,7 @@ typedef struct Binder {
 static Val bind_value(Elab *e, const Binder *b, const TypeExpr *type, Val v);
 
 /// Shows the type as it is written: `T[M, K]`.
-static Val bad_argument(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
+static Val report_bad_argument(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     if (v.kind == V_ERROR) return v;
     Text t = {.ctx = e->ctx};
     ast_print_type(&t, type);
@@ -124,19 +124,19 @@ static Val bad_argument(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
 
 /// The fn sees the tensor with the dims of its own type: a pack may take several of the
 /// caller's.
-static Val bind_tensor(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
-    if (v.kind != V_TENSOR || v.tensor->sym != type->sym) return bad_argument(e, b, type, v);
+static Val bind_fn_tensor(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
+    if (v.kind != V_TENSOR || v.tensor->sym != type->sym) return report_bad_argument(e, b, type, v);
     Elem elem = el_bind_elem(e, b->f, type->elem, v.tensor->elem, b->loc);
     if (elem == EL_COUNT) return val_error();
     if (elem != v.tensor->elem)
         return el_fail(e, b->loc, D_TYPE_MISMATCH, b->what, elem_info[elem].name,
                        ctx_format(e->ctx, "a tensor of %s", elem_info[v.tensor->elem].name));
     Tensor *t = ctx_copy(e->ctx, v.tensor, sizeof *t);
-    return bind_dims(e, type, t, b->loc, b->what) ? val_tensor(t) : val_error();
+    return bind_tensor_dims(e, type, t, b->loc, b->what) ? val_tensor(t) : val_error();
 }
 
 static Val bind_range(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
-    if (v.kind != V_RANGE || type->extents.n != 1) return bad_argument(e, b, type, v);
+    if (v.kind != V_RANGE || type->extents.n != 1) return report_bad_argument(e, b, type, v);
     bool ok = bind_extent(e, type->extents.at[0], val_int(v.range->size), b->what, b->loc);
     return ok ? v : val_error();
 }
@@ -149,7 +149,7 @@ static Val bind_plain(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     if (elem == EL_COUNT) return val_error();
     int rank = type->kind == TY_BLOCK ? type->extents.n : 0;
     const Type *found = val_type(v);
-    if (rank && (!found || found->rank != rank)) return bad_argument(e, b, type, v);
+    if (rank && (!found || found->rank != rank)) return report_bad_argument(e, b, type, v);
     for (int i = 0; i < rank; i++)
         if (!bind_extent(e, type->extents.at[i], val_int(found->extents[i]), b->what, b->loc))
             return val_error();
@@ -158,7 +158,7 @@ static Val bind_plain(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
 }
 
 static Val bind_tuple(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
-    if (v.kind != V_TUPLE || v.tuple.n != type->parts.n) return bad_argument(e, b, type, v);
+    if (v.kind != V_TUPLE || v.tuple.n != type->parts.n) return report_bad_argument(e, b, type, v);
     Val *parts = ctx_array(e->ctx, Val, v.tuple.n);
     for (int i = 0; i < v.tuple.n; i++)
         parts[i] = bind_value(e, b, type->parts.at[i], v.tuple.at[i]);
@@ -167,7 +167,7 @@ static Val bind_tuple(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
 
 static Val bind_value(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     switch (type->kind) {
-    case TY_TENSOR: return bind_tensor(e, b, type, v);
+    case TY_TENSOR: return bind_fn_tensor(e, b, type, v);
     case TY_TUPLE: return bind_tuple(e, b, type, v);
     case TY_SCALAR: return bind_plain(e, b, type, v);
     case TY_BLOCK:
@@ -284,7 +284,7 @@ Val el_unflatten(Elab *e, Val like, bool with_valid, Value *const **next) {
 /* ---- fns as regions ------------------------------------------------------------------------ */
 
 /// The arguments of one side as f takes them: a value, or a tuple.
-static Val side_of(Elab *e, int n, const Elem *parts, Region *r, const char *name) {
+static Val side_arguments(Elab *e, int n, const Elem *parts, Region *r, const char *name) {
     Val *v = ctx_array(e->ctx, Val, n);
     for (int i = 0; i < n; i++)
         v[i] = val_ir(region_add_arg(e->ir, r, ty_scalar(e->ir, parts[i]), name));
@@ -314,7 +314,7 @@ static void hint_for_bools(Elab *e, Val f, int n, const Elem *parts, const Regio
 }
 
 bool el_monoid_region(Elab *e, Loc loc, Val f, int n, const Elem *parts, Region *r) {
-    Val a = side_of(e, n, parts, r, "a"), b = side_of(e, n, parts, r, "b");
+    Val a = side_arguments(e, n, parts, r, "a"), b = side_arguments(e, n, parts, r, "b");
     Builder old = el_enter(e, r);
     Val v = apply_monoid(e, loc, f, a, b);
     Value **out = ctx_array(e->ctx, Value *, n);

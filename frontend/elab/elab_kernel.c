@@ -112,7 +112,7 @@ static void no_axis(Elab *e, Name name) {
 }
 
 /// A value of an axis of the compiler: a constant, or the name of a plan.
-static bool axis_value(Elab *e, const char *axis, const Expr *x, int64_t *out) {
+static bool schedule_axis_value(Elab *e, const char *axis, const Expr *x, int64_t *out) {
     int64_t plan;
     bool word = axis_plan(axis, x, &plan);
     Val v = word ? val_int(plan) : el_expr(e, x);
@@ -134,7 +134,7 @@ static void read_schedule(Elab *e, const Choice *c) {
     bool right = is_schedule_axis(c->name.text);
     if (!right) no_axis(e, c->name);
     for (int i = 0; i < c->alternatives.n && is_schedule_axis(c->name.text); i++) {
-        right &= axis_value(e, c->name.text, c->alternatives.at[i], &value);
+        right &= schedule_axis_value(e, c->name.text, c->alternatives.at[i], &value);
         if (i == 0 && right) first = value;
     }
     if (right && set && c->alternatives.n > 1) check_listed(e, c, set->value);
@@ -203,14 +203,15 @@ bool is_tentative(const Elab *e, const Inst *inst, const Expr *x) {
 }
 
 /// Whether the condition is decided for these arguments, or by made-up ones.
-static bool holds(Elab *e, const Expr *x, bool value) {
+static bool condition_is_decided(Elab *e, const Expr *x, bool value) {
     return value || is_tentative(e, e->kernel->inst, x);
 }
 
 /// A dim in it becomes a constant of this instance: with another extent the choice is another one.
 static void check_where(Elab *e, const Expr *x) {
     bool value;
-    if (el_const_bool(e, x->loc, el_expr(e, x), "'where'", &value) && !holds(e, x, value))
+    if (el_const_bool(e, x->loc, el_expr(e, x), "'where'", &value) &&
+        !condition_is_decided(e, x, value))
         el_fail(e, x->loc, D_WHERE, expr_text(e, x));
 }
 
@@ -223,7 +224,7 @@ typedef struct ConditionValues {
     int n;
 } ConditionValues;
 
-static bool is_noted(const ConditionValues *w, const char *name) {
+static bool is_condition_noted(const ConditionValues *w, const char *name) {
     for (int i = 0; i < w->n; i++)
         if (w->names[i] == name) return true;
     return false;
@@ -232,7 +233,7 @@ static bool is_noted(const ConditionValues *w, const char *name) {
 static bool note_value(void *user, const Expr *name) {
     ConditionValues *w = user;
     const Binding *b = scope_find(w->e, name->name);
-    if (!b || w->n == MAX_REQUIRE_VALUES || is_noted(w, name->name)) return false;
+    if (!b || w->n == MAX_REQUIRE_VALUES || is_condition_noted(w, name->name)) return false;
     bool scalar = val_is_scalar(b->val);
     if (!scalar && b->val.kind != V_CONST) return false;
     if (scalar) vec_push(w->e->ctx, &w->values, b->val.ir.v);
@@ -268,7 +269,7 @@ static void check_condition(Elab *e, const Expr *x) {
     Val v = el_condition(e, el_expr(e, x));
     if (v.kind == V_ERROR) return;
     bool constant = v.kind == V_CONST && v.c.type == CK_BOOL;
-    if (constant && holds(e, x, v.c.i)) return;
+    if (constant && condition_is_decided(e, x, v.c.i)) return;
     if (constant)
         condition_fails(e, x);
     else if (val_is_scalar(v) && v.ir.v->type->elem == EL_BOOL)
@@ -393,7 +394,7 @@ bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
 /* ---- dims that must be known --------------------------------------------------------------- */
 
 /// The dim that an axis of one of this kernel's parameters is, or NULL.
-static KDim *dim_of_axis(const Elab *e, const Value *tensor, int64_t axis) {
+static KDim *dim_of_param_axis(const Elab *e, const Value *tensor, int64_t axis) {
     const Kernel *k = e->kernel;
     for (int i = 0; k && i < k->def->params.n; i++)
         if (k->params[i].tensor && k->params[i].tensor->v == tensor)
@@ -403,12 +404,12 @@ static KDim *dim_of_axis(const Elab *e, const Value *tensor, int64_t axis) {
 
 /// The dim of a parameter that a `dim` op reads, or NULL.
 static KDim *dim_of_op(const Elab *e, const Op *dim) {
-    return dim_of_axis(e, operand(dim, 0), op_int(dim, "axis", 0));
+    return dim_of_param_axis(e, operand(dim, 0), op_int(dim, "axis", 0));
 }
 
 bool el_axis_is_ranks(const Elab *e, const Value *tensor, int64_t axis) {
     if (value_is_sym(tensor) && axis == 0) return true;
-    const KDim *d = dim_of_axis(e, tensor, axis);
+    const KDim *d = dim_of_param_axis(e, tensor, axis);
     for (int i = 0; d && d->plus == 0 && i < e->kernel->def->params.n; i++)
         if (e->kernel->params[i].axis_dim[0] == d && e->kernel->params[i].tensor &&
             e->kernel->params[i].tensor->sym)
@@ -467,7 +468,7 @@ const char *el_unknown_dim(Elab *e, const Value *v) {
 
 /// v as computed at the launch checks: itself, or a copy of what computes it; NULL where it
 /// depends on loops or tensors.
-static Value *hoisted(Elab *e, Builder *b, Value *v) {
+static Value *hoist_to_checks(Elab *e, Builder *b, Value *v) {
     PtrMap *copies = &e->kernel->hoisted;
     Value *copy = map_get(copies, v);
     if (copy) return copy;
@@ -479,7 +480,7 @@ static Value *hoisted(Elab *e, Builder *b, Value *v) {
     }
     if (!op_has(v->def, PURE) || v->def->n_regions) return NULL;
     for (int i = 0; i < v->def->n_operands; i++)
-        if (!hoisted(e, b, operand(v->def, i))) return NULL;
+        if (!hoist_to_checks(e, b, operand(v->def, i))) return NULL;
     op_clone(b, v->def, copies);
     return map_get(copies, v);
 }
@@ -520,7 +521,7 @@ void el_require_range(Elab *e, Value *v, int64_t least, int64_t n) {
     if (!e->kernel || !e->kernel->mark) return;
     kernel_note_bounds(e, v, least, n);
     Builder old = at_checks(e);
-    Value *x = hoisted(e, &e->b, v);
+    Value *x = hoist_to_checks(e, &e->b, v);
     if (x) {
         Value *limit = build_index(&e->b, n);
         kernel_require(e, e->b.loc, build_binary(&e->b, OP_LE, x, limit),
@@ -543,8 +544,8 @@ bool el_check_equal(Elab *e, Loc loc, const char *what, Val expected, Val found)
     if (!x || !y) return false;
     if (x == y || !e->kernel || !e->kernel->mark) return true;
     Builder old = at_checks(e);
-    x = hoisted(e, &e->b, x);
-    y = hoisted(e, &e->b, y);
+    x = hoist_to_checks(e, &e->b, x);
+    y = hoist_to_checks(e, &e->b, y);
     if (x && y)
         kernel_require(e, el_loc(e, loc), build_binary(&e->b, OP_EQ, x, y),
                        ctx_format(e->ctx, "%s has an extent of {}, not {}", what), 2,

@@ -11,15 +11,15 @@
 /* ---- headers ------------------------------------------------------------------------------- */
 
 /// Bounds and step of one loop; step 0: there is no `by`, the index is an integer.
-typedef struct Header {
+typedef struct LoopHeader {
     Value *lo, *hi;
     int64_t step;
-} Header;
+} LoopHeader;
 
 /// Reports all that is wrong in a header before giving up on it.
-static bool read_header(Elab *e, const Loop *loop, Header *h) {
+static bool read_loop_header(Elab *e, const Loop *loop, LoopHeader *h) {
     e->b.loc = el_loc(e, loop->loc);
-    *h = (Header){.lo = NULL};
+    *h = (LoopHeader){.lo = NULL};
     h->lo = loop->lo ? el_index(e, loop->lo->loc, el_expr(e, loop->lo), "the start of a loop")
                      : build_index(&e->b, 0);
     Val hi = el_expr(e, loop->hi);
@@ -33,7 +33,7 @@ static bool read_header(Elab *e, const Loop *loop, Header *h) {
 }
 
 /// A step makes a range of the index, always: `by 1` is a range of one.
-static void bind_index(Elab *e, const Loop *loop, const Header *h, Value *iv) {
+static void bind_index(Elab *e, const Loop *loop, const LoopHeader *h, Value *iv) {
     Val v = h->step ? el_loop_range(e, iv, h->lo, h->hi, h->step) : val_ir(iv);
     scope_bind(e, loop->index, BIND_INDEX, v);
 }
@@ -47,7 +47,7 @@ static void set_header_attrs(Elab *e, Op *op, const Loop *loop, int64_t step) {
 /* ---- for ----------------------------------------------------------------------------------- */
 
 /// The state of the variables as `merge` sees it: one value, or a tuple.
-static Val state_of(Elab *e, const Bindings *vars) {
+static Val loop_state(Elab *e, const Bindings *vars) {
     Val *at = ctx_array(e->ctx, Val, vars->n);
     for (int i = 0; i < vars->n; i++) at[i] = vars->data[i]->val;
     return vars->n == 1 ? at[0] : val_tuple(e, vars->n, at);
@@ -66,7 +66,7 @@ static Val state_args(Elab *e, Region *r, Val state, const Values *like) {
 static void merge_region(Elab *e, const Stmt *s, Region *r, const Bindings *vars,
                          const Values *before) {
     Loc loc = s->grid.merge.loc;
-    Val f = el_name(e, s->grid.merge.text, loc), state = state_of(e, vars);
+    Val f = el_name(e, s->grid.merge.text, loc), state = loop_state(e, vars);
     Val a = state_args(e, r, state, before), b = state_args(e, r, state, before);
     Builder old = el_enter(e, r);
     OpCode op = el_monoid(f);
@@ -82,7 +82,7 @@ static void merge_region(Elab *e, const Stmt *s, Region *r, const Bindings *vars
 static void for_level(Elab *e, const Stmt *s, int level, const Bindings *vars);
 
 /// The region of one level: its index, the carried variables, then the next level or the body.
-static void for_body(Elab *e, const Stmt *s, int level, const Bindings *vars, const Header *h,
+static void for_body(Elab *e, const Stmt *s, int level, const Bindings *vars, const LoopHeader *h,
                      Op *op, const Values *before) {
     const Loop *loop = &s->grid.loops.at[level];
     Region *r = op->regions[0];
@@ -108,8 +108,8 @@ static void for_body(Elab *e, const Stmt *s, int level, const Bindings *vars, co
 /// One of the nested loops of a header, around the next one or the body.
 static void for_level(Elab *e, const Stmt *s, int level, const Bindings *vars) {
     const Loop *loop = &s->grid.loops.at[level];
-    Header h;
-    if (!read_header(e, loop, &h)) return;
+    LoopHeader h;
+    if (!read_loop_header(e, loop, &h)) return;
     e->b.loc = el_loc(e, loop->loc);
     // Only the outermost loop starts from merge's identity.
     bool merges = s->grid.merge.text && level == 0;
@@ -147,7 +147,7 @@ void el_for(Elab *e, const Stmt *s) {
 /* ---- while --------------------------------------------------------------------------------- */
 
 /// Adds the variables to a region as its arguments and sets them to these.
-static void carry(Elab *e, Region *r, const Bindings *vars, const Values *before) {
+static void carry_variables(Elab *e, Region *r, const Bindings *vars, const Values *before) {
     Value **args = ctx_array(e->ctx, Value *, before->n);
     for (int i = 0; i < before->n; i++)
         args[i] = region_add_arg(e->ir, r, before->data[i]->type, NULL);
@@ -162,13 +162,13 @@ void el_while(Elab *e, const Stmt *s) {
     el_save(e, &vars, &before);
     Op *op = build_op(&e->b, OP_WHILE, before.n, before.data, before.n, el_types(e, &before), 2);
     Builder old = el_enter(e, op->regions[0]);
-    carry(e, op->regions[0], &vars, &before);
+    carry_variables(e, op->regions[0], &vars, &before);
     Value *cond = el_loop_condition(e, s->loop.cond);
     if (!cond) cond = build_bool(&e->b, ty_scalar(e->ir, EL_BOOL), false);
     build_yield(&e->b, 1, &cond);
     el_leave(e, old);
     old = el_enter(e, op->regions[1]);
-    carry(e, op->regions[1], &vars, &before);
+    carry_variables(e, op->regions[1], &vars, &before);
     e->loop_depth++;
     el_block(e, s->loop.body);
     e->loop_depth--;
@@ -183,7 +183,7 @@ void el_while(Elab *e, const Stmt *s) {
 /* ---- parallel ------------------------------------------------------------------------------ */
 
 /// Step 0 marks the grid of one program.
-static Op *grid_op(Elab *e, const Loop *loop, const Header *h, Value **iv) {
+static Op *grid_op(Elab *e, const Loop *loop, const LoopHeader *h, Value **iv) {
     Op *op = build_op(&e->b, OP_PARALLEL, 2, (Value *[]){h->lo, h->hi}, 0, NULL, 1);
     set_header_attrs(e, op, loop, loop ? (h->step ? h->step : 1) : 0);
     *iv = region_add_arg(e->ir, op->regions[0], ty_scalar(e->ir, EL_I64),
@@ -194,9 +194,9 @@ static Op *grid_op(Elab *e, const Loop *loop, const Header *h, Value **iv) {
 /// The grid from a level on: an op around the next level, or the program.
 static Op *grid_level(Elab *e, const Stmt *s, int level) {
     const Loop *loop = level < s->grid.loops.n ? &s->grid.loops.at[level] : NULL;
-    Header h = {.step = 0};
+    LoopHeader h = {.step = 0};
     Value *iv;
-    if (loop && !read_header(e, loop, &h)) return NULL;
+    if (loop && !read_loop_header(e, loop, &h)) return NULL;
     if (!loop) h.lo = h.hi = build_index(&e->b, 0);
     e->b.loc = el_loc(e, s->loc);
     Op *op = grid_op(e, loop, &h, &iv);

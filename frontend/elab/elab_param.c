@@ -43,7 +43,7 @@ const NamedValue *inst_set(const Inst *inst, const char *name) {
 /* ---- type parameters ----------------------------------------------------------------------- */
 
 /// The element of the first argument whose type is this name; else what was fixed; else a default.
-static Elem generic_elem(const Kernel *k, const Generic *g) {
+static Elem elem_of_generic(const Kernel *k, const Generic *g) {
     for (int i = 0; i < k->def->params.n; i++) {
         const Param *p = &k->def->params.at[i];
         bool typed = p->type && p->type->elem.text == g->name.text && i < k->inst->n_params;
@@ -60,7 +60,7 @@ static bool bind_generics(Elab *e) {
     const FnDef *f = e->kernel->def;
     for (int i = 0; i < f->generics.n; i++) {
         const Generic *g = &f->generics.at[i];
-        if (el_bind_elem(e, f, g->name, generic_elem(e->kernel, g), g->name.loc) == EL_COUNT)
+        if (el_bind_elem(e, f, g->name, elem_of_generic(e->kernel, g), g->name.loc) == EL_COUNT)
             return false;
     }
     return true;
@@ -130,13 +130,13 @@ static int pack_dim(const TypeExpr *t) {
 }
 
 /// An argument may be known by its rank alone, when a kernel calls another.
-static bool has_rank(const ParamInst *inst) {
+static bool has_known_rank(const ParamInst *inst) {
     return inst->known_shape || inst->rank > 0;
 }
 
 /// Whether axes a and b > a of every tensor with this pack lie as one axis, all between being of
 /// extent 1. Where strides are not known yet, they are taken to.
-static bool lie_as_one(const Kernel *k, const Pack *pack, int a, int b) {
+static bool pack_axes_lie_as_one(const Kernel *k, const Pack *pack, int a, int b) {
     for (int i = 0; i < k->def->params.n; i++) {
         const KParam *kp = &k->params[i];
         if (kp->pack != pack || !kp->inst->known_strides) continue;
@@ -158,7 +158,7 @@ static int64_t pack_extent(const Kernel *k, const Pack *pack, int axis) {
     return DYNAMIC;
 }
 
-static bool is_empty(const Kernel *k, const Pack *pack) {
+static bool is_empty_pack(const Kernel *k, const Pack *pack) {
     for (int i = 0; i < pack->given; i++)
         if (pack_extent(k, pack, i) == 0) return true;
     return false;
@@ -169,11 +169,11 @@ static bool is_empty(const Kernel *k, const Pack *pack) {
 /// walk all are one.
 static void group_pack(const Kernel *k, Pack *pack) {
     int last = -1; // the last axis that is not of extent 1
-    bool empty = is_empty(k, pack);
+    bool empty = is_empty_pack(k, pack);
     pack->groups = 1;
     for (int i = 0; i < pack->given; i++) {
         if (!k->called && pack_extent(k, pack, i) == 1) continue;
-        bool joins = !k->called && (empty || last < 0 || lie_as_one(k, pack, last, i));
+        bool joins = !k->called && (empty || last < 0 || pack_axes_lie_as_one(k, pack, last, i));
         if (!joins && i > 0) pack->from[pack->groups++] = i;
         last = i;
     }
@@ -184,7 +184,7 @@ static void group_pack(const Kernel *k, Pack *pack) {
 static bool read_pack(Elab *e, KParam *kp) {
     const TypeExpr *t = kp->p->type;
     int at = pack_dim(t), plain = t->dims.n - (at >= 0);
-    int rank = has_rank(kp->inst) ? kp->inst->rank : t->dims.n;
+    int rank = has_known_rank(kp->inst) ? kp->inst->rank : t->dims.n;
     if (at < 0 ? rank != plain : rank < plain) {
         el_fail(e, kp->p->loc, D_PARAM_RANK, kp->p->name.text, plain, rank);
         return false;
@@ -192,7 +192,7 @@ static bool read_pack(Elab *e, KParam *kp) {
     if (at < 0) return true;
     const char *name = t->dims.at[at].expr->name;
     Pack *pack = find_pack(e->kernel, name);
-    if (pack && pack->given != rank - plain && has_rank(kp->inst)) {
+    if (pack && pack->given != rank - plain && has_known_rank(kp->inst)) {
         el_fail(e, kp->p->loc, D_PACK_AXES, name, kp->p->name.text, rank - plain, pack->given);
         return false;
     }
@@ -208,7 +208,7 @@ static bool read_pack(Elab *e, KParam *kp) {
 /* ---- axes ---------------------------------------------------------------------------------- */
 
 /// Extent and stride of axes from .. to of an argument as one.
-static void join_axes(KParam *kp, int from, int to) {
+static void join_param_axes(KParam *kp, int from, int to) {
     const ParamInst *inst = kp->inst;
     int64_t extent = 1, stride = from < to ? inst->strides[to - 1] : 1;
     bool empty = false; // others then may be of any size
@@ -228,7 +228,7 @@ static void join_axes(KParam *kp, int from, int to) {
 }
 
 /// The axes of the IR tensor, from those of the argument.
-static bool read_axes(Elab *e, KParam *kp) {
+static bool read_param_axes(Elab *e, KParam *kp) {
     const TypeExpr *t = kp->p->type;
     int at = 0, total = t->dims.n + (kp->pack ? kp->pack->groups - 1 : 0);
     if (total > MAX_RANK) {
@@ -240,7 +240,7 @@ static bool read_axes(Elab *e, KParam *kp) {
         for (int g = 0; g < groups; g++, kp->n_axes++) {
             const Pack *pack = t->dims.at[i].pack ? kp->pack : NULL;
             int from = at + (pack ? pack->from[g] : 0), to = at + (pack ? pack->from[g + 1] : 1);
-            join_axes(kp, from, to);
+            join_param_axes(kp, from, to);
             kp->axis_expr[kp->n_axes] = pack ? NULL : t->dims.at[i].expr;
         }
         at += t->dims.at[i].pack ? kp->pack->given : 1;
@@ -297,7 +297,7 @@ static const char *axis_name(Elab *e, const KParam *kp, int axis) {
 }
 
 /// The first axis that shows a name binds it; a value fixed by hand is known from the start.
-static void add_dim(Elab *e, const char *name, int param, int axis, int64_t plus) {
+static void add_kernel_dim(Elab *e, const char *name, int param, int axis, int64_t plus) {
     Kernel *k = e->kernel;
     KParam *kp = &k->params[param];
     KDim *d = ctx_new(e->ctx, KDim);
@@ -312,12 +312,12 @@ static void add_dim(Elab *e, const char *name, int param, int axis, int64_t plus
 }
 
 /// Finds or makes the dim of an axis; notes its value where this argument knows it.
-static void read_dim(Elab *e, int param, int axis) {
+static void read_axis_dim(Elab *e, int param, int axis) {
     KParam *kp = &e->kernel->params[param];
     const char *name = axis_name(e, kp, axis);
     if (!name) return;
     kp->axis_dim[axis] = kernel_find_dim(e->kernel, name);
-    if (!kp->axis_dim[axis]) add_dim(e, name, param, axis, 0);
+    if (!kp->axis_dim[axis]) add_kernel_dim(e, name, param, axis, 0);
 }
 
 /// A name that stands in `E + 1` alone is bound by that axis.
@@ -329,7 +329,7 @@ static void read_sum(Elab *e, int param, int axis) {
         kernel_find_dim(e->kernel, a->name))
         return;
     int64_t plus = (int64_t)b->integer.value;
-    add_dim(e, a->name, param, axis, x->binary.op == BI_ADD ? plus : -plus);
+    add_kernel_dim(e, a->name, param, axis, x->binary.op == BI_ADD ? plus : -plus);
 }
 
 static void note_extent(const KParam *kp, int axis) {
@@ -343,7 +343,7 @@ static void note_extent(const KParam *kp, int axis) {
 static void read_all_dims(Elab *e) {
     Kernel *k = e->kernel;
     for (int i = 0; i < k->def->params.n; i++)
-        for (int a = 0; a < k->params[i].n_axes; a++) read_dim(e, i, a);
+        for (int a = 0; a < k->params[i].n_axes; a++) read_axis_dim(e, i, a);
     for (int i = 0; i < k->def->params.n; i++)
         for (int a = 0; a < k->params[i].n_axes; a++) {
             read_sum(e, i, a);
@@ -353,7 +353,7 @@ static void read_all_dims(Elab *e) {
 
 /// Binds the names of dims: to their values where fixed, else (until there are tensors to ask) to
 /// an error that nobody reports.
-static void bind_dims(Elab *e) {
+static void bind_kernel_dims(Elab *e) {
     Kernel *k = e->kernel;
     for (int i = 0; i < k->dims.n; i++) {
         KDim *d = k->dims.data[i];
@@ -600,7 +600,7 @@ static void set_tensor_dims(Elab *e, KParam *kp) {
 /* ---- all of it ----------------------------------------------------------------------------- */
 
 /// What the runtime needs to know to pass this argument.
-static void describe_use(KParam *kp) {
+static void describe_param_use(KParam *kp) {
     const Param *p = kp->p;
     *kp->use = (ParamUse){.name = p->name.text,
                           .kind = p->constant          ? PARAM_CONST
@@ -630,13 +630,13 @@ static bool read_params(Elab *e) {
     for (int i = 0; ok && i < k->packs.n; i++) group_pack(k, k->packs.data[i]);
     for (int i = 0; ok && i < k->def->params.n; i++)
         if (param_is_tensor(k->params[i].p) && !k->params[i].inst->null)
-            ok &= read_axes(e, &k->params[i]);
+            ok &= read_param_axes(e, &k->params[i]);
     return ok;
 }
 
 /// Binds a parameter that is no tensor, or an absent one, in the scope.
 static void bind_param(Elab *e, KParam *kp) {
-    describe_use(kp);
+    describe_param_use(kp);
     if (kp->tensor) {
         set_tensor_dims(e, kp);
         scope_bind(e, kp->p->name, BIND_PARAM, val_tensor(kp->tensor));
@@ -646,7 +646,7 @@ static void bind_param(Elab *e, KParam *kp) {
 }
 
 /// The region's argument of a parameter; scalars are bound, so that dims may name them.
-static void add_arg(Elab *e, KParam *kp) {
+static void add_param_arg(Elab *e, KParam *kp) {
     if (kp->p->constant || (param_is_tensor(kp->p) && kp->inst->null)) return;
     const Type *type = ty_scalar(e->ir, kp->elem); // of a tensor: until its dims are read
     Value *v = region_add_arg(e->ir, e->kernel->op->regions[0], type, kp->p->name.text);
@@ -683,9 +683,9 @@ bool kernel_params(Elab *e) {
     k->params = ctx_array(e->ctx, KParam, n);
     k->dims.n = k->packs.n = 0;
     if (!read_params(e)) return false;
-    for (int i = 0; i < n; i++) add_arg(e, &k->params[i]);
+    for (int i = 0; i < n; i++) add_param_arg(e, &k->params[i]);
     read_all_dims(e);
-    bind_dims(e);
+    bind_kernel_dims(e);
     for (int i = 0; i < n; i++)
         if (k->params[i].tensor) set_tensor_type(e, &k->params[i]);
     read_dims(e);

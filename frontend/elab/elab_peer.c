@@ -7,9 +7,9 @@
 // so it comes from a (to - b W - c), or that modulo W. It is for messages and traces alone.
 #include "frontend/elab/elab_ranks.h"
 
-typedef struct Linear {
+typedef struct RankLinear {
     int64_t rank, ranks, plus;
-} Linear;
+} RankLinear;
 
 enum { DEPTH = 8 };
 
@@ -21,7 +21,7 @@ static bool is_ranks(const Elab *e, const Value *v) {
 }
 
 /// False: v is no such sum.
-static bool read_linear(const Elab *e, const Value *v, int64_t sign, int depth, Linear *out) {
+static bool read_linear(const Elab *e, const Value *v, int64_t sign, int depth, RankLinear *out) {
     int64_t c;
     const Op *op = v->def;
     if (!op || depth == 0) return false;
@@ -39,7 +39,7 @@ static bool read_linear(const Elab *e, const Value *v, int64_t sign, int depth, 
     return true;
 }
 
-static Value *build_from(Elab *e, Op *wait, const Linear *to, bool wraps) {
+static Value *build_from(Elab *e, Op *wait, const RankLinear *to, bool wraps) {
     Builder b = build_before(e->ir, wait);
     Value *rank = el_rank(e), *ranks = el_ranks(e);
     Value *shift = build_binary(&b, OP_MUL, ranks, build_index(&b, to->ranks));
@@ -55,7 +55,7 @@ void el_name_peer(Elab *e, Op *wait, const Op *raise) {
     const Value *shard = operand(raise, 2);
     const Op *rem = def_of(shard, OP_REM);
     bool wraps = rem && is_ranks(e, operand(rem, 1));
-    Linear to = {0};
+    RankLinear to = {0};
     if (!is_const_int(operand(wait, 3), -1) ||
         !read_linear(e, wraps ? operand(rem, 0) : shard, 1, DEPTH, &to) ||
         (to.rank != 1 && to.rank != -1))

@@ -32,45 +32,45 @@ typedef struct Carried {
 } Carried;
 
 /// A turn of a loop, no matter which, of whose variables something is supposed.
-typedef struct Turn {
+typedef struct LoopTurn {
     const Op *loop; // NULL: the code around `at` itself, in the turn at hand
-    struct Turn *outer;
+    struct LoopTurn *outer;
     const Ends *carried;
     PtrMap seen;  // Value -> its Ends, if this is the innermost turn that it lies in
     PtrMap loops; // Op -> Carried
-} Turn;
+} LoopTurn;
 
-typedef struct Walk {
+typedef struct EndsWalk {
     Elab *e;
     Builder b;
     const Op *at; // where the masks go
-    Turn *turn;
+    LoopTurn *turn;
     PtrMap made; // text of an op -> its value: equal masks are one
     int depth;   // of the C stack
     int steps;
-} Walk;
+} EndsWalk;
 
 enum { MAX_NESTED = 100, MAX_STEPS = 50000, MAX_ROUNDS = 4, MAX_BROUGHT = 64 };
 
 static const Ends no_ends;
 static Value unknown; // stands for a mask
 
-static const Ends *ends_of(Walk *w, const Value *v);
+static const Ends *ends_of(EndsWalk *w, const Value *v);
 
 /* ---- what masks may be made of ------------------------------------------------------------- */
 
 /// v is defined where the masks go, and is the same there in each turn of the loops gone through.
-static bool is_there(const Walk *w, const Value *v) {
+static bool is_there(const EndsWalk *w, const Value *v) {
     const Region *home = v->def ? v->def->parent : v->region;
     const Op *op = w->at;
-    for (const Turn *t = w->turn; t->loop; t = t->outer)
+    for (const LoopTurn *t = w->turn; t->loop; t = t->outer)
         if (value_is_inside(v, t->loop)) return false;
     while (op && op->parent != home) op = op->parent ? op->parent->parent : NULL;
     return op && (!v->def || op_before(v->def, op));
 }
 
 /// v, or the value that was made before in the same way.
-static Value *keep(Walk *w, Value *v) {
+static Value *keep_unique_mask(EndsWalk *w, Value *v) {
     const Op *op = v->def;
     Text key = {.ctx = w->e->ctx};
     if (!op) return v;
@@ -85,7 +85,7 @@ static Value *keep(Walk *w, Value *v) {
 }
 
 /// Cheap, without effect whatever the operands are, and the same wherever it stands.
-static bool is_movable(const Walk *w, const Value *v) {
+static bool is_movable_mask(const EndsWalk *w, const Value *v) {
     const Op *op = v->def;
     if (!op || map_get(&w->e->presences, v)) return false;
     switch (op->code) {
@@ -103,91 +103,93 @@ static bool is_movable(const Walk *w, const Value *v) {
 }
 
 /// v where the masks go, made again there if it rests on what is there; or NULL.
-static Value *brought_by(Walk *w, Value *v, int *budget) {
+static Value *brought_by(EndsWalk *w, Value *v, int *budget) {
     if (is_there(w, v)) return v;
-    if (!is_movable(w, v) || --*budget < 0) return NULL;
+    if (!is_movable_mask(w, v) || --*budget < 0) return NULL;
     PtrMap map = {0};
     for (int i = 0; i < v->def->n_operands; i++) {
         Value *there = brought_by(w, operand(v->def, i), budget);
         if (!there) return NULL;
         map_set(w->e->ctx, &map, operand(v->def, i), there);
     }
-    return keep(w, result(op_clone(&w->b, v->def, &map), 0));
+    return keep_unique_mask(w, result(op_clone(&w->b, v->def, &map), 0));
 }
 
-static Value *brought(Walk *w, Value *v) {
+static Value *bring_value(EndsWalk *w, Value *v) {
     int budget = MAX_BROUGHT;
     return brought_by(w, v, &budget);
 }
 
 /// An op of masks; unknown if one of them is.
-static Value *emit(Walk *w, OpCode code, int n, Value *const *args, const Type *type,
-                   const char *attr, const Attr *is) {
+static Value *emit_mask_op(EndsWalk *w, OpCode code, int n, Value *const *args, const Type *type,
+                           const char *attr, const Attr *is) {
     for (int i = 0; i < n; i++)
         if (args[i] == &unknown) return &unknown;
     Op *op = build_op(&w->b, code, n, args, 1, &type, 0);
     if (attr) op_set_attr(w->e->ir, op, attr, is);
-    return keep(w, result(op, 0));
+    return keep_unique_mask(w, result(op, 0));
 }
 
-static const Type *bools(Walk *w, int rank, const int64_t *extents) {
+static const Type *bool_block(EndsWalk *w, int rank, const int64_t *extents) {
     return ty_block(w->e->ir, EL_BOOL, rank, extents);
 }
 
-static const Type *bools_like(Walk *w, const Type *t) {
+static const Type *bools_like(EndsWalk *w, const Type *t) {
     return ty_with_elem(w->e->ir, t, EL_BOOL);
 }
 
-static Value *reshaped(Walk *w, Value *v, const Type *to) {
-    return v == &unknown ? v : keep(w, build_reshape(&w->b, v, to));
+static Value *reshape_mask(EndsWalk *w, Value *v, const Type *to) {
+    return v == &unknown ? v : keep_unique_mask(w, build_reshape(&w->b, v, to));
 }
 
-static Value *repeated(Walk *w, Value *v, const Type *to) {
-    return v == &unknown ? v : keep(w, build_broadcast(&w->b, v, to));
+static Value *repeat_mask(EndsWalk *w, Value *v, const Type *to) {
+    return v == &unknown ? v : keep_unique_mask(w, build_broadcast(&w->b, v, to));
 }
 
-static Value *truth(Walk *w, const Type *t) {
-    return keep(w, build_bool(&w->b, t, true));
+static Value *true_mask(EndsWalk *w, const Type *t) {
+    return keep_unique_mask(w, build_bool(&w->b, t, true));
 }
 
 /// lane < count, or NULL where no lane is past it.
-static Value *lanes_before(Walk *w, Value *count, int64_t size) {
+static Value *lanes_before(EndsWalk *w, Value *count, int64_t size) {
     int64_t n;
     bool fixed = const_int(count, &n);
     if (fixed && n >= size) return NULL;
-    count = fixed ? keep(w, build_index(&w->b, n)) : brought(w, count);
+    count = fixed ? keep_unique_mask(w, build_index(&w->b, n)) : bring_value(w, count);
     if (!count) return &unknown;
     const Type *t = ty_block(w->e->ir, EL_I64, 1, &size);
-    Value *lane = emit(w, OP_IOTA, 0, NULL, t, NULL, NULL);
-    return keep(w, build_binary(&w->b, OP_LT, lane, repeated(w, count, t)));
+    Value *lane = emit_mask_op(w, OP_IOTA, 0, NULL, t, NULL, NULL);
+    return keep_unique_mask(w, build_binary(&w->b, OP_LT, lane, repeat_mask(w, count, t)));
 }
 
 /* ---- and, or else -------------------------------------------------------------------------- */
 
 /// Whether a demands all that b does.
-static bool covers(const Value *a, const Value *b) {
+static bool mask_covers(const Value *a, const Value *b) {
     if (a == b || !b) return true;
     if (!a || a == &unknown || b == &unknown) return false;
-    if (def_of(b, OP_AND)) return covers(a, operand(b->def, 0)) && covers(a, operand(b->def, 1));
-    return def_of(a, OP_AND) && (covers(operand(a->def, 0), b) || covers(operand(a->def, 1), b));
+    if (def_of(b, OP_AND))
+        return mask_covers(a, operand(b->def, 0)) && mask_covers(a, operand(b->def, 1));
+    return def_of(a, OP_AND) &&
+           (mask_covers(operand(a->def, 0), b) || mask_covers(operand(a->def, 1), b));
 }
 
-static Value *both(Walk *w, Value *a, Value *b) {
+static Value *both_masks(EndsWalk *w, Value *a, Value *b) {
     if (a == &unknown || b == &unknown) return &unknown;
-    if (covers(a, b)) return a;
-    if (covers(b, a)) return b;
-    return keep(w, build_binary(&w->b, OP_AND, a, b));
+    if (mask_covers(a, b)) return a;
+    if (mask_covers(b, a)) return b;
+    return keep_unique_mask(w, build_binary(&w->b, OP_AND, a, b));
 }
 
-static bool is_same(const Ends *a, const Ends *b) {
-    bool same = covers(a->all, b->all) && covers(b->all, a->all);
+static bool is_same_ends(const Ends *a, const Ends *b) {
+    bool same = mask_covers(a->all, b->all) && mask_covers(b->all, a->all);
     for (int d = 0; d < MAX_RANK; d++)
-        same &= covers(a->axis[d], b->axis[d]) && covers(b->axis[d], a->axis[d]);
+        same &= mask_covers(a->axis[d], b->axis[d]) && mask_covers(b->axis[d], a->axis[d]);
     return same;
 }
 
 static bool has_ends(const Ends *e) {
-    return !is_same(e, &no_ends);
+    return !is_same_ends(e, &no_ends);
 }
 
 static bool is_unknown(const Ends *e) {
@@ -197,7 +199,7 @@ static bool is_unknown(const Ends *e) {
 }
 
 /// Nothing is known, of a block or of a part of one.
-static void lose(Ends *e, Value **part, const Op *why) {
+static void lose_part(Ends *e, Value **part, const Op *why) {
     *part = &unknown;
     e->why = why;
 }
@@ -207,85 +209,87 @@ static Ends nobody_knows(const Op *why, bool bare) {
 }
 
 /// What `in` says along axis d, in every lane of a block.
-static Value *spread(Walk *w, Value *line, int d, const Type *shape) {
+static Value *spread_mask(EndsWalk *w, Value *line, int d, const Type *shape) {
     int64_t extents[MAX_RANK];
     for (int i = 0; i < shape->rank; i++) extents[i] = i == d ? shape->extents[i] : 1;
-    return repeated(w, reshaped(w, line, bools(w, shape->rank, extents)), bools_like(w, shape));
+    return repeat_mask(w, reshape_mask(w, line, bool_block(w, shape->rank, extents)),
+                       bools_like(w, shape));
 }
 
 /// One mask of all that is said of a block, or NULL.
-static Value *whole(Walk *w, const Ends *in, const Type *shape) {
+static Value *whole_mask(EndsWalk *w, const Ends *in, const Type *shape) {
     Value *all = in->all;
     for (int d = 0; d < shape->rank; d++)
-        if (in->axis[d]) all = both(w, all, spread(w, in->axis[d], d, shape));
+        if (in->axis[d]) all = both_masks(w, all, spread_mask(w, in->axis[d], d, shape));
     return all;
 }
 
 /// What is said of a block besides its masks.
-static void tell(Ends *out, const Ends *in) {
+static void tell_ends(Ends *out, const Ends *in) {
     if (is_unknown(in)) out->why = in->why;
     out->bare |= in->bare && has_ends(in);
 }
 
-static void join(Walk *w, Ends *out, const Ends *in) {
-    for (int d = 0; d < MAX_RANK; d++) out->axis[d] = both(w, out->axis[d], in->axis[d]);
-    out->all = both(w, out->all, in->all);
-    tell(out, in);
+static void join_ends(EndsWalk *w, Ends *out, const Ends *in) {
+    for (int d = 0; d < MAX_RANK; d++) out->axis[d] = both_masks(w, out->axis[d], in->axis[d]);
+    out->all = both_masks(w, out->all, in->all);
+    tell_ends(out, in);
 }
 
 /// Masks of one shape, which t is: a where c is, b elsewhere.
-static Value *either(Walk *w, Value *c, Value *a, Value *b, const Type *t) {
-    if (covers(a, b) && covers(b, a)) return a;
+static Value *either_mask(EndsWalk *w, Value *c, Value *a, Value *b, const Type *t) {
+    if (mask_covers(a, b) && mask_covers(b, a)) return a;
     if (a == &unknown || b == &unknown) return &unknown;
-    Value *args[] = {c->type->rank ? c : repeated(w, c, t), a ? a : truth(w, t),
-                     b ? b : truth(w, t)};
-    return keep(w, build_select(&w->b, args[0], args[1], args[2]));
+    Value *args[] = {c->type->rank ? c : repeat_mask(w, c, t), a ? a : true_mask(w, t),
+                     b ? b : true_mask(w, t)};
+    return keep_unique_mask(w, build_select(&w->b, args[0], args[1], args[2]));
 }
 
 /// The ends of a block of this shape that is a where the scalar c is, b elsewhere.
-static Ends one_of(Walk *w, const Op *op, Value *c, const Ends *a, const Ends *b, const Type *t) {
-    if (is_same(a, b)) {
+static Ends one_of(EndsWalk *w, const Op *op, Value *c, const Ends *a, const Ends *b,
+                   const Type *t) {
+    if (is_same_ends(a, b)) {
         Ends out = *a;
-        tell(&out, b);
+        tell_ends(&out, b);
         return out;
     }
-    c = c ? brought(w, c) : NULL;
+    c = c ? bring_value(w, c) : NULL;
     if (!c) return nobody_knows(op, a->bare || b->bare);
-    Ends out = {.all = either(w, c, a->all, b->all, bools_like(w, t))};
+    Ends out = {.all = either_mask(w, c, a->all, b->all, bools_like(w, t))};
     for (int d = 0; d < t->rank; d++)
-        out.axis[d] = either(w, c, a->axis[d], b->axis[d], bools(w, 1, &t->extents[d]));
-    tell(&out, a);
-    tell(&out, b);
+        out.axis[d] = either_mask(w, c, a->axis[d], b->axis[d], bool_block(w, 1, &t->extents[d]));
+    tell_ends(&out, a);
+    tell_ends(&out, b);
     return out;
 }
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
 /// What is picked is past the end where its number is.
-static void pick_ends(Walk *w, const Op *op, const Access *a, const Value *pick, Ends *out) {
+static void pick_ends(EndsWalk *w, const Op *op, const Access *a, const Value *pick, Ends *out) {
     const Ends *in = ends_of(w, pick);
     int n = pick->type->rank;
     int64_t extents[MAX_RANK];
-    tell(out, in);
+    tell_ends(out, in);
     for (int i = 0; i < n; i++)
-        out->axis[a->pick_at + i] = both(w, out->axis[a->pick_at + i], in->axis[i]);
+        out->axis[a->pick_at + i] = both_masks(w, out->axis[a->pick_at + i], in->axis[i]);
     if (!in->all) return;
     for (int d = 0; d < a->rank; d++) {
         bool own = d >= a->pick_at && d < a->pick_at + n;
         extents[d] = own ? pick->type->extents[d - a->pick_at] : 1;
     }
-    Value *mask = reshaped(w, in->all, bools(w, a->rank, extents));
-    out->all = both(w, out->all, repeated(w, mask, bools_like(w, result(op, 0)->type)));
+    Value *mask = reshape_mask(w, in->all, bool_block(w, a->rank, extents));
+    out->all = both_masks(w, out->all, repeat_mask(w, mask, bools_like(w, result(op, 0)->type)));
 }
 
 /// Along a range up to its count. `pad =` is a choice of the program.
-static Ends read_ends(Walk *w, const Op *op) {
+static Ends read_ends(EndsWalk *w, const Op *op) {
     Access a = access_of(op);
     Ends out = {.why = op, .bare = op->code == OP_ATOMIC || op_flag(op, "checked")};
     for (int d = 0; d < a.n_subs; d++) {
         if (a.subs[d].kind == DIM_AXIS) {
             Value *before = lanes_before(w, sub_operand(op, &a, d, 1), a.subs[d].size);
-            out.axis[a.axis_of[d]] = both(w, out.axis[a.axis_of[d]], before);
+            out.axis[a.axis_of[d]] = both_masks(w, out.axis[a.axis_of[d]], before);
         }
         if (a.subs[d].kind == DIM_PICK) pick_ends(w, op, &a, sub_operand(op, &a, d, 0), &out);
     }
@@ -294,26 +298,27 @@ static Ends read_ends(Walk *w, const Op *op) {
 
 /* ---- shapes -------------------------------------------------------------------------------- */
 
-static Ends broadcast_ends(Walk *w, const Op *op) {
+static Ends broadcast_ends(EndsWalk *w, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     Ends out = *ends_of(w, operand(op, 0));
     for (int d = 0; d < from->rank; d++)
-        if (out.axis[d]) out.axis[d] = repeated(w, out.axis[d], bools(w, 1, &to->extents[d]));
-    if (out.all) out.all = repeated(w, out.all, bools_like(w, to));
+        if (out.axis[d])
+            out.axis[d] = repeat_mask(w, out.axis[d], bool_block(w, 1, &to->extents[d]));
+    if (out.all) out.all = repeat_mask(w, out.all, bools_like(w, to));
     return out;
 }
 
 /// Axis i is of 1: what is said of it goes for all of a block.
-static void drop_axis(Walk *w, Ends *out, Value *line, const Type *to) {
+static void drop_axis(EndsWalk *w, Ends *out, Value *line, const Type *to) {
     int64_t ones[MAX_RANK];
     for (int d = 0; d < to->rank; d++) ones[d] = 1;
     if (!line || !to->rank) return;
-    line = reshaped(w, line, bools(w, to->rank, ones));
-    out->all = both(w, out->all, repeated(w, line, bools_like(w, to)));
+    line = reshape_mask(w, line, bool_block(w, to->rank, ones));
+    out->all = both_masks(w, out->all, repeat_mask(w, line, bools_like(w, to)));
 }
 
 /// Axes of 1 that come and go leave the others as they are; else lines are broken anew.
-static Ends reshape_ends(Walk *w, const Op *op) {
+static Ends reshape_ends(EndsWalk *w, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     const Ends *in = ends_of(w, operand(op, 0));
     Ends out = {.why = in->why, .bare = in->bare};
@@ -326,120 +331,123 @@ static Ends reshape_ends(Walk *w, const Op *op) {
     }
     bool same = d == to->rank;
     if (!same) out = (Ends){.why = in->why, .bare = in->bare};
-    Value *all = same ? in->all : whole(w, in, from);
-    if (all) out.all = reshaped(w, all, bools_like(w, to));
+    Value *all = same ? in->all : whole_mask(w, in, from);
+    if (all) out.all = reshape_mask(w, all, bools_like(w, to));
     for (i = 0; same && i < from->rank; i++)
         if (from->extents[i] == 1) drop_axis(w, &out, in->axis[i], to);
     return out;
 }
 
-static Ends permute_ends(Walk *w, const Op *op) {
+static Ends permute_ends(EndsWalk *w, const Op *op) {
     const Attr *perm = op_attr(op, "perm");
     const Ends *in = ends_of(w, operand(op, 0));
     Ends out = *in;
     for (int d = 0; d < perm->n; d++) out.axis[d] = in->axis[perm->ints[d]];
     const Type *to = bools_like(w, result(op, 0)->type);
-    if (in->all) out.all = emit(w, OP_PERMUTE, 1, (Value *[]){in->all}, to, "perm", perm);
+    if (in->all) out.all = emit_mask_op(w, OP_PERMUTE, 1, (Value *[]){in->all}, to, "perm", perm);
     return out;
 }
 
-static Value *slice(Walk *w, Value *v, int rank, const int64_t *start, const int64_t *extents) {
-    return emit(w, OP_SLICE, 1, &v, bools(w, rank, extents), "start",
-                at_ints(w->e->ir, start, rank));
+static Value *slice_mask(EndsWalk *w, Value *v, int rank, const int64_t *start,
+                         const int64_t *extents) {
+    return emit_mask_op(w, OP_SLICE, 1, &v, bool_block(w, rank, extents), "start",
+                        at_ints(w->e->ir, start, rank));
 }
 
-static Ends slice_ends(Walk *w, const Op *op) {
+static Ends slice_ends(EndsWalk *w, const Op *op) {
     const int64_t *start = op_attr(op, "start")->ints;
     const Type *to = result(op, 0)->type;
     Ends out = *ends_of(w, operand(op, 0));
     for (int d = 0; d < to->rank; d++)
-        if (out.axis[d]) out.axis[d] = slice(w, out.axis[d], 1, &start[d], &to->extents[d]);
-    if (out.all) out.all = slice(w, out.all, to->rank, start, to->extents);
+        if (out.axis[d]) out.axis[d] = slice_mask(w, out.axis[d], 1, &start[d], &to->extents[d]);
+    if (out.all) out.all = slice_mask(w, out.all, to->rank, start, to->extents);
     return out;
 }
 
-static Ends concat_ends(Walk *w, const Op *op) {
+static Ends concat_ends(EndsWalk *w, const Op *op) {
     Value **parts = ctx_array(w->e->ctx, Value *, op->n_operands);
     bool any = false;
     Ends out = {0};
     for (int i = 0; i < op->n_operands; i++) {
         const Type *t = operand(op, i)->type;
         const Ends *in = ends_of(w, operand(op, i));
-        parts[i] = whole(w, in, t);
-        tell(&out, in);
+        parts[i] = whole_mask(w, in, t);
+        tell_ends(&out, in);
         any |= parts[i] != NULL;
-        if (!parts[i]) parts[i] = truth(w, bools_like(w, t));
+        if (!parts[i]) parts[i] = true_mask(w, bools_like(w, t));
     }
     const Type *to = bools_like(w, result(op, 0)->type);
-    if (any) out.all = emit(w, OP_CONCAT, op->n_operands, parts, to, "axis", op_attr(op, "axis"));
+    if (any)
+        out.all =
+            emit_mask_op(w, OP_CONCAT, op->n_operands, parts, to, "axis", op_attr(op, "axis"));
     return out;
 }
 
 /* ---- what moves elements ------------------------------------------------------------------- */
 
-static Value *inverted(Walk *w, Value *mask) {
-    return mask == &unknown ? mask : keep(w, build_unary(&w->b, OP_NOT, mask));
+static Value *invert_mask(EndsWalk *w, Value *mask) {
+    return mask == &unknown ? mask : keep_unique_mask(w, build_unary(&w->b, OP_NOT, mask));
 }
 
 /// What is past the end goes where the elements go. A number outside picks 0, which is no element.
-static Ends gather_ends(Walk *w, const Op *op) {
+static Ends gather_ends(EndsWalk *w, const Op *op) {
     Value *x = operand(op, 0), *at = operand(op, 1);
     int axis = (int)op_int(op, "axis", 0);
     Ends out = *ends_of(w, x), from = {.all = out.all};
     from.axis[axis] = out.axis[axis];
     out.axis[axis] = out.all = NULL;
-    join(w, &out, ends_of(w, at));
-    Value *mask = whole(w, &from, x->type);
+    join_ends(w, &out, ends_of(w, at));
+    Value *mask = whole_mask(w, &from, x->type);
     if (!mask) return out;
-    at = brought(w, at);
+    at = bring_value(w, at);
     out.bare |= ends_of(w, x)->bare;
     if (!at || mask == &unknown) {
-        lose(&out, &out.all, at ? ends_of(w, x)->why : op);
+        lose_part(&out, &out.all, at ? ends_of(w, x)->why : op);
         return out;
     }
     const Type *to = bools_like(w, result(op, 0)->type);
-    Value *args[] = {inverted(w, mask), at};
-    mask = emit(w, OP_GATHER, 2, args, to, "axis", op_attr(op, "axis"));
-    out.all = both(w, out.all, inverted(w, mask));
+    Value *args[] = {invert_mask(w, mask), at};
+    mask = emit_mask_op(w, OP_GATHER, 2, args, to, "axis", op_attr(op, "axis"));
+    out.all = both_masks(w, out.all, invert_mask(w, mask));
     return out;
 }
 
-static Ends operand_ends(Walk *w, const Op *op) {
+static Ends operand_ends(EndsWalk *w, const Op *op) {
     Ends out = {0};
     for (int i = 0; i < op->n_operands; i++)
-        if (operand(op, i)->type->rank) join(w, &out, ends_of(w, operand(op, i)));
+        if (operand(op, i)->type->rank) join_ends(w, &out, ends_of(w, operand(op, i)));
     return out;
 }
 
 /// The mask after the sort that op is, or unknown.
-static Value *sorted(Walk *w, const Op *op, Value *mask) {
-    Value *args[] = {brought(w, operand(op, 0)), mask};
+static Value *sort_mask(EndsWalk *w, const Op *op, Value *mask) {
+    Value *args[] = {bring_value(w, operand(op, 0)), mask};
     if (!args[0] || mask == &unknown) return &unknown;
     const Type *types[] = {args[0]->type, mask->type};
     Op *sort = build_op(&w->b, OP_SORT, 2, args, 2, types, 0);
     op_set_attr(w->e->ir, sort, "axis", op_attr(op, "axis"));
     if (op_flag(op, "descending"))
         op_set_attr(w->e->ir, sort, "descending", at_bool(w->e->ir, true));
-    return keep(w, result(sort, 1));
+    return keep_unique_mask(w, result(sort, 1));
 }
 
 /// Only the first operand decides where the elements go; along other axes they stay.
-static Ends sort_ends(Walk *w, const Op *op) {
+static Ends sort_ends(EndsWalk *w, const Op *op) {
     Ends out = operand_ends(w, op), moved = {.all = out.all};
     int axis = (int)op_int(op, "axis", 0);
     const Type *t = operand(op, 0)->type;
     moved.axis[axis] = out.axis[axis];
     out.axis[axis] = NULL;
-    Value *mask = whole(w, &moved, t);
-    if (mask && mask != &unknown && sorted(w, op, mask) == &unknown) out.why = op;
-    out.all = mask ? sorted(w, op, mask) : NULL;
+    Value *mask = whole_mask(w, &moved, t);
+    if (mask && mask != &unknown && sort_mask(w, op, mask) == &unknown) out.why = op;
+    out.all = mask ? sort_mask(w, op, mask) : NULL;
     return out;
 }
 
 /* ---- folds and products -------------------------------------------------------------------- */
 
 /// Whether any element along the axis is there.
-static Value *any_along(Walk *w, Value *mask, int axis, const Type *to) {
+static Value *any_along(EndsWalk *w, Value *mask, int axis, const Type *to) {
     Ir *ir = w->e->ir;
     const Type *type = bools_like(w, to), *one = ty_scalar(ir, EL_BOOL);
     if (mask == &unknown) return mask;
@@ -449,10 +457,10 @@ static Value *any_along(Walk *w, Value *mask, int axis, const Type *to) {
     Value *b = region_add_arg(ir, any->regions[0], one, NULL);
     Builder in = build_at_end(ir, any->regions[0], w->b.loc);
     build_yield(&in, 1, (Value *[]){build_binary(&in, OP_OR, a, b)});
-    return keep(w, result(any, 0));
+    return keep_unique_mask(w, result(any, 0));
 }
 
-static Ends reduce_ends(Walk *w, const Op *op) {
+static Ends reduce_ends(EndsWalk *w, const Op *op) {
     Ends in = operand_ends(w, op), out = {.why = in.why, .bare = in.bare};
     int axis = (int)op_int(op, "axis", 0), n = 0;
     for (int d = 0; d < operand(op, 0)->type->rank; d++)
@@ -462,7 +470,7 @@ static Ends reduce_ends(Walk *w, const Op *op) {
 }
 
 /// Rows come from the first factor, columns from the second.
-static Ends dot_ends(Walk *w, const Op *op) {
+static Ends dot_ends(EndsWalk *w, const Op *op) {
     Ends out = {0};
     const Type *to = result(op, 0)->type;
     for (int d = 0; d < 2; d++) {
@@ -470,19 +478,19 @@ static Ends dot_ends(Walk *w, const Op *op) {
         Ends own = {.why = in->why, .bare = in->bare};
         own.axis[d] = in->axis[d];
         if (in->all) {
-            Value *any = any_along(w, in->all, !d, bools(w, 1, &to->extents[d]));
-            own.all = spread(w, any, d, to);
+            Value *any = any_along(w, in->all, !d, bool_block(w, 1, &to->extents[d]));
+            own.all = spread_mask(w, any, d, to);
         }
-        join(w, &out, &own);
+        join_ends(w, &out, &own);
     }
-    if (op->n_operands == 3) join(w, &out, ends_of(w, operand(op, 2)));
+    if (op->n_operands == 3) join_ends(w, &out, ends_of(w, operand(op, 2)));
     return out;
 }
 
 /* ---- choices ------------------------------------------------------------------------------- */
 
 /// The scalar that a condition is in every lane, or NULL.
-static Value *scalar_of(Value *c) {
+static Value *scalar_condition(Value *c) {
     while (c->type->rank && (def_of(c, OP_BROADCAST) || def_of(c, OP_RESHAPE)))
         c = operand(c->def, 0);
     return c->type->rank ? NULL : c;
@@ -490,33 +498,33 @@ static Value *scalar_of(Value *c) {
 
 /// Past the end where the condition is, or else what is chosen. A choice by the validity of lanes
 /// decides what those past the end hold.
-static Ends select_ends(Walk *w, const Op *op) {
-    Value *c = operand(op, 0), *one = scalar_of(c);
+static Ends select_ends(EndsWalk *w, const Op *op) {
+    Value *c = operand(op, 0), *one = scalar_condition(c);
     const Type *t = bools_like(w, result(op, 0)->type);
     Ends a = {0}, b = {0}, test = one ? no_ends : *ends_of(w, c);
-    join(w, &a, &test);
-    join(w, &b, &test);
-    join(w, &a, ends_of(w, operand(op, 1)));
-    join(w, &b, ends_of(w, operand(op, 2)));
+    join_ends(w, &a, &test);
+    join_ends(w, &b, &test);
+    join_ends(w, &a, ends_of(w, operand(op, 1)));
+    join_ends(w, &b, ends_of(w, operand(op, 2)));
     Ends out = a;
-    tell(&out, &b);
-    if (one || is_same(&a, &b)) {
+    tell_ends(&out, &b);
+    if (one || is_same_ends(&a, &b)) {
         out = one_of(w, op, one, &a, &b, t);
     } else {
-        Value *x = whole(w, &a, t), *y = whole(w, &b, t);
-        Value *there = x != &unknown && y != &unknown ? brought(w, c) : NULL;
+        Value *x = whole_mask(w, &a, t), *y = whole_mask(w, &b, t);
+        Value *there = x != &unknown && y != &unknown ? bring_value(w, c) : NULL;
         out = (Ends){.why = out.why, .bare = out.bare};
         if (there)
-            out.all = either(w, there, x, y, t);
+            out.all = either_mask(w, there, x, y, t);
         else
-            lose(&out, &out.all, out.why ? out.why : op);
+            lose_part(&out, &out.all, out.why ? out.why : op);
     }
     if (has_ends(&test) && !test.bare) out.bare = false;
     return out;
 }
 
 /// false && y is false: where one tells of lanes past the end, the program decides of them.
-static Ends and_ends(Walk *w, const Op *op) {
+static Ends and_ends(EndsWalk *w, const Op *op) {
     Ends out = operand_ends(w, op);
     for (int i = 0; i < 2 && result(op, 0)->type->elem == EL_BOOL; i++) {
         const Ends *in = ends_of(w, operand(op, i));
@@ -525,7 +533,7 @@ static Ends and_ends(Walk *w, const Op *op) {
     return out;
 }
 
-static Ends if_ends(Walk *w, const Op *op, int i) {
+static Ends if_ends(EndsWalk *w, const Op *op, int i) {
     Ends yes = *ends_of(w, operand(terminator(op->regions[0]), i));
     Ends no = *ends_of(w, operand(terminator(op->regions[1]), i));
     return one_of(w, op, operand(op, 0), &yes, &no, result(op, i)->type);
@@ -542,8 +550,8 @@ static int first_carried(const Op *loop) {
 }
 
 /// What a turn makes of its variables, or `merge` of two states, from what is supposed of them.
-static Ends *after_region(Walk *w, const Op *loop, const Region *body, const Ends *carried) {
-    Turn t = {.loop = loop, .outer = w->turn, .carried = carried};
+static Ends *after_region(EndsWalk *w, const Op *loop, const Region *body, const Ends *carried) {
+    LoopTurn t = {.loop = loop, .outer = w->turn, .carried = carried};
     Ends *out = ctx_array(w->e->ctx, Ends, loop->n_results);
     w->turn = &t;
     for (int i = 0; i < loop->n_results; i++) out[i] = *ends_of(w, operand(terminator(body), i));
@@ -552,11 +560,11 @@ static Ends *after_region(Walk *w, const Op *loop, const Region *body, const End
 }
 
 /// Takes back what is not so after a region; false where there is anything of the kind.
-static bool holds_after(Walk *w, const Op *loop, const Region *body, Ends *carried) {
+static bool holds_after(EndsWalk *w, const Op *loop, const Region *body, Ends *carried) {
     const Ends *next = after_region(w, loop, body, carried);
     bool all = true;
     for (int i = 0; i < loop->n_results; i++) {
-        if (is_same(&carried[i], &next[i])) continue;
+        if (is_same_ends(&carried[i], &next[i])) continue;
         carried[i] = nobody_knows(loop, carried[i].bare || next[i].bare);
         all = false;
     }
@@ -565,12 +573,12 @@ static bool holds_after(Walk *w, const Op *loop, const Region *body, Ends *carri
 
 /// After the first turn masks must stay as they are. Those that do not are unknown, and so is what
 /// rests on them: this is repeated until all is as it was supposed.
-static Ends *after_turns(Walk *w, const Op *loop, const Ends *first) {
+static Ends *after_turns(EndsWalk *w, const Op *loop, const Ends *first) {
     const Region *body = loop->regions[loop->code == OP_FOR ? 0 : 1];
     const Region *merge = has_merge(loop) ? loop->regions[1] : NULL;
     Ends *later = after_region(w, loop, body, first);
     bool settled = !merge;
-    for (int i = 0; i < loop->n_results; i++) settled &= is_same(&first[i], &later[i]);
+    for (int i = 0; i < loop->n_results; i++) settled &= is_same_ends(&first[i], &later[i]);
     for (int round = 0; round < MAX_ROUNDS && !settled; round++) {
         settled = holds_after(w, loop, body, later);
         if (merge) settled &= holds_after(w, loop, merge, later);
@@ -579,7 +587,7 @@ static Ends *after_turns(Walk *w, const Op *loop, const Ends *first) {
     return later;
 }
 
-static const Carried *carried_by(Walk *w, const Op *loop) {
+static const Carried *carried_by(EndsWalk *w, const Op *loop) {
     Carried *c = map_get(&w->turn->loops, loop);
     if (c) return c;
     c = ctx_new(w->e->ctx, Carried);
@@ -593,21 +601,21 @@ static const Carried *carried_by(Walk *w, const Op *loop) {
 
 /// Whether there is a turn before: behind the loop (index NULL), or in the turn of this index. With
 /// `merge` a run of turns may begin anywhere.
-static Value *has_turned(Walk *w, const Op *loop, const Value *index) {
+static Value *has_turned(EndsWalk *w, const Op *loop, const Value *index) {
     if (loop->code != OP_FOR || (index && has_merge(loop))) return NULL;
-    Value *lo = brought(w, operand(loop, 0));
-    Value *hi = brought(w, index ? loop->regions[0]->args[0] : operand(loop, 1));
-    return lo && hi ? keep(w, build_binary(&w->b, OP_LT, lo, hi)) : NULL;
+    Value *lo = bring_value(w, operand(loop, 0));
+    Value *hi = bring_value(w, index ? loop->regions[0]->args[0] : operand(loop, 1));
+    return lo && hi ? keep_unique_mask(w, build_binary(&w->b, OP_LT, lo, hi)) : NULL;
 }
 
-static Ends loop_ends(Walk *w, const Op *loop, int i, const Value *index) {
+static Ends loop_ends(EndsWalk *w, const Op *loop, int i, const Value *index) {
     const Carried *c = carried_by(w, loop);
-    if (is_same(&c->first[i], &c->later[i])) return c->first[i];
+    if (is_same_ends(&c->first[i], &c->later[i])) return c->first[i];
     Value *turned = has_turned(w, loop, index);
     return one_of(w, loop, turned, &c->later[i], &c->first[i], result(loop, i)->type);
 }
 
-static Ends argument_ends(Walk *w, const Value *v) {
+static Ends argument_ends(EndsWalk *w, const Value *v) {
     const Op *op = v->region->parent;
     bool counts = op->code == OP_FOR && v->region == op->regions[0];
     if (op->code != OP_WHILE && op->code != OP_FOR) return nobody_knows(op, true);
@@ -618,7 +626,7 @@ static Ends argument_ends(Walk *w, const Value *v) {
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
-static Ends result_ends(Walk *w, const Value *v) {
+static Ends result_ends(EndsWalk *w, const Value *v) {
     const Op *op = v->def;
     if (op->code == OP_AND) return and_ends(w, op);
     if (op_has(op, ELEMENTWISE)) return operand_ends(w, op);
@@ -650,19 +658,19 @@ static Ends result_ends(Walk *w, const Value *v) {
 }
 
 /// The innermost turn at hand that v lies in.
-static Turn *turn_of(const Walk *w, const Value *v) {
-    Turn *t = w->turn;
+static LoopTurn *turn_of(const EndsWalk *w, const Value *v) {
+    LoopTurn *t = w->turn;
     while (t->loop && !value_is_inside(v, t->loop)) t = t->outer;
     return t;
 }
 
-static const Ends *recall(const Walk *w, const Value *v) {
+static const Ends *recall_ends(const EndsWalk *w, const Value *v) {
     return v->type->rank ? map_get(&turn_of(w, v)->seen, v) : &no_ends;
 }
 
 /// Of v, of whose operands all is known.
-static void find(Walk *w, const Value *v) {
-    Turn *within = w->turn;
+static void find_ends(EndsWalk *w, const Value *v) {
+    LoopTurn *within = w->turn;
     Value *count = map_get(&w->e->counts, v);
     const Value *x = map_get(&w->e->presences, v);
     Ends found;
@@ -683,38 +691,38 @@ static void find(Walk *w, const Value *v) {
 
 typedef VEC(const Value *) Todo;
 
-static void want(Walk *w, Todo *todo, const Value *v) {
-    if (!recall(w, v)) vec_push(w->e->ctx, todo, v);
+static void want_ends(EndsWalk *w, Todo *todo, const Value *v) {
+    if (!recall_ends(w, v)) vec_push(w->e->ctx, todo, v);
 }
 
 /// What v is made of outside of loops, so far as it is not known.
-static void want_needs(Walk *w, Todo *todo, const Value *v) {
+static void want_needs(EndsWalk *w, Todo *todo, const Value *v) {
     const Op *op = v->def;
     const Value *x = map_get(&w->e->presences, v);
-    if (x) want(w, todo, x);
+    if (x) want_ends(w, todo, x);
     if (x || !op || map_get(&w->e->counts, v)) return;
-    for (int i = 0; i < op->n_operands; i++) want(w, todo, operand(op, i));
+    for (int i = 0; i < op->n_operands; i++) want_ends(w, todo, operand(op, i));
     for (int r = 0; r < 2 && op->code == OP_IF; r++)
-        want(w, todo, operand(terminator(op->regions[r]), v->index));
+        want_ends(w, todo, operand(terminator(op->regions[r]), v->index));
 }
 
 /// Long code needs no deep stack: only loops within each other do.
-static const Ends *ends_of(Walk *w, const Value *v) {
-    const Ends *known = recall(w, v);
+static const Ends *ends_of(EndsWalk *w, const Value *v) {
+    const Ends *known = recall_ends(w, v);
     if (known) return known;
     Todo todo = {0};
     if (w->depth++ == MAX_NESTED) w->steps = 0;
-    want(w, &todo, v);
+    want_ends(w, &todo, v);
     while (todo.n) {
         const Value *last = todo.data[todo.n - 1];
         int before = todo.n;
-        if (w->steps > 0 && !recall(w, last)) want_needs(w, &todo, last);
+        if (w->steps > 0 && !recall_ends(w, last)) want_needs(w, &todo, last);
         if (todo.n > before) continue;
-        if (!recall(w, last)) find(w, last);
+        if (!recall_ends(w, last)) find_ends(w, last);
         todo.n--;
     }
     w->depth--;
-    return recall(w, v);
+    return recall_ends(w, v);
 }
 
 /* ---- stand-ins ----------------------------------------------------------------------------- */
@@ -750,21 +758,22 @@ static void drop_order(Value *mask) {
     }
 }
 
-static void say_unknown(Elab *e, Loc loc, const Op *why) {
+static void report_unknown_ends(Elab *e, Loc loc, const Op *why) {
     diag(e->ctx, loc, D_ENDS_UNKNOWN);
     if (why) diag_note(e->ctx, why->loc, "from here");
     diag_hint(e->ctx, "read with `pad = ...`, or choose with `valid(...) ? ... : ...` where the "
                       "range is known");
 }
 
-static void settle(Elab *e, const Present *p) {
-    Turn outside = {0};
+static void settle_present(Elab *e, const Present *p) {
+    LoopTurn outside = {0};
     Op *op = p->stand_in;
     Value *stand_in = result(op, 0);
-    Walk w = {.e = e, .b = build_before(e->ir, op), .at = op, .turn = &outside, .steps = MAX_STEPS};
+    EndsWalk w = {
+        .e = e, .b = build_before(e->ir, op), .at = op, .turn = &outside, .steps = MAX_STEPS};
     Ends ends = *ends_of(&w, p->x);
-    Value *mask = whole(&w, &ends, p->x->type);
-    if (mask == &unknown && ends.bare) say_unknown(e, p->loc, ends.why);
+    Value *mask = whole_mask(&w, &ends, p->x->type);
+    if (mask == &unknown && ends.bare) report_unknown_ends(e, p->loc, ends.why);
     if (mask == &unknown) mask = NULL;
     if (!mask || !ends.all) drop_order(stand_in);
     if (!mask) {
@@ -778,6 +787,6 @@ static void settle(Elab *e, const Present *p) {
 void el_settle_presents(Elab *e) {
     for (int i = 0; i < e->presents.n; i++) {
         const Present *p = &e->presents.data[i];
-        if (p->stand_in->parent && value_has_uses(result(p->stand_in, 0))) settle(e, p);
+        if (p->stand_in->parent && value_has_uses(result(p->stand_in, 0))) settle_present(e, p);
     }
 }

@@ -14,11 +14,11 @@ typedef struct Race {
     PtrMap seen;    // values known not to depend on its index
 } Race;
 
-static bool depends(Race *r, const Value *v);
+static bool depends_on_grid(Race *r, const Value *v);
 
 static bool any_depends(Race *r, const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
-        if (depends(r, operand(op, i))) return true;
+        if (depends_on_grid(r, operand(op, i))) return true;
     return false;
 }
 
@@ -28,12 +28,12 @@ static bool arg_depends(Race *r, const Value *v) {
     if (owner == r->grid) return true;
     if (owner->code == OP_KERNEL) return false;
     if ((owner->code != OP_FOR && owner->code != OP_PARALLEL) || v->index > 0) return true;
-    return depends(r, operand(owner, 0)) || depends(r, operand(owner, 1));
+    return depends_on_grid(r, operand(owner, 0)) || depends_on_grid(r, operand(owner, 1));
 }
 
 /// Memoised for values that do not depend; those that do end the search. Effects and reads of what
 /// this phase writes are never certain.
-static bool depends(Race *r, const Value *v) {
+static bool depends_on_grid(Race *r, const Value *v) {
     if (map_get(&r->seen, v)) return false;
     bool certain =
         v->def && (op_has(v->def, PURE) || v->def->code == OP_LOAD || v->def->code == OP_SCRATCH);
@@ -43,12 +43,12 @@ static bool depends(Race *r, const Value *v) {
 }
 
 /// Whether any choice or loop around the store depends on the index.
-static bool guarded(Race *r, const Op *op) {
+static bool is_guarded_by_index(Race *r, const Op *op) {
     for (const Op *at = op->parent->parent; at != r->grid; at = at->parent->parent) {
         if (at->code == OP_WHILE) return true;
-        if (at->code == OP_IF && depends(r, operand(at, 0))) return true;
+        if (at->code == OP_IF && depends_on_grid(r, operand(at, 0))) return true;
         if ((at->code == OP_FOR || at->code == OP_PARALLEL) &&
-            (depends(r, operand(at, 0)) || depends(r, operand(at, 1))))
+            (depends_on_grid(r, operand(at, 0)) || depends_on_grid(r, operand(at, 1))))
             return true;
     }
     return false;
@@ -62,7 +62,7 @@ static bool at_most_one_program(const Op *grid) {
     return known && hi - lo <= step;
 }
 
-static const char *name_of(const Value *v) {
+static const char *value_name(const Value *v) {
     return v->name ? v->name : "?";
 }
 
@@ -70,19 +70,19 @@ static const char *name_of(const Value *v) {
 static bool place_depends(Race *r, const Op *op) {
     Access a = access_of(op);
     for (int i = a.n_subs ? a.first[0] : op->n_operands; i < op->n_operands; i++)
-        if (depends(r, operand(op, i))) return true;
-    return (a.mask && depends(r, a.mask)) || guarded(r, op);
+        if (depends_on_grid(r, operand(op, i))) return true;
+    return (a.mask && depends_on_grid(r, a.mask)) || is_guarded_by_index(r, op);
 }
 
 /// The value does not matter: the same element written twice is the mistake, also with one
 /// value. What a rank contributes to an element of a shard is one value, too.
-static void check_store(Op *op, void *arg) {
+static void check_store_race(Op *op, void *arg) {
     Race *r = arg;
     bool twice = op->code == OP_COMBINE && value_is_sym(operand(op, 0));
     if ((op->code != OP_STORE && !twice) || place_depends(r, op)) return;
-    const char *index = name_of(r->grid->regions[0]->args[0]);
+    const char *index = value_name(r->grid->regions[0]->args[0]);
     if (twice)
-        diag(r->e->ctx, op->loc, D_COMBINE_TWICE, index, name_of(operand(op, 0)));
+        diag(r->e->ctx, op->loc, D_COMBINE_TWICE, index, value_name(operand(op, 0)));
     else
         diag(r->e->ctx, op->loc, D_RACE, index);
     diag_note(r->e->ctx, r->grid->loc, "this grid has a program for each '%s'", index);
@@ -96,7 +96,7 @@ static void check_store(Op *op, void *arg) {
 static void check_levels(Elab *e, const Op *phase) {
     for (const Op *grid = phase; grid && grid->code == OP_PARALLEL;) {
         Race r = {.e = e, .grid = grid};
-        if (!at_most_one_program(grid)) op_walk_pre((Op *)grid, check_store, &r);
+        if (!at_most_one_program(grid)) op_walk_pre((Op *)grid, check_store_race, &r);
         const Op *inner = NULL;
         for_each_op(op, grid->regions[0]) if (op->code == OP_PARALLEL) inner = op;
         grid = inner;
@@ -126,21 +126,21 @@ typedef struct Reach {
 } Reach;
 
 /// An access of a symmetric tensor in the phase.
-typedef struct Touch {
+typedef struct SymTouch {
     const Op *op;
     bool first;               // no wait or atomic of its program can come before it
     Reach *seats[MAX_COUNTS]; // of each number of ranks one a rank
-} Touch;
+} SymTouch;
 
-typedef struct Phase {
+typedef struct RacePhase {
     Elab *e;
     const Op *op;
     const Value *combined; // the tensor in question
     bool waited;           // something above waits, or may
-    VEC(Touch) touches;
+    VEC(SymTouch) touches;
     int64_t counts[MAX_COUNTS]; // of ranks
     int n_counts;
-} Phase;
+} RacePhase;
 
 /// The host's code runs on all ranks alike, but for what their number decides.
 static bool host_guard(const Seat *at, const Region *side) {
@@ -171,7 +171,7 @@ static bool add_guard(const Seat *at, const Region *side, Reach *r) {
     return a.kind != OPEN && b.kind != OPEN;
 }
 
-static bool find_guards(const Phase *p, const Seat *at, const Op *op, Reach *r) {
+static bool find_guards(const RacePhase *p, const Seat *at, const Op *op, Reach *r) {
     bool host = false;
     for (const Region *side = op->parent; side->parent->code != OP_KERNEL;
          side = side->parent->parent) {
@@ -201,10 +201,10 @@ static void seek_order(Op *op, void *arg) {
 
 /// In the second turn of a loop all of its first one has been.
 static void find_touches(Op *op, void *arg) {
-    Phase *p = arg;
+    RacePhase *p = arg;
     bool access = op->code == OP_LOAD || op->code == OP_STORE;
     if (access && value_is_sym(operand(op, 0)) && p->touches.n < MAX_TOUCHES)
-        vec_push(p->e->ctx, &p->touches, ((Touch){.op = op, .first = !p->waited}));
+        vec_push(p->e->ctx, &p->touches, ((SymTouch){.op = op, .first = !p->waited}));
     if (op->code == OP_FOR)
         op_walk_pre(op, seek_order, &p->waited);
     else
@@ -215,7 +215,7 @@ static int seats_of(int64_t ranks) {
     return ranks < MAX_SEATS ? (int)ranks : MAX_SEATS;
 }
 
-static Reach *reach_all(const Phase *p, const Op *op, int64_t ranks) {
+static Reach *reach_all(const RacePhase *p, const Op *op, int64_t ranks) {
     int n = seats_of(ranks);
     Reach *seats = ctx_array(p->e->ctx, Reach, n);
     for (int i = 0; i < n; i++) {
@@ -227,7 +227,7 @@ static Reach *reach_all(const Phase *p, const Op *op, int64_t ranks) {
 }
 
 /// Whether b is done wherever a is.
-static bool implies(const Reach *a, const Reach *b) {
+static bool reach_implies(const Reach *a, const Reach *b) {
     for (int i = 0; i < b->n_guards; i++) {
         int k = 0;
         while (k < a->n_guards && !(same_condition(&a->guards[k], &b->guards[i]) &&
@@ -238,48 +238,48 @@ static bool implies(const Reach *a, const Reach *b) {
     return true;
 }
 
-static bool meet(const Reach *a, const Reach *b) {
+static bool reaches_meet(const Reach *a, const Reach *b) {
     if (!a->certain || !b->certain || a->n != b->n) return false;
     for (int i = 0; i < a->n; i++)
         if (!el_same_fact(a->place[i], b->place[i])) return false;
-    return implies(a, b) || implies(b, a);
+    return reach_implies(a, b) || reach_implies(b, a);
 }
 
 /// Two ranks that meet, as an example.
-typedef struct Pair {
-    const Touch *store, *other;
+typedef struct RankPair {
+    const SymTouch *store, *other;
     int count; // which number of ranks
     int storing, at;
-} Pair;
+} RankPair;
 
 /// Two ranks of which one stores where the other one is.
-static bool find_pair(const Phase *p, Pair *x) {
+static bool find_pair(const RacePhase *p, RankPair *x) {
     int n = seats_of(p->counts[x->count]);
     const Reach *a = x->store->seats[x->count], *b = x->other->seats[x->count];
     for (x->storing = 0; x->storing < n; x->storing++)
         for (x->at = 0; x->at < n; x->at++)
-            if (x->storing != x->at && meet(&a[x->storing], &b[x->at])) return true;
+            if (x->storing != x->at && reaches_meet(&a[x->storing], &b[x->at])) return true;
     return false;
 }
 
 /// Whether all ranks certainly make the store, at one place.
-static bool all_meet(const Phase *p, const Pair *x) {
+static bool all_meet(const RacePhase *p, const RankPair *x) {
     const Reach *seats = x->store->seats[x->count];
     for (int i = 1; x->store == x->other && i < seats_of(p->counts[x->count]); i++)
-        if (!meet(&seats[0], &seats[i])) return false;
+        if (!reaches_meet(&seats[0], &seats[i])) return false;
     return x->store == x->other;
 }
 
 /// Whether it is right with another number of ranks.
-static bool right_elsewhere(const Phase *p, const Pair *x) {
+static bool right_elsewhere(const RacePhase *p, const RankPair *x) {
     for (int i = 0; i < p->n_counts; i++) {
-        Pair other = {x->store, x->other, i, 0, 0};
+        RankPair other = {x->store, x->other, i, 0, 0};
         if (!find_pair(p, &other)) return true;
     }
     return false;
 }
 
-static void race_hint(const Phase *p, const Pair *x, const char *name) {
+static void race_hint(const RacePhase *p, const RankPair *x, const char *name) {
     const char *only = right_elsewhere(p, x) ? "; 'require' says which W a kernel is for" : "";
     if (x->other->op->code == OP_LOAD)
         diag_hint(p->e->ctx,
@@ -293,7 +293,7 @@ static void race_hint(const Phase *p, const Pair *x, const char *name) {
                   name, only);
 }
 
-static void report_all(const Phase *p, const Pair *x, const char *name) {
+static void report_all(const RacePhase *p, const RankPair *x, const char *name) {
     diag(p->e->ctx, x->store->op->loc, D_RANKS_RACE, name);
     diag_hint(p->e->ctx,
               "every rank runs the whole grid: 'combine' joins what they have; "
@@ -301,9 +301,9 @@ static void report_all(const Phase *p, const Pair *x, const char *name) {
               name);
 }
 
-static void report_race(const Phase *p, const Pair *x) {
+static void report_race(const RacePhase *p, const RankPair *x) {
     Ctx *ctx = p->e->ctx;
-    const char *name = name_of(operand(x->store->op, 0));
+    const char *name = value_name(operand(x->store->op, 0));
     if (all_meet(p, x)) {
         report_all(p, x, name);
         return;
@@ -322,15 +322,15 @@ static void report_race(const Phase *p, const Pair *x) {
     race_hint(p, x, name);
 }
 
-static bool same_shape(const Op *a, const Op *b) {
+static bool is_same_subscript(const Op *a, const Op *b) {
     return operand(a, 0) == operand(b, 0) && op_attr(a, "subs") == op_attr(b, "subs");
 }
 
 /// One example, of the first number of ranks that has one.
-static bool check_pair(const Phase *p, const Touch *store, const Touch *other) {
-    if (!other->first || !same_shape(store->op, other->op)) return false;
+static bool check_touch_pair(const RacePhase *p, const SymTouch *store, const SymTouch *other) {
+    if (!other->first || !is_same_subscript(store->op, other->op)) return false;
     for (int i = 0; i < p->n_counts; i++) {
-        Pair x = {store, other, i, 0, 0};
+        RankPair x = {store, other, i, 0, 0};
         if (!find_pair(p, &x)) continue;
         report_race(p, &x);
         return true;
@@ -339,16 +339,16 @@ static bool check_pair(const Phase *p, const Touch *store, const Touch *other) {
 }
 
 /// What a store alone gets wrong hides what it gets wrong with others.
-static void check_touch(const Phase *p, int i) {
-    const Touch *store = &p->touches.data[i];
-    if (store->op->code != OP_STORE || !store->first || check_pair(p, store, store)) return;
+static void check_touch(const RacePhase *p, int i) {
+    const SymTouch *store = &p->touches.data[i];
+    if (store->op->code != OP_STORE || !store->first || check_touch_pair(p, store, store)) return;
     for (int k = 0; k < p->touches.n; k++) {
-        const Touch *other = &p->touches.data[k];
-        if (other->op->code == OP_LOAD || k > i) check_pair(p, store, other);
+        const SymTouch *other = &p->touches.data[k];
+        if (other->op->code == OP_LOAD || k > i) check_touch_pair(p, store, other);
     }
 }
 
-static void check_ranks(Phase *p) {
+static void check_ranks(RacePhase *p) {
     p->n_counts = el_rank_counts(p->e, p->counts);
     op_walk_pre((Op *)p->op, find_touches, p);
     for (int i = 0; i < p->touches.n; i++)
@@ -360,14 +360,14 @@ static void check_ranks(Phase *p) {
 /* ---- what is combined ---------------------------------------------------------------------- */
 
 static void check_read(Op *op, void *arg) {
-    const Phase *p = arg;
+    const RacePhase *p = arg;
     if (op->code != OP_LOAD || operand(op, 0) != p->combined) return;
-    diag(p->e->ctx, op->loc, D_COMBINE_READ, name_of(p->combined));
+    diag(p->e->ctx, op->loc, D_COMBINE_READ, value_name(p->combined));
     diag_hint(p->e->ctx, "it is complete when the phase has ended: read it in another 'parallel'");
 }
 
 static void check_combined(Op *op, void *arg) {
-    Phase p = *(const Phase *)arg;
+    RacePhase p = *(const RacePhase *)arg;
     p.combined = op->code == OP_COMBINE ? operand(op, 0) : NULL;
     if (p.combined && value_is_sym(p.combined)) op_walk_pre((Op *)p.op, check_read, &p);
 }
@@ -375,7 +375,7 @@ static void check_combined(Op *op, void *arg) {
 void el_check_races(Elab *e, const Op *phase) {
     check_levels(e, phase);
     if (!el_rank(e)) return;
-    Phase p = {.e = e, .op = phase};
+    RacePhase p = {.e = e, .op = phase};
     op_walk_pre((Op *)phase, check_combined, &p);
     check_ranks(&p);
 }

@@ -43,7 +43,7 @@ Val el_range(Elab *e, Value *lo, Value *hi, int64_t size) {
 /* ---- cover --------------------------------------------------------------------------------- */
 
 /// The least of 16, 24, 32, 48, 64, 96, ... that holds n; *below: what the size before it holds.
-static int64_t ladder(int64_t n, int64_t *below) {
+static int64_t ladder_size(int64_t n, int64_t *below) {
     int64_t size = 16;
     *below = -1;
     while (size < n && size < INT32_MAX) {
@@ -67,7 +67,7 @@ Val el_cover(Elab *e, Loc loc, Val n) {
         el_const_int(e, loc, n, "the argument of cover", &known);
         return val_error();
     }
-    int64_t size = ladder(known, &below);
+    int64_t size = ladder_size(known, &below);
     if (size < known)
         return el_fail(e, loc, D_BAD_EXTENT, "the size of cover",
                        val_const_text(e, val_int(known)));
@@ -127,12 +127,12 @@ Val el_range_arith(Elab *e, Loc loc, BinaryOp op, Val a, Val b) {
 
 /* ---- questions ----------------------------------------------------------------------------- */
 
-static const Type *lanes(Elab *e, Elem elem, const Range *r) {
+static const Type *lanes_type(Elab *e, Elem elem, const Range *r) {
     return ty_block(e->ir, elem, 1, &r->size);
 }
 
-static Value *iota(Elab *e, const Range *r) {
-    const Type *t = lanes(e, EL_I64, r);
+static Value *build_range_iota(Elab *e, const Range *r) {
+    const Type *t = lanes_type(e, EL_I64, r);
     return result(build_op(&e->b, OP_IOTA, 0, NULL, 1, &t, 0), 0);
 }
 
@@ -143,12 +143,12 @@ static Value *of_range(Elab *e, const Range *r, Value *v) {
 }
 
 Value *el_range_valid(Elab *e, const Range *r) {
-    Value *count = build_broadcast(&e->b, r->count, lanes(e, EL_I64, r));
-    return of_range(e, r, build_binary(&e->b, OP_LT, iota(e, r), count));
+    Value *count = build_broadcast(&e->b, r->count, lanes_type(e, EL_I64, r));
+    return of_range(e, r, build_binary(&e->b, OP_LT, build_range_iota(e, r), count));
 }
 
 Val el_range_index(Elab *e, const Range *r) {
-    Value *lane = iota(e, r);
+    Value *lane = build_range_iota(e, r);
     if (r->mul != 1) lane = build_binary(&e->b, OP_MUL, lane, build_int(&e->b, lane->type, r->mul));
     Value *base = build_broadcast(&e->b, r->base, lane->type);
     Value *at = of_range(e, r, build_binary(&e->b, OP_ADD, base, lane));

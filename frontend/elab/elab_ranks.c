@@ -7,15 +7,15 @@
 /// How many values are looked at for one fact: expressions of ranks are short.
 enum { BUDGET = 2000 };
 
-typedef struct Work {
+typedef struct RankWork {
     Seat at;
     int budget;
-} Work;
+} RankWork;
 
 /* ---- what ranks have in common ------------------------------------------------------------- */
 
 /// Whether the rank may decide v, besides the indices of the program.
-static bool rank_decides(Work *w, const Value *v) {
+static bool rank_decides(RankWork *w, const Value *v) {
     if (--w->budget < 0 || (!v->def && v->region->parent->code == OP_KERNEL)) return true;
     const Op *op = v->def;
     if (!op) {
@@ -30,9 +30,9 @@ static bool rank_decides(Work *w, const Value *v) {
     return false;
 }
 
-static bool same(const Value *a, const Value *b, int depth);
+static bool is_same_rank_value(const Value *a, const Value *b, int depth);
 
-static bool same_attrs(const Op *a, const Op *b) {
+static bool has_equal_attrs(const Op *a, const Op *b) {
     if (a->n_attrs != b->n_attrs) return false;
     for (int i = 0; i < a->n_attrs; i++)
         if (a->attrs[i].name != b->attrs[i].name || a->attrs[i].value != b->attrs[i].value)
@@ -44,12 +44,12 @@ static bool same_bounds(const Op *a, const Op *b, int depth) {
     if (a == b) return true;
     return a->code == b->code && (a->code == OP_FOR || a->code == OP_PARALLEL) &&
            op_int(a, "step", 0) == op_int(b, "step", 0) &&
-           same(operand(a, 0), operand(b, 0), depth - 1) &&
-           same(operand(a, 1), operand(b, 1), depth - 1);
+           is_same_rank_value(operand(a, 0), operand(b, 0), depth - 1) &&
+           is_same_rank_value(operand(a, 1), operand(b, 1), depth - 1);
 }
 
 /// Indices of two loops over the same numbers are one: programs of equal indices are compared.
-static bool same(const Value *a, const Value *b, int depth) {
+static bool is_same_rank_value(const Value *a, const Value *b, int depth) {
     if (a == b) return true;
     if (depth == 0 || a->type != b->type || !a->def != !b->def) return false;
     if (!a->def)
@@ -57,10 +57,10 @@ static bool same(const Value *a, const Value *b, int depth) {
                same_bounds(a->region->parent, b->region->parent, depth);
     const Op *x = a->def, *y = b->def;
     if (x->code != y->code || !op_has(x, PURE) || x->n_regions || a->index != b->index ||
-        x->n_operands != y->n_operands || !same_attrs(x, y))
+        x->n_operands != y->n_operands || !has_equal_attrs(x, y))
         return false;
     for (int i = 0; i < x->n_operands; i++)
-        if (!same(operand(x, i), operand(y, i), depth - 1)) return false;
+        if (!is_same_rank_value(operand(x, i), operand(y, i), depth - 1)) return false;
     return true;
 }
 
@@ -68,87 +68,88 @@ enum { DEPTH = 8 };
 
 bool el_same_fact(Fact a, Fact b) {
     if (a.kind != b.kind || a.kind == OPEN) return false;
-    return a.kind == NUMBER ? a.number == b.number : same(a.v, b.v, DEPTH);
+    return a.kind == NUMBER ? a.number == b.number : is_same_rank_value(a.v, b.v, DEPTH);
 }
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
-static Fact look(Work *w, const Value *v);
+static Fact fact_of_value(RankWork *w, const Value *v);
 
-static Fact number(int64_t n) {
+static Fact number_fact(int64_t n) {
     return (Fact){.kind = NUMBER, .number = n};
 }
 
-static bool is_number(Fact f, int64_t n) {
+static bool is_number_fact(Fact f, int64_t n) {
     return f.kind == NUMBER && f.number == n;
 }
 
 /// Of the ops that one operand may decide alone: the other one's fact then.
-static Fact decided(Work *w, const Op *op) {
+static Fact fact_of_and_or(RankWork *w, const Op *op) {
     bool any = op->code == OP_OR;
-    Fact a = look(w, operand(op, 0)), b = look(w, operand(op, 1));
-    if (is_number(a, any) || is_number(b, any)) return number(any);
+    Fact a = fact_of_value(w, operand(op, 0)), b = fact_of_value(w, operand(op, 1));
+    if (is_number_fact(a, any) || is_number_fact(b, any)) return number_fact(any);
     return a.kind == NUMBER ? b : b.kind == NUMBER ? a : (Fact){OPEN};
 }
 
-static Fact elementwise(Work *w, const Op *op) {
+static Fact fact_of_elementwise(RankWork *w, const Op *op) {
     Cell args[3] = {{0}, {0}, {0}};
     Elem elem = operand(op, 0)->type->elem;
     if (!elem_is(elem, EC_INT | EC_BOOL) || !eval_function(op->code, elem_info[elem].cls))
         return (Fact){OPEN};
     for (int i = 0; i < op->n_operands; i++) {
-        Fact f = look(w, operand(op, i));
+        Fact f = fact_of_value(w, operand(op, i));
         if (f.kind != NUMBER) return (Fact){OPEN};
         args[i].i = f.number;
     }
-    return number(eval_elementwise(op->code, elem, args).i);
+    return number_fact(eval_elementwise(op->code, elem, args).i);
 }
 
-static Fact cast(Work *w, const Op *op) {
+static Fact fact_of_cast(RankWork *w, const Op *op) {
     Elem from = operand(op, 0)->type->elem, to = result(op, 0)->type->elem;
-    Fact f = look(w, operand(op, 0));
+    Fact f = fact_of_value(w, operand(op, 0));
     if (f.kind != NUMBER || !elem_is(from, EC_INT | EC_BOOL) || !elem_is(to, EC_INT | EC_BOOL))
         return (Fact){OPEN};
-    return number(cell_cast(from, to, (Cell){.i = f.number}).i);
+    return number_fact(cell_cast(from, to, (Cell){.i = f.number}).i);
 }
 
 /// Of a choice: what the side gives that is taken.
-static Fact chosen(Work *w, const Value *v) {
+static Fact fact_of_choice(RankWork *w, const Value *v) {
     const Op *op = v->def;
-    Fact cond = look(w, operand(op, 0));
+    Fact cond = fact_of_value(w, operand(op, 0));
     if (cond.kind != NUMBER) return (Fact){OPEN};
-    if (op->code == OP_SELECT) return look(w, operand(op, cond.number ? 1 : 2));
-    return look(w, operand(terminator(op->regions[cond.number ? 0 : 1]), v->index));
+    if (op->code == OP_SELECT) return fact_of_value(w, operand(op, cond.number ? 1 : 2));
+    return fact_of_value(w, operand(terminator(op->regions[cond.number ? 0 : 1]), v->index));
 }
 
-static Fact computed(Work *w, const Value *v) {
+static Fact fact_of_op(RankWork *w, const Value *v) {
     const Op *op = v->def;
     const Attr *a = const_of(v);
     if (a && elem_is(v->type->elem, EC_INT | EC_BOOL))
-        return number(cell_of_attr(v->type->elem, a).i);
+        return number_fact(cell_of_attr(v->type->elem, a).i);
     switch (op->code) {
-    case OP_RANK: return number(w->at.rank);
-    case OP_DIM: return el_dim_is_ranks(w->at.e, op) ? number(w->at.ranks) : (Fact){OPEN};
+    case OP_RANK: return number_fact(w->at.rank);
+    case OP_DIM: return el_dim_is_ranks(w->at.e, op) ? number_fact(w->at.ranks) : (Fact){OPEN};
     case OP_IF:
-    case OP_SELECT: return chosen(w, v);
-    case OP_CAST: return cast(w, op);
+    case OP_SELECT: return fact_of_choice(w, v);
+    case OP_CAST: return fact_of_cast(w, op);
     case OP_AND:
-    case OP_OR: return v->type->elem == EL_BOOL ? decided(w, op) : elementwise(w, op);
-    default: return op_has(op, ELEMENTWISE) ? elementwise(w, op) : (Fact){OPEN};
+    case OP_OR:
+        return v->type->elem == EL_BOOL ? fact_of_and_or(w, op) : fact_of_elementwise(w, op);
+    default: return op_has(op, ELEMENTWISE) ? fact_of_elementwise(w, op) : (Fact){OPEN};
     }
 }
 
-static Fact look(Work *w, const Value *v) {
+static Fact fact_of_value(RankWork *w, const Value *v) {
     Fact f = {OPEN};
     if (--w->budget < 0) return f;
-    if (v->def && v->type->kind == TK_BLOCK && v->type->rank == 0) f = computed(w, v);
+    if (v->def && v->type->kind == TK_BLOCK && v->type->rank == 0) f = fact_of_op(w, v);
     if (f.kind == OPEN && !rank_decides(w, v)) return (Fact){.kind = SHARED, .v = v};
     return f;
 }
 
 Fact el_fact(const Seat *at, const Value *v) {
-    Work w = {*at, BUDGET};
-    return look(&w, v);
+    RankWork w = {*at, BUDGET};
+    return fact_of_value(&w, v);
 }
 
 /* ---- what runs ----------------------------------------------------------------------------- */
@@ -176,10 +177,10 @@ bool el_outside(const Seat *at, const Value *tensor, int axis, Fact coordinate) 
 }
 
 /// Whether a `require` of the kernel refuses launches of so many ranks.
-static bool excluded(Elab *e, int64_t ranks) {
+static bool excludes_ranks(Elab *e, int64_t ranks) {
     Seat at = {e, ranks, 0};
     for_each_op(op, e->kernel->op->regions[0]) {
-        if (op->code == OP_REQUIRE && is_number(el_fact(&at, operand(op, 0)), 0)) return true;
+        if (op->code == OP_REQUIRE && is_number_fact(el_fact(&at, operand(op, 0)), 0)) return true;
     }
     return false;
 }
@@ -189,8 +190,8 @@ int el_rank_counts(Elab *e, int64_t counts[MAX_COUNTS]) {
     int n = 0;
     if (const_int(el_ranks(e), &counts[0])) return 1;
     for (int i = 0; i < 2; i++)
-        if (!excluded(e, usual[i])) counts[n++] = usual[i];
+        if (!excludes_ranks(e, usual[i])) counts[n++] = usual[i];
     for (int i = 0; i < 3 && n == 0; i++)
-        if (!excluded(e, others[i])) counts[n++] = others[i];
+        if (!excludes_ranks(e, others[i])) counts[n++] = others[i];
     return n;
 }

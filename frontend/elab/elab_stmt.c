@@ -49,7 +49,7 @@ static Val variable_value(Elab *e, Loc loc, Val v) {
 }
 
 /// A literal becomes an op per variable, so that each shows its own name; `var x = y` shares.
-static void bind_name(Elab *e, const Stmt *s, Name name, Val v) {
+static void bind_stmt_name(Elab *e, const Stmt *s, Name name, Val v) {
     if (s->kind == ST_VAR) v = variable_value(e, s->bind.value->loc, v);
     if (v.kind == V_VOID) {
         el_fail(e, s->bind.value->loc, D_NOT_A_VALUE, val_text(e, v));
@@ -64,7 +64,7 @@ static void bind_pattern(Elab *e, const Stmt *s, Val v) {
     bool fits = v.kind == V_TUPLE && v.tuple.n == names->n;
     if (!fits && v.kind != V_ERROR) el_fail(e, s->loc, D_PATTERN, names->n, val_text(e, v));
     for (int i = 0; i < names->n; i++)
-        bind_name(e, s, names->at[i], fits ? v.tuple.at[i] : val_error());
+        bind_stmt_name(e, s, names->at[i], fits ? v.tuple.at[i] : val_error());
 }
 
 /// A written type is a conversion: it gives literals their element and scalars their shape.
@@ -78,7 +78,7 @@ static void bind_stmt(Elab *e, const Stmt *s) {
     if (s->bind.pattern)
         bind_pattern(e, s, v);
     else
-        bind_name(e, s, s->bind.names.at[0], v);
+        bind_stmt_name(e, s, s->bind.names.at[0], v);
 }
 
 /* ---- assignment ---------------------------------------------------------------------------- */
@@ -105,7 +105,7 @@ Val el_assign(Elab *e, Loc loc, Val old, Val v, const char *name) {
 }
 
 /// The variable that a name on the left stands for; reports what cannot be assigned.
-static Binding *variable(Elab *e, const Expr *place) {
+static Binding *variable_of_place(Elab *e, const Expr *place) {
     Binding *b = scope_find(e, place->name);
     if (b && b->kind == BIND_VAR) return b;
     if (!b) {
@@ -121,7 +121,7 @@ static Binding *variable(Elab *e, const Expr *place) {
 }
 
 static void assign_name(Elab *e, const Expr *place, BinaryOp op, Val v) {
-    Binding *b = variable(e, place);
+    Binding *b = variable_of_place(e, place);
     if (!b) return;
     if (op != BI_NONE) v = el_binary(e, place->loc, op, b->val, v);
     b->val = el_assign(e, place->loc, b->val, v, ctx_format(e->ctx, "'%s'", place->name));
@@ -166,7 +166,7 @@ static void assign_element(Elab *e, const Expr *place, BinaryOp op, const Expr *
 }
 
 /// `value` is the right side not yet evaluated, or NULL: then it is v.
-static void assign(Elab *e, const Expr *place, BinaryOp op, const Expr *value, Val v) {
+static void assign_place(Elab *e, const Expr *place, BinaryOp op, const Expr *value, Val v) {
     if (place->kind == EX_SUBSCRIPT) {
         assign_element(e, place, op, value, v);
         return;
@@ -182,7 +182,7 @@ static void assign(Elab *e, const Expr *place, BinaryOp op, const Expr *value, V
     else if (!fits && v.kind != V_ERROR)
         el_fail(e, place->loc, D_PATTERN, place->tuple.n, val_text(e, v));
     for (int i = 0; fits && i < place->tuple.n; i++)
-        assign(e, place->tuple.at[i], op, NULL, v.tuple.at[i]);
+        assign_place(e, place->tuple.at[i], op, NULL, v.tuple.at[i]);
 }
 
 /* ---- which variables a body assigns -------------------------------------------------------- */
@@ -203,9 +203,9 @@ static void note_variable(Elab *e, Binding *b, Bindings *out) {
     out->data[at] = b;
 }
 
-static void note_place(Elab *e, const Expr *place, Bindings *out) {
+static void note_assigned_place(Elab *e, const Expr *place, Bindings *out) {
     if (place->kind == EX_TUPLE)
-        for (int i = 0; i < place->tuple.n; i++) note_place(e, place->tuple.at[i], out);
+        for (int i = 0; i < place->tuple.n; i++) note_assigned_place(e, place->tuple.at[i], out);
     Binding *b = place->kind == EX_NAME ? scope_find(e, place->name) : NULL;
     if (b && b->kind == BIND_VAR) note_variable(e, b, out);
 }
@@ -213,7 +213,7 @@ static void note_place(Elab *e, const Expr *place, Bindings *out) {
 void el_assigned(Elab *e, const Stmt *s, Bindings *out) {
     if (!s) return;
     switch (s->kind) {
-    case ST_ASSIGN: note_place(e, s->assign.place, out); break;
+    case ST_ASSIGN: note_assigned_place(e, s->assign.place, out); break;
     case ST_RETURN:
         if (e->done) note_variable(e, e->done, out);
         break;
@@ -270,8 +270,8 @@ static void choice_side(Elab *e, Region *r, Stmt *const *stmts, int n, const Bin
 }
 
 /// `if cond { then } else { otherwise }` on statement lists.
-static void choice(Elab *e, Value *cond, const Bindings *vars, Stmt *const *then, int n_then,
-                   Stmt *const *otherwise, int n_otherwise) {
+static void elab_choice(Elab *e, Value *cond, const Bindings *vars, Stmt *const *then, int n_then,
+                        Stmt *const *otherwise, int n_otherwise) {
     Values before = {0};
     el_save(e, vars, &before);
     Op *op = build_op(&e->b, OP_IF, 1, &cond, before.n, el_types(e, &before), 2);
@@ -283,7 +283,7 @@ static void choice(Elab *e, Value *cond, const Bindings *vars, Stmt *const *then
 }
 
 /// A condition: a constant in *known, or a bool scalar. False after an error.
-static bool condition(Elab *e, const Expr *x, Value **cond, bool *known) {
+static bool elab_condition(Elab *e, const Expr *x, Value **cond, bool *known) {
     Val v = el_condition(e, el_expr(e, x));
     *cond = NULL;
     if (v.kind == V_CONST && v.c.type == CK_BOOL) {
@@ -304,12 +304,12 @@ static bool condition(Elab *e, const Expr *x, Value **cond, bool *known) {
 Value *el_loop_condition(Elab *e, const Expr *x) {
     Value *cond;
     bool known;
-    if (!condition(e, x, &cond, &known)) return NULL;
+    if (!elab_condition(e, x, &cond, &known)) return NULL;
     return cond ? cond : build_bool(&e->b, ty_scalar(e->ir, EL_BOOL), known);
 }
 
 /// The taken side of a constant choice: its names are its own, its assignments are not.
-static void nested(Elab *e, const Stmt *s) {
+static void elab_nested(Elab *e, const Stmt *s) {
     if (!s) return;
     scope_push(e);
     el_stmts(e, (Stmt *[]){(Stmt *)s}, 1);
@@ -321,15 +321,15 @@ static void nested(Elab *e, const Stmt *s) {
 static void if_stmt(Elab *e, const Stmt *s) {
     Value *cond;
     bool known;
-    if (!condition(e, s->branch.cond, &cond, &known)) return;
+    if (!elab_condition(e, s->branch.cond, &cond, &known)) return;
     if (!cond) {
-        nested(e, known ? s->branch.then : s->branch.otherwise);
+        elab_nested(e, known ? s->branch.then : s->branch.otherwise);
         return;
     }
     Bindings vars = {0};
     el_assigned(e, s, &vars);
     Stmt *then = s->branch.then, *otherwise = s->branch.otherwise;
-    choice(e, cond, &vars, &then, 1, &otherwise, otherwise ? 1 : 0);
+    elab_choice(e, cond, &vars, &then, 1, &otherwise, otherwise ? 1 : 0);
 }
 
 /* ---- return -------------------------------------------------------------------------------- */
@@ -345,7 +345,7 @@ static bool has_return(const Stmt *s) {
 }
 
 /// The statements s, then the rest of its list: one list, for the side of a choice that goes on.
-static void join(Elab *e, Stmt *s, Stmt *const *rest, int n, Stmt ***out, int *n_out) {
+static void join_stmts(Elab *e, Stmt *s, Stmt *const *rest, int n, Stmt ***out, int *n_out) {
     *out = ctx_array(e->ctx, Stmt *, n + 1);
     *n_out = 0;
     if (s) (*out)[(*n_out)++] = s;
@@ -363,7 +363,7 @@ static int ways_out(const Stmt *s) {
     return n > 2 ? 2 : n;
 }
 
-static Val flag(Elab *e, bool v) {
+static Val build_flag(Elab *e, bool v) {
     return val_ir(build_bool(&e->b, ty_scalar(e->ir, EL_BOOL), v));
 }
 
@@ -373,12 +373,12 @@ static void if_with_flag(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
     Binding *outer = e->done;
     if (!outer) {
         e->done = ctx_new(e->ctx, Binding);
-        *e->done = (Binding){"done", BIND_VAR, s->loc, flag(e, false), e->declared++, NULL};
+        *e->done = (Binding){"done", BIND_VAR, s->loc, build_flag(e, false), e->declared++, NULL};
     }
     if_stmt(e, s);
     Bindings vars = {0};
     for (int i = 0; i < n; i++) el_assigned(e, rest[i], &vars);
-    if (n) choice(e, build_unary(&e->b, OP_NOT, e->done->val.ir.v), &vars, rest, n, NULL, 0);
+    if (n) elab_choice(e, build_unary(&e->b, OP_NOT, e->done->val.ir.v), &vars, rest, n, NULL, 0);
     e->done = outer;
 }
 
@@ -391,11 +391,11 @@ static void if_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
         if_with_flag(e, s, rest, n);
         return;
     }
-    if (!condition(e, s->branch.cond, &cond, &known)) return;
+    if (!elab_condition(e, s->branch.cond, &cond, &known)) return;
     Stmt **then, **otherwise;
     int n_then, n_otherwise;
-    join(e, s->branch.then, rest, n, &then, &n_then);
-    join(e, s->branch.otherwise, rest, n, &otherwise, &n_otherwise);
+    join_stmts(e, s->branch.then, rest, n, &then, &n_then);
+    join_stmts(e, s->branch.otherwise, rest, n, &otherwise, &n_otherwise);
     if (!cond) {
         el_stmts(e, known ? then : otherwise, known ? n_then : n_otherwise);
         return;
@@ -403,7 +403,7 @@ static void if_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
     Bindings vars = {0};
     for (int i = 0; i < n_then; i++) el_assigned(e, then[i], &vars);
     for (int i = 0; i < n_otherwise; i++) el_assigned(e, otherwise[i], &vars);
-    choice(e, cond, &vars, then, n_then, otherwise, n_otherwise);
+    elab_choice(e, cond, &vars, then, n_then, otherwise, n_otherwise);
 }
 
 /// A nested block with a `return`: its statements, then the rest. Its names stay in scope, which
@@ -425,7 +425,7 @@ static void return_stmt(Elab *e, const Stmt *s) {
     else if (s->expr)
         el_fail(e, s->loc, D_RETURN_VALUE);
     else if (e->done)
-        e->done->val = flag(e, true);
+        e->done->val = build_flag(e, true);
 }
 
 /* ---- statements ---------------------------------------------------------------------------- */
@@ -440,13 +440,15 @@ static void expr_stmt(Elab *e, const Stmt *s) {
     el_effect_expr(e, s->expr);
 }
 
-static void stmt(Elab *e, const Stmt *s) {
+static void elab_one_stmt(Elab *e, const Stmt *s) {
     e->b.loc = el_loc(e, s->loc);
     switch (s->kind) {
     case ST_LET:
     case ST_VAR: bind_stmt(e, s); break;
     case ST_SCRATCH: el_scratch(e, s); break;
-    case ST_ASSIGN: assign(e, s->assign.place, s->assign.op, s->assign.value, val_void()); break;
+    case ST_ASSIGN:
+        assign_place(e, s->assign.place, s->assign.op, s->assign.value, val_void());
+        break;
     case ST_EXPR: expr_stmt(e, s); break;
     case ST_IF: if_stmt(e, s); break;
     case ST_WHILE: el_while(e, s); break;
@@ -482,7 +484,7 @@ void el_stmts(Elab *e, Stmt *const *stmts, int n) {
             stmt_with_return(e, s, stmts + i + 1, n - i - 1);
             return;
         }
-        stmt(e, s);
+        elab_one_stmt(e, s);
     }
 }
 

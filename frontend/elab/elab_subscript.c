@@ -66,7 +66,7 @@ static bool entry_value(Elab *e, const Sub *sub, Entry *out) {
     return out->v.kind == V_IR;
 }
 
-static bool read_entry(Elab *e, const Tensor *t, const Sub *sub, Entry *out) {
+static bool read_sub_entry(Elab *e, const Tensor *t, const Sub *sub, Entry *out) {
     if (sub->kind == SUB_ALL) return entry_all(e, t, sub, out);
     if (sub->kind == SUB_EXPR) return entry_value(e, sub, out);
     el_fail(e, sub->loc, D_SPAN_IN_TENSOR);
@@ -125,7 +125,7 @@ static bool read_entries(Elab *e, const Expr *x, Place *p, Entries *out) {
         *entry = (Entry){.kind = E_NEW};
         if (sub->kind == SUB_NEW) continue;
         entry->dim = &t->dims[dim++];
-        ok &= read_entry(e, t, sub, entry);
+        ok &= read_sub_entry(e, t, sub, entry);
     }
     return ok;
 }
@@ -144,7 +144,7 @@ static bool unify_picks(Elab *e, Loc loc, Entries *s) {
     return true;
 }
 
-static bool add_extents(Elab *e, Loc loc, Entries *s, int n, const int64_t *extents) {
+static bool add_entry_extents(Elab *e, Loc loc, Entries *s, int n, const int64_t *extents) {
     if (s->rank + n > MAX_RANK) {
         el_fail(e, loc, D_RANK, MAX_RANK);
         return false;
@@ -162,11 +162,12 @@ static bool place_shape(Elab *e, Loc loc, Entries *s, Place *p) {
         Entry *entry = &s->at[i];
         int before = s->rank;
         entry->at = entry->kind == E_PICK && picks_at >= 0 ? picks_at : s->rank;
-        if (entry->kind == E_AXIS && !add_extents(e, loc, s, 1, &entry->r->size)) return false;
+        if (entry->kind == E_AXIS && !add_entry_extents(e, loc, s, 1, &entry->r->size))
+            return false;
         if (entry->kind == E_PICK && picks_at < 0) {
             const Type *t = entry->v.ir.v->type;
             picks_at = s->rank;
-            if (!add_extents(e, loc, s, t->rank, t->extents)) return false;
+            if (!add_entry_extents(e, loc, s, t->rank, t->extents)) return false;
         }
         if (entry->kind == E_NEW) full[n_full++] = 1;
         for (int d = before; d < s->rank; d++) full[n_full++] = s->extents[d];
@@ -183,7 +184,7 @@ static bool place_shape(Elab *e, Loc loc, Entries *s, Place *p) {
 /* ---- packs that were not merged ------------------------------------------------------------ */
 
 /// A block of positions put along its own axes of the whole result, extent 1 elsewhere.
-static Val spread(Elab *e, const Entries *s, const Entry *entry, Val v) {
+static Val spread_positions(Elab *e, const Entries *s, const Entry *entry, Val v) {
     int64_t extents[MAX_RANK];
     for (int i = 0; i < s->rank; i++) extents[i] = 1;
     const Type *t = v.ir.v->type;
@@ -203,7 +204,7 @@ static void ranges_to_picks(Elab *e, Entries *s) {
         Entry *entry = &s->at[i];
         if (entry->kind != E_AXIS && entry->kind != E_PICK) continue;
         Val v = entry->kind == E_AXIS ? el_range_index(e, entry->r) : entry->v;
-        entry->v = spread(e, s, entry, v);
+        entry->v = spread_positions(e, s, entry, v);
         entry->kind = E_PICK;
     }
 }
@@ -218,7 +219,7 @@ static void add_sub(Place *p, SubDimKind kind, Value *a, Value *b, const Range *
 }
 
 /// Adds the subscripts of one dimension: several where it is a pack that was not merged.
-static void add_dim(Elab *e, Loc loc, Place *p, const Entry *entry) {
+static void add_dim_subscripts(Elab *e, Loc loc, Place *p, const Entry *entry) {
     if (entry->kind == E_AXIS) {
         add_sub(p, DIM_AXIS, entry->r->base, entry->r->count, entry->r);
         return;
@@ -242,7 +243,7 @@ static void finish_place(Elab *e, Loc loc, const Entries *s, Place *p) {
     for (int i = 0; i < s->n; i++) {
         if (s->at[i].kind == E_NEW) continue;
         if (s->at[i].kind == E_PICK) picks[n++] = s->at[i].v;
-        add_dim(e, loc, p, &s->at[i]);
+        add_dim_subscripts(e, loc, p, &s->at[i]);
     }
     p->has_picks = n > 0;
     p->mask = el_join_valid(e, n, picks);

@@ -224,7 +224,7 @@ bool el_widens(Elem from, Elem to, bool scalar) {
 }
 
 /// The hint stands only where `as` alone would help: it changes no shape.
-static Val mismatch(Elab *e, Loc loc, const char *what, const Type *to, Val found) {
+static Val report_mismatch(Elab *e, Loc loc, const char *what, const Type *to, Val found) {
     el_fail(e, loc, D_TYPE_MISMATCH, what, type_words(e, to), val_text(e, found));
     const Type *from = val_type(found);
     if (from && from->elem != to->elem && (ty_same_shape(from, to) || from->rank == 0))
@@ -233,7 +233,7 @@ static Val mismatch(Elab *e, Loc loc, const char *what, const Type *to, Val foun
 }
 
 /// Whether a value of type `from` can be repeated to `to`, elements aside.
-static bool broadcasts(const Type *from, const Type *to) {
+static bool can_broadcast(const Type *from, const Type *to) {
     if (from->rank == 0) return true;
     if (from->rank != to->rank) return false;
     for (int i = 0; i < from->rank; i++)
@@ -242,7 +242,7 @@ static bool broadcasts(const Type *from, const Type *to) {
 }
 
 /// NULL stays NULL: all lanes valid.
-static Value *repeat(Elab *e, Value *v, const Type *shape) {
+static Value *repeat_mask_to(Elab *e, Value *v, const Type *shape) {
     return v ? build_broadcast(&e->b, v, shape) : NULL;
 }
 
@@ -254,10 +254,10 @@ Val el_convert_val(Elab *e, Loc loc, Val v, const Type *to, const char *what) {
         return el_const_adapts(e, loc, v, to->elem) ? val_ir(el_const_value(e, v, to))
                                                     : val_error();
     const Type *from = v.ir.v->type;
-    if (!el_widens(from->elem, to->elem, from->rank == 0) || !broadcasts(from, to))
-        return mismatch(e, loc, what, to, v);
-    Value *x = repeat(e, build_cast(&e->b, v.ir.v, to->elem), to);
-    return val_ir_valid(x, repeat(e, v.ir.valid, to));
+    if (!el_widens(from->elem, to->elem, from->rank == 0) || !can_broadcast(from, to))
+        return report_mismatch(e, loc, what, to, v);
+    Value *x = repeat_mask_to(e, build_cast(&e->b, v.ir.v, to->elem), to);
+    return val_ir_valid(x, repeat_mask_to(e, v.ir.valid, to));
 }
 
 Value *el_convert(Elab *e, Loc loc, Val v, const Type *to, const char *what) {

@@ -46,7 +46,7 @@ static void seek_raise(Op *op, void *arg) {
 }
 
 /// Whether a wait for v ends when its word is x.
-static bool compares(const Op *wait, int64_t x, int64_t v) {
+static bool wait_ends_at(const Op *wait, int64_t x, int64_t v) {
     const char *compare = op_str(wait, "compare");
     if (strcmp(compare, "eq") == 0) return x == v;
     if (strcmp(compare, "ne") == 0) return x != v;
@@ -58,7 +58,7 @@ static bool compares(const Op *wait, int64_t x, int64_t v) {
 /// Words are 0 at first. True where it cannot be told.
 static bool holds_at_first(const Op *wait) {
     int64_t v;
-    return !const_int(operand(wait, 2), &v) || compares(wait, 0, v);
+    return !const_int(operand(wait, 2), &v) || wait_ends_at(wait, 0, v);
 }
 
 /// The phase whose programs all wait there; NULL: some may not, or there are several rounds of it.
@@ -92,18 +92,18 @@ static void check_wait(Op *op, void *arg) {
 enum { MAX_EVENTS = 1024 };
 
 /// A wait or a raise at a seat.
-typedef struct Event {
+typedef struct SignalEvent {
     const Op *op;
     const Value *words;
     bool wait, certain;
     int n;             // coordinates; 0: any word may be meant
     Fact at[MAX_RANK]; // the shard first
     Fact value;        // OPEN: any
-} Event;
+} SignalEvent;
 
 typedef struct Actor {
     Seat seat;
-    VEC(Event) events;
+    VEC(SignalEvent) events;
     int done; // of the events
 } Actor;
 
@@ -122,7 +122,7 @@ typedef struct Play {
     PtrMap found;          // Finding by wait: an example
 } Play;
 
-static void add_event(Actor *a, Event ev, int first) {
+static void add_event(Actor *a, SignalEvent ev, int first) {
     const Op *op = ev.op;
     for (int i = first; first && i < op->n_operands && ev.n < MAX_RANK; i++)
         ev.at[ev.n++] = el_fact(&a->seat, operand(op, i));
@@ -133,44 +133,44 @@ static void add_event(Actor *a, Event ev, int first) {
 static void add_call(Actor *a, const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
         if (value_is_sym(operand(op, i)))
-            add_event(a, (Event){.op = op, .words = operand(op, i)}, 0);
+            add_event(a, (SignalEvent){.op = op, .words = operand(op, i)}, 0);
 }
 
 /// Stores of one word count as raises, as do atomics, of whatever value.
-static void add_access(Actor *a, const Op *op) {
+static void add_word_access(Actor *a, const Op *op) {
     Access x = access_of(op);
     bool word = x.rank == 0 && !x.mask;
-    Event ev = {.op = op, .words = x.tensor};
+    SignalEvent ev = {.op = op, .words = x.tensor};
     if (op->code == OP_STORE && word) ev.value = el_fact(&a->seat, x.value);
     add_event(a, ev, word ? x.first[0] : 0);
 }
 
-static void add_op(Actor *a, const Op *op, bool certain) {
+static void add_event_op(Actor *a, const Op *op, bool certain) {
     if (op->code == OP_CALL) {
         add_call(a, op);
     } else if (op->code == OP_STORE || op->code == OP_ATOMIC) {
-        if (value_is_sym(operand(op, 0))) add_access(a, op);
+        if (value_is_sym(operand(op, 0))) add_word_access(a, op);
     } else if (op->code == OP_SIGNAL_SET) {
         const char *how = op_str(op, "op");
-        Event ev = {.op = op, .words = operand(op, 0)};
+        SignalEvent ev = {.op = op, .words = operand(op, 0)};
         if (!how || strcmp(how, "set") == 0) ev.value = el_fact(&a->seat, operand(op, 1));
         add_event(a, ev, 2);
     } else if (op->code == OP_SIGNAL_WAIT) {
-        Event ev = {.op = op, .words = operand(op, 0), .wait = true, .certain = certain};
+        SignalEvent ev = {.op = op, .words = operand(op, 0), .wait = true, .certain = certain};
         ev.value = el_fact(&a->seat, operand(op, 2));
         add_event(a, ev, 4);
     }
 }
 
 /// A grid has programs, whatever its bounds.
-static void add_region(Actor *a, const Region *r, bool certain) {
+static void add_event_region(Actor *a, const Region *r, bool certain) {
     for_each_op(op, r) {
-        add_op(a, op, certain);
+        add_event_op(a, op, certain);
         bool certain_loop = op->code == OP_PARALLEL;
         for (int i = 0; i < op->n_regions; i++) {
             Taken taken = el_taken(&a->seat, op->regions[i]);
             if (taken == NEVER) continue;
-            add_region(a, op->regions[i], certain && (taken == ALWAYS || certain_loop));
+            add_event_region(a, op->regions[i], certain && (taken == ALWAYS || certain_loop));
         }
     }
 }
@@ -180,27 +180,28 @@ static bool may_be(Fact f, int64_t n) {
 }
 
 /// Whether it may be of the word that is waited for.
-static bool may_raise(const Event *raise, const Event *wait) {
+static bool may_raise(const SignalEvent *raise, const SignalEvent *wait) {
     if (raise->wait || raise->words != wait->words) return false;
     for (int i = 0; i < raise->n && i < wait->n; i++)
         if (wait->at[i].kind == NUMBER && !may_be(raise->at[i], wait->at[i].number)) return false;
     return true;
 }
 
-static bool may_end(const Event *raise, const Event *wait) {
-    return may_raise(raise, wait) && (raise->value.kind != NUMBER || wait->value.kind != NUMBER ||
-                                      compares(wait->op, raise->value.number, wait->value.number));
+static bool may_end(const SignalEvent *raise, const SignalEvent *wait) {
+    return may_raise(raise, wait) &&
+           (raise->value.kind != NUMBER || wait->value.kind != NUMBER ||
+            wait_ends_at(wait->op, raise->value.number, wait->value.number));
 }
 
 /// Outside of the tensor nobody waits.
-static bool is_no_wait(const Seat *at, const Event *wait) {
+static bool is_no_wait(const Seat *at, const SignalEvent *wait) {
     for (int i = 0; i < wait->n; i++)
         if (el_outside(at, wait->words, i, wait->at[i])) return true;
-    return wait->value.kind == NUMBER && compares(wait->op, 0, wait->value.number);
+    return wait->value.kind == NUMBER && wait_ends_at(wait->op, 0, wait->value.number);
 }
 
 /// What may end a wait: of all that ranks raise, or of what they have raised so far.
-static const Op *find_raise(const Play *p, const Event *wait, bool all) {
+static const Op *find_raise(const Play *p, const SignalEvent *wait, bool all) {
     for (int i = 0; i < p->ranks; i++) {
         const Actor *a = &p->actors[i];
         for (int k = 0; k < (all ? a->events.n : a->done); k++)
@@ -209,12 +210,12 @@ static const Op *find_raise(const Play *p, const Event *wait, bool all) {
     return NULL;
 }
 
-static bool goes_on(const Play *p, const Actor *a, const Event *ev) {
+static bool goes_on(const Play *p, const Actor *a, const SignalEvent *ev) {
     return !ev->wait || !ev->certain || ev->value.kind != NUMBER || is_no_wait(&a->seat, ev) ||
            find_raise(p, ev, false);
 }
 
-static void play(Play *p) {
+static void play_events(Play *p) {
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < p->ranks; i++) {
@@ -227,7 +228,7 @@ static void play(Play *p) {
     }
 }
 
-static void find(Play *p, const Actor *a, const Event *ev, const Op *raise) {
+static void note_finding(Play *p, const Actor *a, const SignalEvent *ev, const Op *raise) {
     if (map_get(&p->found, ev->op)) return;
     Finding *f = ctx_new(p->e->ctx, Finding);
     *f = (Finding){raise, p->ranks, a->seat.rank};
@@ -238,20 +239,20 @@ static void find(Play *p, const Actor *a, const Event *ev, const Op *raise) {
 static void find_endless(Play *p, const Actor *a) {
     Ctx *ctx = p->e->ctx;
     for (int i = 0; i < a->events.n; i++) {
-        const Event *ev = &a->events.data[i];
+        const SignalEvent *ev = &a->events.data[i];
         if (!ev->wait) continue;
         if (!map_get(&p->seen, ev->op)) vec_push(ctx, &p->waits, ev->op);
         map_set(ctx, &p->seen, ev->op, (void *)ev->op);
         if (is_no_wait(&a->seat, ev) || find_raise(p, ev, true))
             map_set(ctx, &p->ends, ev->op, (void *)ev->op);
         else if (ev->certain)
-            find(p, a, ev, NULL);
+            note_finding(p, a, ev, NULL);
     }
 }
 
 static void find_held(Play *p, const Actor *a) {
-    const Event *ev = a->done < a->events.n ? &a->events.data[a->done] : NULL;
-    if (ev) find(p, a, ev, find_raise(p, ev, true));
+    const SignalEvent *ev = a->done < a->events.n ? &a->events.data[a->done] : NULL;
+    if (ev) note_finding(p, a, ev, find_raise(p, ev, true));
 }
 
 /// With so many ranks. False: they raise too much to be gone through.
@@ -259,10 +260,10 @@ static bool play_ranks(Play *p, const Op *kernel) {
     for (int i = 0; i < p->ranks; i++) {
         Actor *a = &p->actors[i];
         *a = (Actor){.seat = {p->e, p->ranks, i}};
-        add_region(a, kernel->regions[0], true);
+        add_event_region(a, kernel->regions[0], true);
         if (a->events.n > MAX_EVENTS) return false;
     }
-    play(p);
+    play_events(p);
     for (int i = 0; i < p->ranks; i++) find_endless(p, &p->actors[i]);
     for (int i = 0; i < p->ranks; i++) find_held(p, &p->actors[i]);
     return true;
@@ -270,7 +271,7 @@ static bool play_ranks(Play *p, const Op *kernel) {
 
 /* ---- reports ------------------------------------------------------------------------------- */
 
-static const char *name_of(const Op *wait) {
+static const char *waited_name(const Op *wait) {
     const char *name = operand(wait, 0)->name;
     return name ? name : "?";
 }
@@ -284,20 +285,20 @@ static void seek_other(Op *op, void *arg) {
 static void report_never(const Play *p, const Op *wait, const Finding *f) {
     Raised other = {.words = operand(wait, 0)};
     if (f)
-        diag(p->e->ctx, wait->loc, D_NO_END_RANKS, f->ranks, name_of(wait), f->rank);
+        diag(p->e->ctx, wait->loc, D_NO_END_RANKS, f->ranks, waited_name(wait), f->rank);
     else
-        diag(p->e->ctx, wait->loc, D_NO_END, name_of(wait));
+        diag(p->e->ctx, wait->loc, D_NO_END, waited_name(wait));
     op_walk_pre(op_enclosing(wait, OP_KERNEL), seek_other, &other);
     if (other.late)
         diag_note(p->e->ctx, other.late->loc, "another word is raised here, or to another value");
     diag_hint(p->e->ctx,
               "signal_op(%s[r][i], x) raises word i of rank r to x, and adds x to it "
               "with `op = add`",
-              name_of(wait));
+              waited_name(wait));
 }
 
 static void report_held(const Play *p, const Op *wait, const Finding *f) {
-    diag(p->e->ctx, wait->loc, D_HELD, f->ranks, f->rank, name_of(wait));
+    diag(p->e->ctx, wait->loc, D_HELD, f->ranks, f->rank, waited_name(wait));
     diag_note(p->e->ctx, f->raise->loc, "it is raised here");
     diag_hint(p->e->ctx, "let ranks raise what others wait for before they wait themselves");
 }
@@ -317,7 +318,7 @@ static int report_endless(const Play *p) {
 }
 
 /// Who is held up by a wait that nothing ends has made no mistake of its own.
-static void report(const Play *p) {
+static void report_waits(const Play *p) {
     if (report_endless(p) > 0) return;
     for (int i = 0; i < p->waits.n; i++) {
         const Finding *f = map_get(&p->found, p->waits.data[i]);
@@ -335,7 +336,7 @@ static const Op *only_raise(const Play *p, const Op *wait) {
         for (int w = 0; w < waits->events.n; w++) {
             if (waits->events.data[w].op != wait) continue;
             for (int k = 0; k < raises->events.n; k++) {
-                const Event *raise = &raises->events.data[k];
+                const SignalEvent *raise = &raises->events.data[k];
                 if (!may_raise(raise, &waits->events.data[w])) continue;
                 if (raise->op->code != OP_SIGNAL_SET || (found && found != raise->op)) return NULL;
                 found = raise->op;
@@ -362,6 +363,6 @@ void el_check_waits(Elab *e, Op *kernel) {
         p->ranks = counts[i];
         if (p->ranks == 1 || p->ranks > MAX_SEATS || !play_ranks(p, kernel)) return;
     }
-    report(p);
+    report_waits(p);
     if (n > 0 && !el_failed(e)) name_peers(p);
 }

@@ -92,7 +92,7 @@ static void plan_op(Op *op, void *arg) {
 /* ---- control flow -------------------------------------------------------------------------- */
 
 /// Gives arguments first.. of a region the yielded values, all at once.
-static void carry(const Op *op, int region, int first, const Region *from) {
+static void carry_yielded(const Op *op, int region, int first, const Region *from) {
     Plan *p = plan_of(op);
     Cell *t = p->temp;
     int n = op->regions[region]->n_args - first;
@@ -118,12 +118,12 @@ static void finish_for(Op *op) {
 }
 
 /// Iterations from `from`, at most `n` of them; returns where it stopped.
-static int64_t iterate(Interp *it, Op *op, int64_t from, int64_t n) {
+static int64_t iterate_loop(Interp *it, Op *op, int64_t from, int64_t n) {
     int64_t hi = in_int(op, 1), step = op_int(op, "step", 1);
     for (; n > 0 && from < hi; n--, from += step) {
         plan_of(op)->args[0][0]->cells[0].i = from;
         run_region(it, op->regions[0]);
-        carry(op, 0, 1, op->regions[0]);
+        carry_yielded(op, 0, 1, op->regions[0]);
     }
     return from;
 }
@@ -132,19 +132,19 @@ static void seek_effect(Op *op, void *found) {
     if (op_info[op->code].traits & (WRITES | EFFECT) && op->n_regions == 0) *(bool *)found = true;
 }
 
-static double bound_of(Elem e) {
+static double approx_bound(Elem e) {
     return e == EL_F64 ? 1e-9 : e == EL_F32 ? 1e-3 : 1e-1;
 }
 
 /// The coarsest rounding on the way.
 static void seek_rounding(Op *op, void *bound) {
     Elem e = op->code == OP_CAST ? result(op, 0)->type->elem : EL_F64;
-    if (elem_is(e, EC_FLOAT)) *(double *)bound = fmax(*(double *)bound, bound_of(e));
+    if (elem_is(e, EC_FLOAT)) *(double *)bound = fmax(*(double *)bound, approx_bound(e));
 }
 
 static bool close_enough(Elem e, double bound, Cell a, Cell b) {
     if (!elem_is(e, EC_FLOAT)) return a.u == b.u;
-    bound = fmax(bound, bound_of(e));
+    bound = fmax(bound, approx_bound(e));
     return cell_equal(e, a, b) || fabs(a.f - b.f) <= bound * (1 + fabs(a.f) + fabs(b.f));
 }
 
@@ -158,7 +158,7 @@ static void check_merge(Interp *it, Op *op) {
     for (int i = 0; i < n; i++) copy_reg(args[i], in(op, i + 2));
     while (at < hi) {
         start_for(op);
-        at = iterate(it, op, at, 1 + (int64_t)(next_random(it) % 3));
+        at = iterate_loop(it, op, at, 1 + (int64_t)(next_random(it) % 3));
         for (int i = 0; i < n; i++) copy_reg(args[n + i], carried[i]);
         run_region(it, join);
         for (int i = 0; i < n; i++) // b is not needed any more: through it
@@ -179,7 +179,7 @@ static void check_merge(Interp *it, Op *op) {
 
 static void do_for(Interp *it, Op *op) {
     start_for(op);
-    iterate(it, op, in_int(op, 0), INT64_MAX);
+    iterate_loop(it, op, in_int(op, 0), INT64_MAX);
     finish_for(op);
     bool effect = false;
     if (it->options.check && op->n_regions == 2) {
@@ -196,7 +196,7 @@ static void do_while(Interp *it, Op *op) {
         if (!yielded(op->regions[0], 0)->cells[0].u) break;
         for (int i = 0; i < op->n_results; i++) copy_reg(p->args[1][i], p->args[0][i]);
         run_region(it, op->regions[1]);
-        carry(op, 0, 0, op->regions[1]);
+        carry_yielded(op, 0, 0, op->regions[1]);
     }
     for (int i = 0; i < op->n_results; i++) copy_reg(out(op, i), p->args[0][i]);
 }
@@ -214,7 +214,7 @@ static bool is_innermost(const Region *r) {
     return true;
 }
 
-static void run_program(Interp *it, Op *op, int64_t index) {
+static void run_one_program(Interp *it, Op *op, int64_t index) {
     plan_of(op)->args[0][0]->cells[0].i = index;
     it->program += is_innermost(op->regions[0]);
     race_program(it);
@@ -222,12 +222,13 @@ static void run_program(Interp *it, Op *op, int64_t index) {
 }
 
 static void run_picked(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step) {
-    if (n > 0) run_program(it, op, lo + it->options.pick(it->options.user, n) * step);
+    if (n > 0) run_one_program(it, op, lo + it->options.pick(it->options.user, n) * step);
 }
 
 /// Programs have no order: with a seed, step through them by a stride prime to their number. What
 /// combines fold is ordered by the indices, so a kernel that has one runs in order.
-static void run_programs(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step, bool ordered) {
+static void run_all_programs(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step,
+                             bool ordered) {
     int64_t stride = 1, start = 0;
     if (it->options.seed && n > 2 && !ordered) {
         start = (int64_t)(next_random(it) % (uint64_t)n);
@@ -242,7 +243,7 @@ static void run_programs(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step
         } while (a != 1);
     }
     for (int64_t i = 0, at = start; i < n; i++, at = (at + stride) % n)
-        run_program(it, op, lo + at * step);
+        run_one_program(it, op, lo + at * step);
 }
 
 enum { COMBINES = 1, COMBINES_SHARDS = 2 };
@@ -252,7 +253,7 @@ static void seek_combine(Op *op, void *found) {
         *(int *)found |= COMBINES | (value_is_sym(operand(op, 0)) ? COMBINES_SHARDS : 0);
 }
 
-static void run_phase(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step) {
+static void run_parallel_phase(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step) {
     bool outer = !it->in_phase;
     int found = 0;
     op_walk_pre(op, seek_combine, &found);
@@ -261,7 +262,7 @@ static void run_phase(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step) {
     if (it->options.pick)
         run_picked(it, op, lo, n, step);
     else
-        run_programs(it, op, lo, n, step, found != 0);
+        run_all_programs(it, op, lo, n, step, found != 0);
     if (!outer) return;
     it->in_phase = false;
     it->program = 0;
@@ -272,17 +273,17 @@ static void run_phase(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step) {
 
 static void do_parallel(Interp *it, Op *op) {
     int64_t lo = in_int(op, 0), hi = in_int(op, 1), step = op_int(op, "step", 1);
-    run_phase(it, op, lo, step ? (hi > lo ? ceil_div(hi - lo, step) : 0) : 1, step);
+    run_parallel_phase(it, op, lo, step ? (hi > lo ? ceil_div(hi - lo, step) : 0) : 1, step);
 }
 
 static void do_launch(Interp *it, Op *op) {
     int64_t n = in_int(op, 0);
-    run_phase(it, op, 0, n > 0 ? n : 0, 1);
+    run_parallel_phase(it, op, 0, n > 0 ? n : 0, 1);
 }
 
 /* ---- effects ------------------------------------------------------------------------------- */
 
-static void add_value(Text *t, const Reg *r) {
+static void add_reg_value(Text *t, const Reg *r) {
     Elem e = r->type->elem;
     if (r->type->rank == 0) {
         text_add(t, "%s", cell_text(t->ctx, e, r->cells[0]));
@@ -300,7 +301,7 @@ static const char *filled_text(Interp *it, const Op *op, int first) {
     text_bytes(&t, "", 0);
     for (const char *s = op_str(op, "text"); *s; s++) {
         if (s[0] == '{' && s[1] == '}' && first < op->n_operands) {
-            add_value(&t, in(op, first++));
+            add_reg_value(&t, in(op, first++));
             s++;
         } else {
             text_bytes(&t, s, 1);
@@ -347,7 +348,7 @@ static void do_dispatch(Interp *it, Op *op) {
     Op *device = find_device(it->module, op_str(op, "device"));
     for (int i = 1; i < op->n_operands; i++) copy_reg(plan_of(device)->args[0][i], in(op, i));
     int64_t n = in_int(op, 0);
-    run_phase(it, device, 0, n > 0 ? n : 0, 1);
+    run_parallel_phase(it, device, 0, n > 0 ? n : 0, 1);
 }
 
 /* ---- running ------------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@ void do_desc(Interp *it, Op *op) {
 /* ---- buffers ------------------------------------------------------------------------------- */
 
 /// Undefined content: let it show.
-static void spoil(Cell *cells, int64_t n) {
+static void spoil_cells(Cell *cells, int64_t n) {
     memset(cells, 0xA5, (size_t)n * sizeof *cells);
 }
 
@@ -34,7 +34,7 @@ void do_buf_alloc(Interp *it, Op *op) {
     Reg *r = out(op, 0);
     int64_t n = ty_count(r->type);
     if (!r->cells) r->cells = ctx_array(it->ctx, Cell, n);
-    spoil(r->cells, n);
+    spoil_cells(r->cells, n);
 }
 
 /// The elements as they are when the view is used: see settle_view.
@@ -168,7 +168,7 @@ void do_ring_make(Interp *it, Op *op) {
     s->cells = ctx_array(it->ctx, Cell *, (int64_t)t->slots * t->n_parts);
     for (int i = 0; i < t->slots * t->n_parts; i++) {
         int64_t n = ty_count(t->parts[i % t->n_parts]);
-        spoil(s->cells[i] = ctx_array(it->ctx, Cell, n), n);
+        spoil_cells(s->cells[i] = ctx_array(it->ctx, Cell, n), n);
     }
 }
 
@@ -189,7 +189,7 @@ static void grow_ring(Interp *it, RingState *s, const Type *type, int64_t slots)
     memcpy(s->busy, old.busy, (size_t)old.slots * sizeof *s->busy);
 }
 
-static int64_t slot_of(Interp *it, Op *op) {
+static int64_t ring_slot_of(Interp *it, Op *op) {
     RingState *s = in(op, 0)->ring;
     int64_t n = in_int(op, 1);
     if (n < 0) run_error(it, op, "item %lld of a ring", (long long)n);
@@ -206,21 +206,21 @@ static void give_bufs(Op *op, int64_t slot, bool on) {
 void do_ring_acquire(Interp *it, Op *op) {
     RingState *s = in(op, 0)->ring;
     bool on = in_int(op, 2);
-    int64_t slot = on ? slot_of(it, op) : 0;
+    int64_t slot = on ? ring_slot_of(it, op) : 0;
     if (on && s->busy[slot])
         run_error(it, op, "the slot of item %lld is not free", (long long)in_int(op, 1));
     if (on) {
         s->busy[slot] = true;
         s->full[slot] = 0;
         for (int i = 0; i < s->n_bufs; i++)
-            spoil(s->cells[slot * s->n_bufs + i], ty_count(out(op, i)->type));
+            spoil_cells(s->cells[slot * s->n_bufs + i], ty_count(out(op, i)->type));
     }
     give_bufs(op, slot, on);
 }
 
 void do_ring_commit(Interp *it, Op *op) {
     if (!in_int(op, 2)) return;
-    int64_t slot = slot_of(it, op);
+    int64_t slot = ring_slot_of(it, op);
     if (!in(op, 0)->ring->busy[slot])
         run_error(it, op, "item %lld was not acquired", (long long)in_int(op, 1));
     in(op, 0)->ring->full[slot] = in_int(op, 1) + 1;
@@ -236,7 +236,7 @@ void do_take_tile(Interp *it, Op *op) {
 }
 
 void do_ring_wait(Interp *it, Op *op) {
-    int64_t slot = slot_of(it, op);
+    int64_t slot = ring_slot_of(it, op);
     if (in(op, 0)->ring->full[slot] != in_int(op, 1) + 1)
         run_error(it, op, "item %lld was not committed", (long long)in_int(op, 1));
     RingState *s = in(op, 0)->ring;
@@ -246,14 +246,14 @@ void do_ring_wait(Interp *it, Op *op) {
 
 void do_ring_release(Interp *it, Op *op) {
     if (!in_int(op, 2)) return;
-    int64_t slot = slot_of(it, op);
+    int64_t slot = ring_slot_of(it, op);
     if (in(op, 0)->ring->full[slot] != in_int(op, 1) + 1)
         run_error(it, op, "item %lld is released, but not in its slot", (long long)in_int(op, 1));
     RingState *s = in(op, 0)->ring;
     s->busy[slot] = false;
     if (!it->roles) return;
     for (int i = 0; i < s->n_bufs; i++) // nobody fills the slot again who would
-        spoil(s->cells[slot * s->n_bufs + i], ty_count(in(op, 0)->type->parts[i]));
+        spoil_cells(s->cells[slot * s->n_bufs + i], ty_count(in(op, 0)->type->parts[i]));
 }
 
 /* ---- roles --------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /// Ops on floats that round nothing.
-static bool is_exact(OpCode op) {
+static bool is_exact_op(OpCode op) {
     static const bool exact[OP_COUNT] = {
         [OP_MIN] = true,      [OP_MAX] = true,   [OP_NEG] = true,   [OP_ABS] = true,
         [OP_FLOOR] = true,    [OP_CEIL] = true,  [OP_TRUNC] = true, [OP_RINT] = true,
@@ -22,7 +22,7 @@ void do_elementwise(Interp *it, Op *op) {
     Elem e = in(op, 0)->type->elem;
     Reg *r = out(op, 0);
     EvalFn *f = eval_function(op->code, elem_info[e].cls);
-    int units = is_exact(op->code) ? 0 : 1;
+    int units = is_exact_op(op->code) ? 0 : 1;
     bool unary = op->n_operands < 2, binary = op->n_operands < 3, compares = op_has(op, COMPARES);
     for (int64_t i = 0; i < r->n; i++) {
         Cell c = f(e, x[0][i], unary ? zero : x[1][i], binary ? zero : x[2][i]);
@@ -50,14 +50,14 @@ void do_iota(Interp *it, Op *op) {
 /* ---- shapes -------------------------------------------------------------------------------- */
 
 /// Coordinates of a lane of a row-major block.
-static void unravel(const Type *t, int64_t lane, int64_t *index) {
+static void unravel_lane(const Type *t, int64_t lane, int64_t *index) {
     for (int d = t->rank - 1; d >= 0; d--) {
         index[d] = lane % t->extents[d];
         lane /= t->extents[d];
     }
 }
 
-static int64_t ravel(const Type *t, const int64_t *index) {
+static int64_t ravel_index(const Type *t, const int64_t *index) {
     int64_t lane = 0;
     for (int d = 0; d < t->rank; d++) lane = lane * t->extents[d] + index[d];
     return lane;
@@ -69,10 +69,10 @@ void do_broadcast(Interp *it, Op *op) {
     Reg *r = out(op, 0);
     int64_t index[MAX_RANK];
     for (int64_t i = 0; i < r->n; i++) {
-        unravel(r->type, i, index);
+        unravel_lane(r->type, i, index);
         for (int d = 0; d < x->type->rank; d++)
             if (x->type->extents[d] == 1) index[d] = 0;
-        r->cells[i] = x->cells[ravel(x->type, index)];
+        r->cells[i] = x->cells[ravel_index(x->type, index)];
     }
 }
 
@@ -88,9 +88,9 @@ void do_permute(Interp *it, Op *op) {
     const int64_t *perm = op_attr(op, "perm")->ints;
     int64_t to[MAX_RANK], from[MAX_RANK];
     for (int64_t i = 0; i < r->n; i++) {
-        unravel(r->type, i, to);
+        unravel_lane(r->type, i, to);
         for (int d = 0; d < r->type->rank; d++) from[perm[d]] = to[d];
-        r->cells[i] = x->cells[ravel(x->type, from)];
+        r->cells[i] = x->cells[ravel_index(x->type, from)];
     }
 }
 
@@ -101,9 +101,9 @@ void do_slice(Interp *it, Op *op) {
     const int64_t *start = op_attr(op, "start")->ints;
     int64_t index[MAX_RANK];
     for (int64_t i = 0; i < r->n; i++) {
-        unravel(r->type, i, index);
+        unravel_lane(r->type, i, index);
         for (int d = 0; d < r->type->rank; d++) index[d] += start[d];
-        r->cells[i] = x->cells[ravel(x->type, index)];
+        r->cells[i] = x->cells[ravel_index(x->type, index)];
     }
 }
 
@@ -115,9 +115,9 @@ void do_concat(Interp *it, Op *op) {
     for (int k = 0; k < op->n_operands; k++) {
         const Reg *x = in(op, k);
         for (int64_t i = 0; i < x->n; i++) {
-            unravel(x->type, i, index);
+            unravel_lane(x->type, i, index);
             index[axis] += before;
-            r->cells[ravel(r->type, index)] = x->cells[i];
+            r->cells[ravel_index(r->type, index)] = x->cells[i];
         }
         before += x->type->extents[axis];
     }
@@ -149,7 +149,7 @@ void do_select(Interp *it, Op *op) {
 /* ---- contractions -------------------------------------------------------------------------- */
 
 /// sum[i, j] += a[i, k] b[k, j]; floats in double, integers modulo 2^64.
-static void multiply_add(const Reg *a, const Reg *b, Cell *sum) {
+static void multiply_add_blocks(const Reg *a, const Reg *b, Cell *sum) {
     int64_t m = a->type->extents[0], kk = a->type->extents[1], n = b->type->extents[1];
     bool is_float = elem_is(a->type->elem, EC_FLOAT);
     for (int64_t i = 0; i < m; i++)
@@ -181,7 +181,7 @@ static Cell *start_sum(Op *op, const Reg *initial) {
 void do_dot(Interp *it, Op *op) {
     bool fresh = op->n_operands < 3 || (op->n_operands > 3 && in_int(op, 3));
     Cell *sum = start_sum(op, fresh ? NULL : in(op, 2));
-    multiply_add(in(op, 0), in(op, 1), sum);
+    multiply_add_blocks(in(op, 0), in(op, 1), sum);
     round_sum(it, out(op, 0), sum);
 }
 
@@ -191,7 +191,7 @@ void do_contract(Interp *it, Op *op) {
     for (int64_t k = in_int(op, 0); k < hi; k += step) {
         plan_of(op)->args[0][0]->cells[0].i = k;
         run_region(it, op->regions[0]);
-        multiply_add(yielded(op->regions[0], 0), yielded(op->regions[0], 1), sum);
+        multiply_add_blocks(yielded(op->regions[0], 0), yielded(op->regions[0], 1), sum);
     }
     round_sum(it, out(op, 0), sum);
 }
@@ -205,10 +205,10 @@ void do_gather(Interp *it, Op *op) {
     int axis = (int)op_int(op, "axis", 0);
     int64_t index[MAX_RANK];
     for (int64_t i = 0; i < r->n; i++) {
-        unravel(r->type, i, index);
+        unravel_lane(r->type, i, index);
         index[axis] = at->cells[i].i;
         bool inside = index[axis] >= 0 && index[axis] < x->type->extents[axis];
-        r->cells[i] = inside ? x->cells[ravel(x->type, index)] : (Cell){0};
+        r->cells[i] = inside ? x->cells[ravel_index(x->type, index)] : (Cell){0};
     }
 }
 

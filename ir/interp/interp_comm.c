@@ -14,17 +14,17 @@
 #include <string.h>
 
 /// Memory that all ranks share and that the launch made: scratch, signals.
-typedef struct Shared {
+typedef struct SharedWords {
     char *data;
     int64_t bytes; // of all ranks
-} Shared;
+} SharedWords;
 
 typedef struct World {
     int n, turn, running; // ranks; whose turn it is; that have not ended
     int idle;             // ranks that found nothing to do since one went on
     bool failed;
     Interp **ranks;
-    Shared *shared;
+    SharedWords *shared;
     int n_shared;
     pthread_mutex_t lock;
     pthread_cond_t turned;
@@ -58,7 +58,7 @@ static void pass_turn(World *w, int rank) {
     pthread_mutex_unlock(&w->lock);
 }
 
-static void fail(World *w) {
+static void fail_world(World *w) {
     pthread_mutex_lock(&w->lock);
     w->failed = true;
     pthread_cond_broadcast(&w->turned);
@@ -92,17 +92,17 @@ static void wait_until(Interp *it, Op *op, Ready *ready, const char *waits) {
 }
 
 /// All ranks have come as often as this one.
-static bool all_came(Interp *it, Op *op) {
+static bool all_ranks_came(Interp *it, Op *op) {
     (void)op;
     for (int r = 0; r < it->world->n; r++)
         if (it->world->ranks[r]->meetings < it->meetings) return false;
     return true;
 }
 
-static void meet(Interp *it, Op *op, const char *where) {
+static void meet_all_ranks(Interp *it, Op *op, const char *where) {
     it->meetings++;
     race_arrive(it);
-    wait_until(it, op, all_came, ctx_format(it->ctx, "all ranks to come to the %s", where));
+    wait_until(it, op, all_ranks_came, ctx_format(it->ctx, "all ranks to come to the %s", where));
     race_meet(it);
 }
 
@@ -113,7 +113,7 @@ void *shared_memory(Interp *it, const Op *op, int64_t bytes, int fill) {
     World *w = it->world;
     int i = it->n_shared++;
     if (i == w->n_shared) {
-        Shared *grown = realloc(w->shared, sizeof *grown * (size_t)(i + 1));
+        SharedWords *grown = realloc(w->shared, sizeof *grown * (size_t)(i + 1));
         char *data = malloc((size_t)bytes + 1);
         if (grown) w->shared = grown;
         if (!grown || !data) {
@@ -121,7 +121,7 @@ void *shared_memory(Interp *it, const Op *op, int64_t bytes, int fill) {
             ctx_leave(it->ctx, CTX_NO_MEMORY);
         }
         memset(data, fill, (size_t)bytes);
-        w->shared[w->n_shared++] = (Shared){data, bytes};
+        w->shared[w->n_shared++] = (SharedWords){data, bytes};
     }
     if (w->shared[i].bytes != bytes)
         run_error(it, op, "ranks ask for symmetric memory of %lld and of %lld bytes",
@@ -130,7 +130,7 @@ void *shared_memory(Interp *it, const Op *op, int64_t bytes, int fill) {
 }
 
 /// A dense tensor of i64 over memory that was just made.
-static Tensor words_of(void *data, int rank, const int64_t *extents) {
+static Tensor words_tensor(void *data, int rank, const int64_t *extents) {
     Tensor t = {.data = data, .elem = EL_I64, .rank = rank};
     int64_t step = 1;
     for (int d = rank - 1; d >= 0; d--) {
@@ -144,7 +144,7 @@ static Tensor words_of(void *data, int rank, const int64_t *extents) {
 void do_comm_signals(Interp *it, Op *op) {
     int64_t extents[MAX_RANK] = {it->world->n}, n = it->world->n;
     for (int i = 0; i < op->n_operands; i++) n *= extents[i + 1] = in_int(op, i);
-    out(op, 0)->tensor = words_of(shared_memory(it, op, n * 8, 0), op->n_operands + 1, extents);
+    out(op, 0)->tensor = words_tensor(shared_memory(it, op, n * 8, 0), op->n_operands + 1, extents);
 }
 
 void do_rank(Interp *it, Op *op) {
@@ -154,27 +154,27 @@ void do_rank(Interp *it, Op *op) {
 void do_comm_control(Interp *it, Op *op) {
     if (!it->control) it->control = ctx_array(it->ctx, int64_t, 8);
     it->control[0] = it->epoch;
-    out(op, 0)->tensor = words_of(it->control, 1, (int64_t[]){8});
+    out(op, 0)->tensor = words_tensor(it->control, 1, (int64_t[]){8});
 }
 
 /* ---- transfers ----------------------------------------------------------------------------- */
 
 /// Element offset of a coordinate in the first `n` dimensions.
-static int64_t offset_of(const Tensor *t, int n, const int64_t *at) {
+static int64_t coordinate_offset(const Tensor *t, int n, const int64_t *at) {
     int64_t offset = 0;
     for (int d = 0; d < n; d++) offset += at[d] * t->strides[d];
     return offset;
 }
 
-static void copy_part(const Tensor *to, int64_t to_at, int to_dim, const Tensor *from,
-                      int64_t from_at, int from_dim) {
+static void copy_tensor_part(const Tensor *to, int64_t to_at, int to_dim, const Tensor *from,
+                             int64_t from_at, int from_dim) {
     if (from_dim == from->rank) {
         cell_store(to->elem, to->data, to_at, cell_load(from->elem, from->data, from_at));
         return;
     }
     for (int64_t i = 0; i < from->extents[from_dim]; i++)
-        copy_part(to, to_at + i * to->strides[to_dim], to_dim + 1, from,
-                  from_at + i * from->strides[from_dim], from_dim + 1);
+        copy_tensor_part(to, to_at + i * to->strides[to_dim], to_dim + 1, from,
+                         from_at + i * from->strides[from_dim], from_dim + 1);
 }
 
 static bool all_began(Interp *it, Op *op) {
@@ -184,7 +184,7 @@ static bool all_began(Interp *it, Op *op) {
     return true;
 }
 
-static int64_t chunks_of(Interp *it, const Op *op, int64_t rows, int64_t each) {
+static int64_t chunks_of_rows(Interp *it, const Op *op, int64_t rows, int64_t each) {
     if (each <= 0) run_error(it, op, "a chunk of %lld rows", (long long)each);
     return ceil_div(rows, each);
 }
@@ -192,7 +192,7 @@ static int64_t chunks_of(Interp *it, const Op *op, int64_t rows, int64_t each) {
 /// The copies are made at once: nobody writes what is gathered.
 void do_comm_gather(Interp *it, Op *op) {
     const Tensor *t = &in(op, 0)->tensor;
-    int64_t n = 1, chunks = chunks_of(it, op, t->extents[1], in_int(op, 1));
+    int64_t n = 1, chunks = chunks_of_rows(it, op, t->extents[1], in_int(op, 1));
     wait_until(it, op, all_began, "all ranks to begin");
     Tensor *view = &out(op, 0)->tensor;
     *view = *t;
@@ -201,37 +201,38 @@ void do_comm_gather(Interp *it, Op *op) {
         n *= t->extents[d];
     }
     view->data = ctx_alloc(it->ctx, (size_t)(n * 8));
-    copy_part(view, 0, 0, t, 0, 0);
+    copy_tensor_part(view, 0, 0, t, 0, 0);
     int64_t *flags = ctx_array(it->ctx, int64_t, it->world->n * chunks);
     for (int64_t i = 0; i < it->world->n * chunks; i++) flags[i] = it->epoch;
-    out(op, 1)->tensor = words_of(flags, 2, (int64_t[]){it->world->n, chunks});
+    out(op, 1)->tensor = words_tensor(flags, 2, (int64_t[]){it->world->n, chunks});
 }
 
-static int64_t *word_of(const Tensor *t, int n, const int64_t *at) {
-    return (int64_t *)t->data + offset_of(t, n, at);
+static int64_t *signal_word_at(const Tensor *t, int n, const int64_t *at) {
+    return (int64_t *)t->data + coordinate_offset(t, n, at);
 }
 
 /// Rows of part r from `lo` on, `n` of them, to this rank's slot of rank r's stage.
 static void send_rows(Interp *it, const Op *op, int64_t r, int64_t lo, int64_t n) {
     Tensor part = in(op, 0)->tensor;
     const Tensor *stage = &in(op, 1)->tensor;
-    int64_t from = offset_of(&part, 2, (int64_t[]){r, lo});
-    int64_t to = offset_of(stage, 3, (int64_t[]){r, it->rank, lo});
+    int64_t from = coordinate_offset(&part, 2, (int64_t[]){r, lo});
+    int64_t to = coordinate_offset(stage, 3, (int64_t[]){r, it->rank, lo});
     part.extents[1] = n;
-    copy_part(stage, to, 2, &part, from, 1);
+    copy_tensor_part(stage, to, 2, &part, from, 1);
 }
 
 /// Sends the chunks that are complete and raises their flags; says whether all have gone. The own
 /// part stays where it is.
 static bool push_chunks(Interp *it, Op *op) {
     const Tensor *local = &in(op, 0)->tensor, *done = &in(op, 2)->tensor;
-    int64_t rows = local->extents[1], each = in_int(op, 4), all = chunks_of(it, op, rows, each);
+    int64_t rows = local->extents[1], each = in_int(op, 4),
+            all = chunks_of_rows(it, op, rows, each);
     bool push = strcmp(op_str(op, "how"), "push") == 0, complete = true;
     bool one = strcmp(op_str(op, "how"), "behind") == 0;
     for (int64_t r = 0; r < it->world->n; r++)
         for (int64_t c = 0; c < all && r != it->rank && !(one && r != in_int(op, 2)); c++) {
-            int64_t *flag = word_of(&in(op, 3)->tensor, 3, (int64_t[]){r, it->rank, c});
-            bool ready = !push || *word_of(done, 2, (int64_t[]){r, c}) == it->epoch;
+            int64_t *flag = signal_word_at(&in(op, 3)->tensor, 3, (int64_t[]){r, it->rank, c});
+            bool ready = !push || *signal_word_at(done, 2, (int64_t[]){r, c}) == it->epoch;
             complete &= ready;
             if (!ready || *flag == it->epoch) continue;
             send_rows(it, op, r, c * each, rows - c * each < each ? rows - c * each : each);
@@ -253,11 +254,11 @@ static void go_on_sending(Interp *it) {
 
 void do_comm_begin(Interp *it, Op *op) {
     it->begun = true;
-    if (op_flag(op, "wait")) meet(it, op, "launch");
+    if (op_flag(op, "wait")) meet_all_ranks(it, op, "launch");
 }
 
 void do_comm_barrier(Interp *it, Op *op) {
-    meet(it, op, "barrier");
+    meet_all_ranks(it, op, "barrier");
     it->epoch++;
     if (it->control) it->control[0] = it->epoch;
 }
@@ -266,13 +267,13 @@ void do_comm_end(Interp *it, Op *op) {
     for (int i = 0; i < it->scatters.n; i++)
         if (!push_chunks(it, it->scatters.data[i]))
             run_error(it, it->scatters.data[i], "the launch ends, but not all chunks are done");
-    meet(it, op, "end");
+    meet_all_ranks(it, op, "end");
 }
 
 /* ---- signals ------------------------------------------------------------------------------- */
 
 /// The word whose coordinates are operands from `first` on; NULL outside of the tensor.
-static int64_t *signal_word(Interp *it, const Op *op, int first) {
+static int64_t *signal_word_of_op(Interp *it, const Op *op, int first) {
     const Tensor *t = &in(op, 0)->tensor;
     int64_t at[MAX_RANK];
     for (int d = 0; d < t->rank; d++) {
@@ -283,7 +284,7 @@ static int64_t *signal_word(Interp *it, const Op *op, int first) {
                       (long long)at[d], d, (long long)t->extents[d]);
         return NULL;
     }
-    return word_of(t, t->rank, at);
+    return signal_word_at(t, t->rank, at);
 }
 
 enum { WAIT_VALUE = 2, WAIT_PEER, WAIT_COORDINATES };
@@ -293,7 +294,7 @@ static bool is_raised(Interp *it, Op *op) {
         const char *name;
         int holds; // for less, equal, greater: bits 1, 2, 4
     } compares[] = {{"eq", 2}, {"ne", 5}, {"gt", 4}, {"ge", 6}, {"lt", 1}, {"le", 3}};
-    const int64_t *word = signal_word(it, op, WAIT_COORDINATES);
+    const int64_t *word = signal_word_of_op(it, op, WAIT_COORDINATES);
     const char *how = op_str(op, "compare");
     int64_t value = in_int(op, WAIT_VALUE);
     int holds = 6;
@@ -325,11 +326,11 @@ static const char *wait_text(Interp *it, const Op *op) {
 
 void do_signal_wait(Interp *it, Op *op) {
     wait_until(it, op, is_raised, wait_text(it, op));
-    race_see(it, signal_word(it, op, WAIT_COORDINATES));
+    race_see(it, signal_word_of_op(it, op, WAIT_COORDINATES));
 }
 
 void do_signal_set(Interp *it, Op *op) {
-    int64_t *word = signal_word(it, op, 2), value = in_int(op, 1);
+    int64_t *word = signal_word_of_op(it, op, 2), value = in_int(op, 1);
     const char *how = op_str(op, "op");
     bool adds = how && strcmp(how, "add") == 0;
     if (!word) return;
@@ -378,8 +379,8 @@ static void join_folds(Interp *it) {
 void finish_shard_folds(Interp *it, Op *phase) {
     it->meetings++;
     race_arrive(it);
-    if (all_came(it, phase)) join_folds(it);
-    wait_until(it, phase, all_came, "what all ranks combine");
+    if (all_ranks_came(it, phase)) join_folds(it);
+    wait_until(it, phase, all_ranks_came, "what all ranks combine");
     race_meet(it);
     memset(&it->shard_fold_of, 0, sizeof it->shard_fold_of);
 }
@@ -407,7 +408,7 @@ static void *rank_main(void *arg) {
     RankThread *t = arg;
     World *w = t->it.world;
     t->status = ctx_protect(t->own, rank_body, t);
-    if (t->status != CTX_OK) fail(w); // now several of them may end at once
+    if (t->status != CTX_OK) fail_world(w); // now several of them may end at once
     pthread_mutex_lock(&w->lock);
     t->it.ended = true;
     w->running--;
@@ -429,7 +430,7 @@ static Op *module_copy(Ir *ir, const Op *module) {
 }
 
 /// What a rank has to say, in the context of the caller. Ranks that gave up for another are silent.
-static void pass_on(Ctx *ctx, const RankThread *t) {
+static void pass_diagnostics_on(Ctx *ctx, const RankThread *t) {
     const Diagnostic *d = diag_first(t->own);
     if (t->status == CTX_NO_MEMORY) ctx_leave(ctx, CTX_NO_MEMORY);
     if (t->status == CTX_BUG) ice(ctx, d ? d->loc : (Loc){0}, "%s", d ? d->text : "interpreter");
@@ -454,7 +455,7 @@ static World *new_world(Ctx *ctx, int n) {
     return w;
 }
 
-static void release_context(void *ctx) {
+static void release_rank_context(void *ctx) {
     ctx_destroy(ctx);
 }
 
@@ -462,7 +463,7 @@ static bool run_threads(Ctx *ctx, World *w, RankThread *all) {
     bool ok = true;
     for (int r = 0; r < w->n; r++) {
         all[r].started = pthread_create(&all[r].thread, NULL, rank_main, &all[r]) == 0;
-        if (!all[r].started) fail(w);
+        if (!all[r].started) fail_world(w);
         ok &= all[r].started;
     }
     for (int r = 0; r < w->n; r++)
@@ -470,7 +471,7 @@ static bool run_threads(Ctx *ctx, World *w, RankThread *all) {
     if (!ok) ctx_leave(ctx, CTX_NO_MEMORY);
     for (int r = 0; r < w->n; r++) {
         ok &= all[r].status == CTX_OK;
-        pass_on(ctx, &all[r]);
+        pass_diagnostics_on(ctx, &all[r]);
     }
     return ok;
 }
@@ -485,7 +486,7 @@ bool interp_run_ranks(Ir *ir, Op *module, const char *kernel, int ranks, int n_a
         Interp *it = w->ranks[r] = &all[r].it;
         Ctx *own = ranks == 1 ? ctx : ctx_create(NULL);
         if (!own) ctx_leave(ctx, CTX_NO_MEMORY);
-        if (own != ctx) ctx_defer(ctx, release_context, own);
+        if (own != ctx) ctx_defer(ctx, release_rank_context, own);
         *it = (Interp){.ir = ir, .ctx = own, .world = w, .rank = r, .kernel = kernel};
         it->epoch = (int64_t)1 << EPOCH_BITS;
         it->module = ranks == 1 ? module : module_copy(ir, module);

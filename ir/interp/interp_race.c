@@ -15,17 +15,17 @@
 #include <string.h>
 
 /// Who touched an element last: rank, and its count then.
-typedef struct Place {
+typedef struct TouchedPlace {
     int writer, written;
     int *read; // by each rank
-} Place;
+} TouchedPlace;
 
 /// An element that signals, puts or atomics have written.
-typedef struct Word {
+typedef struct SignalWord {
     int *told; // of each rank
     int writes;
     int *seen; // by each rank: how many of the writes
-} Word;
+} SignalWord;
 
 struct Races {
     int n;
@@ -48,11 +48,11 @@ Races *races_create(Ctx *ctx, int ranks) {
     return r;
 }
 
-static int *row(const Races *r, int *of, int rank) {
+static int *clock_row(const Races *r, int *of, int rank) {
     return of + rank * r->n;
 }
 
-static void join(const Races *r, int *to, const int *from) {
+static void join_clocks(const Races *r, int *to, const int *from) {
     for (int i = 0; i < r->n; i++)
         if (from[i] > to[i]) to[i] = from[i];
 }
@@ -62,8 +62,8 @@ static void join(const Races *r, int *to, const int *from) {
 void race_arrive(Interp *it) {
     Races *r = it->races;
     if (!r) return;
-    int *own = row(r, r->heard, it->rank);
-    memcpy(row(r, r->arrived[it->meetings & 1], it->rank), own, sizeof *own * (size_t)r->n);
+    int *own = clock_row(r, r->heard, it->rank);
+    memcpy(clock_row(r, r->arrived[it->meetings & 1], it->rank), own, sizeof *own * (size_t)r->n);
     own[it->rank]++;
 }
 
@@ -71,41 +71,43 @@ void race_arrive(Interp *it) {
 void race_meet(Interp *it) {
     Races *r = it->races;
     for (int i = 0; r && i < r->n; i++)
-        join(r, row(r, r->heard, it->rank), row(r, r->arrived[it->meetings & 1], i));
+        join_clocks(r, clock_row(r, r->heard, it->rank),
+                    clock_row(r, r->arrived[it->meetings & 1], i));
 }
 
 /// Copies what is heard, and counts on: what the rank does from here on is not in the copy.
-static void tell(Interp *it, int *of) {
+static void tell_clock(Interp *it, int *of) {
     const Races *r = it->races;
-    int *own = row(r, r->heard, it->rank);
-    memcpy(row(r, of, it->rank), own, sizeof *own * (size_t)r->n);
+    int *own = clock_row(r, r->heard, it->rank);
+    memcpy(clock_row(r, of, it->rank), own, sizeof *own * (size_t)r->n);
     own[it->rank]++;
 }
 
 void race_fence(Interp *it) {
     const Races *r = it->races;
     if (!r) return;
-    join(r, row(r, r->heard, it->rank), row(r, r->found, it->rank));
-    tell(it, r->fenced);
+    join_clocks(r, clock_row(r, r->heard, it->rank), clock_row(r, r->found, it->rank));
+    tell_clock(it, r->fenced);
 }
 
 /// All that the rank did before is behind it.
 void race_phase(Interp *it) {
     race_fence(it);
-    if (it->races) tell(it, it->races->begun);
+    if (it->races) tell_clock(it, it->races->begun);
 }
 
 void race_program(Interp *it) {
     const Races *r = it->races;
     if (!r) return;
-    memcpy(row(r, r->fenced, it->rank), row(r, r->begun, it->rank), sizeof(int) * (size_t)r->n);
+    memcpy(clock_row(r, r->fenced, it->rank), clock_row(r, r->begun, it->rank),
+           sizeof(int) * (size_t)r->n);
 }
 
-static Word *word_of(Interp *it, const void *word) {
+static SignalWord *touched_word(Interp *it, const void *word) {
     Races *r = it->races;
-    Word *w = map_get(&r->words, word);
+    SignalWord *w = map_get(&r->words, word);
     if (w) return w;
-    w = ctx_new(it->ctx, Word);
+    w = ctx_new(it->ctx, SignalWord);
     w->told = ctx_array(it->ctx, int, r->n);
     w->seen = ctx_array(it->ctx, int, r->n);
     map_set(it->ctx, &r->words, word, w);
@@ -113,10 +115,10 @@ static Word *word_of(Interp *it, const void *word) {
 }
 
 /// `adds`: the word goes on telling what it told.
-static void write_word(Interp *it, Word *w, const int *told, bool adds) {
+static void write_word(Interp *it, SignalWord *w, const int *told, bool adds) {
     Races *r = it->races;
     if (!adds) memset(w->told, 0, sizeof *w->told * (size_t)r->n);
-    join(r, w->told, told);
+    join_clocks(r, w->told, told);
     w->writes++;
     w->seen[it->rank] = w->writes;
 }
@@ -124,16 +126,16 @@ static void write_word(Interp *it, Word *w, const int *told, bool adds) {
 void race_raise(Interp *it, const void *word, bool adds) {
     Races *r = it->races;
     if (!r) return;
-    int *own = row(r, r->heard, it->rank);
-    write_word(it, word_of(it, word), own, adds);
+    int *own = clock_row(r, r->heard, it->rank);
+    write_word(it, touched_word(it, word), own, adds);
     own[it->rank]++;
 }
 
 static void see_word(Interp *it, const void *word, int *into) {
     const Races *r = it->races;
-    Word *w = map_get(&r->words, word);
+    SignalWord *w = map_get(&r->words, word);
     if (!w) return;
-    join(r, row(r, into, it->rank), w->told);
+    join_clocks(r, clock_row(r, into, it->rank), w->told);
     w->seen[it->rank] = w->writes;
 }
 
@@ -143,19 +145,19 @@ void race_see(Interp *it, const void *word) {
 
 void race_put(Interp *it, const void *word) {
     const Races *r = it->races;
-    if (r) write_word(it, word_of(it, word), row(r, r->fenced, it->rank), false);
+    if (r) write_word(it, touched_word(it, word), clock_row(r, r->fenced, it->rank), false);
 }
 
 void race_atomic(Interp *it, const void *word, bool writes) {
     const Races *r = it->races;
     if (!r) return;
     see_word(it, word, r->found);
-    if (writes) write_word(it, word_of(it, word), row(r, r->fenced, it->rank), true);
+    if (writes) write_word(it, touched_word(it, word), clock_row(r, r->fenced, it->rank), true);
 }
 
 /* ---- accesses -------------------------------------------------------------------------------- */
 
-static _Noreturn void race(Interp *it, const Op *op, int other, const char *did) {
+static _Noreturn void fail_race(Interp *it, const Op *op, int other, const char *did) {
     const char *name = operand(op, 0)->name;
     run_error(it, op,
               "rank %d has %s the same element of `%s`, and nothing orders the two: phases that "
@@ -163,41 +165,41 @@ static _Noreturn void race(Interp *it, const Op *op, int other, const char *did)
               other, did, name ? name : "a tensor");
 }
 
-static Place *place_of(Interp *it, const void *element) {
+static TouchedPlace *touched_place(Interp *it, const void *element) {
     Races *r = it->races;
-    Place *p = map_get(&r->places, element);
+    TouchedPlace *p = map_get(&r->places, element);
     if (p) return p;
-    p = ctx_new(it->ctx, Place);
+    p = ctx_new(it->ctx, TouchedPlace);
     p->read = ctx_array(it->ctx, int, r->n);
     map_set(it->ctx, &r->places, element, p);
     return p;
 }
 
 /// This rank has not heard of the last write. Who has seen a word has seen what wrote that.
-static bool is_unordered(const Interp *it, const Place *p, const void *element) {
+static bool is_unordered(const Interp *it, const TouchedPlace *p, const void *element) {
     const Races *r = it->races;
-    const Word *w = map_get(&r->words, element);
-    return p->written > row(r, r->heard, it->rank)[p->writer] &&
+    const SignalWord *w = map_get(&r->words, element);
+    return p->written > clock_row(r, r->heard, it->rank)[p->writer] &&
            !(w && w->seen[it->rank] == w->writes);
 }
 
 void race_read(Interp *it, const Op *op, const void *element) {
     Races *r = it->races;
     if (!r) return;
-    Place *p = place_of(it, element);
-    const int *own = row(r, r->heard, it->rank);
-    if (is_unordered(it, p, element)) race(it, op, p->writer, "written");
+    TouchedPlace *p = touched_place(it, element);
+    const int *own = clock_row(r, r->heard, it->rank);
+    if (is_unordered(it, p, element)) fail_race(it, op, p->writer, "written");
     p->read[it->rank] = own[it->rank];
 }
 
 void race_write(Interp *it, const Op *op, const void *element) {
     Races *r = it->races;
     if (!r) return;
-    Place *p = place_of(it, element);
-    const int *own = row(r, r->heard, it->rank);
-    if (is_unordered(it, p, element)) race(it, op, p->writer, "written");
+    TouchedPlace *p = touched_place(it, element);
+    const int *own = clock_row(r, r->heard, it->rank);
+    if (is_unordered(it, p, element)) fail_race(it, op, p->writer, "written");
     for (int i = 0; i < r->n; i++)
-        if (p->read[i] > own[i]) race(it, op, i, "read");
+        if (p->read[i] > own[i]) fail_race(it, op, i, "read");
     p->writer = it->rank;
     p->written = own[it->rank];
 }

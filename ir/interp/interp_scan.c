@@ -5,18 +5,18 @@
 #include <math.h>
 
 /// Lines along an axis of a block: line l starts at line_start and takes steps of `inner`.
-typedef struct Lines {
+typedef struct AxisLines {
     int64_t count, length, inner;
-} Lines;
+} AxisLines;
 
-static Lines lines_of(const Type *t, int axis) {
-    Lines l = {.length = t->extents[axis], .inner = 1};
+static AxisLines lines_of(const Type *t, int axis) {
+    AxisLines l = {.length = t->extents[axis], .inner = 1};
     for (int d = axis + 1; d < t->rank; d++) l.inner *= t->extents[d];
     l.count = ty_count(t) / (l.length ? l.length : 1);
     return l;
 }
 
-static int64_t line_start(const Lines *l, int64_t line) {
+static int64_t line_start(const AxisLines *l, int64_t line) {
     return line / l->inner * l->inner * l->length + line % l->inner;
 }
 
@@ -42,7 +42,7 @@ static Join join_of(Interp *it, Op *op, int n) {
 }
 
 /// a = f(a, b).
-static void join(const Join *j, Cell *a, const Cell *b) {
+static void join_cells(const Join *j, Cell *a, const Cell *b) {
     if (j->known) {
         Cell c = j->known(j->elem, a[0], b[0], (Cell){0});
         a[0] = j->wide ? c : cell_wrap(j->elem, c);
@@ -58,7 +58,7 @@ static void join(const Join *j, Cell *a, const Cell *b) {
     for (int i = 0; i < j->n; i++) a[i] = yielded(r, i)->cells[0];
 }
 
-static void take(const Op *op, int n, int64_t lane, Cell *to) {
+static void take_lane_cells(const Op *op, int n, int64_t lane, Cell *to) {
     for (int i = 0; i < n; i++) to[i] = in(op, i)->cells[lane];
 }
 
@@ -69,7 +69,7 @@ static void reduce_tree(const Join *j, Cell *values, int64_t count) {
     for (; count > 1; count = (count + 1) / 2)
         for (int64_t i = 0; i < count; i += 2) {
             Cell *a = values + i * j->n, *to = values + i / 2 * j->n;
-            if (i + 1 < count) join(j, a, a + j->n);
+            if (i + 1 < count) join_cells(j, a, a + j->n);
             for (int k = 0; k < j->n; k++) to[k] = a[k];
         }
 }
@@ -77,17 +77,18 @@ static void reduce_tree(const Join *j, Cell *values, int64_t count) {
 void do_reduce(Interp *it, Op *op) {
     int n = op->n_operands;
     Join j = join_of(it, op, n);
-    Lines l = lines_of(in(op, 0)->type, (int)op_int(op, "axis", 0));
+    AxisLines l = lines_of(in(op, 0)->type, (int)op_int(op, "axis", 0));
     bool tree = op_str(op, "order") != NULL;
     j.wide &= !tree;
     Cell *values = ctx_array(it->ctx, Cell, (l.length + 1) * n);
     for (int64_t line = 0; line < l.count; line++) {
         int64_t at = line_start(&l, line);
-        for (int64_t i = 0; i < l.length; i++) take(op, n, at + i * l.inner, values + i * n);
+        for (int64_t i = 0; i < l.length; i++)
+            take_lane_cells(op, n, at + i * l.inner, values + i * n);
         if (tree)
             reduce_tree(&j, values, l.length);
         else
-            for (int64_t i = 1; i < l.length; i++) join(&j, values, values + i * n);
+            for (int64_t i = 1; i < l.length; i++) join_cells(&j, values, values + i * n);
         for (int k = 0; k < n; k++)
             out(op, k)->cells[line] =
                 round_result(it, out(op, k)->type->elem, values[k], j.wide ? SUM_NOISE : 0);
@@ -96,7 +97,7 @@ void do_reduce(Interp *it, Op *op) {
 
 /* ---- scan ---------------------------------------------------------------------------------- */
 
-static void put(const Join *j, int64_t lane, const Cell *from) {
+static void put_lane_cells(const Join *j, int64_t lane, const Cell *from) {
     for (int i = 0; i < j->n; i++) {
         Reg *r = out(j->op, i);
         r->cells[lane] = round_result(j->it, r->type->elem, from[i], j->wide ? SUM_NOISE : 0);
@@ -107,19 +108,19 @@ void do_scan(Interp *it, Op *op) {
     int n = op->n_results;
     bool exclusive = op_flag(op, "exclusive"), reverse = op_flag(op, "reverse");
     Join j = join_of(it, op, n);
-    Lines l = lines_of(in(op, 0)->type, (int)op_int(op, "axis", 0));
+    AxisLines l = lines_of(in(op, 0)->type, (int)op_int(op, "axis", 0));
     Cell *state = ctx_array(it->ctx, Cell, n), *next = ctx_array(it->ctx, Cell, n);
     for (int64_t line = 0; line < l.count; line++) {
         for (int k = 0; exclusive && k < n; k++) state[k] = in(op, n + k)->cells[0];
         for (int64_t i = 0; i < l.length; i++) {
             int64_t lane = line_start(&l, line) + (reverse ? l.length - 1 - i : i) * l.inner;
-            if (exclusive) put(&j, lane, state);
-            take(op, n, lane, next);
+            if (exclusive) put_lane_cells(&j, lane, state);
+            take_lane_cells(op, n, lane, next);
             if (i == 0 && !exclusive)
-                take(op, n, lane, state);
+                take_lane_cells(op, n, lane, state);
             else
-                join(&j, state, next);
-            if (!exclusive) put(&j, lane, state);
+                join_cells(&j, state, next);
+            if (!exclusive) put_lane_cells(&j, lane, state);
         }
     }
 }
@@ -127,7 +128,7 @@ void do_scan(Interp *it, Op *op) {
 /* ---- sort ---------------------------------------------------------------------------------- */
 
 /// Whether key b must stand before key a: NaN is last in either direction.
-static bool out_of_order(Elem e, bool descending, Cell a, Cell b) {
+static bool is_key_out_of_order(Elem e, bool descending, Cell a, Cell b) {
     if (elem_is(e, EC_FLOAT)) {
         if (isnan(a.f) || isnan(b.f)) return isnan(a.f) && !isnan(b.f);
         return descending ? a.f < b.f : b.f < a.f;
@@ -141,8 +142,8 @@ static void merge_runs(const Reg *keys, bool descending, const int64_t *from, in
                        int64_t lo, int64_t mid, int64_t hi) {
     for (int64_t i = lo, a = lo, b = mid; i < hi; i++) {
         bool take_b =
-            a == mid || (b < hi && out_of_order(keys->type->elem, descending, keys->cells[from[a]],
-                                                keys->cells[from[b]]));
+            a == mid || (b < hi && is_key_out_of_order(keys->type->elem, descending,
+                                                       keys->cells[from[a]], keys->cells[from[b]]));
         to[i] = from[take_b ? b++ : a++];
     }
 }
@@ -150,7 +151,7 @@ static void merge_runs(const Reg *keys, bool descending, const int64_t *from, in
 void do_sort(Interp *it, Op *op) {
     const Reg *keys = in(op, 0);
     bool descending = op_flag(op, "descending");
-    Lines l = lines_of(keys->type, (int)op_int(op, "axis", 0));
+    AxisLines l = lines_of(keys->type, (int)op_int(op, "axis", 0));
     int64_t *order = ctx_array(it->ctx, int64_t, l.length);
     int64_t *other = ctx_array(it->ctx, int64_t, l.length);
     for (int64_t line = 0; line < l.count; line++) {

@@ -31,7 +31,7 @@ void do_scratch(Interp *it, Op *op) {
 }
 
 /// Whether the element was written, if it is one of a scratch tensor that is watched.
-static bool *written(Interp *it, const Tensor *t, int64_t offset) {
+static bool *written_flag(Interp *it, const Tensor *t, int64_t offset) {
     const char *p = (const char *)t->data + offset * (elem_info[t->elem].bits / 8);
     for (int i = 0; i < it->scratches.n; i++) {
         const Scratch *s = &it->scratches.data[i];
@@ -42,11 +42,11 @@ static bool *written(Interp *it, const Tensor *t, int64_t offset) {
 }
 
 void note_write(Interp *it, const Tensor *t, int64_t offset) {
-    bool *w = written(it, t, offset);
+    bool *w = written_flag(it, t, offset);
     if (w) *w = true;
 }
 
 bool was_written(Interp *it, const Tensor *t, int64_t offset) {
-    const bool *w = written(it, t, offset);
+    const bool *w = written_flag(it, t, offset);
     return !w || *w;
 }

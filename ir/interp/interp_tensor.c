@@ -23,7 +23,7 @@ void do_align(Interp *it, Op *op) {
 /* ---- lanes of an access -------------------------------------------------------------------- */
 
 /// Where one lane of a load, store ... stands in memory.
-typedef struct Lane {
+typedef struct AccessLane {
     const Op *op;
     const Access *a;
     const Tensor *tensor;
@@ -32,9 +32,9 @@ typedef struct Lane {
     int64_t at[MAX_RANK];    // coordinate in the tensor
     bool live;
     int64_t offset; // in elements, where live
-} Lane;
+} AccessLane;
 
-static int64_t pick_lane(const Lane *l) {
+static int64_t pick_lane(const AccessLane *l) {
     int64_t n = 0;
     for (int i = 0; i < l->a->pick_rank; i++)
         n = n * l->a->pick_extents[i] + l->index[l->a->pick_at + i];
@@ -42,7 +42,7 @@ static int64_t pick_lane(const Lane *l) {
 }
 
 /// Computes at[], and whether the lane's own entries are valid.
-static bool locate(Lane *l) {
+static bool locate_lane(AccessLane *l) {
     const Access *a = l->a;
     bool valid = true;
     int64_t pick = a->pick_at >= 0 ? pick_lane(l) : 0;
@@ -63,7 +63,7 @@ static bool locate(Lane *l) {
     return valid;
 }
 
-static void check_lane(Interp *it, const Lane *l, int d) {
+static void check_lane(Interp *it, const AccessLane *l, int d) {
     if (it->options.check && op_flag(l->op, "checked") && l->at[d] != -1) {
         const char *name = l->a->tensor->name;
         run_error(it, l->op, "index %lld is outside dimension %d of `%s`, which is %lld",
@@ -72,8 +72,8 @@ static void check_lane(Interp *it, const Lane *l, int d) {
     }
 }
 
-static void settle(Interp *it, Lane *l) {
-    l->live = locate(l);
+static void settle_lane(Interp *it, AccessLane *l) {
+    l->live = locate_lane(l);
     l->offset = 0;
     for (int d = 0; l->live && d < l->a->n_subs; d++) {
         if (l->at[d] < 0 || l->at[d] >= l->tensor->extents[d]) {
@@ -84,31 +84,33 @@ static void settle(Interp *it, Lane *l) {
     }
 }
 
-/// `for (Lane l = first_lane(it, op); has_lane(it, &l); l.lane++)` visits the lanes in order.
-static Lane first_lane(const Op *op) {
-    Lane l = {.op = op, .a = plan_of(op)->access, .count = 1};
+/// `for (AccessLane l = first_access_lane(it, op); has_lane(it, &l); l.lane++)` visits the lanes in
+/// order.
+static AccessLane first_access_lane(const Op *op) {
+    AccessLane l = {.op = op, .a = plan_of(op)->access, .count = 1};
     for (int i = 0; i < op->n_operands; i++)
         if (operand(op, i) == l.a->tensor) l.tensor = &in(op, i)->tensor;
     for (int d = 0; d < l.a->rank; d++) l.count *= l.a->extents[d];
     return l;
 }
 
-static bool has_lane(Interp *it, Lane *l) {
+static bool has_lane(Interp *it, AccessLane *l) {
     if (l->lane == l->count) return false;
     int64_t rest = l->lane;
     for (int d = l->a->rank - 1; d >= 0; d--) {
         l->index[d] = rest % l->a->extents[d];
         rest /= l->a->extents[d];
     }
-    settle(it, l);
+    settle_lane(it, l);
     return true;
 }
 
-#define for_each_lane(it, l, op) for (Lane l = first_lane(op); has_lane((it), &l); l.lane++)
+#define for_each_lane(it, l, op)                                                                   \
+    for (AccessLane l = first_access_lane(op); has_lane((it), &l); l.lane++)
 
 /* ---- plain accesses ------------------------------------------------------------------------ */
 
-static void check_written(Interp *it, const Lane *l) {
+static void check_scratch_written(Interp *it, const AccessLane *l) {
     const char *name = l->a->tensor->name;
     if (!was_written(it, l->tensor, l->offset))
         run_error(it, l->op, "an element of `%s` is read that nobody has written",
@@ -128,19 +130,19 @@ void store_element(Interp *it, const Tensor *t, int64_t offset, Cell c) {
         cell_store(t->elem, t->data, offset, c);
 }
 
-static const void *address(const Tensor *t, int64_t offset) {
+static const void *element_address(const Tensor *t, int64_t offset) {
     return (const char *)t->data + offset * (elem_info[t->elem].bits / 8);
 }
 
 /// Halves of bytes have no address of their own.
-static void check_rank_read(Interp *it, const Lane *l) {
+static void check_rank_read(Interp *it, const AccessLane *l) {
     if (it->races && value_is_sym(l->a->tensor) && elem_info[l->tensor->elem].bits >= 8)
-        race_read(it, l->op, address(l->tensor, l->offset));
+        race_read(it, l->op, element_address(l->tensor, l->offset));
 }
 
 void read_lanes(Interp *it, Op *op, Reg *to, Cell pad) {
     for_each_lane(it, l, op) {
-        if (l.live) check_written(it, &l);
+        if (l.live) check_scratch_written(it, &l);
         if (l.live) check_rank_read(it, &l);
         to->cells[l.lane] = l.live ? load_element(it, l.tensor, l.offset) : pad;
     }
@@ -156,9 +158,9 @@ void do_live(Interp *it, Op *op) {
 }
 
 /// Two programs of a phase that store to one element have a race.
-static void check_race(Interp *it, const Lane *l) {
+static void check_race(Interp *it, const AccessLane *l) {
     if (!it->options.check || !it->in_phase || elem_info[l->tensor->elem].bits < 8) return;
-    const void *key = address(l->tensor, l->offset);
+    const void *key = element_address(l->tensor, l->offset);
     if (value_is_sym(l->a->tensor)) race_write(it, l->op, key);
     if (value_is_sym(l->a->tensor) && l->tensor->elem == EL_I64) race_put(it, key);
     int64_t before = (int64_t)(intptr_t)map_get(&it->writers, key);
@@ -203,10 +205,10 @@ void do_atomic(Interp *it, Op *op) {
     for_each_lane(it, l, op) {
         Cell old = {0};
         if (l.live) {
-            check_written(it, &l);
+            check_scratch_written(it, &l);
             old = load_element(it, l.tensor, l.offset);
             Cell first = cas ? expected->cells[l.lane] : v->cells[l.lane];
-            race_atomic(it, address(l.tensor, l.offset),
+            race_atomic(it, element_address(l.tensor, l.offset),
                         !cas || cell_bits(e, old) == cell_bits(e, first));
             store_element(it, l.tensor, l.offset,
                           atomic_value(kind, e, old, first, v->cells[l.lane]));
@@ -232,7 +234,7 @@ void fold_in(Interp *it, Op *op, Cell *acc, const Cell *v) {
     for (int i = 0; i < n; i++) acc[i] = yielded(op->regions[0], i)->cells[0];
 }
 
-static Fold *new_fold(Interp *it, Op *op, const Lane *l, const void *key, bool shard) {
+static Fold *new_fold(Interp *it, Op *op, const AccessLane *l, const void *key, bool shard) {
     Fold *f = ctx_new(it->ctx, Fold);
     f->op = op;
     f->key = key;
@@ -280,7 +282,7 @@ void do_combine(Interp *it, Op *op) {
             const Reg *x = in(op, n + i);
             v[i] = cell_cast(x->type->elem, fold_elem(op, i), x->cells[l.lane]);
         }
-        const void *key = address(l.tensor, l.offset);
+        const void *key = element_address(l.tensor, l.offset);
         Fold *f = map_get(shard ? &it->shard_fold_of : &it->fold_of, key);
         if (f) {
             check_share(it, op, f, shard);
@@ -289,7 +291,7 @@ void do_combine(Interp *it, Op *op) {
         }
         f = new_fold(it, op, &l, key, shard);
         if (op_flag(op, "keep") && !shard) {
-            check_written(it, &l);
+            check_scratch_written(it, &l);
             start_from_old(it, f);
             fold_in(it, op, f->value, v);
         } else {

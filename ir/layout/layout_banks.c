@@ -9,7 +9,7 @@
 
 enum { WORD_LOG2 = 2, LINE_LOG2 = 7, MAX_LINE_BANKS = 64, MOST_LANES = 64 };
 
-static int max_of(int a, int b) {
+static int max_int(int a, int b) {
     return a > b ? a : b;
 }
 
@@ -38,7 +38,7 @@ SharedPhase shared_phase(SharedBanks banks, bool reads, int lane_bits, int bytes
         for (int j = 0; j < p.lanes.n; j++) p.lanes.col[j] = odd_phases[i].lanes[j];
         return p;
     }
-    int n = LINE_LOG2 - max_of(bytes_log2, WORD_LOG2);
+    int n = LINE_LOG2 - max_int(bytes_log2, WORD_LOG2);
     return (SharedPhase){.line_log2 = LINE_LOG2,
                          .lanes = f2_identity(n < lane_bits ? n : lane_bits)};
 }
@@ -54,7 +54,7 @@ static int access_log2(const SharedLayout *s, const SharedAccess *a) {
 /// that number banks, and by linearity each of those has equally many.
 int shared_conflicts(const Layout *l, const SharedLayout *s, const SharedAccess *a,
                      SharedBanks banks, bool reads) {
-    int n = access_log2(s, a), unit = max_of(n, WORD_LOG2), lanes = l->bits[LEVEL_LANE];
+    int n = access_log2(s, a), unit = max_int(n, WORD_LOG2), lanes = l->bits[LEVEL_LANE];
     SharedPhase p = shared_phase(banks, reads, lanes, n);
     F2 offsets = {.n = lanes};
     for (int j = 0; j < lanes; j++)
@@ -82,7 +82,7 @@ static int count_phase(const Layout *l, const SharedLayout *s, int64_t reg, int6
             int bank = (int)(w & (int64_t)low_bits(p->line_log2 - WORD_LOG2)), k = 0;
             while (k < n[bank] && words[bank][k] != w) k++;
             if (k == n[bank]) words[bank][n[bank]++] = w;
-            most = max_of(most, n[bank]);
+            most = max_int(most, n[bank]);
         }
     }
     return most;
@@ -100,7 +100,7 @@ int shared_conflicts_counted(const Layout *l, const SharedLayout *s, const Share
             if (i >> j & 1) reg ^= (int64_t)a->base[j];
         for (int64_t t = 0; t < threads; t++) // the first lane of each phase
             if (f2_reduce(&span, (Bits)t, NULL) == (Bits)t)
-                most = max_of(most, count_phase(l, s, reg, t, &p, 1 << n));
+                most = max_int(most, count_phase(l, s, reg, t, &p, 1 << n));
     }
     return most;
 }

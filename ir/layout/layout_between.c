@@ -20,25 +20,25 @@
 enum { WORD_LOG2 = 2, VECTOR_LOG2 = 4 };
 
 /// One side, seen in the atom.
-typedef struct Side {
+typedef struct AtomSide {
     F2 registers, threads;
     int lane_bits;
     bool reads;
-} Side;
+} AtomSide;
 
 typedef struct Between {
-    const Side *wide, *narrow;
+    const AtomSide *wide, *narrow;
     SharedBanks banks;
     int rows, elem_log2;
     F2 v, x, rest; // together a basis
     F2 inverse;    // coordinates in that basis
 } Between;
 
-static int max_of(int a, int b) {
+static int larger_int(int a, int b) {
     return a > b ? a : b;
 }
 
-static void add_all(F2Span *s, const F2 *m) {
+static void add_columns(F2Span *s, const F2 *m) {
     for (int j = 0; j < m->n; j++) f2_add(s, m->col[j], 0);
 }
 
@@ -70,12 +70,12 @@ static void choose_basis(Between *b, bool extra) {
     const F2 *t_narrow = &b->narrow->threads;
     F2 both = common_registers(b), unit = f2_identity(b->rows);
     F2Span s = {0};
-    add_all(&s, t_wide);
-    add_all(&s, t_narrow);
+    add_columns(&s, t_wide);
+    add_columns(&s, t_narrow);
     b->v = pick_free(&s, &both, VECTOR_LOG2 - b->elem_log2);
     // Around V: W, whose basis is the thread columns and what else is needed.
     F2Span w = {0};
-    add_all(&w, &b->v);
+    add_columns(&w, &b->v);
     F2 around = pick_free(&w, t_wide, F2_MAX), more = pick_free(&w, t_narrow, F2_MAX);
     around = f2_join(&around, &more, 0);
     more = pick_free(&w, &unit, F2_MAX);
@@ -89,12 +89,12 @@ static void choose_basis(Between *b, bool extra) {
         seen.col[seen.n++] = f2_apply(&basis, coords);
     }
     s = (F2Span){0};
-    add_all(&s, &b->v);
-    add_all(&s, t_wide);
-    b->x = pick_free(&s, &seen, max_of(VECTOR_LOG2 - b->elem_log2 - b->v.n, 0));
+    add_columns(&s, &b->v);
+    add_columns(&s, t_wide);
+    b->x = pick_free(&s, &seen, larger_int(VECTOR_LOG2 - b->elem_log2 - b->v.n, 0));
     s = (F2Span){0};
-    add_all(&s, &b->v);
-    add_all(&s, &b->x);
+    add_columns(&s, &b->v);
+    add_columns(&s, &b->x);
     b->rest = pick_free(&s, t_wide, F2_MAX);
     more = pick_free(&s, &around, F2_MAX);
     b->rest = f2_join(&b->rest, &more, 0);
@@ -105,7 +105,7 @@ static void choose_basis(Between *b, bool extra) {
 
 /// The lanes of one phase of a side and the first `fill` directions behind V, as coordinates behind
 /// V; cut down to where those of X are 0, and given in `rest`.
-static F2 phase_span(const Between *b, const Side *side, const SharedPhase *phase, int fill) {
+static F2 phase_span(const Between *b, const AtomSide *side, const SharedPhase *phase, int fill) {
     F2 lanes = f2_compose(&side->threads, &phase->lanes), in_x = {0}, r = {0};
     for (int j = 0; j < lanes.n; j++) lanes.col[j] = f2_apply(&b->inverse, lanes.col[j]) >> b->v.n;
     for (int i = 0; i < fill; i++) lanes.col[lanes.n++] = bit(i);
@@ -130,12 +130,12 @@ static F2 between_map(const Between *b) {
     bool second_long = phases[1].line_log2 > phases[0].line_log2;
     int line = phases[second_long].line_log2, halves = line - phases[!second_long].line_log2;
     F2 lines = f2_avoiding(&spans[0], &spans[1], n), unit = f2_identity(n);
-    int spare = max_of(b->rows + b->elem_log2 - line, 0);
+    int spare = larger_int(b->rows + b->elem_log2 - line, 0);
     if (lines.n > spare) lines.n = spare;
     F2Span s = f2_span(&spans[!second_long]), outside = f2_span(&lines);
-    add_all(&s, &lines);
+    add_columns(&s, &lines);
     F2 half = pick_free(&s, &unit, halves);
-    add_all(&outside, &half);
+    add_columns(&outside, &half);
     F2 order = pick_free(&outside, &unit, F2_MAX); // the first are U: no line lies in its span
     order = f2_join(&order, &half, 0);
     order = f2_join(&order, &lines, 0);
@@ -148,7 +148,7 @@ static F2 between_map(const Between *b) {
 
 /// The atoms of both, with the identity for a map, and where they lie. All that `from` holds has a
 /// place, so that writes do not ask for holes.
-static SharedLayout atoms(const Layout *from, const Layout *to, int elem_bytes) {
+static SharedLayout joint_atoms(const Layout *from, const Layout *to, int elem_bytes) {
     SharedLayout s = {.rank = from->rank, .elem_bytes = elem_bytes, .align = 1 << VECTOR_LOG2};
     s.bytes = elem_bytes;
     for (int d = 0; d < s.rank; d++) {
@@ -167,8 +167,8 @@ static SharedLayout atoms(const Layout *from, const Layout *to, int elem_bytes) 
 }
 
 /// What leaves the atom is no vector, and between lanes no difference that banks see.
-static Side side_of(const Layout *l, const SharedLayout *atom, bool reads) {
-    Side r = {.lane_bits = l->bits[LEVEL_LANE], .reads = reads};
+static AtomSide atom_side(const Layout *l, const SharedLayout *atom, bool reads) {
+    AtomSide r = {.lane_bits = l->bits[LEVEL_LANE], .reads = reads};
     for (int j = 0; j < layout_n_bits(l); j++) {
         Bits at;
         bool inside = shared_image(l, atom, l->col[j], &at) == REACH_ATOM;
@@ -181,8 +181,8 @@ static Side side_of(const Layout *l, const SharedLayout *atom, bool reads) {
 }
 
 /// Adds up what the accesses of a side cost; whether they are free of conflicts.
-static bool add_cost(const Layout *l, const SharedLayout *s, SharedBanks banks, bool reads,
-                     double *cost) {
+static bool add_side_cost(const Layout *l, const SharedLayout *s, SharedBanks banks, bool reads,
+                          double *cost) {
     SharedAccess a;
     shared_access(l, s, 1 << VECTOR_LOG2, &a);
     *cost += shared_cost(l, s, &a, banks, reads);
@@ -193,8 +193,8 @@ static bool add_cost(const Layout *l, const SharedLayout *s, SharedBanks banks, 
 /// none.
 SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes, SharedBanks banks,
                             bool operand) {
-    SharedLayout best = atoms(from, to, elem_bytes), atom = best;
-    Side writes = side_of(from, &atom, false), reads = side_of(to, &atom, true);
+    SharedLayout best = joint_atoms(from, to, elem_bytes), atom = best;
+    AtomSide writes = atom_side(from, &atom, false), reads = atom_side(to, &atom, true);
     double least = 0;
     bool best_free = false;
     for (int way = 0; way < 3; way += 1 + operand) { // no X, of writes, of reads
@@ -207,8 +207,8 @@ SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes
         choose_basis(&b, way > 0);
         s.map = between_map(&b);
         double cost = 0;
-        bool writes_free = add_cost(from, &s, banks, false, &cost);
-        bool both_free = add_cost(to, &s, banks, true, &cost) && writes_free;
+        bool writes_free = add_side_cost(from, &s, banks, false, &cost);
+        bool both_free = add_side_cost(to, &s, banks, true, &cost) && writes_free;
         if (operand) both_free = false; // wide reads are worth a conflict
         if (least && (both_free == best_free ? cost >= least : best_free)) continue;
         least = cost;

@@ -23,7 +23,7 @@ typedef struct Route {
     Bits place, reg, lane;
 } Route;
 
-typedef struct Exchange {
+typedef struct LaneExchange {
     const Layout *a, *b;
     int n_a, n_b, lanes, threads; // bits
     F2 all;                       // [B_reg A_reg A_lane]
@@ -32,13 +32,13 @@ typedef struct Exchange {
     F2Span taken;                 // lanes M t so far, from the lane bits t
     int n_extra;
     ConvertSwap extra[LAYOUT_MAX_BITS];
-} Exchange;
+} LaneExchange;
 
 static Bits thread_column(const Layout *l, int j) {
     return l->col[l->bits[LEVEL_REG] + j];
 }
 
-static Route split(const Exchange *x, Bits sum) {
+static Route split_route(const LaneExchange *x, Bits sum) {
     return (Route){sum & low_bits(x->n_b), sum >> x->n_b & low_bits(x->n_a),
                    sum >> (x->n_b + x->n_a)};
 }
@@ -48,30 +48,30 @@ static Route add_route(Route r, Route s) {
 }
 
 /// The element stays in its lane, perhaps in another register.
-static bool route_stays(Exchange *x, int j) {
+static bool route_stays(LaneExchange *x, int j) {
     F2 registers = x->all;
     Bits sum, own = j < x->lanes ? bit(j) : 0;
     registers.n = x->n_b + x->n_a;
     if (!f2_solve(&registers, thread_column(x->a, j) ^ thread_column(x->b, j), &sum)) return false;
-    x->route[j] = split(x, sum);
+    x->route[j] = split_route(x, sum);
     x->route[j].lane = own;
     f2_add(&x->taken, own, own);
     return true;
 }
 
 /// Lane bit j wants what lane 0 has: a copy.
-static bool route_copy(Exchange *x, int j) {
+static bool route_copy(LaneExchange *x, int j) {
     F2 registers = x->all;
     Bits sum;
     registers.n = x->n_b;
     if (!f2_solve(&registers, thread_column(x->b, j), &sum)) return false;
-    x->route[j] = split(x, sum);
+    x->route[j] = split_route(x, sum);
     return true;
 }
 
 /// M t = M c for a sum c of other lane bits: the bit then reads what c reads, and where it is set
 /// another register is sent in a second round.
-static void route_twice(Exchange *x, int j, Route r) {
+static void route_twice(LaneExchange *x, int j, Route r) {
     Bits c;
     Route sum = {0};
     f2_reduce(&x->taken, r.lane, &c);
@@ -82,12 +82,12 @@ static void route_twice(Exchange *x, int j, Route r) {
 }
 
 /// Any lane that no other lane reads from.
-static bool route_anywhere(Exchange *x, int j) {
+static bool route_anywhere(LaneExchange *x, int j) {
     Bits sum;
     if (!f2_solve(&x->all, thread_column(x->b, j), &sum)) return false;
-    Route r = split(x, sum);
+    Route r = split_route(x, sum);
     for (int i = 0; i <= x->kernel.n; i++) {
-        x->route[j] = i ? add_route(r, split(x, x->kernel.col[i - 1])) : r;
+        x->route[j] = i ? add_route(r, split_route(x, x->kernel.col[i - 1])) : r;
         if (f2_add(&x->taken, x->route[j].lane, bit(j))) return true;
     }
     route_twice(x, j, r);
@@ -95,14 +95,14 @@ static bool route_anywhere(Exchange *x, int j) {
 }
 
 /// Warp and CTA stay; the lane may change along with them.
-static bool route_warp(Exchange *x, int j) {
+static bool route_warp(LaneExchange *x, int j) {
     Bits sum;
     if (!f2_solve(&x->all, thread_column(x->a, j) ^ thread_column(x->b, j), &sum)) return false;
-    x->route[j] = split(x, sum);
+    x->route[j] = split_route(x, sum);
     return true;
 }
 
-static bool find_routes(Exchange *x) {
+static bool find_routes(LaneExchange *x) {
     bool open[LAYOUT_MAX_BITS];
     for (int j = 0; j < x->lanes; j++) open[j] = !route_stays(x, j) && !route_copy(x, j);
     for (int j = 0; j < x->lanes; j++)
@@ -127,7 +127,7 @@ static int make_swaps(const F2 *m, ConvertSwap *swaps) {
 }
 
 /// G with G (M t) = s of t on lanes, 0 on lanes that nobody reads from.
-static F2 sender_map(const Exchange *x) {
+static F2 sender_map(const LaneExchange *x) {
     F2Span s = {0};
     F2 g = {.n = x->threads}, reg = {0};
     for (int j = 0; j < x->lanes; j++)
@@ -154,7 +154,7 @@ bool convert_stays(const Conversion *c, const Layout *to, int64_t round) {
 enum { SELECT_COST = 1, SHUFFLE_COST = 4 };
 static const int barrier_cost[N_LEVELS] = {0, 30, 60, 400};
 
-static void exchange_cost(Conversion *c, const Exchange *x, int elem_bits) {
+static void exchange_cost(Conversion *c, const LaneExchange *x, int elem_bits) {
     int64_t rounds = 0, repeats = layout_repeats(x->b);
     int most = 0, packed = 0;
     for (int64_t n = 0; n < (int64_t)1 << c->round_bits; n++) rounds += !convert_stays(c, x->b, n);
@@ -178,7 +178,7 @@ bool layout_convert_near(const Layout *a, const Layout *b, int elem_bits, Conver
     if (!layout_same_box(a, b)) return false;
     for (int level = LEVEL_LANE; level < N_LEVELS; level++)
         if (a->bits[level] != b->bits[level]) return false;
-    Exchange x = {.a = a, .b = b, .n_a = a->bits[LEVEL_REG], .n_b = b->bits[LEVEL_REG]};
+    LaneExchange x = {.a = a, .b = b, .n_a = a->bits[LEVEL_REG], .n_b = b->bits[LEVEL_REG]};
     x.lanes = a->bits[LEVEL_LANE];
     x.threads = layout_thread_bits(a);
     F2 a_reg = layout_level(a, LEVEL_REG), a_lane = layout_level(a, LEVEL_LANE);

@@ -65,7 +65,7 @@ static bool find_trans(const Offsets *o, int elem_log2, SharedMatrix *m, Bits *u
     return true;
 }
 
-static Bits sum_of(const Bits *x, int n, int64_t which) {
+static Bits sum_of_columns(const Bits *x, int n, int64_t which) {
     Bits sum = 0;
     for (int i = 0; i < n; i++)
         if (which >> i & 1) sum ^= x[i];
@@ -80,10 +80,10 @@ static int count_conflicts(const Layout *l, const SharedLayout *s, const SharedM
     for (int64_t k = 0; k < matrices * (threads / 32); k++) {
         int64_t which = k % matrices, thread = k / matrices * 32, rows[8], x[MAX_RANK];
         int64_t reg = which >> m->n_base << l->bits[LEVEL_REG];
-        reg |= (int64_t)sum_of(m->base, m->n_base, which);
+        reg |= (int64_t)sum_of_columns(m->base, m->n_base, which);
         for (int r = 0; r < 8; r++) {
-            int64_t lane = (int64_t)sum_of(m->row_lane, 3, r), same = 1;
-            layout_at(l, reg ^ (int64_t)sum_of(m->row_reg, 3, r), thread | lane, x);
+            int64_t lane = (int64_t)sum_of_columns(m->row_lane, 3, r), same = 1;
+            layout_at(l, reg ^ (int64_t)sum_of_columns(m->row_reg, 3, r), thread | lane, x);
             rows[r] = shared_offset(s, x);
             for (int q = 0; q < r; q++)
                 same += rows[q] != rows[r] && (rows[q] - rows[r]) % (1 << LINE_LOG2) == 0;

@@ -23,8 +23,8 @@ static LayoutStep make_step(const Layout *l, LayoutLevel level, Bits x) {
 
 /// Adds the steps by which `level` reaches further than `reached`, the part of the coordinate
 /// covered so far. Registers that a register step joined are one: `joined`.
-static void add_steps(const Layout *l, int d, LayoutLevel level, LayoutReduction *r,
-                      F2Span *reached, F2Span *joined) {
+static void add_level_steps(const Layout *l, int d, LayoutLevel level, LayoutReduction *r,
+                            F2Span *reached, F2Span *joined) {
     int n = layout_first(l, level) + l->bits[level];
     F2 m = layout_f2(l), rest = without_dim(l, d, n), kernel = f2_kernel(&rest);
     for (int i = kernel.n - 1; i >= 0; i--) { // nearest threads first
@@ -74,8 +74,8 @@ static const Layout *with_registers(Ctx *ctx, const Layout *l, int d, int n) {
 }
 
 /// Parts are numbered by the steps of warps, then by those of CTAs.
-static void find_parts(Ctx *ctx, const Layout *l, int d, const F2Span *reached,
-                       LayoutReduction *r) {
+static void number_parts(Ctx *ctx, const Layout *l, int d, const F2Span *reached,
+                         LayoutReduction *r) {
     int near = r->n_level[LEVEL_REG] + r->n_level[LEVEL_LANE];
     int warps = r->n_level[LEVEL_WARP], ctas = r->n_level[LEVEL_CTA];
     uint8_t kept[LAYOUT_MAX_BITS];
@@ -92,8 +92,8 @@ LayoutReduction layout_reduce(Ctx *ctx, const Layout *l, int d) {
     LayoutReduction r = {.result = layout_slice(ctx, l, d, true)};
     F2Span reached = {0}, joined = {0};
     for (int level = 0; level < N_LEVELS; level++)
-        add_steps(l, d, (LayoutLevel)level, &r, &reached, &joined);
-    if (r.n_level[LEVEL_WARP] + r.n_level[LEVEL_CTA]) find_parts(ctx, l, d, &reached, &r);
+        add_level_steps(l, d, (LayoutLevel)level, &r, &reached, &joined);
+    if (r.n_level[LEVEL_WARP] + r.n_level[LEVEL_CTA]) number_parts(ctx, l, d, &reached, &r);
     return r;
 }
 

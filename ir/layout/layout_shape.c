@@ -9,7 +9,7 @@
  */
 
 /// Gives dimension d n more bits, above those it has; returns the first one's row.
-static int widen(Layout *l, int d, int n) {
+static int widen_dimension(Layout *l, int d, int n) {
     int row = layout_base(l, d) + l->log2[d];
     for (int j = 0; j < layout_n_bits(l); j++)
         l->col[j] = (l->col[j] & low_bits(row)) | (l->col[j] >> row) << row << n;
@@ -28,13 +28,13 @@ static void add_bit(Ctx *ctx, Layout *l, LayoutLevel level, Bits image) {
 
 /// `count` of them along d by registers: the power of two as bits, the odd part as repeats.
 static void repeat_registers(Ctx *ctx, Layout *l, int d, int64_t count) {
-    int n = __builtin_ctzll((Bits)count), row = widen(l, d, n);
+    int n = __builtin_ctzll((Bits)count), row = widen_dimension(l, d, n);
     for (int i = 0; i < n; i++) add_bit(ctx, l, LEVEL_REG, bit(row + i));
     l->odd[d] = (int32_t)(count >> n);
 }
 
 /// Moves coordinate bit i of every image to to[i]; it vanishes where that is negative.
-static void move_rows(Layout *l, const int *to) {
+static void move_coordinate_bits(Layout *l, const int *to) {
     for (int j = 0; j < layout_n_bits(l); j++) {
         Bits image = 0;
         for (Bits x = l->col[j]; x; x &= x - 1) {
@@ -59,7 +59,7 @@ const Layout *layout_permute(Ctx *ctx, const Layout *l, const int *perm) {
     for (int d = 0; d < l->rank; d++)
         for (int i = 0; i < r.log2[d]; i++)
             to[layout_base(l, perm[d]) + i] = layout_base(&r, d) + i;
-    move_rows(&r, to);
+    move_coordinate_bits(&r, to);
     return layout_unique(ctx, &r);
 }
 
@@ -78,7 +78,7 @@ const Layout *layout_slice(Ctx *ctx, const Layout *l, int d, bool keep) {
         }
         r.rank--;
     }
-    move_rows(&r, to);
+    move_coordinate_bits(&r, to);
     return layout_unique(ctx, &r);
 }
 
@@ -189,7 +189,7 @@ const Layout *layout_reshape(Ctx *ctx, const Layout *l, int rank, const int64_t 
     int to[LAYOUT_MAX_BITS] = {0};
     for (int d = 0; d < rank; d++)
         for (int i = 0; i < s->to.log2[d]; i++) to[s->rows[d][i]] = layout_base(&s->to, d) + i;
-    move_rows(&s->to, to);
+    move_coordinate_bits(&s->to, to);
     return layout_unique(ctx, &s->to);
 }
 
@@ -207,7 +207,7 @@ const Layout *layout_runs(Ctx *ctx, const Layout *l, int d, int64_t count) {
         Bits image = r.col[j] & layout_dim_mask(&r, d);
         if (image) to[__builtin_ctzll(image)] = next++;
     }
-    move_rows(&r, to);
+    move_coordinate_bits(&r, to);
     return layout_unique(ctx, &r);
 }
 
@@ -218,7 +218,7 @@ const Layout *layout_tile(Ctx *ctx, const Layout *atom, const int64_t *extents, 
     Layout r = *atom;
     for (int d = r.rank - 1; d >= 0; d--) {
         if (r.odd[d] != 1) ice(ctx, (Loc){0}, "tiles of a layout with repeats");
-        int n = warps ? __builtin_ctz((unsigned)warps[d]) : 0, row = widen(&r, d, n);
+        int n = warps ? __builtin_ctz((unsigned)warps[d]) : 0, row = widen_dimension(&r, d, n);
         for (int i = 0; i < n; i++) add_bit(ctx, &r, LEVEL_WARP, bit(row + i));
         r.extents[d] = extents[d];
         repeat_registers(ctx, &r, d, ceil_div(extents[d], (int64_t)1 << r.log2[d]));
@@ -227,7 +227,7 @@ const Layout *layout_tile(Ctx *ctx, const Layout *atom, const int64_t *extents, 
 }
 
 /// Takes away the highest bit of d where it is one register's and nothing else's.
-static bool narrow(Layout *l, int d) {
+static bool narrow_dimension(Layout *l, int d) {
     int row = layout_base(l, d) + l->log2[d] - 1, own = -1;
     for (int j = 0; l->log2[d] && j < layout_n_bits(l); j++) {
         if (!(l->col[j] >> row & 1)) continue;
@@ -246,7 +246,7 @@ static bool narrow(Layout *l, int d) {
 
 const Layout *layout_extend(Ctx *ctx, const Layout *l, int d, int64_t extent, int64_t *unit) {
     Layout r = *l;
-    while (narrow(&r, d)) continue;
+    while (narrow_dimension(&r, d)) continue;
     *unit = (int64_t)1 << r.log2[d];
     r.extents[d] = extent;
     r.odd[d] = 1;
@@ -258,7 +258,7 @@ const Layout *layout_extend(Ctx *ctx, const Layout *l, int d, int64_t extent, in
  */
 
 /// Coordinate d of the image of thread bit j.
-static Bits thread_coord(const Layout *l, int j, int d) {
+static Bits thread_bit_coord(const Layout *l, int j, int d) {
     return l->col[l->bits[LEVEL_REG] + j] >> layout_base(l, d) & low_bits(l->log2[d]);
 }
 
@@ -267,8 +267,8 @@ static Bits thread_coord(const Layout *l, int j, int d) {
 static bool same_threads(const Layout *from, const Layout *to, int d, int64_t start) {
     Bits all = 0;
     for (int j = 0; j < layout_thread_bits(from); j++) {
-        Bits x = thread_coord(from, j, d);
-        if (x != thread_coord(to, j, d)) return false;
+        Bits x = thread_bit_coord(from, j, d);
+        if (x != thread_bit_coord(to, j, d)) return false;
         all |= x;
     }
     return !all || ((Bits)start & low_bits(top_bit(all) + 1)) == 0;
@@ -358,7 +358,7 @@ static int vector_bits(const BlockAccess *access) {
     return n > 1 ? top_bit((Bits)n) : 0;
 }
 
-static int least(int a, int b) {
+static int smaller_int(int a, int b) {
     return a < b ? a : b;
 }
 
@@ -366,7 +366,7 @@ static int least(int a, int b) {
 /// any; `order` loses them. Returns how many rows are left in it.
 static int deal_ctas(Ctx *ctx, Layout *l, const BlockAccess *a, int *order, int inner, int vector) {
     int n = layout_rows(l), near = vector + a->lane_bits;
-    int ctas = least(a->cta_bits, least(inner - near, n - near - a->warp_bits));
+    int ctas = smaller_int(a->cta_bits, smaller_int(inner - near, n - near - a->warp_bits));
     if (ctas < 0) ctas = 0;
     for (int i = 0; i < a->cta_bits; i++)
         add_bit(ctx, l, LEVEL_CTA, i < ctas ? bit(order[inner - ctas + i]) : 0);
@@ -386,11 +386,11 @@ static void move_row(int *order, int row, int at) {
 /// are left for them. What is left of the run that is packed comes behind 8 lanes: so many runs are
 /// in one line of shared memory, whose banks the lanes next to each other then fill. Returns how
 /// many rows registers have first.
-static int pack_rows(const Layout *l, const BlockAccess *a, int *order, int n, int vector) {
+static int pack_lowest_rows(const Layout *l, const BlockAccess *a, int *order, int n, int vector) {
     if (!a->pack_bytes || (a->pack == a->contiguous && vector)) return vector;
-    int run = least(top_bit((Bits)(a->pack_bytes * 8 / a->elem_bits) | 1), l->log2[a->pack]);
+    int run = smaller_int(top_bit((Bits)(a->pack_bytes * 8 / a->elem_bits) | 1), l->log2[a->pack]);
     int base = layout_base(l, a->pack),
-        wanted = least(run, n - vector - a->lane_bits - a->warp_bits);
+        wanted = smaller_int(run, n - vector - a->lane_bits - a->warp_bits);
     if (wanted < 0) wanted = 0;
     for (int i = 0; i < wanted; i++) move_row(order, base + i, vector + i);
     int near = vector + NEAR_LANES, inner = a->contiguous;
@@ -406,7 +406,7 @@ static void deal_rows(Ctx *ctx, Layout *l, const BlockAccess *a, const int *orde
     for (; at < first; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));
     for (int i = 0; i < a->lane_bits; i++)
         add_bit(ctx, l, LEVEL_LANE, at < n ? bit(order[at++]) : 0);
-    int warps = least(n - at, a->warp_bits), last = n - warps;
+    int warps = smaller_int(n - at, a->warp_bits), last = n - warps;
     for (int i = 0; i < a->warp_bits; i++)
         add_bit(ctx, l, LEVEL_WARP, i < warps ? bit(order[last + i]) : 0);
     for (; at < last; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));
@@ -438,14 +438,15 @@ const Layout *layout_blocked(Ctx *ctx, const BlockAccess *a) {
     if (a->rank && vector > l.log2[inner]) vector = l.log2[inner];
     while (vector > 0 && leaves_idle(&l, a, vector)) vector--;
     // Threads that turn have whole words across vectors.
-    int word =
-        turns && a->elem_bits < 32 ? least(top_bit((Bits)(32 / a->elem_bits)), l.log2[a->pack]) : 0;
+    int word = turns && a->elem_bits < 32
+                   ? smaller_int(top_bit((Bits)(32 / a->elem_bits)), l.log2[a->pack])
+                   : 0;
     while (vector > word && leaves_idle(&l, a, vector + word)) vector--;
     int order[LAYOUT_MAX_BITS];
     for (int i = 0; a->rank && i < l.log2[inner]; i++) order[n++] = layout_base(&l, inner) + i;
     for (int d = a->rank - 1; d >= 0; d--)
         for (int i = 0; d != inner && i < l.log2[d]; i++) order[n++] = layout_base(&l, d) + i;
     n = deal_ctas(ctx, &l, a, order, a->rank ? l.log2[inner] : 0, vector);
-    deal_rows(ctx, &l, a, order, n, pack_rows(&l, a, order, n, vector));
+    deal_rows(ctx, &l, a, order, n, pack_lowest_rows(&l, a, order, n, vector));
     return layout_unique(ctx, &l);
 }

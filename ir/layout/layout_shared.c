@@ -6,7 +6,7 @@
 
 enum { VECTOR_LOG2 = 4 };
 
-static int log2_of(int64_t x) {
+static int floor_log2(int64_t x) {
     return top_bit((Bits)x);
 }
 
@@ -35,7 +35,7 @@ SharedLayout shared_plain(int elem_bytes, int rank, const int64_t *extents, int 
     int64_t stride = elem_bytes;
     for (int d = rank - 1; d >= 0; d--) {
         if (d == rank - 1) { // whole vectors of a row are an atom
-            int n = __builtin_ctzll((Bits)extents[d]), most = VECTOR_LOG2 - log2_of(elem_bytes);
+            int n = __builtin_ctzll((Bits)extents[d]), most = VECTOR_LOG2 - floor_log2(elem_bytes);
             s.log2[d] = (uint8_t)(n < most ? n : most);
             for (int i = 0; i < s.log2[d]; i++) s.map.col[s.map.n++] = (Bits)elem_bytes << i;
         }
@@ -51,7 +51,7 @@ SharedLayout shared_plain(int elem_bytes, int rank, const int64_t *extents, int 
 SharedLayout shared_swizzled(int elem_bytes, int rank, const int64_t *extents, int inner, int outer,
                              int swizzle) {
     SharedLayout s = start_shared(elem_bytes, rank, extents);
-    s.log2[inner] = (uint8_t)log2_of(swizzle / elem_bytes);
+    s.log2[inner] = (uint8_t)floor_log2(swizzle / elem_bytes);
     s.log2[outer] = 3;
     s.align = 8 * swizzle;
     Bits chunk = (Bits)(swizzle - 1) & ~(Bits)15;
@@ -97,7 +97,7 @@ SharedReach shared_image(const Layout *l, const SharedLayout *s, Bits image, Bit
 
 /// log2 of the widest vectors that strides allow: each starts at a multiple of its size.
 static int aligned_log2(const SharedLayout *s, int max_bytes) {
-    int n = log2_of(max_bytes);
+    int n = floor_log2(max_bytes);
     for (int d = 0; d < s->rank; d++)
         while (s->count[d] > 1 && n > 0 && s->stride[d] % ((int64_t)1 << n) != 0) n--;
     return n;
@@ -117,7 +117,7 @@ void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, Shared
         else
             of_threads |= offset;
     }
-    int e = log2_of(s->elem_bytes), most = aligned_log2(s, max_bytes);
+    int e = floor_log2(s->elem_bytes), most = aligned_log2(s, max_bytes);
     while (e + a->vec_bits < most) {
         Bits wanted = bit(e + a->vec_bits), x;
         if (of_threads & wanted || f2_reduce(&span, wanted, &x)) break;

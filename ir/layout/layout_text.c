@@ -50,30 +50,30 @@ void layout_print(Text *out, const Layout *l) {
 /* ---- parse ------------------------------------------------------------------------------------
  */
 
-typedef struct Reader {
+typedef struct LayoutReader {
     const char *at, *error;
     Layout l;
     int64_t image[LAYOUT_MAX_BITS][MAX_RANK];
     int n; // images
-} Reader;
+} LayoutReader;
 
-static bool fail(Reader *r, const char *error) {
+static bool fail_layout_text(LayoutReader *r, const char *error) {
     if (!r->error) r->error = error;
     return false;
 }
 
-static void skip_space(Reader *r) {
+static void skip_space(LayoutReader *r) {
     while (*r->at == ' ' || *r->at == '\n') r->at++;
 }
 
-static bool accept(Reader *r, char c) {
+static bool accept_layout_char(LayoutReader *r, char c) {
     skip_space(r);
     if (*r->at != c) return false;
     r->at++;
     return true;
 }
 
-static bool accept_word(Reader *r, const char *word) {
+static bool accept_layout_word(LayoutReader *r, const char *word) {
     skip_space(r);
     size_t n = strlen(word);
     if (strncmp(r->at, word, n) != 0) return false;
@@ -81,51 +81,52 @@ static bool accept_word(Reader *r, const char *word) {
     return true;
 }
 
-static bool read_number(Reader *r, int64_t *x) {
+static bool read_layout_number(LayoutReader *r, int64_t *x) {
     skip_space(r);
-    if (*r->at < '0' || *r->at > '9') return fail(r, "a number is missing");
+    if (*r->at < '0' || *r->at > '9') return fail_layout_text(r, "a number is missing");
     *x = 0;
     for (; *r->at >= '0' && *r->at <= '9'; r->at++) {
         *x = *x * 10 + (*r->at - '0');
-        if (*x > INT32_MAX) return fail(r, "a number is too large");
+        if (*x > INT32_MAX) return fail_layout_text(r, "a number is too large");
     }
     return true;
 }
 
-static bool read_tuple(Reader *r, int64_t *x) {
+static bool read_tuple(LayoutReader *r, int64_t *x) {
     int rank = r->l.rank;
-    if (rank == 1 && !accept(r, '(')) return read_number(r, x);
-    if (rank != 1 && !accept(r, '(')) return fail(r, "'(' is missing");
+    if (rank == 1 && !accept_layout_char(r, '(')) return read_layout_number(r, x);
+    if (rank != 1 && !accept_layout_char(r, '(')) return fail_layout_text(r, "'(' is missing");
     for (int d = 0; d < rank; d++)
-        if ((d && !accept(r, ',')) || !read_number(r, &x[d]))
-            return fail(r, "a coordinate is missing");
-    return accept(r, ')') || fail(r, "')' is missing");
+        if ((d && !accept_layout_char(r, ',')) || !read_layout_number(r, &x[d]))
+            return fail_layout_text(r, "a coordinate is missing");
+    return accept_layout_char(r, ')') || fail_layout_text(r, "')' is missing");
 }
 
-static bool read_extents(Reader *r) {
+static bool read_extents(LayoutReader *r) {
     skip_space(r);
     if (*r->at == ';' || *r->at == ']') return true; // rank 0
     do {
-        if (r->l.rank == MAX_RANK) return fail(r, "too many dimensions");
-        if (!read_number(r, &r->l.extents[r->l.rank])) return false;
+        if (r->l.rank == MAX_RANK) return fail_layout_text(r, "too many dimensions");
+        if (!read_layout_number(r, &r->l.extents[r->l.rank])) return false;
         r->l.odd[r->l.rank++] = 1;
-    } while (accept(r, 'x'));
+    } while (accept_layout_char(r, 'x'));
     return true;
 }
 
 /// The images of one level, or the repeats. Levels come in order.
-static bool read_section(Reader *r, int *level) {
-    if (accept_word(r, "repeat")) {
+static bool read_section(LayoutReader *r, int *level) {
+    if (accept_layout_word(r, "repeat")) {
         int64_t odd[MAX_RANK] = {0};
         if (!read_tuple(r, odd)) return false;
         for (int d = 0; d < r->l.rank; d++) r->l.odd[d] = (int32_t)odd[d];
         return true;
     }
-    while (*level < N_LEVELS && !accept_word(r, level_names[*level])) ++*level;
-    if (*level == N_LEVELS) return fail(r, "reg, lane, warp, cta (in this order) or repeat");
+    while (*level < N_LEVELS && !accept_layout_word(r, level_names[*level])) ++*level;
+    if (*level == N_LEVELS)
+        return fail_layout_text(r, "reg, lane, warp, cta (in this order) or repeat");
     for (skip_space(r); *r->at != ';' && *r->at != ']'; skip_space(r)) {
-        if (r->n == LAYOUT_MAX_BITS) return fail(r, "too many bits");
-        if (!accept(r, '-') && !read_tuple(r, r->image[r->n])) return false;
+        if (r->n == LAYOUT_MAX_BITS) return fail_layout_text(r, "too many bits");
+        if (!accept_layout_char(r, '-') && !read_tuple(r, r->image[r->n])) return false;
         r->l.bits[*level]++;
         r->n++;
     }
@@ -134,14 +135,14 @@ static bool read_section(Reader *r, int *level) {
 }
 
 /// v of a dimension is as many bits as its images have: every element has a place.
-static void pack_images(Reader *r) {
+static void pack_images(LayoutReader *r) {
     for (int d = 0; d < r->l.rank; d++) {
         int64_t all = 0;
         for (int j = 0; j < r->n; j++) all |= r->image[j][d];
         r->l.log2[d] = all ? (uint8_t)(top_bit((Bits)all) + 1) : 0;
     }
     if (layout_rows(&r->l) > LAYOUT_MAX_BITS) {
-        fail(r, "too many elements");
+        fail_layout_text(r, "too many elements");
         return;
     }
     for (int j = 0; j < r->n; j++)
@@ -150,12 +151,13 @@ static void pack_images(Reader *r) {
 }
 
 const Layout *layout_parse(Ctx *ctx, const char **text, const char **error) {
-    Reader *r = ctx_new(ctx, Reader);
+    LayoutReader *r = ctx_new(ctx, LayoutReader);
     r->at = *text;
     int level = 0;
-    bool ok = (accept(r, '[') || fail(r, "'[' is missing")) && read_extents(r);
-    while (ok && accept(r, ';')) ok = read_section(r, &level);
-    ok = ok && (accept(r, ']') || fail(r, "']' is missing"));
+    bool ok =
+        (accept_layout_char(r, '[') || fail_layout_text(r, "'[' is missing")) && read_extents(r);
+    while (ok && accept_layout_char(r, ';')) ok = read_section(r, &level);
+    ok = ok && (accept_layout_char(r, ']') || fail_layout_text(r, "']' is missing"));
     if (ok) pack_images(r);
     if (!r->error) r->error = layout_error(&r->l);
     *error = r->error;

@@ -6,8 +6,8 @@
 #include "ir/verify/verify.h"
 
 /// A block of that shape and element; layouts may differ.
-static bool same_elements(Verifier *v, const Op *op, const char *what, int i, const Type *found,
-                          const Type *like) {
+static bool want_same_elements(Verifier *v, const Op *op, const char *what, int i,
+                               const Type *found, const Type *like) {
     return want_type(v, op, what, i, ty_is_block(found) ? ty_plain(v->ir, found) : found,
                      ty_block(v->ir, like->elem, like->rank, like->extents));
 }
@@ -58,12 +58,12 @@ void verify_buf_view(Verifier *v, const Op *op) {
 
 void verify_buf_load(Verifier *v, const Op *op) {
     if (want_kind(v, op, 0, TK_BUF))
-        same_elements(v, op, "result", 0, result(op, 0)->type, operand(op, 0)->type);
+        want_same_elements(v, op, "result", 0, result(op, 0)->type, operand(op, 0)->type);
 }
 
 void verify_buf_store(Verifier *v, const Op *op) {
     if (want_kind(v, op, 0, TK_BUF))
-        same_elements(v, op, "operand", 1, operand(op, 1)->type, operand(op, 0)->type);
+        want_same_elements(v, op, "operand", 1, operand(op, 1)->type, operand(op, 0)->type);
 }
 
 void verify_buf_pad(Verifier *v, const Op *op) {
@@ -98,7 +98,7 @@ void verify_copy_tma(Verifier *v, const Op *op) {
 
 void verify_copyout_tma(Verifier *v, const Op *op) {
     if (verify_box(v, op, 3) &&
-        same_elements(v, op, "operand", 2, operand(op, 2)->type, operand(op, 1)->type))
+        want_same_elements(v, op, "operand", 2, operand(op, 2)->type, operand(op, 1)->type))
         want_range(v, op, "younger", op_int(op, "younger", 0), 0, 8);
 }
 
@@ -201,7 +201,7 @@ void verify_take_tile(Verifier *v, const Op *op) {
 /* ---- roles --------------------------------------------------------------------------------- */
 
 /// The role that op belongs to, or NULL.
-static const Region *role_of(const Op *op) {
+static const Region *role_region(const Op *op) {
     for (const Region *r = op->parent; r && r->parent; r = r->parent->parent)
         if (r->parent->code == OP_ROLES) return r;
     return NULL;
@@ -213,8 +213,8 @@ static void fill_in_one_role(Verifier *v, const Value *ring) {
     for_each_use(u, ring) {
         const Op *user = u->user;
         if (user->code != OP_RING_ACQUIRE && user->code != OP_RING_COMMIT) continue;
-        if (!filler) filler = role_of(user);
-        if (role_of(user) != filler || !filler)
+        if (!filler) filler = role_region(user);
+        if (role_region(user) != filler || !filler)
             verify_fail(v, user, op_info[user->code].name, "one role that fills the ring");
     }
 }

@@ -143,7 +143,7 @@ static Elem sum_elem(Elem e) {
 }
 
 /// a <m, k> times b <k, n> fit and add up in a result of type c.
-static bool multiplies(Verifier *v, const Op *op, const Type *a, const Type *b, const Type *c) {
+static bool verify_product(Verifier *v, const Op *op, const Type *a, const Type *b, const Type *c) {
     static const char *const precisions[] = {"ieee", "tf32", "tf32x3", "fast", NULL};
     bool fits = ty_is_block(a) && ty_is_block(b) && a->rank == 2 && b->rank == 2 &&
                 a->extents[1] == b->extents[0] && sum_elem(a->elem) != EL_COUNT &&
@@ -162,7 +162,7 @@ static bool multiplies(Verifier *v, const Op *op, const Type *a, const Type *b, 
 void verify_dot(Verifier *v, const Op *op) {
     const Type *c = result(op, 0)->type;
     if (want_range(v, op, "operands", op->n_operands, 2, 4) &&
-        multiplies(v, op, operand(op, 0)->type, operand(op, 1)->type, c) && op->n_operands == 3)
+        verify_product(v, op, operand(op, 0)->type, operand(op, 1)->type, c) && op->n_operands == 3)
         want_operand(v, op, 2, c);
 }
 
@@ -177,7 +177,7 @@ void verify_contract(Verifier *v, const Op *op) {
     const Op *end = terminator(op->regions[0]);
     if (!end || !want_count(v, op, "yielded values", end->n_operands, 2)) return;
     const Type *a = operand(end, 0)->type;
-    if (multiplies(v, op, a, operand(end, 1)->type, c))
+    if (verify_product(v, op, a, operand(end, 1)->type, c))
         want_count(v, op, "columns of a (the step)", a->extents[1], step);
 }
 
@@ -200,7 +200,7 @@ static void joins_operands(Verifier *v, const Op *op, int n) {
 }
 
 /// The type of a line reduced to one element.
-static const Type *without_axis(Ir *ir, const Type *t, int64_t axis) {
+static const Type *type_without_axis(Ir *ir, const Type *t, int64_t axis) {
     int64_t extents[MAX_RANK];
     for (int i = 0; i < t->rank; i++)
         if (i != axis) extents[i - (i > axis)] = t->extents[i];
@@ -215,7 +215,7 @@ void verify_reduce(Verifier *v, const Op *op) {
         return;
     for (int i = 0; i < n; i++)
         if (!want_result(v, op, i,
-                         without_axis(v->ir, operand(op, i)->type, op_int(op, "axis", 0))))
+                         type_without_axis(v->ir, operand(op, i)->type, op_int(op, "axis", 0))))
             return;
     joins_operands(v, op, n);
 }

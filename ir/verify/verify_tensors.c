@@ -89,14 +89,14 @@ static const Type *verify_access(Verifier *v, const Op *op) {
 }
 
 /// The block in the tensor's element.
-static const Type *moved(Verifier *v, const Op *op, const Type *shape) {
+static const Type *type_of_moved(Verifier *v, const Op *op, const Type *shape) {
     return ty_with_elem(v->ir, shape, operand(op, 0)->type->elem);
 }
 
 void verify_load(Verifier *v, const Op *op) {
     const Type *shape = verify_access(v, op);
     if (shape && want_operand(v, op, 1, ty_scalar(v->ir, operand(op, 0)->type->elem)))
-        want_result(v, op, 0, moved(v, op, shape));
+        want_result(v, op, 0, type_of_moved(v, op, shape));
 }
 
 void verify_live(Verifier *v, const Op *op) {
@@ -109,7 +109,7 @@ void verify_store(Verifier *v, const Op *op) {
     Elem elem = shape ? operand(op, 0)->type->elem : EL_I64;
     if (op_flag(op, "system") && elem != EL_I64)
         verify_fail(v, op, elem_info[elem].name, "words of i64");
-    if (shape) want_operand(v, op, 1, moved(v, op, shape));
+    if (shape) want_operand(v, op, 1, type_of_moved(v, op, shape));
 }
 
 void verify_copy_async(Verifier *v, const Op *op) {
@@ -120,7 +120,7 @@ void verify_copy_async(Verifier *v, const Op *op) {
     if ((bytes != 4 && bytes != 8 && bytes != 16) || 8 * bytes < elem_info[buf->elem].bits)
         verify_fail(v, op, "bytes", "4, 8 or 16, of whole elements");
     want_type(v, op, "buffer", 0, ty_block(v->ir, buf->elem, buf->rank, buf->extents),
-              moved(v, op, shape));
+              type_of_moved(v, op, shape));
     want_result(v, op, 0, ty_pending(v->ir, NULL));
 }
 
@@ -130,7 +130,7 @@ void verify_atomic(Verifier *v, const Op *op) {
                                         "xor", "xchg", "cas", NULL};
     const Type *shape = want_one_of(v, op, "op", names) ? verify_access(v, op) : NULL;
     if (!shape) return;
-    const Type *t = moved(v, op, shape);
+    const Type *t = type_of_moved(v, op, shape);
     OpCode code = op_by_name(op_str(op, "op"));
     int classes = code == OP_COUNT ? EC_ANY : op_info[code].classes;
     if (!elem_is(t->elem, classes) || elem_info[t->elem].bits < 8)

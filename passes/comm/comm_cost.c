@@ -32,7 +32,7 @@ typedef struct Slots {
 
 /// When the last of so many programs ends, none of which begins before `from`; *begin: the first
 /// one's start.
-static double run_programs(Slots *s, double programs, double from, double each, double *begin) {
+static double time_programs(Slots *s, double programs, double from, double each, double *begin) {
     double end = from;
     *begin = INFINITY;
     while (programs > 0) {
@@ -56,17 +56,17 @@ static double run_programs(Slots *s, double programs, double from, double each, 
 /* ---- what comes by copies ------------------------------------------------------------------ */
 
 /// How the shards of a tensor come: one after the other, or side by side, each chunk by chunk.
-typedef struct Way {
+typedef struct TransferWay {
     PlanId plan; // PLAN_DIRECT: they do not
     int64_t chunks;
     double from, each; // when the first chunk leaves, seconds of one
-} Way;
+} TransferWay;
 
 typedef struct Lay {
     const CommLaunch *l;
     CommTimeline *t;
     PlanId plan;
-    Way way[COMM_TENSORS];
+    TransferWay way[COMM_TENSORS];
     double now;    // programs have ended
     double link;   // copies have ended
     double hidden; // seconds of phases, of which the longer of programs and link counts
@@ -74,35 +74,35 @@ typedef struct Lay {
 } Lay;
 
 /// Peers that are reached at the same time.
-static double lanes(const CommLaunch *l) {
+static double parallel_links(const CommLaunch *l) {
     return fmin((double)l->ranks - 1, l->link->peers);
 }
 
 /// Of all loads or stores of this rank together.
-static double rate(const CommLaunch *l, double link) {
-    return link * (l->beside ? lanes(l) : l->units);
+static double link_rate(const CommLaunch *l, double link) {
+    return link * (l->beside ? parallel_links(l) : l->units);
 }
 
 /// When it ends.
-static double add_piece(CommTimeline *t, CommRow *r, double from, double to, int shard) {
+static double add_timeline_piece(CommTimeline *t, CommRow *r, double from, double to, int shard) {
     if (r->n < COMM_PIECES) r->pieces[r->n++] = (CommPiece){from, to, shard};
     t->end = fmax(t->end, to);
     return to;
 }
 
 /// When chunk c of the shard that is so far from the own one is there.
-static double arrival(const Lay *y, const Way *w, int64_t shard, int64_t c) {
-    double turn = shard ? floor((double)(shard - 1) / lanes(y->l)) : 0;
+static double chunk_arrival(const Lay *y, const TransferWay *w, int64_t shard, int64_t c) {
+    double turn = shard ? floor((double)(shard - 1) / parallel_links(y->l)) : 0;
     if (w->plan == PLAN_PUT) return w->from;
     return shard ? w->from + (turn * (double)w->chunks + (double)c + 1) * w->each : 0;
 }
 
-static double last_arrival(const Lay *y, const Way *w) {
-    return arrival(y, w, y->l->ranks - 1, w->chunks - 1);
+static double last_arrival(const Lay *y, const TransferWay *w) {
+    return chunk_arrival(y, w, y->l->ranks - 1, w->chunks - 1);
 }
 
-static Way way_of(const Lay *y, const CommTensor *t, int64_t chunks) {
-    Way w = {.plan = t->reads ? t->by[y->plan] : PLAN_DIRECT, .chunks = 1};
+static TransferWay way_of(const Lay *y, const CommTensor *t, int64_t chunks) {
+    TransferWay w = {.plan = t->reads ? t->by[y->plan] : PLAN_DIRECT, .chunks = 1};
     if (w.plan == PLAN_DIRECT || w.plan == PLAN_PUT) return w;
     if (w.plan != PLAN_BEFORE) w.chunks = chunks ? chunks : comm_chunks((int64_t)t->bytes);
     double speed = y->l->link->copy * (y->l->beside ? 1 : y->l->units);
@@ -115,14 +115,14 @@ static Way way_of(const Lay *y, const CommTensor *t, int64_t chunks) {
 static void begin_copies(Lay *y, int64_t chunks) {
     const CommLink *link = y->l->link;
     for (int i = 0; i < y->l->n_tensors; i++) {
-        Way *w = &y->way[i];
+        TransferWay *w = &y->way[i];
         *w = way_of(y, &y->l->tensors[i], chunks);
         if (w->plan == PLAN_DIRECT || w->plan == PLAN_PUT || !y->l->beside) continue;
         w->from = fmax(y->link, link->start + (w->plan == PLAN_PUSH ? 0 : link->meeting));
         for (int64_t s = 1; s < y->l->ranks; s++)
             for (int64_t c = 0; c < w->chunks; c++) {
-                double there = arrival(y, w, s, c);
-                add_piece(y->t, &y->t->link, there - w->each, there, (int)s);
+                double there = chunk_arrival(y, w, s, c);
+                add_timeline_piece(y->t, &y->t->link, there - w->each, there, (int)s);
             }
         y->link = last_arrival(y, w);
     }
@@ -135,16 +135,17 @@ static void lay_puts(Lay *y) {
     for (int i = 0; i < l->n_tensors; i++) {
         if (y->way[i].plan != PLAN_PUT) continue;
         double bytes = l->tensors[i].bytes * (double)(l->ranks - 1), begin = y->now;
-        double seconds = bytes / rate(l, l->link->store) + (l->beside ? COST_GPU_LAUNCH : 0);
-        y->now = add_piece(y->t, &y->t->put, begin, begin + seconds, COMM_ALL);
-        y->way[i].from = add_piece(y->t, &y->t->link, begin, y->now + COST_COMM_SEEN, shard);
+        double seconds = bytes / link_rate(l, l->link->store) + (l->beside ? COST_GPU_LAUNCH : 0);
+        y->now = add_timeline_piece(y->t, &y->t->put, begin, begin + seconds, COMM_ALL);
+        y->way[i].from =
+            add_timeline_piece(y->t, &y->t->link, begin, y->now + COST_COMM_SEEN, shard);
         y->t->sequence += seconds + COST_COMM_SEEN;
         y->hidden += seconds;
     }
 }
 
 /// Programs touch others' shards where they lie, so all have to have come.
-static bool waits(const Lay *y) {
+static bool waits_for_all(const Lay *y) {
     for (int p = 0; p < y->l->n_phases; p++)
         for (int i = 0; i < y->l->n_tensors; i++) {
             const CommPhase *phase = &y->l->phases[p];
@@ -158,14 +159,15 @@ static bool waits(const Lay *y) {
 
 /// Seconds that the link takes for what programs read and store themselves, in both directions at
 /// the same time.
-static double reached(const Lay *y, const CommPhase *p) {
+static double remote_access_seconds(const Lay *y, const CommPhase *p) {
     double read = 0, stored = 0;
     for (int i = 0; i < y->l->n_tensors; i++) {
         bool here = y->plan == PLAN_COPIES && y->l->tensors[i].written; // copied before
         if (y->way[i].plan == PLAN_DIRECT && !here) read += p->read[i];
         stored += p->stored[i];
     }
-    return fmax(read / rate(y->l, y->l->link->load), stored / rate(y->l, y->l->link->store));
+    return fmax(read / link_rate(y->l, y->l->link->load),
+                stored / link_rate(y->l, y->l->link->store));
 }
 
 /// The plan `copies` brings shards that the launch writes before a phase that reads them.
@@ -175,13 +177,13 @@ static double copied_before(const Lay *y, const CommPhase *p) {
         const CommTensor *t = &y->l->tensors[i];
         if (p->read[i] <= 0 || !t->written) continue;
         double bytes = t->bytes * (double)(y->l->ranks - 1);
-        seconds += bytes / rate(y->l, y->l->link->copy) + y->l->link->start;
+        seconds += bytes / link_rate(y->l, y->l->link->copy) + y->l->link->start;
     }
     return seconds;
 }
 
 /// The largest tensor that copies bring for the phase, or -1.
-static int brought(const Lay *y, const CommPhase *p) {
+static int largest_copied_tensor(const Lay *y, const CommPhase *p) {
     int at = -1;
     for (int i = 0; i < y->l->n_tensors; i++)
         if (p->read[i] > 0 && y->way[i].plan != PLAN_DIRECT &&
@@ -205,13 +207,14 @@ static double program_time(const Lay *y, const CommPhase *p, int main) {
     const CommLaunch *l = y->l;
     bool engines = l->beside && (y->way[main].plan == PLAN_PUSH || y->way[main].plan == PLAN_PULL);
     double bytes = l->tensors[main].bytes * (double)(l->ranks - 1);
-    double slower = engines ? COST_COMM_SHARE * bytes / rate(l, l->link->copy) : 0;
-    return (fmax(p->seconds, reached(y, p)) + slower) / fmax(1, ceil(p->programs / l->units));
+    double slower = engines ? COST_COMM_SHARE * bytes / link_rate(l, l->link->copy) : 0;
+    return (fmax(p->seconds, remote_access_seconds(y, p)) + slower) /
+           fmax(1, ceil(p->programs / l->units));
 }
 
 /// How much longer programs of the own shard take where an SM has room for several, but the others
 /// there wait: two programs that share an SM do more in a time than one.
-static double slowed(const Lay *y, const CommPhase *p, const Way *w) {
+static double slowdown_of_waiting(const Lay *y, const CommPhase *p, const TransferWay *w) {
     bool waits = y->l->beside && w->plan != PLAN_PUT && w->plan != PLAN_BEFORE;
     if (!waits || p->held <= 1) return 1;
     double own = p->programs / (double)y->l->ranks / y->l->units;
@@ -226,7 +229,7 @@ static void copy_by_cores(Lay *y, Slots *s, double seconds, int shard) {
         least = fmin(least, s->of[i].free);
         s->of[i].free += seconds;
     }
-    add_piece(y->t, &y->t->link, least, least + seconds, shard);
+    add_timeline_piece(y->t, &y->t->link, least, least + seconds, shard);
     y->t->sequence += seconds;
     y->hidden += seconds;
 }
@@ -235,7 +238,7 @@ static void copy_by_cores(Lay *y, Slots *s, double seconds, int shard) {
 static double copy_others(Lay *y, const CommPhase *p, double begin, int but) {
     Slots s = {.n = 1, .of = {{y->l->units, begin}}};
     for (int i = 0; i < y->l->n_tensors && !y->l->beside; i++) {
-        const Way *w = &y->way[i];
+        const TransferWay *w = &y->way[i];
         if (i == but || p->read[i] <= 0 || w->plan == PLAN_DIRECT || w->plan == PLAN_PUT) continue;
         double copies = (double)(w->chunks * (y->l->ranks - 1));
         copy_by_cores(y, &s, w->each * copies, y->l->ranks == 2 ? 1 : COMM_ALL);
@@ -245,7 +248,7 @@ static double copy_others(Lay *y, const CommPhase *p, double begin, int but) {
 
 /// Programs of a shard follow its chunks; those that do not know ahead what they read, all of them.
 static void lay_brought(Lay *y, const CommPhase *p, CommRow *row, double begin, int main) {
-    const Way *w = &y->way[main];
+    const TransferWay *w = &y->way[main];
     bool whole = w->plan == PLAN_BEFORE && y->l->tensors[main].whole, beside = y->l->beside;
     int64_t shards = whole ? 1 : y->l->ranks;
     double programs = p->programs / (double)(shards * w->chunks), first;
@@ -258,19 +261,19 @@ static void lay_brought(Lay *y, const CommPhase *p, CommRow *row, double begin, 
         for (int64_t c = 0; c < w->chunks; c++) {
             bool chunk = s && w->plan != PLAN_BEFORE, put = w->plan == PLAN_PUT;
             if (chunk && !beside && !put) copy_by_cores(y, &slots, w->each, (int)s);
-            double there = chunk && (beside || put) ? fmax(from, arrival(y, w, s, c)) : from;
-            double each = s ? one : one * slowed(y, p, w);
-            y->now = run_programs(&slots, programs, there, each, &first);
-            add_piece(y->t, row, first, y->now, whole ? COMM_ALL : (int)s);
+            double there = chunk && (beside || put) ? fmax(from, chunk_arrival(y, w, s, c)) : from;
+            double each = s ? one : one * slowdown_of_waiting(y, p, w);
+            y->now = time_programs(&slots, programs, there, each, &first);
+            add_timeline_piece(y->t, row, first, y->now, whole ? COMM_ALL : (int)s);
         }
     for (int i = 0; i < slots.n; i++) y->now = fmax(y->now, slots.of[i].free);
 }
 
 static void lay_direct(Lay *y, const CommPhase *p, CommRow *row, double begin) {
-    double link = reached(y, p);
+    double link = remote_access_seconds(y, p);
     int shard = y->l->ranks == 2 ? 1 : COMM_ALL;
-    if (link > 0) add_piece(y->t, &y->t->link, begin, begin + link, shard);
-    y->now = add_piece(y->t, row, begin, begin + fmax(p->seconds, link), COMM_ALL);
+    if (link > 0) add_timeline_piece(y->t, &y->t->link, begin, begin + link, shard);
+    y->now = add_timeline_piece(y->t, row, begin, begin + fmax(p->seconds, link), COMM_ALL);
 }
 
 /* ---- adds ---------------------------------------------------------------------------------- */
@@ -284,24 +287,24 @@ static double added_bytes(const CommLaunch *l, const CommPhase *p, bool atomics)
 }
 
 /// The owner clears its shard, and all meet.
-static double clear(Lay *y, const CommPhase *p, double begin) {
+static double time_clear(Lay *y, const CommPhase *p, double begin) {
     double seconds = added_bytes(y->l, p, false) / y->l->bandwidth + COST_GPU_LAUNCH;
     y->met += y->l->link->meeting;
     y->t->sequence += seconds;
     y->hidden += seconds;
-    return add_piece(y->t, &y->t->clear, begin, begin + seconds, 0) + y->l->link->meeting;
+    return add_timeline_piece(y->t, &y->t->clear, begin, begin + seconds, 0) + y->l->link->meeting;
 }
 
-static void fold(Lay *y, const CommPhase *p, double begin) {
+static void time_fold(Lay *y, const CommPhase *p, double begin) {
     double bytes = added_bytes(y->l, p, false);
     double seconds = bytes * (double)(y->l->ranks + 1) / y->l->bandwidth + COST_GPU_LAUNCH;
     y->t->sequence += seconds;
     y->hidden += seconds;
-    y->now = add_piece(y->t, &y->t->fold, begin, begin + seconds, 0);
+    y->now = add_timeline_piece(y->t, &y->t->fold, begin, begin + seconds, 0);
 }
 
 /// Copy engines send what the phase contributes to one rank while it works for the next.
-static bool pushes(const Lay *y, const CommPhase *p) {
+static bool pushes_parts(const Lay *y, const CommPhase *p) {
     bool all = y->plan == PLAN_PUSH;
     for (int i = 0; i < y->l->n_tensors; i++) all &= p->added[i] <= 0 || y->l->tensors[i].pushes;
     return all;
@@ -310,7 +313,7 @@ static bool pushes(const Lay *y, const CommPhase *p) {
 /// What programs take that contribute to one rank. Those that store over the link are held up by
 /// it.
 static double made_for_one(const Lay *y, const CommPhase *p, bool pushed, double held) {
-    double reach = reached(y, p), ranks = (double)y->l->ranks;
+    double reach = remote_access_seconds(y, p), ranks = (double)y->l->ranks;
     return pushed ? fmax(p->apart, reach / ranks) : fmax(p->seconds, reach) / ranks + held;
 }
 
@@ -318,38 +321,38 @@ static double made_for_one(const Lay *y, const CommPhase *p, bool pushed, double
 static void lay_adds(Lay *y, const CommPhase *p, CommRow *row, double begin) {
     const CommLaunch *l = y->l;
     bool sums = y->plan == PLAN_ADD && added_bytes(l, p, true) > 0;
-    bool before = y->plan == PLAN_BEFORE || y->plan == PLAN_COPIES, pushed = pushes(y, p);
+    bool before = y->plan == PLAN_BEFORE || y->plan == PLAN_COPIES, pushed = pushes_parts(y, p);
     bool copies = before || pushed;
-    if (sums) begin = clear(y, p, begin);
-    double bytes = added_bytes(l, p, sums), work = fmax(p->seconds, reached(y, p));
-    double each = bytes / rate(l, copies ? l->link->copy : l->link->store);
+    if (sums) begin = time_clear(y, p, begin);
+    double bytes = added_bytes(l, p, sums), work = fmax(p->seconds, remote_access_seconds(y, p));
+    double each = bytes / link_rate(l, copies ? l->link->copy : l->link->store);
     double link = begin, now = begin, held = copies || l->ranks < 2 ? 0 : COST_COMM_HELD * each;
     double made = made_for_one(y, p, pushed, held * (double)(l->ranks - 1) / (double)l->ranks);
     if (copies) each += l->link->chunk;
     for (int64_t i = 1; i <= l->ranks; i++) {
         int shard = (int)(i % l->ranks);
         double began = now;
-        now = add_piece(y->t, row, began, began + made, shard);
+        now = add_timeline_piece(y->t, row, began, began + made, shard);
         double from = fmax(link, pushed ? now + l->link->start : began);
         if (shard && !before)
-            link = add_piece(y->t, &y->t->link, from, fmax(from + each, now), shard);
+            link = add_timeline_piece(y->t, &y->t->link, from, fmax(from + each, now), shard);
     }
     for (int64_t i = 1; i < l->ranks && before; i++) {
         double from = fmax(link, now + l->link->start);
-        link = add_piece(y->t, &y->t->link, from, from + each, (int)i);
+        link = add_timeline_piece(y->t, &y->t->link, from, from + each, (int)i);
     }
     double moved = each * (double)(l->ranks - 1);
     y->t->sequence += moved;
     y->hidden += fmax(0, moved - work);
     y->now = fmax(now, link);
-    if (!sums) fold(y, p, y->now);
+    if (!sums) time_fold(y, p, y->now);
 }
 
 /* ---- the launch ---------------------------------------------------------------------------- */
 
 /// Programs wait for parts where the plan has them run beside transfers, and copies nothing between
 /// two phases.
-static bool meets(const Lay *y, const CommPhase *p) {
+static bool meets_before_phase(const Lay *y, const CommPhase *p) {
     bool parts = y->plan != PLAN_BEFORE && y->plan != PLAN_COPIES && y->plan != PLAN_ADD;
     return p->meets && !(p->parts && parts);
 }
@@ -358,17 +361,17 @@ static void lay_phase(Lay *y, int at) {
     const CommPhase *p = &y->l->phases[at];
     CommRow *row = &y->t->programs[at];
     double begin = y->now, copies = copied_before(y, p);
-    int main = brought(y, p);
+    int main = largest_copied_tensor(y, p);
     bool adds = false;
     for (int i = 0; i < y->l->n_tensors; i++) adds |= p->added[i] > 0;
-    if (meets(y, p)) {
+    if (meets_before_phase(y, p)) {
         begin += y->l->link->meeting;
         y->met += y->l->link->meeting;
     }
-    if (copies > 0) add_piece(y->t, &y->t->link, begin, begin + copies, COMM_ALL);
+    if (copies > 0) add_timeline_piece(y->t, &y->t->link, begin, begin + copies, COMM_ALL);
     begin = copy_others(y, p, begin + copies, adds ? -1 : main);
-    y->hidden += copies + fmax(p->seconds, reached(y, p));
-    y->t->sequence += copies + p->seconds + reached(y, p);
+    y->hidden += copies + fmax(p->seconds, remote_access_seconds(y, p));
+    y->t->sequence += copies + p->seconds + remote_access_seconds(y, p);
     if (adds && main >= 0 && y->l->beside) begin = fmax(begin, last_arrival(y, &y->way[main]));
     if (adds)
         lay_adds(y, p, row, begin);
@@ -383,7 +386,7 @@ void comm_lay(CommTimeline *t, const CommLaunch *l, PlanId plan, int64_t chunks)
     *t = (CommTimeline){0};
     begin_copies(&y, chunks);
     t->sequence = y.link;
-    if (waits(&y)) y.now = y.met = l->link->meeting;
+    if (waits_for_all(&y)) y.now = y.met = l->link->meeting;
     lay_puts(&y);
     for (int p = 0; p < l->n_phases; p++) lay_phase(&y, p);
     t->sequence += y.met;
@@ -392,7 +395,7 @@ void comm_lay(CommTimeline *t, const CommLaunch *l, PlanId plan, int64_t chunks)
 
 /* ---- prices -------------------------------------------------------------------------------- */
 
-static double price(const CommLaunch *l, PlanId plan, int chunks) {
+static double price_plan(const CommLaunch *l, PlanId plan, int chunks) {
     CommTimeline t;
     comm_lay(&t, l, plan, chunks);
     return t.end;
@@ -406,12 +409,12 @@ static bool in_pieces(const CommLaunch *l, PlanId plan) {
     return false;
 }
 
-static CommPrice cheapest(const CommLaunch *l, PlanId plan, int chunks) {
+static CommPrice cheapest_chunks(const CommLaunch *l, PlanId plan, int chunks) {
     bool pieces = in_pieces(l, plan);
-    CommPrice best = {plan, pieces ? 1 : 0, price(l, plan, 1), NULL};
-    if (pieces && chunks) return (CommPrice){plan, chunks, price(l, plan, chunks), NULL};
+    CommPrice best = {plan, pieces ? 1 : 0, price_plan(l, plan, 1), NULL};
+    if (pieces && chunks) return (CommPrice){plan, chunks, price_plan(l, plan, chunks), NULL};
     for (int k = 2; k <= MOST_CHUNKS && pieces; k *= 2) {
-        double seconds = price(l, plan, k);
+        double seconds = price_plan(l, plan, k);
         if (seconds * COST_COMM_NEAR < best.seconds) best = (CommPrice){plan, k, seconds, NULL};
     }
     return best;
@@ -442,7 +445,7 @@ static int price_sums(const CommLaunch *l, CommPrice *out) {
         if (t->adds && t->no_sums) why = t->no_sums;
     }
     if (!sums) return 0;
-    *out = (CommPrice){PLAN_ADD, 0, why ? INFINITY : price(l, PLAN_ADD, 0), why};
+    *out = (CommPrice){PLAN_ADD, 0, why ? INFINITY : price_plan(l, PLAN_ADD, 0), why};
     return 1;
 }
 
@@ -452,13 +455,13 @@ int comm_prices(const CommLaunch *l, int plan, int chunks, CommPrice out[COMM_PR
     if (l->why) return 0;
     if (plan == PLAN_ADD) return price_sums(l, out);
     if (plan) {
-        out[0] = cheapest(l, (PlanId)plan, chunks);
+        out[0] = cheapest_chunks(l, (PlanId)plan, chunks);
         return 1;
     }
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         bool same = false;
         for (int k = 0; k < n; k++) same |= are_same(l, out[k].plan, order[i]);
-        if (!same) out[n++] = cheapest(l, order[i], chunks);
+        if (!same) out[n++] = cheapest_chunks(l, order[i], chunks);
     }
     return n + price_sums(l, &out[n]);
 }

@@ -181,7 +181,7 @@ static void find_dot(Op *op, void *arg) {
 }
 
 /// Programs of the own shard go first, others follow as their shards come.
-static void rotate(Comm *c, const Op *load) {
+static void rotate_programs(Comm *c, const Op *load) {
     Level level[MAX_LEVELS];
     Access a = access_of(load);
     int n = read_levels(c->ctx, comm_phase(load), level);
@@ -207,7 +207,7 @@ static bool can_sink(const Level *level, int n, int at) {
 }
 
 /// The index of level `at` goes fastest.
-static void sink(const Level *level, int n, int at) {
+static void sink_level(const Level *level, int n, int at) {
     Op *ranks = level[at].op, *last = level[n - 1].op;
     Region *body = ranks->regions[0];
     for (int i = at; i < n; i++) for_each_op_safe(op, level[i].op->regions[0]) {
@@ -220,7 +220,7 @@ static void sink(const Level *level, int n, int at) {
 }
 
 /// Programs that differ in the rank alone are side by side: each link has its share at all times.
-static void spread(Comm *c, const Op *load) {
+static void spread_rank_level(Comm *c, const Op *load) {
     Level level[MAX_LEVELS];
     Access a = access_of(load);
     Op *phase = comm_phase(load);
@@ -232,7 +232,7 @@ static void spread(Comm *c, const Op *load) {
     const Level *l = comm_rank_level(c, level, n, sub_operand(load, &a, 0, 0));
     if (!l) return;
     comm_rotate(c, l, 0);
-    if (!multiplies && can_sink(level, n, (int)(l - level))) sink(level, n, (int)(l - level));
+    if (!multiplies && can_sink(level, n, (int)(l - level))) sink_level(level, n, (int)(l - level));
 }
 
 /// What programs send comes all at once, and early: rows of all shards that are multiplied with the
@@ -248,12 +248,12 @@ static void gather_rows(Comm *c, const Op *load) {
                               : comm_rank_level(c, level, n, sub_operand(load, &a, 0, 0));
         if (!l || !can_sink(level, n, (int)(l - level))) return;
         if (!rows) comm_rotate(c, l, 0);
-        sink(level, n, (int)(l - level));
+        sink_level(level, n, (int)(l - level));
     }
 }
 
 void comm_read_in_turn(Comm *c, const CommReads *r) {
-    for (int i = 0; i < r->loads.n; i++) spread(c, r->loads.data[i]);
+    for (int i = 0; i < r->loads.n; i++) spread_rank_level(c, r->loads.data[i]);
 }
 
 /* ---- the transfer -------------------------------------------------------------------------- */
@@ -288,7 +288,7 @@ static void note_gather(Comm *c, const CommReads *r, PlanId plan) {
 }
 
 /// Shards come here, at b: as the view, or as what programs send.
-static void bring(Gathered *g, Builder *b, PlanId plan) {
+static void bring_shards(Gathered *g, Builder *b, PlanId plan) {
     g->view = g->r->tensor;
     if (plan == PLAN_PUT) {
         comm_put(g->c, b, g->r->tensor, g->chunk, &g->put);
@@ -300,7 +300,7 @@ static void bring(Gathered *g, Builder *b, PlanId plan) {
 }
 
 /// The own shard may be read where it lies.
-static void redirect(const Gathered *g, Op *access) {
+static void redirect_access(const Gathered *g, Op *access) {
     Access a = access_of(access);
     if (!g->put.sent)
         op_set_operand(access, 0, g->view);
@@ -313,7 +313,7 @@ void comm_gather(Comm *c, CommReads *r, PlanId plan) {
     Builder b = comm_host(c);
     Gathered g = {.c = c, .r = r, .whole = whole};
     g.chunk = chunk_rows(c, &b, r, plan, whole);
-    bring(&g, &b, plan);
+    bring_shards(&g, &b, plan);
     g.text = ctx_format(
         c->ctx, plan == PLAN_DIRECT ? "rank {} to come with '%s'" : "rank {}'s chunk {} of '%s'",
         comm_name(r->tensor));
@@ -322,10 +322,10 @@ void comm_gather(Comm *c, CommReads *r, PlanId plan) {
     for (int i = 0; i < r->loads.n && plan != PLAN_BEFORE; i++)
         if (needs_wait(&g, i)) {
             if (plan == PLAN_PUT) gather_rows(c, r->loads.data[i]);
-            rotate(c, r->loads.data[i]);
+            rotate_programs(c, r->loads.data[i]);
             wait_in_program(&g, r->loads.data[i]);
         }
-    for (int i = 0; i < r->loads.n; i++) redirect(&g, r->loads.data[i]);
+    for (int i = 0; i < r->loads.n; i++) redirect_access(&g, r->loads.data[i]);
 }
 
 /* ---- before a phase -------------------------------------------------------------------------- */

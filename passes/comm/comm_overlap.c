@@ -161,7 +161,7 @@ static void find_ops(Op *op, void *arg) {
 }
 
 /// An access that may be to another rank's shard.
-static bool is_elsewhere(const Op *access) {
+static bool is_remote_access(const Op *access) {
     if (!value_is_sym(operand(access, 0))) return false;
     Access a = access_of(access);
     return a.subs[0].kind != DIM_AT || !comm_is_own(sub_operand(access, &a, 0, 0));
@@ -172,12 +172,12 @@ static bool is_elsewhere(const Op *access) {
 static void find_remote(Op *op, void *arg) {
     Comm *c = arg;
     bool writes = op->code == OP_STORE || op->code == OP_ATOMIC;
-    c->remote |= op->code == OP_SIGNAL_SET || (writes && is_elsewhere(op));
+    c->remote |= op->code == OP_SIGNAL_SET || (writes && is_remote_access(op));
     if (op->code == OP_ATOMIC && value_is_sym(operand(op, 0)))
         op_set_attr(c->ir, op, "system", at_bool(c->ir, true));
 }
 
-static void find_wait(Op *op, void *arg) {
+static void find_signal_wait(Op *op, void *arg) {
     Comm *c = arg;
     if (op->code == OP_SIGNAL_WAIT) vec_push(c->ctx, &c->words, operand(op, 0));
 }
@@ -195,7 +195,7 @@ static void mark_word(Op *op, void *arg) {
 static void find_reach(Op *op, void *arg) {
     Comm *c = arg;
     bool raises = c->env->gpu && op->code == OP_SIGNAL_SET && value_is_sym(operand(op, 0));
-    c->reaches |= op_is_access(op) && op->code != OP_LIVE && is_elsewhere(op);
+    c->reaches |= op_is_access(op) && op->code != OP_LIVE && is_remote_access(op);
     c->reaches |= raises && !comm_is_own(operand(op, 2));
 }
 
@@ -261,7 +261,7 @@ static void move_scratch(Comm *c) {
     }
 }
 
-static void overlap(PassEnv *env, Op *kernel) {
+static void overlap_kernel(PassEnv *env, Op *kernel) {
     const Attr *sym = op_attr(kernel, "sym");
     Comm c = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .kernel = kernel};
     Adds adds = {.ctx = c.ctx};
@@ -274,7 +274,7 @@ static void overlap(PassEnv *env, Op *kernel) {
     }
     choose_plan(&c);
     op_walk_pre(kernel, find_remote, &c);
-    op_walk_pre(kernel, find_wait, &c);
+    op_walk_pre(kernel, find_signal_wait, &c);
     op_walk_pre(kernel, mark_word, &c);
     op_walk_pre(kernel, find_add, &adds);
     for (int i = 0; i < adds.ops.n; i++) vec_push(c.ctx, &c.adding, comm_phase(adds.ops.data[i]));
@@ -290,5 +290,5 @@ static void overlap(PassEnv *env, Op *kernel) {
 }
 
 void pass_comm_overlap(PassEnv *env, Op *module) {
-    for_each_kernel(kernel, module) overlap(env, kernel);
+    for_each_kernel(kernel, module) overlap_kernel(env, kernel);
 }

@@ -28,13 +28,13 @@
 enum { MOST_TENSORS = 8, DEEP = 32 };
 
 /// How the parts of a shard lie along one of its dimensions.
-typedef struct Span {
+typedef struct PartSpan {
     int n, level[2]; // of the indices that move them, the outer one first
     int64_t unit;    // from a part to the next; 0: there is one
-} Span;
+} PartSpan;
 
 /// The phase that writes the own shard of a tensor.
-typedef struct Parts {
+typedef struct ShardParts {
     Ir *ir;
     Ctx *ctx;
     Op *kernel, *phase;
@@ -44,41 +44,41 @@ typedef struct Parts {
     Access a;           // of the first store
     int n_levels;
     Level level[MAX_LEVELS];
-    Span span[MAX_RANK];
+    PartSpan span[MAX_RANK];
     Value *words;
-} Parts;
+} ShardParts;
 
 /* ---- what stands on either side ------------------------------------------------------------ */
 
 /// What phases on one side of a meeting do with a tensor.
 enum { OWN_READ = 1, OWN_WRITTEN = 2, OTHER_READ = 4, OTHER_WRITTEN = 8 };
 
-typedef struct Side {
+typedef struct MeetingSide {
     Ctx *ctx;
     const Comm *c; // NULL: nothing has been moved
     VEC(Value *) tensors;
     PtrMap how;
     VEC(Op *) accesses;
     const char *why; // what else there is, or NULL
-} Side;
+} MeetingSide;
 
-static int how_of(const Side *s, const Value *v) {
+static int touch_kind(const MeetingSide *s, const Value *v) {
     return (int)(intptr_t)map_get(&s->how, v);
 }
 
-static void touch(Side *s, Value *v, int how) {
-    int before = how_of(s, v);
+static void touch_tensor(MeetingSide *s, Value *v, int how) {
+    int before = touch_kind(s, v);
     if (!before) vec_push(s->ctx, &s->tensors, v);
     map_set(s->ctx, &s->how, v, (void *)(intptr_t)(before | how));
 }
 
 /// The owner folds what ranks contribute, unless they add to it where it lies.
-static void touch_combine(Side *s, const Op *op) {
+static void touch_combine(MeetingSide *s, const Op *op) {
     bool stays = !comm_is_add(op), sum = s->c && s->c->sums && comm_is_sum(op);
     int n = (int)op_int(op, "n", 1), keep = op_flag(op, "keep") ? OWN_READ : 0;
     for (int i = 0; i < n; i++)
         if (value_is_sym(operand(op, i)))
-            touch(s, operand(op, i), keep | (stays || !sum ? OWN_WRITTEN : OTHER_WRITTEN));
+            touch_tensor(s, operand(op, i), keep | (stays || !sum ? OWN_WRITTEN : OTHER_WRITTEN));
 }
 
 /// Words of the compiler's own order what they are made for.
@@ -87,14 +87,14 @@ static bool is_own_word(const Value *words) {
 }
 
 /// What programs send by the plan `put`: words of its own order that.
-static bool is_sent(const Side *s, const Value *tensor) {
+static bool is_sent(const MeetingSide *s, const Value *tensor) {
     for (int i = 0; s->c && i < s->c->sent.n; i++)
         if (s->c->sent.data[i] == tensor) return true;
     return is_own_word(tensor);
 }
 
-static void see_op(Op *op, void *arg) {
-    Side *s = arg;
+static void see_side_op(Op *op, void *arg) {
+    MeetingSide *s = arg;
     bool word = op->code == OP_SIGNAL_SET || op->code == OP_SIGNAL_WAIT;
     if (op->code == OP_COMM_FENCE || (word && !is_own_word(operand(op, 0))))
         s->why = "programs signal each other";
@@ -106,17 +106,17 @@ static void see_op(Op *op, void *arg) {
     if (op->code == OP_COMBINE)
         touch_combine(s, op);
     else if (op->code == OP_LOAD)
-        touch(s, operand(op, 0), own ? OWN_READ : OTHER_READ);
+        touch_tensor(s, operand(op, 0), own ? OWN_READ : OTHER_READ);
     else if (op->code == OP_STORE)
-        touch(s, operand(op, 0), own ? OWN_WRITTEN : OTHER_WRITTEN);
+        touch_tensor(s, operand(op, 0), own ? OWN_WRITTEN : OTHER_WRITTEN);
     else
-        touch(s, operand(op, 0), OTHER_READ | OTHER_WRITTEN);
+        touch_tensor(s, operand(op, 0), OTHER_READ | OTHER_WRITTEN);
 }
 
-static void see_host(Side *s, Op *op) {
+static void see_host(MeetingSide *s, Op *op) {
     bool copies = op->code == OP_COMM_SCATTER;
     if (op->code == OP_PARALLEL)
-        op_walk_pre(op, see_op, s);
+        op_walk_pre(op, see_side_op, s);
     else if (copies || op->code == OP_CALL || (op->n_regions && !tree_is_pure(op)))
         s->why = copies ? "copies follow it" : "the host decides what runs beside it";
     else if (op_is_access(op) && value_is_sym(operand(op, 0)))
@@ -127,7 +127,7 @@ static bool is_meeting(const Op *op) {
     return op->code == OP_COMM_BARRIER || op->code == OP_COMM_BEGIN || op->code == OP_COMM_END;
 }
 
-static void see_sides(const Op *barrier, Side *before, Side *behind) {
+static void see_sides(const Op *barrier, MeetingSide *before, MeetingSide *behind) {
     for (Op *op = barrier->prev; op && !is_meeting(op); op = op->prev) see_host(before, op);
     for (Op *op = barrier->next; op && !is_meeting(op); op = op->next) see_host(behind, op);
 }
@@ -145,24 +145,24 @@ static const char *reason_to_meet(int before, int behind) {
 /* ---- the parts ----------------------------------------------------------------------------- */
 
 static void find_rank(Op *op, void *arg) {
-    Parts *p = arg;
+    ShardParts *p = arg;
     if (op->code == OP_RANK) vec_push(p->ctx, &p->ranks, result(op, 0));
 }
 
 /// Such an op is part of what says v, or may be.
-static bool rests_on(const Value *v, OpCode code, int budget) {
+static bool may_rest_on_op(const Value *v, OpCode code, int budget) {
     const Op *op = v->def;
     if (!op) return false;
     if (op->code == code || op->n_regions || budget == 0) return true;
     for (int i = 0; i < op->n_operands; i++)
-        if (rests_on(operand(op, i), code, budget - 1)) return true;
+        if (may_rest_on_op(operand(op, i), code, budget - 1)) return true;
     return false;
 }
 
 /// Of v's slice, what is one value on all ranks may stay what it is.
-static void keep_common(const Parts *p, PtrMap *map, Value *v) {
+static void keep_common(const ShardParts *p, PtrMap *map, Value *v) {
     if (map_get(map, v)) return;
-    if (!value_is_inside(v, p->phase) && !rests_on(v, OP_RANK, DEEP)) {
+    if (!value_is_inside(v, p->phase) && !may_rest_on_op(v, OP_RANK, DEEP)) {
         map_set(p->ctx, map, v, v);
         return;
     }
@@ -170,14 +170,14 @@ static void keep_common(const Parts *p, PtrMap *map, Value *v) {
 }
 
 /// v can be computed for another owner, given the indices of `map`.
-static bool follows_owner(const Parts *p, Value *v, PtrMap map) {
+static bool follows_owner(const ShardParts *p, Value *v, PtrMap map) {
     keep_common(p, &map, v);
     for (int i = 0; i < p->ranks.n; i++) map_set(p->ctx, &map, p->ranks.data[i], p->ranks.data[i]);
     if (p->owner) map_set(p->ctx, &map, p->owner, p->owner);
     return slice_is_movable(v, p->kernel, &map);
 }
 
-static bool bounds_follow(const Parts *p) {
+static bool bounds_follow(const ShardParts *p) {
     for (int i = 0; i < p->n_levels; i++)
         if (!follows_owner(p, p->level[i].lo, (PtrMap){0}) ||
             !follows_owner(p, p->level[i].hi, (PtrMap){0}))
@@ -185,7 +185,7 @@ static bool bounds_follow(const Parts *p) {
     return true;
 }
 
-static bool place_follows(const Parts *p, const Op *store, int d) {
+static bool place_follows(const ShardParts *p, const Op *store, int d) {
     PtrMap known = {0};
     comm_know_levels(p->ctx, p->phase, &known);
     Access a = access_of(store);
@@ -199,14 +199,14 @@ static int64_t turns_of(const Level *l) {
     return (hi - lo + l->step - 1) / l->step;
 }
 
-static int level_of(const Parts *p, const Value *atom) {
+static int level_of_atom(const ShardParts *p, const Value *atom) {
     for (int i = 0; i < p->n_levels; i++)
         if (level_arg(&p->level[i]) == atom) return i;
     return -1;
 }
 
 /// Of two indices the inner one goes through all of the outer one's unit.
-static bool nest_units(const Parts *p, Span *s, const int64_t *unit) {
+static bool nest_units(const ShardParts *p, PartSpan *s, const int64_t *unit) {
     int outer = unit[1] > unit[0];
     int64_t turns = turns_of(&p->level[s->level[!outer]]);
     if (s->n == 1) return true;
@@ -220,11 +220,11 @@ static bool nest_units(const Parts *p, Span *s, const int64_t *unit) {
 }
 
 /// Reads how the places of a dimension move with the indices. used: levels that others move with.
-static bool read_span(const Parts *p, const Linear *at, bool *used, Span *s) {
+static bool read_span(const ShardParts *p, const Linear *at, bool *used, PartSpan *s) {
     int64_t unit[2] = {0};
     if (at->bad) return false;
     for (int i = 0; i < at->n; i++) {
-        int l = level_of(p, at->terms[i].atom);
+        int l = level_of_atom(p, at->terms[i].atom);
         PtrMap none = {0};
         Value *atom = (Value *)(uintptr_t)at->terms[i].atom; // index < 0: an extent
         if (l < 0 && atom->index >= 0 && !follows_owner(p, atom, none)) return false;
@@ -238,12 +238,12 @@ static bool read_span(const Parts *p, const Linear *at, bool *used, Span *s) {
     return s->n == 0 || nest_units(p, s, unit);
 }
 
-static bool fits_unit(const SubDim *sub, const Span *s) {
+static bool fits_unit(const SubDim *sub, const PartSpan *s) {
     return s->n == 0 || sub->kind == DIM_AT || (sub->size - 1) * sub->mul < s->unit;
 }
 
 /// All stores of a program begin at one place, as far as that moves.
-static bool begin_alike(const Parts *p, Ranges *r, const Op *store) {
+static bool begin_alike(const ShardParts *p, Ranges *r, const Op *store) {
     Access a = access_of(store);
     for (int d = 1; d < a.n_subs; d++) {
         Linear x = linear_of(r, sub_operand(store, &a, d, 0));
@@ -257,7 +257,7 @@ static bool begin_alike(const Parts *p, Ranges *r, const Op *store) {
 }
 
 /// Why parts cannot be told by where they begin, or NULL.
-static const char *read_spans(Parts *p) {
+static const char *read_spans(ShardParts *p) {
     Ranges *r = ranges_of(p->ir, p->kernel);
     bool used[MAX_LEVELS] = {false};
     const Op *store = p->stores.data[0];
@@ -276,7 +276,7 @@ static const char *read_spans(Parts *p) {
     return NULL;
 }
 
-static const char *find_stores(Parts *p, const Side *before) {
+static const char *find_stores(ShardParts *p, const MeetingSide *before) {
     for (int i = 0; i < before->accesses.n; i++) {
         Op *op = before->accesses.data[i];
         bool here = false;
@@ -291,7 +291,7 @@ static const char *find_stores(Parts *p, const Side *before) {
 }
 
 /// Why not, or NULL: p has the parts that programs before the meeting write of the tensor.
-static const char *find_parts(Parts *p, const Side *before) {
+static const char *find_shard_parts(ShardParts *p, const MeetingSide *before) {
     const char *why = find_stores(p, before);
     if (why) return why;
     op_walk_pre(p->kernel, find_rank, p);
@@ -306,19 +306,19 @@ static const char *find_parts(Parts *p, const Side *before) {
 /* ---- who waits ----------------------------------------------------------------------------- */
 
 /// What a program reads is known when it starts.
-static bool is_known(const Parts *p, const Op *load, const Value *v) {
+static bool is_known_at_start(const ShardParts *p, const Op *load, const Value *v) {
     PtrMap known = {0};
     const Op *phase = comm_phase(load);
     comm_know_levels(p->ctx, phase, &known);
     return slice_is_movable(v, phase, &known);
 }
 
-static bool is_span_known(const Parts *p, const Op *load, const Access *a, int d) {
-    return a->subs[d].kind != DIM_PICK && is_known(p, load, sub_operand(load, a, d, 0));
+static bool is_span_known(const ShardParts *p, const Op *load, const Access *a, int d) {
+    return a->subs[d].kind != DIM_PICK && is_known_at_start(p, load, sub_operand(load, a, d, 0));
 }
 
 /// Some of what tells parts apart.
-static bool is_part_known(const Parts *p, const Op *load) {
+static bool is_part_known(const ShardParts *p, const Op *load) {
     Access a = access_of(load);
     int known = 0, spans = 0;
     for (int d = 1; d < a.n_subs; d++) {
@@ -328,14 +328,15 @@ static bool is_part_known(const Parts *p, const Op *load) {
     return known > 0 || spans == 0;
 }
 
-static bool waits_for(const Parts *p, const Op *load) {
+static bool waits_for(const ShardParts *p, const Op *load) {
     if (load->code != OP_LOAD || operand(load, 0) != p->tensor) return false;
     Access a = access_of(load);
     return a.subs[0].kind != DIM_AT || !comm_is_own(sub_operand(load, &a, 0, 0));
 }
 
-static const char *judge_tensor(Parts *p, const Side *before, const Side *behind) {
-    const char *why = find_parts(p, before);
+static const char *judge_tensor(ShardParts *p, const MeetingSide *before,
+                                const MeetingSide *behind) {
+    const char *why = find_shard_parts(p, before);
     for (int i = 0; i < behind->accesses.n && !why; i++)
         if (waits_for(p, behind->accesses.data[i]) && !is_part_known(p, behind->accesses.data[i]))
             why = "which part is read is known inside of a loop only";
@@ -344,14 +345,14 @@ static const char *judge_tensor(Parts *p, const Side *before, const Side *behind
 
 /// Both sides of a meeting, and each tensor for which it is needed.
 typedef struct Judged {
-    Side before, behind;
+    MeetingSide before, behind;
     int n;
-    Parts *parts[MOST_TENSORS];
+    ShardParts *parts[MOST_TENSORS];
     const Value *tensor; // of which `why` is
 } Judged;
 
 /// Why ranks have to meet here, or NULL.
-static const char *judge(Ir *ir, Op *kernel, const Op *barrier, const Comm *c, Judged *j) {
+static const char *judge_meeting(Ir *ir, Op *kernel, const Op *barrier, const Comm *c, Judged *j) {
     Ctx *ctx = ir_ctx(ir);
     *j = (Judged){.before = {.ctx = ctx, .c = c}, .behind = {.ctx = ctx, .c = c}};
     if (barrier->parent->parent != kernel) return "it stands in a loop of the host";
@@ -359,14 +360,14 @@ static const char *judge(Ir *ir, Op *kernel, const Op *barrier, const Comm *c, J
     if (j->before.why || j->behind.why) return j->before.why ? j->before.why : j->behind.why;
     for (int i = 0; i < j->behind.tensors.n; i++) {
         Value *tensor = j->behind.tensors.data[i];
-        int before = how_of(&j->before, tensor), behind = how_of(&j->behind, tensor);
+        int before = touch_kind(&j->before, tensor), behind = touch_kind(&j->behind, tensor);
         const char *why = reason_to_meet(before, behind);
         j->tensor = tensor;
         if (why) return why;
         if (!(before & OWN_WRITTEN && behind & OTHER_READ)) continue;
         if (j->n == MOST_TENSORS) return "too many tensors are written before it";
-        Parts *p = j->parts[j->n++] = ctx_new(ctx, Parts);
-        *p = (Parts){.ir = ir, .ctx = ctx, .kernel = kernel, .tensor = tensor};
+        ShardParts *p = j->parts[j->n++] = ctx_new(ctx, ShardParts);
+        *p = (ShardParts){.ir = ir, .ctx = ctx, .kernel = kernel, .tensor = tensor};
         why = judge_tensor(p, &j->before, &j->behind);
         if (why) return why;
     }
@@ -375,13 +376,13 @@ static const char *judge(Ir *ir, Op *kernel, const Op *barrier, const Comm *c, J
 
 bool comm_needs_meeting(Ir *ir, Op *kernel, const Op *barrier) {
     Judged j;
-    return !op_flag(barrier, "phases") || judge(ir, kernel, barrier, NULL, &j) != NULL;
+    return !op_flag(barrier, "phases") || judge_meeting(ir, kernel, barrier, NULL, &j) != NULL;
 }
 
 /* ---- numbers of parts ---------------------------------------------------------------------- */
 
 /// All that the parts of one owner's follow from: its rank, its first indices.
-static PtrMap map_of(const Parts *p, Builder *b, Value *owner) {
+static PtrMap map_of(const ShardParts *p, Builder *b, Value *owner) {
     PtrMap map = {0};
     for (int i = 0; i < p->ranks.n; i++) map_set(p->ctx, &map, p->ranks.data[i], owner);
     for (int i = 0; i < p->n_levels; i++) {
@@ -395,12 +396,12 @@ static PtrMap map_of(const Parts *p, Builder *b, Value *owner) {
     return map;
 }
 
-static Value *copy_for(const Parts *p, Builder *b, Value *v, PtrMap *map) {
+static Value *copy_for(const ShardParts *p, Builder *b, Value *v, PtrMap *map) {
     keep_common(p, map, v);
     return clone_slice(b, v, p->kernel, map);
 }
 
-static Value *count_of(const Parts *p, Builder *b, const Span *s, PtrMap *map) {
+static Value *count_span_parts(const ShardParts *p, Builder *b, const PartSpan *s, PtrMap *map) {
     Value *count = build_index(b, 1);
     for (int i = 0; i < s->n; i++) {
         const Level *l = &p->level[s->level[i]];
@@ -411,19 +412,20 @@ static Value *count_of(const Parts *p, Builder *b, const Span *s, PtrMap *map) {
 }
 
 /// Where its first part begins.
-static Value *first_of(const Parts *p, Builder *b, int d, PtrMap *map) {
+static Value *first_of(const ShardParts *p, Builder *b, int d, PtrMap *map) {
     return copy_for(p, b, sub_operand(p->stores.data[0], &p->a, d, 0), map);
 }
 
-static Value *all_parts(const Parts *p, Builder *b, Value *owner) {
+static Value *all_parts(const ShardParts *p, Builder *b, Value *owner) {
     PtrMap map = map_of(p, b, owner);
     Value *all = build_index(b, 1);
-    for (int d = 1; d < p->a.n_subs; d++) all = ix_mul(b, all, count_of(p, b, &p->span[d], &map));
+    for (int d = 1; d < p->a.n_subs; d++)
+        all = ix_mul(b, all, count_span_parts(p, b, &p->span[d], &map));
     return all;
 }
 
 /// The most of all ranks.
-static Value *most_parts(const Parts *p, Builder *b, Value *ranks) {
+static Value *most_parts(const ShardParts *p, Builder *b, Value *ranks) {
     Value *none = build_index(b, 0);
     Op *loop = build_for(b, none, ranks, 1, 1, &none);
     Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
@@ -436,31 +438,31 @@ static Value *most_parts(const Parts *p, Builder *b, Value *ranks) {
 
 /* ---- signals ------------------------------------------------------------------------------- */
 
-static void make_words(Comm *c, Parts *p, Value *ranks) {
+static void make_words(Comm *c, ShardParts *p, Value *ranks) {
     Builder b = build_before(c->ir, p->phase);
     p->words = comm_words(c, &b, p->tensor, ranks, most_parts(p, &b, ranks));
     p->words->name = "parts";
 }
 
 /// The number of the program's part, at its end.
-static Value *own_number(const Parts *p, Builder *b, Value *rank) {
+static Value *own_number(const ShardParts *p, Builder *b, Value *rank) {
     PtrMap map = map_of(p, b, rank), known = {0};
     const Op *store = p->stores.data[0];
     Value *number = build_index(b, 0);
     comm_know_levels(p->ctx, p->phase, &known);
     for (int d = 1; d < p->a.n_subs; d++) {
-        const Span *s = &p->span[d];
+        const PartSpan *s = &p->span[d];
         if (!s->n) continue;
         Value *at = clone_slice(b, sub_operand(store, &p->a, d, 0), p->phase, &known);
         Value *past = ix_sub(b, at, first_of(p, b, d, &map));
-        number = ix_mul(b, number, count_of(p, b, s, &map));
+        number = ix_mul(b, number, count_span_parts(p, b, s, &map));
         number = ix_add(b, number, ix_div(b, past, build_index(b, s->unit)));
     }
     return number;
 }
 
 /// At its end a program tells all others: each waits for a word in its own memory.
-static void raise_parts(Comm *c, const Parts *p, Value *ranks) {
+static void raise_parts(Comm *c, const ShardParts *p, Value *ranks) {
     const Region *body = p->level[p->n_levels - 1].op->regions[0];
     Builder b = build_before(c->ir, terminator(body));
     Value *number = own_number(p, &b, c->rank), *epoch = comm_epoch(c, &b);
@@ -477,19 +479,19 @@ static void raise_parts(Comm *c, const Parts *p, Value *ranks) {
 /* ---- waits --------------------------------------------------------------------------------- */
 
 /// A load, at its program's start.
-typedef struct Reader {
+typedef struct PartReader {
     Comm *c;
-    const Parts *p;
+    const ShardParts *p;
     const Op *load;
     Access a;
     PtrMap known, map; // the program's indices; what says the owner's parts
     Value *owner, *word, *epoch;
-} Reader;
+} PartReader;
 
 /// The parts of one dimension that hold what the load wants.
-static void wanted(Reader *w, Builder *b, int d, Value **from, Value **end) {
-    const Span *s = &w->p->span[d];
-    Value *count = count_of(w->p, b, s, &w->map), *zero = build_index(b, 0);
+static void wanted_parts(PartReader *w, Builder *b, int d, Value **from, Value **end) {
+    const PartSpan *s = &w->p->span[d];
+    Value *count = count_span_parts(w->p, b, s, &w->map), *zero = build_index(b, 0);
     *from = zero;
     *end = count;
     if (!is_span_known(w->p, w->load, &w->a, d)) return;
@@ -502,7 +504,7 @@ static void wanted(Reader *w, Builder *b, int d, Value **from, Value **end) {
     *end = ix_min(b, count, ix_ceildiv(b, ix_max(b, last, zero), unit));
 }
 
-static void wait_from(Reader *w, Builder *b, int d, Value *number) {
+static void wait_from(PartReader *w, Builder *b, int d, Value *number) {
     while (d < w->p->a.n_subs && !w->p->span[d].n) d++;
     if (d == w->p->a.n_subs) {
         const char *text =
@@ -512,8 +514,8 @@ static void wait_from(Reader *w, Builder *b, int d, Value *number) {
         return;
     }
     Value *from, *end;
-    wanted(w, b, d, &from, &end);
-    number = ix_mul(b, number, count_of(w->p, b, &w->p->span[d], &w->map));
+    wanted_parts(w, b, d, &from, &end);
+    number = ix_mul(b, number, count_span_parts(w->p, b, &w->p->span[d], &w->map));
     Op *loop = build_for(b, from, end, 1, 0, NULL);
     Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
     Value *k = region_add_arg(b->ir, in.region, from->type, "part");
@@ -522,7 +524,7 @@ static void wait_from(Reader *w, Builder *b, int d, Value *number) {
 }
 
 /// The own part is there: outside of the words nobody waits.
-static void wait_for_owner(Reader *w, Builder *b, Value *owner) {
+static void wait_for_owner(PartReader *w, Builder *b, Value *owner) {
     Value *own = build_binary(b, OP_EQ, owner, w->c->rank);
     w->owner = owner;
     w->word = build_select(b, own, build_index(b, -1), owner);
@@ -530,10 +532,10 @@ static void wait_for_owner(Reader *w, Builder *b, Value *owner) {
     wait_from(w, b, 1, build_index(b, 0));
 }
 
-static void wait_for_parts(Comm *c, const Parts *p, Op *load, Value *ranks) {
+static void wait_for_parts(Comm *c, const ShardParts *p, Op *load, Value *ranks) {
     Level level[MAX_LEVELS];
     Op *phase = comm_phase(load);
-    Reader w = {.c = c, .p = p, .load = load, .a = access_of(load)};
+    PartReader w = {.c = c, .p = p, .load = load, .a = access_of(load)};
     bool one = w.a.subs[0].kind == DIM_AT;
     Value *owner = one ? sub_operand(load, &w.a, 0, 0) : NULL;
     int n = read_levels(c->ctx, phase, level);
@@ -543,7 +545,7 @@ static void wait_for_parts(Comm *c, const Parts *p, Op *load, Value *ranks) {
     Builder b = build_before(c->ir, level[n - 1].op->regions[0]->first);
     comm_know_levels(c->ctx, phase, &w.known);
     w.epoch = comm_epoch(c, &b);
-    if (one && is_known(p, load, owner) && !rests_on(owner, OP_LOAD, DEEP)) {
+    if (one && is_known_at_start(p, load, owner) && !may_rest_on_op(owner, OP_LOAD, DEEP)) {
         wait_for_owner(&w, &b, clone_slice(&b, owner, phase, &w.known));
         return;
     }
@@ -554,7 +556,7 @@ static void wait_for_parts(Comm *c, const Parts *p, Op *load, Value *ranks) {
 }
 
 /// Subscripts are the same, so that one wait does for both.
-static bool same_place(const Op *x, const Op *y) {
+static bool is_same_place_load(const Op *x, const Op *y) {
     Access a = access_of(x), b = access_of(y);
     if (operand(x, 0) != operand(y, 0) || comm_phase(x) != comm_phase(y)) return false;
     for (int d = 0; d < a.n_subs; d++)
@@ -564,7 +566,7 @@ static bool same_place(const Op *x, const Op *y) {
     return true;
 }
 
-static void signal_parts(Comm *c, Judged *j, Parts *p) {
+static void signal_parts(Comm *c, Judged *j, ShardParts *p) {
     Builder b = build_before(c->ir, p->phase);
     Value *ranks = comm_dim(&b, p->tensor, 0);
     comm_control(c);
@@ -573,7 +575,8 @@ static void signal_parts(Comm *c, Judged *j, Parts *p) {
     for (int i = 0; i < j->behind.accesses.n; i++) {
         Op *load = j->behind.accesses.data[i];
         bool done = !waits_for(p, load);
-        for (int k = 0; k < i && !done; k++) done = same_place(j->behind.accesses.data[k], load);
+        for (int k = 0; k < i && !done; k++)
+            done = is_same_place_load(j->behind.accesses.data[k], load);
         if (!done) wait_for_parts(c, p, load, ranks);
     }
     comm_note(c, "%s: who reads a part of it waits for that part, not for all ranks",
@@ -582,24 +585,24 @@ static void signal_parts(Comm *c, Judged *j, Parts *p) {
 
 /* ---- meetings ------------------------------------------------------------------------------ */
 
-typedef struct Meetings {
+typedef struct MeetingList {
     Ctx *ctx;
     VEC(Op *) ops;
-} Meetings;
+} MeetingList;
 
 static void find_meeting(Op *op, void *arg) {
-    Meetings *m = arg;
+    MeetingList *m = arg;
     if (op->code == OP_COMM_BARRIER && op_flag(op, "phases")) vec_push(m->ctx, &m->ops, op);
 }
 
 /// In their order: what one of them ordered, the next one may still have to.
 void comm_parts(Comm *c) {
-    Meetings m = {.ctx = c->ctx};
+    MeetingList m = {.ctx = c->ctx};
     op_walk_pre(c->kernel, find_meeting, &m);
     for (int i = 0; i < m.ops.n; i++) {
         Op *barrier = m.ops.data[i];
         Judged *j = ctx_new(c->ctx, Judged);
-        const char *why = judge(c->ir, c->kernel, barrier, c, j);
+        const char *why = judge_meeting(c->ir, c->kernel, barrier, c, j);
         if (why) {
             comm_note(c, "%s: all ranks meet before others' parts are read: %s",
                       j->tensor ? comm_name(j->tensor) : "between phases", why);

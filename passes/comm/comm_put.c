@@ -33,7 +33,7 @@ static int64_t piece_elements(const Value *tensor) {
 }
 
 /// Elements of a row that one program sends: a power of 2.
-static int64_t columns_of(const Value *tensor) {
+static int64_t put_columns(const Value *tensor) {
     const Type *t = tensor->type;
     int64_t row = ROW_BYTES * 8 / elem_info[t->elem].bits, last = t->extents[t->rank - 1];
     int64_t most = t->rank == 2 ? piece_elements(tensor) : row, n = 1;
@@ -42,7 +42,7 @@ static int64_t columns_of(const Value *tensor) {
 }
 
 int64_t comm_put_rows(const Value *tensor) {
-    int64_t columns = columns_of(tensor), n = 1;
+    int64_t columns = put_columns(tensor), n = 1;
     if (tensor->type->rank == 2) return columns;
     while (2 * n <= MOST_ROWS && 2 * n * columns <= piece_elements(tensor)) n *= 2;
     return n;
@@ -53,19 +53,19 @@ bool comm_put_fits(const Value *tensor) {
 }
 
 /// At least 1, so that somebody tells of a shard without elements.
-static Value *extent_of(Builder *b, Value *tensor, int d) {
+static Value *nonzero_extent(Builder *b, Value *tensor, int d) {
     return ix_max(b, comm_dim(b, tensor, d), build_index(b, 1));
 }
 
 /// Programs that send one chunk to one rank.
-static Value *senders(const CommPut *p, Builder *b, Value *chunk) {
-    Value *left = ix_sub(b, extent_of(b, p->tensor, 1), ix_mul(b, chunk, p->chunk));
+static Value *count_senders(const CommPut *p, Builder *b, Value *chunk) {
+    Value *left = ix_sub(b, nonzero_extent(b, p->tensor, 1), ix_mul(b, chunk, p->chunk));
     Value *rows = ix_min(b, p->chunk, left);
     Value *n = ix_ceildiv(b, rows, build_index(b, comm_put_rows(p->tensor)));
     for (int d = 2; d < p->tensor->type->rank; d++) {
         bool last = d == p->tensor->type->rank - 1;
-        Value *size = build_index(b, last ? columns_of(p->tensor) : 1);
-        n = ix_mul(b, n, ix_ceildiv(b, extent_of(b, p->tensor, d), size));
+        Value *size = build_index(b, last ? put_columns(p->tensor) : 1);
+        n = ix_mul(b, n, ix_ceildiv(b, nonzero_extent(b, p->tensor, d), size));
     }
     return n;
 }
@@ -76,9 +76,9 @@ static Place open_piece(const CommPut *p, Builder *b, Value **row) {
     int rank = p->tensor->type->rank;
     for (int d = 1; d < rank; d++) {
         int64_t size = d == 1          ? comm_put_rows(p->tensor)
-                       : d == rank - 1 ? columns_of(p->tensor)
+                       : d == rank - 1 ? put_columns(p->tensor)
                                        : 1;
-        Value *end = extent_of(b, p->tensor, d);
+        Value *end = nonzero_extent(b, p->tensor, d);
         Value *at = open_parallel(b, build_index(b, 0), end, size, d == 1 ? "row" : "column");
         if (d == 1) *row = at;
         if (d == 1 || d == rank - 1)
@@ -90,7 +90,7 @@ static Place open_piece(const CommPut *p, Builder *b, Value **row) {
 }
 
 /// The next rank's part goes first, the own one last.
-static void send(Comm *c, const CommPut *p, Builder b) {
+static void send_shards(Comm *c, const CommPut *p, Builder b) {
     Region *home = b.region;
     Value *turn = open_parallel(&b, build_index(&b, 0), p->ranks, 1, "turn"), *row = NULL;
     Value *next = ix_add(&b, ix_add(&b, turn, c->rank), build_index(&b, 1));
@@ -114,16 +114,16 @@ void comm_put(Comm *c, Builder *b, Value *tensor, Value *chunk, CommPut *out) {
     *out = (CommPut){.tensor = tensor, .chunk = chunk, .ranks = ranks};
     out->sent = comm_room(b, tensor, tensor->type->elem, 2, both, "sent");
     vec_push(c->ctx, &c->sent, out->sent);
-    Value *chunks = ix_ceildiv(b, extent_of(b, tensor, 1), chunk);
+    Value *chunks = ix_ceildiv(b, nonzero_extent(b, tensor, 1), chunk);
     out->words = comm_words(c, b, tensor, ranks, chunks);
     out->words->name = "flags";
     comm_control(c);
-    send(c, out, *b);
+    send_shards(c, out, *b);
 }
 
 void comm_put_wait(Comm *c, const CommPut *p, Builder *b, Value *epoch, Value *peer, Value *chunk,
                    const char *text) {
-    Value *sent = ix_add(b, epoch, senders(p, b, chunk));
+    Value *sent = ix_add(b, epoch, count_senders(p, b, chunk));
     Value *at[3] = {c->rank, comm_of_other(c, b, peer), chunk};
     comm_wait(c, b, p->words, sent, peer, 3, at, text);
 }

@@ -11,13 +11,13 @@
 #include "passes/comm/comm.h"
 #include "passes/passes.h"
 
-typedef struct Search {
+typedef struct ReadSearch {
     Ctx *ctx;
     CommReads *r;
-} Search;
+} ReadSearch;
 
-static void see_access(Op *op, void *arg) {
-    Search *s = arg;
+static void see_tensor_access(Op *op, void *arg) {
+    ReadSearch *s = arg;
     if (!op_is_access(op) || operand(op, 0) != s->r->tensor) return;
     if (op->code == OP_LOAD || op->code == OP_LIVE)
         vec_push(s->ctx, &s->r->loads, op);
@@ -121,7 +121,7 @@ static void judge_load(Ctx *ctx, CommReads *r, const Op *load) {
 }
 
 /// All loads of others' shards are of parts of them.
-static const char *part_of(Ctx *ctx, const CommReads *r) {
+static const char *reason_against_parts(Ctx *ctx, const CommReads *r) {
     const char *why = NULL;
     for (int i = 0; i < r->loads.n; i++) {
         const Op *load = r->loads.data[i];
@@ -140,13 +140,13 @@ static const char *reason_against_rows(const Type *t) {
 }
 
 void comm_find_reads(Ctx *ctx, const Op *kernel, CommReads *r) {
-    Search s = {ctx, r};
-    op_walk_pre((Op *)kernel, see_access, &s);
+    ReadSearch s = {ctx, r};
+    op_walk_pre((Op *)kernel, see_tensor_access, &s);
     for (int i = 0; i < r->loads.n; i++) judge_load(ctx, r, r->loads.data[i]);
     if (!r->against) r->against = reason_against_rows(r->tensor->type);
     if (!r->against && r->written) r->against = "the kernel writes it";
     r->written &= !reason_against_rows(r->tensor->type);
-    r->part = part_of(ctx, r);
+    r->part = reason_against_parts(ctx, r);
 }
 
 PlanId comm_reads_plan(const CommReads *r, PlanId asked) {

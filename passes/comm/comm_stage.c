@@ -108,7 +108,7 @@ static const Level *loose_level(Stage *s) {
 }
 
 /// Why its contributions cannot be staged; NULL: they can.
-static const char *reason_against(Stage *s) {
+static const char *reason_against_staging(Stage *s) {
     Others others = {.add = s->add};
     if (s->n > MAX_ADDED) return "it folds too many tensors at once";
     if (s->a.subs[0].kind != DIM_AT || s->rank_level < 0)
@@ -133,13 +133,13 @@ static const char *reason_against(Stage *s) {
 /* ---- host side ----------------------------------------------------------------------------- */
 
 /// Parts stay here until copy engines send them.
-static bool keeps(const Stage *s) {
+static bool keeps_parts_here(const Stage *s) {
     return s->whole || s->pushed;
 }
 
 /// Room for shards of tensor i, in the type on the wire.
-static Value *new_scratch(Stage *s, Builder *b, int i, int n, Value *const *first,
-                          const char *name) {
+static Value *new_shard_room(Stage *s, Builder *b, int i, int n, Value *const *first,
+                             const char *name) {
     Elem wire = operand(s->add, s->n + i)->type->elem;
     return comm_room(b, operand(s->add, i), wire, n, first, name);
 }
@@ -204,13 +204,13 @@ static void make_memory(Stage *s) {
     Builder b = build_before(s->c->ir, before_loops(s));
     Value *ranks = comm_dim(&b, operand(s->add, 0), 0), *both[2] = {ranks, ranks};
     for (int i = 0; i < s->n; i++) {
-        s->stage[i] = new_scratch(s, &b, i, 2, both, "stage");
-        if (keeps(s)) s->local[i] = new_scratch(s, &b, i, 1, both, "local");
+        s->stage[i] = new_shard_room(s, &b, i, 2, both, "stage");
+        if (keeps_parts_here(s)) s->local[i] = new_shard_room(s, &b, i, 1, both, "local");
     }
     b = build_before(s->c->ir, s->phase);
     s->ranks = s->level[s->rank_level].hi;
     s->tiles = most_tiles(s, &b);
-    s->flags = new_words(s, &b, keeps(s) ? build_index(&b, 1) : s->tiles);
+    s->flags = new_words(s, &b, keeps_parts_here(s) ? build_index(&b, 1) : s->tiles);
 }
 
 /* ---- who contributes ----------------------------------------------------------------------- */
@@ -240,14 +240,15 @@ static Place shard_behind(int n, Value *const *first, const Place *at) {
     return place_behind(n, first, &shard);
 }
 
-static void send(Stage *s) {
+static void send_staged(Stage *s) {
     Builder b = build_before(s->c->ir, s->add);
     Place rest = place_of(s->add);
     Value *to = rest.operands[0], *first[2] = {to, s->c->rank}, *index[MAX_LEVELS];
-    Place p = shard_behind(keeps(s) ? 1 : 2, first, &rest);
+    Place p = shard_behind(keeps_parts_here(s) ? 1 : 2, first, &rest);
     for (int i = 0; i < s->n; i++)
-        store_at(&b, keeps(s) ? s->local[i] : s->stage[i], operand(s->add, s->n + i), &p, NULL);
-    if (keeps(s)) return;
+        store_at(&b, keeps_parts_here(s) ? s->local[i] : s->stage[i], operand(s->add, s->n + i), &p,
+                 NULL);
+    if (keeps_parts_here(s)) return;
     for (int i = 0; i < s->n_levels; i++) index[i] = level_arg(&s->level[i]);
     Value *epoch = comm_epoch(s->c, &b);
     Value *in[5] = {s->flags, epoch, to, s->c->rank, tile_number(s, &b, index, to)};
@@ -259,7 +260,7 @@ static void send(Stage *s) {
 
 /// After the phase copy engines send what is not for the own rank, or what is for `peer`, one
 /// tensor after the other: the flags of the last one say that all is there.
-static void scatter(Stage *s, Builder *b, Value *peer) {
+static void scatter_staged(Stage *s, Builder *b, Value *peer) {
     Ir *ir = s->c->ir;
     const Type *words = ty_tensor(ir, EL_I64, 2, NULL, (int64_t[]){DYNAMIC, 1});
     Value *dims[2] = {s->ranks, build_index(b, 1)};
@@ -314,7 +315,7 @@ static Place owned_place(const Stage *s, Builder *b, Value *const *index, Value 
 static Value *read_slot(const Stage *s, Builder *b, int i, const Place *at, Value *source) {
     Value *first[2] = {s->c->rank, source};
     Place slot = shard_behind(2, first, at), own = shard_behind(1, first, at);
-    if (!keeps(s)) return load_at(b, s->stage[i], &slot);
+    if (!keeps_parts_here(s)) return load_at(b, s->stage[i], &slot);
     Value *is_own = build_binary(b, OP_EQ, source, s->c->rank);
     const Type *type = place_type(b->ir, s->stage[i]->type->elem, &slot);
     Op *choice = build_op(b, OP_IF, 1, &is_own, 1, &type, 2);
@@ -326,7 +327,8 @@ static Value *read_slot(const Stage *s, Builder *b, int i, const Place *at, Valu
     return result(choice, 0);
 }
 
-static void read_slots(const Stage *s, Builder *b, const Place *at, Value *source, Value **out) {
+static void read_stage_slots(const Stage *s, Builder *b, const Place *at, Value *source,
+                             Value **out) {
     for (int i = 0; i < s->n; i++) {
         Elem elem = s->add->regions[0]->args[i]->type->elem;
         out[i] = build_cast(b, read_slot(s, b, i, at, source), elem);
@@ -340,7 +342,7 @@ static void wait_for_slots(const Stage *s, Builder *b, Value *number) {
     Op *loop = build_for(b, build_index(b, 0), s->ranks, 1, 0, NULL);
     Builder in = build_at_end(b->ir, loop->regions[0], b->loc);
     Value *source = region_add_arg(b->ir, in.region, s->ranks->type, "source");
-    Value *word = keeps(s) ? comm_of_other(s->c, &in, source) : source;
+    Value *word = keeps_parts_here(s) ? comm_of_other(s->c, &in, source) : source;
     Value *at[3] = {s->c->rank, word, number};
     comm_wait(s->c, &in, s->flags, epoch, source, 3, at, text);
     build_yield(&in, 0, NULL);
@@ -350,7 +352,7 @@ static void wait_for_slots(const Stage *s, Builder *b, Value *number) {
 static void fold_slots(const Stage *s, Builder *b, const Place *at) {
     Value *state[MAX_ADDED], *values[MAX_ADDED];
     Place owned = shard_behind(1, &s->c->rank, at);
-    read_slots(s, b, at, build_index(b, 0), state);
+    read_stage_slots(s, b, at, build_index(b, 0), state);
     for (int i = 0; i < s->n && op_flag(s->add, "keep"); i++) values[i] = state[i];
     if (op_flag(s->add, "keep")) {
         for (int i = 0; i < s->n; i++)
@@ -362,7 +364,7 @@ static void fold_slots(const Stage *s, Builder *b, const Place *at) {
     Value *source = region_add_arg(b->ir, in.region, s->ranks->type, "source");
     for (int i = 0; i < s->n; i++)
         state[i] = region_add_arg(b->ir, in.region, result(loop, i)->type, "sum");
-    read_slots(s, &in, at, source, values);
+    read_stage_slots(s, &in, at, source, values);
     combine_fold(&in, s->add, state, values, NULL, state);
     build_yield(&in, s->n, state);
     for (int i = 0; i < s->n; i++) {
@@ -387,13 +389,14 @@ static Place open_owned(Stage *s, Builder *b, Value **index) {
     return owned_place(s, b, index, part);
 }
 
-static void fold(Stage *s) {
+static void fold_staged(Stage *s) {
     Builder b = build_after(s->c->ir, s->phase);
     Region *home = b.region;
     Value *index[MAX_LEVELS];
-    if (s->whole) scatter(s, &b, NULL);
+    if (s->whole) scatter_staged(s, &b, NULL);
     Place at = open_owned(s, &b, index);
-    Value *number = keeps(s) ? build_index(&b, 0) : tile_number(s, &b, index, s->c->rank);
+    Value *number =
+        keeps_parts_here(s) ? build_index(&b, 0) : tile_number(s, &b, index, s->c->rank);
     wait_for_slots(s, &b, number);
     fold_slots(s, &b, &at);
     close_regions(&b, home);
@@ -491,7 +494,7 @@ static void launch_by_rank(Stage *s) {
     }
     op_erase(ranks);
     if (!outermost) op_move_to_end(s->phase, in.region);
-    scatter(s, &in, r);
+    scatter_staged(s, &in, r);
     build_yield(&in, 0, NULL);
 }
 
@@ -514,7 +517,7 @@ void comm_stage(Comm *c, Op *add) {
     s->n_levels = read_levels(c->ctx, s->phase, s->level);
     Level *ranks = comm_rank_level(c, s->level, s->n_levels, sub_operand(add, &s->a, 0, 0));
     s->rank_level = ranks ? (int)(ranks - s->level) : -1;
-    const char *name = comm_name(operand(add, 0)), *why = reason_against(s);
+    const char *name = comm_name(operand(add, 0)), *why = reason_against_staging(s);
     if (why) {
         diag(c->ctx, add->loc, D_COMM_ADD, name, why);
         return;
@@ -528,8 +531,8 @@ void comm_stage(Comm *c, Op *add) {
                 comm_can_push(c->ctx, c->kernel, add);
     comm_control(c);
     make_memory(s);
-    fold(s);
-    send(s);
+    fold_staged(s);
+    send_staged(s);
     op_erase(add);
     if (s->pushed)
         launch_by_rank(s);

@@ -30,7 +30,7 @@ const CommLink *comm_link(const char *target) {
     return NULL;
 }
 
-typedef struct Find {
+typedef struct WorkFinder {
     Ctx *ctx;
     Op *kernel;
     const GpuTarget *gpu;
@@ -41,29 +41,30 @@ typedef struct Find {
     bool meets; // before the next phase
     bool parts; // where a plan does not wait for parts
     Ir *ir;
-} Find;
+} WorkFinder;
 
-static void give_up(Find *f, const char *why) {
+static void give_up_finding(WorkFinder *f, const char *why) {
     if (!f->l->why) f->l->why = why;
 }
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
-static int64_t extent_of(const Find *f, const Value *tensor, int axis) {
+static int64_t known_axis_extent(const WorkFinder *f, const Value *tensor, int axis) {
     int64_t extent = tensor->type->extents[axis];
     if (extent != DYNAMIC) return extent;
     if (!tensor->def) return f->dims->dim_of(f->dims->user, tensor->index, axis);
     return cost_value(f->dims, operand(tensor->def, axis), &extent) ? extent : -1;
 }
 
-static double shard_bytes(const Find *f, const Value *tensor) {
+static double shard_size_bytes(const WorkFinder *f, const Value *tensor) {
     double bytes = elem_info[tensor->type->elem].bits / 8.0;
-    for (int d = 1; d < tensor->type->rank; d++) bytes *= fmax(0, (double)extent_of(f, tensor, d));
+    for (int d = 1; d < tensor->type->rank; d++)
+        bytes *= fmax(0, (double)known_axis_extent(f, tensor, d));
     return bytes;
 }
 
 /// How many times the bytes of what is added atomics move; 0: they compare and swap until they win.
-static double growth_of(const Find *f, Elem elem) {
+static double growth_of(const WorkFinder *f, Elem elem) {
     double bytes = elem_info[elem].bits / 8.0;
     if (!f->gpu) return 0;
     if (elem == EL_F32 || (elem_is(elem, EC_INT) && bytes >= WORD)) return 1;
@@ -71,13 +72,13 @@ static double growth_of(const Find *f, Elem elem) {
     return halves && !gpu_has_any(f->gpu, GPU_AMD) ? WORD / bytes : 0;
 }
 
-static const char *reason_against_sums(const Find *f, Elem elem) {
+static const char *reason_against_sums(const WorkFinder *f, Elem elem) {
     if (!f->gpu) return "cores add by compare and swap";
     return ctx_format(f->ctx, "%s is added by compare and swap, how often is not known",
                       elem_info[elem].name);
 }
 
-static void plan_reads(Find *f, CommTensor *t, const Value *tensor) {
+static void plan_reads(WorkFinder *f, CommTensor *t, const Value *tensor) {
     CommReads r = {.tensor = (Value *)tensor};
     comm_find_reads(f->ctx, f->kernel, &r);
     t->reads = r.remote;
@@ -91,18 +92,18 @@ static void plan_reads(Find *f, CommTensor *t, const Value *tensor) {
 }
 
 /// Its number in the launch, or -1.
-static int number_of(Find *f, const Value *tensor) {
+static int tensor_number(WorkFinder *f, const Value *tensor) {
     CommLaunch *l = f->l;
     for (int i = 0; i < l->n_tensors; i++)
         if (f->tensors[i] == tensor) return i;
     if (l->n_tensors == COMM_TENSORS) {
-        give_up(f, "it has too many symmetric tensors");
+        give_up_finding(f, "it has too many symmetric tensors");
         return -1;
     }
     CommTensor *t = &l->tensors[l->n_tensors];
     f->tensors[l->n_tensors] = tensor;
     t->name = comm_name(tensor);
-    t->bytes = shard_bytes(f, tensor);
+    t->bytes = shard_size_bytes(f, tensor);
     plan_reads(f, t, tensor);
     return l->n_tensors++;
 }
@@ -110,7 +111,7 @@ static int number_of(Find *f, const Value *tensor) {
 /* ---- phases -------------------------------------------------------------------------------- */
 
 /// That access `op` moves between this rank and others, of `times` executions.
-static double moved_bytes(const Find *f, const Op *op, const Type *block, double times) {
+static double moved_bytes(const WorkFinder *f, const Op *op, const Type *block, double times) {
     double ranks = (double)f->l->ranks, bytes = cost_bytes(block);
     CommWhose whose = comm_whose(f->ctx, op);
     if (whose == WHOSE_OWN) return 0;
@@ -118,10 +119,10 @@ static double moved_bytes(const Find *f, const Op *op, const Type *block, double
     return times * bytes * (whose == WHOSE_OTHER ? 1 : (ranks - 1) / ranks);
 }
 
-static void add_combine(Find *f, CommPhase *p, const Op *op, double times) {
+static void add_combine(WorkFinder *f, CommPhase *p, const Op *op, double times) {
     int n = (int)op_int(op, "n", 1);
     for (int i = 0; i < n && comm_is_add(op); i++) {
-        int at = number_of(f, operand(op, i));
+        int at = tensor_number(f, operand(op, i));
         if (at < 0) return;
         CommTensor *t = &f->l->tensors[at];
         Elem elem = operand(op, i)->type->elem;
@@ -134,59 +135,61 @@ static void add_combine(Find *f, CommPhase *p, const Op *op, double times) {
     }
 }
 
-static void add_access(Find *f, CommPhase *p, const Op *op, double times) {
+static void add_comm_access(WorkFinder *f, CommPhase *p, const Op *op, double times) {
     bool load = op->code == OP_LOAD;
     if (!value_is_sym(operand(op, 0)) || cost_is_dead(op)) return;
     if (op->code == OP_COMBINE) {
         add_combine(f, p, op, times);
         return;
     }
-    int at = number_of(f, operand(op, 0));
+    int at = tensor_number(f, operand(op, 0));
     const Type *block = load ? result(op, 0)->type : access_of(op).value->type;
     if (at >= 0) (load ? p->read : p->stored)[at] += moved_bytes(f, op, block, times);
 }
 
-static void add_region(Find *f, CommPhase *p, const Region *r, double times) {
+static void add_comm_region(WorkFinder *f, CommPhase *p, const Region *r, double times) {
     for_each_op(op, r) {
         bool loop = op->code == OP_FOR || op->code == OP_PARALLEL || op->code == OP_CONTRACT;
-        if (op->code == OP_SIGNAL_WAIT) give_up(f, "its programs wait for signals of others'");
-        if (op->code == OP_WHILE) give_up(f, "how often a 'while' turns is not known");
+        if (op->code == OP_SIGNAL_WAIT)
+            give_up_finding(f, "its programs wait for signals of others'");
+        if (op->code == OP_WHILE) give_up_finding(f, "how often a 'while' turns is not known");
         if (loop && !cost_is_bounded(f->dims, op))
-            give_up(f, ctx_format(f->ctx, "how often line %u is done is not known", op->loc.line));
+            give_up_finding(
+                f, ctx_format(f->ctx, "how often line %u is done is not known", op->loc.line));
         if (op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_ATOMIC ||
             op->code == OP_COMBINE)
-            add_access(f, p, op, times);
+            add_comm_access(f, p, op, times);
         double inner = loop ? times * cost_parts(f->dims, op) : times;
         for (int i = 0; i < op->n_regions && op->code != OP_COMBINE; i++)
-            add_region(f, p, op->regions[i], inner);
+            add_comm_region(f, p, op->regions[i], inner);
     }
 }
 
 /// Extents as if there were one rank.
 static int64_t one_rank(void *user, int parameter, int axis) {
-    const Find *f = user;
+    const WorkFinder *f = user;
     const Value *tensor = f->kernel->regions[0]->args[parameter];
     return axis == 0 && value_is_sym(tensor) ? 1 : f->dims->dim_of(f->dims->user, parameter, axis);
 }
 
-static double programs_of(const Find *f, const Op *phase) {
+static double programs_of(const WorkFinder *f, const Op *phase) {
     double programs = 1;
     for (const Op *p = phase; p; p = inner_parallel(p)) programs *= cost_trips(f->dims, p);
     return programs;
 }
 
 /// Of a phase that can be launched rank by rank: programs of one.
-static void price_apart(const Find *f, CommPhase *p, const Op *op) {
+static void price_apart(const WorkFinder *f, CommPhase *p, const Op *op) {
     CostDims alone = {.dim_of = one_rank, .user = (void *)(uintptr_t)f};
     p->apart = gpu_cost_phase(op, f->gpu, &alone, NULL);
     if (p->apart >= p->seconds)
         p->apart = p->seconds / (double)f->l->ranks; // ranks of another name
 }
 
-static void add_phase(Find *f, const Op *op, double times) {
+static void add_comm_phase(WorkFinder *f, const Op *op, double times) {
     CommLaunch *l = f->l;
     if (l->n_phases == COMM_PHASES) {
-        give_up(f, "it has too many phases");
+        give_up_finding(f, "it has too many phases");
         return;
     }
     CommPhase *p = &l->phases[l->n_phases++];
@@ -201,61 +204,62 @@ static void add_phase(Find *f, const Op *op, double times) {
     l->seconds += p->seconds;
     f->meets = false;
     if (!cost_is_bounded(f->dims, op))
-        give_up(f, ctx_format(f->ctx, "how many programs line %u has is not known", p->line));
-    add_region(f, p, op->regions[0], times * cost_parts(f->dims, op));
+        give_up_finding(f,
+                        ctx_format(f->ctx, "how many programs line %u has is not known", p->line));
+    add_comm_region(f, p, op->regions[0], times * cost_parts(f->dims, op));
     for (int i = 0; i < l->n_tensors && p->apart <= 0; i++)
         if (p->added[i] > 0 && l->tensors[i].pushes) price_apart(f, p, op);
 }
 
-static void meet(Find *f, const Op *barrier) {
+static void note_meeting(WorkFinder *f, const Op *barrier) {
     bool parts = !comm_needs_meeting(f->ir, f->kernel, barrier);
     f->parts = parts && (!f->meets || f->parts);
     f->meets = true;
 }
 
-static void add_host(Find *f, const Region *r, double times) {
+static void add_host_region(WorkFinder *f, const Region *r, double times) {
     for_each_op(op, r) {
-        if (op->code == OP_COMM_BARRIER) meet(f, op);
+        if (op->code == OP_COMM_BARRIER) note_meeting(f, op);
         if (op->code == OP_PARALLEL)
-            add_phase(f, op, times);
+            add_comm_phase(f, op, times);
         else if (op->code == OP_FOR)
-            add_host(f, op->regions[0], times * cost_trips(f->dims, op));
+            add_host_region(f, op->regions[0], times * cost_trips(f->dims, op));
         else if (op->n_regions && !op_has(op, PURE))
-            give_up(f, "the host decides while it runs what it launches");
+            give_up_finding(f, "the host decides while it runs what it launches");
     }
 }
 
 /* ---- the launch ---------------------------------------------------------------------------- */
 
-static bool knows_extents(const Find *f) {
+static bool knows_extents(const WorkFinder *f) {
     const Attr *sym = op_attr(f->kernel, "sym");
     for (int i = 0; i < sym->n; i++) {
         const Value *tensor = f->kernel->regions[0]->args[sym->ints[i]];
         for (int d = 0; d < tensor->type->rank; d++)
-            if (extent_of(f, tensor, d) < 0) return false;
+            if (known_axis_extent(f, tensor, d) < 0) return false;
     }
     return true;
 }
 
 /// Where shards are copied, how much that is has to be known.
-static void check_bytes(Find *f) {
+static void check_bytes(WorkFinder *f) {
     for (int i = 0; i < f->l->n_tensors; i++) {
         const CommTensor *t = &f->l->tensors[i];
         if (t->reads && t->by[PLAN_BEFORE] != PLAN_DIRECT && t->bytes <= 0)
-            give_up(f, ctx_format(f->ctx, "shards of '%s' are empty", t->name));
+            give_up_finding(f, ctx_format(f->ctx, "shards of '%s' are empty", t->name));
     }
 }
 
 void comm_launch(Ir *ir, Op *kernel, const GpuTarget *gpu, const Machine *machine,
                  const CostDims *dims, CommLaunch *out) {
     const Attr *sym = op_attr(kernel, "sym");
-    Find f = {.ctx = ir_ctx(ir),
-              .ir = ir,
-              .kernel = kernel,
-              .gpu = gpu,
-              .machine = machine,
-              .dims = dims,
-              .l = out};
+    WorkFinder f = {.ctx = ir_ctx(ir),
+                    .ir = ir,
+                    .kernel = kernel,
+                    .gpu = gpu,
+                    .machine = machine,
+                    .dims = dims,
+                    .l = out};
     *out = (CommLaunch){.link = comm_link(gpu ? gpu->name : "cpu"), .beside = gpu != NULL};
     out->units = gpu ? gpu->sms : machine->threads;
     out->bandwidth = gpu ? gpu->bandwidth : out->link->copy * out->units;
@@ -264,11 +268,11 @@ void comm_launch(Ir *ir, Op *kernel, const GpuTarget *gpu, const Machine *machin
     else if (!knows_extents(&f))
         out->why = "dims are not known: --arg gives tensors that have them";
     if (out->why) return;
-    out->ranks = extent_of(&f, kernel->regions[0]->args[sym->ints[0]], 0);
+    out->ranks = known_axis_extent(&f, kernel->regions[0]->args[sym->ints[0]], 0);
     if (out->ranks < 2) {
         out->why = "one rank moves nothing";
         return;
     }
-    add_host(&f, kernel->regions[0], 1);
+    add_host_region(&f, kernel->regions[0], 1);
     check_bytes(&f);
 }

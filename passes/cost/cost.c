@@ -17,7 +17,7 @@
 
 enum { MAX_DEPTH = 32 };
 
-typedef struct Work {
+typedef struct CpuWork {
     double vector_ops;  // native vector instructions
     double product_ops; // fused multiply-adds of native vectors
     double bytes;       // moved between memory and registers
@@ -25,16 +25,16 @@ typedef struct Work {
     double far_rows;    // that are begun one after another, none of them long
     bool again;         // blocks are passed over more than once
     double widest;      // bytes of the largest set of blocks alive in one iteration, roughly
-} Work;
+} CpuWork;
 
-typedef struct Model {
+typedef struct CpuModel {
     Machine machine;
     CostDims dims;
-} Model;
+} CpuModel;
 
 /* ---- integers known at launch -------------------------------------------------------------- */
 
-static bool known(const CostDims *m, const Value *v, int64_t *out, int depth);
+static bool find_known_value(const CostDims *m, const Value *v, int64_t *out, int depth);
 
 static bool known_argument(const CostDims *m, const Value *v, int64_t *out, int depth) {
     const Op *owner = v->region->parent;
@@ -44,13 +44,14 @@ static bool known_argument(const CostDims *m, const Value *v, int64_t *out, int 
     if (owner->code == OP_KERNEL && m->dim_of)
         return (*out = m->dim_of(m->user, v->index, -1)) >= 0;
     if ((owner->code != OP_FOR && owner->code != OP_PARALLEL) || v->index > 0 ||
-        !known(m, operand(owner, 0), &lo, depth) || !known(m, operand(owner, 1), &hi, depth))
+        !find_known_value(m, operand(owner, 0), &lo, depth) ||
+        !find_known_value(m, operand(owner, 1), &hi, depth))
         return false;
     *out = op_int(owner, "step", 1) ? lo + (hi - lo) / 2 : lo; // the typical iteration
     return true;
 }
 
-static bool known_extent(const CostDims *m, const Value *t, int axis, int64_t *out) {
+static bool find_known_extent(const CostDims *m, const Value *t, int axis, int64_t *out) {
     if (t->type->extents[axis] != DYNAMIC)
         *out = t->type->extents[axis];
     else if (!m->dim_of || t->def)
@@ -64,61 +65,63 @@ static bool known_extent(const CostDims *m, const Value *t, int axis, int64_t *o
 static bool known_rank(const CostDims *m, const Op *op, int64_t *out) {
     const Op *kernel = op_enclosing(op, OP_KERNEL);
     const Attr *sym = kernel ? op_attr(kernel, "sym") : NULL;
-    if (!sym || !sym->n || !known_extent(m, kernel->regions[0]->args[sym->ints[0]], 0, out))
+    if (!sym || !sym->n || !find_known_extent(m, kernel->regions[0]->args[sym->ints[0]], 0, out))
         return false;
     *out /= 2;
     return true;
 }
 
 /// The value of an i64 scalar where the dims decide it.
-static bool known(const CostDims *m, const Value *v, int64_t *out, int depth) {
+static bool find_known_value(const CostDims *m, const Value *v, int64_t *out, int depth) {
     if (depth > MAX_DEPTH || v->type->kind != TK_BLOCK) return false;
     if (const_int(v, out)) return true;
     if (!v->def) return known_argument(m, v, out, depth + 1);
     if (v->def->code == OP_RANK) return known_rank(m, v->def, out);
     if (v->def->code == OP_DIM)
-        return known_extent(m, operand(v->def, 0), (int)op_int(v->def, "axis", 0), out);
+        return find_known_extent(m, operand(v->def, 0), (int)op_int(v->def, "axis", 0), out);
     if (v->def->code == OP_CAST && elem_is(operand(v->def, 0)->type->elem, EC_INT))
-        return known(m, operand(v->def, 0), out, depth + 1);
+        return find_known_value(m, operand(v->def, 0), out, depth + 1);
     if (!op_has(v->def, ELEMENTWISE) || !elem_is(operand(v->def, 0)->type->elem, EC_INT))
         return false;
     Cell cells[3];
     for (int i = 0; i < v->def->n_operands; i++)
-        if (!known(m, operand(v->def, i), &cells[i].i, depth + 1)) return false;
+        if (!find_known_value(m, operand(v->def, i), &cells[i].i, depth + 1)) return false;
     *out = eval_elementwise(v->def->code, operand(v->def, 0)->type->elem, cells).i;
     return true;
 }
 
 /// Whether v is computed from `index`; NULL: from the own rank.
-static bool rests_on(const Value *v, const Value *index, int depth) {
+static bool rests_on_index(const Value *v, const Value *index, int depth) {
     if (index ? v == index : def_of(v, OP_RANK) != NULL) return true;
     if (!v->def || depth > MAX_DEPTH) return false;
     for (int i = 0; i < v->def->n_operands; i++)
-        if (rests_on(operand(v->def, i), index, depth + 1)) return true;
+        if (rests_on_index(operand(v->def, i), index, depth + 1)) return true;
     return false;
 }
 
 /// Bounds of the range rest on `index`, and of the access, but for dimension d, nothing does.
-static bool shares(const Op *op, const Op *access, int d, const Value *index) {
+static bool shares_dimension(const Op *op, const Op *access, int d, const Value *index) {
     Access a = access_of(access);
-    if (!rests_on(operand(op, 0), index, 0) && !rests_on(operand(op, 1), index, 0)) return false;
+    if (!rests_on_index(operand(op, 0), index, 0) && !rests_on_index(operand(op, 1), index, 0))
+        return false;
     for (int i = 0; i < a.n_subs; i++)
-        if (i != d && rests_on(sub_operand(access, &a, i, 0), index, 0)) return false;
+        if (i != d && rests_on_index(sub_operand(access, &a, i, 0), index, 0)) return false;
     return true;
 }
 
 /// How many ranges share dimension d of the access, which is subscripted by an index: programs
 /// along an outer index from which the bounds come and which the other subscripts do not have, say
 /// the rows of experts that lie one after another; of shards, those of other ranks.
-static double sharers(const CostDims *m, const Op *op, const Op *access, int d) {
+static double count_range_sharers(const CostDims *m, const Op *op, const Op *access, int d) {
     double n = 1;
     int64_t ranks;
     for (const Op *p = op->parent->parent; p; p = p->parent ? p->parent->parent : NULL)
         if ((p->code == OP_FOR || p->code == OP_PARALLEL) &&
-            shares(op, access, d, p->regions[0]->args[0]))
+            shares_dimension(op, access, d, p->regions[0]->args[0]))
             n *= fmax(1, cost_trips(m, p));
     const Value *tensor = operand(access, 0);
-    if (value_is_sym(tensor) && shares(op, access, d, NULL) && known_extent(m, tensor, 0, &ranks))
+    if (value_is_sym(tensor) && shares_dimension(op, access, d, NULL) &&
+        find_known_extent(m, tensor, 0, &ranks))
         n *= fmax(1, (double)ranks);
     return n;
 }
@@ -146,8 +149,8 @@ static double positions_of(const CostDims *m, const Op *op, const Op *access) {
     for (int d = 0; d < a.n_subs; d++) {
         int64_t extent;
         if (is_through(sub_operand(access, &a, d, 0), op->regions[0]->args[0]) &&
-            known_extent(m, a.tensor, d, &extent))
-            least = fmin(least, (double)extent / sharers(m, op, access, d));
+            find_known_extent(m, a.tensor, d, &extent))
+            least = fmin(least, (double)extent / count_range_sharers(m, op, access, d));
     }
     return least;
 }
@@ -170,7 +173,8 @@ static double most_positions(const CostDims *m, const Op *op) {
 double cost_parts(const CostDims *m, const Op *op) {
     int64_t lo, hi, step = op_int(op, "step", 1);
     if (step == 0) return 1;
-    if (!known(m, operand(op, 0), &lo, 0) || !known(m, operand(op, 1), &hi, 0)) {
+    if (!find_known_value(m, operand(op, 0), &lo, 0) ||
+        !find_known_value(m, operand(op, 1), &hi, 0)) {
         double most = most_positions(m, op);
         return isinf(most) ? COST_UNKNOWN_TRIPS : most / (double)step;
     }
@@ -179,7 +183,8 @@ double cost_parts(const CostDims *m, const Op *op) {
 
 bool cost_is_known(const CostDims *m, const Op *op) {
     int64_t lo, hi;
-    return known(m, operand(op, 0), &lo, 0) && known(m, operand(op, 1), &hi, 0);
+    return find_known_value(m, operand(op, 0), &lo, 0) &&
+           find_known_value(m, operand(op, 1), &hi, 0);
 }
 
 bool cost_is_bounded(const CostDims *m, const Op *op) {
@@ -187,17 +192,17 @@ bool cost_is_bounded(const CostDims *m, const Op *op) {
 }
 
 bool cost_value(const CostDims *m, const Value *v, int64_t *out) {
-    return known(m, v, out, 0);
+    return find_known_value(m, v, out, 0);
 }
 
 double cost_trips(const CostDims *m, const Op *op) {
     return ceil(cost_parts(m, op));
 }
 
-static double parts(const Model *m, const Op *op) {
+static double model_parts(const CpuModel *m, const Op *op) {
     return cost_parts(&m->dims, op);
 }
-static double trips(const Model *m, const Op *op) {
+static double model_trips(const CpuModel *m, const Op *op) {
     return cost_trips(&m->dims, op);
 }
 
@@ -208,7 +213,7 @@ double cost_bytes(const Type *t) {
 }
 
 /// Native vectors that hold a block, each row of its last axis on its own.
-static double vectors(const Model *m, const Type *t) {
+static double block_vectors(const CpuModel *m, const Type *t) {
     if (t->rank == 0) return COST_CPU_SCALAR;
     double lanes = 8.0 * m->machine.vector_bytes / fmax(elem_info[t->elem].bits, 8);
     double row = (double)t->extents[t->rank - 1];
@@ -216,15 +221,15 @@ static double vectors(const Model *m, const Type *t) {
 }
 
 // Packing starts anew with each row of a step: a long step reads memory in long runs.
-static void add_rows(Work *w, const Type *a, double steps) {
+static void add_packing_rows(CpuWork *w, const Type *a, double steps) {
     w->vector_ops += steps * COST_CPU_ROW_START * (double)a->extents[0];
 }
 
 /// Vectors of a row of the result share an element of `a` that is read: four of them, if there are.
-static void add_product(const Model *m, Work *w, const Type *a, const Type *c, double times) {
-    double row = vectors(m, c) / (double)c->extents[0], shared = fmin(row, 4);
+static void add_product(const CpuModel *m, CpuWork *w, const Type *a, const Type *c, double times) {
+    double row = block_vectors(m, c) / (double)c->extents[0], shared = fmin(row, 4);
     double each = 1 + COST_CPU_NARROW * (4 / shared - 1) / 3;
-    w->product_ops += times * each * vectors(m, c) * (double)a->extents[1];
+    w->product_ops += times * each * block_vectors(m, c) * (double)a->extents[1];
     w->bytes += times * (cost_bytes(c) / COST_CPU_STRIP); // a strip of the loop stays in registers
 }
 
@@ -243,12 +248,12 @@ static bool is_down_rows(const Op *op, const Access *a) {
 }
 
 /// 0: its extents are not known.
-static double tensor_bytes(const Model *m, const Value *tensor) {
+static double known_tensor_bytes(const CpuModel *m, const Value *tensor) {
     const Type *t = tensor->type;
     double bytes = elem_info[t->elem].bits / 8.0;
     for (int axis = 0; axis < t->rank; axis++) {
         int64_t extent;
-        if (!known_extent(&m->dims, tensor, axis, &extent)) return 0;
+        if (!find_known_extent(&m->dims, tensor, axis, &extent)) return 0;
         bytes *= (double)extent;
     }
     return bytes;
@@ -261,19 +266,20 @@ static double far_bytes(const Type *t) {
     return cost_bytes(t) * fmax(1, COST_CPU_SHORT_ROW / row);
 }
 
-static void add_access(const Model *m, Work *w, const Op *op, const Type *t, double times) {
+static void add_cpu_access(const CpuModel *m, CpuWork *w, const Op *op, const Type *t,
+                           double times) {
     Access a = access_of(op);
     double gather = a.pick_at >= 0 ? COST_CPU_GATHER : 1;
     w->bytes += times * cost_bytes(t);
-    if (op->code == OP_LOAD && tensor_bytes(m, operand(op, 0)) > (double)m->machine.l2_bytes)
+    if (op->code == OP_LOAD && known_tensor_bytes(m, operand(op, 0)) > (double)m->machine.l2_bytes)
         w->far_bytes += times * far_bytes(t);
-    w->vector_ops += times * gather * fmax(vectors(m, t), 1);
+    w->vector_ops += times * gather * fmax(block_vectors(m, t), 1);
     w->widest = fmax(w->widest, cost_bytes(t));
     if (op->code == OP_LOAD && is_down_rows(op, &a))
         w->far_rows += times * (double)(ty_count(t) / t->extents[t->rank - 1]);
 }
 
-static void add_region(const Model *m, Work *w, const Region *r, double times);
+static void add_cpu_region(const CpuModel *m, CpuWork *w, const Region *r, double times);
 
 /// Nothing comes of the op: the kernel is not optimised yet, and `wide` in it asks for types by
 /// ops whose values nobody wants.
@@ -303,57 +309,57 @@ static bool is_passed_once(const Value *v, int depth) {
 }
 
 /// Along the lanes, each result is folded from a vector, step after step.
-static void add_reduction(const Model *m, Work *w, const Op *op, double times) {
+static void add_reduction(const CpuModel *m, CpuWork *w, const Op *op, double times) {
     const Value *x = operand(op, 0);
     bool lanes = op_int(op, "axis", 0) == x->type->rank - 1;
     double folds = lanes ? (double)ty_count(result(op, 0)->type) : COST_CPU_SCALAR;
-    w->vector_ops += times * (vectors(m, x->type) + COST_CPU_FOLD * folds);
+    w->vector_ops += times * (block_vectors(m, x->type) + COST_CPU_FOLD * folds);
     w->again |= !is_passed_once(x, 0);
 }
 
-static void add_op(const Model *m, Work *w, const Op *op, double times) {
+static void add_cpu_op(const CpuModel *m, CpuWork *w, const Op *op, double times) {
     if (is_dead(op, 0)) return;
     const Type *out = op->n_results ? result(op, 0)->type : NULL;
     switch (op->code) {
     case OP_FOR:
-    case OP_PARALLEL: add_region(m, w, op->regions[0], times * trips(m, op)); return;
-    case OP_WHILE: add_region(m, w, op->regions[1], times * COST_UNKNOWN_TRIPS); return;
+    case OP_PARALLEL: add_cpu_region(m, w, op->regions[0], times * model_trips(m, op)); return;
+    case OP_WHILE: add_cpu_region(m, w, op->regions[1], times * COST_UNKNOWN_TRIPS); return;
     case OP_IF:
-        add_region(m, w, op->regions[0], times / 2);
-        add_region(m, w, op->regions[1], times / 2);
+        add_cpu_region(m, w, op->regions[0], times / 2);
+        add_cpu_region(m, w, op->regions[1], times / 2);
         return;
     case OP_CONTRACT: {
         const Op *end = terminator(op->regions[0]);
         const Type *a = operand(end, 0)->type;
-        add_region(m, w, op->regions[0], times * trips(m, op));
-        add_rows(w, a, times * trips(m, op));
-        add_product(m, w, a, out, times * parts(m, op));
+        add_cpu_region(m, w, op->regions[0], times * model_trips(m, op));
+        add_packing_rows(w, a, times * model_trips(m, op));
+        add_product(m, w, a, out, times * model_parts(m, op));
         return;
     }
     case OP_DOT: add_product(m, w, operand(op, 0)->type, out, times); return;
-    case OP_LOAD: add_access(m, w, op, out, times); return;
+    case OP_LOAD: add_cpu_access(m, w, op, out, times); return;
     case OP_STORE:
-    case OP_COMBINE: add_access(m, w, op, access_of(op).value->type, times); return;
+    case OP_COMBINE: add_cpu_access(m, w, op, access_of(op).value->type, times); return;
     case OP_REDUCE: add_reduction(m, w, op, times); return;
     default:
         if (out && out->kind == TK_BLOCK)
-            w->vector_ops += times * op_info[op->code].cost.model * vectors(m, out);
+            w->vector_ops += times * op_info[op->code].cost.model * block_vectors(m, out);
     }
 }
 
-static void add_region(const Model *m, Work *w, const Region *r, double times) {
-    for_each_op(op, r) add_op(m, w, op, times);
+static void add_cpu_region(const CpuModel *m, CpuWork *w, const Region *r, double times) {
+    for_each_op(op, r) add_cpu_op(m, w, op, times);
 }
 
 /// Of blocks without products. Where they are passed over several times, while the next program's
 /// are read ahead, a sixth of the first cache is quick, beyond it the less the more they are.
-static double pass_bandwidth(const Model *m, const Work *w) {
+static double pass_bandwidth(const CpuModel *m, const CpuWork *w) {
     if (!w->again) return COST_CPU_L1_BANDWIDTH;
     double fit = fmin(1, (double)m->machine.l1_bytes / COST_CPU_L1_PART / fmax(w->widest, 1));
     return COST_CPU_L1_BANDWIDTH * fit * fit;
 }
 
-static double seconds(const Model *m, const Work *w) {
+static double work_seconds(const CpuModel *m, const CpuWork *w) {
     double compute =
         w->vector_ops / COST_CPU_CLOCK + w->product_ops / (COST_CPU_FMA * COST_CPU_CLOCK);
     if (w->product_ops == 0)
@@ -367,28 +373,28 @@ static double seconds(const Model *m, const Work *w) {
 }
 
 double program_seconds(const Region *body, const PassEnv *env) {
-    Model m = {.machine = {1, env->l1_bytes, env->l2_bytes, env->vector_bytes}};
+    CpuModel m = {.machine = {1, env->l1_bytes, env->l2_bytes, env->vector_bytes}};
     if (m.machine.vector_bytes <= 0) m.machine.vector_bytes = 32;
-    Work w = {0};
-    add_region(&m, &w, body, 1);
-    return seconds(&m, &w);
+    CpuWork w = {0};
+    add_cpu_region(&m, &w, body, 1);
+    return work_seconds(&m, &w);
 }
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
 /// A phase: programs of the whole nest, dealt to the threads in rounds.
-static double phase_seconds(const Model *m, const Op *phase) {
+static double cpu_phase_seconds(const CpuModel *m, const Op *phase) {
     double programs = 1;
     const Op *p = phase;
     for (const Op *next = p; next; next = inner_parallel(p)) {
         p = next;
-        programs *= trips(m, p);
+        programs *= model_trips(m, p);
     }
-    Work w = {0};
-    add_region(m, &w, p->regions[0], 1);
+    CpuWork w = {0};
+    add_cpu_region(m, &w, p->regions[0], 1);
     double start = w.product_ops == 0 ? COST_CPU_PROGRAM : COST_CPU_TASK;
     double threads = fmax(m->machine.threads, 1);
-    double one = seconds(m, &w) + start, rounds = ceil(programs / threads);
+    double one = work_seconds(m, &w) + start, rounds = ceil(programs / threads);
     // Threads do not begin at the same time, nor are they equally quick, and the last has all wait.
     double late = COST_CPU_LATE * fmax(0, log2(fmax(1, fmin(threads, programs))) - 1);
     // All threads share the memory behind the caches: each byte comes from there at least once.
@@ -396,16 +402,16 @@ static double phase_seconds(const Model *m, const Op *phase) {
     return COST_CPU_LAUNCH + fmax((rounds + late) * one, memory);
 }
 
-static double host_seconds(const Model *m, const Region *r) {
+static double cpu_host_seconds(const CpuModel *m, const Region *r) {
     double sum = 0;
     for_each_op(op, r) {
         double inner = 0;
         if (op->code == OP_PARALLEL) {
-            sum += phase_seconds(m, op);
+            sum += cpu_phase_seconds(m, op);
             continue;
         }
-        for (int i = 0; i < op->n_regions; i++) inner += host_seconds(m, op->regions[i]);
-        sum += inner * (op->code == OP_FOR     ? trips(m, op)
+        for (int i = 0; i < op->n_regions; i++) inner += cpu_host_seconds(m, op->regions[i]);
+        sum += inner * (op->code == OP_FOR     ? model_trips(m, op)
                         : op->code == OP_WHILE ? COST_UNKNOWN_TRIPS
                                                : 1);
     }
@@ -413,63 +419,64 @@ static double host_seconds(const Model *m, const Region *r) {
 }
 
 double cost_phase(const Op *phase, const Machine *machine, const CostDims *dims) {
-    Model m = {*machine, *dims};
+    CpuModel m = {*machine, *dims};
     if (m.machine.vector_bytes <= 0) m.machine.vector_bytes = 32;
-    return phase_seconds(&m, phase);
+    return cpu_phase_seconds(&m, phase);
 }
 
 double cost_estimate(const Op *kernel, const Machine *machine,
                      int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
-    Model m = {*machine, {.dim_of = dim_of, .user = user}};
+    CpuModel m = {*machine, {.dim_of = dim_of, .user = user}};
     if (m.machine.vector_bytes <= 0) m.machine.vector_bytes = 32;
-    return host_seconds(&m, kernel->regions[0]);
+    return cpu_host_seconds(&m, kernel->regions[0]);
 }
 
 /* ---- products ------------------------------------------------------------------------------ */
 
 enum { LOOKED_AT = 32 }; // iterations of a loop, where what they do differs
 
-typedef struct Bounds {
+typedef struct IndexBounds {
     const Value *index;
     bool found;
-} Bounds;
+} IndexBounds;
 
 static void seek_bound(Op *op, void *arg) {
-    Bounds *b = arg;
+    IndexBounds *b = arg;
     if (op->code == OP_FOR || op->code == OP_PARALLEL)
-        b->found |= rests_on(operand(op, 0), b->index, 0) || rests_on(operand(op, 1), b->index, 0);
+        b->found |= rests_on_index(operand(op, 0), b->index, 0) ||
+                    rests_on_index(operand(op, 1), b->index, 0);
 }
 
 /// How many iterations the loops inside have depends on which iteration of `op` it is.
 static bool decides_loops(const Op *op) {
-    Bounds b = {.index = op->regions[0]->args[0]};
+    IndexBounds b = {.index = op->regions[0]->args[0]};
     for_each_op(inner, op->regions[0]) op_walk_pre(inner, seek_bound, &b);
     return b.found;
 }
 
-static double products(const Model *m, const Region *r);
+static double count_product_flops(const CpuModel *m, const Region *r);
 
 /// Of one iteration, the mean of all.
-static double mean_products(const Model *m, const Op *op) {
+static double mean_products(const CpuModel *m, const Op *op) {
     int64_t lo, hi, step = op_int(op, "step", 1);
     bool loop = op->code == OP_FOR || op->code == OP_PARALLEL;
-    if (!loop || step < 1 || !known(&m->dims, operand(op, 0), &lo, 0) ||
-        !known(&m->dims, operand(op, 1), &hi, 0) || hi <= lo || !decides_loops(op))
-        return products(m, op->regions[0]);
+    if (!loop || step < 1 || !find_known_value(&m->dims, operand(op, 0), &lo, 0) ||
+        !find_known_value(&m->dims, operand(op, 1), &hi, 0) || hi <= lo || !decides_loops(op))
+        return count_product_flops(m, op->regions[0]);
     int64_t n = ceil_div(hi - lo, step), looks = n < LOOKED_AT ? n : LOOKED_AT;
     double sum = 0;
     for (int64_t i = 0; i < looks; i++) {
         CostIndex at = {op->regions[0]->args[0], lo + (2 * i + 1) * n / (2 * looks) * step,
                         m->dims.at};
-        Model own = *m;
+        CpuModel own = *m;
         own.dims.at = &at;
-        sum += products(&own, op->regions[0]);
+        sum += count_product_flops(&own, op->regions[0]);
     }
     return sum / (double)looks;
 }
 
 /// Partial tiles count for what they hold, so that of a product of matrices it is 2 M N K.
-static double products(const Model *m, const Region *r) {
+static double count_product_flops(const CpuModel *m, const Region *r) {
     double sum = 0;
     for_each_op(op, r) {
         double inner = 0;
@@ -478,15 +485,15 @@ static double products(const Model *m, const Region *r) {
             sum += 2 * (double)ty_count(result(op, 0)->type) * (double)a->extents[a->rank - 1];
         }
         if (op->n_regions) inner = mean_products(m, op);
-        for (int i = 1; i < op->n_regions; i++) inner += products(m, op->regions[i]);
+        for (int i = 1; i < op->n_regions; i++) inner += count_product_flops(m, op->regions[i]);
         if (inner > 0)
-            sum += inner * (op->code == OP_FOR || op->code == OP_PARALLEL ? parts(m, op) : 1);
+            sum += inner * (op->code == OP_FOR || op->code == OP_PARALLEL ? model_parts(m, op) : 1);
     }
     return sum;
 }
 
 double cost_products(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
                      void *user) {
-    Model m = {.dims = {.dim_of = dim_of, .user = user}};
-    return products(&m, kernel->regions[0]);
+    CpuModel m = {.dims = {.dim_of = dim_of, .user = user}};
+    return count_product_flops(&m, kernel->regions[0]);
 }

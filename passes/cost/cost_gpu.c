@@ -16,7 +16,7 @@
 #include <string.h>
 
 /// One program, or one run of a region.
-typedef struct Work {
+typedef struct GpuWork {
     double unit, shared, alu; // cycles of an SM
     double fma;               // of alu: products without a matrix unit
     double masks;             // of alu: masks and what they select, for which most steps branch
@@ -28,9 +28,9 @@ typedef struct Work {
     double spills;            // how much slower it is for want of registers or shared memory
     bool ahead;               // it has a loop that loads for its next steps
     bool late;                // its products run into the next step, with the slots that they read
-} Work;
+} GpuWork;
 
-typedef struct Model {
+typedef struct GpuModel {
     const GpuTarget *target;
     GpuAxes axes;
     CostDims dims;
@@ -51,26 +51,26 @@ typedef struct Model {
     double held;    // CTAs of the phase that an SM has room for
     Text *out;      // what people are told, or NULL
     GpuNeeds needs; // of the phases so far
-} Model;
+} GpuModel;
 
 /* ---- ops ----------------------------------------------------------------------------------- */
 
-static const GpuUnit *unit_of(const Model *m, const Op *dot) {
+static const GpuUnit *unit_for_dot(const GpuModel *m, const Op *dot) {
     return gpu_unit_for(m->target, operand(dot, 0)->type, operand(dot, 1)->type,
                         op_str(dot, "precision"));
 }
 
-static double padded(int64_t extent, int64_t unit) {
+static double padded_extent(int64_t extent, int64_t unit) {
     return ceil((double)extent / (double)unit) * (double)unit;
 }
 
-static double panel_of(const Model *m, double row_bytes) {
+static double panel_of(const GpuModel *m, double row_bytes) {
     return gpu_panel_bytes((int64_t)row_bytes, gpu_has(m->target, GPU_TMA));
 }
 
 /// How much more room rows take than they have, as their last panel is not full. Shorter ones than
 /// the narrowest panel are not copied to such.
-static double panel_waste(const Model *m, double row_bytes) {
+static double panel_waste(const GpuModel *m, double row_bytes) {
     enum { NARROWEST = 32 };
     if (row_bytes < NARROWEST) return 1;
     double panel = panel_of(m, row_bytes);
@@ -78,9 +78,9 @@ static double panel_waste(const Model *m, double row_bytes) {
 }
 
 /// Operands come from shared memory once for each tile of rows, or of both dimensions.
-static void add_dot(const Model *m, Work *w, const Op *op, double times) {
+static void add_dot(const GpuModel *m, GpuWork *w, const Op *op, double times) {
     const Type *a = operand(op, 0)->type, *d = result(op, 0)->type;
-    const GpuUnit *u = unit_of(m, op);
+    const GpuUnit *u = unit_for_dot(m, op);
     double rows = (double)d->extents[0], columns = (double)d->extents[1];
     double k = (double)a->extents[1], bytes = elem_info[a->elem].bits / 8.0;
     double rounds = u && gpu_in_three(op_str(op, "precision")) ? 3 : 1;
@@ -93,8 +93,8 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
         return;
     }
     bool swap = rows < u->m && columns >= u->m;
-    rows = padded((int64_t)rows, swap ? u->n : u->m);
-    columns = padded((int64_t)columns, swap ? u->m : u->n);
+    rows = padded_extent((int64_t)rows, swap ? u->n : u->m);
+    columns = padded_extent((int64_t)columns, swap ? u->m : u->n);
     const Op *b = operand(op, 1)->def;
     bool along = b && b->code == OP_PERMUTE, group = u->features & GPU_WGMMA;
     w->late |= group && !u->chain;
@@ -109,7 +109,7 @@ static void add_dot(const Model *m, Work *w, const Op *op, double times) {
     w->shared += times * rounds * (read_a + read_b) * k * bytes / COST_GPU_SHARED_CYCLE;
 }
 
-static double extent_of(const Model *m, const Value *tensor, int d) {
+static double model_extent(const GpuModel *m, const Value *tensor, int d) {
     int64_t extent = tensor->type->extents[d];
     if (extent == DYNAMIC && !tensor->def && m->dims.dim_of)
         extent = m->dims.dim_of(m->dims.user, tensor->index, d);
@@ -136,10 +136,10 @@ static double run_waste(double run) {
 
 /// How much more the second cache has to do where rows do not begin with its lines: copies ask for
 /// a line of a block at a time, others for a row. Of AMD's this was not measured.
-static double split_waste(const Model *m, const Access *a, double run, int along) {
+static double split_waste(const GpuModel *m, const Access *a, double run, int along) {
     int bits = elem_info[a->tensor->type->elem].bits;
     if (along < 0 || a->n_subs < 2 || gpu_has_any(m->target, GPU_AMD)) return 1;
-    double row = extent_of(m, a->tensor, along) * bits / 8.0;
+    double row = model_extent(m, a->tensor, along) * bits / 8.0;
     double piece = m->piped ? fmin(run, COST_GPU_LINE) : run;
     return fmod(row, COST_GPU_LINE) == 0
                ? 1
@@ -147,9 +147,9 @@ static double split_waste(const Model *m, const Access *a, double run, int along
 }
 
 /// How much longer memory takes where a loop comes back to the same row for what lies next.
-static double run_search(const Model *m, const Access *a, double run, int along) {
+static double run_search(const GpuModel *m, const Access *a, double run, int along) {
     if (!m->looped || m->piped || along < 0) return 1;
-    double row = extent_of(m, a->tensor, along) * elem_info[a->tensor->type->elem].bits / 8.0;
+    double row = model_extent(m, a->tensor, along) * elem_info[a->tensor->type->elem].bits / 8.0;
     double least = fmin(run, row);
     return 1 + COST_GPU_SHORT_RUNS * fmax(0, log2(fmin(COST_GPU_LONG_RUN, row) / least));
 }
@@ -165,7 +165,7 @@ static bool feeds_dots(const Value *v) {
 
 /// The width of the copies by which a pipeline has what the op loads; 0: it goes through registers.
 /// -1: the op does not load an operand of products, or (AMD) no copies bring these.
-static int copy_bytes(const Model *m, const Op *op, const Access *a) {
+static int pipeline_copy_bytes(const GpuModel *m, const Op *op, const Access *a) {
     int along = -1;
     if (op->code != OP_LOAD || !gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA)) return -1;
     run_bytes(a, &along);
@@ -175,8 +175,8 @@ static int copy_bytes(const Model *m, const Op *op, const Access *a) {
 
 /// Instructions for each element of what the op of a pipeline loads: of copies that threads make.
 /// Those of 16 bytes are few, and are counted with a step.
-static double copy_instructions(const Model *m, const Op *op, const Access *a) {
-    int bytes = copy_bytes(m, op, a);
+static double copy_instructions(const GpuModel *m, const Op *op, const Access *a) {
+    int bytes = pipeline_copy_bytes(m, op, a);
     if (a->pick_at >= 0) return COST_GPU_GATHER;
     if (bytes < 0 || bytes == GPU_COPY_MOST) return 0;
     if (!bytes) return COST_GPU_COPY_BY_HAND;
@@ -185,14 +185,14 @@ static double copy_instructions(const Model *m, const Op *op, const Access *a) {
 
 /// How much more, or less, of a block comes through the second cache: whole panels, and of what
 /// both programs of a pair read half each.
-static double copied_share(const Model *m, const Op *op, const Access *a, double run) {
-    if (!m->piped || copy_bytes(m, op, a) != GPU_COPY_MOST) return 1;
+static double copied_share(const GpuModel *m, const Op *op, const Access *a, double run) {
+    if (!m->piped || pipeline_copy_bytes(m, op, a) != GPU_COPY_MOST) return 1;
     bool shared = m->rows && reads_same_rows(op, m->rows);
     return panel_waste(m, run) / (shared ? GPU_PAIR : 1);
 }
 
 /// Each tensor comes from memory once; all else is read again from the second cache.
-static void add_access(Model *m, Work *w, const Op *op, const Type *t, double times) {
+static void add_gpu_access(GpuModel *m, GpuWork *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
     int along = -1;
     double run = run_bytes(&a, &along), waste = run_waste(run);
@@ -205,18 +205,18 @@ static void add_access(Model *m, Work *w, const Op *op, const Type *t, double ti
     for (int i = 0; i < m->n_seen; i++)
         if (m->seen[i] == a.tensor) return;
     if (m->n_seen < (int)(sizeof m->seen / sizeof *m->seen)) m->seen[m->n_seen++] = a.tensor;
-    for (int d = 0; d < a.tensor->type->rank; d++) all *= extent_of(m, a.tensor, d);
+    for (int d = 0; d < a.tensor->type->rank; d++) all *= model_extent(m, a.tensor, d);
     m->memory += all;
     m->searched += all * run_search(m, &a, run, along);
 }
 
-static void add_region(Model *m, Work *w, const Region *r, double times);
+static void add_gpu_region(GpuModel *m, GpuWork *w, const Region *r, double times);
 
-static const Op *find(const Region *r, OpCode code) {
+static const Op *find_live_op(const Region *r, OpCode code) {
     for_each_op(op, r) {
         if (op->code == code && !cost_is_dead(op)) return op;
         for (int i = 0; i < op->n_regions; i++) {
-            const Op *inner = find(op->regions[i], code);
+            const Op *inner = find_live_op(op->regions[i], code);
             if (inner) return inner;
         }
     }
@@ -224,7 +224,7 @@ static const Op *find(const Region *r, OpCode code) {
 }
 
 /// What a pipeline has of a loop in flight: the blocks that its loads bring.
-static double loaded_bytes(const Model *m, const Region *r) {
+static double loaded_bytes(const GpuModel *m, const Region *r) {
     double sum = 0;
     for_each_op(op, r) {
         if (op->code != OP_LOAD) continue;
@@ -238,24 +238,24 @@ static double loaded_bytes(const Model *m, const Region *r) {
 
 /// Elements that go through registers are waited for in each step: what is picked, and rows that no
 /// copy is narrow enough for.
-static bool loads_by_hand(const Model *m, const Region *r) {
+static bool loads_by_hand(const GpuModel *m, const Region *r) {
     for_each_op(op, r) {
         if (op->code == OP_LOAD) {
             Access a = access_of(op);
-            if (a.pick_at >= 0 || copy_bytes(m, op, &a) == 0) return true;
+            if (a.pick_at >= 0 || pipeline_copy_bytes(m, op, &a) == 0) return true;
         }
         if (op_is_loop(op) && loads_by_hand(m, op->regions[op->n_regions - 1])) return true;
     }
     return false;
 }
 
-static double busy_cycles(const Work *w) {
+static double busy_cycles(const GpuWork *w) {
     double products = fmax(w->unit, w->shared);
     return fmax(products, w->alu) + COST_GPU_OVERLAP * fmin(products, w->alu);
 }
 
 /// What does not hide of a program in a chain of warpgroups' products, besides.
-static double busy_among_few(const Model *m, const Work *w, double held) {
+static double busy_among_few(const GpuModel *m, const GpuWork *w, double held) {
     bool few = m->shape.counted && held * m->shape.warps < COST_GPU_FEW_WARPS;
     return few ? COST_GPU_FEW_OVERLAP * fmin(fmax(w->unit, w->shared), w->alu) : 0;
 }
@@ -263,7 +263,7 @@ static double busy_among_few(const Model *m, const Work *w, double held) {
 /// Of a program of roles: a product is under way while threads compute, but for what they compute
 /// longer than that; the few warps of the one CTA leave issue slots then. (H200: attention of 128
 /// features to 2 % in nine shapes, of 64 it loses to many small CTAs by 1.1.)
-static double busy_in_roles(const Work *w, bool dealt) {
+static double busy_in_roles(const GpuWork *w, bool dealt) {
     double products = fmax(w->unit, w->shared), alu = w->alu - w->masks;
     double beyond = fmax(0, alu - products);
     double all = products + COST_GPU_ROLES * (alu - beyond) + COST_GPU_ISSUE * beyond;
@@ -271,7 +271,7 @@ static double busy_in_roles(const Work *w, bool dealt) {
 }
 
 /// Slots of a pipeline of w that has so many bytes a step, as `schedule` has them.
-static double stages_for(const Model *m, const Work *w, double bytes) {
+static double stages_for(const GpuModel *m, const GpuWork *w, double bytes) {
     double other = COST_GPU_SHARED_REST + (m->persists ? COST_GPU_BESIDE : 0);
     double room = m->target->shared_cta - other, most = GPU_RING_SLOTS;
     if (m->axes.stages) return fmin(m->axes.stages, floor(room / fmax(bytes, 1)));
@@ -285,14 +285,14 @@ static double stages_for(const Model *m, const Work *w, double bytes) {
 /// One step of a pipeline: a slot is full when memory has answered and its bytes have come, and
 /// free again when its step has been computed, or the next one. (128 x 256 x 64 by wgmma: 1.12
 /// times as long with three slots as with four.)
-static double step_wait(const Model *m, const Work *step, double bytes) {
+static double step_wait(const GpuModel *m, const GpuWork *step, double bytes) {
     double stages = fmax(1, stages_for(m, step, bytes)), compute = busy_cycles(step);
     double held = compute * (step->late && !m->shape.chain ? 2 : 1);
     return COST_GPU_STEP +
            fmax(0, (held + COST_GPU_LATENCY + bytes / COST_GPU_L2_CYCLE) / stages - compute);
 }
 
-static void add_steps(Work *w, const Work *step, double times, double trips) {
+static void add_step_work(GpuWork *w, const GpuWork *step, double times, double trips) {
     w->stage = fmax(w->stage, step->stage);
     w->unit += times * trips * step->unit;
     w->flops += times * trips * step->flops;
@@ -306,7 +306,7 @@ static void add_steps(Work *w, const Work *step, double times, double trips) {
 }
 
 /// The blocks that the loop loads fit into registers twice (passes/gpu/prefetch.c).
-static bool runs_ahead(const Model *m, const Region *r) {
+static bool runs_ahead(const GpuModel *m, const Region *r) {
     double elements = 0;
     for_each_op(op, r) {
         if (op->code == OP_FOR || op->code == OP_WHILE) return false;
@@ -316,37 +316,37 @@ static bool runs_ahead(const Model *m, const Region *r) {
 }
 
 /// Loads of a loop with products run ahead; those of other loops are waited for in each iteration.
-static void add_loop(Model *m, Work *w, const Op *op, double times) {
+static void add_loop_work(GpuModel *m, GpuWork *w, const Op *op, double times) {
     double trips = op->code == OP_WHILE ? COST_UNKNOWN_TRIPS : cost_trips(&m->dims, op);
     const Region *body = op->regions[op->code == OP_WHILE];
-    Work step = {0};
+    GpuWork step = {0};
     double bytes = loaded_bytes(m, body);
-    if (!find(body, OP_DOT)) {
+    if (!find_live_op(body, OP_DOT)) {
         bool outer = m->looped;
-        m->looped = !find(body, OP_STORE);
-        add_region(m, &step, body, 1);
+        m->looped = !find_live_op(body, OP_STORE);
+        add_gpu_region(m, &step, body, 1);
         m->looped = outer;
         bool ahead = runs_ahead(m, body);
         w->ahead |= ahead;
         if (ahead) step.waits -= fmin(COST_GPU_LATENCY, busy_cycles(&step));
-        add_steps(w, &step, times, trips);
+        add_step_work(w, &step, times, trips);
         return;
     }
     bool outer = m->piped;
     m->piped = true;
-    add_region(m, &step, body, 1);
+    add_gpu_region(m, &step, body, 1);
     m->piped = outer;
     if (!loads_by_hand(m, body))
         step.waits = fmax(0, step.waits - COST_GPU_LATENCY) + step_wait(m, &step, bytes);
     if (m->rows) step.waits += COST_GPU_PAIR_STEP;
     w->stage = fmax(w->stage, bytes);
     w->ahead = true;
-    add_steps(w, &step, times, trips);
+    add_step_work(w, &step, times, trips);
     w->waits += times * COST_GPU_LATENCY;
 }
 
 /// The sum of a product and what it is added to: that is part of the product.
-static bool is_sum(const Op *op) {
+static bool is_product_sum(const Op *op) {
     return op->code == OP_ADD && (def_of(operand(op, 0), OP_DOT) || def_of(operand(op, 1), OP_DOT));
 }
 
@@ -356,24 +356,24 @@ static bool is_mask(const Op *op) {
     return ty_is_block(t) && t->elem == EL_BOOL;
 }
 
-static void add_op(Model *m, Work *w, const Op *op, double times) {
-    if (cost_is_dead(op) || is_sum(op)) return;
+static void add_gpu_op(GpuModel *m, GpuWork *w, const Op *op, double times) {
+    if (cost_is_dead(op) || is_product_sum(op)) return;
     const Type *out = op->n_results ? result(op, 0)->type : NULL;
     switch (op->code) {
     case OP_FOR:
-    case OP_WHILE: add_loop(m, w, op, times); return;
+    case OP_WHILE: add_loop_work(m, w, op, times); return;
     case OP_IF:
-        add_region(m, w, op->regions[0], times / 2);
-        add_region(m, w, op->regions[1], times / 2);
+        add_gpu_region(m, w, op->regions[0], times / 2);
+        add_gpu_region(m, w, op->regions[1], times / 2);
         return;
     case OP_DOT: add_dot(m, w, op, times); return;
     case OP_LOAD:
-        add_access(m, w, op, out, times);
+        add_gpu_access(m, w, op, out, times);
         if (!m->piped && out->rank == 2) w->kept += times * cost_bytes(out);
         return;
     case OP_STORE:
     case OP_ATOMIC:
-    case OP_COMBINE: add_access(m, w, op, access_of(op).value->type, times); return;
+    case OP_COMBINE: add_gpu_access(m, w, op, access_of(op).value->type, times); return;
     case OP_REDUCE:
     case OP_SCAN:
     case OP_SORT:
@@ -391,11 +391,11 @@ static void add_op(Model *m, Work *w, const Op *op, double times) {
 }
 
 /// Loads of one region overlap: together they are waited for once.
-static void add_region(Model *m, Work *w, const Region *r, double times) {
+static void add_gpu_region(GpuModel *m, GpuWork *w, const Region *r, double times) {
     bool waits = false;
     for_each_op(op, r) {
         waits |= op->code == OP_LOAD && !cost_is_dead(op);
-        add_op(m, w, op, times);
+        add_gpu_op(m, w, op, times);
     }
     if (waits) w->waits += times * COST_GPU_LATENCY;
 }
@@ -403,7 +403,7 @@ static void add_region(Model *m, Work *w, const Region *r, double times) {
 /* ---- phases -------------------------------------------------------------------------------- */
 
 /// CTAs that an SM holds at the same time.
-static double resident(const Model *m, double registers, Work *w) {
+static double resident_ctas(const GpuModel *m, double registers, GpuWork *w) {
     const GpuTarget *t = m->target;
     double threads = m->threads;
     double most = fmin(t->registers_thread, t->registers_sm / threads);
@@ -422,12 +422,12 @@ static double resident(const Model *m, double registers, Work *w) {
 }
 
 /// CTAs that an SM has at most of a phase that combines: each takes a group of programs in turn.
-static double combining(const GpuTarget *t, const Op *combine) {
+static double combining_ctas(const GpuTarget *t, const Op *combine) {
     return ceil((double)combine_programs_gpu(combine) / t->sms);
 }
 
 /// What one of the CTAs of a program has to do.
-static void share_work(Work *w, double ctas) {
+static void share_work(GpuWork *w, double ctas) {
     w->flops /= ctas;
     w->unit /= ctas;
     w->shared /= ctas;
@@ -440,7 +440,7 @@ static void share_work(Work *w, double ctas) {
 /// Of one phase: what it moves and multiplies, and how near the model sees it to the roof. The roof
 /// is the longest time of memory, of the matrix units, and of the multiply-adds of other products,
 /// each at its peak.
-static void describe_phase(const Model *m, const Work *w, double programs, double seconds) {
+static void describe_phase(const GpuModel *m, const GpuWork *w, double programs, double seconds) {
     const GpuTarget *t = m->target;
     double bytes = fmin(m->memory, programs * w->bytes), flops = programs * w->flops;
     double memory = bytes / t->bandwidth, each = programs / t->sms / t->clock;
@@ -457,7 +457,7 @@ static void describe_phase(const Model *m, const Work *w, double programs, doubl
 }
 
 /// The phase that comes nearest to a limit counts, or goes beyond it most.
-static void note_needs(Model *m, const GpuShape *shape, const Work *w, const Region *body) {
+static void note_needs(GpuModel *m, const GpuShape *shape, const GpuWork *w, const Region *body) {
     const GpuTarget *t = m->target;
     GpuNeeds *n = &m->needs;
     double most = fmin(t->registers_thread, t->registers_sm / m->threads);
@@ -469,13 +469,13 @@ static void note_needs(Model *m, const GpuShape *shape, const Work *w, const Reg
     n->most_bytes = t->shared_cta;
     if (shape->warps > n->warps) n->warps = shape->warps;
     n->products |= w->flops > 0;
-    n->loops |= find(body, OP_FOR) != NULL;
+    n->loops |= find_live_op(body, OP_FOR) != NULL;
     bool deep = !m->axes.stages && w->stage > 0 && stages_for(m, w, w->stage) > GPU_RING_SLOTS;
     if (deep) n->slots = (int)stages_for(m, w, w->stage);
 }
 
 /// What is loaded comes twice, and no row has to be held beside what is combined.
-static void read_again(Model *m, Work *w, const Region *body, double programs) {
+static void read_again(GpuModel *m, GpuWork *w, const Region *body, double programs) {
     double bytes = loaded_bytes(m, body);
     m->memory += programs * bytes;
     m->searched += programs * bytes;
@@ -493,7 +493,7 @@ static bool grows(const Op *phase) {
 }
 
 /// How CTAs share out the programs of the phase, whose innermost level is p.
-static void set_shape(Model *m, const Op *p, double programs) {
+static void set_shape(GpuModel *m, const Op *p, double programs) {
     const GpuTarget *t = m->target;
     bool pairs = m->rows != NULL;
     m->shape = gpu_shape_of_warps(t, p, pairs ? 1 : m->axes.cluster, m->axes.warps);
@@ -506,18 +506,18 @@ static void set_shape(Model *m, const Op *p, double programs) {
                                 : gpu_persists(t, p, m->axes.persistent);
     m->persists = may_persist && !m->alone;
     m->needs.roles |= fit != ROLES_NONE;
-    m->mixed |= fit == ROLES_NONE && find(p->regions[0], OP_DOT) != NULL;
+    m->mixed |= fit == ROLES_NONE && find_live_op(p->regions[0], OP_DOT) != NULL;
     m->needs.once |= may_persist && m->alone;
     m->needs.lasts |= m->persists;
 }
 
 /// Cycles of the SM that has most programs of the phase, which has so many in all.
-static double phase_cycles(Model *m, const Op *phase, Work *w, double programs) {
+static double phase_cycles(GpuModel *m, const Op *phase, GpuWork *w, double programs) {
     const GpuTarget *t = m->target;
-    double held = m->roles ? 1 : resident(m, m->shape.registers, w);
+    double held = m->roles ? 1 : resident_ctas(m, m->shape.registers, w);
     double each = ceil(programs / t->sms);
-    const Op *combine = find(phase->regions[0], OP_COMBINE);
-    if (combine) held = fmin(held, combining(t, combine));
+    const Op *combine = find_live_op(phase->regions[0], OP_COMBINE);
+    if (combine) held = fmin(held, combining_ctas(t, combine));
     m->held = held;
     if (m->roles) w->spills = 1;
     double compute = m->roles ? busy_in_roles(w, m->persists && grows(phase))
@@ -531,7 +531,7 @@ static double phase_cycles(Model *m, const Op *phase, Work *w, double programs) 
     return longest + COST_GPU_REST * (busy + alone + read - longest);
 }
 
-static double phase_seconds(Model *m, const Op *phase) {
+static double gpu_phase_seconds(GpuModel *m, const Op *phase) {
     const GpuTarget *t = m->target;
     double programs = 1;
     const Op *p = phase;
@@ -545,11 +545,11 @@ static double phase_seconds(Model *m, const Op *phase) {
     if (pairs) programs *= GPU_PAIR * ceil(tiles / GPU_PAIR) / tiles;
     m->rows = pairs ? rows : NULL;
     m->needs.pairs |= tiles > 1;
-    Work w = {0};
+    GpuWork w = {0};
     set_shape(m, p, programs);
     m->memory = m->searched = 0;
     m->n_seen = 0;
-    add_region(m, &w, p->regions[0], 1);
+    add_gpu_region(m, &w, p->regions[0], 1);
     note_needs(m, &m->shape, &w, p->regions[0]);
     bool columns = gpu_goes_by_columns(t, &m->shape, p);
     if (columns) read_again(m, &w, p->regions[0], programs);
@@ -567,15 +567,15 @@ static double phase_seconds(Model *m, const Op *phase) {
     return all;
 }
 
-static double host_seconds(Model *m, const Region *r) {
+static double gpu_host_seconds(GpuModel *m, const Region *r) {
     double sum = 0;
     for_each_op(op, r) {
         double inner = 0;
         if (op->code == OP_PARALLEL) {
-            sum += phase_seconds(m, op);
+            sum += gpu_phase_seconds(m, op);
             continue;
         }
-        for (int i = 0; i < op->n_regions; i++) inner += host_seconds(m, op->regions[i]);
+        for (int i = 0; i < op->n_regions; i++) inner += gpu_host_seconds(m, op->regions[i]);
         sum += inner * (op->code == OP_FOR ? cost_trips(&m->dims, op) : 1);
     }
     return sum;
@@ -583,8 +583,8 @@ static double host_seconds(Model *m, const Region *r) {
 
 double gpu_cost_phase(const Op *phase, const GpuTarget *target, const CostDims *dims,
                       double *held) {
-    Model m = {.target = target, .dims = *dims};
-    double seconds = phase_seconds(&m, phase);
+    GpuModel m = {.target = target, .dims = *dims};
+    double seconds = gpu_phase_seconds(&m, phase);
     if (held) *held = m.held;
     return seconds;
 }
@@ -592,10 +592,10 @@ double gpu_cost_phase(const Op *phase, const GpuTarget *target, const CostDims *
 double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
                          int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
                          const GpuAxes *axes, GpuNeeds *needs) {
-    Model m = {.target = target,
-               .axes = axes ? *axes : (GpuAxes){0},
-               .dims = {.dim_of = dim_of, .user = user}};
-    double seconds = host_seconds(&m, kernel->regions[0]);
+    GpuModel m = {.target = target,
+                  .axes = axes ? *axes : (GpuAxes){0},
+                  .dims = {.dim_of = dim_of, .user = user}};
+    double seconds = gpu_host_seconds(&m, kernel->regions[0]);
     m.needs.once &= !m.needs.lasts;
     m.needs.roles &= !m.mixed;
     if (needs) *needs = m.needs;
@@ -605,7 +605,7 @@ double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
 void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
                        int64_t (*dim_of)(void *user, int parameter, int axis), void *user,
                        const GpuAxes *axes) {
-    Model m = {
+    GpuModel m = {
         .target = target, .axes = *axes, .dims = {.dim_of = dim_of, .user = user}, .out = out};
-    host_seconds(&m, kernel->regions[0]);
+    gpu_host_seconds(&m, kernel->regions[0]);
 }

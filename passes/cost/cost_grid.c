@@ -15,11 +15,11 @@ static bool is_constant(const Op *p) {
 
 /// One level of the nest: of the last two that do not have a single program for sure the inner one
 /// has columns, the outer one rows.
-typedef struct Tiles {
+typedef struct TileCounts {
     double programs, rows, cols;
-} Tiles;
+} TileCounts;
 
-static void add_level(const CostDims *dims, const Op *p, Tiles *t) {
+static void add_grid_level(const CostDims *dims, const Op *p, TileCounts *t) {
     double trips = cost_is_known(dims, p) ? fmax(1, cost_trips(dims, p)) : INFINITY;
     t->programs *= trips;
     if (is_constant(p) && trips == 1) return;
@@ -27,14 +27,14 @@ static void add_level(const CostDims *dims, const Op *p, Tiles *t) {
     t->cols = trips;
 }
 
-static void add_phase(const CostDims *dims, const Op *phase, GridNeeds *out) {
-    Tiles t = {.programs = 1, .rows = 1, .cols = 1};
+static void add_grid_phase(const CostDims *dims, const Op *phase, GridNeeds *out) {
+    TileCounts t = {.programs = 1, .rows = 1, .cols = 1};
     bool constant = true;
     const Op *p = phase;
     for (const Op *next = p; next; next = inner_parallel(p)) {
         p = next;
         constant &= is_constant(p);
-        add_level(dims, p, &t);
+        add_grid_level(dims, p, &t);
     }
     if (t.programs > out->programs) out->programs = t.programs;
     if (t.rows * t.cols > out->rows * out->cols) {
@@ -49,14 +49,14 @@ static void add_phase(const CostDims *dims, const Op *phase, GridNeeds *out) {
     }
 }
 
-static void add_region(const CostDims *dims, const Region *r, GridNeeds *out) {
+static void add_grid_region(const CostDims *dims, const Region *r, GridNeeds *out) {
     for_each_op(op, r) {
         if (op->code == OP_PARALLEL) {
-            add_phase(dims, op, out);
+            add_grid_phase(dims, op, out);
             continue;
         }
         double turns = out->turns;
-        for (int i = 0; i < op->n_regions; i++) add_region(dims, op->regions[i], out);
+        for (int i = 0; i < op->n_regions; i++) add_grid_region(dims, op->regions[i], out);
         if (op->code == OP_FOR || op->code == OP_WHILE) out->turns = turns;
     }
 }
@@ -65,6 +65,6 @@ GridNeeds cost_grid(const Op *kernel, int64_t (*dim_of)(void *user, int paramete
                     void *user) {
     CostDims dims = {.dim_of = dim_of, .user = user};
     GridNeeds needs = {.programs = 1, .rows = 1, .cols = 1};
-    add_region(&dims, kernel->regions[0], &needs);
+    add_grid_region(&dims, kernel->regions[0], &needs);
     return needs;
 }

@@ -11,13 +11,13 @@
 #include "passes/util.h"
 
 /// What the sums are before `settled`.
-static Value *block_of(Value *sum) {
+static Value *block_before_settle(Value *sum) {
     Op *settled = def_of(sum, OP_SETTLED);
     return settled ? operand(settled, 0) : sum;
 }
 
 /// A product may begin with a zero of either sign.
-static bool is_zero(const Value *block) {
+static bool is_zero_block(const Value *block) {
     const Op *op = def_of(block, OP_CONST);
     if (!op || (block->type->elem != EL_F32 && block->type->elem != EL_I32)) return false;
     const Attr *value = op_attr(op, "value");
@@ -27,7 +27,7 @@ static bool is_zero(const Value *block) {
 /// Operand i of op are sums that begin with zeros: from here on they are that where `zeros` is
 /// true.
 static void make_blank(Ir *ir, Op *op, int i, Builder *b, Value *zeros) {
-    Value *sum = operand(op, i), *block = block_of(sum);
+    Value *sum = operand(op, i), *block = block_before_settle(sum);
     const Type *type = block->type, *pending = ty_pending(ir, type);
     Value *blank = result(build_op(b, OP_BLANK, 1, &zeros, 1, &type, 0), 0);
     if (sum != block) blank = result(build_op(b, OP_SETTLED, 1, &blank, 1, &pending, 0), 0);
@@ -47,18 +47,18 @@ static int carried_sums(const Op *start) {
     return -1;
 }
 
-static void begin(Op *start, void *arg) {
+static void begin_blank(Op *start, void *arg) {
     Ir *ir = arg;
     if (start->code != OP_MMA_START || start->n_operands != 3 || op_attr(start, "chain")) return;
     Builder b = build_before(ir, start);
-    if (is_zero(block_of(operand(start, 2)))) {
+    if (is_zero_block(block_before_settle(operand(start, 2)))) {
         make_blank(ir, start, 2, &b, build_bool(&b, ty_scalar(ir, EL_BOOL), false));
         op_add_operand(ir, start, build_bool(&b, ty_scalar(ir, EL_BOOL), true));
         return;
     }
     int i = carried_sums(start);
     Op *loop = start->parent->parent;
-    if (i < 0 || !is_zero(block_of(operand(loop, 2 + i)))) return;
+    if (i < 0 || !is_zero_block(block_before_settle(operand(loop, 2 + i)))) return;
     Value *lo = operand(loop, 0), *hi = operand(loop, 1);
     Builder before = build_before(ir, loop);
     make_blank(ir, loop, 2 + i, &before, build_binary(&before, OP_GE, lo, hi));
@@ -66,5 +66,5 @@ static void begin(Op *start, void *arg) {
 }
 
 void pass_accumulator_init(PassEnv *env, Op *module) {
-    if (env->gpu) op_walk_pre(module, begin, env->ir);
+    if (env->gpu) op_walk_pre(module, begin_blank, env->ir);
 }

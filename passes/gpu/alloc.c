@@ -13,19 +13,21 @@ int64_t shared_room(int64_t bytes) {
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static void place(Ir *ir, Op *op, int64_t *at, int64_t bytes) {
+static void place_buffer(Ir *ir, Op *op, int64_t *at, int64_t bytes) {
     op_set_attr(ir, op, "offset", at_int(ir, *at));
     *at += shared_room(bytes);
 }
 
-static void run_on_device(PassEnv *env, Op *device) {
+static void allocate_device(PassEnv *env, Op *device) {
     int64_t at = 0, most = 0;
     const Op *anew = shared_anew(device);
     Op *last = last_shared_use(device);
     for_each_op(op, device->regions[0]) {
         if (op == anew) at = 0;
-        if (op->code == OP_BUF_ALLOC) place(env->ir, op, &at, buf_bytes(result(op, 0)->type));
-        if (op->code == OP_RING_MAKE) place(env->ir, op, &at, ring_bytes(result(op, 0)->type));
+        if (op->code == OP_BUF_ALLOC)
+            place_buffer(env->ir, op, &at, buf_bytes(result(op, 0)->type));
+        if (op->code == OP_RING_MAKE)
+            place_buffer(env->ir, op, &at, ring_bytes(result(op, 0)->type));
         if (at > most) most = at;
     }
     if (!most) return;
@@ -37,6 +39,6 @@ static void run_on_device(PassEnv *env, Op *device) {
 void pass_alloc(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
-        if (op->code == OP_DEVICE) run_on_device(env, op);
+        if (op->code == OP_DEVICE) allocate_device(env, op);
     }
 }

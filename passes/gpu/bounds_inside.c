@@ -32,7 +32,7 @@ static bool rests_on_elements(const Value *v) {
     return false;
 }
 
-static void enclose(Op *phase, void *arg) {
+static void enclose_phase(Op *phase, void *arg) {
     PassEnv *env = arg;
     if (phase->code != OP_PARALLEL || op_enclosing(phase, OP_PARALLEL)) return;
     if (!rests_on_elements(operand(phase, 0)) && !rests_on_elements(operand(phase, 1))) return;
@@ -48,5 +48,5 @@ static void enclose(Op *phase, void *arg) {
 }
 
 void pass_bounds_inside(PassEnv *env, Op *module) {
-    op_walk_post(module, enclose, env);
+    op_walk_post(module, enclose_phase, env);
 }

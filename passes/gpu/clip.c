@@ -18,7 +18,7 @@ typedef struct Clip {
 
 /// What is left of a count that only the end of something makes less than the size: x of
 /// min(x, size). NULL: it is the size or more.
-static Value *shortening(Value *count, int64_t size) {
+static Value *shortening_count(Value *count, int64_t size) {
     int64_t n;
     for (Op *min; (min = def_of(count, OP_MIN));) {
         int of = const_int(operand(min, 0), &n) && n >= size   ? 1
@@ -30,28 +30,28 @@ static Value *shortening(Value *count, int64_t size) {
     return const_int(count, &n) && n >= size ? NULL : count;
 }
 
-static bool clips(Ranges *r, const Op *op, const Access *a, int d) {
+static bool clips_dimension(Ranges *r, const Op *op, const Access *a, int d) {
     const SubDim *sub = &a->subs[d];
     if (sub->kind != DIM_AXIS || sub->mul != 1) return sub->kind == DIM_AT;
-    Value *count = shortening(sub_operand(op, a, d, 1), sub->size);
+    Value *count = shortening_count(sub_operand(op, a, d, 1), sub->size);
     if (!count) return true;
     Linear end = linear_add(linear_exact(r, sub_operand(op, a, d, 0)), linear_exact(r, count), 1);
     return prove_le(r, linear_extent(r, a->tensor, d), end);
 }
 
-static void annotate(Op *op, void *arg) {
+static void annotate_clip(Op *op, void *arg) {
     Clip *c = arg;
     if (op->code != OP_LOAD && op->code != OP_STORE && op->code != OP_ATOMIC) return;
     ranges_at(c->ranges, op);
     Access a = access_of(op);
     int64_t clip[MAX_RANK];
-    for (int d = 0; d < a.n_subs; d++) clip[d] = clips(c->ranges, op, &a, d);
+    for (int d = 0; d < a.n_subs; d++) clip[d] = clips_dimension(c->ranges, op, &a, d);
     op_set_attr(c->ir, op, "clip", at_ints(c->ir, clip, a.n_subs));
 }
 
 void pass_clip(PassEnv *env, Op *module) {
     for_each_kernel(k, module) {
         Clip c = {env->ir, ranges_of(env->ir, k)};
-        op_walk_pre(k, annotate, &c);
+        op_walk_pre(k, annotate_clip, &c);
     }
 }

@@ -8,47 +8,47 @@
 
 #include "passes/cost/cost.h"
 
-typedef struct Search {
+typedef struct CrossingSearch {
     Ctx *ctx;
     const Op *found;
-} Search;
+} CrossingSearch;
 
-static const Layout *layout_of(const Value *v) {
+static const Layout *value_layout(const Value *v) {
     return v->type->layout;
 }
 
 /// A block of which each thread has all: one element in boxes of 1.
-static bool is_everywhere(const Value *v) {
+static bool is_replicated(const Value *v) {
     for (int d = 0; d < v->type->rank; d++)
-        if (layout_box(layout_of(v), d) > 1) return false;
+        if (layout_box(value_layout(v), d) > 1) return false;
     return true;
 }
 
 static bool reshape_stays(Ctx *ctx, const Op *op) {
     const Value *x = operand(op, 0), *y = result(op, 0);
-    if (ty_count(x->type) == 1) return is_everywhere(x);
-    return layout_reshape(ctx, layout_of(x), y->type->rank, y->type->extents) == layout_of(y);
+    if (ty_count(x->type) == 1) return is_replicated(x);
+    return layout_reshape(ctx, value_layout(x), y->type->rank, y->type->extents) == value_layout(y);
 }
 
 static bool permute_stays(Ctx *ctx, const Op *op) {
     const int64_t *perm = op_attr(op, "perm")->ints;
     int way[MAX_RANK];
     for (int d = 0; d < operand(op, 0)->type->rank; d++) way[d] = (int)perm[d];
-    return layout_permute(ctx, layout_of(operand(op, 0)), way) == layout_of(result(op, 0));
+    return layout_permute(ctx, value_layout(operand(op, 0)), way) == value_layout(result(op, 0));
 }
 
 /// The result's registers are registers of x from `start` on.
-static bool renames(Ctx *ctx, const Value *x, const Value *y, const int64_t *start) {
+static bool renames_slice(Ctx *ctx, const Value *x, const Value *y, const int64_t *start) {
     if (!x->type->rank) return true;
-    int64_t *reg = ctx_array(ctx, int64_t, layout_registers(layout_of(y)));
-    return layout_registers_from(layout_of(x), layout_of(y), start, reg);
+    int64_t *reg = ctx_array(ctx, int64_t, layout_registers(value_layout(y)));
+    return layout_registers_from(value_layout(x), value_layout(y), start, reg);
 }
 
 static bool concat_stays(Ctx *ctx, const Op *op) {
     int axis = (int)op_int(op, "axis", 0);
     int64_t start[MAX_RANK] = {0};
     for (int i = 0; i < op->n_operands; i++) {
-        if (!renames(ctx, operand(op, i), result(op, 0), start)) return false;
+        if (!renames_slice(ctx, operand(op, i), result(op, 0), start)) return false;
         start[axis] -= operand(op, i)->type->extents[axis];
     }
     return true;
@@ -56,7 +56,7 @@ static bool concat_stays(Ctx *ctx, const Op *op) {
 
 static bool convert_stays_in_cta(const Op *op) {
     int bits = elem_info[result(op, 0)->type->elem].bits;
-    const Layout *from = layout_of(operand(op, 0)), *to = layout_of(result(op, 0));
+    const Layout *from = value_layout(operand(op, 0)), *to = value_layout(result(op, 0));
     return layout_convert(from, to, bits < 8 ? 8 : bits).scope < LEVEL_CTA;
 }
 
@@ -70,20 +70,21 @@ static bool can_spread(Ctx *ctx, const Op *op) {
     case OP_CONVERT: return convert_stays_in_cta(op);
     case OP_RESHAPE: return reshape_stays(ctx, op);
     case OP_PERMUTE: return permute_stays(ctx, op);
-    case OP_BROADCAST: return renames(ctx, operand(op, 0), result(op, 0), NULL);
-    case OP_SLICE: return renames(ctx, operand(op, 0), result(op, 0), op_attr(op, "start")->ints);
+    case OP_BROADCAST: return renames_slice(ctx, operand(op, 0), result(op, 0), NULL);
+    case OP_SLICE:
+        return renames_slice(ctx, operand(op, 0), result(op, 0), op_attr(op, "start")->ints);
     case OP_CONCAT: return concat_stays(ctx, op);
     default: return true;
     }
 }
 
-static void look(Op *op, void *arg) {
-    Search *s = arg;
+static void look_for_crossing(Op *op, void *arg) {
+    CrossingSearch *s = arg;
     if (!s->found && !cost_is_dead(op) && !can_spread(s->ctx, op)) s->found = op;
 }
 
 const Op *find_crossing(Ctx *ctx, const Op *device) {
-    Search s = {.ctx = ctx};
-    op_walk_pre((Op *)device, look, &s);
+    CrossingSearch s = {.ctx = ctx};
+    op_walk_pre((Op *)device, look_for_crossing, &s);
     return s.found;
 }

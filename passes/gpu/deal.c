@@ -63,7 +63,7 @@ static bool find_ring(Deal *d) {
     return false;
 }
 
-static bool find_parts(Deal *d) {
+static bool find_deal_parts(Deal *d) {
     const Op *roles = device_roles(d->device);
     if (!roles || !op_flag(d->device, "dealt") || roles->n_regions != N_ROLES) return false;
     for (int i = 0; i < N_ROLES; i++) {
@@ -157,7 +157,7 @@ static void make_while(Deal *d, Op *loop, Value *next) {
 }
 
 /// The wait yields the item's scalar, too.
-static void add_result(Deal *d, const Type *type) {
+static void add_wait_result(Deal *d, const Type *type) {
     int n = d->wait->n_results;
     const Type **types = ctx_array(d->ctx, const Type *, n + 1);
     for (int i = 0; i < n; i++) types[i] = result(d->wait, i)->type;
@@ -165,7 +165,7 @@ static void add_result(Deal *d, const Type *type) {
     d->wait = op_with_results(d->ir, d->wait, n + 1, types);
 }
 
-static void rewrite(Deal *d, Op *dispatch) {
+static void rewrite_dispatch(Deal *d, Op *dispatch) {
     const Type *index = ty_scalar(d->ir, EL_I64);
     Value *counter = make_counter(d, dispatch);
     Builder b = build_before(d->ir, d->loops[PRODUCER]->regions[0]->first);
@@ -174,7 +174,7 @@ static void rewrite(Deal *d, Op *dispatch) {
     Value *next = build_binary(&b, OP_ADD, first, taken);
     op_set_attr(d->ir, operand(d->commit, 0)->def, "scalar", at_bool(d->ir, true));
     op_add_operand(d->ir, d->commit, next);
-    add_result(d, index);
+    add_wait_result(d, index);
     make_while(d, d->loops[PRODUCER], next);
     make_while(d, d->loops[CONSUMER], result(d->wait, d->wait->n_results - 1));
 }
@@ -184,8 +184,8 @@ void pass_deal(PassEnv *env, Op *module) {
     for_each_op(op, module->regions[0]) {
         Deal d = {
             .env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .module = module, .device = op};
-        if (op->code != OP_DEVICE || !find_parts(&d)) continue;
+        if (op->code != OP_DEVICE || !find_deal_parts(&d)) continue;
         Op *dispatch = dispatch_of(module, op);
-        if (dispatch) rewrite(&d, dispatch);
+        if (dispatch) rewrite_dispatch(&d, dispatch);
     }
 }

@@ -6,28 +6,28 @@
 #include <inttypes.h>
 #include <string.h>
 
-typedef struct Describe {
+typedef struct DeviceReport {
     Ctx *ctx;
     Text *out;
     GpuMore *more;
     void *arg;
-} Describe;
+} DeviceReport;
 
-static const char *shape_of(Describe *d, const Type *t) {
+static const char *shape_of(DeviceReport *d, const Type *t) {
     Text text = {.ctx = d->ctx};
     for (int i = 0; i < t->rank; i++) text_add(&text, "%s%" PRId64, i ? "x" : "", t->extents[i]);
     text_add(&text, " of %s", elem_info[t->elem].name);
     return text.data;
 }
 
-static void describe_product(Describe *d, const Op *op, const Type *a) {
+static void describe_product(DeviceReport *d, const Op *op, const Type *a) {
     const Type *c = ty_promised(result(op, 0)->type);
     c = c ? c : result(op, 0)->type;
     text_add(d->out, "    product %" PRId64 "x%" PRId64 "x%" PRId64 " of %s by %s\n", c->extents[0],
              c->extents[1], a->extents[1], elem_info[a->elem].name, op_str(op, "unit"));
 }
 
-static void describe_convert(Describe *d, const Op *op) {
+static void describe_convert(DeviceReport *d, const Op *op) {
     static const char *const how[] = {
         [CONVERT_NONE] = "for nothing",
         [CONVERT_RENAME] = "by renaming registers",
@@ -43,7 +43,7 @@ static void describe_convert(Describe *d, const Op *op) {
 }
 
 static void describe_op(Op *op, void *arg) {
-    Describe *d = arg;
+    DeviceReport *d = arg;
     switch (op->code) {
     case OP_DOT:
     case OP_MMA_START: describe_product(d, op, operand(op, 0)->type); return;
@@ -53,7 +53,7 @@ static void describe_op(Op *op, void *arg) {
 }
 
 /// What `async` and `sync` noted.
-static void describe_lines(Describe *d, const Op *device, const char *attr) {
+static void describe_lines(DeviceReport *d, const Op *device, const char *attr) {
     const Attr *lines = op_attr(device, attr);
     for (int i = 0; lines && i < lines->n; i++) {
         const char *more = d->more(d->arg, lines->strs[i]);
@@ -72,7 +72,7 @@ bool gpu_shares_copies(const Op *device) {
 }
 
 void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg) {
-    Describe d = {out->ctx, out, more, arg};
+    DeviceReport d = {out->ctx, out, more, arg};
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE) continue;
         text_add(out, "  %s: %" PRId64 " warps", op_str(op, "name"), op_int(op, "warps", 1));

@@ -8,16 +8,16 @@
 
 #include <string.h>
 
-typedef struct Check {
+typedef struct LayoutCheck {
     Layouts s; // for what layouts say of operands
     int thread_bits;
-} Check;
+} LayoutCheck;
 
-static void fail(Check *c, const Op *op, const char *found, const char *expected) {
+static void fail_ir_check(LayoutCheck *c, const Op *op, const char *found, const char *expected) {
     diag(c->s.ctx, op->loc, D_IR_INVALID, op_info[op->code].name, expected, found);
 }
 
-static const char *text_of(Check *c, const Type *t) {
+static const char *text_of_type(LayoutCheck *c, const Type *t) {
     Text text = {.ctx = c->s.ctx};
     ir_print_type(&text, t);
     return text.data;
@@ -28,22 +28,24 @@ static bool is_wide(const Value *v) {
 }
 
 /// False where it is none.
-static bool check_value(Check *c, const Op *op, const Value *v) {
+static bool check_value(LayoutCheck *c, const Op *op, const Value *v) {
     if (!is_wide(v)) return true;
     const Layout *l = v->type->layout;
     bool ok = l && layout_thread_bits(l) == c->thread_bits;
-    if (!ok) fail(c, op, text_of(c, v->type), "blocks in layouts over the threads of the device");
+    if (!ok)
+        fail_ir_check(c, op, text_of_type(c, v->type),
+                      "blocks in layouts over the threads of the device");
     return ok;
 }
 
-static void want(Check *c, const Op *op, const Value *v, const Layout *l) {
+static void want_layout(LayoutCheck *c, const Op *op, const Value *v, const Layout *l) {
     if (!is_wide(v) || v->type->layout == l) return;
-    fail(c, op, text_of(c, v->type),
-         ctx_format(c->s.ctx, "an operand in the layout %s",
-                    text_of(c, ty_laid(c->s.ir, v->type->elem, l))));
+    fail_ir_check(c, op, text_of_type(c, v->type),
+                  ctx_format(c->s.ctx, "an operand in the layout %s",
+                             text_of_type(c, ty_laid(c->s.ir, v->type->elem, l))));
 }
 
-static bool is_outside(OpCode code) {
+static bool is_outside_device_ir(OpCode code) {
     switch (code) {
     case OP_COMBINE:
     case OP_CALL:
@@ -55,18 +57,18 @@ static bool is_outside(OpCode code) {
 }
 
 /// Registers of the operand are there for all of the result.
-static void check_broadcast(Check *c, const Op *op) {
+static void check_broadcast(LayoutCheck *c, const Op *op) {
     const Layout *from = operand(op, 0)->type->layout, *to = result(op, 0)->type->layout;
     if (!from) return;
     int64_t *reg = ctx_array(c->s.ctx, int64_t, layout_registers(to));
     if (!layout_registers_from(from, to, NULL, reg))
-        fail(c, op, text_of(c, operand(op, 0)->type),
-             "an operand that holds what each thread needs");
+        fail_ir_check(c, op, text_of_type(c, operand(op, 0)->type),
+                      "an operand that holds what each thread needs");
 }
 
-static void check_dot(Check *c, const Op *op) {
+static void check_dot(LayoutCheck *c, const Op *op) {
     const Layout *d = result(op, 0)->type->layout;
-    if (op->n_operands > 2) want(c, op, operand(op, 2), d);
+    if (op->n_operands > 2) want_layout(c, op, operand(op, 2), d);
     const GpuUnit *unit = gpu_unit_of(op);
     if (!unit) return;
     DotLayouts l = dot_layouts(&c->s, op);
@@ -75,33 +77,35 @@ static void check_dot(Check *c, const Op *op) {
     const Layout *tiled[] = {l.a, l.b, l.d};
     for (int i = 0; i < 3; i++)
         if (tiled[i] && !fragment_divides(gpu_fragment(c->s.ctx, unit, roles[i]), found[i], NULL))
-            fail(c, op, text_of(c, i < 2 ? operand(op, i)->type : result(op, 0)->type),
-                 "tiles of the unit's fragments");
+            fail_ir_check(c, op,
+                          text_of_type(c, i < 2 ? operand(op, i)->type : result(op, 0)->type),
+                          "tiles of the unit's fragments");
 }
 
-static void check_access(Check *c, const Op *op) {
+static void check_access_layout(LayoutCheck *c, const Op *op) {
     const Layout *l =
         op->code == OP_STORE ? operand(op, 1)->type->layout : result(op, 0)->type->layout;
     for (int i = 1; l && i < op->n_operands; i++)
-        if (is_wide(operand(op, i))) want(c, op, operand(op, i), operand_layout(&c->s, op, i, l));
+        if (is_wide(operand(op, i)))
+            want_layout(c, op, operand(op, i), operand_layout(&c->s, op, i, l));
 }
 
-static void check_loop(Check *c, const Op *op) {
+static void check_loop(LayoutCheck *c, const Op *op) {
     int body = op->code == OP_WHILE;
     for (int i = 0; i < op->n_results; i++) {
         const Layout *l = result(op, i)->type->layout;
-        want(c, op, operand(op, loop_first_init(op) + i), l);
-        for (int r = 0; r <= body; r++) want(c, op, loop_arg(op, r, i), l);
-        want(c, op, operand(terminator(op->regions[body]), i), l);
+        want_layout(c, op, operand(op, loop_first_init(op) + i), l);
+        for (int r = 0; r <= body; r++) want_layout(c, op, loop_arg(op, r, i), l);
+        want_layout(c, op, operand(terminator(op->regions[body]), i), l);
     }
 }
 
 /// Ops whose operands and results are in one layout.
-static void check_alike(Check *c, const Op *op, const Layout *l) {
-    for (int i = 0; i < op->n_operands; i++) want(c, op, operand(op, i), l);
+static void check_alike(LayoutCheck *c, const Op *op, const Layout *l) {
+    for (int i = 0; i < op->n_operands; i++) want_layout(c, op, operand(op, i), l);
 }
 
-static void check_layouts(Check *c, const Op *op) {
+static void check_layouts(LayoutCheck *c, const Op *op) {
     const Layout *first = op->n_operands ? operand(op, 0)->type->layout : NULL;
     const Layout *l = op->n_results ? result(op, 0)->type->layout : NULL;
     switch (op->code) {
@@ -110,28 +114,29 @@ static void check_layouts(Check *c, const Op *op) {
     case OP_IF:
         for (int i = 0; i < op->n_results; i++)
             for (int r = 0; r < 2; r++)
-                want(c, op, operand(terminator(op->regions[r]), i), result(op, i)->type->layout);
+                want_layout(c, op, operand(terminator(op->regions[r]), i),
+                            result(op, i)->type->layout);
         return;
     case OP_LOAD:
     case OP_LIVE:
     case OP_STORE:
-    case OP_ATOMIC: check_access(c, op); return;
+    case OP_ATOMIC: check_access_layout(c, op); return;
     case OP_DOT: check_dot(c, op); return;
     case OP_BROADCAST: check_broadcast(c, op); return;
-    case OP_PERMUTE: want(c, op, operand(op, 0), operand_layout(&c->s, op, 0, l)); return;
+    case OP_PERMUTE: want_layout(c, op, operand(op, 0), operand_layout(&c->s, op, 0, l)); return;
     case OP_REDUCE:
         check_alike(c, op, first);
         for (int i = 0; i < op->n_results; i++)
             if (l)
-                want(c, op, result(op, i),
-                     layout_slice(c->s.ctx, first, (int)op_int(op, "axis", 0), false));
+                want_layout(c, op, result(op, i),
+                            layout_slice(c->s.ctx, first, (int)op_int(op, "axis", 0), false));
         return;
     case OP_SCAN:
     case OP_SORT:
         check_alike(c, op, first);
-        want(c, op, result(op, 0), first);
+        want_layout(c, op, result(op, 0), first);
         return;
-    case OP_GATHER: want(c, op, operand(op, 1), l); return;
+    case OP_GATHER: want_layout(c, op, operand(op, 1), l); return;
     case OP_CAST:
     case OP_RENEW:
     case OP_BITCAST:
@@ -141,10 +146,11 @@ static void check_layouts(Check *c, const Op *op) {
     }
 }
 
-static void check_region(Check *c, const Region *r) {
+static void check_region(LayoutCheck *c, const Region *r) {
     for_each_op(op, r) {
         bool sound = true;
-        if (is_outside(op->code)) fail(c, op, op_info[op->code].name, "no such op in a device");
+        if (is_outside_device_ir(op->code))
+            fail_ir_check(c, op, op_info[op->code].name, "no such op in a device");
         for (int i = 0; i < op->n_results; i++) sound &= check_value(c, op, result(op, i));
         for (int i = 0; i < op->n_operands; i++) sound &= check_value(c, op, operand(op, i));
         if (sound) check_layouts(c, op);
@@ -154,26 +160,26 @@ static void check_region(Check *c, const Region *r) {
 }
 
 /// Of blocks with layouts.
-static void check_crossing(Check *c, const Op *device) {
+static void check_crossing(LayoutCheck *c, const Op *device) {
     const Op *op = diag_errors(c->s.ctx) ? NULL : find_crossing(c->s.ctx, device);
-    if (op) fail(c, op, op_info[op->code].name, "no elements that go from CTA to CTA");
+    if (op) fail_ir_check(c, op, op_info[op->code].name, "no elements that go from CTA to CTA");
 }
 
 /// Host code is not where the tensors are.
 static void check_host(Op *op, void *arg) {
-    Check *c = arg;
+    LayoutCheck *c = arg;
     if (op_is_load(op) && !op_enclosing(op, OP_DEVICE))
-        fail(c, op, op_info[op->code].name, "no elements that host code reads");
+        fail_ir_check(c, op, op_info[op->code].name, "no elements that host code reads");
 }
 
 void pass_gpu_verify(PassEnv *env, Op *module) {
     if (!env->gpu) return;
-    Check host = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir)}};
+    LayoutCheck host = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir)}};
     for_each_kernel(k, module) op_walk_pre(k, check_host, &host);
     for_each_op(op, module->regions[0]) {
         int64_t warps = op_int(op, "warps", 1), cluster = op_int(op, "cluster", 1);
         if (op->code != OP_DEVICE) continue;
-        Check *c = ctx_new(ir_ctx(env->ir), Check);
+        LayoutCheck *c = ctx_new(ir_ctx(env->ir), LayoutCheck);
         c->s = (Layouts){.env = env,
                          .ir = env->ir,
                          .ctx = ir_ctx(env->ir),

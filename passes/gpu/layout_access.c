@@ -21,7 +21,7 @@ const Layout *default_layout(Layouts *s, const Type *type) {
 }
 
 /// The axis of the block along which memory is contiguous, or -1.
-static int contiguous_axis(const Access *a) {
+static int contiguous_block_axis(const Access *a) {
     for (int d = 0; d < a->n_subs; d++)
         if (a->subs[d].kind == DIM_AXIS && a->subs[d].mul == 1 && a->tensor->type->strides[d] == 1)
             return a->axis_of[d];
@@ -29,12 +29,12 @@ static int contiguous_axis(const Access *a) {
 }
 
 /// The block of the access. Where no stride is known to be 1, the last axis is walked first.
-static BlockAccess describe(const Access *a) {
+static BlockAccess describe_access(const Access *a) {
     int bits = elem_info[a->tensor->type->elem].bits;
     return (BlockAccess){.rank = a->rank,
                          .elem_bits = bits < 8 ? 8 : bits,
                          .extents = a->extents,
-                         .contiguous = contiguous_axis(a),
+                         .contiguous = contiguous_block_axis(a),
                          // Misaligned tensors are rare, and lowering has narrow accesses for them.
                          .align_bytes = WIDEST,
                          .max_bytes = WIDEST};
@@ -47,11 +47,11 @@ typedef struct Family {
     int inner, widest; // bits
 } Family;
 
-static void find_widest(Op *op, void *arg) {
+static void find_widest_access(Op *op, void *arg) {
     Family *f = arg;
     if (op->code != OP_LOAD && op->code != OP_STORE) return;
     Access a = access_of(op);
-    bool same = a.rank == f->of->rank && contiguous_axis(&a) == f->inner;
+    bool same = a.rank == f->of->rank && contiguous_block_axis(&a) == f->inner;
     for (int d = 0; same && d < a.rank; d++) same = a.extents[d] == f->of->extents[d];
     int bits = elem_info[a.tensor->type->elem].bits;
     if (same && bits > f->widest) f->widest = bits;
@@ -80,11 +80,11 @@ static int summed_axis(const Value *v) {
 
 const Layout *access_layout(Layouts *s, const Op *op) {
     Access a = access_of(op);
-    BlockAccess b = describe(&a);
+    BlockAccess b = describe_access(&a);
     int summed = op->code == OP_LOAD ? summed_axis(result(op, 0)) : -1;
     if (summed >= 0) b.pack = summed, b.pack_bytes = WIDEST;
     Family f = {&a, b.contiguous, b.elem_bits};
-    op_walk_pre(s->device, find_widest, &f);
+    op_walk_pre(s->device, find_widest_access, &f);
     b.max_bytes = WIDEST * b.elem_bits / f.widest;
     b.lane_bits = s->lane_bits;
     b.warp_bits = s->warp_bits;
@@ -93,7 +93,7 @@ const Layout *access_layout(Layouts *s, const Op *op) {
 }
 
 /// Runs of `unit` bytes that the lanes of a warp touch with one access of `vector` elements.
-static double touched(const Layout *l, int inner, int elem_bytes, int vector, int unit) {
+static double touched_runs(const Layout *l, int inner, int elem_bytes, int vector, int unit) {
     F2 lanes = layout_level(l, LEVEL_LANE);
     int low = 0;
     while ((elem_bytes << low) < unit) low++;
@@ -106,7 +106,7 @@ static double touched(const Layout *l, int inner, int elem_bytes, int vector, in
 
 double access_cost(const Op *op, const Layout *l) {
     Access a = access_of(op);
-    BlockAccess b = describe(&a);
+    BlockAccess b = describe_access(&a);
     int bytes = b.elem_bits / 8, vector = 1;
     if (b.contiguous >= 0) {
         int bits = layout_vector(l, b.contiguous, NULL);
@@ -115,7 +115,7 @@ double access_cost(const Op *op, const Layout *l) {
     }
     double accesses = (double)layout_registers(l) / vector;
     bool load = op->code == OP_LOAD;
-    double parts = touched(l, b.contiguous, bytes, vector, load ? LINE : SECTOR);
+    double parts = touched_runs(l, b.contiguous, bytes, vector, load ? LINE : SECTOR);
     return accesses * (ACCESS_SLOTS + (load ? LINE_SLOTS : WRITE_SLOTS) * parts);
 }
 

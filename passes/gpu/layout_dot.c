@@ -71,9 +71,9 @@ bool dot_takes_product(const Op *dot) {
 }
 
 /// Which lines of the result a warp should have whole: rows, columns, or none of them.
-typedef enum Whole { WHOLE_NONE, WHOLE_ROWS, WHOLE_COLUMNS } Whole;
+typedef enum WholeLines { WHOLE_NONE, WHOLE_ROWS, WHOLE_COLUMNS } WholeLines;
 
-static Whole whole_lines(const Op *dot) {
+static WholeLines whole_lines(const Op *dot) {
     const Value *y = result(dot, 0);
     if (dot_keeps_rows(dot)) return WHOLE_ROWS;
     // Only AMD's products take columns on from registers, as their right operand.
@@ -85,7 +85,7 @@ static Whole whole_lines(const Op *dot) {
 /// Of the grids with as few copies as possible the one whose warps have the squarest part: it
 /// reads least of the operands.
 static WarpGrid warp_grid(int bits, int64_t tiles_m, int64_t tiles_n, int64_t m, int64_t n,
-                          Whole whole) {
+                          WholeLines whole) {
     WarpGrid best = {0, 0, bits};
     int64_t least = INT64_MAX;
     for (int wm = 0; wm <= bits && (wm == 0 || (int64_t)1 << wm <= tiles_m); wm++) {
@@ -144,7 +144,7 @@ static DotLayouts warpgroup_layouts(Layouts *s, const Op *op, const GpuUnit *uni
 }
 
 /// Adds a bit of a level: the next one of dimension d, or a copy where that is full.
-static void deal(Layout *l, int *at, int *room, int d) {
+static void deal_layout_bit(Layout *l, int *at, int *room, int d) {
     l->col[(*at)++] = room[d] ? bit(l->log2[d]) << (d ? 0 : 32) : 0;
     l->log2[d] += room[d] != 0;
     room[d] -= room[d] != 0;
@@ -152,17 +152,17 @@ static void deal(Layout *l, int *at, int *room, int d) {
 
 /// For fma: each thread has 4 x 4 elements next to each other, a warp 16 x 32; smaller blocks are
 /// dealt out as far as they go.
-static const Layout *fma_layout(Layouts *s, const Type *d, Whole whole) {
+static const Layout *fma_layout(Layouts *s, const Type *d, WholeLines whole) {
     static const uint8_t dims[] = {1, 1, 0, 0, 1, 1, 1, 0, 0}; // 4 registers, 5 lanes
     int64_t m = d->extents[0], n = d->extents[1];
     int room[2] = {log2_floor(2 * m - 1), log2_floor(2 * n - 1)}, at = 0;
     Layout l = {.rank = 2, .odd = {1, 1}};
     for (int i = 0; i < 4; i++)
-        if (room[dims[i]]) deal(&l, &at, room, dims[i]);
+        if (room[dims[i]]) deal_layout_bit(&l, &at, room, dims[i]);
     l.bits[LEVEL_REG] = (uint8_t)at;
     for (int i = 0; i < s->lane_bits; i++) {
         int want = dims[4 + i % 5];
-        deal(&l, &at, room, room[want] ? want : !want);
+        deal_layout_bit(&l, &at, room, room[want] ? want : !want);
     }
     l.bits[LEVEL_LANE] = (uint8_t)s->lane_bits;
     for (int i = 0; i < 2; i++) l.extents[i] = (int64_t)1 << l.log2[i];

@@ -13,7 +13,7 @@ Natural natural_of(const Layouts *s, const Value *v) {
     return n ? *n : (Natural){NULL, 0};
 }
 
-static void set(Layouts *s, Value *v, Natural n) {
+static void set_natural(Layouts *s, Value *v, Natural n) {
     Natural *known = map_get(&s->natural, v);
     if (!v->type->rank || !ty_is_block(v->type) || !n.layout) return;
     if (known && known->layout == n.layout && known->weight >= n.weight) return;
@@ -26,7 +26,7 @@ static void set(Layouts *s, Value *v, Natural n) {
 }
 
 /// The heaviest of the operands from `first` on that have the first one's extents.
-static Natural heaviest(const Layouts *s, const Op *op, int first) {
+static Natural heaviest_natural(const Layouts *s, const Op *op, int first) {
     Natural best = {NULL, 0};
     for (int i = first; i < op->n_operands; i++) {
         Natural n = natural_of(s, operand(op, i));
@@ -56,13 +56,13 @@ bool is_free(const Op *op) {
 
 /* ---- shapes -------------------------------------------------------------------------------- */
 
-static const int *ints(const Attr *a, int *out) {
+static const int *copy_ints(const Attr *a, int *out) {
     for (int i = 0; i < a->n; i++) out[i] = (int)a->ints[i];
     return out;
 }
 
 /// l with the extents of `type`: parts along a dimension are registers of their own.
-static const Layout *resized(Layouts *s, const Layout *l, const Type *type) {
+static const Layout *resized_layout(Layouts *s, const Layout *l, const Type *type) {
     int64_t unit;
     for (int d = 0; d < type->rank; d++)
         if (l->extents[d] != type->extents[d])
@@ -75,19 +75,19 @@ static const Layout *resized(Layouts *s, const Layout *l, const Type *type) {
 static const Layout *part_layout(Layouts *s, const Layout *l, const Type *type) {
     for (int d = 0; d < type->rank; d++)
         if (type->extents[d] == 1) l = layout_slice(s->ctx, l, d, true);
-    l = resized(s, l, type);
+    l = resized_layout(s, l, type);
     for (int d = 0; d < type->rank; d++)
         if (layout_box(l, d) >= 2 * type->extents[d]) return default_layout(s, type);
     return l;
 }
 
-static Natural shaped(Layouts *s, const Op *op) {
+static Natural natural_of_shape_op(Layouts *s, const Op *op) {
     Natural n = natural_of(s, operand(op, 0));
     const Type *to = result(op, 0)->type;
     int perm[MAX_RANK];
     if (!n.layout) return n;
     if (op->code == OP_PERMUTE)
-        n.layout = layout_permute(s->ctx, n.layout, ints(op_attr(op, "perm"), perm));
+        n.layout = layout_permute(s->ctx, n.layout, copy_ints(op_attr(op, "perm"), perm));
     else if (op->code == OP_RESHAPE)
         n.layout = layout_reshape(s->ctx, n.layout, to->rank, to->extents);
     else
@@ -95,12 +95,12 @@ static Natural shaped(Layouts *s, const Op *op) {
     return n;
 }
 
-static const Layout *without_axis(Layouts *s, const Op *op, const Layout *l) {
+static const Layout *layout_without_axis(Layouts *s, const Op *op, const Layout *l) {
     return layout_slice(s->ctx, l, (int)op_int(op, "axis", 0), false);
 }
 
 /// What operand 0 of a broadcast must be in: the dimensions it repeats along are sliced away.
-static const Layout *narrowed(Layouts *s, const Op *op, const Layout *l) {
+static const Layout *narrowed_layout(Layouts *s, const Op *op, const Layout *l) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     for (int d = 0; d < from->rank; d++)
         if (from->extents[d] != to->extents[d]) l = layout_slice(s->ctx, l, d, true);
@@ -113,13 +113,13 @@ const Layout *operand_layout(Layouts *s, const Op *op, int i, const Layout *l) {
     int perm[MAX_RANK], inverse[MAX_RANK];
     if (!ty_is_block(from) || !from->rank) return NULL;
     switch (op->code) {
-    case OP_BROADCAST: return narrowed(s, op, l);
+    case OP_BROADCAST: return narrowed_layout(s, op, l);
     case OP_RESHAPE: return layout_reshape(s->ctx, l, from->rank, from->extents);
     case OP_PERMUTE:
-        ints(op_attr(op, "perm"), perm);
+        copy_ints(op_attr(op, "perm"), perm);
         for (int d = 0; d < from->rank; d++) inverse[perm[d]] = d;
         return layout_permute(s->ctx, l, inverse);
-    case OP_SLICE: return resized(s, l, from);
+    case OP_SLICE: return resized_layout(s, l, from);
     case OP_CONCAT: {
         int d = (int)op_int(op, "axis", 0);
         return layout_extend(s->ctx, l, d, from->extents[d], &unit);
@@ -148,8 +148,8 @@ static void infer_loop(Layouts *s, Op *op) {
         Natural next = natural_of(s, operand(terminator(op->regions[body]), i));
         Natural init = natural_of(s, operand(op, first + i));
         Natural n = next.layout ? next : init;
-        for (int r = 0; r <= body; r++) set(s, loop_arg(op, r, i), n);
-        set(s, result(op, i), n);
+        for (int r = 0; r <= body; r++) set_natural(s, loop_arg(op, r, i), n);
+        set_natural(s, result(op, i), n);
     }
     for (int r = 0; r < op->n_regions; r++) infer_region(s, op->regions[r]);
 }
@@ -159,11 +159,11 @@ static void infer_if(Layouts *s, Op *op) {
     for (int i = 0; i < op->n_results; i++) {
         Natural x = natural_of(s, operand(terminator(op->regions[0]), i));
         Natural y = natural_of(s, operand(terminator(op->regions[1]), i));
-        set(s, result(op, i), y.weight > x.weight || !x.layout ? y : x);
+        set_natural(s, result(op, i), y.weight > x.weight || !x.layout ? y : x);
     }
 }
 
-static double block_bytes(const Type *t) {
+static double bytes_of_block(const Type *t) {
     return (double)ty_count(t) * elem_info[t->elem].bits / 8;
 }
 
@@ -171,13 +171,13 @@ static Natural infer_access(Layouts *s, const Op *op) {
     const Type *t = result(op, 0)->type;
     if (!t->rank) return (Natural){NULL, 0};
     Natural value = op->code == OP_ATOMIC ? natural_of(s, operand(op, 1)) : (Natural){NULL, 0};
-    return value.layout ? value : (Natural){access_layout(s, op), block_bytes(t)};
+    return value.layout ? value : (Natural){access_layout(s, op), bytes_of_block(t)};
 }
 
 /// Ops on whole blocks: all operands are in one layout.
 static Natural infer_whole(Layouts *s, const Op *op) {
-    Natural n = or_default(s, heaviest(s, op, 0), operand(op, 0)->type);
-    if (op->code == OP_REDUCE) n.layout = without_axis(s, op, n.layout);
+    Natural n = or_default(s, heaviest_natural(s, op, 0), operand(op, 0)->type);
+    if (op->code == OP_REDUCE) n.layout = layout_without_axis(s, op, n.layout);
     return n;
 }
 
@@ -194,11 +194,12 @@ static Natural infer_result(Layouts *s, Op *op) {
     case OP_GATHER: return or_default(s, natural_of(s, operand(op, 1)), result(op, 0)->type);
     case OP_HISTOGRAM: return (Natural){default_layout(s, result(op, 0)->type), 0};
     case OP_PERMUTE:
-    case OP_RESHAPE: return shaped(s, op);
-    case OP_SLICE: return or_default(s, shaped(s, op), result(op, 0)->type);
-    case OP_CONCAT: return or_default(s, shaped(s, op), result(op, 0)->type);
+    case OP_RESHAPE: return natural_of_shape_op(s, op);
+    case OP_SLICE: return or_default(s, natural_of_shape_op(s, op), result(op, 0)->type);
+    case OP_CONCAT: return or_default(s, natural_of_shape_op(s, op), result(op, 0)->type);
     case OP_BROADCAST: return (Natural){NULL, 0};
-    default: return is_free(op) && op->code != OP_LIVE ? heaviest(s, op, 0) : (Natural){NULL, 0};
+    default:
+        return is_free(op) && op->code != OP_LIVE ? heaviest_natural(s, op, 0) : (Natural){NULL, 0};
     }
 }
 
@@ -210,7 +211,7 @@ static void infer_region(Layouts *s, Region *r) {
             infer_if(s, op);
         else
             for (int i = 0; i < op->n_results; i++)
-                if (result(op, i)->type->rank) set(s, result(op, i), infer_result(s, op));
+                if (result(op, i)->type->rank) set_natural(s, result(op, i), infer_result(s, op));
     }
 }
 
@@ -223,7 +224,7 @@ static void fixed_point(Layouts *s) {
 }
 
 /// What a loop or branch yields has a place of its own, also where nothing argues for one.
-static void settle(Op *op, void *arg) {
+static void settle_yields(Op *op, void *arg) {
     Layouts *s = arg;
     if (!op_is_loop(op) && op->code != OP_IF) return;
     for (int i = 0; i < op->n_results; i++) {
@@ -231,16 +232,16 @@ static void settle(Op *op, void *arg) {
         Natural n = natural_of(s, result(op, i));
         if (!t->rank || n.layout) continue;
         n.layout = default_layout(s, t);
-        set(s, result(op, i), n);
+        set_natural(s, result(op, i), n);
         for (int r = 0; op_is_loop(op) && r <= (op->code == OP_WHILE); r++)
-            set(s, loop_arg(op, r, i), n);
+            set_natural(s, loop_arg(op, r, i), n);
     }
 }
 
 void infer_layouts(Layouts *s) {
     fixed_point(s);
-    op_walk_post(s->device, settle, s);
+    op_walk_post(s->device, settle_yields, s);
     fixed_point(s);
     // A value in a loop may have got its layout after the loop was looked at for the last time.
-    op_walk_post(s->device, settle, s);
+    op_walk_post(s->device, settle_yields, s);
 }

@@ -20,11 +20,11 @@
 enum { CHEAP = 10, MAX_DEPTH = 24 };
 
 /// A value in another layout.
-typedef struct Made {
+typedef struct MadeLayout {
     const Layout *layout;
     Value *value;
-    struct Made *next;
-} Made;
+    struct MadeLayout *next;
+} MadeLayout;
 
 /// What it costs to convert from a layout.
 typedef struct Move {
@@ -111,7 +111,7 @@ static Op *latest_place(const Value *v, Op *user) {
     return place;
 }
 
-static bool dominates(const Value *v, const Op *user) {
+static bool dominates_user(const Value *v, const Op *user) {
     const Op *at = user;
     const Region *home = v->def->parent;
     while (at->parent != home) {
@@ -122,23 +122,23 @@ static bool dominates(const Value *v, const Op *user) {
 }
 
 static Value *find_made(Layouts *s, const Value *v, const Layout *l, const Op *user, bool here) {
-    for (const Made *m = map_get(&s->made, v); m; m = m->next)
-        if (m->layout == l && dominates(m->value, user) &&
+    for (const MadeLayout *m = map_get(&s->made, v); m; m = m->next)
+        if (m->layout == l && dominates_user(m->value, user) &&
             (!here || m->value->def->parent == user->parent))
             return m->value;
     return NULL;
 }
 
 static void add_made(Layouts *s, const Value *v, const Layout *l, Value *value) {
-    Made *m = ctx_new(s->ctx, Made);
-    *m = (Made){l, value, map_get(&s->made, v)};
+    MadeLayout *m = ctx_new(s->ctx, MadeLayout);
+    *m = (MadeLayout){l, value, map_get(&s->made, v)};
     map_set(s->ctx, &s->made, v, m);
 }
 
-static Value *need(Layouts *s, Value *v, const Layout *l, Op *user);
+static Value *need_in_layout(Layouts *s, Value *v, const Layout *l, Op *user);
 
 /// A copy of the op that computes v, with the result in l, before `at`.
-static Value *again(Layouts *s, Value *v, const Layout *l, Op *at) {
+static Value *recompute_in_layout(Layouts *s, Value *v, const Layout *l, Op *at) {
     Op *op = v->def;
     Value **in = ctx_array(s->ctx, Value *, op->n_operands + 1);
     for (int i = 0; i < op->n_operands; i++) {
@@ -146,7 +146,7 @@ static Value *again(Layouts *s, Value *v, const Layout *l, Op *at) {
         if (!ty_is_block(in[i]->type) || !in[i]->type->rank) continue;
         const Layout *lx = operand_layout(s, op, i, l);
         if (!lx) lx = natural_of(s, in[i]).layout; // a reshape that moves elements
-        in[i] = need(s, in[i], lx ? lx : default_layout(s, in[i]->type), at);
+        in[i] = need_in_layout(s, in[i], lx ? lx : default_layout(s, in[i]->type), at);
     }
     Builder b = build_before(s->ir, at);
     b.loc = op->loc;
@@ -158,14 +158,14 @@ static Value *again(Layouts *s, Value *v, const Layout *l, Op *at) {
     return result(copy, 0);
 }
 
-static Value *convert(Layouts *s, Value *v, const Layout *l, Op *at) {
+static Value *convert_layout(Layouts *s, Value *v, const Layout *l, Op *at) {
     Builder b = build_before(s->ir, at);
     const Type *type = ty_laid(s->ir, v->type->elem, l);
     return result(build_op(&b, OP_CONVERT, 1, &v, 1, &type, 0), 0);
 }
 
 /// v in layout l, for use by `user`.
-static Value *need(Layouts *s, Value *v, const Layout *l, Op *user) {
+static Value *need_in_layout(Layouts *s, Value *v, const Layout *l, Op *user) {
     if (!ty_is_block(v->type) || !v->type->rank || v->type->layout == l) return v;
     const Layout *natural = natural_of(s, v).layout;
     bool cheap = !natural && lazy_weight(s, v, MAX_DEPTH) <= CHEAP;
@@ -176,14 +176,14 @@ static Value *need(Layouts *s, Value *v, const Layout *l, Op *user) {
                              again_cost(s, v->def, l, MAX_DEPTH) < move);
     // Loads must not move; what is cheap is made where it is used, to live shortly.
     Op *at = cheap ? user : anew && v->def ? v->def->next : latest_place(v, user);
-    Value *out = anew ? again(s, v, l, at) : convert(s, v, l, at);
+    Value *out = anew ? recompute_in_layout(s, v, l, at) : convert_layout(s, v, l, at);
     add_made(s, v, l, out);
     return out;
 }
 
 static void need_operand(Layouts *s, Op *op, int i, const Layout *l) {
     Value *v = operand(op, i);
-    if (ty_is_block(v->type) && v->type->rank) op_set_operand(op, i, need(s, v, l, op));
+    if (ty_is_block(v->type) && v->type->rank) op_set_operand(op, i, need_in_layout(s, v, l, op));
 }
 
 /// In its own layout, or in the one of blocks nobody decides on.
@@ -194,13 +194,13 @@ static void need_any(Layouts *s, Op *op, int i) {
         need_operand(s, op, i, n.layout ? n.layout : default_layout(s, t));
 }
 
-static void lay(Layouts *s, Value *v, const Layout *l) {
+static void lay_value(Layouts *s, Value *v, const Layout *l) {
     if (ty_is_block(v->type) && v->type->rank) v->type = ty_laid(s->ir, v->type->elem, l);
 }
 
 /* ---- ops ----------------------------------------------------------------------------------- */
 
-static void visit_region(Layouts *s, Region *r);
+static void visit_laid_region(Layouts *s, Region *r);
 
 static void visit_loop(Layouts *s, Op *op) {
     int body = op->code == OP_WHILE, first = loop_first_init(op);
@@ -208,26 +208,26 @@ static void visit_loop(Layouts *s, Op *op) {
         const Layout *l = natural_of(s, result(op, i)).layout;
         if (!result(op, i)->type->rank) continue;
         need_operand(s, op, first + i, l);
-        for (int r = 0; r <= body; r++) lay(s, loop_arg(op, r, i), l);
+        for (int r = 0; r <= body; r++) lay_value(s, loop_arg(op, r, i), l);
     }
-    for (int r = 0; r < op->n_regions; r++) visit_region(s, op->regions[r]);
+    for (int r = 0; r < op->n_regions; r++) visit_laid_region(s, op->regions[r]);
     for (int i = 0; i < op->n_results; i++) {
         const Layout *l = natural_of(s, result(op, i)).layout;
         if (l) need_operand(s, terminator(op->regions[body]), i, l);
-        lay(s, result(op, i), l);
+        lay_value(s, result(op, i), l);
     }
 }
 
 static void visit_if(Layouts *s, Op *op) {
     for (int r = 0; r < 2; r++) {
-        visit_region(s, op->regions[r]);
+        visit_laid_region(s, op->regions[r]);
         for (int i = 0; i < op->n_results; i++) {
             const Layout *l = natural_of(s, result(op, i)).layout;
             if (l) need_operand(s, terminator(op->regions[r]), i, l);
         }
     }
     for (int i = 0; i < op->n_results; i++)
-        lay(s, result(op, i), natural_of(s, result(op, i)).layout);
+        lay_value(s, result(op, i), natural_of(s, result(op, i)).layout);
 }
 
 /// Either as the value comes, or in the layout in which memory is walked best.
@@ -257,7 +257,7 @@ static void visit_dot(Layouts *s, Op *op) {
             need_any(s, op, i);
     }
     s->fixed_loads = false;
-    lay(s, result(op, 0), d.d);
+    lay_value(s, result(op, 0), d.d);
 }
 
 /// All operands in one layout; the results as inferred.
@@ -274,17 +274,17 @@ static void visit_whole(Layouts *s, Op *op) {
     if (!l) l = default_layout(s, operand(op, 0)->type);
     for (int i = 0; i < op->n_operands; i++) need_operand(s, op, i, l);
     for (int i = 0; i < op->n_results; i++)
-        lay(s, result(op, i),
-            op->code == OP_REDUCE && result(op, i)->type->rank
-                ? layout_slice(s->ctx, l, (int)op_int(op, "axis", 0), false)
-                : l);
+        lay_value(s, result(op, i),
+                  op->code == OP_REDUCE && result(op, i)->type->rank
+                      ? layout_slice(s->ctx, l, (int)op_int(op, "axis", 0), false)
+                      : l);
 }
 
 static void visit_gather(Layouts *s, Op *op) {
     const Layout *l = natural_of(s, result(op, 0)).layout;
     need_any(s, op, 0);
     need_operand(s, op, 1, l);
-    lay(s, result(op, 0), l);
+    lay_value(s, result(op, 0), l);
 }
 
 /// Ops whose operands follow from the layout of the result.
@@ -298,10 +298,10 @@ static void visit_mapped(Layouts *s, Op *op, const Layout *l) {
         if (part && (op->code != OP_CONCAT || !lx)) lx = natural_of(s, v).layout;
         need_operand(s, op, i, lx ? lx : default_layout(s, v->type));
     }
-    lay(s, result(op, 0), l);
+    lay_value(s, result(op, 0), l);
 }
 
-static void visit_op(Layouts *s, Op *op) {
+static void visit_laid_op(Layouts *s, Op *op) {
     switch (op->code) {
     case OP_FOR:
     case OP_WHILE: visit_loop(s, op); return;
@@ -322,7 +322,7 @@ static void visit_op(Layouts *s, Op *op) {
                 need_operand(s, op, i, operand(op, 0)->type->layout);
             else
                 need_any(s, op, i);
-        if (l) lay(s, result(op, 0), l);
+        if (l) lay_value(s, result(op, 0), l);
     } else if (l) {
         visit_mapped(s, op, l);
     } else if (!is_free(op) || !result(op, 0)->type->rank) {
@@ -330,13 +330,13 @@ static void visit_op(Layouts *s, Op *op) {
     }
 }
 
-static void visit_region(Layouts *s, Region *r) {
-    for_each_op_safe(op, r) visit_op(s, op);
+static void visit_laid_region(Layouts *s, Region *r) {
+    for_each_op_safe(op, r) visit_laid_op(s, op);
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-static void lay_out(PassEnv *env, Op *device, GpuShape shape) {
+static void lay_out_device(PassEnv *env, Op *device, GpuShape shape) {
     Layouts *s = ctx_new(ir_ctx(env->ir), Layouts);
     *s = (Layouts){.env = env,
                    .ir = env->ir,
@@ -348,15 +348,15 @@ static void lay_out(PassEnv *env, Op *device, GpuShape shape) {
     op_set_attr(env->ir, device, "warps", at_int(env->ir, shape.warps));
     if (shape.cluster > 1) op_set_attr(env->ir, device, "cluster", at_int(env->ir, shape.cluster));
     infer_layouts(s);
-    visit_region(s, device->regions[0]);
+    visit_laid_region(s, device->regions[0]);
 }
 
 /// False, and nothing done, where elements would have to go from CTA to CTA.
-static bool spread_out(PassEnv *env, Op *device, GpuShape shape) {
+static bool spread_over_cluster(PassEnv *env, Op *device, GpuShape shape) {
     PtrMap map = {0};
     Builder b = build_before(env->ir, device);
     Op *trial = op_clone(&b, device, &map);
-    lay_out(env, trial, shape);
+    lay_out_device(env, trial, shape);
     bool good = !find_crossing(ir_ctx(env->ir), trial);
     op_erase(good ? device : trial);
     return good;
@@ -364,10 +364,10 @@ static bool spread_out(PassEnv *env, Op *device, GpuShape shape) {
 
 static void choose_and_lay_out(PassEnv *env, Op *device) {
     GpuShape shape = choose_shape(env, device);
-    if (shape.cluster > 1 && spread_out(env, device, shape)) return;
+    if (shape.cluster > 1 && spread_over_cluster(env, device, shape)) return;
     PassEnv alone = *env;
     alone.cluster = 1;
-    lay_out(env, device, choose_shape(&alone, device));
+    lay_out_device(env, device, choose_shape(&alone, device));
 }
 
 void pass_layouts(PassEnv *env, Op *module) {

@@ -15,11 +15,11 @@
 enum { MAX_DEPTH = 24, LEAST_LANES = 2048 };
 
 /// Scalars between which all lanes of an i64 block are.
-typedef struct Span {
+typedef struct MaskSpan {
     Value *lo, *hi;
-} Span;
+} MaskSpan;
 
-static bool is_renaming(const Op *op) {
+static bool is_shape_op(const Op *op) {
     switch (op->code) {
     case OP_BROADCAST:
     case OP_RESHAPE:
@@ -38,43 +38,43 @@ static Value *wide_scalar(Builder *b, Value *v) {
 }
 
 /// Builds at b the bounds of v. False: nothing is known.
-static bool span_of(Builder *b, Value *v, int depth, Span *out) {
+static bool span_of_block(Builder *b, Value *v, int depth, MaskSpan *out) {
     const Type *t = v->type;
-    Span x, y;
+    MaskSpan x, y;
     if ((t->elem != EL_I64 && t->elem != EL_I32) || !depth) return false;
     if (ty_is_scalar(t)) {
         Value *s = wide_scalar(b, v);
-        *out = (Span){s, s};
+        *out = (MaskSpan){s, s};
         return s != NULL;
     }
     const Op *op = v->def;
     if (!op) return false;
     if (op->code == OP_IOTA) {
-        *out = (Span){build_index(b, 0), build_index(b, t->extents[0] - 1)};
+        *out = (MaskSpan){build_index(b, 0), build_index(b, t->extents[0] - 1)};
         return true;
     }
     int64_t c;
     if (const_int(v, &c)) {
-        *out = (Span){build_index(b, c), build_index(b, c)};
+        *out = (MaskSpan){build_index(b, c), build_index(b, c)};
         return true;
     }
-    if (is_renaming(op)) return span_of(b, operand(op, 0), depth - 1, out);
+    if (is_shape_op(op)) return span_of_block(b, operand(op, 0), depth - 1, out);
     bool sum = op->code == OP_ADD || op->code == OP_SUB;
-    if (!sum || !span_of(b, operand(op, 0), depth - 1, &x) ||
-        !span_of(b, operand(op, 1), depth - 1, &y))
+    if (!sum || !span_of_block(b, operand(op, 0), depth - 1, &x) ||
+        !span_of_block(b, operand(op, 1), depth - 1, &y))
         return false;
     bool add = op->code == OP_ADD;
-    *out = (Span){add ? ix_add(b, x.lo, y.lo) : ix_sub(b, x.lo, y.hi),
-                  add ? ix_add(b, x.hi, y.hi) : ix_sub(b, x.hi, y.lo)};
+    *out = (MaskSpan){add ? ix_add(b, x.lo, y.lo) : ix_sub(b, x.lo, y.hi),
+                      add ? ix_add(b, x.hi, y.hi) : ix_sub(b, x.hi, y.lo)};
     return true;
 }
 
 /// A scalar that, where true, says that all lanes of the mask are; NULL: nothing is known.
 static Value *all_lanes(Builder *b, Value *mask, int depth) {
     const Op *op = mask->def;
-    Span x, y;
+    MaskSpan x, y;
     if (!op || !depth) return NULL;
-    if (is_renaming(op)) {
+    if (is_shape_op(op)) {
         if (ty_is_scalar(operand(op, 0)->type)) return operand(op, 0);
         return all_lanes(b, operand(op, 0), depth - 1);
     }
@@ -85,28 +85,29 @@ static Value *all_lanes(Builder *b, Value *mask, int depth) {
     }
     bool less = op->code == OP_LT || op->code == OP_LE;
     if (!less && op->code != OP_GT && op->code != OP_GE) return NULL;
-    if (!span_of(b, operand(op, 0), depth, &x) || !span_of(b, operand(op, 1), depth, &y))
+    if (!span_of_block(b, operand(op, 0), depth, &x) ||
+        !span_of_block(b, operand(op, 1), depth, &y))
         return NULL;
     return build_binary(b, op->code, less ? x.hi : x.lo, less ? y.lo : y.hi);
 }
 
 /// Computes the mask again at b: what all_lanes looked through, and blocks that it rests on.
-static Value *again(Builder *b, Value *v, PtrMap *map) {
+static Value *recompute_mask(Builder *b, Value *v, PtrMap *map) {
     Value *copy = map_get(map, v);
     if (copy || ty_is_scalar(v->type) || !v->def || !op_has(v->def, PURE)) return copy ? copy : v;
-    for (int i = 0; i < v->def->n_operands; i++) again(b, operand(v->def, i), map);
+    for (int i = 0; i < v->def->n_operands; i++) recompute_mask(b, operand(v->def, i), map);
     op_clone(b, v->def, map);
     return map_get(map, v);
 }
 
-static bool in_loop(const Op *op) {
+static bool is_in_loop(const Op *op) {
     return op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE);
 }
 
 /// The select, and the mask where nobody else has it, move into the branch that needs them.
 static void ask_first(Op *op, void *arg) {
     Ir *ir = arg;
-    if (op->code != OP_SELECT || !in_loop(op)) return;
+    if (op->code != OP_SELECT || !is_in_loop(op)) return;
     const Type *type = result(op, 0)->type;
     Value *mask = operand(op, 0);
     if (!type->rank || ty_count(type) < LEAST_LANES || !mask->def) return;
@@ -119,7 +120,7 @@ static void ask_first(Op *op, void *arg) {
     Value *x = operand(op, 1);
     build_yield(&yes, 1, &x);
     PtrMap map = {0};
-    Value *y = build_select(&no, again(&no, mask, &map), x, operand(op, 2));
+    Value *y = build_select(&no, recompute_mask(&no, mask, &map), x, operand(op, 2));
     build_yield(&no, 1, &y);
     value_replace(result(op, 0), result(branch, 0));
     op_erase(op);

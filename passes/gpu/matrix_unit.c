@@ -44,7 +44,7 @@ bool gpu_in_three(const char *precision) {
 }
 
 /// No operand is cut.
-static bool is_plain(const char *precision) {
+static bool is_plain_precision(const char *precision) {
     return !precision || strcmp(precision, "fast") == 0;
 }
 
@@ -57,7 +57,7 @@ static bool is_precise(const GpuUnit *u, const char *wanted) {
 static bool is_for(const GpuUnit *u, const GpuTarget *t, const Type *a, const Type *b,
                    const char *precision) {
     bool three = gpu_in_three(precision);
-    const char *wanted = three ? "tf32" : is_plain(precision) ? "ieee" : precision;
+    const char *wanted = three ? "tf32" : is_plain_precision(precision) ? "ieee" : precision;
     if (a->elem != EL_F32) wanted = "";
     if (three && u->features & GPU_WGMMA) return false;
     int64_t m = a->extents[0], n = b->extents[1], k = a->extents[1];

@@ -18,7 +18,7 @@
 
 enum { BUDGET = 1000 }; // values that are looked at, at most, before the worse is assumed
 
-static bool is_same(const Value *a, const Value *b) {
+static bool is_same_number(const Value *a, const Value *b) {
     int64_t x, y;
     if (a == b) return true;
     if (const_int(a, &x)) return const_int(b, &y) && x == y;
@@ -27,32 +27,32 @@ static bool is_same(const Value *a, const Value *b) {
 }
 
 /// count is at most hi - index, whatever these are.
-static bool ends_with(const Value *count, const Value *index, const Value *hi) {
+static bool ends_with_bound(const Value *count, const Value *index, const Value *hi) {
     const Op *op = count->def;
     if (!op) return false;
-    if (op->code == OP_SUB) return operand(op, 1) == index && is_same(operand(op, 0), hi);
-    return op->code == OP_MIN &&
-           (ends_with(operand(op, 0), index, hi) || ends_with(operand(op, 1), index, hi));
+    if (op->code == OP_SUB) return operand(op, 1) == index && is_same_number(operand(op, 0), hi);
+    return op->code == OP_MIN && (ends_with_bound(operand(op, 0), index, hi) ||
+                                  ends_with_bound(operand(op, 1), index, hi));
 }
 
-typedef struct Look {
+typedef struct PairLook {
     const Op *rows;     // the level
     bool even;          // there is no program without rows
     bool found, shares; // what there may not be; a load of both in a loop
-} Look;
+} PairLook;
 
-static void see_store(Look *l, const Op *op) {
+static void see_store(PairLook *l, const Op *op) {
     Access a = access_of(op);
     bool ends = false;
     for (int d = 0; d < a.n_subs && !ends; d++)
-        ends =
-            a.subs[d].kind == DIM_AXIS &&
-            ends_with(sub_operand(op, &a, d, 1), l->rows->regions[0]->args[0], operand(l->rows, 1));
+        ends = a.subs[d].kind == DIM_AXIS &&
+               ends_with_bound(sub_operand(op, &a, d, 1), l->rows->regions[0]->args[0],
+                               operand(l->rows, 1));
     l->found |= operand(op, 0)->def || op_flag(op, "system") || !(ends || l->even);
 }
 
-static void see(Op *op, void *arg) {
-    Look *l = arg;
+static void see_paired_op(Op *op, void *arg) {
+    PairLook *l = arg;
     switch (op->code) {
     case OP_STORE: see_store(l, op); return;
     case OP_LOAD:
@@ -69,11 +69,11 @@ static void see(Op *op, void *arg) {
 }
 
 /// The host could compute it.
-static bool is_known(const Value *v, const Op *phase, int *budget) {
+static bool is_known_on_host(const Value *v, const Op *phase, int *budget) {
     if (!value_is_inside(v, phase)) return true;
     if (!v->def || !op_has(v->def, PURE) || v->def->n_regions || --*budget < 0) return false;
     for (int i = 0; i < v->def->n_operands; i++)
-        if (!is_known(operand(v->def, i), phase, budget)) return false;
+        if (!is_known_on_host(operand(v->def, i), phase, budget)) return false;
     return true;
 }
 
@@ -92,15 +92,15 @@ const Op *paired_level(const GpuTarget *target, const Op *phase) {
     if (!rows || op_int(rows, "step", 1) < 2 || op_int(p, "step", 1) < 2) return NULL;
     for (p = phase; p; p = inner_parallel(p)) {
         for (int i = 0; i < 2; i++)
-            if (!is_known(operand(p, i), phase, &(int){BUDGET})) return NULL;
+            if (!is_known_on_host(operand(p, i), phase, &(int){BUDGET})) return NULL;
     }
-    Look l = {.rows = rows, .even = is_even(rows)};
-    op_walk_pre((Op *)phase, see, &l);
+    PairLook l = {.rows = rows, .even = is_even(rows)};
+    op_walk_pre((Op *)phase, see_paired_op, &l);
     return l.found || !l.shares ? NULL : rows;
 }
 
 /// Results of ops with regions, and what loops carry, may rest on anything.
-static bool rests_on(const Value *v, const Value *index, const Op *phase, int *budget) {
+static bool may_rest_on_index(const Value *v, const Value *index, const Op *phase, int *budget) {
     if (v == index || --*budget < 0) return true;
     if (!value_is_inside(v, phase)) return false;
     const Op *op = v->def ? v->def : v->region->parent;
@@ -108,7 +108,7 @@ static bool rests_on(const Value *v, const Value *index, const Op *phase, int *b
     if (v->def ? op->n_regions > 0 : op->code != OP_FOR || v->index > 0) return true;
     int n = v->def ? op->n_operands : 2; // of a loop's index: its bounds
     for (int i = 0; i < n; i++)
-        if (rests_on(operand(op, i), index, phase, budget)) return true;
+        if (may_rest_on_index(operand(op, i), index, phase, budget)) return true;
     return false;
 }
 
@@ -116,18 +116,19 @@ bool reads_same_rows(const Op *load, const Op *rows) {
     const Value *index = rows->regions[0]->args[0];
     Access a = access_of(load);
     for (int d = 0; d < a.n_subs; d++)
-        if (rests_on(sub_operand(load, &a, d, 0), index, rows, &(int){BUDGET})) return false;
+        if (may_rest_on_index(sub_operand(load, &a, d, 0), index, rows, &(int){BUDGET}))
+            return false;
     for (const Op *up = load->parent->parent; up->code != OP_PARALLEL; up = up->parent->parent) {
         int n = up->code == OP_FOR ? 2 : up->code == OP_IF ? 1 : 0; // its bounds, its condition
         for (int i = 0; i < n; i++)
-            if (rests_on(operand(up, i), index, rows, &(int){BUDGET})) return false;
+            if (may_rest_on_index(operand(up, i), index, rows, &(int){BUDGET})) return false;
         if (!n) return false;
     }
     return true;
 }
 
 /// The number of rows of tiles becomes even.
-static void widen(Ir *ir, Op *rows) {
+static void widen_to_pairs(Ir *ir, Op *rows) {
     int64_t pair = GPU_PAIR * op_int(rows, "step", 1);
     Builder b = build_before(ir, rows);
     Value *lo = operand(rows, 0), *step = build_index(&b, pair);
@@ -136,13 +137,13 @@ static void widen(Ir *ir, Op *rows) {
     op_set_attr(ir, rows, "pairs", at_bool(ir, true));
 }
 
-static void visit(Op *op, void *arg) {
+static void pair_phase(Op *op, void *arg) {
     const PassEnv *env = arg;
     if (op->code != OP_PARALLEL || op_enclosing(op, OP_PARALLEL)) return;
     Op *rows = (Op *)paired_level(env->gpu, op);
-    if (rows) widen(env->ir, rows);
+    if (rows) widen_to_pairs(env->ir, rows);
 }
 
 void pass_multicast(PassEnv *env, Op *module) {
-    if (env->gpu && env->cluster == GPU_PAIR && !env->check) op_walk_pre(module, visit, env);
+    if (env->gpu && env->cluster == GPU_PAIR && !env->check) op_walk_pre(module, pair_phase, env);
 }

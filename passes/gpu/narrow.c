@@ -62,7 +62,7 @@ static Interval bounds_of_sum(const Op *op, const Interval *x) {
 }
 
 /// By the rules of range; sums, which range sees as linear forms, by their own.
-static Interval find_bounds(Narrow *n, const Value *v) {
+static Interval bounds_of_value(Narrow *n, const Value *v) {
     int64_t c;
     Interval x[3];
     if (const_int(v, &c)) return (Interval){c, c};
@@ -79,7 +79,7 @@ static Interval bounds_of(Narrow *n, const Value *v) {
     const Interval *known = map_get(&n->bounds, v);
     if (known) return *known;
     Ctx *ctx = ir_ctx(n->env->ir);
-    Interval x = find_bounds(n, v);
+    Interval x = bounds_of_value(n, v);
     map_set(ctx, &n->bounds, v, ctx_copy(ctx, &x, sizeof x));
     return x;
 }
@@ -89,7 +89,7 @@ static bool is_modest(Narrow *n, const Value *v) {
     return x.lo >= -MODEST && x.hi <= MODEST;
 }
 
-static Value *plus(Builder *b, Value *x, Value *y, int64_t factor) {
+static Value *add_scaled(Builder *b, Value *x, Value *y, int64_t factor) {
     if (!y) return x;
     y = ix_mul(b, y, build_index(b, factor));
     return x ? ix_add(b, x, y) : y;
@@ -100,7 +100,7 @@ static Value *plus(Builder *b, Value *x, Value *y, int64_t factor) {
 static bool affine_of(Narrow *n, const Value *v, Affine *out, int depth);
 
 /// Axes longer than 1 in their order: reshape that only adds or takes away axes of one lane.
-static bool reshaped(const Affine *in, const Type *to, Affine *out) {
+static bool reshaped_affine(const Affine *in, const Type *to, Affine *out) {
     int d = 0;
     for (int i = 0; i < to->rank; i++) {
         if (to->extents[i] == 1) continue;
@@ -112,7 +112,7 @@ static bool reshaped(const Affine *in, const Type *to, Affine *out) {
     return d == in->rank;
 }
 
-static bool shaped(Narrow *n, const Op *op, Affine *out, int depth) {
+static bool affine_of_shape_op(Narrow *n, const Op *op, Affine *out, int depth) {
     const Value *x = operand(op, 0);
     Affine in;
     if (ty_is_scalar(x->type)) {
@@ -121,24 +121,24 @@ static bool shaped(Narrow *n, const Op *op, Affine *out, int depth) {
     }
     if (!affine_of(n, x, &in, depth - 1)) return false;
     out->scalar = in.scalar;
-    if (op->code == OP_RESHAPE) return reshaped(&in, result(op, 0)->type, out);
+    if (op->code == OP_RESHAPE) return reshaped_affine(&in, result(op, 0)->type, out);
     for (int d = 0; d < in.rank; d++)
         out->factor[d] = in.factor[op->code == OP_PERMUTE ? op_attr(op, "perm")->ints[d] : d];
     return true;
 }
 
-static bool summed(Narrow *n, const Op *op, Affine *out, int depth) {
+static bool affine_of_sum(Narrow *n, const Op *op, Affine *out, int depth) {
     Affine y;
     int64_t factor = op->code == OP_SUB ? -1 : 1;
     if (!affine_of(n, operand(op, 0), out, depth - 1) ||
         !affine_of(n, operand(op, 1), &y, depth - 1))
         return false;
     for (int d = 0; d < out->rank; d++) out->factor[d] += factor * y.factor[d];
-    out->scalar = plus(&n->b, out->scalar, y.scalar, factor);
+    out->scalar = add_scaled(&n->b, out->scalar, y.scalar, factor);
     return true;
 }
 
-static bool constant(Narrow *n, const Op *op, Affine *out, int depth) {
+static bool affine_of_constant(Narrow *n, const Op *op, Affine *out, int depth) {
     int64_t c;
     (void)depth;
     if (!const_int(result(op, 0), &c)) return false;
@@ -146,7 +146,7 @@ static bool constant(Narrow *n, const Op *op, Affine *out, int depth) {
     return true;
 }
 
-static bool lane_number(Narrow *n, const Op *op, Affine *out, int depth) {
+static bool affine_of_iota(Narrow *n, const Op *op, Affine *out, int depth) {
     (void)n, (void)op, (void)depth;
     out->factor[0] = out->extents[0] > 1;
     return true;
@@ -158,13 +158,13 @@ typedef struct AffineRule {
     const char *algebra;
 } AffineRule;
 static const AffineRule affine_rules[] = {
-    {OP_CONST, constant, "lanes of a constant: the constant"},
-    {OP_IOTA, lane_number, "lanes of iota: their number"},
-    {OP_BROADCAST, shaped, "lanes of broadcast(x): the scalar, or x by the axes"},
-    {OP_RESHAPE, shaped, "lanes of reshape(x): x by its axes longer than 1"},
-    {OP_PERMUTE, shaped, "lanes of permute(x): x by the axes in their order"},
-    {OP_ADD, summed, "lanes of x + y: sums of factors and scalars"},
-    {OP_SUB, summed, "lanes of x - y: differences of factors and scalars"},
+    {OP_CONST, affine_of_constant, "lanes of a constant: the constant"},
+    {OP_IOTA, affine_of_iota, "lanes of iota: their number"},
+    {OP_BROADCAST, affine_of_shape_op, "lanes of broadcast(x): the scalar, or x by the axes"},
+    {OP_RESHAPE, affine_of_shape_op, "lanes of reshape(x): x by its axes longer than 1"},
+    {OP_PERMUTE, affine_of_shape_op, "lanes of permute(x): x by the axes in their order"},
+    {OP_ADD, affine_of_sum, "lanes of x + y: sums of factors and scalars"},
+    {OP_SUB, affine_of_sum, "lanes of x - y: differences of factors and scalars"},
 };
 const RuleTable narrow_affine = RULE_TABLE("narrow", AffineRule, affine_rules);
 
@@ -186,7 +186,7 @@ static bool affine_of(Narrow *n, const Value *v, Affine *out, int depth) {
 /* ---- comparisons --------------------------------------------------------------------------- */
 
 /// How far lanes move the difference, or -1 where that is too much.
-static int64_t reach(const Affine *a) {
+static int64_t affine_reach(const Affine *a) {
     int64_t sum = 0;
     for (int d = 0; d < a->rank; d++) {
         int64_t f = a->factor[d] < 0 ? -a->factor[d] : a->factor[d];
@@ -197,7 +197,7 @@ static int64_t reach(const Affine *a) {
 }
 
 /// factor * iota + scalar (NULL: 0) along axis d, as a block that broadcasts to the whole.
-static Value *line(Builder *b, const Affine *a, int d, int64_t factor, Value *scalar) {
+static Value *affine_line(Builder *b, const Affine *a, int d, int64_t factor, Value *scalar) {
     const Type *t = ty_block(b->ir, EL_I32, 1, &a->extents[d]);
     Value *v = result(build_op(b, OP_IOTA, 0, NULL, 1, &t, 0), 0);
     if (factor != 1) v = build_binary(b, OP_MUL, v, build_int(b, t, factor));
@@ -206,14 +206,14 @@ static Value *line(Builder *b, const Affine *a, int d, int64_t factor, Value *sc
 }
 
 /// x as a block of the extents of a, along axis d.
-static Value *along(Builder *b, const Affine *a, int d, Value *x) {
+static Value *block_along(Builder *b, const Affine *a, int d, Value *x) {
     int64_t extents[MAX_RANK];
     for (int i = 0; i < a->rank; i++) extents[i] = i == d ? a->extents[i] : 1;
     x = build_reshape(b, x, ty_block(b->ir, x->type->elem, a->rank, extents));
     return build_broadcast(b, x, ty_block(b->ir, x->type->elem, a->rank, a->extents));
 }
 
-static Value *clamped(Builder *b, Value *s) {
+static Value *clamped_difference(Builder *b, Value *s) {
     if (!s) s = build_index(b, 0);
     s = ix_max(b, ix_min(b, s, build_index(b, LIMIT)), build_index(b, -LIMIT));
     return build_cast(b, s, EL_I32);
@@ -222,17 +222,17 @@ static Value *clamped(Builder *b, Value *s) {
 /// Axis p's lanes and the scalar on the left, the other axis' on the right.
 static Value *compare_two(Builder *b, OpCode code, const Affine *a, const int *axes) {
     int p = axes[0], q = axes[1];
-    Value *x = line(b, a, p, a->factor[p], clamped(b, a->scalar));
-    Value *y = line(b, a, q, -a->factor[q], NULL);
-    return build_binary(b, code, along(b, a, p, x), along(b, a, q, y));
+    Value *x = affine_line(b, a, p, a->factor[p], clamped_difference(b, a->scalar));
+    Value *y = affine_line(b, a, q, -a->factor[q], NULL);
+    return build_binary(b, code, block_along(b, a, p, x), block_along(b, a, q, y));
 }
 
 /// Lanes of one axis alone: compared along it, then spread.
 static Value *compare_one(Builder *b, OpCode code, const Affine *a, const int *axes) {
     int p = axes[0];
-    Value *x = line(b, a, p, a->factor[p], NULL);
-    Value *s = clamped(b, plus(b, NULL, a->scalar, -1));
-    return along(b, a, p, build_binary(b, code, x, build_broadcast(b, s, x->type)));
+    Value *x = affine_line(b, a, p, a->factor[p], NULL);
+    Value *s = clamped_difference(b, add_scaled(b, NULL, a->scalar, -1));
+    return block_along(b, a, p, build_binary(b, code, x, build_broadcast(b, s, x->type)));
 }
 
 // One row a number of axes on which the difference depends.
@@ -246,7 +246,7 @@ static const CompareRule compare_rules[] = {
 };
 const RuleTable narrow_compare = RULE_TABLE("narrow", CompareRule, compare_rules);
 
-static void narrow(Op *op, void *arg) {
+static void narrow_comparison(Op *op, void *arg) {
     Narrow *n = arg;
     if (!op_has(op, COMPARES) || op->n_operands != 2) return;
     const Type *t = operand(op, 0)->type;
@@ -258,11 +258,11 @@ static void narrow(Op *op, void *arg) {
         !affine_of(n, operand(op, 1), &y, MAX_DEPTH))
         return;
     for (int d = 0; d < a.rank; d++) a.factor[d] -= y.factor[d];
-    a.scalar = plus(b, a.scalar, y.scalar, -1);
+    a.scalar = add_scaled(b, a.scalar, y.scalar, -1);
     int axes[MAX_RANK], count = 0;
     for (int d = 0; d < a.rank; d++)
         if (a.factor[d]) axes[count++] = d;
-    if (count < 1 || count > narrow_compare.n || reach(&a) < 0) return;
+    if (count < 1 || count > narrow_compare.n || affine_reach(&a) < 0) return;
     rule_applied(b->ir, op, compare_rules[count - 1].algebra);
     value_replace(result(op, 0), compare_rules[count - 1].build(b, op->code, &a, axes));
     op_erase(op);
@@ -270,7 +270,7 @@ static void narrow(Op *op, void *arg) {
 
 void pass_narrow(PassEnv *env, Op *module) {
     Narrow n = {.env = env};
-    op_walk_post(module, narrow, &n);
+    op_walk_post(module, narrow_comparison, &n);
     narrow_divisions(env->ir, module);
     pass_dce(env, module);
 }

@@ -16,7 +16,7 @@
 
 enum { MAX_DEPTH = 12 };
 
-static bool divides(const Op *op) {
+static bool is_division(const Op *op) {
     return op && (op->code == OP_DIV || op->code == OP_REM);
 }
 
@@ -33,8 +33,8 @@ static bool keeps_integers(const Op *op) {
 }
 
 static const SmallRule rules[] = {
-    {OP_DIV, divides, "x / y is small where x is"},
-    {OP_REM, divides, "x % y is small where x is"},
+    {OP_DIV, is_division, "x / y is small where x is"},
+    {OP_REM, is_division, "x % y is small where x is"},
     {OP_CAST, keeps_integers, "x as i32, x as i64 is x where x is small"},
 };
 const RuleTable narrow_small = RULE_TABLE("narrow", SmallRule, rules);
@@ -70,23 +70,23 @@ static bool is_small(Ir *ir, const Value *v, int depth) {
     return false;
 }
 
-static Value *clamped(Builder *b, Value *v) {
+static Value *clamped_divisor(Builder *b, Value *v) {
     int64_t c;
     if (is_small_const(v) && const_int(v, &c)) return build_int(b, ty_scalar(b->ir, EL_I32), c);
     v = ix_max(b, ix_min(b, v, build_index(b, INT_MAX)), build_index(b, -INT_MAX));
     return build_cast(b, v, EL_I32);
 }
 
-static void narrow(Op *op, void *arg) {
-    if (!divides(op) || result(op, 0)->type != ty_scalar(arg, EL_I64)) return;
+static void narrow_division(Op *op, void *arg) {
+    if (!is_division(op) || result(op, 0)->type != ty_scalar(arg, EL_I64)) return;
     if (!is_small(arg, operand(op, 0), MAX_DEPTH)) return;
     Builder b = build_before(arg, op);
-    Value *x = build_cast(&b, operand(op, 0), EL_I32), *y = clamped(&b, operand(op, 1));
+    Value *x = build_cast(&b, operand(op, 0), EL_I32), *y = clamped_divisor(&b, operand(op, 1));
     Value *v = build_cast(&b, build_binary(&b, op->code, x, y), EL_I64);
     value_replace(result(op, 0), v);
     op_erase(op);
 }
 
 void narrow_divisions(Ir *ir, Op *module) {
-    op_walk_pre(module, narrow, ir);
+    op_walk_pre(module, narrow_division, ir);
 }

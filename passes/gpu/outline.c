@@ -23,7 +23,7 @@ static bool is_query(const Op *op) {
     return op && (op->code == OP_DIM || op->code == OP_STRIDE || op->code == OP_ALIGN);
 }
 
-static Value *pass(Outline *o, Value *v) {
+static Value *pass_to_device(Outline *o, Value *v) {
     Value *arg = region_add_arg(o->ir, o->device->regions[0], v->type, v->name);
     map_set(ir_ctx(o->ir), &o->map, v, arg);
     vec_push(ir_ctx(o->ir), &o->captured, v);
@@ -31,14 +31,14 @@ static Value *pass(Outline *o, Value *v) {
 }
 
 /// What v, defined outside, is in the device.
-static Value *capture(Outline *o, Value *v) {
+static Value *capture_value(Outline *o, Value *v) {
     Value *known = map_get(&o->map, v);
     if (known) return known;
     bool block = ty_is_block(v->type) && v->type->rank;
     bool again = v->def && (block || v->def->code == OP_CONST ||
                             (is_query(v->def) && map_get(&o->map, operand(v->def, 0))));
-    if (!again) return pass(o, v);
-    for (int i = 0; i < v->def->n_operands; i++) capture(o, operand(v->def, i));
+    if (!again) return pass_to_device(o, v);
+    for (int i = 0; i < v->def->n_operands; i++) capture_value(o, operand(v->def, i));
     op_clone(&o->top, v->def, &o->map);
     return map_get(&o->map, v);
 }
@@ -48,16 +48,16 @@ static void capture_tensors(Op *op, void *arg) {
     Outline *o = arg;
     for (int i = 0; i < op->n_operands && !is_query(op); i++) {
         Value *v = operand(op, i);
-        if (v->type->kind == TK_TENSOR && !value_is_inside(v, o->launch)) capture(o, v);
+        if (v->type->kind == TK_TENSOR && !value_is_inside(v, o->launch)) capture_value(o, v);
     }
 }
 
-static void capture_operands(Op *op, void *arg) {
+static void capture_op_operands(Op *op, void *arg) {
     Outline *o = arg;
     if (op == o->launch) return;
     for (int i = 0; i < op->n_operands; i++) {
         Value *v = operand(op, i);
-        if (!value_is_inside(v, o->launch)) op_set_operand(op, i, capture(o, v));
+        if (!value_is_inside(v, o->launch)) op_set_operand(op, i, capture_value(o, v));
     }
 }
 
@@ -75,7 +75,7 @@ static const char *device_name(Ir *ir, const Op *module, const Op *kernel) {
     return name;
 }
 
-static void outline(PassEnv *env, Op *module, Op *kernel, Op *launch) {
+static void outline_launch(PassEnv *env, Op *module, Op *kernel, Op *launch) {
     Ir *ir = env->ir;
     Outline o = {.ir = ir, .launch = launch};
     Builder at = build_before(ir, kernel);
@@ -91,7 +91,7 @@ static void outline(PassEnv *env, Op *module, Op *kernel, Op *launch) {
     o.top = build_at_end(ir, body, launch->loc);
     op_walk_pre(launch, drop_merge, NULL);
     op_walk_pre(launch, capture_tensors, &o);
-    op_walk_pre(launch, capture_operands, &o);
+    op_walk_pre(launch, capture_op_operands, &o);
     value_replace(from->args[0], program);
     move_ops(from, body);
     Value **args = ctx_array(ir_ctx(ir), Value *, o.captured.n + 1);
@@ -117,7 +117,7 @@ void pass_outline(PassEnv *env, Op *module) {
     for_each_kernel(kernel, module) {
         Launches l = {.ctx = ir_ctx(env->ir)};
         op_walk_pre(kernel, find_launch, &l);
-        for (int i = 0; i < l.all.n; i++) outline(env, module, kernel, l.all.data[i]);
+        for (int i = 0; i < l.all.n; i++) outline_launch(env, module, kernel, l.all.data[i]);
     }
     pass_dce(env, module);
 }

@@ -28,19 +28,19 @@
 
 enum { LEAST_SUMS = 128 * 192 }; // elements of the result of a product
 
-typedef struct Search {
+typedef struct DeviceSearch {
     int dots, loops, others, effects, prompt;
     int64_t sums;
-} Search;
+} DeviceSearch;
 
 /// A block of results that is added to memory as it would be stored there.
-static bool is_sum(const Op *op) {
+static bool is_atomic_sum(const Op *op) {
     return strcmp(op_str(op, "op"), "add") == 0 && access_of(op).rank == 2 &&
            !value_has_uses(result(op, 0));
 }
 
-static void look(Op *op, void *arg) {
-    Search *s = arg;
+static void look_at_device_op(Op *op, void *arg) {
+    DeviceSearch *s = arg;
     if (cost_is_dead(op)) return;
     if (op->code == OP_DOT) {
         s->dots++;
@@ -49,16 +49,16 @@ static void look(Op *op, void *arg) {
     s->loops += op_is_loop(op);
     s->prompt += op->code == OP_COMM_FENCE;
     s->prompt += op->code == OP_SIGNAL_SET && !op_flag(op, "late");
-    s->effects += op->code == OP_PRINT || (op->code == OP_ATOMIC && !is_sum(op));
+    s->effects += op->code == OP_PRINT || (op->code == OP_ATOMIC && !is_atomic_sum(op));
     s->others += op->code == OP_IF;
 }
 
 /// One loop with one product. A signal that others wait for meanwhile holds a CTA up until the
 /// store over the link has arrived: another one begins then.
 static bool may_persist(const GpuTarget *t, const Op *root, bool always) {
-    Search s = {0};
+    DeviceSearch s = {0};
     if (!gpu_has(t, GPU_TMA)) return false;
-    op_walk_pre((Op *)root, look, &s);
+    op_walk_pre((Op *)root, look_at_device_op, &s);
     return s.dots == 1 && s.loops == 1 && !s.others && !s.effects &&
            (always || (s.sums >= LEAST_SUMS && !s.prompt));
 }
@@ -66,9 +66,9 @@ static bool may_persist(const GpuTarget *t, const Op *root, bool always) {
 /// A warp of its own copies, so nothing of the next tile has to be known while this one is at work:
 /// branches and chains of products may be there, too.
 static bool may_persist_in_roles(const PassEnv *env, const Op *root) {
-    Search s = {0};
+    DeviceSearch s = {0};
     if (env->roles <= 0 || env->persistent <= 0 || !gpu_has(env->gpu, GPU_WGMMA)) return false;
-    op_walk_pre((Op *)root, look, &s);
+    op_walk_pre((Op *)root, look_at_device_op, &s);
     return s.dots > 0 && s.loops == 1 && !s.effects && !s.prompt;
 }
 
@@ -76,21 +76,21 @@ bool gpu_persists(const GpuTarget *t, const Op *root, int persistent) {
     return persistent >= 0 && may_persist(t, root, persistent > 0);
 }
 
-typedef struct Find {
+typedef struct DispatchSearch {
     const char *name;
     Op *found;
     int n;
-} Find;
+} DispatchSearch;
 
-static void find_dispatch(Op *op, void *arg) {
-    Find *f = arg;
+static void find_only_dispatch(Op *op, void *arg) {
+    DispatchSearch *f = arg;
     if (op->code != OP_DISPATCH || strcmp(op_str(op, "device"), f->name) != 0) return;
     f->found = op;
     f->n++;
 }
 
 /// Whether op may stay in front of the loop: it computes the same for all tiles.
-static bool is_common(const Op *op, const Op *loop, const Value *program) {
+static bool is_common_to_tiles(const Op *op, const Op *loop, const Value *program) {
     bool reads = op_is_load(op) && ty_is_scalar(result(op, 0)->type) &&
                  !tree_writes(op_enclosing(op, OP_DEVICE), operand(op, 0));
     if ((!op_has(op, PURE) && !reads) || op->n_regions) return false;
@@ -179,7 +179,7 @@ static void make_loop(PassEnv *env, Op *device, Op *dispatch) {
     Value *tile = region_add_arg(ir, loop->regions[0], program->type, "tile");
     for (Op *op = loop->next, *next; op && !op_has(op, TERMINATOR); op = next) {
         next = op->next;
-        if (is_common(op, loop, program))
+        if (is_common_to_tiles(op, loop, program))
             op_move_before(op, loop);
         else
             op_move_to_end(op, loop->regions[0]);
@@ -199,8 +199,8 @@ void pass_persist(PassEnv *env, Op *module) {
             continue;
         if (!gpu_persists(env->gpu, op, env->persistent))
             op_set_attr(env->ir, op, "dealt", at_bool(env->ir, true));
-        Find f = {.name = op_str(op, "name")};
-        op_walk_pre(module, find_dispatch, &f);
+        DispatchSearch f = {.name = op_str(op, "name")};
+        op_walk_pre(module, find_only_dispatch, &f);
         if (f.n == 1) make_loop(env, op, f.found);
     }
 }

@@ -61,12 +61,12 @@ typedef struct Candidate {
 /* ---- which loads --------------------------------------------------------------------------- */
 
 /// v follows from the index of the loop and from outside, without other loads.
-static bool follows(const Value *v, const Op *loop, int depth) {
+static bool follows_from_index(const Value *v, const Op *loop, int depth) {
     if (!value_is_inside(v, loop)) return true;
     if (!v->def) return v->region->parent == loop && v->index == 0;
     if (depth == 0 || !op_has(v->def, PURE) || v->def->n_regions) return false;
     for (int i = 0; i < v->def->n_operands; i++)
-        if (!follows(operand(v->def, i), loop, depth - 1)) return false;
+        if (!follows_from_index(operand(v->def, i), loop, depth - 1)) return false;
     return true;
 }
 
@@ -74,53 +74,54 @@ bool load_may_go_ahead(const Op *op, const Op *loop) {
     if (op->code != OP_LOAD || !result(op, 0)->type->rank || tree_writes(loop, operand(op, 0)))
         return false;
     for (int i = 1; i < op->n_operands; i++)
-        if (!follows(operand(op, i), loop, MAX_DEPTH)) return false;
+        if (!follows_from_index(operand(op, i), loop, MAX_DEPTH)) return false;
     return true;
 }
 
-static bool is_plain(const Region *r) {
+static bool is_plain_body(const Region *r) {
     for_each_op(op, r) {
         if (op_is_loop(op) || op->code == OP_DOT) return false;
         for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++)
-            if (!is_plain(op->regions[i])) return false;
+            if (!is_plain_body(op->regions[i])) return false;
     }
     return true;
 }
 
-static bool is_short(const Op *loop) {
+static bool is_short_loop(const Op *loop) {
     int64_t lo, hi;
     return const_int(operand(loop, 0), &lo) && const_int(operand(loop, 1), &hi) &&
            hi - lo < LEAST_TRIPS * op_int(loop, "step", 1);
 }
 
 /// Words of a register that a thread has of the blocks; small elements take one each as well.
-static double words(const Ahead *a, const Type *t) {
+static double thread_words(const Ahead *a, const Type *t) {
     int bits = elem_info[t->elem].bits;
     return (double)ty_count(t) / (a->warps * a->env->gpu->lanes) * (bits > 32 ? 2 : 1);
 }
 
 /// Words that a thread has registers for twice, besides what the loop carries.
-static double room(const Ahead *a, const Op *loop) {
+static double spare_register_words(const Ahead *a, const Op *loop) {
     const GpuTarget *t = a->env->gpu;
     double each = fmin(t->registers_thread, (double)t->registers_sm / (a->warps * t->lanes));
     double carried = OTHER_REGISTERS;
     for (int i = 0; i < loop->n_results; i++)
-        if (ty_is_block(result(loop, i)->type)) carried += words(a, result(loop, i)->type);
+        if (ty_is_block(result(loop, i)->type)) carried += thread_words(a, result(loop, i)->type);
     return fmin(WORDS_THREAD, (each - carried) / 2);
 }
 
 static bool find_loads(const Ahead *a, Op *loop, Candidate *c) {
     double sum = 0;
     *c = (Candidate){.loop = loop};
-    if (loop->n_regions != 1 || is_short(loop) || !is_plain(loop->regions[0])) return false;
+    if (loop->n_regions != 1 || is_short_loop(loop) || !is_plain_body(loop->regions[0]))
+        return false;
     for_each_op(op, loop->regions[0]) {
         if (!load_may_go_ahead(op, loop)) continue;
-        sum += words(a, result(op, 0)->type);
+        sum += thread_words(a, result(op, 0)->type);
         if (c->n == LOADS_AHEAD) return false;
         c->loads[c->n++] = op;
     }
     c->words = sum;
-    return c->n && sum <= room(a, loop);
+    return c->n && sum <= spare_register_words(a, loop);
 }
 
 /* ---- rewriting ----------------------------------------------------------------------------- */
@@ -201,7 +202,7 @@ static bool is_load_of(const Candidate *c, const Op *op) {
 }
 
 /// What v is in the copy that `map` makes.
-static Value *copied(PtrMap *map, Value *v) {
+static Value *copied_value(PtrMap *map, Value *v) {
     Value *copy = map_get(map, v);
     return copy ? copy : v;
 }
@@ -232,7 +233,7 @@ static void pair_iterations(Ahead *a, const Candidate *c, Value *more, Value *in
         if (!is_load_of(c, op)) op_clone(&yes, op, &map);
     for (int i = 0; i < n; i++) {
         once[i] = i < old ? operand(yield, i) : build_zero(&no, types[i]);
-        twice[i] = i < old ? copied(&map, once[i]) : blocks[i - old];
+        twice[i] = i < old ? copied_value(&map, once[i]) : blocks[i - old];
     }
     build_yield(&yes, n, twice);
     build_yield(&no, n, once);
@@ -278,44 +279,46 @@ static bool loads_shards(const Ahead *a, const Op *load) {
            value_is_sym(operand(a->dispatch, tensor->index));
 }
 
-static bool is_far(const Ahead *a, const Candidate *c) {
+static bool is_worth_two_ahead(const Ahead *a, const Candidate *c) {
     const Region *body = c->loop->regions[0];
-    bool far = take_masks(a, c) && is_paired(body) && TOGETHER * c->words <= 2 * room(a, c->loop);
+    bool far = take_masks(a, c) && is_paired(body) &&
+               TOGETHER * c->words <= 2 * spare_register_words(a, c->loop);
     for (int k = 0; k < c->n; k++) far &= loads_shards(a, c->loads[k]);
     return far;
 }
 
 /// Iterations of one turn of the loop: the first one of the body is there.
-typedef struct Group {
+typedef struct IterationGroup {
     Value *index[TOGETHER], *exists[TOGETHER];
     Value *blocks[TOGETHER][LOADS_AHEAD];
-} Group;
+} IterationGroup;
 
-static void find_group(Builder *b, const Op *loop, Value *index, Value *exists, Group *out) {
+static void find_iteration_group(Builder *b, const Op *loop, Value *index, Value *exists,
+                                 IterationGroup *out) {
     out->index[0] = index;
     out->exists[0] = exists;
     for (int i = 1; i < TOGETHER; i++)
         out->index[i] = iteration_behind(b, loop, out->index[i - 1], &out->exists[i]);
 }
 
-static void load_group(Ahead *a, Builder *b, const Candidate *c, Group *g) {
+static void load_group(Ahead *a, Builder *b, const Candidate *c, IterationGroup *g) {
     for (int i = 0; i < TOGETHER; i++)
         load_iteration(a, b, c, g->exists[i], g->index[i], g->blocks[i]);
 }
 
 /// A body of the loop, as it was.
-typedef struct Body {
+typedef struct LoopBody {
     const Candidate *c;
     int n_ops, n; // n: values that it yields
     Op *ops[MOST_OPS];
     const Type **types;
     Value **args, **yielded;
-} Body;
+} LoopBody;
 
-static Body *read_body(Ahead *a, const Candidate *c) {
-    Body *body = ctx_new(a->ctx, Body);
+static LoopBody *read_body(Ahead *a, const Candidate *c) {
+    LoopBody *body = ctx_new(a->ctx, LoopBody);
     Op *loop = c->loop, *yield = terminator(loop->regions[0]);
-    *body = (Body){.c = c, .n = loop->n_results, .args = loop->regions[0]->args};
+    *body = (LoopBody){.c = c, .n = loop->n_results, .args = loop->regions[0]->args};
     body->types = ctx_array(a->ctx, const Type *, body->n);
     body->yielded = ctx_array(a->ctx, Value *, body->n);
     for (int i = 0; i < body->n; i++) {
@@ -330,7 +333,7 @@ static Body *read_body(Ahead *a, const Candidate *c) {
 
 /// Iteration `at` of a group and those behind it, if they are there: `state` is what they begin
 /// with, then what they leave.
-static void build_iterations(Ahead *a, const Body *body, Group *g, Builder *b, int at,
+static void build_iterations(Ahead *a, const LoopBody *body, IterationGroup *g, Builder *b, int at,
                              Value **state) {
     Op *branch = build_op(b, OP_IF, 1, &g->exists[at], body->n, body->types, 2);
     Builder yes = build_at_end(b->ir, branch->regions[0], b->loc);
@@ -342,7 +345,7 @@ static void build_iterations(Ahead *a, const Body *body, Group *g, Builder *b, i
     for (int k = 0; k < body->c->n; k++)
         map_set(a->ctx, &map, result(body->c->loads[k], 0), g->blocks[at][k]);
     for (int i = 0; i < body->n_ops; i++) op_clone(&yes, body->ops[i], &map);
-    for (int i = 0; i < body->n; i++) left[i] = copied(&map, body->yielded[i]);
+    for (int i = 0; i < body->n; i++) left[i] = copied_value(&map, body->yielded[i]);
     if (at + 1 < TOGETHER) build_iterations(a, body, g, &yes, at + 1, left);
     build_yield(&yes, body->n, left);
     build_yield(&no, body->n, state);
@@ -351,8 +354,8 @@ static void build_iterations(Ahead *a, const Body *body, Group *g, Builder *b, i
 
 /// The loop carries the blocks of a group: `first` in front of it, `next` behind the one that it
 /// works on.
-static Op *carry_group(Ahead *a, const Candidate *c, Op *loop, const Group *first, Group *now,
-                       const Group *next) {
+static Op *carry_group(Ahead *a, const Candidate *c, Op *loop, const IterationGroup *first,
+                       IterationGroup *now, const IterationGroup *next) {
     Region *region = loop->regions[0];
     int old = loop->n_results, n = old;
     const Type **types = ctx_array(a->ctx, const Type *, old + TOGETHER * c->n);
@@ -374,16 +377,16 @@ static Op *carry_group(Ahead *a, const Candidate *c, Op *loop, const Group *firs
 static void load_together(Ahead *a, const Candidate *c) {
     Ir *ir = a->env->ir;
     Op *loop = c->loop, *yield = terminator(loop->regions[0]);
-    Body *body = read_body(a, c);
+    LoopBody *body = read_body(a, c);
     Value **state = ctx_array(a->ctx, Value *, body->n), *more;
-    Group first, now, next;
+    IterationGroup first, now, next;
     Builder before = build_before(ir, loop), end = build_before(ir, yield);
     Value *some = build_binary(&before, OP_LT, operand(loop, 0), operand(loop, 1));
-    find_group(&before, loop, operand(loop, 0), some, &first);
+    find_iteration_group(&before, loop, operand(loop, 0), some, &first);
     load_group(a, &before, c, &first);
-    find_group(&end, loop, body->args[0], NULL, &now);
+    find_iteration_group(&end, loop, body->args[0], NULL, &now);
     Value *after = iteration_behind(&end, loop, now.index[TOGETHER - 1], &more);
-    find_group(&end, loop, after, more, &next);
+    find_iteration_group(&end, loop, after, more, &next);
     load_group(a, &end, c, &next);
     body->args = carry_group(a, c, loop, &first, &now, &next)->regions[0]->args;
     Builder work = build_before(ir, next.blocks[0][0]->def);
@@ -398,7 +401,7 @@ static void load_together(Ahead *a, const Candidate *c) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-static void collect(Op *op, void *arg) {
+static void collect_for_loops(Op *op, void *arg) {
     Ahead *a = arg;
     if (op->code == OP_FOR && a->n_loops < LOOPS) a->loops[a->n_loops++] = op;
 }
@@ -411,11 +414,11 @@ void pass_prefetch(PassEnv *env, Op *module) {
         *a = (Ahead){.env = env, .ctx = ir_ctx(env->ir), .warps = choose_shape(env, op).warps};
         a->device = op;
         a->dispatch = dispatch_of(module, op);
-        op_walk_post(op, collect, a);
+        op_walk_post(op, collect_for_loops, a);
         for (int i = 0; i < a->n_loops; i++) {
             Candidate c;
             if (!find_loads(a, a->loops[i], &c)) continue;
-            if (is_far(a, &c))
+            if (is_worth_two_ahead(a, &c))
                 load_together(a, &c);
             else
                 go_ahead(a, &c);

@@ -60,7 +60,7 @@ static bool is_heavy(Renew *s, Value *v) {
     return yes;
 }
 
-static double words(const Value *v) {
+static double register_words(const Value *v) {
     return (double)layout_registers(v->type->layout) * elem_info[v->type->elem].bits / 32;
 }
 
@@ -76,7 +76,7 @@ typedef struct Chain {
     int n;
 } Chain;
 
-static bool is_counted(Chain *c, const Value *v) {
+static bool is_counted_in_chain(Chain *c, const Value *v) {
     for (int i = 0; i < c->n; i++)
         if (c->seen[i] == v) return true;
     if (c->n == MOST_OPS) return false;
@@ -89,7 +89,7 @@ static Value *root_of(Renew *s, Value *v, Chain *c) {
     Value *root = NULL;
     if (v->def->parent != s->body) return NULL;
     if (elem_info[v->type->elem].bits <= NARROW_BITS && v->type->elem != EL_BOOL) return v;
-    if (!is_lanewise(v->def) || !is_counted(c, v)) return NULL;
+    if (!is_lanewise(v->def) || !is_counted_in_chain(c, v)) return NULL;
     for (int i = 0; i < v->def->n_operands; i++) {
         Value *x = operand(v->def, i);
         if (!is_heavy(s, x)) continue;
@@ -122,7 +122,7 @@ static int living_at(Renew *s, const Op *meet, Living *out) {
 }
 
 /// Words of a thread that live at `meet`, and that would.
-static void count(Renew *s, const Op *meet, double *before, double *after) {
+static void count_living_words(Renew *s, const Op *meet, double *before, double *after) {
     Living l[MOST_VALUES];
     int n = living_at(s, meet, l);
     double now = 0, then = 0;
@@ -130,8 +130,8 @@ static void count(Renew *s, const Op *meet, double *before, double *after) {
         Value *rest = l[i].root ? l[i].root : l[i].value;
         bool first = true;
         for (int k = 0; k < i; k++) first &= (l[k].root ? l[k].root : l[k].value) != rest;
-        now += words(l[i].value);
-        if (first) then += words(rest);
+        now += register_words(l[i].value);
+        if (first) then += register_words(rest);
     }
     *before = now > *before ? now : *before;
     *after = then > *after ? then : *after;
@@ -152,15 +152,15 @@ static bool meets_straight(const Region *body) {
 static bool is_worth_it(Renew *s) {
     const GpuTarget *t = s->env->gpu;
     double before = 0, after = 0, carried = 0;
-    for_each_op(op, s->body) if (op->code == OP_REDUCE) count(s, op, &before, &after);
+    for_each_op(op, s->body) if (op->code == OP_REDUCE) count_living_words(s, op, &before, &after);
     for (int i = 0; i < s->body->n_args; i++)
-        if (s->body->args[i]->type->layout) carried += words(s->body->args[i]);
+        if (s->body->args[i]->type->layout) carried += register_words(s->body->args[i]);
     double each = (double)t->registers_sm / s->threads, other = OTHER_REGISTERS + carried;
     int beside = (int)(each / (other + before));
     return beside < 2 && (int)(each / (other + after)) > beside;
 }
 
-static Value *renewed(Renew *s, Builder *b, Value *x, bool pack) {
+static Value *build_renew(Renew *s, Builder *b, Value *x, bool pack) {
     Op *op = build_op(b, OP_RENEW, 1, &x, 1, &x->type, 0);
     if (pack) op_set_attr(s->env->ir, op, "pack", at_bool(s->env->ir, true));
     map_set(s->ctx, &s->heavy, result(op, 0), result(op, 0));
@@ -168,10 +168,10 @@ static Value *renewed(Renew *s, Builder *b, Value *x, bool pack) {
 }
 
 /// v from the blocks in `map`.
-static Value *again(Renew *s, Builder *b, Value *v, PtrMap *map) {
+static Value *recompute_from_map(Renew *s, Builder *b, Value *v, PtrMap *map) {
     Value *copy = map_get(map, v);
     if (copy || !is_heavy(s, v)) return copy ? copy : v;
-    for (int i = 0; i < v->def->n_operands; i++) again(s, b, operand(v->def, i), map);
+    for (int i = 0; i < v->def->n_operands; i++) recompute_from_map(s, b, operand(v->def, i), map);
     copy = result(op_clone(b, v->def, map), 0);
     map_set(s->ctx, &s->heavy, copy, copy);
     return copy;
@@ -192,24 +192,25 @@ static void renew_at(Renew *s, Op *meet) {
     Builder b = build_before(s->env->ir, meet->next);
     for (int i = 0; i < n; i++) {
         if (!l[i].root || map_get(&map, l[i].root)) continue;
-        map_set(s->ctx, &map, l[i].root, renewed(s, &b, l[i].root, false));
+        map_set(s->ctx, &map, l[i].root, build_renew(s, &b, l[i].root, false));
     }
     Value *with[MOST_VALUES];
-    for (int i = 0; i < n; i++) with[i] = l[i].root ? again(s, &b, l[i].value, &map) : NULL;
+    for (int i = 0; i < n; i++)
+        with[i] = l[i].root ? recompute_from_map(s, &b, l[i].value, &map) : NULL;
     const Op *last = b.before->prev;
     for (int i = 0; i < n; i++)
         if (with[i]) replace_behind(l[i].value, last, with[i]);
 }
 
 /// A load by single elements is joined to words at once, and so are those that x is made of.
-static void pack(Renew *s, Value *x, Chain *c) {
+static void pack_loads(Renew *s, Value *x, Chain *c) {
     if (x->def->code == OP_LOAD && elem_info[x->type->elem].bits <= NARROW_BITS) {
         Builder b = build_before(s->env->ir, x->def->next);
-        Value *packed = renewed(s, &b, x, true);
+        Value *packed = build_renew(s, &b, x, true);
         replace_behind(x, packed->def, packed);
-    } else if (is_lanewise(x->def) && is_counted(c, x)) {
+    } else if (is_lanewise(x->def) && is_counted_in_chain(c, x)) {
         for (int i = 0; i < x->def->n_operands; i++)
-            if (is_heavy(s, operand(x->def, i))) pack(s, operand(x->def, i), c);
+            if (is_heavy(s, operand(x->def, i))) pack_loads(s, operand(x->def, i), c);
     }
 }
 
@@ -218,7 +219,7 @@ static void pack_roots(Renew *s, const Op *meet) {
     int n = living_at(s, meet, l);
     for (int i = 0; i < n; i++) {
         Chain c = {.n = 0};
-        if (l[i].root) pack(s, l[i].root, &c);
+        if (l[i].root) pack_loads(s, l[i].root, &c);
     }
 }
 

@@ -28,7 +28,7 @@ enum {
 
 enum { CONSUMER, PRODUCER, N_ROLES };
 
-typedef struct Roles {
+typedef struct RoleSplit {
     PassEnv *env;
     Ir *ir;
     Ctx *ctx;
@@ -36,7 +36,7 @@ typedef struct Roles {
     PtrMap seen; // values known to be scalars that rest on no block
     const char *why;
     int rings;
-} Roles;
+} RoleSplit;
 
 Op *device_roles(const Op *device) {
     for_each_op(op, device->regions[0]) {
@@ -53,14 +53,14 @@ int role_first_warp(const Op *roles, int i) {
     return first;
 }
 
-static Op *user_of(const Value *ring, OpCode code) {
+static Op *ring_user(const Value *ring, OpCode code) {
     for_each_use(u, ring) if (u->user->code == code) return u->user;
     return NULL;
 }
 
 /* ---- legality ------------------------------------------------------------------------------ */
 
-static bool refuse(Roles *s, const char *why) {
+static bool refuse_roles(RoleSplit *s, const char *why) {
     if (!s->why) s->why = why;
     return false;
 }
@@ -69,16 +69,16 @@ static bool is_fill(const Op *op) {
     return op->code == OP_RING_ACQUIRE || op->code == OP_RING_COMMIT || op->code == OP_COPY_TMA;
 }
 
-static bool is_producers(Roles *s, const Value *v);
+static bool is_producers(RoleSplit *s, const Value *v);
 
-static bool are_producers(Roles *s, const Op *op) {
+static bool are_producers(RoleSplit *s, const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
         if (!is_producers(s, operand(op, i))) return false;
     return true;
 }
 
 /// Carried value i of a loop, or result i of an `if`: what flows into it.
-static bool slot_is_producers(Roles *s, const Op *op, int i) {
+static bool slot_is_producers(RoleSplit *s, const Op *op, int i) {
     for (int r = 0; r < op->n_regions; r++)
         if (!is_producers(s, operand(terminator(op->regions[r]), i))) return false;
     return is_producers(s, operand(op, op->code == OP_FOR ? 2 + i : 0));
@@ -86,13 +86,13 @@ static bool slot_is_producers(Roles *s, const Op *op, int i) {
 
 /// The producer can compute v: it is a scalar, and no block is behind it, nor what the program
 /// writes.
-static bool is_producers(Roles *s, const Value *v) {
+static bool is_producers(RoleSplit *s, const Value *v) {
     if (map_get(&s->seen, v)) return true;
     map_set(s->ctx, &s->seen, v, (void *)(uintptr_t)v);
     const Op *op = v->def ? v->def : v->region->parent;
     if (!v->def && op->code == OP_DEVICE) return true;
     if (op->code == OP_RING_MAKE) return true;
-    if (!ty_is_scalar(v->type)) return refuse(s, "what is copied rests on a block");
+    if (!ty_is_scalar(v->type)) return refuse_roles(s, "what is copied rests on a block");
     if (!v->def && op->code == OP_FOR && v->index == 0)
         return is_producers(s, operand(op, 0)) && is_producers(s, operand(op, 1));
     if (op->code == OP_FOR && op->n_regions == 1)
@@ -106,22 +106,22 @@ static bool is_producers(Roles *s, const Value *v) {
         return true;
     }
     if (!op_has(op, PURE) || op->n_regions)
-        return refuse(s, "what is copied rests on what others compute");
+        return refuse_roles(s, "what is copied rests on what others compute");
     return are_producers(s, op);
 }
 
 /// The loops and branches around a fill: the producer goes the same way.
-static bool way_is_producers(Roles *s, const Op *fill) {
+static bool way_is_producers(RoleSplit *s, const Op *fill) {
     for (const Op *op = fill->parent->parent; op != s->device; op = op->parent->parent) {
         if (op->code != OP_FOR && op->code != OP_IF)
-            return refuse(s, "it copies in a loop by condition");
+            return refuse_roles(s, "it copies in a loop by condition");
         for (int i = 0; i < (op->code == OP_FOR ? 2 : 1); i++)
             if (!is_producers(s, operand(op, i))) return false;
     }
     return true;
 }
 
-static bool fill_is_producers(Roles *s, const Op *op) {
+static bool fill_is_producers(RoleSplit *s, const Op *op) {
     for (int i = 0; i < op->n_operands; i++) {
         const Value *v = operand(op, i);
         bool own = v->def && is_fill(v->def);
@@ -131,21 +131,21 @@ static bool fill_is_producers(Roles *s, const Op *op) {
     return way_is_producers(s, op);
 }
 
-static void judge(Op *op, void *arg) {
-    Roles *s = arg;
+static void judge_role_op(Op *op, void *arg) {
+    RoleSplit *s = arg;
     switch (op->code) {
     case OP_RING_MAKE:
         s->rings++;
-        if (op_str(op, "kind")[0] != 't') refuse(s, "threads copy what products read");
+        if (op_str(op, "kind")[0] != 't') refuse_roles(s, "threads copy what products read");
         break;
     case OP_RING_ACQUIRE:
     case OP_RING_COMMIT:
     case OP_COPY_TMA: fill_is_producers(s, op); break;
     case OP_SIGNAL_WAIT:
     case OP_SIGNAL_SET:
-    case OP_COMM_FENCE: refuse(s, "it waits for or tells other ranks"); break;
+    case OP_COMM_FENCE: refuse_roles(s, "it waits for or tells other ranks"); break;
     case OP_DOT:
-        if (gpu_unit_of(op)) refuse(s, "products of warps, not of warpgroups");
+        if (gpu_unit_of(op)) refuse_roles(s, "products of warps, not of warpgroups");
         break;
     default: break;
     }
@@ -158,13 +158,13 @@ static void seek_looped(Op *op, void *found) {
 
 /// All buffers have memory of their own, since roles are never all at one place, and rings that are
 /// gone round have two slots.
-static bool has_room(const Roles *s) {
+static bool has_room_for_roles(const RoleSplit *s) {
     int64_t bytes = SHARED_SLACK + lowering_bytes(s->ctx, s->device, NULL);
     for_each_op(op, s->device->regions[0]) {
         if (op->code == OP_BUF_ALLOC || op->code == OP_RING_MAKE) bytes += GAP_BYTES;
         if (op->code == OP_BUF_ALLOC) bytes += buf_bytes(result(op, 0)->type);
         if (op->code != OP_RING_MAKE) continue;
-        const Op *acquire = user_of(result(op, 0), OP_RING_ACQUIRE);
+        const Op *acquire = ring_user(result(op, 0), OP_RING_ACQUIRE);
         const Op *loop = acquire ? op_enclosing(acquire, OP_FOR) : NULL;
         bool looped = loop && !op_flag(loop, "programs"); // once a tile: one slot does
         bytes += ring_bytes(result(op, 0)->type) * (looped ? 2 : 1);
@@ -172,15 +172,16 @@ static bool has_room(const Roles *s) {
     return bytes <= s->env->gpu->shared_cta;
 }
 
-static const char *reason_against(Roles *s) {
+static const char *reason_against_roles(RoleSplit *s) {
     int64_t warps = op_int(s->device, "warps", 1);
     int threads = (int)(warps + GROUP_WARPS) * s->env->gpu->lanes;
     bool looped = false;
-    op_walk_pre(s->device, judge, s);
+    op_walk_pre(s->device, judge_role_op, s);
     op_walk_pre(s->device, seek_looped, &looped);
     if (!s->rings || !looped) return "nothing is copied in a loop";
     if (warps % GROUP_WARPS || threads > GPU_MAX_THREADS) return "its warps are no warpgroups";
-    if (!s->why && !has_room(s)) return "shared memory has no room for two items of each ring";
+    if (!s->why && !has_room_for_roles(s))
+        return "shared memory has no room for two items of each ring";
     return s->why;
 }
 
@@ -215,19 +216,19 @@ static bool consumer_loses(const Op *op) {
 }
 
 /// From the last op to the first: users go before what they use.
-static void strip(Ir *ir, Region *r, bool (*loses)(const Op *op)) {
+static void strip_role(Ir *ir, Region *r, bool (*loses)(const Op *op)) {
     for (Op *op = r->last, *before; op; op = before) {
         before = op->prev;
         if (op_has(op, TERMINATOR)) continue;
         if (is_control(op))
-            for (int i = 0; i < op->n_regions; i++) strip(ir, op->regions[i], loses);
+            for (int i = 0; i < op->n_regions; i++) strip_role(ir, op->regions[i], loses);
         else if (loses(op))
             erase_with_results(ir, op);
     }
 }
 
 /// Rings and buffers are those of all roles.
-static void gather_memory(Roles *s) {
+static void gather_memory(RoleSplit *s) {
     Region *body = s->device->regions[0];
     Op *first = body->first;
     for_each_op_safe(op, body) {
@@ -239,7 +240,7 @@ static void gather_memory(Roles *s) {
     }
 }
 
-static Op *make_roles(Roles *s) {
+static Op *make_roles(RoleSplit *s) {
     Region *body = s->device->regions[0];
     Builder b = build_before(s->ir, terminator(body));
     Op *roles = build_op(&b, OP_ROLES, 0, NULL, 0, NULL, N_ROLES);
@@ -259,8 +260,8 @@ static Op *make_roles(Roles *s) {
         if (op->code == OP_RING_MAKE)
             op_set_attr(s->ir, op, "readers", at_int(s->ir, op_int(s->device, "warps", 1)));
     }
-    strip(s->ir, roles->regions[CONSUMER], consumer_loses);
-    strip(s->ir, roles->regions[PRODUCER], producer_loses);
+    strip_role(s->ir, roles->regions[CONSUMER], consumer_loses);
+    strip_role(s->ir, roles->regions[PRODUCER], producer_loses);
     return roles;
 }
 
@@ -283,23 +284,23 @@ static Op *first_user(const Op *op, int n, Value *const *bufs) {
     return first;
 }
 
-typedef VEC(Op *) Ops;
+typedef VEC(Op *) RoleOps;
 
-static void collect(Ctx *ctx, Region *r, OpCode code, Ops *out) {
+static void collect_control_ops(Ctx *ctx, Region *r, OpCode code, RoleOps *out) {
     for_each_op(op, r) {
         if (op->code == code) vec_push(ctx, out, op);
         for (int i = 0; is_control(op) && i < op->n_regions; i++)
-            collect(ctx, op->regions[i], code, out);
+            collect_control_ops(ctx, op->regions[i], code, out);
     }
 }
 
 /// Waits, and what threads pad, stand where their buffers are used first. The last pads go first:
 /// they stay in order. Not earlier, though they branch and assemblers order instructions between
 /// branches: items are on their way for most of an iteration (H200: 2 to 4 % of attention).
-static void sink_waits(Roles *s, Region *r) {
-    Ops waits = {0}, pads = {0};
-    collect(s->ctx, r, OP_BUF_PAD, &pads);
-    collect(s->ctx, r, OP_RING_WAIT, &waits);
+static void sink_waits(RoleSplit *s, Region *r) {
+    RoleOps waits = {0}, pads = {0};
+    collect_control_ops(s->ctx, r, OP_BUF_PAD, &pads);
+    collect_control_ops(s->ctx, r, OP_RING_WAIT, &waits);
     for (int i = pads.n - 1; i >= 0; i--) {
         Value *buf = operand(pads.data[i], 0);
         Op *first = first_user(pads.data[i], 1, &buf);
@@ -316,8 +317,8 @@ static void sink_waits(Roles *s, Region *r) {
 
 /// The consumer waits for the second fill's item first, in the same iteration.
 static bool comes_first(const Op *acquire, const Op *other) {
-    const Op *a = user_of(operand(acquire, 0), OP_RING_WAIT);
-    const Op *b = user_of(operand(other, 0), OP_RING_WAIT);
+    const Op *a = ring_user(operand(acquire, 0), OP_RING_WAIT);
+    const Op *b = ring_user(operand(other, 0), OP_RING_WAIT);
     return a && b && a->parent == b->parent && op_before(b, a);
 }
 
@@ -330,8 +331,8 @@ static Op *next_fill(Op *acquire) {
 
 /// All of a fill, from its acquire to its commit, moves behind the commit of another one.
 static void move_fill(Op *acquire, const Op *behind) {
-    const Op *end = user_of(operand(acquire, 0), OP_RING_COMMIT);
-    Op *at = user_of(operand(behind, 0), OP_RING_COMMIT)->next;
+    const Op *end = ring_user(operand(acquire, 0), OP_RING_COMMIT);
+    Op *at = ring_user(operand(behind, 0), OP_RING_COMMIT)->next;
     for (Op *op = acquire, *next; op; op = next) {
         next = op->next;
         bool last = op == end;
@@ -361,17 +362,17 @@ static void order_fills(Region *r) {
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-static int64_t rounded(int64_t registers) {
+static int64_t rounded_registers(int64_t registers) {
     return registers / REGISTER_UNIT * REGISTER_UNIT;
 }
 
 /// What the producer's warpgroup gives back is the consumers'. 0: they have as many as they may
 /// from the start.
-static void share_registers(Roles *s, Op *roles) {
+static void share_registers(RoleSplit *s, Op *roles) {
     int lanes = s->env->gpu->lanes, pool = s->env->gpu->registers_sm;
     int64_t warps = op_int(s->device, "warps", 1), few = FEW_REGISTERS;
-    int64_t all = rounded(pool / ((warps + GROUP_WARPS) * lanes));
-    int64_t more = rounded((pool - few * GROUP_WARPS * lanes) / (warps * lanes));
+    int64_t all = rounded_registers(pool / ((warps + GROUP_WARPS) * lanes));
+    int64_t more = rounded_registers((pool - few * GROUP_WARPS * lanes) / (warps * lanes));
     if (more > MOST_REGISTERS) more = MOST_REGISTERS;
     bool asks = more > all;
     int64_t regs[N_ROLES] = {asks ? more : 0, asks ? few : 0};
@@ -384,14 +385,14 @@ static void share_registers(Roles *s, Op *roles) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-static void note(Roles *s, const char *text) {
+static void note_roles(RoleSplit *s, const char *text) {
     op_set_attr(s->ir, s->device, "roles", at_str(s->ir, text));
 }
 
-static void run_on_device(Roles *s) {
-    const char *why = reason_against(s);
+static void split_into_roles(RoleSplit *s) {
+    const char *why = reason_against_roles(s);
     if (why) {
-        if (s->rings) note(s, ctx_format(s->ctx, "no warp of its own for copies: %s", why));
+        if (s->rings) note_roles(s, ctx_format(s->ctx, "no warp of its own for copies: %s", why));
         return;
     }
     gather_memory(s);
@@ -400,17 +401,18 @@ static void run_on_device(Roles *s) {
     sink_waits(s, roles->regions[CONSUMER]);
     order_fills(roles->regions[PRODUCER]);
     const Attr *regs = op_attr(roles, "regs");
-    note(s,
-         regs ? ctx_format(s->ctx, "a warp of its own starts copies (%d registers; others have %d)",
-                           (int)regs->ints[PRODUCER], (int)regs->ints[CONSUMER])
-              : "a warp of its own starts copies");
+    note_roles(s, regs
+                      ? ctx_format(s->ctx,
+                                   "a warp of its own starts copies (%d registers; others have %d)",
+                                   (int)regs->ints[PRODUCER], (int)regs->ints[CONSUMER])
+                      : "a warp of its own starts copies");
 }
 
 void pass_roles(PassEnv *env, Op *module) {
     if (!env->gpu || env->roles <= 0 || !gpu_has(env->gpu, GPU_WGMMA)) return;
     for_each_op(op, module->regions[0]) {
-        Roles s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op};
-        if (op->code == OP_DEVICE) run_on_device(&s);
+        RoleSplit s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op};
+        if (op->code == OP_DEVICE) split_into_roles(&s);
     }
     pass_dce(env, module); // what the producer carried for others
 }

@@ -35,11 +35,11 @@ typedef struct Schedule {
 
 /* ---- finding ------------------------------------------------------------------------------- */
 
-static bool is_tma(const Flow *f) {
+static bool is_tma_flow(const Flow *f) {
     return op_str(f->make, "kind")[0] == 't';
 }
 
-static Op *user_of(const Value *ring, OpCode code) {
+static Op *find_ring_user(const Value *ring, OpCode code) {
     for_each_use(u, ring) if (u->user->code == code) return u->user;
     return NULL;
 }
@@ -49,10 +49,10 @@ static void collect_flow(Op *op, void *arg) {
     if (op->code != OP_RING_MAKE) return;
     Value *ring = result(op, 0);
     Flow f = {.make = op,
-              .acquire = user_of(ring, OP_RING_ACQUIRE),
-              .commit = user_of(ring, OP_RING_COMMIT),
-              .wait = user_of(ring, OP_RING_WAIT),
-              .release = user_of(ring, OP_RING_RELEASE)};
+              .acquire = find_ring_user(ring, OP_RING_ACQUIRE),
+              .commit = find_ring_user(ring, OP_RING_COMMIT),
+              .wait = find_ring_user(ring, OP_RING_WAIT),
+              .release = find_ring_user(ring, OP_RING_RELEASE)};
     const Op *user = s->roles ? f.wait : f.acquire;
     if (!f.acquire || !f.wait || user->parent->parent->code != OP_FOR) return;
     f.loop = user->parent->parent;
@@ -108,7 +108,7 @@ static Op *running_product(const Op *loop, int i) {
     return sum == arg && first->code == OP_MMA_START && arg->uses->index == 2 ? await : NULL;
 }
 
-static Value *settle(Schedule *s, Builder *b, Value *v) {
+static Value *build_settled(Schedule *s, Builder *b, Value *v) {
     const Type *type = ty_pending(s->s.ir, v->type);
     return result(build_op(b, OP_SETTLED, 1, &v, 1, &type, 0), 0);
 }
@@ -118,7 +118,7 @@ static void keep_pending(Schedule *s, Op *loop, int i, Op *await) {
     Ir *ir = s->s.ir;
     const Type *block = result(await, 0)->type, *pending = ty_pending(ir, block);
     Builder before = build_before(ir, loop), after = build_after(ir, loop);
-    op_set_operand(loop, 2 + i, settle(s, &before, operand(loop, 2 + i)));
+    op_set_operand(loop, 2 + i, build_settled(s, &before, operand(loop, 2 + i)));
     loop_arg(loop, 0, i)->type = pending;
     result(await, 0)->type = pending;
     op_set_attr(ir, await, "younger", at_int(ir, 1));
@@ -139,11 +139,11 @@ static bool in_chain(const Op *start, const Op *await) {
 }
 
 /// How many of the readers of a buffer are products of the chain that ends in `await`, and others.
-static void count_readers(const Value *buf, const Op *await, int *own, int *others) {
+static void count_buffer_readers(const Value *buf, const Op *await, int *own, int *others) {
     for_each_use(u, buf) {
         const Op *op = u->user;
         if (op->code == OP_BUF_VIEW)
-            count_readers(result(op, 0), await, own, others);
+            count_buffer_readers(result(op, 0), await, own, others);
         else if (op->code == OP_MMA_START && in_chain(op, await))
             ++*own;
         else if (op->code != OP_BUF_PAD) // which comes before all readers
@@ -152,10 +152,10 @@ static void count_readers(const Value *buf, const Op *await, int *own, int *othe
 }
 
 /// The flow feeds the chain.
-static bool feeds(const Flow *f, const Op *await, bool *alone) {
+static bool feeds_chain(const Flow *f, const Op *await, bool *alone) {
     int own = 0, others = 0;
     for (int r = 0; r < f->wait->n_results; r++)
-        count_readers(result(f->wait, r), await, &own, &others);
+        count_buffer_readers(result(f->wait, r), await, &own, &others);
     *alone = others == 0;
     return own > 0;
 }
@@ -165,9 +165,9 @@ static void release_behind(const Op *first, Op *end) {
     for (Op *op = first->next, *next; op && op != end; op = next) {
         next = op->next;
         if (op->code != OP_RING_RELEASE) continue;
-        Flow f = {.wait = user_of(operand(op, 0), OP_RING_WAIT)};
+        Flow f = {.wait = find_ring_user(operand(op, 0), OP_RING_WAIT)};
         bool alone;
-        if (f.wait && feeds(&f, end, &alone)) op_move_before(op, end->next);
+        if (f.wait && feeds_chain(&f, end, &alone)) op_move_before(op, end->next);
     }
 }
 
@@ -191,7 +191,7 @@ static bool may_run_on(const Schedule *s, const Op *loop, const Op *await) {
     for (int k = 0; k < s->flows.n; k++) {
         const Flow *f = &s->flows.data[k];
         bool alone;
-        if (f->loop == loop && feeds(f, await, &alone) &&
+        if (f->loop == loop && feeds_chain(f, await, &alone) &&
             (!alone || f->ahead < 1 || !f->release || f->release->parent != loop->regions[0]))
             return false;
     }
@@ -224,14 +224,14 @@ static void run_on(Schedule *s, Op *loop) {
         for (int k = 0; k < s->flows.n; k++) {
             Flow *f = &s->flows.data[k];
             bool alone;
-            if (f->loop == loop && feeds(f, await, &alone)) hold_item(s, f, await);
+            if (f->loop == loop && feeds_chain(f, await, &alone)) hold_item(s, f, await);
         }
     }
 }
 
 /* ---- slots --------------------------------------------------------------------------------- */
 
-static int64_t max_of(int64_t a, int64_t b) {
+static int64_t larger_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
@@ -245,7 +245,7 @@ static int choose_slots(Schedule *s) {
     int64_t fixed = shared_in_use(s->s.device), each = 0;
     Op *last = last_shared_use(s->s.device);
     for_each_op(op, s->s.device->regions[0]) {
-        s->temporary = max_of(s->temporary, lowering_bytes(s->s.ctx, op, NULL));
+        s->temporary = larger_of(s->temporary, lowering_bytes(s->s.ctx, op, NULL));
         if (op == last) break;
     }
     for (int i = 0; i < s->flows.n; i++) {
@@ -335,7 +335,7 @@ static bool is_movable_in(Schedule *s, const Flow *f, const Op *root, Value *oth
            slice_is_movable(operand(f->loop, 1), root, &known);
 }
 
-static bool is_movable(Schedule *s, const Flow *f) {
+static bool is_movable_flow(Schedule *s, const Flow *f) {
     return s->roles || is_movable_in(s, f, f->loop, NULL);
 }
 
@@ -458,9 +458,9 @@ static void move_waits(Schedule *s, Builder *b, Op *outer, const Op *loop, Value
 }
 
 /// The loop around the loop, if what the first items of its next run need is known ahead.
-static Op *tile_loop(Schedule *s, const Flow *f) {
+static Op *outer_tile_loop(Schedule *s, const Flow *f) {
     Op *outer = f->loop->parent->parent;
-    bool ready = outer->code == OP_FOR && f->held && is_tma(f) &&
+    bool ready = outer->code == OP_FOR && f->held && is_tma_flow(f) &&
                  is_movable_in(s, f, outer, outer->regions[0]->args[0]);
     if (ready && s->moved && op_is_inside(s->moved, outer)) return outer;
     return ready && waits_are_movable(s, outer, f->loop) ? outer : NULL;
@@ -488,7 +488,7 @@ static void fill_next_tile(Schedule *s, const Flow *f, Op *outer) {
 
 /// Item i, if that is one of those that are copied before the loop.
 static void fill_before(Schedule *s, const Flow *f, int i) {
-    Op *outer = tile_loop(s, f);
+    Op *outer = outer_tile_loop(s, f);
     Builder before = build_before(s->s.ir, f->loop);
     Elsewhere e = {.b = &before, .root = f->loop};
     Value *on = NULL;
@@ -507,7 +507,7 @@ static void fill_all_before(Schedule *s) {
 /// the end of the iteration; one that all threads have left is free where they have met.
 static void run_ahead(Schedule *s, Flow *f) {
     Ir *ir = s->s.ir;
-    Op *loop = f->loop, *outer = tile_loop(s, f);
+    Op *loop = f->loop, *outer = outer_tile_loop(s, f);
     int64_t step = op_int(loop, "step", 1);
     if (outer) fill_next_tile(s, f, outer);
     Builder in =
@@ -530,13 +530,13 @@ static bool is_group(const Op *op) {
 }
 
 /// Groups from `op` up to `end` (NULL: to the end of the region).
-static int groups(const Op *op, const Op *end) {
+static int count_groups(const Op *op, const Op *end) {
     int n = 0;
     for (; op && op != end; op = op->next) n += is_group(op);
     return n;
 }
 
-static int at_most(int n, int most) {
+static int smaller_of(int n, int most) {
     return n < most ? n : most;
 }
 
@@ -544,13 +544,13 @@ static int at_most(int n, int most) {
 /// i.
 static int behind_first(const Flow *f) {
     const Region *body = f->loop->regions[0];
-    int each = groups(body->first, NULL), least = RING_GROUPS, i = 0;
+    int each = count_groups(body->first, NULL), least = RING_GROUPS, i = 0;
     for_each_op(op, f->loop->parent) {
         if (op == f->loop) break;
         if (!is_group(op) || operand(op, 0) != result(f->make, 0)) continue;
-        least = at_most(groups(op->next, f->loop) + i++ * each, least);
+        least = smaller_of(count_groups(op->next, f->loop) + i++ * each, least);
     }
-    return i == f->ahead ? least + groups(body->first, f->wait) : 0;
+    return i == f->ahead ? least + count_groups(body->first, f->wait) : 0;
 }
 
 /// Behind an item that is committed in the loop, `ahead` iterations before its own.
@@ -562,22 +562,22 @@ static int behind_others(const Flow *f) {
         if (op->code == OP_RING_COMMIT && op->parent == body) commit = op;
     }
     if (!commit || f->wait->parent != body) return 0;
-    if (!f->ahead) return groups(commit->next, f->wait);
-    return groups(commit->next, NULL) + (f->ahead - 1) * groups(body->first, NULL) +
-           groups(body->first, f->wait);
+    if (!f->ahead) return count_groups(commit->next, f->wait);
+    return count_groups(commit->next, NULL) + (f->ahead - 1) * count_groups(body->first, NULL) +
+           count_groups(body->first, f->wait);
 }
 
 /// Of TMA each item has its own mbarrier: there the number is for people.
 static void note_ahead(Schedule *s, const Flow *f) {
     int n = f->ahead - 1;
-    if (!is_tma(f)) n = at_most(behind_others(f), RING_GROUPS);
-    if (!is_tma(f) && f->ahead) n = at_most(behind_first(f), n);
+    if (!is_tma_flow(f)) n = smaller_of(behind_others(f), RING_GROUPS);
+    if (!is_tma_flow(f) && f->ahead) n = smaller_of(behind_first(f), n);
     if (n > 0) op_set_attr(s->s.ir, f->wait, "ahead", at_int(s->s.ir, n));
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-static void run_on_device(Schedule *s) {
+static void schedule_device(Schedule *s) {
     s->roles = device_roles(s->s.device) != NULL;
     op_walk_pre(s->s.device, chain_products, NULL);
     op_walk_pre(s->s.device, collect_flow, s);
@@ -586,7 +586,7 @@ static void run_on_device(Schedule *s) {
     int slots = choose_slots(s), tile_slots = choose_tile_slots(s, &slots);
     for (int i = 0; i < s->flows.n; i++) {
         Flow *f = &s->flows.data[i];
-        f->ahead = is_movable(s, f) && !is_of_tile(s, f) ? slots - 1 - !is_tma(f) : 0;
+        f->ahead = is_movable_flow(s, f) && !is_of_tile(s, f) ? slots - 1 - !is_tma_flow(f) : 0;
     }
     for (int i = 0; i < s->flows.n; i++) {
         Op *loop = s->flows.data[i].loop;
@@ -597,7 +597,7 @@ static void run_on_device(Schedule *s) {
     for (int i = 0; i < s->flows.n; i++) {
         Flow *f = &s->flows.data[i];
         // Without mbarriers a slot that a running product reads is free an iteration later.
-        if (!is_tma(f) && !f->held && is_movable(s, f)) f->ahead = slots - 1;
+        if (!is_tma_flow(f) && !f->held && is_movable_flow(s, f)) f->ahead = slots - 1;
         if (f->ahead > 0) set_slots(s, f, slots);
         if (is_of_tile(s, f)) set_slots(s, f, tile_slots);
     }
@@ -615,6 +615,6 @@ void pass_schedule(PassEnv *env, Op *module) {
         s.s.target = env->gpu;
         s.s.device = op;
         if (op->code != OP_DEVICE) continue;
-        run_on_device(&s);
+        schedule_device(&s);
     }
 }

@@ -26,7 +26,7 @@
 #define TF32_HALF 0x1000u
 
 /// Where x is computed, which may be in front of loops.
-static Value *transposed(Builder *at, Value *x) {
+static Value *build_transposed(Builder *at, Value *x) {
     Builder own = x->def ? build_after(at->ir, x->def) : *at, *b = &own;
     int64_t perm[] = {1, 0}, extents[] = {x->type->extents[1], x->type->extents[0]};
     const Type *type = ty_block(b->ir, x->type->elem, 2, extents);
@@ -35,7 +35,7 @@ static Value *transposed(Builder *at, Value *x) {
     return result(op, 0);
 }
 
-static Value *product(Builder *b, Value *x, Value *y, Value *c, const char *precision) {
+static Value *build_product(Builder *b, Value *x, Value *y, Value *c, const char *precision) {
     Value *in[] = {x, y, c};
     Op *op = build_op(b, OP_DOT, c ? 3 : 2, in, 1, &c->type, 0);
     op_set_attr(b->ir, op, "precision", at_str(b->ir, precision));
@@ -56,7 +56,7 @@ static Value *head_of(Builder *b, Value *x, Value **rest) {
     return head;
 }
 
-static void replace(Op *dot, Value *with) {
+static void replace_dot(Op *dot, Value *with) {
     value_replace(result(dot, 0), with);
     op_erase(dot);
 }
@@ -68,16 +68,16 @@ static void in_three(Ir *ir, Op *dot) {
     Value *a2, *b2, *a1 = head_of(&b, operand(dot, 0), &a2),
                     *b1 = head_of(&b, operand(dot, 1), &b2);
     const Type *t = result(dot, 0)->type;
-    Value *small = product(&b, a1, b2, build_float(&b, t, 0), "tf32");
-    Value *sum = product(&b, a1, b1, product(&b, a2, b1, small, "tf32"), "tf32");
-    replace(dot, dot->n_operands > 2 ? build_binary(&b, OP_ADD, operand(dot, 2), sum) : sum);
+    Value *small = build_product(&b, a1, b2, build_float(&b, t, 0), "tf32");
+    Value *sum = build_product(&b, a1, b1, build_product(&b, a2, b1, small, "tf32"), "tf32");
+    replace_dot(dot, dot->n_operands > 2 ? build_binary(&b, OP_ADD, operand(dot, 2), sum) : sum);
 }
 
 // Of warps for a product; of sums that one wait for it can name, in a thread; of those that leave
 // registers for a chain of products (backends/gpu/wgmma.c).
 enum { GROUP_WARPS = 4, MOST_WARPS = 8, MOST_SUMS = 192, MOST_CHAINED = 144 };
 
-static bool is_f8(const Value *v) {
+static bool is_f8_value(const Value *v) {
     return v->type->elem == EL_F8E4M3 || v->type->elem == EL_F8E5M2;
 }
 
@@ -111,7 +111,7 @@ static const GpuUnit *unit_for(const PassEnv *env, Op *dot) {
     GpuTarget t = *env->gpu;
     int warps = env->warps ? env->warps : MOST_WARPS;
     int64_t sums = ty_count(result(dot, 0)->type) / (warps * t.lanes);
-    int most = is_f8(operand(dot, 0)) && !is_fast(dot) ? MOST_CHAINED : MOST_SUMS;
+    int most = is_f8_value(operand(dot, 0)) && !is_fast(dot) ? MOST_CHAINED : MOST_SUMS;
     if (warps < GROUP_WARPS || sums > most || !rounds_on_the_way(env, dot))
         t.features &= ~GPU_WGMMA;
     const Type *a = operand(dot, 0)->type, *b = operand(dot, 1)->type;
@@ -125,7 +125,7 @@ static const GpuUnit *unit_for(const PassEnv *env, Op *dot) {
 
 /// To f16, which has all values of f8. Subnormal ones of f8e5m2 are subnormal there, too, and
 /// numbers like all others in bf16.
-static void widen(const PassEnv *env, Op *dot) {
+static void widen_f8_dot(const PassEnv *env, Op *dot) {
     Builder b = build_before(env->ir, dot);
     bool small =
         operand(dot, 0)->type->elem == EL_F8E5M2 || operand(dot, 1)->type->elem == EL_F8E5M2;
@@ -134,16 +134,16 @@ static void widen(const PassEnv *env, Op *dot) {
 }
 
 /// The product of the transposed operands, in which rows are columns.
-static Op *swapped(Ir *ir, Op *dot) {
+static Op *build_swapped_dot(Ir *ir, Op *dot) {
     Builder b = build_before(ir, dot);
-    Value *in[3] = {transposed(&b, operand(dot, 1)), transposed(&b, operand(dot, 0))};
-    if (dot->n_operands > 2) in[2] = transposed(&b, operand(dot, 2));
+    Value *in[3] = {build_transposed(&b, operand(dot, 1)), build_transposed(&b, operand(dot, 0))};
+    if (dot->n_operands > 2) in[2] = build_transposed(&b, operand(dot, 2));
     const Type *t = result(dot, 0)->type;
     int64_t extents[] = {t->extents[1], t->extents[0]};
     const Type *type = ty_block(ir, t->elem, 2, extents);
     Op *op = build_op(&b, OP_DOT, dot->n_operands, in, 1, &type, 0);
     op_set_attr(ir, op, "precision", op_attr(dot, "precision"));
-    replace(dot, transposed(&b, result(op, 0)));
+    replace_dot(dot, build_transposed(&b, result(op, 0)));
     return op;
 }
 
@@ -158,11 +158,11 @@ static bool is_swapped(const GpuUnit *u, const Op *dot) {
 static void select_unit(Op *op, void *arg) {
     const PassEnv *env = arg;
     if (op->code != OP_DOT || op_attr(op, "unit")) return;
-    bool f8 = is_f8(operand(op, 0)) && is_f8(operand(op, 1));
-    if (f8 && !gpu_has(env->gpu, GPU_F8) && !unit_for(env, op)) widen(env, op);
+    bool f8 = is_f8_value(operand(op, 0)) && is_f8_value(operand(op, 1));
+    if (f8 && !gpu_has(env->gpu, GPU_F8) && !unit_for(env, op)) widen_f8_dot(env, op);
     const GpuUnit *u = unit_for(env, op);
     if (u && is_swapped(u, op)) {
-        op = swapped(env->ir, op);
+        op = build_swapped_dot(env->ir, op);
         if (u->a != u->b) u = unit_for(env, op);
     }
     op_set_attr(env->ir, op, "unit", at_str(env->ir, u ? u->name : "fma"));

@@ -16,13 +16,13 @@ void send_signals_begin(Sending *s, Ctx *ctx, Op *module, const Op *device) {
     *s = (Sending){.ctx = ctx, .dispatch = dispatch_of(module, device)};
 }
 
-static const Value *origin_of(const Sending *s, const Value *v) {
+static const Value *passed_origin(const Sending *s, const Value *v) {
     const Value *origin = map_get(&s->origin, v);
     return origin ? origin : v;
 }
 
 void send_signals_pass(Sending *s, const Value *from, const Value *to) {
-    map_set(s->ctx, &s->origin, to, (void *)(uintptr_t)origin_of(s, from));
+    map_set(s->ctx, &s->origin, to, (void *)(uintptr_t)passed_origin(s, from));
 }
 
 /// A parameter of the device that is a stage, by itself or as a tensor map.
@@ -35,9 +35,9 @@ static bool is_stage(const Sending *s, const Value *v) {
     return name && op_flag(made, "sym") && strcmp(name, "stage") == 0;
 }
 
-static void send(Sending *s, const Op *op, const Value *to, const Value *from) {
-    to = origin_of(s, to);
-    from = origin_of(s, from);
+static void note_part_sent(Sending *s, const Op *op, const Value *to, const Value *from) {
+    to = passed_origin(s, to);
+    from = passed_origin(s, from);
     if (s->sent && s->sent_tile != s->tile) s->lost = op;
     if (s->sent && (to != s->to || from != s->from)) s->not_in_order = true;
     s->sent_tile = s->tile;
@@ -46,9 +46,9 @@ static void send(Sending *s, const Op *op, const Value *to, const Value *from) {
     s->from = from;
 }
 
-static void raise(Sending *s, const Op *op) {
-    const Value *to = origin_of(s, operand(op, SIGNAL_TO));
-    const Value *from = origin_of(s, operand(op, SIGNAL_FROM));
+static void note_signal_raised(Sending *s, const Op *op) {
+    const Value *to = passed_origin(s, operand(op, SIGNAL_TO));
+    const Value *from = passed_origin(s, operand(op, SIGNAL_FROM));
     bool first = !s->sent && is_const_int(to, -1);
     s->signals = true;
     if (!first && (!s->sent || to != s->to || from != s->from)) s->not_in_order = true;
@@ -58,11 +58,11 @@ static void raise(Sending *s, const Op *op) {
 void send_signals_visit(Sending *s, const Op *op) {
     enum { COPY_FIRST = 3 };
     if (op->code == OP_SIGNAL_SET && op_flag(op, "late")) {
-        raise(s, op);
+        note_signal_raised(s, op);
     } else if (op->code == OP_COPYOUT_TMA && is_stage(s, operand(op, 0))) {
-        send(s, op, operand(op, COPY_FIRST), operand(op, COPY_FIRST + 1));
+        note_part_sent(s, op, operand(op, COPY_FIRST), operand(op, COPY_FIRST + 1));
     } else if (op->code == OP_STORE && is_stage(s, operand(op, 0))) {
         Access a = access_of(op);
-        send(s, op, sub_operand(op, &a, 0, 0), sub_operand(op, &a, 1, 0));
+        note_part_sent(s, op, sub_operand(op, &a, 0, 0), sub_operand(op, &a, 1, 0));
     }
 }

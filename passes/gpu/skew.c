@@ -26,7 +26,7 @@ enum { MOST_SUMS = 4, MOST_CARRIED = 32 };
 enum { OTHER_REGISTERS = 36 }; // of a thread, besides blocks
 
 /// Ops that are done an iteration earlier, in the order in which they are done there.
-typedef enum Phase { PHASE_ITEMS, PHASE_STARTS, PHASE_ENDS } Phase;
+typedef enum SkewPhase { PHASE_ITEMS, PHASE_STARTS, PHASE_ENDS } SkewPhase;
 
 typedef struct Skew {
     Async s;
@@ -45,11 +45,11 @@ typedef struct Skew {
 
 /* ---- what may be done earlier -------------------------------------------------------------- */
 
-static bool is_free(Skew *k, const Value *v);
+static bool is_free_value(Skew *k, const Value *v);
 
 static bool operands_are_free(Skew *k, const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
-        if (!is_free(k, operand(op, i))) return false;
+        if (!is_free_value(k, operand(op, i))) return false;
     return true;
 }
 
@@ -69,7 +69,7 @@ static bool op_is_free(Skew *k, const Op *op) {
 }
 
 /// v follows from the loop's index and from numbers that it carries, or comes from outside.
-static bool is_free(Skew *k, const Value *v) {
+static bool is_free_value(Skew *k, const Value *v) {
     if (!value_is_inside(v, k->loop) || map_get(&k->known, v)) return true;
     bool free = v->def                 ? op_is_free(k, v->def)
                 : v->region != k->body ? false
@@ -84,20 +84,20 @@ static void find_numbers(Skew *k) {
     for (int i = 0; i < k->loop->n_results; i++)
         k->number[i] = ty_is_scalar(result(k->loop, i)->type);
     for (int i = 0; i < k->loop->n_results; i++) {
-        if (!k->number[i] || is_free(k, operand(terminator(k->body), i))) continue;
+        if (!k->number[i] || is_free_value(k, operand(terminator(k->body), i))) continue;
         k->number[i] = false;
         k->known = (PtrMap){0};
         i = -1;
     }
 }
 
-static bool is_shared(const Value *v) {
+static bool is_in_shared_memory(const Value *v) {
     return v->type->kind == TK_BUF || v->type->kind == TK_RING || v->type->kind == TK_PENDING;
 }
 
 static void seek_shared(Op *op, void *found) {
-    for (int i = 0; i < op->n_operands; i++) *(bool *)found |= is_shared(operand(op, i));
-    for (int i = 0; i < op->n_results; i++) *(bool *)found |= is_shared(result(op, i));
+    for (int i = 0; i < op->n_operands; i++) *(bool *)found |= is_in_shared_memory(operand(op, i));
+    for (int i = 0; i < op->n_results; i++) *(bool *)found |= is_in_shared_memory(result(op, i));
 }
 
 /// The op may stand in a body of which parts of two iterations are mixed: it is seen by nobody
@@ -129,7 +129,7 @@ static bool may_mix(const Op *op) {
 
 /* ---- items of rings ------------------------------------------------------------------------ */
 
-static bool move(Skew *k, Op *op) {
+static bool move_earlier(Skew *k, Op *op) {
     map_set(k->s.ctx, &k->moved, op, op);
     return op->parent == k->body && operands_are_free(k, op);
 }
@@ -145,7 +145,7 @@ static bool only_moved_read(const Skew *k, const Value *buf) {
 }
 
 static bool move_users(Skew *k, const Value *v, OpCode code) {
-    for_each_use(u, v) if (u->user->code == code && !move(k, u->user)) return false;
+    for_each_use(u, v) if (u->user->code == code && !move_earlier(k, u->user)) return false;
     return true;
 }
 
@@ -157,14 +157,14 @@ static bool move_with(Skew *k, Op *op, const Op *wait, bool whole) {
     if (!whole) return !fills || operand(op, 1) != operand(wait, 1);
     for (int i = 0; fills && i < op->n_results; i++)
         if (!move_users(k, result(op, i), OP_COPY_TMA)) return false;
-    return move(k, op);
+    return move_earlier(k, op);
 }
 
 /// The wait for an item that an earlier product reads, and what else is done with the item.
 static bool move_item(Skew *k, Op *wait) {
     bool whole = true;
     if (map_get(&k->moved, wait)) return true;
-    if (!move(k, wait)) return false;
+    if (!move_earlier(k, wait)) return false;
     for (int i = 0; i < wait->n_results; i++) {
         whole &= only_moved_read(k, result(wait, i));
         if (!move_users(k, result(wait, i), OP_BUF_PAD)) return false;
@@ -198,7 +198,7 @@ static Op *first_of_chain(Op *start) {
 static bool sort_product(Skew *k, Op *await) {
     Op *start = def_of(operand(await, 0), OP_MMA_START);
     if (!start || start->parent != k->body) return false;
-    if (is_free(k, operand(await, 0))) {
+    if (is_free_value(k, operand(await, 0))) {
         if (k->n_sums == MOST_SUMS) return false;
         k->sums[k->n_sums++] = result(await, 0);
         map_set(k->s.ctx, &k->moved, await, await);
@@ -229,7 +229,7 @@ static bool is_ready(Skew *k) {
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-static double words_of(const Value *v) {
+static double layout_words(const Value *v) {
     const Layout *l = v->type->kind == TK_BLOCK ? v->type->layout : NULL;
     return l ? layout_registers(l) * elem_info[v->type->elem].bits / 32.0 : 0;
 }
@@ -238,8 +238,8 @@ static double words_of(const Value *v) {
 static bool fits(const Skew *k) {
     const GpuTarget *t = k->s.target;
     double threads = (double)op_int(k->s.device, "warps", 1) * t->lanes, words = OTHER_REGISTERS;
-    for (int i = 0; i < k->n_sums; i++) words += words_of(k->sums[i]);
-    words += words_of(result(k->end, 0)) + words_of(operand(k->last, 0));
+    for (int i = 0; i < k->n_sums; i++) words += layout_words(k->sums[i]);
+    words += layout_words(result(k->end, 0)) + layout_words(operand(k->last, 0));
     return words <= t->registers_thread && words * threads <= t->registers_sm;
 }
 
@@ -267,13 +267,13 @@ static bool fills_later(const Skew *k, const Op *op) {
     return false;
 }
 
-static Phase phase_of(const Op *op) {
+static SkewPhase phase_of(const Op *op) {
     if (op->code == OP_MMA_START) return PHASE_STARTS;
     return op->code == OP_AWAIT || op->code == OP_RING_RELEASE ? PHASE_ENDS : PHASE_ITEMS;
 }
 
 /// The ops of a phase of the earlier products, for the iteration that `map` is of.
-static void clone_moved(Skew *k, Builder *b, Phase phase, PtrMap *map) {
+static void clone_moved(Skew *k, Builder *b, SkewPhase phase, PtrMap *map) {
     for_each_op(op, k->body) {
         if (!map_get(&k->moved, op) || phase_of(op) != phase) continue;
         for (int i = 0; i < op->n_operands; i++) clone_slice(b, operand(op, i), k->loop, map);
@@ -363,7 +363,7 @@ static void map_values(Skew *k, PtrMap *map, int n, Value *const *from, Value *c
     for (int i = 0; i < n; i++) map_set(k->s.ctx, map, from[i], to[i]);
 }
 
-static void mapped(PtrMap *map, int n, Value *const *from, Value **to) {
+static void mapped_all(PtrMap *map, int n, Value *const *from, Value **to) {
     for (int i = 0; i < n; i++) {
         Value *v = map_get(map, from[i]);
         to[i] = v ? v : from[i];
@@ -375,8 +375,8 @@ static void build_end(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
     Value *out[MOST_CARRIED + MOST_SUMS], *yields[MOST_CARRIED];
     int n = k->loop->n_results;
     for (int i = 0; i < n; i++) yields[i] = operand(terminator(k->body), i);
-    mapped(map, n, yields, out);
-    if (next) mapped(next, k->n_sums, k->sums, out + n);
+    mapped_all(map, n, yields, out);
+    if (next) mapped_all(next, k->n_sums, k->sums, out + n);
     build_yield(b, n + (next ? k->n_sums : 0), out);
 }
 
@@ -432,8 +432,8 @@ static void build_some(Skew *k, Builder *b) {
     for (int i = 0; i < n; i++) inits[i] = operand(k->loop, 2 + i);
     map_set(k->s.ctx, &first, k->body->args[0], operand(k->loop, 0));
     map_values(k, &first, n, k->body->args + 1, inits);
-    for (Phase p = PHASE_ITEMS; p <= PHASE_ENDS; p++) clone_moved(k, b, p, &first);
-    mapped(&first, k->n_sums, k->sums, inits + n);
+    for (SkewPhase p = PHASE_ITEMS; p <= PHASE_ENDS; p++) clone_moved(k, b, p, &first);
+    mapped_all(&first, k->n_sums, k->sums, inits + n);
     Op *loop = build_loop(k, b, inits);
     map_set(k->s.ctx, &last, k->body->args[0], last_index(k, b));
     for (int i = 0; i < n + k->n_sums; i++)
@@ -442,7 +442,7 @@ static void build_some(Skew *k, Builder *b) {
     build_end(k, b, &last, NULL);
 }
 
-static void rewrite(Skew *k) {
+static void rewrite_skewed(Skew *k) {
     Ir *ir = k->s.ir;
     Op *loop = k->loop;
     const Type *types[MOST_CARRIED];
@@ -470,12 +470,12 @@ static void rewrite(Skew *k) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-static void visit(Op *op, void *arg) {
+static void visit_skew_loop(Op *op, void *arg) {
     Skew k = {.s = *(Async *)arg, .loop = op};
     if (op->code != OP_FOR || op->n_regions != 1 || op->n_results > MOST_CARRIED) return;
     k.body = op->regions[0];
     find_numbers(&k);
-    if (is_ready(&k) && fits(&k)) rewrite(&k);
+    if (is_ready(&k) && fits(&k)) rewrite_skewed(&k);
 }
 
 void pass_skew(PassEnv *env, Op *module) {
@@ -484,6 +484,6 @@ void pass_skew(PassEnv *env, Op *module) {
         Async s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .target = env->gpu};
         s.module = module;
         s.device = op;
-        if (op->code == OP_DEVICE) op_walk_post(op, visit, &s);
+        if (op->code == OP_DEVICE) op_walk_post(op, visit_skew_loop, &s);
     }
 }

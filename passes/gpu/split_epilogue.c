@@ -22,24 +22,24 @@ enum {
     MANY_BESIDE = 64,       // ... that has operands of NVIDIA's products in registers, too
 };
 
-typedef struct Pieces {
+typedef struct PieceCutter {
     Ir *ir;
     Ctx *ctx;
     Op *device;
     int threads, many; // sums of a thread that fill its registers
     PtrMap joined;     // what the value of the store at hand is made of
     int products;      // of which it is made
-} Pieces;
+} PieceCutter;
 
 /* ---- what is loaded ------------------------------------------------------------------------ */
 
-typedef struct Order {
+typedef struct LoadOrder {
     const Op *load;
     bool kept;
-} Order;
+} LoadOrder;
 
 static void look_at_store(Op *op, void *arg) {
-    Order *o = arg;
+    LoadOrder *o = arg;
     if (!op_is_access(op) || op->code == OP_LOAD || op->code == OP_LIVE) return;
     bool apart = !may_be_one(operand(o->load, 0), operand(op, 0));
     bool before = op->parent == o->load->parent && op_before(o->load, op);
@@ -47,10 +47,10 @@ static void look_at_store(Op *op, void *arg) {
 }
 
 /// It may be done in pieces between stores of pieces.
-static bool may_be_split(const Pieces *s, Op *load, const Op *store) {
+static bool may_be_split(const PieceCutter *s, Op *load, const Op *store) {
     Access a = access_of(load);
-    Order o = {load, load->parent == store->parent && !a.mask && a.pick_at < 0 &&
-                         part_dim(&a, a.rank - 1) >= 0};
+    LoadOrder o = {load, load->parent == store->parent && !a.mask && a.pick_at < 0 &&
+                             part_dim(&a, a.rank - 1) >= 0};
     op_walk_pre(s->device, look_at_store, &o);
     return o.kept;
 }
@@ -66,7 +66,7 @@ static bool is_sums(const Op *op) {
 }
 
 /// Notes what v is made of from the sums and the loads on; whether loads of its shape are among it.
-static bool joins_loads(Pieces *s, Value *v, int axis, const Op *store) {
+static bool joins_loads(PieceCutter *s, Value *v, int axis, const Op *store) {
     Op *op = v->def;
     if (!op || op->parent != store->parent || map_get(&s->joined, v)) return false;
     bool load = op->code == OP_LOAD && may_be_split(s, op, store), found = load && axis > 0;
@@ -98,7 +98,7 @@ static int64_t piece_width(const Access *a, int64_t bytes) {
     return width;
 }
 
-static void split_store(Pieces *s, Op *op, bool next) {
+static void split_store(PieceCutter *s, Op *op, bool next) {
     Access a = access_of(op);
     int d = a.n_subs - 1;
     if (a.rank != 2 || a.mask || a.pick_at >= 0 || a.axis_of[d] != 1 || a.subs[d].mul != 1) return;
@@ -128,7 +128,7 @@ static void look_for_product(Op *op, void *found) {
     *(bool *)found |= op->code == OP_DOT && !cost_is_dead(op);
 }
 
-static void split_stores(Pieces *s, Region *r, bool next) {
+static void split_stores(PieceCutter *s, Region *r, bool next) {
     for (Op *op = r->first, *behind; op; op = behind) {
         behind = op->next;
         if (op->code == OP_STORE) split_store(s, op, next);
@@ -142,8 +142,8 @@ void pass_split_epilogue(PassEnv *env, Op *module) {
         if (op->code != OP_DEVICE) continue;
         op_walk_pre(op, look_for_product, &products);
         if (!products) continue;
-        Pieces *s = ctx_new(ir_ctx(env->ir), Pieces);
-        *s = (Pieces){.ir = env->ir, .ctx = ir_ctx(env->ir), .device = op};
+        PieceCutter *s = ctx_new(ir_ctx(env->ir), PieceCutter);
+        *s = (PieceCutter){.ir = env->ir, .ctx = ir_ctx(env->ir), .device = op};
         bool beside = gpu_has(env->gpu, GPU_MMA) && !gpu_has(env->gpu, GPU_WGMMA);
         s->many = beside ? MANY_BESIDE : MANY_SUMS;
         s->threads = choose_shape(env, op).warps * env->gpu->lanes;

@@ -24,7 +24,7 @@ enum {
 /* ---- what is a row ------------------------------------------------------------------------- */
 
 /// The axis of a row; -1: there is none, -2: several.
-static int row_axis(const Strip *s, const Type *t) {
+static int axis_of_row(const Strip *s, const Type *t) {
     int found = -1;
     for (int d = 0; ty_is_block(t) && d < t->rank; d++)
         if (t->extents[d] == s->row) found = found == -1 ? d : -2;
@@ -32,7 +32,7 @@ static int row_axis(const Strip *s, const Type *t) {
 }
 
 static bool is_row(const Strip *s, const Value *v) {
-    return row_axis(s, v->type) != -1;
+    return axis_of_row(s, v->type) != -1;
 }
 
 bool strip_has_rows(const Strip *s, const Op *op) {
@@ -64,9 +64,9 @@ static bool joins_row(const Strip *s, const Op *op) {
 /// An op on rows that can be done strip by strip.
 static bool goes_by_strips(const Strip *s, const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
-        if (row_axis(s, operand(op, i)->type) == -2) return false;
+        if (axis_of_row(s, operand(op, i)->type) == -2) return false;
     for (int i = 0; i < op->n_results; i++)
-        if (row_axis(s, result(op, i)->type) == -2) return false;
+        if (axis_of_row(s, result(op, i)->type) == -2) return false;
     Access a;
     const Value *v;
     switch (op->code) {
@@ -75,13 +75,13 @@ static bool goes_by_strips(const Strip *s, const Op *op) {
     case OP_COMBINE:
         a = access_of(op);
         v = op->code == OP_LOAD ? result(op, 0) : a.value;
-        return !a.mask && a.pick_at < 0 && part_dim(&a, row_axis(s, v->type)) >= 0;
+        return !a.mask && a.pick_at < 0 && part_dim(&a, axis_of_row(s, v->type)) >= 0;
     case OP_REDUCE:
         return !joins_row(s, op) ||
                (region_monoid(op->regions[0]) != OP_COUNT && !op_str(op, "order"));
     case OP_RESHAPE:
         return is_row(s, operand(op, 0)) && is_row(s, result(op, 0)) &&
-               part_axis(op, 0, row_axis(s, result(op, 0)->type)) >= 0;
+               part_axis(op, 0, axis_of_row(s, result(op, 0)->type)) >= 0;
     case OP_CONST:
     case OP_IOTA:
     case OP_CAST:
@@ -162,7 +162,7 @@ Parts strip_at(const Strip *s, Value *start) {
 
 /// The strip of what a sink uses.
 static Value *strip_of(const Strip *s, Parts *p, Builder *b, Value *v) {
-    return part_of(p, b, v, row_axis(s, v->type));
+    return part_of(p, b, v, axis_of_row(s, v->type));
 }
 
 /// What the strips of v are made of stands before op.
@@ -211,7 +211,7 @@ void join_strips(Strip *s, Op *first) {
 void write_strips(Strip *s, Parts *p, Builder *b) {
     for (int i = 0; i < s->n_stores; i++) strip_of(s, p, b, access_of(s->stores[i]).value);
     for (int i = 0; i < s->n_stores; i++)
-        part_of_store(p, b, s->stores[i], row_axis(s, access_of(s->stores[i]).value->type));
+        part_of_store(p, b, s->stores[i], axis_of_row(s, access_of(s->stores[i]).value->type));
     for (int i = 0; i < s->n_stores; i++) op_erase(s->stores[i]);
 }
 

@@ -38,15 +38,15 @@ enum {
 };
 
 /// An item of a ring, from commit to the acquire that reuses its slot.
-typedef struct Item {
+typedef struct RingItem {
     int group;    // of cp.async: its number
     Op *released; // by which op
     bool acquired, committed, waited;
-} Item;
+} RingItem;
 
 typedef struct Track {
     const Value *ring;
-    VEC(Item) items; // by number
+    VEC(RingItem) items; // by number
 } Track;
 
 /// A product under way: what it reads.
@@ -56,17 +56,17 @@ typedef struct Flight {
 } Flight;
 
 /// A buffer of buf_alloc.
-typedef struct Store {
+typedef struct SharedStore {
     const Value *buf;
     bool dirty, fenced, met; // stored since the last barrier; then a fence; then a barrier
     bool read;               // since the last barrier
-} Store;
+} SharedStore;
 
 typedef struct Sync {
     Async s;
     PtrMap known; // Value * -> Number *
     VEC(Track) tracks;
-    VEC(Store) stores;
+    VEC(SharedStore) stores;
     Flight flight[MAX_FLIGHT];
     int n_flight, steps;
     PtrMap item_of; // result of a wait -> Number *
@@ -87,56 +87,56 @@ typedef struct Number {
     int64_t n;
 } Number;
 
-static _Noreturn void broken(const Sync *y, const Op *op, const char *what) {
+static _Noreturn void fail_schedule(const Sync *y, const Op *op, const char *what) {
     ice(y->s.ctx, op->loc, "%s: %s", op_info[op->code].name, what);
 }
 
 /* ---- scalars ------------------------------------------------------------------------------- */
 
-static bool number_of(const Sync *y, const Value *v, int64_t *n) {
+static bool find_number(const Sync *y, const Value *v, int64_t *n) {
     const Number *known = map_get(&y->known, v);
     if (known) *n = known->n;
     return known || const_int(v, n);
 }
 
-static void know(Sync *y, const Value *v, int64_t n) {
+static void know_number(Sync *y, const Value *v, int64_t n) {
     Number *number = ctx_new(y->s.ctx, Number);
     number->n = n;
     map_set(y->s.ctx, &y->known, v, number);
 }
 
 /// Nobody knows v, or another role was walked with a number for it.
-static void forget(Sync *y, const Value *v) {
+static void forget_number(Sync *y, const Value *v) {
     int64_t n;
     map_set(y->s.ctx, &y->known, v, NULL);
     if (y->meeting && !y->first_role && ty_is_scalar(v->type) && meeting_knows(y->meeting, v, &n))
-        know(y, v, n);
+        know_number(y, v, n);
 }
 
-static void compute(Sync *y, const Op *op) {
+static void compute_number(Sync *y, const Op *op) {
     int64_t a, b;
     if (op->code == OP_CONST && ty_is_scalar(result(op, 0)->type)) {
         const Attr *value = op_attr(op, "value");
-        if (value->kind != AT_FLOAT) know(y, result(op, 0), value->i);
+        if (value->kind != AT_FLOAT) know_number(y, result(op, 0), value->i);
         return;
     }
     if (op->n_operands != 2 || op->n_results != 1 || !ty_is_scalar(operand(op, 0)->type) ||
-        !number_of(y, operand(op, 0), &a) || !number_of(y, operand(op, 1), &b)) {
-        for (int i = 0; i < op->n_results; i++) forget(y, result(op, i));
+        !find_number(y, operand(op, 0), &a) || !find_number(y, operand(op, 1), &b)) {
+        for (int i = 0; i < op->n_results; i++) forget_number(y, result(op, i));
         return;
     }
     switch (op->code) {
-    case OP_ADD: know(y, result(op, 0), a + b); break;
-    case OP_SUB: know(y, result(op, 0), a - b); break;
-    case OP_MUL: know(y, result(op, 0), a * b); break;
-    case OP_MIN: know(y, result(op, 0), a < b ? a : b); break;
-    case OP_MAX: know(y, result(op, 0), a > b ? a : b); break;
-    case OP_EQ: know(y, result(op, 0), a == b); break;
-    case OP_LT: know(y, result(op, 0), a < b); break;
-    case OP_LE: know(y, result(op, 0), a <= b); break;
-    case OP_GT: know(y, result(op, 0), a > b); break;
-    case OP_GE: know(y, result(op, 0), a >= b); break;
-    case OP_AND: know(y, result(op, 0), a & b); break;
+    case OP_ADD: know_number(y, result(op, 0), a + b); break;
+    case OP_SUB: know_number(y, result(op, 0), a - b); break;
+    case OP_MUL: know_number(y, result(op, 0), a * b); break;
+    case OP_MIN: know_number(y, result(op, 0), a < b ? a : b); break;
+    case OP_MAX: know_number(y, result(op, 0), a > b ? a : b); break;
+    case OP_EQ: know_number(y, result(op, 0), a == b); break;
+    case OP_LT: know_number(y, result(op, 0), a < b); break;
+    case OP_LE: know_number(y, result(op, 0), a <= b); break;
+    case OP_GT: know_number(y, result(op, 0), a > b); break;
+    case OP_GE: know_number(y, result(op, 0), a >= b); break;
+    case OP_AND: know_number(y, result(op, 0), a & b); break;
     default: break;
     }
 }
@@ -151,12 +151,13 @@ static Track *track_of(Sync *y, const Value *ring) {
     return &y->tracks.data[y->tracks.n - 1];
 }
 
-static Item *item_of(Sync *y, const Op *op, int64_t *number) {
+static RingItem *item_of(Sync *y, const Op *op, int64_t *number) {
     Track *t = track_of(y, operand(op, 0));
-    if (!number_of(y, operand(op, 1), number)) broken(y, op, "an item whose number is not known");
+    if (!find_number(y, operand(op, 1), number))
+        fail_schedule(y, op, "an item whose number is not known");
     if (*number < 0) return NULL;
     while (t->items.n <= *number) {
-        Item none = {0};
+        RingItem none = {0};
         vec_push(y->s.ctx, &t->items, none);
     }
     return &t->items.data[*number];
@@ -165,10 +166,10 @@ static Item *item_of(Sync *y, const Op *op, int64_t *number) {
 /// Switched on, as far as is known.
 static bool is_on(const Sync *y, const Op *op) {
     int64_t on;
-    return !number_of(y, operand(op, 2), &on) || on;
+    return !find_number(y, operand(op, 2), &on) || on;
 }
 
-static bool is_tma(const Value *ring) {
+static bool is_tma_ring(const Value *ring) {
     return op_str(ring->def, "kind")[0] == 't';
 }
 
@@ -184,7 +185,7 @@ static bool only_products_read(const Value *buf) {
 /// Items are read by products of the only warpgroup: once one of its warps has waited for them, all
 /// of them are done. Those of another program that fills the ring, too, may not be.
 static bool ends_with_products(const Sync *y, const Value *ring) {
-    if (!is_tma(ring) || op_flag(ring->def, "pairs") || device_roles(y->s.device) ||
+    if (!is_tma_ring(ring) || op_flag(ring->def, "pairs") || device_roles(y->s.device) ||
         op_int(y->s.device, "warps", 0) != GROUP_WARPS)
         return false;
     for_each_use(u, ring) {
@@ -195,27 +196,28 @@ static bool ends_with_products(const Sync *y, const Value *ring) {
     return true;
 }
 
-static void acquire(Sync *y, Op *op) {
+static void acquire_item(Sync *y, Op *op) {
     int64_t n, slots = operand(op, 0)->type->slots;
     if (!is_on(y, op)) return;
-    Item *item = item_of(y, op, &n);
+    RingItem *item = item_of(y, op, &n);
     if (item) item->acquired = true;
     Track *t = track_of(y, operand(op, 0));
     if (y->meeting) meeting_event(y->meeting, op, n);
     if (n < slots || y->meeting) return;
     Op *released = t->items.data[n - slots].released;
-    if (!released) broken(y, op, "the slot of its item was not released");
+    if (!released) fail_schedule(y, op, "the slot of its item was not released");
     if (ends_with_products(y, operand(op, 0))) return;
     map_set(y->s.ctx, &y->needed, released, released);
 }
 
-static void wait_for(Sync *y, Op *op) {
+static void wait_for_item(Sync *y, Op *op) {
     int64_t n;
-    Item *item = item_of(y, op, &n);
+    RingItem *item = item_of(y, op, &n);
     if (y->meeting) meeting_event(y->meeting, op, n);
-    if (!item || (!item->committed && !y->meeting)) broken(y, op, "its item was not committed");
-    if (!is_tma(operand(op, 0)) && y->groups - item->group <= op_int(op, "ahead", 0))
-        broken(y, op, "it leaves copies of its item under way");
+    if (!item || (!item->committed && !y->meeting))
+        fail_schedule(y, op, "its item was not committed");
+    if (!is_tma_ring(operand(op, 0)) && y->groups - item->group <= op_int(op, "ahead", 0))
+        fail_schedule(y, op, "it leaves copies of its item under way");
     item->waited = true;
     for (int i = 0; i < op->n_results; i++) {
         Number *number = ctx_new(y->s.ctx, Number);
@@ -224,11 +226,12 @@ static void wait_for(Sync *y, Op *op) {
     }
 }
 
-static void release(Sync *y, Op *op) {
+static void release_item(Sync *y, Op *op) {
     int64_t n;
-    Item *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
+    RingItem *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
     if (!item) return;
-    if (!item->waited || item->released) broken(y, op, "its item is not there, or was released");
+    if (!item->waited || item->released)
+        fail_schedule(y, op, "its item is not there, or was released");
     if (y->meeting) meeting_event(y->meeting, op, n);
     item->released = op;
     for (int i = 0; i < y->n_flight; i++)
@@ -236,64 +239,67 @@ static void release(Sync *y, Op *op) {
             const Value *buf = y->flight[i].bufs[k];
             if (buf && buf->def->code == OP_RING_WAIT && operand(buf->def, 0) == operand(op, 0) &&
                 y->flight[i].items[k] == n)
-                broken(y, op, "a product that reads its item is under way");
+                fail_schedule(y, op, "a product that reads its item is under way");
         }
 }
 
 /// The memory of rings and buffers is about to be somebody else's: copies under way would land in
 /// that, copies out would read it.
 static void all_copied(const Sync *y, const Op *op) {
-    if (y->unread) broken(y, op, "what was copied out may still have to be read");
+    if (y->unread) fail_schedule(y, op, "what was copied out may still have to be read");
     for (int i = 0; i < y->tracks.n; i++)
         for (int n = 0; n < y->tracks.data[i].items.n; n++) {
-            const Item *item = &y->tracks.data[i].items.data[n];
-            if (item->committed && !item->waited) broken(y, op, "an item was not waited for");
+            const RingItem *item = &y->tracks.data[i].items.data[n];
+            if (item->committed && !item->waited)
+                fail_schedule(y, op, "an item was not waited for");
         }
 }
 
 /* ---- reading and writing ------------------------------------------------------------------- */
 
-static const Value *buf_behind(const Value *v) {
+static const Value *buf_of_view(const Value *v) {
     while (v->def && v->def->code == OP_BUF_VIEW) v = operand(v->def, 0);
     return v->type->kind == TK_BUF ? v : NULL;
 }
 
-static Store *store_of(Sync *y, const Value *buf) {
+static SharedStore *store_of(Sync *y, const Value *buf) {
     for (int i = 0; i < y->stores.n; i++)
         if (y->stores.data[i].buf == buf) return &y->stores.data[i];
-    Store s = {.buf = buf};
+    SharedStore s = {.buf = buf};
     vec_push(y->s.ctx, &y->stores, s);
     return &y->stores.data[y->stores.n - 1];
 }
 
 /// `engine`: not by threads, so what threads wrote wants a fence before.
 static void read_buf(Sync *y, const Op *op, const Value *v, bool engine) {
-    const Value *buf = buf_behind(v);
+    const Value *buf = buf_of_view(v);
     if (!buf || !buf->def) return;
     if (buf->def->code == OP_RING_WAIT) {
         const Number *n = map_get(&y->item_of, buf);
         Track *t = track_of(y, operand(buf->def, 0));
-        if (!n || t->items.data[n->n].released) broken(y, op, "it reads an item that is not there");
+        if (!n || t->items.data[n->n].released)
+            fail_schedule(y, op, "it reads an item that is not there");
         return;
     }
-    Store *s = store_of(y, buf);
-    if (s->dirty || (engine && !s->fenced) || !s->met) broken(y, op, "it reads what others write");
+    SharedStore *s = store_of(y, buf);
+    if (s->dirty || (engine && !s->fenced) || !s->met)
+        fail_schedule(y, op, "it reads what others write");
     s->read = true;
 }
 
-static void start(Sync *y, const Op *op) {
+static void start_mma(Sync *y, const Op *op) {
     Flight f = {0};
-    if (y->n_flight == MAX_FLIGHT) broken(y, op, "too many products are under way");
+    if (y->n_flight == MAX_FLIGHT) fail_schedule(y, op, "too many products are under way");
     for (int i = 0; i < 2; i++) {
         read_buf(y, op, operand(op, i), true);
-        f.bufs[i] = buf_behind(operand(op, i));
+        f.bufs[i] = buf_of_view(operand(op, i));
         const Number *n = f.bufs[i] ? map_get(&y->item_of, f.bufs[i]) : NULL;
         f.items[i] = n ? n->n : -1;
     }
     y->flight[y->n_flight++] = f;
 }
 
-static void await(Sync *y, const Op *op) {
+static void await_products(Sync *y, const Op *op) {
     int younger = (int)op_int(op, "younger", 0);
     if (!op->n_operands) y->unread = false;
     if (!op->n_operands && op_flag(op, "written")) y->unwritten = false;
@@ -302,26 +308,26 @@ static void await(Sync *y, const Op *op) {
     y->n_flight = younger;
 }
 
-static void store(Sync *y, const Op *op) {
-    const Value *buf = buf_behind(operand(op, 0));
-    Store *s = store_of(y, buf);
-    if (s->read) broken(y, op, "others may still read the buffer");
+static void store_to_buf(Sync *y, const Op *op) {
+    const Value *buf = buf_of_view(operand(op, 0));
+    SharedStore *s = store_of(y, buf);
+    if (s->read) fail_schedule(y, op, "others may still read the buffer");
     for (int i = 0; i < y->n_flight; i++)
         if (y->flight[i].bufs[0] == buf || y->flight[i].bufs[1] == buf)
-            broken(y, op, "a product that reads the buffer is under way");
-    *s = (Store){.buf = buf, .dirty = true};
+            fail_schedule(y, op, "a product that reads the buffer is under way");
+    *s = (SharedStore){.buf = buf, .dirty = true};
 }
 
 /// The buffer is used for nothing else, and what was copied out of it before has been read.
-static void copy_out(Sync *y, const Op *op) {
+static void copy_buf_out(Sync *y, const Op *op) {
     const Value *buf = operand(op, 1);
     const Number *last = map_get(&y->copied, buf);
-    if (!def_of((Value *)buf, OP_BUF_ALLOC)) broken(y, op, "not out of a buffer of its own");
+    if (!def_of((Value *)buf, OP_BUF_ALLOC)) fail_schedule(y, op, "not out of a buffer of its own");
     for_each_use(u, buf) {
-        if (u->user->code != OP_COPYOUT_TMA) broken(y, op, "others use the buffer, too");
+        if (u->user->code != OP_COPYOUT_TMA) fail_schedule(y, op, "others use the buffer, too");
     }
     if (last && (!op_attr(op, "younger") || y->copies_out - last->n - 1 < op_int(op, "younger", 0)))
-        broken(y, op, "its buffer may still have to be read");
+        fail_schedule(y, op, "its buffer may still have to be read");
     Number *number = ctx_new(y->s.ctx, Number);
     number->n = y->copies_out++;
     map_set(y->s.ctx, &y->copied, buf, number);
@@ -329,11 +335,11 @@ static void copy_out(Sync *y, const Op *op) {
     y->unwritten |= op_flag(op, "add");
 }
 
-static void fence(Sync *y) {
+static void fence_stores(Sync *y) {
     for (int i = 0; i < y->stores.n; i++) y->stores.data[i].fenced = true;
 }
 
-static void barrier(Sync *y) {
+static void meet_at_barrier(Sync *y) {
     for (int i = 0; i < y->stores.n; i++) {
         y->stores.data[i].met = true;
         y->stores.data[i].dirty = y->stores.data[i].read = false;
@@ -342,7 +348,7 @@ static void barrier(Sync *y) {
 
 /* ---- walking ------------------------------------------------------------------------------- */
 
-static void walk(Sync *y, Region *r);
+static void walk_schedule(Sync *y, Region *r);
 
 static bool holds_loop(const Region *r) {
     for_each_op(op, r) {
@@ -364,11 +370,11 @@ static bool takes_items(const Region *r) {
 }
 
 /// Value `to` becomes what `from` is; not known where that is not.
-static void pass_on(Sync *y, const Value *from, const Value *to) {
+static void pass_number_on(Sync *y, const Value *from, const Value *to) {
     int64_t n;
     send_signals_pass(&y->sending, from, to);
-    if (number_of(y, from, &n))
-        know(y, to, n);
+    if (find_number(y, from, &n))
+        know_number(y, to, n);
     else
         map_set(y->s.ctx, &y->known, to, NULL);
 }
@@ -384,29 +390,29 @@ static bool uses_rings(const Region *r) {
 }
 
 /// From here on v is n. Where roles decide by it how many items there are, all have to.
-static void suppose(Sync *y, const Op *op, const Value *v, int64_t n) {
-    know(y, v, n);
+static void suppose_number(Sync *y, const Op *op, const Value *v, int64_t n) {
+    know_number(y, v, n);
     if (!y->meeting) return;
     if (y->first_role)
         meeting_assume(y->meeting, v, n);
     else if (uses_rings(op->regions[0]) || uses_rings(op->regions[op->n_regions - 1]))
-        broken(y, op, "a role decides about items by what others do not know");
+        fail_schedule(y, op, "a role decides about items by what others do not know");
 }
 
 /// Bounds that nobody knows, or that say nothing of the loop, are such that there are a few
 /// iterations. Constants stay: others use them.
-static bool find_bounds(Sync *y, const Op *op, int64_t trips, int64_t *lo, int64_t *hi) {
+static bool find_loop_bounds(Sync *y, const Op *op, int64_t trips, int64_t *lo, int64_t *hi) {
     int64_t fixed, all = trips * op_int(op, "step", 1);
-    if (!number_of(y, operand(op, 0), lo)) suppose(y, op, operand(op, 0), *lo = 0);
-    if (number_of(y, operand(op, 1), hi) && (*hi > *lo || y->meeting)) return *hi > *lo;
+    if (!find_number(y, operand(op, 0), lo)) suppose_number(y, op, operand(op, 0), *lo = 0);
+    if (find_number(y, operand(op, 1), hi) && (*hi > *lo || y->meeting)) return *hi > *lo;
     if (y->meeting) {
-        suppose(y, op, operand(op, 1), *hi = *lo + all);
+        suppose_number(y, op, operand(op, 1), *hi = *lo + all);
         return true;
     }
     if (!const_int(operand(op, 1), &fixed))
-        know(y, operand(op, 1), *hi = *lo + all);
+        know_number(y, operand(op, 1), *hi = *lo + all);
     else if (!const_int(operand(op, 0), &fixed))
-        know(y, operand(op, 0), *lo = *hi - all);
+        know_number(y, operand(op, 0), *lo = *hi - all);
     return *hi > *lo;
 }
 
@@ -417,47 +423,50 @@ static void walk_for(Sync *y, Op *op) {
     int64_t step = op_int(op, "step", 1), lo = 0, hi = 0;
     int64_t trips = holds_loop(r) && !takes_items(r) ? OUTER_TRIPS : INNER_TRIPS;
     if (y->trips) trips = y->trips;
-    if (!find_bounds(y, op, trips, &lo, &hi)) hi = lo;
+    if (!find_loop_bounds(y, op, trips, &lo, &hi)) hi = lo;
     if (y->meeting) trips = INT32_MAX; // no role leaves out what another one does
     int64_t more = ceil_div(hi - lo, step) - trips, skipped = more > 0 ? more * step : 0;
-    for (int i = 0; i < op->n_results; i++) pass_on(y, operand(op, 2 + i), r->args[1 + i]);
+    for (int i = 0; i < op->n_results; i++) pass_number_on(y, operand(op, 2 + i), r->args[1 + i]);
     for (int64_t k = lo; k < hi; k += step) {
-        know(y, r->args[0], k);
+        know_number(y, r->args[0], k);
         y->sending.tile += op_flag(op, "programs");
-        walk(y, r);
-        for (int i = 0; i < op->n_results; i++) pass_on(y, operand(r->last, i), r->args[1 + i]);
+        walk_schedule(y, r);
+        for (int i = 0; i < op->n_results; i++)
+            pass_number_on(y, operand(r->last, i), r->args[1 + i]);
         if (k == lo) k += skipped;
     }
-    for (int i = 0; i < op->n_results; i++) pass_on(y, r->args[1 + i], result(op, i));
+    for (int i = 0; i < op->n_results; i++) pass_number_on(y, r->args[1 + i], result(op, i));
 }
 
 static void walk_while(Sync *y, Op *op) {
     Region *test = op->regions[0], *body = op->regions[1];
     int trips = !op_flag(op, "programs") ? OUTER_TRIPS : y->trips ? y->trips : INNER_TRIPS;
     if (y->meeting && !meeting_goes_on(y->meeting, op))
-        broken(y, op, "a role goes on with other tiles than the others");
-    for (int i = 0; i < op->n_results; i++) pass_on(y, operand(op, i), test->args[i]);
+        fail_schedule(y, op, "a role goes on with other tiles than the others");
+    for (int i = 0; i < op->n_results; i++) pass_number_on(y, operand(op, i), test->args[i]);
     for (int trip = 0; trip < trips; trip++) {
         y->sending.tile += op_flag(op, "programs");
-        walk(y, test);
-        for (int i = 0; i < op->n_results; i++) pass_on(y, test->args[i], body->args[i]);
-        walk(y, body);
-        for (int i = 0; i < op->n_results; i++) pass_on(y, operand(body->last, i), test->args[i]);
+        walk_schedule(y, test);
+        for (int i = 0; i < op->n_results; i++) pass_number_on(y, test->args[i], body->args[i]);
+        walk_schedule(y, body);
+        for (int i = 0; i < op->n_results; i++)
+            pass_number_on(y, operand(body->last, i), test->args[i]);
     }
-    for (int i = 0; i < op->n_results; i++) pass_on(y, test->args[i], result(op, i));
+    for (int i = 0; i < op->n_results; i++) pass_number_on(y, test->args[i], result(op, i));
 }
 
 /// In a role the way that is known to be taken, or supposed: what decides about items is the same
 /// for all roles.
 static void walk_branch(Sync *y, Op *op) {
     int64_t yes;
-    bool known = number_of(y, operand(op, 0), &yes);
+    bool known = find_number(y, operand(op, 0), &yes);
     bool rings = uses_rings(op->regions[0]) || uses_rings(op->regions[1]);
-    if (!known && rings) suppose(y, op, operand(op, 0), yes = y->trips != 1);
+    if (!known && rings) suppose_number(y, op, operand(op, 0), yes = y->trips != 1);
     for (int i = 0; i < 2; i++)
-        if (!(known || rings) || (yes ? 0 : 1) == i) walk(y, op->regions[i]);
+        if (!(known || rings) || (yes ? 0 : 1) == i) walk_schedule(y, op->regions[i]);
     const Region *taken = op->regions[(known || rings) && !yes];
-    for (int i = 0; i < op->n_results; i++) pass_on(y, operand(taken->last, i), result(op, i));
+    for (int i = 0; i < op->n_results; i++)
+        pass_number_on(y, operand(taken->last, i), result(op, i));
 }
 
 /// Both ways, one after the other: rings of one are not those of the other. Items are numbered on
@@ -467,21 +476,21 @@ static void walk_if(Sync *y, Op *op) {
         walk_branch(y, op);
         return;
     }
-    for (int i = 0; i < op->n_regions; i++) walk(y, op->regions[i]);
+    for (int i = 0; i < op->n_regions; i++) walk_schedule(y, op->regions[i]);
     for (int i = 0; i < op->n_results; i++) {
         int64_t a, b;
         const Value *yes = operand(op->regions[0]->last, i), *no = operand(op->regions[1]->last, i);
-        bool more = number_of(y, yes, &a) && number_of(y, no, &b) && b > a;
-        pass_on(y, more ? no : yes, result(op, i));
+        bool more = find_number(y, yes, &a) && find_number(y, no, &b) && b > a;
+        pass_number_on(y, more ? no : yes, result(op, i));
     }
 }
 
-static void commit(Sync *y, Op *op) {
+static void commit_item(Sync *y, Op *op) {
     int64_t n;
-    Item *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
+    RingItem *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
     if (item) item->committed = true, item->group = y->groups;
     if (item && y->meeting) meeting_event(y->meeting, op, n);
-    y->groups += !is_tma(operand(op, 0));
+    y->groups += !is_tma_ring(operand(op, 0));
 }
 
 /// A release that an acquire of `slots` items later waits for stays.
@@ -502,42 +511,42 @@ static void walk_roles(Sync *y, Op *op) {
     for (int i = op->n_regions - 1; i >= 0; i--) { // who fills rings stands behind who reads them
         y->first_role = i == op->n_regions - 1;
         meeting_enter(y->meeting, i);
-        walk(y, op->regions[i]);
-        if (y->n_flight) broken(y, op, "a role ends while a product is under way");
+        walk_schedule(y, op->regions[i]);
+        if (y->n_flight) fail_schedule(y, op, "a role ends while a product is under way");
     }
     Blocked b = meeting_run(y->meeting);
-    if (b.op) broken(y, b.op, b.why);
+    if (b.op) fail_schedule(y, b.op, b.why);
     need_releases(y);
 }
 
-static void visit(Sync *y, Op *op) {
+static void visit_scheduled_op(Sync *y, Op *op) {
     send_signals_visit(&y->sending, op);
     switch (op->code) {
     case OP_FOR: walk_for(y, op); return;
     case OP_WHILE: walk_while(y, op); return;
     case OP_IF: walk_if(y, op); return;
     case OP_ROLES: walk_roles(y, op); return;
-    case OP_RING_ACQUIRE: acquire(y, op); return;
-    case OP_RING_COMMIT: commit(y, op); return;
-    case OP_RING_WAIT: wait_for(y, op); return;
-    case OP_RING_RELEASE: release(y, op); return;
-    case OP_MMA_START: start(y, op); return;
-    case OP_AWAIT: await(y, op); return;
+    case OP_RING_ACQUIRE: acquire_item(y, op); return;
+    case OP_RING_COMMIT: commit_item(y, op); return;
+    case OP_RING_WAIT: wait_for_item(y, op); return;
+    case OP_RING_RELEASE: release_item(y, op); return;
+    case OP_MMA_START: start_mma(y, op); return;
+    case OP_AWAIT: await_products(y, op); return;
     case OP_BUF_LOAD: read_buf(y, op, operand(op, 0), false); return;
-    case OP_BUF_STORE: store(y, op); return;
-    case OP_COPYOUT_TMA: copy_out(y, op); return;
-    case OP_FENCE: fence(y); return;
-    case OP_BARRIER: barrier(y); return;
-    default: compute(y, op);
+    case OP_BUF_STORE: store_to_buf(y, op); return;
+    case OP_COPYOUT_TMA: copy_buf_out(y, op); return;
+    case OP_FENCE: fence_stores(y); return;
+    case OP_BARRIER: meet_at_barrier(y); return;
+    default: compute_number(y, op);
     }
-    for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++) walk(y, op->regions[i]);
+    for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++) walk_schedule(y, op->regions[i]);
 }
 
-static void walk(Sync *y, Region *r) {
+static void walk_schedule(Sync *y, Region *r) {
     for_each_op(op, r) {
         if (++y->steps > MAX_STEPS) return;
         if (op == y->anew) all_copied(y, op);
-        visit(y, op);
+        visit_scheduled_op(y, op);
     }
 }
 
@@ -563,14 +572,14 @@ static const char *reuse_of(const Track *t) {
     for (int i = t->ring->type->slots; i < t->items.n; i++) reused |= t->items.data[i].acquired;
     for_each_use(u, t->ring) released |= u->user->code == OP_RING_RELEASE;
     if (!reused) return "never filled again";
-    if (!is_tma(t->ring)) return "barrier of the next item";
+    if (!is_tma_ring(t->ring)) return "barrier of the next item";
     return released ? "mbarrier free" : "await of the products";
 }
 
 static const char *ring_line(Sync *y, int i) {
     const Track *t = &y->tracks.data[i];
     return ctx_format(y->s.ctx, "ring %d: filled before read: %s; read before filled again: %s", i,
-                      is_tma(t->ring) ? "mbarrier full" : "own copies, barrier", reuse_of(t));
+                      is_tma_ring(t->ring) ? "mbarrier full" : "own copies, barrier", reuse_of(t));
 }
 
 static void note_proof(Sync *y) {
@@ -601,7 +610,7 @@ static void try_trips(PassEnv *env, Op *module, Op *device) {
         Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = device}};
         y.trips = trips;
         send_signals_begin(&y.sending, y.s.ctx, module, device);
-        walk(&y, device->regions[0]);
+        walk_schedule(&y, device->regions[0]);
     }
 }
 
@@ -612,13 +621,13 @@ void pass_sync(PassEnv *env, Op *module) {
         Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op}};
         send_signals_begin(&y.sending, y.s.ctx, module, op);
         try_trips(env, module, op);
-        walk(&y, op->regions[0]);
-        if (y.unread) broken(&y, op, "it ends before what is copied out has been read");
-        if (y.unwritten) broken(&y, op, "it ends before what it adds is there");
+        walk_schedule(&y, op->regions[0]);
+        if (y.unread) fail_schedule(&y, op, "it ends before what is copied out has been read");
+        if (y.unwritten) fail_schedule(&y, op, "it ends before what it adds is there");
         if (y.sending.lost)
-            broken(&y, y.sending.lost, "what the tile before has sent is not signalled");
+            fail_schedule(&y, y.sending.lost, "what the tile before has sent is not signalled");
         if (y.sending.signals && y.sending.sent)
-            broken(&y, y.sending.sent, "the program ends before a signal for what it sends");
+            fail_schedule(&y, y.sending.sent, "the program ends before a signal for what it sends");
         op_walk_post(op, drop_release, &y);
         op_walk_post(op, mark_free, &y);
         note_proof(&y);

@@ -18,20 +18,20 @@
 
 enum { MAX_ROLES = 8, MAX_RINGS = 64, SAME_BUDGET = 4000 };
 
-typedef struct Event {
+typedef struct RingEvent {
     Op *op;
     int64_t n;
-} Event;
+} RingEvent;
 
-typedef VEC(Event) Events;
-typedef VEC(int) Counts; // by number of the item
+typedef VEC(RingEvent) Events;
+typedef VEC(int) ItemCounts; // by number of the item
 
-typedef struct RingState {
+typedef struct RoleRing {
     const Value *ring;
     int readers; // roles that release its items
     Op *fill;
-    Counts committed, waited, released;
-} RingState;
+    ItemCounts committed, waited, released;
+} RoleRing;
 
 /// A scalar that a role was walked with, such as a bound that is not known.
 typedef struct Assumed {
@@ -46,7 +46,7 @@ struct Meeting {
     Events events[MAX_ROLES];
     int at[MAX_ROLES];
     int n_rings;
-    RingState rings[MAX_RINGS];
+    RoleRing rings[MAX_RINGS];
     VEC(Assumed) assumed;
     VEC(const Op *) loops; // by condition, of the first role that comes to such
     int loops_of;
@@ -64,56 +64,56 @@ void meeting_enter(Meeting *m, int i) {
     m->role = i;
 }
 
-static RingState *ring_of(Meeting *m, const Op *op) {
+static RoleRing *role_ring_of(Meeting *m, const Op *op) {
     const Value *ring = operand(op, 0);
     for (int i = 0; i < m->n_rings; i++)
         if (m->rings[i].ring == ring) return &m->rings[i];
     if (m->n_rings == MAX_RINGS) ice(m->ctx, op->loc, "more than %d rings", MAX_RINGS);
-    m->rings[m->n_rings] = (RingState){.ring = ring};
+    m->rings[m->n_rings] = (RoleRing){.ring = ring};
     return &m->rings[m->n_rings++];
 }
 
 void meeting_event(Meeting *m, Op *op, int64_t n) {
-    Event e = {op, n};
+    RingEvent e = {op, n};
     vec_push(m->ctx, &m->events[m->role], e);
-    RingState *r = ring_of(m, op);
+    RoleRing *r = role_ring_of(m, op);
     if (op->code == OP_RING_ACQUIRE && !r->fill) r->fill = op;
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-static int count_of(const Counts *c, int64_t n) {
+static int item_count_of(const ItemCounts *c, int64_t n) {
     return n < c->n ? c->data[n] : 0;
 }
 
-static void count(Meeting *m, Counts *c, int64_t n) {
+static void count_item(Meeting *m, ItemCounts *c, int64_t n) {
     while (c->n <= n) vec_push(m->ctx, c, 0);
     c->data[n]++;
 }
 
 /// False: the role has to wait here.
-static bool step(Meeting *m, const Event *e) {
-    RingState *r = ring_of(m, e->op);
+static bool step_event(Meeting *m, const RingEvent *e) {
+    RoleRing *r = role_ring_of(m, e->op);
     int64_t before = e->n - r->ring->type->slots;
     switch (e->op->code) {
     case OP_RING_ACQUIRE:
-        return before < 0 || (r->readers && count_of(&r->released, before) >= r->readers);
-    case OP_RING_COMMIT: count(m, &r->committed, e->n); return true;
+        return before < 0 || (r->readers && item_count_of(&r->released, before) >= r->readers);
+    case OP_RING_COMMIT: count_item(m, &r->committed, e->n); return true;
     case OP_RING_WAIT:
-        if (!count_of(&r->committed, e->n)) return false;
-        count(m, &r->waited, e->n);
+        if (!item_count_of(&r->committed, e->n)) return false;
+        count_item(m, &r->waited, e->n);
         return true;
-    default: count(m, &r->released, e->n); return true;
+    default: count_item(m, &r->released, e->n); return true;
     }
 }
 
 static bool run_role(Meeting *m, int i) {
     int first = m->at[i];
-    while (m->at[i] < m->events[i].n && step(m, &m->events[i].data[m->at[i]])) m->at[i]++;
+    while (m->at[i] < m->events[i].n && step_event(m, &m->events[i].data[m->at[i]])) m->at[i]++;
     return m->at[i] > first;
 }
 
-static bool reads(const Meeting *m, int role, const Value *ring) {
+static bool reads_ring(const Meeting *m, int role, const Value *ring) {
     for (int e = 0; e < m->events[role].n; e++) {
         const Op *op = m->events[role].data[e].op;
         if (op->code == OP_RING_RELEASE && operand(op, 0) == ring) return true;
@@ -123,14 +123,14 @@ static bool reads(const Meeting *m, int role, const Value *ring) {
 
 /// Roles that release items of a ring; all of their warps do. The ring that expects others, or
 /// NULL.
-static Op *count_readers(Meeting *m) {
+static Op *count_ring_readers(Meeting *m) {
     const int64_t *warps = op_attr(m->roles, "warps")->ints;
     Op *other = NULL;
     for (int k = 0; k < m->n_rings; k++) {
-        RingState *r = &m->rings[k];
+        RoleRing *r = &m->rings[k];
         int64_t all = 0;
         for (int i = 0; i < m->roles->n_regions; i++) {
-            bool one = reads(m, i, r->ring);
+            bool one = reads_ring(m, i, r->ring);
             r->readers += one;
             all += one ? warps[i] : 0;
         }
@@ -149,12 +149,12 @@ static Blocked find_blocked(const Meeting *m) {
 /// Each item that was committed was waited for, and the other way round.
 static Blocked find_unequal(const Meeting *m) {
     for (int k = 0; k < m->n_rings; k++) {
-        const RingState *r = &m->rings[k];
+        const RoleRing *r = &m->rings[k];
         if (r->committed.n != r->waited.n)
             return (Blocked){r->fill ? r->fill : r->ring->def,
                              "roles fill and read different numbers of items"};
         for (int64_t n = 0; n < r->committed.n; n++)
-            if (count_of(&r->committed, n) != 1 || !count_of(&r->waited, n))
+            if (item_count_of(&r->committed, n) != 1 || !item_count_of(&r->waited, n))
                 return (Blocked){r->fill, "an item is filled twice, or by nobody, or not read"};
     }
     return (Blocked){0};
@@ -178,7 +178,7 @@ static bool same_arg(const Value *a, const Value *b, int *budget) {
            same_scalar(operand(x, 1), operand(y, 1), budget);
 }
 
-static bool same_attrs(const Op *a, const Op *b) {
+static bool has_same_attrs(const Op *a, const Op *b) {
     if (a->n_attrs != b->n_attrs) return false;
     for (int i = 0; i < a->n_attrs; i++)
         if (op_attr(b, a->attrs[i].name) != a->attrs[i].value) return false;
@@ -192,7 +192,7 @@ static bool same_scalar(const Value *a, const Value *b, int *budget) {
     if (!a->def && !b->def) return same_arg(a, b, budget);
     const Op *x = a->def, *y = b->def;
     if (!x || !y || x->code != y->code || x->n_operands != y->n_operands || x->n_regions ||
-        a->index != b->index || !same_attrs(x, y))
+        a->index != b->index || !has_same_attrs(x, y))
         return false;
     for (int i = 0; i < x->n_operands; i++)
         if (!same_scalar(operand(x, i), operand(y, i), budget)) return false;
@@ -271,7 +271,7 @@ bool meeting_knows(const Meeting *m, const Value *v, int64_t *n) {
 /* ---- the proof ----------------------------------------------------------------------------- */
 
 Blocked meeting_run(Meeting *m) {
-    Op *other = count_readers(m);
+    Op *other = count_ring_readers(m);
     if (other) return (Blocked){other, "its readers are not the warps that release its items"};
     for (bool more = true; more;) {
         more = false;

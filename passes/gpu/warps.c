@@ -40,7 +40,7 @@ enum {
 #define F64_FUNCTIONS  3
 
 /// Registers of all threads where not said otherwise: an element of up to 32 bits takes one.
-typedef struct Sizes {
+typedef struct RegisterSizes {
     const GpuTarget *target;
     double sums, widest; // of all results of products, of the largest block
     double moved;        // bytes of the largest load or store
@@ -71,7 +71,7 @@ typedef struct Sizes {
     bool lines;       // what is reduced is rows, not one block of elements
     bool joins;       // reductions of several blocks at once: each element takes more registers
     int cluster;      // CTAs that share each block
-} Sizes;
+} RegisterSizes;
 
 static int registers_each(const Type *t) {
     return elem_info[t->elem].bits > 32 ? 2 : 1;
@@ -82,19 +82,19 @@ static double registers_in(const Type *t) {
 }
 
 /// Registers of elements that lie packed; bools have none.
-static double words_of(const Type *t) {
+static double packed_words(const Type *t) {
     return t->elem == EL_BOOL ? 0 : (double)ty_count(t) * elem_info[t->elem].bits / 32;
 }
 
 /// ... of a block that AMD's products have: its extents are those of a layout, powers of two.
 static double held_words(const Type *t) {
-    double words = words_of(t);
+    double words = packed_words(t);
     for (int d = 0; d < t->rank; d++)
         words *= exp2(ceil(log2((double)t->extents[d]))) / (double)t->extents[d];
     return words;
 }
 
-static void measure_rows(Sizes *z, const Op *op) {
+static void measure_rows(RegisterSizes *z, const Op *op) {
     const Type *t = operand(op, 0)->type;
     double n = registers_in(t);
     double row = (double)t->extents[op_int(op, "axis", 0)] * registers_each(t);
@@ -104,7 +104,7 @@ static void measure_rows(Sizes *z, const Op *op) {
     z->row = row;
     z->rows = n / row;
     z->words = 0;
-    for (int i = 0; i < op->n_operands; i++) z->words += words_of(operand(op, i)->type);
+    for (int i = 0; i < op->n_operands; i++) z->words += packed_words(operand(op, i)->type);
 }
 
 /// A product of which dots are one: not one that goes on from another one's sums.
@@ -114,7 +114,7 @@ static bool begins_product(const Op *op) {
 }
 
 /// What v is, perhaps of another type or turned.
-static const Op *origin_of(const Value *v) {
+static const Op *origin_op(const Value *v) {
     while (v->def &&
            (v->def->code == OP_PERMUTE || v->def->code == OP_CAST || v->def->code == OP_CONVERT))
         v = operand(v->def, 0);
@@ -123,7 +123,7 @@ static const Op *origin_of(const Value *v) {
 
 /// The load where the product is that an operand comes from; NULL: it comes from elsewhere.
 static const Op *loaded_beside(const Value *v, const Op *dot) {
-    const Op *op = origin_of(v);
+    const Op *op = origin_op(v);
     bool loaded = op && (op->code == OP_LOAD || op->code == OP_BUF_LOAD);
     return loaded && op->parent == dot->parent ? op : NULL;
 }
@@ -131,7 +131,7 @@ static const Op *loaded_beside(const Value *v, const Op *dot) {
 /// What AMD's products and multiply-adds read of blocks that are loaded in their loop comes from
 /// shared memory, where it goes through registers; other operands are there all the time. Both
 /// halves of a wave of gfx11 have the same of an operand.
-static void measure_operands(Sizes *z, const Op *op, const GpuUnit *unit) {
+static void measure_operands(RegisterSizes *z, const Op *op, const GpuUnit *unit) {
     bool wmma = unit && unit->features & GPU_WMMA, twice = wmma && unit->generations == GPU_RDNA3;
     if (!unit || wmma) z->fragments = fmax(z->fragments, twice ? 2 * FRAGMENTS : FRAGMENTS);
     for (int i = 0; i < 2; i++) {
@@ -154,7 +154,7 @@ static double single_elements(const Op *load) {
     return single ? (double)ty_count(t) : 0;
 }
 
-static void measure_dot(Sizes *z, const Op *op) {
+static void measure_dot(RegisterSizes *z, const Op *op) {
     const GpuUnit *unit = gpu_unit_of(op);
     if (!op_attr(op, "unit"))
         unit = gpu_unit_for(z->target, operand(op, 0)->type, operand(op, 1)->type,
@@ -172,16 +172,16 @@ static void measure_dot(Sizes *z, const Op *op) {
     z->narrow |= elem_info[operand(op, 0)->type->elem].bits == 8;
     z->height = fmax(z->height, (double)sum->extents[0]);
     z->dots++;
-    double words = words_of(operand(op, 1)->type);
+    double words = packed_words(operand(op, 1)->type);
     if (three)
-        z->split += words_of(operand(op, 0)->type) + words;
+        z->split += packed_words(operand(op, 0)->type) + words;
     else if (unit && !(unit->features & GPU_WGMMA) && words > z->operands)
         z->operands = words;
     for (int i = 0; i < 2; i++) z->singles += single_elements(loaded_beside(operand(op, i), op));
     if (amd || !unit) measure_operands(z, op, unit);
-    const Op *left = origin_of(operand(op, 0));
+    const Op *left = origin_op(operand(op, 0));
     bool mma = !amd && unit && !(unit->features & GPU_WGMMA);
-    if (mma && left && left->parent != op->parent) z->kept += words_of(operand(op, 0)->type);
+    if (mma && left && left->parent != op->parent) z->kept += packed_words(operand(op, 0)->type);
 }
 
 static bool feeds_products(const Value *v) {
@@ -195,7 +195,7 @@ static bool feeds_products(const Value *v) {
 }
 
 /// Along which the load gathers, of two coordinates each; a third one is half of one more.
-static double positions(const Op *load) {
+static double gathered_positions(const Op *load) {
     Access a = access_of(load);
     double n = a.pick_at >= 0 ? 1 : 0, picks = 0;
     for (int i = 0; a.pick_at >= 0 && i < a.pick_rank; i++)
@@ -220,7 +220,7 @@ static bool lives_behind(const Value *v, const Op *op, int depth) {
 
 /// Words of the blocks as large as what is reduced that are loaded before and live on behind it,
 /// and the registers in which they and others are computed with.
-static void measure_across(Sizes *z, const Op *reduce) {
+static void measure_across(RegisterSizes *z, const Op *reduce) {
     enum { FEW_OPS = 5 };
     int64_t least = ty_count(operand(reduce, 0)->type);
     double words = 0, registers = 0;
@@ -236,7 +236,7 @@ static void measure_across(Sizes *z, const Op *reduce) {
 }
 
 /// What one iteration leaves to the next one, and what is loaded once for all of them.
-static void measure_loop(Sizes *z, const Op *loop) {
+static void measure_loop(RegisterSizes *z, const Op *loop) {
     double registers = 0, once = 0;
     for (int i = 0; i < loop->n_results; i++)
         if (ty_is_block(result(loop, i)->type)) registers += registers_in(result(loop, i)->type);
@@ -246,8 +246,8 @@ static void measure_loop(Sizes *z, const Op *loop) {
     z->once = fmax(z->once, once);
 }
 
-static void measure(Op *op, void *arg) {
-    Sizes *z = arg;
+static void measure_op(Op *op, void *arg) {
+    RegisterSizes *z = arg;
     const Type *t = op->n_results ? result(op, 0)->type : NULL;
     if (cost_is_dead(op)) return;
     z->chain += t && t->kind == TK_BLOCK && t->elem == EL_F64 && op_has(op, ELEMENTWISE);
@@ -278,7 +278,7 @@ static void measure(Op *op, void *arg) {
     case OP_GATHER: t = operand(op, 0)->type; break;
     case OP_LOAD:
         z->moved = fmax(z->moved, cost_bytes(t));
-        z->picked = fmax(z->picked, positions(op));
+        z->picked = fmax(z->picked, gathered_positions(op));
         z->beside_products |= t->rank == 2 && !feeds_products(result(op, 0));
         break;
     case OP_ATOMIC: break;
@@ -295,12 +295,12 @@ static int power_for(double warps, int most) {
 
 /// Tuples that one program joins, such as programs' partial results: it works alone, and long at
 /// each.
-static bool is_joined_block(const Sizes *z) {
+static bool is_joined_block(const RegisterSizes *z) {
     return z->joins && !z->lines;
 }
 
 /// A row that one warp holds is reduced without the others.
-static int most_warps(const Sizes *z) {
+static int most_warps(const RegisterSizes *z) {
     double lanes = z->target->lanes;
     bool rows = z->rows >= 1 && z->row <= ROW_WARP && z->reduced >= z->widest &&
                 z->words <= z->rows * lanes * ROW_WORDS && !is_joined_block(z);
@@ -310,7 +310,7 @@ static int most_warps(const Sizes *z) {
 
 /// Products of warpgroups want one at least. Where rows are reduced between two products, as many
 /// as share the rows: what one of them reduces, another one multiplies.
-static int least_for_products(const Sizes *z) {
+static int least_for_products(const RegisterSizes *z) {
     double lanes = z->target->lanes;
     if (!z->groups) return power_for(z->sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
     double groups = z->dots > 1 ? fmax(1, z->rows / GROUP_ROWS) : 1;
@@ -318,49 +318,51 @@ static int least_for_products(const Sizes *z) {
 }
 
 /// Warps that share a chain of products have what is held of rows of their own, as far as those go.
-static double registers_of_amd(const Sizes *z, int warps) {
+static double registers_of_amd(const RegisterSizes *z, int warps) {
     double lanes = z->target->lanes, share = warps;
     if (z->dots > 1 && z->rows >= 1) share = fmin(warps, fmax(1, z->rows / UNIT_ROWS));
     return BASE_AMD + z->held / (share * lanes) + (z->sums + z->staged) / (warps * lanes);
 }
 
 /// Of NVIDIA's: registers for operands that no copy brings; half of what is scattered has a place.
-static double through(const Sizes *z) {
+static double words_through_registers(const RegisterSizes *z) {
     return z->singles + z->scattered / 2 + (z->dots > 1 ? z->held + z->staged : 0);
 }
 
 /// Of warpgroups' chains of two products what is reduced is there once more, as the next operand
 /// and half of it. Masks of positions take none: assemblers do without where they have to.
-static bool is_counted(const Sizes *z) {
+static bool is_reduced_counted(const RegisterSizes *z) {
     return z->groups && z->dots == 2 && z->rows >= 1 && !z->narrow && !z->beside_products;
 }
 
-static double registers_of_products(const Sizes *z, int warps) {
+static double registers_of_products(const RegisterSizes *z, int warps) {
     double lanes = z->target->lanes, threads = warps * lanes;
-    if (is_counted(z)) return BASE_CHAIN + (z->sums + 0.75 * z->reduced) / threads;
+    if (is_reduced_counted(z)) return BASE_CHAIN + (z->sums + 0.75 * z->reduced) / threads;
     // A chain of products keeps rows in their warps, and each warp has all of the right operand.
     double copies = z->dots > 1 || warps < 4 ? 1 : 2;
     double picks = PICK_REGISTERS * z->picked * PICK_WARPS / warps;
     double operands = 0.85 * z->operands / copies / lanes + SPLIT_WORDS * z->split / threads;
     // Half of what a chain keeps is read again rather than kept beside the right operand.
     double kept = z->dots > 1 ? z->kept / 2 : 0;
-    return BASE_REGISTERS + (1.1 * z->sums + kept + through(z)) / threads + operands + picks;
+    return BASE_REGISTERS + (1.1 * z->sums + kept + words_through_registers(z)) / threads +
+           operands + picks;
 }
 
 /// More warps than these where a thread has too few registers for its share of what passes through.
 /// Each warpgroup has rows of its own.
-static int fit_registers(const Sizes *z, int warps) {
+static int fit_registers(const RegisterSizes *z, int warps) {
     bool amd = gpu_has_any(z->target, GPU_AMD);
     int most = 2 * PRODUCT_WARPS;
     double room = z->target->registers_thread - (amd ? z->fragments : 0);
-    if (!amd && (through(z) == 0 || (z->groups && z->height < 2 * GROUP_ROWS))) return warps;
+    if (!amd && (words_through_registers(z) == 0 || (z->groups && z->height < 2 * GROUP_ROWS)))
+        return warps;
     while (warps < most && (amd ? registers_of_amd : registers_of_products)(z, warps) > room)
         warps *= 2;
     return warps;
 }
 
 /// The warps that hold what is reduced in so many bytes and elements of a thread.
-static double warps_holding(const Sizes *z, double bytes, double elements) {
+static double warps_holding(const RegisterSizes *z, double bytes, double elements) {
     double widest = is_joined_block(z) ? z->words : z->widest;
     return fmax(z->moved / bytes, widest / elements) / z->target->lanes;
 }
@@ -368,7 +370,7 @@ static double warps_holding(const Sizes *z, double bytes, double elements) {
 /// The largest CTA has an SM for itself, and half of its threads have as many registers: where
 /// those hold the row, fewer of them meet. Of f64 each has half as much, as long as that takes none
 /// of its registers.
-static int warps_for_rows(const Sizes *z) {
+static int warps_for_rows(const RegisterSizes *z) {
     int largest = gpu_max_warps(z->target);
     // Where little is done with a row, more threads have more of it on the way.
     int share = z->meetings == 1 && z->lines && z->rows == 1 && z->stored < z->reduced ? 2 : 1;
@@ -379,7 +381,7 @@ static int warps_for_rows(const Sizes *z) {
     return warps == largest && !z->joins && alone <= largest / 2 ? largest / 2 : warps;
 }
 
-static int warps_for(const Sizes *z) {
+static int warps_for(const RegisterSizes *z) {
     double lanes = z->target->lanes, widest = z->widest / z->cluster;
     if (z->sums == 0 && z->cluster > 1)
         return power_for(widest / (lanes * ELEMENTS_CLUSTER) * (z->doubles ? 2 : 1),
@@ -394,12 +396,12 @@ static int warps_for(const Sizes *z) {
 
 /// Registers of all threads for rows on both sides of a reduction, beside what is handed on from
 /// one to the next: no order of instructions does with less. 0: nothing as long as a row is.
-static double rows_at_once(const Sizes *z) {
+static double rows_at_once(const RegisterSizes *z) {
     bool rows = z->sums == 0 && z->reduced > 0 && z->carried >= z->row;
     return rows ? 1.1 * z->widest + z->beside + z->once + z->carried : 0;
 }
 
-static int cluster_for(const Sizes *z) {
+static int cluster_for(const RegisterSizes *z) {
     double row = z->rows == 1 ? fmax(z->row, z->across) : z->row;
     double part = z->doubles ? 0.25 : 1;
     bool spread = z->sums == 0 && row > part * ROW_CTA;
@@ -408,7 +410,7 @@ static int cluster_for(const Sizes *z) {
     return power_for(fmax(spread ? row / (part * ROW_SHARE) : 1, share), GPU_PORTABLE_CLUSTER);
 }
 
-static double registers_for(const Sizes *z, int warps) {
+static double registers_for(const RegisterSizes *z, int warps) {
     double threads = warps * (double)z->target->lanes;
     if (z->sums == 0) return BASE_FEW + 1.1 * z->widest / z->cluster / threads;
     if (gpu_has_any(z->target, GPU_AMD)) return registers_of_amd(z, warps);
@@ -416,14 +418,14 @@ static double registers_for(const Sizes *z, int warps) {
 }
 
 GpuShape gpu_shape_of_warps(const GpuTarget *target, const Op *root, int cluster, int warps) {
-    Sizes z = {.target = target};
-    op_walk_pre((Op *)root, measure, &z);
+    RegisterSizes z = {.target = target};
+    op_walk_pre((Op *)root, measure_op, &z);
     z.cluster = cluster > 0 ? power_for(cluster, GPU_MAX_CLUSTER) : cluster_for(&z);
     if (!gpu_has(target, GPU_CLUSTER)) z.cluster = 1;
     warps = warps > 0 ? power_for(warps, gpu_max_warps(target)) : warps_for(&z);
     GpuShape s = {.warps = warps, .cluster = z.cluster, .chain = z.dots > 1};
     s.registers = registers_for(&z, s.warps);
-    s.counted = is_counted(&z);
+    s.counted = is_reduced_counted(&z);
     s.at_once = BASE_FEW + rows_at_once(&z) / (z.cluster * s.warps * target->lanes);
     return s;
 }
@@ -433,19 +435,19 @@ GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {
 }
 
 GpuShape gpu_shape_of(const GpuTarget *target, const Op *device) {
-    Sizes z = {.target = target, .cluster = (int)op_int(device, "cluster", 1)};
-    op_walk_pre((Op *)device, measure, &z);
+    RegisterSizes z = {.target = target, .cluster = (int)op_int(device, "cluster", 1)};
+    op_walk_pre((Op *)device, measure_op, &z);
     GpuShape s = {
         .warps = (int)op_int(device, "warps", 1), .cluster = z.cluster, .chain = z.dots > 1};
     s.registers = registers_for(&z, s.warps);
-    s.counted = is_counted(&z);
+    s.counted = is_reduced_counted(&z);
     return s;
 }
 
 bool gpu_holds_rows(const PassEnv *env, const Op *device) {
     const GpuTarget *t = env->gpu;
-    Sizes z = {.target = t};
-    op_walk_pre((Op *)device, measure, &z);
+    RegisterSizes z = {.target = t};
+    op_walk_pre((Op *)device, measure_op, &z);
     int ctas = !gpu_has(t, GPU_CLUSTER) ? 1 : env->cluster > 0 ? env->cluster : cluster_for(&z);
     double each = fmin(t->registers_thread, (double)t->registers_sm / GPU_MAX_THREADS);
     double part = z.chain > FUNCTION_OPS ? F64_FUNCTIONS : z.doubles ? F64_ROWS : 1;

@@ -98,7 +98,7 @@ static void live_facts(Pads *p, const Op *op) {
 /* ---- shapes -------------------------------------------------------------------------------- */
 
 /// One fact of two sets of lanes: what both hold.
-static Fact joined(Fact a, const Fact *b, Elem e) {
+static Fact joined_fact(Fact a, const Fact *b, Elem e) {
     if (!a.holds || !b->holds) return a.holds ? a : *b;
     if (a.holds != CONSTANT || b->holds != CONSTANT || !cell_equal(e, a.value, b->value))
         a.holds = OTHER;
@@ -109,12 +109,12 @@ static Fact joined(Fact a, const Fact *b, Elem e) {
 }
 
 /// Lanes of axes from..to in row-major order, broken into others.
-static Fact rebroken(const Pads *p, const Facts *in, int from, int to, const Type *t,
-                     const Type *as) {
+static Fact rebroken_fact(const Pads *p, const Facts *in, int from, int to, const Type *t,
+                          const Type *as) {
     Fact all = {0};
     Text how = {.ctx = p->ctx};
     for (int d = from; d < to; d++) {
-        all = joined(all, &in->axis[d], t->elem);
+        all = joined_fact(all, &in->axis[d], t->elem);
         text_add(&how, "%lld %p,", (long long)t->extents[d],
                  in->axis[d].holds ? in->axis[d].lanes : NULL);
     }
@@ -144,7 +144,7 @@ static void reshape_facts(Pads *p, const Op *op) {
                 b *= to->extents[d++];
         }
         bool one = i - i0 == 1 && d - d0 == 1;
-        Fact all = one ? in->axis[i0] : rebroken(p, in, i0, i, from, to);
+        Fact all = one ? in->axis[i0] : rebroken_fact(p, in, i0, i, from, to);
         for (int k = d0; k < d; k++)
             if (to->extents[k] > 1) f.axis[k] = all;
     }
@@ -171,7 +171,7 @@ static void concat_facts(Pads *p, const Op *op) {
     for (int i = 0; i < op->n_operands; i++) {
         const Type *t = operand(op, i)->type;
         const Facts *in = facts_of(p, operand(op, i));
-        for (int d = 0; d < t->rank; d++) f.axis[d] = joined(f.axis[d], &in->axis[d], t->elem);
+        for (int d = 0; d < t->rank; d++) f.axis[d] = joined_fact(f.axis[d], &in->axis[d], t->elem);
         const Fact *own = &in->axis[axis];
         const char *how = ctx_format(p->ctx, "part %lld", (long long)t->extents[axis]);
         f.axis[axis].lanes = lanes_by(p, how, f.axis[axis].lanes, own->holds ? own->lanes : NULL);
@@ -188,7 +188,7 @@ static OpCode fold_of(const Op *op) {
 }
 
 /// Folds along other axes: equal constants give what they give among themselves.
-static Fact folded(const Pads *p, const Op *op, Fact f, Elem e) {
+static Fact folded_fact(const Pads *p, const Op *op, Fact f, Elem e) {
     OpCode code = fold_of(op);
     bool idempotent = code != OP_ADD && code != OP_MUL && code != OP_XOR && code != OP_COUNT;
     if (f.holds && !idempotent && !(code != OP_COUNT && is_identity(p->ir, code, e, &f)))
@@ -266,7 +266,7 @@ static void reduce_facts(Pads *p, const Op *op) {
         const Facts *in = facts_of(p, operand(op, i));
         Facts f = {0};
         for (int d = 0, out = 0; d < t->rank; d++)
-            if (d != axis) f.axis[out++] = folded(p, op, in->axis[d], t->elem);
+            if (d != axis) f.axis[out++] = folded_fact(p, op, in->axis[d], t->elem);
         set_facts(p, result(op, i), &f);
     }
 }
@@ -286,7 +286,7 @@ static void scan_facts(Pads *p, const Op *op) {
         if (along->holds && !(reverse && ignored))
             along->holds = ignored && !exclusive ? REPEATED : OTHER;
         for (int d = 0; d < t->rank; d++)
-            if (d != axis) f.axis[d] = folded(p, op, f.axis[d], t->elem);
+            if (d != axis) f.axis[d] = folded_fact(p, op, f.axis[d], t->elem);
         set_facts(p, result(op, i), &f);
     }
 }
@@ -327,25 +327,25 @@ static void dot_facts(Pads *p, const Op *op) {
 /// The number of each lane that a pick by numbers takes, where these rest on lane numbers and
 /// constants alone: 1 where they follow the order of lanes, -1 where not, 0 where there is more to
 /// them.
-static int order_of(const Value *at, int *budget) {
+static int lane_order(const Value *at, int *budget) {
     const Op *op = at->def;
     if (const_of(at) || def_of(at, OP_IOTA)) return 1;
     if (!op || --*budget < 0 || !op_has(op, PURE)) return 0;
     switch (op->code) {
     case OP_BROADCAST:
     case OP_RESHAPE:
-    case OP_CAST: return order_of(operand(op, 0), budget);
+    case OP_CAST: return lane_order(operand(op, 0), budget);
     case OP_ADD: {
-        int a = order_of(operand(op, 0), budget), b = order_of(operand(op, 1), budget);
+        int a = lane_order(operand(op, 0), budget), b = lane_order(operand(op, 1), budget);
         return a == b ? a : a * b;
     }
     case OP_SUB: {
-        int a = order_of(operand(op, 0), budget), b = order_of(operand(op, 1), budget);
+        int a = lane_order(operand(op, 0), budget), b = lane_order(operand(op, 1), budget);
         return !a || !b ? 0 : const_of(operand(op, 1)) ? a : -1;
     }
     default:
         for (int i = 0; i < op->n_operands; i++)
-            if (!order_of(operand(op, i), budget)) return 0;
+            if (!lane_order(operand(op, i), budget)) return 0;
         return -1;
     }
 }
@@ -358,7 +358,7 @@ static void gather_facts(Pads *p, const Op *op) {
     Facts f = *facts_of(p, x);
     Fact *along = &f.axis[axis];
     bool zero = along->holds == CONSTANT && cell_is(x->type->elem, along->value, 0);
-    bool turned = order_of(at, &budget) < 0;
+    bool turned = lane_order(at, &budget) < 0;
     if (along->holds && along->read && !along->chosen && (turned || !zero))
         pads_warn(p, op, 0, axis, along, OP_COUNT);
     along->lanes = lanes_by(p, "gather", along->lanes, at);
@@ -415,7 +415,7 @@ typedef struct Crossing {
     int dims[2], budget; // budget: values that are looked at, at most
 } Crossing;
 
-static int dim_of_axis(const Access *a, int axis) {
+static int dim_of_block_axis(const Access *a, int axis) {
     for (int d = 0; d < a->n_subs; d++)
         if (a->axis_of[d] == axis) return d;
     return -1;
@@ -423,12 +423,12 @@ static int dim_of_axis(const Access *a, int axis) {
 
 /// 1: these axes of v are read along the ranges of each other's dimensions. -1: otherwise. 0:
 /// nobody knows.
-static int crosses(Crossing *c, const Value *v, int i, int j) {
+static int crosses_ranges(Crossing *c, const Value *v, int i, int j) {
     const Op *op = v->def;
     if (!op || v->type->rank <= (i > j ? i : j) || c->budget-- <= 0) return 0;
     if (op->code == OP_LOAD) {
         Access a = access_of(op);
-        int di = dim_of_axis(&a, i), dj = dim_of_axis(&a, j);
+        int di = dim_of_block_axis(&a, i), dj = dim_of_block_axis(&a, j);
         if (di < 0 || dj < 0) return 0;
         c->load = op;
         bool crossed =
@@ -437,12 +437,12 @@ static int crosses(Crossing *c, const Value *v, int i, int j) {
     }
     if (op->code == OP_PERMUTE) {
         const int64_t *perm = op_attr(op, "perm")->ints;
-        return crosses(c, operand(op, 0), (int)perm[i], (int)perm[j]);
+        return crosses_ranges(c, operand(op, 0), (int)perm[i], (int)perm[j]);
     }
     bool lanes = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_SELECT;
     int all = 0;
     for (int k = 0; lanes && k < op->n_operands && all >= 0; k++) {
-        int one = crosses(c, operand(op, k), i, j);
+        int one = crosses_ranges(c, operand(op, k), i, j);
         if (one) all = one;
     }
     return all;
@@ -456,7 +456,7 @@ static void store_facts(Pads *p, const Op *store) {
             if (a.subs[i].kind != DIM_AXIS || a.subs[j].kind != DIM_AXIS) continue;
             if (a.subs[i].size == 1 || a.subs[j].size == 1) continue;
             Crossing c = {.store = store, .dims = {i, j}, .budget = LOOK};
-            if (crosses(&c, a.value, a.axis_of[i], a.axis_of[j]) > 0)
+            if (crosses_ranges(&c, a.value, a.axis_of[i], a.axis_of[j]) > 0)
                 pads_warn_crossed(p, store, c.load);
         }
 }
@@ -478,14 +478,14 @@ static void combine_facts(Pads *p, const Op *op) {
 /* ---- the rows ------------------------------------------------------------------------------ */
 
 /// Results have no facts: no block goes in; or what comes out is not followed (control flow).
-static void nothing(Pads *p, const Op *op) {
+static void leave_no_facts(Pads *p, const Op *op) {
     (void)p;
     (void)op;
 }
 
 typedef void Through(Pads *p, const Op *op);
 
-static Through *row_of(OpCode code) {
+static Through *facts_row(OpCode code) {
     switch (code) {
 #define EW(id, ...) case OP_##id:
 #include "lang/elementwise.def"
@@ -528,9 +528,9 @@ static Through *row_of(OpCode code) {
     case OP_COMM_CONTROL:
     case OP_SIGNAL_WAIT:
     case OP_SIGNAL_SET:
-    case OP_COMM_FENCE: return nothing;
+    case OP_COMM_FENCE: return leave_no_facts;
     // a look at blocks as they are
-    case OP_PRINT: return nothing;
+    case OP_PRINT: return leave_no_facts;
     // control flow: what it carries is not followed
     case OP_MODULE:
     case OP_KERNEL:
@@ -540,7 +540,7 @@ static Through *row_of(OpCode code) {
     case OP_PARALLEL:
     case OP_FOR:
     case OP_WHILE:
-    case OP_IF: return nothing;
+    case OP_IF: return leave_no_facts;
     // made by later passes
     case OP_LAUNCH:
     case OP_DEVICE:
@@ -570,18 +570,18 @@ static Through *row_of(OpCode code) {
     case OP_RING_COMMIT:
     case OP_RING_WAIT:
     case OP_RING_RELEASE:
-    case OP_ROLES: return nothing;
+    case OP_ROLES: return leave_no_facts;
     case OP_COUNT: break;
     }
-    return nothing;
+    return leave_no_facts;
 }
 
-static void visit(Op *op, void *arg) {
-    row_of(op->code)(arg, op);
+static void visit_fact_op(Op *op, void *arg) {
+    facts_row(op->code)(arg, op);
 }
 
 void pads_run(Pads *p) {
-    op_walk_pre(p->kernel, visit, p);
+    op_walk_pre(p->kernel, visit_fact_op, p);
 }
 
 void pass_pads(PassEnv *env, Op *module) {

@@ -26,7 +26,7 @@ typedef struct Cells {
     Cell at[MAX_CELLS];
 } Cells;
 
-static bool value_of(const Cells *c, const Value *v, Cell *out) {
+static bool cell_of_value(const Cells *c, const Value *v, Cell *out) {
     const Attr *a = const_of(v);
     bool inside = v->def ? v->def->parent == c->r : v->region == c->r;
     if (a) *out = cell_of_attr(v->type->elem, a);
@@ -34,11 +34,11 @@ static bool value_of(const Cells *c, const Value *v, Cell *out) {
     return a || inside;
 }
 
-static bool run_op(Cells *c, const Op *op, Cell *out) {
+static bool run_fold_op(Cells *c, const Op *op, Cell *out) {
     Cell in[3] = {0};
     if (op->n_operands > 3 || op->n_results != 1) return false;
     for (int i = 0; i < op->n_operands; i++)
-        if (!value_of(c, operand(op, i), &in[i])) return false;
+        if (!cell_of_value(c, operand(op, i), &in[i])) return false;
     if (op->code == OP_CONST) return true;
     if (op_has(op, ELEMENTWISE))
         *out = eval_elementwise(op->code, operand(op, 0)->type->elem, in);
@@ -52,18 +52,18 @@ static bool run_op(Cells *c, const Op *op, Cell *out) {
 }
 
 /// Runs a region; false where it has other ops, looks outside, or is long.
-static bool run_region(Region *r, const Cell *args, Cell *out) {
+static bool run_fold_region(Region *r, const Cell *args, Cell *out) {
     Cells c = {.r = r, .n = r->n_args};
     for (int i = 0; i < r->n_args && i < MAX_CELLS; i++) c.at[i] = args[i];
     for_each_op(op, r) {
         if (op->code == OP_YIELD) {
             for (int i = 0; i < op->n_operands; i++)
-                if (!value_of(&c, operand(op, i), &out[i])) return false;
+                if (!cell_of_value(&c, operand(op, i), &out[i])) return false;
             return true;
         }
         if (c.n >= MAX_CELLS) return false;
         op->mark = c.n++;
-        if (!run_op(&c, op, &c.at[op->mark])) return false;
+        if (!run_fold_op(&c, op, &c.at[op->mark])) return false;
     }
     return false;
 }
@@ -71,7 +71,7 @@ static bool run_region(Region *r, const Cell *args, Cell *out) {
 /// Value s of those that a fold is tried on. Not NaN, which maxima pass by, nor 0, a weight of
 /// which makes the rest of a tuple count nothing. Some lie on either side of `past`, which lanes
 /// past the end hold: neighbours on one side of it, as each is folded with the next.
-static Cell sample(Elem e, int s, double past) {
+static Cell sample_cell(Elem e, int s, double past) {
     double step = fmax(1, fabs(past) / 4);
     const double values[N_SAMPLES] = {1,    -2.5,        -40,      3000,        0.5,
                                       0.25, past - step, 2 * past, past + step, -2 * past};
@@ -86,7 +86,7 @@ static bool past_end(const Pads *p, const Value *v, int axis, const Fact *dead, 
     Operand in = operand_in(p, v, axis, dead);
     *out = in.lane == KNOWN ? in.value
            : is_number(v)   ? cell_cast(EL_I64, e, (Cell){.i = 1 << 20})
-                            : sample(e, s, 0);
+                            : sample_cell(e, s, 0);
     return in.lane != FOREIGN;
 }
 
@@ -110,17 +110,17 @@ bool fold_ignores(const Pads *p, const Op *op, int axis, const Fact *f) {
             Elem e = v->type->elem;
             Operand in = operand_in(p, v, axis, f);
             double past = in.lane == KNOWN ? cell_number(e, in.value) : 0;
-            both[i] = sample(e, s / N_SAMPLES + i, past);
-            both[n + i] = sample(e, s / N_SAMPLES + i + 1, past);
+            both[i] = sample_cell(e, s / N_SAMPLES + i, past);
+            both[n + i] = sample_cell(e, s / N_SAMPLES + i + 1, past);
             if (!past_end(p, v, axis, f, s + i, &dead[i])) return false;
         }
-        if (!run_region(op->regions[0], both, live)) return false;
+        if (!run_fold_region(op->regions[0], both, live)) return false;
         for (int side = 0; side < 2; side++) {
             for (int i = 0; i < n; i++) {
                 both[i] = side ? dead[i] : live[i];
                 both[n + i] = side ? live[i] : dead[i];
             }
-            if (!run_region(op->regions[0], both, out)) return false;
+            if (!run_fold_region(op->regions[0], both, out)) return false;
             if (!same_cells(op, n, out, live)) return false;
         }
     }
@@ -131,40 +131,40 @@ bool fold_ignores(const Pads *p, const Op *op, int axis, const Fact *f) {
 
 /// A walk over what makes a value. Variables of loops are what they begin with, and stay so if each
 /// turn keeps it: what is asked again on the way holds.
-typedef struct Bound {
+typedef struct BoundWalk {
     double c;
     bool up;
     int budget;
-} Bound;
+} BoundWalk;
 
-static bool bounded(Bound *b, const Value *v);
+static bool stays_bounded(BoundWalk *b, const Value *v);
 
-static bool in_order(const Bound *b, double v) {
+static bool is_within_bound(const BoundWalk *b, double v) {
     return isnan(v) || (b->up ? v <= b->c : v >= b->c);
 }
 
 /// The same for another constant, or the other way.
-static bool bounded_by(Bound *b, const Value *v, double c, bool up) {
-    Bound other = {c, up, b->budget};
-    bool is = bounded(&other, v);
+static bool bounded_by(BoundWalk *b, const Value *v, double c, bool up) {
+    BoundWalk other = {c, up, b->budget};
+    bool is = stays_bounded(&other, v);
     b->budget = other.budget;
     return is;
 }
 
 /// Of both operands, or of either.
-static bool both_bounded(Bound *b, const Op *op) {
-    return bounded(b, operand(op, 0)) && bounded(b, operand(op, 1));
+static bool both_bounded(BoundWalk *b, const Op *op) {
+    return stays_bounded(b, operand(op, 0)) && stays_bounded(b, operand(op, 1));
 }
 
-static bool one_bounded(Bound *b, const Op *op) {
-    return bounded(b, operand(op, 0)) || bounded(b, operand(op, 1));
+static bool one_bounded(BoundWalk *b, const Op *op) {
+    return stays_bounded(b, operand(op, 0)) || stays_bounded(b, operand(op, 1));
 }
 
 /// x < k ? a : x and its like: the arm x is taken where it is not below k.
-static bool arm_bounded(Bound *b, const Op *select, int arm) {
+static bool arm_bounded(BoundWalk *b, const Op *select, int arm) {
     const Value *x = operand(select, arm);
     const Op *test = operand(select, 0)->def;
-    if (bounded(b, x)) return true;
+    if (stays_bounded(b, x)) return true;
     if (!test || test->n_operands != 2 || operand(test, 0) != x) return false;
     const Attr *k = const_of(operand(test, 1));
     if (!k) return false;
@@ -174,12 +174,12 @@ static bool arm_bounded(Bound *b, const Op *select, int arm) {
     bool more = test->code == OP_GT || test->code == OP_GE;
     if (!less && !more) return false;
     bool above = arm == 1 ? more : less; // where the arm is taken x is above k, or NaN
-    return above == !b->up && in_order(b, limit);
+    return above == !b->up && is_within_bound(b, limit);
 }
 
 /// One value, or what two equal loads read; the same place of what is not written in between, which
 /// is likely enough for a warning.
-static bool is_same(const Value *a, const Value *b) {
+static bool is_same_load(const Value *a, const Value *b) {
     const Op *x = def_of(a, OP_LOAD), *y = def_of(b, OP_LOAD);
     if (a == b) return true;
     if (!x || !y || x->n_operands != y->n_operands || op_attr(x, "subs") != op_attr(y, "subs"))
@@ -193,7 +193,7 @@ static bool is_same(const Value *a, const Value *b) {
 
 /// Of floats, which do not wrap: 0 is the limit of squares, absolute values, products of two that
 /// are not negative.
-static bool float_bounded(Bound *b, const Op *op) {
+static bool float_bounded(BoundWalk *b, const Op *op) {
     bool not_below = !b->up && b->c <= 0, not_above = b->up && b->c >= 0;
     switch (op->code) {
     case OP_ABS:
@@ -205,7 +205,7 @@ static bool float_bounded(Bound *b, const Op *op) {
     case OP_NEG: return bounded_by(b, operand(op, 0), -b->c, !b->up);
     case OP_MUL:
     case OP_DIV:
-        if (is_same(operand(op, 0), operand(op, 1))) return not_below;
+        if (is_same_load(operand(op, 0), operand(op, 1))) return not_below;
         return not_below && bounded_by(b, operand(op, 0), 0, false) &&
                bounded_by(b, operand(op, 1), 0, false);
     case OP_ADD:
@@ -215,39 +215,39 @@ static bool float_bounded(Bound *b, const Op *op) {
     }
 }
 
-static bool carried_bounded(Bound *b, const Op *op, int i) {
+static bool carried_bounded(BoundWalk *b, const Op *op, int i) {
     if (op->code == OP_IF)
-        return bounded(b, operand(terminator(op->regions[0]), i)) &&
-               bounded(b, operand(terminator(op->regions[1]), i));
+        return stays_bounded(b, operand(terminator(op->regions[0]), i)) &&
+               stays_bounded(b, operand(terminator(op->regions[1]), i));
     int first = op->code == OP_FOR ? 2 : 0, body = op->code == OP_FOR ? 0 : 1;
-    return bounded(b, operand(op, first + i)) &&
-           bounded(b, operand(terminator(op->regions[body]), i));
+    return stays_bounded(b, operand(op, first + i)) &&
+           stays_bounded(b, operand(terminator(op->regions[body]), i));
 }
 
-static bool fold_bounded(Bound *b, const Op *op) {
+static bool fold_bounded(BoundWalk *b, const Op *op) {
     OpCode code = op->n_results == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
     bool zero = elem_is(operand(op, 0)->type->elem, EC_FLOAT) && code == OP_ADD;
     if (code != OP_MIN && code != OP_MAX && !(zero && (b->up ? b->c >= 0 : b->c <= 0)))
         return false;
-    return zero ? bounded_by(b, operand(op, 0), 0, b->up) : bounded(b, operand(op, 0));
+    return zero ? bounded_by(b, operand(op, 0), 0, b->up) : stays_bounded(b, operand(op, 0));
 }
 
 /// Casts keep the order; constants of integers are whole, so that none is rounded past.
-static bool cast_bounded(Bound *b, const Op *op) {
+static bool cast_bounded(BoundWalk *b, const Op *op) {
     const Value *x = operand(op, 0);
     if (x->type->elem == EL_BOOL) return b->up ? b->c >= 1 : b->c <= 0;
-    if (is_number(x)) return bounded(b, x); // lane numbers fit
+    if (is_number(x)) return stays_bounded(b, x); // lane numbers fit
     bool narrows = elem_is(result(op, 0)->type->elem, EC_INT) && elem_is(x->type->elem, EC_INT);
-    return !narrows && b->c == 0 && bounded(b, x);
+    return !narrows && b->c == 0 && stays_bounded(b, x);
 }
 
-static bool op_bounded(Bound *b, const Op *op, int index) {
+static bool op_bounded(BoundWalk *b, const Op *op, int index) {
     Elem e = op->n_results ? result(op, 0)->type->elem : EL_I64;
     switch (op->code) {
     case OP_BROADCAST:
     case OP_RESHAPE:
     case OP_PERMUTE:
-    case OP_SLICE: return bounded(b, operand(op, 0));
+    case OP_SLICE: return stays_bounded(b, operand(op, 0));
     case OP_CAST: return cast_bounded(b, op);
     case OP_IOTA: return b->up ? b->c >= (double)(result(op, 0)->type->extents[0] - 1) : b->c <= 0;
     case OP_MAX: return b->up ? both_bounded(b, op) : one_bounded(b, op);
@@ -262,10 +262,10 @@ static bool op_bounded(Bound *b, const Op *op, int index) {
     }
 }
 
-static bool bounded(Bound *b, const Value *v) {
+static bool stays_bounded(BoundWalk *b, const Value *v) {
     Elem e = v->type->elem;
     const Attr *a = const_of(v);
-    if (a) return in_order(b, cell_number(e, cell_of_attr(e, a)));
+    if (a) return is_within_bound(b, cell_number(e, cell_of_attr(e, a)));
     if (!b->up && b->c <= 0 && elem_is(e, EC_UINT | EC_BOOL)) return true;
     if (b->budget-- <= 0) return false;
     if (v->def) return op_bounded(b, v->def, v->index);
@@ -278,13 +278,13 @@ static bool bounded(Bound *b, const Value *v) {
     const Value *next = operand(terminator(body), v->index - first);
     bool keeps = next == v || (next->def && next->def->code == (b->up ? OP_MIN : OP_MAX) &&
                                (operand(next->def, 0) == v || operand(next->def, 1) == v));
-    return keeps && bounded(b, start);
+    return keeps && stays_bounded(b, start);
 }
 
 enum { BOUND_BUDGET = 200 };
 
 bool is_bounded(const Value *v, double c, bool up) {
-    return bounded(&(Bound){c, up, BOUND_BUDGET}, v);
+    return stays_bounded(&(BoundWalk){c, up, BOUND_BUDGET}, v);
 }
 
 bool only_raised(const Value *v, double c, bool up) {

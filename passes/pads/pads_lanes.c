@@ -66,7 +66,7 @@ static bool with_nan(OpCode code, Cell *out) {
 }
 
 /// What is certain though an operand is not: 0 * y, -inf + y, -inf < y, false && y.
-static bool absorbed(const Op *op, const Operand *in, Cell *out) {
+static bool absorbed_cell(const Op *op, const Operand *in, Cell *out) {
     Elem e = operand(op, 0)->type->elem;
     for (int i = 0; i < 2 && op->n_operands == 2; i++) {
         if (in[i].lane != KNOWN) continue;
@@ -158,7 +158,7 @@ bool is_number(const Value *v) {
 }
 
 /// select(c, x, y) along one axis.
-static Fact choose(const Op *op, const Operand *in, Fact dead) {
+static Fact choose_lane(const Op *op, const Operand *in, Fact dead) {
     Elem e = result(op, 0)->type->elem;
     if (in[0].lane == KNOWN) {
         const Operand *x = &in[in[0].value.u ? 1 : 2];
@@ -178,11 +178,11 @@ static Fact choose(const Op *op, const Operand *in, Fact dead) {
 }
 
 /// The dead lanes of an elementwise op, select or cast.
-static Fact computed(const Pads *p, const Op *op, const Operand *in, Fact dead) {
+static Fact computed_fact(const Pads *p, const Op *op, const Operand *in, Fact dead) {
     Elem e = operand(op, 0)->type->elem;
     bool known = true, others = false;
     Cell cells[3], out;
-    if (op->code == OP_SELECT) return choose(op, in, dead);
+    if (op->code == OP_SELECT) return choose_lane(op, in, dead);
     for (int i = 0; i < op->n_operands; i++) {
         known &= in[i].lane == KNOWN;
         others |= in[i].lane == OTHERS;
@@ -193,7 +193,7 @@ static Fact computed(const Pads *p, const Op *op, const Operand *in, Fact dead) 
     if (known && op->code == OP_BITCAST)
         return known_fact(dead, cell_from_bits(to, cell_bits(e, cells[0])));
     if (known) return known_fact(dead, eval_elementwise(op->code, e, cells));
-    if (absorbed(op, in, &out)) return known_fact(dead, out);
+    if (absorbed_cell(op, in, &out)) return known_fact(dead, out);
     if (others || is_neutral(p->ir, op, in)) return (Fact){0};
     return other_fact(dead);
 }
@@ -221,7 +221,7 @@ void lane_facts(Pads *p, const Op *op) {
         Operand in[3];
         if (!dead.holds) continue;
         for (int i = 0; i < op->n_operands; i++) in[i] = operand_in(p, operand(op, i), d, &dead);
-        f.axis[d] = computed(p, op, in, dead);
+        f.axis[d] = computed_fact(p, op, in, dead);
     }
     set_facts(p, result(op, 0), &f);
 }

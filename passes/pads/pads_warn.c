@@ -56,7 +56,7 @@ static const char *helpful_pad(Pads *p, const Op *op, const Fact *f, const char 
 }
 
 /// "valid(n)", with axes of 1 so that it stands along this axis of a block.
-static const char *choice(const Pads *p, const Type *t, int axis, const Fact *f) {
+static const char *valid_choice(const Pads *p, const Type *t, int axis, const Fact *f) {
     Text out = {.ctx = p->ctx};
     text_add(&out, "valid(%s)", range_name(f->count));
     if (axis < t->rank - 1) {
@@ -83,14 +83,14 @@ static const char *op_words(const Op *op, OpCode code) {
     return op_info[fold ? code : op->code].name;
 }
 
-static bool is_counted(Pads *p, const Op *op) {
+static bool is_warning_counted(Pads *p, const Op *op) {
     p->n_said++;
     p->n_said_of_target += op == p->target;
     return p->quiet;
 }
 
 void pads_warn(Pads *p, const Op *op, int i, int axis, const Fact *f, OpCode code) {
-    if (!f->read || is_counted(p, op)) return;
+    if (!f->read || is_warning_counted(p, op)) return;
     const Type *t = operand(op, i)->type;
     bool known = f->holds == CONSTANT;
     const char *pad = known ? cell_text(p->ctx, t->elem, f->value) : "the pad";
@@ -103,7 +103,7 @@ void pads_warn(Pads *p, const Op *op, int i, int axis, const Fact *f, OpCode cod
         diag(p->ctx, f->read->loc, D_PAD_REACHES, tensor_name(f->read), op_words(op, code), how,
              pad, wanted);
     diag_note(p->ctx, op->loc, "here");
-    const char *valid = choice(p, t, axis, f), *otherwise = *wanted ? wanted : "...";
+    const char *valid = valid_choice(p, t, axis, f), *otherwise = *wanted ? wanted : "...";
     if (helps)
         diag_hint(p->ctx, "read with `pad = %s`, or choose with `%s ? ... : %s`", helps, valid,
                   otherwise);
@@ -112,7 +112,7 @@ void pads_warn(Pads *p, const Op *op, int i, int axis, const Fact *f, OpCode cod
 }
 
 void pads_warn_crossed(Pads *p, const Op *store, const Op *load) {
-    if (is_counted(p, store)) return;
+    if (is_warning_counted(p, store)) return;
     diag(p->ctx, store->loc, D_CROSSED_STORE, tensor_name(load), tensor_name(store));
     diag_note(p->ctx, load->loc, "read here");
     diag_hint(p->ctx, "write trans(%s[...]) for a transposition", tensor_name(load));

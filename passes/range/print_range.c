@@ -27,18 +27,18 @@ static void print_fact(PassEnv *env, Ranges *r, Builder *b, const Value *v) {
     op_set_attr(env->ir, print, "text", at_str(env->ir, t.data));
 }
 
-static void visit_region(PassEnv *env, Ranges *r, Region *region) {
+static void print_region_facts(PassEnv *env, Ranges *r, Region *region) {
     Builder b = {env->ir, region, region->first, (Loc){0}};
     for (int i = 0; i < region->n_args; i++) print_fact(env, r, &b, region->args[i]);
     for_each_op_safe(op, region) {
         ranges_at(r, op);
         for (int i = 0; i < op->n_regions && !op_has(op, PURE); i++)
-            visit_region(env, r, op->regions[i]);
+            print_region_facts(env, r, op->regions[i]);
         b = build_after(env->ir, op);
         for (int i = 0; i < op->n_results; i++) print_fact(env, r, &b, result(op, i));
     }
 }
 
 void pass_print_range(PassEnv *env, Op *module) {
-    for_each_kernel(k, module) visit_region(env, ranges_of(env->ir, k), k->regions[0]);
+    for_each_kernel(k, module) print_region_facts(env, ranges_of(env->ir, k), k->regions[0]);
 }

@@ -20,7 +20,7 @@ static Linear linear_atom(const Value *v) {
 }
 
 /// No factor is INT64_MIN, so that each may be negated and divided.
-static void add_term(Linear *a, Term t) {
+static void add_linear_term(Linear *a, Term t) {
     for (int i = 0; i < a->n; i++) {
         if (a->terms[i].atom != t.atom) continue;
         a->bad |= __builtin_add_overflow(a->terms[i].factor, t.factor, &a->terms[i].factor) ||
@@ -41,7 +41,7 @@ Linear linear_add(Linear a, Linear b, int64_t factor) {
     for (int i = 0; i < b.n && factor && !a.bad; i++) {
         Term t = b.terms[i];
         a.bad |= __builtin_mul_overflow(t.factor, factor, &t.factor);
-        add_term(&a, t);
+        add_linear_term(&a, t);
     }
     return a;
 }
@@ -81,7 +81,7 @@ static const Value *extent_atom(Ranges *r, const Value *tensor, int axis, const 
 }
 
 /// The atom, or what it is known to be equal to.
-static Linear resolved(Ranges *r, const Value *atom) {
+static Linear resolved_atom(Ranges *r, const Value *atom) {
     const Linear *is = map_get(&r->equal, atom);
     return is ? *is : linear_atom(atom);
 }
@@ -91,10 +91,10 @@ Linear linear_extent(Ranges *r, const Value *tensor, int d) {
     // What is below a scratch tensor's operand is below its extent: that is the operand, or 0.
     const Op *scratch = def_of(tensor, OP_SCRATCH);
     if (scratch) return linear_exact(r, operand(scratch, d));
-    return resolved(r, extent_atom(r, tensor, d, NULL));
+    return resolved_atom(r, extent_atom(r, tensor, d, NULL));
 }
 
-static Linear form_of(Ranges *r, const Value *v, const Op *op) {
+static Linear linear_form_of(Ranges *r, const Value *v, const Op *op) {
     int64_t c;
     switch (op->code) {
     case OP_ADD: return linear_add(linear_of(r, operand(op, 0)), linear_of(r, operand(op, 1)), 1);
@@ -104,13 +104,15 @@ static Linear form_of(Ranges *r, const Value *v, const Op *op) {
         for (int i = 0; i < 2; i++)
             if (const_int(operand(op, i), &c))
                 return linear_scaled(linear_of(r, operand(op, !i)), c);
-        return resolved(r, v);
+        return resolved_atom(r, v);
     case OP_BROADCAST:
         // Lanes of a scalar are the scalar. Other blocks keep their own lanes apart: an axis here
         // need not be the same axis there.
-        return ty_is_scalar(operand(op, 0)->type) ? linear_of(r, operand(op, 0)) : resolved(r, v);
-    case OP_DIM: return resolved(r, extent_atom(r, operand(op, 0), (int)op_int(op, "axis", 0), v));
-    default: return resolved(r, v);
+        return ty_is_scalar(operand(op, 0)->type) ? linear_of(r, operand(op, 0))
+                                                  : resolved_atom(r, v);
+    case OP_DIM:
+        return resolved_atom(r, extent_atom(r, operand(op, 0), (int)op_int(op, "axis", 0), v));
+    default: return resolved_atom(r, v);
     }
 }
 
@@ -120,11 +122,11 @@ Linear linear_of(Ranges *r, const Value *v) {
     int64_t c;
     if (v->type->kind != TK_BLOCK || v->type->elem != EL_I64) return linear_bad();
     if (const_int(v, &c)) return linear_constant(c);
-    if (!v->def) return resolved(r, v);
+    if (!v->def) return resolved_atom(r, v);
     Linear *known = map_get(&r->forms, v);
     if (known) return *known;
     known = ctx_new(r->ctx, Linear);
-    *known = form_of(r, v, v->def);
+    *known = linear_form_of(r, v, v->def);
     map_set(r->ctx, &r->forms, v, known);
     return *known;
 }
@@ -157,14 +159,14 @@ Linear linear_exact_at(Ranges *r, const Value *v, int depth) {
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
-static void add_fact(Ranges *r, Linear f) {
+static void add_linear_fact(Ranges *r, Linear f) {
     if (!f.bad && f.n && r->facts.n < MAX_FACTS) vec_push(r->ctx, &r->facts, f);
 }
 
 /// form = 0: one of its atoms of factor 1 or -1 is the rest.
 static void add_equality(Ranges *r, Linear form) {
-    add_fact(r, form);
-    add_fact(r, linear_scaled(form, -1));
+    add_linear_fact(r, form);
+    add_linear_fact(r, linear_scaled(form, -1));
     for (int i = form.n - 1; i >= 0 && !form.bad; i--) {
         Term t = form.terms[i];
         bool plain = t.factor == 1 || t.factor == -1;
@@ -188,28 +190,28 @@ static bool add_divisor(Ranges *r, const Op *eq) {
     return true;
 }
 
-static void at_most(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
+static void assume_at_most(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
     (void)op, (void)everywhere;
-    add_fact(r, linear_add(y, x, -1));
+    add_linear_fact(r, linear_add(y, x, -1));
 }
 
-static void less(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
-    at_most(r, op, linear_add(x, linear_constant(1), 1), y, everywhere);
+static void assume_less(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
+    assume_at_most(r, op, linear_add(x, linear_constant(1), 1), y, everywhere);
 }
 
-static void at_least(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
-    at_most(r, op, y, x, everywhere);
+static void assume_at_least(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
+    assume_at_most(r, op, y, x, everywhere);
 }
 
-static void more(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
-    less(r, op, y, x, everywhere);
+static void assume_more(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
+    assume_less(r, op, y, x, everywhere);
 }
 
-static void equal(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
+static void assume_equal(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere) {
     if (everywhere && add_divisor(r, op)) return;
     if (everywhere) add_equality(r, linear_add(y, x, -1));
-    at_most(r, op, x, y, everywhere);
-    at_least(r, op, x, y, everywhere);
+    assume_at_most(r, op, x, y, everywhere);
+    assume_at_least(r, op, x, y, everywhere);
 }
 
 /// What is known where a comparison of i64 holds.
@@ -219,11 +221,11 @@ typedef struct FactRule {
     const char *algebra;
 } FactRule;
 static const FactRule fact_rules[] = {
-    {OP_LE, at_most, "x <= y: y - x >= 0"},
-    {OP_LT, less, "x < y: y - x - 1 >= 0"},
-    {OP_GE, at_least, "x >= y: x - y >= 0"},
-    {OP_GT, more, "x > y: x - y - 1 >= 0"},
-    {OP_EQ, equal, "x == y: both; x % c == 0: c divides x"},
+    {OP_LE, assume_at_most, "x <= y: y - x >= 0"},
+    {OP_LT, assume_less, "x < y: y - x - 1 >= 0"},
+    {OP_GE, assume_at_least, "x >= y: x - y >= 0"},
+    {OP_GT, assume_more, "x > y: x - y - 1 >= 0"},
+    {OP_EQ, assume_equal, "x == y: both; x % c == 0: c divides x"},
 };
 const RuleTable fact_table = RULE_TABLE("range", FactRule, fact_rules);
 
@@ -241,16 +243,16 @@ static void assume_comparison(Ranges *r, const Op *op, bool holds, bool everywhe
 }
 
 /// Adds what follows from the truth (or falsehood) of a scalar condition.
-static void assume(Ranges *r, const Value *condition, bool holds, bool everywhere) {
+static void assume_condition(Ranges *r, const Value *condition, bool holds, bool everywhere) {
     const Op *op = condition->def;
     if (!op || !ty_is_scalar(condition->type)) return;
     if (op_has(op, COMPARES) && op->n_operands == 2) {
         assume_comparison(r, op, holds, everywhere);
     } else if (op->code == OP_NOT) {
-        assume(r, operand(op, 0), !holds, everywhere);
+        assume_condition(r, operand(op, 0), !holds, everywhere);
     } else if (op->code == (holds ? OP_AND : OP_OR)) {
-        assume(r, operand(op, 0), holds, everywhere);
-        assume(r, operand(op, 1), holds, everywhere);
+        assume_condition(r, operand(op, 0), holds, everywhere);
+        assume_condition(r, operand(op, 1), holds, everywhere);
     }
 }
 
@@ -261,7 +263,7 @@ Ranges *ranges_of(Ir *ir, Op *kernel) {
     for_each_op(op, kernel->regions[0]) {
         if (op->code == OP_DIM)
             extent_atom(r, operand(op, 0), (int)op_int(op, "axis", 0), result(op, 0));
-        if (op->code == OP_REQUIRE) assume(r, operand(op, 0), true, true);
+        if (op->code == OP_REQUIRE) assume_condition(r, operand(op, 0), true, true);
     }
     r->n_kernel_facts = r->facts.n;
     return r;
@@ -271,14 +273,15 @@ void ranges_at(Ranges *r, const Op *op) {
     r->facts.n = r->n_kernel_facts;
     for (const Region *at = op->parent; at && at->parent; at = at->parent->parent) {
         const Op *branch = at->parent;
-        if (branch->code == OP_IF) assume(r, operand(branch, 0), at == branch->regions[0], false);
+        if (branch->code == OP_IF)
+            assume_condition(r, operand(branch, 0), at == branch->regions[0], false);
     }
 }
 
 /* ---- divisors ------------------------------------------------------------------------------ */
 
 /// 2^63, of INT64_MIN, is no int64_t: 2^62 divides it, too.
-static int64_t gcd(int64_t a, int64_t b) {
+static int64_t gcd_int64(int64_t a, int64_t b) {
     uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
     while (y) {
         uint64_t t = x % y;
@@ -312,8 +315,8 @@ static int64_t operand_divisor(Ranges *r, const Op *op, int i, int depth) {
 }
 
 static int64_t divisor_of_choice(Ranges *r, const Op *op, int depth) {
-    return gcd(operand_divisor(r, op, op->n_operands - 2, depth),
-               operand_divisor(r, op, op->n_operands - 1, depth));
+    return gcd_int64(operand_divisor(r, op, op->n_operands - 2, depth),
+                     operand_divisor(r, op, op->n_operands - 1, depth));
 }
 
 static int64_t divisor_of_product(Ranges *r, const Op *op, int depth) {
@@ -351,7 +354,7 @@ static int64_t atom_divisor(Ranges *r, const Value *v, int depth) {
     if (known || depth > RANGE_DEPTH) return known ? known : 1;
     if (is_loop_index(v)) {
         const Op *loop = v->region->parent;
-        return gcd(operand_divisor(r, loop, 0, depth), op_int(loop, "step", 1));
+        return gcd_int64(operand_divisor(r, loop, 0, depth), op_int(loop, "step", 1));
     }
     for (int i = 0; i < divisor_table.n && v->def; i++)
         if (divisor_rules[i].op == v->def->code) {
@@ -363,13 +366,13 @@ static int64_t atom_divisor(Ranges *r, const Value *v, int depth) {
 
 int64_t linear_divisor(Ranges *r, Linear form, int depth) {
     if (form.bad || form.constant != (int64_t)form.constant) return 1;
-    int64_t d = gcd((int64_t)form.constant, 0);
+    int64_t d = gcd_int64((int64_t)form.constant, 0);
     for (int i = 0; i < form.n; i++) {
         int64_t t;
         if (__builtin_mul_overflow(atom_divisor(r, form.terms[i].atom, depth + 1),
                                    form.terms[i].factor, &t))
             return 1;
-        d = gcd(d, t);
+        d = gcd_int64(d, t);
     }
     return d;
 }

@@ -4,10 +4,10 @@
 
 static Interval value_interval(Ranges *r, const Value *v, int depth);
 
-static Wide lesser(Wide a, Wide b) {
+static Wide lesser_wide(Wide a, Wide b) {
     return a < b ? a : b;
 }
-static Wide greater(Wide a, Wide b) {
+static Wide greater_wide(Wide a, Wide b) {
     return a > b ? a : b;
 }
 
@@ -30,35 +30,35 @@ static Interval of_iota(const Op *op, const Interval *x) {
     return (Interval){0, result(op, 0)->type->extents[0] - 1};
 }
 
-static Interval of_dim(const Op *op, const Interval *x) {
+static Interval interval_of_dim(const Op *op, const Interval *x) {
     (void)op, (void)x;
     return (Interval){0, MAX_EXTENT};
 }
 
-static Interval same(const Op *op, const Interval *x) {
+static Interval same_interval(const Op *op, const Interval *x) {
     (void)op;
     return x[0];
 }
 
 static Interval of_min(const Op *op, const Interval *x) {
     (void)op;
-    return (Interval){lesser(x[0].lo, x[1].lo), lesser(x[0].hi, x[1].hi)};
+    return (Interval){lesser_wide(x[0].lo, x[1].lo), lesser_wide(x[0].hi, x[1].hi)};
 }
 
 static Interval of_max(const Op *op, const Interval *x) {
     (void)op;
-    return (Interval){greater(x[0].lo, x[1].lo), greater(x[0].hi, x[1].hi)};
+    return (Interval){greater_wide(x[0].lo, x[1].lo), greater_wide(x[0].hi, x[1].hi)};
 }
 
 static Interval of_select(const Op *op, const Interval *x) {
     (void)op;
-    return (Interval){lesser(x[1].lo, x[2].lo), greater(x[1].hi, x[2].hi)};
+    return (Interval){lesser_wide(x[1].lo, x[2].lo), greater_wide(x[1].hi, x[2].hi)};
 }
 
 /// x / 0 = 0. No quotient is larger than x.
 static Interval of_quotient(const Op *op, const Interval *x) {
     (void)op;
-    Wide most = greater(-x[0].lo, x[0].hi);
+    Wide most = greater_wide(-x[0].lo, x[0].hi);
     if (x[0].lo < 0 || x[1].lo < 0) return (Interval){-most, most};
     if (x[1].lo == 0) return (Interval){0, x[0].hi};
     return (Interval){x[0].lo / x[1].hi, x[0].hi / x[1].lo};
@@ -67,39 +67,40 @@ static Interval of_quotient(const Op *op, const Interval *x) {
 /// Of the sign of x, and no larger; less than the divisor; x % 0 = 0.
 static Interval of_remainder(const Op *op, const Interval *x) {
     (void)op;
-    Wide most = greater(greater(x[1].hi, -x[1].lo) - 1, 0);
-    return (Interval){x[0].lo >= 0 ? 0 : -lesser(most, -x[0].lo),
-                      x[0].hi <= 0 ? 0 : lesser(most, x[0].hi)};
+    Wide most = greater_wide(greater_wide(x[1].hi, -x[1].lo) - 1, 0);
+    return (Interval){x[0].lo >= 0 ? 0 : -lesser_wide(most, -x[0].lo),
+                      x[0].hi <= 0 ? 0 : lesser_wide(most, x[0].hi)};
 }
 
 static Interval of_and(const Op *op, const Interval *x) {
-    if (x[0].lo >= 0 && x[1].lo >= 0) return (Interval){0, lesser(x[0].hi, x[1].hi)};
+    if (x[0].lo >= 0 && x[1].lo >= 0) return (Interval){0, lesser_wide(x[0].hi, x[1].hi)};
     return x[0].lo >= 0   ? (Interval){0, x[0].hi}
            : x[1].lo >= 0 ? (Interval){0, x[1].hi}
                           : type_interval(result(op, 0)->type->elem);
 }
 
-static Interval of_product(const Op *op, const Interval *x) {
+static Interval interval_of_product(const Op *op, const Interval *x) {
     (void)op;
     Wide a = x[0].lo * x[1].lo, b = x[0].lo * x[1].hi, c = x[0].hi * x[1].lo, d = x[0].hi * x[1].hi;
-    return (Interval){lesser(lesser(a, b), lesser(c, d)), greater(greater(a, b), greater(c, d))};
+    return (Interval){lesser_wide(lesser_wide(a, b), lesser_wide(c, d)),
+                      greater_wide(greater_wide(a, b), greater_wide(c, d))};
 }
 
 static const IntervalRule rules[] = {
     {OP_IOTA, of_iota, "iota<n> in 0 .. n - 1"},
-    {OP_DIM, of_dim, "dim in 0 .. 2^48"},
-    {OP_BROADCAST, same, "broadcast(x) in the bounds of x"},
-    {OP_RESHAPE, same, "reshape(x) in the bounds of x"},
-    {OP_PERMUTE, same, "permute(x) in the bounds of x"},
-    {OP_SLICE, same, "slice(x) in the bounds of x"},
-    {OP_CAST, same, "x as t in the bounds of x, or of t where those are outside"},
+    {OP_DIM, interval_of_dim, "dim in 0 .. 2^48"},
+    {OP_BROADCAST, same_interval, "broadcast(x) in the bounds of x"},
+    {OP_RESHAPE, same_interval, "reshape(x) in the bounds of x"},
+    {OP_PERMUTE, same_interval, "permute(x) in the bounds of x"},
+    {OP_SLICE, same_interval, "slice(x) in the bounds of x"},
+    {OP_CAST, same_interval, "x as t in the bounds of x, or of t where those are outside"},
     {OP_MIN, of_min, "min(x, y) in min(lo) .. min(hi)"},
     {OP_MAX, of_max, "max(x, y) in max(lo) .. max(hi)"},
     {OP_SELECT, of_select, "c ? x : y in min(lo) .. max(hi)"},
     {OP_DIV, of_quotient, "x / y in lo(x) / hi(y) .. hi(x) / lo(y), else |x / y| <= |x|"},
     {OP_REM, of_remainder, "x % y in the bounds of x, and less than |y|"},
     {OP_AND, of_and, "x & y in 0 .. hi, where one is not negative"},
-    {OP_MUL, of_product, "x * y between the products of bounds"},
+    {OP_MUL, interval_of_product, "x * y between the products of bounds"},
 };
 const RuleTable interval_table = RULE_TABLE("range", IntervalRule, rules);
 
@@ -131,11 +132,12 @@ static Interval loop_interval(Ranges *r, const Value *v, int depth) {
     Interval lo = value_interval(r, operand(loop, 0), depth + 1);
     Interval hi = value_interval(r, operand(loop, 1), depth + 1);
     if (op_int(loop, "step", 1) == 0) return lo;
-    return (Interval){lo.lo, greater(hi.hi - 1, lo.lo)}; // the body of an empty loop does not run
+    return (Interval){lo.lo,
+                      greater_wide(hi.hi - 1, lo.lo)}; // the body of an empty loop does not run
 }
 
 /// The number of a task, or of a program of a device.
-static bool is_program(const Value *v) {
+static bool is_program_number(const Value *v) {
     OpCode code = v->region->parent->code;
     return v->index == 0 && (code == OP_LAUNCH || code == OP_DEVICE);
 }
@@ -143,7 +145,8 @@ static bool is_program(const Value *v) {
 static Interval new_interval(Ranges *r, const Value *v, int depth) {
     if (is_own_extent(v)) return (Interval){0, MAX_EXTENT};
     if (is_loop_index(v)) return loop_interval(r, v, depth);
-    if (!v->def) return is_program(v) ? (Interval){0, INT64_MAX} : type_interval(v->type->elem);
+    if (!v->def)
+        return is_program_number(v) ? (Interval){0, INT64_MAX} : type_interval(v->type->elem);
     return v->def->n_regions ? type_interval(v->type->elem) : op_interval(r, v->def, depth);
 }
 

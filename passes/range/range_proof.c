@@ -22,7 +22,7 @@ static bool proved_with(Ranges *r, const Linear *form, int i, Linear bound, int6
     return proved(r, linear_add(rest, bound, form->terms[i].factor), depth + 1);
 }
 
-static Linear minus(Linear a, int64_t c) {
+static Linear minus_int(Linear a, int64_t c) {
     return linear_add(a, linear_constant(c), -1);
 }
 
@@ -37,7 +37,7 @@ static bool by_loop(Ranges *r, const Linear *form, int i, const Op *loop, int de
     if (form->terms[i].factor > 0 || step == 0) return proved_with(r, form, i, lo, 1, depth);
     int64_t even = linear_divisor(r, linear_add(hi, lo, -1), 0);
     bool whole = even % step == 0;
-    return proved_with(r, form, i, minus(hi, whole ? step : 1), 1, depth);
+    return proved_with(r, form, i, minus_int(hi, whole ? step : 1), 1, depth);
 }
 
 /// min(x, y): at most x and at most y; at least, in each case, the one it is. max turned round;
@@ -56,7 +56,7 @@ static bool by_quotient(Ranges *r, const Linear *form, int i, const Op *op, int 
     int64_t k;
     if (!const_int(operand(op, 1), &k) || k <= 0) return false;
     Linear x = operand_form(r, op, 0, depth);
-    if (form->terms[i].factor > 0) return proved_with(r, form, i, minus(x, k - 1), k, depth);
+    if (form->terms[i].factor > 0) return proved_with(r, form, i, minus_int(x, k - 1), k, depth);
     return proved(r, x, depth + 1) && proved_with(r, form, i, x, k, depth);
 }
 
@@ -66,13 +66,14 @@ static bool by_remainder(Ranges *r, const Linear *form, int i, const Op *op, int
     if (!proved(r, x, depth + 1)) return false;
     if (form->terms[i].factor > 0) return proved_with(r, form, i, linear_constant(0), 1, depth);
     return proved_with(r, form, i, x, 1, depth) ||
-           (proved(r, minus(y, 1), depth + 1) && proved_with(r, form, i, minus(y, 1), 1, depth));
+           (proved(r, minus_int(y, 1), depth + 1) &&
+            proved_with(r, form, i, minus_int(y, 1), 1, depth));
 }
 
 /// task <= n - 1
 static bool by_launch(Ranges *r, const Linear *form, int i, const Op *launch, int depth) {
     if (form->terms[i].factor > 0) return false;
-    return proved_with(r, form, i, minus(operand_form(r, launch, 0, depth), 1), 1, depth);
+    return proved_with(r, form, i, minus_int(operand_form(r, launch, 0, depth), 1), 1, depth);
 }
 
 /// What its definition says of an atom: of a result the op's, of an argument that of the op with
@@ -139,7 +140,7 @@ static bool by_facts(Ranges *r, const Linear *form, int depth) {
 
 /// How much stands behind an atom: what is defined by others goes before them, inner indices
 /// before outer ones, and extents last.
-static int derivation(const Value *v) {
+static int derivation_depth(const Value *v) {
     if (is_own_extent(v) || def_of(v, OP_DIM)) return 0;
     const Region *r = v->def ? v->def->parent : v->region;
     int depth = v->def ? 100 : 1;
@@ -152,7 +153,7 @@ static void sort_terms(Linear *form) {
     for (int i = 1; i < form->n; i++)
         for (int j = i; j > 0; j--) {
             Term t = form->terms[j], s = form->terms[j - 1];
-            if (derivation(t.atom) <= derivation(s.atom)) break;
+            if (derivation_depth(t.atom) <= derivation_depth(s.atom)) break;
             form->terms[j] = s;
             form->terms[j - 1] = t;
         }
@@ -176,7 +177,7 @@ static bool same_form(const Linear *a, const Linear *b) {
     return true;
 }
 
-static bool searched(Ranges *r, const Linear *form, int depth) {
+static bool search_proof(Ranges *r, const Linear *form, int depth) {
     for (int i = 0; i < form->n; i++)
         if (by_definition(r, form, i, depth)) return true;
     if (by_facts(r, form, depth)) return true;
@@ -198,7 +199,7 @@ bool proved(Ranges *r, Linear form, int depth) {
         return false;
     }
     int before = r->steps;
-    if (searched(r, &form, depth)) return true;
+    if (search_proof(r, &form, depth)) return true;
     *f = (Failure){form, depth, before - r->steps, r->proof};
     return false;
 }

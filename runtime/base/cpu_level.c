@@ -73,7 +73,7 @@ static bool has_level(int level) {
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 /// The maker's words: 48 letters, in the registers of three leaves.
-static bool brand(char out[TG_CPU_NAME]) {
+static bool read_cpu_brand(char out[TG_CPU_NAME]) {
     for (uint32_t i = 0, r[4]; i < 3; i++) {
         if (!__get_cpuid(0x80000002 + i, &r[0], &r[1], &r[2], &r[3])) return false;
         memcpy(out + 16 * i, r, sizeof r);
@@ -86,7 +86,7 @@ static bool has_level(int level) {
     return false;
 }
 
-static bool brand(char out[TG_CPU_NAME]) {
+static bool read_cpu_brand(char out[TG_CPU_NAME]) {
     (void)out;
     return false;
 }
@@ -96,7 +96,7 @@ static bool brand(char out[TG_CPU_NAME]) {
 void tg_cpu_name(char out[TG_CPU_NAME]) {
     char words[TG_CPU_NAME] = "";
     size_t n = 0;
-    if (!brand(words)) strcpy(words, "CPU");
+    if (!read_cpu_brand(words)) strcpy(words, "CPU");
     for (const char *s = words; *s; s++)
         if (*s != ' ' || (n && out[n - 1] != ' ')) out[n++] = *s;
     while (n && out[n - 1] == ' ') n--;

@@ -31,14 +31,14 @@ static void free_messages(void *arg) {
     last_error = "";
 }
 
-static void make_key(void) {
+static void make_message_key(void) {
     has_key = pthread_key_create(&key, free_messages) == 0;
 }
 
 /// The calling thread's; NULL where there is no memory.
 static Messages *own_messages(void) {
     if (messages) return messages;
-    pthread_once(&key_once, make_key);
+    pthread_once(&key_once, make_message_key);
     Messages *m = has_key ? calloc(1, sizeof *m) : NULL;
     if (m && pthread_setspecific(key, m) != 0) {
         free(m);

@@ -6,12 +6,12 @@
 
 /// A binary float format below f32: see formats in ir/eval.c, whose results these are. `inf`: the
 /// highest exponent holds infinity and NaNs; else only the all-ones code is NaN.
-typedef struct Format {
+typedef struct FloatFormat {
     uint8_t code, bits, exponent, mantissa;
     bool inf, saturates;
-} Format;
+} FloatFormat;
 
-static const Format formats[] = {
+static const FloatFormat formats[] = {
     {kDLFloat8_e4m3fn, 8, 4, 3, false, true},
     {kDLFloat8_e5m2, 8, 5, 2, true, true},
     {kDLFloat, 16, 5, 10, true, false},
@@ -29,7 +29,7 @@ static uint64_t shift_right(uint64_t x, int shift) {
 
 /// Codes without their sign count upwards with the value, so what rounds up to the next power of
 /// two, or from the subnormals to the normals, carries into the exponent by itself.
-static uint64_t encode(const Format *f, uint64_t x) {
+static uint64_t encode_small_float(const FloatFormat *f, uint64_t x) {
     int bias = (1 << (f->exponent - 1)) - 1, least = 1 - bias;
     uint64_t one = (uint64_t)1 << f->mantissa;
     uint64_t infinity = (((uint64_t)1 << f->exponent) - 1) << f->mantissa;
@@ -48,24 +48,24 @@ static uint64_t encode(const Format *f, uint64_t x) {
 }
 
 /// NULL: f32 or f64.
-static const Format *format_of(int code, int bits) {
+static const FloatFormat *format_of(int code, int bits) {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (formats[i].code == code && formats[i].bits == bits) return &formats[i];
     return NULL;
 }
 
 int rt_significand(int code, int bits) {
-    const Format *f = format_of(code, bits);
+    const FloatFormat *f = format_of(code, bits);
     return f ? f->mantissa + 1 : bits == 32 ? 24 : F64_MANTISSA + 1;
 }
 
 uint64_t rt_float_bits(int code, int bits, double x) {
-    const Format *f = format_of(code, bits);
+    const FloatFormat *f = format_of(code, bits);
     uint64_t wide;
     uint32_t narrow;
     float single = (float)x;
     memcpy(&wide, &x, sizeof wide);
     memcpy(&narrow, &single, sizeof narrow);
     if (code == kDLFloat && bits == 32) return narrow;
-    return f ? encode(f, wide) : wide;
+    return f ? encode_small_float(f, wide) : wide;
 }

@@ -9,19 +9,19 @@ static _Thread_local int depth; // of this thread in code that no child can go o
 static atomic_int busy;         // threads in such code
 static atomic_bool torn;        // in a child: another thread of the parent was
 
-static void in_child(void) {
+static void mark_forked_child(void) {
     atomic_fetch_add(&forks, 1);
     if (atomic_load(&busy) > (depth > 0)) atomic_store(&torn, true);
     atomic_store(&busy, depth > 0);
 }
 
-static void watch(void) {
-    pthread_atfork(NULL, NULL, in_child);
+static void register_fork_hook(void) {
+    pthread_atfork(NULL, NULL, mark_forked_child);
 }
 
 int tg_forks(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch);
+    pthread_once(&once, register_fork_hook);
     return atomic_load_explicit(&forks, memory_order_relaxed);
 }
 

@@ -25,31 +25,31 @@ static const uint32_t rounds[ROUNDS] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t turn(uint32_t x, int n) {
+static uint32_t rotate_right(uint32_t x, int n) {
     return x >> n | x << (32 - n);
 }
 
-static void spread(const uint8_t *block, uint32_t w[ROUNDS]) {
+static void spread_block(const uint8_t *block, uint32_t w[ROUNDS]) {
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
                (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
     for (int i = 16; i < ROUNDS; i++) {
         uint32_t x = w[i - 15], y = w[i - 2];
-        w[i] = w[i - 16] + (turn(x, 7) ^ turn(x, 18) ^ x >> 3) + w[i - 7] +
-               (turn(y, 17) ^ turn(y, 19) ^ y >> 10);
+        w[i] = w[i - 16] + (rotate_right(x, 7) ^ rotate_right(x, 18) ^ x >> 3) + w[i - 7] +
+               (rotate_right(y, 17) ^ rotate_right(y, 19) ^ y >> 10);
     }
 }
 
 static void take_block(Sha *s) {
     uint32_t w[ROUNDS], v[8];
-    spread(s->block, w);
+    spread_block(s->block, w);
     memcpy(v, s->state, sizeof v);
     for (int i = 0; i < ROUNDS; i++) {
         uint32_t a = v[0], e = v[4];
-        uint32_t x = v[7] + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & v[5]) ^ (~e & v[6])) +
-                     rounds[i] + w[i];
-        uint32_t y =
-            (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+        uint32_t x = v[7] + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +
+                     ((e & v[5]) ^ (~e & v[6])) + rounds[i] + w[i];
+        uint32_t y = (rotate_right(a, 2) ^ rotate_right(a, 13) ^ rotate_right(a, 22)) +
+                     ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += x;
         v[0] = x + y;
@@ -57,7 +57,7 @@ static void take_block(Sha *s) {
     for (int i = 0; i < 8; i++) s->state[i] += v[i];
 }
 
-static void take(Sha *s, const void *bytes, size_t n) {
+static void hash_more(Sha *s, const void *bytes, size_t n) {
     const uint8_t *from = bytes;
     for (size_t i = 0; i < n; i++) {
         s->block[s->bytes++ % BLOCK] = from[i];
@@ -65,21 +65,21 @@ static void take(Sha *s, const void *bytes, size_t n) {
     }
 }
 
-static void end(Sha *s, uint8_t out[RT_PROOF]) {
+static void end_hash(Sha *s, uint8_t out[RT_PROOF]) {
     static const uint8_t padding[BLOCK] = {0x80};
     uint64_t bits = 8 * s->bytes;
     uint8_t length[8];
     for (int i = 0; i < 8; i++) length[i] = (uint8_t)(bits >> (56 - 8 * i));
-    take(s, padding, 1 + (2 * BLOCK - 9 - s->bytes % BLOCK) % BLOCK);
-    take(s, length, sizeof length);
+    hash_more(s, padding, 1 + (2 * BLOCK - 9 - s->bytes % BLOCK) % BLOCK);
+    hash_more(s, length, sizeof length);
     for (int i = 0; i < RT_PROOF; i++) out[i] = (uint8_t)(s->state[i / 4] >> (24 - i % 4 * 8));
 }
 
 void rt_sha256(const rt_piece *pieces, int n, uint8_t out[RT_PROOF]) {
     Sha s = {.bytes = 0};
     memcpy(s.state, first, sizeof first);
-    for (int i = 0; i < n; i++) take(&s, pieces[i].bytes, pieces[i].n);
-    end(&s, out);
+    for (int i = 0; i < n; i++) hash_more(&s, pieces[i].bytes, pieces[i].n);
+    end_hash(&s, out);
 }
 
 static void hash_with(const uint8_t key[BLOCK], uint8_t with, const rt_piece *pieces, int n,

@@ -13,8 +13,8 @@ typedef struct Out {
     size_t size, n;
 } Out;
 
-static void add(Out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void add(Out *o, const char *fmt, ...) {
+static void add_formatted(Out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_formatted(Out *o, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     int n = vsnprintf(o->data + o->n, o->size - o->n, fmt, ap);
@@ -24,18 +24,18 @@ static void add(Out *o, const char *fmt, ...) {
 
 /// The letters are those of tg_site; floats have the digits that tell any two f32 apart,
 /// those of f64 any two f64.
-static void add_value(Out *o, char type, uint64_t bits) {
+static void add_typed_value(Out *o, char type, uint64_t bits) {
     double f;
     memcpy(&f, &bits, sizeof f);
     switch (type) {
-    case 'b': add(o, "%s", bits ? "true" : "false"); break;
-    case 'd': add(o, "%" PRId64, (int64_t)bits); break;
-    case 'u': add(o, "%" PRIu64, bits); break;
+    case 'b': add_formatted(o, "%s", bits ? "true" : "false"); break;
+    case 'd': add_formatted(o, "%" PRId64, (int64_t)bits); break;
+    case 'u': add_formatted(o, "%" PRIu64, bits); break;
     default:
         if (isnan(f))
-            add(o, "nan"); // of either sign
+            add_formatted(o, "nan"); // of either sign
         else
-            add(o, "%.*g", type == 'g' ? 17 : 9, f);
+            add_formatted(o, "%.*g", type == 'g' ? 17 : 9, f);
     }
 }
 
@@ -43,29 +43,29 @@ static void add_value(Out *o, char type, uint64_t bits) {
 static void add_item(Out *o, const char **types, const uint64_t **values) {
     const char *t = *types, *comma = "";
     if (*t != '[') {
-        if (*t) add_value(o, *t++, *(*values)++);
+        if (*t) add_typed_value(o, *t++, *(*values)++);
         *types = t;
         return;
     }
-    add(o, "[");
+    add_formatted(o, "[");
     for (t++; *t && *t != ']'; t++, comma = ", ") {
-        add(o, "%s", comma);
+        add_formatted(o, "%s", comma);
         if (*t == '+')
-            add(o, "...");
+            add_formatted(o, "...");
         else
-            add_value(o, *t, *(*values)++);
+            add_typed_value(o, *t, *(*values)++);
     }
-    add(o, "]");
+    add_formatted(o, "]");
     *types = t + (*t == ']');
 }
 
 /// Of an assertion over a block: which lane failed.
 static void add_indices(Out *o, const tg_site *site, const char *types, const uint64_t *values) {
     for (int i = 0; i < site->n_indices; i++) {
-        add(o, i ? ", " : " at [");
+        add_formatted(o, i ? ", " : " at [");
         add_item(o, &types, &values);
     }
-    if (site->n_indices) add(o, "]");
+    if (site->n_indices) add_formatted(o, "]");
 }
 
 /// A {} without a value stays as it is: the text is the user's. A wait may not know for whom.
@@ -75,17 +75,17 @@ void tg_site_text(char *out, size_t size, const tg_site *site, const uint64_t *v
     const char *types = site->types ? site->types : "";
     const char *indices = types + strlen(types) - site->n_indices; // these fill no {}
     bool nobody = site->kind == TG_SITE_WAIT && *types && (int64_t)values[0] < 0;
-    if (site->kind == TG_SITE_ASSERT) add(&o, "assertion failed: ");
+    if (site->kind == TG_SITE_ASSERT) add_formatted(&o, "assertion failed: ");
     for (const char *s = site->text ? site->text : ""; *s; s++) {
         if (s[0] == '{' && s[1] == '}' && types < indices) {
             if (nobody)
-                add(&o, "?"), types++, values++;
+                add_formatted(&o, "?"), types++, values++;
             else
                 add_item(&o, &types, &values);
             nobody = false;
             s++;
         } else {
-            add(&o, "%c", *s);
+            add_formatted(&o, "%c", *s);
         }
     }
     add_indices(&o, site, types, values);

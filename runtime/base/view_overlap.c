@@ -19,15 +19,15 @@
 enum { AXES = 8, TERMS = 2 * AXES, STEPS = 1 << 16 };
 #define FAR ((int64_t)1 << 61) // further than any view goes
 
-__extension__ typedef __int128 Wide; // of products
+__extension__ typedef __int128 WideInt; // of products
 
-typedef struct Term {
+typedef struct IndexTerm {
     int64_t a, most;
-} Term;
+} IndexTerm;
 
 typedef struct Equation {
     int n, steps; // steps that are left
-    Term terms[TERMS];
+    IndexTerm terms[TERMS];
     int64_t gcd[TERMS + 1], reach[TERMS + 1]; // of terms k .. n
 } Equation;
 
@@ -41,7 +41,7 @@ static int64_t gcd_of(int64_t a, int64_t b) {
 }
 
 /// a x = 1 modulo m, for a and m without a common divisor.
-static int64_t inverse(int64_t a, int64_t m) {
+static int64_t modular_inverse(int64_t a, int64_t m) {
     int64_t r = m, s = a % m, x = 0, y = 1;
     while (s) {
         int64_t q = r / s, t = r - q * s;
@@ -55,7 +55,7 @@ static int64_t inverse(int64_t a, int64_t m) {
 }
 
 /// Terms of one coefficient are one.
-static void add_term(Equation *e, int64_t a, int64_t most) {
+static void add_index_term(Equation *e, int64_t a, int64_t most) {
     int k = 0;
     if (most <= 0) return;
     while (k < e->n && e->terms[k].a > a) k++;
@@ -64,10 +64,10 @@ static void add_term(Equation *e, int64_t a, int64_t most) {
         return;
     }
     memmove(&e->terms[k + 1], &e->terms[k], sizeof *e->terms * (size_t)(e->n++ - k));
-    e->terms[k] = (Term){a, most};
+    e->terms[k] = (IndexTerm){a, most};
 }
 
-static void complete(Equation *e) {
+static void complete_equation(Equation *e) {
     e->gcd[e->n] = e->reach[e->n] = 0;
     for (int k = e->n - 1; k >= 0; k--) {
         e->gcd[k] = gcd_of(e->terms[k].a, e->gcd[k + 1]);
@@ -75,7 +75,7 @@ static void complete(Equation *e) {
     }
 }
 
-static int64_t least(int64_t a, int64_t b) {
+static int64_t least_int64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
@@ -85,20 +85,21 @@ static int64_t first_residue(const Equation *e, int k, int64_t b, int64_t low, i
     int64_t a = e->terms[k].a, g = e->gcd[k], m = e->gcd[k + 1] / g;
     *step = m > 1 ? m : 1;
     if (m <= 1) return low;
-    int64_t t = (int64_t)((Wide)(b / g % m) * inverse(a / g, m) % m);
+    int64_t t = (int64_t)((WideInt)(b / g % m) * modular_inverse(a / g, m) % m);
     return low + ((t - low) % m + m) % m;
 }
 
-static rt_meeting solve(Equation *e, int k, int64_t b) {
+static rt_meeting solve_equation(Equation *e, int k, int64_t b) {
     if (b < 0 || b > e->reach[k]) return RT_APART;
     if (b == 0) return RT_MEET;
     if (b % e->gcd[k]) return RT_APART;
     int64_t a = e->terms[k].a, rest = e->reach[k + 1], step;
     if (k == e->n - 1) return RT_MEET; // a divides b, and b is in reach
-    int64_t low = b > rest ? (b - rest + a - 1) / a : 0, high = least(e->terms[k].most, b / a);
+    int64_t low = b > rest ? (b - rest + a - 1) / a : 0,
+            high = least_int64(e->terms[k].most, b / a);
     for (int64_t t = first_residue(e, k, b, low, &step); t <= high; t += step) {
         if (e->steps-- <= 0) return RT_UNDECIDED;
-        rt_meeting found = solve(e, k + 1, b - a * t);
+        rt_meeting found = solve_equation(e, k + 1, b - a * t);
         if (found != RT_APART) return found;
     }
     return RT_APART;
@@ -110,7 +111,7 @@ static rt_meeting solve(Equation *e, int k, int64_t b) {
 typedef struct Places {
     uintptr_t lowest;
     int rank, bytes;
-    Term axes[AXES];
+    IndexTerm axes[AXES];
 } Places;
 
 /// Strides of others say nothing, whatever they are.
@@ -128,26 +129,27 @@ static void places_of(const rt_view *v, int64_t unit, Places *p, int64_t *offset
         int64_t more = v->shape[d] - 1, step = more ? v->strides[d] * unit : 0;
         if (step == 0) continue;
         if (step < 0) *offset += step * more;
-        p->axes[p->rank++] = (Term){step < 0 ? -step : step, more};
+        p->axes[p->rank++] = (IndexTerm){step < 0 ? -step : step, more};
     }
 }
 
-static rt_meeting compare(const Places *x, const Places *y, int *steps) {
+static rt_meeting compare_places(const Places *x, const Places *y, int *steps) {
     Equation e = {.steps = *steps - 1};
     int64_t b = 0, apart = (int64_t)(y->lowest - x->lowest);
     if (e.steps < 0) return RT_UNDECIDED;
     if (apart > FAR || apart < -FAR) return RT_APART;
-    for (int d = 0; d < x->rank; d++) add_term(&e, x->axes[d].a, x->axes[d].most);
+    for (int d = 0; d < x->rank; d++) add_index_term(&e, x->axes[d].a, x->axes[d].most);
     for (int d = 0; d < y->rank; d++) {
-        add_term(&e, y->axes[d].a, y->axes[d].most);
+        add_index_term(&e, y->axes[d].a, y->axes[d].most);
         b += y->axes[d].a * y->axes[d].most;
     }
-    complete(&e);
+    complete_equation(&e);
     // Index j of y stands as most - j: start of x - start of y = sum - b.
     b += apart;
     rt_meeting found = RT_APART;
     int64_t g = e.gcd[0] ? e.gcd[0] : 1, at = b - (x->bytes - 1), end = b + y->bytes;
-    for (at += (g - at % g) % g; at < end && found == RT_APART; at += g) found = solve(&e, 0, at);
+    for (at += (g - at % g) % g; at < end && found == RT_APART; at += g)
+        found = solve_equation(&e, 0, at);
     *steps = e.steps;
     return found;
 }
@@ -162,7 +164,7 @@ typedef struct Halves {
 typedef rt_meeting Visit(const Places *p, void *user);
 
 static rt_meeting each_even(Halves h, int from, Visit *visit, void *user) {
-    Term *axes = h.places.axes;
+    IndexTerm *axes = h.places.axes;
     while (from < h.places.rank && axes[from].a % 2 == 0) from++;
     if (from == h.places.rank) {
         for (int d = 0; d < h.places.rank; d++) axes[d].a /= 2;
@@ -173,8 +175,8 @@ static rt_meeting each_even(Halves h, int from, Visit *visit, void *user) {
     Halves odd = h;
     int64_t most = axes[from].most;
     odd.offset += axes[from].a;
-    axes[from] = (Term){2 * axes[from].a, most / 2};
-    odd.places.axes[from] = (Term){axes[from].a, (most - 1) / 2};
+    axes[from] = (IndexTerm){2 * axes[from].a, most / 2};
+    odd.places.axes[from] = (IndexTerm){axes[from].a, (most - 1) / 2};
     rt_meeting found = each_even(h, from + 1, visit, user);
     return found == RT_APART ? each_even(odd, from + 1, visit, user) : found;
 }
@@ -189,36 +191,36 @@ static rt_meeting each_place(const rt_view *v, Visit *visit, void *user) {
     return visit(&h.places, user);
 }
 
-typedef struct Pair {
+typedef struct ViewPair {
     const rt_view *y;
     const Places *x;
     int steps;
-} Pair;
+} ViewPair;
 
 static rt_meeting compare_with(const Places *y, void *user) {
-    Pair *p = user;
-    return compare(p->x, y, &p->steps);
+    ViewPair *p = user;
+    return compare_places(p->x, y, &p->steps);
 }
 
-static rt_meeting compare_all(const Places *x, void *user) {
-    Pair *p = user;
+static rt_meeting compare_view_places(const Places *x, void *user) {
+    ViewPair *p = user;
     p->x = x;
     return each_place(p->y, compare_with, p);
 }
 
 rt_meeting rt_views_meet(const rt_view *x, const rt_view *y) {
-    Pair pair = {.y = y, .steps = STEPS};
-    return each_place(x, compare_all, &pair);
+    ViewPair pair = {.y = y, .steps = STEPS};
+    return each_place(x, compare_view_places, &pair);
 }
 
 /* ---- one view -------------------------------------------------------------------------------- */
 
 /// Axes of more than one element, the greatest stride first. Returns how many.
-static int sort_axes(const rt_view *x, Term *axes) {
+static int sort_axes(const rt_view *x, IndexTerm *axes) {
     int n = 0;
     for (int d = 0; d < x->rank; d++) {
         if (x->shape[d] == 1) continue;
-        Term new = {x->strides[d] < 0 ? -x->strides[d] : x->strides[d], x->shape[d] - 1};
+        IndexTerm new = {x->strides[d] < 0 ? -x->strides[d] : x->strides[d], x->shape[d] - 1};
         int k = n++;
         for (; k > 0 && axes[k - 1].a < new.a; k--) axes[k] = axes[k - 1];
         axes[k] = new;
@@ -227,7 +229,7 @@ static int sort_axes(const rt_view *x, Term *axes) {
 }
 
 /// Each stride leaves room for the axes of lesser ones.
-static bool is_nested(const Term *axes, int n) {
+static bool is_nested(const IndexTerm *axes, int n) {
     int64_t reach = 0;
     for (int k = n - 1; k >= 0; k--) {
         if (axes[k].a <= reach) return false;
@@ -237,22 +239,22 @@ static bool is_nested(const Term *axes, int n) {
 }
 
 /// Two positions that differ first along axis `first`, by t + 1 there and by t - most along others.
-static rt_meeting differ_from(const Term *axes, int n, int first, int *steps) {
+static rt_meeting differ_from(const IndexTerm *axes, int n, int first, int *steps) {
     Equation e = {.steps = *steps};
     int64_t b = -axes[first].a;
-    add_term(&e, axes[first].a, axes[first].most - 1);
+    add_index_term(&e, axes[first].a, axes[first].most - 1);
     for (int k = first + 1; k < n; k++) {
-        add_term(&e, axes[k].a, 2 * axes[k].most);
+        add_index_term(&e, axes[k].a, 2 * axes[k].most);
         b += axes[k].a * axes[k].most;
     }
-    complete(&e);
-    rt_meeting found = solve(&e, 0, b);
+    complete_equation(&e);
+    rt_meeting found = solve_equation(&e, 0, b);
     *steps = e.steps;
     return found;
 }
 
 rt_meeting rt_view_meets_itself(const rt_view *x) {
-    Term axes[AXES];
+    IndexTerm axes[AXES];
     if (!has_elements(x)) return RT_APART;
     int n = sort_axes(x, axes), steps = STEPS;
     if (is_nested(axes, n)) return RT_APART;

@@ -18,7 +18,8 @@ static const char *set_in(const char *variable) {
 }
 
 /// A whole number of the environment; otherwise where it is not set.
-static tg_status number_in(const char *variable, int64_t otherwise, int64_t most, int64_t *out) {
+static tg_status read_env_number(const char *variable, int64_t otherwise, int64_t most,
+                                 int64_t *out) {
     const char *text = set_in(variable);
     char *end;
     *out = otherwise;
@@ -35,10 +36,12 @@ static tg_status number_in(const char *variable, int64_t otherwise, int64_t most
 /// What the environment says of what the caller left open.
 static tg_status read_environment(tg_comm_options *o) {
     int64_t rank, ranks, heap, timeout;
-    tg_status status = number_in("TG_RANK", -1, RT_COMM_RANKS - 1, &rank);
-    if (!status) status = number_in("TG_RANKS", 0, RT_COMM_RANKS, &ranks);
-    if (!status) status = number_in("TG_COMM_HEAP", (int64_t)default_heap, INT64_MAX / 2, &heap);
-    if (!status) status = number_in("TG_COMM_TIMEOUT_MS", DEFAULT_TIMEOUT_MS, INT32_MAX, &timeout);
+    tg_status status = read_env_number("TG_RANK", -1, RT_COMM_RANKS - 1, &rank);
+    if (!status) status = read_env_number("TG_RANKS", 0, RT_COMM_RANKS, &ranks);
+    if (!status)
+        status = read_env_number("TG_COMM_HEAP", (int64_t)default_heap, INT64_MAX / 2, &heap);
+    if (!status)
+        status = read_env_number("TG_COMM_TIMEOUT_MS", DEFAULT_TIMEOUT_MS, INT32_MAX, &timeout);
     if (status) return status;
     if (!o->engine) o->engine = set_in("TG_COMM");
     if (!o->engine && set_in("OMPI_COMM_WORLD_SIZE")) o->engine = "openshmem";
@@ -51,7 +54,7 @@ static tg_status read_environment(tg_comm_options *o) {
     return TG_OK;
 }
 
-static tg_status read_options(const tg_comm_options *options, tg_comm_options *o) {
+static tg_status read_comm_options(const tg_comm_options *options, tg_comm_options *o) {
     *o = (tg_comm_options){.rank = -1, .device = TG_COMM_CPU};
     if (options) {
         if (options->size < offsetof(tg_comm_options, heap))
@@ -100,14 +103,14 @@ tg_status rt_comm_nobody_came(const tg_comm_options *o, int missing) {
 }
 
 /// How ranks meet, and the memory of those with a GPU.
-typedef struct Kind {
+typedef struct CommKind {
     const char *name;
     const rt_engine *engine;
     const rt_memory *device;
-} Kind;
+} CommKind;
 
-static const Kind *kind_of(const char *name) {
-    static const Kind kinds[] = {
+static const CommKind *find_comm_kind(const char *name) {
+    static const CommKind kinds[] = {
         {"threads", &rt_engine_threads, &rt_memory_cuda},
         {"processes", &rt_engine_processes, &rt_memory_cuda},
         {"openshmem", &rt_engine_shmem, &rt_memory_cuda},
@@ -156,7 +159,7 @@ const rt_memory rt_memory_host = {.create = host_create,
                                   .calls = &rt_host_calls};
 
 /// With the engine's help: all but what an engine does.
-static tg_status start(tg_comm *c, const tg_comm_options *o, size_t heap) {
+static tg_status start_comm(tg_comm *c, const tg_comm_options *o, size_t heap) {
     bool host = o->device == TG_COMM_CPU;
     size_t bytes = rt_round_up(sizeof(rt_control), heap_grain) + (host ? heap : 0);
     tg_status status = c->engine->create(c, o, bytes);
@@ -187,7 +190,7 @@ tg_status rt_comm_open(const rt_engine *engine, const rt_memory *memory, const t
     c->memory = memory;
     c->device = o->device;
     c->timeout_ns = (int64_t)o->timeout_ms * 1000000;
-    tg_status status = start(c, o, rt_round_up(o->heap, heap_grain));
+    tg_status status = start_comm(c, o, rt_round_up(o->heap, heap_grain));
     if (status) {
         rt_release(&hooks, c, sizeof *c);
         return status;
@@ -204,8 +207,8 @@ tg_status tg_comm_create(const tg_comm_options *options, tg_comm **out) {
     if (!out) return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: out is NULL");
     *out = NULL;
     tg_comm_options o;
-    tg_status status = read_options(options, &o);
-    const Kind *kind = status ? NULL : kind_of(o.engine);
+    tg_status status = read_comm_options(options, &o);
+    const CommKind *kind = status ? NULL : find_comm_kind(o.engine);
     if (!kind) return TG_ERROR_ARGUMENT;
     if (o.device < TG_COMM_GPU)
         return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: there is no device %d", o.device);

@@ -27,7 +27,7 @@ struct rt_transfer {
     bool direct;                  // nothing moves: it is read where it lies, when its rank has come
 };
 
-static tg_comm *comm_of(const tg_env *env) {
+static tg_comm *host_comm(const tg_env *env) {
     return ((rt_worker *)env->user)->launcher->comm;
 }
 
@@ -48,25 +48,25 @@ static int32_t fail_as(const tg_env *env, const tg_site *site, tg_status status)
 /* ---- addresses ------------------------------------------------------------------------------- */
 
 /// A place of a direct view, or any other memory of this rank.
-typedef struct Place {
+typedef struct MemoryPlace {
     void *here; // NULL: the engine alone reaches it, by
     int rank;
     size_t at;
-} Place;
+} MemoryPlace;
 
-static Place place_at(const tg_comm *c, const void *direct) {
+static MemoryPlace place_at(const tg_comm *c, const void *direct) {
     const char *p = direct;
     size_t from_flat = (size_t)(p - c->host.flat), stride = c->host.stride;
     if (c->host.mapped || p < c->host.flat || from_flat >= stride * (size_t)c->size)
-        return (Place){.here = (void *)(uintptr_t)direct};
-    Place place = {.rank = (int)(from_flat / stride), .at = from_flat % stride};
+        return (MemoryPlace){.here = (void *)(uintptr_t)direct};
+    MemoryPlace place = {.rank = (int)(from_flat / stride), .at = from_flat % stride};
     if (place.rank == c->rank) place.here = c->host.own + place.at;
     return place;
 }
 
 /// later: done when the engine is quiet, if it is not at once.
-static tg_status move(tg_comm *c, void *to, const void *from, size_t bytes, bool later) {
-    Place x = place_at(c, to), y = place_at(c, from);
+static tg_status move_bytes(tg_comm *c, void *to, const void *from, size_t bytes, bool later) {
+    MemoryPlace x = place_at(c, to), y = place_at(c, from);
     const rt_engine *e = c->engine;
     if (x.here && y.here) memcpy(x.here, y.here, bytes);
     if (x.here && y.here) return TG_OK;
@@ -75,12 +75,12 @@ static tg_status move(tg_comm *c, void *to, const void *from, size_t bytes, bool
     return tg_fail(TG_ERROR_INTERNAL, "bytes from one other rank to another");
 }
 
-static tg_status copy(tg_comm *c, void *to, const void *from, size_t bytes) {
-    return move(c, to, from, bytes, false);
+static tg_status copy_bytes_now(tg_comm *c, void *to, const void *from, size_t bytes) {
+    return move_bytes(c, to, from, bytes, false);
 }
 
 static tg_status raise_word(tg_comm *c, void *direct, int how, int64_t value) {
-    Place p = place_at(c, direct);
+    MemoryPlace p = place_at(c, direct);
     int64_t *word = p.here;
     if (!word)
         return (how == TG_SIGNAL_ADD ? c->engine->add : c->engine->set)(c, p.rank, p.at, value);
@@ -104,13 +104,13 @@ double tg_host_seconds(tg_comm *c) {
     return c->memory->seconds ? c->memory->seconds(c) : -1;
 }
 
-static int64_t since(const tg_comm *c) {
+static int64_t trace_begin_ns(const tg_comm *c) {
     return c->trace ? rt_now_ns() : 0;
 }
 
 /// Something that began at `from` has ended.
-static void note(const tg_env *env, enum tg_event_kind kind, int64_t from, int64_t peer,
-                 int64_t number) {
+static void note_event(const tg_env *env, enum tg_event_kind kind, int64_t from, int64_t peer,
+                       int64_t number) {
     const rt_worker *w = env->user;
     tg_trace *t = w->launcher->comm->trace;
     if (!t) return;
@@ -131,21 +131,22 @@ static int64_t place_in(const rt_transfer *t, int rank, int64_t chunk) {
 }
 
 /// The first of several threads has it.
-static bool take(rt_transfer *t, int64_t place) {
+static bool take_transfer_chunk(rt_transfer *t, int64_t place) {
     return !atomic_load_explicit(&t->taken[place], memory_order_relaxed) &&
            !atomic_exchange_explicit(&t->taken[place], 1, memory_order_acq_rel);
 }
 
-static tg_status move_rows(tg_comm *c, const rt_transfer *t, int rank, int64_t row, int64_t rows) {
+static tg_status move_chunk_rows(tg_comm *c, const rt_transfer *t, int rank, int64_t row,
+                                 int64_t rows) {
     if (c->part == TG_PART_PROGRAMS) return TG_OK;
     char *to = t->to + rank * t->to_lead + row * t->pitch;
     const char *from = t->from + rank * t->from_lead + row * t->pitch;
-    if (t->pitch == t->row_bytes) return copy(c, to, from, (size_t)(rows * t->row_bytes));
+    if (t->pitch == t->row_bytes) return copy_bytes_now(c, to, from, (size_t)(rows * t->row_bytes));
     // Rows with gaps between them are on their way together.
     bool later = !c->host.mapped && c->engine->put_later;
     tg_status status = TG_OK;
     for (int64_t i = 0; i < rows && !status; i++)
-        status = move(c, to + i * t->pitch, from + i * t->pitch, (size_t)t->row_bytes, later);
+        status = move_bytes(c, to + i * t->pitch, from + i * t->pitch, (size_t)t->row_bytes, later);
     return !status && later ? c->engine->quiet(c) : status;
 }
 
@@ -157,12 +158,12 @@ static tg_status raise_flag(tg_comm *c, rt_transfer *t, int rank, int64_t chunk)
 }
 
 static tg_status move_chunk(const tg_env *env, rt_transfer *t, int rank, int64_t chunk) {
-    tg_comm *c = comm_of(env);
-    int64_t row = chunk * t->chunk_rows, rows = t->rows - row, from = since(c);
+    tg_comm *c = host_comm(env);
+    int64_t row = chunk * t->chunk_rows, rows = t->rows - row, from = trace_begin_ns(c);
     if (t->direct) return raise_flag(c, t, rank, chunk);
     if (rows > t->chunk_rows) rows = t->chunk_rows;
-    tg_status status = move_rows(c, t, rank, row, rows);
-    note(env, TG_EVENT_COPY, from, rank, chunk);
+    tg_status status = move_chunk_rows(c, t, rank, row, rows);
+    note_event(env, TG_EVENT_COPY, from, rank, chunk);
     return status ? status : raise_flag(c, t, rank, chunk);
 }
 
@@ -173,11 +174,12 @@ static bool is_done(const tg_comm *c, const rt_transfer *t, int64_t place) {
 
 /// Pushes a chunk that is complete; the rank after this one first. False: there was none.
 static bool push_one(const tg_env *env, rt_transfer *t, tg_status *status) {
-    const tg_comm *c = comm_of(env);
+    const tg_comm *c = host_comm(env);
     for (int i = 1; i < c->size; i++) {
         int r = (c->rank + i) % c->size;
         for (int64_t k = 0; k < t->chunks; k++) {
-            if (!is_done(c, t, place_in(t, r, k)) || !take(t, place_in(t, r, k))) continue;
+            if (!is_done(c, t, place_in(t, r, k)) || !take_transfer_chunk(t, place_in(t, r, k)))
+                continue;
             *status = move_chunk(env, t, r, k);
             return true;
         }
@@ -186,8 +188,8 @@ static bool push_one(const tg_env *env, rt_transfer *t, tg_status *status) {
 }
 
 /// One step of what others wait for. False: there was none to do.
-static bool push(const tg_env *env, tg_status *status) {
-    for (rt_transfer *t = comm_of(env)->transfers; t; t = t->next)
+static bool push_chunk(const tg_env *env, tg_status *status) {
+    for (rt_transfer *t = host_comm(env)->transfers; t; t = t->next)
         if (!t->pull && atomic_load_explicit(&t->left, memory_order_relaxed) &&
             push_one(env, t, status))
             return true;
@@ -199,13 +201,13 @@ static int32_t move_piece(const tg_env *env, void *context, int64_t task, void *
 
 int32_t rt_comm_task(const tg_env *env, tg_task *task, void *context, int64_t number, void *arena) {
     tg_status status = TG_OK;
-    const tg_comm *c = comm_of(env);
-    push(env, &status);
+    const tg_comm *c = host_comm(env);
+    push_chunk(env, &status);
     if (status) return fail_as(env, NULL, status);
     if (c->part == TG_PART_TRANSFERS && task != move_piece) return TG_RUN_OK;
-    int64_t from = since(c);
+    int64_t from = trace_begin_ns(c);
     int32_t failed = task(env, context, number, arena);
-    note(env, task == move_piece ? TG_EVENT_COPY : TG_EVENT_TASK, from, c->rank, number);
+    note_event(env, task == move_piece ? TG_EVENT_COPY : TG_EVENT_TASK, from, c->rank, number);
     return failed;
 }
 
@@ -224,40 +226,40 @@ static rt_transfer *pull_of(const tg_comm *c, const void *word, int *rank, int64
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /// What a thread that waits for the word can do for that. False: nothing.
-static bool help(const tg_env *env, const int64_t *word, tg_status *status) {
-    tg_comm *c = comm_of(env);
+static bool help_word(const tg_env *env, const int64_t *word, tg_status *status) {
+    tg_comm *c = host_comm(env);
     int rank;
     int64_t chunk;
     rt_transfer *t = pull_of(c, word, &rank, &chunk);
-    if (t && rt_comm_has_come(c, rank) && take(t, place_in(t, rank, chunk))) {
+    if (t && rt_comm_has_come(c, rank) && take_transfer_chunk(t, place_in(t, rank, chunk))) {
         *status = rt_comm_compare(c, rank);
         if (!*status) *status = move_chunk(env, t, rank, chunk);
         return true;
     }
-    return push(env, status);
+    return push_chunk(env, status);
 }
 
 static int32_t host_wait(const tg_env *env, const tg_site *site, const int64_t *direct, int32_t how,
                          int64_t value, int64_t peer, int64_t number) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     const int64_t *word = place_at(c, direct).here;
     tg_status status = TG_OK;
     rt_patience patience = {0};
     if (!word) status = tg_fail(TG_ERROR_INTERNAL, "a wait for a word of another rank");
     while (!status && !tg_comm_holds(__atomic_load_n(word, __ATOMIC_ACQUIRE), how, value)) {
-        if (help(env, word, &status) || rt_comm_go_on(c, &patience)) continue;
+        if (help_word(env, word, &status) || rt_comm_go_on(c, &patience)) continue;
         char what[TG_TEXT_SIZE] = "a signal";
         const uint64_t values[2] = {(uint64_t)peer, (uint64_t)number};
         if (site) tg_site_text(what, sizeof what, site, values);
         status = rt_comm_stopped(c, what);
     }
-    if (patience.turns) note(env, TG_EVENT_WAIT, patience.since, peer, number);
+    if (patience.turns) note_event(env, TG_EVENT_WAIT, patience.since, peer, number);
     return status ? fail_as(env, site, status) : TG_RUN_OK;
 }
 
 /// Why a wait of called code failed.
-static int32_t check_call(const tg_env *env, const tg_image *image) {
-    tg_comm *c = comm_of(env);
+static int32_t check_called_code(const tg_env *env, const tg_image *image) {
+    tg_comm *c = host_comm(env);
     const int64_t *words = c->control->words;
     if (!words[TG_CONTROL_FAILED]) return TG_RUN_OK;
     char what[TG_TEXT_SIZE] = "a signal";
@@ -271,31 +273,31 @@ static int32_t check_call(const tg_env *env, const tg_image *image) {
 
 int32_t rt_comm_call(const tg_env *env, tg_image *image, int32_t function, int64_t programs,
                      void *const *args) {
-    const tg_comm *c = comm_of(env);
+    const tg_comm *c = host_comm(env);
     if (c->part == TG_PART_TRANSFERS) return TG_RUN_OK;
-    int64_t from = since(c);
+    int64_t from = trace_begin_ns(c);
     int32_t failed = image->dispatch(image, env, function, programs, args);
-    note(env, TG_EVENT_TASK, from, c->rank, function);
-    return failed ? failed : check_call(env, image);
+    note_event(env, TG_EVENT_TASK, from, c->rank, function);
+    return failed ? failed : check_called_code(env, image);
 }
 
 /// Until all ranks have written at least that in places of their own here.
-static tg_status await_all(const tg_env *env, size_t word, int64_t value, const char *what) {
-    tg_comm *c = comm_of(env);
-    int64_t from = since(c);
+static tg_status await_all_ranks(const tg_env *env, size_t word, int64_t value, const char *what) {
+    tg_comm *c = host_comm(env);
+    int64_t from = trace_begin_ns(c);
     rt_patience patience = {0};
     tg_status status = TG_OK;
     for (int r = 0; r < c->size && !status; r++) {
         const _Atomic int64_t *at =
             (const _Atomic int64_t *)(const void *)((const char *)&c->control->from[r] + word);
         while (!status && atomic_load_explicit(at, memory_order_acquire) < value) {
-            if (push(env, &status) || rt_comm_go_on(c, &patience)) continue;
+            if (push_chunk(env, &status) || rt_comm_go_on(c, &patience)) continue;
             char text[96];
             snprintf(text, sizeof text, "rank %d %s", r, what);
             status = rt_comm_stopped(c, text);
         }
     }
-    note(env, TG_EVENT_MEET, from, -1, value);
+    note_event(env, TG_EVENT_MEET, from, -1, value);
     return status;
 }
 
@@ -313,7 +315,7 @@ static tg_status await_launches(tg_comm *c) {
 }
 
 static int32_t host_begin(const tg_env *env, int32_t how) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     tg_status status = TG_OK;
     c->transfers = NULL;
     if (how & TG_BEGIN_REACHES) status = rt_comm_may_reach(c);
@@ -322,27 +324,28 @@ static int32_t host_begin(const tg_env *env, int32_t how) {
 }
 
 static int32_t host_barrier(const tg_env *env) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     rt_control *k = c->control;
     int64_t number = c->epoch + 1;
     tg_status status = c->engine->quiet && !c->host.mapped ? c->engine->quiet(c) : TG_OK;
     if (!status) set_all(c, &k->from[c->rank].barrier, number);
     if (!status)
-        status = await_all(env, offsetof(rt_from, barrier), number, "at a barrier between phases");
+        status =
+            await_all_ranks(env, offsetof(rt_from, barrier), number, "at a barrier between phases");
     k->words[TG_CONTROL_EPOCH] = c->epoch = number;
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }
 
 /// What would have been waited for, when transfers are timed alone.
 static tg_status pull_rest(const tg_env *env) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     tg_status status = TG_OK;
     for (rt_transfer *t = c->transfers; t; t = t->next)
         for (int64_t i = 0; i < c->size * t->chunks && t->pull && !status; i++) {
             int rank = (int)((c->rank + i / t->chunks) % c->size);
             if (rank == c->rank && !t->whole) continue;
             status = rt_comm_await(c, rank);
-            if (!status && take(t, place_in(t, rank, i % t->chunks)))
+            if (!status && take_transfer_chunk(t, place_in(t, rank, i % t->chunks)))
                 status = move_chunk(env, t, rank, i % t->chunks);
         }
     return status;
@@ -350,13 +353,13 @@ static tg_status pull_rest(const tg_env *env) {
 
 /// Chunks nobody waited for need not come; those that others wait for must go.
 static int32_t host_end(const tg_env *env) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     tg_status status = TG_OK;
     rt_patience patience = {0};
     if (c->part == TG_PART_TRANSFERS) status = pull_rest(env);
     for (rt_transfer *t = c->transfers; t && !status; t = t->next)
         while (!t->pull && !status && atomic_load_explicit(&t->left, memory_order_acquire)) {
-            if (push(env, &status) || rt_comm_go_on(c, &patience)) continue;
+            if (push_chunk(env, &status) || rt_comm_go_on(c, &patience)) continue;
             char what[96];
             snprintf(what, sizeof what, "its own part of '%.64s'", t->name);
             status = rt_comm_stopped(c, what);
@@ -364,7 +367,8 @@ static int32_t host_end(const tg_env *env) {
     c->transfers = NULL;
     if (!status && c->engine->quiet && !c->host.mapped) status = c->engine->quiet(c);
     if (!status) set_all(c, &c->control->from[c->rank].done, c->launches);
-    if (!status) status = await_all(env, offsetof(rt_from, done), c->launches, "to end the launch");
+    if (!status)
+        status = await_all_ranks(env, offsetof(rt_from, done), c->launches, "to end the launch");
     for (int r = 0; r < c->size && !status; r++) status = rt_comm_compare(c, r);
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }
@@ -380,26 +384,26 @@ static void *found_or_failed(const tg_env *env, void *memory) {
 }
 
 static void *host_workspace(const tg_env *env, int64_t bytes, int64_t *lead) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     void *direct = rt_comm_direct(c, rt_comm_workspace(c, bytes), lead);
     return found_or_failed(env, direct);
 }
 
 static void *host_signals(const tg_env *env, int32_t number, int64_t words, int64_t *lead) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     void *direct = rt_comm_direct(c, rt_comm_signals(c, number, words), lead);
     return found_or_failed(env, direct);
 }
 
 static void *host_control(const tg_env *env) {
-    return comm_of(env)->control->words;
+    return host_comm(env)->control->words;
 }
 
 /* ---- gathers and scatters -------------------------------------------------------------------- */
 
 /// NULL: no memory, and that is recorded.
 static rt_transfer *transfer_new(const tg_env *env, int64_t rows, int64_t chunk_rows) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     int64_t chunks = rows ? (rows + chunk_rows - 1) / chunk_rows : 0;
     size_t places = (size_t)(chunks * c->size);
     rt_transfer *t = env->workspace(env, (int64_t)(sizeof *t + places));
@@ -417,35 +421,35 @@ static rt_transfer *transfer_new(const tg_env *env, int64_t rows, int64_t chunk_
     return t;
 }
 
-static void start(tg_comm *c, rt_transfer *t) {
+static void start_transfer(tg_comm *c, rt_transfer *t) {
     t->next = c->transfers;
     c->transfers = t;
 }
 
 /// All at once, by all threads: pieces of the parts of some ranks, the first of which is so far
 /// behind this one.
-typedef struct Whole {
+typedef struct WholeMove {
     rt_transfer *t;
     int64_t pieces; // of a part
     int first, parts;
-} Whole;
+} WholeMove;
 
 static int32_t move_piece(const tg_env *env, void *context, int64_t task, void *arena) {
-    const Whole *w = context;
+    const WholeMove *w = context;
     const rt_transfer *t = w->t;
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     int rank = (c->rank + w->first + (int)(task / w->pieces)) % c->size;
     int64_t piece = task % w->pieces;
     int64_t from = t->rows * piece / w->pieces, to = t->rows * (piece + 1) / w->pieces;
-    tg_status status = move_rows(c, t, rank, from, to - from);
+    tg_status status = move_chunk_rows(c, t, rank, from, to - from);
     (void)arena;
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }
 
 static int32_t move_parts(const tg_env *env, rt_transfer *t, int first, int parts) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     int active = ((rt_worker *)env->user)->launcher->context->active;
-    Whole w = {t, active, first, parts};
+    WholeMove w = {t, active, first, parts};
     int32_t failed = env->parallel_for(env, parts * w.pieces, 0, move_piece, &w);
     for (int i = first; i < first + parts && !failed; i++)
         for (int64_t k = 0; k < t->chunks && !failed; k++) {
@@ -457,13 +461,13 @@ static int32_t move_parts(const tg_env *env, rt_transfer *t, int first, int part
 
 static int32_t move_all(const tg_env *env, rt_transfer *t) {
     int first = t->whole ? 0 : 1;
-    return move_parts(env, t, first, comm_of(env)->size - first);
+    return move_parts(env, t, first, host_comm(env)->size - first);
 }
 
 /// Where shards are to lie side by side: in the slots of the tensor, else in memory of this launch;
 /// read directly, they stay where they are.
-static bool find_view(const tg_env *env, tg_gather *g, const rt_shard *shard) {
-    tg_comm *c = comm_of(env);
+static bool find_host_view(const tg_env *env, tg_gather *g, const rt_shard *shard) {
+    tg_comm *c = host_comm(env);
     enum { GRAIN = 256 };
     bool direct = g->how == TG_GATHER_DIRECT && c->host.mapped;
     g->view = direct ? g->data : shard->gathered;
@@ -496,7 +500,7 @@ static void aim_push(const tg_comm *c, rt_transfer *t, const rt_shard *shard, si
 
 /// Flags are words that only epochs are written to, so those of a launch before mean nothing.
 static int32_t host_gather(const tg_env *env, tg_gather *g) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     rt_shard shard;
     rt_transfer *t = transfer_new(env, g->rows, g->chunk_rows);
     if (!t) return TG_RUN_NO_MEMORY;
@@ -508,7 +512,7 @@ static int32_t host_gather(const tg_env *env, tg_gather *g) {
     if (!shard.own && !scratch)
         return fail_as(env, NULL,
                        tg_fail(TG_ERROR_INTERNAL, "'%s' is no symmetric tensor", g->name));
-    if (!find_view(env, g, &shard)) return TG_RUN_NO_MEMORY;
+    if (!find_host_view(env, g, &shard)) return TG_RUN_NO_MEMORY;
     char *own_flags = c->heap.own + flags;
     g->flags = own_flags;
     t->name = g->name;
@@ -524,7 +528,7 @@ static int32_t host_gather(const tg_env *env, tg_gather *g) {
     for (int64_t k = 0; k < t->chunks && !t->whole; k++)
         __atomic_store_n((int64_t *)g->flags + place_in(t, c->rank, k), c->epoch, __ATOMIC_RELEASE);
     if (g->how != TG_GATHER_BEFORE) {
-        start(c, t);
+        start_transfer(c, t);
         return TG_RUN_OK;
     }
     tg_status status = await_launches(c);
@@ -532,7 +536,7 @@ static int32_t host_gather(const tg_env *env, tg_gather *g) {
 }
 
 static int32_t host_scatter(const tg_env *env, const tg_scatter *s) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     bool one = s->how == TG_SCATTER_BEHIND;
     if (one && s->peer == c->rank) return TG_RUN_OK;
     rt_transfer *t = transfer_new(env, s->rows, s->chunk_rows);
@@ -549,19 +553,19 @@ static int32_t host_scatter(const tg_env *env, const tg_scatter *s) {
     t->done = s->how == TG_GATHER_PUSH ? s->done : NULL;
     if (one) return move_parts(env, t, (s->peer - c->rank + c->size) % c->size, 1);
     if (!t->done) return move_all(env, t);
-    start(c, t);
+    start_transfer(c, t);
     return TG_RUN_OK;
 }
 
 /* ---- expert calls ---------------------------------------------------------------------------- */
 
 static int32_t host_signal(const tg_env *env, int64_t *word, int32_t how, int64_t value) {
-    tg_status status = raise_word(comm_of(env), word, how, value);
+    tg_status status = raise_word(host_comm(env), word, how, value);
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }
 
 static int32_t host_fence(const tg_env *env, int32_t quiet) {
-    tg_comm *c = comm_of(env);
+    tg_comm *c = host_comm(env);
     atomic_thread_fence(memory_order_acq_rel);
     tg_status status = !c->host.mapped ? c->engine->quiet(c) : TG_OK;
     (void)quiet;
@@ -569,7 +573,7 @@ static int32_t host_fence(const tg_env *env, int32_t quiet) {
 }
 
 static int32_t host_copy(const tg_env *env, void *to, const void *from, int64_t bytes) {
-    tg_status status = copy(comm_of(env), to, from, (size_t)bytes);
+    tg_status status = copy_bytes_now(host_comm(env), to, from, (size_t)bytes);
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }
 

@@ -125,10 +125,10 @@ static tg_status map_pieces(rt_cuda_comm *g) {
 }
 
 /// What a rank tells the others of its piece.
-typedef struct Piece {
+typedef struct PieceInfo {
     uint64_t stride;
     cu_uuid device;
-} Piece;
+} PieceInfo;
 
 static cu_result identify(int number, cu_uuid *out) {
     const rt_cuda *cu = rt_cuda_driver();
@@ -138,7 +138,7 @@ static cu_result identify(int number, cu_uuid *out) {
 }
 
 /// Ranks that are threads have one context a device: their kernels would not take turns.
-static tg_status find_neighbours(rt_cuda_comm *g, const Piece *pieces) {
+static tg_status find_neighbours(rt_cuda_comm *g, const PieceInfo *pieces) {
     const tg_comm *c = g->comm;
     for (int r = 0; r < c->size; r++) g->beside[r] = g->far && r != c->rank;
     for (int r = 0; r < c->size; r++)
@@ -158,11 +158,11 @@ static tg_status find_neighbours(rt_cuda_comm *g, const Piece *pieces) {
 
 /// Collective: own piece, those of others, the flat mapping. The stride is the largest of the
 /// ranks', whose devices may differ.
-static tg_status share(rt_cuda_comm *g, size_t bytes) {
+static tg_status share_pieces(rt_cuda_comm *g, size_t bytes) {
     static const char what[] = "symmetric memory of GPUs";
     tg_comm *c = g->comm;
     const rt_cuda *cu = rt_cuda_driver();
-    Piece mine = {0}, pieces[RT_COMM_RANKS];
+    PieceInfo mine = {0}, pieces[RT_COMM_RANKS];
     int fd = -1, fds[RT_COMM_RANKS];
     size_t grain = 0;
     cu_memory memory = memory_of(g);
@@ -192,7 +192,7 @@ static tg_status share(rt_cuda_comm *g, size_t bytes) {
     return rt_comm_agree_that(c, what, status);
 }
 
-static void unmap(rt_cuda_comm *g) {
+static void unmap_pieces(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
     for (int r = 0; r < g->comm->size; r++)
         if (g->mapped[r]) cu->unmap(g->reserved + g->stride * (size_t)r, g->stride);
@@ -203,7 +203,7 @@ static void unmap(rt_cuda_comm *g) {
 
 /* ---- streams, events, the kernel ------------------------------------------------------------- */
 
-static tg_status prepare(rt_cuda_comm *g) {
+static tg_status prepare_streams(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
     int least = 0, most = 0;
     const char *call = "cuStreamCreateWithPriority";
@@ -230,7 +230,7 @@ static tg_status prepare(rt_cuda_comm *g) {
     return TG_OK;
 }
 
-static void release(rt_cuda_comm *g) {
+static void release_streams(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
     if (g->module) cu->module_unload(g->module);
     if (g->own) cu->stream_destroy(g->own);
@@ -251,7 +251,7 @@ static tg_status clear_at(rt_cuda_comm *g, cu_pointer at, size_t bytes) {
     return error ? fail_memory(g, "cuMemsetD32Async", error) : TG_OK;
 }
 
-static tg_status clear(tg_comm *c, void *own, size_t bytes) {
+static tg_status clear_device_heap(tg_comm *c, void *own, size_t bytes) {
     rt_cuda_comm *g = c->memory_state;
     rt_entered e;
     tg_status status = rt_enter(g->device, &e);
@@ -263,7 +263,7 @@ static tg_status clear(tg_comm *c, void *own, size_t bytes) {
     return status;
 }
 
-static tg_status copy(tg_comm *c, void *to, const void *from, size_t bytes, bool out) {
+static tg_status copy_device_heap(tg_comm *c, void *to, const void *from, size_t bytes, bool out) {
     rt_cuda_comm *g = c->memory_state;
     const rt_cuda *cu = rt_cuda_driver();
     rt_entered e;
@@ -276,7 +276,7 @@ static tg_status copy(tg_comm *c, void *to, const void *from, size_t bytes, bool
     return error ? fail_memory(g, out ? "cuMemcpyDtoH" : "cuMemcpyHtoD", error) : TG_OK;
 }
 
-static tg_status fetch(tg_comm *c, int rank, const void *from, void *to, size_t bytes) {
+static tg_status fetch_from_gpu(tg_comm *c, int rank, const void *from, void *to, size_t bytes) {
     rt_cuda_comm *g = c->memory_state;
     rt_entered e;
     tg_status status = rt_enter(g->device, &e);
@@ -286,7 +286,7 @@ static tg_status fetch(tg_comm *c, int rank, const void *from, void *to, size_t 
     return status;
 }
 
-static tg_status settle(tg_comm *c) {
+static tg_status settle_device(tg_comm *c) {
     rt_cuda_comm *g = c->memory_state;
     rt_entered e;
     tg_status status = rt_enter(g->device, &e);
@@ -308,7 +308,7 @@ static int64_t record_word(const rt_cuda_comm *g, int i) {
 }
 
 /// Ranks that met in different launches: in which way is known while nobody has gone on.
-static tg_status fail_unlike(const rt_cuda_comm *g, const char *name, int peer) {
+static tg_status fail_unlike_device(const rt_cuda_comm *g, const char *name, int peer) {
     tg_status status = rt_comm_compare(g->comm, peer);
     if (status) return tg_fail(status, "%s: %s", name, tg_last_error());
     return tg_fail(
@@ -327,7 +327,7 @@ static tg_status fail_wait(const rt_cuda_comm *g) {
     const char *name = image && image->n_functions ? image->functions[0].name : "a kernel";
     double seconds = (double)g->comm->timeout_ns * 1e-9;
     char text[RT_COMM_TEXT];
-    if (site == RT_STEP_UNLIKE) return fail_unlike(g, name, (int)values[0]);
+    if (site == RT_STEP_UNLIKE) return fail_unlike_device(g, name, (int)values[0]);
     if (image && site >= 0 && site < image->n_sites)
         tg_site_text(text, sizeof text, image->sites[site], values);
     else
@@ -359,7 +359,7 @@ tg_status rt_cuda_comm_check_device(int device) {
 }
 
 /// Waits on the device end: by a copy, which needs no processor of it.
-static void give_up(rt_cuda_comm *g, int by) {
+static void end_device_waits(rt_cuda_comm *g, int by) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_pointer own = (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)g->comm->rank;
     int64_t value = by + 1;
@@ -396,7 +396,7 @@ static int who_refused(const rt_cuda_comm *g) {
 }
 
 /// Whoever waits for the device cannot look who has died or failed.
-static void *watch(void *state) {
+static void *watch_ranks(void *state) {
     enum { LOOK_NS = 250000000 };
     rt_cuda_comm *g = state;
     pthread_mutex_lock(&g->watching);
@@ -409,7 +409,7 @@ static void *watch(void *state) {
             break;
         }
         if (by < 0) continue;
-        give_up(g, by);
+        end_device_waits(g, by);
         break;
     }
     pthread_mutex_unlock(&g->watching);
@@ -428,14 +428,14 @@ static void end_watch(rt_cuda_comm *g) {
 
 /* ---- of a communicator ----------------------------------------------------------------------- */
 
-static void enlist(rt_cuda_comm *g) {
+static void enlist_comm(rt_cuda_comm *g) {
     pthread_mutex_lock(&listing);
     g->next = all;
     all = g;
     pthread_mutex_unlock(&listing);
 }
 
-static void delist(rt_cuda_comm *g) {
+static void delist_comm(rt_cuda_comm *g) {
     pthread_mutex_lock(&listing);
     for (rt_cuda_comm **p = &all; *p; p = &(*p)->next)
         if (*p == g) {
@@ -450,8 +450,8 @@ static void free_all(rt_cuda_comm *g) {
     if (rt_enter(g->device, &e) == TG_OK) {
         rt_relax(&e);
         rt_cuda_profile_free(g);
-        release(g);
-        unmap(g);
+        release_streams(g);
+        unmap_pieces(g);
         if (g->library_heap) rt_nvshmem_end(g);
         rt_strict(&e);
         rt_leave(e);
@@ -460,11 +460,11 @@ static void free_all(rt_cuda_comm *g) {
 }
 
 /// With its own memory mapped: streams, the control block, all zero.
-static tg_status begin(rt_cuda_comm *g, size_t bytes) {
+static tg_status begin_cuda_comm(rt_cuda_comm *g, size_t bytes) {
     tg_comm *c = g->comm;
     size_t own = g->stride * (size_t)c->rank;
     g->words = (rt_cuda_words *)(uintptr_t)(g->flat + bytes);
-    tg_status status = prepare(g);
+    tg_status status = prepare_streams(g);
     if (!status) status = clear_at(g, g->flat + own, bytes + sizeof(rt_cuda_words));
     cu_pointer limit = (cu_pointer)(uintptr_t)g->words + own + 8 * TG_CONTROL_LIMIT;
     if (status) return status;
@@ -480,9 +480,9 @@ static tg_status create_in(rt_cuda_comm *g, size_t bytes) {
     if (c->memory == &rt_memory_nvshmem)
         status =
             rt_comm_agree_that(c, "NVSHMEM", rt_nvshmem_start(g, bytes + sizeof(rt_cuda_words)));
-    if (!status) status = share(g, bytes);
+    if (!status) status = share_pieces(g, bytes);
     if (status) return status;
-    status = rt_comm_agree_that(c, "symmetric memory of GPUs", begin(g, bytes));
+    status = rt_comm_agree_that(c, "symmetric memory of GPUs", begin_cuda_comm(g, bytes));
     if (status) return status;
     c->heap = (rt_heap){.flat = (char *)(uintptr_t)g->flat,
                         .own = (char *)(uintptr_t)(g->flat + g->stride * (size_t)c->rank),
@@ -492,7 +492,7 @@ static tg_status create_in(rt_cuda_comm *g, size_t bytes) {
     return TG_OK;
 }
 
-static tg_status create(tg_comm *c, size_t bytes) {
+static tg_status create_cuda_comm(tg_comm *c, size_t bytes) {
     rt_device *d = rt_device_at(c->device);
     rt_entered e;
     rt_cuda_comm *g = NULL;
@@ -516,38 +516,38 @@ static tg_status create(tg_comm *c, size_t bytes) {
     }
     pthread_mutex_init(&g->watching, NULL);
     rt_comm_condition(&g->over);
-    g->watched = pthread_create(&g->watch, NULL, watch, g) == 0;
+    g->watched = pthread_create(&g->watch, NULL, watch_ranks, g) == 0;
     c->memory_state = g;
-    enlist(g);
+    enlist_comm(g);
     return TG_OK;
 }
 
 /// What the others have mapped of it stays theirs until they unmap it.
-static void destroy(tg_comm *c) {
+static void destroy_cuda_comm(tg_comm *c) {
     rt_cuda_comm *g = c->memory_state;
     if (!g) return;
-    delist(g);
+    delist_comm(g);
     end_watch(g);
     free_all(g);
     c->memory_state = NULL;
 }
 
-const rt_memory rt_memory_cuda = {.create = create,
-                                  .destroy = destroy,
-                                  .clear = clear,
-                                  .settle = settle,
-                                  .copy = copy,
+const rt_memory rt_memory_cuda = {.create = create_cuda_comm,
+                                  .destroy = destroy_cuda_comm,
+                                  .clear = clear_device_heap,
+                                  .settle = settle_device,
+                                  .copy = copy_device_heap,
                                   .profile = rt_cuda_profile,
                                   .seconds = rt_cuda_seconds,
                                   .calls = &rt_cuda_comm_calls};
 
 /// The same with a heap of NVSHMEM's.
-const rt_memory rt_memory_nvshmem = {.create = create,
-                                     .destroy = destroy,
-                                     .clear = clear,
-                                     .settle = settle,
-                                     .copy = copy,
-                                     .fetch = fetch,
+const rt_memory rt_memory_nvshmem = {.create = create_cuda_comm,
+                                     .destroy = destroy_cuda_comm,
+                                     .clear = clear_device_heap,
+                                     .settle = settle_device,
+                                     .copy = copy_device_heap,
+                                     .fetch = fetch_from_gpu,
                                      .profile = rt_cuda_profile,
                                      .seconds = rt_cuda_seconds,
                                      .calls = &rt_cuda_comm_calls};

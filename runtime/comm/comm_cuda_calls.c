@@ -18,20 +18,20 @@
 
 #include <string.h>
 
-static rt_launcher *launcher_of(const tg_env *env) {
+static rt_launcher *comm_launcher(const tg_env *env) {
     return ((rt_worker *)env->user)->launcher;
 }
 
-static tg_comm *comm_of(const tg_env *env) {
-    return launcher_of(env)->comm;
+static tg_comm *device_comm(const tg_env *env) {
+    return comm_launcher(env)->comm;
 }
 
-static rt_cuda_comm *state_of(const tg_env *env) {
-    return comm_of(env)->memory_state;
+static rt_cuda_comm *cuda_comm_of(const tg_env *env) {
+    return device_comm(env)->memory_state;
 }
 
-static int32_t failed(const tg_env *env, tg_status status) {
-    return status ? rt_gpu_failed(&launcher_of(env)->gpu, status) : TG_RUN_OK;
+static int32_t fail_comm_call(const tg_env *env, tg_status status) {
+    return status ? rt_gpu_failed(&comm_launcher(env)->gpu, status) : TG_RUN_OK;
 }
 
 static tg_status driver_failed(const char *call, cu_result error, const char *what) {
@@ -39,7 +39,7 @@ static tg_status driver_failed(const char *call, cu_result error, const char *wh
 }
 
 /// The words of a rank, in this rank's addresses.
-static cu_pointer words_of(const rt_cuda_comm *g, int rank) {
+static cu_pointer rank_words(const rt_cuda_comm *g, int rank) {
     return (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)rank;
 }
 
@@ -77,7 +77,7 @@ static tg_status send_words(rt_cuda_comm *g) {
     rt_nvshmem_quiet(g, g->stream);
     for (uint32_t i = 1; i < size && !status; i++) {
         int peer = (int)((me + i) % size);
-        status = rt_nvshmem_put(g, peer, words_of(g, peer) + at, words_of(g, (int)me) + at, 16,
+        status = rt_nvshmem_put(g, peer, rank_words(g, peer) + at, rank_words(g, (int)me) + at, 16,
                                 g->stream);
     }
     return status;
@@ -106,11 +106,11 @@ static tg_status launch_near(rt_cuda_comm *g, rt_step *step) {
     return error ? driver_failed("cuLaunchKernel", error, "a step") : TG_OK;
 }
 
-static tg_status flush(rt_cuda_comm *g) {
+static tg_status flush_steps(rt_cuda_comm *g) {
     if (!g->has_pending) return TG_OK;
     rt_step step = g->pending;
-    step.own = words_of(g, g->comm->rank);
-    step.others = words_of(g, 0);
+    step.own = rank_words(g, g->comm->rank);
+    step.others = rank_words(g, 0);
     step.stride = g->stride;
     step.record = (uintptr_t)g->record;
     step.rank = (uint32_t)g->comm->rank;
@@ -127,7 +127,7 @@ static tg_status flush(rt_cuda_comm *g) {
 }
 
 int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs) {
-    tg_status status = flush(g);
+    tg_status status = flush_steps(g);
     *runs = g->comm->part != TG_PART_TRANSFERS;
     if (!status && *runs) rt_cuda_note_begin(g, g->stream);
     return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
@@ -135,7 +135,7 @@ int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs) {
 
 /// A wait comes after all that one step does, so nothing is added behind it.
 static tg_status add_step(rt_cuda_comm *g, uint32_t flags) {
-    tg_status status = g->pending.flags & RT_STEP_WAIT ? flush(g) : TG_OK;
+    tg_status status = g->pending.flags & RT_STEP_WAIT ? flush_steps(g) : TG_OK;
     g->pending.flags |= flags;
     g->has_pending = true;
     if (flags & RT_STEP_WAIT) g->waited = true;
@@ -146,7 +146,7 @@ static tg_status add_step(rt_cuda_comm *g, uint32_t flags) {
 /// step may come after it.
 static tg_status add_fill(rt_cuda_comm *g, cu_pointer at, int64_t words, bool epoch) {
     if (words <= 0) return TG_OK;
-    tg_status status = g->fills == RT_FILLS ? flush(g) : TG_OK;
+    tg_status status = g->fills == RT_FILLS ? flush_steps(g) : TG_OK;
     g->pending.fills[g->fills].at = at;
     g->pending.fills[g->fills].words = (uint32_t)words;
     g->pending.fills[g->fills++].epoch = epoch;
@@ -154,7 +154,7 @@ static tg_status add_fill(rt_cuda_comm *g, cu_pointer at, int64_t words, bool ep
     return status;
 }
 
-static tg_status meet(rt_cuda_comm *g, uint32_t flags) {
+static tg_status meet_by_step(rt_cuda_comm *g, uint32_t flags) {
     return add_step(g, RT_STEP_SIGNAL | RT_STEP_WAIT | flags);
 }
 
@@ -165,7 +165,7 @@ enum { ALL_SIDES = -1 };
 /// The sides, or that of one peer, go on from where the stream of the launch is.
 static tg_status fork_sides(rt_cuda_comm *g, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
-    tg_status status = flush(g);
+    tg_status status = flush_steps(g);
     if (status) return status;
     const char *call = "cuEventRecord";
     cu_result error = cu->event_record(g->forked, g->stream);
@@ -201,20 +201,21 @@ static tg_status join_sides(rt_cuda_comm *g) {
 }
 
 /// Rows of a chunk: first of them, how many.
-typedef struct Rows {
+typedef struct ChunkRows {
     int64_t first, n, bytes, pitch;
-} Rows;
+} ChunkRows;
 
-static int64_t chunks_of(int64_t rows, int64_t chunk_rows) {
+static int64_t count_chunks(int64_t rows, int64_t chunk_rows) {
     return rows > 0 && chunk_rows > 0 ? (rows + chunk_rows - 1) / chunk_rows : 0;
 }
 
-static Rows rows_of(int64_t rows, int64_t row_bytes, int64_t pitch, int64_t chunk_rows, int64_t c) {
+static ChunkRows rows_of_chunk(int64_t rows, int64_t row_bytes, int64_t pitch, int64_t chunk_rows,
+                               int64_t c) {
     int64_t first = c * chunk_rows, left = rows - first;
-    return (Rows){first, left < chunk_rows ? left : chunk_rows, row_bytes, pitch};
+    return (ChunkRows){first, left < chunk_rows ? left : chunk_rows, row_bytes, pitch};
 }
 
-static tg_status copy_rows(cu_pointer to, cu_pointer from, Rows r, cu_stream stream) {
+static tg_status copy_rows(cu_pointer to, cu_pointer from, ChunkRows r, cu_stream stream) {
     const rt_cuda *cu = rt_cuda_driver();
     if (r.n <= 0 || r.bytes <= 0) return TG_OK;
     to += (cu_pointer)(r.first * r.pitch);
@@ -241,7 +242,8 @@ static int far_rank(const rt_cuda_comm *g, cu_pointer at) {
 }
 
 /// One of the two is a far rank's: runs without gaps.
-static tg_status copy_far(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows r, cu_stream side) {
+static tg_status copy_far(rt_cuda_comm *g, cu_pointer to, cu_pointer from, ChunkRows r,
+                          cu_stream side) {
     int writes = far_rank(g, to), reads = far_rank(g, from);
     int64_t pitch = r.pitch, bytes = r.bytes, n = r.n;
     tg_status status = TG_OK;
@@ -259,17 +261,18 @@ static tg_status copy_far(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows 
     return status;
 }
 
-static tg_status copy(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows rows, cu_stream s) {
+static tg_status copy_chunk_rows(rt_cuda_comm *g, cu_pointer to, cu_pointer from, ChunkRows rows,
+                                 cu_stream s) {
     bool far = far_rank(g, to) >= 0 || far_rank(g, from) >= 0;
     return far ? copy_far(g, to, from, rows, s) : copy_rows(to, from, rows, s);
 }
 
 /// From or to a peer, on a side.
-static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Rows rows, int peer,
-                            cu_stream side, int64_t chunk) {
+static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, ChunkRows rows,
+                            int peer, cu_stream side, int64_t chunk) {
     if (g->comm->part == TG_PART_PROGRAMS) return TG_OK;
     rt_cuda_note_begin(g, side);
-    tg_status status = copy(g, to, from, rows, side);
+    tg_status status = copy_chunk_rows(g, to, from, rows, side);
     rt_cuda_note_end(g, side, TG_EVENT_COPY, peer, chunk);
     return status;
 }
@@ -278,7 +281,7 @@ static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Row
 /// the own memory, the peer's, who is in the same launch. (The own one serves, too: a flag that is
 /// waited for is this one's or a later one.)
 static tg_status copy_epoch(rt_cuda_comm *g, cu_pointer flag, int of, cu_stream stream) {
-    cu_pointer epoch = words_of(g, g->far ? g->comm->rank : of) + 8 * TG_CONTROL_EPOCH;
+    cu_pointer epoch = rank_words(g, g->far ? g->comm->rank : of) + 8 * TG_CONTROL_EPOCH;
     int peer = far_rank(g, flag);
     if (peer >= 0) {
         rt_nvshmem_quiet(g, stream);
@@ -290,29 +293,29 @@ static tg_status copy_epoch(rt_cuda_comm *g, cu_pointer flag, int of, cu_stream 
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void *workspace(const tg_env *env, int64_t bytes, int64_t *lead) {
-    tg_comm *c = comm_of(env);
+static void *gpu_workspace(const tg_env *env, int64_t bytes, int64_t *lead) {
+    tg_comm *c = device_comm(env);
     void *direct = rt_comm_direct(c, rt_comm_workspace(c, bytes), lead);
-    if (!direct) failed(env, TG_ERROR_MEMORY);
+    if (!direct) fail_comm_call(env, TG_ERROR_MEMORY);
     return direct;
 }
 
-static void *signals(const tg_env *env, int32_t number, int64_t words, int64_t *lead) {
-    tg_comm *c = comm_of(env);
+static void *gpu_signals(const tg_env *env, int32_t number, int64_t words, int64_t *lead) {
+    tg_comm *c = device_comm(env);
     void *direct = rt_comm_direct(c, rt_comm_signals(c, number, words), lead);
-    if (!direct) failed(env, TG_ERROR_MEMORY);
+    if (!direct) fail_comm_call(env, TG_ERROR_MEMORY);
     return direct;
 }
 
-static void *control(const tg_env *env) {
-    const rt_cuda_comm *g = state_of(env);
-    return (void *)(uintptr_t)words_of(g, g->comm->rank);
+static void *control_on_gpu(const tg_env *env) {
+    const rt_cuda_comm *g = cuda_comm_of(env);
+    return (void *)(uintptr_t)rank_words(g, g->comm->rank);
 }
 
 /* ---- a launch -------------------------------------------------------------------------------- */
 
 /// The number that device memory has for the launch's kernel, for messages.
-static uint32_t number_of(rt_cuda_comm *g, const tg_image *image) {
+static uint32_t kernel_number(rt_cuda_comm *g, const tg_image *image) {
     for (int i = 0; i < g->n_kernels; i++)
         if (g->kernels[i] == image) return (uint32_t)i;
     if (g->n_kernels == RT_CUDA_KERNELS) return RT_CUDA_KERNELS;
@@ -330,19 +333,19 @@ static tg_status follow_last(rt_cuda_comm *g) {
 /// A launch that is timed: all ranks have given all of it to their streams when it begins.
 static tg_status begin_together(rt_cuda_comm *g) {
     tg_status status = rt_cuda_hold(g);
-    if (!status) status = meet(g, 0);
-    if (!status) status = flush(g);
+    if (!status) status = meet_by_step(g, 0);
+    if (!status) status = flush_steps(g);
     g->waited = false;
     return status ? status : rt_cuda_stamp(g, false);
 }
 
-static int32_t begin(const tg_env *env, int32_t how) {
-    rt_cuda_comm *g = state_of(env);
-    rt_gpu *gpu = &launcher_of(env)->gpu;
+static int32_t begin_gpu_launch(const tg_env *env, int32_t how) {
+    rt_cuda_comm *g = cuda_comm_of(env);
+    rt_gpu *gpu = &comm_launcher(env)->gpu;
     tg_status status = rt_cuda_comm_check(g);
     if (!status && how & TG_BEGIN_REACHES) status = rt_comm_may_reach(g->comm);
     for (int r = 0; r < g->comm->size && !status; r++) status = rt_comm_compare(g->comm, r);
-    if (status) return failed(env, status);
+    if (status) return fail_comm_call(env, status);
     gpu->comm = g;
     g->stream = gpu->stream;
     g->what = rt_comm_what(g->comm) << RT_COUNT_BITS;
@@ -353,16 +356,16 @@ static int32_t begin(const tg_env *env, int32_t how) {
     g->waited = false;
     g->given = RT_GIVEN_OTHER;
     memset(g->busy, 0, sizeof g->busy);
-    g->pending = (rt_step){.launch = number_of(g, gpu->image)};
+    g->pending = (rt_step){.launch = kernel_number(g, gpu->image)};
     status = follow_last(g);
     if (!status && g->profile && !g->captured) status = begin_together(g);
     if (!status) status = add_step(g, RT_STEP_EPOCH);
-    if (!status && how & TG_BEGIN_WAITS) status = meet(g, 0);
-    return failed(env, status);
+    if (!status && how & TG_BEGIN_WAITS) status = meet_by_step(g, 0);
+    return fail_comm_call(env, status);
 }
 
-static int32_t barrier(const tg_env *env) {
-    return failed(env, meet(state_of(env), RT_STEP_TURN));
+static int32_t barrier_on_gpu(const tg_env *env) {
+    return fail_comm_call(env, meet_by_step(cuda_comm_of(env), RT_STEP_TURN));
 }
 
 /// Sides that wait for words which no program has raised, because it has given up, go on.
@@ -370,7 +373,7 @@ static tg_status raise_done(rt_cuda_comm *g) {
     tg_status status = TG_OK;
     for (int i = 0; i < g->n_done && !status; i++)
         status = add_fill(g, g->done[i].at, g->done[i].words, true);
-    return status ? status : flush(g);
+    return status ? status : flush_steps(g);
 }
 
 /// Copies within a device, of what these programs have raised, end before others wait for them.
@@ -388,22 +391,22 @@ int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function, bool laun
     return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
 }
 
-static int32_t end(const tg_env *env) {
-    rt_cuda_comm *g = state_of(env);
+static int32_t end_gpu_launch(const tg_env *env) {
+    rt_cuda_comm *g = cuda_comm_of(env);
     tg_status status = g->n_done ? raise_done(g) : TG_OK;
     if (!status) status = join_sides(g);
-    if (!status) status = meet(g, 0);
-    if (!status) status = flush(g);
+    if (!status) status = meet_by_step(g, 0);
+    if (!status) status = flush_steps(g);
     if (!status && g->profile && !g->captured) status = rt_cuda_stamp(g, true);
     if (g->profile && !g->captured) (void)rt_cuda_release(g);
-    launcher_of(env)->gpu.comm = NULL;
+    comm_launcher(env)->gpu.comm = NULL;
     if (!status && !g->captured) {
         cu_result error = rt_cuda_driver()->event_record(g->ended, g->stream);
         if (error) status = driver_failed("cuEventRecord", error, "an order of launches");
         g->last = g->stream;
         g->any = true;
     }
-    return failed(env, status);
+    return fail_comm_call(env, status);
 }
 
 /* ---- transfers ------------------------------------------------------------------------------- */
@@ -411,7 +414,7 @@ static int32_t end(const tg_env *env) {
 /// Of all ranks' shards to or from peer r, chunk by chunk, on a side.
 static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer, cu_stream side) {
     int me = g->comm->rank;
-    int64_t chunks = chunks_of(how->rows, how->chunk_rows);
+    int64_t chunks = count_chunks(how->rows, how->chunk_rows);
     bool push = how->how == TG_GATHER_PUSH;
     int shard = push ? me : peer; // whose it is
     cu_pointer away = push ? (cu_pointer)((int64_t)g->stride * (peer - me)) : 0;
@@ -420,7 +423,7 @@ static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer, cu
     cu_pointer flags = (uintptr_t)how->flags + (cu_pointer)(8 * chunks * shard) + away;
     tg_status status = TG_OK;
     for (int64_t c = 0; c < chunks && !status; c++) {
-        Rows rows = rows_of(how->rows, how->row_bytes, how->pitch, how->chunk_rows, c);
+        ChunkRows rows = rows_of_chunk(how->rows, how->row_bytes, how->pitch, how->chunk_rows, c);
         status = copy_chunk(g, to, from, rows, peer, side, c);
         if (!status && how->how != TG_GATHER_BEFORE)
             status = copy_epoch(g, flags + (cu_pointer)(8 * c), shard, side);
@@ -433,7 +436,7 @@ static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer, cu
 static tg_status gather_all(rt_cuda_comm *g, const tg_gather *how) {
     int size = g->comm->size, me = g->comm->rank;
     tg_status status = TG_OK;
-    if (how->how != TG_GATHER_PUSH && !g->waited) status = meet(g, 0);
+    if (how->how != TG_GATHER_PUSH && !g->waited) status = meet_by_step(g, 0);
     if (!status) status = fork_sides(g, next_peer(g));
     bool push = how->how == TG_GATHER_PUSH, joins = how->how == TG_GATHER_BEFORE;
     for (int i = 1; i < size && !status; i++) {
@@ -445,7 +448,7 @@ static tg_status gather_all(rt_cuda_comm *g, const tg_gather *how) {
 }
 
 /// In memory of this launch, with the own shard, too.
-static tg_status make_room(rt_cuda_comm *g, tg_gather *how) {
+static tg_status make_gather_room(rt_cuda_comm *g, tg_gather *how) {
     enum { GRAIN = 256 };
     int me = g->comm->rank;
     how->slot = (int64_t)rt_round_up((size_t)(how->rows * how->pitch), GRAIN);
@@ -453,16 +456,16 @@ static tg_status make_room(rt_cuda_comm *g, tg_gather *how) {
     if (at == SIZE_MAX) return TG_ERROR_MEMORY;
     cu_pointer view = own_of(g) + at, from = (uintptr_t)how->data;
     how->view = (void *)(uintptr_t)view;
-    tg_status status = flush(g);
+    tg_status status = flush_steps(g);
     g->given = RT_GIVEN_OTHER;
     if (status) return status;
     return copy_rows(view + (cu_pointer)(how->slot * me), from + (cu_pointer)(how->lead * me),
-                     (Rows){0, how->rows, how->row_bytes, how->pitch}, g->stream);
+                     (ChunkRows){0, how->rows, how->row_bytes, how->pitch}, g->stream);
 }
 
 /// Where shards are to lie side by side: in the slots of the tensor. What the launch itself has
 /// made has none, nor has a tensor that programs were to read where it lies, had it been mapped.
-static tg_status find_view(rt_cuda_comm *g, tg_gather *how) {
+static tg_status find_gpu_view(rt_cuda_comm *g, tg_gather *how) {
     rt_shard shard;
     bool tensor = rt_sym_find_direct(g->comm, how->data, &shard);
     if (tensor && !shard.gathered && !g->far)
@@ -470,31 +473,31 @@ static tg_status find_view(rt_cuda_comm *g, tg_gather *how) {
                        "'%s' has no room for the shards of other ranks: allocate it "
                        "without TG_SYM_LEAN",
                        how->name);
-    if (!tensor || !shard.gathered) return make_room(g, how);
+    if (!tensor || !shard.gathered) return make_gather_room(g, how);
     how->view = shard.gathered;
     how->slot = shard.slot;
     return TG_OK;
 }
 
-static int32_t gather(const tg_env *env, tg_gather *how) {
-    rt_cuda_comm *g = state_of(env);
-    int64_t chunks = chunks_of(how->rows, how->chunk_rows);
-    tg_status status = find_view(g, how);
-    if (status) return failed(env, status);
+static int32_t gather_on_gpu(const tg_env *env, tg_gather *how) {
+    rt_cuda_comm *g = cuda_comm_of(env);
+    int64_t chunks = count_chunks(how->rows, how->chunk_rows);
+    tg_status status = find_gpu_view(g, how);
+    if (status) return fail_comm_call(env, status);
     size_t at = rt_comm_flags(g->comm, chunks * g->comm->size);
-    if (at == SIZE_MAX) return failed(env, TG_ERROR_MEMORY);
+    if (at == SIZE_MAX) return fail_comm_call(env, TG_ERROR_MEMORY);
     cu_pointer own = own_of(g);
     how->flags = (void *)(uintptr_t)(own + at);
     status = add_fill(g, own + at + (cu_pointer)(8 * chunks * g->comm->rank), chunks, true);
     if (!status) status = gather_all(g, how);
-    return failed(env, status);
+    return fail_comm_call(env, status);
 }
 
 /// Copies to ranks that are far go by one place (rt_nvshmem_put), so they are on one side.
 static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
     int me = g->comm->rank;
-    int64_t chunks = chunks_of(how->rows, how->chunk_rows);
+    int64_t chunks = count_chunks(how->rows, how->chunk_rows);
     cu_stream side = g->sides[how->how == TG_GATHER_PUSH && !g->far ? peer : next_peer(g)];
     cu_pointer from = (uintptr_t)how->local + (cu_pointer)(how->part * peer);
     cu_pointer to = (uintptr_t)how->stage + (cu_pointer)(how->lead * peer + how->part * me);
@@ -502,7 +505,7 @@ static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) 
     cu_pointer done = (uintptr_t)how->done;
     tg_status status = TG_OK;
     for (int64_t c = 0; c < chunks && !status; c++) {
-        Rows rows = rows_of(how->rows, how->row_bytes, how->pitch, how->chunk_rows, c);
+        ChunkRows rows = rows_of_chunk(how->rows, how->row_bytes, how->pitch, how->chunk_rows, c);
         cu_pointer word = done + (cu_pointer)(8 * (chunks * peer + c));
         cu_result error = 0;
         if (how->how == TG_GATHER_PUSH)
@@ -515,7 +518,7 @@ static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) 
 }
 
 /// Streams wait for words of symmetric memory: the driver refuses those of a pool.
-static bool is_own(const rt_cuda_comm *g, const void *at, int64_t words) {
+static bool is_own_memory(const rt_cuda_comm *g, const void *at, int64_t words) {
     cu_pointer own = own_of(g), from = (uintptr_t)at;
     return from >= own && from + 8 * (cu_pointer)words <= own + g->stride;
 }
@@ -523,10 +526,10 @@ static bool is_own(const rt_cuda_comm *g, const void *at, int64_t words) {
 /// Words that say what is done are cleared in the order of the stream, before the sides begin to
 /// wait for them and before the launch that raises them.
 static tg_status watch_done(rt_cuda_comm *g, const tg_scatter *how) {
-    int64_t words = chunks_of(how->rows, how->chunk_rows) * g->comm->size;
+    int64_t words = count_chunks(how->rows, how->chunk_rows) * g->comm->size;
     if (g->n_done == RT_FILLS)
         return tg_fail(TG_ERROR_UNSUPPORTED, "a kernel scatters more than %d tensors", RT_FILLS);
-    if (!is_own(g, how->done, words))
+    if (!is_own_memory(g, how->done, words))
         return tg_fail(TG_ERROR_INTERNAL, "'%s': words of what is done lie in no symmetric memory",
                        how->name);
     g->done[g->n_done].at = (uintptr_t)how->done;
@@ -534,45 +537,47 @@ static tg_status watch_done(rt_cuda_comm *g, const tg_scatter *how) {
     return add_fill(g, (uintptr_t)how->done, words, false);
 }
 
-static int32_t scatter(const tg_env *env, const tg_scatter *how) {
-    rt_cuda_comm *g = state_of(env);
+static int32_t scatter_on_gpu(const tg_env *env, const tg_scatter *how) {
+    rt_cuda_comm *g = cuda_comm_of(env);
     int size = g->comm->size, me = g->comm->rank;
     bool one = how->how == TG_SCATTER_BEHIND, push = how->how == TG_GATHER_PUSH;
     if (one && how->peer == me) return TG_RUN_OK;
     tg_status status = push ? watch_done(g, how) : TG_OK;
     if (!status) status = fork_sides(g, push ? ALL_SIDES : next_peer(g));
-    if (one) return failed(env, status ? status : scatter_peer(g, how, how->peer));
+    if (one) return fail_comm_call(env, status ? status : scatter_peer(g, how, how->peer));
     for (int i = 1; i < size && !status; i++) status = scatter_peer(g, how, (me + i) % size);
     // The epoch is copied before a barrier makes it another one.
     if (!status && how->how == TG_GATHER_BEFORE) status = join_sides(g);
-    return failed(env, status);
+    return fail_comm_call(env, status);
 }
 
 /* ---- single transfers ------------------------------------------------------------------------ */
 
-static int32_t move(const tg_env *env, void *to, const void *from, int64_t bytes) {
-    rt_cuda_comm *g = state_of(env);
-    tg_status status = flush(g);
+static int32_t move_on_gpu(const tg_env *env, void *to, const void *from, int64_t bytes) {
+    rt_cuda_comm *g = cuda_comm_of(env);
+    tg_status status = flush_steps(g);
     g->given = RT_GIVEN_OTHER;
     rt_cuda_note_begin(g, g->stream);
     if (!status)
-        status = copy(g, (uintptr_t)to, (uintptr_t)from, (Rows){0, 1, bytes, bytes}, g->stream);
+        status = copy_chunk_rows(g, (uintptr_t)to, (uintptr_t)from, (ChunkRows){0, 1, bytes, bytes},
+                                 g->stream);
     rt_cuda_note_end(g, g->stream, TG_EVENT_COPY, -1, 0);
-    return failed(env, status);
+    return fail_comm_call(env, status);
 }
 
 /// The stream keeps the order, and what it copies has arrived when it goes on; to ranks that are
 /// far behind a quiet.
-static int32_t fence(const tg_env *env, int32_t quiet) {
-    rt_cuda_comm *g = state_of(env);
+static int32_t fence_gpu_copies(const tg_env *env, int32_t quiet) {
+    rt_cuda_comm *g = cuda_comm_of(env);
     (void)quiet;
-    tg_status status = g->far ? flush(g) : TG_OK;
+    tg_status status = g->far ? flush_steps(g) : TG_OK;
     if (g->far && !status) rt_nvshmem_quiet(g, g->stream);
-    return failed(env, status);
+    return fail_comm_call(env, status);
 }
 
 static int32_t host_only(const tg_env *env) {
-    return failed(env, tg_fail(TG_ERROR_INTERNAL, "signals of a GPU's launch are its device's"));
+    return fail_comm_call(env,
+                          tg_fail(TG_ERROR_INTERNAL, "signals of a GPU's launch are its device's"));
 }
 
 static int32_t wait_word(const tg_env *env, const tg_site *site, const int64_t *word,
@@ -581,21 +586,21 @@ static int32_t wait_word(const tg_env *env, const tg_site *site, const int64_t *
     return host_only(env);
 }
 
-static int32_t signal_word(const tg_env *env, int64_t *word, int32_t how, int64_t value) {
+static int32_t signal_host_only(const tg_env *env, int64_t *word, int32_t how, int64_t value) {
     (void)word, (void)how, (void)value;
     return host_only(env);
 }
 
-const tg_comm_calls rt_cuda_comm_calls = {.begin = begin,
-                                          .barrier = barrier,
-                                          .end = end,
-                                          .gather = gather,
-                                          .scatter = scatter,
-                                          .workspace = workspace,
-                                          .signals = signals,
-                                          .control = control,
+const tg_comm_calls rt_cuda_comm_calls = {.begin = begin_gpu_launch,
+                                          .barrier = barrier_on_gpu,
+                                          .end = end_gpu_launch,
+                                          .gather = gather_on_gpu,
+                                          .scatter = scatter_on_gpu,
+                                          .workspace = gpu_workspace,
+                                          .signals = gpu_signals,
+                                          .control = control_on_gpu,
                                           .wait = wait_word,
-                                          .signal = signal_word,
-                                          .fence = fence,
-                                          .get = move,
-                                          .put = move};
+                                          .signal = signal_host_only,
+                                          .fence = fence_gpu_copies,
+                                          .get = move_on_gpu,
+                                          .put = move_on_gpu};

@@ -13,11 +13,11 @@
 
 enum { LOOKS = 64 };
 
-typedef struct Span {
+typedef struct EventSpan {
     cu_event from, to;
     int64_t peer, number;
     int kind;
-} Span;
+} EventSpan;
 
 struct rt_timeline {
     cu_event began, ended; // of the last launch
@@ -25,7 +25,7 @@ struct rt_timeline {
     bool ran;              // one was timed
     cu_event zero;         // of the trace
     int64_t zero_ns, error_ns;
-    Span *spans;
+    EventSpan *spans;
     size_t n, capacity;
     cu_result error; // of an event
 };
@@ -79,28 +79,28 @@ double rt_cuda_seconds(tg_comm *c) {
 /* ---- what is noted --------------------------------------------------------------------------- */
 
 /// Room for one more, with its events.
-static Span *next_span(rt_timeline *p) {
+static EventSpan *next_span(rt_timeline *p) {
     const rt_cuda *cu = rt_cuda_driver();
     if (p->n == p->capacity) {
         size_t more = p->capacity ? 2 * p->capacity : 256;
-        Span *spans = realloc(p->spans, more * sizeof *spans);
+        EventSpan *spans = realloc(p->spans, more * sizeof *spans);
         if (!spans) return NULL;
         memset(spans + p->capacity, 0, (more - p->capacity) * sizeof *spans);
         p->spans = spans;
         p->capacity = more;
     }
-    Span *s = &p->spans[p->n];
+    EventSpan *s = &p->spans[p->n];
     if (!s->from && !p->error) p->error = cu->event_create(&s->from, 0);
     if (!s->to && !p->error) p->error = cu->event_create(&s->to, 0);
     return p->error ? NULL : s;
 }
 
-static bool is_noted(const rt_cuda_comm *g) {
+static bool is_span_noted(const rt_cuda_comm *g) {
     return g->profile && g->comm->trace && !g->captured;
 }
 
 void rt_cuda_note_begin(rt_cuda_comm *g, cu_stream stream) {
-    Span *s = is_noted(g) ? next_span(g->profile) : NULL;
+    EventSpan *s = is_span_noted(g) ? next_span(g->profile) : NULL;
     if (s && stream == g->stream) g->given = RT_GIVEN_OTHER;
     if (s) g->profile->error = rt_cuda_driver()->event_record(s->from, stream);
 }
@@ -108,8 +108,8 @@ void rt_cuda_note_begin(rt_cuda_comm *g, cu_stream stream) {
 void rt_cuda_note_end(rt_cuda_comm *g, cu_stream stream, enum tg_event_kind kind, int64_t peer,
                       int64_t number) {
     rt_timeline *p = g->profile;
-    if (!is_noted(g) || p->n == p->capacity || p->error) return;
-    Span *s = &p->spans[p->n];
+    if (!is_span_noted(g) || p->n == p->capacity || p->error) return;
+    EventSpan *s = &p->spans[p->n];
     if (stream == g->stream) g->given = RT_GIVEN_OTHER;
     p->error = rt_cuda_driver()->event_record(s->to, stream);
     s->kind = kind;
@@ -127,7 +127,7 @@ static cu_result read_event(const rt_timeline *p, cu_event event, int64_t *ns) {
 }
 
 /// Brings the trace's zero on the host's clock.
-static cu_result align(rt_cuda_comm *g) {
+static cu_result align_clocks(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
     rt_timeline *p = g->profile;
     cu_event look = NULL;
@@ -151,12 +151,12 @@ static cu_result align(rt_cuda_comm *g) {
 }
 
 /// The spans become events of a trace.
-static cu_result collect(rt_cuda_comm *g, tg_trace *t) {
+static cu_result collect_spans(rt_cuda_comm *g, tg_trace *t) {
     rt_timeline *p = g->profile;
     cu_result error = p->error ? p->error : rt_cuda_driver()->synchronize();
     t->error_ns = p->error_ns;
     for (size_t i = 0; i < p->n && !error; i++) {
-        const Span *s = &p->spans[i];
+        const EventSpan *s = &p->spans[i];
         int64_t from = 0, to = 0;
         error = read_event(p, s->from, &from);
         if (!error) error = read_event(p, s->to, &to);
@@ -176,7 +176,7 @@ static cu_result collect(rt_cuda_comm *g, tg_trace *t) {
 
 /* ---- from the first to the end --------------------------------------------------------------- */
 
-static tg_status create(rt_cuda_comm *g) {
+static tg_status create_timeline(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
     if (g->profile) return TG_OK;
     g->profile = calloc(1, sizeof *g->profile);
@@ -192,9 +192,9 @@ tg_status rt_cuda_profile(tg_comm *c, tg_trace *before) {
     rt_entered e;
     tg_status status = rt_enter(g->device, &e);
     if (status) return status;
-    status = create(g);
-    if (!status && before) status = failed_event(collect(g, before));
-    if (!status && c->trace) status = failed_event(align(g));
+    status = create_timeline(g);
+    if (!status && before) status = failed_event(collect_spans(g, before));
+    if (!status && c->trace) status = failed_event(align_clocks(g));
     rt_leave(e);
     return status;
 }

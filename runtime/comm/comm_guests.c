@@ -44,21 +44,21 @@ bool rt_receive_until(int socket, void *bytes, size_t size, int64_t end) {
     return true;
 }
 
-static void drop(rt_guests *g, int i) {
+static void drop_guest(rt_guests *g, int i) {
     close(g->at[i].socket);
     memmove(&g->at[i], &g->at[i + 1], sizeof *g->at * (size_t)(--g->n - i));
 }
 
 void rt_guests_end(rt_guests *g) {
-    while (g->n) drop(g, g->n - 1);
+    while (g->n) drop_guest(g, g->n - 1);
 }
 
 /// Where no more files may be open the oldest gives way. Without one, the connection stays where
 /// it is until a file of another thread is closed: to poll for it would not wait.
-static void make_room(rt_guests *g) {
+static void make_file_room(rt_guests *g) {
     const struct timespec pause = {.tv_nsec = 5000000};
     if (g->n)
-        drop(g, 0);
+        drop_guest(g, 0);
     else
         nanosleep(&pause, NULL);
 }
@@ -66,14 +66,14 @@ static void make_room(rt_guests *g) {
 static void take_in(rt_guests *g) {
     int s = accept4(g->listener, NULL, NULL, SOCK_CLOEXEC);
     bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    if (s < 0 && full) make_room(g);
+    if (s < 0 && full) make_file_room(g);
     if (s < 0) return;
-    if (g->n == RT_GUESTS) drop(g, 0);
+    if (g->n == RT_GUESTS) drop_guest(g, 0);
     rt_guest *guest = &g->at[g->n++];
     *guest = (rt_guest){.socket = s};
     bool greeted = rt_nonce(guest->nonce) &&
                    send(s, guest->nonce, RT_NONCE, MSG_DONTWAIT | MSG_NOSIGNAL) == RT_NONCE;
-    if (!greeted) drop(g, g->n - 1);
+    if (!greeted) drop_guest(g, g->n - 1);
 }
 
 /// The number of one that has said all, or -1.
@@ -82,7 +82,7 @@ static int listen_to_all(rt_guests *g, const struct pollfd *ready) {
         rt_guest *guest = &g->at[i];
         if (!ready[i].revents) continue;
         if (!receive_some(guest->socket, guest->said, g->size, &guest->got))
-            drop(g, i);
+            drop_guest(g, i);
         else if (guest->got == g->size)
             return i;
     }

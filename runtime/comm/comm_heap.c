@@ -12,17 +12,17 @@
 enum { GRAIN = 256, WORDS_SHARE = 64 };
 
 /// A run of the heap that is in use, in ascending order of places.
-typedef struct Block {
-    struct Block *next;
+typedef struct HeapBlock {
+    struct HeapBlock *next;
     size_t at, bytes;
-    struct Tensor *tensor; // NULL: a workspace
-} Block;
+    struct HeapTensor *tensor; // NULL: a workspace
+} HeapBlock;
 
 /// What tg_sym_alloc made.
-typedef struct Tensor {
+typedef struct HeapTensor {
     size_t bytes, slot; // of the shard, and from one to the next; 0: TG_SYM_LEAN
     int64_t shape[TG_MAX_RANK];
-} Tensor;
+} HeapTensor;
 
 /// Words of a kernel, found again by their number.
 typedef struct Signals {
@@ -35,7 +35,7 @@ typedef struct Signals {
 
 struct rt_sym {
     tg_options hooks;
-    Block *blocks;
+    HeapBlock *blocks;
     size_t end;   // of what blocks may use; words are behind it
     size_t words; // where the next ones are
     size_t fresh; // memory from here on has never been used
@@ -55,7 +55,7 @@ tg_status rt_sym_create(tg_comm *c) {
     return TG_OK;
 }
 
-static void free_block(rt_sym *s, Block *b) {
+static void free_block(rt_sym *s, HeapBlock *b) {
     if (b->tensor) rt_release(&s->hooks, b->tensor, sizeof *b->tensor);
     rt_release(&s->hooks, b, sizeof *b);
 }
@@ -69,7 +69,7 @@ static void free_signals(rt_sym *s) {
 
 void rt_sym_destroy(tg_comm *c) {
     rt_sym *s = c->sym;
-    for (Block *b = s->blocks, *next; b; b = next) {
+    for (HeapBlock *b = s->blocks, *next; b; b = next) {
         next = b->next;
         free_block(s, b);
     }
@@ -82,7 +82,7 @@ uint64_t rt_sym_layout(const tg_comm *c) {
     return c->sym->layout;
 }
 
-static void note(rt_sym *s, uint64_t kind, uint64_t what) {
+static void note_layout(rt_sym *s, uint64_t kind, uint64_t what) {
     s->layout = rt_mix(rt_mix(s->layout, kind), what);
 }
 
@@ -95,30 +95,30 @@ static tg_status none_left(size_t bytes, const char *what, size_t used, size_t a
 
 static size_t in_use(const rt_sym *s) {
     size_t used = 0;
-    for (const Block *b = s->blocks; b; b = b->next) used += b->bytes;
+    for (const HeapBlock *b = s->blocks; b; b = b->next) used += b->bytes;
     return used;
 }
 
 /// The first gap that is large enough.
-static Block *take(tg_comm *c, size_t bytes) {
+static HeapBlock *take_heap_block(tg_comm *c, size_t bytes) {
     rt_sym *s = c->sym;
     size_t room = bytes > SIZE_MAX - GRAIN ? SIZE_MAX : rt_round_up(bytes, GRAIN), at = 0;
-    Block **place = &s->blocks, *b;
+    HeapBlock **place = &s->blocks, *b;
     if (!room) room = GRAIN;
     for (; *place && (*place)->at - at < room; place = &(*place)->next)
         at = (*place)->at + (*place)->bytes;
-    note(s, 1, bytes);
+    note_layout(s, 1, bytes);
     if ((!*place && s->end - at < room) || !(b = rt_allocate(&s->hooks, sizeof *b))) {
         none_left(bytes, "symmetric memory", in_use(s), s->end);
         return NULL;
     }
-    *b = (Block){.next = *place, .at = at, .bytes = room};
+    *b = (HeapBlock){.next = *place, .at = at, .bytes = room};
     *place = b;
     return b;
 }
 
 size_t rt_heap_take(tg_comm *c, size_t bytes) {
-    const Block *b = take(c, bytes);
+    const HeapBlock *b = take_heap_block(c, bytes);
     if (!b) return SIZE_MAX;
     if (b->at + b->bytes > c->sym->fresh) c->sym->fresh = b->at + b->bytes;
     return b->at;
@@ -126,9 +126,9 @@ size_t rt_heap_take(tg_comm *c, size_t bytes) {
 
 void rt_heap_give_back(tg_comm *c, size_t at) {
     rt_sym *s = c->sym;
-    note(s, 2, at);
-    for (Block **place = &s->blocks; *place; place = &(*place)->next) {
-        Block *b = *place;
+    note_layout(s, 2, at);
+    for (HeapBlock **place = &s->blocks; *place; place = &(*place)->next) {
+        HeapBlock *b = *place;
         if (b->at != at) continue;
         *place = b->next;
         free_block(s, b);
@@ -143,7 +143,7 @@ static int64_t words_left(const tg_comm *c) {
 size_t rt_heap_words(tg_comm *c, int64_t words) {
     rt_sym *s = c->sym;
     size_t at = s->words;
-    note(s, 3, (uint64_t)words);
+    note_layout(s, 3, (uint64_t)words);
     if (words < 0 || words > words_left(c)) {
         none_left((size_t)words * sizeof(int64_t), "signals", s->words - s->end,
                   c->heap.bytes - s->end);
@@ -229,7 +229,7 @@ static void add_asked(rt_text *t, const Asked *a) {
 }
 
 /// The bytes of a dense shard; false: more than memory.
-static bool shard_bytes(const Asked *a, size_t *out) {
+static bool dense_shard_bytes(const Asked *a, size_t *out) {
     uint64_t count = 1;
     for (int d = 0; d < a->rank; d++)
         if (__builtin_mul_overflow(count, (uint64_t)a->shape[d], &count)) return false;
@@ -238,7 +238,7 @@ static bool shard_bytes(const Asked *a, size_t *out) {
     return true;
 }
 
-static tg_status check(const Asked *a) {
+static tg_status check_asked_tensor(const Asked *a) {
     if (a->rank < 0 || a->rank > TG_MAX_RANK - 1)
         return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_alloc: %d dims; 0 to %d are supported", a->rank,
                        TG_MAX_RANK - 1);
@@ -251,7 +251,7 @@ static tg_status check(const Asked *a) {
 }
 
 /// What was wrong at any rank, the same words on all of them.
-static tg_status compare(const tg_comm *c, const Asked *all) {
+static tg_status compare_asked(const tg_comm *c, const Asked *all) {
     if (all[c->rank].at == UINT64_MAX)
         return tg_fail(TG_ERROR_MEMORY, "tg_sym_alloc: rank %d: %s", c->rank, tg_last_error());
     for (int r = 0; r < c->size; r++)
@@ -281,7 +281,7 @@ static tg_status compare(const tg_comm *c, const Asked *all) {
 }
 
 /// Memory that was in use before becomes zero again.
-static tg_status clear(tg_comm *c, const Block *b) {
+static tg_status clear_heap_block(tg_comm *c, const HeapBlock *b) {
     rt_sym *s = c->sym;
     size_t used = s->fresh > b->at ? s->fresh - b->at : 0;
     if (used > b->bytes) used = b->bytes;
@@ -289,32 +289,32 @@ static tg_status clear(tg_comm *c, const Block *b) {
     return used ? c->memory->clear(c, c->heap.own + b->at, used) : TG_OK;
 }
 
-static Block *allocate(tg_comm *c, const Asked *a) {
+static HeapBlock *allocate_tensor(tg_comm *c, const Asked *a) {
     size_t bytes, all;
     rt_sym *s = c->sym;
-    if (!shard_bytes(a, &bytes)) bytes = SIZE_MAX / 2;
+    if (!dense_shard_bytes(a, &bytes)) bytes = SIZE_MAX / 2;
     size_t slot = a->flags & TG_SYM_LEAN ? 0 : rt_round_up(bytes, GRAIN);
     if (!(a->flags & TG_SYM_LEAN) && !slot) slot = GRAIN;
     if (__builtin_mul_overflow(slot, (size_t)c->size, &all)) all = SIZE_MAX;
-    Block *b = take(c, slot ? all : bytes);
-    Tensor *t = b ? rt_allocate(&s->hooks, sizeof *t) : NULL;
+    HeapBlock *b = take_heap_block(c, slot ? all : bytes);
+    HeapTensor *t = b ? rt_allocate(&s->hooks, sizeof *t) : NULL;
     if (!b || !t) {
         if (b) rt_heap_give_back(c, b->at);
         return NULL;
     }
-    *t = (Tensor){.bytes = bytes, .slot = slot};
+    *t = (HeapTensor){.bytes = bytes, .slot = slot};
     memcpy(t->shape, a->shape, sizeof t->shape);
     b->tensor = t;
     return b;
 }
 
-static tg_status allocate_together(tg_comm *c, Asked *a, Block **out) {
+static tg_status allocate_together(tg_comm *c, Asked *a, HeapBlock **out) {
     Asked all[RT_COMM_RANKS];
-    Block *b = *out = allocate(c, a);
-    tg_status cleared = b ? clear(c, b) : TG_OK;
+    HeapBlock *b = *out = allocate_tensor(c, a);
+    tg_status cleared = b ? clear_heap_block(c, b) : TG_OK;
     a->at = b && !cleared ? b->at : UINT64_MAX;
     tg_status status = rt_comm_allgather(c, "tg_sym_alloc", a, sizeof *a, all);
-    if (!status) status = compare(c, all);
+    if (!status) status = compare_asked(c, all);
     if (status && b) rt_heap_give_back(c, b->at);
     return status;
 }
@@ -332,9 +332,9 @@ tg_status tg_sym_alloc(tg_comm *c, DLDataType type, int rank, const int64_t *sha
                .rank = rank,
                .flags = flags & TG_SYM_LEAN};
     for (int d = 0; d < rank && d < TG_MAX_RANK; d++) a.shape[d] = shape[d];
-    tg_status status = check(&a);
+    tg_status status = check_asked_tensor(&a);
     if (status) return status;
-    Block *b;
+    HeapBlock *b;
     pthread_mutex_lock(&c->lock);
     status = allocate_together(c, &a, &b);
     pthread_mutex_unlock(&c->lock);
@@ -351,9 +351,9 @@ tg_status tg_sym_alloc(tg_comm *c, DLDataType type, int rank, const int64_t *sha
 
 /// The tensor with the place, which is one of slot `part`, and how far into its shard it is. The
 /// end of a shard belongs to it, too, unless another one begins there.
-static const Block *block_at(const tg_comm *c, size_t at, int part, size_t *inside) {
-    const Block *found = NULL;
-    for (const Block *b = c->sym->blocks; b && b->at <= at; b = b->next) {
+static const HeapBlock *block_at(const tg_comm *c, size_t at, int part, size_t *inside) {
+    const HeapBlock *found = NULL;
+    for (const HeapBlock *b = c->sym->blocks; b && b->at <= at; b = b->next) {
         size_t before = b->tensor ? (size_t)part * b->tensor->slot : 0;
         if (!b->tensor || at - b->at < before || at - b->at - before > b->tensor->bytes) continue;
         *inside = at - b->at - before;
@@ -362,7 +362,7 @@ static const Block *block_at(const tg_comm *c, size_t at, int part, size_t *insi
     return found;
 }
 
-static void fill(const tg_comm *c, const Block *b, size_t inside, rt_shard *out) {
+static void fill_shard(const tg_comm *c, const HeapBlock *b, size_t inside, rt_shard *out) {
     size_t slot = b->tensor->slot;
     *out = (rt_shard){.direct = c->heap.flat + b->at + inside,
                       .lead = (int64_t)(c->heap.stride + slot),
@@ -376,16 +376,16 @@ static void fill(const tg_comm *c, const Block *b, size_t inside, rt_shard *out)
 bool rt_sym_find(const tg_comm *c, const void *data, rt_shard *out) {
     size_t at = (size_t)((const char *)data - c->heap.own), inside;
     if ((const char *)data < c->heap.own || at >= c->heap.bytes) return false;
-    const Block *b = block_at(c, at, c->rank, &inside);
-    if (b) fill(c, b, inside, out);
+    const HeapBlock *b = block_at(c, at, c->rank, &inside);
+    if (b) fill_shard(c, b, inside, out);
     return b != NULL;
 }
 
 bool rt_sym_find_direct(const tg_comm *c, const void *direct, rt_shard *out) {
     size_t at = (size_t)((const char *)direct - c->heap.flat), inside;
     if ((const char *)direct < c->heap.flat || at >= c->heap.bytes) return false;
-    const Block *b = block_at(c, at, 0, &inside);
-    if (b) fill(c, b, inside, out);
+    const HeapBlock *b = block_at(c, at, 0, &inside);
+    if (b) fill_shard(c, b, inside, out);
     return b != NULL;
 }
 

@@ -58,7 +58,7 @@ static void tell_texts(tg_comm *c, const char *name, const char *config) {
 }
 
 /// The own line, which others do not have yet. config NULL: it is not chosen.
-static void write_line(tg_comm *c, const tg_kernel_info *info, const char *config) {
+static void write_launch_line(tg_comm *c, const tg_kernel_info *info, const char *config) {
     rt_announcement *own = &c->line;
     const char *name = info->name;
     own->kernel = rt_hash_text(rt_hash_text(0, name), info->signature);
@@ -95,7 +95,7 @@ static bool is_same_kernel(const rt_announcement *own, const rt_announcement *th
            (!own->source || !theirs->source || theirs->source == own->source);
 }
 
-static bool is_alike(const rt_announcement *own, const rt_announcement *theirs) {
+static bool is_same_launch(const rt_announcement *own, const rt_announcement *theirs) {
     return is_same_kernel(own, theirs) && theirs->layout == own->layout &&
            theirs->scalars == own->scalars && theirs->shards == own->shards &&
            (!own->plan || theirs->plan == own->plan);
@@ -108,7 +108,7 @@ void rt_comm_steer(tg_comm *c, const tg_param_info *param, int64_t bits) {
 }
 
 /// Its bits are its value.
-static bool is_whole(const tg_param_info *p) {
+static bool is_exact_integer(const tg_param_info *p) {
     return p->flags & TG_PARAM_BOOL || (p->bits && (p->code == kDLInt || p->code == kDLUInt));
 }
 
@@ -120,7 +120,7 @@ static tg_status fail_steered(const tg_comm *c, const rt_announcement *theirs, i
                        "ranks %d and %d pass other scalars, which decide what runs: all ranks "
                        "pass the same",
                        c->rank, rank);
-    if (c->scalar && !is_whole(c->scalar))
+    if (c->scalar && !is_exact_integer(c->scalar))
         return tg_fail(TG_ERROR_CONTRACT,
                        "ranks %d and %d pass other values of %s, which decides what runs: all "
                        "ranks pass the same",
@@ -132,7 +132,7 @@ static tg_status fail_steered(const tg_comm *c, const rt_announcement *theirs, i
 }
 
 /// Why the two are not.
-static tg_status fail_unlike(const tg_comm *c, const rt_announcement *theirs, int rank) {
+static tg_status fail_unlike_launch(const tg_comm *c, const rt_announcement *theirs, int rank) {
     const rt_announcement *own = &c->line;
     int x = rank < c->rank ? rank : c->rank, y = rank < c->rank ? c->rank : rank;
     const rt_texts *tx = texts_of(c, x), *ty = texts_of(c, y);
@@ -165,8 +165,8 @@ static tg_status fail_unlike(const tg_comm *c, const rt_announcement *theirs, in
 tg_status rt_comm_compare(tg_comm *c, int rank) {
     const rt_announcement *theirs = line_of(c, rank);
     if (!is_to_compare(c, rank)) return TG_OK;
-    bool alike = is_alike(&c->line, theirs);
-    tg_status status = alike ? TG_OK : fail_unlike(c, theirs, rank);
+    bool alike = is_same_launch(&c->line, theirs);
+    tg_status status = alike ? TG_OK : fail_unlike_launch(c, theirs, rank);
     // Behind all reads of the line, which may be of another launch meanwhile.
     atomic_fetch_or(&c->compared, 0);
     if (!is_to_compare(c, rank)) return TG_OK;
@@ -181,7 +181,7 @@ uint64_t rt_comm_what(const tg_comm *c) {
 }
 
 /// The first that has come and is unlike; TG_OK: there is none.
-static tg_status compare_all(tg_comm *c) {
+static tg_status compare_all_ranks(tg_comm *c) {
     tg_status status = TG_OK;
     for (int r = 0; r < c->size && !status; r++) status = rt_comm_compare(c, r);
     return status;
@@ -212,7 +212,7 @@ static int who_failed(tg_comm *c) {
 bool rt_comm_go_on(tg_comm *c, rt_patience *p) {
     enum { LOOK = 32 };
     return rt_comm_patience(c, p) &&
-           (p->turns % LOOK || (who_failed(c) < 0 && compare_all(c) == TG_OK));
+           (p->turns % LOOK || (who_failed(c) < 0 && compare_all_ranks(c) == TG_OK));
 }
 
 tg_status rt_comm_stopped(tg_comm *c, const char *what) {
@@ -222,7 +222,7 @@ tg_status rt_comm_stopped(tg_comm *c, const char *what) {
         return tg_fail(TG_ERROR_RANK, "rank %d has failed: %.*s", failed, RT_COMM_TEXT,
                        c->control->from[failed].text);
     }
-    tg_status unlike = compare_all(c);
+    tg_status unlike = compare_all_ranks(c);
     if (unlike) return unlike;
     if (lost)
         return tg_fail(TG_ERROR_RANK, "the process of rank %d has ended; rank %d waited for %s",
@@ -238,7 +238,7 @@ void tg_comm_busy(tg_comm *c) {
 }
 
 /// One that is seen to be at work may take its time: it may search for the setting.
-static void allow(tg_comm *c, int rank, int64_t *busy, rt_patience *p) {
+static void allow_busy_rank(tg_comm *c, int rank, int64_t *busy, rt_patience *p) {
     int64_t seen = atomic_load_explicit(&c->control->from[rank].busy, memory_order_relaxed);
     if (seen != *busy) p->since = rt_now_ns();
     *busy = seen;
@@ -248,7 +248,7 @@ tg_status rt_comm_await(tg_comm *c, int rank) {
     char what[64];
     int64_t busy = 0;
     rt_patience patience = {0};
-    for (; !rt_comm_has_come(c, rank); allow(c, rank, &busy, &patience))
+    for (; !rt_comm_has_come(c, rank); allow_busy_rank(c, rank, &busy, &patience))
         if (!rt_comm_go_on(c, &patience)) {
             snprintf(what, sizeof what, "rank %d to launch it, too", rank);
             return rt_comm_stopped(c, what);
@@ -278,7 +278,7 @@ bool rt_is_collective(const tg_kernel_info *info) {
 }
 
 /// After a failure ranks begin the next launch together: until then what one of them raised stands.
-static tg_status recover(tg_comm *c) {
+static tg_status recover_ranks(tg_comm *c) {
     rt_patience patience = {0};
     for (int r = 0; r < c->size; r++)
         while (atomic_load_explicit(&c->control->from[r].entered, memory_order_acquire) <
@@ -292,7 +292,7 @@ static tg_status recover(tg_comm *c) {
     return TG_OK;
 }
 
-static tg_status begin(tg_comm *c, const char *name) {
+static tg_status begin_comm_launch(tg_comm *c, const char *name) {
     if (rt_comm_is_lost(c))
         return tg_fail(TG_ERROR_RANK, "%s: the process of rank %d has ended", name,
                        atomic_load(&c->lost) - 1);
@@ -300,7 +300,7 @@ static tg_status begin(tg_comm *c, const char *name) {
     c->told = false;
     for (int r = 0; r < c->size; r++)
         rt_comm_set(c, r, &c->control->from[c->rank].entered, c->launches);
-    return c->recovers ? recover(c) : TG_OK;
+    return c->recovers ? recover_ranks(c) : TG_OK;
 }
 
 tg_status rt_comm_enter(rt_launcher *l, const char *name) {
@@ -309,7 +309,7 @@ tg_status rt_comm_enter(rt_launcher *l, const char *name) {
         return tg_fail(TG_ERROR_CONTRACT,
                        "%s: rank %d is in another collective call: they come one after the other",
                        name, c->rank);
-    tg_status status = begin(c, name);
+    tg_status status = begin_comm_launch(c, name);
     if (status) {
         pthread_mutex_unlock(&c->lock);
         return status;
@@ -337,7 +337,7 @@ tg_status rt_comm_leave(rt_launcher *l, tg_status status) {
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 
-static rt_agreed *find(const tg_comm *c, tg_kernel *kernel, uint64_t arguments) {
+static rt_agreed *find_agreed(const tg_comm *c, tg_kernel *kernel, uint64_t arguments) {
     for (rt_agreed *a = c->agreed; a; a = a->next)
         if (a->kernel == kernel && a->arguments == arguments && a->state == rt_state_number(kernel))
             return a;
@@ -353,7 +353,8 @@ void rt_comm_forget(tg_comm *c) {
     c->agreed = NULL;
 }
 
-static tg_status keep(tg_comm *c, tg_kernel *kernel, uint64_t arguments, const tg_variant *v) {
+static tg_status keep_agreed(tg_comm *c, tg_kernel *kernel, uint64_t arguments,
+                             const tg_variant *v) {
     tg_options hooks = rt_default_hooks();
     rt_agreed *a = rt_allocate(&hooks, sizeof *a);
     if (!a) return tg_fail(TG_ERROR_MEMORY, "out of memory");
@@ -363,10 +364,10 @@ static tg_status keep(tg_comm *c, tg_kernel *kernel, uint64_t arguments, const t
 }
 
 /// Rank 0 chooses. Where it does not say so any more, being launches ahead, all choose alike.
-static tg_status choose(rt_launcher *l, tg_kernel *kernel, const tg_variant **out) {
+static tg_status choose_for_ranks(rt_launcher *l, tg_kernel *kernel, const tg_variant **out) {
     tg_comm *c = l->comm;
     char config[RT_COMM_CONFIG];
-    write_line(c, kernel->info, NULL);
+    write_launch_line(c, kernel->info, NULL);
     tg_status status = c->rank ? rt_comm_await(c, 0) : TG_OK;
     if (status) return tg_fail(status, "%s: %s", kernel->info->name, tg_last_error());
     memcpy(config, texts_of(c, 0)->config, sizeof config);
@@ -402,18 +403,18 @@ tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **ou
     tg_comm *c = l->comm;
     add_shards(l, kernel->info);
     uint64_t arguments = rt_hash_arguments(l, kernel->info);
-    const rt_agreed *a = find(c, kernel, arguments);
+    const rt_agreed *a = find_agreed(c, kernel, arguments);
     if (a) {
         *out = a->variant;
         return TG_OK;
     }
-    tg_status status = choose(l, kernel, out);
-    return status ? status : keep(c, kernel, arguments, *out);
+    tg_status status = choose_for_ranks(l, kernel, out);
+    return status ? status : keep_agreed(c, kernel, arguments, *out);
 }
 
 void rt_comm_announce(rt_launcher *l, const tg_kernel_info *info, const char *config) {
     tg_comm *c = l->comm;
-    write_line(c, info, config ? config : "");
+    write_launch_line(c, info, config ? config : "");
     int64_t *words = c->control->words;
     memset(words, 0, sizeof c->control->words);
     words[TG_CONTROL_EPOCH] = c->epoch = c->launches << TG_EPOCH_BITS;

@@ -87,31 +87,31 @@ uint64_t rt_comm_host(void) {
 
 /* ---- words and messages ---------------------------------------------------------------------- */
 
-static size_t offset_of(const tg_comm *c, const void *place) {
+static size_t heap_offset(const tg_comm *c, const void *place) {
     return (size_t)((const char *)place - c->host.own);
 }
 
 /// Where the place is at another rank.
-static void *there(const tg_comm *c, int rank, const void *place) {
-    return c->host.flat + (size_t)rank * c->host.stride + offset_of(c, place);
+static void *place_at_rank(const tg_comm *c, int rank, const void *place) {
+    return c->host.flat + (size_t)rank * c->host.stride + heap_offset(c, place);
 }
 
 /// What cannot be sent is missed by who waits for it.
 void rt_comm_tell(tg_comm *c, int rank, void *place, const void *from, size_t bytes) {
     if (c->host.mapped || rank == c->rank)
-        memcpy(rank == c->rank ? place : there(c, rank, place), from, bytes);
+        memcpy(rank == c->rank ? place : place_at_rank(c, rank, place), from, bytes);
     else
-        c->engine->put(c, rank, offset_of(c, place), from, bytes);
+        c->engine->put(c, rank, heap_offset(c, place), from, bytes);
 }
 
 void rt_comm_set(tg_comm *c, int rank, _Atomic int64_t *place, int64_t value) {
     if (rank == c->rank)
         atomic_store_explicit(place, value, memory_order_release);
     else if (c->host.mapped)
-        atomic_store_explicit((_Atomic int64_t *)there(c, rank, place), value,
+        atomic_store_explicit((_Atomic int64_t *)place_at_rank(c, rank, place), value,
                               memory_order_release);
     else
-        c->engine->set(c, rank, offset_of(c, place), value);
+        c->engine->set(c, rank, heap_offset(c, place), value);
 }
 
 /// Of several ranks that have ended the first one counts: others end when they have seen that.
@@ -129,8 +129,8 @@ static void look_for_dead(tg_comm *c) {
 
 /// One message of at most a place's size. There are two places: who sends a message after the next
 /// one has got the next one of all, who then had read this one.
-static tg_status exchange(tg_comm *c, const char *what, const void *mine, size_t bytes, char *all,
-                          size_t pitch) {
+static tg_status exchange_message(tg_comm *c, const char *what, const void *mine, size_t bytes,
+                                  char *all, size_t pitch) {
     int64_t number = ++c->messages;
     rt_control *k = c->control;
     for (int i = 0; i < c->size; i++) {
@@ -153,13 +153,13 @@ tg_status rt_comm_allgather(tg_comm *c, const char *what, const void *mine, size
     tg_status status = TG_OK;
     for (size_t at = 0; at < bytes && !status; at += most) {
         size_t part = bytes - at < most ? bytes - at : most;
-        status = exchange(c, what, (const char *)mine + at, part, (char *)all + at, bytes);
+        status = exchange_message(c, what, (const char *)mine + at, part, (char *)all + at, bytes);
     }
     return status;
 }
 
 tg_status rt_comm_meet(tg_comm *c, const char *what) {
-    return exchange(c, what, NULL, 0, NULL, 0);
+    return exchange_message(c, what, NULL, 0, NULL, 0);
 }
 
 tg_status rt_comm_agree_that(tg_comm *c, const char *what, tg_status status) {

@@ -22,7 +22,7 @@ static struct {
 #undef X
 } nvshmem;
 
-static tg_status load(void) {
+static tg_status load_nvshmem(void) {
     static const char name[] = "libnvshmem_host.so.3";
     const char *set = secure_getenv("TG_NVSHMEM_LIBRARY");
     const char *file = set && *set ? set : name;
@@ -59,7 +59,7 @@ static void set_defaults(size_t bytes, bool one_host) {
     setenv("NVSHMEM_REMOTE_TRANSPORT", "none", 0);
 }
 
-static tg_status join(tg_comm *c, nv_identity *all) {
+static tg_status join_nvshmem(tg_comm *c, nv_identity *all) {
     nv_attributes a = {.version = NV_VERSION_1 + sizeof a};
     a.args.version = NV_VERSION_1 + sizeof a.args;
     a.args.place.version = NV_VERSION_1 + sizeof a.args.place;
@@ -71,7 +71,7 @@ static tg_status join(tg_comm *c, nv_identity *all) {
 }
 
 /// Waits on the own memory see data behind a flag only if it came before.
-static tg_status check_order(const rt_cuda_comm *g) {
+static tg_status check_write_order(const rt_cuda_comm *g) {
     enum { FOR_ITSELF = 100 };
     const rt_cuda *cu = rt_cuda_driver();
     cu_device device;
@@ -93,7 +93,7 @@ static tg_status find_far(rt_cuda_comm *g) {
     bool far = !c->engine->pass || (set && strcmp(set, "0") == 0 && c->size > 1), away = false;
     bool ranks[RT_COMM_RANKS];
     for (int r = 0; r < c->size; r++) away |= !nvshmem.mapped(g->library_heap, r);
-    tg_status status = rt_comm_agree_that(c, "NVSHMEM", away ? check_order(g) : TG_OK);
+    tg_status status = rt_comm_agree_that(c, "NVSHMEM", away ? check_write_order(g) : TG_OK);
     far |= away;
     if (!status) status = rt_comm_allgather(c, "NVSHMEM", &far, sizeof far, ranks);
     for (int r = 0; r < c->size && !status; r++) g->far |= ranks[r];
@@ -101,7 +101,7 @@ static tg_status find_far(rt_cuda_comm *g) {
 }
 
 /// Heap memory; NULL: there is none, which is said.
-static void *allocate(size_t bytes) {
+static void *allocate_nvshmem(size_t bytes) {
     void *at = nvshmem.allocate(bytes);
     if (!at)
         tg_fail(TG_ERROR_MEMORY,
@@ -126,7 +126,7 @@ tg_status rt_nvshmem_start(rt_cuda_comm *g, size_t bytes) {
     bool one_host;
     tg_status status = find_hosts(c, &one_host);
     if (status) return status;
-    status = load();
+    status = load_nvshmem();
     if (!status) {
         set_defaults(bytes, one_host);
         if (c->rank == 0 && nvshmem.identify(&own))
@@ -135,13 +135,13 @@ tg_status rt_nvshmem_start(rt_cuda_comm *g, size_t bytes) {
     status = rt_comm_agree_that(c, "NVSHMEM", status);
     if (!status) status = rt_comm_allgather(c, "NVSHMEM", &own, sizeof own, all);
     if (status) return status;
-    status = rt_comm_agree_that(c, "NVSHMEM", join(c, all));
+    status = rt_comm_agree_that(c, "NVSHMEM", join_nvshmem(c, all));
     if (status) return status;
-    g->library_heap = allocate(bytes);
+    g->library_heap = allocate_nvshmem(bytes);
     status = rt_comm_agree_that(c, "NVSHMEM", g->library_heap ? TG_OK : TG_ERROR_MEMORY);
     if (!status) status = find_far(g);
     if (status || !g->far) return status;
-    g->bounce = allocate(BOUNCES * BOUNCE_BYTES);
+    g->bounce = allocate_nvshmem(BOUNCES * BOUNCE_BYTES);
     return g->bounce ? TG_OK : TG_ERROR_MEMORY;
 }
 
@@ -157,13 +157,13 @@ void rt_nvshmem_end(rt_cuda_comm *g) {
 
 /* ---- ranks that are far ---------------------------------------------------------------------- */
 
-static cu_pointer base_of(const rt_cuda_comm *g, int rank) {
+static cu_pointer flat_base(const rt_cuda_comm *g, int rank) {
     return g->flat + g->stride * (size_t)rank;
 }
 
 /// The library's address of a place in a rank's memory, the same for all of them; NULL: it is none.
 static void *library_of(const rt_cuda_comm *g, int rank, cu_pointer at) {
-    cu_pointer base = base_of(g, rank);
+    cu_pointer base = flat_base(g, rank);
     if (at < base || at - base >= g->stride - g->offset) return NULL;
     return (char *)g->library_heap + (at - base);
 }
@@ -200,13 +200,13 @@ static tg_status copy_here(cu_pointer to, cu_pointer from, size_t bytes, cu_stre
     return error ? rt_cuda_fail("cuMemcpyDtoDAsync", error, "a copy between ranks") : TG_OK;
 }
 
-static size_t piece_of(size_t left) {
+static size_t bounce_bytes_of(size_t left) {
     return left < BOUNCE_BYTES ? left : BOUNCE_BYTES;
 }
 
 /// Between `away` of the rank and `own` here, which are names of places.
-static tg_status move(rt_cuda_comm *g, int rank, cu_pointer away, cu_pointer own, size_t bytes,
-                      cu_stream stream, bool puts) {
+static tg_status move_nvshmem(rt_cuda_comm *g, int rank, cu_pointer away, cu_pointer own,
+                              size_t bytes, cu_stream stream, bool puts) {
     char *there = library_of(g, rank, away), *here = library_of(g, g->comm->rank, own);
     char *bounce = bounce_of(g, stream);
     tg_status status = TG_OK;
@@ -215,7 +215,7 @@ static tg_status move(rt_cuda_comm *g, int rank, cu_pointer away, cu_pointer own
         return TG_OK;
     }
     for (size_t at = 0, n; at < bytes && !status; at += n) {
-        n = piece_of(bytes - at);
+        n = bounce_bytes_of(bytes - at);
         if (puts) status = copy_here((uintptr_t)bounce, own + at, n, stream);
         if (!status) call_on(g, there + at, bounce, n, rank, stream, puts);
         if (!puts) status = copy_here(own + at, (uintptr_t)bounce, n, stream);
@@ -225,12 +225,12 @@ static tg_status move(rt_cuda_comm *g, int rank, cu_pointer away, cu_pointer own
 
 tg_status rt_nvshmem_put(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer from, size_t bytes,
                          cu_stream stream) {
-    return move(g, rank, to, from, bytes, stream, true);
+    return move_nvshmem(g, rank, to, from, bytes, stream, true);
 }
 
 tg_status rt_nvshmem_get(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer from, size_t bytes,
                          cu_stream stream) {
-    return move(g, rank, from, to, bytes, stream, false);
+    return move_nvshmem(g, rank, from, to, bytes, stream, false);
 }
 
 void rt_nvshmem_quiet(rt_cuda_comm *g, cu_stream stream) {
@@ -245,7 +245,7 @@ tg_status rt_nvshmem_fetch(rt_cuda_comm *g, int rank, cu_pointer from, void *to,
     char *bounce = bounce_of(g, g->own);
     cu_result error = 0;
     for (size_t at = 0, n; at < bytes && !error; at += n) {
-        n = piece_of(bytes - at);
+        n = bounce_bytes_of(bytes - at);
         nvshmem.get(bounce, there + at, n, rank, g->own);
         error = cu->to_host((char *)to + at, (uintptr_t)bounce, n, g->own);
         if (!error) error = cu->stream_synchronize(g->own);

@@ -33,14 +33,14 @@ typedef struct Processes {
 } Processes;
 
 /// What rank 0 answers, with descriptors of all files where the text is empty.
-typedef struct Answer {
+typedef struct RanksAnswer {
     char text[RT_COMM_TEXT];
-} Answer;
+} RanksAnswer;
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /// Bytes that come and go as a whole, with n descriptors.
-static bool send_all(int socket, const void *bytes, size_t size, const int *fds, int n) {
+static bool send_with_files(int socket, const void *bytes, size_t size, const int *fds, int n) {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * RT_COMM_RANKS)];
     struct iovec part = {(void *)(uintptr_t)bytes, size};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
@@ -63,7 +63,7 @@ static void close_all(const int *fds, int n) {
 }
 
 /// Waits as long as the socket does. Exactly n descriptors must come.
-static bool receive_all(int socket, void *bytes, size_t size, int *fds, int n) {
+static bool receive_with_files(int socket, void *bytes, size_t size, int *fds, int n) {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * RT_COMM_RANKS)];
     struct iovec part = {bytes, size};
     struct msghdr m = {
@@ -82,7 +82,7 @@ static bool receive_all(int socket, void *bytes, size_t size, int *fds, int n) {
 /* ---- meeting --------------------------------------------------------------------------------- */
 
 /// Ranks share memory, so those of one user alone do. Root may be whoever it likes.
-static bool is_own(int socket) {
+static bool is_own_user(int socket) {
     struct ucred peer;
     socklen_t size = sizeof peer;
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
@@ -98,7 +98,7 @@ static bool is_file(const tg_comm_options *o) {
     return o->meet[0] != '@';
 }
 
-static tg_status address_of(const tg_comm_options *o, struct sockaddr_un *a, socklen_t *size) {
+static tg_status socket_address(const tg_comm_options *o, struct sockaddr_un *a, socklen_t *size) {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (strlen(o->meet) >= sizeof a->sun_path)
         return tg_fail(TG_ERROR_ARGUMENT,
@@ -124,10 +124,10 @@ static bool remove_stale(const struct sockaddr_un *a) {
     return stale && unlink(a->sun_path) == 0;
 }
 
-static tg_status listen_at(const tg_comm_options *o, int *out) {
+static tg_status listen_at_path(const tg_comm_options *o, int *out) {
     struct sockaddr_un a;
     socklen_t size;
-    tg_status status = address_of(o, &a, &size);
+    tg_status status = socket_address(o, &a, &size);
     if (status) return status;
     int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (s < 0) return system_error(o, "a socket");
@@ -147,7 +147,7 @@ static tg_status listen_at(const tg_comm_options *o, int *out) {
 static tg_status connect_at(const tg_comm_options *o, int *out) {
     struct sockaddr_un a;
     socklen_t size;
-    tg_status status = address_of(o, &a, &size);
+    tg_status status = socket_address(o, &a, &size);
     if (status) return status;
     int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
     do {
@@ -156,7 +156,7 @@ static tg_status connect_at(const tg_comm_options *o, int *out) {
         rt_limit(s, o->timeout_ms);
         if (connect(s, (const struct sockaddr *)&a, size) == 0) {
             *out = s;
-            if (is_own(s)) return TG_OK;
+            if (is_own_user(s)) return TG_OK;
             close(s);
             *out = -1;
             errno = EPERM; // another user listens there
@@ -209,15 +209,15 @@ static int accept_until(int listener, const tg_comm_options *o, int64_t end) {
 }
 
 /// One more rank comes to rank 0; its text says what is wrong with it.
-static tg_status welcome(Processes *p, const tg_comm_options *o, int listener, const rt_hello *own,
-                         int64_t end, char *text, size_t size) {
+static tg_status welcome_process(Processes *p, const tg_comm_options *o, int listener,
+                                 const rt_hello *own, int64_t end, char *text, size_t size) {
     int s = accept_until(listener, o, end), missing = 1;
     while (missing < p->n && p->sockets[missing] >= 0) missing++;
     if (s < 0) return rt_comm_nobody_came(o, missing);
     rt_hello h;
     int file = -1;
     // Somebody who looked whether the socket is alive has gone again; others have no business here.
-    if (!is_own(s) || !receive_all(s, &h, sizeof h, &file, 1)) {
+    if (!is_own_user(s) || !receive_with_files(s, &h, sizeof h, &file, 1)) {
         close(s);
         return TG_OK;
     }
@@ -227,29 +227,29 @@ static tg_status welcome(Processes *p, const tg_comm_options *o, int listener, c
         p->files[h.rank] = file;
         return TG_OK;
     }
-    Answer answer = {0};
+    RanksAnswer answer = {0};
     snprintf(answer.text, sizeof answer.text, "%s", text);
-    (void)send_all(s, &answer, sizeof answer, NULL, 0);
+    (void)send_with_files(s, &answer, sizeof answer, NULL, 0);
     close(s);
     close(file);
     return TG_OK;
 }
 
-static bool all_came(const Processes *p) {
+static bool all_processes_came(const Processes *p) {
     for (int r = 1; r < p->n; r++)
         if (p->sockets[r] < 0) return false;
     return true;
 }
 
 /// Rank 0: gets the files of all, and gives all of them to all.
-static tg_status meet_all(Processes *p, const tg_comm_options *o, const rt_hello *own) {
+static tg_status meet_all_processes(Processes *p, const tg_comm_options *o, const rt_hello *own) {
     int listener = -1;
-    Answer answer = {0};
+    RanksAnswer answer = {0};
     int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
-    tg_status status = listen_at(o, &listener);
+    tg_status status = listen_at_path(o, &listener);
     if (status) return status;
-    while (!status && !answer.text[0] && !all_came(p))
-        status = welcome(p, o, listener, own, end, answer.text, sizeof answer.text);
+    while (!status && !answer.text[0] && !all_processes_came(p))
+        status = welcome_process(p, o, listener, own, end, answer.text, sizeof answer.text);
     close(listener);
     if (is_file(o)) unlink(o->meet);
     if (status) snprintf(answer.text, sizeof answer.text, "%s", tg_last_error());
@@ -257,18 +257,20 @@ static tg_status meet_all(Processes *p, const tg_comm_options *o, const rt_hello
         status = tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", answer.text);
     for (int r = 1; r < p->n; r++)
         if (p->sockets[r] >= 0)
-            (void)send_all(p->sockets[r], &answer, sizeof answer, p->files, status ? 0 : p->n);
+            (void)send_with_files(p->sockets[r], &answer, sizeof answer, p->files,
+                                  status ? 0 : p->n);
     return status;
 }
 
 /// The others: give their file to rank 0, and get all.
-static tg_status meet_first(Processes *p, const tg_comm_options *o, const rt_hello *hello) {
-    Answer answer = {0};
+static tg_status meet_first_process(Processes *p, const tg_comm_options *o, const rt_hello *hello) {
+    RanksAnswer answer = {0};
     int *own = &p->files[o->rank], files[RT_COMM_RANKS];
     tg_status status = connect_at(o, &p->sockets[0]);
     if (status) return status;
-    if (!send_all(p->sockets[0], hello, sizeof *hello, own, 1)) return rt_comm_nobody_came(o, 0);
-    if (receive_all(p->sockets[0], &answer, sizeof answer, files, p->n)) {
+    if (!send_with_files(p->sockets[0], hello, sizeof *hello, own, 1))
+        return rt_comm_nobody_came(o, 0);
+    if (receive_with_files(p->sockets[0], &answer, sizeof answer, files, p->n)) {
         p->copy = files[o->rank];
         files[o->rank] = *own;
         memcpy(p->files, files, sizeof *files * (size_t)p->n);
@@ -282,7 +284,7 @@ static tg_status meet_first(Processes *p, const tg_comm_options *o, const rt_hel
 
 /// A file of zeros, locked by this process. It is made as large as can be; pages come when they are
 /// used.
-static tg_status make_file(const tg_comm_options *o, size_t bytes, int *out) {
+static tg_status make_memory_file(const tg_comm_options *o, size_t bytes, int *out) {
     int file = memfd_create("tegula", MFD_CLOEXEC);
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     *out = file;
@@ -292,7 +294,8 @@ static tg_status make_file(const tg_comm_options *o, size_t bytes, int *out) {
 }
 
 /// All files side by side.
-static tg_status map_all(const Processes *p, const tg_comm_options *o, size_t bytes, char **out) {
+static tg_status map_process_files(const Processes *p, const tg_comm_options *o, size_t bytes,
+                                   char **out) {
     size_t all;
     if (__builtin_mul_overflow(bytes, (size_t)p->n, &all)) all = SIZE_MAX;
     char *flat = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -310,7 +313,7 @@ static tg_status map_all(const Processes *p, const tg_comm_options *o, size_t by
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
-static void release(Processes *p) {
+static void release_processes(Processes *p) {
     close_all(p->sockets, RT_COMM_RANKS);
     close_all(p->files, RT_COMM_RANKS);
     close_all(&p->copy, 1);
@@ -326,7 +329,7 @@ static Processes *processes_new(int n) {
     return p;
 }
 
-static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
+static tg_status create_processes(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     tg_status status = rt_comm_place(o);
     if (status) return status;
     if (rt_sockets_named(o->meet)) return rt_sockets_create(c, o, bytes);
@@ -334,11 +337,12 @@ static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     if (!p) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     rt_hello hello = rt_comm_hello(o, bytes);
     char *flat = NULL;
-    status = make_file(o, bytes, &p->files[o->rank]);
-    if (!status) status = o->rank ? meet_first(p, o, &hello) : meet_all(p, o, &hello);
-    if (!status) status = map_all(p, o, bytes, &flat);
+    status = make_memory_file(o, bytes, &p->files[o->rank]);
+    if (!status)
+        status = o->rank ? meet_first_process(p, o, &hello) : meet_all_processes(p, o, &hello);
+    if (!status) status = map_process_files(p, o, bytes, &flat);
     if (status) {
-        release(p);
+        release_processes(p);
         return status;
     }
     c->engine_state = p;
@@ -352,26 +356,27 @@ static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     return TG_OK;
 }
 
-static void destroy(tg_comm *c) {
+static void destroy_processes(tg_comm *c) {
     munmap(c->host.flat, c->host.stride * (size_t)c->size);
-    release(c->engine_state);
+    release_processes(c->engine_state);
 }
 
 /// By way of rank 0.
-static tg_status pass(tg_comm *c, int fd, int *all) {
+static tg_status pass_file_by_socket(tg_comm *c, int fd, int *all) {
     Processes *p = c->engine_state;
     char word = 0;
     if (c->rank) {
-        if (send_all(p->sockets[0], &word, 1, &fd, 1) &&
-            receive_all(p->sockets[0], &word, 1, all, c->size))
+        if (send_with_files(p->sockets[0], &word, 1, &fd, 1) &&
+            receive_with_files(p->sockets[0], &word, 1, all, c->size))
             return TG_OK;
         return rt_comm_gave_up(c, "tg_comm_create", 0);
     }
     int came = 1;
     all[0] = fd;
-    while (came < c->size && receive_all(p->sockets[came], &word, 1, &all[came], 1)) came++;
+    while (came < c->size && receive_with_files(p->sockets[came], &word, 1, &all[came], 1)) came++;
     bool sent = came == c->size;
-    for (int r = 1; r < c->size && sent; r++) sent = send_all(p->sockets[r], &word, 1, all, came);
+    for (int r = 1; r < c->size && sent; r++)
+        sent = send_with_files(p->sockets[r], &word, 1, all, came);
     all[0] = sent ? dup(fd) : -1;
     if (sent && all[0] >= 0) return TG_OK;
     close_all(all + 1, came - 1);
@@ -379,7 +384,7 @@ static tg_status pass(tg_comm *c, int fd, int *all) {
 }
 
 /// Whose file is not locked has ended. (The own lock is in no one's own way.)
-static int dead(tg_comm *c) {
+static int find_dead_process(tg_comm *c) {
     const Processes *p = c->engine_state;
     for (int r = 0; r < c->size; r++) {
         struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -389,5 +394,8 @@ static int dead(tg_comm *c) {
     return -1;
 }
 
-const rt_engine rt_engine_processes = {
-    .name = "processes", .create = create, .destroy = destroy, .pass = pass, .dead = dead};
+const rt_engine rt_engine_processes = {.name = "processes",
+                                       .create = create_processes,
+                                       .destroy = destroy_processes,
+                                       .pass = pass_file_by_socket,
+                                       .dead = find_dead_process};

@@ -19,17 +19,18 @@ uint64_t rt_shards_hash(const rt_shard_arg *s) {
     return hash;
 }
 
-static uint64_t place_of(const tg_comm *c, const rt_shard_arg *s) {
+static uint64_t shard_place(const tg_comm *c, const rt_shard_arg *s) {
     return s->direct ? (uint64_t)((const char *)s->direct - c->heap.flat) : UINT64_MAX;
 }
 
 void rt_shards_add(tg_comm *c, rt_shard_arg s) {
-    c->line.shards = rt_mix(rt_mix(c->line.shards, s.like), place_of(c, &s));
+    c->line.shards = rt_mix(rt_mix(c->line.shards, s.like), shard_place(c, &s));
     if (c->n_shards < RT_COMM_SHARDS) c->shards[c->n_shards++] = s;
 }
 
 static rt_told told_of(const tg_comm *c, const rt_shard_arg *s) {
-    rt_told t = {.at = place_of(c, s), .code = s->code, .bits = s->bits, .rank = (int16_t)s->rank};
+    rt_told t = {
+        .at = shard_place(c, s), .code = s->code, .bits = s->bits, .rank = (int16_t)s->rank};
     for (int d = 0; d < s->rank; d++) {
         t.shape[d] = s->shape[d];
         t.strides[d] = s->shape[d] > 1 ? s->strides[d] : 0;
@@ -61,7 +62,7 @@ static void add_shard(rt_text *t, const rt_told *s) {
     add_dims(t, s->shape, rank);
 }
 
-static bool same_shape(const rt_told *x, const rt_told *y) {
+static bool is_same_shard_shape(const rt_told *x, const rt_told *y) {
     return x->code == y->code && x->bits == y->bits && x->rank == y->rank &&
            memcmp(x->shape, y->shape, sizeof x->shape) == 0;
 }
@@ -71,7 +72,7 @@ static void add_difference(rt_text *t, int x, const rt_told *sx, int y, const rt
     rt_add(t, "rank %d passes ", x);
     add_shard(t, sx);
     rt_add(t, " as '%.32s' and rank %d ", sx->name, y);
-    if (!same_shape(sx, sy) || sx->at == UINT64_MAX || sy->at == UINT64_MAX) {
+    if (!is_same_shard_shape(sx, sy) || sx->at == UINT64_MAX || sy->at == UINT64_MAX) {
         add_shard(t, sy);
     } else if (sx->at == sy->at) {
         rt_add(t, "the same with other strides, ");

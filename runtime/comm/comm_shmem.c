@@ -62,7 +62,7 @@ static int watched[RT_COMM_RANKS];
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-static void *open_library(void) {
+static void *open_shmem_library(void) {
     static const char *const names[] = {"liboshmem.so.40", "liboshmem.so"};
     const char *set = secure_getenv("TG_OPENSHMEM_LIBRARY");
     void *library = NULL;
@@ -82,10 +82,10 @@ static void *open_library(void) {
     return library;
 }
 
-static tg_status load(void) {
+static tg_status load_shmem(void) {
     if (!rt_shmem_hide_data())
         return tg_fail(TG_ERROR_UNSUPPORTED, "tg_comm_create: a library in memory: %s", dlerror());
-    void *library = open_library();
+    void *library = open_shmem_library();
     if (!library) return TG_ERROR_UNSUPPORTED;
     const struct {
         void *to;
@@ -120,7 +120,7 @@ static tg_status load(void) {
     return TG_OK;
 }
 
-static bool is_alone(void) {
+static bool is_group_alone(void) {
     return left || (group && rt_comm_is_lost(group));
 }
 
@@ -132,7 +132,7 @@ static void leave_library(void) {
 }
 
 static void end_library(void) {
-    if (is_alone())
+    if (is_group_alone())
         leave_library();
     else
         shmem.finalize();
@@ -150,7 +150,7 @@ static tg_status start_library(size_t bytes) {
     setenv("SHMEM_SYMMETRIC_SIZE", size, 0);
     setenv("SHMEM_SYMMETRIC_HEAP_SIZE", size, 0); // Open MPI 4's name of it
     setenv("OMPI_MCA_osc", "ucx", 0);
-    tg_status status = load();
+    tg_status status = load_shmem();
     if (status) return status;
     if (!secure_getenv("OMPI_COMM_WORLD_SIZE") && !secure_getenv("PMI_SIZE") &&
         !secure_getenv("PMIX_RANK"))
@@ -181,7 +181,7 @@ static bool map_flat(char *flat, char *own, size_t bytes, int rank, int size) {
 }
 
 /// Whether the second mapping is memory of the same rank: each writes its number into its own heap.
-static bool is_shared(const char *flat, char *own, size_t bytes, int rank, int size) {
+static bool is_mapping_shared(const char *flat, char *own, size_t bytes, int rank, int size) {
     bool right = true;
     *own = (char)(rank + 1);
     shmem.barrier_all();
@@ -193,7 +193,7 @@ static bool is_shared(const char *flat, char *own, size_t bytes, int rank, int s
 
 /// Addresses that stand for other ranks' memory, and where they can be, are it. All ranks have it
 /// mapped, or none uses that.
-static tg_status map_all(tg_comm *c, size_t bytes) {
+static tg_status map_shmem_heaps(tg_comm *c, size_t bytes) {
     size_t all;
     if (__builtin_mul_overflow(bytes, (size_t)c->size, &all)) all = SIZE_MAX;
     char *flat = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -204,7 +204,7 @@ static tg_status map_all(tg_comm *c, size_t bytes) {
     bool own = map_again(c->host.own, bytes, flat + (size_t)c->rank * bytes);
     bool mapped =
         own && (!unmapped || !*unmapped) && map_flat(flat, c->host.own, bytes, c->rank, c->size);
-    mapped = is_shared(mapped ? flat : NULL, c->host.own, bytes, c->rank, c->size);
+    mapped = is_mapping_shared(mapped ? flat : NULL, c->host.own, bytes, c->rank, c->size);
     c->host.flat = flat;
     c->host.stride = c->host.bytes = bytes;
     c->host.mapped = false;
@@ -225,7 +225,7 @@ typedef struct Whereabouts {
     uint64_t device, names;
 } Whereabouts;
 
-static Whereabouts whereabouts(void) {
+static Whereabouts own_whereabouts(void) {
     struct stat s;
     Whereabouts w = {.pid = getpid()};
     if (stat("/proc/self/ns/pid", &s)) return (Whereabouts){0};
@@ -234,7 +234,7 @@ static Whereabouts whereabouts(void) {
     return w;
 }
 
-static int watch(const Whereabouts *w) {
+static int watch_process(const Whereabouts *w) {
 #ifdef SYS_pidfd_open
     return (int)syscall(SYS_pidfd_open, (pid_t)w->pid, 0U);
 #else
@@ -245,16 +245,17 @@ static int watch(const Whereabouts *w) {
 
 /// Ranks of other hosts are not watched: of those a time limit tells.
 static tg_status watch_all(tg_comm *c) {
-    Whereabouts mine = whereabouts(), all[RT_COMM_RANKS];
+    Whereabouts mine = own_whereabouts(), all[RT_COMM_RANKS];
     tg_status status = rt_comm_allgather(c, "tg_comm_create", &mine, sizeof mine, all);
     for (int r = 0; r < c->size && !status; r++) {
         bool near = mine.pid && all[r].device == mine.device && all[r].names == mine.names;
-        if (r != c->rank && near && shmem.ptr(c->engine_state, r)) watched[r] = watch(&all[r]);
+        if (r != c->rank && near && shmem.ptr(c->engine_state, r))
+            watched[r] = watch_process(&all[r]);
     }
     return status;
 }
 
-static int dead(tg_comm *c) {
+static int find_dead_pe(tg_comm *c) {
     for (int r = 0; r < c->size; r++) {
         struct pollfd end = {.fd = watched[r], .events = POLLIN};
         if (watched[r] >= 0 && poll(&end, 1, 0) == 1) return r;
@@ -264,7 +265,7 @@ static int dead(tg_comm *c) {
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
-static void destroy(tg_comm *c) {
+static void destroy_shmem(tg_comm *c) {
     for (int r = 0; r < c->size; r++)
         if (watched[r] >= 0) close(watched[r]);
     munmap(c->host.flat, c->host.stride * (size_t)c->size);
@@ -301,13 +302,13 @@ static tg_status create_started(tg_comm *c, size_t bytes) {
     c->local = count_local(own, c->size);
     shmem.barrier_all();
     for (int r = 0; r < RT_COMM_RANKS; r++) watched[r] = -1;
-    tg_status status = map_all(c, bytes);
+    tg_status status = map_shmem_heaps(c, bytes);
     if (!status) status = watch_all(c);
-    if (status) destroy(c);
+    if (status) destroy_shmem(c);
     return status;
 }
 
-static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
+static tg_status create_shmem(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     (void)o;
     pthread_mutex_lock(&lock);
     tg_status status = TG_OK;
@@ -330,58 +331,58 @@ static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
 
 /* ---- where memory is not mapped -------------------------------------------------------------- */
 
-static void *place(const tg_comm *c, size_t at) {
+static void *shmem_place(const tg_comm *c, size_t at) {
     return (char *)c->engine_state + at;
 }
 
-static tg_status put(tg_comm *c, int rank, size_t at, const void *from, size_t bytes) {
-    shmem.putmem(place(c, at), from, bytes, rank);
+static tg_status put_shmem(tg_comm *c, int rank, size_t at, const void *from, size_t bytes) {
+    shmem.putmem(shmem_place(c, at), from, bytes, rank);
     return TG_OK;
 }
 
-static tg_status get(tg_comm *c, int rank, size_t at, void *to, size_t bytes) {
-    shmem.getmem(to, place(c, at), bytes, rank);
+static tg_status get_shmem(tg_comm *c, int rank, size_t at, void *to, size_t bytes) {
+    shmem.getmem(to, shmem_place(c, at), bytes, rank);
     return TG_OK;
 }
 
 static tg_status put_later(tg_comm *c, int rank, size_t at, const void *from, size_t bytes) {
-    shmem.putmem_nbi(place(c, at), from, bytes, rank);
+    shmem.putmem_nbi(shmem_place(c, at), from, bytes, rank);
     return TG_OK;
 }
 
 static tg_status get_later(tg_comm *c, int rank, size_t at, void *to, size_t bytes) {
-    shmem.getmem_nbi(to, place(c, at), bytes, rank);
+    shmem.getmem_nbi(to, shmem_place(c, at), bytes, rank);
     return TG_OK;
 }
 
 _Static_assert(sizeof(long) == sizeof(int64_t), "words of 8 bytes");
 
-static tg_status set(tg_comm *c, int rank, size_t at, int64_t value) {
+static tg_status set_shmem_word(tg_comm *c, int rank, size_t at, int64_t value) {
     shmem.fence();
-    shmem.long_atomic_set(place(c, at), value, rank);
+    shmem.long_atomic_set(shmem_place(c, at), value, rank);
     return TG_OK;
 }
 
-static tg_status add(tg_comm *c, int rank, size_t at, int64_t value) {
+static tg_status add_shmem_word(tg_comm *c, int rank, size_t at, int64_t value) {
     shmem.fence();
-    shmem.long_atomic_add(place(c, at), value, rank);
+    shmem.long_atomic_add(shmem_place(c, at), value, rank);
     return TG_OK;
 }
 
-static tg_status quiet(tg_comm *c) {
+static tg_status quiet_shmem(tg_comm *c) {
     (void)c;
     shmem.quiet();
     return TG_OK;
 }
 
 const rt_engine rt_engine_shmem = {.name = "openshmem",
-                                   .create = create,
-                                   .destroy = destroy,
-                                   .put = put,
-                                   .get = get,
+                                   .create = create_shmem,
+                                   .destroy = destroy_shmem,
+                                   .put = put_shmem,
+                                   .get = get_shmem,
                                    .put_later = put_later,
                                    .get_later = get_later,
-                                   .set = set,
-                                   .add = add,
-                                   .quiet = quiet,
-                                   .dead = dead};
+                                   .set = set_shmem_word,
+                                   .add = add_shmem_word,
+                                   .quiet = quiet_shmem,
+                                   .dead = find_dead_pe};

@@ -20,20 +20,20 @@
 static const char names[] = "\0_end";
 
 /// All of the file; one segment holds it.
-typedef struct Image {
+typedef struct LibraryImage {
     Elf64_Ehdr head;
     Elf64_Phdr segments[2];
     Elf64_Dyn dynamic[6];
     Elf64_Sym symbols[2];
     uint32_t hash[2 + 1 + 2]; // a bucket; the chains of two symbols
     char names[sizeof names];
-} Image;
+} LibraryImage;
 
-static Elf64_Dyn entry(Elf64_Sxword tag, size_t value) {
+static Elf64_Dyn dynamic_entry(Elf64_Sxword tag, size_t value) {
     return (Elf64_Dyn){.d_tag = tag, .d_un.d_val = value};
 }
 
-static Elf64_Phdr segment(uint32_t type, size_t at, size_t bytes) {
+static Elf64_Phdr load_segment(uint32_t type, size_t at, size_t bytes) {
     return (Elf64_Phdr){.p_type = type,
                         .p_flags = PF_R | PF_W,
                         .p_offset = at,
@@ -44,31 +44,31 @@ static Elf64_Phdr segment(uint32_t type, size_t at, size_t bytes) {
                         .p_align = type == PT_LOAD ? 0x10000 : 8};
 }
 
-static void fill(Image *m) {
+static void fill_library_image(LibraryImage *m) {
     enum { LOWEST = 1, BUCKETS = 1, SYMBOLS = 2 };
-    *m = (Image){.head = {.e_type = ET_DYN,
+    *m = (LibraryImage){.head = {.e_type = ET_DYN,
 #if defined(__aarch64__)
-                          .e_machine = EM_AARCH64,
+                                 .e_machine = EM_AARCH64,
 #else
-                          .e_machine = EM_X86_64,
+                                 .e_machine = EM_X86_64,
 #endif
-                          .e_version = EV_CURRENT,
-                          .e_phoff = offsetof(Image, segments),
-                          .e_ehsize = sizeof(Elf64_Ehdr),
-                          .e_phentsize = sizeof(Elf64_Phdr),
-                          .e_phnum = 2}};
+                                 .e_version = EV_CURRENT,
+                                 .e_phoff = offsetof(LibraryImage, segments),
+                                 .e_ehsize = sizeof(Elf64_Ehdr),
+                                 .e_phentsize = sizeof(Elf64_Phdr),
+                                 .e_phnum = 2}};
     memcpy(m->head.e_ident, ELFMAG, SELFMAG);
     m->head.e_ident[EI_CLASS] = ELFCLASS64;
     m->head.e_ident[EI_DATA] = ELFDATA2LSB;
     m->head.e_ident[EI_VERSION] = EV_CURRENT;
-    m->segments[0] = segment(PT_LOAD, 0, sizeof *m);
-    m->segments[1] = segment(PT_DYNAMIC, offsetof(Image, dynamic), sizeof m->dynamic);
-    m->dynamic[0] = entry(DT_HASH, offsetof(Image, hash));
-    m->dynamic[1] = entry(DT_STRTAB, offsetof(Image, names));
-    m->dynamic[2] = entry(DT_SYMTAB, offsetof(Image, symbols));
-    m->dynamic[3] = entry(DT_STRSZ, sizeof names);
-    m->dynamic[4] = entry(DT_SYMENT, sizeof(Elf64_Sym));
-    m->dynamic[5] = entry(DT_NULL, 0);
+    m->segments[0] = load_segment(PT_LOAD, 0, sizeof *m);
+    m->segments[1] = load_segment(PT_DYNAMIC, offsetof(LibraryImage, dynamic), sizeof m->dynamic);
+    m->dynamic[0] = dynamic_entry(DT_HASH, offsetof(LibraryImage, hash));
+    m->dynamic[1] = dynamic_entry(DT_STRTAB, offsetof(LibraryImage, names));
+    m->dynamic[2] = dynamic_entry(DT_SYMTAB, offsetof(LibraryImage, symbols));
+    m->dynamic[3] = dynamic_entry(DT_STRSZ, sizeof names);
+    m->dynamic[4] = dynamic_entry(DT_SYMENT, sizeof(Elf64_Sym));
+    m->dynamic[5] = dynamic_entry(DT_NULL, 0);
     m->symbols[1] = (Elf64_Sym){.st_name = 1,
                                 .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE),
                                 .st_shndx = SHN_ABS,
@@ -81,10 +81,10 @@ static void fill(Image *m) {
 
 /// It stays loaded.
 bool rt_shmem_hide_data(void) {
-    Image image;
+    LibraryImage image;
     char path[64];
     int file = memfd_create("end", MFD_CLOEXEC);
-    fill(&image);
+    fill_library_image(&image);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     bool loaded = file >= 0 && write(file, &image, sizeof image) == (ssize_t)sizeof image &&
                   dlopen(path, RTLD_NOW | RTLD_GLOBAL);

@@ -44,13 +44,13 @@ enum { NO_GROUP = 0 };
 _Static_assert(RT_PROOF == 2 * RT_NONCE, "a proof is as long as two nonces");
 
 /// What rank 0 answers. text: what is wrong.
-typedef struct Answer {
+typedef struct HostsAnswer {
     char text[RT_COMM_TEXT];
     uint64_t group; // a number that no other group has, never NO_GROUP
     uint64_t hosts[RT_COMM_RANKS];
     Address at[RT_COMM_RANKS];
     uint8_t proof[RT_PROOF];
-} Answer;
+} HostsAnswer;
 
 /// What a rank says to one before it.
 typedef struct Greeting {
@@ -60,7 +60,7 @@ typedef struct Greeting {
 } Greeting;
 _Static_assert(sizeof(Hello) <= RT_GUEST_BYTES && sizeof(Greeting) <= RT_GUEST_BYTES, "room");
 
-enum Kind { PUT, SET, ADD, BYE };
+enum MessageKind { PUT, SET, ADD, BYE };
 typedef struct Message {
     uint32_t kind, bytes; // bytes: of PUT, which follow
     uint64_t at;
@@ -81,7 +81,7 @@ typedef struct Hosts {
     int64_t end;   // of the meeting
     int strangers; // who came without the key
     uint8_t nonces[RT_COMM_RANKS][RT_NONCE];
-    Answer answer;
+    HostsAnswer answer;
 } Hosts;
 
 /* ---- the key --------------------------------------------------------------------------------- */
@@ -92,8 +92,8 @@ static const char *rank_key(void) {
 }
 
 /// Of a message up to its proof, for who drew the nonce.
-static void prove(const char *what, const uint8_t *nonce, const void *message, size_t n,
-                  uint8_t out[RT_PROOF]) {
+static void prove_message(const char *what, const uint8_t *nonce, const void *message, size_t n,
+                          uint8_t out[RT_PROOF]) {
     rt_piece pieces[] = {{what, strlen(what)}, {nonce, RT_NONCE}, {message, n}};
     rt_hmac(rank_key(), pieces, 3, out);
 }
@@ -101,11 +101,12 @@ static void prove(const char *what, const uint8_t *nonce, const void *message, s
 static bool is_proved(const char *what, const uint8_t *nonce, const void *message, size_t n,
                       const uint8_t *proof) {
     uint8_t right[RT_PROOF];
-    prove(what, nonce, message, n, right);
+    prove_message(what, nonce, message, n, right);
     return rt_hmac_equal(right, proof);
 }
 
-#define PROVE(what, nonce, m) prove(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
+#define PROVE(what, nonce, m)                                                                      \
+    prove_message(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
 #define IS_PROVED(what, nonce, m)                                                                  \
     is_proved(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
 
@@ -159,7 +160,7 @@ bool rt_sockets_named(const char *meet) {
     return port_of(meet) != NULL;
 }
 
-static tg_status fail_at(const tg_comm_options *o, const char *doing, const char *why) {
+static tg_status fail_meeting(const tg_comm_options *o, const char *doing, const char *why) {
     return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: rank %d: %s at '%s': %s", o->rank, doing,
                    o->meet, why);
 }
@@ -175,15 +176,15 @@ static tg_status find_address(const tg_comm_options *o, struct addrinfo **out) {
     }
     snprintf(name, sizeof name, "%.*s", (int)(to - from), from);
     int error = getaddrinfo(name, colon + 1, &want, out);
-    return error ? fail_at(o, "finding the host", gai_strerror(error)) : TG_OK;
+    return error ? fail_meeting(o, "finding the host", gai_strerror(error)) : TG_OK;
 }
 
-static int64_t end_of(const tg_comm_options *o) {
+static int64_t meeting_deadline(const tg_comm_options *o) {
     return rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
 }
 
 /// Of a connection: nothing is held back to be sent with more, and a host that is gone is noticed.
-static void tune(int socket, const tg_comm_options *o) {
+static void tune_socket(int socket, const tg_comm_options *o) {
     const int on = 1, idle = 5, tries = 3, gone_ms = 20000;
     rt_limit(socket, o->timeout_ms);
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -212,7 +213,7 @@ static in_port_t *port_in(Address *a) {
                                     : &((struct sockaddr_in *)a)->sin_port;
 }
 
-static socklen_t size_of(const Address *a) {
+static socklen_t address_size(const Address *a) {
     return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
@@ -237,13 +238,14 @@ static tg_status allowed_addresses(const tg_comm_options *o, struct addrinfo **o
     for (const struct addrinfo *a = *out; a; a = a->ai_next)
         if (is_allowed(a)) return TG_OK;
     freeaddrinfo(*out);
-    return fail_at(o, "meeting where other hosts can come",
-                   "TG_RANK_KEY is not set; it is a secret text, the same for all ranks, such as "
-                   "'openssl rand -hex 16' makes (addresses of the host alone, 127.0.0.1, need "
-                   "none)");
+    return fail_meeting(
+        o, "meeting where other hosts can come",
+        "TG_RANK_KEY is not set; it is a secret text, the same for all ranks, such as "
+        "'openssl rand -hex 16' makes (addresses of the host alone, 127.0.0.1, need "
+        "none)");
 }
 
-static tg_status listen_at(const tg_comm_options *o, int *out) {
+static tg_status listen_at_port(const tg_comm_options *o, int *out) {
     struct addrinfo *all = NULL;
     tg_status status = allowed_addresses(o, &all);
     if (status) return status;
@@ -251,13 +253,13 @@ static tg_status listen_at(const tg_comm_options *o, int *out) {
     for (struct addrinfo *a = all; a && *out < 0; a = a->ai_next)
         if (is_allowed(a)) *out = try_listen(a->ai_addr, a->ai_addrlen);
     freeaddrinfo(all);
-    if (*out < 0) return fail_at(o, "listening (rank 0 runs on that host)", strerror(errno));
+    if (*out < 0) return fail_meeting(o, "listening (rank 0 runs on that host)", strerror(errno));
     return TG_OK;
 }
 
 /// Where /etc/hosts gives the host's own name an address of this host alone, as Debian's does
 /// (127.0.1.1), those of other hosts do not come.
-static bool is_alone(int listener) {
+static bool is_loopback_only(int listener) {
     Address at;
     socklen_t size = sizeof at;
     return getsockname(listener, (struct sockaddr *)&at, &size) == 0 && is_loopback(&at);
@@ -281,7 +283,7 @@ static int try_connect(const struct sockaddr *at, socklen_t size, const tg_comm_
                        int64_t end, uint8_t nonce[RT_NONCE]) {
     int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (s < 0) return -1;
-    tune(s, o);
+    tune_socket(s, o);
     rt_limit(s, rt_left_ms(end));
     errno = ECONNABORTED;
     if (connect(s, at, size) == 0 && !is_own_end(s) && rt_receive_until(s, nonce, RT_NONCE, end)) {
@@ -318,7 +320,7 @@ static tg_status nobody_came(const Hosts *h, const tg_comm_options *o, int liste
     if (h->strangers)
         return tg_fail(status, "%s; %d that came had another TG_RANK_KEY", tg_last_error(),
                        h->strangers);
-    if (is_alone(listener))
+    if (is_loopback_only(listener))
         return tg_fail(status, "%s; it listens at an address of its host alone, as '%s' is one",
                        tg_last_error(), o->meet);
     return status;
@@ -333,8 +335,8 @@ static int first_missing(const Hosts *h, int from) {
 static tg_status welcome_rank(Hosts *h, const tg_comm_options *o, const rt_guest *guest,
                               const Hello *hello, const Hello *own) {
     int s = guest->socket, r = hello->rank.rank;
-    Answer *a = &h->answer;
-    tune(s, o);
+    HostsAnswer *a = &h->answer;
+    tune_socket(s, o);
     if (!rt_comm_judge(&hello->rank, &own->rank, h->sockets, a->text, sizeof a->text)) {
         PROVE("answer", hello->nonce, a);
         (void)send_bytes(s, a, sizeof *a);
@@ -353,7 +355,7 @@ static tg_status welcome_rank(Hosts *h, const tg_comm_options *o, const rt_guest
 /// What it is told it cannot check, and so knows why. The meeting goes on without it. Nothing is
 /// proved to it: it could show that to a rank whose nonce it has.
 static void turn_away(Hosts *h, int socket) {
-    Answer none = {.group = NO_GROUP};
+    HostsAnswer none = {.group = NO_GROUP};
     h->strangers++;
     (void)(rt_nonce(none.proof) && rt_nonce(none.proof + RT_NONCE));
     (void)send(socket, &none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -361,7 +363,8 @@ static void turn_away(Hosts *h, int socket) {
 }
 
 /// One more comes to rank 0. Nobody takes notice of who says nothing, or what no rank says.
-static tg_status welcome(Hosts *h, const tg_comm_options *o, rt_guests *guests, const Hello *own) {
+static tg_status welcome_host(Hosts *h, const tg_comm_options *o, rt_guests *guests,
+                              const Hello *own) {
     rt_guest guest;
     Hello hello;
     if (!rt_next_guest(guests, h->end, &guest))
@@ -375,23 +378,23 @@ static tg_status welcome(Hosts *h, const tg_comm_options *o, rt_guests *guests, 
     return TG_OK;
 }
 
-static bool all_came(const Hosts *h) {
+static bool all_hosts_came(const Hosts *h) {
     for (int r = 1; r < h->n; r++)
         if (h->sockets[r] < 0) return false;
     return true;
 }
 
 /// Rank 0 gets to know all, and tells them of each other.
-static tg_status meet_all(Hosts *h, const tg_comm_options *o, const Hello *own) {
+static tg_status meet_all_hosts(Hosts *h, const tg_comm_options *o, const Hello *own) {
     rt_guests guests = {.size = sizeof(Hello)};
-    Answer *a = &h->answer;
-    tg_status status = listen_at(o, &guests.listener);
+    HostsAnswer *a = &h->answer;
+    tg_status status = listen_at_port(o, &guests.listener);
     if (status) return status;
     a->hosts[0] = own->host;
     if (getrandom(&a->group, sizeof a->group, 0) != (ssize_t)sizeof a->group)
         a->group = (uint64_t)rt_now_ns();
     if (a->group == NO_GROUP) a->group++;
-    while (!status && !a->text[0] && !all_came(h)) status = welcome(h, o, &guests, own);
+    while (!status && !a->text[0] && !all_hosts_came(h)) status = welcome_host(h, o, &guests, own);
     rt_guests_end(&guests);
     close(guests.listener);
     if (status) snprintf(a->text, sizeof a->text, "%s", tg_last_error());
@@ -409,29 +412,29 @@ static tg_status listen_beside(Hosts *h, const tg_comm_options *o, uint32_t *por
     Address at;
     socklen_t size = sizeof at;
     if (getsockname(h->sockets[0], (struct sockaddr *)&at, &size))
-        return fail_at(o, "an address", strerror(errno));
+        return fail_meeting(o, "an address", strerror(errno));
     *port_in(&at) = 0;
-    h->listener = try_listen((struct sockaddr *)&at, size_of(&at));
+    h->listener = try_listen((struct sockaddr *)&at, address_size(&at));
     size = sizeof at;
     if (h->listener < 0 || getsockname(h->listener, (struct sockaddr *)&at, &size))
-        return fail_at(o, "listening", strerror(errno));
+        return fail_meeting(o, "listening", strerror(errno));
     *port = *port_in(&at);
     return TG_OK;
 }
 
 /// The others come to rank 0.
-static tg_status meet_first(Hosts *h, const tg_comm_options *o, Hello *hello) {
+static tg_status meet_first_host(Hosts *h, const tg_comm_options *o, Hello *hello) {
     uint8_t nonce[RT_NONCE];
     tg_status status = connect_first(o, h->end, &h->sockets[0], nonce);
     if (!status) status = listen_beside(h, o, &hello->port);
     if (status) return status;
-    if (!rt_nonce(hello->nonce)) return fail_at(o, "random numbers", strerror(errno));
+    if (!rt_nonce(hello->nonce)) return fail_meeting(o, "random numbers", strerror(errno));
     PROVE("hello", nonce, hello);
     if (!send_bytes(h->sockets[0], hello, sizeof *hello) ||
         !rt_receive_until(h->sockets[0], &h->answer, sizeof h->answer, h->end))
         return rt_comm_nobody_came(o, 0);
     if (!IS_PROVED("answer", hello->nonce, &h->answer) || h->answer.group == NO_GROUP)
-        return fail_at(o, "meeting rank 0", "it has another TG_RANK_KEY, or is no rank");
+        return fail_meeting(o, "meeting rank 0", "it has another TG_RANK_KEY, or is no rank");
     h->answer.text[RT_COMM_TEXT - 1] = 0;
     if (!h->answer.text[0]) return TG_OK;
     return tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", h->answer.text);
@@ -449,7 +452,7 @@ static tg_status connect_to(Hosts *h, const tg_comm_options *o, int rank) {
             return rt_comm_nobody_came(o, 0);
         *port_in(&at) = port;
     }
-    int s = try_connect((struct sockaddr *)&at, size_of(&at), o, h->end, nonce);
+    int s = try_connect((struct sockaddr *)&at, address_size(&at), o, h->end, nonce);
     h->sockets[rank] = s;
     if (s >= 0) PROVE("greeting", nonce, &g);
     if (s < 0 || !send_bytes(s, &g, sizeof g))
@@ -470,7 +473,7 @@ static tg_status accept_one(Hosts *h, const tg_comm_options *o, rt_guests *guest
         h->sockets[g.rank] = guest.socket;
     else
         close(guest.socket);
-    if (is_rank) tune(guest.socket, o);
+    if (is_rank) tune_socket(guest.socket, o);
     return TG_OK;
 }
 
@@ -534,25 +537,25 @@ static tg_status send_message(Hosts *h, int rank, Message m, const void *from) {
     return TG_OK;
 }
 
-static tg_status put(tg_comm *c, int rank, size_t at, const void *from, size_t bytes) {
+static tg_status put_message(tg_comm *c, int rank, size_t at, const void *from, size_t bytes) {
     return send_message(c->engine_state, rank, (Message){PUT, (uint32_t)bytes, at, 0}, from);
 }
 
-static tg_status set(tg_comm *c, int rank, size_t at, int64_t value) {
+static tg_status set_by_message(tg_comm *c, int rank, size_t at, int64_t value) {
     return send_message(c->engine_state, rank, (Message){SET, 0, at, value}, NULL);
 }
 
-static tg_status add(tg_comm *c, int rank, size_t at, int64_t value) {
+static tg_status add_by_message(tg_comm *c, int rank, size_t at, int64_t value) {
     return send_message(c->engine_state, rank, (Message){ADD, 0, at, value}, NULL);
 }
 
 /// Who waits for a word sees what was sent before it.
-static tg_status quiet(tg_comm *c) {
+static tg_status quiet_messages(tg_comm *c) {
     (void)c;
     return TG_OK;
 }
 
-static int dead(tg_comm *c) {
+static int find_gone_host(tg_comm *c) {
     Hosts *h = c->engine_state;
     for (int r = 0; r < h->n; r++)
         if (atomic_load(&h->gone[r]) && !atomic_load(&h->left[r])) return r;
@@ -561,7 +564,7 @@ static int dead(tg_comm *c) {
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
-static void release(Hosts *h) {
+static void release_hosts(Hosts *h) {
     for (int r = 0; r < h->n; r++)
         if (h->sockets[r] >= 0) close(h->sockets[r]);
     if (h->listener >= 0) close(h->listener);
@@ -582,7 +585,7 @@ static Hosts *hosts_new(const tg_comm_options *o, size_t bytes) {
 }
 
 /// The own memory among names of the others'.
-static tg_status reserve(tg_comm *c, Hosts *h) {
+static tg_status reserve_host_memory(tg_comm *c, Hosts *h) {
     size_t all;
     if (__builtin_mul_overflow(h->bytes, (size_t)h->n, &all)) all = SIZE_MAX;
     char *flat = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -612,7 +615,7 @@ static bool is_one_host(const Hosts *h) {
 }
 
 /// Who differs is named: rank 0 and the first on another host.
-static tg_status refuse(const Hosts *h) {
+static tg_status refuse_other_hosts(const Hosts *h) {
     int other = 1;
     while (h->answer.hosts[other] == h->answer.hosts[0]) other++;
     return tg_fail(TG_ERROR_UNSUPPORTED,
@@ -623,9 +626,9 @@ static tg_status refuse(const Hosts *h) {
 }
 
 static tg_status create_far(tg_comm *c, Hosts *h, const tg_comm_options *o) {
-    tg_status status = c->memory == &rt_memory_nvshmem ? TG_OK : refuse(h);
+    tg_status status = c->memory == &rt_memory_nvshmem ? TG_OK : refuse_other_hosts(h);
     if (!status) status = connect_all(h, o);
-    if (!status) status = reserve(c, h);
+    if (!status) status = reserve_host_memory(c, h);
     if (!status && !start_reader(h)) {
         munmap(c->host.flat, h->bytes * (size_t)h->n);
         status = tg_fail(TG_ERROR_MEMORY, "tg_comm_create: no thread: %s", strerror(errno));
@@ -644,8 +647,8 @@ tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *o, size_t bytes) 
     Hosts *h = hosts_new(o, bytes);
     if (!h) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     Hello hello = {.rank = rt_comm_hello(o, bytes), .host = rt_comm_host()};
-    h->end = end_of(o);
-    tg_status status = o->rank ? meet_first(h, o, &hello) : meet_all(h, o, &hello);
+    h->end = meeting_deadline(o);
+    tg_status status = o->rank ? meet_first_host(h, o, &hello) : meet_all_hosts(h, o, &hello);
     bool one = !status && is_one_host(h);
     if (!status && !one) status = create_far(c, h, o);
     if (!status && !one) return TG_OK;
@@ -653,7 +656,7 @@ tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *o, size_t bytes) 
     char place[32];
     int left = rt_left_ms(h->end);
     snprintf(place, sizeof place, "@tegula-%016llx", (unsigned long long)h->answer.group);
-    release(h);
+    release_hosts(h);
     if (status) return status;
     tg_comm_options here = *o;
     here.meet = place;
@@ -664,7 +667,7 @@ tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *o, size_t bytes) 
 
 /// It takes up what the others have yet to say, so that none of what was sent to them is lost: to
 /// close a connection before drops that.
-static void destroy(tg_comm *c) {
+static void destroy_hosts(tg_comm *c) {
     enum { MOST_MS = 2000 };
     Hosts *h = c->engine_state;
     for (int r = 0; r < h->n; r++) {
@@ -683,14 +686,14 @@ static void destroy(tg_comm *c) {
     bool woken = write(h->wake[1], "", 1) == 1;
     if (h->reads && woken) pthread_join(h->reader, NULL);
     munmap(c->host.flat, c->host.stride * (size_t)c->size);
-    release(h);
+    release_hosts(h);
 }
 
 const rt_engine rt_engine_sockets = {.name = "hosts",
                                      .create = rt_sockets_create,
-                                     .destroy = destroy,
-                                     .put = put,
-                                     .set = set,
-                                     .add = add,
-                                     .quiet = quiet,
-                                     .dead = dead};
+                                     .destroy = destroy_hosts,
+                                     .put = put_message,
+                                     .set = set_by_message,
+                                     .add = add_by_message,
+                                     .quiet = quiet_messages,
+                                     .dead = find_gone_host};

@@ -10,26 +10,26 @@
 #include <unistd.h>
 
 /// Threads that have met, or wait for the last of them.
-typedef struct Group {
-    struct Group *next; // of those that are not complete
+typedef struct ThreadGroup {
+    struct ThreadGroup *next; // of those that are not complete
     char *name;
     int ranks, came, users;
     uint64_t here; // which ranks are
     size_t bytes;  // of a rank
     char *flat;
-} Group;
+} ThreadGroup;
 
-static Group *groups;
+static ThreadGroup *groups;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void start(void) {
+static void init_group_condition(void) {
     rt_comm_condition(&came);
 }
 
-static void unlink_group(Group *g) {
-    for (Group **place = &groups; *place; place = &(*place)->next) {
+static void unlink_group(ThreadGroup *g) {
+    for (ThreadGroup **place = &groups; *place; place = &(*place)->next) {
         if (*place != g) continue;
         *place = g->next;
         return;
@@ -37,7 +37,7 @@ static void unlink_group(Group *g) {
 }
 
 /// Under the lock. The last one clears up.
-static void leave(Group *g) {
+static void leave_thread_group(ThreadGroup *g) {
     if (--g->users) return;
     unlink_group(g);
     munmap(g->flat, g->bytes * (size_t)g->ranks);
@@ -45,9 +45,9 @@ static void leave(Group *g) {
     free(g);
 }
 
-static Group *open_group(const tg_comm_options *o, size_t bytes) {
+static ThreadGroup *open_group(const tg_comm_options *o, size_t bytes) {
     size_t all;
-    Group *g = calloc(1, sizeof *g);
+    ThreadGroup *g = calloc(1, sizeof *g);
     if (!g || !(g->name = strdup(o->meet)) ||
         __builtin_mul_overflow(bytes, (size_t)o->ranks, &all)) {
         if (g) free(g->name);
@@ -71,8 +71,8 @@ static Group *open_group(const tg_comm_options *o, size_t bytes) {
 }
 
 /// Under the lock: the group of that name, with this rank in it.
-static Group *join_group(const tg_comm_options *o, size_t bytes) {
-    Group *g = groups;
+static ThreadGroup *join_thread_group(const tg_comm_options *o, size_t bytes) {
+    ThreadGroup *g = groups;
     while (g && strcmp(g->name, o->meet) != 0) g = g->next;
     if (!g && !(g = open_group(o, bytes))) return NULL;
     if (g->ranks != o->ranks || g->bytes != bytes) {
@@ -95,7 +95,7 @@ static Group *join_group(const tg_comm_options *o, size_t bytes) {
     return g;
 }
 
-static tg_status wait_for_all(Group *g, const tg_comm_options *o) {
+static tg_status wait_for_all(ThreadGroup *g, const tg_comm_options *o) {
     int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
     while (g->came < g->ranks)
         if (!rt_comm_wait_until(&came, &lock, end)) break;
@@ -107,14 +107,14 @@ static tg_status wait_for_all(Group *g, const tg_comm_options *o) {
     return rt_comm_nobody_came(o, missing);
 }
 
-static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
+static tg_status create_thread_rank(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     tg_status status = rt_comm_place(o);
     if (status) return status;
-    pthread_once(&once, start);
+    pthread_once(&once, init_group_condition);
     pthread_mutex_lock(&lock);
-    Group *g = join_group(o, bytes);
+    ThreadGroup *g = join_thread_group(o, bytes);
     status = g ? wait_for_all(g, o) : TG_ERROR_CONTRACT;
-    if (status && g) leave(g);
+    if (status && g) leave_thread_group(g);
     pthread_mutex_unlock(&lock);
     if (status) return status;
     c->engine_state = g;
@@ -128,14 +128,14 @@ static tg_status create(tg_comm *c, const tg_comm_options *o, size_t bytes) {
     return TG_OK;
 }
 
-static void destroy(tg_comm *c) {
+static void destroy_thread_rank(tg_comm *c) {
     pthread_mutex_lock(&lock);
-    leave(c->engine_state);
+    leave_thread_group(c->engine_state);
     pthread_mutex_unlock(&lock);
 }
 
 /// Each gets descriptors of its own, and has them before the givers may close theirs.
-static tg_status pass(tg_comm *c, int fd, int *all) {
+static tg_status pass_file_copies(tg_comm *c, int fd, int *all) {
     tg_status status = rt_comm_allgather(c, "tg_comm_create", &fd, sizeof fd, all);
     if (status) return status;
     for (int r = 0; r < c->size; r++) {
@@ -147,5 +147,7 @@ static tg_status pass(tg_comm *c, int fd, int *all) {
     return status ? status : met;
 }
 
-const rt_engine rt_engine_threads = {
-    .name = "threads", .create = create, .destroy = destroy, .pass = pass};
+const rt_engine rt_engine_threads = {.name = "threads",
+                                     .create = create_thread_rank,
+                                     .destroy = destroy_thread_rank,
+                                     .pass = pass_file_copies};

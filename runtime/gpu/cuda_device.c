@@ -53,7 +53,7 @@ static tg_status describe_hip(const rt_cuda *cu, rt_device *d) {
 }
 
 /// An attribute that a driver does not know is 0.
-static tg_status describe(const rt_cuda *cu, rt_device *d) {
+static tg_status describe_device(const rt_cuda *cu, rt_device *d) {
     cu_device device;
     bool hip = cu->maker->hip;
     cu_result error = cu->device(&device, d->number);
@@ -72,7 +72,7 @@ static rt_device *open_device(const rt_cuda *cu, int number) {
         return NULL;
     }
     d->number = number;
-    if (describe(cu, d)) {
+    if (describe_device(cu, d)) {
         free(d);
         return NULL;
     }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static rt_launcher *launcher_of(const tg_env *env) {
+static rt_launcher *gpu_launcher(const tg_env *env) {
     return ((rt_worker *)env->user)->launcher;
 }
 
@@ -56,7 +56,7 @@ void rt_gpu_end(rt_launcher *l, rt_entered entered) {
     if (entered.pushed) rt_leave(entered);
 }
 
-static rt_space *space_of(rt_gpu *g) {
+static rt_space *claim_space(rt_gpu *g) {
     if (!g->space) {
         tg_status status = rt_workspace_claim(g->device, g->stream, &g->space);
         if (status) rt_gpu_failed(g, status);
@@ -66,7 +66,7 @@ static rt_space *space_of(rt_gpu *g) {
 
 void *rt_gpu_workspace(rt_launcher *l, int64_t bytes) {
     rt_gpu *g = &l->gpu;
-    if (bytes < 0 || !space_of(g)) return NULL;
+    if (bytes < 0 || !claim_space(g)) return NULL;
     cu_pointer at = rt_workspace_take(g->space, (size_t)bytes);
     if (!at) rt_gpu_failed(g, TG_ERROR_MEMORY);
     return (void *)(uintptr_t)at;
@@ -77,7 +77,7 @@ void *rt_gpu_workspace(rt_launcher *l, int64_t bytes) {
 /// The buffer that the hidden parameter points to; 0 after a failure. Zeroed once a launch of a
 /// kernel, in the order of the stream.
 static cu_pointer faults_of(rt_gpu *g) {
-    rt_space *s = space_of(g);
+    rt_space *s = claim_space(g);
     cu_pointer at = s ? rt_workspace_faults(s) : 0;
     if (!at) {
         if (!g->status) rt_gpu_failed(g, TG_ERROR_UNSUPPORTED);
@@ -161,8 +161,8 @@ int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function functi
 }
 
 /// A launch that host code asks for.
-static int32_t launch(rt_gpu *g, const tg_device_function *f, cu_function function, uint32_t ctas,
-                      void *const *args) {
+static int32_t launch_function(rt_gpu *g, const tg_device_function *f, cu_function function,
+                               uint32_t ctas, void *const *args) {
     cu_attribute cluster;
     cu_launch how = rt_gpu_how(g, f, ctas, &cluster);
     bool early = f->flags & TG_DEVICE_EARLY && g->comm && rt_cuda_comm_is_early(g->comm);
@@ -177,7 +177,7 @@ static bool is_too_many(const rt_gpu *g, const tg_device_function *f, int64_t pr
            (hip && programs * f->threads > UINT32_MAX);
 }
 
-static int32_t too_many(rt_gpu *g, const tg_device_function *f, int64_t programs) {
+static int32_t fail_too_many(rt_gpu *g, const tg_device_function *f, int64_t programs) {
     int64_t most = INT_MAX / f->cluster;
     if (is_too_many(g, f, most)) most = UINT32_MAX / f->threads;
     return rt_gpu_failed(g, tg_fail(TG_ERROR_UNSUPPORTED,
@@ -187,14 +187,14 @@ static int32_t too_many(rt_gpu *g, const tg_device_function *f, int64_t programs
 }
 
 int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, void *const *args) {
-    rt_gpu *g = &launcher_of(env)->gpu;
+    rt_gpu *g = &gpu_launcher(env)->gpu;
     void *hidden;
     if (!g->image || function < 0 || function >= g->image->n_functions)
         return rt_gpu_failed(
             g, tg_fail(TG_ERROR_INTERNAL, "there is no device function %d", function));
     if (programs <= 0) return TG_RUN_OK;
     const tg_device_function *f = &g->image->functions[function];
-    if (is_too_many(g, f, programs)) return too_many(g, f, programs);
+    if (is_too_many(g, f, programs)) return fail_too_many(g, f, programs);
     if (f->flags & TG_DEVICE_FAULTS && !(args = with_faults(g, f, args, &hidden)))
         return TG_RUN_DEVICE;
     if (!g->device && env->comm) return rt_comm_call(env, g->image, function, programs, args);
@@ -203,7 +203,7 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
     if (g->comm && rt_cuda_comm_before(g->comm, g, &runs)) return TG_RUN_DEVICE;
     if (!runs) return TG_RUN_OK;
     uint32_t ctas = (uint32_t)(programs * f->cluster);
-    int32_t status = launch(g, f, g->program->functions[function], ctas, args);
+    int32_t status = launch_function(g, f, g->program->functions[function], ctas, args);
     if (g->replay)
         rt_replay_add_launch(g->replay, g, f, g->program->functions[function], ctas, args);
     bool launched = status == TG_RUN_OK;
@@ -252,7 +252,7 @@ static uint64_t map_stride(const rt_map *m, int i, uint64_t bytes) {
 }
 
 /// The driver numbers swizzles 0, 32, 64, 128 from 0 on; its strides are bytes, from dimension 1.
-static cu_result encode(const rt_cuda *cu, rt_map *m) {
+static cu_result encode_tensor_map(const rt_cuda *cu, rt_map *m) {
     static const uint32_t ones[5] = {1, 1, 1, 1, 1};
     uint64_t dims[5], strides[5];
     uint32_t box[5];
@@ -296,7 +296,7 @@ static rt_map *make_map(rt_gpu *g, rt_map *places, const tg_tensormap *how, void
         m->dims[i] = dims[how->axes[i]];
         m->strides[i] = strides[how->axes[i]];
     }
-    cu_result error = encode(cu, m);
+    cu_result error = encode_tensor_map(cu, m);
     if (!error) return m;
     m->data = NULL;
     map_failed(g, m, error);
@@ -320,7 +320,7 @@ int32_t rt_gpu_map(rt_gpu *g, const tg_tensormap *how, void *data, const int64_t
 
 int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
                          const int64_t *dims, const int64_t *strides, void *out) {
-    rt_gpu *g = &launcher_of(env)->gpu;
+    rt_gpu *g = &gpu_launcher(env)->gpu;
     if (g->image && g->image->tensormap)
         return g->image->tensormap(g->image, env, how, data, dims, strides, out);
     int32_t status = rt_gpu_map(g, how, data, dims, strides, out);
@@ -332,20 +332,20 @@ int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
 
 /// A record in the buffer, and what decides their order: programs, and of one program that in
 /// which it wrote them.
-typedef struct Record {
+typedef struct FaultRecord {
     int64_t program;
     uint32_t at;
-} Record;
+} FaultRecord;
 
-static int compare(const void *a, const void *b) {
-    const Record *x = a, *y = b;
+static int compare_records(const void *a, const void *b) {
+    const FaultRecord *x = a, *y = b;
     if (x->program != y->program) return x->program < y->program ? -1 : 1;
     return (x->at > y->at) - (x->at < y->at);
 }
 
 /// How many whole records there are; each is of a site that there is.
 static int find_records(const tg_image *image, const tg_faults *f, const uint64_t *words,
-                        Record *out) {
+                        FaultRecord *out) {
     uint32_t end = f->used < RT_FAULT_WORDS ? f->used : RT_FAULT_WORDS;
     int n = 0;
     for (uint32_t at = 0; at + 2 <= end;) {
@@ -353,22 +353,22 @@ static int find_records(const tg_image *image, const tg_faults *f, const uint64_
         if (site >= (uint32_t)image->n_sites || values > end - at - 2 ||
             values != (uint32_t)image->sites[site]->n_values)
             break;
-        out[n++] = (Record){(int64_t)words[at + 1], at};
+        out[n++] = (FaultRecord){(int64_t)words[at + 1], at};
         at += 2 + values;
     }
     return n;
 }
 
 /// Prints up to the first failure, which is the launch's.
-static int32_t report(rt_launcher *l, const tg_faults *f) {
+static int32_t report_faults(rt_launcher *l, const tg_faults *f) {
     const tg_image *image = l->gpu.image;
     const uint64_t *words = (const uint64_t *)(f + 1);
     const tg_env *env = &l->workers[0].env;
     int32_t status = TG_RUN_OK;
-    Record *records = malloc(sizeof *records * (RT_FAULT_WORDS / 2));
+    FaultRecord *records = malloc(sizeof *records * (RT_FAULT_WORDS / 2));
     if (!records) return env->fail(env, NULL, NULL);
     int n = find_records(image, f, words, records);
-    qsort(records, (size_t)n, sizeof *records, compare);
+    qsort(records, (size_t)n, sizeof *records, compare_records);
     for (int i = 0; i < n; i++) {
         const tg_site *site = image->sites[(uint32_t)words[records[i].at]];
         const uint64_t *values = words + records[i].at + 2;
@@ -410,11 +410,11 @@ static int32_t read_faults(rt_launcher *l, tg_faults *to) {
 int32_t rt_gpu_faults(rt_launcher *l) {
     rt_gpu *g = &l->gpu;
     if (!g->faults) return TG_RUN_OK;
-    if (!g->device) return g->called_faults->used ? report(l, g->called_faults) : TG_RUN_OK;
+    if (!g->device) return g->called_faults->used ? report_faults(l, g->called_faults) : TG_RUN_OK;
     tg_faults *copy = malloc(RT_FAULT_BYTES);
     if (!copy) return rt_gpu_failed(g, tg_fail(TG_ERROR_MEMORY, "out of memory"));
     int32_t status = read_faults(l, copy);
-    if (!status && copy->used) status = report(l, copy);
+    if (!status && copy->used) status = report_faults(l, copy);
     free(copy);
     return status;
 }

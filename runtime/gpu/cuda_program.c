@@ -9,16 +9,16 @@
 #include <time.h>
 
 /// What image->state points to.
-typedef struct Loaded {
+typedef struct LoadedImage {
     _Atomic bool refused; // by the driver: see rt_image_refuse
     _Atomic(rt_program *) on[RT_DEVICES];
-} Loaded;
+} LoadedImage;
 
 static tg_lock loading = TG_LOCK_INIT;
 
 enum { LOG_BYTES = 8192 };
 
-static double seconds_now(void) {
+static double monotonic_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
@@ -26,12 +26,12 @@ static double seconds_now(void) {
 
 /* ---- which device runs what ---------------------------------------------------------------- */
 
-static Loaded *loaded_of(const tg_image *image) {
+static LoadedImage *loaded_of(const tg_image *image) {
     return __atomic_load_n((void *const *)&image->state, __ATOMIC_ACQUIRE);
 }
 
 void rt_image_refuse(tg_image *image, bool refused) {
-    Loaded *l = loaded_of(image);
+    LoadedImage *l = loaded_of(image);
     if (l) atomic_store(&l->refused, refused);
 }
 
@@ -43,7 +43,7 @@ static bool is_of_maker(const tg_image *image) {
 
 /// PTX is compiled for later devices, machine code runs on those of one major version.
 bool rt_image_runs(const tg_image *image, int capability) {
-    const Loaded *l = loaded_of(image);
+    const LoadedImage *l = loaded_of(image);
     if (image->kind == TG_IMAGE_CALL || !is_of_maker(image)) return false;
     if (l && atomic_load(&l->refused)) return false;
     if (image->specific || capability < image->arch) return image->arch == capability;
@@ -53,7 +53,7 @@ bool rt_image_runs(const tg_image *image, int capability) {
 /* ---- loading ------------------------------------------------------------------------------- */
 
 /// With what the driver's compiler says of the code.
-static tg_status load_module(const tg_image *image, const rt_device *d, cu_module *out) {
+static tg_status load_cuda_module(const tg_image *image, const rt_device *d, cu_module *out) {
     char log[LOG_BYTES] = "";
     unsigned n = image->kind == TG_IMAGE_HSACO ? 0 : 2;
     int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BYTES};
@@ -67,7 +67,8 @@ static tg_status load_module(const tg_image *image, const rt_device *d, cu_modul
 }
 
 /// More than the default of shared memory and large clusters are asked for.
-static tg_status prepare(const tg_device_function *f, const rt_device *d, cu_function function) {
+static tg_status prepare_function(const tg_device_function *f, const rt_device *d,
+                                  cu_function function) {
     const rt_cuda *cu = rt_cuda_driver();
     if (f->shared_bytes > d->shared_bytes)
         return tg_fail(TG_ERROR_UNSUPPORTED,
@@ -98,31 +99,31 @@ static tg_status find_functions(const tg_image *image, const rt_device *d, rt_pr
         if (error)
             return rt_cuda_fail("cuModuleGetFunction", error, "finding '%s' in code for %s",
                                 f->name, image->target);
-        tg_status status = prepare(f, d, p->functions[i]);
+        tg_status status = prepare_function(f, d, p->functions[i]);
         if (status) return status;
     }
     return TG_OK;
 }
 
-static void unload(rt_program *p) {
+static void unload_program(rt_program *p) {
     rt_cuda_driver()->module_unload(p->module);
     free(p);
 }
 
-static tg_status load(const tg_image *image, const rt_device *d, rt_program **out) {
+static tg_status load_program(const tg_image *image, const rt_device *d, rt_program **out) {
     size_t n = (size_t)(image->n_functions > 0 ? image->n_functions : 0);
     rt_program *p = calloc(1, sizeof *p + n * sizeof *p->functions);
     if (!p) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    double start = seconds_now();
-    tg_status status = load_module(image, d, &p->module);
+    double start = monotonic_seconds();
+    tg_status status = load_cuda_module(image, d, &p->module);
     if (status) {
         free(p);
         return status;
     }
     status = find_functions(image, d, p);
-    p->load_seconds = seconds_now() - start;
+    p->load_seconds = monotonic_seconds() - start;
     if (status)
-        unload(p);
+        unload_program(p);
     else
         *out = p;
     return status;
@@ -132,19 +133,19 @@ static tg_status load(const tg_image *image, const rt_device *d, rt_program **ou
 static tg_status load_relaxed(tg_image *image, const rt_device *d, rt_program **out) {
     rt_entered e = {.mode = -1};
     rt_relax(&e);
-    tg_status status = load(image, d, out);
+    tg_status status = load_program(image, d, out);
     rt_strict(&e);
     return status;
 }
 
 static rt_program *program_of(const tg_image *image, const rt_device *d) {
-    Loaded *l = loaded_of(image);
+    LoadedImage *l = loaded_of(image);
     return l ? atomic_load_explicit(&l->on[d->number], memory_order_acquire) : NULL;
 }
 
 /// Under the lock. NULL, with tg_last_error(): out of memory.
-static Loaded *make_loaded(tg_image *image) {
-    Loaded *l = loaded_of(image);
+static LoadedImage *make_loaded(tg_image *image) {
+    LoadedImage *l = loaded_of(image);
     if (l) return l;
     l = calloc(1, sizeof *l);
     if (!l) tg_fail(TG_ERROR_MEMORY, "out of memory");
@@ -157,7 +158,7 @@ tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program *
     *out = p;
     if (p) return TG_OK;
     tg_lock_take(&loading);
-    Loaded *l = make_loaded(image);
+    LoadedImage *l = make_loaded(image);
     tg_status status = l ? TG_OK : TG_ERROR_MEMORY;
     p = l ? atomic_load(&l->on[d->number]) : NULL;
     if (l && !p) {
@@ -170,13 +171,13 @@ tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program *
 }
 
 /// Puts a program where launches find it. Where a launch has put one there meanwhile, that stays.
-static tg_status publish(tg_image *image, const rt_device *d, rt_program *p) {
+static tg_status publish_program(tg_image *image, const rt_device *d, rt_program *p) {
     tg_lock_take(&loading);
-    Loaded *l = make_loaded(image);
+    LoadedImage *l = make_loaded(image);
     bool known = l && atomic_load(&l->on[d->number]);
     if (l && !known) atomic_store_explicit(&l->on[d->number], p, memory_order_release);
     tg_lock_give(&loading);
-    if (!l || known) unload(p);
+    if (!l || known) unload_program(p);
     return l ? TG_OK : TG_ERROR_MEMORY;
 }
 
@@ -189,7 +190,7 @@ tg_status tg_image_prepare(tg_image *image, int device) {
     rt_program *p = status ? NULL : program_of(image, d);
     if (!status && !p) {
         status = load_relaxed(image, d, &p);
-        if (!status) status = publish(image, d, p);
+        if (!status) status = publish_program(image, d, p);
     }
     rt_leave(e);
     return status;
@@ -198,21 +199,21 @@ tg_status tg_image_prepare(tg_image *image, int device) {
 /* ---- what the compiler asks ---------------------------------------------------------------- */
 
 double tg_image_load_seconds(const tg_image *image, int device) {
-    Loaded *l = device >= 0 && device < RT_DEVICES ? loaded_of(image) : NULL;
+    LoadedImage *l = device >= 0 && device < RT_DEVICES ? loaded_of(image) : NULL;
     const rt_program *p = l ? atomic_load(&l->on[device]) : NULL;
     return p ? p->load_seconds : -1;
 }
 
 /// Launches do not wait, so some may still run: a caller may let go of a kernel at once.
 void tg_image_unload(tg_image *image) {
-    Loaded *l = loaded_of(image);
+    LoadedImage *l = loaded_of(image);
     for (int i = 0; l && i < RT_DEVICES; i++) {
         rt_program *p = atomic_load(&l->on[i]);
         rt_entered e;
         if (!p || rt_enter(rt_device_at(i), &e)) continue;
         rt_relax(&e);
         rt_cuda_driver()->synchronize();
-        unload(p);
+        unload_program(p);
         rt_strict(&e);
         rt_leave(e);
     }

@@ -13,18 +13,18 @@
 #include <string.h>
 
 /// Memory for the n-th call of a launch.
-typedef struct Piece {
-    struct Piece *next;
+typedef struct SpacePiece {
+    struct SpacePiece *next;
     cu_pointer at;
     size_t bytes;
-} Piece;
+} SpacePiece;
 
 struct rt_space {
     rt_device *device;
     cu_stream stream;
     uint64_t stream_id, capture; // numbers; capture 0: none
-    Piece *pieces, **next;       // the rest of the latter is not taken yet
-    Piece *outgrown;             // of captures: recorded launches use them
+    SpacePiece *pieces, **next;  // the rest of the latter is not taken yet
+    SpacePiece *outgrown;        // of captures: recorded launches use them
     cu_pointer faults;
     rt_space *next_captured;
     bool claimed;     // of captures; under the device's lock
@@ -44,7 +44,7 @@ static uint64_t stream_number(cu_stream stream) {
 enum { GRAIN = 512 };
 
 /// Waits for the device, so that work which uses the memory has ended.
-static void release(cu_pointer at) {
+static void release_device_memory(cu_pointer at) {
     rt_entered e = {.mode = -1};
     if (!at) return;
     rt_relax(&e);
@@ -57,10 +57,10 @@ static void release_piece(const rt_space *s, cu_pointer at) {
     const rt_cuda *cu = rt_cuda_driver();
     if (at && cu->release_async && cu->allocate_async && cu->release_async(at, s->stream) == 0)
         return;
-    release(at);
+    release_device_memory(at);
 }
 
-static cu_pointer allocate(const rt_space *s, size_t bytes) {
+static cu_pointer allocate_space(const rt_space *s, size_t bytes) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_pointer at = 0;
     rt_entered e = {.mode = -1};
@@ -79,21 +79,21 @@ static cu_pointer allocate(const rt_space *s, size_t bytes) {
 }
 
 cu_pointer rt_workspace_take(rt_space *s, size_t bytes) {
-    Piece *p = *s->next;
+    SpacePiece *p = *s->next;
     size_t room = (bytes + GRAIN - 1) / GRAIN * GRAIN;
     if (room < bytes) {
         tg_fail(TG_ERROR_MEMORY, "a workspace of %zu bytes is larger than memory", bytes);
         return 0;
     }
     if (!p || p->bytes < room) {
-        Piece *grown = malloc(sizeof *grown);
-        cu_pointer at = grown ? allocate(s, room ? room : GRAIN) : 0;
+        SpacePiece *grown = malloc(sizeof *grown);
+        cu_pointer at = grown ? allocate_space(s, room ? room : GRAIN) : 0;
         if (!at) {
             if (!grown) tg_fail(TG_ERROR_MEMORY, "out of memory");
             free(grown);
             return 0;
         }
-        *grown = (Piece){p ? p->next : NULL, at, room};
+        *grown = (SpacePiece){p ? p->next : NULL, at, room};
         *s->next = grown;
         if (p && s->capture) {
             p->next = s->outgrown;
@@ -114,7 +114,7 @@ cu_pointer rt_workspace_faults(rt_space *s) {
                 "code that asserts or prints cannot be captured: the launch waits for it");
         return 0;
     }
-    if (!s->faults) s->faults = allocate(s, RT_FAULT_BYTES);
+    if (!s->faults) s->faults = allocate_space(s, RT_FAULT_BYTES);
     return s->faults;
 }
 
@@ -132,12 +132,12 @@ static rt_space *space_new(rt_device *d, cu_stream stream, uint64_t id, uint64_t
 
 /// The stream may be gone, so the memory is given back without it.
 static void space_free(rt_space *s) {
-    for (Piece *p = s->pieces, *next; p; p = next) {
+    for (SpacePiece *p = s->pieces, *next; p; p = next) {
         next = p->next;
-        release(p->at);
+        release_device_memory(p->at);
         free(p);
     }
-    release(s->faults);
+    release_device_memory(s->faults);
     free(s);
 }
 
@@ -149,7 +149,7 @@ static void let_go(void *space) {
 }
 
 /// The graph that is being recorded holds the space.
-static tg_status hold(rt_space *s, cu_graph graph) {
+static tg_status hold_for_graph(rt_space *s, cu_graph graph) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_object object;
     atomic_store(&s->held, 1);
@@ -188,7 +188,7 @@ static tg_status claim_captured(rt_device *d, cu_stream stream, uint64_t capture
         s->stream = stream;
         s->stream_id = id;
         s->capture = capture;
-        status = hold(s, graph);
+        status = hold_for_graph(s, graph);
     }
     if (s && !status) s->claimed = true;
     tg_lock_give(&d->lock);

@@ -37,7 +37,7 @@ static void *open_first(const char *const *files, int flags) {
 
 /// A release that the process has loaded comes before all others: two of them in one process know
 /// nothing of each other's memory and streams.
-static void *open_library(const rt_maker *m) {
+static void *open_driver_library(const rt_maker *m) {
     const char *set = secure_getenv(m->variable);
     if (set && *set) {
         void *library = dlopen(set, RTLD_NOW | RTLD_LOCAL);
@@ -54,7 +54,7 @@ static void *open_library(const rt_maker *m) {
 }
 
 /// With the library found: its functions, devices.
-static bool start(const rt_maker *m, void *library) {
+static bool start_driver(const rt_maker *m, void *library) {
     const char *missing =
         m->hip ? rt_hip_entries(&driver, library) : rt_cuda_entries(&driver, library);
     if (missing) {
@@ -78,8 +78,8 @@ static bool start(const rt_maker *m, void *library) {
 /// The library stays loaded: contexts live in it.
 static bool try_maker(const rt_maker *m) {
     driver = (rt_cuda){.maker = m};
-    void *library = open_library(m);
-    return library && start(m, library);
+    void *library = open_driver_library(m);
+    return library && start_driver(m, library);
 }
 
 static bool is_set(const char *variable) {
@@ -87,7 +87,7 @@ static bool is_set(const char *variable) {
     return value && *value;
 }
 
-static void load(void) {
+static void load_gpu_driver(void) {
     const char *wanted = secure_getenv("TG_GPUS");
     bool cuda = wanted && strcmp(wanted, "cuda") == 0, hip = wanted && strcmp(wanted, "hip") == 0;
     if (!cuda && !hip) {
@@ -108,7 +108,7 @@ static void load(void) {
 const rt_cuda *_Atomic rt_cuda_loaded;
 
 const rt_cuda *rt_cuda_load(void) {
-    pthread_once(&once, load);
+    pthread_once(&once, load_gpu_driver);
     if (loaded) return atomic_store(&rt_cuda_loaded, &driver), &driver;
     tg_fail(TG_ERROR_UNSUPPORTED, "%s", problem);
     return NULL;

@@ -29,7 +29,7 @@ static bool is_slot(const rt_replay *r, const void *p) {
 }
 
 /// Where the argument at p is to be found from now on.
-static void *kept(rt_replay *r, void *p) {
+static void *kept_argument(rt_replay *r, void *p) {
     if (is_slot(r, p)) return p;
     for (int i = 0; i < r->n_maps; i++)
         if (r->maps[i].out == p) return r->maps[i].bytes;
@@ -53,7 +53,7 @@ void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_functio
     r->first[r->n++] = (uint8_t)r->n_args;
     l->f = f;
     for (int i = 0; i < f->n_args; i++) {
-        void *at = kept(r, args[i]);
+        void *at = kept_argument(r, args[i]);
         r->args[r->n_args++] = at;
     }
 }
@@ -106,14 +106,14 @@ static bool maps_moved(const rt_replay *r) {
     return moved;
 }
 
-static int32_t enter(rt_gpu *g, rt_device *device, void *stream, rt_entered *entered) {
+static int32_t enter_replay(rt_gpu *g, rt_device *device, void *stream, rt_entered *entered) {
     g->device = device;
     g->stream = stream;
     g->status = rt_enter(device, entered);
     return g->status ? TG_RUN_DEVICE : TG_RUN_OK;
 }
 
-static void leave(rt_gpu *g, rt_entered entered) {
+static void leave_replay(rt_gpu *g, rt_entered entered) {
     g->device = NULL;
     rt_leave(entered);
 }
@@ -131,29 +131,29 @@ static int32_t launch_inside(rt_gpu *g, rt_replay *r, int i) {
 
 static int32_t enter_and_launch(rt_gpu *g, rt_replay *r, rt_device *device, void *stream) {
     rt_entered entered;
-    int32_t status = enter(g, device, stream, &entered);
+    int32_t status = enter_replay(g, device, stream, &entered);
     if (!status) status = launch_inside(g, r, 0);
-    leave(g, entered);
+    leave_replay(g, entered);
     return status;
 }
 
 /// Launch i failed: where another context was current it is tried in the device's own. What the
 /// first attempt said counts: it may have ended a capture.
-RT_SELDOM static int32_t refused(rt_gpu *g, rt_replay *r, int i, rt_device *device, void *stream,
-                                 cu_result error) {
+RT_SELDOM static int32_t retry_refused_launch(rt_gpu *g, rt_replay *r, int i, rt_device *device,
+                                              void *stream, cu_result error) {
     rt_entered entered;
-    int32_t status = enter(g, device, stream, &entered);
+    int32_t status = enter_replay(g, device, stream, &entered);
     if (!status && entered.pushed && !launch_inside(g, r, i))
         atomic_store(&refuses, r->enters = true);
     else if (!status)
         status = rt_gpu_launch_failed(g, r->launches[i].f, &r->launches[i].how, error);
-    leave(g, entered);
+    leave_replay(g, entered);
     return status;
 }
 
 /// A stream is of a context, but for NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, which are the
 /// current one's: whether that is another one than the device's.
-static bool is_elsewhere(const rt_cuda *cu, const rt_replay *r, const void *stream) {
+static bool is_other_context(const rt_cuda *cu, const rt_replay *r, const void *stream) {
     cu_context now = NULL;
     return (uintptr_t)stream <= 2 && (cu->current(&now) || now != r->context);
 }
@@ -161,13 +161,13 @@ static bool is_elsewhere(const rt_cuda *cu, const rt_replay *r, const void *stre
 /// On a stream of the device it does not matter which context is current: launches need not ask.
 RT_WARM int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_device *device, void *stream) {
     const rt_cuda *cu = rt_cuda_driver();
-    if (r->enters || maps_moved(r) || is_elsewhere(cu, r, stream))
+    if (r->enters || maps_moved(r) || is_other_context(cu, r, stream))
         return enter_and_launch(g, r, device, stream);
     for (int i = 0; i < r->n; i++) {
         rt_replay_launch *l = &r->launches[i];
         l->how.stream = stream;
         cu_result error = rt_gpu_ask(cu, &l->how, l->function, r->args + r->first[i]);
-        if (error) return refused(g, r, i, device, stream, error);
+        if (error) return retry_refused_launch(g, r, i, device, stream, error);
     }
     return TG_RUN_OK;
 }

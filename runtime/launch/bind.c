@@ -20,7 +20,7 @@ typedef struct Bind {
 } Bind;
 
 /// Nothing of a tensor's shape is read before this holds.
-static bool has_rank(const DLTensor *t) {
+static bool has_valid_rank(const DLTensor *t) {
     return t->ndim >= 0 && t->ndim <= TG_MAX_RANK;
 }
 
@@ -28,12 +28,12 @@ static bool has_rank(const DLTensor *t) {
 static void add_subject(rt_text *t, const Bind *b, int i) {
     rt_add(t, "%s: argument %d '%s'", b->info->name, i + 1, b->info->params[i].name);
     if (b->args[i].kind != TG_ARG_TENSOR || !b->args[i].as.tensor) return;
-    if (!has_rank(b->args[i].as.tensor)) return;
+    if (!has_valid_rank(b->args[i].as.tensor)) return;
     rt_add(t, " is ");
     rt_add_tensor(t, b->args[i].as.tensor);
 }
 
-static tg_status fail_at(const Bind *b, int i, tg_status status, const char *text) {
+static tg_status fail_argument(const Bind *b, int i, tg_status status, const char *text) {
     rt_text t = {.n = 0};
     add_subject(&t, b, i);
     return tg_fail(status, "%s%s", t.data, text);
@@ -59,7 +59,7 @@ static tg_status wrong_type(const Bind *b, int i) {
 }
 
 /// Whether the language has the type; its sizes as bits of a mask.
-static bool is_element(DLDataType type) {
+static bool is_element_type(DLDataType type) {
     static const uint8_t bits[] = {
         [kDLInt] = 4 | 8 | 16 | 32 | 64,
         [kDLUInt] = 4 | 8 | 16 | 32 | 64,
@@ -78,9 +78,11 @@ static tg_status bind_type(Bind *b, int i, rt_actual *a, DLDataType type) {
     const tg_param_info *p = &b->info->params[i];
     a->code = type.code;
     a->bits = type.bits;
-    if (type.lanes != 1) return fail_at(b, i, TG_ERROR_ARGUMENT, "; vectors are no element types");
+    if (type.lanes != 1)
+        return fail_argument(b, i, TG_ERROR_ARGUMENT, "; vectors are no element types");
     if (p->bits) return type.code == p->code && type.bits == p->bits ? TG_OK : wrong_type(b, i);
-    if (!is_element(type)) return fail_at(b, i, TG_ERROR_ARGUMENT, "; this is no element type");
+    if (!is_element_type(type))
+        return fail_argument(b, i, TG_ERROR_ARGUMENT, "; this is no element type");
     uint16_t *known = &b->l->types[p->type], found = (uint16_t)(type.code << 8 | type.bits);
     if (!*known) {
         *known = found;
@@ -91,7 +93,7 @@ static tg_status bind_type(Bind *b, int i, rt_actual *a, DLDataType type) {
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
-static int is_symmetric(const tg_param_info *p) {
+static int is_symmetric_param(const tg_param_info *p) {
     return (p->flags & TG_PARAM_SYM) != 0;
 }
 
@@ -100,16 +102,17 @@ static tg_status wrong_rank(const Bind *b, int i) {
     rt_text t = {.n = 0};
     add_subject(&t, b, i);
     int rank = b->args[i].as.tensor->ndim;
-    if (rank < 0 || rank > TG_MAX_RANK - is_symmetric(p))
-        rt_add(&t, " has %d dims; 0 to %d are supported", rank, TG_MAX_RANK - is_symmetric(p));
+    if (rank < 0 || rank > TG_MAX_RANK - is_symmetric_param(p))
+        rt_add(&t, " has %d dims; 0 to %d are supported", rank,
+               TG_MAX_RANK - is_symmetric_param(p));
     else
         rt_add(&t, ": it has %d dim%s and must have %s%d", rank, rank == 1 ? "" : "s",
-               p->pack_at < 0 ? "" : "at least ", p->rank - is_symmetric(p));
-    if (is_symmetric(p)) rt_add(&t, ", as it is the own shard of all ranks'");
+               p->pack_at < 0 ? "" : "at least ", p->rank - is_symmetric_param(p));
+    if (is_symmetric_param(p)) rt_add(&t, ", as it is the own shard of all ranks'");
     return tg_fail(TG_ERROR_ARGUMENT, "%s", t.data);
 }
 
-static bool is_empty(const rt_actual *a) {
+static bool is_empty_tensor(const rt_actual *a) {
     for (int i = 0; i < a->rank; i++)
         if (a->shape[i] == 0) return true;
     return false;
@@ -118,7 +121,7 @@ static bool is_empty(const rt_actual *a) {
 /// Of an empty tensor strides say nothing, and its extents may be of any size.
 static bool dense_strides(rt_actual *a) {
     int64_t stride = 1;
-    bool empty = is_empty(a);
+    bool empty = is_empty_tensor(a);
     for (int i = a->rank - 1; i >= 0; i--) {
         a->dense[i] = stride;
         if (!empty && __builtin_mul_overflow(stride, a->shape[i], &stride)) return false;
@@ -129,10 +132,10 @@ static bool dense_strides(rt_actual *a) {
 
 /// The bytes from the lowest to behind the highest element; from == to where there are none.
 /// Strides of 0 do not make room for more elements than can be counted.
-static bool span(rt_actual *a) {
+static bool find_byte_span(rt_actual *a) {
     int64_t first = 0, last = 0, count = 1, way;
     a->from = a->to = (uintptr_t)a->data;
-    if (is_empty(a)) return true;
+    if (is_empty_tensor(a)) return true;
     for (int i = 0; i < a->rank; i++) {
         int64_t *end = a->strides[i] < 0 ? &first : &last;
         if (__builtin_mul_overflow(count, a->shape[i], &count) ||
@@ -150,42 +153,43 @@ static bool span(rt_actual *a) {
 
 static tg_status check_extents(const Bind *b, int i, const rt_actual *a) {
     for (int d = 0; d < a->rank; d++)
-        if (a->shape[d] < 0) return fail_at(b, i, TG_ERROR_ARGUMENT, ": an extent is negative");
+        if (a->shape[d] < 0)
+            return fail_argument(b, i, TG_ERROR_ARGUMENT, ": an extent is negative");
     return TG_OK;
 }
 
 /// A view of what the caller gave: of a symmetric tensor the own shard.
-static rt_view view_of(const rt_actual *a, int symmetric) {
+static rt_view own_view(const rt_actual *a, int symmetric) {
     return (rt_view){a->own, a->given_shape + symmetric, a->given_strides + symmetric,
                      a->given_rank - symmetric, a->bits};
 }
 
 /// Two positions of a tensor that is written are two elements.
-static tg_status check_written(const Bind *b, int i, const rt_actual *a) {
+static tg_status check_written_arg(const Bind *b, int i, const rt_actual *a) {
     if (!(b->info->params[i].flags & TG_PARAM_WRITTEN)) return TG_OK;
-    rt_view view = view_of(a, 0);
+    rt_view view = own_view(a, 0);
     rt_meeting itself = rt_view_meets_itself(&view);
     if (itself == RT_APART) return TG_OK;
     for (int d = 0; d < a->rank; d++) {
         if (a->strides[d] == 0 && a->shape[d] > 1)
-            return fail_at(b, i, TG_ERROR_CONTRACT,
-                           ": it is written, so no stride over several elements may be 0");
+            return fail_argument(b, i, TG_ERROR_CONTRACT,
+                                 ": it is written, so no stride over several elements may be 0");
     }
-    return fail_at(b, i, TG_ERROR_CONTRACT,
-                   itself == RT_MEET
-                       ? ": it is written, and its strides put several positions on one element"
-                       : ": it is written, and its strides are too intricate to see that no two "
-                         "positions are one element");
+    return fail_argument(
+        b, i, TG_ERROR_CONTRACT,
+        itself == RT_MEET ? ": it is written, and its strides put several positions on one element"
+                          : ": it is written, and its strides are too intricate to see that no two "
+                            "positions are one element");
 }
 
-static tg_status bind_view(Bind *b, int i, rt_actual *a) {
+static tg_status bind_tensor_view(Bind *b, int i, rt_actual *a) {
     const DLTensor *t = a->tensor;
-    if (t->ndim && !t->shape) return fail_at(b, i, TG_ERROR_ARGUMENT, ": its shape is NULL");
+    if (t->ndim && !t->shape) return fail_argument(b, i, TG_ERROR_ARGUMENT, ": its shape is NULL");
     a->rank = t->ndim;
     a->shape = t->ndim ? t->shape : a->dense;
     a->strides = t->ndim && t->strides ? t->strides : a->dense;
     if (!t->strides && !dense_strides(a))
-        return fail_at(b, i, TG_ERROR_ARGUMENT, ": it is larger than memory");
+        return fail_argument(b, i, TG_ERROR_ARGUMENT, ": it is larger than memory");
     a->given_rank = a->rank;
     a->given_shape = a->shape;
     a->given_strides = a->strides;
@@ -193,9 +197,11 @@ static tg_status bind_view(Bind *b, int i, rt_actual *a) {
     tg_status status = check_extents(b, i, a);
     if (status) return status;
     a->own = a->data = t->data ? (char *)t->data + t->byte_offset : NULL;
-    if (!span(a)) return fail_at(b, i, TG_ERROR_ARGUMENT, ": it is larger than memory");
-    if (!a->data && a->from != a->to) return fail_at(b, i, TG_ERROR_ARGUMENT, ": its data is NULL");
-    return check_written(b, i, a);
+    if (!find_byte_span(a))
+        return fail_argument(b, i, TG_ERROR_ARGUMENT, ": it is larger than memory");
+    if (!a->data && a->from != a->to)
+        return fail_argument(b, i, TG_ERROR_ARGUMENT, ": its data is NULL");
+    return check_written_arg(b, i, a);
 }
 
 /// The own shard becomes the direct view of all ranks' (docs/inside/communication.md): one more
@@ -204,17 +210,19 @@ static tg_status bind_ranks(Bind *b, int i, rt_actual *a) {
     const tg_comm *c = b->l->context->comm;
     rt_shard shard;
     if (!c)
-        return fail_at(b, i, TG_ERROR_CONTRACT,
-                       " and the parameter is symmetric (sym): this context is no rank; "
-                       "tg_comm_create and tg_context_set_comm make it one, `tegula run --ranks N` "
-                       "starts several");
+        return fail_argument(
+            b, i, TG_ERROR_CONTRACT,
+            " and the parameter is symmetric (sym): this context is no rank; "
+            "tg_comm_create and tg_context_set_comm make it one, `tegula run --ranks N` "
+            "starts several");
     if (!rt_sym_find(c, a->own, &shard))
-        return fail_at(b, i, TG_ERROR_ARGUMENT,
-                       " and is not in symmetric memory of this context's ranks: tg_sym_alloc "
-                       "makes such tensors");
+        return fail_argument(
+            b, i, TG_ERROR_ARGUMENT,
+            " and is not in symmetric memory of this context's ranks: tg_sym_alloc "
+            "makes such tensors");
     if (a->from != a->to && (a->from < (uintptr_t)a->own - (uintptr_t)shard.before ||
                              a->to > (uintptr_t)a->own + (uintptr_t)shard.left))
-        return fail_at(b, i, TG_ERROR_ARGUMENT, " and leaves its symmetric tensor");
+        return fail_argument(b, i, TG_ERROR_ARGUMENT, " and leaves its symmetric tensor");
     a->data = shard.direct;
     a->symmetric[0][0] = c->size;
     a->symmetric[1][0] = shard.lead * 8 / a->bits;
@@ -242,14 +250,15 @@ static tg_status bind_device(Bind *b, int i, DLDevice at) {
     bool amd = at.device_type == kDLROCM;
     bool gpu = amd || at.device_type == kDLCUDA || at.device_type == kDLCUDAManaged;
     if (!gpu && at.device_type != kDLCPU)
-        return fail_at(b, i, TG_ERROR_ARGUMENT,
-                       " of a kind of device that is not supported: kDLCPU, kDLCUDA and kDLROCM "
-                       "are");
+        return fail_argument(
+            b, i, TG_ERROR_ARGUMENT,
+            " of a kind of device that is not supported: kDLCPU, kDLCUDA and kDLROCM "
+            "are");
     const rt_cuda *cu = gpu ? rt_cuda_driver() : NULL;
     if (cu && cu->maker->hip != amd)
-        return fail_at(b, i, TG_ERROR_ARGUMENT,
-                       amd ? " of an AMD GPU, and this process uses NVIDIA's (TG_GPUS)"
-                           : " of an NVIDIA GPU, and this process uses AMD's (TG_GPUS)");
+        return fail_argument(b, i, TG_ERROR_ARGUMENT,
+                             amd ? " of an AMD GPU, and this process uses NVIDIA's (TG_GPUS)"
+                                 : " of an NVIDIA GPU, and this process uses AMD's (TG_GPUS)");
     int device = gpu ? at.device_id : -1;
     if (b->on_device < 0) {
         b->on_device = i;
@@ -265,37 +274,38 @@ static tg_status bind_device(Bind *b, int i, DLDevice at) {
     return tg_fail(TG_ERROR_ARGUMENT, "%s: all tensors of a launch must be on one device", t.data);
 }
 
-static tg_status bind_tensor(Bind *b, int i) {
+static tg_status bind_tensor_arg(Bind *b, int i) {
     const tg_param_info *p = &b->info->params[i];
     rt_actual *a = &b->l->actuals[i];
     const DLTensor *t = b->args[i].as.tensor;
     if (b->args[i].kind != TG_ARG_TENSOR)
-        return fail_at(b, i, TG_ERROR_ARGUMENT, " is a number; it must be a tensor");
+        return fail_argument(b, i, TG_ERROR_ARGUMENT, " is a number; it must be a tensor");
     a->tensor = t;
     a->null = !t;
     a->value = 0;
     if (!t)
         return p->flags & TG_PARAM_OPTIONAL
                    ? TG_OK
-                   : fail_at(b, i, TG_ERROR_ARGUMENT, " is not optional; it must be a tensor");
-    int rank = p->rank - is_symmetric(p); // of what the caller gives
-    if (!has_rank(t) || t->ndim > TG_MAX_RANK - is_symmetric(p) ||
+                   : fail_argument(b, i, TG_ERROR_ARGUMENT,
+                                   " is not optional; it must be a tensor");
+    int rank = p->rank - is_symmetric_param(p); // of what the caller gives
+    if (!has_valid_rank(t) || t->ndim > TG_MAX_RANK - is_symmetric_param(p) ||
         (p->pack_at < 0 ? t->ndim != rank : t->ndim < rank))
         return wrong_rank(b, i);
     tg_status status = bind_device(b, i, t->device);
     if (!status) status = bind_type(b, i, a, t->dtype);
-    if (!status) status = bind_view(b, i, a);
-    return status || !is_symmetric(p) ? status : bind_ranks(b, i, a);
+    if (!status) status = bind_tensor_view(b, i, a);
+    return status || !is_symmetric_param(p) ? status : bind_ranks(b, i, a);
 }
 
 /* ---- packs --------------------------------------------------------------------------------- */
 
 /// The tensors of one `..N`, of which `first` is the least.
-typedef struct Pack {
+typedef struct AxisPack {
     rt_param_set members;
     int first, given; // axes that each argument has for it
     int groups, from[TG_MAX_RANK + 1];
-} Pack;
+} AxisPack;
 
 static int pack_axes(const Bind *b, int i) {
     return b->l->actuals[i].given_rank - b->info->params[i].rank;
@@ -303,7 +313,7 @@ static int pack_axes(const Bind *b, int i) {
 
 /// Whether axes x and y > x of each tensor can be walked with one stride, all between being of
 /// extent 1.
-static bool lie_as_one(const Bind *b, const Pack *pack, int x, int y) {
+static bool axes_lie_as_one(const Bind *b, const AxisPack *pack, int x, int y) {
     for (int i = pack->first; i < b->info->n_params; i++) {
         if (!rt_set_has(&pack->members, i)) continue;
         const rt_actual *a = &b->l->actuals[i];
@@ -318,7 +328,7 @@ static bool lie_as_one(const Bind *b, const Pack *pack, int x, int y) {
 /// Cuts the axes into as few groups as possible. Axes of extent 1 join any, and where there is
 /// nothing to walk all are one; no axes at all are one group of extent 1. The compiler does the
 /// same: see group_pack in frontend/elab/elab_param.c.
-static void group(const Bind *b, Pack *pack) {
+static void group_axes(const Bind *b, AxisPack *pack) {
     const rt_actual *a = &b->l->actuals[pack->first];
     int at = b->info->params[pack->first].pack_at, last = -1;
     bool empty = false;
@@ -327,7 +337,7 @@ static void group(const Bind *b, Pack *pack) {
     pack->from[0] = 0;
     for (int i = 0; i < pack->given; i++) {
         if (a->shape[at + i] == 1) continue;
-        bool joins = empty || last < 0 || lie_as_one(b, pack, last, i);
+        bool joins = empty || last < 0 || axes_lie_as_one(b, pack, last, i);
         if (!joins && i > 0) pack->from[pack->groups++] = i;
         last = i;
     }
@@ -336,7 +346,7 @@ static void group(const Bind *b, Pack *pack) {
 
 /// Axes from .. to of the argument as the next one of the merged tensor. False: there are more
 /// positions than can be counted, which an empty tensor may have.
-static bool join_axes(rt_actual *a, int from, int to, int axis) {
+static bool join_pack_axes(rt_actual *a, int from, int to, int axis) {
     int64_t extent = 1, stride = 1;
     bool fits = true, none = false;
     for (int i = to - 1; i >= from; i--) {
@@ -350,17 +360,17 @@ static bool join_axes(rt_actual *a, int from, int to, int axis) {
 }
 
 /// A rank of 8 with a pack of no axes would become one of 9: refused.
-static tg_status merge(const Bind *b, const Pack *pack, int i) {
+static tg_status merge_pack(const Bind *b, const AxisPack *pack, int i) {
     rt_actual *a = &b->l->actuals[i];
     int at = b->info->params[i].pack_at, rank = 0, given = a->rank;
     if (given - pack->given + pack->groups > TG_MAX_RANK)
-        return fail_at(b, i, TG_ERROR_ARGUMENT, ": too many dims");
-    for (int d = 0; d < at; d++) join_axes(a, d, d + 1, rank++);
+        return fail_argument(b, i, TG_ERROR_ARGUMENT, ": too many dims");
+    for (int d = 0; d < at; d++) join_pack_axes(a, d, d + 1, rank++);
     for (int g = 0; g < pack->groups; g++)
-        if (!join_axes(a, at + pack->from[g], at + pack->from[g + 1], rank++))
-            return fail_at(b, i, TG_ERROR_ARGUMENT,
-                           ": the positions of its pack are more than can be counted");
-    for (int d = at + pack->given; d < given; d++) join_axes(a, d, d + 1, rank++);
+        if (!join_pack_axes(a, at + pack->from[g], at + pack->from[g + 1], rank++))
+            return fail_argument(b, i, TG_ERROR_ARGUMENT,
+                                 ": the positions of its pack are more than can be counted");
+    for (int d = at + pack->given; d < given; d++) join_pack_axes(a, d, d + 1, rank++);
     a->rank = rank;
     a->groups = pack->groups;
     a->shape = a->merged[0];
@@ -385,8 +395,8 @@ static bool same_pack(const Bind *b, int i, int j) {
 }
 
 /// Merges the pack of parameter i and of those after it that share it.
-static tg_status bind_pack(const Bind *b, int first, rt_param_set *done) {
-    Pack pack = {.first = first, .given = pack_axes(b, first)};
+static tg_status bind_axis_pack(const Bind *b, int first, rt_param_set *done) {
+    AxisPack pack = {.first = first, .given = pack_axes(b, first)};
     for (int i = first; i < b->info->n_params; i++) {
         const tg_param_info *p = &b->info->params[i];
         if (p->kind != TG_PARAM_TENSOR || p->pack_at < 0 ||
@@ -396,10 +406,10 @@ static tg_status bind_pack(const Bind *b, int first, rt_param_set *done) {
         rt_set_add(&pack.members, i);
         rt_set_add(done, i);
     }
-    group(b, &pack);
+    group_axes(b, &pack);
     tg_status status = TG_OK;
     for (int i = first; i < b->info->n_params && !status; i++)
-        if (rt_set_has(&pack.members, i)) status = merge(b, &pack, i);
+        if (rt_set_has(&pack.members, i)) status = merge_pack(b, &pack, i);
     return status;
 }
 
@@ -410,19 +420,19 @@ static tg_status bind_packs(const Bind *b) {
         const tg_param_info *p = &b->info->params[i];
         if (p->kind == TG_PARAM_TENSOR && p->pack_at >= 0 && !b->l->actuals[i].null &&
             !rt_set_has(&done, i))
-            status = bind_pack(b, i, &done);
+            status = bind_axis_pack(b, i, &done);
     }
     return status;
 }
 
 /* ---- scalars ------------------------------------------------------------------------------- */
 
-static bool is_integer(int code) {
+static bool is_integer_code(int code) {
     return code == kDLInt || code == kDLUInt || code == kDLBool;
 }
 
 /// Whether an integer of this type has the value. Of 64 unsigned bits any: C hands them over so.
-static bool fits(int code, int bits, int64_t v) {
+static bool fits_number_type(int code, int bits, int64_t v) {
     if (code == kDLBool) return v == 0 || v == 1;
     if (bits >= 64) return true;
     if (code == kDLUInt) return v >= 0 && v < (int64_t)1 << bits;
@@ -431,9 +441,9 @@ static bool fits(int code, int bits, int64_t v) {
 
 bool rt_number(int code, int bits, const tg_arg *arg, int64_t *out) {
     bool whole = arg->kind == TG_ARG_INT;
-    if (is_integer(code)) {
+    if (is_integer_code(code)) {
         *out = arg->as.i;
-        return whole && fits(code, bits, arg->as.i);
+        return whole && fits_number_type(code, bits, arg->as.i);
     }
     *out = (int64_t)rt_float_bits(code, bits, whole ? (double)arg->as.i : arg->as.f);
     return true;
@@ -452,7 +462,7 @@ static tg_status wrong_number(const Bind *b, int i, const rt_actual *a) {
 }
 
 /// A type parameter that no tensor settles is i64 or f32, after the argument.
-static void scalar_type(Bind *b, int i, rt_actual *a) {
+static void settle_scalar_type(Bind *b, int i, rt_actual *a) {
     const tg_param_info *p = &b->info->params[i];
     a->code = p->code;
     a->bits = p->bits;
@@ -468,15 +478,15 @@ static void scalar_type(Bind *b, int i, rt_actual *a) {
     a->bits = (uint8_t)*type;
 }
 
-static tg_status bind_scalar(Bind *b, int i) {
+static tg_status bind_scalar_arg(Bind *b, int i) {
     rt_actual *a = &b->l->actuals[i];
     const tg_arg *arg = &b->args[i];
     a->tensor = NULL;
     a->null = 0;
     if (arg->kind != TG_ARG_INT && arg->kind != TG_ARG_FLOAT)
-        return fail_at(b, i, TG_ERROR_ARGUMENT,
-                       arg->as.tensor ? "; it must be a number" : " must be a number");
-    scalar_type(b, i, a);
+        return fail_argument(b, i, TG_ERROR_ARGUMENT,
+                             arg->as.tensor ? "; it must be a number" : " must be a number");
+    settle_scalar_type(b, i, a);
     return rt_number(a->code, a->bits, arg, &a->value) ? TG_OK : wrong_number(b, i, a);
 }
 
@@ -508,18 +518,18 @@ tg_status rt_bind(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args
     tg_status status = TG_OK;
     for (int i = 0; i < n && !status; i++) {
         if (info->params[i].kind != TG_PARAM_TENSOR) continue;
-        status = bind_tensor(&b, i);
+        status = bind_tensor_arg(&b, i);
         packs |= info->params[i].pack_at >= 0;
     }
     for (int i = 0; i < n && !status; i++)
-        if (info->params[i].kind != TG_PARAM_TENSOR) status = bind_scalar(&b, i);
+        if (info->params[i].kind != TG_PARAM_TENSOR) status = bind_scalar_arg(&b, i);
     if (!status && l->device >= 0) status = find_capability(l);
     return packs && !status ? bind_packs(&b) : status;
 }
 
 /* ---- overlaps ------------------------------------------------------------------------------ */
 
-static bool same_view(const rt_actual *x, const rt_actual *y) {
+static bool is_same_argument(const rt_actual *x, const rt_actual *y) {
     if (x->data != y->data || x->rank != y->rank || x->code != y->code || x->bits != y->bits)
         return false;
     for (int i = 0; i < x->rank; i++)
@@ -528,7 +538,7 @@ static bool same_view(const rt_actual *x, const rt_actual *y) {
     return true;
 }
 
-static bool may_be_one(const tg_variant *v, int i, int j) {
+static bool may_alias_in_place(const tg_variant *v, int i, int j) {
     for (int k = 0; k < v->n_inplace; k++) {
         int x = v->inplace[2 * k], y = v->inplace[2 * k + 1];
         if ((x == i && y == j) || (x == j && y == i)) return true;
@@ -536,9 +546,9 @@ static bool may_be_one(const tg_variant *v, int i, int j) {
     return false;
 }
 
-static rt_meeting meeting(const tg_kernel_info *info, const rt_launcher *l, int i, int j) {
-    rt_view x = view_of(&l->actuals[i], is_symmetric(&info->params[i]));
-    rt_view y = view_of(&l->actuals[j], is_symmetric(&info->params[j]));
+static rt_meeting meeting_of_args(const tg_kernel_info *info, const rt_launcher *l, int i, int j) {
+    rt_view x = own_view(&l->actuals[i], is_symmetric_param(&info->params[i]));
+    rt_view y = own_view(&l->actuals[j], is_symmetric_param(&info->params[j]));
     return rt_views_meet(&x, &y);
 }
 
@@ -549,8 +559,8 @@ tg_status rt_check_overlaps(const rt_launcher *l, const tg_kernel_info *info, co
         for (int j = 0; j < info->n_params; j++) {
             const rt_actual *y = &l->actuals[j];
             if (i == j || !y->tensor || x->from >= y->to || y->from >= x->to) continue;
-            if (same_view(x, y) && may_be_one(v, i, j)) continue;
-            rt_meeting found = meeting(info, l, i, j);
+            if (is_same_argument(x, y) && may_alias_in_place(v, i, j)) continue;
+            rt_meeting found = meeting_of_args(info, l, i, j);
             if (found == RT_APART) continue;
             return tg_fail(TG_ERROR_CONTRACT, "%s: '%s' is written and %s '%s'", info->name,
                            info->params[i].name, rt_meeting_text(found), info->params[j].name);

@@ -53,7 +53,7 @@ void tg_log(const char *line) {
 /* ---- contexts ------------------------------------------------------------------------------ */
 
 /// The options that this version knows, from those of the caller's.
-static tg_status read_options(const tg_options *options, tg_options *out) {
+static tg_status read_context_options(const tg_options *options, tg_options *out) {
     *out = (tg_options){0};
     if (options) {
         if (options->size < offsetof(tg_options, user))
@@ -72,7 +72,7 @@ static tg_status read_options(const tg_options *options, tg_options *out) {
     return TG_OK;
 }
 
-static tg_status no_memory(void) {
+static tg_status fail_no_memory(void) {
     return tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
@@ -81,11 +81,11 @@ tg_status tg_context_create(const tg_options *options, tg_context **out) {
     if (!out) return tg_fail(TG_ERROR_ARGUMENT, "tg_context_create: out is NULL");
     *out = NULL;
     tg_options hooks;
-    tg_status status = read_options(options, &hooks);
+    tg_status status = read_context_options(options, &hooks);
     if (status) return status;
     tg_cpu_level();
     tg_context *c = rt_allocate(&hooks, sizeof *c);
-    if (!c) return no_memory();
+    if (!c) return fail_no_memory();
     memset(c, 0, sizeof *c);
     c->hooks = hooks;
     int cores = rt_cores();
@@ -96,7 +96,7 @@ tg_status tg_context_create(const tg_options *options, tg_context **out) {
     if (!hooks.parallel) c->pool = rt_pool_create(&hooks, c->threads);
     if (!hooks.parallel && !c->pool) {
         rt_release(&hooks, c, sizeof *c);
-        return no_memory();
+        return fail_no_memory();
     }
     tg_lock_init(&c->printing);
     *out = c;
@@ -155,7 +155,7 @@ static unsigned own_place(void) {
 }
 
 /// It has the first free place from there on; where there is none it has none.
-static rt_launcher *settle(rt_launcher *l, unsigned place) {
+static rt_launcher *settle_launcher(rt_launcher *l, unsigned place) {
     for (unsigned i = 0; l && i < RT_PLACES; i++) {
         uintptr_t none = 0;
         l->place = (int)((place + i) % RT_PLACES);
@@ -171,10 +171,10 @@ static rt_launcher *settle(rt_launcher *l, unsigned place) {
 RT_SELDOM static rt_launcher *claim_another(tg_context *c, unsigned place) {
     rt_launcher *l = NULL;
     for (unsigned i = 1; i < RT_PLACES && !l; i++) l = rt_claim_at(c, (place + i) % RT_PLACES);
-    if (!l) return settle(rt_launcher_create(c), place);
+    if (!l) return settle_launcher(rt_launcher_create(c), place);
     if (atomic_load(&c->places[place])) return l; // several threads have that place
     atomic_store(&c->places[l->place], 0);
-    return settle(l, place);
+    return settle_launcher(l, place);
 }
 
 rt_launcher *rt_claim(tg_context *c) {

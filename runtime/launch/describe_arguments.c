@@ -108,7 +108,7 @@ static const char *dims_of(const tg_kernel_info *info, const char *name) {
 }
 
 /// The name of an axis as the source writes it: "D"; else "axis 1 of 'x'".
-static void add_axis(rt_text *t, const tg_kernel_info *info, int param, int axis, int groups) {
+static void add_axis_name(rt_text *t, const tg_kernel_info *info, int param, int axis, int groups) {
     const tg_param_info *p = &info->params[param];
     const char *dims = dims_of(info, p->name), *dim = NULL;
     size_t n = 0;
@@ -144,10 +144,10 @@ static void add_topic(rt_text *t, const tg_kernel_info *info, const tg_variant *
     case TG_FACT_STRIDE:
     case TG_FACT_STRIDED:
         rt_add(t, "stride of ");
-        add_axis(t, info, f->param, f->axis, groups_of(v, f->param));
+        add_axis_name(t, info, f->param, f->axis, groups_of(v, f->param));
         rt_add(t, " in '%s'", info->params[f->param].name);
         return;
-    default: add_axis(t, info, f->param, f->axis, groups_of(v, f->param));
+    default: add_axis_name(t, info, f->param, f->axis, groups_of(v, f->param));
     }
 }
 
@@ -162,7 +162,7 @@ static void add_alignments(rt_text *t, int64_t value) {
     rt_add(t, any ? " bytes" : "other");
 }
 
-static void add_value(rt_text *t, const tg_fact *f) {
+static void add_fact_value(rt_text *t, const tg_fact *f) {
     if (f->kind == TG_FACT_TYPE)
         rt_add_type(t, (int)(f->value >> 8), (int)(f->value & 255));
     else if (f->kind == TG_FACT_NULL)
@@ -182,7 +182,7 @@ static bool same_topic(const tg_fact *a, const tg_fact *b) {
 }
 
 /// Whether a fact of this topic, with this value where `value`, stands before (variant, fact).
-static bool seen(const tg_kernel_info *info, int variant, int fact, bool value) {
+static bool is_fact_seen(const tg_kernel_info *info, int variant, int fact, bool value) {
     const tg_fact *f = &info->variants[variant].facts[fact];
     for (int v = 0; v <= variant; v++) {
         int n = v == variant ? fact : info->variants[v].n_facts;
@@ -203,9 +203,9 @@ static void add_values(rt_text *t, const tg_kernel_info *info, const tg_fact *to
     for (int v = 0; v < info->n_variants; v++)
         for (int i = 0; i < info->variants[v].n_facts; i++) {
             const tg_fact *f = &info->variants[v].facts[i];
-            if (!same_topic(f, topic) || seen(info, v, i, true)) continue;
+            if (!same_topic(f, topic) || is_fact_seen(info, v, i, true)) continue;
             rt_add(t, "%s", n++ ? " | " : first);
-            add_value(t, f);
+            add_fact_value(t, f);
         }
 }
 
@@ -252,7 +252,7 @@ tg_status rt_no_variant(const rt_launcher *l, const tg_kernel_info *info) {
     add_targets(&made, l, info);
     for (int v = 0; v < info->n_variants; v++)
         for (int i = 0; i < info->variants[v].n_facts; i++) {
-            if (seen(info, v, i, false)) continue;
+            if (is_fact_seen(info, v, i, false)) continue;
             rt_add(&made, made.n ? ", " : "");
             add_topic(&made, info, &info->variants[v], &info->variants[v].facts[i]);
             add_values(&made, info, &info->variants[v].facts[i]);

@@ -14,12 +14,12 @@
 
 #if defined(__x86_64__)
 /// Family, model and stepping: hypervisors call all CPUs of a maker by one name.
-static uint32_t model(void) {
+static uint32_t cpu_model(void) {
     uint32_t r[4];
     return __get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) ? r[0] : 0;
 }
 #else
-static uint32_t model(void) {
+static uint32_t cpu_model(void) {
     unsigned long id = 0;
     FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "r");
     if (f && fscanf(f, "%lx", &id) != 1) id = 0;
@@ -34,7 +34,7 @@ static char cpu[TG_CPU_NAME + 16];
 static void ask_cpu(void) {
     char name[TG_CPU_NAME];
     tg_cpu_name(name);
-    snprintf(cpu, sizeof cpu, "%s (%x)", name, (unsigned)model());
+    snprintf(cpu, sizeof cpu, "%s (%x)", name, (unsigned)cpu_model());
 }
 
 void tg_device_text(int device, int threads, char out[TG_DEVICE_TEXT]) {

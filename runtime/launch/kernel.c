@@ -2,7 +2,7 @@
 // Launches: bind the arguments, pick a variant, run it on the current context.
 #include "runtime/launch/warm_launch.h"
 
-static tg_slot slot_of(const rt_actual *a) {
+static tg_slot argument_slot(const rt_actual *a) {
     if (!a->tensor) return (tg_slot){.bits = (uint64_t)a->value};
     return (tg_slot){.tensor = {a->data, a->shape, a->strides}};
 }
@@ -26,12 +26,12 @@ tg_status rt_run_slots(rt_launcher *l, const tg_kernel_info *info, const tg_vari
 }
 
 tg_status rt_run(rt_launcher *l, const tg_kernel_info *info, const tg_variant *v, void *stream) {
-    for (int i = 0; i < v->n_params; i++) l->slots[i] = slot_of(&l->actuals[v->params[i]]);
+    for (int i = 0; i < v->n_params; i++) l->slots[i] = argument_slot(&l->actuals[v->params[i]]);
     return rt_run_slots(l, info, v, l->slots, &(rt_loaded){0}, stream);
 }
 
 /// Loads the code of a GPU, which its first launch would do.
-static tg_status prepare(rt_launcher *l, const tg_variant *v) {
+static tg_status prepare_image(rt_launcher *l, const tg_variant *v) {
     rt_entered entered;
     if (!v->image) return TG_OK;
     rt_loaded at = {0};
@@ -48,22 +48,22 @@ static tg_status pick_loadable(tg_kernel *kernel, rt_launcher *l, const tg_varia
     tg_status status = rt_pick(kernel, l, v, chosen);
     bool several = info->n_variants > 1; // of an object
     if (status || !*chosen || !(*v)->image || !several) return status;
-    while ((status = prepare(l, *v)) == TG_ERROR_UNSUPPORTED) {
+    while ((status = prepare_image(l, *v)) == TG_ERROR_UNSUPPORTED) {
         const tg_variant *failed = *v;
         rt_image_refuse(failed->image, true);
         if (rt_pick(kernel, l, v, NULL) == TG_OK) continue;
         rt_image_refuse(failed->image, false);
-        status = prepare(l, failed); // for what it says
+        status = prepare_image(l, failed); // for what it says
         break;
     }
     return status ? tg_fail(status, "%s: %s", info->name, tg_last_error()) : TG_OK;
 }
 
 /// What a launch is to do once its arguments are bound.
-typedef struct Wish {
+typedef struct LaunchWish {
     bool runs;
     void *stream;
-} Wish;
+} LaunchWish;
 
 RT_SELDOM static tg_status wrong_version(const tg_kernel *kernel) {
     return tg_fail(TG_ERROR_UNSUPPORTED,
@@ -72,8 +72,8 @@ RT_SELDOM static tg_status wrong_version(const tg_kernel *kernel) {
                    (unsigned)kernel->abi, TG_ABI);
 }
 
-RT_SELDOM static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n,
-                                  Wish wish) {
+RT_SELDOM static tg_status launch_kernel(tg_kernel *kernel, rt_launcher *l, const tg_arg *args,
+                                         int n, LaunchWish wish) {
     const tg_variant *v;
     bool chosen = false;
     if (kernel->info->n_params > TG_MAX_PARAMS || kernel->info->n_types > TG_MAX_TYPES)
@@ -86,14 +86,14 @@ RT_SELDOM static tg_status launch(tg_kernel *kernel, rt_launcher *l, const tg_ar
     if (!status && chosen && rt_tune(kernel, l, args, n)) status = rt_pick(kernel, l, &v, NULL);
     if (!status) status = rt_check_overlaps(l, kernel->info, v);
     if (status) return status;
-    if (!wish.runs) return prepare(l, v);
+    if (!wish.runs) return prepare_image(l, v);
     rt_memo_keep(l, kernel, v, args, n, epoch);
     if (l->comm) rt_comm_announce(l, kernel->info, v->config);
     return rt_run(l, kernel->info, v, wish.stream);
 }
 
 RT_WARM static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args, int n,
-                                           Wish wish) {
+                                           LaunchWish wish) {
     if (!kernel) return tg_fail(TG_ERROR_ARGUMENT, "the kernel is NULL");
     if (kernel->abi != TG_ABI) return wrong_version(kernel);
     tg_context *c = rt_warm_context();
@@ -102,22 +102,22 @@ RT_WARM static tg_status launch_on_current(tg_kernel *kernel, const tg_arg *args
     bool collective = c->comm && wish.runs && rt_is_collective(kernel->info);
     tg_status status = collective ? rt_comm_enter(l, kernel->info->name) : TG_OK;
     if (!status && !(wish.runs && rt_memo_launch(l, kernel, args, n, wish.stream, &status)))
-        status = launch(kernel, l, args, n, wish);
+        status = launch_kernel(kernel, l, args, n, wish);
     if (l->comm) status = rt_comm_leave(l, status);
     rt_warm_give_back(l);
     return status;
 }
 
 RT_WARM tg_status tg_launch(tg_kernel *kernel, const tg_arg *args, int n) {
-    return launch_on_current(kernel, args, n, (Wish){.runs = true});
+    return launch_on_current(kernel, args, n, (LaunchWish){.runs = true});
 }
 
 RT_WARM tg_status tg_launch_on(tg_kernel *kernel, const tg_arg *args, int n, void *stream) {
-    return launch_on_current(kernel, args, n, (Wish){.runs = true, .stream = stream});
+    return launch_on_current(kernel, args, n, (LaunchWish){.runs = true, .stream = stream});
 }
 
 tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n) {
-    return launch_on_current(kernel, args, n, (Wish){.runs = false});
+    return launch_on_current(kernel, args, n, (LaunchWish){.runs = false});
 }
 
 /* ---- what a kernel says of itself ---------------------------------------------------------- */

@@ -11,7 +11,7 @@ static void add_times(rt_text *t, tg_kernel *kernel, const tg_variant *v) {
     if (standard > 0) rt_add(t, " where the default takes %.4g us", standard * 1e6);
 }
 
-static void describe(rt_text *t, tg_kernel *kernel, const tg_variant *v, bool near) {
+static void describe_decision(rt_text *t, tg_kernel *kernel, const tg_variant *v, bool near) {
     bool choice = v->config && *v->config;
     rt_add(t, "%s; ", choice ? v->config : "nothing to choose");
     if (v->tuned) {
@@ -22,12 +22,13 @@ static void describe(rt_text *t, tg_kernel *kernel, const tg_variant *v, bool ne
     }
 }
 
-static tg_status decide(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n, rt_text *t) {
+static tg_status describe_launch(tg_kernel *kernel, rt_launcher *l, const tg_arg *args, int n,
+                                 rt_text *t) {
     bool near = false;
     tg_status status = rt_bind(l, kernel->info, args, n);
     if (status) return status;
     const tg_variant *v = rt_known(kernel, l, &near);
-    if (v) describe(t, kernel, v, near);
+    if (v) describe_decision(t, kernel, v, near);
     return v ? TG_OK
              : tg_fail(TG_ERROR_NOT_FOUND, "%s: nothing was compiled for such arguments",
                        kernel->info->name);
@@ -43,7 +44,7 @@ tg_status tg_kernel_decision(tg_kernel *kernel, const tg_arg *args, int n, char 
     tg_context *c = rt_context();
     rt_launcher *l = c ? rt_claim(c) : NULL;
     if (!l) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    tg_status status = decide(kernel, l, args, n, &t);
+    tg_status status = describe_launch(kernel, l, args, n, &t);
     rt_give_back(l);
     if (!status && text && size) snprintf(text, size, "%s", t.data);
     return status;

@@ -27,7 +27,7 @@ enum known_flags { NOTHING = 1, STRIDED = 2, EMPTY = 4, CONSTANT = 8, SYMMETRIC 
 
 /// What each launch compares of an argument, half a line of the cache. Its extents stand behind all
 /// of those.
-typedef struct Known {
+typedef struct KnownArg {
     uint8_t kind; // of tg_arg
     uint8_t rank, flags;
     uint8_t code, bits; // of a number
@@ -39,23 +39,23 @@ typedef struct Known {
         } t;
         int64_t value; // of a number, as the caller gave it: the bytes of a double, too
     } as;
-} Known;
-_Static_assert(sizeof(Known) == 32, "two are a line of the cache");
+} KnownArg;
+_Static_assert(sizeof(KnownArg) == 32, "two are a line of the cache");
 _Static_assert(TG_MAX_PARAMS <= UINT8_MAX + 1, "see `tensors`, and `params` of a variant");
 
 /// What is looked at where a tensor has moved.
-typedef struct Span {
+typedef struct MoveSpan {
     uintptr_t low, high; // from its data
     rt_param_set others; // arguments that it may meet where it is as far from them as it was:
     uintptr_t was;       // here. They are one view, or share no element
-} Span;
+} MoveSpan;
 
 /// A tensor's extents and strides as the code gets them, what it spans, what it is for other ranks.
-typedef struct Bound {
+typedef struct BoundTensor {
     int64_t dims[2][TG_MAX_RANK];
     rt_shard_arg shard; // of a symmetric one
-    Span span;
-} Bound;
+    MoveSpan span;
+} BoundTensor;
 
 /// The first line of the cache is that of each launch.
 typedef struct Call {
@@ -71,10 +71,10 @@ typedef struct Call {
     rt_loaded at; // of code for a GPU that has run
     const tg_variant *variant;
     int32_t device;
-    Bound *bound;
+    BoundTensor *bound;
     uint8_t *tensors, *written; // which arguments are
     int16_t n_tensors, n_written;
-    _Alignas(64) Known known[]; // then the callers' shapes and strides, as they gave them
+    _Alignas(64) KnownArg known[]; // then the callers' shapes and strides, as they gave them
 } Call;
 _Static_assert(offsetof(Call, variant) == 64, "a line of the cache");
 
@@ -105,12 +105,12 @@ enum { GIVEN = 2 * TG_MAX_RANK };
 
 /// What is compared of n arguments, their extents included.
 static size_t known_bytes(int n) {
-    return ((sizeof(Known) + GIVEN * sizeof(int64_t)) * (size_t)n + 63) / 64 * 64;
+    return ((sizeof(KnownArg) + GIVEN * sizeof(int64_t)) * (size_t)n + 63) / 64 * 64;
 }
 
 /// Behind that stand what is launched, the slots, then what is seldom looked at.
 static size_t call_bytes(int n) {
-    size_t others = (sizeof(tg_slot) + sizeof(Bound) + 2) * (size_t)n; // 2: tensors, written
+    size_t others = (sizeof(tg_slot) + sizeof(BoundTensor) + 2) * (size_t)n; // 2: tensors, written
     return sizeof(Call) + known_bytes(n) + sizeof(rt_replay) + (others + 63) / 64 * 64;
 }
 
@@ -148,15 +148,15 @@ static Call *call_for(rt_launcher *l, const tg_kernel *kernel, uint64_t epoch, i
     return call_at(set, set->n < WAYS ? set->n++ : set->next++ % WAYS);
 }
 
-static void know_tensor(Known *k, Bound *b, const rt_actual *a, int64_t *given) {
+static void know_tensor(KnownArg *k, BoundTensor *b, const rt_actual *a, int64_t *given) {
     const DLTensor *t = a->tensor;
     size_t rank = (size_t)t->ndim, bound = sizeof(int64_t) * (size_t)a->rank;
     k->rank = (uint8_t)rank;
     k->flags |= (t->strides ? STRIDED : 0) | (a->from == a->to ? EMPTY : 0);
     k->as.t.like = like_of(t);
     k->as.t.data = (uintptr_t)a->own;
-    b->span =
-        (Span){.low = a->from - k->as.t.data, .high = a->to - k->as.t.data, .was = k->as.t.data};
+    b->span = (MoveSpan){
+        .low = a->from - k->as.t.data, .high = a->to - k->as.t.data, .was = k->as.t.data};
     if (rank) memcpy(given, t->shape, sizeof(int64_t) * rank);
     if (rank && t->strides) memcpy(given + rank, t->strides, sizeof(int64_t) * rank);
     if (bound) memcpy(b->dims[0], a->shape, bound);
@@ -164,12 +164,12 @@ static void know_tensor(Known *k, Bound *b, const rt_actual *a, int64_t *given) 
 }
 
 /// How many extents and strides the caller gave.
-static inline int given_of(const Known *k) {
+static inline int given_of(const KnownArg *k) {
     return k->flags & STRIDED ? 2 * k->rank : k->rank;
 }
 
 /// All but where it is.
-static void know_shard(Bound *b, const rt_actual *a, const char *name) {
+static void know_shard(BoundTensor *b, const rt_actual *a, const char *name) {
     b->shard = (rt_shard_arg){.name = name};
     if (!a->tensor) return;
     b->shard.code = a->tensor->dtype.code;
@@ -180,12 +180,12 @@ static void know_shard(Bound *b, const rt_actual *a, const char *name) {
     b->shard.like = rt_shards_hash(&b->shard);
 }
 
-static void know(Call *c, const rt_launcher *l, int i, const tg_arg *arg, int64_t *given) {
+static void remember_arg(Call *c, const rt_launcher *l, int i, const tg_arg *arg, int64_t *given) {
     const rt_actual *a = &l->actuals[i];
     const tg_param_info *p = &c->kernel->info->params[i];
-    Known *k = &c->known[i];
+    KnownArg *k = &c->known[i];
     bool symmetric = p->flags & TG_PARAM_SYM;
-    *k = (Known){.kind = (uint8_t)arg->kind, .slot = -1, .code = a->code, .bits = a->bits};
+    *k = (KnownArg){.kind = (uint8_t)arg->kind, .slot = -1, .code = a->code, .bits = a->bits};
     k->flags = (a->null ? NOTHING : 0) | (p->kind == TG_PARAM_CONST ? CONSTANT : 0) |
                (symmetric ? SYMMETRIC : 0) | (p->flags & TG_PARAM_STEERS ? STEERS : 0);
     if (arg->kind != TG_ARG_TENSOR) k->as.value = arg->as.i;
@@ -197,17 +197,17 @@ static void know(Call *c, const rt_launcher *l, int i, const tg_arg *arg, int64_
 }
 
 /// What a tensor spans where it is now.
-typedef struct Bytes {
+typedef struct ByteRange {
     uintptr_t from, to;
-} Bytes;
+} ByteRange;
 
-static inline Bytes bytes_of(const Call *c, int i) {
+static inline ByteRange bytes_of(const Call *c, int i) {
     uintptr_t data = c->known[i].as.t.data;
-    const Span *s = &c->bound[i].span;
-    return (Bytes){data + s->low, data + s->high};
+    const MoveSpan *s = &c->bound[i].span;
+    return (ByteRange){data + s->low, data + s->high};
 }
 
-static inline bool meet(Bytes x, Bytes y) {
+static inline bool ranges_meet(ByteRange x, ByteRange y) {
     return x.from < y.to && y.from < x.to;
 }
 
@@ -215,10 +215,10 @@ static inline bool meet(Bytes x, Bytes y) {
 static void know_views(Call *c) {
     for (int w = 0; w < c->n_written; w++) {
         int i = c->written[w];
-        Bytes own = bytes_of(c, i);
+        ByteRange own = bytes_of(c, i);
         for (int t = 0; t < c->n_tensors; t++) {
             int j = c->tensors[t];
-            if (i != j && meet(own, bytes_of(c, j))) rt_set_add(&c->bound[i].span.others, j);
+            if (i != j && ranges_meet(own, bytes_of(c, j))) rt_set_add(&c->bound[i].span.others, j);
         }
     }
 }
@@ -232,12 +232,12 @@ void rt_memo_keep(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, 
     c->replay = (rt_replay *)((char *)c->known + known_bytes(n));
     c->replay->n = 0;
     c->slots = (tg_slot *)(c->replay + 1);
-    c->bound = (Bound *)(c->slots + n);
+    c->bound = (BoundTensor *)(c->slots + n);
     c->tensors = (uint8_t *)(c->bound + n);
     c->written = c->tensors + n;
     int64_t *given = (int64_t *)(c->known + n);
     for (int i = 0; i < n; i++) {
-        know(c, l, i, &args[i], given);
+        remember_arg(c, l, i, &args[i], given);
         given += given_of(&c->known[i]);
     }
     know_views(c);
@@ -245,7 +245,7 @@ void rt_memo_keep(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, 
     for (int s = 0; s < v->n_params; s++) {
         int i = v->params[s];
         const rt_actual *a = &l->actuals[i];
-        Bound *b = &c->bound[i];
+        BoundTensor *b = &c->bound[i];
         c->known[i].slot = (int16_t)s;
         if (a->tensor)
             c->slots[s] = (tg_slot){.tensor = {a->data, b->dims[0], b->dims[1]}};
@@ -257,7 +257,7 @@ void rt_memo_keep(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
 /// Not 0: one of them differs.
-static uint64_t difference(const int64_t *x, const int64_t *y, int n) {
+static uint64_t extents_differ(const int64_t *x, const int64_t *y, int n) {
     uint64_t d = 0;
     for (int i = 0; i < n; i++) d |= (uint64_t)(x[i] ^ y[i]);
     return d;
@@ -265,8 +265,8 @@ static uint64_t difference(const int64_t *x, const int64_t *y, int n) {
 
 /// What code gets for the address of a symmetric tensor: rank 0's, as far from the next one's as
 /// before. False: it is not such memory, or otherwise.
-RT_SELDOM static bool find_shard(const Call *c, const Known *k, uintptr_t data, void **out) {
-    Bound *b = &c->bound[k - c->known];
+RT_SELDOM static bool find_shard(const Call *c, const KnownArg *k, uintptr_t data, void **out) {
+    BoundTensor *b = &c->bound[k - c->known];
     rt_shard shard;
     if (!rt_sym_find(c->comm, (const void *)data, &shard)) return false;
     b->shard.direct = *out = shard.direct;
@@ -275,46 +275,46 @@ RT_SELDOM static bool find_shard(const Call *c, const Known *k, uintptr_t data, 
 }
 
 /// All but where it is; facts look at the address modulo 16.
-static inline bool is_alike(const Known *k, const DLTensor *t, uintptr_t data,
-                            const int64_t *given) {
+static inline bool is_same_tensor(const KnownArg *k, const DLTensor *t, uintptr_t data,
+                                  const int64_t *given) {
     Like like = like_of(t);
     uint64_t other = (like.words[0] ^ k->as.t.like.words[0]) |
                      (like.words[1] ^ k->as.t.like.words[1]) | (data ^ k->as.t.data) % 16;
     if (other || !t->strides == !!(k->flags & STRIDED) || (!t->shape && k->rank)) return false;
-    other = difference(t->shape, given, k->rank);
-    if (t->strides) other |= difference(t->strides, given + k->rank, k->rank);
+    other = extents_differ(t->shape, given, k->rank);
+    if (t->strides) other |= extents_differ(t->strides, given + k->rank, k->rank);
     return !other;
 }
 
-static inline void move_to(Call *c, Known *k, uintptr_t data, void *found) {
+static inline void move_to(Call *c, KnownArg *k, uintptr_t data, void *found) {
     c->apart &= k->as.t.data == data;
     k->as.t.data = data;
     if (k->slot >= 0) c->slots[k->slot].tensor.data = found;
 }
 
 /// One that is none, has no elements, or is symmetric; or was, in the launch before.
-RT_SELDOM static bool take_special(Call *c, Known *k, const DLTensor *t, const int64_t *given) {
+RT_SELDOM static bool take_special(Call *c, KnownArg *k, const DLTensor *t, const int64_t *given) {
     if (!t || k->flags & NOTHING) return !t && k->flags & NOTHING;
     uintptr_t data = t->data ? (uintptr_t)t->data + t->byte_offset : 0;
     void *found = (void *)data;
-    if ((!data && !(k->flags & EMPTY)) || !is_alike(k, t, data, given) ||
+    if ((!data && !(k->flags & EMPTY)) || !is_same_tensor(k, t, data, given) ||
         (k->flags & SYMMETRIC && !find_shard(c, k, data, &found)))
         return false;
     move_to(c, k, data, found);
     return true;
 }
 
-static inline bool take_tensor(Call *c, Known *k, const DLTensor *t, const int64_t *given) {
+static inline bool take_tensor(Call *c, KnownArg *k, const DLTensor *t, const int64_t *given) {
     if (!t || !t->data || k->flags & (NOTHING | EMPTY | SYMMETRIC))
         return take_special(c, k, t, given);
     uintptr_t data = (uintptr_t)t->data + t->byte_offset;
-    if (!is_alike(k, t, data, given)) return false;
+    if (!is_same_tensor(k, t, data, given)) return false;
     if (data != k->as.t.data) move_to(c, k, data, (void *)data);
     return true;
 }
 
 /// Another one than before.
-static bool take_number(Call *c, Known *k, const tg_arg *arg) {
+static bool take_number(Call *c, KnownArg *k, const tg_arg *arg) {
     int64_t value;
     if (k->flags & CONSTANT || !rt_number(k->code, k->bits, arg, &value)) return false;
     k->as.value = arg->as.i;
@@ -325,7 +325,7 @@ static bool take_number(Call *c, Known *k, const tg_arg *arg) {
 
 /// How far two views are from each other decides, with their shapes, whether they share an element.
 static bool are_as_before(const Call *c, int i, int j) {
-    const Span *a = &c->bound[i].span, *b = &c->bound[j].span;
+    const MoveSpan *a = &c->bound[i].span, *b = &c->bound[j].span;
     uintptr_t x = c->known[i].as.t.data, y = c->known[j].as.t.data;
     return rt_set_has(&a->others, j) && x - y == a->was - b->was;
 }
@@ -333,18 +333,18 @@ static bool are_as_before(const Call *c, int i, int j) {
 RT_SELDOM static bool views_are_apart(const Call *c) {
     for (int w = 0; w < c->n_written; w++) {
         int i = c->written[w];
-        Bytes own = bytes_of(c, i);
+        ByteRange own = bytes_of(c, i);
         for (int t = 0; t < c->n_tensors; t++) {
             int j = c->tensors[t];
-            if (i != j && meet(own, bytes_of(c, j)) && !are_as_before(c, i, j)) return false;
+            if (i != j && ranges_meet(own, bytes_of(c, j)) && !are_as_before(c, i, j)) return false;
         }
     }
     return true;
 }
 
-static inline bool take(Call *c, const tg_arg *args) {
+static inline bool take_new_args(Call *c, const tg_arg *args) {
     const int64_t *given = (const int64_t *)(c->known + c->n);
-    for (Known *k = c->known, *end = k + c->n; k < end; k++, args++) {
+    for (KnownArg *k = c->known, *end = k + c->n; k < end; k++, args++) {
         if (args->kind != k->kind) return false;
         if (k->kind != TG_ARG_TENSOR) {
             if (args->as.i != k->as.value && !take_number(c, k, args)) return false;
@@ -356,31 +356,31 @@ static inline bool take(Call *c, const tg_arg *args) {
     return c->apart || (c->apart = views_are_apart(c));
 }
 
-static inline Call *find(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
+static inline Call *find_launch_memo(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n) {
     rt_calls *set = *set_of(l, kernel);
     if (!set || !args) return NULL;
     uint64_t epoch = rt_epoch(kernel);
     for (unsigned i = 0; i < set->n; i++) {
         Call *c = call_at(set, i);
         if (c->kernel == kernel && c->n == n && c->epoch == epoch && c->comm == l->comm &&
-            take(c, args))
+            take_new_args(c, args))
             return c;
     }
     return NULL;
 }
 
 /// As they were bound: another rank may bind this launch.
-static int64_t bits_of(const Known *k) {
+static int64_t number_bits(const KnownArg *k) {
     int64_t bits = 0;
     (void)rt_number(k->code, k->bits, &(tg_arg){.kind = k->kind, .as.i = k->as.value}, &bits);
     return bits;
 }
 
-RT_SELDOM static void announce(rt_launcher *l, const tg_kernel_info *info, const Call *c) {
+RT_SELDOM static void announce_shards(rt_launcher *l, const tg_kernel_info *info, const Call *c) {
     for (int i = 0; i < c->n; i++) {
         if (c->known[i].flags & SYMMETRIC) rt_shards_add(l->comm, c->bound[i].shard);
         if (c->known[i].flags & STEERS)
-            rt_comm_steer(l->comm, &info->params[i], bits_of(&c->known[i]));
+            rt_comm_steer(l->comm, &info->params[i], number_bits(&c->known[i]));
     }
     rt_comm_announce(l, info, c->variant->config);
 }
@@ -388,9 +388,10 @@ RT_SELDOM static void announce(rt_launcher *l, const tg_kernel_info *info, const
 enum { RESTLESS = 8 }; // changes of numbers: then nothing is written down any more
 
 /// Runs the code, and writes down what it does, where that may come again.
-RT_SELDOM static tg_status run(rt_launcher *l, const tg_kernel_info *info, Call *c, void *stream) {
+RT_SELDOM static tg_status run_recorded(rt_launcher *l, const tg_kernel_info *info, Call *c,
+                                        void *stream) {
     l->device = c->device;
-    if (l->comm) announce(l, info, c);
+    if (l->comm) announce_shards(l, info, c);
     c->restless += c->numbers;
     c->numbers = false;
     const tg_image *image = c->variant->image;
@@ -408,11 +409,11 @@ RT_SELDOM static tg_status run(rt_launcher *l, const tg_kernel_info *info, Call 
 
 RT_WARM bool rt_memo_launch(rt_launcher *l, tg_kernel *kernel, const tg_arg *args, int n,
                             void *stream, tg_status *status) {
-    Call *c = find(l, kernel, args, n);
+    Call *c = find_launch_memo(l, kernel, args, n);
     if (!c) return false;
     rt_count(kernel->state);
     if (!c->replay->n || (c->numbers && !c->replay->numbers))
-        *status = run(l, kernel->info, c, stream);
+        *status = run_recorded(l, kernel->info, c, stream);
     else if (rt_replay_run(&l->gpu, c->replay, c->at.device, stream))
         *status = rt_report(l, kernel->info);
     else

@@ -46,7 +46,7 @@ static void env_print(const tg_env *env, const tg_site *site, const uint64_t *va
 }
 
 /// Undefined memory as it is handed out: where the context fills, nothing of earlier launches.
-static void fill(const tg_context *c, void *memory, int64_t bytes) {
+static void fill_workspace(const tg_context *c, void *memory, int64_t bytes) {
     if (c->fill && memory) memset(memory, 0xff, (size_t)bytes);
 }
 
@@ -67,7 +67,7 @@ static void *grown_arena(rt_worker *w, int64_t bytes) {
 static void *env_arena(const tg_env *env, int64_t bytes) {
     rt_worker *w = env->user;
     void *arena = grown_arena(w, bytes);
-    fill(w->launcher->context, arena, w->arena_bytes);
+    fill_workspace(w->launcher->context, arena, w->arena_bytes);
     return arena;
 }
 
@@ -88,7 +88,7 @@ static void *env_workspace(const tg_env *env, int64_t bytes) {
         *l->next_block = b = grown;
     }
     l->next_block = &b->next;
-    fill(l->context, (char *)b + RT_ALIGNMENT, bytes);
+    fill_workspace(l->context, (char *)b + RT_ALIGNMENT, bytes);
     const tg_image *image = l->gpu.image;
     if (image && image->fresh) image->fresh(image, env, (char *)b + RT_ALIGNMENT, bytes);
     return (char *)b + RT_ALIGNMENT;
@@ -96,7 +96,7 @@ static void *env_workspace(const tg_env *env, int64_t bytes) {
 
 /* ---- tasks --------------------------------------------------------------------------------- */
 
-typedef struct Phase {
+typedef struct TaskPhase {
     rt_launcher *launcher;
     int64_t n;
     tg_task *task;
@@ -105,10 +105,11 @@ typedef struct Phase {
     _Atomic int64_t failed; // least number of a task that failed, or n
     int32_t status;         // of that task
     tg_failure *failure;    // where its message goes
-} Phase;
+} TaskPhase;
 
 /// Keeps the failure of the least task. The message goes with it: each worker has but one.
-static void note_failure(Phase *p, int64_t task, int32_t status, const tg_failure *failure) {
+static void keep_least_failure(TaskPhase *p, int64_t task, int32_t status,
+                               const tg_failure *failure) {
     pthread_mutex_lock(&p->launcher->failing);
     if (task < atomic_load(&p->failed)) {
         atomic_store(&p->failed, task);
@@ -119,8 +120,8 @@ static void note_failure(Phase *p, int64_t task, int32_t status, const tg_failur
 }
 
 /// Takes tasks until none is left that comes before a failed one.
-static void work(void *job, int index) {
-    Phase *p = job;
+static void run_phase_tasks(void *job, int index) {
+    TaskPhase *p = job;
     rt_worker *w = &p->launcher->workers[index + 1];
     for (;;) {
         int64_t task = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
@@ -128,20 +129,20 @@ static void work(void *job, int index) {
         int32_t status = p->launcher->comm
                              ? rt_comm_task(&w->env, p->task, p->context, task, w->arena)
                              : p->task(&w->env, p->context, task, w->arena);
-        if (status) note_failure(p, task, status, &w->failure);
+        if (status) keep_least_failure(p, task, status, &w->failure);
     }
 }
 
 static void hooked_work(void *job, size_t index) {
-    work(job, (int)index);
+    run_phase_tasks(job, (int)index);
 }
 
-static void run_phase(Phase *p, int workers) {
+static void run_task_phase(TaskPhase *p, int workers) {
     tg_context *c = p->launcher->context;
     if (workers > 1 && c->hooks.parallel)
         c->hooks.parallel(c->hooks.user, (size_t)workers, hooked_work, p);
-    else if (workers == 1 || !rt_pool_run(c->pool, workers, work, p))
-        work(p, 0);
+    else if (workers == 1 || !rt_pool_run(c->pool, workers, run_phase_tasks, p))
+        run_phase_tasks(p, 0);
 }
 
 /// A phase of one task is a call.
@@ -161,11 +162,11 @@ static int32_t env_parallel_for(const tg_env *env, int64_t n, int64_t arena_byte
     for (int i = 1; i <= workers; i++)
         if (!env_arena(&l->workers[i].env, arena_bytes)) return env_fail(env, NULL, NULL);
     if (n == 1) return run_one(l, task, context);
-    Phase p = {
+    TaskPhase p = {
         .launcher = l, .n = n, .task = task, .context = context, .failure = &l->workers[0].failure};
     atomic_init(&p.next, 0);
     atomic_init(&p.failed, n);
-    run_phase(&p, workers);
+    run_task_phase(&p, workers);
     return p.status;
 }
 

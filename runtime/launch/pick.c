@@ -10,20 +10,20 @@
 
 #include <string.h>
 
-typedef struct List {
-    struct List *older; // that launches may still read
+typedef struct VariantList {
+    struct VariantList *older; // that launches may still read
     int capacity;
     _Atomic int n;
     const tg_variant *at[]; // that this CPU runs
-} List;
+} VariantList;
 
 /// A variant tuned here: an object's, with the extents it was tuned for as hints.
-typedef struct Tuned {
-    struct Tuned *next;
+typedef struct TunedVariant {
+    struct TunedVariant *next;
     size_t bytes;
     tg_variant variant;
     tg_hint hints[];
-} Tuned;
+} TunedVariant;
 
 enum { MEMO = 16, FIRST_CAPACITY = 8 };
 
@@ -39,8 +39,8 @@ typedef struct rt_state {
     tg_options hooks; // of the memory of this state
     const tg_compiler *compiler;
     void *user;
-    _Atomic(List *) list;
-    Tuned *tuned;            // under `compiling`
+    _Atomic(VariantList *) list;
+    TunedVariant *tuned;     // under `compiling`
     _Atomic uintptr_t tuner; // 0: nobody tunes (rt_tune)
     // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
     _Atomic uint64_t memo[MEMO];
@@ -58,11 +58,11 @@ uint64_t rt_mix(uint64_t hash, uint64_t value) {
     return hash ^ hash >> 29;
 }
 
-static int alignment(const rt_actual *a) {
+static int argument_alignment(const rt_actual *a) {
     return tg_alignment(a->data, a->rank, a->shape, a->strides, a->bits);
 }
 
-static bool is_near(const rt_actual *a) {
+static bool is_near_actual(const rt_actual *a) {
     return tg_is_near(a->rank, a->shape, a->strides, a->bits);
 }
 
@@ -78,8 +78,9 @@ uint64_t rt_hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
         const rt_actual *a = &l->actuals[i];
         bool constant = info->params[i].kind == TG_PARAM_CONST;
         uint64_t value = a->tensor ? (uint64_t)a->rank : constant ? (uint64_t)a->value : 0;
-        hash = rt_mix(hash, value + a->null + (a->tensor ? (uint64_t)alignment(a) << 18 : 0) +
-                                (a->tensor && is_near(a) ? 1u << 17 : 0));
+        hash =
+            rt_mix(hash, value + a->null + (a->tensor ? (uint64_t)argument_alignment(a) << 18 : 0) +
+                             (a->tensor && is_near_actual(a) ? 1u << 17 : 0));
         for (int d = 0; a->tensor && d < a->rank; d++) {
             hash = rt_mix(hash, (uint64_t)a->shape[d]);
             // Facts tell strides of 0, of 1 and others apart.
@@ -89,7 +90,7 @@ uint64_t rt_hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
     return rt_mix(hash, 0);
 }
 
-static bool holds(const rt_launcher *l, const tg_fact *f) {
+static bool fact_holds(const rt_launcher *l, const tg_fact *f) {
     const rt_actual *a = &l->actuals[f->param];
     switch (f->kind) {
     case TG_FACT_MAPPED: return rt_comm_is_mapped(l->comm) == (f->value != 0);
@@ -97,8 +98,8 @@ static bool holds(const rt_launcher *l, const tg_fact *f) {
     case TG_FACT_VALUE: return a->value == f->value;
     case TG_FACT_TYPE: return !l->types[f->param] || l->types[f->param] == f->value;
     case TG_FACT_PACK: return !a->null && a->groups == f->value;
-    case TG_FACT_ALIGN: return !a->null && (f->value & (TG_LINE / alignment(a)));
-    case TG_FACT_NEAR: return !a->null && is_near(a) == (f->value != 0);
+    case TG_FACT_ALIGN: return !a->null && (f->value & (TG_LINE / argument_alignment(a)));
+    case TG_FACT_NEAR: return !a->null && is_near_actual(a) == (f->value != 0);
     default: break;
     }
     if (a->null || f->axis >= a->rank) return false;
@@ -122,7 +123,7 @@ static bool runs_there(const rt_launcher *l, const tg_image *image) {
 static bool is_right(const rt_launcher *l, const tg_variant *v) {
     if (!runs_there(l, v->image)) return false;
     for (int i = 0; i < v->n_facts; i++)
-        if (!holds(l, &v->facts[i])) return false;
+        if (!fact_holds(l, &v->facts[i])) return false;
     return true;
 }
 
@@ -131,19 +132,19 @@ bool rt_serves(const rt_launcher *l, const tg_variant *v) {
 }
 
 /// log2 in units of 1 / LOG2_ONE, straight between powers of two; of what is below 1 that of 1.
-static int64_t log2_of(int64_t x) {
+static int64_t scaled_log2(int64_t x) {
     if (x <= 1) return 0;
     int e = 63 - __builtin_clzll((uint64_t)x);
     uint64_t fraction = (uint64_t)x << (63 - e) << 1; // of 2^64
     return (int64_t)e * LOG2_ONE + (int64_t)(fraction >> 54);
 }
 
-static int64_t distance(const rt_launcher *l, const tg_variant *v) {
+static int64_t hint_distance(const rt_launcher *l, const tg_variant *v) {
     int64_t sum = 0;
     for (int i = 0; i < v->n_hints; i++) {
         const rt_actual *a = &l->actuals[v->hints[i].param];
         if (!a->tensor || v->hints[i].axis >= a->rank) continue;
-        int64_t d = log2_of(a->shape[v->hints[i].axis]) - log2_of(v->hints[i].extent);
+        int64_t d = scaled_log2(a->shape[v->hints[i].axis]) - scaled_log2(v->hints[i].extent);
         sum += d < 0 ? -d : d;
     }
     return sum;
@@ -152,11 +153,11 @@ static int64_t distance(const rt_launcher *l, const tg_variant *v) {
 /* ---- the list ------------------------------------------------------------------------------ */
 
 static size_t list_bytes(int capacity) {
-    return sizeof(List) + sizeof(tg_variant *) * (size_t)capacity;
+    return sizeof(VariantList) + sizeof(tg_variant *) * (size_t)capacity;
 }
 
-static List *list_new(const tg_options *hooks, int capacity, List *older) {
-    List *list = rt_allocate(hooks, list_bytes(capacity));
+static VariantList *list_new(const tg_options *hooks, int capacity, VariantList *older) {
+    VariantList *list = rt_allocate(hooks, list_bytes(capacity));
     if (!list) return NULL;
     int n = older ? atomic_load(&older->n) : 0;
     list->older = older;
@@ -168,7 +169,7 @@ static List *list_new(const tg_options *hooks, int capacity, List *older) {
 
 /// Under the lock, or before others see the state. The compiler may give one variant twice.
 static bool add_variant(rt_state *s, const tg_variant *variant) {
-    List *list = atomic_load(&s->list);
+    VariantList *list = atomic_load(&s->list);
     int n = atomic_load(&list->n);
     for (int i = 0; i < n; i++)
         if (list->at[i] == variant) return true;
@@ -188,11 +189,11 @@ static size_t state_bytes(const tg_kernel_info *info) {
 
 static void state_free(rt_state *s) {
     tg_options hooks = s->hooks;
-    for (List *list = atomic_load(&s->list), *older; list; list = older) {
+    for (VariantList *list = atomic_load(&s->list), *older; list; list = older) {
         older = list->older;
         rt_release(&hooks, list, list_bytes(list->capacity));
     }
-    for (Tuned *t = s->tuned, *next; t; t = next) {
+    for (TunedVariant *t = s->tuned, *next; t; t = next) {
         next = t->next;
         rt_release(&hooks, t, t->bytes);
     }
@@ -216,7 +217,7 @@ static rt_state *state_new(const tg_options *hooks, const tg_kernel_info *info) 
     atomic_init(&s->pulse.epoch, s->number);
     tg_lock_init(&s->compiling);
     int n = info->n_variants > FIRST_CAPACITY ? info->n_variants : FIRST_CAPACITY;
-    List *list = list_new(hooks, n, NULL);
+    VariantList *list = list_new(hooks, n, NULL);
     atomic_init(&s->list, list);
     if (!list) {
         state_free(s);
@@ -260,7 +261,7 @@ RT_SELDOM static rt_state *make_state(tg_kernel *kernel) {
     return other;
 }
 
-static inline rt_state *state_of(tg_kernel *kernel) {
+static inline rt_state *kernel_state(tg_kernel *kernel) {
     rt_state *s = __atomic_load_n(&kernel->state, __ATOMIC_ACQUIRE);
     return s ? s : make_state(kernel);
 }
@@ -278,7 +279,7 @@ static int image_rank(const tg_variant *v) {
 }
 
 /// The order but for distances and tuning: positive where v comes first, 0 where both are alike.
-static int precedence(const tg_variant *v, const tg_variant *b) {
+static int variant_precedence(const tg_variant *v, const tg_variant *b) {
     int images = image_rank(v) - image_rank(b), levels = v->level - b->level;
     return images ? images : levels ? levels : v->n_facts - b->n_facts;
 }
@@ -292,7 +293,7 @@ static bool is_at_home(const rt_launcher *l, const tg_variant *v, uint32_t *here
 }
 
 /// See tg_hint for the order. tuned: those, too.
-static Best rank(List *list, const rt_launcher *l, bool tuned) {
+static Best rank_variants(VariantList *list, const rt_launcher *l, bool tuned) {
     Best best = {-1, 0};
     const tg_variant *b = NULL;
     uint32_t here = 0;
@@ -300,8 +301,8 @@ static Best rank(List *list, const rt_launcher *l, bool tuned) {
     for (int i = 0; i < n; i++) {
         const tg_variant *v = list->at[i];
         if ((v->tuned && !tuned) || !is_right(l, v) || !is_at_home(l, v, &here)) continue;
-        int64_t d = distance(l, v);
-        int first = b ? precedence(v, b) : 1;
+        int64_t d = hint_distance(l, v);
+        int first = b ? variant_precedence(v, b) : 1;
         // Those that were tuned for about these extents are nearer than any other.
         if (v->tuned && d <= BUCKET) d -= BUCKET + 1;
         bool nearer = d < best.distance || (d == best.distance && v->tuned);
@@ -314,7 +315,7 @@ static Best rank(List *list, const rt_launcher *l, bool tuned) {
 
 /// Whether the compiler could do better: tune values are what hints decide. What was fastest for
 /// some extents may waste most of others' last tiles, as the compiler would see.
-static bool is_far(const List *list, Best best) {
+static bool is_far_from_hints(const VariantList *list, Best best) {
     const tg_variant *v = list->at[best.number];
     return best.distance > (v->tuned ? BUCKET : FAR) && v->config && *v->config;
 }
@@ -328,12 +329,12 @@ static void fill_actual(tg_actual *out, const rt_actual *a, bool symmetric) {
     out->rank = (int8_t)a->given_rank;
     out->shape = a->given_shape;
     out->strides = a->given_strides;
-    out->align = (uint8_t)alignment(a);
+    out->align = (uint8_t)argument_alignment(a);
 }
 
 /// Under the lock. What another thread had compiled meanwhile was seen.
-static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
-                         const char *config) {
+static tg_status compile_variant(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
+                                 const char *config) {
     tg_actual actuals[TG_MAX_PARAMS];
     const tg_variant *v = NULL;
     for (int i = 0; i < info->n_params; i++)
@@ -365,11 +366,11 @@ static tg_status compile(rt_state *s, const rt_launcher *l, const tg_kernel_info
 static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
                                  int *out) {
     tg_lock_take(&s->compiling);
-    Best best = rank(atomic_load(&s->list), l, true);
+    Best best = rank_variants(atomic_load(&s->list), l, true);
     tg_status status = TG_OK;
-    if (best.number < 0 || is_far(atomic_load(&s->list), best)) {
-        status = compile(s, l, info, NULL);
-        Best made = rank(atomic_load(&s->list), l, true);
+    if (best.number < 0 || is_far_from_hints(atomic_load(&s->list), best)) {
+        status = compile_variant(s, l, info, NULL);
+        Best made = rank_variants(atomic_load(&s->list), l, true);
         if (made.number >= 0) best = made;
     }
     tg_lock_give(&s->compiling);
@@ -377,23 +378,23 @@ static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_ker
     return best.number < 0 ? status : TG_OK;
 }
 
-static void forget(rt_state *s) {
+static void forget_memo(rt_state *s) {
     atomic_store(&s->pulse.epoch, next_epoch());
     for (int i = 0; i < MEMO; i++) atomic_store(&s->memo[i], 0);
 }
 
 /// Under the lock. Launches that are choosing meanwhile see that the list has grown (rt_pick).
-static bool adopt(rt_state *s, const tg_variant *variant) {
+static bool adopt_variant(rt_state *s, const tg_variant *variant) {
     bool added = add_variant(s, variant);
-    forget(s);
+    forget_memo(s);
     return added;
 }
 
 tg_status tg_kernel_adopt(tg_kernel *kernel, const tg_variant *variant) {
-    rt_state *s = state_of(kernel);
+    rt_state *s = kernel_state(kernel);
     if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     tg_lock_take(&s->compiling);
-    bool added = adopt(s, variant);
+    bool added = adopt_variant(s, variant);
     tg_lock_give(&s->compiling);
     return added ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
@@ -402,11 +403,12 @@ static int variants_of(rt_state *s) {
     return atomic_load(&atomic_load(&s->list)->n);
 }
 
-static tg_status choose(rt_state *s, const rt_launcher *l, const tg_kernel_info *info, int *out) {
-    List *list = atomic_load(&s->list);
-    Best best = rank(list, l, true);
+static tg_status choose_variant(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
+                                int *out) {
+    VariantList *list = atomic_load(&s->list);
+    Best best = rank_variants(list, l, true);
     *out = best.number;
-    if (s->compiler && (best.number < 0 || is_far(list, best)))
+    if (s->compiler && (best.number < 0 || is_far_from_hints(list, best)))
         return rank_or_compile(s, l, info, out);
     return best.number < 0 ? rt_no_variant(l, info) : TG_OK;
 }
@@ -417,12 +419,12 @@ int tg_kernel_launches(const tg_kernel *kernel) {
 }
 
 rt_pulse *rt_pulse_of(tg_kernel *kernel) {
-    rt_state *s = state_of(kernel);
+    rt_state *s = kernel_state(kernel);
     return s ? &s->pulse : NULL;
 }
 
 tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out, bool *chosen) {
-    rt_state *s = state_of(kernel);
+    rt_state *s = kernel_state(kernel);
     if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     rt_count(&s->pulse);
     uint64_t hash = rt_hash_arguments(l, kernel->info);
@@ -435,7 +437,7 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
     }
     if (chosen) *chosen = true;
     int before = variants_of(s);
-    tg_status status = choose(s, l, kernel->info, &number);
+    tg_status status = choose_variant(s, l, kernel->info, &number);
     if (status) return status;
     *out = atomic_load(&s->list)->at[number];
     if (number >= 0xffff) return TG_OK;
@@ -449,22 +451,22 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
 /* ---- what is known ------------------------------------------------------------------------- */
 
 const tg_variant *rt_known(tg_kernel *kernel, const rt_launcher *l, bool *tuned) {
-    rt_state *s = state_of(kernel);
-    List *list = s ? atomic_load(&s->list) : NULL;
-    Best best = list ? rank(list, l, true) : (Best){-1, 0};
-    if (best.number < 0 || (s->compiler && is_far(list, best))) return NULL;
+    rt_state *s = kernel_state(kernel);
+    VariantList *list = s ? atomic_load(&s->list) : NULL;
+    Best best = list ? rank_variants(list, l, true) : (Best){-1, 0};
+    if (best.number < 0 || (s->compiler && is_far_from_hints(list, best))) return NULL;
     *tuned = best.distance < 0;
     return list->at[best.number];
 }
 
 bool rt_times(tg_kernel *kernel, const tg_variant *variant, double *seconds, double *standard) {
-    rt_state *s = state_of(kernel);
+    rt_state *s = kernel_state(kernel);
     return s && s->compiler && s->compiler->times &&
            s->compiler->times(s->user, variant, seconds, standard);
 }
 
 bool rt_compiles(tg_kernel *kernel) {
-    const rt_state *s = state_of(kernel);
+    const rt_state *s = kernel_state(kernel);
     return s && s->compiler;
 }
 
@@ -473,32 +475,32 @@ bool rt_compiles(tg_kernel *kernel) {
 /// Of several with that config the one that rank 0 chose, too: variants for other strides may move
 /// what the others do not, so all ranks have to run the same.
 static const tg_variant *find_config(rt_state *s, const rt_launcher *l, const char *config) {
-    List *list = atomic_load(&s->list);
+    VariantList *list = atomic_load(&s->list);
     const tg_variant *best = NULL;
     for (int i = atomic_load(&list->n) - 1; i >= 0; i--) {
         const tg_variant *v = list->at[i];
         if (strcmp(v->config ? v->config : "", config) != 0 || !is_right(l, v)) continue;
-        if (!best || precedence(v, best) > 0) best = v;
+        if (!best || variant_precedence(v, best) > 0) best = v;
     }
     return best;
 }
 
 uint64_t rt_state_number(tg_kernel *kernel) {
-    const rt_state *s = state_of(kernel);
+    const rt_state *s = kernel_state(kernel);
     return s ? s->number : 0;
 }
 
 tg_status rt_pick_as(tg_kernel *kernel, const rt_launcher *l, const char *config,
                      const tg_variant **out) {
     if (!config) return rt_pick(kernel, l, out, NULL);
-    rt_state *s = state_of(kernel);
+    rt_state *s = kernel_state(kernel);
     if (!s) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     rt_count(&s->pulse);
     tg_status status = TG_OK;
     tg_lock_take(&s->compiling);
     *out = find_config(s, l, config);
     if (!*out && s->compiler) {
-        status = compile(s, l, kernel->info, config);
+        status = compile_variant(s, l, kernel->info, config);
         if (!status) *out = find_config(s, l, config);
     }
     tg_lock_give(&s->compiling);
@@ -510,44 +512,44 @@ tg_status rt_pick_as(tg_kernel *kernel, const rt_launcher *l, const char *config
 
 /* ---- tuning among what there is ------------------------------------------------------------ */
 
-static bool is_listed(const tg_variant *const *list, int n, const tg_variant *v) {
+static bool is_listed_variant(const tg_variant *const *list, int n, const tg_variant *v) {
     for (int i = 0; i < n; i++)
         if (list[i]->entry == v->entry && list[i]->image == v->image) return true;
     return false;
 }
 
 /// NULL: the variant is none of the kernel's own.
-static _Atomic bool *exclusion(rt_state *s, const tg_variant *v) {
+static _Atomic bool *exclusion_flag(rt_state *s, const tg_variant *v) {
     const tg_variant *own = s->info->variants;
     return v >= own && v < own + s->info->n_variants ? &s->excluded[v - own] : NULL;
 }
 
 void rt_exclude(tg_kernel *kernel, const tg_variant *variant) {
-    rt_state *s = state_of(kernel);
-    _Atomic bool *excluded = s ? exclusion(s, variant) : NULL;
+    rt_state *s = kernel_state(kernel);
+    _Atomic bool *excluded = s ? exclusion_flag(s, variant) : NULL;
     if (excluded) atomic_store(excluded, true);
 }
 
 static bool is_excluded(rt_state *s, const tg_variant *v) {
-    const _Atomic bool *excluded = exclusion(s, v);
+    const _Atomic bool *excluded = exclusion_flag(s, v);
     return excluded && atomic_load(excluded);
 }
 
 int rt_alternatives(tg_kernel *kernel, const rt_launcher *l, const tg_variant **out, int most) {
-    rt_state *s = state_of(kernel);
+    rt_state *s = kernel_state(kernel);
     if (!s || s->compiler) return 0;
-    List *list = atomic_load(&s->list);
-    Best best = rank(list, l, true);
+    VariantList *list = atomic_load(&s->list);
+    Best best = rank_variants(list, l, true);
     if (best.number < 0 || best.distance < 0) return 0;
-    Best usual = rank(list, l, false);
+    Best usual = rank_variants(list, l, false);
     if (usual.number < 0 || is_excluded(s, list->at[usual.number])) return 0;
     const tg_variant *first = list->at[usual.number];
     int n = 1, all = atomic_load(&list->n);
     out[0] = first;
     for (int i = 0; i < all && n < most; i++) {
         const tg_variant *v = list->at[i];
-        if (!v->tuned && precedence(v, first) == 0 && is_right(l, v) && !is_listed(out, n, v) &&
-            !is_excluded(s, v))
+        if (!v->tuned && variant_precedence(v, first) == 0 && is_right(l, v) &&
+            !is_listed_variant(out, n, v) && !is_excluded(s, v))
             out[n++] = v;
     }
     return n > 1 ? n : 0;
@@ -555,11 +557,11 @@ int rt_alternatives(tg_kernel *kernel, const rt_launcher *l, const tg_variant **
 
 tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, uint32_t device,
                          const tg_hint *hints, int n) {
-    rt_state *s = state_of(kernel);
-    size_t bytes = sizeof(Tuned) + sizeof *hints * (size_t)n;
-    Tuned *t = s ? rt_allocate(&s->hooks, bytes) : NULL;
+    rt_state *s = kernel_state(kernel);
+    size_t bytes = sizeof(TunedVariant) + sizeof *hints * (size_t)n;
+    TunedVariant *t = s ? rt_allocate(&s->hooks, bytes) : NULL;
     if (!t) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    *t = (Tuned){.bytes = bytes, .variant = *variant};
+    *t = (TunedVariant){.bytes = bytes, .variant = *variant};
     if (n) memcpy(t->hints, hints, sizeof *hints * (size_t)n);
     t->variant.hints = t->hints;
     t->variant.n_hints = (int16_t)n;
@@ -568,17 +570,17 @@ tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, uint32_t 
     tg_lock_take(&s->compiling);
     t->next = s->tuned;
     s->tuned = t;
-    bool added = adopt(s, &t->variant);
+    bool added = adopt_variant(s, &t->variant);
     tg_lock_give(&s->compiling);
     return added ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
 void rt_forget(tg_kernel *kernel) {
-    rt_state *s = state_of(kernel);
-    if (s) forget(s);
+    rt_state *s = kernel_state(kernel);
+    if (s) forget_memo(s);
 }
 
 _Atomic uintptr_t *rt_tuner_of(tg_kernel *kernel) {
-    rt_state *s = state_of(kernel);
+    rt_state *s = kernel_state(kernel);
     return s ? &s->tuner : NULL;
 }

@@ -42,7 +42,7 @@ struct rt_pool {
     pthread_t ids[];
 };
 
-static void futex(_Atomic uint32_t *word, int op, uint32_t value) {
+static void call_futex(_Atomic uint32_t *word, int op, uint32_t value) {
     syscall(SYS_futex, word, op, value, NULL, NULL, 0);
 }
 
@@ -71,20 +71,20 @@ static void wait_for_change(const rt_pool *p, _Atomic uint32_t *word, uint32_t s
         }
     } while (end && rt_now_ns() < end);
     atomic_fetch_add(sleepers, 1);
-    while (atomic_load(word) == seen) futex(word, FUTEX_WAIT_PRIVATE, seen);
+    while (atomic_load(word) == seen) call_futex(word, FUTEX_WAIT_PRIVATE, seen);
     atomic_fetch_sub(sleepers, 1);
 }
 
-static void wake(_Atomic uint32_t *word, const _Atomic uint32_t *sleepers, uint32_t n) {
-    if (atomic_load(sleepers)) futex(word, FUTEX_WAKE_PRIVATE, n);
+static void wake_sleepers(_Atomic uint32_t *word, const _Atomic uint32_t *sleepers, uint32_t n) {
+    if (atomic_load(sleepers)) call_futex(word, FUTEX_WAKE_PRIVATE, n);
 }
 
 /// Leaves the job; the last one out of a closed one tells the caller.
-static void leave(rt_pool *p) {
+static void leave_job(rt_pool *p) {
     uint32_t left = atomic_fetch_sub(&p->word, 1) - 1;
     if (left & (OPEN | INSIDE)) return;
     atomic_fetch_add(&p->ends, 1);
-    wake(&p->ends, &p->caller, 1);
+    wake_sleepers(&p->ends, &p->caller, 1);
 }
 
 static void *thread_main(void *arg) {
@@ -101,7 +101,7 @@ static void *thread_main(void *arg) {
         done = word / NEXT_JOB;
         int index = atomic_fetch_add(&p->joined, 1);
         if (index < p->workers) p->work(p->job, index);
-        leave(p);
+        leave_job(p);
     }
 }
 
@@ -131,7 +131,7 @@ void rt_pool_destroy(rt_pool *p, const tg_options *hooks) {
     if (!p) return;
     atomic_store(&p->stop, true);
     atomic_fetch_add(&p->word, NEXT_JOB);
-    wake(&p->word, &p->idle, INT_MAX);
+    wake_sleepers(&p->word, &p->idle, INT_MAX);
     // The child of a fork has no threads but the one that forked.
     for (int i = 0; i < p->started && p->process == getpid(); i++) pthread_join(p->ids[i], NULL);
     rt_release(hooks, p, sizeof *p + sizeof *p->ids * (size_t)p->threads);
@@ -155,7 +155,7 @@ bool rt_pool_run(rt_pool *p, int workers, rt_work *work, void *job) {
     p->workers = workers;
     atomic_store(&p->joined, 1);
     atomic_fetch_add(&p->word, NEXT_JOB + OPEN);
-    wake(&p->word, &p->idle, (uint32_t)workers - 1);
+    wake_sleepers(&p->word, &p->idle, (uint32_t)workers - 1);
     work(job, 0);
     close_job(p);
     atomic_store(&p->busy, false);

@@ -48,7 +48,7 @@ static void after_fork(void) {
 
 /// The child of a fork has no such thread, and the parent's queued searches are the parent's to
 /// pay.
-static void forget(void) {
+static void forget_debts(void) {
     pthread_cond_init(&later.idle, NULL);
     later.first = later.paying = NULL;
     later.n = 0;
@@ -58,7 +58,7 @@ static void forget(void) {
 
 /// With the lock held: drops the queued searches of an owner, or all, and stops running one of
 /// them.
-static void drop(const void *owner) {
+static void drop_debts(const void *owner) {
     for (tg_queued_search **at = &later.first; *at;) {
         tg_queued_search *d = *at;
         if (owner && d->owner != owner) {
@@ -79,12 +79,12 @@ static void drop(const void *owner) {
 static void at_exit(void) {
     pthread_mutex_lock(&later.lock);
     later.ended = true;
-    drop(NULL);
+    drop_debts(NULL);
     pthread_mutex_unlock(&later.lock);
 }
 
-static void watch_forks(void) {
-    pthread_atfork(before_fork, after_fork, forget);
+static void watch_debt_forks(void) {
+    pthread_atfork(before_fork, after_fork, forget_debts);
     atexit(at_exit);
 }
 
@@ -113,7 +113,7 @@ static tg_queued_search *take_due(double now) {
     return NULL;
 }
 
-static void tick(void) {
+static void sleep_tick(void) {
     struct timespec t = {0, TICK_MS * 1000000L};
     nanosleep(&t, NULL);
 }
@@ -139,7 +139,7 @@ static void finish_run(tg_queued_search *d, bool done) {
 }
 
 /// Ends where there is no queued search any more.
-static void *run(void *arg) {
+static void *pay_debts(void *arg) {
     (void)arg;
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); // and of what it starts
     pthread_mutex_lock(&later.lock);
@@ -153,7 +153,7 @@ static void *run(void *arg) {
         if (d)
             done = d->run(d, &later.stop);
         else
-            tick();
+            sleep_tick();
         pthread_mutex_lock(&later.lock);
         if (d) finish_run(d, done);
     }
@@ -163,21 +163,21 @@ static void *run(void *arg) {
 }
 
 /// With the lock held. The host program's signals are not for this thread.
-static void start(void) {
+static void start_debt_thread(void) {
     pthread_t thread;
     sigset_t all, before;
     if (later.running) return;
     if (later.born <= 0) later.born = rt_seconds();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    later.running = pthread_create(&thread, NULL, run, NULL) == 0;
+    later.running = pthread_create(&thread, NULL, pay_debts, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (later.running) pthread_detach(thread);
 }
 
 /* ---- queued searches ------------------------------------------------------------------------ */
 
-static bool is_known(uint64_t hash) {
+static bool is_known_debt(uint64_t hash) {
     bool known = later.paying && later.paying->hash == hash;
     for (const tg_queued_search *d = later.first; d; d = d->next) known |= d->hash == hash;
     return known;
@@ -185,9 +185,9 @@ static bool is_known(uint64_t hash) {
 
 bool tg_queue_wanted(uint64_t hash) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, watch_debt_forks);
     pthread_mutex_lock(&later.lock);
-    bool wanted = !later.ended && later.n < MOST_QUEUED && !is_known(hash);
+    bool wanted = !later.ended && later.n < MOST_QUEUED && !is_known_debt(hash);
     pthread_mutex_unlock(&later.lock);
     return wanted;
 }
@@ -199,7 +199,7 @@ void tg_queue_search(tg_queued_search *queued) {
         queued->next = later.first;
         later.first = queued;
         later.n++;
-        start();
+        start_debt_thread();
     }
     pthread_mutex_unlock(&later.lock);
     if (ended) queued->release(queued);
@@ -207,6 +207,6 @@ void tg_queue_search(tg_queued_search *queued) {
 
 void tg_queue_cancel(const void *owner) {
     pthread_mutex_lock(&later.lock);
-    drop(owner);
+    drop_debts(owner);
     pthread_mutex_unlock(&later.lock);
 }

@@ -35,37 +35,37 @@ size_t rt_held_row(int rank, const int64_t *shape, const int64_t *strides, int b
     return row;
 }
 
-static size_t unit_of(const rt_held *h) {
+static size_t sample_unit(const rt_held *h) {
     return h->row && h->row <= PIECE ? h->row : ELEMENT;
 }
 
 /// Bytes of a piece: all of it, or whole rows.
-static size_t piece_of(const rt_held *h) {
-    return h->bytes <= RT_SAMPLE ? h->bytes : PIECE / unit_of(h) * unit_of(h);
+static size_t sample_piece_bytes(const rt_held *h) {
+    return h->bytes <= RT_SAMPLE ? h->bytes : PIECE / sample_unit(h) * sample_unit(h);
 }
 
-static int pieces_of(const rt_held *h) {
+static int count_sample_pieces(const rt_held *h) {
     return h->bytes <= RT_SAMPLE ? h->bytes > 0 : PIECES;
 }
 
 /// Where piece i begins, which lies evenly between the first and the last.
 static size_t begin_of(const rt_held *h, int i) {
-    size_t room = (h->bytes - piece_of(h)) / (PIECES - 1);
-    return i ? room * (size_t)i / unit_of(h) * unit_of(h) : 0;
+    size_t room = (h->bytes - sample_piece_bytes(h)) / (PIECES - 1);
+    return i ? room * (size_t)i / sample_unit(h) * sample_unit(h) : 0;
 }
 
-static void lay_out(rt_samples *s, const rt_held *held, int n) {
+static void lay_out_samples(rt_samples *s, const rt_held *held, int n) {
     s->n = n;
     for (int i = 0; i < n; i++) {
         s->at[i] = s->room;
-        s->bytes[i] = piece_of(&held[i]) * (size_t)pieces_of(&held[i]);
+        s->bytes[i] = sample_piece_bytes(&held[i]) * (size_t)count_sample_pieces(&held[i]);
         s->room += rt_round_up(s->bytes[i], ALIGN);
     }
 }
 
-static bool copy(const rt_samples *s, cu_stream stream, const rt_held *h, char *to) {
-    size_t n = piece_of(h);
-    for (int i = 0; i < pieces_of(h); i++, to += n) {
+static bool copy_sample(const rt_samples *s, cu_stream stream, const rt_held *h, char *to) {
+    size_t n = sample_piece_bytes(h);
+    for (int i = 0; i < count_sample_pieces(h); i++, to += n) {
         uintptr_t from = h->from + begin_of(h, i);
         if (!s->device)
             memcpy(to, (const void *)from, n);
@@ -76,15 +76,16 @@ static bool copy(const rt_samples *s, cu_stream stream, const rt_held *h, char *
 }
 
 /// Into memory that is not pinned the driver would copy at once, after all that the stream has.
-static bool pin(rt_samples *s) {
+static bool pin_samples(rt_samples *s) {
     const rt_cuda *cu = rt_cuda_driver();
     s->pinned = cu->pin && cu->unpin && !cu->pin(s->memory, s->room, 0);
     return s->pinned && !cu->event_create(&s->event, CU_NO_TIMING);
 }
 
-static bool copy_all(rt_samples *s, cu_stream stream, const rt_held *held) {
+static bool copy_all_samples(rt_samples *s, cu_stream stream, const rt_held *held) {
     bool ok = true;
-    for (int i = 0; i < s->n && ok; i++) ok = copy(s, stream, &held[i], s->memory + s->at[i]);
+    for (int i = 0; i < s->n && ok; i++)
+        ok = copy_sample(s, stream, &held[i], s->memory + s->at[i]);
     return ok;
 }
 
@@ -93,7 +94,7 @@ static bool copy_from_device(rt_samples *s, cu_stream stream, const rt_held *hel
     rt_entered e;
     if (rt_enter(s->device, &e)) return rt_leave(e), false;
     rt_relax(&e);
-    bool ok = pin(s) && copy_all(s, stream, held);
+    bool ok = pin_samples(s) && copy_all_samples(s, stream, held);
     if (s->event && rt_cuda_driver()->event_record(s->event, stream)) ok = false;
     rt_strict(&e);
     rt_leave(e);
@@ -106,12 +107,12 @@ rt_samples *rt_samples_take(int device, cu_stream stream, const rt_held *held, i
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
     s->hooks = hooks;
-    lay_out(s, held, n);
+    lay_out_samples(s, held, n);
     if (!s->room) return s;
     s->memory = rt_allocate(&hooks, s->room);
     if (s->memory && device >= 0) s->device = rt_device_at(device);
     bool ok = s->memory && (device < 0 || s->device);
-    if (ok) ok = s->device ? copy_from_device(s, stream, held) : copy_all(s, stream, held);
+    if (ok) ok = s->device ? copy_from_device(s, stream, held) : copy_all_samples(s, stream, held);
     if (ok) return s;
     rt_samples_close(s);
     return NULL;

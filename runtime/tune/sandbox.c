@@ -27,7 +27,7 @@ enum { WHY = 200, TICK_MS = 20 };
 /// many for another child.
 static const double FIRST = 60, TIMES = 10, RESTART = 3;
 
-static double least(double a, double b) {
+static double lesser_double(double a, double b) {
     return a < b ? a : b;
 }
 
@@ -35,12 +35,12 @@ static double most(double a, double b) {
     return a > b ? a : b;
 }
 
-typedef enum Wish { CHECK, CONFIRM, TIME } Wish;
+typedef enum TrialWish { CHECK, CONFIRM, TIME } TrialWish;
 
-typedef struct Request {
-    Wish wish;
+typedef struct TrialRequest {
+    TrialWish wish;
     int id, n;
-} Request;
+} TrialRequest;
 
 typedef struct Reply {
     rt_verdict verdict;
@@ -61,8 +61,8 @@ struct rt_sandbox {
     char why[WHY];
 };
 
-static rt_verdict attempt(rt_trial *t, const rt_sandbox_options *o, const Request *r,
-                          double *seconds) {
+static rt_verdict attempt_trial(rt_trial *t, const rt_sandbox_options *o, const TrialRequest *r,
+                                double *seconds) {
     const tg_variant *v = o->variants[r->id];
     if (r->wish == CHECK) return rt_trial_check(t, v, seconds);
     rt_verdict verdict = r->wish == CONFIRM ? rt_trial_confirm(t, v) : RT_RIGHT;
@@ -73,7 +73,7 @@ static rt_verdict attempt(rt_trial *t, const rt_sandbox_options *o, const Reques
 
 /* ---- the child ------------------------------------------------------------------------------- */
 
-static void *map_memory(void *user, size_t bytes) {
+static void *map_trial_memory(void *user, size_t bytes) {
     (void)user;
     void *p =
         mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -87,7 +87,7 @@ static void unmap_memory(void *user, void *memory, size_t bytes) {
 
 /// Nothing of the program's is left but its memory: no file, no handler of signals. A crash leaves
 /// no dump of it.
-static void isolate(int fd, pid_t parent) {
+static void isolate_child(int fd, pid_t parent) {
     struct sigaction usual = {.sa_handler = SIG_DFL};
     sigset_t none;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -107,8 +107,10 @@ static rt_verdict verdict_of(rt_trial *t, rt_verdict v) {
 }
 
 static rt_trial *open_trial(const rt_sandbox_options *o) {
-    tg_options own = {
-        .size = sizeof own, .threads = o->threads, .allocate = map_memory, .release = unmap_memory};
+    tg_options own = {.size = sizeof own,
+                      .threads = o->threads,
+                      .allocate = map_trial_memory,
+                      .release = unmap_memory};
     tg_context *c;
     rt_trial *trial = NULL;
     if (tg_context_create(&own, &c) != TG_OK) return NULL;
@@ -119,10 +121,10 @@ static rt_trial *open_trial(const rt_sandbox_options *o) {
 
 _Noreturn void rt_sandbox_serve(const rt_sandbox_options *o, int fd) {
     rt_trial *trial = o ? open_trial(o) : NULL;
-    Request r;
+    TrialRequest r;
     while (recv(fd, &r, sizeof r, 0) == (ssize_t)sizeof r) {
         Reply reply = {.verdict = RT_FAILED};
-        if (trial) reply.verdict = attempt(trial, o, &r, reply.seconds);
+        if (trial) reply.verdict = attempt_trial(trial, o, &r, reply.seconds);
         if (reply.verdict != RT_RIGHT) snprintf(reply.why, WHY, "%s", tg_last_error());
         if (trial) reply.verdict = verdict_of(trial, reply.verdict);
         if (send(fd, &reply, sizeof reply, MSG_NOSIGNAL) != (ssize_t)sizeof reply) break;
@@ -139,7 +141,7 @@ static tg_status fork_child(rt_sandbox *box, int fd) {
     pid_t pid = fork();
     int error = errno;
     if (pid == 0) {
-        isolate(fd, parent);
+        isolate_child(fd, parent);
         rt_sandbox_serve(&box->options, fd);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -149,7 +151,7 @@ static tg_status fork_child(rt_sandbox *box, int fd) {
     return TG_OK;
 }
 
-static tg_status start(rt_sandbox *box) {
+static tg_status start_child(rt_sandbox *box) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return tg_fail(TG_ERROR_UNSUPPORTED, "no pair of sockets: %s", strerror(errno));
@@ -164,7 +166,7 @@ static tg_status start(rt_sandbox *box) {
 }
 
 /// Says how it ended, where it did so by itself. The program may have waited for it already.
-static void end(rt_sandbox *box, bool by_itself) {
+static void end_sandbox_child(rt_sandbox *box, bool by_itself) {
     int status = 0;
     if (!box->child) return;
     close(box->fd);
@@ -185,13 +187,13 @@ static void end(rt_sandbox *box, bool by_itself) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static bool is_stopped(const rt_sandbox *box) {
+static bool is_sandbox_stopped(const rt_sandbox *box) {
     return box->options.stop && atomic_load(box->options.stop);
 }
 
 /// What can be seen of the child within a tick: RT_RIGHT, there is a reply; RT_CRASHED; RT_CUT,
 /// nothing yet. Processes that the program forked meanwhile may hold the other end of the socket.
-static rt_verdict watch(rt_sandbox *box, Reply *out) {
+static rt_verdict watch_child(rt_sandbox *box, Reply *out) {
     struct pollfd at = {.fd = box->fd, .events = POLLIN};
     siginfo_t info = {.si_pid = 0};
     if (poll(&at, 1, TICK_MS) > 0)
@@ -209,29 +211,30 @@ typedef struct Limits {
 /// What it took of the machine: of a CPU, which others have, too, what it computed.
 static void note_work(rt_sandbox *box, rt_child_clock *clock) {
     double own = rt_child_clock_read(clock), computed = rt_child_clock_computed(clock);
-    box->worked += box->options.device < 0 ? least(own, computed) : own;
+    box->worked += box->options.device < 0 ? lesser_double(own, computed) : own;
 }
 
 /// The child's answer. It ends where it crashed, was too late, or is to stop. own: seconds by its
 /// clock that it took.
-static rt_verdict ask(rt_sandbox *box, const Request *r, Limits limits, Reply *out, double *own) {
+static rt_verdict ask_child(rt_sandbox *box, const TrialRequest *r, Limits limits, Reply *out,
+                            double *own) {
     double end_of_all = rt_seconds() + limits.wall;
     rt_child_clock clock;
     rt_verdict v = RT_CUT;
     rt_child_clock_start(&clock, box->child);
     if (send(box->fd, r, sizeof *r, MSG_NOSIGNAL) != (ssize_t)sizeof *r) v = RT_CRASHED;
-    while (v == RT_CUT && !is_stopped(box) && rt_child_clock_read(&clock) < limits.own &&
+    while (v == RT_CUT && !is_sandbox_stopped(box) && rt_child_clock_read(&clock) < limits.own &&
            rt_seconds() < end_of_all)
-        v = watch(box, out);
-    bool hangs = clock.seconds >= limits.own && !is_stopped(box);
+        v = watch_child(box, out);
+    bool hangs = clock.seconds >= limits.own && !is_sandbox_stopped(box);
     note_work(box, &clock);
     *own = clock.seconds;
     if (v == RT_RIGHT) {
         if (out->verdict != RT_RIGHT) memcpy(box->why, out->why, WHY);
-        if (out->verdict >= RT_CRASHED) end(box, false);
+        if (out->verdict >= RT_CRASHED) end_sandbox_child(box, false);
         return out->verdict;
     }
-    end(box, v == RT_CRASHED);
+    end_sandbox_child(box, v == RT_CRASHED);
     if (v == RT_CRASHED) return v;
     snprintf(box->why, WHY, "it did not end within %.2g seconds", hangs ? limits.own : limits.wall);
     return hangs ? RT_HUNG : RT_CUT;
@@ -244,35 +247,35 @@ static double time_left(const rt_sandbox *box) {
 }
 
 /// Seconds of the same with the reference; 0: not known.
-static double usual(const rt_sandbox *box, const Request *r) {
+static double usual(const rt_sandbox *box, const TrialRequest *r) {
     if (r->wish == CHECK) return box->reference;
     return r->wish == TIME && box->timed > 0 ? most(box->reference, box->timed * r->n) : 0;
 }
 
 /// What has not ended by then hangs, unless the time for all is shorter.
-static rt_verdict ask_within_reason(rt_sandbox *box, const Request *r, Reply *out) {
+static rt_verdict ask_within_reason(rt_sandbox *box, const TrialRequest *r, Reply *out) {
     double known = r->id > 0 ? usual(box, r) : 0, own;
     Limits limits = {.own = RT_PATIENCE + (known > 0 ? TIMES * known : FIRST),
                      .wall = RT_PATIENCE + box->reference + time_left(box)};
-    rt_verdict v = ask(box, r, limits, out, &own);
+    rt_verdict v = ask_child(box, r, limits, out, &own);
     if (v == RT_RIGHT && r->wish == TIME && r->id == 0) box->timed = most(box->timed, own / r->n);
     return v;
 }
 
 /// A child that has checked the reference, whose results others are compared with. That it takes
 /// long to start, on a busy machine, is no candidate's fault.
-static rt_verdict prepare(rt_sandbox *box, Reply *out) {
+static rt_verdict prepare_child(rt_sandbox *box, Reply *out) {
     if (box->child) return RT_RIGHT;
-    Request r = {.wish = CHECK};
+    TrialRequest r = {.wish = CHECK};
     bool first = box->reference <= 0;
-    if (start(box)) {
+    if (start_child(box)) {
         snprintf(box->why, WHY, "%s", tg_last_error());
         box->lost = true;
         return RT_FAILED;
     }
     double again = first ? 0 : RESTART + RT_PATIENCE + box->reference, own;
     Limits limits = {.own = FIRST, .wall = time_left(box) + again};
-    rt_verdict v = ask(box, &r, limits, out, &own);
+    rt_verdict v = ask_child(box, &r, limits, out, &own);
     if (first) box->reference = own;
     if (v == RT_RIGHT) return v;
     char why[WHY];
@@ -287,9 +290,9 @@ static rt_verdict prepare(rt_sandbox *box, Reply *out) {
 
 /// On a GPU, without a child. A launch that breaks the device, or does not end, is the last one
 /// that is tried.
-static rt_verdict attempt_here(rt_sandbox *box, const Request *r, double *seconds) {
+static rt_verdict attempt_here(rt_sandbox *box, const TrialRequest *r, double *seconds) {
     double began = rt_seconds();
-    rt_verdict v = attempt(box->trial, &box->options, r, seconds);
+    rt_verdict v = attempt_trial(box->trial, &box->options, r, seconds);
     box->worked += rt_seconds() - began;
     if (v == RT_RIGHT) return v;
     snprintf(box->why, WHY, "%s", tg_last_error());
@@ -298,14 +301,14 @@ static rt_verdict attempt_here(rt_sandbox *box, const Request *r, double *second
     return v;
 }
 
-static rt_verdict request(rt_sandbox *box, Request r, double *seconds) {
+static rt_verdict request_trial(rt_sandbox *box, TrialRequest r, double *seconds) {
     Reply reply = {.verdict = RT_FAILED};
-    if (box->lost || is_stopped(box)) return RT_CUT;
+    if (box->lost || is_sandbox_stopped(box)) return RT_CUT;
     if (box->trial) {
         reply.verdict = attempt_here(box, &r, reply.seconds);
     } else {
         bool done = !box->child && r.wish == CHECK && r.id == 0;
-        reply.verdict = prepare(box, &reply);
+        reply.verdict = prepare_child(box, &reply);
         if (reply.verdict == RT_RIGHT && !done) reply.verdict = ask_within_reason(box, &r, &reply);
     }
     if (reply.verdict == RT_RIGHT)
@@ -314,16 +317,16 @@ static rt_verdict request(rt_sandbox *box, Request r, double *seconds) {
 }
 
 rt_verdict rt_sandbox_check(rt_sandbox *box, int id, double *seconds) {
-    return request(box, (Request){.wish = CHECK, .id = id}, seconds);
+    return request_trial(box, (TrialRequest){.wish = CHECK, .id = id}, seconds);
 }
 
 rt_verdict rt_sandbox_confirm(rt_sandbox *box, int id, double *times) {
-    return request(box, (Request){.wish = CONFIRM, .id = id}, times);
+    return request_trial(box, (TrialRequest){.wish = CONFIRM, .id = id}, times);
 }
 
 rt_verdict rt_sandbox_time(rt_sandbox *box, int id, int n, double *seconds) {
     if (n > RT_SANDBOX_LAUNCHES) n = RT_SANDBOX_LAUNCHES;
-    return request(box, (Request){.wish = TIME, .id = id, .n = n}, seconds);
+    return request_trial(box, (TrialRequest){.wish = TIME, .id = id, .n = n}, seconds);
 }
 
 const char *rt_sandbox_why(const rt_sandbox *box) {
@@ -354,7 +357,7 @@ tg_status rt_sandbox_open(const rt_sandbox_options *options, rt_sandbox **out) {
     if (!box) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     *box = (rt_sandbox){.options = *options, .hooks = c->hooks};
     tg_status status = TG_OK;
-    box->options.trial.patience = least(FIRST, time_left(box));
+    box->options.trial.patience = lesser_double(FIRST, time_left(box));
     if (!forks_are_wanted()) status = rt_trial_open(&box->options.trial, &box->trial);
     if (status)
         rt_sandbox_close(box);
@@ -365,7 +368,7 @@ tg_status rt_sandbox_open(const rt_sandbox_options *options, rt_sandbox **out) {
 
 void rt_sandbox_close(rt_sandbox *box) {
     if (!box) return;
-    end(box, false);
+    end_sandbox_child(box, false);
     rt_trial_close(box->trial);
     tg_options hooks = box->hooks;
     rt_release(&hooks, box, sizeof *box);

@@ -30,7 +30,7 @@ static const double FAR = 1.0;    // by which part the default is slower where i
 static const double RUNOFF_SHARE = 0.1, RESTLESS = 1.2;
 static const double HICCUP = 2; // times as slow as the others have become
 
-typedef struct Runner {
+typedef struct RaceRunner {
     bool there, alive, beaten;
     int n, launches;        // times that count; launches of all
     double least, most;     // seconds of its turns
@@ -39,7 +39,7 @@ typedef struct Runner {
     double middle;          // median of the times
     double times[WINDOW];   // time i stands at i % WINDOW
     uint32_t heats[WINDOW]; // of which heat it is
-} Runner;
+} RaceRunner;
 
 struct rt_tournament {
     rt_tournament_options options;
@@ -54,11 +54,11 @@ struct rt_tournament {
     int members[HEAT];
     double seconds[HEAT]; // 0: not measured
     double began, turn_began, runoff_began;
-    Runner runners[];
+    RaceRunner runners[];
 };
 
 size_t rt_tournament_bytes(int capacity) {
-    return sizeof(rt_tournament) + sizeof(Runner) * (size_t)capacity;
+    return sizeof(rt_tournament) + sizeof(RaceRunner) * (size_t)capacity;
 }
 
 rt_tournament *rt_tournament_start(void *memory, const rt_tournament_options *options) {
@@ -77,7 +77,7 @@ static bool is_id(const rt_tournament *r, int id) {
 
 bool rt_tournament_add(rt_tournament *r, int id, double predicted) {
     if (!is_id(r, id) || r->runners[id].there || r->runoff || r->over) return false;
-    r->runners[id] = (Runner){.there = true, .alive = true, .predicted = predicted};
+    r->runners[id] = (RaceRunner){.there = true, .alive = true, .predicted = predicted};
     return true;
 }
 
@@ -87,7 +87,7 @@ void rt_tournament_close(rt_tournament *r) {
 
 /* ---- statistics ---------------------------------------------------------------------------- */
 
-static void sort(double *x, int n) {
+static void sort_doubles(double *x, int n) {
     for (int i = 1; i < n; i++) {
         double v = x[i];
         int j = i;
@@ -97,32 +97,32 @@ static void sort(double *x, int n) {
 }
 
 /// Sorts.
-static double median(double *x, int n) {
-    sort(x, n);
+static double sorted_median(double *x, int n) {
+    sort_doubles(x, n);
     return (x[(n - 1) / 2] + x[n / 2]) / 2;
 }
 
-static int kept(const Runner *c) {
+static int kept_times(const RaceRunner *c) {
     return c->n < WINDOW ? c->n : WINDOW;
 }
 
 /// Times of a over those of b in the heats that both were in, in ascending order.
-static int ratios(const Runner *a, const Runner *b, double out[WINDOW]) {
+static int heat_ratios(const RaceRunner *a, const RaceRunner *b, double out[WINDOW]) {
     int n = 0;
-    for (int i = a->n - kept(a), j = b->n - kept(b); i < a->n && j < b->n;) {
+    for (int i = a->n - kept_times(a), j = b->n - kept_times(b); i < a->n && j < b->n;) {
         int64_t way = (int64_t)a->heats[i % WINDOW] - (int64_t)b->heats[j % WINDOW];
         if (!way) out[n++] = a->times[i % WINDOW] / b->times[j % WINDOW];
         i += way <= 0;
         j += way >= 0;
     }
-    sort(out, n);
+    sort_doubles(out, n);
     return n;
 }
 
 /// How many of n numbers lie outside of an interval of the median at each end, at most, for the
 /// median to be below it, or above it, with a chance of `tail`: a sum of binomials. 0: there is no
 /// such interval.
-static int outside(int n, double tail) {
+static int count_outside(int n, double tail) {
     double term = 1, sum = 0;
     for (int i = 0; i < n; i++) term /= 2;
     for (int k = 0; k < n; k++) {
@@ -134,7 +134,7 @@ static int outside(int n, double tail) {
 }
 
 /// How far a ratio is from 1, either way alike.
-static double away(double ratio) {
+static double distance_from_one(double ratio) {
     return ratio < 1 ? 1 / ratio - 1 : ratio - 1;
 }
 
@@ -149,7 +149,7 @@ static double chance_of_ranks(const double *x, int n) {
     for (; n > 0 && x[n - 1] > HICCUP; n--) continue;
     for (; n > 0 && x[0] < 1 / HICCUP; n--) x++;
     for (int i = 0; i < n && x[i] < 1; i++)
-        for (int k = 0; k < n; k++) below += away(x[k]) <= away(x[i]);
+        for (int k = 0; k < n; k++) below += distance_from_one(x[k]) <= distance_from_one(x[i]);
     if (below > RANKS) return 1; // of so many ratios signs alone say enough
     memset(chances, 0, sizeof *chances * (size_t)(below + 1));
     chances[0] = 1;
@@ -165,16 +165,16 @@ static const double ONE_IN_1000 = 0.001, ONE_IN_400 = 0.0025, ONE_IN_200 = 0.005
 /// The least part by which a is slower than b, beyond chance; negative: it is not. With few heats
 /// it must have been slower in each of them, and by more than machines do that are said to be
 /// quiet. At the end that may be all heats but one, where b may have had a hiccup, or ranks tell.
-static double surely_slower(const Runner *a, const Runner *b, bool at_the_end) {
+static double surely_slower(const RaceRunner *a, const RaceRunner *b, bool at_the_end) {
     static const double early[SOUND] = {0, 1e9, 0.3, 0.12, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01};
     static const double late[SOUND] = {0, 1e9, 0.15, 0.05, 0.03, 0.02, 0.015, 0.01, 0.005, 0.005};
     static const double but_one[SOUND + 1] = {0,   1e9,  1e9,  1e9,  0.15, 0.12,
                                               0.1, 0.05, 0.03, 0.02, 0.02};
     double x[WINDOW];
-    int n = ratios(a, b, x);
+    int n = heat_ratios(a, b, x);
     if (n < 2) return -1;
     double all = n < SOUND ? x[0] - (at_the_end ? late : early)[n]
-                           : x[outside(n, at_the_end ? ONE_IN_400 : ONE_IN_1000) - 1];
+                           : x[count_outside(n, at_the_end ? ONE_IN_400 : ONE_IN_1000) - 1];
     double most = x[1] - but_one[n < SOUND ? n : SOUND];
     if (at_the_end && most > all) all = most;
     bool ranks = at_the_end && n >= SOUND && all <= 1 && chance_of_ranks(x, n) <= ONE_IN_400;
@@ -182,27 +182,27 @@ static double surely_slower(const Runner *a, const Runner *b, bool at_the_end) {
 }
 
 /// The largest part by which a may be slower than b.
-static double perhaps_slower(const Runner *a, const Runner *b) {
+static double perhaps_slower(const RaceRunner *a, const RaceRunner *b) {
     double x[WINDOW];
-    int n = ratios(a, b, x);
-    return n < SOUND ? 1 : x[n - outside(n, ONE_IN_200)] - 1;
+    int n = heat_ratios(a, b, x);
+    return n < SOUND ? 1 : x[n - count_outside(n, ONE_IN_200)] - 1;
 }
 
 /// What a time has to be multiplied by for seconds on a usual day.
-static double scale_of(const rt_tournament *r) {
+static double usual_day_scale(const rt_tournament *r) {
     double x[WINDOW];
     int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
     if (!n) return 1;
     memcpy(x, r->defaults, sizeof *x * (size_t)n);
-    return median(x, n) / r->unit;
+    return sorted_median(x, n) / r->unit;
 }
 
 /* ---- the order ----------------------------------------------------------------------------- */
 
-static int leader(const rt_tournament *r) {
+static int find_leader(const rt_tournament *r) {
     int best = -1;
     for (int i = 0; i < r->options.capacity; i++) {
-        const Runner *c = &r->runners[i];
+        const RaceRunner *c = &r->runners[i];
         if (!c->alive || !c->n) continue;
         if (best < 0 || c->middle < r->runners[best].middle) best = i;
     }
@@ -218,12 +218,12 @@ static int count_alive(const rt_tournament *r) {
 /// The first one that is as good as the leader: the default where it is not shown to be slower. It
 /// comes back where those that it lost to were lost themselves.
 int rt_tournament_winner(const rt_tournament *r) {
-    int best = leader(r);
+    int best = find_leader(r);
     if (best < 0) return r->options.capacity && r->runners[0].alive ? 0 : -1;
-    const Runner *l = &r->runners[best];
+    const RaceRunner *l = &r->runners[best];
     if (r->runners[0].beaten && r->unit < l->middle) return 0;
     for (int i = 0; i < best; i++) {
-        const Runner *c = &r->runners[i];
+        const RaceRunner *c = &r->runners[i];
         if (!c->alive || !c->n) continue;
         if (i == 0 && surely_slower(c, l, true) <= 0) return i;
         if (c->middle <= l->middle * (1 + TIE)) return i;
@@ -232,24 +232,24 @@ int rt_tournament_winner(const rt_tournament *r) {
 }
 
 /// Of one that was measured in few heats the levels of these may say little.
-static double as_measured(const Runner *c, double seconds) {
+static double as_measured(const RaceRunner *c, double seconds) {
     return seconds < c->least ? c->least : seconds > c->most ? c->most : seconds;
 }
 
 rt_tournament_figures rt_tournament_figures_of(const rt_tournament *r, int id) {
     if (!is_id(r, id) || !r->runners[id].there) return (rt_tournament_figures){0};
-    const Runner *c = &r->runners[id];
+    const RaceRunner *c = &r->runners[id];
     double x[WINDOW];
     rt_tournament_figures f = {.launches = c->launches, .beaten = c->beaten};
     // The times of the default are one: what they are measured in.
     bool unit = id == 0 && r->n_defaults > 0;
     int all = unit ? r->n_defaults : c->n, n = all < WINDOW ? all : WINDOW;
     if (!n) return f;
-    double scale = unit ? 1 : scale_of(r);
+    double scale = unit ? 1 : usual_day_scale(r);
     memcpy(x, unit ? r->defaults : c->times, sizeof *x * (size_t)n);
-    f.seconds = as_measured(c, median(x, n) * scale);
+    f.seconds = as_measured(c, sorted_median(x, n) * scale);
     f.multiple = unit ? 1 : r->unit > 0 ? c->middle / r->unit : 0;
-    int k = outside(n, ONE_IN_40);
+    int k = count_outside(n, ONE_IN_40);
     f.low = as_measured(c, x[k ? k - 1 : 0] * scale);
     f.high = as_measured(c, x[k ? n - k : n - 1] * scale);
     return f;
@@ -259,14 +259,14 @@ rt_tournament_figures rt_tournament_figures_of(const rt_tournament *r, int id) {
 
 /// Whom to measure first: those who were measured least, and of those the most promising.
 static bool comes_before(const rt_tournament *r, int a, int b) {
-    const Runner *x = &r->runners[a], *y = &r->runners[b];
+    const RaceRunner *x = &r->runners[a], *y = &r->runners[b];
     if (x->n != y->n) return x->n < y->n;
     double p = x->n ? x->middle : x->predicted, q = y->n ? y->middle : y->predicted;
     return p != q ? p < q : a < b;
 }
 
 /// Among the members, in that order, from place `from` on.
-static void enter(rt_tournament *r, int id, int from) {
+static void enter_member(rt_tournament *r, int id, int from) {
     int at = r->n_members;
     if (at < HEAT)
         r->n_members++;
@@ -281,7 +281,7 @@ static void enter(rt_tournament *r, int id, int from) {
 static void add_companion(rt_tournament *r, int alone) {
     int best = -1;
     for (int i = 0; i < r->options.capacity; i++) {
-        const Runner *c = &r->runners[i];
+        const RaceRunner *c = &r->runners[i];
         if (i == alone || !c->alive || !c->n) continue;
         if (best < 0 || c->middle < r->runners[best].middle) best = i;
     }
@@ -292,13 +292,14 @@ static void add_companion(rt_tournament *r, int alone) {
 /// is run from its end, so that what grows or falls evenly does so for all.
 static void draw_heat(rt_tournament *r, int wanted) {
     int fixed = 0;
-    r->pivot = leader(r);
+    r->pivot = find_leader(r);
     if (r->pivot >= 0) r->members[fixed++] = r->pivot;
     if (r->pivot != 0 && r->options.capacity && r->runners[0].alive) r->members[fixed++] = 0;
     r->n_members = fixed;
     r->at = 0;
     for (int i = 1; i < r->options.capacity; i++)
-        if (i != r->pivot && r->runners[i].alive && r->runners[i].n < wanted) enter(r, i, fixed);
+        if (i != r->pivot && r->runners[i].alive && r->runners[i].n < wanted)
+            enter_member(r, i, fixed);
     if (r->n_members == 1) add_companion(r, r->members[0]);
     memset(r->seconds, 0, sizeof r->seconds);
     if (++r->heat % 2) return;
@@ -318,11 +319,11 @@ static void note_default(rt_tournament *r, double seconds) {
 /// How much slower than in its first heats the default was in this one. Where there is no default,
 /// or it had a hiccup, how much slower than usual those were who are known: of one who was alone
 /// nobody can tell.
-static double level_of(rt_tournament *r) {
+static double heat_level(rt_tournament *r) {
     double x[HEAT], own = 0;
     int n = 0;
     for (int i = 0; i < r->n_members; i++) {
-        const Runner *c = &r->runners[r->members[i]];
+        const RaceRunner *c = &r->runners[r->members[i]];
         if (!(r->seconds[i] > 0)) continue;
         if (r->members[i] == 0) {
             note_default(r, r->seconds[i]);
@@ -331,23 +332,23 @@ static double level_of(rt_tournament *r) {
             x[n++] = r->seconds[i] / c->middle;
         }
     }
-    double others = n ? median(x, n) : 0;
+    double others = n ? sorted_median(x, n) : 0;
     if (own > 0) return n && own > HICCUP * others ? others : own;
     return r->n_members > 1 && n ? others : 1;
 }
 
-static void note_time(Runner *c, double time, uint32_t heat) {
+static void note_time(RaceRunner *c, double time, uint32_t heat) {
     double x[WINDOW];
     c->times[c->n % WINDOW] = time;
     c->heats[c->n % WINDOW] = heat;
     c->n++;
-    memcpy(x, c->times, sizeof *x * (size_t)kept(c));
-    c->middle = median(x, kept(c));
+    memcpy(x, c->times, sizeof *x * (size_t)kept_times(c));
+    c->middle = sorted_median(x, kept_times(c));
 }
 
 /// Drops the times of heats before that one.
-static void forget(Runner *c, uint32_t before) {
-    int first = c->n - kept(c), n = 0;
+static void forget_heats(RaceRunner *c, uint32_t before) {
+    int first = c->n - kept_times(c), n = 0;
     double times[WINDOW];
     uint32_t heats[WINDOW];
     for (int i = first; i < c->n; i++) {
@@ -364,23 +365,23 @@ static void forget(Runner *c, uint32_t before) {
 /// beyond the doubt of a few hiccups.
 static bool has_lost(const rt_tournament *r, int id, int pivot) {
     double x[WINDOW];
-    const Runner *c = &r->runners[id], *best = &r->runners[pivot];
+    const RaceRunner *c = &r->runners[id], *best = &r->runners[pivot];
     if (id == pivot) return false;
-    if (id == 0 && ratios(c, best, x) < 2 * FIRST_RUNG) return false;
+    if (id == 0 && heat_ratios(c, best, x) < 2 * FIRST_RUNG) return false;
     return surely_slower(c, best, false) > (id == 0 ? FAR : 0);
 }
 
 /// Those who were shown to be slower than the one that led before the heat leave. That one was not
 /// chosen by its luck in this heat.
 static void end_heat(rt_tournament *r) {
-    double level = level_of(r);
+    double level = heat_level(r);
     if (r->runoff && r->heat + 1 == r->runoff_from + FIRST_RUNG)
         for (int i = 0; i < r->options.capacity; i++)
-            if (r->runners[i].alive) forget(&r->runners[i], r->runoff_from);
+            if (r->runners[i].alive) forget_heats(&r->runners[i], r->runoff_from);
     for (int i = 0; i < r->n_members; i++)
         if (r->seconds[i] > 0)
             note_time(&r->runners[r->members[i]], r->seconds[i] / level, r->heat);
-    int pivot = r->pivot >= 0 && r->runners[r->pivot].alive ? r->pivot : leader(r);
+    int pivot = r->pivot >= 0 && r->runners[r->pivot].alive ? r->pivot : find_leader(r);
     for (int i = 0; i < r->n_members && pivot >= 0; i++) {
         if (!has_lost(r, r->members[i], pivot)) continue;
         r->runners[r->members[i]].alive = false;
@@ -396,7 +397,7 @@ static void keep_best(rt_tournament *r, int n) {
     for (int alive = count_alive(r) - r->runners[0].alive; alive > n; alive--) {
         int worst = -1;
         for (int i = 1; i < r->options.capacity; i++) {
-            const Runner *c = &r->runners[i], *w = worst < 0 ? NULL : &r->runners[worst];
+            const RaceRunner *c = &r->runners[i], *w = worst < 0 ? NULL : &r->runners[worst];
             if (!c->alive) continue;
             if (!w || (w->n && (!c->n || c->middle >= w->middle))) worst = i;
         }
@@ -427,9 +428,9 @@ static bool is_settled(const rt_tournament *r) {
 /// What a heat of all those alive takes.
 static double heat_cost(const rt_tournament *r) {
     double sum = 0;
-    int best = leader(r);
+    int best = find_leader(r);
     for (int i = 0; i < r->options.capacity; i++) {
-        const Runner *c = &r->runners[i];
+        const RaceRunner *c = &r->runners[i];
         if (c->alive) sum += c->cost > 0 ? c->cost : best >= 0 ? r->runners[best].cost : 0;
     }
     return sum;
@@ -438,7 +439,7 @@ static double heat_cost(const rt_tournament *r) {
 /// When the runoff has to begin: there is time for as many heats as say something, of those who
 /// would be in it, if they are as fast as the leader.
 static double last_call(const rt_tournament *r) {
-    int best = leader(r), n = count_alive(r);
+    int best = find_leader(r), n = count_alive(r);
     int finalists = n < FINALISTS + 1 ? n : FINALISTS + 1;
     double cost = best >= 0 ? r->runners[best].cost : 0;
     double needs = SOUND * finalists * cost * MARGIN;
@@ -457,7 +458,7 @@ static bool has_all(const rt_tournament *r, int wanted) {
 
 /// Draws the next heat of the first phase, or begins the runoff. False: there is nothing to do
 /// before more candidates come.
-static bool advance(rt_tournament *r, double now) {
+static bool advance_heat(rt_tournament *r, double now) {
     while (has_all(r, r->rung)) {
         if (!r->closed) return false;
         int alive = count_alive(r);
@@ -479,7 +480,7 @@ static bool is_restless(const rt_tournament *r) {
     double x[WINDOW];
     int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
     memcpy(x, r->defaults, sizeof *x * (size_t)n);
-    sort(x, n);
+    sort_doubles(x, n);
     return n >= SOUND && x[n * 9 / 10] > RESTLESS * x[n / 10];
 }
 
@@ -503,7 +504,7 @@ static void advance_runoff(rt_tournament *r, double now) {
 
 /// An odd number, so that a median is one of them. Launches of long kernels are exact by
 /// themselves.
-static int launches_of(const Runner *c) {
+static int launches_of(const RaceRunner *c) {
     double t = c->middle > 0 ? c->middle : c->predicted;
     if (t > 10 * TURN_SECONDS) return 1;
     int n = c->middle > 0 && t * 15 < TURN_SECONDS ? 15 : t > 0 ? (int)(TURN_SECONDS / t) | 1 : 3;
@@ -524,14 +525,14 @@ static bool find_turn(rt_tournament *r, double now) {
         }
         if (r->runoff)
             advance_runoff(r, now);
-        else if (!advance(r, now))
+        else if (!advance_heat(r, now))
             return false;
         if (r->over) return true;
     }
 }
 
 /// A hiccup says nothing of what the next turn takes.
-static void note_cost(Runner *c, double cost) {
+static void note_cost(RaceRunner *c, double cost) {
     double least = cost < c->last_cost ? cost : c->last_cost;
     c->cost = cost <= 0 ? 0 : c->last_cost > 0 ? least : cost;
     c->last_cost = cost;
@@ -572,8 +573,8 @@ void rt_tournament_report(rt_tournament *r, int id, const double *seconds, int n
         rt_tournament_drop(r, id);
         return;
     }
-    Runner *c = &r->runners[id];
-    double time = median(x, n);
+    RaceRunner *c = &r->runners[id];
+    double time = sorted_median(x, n);
     if (!c->launches || time < c->least) c->least = time;
     if (time > c->most) c->most = time;
     c->launches += n;

@@ -46,7 +46,7 @@ struct rt_trial {
 
 static const double MOST_UNFINITE = 1.0 / 64;
 
-static tg_status no_memory(void) {
+static tg_status fail_trial_memory(void) {
     return tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
@@ -69,7 +69,7 @@ static int who_says(const rt_trial *t, const Said *all) {
 
 /// Collective: a status or a verdict of this rank becomes that of all, 0 where nothing is wrong on
 /// any of them. failed: what it is where the others do not come.
-static int agree(rt_trial *t, int what, int failed) {
+static int agree_on_status(rt_trial *t, int what, int failed) {
     Said own = {.what = what}, all[RT_COMM_RANKS];
     if (!t->comm) return what;
     if (what) snprintf(own.text, sizeof own.text, "%s", tg_last_error());
@@ -81,11 +81,11 @@ static int agree(rt_trial *t, int what, int failed) {
 }
 
 static tg_status agree_status(rt_trial *t, tg_status status) {
-    return (tg_status)agree(t, (int)status, TG_ERROR_RANK);
+    return (tg_status)agree_on_status(t, (int)status, TG_ERROR_RANK);
 }
 
 static rt_verdict agree_verdict(rt_trial *t, rt_verdict verdict) {
-    return (rt_verdict)agree(t, (int)verdict, RT_FAILED);
+    return (rt_verdict)agree_on_status(t, (int)verdict, RT_FAILED);
 }
 
 /// Collective: the largest of all ranks'. What goes wrong shows in what comes next.
@@ -99,7 +99,7 @@ static double most_of(rt_trial *t, double mine) {
 }
 
 /// Collective: what this rank does on its device is done, and all have come.
-static tg_status meet(rt_trial *t) {
+static tg_status meet_ranks(rt_trial *t) {
     if (!t->comm) return TG_OK;
     tg_status status = rt_place_wait(&t->place);
     return status ? status : rt_comm_meet(t->comm, t->options.info->name);
@@ -107,7 +107,7 @@ static tg_status meet(rt_trial *t) {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-static bool is_symmetric(const rt_trial *t, int param) {
+static bool is_symmetric_buffer(const rt_trial *t, int param) {
     return t->options.info->params[param].flags & TG_PARAM_SYM;
 }
 
@@ -137,13 +137,13 @@ static tg_status make_stencils(rt_trial *t, rt_buffer *b) {
     if (!b->period) b->period = 1;
     for (int fill = 0; fill < (b->written ? RT_FILLS : 1); fill++) {
         if (!b->stencils[fill]) b->stencils[fill] = rt_allocate(&t->hooks, b->period);
-        if (!b->stencils[fill]) return no_memory();
+        if (!b->stencils[fill]) return fail_trial_memory();
         rt_pattern_make(&p, fill, b->stencils[fill]);
     }
     return TG_OK;
 }
 
-static tg_status add_buffer(rt_trial *t, int param, bool written) {
+static tg_status add_trial_buffer(rt_trial *t, int param, bool written) {
     const rt_actual *a = &t->launcher->actuals[param];
     int i = buffer_like(t, a);
     if (i >= 0) {
@@ -156,20 +156,20 @@ static tg_status add_buffer(rt_trial *t, int param, bool written) {
         .param = param, .least = param, .code = a->code, .bits = a->bits, .written = written};
     b->bytes = a->to - a->from;
     b->n = b->bytes / (b->bits < 8 ? 1 : b->bits / 8u);
-    if (!is_symmetric(t, param)) return rt_buffer_open(&t->place, b, a->from);
+    if (!is_symmetric_buffer(t, param)) return rt_buffer_open(&t->place, b, a->from);
     rt_shard shard;
     if (!rt_sym_find(t->comm, a->own, &shard)) return TG_ERROR_ARGUMENT; // it was bound
     return rt_buffer_adopt(&t->place, b, (char *)a->own - shard.before,
                            (size_t)(shard.before + shard.left), (char *)a->from);
 }
 
-static void make_argument(rt_trial *t, int i) {
+static void make_trial_argument(rt_trial *t, int i) {
     const rt_actual *a = &t->launcher->actuals[i];
     const tg_arg *given = &t->options.args[i];
     t->args[i] = *given;
     if (given->kind != TG_ARG_TENSOR || !given->as.tensor) return;
     DLTensor *own = &t->tensors[i];
-    rt_copy_tensor(own, t->dims[i], given->as.tensor, a->given_strides + is_symmetric(t, i));
+    rt_copy_tensor(own, t->dims[i], given->as.tensor, a->given_strides + is_symmetric_buffer(t, i));
     own->byte_offset = 0;
     int b = buffer_like(t, a);
     if (b >= 0) own->data = t->buffers[b].span + ((uintptr_t)a->own - a->from);
@@ -177,7 +177,7 @@ static void make_argument(rt_trial *t, int i) {
 }
 
 /// Binds the caller's arguments, then, to the same effect, those made here.
-static tg_status make_arguments(rt_trial *t) {
+static tg_status make_trial_arguments(rt_trial *t) {
     const rt_trial_options *o = &t->options;
     tg_status status = rt_bind(t->launcher, o->info, o->args, o->n);
     if (!status)
@@ -188,10 +188,10 @@ static tg_status make_arguments(rt_trial *t) {
         for (int i = 0; i < o->n && !status; i++) {
             bool written = o->info->params[i].flags & TG_PARAM_WRITTEN;
             if (t->launcher->actuals[i].tensor && written == (pass == 0))
-                status = add_buffer(t, i, written);
+                status = add_trial_buffer(t, i, written);
         }
     for (int i = 0; i < t->n_buffers && !status; i++) status = make_stencils(t, &t->buffers[i]);
-    for (int i = 0; i < o->n && !status; i++) make_argument(t, i);
+    for (int i = 0; i < o->n && !status; i++) make_trial_argument(t, i);
     for (int i = 0; i < t->n_buffers && !status; i++)
         status = rt_buffer_fill(&t->place, &t->buffers[i], 0);
     return status ? status : rt_bind(t->launcher, o->info, t->args, o->n);
@@ -201,14 +201,14 @@ tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out) {
     tg_context *c = rt_context();
     rt_trial *t = c ? rt_allocate(&c->hooks, sizeof *t) : NULL;
     *out = NULL;
-    if (!t) return no_memory();
+    if (!t) return fail_trial_memory();
     memset(t, 0, sizeof *t);
     t->options = *options;
     t->hooks = c->hooks;
     t->comm = rt_is_collective(options->info) ? c->comm : NULL;
     t->launcher = rt_claim(c);
     if (t->launcher) t->launcher->print = NULL; // nobody waits for what is printed here
-    tg_status status = t->launcher ? make_arguments(t) : no_memory();
+    tg_status status = t->launcher ? make_trial_arguments(t) : fail_trial_memory();
     if (status)
         rt_trial_close(t);
     else
@@ -234,7 +234,7 @@ static void give_back_launcher(rt_trial *t) {
 }
 
 /// Where a launch does not end, all would wait for it that gives back what it has.
-static void abandon(rt_trial *t) {
+static void abandon_trial(rt_trial *t) {
     static _Atomic(rt_trial *) stuck;
     give_back_launcher(t);
     t->stuck = atomic_exchange(&stuck, t);
@@ -243,7 +243,7 @@ static void abandon(rt_trial *t) {
 void rt_trial_close(rt_trial *t) {
     if (!t) return;
     if (t->place.stuck) {
-        abandon(t);
+        abandon_trial(t);
         return;
     }
     rt_place_wait(&t->place);
@@ -276,7 +276,7 @@ bool rt_trial_is_lost(rt_trial *t) {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static tg_status refill(rt_trial *t, int fill, bool inputs) {
+static tg_status refill_buffers(rt_trial *t, int fill, bool inputs) {
     tg_status status = TG_OK;
     for (int i = 0; i < t->n_buffers && !status; i++)
         if (inputs || t->buffers[i].written)
@@ -285,7 +285,7 @@ static tg_status refill(rt_trial *t, int fill, bool inputs) {
 }
 
 /// What a wrong variant may have written is none of the next one's.
-static void restore(rt_trial *t) {
+static void restore_buffers(rt_trial *t) {
     if (t->place.stuck) return;
     for (int i = 0; i < t->n_buffers; i++) {
         if (rt_buffer_clear(&t->place, &t->buffers[i])) return;
@@ -305,7 +305,7 @@ static tg_status launch_one(rt_trial *t, const tg_variant *v) {
 }
 
 /// A launch that was not waited for to its end leaves nothing to be tried any more.
-static tg_status launch(rt_trial *t, const tg_variant *v, int n) {
+static tg_status launch_trial(rt_trial *t, const tg_variant *v, int n) {
     tg_status status = TG_OK;
     for (int i = 0; i < n && !status; i++) status = launch_one(t, v);
     t->place.stuck |= t->launcher->gpu.stuck;
@@ -313,28 +313,28 @@ static tg_status launch(rt_trial *t, const tg_variant *v, int n) {
 }
 
 /// The launches since rt_place_begin, to their end.
-static tg_status end(rt_trial *t, double *seconds) {
+static tg_status end_launches(rt_trial *t, double *seconds) {
     tg_status status = rt_place_end(&t->place, seconds);
     return status || !t->comm ? status : t->comm->memory->settle(t->comm);
 }
 
 /// One launch on a fill, to its end; by all ranks.
-static tg_status run(rt_trial *t, const tg_variant *v, int fill, double *seconds) {
+static tg_status run_on_fill(rt_trial *t, const tg_variant *v, int fill, double *seconds) {
     double took = 0;
-    tg_status status = refill(t, fill, false);
+    tg_status status = refill_buffers(t, fill, false);
     if (!status) status = rt_place_begin(&t->place);
-    if (!status) status = launch(t, v, 1);
-    if (!status) status = end(t, &took);
+    if (!status) status = launch_trial(t, v, 1);
+    if (!status) status = end_launches(t, &took);
     status = agree_status(t, status);
     if (!status && (*seconds <= 0 || took < *seconds)) *seconds = took;
     return status;
 }
 
-static tg_status keep(rt_trial *t, const rt_buffer *b, char **out) {
+static tg_status keep_result(rt_trial *t, const rt_buffer *b, char **out) {
     const char *now;
     size_t bytes = rt_buffer_looked(b);
     if (!*out) *out = rt_allocate(&t->hooks, bytes ? bytes : 1);
-    if (!*out) return no_memory();
+    if (!*out) return fail_trial_memory();
     tg_status status = rt_buffer_fetch(&t->place, b, &now);
     if (!status && bytes) memcpy(*out, now, bytes);
     return status;
@@ -345,7 +345,8 @@ static tg_status keep_all(rt_trial *t, int fill) {
     for (int i = 0; i < t->n_buffers && !status; i++) {
         Results *r = &t->results[i];
         if (t->buffers[i].written)
-            status = keep(t, &t->buffers[i], fill < RT_FILLS ? &r->reference[fill] : &r->seen);
+            status =
+                keep_result(t, &t->buffers[i], fill < RT_FILLS ? &r->reference[fill] : &r->seen);
     }
     return status;
 }
@@ -353,7 +354,7 @@ static tg_status keep_all(rt_trial *t, int fill) {
 /* ---- the reference --------------------------------------------------------------------------- */
 
 /// 2^-bits, the unit roundoff.
-static double unit(int bits) {
+static double unit_roundoff(int bits) {
     return 1.0 / (double)((uint64_t)1 << bits);
 }
 
@@ -367,7 +368,7 @@ static int64_t largest_extent(const rt_trial *t) {
     return most;
 }
 
-static int narrowest(const rt_trial *t) {
+static int narrowest_significand(const rt_trial *t) {
     int bits = F32_BITS;
     for (int i = 0; i < t->n_buffers; i++) {
         const rt_buffer *b = &t->buffers[i];
@@ -380,15 +381,15 @@ static int narrowest(const rt_trial *t) {
 /// Two orders of a sum of n random terms differ by some sqrt(n) roundings of its own size; what is
 /// rounded on the way by one. A dozen standard deviations for all of what may come together, and
 /// an element that is rounded to the other side.
-static rt_bound bound_of(const rt_trial *t, const rt_buffer *b, double scale) {
+static rt_bound rounding_bound(const rt_trial *t, const rt_buffer *b, double scale) {
     const rt_trial_options *o = &t->options;
     if (o->exact || !rt_is_float(b->code)) return (rt_bound){0};
     int64_t terms = o->terms ? o->terms : largest_extent(t);
     double roots = 1;
     while (roots * roots < (double)terms) roots *= 1.25;
-    double way = unit(o->way_bits ? o->way_bits : narrowest(t));
-    double sum = unit(o->sum_bits ? o->sum_bits : F32_BITS) * roots;
-    double both = 12 * (way + sum), own = unit(rt_significand(b->code, b->bits));
+    double way = unit_roundoff(o->way_bits ? o->way_bits : narrowest_significand(t));
+    double sum = unit_roundoff(o->sum_bits ? o->sum_bits : F32_BITS) * roots;
+    double both = 12 * (way + sum), own = unit_roundoff(rt_significand(b->code, b->bits));
     return (rt_bound){.relative = both + 2.5 * own, .absolute = both * scale};
 }
 
@@ -401,7 +402,7 @@ static double measure_reference(rt_trial *t) {
         double scale = 0;
         if (!b->written) continue;
         if (rt_is_float(b->code) && b->n) scale = rt_scale(b, t->results[i].reference[0], &bad);
-        t->results[i].bound = bound_of(t, b, scale);
+        t->results[i].bound = rounding_bound(t, b, scale);
         unfinite += bad;
         all += rt_buffer_looked(b) / (b->bits < 8 ? 1 : b->bits / 8u);
     }
@@ -410,12 +411,12 @@ static double measure_reference(rt_trial *t) {
 
 /// Two runs on one fill tell whether results waver, one on the other whether they depend on it.
 static tg_status run_reference(rt_trial *t, const tg_variant *v, double *seconds) {
-    tg_status status = refill(t, 0, true);
+    tg_status status = refill_buffers(t, 0, true);
     for (int fill = 0; fill < RT_FILLS && !status; fill++) {
-        status = run(t, v, fill, seconds);
+        status = run_on_fill(t, v, fill, seconds);
         if (!status) status = keep_all(t, fill);
     }
-    if (!status) status = run(t, v, 0, seconds);
+    if (!status) status = run_on_fill(t, v, 0, seconds);
     if (!status) status = keep_all(t, RT_FILLS);
     t->wavers = t->reads = false;
     for (int i = 0; i < t->n_buffers && !status; i++) {
@@ -452,17 +453,18 @@ static tg_status make_reference(rt_trial *t, const tg_variant *v, double *second
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-typedef enum Look {
+typedef enum ResultLook {
     LOOK_KEEP,  // the run that others are compared with
     LOOK_OTHER, // on the other fill
     LOOK_AGAIN, // on the same one
-} Look;
+} ResultLook;
 
-static const char *name_of(const rt_trial *t, const rt_buffer *b) {
+static const char *name_of_buffer(const rt_trial *t, const rt_buffer *b) {
     return t->options.info->params[b->param].name;
 }
 
-static rt_difference compare(const rt_buffer *b, const Results *r, const char *now, int fill) {
+static rt_difference compare_result(const rt_buffer *b, const Results *r, const char *now,
+                                    int fill) {
     size_t size = b->bits < 8 ? 1 : b->bits / 8u, n = rt_buffer_looked(b) / size;
     rt_difference d;
     if (rt_is_float(b->code) && r->bound.relative > 0)
@@ -476,22 +478,23 @@ static rt_difference compare(const rt_buffer *b, const Results *r, const char *n
 
 /// Both the variant and the reference made the same of the other fill as of the first one, which
 /// was compared: no more can come of comparing again.
-static bool is_known(const rt_buffer *b, const Results *r, const char *now, Look how) {
+static bool is_known_result(const rt_buffer *b, const Results *r, const char *now, ResultLook how) {
     size_t bytes = rt_buffer_looked(b);
     return how != LOOK_KEEP && memcmp(now, r->seen, bytes) == 0 &&
            memcmp(r->reference[0], r->reference[1], bytes) == 0;
 }
 
 /// Compares what a buffer holds with the reference, and with what the variant made of it before.
-static rt_verdict look(rt_trial *t, const rt_buffer *b, Results *r, int fill, Look how) {
+static rt_verdict look_at_buffer(rt_trial *t, const rt_buffer *b, Results *r, int fill,
+                                 ResultLook how) {
     const char *now;
     if (rt_buffer_fetch(&t->place, b, &now)) return RT_FAILED;
-    if (is_known(b, r, now, how)) return RT_RIGHT;
-    rt_difference d = compare(b, r, now, fill);
+    if (is_known_result(b, r, now, how)) return RT_RIGHT;
+    rt_difference d = compare_result(b, r, now, fill);
     if (d.count) {
         tg_fail(TG_ERROR_INTERNAL,
                 "'%s' is wrong in %zu of %zu places, first in place %zu: %g instead of %g",
-                name_of(t, b), d.count, b->n, d.first, d.got, d.want);
+                name_of_buffer(t, b), d.count, b->n, d.first, d.got, d.want);
         return RT_WRONG;
     }
     size_t bytes = rt_buffer_looked(b);
@@ -500,7 +503,7 @@ static rt_verdict look(rt_trial *t, const rt_buffer *b, Results *r, int fill, Lo
     bool again = !t->wavers && how == LOOK_AGAIN && memcmp(r->seen, now, bytes) != 0;
     if (how == LOOK_KEEP && bytes) memcpy(r->seen, now, bytes);
     if (!other && !again) return RT_RIGHT;
-    tg_fail(TG_ERROR_INTERNAL, "'%s' differs from run to run", name_of(t, b));
+    tg_fail(TG_ERROR_INTERNAL, "'%s' differs from run to run", name_of_buffer(t, b));
     return RT_WRONG;
 }
 
@@ -528,7 +531,7 @@ static rt_difference compare_samples(const rt_trial *t, const rt_buffer *b, int 
     if (!rt_is_float(b->code)) return rt_compare_bytes(now, want, (size_t)n, size);
     double scale = rt_size(want, (size_t)n, b->code, b->bits);
     double noise = MUCH_NOISE * t->expected.noise[b->least];
-    rt_bound bound = bound_of(t, b, scale);
+    rt_bound bound = rounding_bound(t, b, scale);
     bound.relative += noise;
     bound.absolute += noise * scale;
     return rt_compare(now, want, (size_t)n, b->code, b->bits, bound);
@@ -548,7 +551,7 @@ static rt_verdict look_at_samples(rt_trial *t, const rt_buffer *b) {
     tg_fail(TG_ERROR_INTERNAL,
             "'%s' is wrong in %zu of %d places that the interpreter computed, first in place %zu: "
             "%g instead of %g",
-            name_of(t, b), d.count, n, (size_t)samples[d.first].at / size, d.got, d.want);
+            name_of_buffer(t, b), d.count, n, (size_t)samples[d.first].at / size, d.got, d.want);
     return RT_WRONG;
 }
 
@@ -568,21 +571,23 @@ static rt_verdict look_around(rt_trial *t, const rt_buffer *b) {
     if (rt_buffer_guards(&t->place, b, &at)) return RT_FAILED;
     if (at) {
         tg_fail(TG_ERROR_INTERNAL, "memory %s '%s' was written, %" PRId64 " bytes from it",
-                at < 0 ? "before" : "behind", name_of(t, b), at < 0 ? -at : at - 1);
+                at < 0 ? "before" : "behind", name_of_buffer(t, b), at < 0 ? -at : at - 1);
         return RT_WRONG;
     }
     if (b->written) return RT_RIGHT;
     if (rt_buffer_fetch(&t->place, b, &now)) return RT_FAILED;
     if (rt_buffer_is_fill(b, now, 0)) return RT_RIGHT;
-    tg_fail(TG_ERROR_INTERNAL, "'%s' is only read, and was written", name_of(t, b));
+    tg_fail(TG_ERROR_INTERNAL, "'%s' is only read, and was written", name_of_buffer(t, b));
     return RT_WRONG;
 }
 
-static rt_verdict judge_run(rt_trial *t, const tg_variant *v, int fill, Look how, double *seconds) {
-    if (run(t, v, fill, seconds)) return RT_FAILED;
+static rt_verdict judge_run(rt_trial *t, const tg_variant *v, int fill, ResultLook how,
+                            double *seconds) {
+    if (run_on_fill(t, v, fill, seconds)) return RT_FAILED;
     rt_verdict verdict = RT_RIGHT;
     for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT; i++)
-        if (t->buffers[i].written) verdict = look(t, &t->buffers[i], &t->results[i], fill, how);
+        if (t->buffers[i].written)
+            verdict = look_at_buffer(t, &t->buffers[i], &t->results[i], fill, how);
     if (verdict == RT_RIGHT && how == LOOK_KEEP) verdict = look_at_all_samples(t);
     // What is written beyond a buffer stays there, so that the last run shows it of both.
     for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT && how != LOOK_KEEP; i++)
@@ -590,11 +595,11 @@ static rt_verdict judge_run(rt_trial *t, const tg_variant *v, int fill, Look how
     return agree_verdict(t, verdict);
 }
 
-static rt_verdict judge(rt_trial *t, const tg_variant *v, double *seconds) {
+static rt_verdict judge_variant(rt_trial *t, const tg_variant *v, double *seconds) {
     rt_verdict verdict = judge_run(t, v, 0, LOOK_KEEP, seconds);
     if (verdict == RT_RIGHT) verdict = judge_run(t, v, 1, LOOK_OTHER, seconds);
     if (verdict == RT_RIGHT && t->reads) verdict = judge_run(t, v, 0, LOOK_AGAIN, seconds);
-    if (verdict != RT_RIGHT) restore(t);
+    if (verdict != RT_RIGHT) restore_buffers(t);
     return verdict;
 }
 
@@ -609,7 +614,7 @@ rt_verdict rt_trial_check(rt_trial *t, const tg_variant *v, double *seconds) {
     if (!status) status = rt_check_overlaps(t->launcher, t->options.info, v);
     if (agree_status(t, status)) return RT_FAILED;
     if (!t->reference && make_reference(t, v, seconds)) return RT_FAILED;
-    rt_verdict verdict = judge(t, v, seconds);
+    rt_verdict verdict = judge_variant(t, v, seconds);
     if (t->refuted && v == t->reference) t->reference = NULL;
     return verdict;
 }
@@ -624,7 +629,7 @@ static bool is_partial(const rt_trial *t) {
 
 /// Buffers with the results of looking at them: `own` become the trial's, the trial's are put
 /// there.
-static void exchange(rt_trial *t, rt_buffer *buffers, Results *results) {
+static void exchange_buffers(rt_trial *t, rt_buffer *buffers, Results *results) {
     for (int i = 0; i < t->n_buffers; i++) {
         rt_buffer b = t->buffers[i];
         Results r = t->results[i];
@@ -645,10 +650,10 @@ rt_verdict rt_trial_confirm(rt_trial *t, const tg_variant *v) {
         buffers[i] = rt_buffer_whole(&t->buffers[i]);
         results[i].bound = t->results[i].bound;
     }
-    exchange(t, buffers, results);
+    exchange_buffers(t, buffers, results);
     rt_verdict verdict =
-        run_reference(t, t->reference, &seconds) ? RT_FAILED : judge(t, v, &seconds);
-    exchange(t, buffers, results);
+        run_reference(t, t->reference, &seconds) ? RT_FAILED : judge_variant(t, v, &seconds);
+    exchange_buffers(t, buffers, results);
     for (int i = 0; i < t->n_buffers; i++) release_results(t, &results[i], buffers[i].bytes);
     return verdict;
 }
@@ -656,7 +661,7 @@ rt_verdict rt_trial_confirm(rt_trial *t, const tg_variant *v) {
 /* ---- times ----------------------------------------------------------------------------------- */
 
 /// Of t, an event's clock can tell what a launch takes, or a launch is far from what caches hold.
-static bool is_exact(const rt_trial *t, double seconds) {
+static bool is_time_exact(const rt_trial *t, double seconds) {
     size_t bytes = 0;
     for (int i = 0; i < t->n_buffers; i++) bytes += t->buffers[i].bytes;
     return !t->place.device || t->reads || bytes > FEW_BYTES || seconds > FEW_TICKS;
@@ -665,12 +670,12 @@ static bool is_exact(const rt_trial *t, double seconds) {
 /// The seconds of a launch: the mean of a batch of them, behind empty caches, or another launch.
 static tg_status time_batch(rt_trial *t, const tg_variant *v, int n, bool warm, double *seconds) {
     tg_status status = TG_OK;
-    if (t->reads) status = refill(t, 0, false);
-    if (!status) status = warm ? launch(t, v, 1) : rt_place_flush(&t->place);
-    if (!status) status = meet(t);
+    if (t->reads) status = refill_buffers(t, 0, false);
+    if (!status) status = warm ? launch_trial(t, v, 1) : rt_place_flush(&t->place);
+    if (!status) status = meet_ranks(t);
     if (!status) status = rt_place_begin(&t->place);
-    if (!status) status = launch(t, v, n);
-    if (!status) status = end(t, seconds);
+    if (!status) status = launch_trial(t, v, n);
+    if (!status) status = end_launches(t, seconds);
     *seconds = most_of(t, *seconds / n);
     return agree_status(t, status);
 }
@@ -685,7 +690,7 @@ static tg_status choose_batch(rt_trial *t) {
         if (status) return status;
         if (i == 0 || seconds < least) least = seconds;
     }
-    if (!is_exact(t, least)) t->batch = BATCH; // the same on all ranks, like the times
+    if (!is_time_exact(t, least)) t->batch = BATCH; // the same on all ranks, like the times
     return TG_OK;
 }
 

@@ -14,7 +14,7 @@ enum { LOOKS = 8 << 20, PIECES = 128, LEAST_PIECE = 16 }; // of a buffer of no l
 
 static const double EVENT_TICK = 5e-7; // what is shorter may seem to take no time
 
-static tg_status no_memory(void) {
+static tg_status fail_place_memory(void) {
     return tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
@@ -43,7 +43,7 @@ tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t
         if (!flush_bytes) return TG_OK;
         p->scratch = rt_allocate(hooks, flush_bytes);
         p->scratch_bytes = flush_bytes;
-        return p->scratch ? TG_OK : no_memory();
+        return p->scratch ? TG_OK : fail_place_memory();
     }
     p->device = rt_device_at(device);
     if (!p->device) return TG_ERROR_UNSUPPORTED;
@@ -133,7 +133,7 @@ rt_buffer rt_buffer_whole(const rt_buffer *b) {
 
 tg_status rt_buffer_open(rt_place *p, rt_buffer *b, uintptr_t like) {
     size_t lead = like % GRAIN;
-    if (b->bytes > SIZE_MAX / 2 - 3 * GUARD) return no_memory();
+    if (b->bytes > SIZE_MAX / 2 - 3 * GUARD) return fail_place_memory();
     choose_pieces(b, p->looks);
     b->room = (GUARD + lead + b->bytes + GUARD + 3 * GRAIN) / GRAIN * GRAIN;
     if (p->device) {
@@ -144,7 +144,7 @@ tg_status rt_buffer_open(rt_place *p, rt_buffer *b, uintptr_t like) {
         return rt_buffer_clear(p, b);
     }
     b->base = rt_allocate(&p->hooks, b->room);
-    if (!b->base) return no_memory();
+    if (!b->base) return fail_place_memory();
     size_t off = (uintptr_t)b->base % GRAIN;
     b->span = b->base + GUARD + (lead + GRAIN - off) % GRAIN;
     return rt_buffer_clear(p, b);
@@ -182,21 +182,21 @@ void rt_buffer_close(rt_place *p, rt_buffer *b) {
     b->base = NULL;
 }
 
-static size_t least(size_t a, size_t b) {
+static size_t least_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
 /// The next piece is as long as what is there, so each copy doubles it.
 tg_status rt_buffer_fill(rt_place *p, const rt_buffer *b, int fill) {
     const char *stencil = b->stencils[fill < RT_FILLS && b->stencils[fill] ? fill : 0];
-    size_t done = least(b->period, b->bytes);
+    size_t done = least_size(b->period, b->bytes);
     if (!b->bytes) return TG_OK;
     if (p->device)
         CALL(p, "cuMemcpyHtoDAsync", to_device(on_device(b->span), stencil, done, p->stream));
     else
         memcpy(b->span, stencil, done);
     for (size_t m; done < b->bytes; done += m) {
-        m = least(done, b->bytes - done);
+        m = least_size(done, b->bytes - done);
         if (p->device)
             CALL(p, "cuMemcpyDtoDAsync",
                  on_device(on_device(b->span) + done, on_device(b->span), m, p->stream));
@@ -207,7 +207,7 @@ tg_status rt_buffer_fill(rt_place *p, const rt_buffer *b, int fill) {
 }
 
 /// A copy to `to`, which is there after rt_place_wait.
-static tg_status copy_out(rt_place *p, const char *from, size_t bytes, char *to) {
+static tg_status copy_to_host(rt_place *p, const char *from, size_t bytes, char *to) {
     if (p->device)
         CALL(p, "cuMemcpyDtoHAsync", to_host(to, on_device(from), bytes, p->stream));
     else
@@ -215,30 +215,30 @@ static tg_status copy_out(rt_place *p, const char *from, size_t bytes, char *to)
     return TG_OK;
 }
 
-static tg_status fetch(rt_place *p, const char *from, size_t bytes, const char **out) {
+static tg_status fetch_bytes(rt_place *p, const char *from, size_t bytes, const char **out) {
     *out = from;
     if (!p->device || !bytes) return TG_OK;
     char *to = scratch_of(p, bytes);
-    if (!to) return no_memory();
+    if (!to) return fail_place_memory();
     *out = to;
-    tg_status status = copy_out(p, from, bytes, to);
+    tg_status status = copy_to_host(p, from, bytes, to);
     return status ? status : rt_place_wait(p);
 }
 
 tg_status rt_buffer_fetch(rt_place *p, const rt_buffer *b, const char **out) {
-    if (b->pieces == 1) return fetch(p, b->span, b->bytes, out);
+    if (b->pieces == 1) return fetch_bytes(p, b->span, b->bytes, out);
     char *to = scratch_of(p, rt_buffer_looked(b));
-    if (!to) return no_memory();
+    if (!to) return fail_place_memory();
     *out = to;
     for (size_t i = 0; i < b->pieces; i++, to += b->piece) {
-        tg_status status = copy_out(p, b->span + rt_buffer_piece(b, i), b->piece, to);
+        tg_status status = copy_to_host(p, b->span + rt_buffer_piece(b, i), b->piece, to);
         if (status) return status;
     }
     return rt_place_wait(p);
 }
 
 /// Elements near each other come in one copy.
-static int together(const rt_sample *samples, int n) {
+static int count_near_samples(const rt_sample *samples, int n) {
     int i = 1;
     while (i < n && samples[i].at - samples[i - 1].at <= NEAR) i++;
     return i;
@@ -248,21 +248,21 @@ tg_status rt_buffer_gather(rt_place *p, const rt_buffer *b, const rt_sample *sam
                            size_t size, char *out) {
     size_t room = 0, done = 0;
     for (int i = 0, m; i < n; i += m) {
-        m = together(samples + i, n - i);
+        m = count_near_samples(samples + i, n - i);
         room += (size_t)(samples[i + m - 1].at - samples[i].at) + size;
     }
     char *to = scratch_of(p, room);
-    if (!to) return no_memory();
+    if (!to) return fail_place_memory();
     for (int i = 0, m; i < n; i += m) {
-        m = together(samples + i, n - i);
+        m = count_near_samples(samples + i, n - i);
         size_t bytes = (size_t)(samples[i + m - 1].at - samples[i].at) + size;
-        tg_status status = copy_out(p, b->span + samples[i].at, bytes, to + done);
+        tg_status status = copy_to_host(p, b->span + samples[i].at, bytes, to + done);
         if (status) return status;
         done += bytes;
     }
     tg_status status = rt_place_wait(p);
     for (int i = 0, m; i < n && !status; i += m) {
-        m = together(samples + i, n - i);
+        m = count_near_samples(samples + i, n - i);
         for (int k = i; k < i + m; k++, out += size)
             memcpy(out, to + (samples[k].at - samples[i].at), size);
         to += (size_t)(samples[i + m - 1].at - samples[i].at) + size;
@@ -282,11 +282,11 @@ tg_status rt_buffer_guards(rt_place *p, const rt_buffer *b, int64_t *out) {
     const char *behind = b->span + b->bytes;
     size_t before = (size_t)(b->span - b->base), after = b->room - before - b->bytes;
     *out = 0;
-    tg_status status = fetch(p, b->base, before, &x);
+    tg_status status = fetch_bytes(p, b->base, before, &x);
     size_t at = status ? before : find_foreign(x, before);
     if (at < before) *out = (int64_t)at - (int64_t)before;
     if (status || *out) return status;
-    status = fetch(p, behind, after, &x);
+    status = fetch_bytes(p, behind, after, &x);
     at = status ? after : find_foreign(x, after);
     if (at < after) *out = (int64_t)at + 1;
     return status;
@@ -297,7 +297,7 @@ static bool is_stencil(const rt_buffer *b, const char *x, size_t at, size_t m,
                        const char *stencil) {
     for (size_t done = 0, n; done < m; done += n) {
         size_t in = (at + done) % b->period;
-        n = least(b->period - in, m - done);
+        n = least_size(b->period - in, m - done);
         if (memcmp(x + done, stencil + in, n) != 0) return false;
     }
     return true;

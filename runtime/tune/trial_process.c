@@ -41,16 +41,16 @@ typedef struct Parcel {
 
 /* ---- modules --------------------------------------------------------------------------------- */
 
-typedef struct Module {
+typedef struct TrialModule {
     uintptr_t address; // is in it
     uintptr_t base;
     bool found, program; // program: no library
     char path[PATH_MAX];
-} Module;
+} TrialModule;
 
 /// The program comes first, and has no name.
 static int look_in(struct dl_phdr_info *i, size_t size, void *arg) {
-    Module *m = arg;
+    TrialModule *m = arg;
     (void)size;
     for (int k = 0; k < i->dlpi_phnum; k++) {
         const ElfW(Phdr) *p = &i->dlpi_phdr[k];
@@ -64,8 +64,8 @@ static int look_in(struct dl_phdr_info *i, size_t size, void *arg) {
     return 0;
 }
 
-static Module module_of(const void *address) {
-    Module m = {.address = (uintptr_t)address};
+static TrialModule module_of(const void *address) {
+    TrialModule m = {.address = (uintptr_t)address};
     dl_iterate_phdr(look_in, &m);
     return m;
 }
@@ -77,7 +77,7 @@ static int first_base(struct dl_phdr_info *i, size_t size, void *arg) {
 }
 
 /// Where a module lies in this process. False: dlerror() says why it cannot be had.
-static bool base_of(const char *path, uintptr_t *base) {
+static bool module_base(const char *path, uintptr_t *base) {
     struct link_map *map;
     if (!*path) return dl_iterate_phdr(first_base, base);
     void *library = dlopen(path, RTLD_LAZY);
@@ -94,10 +94,10 @@ static uint64_t identity_of(const tg_kernel_info *info) {
 /* ---- what goes over -------------------------------------------------------------------------- */
 
 /// But for the contents.
-static tg_status fill(Parcel *p, const rt_sandbox_options *o) {
+static tg_status fill_parcel(Parcel *p, const rt_sandbox_options *o) {
     const rt_trial_options *t = &o->trial;
     const tg_kernel_info *info = t->info;
-    Module m = module_of(info);
+    TrialModule m = module_of(info);
     if (!m.found || o->n > MOST_VARIANTS)
         return tg_fail(TG_ERROR_UNSUPPORTED, "it is not known where kernel '%s' lies", info->name);
     p->options = *o;
@@ -134,13 +134,13 @@ static bool write_at(int file, const void *data, size_t bytes, size_t at) {
 }
 
 /// A file of the parcel, or -1: tg_last_error() says why.
-static int make_file(const rt_sandbox_options *o) {
+static int make_parcel_file(const rt_sandbox_options *o) {
     const tg_context *c = rt_context();
     Parcel *p = c ? rt_allocate(&c->hooks, sizeof *p) : NULL;
     int file = -1;
     if (!p) return tg_fail(TG_ERROR_MEMORY, "out of memory"), -1;
     memset(p, 0, sizeof *p);
-    if (!fill(p, o)) {
+    if (!fill_parcel(p, o)) {
         file = memfd_create("tegula", MFD_CLOEXEC);
         bool done =
             file >= 0 && write_at(file, p, sizeof *p, 0) && ftruncate(file, (off_t)p->bytes) == 0;
@@ -167,7 +167,7 @@ typedef struct Start {
 } Start;
 
 /// NULL-terminated; those of this process but for two.
-static char **make_environment(const tg_options *hooks, Start *s, size_t *bytes) {
+static char **make_child_environment(const tg_options *hooks, Start *s, size_t *bytes) {
     extern char **environ;
     size_t n = 0, made = 0;
     while (environ[n]) n++;
@@ -184,9 +184,9 @@ static char **make_environment(const tg_options *hooks, Start *s, size_t *bytes)
 }
 
 /// A library whose constructor is to run is preloaded, as nothing else says that it will be.
-static tg_status plan(Start *s, const tg_kernel_info *info) {
+static tg_status plan_preload(Start *s, const tg_kernel_info *info) {
     static const char here;
-    Module own = module_of(&here), kernel = module_of(info);
+    TrialModule own = module_of(&here), kernel = module_of(info);
     const char *set = secure_getenv(PRELOAD);
     if (getauxval(AT_SECURE))
         return tg_fail(TG_ERROR_UNSUPPORTED, "the program has more rights than its user");
@@ -207,11 +207,11 @@ tg_status rt_spawn(const rt_sandbox_options *options, int fd, pid_t *child) {
     const tg_context *c = rt_context();
     Start s = {0};
     size_t bytes;
-    tg_status status = c ? plan(&s, options->trial.info) : TG_ERROR_MEMORY;
-    int file = status ? -1 : make_file(options);
+    tg_status status = c ? plan_preload(&s, options->trial.info) : TG_ERROR_MEMORY;
+    int file = status ? -1 : make_parcel_file(options);
     if (file < 0) return status ? status : TG_ERROR_UNSUPPORTED;
     int fds[2] = {fcntl(fd, F_DUPFD_CLOEXEC, ASIDE), fcntl(file, F_DUPFD_CLOEXEC, ASIDE)};
-    s.environment = make_environment(&c->hooks, &s, &bytes);
+    s.environment = make_child_environment(&c->hooks, &s, &bytes);
     int error = fds[0] < 0 || fds[1] < 0 ? errno : s.environment ? 0 : ENOMEM;
     const int files[] = {-1, -1, -1, [SOCKET] = fds[0], [PARCEL] = fds[1]};
     char name[] = "tegula", *argv[] = {name, NULL};
@@ -234,10 +234,10 @@ static Parcel *open_parcel(void) {
 }
 
 /// Makes of what went over what it was.
-static tg_status unpack(Parcel *p, const tg_variant **variants, const void **contents) {
+static tg_status unpack_parcel(Parcel *p, const tg_variant **variants, const void **contents) {
     rt_sandbox_options *o = &p->options;
     uintptr_t base;
-    if (!base_of(p->module, &base))
+    if (!module_base(p->module, &base))
         return tg_fail(TG_ERROR_UNSUPPORTED, "in a process of its own: %s", dlerror());
     const tg_kernel_info *info = (const tg_kernel_info *)(base + p->info);
     if (identity_of(info) != p->identity)
@@ -273,6 +273,6 @@ __attribute__((constructor(1000))) static void serve_trials(void) {
     rt_close_files(PARCEL + 1, ~0U);
     unsetenv(VARIABLE);
     Parcel *p = open_parcel();
-    if (p) rt_sandbox_serve(unpack(p, variants, contents) ? NULL : &p->options, SOCKET);
+    if (p) rt_sandbox_serve(unpack_parcel(p, variants, contents) ? NULL : &p->options, SOCKET);
     _exit(1);
 }

@@ -22,21 +22,21 @@ enum { MOST_BYTES = 1 << 16, MOST_HINTS = 64, PATH = 1024, CODE = 256, PAGE = 40
 
 /* ---- what a result depends on ---------------------------------------------------------------- */
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n) {
+static uint64_t hash_memory(uint64_t hash, const void *data, size_t n) {
     const unsigned char *p = data;
     for (size_t i = 0; i < n; i++) hash = (hash ^ p[i]) * 0x100000001b3u;
     return (hash ^ n) * 0x9e3779b97f4a7c15u;
 }
 
 uint64_t rt_hash_text(uint64_t hash, const char *text) {
-    return hash_bytes(hash, text ? text : "", text ? strlen(text) : 0);
+    return hash_memory(hash, text ? text : "", text ? strlen(text) : 0);
 }
 
 /// The start of its code, as far as the page that has it is surely there.
-static uint64_t hash_code(uint64_t hash, const tg_variant *v) {
+static uint64_t hash_code_start(uint64_t hash, const tg_variant *v) {
     uintptr_t at = (uintptr_t)v->entry, left = PAGE - at % PAGE;
-    if (v->image) hash = hash_bytes(hash, v->image->bytes, (size_t)v->image->size);
-    return hash_bytes(hash, (const void *)at, left < CODE ? left : CODE);
+    if (v->image) hash = hash_memory(hash, v->image->bytes, (size_t)v->image->size);
+    return hash_memory(hash, (const void *)at, left < CODE ? left : CODE);
 }
 
 static uint64_t hash_kernel(const tg_kernel_info *info) {
@@ -44,8 +44,8 @@ static uint64_t hash_kernel(const tg_kernel_info *info) {
     for (int i = 0; i < info->n_variants; i++) {
         const tg_variant *v = &info->variants[i];
         hash = rt_hash_text(hash, v->config);
-        hash = hash_bytes(hash, v->facts, sizeof *v->facts * (size_t)v->n_facts);
-        hash = hash_code(hash, v);
+        hash = hash_memory(hash, v->facts, sizeof *v->facts * (size_t)v->n_facts);
+        hash = hash_code_start(hash, v);
     }
     return hash;
 }
@@ -54,7 +54,7 @@ static uint64_t hash_device(uint64_t hash, int device, int threads) {
     int what = device >= 0 ? rt_cuda_driver()->driver_version : (int)tg_cpu_level();
     char text[TG_DEVICE_TEXT];
     tg_device_text(device, threads, text);
-    return hash_bytes(rt_hash_text(hash, text), &what, sizeof what);
+    return hash_memory(rt_hash_text(hash, text), &what, sizeof what);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static bool path_of(const tg_kernel_info *info, int device, int threads, char ou
     return snprintf(out + n, PATH - n, "/" TG_TUNED_FILE "%016" PRIx64, hash) > 0;
 }
 
-static size_t read_file(const char *path, char *out) {
+static size_t read_tuned_file(const char *path, char *out) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t n = 0;
     ssize_t got = 0;
@@ -90,7 +90,7 @@ static size_t read_file(const char *path, char *out) {
     return got < 0 ? 0 : n;
 }
 
-static bool write_file(const char *path, const char *data, size_t n) {
+static bool write_tuned_file(const char *path, const char *data, size_t n) {
     char other[PATH + 32];
     snprintf(other, sizeof other, "%s.%ld", path, (long)getpid());
     int fd = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -121,29 +121,29 @@ static void make_folders(char *path) {
 
 static const char excluded[] = " excluded";
 
-static uint64_t sum_of(const char *text, size_t n) {
-    return hash_bytes(1, text, n);
+static uint64_t line_checksum(const char *text, size_t n) {
+    return hash_memory(1, text, n);
 }
 
 /// n: -1: the variant is excluded.
-static size_t write_line(char *out, size_t room, int variant, const tg_hint *hints, int n) {
+static size_t write_hint_line(char *out, size_t room, int variant, const tg_hint *hints, int n) {
     char text[32 * (MOST_HINTS + 1)];
     size_t at = (size_t)snprintf(text, sizeof text, "%d%s", variant, n < 0 ? excluded : "");
     for (int i = 0; i < n; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, " %d.%d=%" PRId64, hints[i].param,
                                hints[i].axis, hints[i].extent);
-    int all = snprintf(out, room, "%016" PRIx64 " %s\n", sum_of(text, at), text);
+    int all = snprintf(out, room, "%016" PRIx64 " %s\n", line_checksum(text, at), text);
     return all > 0 && (size_t)all < room ? (size_t)all : 0;
 }
 
 /// The number of the variant and its hints, -1 of an excluded one; -1: a line that is damaged, or
 /// of another version.
-static int read_line(const char *line, size_t n, tg_hint *hints, int *n_hints) {
+static int read_hint_line(const char *line, size_t n, tg_hint *hints, int *n_hints) {
     char text[32 * (MOST_HINTS + 2)], *at, *end;
     if (n < 18 || n >= sizeof text) return -1;
     memcpy(text, line, n);
     text[n] = 0;
-    if (strtoull(text, &at, 16) != sum_of(text + 17, n - 17) || at != text + 16) return -1;
+    if (strtoull(text, &at, 16) != line_checksum(text + 17, n - 17) || at != text + 16) return -1;
     long variant = strtol(text + 17, &at, 10);
     *n_hints = -1;
     if (strcmp(at, excluded) == 0) return (int)variant;
@@ -165,12 +165,12 @@ void rt_tune_load(tg_kernel *kernel, int device, int threads) {
         free(data);
         return;
     }
-    size_t n = read_file(path, data);
+    size_t n = read_tuned_file(path, data);
     uint32_t here = rt_device_hash(device, threads);
     for (size_t at = 0; at < n;) {
         const char *end = memchr(data + at, '\n', n - at);
         int n_hints, length = end ? (int)(end - data - (ptrdiff_t)at) : (int)(n - at);
-        int variant = end ? read_line(data + at, (size_t)length, hints, &n_hints) : -1;
+        int variant = end ? read_hint_line(data + at, (size_t)length, hints, &n_hints) : -1;
         const tg_variant *v = variant >= 0 && variant < kernel->info->n_variants
                                   ? &kernel->info->variants[variant]
                                   : NULL;
@@ -194,13 +194,13 @@ void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_var
     char path[PATH];
     char *data = malloc(MOST_BYTES);
     if (data && path_of(kernel->info, device, threads, path)) {
-        size_t used = read_file(path, data);
+        size_t used = read_tuned_file(path, data);
         while (used && data[used - 1] != '\n') used--; // half a line
         if (!used) used = write_about(data, kernel->info, device, threads);
         int number = (int)(variant - kernel->info->variants);
-        used += write_line(data + used, MOST_BYTES - used, number, hints, n);
+        used += write_hint_line(data + used, MOST_BYTES - used, number, hints, n);
         make_folders(path);
-        write_file(path, data, used);
+        write_tuned_file(path, data, used);
     }
     free(data);
 }
@@ -208,7 +208,7 @@ void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_var
 /* ---- for `tegula cache` ---------------------------------------------------------------------- */
 
 /// Counts the lines of data, and leaves those that are not damaged. The bytes that are left.
-static size_t sift(char *data, size_t n, tg_tuned_file *out) {
+static size_t sift_lines(char *data, size_t n, tg_tuned_file *out) {
     tg_hint hints[MOST_HINTS];
     size_t kept = 0, length;
     for (size_t at = 0; at < n; at += length) {
@@ -216,7 +216,7 @@ static size_t sift(char *data, size_t n, tg_tuned_file *out) {
         int n_hints;
         length = end ? (size_t)(end - data) + 1 - at : n - at;
         bool remark = data[at] == '#';
-        bool good = end && (remark || read_line(data + at, length - 1, hints, &n_hints) >= 0);
+        bool good = end && (remark || read_hint_line(data + at, length - 1, hints, &n_hints) >= 0);
         if (remark && length > 2)
             snprintf(out->about, sizeof out->about, "%.*s", (int)length - 3, data + at + 2);
         out->sound += good && !remark;
@@ -232,12 +232,12 @@ bool tg_tuned_file_read(const char *path, bool repair, tg_tuned_file *out) {
     char *data = malloc(MOST_BYTES);
     *out = (tg_tuned_file){.about = ""};
     errno = 0;
-    size_t n = data ? read_file(path, data) : 0, kept = sift(data, n, out);
+    size_t n = data ? read_tuned_file(path, data) : 0, kept = sift_lines(data, n, out);
     bool ok = data && (n || !errno);
     if (ok && repair && !out->sound)
         ok = unlink(path) == 0;
     else if (ok && repair && out->damaged)
-        ok = write_file(path, data, kept);
+        ok = write_tuned_file(path, data, kept);
     free(data);
     return ok;
 }

@@ -29,7 +29,8 @@ static const double REST_TICK = 0.05;         // seconds until it is seen that a
 typedef enum Mode { OFF, BLOCK, EXHAUSTIVE, BACKGROUND } Mode;
 
 /// Once a process.
-static void say_unknown(atomic_flag *said, const char *name, const char *text, const char *form) {
+static void warn_unknown_setting(atomic_flag *said, const char *name, const char *text,
+                                 const char *form) {
     char line[200];
     if (atomic_flag_test_and_set(said)) return;
     snprintf(line, sizeof line, "warning: %s: '%.40s' is %s", name, text, form);
@@ -43,27 +44,29 @@ static Mode mode_now(void) {
     if (!mode || !*mode || strcmp(mode, "strict") == 0) return OFF; // there is no compiler to ask
     for (Mode m = OFF; m <= BACKGROUND; m++)
         if (strcmp(mode, names[m]) == 0) return m;
-    say_unknown(&said, "TG_TUNE", mode, "none of off, block, background, exhaustive, strict");
+    warn_unknown_setting(&said, "TG_TUNE", mode,
+                         "none of off, block, background, exhaustive, strict");
     return OFF;
 }
 
 /// Seconds; 0: without end.
-static double budget(Mode mode) {
+static double tuning_budget(Mode mode) {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     const char *ms = secure_getenv("TG_TUNE_BUDGET_MS");
     char *end = NULL;
     double seconds = ms && *ms ? strtod(ms, &end) / 1000 : BUDGET;
     if (mode == EXHAUSTIVE) return 0;
     if (end && (end == ms || *end || !(seconds >= 0)))
-        say_unknown(&said, "TG_TUNE_BUDGET_MS", ms, "no time in milliseconds");
+        warn_unknown_setting(&said, "TG_TUNE_BUDGET_MS", ms, "no time in milliseconds");
     return seconds > 0 ? seconds : BUDGET;
 }
 
-static double share(void) {
+static double tuning_share(void) {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     double part;
     if (!rt_busy_share(&part))
-        say_unknown(&said, "TG_TUNE_SHARE", secure_getenv("TG_TUNE_SHARE"), "no part of 100");
+        warn_unknown_setting(&said, "TG_TUNE_SHARE", secure_getenv("TG_TUNE_SHARE"),
+                             "no part of 100");
     return part;
 }
 
@@ -106,7 +109,7 @@ static bool contents_open(Contents *c, const rt_launcher *l, int n) {
 }
 
 /// The same for a search that comes when the launch is over.
-static rt_samples *take_samples(const rt_launcher *l, int n) {
+static rt_samples *take_launch_samples(const rt_launcher *l, int n) {
     rt_held held[TG_MAX_PARAMS];
     for (int i = 0; i < n; i++) held[i] = held_of(&l->actuals[i]);
     return rt_samples_take(l->device, l->gpu.stream, held, n);
@@ -127,7 +130,7 @@ static int hints_of(const rt_launcher *l, int n, tg_hint *out) {
 
 /* ---- the race -------------------------------------------------------------------------------- */
 
-typedef struct Search {
+typedef struct TuningSearch {
     tg_kernel *kernel;
     const rt_launcher *launcher;
     rt_sandbox *box;
@@ -139,31 +142,31 @@ typedef struct Search {
     double share;            // of the time, that this takes
     double worked;           // of it, all so far
     const atomic_bool *stop; // set: end soon, without a winner; or NULL
-} Search;
+} TuningSearch;
 
-static bool is_stopped(const Search *s) {
+static bool is_search_stopped(const TuningSearch *s) {
     return s->stop && atomic_load(s->stop);
 }
 
 /// On the clock of the search.
-static double now(const Search *s) {
+static double search_clock(const TuningSearch *s) {
     return s->later ? s->began + s->worked : rt_seconds();
 }
 
 /// Takes note of the work that trials did, and rests from it.
-static void rest(Search *s) {
+static void rest_after_work(TuningSearch *s) {
     if (!s->later) return;
     double worked = rt_sandbox_worked(s->box), busy = worked - s->worked;
     double until = rt_seconds() + rt_rest(busy, s->share), left;
     s->worked = worked;
-    while ((left = until - rt_seconds()) > 0 && !is_stopped(s)) {
+    while ((left = until - rt_seconds()) > 0 && !is_search_stopped(s)) {
         struct timespec t = {0, (long)((left < REST_TICK ? left : REST_TICK) * 1e9)};
         nanosleep(&t, NULL);
     }
 }
 
 /// A variant that did not do what it should is out; one that crashed or hung is not tried again.
-static void drop(Search *s, int id, rt_verdict verdict) {
+static void drop_variant(TuningSearch *s, int id, rt_verdict verdict) {
     rt_text t = {.n = 0};
     const tg_variant *v = s->variants[id];
     rt_tournament_drop(s->tournament, id);
@@ -176,17 +179,17 @@ static void drop(Search *s, int id, rt_verdict verdict) {
 }
 
 /// The first one is the reference: where it is not right, nothing can be said of the others.
-static bool check_all(Search *s) {
+static bool check_all(TuningSearch *s) {
     for (int i = 0; i < s->n; i++) {
-        double seconds, began = now(s);
+        double seconds, began = search_clock(s);
         if (i && s->budget > 0 && began > s->began + s->budget * CHECKS) break;
         rt_verdict verdict = rt_sandbox_check(s->box, i, &seconds);
-        rest(s);
+        rest_after_work(s);
         if (verdict == RT_RIGHT)
             rt_tournament_add(s->tournament, i, seconds);
         else if (i > 0)
-            drop(s, i, verdict);
-        if (rt_sandbox_is_lost(s->box) || is_stopped(s) || (i == 0 && verdict != RT_RIGHT))
+            drop_variant(s, i, verdict);
+        if (rt_sandbox_is_lost(s->box) || is_search_stopped(s) || (i == 0 && verdict != RT_RIGHT))
             return false;
     }
     rt_tournament_close(s->tournament);
@@ -195,55 +198,56 @@ static bool check_all(Search *s) {
 
 /// The best one that is right where checks did not look, too, and not slower than the default on
 /// warm caches.
-static int confirmed_winner(Search *s) {
+static int confirmed_winner(TuningSearch *s) {
     for (;;) {
         double times = 1;
         int winner = rt_tournament_winner(s->tournament);
         if (winner <= 0) return winner;
         rt_verdict verdict = rt_sandbox_confirm(s->box, winner, &times);
-        rest(s);
+        rest_after_work(s);
         if (verdict == RT_RIGHT && times <= 1 + RT_TOURNAMENT_CLOSE) return winner;
-        drop(s, winner, verdict);
+        drop_variant(s, winner, verdict);
         if (rt_sandbox_is_lost(s->box)) return -1;
     }
 }
 
-static int run_tournament(Search *s) {
+static int run_tournament(TuningSearch *s) {
     double x[RT_SANDBOX_LAUNCHES];
-    while (!is_stopped(s) && !rt_sandbox_is_lost(s->box)) {
-        double began = now(s);
+    while (!is_search_stopped(s) && !rt_sandbox_is_lost(s->box)) {
+        double began = search_clock(s);
         rt_tournament_turn turn = rt_tournament_step(s->tournament, began);
         if (turn.kind != RT_TOURNAMENT_MEASURE) return confirmed_winner(s);
         int n = turn.launches < RT_SANDBOX_LAUNCHES ? turn.launches : RT_SANDBOX_LAUNCHES;
         rt_verdict verdict = rt_sandbox_time(s->box, turn.id, n, x);
-        rest(s);
+        rest_after_work(s);
         if (verdict == RT_RIGHT)
-            rt_tournament_report(s->tournament, turn.id, x, n, now(s));
+            rt_tournament_report(s->tournament, turn.id, x, n, search_clock(s));
         else
-            drop(s, turn.id, verdict);
+            drop_variant(s, turn.id, verdict);
     }
     return -1;
 }
 
-static void say(const Search *s, int winner) {
+static void say_winner(const TuningSearch *s, int winner) {
     rt_text t = {.n = 0};
     const char *config = s->variants[winner]->config;
     rt_add(&t, "tuned '%s': %s, %.3g us a launch (%.3g us without tuning), %d variants, %.2f s",
            s->kernel->info->name, config && *config ? config : "as it was",
            rt_tournament_figures_of(s->tournament, winner).seconds * 1e6,
-           rt_tournament_figures_of(s->tournament, 0).seconds * 1e6, s->n, now(s) - s->began);
+           rt_tournament_figures_of(s->tournament, 0).seconds * 1e6, s->n,
+           search_clock(s) - s->began);
     tg_log(t.data);
 }
 
-static void say_why_not(const Search *s, const char *why) {
+static void say_why_not(const TuningSearch *s, const char *why) {
     rt_text t = {.n = 0};
-    if (is_stopped(s)) return;
+    if (is_search_stopped(s)) return;
     rt_add(&t, "'%s' is not tuned: %s", s->kernel->info->name, why);
     tg_log(t.data);
 }
 
 /// The number of the variant that won, or -1.
-static int search(Search *s, const rt_trial_options *trial) {
+static int search_variants(TuningSearch *s, const rt_trial_options *trial) {
     const tg_context *c = s->launcher->context;
     size_t bytes = rt_tournament_bytes(s->n);
     int winner = -1;
@@ -262,7 +266,7 @@ static int search(Search *s, const rt_trial_options *trial) {
         s->tournament = rt_tournament_start(memory, &tournament);
         if (check_all(s)) winner = run_tournament(s);
         if (winner >= 0)
-            say(s, winner);
+            say_winner(s, winner);
         else
             say_why_not(s, rt_sandbox_why(s->box));
         rt_sandbox_close(s->box);
@@ -275,8 +279,8 @@ static int search(Search *s, const rt_trial_options *trial) {
 
 /// Races the variants on arguments like these, bound by the launcher; what wins is adopted and
 /// kept.
-static bool tune(Search *s, const tg_arg *args, int n, const void *const *contents,
-                 const size_t *bytes) {
+static bool tune_launch(TuningSearch *s, const tg_arg *args, int n, const void *const *contents,
+                        const size_t *bytes) {
     tg_hint hints[MOST_HINTS];
     tg_kernel *kernel = s->kernel;
     int device = s->launcher->device, threads = s->launcher->context->threads;
@@ -287,7 +291,7 @@ static bool tune(Search *s, const tg_arg *args, int n, const void *const *conten
                           .contents = contents,
                           .content_bytes = bytes,
                           .seed = 1};
-    int winner = search(s, &o);
+    int winner = search_variants(s, &o);
     if (winner < 0) return false;
     const tg_variant *v = s->variants[winner];
     if (rt_adopt_tuned(kernel, v, rt_device_hash(device, threads), hints, n_hints)) return false;
@@ -296,16 +300,17 @@ static bool tune(Search *s, const tg_arg *args, int n, const void *const *conten
 }
 
 /// What could not be tuned once is left alone.
-static void give_up(tg_kernel *kernel) {
+static void give_up_tuning(tg_kernel *kernel) {
     atomic_fetch_or(rt_tuner_of(kernel), GAVE_UP);
 }
 
-static bool tune_now(Search *s, const tg_arg *args, int n) {
+static bool tune_now(TuningSearch *s, const tg_arg *args, int n) {
     const rt_launcher *l = s->launcher;
     Contents contents = {.hooks = l->context->hooks};
-    bool found = contents_open(&contents, l, n) && tune(s, args, n, contents.of, contents.bytes);
+    bool found =
+        contents_open(&contents, l, n) && tune_launch(s, args, n, contents.of, contents.bytes);
     contents_close(&contents, n);
-    if (!found) give_up(s->kernel);
+    if (!found) give_up_tuning(s->kernel);
     return found;
 }
 
@@ -332,19 +337,20 @@ static void release_queued_search(tg_queued_search *queued) {
 }
 
 static void pay_bound(QueuedSearch *d, rt_launcher *l, const atomic_bool *stop) {
-    Search s = {.kernel = d->kernel,
-                .launcher = l,
-                .began = rt_seconds(),
-                .budget = budget(BACKGROUND),
-                .later = true,
-                .share = share(),
-                .stop = stop};
+    TuningSearch s = {.kernel = d->kernel,
+                      .launcher = l,
+                      .began = rt_seconds(),
+                      .budget = tuning_budget(BACKGROUND),
+                      .later = true,
+                      .share = tuning_share(),
+                      .stop = stop};
     const void *contents[TG_MAX_PARAMS];
     size_t bytes[TG_MAX_PARAMS];
     if (!rt_samples_wait(d->samples) || rt_bind(l, d->kernel->info, d->args, d->n)) return;
     for (int i = 0; i < d->n; i++) contents[i] = rt_samples_of(d->samples, i, &bytes[i]);
     s.n = rt_alternatives(d->kernel, l, s.variants, MOST_VARIANTS);
-    if (s.n && !tune(&s, d->args, d->n, contents, bytes) && !is_stopped(&s)) give_up(d->kernel);
+    if (s.n && !tune_launch(&s, d->args, d->n, contents, bytes) && !is_search_stopped(&s))
+        give_up_tuning(d->kernel);
 }
 
 /// On threads of its own, as many as the launch had, which have this one's priority.
@@ -390,7 +396,7 @@ static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *ar
     d->threads = l->context->threads;
     d->n = n;
     copy_arguments(d, l, args, n);
-    d->samples = take_samples(l, n);
+    d->samples = take_launch_samples(l, n);
     if (d->samples)
         tg_queue_search(&d->base);
     else
@@ -402,7 +408,8 @@ static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *ar
 /// One thread tunes a kernel at a time; others take meanwhile what there is.
 bool rt_tune(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
     Mode mode = mode_now();
-    Search s = {.kernel = kernel, .launcher = l, .began = rt_seconds(), .budget = budget(mode)};
+    TuningSearch s = {
+        .kernel = kernel, .launcher = l, .began = rt_seconds(), .budget = tuning_budget(mode)};
     if (mode == OFF || !rt_alternatives(kernel, l, s.variants, MOST_VARIANTS)) return false;
     _Atomic uintptr_t *state = rt_tuner_of(kernel);
     uintptr_t before =

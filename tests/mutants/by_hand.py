@@ -39,8 +39,8 @@ BY_HAND = [
     ("passes/licm.c", "tree_writes(loop, operand(op, 0))", "false", "a load moves over the stores of its loop"),
     ("passes/partial_folds.c", "build_select(&in, b[0], both[i], a[i + 1])", "both[i]", "parts that are not there are folded"),
     ("passes/contract.c", "bool straight = step == lanes;", "bool straight = true;", "a product's loop of other steps"),
-    ("passes/range/range_proof.c", "proved(r, minus(y, 1), depth + 1) && proved_with(r, form, i, minus(y, 1), 1, depth)",
-     "proved(r, minus(y, 1), depth + 1) && proved_with(r, form, i, minus(y, 2), 1, depth)", "x % y <= y - 2"),
+    ("passes/range/range_proof.c", "proved(r, minus_int(y, 1), depth + 1) && proved_with(r, form, i, minus_int(y, 1), 1, depth)",
+     "proved(r, minus_int(y, 1), depth + 1) && proved_with(r, form, i, minus_int(y, 2), 1, depth)", "x % y <= y - 2"),
     # ---- the CPU
     ("backends/cpu/access.c", "LLVMValueRef up = gen_add(e->g, x, gen_i64(e->g, mul - 1));", "LLVMValueRef up = x;",
      "a stepped range loses its last lane"),
@@ -62,7 +62,8 @@ BY_HAND = [
      "buffers overlap"),
     ("backends/llvm/convert.c", "LLVMValueRef half = LLVMBuildAdd(g->b, odd, i32_like(g, v, 0x7fff), \"\");",
      "LLVMValueRef half = i32_like(g, v, 0x8000); (void)odd;", "bf16 rounds ties away from 0"),
-    ("backends/llvm/convert.c", "bits = LLVMBuildOr(g->b, bits, LLVMBuildZExt(g->b, inexact, like(g->i32, v), \"\"), \"\");", "",
+    ("backends/llvm/convert.c",
+     "bits = LLVMBuildOr(g->b, bits, LLVMBuildZExt(g->b, inexact, type_like(g->i32, v), \"\"), \"\");", "",
      "f64 to a small float rounds twice"),
     ("backends/llvm/convert.c", "to == EL_F64 || (small && elem_info[from].bits > 16)", "to == EL_F64",
      "an integer to a small float rounds twice"),
@@ -93,6 +94,6 @@ BY_HAND = [
     ("backends/gpu/reduce.c", "if (m->elem == EL_U32 && m->code == OP_MAX) return \"tg.redux.max.u32\";", "",
      "the maximum of u32 is a signed one"),
     ("backends/gpu/reduce.c", "if (m->lines > 1) return;", "return;", "warps' parts are not joined"),
-    ("backends/gpu/reduce.c", "combine(m, n / 2, x, x + (n + 1) / 2, x)", "combine(m, n / 2, x, x + n / 2, x)",
+    ("backends/gpu/reduce.c", "combine_monoid(m, n / 2, x, x + (n + 1) / 2, x)", "combine_monoid(m, n / 2, x, x + n / 2, x)",
      "of an odd number of registers one is lost"),
 ]  # fmt: skip

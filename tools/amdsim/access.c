@@ -2,7 +2,7 @@
 // Loads, stores and atomics of memory: flat, global, scratch and buffer of vectors, and of scalars.
 #include "tools/amdsim/machine.h"
 
-static int registers(const Inst *i) {
+static int register_count(const Inst *i) {
     return i->memory.bytes < 4 ? 1 : i->memory.bytes / 4;
 }
 
@@ -14,7 +14,7 @@ static void load_to_shared(const Wave *w, const Inst *i, int lane, const void *f
 
 /// Data, and for compare and swap behind them the value to compare with, from `data` on; the old
 /// value goes to `result`, where that is not negative.
-static void update(Wave *w, const Inst *i, int lane, void *at, int data, int result) {
+static void update_atomically(Wave *w, const Inst *i, int lane, void *at, int data, int result) {
     int bytes = i->memory.bytes;
     bool compares = i->memory.atomic == A_cmpswap;
     u64 other = compares ? lane_value(w, lane, data + bytes / 4, bytes) : 0;
@@ -23,18 +23,18 @@ static void update(Wave *w, const Inst *i, int lane, void *at, int data, int res
 }
 
 static void check_data(const Wave *w, const Inst *i, const Operand *o) {
-    check_operand(w, i, o, registers(i) * (i->memory.atomic == A_cmpswap ? 2 : 1));
+    check_operand(w, i, o, register_count(i) * (i->memory.atomic == A_cmpswap ? 2 : 1));
 }
 
 /* ---- flat, global, scratch ------------------------------------------------------------------ */
 
 /// The operands of an instruction; NULL: it has none of that kind.
-typedef struct Flat {
+typedef struct FlatOperands {
     const Operand *result, *address, *data, *base;
-} Flat;
+} FlatOperands;
 
-static Flat flat_operands(const Inst *i) {
-    Flat f = {0};
+static FlatOperands flat_operands(const Inst *i) {
+    FlatOperands f = {0};
     int k = 0;
     bool loads = i->memory.kind == LOAD && !i->lds;
     if (loads || (i->memory.kind == ATOMIC && i->returns)) f.result = &i->o[k++];
@@ -44,14 +44,14 @@ static Flat flat_operands(const Inst *i) {
     return f;
 }
 
-static void *scratch_address(const Wave *w, const Inst *i, const Flat *f, int lane) {
+static void *scratch_address(const Wave *w, const Inst *i, const FlatOperands *f, int lane) {
     i64 at = i->offset;
     if (f->address->kind == VECTOR) at += (i32)w->v[f->address->reg][lane];
     if (f->base) at += (i32)read_scalar(w, i, f->base->reg, 32);
     return scratch_at(w, i, lane, at, i->memory.bytes);
 }
 
-static void *flat_address(const Wave *w, const Inst *i, const Flat *f, int lane) {
+static void *flat_address(const Wave *w, const Inst *i, const FlatOperands *f, int lane) {
     int reg = f->address->reg;
     u64 at = f->base ? read_scalar(w, i, f->base->reg, 64) + w->v[reg][lane]
                      : lane_value(w, lane, reg, 8);
@@ -59,19 +59,19 @@ static void *flat_address(const Wave *w, const Inst *i, const Flat *f, int lane)
 }
 
 static void run_flat(Wave *w, const Inst *i) {
-    Flat f = flat_operands(i);
+    FlatOperands f = flat_operands(i);
     bool scratch = i->memory.scratch;
     check_operand(w, i, f.address, f.base || scratch ? 1 : 2);
     if (f.data) check_data(w, i, f.data);
     w->vm.issued++;
-    if (f.result) await_vectors(w, f.result->reg, registers(i), false);
+    if (f.result) await_vectors(w, f.result->reg, register_count(i), false);
     for (int l = 0; l < w->lanes; l++) {
         if (!is_on(exec_mask(w), l)) continue;
         void *at = (scratch ? scratch_address : flat_address)(w, i, &f, l);
         if (i->lds)
             load_to_shared(w, i, l, at);
         else if (i->memory.kind == ATOMIC)
-            update(w, i, l, at, f.data->reg, f.result ? f.result->reg : -1);
+            update_atomically(w, i, l, at, f.data->reg, f.result ? f.result->reg : -1);
         else
             move_data(w, i, l, at, (f.data ? f.data : f.result)->reg);
     }
@@ -94,7 +94,8 @@ static Resource read_resource(const Wave *w, const Inst *i, const Operand *o) {
 }
 
 /// NULL: out of the resource's bounds. The scalar offset is not compared with them.
-static void *buffer_address(const Wave *w, const Inst *i, const Resource *r, int reg, int lane) {
+static void *buffer_lane_address(const Wave *w, const Inst *i, const Resource *r, int reg,
+                                 int lane) {
     int bytes = i->memory.bytes;
     u32 index = i->idxen ? w->v[reg][lane] : 0;
     u64 offset = (u64)i->offset + (i->offen ? w->v[reg + i->idxen][lane] : 0);
@@ -115,15 +116,15 @@ static void run_buffer(Wave *w, const Inst *i) {
     if (i->memory.kind != LOAD) check_data(w, i, data);
     w->vm.issued++;
     if (k && (i->memory.kind == LOAD || (i->memory.kind == ATOMIC && i->returns)))
-        await_vectors(w, data->reg, registers(i), false);
+        await_vectors(w, data->reg, register_count(i), false);
     for (int l = 0; l < w->lanes; l++) {
         if (!is_on(exec_mask(w), l)) continue;
-        void *at = buffer_address(w, i, &r, address->reg, l);
+        void *at = buffer_lane_address(w, i, &r, address->reg, l);
         if (!at && i->memory.kind != LOAD) continue;
         if (i->lds)
             load_to_shared(w, i, l, at ? at : zero);
         else if (i->memory.kind == ATOMIC)
-            update(w, i, l, at, data->reg, i->returns ? data->reg : -1);
+            update_atomically(w, i, l, at, data->reg, i->returns ? data->reg : -1);
         else
             move_data(w, i, l, at ? at : (void *)(uintptr_t)zero, data->reg);
     }

@@ -40,7 +40,7 @@ u64 do_atomic(Atomic op, void *at, int bytes, u64 DATA, u64 COMPARE) {
 }
 
 /// Whether the name begins like one in the list.
-static bool is_listed(const char *list, const char *name) {
+static bool begins_in_list(const char *list, const char *name) {
     for (;;) {
         size_t n = strcspn(list, ",");
         if (!strncmp(name, list, n)) return true;
@@ -58,6 +58,6 @@ Atomic find_atomic(const char *name) {
 #include "tools/amdsim/atomics.def"
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        if (is_listed(rows[k].names, name)) return rows[k].atomic;
+        if (begins_in_list(rows[k].names, name)) return rows[k].atomic;
     return A_none;
 }

@@ -7,20 +7,20 @@
 
 enum { PAGE = 4096, GUARD = 4096, MACHINE_AMDGPU = 224, MAX_IMAGE = 1 << 28 };
 
-typedef struct Elf {
+typedef struct CodeObject {
     const uint8_t *file;
     u64 bytes;
     Elf64_Ehdr head;
-} Elf;
+} CodeObject;
 
 /// False: that part is not in the file.
-static bool read_part(const Elf *e, u64 at, void *out, u64 n) {
+static bool read_part(const CodeObject *e, u64 at, void *out, u64 n) {
     if (at > e->bytes || n > e->bytes - at) return false;
     memcpy(out, e->file + at, n);
     return true;
 }
 
-static const char *gpu_of(const Elf *e) {
+static const char *gpu_of(const CodeObject *e) {
     static const struct {
         u32 number; // of the ELF header's flags
         const char *name;
@@ -33,14 +33,14 @@ static const char *gpu_of(const Elf *e) {
 /* ---- segments ------------------------------------------------------------------------------- */
 
 /// False: it is no part of the file, or ends beyond what is allowed.
-static bool read_segment(const Elf *e, int n, Elf64_Phdr *out) {
+static bool read_segment(const CodeObject *e, int n, Elf64_Phdr *out) {
     if (!read_part(e, e->head.e_phoff + (u64)n * sizeof *out, out, sizeof *out)) return false;
     if (out->p_type != PT_LOAD) return true;
     bool fits = out->p_vaddr <= MAX_IMAGE && out->p_memsz <= MAX_IMAGE;
     return fits && out->p_filesz <= out->p_memsz;
 }
 
-static bool measure(const Elf *e, u64 *bytes) {
+static bool measure_segments(const CodeObject *e, u64 *bytes) {
     Elf64_Phdr p;
     for (int n = 0; n < e->head.e_phnum; n++) {
         if (!read_segment(e, n, &p)) return false;
@@ -49,7 +49,7 @@ static bool measure(const Elf *e, u64 *bytes) {
     return *bytes > 0;
 }
 
-static bool copy_segments(const Elf *e, uint8_t *image) {
+static bool copy_segments(const CodeObject *e, uint8_t *image) {
     Elf64_Phdr p;
     for (int n = 0; n < e->head.e_phnum; n++) {
         if (!read_segment(e, n, &p)) return false;
@@ -61,7 +61,7 @@ static bool copy_segments(const Elf *e, uint8_t *image) {
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-static bool is_named(const Elf *e, u64 at, const char *kernel) {
+static bool is_kernel_descriptor(const CodeObject *e, u64 at, const char *kernel) {
     size_t n = strlen(kernel);
     char suffix[4];
     return at < e->bytes && n < e->bytes - at && !memcmp(e->file + at, kernel, n) &&
@@ -69,19 +69,19 @@ static bool is_named(const Elf *e, u64 at, const char *kernel) {
 }
 
 /// Where the descriptor of the kernel is in the image; 0: there is none.
-static u64 find_in_table(const Elf *e, const Elf64_Shdr *table, const char *kernel) {
+static u64 find_in_table(const CodeObject *e, const Elf64_Shdr *table, const char *kernel) {
     Elf64_Shdr names;
     if (!read_part(e, e->head.e_shoff + table->sh_link * sizeof names, &names, sizeof names))
         return 0;
     for (u64 at = 0; at + sizeof(Elf64_Sym) <= table->sh_size; at += sizeof(Elf64_Sym)) {
         Elf64_Sym s;
         if (!read_part(e, table->sh_offset + at, &s, sizeof s)) return 0;
-        if (is_named(e, names.sh_offset + s.st_name, kernel)) return s.st_value;
+        if (is_kernel_descriptor(e, names.sh_offset + s.st_name, kernel)) return s.st_value;
     }
     return 0;
 }
 
-static u64 find_kernel(const Elf *e, const char *kernel) {
+static u64 find_descriptor(const CodeObject *e, const char *kernel) {
     for (int n = 0; n < e->head.e_shnum; n++) {
         Elf64_Shdr s;
         if (!read_part(e, e->head.e_shoff + (u64)n * sizeof s, &s, sizeof s)) return 0;
@@ -117,7 +117,7 @@ static bool read_descriptor(Code *c, u64 at) {
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-static bool read_header(Elf *e) {
+static bool read_elf_header(CodeObject *e) {
     return read_part(e, 0, &e->head, sizeof e->head) &&
            !memcmp(e->head.e_ident, ELFMAG "\2\1", SELFMAG + 2) &&
            e->head.e_machine == MACHINE_AMDGPU && e->head.e_phentsize == sizeof(Elf64_Phdr) &&
@@ -127,20 +127,21 @@ static bool read_header(Elf *e) {
 AmdsimStatus load_code(Machine *m) {
     const AmdsimLaunch *l = m->launch;
     Code *c = &m->code;
-    Elf e = {.file = l->code, .bytes = l->code_bytes};
-    if (!read_header(&e)) return refuse(m, AMDSIM_BAD_CODE, "not a code object of an AMD GPU");
+    CodeObject e = {.file = l->code, .bytes = l->code_bytes};
+    if (!read_elf_header(&e)) return refuse(m, AMDSIM_BAD_CODE, "not a code object of an AMD GPU");
     c->gpu = gpu_of(&e);
     if (!c->gpu)
         return refuse(m, AMDSIM_BAD_CODE, "code of the GPU number 0x%x, which is not emulated",
                       e.head.e_flags & 255);
-    if (!measure(&e, &c->bytes)) return refuse(m, AMDSIM_BAD_CODE, "the code object is damaged");
+    if (!measure_segments(&e, &c->bytes))
+        return refuse(m, AMDSIM_BAD_CODE, "the code object is damaged");
     size_t whole = (size_t)(c->bytes + GUARD + PAGE - 1) / PAGE * PAGE;
     c->image = aligned_alloc(PAGE, whole);
     if (!c->image) return refuse(m, AMDSIM_NO_MEMORY, "out of memory");
     memset(c->image, 0, whole);
     if (!copy_segments(&e, c->image))
         return refuse(m, AMDSIM_BAD_CODE, "the code object is damaged");
-    u64 at = find_kernel(&e, l->kernel);
+    u64 at = find_descriptor(&e, l->kernel);
     if (!at) return refuse(m, AMDSIM_NO_KERNEL, "the code object has no kernel %s", l->kernel);
     if (!read_descriptor(c, at))
         return refuse(m, AMDSIM_BAD_CODE, "the descriptor of %s is damaged", l->kernel);

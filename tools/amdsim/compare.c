@@ -52,7 +52,7 @@ static u64 unsigned_value(Type type, u64 x) {
 
 #define RELATION(A, B) ((A) < (B) ? LESS : (A) > (B) ? MORE : EQUAL)
 
-static int relation(Type type, u64 a, u64 b) {
+static int relation_of(Type type, u64 a, u64 b) {
     if (is_float(type)) {
         f64 x = float_value(type, a), y = float_value(type, b);
         return isnan(x) || isnan(y) ? UNORDERED : RELATION(x, y);
@@ -74,13 +74,13 @@ static int class_of(Type type, u64 x) {
     return negative ? 5 - away : 6 + away;
 }
 
-static u64 compare(const Wave *w, const Inst *i, const Values *a, const Values *b, u64 mask) {
+static u64 compare_lanes(const Wave *w, const Inst *i, const Values *a, const Values *b, u64 mask) {
     u64 holds = 0;
     for (int l = 0; l < w->lanes; l++) {
         if (!is_on(mask, l)) continue;
         u64 is = i->compare.relation == CLASS
                      ? b->of[l] >> class_of(i->compare.type, a->of[l]) & 1
-                     : !!(relation(i->compare.type, a->of[l], b->of[l]) & i->compare.relation);
+                     : !!(relation_of(i->compare.type, a->of[l], b->of[l]) & i->compare.relation);
         holds |= is << l;
     }
     return holds;
@@ -93,7 +93,7 @@ static void run_compare(Wave *w, const Inst *i) {
     Type second = i->compare.relation == CLASS ? T_u32 : i->compare.type;
     u64 mask = gather(w, i, first, 0, i->compare.type, &a);
     gather(w, i, first, 1, second, &b);
-    u64 holds = compare(w, i, &a, &b, mask);
+    u64 holds = compare_lanes(w, i, &a, &b, mask);
     if (i->compare.exec) write_exec(w, holds);
     if (first && !(i->compare.exec && w->m->rdna)) write_mask(w, &i->o[0], holds);
 }

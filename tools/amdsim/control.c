@@ -6,7 +6,7 @@
 
 enum { ALWAYS, SCC0, SCC1, VCC_ZERO, VCC_NONZERO, EXEC_ZERO, EXEC_NONZERO };
 
-static bool holds(const Wave *w, int condition) {
+static bool condition_holds(const Wave *w, int condition) {
     switch (condition) {
     case SCC0: return !w->s[SCC];
     case SCC1: return w->s[SCC];
@@ -18,8 +18,9 @@ static bool holds(const Wave *w, int condition) {
     }
 }
 
-static void run_branch(Wave *w, const Inst *i) {
-    if (holds(w, i->variant)) w->pc = i->pc + i->size + (u64)((i64)(i16)i->o[0].integer * 4);
+static void run_branch_inst(Wave *w, const Inst *i) {
+    if (condition_holds(w, i->variant))
+        w->pc = i->pc + i->size + (u64)((i64)(i16)i->o[0].integer * 4);
 }
 
 static void run_end(Wave *w, const Inst *i) {
@@ -43,13 +44,13 @@ static void run_nothing(Wave *w, const Inst *i) {
 /* ---- waits ---------------------------------------------------------------------------------- */
 
 /// No more than `left` accesses are on their way.
-static void wait_for(Counter *c, int left) {
+static void wait_for_counter(Counter *c, int left) {
     if (left >= 0 && c->issued - c->done > (u32)left) c->done = c->issued - (u32)left;
 }
 
 static void run_wait(Wave *w, const Inst *i) {
-    wait_for(&w->vm, i->wait.vm);
-    wait_for(&w->lgkm, i->wait.lgkm);
+    wait_for_counter(&w->vm, i->wait.vm);
+    wait_for_counter(&w->lgkm, i->wait.lgkm);
 }
 
 static int count_in(const char *text, const char *counter) {
@@ -96,13 +97,13 @@ static const struct {
     Run run;
     int variant;
 } rows[] = {
-    {"s_branch", run_branch, ALWAYS},
-    {"s_cbranch_scc0", run_branch, SCC0},
-    {"s_cbranch_scc1", run_branch, SCC1},
-    {"s_cbranch_vccz", run_branch, VCC_ZERO},
-    {"s_cbranch_vccnz", run_branch, VCC_NONZERO},
-    {"s_cbranch_execz", run_branch, EXEC_ZERO},
-    {"s_cbranch_execnz", run_branch, EXEC_NONZERO},
+    {"s_branch", run_branch_inst, ALWAYS},
+    {"s_cbranch_scc0", run_branch_inst, SCC0},
+    {"s_cbranch_scc1", run_branch_inst, SCC1},
+    {"s_cbranch_vccz", run_branch_inst, VCC_ZERO},
+    {"s_cbranch_vccnz", run_branch_inst, VCC_NONZERO},
+    {"s_cbranch_execz", run_branch_inst, EXEC_ZERO},
+    {"s_cbranch_execnz", run_branch_inst, EXEC_NONZERO},
     {"s_endpgm", run_end, 0},
     {"s_barrier", run_barrier, 0},
     {"s_trap", run_trap, 0},

@@ -64,7 +64,7 @@ static void rename_beginning(char *name, size_t size) {
 }
 
 /// gfx9's name, without the suffix of the encoding; v_dual_X is v_X.
-static void read_name(Inst *i, const char *text) {
+static void read_mnemonic(Inst *i, const char *text) {
     size_t n = strcspn(text, " \t");
     if (starts(text, "v_dual_"))
         snprintf(i->name, sizeof i->name, "v_%.*s", (int)n - 7, text + 7);
@@ -127,7 +127,7 @@ void drop_instructions(Machine *m) {
 static void read_pair(Wave *w, Inst *i, char *text) {
     i->pair = new_instruction(w, i->pc);
     text += strspn(text, " \t");
-    read_name(i->pair, text);
+    read_mnemonic(i->pair, text);
     read_operands(i->pair, text + strcspn(text, " \t"));
 }
 
@@ -151,13 +151,13 @@ static void read_instruction(Wave *w, Inst *i, char *text) {
         *second = 0;
         read_pair(w, i, second + 4);
     }
-    read_name(i, text);
+    read_mnemonic(i, text);
     char *rest = text + strcspn(text, " \t");
     if (*rest) *rest++ = 0;
     if (!find_function(w, i, rest)) fail(w, i, AMDSIM_UNKNOWN, "this instruction is not emulated");
 }
 
-static void copy_text(Inst *i, const char *text) {
+static void copy_disassembly(Inst *i, const char *text) {
     snprintf(i->text, sizeof i->text, "%s", text);
     for (char *p = i->text; *p; p++)
         if (*p == '\t') *p = ' ';
@@ -177,7 +177,7 @@ const Inst *decode(Wave *w, u64 pc) {
     Inst *i = *slot = new_instruction(w, pc);
     char *text = buffer + strspn(buffer, " \t");
     i->size = (uint8_t)size;
-    copy_text(i, text);
+    copy_disassembly(i, text);
     if (!size) {
         u32 word;
         memcpy(&word, m->code.image + at, sizeof word);

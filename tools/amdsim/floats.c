@@ -27,26 +27,27 @@ u32 f16_toward_zero(f32 x) {
     return fabs(f16_of(nearest)) > fabsf(x) ? nearest - 1 : nearest;
 }
 
-static int mantissa(F8 form) {
+static int f8_mantissa_bits(F8 form) {
     return form.e5 ? 2 : 3;
 }
-static int bias(F8 form) {
+static int f8_bias(F8 form) {
     return (form.e5 ? 15 : 7) + form.fnuz;
 }
 
 f32 f8_of(u32 bits, F8 form) {
-    u32 m = mantissa(form), fraction = bits & ((1u << m) - 1), size = bits & 127, e = size >> m;
+    u32 m = f8_mantissa_bits(form), fraction = bits & ((1u << m) - 1), size = bits & 127,
+        e = size >> m;
     f32 sign = bits & 128 ? -1 : 1;
     if (form.fnuz && (bits & 255) == 128) return NAN;
     if (!form.fnuz && !form.e5 && size == 127) return NAN;
     if (!form.fnuz && form.e5 && e == 31) return fraction ? NAN : sign * INFINITY;
     f32 value = ldexpf((f32)fraction, -(int)m) + (e ? 1 : 0);
-    return sign * ldexpf(value, (e ? (int)e : 1) - bias(form));
+    return sign * ldexpf(value, (e ? (int)e : 1) - f8_bias(form));
 }
 
 u32 f8_bits(f32 x, F8 form) {
     f32 most = form.e5 ? 57344 : form.fnuz ? 240 : 448, a = fminf(fabsf(x), most);
-    int e, m = mantissa(form), least = 1 - bias(form);
+    int e, m = f8_mantissa_bits(form), least = 1 - f8_bias(form);
     if (isnan(x)) return form.fnuz ? 128 : 127;
     frexpf(a, &e);
     e = a == 0 || e - 1 < least ? least : e - 1;

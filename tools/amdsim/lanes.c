@@ -52,7 +52,7 @@ static u64 gather_plain(const Wave *w, const Inst *i, const Operand *o, Type typ
 }
 
 /// SDWA: a byte (0 to 3), a half (4, 5) or all of it.
-static u64 selected(u64 x, int select, bool sign) {
+static u64 selected_part(u64 x, int select, bool sign) {
     if (select >= 6) return x;
     if (select >= 4) {
         u16 half = (u16)(x >> 16 * (select - 4));
@@ -83,13 +83,14 @@ u64 gather(const Wave *w, const Inst *i, int first, int k, Type type, Values *ou
     if (!sdwa && !high && !o.abs && !o.neg) return mask;
     for (int l = 0; l < w->lanes; l++) {
         if (!is_on(mask, l)) continue;
-        u64 x = sdwa ? selected(out->of[l], i->select[k], o.sext) : out->of[l] >> (high ? 16 : 0);
+        u64 x =
+            sdwa ? selected_part(out->of[l], i->select[k], o.sext) : out->of[l] >> (high ? 16 : 0);
         out->of[l] = modified(&o, type, x);
     }
     return mask;
 }
 
-static f64 clamped(f64 x) {
+static f64 clamped_to_one(f64 x) {
     return isnan(x) || x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
@@ -98,11 +99,11 @@ static u64 result_bits(const Inst *i, Type type, u64 x) {
     static const f32 factor[] = {1, 2, 4, .5f};
     if (type == T_f32) {
         f32 scaled = i->omod ? f32_of(x) * factor[i->omod] : f32_of(x);
-        return f32_bits(i->clamp ? (f32)clamped(scaled) : scaled);
+        return f32_bits(i->clamp ? (f32)clamped_to_one(scaled) : scaled);
     }
     if (!i->clamp) return x;
-    if (type == T_f64) return f64_bits(clamped(f64_of(x)));
-    return type == T_f16 ? f16_bits(clamped(f16_of(x))) : x;
+    if (type == T_f64) return f64_bits(clamped_to_one(f64_of(x)));
+    return type == T_f16 ? f16_bits(clamped_to_one(f16_of(x))) : x;
 }
 
 /// SDWA: a part of the register; the rest is cleared, extends its sign, or is kept.

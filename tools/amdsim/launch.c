@@ -11,7 +11,7 @@
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-static void say(AmdsimResult *r, const char *format, va_list args) {
+static void add_message(AmdsimResult *r, const char *format, va_list args) {
     size_t n = strlen(r->message);
     vsnprintf(r->message + n, sizeof r->message - n, format, args);
 }
@@ -20,7 +20,7 @@ AmdsimStatus refuse(Machine *m, AmdsimStatus status, const char *format, ...) {
     va_list args;
     va_start(args, format);
     m->result->message[0] = 0;
-    say(m->result, format, args);
+    add_message(m->result, format, args);
     va_end(args);
     return m->result->status = status;
 }
@@ -35,7 +35,7 @@ _Noreturn void fail(const Wave *w, const Inst *i, AmdsimStatus status, const cha
            i ? "`" : "");
     va_list args;
     va_start(args, format);
-    say(m->result, format, args);
+    add_message(m->result, format, args);
     va_end(args);
     longjmp(m->failed, 1);
 }
@@ -141,7 +141,7 @@ static void run_for_a_while(Machine *m, Wave *w, u64 n) {
 }
 
 /// The `n`th of the waves that run.
-static Wave *pick(Machine *m, u64 n) {
+static Wave *pick_running_wave(Machine *m, u64 n) {
     for (Wave *w = m->waves;; w++)
         if (w->state == RUNS && !n--) return w;
 }
@@ -158,7 +158,7 @@ static void pass_barrier(Machine *m) {
     m->epoch++;
 }
 
-static u64 next_random(u64 *x) {
+static u64 next_wave_random(u64 *x) {
     *x ^= *x << 13;
     *x ^= *x >> 7;
     return *x ^= *x << 17;
@@ -174,8 +174,8 @@ static void run_waves(Machine *m) {
             pass_barrier(m);
             continue;
         }
-        u64 drawn = next_random(&random), n = 1 + (drawn >> 32) % MOST_IN_A_ROW;
-        Wave *w = pick(m, seed ? drawn % runnable : 0);
+        u64 drawn = next_wave_random(&random), n = 1 + (drawn >> 32) % MOST_IN_A_ROW;
+        Wave *w = pick_running_wave(m, seed ? drawn % runnable : 0);
         run_for_a_while(m, w, seed ? n : UINT32_MAX);
         if (m->instructions > end) fail(w, NULL, AMDSIM_FAULT, "the work-group does not end");
     }
@@ -207,7 +207,7 @@ static void init_llvm(void) {
 enum { MOST_ITEMS = 1024, WAVE32 = 0x400 };
 
 /// What follows from the code and the launch. False: the launch is none.
-static bool measure(Machine *m) {
+static bool measure_launch(Machine *m) {
     const AmdsimLaunch *l = m->launch;
     u64 items = (u64)l->block[0] * l->block[1] * l->block[2];
     m->rdna = starts(m->code.gpu, "gfx1");
@@ -230,7 +230,7 @@ static bool allocate_waves(Machine *m) {
     return true;
 }
 
-static bool allocate(Machine *m) {
+static bool allocate_machine(Machine *m) {
     m->cache = calloc(m->code.bytes / 4 + 1, sizeof *m->cache);
     m->shared = calloc((size_t)m->shared_bytes + 1, 1);
     m->access = calloc((size_t)m->shared_bytes + 1, sizeof *m->access);
@@ -258,7 +258,7 @@ static bool make_disassembler(Machine *m) {
     return m->disassembler != NULL;
 }
 
-static void release(Machine *m) {
+static void free_machine(Machine *m) {
     for (int k = 0; m->waves && k < m->n_waves; k++) {
         free(m->waves[k].v);
         free(m->waves[k].scratch);
@@ -275,8 +275,9 @@ static void release(Machine *m) {
 static AmdsimStatus launch_code(Machine *m) {
     AmdsimStatus status = load_code(m);
     if (status) return status;
-    if (!measure(m)) return refuse(m, AMDSIM_FAULT, "a work-group has 1 to %d items", MOST_ITEMS);
-    if (!allocate(m)) return refuse(m, AMDSIM_NO_MEMORY, "out of memory");
+    if (!measure_launch(m))
+        return refuse(m, AMDSIM_FAULT, "a work-group has 1 to %d items", MOST_ITEMS);
+    if (!allocate_machine(m)) return refuse(m, AMDSIM_NO_MEMORY, "out of memory");
     if (!make_disassembler(m))
         return refuse(m, AMDSIM_BAD_CODE, "LLVM has no disassembler of %s", m->code.gpu);
     const Packet packet = make_packet(m);
@@ -292,6 +293,6 @@ AmdsimStatus amdsim_launch(const AmdsimLaunch *launch, AmdsimResult *result) {
     *result = (AmdsimResult){.status = AMDSIM_OK};
     AmdsimStatus status = launch_code(&m);
     result->instructions = m.instructions;
-    release(&m);
+    free_machine(&m);
     return status;
 }

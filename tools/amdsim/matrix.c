@@ -8,7 +8,7 @@
 #include "tools/amdsim/bits.h"
 #include "tools/amdsim/machine.h"
 
-typedef enum Elem {
+typedef enum MatrixElem {
     E_f16,
     E_bf16,
     E_f32,
@@ -20,14 +20,14 @@ typedef enum Elem {
     E_bf8,
     E_i4,
     E_u4
-} Elem;
+} MatrixElem;
 static const int elem_bits[] = {16, 16, 32, 32, 64, 8, 8, 8, 8, 4, 4};
 
 /// Of sums, and of results.
 enum { SUM_F32, SUM_I32, SUM_F64, SUM_F16, SUM_BF16 };
 
 /// Element `j` of the registers from `reg` on in a lane.
-static f64 element(const Wave *w, int reg, int lane, int j, Elem e) {
+static f64 matrix_element(const Wave *w, int reg, int lane, int j, MatrixElem e) {
     int bits = elem_bits[e];
     if (e == E_f64) return f64_of(lane_value(w, lane, reg + 2 * j, 8));
     u32 word = w->v[reg + j * bits / 32][lane] >> j * bits % 32;
@@ -46,7 +46,7 @@ static f64 element(const Wave *w, int reg, int lane, int j, Elem e) {
 }
 
 /// The sum that a product is added to: of a register, or a constant.
-static f64 addend(const Wave *w, const Operand *c, int r, int lane, int sum, int shift) {
+static f64 matrix_addend(const Wave *w, const Operand *c, int r, int lane, int sum, int shift) {
     if (c->kind == FLOAT) return c->real;
     if (c->kind != VECTOR) return (f64)(i64)c->integer;
     if (sum == SUM_F64) return f64_of(lane_value(w, lane, c->reg + 2 * r, 8));
@@ -62,20 +62,20 @@ enum { MAX_RESULTS = 32, MAX_DEPTH = 16 };
 typedef f64 Tile[LANES][MAX_DEPTH];
 
 /// Where register `r` of lane `l` stands in the result.
-typedef struct Place {
+typedef struct ResultPlace {
     int block, row, column;
-} Place;
-static Place place_of(const Inst *i, int r, int l) {
+} ResultPlace;
+static ResultPlace result_place(const Inst *i, int r, int l) {
     int m = i->matrix.m;
-    if (m == 32) return (Place){r / 16, 8 * (r % 16 / 4) + 4 * (l / 32) + r % 4, l % 32};
-    if (m == 4) return (Place){l / 4, r, l % 4};
-    if (i->matrix.result == SUM_F64) return (Place){0, 4 * r + l / 16, l % 16};
-    return (Place){r / 4, 4 * (l / 16) + r % 4, l % 16};
+    if (m == 32) return (ResultPlace){r / 16, 8 * (r % 16 / 4) + 4 * (l / 32) + r % 4, l % 32};
+    if (m == 4) return (ResultPlace){l / 4, r, l % 4};
+    if (i->matrix.result == SUM_F64) return (ResultPlace){0, 4 * r + l / 16, l % 16};
+    return (ResultPlace){r / 4, 4 * (l / 16) + r % 4, l % 16};
 }
 
-static void read_tile(const Wave *w, int reg, int depth, Elem e, Tile out) {
+static void read_tile(const Wave *w, int reg, int depth, MatrixElem e, Tile out) {
     for (int l = 0; l < LANES; l++)
-        for (int j = 0; j < depth; j++) out[l][j] = element(w, reg, l, j, e);
+        for (int j = 0; j < depth; j++) out[l][j] = matrix_element(w, reg, l, j, e);
 }
 
 static void check_mfma(const Wave *w, const Inst *i, int depth, int results) {
@@ -87,7 +87,7 @@ static void check_mfma(const Wave *w, const Inst *i, int depth, int results) {
 }
 
 /// A lane holds `depth` elements of k each of A and B.
-static f64 mfma_sum(const Inst *i, Tile a, Tile b, Place p, int depth, f64 sum) {
+static f64 mfma_sum(const Inst *i, Tile a, Tile b, ResultPlace p, int depth, f64 sum) {
     int m = i->matrix.m, k_lanes = i->matrix.k / depth;
     for (int k = 0; k < i->matrix.k; k++) {
         int group = m * (k / depth + k_lanes * p.block);
@@ -103,12 +103,12 @@ static void run_mfma(Wave *w, const Inst *i) {
     Tile a, b;
     f64 out[MAX_RESULTS][LANES];
     check_mfma(w, i, depth, results);
-    read_tile(w, i->o[1].reg, depth, (Elem)i->matrix.a, a);
-    read_tile(w, i->o[2].reg, depth, (Elem)i->matrix.b, b);
+    read_tile(w, i->o[1].reg, depth, (MatrixElem)i->matrix.a, a);
+    read_tile(w, i->o[2].reg, depth, (MatrixElem)i->matrix.b, b);
     for (int r = 0; r < results; r++)
         for (int l = 0; l < LANES; l++)
-            out[r][l] =
-                mfma_sum(i, a, b, place_of(i, r, l), depth, addend(w, &i->o[3], r, l, result, 0));
+            out[r][l] = mfma_sum(i, a, b, result_place(i, r, l), depth,
+                                 matrix_addend(w, &i->o[3], r, l, result, 0));
     for (int r = 0; r < results; r++)
         for (int l = 0; l < LANES; l++) {
             if (result == SUM_F64)
@@ -149,7 +149,7 @@ static void write_wmma(u32 *at, const Inst *i, f64 d) {
 }
 
 /// Integers are signed where neg_lo says so.
-static Elem wmma_elem(const Inst *i, int k, Elem e) {
+static MatrixElem wmma_elem(const Inst *i, int k, MatrixElem e) {
     bool is_signed = i->neg_lo >> k & 1;
     if (e == E_i8) return is_signed ? E_i8 : E_u8;
     if (e == E_i4) return is_signed ? E_i4 : E_u4;
@@ -157,7 +157,8 @@ static Elem wmma_elem(const Inst *i, int k, Elem e) {
 }
 
 static void run_wmma(Wave *w, const Inst *i) {
-    Elem ea = wmma_elem(i, 0, (Elem)i->matrix.a), eb = wmma_elem(i, 1, (Elem)i->matrix.b);
+    MatrixElem ea = wmma_elem(i, 0, (MatrixElem)i->matrix.a),
+               eb = wmma_elem(i, 1, (MatrixElem)i->matrix.b);
     int result = i->matrix.result, shift = result >= SUM_F16 && i->op_sel & 4 ? 16 : 0;
     Tile a, b;
     f64 out[WMMA_RESULTS][LANES];
@@ -166,7 +167,7 @@ static void run_wmma(Wave *w, const Inst *i) {
     read_tile(w, i->o[2].reg, WMMA, eb, b);
     for (int r = 0; r < WMMA_RESULTS; r++)
         for (int l = 0; l < w->lanes; l++) {
-            f64 sum = addend(w, &i->o[3], r, l, result, shift);
+            f64 sum = matrix_addend(w, &i->o[3], r, l, result, shift);
             for (int k = 0; k < WMMA; k++) {
                 sum += a[2 * r + l / WMMA][k] * b[l % WMMA][k];
                 if (result == SUM_F32) sum = (f32)sum;
@@ -180,10 +181,10 @@ static void run_wmma(Wave *w, const Inst *i) {
 /* ---- decoding ------------------------------------------------------------------------------- */
 
 /// -1: none. A name that holds another stands before it.
-static int elem_of(const char *text) {
+static int matrix_elem_of(const char *text) {
     static const struct {
         const char *name;
-        Elem elem;
+        MatrixElem elem;
     } rows[] = {{"xf32", E_xf32}, {"bf16", E_bf16}, {"f16", E_f16}, {"f64", E_f64},
                 {"f32", E_f32},   {"iu4", E_i4},    {"iu8", E_i8},  {"i8", E_i8}};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
@@ -210,8 +211,8 @@ static void read_mfma_name(const Wave *w, Inst *i) {
     i->matrix.result = !strcmp(result, "i32")   ? SUM_I32
                        : !strcmp(result, "f64") ? SUM_F64
                                                 : SUM_F32;
-    i->matrix.a = f8_elem(type) >= 0 ? f8_elem(type) : elem_of(type);
-    i->matrix.b = f8_elem(type) >= 0 ? f8_elem(type + 4) : elem_of(type);
+    i->matrix.a = f8_elem(type) >= 0 ? f8_elem(type) : matrix_elem_of(type);
+    i->matrix.b = f8_elem(type) >= 0 ? f8_elem(type + 4) : matrix_elem_of(type);
     int results = i->o[0].count / (i->matrix.result == SUM_F64 ? 2 : 1);
     i->matrix.blocks = results * LANES / (m * m);
 }
@@ -239,7 +240,7 @@ bool decode_matrix(Wave *w, Inst *i) {
     for (size_t k = 0; k < sizeof sums / sizeof *sums; k++) {
         if (!starts(i->name, sums[k].name)) continue;
         i->matrix.result = sums[k].sum;
-        i->matrix.a = i->matrix.b = elem_of(strrchr(i->name, '_'));
+        i->matrix.a = i->matrix.b = matrix_elem_of(strrchr(i->name, '_'));
         if (i->matrix.a < 0 || w->lanes != 32)
             fail(w, i, AMDSIM_UNKNOWN, "this matrix product is not emulated");
         i->run = run_wmma;

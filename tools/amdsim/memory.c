@@ -13,7 +13,7 @@ static void note_access(const Wave *w, const Inst *i, u64 at, int bytes) {
 }
 
 /// Bytes between an address and a buffer; 0 inside of it.
-static u64 distance(const AmdsimBuffer *b, u64 at) {
+static u64 distance_to_buffer(const AmdsimBuffer *b, u64 at) {
     if (at < b->at) return b->at - at;
     return at < b->at + b->bytes ? 0 : at - b->at - b->bytes;
 }
@@ -24,8 +24,9 @@ static _Noreturn void refuse_access(const Wave *w, const Inst *i, int lane, u64 
     note_access(w, i, at, bytes);
     const AmdsimBuffer *near = m->buffers;
     for (size_t k = 1; k < m->n_buffers; k++)
-        if (distance(&m->buffers[k], at) < distance(near, at)) near = &m->buffers[k];
-    if (m->n_buffers && distance(near, at) < NEARBY)
+        if (distance_to_buffer(&m->buffers[k], at) < distance_to_buffer(near, at))
+            near = &m->buffers[k];
+    if (m->n_buffers && distance_to_buffer(near, at) < NEARBY)
         fail(w, i, AMDSIM_ACCESS,
              "lane %d: %s of %d bytes at 0x%llx out of bounds, at %lld of a buffer of %lld bytes",
              lane, kind, bytes, (unsigned long long)at, (long long)(at - near->at),
@@ -52,7 +53,7 @@ void *global_at(const Wave *w, const Inst *i, int lane, u64 at, int bytes, bool 
 enum { NO_WAVE = 0, MANY_WAVES = 255 };
 
 /// Two waves must not access a byte without a barrier between them, where either of them writes it.
-static void note_shared(const Wave *w, const Inst *i, int lane, u32 at, bool store) {
+static void note_shared_access(const Wave *w, const Inst *i, int lane, u32 at, bool store) {
     Machine *m = w->m;
     SharedByte *b = &m->access[at];
     uint8_t self = (uint8_t)(w->id + 1);
@@ -83,7 +84,7 @@ void *shared_word(const Wave *w, const Inst *i, int lane, u64 at, int bytes) {
 
 void *shared_at(const Wave *w, const Inst *i, int lane, u64 at, int bytes, bool store) {
     void *p = shared_word(w, i, lane, at, bytes);
-    for (int k = 0; k < bytes; k++) note_shared(w, i, lane, (u32)at + (u32)k, store);
+    for (int k = 0; k < bytes; k++) note_shared_access(w, i, lane, (u32)at + (u32)k, store);
     return p;
 }
 

@@ -60,14 +60,14 @@ static bool read_register(const char *text, Operand *o) {
     return true;
 }
 
-static bool is_real(const char *text) {
+static bool is_real_literal(const char *text) {
     bool digits = *text == '-' || (*text >= '0' && *text <= '9');
     return strchr(text, '.') || (digits && !starts(text, "0x") && strpbrk(text, "eE"));
 }
 
 static void read_constant(const char *text, Operand *o) {
     char *end;
-    if (is_real(text)) {
+    if (is_real_literal(text)) {
         o->kind = FLOAT;
         o->real = strtod(text, NULL);
         return;
@@ -93,7 +93,7 @@ static bool is_negated(const char *text) {
 }
 
 /// NULL: there is nothing around.
-static char *inside(char *text, Operand *o) {
+static char *strip_modifier(char *text, Operand *o) {
     size_t n = strlen(text);
     if (is_negated(text)) {
         o->neg = true;
@@ -111,7 +111,7 @@ static char *inside(char *text, Operand *o) {
 }
 
 void read_operand_text(char *text, Operand *o) {
-    for (char *next = text; next; next = inside(text, o)) text = next;
+    for (char *next = text; next; next = strip_modifier(text, o)) text = next;
     if (!strcmp(text, "off")) {
         o->kind = OFF;
         return;
@@ -250,7 +250,7 @@ static bool read_lists(Inst *i, const char *text) {
     return false;
 }
 
-static void read_number(Inst *i, const char *text, int value) {
+static void read_offset(Inst *i, const char *text, int value) {
     if (starts(text, "offset:swizzle("))
         i->offset = read_swizzle(text + strlen("offset:swizzle("));
     else if (starts(text, "offset:"))
@@ -283,7 +283,7 @@ void read_modifier(Inst *i, char *text) {
     const char *colon = strchr(text, ':'), *value = colon ? colon + 1 : "";
     int number = (int)strtol(value, NULL, 0);
     if (read_flag(i, text) || read_lists(i, text) || read_dpp(i, text, number)) return;
-    if (!read_sdwa(i, text, value)) read_number(i, text, number);
+    if (!read_sdwa(i, text, value)) read_offset(i, text, number);
 }
 
 /// `text` is `name:value`, or a word that is known.

@@ -22,12 +22,12 @@ static u64 whole_quads(u64 x) {
     return any * 15;
 }
 
-typedef enum Form { SOP, SOPRW, SOPC, SOPK, SOPCK, SOPCU } Form;
+typedef enum ScalarForm { SOP, SOPRW, SOPC, SOPK, SOPCK, SOPCU } ScalarForm;
 enum { own = 0, nonzero = 1 };
 
 typedef struct ScalarOp {
     const char *name;
-    Form form;
+    ScalarForm form;
     int result, a, b; // bits; 0: none
     int nonzero;      // SCC becomes D != 0
     /// D; *scc: of before, then of after.
@@ -52,19 +52,20 @@ static const ScalarOp rows[] = {
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-static u64 source(const Wave *w, const Inst *i, int k, int bits) {
+static u64 scalar_source(const Wave *w, const Inst *i, int k, int bits) {
     if (!bits) return 0;
     u64 x = read_operand(w, i, &i->o[k], bits == 64 ? T_b64 : T_b32, 0);
     return bits == 32 ? (u32)x : x;
 }
 
-static void run_row(Wave *w, const Inst *i) {
+static void run_scalar_row(Wave *w, const Inst *i) {
     const ScalarOp *row = i->row;
     bool compares = row->form >= SOPC && row->form != SOPK, constant = row->form >= SOPK;
     int first = compares || row->form == SOPK ? 0 : 1;
-    u64 a = source(w, i, first, row->a), b = source(w, i, first + 1, row->b);
+    u64 a = scalar_source(w, i, first, row->a), b = scalar_source(w, i, first + 1, row->b);
     if (constant) b = row->form == SOPCU ? (u16)b : (u32)(i16)b;
-    u64 d = row->compute(a, b, row->form == SOPRW ? source(w, i, 0, row->result) : 0, &w->s[SCC]);
+    u64 d = row->compute(a, b, row->form == SOPRW ? scalar_source(w, i, 0, row->result) : 0,
+                         &w->s[SCC]);
     if (row->result == 32) d = (u32)d;
     if (row->nonzero) w->s[SCC] = d != 0;
     if (row->result) write_scalar(w, &i->o[0], row->result, d);
@@ -131,7 +132,7 @@ bool decode_scalar(Wave *w, Inst *i) {
     for (size_t k = 0; k < sizeof rows / sizeof *rows && !i->run; k++)
         if (!strcmp(i->name, rows[k].name)) {
             i->row = &rows[k];
-            i->run = run_row;
+            i->run = run_scalar_row;
         }
     for (size_t k = 0; k < sizeof saves / sizeof *saves && !i->run; k++)
         if (starts(i->name, saves[k].prefix)) {

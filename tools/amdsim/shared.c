@@ -2,14 +2,14 @@
 // ds_*: shared memory, and shuffles of lanes that go the same way.
 #include "tools/amdsim/machine.h"
 
-static int words(const Inst *i) {
+static int lds_access_words(const Inst *i) {
     return i->memory.bytes < 4 ? 1 : i->memory.bytes / 4;
 }
 
 /* ---- loads and stores ----------------------------------------------------------------------- */
 
 /// Where access `n` of a lane is; `address`: of its register.
-static u64 place(const Inst *i, u32 address, int n) {
+static u64 lds_access_address(const Inst *i, u32 address, int n) {
     if (i->memory.accesses == 1) return (u64)address + (u64)i->offset;
     return (u64)address + (u64)(n ? i->offset1 : i->offset0) * (u64)i->memory.stride;
 }
@@ -19,22 +19,22 @@ static void run_read(Wave *w, const Inst *i) {
     u32 address[LANES];
     check_operand(w, i, &i->o[1], 1);
     memcpy(address, w->v[i->o[1].reg], sizeof address);
-    await_vectors(w, reg, words(i) * n, true);
+    await_vectors(w, reg, lds_access_words(i) * n, true);
     for (int l = 0; l < w->lanes; l++)
         for (int k = 0; k < n && is_on(exec_mask(w), l); k++) {
-            u64 at = place(i, address[l], k);
+            u64 at = lds_access_address(i, address[l], k);
             void *from = shared_at(w, i, l, at, i->memory.bytes, false);
-            move_data(w, i, l, from, reg + k * words(i));
+            move_data(w, i, l, from, reg + k * lds_access_words(i));
         }
 }
 
 static void run_write(Wave *w, const Inst *i) {
     int n = i->memory.accesses;
     check_operand(w, i, &i->o[0], 1);
-    for (int k = 0; k < n; k++) check_operand(w, i, &i->o[1 + k], words(i));
+    for (int k = 0; k < n; k++) check_operand(w, i, &i->o[1 + k], lds_access_words(i));
     for (int l = 0; l < w->lanes; l++)
         for (int k = 0; k < n && is_on(exec_mask(w), l); k++) {
-            u64 at = place(i, w->v[i->o[0].reg][l], k);
+            u64 at = lds_access_address(i, w->v[i->o[0].reg][l], k);
             void *to = shared_at(w, i, l, at, i->memory.bytes, true);
             move_data(w, i, l, to, i->o[1 + k].reg);
         }
@@ -48,8 +48,8 @@ static void run_atomic(Wave *w, const Inst *i) {
     const Operand *o = i->o + i->memory.returned;
     int bytes = i->memory.bytes;
     bool compares = i->memory.atomic == A_cmpswap, swapped = starts(i->name, "ds_cmpst_");
-    for (int k = 0; k < 2 + compares; k++) check_operand(w, i, &o[k], k ? words(i) : 1);
-    if (i->memory.returned) await_vectors(w, i->o[0].reg, words(i), true);
+    for (int k = 0; k < 2 + compares; k++) check_operand(w, i, &o[k], k ? lds_access_words(i) : 1);
+    if (i->memory.returned) await_vectors(w, i->o[0].reg, lds_access_words(i), true);
     for (int l = 0; l < w->lanes; l++) {
         if (!is_on(exec_mask(w), l)) continue;
         void *at = shared_word(w, i, l, (u64)w->v[o[0].reg][l] + (u64)i->offset, bytes);
@@ -95,7 +95,7 @@ static void run_permute(Wave *w, const Inst *i) {
 }
 
 /// The offset says which lane each lane of a group of 4 or of 32 reads.
-static int swizzled(u32 offset, int l) {
+static int swizzled_lane(u32 offset, int l) {
     if (offset & 0x8000) return (l & ~3) + (int)(offset >> 2 * (l & 3) & 3);
     u32 at = (u32)l & 31;
     return (l & ~31) + (int)(((at & offset) | (offset >> 5 & 31)) ^ (offset >> 10 & 31));
@@ -105,7 +105,7 @@ static void run_swizzle(Wave *w, const Inst *i) {
     u32 x[LANES] = {0};
     check_operand(w, i, &i->o[1], 1);
     for (int l = 0; l < w->lanes; l++) {
-        int from = swizzled((u32)i->offset, l);
+        int from = swizzled_lane((u32)i->offset, l);
         if (is_on(exec_mask(w), from)) x[l] = w->v[i->o[1].reg][from];
     }
     write_shuffled(w, i, x);

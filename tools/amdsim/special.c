@@ -68,7 +68,7 @@ static const Scaling scaling32 = {23, 255, 64, 96, 0x1p-126};
 static const Scaling scaling64 = {52, 2047, 128, 768, 0x1p-1022};
 
 /// The exponent of the scale of `a`, of which C / B is computed; *scaled: v_div_fmas takes it back.
-static int scale_of(const Scaling *s, f64 a, f64 b, f64 c, int eb, int ec, bool *scaled) {
+static int division_scale(const Scaling *s, f64 a, f64 b, f64 c, int eb, int ec, bool *scaled) {
     bool tiny_inverse = s == &scaling64 ? eb >= 2045 : fabs(1 / b) < s->least && !isinf(b);
     bool tiny_quotient = fabs(c / b) < s->least || (s == &scaling64 && ec - eb < -1022);
     bool far = ec - eb >= s->far, is_b = a == b, is_c = a == c;
@@ -100,7 +100,7 @@ static void run_div_scale(Wave *w, const Inst *i) {
         }
         f64 d = NAN;
         if (v[1] != 0 && v[2] != 0)
-            d = ldexp(v[0], scale_of(s, v[0], v[1], v[2], e[1], e[2], &scaled));
+            d = ldexp(v[0], division_scale(s, v[0], v[1], v[2], e[1], e[2], &scaled));
         scales |= (u64)scaled << l;
         x[0].of[l] = type == T_f64 ? f64_bits(d) : f32_bits((f32)d);
     }
@@ -110,12 +110,12 @@ static void run_div_scale(Wave *w, const Inst *i) {
 
 /* ---- lanes ---------------------------------------------------------------------------------- */
 
-static int lane_number(const Wave *w, const Inst *i, const Operand *o) {
+static int lane_operand(const Wave *w, const Inst *i, const Operand *o) {
     return (int)(read_operand(w, i, o, T_u32, 0) & (u64)(w->lanes - 1));
 }
 
 static void run_readlane(Wave *w, const Inst *i) {
-    int l = lane_number(w, i, &i->o[2]);
+    int l = lane_operand(w, i, &i->o[2]);
     check_operand(w, i, &i->o[1], 1);
     write_scalar(w, &i->o[0], 32, read_operand(w, i, &i->o[1], T_u32, l));
 }
@@ -128,7 +128,7 @@ static void run_readfirstlane(Wave *w, const Inst *i) {
 }
 
 static void run_writelane(Wave *w, const Inst *i) {
-    w->v[i->o[0].reg][lane_number(w, i, &i->o[2])] = (u32)read_operand(w, i, &i->o[1], T_u32, 0);
+    w->v[i->o[0].reg][lane_operand(w, i, &i->o[2])] = (u32)read_operand(w, i, &i->o[1], T_u32, 0);
 }
 
 /// Rows of 16 lanes, or with `variant` the other row of two: 4 bits for each lane say which it

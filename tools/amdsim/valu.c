@@ -9,7 +9,7 @@
 /* ---- what rows are written in --------------------------------------------------------------- */
 
 /// Results and sources of v_exp_f32 and v_log_f32 are not subnormal.
-static f32 flushed(f32 x) {
+static f32 flush_subnormal(f32 x) {
     return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 }
 
@@ -131,7 +131,7 @@ static const VectorOp rows[] = {
 /* ---- running -------------------------------------------------------------------------------- */
 
 /// The lanes that are written.
-static u64 compute(const Wave *w, const Inst *i, Values *out) {
+static u64 compute_vector_row(const Wave *w, const Inst *i, Values *out) {
     const VectorOp *row = i->row;
     Values source[3];
     u64 mask = exec_mask(w);
@@ -140,15 +140,15 @@ static u64 compute(const Wave *w, const Inst *i, Values *out) {
     return mask;
 }
 
-static void run_row(Wave *w, const Inst *i) {
+static void run_vector_row(Wave *w, const Inst *i) {
     const VectorOp *row = i->row;
     Values out;
-    u64 mask = compute(w, i, &out);
+    u64 mask = compute_vector_row(w, i, &out);
     scatter(w, i, &i->o[0], row->result, &out, mask);
 }
 
 /// The bits of VCC choose between the two sources of the half.
-static u64 choose(const Wave *w, const Inst *i, Values *out) {
+static u64 choose_by_vcc(const Wave *w, const Inst *i, Values *out) {
     Values other;
     u64 mask = gather(w, i, 1, 0, T_b32, out), vcc = vcc_mask(w);
     gather(w, i, 1, 1, T_b32, &other);
@@ -162,7 +162,8 @@ static void run_pair(Wave *w, const Inst *i) {
     const Inst *half[2] = {i, i->pair};
     Values out[2];
     u64 mask[2];
-    for (int k = 0; k < 2; k++) mask[k] = (half[k]->row ? compute : choose)(w, half[k], &out[k]);
+    for (int k = 0; k < 2; k++)
+        mask[k] = (half[k]->row ? compute_vector_row : choose_by_vcc)(w, half[k], &out[k]);
     for (int k = 0; k < 2; k++) scatter(w, half[k], &half[k]->o[0], T_b32, &out[k], mask[k]);
 }
 
@@ -180,7 +181,7 @@ static const struct {
 };
 
 /// v_fmamk is A * constant + B: the constant stands second, as v_fma has it.
-static void add_result(Inst *i) {
+static void add_result_operand(Inst *i) {
     i->o[3] = i->o[0];
     i->o[3].neg = i->o[3].abs = false;
     if (i->has_op_sel) i->op_sel = (i->op_sel & 7) | (i->op_sel << 1 & 8);
@@ -192,7 +193,7 @@ static const VectorOp *find_row(Inst *i) {
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
         if (!starts(i->name, forms[k].prefix)) continue;
         snprintf(name, sizeof name, "%s%s", forms[k].row, i->name + strlen(forms[k].prefix));
-        if (forms[k].adds) add_result(i);
+        if (forms[k].adds) add_result_operand(i);
         break;
     }
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
@@ -211,6 +212,6 @@ bool decode_vector(Wave *w, Inst *i) {
     if (!decode_half(i) || (!i->row && !i->pair)) return false;
     if (i->pair && !decode_half(i->pair))
         fail(w, i, AMDSIM_UNKNOWN, "its second half is not emulated");
-    i->run = i->pair ? run_pair : run_row;
+    i->run = i->pair ? run_pair : run_vector_row;
     return true;
 }

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct Options {
+typedef struct OptOptions {
     const char *passes, *dump_after, *file;
     const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages, *persistent,
         *order, *grain, *skew, *roles;
     const char *cluster, *plan, *chunks, *library;
     bool verify_each, time, locs, split, check, ops, model, tables, list_passes, help;
-} Options;
+} OptOptions;
 
 static const struct {
     const char *name, *value; // value: NULL for flags
@@ -25,9 +25,9 @@ static const struct {
     const char *doc;
 } option_table[] = {
 #define FLAG(name, field, doc)                                                                     \
-    { name, NULL, offsetof(Options, field), doc }
+    { name, NULL, offsetof(OptOptions, field), doc }
 #define VALUE(name, value, field, doc)                                                             \
-    { name, value, offsetof(Options, field), doc }
+    { name, value, offsetof(OptOptions, field), doc }
     VALUE("--pass", "A,B,C", passes,
           "run these passes in this order; `cpu` and `gpu` are the pipelines"),
     FLAG("--verify-each", verify_each, "verify after each pass"),
@@ -92,7 +92,7 @@ static bool usage_error(const char *what, const char *name) {
 }
 
 /// Reads option argv[*i], moving *i on to its value.
-static bool parse_option(Options *o, int argc, char **argv, int *i) {
+static bool parse_option(OptOptions *o, int argc, char **argv, int *i) {
     for (int k = 0; k < N_OPTIONS; k++) {
         void *field = (char *)o + option_table[k].offset;
         if (strcmp(argv[*i], option_table[k].name) != 0) continue;
@@ -107,7 +107,7 @@ static bool parse_option(Options *o, int argc, char **argv, int *i) {
     return usage_error("unknown option", argv[*i]);
 }
 
-static bool parse_args(Options *o, int argc, char **argv) {
+static bool parse_opt_args(OptOptions *o, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] == '-' && argv[i][1]) {
             if (!parse_option(o, argc, argv, &i)) return false;
@@ -127,14 +127,14 @@ static int64_t number_or(const char *text, int64_t otherwise) {
 
 /* ---- one module ---------------------------------------------------------------------------- */
 
-typedef struct Job {
-    const Options *options;
+typedef struct OptJob {
+    const OptOptions *options;
     const char *text;
     size_t len;
     const char *output; // set where all went well
-} Job;
+} OptJob;
 
-static void dump(void *user, const char *pass, const char *text) {
+static void dump_opt_pass(void *user, const char *pass, const char *text) {
     (void)user;
     fprintf(stderr, "// ---- after %s\n%s", pass, text);
 }
@@ -169,7 +169,7 @@ static int count_passes(const char *list) {
     return n * (cpu_pipeline_length + gpu_pipeline_length);
 }
 
-static bool optimize(Ir *ir, Op *module, const Options *o) {
+static bool optimize_module(Ir *ir, Op *module, const OptOptions *o) {
     Ctx *ctx = ir_ctx(ir);
     const Pass **passes = ctx_array(ctx, const Pass *, count_passes(o->passes));
     int n = find_passes(ctx, o->passes, passes);
@@ -198,7 +198,7 @@ static bool optimize(Ir *ir, Op *module, const Options *o) {
     PassOptions options = {.verify_each = o->verify_each,
                            .time = o->time,
                            .dump_after = o->dump_after,
-                           .dump = dump,
+                           .dump = dump_opt_pass,
                            .seconds = ctx_array(ctx, double, n)};
     if (diag_errors(ctx) || !run_passes(&env, module, passes, n, &options)) return false;
     for (int i = 0; o->time && i < n; i++)
@@ -206,19 +206,19 @@ static bool optimize(Ir *ir, Op *module, const Options *o) {
     return true;
 }
 
-static void process(Ctx *ctx, void *arg) {
-    Job *job = arg;
-    const Options *o = job->options;
+static void process_module(Ctx *ctx, void *arg) {
+    OptJob *job = arg;
+    const OptOptions *o = job->options;
     Ir *ir = ir_create(ctx);
     const char *path = strcmp(o->file, "-") == 0 ? "<stdin>" : o->file;
     Op *module = ir_parse(ir, ctx_add_source(ctx, path, job->text, job->len));
-    if (!module || !ir_verify(ir, module) || !optimize(ir, module, o)) return;
+    if (!module || !ir_verify(ir, module) || !optimize_module(ir, module, o)) return;
     Text out = {.ctx = ctx};
     ir_print(&out, module, o->locs);
     job->output = out.data;
 }
 
-static void print_diagnostics(Ctx *ctx, void *arg) {
+static void print_opt_diagnostics(Ctx *ctx, void *arg) {
     bool colour = isatty(STDERR_FILENO) && !secure_getenv("NO_COLOR");
     (void)arg;
     for (const Diagnostic *d = diag_first(ctx); d; d = d->next) {
@@ -234,20 +234,20 @@ int run_in_context(void (*body)(Ctx *ctx, void *arg), void (*done)(void *arg), v
     if (status == CTX_NO_MEMORY)
         fputs("tegula-opt: out of memory\n", stderr);
     else
-        ctx_protect(ctx, print_diagnostics, NULL);
+        ctx_protect(ctx, print_opt_diagnostics, NULL);
     if (status == CTX_OK && done) done(arg);
     ctx_destroy(ctx);
     return status == CTX_OK ? 0 : status == CTX_ERRORS ? EXIT_USER : EXIT_BUG;
 }
 
 static void print_output(void *arg) {
-    const Job *job = arg;
+    const OptJob *job = arg;
     if (job->output) fputs(job->output, stdout);
 }
 
-static int run_job(const Options *o, const char *text, size_t len) {
-    Job job = {.options = o, .text = text, .len = len};
-    return run_in_context(process, print_output, &job);
+static int run_job(const OptOptions *o, const char *text, size_t len) {
+    OptJob job = {.options = o, .text = text, .len = len};
+    return run_in_context(process_module, print_output, &job);
 }
 
 /* ---- input --------------------------------------------------------------------------------- */
@@ -269,7 +269,7 @@ char *read_all(FILE *f, size_t *len) {
 
 /// Each part between lines `// -----` is a module. What stands before a part is blanked but for its
 /// line ends, so that positions stay those of the file.
-static int run_parts(const Options *o, char *text, size_t len) {
+static int run_split_parts(const OptOptions *o, char *text, size_t len) {
     int worst = 0;
     char *part = text, *end = text + len;
     while (part < end) {
@@ -284,8 +284,8 @@ static int run_parts(const Options *o, char *text, size_t len) {
 }
 
 int main(int argc, char **argv) {
-    Options o = {0};
-    if (!parse_args(&o, argc, argv)) return EXIT_USAGE;
+    OptOptions o = {0};
+    if (!parse_opt_args(&o, argc, argv)) return EXIT_USAGE;
     if (o.help) print_help();
     if (o.list_passes) list_passes();
     if (o.ops) print_ops_page();
@@ -300,7 +300,7 @@ int main(int argc, char **argv) {
         usage_error("cannot read", o.file);
         return EXIT_USAGE;
     }
-    int status = o.split ? run_parts(&o, text, len) : run_job(&o, text, len);
+    int status = o.split ? run_split_parts(&o, text, len) : run_job(&o, text, len);
     free(text);
     if (f != stdin) fclose(f);
     return status;

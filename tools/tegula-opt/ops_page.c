@@ -53,7 +53,7 @@ static void print_traits(int traits) {
         }
 }
 
-static void print_op_row(const OpInfo *op) {
+static void print_op_page_row(const OpInfo *op) {
     printf("| `%s` |", op->name);
     print_count(op->n_operands);
     print_count(op->n_results);
@@ -86,7 +86,7 @@ void print_ops_page(void) {
            "| op | operands | results | regions | traits | attributes | meaning |\n"
            "|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < OP_COUNT; i++)
-        if (!(op_info[i].traits & ELEMENTWISE)) print_op_row(&op_info[i]);
+        if (!(op_info[i].traits & ELEMENTWISE)) print_op_page_row(&op_info[i]);
     printf(
         "\n## Elementwise\n\n"
         "Operands have one type; the result has it too, or is bool where the op compares.\n"

@@ -21,7 +21,7 @@ static void print_elem_row(const ElemInfo *e) {
     printf("\n");
 }
 
-static void print_op_row(const OpInfo *op) {
+static void print_op_table_row(const OpInfo *op) {
     printf("op\t%s\t%d\t%d\t%d", op->name, op->n_operands, op->n_results, op->n_regions);
     print_classes(op->classes);
     printf("\t%s\n", op->traits & ELEMENTWISE ? "elementwise" : "other");
@@ -35,7 +35,7 @@ static void print_builtin_row(const Builtin *b) {
 
 void print_tables(void) {
     for (int i = 0; i < EL_COUNT; i++) print_elem_row(&elem_info[i]);
-    for (int i = 0; i < OP_COUNT; i++) print_op_row(&op_info[i]);
+    for (int i = 0; i < OP_COUNT; i++) print_op_table_row(&op_info[i]);
     const char *const *names;
     Ctx *ctx = ctx_create(NULL);
     int n = builtin_names(ctx, &names);

@@ -17,12 +17,12 @@ static void print_log(void *user, const char *line) {
     fprintf(stderr, "tegula: %s\n", line);
 }
 
-static void print_text(void *user, const char *text) {
+static void print_api_text(void *user, const char *text) {
     (void)user;
     puts(text);
 }
 
-static void release_module(void *module) {
+static void release_api_module(void *module) {
     tg_module_destroy(module);
 }
 
@@ -37,19 +37,19 @@ static bool use_context(const Options *o) {
     tg_options options = {.size = sizeof options,
                           .threads = (int)o->threads,
                           .log = isatty(STDERR_FILENO) ? print_log : NULL,
-                          .print = print_text};
+                          .print = print_api_text};
     if (tg_context_create(&options, &context)) return false;
     tg_context_use(context);
     return true;
 }
 
-static const char *joined(Ctx *ctx, const List *list, const char *separator) {
+static const char *join_list(Ctx *ctx, const List *list, const char *separator) {
     Text t = {.ctx = ctx};
     for (int i = 0; i < list->n; i++) text_add(&t, "%s%s", i ? separator : "", list->at[i]);
     return t.data;
 }
 
-static bool failed(void) {
+static bool api_failed(void) {
     cli_error("%s", tg_last_error());
     return false;
 }
@@ -58,8 +58,8 @@ bool api_compile(Job *job) {
     size_t length;
     const char *text = ctx_source_text(job->ctx, job->file, &length);
     tg_module_options options = {.size = sizeof options,
-                                 .paths = joined(job->ctx, &job->o->paths, ":"),
-                                 .settings = joined(job->ctx, &job->o->sets, " "),
+                                 .paths = join_list(job->ctx, &job->o->paths, ":"),
+                                 .settings = join_list(job->ctx, &job->o->sets, " "),
                                  .check = job->o->check,
                                  .debug = job->o->debug};
     tg_module *module;
@@ -67,14 +67,14 @@ bool api_compile(Job *job) {
     if (!use_context(job->o) ||
         tg_module_from_source(text, length, ctx_source_path(job->ctx, job->file), &options,
                               &module))
-        return failed();
-    ctx_defer(job->ctx, release_module, module);
-    if (tg_module_kernel(module, job->kernel->name.text, &kernel)) return failed();
+        return api_failed();
+    ctx_defer(job->ctx, release_api_module, module);
+    if (tg_module_kernel(module, job->kernel->name.text, &kernel)) return api_failed();
     job->compiled = kernel;
     return true;
 }
 
-static tg_arg pass(Job *job, int i) {
+static tg_arg pass_argument(Job *job, int i) {
     Argument *a = &job->args[i];
     const ParamUse *use = &job->build.code->params[i];
     if (a->kind == ARG_NULL) return tg_none();
@@ -92,6 +92,6 @@ static tg_arg pass(Job *job, int i) {
 bool api_launch(Job *job) {
     int n = job->kernel->params.n;
     tg_arg *args = ctx_array(job->ctx, tg_arg, n + 1);
-    for (int i = 0; i < n; i++) args[i] = pass(job, i);
-    return tg_launch(job->compiled, args, n) ? failed() : true;
+    for (int i = 0; i < n; i++) args[i] = pass_argument(job, i);
+    return tg_launch(job->compiled, args, n) ? api_failed() : true;
 }

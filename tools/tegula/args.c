@@ -197,7 +197,7 @@ static int store_value(Words *w, const OptionInfo *o, const char *value) {
 }
 
 /// --name, --name=value, --name value, -n value, -nvalue.
-static int take_option(Words *w, Command c, const char *word) {
+static int take_cli_option(Words *w, Command c, const char *word) {
     bool is_long = word[1] == '-';
     const char *name = word + (is_long ? 2 : 1);
     const char *equals = is_long ? strchr(name, '=') : NULL;
@@ -224,7 +224,7 @@ static int take_option(Words *w, Command c, const char *word) {
 }
 
 /// `run` takes its file from the command line or its lines from --batch.
-static int check_operands(const Options *o) {
+static int check_cli_operands(const Options *o) {
     const CommandInfo *c = &commands[o->command];
     if (o->files.n < c->least || (o->command == RUN_BIT && !o->batch && o->files.n == 0)) {
         cli_error("'tegula %s' needs %s", c->name, c->operands);
@@ -272,10 +272,10 @@ static int take_words(Words *w) {
         else if (only_files || word[0] != '-' || !word[1])
             list_add(w->ctx, &o->files, word);
         else
-            code = take_option(w, o->command, word);
+            code = take_cli_option(w, o->command, word);
         if (code >= 0) return code;
     }
-    return check_operands(o);
+    return check_cli_operands(o);
 }
 
 int args_parse(Ctx *ctx, int argc, char **argv, Options *out) {

@@ -22,8 +22,8 @@ typedef struct Spec {
     Tensor t;     // the view so far
 } Spec;
 
-static bool fail(const Spec *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static bool fail(const Spec *s, const char *fmt, ...) {
+static bool fail_spec(const Spec *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static bool fail_spec(const Spec *s, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     cli_error("--arg %s=%s: %s", s->wanted->name, s->text, ctx_vformat(s->ctx, fmt, ap));
@@ -31,26 +31,26 @@ static bool fail(const Spec *s, const char *fmt, ...) {
     return false;
 }
 
-static void skip_blanks(Spec *s) {
+static void skip_spec_blanks(Spec *s) {
     while (*s->p == ' ') s->p++;
 }
 
-static bool take(Spec *s, char c) {
-    skip_blanks(s);
+static bool take_spec_char(Spec *s, char c) {
+    skip_spec_blanks(s);
     if (*s->p != c) return false;
     s->p++;
     return true;
 }
 
-static const char *take_name(Spec *s) {
-    skip_blanks(s);
+static const char *take_spec_name(Spec *s) {
+    skip_spec_blanks(s);
     const char *start = s->p;
     while (isalnum((unsigned char)*s->p) || *s->p == '_') s->p++;
     return ctx_intern(s->ctx, start, (size_t)(s->p - start));
 }
 
 static bool take_int(Spec *s, int64_t *out) {
-    skip_blanks(s);
+    skip_spec_blanks(s);
     char *end;
     errno = 0;
     *out = strtoll(s->p, &end, 10);
@@ -98,7 +98,7 @@ typedef struct Generator {
 } Generator;
 
 /// The finalizer of SplitMix64: a bijection that mixes well, so counters give random bits.
-static uint64_t mix(uint64_t x) {
+static uint64_t mix_splitmix64(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
@@ -107,7 +107,7 @@ static uint64_t mix(uint64_t x) {
 
 /// 53 random bits: every value is a multiple of 2^-53 below 1.
 static double uniform01(uint64_t seed, uint64_t index) {
-    return (double)(mix(seed ^ mix(index)) >> 11) * 0x1p-53;
+    return (double)(mix_splitmix64(seed ^ mix_splitmix64(index)) >> 11) * 0x1p-53;
 }
 
 static double gen_zeros(const Generator *g, Elem e, uint64_t seed, int64_t i) {
@@ -125,7 +125,7 @@ static double gen_full(const Generator *g, Elem e, uint64_t seed, int64_t i) {
     return g->value;
 }
 
-static double gen_iota(const Generator *g, Elem e, uint64_t seed, int64_t i) {
+static double generate_iota(const Generator *g, Elem e, uint64_t seed, int64_t i) {
     (void)g, (void)e, (void)seed;
     return (double)i;
 }
@@ -150,18 +150,18 @@ static const struct {
     const char *name;
     double (*value)(const Generator *g, Elem e, uint64_t seed, int64_t i);
 } generators[] = {
-    {"zeros", gen_zeros}, {"ones", gen_ones}, {"full", gen_full},
-    {"iota", gen_iota},   {"rand", gen_rand}, {"randn", gen_randn},
+    {"zeros", gen_zeros},    {"ones", gen_ones}, {"full", gen_full},
+    {"iota", generate_iota}, {"rand", gen_rand}, {"randn", gen_randn},
 };
 enum { N_GENERATORS = sizeof generators / sizeof *generators };
 
-static bool expected(const Spec *s, const char *what) {
-    return *s->p ? fail(s, "expected %s at '%s'", what, s->p)
-                 : fail(s, "expected %s at the end", what);
+static bool fail_expected(const Spec *s, const char *what) {
+    return *s->p ? fail_spec(s, "expected %s at '%s'", what, s->p)
+                 : fail_spec(s, "expected %s at the end", what);
 }
 
 static bool take_setting(Spec *s, Generator *g) {
-    const char *name = take_name(s);
+    const char *name = take_spec_name(s);
     const struct {
         const char *name;
         double *field;
@@ -169,49 +169,49 @@ static bool take_setting(Spec *s, Generator *g) {
     for (int i = 0; i < 4; i++) {
         if (strcmp(settings[i].name, name) != 0) continue;
         char *end;
-        if (!take(s, '=')) return fail(s, "'%s' needs a value: %s=1", name, name);
+        if (!take_spec_char(s, '=')) return fail_spec(s, "'%s' needs a value: %s=1", name, name);
         *settings[i].field = strtod(s->p, &end);
         if (end == s->p || (i > 0 && isnan(*settings[i].field)))
-            return fail(s, "'%s' needs a number", name);
+            return fail_spec(s, "'%s' needs a number", name);
         s->p = end;
         return true;
     }
-    return fail(s, "'%s' is neither an extent nor one of value, seed, lo, hi", name);
+    return fail_spec(s, "'%s' is neither an extent nor one of value, seed, lo, hi", name);
 }
 
 /// Positional integers are extents, named numbers are settings: `rand(4, 5, seed = 7)`.
 static bool take_extents(Spec *s, Generator *g, int *rank, int64_t *extents) {
-    if (!take(s, '(')) return fail(s, "extents are expected: rand(4,5)");
-    while (!take(s, ')')) {
-        skip_blanks(s);
+    if (!take_spec_char(s, '(')) return fail_spec(s, "extents are expected: rand(4,5)");
+    while (!take_spec_char(s, ')')) {
+        skip_spec_blanks(s);
         if (isalpha((unsigned char)*s->p)) {
             if (!take_setting(s, g)) return false;
         } else {
-            if (*rank == MAX_RANK) return fail(s, "at most %d dimensions", MAX_RANK);
+            if (*rank == MAX_RANK) return fail_spec(s, "at most %d dimensions", MAX_RANK);
             if (!take_int(s, &extents[*rank]) || extents[*rank] < 0)
-                return fail(s, "an extent is a number from 0 on");
+                return fail_spec(s, "an extent is a number from 0 on");
             ++*rank;
         }
-        if (!take(s, ',') && *s->p != ')') return expected(s, "',' or ')'");
+        if (!take_spec_char(s, ',') && *s->p != ')') return fail_expected(s, "',' or ')'");
     }
     return true;
 }
 
 /// Arguments of different names get different random numbers unless a seed says otherwise.
 static uint64_t seed_of(const Spec *s, const Generator *g) {
-    if (!isnan(g->seed)) return mix((uint64_t)(int64_t)g->seed);
+    if (!isnan(g->seed)) return mix_splitmix64((uint64_t)(int64_t)g->seed);
     uint64_t h = 0;
-    for (const char *p = s->wanted->name; *p; p++) h = mix(h ^ (unsigned char)*p);
+    for (const char *p = s->wanted->name; *p; p++) h = mix_splitmix64(h ^ (unsigned char)*p);
     return h;
 }
 
 /// Elements depend on their row-major index alone, so a view of random data is that of the whole.
-static bool generate(Spec *s) {
-    const char *name = take_name(s);
+static bool generate_elements(Spec *s) {
+    const char *name = take_spec_name(s);
     int which = 0, rank = 0;
     while (which < N_GENERATORS && strcmp(generators[which].name, name) != 0) which++;
     if (which == N_GENERATORS) {
-        fail(s, "'%s' is not a source of data", name);
+        fail_spec(s, "'%s' is not a source of data", name);
         cli_hint("'tegula help arguments' lists them");
         return false;
     }
@@ -230,13 +230,13 @@ static bool generate(Spec *s) {
 }
 
 /// same(NAME): the very memory of another argument.
-static bool share(Spec *s) {
-    take_name(s);
-    take(s, '(');
-    const char *name = take_name(s);
+static bool share_argument(Spec *s) {
+    take_spec_name(s);
+    take_spec_char(s, '(');
+    const char *name = take_spec_name(s);
     const Argument *other = s->wanted->find ? s->wanted->find(s->wanted->user, name) : NULL;
-    if (!take(s, ')') || !other || other->kind != ARG_TENSOR)
-        return fail(s, "'%s' is not another tensor argument", name);
+    if (!take_spec_char(s, ')') || !other || other->kind != ARG_TENSOR)
+        return fail_spec(s, "'%s' is not another tensor argument", name);
     s->whole = other->tensor;
     return true;
 }
@@ -252,7 +252,7 @@ static size_t path_length(const char *path) {
     return strcspn(path, ":[");
 }
 
-static bool load(Spec *s) {
+static bool load_spec_file(Spec *s) {
     size_t n = path_length(++s->p);
     const char *path = ctx_intern(s->ctx, s->p, n);
     s->p += n;
@@ -266,12 +266,12 @@ static bool load(Spec *s) {
 /// Memory is addressed in bytes; a 4-bit element at an odd place has no address.
 static bool move_start(Spec *s, int64_t elements) {
     int64_t bits = elements * elem_info[s->t.elem].bits;
-    if (bits % 8) return fail(s, "a view of 4-bit elements starts at an even one");
+    if (bits % 8) return fail_spec(s, "a view of 4-bit elements starts at an even one");
     s->t.data = (char *)s->t.data + bits / 8;
     return true;
 }
 
-static int64_t clamp(int64_t v, int64_t lo, int64_t hi) {
+static int64_t clamp_int64(int64_t v, int64_t lo, int64_t hi) {
     return v < lo ? lo : v > hi ? hi : v;
 }
 
@@ -279,21 +279,22 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi) {
 static bool take_slice(Spec *s, int axis, int64_t *start, bool *dropped) {
     int64_t n = s->t.extents[axis], stop = 0, step = 1;
     bool has_start = take_int(s, start), has_stop = false;
-    *dropped = !take(s, ':');
+    *dropped = !take_spec_char(s, ':');
     if (*dropped) {
-        if (!has_start) return fail(s, "expected a slice at '%s'", s->p);
+        if (!has_start) return fail_spec(s, "expected a slice at '%s'", s->p);
         if (*start < 0) *start += n;
         if (*start < 0 || *start >= n)
-            return fail(s, "index outside the extent %lld", (long long)n);
+            return fail_spec(s, "index outside the extent %lld", (long long)n);
         return true;
     }
     has_stop = take_int(s, &stop);
-    if (take(s, ':')) take_int(s, &step);
-    if (step == 0) return fail(s, "a slice has no step of 0");
+    if (take_spec_char(s, ':')) take_int(s, &step);
+    if (step == 0) return fail_spec(s, "a slice has no step of 0");
     int64_t lowest = step > 0 ? 0 : -1, highest = step > 0 ? n : n - 1;
     *start = !has_start ? (step > 0 ? 0 : n - 1)
-                        : clamp(*start < 0 ? *start + n : *start, lowest, highest);
-    stop = !has_stop ? (step > 0 ? n : -1) : clamp(stop < 0 ? stop + n : stop, lowest, highest);
+                        : clamp_int64(*start < 0 ? *start + n : *start, lowest, highest);
+    stop =
+        !has_stop ? (step > 0 ? n : -1) : clamp_int64(stop < 0 ? stop + n : stop, lowest, highest);
     int64_t span = step > 0 ? stop - *start : *start - stop;
     s->t.extents[axis] = span > 0 ? ceil_div(span, step > 0 ? step : -step) : 0;
     *start = s->t.extents[axis] ? *start : 0;
@@ -306,10 +307,10 @@ static bool take_slices(Spec *s) {
     Tensor old = s->t;
     int kept = 0, axis = 0;
     int64_t moved = 0;
-    while (!take(s, ']')) {
+    while (!take_spec_char(s, ']')) {
         int64_t start;
         bool dropped;
-        if (axis == old.rank) return fail(s, "more slices than the %d dimensions", old.rank);
+        if (axis == old.rank) return fail_spec(s, "more slices than the %d dimensions", old.rank);
         int64_t stride = old.strides[axis];
         if (!take_slice(s, axis, &start, &dropped)) return false;
         moved += start * stride;
@@ -318,7 +319,7 @@ static bool take_slices(Spec *s) {
             s->t.strides[kept++] = s->t.strides[axis];
         }
         axis++;
-        if (!take(s, ',') && *s->p != ']') return expected(s, "',' or ']'");
+        if (!take_spec_char(s, ',') && *s->p != ']') return fail_expected(s, "',' or ']'");
     }
     for (; axis < old.rank; axis++) {
         s->t.extents[kept] = old.extents[axis];
@@ -329,17 +330,18 @@ static bool take_slices(Spec *s) {
 }
 
 /// The new axis i is the old axis axes[i].
-static bool reorder(Spec *s, const int64_t *axes, int n) {
+static bool permute_axes(Spec *s, const int64_t *axes, int n) {
     Tensor old = s->t;
     unsigned seen = 0;
     for (int i = 0; i < n; i++) {
         if (n != old.rank || axes[i] < 0 || axes[i] >= n || seen >> axes[i] & 1)
-            return fail(s, "'permute' names each of the %d axes once", old.rank);
+            return fail_spec(s, "'permute' names each of the %d axes once", old.rank);
         seen |= 1u << axes[i];
         s->t.extents[i] = old.extents[axes[i]];
         s->t.strides[i] = old.strides[axes[i]];
     }
-    return n == old.rank ? true : fail(s, "'permute' names each of the %d axes once", old.rank);
+    return n == old.rank ? true
+                         : fail_spec(s, "'permute' names each of the %d axes once", old.rank);
 }
 
 /// transpose: all axes in reverse.
@@ -347,14 +349,14 @@ static bool view_transpose(Spec *s, const int64_t *v) {
     (void)v;
     int64_t axes[MAX_RANK];
     for (int i = 0; i < s->t.rank; i++) axes[i] = s->t.rank - 1 - i;
-    return reorder(s, axes, s->t.rank);
+    return permute_axes(s, axes, s->t.rank);
 }
 
 /// expand(n, axis).
 static bool view_expand(Spec *s, const int64_t *v) {
     Tensor *t = &s->t;
     if (t->rank == MAX_RANK || v[0] < 0 || v[1] < 0 || v[1] > t->rank)
-        return fail(s, "'expand' takes an extent and one of %d places", t->rank + 1);
+        return fail_spec(s, "'expand' takes an extent and one of %d places", t->rank + 1);
     for (int i = t->rank++; i > v[1]; i--) {
         t->extents[i] = t->extents[i - 1];
         t->strides[i] = t->strides[i - 1];
@@ -365,7 +367,7 @@ static bool view_expand(Spec *s, const int64_t *v) {
 }
 
 /// Moves the elements to memory with the strides of `shape`.
-static bool relocate(Spec *s, Tensor *shape) {
+static bool relocate_elements(Spec *s, Tensor *shape) {
     Tensor to;
     if (!tensor_create_strided(s->ctx, shape, s->wanted->guard, &to)) return false;
     tensor_copy(&to, &s->t);
@@ -382,14 +384,14 @@ static bool view_fortran(Spec *s, const int64_t *v) {
         shape.strides[i] = stride;
         stride *= shape.extents[i] > 0 ? shape.extents[i] : 1;
     }
-    return relocate(s, &shape);
+    return relocate_elements(s, &shape);
 }
 
 /// spread(axis, stride): the other axes stay dense, row-major.
 static bool view_spread(Spec *s, const int64_t *v) {
     Tensor shape = s->t;
     if (v[0] < 0 || v[0] >= shape.rank || v[1] < 1)
-        return fail(s, "'spread' takes one of the %d axes and a stride", shape.rank);
+        return fail_spec(s, "'spread' takes one of the %d axes and a stride", shape.rank);
     int64_t stride = 1;
     for (int i = shape.rank - 1; i >= 0; i--) {
         if (i == v[0]) continue;
@@ -397,8 +399,8 @@ static bool view_spread(Spec *s, const int64_t *v) {
         stride *= shape.extents[i] > 0 ? shape.extents[i] : 1;
     }
     shape.strides[v[0]] = v[1];
-    if (v[1] < stride) return fail(s, "the stride must be at least %lld", (long long)stride);
-    return relocate(s, &shape);
+    if (v[1] < stride) return fail_spec(s, "the stride must be at least %lld", (long long)stride);
+    return relocate_elements(s, &shape);
 }
 
 static const struct {
@@ -416,30 +418,31 @@ enum { N_VIEWS = sizeof views / sizeof *views };
 /// Integers in parentheses, or nothing; their number, or -1 where the text is malformed.
 static int take_view_args(Spec *s, int64_t *v) {
     int n = 0;
-    if (!take(s, '(')) return 0;
+    if (!take_spec_char(s, '(')) return 0;
     while (n < MAX_RANK && take_int(s, &v[n])) {
         n++;
-        if (!take(s, ',')) break;
+        if (!take_spec_char(s, ',')) break;
     }
-    return take(s, ')') ? n : -1;
+    return take_spec_char(s, ')') ? n : -1;
 }
 
 /// Views apply from left to right, each to what the ones before it left.
 static bool take_view(Spec *s) {
-    if (take(s, '[')) return take_slices(s);
-    if (!take(s, ':')) return fail(s, "expected ':' or '[' at '%s'", s->p);
-    const char *name = take_name(s);
+    if (take_spec_char(s, '[')) return take_slices(s);
+    if (!take_spec_char(s, ':')) return fail_spec(s, "expected ':' or '[' at '%s'", s->p);
+    const char *name = take_spec_name(s);
     if (elem_by_name(name) != EL_COUNT) return true; // done when the data was made
     int64_t v[MAX_RANK];
     int n = take_view_args(s, v);
-    if (n < 0) return fail(s, "'%s' takes integers: %s(1,0)", name, name);
-    if (strcmp(name, "permute") == 0) return reorder(s, v, n);
+    if (n < 0) return fail_spec(s, "'%s' takes integers: %s(1,0)", name, name);
+    if (strcmp(name, "permute") == 0) return permute_axes(s, v, n);
     for (int i = 0; i < N_VIEWS; i++) {
         if (strcmp(views[i].name, name) != 0) continue;
-        if (n != views[i].n_args) return fail(s, "'%s' takes %d values", name, views[i].n_args);
+        if (n != views[i].n_args)
+            return fail_spec(s, "'%s' takes %d values", name, views[i].n_args);
         return views[i].apply(s, v);
     }
-    fail(s, "':%s' is neither an element type nor a view", name);
+    fail_spec(s, "':%s' is neither an element type nor a view", name);
     cli_hint("'tegula help arguments' lists the views");
     return false;
 }
@@ -458,10 +461,10 @@ static Elem asked_element(Ctx *ctx, const char *text) {
 }
 
 /// A number is a scalar argument, or the one element of a tensor of rank 0.
-static bool make_scalar(Spec *s, Argument *out) {
+static bool make_scalar_argument(Spec *s, Argument *out) {
     Elem e = s->elem != EL_COUNT ? s->elem : s->wanted->fallback;
     if (!parse_cell(e, s->text, &out->scalar))
-        return fail(s, "this is not a value of %s", elem_info[e].name);
+        return fail_spec(s, "this is not a value of %s", elem_info[e].name);
     out->kind = ARG_SCALAR;
     if (s->wanted->scalar) return true;
     out->kind = ARG_TENSOR;
@@ -481,10 +484,12 @@ bool spec_make(Ctx *ctx, const char *spec, const Wanted *wanted, Argument *out) 
         out->kind = ARG_NULL;
         return true;
     }
-    if (looks_like_number(spec)) return make_scalar(&s, out);
-    if (wanted->scalar) return fail(&s, "'%s' is a scalar; this is not a number", wanted->name);
+    if (looks_like_number(spec)) return make_scalar_argument(&s, out);
+    if (wanted->scalar)
+        return fail_spec(&s, "'%s' is a scalar; this is not a number", wanted->name);
     bool shares = strncmp(spec, "same(", 5) == 0;
-    if (!(*spec == '@' ? load(&s) : shares ? share(&s) : generate(&s))) return false;
+    if (!(*spec == '@' ? load_spec_file(&s) : shares ? share_argument(&s) : generate_elements(&s)))
+        return false;
     s.t = s.whole;
     while (*s.p)
         if (!take_view(&s)) return false;

@@ -34,7 +34,7 @@ static bool time_launches(Job *job, double seconds, double *out) {
     return true;
 }
 
-typedef struct Row {
+typedef struct BenchRow {
     const char *title, *config;
     const char *device; // a GPU, or NULL
     int threads;
@@ -43,7 +43,7 @@ typedef struct Row {
     bool bf16;   // of products, for which there may be units
     bool narrow; // likewise of 8 bits, whose roof is not measured
     Roofs roofs;
-} Row;
+} BenchRow;
 
 static bool has_elem(const Job *job, Elem elem) {
     for (int i = 0; i < job->build.code->n_params; i++)
@@ -52,7 +52,7 @@ static bool has_elem(const Job *job, Elem elem) {
 }
 
 /// Compiles for so many threads and measures.
-static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
+static bool bench_threads(Ctx *ctx, const Options *o, int threads, BenchRow *row) {
     Options *own = ctx_copy(ctx, o, sizeof *o);
     own->threads = threads;
     Job *job = job_create(ctx, own);
@@ -62,7 +62,7 @@ static bool bench(Ctx *ctx, const Options *o, int threads, Row *row) {
     if (!job_instance(job, false) || !job_elaborate_tuned(job, true, &choice, &tuned)) return false;
     double products = build_products(&job->build);
     if (!job->executor->compile(job) || !job_check_overlaps(job)) return false;
-    *row = (Row){.threads = threads, .bytes = (double)job_bytes(job)};
+    *row = (BenchRow){.threads = threads, .bytes = (double)job_bytes(job)};
     row->bf16 = has_elem(job, EL_BF16);
     row->narrow = has_elem(job, EL_I8) || has_elem(job, EL_U8);
     if (!job_flops(job, &row->flops)) return false;
@@ -88,7 +88,7 @@ typedef struct Peak {
     const char *name;
 } Peak;
 
-static Peak peak_of(const Row *r) {
+static Peak peak_of(const BenchRow *r) {
     const Roofs *roofs = &r->roofs;
     if (r->narrow) return (Peak){0};
     if (r->bf16 && roofs->amx_bf16 > 0) return (Peak){roofs->amx_bf16, "AMX tiles"};
@@ -97,7 +97,7 @@ static Peak peak_of(const Row *r) {
 }
 
 /// "  1 thread:   3.10 ms, 10.2 GB/s (45 % of a copy), 127 GFLOP/s (59 % of multiply-adds)".
-static void print_row(Ctx *ctx, const Row *r) {
+static void print_bench_row(Ctx *ctx, const BenchRow *r) {
     double rate = r->bytes / r->seconds;
     Peak peak = peak_of(r);
     if (r->device)
@@ -114,7 +114,7 @@ static void print_row(Ctx *ctx, const Row *r) {
     printf("%s%s\n", *r->config ? "; " : "", r->config);
 }
 
-static bool write_json(const char *path, const Row *rows, int n) {
+static bool write_json(const char *path, const BenchRow *rows, int n) {
     FILE *f = fopen(path, "w");
     if (!f) {
         cli_error("cannot write %s", path);
@@ -122,7 +122,7 @@ static bool write_json(const char *path, const Row *rows, int n) {
     }
     fprintf(f, "[");
     for (int i = 0; i < n; i++) {
-        const Row *r = &rows[i];
+        const BenchRow *r = &rows[i];
         fprintf(f,
                 "%s\n  {\"kernel\": \"%s\", \"config\": \"%s\", \"threads\": %d, \"seconds\": %g, "
                 "\"bytes\": %g, \"flops\": %g, \"roof_copy\": %g, \"roof_flops\": %g}",
@@ -134,15 +134,15 @@ static bool write_json(const char *path, const Row *rows, int n) {
 }
 
 int cmd_bench(Ctx *ctx, const Options *o) {
-    Row rows[2];
+    BenchRow rows[2];
     int all = machine_threads(), n = 0;
     int counts[2] = {o->threads ? (int)o->threads : 1, all};
     bool gpu = o->target && gpu_device_named(o->target);
     int n_counts = o->threads || all == 1 || gpu ? 1 : 2;
     for (int i = 0; i < n_counts; i++) {
-        if (!bench(ctx, o, counts[i], &rows[n])) return EXIT_USER;
+        if (!bench_threads(ctx, o, counts[i], &rows[n])) return EXIT_USER;
         if (n == 0) printf("%s\n", rows[0].title);
-        print_row(ctx, &rows[n++]);
+        print_bench_row(ctx, &rows[n++]);
         fflush(stdout);
     }
     return !o->json || write_json(o->json, rows, n) ? EXIT_OK : EXIT_USER;

@@ -44,7 +44,7 @@ bool tensor_span(const Tensor *t, uintptr_t *lo, uintptr_t *hi) {
 }
 
 /// One tensor under two names: equal in everything that decides which elements it has.
-static bool same_view(const Tensor *a, const Tensor *b) {
+static bool is_same_tensor_view(const Tensor *a, const Tensor *b) {
     if (a->data != b->data || a->elem != b->elem || a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)
         if (a->extents[i] != b->extents[i] || a->strides[i] != b->strides[i]) return false;
@@ -52,7 +52,7 @@ static bool same_view(const Tensor *a, const Tensor *b) {
 }
 
 /// True where the kernel was proved right with these two parameters being one view.
-static bool may_be_one(const Attr *pairs, int a, int b) {
+static bool may_share_in_place(const Attr *pairs, int a, int b) {
     for (int i = 0; pairs && i + 1 < pairs->n; i += 2)
         if ((pairs->ints[i] == a && pairs->ints[i + 1] == b) ||
             (pairs->ints[i] == b && pairs->ints[i + 1] == a))
@@ -60,42 +60,44 @@ static bool may_be_one(const Attr *pairs, int a, int b) {
     return false;
 }
 
-static rt_view view_of(const Tensor *t) {
+static rt_view tensor_view(const Tensor *t) {
     return (rt_view){t->data, t->extents, t->strides, t->rank, elem_info[t->elem].bits};
 }
 
-static rt_meeting meeting(const Tensor *x, const Tensor *y) {
+static rt_meeting tensors_meeting(const Tensor *x, const Tensor *y) {
     uintptr_t lo[2], hi[2];
     if (!tensor_span(x, &lo[0], &hi[0]) || !tensor_span(y, &lo[1], &hi[1])) return RT_APART;
     if (lo[0] >= hi[1] || lo[1] >= hi[0]) return RT_APART;
-    rt_view views[2] = {view_of(x), view_of(y)};
+    rt_view views[2] = {tensor_view(x), tensor_view(y)};
     return rt_views_meet(&views[0], &views[1]);
 }
 
-static bool refuse(const Job *job, const char *text) {
+static bool refuse_binding(const Job *job, const char *text) {
     diag(job->ctx, job->kernel->name.loc, D_RUN_FAILED, text);
     return false;
 }
 
 /// Two positions of a tensor that is written are two elements.
-static bool check_written(const Job *job, const Bound *b, int i) {
-    rt_view view = view_of(&b->args[i].tensor);
+static bool check_written_tensor(const Job *job, const Bound *b, int i) {
+    rt_view view = tensor_view(&b->args[i].tensor);
     if (!b->uses[i]->written || rt_view_meets_itself(&view) == RT_APART) return true;
-    return refuse(job, ctx_format(job->ctx,
-                                  "'%s' is written, and its strides put several positions on one "
-                                  "element",
-                                  b->uses[i]->name));
+    return refuse_binding(
+        job, ctx_format(job->ctx,
+                        "'%s' is written, and its strides put several positions on one "
+                        "element",
+                        b->uses[i]->name));
 }
 
-static bool check_pair(const Job *job, const Bound *b, const Attr *in_place, int i, int j) {
+static bool check_argument_pair(const Job *job, const Bound *b, const Attr *in_place, int i,
+                                int j) {
     const Tensor *x = &b->args[i].tensor, *y = &b->args[j].tensor;
     bool twice = j < i && b->uses[j]->written; // the pair was looked at
     if (i == j || twice || !b->uses[i]->written) return true;
-    if (same_view(x, y) && may_be_one(in_place, i, j)) return true;
-    rt_meeting found = meeting(x, y);
+    if (is_same_tensor_view(x, y) && may_share_in_place(in_place, i, j)) return true;
+    rt_meeting found = tensors_meeting(x, y);
     if (found == RT_APART) return true;
-    return refuse(job, ctx_format(job->ctx, "'%s' is written and %s '%s'", b->uses[i]->name,
-                                  rt_meeting_text(found), b->uses[j]->name));
+    return refuse_binding(job, ctx_format(job->ctx, "'%s' is written and %s '%s'", b->uses[i]->name,
+                                          rt_meeting_text(found), b->uses[j]->name));
 }
 
 /// A tensor that the kernel writes overlaps no other, unless both are one view and each element is
@@ -105,9 +107,9 @@ bool job_check_overlaps(Job *job) {
     const Op *kernel = find_kernel(job->build.code->module, job->build.code->name);
     const Attr *in_place = op_attr(kernel, "inplace");
     for (int i = 0; i < b.n; i++) {
-        if (!check_written(job, &b, i)) return false;
+        if (!check_written_tensor(job, &b, i)) return false;
         for (int j = 0; j < b.n; j++)
-            if (!check_pair(job, &b, in_place, i, j)) return false;
+            if (!check_argument_pair(job, &b, in_place, i, j)) return false;
     }
     return true;
 }

@@ -18,7 +18,8 @@ void dims_set(Ctx *ctx, Dimensions *dims, const char *name, int64_t value) {
 }
 
 /// `..N` is a list of extents for other tensors with that pack, and their product as a number.
-static void bind_pack(Ctx *ctx, Dimensions *dims, const char *name, int n, const int64_t *extents) {
+static void bind_pack_dim(Ctx *ctx, Dimensions *dims, const char *name, int n,
+                          const int64_t *extents) {
     Dimension bound = {name, n, 1, {0}};
     if (dims_find(dims, name)) return;
     for (int k = 0; k < n; k++) {
@@ -46,7 +47,7 @@ void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t
         int n = d->pack ? taken : 1;
         if (n < 0 || axis + n > t->rank) return; // a wrong rank is for the compiler to report
         if (d->pack)
-            bind_pack(ctx, dims, d->expr->name, n, &t->extents[axis]);
+            bind_pack_dim(ctx, dims, d->expr->name, n, &t->extents[axis]);
         else if (sums)
             bind_sum(ctx, dims, d->expr, t->extents[axis]);
         else if (d->expr->kind == EX_NAME)
@@ -57,7 +58,7 @@ void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t
 
 /* ---- arithmetic ---------------------------------------------------------------------------- */
 
-static bool value_of(void *user, const Expr *e, int64_t *out) {
+static bool dimension_value(void *user, const Expr *e, int64_t *out) {
     const Dimension *d = dims_find(user, e->name);
     if (d) *out = d->value;
     return d != NULL;
@@ -65,7 +66,7 @@ static bool value_of(void *user, const Expr *e, int64_t *out) {
 
 bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown) {
     Dimensions names = *dims;
-    return expr_value(e, value_of, &names, out, unknown);
+    return expr_value(e, dimension_value, &names, out, unknown);
 }
 
 bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64_t *extents,

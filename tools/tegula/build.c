@@ -30,30 +30,30 @@ static const char *base_name(const char *path) {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-static bool bad_value(const char *option, const char *text, const char *form) {
+static bool bad_build_value(const char *option, const char *text, const char *form) {
     cli_error("--%s %s: expected %s", option, text, form);
     return false;
 }
 
 /// `D=64|128`; `N<=8192` goes to *most, where there is one.
-static bool take_values(Making *m, const char *option, const List *list, AotValues *out,
-                        AotValues *most) {
+static bool take_value_lists(Making *m, const char *option, const List *list, AotValues *out,
+                             AotValues *most) {
     const char *form = most ? "NAME=64|128, or 'NAME<=8192'" : "NAME=64";
     for (int i = 0; i < list->n; i++) {
         const char *text = list->at[i];
         size_t n = strcspn(text, "=<");
         bool bound = most && text[n] == '<' && text[n + 1] == '=';
         NamedValue v = {ctx_intern(m->ctx, text, n), 0};
-        if (n == 0 || (!bound && text[n] != '=')) return bad_value(option, text, form);
+        if (n == 0 || (!bound && text[n] != '=')) return bad_build_value(option, text, form);
         const char *at = text + n + 1 + bound;
         for (;;) {
             const char *end = at + strcspn(at, "|,");
             if (!setting_value(v.name, at, (size_t)(end - at), &v.value))
-                return bad_value(option, text, form);
-            if (bound && v.value < 1) return bad_value(option, text, "a bound of at least 1");
+                return bad_build_value(option, text, form);
+            if (bound && v.value < 1) return bad_build_value(option, text, "a bound of at least 1");
             vec_push(m->ctx, bound ? most : out, v);
             if (!*end) break;
-            if (bound || !most) return bad_value(option, text, form);
+            if (bound || !most) return bad_build_value(option, text, form);
             at = end + 1;
         }
     }
@@ -187,7 +187,7 @@ static bool write_archive(Making *m, const char *path) {
 }
 
 /// Runs a program and waits; its exit code, or -1 where it could not be started.
-static int run_program(char *const *argv) {
+static int run_and_wait(char *const *argv) {
     pid_t pid;
     int status;
     int error = posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ);
@@ -201,7 +201,7 @@ static int run_program(char *const *argv) {
 }
 
 /// $CC, or the compiler of the target's system.
-static const char *linker(const Making *m) {
+static const char *linker_program(const Making *m) {
     const char *cc = secure_getenv("CC");
     if (cc && cc[strspn(cc, " ")]) return cc;
     bool own = strcmp(m->a.arch, cpu_host_arch()) == 0;
@@ -213,7 +213,7 @@ static const char *linker(const Making *m) {
 static bool write_shared(Making *m, const char *path) {
     const char *object = ctx_format(m->ctx, "%s.tmp%ld.o", path, (long)getpid());
     const char *name = ctx_format(m->ctx, "-Wl,-soname,%s", base_name(path));
-    const char *cc = linker(m);
+    const char *cc = linker_program(m);
     if (!write_object(m, object)) return false;
     const char *words[] = {"-shared", name, "-o", path, object};
     VEC(char *) argv = {0};
@@ -225,7 +225,7 @@ static bool write_shared(Making *m, const char *path) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         vec_push(m->ctx, &argv, ctx_format(m->ctx, "%s", words[i]));
     vec_push(m->ctx, &argv, NULL);
-    int code = run_program(argv.data);
+    int code = run_and_wait(argv.data);
     int error = errno;
     remove(object);
     if (code == 0) return true;
@@ -240,7 +240,7 @@ static bool write_shared(Making *m, const char *path) {
     return false;
 }
 
-static const struct Kind {
+static const struct OutputKind {
     const char *suffix;
     int texts;
     bool (*write)(Making *m, const char *path);
@@ -250,7 +250,7 @@ static const struct Kind {
     {".ll", TEXT_LLVM, write_llvm},
 };
 
-static const struct Kind *kind_of(const char *path) {
+static const struct OutputKind *find_output_kind(const char *path) {
     const char *name = base_name(path), *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].suffix, dot) == 0) return &kinds[i];
@@ -312,7 +312,7 @@ static void print_variants(const Making *m) {
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-static bool report(Making *m) {
+static bool report_aot_error(Making *m) {
     end_progress(m);
     if (m->a.messages) fputs(m->a.messages, stderr);
     if (!m->a.error) return false;
@@ -330,7 +330,7 @@ static void name_object(Making *m) {
     m->a.strip = ctx_intern(m->ctx, path, (size_t)(name - path));
 }
 
-static bool prepare(Making *m) {
+static bool prepare_build(Making *m) {
     const Options *o = m->o;
     if (!o->output && !o->header) {
         cli_error("'tegula build' needs -o FILE, --header FILE.h or both");
@@ -341,7 +341,7 @@ static bool prepare(Making *m) {
                   o->files.at[0]);
         return false;
     }
-    if (o->output && !kind_of(o->output)) return false;
+    if (o->output && !find_output_kind(o->output)) return false;
     const char *paths[] = {o->output, o->header, o->depfile};
     for (int i = 0; i < 3; i++)
         if (paths[i] && paths[(i + 1) % 3] && strcmp(paths[i], paths[(i + 1) % 3]) == 0) {
@@ -349,8 +349,8 @@ static bool prepare(Making *m) {
             return false;
         }
     return take_targets(m) && take_levels(m) && take_gpus(m) && take_prefix(m) &&
-           take_values(m, "set", &o->sets, &m->a.set, NULL) &&
-           take_values(m, "given", &o->givens, &m->a.given, &m->a.most);
+           take_value_lists(m, "set", &o->sets, &m->a.set, NULL) &&
+           take_value_lists(m, "given", &o->givens, &m->a.given, &m->a.most);
 }
 
 static const char *export_list(const Making *m) {
@@ -361,7 +361,7 @@ static const char *export_list(const Making *m) {
 }
 
 /// Settings that were measured.
-static bool take_tuned(Making *m) {
+static bool take_tuned_settings(Making *m) {
     const char *path = m->o->tuned, *error;
     Tuned *all = ctx_new(m->ctx, Tuned);
     m->a.n_variants = (int)m->o->variants;
@@ -404,13 +404,13 @@ static void note_tuned(const Making *m) {
                 m->o->tuned, a->stale->config, a->stale->kernel);
 }
 
-static bool load(Making *m) {
+static bool load_build_source(Making *m) {
     uint16_t file = source_read(m->ctx, m->o->files.at[0]);
     if (!file) return false;
     m->a.importer = option_importer(m->ctx, m->o);
     m->a.program = fe_load(m->ctx, file, m->a.importer);
     if (diag_errors(m->ctx) || !program_check(m->ctx, m->a.program, true)) return false;
-    return aot_exports(&m->a, export_list(m)) || report(m);
+    return aot_exports(&m->a, export_list(m)) || report_aot_error(m);
 }
 
 /// Beside the output. Without them it goes, too: make would take it for all there is to make.
@@ -422,11 +422,11 @@ static bool write_companions(Making *m) {
 }
 
 /// A header alone is made without code, but for what code alone knows.
-static bool make(Making *m) {
-    const struct Kind *kind = m->o->output ? kind_of(m->o->output) : &kinds[0];
+static bool make_output(Making *m) {
+    const struct OutputKind *kind = m->o->output ? find_output_kind(m->o->output) : &kinds[0];
     if (!m->o->jit) {
         m->code = aot_build(&m->a, kind->texts);
-        if (!m->code) return report(m);
+        if (!m->code) return report_aot_error(m);
     }
     end_progress(m);
     if (m->o->output && !kind->write(m, m->o->output)) return false;
@@ -443,6 +443,6 @@ int cmd_build(Ctx *ctx, const Options *o) {
     m->a = (Aot){.ctx = ctx, .check = o->check, .debug = o->debug, .user = m};
     if (isatty(STDERR_FILENO)) m->a.progress = show_progress;
     name_object(m);
-    if (!prepare(m)) return EXIT_USAGE;
-    return load(m) && take_tuned(m) && make(m) ? EXIT_OK : EXIT_USER;
+    if (!prepare_build(m)) return EXIT_USAGE;
+    return load_build_source(m) && take_tuned_settings(m) && make_output(m) ? EXIT_OK : EXIT_USER;
 }

@@ -37,7 +37,7 @@ static const char *kind_name(StoreKind kind) {
     return known ? kinds[kind] : "other";
 }
 
-static int failed(const Cache *c, StoreStatus status, const char *file) {
+static int store_failed(const Cache *c, StoreStatus status, const char *file) {
     cli_error("%s: %s", file ? file : store_path(c->store), store_status_text(status));
     return EXIT_USER;
 }
@@ -87,14 +87,14 @@ static void list_object(void *user, const ObjectFile *f) {
     all->bytes += f->bytes;
 }
 
-static int list(Cache *c) {
+static int list_cache(Cache *c) {
     Objects objects = {.c = c};
     StoreSize size;
     int damaged;
     StoreStatus status = store_each(c->store, false, list_one, c, &damaged);
     objects_each(c->ctx, c->folder, list_object, &objects);
     if (!status) status = store_size(c->store, &size);
-    if (status) return failed(c, status, NULL);
+    if (status) return store_failed(c, status, NULL);
     printf("%d entries, %s of at most %s, in %s\n", size.entries, size_text(c->ctx, size.bytes),
            size_text(c->ctx, c->limit), store_path(c->store));
     if (objects.files)
@@ -103,10 +103,10 @@ static int list(Cache *c) {
     return EXIT_OK;
 }
 
-typedef struct Wanted {
+typedef struct WantedKey {
     const char *prefix;
     int found;
-} Wanted;
+} WantedKey;
 
 static void date_text(int64_t at, char out[32]) {
     time_t t = (time_t)at;
@@ -115,7 +115,7 @@ static void date_text(int64_t at, char out[32]) {
 }
 
 static bool show_one(void *user, const StoreEntry *e) {
-    Wanted *w = user;
+    WantedKey *w = user;
     char key[KEY_DIGITS + 1], made[32], used[32];
     key_text(e->key, key);
     if (strncmp(key, w->prefix, strlen(w->prefix)) != 0) return true;
@@ -128,7 +128,7 @@ static bool show_one(void *user, const StoreEntry *e) {
 }
 
 static void show_object(void *user, const ObjectFile *f) {
-    Wanted *w = user;
+    WantedKey *w = user;
     char changed[32];
     tg_tuned_file file;
     if (f->half || strncmp(f->key, w->prefix, strlen(w->prefix)) != 0) return;
@@ -140,10 +140,10 @@ static void show_object(void *user, const ObjectFile *f) {
            file.damaged ? ", and damaged ones" : "", f->bytes, changed, f->path);
 }
 
-static int show(Cache *c, const char *prefix) {
-    Wanted w = {.prefix = prefix};
+static int show_entry(Cache *c, const char *prefix) {
+    WantedKey w = {.prefix = prefix};
     StoreStatus status = store_each(c->store, false, show_one, &w, NULL);
-    if (status) return failed(c, status, NULL);
+    if (status) return store_failed(c, status, NULL);
     objects_each(c->ctx, c->folder, show_object, &w);
     if (w.found) return EXIT_OK;
     cli_error("no entry has a key that begins with '%s'", prefix);
@@ -153,7 +153,7 @@ static int show(Cache *c, const char *prefix) {
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static int export(Cache *c, const char *to) {
+static int export_cache(Cache *c, const char *to) {
     FILE *there = fopen(to, "rb");
     if (there) {
         fclose(there);
@@ -164,10 +164,10 @@ static int export(Cache *c, const char *to) {
     if (!status) status = store_export(c->store, to);
     StoreStatus back = objects_unpack(c->ctx, c->folder, c->store, &(int){0});
     if (!status) status = back;
-    return status ? failed(c, status, to) : EXIT_OK;
+    return status ? store_failed(c, status, to) : EXIT_OK;
 }
 
-static int import(Cache *c, const char *from) {
+static int import_cache(Cache *c, const char *from) {
     int added, damaged, files = 0;
     if (access(from, R_OK) != 0) {
         cli_error("cannot read %s: %s", from, strerror(errno));
@@ -179,7 +179,7 @@ static int import(Cache *c, const char *from) {
         return EXIT_USER;
     }
     if (!status) status = objects_unpack(c->ctx, c->folder, c->store, &files);
-    if (status) return failed(c, status, from);
+    if (status) return store_failed(c, status, from);
     printf("%s: %d added", from, added);
     if (files) printf(", %d of them %s of objects", files, files > 1 ? "files" : "a file");
     if (damaged) printf(", %d damaged and left out", damaged);
@@ -188,7 +188,7 @@ static int import(Cache *c, const char *from) {
 }
 
 /// As `diff` does, it ends with 1 where there are differences.
-static int diff(Cache *c) {
+static int diff_caches(Cache *c) {
     const char *first = c->o->files.at[1], *second = c->o->files.n > 2 ? c->o->files.at[2] : NULL;
     const char *files[2] = {second ? first : NULL, second ? second : first}, *bad;
     int differences;
@@ -201,18 +201,18 @@ static int diff(Cache *c) {
     if (status == STORE_REFUSED && bad)
         cli_error("%s cannot be read, or is no export of this version", bad);
     else if (status)
-        return failed(c, status, bad);
+        return store_failed(c, status, bad);
     return status || differences ? EXIT_USER : EXIT_OK;
 }
 
 /* ---- removing ------------------------------------------------------------------------------ */
 
-static int bad_value(const char *option, const char *text, const char *form) {
+static int bad_cache_value(const char *option, const char *text, const char *form) {
     cli_error("--%s %s: not %s", option, text, form);
     return EXIT_USAGE;
 }
 
-static int prune(Cache *c) {
+static int prune_cache(Cache *c) {
     int64_t before = INT64_MIN, limit = c->o->all ? 0 : -1;
     int removed;
     if (!c->o->size && !c->o->days && !c->o->all) {
@@ -221,26 +221,26 @@ static int prune(Cache *c) {
         return EXIT_USAGE;
     }
     if (c->o->size && !cache_read_size(c->o->size, &limit))
-        return bad_value("size", c->o->size, "a size like 512M");
+        return bad_cache_value("size", c->o->size, "a size like 512M");
     if (c->o->days) {
         char *end;
         double days = strtod(c->o->days, &end);
         if (*end || end == c->o->days || !(days >= 0 && days < 1e6))
-            return bad_value("days", c->o->days, "a number of days");
+            return bad_cache_value("days", c->o->days, "a number of days");
         before = (int64_t)time(NULL) - (int64_t)(days * 86400);
     }
     StoreStatus status = store_prune(c->store, before, limit, &removed);
     if (!status) status = store_compact(c->store);
-    if (status) return failed(c, status, NULL);
+    if (status) return store_failed(c, status, NULL);
     removed += objects_prune(c->ctx, c->folder, before, c->o->all);
     printf("%d removed\n", removed);
     return EXIT_OK;
 }
 
-static int verify(Cache *c) {
+static int verify_cache(Cache *c) {
     int sound, damaged;
     StoreStatus status = store_verify(c->store, &sound, &damaged);
-    if (status) return failed(c, status, NULL);
+    if (status) return store_failed(c, status, NULL);
     const char *bad = objects_verify(c->ctx, c->folder, &sound, &damaged);
     printf("%d sound", sound);
     if (damaged) printf(", %d damaged and removed", damaged);
@@ -252,7 +252,7 @@ static int verify(Cache *c) {
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-static int path(Cache *c) {
+static int print_cache_path(Cache *c) {
     printf("%s\n", c->folder);
     return EXIT_OK;
 }
@@ -265,9 +265,10 @@ typedef struct Action {
 } Action;
 
 static const Action actions[] = {
-    {"path", 0, 0, path, NULL},     {"list", 0, 0, list, NULL},      {"show", 1, 63, NULL, show},
-    {"export", 1, 1, NULL, export}, {"import", 1, 63, NULL, import}, {"prune", 0, 0, prune, NULL},
-    {"verify", 0, 0, verify, NULL}, {"diff", 1, 2, diff, NULL},
+    {"path", 0, 0, print_cache_path, NULL}, {"list", 0, 0, list_cache, NULL},
+    {"show", 1, 63, NULL, show_entry},      {"export", 1, 1, NULL, export_cache},
+    {"import", 1, 63, NULL, import_cache},  {"prune", 0, 0, prune_cache, NULL},
+    {"verify", 0, 0, verify_cache, NULL},   {"diff", 1, 2, diff_caches, NULL},
 };
 enum { ACTIONS = sizeof actions / sizeof *actions };
 
@@ -285,19 +286,19 @@ static const Action *find_action(const char *name) {
 }
 
 /// The operands and options of an action, and no others.
-static bool takes(const Action *a, const Options *o) {
+static bool takes_operands(const Action *a, const Options *o) {
     int n = o->files.n - 1;
     const char *option = o->size ? "size" : o->days ? "days" : o->all ? "all" : NULL;
     if (n < a->least || n > a->most)
         cli_error("cache %s: %s", a->name, n < a->least ? "of what?" : "too many operands");
-    else if (option && a->all != prune)
+    else if (option && a->all != prune_cache)
         cli_error("cache %s: --%s is an option of 'cache prune'", a->name, option);
     else
         return true;
     return false;
 }
 
-static int act(Cache *c, const Action *a) {
+static int run_cache_action(Cache *c, const Action *a) {
     int worst = EXIT_OK, n = c->o->files.n - 1;
     if (a->all) return a->all(c);
     for (int i = 1; i <= n; i++) {
@@ -317,14 +318,14 @@ int cmd_cache(Ctx *ctx, const Options *o) {
         return EXIT_USER;
     }
     const Action *a = find_action(o->files.at[0]);
-    if (!a || !takes(a, o)) return EXIT_USAGE;
-    if (a->all == path) return path(&c);
+    if (!a || !takes_operands(a, o)) return EXIT_USAGE;
+    if (a->all == print_cache_path) return print_cache_path(&c);
     if (cache_limit(&c.limit, why)) c.store = store_open(c.folder, c.limit, why);
     if (!c.store) {
         cli_error("%s", why);
         return EXIT_USER;
     }
-    int code = act(&c, a);
+    int code = run_cache_action(&c, a);
     store_close(c.store);
     return code;
 }

@@ -15,26 +15,26 @@ typedef struct Result {
     int64_t made;
 } Result;
 
-typedef struct Side {
+typedef struct DiffSide {
     Ctx *ctx;
     VEC(Result) results;
-} Side;
+} DiffSide;
 
-static Result *find(Side *s, const char *subject) {
+static Result *find_subject(DiffSide *s, const char *subject) {
     for (int i = 0; i < s->results.n; i++)
         if (strcmp(s->results.data[i].subject, subject) == 0) return &s->results.data[i];
     return NULL;
 }
 
 /// The text is cut in front of its setting; what was found near another shape has none.
-static bool add(void *user, const StoreEntry *e) {
-    Side *s = user;
+static bool add_tuning_entry(void *user, const StoreEntry *e) {
+    DiffSide *s = user;
     if (e->kind != STORE_TUNING) return true;
     char *text = ctx_format(s->ctx, "%s", e->about), *cut = NULL;
     for (char *c = text; (c = strstr(c, ": ")); c++) cut = c;
     if (!cut || !strchr(cut, '=')) return true;
     *cut = 0;
-    Result r = {text, cut + 2, e->made}, *known = find(s, text);
+    Result r = {text, cut + 2, e->made}, *known = find_subject(s, text);
     if (!known)
         vec_push(s->ctx, &s->results, r);
     else if (known->made <= r.made)
@@ -43,10 +43,10 @@ static bool add(void *user, const StoreEntry *e) {
 }
 
 /// What `one` has and `other` has not, or has otherwise.
-static int print_side(const Side *one, Side *other, char sign) {
+static int print_side(const DiffSide *one, DiffSide *other, char sign) {
     int n = 0;
     for (int i = 0; i < one->results.n; i++) {
-        const Result *r = &one->results.data[i], *o = find(other, r->subject);
+        const Result *r = &one->results.data[i], *o = find_subject(other, r->subject);
         if (o && (sign == '+' || strcmp(o->setting, r->setting) == 0)) continue;
         n++;
         if (o)
@@ -59,12 +59,13 @@ static int print_side(const Side *one, Side *other, char sign) {
 
 StoreStatus cache_diff(Ctx *ctx, Store *store, const char *const files[2], const char **bad,
                        int *differences) {
-    Side sides[2] = {{.ctx = ctx}, {.ctx = ctx}};
+    DiffSide sides[2] = {{.ctx = ctx}, {.ctx = ctx}};
     int damaged;
     for (int i = 0; i < 2; i++) {
         *bad = files[i];
-        StoreStatus status = files[i] ? store_each_in(files[i], add, &sides[i], &damaged)
-                                      : store_each(store, false, add, &sides[i], &damaged);
+        StoreStatus status = files[i]
+                                 ? store_each_in(files[i], add_tuning_entry, &sides[i], &damaged)
+                                 : store_each(store, false, add_tuning_entry, &sides[i], &damaged);
         if (status) return status;
     }
     *differences = print_side(&sides[0], &sides[1], '-');

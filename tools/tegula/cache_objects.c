@@ -50,14 +50,14 @@ int objects_prune(Ctx *ctx, const char *folder, int64_t before, bool all) {
     return p.removed;
 }
 
-typedef struct Check {
+typedef struct ObjectCheck {
     int sound, damaged;
     const char *bad;
-} Check;
+} ObjectCheck;
 
 /// A file that is half written belongs to a process that writes it, or was killed: nobody reads it.
 static void verify_one(void *user, const ObjectFile *f) {
-    Check *c = user;
+    ObjectCheck *c = user;
     tg_tuned_file file;
     if (f->half) return;
     if (!tg_tuned_file_read(f->path, true, &file)) c->bad = f->path;
@@ -66,7 +66,7 @@ static void verify_one(void *user, const ObjectFile *f) {
 }
 
 const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damaged) {
-    Check c = {0};
+    ObjectCheck c = {0};
     objects_each(ctx, folder, verify_one, &c);
     *sound += c.sound;
     *damaged += c.damaged;
@@ -78,17 +78,17 @@ const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damage
 // The value of an entry is the file's name behind its prefix, 16 digits, then what is in it.
 enum { NAME = 16, MOST_BYTES = 1 << 16 };
 
-typedef struct Packing {
+typedef struct ObjectPacking {
     Ctx *ctx;
     const char *folder;
     Store *store;
     StoreStatus status;
     int added;
     VEC(StoreKey) keys;
-} Packing;
+} ObjectPacking;
 
 static void pack_one(void *user, const ObjectFile *f) {
-    Packing *p = user;
+    ObjectPacking *p = user;
     tg_tuned_file file;
     char *value = ctx_alloc(p->ctx, NAME + MOST_BYTES);
     if (f->half || p->status || strlen(f->key) != NAME || f->bytes > MOST_BYTES) return;
@@ -107,7 +107,7 @@ static void pack_one(void *user, const ObjectFile *f) {
 }
 
 StoreStatus objects_pack(Ctx *ctx, const char *folder, Store *store) {
-    Packing p = {.ctx = ctx, .folder = folder, .store = store};
+    ObjectPacking p = {.ctx = ctx, .folder = folder, .store = store};
     objects_each(ctx, folder, pack_one, &p);
     return p.status;
 }
@@ -125,7 +125,7 @@ static StoreStatus write_new(const char *path, const char *data, size_t n, int *
 }
 
 static bool unpack_one(void *user, const StoreEntry *e) {
-    Packing *p = user;
+    ObjectPacking *p = user;
     char name[NAME + 1] = "";
     if (e->kind != STORE_OBJECT) return true;
     vec_push(p->ctx, &p->keys, e->key);
@@ -138,7 +138,7 @@ static bool unpack_one(void *user, const StoreEntry *e) {
 }
 
 StoreStatus objects_unpack(Ctx *ctx, const char *folder, Store *store, int *added) {
-    Packing p = {.ctx = ctx, .folder = folder, .store = store};
+    ObjectPacking p = {.ctx = ctx, .folder = folder, .store = store};
     StoreStatus status = store_each(store, true, unpack_one, &p, NULL);
     for (int i = 0; i < p.keys.n; i++) store_remove(store, p.keys.data[i]);
     *added = p.added;

@@ -19,7 +19,7 @@ typedef struct Invocation {
     int code;
 } Invocation;
 
-static void invoke(Ctx *ctx, void *arg) {
+static void run_invocation(Ctx *ctx, void *arg) {
     Invocation *call = arg;
     Options *o = ctx_new(ctx, Options);
     int code = args_parse(ctx, call->argc, call->argv, o);
@@ -39,7 +39,7 @@ int cli_main(int argc, char **argv) {
         return EXIT_USER;
     }
     Invocation call = {argc, argv, EXIT_USER};
-    CtxStatus status = ctx_protect(ctx, invoke, &call);
+    CtxStatus status = ctx_protect(ctx, run_invocation, &call);
     int errors = cli_diagnostics(ctx);
     if (status == CTX_NO_MEMORY) cli_error("out of memory");
     // Errors may have ended the command before it had a code, or come after it had one.

@@ -11,7 +11,7 @@
 enum { DEFAULT_EXTENT = 1024, MOST_ELEMENTS = 1 << 25, DEFAULT_RANKS = 2 };
 
 /// The extent in "NAME=EXTENT", for a name that the kernel's tensors have; -1: none, reported.
-static int64_t read_dim(Job *job, const char *option, const char **name) {
+static int64_t read_dim_option(Job *job, const char *option, const char **name) {
     const char *text = args_pair(job->ctx, "dim", option, name);
     if (!text) return -1;
     char *end;
@@ -34,7 +34,7 @@ static int64_t read_dim(Job *job, const char *option, const char **name) {
     return -1;
 }
 
-static int64_t extent_of(const Dimension *d) {
+static int64_t dimension_extent(const Dimension *d) {
     int64_t n = d->pack < 0 ? d->value : 1;
     for (int i = 0; i < d->pack; i++) n *= d->extents[i];
     return n;
@@ -43,13 +43,13 @@ static int64_t extent_of(const Dimension *d) {
 bool job_take_dims(Job *job, Dimensions *dims) {
     for (int i = 0; i < job->o->dims.n; i++) {
         const char *option = job->o->dims.at[i], *name;
-        int64_t extent = read_dim(job, option, &name);
+        int64_t extent = read_dim_option(job, option, &name);
         const Dimension *known = extent < 0 ? NULL : dims_find(dims, name);
         if (extent < 0) return false;
         if (!known) dims_set(job->ctx, dims, name, extent);
-        if (!known || extent_of(known) == extent) continue;
+        if (!known || dimension_extent(known) == extent) continue;
         cli_error("--dim %s: %s is %" PRId64 " by what was said before", option, name,
-                  extent_of(known));
+                  dimension_extent(known));
         cli_hint("leave out --dim, or the --arg of tensors that have %s", name);
         return false;
     }
@@ -94,7 +94,8 @@ static bool choose_dims(Job *job, int64_t otherwise, Dimensions *dims) {
 }
 
 /// The largest number of elements of a tensor, or -1 where its dims are beyond us.
-static int64_t elements(const Dimensions *dims, const TypeExpr *type, int64_t *extents, int *rank) {
+static int64_t largest_elements(const Dimensions *dims, const TypeExpr *type, int64_t *extents,
+                                int *rank) {
     const char *unknown;
     int64_t n = 1;
     if (!dims_extents(dims, type, rank, extents, &unknown)) return -1;
@@ -112,7 +113,7 @@ static bool fitting_dims(Job *job, Dimensions *dims) {
         for (int i = 0; i < job->kernel->params.n; i++) {
             const Param *p = &job->kernel->params.at[i];
             int rank;
-            int64_t n = param_is_tensor(p) ? elements(dims, p->type, extents, &rank) : 0;
+            int64_t n = param_is_tensor(p) ? largest_elements(dims, p->type, extents, &rank) : 0;
             if (n > most) most = n;
         }
         if (most <= MOST_ELEMENTS || extent == 1) return true;
@@ -132,7 +133,7 @@ static const char *made_up(Job *job, const Dimensions *dims, const Param *p, con
     if (p->optional) return NULL;
     int rank;
     int64_t extents[MAX_RANK];
-    if (elements(dims, p->type, extents, &rank) < 0) return NULL;
+    if (largest_elements(dims, p->type, extents, &rank) < 0) return NULL;
     Text t = {.ctx = job->ctx};
     text_add(&t, "%s=%s(", p->name.text, data);
     for (int i = 0; i < rank; i++) text_add(&t, "%s%" PRId64, i ? "," : "", extents[i]);

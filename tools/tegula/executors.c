@@ -15,7 +15,7 @@
 
 /* ---- passes -------------------------------------------------------------------------------- */
 
-static void dump(void *user, const char *pass, const char *text) {
+static void dump_after_pass(void *user, const char *pass, const char *text) {
     (void)user;
     fprintf(stderr, "// after %s\n%s", pass, text);
 }
@@ -33,7 +33,7 @@ bool job_passes(Job *job) {
     job->build.passes = (PassOptions){.verify_each = job->o->verify_each,
                                       .time = job->o->time_passes,
                                       .dump_after = job->o->dump_after,
-                                      .dump = dump,
+                                      .dump = dump_after_pass,
                                       .seconds = ctx_array(job->ctx, double, n)};
     bool ok = build_passes(&job->build);
     job->seconds[1] += seconds_now() - start;
@@ -43,7 +43,7 @@ bool job_passes(Job *job) {
 
 /* ---- the interpreter ----------------------------------------------------------------------- */
 
-static void print_text(void *user, const char *text) {
+static void print_kernel_text(void *user, const char *text) {
     (void)user;
     puts(text);
 }
@@ -66,7 +66,7 @@ static bool interp_compile(Job *job) {
 
 enum { CHECK_SEED = 20260229 };
 
-static bool interp_launch(Job *job) {
+static bool launch_interpreter(Job *job) {
     int ranks = job->ranks ? (int)job->ranks : 1, n = 0;
     const InterpArg **args = ctx_array(job->ctx, const InterpArg *, ranks);
     for (int r = 0; r < ranks; r++) {
@@ -76,14 +76,14 @@ static bool interp_launch(Job *job) {
     }
     // Checked runs take programs in a random order, the same one each time.
     InterpOptions options = {
-        .check = job->o->check, .seed = job->o->check ? CHECK_SEED : 0, .print = print_text};
+        .check = job->o->check, .seed = job->o->check ? CHECK_SEED : 0, .print = print_kernel_text};
     const Elaborated *code = job->build.code;
     return interp_run_ranks(job->build.ir, code->module, code->name, ranks, n, args, &options);
 }
 
 /* ---- the CPU ------------------------------------------------------------------------------- */
 
-static void release_code(void *code) {
+static void release_cpu_code(void *code) {
     code_release(code);
 }
 
@@ -102,11 +102,11 @@ static Code *compile_code(Job *job, int texts, bool load) {
     job->seconds[1] += seconds;
     if (job->o->time_passes) fprintf(stderr, "%10.3f ms  code\n", seconds * 1e3);
     if (job->o->time_passes && code && code->image) print_device_times(&code->times);
-    if (code) ctx_defer(job->ctx, release_code, code);
+    if (code) ctx_defer(job->ctx, release_cpu_code, code);
     return code;
 }
 
-static bool cpu_compile(Job *job) {
+static bool compile_cpu_job(Job *job) {
     Code *code = compile_code(job, 0, true);
     if (!code) return false;
     job->compiled = (void *)code;
@@ -138,7 +138,7 @@ static bool report_failure(Job *job, const tg_failure *failure) {
     return false;
 }
 
-static tg_slot slot_of(InterpArg *arg, const ParamUse *use) {
+static tg_slot cpu_slot(InterpArg *arg, const ParamUse *use) {
     if (use->kind != PARAM_TENSOR) return (tg_slot){.bits = cell_bits(use->elem, arg->scalar)};
     Tensor *t = &arg->tensor;
     return (tg_slot){.tensor = {t->data, t->extents, t->strides}};
@@ -154,7 +154,7 @@ static bool cpu_launch(Job *job) {
     if (job->ranks) return launch_ranks(job);
     Bound bound = job_bind(job);
     tg_slot *slots = ctx_array(job->ctx, tg_slot, bound.n + 1);
-    for (int i = 0; i < bound.n; i++) slots[i] = slot_of(&bound.args[i], bound.uses[i]);
+    for (int i = 0; i < bound.n; i++) slots[i] = cpu_slot(&bound.args[i], bound.uses[i]);
     if (job->device >= 0 && !gpu_upload(job, bound.n, slots, bound.uses)) return false;
     tg_host *host = host_of(job->o);
     if (!host) {
@@ -164,7 +164,7 @@ static bool cpu_launch(Job *job) {
     tg_failure failure;
     const Code *code = job->compiled;
     int status = tg_host_run_on(host, code->entry, slots, code->image, job->device, NULL,
-                                print_text, NULL, &failure);
+                                print_kernel_text, NULL, &failure);
     return status == TG_RUN_OK || report_failure(job, &failure);
 }
 
@@ -221,8 +221,9 @@ static bool code_only(Job *job) {
 /* ---- the table ----------------------------------------------------------------------------- */
 
 static const Executor executors[] = {
-    {"cpu", "this machine, by LLVM, on all cores", cpu_compile, cpu_launch, rank_launch_finish},
-    {"interp", "the reference interpreter: slow and exact", interp_compile, interp_launch, NULL},
+    {"cpu", "this machine, by LLVM, on all cores", compile_cpu_job, cpu_launch, rank_launch_finish},
+    {"interp", "the reference interpreter: slow and exact", interp_compile, launch_interpreter,
+     NULL},
     {"api", NULL, api_compile, api_launch, NULL},
 };
 static bool cuda_finish(Job *job) {
@@ -294,7 +295,7 @@ static bool passes_exist(Ctx *ctx, const char *list) {
 }
 
 static const Executor *gpu_executor(const char *name) {
-    static const Executor simulator = {"the simulator", NULL, cpu_compile, cpu_launch,
+    static const Executor simulator = {"the simulator", NULL, compile_cpu_job, cpu_launch,
                                        rank_launch_finish};
     if (gpu_device_named(name)) return *name == 'h' ? &hip_executor : &cuda_executor;
     return is_simulated(name) ? &simulator : &code_executor;
@@ -395,7 +396,7 @@ static bool emit_asm(Job *job) {
 }
 
 /// Bytes of an object file, of a GPU its machine code; a terminal is spared them.
-static bool emit_object(Job *job) {
+static bool emit_object_file(Job *job) {
     if (isatty(STDOUT_FILENO)) {
         cli_error("an object file is not for a terminal");
         cli_hint("write it to a file: tegula emit FILE --level obj > kernel.o");
@@ -413,7 +414,7 @@ static bool emit_ptx(Job *job) {
 }
 
 static bool emit_hsaco(Job *job) {
-    return needs_gpu_of(job, "hsaco", &amdgpu_backend) && emit_object(job);
+    return needs_gpu_of(job, "hsaco", &amdgpu_backend) && emit_object_file(job);
 }
 
 /// By a program of the CUDA toolkit.
@@ -444,7 +445,7 @@ static const struct {
     bool (*print)(Job *job);
 } levels[] = {
     {"ast", false, emit_ast},    {"tile", true, emit_tile}, {"grid", true, emit_grid},
-    {"llvm", true, emit_llvm},   {"asm", true, emit_asm},   {"obj", true, emit_object},
+    {"llvm", true, emit_llvm},   {"asm", true, emit_asm},   {"obj", true, emit_object_file},
     {"gpu", true, emit_gpu},     {"ptx", true, emit_ptx},   {"sass", true, emit_sass},
     {"hsaco", true, emit_hsaco},
 };

@@ -27,7 +27,7 @@ static const char *access_text(const ParamUse *use) {
 
 /// Why a GPU's code has no accesses and no copies of `unit` bytes of it. NULL: it may have, or
 /// nothing is known of argument i.
-static const char *misalignment(const Job *job, int i, int unit) {
+static const char *explain_misalignment(const Job *job, int i, int unit) {
     Ctx *ctx = job->ctx;
     const Tensor *t = &job->args[i].tensor;
     if (!job->build.gpu || job->args[i].kind != ARG_TENSOR) return NULL;
@@ -62,7 +62,7 @@ static const char *misalignment_noted(void *arg, const char *note) {
     for (int i = 0; i < job->kernel->params.n; i++) {
         const char *param = job->kernel->params.at[i].name.text;
         if (strlen(param) == name && strncmp(param, note, name) == 0)
-            return misalignment(job, i, unit);
+            return explain_misalignment(job, i, unit);
     }
     return NULL;
 }
@@ -80,7 +80,7 @@ static void print_params(const Job *job) {
         printf(" %s", access_text(use));
         if (use->pack_at >= 0)
             printf(", ..pack of %d axes merged to %d", use->pack_given, use->pack_rank);
-        const char *why = misalignment(job, i, TENSOR_ALIGN);
+        const char *why = explain_misalignment(job, i, TENSOR_ALIGN);
         if (why) printf(", %s: %s", why, vectors_text(ctx, tensor_alignment(&job->args[i].tensor)));
         printf("\n");
     }
@@ -176,7 +176,7 @@ static bool print_code(Job *job) {
 
 /* ---- which setting ------------------------------------------------------------------------- */
 
-static int by_seconds(const void *a, const void *b) {
+static int by_ascending_seconds(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -188,7 +188,7 @@ static void print_spread(Ctx *ctx, const TuneResult *tuned) {
     for (int i = 0; i < tuned->n_trials; i++)
         if (tuned->trials[i].seconds > 0) times[n++] = tuned->trials[i].seconds;
     if (n < 2 || !(best > 0)) return;
-    qsort(times, (size_t)n, sizeof *times, by_seconds);
+    qsort(times, (size_t)n, sizeof *times, by_ascending_seconds);
     printf("  of %d settings that were measured the slowest takes %.3g times as long, the median "
            "%.3g times\n",
            n, times[n - 1] / best, times[n / 2] / best);

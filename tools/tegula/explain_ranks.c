@@ -18,12 +18,12 @@
 
 enum { WIDTH = 60 };
 
-static const Op *kernel_of(const Job *job) {
+static const Op *job_kernel(const Job *job) {
     return find_kernel(job->build.code->module, job->build.code->name);
 }
 
 void explain_ranks(const Job *job) {
-    const Op *kernel = kernel_of(job);
+    const Op *kernel = job_kernel(job);
     const Attr *lines = kernel ? op_attr(kernel, "comm") : NULL;
     if (lines) printf("ranks\n");
     for (int i = 0; lines && i < lines->n; i++) printf("  %s\n", lines->strs[i]);
@@ -35,7 +35,7 @@ static char letter_of(int shard) {
     return (char)(shard == COMM_ALL ? '*' : shard < 10 ? '0' + shard : '+');
 }
 
-static void print_row(const char *name, const CommRow *r, double end) {
+static void print_comm_row(const char *name, const CommRow *r, double end) {
     char line[WIDTH + 1];
     if (!r->n) return;
     memset(line, '.', WIDTH);
@@ -53,18 +53,18 @@ static void print_row(const char *name, const CommRow *r, double end) {
 static void print_phases(Ctx *ctx, const CommTimeline *t, const CommLaunch *l) {
     for (int i = 0; i < l->n_phases; i++) {
         const char *name = ctx_format(ctx, "line %u", l->phases[i].line);
-        print_row(l->n_phases == 1 ? "programs" : name, &t->programs[i], t->end);
+        print_comm_row(l->n_phases == 1 ? "programs" : name, &t->programs[i], t->end);
     }
 }
 
 static void print_timeline(Ctx *ctx, const CommTimeline *t, const CommLaunch *l) {
     printf("timeline of a launch, by shards, 0 the own one, * all (a model: %.0f GB/s a %s)\n",
            l->link->copy * 1e-9, l->beside ? "link" : "core");
-    print_row("link", &t->link, t->end);
-    print_row("put", &t->put, t->end);
-    print_row("clear", &t->clear, t->end);
+    print_comm_row("link", &t->link, t->end);
+    print_comm_row("put", &t->put, t->end);
+    print_comm_row("clear", &t->clear, t->end);
     print_phases(ctx, t, l);
-    print_row("fold", &t->fold, t->end);
+    print_comm_row("fold", &t->fold, t->end);
     printf("  %s; one after the other %s, at best %s\n", time_text(ctx, t->end),
            time_text(ctx, t->sequence), time_text(ctx, t->best));
 }
@@ -83,14 +83,14 @@ static void print_prices(Ctx *ctx, const CommLaunch *l) {
 }
 
 /// What is set of an axis of the schedule, or 0.
-static int setting_of(const Job *job, const char *name) {
+static int config_value(const Job *job, const char *name) {
     const Elaborated *code = job->build.code;
     const NamedValue *v = value_of_name(code->n_config, code->config, name);
     return v ? (int)v->value : 0;
 }
 
 void explain_timeline(const Job *job, const CommLaunch *l) {
-    PlanId plan = (PlanId)setting_of(job, "plan");
+    PlanId plan = (PlanId)config_value(job, "plan");
     CommPrice sums[COMM_PRICES];
     if (l->why) {
         printf("plans and timeline\n  nothing is said of them: %s\n", l->why);
@@ -102,6 +102,6 @@ void explain_timeline(const Job *job, const CommLaunch *l) {
         return;
     }
     CommTimeline *t = ctx_new(job->ctx, CommTimeline);
-    comm_lay(t, l, plan, setting_of(job, "chunks"));
+    comm_lay(t, l, plan, config_value(job, "chunks"));
     print_timeline(job->ctx, t, l);
 }

@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool failed(const Job *job) {
+static bool gpu_failed(const Job *job) {
     cli_error("--target %s: %s", job->o->target ? job->o->target : "cuda", tg_last_error());
     return false;
 }
 
 static bool cuda_failed(const Job *job, const char *call, cu_result error) {
     rt_cuda_fail(call, error, "device %d", job->device);
-    return failed(job);
+    return gpu_failed(job);
 }
 
 /* ---- targets ------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static bool read_device(Job *job, const char *name) {
     }
     setenv("TG_GPUS", *name == 'h' ? "hip" : "cuda", 1);
     job->device = (int)number;
-    if (tg_device_describe(job->device, &info)) return failed(job);
+    if (tg_device_describe(job->device, &info)) return gpu_failed(job);
     job->target = device_target(info.capability, machine);
     job->machine = ctx_format(job->ctx, "%s", machine);
     job->driver = info.driver;
@@ -122,7 +122,7 @@ struct Mirrors {
     VEC(Mirror) list;
 };
 
-static void release(void *thing) {
+static void release_mirrors(void *thing) {
     const Mirrors *m = thing;
     rt_entered e;
     if (rt_enter(m->device, &e)) return;
@@ -135,13 +135,13 @@ Mirrors *gpu_mirrors(Job *job, int device) {
     const rt_device *d = rt_device_at(device);
     Mirrors *m = ctx_new(job->ctx, Mirrors);
     *m = (Mirrors){.job = job, .device = d};
-    if (!d) return failed(job), NULL;
-    ctx_defer(job->ctx, release, m);
+    if (!d) return gpu_failed(job), NULL;
+    ctx_defer(job->ctx, release_mirrors, m);
     return m;
 }
 
 /// Makes the bytes of a tensor part of one mirror, which joins those that they overlap.
-static void add(Mirrors *m, const Tensor *t) {
+static void add_mirror(Mirrors *m, const Tensor *t) {
     Ctx *ctx = m->job->ctx;
     Mirror own = {0};
     if (!tensor_span(t, &own.from, &own.to)) return;
@@ -158,14 +158,14 @@ static void add(Mirrors *m, const Tensor *t) {
 
 void gpu_mirror(Mirrors *m, const Tensor *t) {
     vec_push(m->job->ctx, &m->tensors, *t);
-    add(m, t);
+    add_mirror(m, t);
 }
 
 /// Copies start where host pages do, so that alignment is alike on both sides.
 enum { PAGE = 4096 };
 
 /// One way or the other.
-static cu_result copy_bytes(const Mirror *m, uintptr_t from, size_t bytes, bool there) {
+static cu_result copy_mirror_bytes(const Mirror *m, uintptr_t from, size_t bytes, bool there) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_pointer at = m->at + (from - m->from);
     if (there) return cu->to_device(at, (void *)from, bytes, NULL);
@@ -184,8 +184,8 @@ static cu_result copy_elements(const Mirror *m, const Tensor *t, bool there) {
     Walk w = {0};
     cu_result error = 0;
     for (int64_t n = run ? tensor_count(&rows) : 0; n > 0 && !error; n--, walk_next(&rows, &w))
-        error = copy_bytes(m, (uintptr_t)t->data + (uintptr_t)(w.offset * bits / 8),
-                           (size_t)(run * bits / 8), there);
+        error = copy_mirror_bytes(m, (uintptr_t)t->data + (uintptr_t)(w.offset * bits / 8),
+                                  (size_t)(run * bits / 8), there);
     return error;
 }
 
@@ -198,9 +198,9 @@ static bool is_sparse(const Mirrors *all, const Mirror *m) {
     return m->to - m->from > SPARSE;
 }
 
-static cu_result copy_all(const Mirrors *all, const Mirror *m, bool there) {
+static cu_result copy_mirror(const Mirrors *all, const Mirror *m, bool there) {
     cu_result error = 0;
-    if (!is_sparse(all, m)) return copy_bytes(m, m->from, m->to - m->from, there);
+    if (!is_sparse(all, m)) return copy_mirror_bytes(m, m->from, m->to - m->from, there);
     for (int i = 0; i < all->tensors.n && !error; i++) {
         const Tensor *t = &all->tensors.data[i];
         uintptr_t at = (uintptr_t)t->data;
@@ -217,9 +217,9 @@ static bool copy_there(const Mirrors *all, Mirror *m) {
     if (error) {
         rt_cuda_fail("cuMemAlloc", error, "%zu bytes for arrays on device %d", bytes,
                      all->device->number);
-        return failed(job);
+        return gpu_failed(job);
     }
-    error = copy_all(all, m, true);
+    error = copy_mirror(all, m, true);
     if (!error) error = rt_cuda_driver()->stream_synchronize(NULL);
     return error ? cuda_failed(job, "cuMemcpyHtoD", error) : true;
 }
@@ -227,7 +227,7 @@ static bool copy_there(const Mirrors *all, Mirror *m) {
 bool gpu_copy_there(Mirrors *m) {
     rt_entered e;
     bool ok = rt_enter(m->device, &e) == TG_OK;
-    if (!ok) return failed(m->job);
+    if (!ok) return gpu_failed(m->job);
     for (int i = 0; i < m->list.n && ok; i++) ok = copy_there(m, &m->list.data[i]);
     rt_leave(e);
     return ok;
@@ -236,8 +236,8 @@ bool gpu_copy_there(Mirrors *m) {
 bool gpu_copy_back(const Mirrors *m) {
     rt_entered e;
     cu_result error = 0;
-    if (rt_enter(m->device, &e)) return failed(m->job);
-    for (int i = 0; i < m->list.n && !error; i++) error = copy_all(m, &m->list.data[i], false);
+    if (rt_enter(m->device, &e)) return gpu_failed(m->job);
+    for (int i = 0; i < m->list.n && !error; i++) error = copy_mirror(m, &m->list.data[i], false);
     rt_leave(e);
     return error ? cuda_failed(m->job, "cuMemcpyDtoH", error) : true;
 }
@@ -256,10 +256,10 @@ static Mirrors *make_mirrors(Job *job) {
     rt_entered e;
     Mirrors *m = gpu_mirrors(job, job->device);
     if (!m) return NULL;
-    if (rt_enter(m->device, &e)) return failed(job), NULL;
+    if (rt_enter(m->device, &e)) return gpu_failed(job), NULL;
     for (int i = 0; i < job->kernel->params.n; i++) {
         if (job->args[i].kind != ARG_TENSOR) continue;
-        add(m, &job->args[i].whole);
+        add_mirror(m, &job->args[i].whole);
         gpu_mirror(m, &job->args[i].tensor);
     }
     return gpu_copy_there(m) ? m : NULL;
@@ -274,7 +274,7 @@ bool gpu_upload(Job *job, int n, tg_slot *slots, const ParamUse *const *uses) {
 }
 
 bool gpu_download(Job *job) {
-    if (tg_device_synchronize(job->device, NULL)) return failed(job);
+    if (tg_device_synchronize(job->device, NULL)) return gpu_failed(job);
     return !job->mirrors || gpu_copy_back(job->mirrors);
 }
 
@@ -283,22 +283,22 @@ bool gpu_download(Job *job) {
 enum { MAX_SAMPLES = 1000, LEAST_SAMPLES = 11, WARM_UP = 3 };
 
 /// Events around a launch, and memory larger than the L2 cache to be written before.
-typedef struct Clock {
+typedef struct EventClock {
     cu_event from, to;
     cu_pointer flush;
     size_t flush_words;
-} Clock;
+} EventClock;
 
-static cu_result clock_open(const Job *job, Clock *c) {
+static cu_result clock_open(const Job *job, EventClock *c) {
     const rt_cuda *cu = rt_cuda_driver();
     const rt_device *d = rt_device_at(job->device);
-    *c = (Clock){.flush_words = (size_t)d->l2_bytes / 2 + 1024}; // of 4 bytes: twice the cache
+    *c = (EventClock){.flush_words = (size_t)d->l2_bytes / 2 + 1024}; // of 4 bytes: twice the cache
     cu_result error = cu->event_create(&c->from, 0);
     if (!error) error = cu->event_create(&c->to, 0);
     return error ? error : cu->allocate(&c->flush, 4 * c->flush_words);
 }
 
-static void clock_close(Clock *c) {
+static void clock_close(EventClock *c) {
     const rt_cuda *cu = rt_cuda_driver();
     if (c->from) cu->event_destroy(c->from);
     if (c->to) cu->event_destroy(c->to);
@@ -313,18 +313,18 @@ typedef struct Timed {
     size_t bytes;
 } Timed;
 
-static bool run_timed(const Timed *t) {
+static bool run_gpu_timed(const Timed *t) {
     if (t->launch) return t->launch(t->job);
     return rt_cuda_driver()->on_device(t->to, t->from, t->bytes, NULL) == 0;
 }
 
-static bool sample(const Timed *t, const Clock *c, double *seconds) {
+static bool sample_launch(const Timed *t, const EventClock *c, double *seconds) {
     const rt_cuda *cu = rt_cuda_driver();
     float milliseconds = 0;
     cu_result error = cu->set_words(c->flush, 0x5a5a5a5a, c->flush_words, NULL);
     if (!error) error = cu->event_record(c->from, NULL);
     if (error) return cuda_failed(t->job, "cuEventRecord", error);
-    if (!run_timed(t)) return false;
+    if (!run_gpu_timed(t)) return false;
     error = cu->event_record(c->to, NULL);
     if (!error) error = cu->event_synchronize(c->to);
     if (!error) error = cu->event_elapsed(&milliseconds, c->from, c->to);
@@ -332,15 +332,15 @@ static bool sample(const Timed *t, const Clock *c, double *seconds) {
     return error ? cuda_failed(t->job, "cuEventElapsedTime", error) : true;
 }
 
-static bool median(const Timed *t, double budget, double *out) {
+static bool median_launch(const Timed *t, double budget, double *out) {
     static double samples[MAX_SAMPLES];
-    Clock c;
+    EventClock c;
     cu_result error = clock_open(t->job, &c);
     bool ok = error ? cuda_failed(t->job, "cuEventCreate", error) : true;
     int n = -WARM_UP;
     for (double end = seconds_now() + budget;
          ok && n < MAX_SAMPLES && (n < LEAST_SAMPLES || seconds_now() < end); n++)
-        ok = sample(t, &c, &samples[n < 0 ? 0 : n]);
+        ok = sample_launch(t, &c, &samples[n < 0 ? 0 : n]);
     clock_close(&c);
     if (ok) *out = median_of(samples, n);
     return ok;
@@ -348,7 +348,7 @@ static bool median(const Timed *t, double budget, double *out) {
 
 bool gpu_time(Job *job, bool (*launch)(Job *job), double budget, double *out) {
     Timed t = {.job = job, .launch = launch};
-    return run_timed(&t) && median(&t, budget, out);
+    return run_gpu_timed(&t) && median_launch(&t, budget, out);
 }
 
 double gpu_copy_rate(Job *job, int64_t bytes) {
@@ -356,7 +356,7 @@ double gpu_copy_rate(Job *job, int64_t bytes) {
     Timed t = {.job = job, .bytes = (size_t)bytes};
     double seconds = 0;
     bool ok = cu->on_device && bytes > 0 && cu->allocate(&t.to, t.bytes) == 0 &&
-              cu->allocate(&t.from, t.bytes) == 0 && median(&t, 0.05, &seconds);
+              cu->allocate(&t.from, t.bytes) == 0 && median_launch(&t, 0.05, &seconds);
     if (t.to) cu->release(t.to);
     if (t.from) cu->release(t.from);
     return ok && seconds > 0 ? 2 * (double)bytes / seconds : 0;

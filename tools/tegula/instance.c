@@ -52,23 +52,23 @@ bool job_load(Job *job) {
 
 /* ---- what options say ---------------------------------------------------------------------- */
 
-static const Param *param(const Job *job, int i) {
+static const Param *job_param(const Job *job, int i) {
     return &job->kernel->params.at[i];
 }
 
 static const char *param_elem(const Job *job, int i) {
-    const TypeExpr *t = param(job, i)->type;
+    const TypeExpr *t = job_param(job, i)->type;
     return t ? t->elem.text : "";
 }
 
 static bool is_tensor(const Job *job, int i) {
-    return param_is_tensor(param(job, i));
+    return param_is_tensor(job_param(job, i));
 }
 
 static bool no_such_param(Job *job, const char *option, const char *name) {
     int n = job->kernel->params.n;
     const char **names = ctx_array(job->ctx, const char *, n);
-    for (int i = 0; i < n; i++) names[i] = param(job, i)->name.text;
+    for (int i = 0; i < n; i++) names[i] = job_param(job, i)->name.text;
     cli_error("--%s: kernel '%s' has no parameter '%s'", option, job->kernel->name.text, name);
     const char *close = closest_name(name, names, n);
     if (close) cli_hint("did you mean '%s'?", close);
@@ -76,7 +76,8 @@ static bool no_such_param(Job *job, const char *option, const char *name) {
 }
 
 /// Reads `NAME=VALUE` options into a list of values.
-static bool take_values(Job *job, const char *option, const List *list, int *n, NamedValue **out) {
+static bool take_named_values(Job *job, const char *option, const List *list, int *n,
+                              NamedValue **out) {
     *out = ctx_array(job->ctx, NamedValue, list->n + 1);
     *n = 0;
     for (int i = 0; i < list->n; i++) {
@@ -94,13 +95,13 @@ static bool take_values(Job *job, const char *option, const List *list, int *n, 
 }
 
 // The element types that the type parameters stand for, as far as known; EL_COUNT elsewhere.
-typedef struct Types {
+typedef struct GenericTypes {
     Elem *elems; // one a generic of the kernel
     bool *given; // by --type: arguments that disagree are wrong
-} Types;
+} GenericTypes;
 
 /// --type T=f16, for each type parameter at most one.
-static bool take_types(Job *job, Types *types) {
+static bool take_type_options(Job *job, GenericTypes *types) {
     int n = job->kernel->generics.n;
     types->elems = ctx_array(job->ctx, Elem, n + 1);
     types->given = ctx_array(job->ctx, bool, n + 1);
@@ -122,7 +123,7 @@ static bool take_types(Job *job, Types *types) {
 }
 
 /// The element parameter i must have, or EL_COUNT while its type parameter is open.
-static Elem declared_elem(const Job *job, const Types *types, int i) {
+static Elem declared_elem(const Job *job, const GenericTypes *types, int i) {
     int g = fn_generic(job->kernel, param_elem(job, i));
     return g >= 0 ? types->elems[g] : elem_by_name(param_elem(job, i));
 }
@@ -141,7 +142,7 @@ static int round_of(const char *spec) {
     return names_element(spec) ? 0 : 1;
 }
 
-static const Argument *find_argument(void *user, const char *name) {
+static const Argument *find_job_argument(void *user, const char *name) {
     const Job *job = user;
     int i = fn_param(job->kernel, name);
     return i < 0 ? NULL : &job->args[i];
@@ -149,15 +150,15 @@ static const Argument *find_argument(void *user, const char *name) {
 
 /// What the parameter says decides how the text is read: `3` is an integer or a float, a u2 file
 /// may be bf16. An argument settles its type parameter for those made after it.
-static bool make_argument(Job *job, Types *types, int i, const char *spec) {
+static bool make_job_argument(Job *job, GenericTypes *types, int i, const char *spec) {
     int g = fn_generic(job->kernel, param_elem(job, i));
     Wanted wanted = {
-        .name = param(job, i)->name.text,
+        .name = job_param(job, i)->name.text,
         .scalar = !is_tensor(job, i),
         .elem = declared_elem(job, types, i),
-        .fallback = param(job, i)->constant ? EL_I64 : job->inst->params[i].elem,
+        .fallback = job_param(job, i)->constant ? EL_I64 : job->inst->params[i].elem,
         .guard = job->o->guard,
-        .find = find_argument,
+        .find = find_job_argument,
         .user = job,
     };
     // A constant parameter of a type that is not written is an integer.
@@ -170,7 +171,7 @@ static bool make_argument(Job *job, Types *types, int i, const char *spec) {
 }
 
 /// Makes the arguments of --arg.
-static bool make_arguments(Job *job, Types *types) {
+static bool make_job_arguments(Job *job, GenericTypes *types) {
     for (int round = 0; round < 3; round++) {
         for (int k = 0; k < job->o->args.n; k++) {
             const char *name, *spec = args_pair(job->ctx, "arg", job->o->args.at[k], &name);
@@ -182,7 +183,7 @@ static bool make_arguments(Job *job, Types *types) {
                 cli_error("two --arg for '%s'", name);
                 return false;
             }
-            if (!make_argument(job, types, i, spec)) return false;
+            if (!make_job_argument(job, types, i, spec)) return false;
         }
     }
     return true;
@@ -193,17 +194,17 @@ static int64_t cell_integer(Elem e, Cell c) {
 }
 
 /// Constant parameters are integers unless they say otherwise.
-static Elem scalar_elem(const Job *job, const Types *types, int i) {
+static Elem scalar_elem(const Job *job, const GenericTypes *types, int i) {
     Elem e = declared_elem(job, types, i);
-    return e != EL_COUNT ? e : param(job, i)->constant ? EL_I64 : job->inst->params[i].elem;
+    return e != EL_COUNT ? e : job_param(job, i)->constant ? EL_I64 : job->inst->params[i].elem;
 }
 
 /// Puts in the parameters whose value is known: all, or the constants among them.
 static void set_scalars(Job *job, Dimensions *dims, bool all) {
     for (int i = 0; i < job->kernel->params.n; i++)
         if (job->args[i].kind == ARG_SCALAR && job->inst->params[i].known_value &&
-            (all || param(job, i)->constant))
-            dims_set(job->ctx, dims, param(job, i)->name.text, job->inst->params[i].value);
+            (all || job_param(job, i)->constant))
+            dims_set(job->ctx, dims, job_param(job, i)->name.text, job->inst->params[i].value);
 }
 
 /// Constant arguments, which come before the defaults of their names, dims of the arguments,
@@ -216,11 +217,11 @@ static Dimensions chosen_dims(Job *job) {
     for (int sums = 0; sums < 2; sums++)
         for (int i = 0; i < job->kernel->params.n; i++)
             if (job->args[i].kind == ARG_TENSOR && is_tensor(job, i))
-                dims_bind(job->ctx, &dims, param(job, i)->type, &job->args[i].tensor, sums);
+                dims_bind(job->ctx, &dims, job_param(job, i)->type, &job->args[i].tensor, sums);
     for (int i = 0; i < job->inst->n_set; i++)
         dims_set(job->ctx, &dims, job->inst->set[i].name, job->inst->set[i].value);
     for (int i = 0; job->ranks && i < job->kernel->params.n; i++) {
-        const TypeExpr *t = param(job, i)->type;
+        const TypeExpr *t = job_param(job, i)->type;
         if (is_tensor(job, i) && t->sym && t->dims.at[0].expr->kind == EX_NAME)
             dims_set(job->ctx, &dims, t->dims.at[0].expr->name, job->ranks);
     }
@@ -251,12 +252,12 @@ static bool is_output(const Job *job, const char *name) {
 }
 
 /// Zeroes for a tensor that no --arg gave; its dims follow from those of the others.
-static bool infer_tensor(Job *job, const Types *types, const Dimensions *dims, int i) {
-    const char *name = param(job, i)->name.text, *unknown;
+static bool infer_tensor(Job *job, const GenericTypes *types, const Dimensions *dims, int i) {
+    const char *name = job_param(job, i)->name.text, *unknown;
     int rank;
     int64_t extents[MAX_RANK];
     Elem e = declared_elem(job, types, i);
-    if (!dims_extents(dims, param(job, i)->type, &rank, extents, &unknown)) {
+    if (!dims_extents(dims, job_param(job, i)->type, &rank, extents, &unknown)) {
         cli_error("no --arg for '%s', and its shape does not follow: %s is not known", name,
                   unknown);
         cli_hint("give it: --arg '%s=zeros(...)', or @file.npy, or rand(...)", name);
@@ -271,11 +272,11 @@ static bool infer_tensor(Job *job, const Types *types, const Dimensions *dims, i
 }
 
 /// Optional tensors that nobody mentions are null; others become zeroes of the shape that follows.
-static bool infer_arguments(Job *job, const Types *types) {
+static bool infer_arguments(Job *job, const GenericTypes *types) {
     Dimensions dims = job_dims(job);
     if (!job_take_dims(job, &dims)) return false;
     for (int i = 0; i < job->kernel->params.n; i++) {
-        const Param *p = param(job, i);
+        const Param *p = job_param(job, i);
         if (job->args[i].kind != ARG_MISSING) continue;
         if (!is_tensor(job, i)) {
             cli_error("no --arg for '%s'", p->name.text);
@@ -298,7 +299,7 @@ static int type_alignment(const Tensor *t) {
     return bytes > 1 ? bytes : 0;
 }
 
-static void describe_tensor(ParamInst *p, const Tensor *t) {
+static void describe_tensor_param(ParamInst *p, const Tensor *t) {
     *p = (ParamInst){.elem = t->elem, .known_shape = true, .known_strides = true, .rank = t->rank};
     memcpy(p->extents, t->extents, sizeof p->extents);
     memcpy(p->strides, t->strides, sizeof p->strides);
@@ -313,13 +314,13 @@ static void assume_rows(Job *job, const Dimensions *known) {
         ParamInst *p = &job->inst->params[i];
         Tensor whole = {.elem = p->elem};
         if (!is_tensor(job, i) || job->args[i].kind != ARG_MISSING) continue;
-        bool follows = !param(job, i)->optional && p->elem < EL_COUNT &&
-                       dims_tensor(known, param(job, i)->type, &whole);
+        bool follows = !job_param(job, i)->optional && p->elem < EL_COUNT &&
+                       dims_tensor(known, job_param(job, i)->type, &whole);
         if (follows) {
-            describe_tensor(p, &whole);
+            describe_tensor_param(p, &whole);
             continue;
         }
-        const Dims *dims = &param(job, i)->type->dims;
+        const Dims *dims = &job_param(job, i)->type->dims;
         bool pack = false;
         for (int d = 0; d < dims->n; d++) {
             p->strides[d] = d == dims->n - 1 ? 1 : DYNAMIC;
@@ -332,14 +333,14 @@ static void assume_rows(Job *job, const Dimensions *known) {
 }
 
 /// Copies what is known of the arguments to the instance.
-static void describe_arguments(Job *job, const Types *types) {
+static void describe_arguments(Job *job, const GenericTypes *types) {
     for (int i = 0; i < job->kernel->params.n; i++) {
         ParamInst *p = &job->inst->params[i];
         const Argument *a = &job->args[i];
         Elem declared = declared_elem(job, types, i);
         if (declared != EL_COUNT) p->elem = declared;
         p->null = a->kind == ARG_NULL;
-        if (a->kind == ARG_TENSOR) describe_tensor(p, &a->tensor);
+        if (a->kind == ARG_TENSOR) describe_tensor_param(p, &a->tensor);
         for (int64_t r = 1; a->dealt && r < job->ranks; r++) {
             Tensor t = job_tensor(job, i, r);
             if (type_alignment(&t) < p->align) p->align = type_alignment(&t); // one code for all
@@ -359,7 +360,7 @@ static bool has_param_of(const Job *job, const char *generic) {
 }
 
 /// Type parameters that no parameter has are only known by --type.
-static void choose_inner_types(Job *job, const Types *types) {
+static void choose_inner_types(Job *job, const GenericTypes *types) {
     for (int g = 0; g < job->kernel->generics.n; g++) {
         const Generic *generic = &job->kernel->generics.at[g];
         if (types->given[g] && !has_param_of(job, generic->name.text))
@@ -379,16 +380,17 @@ static void add_default_dims(Job *job, int n, const NamedValue *defaults) {
 }
 
 bool job_instance(Job *job, bool partial) {
-    Types types;
+    GenericTypes types;
     Inst *inst = job->inst = fe_default_inst(job->ctx, job->program, job->kernel);
     int n_defaults = inst->n_dims;
     const NamedValue *defaults = inst->dims;
     job->args = ctx_array(job->ctx, Argument, job->kernel->params.n + 1);
     inst->check = job->o->check;
     inst->tentative = partial;
-    if (!take_values(job, "set", &job->o->sets, &inst->n_set, &inst->set)) return false;
-    if (!take_values(job, "given", &job->o->givens, &inst->n_dims, &inst->dims)) return false;
-    if (!take_types(job, &types) || !make_arguments(job, &types) || !job_deal(job)) return false;
+    if (!take_named_values(job, "set", &job->o->sets, &inst->n_set, &inst->set)) return false;
+    if (!take_named_values(job, "given", &job->o->givens, &inst->n_dims, &inst->dims)) return false;
+    if (!take_type_options(job, &types) || !make_job_arguments(job, &types) || !job_deal(job))
+        return false;
     describe_arguments(job, &types);
     if (partial) {
         Dimensions known = job_dims(job);
@@ -419,7 +421,7 @@ bool job_elaborate(Job *job) {
 }
 
 /// What each type parameter stands for, from the first parameter that has it.
-static const char *generic_elem(const Job *job, const char *name) {
+static const char *generic_elem_name(const Job *job, const char *name) {
     for (int i = 0; i < job->inst->n_params; i++)
         if (strcmp(param_elem(job, i), name) == 0 && job->inst->params[i].elem < EL_COUNT)
             return elem_info[job->inst->params[i].elem].name;
@@ -434,7 +436,7 @@ const char *job_title(Job *job) {
     text_add(&t, "%s", job->kernel->name.text);
     for (int i = 0; i < job->kernel->generics.n; i++)
         text_add(&t, "%s%s", i ? ", " : "<",
-                 generic_elem(job, job->kernel->generics.at[i].name.text));
+                 generic_elem_name(job, job->kernel->generics.at[i].name.text));
     if (job->kernel->generics.n) text_add(&t, ">");
     Dimensions dims = chosen_dims(job);
     for (int i = 0; i < dims.n; i++) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const DLTensor *tensor_of(Ctx *ctx, Argument *a, tg_actual *out) {
+static const DLTensor *actual_tensor(Ctx *ctx, Argument *a, tg_actual *out) {
     elem_dlpack(a->tensor.elem, &out->code, &out->bits);
     DLTensor *t = ctx_new(ctx, DLTensor);
     *t = tg_dense(a->tensor.data, (DLDataTypeCode)out->code, out->bits, a->tensor.rank,
@@ -22,7 +22,7 @@ static const DLTensor *tensor_of(Ctx *ctx, Argument *a, tg_actual *out) {
 /// What no option gives: a tensor is null where it may be, else its rows stand behind each other,
 /// of the shape that follows from the others; of a float nobody asks the value. False where that
 /// does not do.
-static bool infer(Job *job, const Dimensions *dims, int i, Argument *out) {
+static bool infer_argument(Job *job, const Dimensions *dims, int i, Argument *out) {
     const Param *p = &job->kernel->params.at[i];
     Tensor *t = &out->tensor;
     out->kind = p->optional ? ARG_NULL : ARG_TENSOR;
@@ -54,13 +54,13 @@ bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
     for (int i = 0; i < n; i++) {
         Argument *a = ctx_copy(job->ctx, &job->args[i], sizeof *a);
         const ParamInst *p = &job->inst->params[i];
-        if (a->kind == ARG_MISSING && !infer(job, &dims, i, a)) return false;
+        if (a->kind == ARG_MISSING && !infer_argument(job, &dims, i, a)) return false;
         args[i].null = a->kind == ARG_NULL;
         args[i].value = p->known_value ? p->value : 0;
         args[i].align = a->kind == ARG_TENSOR ? (uint8_t)tensor_alignment(&a->tensor) : 0;
         args[i].symmetric = job_is_symmetric(job, i);
         if (a->kind == ARG_TENSOR)
-            (*tensors)[i] = tensor_of(job->ctx, a, &args[i]);
+            (*tensors)[i] = actual_tensor(job->ctx, a, &args[i]);
         else if (p->elem < EL_COUNT)
             elem_dlpack(p->elem, &args[i].code, &args[i].bits);
     }
@@ -90,7 +90,7 @@ bool job_measures(const Job *job) {
 }
 
 /// False, reported, where TG_TUNE is no mode.
-static bool read_mode(TuneMode *out) {
+static bool read_env_tune_mode(TuneMode *out) {
     const char *text = secure_getenv("TG_TUNE");
     *out = TUNE_BACKGROUND;
     if (!text || !*text || tune_mode_of(text, out)) return true;
@@ -99,7 +99,7 @@ static bool read_mode(TuneMode *out) {
 }
 
 /// Others would wait for rank 0's search longer than they wait for a rank.
-static bool can_search(const Job *job) {
+static bool can_search_here(const Job *job) {
     if (!job->comm) return true;
     cli_warning("not tuned: ranks of --comm take what is known");
     cli_hint("'tegula tune --ranks N' finds it");
@@ -114,12 +114,12 @@ static Decision find_tuned(Job *job, TuneMode mode, TuneResult *out) {
     if (!job_measures(job)) return BY_MODEL;
     if (tune_find(job->ctx, &r, job->device, out)) return BY_TUNING;
     if (mode == TUNE_STRICT) return UNKNOWN;
-    if (mode == TUNE_BACKGROUND || !can_search(job)) return BY_MODEL;
+    if (mode == TUNE_BACKGROUND || !can_search_here(job)) return BY_MODEL;
     return job_tune_now(job, mode, &r, tensors, out) ? BY_TUNING : BY_MODEL;
 }
 
 /// Pinned values are among them: they were when it was tuned.
-static Decision take_tuned(Job *job, TuneMode mode, TuneResult *out) {
+static Decision take_tuned_config(Job *job, TuneMode mode, TuneResult *out) {
     Decision found = find_tuned(job, mode, out);
     const char *config = found == BY_TUNING ? out->config : "";
     Request r;
@@ -135,9 +135,9 @@ bool job_elaborate_tuned(Job *job, bool launches, Decision *choice, TuneResult *
     int n_set = job->inst->n_set;
     NamedValue *set = job->inst->set;
     DiagMark mark = diag_mark(job->ctx);
-    if (!read_mode(&mode)) return false;
+    if (!read_env_tune_mode(&mode)) return false;
     if (!launches && mode != TUNE_OFF) mode = TUNE_BACKGROUND;
-    *choice = take_tuned(job, mode, out);
+    *choice = take_tuned_config(job, mode, out);
     if (*choice == UNKNOWN) {
         cli_error("TG_TUNE=strict: nothing that was tuned is known for these extents");
         cli_hint("'tegula tune' finds it");

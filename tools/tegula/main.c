@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /// What was printed may have met a full disk only now.
-static int finish(int code) {
+static int flush_output(int code) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     cli_error("cannot write to standard output");
     return code ? code : EXIT_USER;
@@ -24,12 +24,12 @@ static int run_service(void) {
     return (int)serve(STDIN_FILENO, STDOUT_FILENO);
 }
 
-static void say(const char *line) {
+static void print_log_line(const char *line) {
     fprintf(stderr, "tegula: %s\n", line);
 }
 
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--serve") == 0) return run_service();
-    code_cache_warn_by(say);
-    return finish(cli_main(argc - 1, argv + 1));
+    code_cache_warn_by(print_log_line);
+    return flush_output(cli_main(argc - 1, argv + 1));
 }

@@ -40,7 +40,7 @@ static void write_event(FILE *f, int rank, const tg_event *e, int64_t start) {
             e->kind == TG_EVENT_TASK ? "rank" : "peer", e->peer, e->number);
 }
 
-static int64_t earliest(const tg_trace *traces, int ranks) {
+static int64_t earliest_event(const tg_trace *traces, int ranks) {
     int64_t start = INT64_MAX;
     for (int r = 0; r < ranks; r++)
         for (size_t i = 0; i < traces[r].n; i++)
@@ -65,7 +65,7 @@ static void name_streams(FILE *f, int rank, int ranks) {
 static bool write_trace(const Job *job, const tg_trace *traces, int ranks) {
     const char *path = job->o->output ? job->o->output : "trace.json";
     FILE *f = fopen(path, "w");
-    int64_t start = earliest(traces, ranks);
+    int64_t start = earliest_event(traces, ranks);
     if (f) fprintf(f, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [");
     for (int r = 0; r < ranks && f; r++) {
         fprintf(f,
@@ -125,7 +125,7 @@ static bool trace_one(Job *job, bool *copies) {
     return write_trace(job, traces, ranks);
 }
 
-static void report(Job *job, const Times *times, bool copies, bool apart) {
+static void report_profile(Job *job, const Times *times, bool copies, bool apart) {
     const Times *all = &times[TG_PART_ALL], *transfers = &times[TG_PART_TRANSFERS];
     const Times *programs = &times[TG_PART_PROGRAMS];
     printf("%s: %s a launch", job_title(job), time_text(job->ctx, all->median));
@@ -158,7 +158,7 @@ static bool time_apart(Job *job, Times *times, bool *found) {
     return trace && (!*found || time_parts(job, times));
 }
 
-static bool profile(Job *job) {
+static bool profile_kernel(Job *job) {
     Times times[TG_PART_PROGRAMS + 1];
     bool copies = false, apart = false;
     if (!job->executor->launch(job)) return false;
@@ -169,7 +169,7 @@ static bool profile(Job *job) {
     }
     bool ok = time_part(job, TG_PART_ALL, &times[TG_PART_ALL]) && trace_one(job, &copies);
     if (ok) ok = copies ? time_parts(job, times) : time_apart(job, times, &apart);
-    if (ok && !job->silent) report(job, times, copies, apart);
+    if (ok && !job->silent) report_profile(job, times, copies, apart);
     return ok;
 }
 
@@ -179,6 +179,6 @@ int cmd_profile(Ctx *ctx, const Options *o) {
     Decision choice;
     bool ok = job && job_load(job) && job_instance(job, false) && rank_launch_meet(job) &&
               job_elaborate_tuned(job, true, &choice, &tuned) && job_spread(job) &&
-              job->executor->compile(job) && job_check_overlaps(job) && profile(job);
+              job->executor->compile(job) && job_check_overlaps(job) && profile_kernel(job);
     return ok ? EXIT_OK : EXIT_USER;
 }

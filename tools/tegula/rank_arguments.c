@@ -76,7 +76,7 @@ bool job_deal(Job *job) {
 }
 
 /// Memory for what each rank writes, at first what the one argument holds.
-static bool spread_out(Job *job, const char *name, Argument *a) {
+static bool spread_output(Job *job, const char *name, Argument *a) {
     const Tensor *t = &a->tensor;
     Tensor shape = {.elem = t->elem, .rank = t->rank + 1, .extents = {job->ranks}};
     int64_t span = 1;
@@ -109,7 +109,7 @@ bool job_spread(Job *job) {
         Argument *a = &job->args[i];
         const ParamUse *use = &job->build.code->params[i];
         if (a->kind == ARG_TENSOR && !a->dealt && !sym_type(job, i) && use->written &&
-            !spread_out(job, use->name, a))
+            !spread_output(job, use->name, a))
             return false;
     }
     return true;

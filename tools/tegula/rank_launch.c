@@ -53,7 +53,7 @@ typedef struct RankThreads {
 
 /* ---- a rank, in a thread of its own ---------------------------------------------------------- */
 
-static bool fail(Rank *r) {
+static bool fail_rank(Rank *r) {
     r->failure = (tg_failure){.site = NULL};
     snprintf(r->failure.text, sizeof r->failure.text, "%s", tg_last_error());
     r->status = TG_RUN_FAILED;
@@ -73,10 +73,10 @@ static bool place_shard(Rank *r, int k) {
     if (!tensor_span(&part, &lo, &hi)) lo = hi = (uintptr_t)part.data;
     bytes = (int64_t)(hi - lo + into);
     DLDataType u8 = {kDLUInt, 8, 1};
-    if (tg_sym_alloc(r->comm, u8, 1, &bytes, 0, &s->memory)) return fail(r);
+    if (tg_sym_alloc(r->comm, u8, 1, &bytes, 0, &s->memory)) return fail_rank(r);
     s->own = (char *)s->memory.data + into;
     s->bytes = hi - lo;
-    if (!tg_host_write(r->comm, s->own, (const void *)lo, s->bytes)) return fail(r);
+    if (!tg_host_write(r->comm, s->own, (const void *)lo, s->bytes)) return fail_rank(r);
     const char *direct = tg_host_direct(r->comm, s->memory.data, &lead);
     memcpy(r->strides[k], all->strides, sizeof all->strides);
     r->strides[k][0] = lead * 8 / elem_info[all->elem].bits;
@@ -89,12 +89,12 @@ static bool place_shard(Rank *r, int k) {
 static bool make_stream(Rank *r) {
     rt_entered e;
     const rt_device *d = rt_device_at(r->device);
-    if (!d || rt_enter(d, &e)) return fail(r);
+    if (!d || rt_enter(d, &e)) return fail_rank(r);
     cu_result error = rt_cuda_driver()->stream_create(&r->stream, CU_NON_BLOCKING);
     rt_leave(e);
     if (!error) return true;
     rt_cuda_fail("cuStreamCreate", error, "device %d", r->device);
-    return fail(r);
+    return fail_rank(r);
 }
 
 static bool set_up(Rank *r) {
@@ -108,17 +108,17 @@ static bool set_up(Rank *r) {
                                .rank = o->comm ? -1 : r->number,
                                .ranks = o->comm ? 0 : rank_threads->size,
                                .device = r->device};
-    if (!r->comm && tg_comm_create(&options, &r->comm)) return fail(r);
+    if (!r->comm && tg_comm_create(&options, &r->comm)) return fail_rank(r);
     int64_t threads = o->threads ? o->threads : machine_threads() / rank_threads->size;
     r->host = tg_host_create(threads > 0 ? (int)threads : 1);
-    if (!r->host) return fail(r);
+    if (!r->host) return fail_rank(r);
     tg_host_join(r->host, r->comm);
     for (int k = 0; k < r->bound.n; k++)
         if (r->shards[k].bytes == SIZE_MAX && !place_shard(r, k)) return false;
     return r->device < 0 || make_stream(r);
 }
 
-static void print_text(void *user, const char *text) {
+static void print_rank_text(void *user, const char *text) {
     const Rank *r = user;
     printf("rank %d: %s\n", r->number, text);
 }
@@ -128,13 +128,13 @@ static void *run_rank(void *arg) {
     const Code *code = r->rank_threads->job->compiled;
     r->status = TG_RUN_OK;
     if (!r->host && !set_up(r)) return NULL;
-    if (r->rank_threads->together && tg_comm_barrier(r->comm)) fail(r);
+    if (r->rank_threads->together && tg_comm_barrier(r->comm)) fail_rank(r);
     if (r->status) return NULL;
     double start = seconds_now();
     r->status = tg_host_run_ranks(r->host, r->rank_threads->info, r->rank_threads->config,
                                   code->entry, r->slots, r->rank_threads->scalars, code->image,
-                                  r->device, r->stream, print_text, r, &r->failure);
-    if (!r->status && r->device >= 0 && tg_device_synchronize(r->device, r->stream)) fail(r);
+                                  r->device, r->stream, print_rank_text, r, &r->failure);
+    if (!r->status && r->device >= 0 && tg_device_synchronize(r->device, r->stream)) fail_rank(r);
     r->seconds = r->rank_threads->together ? tg_host_seconds(r->comm) : -1;
     if (r->seconds < 0) r->seconds = seconds_now() - start;
     return NULL;
@@ -153,7 +153,7 @@ static void *end_rank(void *arg) {
 }
 
 /// Ranks wait for each other, so each needs a thread.
-static bool run_all(RankThreads *rank_threads, void *(*body)(void *)) {
+static bool run_rank_threads(RankThreads *rank_threads, void *(*body)(void *)) {
     int n = 0;
     while (n < rank_threads->n &&
            pthread_create(&rank_threads->ranks[n].thread, NULL, body, &rank_threads->ranks[n]) == 0)
@@ -165,7 +165,7 @@ static bool run_all(RankThreads *rank_threads, void *(*body)(void *)) {
 
 /* ---- the crew -------------------------------------------------------------------------------- */
 
-static tg_slot slot_of(InterpArg *arg, const ParamUse *use) {
+static tg_slot rank_slot(InterpArg *arg, const ParamUse *use) {
     if (use->kind != PARAM_TENSOR) return (tg_slot){.bits = cell_bits(use->elem, arg->scalar)};
     Tensor *t = &arg->tensor;
     return (tg_slot){.tensor = {t->data, t->extents, t->strides}};
@@ -178,25 +178,25 @@ static int param_of(const Job *job, int k) {
     return i;
 }
 
-static bool is_symmetric(const Job *job, int k) {
+static bool is_symmetric_job_arg(const Job *job, int k) {
     return job_is_symmetric(job, param_of(job, k));
 }
 
 /// Arguments that are not symmetric go to the rank's GPU.
-static bool upload(Rank *r) {
+static bool upload_arguments(Rank *r) {
     Job *job = r->rank_threads->job;
     r->mirrors = gpu_mirrors(job, r->device);
     for (int k = 0; k < r->bound.n && r->mirrors; k++)
-        if (r->bound.uses[k]->kind == PARAM_TENSOR && !is_symmetric(job, k))
+        if (r->bound.uses[k]->kind == PARAM_TENSOR && !is_symmetric_job_arg(job, k))
             gpu_mirror(r->mirrors, &r->bound.args[k].tensor);
     if (!r->mirrors || !gpu_copy_there(r->mirrors)) return false;
     for (int k = 0; k < r->bound.n; k++)
-        if (r->bound.uses[k]->kind == PARAM_TENSOR && !is_symmetric(job, k))
+        if (r->bound.uses[k]->kind == PARAM_TENSOR && !is_symmetric_job_arg(job, k))
             r->slots[k].tensor.data = gpu_address(r->mirrors, r->slots[k].tensor.data);
     return true;
 }
 
-static bool prepare(Rank *r, RankThreads *rank_threads, int number) {
+static bool prepare_rank(Rank *r, RankThreads *rank_threads, int number) {
     Job *job = rank_threads->job;
     r->rank_threads = rank_threads;
     r->device = job->device < 0 ? -1 : job->comm ? tg_host_device(job->comm) : job->device + number;
@@ -206,17 +206,17 @@ static bool prepare(Rank *r, RankThreads *rank_threads, int number) {
     r->shards = ctx_array(job->ctx, Shard, r->bound.n + 1);
     r->strides = ctx_alloc(job->ctx, sizeof *r->strides * (size_t)(r->bound.n + 1));
     for (int k = 0; k < r->bound.n; k++) {
-        r->slots[k] = slot_of(&r->bound.args[k], r->bound.uses[k]);
-        if (is_symmetric(job, k)) r->shards[k].bytes = SIZE_MAX;
+        r->slots[k] = rank_slot(&r->bound.args[k], r->bound.uses[k]);
+        if (is_symmetric_job_arg(job, k)) r->shards[k].bytes = SIZE_MAX;
     }
-    return r->device < 0 || upload(r);
+    return r->device < 0 || upload_arguments(r);
 }
 
-static void release(void *arg) {
-    run_all(arg, end_rank);
+static void release_ranks(void *arg) {
+    run_rank_threads(arg, end_rank);
 }
 
-static void leave(void *arg) {
+static void leave_comm(void *arg) {
     Job *job = arg;
     tg_comm_destroy(job->comm);
 }
@@ -251,7 +251,7 @@ bool rank_launch_meet(Job *job) {
                      (int)job->ranks);
         return false;
     }
-    ctx_defer(job->ctx, leave, job);
+    ctx_defer(job->ctx, leave_comm, job);
     if (!tg_host_mapped(job->comm) && !find_plan(job->inst)) rank_launch_set_plan(job, PLAN_COPIES);
     if (tg_comm_ranks(job->comm) == job->ranks) return true;
     cli_error("the arguments are those of %d ranks, and %d have met", (int)job->ranks,
@@ -282,11 +282,11 @@ static RankThreads *rank_launch_of(Job *job) {
     rank_threads->ranks = ctx_array(job->ctx, Rank, rank_threads->n);
     bool ok = true;
     for (int i = 0; i < rank_threads->n && ok; i++)
-        ok = prepare(&rank_threads->ranks[i], rank_threads, rank_threads->first + i);
+        ok = prepare_rank(&rank_threads->ranks[i], rank_threads, rank_threads->first + i);
     if (!ok) return NULL;
     rank_threads->ranks[0].comm = job->comm;
     job->comm = NULL;
-    ctx_defer(job->ctx, release, rank_threads);
+    ctx_defer(job->ctx, release_ranks, rank_threads);
     return job->rank_threads = rank_threads;
 }
 
@@ -307,7 +307,7 @@ bool rank_launch_launch(Job *job, tg_failure *failure) {
     RankThreads *rank_threads = rank_launch_of(job);
     if (rank_threads) rank_threads->config = job_title(job);
     *failure = (tg_failure){.text = "the ranks did not run"};
-    if (!rank_threads || !run_all(rank_threads, run_rank)) return false;
+    if (!rank_threads || !run_rank_threads(rank_threads, run_rank)) return false;
     const Rank *failed = first_failed(rank_threads);
     if (failed) *failure = failed->failure;
     return !failed;
@@ -378,7 +378,7 @@ tg_trace *rank_launch_traces(Job *job, tg_trace *here) {
 /* ---- results --------------------------------------------------------------------------------- */
 
 /// The elements of `part` from rank `from`, which has its span at `own` in symmetric memory.
-static bool fetch(const Rank *r, int from, const void *own, Tensor part) {
+static bool fetch_rank_part(const Rank *r, int from, const void *own, Tensor part) {
     uintptr_t lo, hi;
     if (!tensor_span(&part, &lo, &hi)) return true;
     char *bytes = malloc(hi - lo);
@@ -402,7 +402,7 @@ static bool fetch_dealt(Rank *r, const Argument *a) {
     bool ok = tg_host_write(r->comm, box.data, (const void *)lo, (size_t)bytes) &&
               tg_comm_barrier(r->comm) == TG_OK;
     for (int from = 1; from < r->rank_threads->size && r->number == 0 && ok; from++)
-        ok = fetch(r, from, box.data, tensor_part(&a->all, from));
+        ok = fetch_rank_part(r, from, box.data, tensor_part(&a->all, from));
     return tg_sym_free(r->comm, &box) == TG_OK && ok;
 }
 
@@ -417,9 +417,11 @@ bool rank_launch_finish(Job *job) {
     for (int k = 0; k < r->bound.n && ok; k++) {
         Argument *a = &job->args[param_of(job, k)];
         if (!r->bound.uses[k]->written || a->kind != ARG_TENSOR) continue;
-        if (!is_symmetric(job, k) && rank_threads->n == 1 && a->dealt) ok = fetch_dealt(r, a);
-        for (int from = 0; is_symmetric(job, k) && from < rank_threads->size && ok; from++)
-            ok = fetch(r, from, r->shards[k].own, tensor_part(&r->bound.args[k].tensor, from));
+        if (!is_symmetric_job_arg(job, k) && rank_threads->n == 1 && a->dealt)
+            ok = fetch_dealt(r, a);
+        for (int from = 0; is_symmetric_job_arg(job, k) && from < rank_threads->size && ok; from++)
+            ok = fetch_rank_part(r, from, r->shards[k].own,
+                                 tensor_part(&r->bound.args[k].tensor, from));
     }
     if (rank_threads->n == 1 && ok) ok = tg_comm_barrier(r->comm) == TG_OK;
     if (!ok) cli_error("%s", tg_last_error());

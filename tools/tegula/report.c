@@ -12,7 +12,7 @@ bool cli_colour(int fd) {
     return isatty(fd) && !(off && *off) && term && strcmp(term, "dumb") != 0;
 }
 
-static void message(const char *colour, const char *kind, const char *fmt, va_list ap) {
+static void print_message(const char *colour, const char *kind, const char *fmt, va_list ap) {
     bool on = cli_colour(STDERR_FILENO);
     fflush(stdout);
     fprintf(stderr, "%s%s%s: ", on ? colour : "", kind, on ? "\033[0m" : "");
@@ -24,7 +24,7 @@ void cli_error(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     fputs("tegula: ", stderr);
-    message("\033[1;31m", "error", fmt, ap);
+    print_message("\033[1;31m", "error", fmt, ap);
     va_end(ap);
 }
 
@@ -32,18 +32,18 @@ void cli_warning(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     fputs("tegula: ", stderr);
-    message("\033[1;33m", "warning", fmt, ap);
+    print_message("\033[1;33m", "warning", fmt, ap);
     va_end(ap);
 }
 
 void cli_hint(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    message("\033[1;36m", "hint", fmt, ap);
+    print_message("\033[1;36m", "hint", fmt, ap);
     va_end(ap);
 }
 
-static void print_diagnostics(Ctx *ctx, void *arg) {
+static void print_cli_diagnostics(Ctx *ctx, void *arg) {
     (void)arg;
     bool colour = cli_colour(STDERR_FILENO);
     for (const Diagnostic *d = diag_first(ctx); d; d = d->next) {
@@ -55,6 +55,6 @@ static void print_diagnostics(Ctx *ctx, void *arg) {
 
 int cli_diagnostics(Ctx *ctx) {
     fflush(stdout);
-    ctx_protect(ctx, print_diagnostics, NULL); // memory may be what the message is about
+    ctx_protect(ctx, print_cli_diagnostics, NULL); // memory may be what the message is about
     return diag_errors(ctx);
 }

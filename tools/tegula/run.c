@@ -11,7 +11,7 @@
 /* ---- results ------------------------------------------------------------------------------- */
 
 /// Writes one `--out NAME=FILE` or `NAME.base=FILE`.
-static bool write_out(Job *job, const char *out) {
+static bool write_out_file(Job *job, const char *out) {
     const char *name, *path = args_pair(job->ctx, "out", out, &name);
     if (!path) return false;
     size_t n = strlen(name), suffix = strlen(".base");
@@ -46,7 +46,7 @@ static void show_tensor(Job *job, const char *name, const Tensor *t) {
 /// Files where --out asks for them; else the start of every written tensor, for people.
 static bool finish_outputs(Job *job) {
     for (int i = 0; i < job->o->outs.n; i++)
-        if (!write_out(job, job->o->outs.at[i])) return false;
+        if (!write_out_file(job, job->o->outs.at[i])) return false;
     if (job->o->quiet || job->o->outs.n) return true;
     for (int i = 0; i < job->build.code->n_params; i++)
         if (job->build.code->params[i].written && job->args[i].kind == ARG_TENSOR)
@@ -74,7 +74,7 @@ static bool report_times(Job *job, double run_seconds) {
 }
 
 /// One launch, then --repeat more; the median of those, or the one.
-static bool run_timed(Job *job, double *seconds) {
+static bool run_job_timed(Job *job, double *seconds) {
     int64_t n = job->o->repeat;
     double start = seconds_now();
     if (!job->executor->launch(job)) return false;
@@ -142,7 +142,8 @@ int cmd_run(Ctx *ctx, const Options *o) {
     Decision choice;
     bool ok = job && job_load(job) && job_instance(job, false) && rank_launch_meet(job) &&
               job_elaborate_tuned(job, true, &choice, &tuned) && job_fill(job) && job_spread(job) &&
-              job->executor->compile(job) && job_check_overlaps(job) && run_timed(job, &seconds) &&
+              job->executor->compile(job) && job_check_overlaps(job) &&
+              run_job_timed(job, &seconds) &&
               (!job->executor->finish || job->executor->finish(job)) &&
               (job->silent || (finish_outputs(job) && report_times(job, seconds)));
     if (ok) hint_races(job);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool ends_with(const char *path, const char *suffix) {
+static bool has_suffix(const char *path, const char *suffix) {
     size_t n = strlen(path), k = strlen(suffix);
     return n >= k && strcmp(path + n - k, suffix) == 0;
 }
@@ -50,7 +50,8 @@ static bool bad_file(const char *path, const char *text) {
 }
 
 /// Gives the dense array in `raw` the element `want`: by its bits, or converted.
-static bool convert(Ctx *ctx, const char *path, Elem want, bool guard, Tensor *raw, Tensor *out) {
+static bool convert_elements(Ctx *ctx, const char *path, Elem want, bool guard, Tensor *raw,
+                             Tensor *out) {
     if (is_bits_of(raw->elem, want)) {
         *out = *raw;
         out->elem = want;
@@ -110,12 +111,12 @@ static bool read_png(Ctx *ctx, const char *path, bool guard, Tensor *raw) {
 
 bool tensor_read(Ctx *ctx, const char *path, Elem want, bool bits_only, bool guard, Tensor *out) {
     Tensor raw;
-    bool png = ends_with(path, ".png");
+    bool png = has_suffix(path, ".png");
     if (!(png ? read_png : read_npy)(ctx, path, guard, &raw)) return false;
     *out = raw;
     if (want == EL_COUNT || want == raw.elem) return true;
     if (bits_only && !is_bits_of(raw.elem, want)) return true;
-    return convert(ctx, path, want, guard, &raw, out);
+    return convert_elements(ctx, path, want, guard, &raw, out);
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -166,7 +167,7 @@ static bool write_npy(Ctx *ctx, const char *path, const Tensor *t) {
 }
 
 bool tensor_write(Ctx *ctx, const char *path, const Tensor *t) {
-    if (ends_with(path, ".png")) return write_png(ctx, path, t);
-    if (ends_with(path, ".npy")) return write_npy(ctx, path, t);
+    if (has_suffix(path, ".png")) return write_png(ctx, path, t);
+    if (has_suffix(path, ".npy")) return write_npy(ctx, path, t);
     return bad_write(path, "its name must end in .npy or .png");
 }

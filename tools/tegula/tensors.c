@@ -11,19 +11,19 @@ typedef struct Mapping {
     size_t bytes;
 } Mapping;
 
-static void unmap(void *thing) {
+static void unmap_pages(void *thing) {
     const Mapping *m = thing;
     if (m->start != MAP_FAILED) munmap(m->start, m->bytes);
 }
 
 /// Zeroed pages, released with the context. With `guard`, the last byte stands before an
 /// inaccessible page; without, the first one is aligned to a page.
-static void *map_memory(Ctx *ctx, size_t bytes, bool guard) {
+static void *map_guarded_pages(Ctx *ctx, size_t bytes, bool guard) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t room = (bytes + page) / page * page;
     Mapping *m = ctx_new(ctx, Mapping);
     m->start = MAP_FAILED;
-    ctx_defer(ctx, unmap, m);
+    ctx_defer(ctx, unmap_pages, m);
     m->bytes = room + page;
     m->start = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -50,13 +50,13 @@ int tensor_alignment(const Tensor *t) {
 }
 
 /// Memory that holds elements 0 .. last; false where that is more than an address can say.
-static bool reserve(Ctx *ctx, Tensor *t, uint64_t elements, bool guard) {
+static bool reserve_elements(Ctx *ctx, Tensor *t, uint64_t elements, bool guard) {
     uint64_t bits = (uint64_t)elem_info[t->elem].bits;
     if (elements > (uint64_t)INT64_MAX / 64 / bits) {
         cli_error("a tensor of %llu elements does not fit in memory", (unsigned long long)elements);
         return false;
     }
-    t->data = map_memory(ctx, (size_t)((elements * bits + 7) / 8), guard);
+    t->data = map_guarded_pages(ctx, (size_t)((elements * bits + 7) / 8), guard);
     if (!t->data)
         cli_error("no memory for a tensor of %llu elements", (unsigned long long)elements);
     return t->data != NULL;
@@ -84,7 +84,7 @@ bool tensor_create(Ctx *ctx, Elem elem, int rank, const int64_t *extents, bool g
         stride *= n;
         if (extents[i] == 0) count = 0;
     }
-    return fits_memory(elem, count * stride) && reserve(ctx, out, count * stride, guard);
+    return fits_memory(elem, count * stride) && reserve_elements(ctx, out, count * stride, guard);
 }
 
 /// Room for the element of greatest indices; what lies between elements is never touched, so it
@@ -100,7 +100,7 @@ bool tensor_create_strided(Ctx *ctx, const Tensor *shape, bool guard, Tensor *ou
         else
             last += n * stride;
     }
-    return reserve(ctx, out, tensor_count(shape) ? last + 1 : 0, guard);
+    return reserve_elements(ctx, out, tensor_count(shape) ? last + 1 : 0, guard);
 }
 
 /// An odometer: the last axis turns fastest; at the end of one it starts again and carries.

@@ -25,11 +25,11 @@ typedef struct Staged {
     const Type *ahead; // it goes through registers, into a buffer of this type; or NULL
 } Staged;
 
-typedef VEC(Op *) Ops;
+typedef VEC(Op *) DotList;
 
 typedef struct Feeds {
     Async *s;
-    Ops dots;
+    DotList dots;
     VEC(Staged) staged;
     int n_groups;
 } Feeds;
@@ -41,14 +41,14 @@ static bool is_product(const Op *op) {
     return op->code == OP_DOT && gpu_unit_of(op);
 }
 
-static bool is_renaming(const Op *op) {
+static bool renames_registers(const Op *op) {
     return op && (op->code == OP_CONVERT || op->code == OP_PERMUTE);
 }
 
 /// Says of the load from which an operand is made by other operations that no copy serves it.
 static void note_made(Feeds *f, const Value *v) {
     const char *why = "multiply-adds take registers";
-    for (; v->def && (is_renaming(v->def) || v->def->code == OP_CAST); v = operand(v->def, 0))
+    for (; v->def && (renames_registers(v->def) || v->def->code == OP_CAST); v = operand(v->def, 0))
         if (v->def->code == OP_CAST) why = "its elements are cast for the product";
     const Op *load = def_of(v, OP_LOAD);
     if (load) async_note(f->s, operand(load, 0), "through registers", why);
@@ -63,7 +63,7 @@ static void collect_dot(Op *op, void *arg) {
 
 Op *load_behind(const Value *v, bool *swapped) {
     *swapped = false;
-    for (; is_renaming(v->def); v = operand(v->def, 0))
+    for (; renames_registers(v->def); v = operand(v->def, 0))
         if (v->def->code == OP_PERMUTE) *swapped ^= op_attr(v->def, "perm")->ints[0] == 1;
     return def_of(v, OP_LOAD);
 }
@@ -73,7 +73,7 @@ static bool feeds_only_dots(const Value *v) {
     for_each_use(u, v) {
         const Op *op = u->user;
         bool dot = is_product(op) && u->index < 2;
-        if (!dot && !(is_renaming(op) && feeds_only_dots(result(op, 0)))) return false;
+        if (!dot && !(renames_registers(op) && feeds_only_dots(result(op, 0)))) return false;
     }
     return true;
 }
@@ -166,7 +166,7 @@ static bool all_take(Feeds *f, const Op *load, const Type *buf, bool *some) {
 
 /// Operand i of the dot, if it may come from a copy. Outside of loops there is nothing to overlap,
 /// and products of single warps take registers.
-static void consider(Feeds *f, Op *dot, int i) {
+static void consider_operand(Feeds *f, Op *dot, int i) {
     bool swapped;
     const char *why;
     Op *load = load_behind(operand(dot, i), &swapped);
@@ -236,7 +236,7 @@ static void note_copy(Async *s, const Staged *x) {
 }
 
 /// What finds no room goes through registers, the largest blocks first.
-static void make_room(Feeds *f) {
+static void make_shared_room(Feeds *f) {
     for (int at; !copies_fit(f) && (at = largest_copy(f)) >= 0;) {
         async_note(f->s, operand(f->staged.data[at].load, 0), "through registers",
                    "shared memory has no room for it");
@@ -284,7 +284,7 @@ static Op *last_of(Feeds *f, int group, bool dots) {
     return last;
 }
 
-static int members(Feeds *f, int group, Staged **out) {
+static int group_members(Feeds *f, int group, Staged **out) {
     int n = 0;
     for (int i = 0; i < f->staged.n && n < MAX_RANK; i++)
         if (f->staged.data[i].group == group) out[n++] = &f->staged.data[i];
@@ -304,7 +304,7 @@ static void build_ring(Feeds *f, int group) {
     Staged *own[MAX_RANK];
     const Type *bufs[MAX_RANK];
     Value *commit[3 + MAX_RANK];
-    int n = members(f, group, own);
+    int n = group_members(f, group, own);
     for (int i = 0; i < n; i++) bufs[i] = own[i]->how.buf;
     Op *last_load = last_of(f, group, false), *last = last_of(f, group, true);
     Value *number = run_number(s, last_load->parent);
@@ -362,7 +362,7 @@ static Value *swap_axes(Async *s, Builder *b, Value *buf) {
 }
 
 /// The buffer that holds operand i of the dot, or NULL.
-static Value *buf_behind(Feeds *f, Builder *b, const Op *dot, int i) {
+static Value *buf_of_operand(Feeds *f, Builder *b, const Op *dot, int i) {
     bool swapped;
     Op *load = load_behind(operand(dot, i), &swapped);
     Staged *x = load ? staged_of(f, load) : NULL;
@@ -377,7 +377,7 @@ static Value *load_buf(Builder *b, Value *buf, const Type *type) {
 /// For products of single warps: from the buffer to the registers that they want.
 static void load_operand(Feeds *f, Op *dot, int i) {
     Builder b = build_before(f->s->ir, dot);
-    Value *buf = buf_behind(f, &b, dot, i);
+    Value *buf = buf_of_operand(f, &b, dot, i);
     if (buf) op_set_operand(dot, i, load_buf(&b, buf, operand(dot, i)->type));
 }
 
@@ -415,7 +415,7 @@ static const Type *wgmma_a_type(Async *s, const Op *dot) {
 /// other products take as it is, it goes through registers.
 static Value *wgmma_operand(Feeds *f, Builder *b, Op *dot, int i) {
     Async *s = f->s;
-    Value *buf = buf_behind(f, b, dot, i), *v = operand(dot, i);
+    Value *buf = buf_of_operand(f, b, dot, i), *v = operand(dot, i);
     if (buf && wgmma_takes(buf->type, !i)) return buf;
     const Type *type = i == 0 ? wgmma_a_type(s, dot) : v->type;
     if (buf) v = load_buf(b, buf, type);
@@ -442,15 +442,16 @@ static void start_product(Feeds *f, Op *dot) {
 /// Loads and what renamed them, now that nobody wants them.
 static void erase_unused(Op *op, void *arg) {
     (void)arg;
-    if ((op->code == OP_LOAD || is_renaming(op)) && !value_has_uses(result(op, 0))) op_erase(op);
+    if ((op->code == OP_LOAD || renames_registers(op)) && !value_has_uses(result(op, 0)))
+        op_erase(op);
 }
 
-static void run_on_device(Async *s) {
+static void make_copies_async(Async *s) {
     Feeds f = {.s = s};
     op_walk_pre(s->device, collect_dot, &f);
     for (int i = 0; i < f.dots.n; i++)
-        for (int o = 0; o < 2; o++) consider(&f, f.dots.data[i], o);
-    make_room(&f);
+        for (int o = 0; o < 2; o++) consider_operand(&f, f.dots.data[i], o);
+    make_shared_room(&f);
     group_feeds(&f);
     for (int g = 0; g < f.n_groups; g++) build_ring(&f, g);
     for (int i = 0; i < f.staged.n; i++)
@@ -481,6 +482,6 @@ void pass_async(PassEnv *env, Op *module) {
         Async s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .target = env->gpu};
         s.module = module;
         s.device = op;
-        if (op->code == OP_DEVICE) run_on_device(&s);
+        if (op->code == OP_DEVICE) make_copies_async(&s);
     }
 }

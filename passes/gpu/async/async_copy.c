@@ -72,7 +72,7 @@ int gpu_panel_bytes(int64_t row_bytes, bool by_tma) {
 
 enum { PAIR_BUDGET = 1000 }; // values that are looked at, at most
 
-static bool is_program(const Value *v) {
+static bool is_program_index(const Value *v) {
     while (def_of(v, OP_CAST)) v = operand(v->def, 0);
     const Op *of = v->region ? v->region->parent : NULL;
     return of && v->index == 0 &&
@@ -83,14 +83,14 @@ static bool is_program(const Value *v) {
 static bool same_in_pair(const Value *v, int *budget) {
     const Op *op = v->def;
     int64_t n;
-    if (is_program(v) || --*budget < 0) return false;
+    if (is_program_index(v) || --*budget < 0) return false;
     if (!op) {
         const Op *of = v->region->parent;
         if (of->code == OP_DEVICE) return true;
         return of->code == OP_FOR && v->index == 0 && same_in_pair(operand(of, 0), budget);
     }
     if (!op_has(op, PURE) || op->n_regions) return false;
-    bool halves = op->code == OP_DIV && is_program(operand(op, 0));
+    bool halves = op->code == OP_DIV && is_program_index(operand(op, 0));
     if (halves && const_int(operand(op, 1), &n) && n > 0 && n % GPU_PAIR == 0) return true;
     for (int i = 0; i < op->n_operands; i++)
         if (!same_in_pair(operand(op, i), budget)) return false;
@@ -109,7 +109,7 @@ static bool comes_in_both(const Op *op) {
     return true;
 }
 
-static bool is_shared(const Async *s, const Op *load, const Access *a) {
+static bool is_shared_in_pair(const Async *s, const Op *load, const Access *a) {
     if (!op_flag(s->device, "pairs") || !comes_in_both(load)) return false;
     for (int d = 0; d < a->n_subs; d++)
         if (!same_in_pair(sub_operand(load, a, d, 0), &(int){PAIR_BUDGET})) return false;
@@ -182,7 +182,7 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
                      .bytes = width.bytes,
                      .narrow = against_wider(s, &width)};
     if (tma) {
-        out->shared = is_shared(s, load, &a);
+        out->shared = is_shared_in_pair(s, load, &a);
         describe_tma(s, &a, out->buf, out);
         out->pads = unclipped(load, &a);
     }

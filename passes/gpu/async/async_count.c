@@ -45,7 +45,7 @@ static void set_last_yield(Region *r, Value *v) {
 }
 
 /// The number at the start of r; *yields: r's terminator ends in it and wants what comes after.
-static Value *enter(Async *s, Region *r, bool *yields) {
+static Value *enter_region(Async *s, Region *r, bool *yields) {
     *yields = r->parent != s->device;
     if (!*yields) {
         Builder b = r->first ? build_before(s->ir, r->first) : build_at_end(s->ir, r, (Loc){0});
@@ -53,7 +53,7 @@ static Value *enter(Async *s, Region *r, bool *yields) {
     }
     bool outer_yields;
     Region *outer = r->parent->parent;
-    Value *before = enter(s, outer, &outer_yields), *after;
+    Value *before = enter_region(s, outer, &outer_yields), *after;
     Value *inside = pass_through(s, r, before, &after);
     if (outer_yields) set_last_yield(outer, after);
     return inside;
@@ -63,7 +63,7 @@ Value *run_number(Async *s, Region *r) {
     Value *n = map_get(&s->counters, r);
     if (n) return n;
     bool yields;
-    n = enter(s, r, &yields);
+    n = enter_region(s, r, &yields);
     if (yields) {
         Builder b = build_before(s->ir, terminator(r));
         set_last_yield(r, ix_add(&b, n, build_index(&b, 1)));

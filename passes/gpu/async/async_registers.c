@@ -12,7 +12,7 @@
 #include "passes/gpu/async/async.h"
 
 /// Extents with so many twos that threads get vectors.
-static bool has_rows(const Type *t, int inner) {
+static bool has_vector_rows(const Type *t, int inner) {
     enum { ROWS = 8, LEAST_BYTES = 32 };
     int64_t bytes = t->extents[inner] * elem_info[t->elem].bits / 8;
     return bytes % LEAST_BYTES == 0 && t->extents[!inner] % ROWS == 0;
@@ -23,13 +23,13 @@ const Type *register_copy_buf(Async *s, const Op *load, const Op *loop, const La
     if (!gpu_has_any(s->target, GPU_AMD) || s->env->check || loop->code != OP_FOR) return NULL;
     if (t->rank != 2 || elem_info[t->elem].bits < 8 || !load_may_go_ahead(load, loop)) return NULL;
     if (!reader || !t->layout) return NULL;
-    if (!has_rows(t, 0) && !has_rows(t, 1)) return NULL;
+    if (!has_vector_rows(t, 0) && !has_vector_rows(t, 1)) return NULL;
     SharedLayout shared =
         shared_between(t->layout, reader, elem_info[t->elem].bits / 8, gpu_banks(s->target), true);
     return ty_buf_laid(s->ir, t->elem, shared_registers(s->ctx, &shared), 1);
 }
 
-static bool has_room(Async *s, Op *loop, int n, const Type *const *types) {
+static bool has_shared_room(Async *s, Op *loop, int n, const Type *const *types) {
     int64_t bytes = shared_in_use(s->device) + lowering_bytes(s->ctx, loop, NULL);
     for (int i = 0; i < n; i++) bytes += buf_bytes(types[i]);
     return bytes <= s->target->shared_cta;
@@ -44,7 +44,7 @@ static void store_all(Builder *b, int n, Value *const *bufs, Value *const *block
 bool load_through_registers(Async *s, Op *loop, int n, Op *const *loads, const Type *const *types,
                             Value **bufs) {
     Value *first[LOADS_AHEAD], *next[LOADS_AHEAD];
-    if (!has_room(s, loop, n, types)) return false;
+    if (!has_shared_room(s, loop, n, types)) return false;
     Builder top = build_before(s->ir, s->device->regions[0]->first);
     for (int i = 0; i < n; i++)
         bufs[i] = result(build_op(&top, OP_BUF_ALLOC, 0, NULL, 1, &types[i], 0), 0);

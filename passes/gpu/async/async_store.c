@@ -80,7 +80,7 @@ static Op *conversion_of(const Access *a) {
 
 /// The block that is worth a way through shared memory: one that goes there anyway, or of which
 /// threads do not have 16 bytes that are neighbours in memory, or that is added. NULL: it is not.
-static Value *block_of(const Op *store, const Access *a) {
+static Value *block_to_copy(const Op *store, const Access *a) {
     const Op *convert = conversion_of(a);
     const Type *t = a->value->type;
     if (convert) return operand(convert, 0);
@@ -150,7 +150,7 @@ static bool is_written_well(const Op *store, const Layout *l, const Type *buf) {
 /* ---- choosing ------------------------------------------------------------------------------ */
 
 /// The part of `type` that is `width` wide along `inner`, as registers of the same threads.
-static const Type *part_of(Async *s, const Type *type, int inner, int64_t width) {
+static const Type *type_of_part(Async *s, const Type *type, int inner, int64_t width) {
     int64_t unit;
     if (width == type->extents[inner]) return type;
     const Layout *l = layout_extend(s->ctx, type->layout, inner, width, &unit);
@@ -179,27 +179,27 @@ static bool choose_box(Async *s, const Access *a, CopyOut *out) {
 }
 
 /// A panel of `swizzle` bytes in a row, or all of a block of narrow ones.
-static bool choose_panel(Async *s, const Access *a, int swizzle, CopyOut *out) {
+static bool choose_store_panel(Async *s, const Access *a, int swizzle, CopyOut *out) {
     enum { NARROW = 32 };
     const Type *type = out->block->type;
     int inner = a->axis_of[contiguous_dim(a->tensor->type)];
     int bytes = elem_info[type->elem].bits / 8;
     int64_t width = swizzle > NARROW ? swizzle / bytes : type->extents[inner];
     if (type->extents[inner] * bytes % swizzle) return false;
-    out->panel = part_of(s, type, inner, width);
+    out->panel = type_of_part(s, type, inner, width);
     if (!out->panel) return false;
     out->buf = ty_buf(s->ir, type->elem, 2, out->panel->extents, swizzle, inner, 0);
     return 2 * buf_bytes(out->buf) <= IN_FLIGHT &&
            is_written_well(out->store, out->panel->layout, out->buf) && choose_box(s, a, out);
 }
 
-static const char *choose(Async *s, const Op *store, const Access *a, CopyOut *out) {
+static const char *choose_copy_out(Async *s, const Op *store, const Access *a, CopyOut *out) {
     GpuWidth width;
     const char *why = reason_against_copy(s, store, a, COPY_BYTES, &width);
     if (why) return why;
     if (is_add(store) && !is_added(a->value->type->elem))
         return ctx_format(s->ctx, "TMA does not add %s", elem_info[a->value->type->elem].name);
-    out->block = a->value->type->layout ? block_of(store, a) : NULL;
+    out->block = a->value->type->layout ? block_to_copy(store, a) : NULL;
     if (!out->block) return "threads have it in the order of memory";
     if (unclipped(store, a)) return "it ends inside of the tensor";
     if (a->n_subs > TMA_RANK) return "it has too many dimensions";
@@ -207,7 +207,7 @@ static const char *choose(Async *s, const Op *store, const Access *a, CopyOut *o
     why = reason_against_order(s, store);
     if (why) return why;
     for (int swizzle = 128; swizzle >= 32; swizzle /= 2)
-        if (choose_panel(s, a, swizzle, out)) return NULL;
+        if (choose_store_panel(s, a, swizzle, out)) return NULL;
     return "warps do not have boxes of it";
 }
 
@@ -300,7 +300,7 @@ static Pool *pool_for(Stores *x, const CopyOut *how) {
     return make_pool(x, how);
 }
 
-static Value *panel_at(Async *s, Builder *b, const CopyOut *how, const int64_t *start) {
+static Value *slice_panel(Async *s, Builder *b, const CopyOut *how, const int64_t *start) {
     Value *v = how->block;
     if (how->panel == v->type) return v;
     Op *op = build_op(b, OP_SLICE, 1, &v, 1, &how->panel, 0);
@@ -308,7 +308,7 @@ static Value *panel_at(Async *s, Builder *b, const CopyOut *how, const int64_t *
     return result(op, 0);
 }
 
-static void copy_out(Async *s, Builder *b, const CopyOut *how, Pool *p, int64_t first) {
+static void copy_out_block(Async *s, Builder *b, const CopyOut *how, Pool *p, int64_t first) {
     const Op *store = how->store;
     Access a = access_of(store);
     int inner = how->buf->inner, n = 0;
@@ -317,7 +317,7 @@ static void copy_out(Async *s, Builder *b, const CopyOut *how, Pool *p, int64_t 
     Value *operands[3 + MAX_RANK];
     operands[n++] = desc_param(s, a.tensor, how->desc, NULL);
     operands[n++] = p->bufs[p->used % p->n];
-    operands[n++] = panel_at(s, b, how, start);
+    operands[n++] = slice_panel(s, b, how, start);
     for (int d = 0; d < a.n_subs; d++) {
         Value *at = sub_operand(store, &a, d, 0);
         operands[n++] = a.axis_of[d] == inner ? ix_add(b, at, build_index(b, first)) : at;
@@ -339,7 +339,7 @@ static void judge_store(Stores *x, Op *store) {
     Async *s = x->s;
     Access a = access_of(store);
     CopyOut how = {.store = store};
-    const char *why = choose(s, store, &a, &how);
+    const char *why = choose_copy_out(s, store, &a, &how);
     note_store(s, store, why);
     if (!why) vec_push(s->ctx, &x->chosen, how);
 }
@@ -350,7 +350,7 @@ static void stage_store(Stores *x, const CopyOut *how) {
     Builder b = build_before(x->s->ir, how->store);
     int inner = how->buf->inner;
     for (int64_t i = 0; i < panels_of(how); i++)
-        copy_out(x->s, &b, how, p, i * how->panel->extents[inner]);
+        copy_out_block(x->s, &b, how, p, i * how->panel->extents[inner]);
     Op *convert = conversion_of(&a);
     op_erase(how->store);
     if (convert) op_erase(convert);
@@ -365,7 +365,7 @@ static void collect_store(Op *op, void *arg) {
 
 /// The memory of a program is its own until what it copies out has been read. The end of a program
 /// waits for its stores, and is not said to wait for its additions.
-static void await_all(Async *s, bool adds) {
+static void await_copies_out(Async *s, bool adds) {
     Builder b = build_before(s->ir, terminator(s->device->regions[0]));
     Op *op = build_op(&b, OP_AWAIT, 0, NULL, 0, NULL, 0);
     if (adds) op_set_attr(s->ir, op, "written", at_bool(s->ir, true));
@@ -390,7 +390,7 @@ void stage_stores(Async *s) {
     for (int i = 0; i < x.chosen.n; i++) adds |= is_add(x.chosen.data[i].store);
     for (int i = 0; i < x.chosen.n; i++) stage_store(&x, &x.chosen.data[i]);
     await_earlier(&x);
-    if (x.pools.n) await_all(s, adds);
+    if (x.pools.n) await_copies_out(s, adds);
 }
 
 void keep_adds(Async *s, bool products) {

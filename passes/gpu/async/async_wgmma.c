@@ -45,19 +45,19 @@ int64_t ring_bytes(const Type *ring) {
     return ring->slots * bytes + RING_WORDS * 8 * (int64_t)ring->slots;
 }
 
-static bool is_shared(const Value *v) {
+static bool is_shared_operand(const Value *v) {
     return v->type->kind == TK_BUF || v->type->kind == TK_RING || v->type->kind == TK_PENDING;
 }
 
 static void seek_use(Op *op, void *found) {
-    for (int i = 0; i < op->n_operands; i++) *(bool *)found |= is_shared(operand(op, i));
-    for (int i = 0; i < op->n_results; i++) *(bool *)found |= is_shared(result(op, i));
+    for (int i = 0; i < op->n_operands; i++) *(bool *)found |= is_shared_operand(operand(op, i));
+    for (int i = 0; i < op->n_results; i++) *(bool *)found |= is_shared_operand(result(op, i));
 }
 
 static void seek_older(Op *op, void *arg) {
     const Op **alloc = arg;
     for (int i = 0; i < op->n_operands; i++) {
-        const Op *def = is_shared(operand(op, i)) ? operand(op, i)->def : NULL;
+        const Op *def = is_shared_operand(operand(op, i)) ? operand(op, i)->def : NULL;
         if (def && *alloc && def->parent == (*alloc)->parent && op_before(def, *alloc))
             *alloc = NULL;
     }

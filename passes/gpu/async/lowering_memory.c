@@ -2,7 +2,7 @@
 // How much shared memory lowering takes besides buffers and rings.
 #include "passes/gpu/async/async.h"
 
-static int64_t block_bytes(const Value *v) {
+static int64_t temporary_block_bytes(const Value *v) {
     return ty_is_block(v->type) ? ty_count(v->type) * ((elem_info[v->type->elem].bits + 7) / 8) : 0;
 }
 
@@ -52,20 +52,21 @@ static void most_temporary(Op *op, void *arg) {
         if (!comes_from_buffer(m, op)) bytes = convert_bytes(op);
         break;
     case OP_DOT:
-        if (!gpu_unit_of(op)) bytes = block_bytes(operand(op, 0)) + block_bytes(operand(op, 1));
+        if (!gpu_unit_of(op))
+            bytes = temporary_block_bytes(operand(op, 0)) + temporary_block_bytes(operand(op, 1));
         break;
     case OP_SLICE:
         if (is_cut(m->ctx, op)) break; // fallthrough
     case OP_RESHAPE:
         if (op->code == OP_RESHAPE && is_renamed(m->ctx, op)) break; // fallthrough
     case OP_CONCAT:
-        for (int i = 0; i < op->n_operands; i++) bytes += block_bytes(operand(op, i));
+        for (int i = 0; i < op->n_operands; i++) bytes += temporary_block_bytes(operand(op, i));
         break;
     case OP_SCAN:
     case OP_SORT:
     case OP_GATHER:
     case OP_HISTOGRAM:
-        for (int i = 0; i < op->n_operands; i++) bytes += block_bytes(operand(op, i));
+        for (int i = 0; i < op->n_operands; i++) bytes += temporary_block_bytes(operand(op, i));
         bytes = bytes < PIECE ? bytes : PIECE;
         break;
     default: return;

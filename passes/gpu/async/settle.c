@@ -21,14 +21,14 @@ static const Op *op_of_region(const Op *op, const Region *r) {
 }
 
 /// The block is the sum of a product that has been waited for.
-static bool is_sum(const Value *v) {
+static bool is_awaited_sum(const Value *v) {
     const Op *op = v->def;
     if (!op) return false;
     if (op->code == OP_AWAIT) return ty_is_block(v->type);
     if (!op_is_loop(op) && op->code != OP_IF) return false;
     int first = op->code == OP_IF ? 0 : op->n_regions - 1;
     for (int i = first; i < op->n_regions; i++)
-        if (is_sum(operand(terminator(op->regions[i]), v->index))) return true;
+        if (is_awaited_sum(operand(terminator(op->regions[i]), v->index))) return true;
     return false;
 }
 
@@ -36,12 +36,12 @@ static bool is_sum(const Value *v) {
 
 /// The ops of a loop's body between which code that computes with a value may stand: code
 /// generators move pure ops up to where their results are wanted.
-typedef struct Span {
+typedef struct OpSpan {
     Ctx *ctx;
     const Region *body;
     const Op *first, *last;
     PtrMap seen;
-} Span;
+} OpSpan;
 
 /// A product that goes on with the sum, the next iteration, another loop: they compute nothing.
 static bool passes_on(const Use *u) {
@@ -49,7 +49,7 @@ static bool passes_on(const Use *u) {
     return (op->code == OP_MMA_START && u->index == 2) || op->code == OP_YIELD || op_is_loop(op);
 }
 
-static void span_uses(Span *s, const Value *v, bool computed) {
+static void span_uses(OpSpan *s, const Value *v, bool computed) {
     for_each_use(u, v) {
         if (!computed && passes_on(u)) continue;
         const Op *at = op_of_region(u->user, s->body);
@@ -62,7 +62,7 @@ static void span_uses(Span *s, const Value *v, bool computed) {
 }
 
 /// The await behind which the product is done, or NULL: it runs into the next iteration.
-static const Op *end_of(const Op *start) {
+static const Op *await_of_product(const Op *start) {
     for (const Value *v = result(start, 0); v->uses;) {
         const Op *user = v->uses->user;
         if (user->code != OP_AWAIT && user->code != OP_MMA_START) return NULL;
@@ -73,16 +73,16 @@ static const Op *end_of(const Op *start) {
 }
 
 typedef struct Products {
-    Span span;
+    OpSpan span;
     bool meet;  // one is under way in the span
     int run_on; // how many run into the next iteration
 } Products;
 
 static void seek_product(Op *op, void *arg) {
     Products *p = arg;
-    const Span *s = &p->span;
+    const OpSpan *s = &p->span;
     if (op->code != OP_MMA_START || op_attr(op, "chain")) return;
-    const Op *end = end_of(op), *at = op_of_region(op, s->body);
+    const Op *end = await_of_product(op), *at = op_of_region(op, s->body);
     if (!end) {
         p->run_on++;
         p->meet = true;
@@ -110,7 +110,7 @@ static void settle_loop(Op *loop, void *async) {
     for (int i = 0; i < loop->n_results; i++) {
         Value *arg = loop_arg(loop, loop->n_regions - 1, i);
         Products p = {.span = {.ctx = s->ctx, .body = body}};
-        if (!ty_is_block(arg->type) || !is_sum(operand(terminator(body), i))) continue;
+        if (!ty_is_block(arg->type) || !is_awaited_sum(operand(terminator(body), i))) continue;
         span_uses(&p.span, arg, false);
         if (!p.span.first) continue;
         for_each_op(op, body) op_walk_pre(op, seek_product, &p);

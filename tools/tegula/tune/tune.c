@@ -33,7 +33,7 @@ typedef struct Tune {
 /// Interrupted: the search ends with the best so far, and no other one begins.
 static atomic_bool stop;
 
-static void interrupt(int signal) {
+static void stop_on_interrupt(int signal) {
     (void)signal;
     atomic_store(&stop, true);
 }
@@ -50,7 +50,7 @@ static void add_shape(Tune *c, Shapes *all, const List *dims, int n_more, const 
 }
 
 /// Each value of a --dim with each of the others: "M=512|4096" doubles the list.
-static bool multiply(Tune *c, Shapes *all, const char *option) {
+static bool multiply_shapes(Tune *c, Shapes *all, const char *option) {
     size_t name = strcspn(option, "=");
     Shapes before = *all;
     *all = (Shapes){0};
@@ -108,29 +108,29 @@ static int list_shapes(Tune *c, Shapes *all) {
     else if (!read_shapes(c, c->o->shapes, all))
         return EXIT_USER;
     for (int i = 0; i < c->o->dims.n; i++)
-        if (!multiply(c, all, c->o->dims.at[i])) return EXIT_USAGE;
+        if (!multiply_shapes(c, all, c->o->dims.at[i])) return EXIT_USAGE;
     return EXIT_OK;
 }
 
 /* ---- one shape ----------------------------------------------------------------------------- */
 
-typedef struct Search {
+typedef struct ShapeSearch {
     Tune *c;
     List shape;
     const char *title;
     Tuning tuning;
     TunedEntry entry;
     bool ok;
-} Search;
+} ShapeSearch;
 
 /// So many digits as a measurement has.
-static double rounded(double seconds) {
+static double round_seconds(double seconds) {
     char digits[32];
     snprintf(digits, sizeof digits, "%.4g", seconds);
     return strtod(digits, NULL);
 }
 
-static const char *level_of(const Job *job) {
+static const char *job_level(const Job *job) {
     const TargetInfo *level = cpu_level(cpu_host_arch(), (int)tg_cpu_level());
     return job->target ? job->target : level ? level->name : cpu_host_arch();
 }
@@ -143,12 +143,12 @@ static TunedEntry entry_of(Job *job, const TuneResult *r) {
         if (g >= 0) types[g] = job->inst->params[i].elem;
     }
     return (TunedEntry){.kernel = tuned_kernel(job->ctx, job->kernel, types),
-                        .target = level_of(job),
+                        .target = job_level(job),
                         .device = r->device,
                         .shape = r->shape,
                         .config = r->config,
-                        .seconds = rounded(r->seconds),
-                        .standard = rounded(r->standard),
+                        .seconds = round_seconds(r->seconds),
+                        .standard = round_seconds(r->standard),
                         .interrupted = r->interrupted};
 }
 
@@ -200,8 +200,8 @@ static double cpu_roof(const Request *r, const TuneResult *result) {
 }
 
 /// In a context of its own: messages about one shape are not those of the next.
-static void search(Ctx *ctx, void *arg) {
-    Search *s = arg;
+static void search_shape(Ctx *ctx, void *arg) {
+    ShapeSearch *s = arg;
     Options *o = ctx_copy(ctx, s->c->o, sizeof *s->c->o);
     o->dims = s->shape;
     Job *job = job_create(ctx, o);
@@ -241,17 +241,17 @@ static void search(Ctx *ctx, void *arg) {
     s->ok = true;
 }
 
-static void release(void *child) {
+static void release_shape_context(void *child) {
     ctx_destroy(child);
 }
 
 /// The context of the search stays until the reports are made.
 static void tune_one(Tune *c, const List *shape) {
-    Search s = {.c = c, .shape = *shape};
+    ShapeSearch s = {.c = c, .shape = *shape};
     Ctx *child = ctx_create(NULL);
     if (!child) ctx_leave(c->ctx, CTX_NO_MEMORY);
-    ctx_defer(c->ctx, release, child);
-    CtxStatus status = ctx_protect(child, search, &s);
+    ctx_defer(c->ctx, release_shape_context, child);
+    CtxStatus status = ctx_protect(child, search_shape, &s);
     cli_diagnostics(child);
     if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(c->ctx, status);
     if (!s.ok) {
@@ -323,7 +323,7 @@ static bool write_outputs(Tune *c) {
     return ok;
 }
 
-static int merge(Tune *c) {
+static int merge_tuned_files(Tune *c) {
     if (!c->o->output) {
         cli_error("'tegula tune --merge' needs -o FILE.json");
         return EXIT_USAGE;
@@ -361,13 +361,14 @@ static bool take_options(Tune *c) {
 int cmd_tune(Ctx *ctx, const Options *o) {
     Tune *c = ctx_new(ctx, Tune);
     *c = (Tune){.ctx = ctx, .o = o};
-    if (o->merge) return merge(c);
+    if (o->merge) return merge_tuned_files(c);
     Shapes shapes = {0};
     if (!take_options(c)) return EXIT_USAGE;
     int code = list_shapes(c, &shapes);
     if (code) return code;
     if (!check_outputs(c)) return EXIT_USER;
-    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND}, before;
+    struct sigaction action = {.sa_handler = stop_on_interrupt, .sa_flags = (int)SA_RESETHAND},
+                     before;
     sigaction(SIGINT, &action, &before);
     for (int i = 0; i < shapes.n && !atomic_load(&stop); i++) tune_one(c, &shapes.data[i]);
     sigaction(SIGINT, &before, NULL);

@@ -12,7 +12,7 @@
 #define NO_BUDGET 1e6 // seconds: longer ones are none
 
 /// Columns of the terminal that errors go to.
-static int columns(void) {
+static int terminal_columns(void) {
     struct winsize w;
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col : 80;
 }
@@ -32,7 +32,7 @@ void tune_line_show(void *user, const TuneProgress *p) {
     if (p->best > 0 && p->standard > 0)
         text_add(&t, " (%.2f times as fast as the default)", p->standard / p->best);
     text_add(&t, " %s", line->title);
-    fprintf(stderr, "\r\033[K%.*s", columns() - 1, t.data);
+    fprintf(stderr, "\r\033[K%.*s", terminal_columns() - 1, t.data);
     fflush(stderr);
 }
 
@@ -47,7 +47,7 @@ const int *job_rank_devices(Job *job) {
     return devices;
 }
 
-typedef struct Search {
+typedef struct JobSearch {
     Job *job;
     const char *title;
     TuneMode mode;
@@ -55,10 +55,10 @@ typedef struct Search {
     const DLTensor **tensors;
     TuneResult result;
     tg_status status;
-} Search;
+} JobSearch;
 
-static void search(Ctx *ctx, void *arg) {
-    Search *s = arg;
+static void search_job(Ctx *ctx, void *arg) {
+    JobSearch *s = arg;
     TuneLine line = {ctx, s->title};
     TuneOptions options = {.mode = s->mode,
                            .device = s->job->device,
@@ -70,7 +70,7 @@ static void search(Ctx *ctx, void *arg) {
     if (s->status && diag_errors(ctx)) tg_fail(s->status, "%s", messages_text(ctx));
 }
 
-static void release(void *child) {
+static void release_job_context(void *child) {
     ctx_destroy(child);
 }
 
@@ -78,16 +78,16 @@ static void release(void *child) {
 /// which stays as long as what was found.
 bool job_tune_now(Job *job, TuneMode mode, const Request *r, const DLTensor **tensors,
                   TuneResult *out) {
-    Search s = {.job = job,
-                .title = job_title(job),
-                .mode = mode,
-                .r = r,
-                .tensors = tensors,
-                .status = TG_ERROR_MEMORY};
+    JobSearch s = {.job = job,
+                   .title = job_title(job),
+                   .mode = mode,
+                   .r = r,
+                   .tensors = tensors,
+                   .status = TG_ERROR_MEMORY};
     Ctx *child = ctx_create(NULL);
     if (!child) ctx_leave(job->ctx, CTX_NO_MEMORY);
-    ctx_defer(job->ctx, release, child);
-    CtxStatus status = ctx_protect(child, search, &s);
+    ctx_defer(job->ctx, release_job_context, child);
+    CtxStatus status = ctx_protect(child, search_job, &s);
     tune_line_end();
     if (status == CTX_NO_MEMORY || status == CTX_BUG) ctx_leave(job->ctx, status);
     *out = s.result;

@@ -38,26 +38,26 @@ static void add_escaped(Text *t, const char *text) {
 
 /* ---- the chart ----------------------------------------------------------------------------- */
 
-static void include(Scale *s, double seconds) {
+static void widen_scale(Scale *s, double seconds) {
     if (!(seconds > 0)) return;
     if (!(s->least > 0) || seconds < s->least) s->least = seconds;
     if (seconds > s->most) s->most = seconds;
 }
 
 /// From a little before the least time to a little behind the last.
-static Scale scale_of(const TuneResult *r, const TuneTrial *const *trials, int n) {
+static Scale time_scale(const TuneResult *r, const TuneTrial *const *trials, int n) {
     Scale s = {0, 0};
-    include(&s, r->roof);
+    widen_scale(&s, r->roof);
     for (int i = 0; i < n; i++) {
-        include(&s, trials[i]->seconds);
-        include(&s, trials[i]->low);
-        include(&s, trials[i]->high);
-        include(&s, trials[i]->predicted);
+        widen_scale(&s, trials[i]->seconds);
+        widen_scale(&s, trials[i]->low);
+        widen_scale(&s, trials[i]->high);
+        widen_scale(&s, trials[i]->predicted);
     }
     return (Scale){s.least * 0.95, s.most * 1.05};
 }
 
-static double at(Scale s, double seconds) {
+static double time_to_x(Scale s, double seconds) {
     return LEFT + (RIGHT - LEFT) * log(seconds / s.least) / log(s.most / s.least);
 }
 
@@ -69,7 +69,7 @@ static void add_grid(Text *t, Scale s, double bottom) {
         for (int i = 1; i < 10; i++) {
             bool major = i == 1 || i == 2 || i == 5;
             if (ten * i < s.least || ten * i > s.most || (!major && !narrow)) continue;
-            double x = at(s, ten * i);
+            double x = time_to_x(s, ten * i);
             if (x < last + TICK) continue; // its number would stand on the one before
             last = x;
             text_add(t, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%.0f\"/>", x,
@@ -83,7 +83,7 @@ static void add_grid(Text *t, Scale s, double bottom) {
 static void add_mark(Text *t, Scale s, double seconds, const char *class, const char *name,
                      double bottom) {
     if (!(seconds > 0)) return;
-    double x = at(s, seconds);
+    double x = time_to_x(s, seconds);
     text_add(t, "<line class=\"%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%.0f\"/>", class, x, x,
              TOP - 8, bottom);
     text_add(t, "<text class=\"tick\" x=\"%.1f\" y=\"%.0f\">%s %s</text>\n", x, bottom + 14, name,
@@ -91,7 +91,7 @@ static void add_mark(Text *t, Scale s, double seconds, const char *class, const 
 }
 
 /// The name, the expected time as a diamond, the measured one as a dot on its interval.
-static void add_row(Text *t, Scale s, const TuneTrial *x, int row) {
+static void add_chart_row(Text *t, Scale s, const TuneTrial *x, int row) {
     double y = TOP + ROW * (row + 0.5);
     const char *class = x->verdict == TUNE_WON ? "won" : x->verdict == TUNE_TIE ? "tie" : "slower";
     int n = (int)strlen(x->config);
@@ -104,19 +104,20 @@ static void add_row(Text *t, Scale s, const TuneTrial *x, int row) {
                               n > LABEL ? "..." : ""));
     text_add(t, "</text>");
     if (x->predicted > 0) {
-        double p = at(s, x->predicted);
+        double p = time_to_x(s, x->predicted);
         text_add(t, "<path class=\"model\" d=\"M%.1f %.1fl5 5l-5 5l-5 -5z\"/>", p, y - 5);
     }
     if (x->low > 0 && x->high > x->low)
         text_add(t, "<line class=\"interval\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>",
-                 at(s, x->low), at(s, x->high), y, y);
-    text_add(t, "<circle class=\"time\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>", at(s, x->seconds), y);
+                 time_to_x(s, x->low), time_to_x(s, x->high), y, y);
+    text_add(t, "<circle class=\"time\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>",
+             time_to_x(s, x->seconds), y);
     text_add(t, "<text class=\"value\" x=\"%d\" y=\"%.0f\">%s</text></g>\n", RIGHT + 12, y + 4,
              time_text(t->ctx, x->seconds));
 }
 
 /// The fastest ones, and the default wherever it stands.
-static int choose_rows(const TuneTrial *const *trials, int n, const TuneTrial **out) {
+static int choose_chart_rows(const TuneTrial *const *trials, int n, const TuneTrial **out) {
     int rows = 0;
     for (int i = 0; i < n; i++)
         if (trials[i]->seconds > 0 && (rows < MOST_ROWS - 1 || trials[i]->standard))
@@ -128,9 +129,9 @@ static void add_chart(Text *t, const Tuning *tuning, const TuneTrial *const *tri
                       int number) {
     const TuneResult *r = &tuning->result;
     const TuneTrial **rows = ctx_array(t->ctx, const TuneTrial *, n + 1);
-    int n_rows = choose_rows(trials, n, rows);
+    int n_rows = choose_chart_rows(trials, n, rows);
     if (!n_rows) return;
-    Scale s = scale_of(r, rows, n_rows);
+    Scale s = time_scale(r, rows, n_rows);
     double bottom = TOP + ROW * n_rows + 4;
     text_add(t,
              "<figure><svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-labelledby=\"t%d d%d\">\n"
@@ -144,7 +145,7 @@ static void add_chart(Text *t, const Tuning *tuning, const TuneTrial *const *tri
              number);
     add_grid(t, s, bottom);
     add_mark(t, s, r->roof, "roof", "roof", bottom);
-    for (int i = 0; i < n_rows; i++) add_row(t, s, rows[i], i);
+    for (int i = 0; i < n_rows; i++) add_chart_row(t, s, rows[i], i);
     text_add(t,
              "</svg><figcaption>&#9679; measured, with its interval of 95 %%; &#9671; what the "
              "cost model expected%s. Logarithmic scale.",

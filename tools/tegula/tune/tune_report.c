@@ -78,7 +78,7 @@ static int longest_config(const TuneTrial *const *trials, int n) {
     return most;
 }
 
-static void add_rows(Text *t, const TuneTrial *const *trials, int n) {
+static void add_trial_rows(Text *t, const TuneTrial *const *trials, int n) {
     int width = longest_config(trials, n);
     text_add(t, "  %-*s  %-20s %-9s result\n", width, "setting", "measured", "model");
     for (int i = 0; i < n; i++) {
@@ -100,7 +100,8 @@ static bool is_any(const TuneTrial *t) {
     return true;
 }
 
-static void describe(Text *t, const Tuning *tuning, int most, bool (*also)(const TuneTrial *)) {
+static void describe_tuning(Text *t, const Tuning *tuning, int most,
+                            bool (*also)(const TuneTrial *)) {
     const TuneResult *r = &tuning->result;
     Ctx *ctx = t->ctx;
     int n, bad = 0;
@@ -122,25 +123,25 @@ static void describe(Text *t, const Tuning *tuning, int most, bool (*also)(const
         text_add(t, "  %d more are not listed: behind the best ones of the model\n",
                  r->n_space - r->n_trials);
     if (n < most) most = n;
-    if (most) add_rows(t, trials, most);
+    if (most) add_trial_rows(t, trials, most);
     if (most < n) text_add(t, "  ... and %d that took longer\n", n - most);
     const TuneTrial **rest = ctx_array(ctx, const TuneTrial *, r->n_trials + 1);
     for (int i = n; i < r->n_trials; i++)
         if (also(trials[i])) rest[bad++] = trials[i];
-    if (bad) add_rows(t, rest, bad);
+    if (bad) add_trial_rows(t, rest, bad);
 }
 
 void tune_text(Text *t, const Tuning *tuning, int most) {
-    describe(t, tuning, most, ended_badly);
+    describe_tuning(t, tuning, most, ended_badly);
 }
 
 void tune_text_all(Text *t, const Tuning *tuning) {
-    describe(t, tuning, tuning->result.n_trials, is_any);
+    describe_tuning(t, tuning, tuning->result.n_trials, is_any);
 }
 
 /* ---- lines of JSON ------------------------------------------------------------------------- */
 
-static void add_text(Text *t, const char *name, const char *text) {
+static void add_json_text(Text *t, const char *name, const char *text) {
     text_add(t, "%s\"%s\": ", t->data[t->n - 1] == '{' ? "" : ", ", name);
     json_quote(t, text ? text : "");
 }
@@ -159,15 +160,15 @@ void tune_lines(Text *t, const Tuning *tuning) {
     for (int i = 0; i < r->n_trials; i++) {
         const TuneTrial *x = &r->trials[i];
         text_add(t, "{");
-        add_text(t, "kernel", tuning->title);
-        add_text(t, "target", r->target);
-        add_text(t, "device", r->device);
-        add_text(t, "shape", r->shape);
-        add_text(t, "config", x->config);
+        add_json_text(t, "kernel", tuning->title);
+        add_json_text(t, "target", r->target);
+        add_json_text(t, "device", r->device);
+        add_json_text(t, "shape", r->shape);
+        add_json_text(t, "config", x->config);
         text_add(t, ", \"default\": %s", x->standard ? "true" : "false");
-        add_text(t, "sibling", x->sibling);
-        add_text(t, "verdict", tune_verdict_name(x->verdict));
-        add_text(t, "why", x->why);
+        add_json_text(t, "sibling", x->sibling);
+        add_json_text(t, "verdict", tune_verdict_name(x->verdict));
+        add_json_text(t, "why", x->why);
         add_number(t, "predicted", x->predicted);
         add_number(t, "compiled", x->compiled);
         add_number(t, "seconds", x->seconds);
