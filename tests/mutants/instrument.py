@@ -2,13 +2,13 @@
 
 Usage: instrument.py --source ROOT --out FOLDER --seed S [--places N] [--strict]
 
-Half of the faults are those of by_hand.py; N more stand at places drawn by the seed: a condition negated, a
-bound off by one (of a loop, of a comparison in generated code), a statement dropped. Places of which a rule below says that no result depends
-on them are not drawn. A place's rank is a hash of the seed and of its text, so a change of the sources leaves most
-faults where they are. Each is guarded by `mutant_is(number)`, which reads the environment variable TG_MUTANT.
---strict fails where the sources no longer have a text of by_hand.py. FOLDER gets the changed files under their paths, `mutant.h`, and `mutants.tsv`: number,
-file, line, kind, fault. CMake builds the copies in place of the sources (-DTEGULA_MUTANTS=ON); no other build has any
-of it.
+Half of the faults are those of by_hand.py; N more stand at places drawn by the seed: a condition negated, a bound off
+by one (of a loop, of a comparison in generated code), a statement dropped. Places of which a rule below says that no
+result depends on them are not drawn. A place's rank is a hash of the seed and of its text, so a change of the sources
+leaves most faults where they are. Each is guarded by `mutant_is(number)`, which reads the environment variable
+TG_MUTANT. --strict fails where the sources no longer have a text of by_hand.py. FOLDER gets the changed files under
+their paths, `mutant.h`, and `mutants.tsv`: number, file, line, kind, fault. CMake builds the copies in place of the
+sources (-DTEGULA_MUTANTS=ON); no other build has any of it.
 """
 
 import argparse
