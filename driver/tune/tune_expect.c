@@ -34,9 +34,9 @@ void expect_prepare(Search *s) {
 }
 
 double expect_known(const Search *s, int id) {
-    rt_tournament_figures f = rt_tournament_figures_of(s->tournament, id);
+    double seconds = rt_tournament_seconds(s->tournament, id);
     const Runner *u = &s->runners[id];
-    return f.seconds > 0 ? f.seconds : u->glance > 0 ? u->glance : history_seconds(s, id);
+    return seconds > 0 ? seconds : u->glance > 0 ? u->glance : history_seconds(s, id);
 }
 
 /// How wrong the model was about the nearest settings; of equally near ones the least wrong counts.

@@ -95,7 +95,7 @@ static bool prepare_search(Search *s) {
 /// What is reported is of one kind: a glance was at another time than the race, so it counts in
 /// multiples of who was the best one then, at what that one took in the race.
 static double glance_seconds(const Search *s, const Runner *u) {
-    double beside = u->beside >= 0 ? rt_tournament_figures_of(s->tournament, u->beside).seconds : 0;
+    double beside = u->beside >= 0 ? rt_tournament_seconds(s->tournament, u->beside) : 0;
     return beside > 0 ? u->times * beside : u->glance;
 }
 
@@ -124,7 +124,7 @@ static void finish_trial(Search *s, int i, int winner) {
     bool slower = f.beaten || f.low > best.high;
     t->verdict = f.seconds <= 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
     // It was slower in the same heats. Since then the machine has become slower for all.
-    double multiple = f.multiple * rt_tournament_figures_of(s->tournament, 0).seconds;
+    double multiple = f.multiple * rt_tournament_seconds(s->tournament, 0);
     if (t->verdict == TUNE_SLOWER && f.seconds < best.seconds && f.seconds < multiple)
         t->seconds = t->low = t->high = multiple;
 }

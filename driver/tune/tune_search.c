@@ -108,8 +108,8 @@ static void report_progress(Search *s) {
         p.measured += s->runners[i].glance > 0;
     }
     int best = s->tournament ? rt_tournament_winner(s->tournament) : -1;
-    p.best = best >= 0 ? rt_tournament_figures_of(s->tournament, best).seconds : 0;
-    p.standard = s->tournament ? rt_tournament_figures_of(s->tournament, 0).seconds : 0;
+    p.best = best >= 0 ? rt_tournament_seconds(s->tournament, best) : 0;
+    p.standard = s->tournament ? rt_tournament_seconds(s->tournament, 0) : 0;
     p.config = best >= 0 ? s->runners[best].trial.config : "";
     s->o.progress(s->o.user, &p);
 }
@@ -520,7 +520,7 @@ static void take_glance(Search *s, int id, const WorkReport *report) {
 static void take_times(Search *s, int id, const WorkReport *report) {
     rt_tournament_report(s->tournament, id, report->seconds, report->n, search_seconds(s));
     int leader = rt_tournament_winner(s->tournament);
-    double seconds = rt_tournament_figures_of(s->tournament, id).seconds;
+    double seconds = rt_tournament_seconds(s->tournament, id);
     if (leader >= 0 && !s->runners[leader].checked) s->check = leader;
     if (s->runners[id].checked && seconds > 0) note_best(s, id, seconds);
 }

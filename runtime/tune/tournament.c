@@ -50,6 +50,7 @@ struct rt_tournament {
     int pivot;                  // the leader when the heat began, or -1
     double unit;                // of times: least seconds of the default's first heats, or 0
     int n_defaults;             // heats of the default
+    double usual;               // median of its seconds there
     double defaults[WINDOW];    // its seconds there; of heat i at i % WINDOW
     int members[HEAT];
     double seconds[HEAT]; // 0: not measured
@@ -190,11 +191,7 @@ static double perhaps_slower(const RaceRunner *a, const RaceRunner *b) {
 
 /// What a time has to be multiplied by for seconds on a usual day.
 static double usual_day_scale(const rt_tournament *r) {
-    double x[WINDOW];
-    int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
-    if (!n) return 1;
-    memcpy(x, r->defaults, sizeof *x * (size_t)n);
-    return sorted_median(x, n) / r->unit;
+    return r->n_defaults ? r->usual / r->unit : 1;
 }
 
 /* ---- the order ----------------------------------------------------------------------------- */
@@ -236,6 +233,13 @@ static double as_measured(const RaceRunner *c, double seconds) {
     return seconds < c->least ? c->least : seconds > c->most ? c->most : seconds;
 }
 
+double rt_tournament_seconds(const rt_tournament *r, int id) {
+    if (!is_id(r, id) || !r->runners[id].there) return 0;
+    const RaceRunner *c = &r->runners[id];
+    if (id == 0 && r->n_defaults > 0) return as_measured(c, r->usual);
+    return c->n ? as_measured(c, c->middle * usual_day_scale(r)) : 0;
+}
+
 rt_tournament_figures rt_tournament_figures_of(const rt_tournament *r, int id) {
     if (!is_id(r, id) || !r->runners[id].there) return (rt_tournament_figures){0};
     const RaceRunner *c = &r->runners[id];
@@ -247,7 +251,8 @@ rt_tournament_figures rt_tournament_figures_of(const rt_tournament *r, int id) {
     if (!n) return f;
     double scale = unit ? 1 : usual_day_scale(r);
     memcpy(x, unit ? r->defaults : c->times, sizeof *x * (size_t)n);
-    f.seconds = as_measured(c, sorted_median(x, n) * scale);
+    sort_doubles(x, n);
+    f.seconds = rt_tournament_seconds(r, id);
     f.multiple = unit ? 1 : r->unit > 0 ? c->middle / r->unit : 0;
     int k = count_outside(n, ONE_IN_40);
     f.low = as_measured(c, x[k ? k - 1 : 0] * scale);
@@ -312,8 +317,12 @@ static void draw_heat(rt_tournament *r, int wanted) {
 
 /// Notes the default's seconds; the least of the first heats are the unit of all times.
 static void note_default(rt_tournament *r, double seconds) {
+    double x[WINDOW];
     if (!r->n_defaults || (r->n_defaults < FIRST_RUNG && seconds < r->unit)) r->unit = seconds;
     r->defaults[r->n_defaults++ % WINDOW] = seconds;
+    int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
+    memcpy(x, r->defaults, sizeof *x * (size_t)n);
+    r->usual = sorted_median(x, n);
 }
 
 /// How much slower than in its first heats the default was in this one. Where there is no default,

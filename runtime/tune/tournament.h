@@ -81,5 +81,7 @@ typedef struct rt_tournament_figures {
 
 /// What is known of a candidate. Times are those of the same conditions for all.
 rt_tournament_figures rt_tournament_figures_of(const rt_tournament *tournament, int id);
+/// The seconds of these figures alone, at once: figures sort all times.
+double rt_tournament_seconds(const rt_tournament *tournament, int id);
 
 #endif

@@ -233,9 +233,8 @@ static void say_winner(const TuningSearch *s, int winner) {
     const char *config = s->variants[winner]->config;
     rt_add(&t, "tuned '%s': %s, %.3g us a launch (%.3g us without tuning), %d variants, %.2f s",
            s->kernel->info->name, config && *config ? config : "as it was",
-           rt_tournament_figures_of(s->tournament, winner).seconds * 1e6,
-           rt_tournament_figures_of(s->tournament, 0).seconds * 1e6, s->n,
-           search_clock(s) - s->began);
+           rt_tournament_seconds(s->tournament, winner) * 1e6,
+           rt_tournament_seconds(s->tournament, 0) * 1e6, s->n, search_clock(s) - s->began);
     tg_log(t.data);
 }
 

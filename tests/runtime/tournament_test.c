@@ -303,6 +303,7 @@ static double bias_of(const Machine *machine, uint64_t seed, double *shortest) {
         rt_tournament_figures f = rt_tournament_figures_of(race, i);
         double x = f.seconds / w.truth[i];
         assert_true(f.low <= f.seconds && f.seconds <= f.high);
+        assert_true(f.seconds == rt_tournament_seconds(race, i));
         if (i == 0 || x < *shortest) *shortest = x;
         int at = n++;
         for (; at > 0 && ratios[at - 1] > x; at--) ratios[at] = ratios[at - 1];
@@ -458,6 +459,7 @@ static void alone(void **state) {
     rt_tournament_figures f = rt_tournament_figures_of(r, 0);
     assert_true(f.seconds == 1e-3 && f.low == 1e-3 && f.high == 1e-3 && f.launches >= 9);
     assert_true(rt_tournament_figures_of(r, 1).seconds == 0);
+    assert_true(rt_tournament_seconds(r, 0) == 1e-3 && rt_tournament_seconds(r, 9) == 0);
     assert_true(rt_tournament_figures_of(r, 9).seconds == 0);
     free(r);
 }
