@@ -7,8 +7,9 @@
 #include <poll.h>
 #include <string.h>
 
-enum { MESSAGE_SECONDS = 5 };   // for the bytes of one message, once they come
-static const double LOOK = 0.1; // seconds, at most, between two looks at the clocks of hands
+enum { MESSAGE_SECONDS = 5 }; // for the bytes of one message, once they come
+// Seconds between two looks at the clock of a hand, which take some 50 us of this process.
+static const double LOOK_LEAST = 0.05, LOOK_MOST = 0.1;
 
 static void stop_crew(void *processes) {
     processes_stop(processes);
@@ -101,6 +102,12 @@ static ProcessEvent late_event(Hand *h) {
     return e;
 }
 
+/// Seconds that it has left.
+static double own_left(Hand *h) {
+    if (child_seconds() - h->clock.seen >= LOOK_LEAST) rt_child_clock_read(&h->clock);
+    return h->limit - h->clock.seconds;
+}
+
 /// The first hand whose time is over; *left: seconds until another one's may be. Workers wait for
 /// each other, so that all of them have the time of the one that had the least.
 static Hand *find_late(SearchProcesses *c, double *left) {
@@ -109,7 +116,7 @@ static Hand *find_late(SearchProcesses *c, double *left) {
     for (int i = 0; i < c->n + c->ranks; i++) {
         Hand *h = hand_at(c, i);
         if (!h->busy) continue;
-        double own = h->limit - rt_child_clock_read(&h->clock);
+        double own = own_left(h);
         if (i >= c->n)
             workers_left = fmax(workers_left, own);
         else if (own > 0)
@@ -139,7 +146,7 @@ ProcessEvent processes_wait(SearchProcesses *c, double end) {
             fds[n++] = (struct pollfd){.fd = hand_at(c, i)->child.fd, .events = POLLIN};
         }
         if (over && n == 0) return (ProcessEvent){0};
-        left = fmin(fmax(left, 0), n ? LOOK : 3600);
+        left = fmin(fmax(left, 0), n ? LOOK_MOST : 3600);
         int got = poll(fds, (nfds_t)n, (int)ceil(left * 1e3));
         for (int i = 0; i < n && got > 0; i++) {
             ProcessEvent e = {0};

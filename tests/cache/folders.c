@@ -82,7 +82,8 @@ static int64_t version_of(const uint8_t *value, size_t bytes, int n) {
 int64_t get_number(Store *s, int n) {
     void *value;
     size_t bytes;
-    if (store_get(s, key_number(n), STORE_CODE, &value, &bytes)) return 0;
+    StoreStatus status = store_get(s, key_number(n), STORE_CODE, &value, &bytes);
+    if (status) return status == STORE_BUSY ? NUMBER_BUSY : 0;
     int64_t version = version_of(value, bytes, n);
     free(value);
     return version;

@@ -15,7 +15,9 @@ Store *open_store(const char *folder, int64_t limit);
 StoreKey key_number(int n);
 /// Puts value `version` of key n: bytes that follow from both, `bytes` of them.
 StoreStatus put_number(Store *s, int n, int64_t version, size_t bytes);
-/// The version of key n that the store has; 0: none; -1: what it has was never put.
+/// The version of key n that the store has; 0: none; -1: what it has was never put; NUMBER_BUSY:
+/// other processes had the store for seconds.
+enum { NUMBER_BUSY = -2 };
 int64_t get_number(Store *s, int n);
 
 #endif

@@ -71,14 +71,16 @@ typedef struct Fault {
 /// In a process of its own, since a compiler that was started has the environment of its start.
 /// Returns where it went wrong.
 static int live_through(const Fault *f) {
+    bool hangs = strcmp(f->value, "hang") == 0; // others may take longer on a busy machine
     setenv("TG_COMPILE", "process", 1);
-    setenv("TG_COMPILE_TIMEOUT", "2", 1);
+    if (hangs) setenv("TG_COMPILE_TIMEOUT", "2", 1);
     setenv(f->variable, f->value, 1);
     tg_module *m = module_of(source);
     if (launch(m) != f->status) return 1;
     if (f->status && !strstr(tg_last_error(), f->part)) return 2;
     if (f->status && !strstr(tg_last_error(), "module 'test.teg'")) return 3;
     unsetenv(f->variable);
+    unsetenv("TG_COMPILE_TIMEOUT");
     bool ended = strcmp(f->value, "llvm-fatal") != 0; // else it goes on, with the fault
     if (f->status && ended && launch(m) != TG_OK) return 4;
     tg_module_destroy(m);
@@ -145,7 +147,7 @@ static int fork_meanwhile(void) {
     unsetenv("TG_FAULT");
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(20);
+        unsetenv("TG_COMPILE_TIMEOUT");
         _exit(launch(module_of(source)) ? 1 : 0);
     }
     int status = 0;

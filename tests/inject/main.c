@@ -28,6 +28,8 @@
 int __lsan_do_recoverable_leak_check(void);
 #endif
 
+enum { HANGS = 300 }; // seconds; far more than any run takes on a busy machine
+
 char scratch[256];
 
 const char *in_scratch(const char *name) {
@@ -169,8 +171,17 @@ static bool tells(const char *text, const Fault *f) {
     return false;
 }
 
+/// By a short time limit, which on a busy machine may be over for no other reason.
+static bool is_late(const Outcome *out) {
+    static const char *const texts[] = {"waited", "did not come", "did not answer", "time was up"};
+    bool late = false;
+    for (int i = 0; i < 4; i++) late |= strstr(out->text, texts[i]) != NULL;
+    return late;
+}
+
 static void judge(const Scenario *s, const Outcome *out, const Fault *f) {
-    if (!out->ok && !report->failed) wrong("it fails though no call did", out->text);
+    bool late = f && s->hurry && is_late(out);
+    if (!out->ok && !report->failed && !late) wrong("it fails though no call did", out->text);
     if (!out->ok && !tells(out->text, f)) wrong("the text does not tell why", out->text);
     if (!out->ok && strstr(out->text, "mistake in Tegula") && f->way < ABORT)
         wrong("blamed on Tegula", out->text);
@@ -178,11 +189,18 @@ static void judge(const Scenario *s, const Outcome *out, const Fault *f) {
     if (what) wrong(what, out->ok ? "" : out->text);
 }
 
+static void hurry(const Scenario *s, bool is_short) {
+    if (s->hurry) s->hurry(is_short);
+}
+
 /// A process that hangs after it has answered shows in the next request.
 static void work_again(const Scenario *s, const Fault *f) {
     static Outcome out;
+    bool hangs = f && f->way == HANG;
+    hurry(s, hangs);
     s->work(&out);
-    if (!out.ok && f && f->way == HANG) s->work(&out);
+    hurry(s, false);
+    if (!out.ok && hangs) s->work(&out);
     if (!out.ok) wrong("it does not work afterwards", out.text);
     const char *what = s->check ? s->check(&out) : NULL;
     if (what) wrong("afterwards", what);
@@ -191,6 +209,7 @@ static void work_again(const Scenario *s, const Fault *f) {
 static void run_child(const Scenario *s, const Fault *f) {
     static Outcome out;
     if (s->ready) s->ready();
+    hurry(s, f && f->n);
     plan_begin(f);
     s->work(&out);
     plan_end();
@@ -228,10 +247,10 @@ static double seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/// The status of the child; -1: it did not end in time.
-static int wait_for(pid_t child, int limit) {
+/// The status of the child; -1: it hangs.
+static int wait_for(pid_t child) {
     int status = 0;
-    double end = seconds() + limit;
+    double end = seconds() + HANGS;
     while (real_waitpid(child, &status, WNOHANG) == 0) {
         if (seconds() > end) {
             kill(-child, SIGABRT);
@@ -254,11 +273,7 @@ static void run(const Scenario *s, const Fault *f) {
         run_child(s, f);
     }
     setpgid(child, child);
-    int limit = s->limit;
-#if defined(__SANITIZE_ADDRESS__)
-    limit *= 5;
-#endif
-    int status = wait_for(child, limit);
+    int status = wait_for(child);
     plan_end();
     kill(-child, SIGKILL);
     char text[64];

@@ -19,7 +19,7 @@ typedef struct Scenario {
     const char *name;
     bool there;                 // others work for it: faults may be theirs
     bool dies;                  // and they may be ended
-    int limit;                  // seconds
+    void (*hurry)(bool);        // whether time limits are to be short; NULL: there are none
     void (*ready)(void);        // what is there before; NULL: nothing
     void (*work)(Outcome *out); // where the fault happens; then again, without it
     /// Whether the result is right, and nothing that was there before is lost. NULL or what is

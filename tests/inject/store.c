@@ -203,11 +203,11 @@ static void save_beside(Outcome *out) {
 }
 
 const Scenario store_scenarios[] = {
-    {"save", false, false, 60, ready, save, check_saved, NULL},
-    {"load", false, false, 60, ready, load, check_old, NULL},
-    {"export", false, false, 60, ready, export, check_exported, NULL},
-    {"import", false, false, 60, ready_file, import, check_imported, NULL},
-    {"evict", false, false, 60, ready, evict, check_evicted, NULL},
-    {"two-writers", true, true, 60, ready, save_beside, check_saved, NULL},
+    {"save", false, false, NULL, ready, save, check_saved, NULL},
+    {"load", false, false, NULL, ready, load, check_old, NULL},
+    {"export", false, false, NULL, ready, export, check_exported, NULL},
+    {"import", false, false, NULL, ready_file, import, check_imported, NULL},
+    {"evict", false, false, NULL, ready, evict, check_evicted, NULL},
+    {"two-writers", true, true, NULL, ready, save_beside, check_saved, NULL},
     {.name = NULL},
 };

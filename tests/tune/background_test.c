@@ -5,8 +5,8 @@
 // has. The device is the stand-in's (tests/runtime/fake_cuda.c).
 //
 // Searches do not rest, and the test waits for what they say, not for a time.
-#include "tests/tune/request.h"
 #include "tests/said.h"
+#include "tests/tune/request.h"
 
 #include "driver/module.h"
 #include "driver/tune/tune.h"
@@ -57,7 +57,7 @@ static void doze(void) {
 /// Of the launching thread, while it launches.
 static struct {
     int codes, finds, loads, waits, locks; // finds: in the store
-    char what[64]; // of the last wait
+    char what[64];                         // of the last wait
 } seen;
 static _Thread_local bool launches;
 

@@ -36,7 +36,24 @@ refuses() { # TEXT COMMAND...
     grep -q -e "$text" log || fail "no '$text'"
 }
 
-tune="$tegula tune k.teg --budget 4"
+# Searches; again with four times the time where a busy machine was too slow for any result.
+search() { # SECONDS ARGUMENTS...
+    seconds=$1
+    shift
+    until "$tegula" tune --budget "$seconds" "$@" > search.out 2> search.err; do
+        cut_short='the time was up before the first result'
+        if [ "$seconds" -gt 200 ] || ! grep -q "$cut_short" search.err; then
+            cat search.out
+            cat search.err >&2
+            return 1
+        fi
+        seconds=$((4 * seconds))
+    done
+    cat search.out
+    cat search.err >&2
+}
+
+tune="search 4 k.teg"
 $tune --dim R=8 --dim 'N=256|1000' -o tuned.json --report page.html --jsonl trials > log 2> err
 if [ -s err ]; then fail "something was said to what is no terminal: $(cat err)"; fi
 has log 'scale<f32> .*N=256' 'scale<f32> .*N=1000' 'best: BN=' 'the default'
@@ -56,7 +73,7 @@ kernel mm(a: f32[M, K], b: f32[K, N], c: f32[M, N]) tune BM = 8 | 64 | 512, BN =
     }
 }
 K
-"$tegula" tune mm.teg --dim M=64 --dim N=64 --dim K=64 --budget 2 --report all.txt --jsonl all > log
+search 2 mm.teg --dim M=64 --dim N=64 --dim K=64 --report all.txt --jsonl all > log
 rows=$(sed -n '/^  setting/,$p' all.txt | grep -c '^  [^ s]')
 [ "$rows" = "$(grep -c . all)" ] || fail "$rows rows: $(cat all.txt)"
 has all.txt 'pruned: the model: .* us where .* us are expected' '(the default)' ' not listed: '
@@ -67,15 +84,18 @@ has log 'found before; --again searches anew'
 [ "$(grep -c . again)" = "$(grep -c 'shape": "R=8 N=256"' trials)" ] || fail "trials are lost"
 # A sample is of what the model rules out, too; its result is no search's. What a report has, listed
 # or not, can be raced.
-small="$tegula tune mm.teg --dim M=96 --dim N=64 --dim K=64"
-$small --budget 4 --mode sample --seed 3 --jsonl drawn > log
+small="mm.teg --dim M=96 --dim N=64 --dim K=64"
+search 4 $small --mode sample --seed 3 --jsonl drawn > log
 [ "$(grep -c '"verdict": "pruned"' drawn)" = 0 ] || fail "$(cat drawn)"
 has drawn 'BM=512 ' 'order=.* split=' '"verdict": "won"'
-$small --budget 1 > log
+search 1 $small > log
 if grep -q 'found before' log; then fail "the result of a sample is kept"; fi
-$small --budget 2 --among 'BM=8 BN=64 order=2 split=2' --jsonl raced > log
+for seconds in 2 8 32 128; do
+    search $seconds $small --among 'BM=8 BN=64 order=2 split=2' --again --jsonl raced > log
+    [ "$(grep -c '"seconds": [0-9]' raced)" != 2 ] || break
+done
 [ "$(grep -c '"seconds": [0-9]' raced)" = 2 ] || fail "$(cat raced)"
-refuses "'BM=8' is no candidate" $small --among BM=8
+refuses "'BM=8' is no candidate" "$tegula" tune $small --among BM=8
 # What was found is kept for launches, and `explain` says so.
 "$tegula" explain k.teg --arg x='zeros(8,1000)' --arg a=1 > log
 has log 'tuned on .* for this shape'
@@ -102,10 +122,14 @@ if grep -q 'no entry' log; then fail "the file is of no use"; fi
 
 refuses 'Q=4: kernel .scale. has no such dim' $tune --dim Q=4
 # An interrupted search is told from a whole one, in the file and by the exit code.
-for seconds in 2 4 8 16; do
+for seconds in 2 4 8 16 32 64; do
     rm -f half.json
     "$tegula" tune mm.teg --dim M=512 --dim N=512 --dim K=512 --mode exhaustive --again \
         -o half.json > log 2>&1 &
+    until pgrep -P $! > helpers; do # it has begun
+        kill -0 $! || fail "it does not search"
+        sleep 0.1
+    done
     sleep $seconds
     kill -INT $!
     code=0
@@ -126,7 +150,7 @@ kernel mm(a: f32[M, K], b: f32[K, N], c: f32[M, N]) tune B = 16 | 32 {
     }
 }
 K
-mm="$tegula tune mm.teg --budget 2 --arg a=zeros(48,64)"
+mm="search 2 mm.teg --arg a=zeros(48,64)"
 $mm --dim 'N=32|64' --dim M=48 > log
 has log 'mm M=48 K=64 N=32' 'mm M=48 K=64 N=64'
 refuses '--dim M=49: M is 48' $mm --dim N=32 --dim M=49
@@ -153,7 +177,7 @@ refuses "no file of 'tegula tune'" "$tegula" tune --merge other.json -o sum.json
 fails() { # CODE TEXT COMMAND...
     code=$1 text=$2 got=0
     shift 2
-    timeout 20 "$@" > log 2>&1 || got=$?
+    timeout 300 "$@" > log 2>&1 || got=$?
     [ "$got" = "$code" ] || fail "$*: exit code $got"
     grep -q -e "$text" log || fail "no '$text'"
     if grep -q 'best:' log; then fail "$*: it searched"; fi

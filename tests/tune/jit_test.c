@@ -2,8 +2,8 @@
 // Launches that tune: what blocks, what goes on in the background, what later processes find, what
 // another machine does not. Searches in the background do not rest, but for those that are ended,
 // and tests wait for what they say. Budgets suffice for a result on a machine that is busy.
-#include "tests/tune/request.h"
 #include "tests/said.h"
+#include "tests/tune/request.h"
 
 #include "driver/module.h"
 #include "driver/tune/tune_store.h"

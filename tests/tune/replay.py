@@ -279,7 +279,7 @@ def recorded(program, recordings, folder, seeds, *more, share=1, agree=-1, untun
                 default = next(t["config"] for t in trials if t["default"])
                 found.append(best / seconds[bare(winner)])
             text += f" {budget} s: {min(found):.3f} to {max(found):.3f} in {max(spent)} s,"
-            if min(found) < bar or (budget == 10 and max(spent) > share * budget):
+            if min(found) < bar or max(spent) > (share if budget == 10 else 1.05) * budget:
                 bad.append(f"{name}, {budget} s: {min(found):.3f} in {max(spent)} s")
         default = best / seconds[bare(default)]
         if default < untuned:

@@ -32,11 +32,24 @@ default=$(sed -n 's/^tuning: .*\(BR=[0-9]*\).*/\1/p' log)
 [ "$default" ] || fail "explain names no setting"
 
 # The default is made slow where candidates are measured, so that another setting wins.
-search() {
-    case $1 in
-    command) TG_FAULT=slow@$default "$tegula" tune k.teg $shape --budget 6 ;;
-    *) TG_FAULT=slow@$default TG_SERVER=$tegula TG_TUNE=block TG_TUNE_BUDGET_MS=6000 "$1" k.teg ;;
-    esac >log 2>&1 || fail "$1 does not search"
+search_for() { # SECONDS SEARCHER
+    rm -rf cache
+    case $2 in
+    command) TG_FAULT=slow@$default "$tegula" tune k.teg $shape --budget "$1" ;;
+    *) TG_FAULT=slow@$default TG_SERVER=$tegula TG_TUNE=block TG_TUNE_BUDGET_MS=${1}000 "$2" k.teg ;;
+    esac >search.log 2>&1
+}
+
+# With ever more time, as a busy machine needs it. Sets `won`.
+search() { # SEARCHER
+    for seconds in 6 24 96; do
+        search_for $seconds "$1" || continue
+        explain k.teg
+        won=$(sed -n 's/^tuning: .*\(BR=[0-9]*\).*/\1/p' log)
+        if [ "$won" != "$default" ]; then return; fi
+    done
+    cat search.log >log
+    fail "$1 does not find what is faster than the default"
 }
 
 # Without a program that could measure or compile for it: a search would fail and say so, code for
@@ -48,14 +61,10 @@ launch() { # PROGRAM FILE
 }
 
 for searcher in command "$shared" "$static"; do
-    rm -rf cache
     search "$searcher"
-    explain k.teg
-    won=$(sed -n 's/^tuning: .*\(BR=[0-9]*\).*/\1/p' log)
     grep -q 'tuned on .* for this shape' log || fail "explain does not see what $searcher found"
     grep -q 'that were measured the slowest takes [0-9.e+]* times as long' log || fail "no spread"
     grep -q 'results were compared with [0-9]* elements' log || fail "not with the interpreter"
-    [ "$won" != "$default" ] || fail "the slow default won"
     "$tegula" bench k.teg $shape --seconds 0.05 >log
     tail -n 1 log | grep -q "; .*$won" || fail "bench does not take it"
     "$tegula" run k.teg $shape >log || fail "run does not take it"
