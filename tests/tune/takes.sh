@@ -36,7 +36,10 @@ search_for() { # SECONDS SEARCHER
     rm -rf cache
     case $2 in
     command) TG_FAULT=slow@$default "$tegula" tune k.teg $shape --budget "$1" ;;
-    *) TG_FAULT=slow@$default TG_SERVER=$tegula TG_TUNE=block TG_TUNE_BUDGET_MS=${1}000 "$2" k.teg ;;
+    *)
+        TG_FAULT=slow@$default TG_SERVER=$tegula TG_TUNE=block TG_TUNE_BUDGET_MS=${1}000 \
+            "$2" k.teg
+        ;;
     esac >search.log 2>&1
 }
 
