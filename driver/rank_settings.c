@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "driver/rank_settings.h"
-
-#define LONG_PRODUCTS 80e-6 // seconds by the model from which parts of products gain
+#include "passes/model.h"
 
 // Elaborating a setting costs a fraction of a millisecond. Of more than MAX_TRIED settings those
 // are tried that differ from the best one so far in one value, for so many rounds.
@@ -257,7 +256,7 @@ static int64_t wanted_split(const Build *b, const RankedSetting *s) {
     if (b->gpu || !s->grid.loops || programs > threads) return 1;
     while (ways < MAX_SPLIT && programs * (double)ways < 4 * threads) ways *= 2;
     bool helps = programs < threads || threads > 2;
-    bool pays = helps && s->seconds >= LONG_PRODUCTS && s->grid.turns >= 2 * (double)ways;
+    bool pays = helps && s->seconds >= SPLIT_LONG_PRODUCTS && s->grid.turns >= 2 * (double)ways;
     return pays || !s->needs.products ? ways : 1;
 }
 

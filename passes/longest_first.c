@@ -11,10 +11,10 @@
 #include "passes/grid.h"
 
 #include "passes/gpu/gpu.h"
+#include "passes/model.h"
 #include "passes/util.h"
 
 enum { MAX_DEPTH = 16 };
-#define SHARE 0.64 // of the second cache
 
 /// How fast v changes with an index: between lo and hi, factors taken to be 1.
 typedef struct Slope {
@@ -125,7 +125,7 @@ Value *heads_together(const GpuTarget *gpu, Builder *b, const Op *phase, const R
     if (!loop) return NULL;
     add_shared(&s, b, loop->regions[0], spread + rows, rows);
     if (!s.first || s.mixed) return NULL;
-    Value *room = build_index(b, (int64_t)(SHARE * (double)gpu->l2_bytes));
+    Value *room = build_index(b, (int64_t)(GRID_L2_SHARE * (double)gpu->l2_bytes));
     Value *one = build_index(b, 1);
     Value *held = ix_max(b, ix_div(b, room, ix_max(b, s.bytes, one)), one);
     return ix_mul(b, held, sharing_heads(b, s.first, spread[rows + 1], phase));

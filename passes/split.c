@@ -16,14 +16,13 @@
 // Where the number of programs is known to the launch only, loops with a merge function get the
 // form above, others stay as they are unless PassEnv.split asks.
 #include "passes/grid.h"
+#include "passes/model.h"
 #include "passes/partial_folds.h"
 #include "passes/passes.h"
 #include "passes/range/range.h"
 #include "passes/util.h"
 
-enum { MAX_PARTS = 64, MIN_TRIPS = 4, PART_TRIPS = 16 };
-enum { FEW_PROGRAMS_GPU = 128, PROGRAMS_GPU = 1024, MAX_PARTS_GPU = 1024, JOINED_ONE_BY_ONE = 64 };
-#define MIN_SECONDS 20e-6 // of a loop that is worth a phase
+enum { MAX_PARTS = 64, MAX_PARTS_GPU = 1024 };
 
 typedef struct LoopSplit {
     PassEnv *env;
@@ -80,7 +79,8 @@ static bool is_too_short(const LoopSplit *s) {
     range_bounds(r, operand(loop, 1), &unused, &hi);
     if (lo == INT64_MIN || hi == INT64_MAX || __builtin_sub_overflow(hi, lo, &end)) return false;
     double trips = (double)end / (double)step;
-    return trips < MIN_TRIPS || trips * program_seconds(loop->regions[0], s->env) < MIN_SECONDS;
+    return trips < SPLIT_MIN_TRIPS ||
+           trips * program_seconds(loop->regions[0], s->env) < SPLIT_MIN_SECONDS;
 }
 
 static bool may_split(LoopSplit *s) {
@@ -118,12 +118,12 @@ static void limit_ways(LoopSplit *s, Builder *b) {
     Value *lo = operand(loop, 0), *hi = operand(loop, 1);
     if (value_is_inside(lo, s->phase) || value_is_inside(hi, s->phase)) return;
     Value *trips = trip_count(b, lo, hi, op_int(loop, "step", 1));
-    Value *parts = ix_ceildiv(b, trips, build_index(b, PART_TRIPS));
+    Value *parts = ix_ceildiv(b, trips, build_index(b, SPLIT_PART_TRIPS));
     s->ways = ix_min(b, s->ways, ix_max(b, parts, build_index(b, 2)));
 }
 
 static int64_t few_programs(const PassEnv *env) {
-    return env->gpu ? FEW_PROGRAMS_GPU : FEW_PROGRAMS;
+    return env->gpu ? SPLIT_FEW_PROGRAMS_GPU : FEW_PROGRAMS;
 }
 
 /// Parts that a loop may be cut in. Large states are joined one by one.
@@ -131,12 +131,12 @@ static int64_t max_parts(const LoopSplit *s) {
     int64_t lanes = 0;
     for (int i = 0; i < s->loop->n_results; i++) lanes += ty_count(result(s->loop, i)->type);
     if (!s->env->gpu) return MAX_PARTS;
-    return lanes <= MAX_PARTS_GPU ? MAX_PARTS_GPU : JOINED_ONE_BY_ONE;
+    return lanes <= MAX_PARTS_GPU ? MAX_PARTS_GPU : SPLIT_JOINED;
 }
 
 static void choose_split_ways(LoopSplit *s, Builder *b) {
     Value *one = build_index(b, 1);
-    int64_t programs, wanted = s->env->gpu ? PROGRAMS_GPU : MAX_PARTS;
+    int64_t programs, wanted = s->env->gpu ? SPLIT_PROGRAMS_GPU : MAX_PARTS;
     s->ways = ix_ceildiv(b, build_index(b, wanted), ix_max(b, s->programs, one));
     s->ways = ix_max(b, ix_min(b, s->ways, build_index(b, max_parts(s))), one); // were it to wrap
     if (s->env->split > 1) {

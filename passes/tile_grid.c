@@ -17,8 +17,8 @@
 // - Where pairs of programs are asked for (`cluster=2`, multicast.c) 2i and 2i + 1 have
 // neighbouring
 //   rows of tiles in the same columns.
-// - A task is a run of consecutive programs, so that it has MIN_TASK to MAX_TASK seconds of work,
-//   or as many programs as the axis `grain` says.
+// - A task is a run of consecutive programs, so that it has GRID_MIN_TASK to GRID_MAX_TASK
+//   seconds of work, or as many programs as the axis `grain` says.
 //
 // On a GPU a task is a CTA and runs one program. Where bounds are known on the device only, as many
 // CTAs as it holds at once walk the dimensions on which those bounds depend; of the tiles found on
@@ -29,15 +29,13 @@
 //     yield %skip + ... - %tiles } }
 #include "passes/gpu/gpu.h"
 #include "passes/grid.h"
+#include "passes/model.h"
 #include "passes/passes.h"
 #include "passes/util.h"
 
 #include <limits.h>
 
-#define MIN_TASK 4e-6
-#define MAX_TASK 60e-6
-enum { GROUP = 8, MAX_GROUP = 32, TASKS_A_THREAD = 8, MAX_WAYS = 64 };
-enum { CTAS_SM = 4, PRODUCT_CTAS_SM = 1 }; // that a resident grid starts
+enum { MAX_WAYS = 64 };
 
 typedef struct ParallelNest {
     PassEnv *env;
@@ -95,19 +93,21 @@ bool multiplies(const Region *r) {
 
 /* ---- host side ----------------------------------------------------------------------------- */
 
-/// Programs a task: enough for MIN_TASK, at most MAX_TASK, between them the tasks' number decides.
+/// Programs a task: enough for GRID_MIN_TASK, at most GRID_MAX_TASK, between them the tasks' number
+/// decides.
 static void choose_run(ParallelNest *nest, Builder *b) {
     if (nest->env->grain > 0) {
         nest->run = nest->env->grain > 1 ? build_index(b, nest->env->grain) : NULL;
         return;
     }
     double weight = program_seconds(program_body(nest), nest->env);
-    int64_t least = (int64_t)(MIN_TASK / weight) + 1, most = (int64_t)(MAX_TASK / weight) + 1;
+    int64_t least = (int64_t)(GRID_MIN_TASK / weight) + 1,
+            most = (int64_t)(GRID_MAX_TASK / weight) + 1;
     // Neighbours that multiply share an operand, which the target may keep packed.
-    if (multiplies(program_body(nest)) && most < 2 * GROUP) most = 2 * GROUP;
+    if (multiplies(program_body(nest)) && most < 2 * GRID_GROUP) most = 2 * GRID_GROUP;
     if (most == 1 || is_const_int(nest->programs, 1)) return;
     Value *wanted =
-        build_index(b, TASKS_A_THREAD * (nest->env->threads > 0 ? nest->env->threads : 1));
+        build_index(b, GRID_TASKS_A_THREAD * (nest->env->threads > 0 ? nest->env->threads : 1));
     Value *fair = ix_ceildiv(b, nest->programs, wanted);
     nest->run = ix_min(b, ix_max(b, fair, build_index(b, least)), build_index(b, most));
     if (is_const_int(nest->run, 1)) nest->run = NULL;
@@ -173,11 +173,13 @@ static int spread_levels(ParallelNest *nest, Level **out) {
 /// heads), programs that differ in it share nothing, and the last index is the fastest.
 static int64_t group_of(const ParallelNest *nest, const Level *rows, const Level *cols) {
     const GpuTarget *gpu = nest->env->gpu;
-    if (!gpu) return GROUP;
+    if (!gpu) return GRID_GROUP;
     if (rows->step <= 1 || cols->step <= 1) return 1;
     int64_t group = 1, area = gpu->sms * cols->step / rows->step;
     while ((group + 1) * (group + 1) <= area) group++;
-    return group < GROUP / 2 ? GROUP / 2 : group > MAX_GROUP ? MAX_GROUP : group;
+    return group < GRID_GROUP / 2   ? GRID_GROUP / 2
+           : group > GRID_MAX_GROUP ? GRID_MAX_GROUP
+                                    : group;
 }
 
 /// Rows of a super-row, or, below 0, columns of a super-column.
@@ -472,7 +474,7 @@ static void lower_to_launch(PassEnv *env, Op *phase) {
     nest.n = read_levels(ir_ctx(env->ir), phase, nest.level);
     Builder b = build_before(env->ir, phase);
     bool resident = is_resident(&nest, walks);
-    int ctas = multiplies(program_body(&nest)) ? PRODUCT_CTAS_SM : CTAS_SM;
+    int ctas = multiplies(program_body(&nest)) ? GRID_PRODUCT_CTAS_SM : GRID_CTAS_SM;
     Value *tasks = resident ? build_index(&b, env->gpu->sms * ctas) : count_tasks(&nest, &b);
     Op *launch = build_op(&b, OP_LAUNCH, 1, &tasks, 0, NULL, 1);
     const char *names = dimension_names(&nest);

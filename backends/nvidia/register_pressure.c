@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backends/nvidia/nvidia.h"
+#include "passes/model.h"
 
 typedef struct RegisterLiveness {
     Ctx *ctx;
@@ -223,21 +224,8 @@ static int loaded_at_once(const RegisterLiveness *l, LLVMBasicBlockRef b) {
 // straight code to it. Another generator's order is not the one that is measured, and pairs of f16
 // are made of f8 long before they are used. Other architectures than Hopper have addresses in
 // registers that it does not need, or schedules that take some more.
-enum {
-    HOPPER = 90,
-    OTHER_REGISTERS = 2,
-    ARCH_REGISTERS = 4,
-    LOOP_REGISTERS = 8,
-    LOOP_PART = 8,
-    CHAIN_PART = 2,
-    DOUBLE_PARTS = 3, // of two
-    CHAIN = 16,
-    OTHER_PART = 2,
-    ORDER_REGISTERS = 3,
-    ORDER_PART = 3,
-};
-// Loads are kept in place where values take three quarters of the registers.
-enum { FULL = 3, FULL_OF = 4 };
+// Loads are kept in place where values take PRESSURE_FULL quarters of the registers.
+enum { HOPPER = 90, FULL_OF = 4 };
 // A quarter of an SM has a quarter of its registers and of its warps; they come by eights.
 enum { SM_QUARTERS = 4, GRANULE = 8 };
 
@@ -293,15 +281,16 @@ static int live_at_once(RegisterLiveness *l) {
 static int needed_registers(RegisterLiveness *l, const GpuTarget *arch, bool other, bool soft) {
     int own = (live_at_once(l) + QUARTERS - 1) / QUARTERS;
     LoopFacts loops = find_loop_facts(l);
-    bool chains = loops.longest > CHAIN * own;
-    int base = own + OTHER_REGISTERS +
-               (other                  ? ORDER_REGISTERS
-                : arch->arch != HOPPER ? ARCH_REGISTERS
+    bool chains = loops.longest > PRESSURE_CHAIN * own;
+    int base = own + PRESSURE_BASE +
+               (other                  ? PRESSURE_OTHER_ORDER
+                : arch->arch != HOPPER ? PRESSURE_OTHER_ARCH
                                        : 0);
     if (!loops.alone && !soft && !chains && !l->doubles)
-        return base + (other || l->pairs ? own / ORDER_PART : 0);
-    int more = l->doubles ? own * DOUBLE_PARTS / 2 : own / (chains ? CHAIN_PART : LOOP_PART);
-    return base + LOOP_REGISTERS + more + (other ? own / OTHER_PART : 0);
+        return base + (other || l->pairs ? own / PRESSURE_ORDER_PART : 0);
+    int more = l->doubles ? own * PRESSURE_DOUBLE_HALVES / 2
+                          : own / (chains ? PRESSURE_CHAIN_PART : PRESSURE_LOOP_PART);
+    return base + PRESSURE_LOOP + more + (other ? own / PRESSURE_OTHER_PART : 0);
 }
 
 /// The number that a string attribute begins with; 0 where it is not there.
@@ -340,8 +329,8 @@ static void keep_loads_behind(const Gen *g, const GpuTarget *arch, RegisterLiven
     bool kept = false;
     all |= arch->arch != HOPPER;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b)) {
-        bool vectors =
-            all || FULL_OF * walk_block(l, b) >= FULL * room * QUARTERS || nv_read_words(b) >= room;
+        bool vectors = all || FULL_OF * walk_block(l, b) >= PRESSURE_FULL * room * QUARTERS ||
+                       nv_read_words(b) >= room;
         kept |= nv_pin_loads(g->ctx, b, vectors);
     }
     if (kept) nv_pin_parameters(fn);

@@ -6,14 +6,10 @@
 //     x for each value of an axis, what that value did where it was measured with and without
 #include "driver/tune/tune_search.h"
 
+#include "passes/model.h"
+
 #include <math.h>
 #include <string.h>
-
-#define UNTRIED   1.10 // of a value of an axis of which the model says nothing
-#define UNKNOWN   1.02 // likewise, of `grain` and a CPU's `split`, which the model knows least of
-#define IDLE      1.5  // of one that made the same code as without it
-#define BAD       3.0  // of one that did not work elsewhere
-#define UNRELATED 1.15 // where two settings differ in everything, the model's error tells less
 
 /// In how many values two settings differ, axes apart.
 static int candidate_distance(const Search *s, int a, int b) {
@@ -51,7 +47,7 @@ static double setting_ratio(const Search *s, int id) {
         nearest = d;
         ratio = seconds / predicted;
     }
-    return nearest == s->space.at[0].n_set && nearest > 1 ? ratio * UNRELATED : ratio;
+    return nearest == s->space.at[0].n_set && nearest > 1 ? ratio * TUNE_UNRELATED : ratio;
 }
 
 static bool is_bad(const Search *s, int id) {
@@ -70,15 +66,15 @@ static double axis_factor(const Search *s, const NamedValue *value, double untri
         const NamedValue *own = &c->set[c->n_set - 1];
         if (own->value != value->value || strcmp(own->name, value->name) != 0) continue;
         double with = expect_known(s, i), without = expect_known(s, base);
-        double factor = s->runners[i].same ? IDLE
-                        : is_bad(s, i)     ? BAD
+        double factor = s->runners[i].same ? TUNE_IDLE
+                        : is_bad(s, i)     ? TUNE_BAD
                         : without > 0      ? with / without
                                            : 0;
         if (factor > 0 && (least <= 0 || factor < least)) least = factor;
     }
     bool unknown =
         strcmp(value->name, "grain") == 0 || (s->exclusive && strcmp(value->name, "split") == 0);
-    return least > 0 ? least : unknown ? UNKNOWN : untried;
+    return least > 0 ? least : unknown ? TUNE_UNKNOWN : untried;
 }
 
 /// What the model says of each value of an axis that a candidate has.
@@ -86,7 +82,7 @@ static double untried_factor(const Search *s, int id) {
     const TuneCandidate *c = &s->space.at[id];
     int base = s->runners[id].base;
     double without = base >= 0 ? s->space.at[base].predicted : 0;
-    if (c->predicted <= 0 || without <= 0 || !c->n_axes) return UNTRIED;
+    if (c->predicted <= 0 || without <= 0 || !c->n_axes) return TUNE_UNTRIED;
     return pow(c->predicted / without, 1.0 / c->n_axes);
 }
 

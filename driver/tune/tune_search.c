@@ -23,6 +23,7 @@
 // be of use is compiled, towards the end only what is expected to be close to the best one, and
 // what differs from that in one value.
 #include "driver/tune/tune_search.h"
+#include "passes/model.h"
 #include "runtime/tune/trial.h"
 
 #include <math.h>
@@ -36,30 +37,6 @@ enum {
     FINALISTS = 4,  // that may have to be checked at the end
     PATIENCE = 60,  // measured on a GPU without a better one: the search is decided
 };
-#define BATCH_SHARE     0.15 // of the budget, that compiling a batch may take
-#define FEED_SHARE      0.6  // of the budget, in which candidates are begun
-#define RACE_SHARE      0.15 // of the budget, that the race is to have without new ones
-#define DOUBT_SHARE     0.1  // likewise, in which a CPU's default has to lose: others use it, too
-#define HOPE            1.4  // times the best one's time: what is expected to be slower is left out
-#define EARLY_HOPE      3.0  // likewise, at the beginning
-#define NO_HOPE         1.0  // likewise, after so many that were no better
-#define BETTER          0.99 // times the best one's time
-#define FAR_SLOWER      1.5  // by a glance: it need not race
-#define HOST_NOISE      2e-3 // seconds by which a glance on a CPU may be too long
-#define PROMISING       1.03 // by a glance: it is checked before it races
-#define STUCK_FACTOR    3    // times the longest compilation: others do not wait for it any more
-#define STUCK_LEAST     0.2
-#define LAUNCH_LEAST    0.1  // seconds until a launch counts as hung, or
-#define LAUNCH_FACTOR   10   // times the best one's time
-#define CHECK_RATE      2e8  // bytes a second that are filled and compared, at least
-#define CONFIRM_RATE    2e9  // likewise, where all of it is
-#define WARM_SHARE      0.01 // of the budget, that the winner on warm caches is to have
-#define LATE            1.03 // of the budget, when the last look at the winner has to be done
-#define TICK            0.1  // seconds until it is seen that a search is to end
-#define START_SECONDS   20.0 // of a worker, until its device can be used
-#define COMPILE_LEAST   1.0
-#define COMPILE_FACTOR  10
-#define UNKNOWN_COMPILE 120.0
 
 double search_seconds(const Search *s) {
     return s->o.mode == TUNE_BACKGROUND ? s->worked : child_seconds() - s->start;
@@ -120,7 +97,7 @@ static void report_progress(Search *s) {
 static double feed_end(const Search *s) {
     if (s->o.mode >= TUNE_EXHAUSTIVE) return 0.9 * s->deadline;
     double mean = s->n_compiled ? s->compile_sum / s->n_compiled : s->deadline;
-    return fmax(FEED_SHARE * s->deadline, (1 - RACE_SHARE) * s->deadline - 2 * mean);
+    return fmax(SEARCH_FEED_SHARE * s->deadline, (1 - SEARCH_RACE_SHARE) * s->deadline - 2 * mean);
 }
 
 /// Times the best one's time: what is expected to take longer is not worth it now. It falls with
@@ -129,8 +106,10 @@ static double feed_end(const Search *s) {
 static double hoped_ratio(const Search *s) {
     double patience = s->exclusive ? 1 : fmax(0, 1 - (double)s->stale / PATIENCE);
     double early = fmax(0, 1 - search_seconds(s) / feed_end(s));
-    double most = s->o.mode == TUNE_BACKGROUND ? HOPE : HOPE + (EARLY_HOPE - HOPE) * early;
-    return NO_HOPE + (most - NO_HOPE) * patience;
+    double most = s->o.mode == TUNE_BACKGROUND
+                      ? SEARCH_HOPE
+                      : SEARCH_HOPE + (SEARCH_EARLY_HOPE - SEARCH_HOPE) * early;
+    return SEARCH_NO_HOPE + (most - SEARCH_NO_HOPE) * patience;
 }
 
 static bool is_waiting(const Search *s, int id) {
@@ -175,8 +154,8 @@ static int next_candidate(const Search *s) {
 /* ---- compiling ----------------------------------------------------------------------------- */
 
 static double compile_seconds(const Search *s) {
-    if (s->longest <= 0) return UNKNOWN_COMPILE;
-    return fmax(COMPILE_LEAST, COMPILE_FACTOR * s->longest);
+    if (s->longest <= 0) return SEARCH_UNKNOWN_COMPILE;
+    return fmax(SEARCH_COMPILE_LEAST, SEARCH_COMPILE_FACTOR * s->longest);
 }
 
 static bool begin_compile(Search *s, Hand *h, int id) {
@@ -293,7 +272,7 @@ static void on_compile_event(Search *s, const ProcessEvent *e) {
 /// How long so many launches may take.
 static double launch_seconds(const Search *s, int launches) {
     if (s->best <= 0) return fmax(10, s->o.budget);
-    return launches * fmax(LAUNCH_LEAST, LAUNCH_FACTOR * s->best) + 1;
+    return launches * fmax(SEARCH_LAUNCH_LEAST, SEARCH_LAUNCH_FACTOR * s->best) + 1;
 }
 
 static void worker_failed(Search *s, int error) {
@@ -308,7 +287,7 @@ static void open_worker(Search *s) {
     s->worker++;
     s->ready = s->referenced = false;
     s->turn = -1;
-    int error = workers_open(s, START_SECONDS + 2 * s->space.bytes / CHECK_RATE);
+    int error = workers_open(s, SEARCH_START_SECONDS + 2 * s->space.bytes / SEARCH_CHECK_RATE);
     if (error) worker_failed(s, error);
 }
 
@@ -321,7 +300,7 @@ static void try_code(Search *s, int id, int launches) {
     s->told = s->worker;
     u->loaded = s->worker;
     s->asked = launches;
-    double more = 1 + s->space.bytes / CHECK_RATE;
+    double more = 1 + s->space.bytes / SEARCH_CHECK_RATE;
     s->turn = id;
     int error = workers_ask(s, id, work_write_try(s->ctx, &t),
                             launch_seconds(s, launches > 0 ? launches : CHECK_RUNS) + more);
@@ -337,7 +316,7 @@ static int find_unseen(const Search *s) {
 
 /// A helper is at work, and not for so long that nobody should wait for it.
 static bool is_compiling(const Search *s) {
-    double least = fmax(STUCK_LEAST, STUCK_FACTOR * s->longest);
+    double least = fmax(SEARCH_STUCK_LEAST, SEARCH_STUCK_FACTOR * s->longest);
     for (int i = 0; i < s->processes->n; i++) {
         const Hand *h = &s->processes->helpers[i];
         if (!h->busy) continue;
@@ -370,7 +349,7 @@ static bool settle_winner(Search *s) {
 static bool renew_worker(Search *s) {
     if (!s->exclusive || !s->heat.runoff || s->renewed) return false;
     if (s->runoff <= 0) s->runoff = search_seconds(s);
-    if (search_seconds(s) - s->runoff < DOUBT_SHARE / 2 * s->deadline ||
+    if (search_seconds(s) - s->runoff < SEARCH_DOUBT_SHARE / 2 * s->deadline ||
         rt_tournament_winner(s->tournament) == 0)
         return false;
     s->renewed = s->kept = true;
@@ -398,7 +377,7 @@ static bool step_tournament(Search *s) {
 /// is time for a few batches: what one teaches is to choose the next one.
 static int batch_size(const Search *s) {
     double mean = s->n_compiled ? s->compile_sum / s->n_compiled : 0;
-    double fit = mean > 0 ? BATCH_SHARE * s->deadline * s->processes->n / mean : BATCH;
+    double fit = mean > 0 ? SEARCH_BATCH_SHARE * s->deadline * s->processes->n / mean : BATCH;
     return (int)fmin(fmax(fit, s->processes->n), BATCH * s->processes->n);
 }
 
@@ -454,11 +433,12 @@ static void lost_worker(Search *s, const ProcessEvent *e) {
 
 /// The race has to end early enough for its finalists to be checked.
 static void start_tournament(Search *s, double check_seconds) {
-    double all = 0.98 * s->o.budget, confirmed = all - s->space.bytes / CONFIRM_RATE;
-    if (!s->exclusive) confirmed -= WARM_SHARE * s->o.budget;
+    double all = SEARCH_RACE_END * s->o.budget,
+           confirmed = all - s->space.bytes / SEARCH_CONFIRM_RATE;
+    if (!s->exclusive) confirmed -= SEARCH_WARM_SHARE * s->o.budget;
     s->deadline = fmax(0.5 * all, confirmed - FINALISTS * check_seconds);
     rt_tournament_options tournament = {.capacity = s->space.n, .deadline = s->deadline};
-    if (s->exclusive) tournament.doubt = DOUBT_SHARE * s->deadline;
+    if (s->exclusive) tournament.doubt = SEARCH_DOUBT_SHARE * s->deadline;
     s->tournament = rt_tournament_start(s->tournament_memory, &tournament);
 }
 
@@ -466,7 +446,7 @@ static void note_best(Search *s, int id, double seconds) {
     if (s->best > 0 && seconds >= s->best) return;
     s->best = seconds;
     s->best_id = id;
-    if (s->better > 0 && seconds >= BETTER * s->better) return;
+    if (s->better > 0 && seconds >= SEARCH_BETTER * s->better) return;
     s->better = seconds;
     s->stale = 0;
 }
@@ -504,12 +484,13 @@ static void take_glance(Search *s, int id, const WorkReport *report) {
     u->times = s->best > 0 ? least / s->best : 1;
     s->measured++;
     s->stale++;
-    if (id > 0 && s->best > 0 && least > FAR_SLOWER * s->best + (s->exclusive ? HOST_NOISE : 0)) {
+    if (id > 0 && s->best > 0 &&
+        least > SEARCH_FAR_SLOWER * s->best + (s->exclusive ? SEARCH_HOST_NOISE : 0)) {
         u->trial.launches = report->n;
         judge_candidate(
             s, id, TUNE_SLOWER,
             ctx_format(s->ctx, "%.3g times as long as the best one had taken", u->times));
-    } else if (!u->checked && least < PROMISING * s->best) {
+    } else if (!u->checked && least < SEARCH_PROMISING * s->best) {
         s->check = id;
     } else {
         enter_tournament(s, id);
@@ -591,7 +572,8 @@ static void end_compilations(Search *s) {
     for (int i = 0; i < s->space.n; i++) {
         Runner *u = &s->runners[i];
         if (u->state != COMPILING) continue;
-        if (compiled_for(s, i) > fmax(COMPILE_LEAST, 4 * s->longest)) u->trial.verdict = TUNE_HUNG;
+        if (compiled_for(s, i) > fmax(SEARCH_COMPILE_LEAST, 4 * s->longest))
+            u->trial.verdict = TUNE_HUNG;
         u->trial.why = "the time was up while it was compiled";
     }
 }
@@ -603,14 +585,14 @@ void search_open(Search *s) {
 
 /// Until there may be something to do for others than the crew.
 static double wait_seconds(const Search *s) {
-    double rest = rest_left(s), left = (is_confirming(s) ? LATE : 1) * s->o.budget;
-    return fmin(TICK, rest > 0 ? rest : fmax(left - search_seconds(s), 0));
+    double rest = rest_left(s), left = (is_confirming(s) ? SEARCH_LATE : 1) * s->o.budget;
+    return fmin(SEARCH_TICK, rest > 0 ? rest : fmax(left - search_seconds(s), 0));
 }
 
 void search_run(Search *s) {
     start_tournament(s, 0);
     while (!s->over && !search_is_stopped(s) &&
-           search_seconds(s) < (is_confirming(s) ? LATE : 1) * s->o.budget) {
+           search_seconds(s) < (is_confirming(s) ? SEARCH_LATE : 1) * s->o.budget) {
         feed_helpers(s);
         drive_worker(s);
         if (s->over) break;

@@ -18,6 +18,7 @@
 #include "driver/rank_settings.h"
 #include "driver/tune/tune_search.h"
 #include "driver/tune/tuned_file.h"
+#include "passes/model.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,13 +33,6 @@ enum {
     MAX_VALUES = 8,
     DRAWS = 20, // for each candidate of a sample: some are there already
 };
-#define BEHIND   1.10 // how much longer a candidate is taken to be for each axis
-#define KNOWN    1.02 // likewise, of those that the model knows
-#define SHORT    2e-5 // seconds, by the model: of one thread they may be as many
-#define HOPELESS 12.0 // times the best one's time, by the model
-#define SPILLING 1.4  // times the registers that there are
-#define SLACK    0.05 // likewise, beyond which the model has them spill: it may be a few too many
-#define JOINED   2.0  // how much longer parts of a loop take where programs fill a GPU without them
 
 typedef struct Axis {
     const char *name;
@@ -165,7 +159,7 @@ static double tile_numbering(int64_t order, const GridNeeds *g) {
 static bool keeps_threads(const Make *m, int64_t grain, const RankedSetting *s) {
     double threads = m->b->threads ? m->b->threads : machine_threads();
     double most = fmin(threads, s->grid.programs);
-    return s->seconds < SHORT || ceil(s->grid.programs / (double)grain) >= most;
+    return s->seconds < TUNE_SHORT || ceil(s->grid.programs / (double)grain) >= most;
 }
 
 /// How an axis' value acts on a grid: two values that act alike make the same of it. 0: it does
@@ -226,7 +220,7 @@ static Expected expected_seconds(const Make *m, const RankedSetting *s, int n,
                                  const NamedValue *more) {
     Expected e = {s->seconds, s->needs};
     GpuAxes axes = s->axes;
-    axes.slack = SLACK;
+    axes.slack = TUNE_SLACK;
     if (s->seconds < 0) return e;
     int others = m->b->gpu ? read_gpu_axes(n, more, &axes) : n;
     if (others < n) {
@@ -234,7 +228,7 @@ static Expected expected_seconds(const Make *m, const RankedSetting *s, int n,
     }
     const NamedValue *split = value_of_name(n, more, "split");
     bool joins = m->b->gpu && split && split->value > 1 && s->grid.programs > m->b->gpu->sms;
-    e.seconds *= pow(BEHIND, others) * pow(KNOWN, n - others) * (joins ? JOINED : 1);
+    e.seconds *= pow(TUNE_BEHIND, others) * pow(TUNE_KNOWN, n - others) * (joins ? TUNE_JOINED : 1);
     return e;
 }
 
@@ -245,10 +239,10 @@ static const char *reason_to_skip(const Make *m, const RankedSetting *s, const E
     if (n->stage_bytes > n->most_bytes && n->products)
         return ctx_format(m->ctx, "shared memory: %.0f of %.0f bytes for one stage", n->stage_bytes,
                           n->most_bytes);
-    if (n->registers > SPILLING * n->most_registers)
+    if (n->registers > TUNE_SPILLING * n->most_registers)
         return ctx_format(m->ctx, "registers: %.0f of %.0f a thread", n->registers,
                           n->most_registers);
-    if (e->seconds > HOPELESS * m->best)
+    if (e->seconds > TUNE_HOPELESS * m->best)
         return ctx_format(m->ctx, "the model: %.3g us where %.3g us are expected of another",
                           e->seconds * 1e6, m->best * 1e6);
     return NULL;

@@ -4,40 +4,9 @@
 // cluster of CTAs.
 #include "passes/cost/cost.h"
 #include "passes/gpu/layouts.h"
+#include "passes/model.h"
 
 #include <math.h>
-
-enum {
-    SUMS_THREAD = 144, // results of products that a thread may hold
-    SUMS_LEAST = 16,   // and that are worth a warp more
-    ELEMENTS_THREAD = 16,
-    ELEMENTS_CLUSTER = 32, // of threads of clusters, whose barriers cost more
-    ROW_BYTES = 64,        // of what is reduced, a thread: each meeting takes it as long
-    ROW_ELEMENTS = 32,     // ... at most
-    ROW_WARP = 1024,       // of a row that one warp holds
-    ROW_WORDS = 96,        // ... and words of a lane's of all rows that are reduced together
-    ROW_CTA = 32768,       // that one CTA holds, or words of several of them
-    ROW_SHARE = 16384,     // that a CTA of a cluster holds
-    PRODUCT_WARPS = 4,
-    GROUP_ROWS = 64,     // of a product by one warpgroup
-    BASE_REGISTERS = 48, // of a thread, besides blocks
-    BASE_FEW = 24,       // without products
-    BASE_CHAIN = 8,      // of warpgroups' products of products
-    CHAIN_MORE = 16,   // ... if the next operand, of 8 bits, changes lanes, or blocks come besides
-    PICK_WARPS = 4,    // that share positions from data, of which each takes so many registers
-    SPLIT_WORDS = 3,   // of an element as it was loaded and in two parts
-    BASE_AMD = 80,     // with AMD's products: addresses and fragments of the next ones, too
-    FRAGMENTS = 16,    // more of those with WMMA's and with multiply-adds
-    FUNCTION_OPS = 16, // of f64 on blocks, more than rows take without a function
-    UNIT_ROWS = 16,    // of a chain of products by one warp, at least
-};
-
-#define PICK_REGISTERS 1.75
-#define WIDE_SUM       2.5 // registers of a sum of f64, whose operands are as wide
-// Registers for one of a row of f64: with what is computed of it, and where that is a function,
-// whose results live beside as many intermediate values.
-#define F64_ROWS       1.3
-#define F64_FUNCTIONS  3
 
 /// Registers of all threads where not said otherwise: an element of up to 32 bits takes one.
 typedef struct RegisterSizes {
@@ -133,7 +102,8 @@ static const Op *loaded_beside(const Value *v, const Op *dot) {
 /// halves of a wave of gfx11 have the same of an operand.
 static void measure_operands(RegisterSizes *z, const Op *op, const GpuUnit *unit) {
     bool wmma = unit && unit->features & GPU_WMMA, twice = wmma && unit->generations == GPU_RDNA3;
-    if (!unit || wmma) z->fragments = fmax(z->fragments, twice ? 2 * FRAGMENTS : FRAGMENTS);
+    if (!unit || wmma)
+        z->fragments = fmax(z->fragments, twice ? 2 * WARPS_FRAGMENTS : WARPS_FRAGMENTS);
     for (int i = 0; i < 2; i++) {
         double words = held_words(operand(op, i)->type);
         if (loaded_beside(operand(op, i), op))
@@ -166,7 +136,7 @@ static void measure_dot(RegisterSizes *z, const Op *op) {
     const Type *sum = result(op, 0)->type;
     if (sum->kind == TK_PENDING) sum = ty_promised(sum);
     bool amd = gpu_has_any(z->target, GPU_AMD);
-    double each = registers_each(sum) > 1 ? WIDE_SUM : 1;
+    double each = registers_each(sum) > 1 ? WARPS_WIDE_SUM : 1;
     z->sums += parts * (amd ? held_words(sum) : each * (double)ty_count(sum));
     z->groups |= unit && unit->features & GPU_WGMMA;
     z->narrow |= elem_info[operand(op, 0)->type->elem].bits == 8;
@@ -221,13 +191,12 @@ static bool lives_behind(const Value *v, const Op *op, int depth) {
 /// Words of the blocks as large as what is reduced that are loaded before and live on behind it,
 /// and the registers in which they and others are computed with.
 static void measure_across(RegisterSizes *z, const Op *reduce) {
-    enum { FEW_OPS = 5 };
     int64_t least = ty_count(operand(reduce, 0)->type);
     double words = 0, registers = 0;
     for (const Op *op = reduce->prev; op; op = op->prev) {
         if (op->code != OP_LOAD || cost_is_dead(op)) continue;
         const Type *t = result(op, 0)->type;
-        if (!lives_behind(result(op, 0), reduce, FEW_OPS)) continue;
+        if (!lives_behind(result(op, 0), reduce, WARPS_FEW_OPS)) continue;
         registers += registers_in(t);
         if (ty_count(t) >= least) words += (double)ty_count(t) * elem_info[t->elem].bits / 32;
     }
@@ -302,8 +271,8 @@ static bool is_joined_block(const RegisterSizes *z) {
 /// A row that one warp holds is reduced without the others.
 static int most_warps(const RegisterSizes *z) {
     double lanes = z->target->lanes;
-    bool rows = z->rows >= 1 && z->row <= ROW_WARP && z->reduced >= z->widest &&
-                z->words <= z->rows * lanes * ROW_WORDS && !is_joined_block(z);
+    bool rows = z->rows >= 1 && z->row <= WARPS_ROW_WARP && z->reduced >= z->widest &&
+                z->words <= z->rows * lanes * WARPS_ROW_WORDS && !is_joined_block(z);
     int most = gpu_max_warps(z->target);
     return rows ? power_for(z->rows, most) : most;
 }
@@ -312,16 +281,16 @@ static int most_warps(const RegisterSizes *z) {
 /// as share the rows: what one of them reduces, another one multiplies.
 static int least_for_products(const RegisterSizes *z) {
     double lanes = z->target->lanes;
-    if (!z->groups) return power_for(z->sums / (lanes * SUMS_LEAST), PRODUCT_WARPS);
-    double groups = z->dots > 1 ? fmax(1, z->rows / GROUP_ROWS) : 1;
-    return power_for(groups * PRODUCT_WARPS, 2 * PRODUCT_WARPS);
+    if (!z->groups) return power_for(z->sums / (lanes * WARPS_SUMS_LEAST), WARPS_PRODUCT_WARPS);
+    double groups = z->dots > 1 ? fmax(1, z->rows / WARPS_GROUP_ROWS) : 1;
+    return power_for(groups * WARPS_PRODUCT_WARPS, 2 * WARPS_PRODUCT_WARPS);
 }
 
 /// Warps that share a chain of products have what is held of rows of their own, as far as those go.
 static double registers_of_amd(const RegisterSizes *z, int warps) {
     double lanes = z->target->lanes, share = warps;
-    if (z->dots > 1 && z->rows >= 1) share = fmin(warps, fmax(1, z->rows / UNIT_ROWS));
-    return BASE_AMD + z->held / (share * lanes) + (z->sums + z->staged) / (warps * lanes);
+    if (z->dots > 1 && z->rows >= 1) share = fmin(warps, fmax(1, z->rows / WARPS_UNIT_ROWS));
+    return WARPS_BASE_AMD + z->held / (share * lanes) + (z->sums + z->staged) / (warps * lanes);
 }
 
 /// Of NVIDIA's: registers for operands that no copy brings; half of what is scattered has a place.
@@ -337,14 +306,16 @@ static bool is_reduced_counted(const RegisterSizes *z) {
 
 static double registers_of_products(const RegisterSizes *z, int warps) {
     double lanes = z->target->lanes, threads = warps * lanes;
-    if (is_reduced_counted(z)) return BASE_CHAIN + (z->sums + 0.75 * z->reduced) / threads;
+    if (is_reduced_counted(z))
+        return WARPS_BASE_CHAIN + (z->sums + WARPS_NEXT_OPERAND * z->reduced) / threads;
     // A chain of products keeps rows in their warps, and each warp has all of the right operand.
     double copies = z->dots > 1 || warps < 4 ? 1 : 2;
-    double picks = PICK_REGISTERS * z->picked * PICK_WARPS / warps;
-    double operands = 0.85 * z->operands / copies / lanes + SPLIT_WORDS * z->split / threads;
+    double picks = WARPS_PICK_REGISTERS * z->picked * WARPS_PICK_WARPS / warps;
+    double operands =
+        WARPS_OPERANDS * z->operands / copies / lanes + WARPS_SPLIT_WORDS * z->split / threads;
     // Half of what a chain keeps is read again rather than kept beside the right operand.
     double kept = z->dots > 1 ? z->kept / 2 : 0;
-    return BASE_REGISTERS + (1.1 * z->sums + kept + words_through_registers(z)) / threads +
+    return WARPS_BASE + (WARPS_SUMS * z->sums + kept + words_through_registers(z)) / threads +
            operands + picks;
 }
 
@@ -352,9 +323,10 @@ static double registers_of_products(const RegisterSizes *z, int warps) {
 /// Each warpgroup has rows of its own.
 static int fit_registers(const RegisterSizes *z, int warps) {
     bool amd = gpu_has_any(z->target, GPU_AMD);
-    int most = 2 * PRODUCT_WARPS;
+    int most = 2 * WARPS_PRODUCT_WARPS;
     double room = z->target->registers_thread - (amd ? z->fragments : 0);
-    if (!amd && (words_through_registers(z) == 0 || (z->groups && z->height < 2 * GROUP_ROWS)))
+    if (!amd &&
+        (words_through_registers(z) == 0 || (z->groups && z->height < 2 * WARPS_GROUP_ROWS)))
         return warps;
     while (warps < most && (amd ? registers_of_amd : registers_of_products)(z, warps) > room)
         warps *= 2;
@@ -374,22 +346,23 @@ static int warps_for_rows(const RegisterSizes *z) {
     int largest = gpu_max_warps(z->target);
     // Where little is done with a row, more threads have more of it on the way.
     int share = z->meetings == 1 && z->lines && z->rows == 1 && z->stored < z->reduced ? 2 : 1;
-    int warps = power_for(warps_holding(z, ROW_BYTES, ROW_ELEMENTS) * share, most_warps(z));
+    int warps =
+        power_for(warps_holding(z, WARPS_ROW_BYTES, WARPS_ROW_ELEMENTS) * share, most_warps(z));
     int full = z->target->registers_sm / ((z->target->registers_thread + 1) * z->target->lanes);
     if (z->doubles && 2 * warps <= full) return 2 * warps;
-    double alone = warps_holding(z, 2 * ROW_BYTES, 2 * ROW_ELEMENTS);
+    double alone = warps_holding(z, 2 * WARPS_ROW_BYTES, 2 * WARPS_ROW_ELEMENTS);
     return warps == largest && !z->joins && alone <= largest / 2 ? largest / 2 : warps;
 }
 
 static int warps_for(const RegisterSizes *z) {
     double lanes = z->target->lanes, widest = z->widest / z->cluster;
     if (z->sums == 0 && z->cluster > 1)
-        return power_for(widest / (lanes * ELEMENTS_CLUSTER) * (z->doubles ? 2 : 1),
+        return power_for(widest / (lanes * WARPS_ELEMENTS_CLUSTER) * (z->doubles ? 2 : 1),
                          gpu_max_warps(z->target));
     if (z->sums == 0 && z->reduced > 0) return warps_for_rows(z);
-    if (z->sums == 0) return power_for(widest / (lanes * ELEMENTS_THREAD), most_warps(z));
+    if (z->sums == 0) return power_for(widest / (lanes * WARPS_ELEMENTS_THREAD), most_warps(z));
     int least = least_for_products(z);
-    int fit = power_for(z->sums / (lanes * SUMS_THREAD), 2 * PRODUCT_WARPS);
+    int fit = power_for(z->sums / (lanes * WARPS_SUMS_THREAD), 2 * WARPS_PRODUCT_WARPS);
     int warps = fit > least ? fit : least;
     return fit_registers(z, warps);
 }
@@ -398,21 +371,22 @@ static int warps_for(const RegisterSizes *z) {
 /// one to the next: no order of instructions does with less. 0: nothing as long as a row is.
 static double rows_at_once(const RegisterSizes *z) {
     bool rows = z->sums == 0 && z->reduced > 0 && z->carried >= z->row;
-    return rows ? 1.1 * z->widest + z->beside + z->once + z->carried : 0;
+    return rows ? WARPS_WIDEST * z->widest + z->beside + z->once + z->carried : 0;
 }
 
 static int cluster_for(const RegisterSizes *z) {
     double row = z->rows == 1 ? fmax(z->row, z->across) : z->row;
     double part = z->doubles ? 0.25 : 1;
-    bool spread = z->sums == 0 && row > part * ROW_CTA;
-    double room = z->target->registers_sm - BASE_FEW * GPU_MAX_THREADS / 2;
+    bool spread = z->sums == 0 && row > part * WARPS_ROW_CTA;
+    double room = z->target->registers_sm - WARPS_BASE_FEW * GPU_MAX_THREADS / 2;
     double share = z->rows == 1 ? rows_at_once(z) / room : 0;
-    return power_for(fmax(spread ? row / (part * ROW_SHARE) : 1, share), GPU_PORTABLE_CLUSTER);
+    return power_for(fmax(spread ? row / (part * WARPS_ROW_SHARE) : 1, share),
+                     GPU_PORTABLE_CLUSTER);
 }
 
 static double registers_for(const RegisterSizes *z, int warps) {
     double threads = warps * (double)z->target->lanes;
-    if (z->sums == 0) return BASE_FEW + 1.1 * z->widest / z->cluster / threads;
+    if (z->sums == 0) return WARPS_BASE_FEW + WARPS_WIDEST * z->widest / z->cluster / threads;
     if (gpu_has_any(z->target, GPU_AMD)) return registers_of_amd(z, warps);
     return registers_of_products(z, warps);
 }
@@ -426,7 +400,7 @@ GpuShape gpu_shape_of_warps(const GpuTarget *target, const Op *root, int cluster
     GpuShape s = {.warps = warps, .cluster = z.cluster, .chain = z.dots > 1};
     s.registers = registers_for(&z, s.warps);
     s.counted = is_reduced_counted(&z);
-    s.at_once = BASE_FEW + rows_at_once(&z) / (z.cluster * s.warps * target->lanes);
+    s.at_once = WARPS_BASE_FEW + rows_at_once(&z) / (z.cluster * s.warps * target->lanes);
     return s;
 }
 
@@ -450,28 +424,28 @@ bool gpu_holds_rows(const PassEnv *env, const Op *device) {
     op_walk_pre((Op *)device, measure_op, &z);
     int ctas = !gpu_has(t, GPU_CLUSTER) ? 1 : env->cluster > 0 ? env->cluster : cluster_for(&z);
     double each = fmin(t->registers_thread, (double)t->registers_sm / GPU_MAX_THREADS);
-    double part = z.chain > FUNCTION_OPS ? F64_FUNCTIONS : z.doubles ? F64_ROWS : 1;
-    return z.sums > 0 || part * z.across / ctas <= (each - BASE_FEW) * GPU_MAX_THREADS;
+    double part = z.chain > WARPS_FUNCTION_OPS ? WARPS_F64_FUNCTIONS
+                  : z.doubles                  ? WARPS_F64_ROWS
+                                               : 1;
+    return z.sums > 0 || part * z.across / ctas <= (each - WARPS_BASE_FEW) * GPU_MAX_THREADS;
 }
 
 /// CTAs that registers let an SM hold, where they are what overlaps: one works while another
 /// starts, ends, or computes between two products. A chain of products has work enough a step that
 /// two slots serve.
 static int64_t side_by_side(const GpuTarget *t, const GpuShape *shape, int *least) {
-    enum { FEW_WARPS = 4, SLOTS_LEAST = 3, CHAIN_SLOTS = 2 };
     bool tma = gpu_has(t, GPU_TMA); // another engine keeps a slot longer
-    *least = shape->chain && tma ? CHAIN_SLOTS : SLOTS_LEAST;
+    *least = shape->chain && tma ? WARPS_CHAIN_SLOTS : WARPS_SLOTS;
     double of_cta = shape->registers * shape->warps * t->lanes;
     if (shape->chain) return (int64_t)fmax(1, t->registers_sm / of_cta);
-    return shape->warps <= FEW_WARPS ? 2 : 1;
+    return shape->warps <= WARPS_FEW_WARPS ? 2 : 1;
 }
 
 int64_t gpu_ring_room(const GpuTarget *t, const GpuShape *shape, bool alone, int64_t each,
                       int64_t other) {
-    enum { CTA_BYTES = 1024 };
     int least;
     for (int64_t n = alone ? 1 : side_by_side(t, shape, &least); n > 1; n--) {
-        int64_t part = t->shared_sm / n - CTA_BYTES - other;
+        int64_t part = t->shared_sm / n - WARPS_CTA_BYTES - other;
         if (part >= least * each) return part;
     }
     return t->shared_cta - other;

@@ -39,7 +39,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 # A new message rebuilds whatever includes lang/diag.h: of the headers, that of the elaborator alone.
 MESSAGES = "lang/diag.h"
 MESSAGE_HEADERS = {"frontend/elab/elab.h"}
-MODELS = {"passes/cost/cost.c", "passes/cost/cost_gpu.c", "passes/cost/cost_grid.c", "passes/comm/comm_cost.c"}
+MODELS = {"passes/cost/cost.c", "passes/cost/cost_gpu.c", "passes/cost/cost_grid.c", "passes/comm/comm_cost.c", "passes/gpu/warps.c",
+          "passes/split.c", "passes/tile_grid.c", "passes/longest_first.c", "backends/nvidia/register_pressure.c",
+          "driver/rank_settings.c", "driver/tune/tune_expect.c", "driver/tune/tune_space.c", "driver/tune/tune_search.c"}
 MODEL_CONSTANT = re.compile(r"\s*#\s*define\s+\w+\s+\(?[\d.]")
 MESSAGE_USE = re.compile(r"\bD_[A-Z]|\bdiag\(")
 
