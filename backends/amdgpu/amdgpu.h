@@ -2,7 +2,7 @@
 // From a portable module to a code object of an AMD GPU:
 //
 //     amd_compile         all of it:
-//     portable_check      backends/llvm/portable/portable.h
+//     portable_check      backends/llvm/portable.h
 //     amd_expand          calls of tg.* become LLVM's, accesses get addresses the GPU likes
 //     amd_emit            the same module to assembly and a relocatable object, by LLVM
 //     amd_link            that object to a code object, which HIP loads
@@ -11,7 +11,7 @@
 
 #include "backends/external_tool.h"
 #include "backends/gpu/gpu.h"
-#include "backends/llvm/portable/portable.h"
+#include "backends/llvm/portable.h"
 #include "passes/gpu/gpu.h"
 
 /// The row of lang/gpus.def of one of AMD's GPUs, or NULL.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // From the device functions of a module (ir/ir.h, OP_DEVICE) to a portable module, which back ends
-// of GPUs and the simulator take (backends/llvm/portable/portable.h).
+// of GPUs and the simulator take (backends/llvm/portable.h).
 #ifndef BACKENDS_GPU_GPU_H
 #define BACKENDS_GPU_GPU_H
 

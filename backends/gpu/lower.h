@@ -9,7 +9,7 @@
 
 #include "backends/gpu/gpu.h"
 #include "backends/llvm/debug.h"
-#include "backends/llvm/portable/portable.h"
+#include "backends/llvm/portable.h"
 #include "ir/layout/layout.h"
 #include "passes/gpu/gpu.h"
 

@@ -25,7 +25,7 @@ typedef struct Row {
 #define FLOAT(way)                                                                                 \
     { NONE, NONE, way }
 
-/// What portable modules say otherwise than a CPU's (portable_arith.c); NULL where they do not.
+/// What portable modules say otherwise than a CPU's (gpu_arithmetic.c); NULL where they do not.
 const Way *portable_way(OpCode code, Elem elem);
 /// The same where it takes operands as they are in registers, not widened.
 const Way *portable_narrow_way(OpCode code, Elem elem);
@@ -38,7 +38,7 @@ LLVMValueRef portable_to_bf16(const Gen *g, LLVMValueRef v);
 LLVMValueRef portable_to_f8(const Gen *g, Elem to, LLVMValueRef v);
 LLVMValueRef portable_from_f8(const Gen *g, Elem from, LLVMValueRef v);
 
-/* ---- two registers at once (portable_pairs.c): false where there is no such instruction ---------
+/* ---- two registers at once (gpu_pairs.c): false where there is no such instruction ---------
  */
 
 /// Whether portable_pair works on two of them.

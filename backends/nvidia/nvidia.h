@@ -2,7 +2,7 @@
 // From a portable module to PTX, in two ways that share the first step:
 //
 //     nv_compile          all of it:
-//     portable_check      backends/llvm/portable/portable.h
+//     portable_check      backends/llvm/portable.h
 //     nv_expand           calls of tg.* become inline PTX
 //     nvvm_write          the text that libNVVM takes;   nvvm_compile  that text to PTX
 //     nvptx_emit          the same module to PTX through LLVM
@@ -14,7 +14,7 @@
 
 #include "backends/external_tool.h"
 #include "backends/gpu/gpu.h"
-#include "backends/llvm/portable/portable.h"
+#include "backends/llvm/portable.h"
 #include "passes/gpu/gpu.h"
 
 /// The row of lang/gpus.def of one of NVIDIA's GPUs, or NULL.

@@ -4,7 +4,7 @@
 #ifndef BACKENDS_SIM_SIM_H
 #define BACKENDS_SIM_SIM_H
 
-#include "backends/llvm/portable/portable.h"
+#include "backends/llvm/portable.h"
 #include "runtime/abi.h"
 
 /// A compiled module. Not in the arena: it outlives the context that made it. Several threads may

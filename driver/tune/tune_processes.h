@@ -7,8 +7,8 @@
 
 #include "driver/remote/child_process.h"
 #include "driver/remote/worker.h"
-#include "runtime/base/child_clock.h"
 #include "runtime/comm/comm.h"
+#include "runtime/tune/child_clock.h"
 
 enum { PROCESSES_MAX = 64 };
 

@@ -4,8 +4,8 @@
 //
 // A child has its time by its own clock (child_clock.h): a variant that waited for a core on a busy
 // machine does not hang. The deadline of all trials is the user's, by the wall clock.
-#include "runtime/base/child_clock.h"
 #include "runtime/base/process.h"
+#include "runtime/tune/child_clock.h"
 #include "runtime/tune/trial_process.h"
 
 #include <errno.h>

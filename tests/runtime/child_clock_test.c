@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The clock of a child: it shows what the child took of the time, not what other processes did.
-#include "runtime/base/child_clock.h"
+#include "runtime/tune/child_clock.h"
 #include "runtime/tune/trial.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
 // checker lacks are spelled out or are target functions, and GPUs have instructions that CPUs have
 // not. All of it is on scalars.
 #include "backends/llvm/elementwise_table.h"
-#include "backends/llvm/portable/portable.h"
+#include "backends/llvm/portable.h"
 
 #include <string.h>
 

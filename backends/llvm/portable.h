@@ -4,8 +4,8 @@
 //
 //     attributes of a kernel   "tg.maxntid"="256,1,1" "tg.minctasm"="1" "tg.cluster"="2,1,1"
 //     a tensor map             a parameter ptr byval([128 x i8]) align 64
-#ifndef BACKENDS_LLVM_PORTABLE_PORTABLE_H
-#define BACKENDS_LLVM_PORTABLE_PORTABLE_H
+#ifndef BACKENDS_LLVM_PORTABLE_H
+#define BACKENDS_LLVM_PORTABLE_H
 
 #include "backends/llvm/llvm.h"
 

@@ -3,7 +3,7 @@
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
 
-#include "backends/llvm/portable/portable.h"
+#include "backends/llvm/portable.h"
 
 typedef struct Checker {
     Ctx *ctx;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // How long a child has been at work, however busy the machine is.
-#ifndef RUNTIME_BASE_CHILD_CLOCK_H
-#define RUNTIME_BASE_CHILD_CLOCK_H
+#ifndef RUNTIME_TUNE_CHILD_CLOCK_H
+#define RUNTIME_TUNE_CHILD_CLOCK_H
 
 #include <sys/types.h>
 

@@ -5,7 +5,7 @@
 // apart at once, since blocks are scalars. Where its halves come together again, the code for that
 // goes.
 #include "backends/llvm/elementwise_table.h"
-#include "backends/llvm/portable/portable.h"
+#include "backends/llvm/portable.h"
 
 static LLVMValueRef int_of(LLVMTypeRef type, uint64_t n) {
     return LLVMConstInt(type, n, false);
@@ -57,7 +57,7 @@ typedef struct PairWay {
     const char *name;
 } PairWay;
 
-/// See bf16_fma in portable_arith.c.
+/// See bf16_fma in gpu_arithmetic.c.
 static LLVMValueRef bf16_fma(const Gen *g, const PairWay *w, LLVMValueRef *a) {
     enum { ONES = 0x3f803f80 };
     LLVMValueRef minus_ones = int_of(g->i32, ONES | 0x80008000u);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See child_clock.h. The system counts the seconds of cores that a process took, and says of each
 // thread whether it runs or could run.
-#include "runtime/base/child_clock.h"
+#include "runtime/tune/child_clock.h"
 
 #include "runtime/tune/trial.h"
 

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/llvm/portable/portable.h"
+#include "backends/llvm/portable.h"
 #include "passes/gpu/gpu.h"
 
 const FnRow fn_rows[] = {
 #define FN(name, type, effect, scope, needs, ptx, amdgcn, sim)                                     \
     {name, type, FN_##effect, FN_##scope, needs, ptx, amdgcn, sim},
-#include "backends/llvm/portable/portable.def"
+#include "backends/llvm/portable.def"
 };
 const int fn_row_count = sizeof fn_rows / sizeof *fn_rows;
 
