@@ -48,13 +48,6 @@ typedef struct ParallelNest {
     Level *paired;   // its neighbours are pairs of programs, its count is that of pairs; or NULL
 } ParallelNest;
 
-Op *inner_parallel(const Op *parallel) {
-    for_each_op(op, parallel->regions[0]) {
-        if (op->code == OP_PARALLEL) return op;
-    }
-    return NULL;
-}
-
 /// Scalar host arithmetic between the levels of a nest goes before it: bounds become free.
 void hoist_bounds(Op *phase) {
     for (Op *p = phase; p; p = inner_parallel(p)) for_each_op_safe(op, p->regions[0]) {

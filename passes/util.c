@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What several passes need: effects, surgery on structured ops, small index arithmetic.
 #include "passes/util.h"
+#include "passes/grid.h"
 
 #include <string.h>
 
@@ -461,4 +462,11 @@ void close_regions(Builder *b, const Region *home) {
         build_yield(b, 0, NULL);
         b->region = b->region->parent->parent;
     }
+}
+
+Op *inner_parallel(const Op *parallel) {
+    for_each_op(op, parallel->regions[0]) {
+        if (op->code == OP_PARALLEL) return op;
+    }
+    return NULL;
 }

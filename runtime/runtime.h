@@ -3,6 +3,7 @@
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
+#include "runtime/base/base.h"
 #include "runtime/gpu/gpu_launch.h"
 #include "runtime/host.h"
 
@@ -10,12 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/// On the way of a warm launch. A driver that has just launched leaves little of it in the caches:
-/// such code stands side by side, what it seldom calls elsewhere.
-#define RT_WARM   __attribute__((hot))
-#define RT_SELDOM __attribute__((cold, noinline))
-
-enum { RT_ALIGNMENT = 64, RT_MAX_THREADS = 1024, RT_PLACES = 64, RT_CALL_SETS = 16 };
+enum { RT_MAX_THREADS = 1024, RT_PLACES = 64, RT_CALL_SETS = 16 };
 
 /* ---- thread_pool.c: threads ----------------------------------------------------------------- */
 
@@ -32,9 +28,6 @@ void rt_pool_destroy(rt_pool *pool, const tg_options *hooks);
 bool rt_pool_run(rt_pool *pool, int workers, rt_work *work, void *job);
 /// The cores that this process may use.
 int rt_cores(void);
-/// Between two looks at a word that another thread is to change.
-void rt_pause_briefly(void);
-int64_t rt_now_ns(void);
 
 /* ---- launcher.c: one launch at a time runs on a launcher ------------------------------------ */
 
@@ -128,11 +121,6 @@ tg_context *rt_context(void);
 rt_launcher *rt_claim(tg_context *context);
 void rt_give_back(rt_launcher *launcher);
 
-/// Those of the C library.
-tg_options rt_default_hooks(void);
-void *rt_allocate(const tg_options *hooks, size_t bytes);
-void rt_release(const tg_options *hooks, void *memory, size_t bytes);
-
 /* ---- bind.c: the arguments of a launch ----------------------------------------------------- */
 
 /// Checks the arguments and fills in actuals and types.
@@ -156,8 +144,6 @@ int rt_significand(int code, int bits);
 
 /* ---- pick.c: variants ---------------------------------------------------------------------- */
 
-/// One more value in a hash.
-uint64_t rt_mix(uint64_t hash, uint64_t value);
 /// The variant for the launcher's arguments; compiles where there is none and a compiler. chosen
 /// becomes true where it was not the one that was remembered; it may be NULL.
 tg_status rt_pick(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out,
@@ -191,6 +177,8 @@ typedef struct rt_pulse {
 enum { RT_MANY = 1000 };
 /// NULL: no memory.
 rt_pulse *rt_pulse_of(tg_kernel *kernel);
+/// Frees what is known of the kernel.
+void rt_kernel_close(tg_kernel *kernel);
 /// The next launches choose anew.
 void rt_forget(tg_kernel *kernel);
 /// What rt_tune keeps of a kernel; NULL: no memory.
@@ -208,9 +196,6 @@ uint32_t rt_device_hash(int device, int threads);
 bool rt_tune(tg_kernel *kernel, const rt_launcher *launcher, const tg_arg *args, int n);
 
 /* ---- tune_file.c: what was found, on disk --------------------------------------------------- */
-
-/// text may be NULL.
-uint64_t rt_hash_text(uint64_t hash, const char *text);
 
 /// Adopts what is known of the kernel on this device (a GPU's number, or -1).
 void rt_tune_load(tg_kernel *kernel, int device, int threads);
@@ -231,8 +216,6 @@ tg_ranks rt_comm_ranks(const tg_comm *c, int threads);
 /// the others of a failure and returns it. Where it fails there is nothing to leave.
 tg_status rt_comm_enter(rt_launcher *l, const char *name);
 tg_status rt_comm_leave(rt_launcher *l, tg_status status);
-/// The variant that all ranks run for the launcher's arguments.
-tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **out);
 /// Tells the others that this rank has come, before the code runs.
 void rt_comm_announce(rt_launcher *l, const tg_kernel_info *info, const char *config);
 /// A task of a collective launch, and what is to be done between two of them.
@@ -241,7 +224,12 @@ int32_t rt_comm_task(const tg_env *env, tg_task *task, void *context, int64_t nu
 int32_t rt_comm_call(const tg_env *env, tg_image *image, int32_t function, int64_t programs,
                      void *const *args);
 
-/* ---- kernel.c: launches -------------------------------------------------------------------- */
+/* ---- agreement.c ----------------------------------------------------------------------------- */
+
+/// The variant that all ranks run for the launcher's arguments.
+tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **out);
+
+/* ---- run_variant.c: launches ---------------------------------------------------------------- */
 
 /// Runs a variant on the arguments that are bound; a GPU's on a stream of its device.
 tg_status rt_run(rt_launcher *launcher, const tg_kernel_info *info, const tg_variant *variant,
@@ -278,16 +266,6 @@ bool rt_compiles(tg_kernel *kernel);
 
 /* ---- describe_arguments.c: texts ------------------------------------------------------------ */
 
-/// Text that grows in a buffer of fixed size, and ends in "..." where it does not fit.
-typedef struct rt_text {
-    char data[1024];
-    size_t n;
-} rt_text;
-void rt_add(rt_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/// "f16"
-void rt_add_type(rt_text *t, int code, int bits);
-/// "f16[3, 4]"
-void rt_add_tensor(rt_text *t, const DLTensor *tensor);
 /// The name of type parameter i: "T".
 void rt_add_generic(rt_text *t, const tg_kernel_info *info, int i);
 /// TG_ERROR_NOT_FOUND with what the kernel was compiled for.

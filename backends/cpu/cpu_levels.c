@@ -69,14 +69,6 @@ static const TargetInfo levels[] = {
 };
 enum { N_LEVELS = sizeof levels / sizeof *levels };
 
-const char *cpu_host_arch(void) {
-#if defined(__aarch64__)
-    return "aarch64";
-#else
-    return "x86-64";
-#endif
-}
-
 const TargetInfo *cpu_level(const char *arch, int i) {
     for (int k = 0; k < N_LEVELS; k++)
         if (strcmp(levels[k].arch, arch) == 0 && i-- == 0) return &levels[k];

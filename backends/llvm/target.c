@@ -390,3 +390,11 @@ void code_release(Code *code) {
     free(code->object);
     free(code);
 }
+
+const char *cpu_host_arch(void) {
+#if defined(__aarch64__)
+    return "aarch64";
+#else
+    return "x86-64";
+#endif
+}

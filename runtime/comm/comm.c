@@ -278,15 +278,3 @@ tg_status tg_comm_barrier(tg_comm *c) {
     pthread_mutex_unlock(&c->lock);
     return status;
 }
-
-/// Ranks of one host share its cores, unless the program said how many threads there are to be.
-tg_status tg_context_set_comm(tg_context *context, tg_comm *comm) {
-    tg_context *c = context ? context : rt_context();
-    if (!c) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    c->comm = comm;
-    c->active = c->threads;
-    if (!comm || c->hooks.threads) return TG_OK;
-    c->active = c->threads / comm->local;
-    if (c->active < 1) c->active = 1;
-    return TG_OK;
-}

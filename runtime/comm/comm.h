@@ -157,8 +157,16 @@ typedef struct rt_control {
     rt_from from[RT_COMM_RANKS];
 } rt_control;
 
+/// A kind of launch that the ranks have agreed upon.
+typedef struct rt_agreed {
+    struct rt_agreed *next;
+    const tg_kernel *kernel;
+    uint64_t arguments; // a hash
+    uint64_t state;     // of the kernel: another one may be where it was
+    const tg_variant *variant;
+} rt_agreed;
+
 typedef struct rt_sym rt_sym;           // comm_heap.c
-typedef struct rt_agreed rt_agreed;     // comm_launch.c
 typedef struct rt_transfer rt_transfer; // comm_cpu.c
 
 enum { RT_COMM_PIECES = 64 };
@@ -298,6 +306,10 @@ void *rt_comm_direct(const tg_comm *c, size_t at, int64_t *lead);
 
 /* ---- comm_launch.c: launches ----------------------------------------------------------------- */
 
+/// Which variant rank 0 runs, of the first launch of a kind: its config. *told: rank 0 has said so;
+/// else all ranks choose alike.
+tg_status rt_comm_first_choice(tg_comm *c, const tg_kernel_info *info, char config[RT_COMM_CONFIG],
+                               bool *told);
 /// Programs reach into other ranks' memory: whether it is mapped.
 tg_status rt_comm_may_reach(const tg_comm *c);
 /// Whether rank r has come to this launch.

@@ -349,7 +349,8 @@ tg_status rt_cuda_comm_check(rt_cuda_comm *g) {
                    from->text);
 }
 
-tg_status rt_cuda_comm_check_device(int device) {
+/// Whether all groups of a device are well.
+static tg_status check_groups(int device) {
     tg_status status = TG_OK;
     pthread_mutex_lock(&listing);
     for (rt_cuda_comm *g = all; g && !status; g = g->next)
@@ -429,6 +430,7 @@ static void end_watch(rt_cuda_comm *g) {
 /* ---- of a communicator ----------------------------------------------------------------------- */
 
 static void enlist_comm(rt_cuda_comm *g) {
+    atomic_store(&rt_ranks_check, check_groups);
     pthread_mutex_lock(&listing);
     g->next = all;
     all = g;

@@ -137,8 +137,6 @@ struct rt_cuda_comm {
 
 /// Fails where a launch before has failed, here or elsewhere.
 tg_status rt_cuda_comm_check(rt_cuda_comm *g);
-/// The same for all of a device.
-tg_status rt_cuda_comm_check_device(int device);
 
 /* ---- comm_cuda_profile.c: what launches do when ---------------------------------------------- */
 
@@ -178,15 +176,5 @@ tg_status rt_nvshmem_fetch(rt_cuda_comm *g, int rank, cu_pointer from, void *to,
 /* ---- comm_cuda_calls.c: what compiled code calls --------------------------------------------- */
 
 extern const tg_comm_calls rt_cuda_comm_calls;
-/// Before programs are launched: gives the stream the steps that it has not got yet. *runs: whether
-/// programs are to be launched at all. A tg_run_status.
-int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs);
-/// Whether they may begin while the step or the programs before them end, if they wait for that
-/// themselves.
-static inline bool rt_cuda_comm_is_early(const rt_cuda_comm *g) {
-    return g->early && g->given != RT_GIVEN_OTHER;
-}
-/// They have been, unless the driver refused.
-int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function, bool launched);
 
 #endif

@@ -126,7 +126,7 @@ static tg_status flush_steps(rt_cuda_comm *g) {
     return status;
 }
 
-int32_t rt_cuda_comm_before(rt_cuda_comm *g, rt_gpu *gpu, bool *runs) {
+static int32_t before_programs(rt_cuda_comm *g, rt_gpu *gpu, bool *runs) {
     tg_status status = flush_steps(g);
     *runs = g->comm->part != TG_PART_TRANSFERS;
     if (!status && *runs) rt_cuda_note_begin(g, g->stream);
@@ -339,6 +339,51 @@ static tg_status begin_together(rt_cuda_comm *g) {
     return status ? status : rt_cuda_stamp(g, false);
 }
 
+/// Sides that wait for words which no program has raised, because it has given up, go on.
+static tg_status raise_done(rt_cuda_comm *g) {
+    tg_status status = TG_OK;
+    for (int i = 0; i < g->n_done && !status; i++)
+        status = add_fill(g, g->done[i].at, g->done[i].words, true);
+    return status ? status : flush_steps(g);
+}
+
+/// Copies within a device, of what these programs have raised, end before others wait for them.
+static int32_t after_programs(rt_cuda_comm *g, rt_gpu *gpu, int function, bool launched) {
+    tg_status status = TG_OK;
+    bool shares = false, busy = false;
+    g->given = launched ? RT_GIVEN_PROGRAMS : RT_GIVEN_OTHER;
+    rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
+    for (int r = 0; r < g->comm->size; r++) {
+        shares |= g->beside[r];
+        busy |= g->busy[r];
+    }
+    if (shares && busy) status = raise_done(g);
+    if (shares && !status) status = join_sides(g);
+    return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
+}
+
+/// See rt_gpu_observer.
+static bool may_be_early(const rt_cuda_comm *g) {
+    return g->early && g->given != RT_GIVEN_OTHER;
+}
+
+static void were_early(rt_cuda_comm *g, bool taken) {
+    g->early = taken;
+}
+
+static void give_other(rt_cuda_comm *g) {
+    g->given = RT_GIVEN_OTHER;
+}
+
+static const rt_gpu_observer observer = {
+    .before = before_programs,
+    .after = after_programs,
+    .may_be_early = may_be_early,
+    .were_early = were_early,
+    .other = give_other,
+    .release = rt_cuda_release,
+};
+
 static int32_t begin_gpu_launch(const tg_env *env, int32_t how) {
     rt_cuda_comm *g = cuda_comm_of(env);
     rt_gpu *gpu = &comm_launcher(env)->gpu;
@@ -347,6 +392,7 @@ static int32_t begin_gpu_launch(const tg_env *env, int32_t how) {
     for (int r = 0; r < g->comm->size && !status; r++) status = rt_comm_compare(g->comm, r);
     if (status) return fail_comm_call(env, status);
     gpu->comm = g;
+    gpu->observer = &observer;
     g->stream = gpu->stream;
     g->what = rt_comm_what(g->comm) << RT_COUNT_BITS;
     atomic_store(&g->begun, g->comm->launches);
@@ -366,29 +412,6 @@ static int32_t begin_gpu_launch(const tg_env *env, int32_t how) {
 
 static int32_t barrier_on_gpu(const tg_env *env) {
     return fail_comm_call(env, meet_by_step(cuda_comm_of(env), RT_STEP_TURN));
-}
-
-/// Sides that wait for words which no program has raised, because it has given up, go on.
-static tg_status raise_done(rt_cuda_comm *g) {
-    tg_status status = TG_OK;
-    for (int i = 0; i < g->n_done && !status; i++)
-        status = add_fill(g, g->done[i].at, g->done[i].words, true);
-    return status ? status : flush_steps(g);
-}
-
-/// Copies within a device, of what these programs have raised, end before others wait for them.
-int32_t rt_cuda_comm_after(rt_cuda_comm *g, rt_gpu *gpu, int function, bool launched) {
-    tg_status status = TG_OK;
-    bool shares = false, busy = false;
-    g->given = launched ? RT_GIVEN_PROGRAMS : RT_GIVEN_OTHER;
-    rt_cuda_note_end(g, g->stream, TG_EVENT_TASK, g->comm->rank, function);
-    for (int r = 0; r < g->comm->size; r++) {
-        shares |= g->beside[r];
-        busy |= g->busy[r];
-    }
-    if (shares && busy) status = raise_done(g);
-    if (shares && !status) status = join_sides(g);
-    return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
 }
 
 static int32_t end_gpu_launch(const tg_env *env) {

@@ -12,15 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/// A kind of launch that the ranks have agreed upon.
-struct rt_agreed {
-    rt_agreed *next;
-    const tg_kernel *kernel;
-    uint64_t arguments; // a hash
-    uint64_t state;     // of the kernel: another one may be where it was
-    const tg_variant *variant;
-};
-
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 static rt_announcement *line_of(tg_comm *c, int rank) {
@@ -320,6 +311,7 @@ tg_status rt_comm_enter(rt_launcher *l, const char *name) {
     c->line.scalar = 0;
     c->scalar = NULL;
     l->comm = c;
+    l->gpu.call = rt_comm_call;
     for (int i = 0; i <= l->context->threads; i++) l->workers[i].env.comm = &c->calls;
     return TG_OK;
 }
@@ -337,13 +329,6 @@ tg_status rt_comm_leave(rt_launcher *l, tg_status status) {
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 
-static rt_agreed *find_agreed(const tg_comm *c, tg_kernel *kernel, uint64_t arguments) {
-    for (rt_agreed *a = c->agreed; a; a = a->next)
-        if (a->kernel == kernel && a->arguments == arguments && a->state == rt_state_number(kernel))
-            return a;
-    return NULL;
-}
-
 void rt_comm_forget(tg_comm *c) {
     tg_options hooks = rt_default_hooks();
     for (rt_agreed *a = c->agreed, *next; a; a = next) {
@@ -353,63 +338,16 @@ void rt_comm_forget(tg_comm *c) {
     c->agreed = NULL;
 }
 
-static tg_status keep_agreed(tg_comm *c, tg_kernel *kernel, uint64_t arguments,
-                             const tg_variant *v) {
-    tg_options hooks = rt_default_hooks();
-    rt_agreed *a = rt_allocate(&hooks, sizeof *a);
-    if (!a) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    *a = (rt_agreed){c->agreed, kernel, arguments, rt_state_number(kernel), v};
-    c->agreed = a;
-    return TG_OK;
-}
-
 /// Rank 0 chooses. Where it does not say so any more, being launches ahead, all choose alike.
-static tg_status choose_for_ranks(rt_launcher *l, tg_kernel *kernel, const tg_variant **out) {
-    tg_comm *c = l->comm;
-    char config[RT_COMM_CONFIG];
-    write_launch_line(c, kernel->info, NULL);
+tg_status rt_comm_first_choice(tg_comm *c, const tg_kernel_info *info, char config[RT_COMM_CONFIG],
+                               bool *told) {
+    write_launch_line(c, info, NULL);
     tg_status status = c->rank ? rt_comm_await(c, 0) : TG_OK;
-    if (status) return tg_fail(status, "%s: %s", kernel->info->name, tg_last_error());
-    memcpy(config, texts_of(c, 0)->config, sizeof config);
+    if (status) return tg_fail(status, "%s: %s", info->name, tg_last_error());
+    memcpy(config, texts_of(c, 0)->config, RT_COMM_CONFIG);
     atomic_fetch_or(&c->compared, 0); // behind that
-    bool told = c->rank && atomic_load(&line_of(c, 0)->number) == c->launches;
-    return rt_pick_as(kernel, l, told ? config : NULL, out);
-}
-
-/// The arguments were bound. Packs are as they were merged.
-static void add_shards(rt_launcher *l, const tg_kernel_info *info) {
-    for (int i = 0; i < info->n_params; i++) {
-        const rt_actual *a = &l->actuals[i];
-        if (info->params[i].flags & TG_PARAM_STEERS)
-            rt_comm_steer(l->comm, &info->params[i], a->value);
-        if (!(info->params[i].flags & TG_PARAM_SYM)) continue;
-        rt_shard_arg s = {.name = info->params[i].name};
-        if (!a->null) {
-            s = (rt_shard_arg){s.name,
-                               a->data,
-                               0,
-                               a->tensor->dtype.code,
-                               a->tensor->dtype.bits,
-                               a->rank - 1,
-                               a->shape + 1,
-                               a->strides + 1};
-            s.like = rt_shards_hash(&s);
-        }
-        rt_shards_add(l->comm, s);
-    }
-}
-
-tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **out) {
-    tg_comm *c = l->comm;
-    add_shards(l, kernel->info);
-    uint64_t arguments = rt_hash_arguments(l, kernel->info);
-    const rt_agreed *a = find_agreed(c, kernel, arguments);
-    if (a) {
-        *out = a->variant;
-        return TG_OK;
-    }
-    tg_status status = choose_for_ranks(l, kernel, out);
-    return status ? status : keep_agreed(c, kernel, arguments, *out);
+    *told = c->rank && atomic_load(&line_of(c, 0)->number) == c->launches;
+    return TG_OK;
 }
 
 void rt_comm_announce(rt_launcher *l, const tg_kernel_info *info, const char *config) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The GPUs of the machine, each with the context that all libraries of a process share.
-#include "runtime/comm/comm_cuda.h"
 #include "runtime/gpu/hip.h"
 #include "runtime/runtime.h"
 
@@ -9,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+_Atomic(rt_device_check *) rt_ranks_check;
 
 static _Atomic(rt_device *) devices[RT_DEVICES];
 static tg_lock opening = TG_LOCK_INIT;
@@ -182,7 +183,8 @@ tg_status tg_device_synchronize(int number, void *stream) {
         status = rt_cuda_fail("cuStreamSynchronize", error, "waiting for device %d (%s)", d->number,
                               d->name);
     rt_leave(e);
-    return status ? status : rt_cuda_comm_check_device(number);
+    rt_device_check *check = atomic_load(&rt_ranks_check);
+    return status || !check ? status : check(number);
 }
 
 cu_result rt_wait(cu_stream stream, double patience) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the host code of a GPU kernel asks for: launches, tensor maps, workspaces; and what asserts
 // and prints of its device code have written.
-#include "runtime/comm/comm_cuda.h"
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
@@ -49,7 +48,7 @@ void rt_gpu_end(rt_launcher *l, rt_entered entered) {
     rt_gpu *g = &l->gpu;
     if (g->space) rt_workspace_give_back(g->space);
     g->space = NULL;
-    if (g->comm) (void)rt_cuda_release(g->comm); // it began, and failed
+    if (g->comm) (void)g->observer->release(g->comm); // it began, and failed
     g->comm = NULL;
     g->image = NULL;
     g->device = NULL;
@@ -85,7 +84,7 @@ static cu_pointer faults_of(rt_gpu *g) {
     }
     if (g->faults) return at;
     tg_faults head = {.capacity = RT_FAULT_WORDS};
-    if (g->comm) g->comm->given = RT_GIVEN_OTHER;
+    if (g->comm) g->observer->other(g->comm);
     cu_result error = rt_cuda_driver()->to_device(at, &head, sizeof head, g->stream);
     if (error) {
         rt_gpu_failed(g, rt_cuda_fail("cuMemcpyHtoDAsync", error, "preparing asserts and prints"));
@@ -150,8 +149,9 @@ static bool is_launched_early(rt_gpu *g, const cu_launch *how, cu_function funct
     cu_launch early = *how;
     both[early.n_attributes++] = (cu_attribute){.id = CU_ATTRIBUTE_EARLY, .value.early = 1};
     early.attributes = both;
-    g->comm->early = !rt_cuda_driver()->launch_ex(&early, function, (void **)(uintptr_t)args, NULL);
-    return g->comm->early;
+    bool taken = !rt_cuda_driver()->launch_ex(&early, function, (void **)(uintptr_t)args, NULL);
+    g->observer->were_early(g->comm, taken);
+    return taken;
 }
 
 int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function,
@@ -165,7 +165,7 @@ static int32_t launch_function(rt_gpu *g, const tg_device_function *f, cu_functi
                                uint32_t ctas, void *const *args) {
     cu_attribute cluster;
     cu_launch how = rt_gpu_how(g, f, ctas, &cluster);
-    bool early = f->flags & TG_DEVICE_EARLY && g->comm && rt_cuda_comm_is_early(g->comm);
+    bool early = f->flags & TG_DEVICE_EARLY && g->comm && g->observer->may_be_early(g->comm);
     if (early && is_launched_early(g, &how, function, args)) return TG_RUN_OK;
     return rt_gpu_launch(g, f, function, &how, args);
 }
@@ -197,17 +197,17 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
     if (is_too_many(g, f, programs)) return fail_too_many(g, f, programs);
     if (f->flags & TG_DEVICE_FAULTS && !(args = with_faults(g, f, args, &hidden)))
         return TG_RUN_DEVICE;
-    if (!g->device && env->comm) return rt_comm_call(env, g->image, function, programs, args);
+    if (!g->device && env->comm) return g->call(env, g->image, function, programs, args);
     if (!g->device) return g->image->dispatch(g->image, env, function, programs, args);
     bool runs = true;
-    if (g->comm && rt_cuda_comm_before(g->comm, g, &runs)) return TG_RUN_DEVICE;
+    if (g->comm && g->observer->before(g->comm, g, &runs)) return TG_RUN_DEVICE;
     if (!runs) return TG_RUN_OK;
     uint32_t ctas = (uint32_t)(programs * f->cluster);
     int32_t status = launch_function(g, f, g->program->functions[function], ctas, args);
     if (g->replay)
         rt_replay_add_launch(g->replay, g, f, g->program->functions[function], ctas, args);
     bool launched = status == TG_RUN_OK;
-    int32_t after = g->comm ? rt_cuda_comm_after(g->comm, g, function, launched) : TG_RUN_OK;
+    int32_t after = g->comm ? g->observer->after(g->comm, g, function, launched) : TG_RUN_OK;
     return status ? status : after;
 }
 
@@ -378,7 +378,9 @@ static int32_t report_faults(rt_launcher *l, const tg_faults *f) {
             status = env->fail(env, site, values);
     }
     free(records);
-    if (f->used > RT_FAULT_WORDS) tg_log("the launch printed more than its buffer holds");
+    const tg_options *hooks = &l->context->hooks;
+    if (f->used > RT_FAULT_WORDS && hooks->log)
+        hooks->log(hooks->user, "the launch printed more than its buffer holds");
     if (f->failed && !status)
         status =
             rt_gpu_failed(&l->gpu, tg_fail(TG_ERROR_CONTRACT,

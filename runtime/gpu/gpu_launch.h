@@ -107,24 +107,56 @@ typedef struct rt_map {
 /// What host code asked for, to be done again without it (replay.c).
 typedef struct rt_replay rt_replay;
 
+typedef struct rt_gpu rt_gpu;
+
+/// What a collective launch tells its group of ranks (comm_cuda_calls.c).
+typedef struct rt_gpu_observer {
+    /// Before programs are launched: gives the stream the steps that it has not got yet. *runs:
+    /// whether programs are to be launched at all. A tg_run_status.
+    int32_t (*before)(rt_cuda_comm *g, rt_gpu *gpu, bool *runs);
+    /// They have been, unless the driver refused.
+    int32_t (*after)(rt_cuda_comm *g, rt_gpu *gpu, int function, bool launched);
+    /// Whether they may begin while the step or the programs before them end, if they wait for that
+    /// themselves.
+    bool (*may_be_early)(const rt_cuda_comm *g);
+    /// Whether the driver took that: if not, it is not asked again.
+    void (*were_early)(rt_cuda_comm *g, bool taken);
+    /// Something that is neither a step nor programs goes to the stream.
+    void (*other)(rt_cuda_comm *g);
+    /// The launch began, and failed.
+    tg_status (*release)(rt_cuda_comm *g);
+} rt_gpu_observer;
+
+/// Whether a launch of ranks on the device failed before. Groups with GPUs set it; NULL: there is
+/// none.
+typedef tg_status rt_device_check(int device);
+extern _Atomic(rt_device_check *) rt_ranks_check;
+
+/// A device function of a launch that is called by the ranks: its image's dispatch, and their
+/// waits.
+typedef int32_t rt_ranks_call(const tg_env *env, tg_image *image, int32_t function,
+                              int64_t programs, void *const *args);
+
 /// What a launcher knows of the launch it serves, when that is one of GPU code.
-typedef struct rt_gpu {
+struct rt_gpu {
     tg_image *image;           // NULL: the launch is the CPU's
     rt_device *device;         // NULL: the image is called
     const rt_program *program; // NULL: likewise
     cu_stream stream;
-    rt_space *space;          // NULL before something is needed
-    tg_status status;         // of what failed here; tg_last_error() has the text
-    bool faults;              // a function was launched that may write them
-    double patience;          // rt_wait's, of launches that wait
-    bool stuck;               // one of them did not see its end
-    tg_faults *called_faults; // of called images; kept
-    rt_cuda_comm *comm;       // of a collective launch that has begun, else NULL
-    rt_replay *replay;        // where what is done is written down, else NULL
+    rt_space *space;                 // NULL before something is needed
+    tg_status status;                // of what failed here; tg_last_error() has the text
+    bool faults;                     // a function was launched that may write them
+    double patience;                 // rt_wait's, of launches that wait
+    bool stuck;                      // one of them did not see its end
+    tg_faults *called_faults;        // of called images; kept
+    rt_cuda_comm *comm;              // of a collective launch that has begun, else NULL
+    const rt_gpu_observer *observer; // of comm
+    rt_ranks_call *call;             // calls functions of images, where tg_env.comm is there
+    rt_replay *replay;               // where what is done is written down, else NULL
     void *args[RT_DEVICE_ARGS];
     rt_map maps[RT_MAPS];   // sets of RT_MAP_WAYS
     unsigned maps_replaced; // counts the maps whose place another one took
-} rt_gpu;
+};
 
 /// cuLaunchKernelEx, where the driver has it: it takes about 0.1 us less than cuLaunchKernel.
 static inline cu_result rt_gpu_ask(const rt_cuda *cu, const cu_launch *how, cu_function function,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Contexts: hooks, threads, and the launchers that wait for their next launch.
+#include "runtime/comm/comm.h"
 #include "runtime/launch/warm_launch.h"
 
 #include <stdlib.h>
@@ -9,31 +10,6 @@ _Atomic(tg_context *) rt_shared_context;
 _Thread_local rt_thread rt_own;
 
 /* ---- memory -------------------------------------------------------------------------------- */
-
-static void *default_allocate(void *user, size_t bytes) {
-    (void)user;
-    if (bytes > SIZE_MAX - RT_ALIGNMENT) return NULL;
-    size_t room = (bytes + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
-    return aligned_alloc(RT_ALIGNMENT, room ? room : RT_ALIGNMENT);
-}
-
-static void default_release(void *user, void *memory, size_t bytes) {
-    (void)user;
-    (void)bytes;
-    free(memory);
-}
-
-tg_options rt_default_hooks(void) {
-    return (tg_options){.allocate = default_allocate, .release = default_release};
-}
-
-void *rt_allocate(const tg_options *hooks, size_t bytes) {
-    return hooks->allocate(hooks->user, bytes);
-}
-
-void rt_release(const tg_options *hooks, void *memory, size_t bytes) {
-    if (memory) hooks->release(hooks->user, memory, bytes);
-}
 
 void *tg_allocate(size_t bytes) {
     const tg_context *c = rt_context();
@@ -66,8 +42,9 @@ static tg_status read_context_options(const tg_options *options, tg_options *out
     if (!out->allocate != !out->release)
         return tg_fail(TG_ERROR_ARGUMENT, "options: allocate and release go together");
     if (!out->allocate) {
-        out->allocate = default_allocate;
-        out->release = default_release;
+        tg_options standard = rt_default_hooks();
+        out->allocate = standard.allocate;
+        out->release = standard.release;
     }
     return TG_OK;
 }
@@ -138,6 +115,18 @@ tg_context *tg_context_use(tg_context *context) {
     tg_context *before = rt_own.context;
     rt_own.context = context;
     return before;
+}
+
+/// Ranks of one host share its cores, unless the program said how many threads there are to be.
+tg_status tg_context_set_comm(tg_context *context, tg_comm *comm) {
+    tg_context *c = context ? context : rt_context();
+    if (!c) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+    c->comm = comm;
+    c->active = c->threads;
+    if (!comm || c->hooks.threads) return TG_OK;
+    c->active = c->threads / comm->local;
+    if (c->active < 1) c->active = 1;
+    return TG_OK;
 }
 
 int tg_context_threads(const tg_context *context) {

@@ -53,11 +53,6 @@ _Static_assert(offsetof(rt_state, pulse) == 0, "rt_count and rt_epoch find it th
 
 /* ---- what the choice depends on ------------------------------------------------------------ */
 
-uint64_t rt_mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
-
 static int argument_alignment(const rt_actual *a) {
     return tg_alignment(a->data, a->rank, a->shape, a->strides, a->bits);
 }
@@ -242,8 +237,7 @@ tg_status tg_kernel_open(tg_kernel *kernel, const tg_kernel_info *info, const tg
     return TG_OK;
 }
 
-void tg_kernel_close(tg_kernel *kernel) {
-    tg_queue_cancel(kernel);
+void rt_kernel_close(tg_kernel *kernel) {
     if (kernel->state) state_free(kernel->state);
     kernel->state = NULL;
 }

@@ -46,20 +46,6 @@ static void call_futex(_Atomic uint32_t *word, int op, uint32_t value) {
     syscall(SYS_futex, word, op, value, NULL, NULL, 0);
 }
 
-void rt_pause_briefly(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb");
-#endif
-}
-
-int64_t rt_now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /// Waits until *word is not `seen`; *sleepers counts those for whom that takes a wake-up call.
 static void wait_for_change(const rt_pool *p, _Atomic uint32_t *word, uint32_t seen,
                             _Atomic uint32_t *sleepers) {

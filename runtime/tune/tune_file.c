@@ -22,21 +22,11 @@ enum { MOST_BYTES = 1 << 16, MOST_HINTS = 64, PATH = 1024, CODE = 256, PAGE = 40
 
 /* ---- what a result depends on ---------------------------------------------------------------- */
 
-static uint64_t hash_memory(uint64_t hash, const void *data, size_t n) {
-    const unsigned char *p = data;
-    for (size_t i = 0; i < n; i++) hash = (hash ^ p[i]) * 0x100000001b3u;
-    return (hash ^ n) * 0x9e3779b97f4a7c15u;
-}
-
-uint64_t rt_hash_text(uint64_t hash, const char *text) {
-    return hash_memory(hash, text ? text : "", text ? strlen(text) : 0);
-}
-
 /// The start of its code, as far as the page that has it is surely there.
 static uint64_t hash_code_start(uint64_t hash, const tg_variant *v) {
     uintptr_t at = (uintptr_t)v->entry, left = PAGE - at % PAGE;
-    if (v->image) hash = hash_memory(hash, v->image->bytes, (size_t)v->image->size);
-    return hash_memory(hash, (const void *)at, left < CODE ? left : CODE);
+    if (v->image) hash = rt_hash_bytes(hash, v->image->bytes, (size_t)v->image->size);
+    return rt_hash_bytes(hash, (const void *)at, left < CODE ? left : CODE);
 }
 
 static uint64_t hash_kernel(const tg_kernel_info *info) {
@@ -44,7 +34,7 @@ static uint64_t hash_kernel(const tg_kernel_info *info) {
     for (int i = 0; i < info->n_variants; i++) {
         const tg_variant *v = &info->variants[i];
         hash = rt_hash_text(hash, v->config);
-        hash = hash_memory(hash, v->facts, sizeof *v->facts * (size_t)v->n_facts);
+        hash = rt_hash_bytes(hash, v->facts, sizeof *v->facts * (size_t)v->n_facts);
         hash = hash_code_start(hash, v);
     }
     return hash;
@@ -54,7 +44,7 @@ static uint64_t hash_device(uint64_t hash, int device, int threads) {
     int what = device >= 0 ? rt_cuda_driver()->driver_version : (int)tg_cpu_level();
     char text[TG_DEVICE_TEXT];
     tg_device_text(device, threads, text);
-    return hash_memory(rt_hash_text(hash, text), &what, sizeof what);
+    return rt_hash_bytes(rt_hash_text(hash, text), &what, sizeof what);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -122,7 +112,7 @@ static void make_folders(char *path) {
 static const char excluded[] = " excluded";
 
 static uint64_t line_checksum(const char *text, size_t n) {
-    return hash_memory(1, text, n);
+    return rt_hash_bytes(1, text, n);
 }
 
 /// n: -1: the variant is excluded.

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 
+import circles
+
 # folder -> the folders it may include; the same arrows as in CMakeLists.txt.
 ARROWS = {
     "lang": {"lang"},
@@ -71,6 +73,8 @@ def check_includes(name, lines, say):
         if quoted and folder in ARROWS and top in {*ARROWS, "tools", "tests", "stdlib"} \
                 and "/" in path and not ARROWS[folder] & {top, path}:
             say(name, n, f"{folder}/ may not include {top}/: {path}")
+        if quoted:
+            circles.check_include(name, n, path, say)
 
 
 def check_messages(name, lines, say):
@@ -239,11 +243,13 @@ def main():
         check_paths(root, name, lines, say)
         if name.endswith(".md"):
             check_page(name, lines, say)
+    circles.check_passes(root, say)
     lengths = []
     if shutil.which("ctags"):
         lengths = check_functions(root, names, say)
+        circles.check_calls(root, names, say)
     else:
-        print("lint: no ctags, function lengths are not checked")
+        print("lint: no ctags, lengths of functions and circles of files are not checked")
     print("\n".join(found))
     print(f"lint: {len(names)} files, {len(lengths)} functions, {len(found)} findings")
     return 1 if found else 0
