@@ -92,8 +92,8 @@ static bool prepare_search(Search *s) {
     return true;
 }
 
-/// What is reported is of one kind: a glance was at another time than the race, so it counts in
-/// multiples of who was the best one then, at what that one took in the race.
+/// What is reported is of one kind: a glance was at another time than the tournament, so it counts
+/// in multiples of who was the best one then, at what that one took in the tournament.
 static double glance_seconds(const Search *s, const Runner *u) {
     double beside = u->beside >= 0 ? rt_tournament_seconds(s->tournament, u->beside) : 0;
     return beside > 0 ? u->times * beside : u->glance;

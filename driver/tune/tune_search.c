@@ -8,8 +8,8 @@
 //
 // A glance is a few launches, which tell most candidates from those that matter. A check compares
 // results, which takes longer than many launches; it is for those that may win: before a candidate
-// that looks as fast as the best one is in the race, and before a runoff has its times. A check
-// looks at pieces of large results; at the end the winner's are looked at whole.
+// that looks as fast as the best one is in the tournament, and before a runoff has its times. A
+// check looks at pieces of large results; at the end the winner's are looked at whole.
 //
 // On a GPU all of that goes on at once. On a CPU the helpers rest while something is timed: they
 // would take the cores that the kernel is to have.
@@ -325,7 +325,7 @@ static bool is_compiling(const Search *s) {
     return false;
 }
 
-/// No more will come: the race may end.
+/// No more will come: the tournament may end.
 static void close_tournament(Search *s) {
     if (s->closed) return;
     if (is_compiling(s) || find_unseen(s) >= 0 || next_candidate(s) >= 0) return;
@@ -333,8 +333,8 @@ static void close_tournament(Search *s) {
     rt_tournament_close(s->tournament);
 }
 
-/// The race is over: its winner is looked at whole, and raced by caches are warm; where it fails
-/// the next one is.
+/// The tournament is over: its winner is looked at whole, and raced by caches are warm; where it
+/// fails the next one is.
 static bool settle_winner(Search *s) {
     int winner = rt_tournament_winner(s->tournament);
     Runner *u = winner < 0 ? NULL : &s->runners[winner];
@@ -359,8 +359,8 @@ static bool renew_worker(Search *s) {
     return true;
 }
 
-/// The next step of the race; false: it waits for candidates. Nobody who was not checked has times
-/// in the runoff: the turn is kept until the check is done.
+/// The next step of the tournament; false: it waits for candidates. Nobody who was not checked has
+/// times in the runoff: the turn is kept until the check is done.
 static bool step_tournament(Search *s) {
     close_tournament(s);
     if (!s->kept) s->heat = rt_tournament_step(s->tournament, search_seconds(s));
@@ -431,7 +431,7 @@ static void lost_worker(Search *s, const ProcessEvent *e) {
     if (!s->over) open_worker(s);
 }
 
-/// The race has to end early enough for its finalists to be checked.
+/// The tournament has to end early enough for its finalists to be checked.
 static void start_tournament(Search *s, double check_seconds) {
     double all = SEARCH_RACE_END * s->o.budget,
            confirmed = all - s->space.bytes / SEARCH_CONFIRM_RATE;
@@ -460,7 +460,7 @@ static void enter_tournament(Search *s, int id) {
 }
 
 /// The base is checked before it is glanced at, others after it. Its first check, in which it runs
-/// twice as often, tells how long others take; nobody is in the race by then.
+/// twice as often, tells how long others take; nobody is in the tournament by then.
 static void take_check(Search *s, int id, const WorkReport *report, double seconds) {
     Runner *u = &s->runners[id];
     if (id == s->base && !s->timed) start_tournament(s, seconds / 2);
@@ -506,7 +506,7 @@ static void take_times(Search *s, int id, const WorkReport *report) {
     if (s->runners[id].checked && seconds > 0) note_best(s, id, seconds);
 }
 
-/// Times of the race are those behind empty caches, which few programs have.
+/// Times of the tournament are those behind empty caches, which few programs have.
 static void take_warm(Search *s, int id, double times) {
     s->runners[id].warm = times <= 1 + RT_TOURNAMENT_CLOSE;
     if (!s->runners[id].warm)

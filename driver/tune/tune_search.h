@@ -55,7 +55,7 @@ typedef struct Search {
     bool ready;      // the worker has the arguments
     bool referenced; // and the result that others are compared with
     int base;        // whose: 0, the standard one, unless that is refuted
-    bool timed;      // the base was checked, so that the race knows its deadline
+    bool timed;      // the base was checked, so that the tournament knows its deadline
     OracleState oracle;
     bool mild;               // the numbers that it is asked about
     Bytes expected;          // what it said, unless that is nothing
@@ -64,10 +64,10 @@ typedef struct Search {
     int turn;                // what the worker does: a candidate, -1 opening
     rt_tournament_turn heat; // of that candidate, when it is timed
     int asked;               // of the worker: launches, or WORK_CHECK, WORK_CONFIRM, WORK_WARM
-    bool kept;               // the turn of the race waits for a check, or a process
+    bool kept;               // the turn of the tournament waits for a check, or a process
     double runoff;           // when the runoff began; 0: it did not
     bool renewed;            // the worker is a second one, since then
-    double deadline;         // of the race, in seconds from the start
+    double deadline;         // of the tournament, in seconds from the start
     bool closed, over;
     TuneResult earlier; // of a search before
     bool has_earlier, same_source;
@@ -90,7 +90,7 @@ bool search_is_stopped(const Search *s);
 bool search_is_fit(const Search *s, int id);
 /// Starts the worker.
 void search_open(Search *s);
-/// Until the race is over, or the time; after the candidates are listed.
+/// Until the tournament is over, or the time; after the candidates are listed.
 void search_run(Search *s);
 
 /* ---- tune_workers.c: the workers of all ranks, taken as one ---------------------------------- */

@@ -28,7 +28,7 @@ typedef struct rt_tournament_options {
                      // moment may not be later
 } rt_tournament_options;
 
-/// The memory that a race of so many candidates needs, aligned as malloc does it.
+/// The memory that a tournament of so many candidates needs, aligned as malloc does it.
 size_t rt_tournament_bytes(int capacity);
 rt_tournament *rt_tournament_start(void *memory, const rt_tournament_options *options);
 

@@ -128,7 +128,7 @@ static int hints_of(const rt_launcher *l, int n, tg_hint *out) {
     return made;
 }
 
-/* ---- the race -------------------------------------------------------------------------------- */
+/* ---- the tournament ------------------------------------------------------------------------- */
 
 typedef struct TuningSearch {
     tg_kernel *kernel;

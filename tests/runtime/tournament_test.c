@@ -95,7 +95,7 @@ static double next_arrival(const World *w) {
     return next;
 }
 
-/// A race to its end.
+/// A tournament to its end.
 static rt_tournament *race_of(World *w, int *turns) {
     rt_tournament *race = rt_tournament_start(
         malloc(rt_tournament_bytes(MOST)),
@@ -288,8 +288,8 @@ static void scales(void **state) {
 
 /* ---- figures ------------------------------------------------------------------------------- */
 
-/// How far off the middle one of the figures of a race is, where candidates come one by one, and
-/// the most that one is too short.
+/// How far off the middle one of the figures of a tournament is, where candidates come one by one,
+/// and the most that one is too short.
 static double bias_of(const Machine *machine, uint64_t seed, double *shortest) {
     World w = {.machine = machine, .seed = seed * 7919, .n = 150, .deadline = 60};
     for (int i = 0; i < w.n; i++) {
