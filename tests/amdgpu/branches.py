@@ -16,7 +16,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / d) for d in ("nvidia", "amdgpu")]
 from assemble import GPUS, instances, report  # noqa: E402
-from objects import emit  # noqa: E402
+from emitted import emitted, words  # noqa: E402
 
 # Scalar instructions that leave the condition alone; the others set it.
 KEEPS = re.compile(r"s_(mov|cmov|cselect|load|buffer|store|wait|barrier|nop|cbranch|branch|mul|pack|sext|brev|ff1|flbit|"
@@ -58,14 +58,13 @@ assert shared(TEXT.format(mask="s[0:1]", between="s_and_b64 vcc, exec, s[0:1]"))
 assert shared(TEXT.format(mask="vcc", between="v_cmp_lt_i64_e32 vcc, s[4:5], v[0:1]")) == []
 
 
-def check(job):
-    args, target, (path, kernel, options) = job
-    name = " ".join([target, kernel] + [o for o in options if o != "-t"])
-    assembly, problem = emit(args.tegula, target, "asm", path, kernel, options)
-    if problem:
-        return name, problem, ""
-    lines = shared(assembly.decode())
-    return name, f"branches of lines {lines} share masks with selects" if lines else None, ""
+def check(jobs):
+    commands = [words(target, "asm", *instance) for _, target, instance in jobs]
+    for (_, target, (_, kernel, options)), (assembly, problem) in zip(jobs, emitted(jobs[0][0].tegula, commands)):
+        lines = shared(assembly.decode()) if assembly else []
+        if lines:
+            problem = f"branches of lines {lines} share masks with selects"
+        yield " ".join([target, kernel] + [o for o in options if o != "-t"]), problem, ""
 
 
 def main():

@@ -15,12 +15,12 @@ import argparse
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / d) for d in ("nvidia", "amdgpu")]
 from assemble import GPUS, instances, report  # noqa: E402
+from emitted import emitted, words  # noqa: E402
 from hsaco import Hsaco  # noqa: E402
 
 FAMILIES = [[g for g in GPUS if g.startswith(prefix)] for prefix in ("gfx9", "gfx1")]
@@ -34,15 +34,6 @@ SCALARS = 112
 
 # What kernels are about that have no f16, too.
 TYPES = "f16,f32,bf16,f64,i32,i64,i8,u8,f8e4m3,f8e5m2"
-
-
-def emit(tegula, target, level, path, kernel, options):
-    command = [tegula, "emit", "--target", target, "--level", level, path, "-k", kernel] + options
-    done = subprocess.run(command, capture_output=True, timeout=300)
-    if done.returncode == 0:
-        return done.stdout, None
-    lines = done.stderr.decode().strip().splitlines()
-    return None, f"exit {done.returncode}: " + (lines[0] if lines else "")
 
 
 def parameters(module):
@@ -146,16 +137,15 @@ def rotated(targets, pattern, types):
                     yield target, versions[turn % len(versions)]
 
 
-def check(job):
-    args, target, (path, kernel, options) = job
-    name = " ".join([target, kernel] + [o for o in options if o != "-t"])
-    module, problem = emit(args.tegula, target, "llvm", path, kernel, options)
-    if problem:
-        return name, problem, ""
-    data, problem = emit(args.tegula, target, "hsaco", path, kernel, options)
-    if problem:
-        return name, problem, ""
-    return (name, *check_object(data, module.decode(), target))
+def check(jobs):
+    """(name, problem or None, a line about it) of each of the jobs, which one process compiles."""
+    commands = [words(target, level, *instance) for _, target, instance in jobs for level in ("llvm", "hsaco")]
+    results = iter(emitted(jobs[0][0].tegula, commands))
+    for _, target, (_, kernel, options) in jobs:
+        name = " ".join([target, kernel] + [o for o in options if o != "-t"])
+        (module, problem), (data, other) = next(results), next(results)
+        problem = problem or other
+        yield (name, problem, "") if problem else (name, *check_object(data, module.decode(), target))
 
 
 def main():

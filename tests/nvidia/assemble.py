@@ -22,12 +22,16 @@ one architecture, in turn.)
 import argparse
 import concurrent.futures
 import glob
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.dont_write_bytecode = True
+from emitted import batches, emitted, words  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 with open(os.path.join(ROOT, "lang", "gpus.def"), encoding="utf-8") as gpus_def:
@@ -255,17 +259,6 @@ def rotated(targets, codegens, pattern, types, first):
             yield target, codegen, (path, name, options)
 
 
-def compile_ptx(tegula, target, codegen, path, kernel, options):
-    command = [tegula, "emit", "--target", target, "--codegen", codegen, "--level", "ptx"]
-    done = subprocess.run(
-        command + [path, "-k", kernel] + options, capture_output=True, text=True, timeout=300
-    )
-    if done.returncode == 0 and ".version" in done.stdout:
-        return done.stdout, None
-    lines = (done.stderr or done.stdout).strip().splitlines()
-    return None, f"exit {done.returncode}: " + (lines[0] if lines else "")
-
-
 def known_bytes(name):
     """What KNOWN has of it; None: nothing."""
     words = set(name.split())
@@ -294,25 +287,32 @@ def assemble(ptxas, target, known, ptx):
     return (advice.group(0) if advice else None), registers
 
 
-def check(arguments):
-    args, target, codegen, (path, kernel, options) = arguments
-    name = " ".join([target, codegen, kernel] + [o for o in options if o[0] != "-"])
+def check(jobs):
+    """(name, problem or None, registers) of each of the jobs, which one process compiles."""
+    args = jobs[0][0]
     settings = [word for one in args.set for word in ("-s", one)]
-    ptx, problem = compile_ptx(args.tegula, target, codegen, path, kernel, options + settings)
-    registers = 0
-    if ptx and ".extern .func" in ptx:
-        problem = "calls a function"
-    elif ptx:
-        problem, registers = assemble(args.ptxas, target, known_bytes(name), ptx)
-    return name, problem, f"{registers} registers"
+    commands = [words(target, "ptx", path, kernel, options + settings, codegen)
+                for _, target, codegen, (path, kernel, options) in jobs]
+    for job, (ptx, problem) in zip(jobs, emitted(args.tegula, commands)):
+        _, target, codegen, (path, kernel, options) = job
+        name = " ".join([target, codegen, kernel] + [o for o in options if o[0] != "-"])
+        registers = 0
+        if ptx and b".version" not in ptx:
+            problem = "no PTX"
+        elif ptx and b".extern .func" in ptx:
+            problem = "calls a function"
+        elif ptx:
+            problem, registers = assemble(args.ptxas, target, known_bytes(name), ptx.decode())
+        yield name, problem, f"{registers} registers"
 
 
-def report(check_one, work, args, what):
+def report(check_some, work, args, what):
     """Prints the name and the problem of each job that has one (--table: what is said of the others,
     too). The exit code."""
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for name, problem, line in pool.map(check_one, work):
+        checked = pool.map(lambda jobs: list(check_some(jobs)), batches(work, args.jobs))
+        for name, problem, line in itertools.chain.from_iterable(checked):
             bad += problem is not None
             if problem or args.table:
                 print(f"{name}: {problem or line}", flush=True)
