@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -37,7 +36,7 @@ def run(words, env=None, cwd=None):
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     if done.returncode != 0:
         raise Failure(
@@ -168,14 +167,14 @@ class Test:
         options = ["--levels", "base,v3", "--variants", "3"]
         program = self.link_c(self.build("kernels.o", *options))
         cache = self.path("cache")
-        env = {"TG_TUNE": "block", "TG_TUNE_BUDGET_MS": "30", "TG_CACHE": cache}
-        took = []
-        for _ in range(2):
-            begin = time.monotonic()
-            run([program], env)
-            took.append(time.monotonic() - begin)
-        files = os.listdir(cache)
-        print("%d kernels tuned in %.2f s, again in %.2f s" % (len(files), took[0], took[1]))
+        for budget in 30, 300, 3000:  # ms; a busy machine needs more
+            env = {"TG_TUNE": "block", "TG_TUNE_BUDGET_MS": str(budget), "TG_CACHE": cache}
+            for _ in range(2):
+                run([program], env)
+            files = os.listdir(cache) if os.path.exists(cache) else []
+            if files:
+                break
+        print("%d kernels tuned with %d ms each" % (len(files), budget))
         if not files or any(not name.startswith("tuned-") for name in files):
             raise Failure("files of the cache: %s" % files)
 

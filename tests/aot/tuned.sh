@@ -79,7 +79,9 @@ else
     expect "$another" env TG_LEVEL=v3 ./main 8 100000
 fi
 # What was measured on another device is not taken, on this one it is, whatever else is in the file.
-"$tegula" tune which.teg -k which -d M=4 -d N=64 --budget 1 -o own.json > log
+for seconds in 1 8 64; do # a busy machine needs more
+    ! "$tegula" tune which.teg -k which -d M=4 -d N=64 --budget $seconds -o own.json > log || break
+done
 own=$(sed -n 's/.*"device": "\([^"]*\)".*/\1/p' own.json)
 [ -n "$own" ] || { cat own.json; exit 1; }
 device='Other CPU (0), 3 threads, v3'

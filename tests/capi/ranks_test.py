@@ -134,7 +134,7 @@ def death(ranks):
     processes = [multiprocessing.Process(target=process_until_death, args=(r, ranks, meet, queue)) for r in range(ranks)]
     for p in processes:
         p.start()
-    said = [queue.get(timeout=100) for _ in range(ranks - 1)]
+    said = [queue.get(timeout=600) for _ in range(ranks - 1)]
     for p in processes:
         p.join()
     if any(said) or processes[1].exitcode != -signal.SIGKILL:
@@ -150,16 +150,16 @@ def oshrun_rank_until_death(folder):
 
 
 def oshrun_death(script, ranks, **environment):
-    """What is wrong with the job, or nothing; it ends in a minute, or else is wrong. None: there is no oshrun."""
+    """What is wrong with the job, or nothing; it ends in ten minutes, or else is wrong. None: there is no oshrun."""
     with tempfile.TemporaryDirectory() as folder:
         job = subprocess.Popen([script, str(ranks), sys.executable, __file__, "oshrun-rank", folder], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | environment,
                                start_new_session=True)  # fmt: skip
         try:
-            said = job.communicate(timeout=60)[0]
+            said = job.communicate(timeout=600)[0]
         except subprocess.TimeoutExpired:
             os.killpg(job.pid, signal.SIGKILL)
-            return "the job has not ended in a minute: " + job.communicate()[0]
+            return "the job has not ended in ten minutes: " + job.communicate()[0]
         if job.returncode == 77:
             return None
         if not environment:  # oshrun may end the others before they have said anything

@@ -78,7 +78,7 @@ def check(tegula, path):
         text = f.read().decode("latin-1")
     m = re.search(r"// command: (\S+)(.*)", text)
     words = [m[1], path] + m[2].split() if m else ["check", path]
-    r = subprocess.run([tegula] + words, capture_output=True, timeout=60,
+    r = subprocess.run([tegula] + words, capture_output=True, timeout=600,
                        env=dict(os.environ, NO_COLOR="1"))
     output = r.stderr.decode("latin-1")
     want, got = expected(text), reported(output, path)

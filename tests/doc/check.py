@@ -83,7 +83,7 @@ def excerpt_problem(shown, printed):
 def run_emit(tegula, info, code):
     """The problem with an excerpt of `tegula emit INFO`, or None."""
     r = subprocess.run([tegula, "emit", *shlex.split(info)], capture_output=True, text=True,
-                       timeout=60, cwd=ROOT, env=dict(os.environ, NO_COLOR="1"))
+                       timeout=600, cwd=ROOT, env=dict(os.environ, NO_COLOR="1"))
     if r.returncode != 0:
         return f"status {r.returncode}\n{r.stderr}"
     return excerpt_problem(code.rstrip("\n").split("\n"), [s.rstrip() for s in r.stdout.split("\n")])
@@ -98,7 +98,7 @@ def run(tegula, example):
         f.write(code)
     try:
         command = "fmt" if kind == "teg-parse" else "check"
-        r = subprocess.run([tegula, command, f.name], capture_output=True, text=True, timeout=60,
+        r = subprocess.run([tegula, command, f.name], capture_output=True, text=True, timeout=600,
                            env=dict(os.environ, NO_COLOR="1"))
     finally:
         os.unlink(f.name)

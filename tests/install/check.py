@@ -129,11 +129,13 @@ def check_jit(t):
     out = t.run(["./jit", str(t.prefix / "share/tegula/std/softmax.teg")], folder)
     if "TG_ERROR_CONTRACT" not in out or "64 rows: BR=" not in out or "tuned" in out:
         raise Failed(out)
-    searches = ["env", "TG_TUNE=block", "TG_TUNE_BUDGET_MS=1500", "TG_CACHE=off"]
-    out = t.run([*searches, "./jit", str(t.prefix / "share/tegula/std/softmax.teg")], folder)
     line = "tegula: tuned softmax R=1 N=1000: BR="  # what is said meanwhile is of longer searches
-    if line not in out:
-        raise Failed(f"'{line}' is not said: {out}")
+    for budget in 1500, 12000, 96000:  # a busy machine needs more
+        searches = ["env", "TG_TUNE=block", f"TG_TUNE_BUDGET_MS={budget}", "TG_CACHE=off"]
+        out = t.run([*searches, "./jit", str(t.prefix / "share/tegula/std/softmax.teg")], folder)
+        if line in out:
+            return
+    raise Failed(f"'{line}' is not said: {out}")
 
 
 def check_ranks(t):

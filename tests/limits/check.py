@@ -23,7 +23,7 @@ SMALL = 50_000  # steps of fixed work that growth is not asked of
 
 
 def measure(meter, path):
-    r = subprocess.run([meter, path], capture_output=True, timeout=120)
+    r = subprocess.run([meter, path], capture_output=True, timeout=600)
     if r.returncode:
         return None
     status, steps, size, formatted = map(int, r.stdout.split(b"\n")[0].split())
@@ -56,7 +56,7 @@ def run_deep(tegula, folder):
         with open(path, "w") as f:
             f.write(text)
         for target in ("interp", "cpu", "sim:sm_80", "sim:sm_90a", "sim:gfx942"):
-            r = subprocess.run([tegula, "run", path, "--target", target] + args, capture_output=True, timeout=300)
+            r = subprocess.run([tegula, "run", path, "--target", target] + args, capture_output=True, timeout=600)
             if r.returncode or want.encode() not in r.stdout:
                 out.append(f"{name} on {target}: exit status {r.returncode}\n{r.stdout[:200]}{r.stderr[:400]}")
     return out

@@ -15,10 +15,10 @@ die() {
     exit 1
 }
 
+export FAKE_NVSHMEM_TAG=$$
 leftovers() {
-    ls /dev/shm | grep -c '^fake-nvshmem-' || true
+    ls /dev/shm | grep -c "^fake-nvshmem-$FAKE_NVSHMEM_TAG-" || true
 }
-before=$(leftovers)
 # runs WHAT [NAME=VALUE...] [-- OPTION...]: ranks end well.
 runs() {
     what=$1
@@ -37,7 +37,7 @@ runs() {
     # shellcheck disable=SC2086
     env $given "$comm_gpu" --nvshmem $options >"$out" 2>&1 || die "$what fail"
     options=
-    [ "$(leftovers)" -le "$before" ] || die "$what: memory of the stand-in is left in /dev/shm"
+    [ "$(leftovers)" = 0 ] || die "$what: memory of the stand-in is left in /dev/shm"
     grep -q fake_nvshmem "$out" && die "$what: the library was asked for what is wrong"
     return 0
 }

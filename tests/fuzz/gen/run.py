@@ -11,7 +11,7 @@ from gen.data import difference
 
 # What a GPU has no room for is no failure.
 TOO_LARGE = ("bytes of shared memory of a CTA", "have to fit whole")
-SECONDS_A_LINE = 20
+SECONDS_A_LINE = 200
 LEVELS = (None, "base", None, "v3", None, "v4")  # of a CPU, at most
 
 
