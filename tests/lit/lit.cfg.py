@@ -16,8 +16,9 @@ config.test_source_root = here
 config.test_exec_root = params["out"]
 config.environment["NO_COLOR"] = "1"
 config.environment["PATH"] = os.pathsep.join([params["llvm"], config.environment["PATH"]])
-if "ASAN_OPTIONS" in os.environ:
-    config.environment["ASAN_OPTIONS"] = os.environ["ASAN_OPTIONS"]
+for name in ("ASAN_OPTIONS", "TG_MUTANT"):  # lit hides the others from the programs
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
 
 # lit replaces in this order, so the longer name comes first.
 config.substitutions += [
