@@ -48,9 +48,15 @@ backends/gpu/wgmma.c
 # Functions that weigh right ways against each other, or say in words which one was taken.
 WEIGHS = re.compile(r"^(\w+_cost|weigh|is_worth_it|is_awkward|places_wanted|order_of|order_text|group_of|grows|growing_rows|"
                     r"choose_run|note_(made|copy|store|contract|soft|nest)|async_note|op_note)$")  # fmt: skip
+# Functions of a file of which the same is true: accesses that the survey leaves out keep their masks, and what is
+# not read across a square is gathered.
+WEIGHS_IN = {
+    "backends/cpu/full.c": {"add", "add_access", "add_whole", "see", "stands_at"},
+    "backends/cpu/square.c": {"row_axis"},
+}
 # Statements that say something, give a hint to what comes later, or give room back, and nothing else.
 SAYS = re.compile(r"^(async_note|note|note_(made|copy|store|contract|soft|nest)|rule_applied|mark_invariant|"
-                  r"LLVMMoveBasicBlock\w+|(panel|buffer)_free)\(|^\*?(\w+(->|\.))?why = ")  # fmt: skip
+                  r"LLVMMoveBasicBlock\w+|(panel|buffer)_free)\(|^\*?(\w+(->|\.))?why = |^e->ahead = ")  # fmt: skip
 # Where a limit on work or room is reached, the code takes a way that is right as well.
 LIMIT = re.compile(r"\b(\w*_)?(MAX|MIN|MOST|LEAST|DEPTH|ROUNDS)(_\w+)?\b|\b(depth|budget)\b")
 CHECK = re.compile(r"^\s*(return )?(ice|diag)\(")
@@ -120,7 +126,7 @@ def places(root):
         for i, line in enumerate(lines):
             m = FUNCTION.match(line)
             function = m[1] if m else function
-            if WEIGHS.match(function) or is_check(lines, i):
+            if WEIGHS.match(function) or function in WEIGHS_IN.get(name, ()) or is_check(lines, i):
                 continue
             before = lines[i - 1].rstrip() if i else ""
             whole = before.endswith((";", "{", "}", ":")) or not before or before.lstrip().startswith("//")

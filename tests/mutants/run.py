@@ -22,9 +22,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = [
     ("passes/gpu", "sim:sm_90a,sim:sm_80,sim:gfx942",
      "lit-gpu$|lit-gpu-async|run-sm_90a-(contract-1|products|language_positions|narrow_copies)|run-gfx942-(ops_blocks|packs)"),
-    ("passes", "cpu,sim:sm_80", "lit-passes|unit-passes|run-(language_.*|packs|kernels_rows|std_reduce)"),
+    ("passes", "cpu,sim:sm_80", "lit-passes|unit-(passes|range)|run-(language_.*|carried|packs|kernels_rows|std_reduce)"),
     ("backends/cpu", "cpu",
-     "lit-cpu|unit-(cpu|axis_ops|transpose|contract)|run-(ops_blocks|contract|language_.*|packs|std_sort)"),
+     "lit-cpu|unit-(cpu|axis_ops|transpose|contract)|run-(ops_blocks|contract|language_.*|carried|packs|std_sort|comm)"),
     ("backends/llvm", "cpu,sim:sm_80",
      "lit-cpu|unit-cpu|run-(exact|ops_elementwise|language_types)|run-base-exact|run-sm_80-exact"),
     ("backends/gpu", "sim:sm_80,sim:sm_90a,sim:gfx942",
