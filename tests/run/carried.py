@@ -41,3 +41,18 @@ for n in (1, 96, 100):
     case(FILE, "fibonacci", {"x": numbers(n, 2)}, fibonacci)
 for b in (1, 16, 48):
     case(FILE, "rolled", {"x": integers((96, 5), 3, -9, 10, np.int32)}, lambda x, b=b: rolled(x, b), tune=[{"B": b}])
+
+
+def tallies(x, **_):
+    n, m = x.shape
+    return {"count": n * (n + 1) // 2, "triangle": sum(i * 100 + j for i in range(n) for j in range(i, m)),
+            "most": x.max(0)}
+
+
+x = normal((1000, 20), 4)
+x[:, 3], x[:, 5], x[:, 7] = np.nan, -np.inf, np.arange(-2000, -1000)
+for n in (1, 257, 1000):
+    case(FILE, "tallies", {"x": x[:n]}, tallies)
+for k in (1, 3, 5, 11, 19):
+    case(FILE, "last_of", {"x": integers((9, k), 5, -9, 10, np.int32)}, lambda x: {"y": x[:, -1]})
+case(FILE, "wrapped", {"x": numbers(100, first=-50)}, lambda x: {"s": (x + 8) % 16 - 8, "u": x % 16})
