@@ -311,7 +311,9 @@ static void arrive_group(Warp *w, const SimSite *site) {
 }
 
 static bool is_skipped_site(const Sim *sim, const SimSite *site) {
-    if (!site->sync || sim->run->skip_site != site->sync) return false;
+    if (!site->sync) return false;
+    if (sim->run->met) sim->run->met[site->sync] = true;
+    if (sim->run->skip_site != site->sync) return false;
     if (sim->run->skipped) ++*sim->run->skipped;
     return true;
 }

@@ -62,14 +62,12 @@ static bool runs_unmutated(const SimImage *image, int function, const SimRun *ru
     return true;
 }
 
-/// "noticed: why", tried in several orders of what is random.
+/// "noticed: why", tried in several orders of what is random. The run itself has reached the site.
 static const char *try_without(const SimImage *image, int function, const SimRun *run, int site,
                                const char *before, const char *after, SimFailure *failure) {
-    int64_t reached = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         SimRun mutant = *run;
         mutant.skip_site = site;
-        mutant.skipped = &reached;
         mutant.seed += seed;
         restore_run_buffers(run, before);
         if (!sim_run(image, function, &mutant, failure)) return "noticed";
@@ -77,7 +75,6 @@ static const char *try_without(const SimImage *image, int function, const SimRun
             snprintf(failure->text, sizeof failure->text, "other results");
             return "noticed";
         }
-        if (!reached) return "not reached";
     }
     snprintf(failure->text, sizeof failure->text, "the same results");
     return "unnoticed";
@@ -115,15 +112,47 @@ int sim_skipped_site(const SimImage *image, int function) {
     return atoi(text + n + 1) + 1;
 }
 
-static void mutate_all(const SimImage *image, int function, const SimRun *run, FILE *out,
-                       const char *before, const char *after) {
-    const char *name = image->functions[function].name;
-    uint32_t version = digest_sites(image, name);
+/// The file behind a line break, so that each of its lines has one before it; NULL: it cannot be
+/// read.
+static char *read_log(const char *path) {
+    FILE *in = fopen(path, "r");
+    long n = in && !fseek(in, 0, SEEK_END) ? ftell(in) : -1;
+    char *text = n >= 0 ? malloc((size_t)n + 2) : NULL;
+    if (text) {
+        rewind(in);
+        text[0] = '\n';
+        text[1 + fread(text + 1, 1, (size_t)n, in)] = 0;
+    }
+    if (in) fclose(in);
+    return text;
+}
+
+/// What a mutation test works with: memory before and after the run, the sites that it reached, and
+/// what the file said before.
+typedef struct Mutations {
+    const SimImage *image;
+    int function;
+    const SimRun *run;
+    const char *before, *after, *log;
+    const bool *met;
+} Mutations;
+
+static bool was_noticed(const Mutations *m, const SimSiteInfo *s, uint32_t version) {
+    char key[512];
+    snprintf(key, sizeof key, "\nnoticed %.400s.%08x %d ", s->function, version, s->number);
+    return m->log && strstr(m->log, key);
+}
+
+static void mutate_all(const Mutations *m, FILE *out) {
+    const char *name = m->image->functions[m->function].name;
+    uint32_t version = digest_sites(m->image, name);
     SimSiteInfo s;
-    for (int i = 0; sim_site(image, i, &s); i++) {
+    for (int i = 0; sim_site(m->image, i, &s); i++) {
         SimFailure failure = {.file = ""};
-        if (strcmp(s.function, name) != 0) continue;
-        const char *what = try_without(image, function, run, i + 1, before, after, &failure);
+        const char *what = "not reached";
+        if (strcmp(s.function, name) != 0 || was_noticed(m, &s, version)) continue;
+        if (m->met[i + 1])
+            what = try_without(m->image, m->function, m->run, i + 1, m->before, m->after, &failure);
         failure.text[strcspn(failure.text, "\n")] = 0;
         fprintf(out, "%s %s.%08x %d %s:%d:%d %s %.200s\n", what, s.function, version, i, s.file,
                 s.line, s.column, s.name, failure.text);
@@ -132,17 +161,22 @@ static void mutate_all(const SimImage *image, int function, const SimRun *run, F
 
 bool sim_mutate(const SimImage *image, int function, const SimRun *run, const char *path,
                 SimFailure *failure) {
-    char *before = save_buffers(run);
-    bool good = sim_run(image, function, run, failure);
+    char *before = save_buffers(run), *log = read_log(path);
+    bool *met = calloc((size_t)image->n_sync + 1, sizeof *met);
+    SimRun first = *run;
+    first.met = met;
+    bool good = sim_run(image, function, &first, failure);
     char *after = save_buffers(run);
     good &= !before || !after || runs_unmutated(image, function, run, before, after, failure);
-    FILE *out = good && before && after ? fopen(path, "a") : NULL;
+    FILE *out = good && before && after && met ? fopen(path, "a") : NULL;
     if (out) {
-        mutate_all(image, function, run, out, before, after);
+        mutate_all(&(Mutations){image, function, run, before, after, log, met}, out);
         restore_run_buffers(run, after);
         fclose(out);
     }
     free(before);
     free(after);
+    free(log);
+    free(met);
     return good;
 }

@@ -46,6 +46,7 @@ typedef struct SimRun {
     int n_buffers;
     int skip_site;        // 1 + the number of a site of sim_sites that does nothing; 0: none
     int64_t *skipped;     // receives how often that was reached; may be NULL
+    bool *met;            // at 1 + the number of each site that was reached: true; may be NULL
     int threads, cluster; // of a CTA, CTAs of a cluster; 0: what the kernel's attributes say
     /// Waits for a word of other ranks (tg_comm_calls.wait; the site by its number). A status that
     /// is not 0 ends the run. NULL: the control block says how long to wait.
@@ -99,8 +100,9 @@ typedef struct SimSiteInfo {
 bool sim_site(const SimImage *image, int i, SimSiteInfo *out);
 
 /// Takes away each barrier, fence and wait of the function in turn, and appends a line for each to
-/// the file `path`: noticed (a failure, or other results), unnoticed, or not reached. The buffers
-/// of `run` are all memory that matters. At last they are as after the run itself, as is `failure`.
+/// the file `path`: noticed (a failure, or other results), unnoticed, or not reached. Those that
+/// the file has as noticed, of this version of the function, are not tried again. The buffers of
+/// `run` are all memory that matters. At last they are as after the run itself, as is `failure`.
 bool sim_mutate(const SimImage *image, int function, const SimRun *run, const char *path,
                 SimFailure *failure);
 
