@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which level of code this CPU and its operating system run.
+// Finds the level of code that this CPU and its operating system can run.
 #include "runtime/compiler.h"
 
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 
-/// A feature that a level needs: bit `bit` of a register that cpuid gives for a leaf.
+/// A feature that a level needs: a bit of a register that cpuid returns for a leaf.
 typedef struct Feature {
     uint32_t leaf, subleaf;
     enum { EAX, EBX, ECX, EDX } reg;
@@ -40,7 +40,7 @@ static const Feature amx[] = {
     {7, 0, EDX, 23}, {7, 0, ECX, 11}, {7, 1, EAX, 5},  // AVX512 FP16 VNNI BF16
 };
 
-/// Each level needs those below it, too, and that the system keeps these registers (XCR0).
+/// Each level includes the levels below it. The system must also save its registers (XCR0).
 static const struct {
     const Feature *features;
     int n;
@@ -57,7 +57,7 @@ static bool has_feature(const Feature *f) {
     return r[f->reg] >> f->bit & 1;
 }
 
-/// Only where cpuid says that the system uses xsave.
+/// Valid only if cpuid says that the system uses xsave.
 static uint64_t enabled_state(void) {
     uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -68,11 +68,11 @@ static bool has_level(int level) {
     for (int i = 0; i < needs[level].n; i++)
         if (!has_feature(&needs[level].features[i])) return false;
     if ((enabled_state() & needs[level].state) != needs[level].state) return false;
-    // The kernel hands out the tile registers on request, to the whole process.
+    // The kernel grants the tile registers on request, for the whole process.
     return level != TG_LEVEL_AMX ||
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
-/// The maker's words: 48 letters, in the registers of three leaves.
+/// The vendor's brand string: 48 characters in the registers of three leaves.
 static bool read_cpu_brand(char out[TG_CPU_NAME]) {
     for (uint32_t i = 0, r[4]; i < 3; i++) {
         if (!__get_cpuid(0x80000002 + i, &r[0], &r[1], &r[2], &r[3])) return false;
@@ -92,7 +92,7 @@ static bool read_cpu_brand(char out[TG_CPU_NAME]) {
 }
 #endif
 
-/// Makers fill up with blanks on either side, and between words.
+/// Vendors pad the string with blanks on either side and between words.
 void tg_cpu_name(char out[TG_CPU_NAME]) {
     char words[TG_CPU_NAME] = "";
     size_t n = 0;
@@ -116,7 +116,7 @@ static int allowed_level(void) {
     return TG_LEVELS - 1;
 }
 
-/// Found once: two threads that come first find the same.
+/// Finds the level once. Two threads that come first find the same.
 enum tg_level tg_cpu_level(void) {
     static _Atomic int known; // level + 1
     int level = atomic_load_explicit(&known, memory_order_relaxed) - 1;

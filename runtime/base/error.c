@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Statuses and the text of the last failure of each thread.
+// Statuses, and the text of each thread's last failure.
 //
-// The text is memory of the C library, not of a context's hooks: it outlives contexts. A thread has
-// two buffers, so that a message may quote the one before it. They go with the thread.
+// The text comes from the C library and not from a context's hooks, because it outlives contexts. A
+// thread has two buffers, so that a message may quote the previous one. They are freed with the
+// thread.
 #include "runtime/compiler.h"
 
 #include <pthread.h>
@@ -35,7 +36,7 @@ static void make_message_key(void) {
     has_key = pthread_key_create(&key, free_messages) == 0;
 }
 
-/// The calling thread's; NULL where there is no memory.
+/// The messages of the calling thread; NULL: out of memory.
 static Messages *own_messages(void) {
     if (messages) return messages;
     pthread_once(&key_once, make_message_key);
@@ -47,7 +48,7 @@ static Messages *own_messages(void) {
     return messages = m;
 }
 
-/// A buffer of at least `size` bytes that does not hold the last message.
+/// A buffer of at least `size` bytes other than that of the last message.
 static char *spare_buffer(size_t size) {
     Messages *m = own_messages();
     if (!m) return NULL;

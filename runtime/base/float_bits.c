@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Numbers of a launch as the bits of a float type. In integers: the runtime needs no libm.
+// Converts a launch's numbers to the bits of a float type. It uses integers only, so the runtime
+// needs no libm.
 #include "runtime/runtime.h"
 
 #include <string.h>
 
-/// A binary float format below f32: see formats in ir/eval.c, whose results these are. `inf`: the
-/// highest exponent holds infinity and NaNs; else only the all-ones code is NaN.
+/// A binary float format smaller than f32; ir/eval.c has the same formats. `inf`: the highest
+/// exponent means infinity and NaN; otherwise only the all-ones code is NaN.
 typedef struct FloatFormat {
     uint8_t code, bits, exponent, mantissa;
     bool inf, saturates;
@@ -27,8 +28,8 @@ static uint64_t shift_right(uint64_t x, int shift) {
     return (x + half - 1 + odd) >> shift;
 }
 
-/// Codes without their sign count upwards with the value, so what rounds up to the next power of
-/// two, or from the subnormals to the normals, carries into the exponent by itself.
+/// Codes without their sign increase with the value. Rounding up to the next power of two, or from
+/// subnormals to normals, therefore carries into the exponent.
 static uint64_t encode_small_float(const FloatFormat *f, uint64_t x) {
     int bias = (1 << (f->exponent - 1)) - 1, least = 1 - bias;
     uint64_t one = (uint64_t)1 << f->mantissa;
@@ -37,7 +38,7 @@ static uint64_t encode_small_float(const FloatFormat *f, uint64_t x) {
     uint64_t sign = x >> 63 << (f->exponent + f->mantissa);
     uint64_t fraction = x & (((uint64_t)1 << F64_MANTISSA) - 1);
     int field = (int)(x >> F64_MANTISSA & F64_TOP), e = field - F64_BIAS;
-    if (field == 0) return sign; // far below the least of any format
+    if (field == 0) return sign; // far below the smallest value of any format
     if (field == F64_TOP && fraction) return sign | infinity | (f->inf ? one >> 1 : one - 1);
     int below = e < least ? least - e : 0;
     uint64_t places =

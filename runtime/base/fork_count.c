@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How often this process was forked from one that had the runtime.
+// Counts the forks since the process that first used the runtime.
 #include "runtime/compiler.h"
 
 #include <pthread.h>
 
 static atomic_int forks;
-static _Thread_local int depth; // of this thread in code that no child can go on with
-static atomic_int busy;         // threads in such code
-static atomic_bool torn;        // in a child: another thread of the parent was
+static _Thread_local int depth; // nesting of code in this thread that a child could not continue
+static atomic_int busy;         // threads inside such code
+static atomic_bool torn;        // in a child: another thread of the parent was inside
 
 static void mark_forked_child(void) {
     atomic_fetch_add(&forks, 1);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Locks that a fork leaves free in the child.
+// Locks that are free in the child after a fork.
 //
-// The child of a fork has one thread. A lock that another thread of the parent had at that moment
-// would never be given back there. What such a lock guards has to be whole at every store: then the
-// child goes on with what there is.
+// The child of a fork has one thread. A lock that another thread of the parent held would stay
+// taken. The data behind a lock must be consistent after every store; the child then continues with
+// them.
 #ifndef RUNTIME_BASE_FORK_LOCK_H
 #define RUNTIME_BASE_FORK_LOCK_H
 
@@ -13,7 +13,7 @@
 
 typedef struct tg_lock {
     pthread_mutex_t mutex;
-    atomic_int forks; // tg_forks() of the process that it was made in; negative: being made anew
+    atomic_int forks; // tg_forks() of the process that made it; negative: it is being made again
 } tg_lock;
 
 #define TG_LOCK_INIT                                                                               \
@@ -28,7 +28,7 @@ static inline void tg_lock_destroy(tg_lock *l) {
     pthread_mutex_destroy(&l->mutex);
 }
 
-/// Several threads of the child may come at once: one of them makes it anew.
+/// Several threads of the child may arrive at once. One of them makes the lock again.
 static inline void tg_lock_renew(tg_lock *l, int forks) {
     int was = atomic_load(&l->forks);
     while (was != forks) {

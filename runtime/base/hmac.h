@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who knows a shared text can show it without saying it: HMAC with SHA-256 (RFC 2104, FIPS 180-4).
+// Proves the knowledge of a shared secret without revealing it: HMAC with SHA-256 (RFC 2104, FIPS
+// 180-4).
 #ifndef RUNTIME_BASE_HMAC_H
 #define RUNTIME_BASE_HMAC_H
 
@@ -9,7 +10,7 @@
 
 enum { RT_PROOF = 32, RT_NONCE = 16 };
 
-/// Bytes that make a message, one piece after the other.
+/// A part of a message. The parts are hashed in order.
 typedef struct rt_piece {
     const void *bytes;
     size_t n;
@@ -17,9 +18,9 @@ typedef struct rt_piece {
 
 void rt_sha256(const rt_piece *pieces, int n, uint8_t out[RT_PROOF]);
 void rt_hmac(const char *key, const rt_piece *pieces, int n, uint8_t out[RT_PROOF]);
-/// Takes as long for any two.
+/// Compares in constant time.
 bool rt_hmac_equal(const uint8_t *x, const uint8_t *y);
-/// Bytes that nobody can guess. False: the system has none.
+/// Fills in unpredictable bytes. Returns false if the system has none.
 bool rt_nonce(uint8_t out[RT_NONCE]);
 
 #endif

@@ -17,7 +17,7 @@ int rt_start_program(const char *program, char *const argv[], char *const enviro
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none, all;
-    // The user's PATH must not say what a program with more rights runs.
+    // A program with raised privileges must not take its helper from the user's PATH.
     if (!strchr(program, '/') && getauxval(AT_SECURE)) return ENOENT;
     sigemptyset(&none);
     sigfillset(&all);
@@ -39,7 +39,7 @@ int rt_start_program(const char *program, char *const argv[], char *const enviro
     return error;
 }
 
-// A process may be allowed a billion files, and asking for their list takes memory.
+// A process may be allowed a billion files, and listing them takes memory.
 enum { MOST_FILES = 1 << 16 };
 
 void rt_close_files(unsigned first, unsigned last) {
@@ -47,7 +47,7 @@ void rt_close_files(unsigned first, unsigned last) {
 #ifdef SYS_close_range
     if (syscall(SYS_close_range, first, last, 0U) == 0) return;
 #endif
-    // Before Linux 5.9 one by one.
+    // Linux before 5.9 closes them one by one.
     unsigned end = MOST_FILES;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < end)
         end = (unsigned)limit.rlim_cur;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Processes that are started, and the files that one has from the one that made it.
+// Starts processes, and controls the files that they inherit.
 #ifndef RUNTIME_BASE_PROCESS_H
 #define RUNTIME_BASE_PROCESS_H
 
 #include <sys/types.h>
 
-/// Starts a program, which is looked for in PATH (not by one with raised privileges), with signals
-/// as at the start of one. Its files 0, 1, ... are n of this process's, -1: none of them. Others
-/// that this process leaves open it closes itself. Returns 0 or what went wrong, as errno has it.
+/// Starts a program with default signal handling. A plain name is looked up in PATH, except with
+/// raised privileges. Its files 0, 1, ... are the n given descriptors of this process; -1: closed.
+/// All other files are closed. Returns 0 or an errno value.
 int rt_start_program(const char *program, char *const argv[], char *const environment[],
                      const int *files, int n, pid_t *child);
 
-/// Closes those from one descriptor to another, both included. May be called after a fork.
+/// Closes the descriptors from first to last, inclusive. Safe after a fork.
 void rt_close_files(unsigned first, unsigned last);
 
 #endif

@@ -22,8 +22,8 @@ static void add_formatted(Out *o, const char *fmt, ...) {
     if (n > 0) o->n += (size_t)n < o->size - o->n ? (size_t)n : o->size - o->n - 1;
 }
 
-/// The letters are those of tg_site; floats have the digits that tell any two f32 apart,
-/// those of f64 any two f64.
+/// The letters are those of tg_site. Floats get enough digits to distinguish any two values of
+/// their type.
 static void add_typed_value(Out *o, char type, uint64_t bits) {
     double f;
     memcpy(&f, &bits, sizeof f);
@@ -39,7 +39,7 @@ static void add_typed_value(Out *o, char type, uint64_t bits) {
     }
 }
 
-/// One scalar, or one block in brackets; moves *types and *values behind it.
+/// Adds a scalar, or a block in brackets, and advances *types and *values.
 static void add_item(Out *o, const char **types, const uint64_t **values) {
     const char *t = *types, *comma = "";
     if (*t != '[') {
@@ -59,7 +59,7 @@ static void add_item(Out *o, const char **types, const uint64_t **values) {
     *types = t + (*t == ']');
 }
 
-/// Of an assertion over a block: which lane failed.
+/// Names the failing lane of an assertion over a block.
 static void add_indices(Out *o, const tg_site *site, const char *types, const uint64_t *values) {
     for (int i = 0; i < site->n_indices; i++) {
         add_formatted(o, i ? ", " : " at [");
@@ -68,12 +68,13 @@ static void add_indices(Out *o, const tg_site *site, const char *types, const ui
     if (site->n_indices) add_formatted(o, "]");
 }
 
-/// A {} without a value stays as it is: the text is the user's. A wait may not know for whom.
+/// A {} without a value stays as it is, since the text is the user's. A wait may lack the number of
+/// its peer.
 void tg_site_text(char *out, size_t size, const tg_site *site, const uint64_t *values) {
     Out o = {out, size, 0};
     out[0] = 0;
     const char *types = site->types ? site->types : "";
-    const char *indices = types + strlen(types) - site->n_indices; // these fill no {}
+    const char *indices = types + strlen(types) - site->n_indices; // these have no {}
     bool nobody = site->kind == TG_SITE_WAIT && *types && (int64_t)values[0] < 0;
     if (site->kind == TG_SITE_ASSERT) add_formatted(&o, "assertion failed: ");
     for (const char *s = site->text ? site->text : ""; *s; s++) {

@@ -17,18 +17,18 @@
 #include <string.h>
 
 enum { AXES = 8, TERMS = 2 * AXES, STEPS = 1 << 16 };
-#define FAR ((int64_t)1 << 61) // further than any view goes
+#define FAR ((int64_t)1 << 61) // beyond the span of any view
 
-__extension__ typedef __int128 WideInt; // of products
+__extension__ typedef __int128 WideInt; // for products
 
 typedef struct IndexTerm {
     int64_t a, most;
 } IndexTerm;
 
 typedef struct Equation {
-    int n, steps; // steps that are left
+    int n, steps; // steps left
     IndexTerm terms[TERMS];
-    int64_t gcd[TERMS + 1], reach[TERMS + 1]; // of terms k .. n
+    int64_t gcd[TERMS + 1], reach[TERMS + 1]; // of the terms k .. n
 } Equation;
 
 static int64_t gcd_of(int64_t a, int64_t b) {
@@ -40,7 +40,7 @@ static int64_t gcd_of(int64_t a, int64_t b) {
     return a;
 }
 
-/// a x = 1 modulo m, for a and m without a common divisor.
+/// Solves a x = 1 modulo m for coprime a and m.
 static int64_t modular_inverse(int64_t a, int64_t m) {
     int64_t r = m, s = a % m, x = 0, y = 1;
     while (s) {
@@ -54,7 +54,7 @@ static int64_t modular_inverse(int64_t a, int64_t m) {
     return x < 0 ? x + m : x;
 }
 
-/// Terms of one coefficient are one.
+/// Merges terms with the same coefficient.
 static void add_index_term(Equation *e, int64_t a, int64_t most) {
     int k = 0;
     if (most <= 0) return;
@@ -79,8 +79,8 @@ static int64_t least_int64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/// The least t of term k from `low` on for which the lesser terms divide what is left, and the
-/// distance to the next one.
+/// The smallest t >= low of term k for which the smaller terms divide the remainder, and the
+/// distance to the next such t.
 static int64_t first_residue(const Equation *e, int k, int64_t b, int64_t low, int64_t *step) {
     int64_t a = e->terms[k].a, g = e->gcd[k], m = e->gcd[k + 1] / g;
     *step = m > 1 ? m : 1;
@@ -107,21 +107,21 @@ static rt_meeting solve_equation(Equation *e, int k, int64_t b) {
 
 /* ---- two views ------------------------------------------------------------------------------- */
 
-/// A view in bytes: where its lowest element starts, and how far apart others are.
+/// A view in bytes: the start of its lowest element, and the distances of the others.
 typedef struct Places {
     uintptr_t lowest;
     int rank, bytes;
     IndexTerm axes[AXES];
 } Places;
 
-/// Strides of others say nothing, whatever they are.
+/// The strides of an empty view are ignored.
 static bool has_elements(const rt_view *v) {
     for (int d = 0; d < v->rank; d++)
         if (v->shape[d] == 0) return false;
     return true;
 }
 
-/// In units of half bytes from data where an element is one, else in bytes.
+/// Uses half bytes from data if elements are 4 bits, else bytes.
 static void places_of(const rt_view *v, int64_t unit, Places *p, int64_t *offset) {
     *p = (Places){.lowest = (uintptr_t)v->data, .bytes = v->bits / 8};
     *offset = 0;
@@ -144,7 +144,7 @@ static rt_meeting compare_places(const Places *x, const Places *y, int *steps) {
         b += y->axes[d].a * y->axes[d].most;
     }
     complete_equation(&e);
-    // Index j of y stands as most - j: start of x - start of y = sum - b.
+    // Index j of y counts as most - j: start of x - start of y = sum - b.
     b += apart;
     rt_meeting found = RT_APART;
     int64_t g = e.gcd[0] ? e.gcd[0] : 1, at = b - (x->bytes - 1), end = b + y->bytes;
@@ -154,8 +154,8 @@ static rt_meeting compare_places(const Places *x, const Places *y, int *steps) {
     return found;
 }
 
-/// Elements of 4 bits, in half bytes: their bytes are places once all steps are even. Positions of
-/// an axis of an odd step are those of even number and those of odd number.
+/// 4-bit elements in half bytes. Their bytes are positions once all steps are even. An axis with an
+/// odd step splits into even and odd positions.
 typedef struct Halves {
     Places places;
     int64_t offset;
@@ -215,7 +215,7 @@ rt_meeting rt_views_meet(const rt_view *x, const rt_view *y) {
 
 /* ---- one view -------------------------------------------------------------------------------- */
 
-/// Axes of more than one element, the greatest stride first. Returns how many.
+/// Sorts the axes with more than one element by descending stride. Returns their number.
 static int sort_axes(const rt_view *x, IndexTerm *axes) {
     int n = 0;
     for (int d = 0; d < x->rank; d++) {
@@ -228,7 +228,7 @@ static int sort_axes(const rt_view *x, IndexTerm *axes) {
     return n;
 }
 
-/// Each stride leaves room for the axes of lesser ones.
+/// Whether each stride exceeds the span of the axes with smaller strides.
 static bool is_nested(const IndexTerm *axes, int n) {
     int64_t reach = 0;
     for (int k = n - 1; k >= 0; k--) {
@@ -238,7 +238,8 @@ static bool is_nested(const IndexTerm *axes, int n) {
     return true;
 }
 
-/// Two positions that differ first along axis `first`, by t + 1 there and by t - most along others.
+/// Tests positions that differ first along axis `first`: by t + 1 there, and by t - most along
+/// later axes.
 static rt_meeting differ_from(const IndexTerm *axes, int n, int first, int *steps) {
     Equation e = {.steps = *steps};
     int64_t b = -axes[first].a;

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/// Elements of `bits` bits at every step of `strides`, in elements. An element of 4 bits is half of
-/// byte n / 2 of `data`. The bytes from the first to the last can be counted in 61 bits.
+/// A strided view. `strides` counts elements of `bits` bits. A 4-bit element n is half of byte n /
+/// 2 of `data`. The span in bytes fits into 61 bits.
 typedef struct rt_view {
     const void *data;
     const int64_t *shape, *strides;
@@ -16,18 +16,18 @@ typedef struct rt_view {
 typedef enum rt_meeting {
     RT_APART,
     RT_MEET,
-    RT_UNDECIDED // the search took too long: it is to be refused
+    RT_UNDECIDED // the search took too long; the launch is refused
 } rt_meeting;
 
-/// Whether a byte belongs to both. Exact; for views of one tensor, such as slices, halves and
-/// columns, it takes one step an axis.
+/// Whether two views share a byte. The answer is exact. For views of one tensor (slices, halves,
+/// columns) it takes one step an axis.
 rt_meeting rt_views_meet(const rt_view *x, const rt_view *y);
 
-/// Whether two positions of one view are one element. Exact; one step an axis where each stride
-/// leaves room for the axes of lesser ones.
+/// Whether two positions of a view are the same element. The answer is exact. It takes one step an
+/// axis if each stride exceeds the span of the axes with smaller strides.
 rt_meeting rt_view_meets_itself(const rt_view *x);
 
-/// "overlaps": what a message says between the names of two that are not apart.
+/// The verb of a message about two views that may overlap, such as "overlaps".
 static inline const char *rt_meeting_text(rt_meeting m) {
     return m == RT_MEET ? "overlaps" : "is too intricately interleaved to tell it from";
 }

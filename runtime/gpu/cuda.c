@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// NVIDIA as a maker of GPUs: its driver's library, functions and errors.
+// The NVIDIA vendor: the driver's library, functions and errors.
 #include "runtime/gpu/cuda.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@ const char *rt_cuda_entries(rt_cuda *cu, void *library) {
     return missing;
 }
 
-/// Where distributions, containers and WSL put it.
+/// The places used by distributions, containers and WSL.
 static const char *const files[] = {
     "libcuda.so.1",
     "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
@@ -29,7 +29,8 @@ static const char earlier[] =
     "an earlier launch on this device may be the one at fault: set CUDA_LAUNCH_BLOCKING=1, or "
     "compile with checks (--check), to find it; the process cannot use the device any more";
 
-/// What is behind an error, and what to do. Those not listed are mistakes of ours or of the driver.
+/// The cause of an error and its remedy. An error that is not listed is a bug of Tegula or of the
+/// driver.
 static const rt_hint hints[] = {
     {CU_OUT_OF_MEMORY, TG_ERROR_MEMORY, "free memory of the device, or use smaller tensors"},
     {3, TG_ERROR_UNSUPPORTED,

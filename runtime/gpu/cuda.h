@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The driver of NVIDIA GPUs as we use it: our own declarations, resolved by dlopen (gpu_loader.c).
-// No file of a CUDA toolkit is needed to build; tests/runtime/cuda_header_test.c compares the two.
-// The runtime of AMD GPUs fills the same table (hip.h).
+// The part of the NVIDIA driver's interface that the runtime uses, with declarations of its own,
+// resolved by dlopen (gpu_loader.c). Building needs no file of a CUDA toolkit;
+// tests/runtime/cuda_header_test.c compares the declarations with the toolkit's. The runtime of AMD
+// GPUs fills the same table (hip.h).
 #ifndef RUNTIME_GPU_CUDA_H
 #define RUNTIME_GPU_CUDA_H
 
@@ -23,7 +24,7 @@ typedef struct cu_uuid {
 } cu_uuid;
 typedef unsigned long long cu_pointer, cu_handle;
 
-/// One attribute of a launch: 8 bytes, then a union of 64.
+/// A launch attribute: 8 bytes, then a union of 64.
 typedef struct cu_attribute {
     uint32_t id, pad;
     union {
@@ -40,7 +41,7 @@ typedef struct cu_launch {
     uint32_t n_attributes;
 } cu_launch;
 
-/// Where memory is made: on a device, so that other processes can map it.
+/// The place of an allocation: on a device, and shareable with other processes.
 typedef struct cu_place {
     int type, number;
 } cu_place;
@@ -55,7 +56,7 @@ typedef struct cu_access {
     int flags;
 } cu_access;
 
-/// A copy of rows.
+/// One side of a copy of rows.
 typedef struct cu_side {
     size_t x, y;
     int type;
@@ -69,12 +70,12 @@ typedef struct cu_rows {
     size_t bytes, rows;
 } cu_rows;
 
-// Numbers of the driver's enums that we pass or understand.
+// The numbers of the driver's enums in use.
 enum {
     CU_OUT_OF_MEMORY = 2,
-    CU_ATTRIBUTE_CLUSTER = 4,     // of a launch
-    CU_ATTRIBUTE_EARLY = 6,       //   it may begin while the kernel before it ends
-    CU_EARLY_DRIVER = 12030,      //   the first version that captures this
+    CU_ATTRIBUTE_CLUSTER = 4,     // attributes of a launch
+    CU_ATTRIBUTE_EARLY = 6,       //   it may begin before the preceding kernel ends
+    CU_EARLY_DRIVER = 12030,      //   the first version that can capture this
     CU_MAX_SHARED = 8,            // attributes of a function
     CU_LARGE_CLUSTERS = 14,       //
     CU_REGISTERS = 4,             //
@@ -85,29 +86,29 @@ enum {
     CU_MEMORY_BUS = 37,           //
     CU_L2_BYTES = 38,             //
     CU_MAJOR = 75,                //
-    CU_ORDER_OF_WRITES = 118,     // by network adapters
+    CU_ORDER_OF_WRITES = 118,     // the order of writes by network adapters
     CU_MINOR = 76,                //
     CU_SHARED_OPTIN = 97,         //
     CU_JIT_ERROR_LOG = 5,         // options of cuModuleLoadDataEx
     CU_JIT_ERROR_LOG_BYTES = 6,   //
     CU_CAPTURE_NONE = 0,          // states of a stream
     CU_CAPTURE_RELAXED = 2,       // what a thread may do while it captures
-    CU_NO_DESTRUCTOR_SYNC = 1,    // of a user object
-    CU_MOVE = 1,                  // its reference
-    CU_MAP_PROMOTION = 2,         // of a tensor map: 128 bytes
+    CU_NO_DESTRUCTOR_SYNC = 1,    // an option of a user object
+    CU_MOVE = 1,                  // passes on the reference
+    CU_MAP_PROMOTION = 2,         // an option of a tensor map, which has 128 bytes
     CU_PINNED = 1,                // memory: its type
-    CU_FILE_DESCRIPTOR = 1,       //   what others map it by
+    CU_FILE_DESCRIPTOR = 1,       //   the handle by which others map it
     CU_ON_DEVICE = 1,             //   the type of its place
-    CU_READ_WRITE = 3,            //   who maps it may
+    CU_READ_WRITE = 3,            //   the access of its mappings
     CU_DEVICE_MEMORY = 2,         // a side of a copy of rows
-    CU_HOST_PORTABLE = 1,         // host memory of all contexts
-    CU_HOST_MAPPED = 2,           //   which devices see
-    CU_NON_BLOCKING = 1,          // a stream that the default one does not wait for
-    CU_NO_TIMING = 2,             // an event
+    CU_HOST_PORTABLE = 1,         // host memory for all contexts
+    CU_HOST_MAPPED = 2,           //   visible to devices
+    CU_NON_BLOCKING = 1,          // a stream that does not synchronise with the default one
+    CU_NO_TIMING = 2,             // an option of an event
     CU_WAIT_AT_LEAST = 0,         // a stream's wait for a word
-    CU_PORTABLE_CLUSTER = 8,      // most CTAs without CU_LARGE_CLUSTERS
-    CU_DEFAULT_SHARED = 48 << 10, // most bytes without CU_MAX_SHARED
-    CU_NOT_READY = 600            // what a stream was given is not done yet
+    CU_PORTABLE_CLUSTER = 8,      // the largest cluster without CU_LARGE_CLUSTERS
+    CU_DEFAULT_SHARED = 48 << 10, // the most shared memory without CU_MAX_SHARED
+    CU_NOT_READY = 600            // the stream still has work
 };
 
 /* X(field, symbol, needed, parameters): all return a cu_result. What warm launches call is first.
@@ -193,56 +194,56 @@ enum {
       (void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,        \
        const uint32_t *, int, int, int, int))
 
-/// A mistake of the caller's, or of the machine, behind an error.
+/// A caller's mistake, or a state of the machine, that causes an error.
 typedef struct rt_hint {
     cu_result error;
     tg_status status;
-    const char *hint; // what to do, or NULL
+    const char *hint; // the remedy, or NULL
 } rt_hint;
 
-/// Whose GPUs they are, in messages.
+/// The vendor of the GPUs, as named in messages.
 typedef struct rt_maker {
     const char *name;               // "NVIDIA"
-    const char *library, *variable; // its name, and the variable that names a file instead
-    const char *const *files;       // to be tried, in this order; NULL at the end
-    const char *oldest;             // release that has all that is needed
-    const char *visible;            // what may hide devices
+    const char *library, *variable; // the library's name, and the variable that overrides it
+    const char *const *files;       // the files to try, in order; NULL at the end
+    const char *oldest;             // the oldest release with all functions
+    const char *visible;            // the variable that may hide devices
     const rt_hint *hints;
     int n_hints;
     bool hip;
 } rt_maker;
 
 typedef struct rt_cuda {
-    _Alignas(64) cu_result (*device_current)(int *); // of HIP, which has a device of each thread
+    _Alignas(64) cu_result (*device_current)(int *); // HIP only: each thread has a current device
 #define X(field, symbol, needed, parameters) cu_result(*field) parameters;
     RT_CUDA_ENTRIES(X)
 #undef X
-    // Of HIP alone, too.
+    // HIP only.
     cu_result (*device_properties)(void *, int);
     cu_result (*device_set)(int);
     const rt_maker *maker;
-    int driver_version; // 13000
+    int driver_version; // such as 13000
     int n_devices;
 } rt_cuda;
 
 extern const rt_maker rt_maker_cuda, rt_maker_hip;
-/// Finds the functions in the library: the name of one that is needed and missing, or NULL.
+/// Resolves the functions in the library. Returns the name of a missing required one, or NULL.
 const char *rt_cuda_entries(rt_cuda *cu, void *library);
 const char *rt_hip_entries(rt_cuda *cu, void *library);
-/// HIP's name of a function of CUDA's, "hipMalloc" of "cuMemAlloc".
+/// HIP's name of a CUDA function, such as "hipMalloc" for "cuMemAlloc".
 const char *rt_hip_name(const char *call);
 
-/// The driver with its devices counted, or NULL: tg_last_error() says what is missing. A process
-/// uses the GPUs of one maker: those of TG_GPUS (cuda, hip), or NVIDIA's, or where there are none
-/// AMD's.
+/// Loads the driver and counts its devices. Returns NULL with a reason in tg_last_error(). A
+/// process uses the GPUs of one vendor: the one in TG_GPUS (cuda, hip), else NVIDIA's, and without
+/// NVIDIA GPUs AMD's.
 const rt_cuda *rt_cuda_load(void);
 extern const rt_cuda *_Atomic rt_cuda_loaded;
 static inline const rt_cuda *rt_cuda_driver(void) {
     const rt_cuda *cu = atomic_load_explicit(&rt_cuda_loaded, memory_order_acquire);
     return cu ? cu : rt_cuda_load();
 }
-/// The status of a failed call, with its name, the driver's words for the error, what was being
-/// done, and what to try.
+/// The status of a failed call. The message has the call, the driver's text, the operation, and a
+/// remedy.
 tg_status rt_cuda_fail(const char *call, cu_result error, const char *format, ...)
     __attribute__((cold, format(printf, 3, 4)));
 

@@ -16,7 +16,7 @@ static tg_lock opening = TG_LOCK_INIT;
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-/// Of both makers; 0 where one has none such.
+/// The attribute's number for both vendors; 0: it does not exist.
 static const struct {
     int cuda, hip;
     size_t at;
@@ -41,7 +41,7 @@ static tg_status describe_cuda(const rt_cuda *cu, rt_device *d, cu_device device
                         d->name);
 }
 
-/// "gfx942:sramecc+:xnack-" names the architecture, whose number is hexadecimal.
+/// "gfx942:sramecc+:xnack-" names the architecture. Its number is hexadecimal.
 static tg_status describe_hip(const rt_cuda *cu, rt_device *d) {
     rt_hip_properties properties = {.name = ""};
     cu_result error = cu->device_properties(&properties, d->number);
@@ -53,7 +53,7 @@ static tg_status describe_hip(const rt_cuda *cu, rt_device *d) {
     return TG_OK;
 }
 
-/// An attribute that a driver does not know is 0.
+/// An attribute that a driver does not know counts as 0.
 static tg_status describe_device(const rt_cuda *cu, rt_device *d) {
     cu_device device;
     bool hip = cu->maker->hip;
@@ -110,7 +110,7 @@ rt_device *rt_device_at(int number) {
 
 /* ---- the current context ------------------------------------------------------------------- */
 
-/// Of HIP, which has no contexts.
+/// For HIP, which has no contexts.
 RT_SELDOM static tg_status enter_device(const rt_cuda *cu, const rt_device *d, rt_entered *e) {
     if (cu->device_current(&e->before) == 0 && e->before == d->number) return TG_OK;
     cu_result error = cu->device_set(d->number);
@@ -192,11 +192,11 @@ cu_result rt_wait(cu_stream stream, double patience) {
     if (patience <= 0 || !cu->stream_query) return cu->stream_synchronize(stream);
     int64_t began = rt_now_ns(), end = began + (int64_t)(patience * 1e9);
     for (;;) {
-        // The last look comes when the time is over, however long this thread had no core.
+        // The last query follows the deadline, however long this thread was not scheduled.
         int64_t now = rt_now_ns();
         cu_result error = cu->stream_query(stream);
         if (error != CU_NOT_READY || now >= end) return error;
-        // Sleeping costs a short launch more than looking again does.
+        // For a short launch, sleeping costs more than another query.
         struct timespec t = {0, 50000};
         if (now - began > 2000000) nanosleep(&t, NULL);
     }

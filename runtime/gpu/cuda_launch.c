@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the host code of a GPU kernel asks for: launches, tensor maps, workspaces; and what asserts
-// and prints of its device code have written.
+// The services for the host code of a GPU kernel (launches, tensor maps, workspaces), and the
+// records that asserts and prints of its device code have written.
 #include "runtime/runtime.h"
 
 #include <inttypes.h>
@@ -48,7 +48,7 @@ void rt_gpu_end(rt_launcher *l, rt_entered entered) {
     rt_gpu *g = &l->gpu;
     if (g->space) rt_workspace_give_back(g->space);
     g->space = NULL;
-    if (g->comm) (void)g->observer->release(g->comm); // it began, and failed
+    if (g->comm) (void)g->observer->release(g->comm); // the launch began and failed
     g->comm = NULL;
     g->image = NULL;
     g->device = NULL;
@@ -73,8 +73,8 @@ void *rt_gpu_workspace(rt_launcher *l, int64_t bytes) {
 
 /* ---- launches ------------------------------------------------------------------------------ */
 
-/// The buffer that the hidden parameter points to; 0 after a failure. Zeroed once a launch of a
-/// kernel, in the order of the stream.
+/// The buffer of the hidden parameter; 0: failed. It is zeroed once for each launch of a kernel, in
+/// stream order.
 static cu_pointer faults_of(rt_gpu *g) {
     rt_space *s = claim_space(g);
     cu_pointer at = s ? rt_workspace_faults(s) : 0;
@@ -105,7 +105,7 @@ static tg_faults *called_faults_of(rt_gpu *g) {
     return g->called_faults;
 }
 
-/// The arguments with the hidden one behind; NULL after a failure.
+/// The arguments followed by the hidden one; NULL: failed.
 static void *const *with_faults(rt_gpu *g, const tg_device_function *f, void *const *args,
                                 void **hidden) {
     if (g->device)
@@ -141,8 +141,8 @@ cu_launch rt_gpu_how(const rt_gpu *g, const tg_device_function *f, uint32_t ctas
                        .n_attributes = tg_cluster_of(f) > 1};
 }
 
-/// Programs of ranks, while what is before them ends. False: not so; a driver that does not take
-/// that is not asked again.
+/// Launches programs of ranks before the preceding work has ended. Returns false if that is
+/// impossible. A driver that refuses it is not asked again.
 static bool is_launched_early(rt_gpu *g, const cu_launch *how, cu_function function,
                               void *const *args) {
     cu_attribute both[2] = {how->attributes[0]};
@@ -160,7 +160,7 @@ int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function functi
     return error ? rt_gpu_launch_failed(g, f, how, error) : TG_RUN_OK;
 }
 
-/// A launch that host code asks for.
+/// Performs a launch requested by host code.
 static int32_t launch_function(rt_gpu *g, const tg_device_function *f, cu_function function,
                                uint32_t ctas, void *const *args) {
     cu_attribute cluster;
@@ -213,7 +213,7 @@ int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, v
 
 /* ---- tensor maps --------------------------------------------------------------------------- */
 
-/// RT_MAP_WAYS places, where maps of such arguments are kept.
+/// The RT_MAP_WAYS places that may hold the map of these arguments.
 static rt_map *map_places(rt_gpu *g, const tg_tensormap *how, const void *data,
                           const int64_t *dims) {
     uint64_t key = (uintptr_t)data >> 4 ^ (uintptr_t)how << 20 ^ (uint64_t)dims[how->axes[0]] << 40;
@@ -245,13 +245,15 @@ static const uint8_t type_bytes[] = {
     [TG_MAP_TF32_FTZ] = 4,
 };
 
-/// The stride of dimension i in bytes. That of one element alone is never used, but looked at.
+/// The stride of dimension i in bytes. The driver checks it even for an extent of 1, where it is
+/// never used.
 static uint64_t map_stride(const rt_map *m, int i, uint64_t bytes) {
     uint64_t row = ((uint64_t)m->dims[0] * bytes + 15) / 16 * 16;
     return m->dims[i] == 1 ? row : (uint64_t)m->strides[i] * bytes;
 }
 
-/// The driver numbers swizzles 0, 32, 64, 128 from 0 on; its strides are bytes, from dimension 1.
+/// The driver numbers the swizzles 0, 32, 64, 128 from 0. Its strides are in bytes and start at
+/// dimension 1.
 static cu_result encode_tensor_map(const rt_cuda *cu, rt_map *m) {
     static const uint32_t ones[5] = {1, 1, 1, 1, 1};
     uint64_t dims[5], strides[5];
@@ -267,7 +269,7 @@ static cu_result encode_tensor_map(const rt_cuda *cu, rt_map *m) {
                             0, swizzle, CU_MAP_PROMOTION, m->how.fill);
 }
 
-/// Says all that the driver was told: it only says that something was invalid.
+/// Reports all values passed to the driver, which only says that something was invalid.
 static int32_t map_failed(rt_gpu *g, const rt_map *m, cu_result error) {
     rt_text t = {.n = 0};
     for (int i = 0; i < m->how.rank; i++)
@@ -280,7 +282,7 @@ static int32_t map_failed(rt_gpu *g, const rt_map *m, cu_result error) {
                         m->data, m->how.type, m->how.swizzle, t.data));
 }
 
-/// In a free place of the set, or that of another one in turn. NULL: it failed.
+/// Puts the map into a free place of the set, or replaces the next one in turn. NULL: failed.
 static rt_map *make_map(rt_gpu *g, rt_map *places, const tg_tensormap *how, void *data,
                         const int64_t *dims, const int64_t *strides) {
     const rt_cuda *cu = g->device ? rt_cuda_driver() : NULL;
@@ -308,7 +310,7 @@ int32_t rt_gpu_map(rt_gpu *g, const tg_tensormap *how, void *data, const int64_t
     rt_map *places = map_places(g, how, data, dims), *m = places;
     while (m < places + RT_MAP_WAYS && !is_of(m, how, data, dims, strides)) m++;
     if (m == places + RT_MAP_WAYS) {
-        // Of a tensor without elements none is copied; the driver knows no such map.
+        // A tensor without elements is never copied, and the driver refuses its map.
         for (int i = 0; i < how->rank; i++)
             if (dims[how->axes[i]] <= 0) return memset(out, 0, TG_TENSORMAP_BYTES), TG_RUN_OK;
         m = make_map(g, places, how, data, dims, strides);
@@ -330,8 +332,8 @@ int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
 
 /* ---- asserts and prints -------------------------------------------------------------------- */
 
-/// A record in the buffer, and what decides their order: programs, and of one program that in
-/// which it wrote them.
+/// A record in the buffer. Records are ordered by program, and within a program by the time of
+/// writing.
 typedef struct FaultRecord {
     int64_t program;
     uint32_t at;
@@ -343,7 +345,7 @@ static int compare_records(const void *a, const void *b) {
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/// How many whole records there are; each is of a site that there is.
+/// Returns the number of complete records. Each record names an existing site.
 static int find_records(const tg_image *image, const tg_faults *f, const uint64_t *words,
                         FaultRecord *out) {
     uint32_t end = f->used < RT_FAULT_WORDS ? f->used : RT_FAULT_WORDS;
@@ -359,7 +361,7 @@ static int find_records(const tg_image *image, const tg_faults *f, const uint64_
     return n;
 }
 
-/// Prints up to the first failure, which is the launch's.
+/// Prints the records up to the first failure, which becomes the launch's.
 static int32_t report_faults(rt_launcher *l, const tg_faults *f) {
     const tg_image *image = l->gpu.image;
     const uint64_t *words = (const uint64_t *)(f + 1);
@@ -388,7 +390,7 @@ static int32_t report_faults(rt_launcher *l, const tg_faults *f) {
     return status;
 }
 
-/// Waits for the device: prints and failures belong to this launch.
+/// Waits for the device, since prints and failures belong to this launch.
 static int32_t read_faults(rt_launcher *l, tg_faults *to) {
     rt_gpu *g = &l->gpu;
     const rt_cuda *cu = rt_cuda_driver();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Images on devices: loaded when they are first launched there, or before, and kept until the image
-// goes.
+// Images on devices: loaded at the first launch or before it, and kept until the image is
+// destroyed.
 #include "runtime/gpu/gpu_launch.h"
 
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-/// What image->state points to.
+/// The struct behind image->state.
 typedef struct LoadedImage {
-    _Atomic bool refused; // by the driver: see rt_image_refuse
+    _Atomic bool refused; // the driver refused it, see rt_image_refuse
     _Atomic(rt_program *) on[RT_DEVICES];
 } LoadedImage;
 
@@ -35,13 +35,13 @@ void rt_image_refuse(tg_image *image, bool refused) {
     if (l) atomic_store(&l->refused, refused);
 }
 
-/// The numbers of NVIDIA's and AMD's GPUs overlap, so the maker is asked for, too.
+/// The capability numbers of NVIDIA and AMD GPUs overlap, so the vendor is compared too.
 static bool is_of_maker(const tg_image *image) {
     const rt_cuda *cu = rt_cuda_driver();
     return cu && (image->kind == TG_IMAGE_HSACO) == cu->maker->hip;
 }
 
-/// PTX is compiled for later devices, machine code runs on those of one major version.
+/// PTX runs on all later devices, machine code on those of one major version.
 bool rt_image_runs(const tg_image *image, int capability) {
     const LoadedImage *l = loaded_of(image);
     if (image->kind == TG_IMAGE_CALL || !is_of_maker(image)) return false;
@@ -52,7 +52,7 @@ bool rt_image_runs(const tg_image *image, int capability) {
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
-/// With what the driver's compiler says of the code.
+/// Loads the code; a failure includes the log of the driver's compiler.
 static tg_status load_cuda_module(const tg_image *image, const rt_device *d, cu_module *out) {
     char log[LOG_BYTES] = "";
     unsigned n = image->kind == TG_IMAGE_HSACO ? 0 : 2;
@@ -66,7 +66,7 @@ static tg_status load_cuda_module(const tg_image *image, const rt_device *d, cu_
                         d->name, log[0] ? ": " : "", log);
 }
 
-/// More than the default of shared memory and large clusters are asked for.
+/// Requests more shared memory than the default, and large clusters.
 static tg_status prepare_function(const tg_device_function *f, const rt_device *d,
                                   cu_function function) {
     const rt_cuda *cu = rt_cuda_driver();
@@ -129,7 +129,7 @@ static tg_status load_program(const tg_image *image, const rt_device *d, rt_prog
     return status;
 }
 
-/// A stream of this thread may be captured: loading is no part of that.
+/// A stream of this thread may be capturing. Loading must not become part of the capture.
 static tg_status load_relaxed(tg_image *image, const rt_device *d, rt_program **out) {
     rt_entered e = {.mode = -1};
     rt_relax(&e);
@@ -143,7 +143,7 @@ static rt_program *program_of(const tg_image *image, const rt_device *d) {
     return l ? atomic_load_explicit(&l->on[d->number], memory_order_acquire) : NULL;
 }
 
-/// Under the lock. NULL, with tg_last_error(): out of memory.
+/// The caller holds the lock. NULL, with tg_last_error(): out of memory.
 static LoadedImage *make_loaded(tg_image *image) {
     LoadedImage *l = loaded_of(image);
     if (l) return l;
@@ -170,7 +170,7 @@ tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program *
     return status;
 }
 
-/// Puts a program where launches find it. Where a launch has put one there meanwhile, that stays.
+/// Publishes a program for launches. If another launch has published one meanwhile, that one stays.
 static tg_status publish_program(tg_image *image, const rt_device *d, rt_program *p) {
     tg_lock_take(&loading);
     LoadedImage *l = make_loaded(image);
@@ -181,7 +181,7 @@ static tg_status publish_program(tg_image *image, const rt_device *d, rt_program
     return l ? TG_OK : TG_ERROR_MEMORY;
 }
 
-/// Without the lock: no launch that loads something else waits for it.
+/// Loads outside the lock, so that launches of other code do not wait.
 tg_status tg_image_prepare(tg_image *image, int device) {
     const rt_device *d = rt_device_at(device);
     rt_entered e;
@@ -204,7 +204,8 @@ double tg_image_load_seconds(const tg_image *image, int device) {
     return p ? p->load_seconds : -1;
 }
 
-/// Launches do not wait, so some may still run: a caller may let go of a kernel at once.
+/// Launches are asynchronous, and the caller may destroy a kernel right after one. Some may still
+/// run.
 void tg_image_unload(tg_image *image) {
     LoadedImage *l = loaded_of(image);
     for (int i = 0; l && i < RT_DEVICES; i++) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Device memory of launches: workspaces of streams and of captures.
 //
-// The launches of a stream run one after the other, so one workspace serves them all and a warm
-// launch allocates nothing. It is found by the stream's number, which no later stream gets again.
+// The launches of a stream run in order. One workspace serves them all, and a warm launch allocates
+// nothing. Its key is the stream's number, which is never reused.
 //
-// What a capture records may run at any time, beside launches on the stream that was captured, so
-// its workspace is its own: the graph holds it (a user object) and gives it back when the last
-// thing made of it is gone.
+// A captured launch may run at any time, also beside later launches on the captured stream. Its
+// workspace belongs to the graph, which holds it as a user object. It is freed when everything made
+// from the graph is destroyed.
 #include "runtime/gpu/gpu_launch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/// Memory for the n-th call of a launch.
+/// The memory of the n-th call of a launch.
 typedef struct SpacePiece {
     struct SpacePiece *next;
     cu_pointer at;
@@ -22,16 +22,16 @@ typedef struct SpacePiece {
 struct rt_space {
     rt_device *device;
     cu_stream stream;
-    uint64_t stream_id, capture; // numbers; capture 0: none
-    SpacePiece *pieces, **next;  // the rest of the latter is not taken yet
-    SpacePiece *outgrown;        // of captures: recorded launches use them
+    uint64_t stream_id, capture; // unique numbers; capture 0: none
+    SpacePiece *pieces, **next;  // the pieces from `next` on are unused by this launch
+    SpacePiece *outgrown;        // replaced pieces of captures, which recorded launches still use
     cu_pointer faults;
     rt_space *next_captured;
-    bool claimed;     // of captures; under the device's lock
-    _Atomic int held; // 1: there is a graph with it
+    bool claimed;     // for captures; under the device's lock
+    _Atomic int held; // 1: a graph holds it
 };
 
-/// Not of a stream that is being captured: drivers from 580 on end the capture at the question.
+/// Must not be called for a capturing stream: drivers from 580 on end the capture.
 static uint64_t stream_number(cu_stream stream) {
     unsigned long long id;
     const rt_cuda *cu = rt_cuda_driver();
@@ -43,7 +43,7 @@ static uint64_t stream_number(cu_stream stream) {
 
 enum { GRAIN = 512 };
 
-/// Waits for the device, so that work which uses the memory has ended.
+/// Waits for the device, since its work may still use the memory.
 static void release_device_memory(cu_pointer at) {
     rt_entered e = {.mode = -1};
     if (!at) return;
@@ -52,7 +52,7 @@ static void release_device_memory(cu_pointer at) {
     rt_strict(&e);
 }
 
-/// In the order of the stream where that can be: other streams then need not wait.
+/// Frees in stream order where possible, so that other streams need not wait.
 static void release_piece(const rt_space *s, cu_pointer at) {
     const rt_cuda *cu = rt_cuda_driver();
     if (at && cu->release_async && cu->allocate_async && cu->release_async(at, s->stream) == 0)
@@ -67,7 +67,7 @@ static cu_pointer allocate_space(const rt_space *s, size_t bytes) {
     bool async = !s->capture && cu->allocate_async && cu->release_async;
     rt_relax(&e);
     cu_result error = async ? cu->allocate_async(&at, bytes, s->stream) : cu->allocate(&at, bytes);
-    if (error && async) error = cu->allocate(&at, bytes); // the pool may be smaller than memory
+    if (error && async) error = cu->allocate(&at, bytes); // the pool may be smaller than the memory
     rt_strict(&e);
     if (!error) return at;
     size_t left = 0, all = 0;
@@ -130,7 +130,7 @@ static rt_space *space_new(rt_device *d, cu_stream stream, uint64_t id, uint64_t
     return s;
 }
 
-/// The stream may be gone, so the memory is given back without it.
+/// The stream may be destroyed already, so the memory is freed without it.
 static void space_free(rt_space *s) {
     for (SpacePiece *p = s->pieces, *next; p; p = next) {
         next = p->next;
@@ -143,17 +143,17 @@ static void space_free(rt_space *s) {
 
 /* ---- of captures --------------------------------------------------------------------------- */
 
-/// Called when the last graph is gone, by a thread of the driver, which allows no calls of it.
+/// Called when the last graph is destroyed, by a driver thread that must not call the driver.
 static void let_go(void *space) {
     atomic_store(&((rt_space *)space)->held, 0);
 }
 
-/// The graph that is being recorded holds the space.
+/// Makes the graph being recorded hold the space.
 static tg_status hold_for_graph(rt_space *s, cu_graph graph) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_object object;
     atomic_store(&s->held, 1);
-    if (!cu->object_create || !cu->graph_retain) return TG_OK; // never given back
+    if (!cu->object_create || !cu->graph_retain) return TG_OK; // never freed
     cu_result error = cu->object_create(&object, s, let_go, 1, CU_NO_DESTRUCTOR_SYNC);
     if (error) return rt_cuda_fail("cuUserObjectCreate", error, "capturing a launch");
     error = cu->graph_retain(graph, object, 1, CU_MOVE);
@@ -161,7 +161,7 @@ static tg_status hold_for_graph(rt_space *s, cu_graph graph) {
     return TG_OK;
 }
 
-/// Under the lock: that of this capture, or one that no graph has any more.
+/// The caller holds the lock. Finds the space of this capture, or one that no graph holds any more.
 static rt_space *find_captured(rt_device *d, uint64_t id, uint64_t capture) {
     rt_space *unused = NULL;
     for (rt_space *s = d->captured; s; s = s->next_captured) {
@@ -176,7 +176,7 @@ static rt_space *find_captured(rt_device *d, uint64_t id, uint64_t capture) {
 
 static tg_status claim_captured(rt_device *d, cu_stream stream, uint64_t capture, cu_graph graph,
                                 rt_space **out) {
-    uint64_t id = (uintptr_t)stream; // which outlives its capture
+    uint64_t id = (uintptr_t)stream; // the stream outlives its capture
     tg_status status = TG_OK;
     tg_lock_take(&d->lock);
     rt_space *s = find_captured(d, id, capture);
@@ -199,14 +199,14 @@ static tg_status claim_captured(rt_device *d, cu_stream stream, uint64_t capture
 
 /* ---- of streams ---------------------------------------------------------------------------- */
 
-/// From where a stream's spaces are looked for, so that the first look finds it.
+/// The place at which the search for a stream's space starts, usually a hit.
 static unsigned first_place(uint64_t id) {
     return (unsigned)(id * 0x9e3779b97f4a7c15u >> 58);
 }
 _Static_assert(RT_SPACES == 64, "58 bits are shifted out");
 
-/// Put away where there is an empty place. A space of another stream that was looked at goes back,
-/// too, unless its place was taken meanwhile.
+/// Returns a space to a free place. A space of another stream that the search took goes back too,
+/// unless its place was taken meanwhile.
 static void put_away(rt_space *s) {
     unsigned place = first_place(s->stream_id);
     for (unsigned i = 0; i < RT_SPACES; i++) {
@@ -229,8 +229,8 @@ static rt_space *claim_idle(rt_device *d, uint64_t id) {
     return NULL;
 }
 
-/// Of a stream that is not being captured *capture is 0. The third version has replaced the second
-/// in headers, drivers have both.
+/// *capture is 0 if the stream is not capturing. Headers replaced the second version by the third;
+/// drivers have both.
 static cu_result capture_of(cu_stream stream, unsigned long long *capture, cu_graph *graph) {
     const rt_cuda *cu = rt_cuda_driver();
     int state = CU_CAPTURE_NONE;
@@ -243,7 +243,7 @@ static cu_result capture_of(cu_stream stream, unsigned long long *capture, cu_gr
     return error;
 }
 
-/// Where it cannot be told, it may be.
+/// If the driver cannot tell, the answer is true.
 bool rt_is_captured(int device, void *stream) {
     const rt_device *d = device < 0 ? NULL : rt_device_at(device);
     unsigned long long capture = 1;

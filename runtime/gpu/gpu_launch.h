@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches on GPUs: devices, the code loaded on them, their workspaces, and what the functions of
-// tg_env do there.
+// Launches on GPUs: devices, loaded code, workspaces, and the functions of tg_env.
 //
-// A launch only adds work to a stream. Nothing on the way waits for the device, unless code with
-// asserts or prints was launched, or something is used for the first time.
+// A launch only adds work to a stream. It waits for the device only for code with asserts or
+// prints, or at a first use.
 #ifndef RUNTIME_GPU_GPU_LAUNCH_H
 #define RUNTIME_GPU_GPU_LAUNCH_H
 
@@ -22,40 +21,39 @@ typedef struct rt_cuda_comm rt_cuda_comm;
 
 /* ---- cuda_device.c ------------------------------------------------------------------------- */
 
-/// A GPU that the process has used; it lasts as long as the process, as its context does.
+/// A GPU that the process has used. It lives as long as the process, like its context.
 typedef struct rt_device {
-    int number;              // as the driver counts
+    int number;              // the driver's number
     char name[96], arch[16]; // "sm_90", "gfx942"
     int capability;          // 90, 0x942
     int major, minor, processors, shared_bytes, l2_bytes, clock_khz, memory_khz, bus_bits;
-    cu_context context;                  // CUDA's primary one, which other libraries use, too
-    _Atomic(rt_space *) idle[RT_SPACES]; // workspaces of streams
+    cu_context context;                  // the primary context of CUDA, shared with other libraries
+    _Atomic(rt_space *) idle[RT_SPACES]; // the workspaces of streams
     rt_space *captured;                  // of graphs; under `lock`
     tg_lock lock;
 } rt_device;
 
-/// NULL, with tg_last_error(), where there is none.
+/// NULL, with tg_last_error(): there is no such device.
 rt_device *rt_device_at(int number);
 
-/// Makes the device's context the calling thread's until rt_leave.
+/// Makes the device's context current in the calling thread until rt_leave.
 typedef struct rt_entered {
     bool pushed;
-    int before; // HIP's device of the thread
-    int mode;   // of captures, before
+    int before; // the thread's HIP device before
+    int mode;   // the thread's capture mode before
 } rt_entered;
 tg_status rt_enter(const rt_device *d, rt_entered *e);
 void rt_leave(rt_entered e);
-/// Copies bytes of the device to the host, in the order of the stream, and waits. False: no copy.
+/// Copies device memory to the host in stream order and waits. Returns false on failure.
 bool rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t bytes, void *to);
-/// Bytes that are free there. False: it does not say.
+/// The free memory of the device in bytes. Returns false if it is unknown.
 bool rt_device_memory(int number, size_t *left);
-/// Waits for a stream of the device that is entered, but no longer than `patience` seconds (0: as
-/// long as it takes): then CU_NOT_READY.
+/// Waits for a stream of the entered device, at most `patience` seconds (0: without a limit).
+/// Returns CU_NOT_READY after that time.
 cu_result rt_wait(cu_stream stream, double patience);
-/// Fails for a launch that rt_wait did not see the end of: TG_ERROR_CONTRACT.
+/// Fails with TG_ERROR_CONTRACT for a launch that exceeded rt_wait's time.
 tg_status rt_does_not_end(double patience);
-/// Lets this thread do what a capture on another stream forbids (allocate, load), until
-/// rt_strict.
+/// Allows this thread to allocate and load during a capture on another stream, until rt_strict.
 void rt_relax(rt_entered *e);
 void rt_strict(rt_entered *e);
 
@@ -64,34 +62,34 @@ void rt_strict(rt_entered *e);
 /// An image on a device.
 typedef struct rt_program {
     cu_module module;
-    double load_seconds; // the compilation of PTX included
+    double load_seconds; // including the compilation of PTX
     cu_function functions[];
 } rt_program;
 
-/// Where code runs: a device, and what was loaded there.
+/// A device and the program loaded on it.
 typedef struct rt_loaded {
     rt_device *device;
-    const rt_program *program; // NULL: nothing yet
+    const rt_program *program; // NULL: not loaded yet
 } rt_loaded;
 
-/// Loads the image where it is not yet. In the device's context.
+/// Loads the image if necessary. The device's context must be current.
 tg_status rt_program_get(tg_image *image, const rt_device *d, const rt_program **out);
-/// Whether a device of the driver's maker and of this capability (90, 0x942) runs the image.
+/// Whether a device of the driver's vendor and this capability (90, 0x942) can run the image.
 bool rt_image_runs(const tg_image *image, int capability);
-/// The driver does not take the image, of which a launch failed to be loaded: none is to run it.
+/// Marks an image that the driver could not load, so that no launch uses it.
 void rt_image_refuse(tg_image *image, bool refused);
 
 /* ---- cuda_workspace.c: memory of a launch on the device ------------------------------------- */
 
-/// The workspace of a stream, or of what one capture records on it: launches there come one after
-/// the other, so they share it. While a launch has it no other one does.
+/// Claims the workspace of a stream, or of a capture on it. Launches on a stream are in order and
+/// share it. Only one launch has it at a time.
 tg_status rt_workspace_claim(rt_device *d, cu_stream stream, rt_space **out);
 void rt_workspace_give_back(rt_space *s);
-/// Whether launches on the stream are recorded; of the CPU (device -1) none is.
+/// Whether launches on the stream are being captured; never on the CPU (device -1).
 bool rt_is_captured(int device, void *stream);
-/// The n-th call of a launch takes the n-th piece of memory. 0, with tg_last_error(): none is left.
+/// The n-th call of a launch gets the n-th piece. 0, with tg_last_error(): out of memory.
 cu_pointer rt_workspace_take(rt_space *s, size_t bytes);
-/// The buffer of asserts and prints: RT_FAULT_BYTES; 0 where there is none, or a capture.
+/// The buffer for asserts and prints, RT_FAULT_BYTES. 0: out of memory, or in a capture.
 cu_pointer rt_workspace_faults(rt_space *s);
 enum { RT_FAULT_WORDS = 1 << 15, RT_FAULT_BYTES = 16 + 8 * RT_FAULT_WORDS };
 
@@ -104,7 +102,7 @@ typedef struct rt_map {
     _Alignas(64) unsigned char bytes[TG_TENSORMAP_BYTES];
 } rt_map;
 
-/// What host code asked for, to be done again without it (replay.c).
+/// The recorded requests of host code, for a launch without it (replay.c).
 typedef struct rt_replay rt_replay;
 
 typedef struct rt_gpu rt_gpu;
@@ -137,28 +135,28 @@ extern _Atomic(rt_device_check *) rt_ranks_check;
 typedef int32_t rt_ranks_call(const tg_env *env, tg_image *image, int32_t function,
                               int64_t programs, void *const *args);
 
-/// What a launcher knows of the launch it serves, when that is one of GPU code.
+/// A launcher's data on a launch of GPU code.
 struct rt_gpu {
-    tg_image *image;           // NULL: the launch is the CPU's
-    rt_device *device;         // NULL: the image is called
+    tg_image *image;           // NULL: the launch runs on the CPU
+    rt_device *device;         // NULL: the image is a called one
     const rt_program *program; // NULL: likewise
     cu_stream stream;
-    rt_space *space;                 // NULL before something is needed
-    tg_status status;                // of what failed here; tg_last_error() has the text
-    bool faults;                     // a function was launched that may write them
-    double patience;                 // rt_wait's, of launches that wait
-    bool stuck;                      // one of them did not see its end
-    tg_faults *called_faults;        // of called images; kept
-    rt_cuda_comm *comm;              // of a collective launch that has begun, else NULL
+    rt_space *space;                 // NULL before the first request
+    tg_status status;                // of a failure here; tg_last_error() has the text
+    bool faults;                     // a launched function may write fault records
+    double patience;                 // the limit of rt_wait for synchronous launches
+    bool stuck;                      // such a launch exceeded it
+    tg_faults *called_faults;        // for called images; kept between launches
+    rt_cuda_comm *comm;              // of a collective launch in progress, else NULL
     const rt_gpu_observer *observer; // of comm
     rt_ranks_call *call;             // calls functions of images, where tg_env.comm is there
-    rt_replay *replay;               // where what is done is written down, else NULL
+    rt_replay *replay;               // receives the requests of host code, else NULL
     void *args[RT_DEVICE_ARGS];
-    rt_map maps[RT_MAPS];   // sets of RT_MAP_WAYS
-    unsigned maps_replaced; // counts the maps whose place another one took
+    rt_map maps[RT_MAPS];   // sets of RT_MAP_WAYS places
+    unsigned maps_replaced; // counts replaced maps
 };
 
-/// cuLaunchKernelEx, where the driver has it: it takes about 0.1 us less than cuLaunchKernel.
+/// cuLaunchKernelEx if the driver has it. It takes about 0.1 us less than cuLaunchKernel.
 static inline cu_result rt_gpu_ask(const rt_cuda *cu, const cu_launch *how, cu_function function,
                                    void *const *args) {
     void **a = (void **)(uintptr_t)args;
@@ -167,16 +165,16 @@ static inline cu_result rt_gpu_ask(const rt_cuda *cu, const cu_launch *how, cu_f
                       how->stream, a, NULL);
 }
 
-/// How the driver is told to launch a function; `cluster` is part of it.
+/// The launch parameters for a function, including its cluster.
 cu_launch rt_gpu_how(const rt_gpu *g, const tg_device_function *f, uint32_t ctas,
                      cu_attribute *cluster);
-/// cuLaunchKernelEx, in the device's context; a tg_run_status.
+/// Launches in the device's context. Returns a tg_run_status.
 int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function,
                       const cu_launch *how, void *const *args);
-/// What it did not launch, in words; gpu.device is there.
+/// Reports a failed launch in words. gpu.device must be set.
 int32_t rt_gpu_launch_failed(rt_gpu *g, const tg_device_function *f, const cu_launch *how,
                              cu_result error);
-/// 128 bytes for a tensor, as tg_env.tensormap has it; kept for the next time.
+/// The 128 bytes of a tensor map, as in tg_env.tensormap; kept for later launches.
 int32_t rt_gpu_map(rt_gpu *g, const tg_tensormap *how, void *data, const int64_t *dims,
                    const int64_t *strides, void *out);
 
@@ -185,35 +183,35 @@ int32_t rt_gpu_map(rt_gpu *g, const tg_tensormap *how, void *data, const int64_t
 enum { RT_REPLAY_LAUNCHES = 4, RT_REPLAY_ARGS = 64, RT_REPLAY_MAPS = 4, RT_REPLAY_AXES = 8 };
 
 typedef struct rt_replay_map {
-    const void *out; // where host code had it
+    const void *out; // the address that host code used
     const tg_tensormap *how;
-    int slot; // whose address it has
+    int slot; // the slot with its address
     void *data;
     int64_t dims[RT_REPLAY_AXES], strides[RT_REPLAY_AXES];
     _Alignas(64) unsigned char bytes[TG_TENSORMAP_BYTES];
 } rt_replay_map;
 
-/// What the driver is told, in one line of the cache, and what is seldom looked at.
+/// The launch parameters in one cache line, followed by rarely used data.
 typedef struct rt_replay_launch {
-    _Alignas(64) cu_launch how; // all but the stream
+    _Alignas(64) cu_launch how; // complete except for the stream
     cu_function function;
     const tg_device_function *f;
     cu_attribute cluster;
 } rt_replay_launch;
 
 struct rt_replay {
-    bool refused; // there is something that cannot be done again
-    bool numbers; // it can whatever numbers have become
-    bool enters;  // the device is entered before the launches: they are HIP's, or failed without
+    bool refused; // some request cannot be replayed
+    bool numbers; // it can be replayed with any numbers
+    bool enters;  // enters the device before launching: for HIP, or after a failure without it
     uint8_t n, n_maps;
-    uint8_t first[RT_REPLAY_LAUNCHES]; // of the arguments of each launch
+    uint8_t first[RT_REPLAY_LAUNCHES]; // the first argument of each launch
     int n_args, n_slots;
-    const tg_slot *slots; // of the entry: the same ones for all runs
+    const tg_slot *slots; // of the entry; the same for all runs
     cu_context context;   // of the device
     rt_replay_launch launches[RT_REPLAY_LAUNCHES];
-    _Alignas(64) void *args[RT_REPLAY_ARGS]; // into slots, values and maps
-    // What stood on the stack. A map that was not filled in, of a tensor without elements, is taken
-    // for a value: what is behind it is read.
+    _Alignas(64) void *args[RT_REPLAY_ARGS]; // pointers into slots, values and maps
+    // Values from the stack. The map of a tensor without elements is not filled in and counts as a
+    // value; the bytes behind it are copied too.
     uint64_t values[RT_REPLAY_ARGS + TG_TENSORMAP_BYTES / 8];
     rt_replay_map maps[RT_REPLAY_MAPS];
 };
@@ -222,16 +220,17 @@ _Static_assert(offsetof(rt_replay_launch, f) == 64 && offsetof(rt_replay, launch
                "lines of the cache");
 _Static_assert(RT_REPLAY_ARGS <= UINT8_MAX, "see `first`");
 
-/// The launch that follows is to be written down: its entry gets these slots.
+/// Starts recording the next launch. Its entry receives these slots.
 void rt_replay_begin(rt_replay *r, const tg_slot *slots, int n);
 void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_function *f,
                           cu_function function, uint32_t ctas, void *const *args);
 void rt_replay_add_map(rt_replay *r, const tg_tensormap *how, void *data, const int64_t *dims,
                        const int64_t *strides, const void *out);
-/// The same with the addresses that now stand in the slots: a tg_run_status, gpu.status says more.
+/// Repeats the recorded requests with the current addresses in the slots. Returns a tg_run_status;
+/// gpu.status has details.
 int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_device *device, void *stream);
 
-/// Keeps what tg_last_error() says for the end of the launch.
+/// Keeps a failed status until the end of the launch.
 static inline int32_t rt_gpu_failed(rt_gpu *g, tg_status status) {
     g->status = status;
     return TG_RUN_DEVICE;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The driver of the machine's GPUs, found and loaded when it is first needed, and its errors in
-// words.
+// Finds and loads the GPU driver at its first use, and puts its errors into words.
 #include "runtime/gpu/cuda.h"
 
 #include <dlfcn.h>
@@ -14,7 +13,7 @@
 
 static rt_cuda driver;
 static bool loaded;
-static char problem[1024]; // why it is not
+static char problem[1024]; // the reason if it is missing
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void add_problem(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -27,7 +26,7 @@ static void add_problem(const char *format, ...) {
     va_end(ap);
 }
 
-/// The first of the files that there is, or NULL.
+/// Opens the first existing file, or returns NULL.
 static void *open_first(const char *const *files, int flags) {
     void *library = NULL;
     for (int i = 0; files[i] && !library; i++)
@@ -35,8 +34,8 @@ static void *open_first(const char *const *files, int flags) {
     return library;
 }
 
-/// A release that the process has loaded comes before all others: two of them in one process know
-/// nothing of each other's memory and streams.
+/// A release that the process has already loaded is preferred. Two releases in one process do not
+/// share memory and streams.
 static void *open_driver_library(const rt_maker *m) {
     const char *set = secure_getenv(m->variable);
     if (set && *set) {
@@ -53,7 +52,7 @@ static void *open_driver_library(const rt_maker *m) {
     return NULL;
 }
 
-/// With the library found: its functions, devices.
+/// Resolves the functions and counts the devices.
 static bool start_driver(const rt_maker *m, void *library) {
     const char *missing =
         m->hip ? rt_hip_entries(&driver, library) : rt_cuda_entries(&driver, library);
@@ -75,7 +74,7 @@ static bool start_driver(const rt_maker *m, void *library) {
     return false;
 }
 
-/// The library stays loaded: contexts live in it.
+/// The library is never unloaded, because contexts live in it.
 static bool try_maker(const rt_maker *m) {
     driver = (rt_cuda){.maker = m};
     void *library = open_driver_library(m);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// AMD as a maker of GPUs: its runtime's library, functions and errors.
+// The AMD vendor: its runtime's library, functions and errors.
 #include "runtime/gpu/hip.h"
 
 #include <dlfcn.h>
@@ -15,7 +15,7 @@ const char *rt_hip_entries(rt_cuda *cu, void *library) {
     return missing;
 }
 
-/// The functions of both, by field.
+/// The functions of both vendors, by field.
 static const struct {
     const char *field, *symbol;
 } of_cuda[] =
@@ -41,13 +41,9 @@ const char *rt_hip_name(const char *call) {
     return call;
 }
 
-/// The name without a release comes last: it is a link that developers have, to any release.
+/// The name without a release comes last. It is a developer's link to any release.
 static const char *const files[] = {
-    "libamdhip64.so.7",
-    "libamdhip64.so.6",
-    "libamdhip64.so",
-    "/opt/rocm/lib/libamdhip64.so",
-    NULL,
+    "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so", NULL,
 };
 
 static const char earlier[] =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The runtime of AMD GPUs. Its functions have the parameters of the CUDA driver's that they stand
-// for, so one table serves both (cuda.h); what has no counterpart is here.
+// The runtime of AMD GPUs. Its functions have the parameters of their counterparts in the CUDA
+// driver, so one table serves both (cuda.h). Functions without a counterpart are declared here.
 #ifndef RUNTIME_GPU_HIP_H
 #define RUNTIME_GPU_HIP_H
 
@@ -51,7 +51,7 @@
     X(pin, "hipHostRegister", 0)                                                                   \
     X(unpin, "hipHostUnregister", 0)
 
-/// What hipGetDevicePropertiesR0600 fills in (releases 6 and later), as far as we look.
+/// The fields of hipGetDevicePropertiesR0600 (release 6 and later) in use.
 typedef struct rt_hip_properties {
     char name[256];
     char numbers[1160 - 256];
@@ -59,7 +59,7 @@ typedef struct rt_hip_properties {
     char room[4096 - 1160 - 256];
 } rt_hip_properties;
 
-// Numbers of the attributes of a device.
+// The numbers of device attributes.
 enum {
     HIP_CLOCK_RATE = 5,
     HIP_L2_BYTES = 19,

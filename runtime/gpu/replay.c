@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches on GPUs without their host code.
+// Repeats GPU launches without running their host code.
 //
-// Host code of most kernels computes a grid, makes tensor maps and launches one function: for equal
-// extents, strides and numbers the same each time, but for addresses (TG_DEVICE_REPLAYS). So a
-// launch like one before (launch_memo.c) need not run it. What it asked for is written down once:
-// arguments that are addresses point into the slots of the call, which hold those of the next
-// launch; others are copied; a tensor map is made again where the address that it has is another
-// one now.
+// The host code of most kernels computes a grid, makes tensor maps and launches one function. For
+// equal extents, strides and numbers its requests differ only in addresses (TG_DEVICE_REPLAYS). A
+// launch like an earlier one (launch_memo.c) therefore repeats the recorded requests. Arguments
+// that are addresses point into the slots of the call, which hold the addresses of the next launch.
+// Other arguments are copied. A tensor map is made again if its address has changed.
 #include "runtime/runtime.h"
 
 #include <string.h>
 
-/// The driver wants the context of a stream to be current.
+/// The driver requires the stream's context to be current.
 static _Atomic bool refuses;
 
 void rt_replay_begin(rt_replay *r, const tg_slot *slots, int n) {
@@ -28,7 +27,7 @@ static bool is_slot(const rt_replay *r, const void *p) {
     return (uintptr_t)p - (uintptr_t)r->slots < (uintptr_t)r->n_slots * sizeof *r->slots;
 }
 
-/// Where the argument at p is to be found from now on.
+/// The place of an argument from now on.
 static void *kept_argument(rt_replay *r, void *p) {
     if (is_slot(r, p)) return p;
     for (int i = 0; i < r->n_maps; i++)
@@ -44,7 +43,7 @@ void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_functio
                   r->n == RT_REPLAY_LAUNCHES || r->n_args + f->n_args > RT_REPLAY_ARGS;
     if (r->refused) return;
     r->numbers &= (f->flags & TG_DEVICE_NUMBERS) != 0;
-    // HIP's launches go to the device that is set.
+    // HIP launches on the thread's current device.
     r->enters |= rt_cuda_driver()->maker->hip || atomic_load(&refuses);
     r->context = g->device->context;
     rt_replay_launch *l = &r->launches[r->n];
@@ -58,7 +57,7 @@ void rt_replay_add_launch(rt_replay *r, const rt_gpu *g, const tg_device_functio
     }
 }
 
-/// The only slot with this bit pattern; -1: there is none, or another one.
+/// The only slot with this bit pattern; -1: none, or several.
 static int slot_with(const rt_replay *r, const void *data) {
     int found = -1;
     for (int i = 0; i < r->n_slots; i++) {
@@ -118,7 +117,7 @@ static void leave_replay(rt_gpu *g, rt_entered entered) {
     rt_leave(entered);
 }
 
-/// From launch i on, in the device's context.
+/// Repeats the launches from i on in the device's context.
 static int32_t launch_inside(rt_gpu *g, rt_replay *r, int i) {
     int32_t status = move_maps(g, r);
     for (; i < r->n && !status; i++) {
@@ -137,8 +136,8 @@ static int32_t enter_and_launch(rt_gpu *g, rt_replay *r, rt_device *device, void
     return status;
 }
 
-/// Launch i failed: where another context was current it is tried in the device's own. What the
-/// first attempt said counts: it may have ended a capture.
+/// Handles a failed launch i. If another context was current, it is retried in the device's
+/// context. The first failure is reported, since it may have ended a capture.
 RT_SELDOM static int32_t retry_refused_launch(rt_gpu *g, rt_replay *r, int i, rt_device *device,
                                               void *stream, cu_result error) {
     rt_entered entered;
@@ -151,14 +150,14 @@ RT_SELDOM static int32_t retry_refused_launch(rt_gpu *g, rt_replay *r, int i, rt
     return status;
 }
 
-/// A stream is of a context, but for NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, which are the
-/// current one's: whether that is another one than the device's.
+/// A stream belongs to a context. NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD belong to the
+/// current one. Returns whether that context is not the device's.
 static bool is_other_context(const rt_cuda *cu, const rt_replay *r, const void *stream) {
     cu_context now = NULL;
     return (uintptr_t)stream <= 2 && (cu->current(&now) || now != r->context);
 }
 
-/// On a stream of the device it does not matter which context is current: launches need not ask.
+/// For a stream of the device the current context does not matter, so no query is needed.
 RT_WARM int32_t rt_replay_run(rt_gpu *g, rt_replay *r, rt_device *device, void *stream) {
     const rt_cuda *cu = rt_cuda_driver();
     if (r->enters || maps_moved(r) || is_other_context(cu, r, stream))

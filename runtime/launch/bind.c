@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The arguments of a launch: checked against the parameters, type parameters settled, packs merged.
+// Binds the arguments of a launch: checks them against the parameters, settles type parameters, and
+// merges packs.
 //
-// Tensors come first, since they settle type parameters, and scalars are converted to their types.
+// Tensors come first, since they settle type parameters. Scalars are then converted to their types.
 #include "runtime/base/param_set.h"
 #include "runtime/base/view_overlap.h"
 #include "runtime/comm/comm.h"
@@ -10,21 +11,22 @@
 #include <inttypes.h>
 #include <string.h>
 
-/// Of one launch.
+/// The binding of one launch.
 typedef struct Bind {
     rt_launcher *l;
     const tg_kernel_info *info;
     const tg_arg *args;
-    int16_t settled_by[TG_MAX_TYPES]; // parameter that settled a type parameter
-    int on_device;                    // parameter that settled the device, or -1
+    int16_t settled_by[TG_MAX_TYPES]; // the parameter that settled each type parameter
+    int on_device;                    // the parameter that settled the device, or -1
 } Bind;
 
-/// Nothing of a tensor's shape is read before this holds.
+/// Checks the rank. A tensor's shape is not read before this check has passed.
 static bool has_valid_rank(const DLTensor *t) {
     return t->ndim >= 0 && t->ndim <= TG_MAX_RANK;
 }
 
-/// "softmax: argument 2 'y' is f16[3, 4]"; a message goes on from there.
+/// Appends the subject of a message, "softmax: argument 2 'y' is f16[3, 4]". The caller appends the
+/// rest.
 static void add_subject(rt_text *t, const Bind *b, int i) {
     rt_add(t, "%s: argument %d '%s'", b->info->name, i + 1, b->info->params[i].name);
     if (b->args[i].kind != TG_ARG_TENSOR || !b->args[i].as.tensor) return;
@@ -58,7 +60,7 @@ static tg_status wrong_type(const Bind *b, int i) {
     return tg_fail(TG_ERROR_ARGUMENT, "%s", t.data);
 }
 
-/// Whether the language has the type; its sizes as bits of a mask.
+/// Whether the language has the type. A table holds the sizes of each kind as bits of a mask.
 static bool is_element_type(DLDataType type) {
     static const uint8_t bits[] = {
         [kDLInt] = 4 | 8 | 16 | 32 | 64,
@@ -73,7 +75,7 @@ static bool is_element_type(DLDataType type) {
     return type.code < sizeof bits && one && bits[type.code] & type.bits;
 }
 
-/// The first tensor of a type parameter settles it.
+/// The first tensor with a type parameter settles it.
 static tg_status bind_type(Bind *b, int i, rt_actual *a, DLDataType type) {
     const tg_param_info *p = &b->info->params[i];
     a->code = type.code;
@@ -118,7 +120,7 @@ static bool is_empty_tensor(const rt_actual *a) {
     return false;
 }
 
-/// Of an empty tensor strides say nothing, and its extents may be of any size.
+/// The strides of an empty tensor are ignored, and its extents may have any size.
 static bool dense_strides(rt_actual *a) {
     int64_t stride = 1;
     bool empty = is_empty_tensor(a);
@@ -130,8 +132,8 @@ static bool dense_strides(rt_actual *a) {
     return true;
 }
 
-/// The bytes from the lowest to behind the highest element; from == to where there are none.
-/// Strides of 0 do not make room for more elements than can be counted.
+/// Computes the bytes from the lowest element to the end of the highest one; from == to for an
+/// empty tensor. With strides of 0, the number of elements must still be countable.
 static bool find_byte_span(rt_actual *a) {
     int64_t first = 0, last = 0, count = 1, way;
     a->from = a->to = (uintptr_t)a->data;
@@ -143,7 +145,7 @@ static bool find_byte_span(rt_actual *a) {
             __builtin_add_overflow(*end, way, end))
             return false;
     }
-    // A byte holds two elements of 4 bits; the shift rounds down.
+    // Two 4-bit elements share a byte; the shift rounds down.
     int64_t bits = a->bits;
     if (__builtin_mul_overflow(first, bits, &first) || last > INT64_MAX / bits - 2) return false;
     a->from += (uintptr_t)(first >> 3);
@@ -158,13 +160,13 @@ static tg_status check_extents(const Bind *b, int i, const rt_actual *a) {
     return TG_OK;
 }
 
-/// A view of what the caller gave: of a symmetric tensor the own shard.
+/// A view of the caller's argument. For a symmetric tensor it is the own shard.
 static rt_view own_view(const rt_actual *a, int symmetric) {
     return (rt_view){a->own, a->given_shape + symmetric, a->given_strides + symmetric,
                      a->given_rank - symmetric, a->bits};
 }
 
-/// Two positions of a tensor that is written are two elements.
+/// Checks that no two positions of a written tensor are the same element.
 static tg_status check_written_arg(const Bind *b, int i, const rt_actual *a) {
     if (!(b->info->params[i].flags & TG_PARAM_WRITTEN)) return TG_OK;
     rt_view view = own_view(a, 0);
@@ -204,8 +206,9 @@ static tg_status bind_tensor_view(Bind *b, int i, rt_actual *a) {
     return check_written_arg(b, i, a);
 }
 
-/// The own shard becomes the direct view of all ranks' (docs/inside/communication.md): one more
-/// dimension in front. The tensor spans the bytes of the own shard: all ranks pass the same view.
+/// Replaces the own shard by the direct view of all ranks (docs/inside/communication.md), which has
+/// one more leading dimension. The tensor spans the bytes of the own shard, since all ranks pass
+/// the same view.
 static tg_status bind_ranks(Bind *b, int i, rt_actual *a) {
     const tg_comm *c = b->l->context->comm;
     rt_shard shard;
@@ -243,8 +246,8 @@ static void add_device(rt_text *t, int device) {
         rt_add(t, "GPU %d", device);
 }
 
-/// Tensors of one launch are on one device. Host memory that the driver made is where the others
-/// are: both sides reach it.
+/// Checks that all tensors of a launch are on one device. Host memory from the driver counts as
+/// being on any device.
 static tg_status bind_device(Bind *b, int i, DLDevice at) {
     if (at.device_type == kDLCUDAHost || at.device_type == kDLROCMHost) return TG_OK;
     bool amd = at.device_type == kDLROCM;
@@ -288,7 +291,7 @@ static tg_status bind_tensor_arg(Bind *b, int i) {
                    ? TG_OK
                    : fail_argument(b, i, TG_ERROR_ARGUMENT,
                                    " is not optional; it must be a tensor");
-    int rank = p->rank - is_symmetric_param(p); // of what the caller gives
+    int rank = p->rank - is_symmetric_param(p); // of the caller's tensor
     if (!has_valid_rank(t) || t->ndim > TG_MAX_RANK - is_symmetric_param(p) ||
         (p->pack_at < 0 ? t->ndim != rank : t->ndim < rank))
         return wrong_rank(b, i);
@@ -300,10 +303,10 @@ static tg_status bind_tensor_arg(Bind *b, int i) {
 
 /* ---- packs --------------------------------------------------------------------------------- */
 
-/// The tensors of one `..N`, of which `first` is the least.
+/// The tensors that share a pack `..N`. `first` is the lowest dimension of the pack.
 typedef struct AxisPack {
     rt_param_set members;
-    int first, given; // axes that each argument has for it
+    int first, given; // axes that each argument has for the pack
     int groups, from[TG_MAX_RANK + 1];
 } AxisPack;
 
@@ -311,8 +314,8 @@ static int pack_axes(const Bind *b, int i) {
     return b->l->actuals[i].given_rank - b->info->params[i].rank;
 }
 
-/// Whether axes x and y > x of each tensor can be walked with one stride, all between being of
-/// extent 1.
+/// Whether one stride can walk the axes x and y > x of each tensor. All axes in between have extent
+/// 1.
 static bool axes_lie_as_one(const Bind *b, const AxisPack *pack, int x, int y) {
     for (int i = pack->first; i < b->info->n_params; i++) {
         if (!rt_set_has(&pack->members, i)) continue;
@@ -325,9 +328,9 @@ static bool axes_lie_as_one(const Bind *b, const AxisPack *pack, int x, int y) {
     return true;
 }
 
-/// Cuts the axes into as few groups as possible. Axes of extent 1 join any, and where there is
-/// nothing to walk all are one; no axes at all are one group of extent 1. The compiler does the
-/// same: see group_pack in frontend/elab/elab_param.c.
+/// Cuts the axes into as few groups as possible. Axes of extent 1 join any group. Without axes, or
+/// if all have extent 1, there is one group. group_pack in frontend/elab/elab_param.c has the same
+/// rule for the compiler.
 static void group_axes(const Bind *b, AxisPack *pack) {
     const rt_actual *a = &b->l->actuals[pack->first];
     int at = b->info->params[pack->first].pack_at, last = -1;
@@ -344,8 +347,8 @@ static void group_axes(const Bind *b, AxisPack *pack) {
     pack->from[pack->groups] = pack->given;
 }
 
-/// Axes from .. to of the argument as the next one of the merged tensor. False: there are more
-/// positions than can be counted, which an empty tensor may have.
+/// Merges the axes from .. to of the argument into the next axis of the merged tensor. Returns
+/// false if the positions cannot be counted, which is possible for an empty tensor.
 static bool join_pack_axes(rt_actual *a, int from, int to, int axis) {
     int64_t extent = 1, stride = 1;
     bool fits = true, none = false;
@@ -359,7 +362,7 @@ static bool join_pack_axes(rt_actual *a, int from, int to, int axis) {
     return fits || none;
 }
 
-/// A rank of 8 with a pack of no axes would become one of 9: refused.
+/// Refuses a tensor of rank 8 with a pack of no axes: its merged rank would be 9.
 static tg_status merge_pack(const Bind *b, const AxisPack *pack, int i) {
     rt_actual *a = &b->l->actuals[i];
     int at = b->info->params[i].pack_at, rank = 0, given = a->rank;
@@ -394,7 +397,7 @@ static bool same_pack(const Bind *b, int i, int j) {
                                                      sizeof *x->shape * (size_t)n) == 0);
 }
 
-/// Merges the pack of parameter i and of those after it that share it.
+/// Merges the pack of parameter i and of the later parameters that share it.
 static tg_status bind_axis_pack(const Bind *b, int first, rt_param_set *done) {
     AxisPack pack = {.first = first, .given = pack_axes(b, first)};
     for (int i = first; i < b->info->n_params; i++) {
@@ -431,7 +434,8 @@ static bool is_integer_code(int code) {
     return code == kDLInt || code == kDLUInt || code == kDLBool;
 }
 
-/// Whether an integer of this type has the value. Of 64 unsigned bits any: C hands them over so.
+/// Whether a value fits an integer type. Every value fits 64 unsigned bits, since C passes them as
+/// signed ones.
 static bool fits_number_type(int code, int bits, int64_t v) {
     if (code == kDLBool) return v == 0 || v == 1;
     if (bits >= 64) return true;
@@ -461,7 +465,7 @@ static tg_status wrong_number(const Bind *b, int i, const rt_actual *a) {
     return tg_fail(TG_ERROR_ARGUMENT, "%s", t.data);
 }
 
-/// A type parameter that no tensor settles is i64 or f32, after the argument.
+/// Settles a type parameter without a tensor from the scalar argument: i64 or f32.
 static void settle_scalar_type(Bind *b, int i, rt_actual *a) {
     const tg_param_info *p = &b->info->params[i];
     a->code = p->code;

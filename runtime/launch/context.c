@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Contexts: hooks, threads, and the launchers that wait for their next launch.
+// Contexts: hooks, threads, and the idle launchers.
 #include "runtime/comm/comm.h"
 #include "runtime/launch/warm_launch.h"
 
@@ -28,7 +28,7 @@ void tg_log(const char *line) {
 
 /* ---- contexts ------------------------------------------------------------------------------ */
 
-/// The options that this version knows, from those of the caller's.
+/// Copies the options that this version knows from the caller's options.
 static tg_status read_context_options(const tg_options *options, tg_options *out) {
     *out = (tg_options){0};
     if (options) {
@@ -53,7 +53,8 @@ static tg_status fail_no_memory(void) {
     return tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
-/// Code for AMX runs where the system was asked for its registers, which finding the level does.
+/// Finding the level also requests the AMX registers from the system. AMX code runs only after
+/// that.
 tg_status tg_context_create(const tg_options *options, tg_context **out) {
     if (!out) return tg_fail(TG_ERROR_ARGUMENT, "tg_context_create: out is NULL");
     *out = NULL;
@@ -93,7 +94,7 @@ void tg_context_destroy(tg_context *c) {
     rt_release(&hooks, c, sizeof *c);
 }
 
-/// Two threads may make the shared context at once: one of the two stays.
+/// Creates the shared context. If two threads create it at once, one of the two contexts is kept.
 RT_SELDOM static tg_context *make_shared(void) {
     tg_context *c = NULL, *mine;
     if (tg_context_create(NULL, &mine) != TG_OK) return NULL;
@@ -136,14 +137,15 @@ int tg_context_threads(const tg_context *context) {
 
 /* ---- launchers ----------------------------------------------------------------------------- */
 
-/// Threads look at different places first, so that each finds the launcher it had.
+/// The place at which this thread looks first. Threads differ in it, so each finds its previous
+/// launcher.
 static unsigned own_place(void) {
     static _Atomic unsigned threads;
     if (!rt_own.number) rt_own.number = atomic_fetch_add(&threads, 1) + 1;
     return rt_own.number % RT_PLACES;
 }
 
-/// It has the first free place from there on; where there is none it has none.
+/// Puts the launcher into the first free place from `place` on. Without a free place it keeps none.
 static rt_launcher *settle_launcher(rt_launcher *l, unsigned place) {
     for (unsigned i = 0; l && i < RT_PLACES; i++) {
         uintptr_t none = 0;
@@ -156,12 +158,12 @@ static rt_launcher *settle_launcher(rt_launcher *l, unsigned place) {
     return l;
 }
 
-/// Another thread's that is idle moves here.
+/// Moves an idle launcher of another thread to this place.
 RT_SELDOM static rt_launcher *claim_another(tg_context *c, unsigned place) {
     rt_launcher *l = NULL;
     for (unsigned i = 1; i < RT_PLACES && !l; i++) l = rt_claim_at(c, (place + i) % RT_PLACES);
     if (!l) return settle_launcher(rt_launcher_create(c), place);
-    if (atomic_load(&c->places[place])) return l; // several threads have that place
+    if (atomic_load(&c->places[place])) return l; // several threads share this place
     atomic_store(&c->places[l->place], 0);
     return settle_launcher(l, place);
 }
@@ -176,5 +178,5 @@ void rt_give_back(rt_launcher *l) {
     if (l->place >= 0)
         rt_warm_give_back(l);
     else
-        rt_launcher_destroy(l); // more launches at once than places
+        rt_launcher_destroy(l); // there are more launches at once than places
 }

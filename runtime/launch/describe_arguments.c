@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Texts of the runtime's messages: types, tensors, and what a kernel was compiled for.
+// Texts for the runtime's messages: types, tensors, and the settings that a kernel was compiled
+// for.
 #include "runtime/runtime.h"
 
 #include <ctype.h>
@@ -54,7 +55,7 @@ static const char *dims_of(const tg_kernel_info *info, const char *name) {
     return NULL;
 }
 
-/// The name of an axis as the source writes it: "D"; else "axis 1 of 'x'".
+/// The name of an axis as in the source, "D", or else "axis 1 of 'x'".
 static void add_axis_name(rt_text *t, const tg_kernel_info *info, int param, int axis, int groups) {
     const tg_param_info *p = &info->params[param];
     const char *dims = dims_of(info, p->name), *dim = NULL;
@@ -77,7 +78,7 @@ static int groups_of(const tg_variant *v, int param) {
     return 1;
 }
 
-/// What a fact is about: "causal", "D", "the stride of D".
+/// The subject of a fact: "causal", "D", "the stride of D".
 static void add_topic(rt_text *t, const tg_kernel_info *info, const tg_variant *v,
                       const tg_fact *f) {
     switch (f->kind) {
@@ -98,7 +99,7 @@ static void add_topic(rt_text *t, const tg_kernel_info *info, const tg_variant *
     }
 }
 
-/// Of a set of bits: "16 bytes", "8 or 4 bytes", "other".
+/// The alignments in a set of bits: "16 bytes", "8 or 4 bytes", "other".
 static void add_alignments(rt_text *t, int64_t value) {
     bool any = false;
     for (int unit = TG_LINE; unit >= TG_LEAST_LINE; unit /= 2) {
@@ -128,7 +129,7 @@ static bool same_topic(const tg_fact *a, const tg_fact *b) {
     return a->kind == b->kind && a->param == b->param && a->axis == b->axis;
 }
 
-/// Whether a fact of this topic, with this value where `value`, stands before (variant, fact).
+/// Whether a fact with the same topic (and, if `value`, the same value) precedes (variant, fact).
 static bool is_fact_seen(const tg_kernel_info *info, int variant, int fact, bool value) {
     const tg_fact *f = &info->variants[variant].facts[fact];
     for (int v = 0; v <= variant; v++) {
@@ -141,7 +142,7 @@ static bool is_fact_seen(const tg_kernel_info *info, int variant, int fact, bool
     return false;
 }
 
-/// "causal = 0 | 1": all values that the variants have for one topic.
+/// "causal = 0 | 1": all values of one topic over all variants.
 static void add_values(rt_text *t, const tg_kernel_info *info, const tg_fact *topic) {
     int n = 0;
     const char *first = topic->kind == TG_FACT_LEAST  ? " >= "
@@ -180,7 +181,7 @@ static bool seen_target(const tg_kernel_info *info, int variant) {
     return false;
 }
 
-/// "cpu | sm_80", where a GPU's tensors came or code of one is there.
+/// "cpu | sm_80", if the launch has GPU tensors or the kernel has GPU code.
 static void add_targets(rt_text *t, const rt_launcher *l, const tg_kernel_info *info) {
     bool images = l->capability != 0;
     for (int v = 0; v < info->n_variants; v++) images |= info->variants[v].image != NULL;

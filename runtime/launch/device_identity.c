@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a device is, as far as it decides which setting is the fastest there: in words, for people
-// and files, and as a number, for variants.
+// The identity of a device, as far as it decides which setting is fastest: as text for people and
+// files, and as a number for variants.
 #include "runtime/compiler.h"
 #include "runtime/gpu/gpu_launch.h"
 #include "runtime/runtime.h"
@@ -13,7 +13,7 @@
 #endif
 
 #if defined(__x86_64__)
-/// Family, model and stepping: hypervisors call all CPUs of a maker by one name.
+/// Family, model and stepping. Hypervisors give all CPUs of a vendor the same name.
 static uint32_t cpu_model(void) {
     uint32_t r[4];
     return __get_cpuid(1, &r[0], &r[1], &r[2], &r[3]) ? r[0] : 0;
@@ -28,7 +28,7 @@ static uint32_t cpu_model(void) {
 }
 #endif
 
-/// Asking a CPU that is virtual takes a while, so it is asked once.
+/// cpuid is slow on virtual CPUs, so the answer is kept.
 static char cpu[TG_CPU_NAME + 16];
 
 static void ask_cpu(void) {

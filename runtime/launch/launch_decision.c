@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What launches take, and why, for people.
+// Reports the setting of a launch and its reason, for people.
 #include "runtime/runtime.h"
 
 #include <stdio.h>

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches like one before.
+// Replays launches that resemble an earlier one.
 //
-// Binding arguments and finding their variant takes longer than a small kernel. Most launches are
-// of arguments that differ from those of a launch before in their addresses and numbers alone.
-// Each launcher keeps, for each kernel, the last few launches that differed in more: what the
-// arguments were like, and what the code got for them. A launch that is the same in all that
-// binding and facts look at takes that, with its own addresses in it. All else goes the long way,
-// errors too.
+// Binding arguments and finding a variant takes longer than a small kernel. Most launches differ
+// from an earlier one only in addresses and numbers. Each launcher keeps the last few different
+// launches of each kernel: the properties of the arguments, and the values that the code received.
+// If a launch agrees in every property that binding and facts look at, it reuses these values with
+// its own addresses. Every other launch, and every error, takes the full path.
 #include "runtime/base/param_set.h"
 #include "runtime/comm/comm.h"
 #include "runtime/launch/warm_launch.h"
 
 #include <string.h>
 
-/// Device, rank and type of a tensor, as they stand in it.
+/// Device, rank and type of a tensor, in the order of DLTensor.
 typedef struct Like {
     uint64_t words[2];
 } Like;
@@ -25,65 +24,65 @@ _Static_assert(offsetof(DLTensor, ndim) == LIKE_AT + sizeof(DLDevice) &&
 
 enum known_flags { NOTHING = 1, STRIDED = 2, EMPTY = 4, CONSTANT = 8, SYMMETRIC = 16, STEERS = 32 };
 
-/// What each launch compares of an argument, half a line of the cache. Its extents stand behind all
-/// of those.
+/// The properties of an argument that each launch compares, half a cache line. The extents of all
+/// arguments follow behind.
 typedef struct KnownArg {
     uint8_t kind; // of tg_arg
     uint8_t rank, flags;
-    uint8_t code, bits; // of a number
-    int16_t slot;       // among those of the code, or -1
+    uint8_t code, bits; // of a scalar
+    int16_t slot;       // the code's slot for it, or -1
     union {
         struct {
-            uintptr_t data; // of the last launch
+            uintptr_t data; // in the last launch
             Like like;
         } t;
-        int64_t value; // of a number, as the caller gave it: the bytes of a double, too
+        int64_t value; // a scalar as the caller gave it; a double as its bits
     } as;
 } KnownArg;
 _Static_assert(sizeof(KnownArg) == 32, "two are a line of the cache");
 _Static_assert(TG_MAX_PARAMS <= UINT8_MAX + 1, "see `tensors`, and `params` of a variant");
 
-/// What is looked at where a tensor has moved.
+/// The span of a tensor, checked if its address has changed.
 typedef struct MoveSpan {
     uintptr_t low, high; // from its data
-    rt_param_set others; // arguments that it may meet where it is as far from them as it was:
-    uintptr_t was;       // here. They are one view, or share no element
+    rt_param_set others; // arguments that may overlap it if their distance stays the same:
+    uintptr_t was;       // the address at that time. Both are one view, or share no element
 } MoveSpan;
 
-/// A tensor's extents and strides as the code gets them, what it spans, what it is for other ranks.
+/// The extents and strides that the code receives, the span, and the shard that other ranks see.
 typedef struct BoundTensor {
     int64_t dims[2][TG_MAX_RANK];
-    rt_shard_arg shard; // of a symmetric one
+    rt_shard_arg shard; // of a symmetric tensor
     MoveSpan span;
 } BoundTensor;
 
-/// The first line of the cache is that of each launch.
+/// A remembered launch. Every launch reads its first cache line.
 typedef struct Call {
     const tg_kernel *kernel;
     uint64_t epoch;
     tg_comm *comm; // of a collective launch
-    int16_t n;     // arguments
-    bool apart;    // views of these addresses were seen to be
-    bool numbers;  // one of them has changed since the last launch
-    int restless;  // how often they had
+    int16_t n;     // the number of arguments
+    bool apart;    // the views at these addresses share no element
+    bool numbers;  // some scalar changed since the last launch
+    int restless;  // how many launches had changed scalars
     rt_replay *replay;
     tg_slot *slots;
-    rt_loaded at; // of code for a GPU that has run
+    rt_loaded at; // of GPU code that has run
     const tg_variant *variant;
     int32_t device;
     BoundTensor *bound;
-    uint8_t *tensors, *written; // which arguments are
+    uint8_t *tensors, *written; // the arguments that are tensors, and that are written
     int16_t n_tensors, n_written;
-    _Alignas(64) KnownArg known[]; // then the callers' shapes and strides, as they gave them
+    _Alignas(64) KnownArg known[]; // the shapes and strides from the caller follow
 } Call;
 _Static_assert(offsetof(Call, variant) == 64, "a line of the cache");
 
 enum { WAYS = 4 };
 
-/// Calls of kernels that have the set in common, in one piece of memory.
+/// The remembered launches of the kernels that share a set, in one allocation.
 typedef struct rt_calls {
-    int room;         // for the arguments of each
-    unsigned n, next; // how many there are; counts those whose place another one took
+    int room;         // arguments in each
+    unsigned n, next; // n: used entries; next: counts replaced entries
     size_t each;      // bytes
     _Alignas(Call) char memory[];
 } rt_calls;
@@ -103,14 +102,16 @@ static Like like_of(const DLTensor *t) {
 
 enum { GIVEN = 2 * TG_MAX_RANK };
 
-/// What is compared of n arguments, their extents included.
+/// The bytes compared for n arguments, including their extents.
 static size_t known_bytes(int n) {
     return ((sizeof(KnownArg) + GIVEN * sizeof(int64_t)) * (size_t)n + 63) / 64 * 64;
 }
 
-/// Behind that stand what is launched, the slots, then what is seldom looked at.
+/// The layout behind it: the launched code, the slots, then rarely used data.
 static size_t call_bytes(int n) {
-    size_t others = (sizeof(tg_slot) + sizeof(BoundTensor) + 2) * (size_t)n; // 2: tensors, written
+    size_t others =
+        (sizeof(tg_slot) + sizeof(BoundTensor) + 2) * (size_t)n; // 2: the arrays `tensors` and
+                                                                 // `written`
     return sizeof(Call) + known_bytes(n) + sizeof(rt_replay) + (others + 63) / 64 * 64;
 }
 
@@ -127,7 +128,7 @@ void rt_memo_forget(rt_launcher *l) {
         if (l->calls[i]) rt_release(&l->context->hooks, l->calls[i], set_bytes(l->calls[i]->room));
 }
 
-/// One with room for so many arguments.
+/// Makes a set with room for n arguments.
 static rt_calls *set_for(rt_launcher *l, const tg_kernel *kernel, int n) {
     rt_calls **place = set_of(l, kernel), *set = *place;
     if (set && set->room >= n) return set;
@@ -137,7 +138,7 @@ static rt_calls *set_for(rt_launcher *l, const tg_kernel *kernel, int n) {
     return set;
 }
 
-/// A place for a call: that of one that is out of date, a free one, or another one's in turn.
+/// Finds an entry for a launch: an outdated one, a free one, or else the next in turn.
 static Call *call_for(rt_launcher *l, const tg_kernel *kernel, uint64_t epoch, int n) {
     rt_calls *set = set_for(l, kernel, n);
     for (unsigned i = 0; set && i < set->n; i++) {
@@ -163,12 +164,12 @@ static void know_tensor(KnownArg *k, BoundTensor *b, const rt_actual *a, int64_t
     if (bound) memcpy(b->dims[1], a->strides, bound);
 }
 
-/// How many extents and strides the caller gave.
+/// The number of extents and strides from the caller.
 static inline int given_of(const KnownArg *k) {
     return k->flags & STRIDED ? 2 * k->rank : k->rank;
 }
 
-/// All but where it is.
+/// Stores all properties of the shard except its address.
 static void know_shard(BoundTensor *b, const rt_actual *a, const char *name) {
     b->shard = (rt_shard_arg){.name = name};
     if (!a->tensor) return;
@@ -196,7 +197,7 @@ static void remember_arg(Call *c, const rt_launcher *l, int i, const tg_arg *arg
     if (p->flags & TG_PARAM_WRITTEN) c->written[c->n_written++] = (uint8_t)i;
 }
 
-/// What a tensor spans where it is now.
+/// The bytes that a tensor spans at its current address.
 typedef struct ByteRange {
     uintptr_t from, to;
 } ByteRange;
@@ -211,7 +212,8 @@ static inline bool ranges_meet(ByteRange x, ByteRange y) {
     return x.from < y.to && y.from < x.to;
 }
 
-/// It passed rt_check_overlaps: what meets is one view, or has its elements between the other's.
+/// Records overlaps. rt_check_overlaps has passed, so overlapping arguments are one view or have
+/// interleaved elements.
 static void know_views(Call *c) {
     for (int w = 0; w < c->n_written; w++) {
         int i = c->written[w];
@@ -256,15 +258,15 @@ void rt_memo_keep(rt_launcher *l, const tg_kernel *kernel, const tg_variant *v, 
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-/// Not 0: one of them differs.
+/// Returns a value other than 0 if an extent differs.
 static uint64_t extents_differ(const int64_t *x, const int64_t *y, int n) {
     uint64_t d = 0;
     for (int i = 0; i < n; i++) d |= (uint64_t)(x[i] ^ y[i]);
     return d;
 }
 
-/// What code gets for the address of a symmetric tensor: rank 0's, as far from the next one's as
-/// before. False: it is not such memory, or otherwise.
+/// The code's address for a symmetric tensor: rank 0's slot, at the same stride between ranks as
+/// before. Returns false if the memory is not symmetric or its stride differs.
 RT_SELDOM static bool find_shard(const Call *c, const KnownArg *k, uintptr_t data, void **out) {
     BoundTensor *b = &c->bound[k - c->known];
     rt_shard shard;
@@ -274,7 +276,7 @@ RT_SELDOM static bool find_shard(const Call *c, const KnownArg *k, uintptr_t dat
            shard.lead * 8 / k->bits == b->dims[1][0];
 }
 
-/// All but where it is; facts look at the address modulo 16.
+/// Compares all properties except the address. Facts see the address modulo 16.
 static inline bool is_same_tensor(const KnownArg *k, const DLTensor *t, uintptr_t data,
                                   const int64_t *given) {
     Like like = like_of(t);
@@ -292,7 +294,7 @@ static inline void move_to(Call *c, KnownArg *k, uintptr_t data, void *found) {
     if (k->slot >= 0) c->slots[k->slot].tensor.data = found;
 }
 
-/// One that is none, has no elements, or is symmetric; or was, in the launch before.
+/// Handles an argument that is NULL, empty or symmetric, now or in the launch before.
 RT_SELDOM static bool take_special(Call *c, KnownArg *k, const DLTensor *t, const int64_t *given) {
     if (!t || k->flags & NOTHING) return !t && k->flags & NOTHING;
     uintptr_t data = t->data ? (uintptr_t)t->data + t->byte_offset : 0;
@@ -313,7 +315,7 @@ static inline bool take_tensor(Call *c, KnownArg *k, const DLTensor *t, const in
     return true;
 }
 
-/// Another one than before.
+/// Takes a scalar that differs from the last launch.
 static bool take_number(Call *c, KnownArg *k, const tg_arg *arg) {
     int64_t value;
     if (k->flags & CONSTANT || !rt_number(k->code, k->bits, arg, &value)) return false;
@@ -323,7 +325,7 @@ static bool take_number(Call *c, KnownArg *k, const tg_arg *arg) {
     return true;
 }
 
-/// How far two views are from each other decides, with their shapes, whether they share an element.
+/// The distance of two views and their shapes decide whether they share an element.
 static bool are_as_before(const Call *c, int i, int j) {
     const MoveSpan *a = &c->bound[i].span, *b = &c->bound[j].span;
     uintptr_t x = c->known[i].as.t.data, y = c->known[j].as.t.data;
@@ -369,7 +371,7 @@ static inline Call *find_launch_memo(rt_launcher *l, tg_kernel *kernel, const tg
     return NULL;
 }
 
-/// As they were bound: another rank may bind this launch.
+/// A scalar's bits as bound, because another rank may compare them.
 static int64_t number_bits(const KnownArg *k) {
     int64_t bits = 0;
     (void)rt_number(k->code, k->bits, &(tg_arg){.kind = k->kind, .as.i = k->as.value}, &bits);
@@ -385,9 +387,9 @@ RT_SELDOM static void announce_shards(rt_launcher *l, const tg_kernel_info *info
     rt_comm_announce(l, info, c->variant->config);
 }
 
-enum { RESTLESS = 8 }; // changes of numbers: then nothing is written down any more
+enum { RESTLESS = 8 }; // changed scalars after which nothing is recorded any more
 
-/// Runs the code, and writes down what it does, where that may come again.
+/// Runs the code and records its calls if the launch may be repeated.
 RT_SELDOM static tg_status run_recorded(rt_launcher *l, const tg_kernel_info *info, Call *c,
                                         void *stream) {
     l->device = c->device;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launchers: what compiled code asks for, and the memory that it gets.
+// Launchers: the services that compiled code calls, and its memory.
 //
-// A launcher serves one launch at a time. Tasks are handed out one by one from a counter, so that
-// uneven ones balance. Each worker has its own copy of the environment: it tells `fail` and `arena`
-// whose they are without thread-local storage. Worker 0 is the host side of the kernel, workers
-// 1 .. n run tasks; the caller's thread acts as worker 0 and as worker 1, whose arenas differ.
-// Arenas and workspaces keep their size between launches: a warm launch allocates nothing.
+// A launcher serves one launch at a time. A counter hands out tasks one by one, which balances
+// uneven tasks. Each worker has its own copy of the environment, so `fail` and `arena` find their
+// worker without thread-local storage. Worker 0 is the host side of the kernel. Workers 1 .. n run
+// tasks. The caller's thread acts as worker 0 and worker 1, which have separate arenas. Arenas and
+// workspaces keep their size between launches, so a warm launch allocates nothing.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// A workspace: its memory stands RT_ALIGNMENT bytes behind this head.
+/// The head of a workspace. Its memory starts RT_ALIGNMENT bytes behind the head.
 struct rt_block {
     rt_block *next;
-    size_t bytes; // of all
+    size_t bytes; // of all blocks
 };
 
 /* ---- what compiled code calls -------------------------------------------------------------- */
 
-/// The text is made at once: the values live on the stack of the code that failed.
+/// The text is formatted at once, since the values live on the stack of the failing code.
 static int32_t env_fail(const tg_env *env, const tg_site *site, const uint64_t *values) {
     rt_worker *w = env->user;
     w->failure.site = site;
@@ -34,7 +34,7 @@ static int32_t env_fail(const tg_env *env, const tg_site *site, const uint64_t *
     return TG_RUN_FAILED;
 }
 
-/// The hook sees one thread at a time.
+/// Calls the print hook for one thread at a time.
 static void env_print(const tg_env *env, const tg_site *site, const uint64_t *values) {
     rt_launcher *l = ((rt_worker *)env->user)->launcher;
     char text[TG_TEXT_SIZE];
@@ -45,12 +45,14 @@ static void env_print(const tg_env *env, const tg_site *site, const uint64_t *va
     tg_lock_give(&l->context->printing);
 }
 
-/// Undefined memory as it is handed out: where the context fills, nothing of earlier launches.
+/// Fills new memory with the context's pattern if there is one, so that no data of earlier launches
+/// shows.
 static void fill_workspace(const tg_context *c, void *memory, int64_t bytes) {
     if (c->fill && memory) memset(memory, 0xff, (size_t)bytes);
 }
 
-/// What was in a smaller one is lost. Whole lines, so that arenas of two threads share none.
+/// Grows an arena and drops its contents. Sizes are whole cache lines, so that two threads share
+/// none.
 static void *grown_arena(rt_worker *w, int64_t bytes) {
     if (w->arena && w->arena_bytes >= bytes) return w->arena;
     const tg_options *hooks = &w->launcher->context->hooks;
@@ -71,8 +73,8 @@ static void *env_arena(const tg_env *env, int64_t bytes) {
     return arena;
 }
 
-/// The n-th call of a launch takes the n-th block, which grows where it is too small. Runs on the
-/// host side of the kernel only.
+/// The n-th call of a launch gets the n-th block, which grows on demand. Only the host side of a
+/// kernel calls this.
 static void *env_workspace(const tg_env *env, int64_t bytes) {
     rt_launcher *l = ((rt_worker *)env->user)->launcher;
     const tg_options *hooks = &l->context->hooks;
@@ -102,12 +104,12 @@ typedef struct TaskPhase {
     tg_task *task;
     void *context;
     _Atomic int64_t next;
-    _Atomic int64_t failed; // least number of a task that failed, or n
-    int32_t status;         // of that task
-    tg_failure *failure;    // where its message goes
+    _Atomic int64_t failed; // the lowest number of a failed task, or n
+    int32_t status;         // of this task
+    tg_failure *failure;    // receives its message
 } TaskPhase;
 
-/// Keeps the failure of the least task. The message goes with it: each worker has but one.
+/// Keeps the failure of the lowest task with its message. Each worker has only one message.
 static void keep_least_failure(TaskPhase *p, int64_t task, int32_t status,
                                const tg_failure *failure) {
     pthread_mutex_lock(&p->launcher->failing);
@@ -119,7 +121,7 @@ static void keep_least_failure(TaskPhase *p, int64_t task, int32_t status,
     pthread_mutex_unlock(&p->launcher->failing);
 }
 
-/// Takes tasks until none is left that comes before a failed one.
+/// Runs tasks until no task below a failed one is left.
 static void run_phase_tasks(void *job, int index) {
     TaskPhase *p = job;
     rt_worker *w = &p->launcher->workers[index + 1];
@@ -145,7 +147,7 @@ static void run_task_phase(TaskPhase *p, int workers) {
         run_phase_tasks(p, 0);
 }
 
-/// A phase of one task is a call.
+/// Runs a phase of one task as a direct call.
 static int32_t run_one(rt_launcher *l, tg_task *task, void *context) {
     rt_worker *w = &l->workers[1];
     int32_t status = l->comm ? rt_comm_task(&w->env, task, context, 0, w->arena)
@@ -176,7 +178,7 @@ static size_t launcher_bytes(const tg_context *context) {
     return sizeof(rt_launcher) + sizeof(rt_worker) * (size_t)(context->threads + 1);
 }
 
-/// One allocation: the workers follow the launcher.
+/// Makes one allocation; the workers follow the launcher.
 rt_launcher *rt_launcher_create(tg_context *context) {
     rt_launcher *l = rt_allocate(&context->hooks, launcher_bytes(context));
     if (!l) return NULL;
@@ -303,7 +305,7 @@ static int run_entered(rt_launcher *l, const tg_kernel_info *info, const char *c
     if (!status) return TG_RUN_OK;
     *failure = l->gpu.status ? last_failure() : l->workers[0].failure;
     l->gpu.status = TG_OK;
-    tg_fail(TG_ERROR_CONTRACT, "%s", failure->text); // for the other ranks
+    tg_fail(TG_ERROR_CONTRACT, "%s", failure->text); // reported to the other ranks
     return status;
 }
 

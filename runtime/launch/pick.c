@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which variant a launch takes.
+// Picks the variant of a launch.
 //
-// Launches read the list of variants without a lock: it grows at its end only, and a longer one
-// replaces it by an atomic pointer. Ranking all variants takes longer than a small kernel, so a
-// memo keeps, under a hash of all that the choice depends on, which one it was, until a tuned one
-// comes. The facts of what
-// the memo says are looked at again: that a hash meets another may cost speed, never a result.
+// Launches read the list of variants without a lock. The list only grows at its end; an atomic
+// pointer replaces it by a longer one. Ranking all variants takes longer than a small kernel. A
+// memo therefore keeps the choice under a hash of everything it depends on, until a tuned variant
+// arrives. The facts of a remembered variant are checked again: a hash collision may cost speed,
+// and never a result.
 #include "runtime/launch/warm_launch.h"
 
 #include <string.h>
 
 typedef struct VariantList {
-    struct VariantList *older; // that launches may still read
+    struct VariantList *older; // launches may still read it
     int capacity;
     _Atomic int n;
-    const tg_variant *at[]; // that this CPU runs
+    const tg_variant *at[]; // runnable on this CPU
 } VariantList;
 
-/// A variant tuned here: an object's, with the extents it was tuned for as hints.
+/// A variant of an object that was tuned here. Its hints are the extents of the tuning.
 typedef struct TunedVariant {
     struct TunedVariant *next;
     size_t bytes;
@@ -27,24 +27,24 @@ typedef struct TunedVariant {
 
 enum { MEMO = 16, FIRST_CAPACITY = 8 };
 
-/// In bits of log2: extents further from all hints than this get code of their own.
+/// In bits of log2: extents further than FAR from all hints get their own code.
 enum { LOG2_ONE = 1024, FAR = 3 * LOG2_ONE };
 
-/// What extents may differ by, all together, for a tuned variant to serve them.
+/// The total distance of extents up to which a tuned variant serves them.
 enum { BUCKET = LOG2_ONE / 2 };
 
-/// What the runtime knows of a kernel.
+/// The runtime's data on a kernel.
 typedef struct rt_state {
-    rt_pulse pulse;   // first
-    tg_options hooks; // of the memory of this state
+    rt_pulse pulse;   // must be first
+    tg_options hooks; // of this state's memory
     const tg_compiler *compiler;
     void *user;
     _Atomic(VariantList *) list;
-    TunedVariant *tuned;     // under `compiling`
-    _Atomic uintptr_t tuner; // 0: nobody tunes (rt_tune)
-    // Each the upper 48 bits of a hash and 1 + the number of the variant that it chose.
+    TunedVariant *tuned;     // under the lock `compiling`
+    _Atomic uintptr_t tuner; // 0: the kernel is not tuned (rt_tune)
+    // Each entry holds the upper 48 bits of a hash and 1 + the number of the chosen variant.
     _Atomic uint64_t memo[MEMO];
-    uint64_t number; // the first epoch: each is a number that no state had before
+    uint64_t number; // the first epoch, different from all other states
     tg_lock compiling;
     const tg_kernel_info *info;
     _Atomic bool excluded[]; // of the kernel's own variants
@@ -61,10 +61,10 @@ static bool is_near_actual(const rt_actual *a) {
     return tg_is_near(a->rank, a->shape, a->strides, a->bits);
 }
 
-/// Of numbers constants alone: no fact is about others, and a seed or a step that differs from
-/// launch to launch must not end the memory of what was chosen.
+/// Hashes only those scalars that are constants. No fact mentions other scalars, and a seed or step
+/// that changes with each launch must not invalidate the memo.
 uint64_t rt_hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
-    // What was tuned is for one device of several that are alike, and for so many threads.
+    // A tuned variant is for one device, even among similar ones, and for one number of threads.
     uint64_t hash =
         rt_mix((uint64_t)l->capability << 32 | (uint32_t)l->context->threads, (uint64_t)l->device);
     if (!rt_comm_is_mapped(l->comm)) hash = rt_mix(hash, 1);
@@ -78,7 +78,7 @@ uint64_t rt_hash_arguments(const rt_launcher *l, const tg_kernel_info *info) {
                              (a->tensor && is_near_actual(a) ? 1u << 17 : 0));
         for (int d = 0; a->tensor && d < a->rank; d++) {
             hash = rt_mix(hash, (uint64_t)a->shape[d]);
-            // Facts tell strides of 0, of 1 and others apart.
+            // Facts distinguish strides of 0, of 1, and others.
             if (a->strides[d] == 0 || a->strides[d] == 1) hash += 1 + (uint64_t)a->strides[d];
         }
     }
@@ -105,11 +105,11 @@ static bool fact_holds(const rt_launcher *l, const tg_fact *f) {
     case TG_FACT_MOST: return extent <= f->value;
     case TG_FACT_STRIDE: return extent <= 1 || a->strides[f->axis] == f->value;
     case TG_FACT_STRIDED: return extent <= 1 || (uint64_t)a->strides[f->axis] > 1;
-    default: return false; // of a later version
+    default: return false; // a kind from a later version
     }
 }
 
-/// Of a GPU: an image that it runs. Of the CPU: no image, or one that is called.
+/// On a GPU: an image that the device runs. On a CPU: no image, or one that is called.
 static bool runs_there(const rt_launcher *l, const tg_image *image) {
     if (l->capability) return image && rt_image_runs(image, l->capability);
     return !image || image->kind == TG_IMAGE_CALL;
@@ -126,11 +126,11 @@ bool rt_serves(const rt_launcher *l, const tg_variant *v) {
     return v->level <= (int)tg_cpu_level() && is_right(l, v);
 }
 
-/// log2 in units of 1 / LOG2_ONE, straight between powers of two; of what is below 1 that of 1.
+/// log2 in units of 1 / LOG2_ONE, linear between powers of two; values below 1 count as 1.
 static int64_t scaled_log2(int64_t x) {
     if (x <= 1) return 0;
     int e = 63 - __builtin_clzll((uint64_t)x);
-    uint64_t fraction = (uint64_t)x << (63 - e) << 1; // of 2^64
+    uint64_t fraction = (uint64_t)x << (63 - e) << 1; // a fraction of 2^64
     return (int64_t)e * LOG2_ONE + (int64_t)(fraction >> 54);
 }
 
@@ -162,7 +162,8 @@ static VariantList *list_new(const tg_options *hooks, int capacity, VariantList 
     return list;
 }
 
-/// Under the lock, or before others see the state. The compiler may give one variant twice.
+/// The caller holds the lock, or the state is still private. The compiler may return a variant
+/// twice.
 static bool add_variant(rt_state *s, const tg_variant *variant) {
     VariantList *list = atomic_load(&s->list);
     int n = atomic_load(&list->n);
@@ -196,7 +197,7 @@ static void state_free(rt_state *s) {
     rt_release(&hooks, s, state_bytes(s->info));
 }
 
-/// Of no two states, as one may be where another was.
+/// Epochs are unique over all states, since a state may reuse the address of another one.
 static uint64_t next_epoch(void) {
     static _Atomic uint64_t epochs;
     return atomic_fetch_add(&epochs, 1) + 1;
@@ -242,8 +243,8 @@ void rt_kernel_close(tg_kernel *kernel) {
     kernel->state = NULL;
 }
 
-/// The state of a kernel of an object lasts as long as the process, so it is no context's memory.
-/// Two threads may make it at once: one of the two stays.
+/// Makes the state of an object's kernel. It lives as long as the process and is therefore not
+/// allocated by a context. If two threads make it at once, one of the two is kept.
 RT_SELDOM static rt_state *make_state(tg_kernel *kernel) {
     void **place = &kernel->state;
     tg_options hooks = rt_default_hooks();
@@ -263,30 +264,30 @@ static inline rt_state *kernel_state(tg_kernel *kernel) {
 /* ---- choosing ------------------------------------------------------------------------------ */
 
 typedef struct Best {
-    int number;       // of the variant; -1: none
-    int64_t distance; // negative: it was tuned for such extents
+    int number;       // the number of the variant; -1: none
+    int64_t distance; // negative: tuned for such extents
 } Best;
 
-/// The latest architecture first; of one, machine code before what the driver has to compile.
+/// Ranks a later architecture higher; within one, machine code before PTX.
 static int image_rank(const tg_variant *v) {
     return v->image ? 2 * v->image->arch + (v->image->kind != TG_IMAGE_PTX) : 0;
 }
 
-/// The order but for distances and tuning: positive where v comes first, 0 where both are alike.
+/// Compares without distances and tuning: positive if v comes first, 0 for equal ones.
 static int variant_precedence(const tg_variant *v, const tg_variant *b) {
     int images = image_rank(v) - image_rank(b), levels = v->level - b->level;
     return images ? images : levels ? levels : v->n_facts - b->n_facts;
 }
 
-/// Whether a variant was tuned on the launcher's device, or is for any. here: what that is, or 0
-/// where nobody asked yet.
+/// Whether a variant was tuned on the launcher's device or is for any device. `here` caches the
+/// device's number; 0: not asked yet.
 static bool is_at_home(const rt_launcher *l, const tg_variant *v, uint32_t *here) {
     if (!v->device) return true;
     if (!*here) *here = rt_device_hash(l->device, l->context->threads);
     return v->device == *here;
 }
 
-/// See tg_hint for the order. tuned: those, too.
+/// Ranks by the order in tg_hint. tuned: includes tuned variants.
 static Best rank_variants(VariantList *list, const rt_launcher *l, bool tuned) {
     Best best = {-1, 0};
     const tg_variant *b = NULL;
@@ -297,7 +298,7 @@ static Best rank_variants(VariantList *list, const rt_launcher *l, bool tuned) {
         if ((v->tuned && !tuned) || !is_right(l, v) || !is_at_home(l, v, &here)) continue;
         int64_t d = hint_distance(l, v);
         int first = b ? variant_precedence(v, b) : 1;
-        // Those that were tuned for about these extents are nearer than any other.
+        // Variants tuned for about these extents are nearer than any other.
         if (v->tuned && d <= BUCKET) d -= BUCKET + 1;
         bool nearer = d < best.distance || (d == best.distance && v->tuned);
         if (first < 0 || (first == 0 && !nearer)) continue;
@@ -307,8 +308,8 @@ static Best rank_variants(VariantList *list, const rt_launcher *l, bool tuned) {
     return best;
 }
 
-/// Whether the compiler could do better: tune values are what hints decide. What was fastest for
-/// some extents may waste most of others' last tiles, as the compiler would see.
+/// Whether the compiler could find a better setting. Hints stand for tune values. The best setting
+/// for some extents may waste most of the last tiles of others, which the compiler would see.
 static bool is_far_from_hints(const VariantList *list, Best best) {
     const tg_variant *v = list->at[best.number];
     return best.distance > (v->tuned ? BUCKET : FAR) && v->config && *v->config;
@@ -326,7 +327,7 @@ static void fill_actual(tg_actual *out, const rt_actual *a, bool symmetric) {
     out->align = (uint8_t)argument_alignment(a);
 }
 
-/// Under the lock. What another thread had compiled meanwhile was seen.
+/// The caller holds the lock, and has looked for variants that another thread compiled meanwhile.
 static tg_status compile_variant(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
                                  const char *config) {
     tg_actual actuals[TG_MAX_PARAMS];
@@ -355,8 +356,8 @@ static tg_status compile_variant(rt_state *s, const rt_launcher *l, const tg_ker
     return add_variant(s, v) ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
-/// Where no right one is near, compiles one. Code that is right but not tuned for the extents
-/// serves where the compiler fails.
+/// Ranks the variants and compiles one if no right one is near. If the compiler fails, right code
+/// that was not tuned for the extents serves.
 static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
                                  int *out) {
     tg_lock_take(&s->compiling);
@@ -377,7 +378,7 @@ static void forget_memo(rt_state *s) {
     for (int i = 0; i < MEMO; i++) atomic_store(&s->memo[i], 0);
 }
 
-/// Under the lock. Launches that are choosing meanwhile see that the list has grown (rt_pick).
+/// The caller holds the lock. Concurrent launches notice that the list has grown (rt_pick).
 static bool adopt_variant(rt_state *s, const tg_variant *variant) {
     bool added = add_variant(s, variant);
     forget_memo(s);
@@ -435,8 +436,8 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
     if (status) return status;
     *out = atomic_load(&s->list)->at[number];
     if (number >= 0xffff) return TG_OK;
-    // A variant that was adopted meanwhile may be the better one: what stands here was chosen
-    // without it, and was perhaps written after it made all memos empty.
+    // A variant adopted meanwhile may be better. This entry was chosen without it, and may be
+    // written after all memos were cleared.
     atomic_store(memo, hash >> 16 << 16 | (uint64_t)(number + 1));
     if (variants_of(s) != before) atomic_store(memo, 0);
     return TG_OK;
@@ -466,8 +467,8 @@ bool rt_compiles(tg_kernel *kernel) {
 
 /* ---- what another rank chose --------------------------------------------------------------- */
 
-/// Of several with that config the one that rank 0 chose, too: variants for other strides may move
-/// what the others do not, so all ranks have to run the same.
+/// Finds the variant of that config that rank 0 chose. All ranks must run the same one, since
+/// variants for other strides may transfer other data.
 static const tg_variant *find_config(rt_state *s, const rt_launcher *l, const char *config) {
     VariantList *list = atomic_load(&s->list);
     const tg_variant *best = NULL;
@@ -512,7 +513,7 @@ static bool is_listed_variant(const tg_variant *const *list, int n, const tg_var
     return false;
 }
 
-/// NULL: the variant is none of the kernel's own.
+/// NULL: the variant does not belong to the kernel itself.
 static _Atomic bool *exclusion_flag(rt_state *s, const tg_variant *v) {
     const tg_variant *own = s->info->variants;
     return v >= own && v < own + s->info->n_variants ? &s->excluded[v - own] : NULL;

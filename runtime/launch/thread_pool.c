@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Threads that help a caller with one job at a time.
 //
-// One word says everything: a count of jobs, whether the current one is open, and how many threads
-// are inside. A thread goes in by counting itself while the job is open, so the caller, who closes
-// it when there is no work left, waits for those alone that came in time: a launch never waits for
-// a thread to wake up. Idle threads watch the word for a while and then sleep on it (futex).
+// One word holds the state: a count of jobs, whether the current job is open, and the number of
+// threads inside. A thread enters an open job by incrementing the count. The caller closes the job
+// when no work is left, and then waits only for the threads inside. A launch therefore never waits
+// for a thread to wake up. Idle threads watch the word for a while and then sleep on it (futex).
 #include "runtime/runtime.h"
 
 #include <limits.h>
@@ -17,26 +17,26 @@
 #include <unistd.h>
 
 enum {
-    INSIDE = 0xfff,   // threads inside
-    OPEN = 0x1000,    // they may come
-    NEXT_JOB = 0x2000 // the count of jobs starts here
+    INSIDE = 0xfff,   // the threads inside
+    OPEN = 0x1000,    // the job admits threads
+    NEXT_JOB = 0x2000 // the count of jobs starts at this bit
 };
 
-/// How long a thread without work watches before it sleeps: longer than the gap between the phases
-/// of a kernel or the launches of a program, short beside what a sleeping core saves.
+/// How long an idle thread watches before it sleeps. It is longer than the gap between phases of a
+/// kernel or launches of a program, and short enough to let an idle core sleep.
 static const int64_t watch_ns = 200 * 1000;
 
 struct rt_pool {
     _Alignas(RT_ALIGNMENT) _Atomic uint32_t word;
     _Atomic uint32_t idle;                     // threads that sleep on the word
     _Atomic uint32_t ends;                     // changes when the last thread leaves a closed job
-    _Atomic uint32_t caller;                   // 1: sleeps on `ends`
-    _Alignas(RT_ALIGNMENT) _Atomic int joined; // threads that came for the current job
+    _Atomic uint32_t caller;                   // 1: the caller sleeps on `ends`
+    _Alignas(RT_ALIGNMENT) _Atomic int joined; // threads that joined the current job
     _Atomic bool busy, stop;
-    int workers; // wanted by the job, the caller included
+    int workers; // workers of the job, including the caller
     rt_work *work;
     void *job;
-    int64_t watch_ns; // 0 where there are more threads than cores
+    int64_t watch_ns; // 0 if there are more threads than cores
     int threads, started;
     pid_t process;
     pthread_t ids[];
@@ -46,7 +46,7 @@ static void call_futex(_Atomic uint32_t *word, int op, uint32_t value) {
     syscall(SYS_futex, word, op, value, NULL, NULL, 0);
 }
 
-/// Waits until *word is not `seen`; *sleepers counts those for whom that takes a wake-up call.
+/// Waits until *word differs from `seen`. *sleepers counts the threads that need a wake-up call.
 static void wait_for_change(const rt_pool *p, _Atomic uint32_t *word, uint32_t seen,
                             _Atomic uint32_t *sleepers) {
     int64_t end = p->watch_ns ? rt_now_ns() + p->watch_ns : 0;
@@ -65,7 +65,7 @@ static void wake_sleepers(_Atomic uint32_t *word, const _Atomic uint32_t *sleepe
     if (atomic_load(sleepers)) call_futex(word, FUTEX_WAKE_PRIVATE, n);
 }
 
-/// Leaves the job; the last one out of a closed one tells the caller.
+/// Leaves the job. The last thread to leave a closed job wakes the caller.
 static void leave_job(rt_pool *p) {
     uint32_t left = atomic_fetch_sub(&p->word, 1) - 1;
     if (left & (OPEN | INSIDE)) return;
@@ -75,7 +75,7 @@ static void leave_job(rt_pool *p) {
 
 static void *thread_main(void *arg) {
     rt_pool *p = arg;
-    uint32_t done = 0; // the job that this thread has been in
+    uint32_t done = 0; // the last job of this thread
     for (;;) {
         uint32_t word = atomic_load(&p->word);
         if (atomic_load(&p->stop)) return NULL;
@@ -101,7 +101,8 @@ rt_pool *rt_pool_create(const tg_options *hooks, int threads) {
     return p;
 }
 
-/// Threads take no signals: those are the program's. Where the system gives fewer, fewer work.
+/// Starts the threads with signals blocked: signals belong to the program. If the system refuses
+/// some threads, fewer work.
 static void start_threads(rt_pool *p) {
     sigset_t all, before;
     sigfillset(&all);
@@ -118,12 +119,12 @@ void rt_pool_destroy(rt_pool *p, const tg_options *hooks) {
     atomic_store(&p->stop, true);
     atomic_fetch_add(&p->word, NEXT_JOB);
     wake_sleepers(&p->word, &p->idle, INT_MAX);
-    // The child of a fork has no threads but the one that forked.
+    // After a fork, the child has only the thread that forked.
     for (int i = 0; i < p->started && p->process == getpid(); i++) pthread_join(p->ids[i], NULL);
     rt_release(hooks, p, sizeof *p + sizeof *p->ids * (size_t)p->threads);
 }
 
-/// Closes the job and waits for those inside.
+/// Closes the job and waits for the threads inside.
 static void close_job(rt_pool *p) {
     atomic_fetch_and(&p->word, ~(uint32_t)OPEN);
     for (;;) {
@@ -148,7 +149,7 @@ bool rt_pool_run(rt_pool *p, int workers, rt_work *work, void *job) {
     return true;
 }
 
-/// The affinity mask, which containers set, counts.
+/// Counts the cores in the affinity mask, which containers set.
 int rt_cores(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What each launch does first and last, inline.
+// The inlined first and last steps of each launch.
 //
-// A driver that has just launched leaves little of a program in the caches, so that a warm launch
-// costs what it touches, and a call takes lines of code and of the stack. What is seldom needed is
+// A driver that has just launched leaves little of a program in the caches. A warm launch then
+// costs the memory that it touches, and each call touches lines of code and stack. Rare cases are
 // behind rt_context, rt_claim and rt_give_back.
 #ifndef RUNTIME_LAUNCH_WARM_LAUNCH_H
 #define RUNTIME_LAUNCH_WARM_LAUNCH_H
 
 #include "runtime/runtime.h"
 
-/// What a thread has, in one piece: finding it is a call.
+/// The data of a thread, in one struct, because looking it up is a call.
 typedef struct rt_thread {
-    _Alignas(16) tg_context *context; // NULL: the shared one
-    unsigned number;                  // from 1; 0: it has not launched yet
+    _Alignas(16) tg_context *context; // NULL: the shared context
+    unsigned number;                  // from 1; 0: no launch yet
 } rt_thread;
 extern _Thread_local rt_thread rt_own;
 
 extern _Atomic(tg_context *) rt_shared_context; // NULL before the first use
 
-/// A place of a context holds a launcher that is there for it, with this bit while that serves a
-/// launch: so nobody takes the place meanwhile, and giving back is a plain store. A locked one
-/// would wait for what a driver has just written to its device.
+/// A place of a context holds an idle launcher. This bit marks it as serving a launch. The place is
+/// then reserved, and giving the launcher back is a plain store. A locked store would wait for the
+/// driver's last write to its device.
 enum { RT_BUSY = 1 };
 _Static_assert((int)RT_ALIGNMENT > (int)RT_BUSY, "the bit is free");
 
@@ -30,7 +30,7 @@ static inline tg_context *rt_warm_context(void) {
     return c ? c : rt_context();
 }
 
-/// NULL: there is none, or it serves a launch.
+/// NULL: there is no launcher, or it serves a launch.
 static inline rt_launcher *rt_claim_at(tg_context *c, unsigned place) {
     uintptr_t l = atomic_load_explicit(&c->places[place], memory_order_relaxed);
     if (!l || l & RT_BUSY || !atomic_compare_exchange_strong(&c->places[place], &l, l | RT_BUSY))
@@ -50,15 +50,15 @@ static inline void rt_warm_give_back(rt_launcher *l) {
         atomic_store_explicit(&l->context->places[l->place], (uintptr_t)l, memory_order_release);
 }
 
-/// Of a kernel that was launched; a launch is like one before only if this is what it was then. No
-/// two kernels have the same. 0: no memory.
+/// The epoch of a kernel that was launched. A launch may repeat an earlier one only in the same
+/// epoch. Epochs are unique over all kernels. 0: out of memory.
 static inline uint64_t rt_epoch(tg_kernel *kernel) {
     rt_pulse *p = __atomic_load_n(&kernel->state, __ATOMIC_ACQUIRE);
     if (!p) p = rt_pulse_of(kernel);
     return p ? atomic_load_explicit(&p->epoch, memory_order_acquire) : 0;
 }
 
-/// One more launch (tg_kernel_launches). Once there were many, launches only read.
+/// Counts a launch (tg_kernel_launches). After many launches it only reads.
 static inline void rt_count(rt_pulse *p) {
     int n = atomic_load_explicit(&p->launches, memory_order_relaxed);
     if (n < RT_MANY) atomic_store_explicit(&p->launches, n + 1, memory_order_relaxed);

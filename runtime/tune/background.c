@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Searches in the background: one thread of the process, at low priority, one search at a time.
+// Background searches: one thread of the process, at low priority, runs one search at a time.
 //
-// A launch that could be tuned leaves a *queued search* (compiler.h). It is run once the process
-// has lived for a while and the kernel was launched often. The kernel adopts the winner, and
-// launches find it from then on. Destroying an owner drops its queued searches and cancels a
-// running one.
+// A launch that could be tuned leaves a *queued search* (compiler.h). The search runs once the
+// process has lived for a while and the kernel was launched often. The kernel adopts the winner,
+// and later launches find it. Destroying an owner drops its queued searches and cancels a running
+// one.
 #include "runtime/compiler.h"
 #include "runtime/tune/trial.h"
 
@@ -17,25 +17,25 @@
 #include <unistd.h>
 
 enum {
-    LAUNCHES = 20, // of a kernel before it is worth a search
+    LAUNCHES = 20, // launches of a kernel before its search
     TICK_MS = 100,
     NICE = 10,
-    MOST_QUEUED = 64, // of the process
+    MOST_QUEUED = 64, // in the process
 };
-static const double LIFE = 2;  // seconds of the process since the first queued search
-static const double SHARE = 1; // of a hundred: TG_TUNE_SHARE
-static const double AGAIN = 1; // until one is tried again that could not be run
+static const double LIFE = 2;  // seconds since the first queued search
+static const double SHARE = 1; // per cent: TG_TUNE_SHARE
+static const double AGAIN = 1; // seconds before a failed attempt is repeated
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t idle; // no queued search is being run
+    pthread_cond_t idle; // no queued search is running
     tg_queued_search *first;
     int n;
     tg_queued_search *paying;
-    atomic_bool stop; // that one
-    bool running;     // the thread is there
-    bool ended;       // the process exits: no more queued searches
-    double born;      // the first queued search
+    atomic_bool stop; // stops the running one
+    bool running;     // the thread exists
+    bool ended;       // the process exits: no more searches
+    double born;      // the time of the first queued search
 } later = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
 
 static void before_fork(void) {
@@ -46,8 +46,7 @@ static void after_fork(void) {
     pthread_mutex_unlock(&later.lock);
 }
 
-/// The child of a fork has no such thread, and the parent's queued searches are the parent's to
-/// pay.
+/// The child of a fork has no such thread, and the parent keeps its queued searches.
 static void forget_debts(void) {
     pthread_cond_init(&later.idle, NULL);
     later.first = later.paying = NULL;
@@ -56,8 +55,8 @@ static void forget_debts(void) {
     after_fork();
 }
 
-/// With the lock held: drops the queued searches of an owner, or all, and stops running one of
-/// them.
+/// The caller holds the lock. Drops the queued searches of an owner, or all, and stops a running
+/// one.
 static void drop_debts(const void *owner) {
     for (tg_queued_search **at = &later.first; *at;) {
         tg_queued_search *d = *at;
@@ -75,7 +74,7 @@ static void drop_debts(const void *owner) {
     }
 }
 
-/// Libraries are about to take down what the thread uses.
+/// Ends the thread before libraries destroy data that it uses.
 static void at_exit(void) {
     pthread_mutex_lock(&later.lock);
     later.ended = true;
@@ -101,7 +100,7 @@ bool rt_busy_share(double *out) {
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/// Takes the first queued search whose kernel is in use out of the list, with the lock held.
+/// The caller holds the lock. Takes the first queued search whose kernel is in use.
 static tg_queued_search *take_due(double now) {
     for (tg_queued_search **at = &later.first; *at; at = &(*at)->next) {
         tg_queued_search *d = *at;
@@ -118,7 +117,7 @@ static void sleep_tick(void) {
     nanosleep(&t, NULL);
 }
 
-/// With the lock held: behind the others.
+/// The caller holds the lock. Puts a search at the end.
 static void put_back(tg_queued_search *d) {
     tg_queued_search **at = &later.first;
     while (*at) at = &(*at)->next;
@@ -128,7 +127,7 @@ static void put_back(tg_queued_search *d) {
     later.n++;
 }
 
-/// With the lock held.
+/// The caller holds the lock.
 static void finish_run(tg_queued_search *d, bool done) {
     later.paying = NULL;
     if (done || later.ended || atomic_load(&later.stop))
@@ -138,10 +137,11 @@ static void finish_run(tg_queued_search *d, bool done) {
     pthread_cond_broadcast(&later.idle);
 }
 
-/// Ends where there is no queued search any more.
+/// Ends when no queued search is left.
 static void *pay_debts(void *arg) {
     (void)arg;
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); // and of what it starts
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE); // also for the processes that it
+                                                                // starts
     pthread_mutex_lock(&later.lock);
     while (later.first) {
         double now = rt_seconds();
@@ -162,7 +162,7 @@ static void *pay_debts(void *arg) {
     return NULL;
 }
 
-/// With the lock held. The host program's signals are not for this thread.
+/// The caller holds the lock. The thread takes no signals of the host program.
 static void start_debt_thread(void) {
     pthread_t thread;
     sigset_t all, before;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See child_clock.h. The system counts the seconds of cores that a process took, and says of each
-// thread whether it runs or could run.
+// See child_clock.h. The system reports the processor time of a process, and whether each of its
+// threads is running or ready.
 #include "runtime/tune/child_clock.h"
 
 #include "runtime/tune/trial.h"
@@ -13,9 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double STEP = 0.1; // seconds; of a longer time between two looks the rest is nobody's
+static const double STEP = 0.1; // seconds; of a longer time between two readings the rest is
+                                // ignored
 
-/// Seconds of cores, of all threads; negative: unknown.
+/// Processor seconds of all threads; negative: unknown.
 static double cpu_seconds(pid_t child) {
     clockid_t clock;
     struct timespec t;
@@ -23,7 +24,7 @@ static double cpu_seconds(pid_t child) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/// By a file of /proc. The state stands behind the name, which may have any character.
+/// Reads a file of /proc. The state follows the thread's name, which may contain any character.
 static bool is_ready(int folder, const char *thread) {
     char path[64], text[256];
     snprintf(path, sizeof path, "%.20s/stat", thread);
@@ -36,7 +37,7 @@ static bool is_ready(int folder, const char *thread) {
     return name_end && name_end[1] == ' ' && name_end[2] == 'R';
 }
 
-/// Threads of a process that run, or could.
+/// The number of threads that run or are ready.
 static int ready_threads(pid_t child) {
     char path[64];
     int n = 0;
@@ -54,8 +55,8 @@ void rt_child_clock_start(rt_child_clock *c, pid_t child) {
     *c = (rt_child_clock){.child = child, .seen = rt_seconds(), .first = cpu, .last = cpu};
 }
 
-/// A child that sleeps waits for something else than a core. Of one that could run what its
-/// threads, each, got of the cores counts.
+/// A sleeping child waits for something other than a core, so its clock follows the wall clock. For
+/// a ready child, the processor time of its threads counts.
 double rt_child_clock_read(rt_child_clock *c) {
     double now = rt_seconds(), step = now - c->seen, cpu = cpu_seconds(c->child);
     if (step > STEP) step = STEP;

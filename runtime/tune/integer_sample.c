@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What tensors of integers and bools hold as a launch finds them, for a search that comes later
-// (trial.h). They may be indices, so a search cannot make them up, and the launch does not wait: of
-// a device the stream copies them, ahead of the launch, and an event says when that is done.
+// Copies of integer and bool tensors at a launch, for a later search (trial.h). The values may be
+// indices, so a search cannot invent them, and the launch does not wait. On a device the stream
+// copies them ahead of the launch, and an event marks the end.
 //
-// Of a large tensor it is pieces from all over. Each begins and ends with a row, so that columns
-// stay columns where the pieces lie one behind the other.
+// Of a large tensor it copies pieces from all over. Each piece consists of whole rows, so columns
+// stay aligned when pieces are joined.
 #include "runtime/comm/comm.h"
 #include "runtime/tune/trial.h"
 
@@ -15,7 +15,7 @@ enum { PIECES = 16, PIECE = RT_SAMPLE / PIECES, ELEMENT = 8, ALIGN = 64 };
 struct rt_samples {
     tg_options hooks;
     rt_device *device; // NULL: the CPU
-    cu_event event;    // of the copies; NULL: there are none
+    cu_event event;    // after the copies; NULL: no copies
     bool pinned;
     int n;
     size_t at[TG_MAX_PARAMS], bytes[TG_MAX_PARAMS];
@@ -23,7 +23,7 @@ struct rt_samples {
     char *memory;
 };
 
-/// The largest that pieces can be multiples of: of dense tensors all smaller ones divide it.
+/// The largest unit of pieces. In dense tensors it is a multiple of all smaller strides.
 size_t rt_held_row(int rank, const int64_t *shape, const int64_t *strides, int bits) {
     size_t row = 0;
     for (int i = 0; i < rank; i++) {
@@ -39,7 +39,7 @@ static size_t sample_unit(const rt_held *h) {
     return h->row && h->row <= PIECE ? h->row : ELEMENT;
 }
 
-/// Bytes of a piece: all of it, or whole rows.
+/// The bytes of a piece: the whole tensor, or whole rows.
 static size_t sample_piece_bytes(const rt_held *h) {
     return h->bytes <= RT_SAMPLE ? h->bytes : PIECE / sample_unit(h) * sample_unit(h);
 }
@@ -48,7 +48,7 @@ static int count_sample_pieces(const rt_held *h) {
     return h->bytes <= RT_SAMPLE ? h->bytes > 0 : PIECES;
 }
 
-/// Where piece i begins, which lies evenly between the first and the last.
+/// The start of piece i. Pieces are spaced evenly.
 static size_t begin_of(const rt_held *h, int i) {
     size_t room = (h->bytes - sample_piece_bytes(h)) / (PIECES - 1);
     return i ? room * (size_t)i / sample_unit(h) * sample_unit(h) : 0;
@@ -75,7 +75,7 @@ static bool copy_sample(const rt_samples *s, cu_stream stream, const rt_held *h,
     return true;
 }
 
-/// Into memory that is not pinned the driver would copy at once, after all that the stream has.
+/// Pins the host memory. A copy to unpinned memory would wait for all work in the stream.
 static bool pin_samples(rt_samples *s) {
     const rt_cuda *cu = rt_cuda_driver();
     s->pinned = cu->pin && cu->unpin && !cu->pin(s->memory, s->room, 0);
@@ -89,7 +89,7 @@ static bool copy_all_samples(rt_samples *s, cu_stream stream, const rt_held *hel
     return ok;
 }
 
-/// A stream of this thread may be captured, which is none of this.
+/// A stream of this thread may be capturing. The copy must not become part of it.
 static bool copy_from_device(rt_samples *s, cu_stream stream, const rt_held *held) {
     rt_entered e;
     if (rt_enter(s->device, &e)) return rt_leave(e), false;
@@ -102,7 +102,7 @@ static bool copy_from_device(rt_samples *s, cu_stream stream, const rt_held *hel
 }
 
 rt_samples *rt_samples_take(int device, cu_stream stream, const rt_held *held, int n) {
-    tg_options hooks = rt_default_hooks(); // the launch's context may go
+    tg_options hooks = rt_default_hooks(); // the launch's context may be destroyed
     rt_samples *s = rt_allocate(&hooks, sizeof *s);
     if (!s) return NULL;
     memset(s, 0, sizeof *s);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See sandbox.h. The two processes talk by datagrams of a pair of sockets, since writing to a
-// broken pipe would raise SIGPIPE in the program.
+// See sandbox.h. The processes exchange datagrams over a socket pair, since writing to a broken
+// pipe would raise SIGPIPE in the program.
 //
-// A child has its time by its own clock (child_clock.h): a variant that waited for a core on a busy
-// machine does not hang. The deadline of all trials is the user's, by the wall clock.
+// A child is timed by its own clock (child_clock.h): a variant that waits for a core on a busy
+// machine does not count as hung. The deadline of all trials is the user's and uses the wall clock.
 #include "runtime/base/process.h"
 #include "runtime/tune/child_clock.h"
 #include "runtime/tune/trial_process.h"
@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 enum { WHY = 200, TICK_MS = 20 };
-/// A trial may take ten times as long as the same of the reference, and RT_PATIENCE; the reference
-/// itself, and others where its time is not known, FIRST seconds. Behind the deadline there are so
-/// many for another child.
+/// Limits in seconds. A trial may take TIMES as long as the reference plus RT_PATIENCE. The
+/// reference, and trials without a known reference time, may take FIRST. RESTART is allowed after
+/// the deadline for another child.
 static const double FIRST = 60, TIMES = 10, RESTART = 3;
 
 static double lesser_double(double a, double b) {
@@ -51,12 +51,12 @@ typedef struct Reply {
 struct rt_sandbox {
     rt_sandbox_options options;
     tg_options hooks;
-    rt_trial *trial; // of this process; NULL: there are children
-    pid_t child;     // 0: none runs
+    rt_trial *trial; // in this process; NULL: in children
+    pid_t child;     // 0: none is running
     int fd;
-    double reference; // seconds that its check took; 0: it was not checked yet
-    double timed;     // likewise, each of its timed launches, at most
-    double worked;    // of all trials
+    double reference; // the seconds of its check; 0: not checked yet
+    double timed;     // the longest of its timed launches, likewise
+    double worked;    // in all trials
     bool lost;
     char why[WHY];
 };
@@ -85,8 +85,8 @@ static void unmap_memory(void *user, void *memory, size_t bytes) {
     munmap(memory, bytes ? bytes : 1);
 }
 
-/// Nothing of the program's is left but its memory: no file, no handler of signals. A crash leaves
-/// no dump of it.
+/// Keeps only the memory of the program: no files and no signal handlers. A crash leaves no core
+/// dump.
 static void isolate_child(int fd, pid_t parent) {
     struct sigaction usual = {.sa_handler = SIG_DFL};
     sigset_t none;
@@ -100,7 +100,7 @@ static void isolate_child(int fd, pid_t parent) {
     rt_close_files((unsigned)(fd > 2 ? fd : 2) + 1, ~0U);
 }
 
-/// A launch that breaks the device, or does not end there, is the last one of a process.
+/// After a launch that breaks the device or does not end, the process can run no other.
 static rt_verdict verdict_of(rt_trial *t, rt_verdict v) {
     if (v != RT_FAILED || !rt_trial_is_lost(t)) return v;
     return rt_trial_is_stuck(t) ? RT_HUNG : RT_CRASHED;
@@ -132,7 +132,7 @@ _Noreturn void rt_sandbox_serve(const rt_sandbox_options *o, int fd) {
     _exit(0);
 }
 
-/// The program's handlers of signals must not run in the child.
+/// Blocks signals, because the program's handlers must not run in the child.
 static tg_status fork_child(rt_sandbox *box, int fd) {
     sigset_t all, before;
     pid_t parent = getpid();
@@ -165,14 +165,14 @@ static tg_status start_child(rt_sandbox *box) {
     return status;
 }
 
-/// Says how it ended, where it did so by itself. The program may have waited for it already.
+/// Reports the end of a child that ended by itself. The program may have reaped it already.
 static void end_sandbox_child(rt_sandbox *box, bool by_itself) {
     int status = 0;
     if (!box->child) return;
     close(box->fd);
     pid_t got = waitpid(box->child, &status, WNOHANG);
     if (got == 0) {
-        kill(box->child, SIGKILL); // one that is ending keeps its own reason
+        kill(box->child, SIGKILL); // an ending child keeps its own reason
         do got = waitpid(box->child, &status, 0);
         while (got < 0 && errno == EINTR);
     }
@@ -191,8 +191,8 @@ static bool is_sandbox_stopped(const rt_sandbox *box) {
     return box->options.stop && atomic_load(box->options.stop);
 }
 
-/// What can be seen of the child within a tick: RT_RIGHT, there is a reply; RT_CRASHED; RT_CUT,
-/// nothing yet. Processes that the program forked meanwhile may hold the other end of the socket.
+/// The state of the child within a tick. RT_RIGHT: a reply; RT_CRASHED; RT_CUT: nothing yet. A
+/// process that the program forked meanwhile may keep the other end of the socket open.
 static rt_verdict watch_child(rt_sandbox *box, Reply *out) {
     struct pollfd at = {.fd = box->fd, .events = POLLIN};
     siginfo_t info = {.si_pid = 0};
@@ -203,19 +203,19 @@ static rt_verdict watch_child(rt_sandbox *box, Reply *out) {
     return (error && errno == ECHILD) || info.si_pid ? RT_CRASHED : RT_CUT;
 }
 
-/// Seconds that a request may take: by the child's clock, then it hangs; by the wall clock.
+/// The limits of a request in seconds: by the child's clock (then it hangs) and by the wall clock.
 typedef struct Limits {
     double own, wall;
 } Limits;
 
-/// What it took of the machine: of a CPU, which others have, too, what it computed.
+/// Adds the work of a trial. On a CPU, which is shared, only the processor time counts.
 static void note_work(rt_sandbox *box, rt_child_clock *clock) {
     double own = rt_child_clock_read(clock), computed = rt_child_clock_computed(clock);
     box->worked += box->options.device < 0 ? lesser_double(own, computed) : own;
 }
 
-/// The child's answer. It ends where it crashed, was too late, or is to stop. own: seconds by its
-/// clock that it took.
+/// Returns the child's answer. Ends the child if it crashed, was late, or should stop. own: the
+/// seconds by its clock.
 static rt_verdict ask_child(rt_sandbox *box, const TrialRequest *r, Limits limits, Reply *out,
                             double *own) {
     double end_of_all = rt_seconds() + limits.wall;
@@ -240,19 +240,19 @@ static rt_verdict ask_child(rt_sandbox *box, const TrialRequest *r, Limits limit
     return hangs ? RT_HUNG : RT_CUT;
 }
 
-/// What is left of the time for all; INFINITY: there is no deadline.
+/// The time left for all trials; INFINITY: no deadline.
 static double time_left(const rt_sandbox *box) {
     if (box->options.deadline <= 0) return INFINITY;
     return most(0, box->options.deadline - rt_seconds());
 }
 
-/// Seconds of the same with the reference; 0: not known.
+/// The seconds of the same request for the reference; 0: unknown.
 static double usual(const rt_sandbox *box, const TrialRequest *r) {
     if (r->wish == CHECK) return box->reference;
     return r->wish == TIME && box->timed > 0 ? most(box->reference, box->timed * r->n) : 0;
 }
 
-/// What has not ended by then hangs, unless the time for all is shorter.
+/// A request hangs after its limit, unless the deadline comes first.
 static rt_verdict ask_within_reason(rt_sandbox *box, const TrialRequest *r, Reply *out) {
     double known = r->id > 0 ? usual(box, r) : 0, own;
     Limits limits = {.own = RT_PATIENCE + (known > 0 ? TIMES * known : FIRST),
@@ -262,8 +262,8 @@ static rt_verdict ask_within_reason(rt_sandbox *box, const TrialRequest *r, Repl
     return v;
 }
 
-/// A child that has checked the reference, whose results others are compared with. That it takes
-/// long to start, on a busy machine, is no candidate's fault.
+/// Starts a child and checks the reference, to which others are compared. A slow start on a busy
+/// machine does not count against a candidate.
 static rt_verdict prepare_child(rt_sandbox *box, Reply *out) {
     if (box->child) return RT_RIGHT;
     TrialRequest r = {.wish = CHECK};
@@ -288,8 +288,8 @@ static rt_verdict prepare_child(rt_sandbox *box, Reply *out) {
     return v;
 }
 
-/// On a GPU, without a child. A launch that breaks the device, or does not end, is the last one
-/// that is tried.
+/// Tries a variant on a GPU without a child. A launch that breaks the device or does not end is the
+/// last one.
 static rt_verdict attempt_here(rt_sandbox *box, const TrialRequest *r, double *seconds) {
     double began = rt_seconds();
     rt_verdict v = attempt_trial(box->trial, &box->options, r, seconds);

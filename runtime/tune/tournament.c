@@ -1,57 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Races. A *time* here is one number of a candidate and a heat: the median of the launches there,
-// over the *level* of the heat, which is how much slower the default was there than in its first
-// heats. It is in each heat for that: the leader would not do, since who leads was lucky, is slower
-// the next time, and all who are new would look faster than they are, heat after heat. Medians and
-// counts are all the statistics there are: nothing has to be normal.
+// Races. A *time* here is one number for a candidate in a heat: the median of its launches, divided
+// by the *level* of the heat. The level is the slowdown of the default relative to its first heats,
+// and the default is in each heat for that purpose. The leader would be a biased reference: a
+// leader was lucky and regresses to the mean, so new candidates would look too fast in every heat.
+// Only medians and counts are used, so no normal distribution is assumed.
 //
-// A *hiccup* is a turn in which all launches are long, say since a core was away. Where the default
-// has one, the level of the heat is what those say who were measured before. Nobody leaves, nor
-// wins over the default, by a single heat.
+// A *hiccup* is a turn in which all launches are slow, for example because a core was taken away.
+// If the default has one, candidates with earlier measurements give the level of the heat. A single
+// heat neither removes a candidate nor makes it win over the default.
 #include "runtime/tune/tournament.h"
 
 #include <stdint.h>
 #include <string.h>
 
 enum {
-    HEAT = 16,      // most candidates in one
-    WINDOW = 128,   // times kept of a candidate; heats of a runoff
+    HEAT = 16,      // the most candidates of a heat
+    WINDOW = 128,   // kept times of a candidate; heats of a runoff
     FIRST_RUNG = 3, // times before the first halving
-    LAST_RUNG = 24, // no halving waits for more
+    LAST_RUNG = 24, // the most times that a halving waits for
     FINALISTS = 4,  // beside the default
-    SOUND = 10,     // times from which on an interval says something
+    SOUND = 10,     // times from which an interval is meaningful
     SAMPLES = 64,   // of one turn
-    RANKS = 1024,   // that are added up at most
+    RANKS = 1024,   // the largest sum
 };
 
 static const double TIE = 0.003, TURN_SECONDS = 0.002;
-static const double MARGIN = 1.3; // of what we think that time suffices for
-static const double FAR = 1.0;    // by which part the default is slower where it is of no use
+static const double MARGIN = 1.3; // safety factor on the predicted need of time
+static const double FAR = 1.0;    // a default slower by this part is useless
 static const double RUNOFF_SHARE = 0.1, RESTLESS = 1.2;
-static const double HICCUP = 2; // times as slow as the others have become
+static const double HICCUP = 2; // a turn this many times slower than usual
 
 typedef struct RaceRunner {
     bool there, alive, beaten;
-    int n, launches;        // times that count; launches of all
-    double least, most;     // seconds of its turns
+    int n, launches;        // valid times; all launches
+    double least, most;     // the shortest and longest launch, seconds
     double predicted;       // seconds of a launch
-    double cost, last_cost; // of a turn on the caller's clock, the least of two; of the last one
-    double middle;          // median of the times
-    double times[WINDOW];   // time i stands at i % WINDOW
-    uint32_t heats[WINDOW]; // of which heat it is
+    double cost, last_cost; // of a turn on the caller's clock: the lesser of two; the last one
+    double middle;          // the median of the times
+    double times[WINDOW];   // time i is at i % WINDOW
+    uint32_t heats[WINDOW]; // the heat of each time
 } RaceRunner;
 
 struct rt_tournament {
     rt_tournament_options options;
-    bool begun, closed, runoff, over, turned; // turned: a turn is under way
-    int rung;                                 // times that all need before half of them leave
-    uint32_t heat, runoff_from; // number of the current one, of the first of the runoff
-    int n_members, at;          // of the heat; the member whose turn it is
-    int pivot;                  // the leader when the heat began, or -1
-    double unit;                // of times: least seconds of the default's first heats, or 0
-    int n_defaults;             // heats of the default
-    double usual;               // median of its seconds there
-    double defaults[WINDOW];    // its seconds there; of heat i at i % WINDOW
+    bool begun, closed, runoff, over, turned; // turned: a turn is in progress
+    int rung;                                 // times that each candidate needs before half of them
+                                              // leave
+    uint32_t heat, runoff_from;               // the current heat; the first heat of the runoff
+    int n_members, at;                        // members of the heat; the member whose turn it is
+    int pivot;                                // the leader at the start of the heat, or -1
+    double unit;             // the unit of times: the least seconds of the default's first
+                             // heats, or 0
+    int n_defaults;          // heats of the default
+    double usual;            // the median of its seconds there
+    double defaults[WINDOW]; // its seconds; heat i is at i % WINDOW
     int members[HEAT];
     double seconds[HEAT]; // 0: not measured
     double began, turn_began, runoff_began;
@@ -97,7 +99,7 @@ static void sort_doubles(double *x, int n) {
     }
 }
 
-/// Sorts.
+/// Sorts x in place.
 static double sorted_median(double *x, int n) {
     sort_doubles(x, n);
     return (x[(n - 1) / 2] + x[n / 2]) / 2;
@@ -107,7 +109,7 @@ static int kept_times(const RaceRunner *c) {
     return c->n < WINDOW ? c->n : WINDOW;
 }
 
-/// Times of a over those of b in the heats that both were in, in ascending order.
+/// The ratios of a's times to b's in their common heats, in ascending order.
 static int heat_ratios(const RaceRunner *a, const RaceRunner *b, double out[WINDOW]) {
     int n = 0;
     for (int i = a->n - kept_times(a), j = b->n - kept_times(b); i < a->n && j < b->n;) {
@@ -120,9 +122,9 @@ static int heat_ratios(const RaceRunner *a, const RaceRunner *b, double out[WIND
     return n;
 }
 
-/// How many of n numbers lie outside of an interval of the median at each end, at most, for the
-/// median to be below it, or above it, with a chance of `tail`: a sum of binomials. 0: there is no
-/// such interval.
+/// The most numbers, of n, that may lie outside an interval of the median at each end, so that the
+/// median is below it (or above it) with probability `tail`: a sum of binomials. 0: no such
+/// interval exists.
 static int count_outside(int n, double tail) {
     double term = 1, sum = 0;
     for (int i = 0; i < n; i++) term /= 2;
@@ -134,16 +136,14 @@ static int count_outside(int n, double tail) {
     return 0;
 }
 
-/// How far a ratio is from 1, either way alike.
+/// The distance of a ratio from 1, symmetric in both directions.
 static double distance_from_one(double ratio) {
     return ratio < 1 ? 1 / ratio - 1 : ratio - 1;
 }
 
-/// The chance that n ratios, of which each is as likely to be above 1 as below it, are below it by
-/// as little as these: ranks of those below add up to as little (Wilcoxon, Individual comparisons
-/// by ranking methods, 1945). Sees differences that ratios show by how far above 1 most of them
-/// are.
-/// Hiccups say nothing. x is in ascending order.
+/// The probability that n ratios, each above or below 1 with equal chance, lie as little below 1 as
+/// these (Wilcoxon, Individual comparisons by ranking methods, 1945). The test uses the ranks of
+/// distances from 1, so hiccups have little weight. x is in ascending order.
 static double chance_of_ranks(const double *x, int n) {
     double chances[RANKS + 1], sum = 0;
     int below = 0;
@@ -151,7 +151,7 @@ static double chance_of_ranks(const double *x, int n) {
     for (; n > 0 && x[0] < 1 / HICCUP; n--) x++;
     for (int i = 0; i < n && x[i] < 1; i++)
         for (int k = 0; k < n; k++) below += distance_from_one(x[k]) <= distance_from_one(x[i]);
-    if (below > RANKS) return 1; // of so many ratios signs alone say enough
+    if (below > RANKS) return 1; // with so many ratios a sign test suffices
     memset(chances, 0, sizeof *chances * (size_t)(below + 1));
     chances[0] = 1;
     for (int rank = 1; rank <= n; rank++)
@@ -163,9 +163,9 @@ static double chance_of_ranks(const double *x, int n) {
 
 static const double ONE_IN_1000 = 0.001, ONE_IN_400 = 0.0025, ONE_IN_200 = 0.005, ONE_IN_40 = 0.025;
 
-/// The least part by which a is slower than b, beyond chance; negative: it is not. With few heats
-/// it must have been slower in each of them, and by more than machines do that are said to be
-/// quiet. At the end that may be all heats but one, where b may have had a hiccup, or ranks tell.
+/// The least part by which a is slower than b, beyond chance; negative: it is not shown. With few
+/// heats, a must have been slower in each, by more than the noise of a quiet machine. At the end
+/// all heats but one suffice, since b may have had a hiccup, or the rank test decides.
 static double surely_slower(const RaceRunner *a, const RaceRunner *b, bool at_the_end) {
     static const double early[SOUND] = {0, 1e9, 0.3, 0.12, 0.06, 0.03, 0.02, 0.01, 0.01, 0.01};
     static const double late[SOUND] = {0, 1e9, 0.15, 0.05, 0.03, 0.02, 0.015, 0.01, 0.005, 0.005};
@@ -189,7 +189,7 @@ static double perhaps_slower(const RaceRunner *a, const RaceRunner *b) {
     return n < SOUND ? 1 : x[n - count_outside(n, ONE_IN_200)] - 1;
 }
 
-/// What a time has to be multiplied by for seconds on a usual day.
+/// The factor from a time to seconds on a usual day.
 static double usual_day_scale(const rt_tournament *r) {
     return r->n_defaults ? r->usual / r->unit : 1;
 }
@@ -212,8 +212,8 @@ static int count_alive(const rt_tournament *r) {
     return n;
 }
 
-/// The first one that is as good as the leader: the default where it is not shown to be slower. It
-/// comes back where those that it lost to were lost themselves.
+/// The first candidate as good as the leader: the default unless it is shown to be slower. The
+/// default returns if the candidates that beat it have dropped out.
 int rt_tournament_winner(const rt_tournament *r) {
     int best = find_leader(r);
     if (best < 0) return r->options.capacity && r->runners[0].alive ? 0 : -1;
@@ -228,7 +228,7 @@ int rt_tournament_winner(const rt_tournament *r) {
     return best;
 }
 
-/// Of one that was measured in few heats the levels of these may say little.
+/// With few heats the levels are unreliable, so the measured seconds are used.
 static double as_measured(const RaceRunner *c, double seconds) {
     return seconds < c->least ? c->least : seconds > c->most ? c->most : seconds;
 }
@@ -245,7 +245,7 @@ rt_tournament_figures rt_tournament_figures_of(const rt_tournament *r, int id) {
     const RaceRunner *c = &r->runners[id];
     double x[WINDOW];
     rt_tournament_figures f = {.launches = c->launches, .beaten = c->beaten};
-    // The times of the default are one: what they are measured in.
+    // The default's times are 1 by definition of the unit.
     bool unit = id == 0 && r->n_defaults > 0;
     int all = unit ? r->n_defaults : c->n, n = all < WINDOW ? all : WINDOW;
     if (!n) return f;
@@ -262,7 +262,7 @@ rt_tournament_figures rt_tournament_figures_of(const rt_tournament *r, int id) {
 
 /* ---- heats --------------------------------------------------------------------------------- */
 
-/// Whom to measure first: those who were measured least, and of those the most promising.
+/// The order of measurement: candidates with fewer times first, then more promising ones.
 static bool comes_before(const rt_tournament *r, int a, int b) {
     const RaceRunner *x = &r->runners[a], *y = &r->runners[b];
     if (x->n != y->n) return x->n < y->n;
@@ -270,7 +270,7 @@ static bool comes_before(const rt_tournament *r, int a, int b) {
     return p != q ? p < q : a < b;
 }
 
-/// Among the members, in that order, from place `from` on.
+/// Inserts a member in that order, at place `from` or later.
 static void enter_member(rt_tournament *r, int id, int from) {
     int at = r->n_members;
     if (at < HEAT)
@@ -282,7 +282,7 @@ static void enter_member(rt_tournament *r, int id, int from) {
     r->members[at] = id;
 }
 
-/// A leader alone would tell nothing of how fast the machine is.
+/// A leader alone would not show the speed of the machine.
 static void add_companion(rt_tournament *r, int alone) {
     int best = -1;
     for (int i = 0; i < r->options.capacity; i++) {
@@ -293,8 +293,8 @@ static void add_companion(rt_tournament *r, int alone) {
     if (best >= 0) r->members[r->n_members++] = best;
 }
 
-/// A heat of those who have fewer than `wanted` times, the leader and the default. Every other one
-/// is run from its end, so that what grows or falls evenly does so for all.
+/// Draws a heat: the candidates with fewer than `wanted` times, the leader and the default. Every
+/// other heat runs in reverse, which cancels a linear drift.
 static void draw_heat(rt_tournament *r, int wanted) {
     int fixed = 0;
     r->pivot = find_leader(r);
@@ -315,7 +315,7 @@ static void draw_heat(rt_tournament *r, int wanted) {
     }
 }
 
-/// Notes the default's seconds; the least of the first heats are the unit of all times.
+/// Notes the default's seconds. The least of its first heats is the unit of all times.
 static void note_default(rt_tournament *r, double seconds) {
     double x[WINDOW];
     if (!r->n_defaults || (r->n_defaults < FIRST_RUNG && seconds < r->unit)) r->unit = seconds;
@@ -325,9 +325,9 @@ static void note_default(rt_tournament *r, double seconds) {
     r->usual = sorted_median(x, n);
 }
 
-/// How much slower than in its first heats the default was in this one. Where there is no default,
-/// or it had a hiccup, how much slower than usual those were who are known: of one who was alone
-/// nobody can tell.
+/// The slowdown of the default in this heat relative to its first heats. Without a default, or
+/// after its hiccup, the slowdown of candidates with earlier times. A candidate alone gives no
+/// level.
 static double heat_level(rt_tournament *r) {
     double x[HEAT], own = 0;
     int n = 0;
@@ -355,7 +355,7 @@ static void note_time(RaceRunner *c, double time, uint32_t heat) {
     c->middle = sorted_median(x, kept_times(c));
 }
 
-/// Drops the times of heats before that one.
+/// Drops the times of earlier heats.
 static void forget_heats(RaceRunner *c, uint32_t before) {
     int first = c->n - kept_times(c), n = 0;
     double times[WINDOW];
@@ -370,8 +370,7 @@ static void forget_heats(RaceRunner *c, uint32_t before) {
     c->n = n;
 }
 
-/// The default, which the others are compared with in the end, leaves only where it is of no use,
-/// beyond the doubt of a few hiccups.
+/// The default is the final reference. It leaves only if it is useless even with a few hiccups.
 static bool has_lost(const rt_tournament *r, int id, int pivot) {
     double x[WINDOW];
     const RaceRunner *c = &r->runners[id], *best = &r->runners[pivot];
@@ -380,8 +379,8 @@ static bool has_lost(const rt_tournament *r, int id, int pivot) {
     return surely_slower(c, best, false) > (id == 0 ? FAR : 0);
 }
 
-/// Those who were shown to be slower than the one that led before the heat leave. That one was not
-/// chosen by its luck in this heat.
+/// Removes the candidates that are slower than the leader at the start of the heat. That leader was
+/// not chosen by this heat.
 static void end_heat(rt_tournament *r) {
     double level = heat_level(r);
     if (r->runoff && r->heat + 1 == r->runoff_from + FIRST_RUNG)
@@ -401,7 +400,7 @@ static void end_heat(rt_tournament *r) {
 
 /* ---- phases -------------------------------------------------------------------------------- */
 
-/// The n best of those alive stay, and the default.
+/// Keeps the n best candidates and the default.
 static void keep_best(rt_tournament *r, int n) {
     for (int alive = count_alive(r) - r->runners[0].alive; alive > n; alive--) {
         int worst = -1;
@@ -414,8 +413,7 @@ static void keep_best(rt_tournament *r, int n) {
     }
 }
 
-/// What was measured before counts until there are a few newer heats: there may be no time for
-/// these.
+/// Earlier times count until a few newer heats exist, since there may be no time for these.
 static void begin_runoff(rt_tournament *r, double now) {
     keep_best(r, FINALISTS);
     r->runoff_began = now;
@@ -424,7 +422,7 @@ static void begin_runoff(rt_tournament *r, double now) {
     r->n_members = r->at = 0;
 }
 
-/// The winner is as good as anybody may be.
+/// The winner is shown to be as good as any candidate.
 static bool is_settled(const rt_tournament *r) {
     int winner = rt_tournament_winner(r);
     for (int i = 0; i < r->options.capacity; i++)
@@ -434,7 +432,7 @@ static bool is_settled(const rt_tournament *r) {
     return true;
 }
 
-/// What a heat of all those alive takes.
+/// The cost of a heat of all remaining candidates.
 static double heat_cost(const rt_tournament *r) {
     double sum = 0;
     int best = find_leader(r);
@@ -445,8 +443,8 @@ static double heat_cost(const rt_tournament *r) {
     return sum;
 }
 
-/// When the runoff has to begin: there is time for as many heats as say something, of those who
-/// would be in it, if they are as fast as the leader.
+/// The latest start of the runoff. It leaves time for enough heats of its members, if they are as
+/// fast as the leader.
 static double last_call(const rt_tournament *r) {
     int best = find_leader(r), n = count_alive(r);
     int finalists = n < FINALISTS + 1 ? n : FINALISTS + 1;
@@ -465,8 +463,8 @@ static bool has_all(const rt_tournament *r, int wanted) {
     return true;
 }
 
-/// Draws the next heat of the first phase, or begins the runoff. False: there is nothing to do
-/// before more candidates come.
+/// Draws the next heat of the first phase or begins the runoff. Returns false if the race has to
+/// wait for more candidates.
 static bool advance_heat(rt_tournament *r, double now) {
     while (has_all(r, r->rung)) {
         if (!r->closed) return false;
@@ -483,8 +481,8 @@ static bool advance_heat(rt_tournament *r, double now) {
     return true;
 }
 
-/// The default was now and then much slower than at other times: what is true of a few heats in a
-/// row may not be later.
+/// The default was at times much slower than at others, so a few consecutive heats may not be
+/// representative.
 static bool is_restless(const rt_tournament *r) {
     double x[WINDOW];
     int n = r->n_defaults < WINDOW ? r->n_defaults : WINDOW;
@@ -493,8 +491,8 @@ static bool is_restless(const rt_tournament *r) {
     return n >= SOUND && x[n * 9 / 10] > RESTLESS * x[n / 10];
 }
 
-/// On such a machine nobody wins over the default within a moment, on others not within less time
-/// than the caller says.
+/// On such a machine no candidate wins over the default quickly; on others not before the caller's
+/// time.
 static bool is_brief(const rt_tournament *r, double now) {
     double least = is_restless(r) ? RUNOFF_SHARE * (r->options.deadline - r->began) : 0;
     if (least < r->options.doubt) least = r->options.doubt;
@@ -511,7 +509,7 @@ static void advance_runoff(rt_tournament *r, double now) {
 
 /* ---- turns --------------------------------------------------------------------------------- */
 
-/// An odd number, so that a median is one of them. Launches of long kernels are exact by
+/// An odd number, so that the median is a measured value. Launches of long kernels are exact by
 /// themselves.
 static int launches_of(const RaceRunner *c) {
     double t = c->middle > 0 ? c->middle : c->predicted;
@@ -520,7 +518,7 @@ static int launches_of(const RaceRunner *c) {
     return n < 3 || c->middle <= 0 ? 3 : n;
 }
 
-/// Passes over members who dropped out; at the end of the heat draws the next one.
+/// Skips members that dropped out. At the end of the heat it draws the next one.
 static bool find_turn(rt_tournament *r, double now) {
     for (;;) {
         while (r->at < r->n_members && !r->runners[r->members[r->at]].alive) r->at++;
@@ -540,7 +538,7 @@ static bool find_turn(rt_tournament *r, double now) {
     }
 }
 
-/// A hiccup says nothing of what the next turn takes.
+/// A hiccup does not predict the cost of the next turn.
 static void note_cost(RaceRunner *c, double cost) {
     double least = cost < c->last_cost ? cost : c->last_cost;
     c->cost = cost <= 0 ? 0 : c->last_cost > 0 ? least : cost;

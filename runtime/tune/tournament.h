@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Races: which of several candidates is the fastest, by times that are noisy.
+// Races find the fastest of several candidates from noisy times.
 //
-// A state machine: it says what to measure next, the caller measures, here or in another process,
-// and reports. It has no clock, takes no memory and does nothing that could fail. Candidates may
-// arrive while it runs, and may drop out at any time.
+// A race is a state machine. It names the next measurement; the caller measures, here or in another
+// process, and reports. It has no clock, allocates nothing and cannot fail. Candidates may arrive
+// and drop out at any time.
 //
-// Times are compared within *heats* alone: a few candidates measured one after another. What is
-// slow for all of them (a clock that drops, a busy neighbour) is then in no comparison. First,
-// candidates that are slower than the best in each of their heats leave, the more heats the less
-// slower; of those that remain the better half stays, in ever more heats. The last few and the
-// default meet in a *runoff*, whose heats alone count, so that nobody wins by the luck of being
-// looked at when it was quiet. It ends when the winner is shown to be as good as the best of them.
+// Times are compared only within *heats*: a few candidates measured one after another. A
+// disturbance of all of them (a lower clock, a busy neighbour) cancels out. First, candidates leave
+// that are slower than the best in each of their heats; with more heats, a smaller difference
+// suffices. The better half of the rest stays, again and again, for more heats. The last few and
+// the default meet in a *runoff*. Only its heats count, so a lucky early measurement does not win.
+// The race ends when the winner is shown to be as good as the best of them.
 #ifndef RUNTIME_TUNE_TOURNAMENT_H
 #define RUNTIME_TUNE_TOURNAMENT_H
 
@@ -20,32 +20,31 @@
 typedef struct rt_tournament rt_tournament;
 
 typedef struct rt_tournament_options {
-    int capacity; // ids are below it
-    double
-        close; // times of which one is at most this part longer are equal; 0: RT_TOURNAMENT_CLOSE
+    int capacity;    // upper bound of ids
+    double close;    // times that differ by at most this part are equal; 0: RT_TOURNAMENT_CLOSE
     double deadline; // on the caller's clock, in seconds; 0: none
-    double doubt;    // seconds of a runoff, at least, in which the default loses: what is true of a
-                     // moment may not be later
+    double doubt;    // seconds of a runoff before the default may lose, as a guard against a
+                     // passing state of the machine
 } rt_tournament_options;
 
 /// The memory that a tournament of so many candidates needs, aligned as malloc does it.
 size_t rt_tournament_bytes(int capacity);
 rt_tournament *rt_tournament_start(void *memory, const rt_tournament_options *options);
 
-/// A candidate can be measured from now on. Id 0 is the default, which wins where it is not shown
-/// to be slower; of others that are equal the least id wins. predicted: seconds of a launch, say of
-/// the one that checked its result; 0: unknown. False: the runoff has begun, or it was there.
+/// Adds a candidate. Id 0 is the default, which wins unless it is shown to be slower; among other
+/// equals the lowest id wins. predicted: the seconds of a launch, for example of its check; 0:
+/// unknown. Returns false if the runoff has begun or the id exists.
 bool rt_tournament_add(rt_tournament *tournament, int id, double predicted);
-/// No more will come.
+/// No more candidates will arrive.
 void rt_tournament_close(rt_tournament *tournament);
 
-/// Times of which one is at most this part longer are equal, where nobody says otherwise.
+/// The default of `close`.
 #define RT_TOURNAMENT_CLOSE 0.01
 
 typedef enum rt_tournament_kind {
-    RT_TOURNAMENT_MEASURE, // turn.id, turn.launches times; rt_tournament_report or
-                           // rt_tournament_drop follows
-    RT_TOURNAMENT_WAIT,    // for a candidate, or the end of them
+    RT_TOURNAMENT_MEASURE, // measure turn.launches times of turn.id, then call rt_tournament_report
+                           // or rt_tournament_drop
+    RT_TOURNAMENT_WAIT,    // wait for a candidate, or for rt_tournament_close
     RT_TOURNAMENT_OVER,
 } rt_tournament_kind;
 
@@ -53,35 +52,36 @@ typedef struct rt_tournament_turn {
     rt_tournament_kind kind;
     int id, launches;
     bool runoff;
-    double until; // of WAIT: when to ask again at the latest; 0: there is no deadline
+    double until; // for WAIT: call again by then; 0: no deadline
 } rt_tournament_turn;
 
-/// What to do next. now: on the caller's clock.
+/// The next action. now: on the caller's clock.
 rt_tournament_turn rt_tournament_step(rt_tournament *tournament, double now);
-/// The seconds of each launch of the last turn. None, or one that is no time: it drops out.
+/// Reports the seconds of each launch of the last turn. Without times, or with an invalid one, the
+/// candidate drops out.
 void rt_tournament_report(rt_tournament *tournament, int id, const double *seconds, int n,
                           double now);
-/// It crashed, hung or was wrong.
+/// Removes a candidate that crashed, hung or was wrong.
 void rt_tournament_drop(rt_tournament *tournament, int id);
 
-/// What was seen so far may be true of the process alone that measured it, which another one now
-/// does: the default has to lose for `doubt` seconds from now on.
+/// A new process measures from now on, and earlier times may be specific to the old one. The
+/// default may lose only after `doubt` more seconds.
 void rt_tournament_doubt(rt_tournament *tournament, double now);
 
-/// The best one so far: at the end the winner. -1: there is none.
+/// The best candidate so far, at the end the winner; -1: none.
 int rt_tournament_winner(const rt_tournament *tournament);
 
 typedef struct rt_tournament_figures {
-    double seconds;   // a launch: the median; 0: not measured
-    double low, high; // 95 % of such medians
-    double multiple;  // that many times as long as the default's, in the heats of both
+    double seconds;   // of a launch: the median; 0: not measured
+    double low, high; // the 95 % interval of the median
+    double multiple;  // relative to the default, in their common heats
     int launches;     // in all
     bool beaten;      // shown to be slower than another one
 } rt_tournament_figures;
 
-/// What is known of a candidate. Times are those of the same conditions for all.
+/// The figures of a candidate. All times refer to the same conditions.
 rt_tournament_figures rt_tournament_figures_of(const rt_tournament *tournament, int id);
-/// The seconds of these figures alone, at once: figures sort all times.
+/// Only the seconds of these figures, without sorting all times.
 double rt_tournament_seconds(const rt_tournament *tournament, int id);
 
 #endif

@@ -9,13 +9,14 @@
 #include <string.h>
 
 enum { F32_BITS = 24 };
-#define MUCH_NOISE 4 // times the noise that one run showed
-// Launches of a batch are queued while the caches are flushed, which takes about as long.
+#define MUCH_NOISE 4 // times the noise of one run
+// A batch is queued while the caches are flushed, which takes about as long.
 enum { BATCH = 12, FEW_BYTES = 8 << 20, WARM_ROUNDS = 7, WARM_BATCH = 3 };
 #define LONG_LAUNCHES 5e-3             // seconds of two
 static const double FEW_TICKS = 12e-6; // seconds
 
-/// What a buffer holds after a run: of the reference for each fill, and of the variant at hand.
+/// The results of a buffer after a run: the reference's for each fill, and those of the current
+/// variant.
 typedef struct Results {
     char *reference[RT_FILLS], *seen;
     rt_bound bound;
@@ -25,23 +26,23 @@ struct rt_trial {
     rt_trial_options options;
     tg_options hooks;
     rt_launcher *launcher;
-    tg_comm *comm; // of a kernel of ranks; else NULL
+    tg_comm *comm; // of a kernel of ranks, else NULL
     rt_place place;
     int n_buffers;
     rt_buffer buffers[TG_MAX_PARAMS];
-    Results results[TG_MAX_PARAMS]; // of each buffer that is written
-    const tg_variant *reference;    // NULL: there is none yet
-    bool reads;                     // what it writes: its results depend on the fill
-    bool wavers;                    // its results differ from run to run: sums in any order
-    bool mild;                      // kind of the random numbers
+    Results results[TG_MAX_PARAMS]; // of each written buffer
+    const tg_variant *reference;    // NULL: none yet
+    bool reads;                     // results depend on the previous contents of written buffers
+    bool wavers;                    // results differ between runs, by sums in any order
+    bool mild;                      // the kind of random numbers
     rt_expected expected;           // n 0: none are known
-    char *gathered; // room for those of one buffer, as they are and as they should be
-    bool refuted;   // the last variant differs from them
-    int batch;      // launches that are timed together
+    char *gathered;                 // room for the actual and expected samples of a buffer
+    bool refuted;                   // the last variant differs from the expected samples
+    int batch;                      // launches that are timed together
     tg_arg args[TG_MAX_PARAMS];
     DLTensor tensors[TG_MAX_PARAMS];
     int64_t dims[TG_MAX_PARAMS][2][TG_MAX_RANK];
-    rt_trial *stuck; // another one
+    rt_trial *stuck; // a trial whose launch does not end
 };
 
 static const double MOST_UNFINITE = 1.0 / 64;
@@ -53,11 +54,11 @@ static tg_status fail_trial_memory(void) {
 /* ---- ranks: all come to the same ------------------------------------------------------------- */
 
 typedef struct Said {
-    int32_t what; // 0: nothing is wrong
+    int32_t what; // 0: no error
     char text[RT_COMM_TEXT];
 } Said;
 
-/// Whose failure is told: not of one that only heard of another's.
+/// The rank whose failure is reported: the original one, not a relayed one.
 static int who_says(const rt_trial *t, const Said *all) {
     int first = -1;
     for (int r = 0; r < t->comm->size; r++) {
@@ -67,8 +68,8 @@ static int who_says(const rt_trial *t, const Said *all) {
     return first;
 }
 
-/// Collective: a status or a verdict of this rank becomes that of all, 0 where nothing is wrong on
-/// any of them. failed: what it is where the others do not come.
+/// Collective: a failure of one rank becomes that of all; 0: no rank failed. failed: the result if
+/// the others do not arrive.
 static int agree_on_status(rt_trial *t, int what, int failed) {
     Said own = {.what = what}, all[RT_COMM_RANKS];
     if (!t->comm) return what;
@@ -88,7 +89,7 @@ static rt_verdict agree_verdict(rt_trial *t, rt_verdict verdict) {
     return (rt_verdict)agree_on_status(t, (int)verdict, RT_FAILED);
 }
 
-/// Collective: the largest of all ranks'. What goes wrong shows in what comes next.
+/// Collective: the largest value over all ranks. A failure shows in the next call.
 static double most_of(rt_trial *t, double mine) {
     double all[RT_COMM_RANKS];
     if (!t->comm || rt_comm_allgather(t->comm, t->options.info->name, &mine, sizeof mine, all))
@@ -98,7 +99,7 @@ static double most_of(rt_trial *t, double mine) {
     return mine;
 }
 
-/// Collective: what this rank does on its device is done, and all have come.
+/// Collective: waits for the work on this rank's device and for all ranks.
 static tg_status meet_ranks(rt_trial *t) {
     if (!t->comm) return TG_OK;
     tg_status status = rt_place_wait(&t->place);
@@ -111,7 +112,7 @@ static bool is_symmetric_buffer(const rt_trial *t, int param) {
     return t->options.info->params[param].flags & TG_PARAM_SYM;
 }
 
-/// Tensors that span the same bytes are one view: rt_check_overlaps sees to the rest.
+/// Tensors with the same bytes are one view; rt_check_overlaps excludes other overlaps.
 static int buffer_like(const rt_trial *t, const rt_actual *a) {
     for (int i = 0; i < t->n_buffers; i++) {
         const rt_actual *b = &t->launcher->actuals[t->buffers[i].param];
@@ -158,7 +159,7 @@ static tg_status add_trial_buffer(rt_trial *t, int param, bool written) {
     b->n = b->bytes / (b->bits < 8 ? 1 : b->bits / 8u);
     if (!is_symmetric_buffer(t, param)) return rt_buffer_open(&t->place, b, a->from);
     rt_shard shard;
-    if (!rt_sym_find(t->comm, a->own, &shard)) return TG_ERROR_ARGUMENT; // it was bound
+    if (!rt_sym_find(t->comm, a->own, &shard)) return TG_ERROR_ARGUMENT; // binding has checked it
     return rt_buffer_adopt(&t->place, b, (char *)a->own - shard.before,
                            (size_t)(shard.before + shard.left), (char *)a->from);
 }
@@ -176,14 +177,14 @@ static void make_trial_argument(rt_trial *t, int i) {
     t->args[i].as.tensor = own;
 }
 
-/// Binds the caller's arguments, then, to the same effect, those made here.
+/// Binds the caller's arguments, then the trial's own in their place.
 static tg_status make_trial_arguments(rt_trial *t) {
     const rt_trial_options *o = &t->options;
     tg_status status = rt_bind(t->launcher, o->info, o->args, o->n);
     if (!status)
         status = rt_place_open(&t->place, &t->hooks, t->launcher->device, o->flush, o->looks);
     t->place.patience = t->launcher->gpu.patience = o->patience;
-    // Those that are written come first: a buffer has the name of what is written there.
+    // Written tensors come first: a buffer is named after the tensor that writes it.
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < o->n && !status; i++) {
             bool written = o->info->params[i].flags & TG_PARAM_WRITTEN;
@@ -207,7 +208,7 @@ tg_status rt_trial_open(const rt_trial_options *options, rt_trial **out) {
     t->hooks = c->hooks;
     t->comm = rt_is_collective(options->info) ? c->comm : NULL;
     t->launcher = rt_claim(c);
-    if (t->launcher) t->launcher->print = NULL; // nobody waits for what is printed here
+    if (t->launcher) t->launcher->print = NULL; // prints are discarded
     tg_status status = t->launcher ? make_trial_arguments(t) : fail_trial_memory();
     if (status)
         rt_trial_close(t);
@@ -233,7 +234,7 @@ static void give_back_launcher(rt_trial *t) {
     rt_give_back(t->launcher);
 }
 
-/// Where a launch does not end, all would wait for it that gives back what it has.
+/// After a launch that does not end, freeing its memory would wait for ever, so the memory is kept.
 static void abandon_trial(rt_trial *t) {
     static _Atomic(rt_trial *) stuck;
     give_back_launcher(t);
@@ -284,7 +285,7 @@ static tg_status refill_buffers(rt_trial *t, int fill, bool inputs) {
     return status;
 }
 
-/// What a wrong variant may have written is none of the next one's.
+/// Removes the writes of a wrong variant before the next one runs.
 static void restore_buffers(rt_trial *t) {
     if (t->place.stuck) return;
     for (int i = 0; i < t->n_buffers; i++) {
@@ -293,7 +294,7 @@ static void restore_buffers(rt_trial *t) {
     }
 }
 
-/// Other ranks launch the same variant: nothing is to be chosen.
+/// Other ranks launch the same variant, so no choice is made.
 static tg_status launch_one(rt_trial *t, const tg_variant *v) {
     rt_launcher *l = t->launcher;
     const tg_kernel_info *info = t->options.info;
@@ -304,7 +305,7 @@ static tg_status launch_one(rt_trial *t, const tg_variant *v) {
     return rt_comm_leave(l, rt_run(l, info, v, t->place.stream));
 }
 
-/// A launch that was not waited for to its end leaves nothing to be tried any more.
+/// After a launch that did not end in time no further trial is possible.
 static tg_status launch_trial(rt_trial *t, const tg_variant *v, int n) {
     tg_status status = TG_OK;
     for (int i = 0; i < n && !status; i++) status = launch_one(t, v);
@@ -312,13 +313,13 @@ static tg_status launch_trial(rt_trial *t, const tg_variant *v, int n) {
     return status;
 }
 
-/// The launches since rt_place_begin, to their end.
+/// Waits for the launches since rt_place_begin.
 static tg_status end_launches(rt_trial *t, double *seconds) {
     tg_status status = rt_place_end(&t->place, seconds);
     return status || !t->comm ? status : t->comm->memory->settle(t->comm);
 }
 
-/// One launch on a fill, to its end; by all ranks.
+/// Runs one launch on a fill to its end, on all ranks.
 static tg_status run_on_fill(rt_trial *t, const tg_variant *v, int fill, double *seconds) {
     double took = 0;
     tg_status status = refill_buffers(t, fill, false);
@@ -378,9 +379,9 @@ static int narrowest_significand(const rt_trial *t) {
     return bits;
 }
 
-/// Two orders of a sum of n random terms differ by some sqrt(n) roundings of its own size; what is
-/// rounded on the way by one. A dozen standard deviations for all of what may come together, and
-/// an element that is rounded to the other side.
+/// Two orders of a sum of n random terms differ by about sqrt(n) roundings of its own size; each
+/// rounding on the way adds one. The bound is a dozen standard deviations of their sum, plus an
+/// element rounded to the other side.
 static rt_bound rounding_bound(const rt_trial *t, const rt_buffer *b, double scale) {
     const rt_trial_options *o = &t->options;
     if (o->exact || !rt_is_float(b->code)) return (rt_bound){0};
@@ -393,7 +394,7 @@ static rt_bound rounding_bound(const rt_trial *t, const rt_buffer *b, double sca
     return (rt_bound){.relative = both + 2.5 * own, .absolute = both * scale};
 }
 
-/// Sets bounds; the share of elements that are not finite.
+/// Sets the bounds. Returns the share of elements that are not finite.
 static double measure_reference(rt_trial *t) {
     size_t unfinite = 0, all = 0;
     for (int i = 0; i < t->n_buffers; i++) {
@@ -409,7 +410,8 @@ static double measure_reference(rt_trial *t) {
     return most_of(t, all ? (double)unfinite / (double)all : 0);
 }
 
-/// Two runs on one fill tell whether results waver, one on the other whether they depend on it.
+/// Two runs on one fill show whether results vary; a run on the other fill shows whether they
+/// depend on it.
 static tg_status run_reference(rt_trial *t, const tg_variant *v, double *seconds) {
     tg_status status = refill_buffers(t, 0, true);
     for (int fill = 0; fill < RT_FILLS && !status; fill++) {
@@ -432,8 +434,8 @@ static tg_status run_reference(rt_trial *t, const tg_variant *v, double *seconds
     return status;
 }
 
-/// Where numbers of both signs lead to infinities and NaNs, or to a failed assert, numbers of one
-/// sign may not.
+/// If numbers of both signs lead to infinities, NaNs or a failed assert, positive numbers are
+/// tried.
 static tg_status make_reference(rt_trial *t, const tg_variant *v, double *seconds) {
     tg_status status = TG_OK;
     for (int round = 0; round < 2; round++) {
@@ -456,7 +458,7 @@ static tg_status make_reference(rt_trial *t, const tg_variant *v, double *second
 typedef enum ResultLook {
     LOOK_KEEP,  // the run that others are compared with
     LOOK_OTHER, // on the other fill
-    LOOK_AGAIN, // on the same one
+    LOOK_AGAIN, // on the same fill
 } ResultLook;
 
 static const char *name_of_buffer(const rt_trial *t, const rt_buffer *b) {
@@ -476,15 +478,15 @@ static rt_difference compare_result(const rt_buffer *b, const Results *r, const 
     return d;
 }
 
-/// Both the variant and the reference made the same of the other fill as of the first one, which
-/// was compared: no more can come of comparing again.
+/// On both fills the variant and the reference computed the same results, and those of the first
+/// fill were compared. A second comparison would add nothing.
 static bool is_known_result(const rt_buffer *b, const Results *r, const char *now, ResultLook how) {
     size_t bytes = rt_buffer_looked(b);
     return how != LOOK_KEEP && memcmp(now, r->seen, bytes) == 0 &&
            memcmp(r->reference[0], r->reference[1], bytes) == 0;
 }
 
-/// Compares what a buffer holds with the reference, and with what the variant made of it before.
+/// Compares a buffer with the reference, and with the variant's earlier result.
 static rt_verdict look_at_buffer(rt_trial *t, const rt_buffer *b, Results *r, int fill,
                                  ResultLook how) {
     const char *now;
@@ -516,7 +518,7 @@ void rt_trial_expect(rt_trial *t, const rt_expected *expected) {
     if (!t->gathered) t->expected.n = 0;
 }
 
-/// Samples of a buffer: from *first on so many.
+/// The samples of a buffer: their number, and *first.
 static int samples_of(const rt_trial *t, const rt_buffer *b, int *first) {
     const rt_expected *e = &t->expected;
     int n = 0;
@@ -525,7 +527,7 @@ static int samples_of(const rt_trial *t, const rt_buffer *b, int *first) {
     return n;
 }
 
-/// n of them as they are, and as they should be, one behind the other.
+/// Compares n actual samples with the expected ones, which follow each other in memory.
 static rt_difference compare_samples(const rt_trial *t, const rt_buffer *b, int n, size_t size) {
     const char *now = t->gathered, *want = t->gathered + (size_t)n * size;
     if (!rt_is_float(b->code)) return rt_compare_bytes(now, want, (size_t)n, size);
@@ -589,7 +591,8 @@ static rt_verdict judge_run(rt_trial *t, const tg_variant *v, int fill, ResultLo
         if (t->buffers[i].written)
             verdict = look_at_buffer(t, &t->buffers[i], &t->results[i], fill, how);
     if (verdict == RT_RIGHT && how == LOOK_KEEP) verdict = look_at_all_samples(t);
-    // What is written beyond a buffer stays there, so that the last run shows it of both.
+    // Writes beyond a buffer persist, so checking the guard zones after the last run covers both
+    // runs.
     for (int i = 0; i < t->n_buffers && verdict == RT_RIGHT && how != LOOK_KEEP; i++)
         verdict = look_around(t, &t->buffers[i]);
     return agree_verdict(t, verdict);
@@ -603,7 +606,7 @@ static rt_verdict judge_variant(rt_trial *t, const tg_variant *v, double *second
     return verdict;
 }
 
-/// The reference is judged, too: that it writes where it may not would be in all later runs.
+/// The reference is checked too: its invalid writes would affect all later runs.
 rt_verdict rt_trial_check(rt_trial *t, const tg_variant *v, double *seconds) {
     *seconds = 0;
     t->refuted = false;
@@ -627,8 +630,7 @@ static bool is_partial(const rt_trial *t) {
     return false;
 }
 
-/// Buffers with the results of looking at them: `own` become the trial's, the trial's are put
-/// there.
+/// Exchanges the trial's buffers and results with `own`.
 static void exchange_buffers(rt_trial *t, rt_buffer *buffers, Results *results) {
     for (int i = 0; i < t->n_buffers; i++) {
         rt_buffer b = t->buffers[i];
@@ -660,14 +662,14 @@ rt_verdict rt_trial_confirm(rt_trial *t, const tg_variant *v) {
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/// Of t, an event's clock can tell what a launch takes, or a launch is far from what caches hold.
+/// Whether the event clock resolves a launch, or a launch exceeds the caches.
 static bool is_time_exact(const rt_trial *t, double seconds) {
     size_t bytes = 0;
     for (int i = 0; i < t->n_buffers; i++) bytes += t->buffers[i].bytes;
     return !t->place.device || t->reads || bytes > FEW_BYTES || seconds > FEW_TICKS;
 }
 
-/// The seconds of a launch: the mean of a batch of them, behind empty caches, or another launch.
+/// The seconds of a launch: the mean of a batch, after a cache flush or after another launch.
 static tg_status time_batch(rt_trial *t, const tg_variant *v, int n, bool warm, double *seconds) {
     tg_status status = TG_OK;
     if (t->reads) status = refill_buffers(t, 0, false);
@@ -680,7 +682,7 @@ static tg_status time_batch(rt_trial *t, const tg_variant *v, int n, bool warm, 
     return agree_status(t, status);
 }
 
-/// As the reference has it, so that all variants are timed alike.
+/// Chosen for the reference, so that all variants are timed alike.
 static tg_status choose_batch(rt_trial *t) {
     double least = 0;
     t->batch = 1;
@@ -690,7 +692,7 @@ static tg_status choose_batch(rt_trial *t) {
         if (status) return status;
         if (i == 0 || seconds < least) least = seconds;
     }
-    if (!is_time_exact(t, least)) t->batch = BATCH; // the same on all ranks, like the times
+    if (!is_time_exact(t, least)) t->batch = BATCH; // equal on all ranks, like the times
     return TG_OK;
 }
 
@@ -702,8 +704,8 @@ tg_status rt_trial_time(rt_trial *t, const tg_variant *v, int n, double *seconds
     return status;
 }
 
-/// The median of what one takes over what the other takes just before or after it. Long launches
-/// are exact by themselves.
+/// The median ratio of adjacent launches of the variant and of the reference. Long launches are
+/// exact by themselves.
 tg_status rt_trial_warm(rt_trial *t, const tg_variant *v, double *times) {
     double ratios[WARM_ROUNDS];
     int rounds = WARM_ROUNDS, n = t->batch > WARM_BATCH ? t->batch : WARM_BATCH, i = 0;

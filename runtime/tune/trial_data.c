@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Values of trials: random ones, and how far results are from each other.
+// The data of trials: random values, and distances between results.
 #include "runtime/tune/trial.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 enum {
     CHUNK = 512, // a local array of doubles
     KINDS = 4096,
-    STENCIL = 1000003, // a prime number: no tile has such a stride
+    STENCIL = 1000003, // a prime number, so no tile has this stride
 };
 
 bool rt_is_float(int code) {
@@ -24,7 +24,7 @@ static uint64_t next_random_word(uint64_t *state) {
     return x ^ x >> 31;
 }
 
-/// The sum of four numbers below 2^16 has about the shape of a normal distribution.
+/// The sum of four 16-bit numbers is about normally distributed.
 static double random_value(uint64_t *state, bool mild) {
     uint64_t x = next_random_word(state);
     if (mild) return 0.25 + 0.75 * (double)(x >> 32) / 4294967296.0;
@@ -33,8 +33,8 @@ static double random_value(uint64_t *state, bool mild) {
     return sum / (65536.0 * 0.57735);
 }
 
-/// Conversion costs more than a random number, so some thousand values are converted, and each
-/// element is one of them.
+/// Conversion costs more than a random number. Some thousand values are converted, and each element
+/// is one of them.
 static void make_floats(void *out, size_t n, int code, int bits, bool mild, uint64_t seed) {
     uint64_t kinds[KINDS], state = seed;
     size_t bytes = (size_t)bits / 8;
@@ -81,8 +81,8 @@ static float float_of_bits(uint32_t bits) {
     return f;
 }
 
-/// A float of fewer bits: its exponent and mantissa moved to their places, and the product sets the
-/// bias right, subnormals included. `all` is the exponent of infinities and NaNs, or 256: none.
+/// Decodes a small float: shifts exponent and mantissa into place; the product corrects the bias,
+/// for subnormals too. `all` is the exponent of infinities and NaNs, or 256: none.
 static double decode_small_float(uint32_t x, int bits, int mantissa, uint32_t all, float factor) {
     uint32_t sign = x >> (bits - 1), rest = x & ((1u << (bits - 1)) - 1);
     float f = float_of_bits(rest << (23 - mantissa)) * factor;
@@ -95,7 +95,7 @@ static double decode_e4m3(uint32_t x) {
                               : decode_small_float(x, 8, 3, 256, 0x1p120F);
 }
 
-/// Two steps, each of which compilers know to do for several numbers at once.
+/// Two steps that compilers vectorise.
 static void widen_halves(double *out, const uint16_t *h, size_t n) {
     uint32_t special = 0;
     float f[CHUNK];
@@ -134,7 +134,8 @@ static void widen_chunk(double *out, const void *from, size_t n, int code, int b
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/// By Newton; the runtime needs no libm. Above the root from the first step on.
+/// Newton's method, since the runtime needs no libm. It stays above the root from the first step
+/// on.
 static double newton_root(double x) {
     if (!(x > 0)) return 0;
     double y = x > 1 ? x : 1;
@@ -159,7 +160,7 @@ typedef struct SquareSum {
     size_t used, unfinite;
 } SquareSum;
 
-/// Of n floats x that are looked at, the first of which is number `at` of the span.
+/// For n compared floats x; the first is element `at` of the span.
 static void add_squares(const rt_buffer *f, const char *x, size_t at, size_t n, SquareSum *s) {
     double a[CHUNK], b[CHUNK];
     size_t bytes = f->bits / 8u, period = f->period / bytes;
@@ -170,7 +171,7 @@ static void add_squares(const rt_buffer *f, const char *x, size_t at, size_t n, 
         widen_chunk(b, f->stencils[0] + in * bytes, m, f->code, f->bits);
         for (size_t i = 0; i < m; i++) {
             bool finite = is_finite(a[i]), counts = finite && a[i] != b[i];
-            // What a square would take beyond the doubles is as good as that.
+            // Clamps values whose square would overflow.
             double v = !counts ? 0 : a[i] > 1e150 || a[i] < -1e150 ? 1e150 : a[i];
             s->unfinite += !finite;
             s->used += counts;
@@ -198,15 +199,16 @@ double rt_size(const void *x, size_t n, int code, int bits) {
     return n ? newton_root(sum / (double)n) : 0;
 }
 
-/// Equal ones, infinities included, and NaNs both. A bound that is not finite is none.
+/// Equal values are near, including infinities, and so are two NaNs. A bound that is not finite is
+/// ignored.
 static bool is_near_value(double got, double want, double bound) {
     if (got == want || (got != got && want != want)) return true;
     double way = got > want ? got - want : want - got;
     return is_finite(way) && way <= bound;
 }
 
-/// Whether all are near, as most chunks are. Without branches: the sign of what is left of the
-/// bound is collected, and of NaNs and infinities, whose exponent one more turns into a sign.
+/// Whether all are near, as in most chunks. It has no branches: it collects the sign of the
+/// remaining bound, and detects NaNs and infinities by an exponent overflow into the sign.
 static bool are_near(const double *a, const double *b, size_t n, rt_bound bound) {
     uint64_t far = 0;
     for (size_t i = 0; i < n; i++) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The buffers of trials, on the host or on a GPU: fills, guard zones, caches, clocks.
+// The buffers of trials on the host or a GPU: fills, guard zones, caches, clocks.
 //
-// A fill is a stencil repeated to the end of the buffer. On a GPU the stencil is copied there once
-// a fill, and then what is there already.
+// A fill is a stencil repeated to the end of the buffer. On a GPU the stencil is copied once a
+// fill, and then the filled part is doubled.
 #include "runtime/tune/trial.h"
 
 #include <string.h>
 #include <time.h>
 
 enum { GUARD = 64 << 10, GUARD_BYTE = 0xc3, GRAIN = 256, NON_BLOCKING = 1 };
-enum { NEAR = 4096 }; // bytes between samples that one copy fetches
-enum { LOOKS = 8 << 20, PIECES = 128, LEAST_PIECE = 16 }; // of a buffer of no less than two LOOKS
+enum { NEAR = 4096 }; // the distance in bytes up to which one copy fetches two samples
+enum { LOOKS = 8 << 20, PIECES = 128, LEAST_PIECE = 16 }; // for a buffer of at least two LOOKS
 
-static const double EVENT_TICK = 5e-7; // what is shorter may seem to take no time
+static const double EVENT_TICK = 5e-7; // shorter intervals may measure as 0
 
 static tg_status fail_place_memory(void) {
     return tg_fail(TG_ERROR_MEMORY, "out of memory");
@@ -23,7 +23,7 @@ static tg_status device_failed(const rt_place *p, const char *call, cu_result er
                         p->device->name);
 }
 
-/// Makes a call in the device's context; a status.
+/// Makes a call in the device's context and returns a status.
 #define CALL(p, name, call)                                                                        \
     do {                                                                                           \
         rt_entered entered;                                                                        \
@@ -47,7 +47,7 @@ tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t
     }
     p->device = rt_device_at(device);
     if (!p->device) return TG_ERROR_UNSUPPORTED;
-    // More than twice the cache, and long enough for the host to be ahead of the device.
+    // More than twice the cache, and long enough for the host to run ahead of the device.
     size_t l2 = (size_t)p->device->l2_bytes;
     p->flush_bytes = l2 > (32 << 20) ? 4 * l2 : 128 << 20;
     CALL(p, "cuStreamCreate", stream_create(&p->stream, NON_BLOCKING));
@@ -67,7 +67,7 @@ static void release_scratch(rt_place *p) {
     p->pinned = false;
 }
 
-/// Where it cannot be pinned, copies are slower.
+/// Without pinned memory copies are slower.
 static void pin_scratch(rt_place *p) {
     const rt_cuda *cu = p->device ? rt_cuda_driver() : NULL;
     rt_entered entered;
@@ -115,7 +115,8 @@ size_t rt_buffer_looked(const rt_buffer *b) {
     return b->piece * b->pieces;
 }
 
-/// Each lies somewhere in its part of the span, so that no pattern of tiles is always missed.
+/// Each piece lies at a random place of its part of the span, so no pattern of tiles is missed
+/// every time.
 size_t rt_buffer_piece(const rt_buffer *b, size_t i) {
     if (i == 0) return 0;
     if (i == b->pieces - 1) return b->bytes - b->piece;
@@ -186,7 +187,7 @@ static size_t least_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/// The next piece is as long as what is there, so each copy doubles it.
+/// Copies the filled part behind itself, which doubles it each time.
 tg_status rt_buffer_fill(rt_place *p, const rt_buffer *b, int fill) {
     const char *stencil = b->stencils[fill < RT_FILLS && b->stencils[fill] ? fill : 0];
     size_t done = least_size(b->period, b->bytes);
@@ -206,7 +207,7 @@ tg_status rt_buffer_fill(rt_place *p, const rt_buffer *b, int fill) {
     return TG_OK;
 }
 
-/// A copy to `to`, which is there after rt_place_wait.
+/// Copies to `to`, valid after rt_place_wait.
 static tg_status copy_to_host(rt_place *p, const char *from, size_t bytes, char *to) {
     if (p->device)
         CALL(p, "cuMemcpyDtoHAsync", to_host(to, on_device(from), bytes, p->stream));
@@ -237,7 +238,7 @@ tg_status rt_buffer_fetch(rt_place *p, const rt_buffer *b, const char **out) {
     return rt_place_wait(p);
 }
 
-/// Elements near each other come in one copy.
+/// One copy fetches elements that are near each other.
 static int count_near_samples(const rt_sample *samples, int n) {
     int i = 1;
     while (i < n && samples[i].at - samples[i - 1].at <= NEAR) i++;
@@ -270,7 +271,7 @@ tg_status rt_buffer_gather(rt_place *p, const rt_buffer *b, const rt_sample *sam
     return status;
 }
 
-/// The first byte of n that is not a guard's; n: there is none.
+/// The first of n bytes that differs from the guard value; n: none.
 static size_t find_foreign(const char *x, size_t n) {
     size_t i = 0;
     while (i < n && (unsigned char)x[i] == GUARD_BYTE) i++;
@@ -292,7 +293,7 @@ tg_status rt_buffer_guards(rt_place *p, const rt_buffer *b, int64_t *out) {
     return status;
 }
 
-/// `m` bytes x of a piece of fill `stencil`, of which the first one is number `at` of the span.
+/// Whether the `m` bytes x of a piece hold fill `stencil`; the first is byte `at` of the span.
 static bool is_stencil(const rt_buffer *b, const char *x, size_t at, size_t m,
                        const char *stencil) {
     for (size_t done = 0, n; done < m; done += n) {
@@ -361,7 +362,7 @@ tg_status rt_place_begin(rt_place *p) {
     return TG_OK;
 }
 
-/// Nothing but what was timed is on the stream.
+/// The stream holds only the timed work.
 static tg_status wait_patiently(rt_place *p) {
     rt_entered entered;
     tg_status status = rt_enter(p->device, &entered);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See trial_process.h. The trial goes over as a file without a name, in the structs of this
-// process: the other one runs the same code. Addresses of the program and its libraries differ
-// there; they go as a module's path and bytes from where it lies.
+// See trial_process.h. The trial is passed in an unnamed file as structs of this process, since the
+// other process runs the same code. Addresses of code differ there. They are passed as a module's
+// path and an offset.
 #include "runtime/tune/trial_process.h"
 
 #include "runtime/base/process.h"
@@ -22,33 +22,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define VARIABLE "TG_TRIALS_OF" // of the environment: the process that started this one
+#define VARIABLE "TG_TRIALS_OF" // environment variable: the process that started this one
 #define PRELOAD  "LD_PRELOAD"
 enum { SOCKET = 3, PARCEL = 4, ASIDE = 16, MOST_VARIANTS = 64 };
 
 typedef struct Parcel {
-    rt_sandbox_options options; // but for what it points to
-    uintptr_t info;             // from where the module lies
+    rt_sandbox_options options; // without the data behind its pointers
+    uintptr_t info;             // offset from the module's base
     uint64_t identity;
-    size_t bytes; // of all
+    size_t bytes; // in all
     uint16_t variants[MOST_VARIANTS];
     tg_arg args[TG_MAX_PARAMS];
     DLTensor tensors[TG_MAX_PARAMS];
     int64_t dims[TG_MAX_PARAMS][2][TG_MAX_RANK];
-    size_t at[TG_MAX_PARAMS], content_bytes[TG_MAX_PARAMS]; // from the parcel's first byte
+    size_t at[TG_MAX_PARAMS], content_bytes[TG_MAX_PARAMS]; // offsets from the parcel's first byte
     char module[PATH_MAX];                                  // "": the program
 } Parcel;
 
 /* ---- modules --------------------------------------------------------------------------------- */
 
 typedef struct TrialModule {
-    uintptr_t address; // is in it
+    uintptr_t address; // an address inside it
     uintptr_t base;
-    bool found, program; // program: no library
+    bool found, program; // program: not a library
     char path[PATH_MAX];
 } TrialModule;
 
-/// The program comes first, and has no name.
+/// The program comes first and has no name.
 static int look_in(struct dl_phdr_info *i, size_t size, void *arg) {
     TrialModule *m = arg;
     (void)size;
@@ -76,7 +76,7 @@ static int first_base(struct dl_phdr_info *i, size_t size, void *arg) {
     return 1;
 }
 
-/// Where a module lies in this process. False: dlerror() says why it cannot be had.
+/// The base of a module in this process. Returns false with a reason in dlerror().
 static bool module_base(const char *path, uintptr_t *base) {
     struct link_map *map;
     if (!*path) return dl_iterate_phdr(first_base, base);
@@ -93,7 +93,7 @@ static uint64_t identity_of(const tg_kernel_info *info) {
 
 /* ---- what goes over -------------------------------------------------------------------------- */
 
-/// But for the contents.
+/// Fills in everything except the contents.
 static tg_status fill_parcel(Parcel *p, const rt_sandbox_options *o) {
     const rt_trial_options *t = &o->trial;
     const tg_kernel_info *info = t->info;
@@ -133,7 +133,7 @@ static bool write_at(int file, const void *data, size_t bytes, size_t at) {
     return true;
 }
 
-/// A file of the parcel, or -1: tg_last_error() says why.
+/// Makes the parcel's file. -1, with tg_last_error(): failed.
 static int make_parcel_file(const rt_sandbox_options *o) {
     const tg_context *c = rt_context();
     Parcel *p = c ? rt_allocate(&c->hooks, sizeof *p) : NULL;
@@ -159,14 +159,14 @@ static int make_parcel_file(const rt_sandbox_options *o) {
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/// What is started: nothing of the program's own code may run there.
+/// The process to start. The program's own code must not run in it.
 typedef struct Start {
     const char *program;
     char parent[40], preload[2 * PATH_MAX];
     char **environment;
 } Start;
 
-/// NULL-terminated; those of this process but for two.
+/// A NULL-terminated copy of this process's environment without two variables.
 static char **make_child_environment(const tg_options *hooks, Start *s, size_t *bytes) {
     extern char **environ;
     size_t n = 0, made = 0;
@@ -183,7 +183,7 @@ static char **make_child_environment(const tg_options *hooks, Start *s, size_t *
     return out;
 }
 
-/// A library whose constructor is to run is preloaded, as nothing else says that it will be.
+/// Preloads the library whose constructor has to run, since nothing else loads it.
 static tg_status plan_preload(Start *s, const tg_kernel_info *info) {
     static const char here;
     TrialModule own = module_of(&here), kernel = module_of(info);
@@ -233,7 +233,7 @@ static Parcel *open_parcel(void) {
     return p == MAP_FAILED || ((Parcel *)p)->bytes != (size_t)st.st_size ? NULL : p;
 }
 
-/// Makes of what went over what it was.
+/// Restores the pointers of a received parcel.
 static tg_status unpack_parcel(Parcel *p, const tg_variant **variants, const void **contents) {
     rt_sandbox_options *o = &p->options;
     uintptr_t base;
@@ -260,7 +260,7 @@ static tg_status unpack_parcel(Parcel *p, const tg_variant **variants, const voi
     return TG_OK;
 }
 
-/// Before constructors of the program, and instead of it.
+/// Runs before the program's constructors and never returns to them.
 __attribute__((constructor(1000))) static void serve_trials(void) {
     static const tg_variant *variants[MOST_VARIANTS];
     static const void *contents[TG_MAX_PARAMS];

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Results of tuning objects, on disk: a small file of text for each kernel and device, a line for
-// each launch that was tuned. Its name is a hash of all that a result depends on: the kernel and
-// its code, the device, driver and threads. A line has a check sum, and one that is damaged is
-// none. One without a launch names a variant that crashed or hung; a line that begins with '#' says
-// what the file is about. A longer file replaces the old
-// one by renaming, so readers see one or the other; of two processes that write at once one loses
-// its line, and tunes again some day.
+// Tuning results of objects on disk: a small text file for each kernel and device, with one line
+// for each tuned launch. The file's name is a hash of everything that a result depends on: the
+// kernel and its code, the device, driver and threads. Each line has a checksum, and a damaged line
+// is ignored. A line without a launch names a variant that crashed or hung. A line that begins with
+// '#' describes the file. A longer file replaces the old one by renaming, so readers see either
+// one. If two processes write at once, one line is lost and tuned again later.
 #include "runtime/compiler.h"
 #include "runtime/runtime.h"
 
@@ -22,7 +21,7 @@ enum { MOST_BYTES = 1 << 16, MOST_HINTS = 64, PATH = 1024, CODE = 256, PAGE = 40
 
 /* ---- what a result depends on ---------------------------------------------------------------- */
 
-/// The start of its code, as far as the page that has it is surely there.
+/// The start of the code, within the page that is certainly mapped.
 static uint64_t hash_code_start(uint64_t hash, const tg_variant *v) {
     uintptr_t at = (uintptr_t)v->entry, left = PAGE - at % PAGE;
     if (v->image) hash = rt_hash_bytes(hash, v->image->bytes, (size_t)v->image->size);
@@ -55,14 +54,14 @@ bool tg_cache_folder(char *out, size_t size) {
     int n = -1;
     if (set && *set)
         n = strcmp(set, "off") == 0 ? -1 : snprintf(out, size, "%s", set);
-    else if (xdg && *xdg == '/') // another path is to be ignored (XDG Base Directory)
+    else if (xdg && *xdg == '/') // relative paths are ignored (XDG Base Directory)
         n = snprintf(out, size, "%s/tegula", xdg);
     else if (home && *home)
         n = snprintf(out, size, "%s/.cache/tegula", home);
     return n >= 0 && (size_t)n < size;
 }
 
-/// False: nothing is kept.
+/// Returns false if no results are kept.
 static bool path_of(const tg_kernel_info *info, int device, int threads, char out[PATH]) {
     if (!tg_cache_folder(out, PATH - 64)) return false;
     size_t n = strlen(out);
@@ -96,7 +95,7 @@ static bool write_tuned_file(const char *path, const char *data, size_t n) {
     return ok;
 }
 
-/// Each folder of the path that is not there.
+/// Makes each missing folder of the path.
 static void make_folders(char *path) {
     for (char *p = path + 1; (p = strchr(p, '/')); p++) {
         *p = 0;
@@ -115,7 +114,7 @@ static uint64_t line_checksum(const char *text, size_t n) {
     return rt_hash_bytes(1, text, n);
 }
 
-/// n: -1: the variant is excluded.
+/// n: -1 means that the variant is excluded.
 static size_t write_hint_line(char *out, size_t room, int variant, const tg_hint *hints, int n) {
     char text[32 * (MOST_HINTS + 1)];
     size_t at = (size_t)snprintf(text, sizeof text, "%d%s", variant, n < 0 ? excluded : "");
@@ -126,8 +125,8 @@ static size_t write_hint_line(char *out, size_t room, int variant, const tg_hint
     return all > 0 && (size_t)all < room ? (size_t)all : 0;
 }
 
-/// The number of the variant and its hints, -1 of an excluded one; -1: a line that is damaged, or
-/// of another version.
+/// Returns the number of the variant and its hints (-1: excluded), or -1 for a line that is damaged
+/// or of another version.
 static int read_hint_line(const char *line, size_t n, tg_hint *hints, int *n_hints) {
     char text[32 * (MOST_HINTS + 2)], *at, *end;
     if (n < 18 || n >= sizeof text) return -1;
@@ -185,7 +184,7 @@ void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_var
     char *data = malloc(MOST_BYTES);
     if (data && path_of(kernel->info, device, threads, path)) {
         size_t used = read_tuned_file(path, data);
-        while (used && data[used - 1] != '\n') used--; // half a line
+        while (used && data[used - 1] != '\n') used--; // an incomplete line
         if (!used) used = write_about(data, kernel->info, device, threads);
         int number = (int)(variant - kernel->info->variants);
         used += write_hint_line(data + used, MOST_BYTES - used, number, hints, n);
@@ -197,7 +196,7 @@ void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_var
 
 /* ---- for `tegula cache` ---------------------------------------------------------------------- */
 
-/// Counts the lines of data, and leaves those that are not damaged. The bytes that are left.
+/// Counts the lines and keeps the undamaged ones. Returns their bytes.
 static size_t sift_lines(char *data, size_t n, tg_tuned_file *out) {
     tg_hint hints[MOST_HINTS];
     size_t kept = 0, length;

@@ -22,13 +22,13 @@
 #include <time.h>
 
 enum { MOST_VARIANTS = 64, MOST_HINTS = 64, LOADED = 1, TUNING = 2, GAVE_UP = 4 };
-static const double BUDGET = 2, CHECKS = 0.5; // seconds; the part of them that checks may take
-static const double DOUBT = 0.1;              // likewise, in which a CPU's default has to lose
-static const double REST_TICK = 0.05;         // seconds until it is seen that a search is to end
+static const double BUDGET = 2, CHECKS = 0.5; // seconds, and the part for checks
+static const double DOUBT = 0.1;              // the part in which a CPU's default has to lose
+static const double REST_TICK = 0.05;         // seconds until a cancelled search notices
 
 typedef enum Mode { OFF, BLOCK, EXHAUSTIVE, BACKGROUND } Mode;
 
-/// Once a process.
+/// Warns once a process.
 static void warn_unknown_setting(atomic_flag *said, const char *name, const char *text,
                                  const char *form) {
     char line[200];
@@ -41,7 +41,9 @@ static Mode mode_now(void) {
     static const char *const names[] = {"off", "block", "exhaustive", "background"};
     static atomic_flag said = ATOMIC_FLAG_INIT;
     const char *mode = secure_getenv("TG_TUNE");
-    if (!mode || !*mode || strcmp(mode, "strict") == 0) return OFF; // there is no compiler to ask
+    if (!mode || !*mode || strcmp(mode, "strict") == 0)
+        return OFF; // strict needs a compiler, and
+                    // there is none
     for (Mode m = OFF; m <= BACKGROUND; m++)
         if (strcmp(mode, names[m]) == 0) return m;
     warn_unknown_setting(&said, "TG_TUNE", mode,
@@ -49,7 +51,7 @@ static Mode mode_now(void) {
     return OFF;
 }
 
-/// Seconds; 0: without end.
+/// Seconds; 0: no limit.
 static double tuning_budget(Mode mode) {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     const char *ms = secure_getenv("TG_TUNE_BUDGET_MS");
@@ -72,7 +74,7 @@ static double tuning_share(void) {
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/// What tensors of integers and bools hold: in the host's memory, or copies.
+/// The contents of integer and bool tensors: the caller's memory, or copies.
 typedef struct Contents {
     tg_options hooks;
     const void *of[TG_MAX_PARAMS];
@@ -84,7 +86,7 @@ static void contents_close(Contents *c, int n) {
     for (int i = 0; i < n; i++) rt_release(&c->hooks, c->copies[i], c->bytes[i]);
 }
 
-/// Bytes 0: it is none of integers.
+/// Bytes 0: not an integer tensor.
 static rt_held held_of(const rt_actual *a) {
     rt_held held = {.from = a->from, .bytes = a->to - a->from};
     if (!a->tensor || rt_is_float(a->code) || !held.bytes) return (rt_held){0};
@@ -92,7 +94,7 @@ static rt_held held_of(const rt_actual *a) {
     return held;
 }
 
-/// Those of the host's memory are read where they are. False: they cannot be had.
+/// Uses host memory in place. Returns false if contents are unavailable.
 static bool contents_open(Contents *c, const rt_launcher *l, int n) {
     for (int i = 0; i < n; i++) {
         rt_held held = held_of(&l->actuals[i]);
@@ -108,7 +110,7 @@ static bool contents_open(Contents *c, const rt_launcher *l, int n) {
     return true;
 }
 
-/// The same for a search that comes when the launch is over.
+/// The same for a search after the launch.
 static rt_samples *take_launch_samples(const rt_launcher *l, int n) {
     rt_held held[TG_MAX_PARAMS];
     for (int i = 0; i < n; i++) held[i] = held_of(&l->actuals[i]);
@@ -138,10 +140,10 @@ typedef struct TuningSearch {
     const tg_variant *variants[MOST_VARIANTS];
     int n;
     double began, budget;
-    bool later;              // in the background: its clock has the work of trials alone
-    double share;            // of the time, that this takes
-    double worked;           // of it, all so far
-    const atomic_bool *stop; // set: end soon, without a winner; or NULL
+    bool later;              // a background search: its clock counts only the work of trials
+    double share;            // its share of the time
+    double worked;           // seconds of work so far
+    const atomic_bool *stop; // set to end soon without a winner; or NULL
 } TuningSearch;
 
 static bool is_search_stopped(const TuningSearch *s) {
@@ -153,7 +155,7 @@ static double search_clock(const TuningSearch *s) {
     return s->later ? s->began + s->worked : rt_seconds();
 }
 
-/// Takes note of the work that trials did, and rests from it.
+/// Records the work of trials and rests accordingly.
 static void rest_after_work(TuningSearch *s) {
     if (!s->later) return;
     double worked = rt_sandbox_worked(s->box), busy = worked - s->worked;
@@ -165,7 +167,7 @@ static void rest_after_work(TuningSearch *s) {
     }
 }
 
-/// A variant that did not do what it should is out; one that crashed or hung is not tried again.
+/// Drops a variant that failed its check. One that crashed or hung is never tried again.
 static void drop_variant(TuningSearch *s, int id, rt_verdict verdict) {
     rt_text t = {.n = 0};
     const tg_variant *v = s->variants[id];
@@ -178,7 +180,7 @@ static void drop_variant(TuningSearch *s, int id, rt_verdict verdict) {
     rt_tune_save(s->kernel, s->launcher->device, s->launcher->context->threads, v, NULL, -1);
 }
 
-/// The first one is the reference: where it is not right, nothing can be said of the others.
+/// The first variant is the reference. If it is wrong, the others cannot be judged.
 static bool check_all(TuningSearch *s) {
     for (int i = 0; i < s->n; i++) {
         double seconds, began = search_clock(s);
@@ -196,8 +198,8 @@ static bool check_all(TuningSearch *s) {
     return true;
 }
 
-/// The best one that is right where checks did not look, too, and not slower than the default on
-/// warm caches.
+/// The best variant that is right on all elements and, with warm caches, not slower than the
+/// default.
 static int confirmed_winner(TuningSearch *s) {
     for (;;) {
         double times = 1;
@@ -245,7 +247,7 @@ static void say_why_not(const TuningSearch *s, const char *why) {
     tg_log(t.data);
 }
 
-/// The number of the variant that won, or -1.
+/// The number of the winner, or -1.
 static int search_variants(TuningSearch *s, const rt_trial_options *trial) {
     const tg_context *c = s->launcher->context;
     size_t bytes = rt_tournament_bytes(s->n);
@@ -276,8 +278,7 @@ static int search_variants(TuningSearch *s, const rt_trial_options *trial) {
     return winner;
 }
 
-/// Races the variants on arguments like these, bound by the launcher; what wins is adopted and
-/// kept.
+/// Races the variants on arguments like the launcher's. The winner is adopted and kept on disk.
 static bool tune_launch(TuningSearch *s, const tg_arg *args, int n, const void *const *contents,
                         const size_t *bytes) {
     tg_hint hints[MOST_HINTS];
@@ -298,7 +299,7 @@ static bool tune_launch(TuningSearch *s, const tg_arg *args, int n, const void *
     return true;
 }
 
-/// What could not be tuned once is left alone.
+/// A kernel that could not be tuned once is not tried again.
 static void give_up_tuning(tg_kernel *kernel) {
     atomic_fetch_or(rt_tuner_of(kernel), GAVE_UP);
 }
@@ -315,8 +316,8 @@ static bool tune_now(TuningSearch *s, const tg_arg *args, int n) {
 
 /* ---- later ----------------------------------------------------------------------------------- */
 
-/// A launch as its search needs it. Addresses of tensors say how they are aligned and which are one
-/// view; nothing is read there.
+/// A launch as its search needs it. Addresses give the alignment and shared views; the memory is
+/// not read.
 typedef struct QueuedSearch {
     tg_queued_search base;
     tg_options hooks;
@@ -352,7 +353,7 @@ static void pay_bound(QueuedSearch *d, rt_launcher *l, const atomic_bool *stop) 
         give_up_tuning(d->kernel);
 }
 
-/// On threads of its own, as many as the launch had, which have this one's priority.
+/// Runs on its own threads, as many as the launch had, at this thread's priority.
 static bool run(tg_queued_search *queued, const atomic_bool *stop) {
     QueuedSearch *d = (QueuedSearch *)queued;
     tg_options options = {.size = sizeof options, .threads = d->threads};
@@ -381,7 +382,7 @@ static void copy_arguments(QueuedSearch *d, const rt_launcher *l, const tg_arg *
 
 static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
     uint64_t hash = rt_mix(rt_hash_arguments(l, kernel->info), (uintptr_t)kernel);
-    tg_options hooks = rt_default_hooks(); // the launch's context may go
+    tg_options hooks = rt_default_hooks(); // the launch's context may be destroyed
     QueuedSearch *d = tg_queue_wanted(hash) ? rt_allocate(&hooks, sizeof *d) : NULL;
     if (!d) return;
     memset(d, 0, sizeof *d);
@@ -404,7 +405,7 @@ static void tune_later(tg_kernel *kernel, const rt_launcher *l, const tg_arg *ar
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/// One thread tunes a kernel at a time; others take meanwhile what there is.
+/// One thread tunes a kernel at a time. Other launches use the current variants.
 bool rt_tune(tg_kernel *kernel, const rt_launcher *l, const tg_arg *args, int n) {
     Mode mode = mode_now();
     TuningSearch s = {
