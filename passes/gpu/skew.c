@@ -16,10 +16,11 @@
 // loop. Items that the earlier products read are waited for, filled anew and released with them; an
 // item that others read as well is released where those are done.
 //
-// Only where it is asked for, or where the model chooses it together with roles (chain.c): a thread
-// has the sums of both products at a time, and two CTAs on an SM, which have no registers for that,
-// hide threads' work behind each other's products better than one whose threads copy, too.
-#include "passes/gpu/async.h"
+// Only where it is asked for, or where the cost model chooses it together with roles (chain.c). A
+// thread holds the sums of both products at a time. Two CTAs on an SM have no registers for that,
+// and they hide the threads' work behind each other's products better than one CTA whose threads
+// also copy.
+#include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
 
