@@ -26,7 +26,7 @@ FOLDERS = [
     ("backends/cpu", "cpu",
      "lit-cpu|unit-(cpu|axis_ops|transpose|contract)|run-(ops_blocks|contract|language_.*|carried|packs|std_sort|comm)"),
     ("backends/llvm", "cpu,sim:sm_80",
-     "lit-cpu|unit-cpu|run-(exact|ops_elementwise|language_types)|run-base-exact|run-sm_80-exact"),
+     "lit-cpu|unit-cpu|run-(exact|carried|ops_elementwise|language_types)|run-base-exact|run-sm_80-exact"),
     ("backends/gpu", "sim:sm_80,sim:sm_90a,sim:gfx942",
      "lit-gpu-lower.*|unit-gpu_.*|run-sm_90a-(contract-1|ops_blocks|packs|language_positions)|run-gfx942-(ops_blocks|std_sort)"),
 ]  # fmt: skip
