@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Attributes: constant data of ops, one object for each value.
+// Attributes: constant data of ops, with one object for each value.
 //
-// As with types, interned bytes that spell the content are the key of the one object. Each kind has
-// its own map, so that the integer 1, true and the float of those bits stay apart.
+// As for types, the key of an object is an interned byte string with its content. Each kind has its
+// own map, so the integer 1, true and the float with the same bits stay distinct.
 #include "ir/ir_private.h"
 
 #include <string.h>
 
-/// The one attribute of a's kind whose content is spelled by these bytes.
+/// The single attribute of a's kind with the content of these bytes.
 static const Attr *unique_attr(Ir *ir, Attr a, const void *bytes, size_t size) {
     const char *key = ctx_intern(ir->ctx, bytes, size);
     PtrMap *map = &ir->attrs[a.kind];
@@ -47,7 +47,7 @@ const Attr *at_ints(Ir *ir, const int64_t *v, int n) {
     return unique_attr(ir, (Attr){.kind = AT_INTS, .n = n, .ints = copy}, copy, size);
 }
 
-/// The strings are interned first: then the array of their addresses spells the list.
+/// The strings are interned first, so the array of their addresses is the key.
 const Attr *at_strs(Ir *ir, const char *const *v, int n) {
     const char **copy = ctx_array(ir->ctx, const char *, n);
     for (int i = 0; i < n; i++) copy[i] = ctx_name(ir->ctx, v[i]);
@@ -55,7 +55,8 @@ const Attr *at_strs(Ir *ir, const char *const *v, int n) {
     return unique_attr(ir, a, copy, (size_t)n * sizeof *copy);
 }
 
-/// Sizes mean something for axes only; zeroed elsewhere, so that equal subscripts are equal.
+/// Sizes are meaningful for axes only. They are zeroed elsewhere, so that equal subscripts are
+/// equal.
 const Attr *at_subs(Ir *ir, const SubDim *v, int n) {
     SubDim *copy = ctx_array(ir->ctx, SubDim, n);
     int64_t *key = ctx_array(ir->ctx, int64_t, 3 * n);

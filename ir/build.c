@@ -11,7 +11,7 @@ Builder build_before(Ir *ir, Op *op) {
     return (Builder){ir, op->parent, op, op->loc};
 }
 
-/// Several ops built one after the other stand in that order.
+/// Ops that are built one after the other keep that order.
 Builder build_after(Ir *ir, Op *op) {
     return (Builder){ir, op->parent, op->next, op->loc};
 }
@@ -22,7 +22,7 @@ Region *new_region(Ctx *ctx, Op *parent) {
     return r;
 }
 
-/// The one place where ops are made: links operands, results and regions, and takes its place.
+/// The only function that makes ops. It links operands, results and regions, and inserts the op.
 Op *build_op(Builder *b, OpCode code, int n_operands, Value *const *operands, int n_results,
              const Type *const *results, int n_regions) {
     Ctx *ctx = b->ir->ctx;
@@ -64,7 +64,7 @@ Op *build_module(Ir *ir) {
 
 /* ---- elementwise --------------------------------------------------------------------------- */
 
-/// An elementwise op; mixed operands are a mistake of the caller, found here and not later.
+/// Builds an elementwise op. Mixed operand types are a bug of the caller, reported here.
 static Value *build_lanes(Builder *b, OpCode code, int n, Value *const *x) {
     const OpInfo *info = &op_info[code];
     if (!(info->traits & (SAME | ELEMENTWISE)) || info->n_operands != n)
@@ -96,7 +96,7 @@ Value *build_select(Builder *b, Value *c, Value *x, Value *y) {
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
-/// The attribute in the form a constant of this element has: of its class, wrapped or rounded.
+/// Converts the attribute to the form of a constant of this element: its class, wrapped or rounded.
 static const Attr *const_attr(Ir *ir, Elem elem, const Attr *a) {
     if (a->kind == AT_INT && elem_is(elem, EC_UINT))
         return attr_of_cell(ir, elem, cell_wrap(elem, (Cell){.i = a->i}));
@@ -128,7 +128,7 @@ Value *build_index(Builder *b, int64_t v) {
 
 /* ---- shapes -------------------------------------------------------------------------------- */
 
-/// Asking for what x is already gives x, so callers need not compare.
+/// Returns x itself if it already has the type, so callers need not compare.
 static Value *build_to_type(Builder *b, OpCode code, Value *x, const Type *to) {
     return to == x->type ? x : result(build_op(b, code, 1, &x, 1, &to, 0), 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The meaning of scalars: see eval.h. The arithmetic itself stands in lang/elementwise.def; here
-// are the helpers its columns call, rounding, casts and memory.
+// The meaning of scalars; see eval.h. lang/elementwise.def has the arithmetic. This file has the
+// functions that its columns call, rounding, casts and memory.
 #define _GNU_SOURCE // exp10, lgamma_r
 #include "ir/eval.h"
 
@@ -52,7 +52,7 @@ static uint64_t umulhi(Elem e, uint64_t a, uint64_t b) {
     return U((UWide)a * b >> elem_width(e));
 }
 
-/// The value's bits alone: a negative number is sign-extended in its Cell.
+/// Only the value's bits. A negative number is sign-extended in its Cell.
 static uint64_t low_bits(Elem e, uint64_t a) {
     return elem_width(e) == 64 ? a : a & ((U(1) << elem_width(e)) - 1);
 }
@@ -71,7 +71,7 @@ static uint64_t trailing_zeros(Elem e, uint64_t a) {
     return a ? U(__builtin_ctzll(a)) : U(elem_width(e));
 }
 
-// The product of two f32 is exact in f64, and what its sum with c loses is a number of f64 (Knuth).
+// The product of two f32 is exact in f64, and so is the rounding error of its sum with c (Knuth).
 double fma_to_odd(double a, double b, double c) {
     double product = a * b, sum = product + c, part = sum - product;
     double lost = (product - (sum - part)) + (c - part);
@@ -81,13 +81,13 @@ double fma_to_odd(double a, double b, double c) {
     return nextafter(sum, lost > 0 ? INFINITY : -INFINITY);
 }
 
-/// Of narrower types, for the rounding that follows.
+/// For narrower types the result is rounded to odd, for the rounding that follows.
 static double fma_at(Elem e, double a, double b, double c) {
     if (e == EL_F64) return fma(a, b, c);
     return e == EL_F32 ? (double)fmaf((float)a, (float)b, (float)c) : fma_to_odd(a, b, c);
 }
 
-/// Of a number and a NaN the number, also of a NaN that signals.
+/// Of a number and a NaN returns the number, also for a signalling NaN.
 static double least(double a, double b) {
     return isnan(a) ? b : isnan(b) ? a : fmin(a, b);
 }
@@ -100,7 +100,7 @@ static double ldexp_at(double a, double b) {
     return isnan(b) ? b : ldexp(a, (int)fmax(-5000, fmin(5000, trunc(b))));
 }
 
-/// lgamma without the global sign that C's version writes.
+/// lgamma without the global sign variable of C's version.
 static double lgamma_at(double a) {
     int sign;
     return lgamma_r(a, &sign);
@@ -124,7 +124,8 @@ static const SmallFloatFormat formats[EL_COUNT] = {
     [EL_BF16] = {8, 7, 127, 0x1.fep127, true, false},
 };
 
-/// To nearest, ties to even, with gradual underflow; past the largest to infinity or the largest.
+/// Rounds to nearest, ties to even, with gradual underflow. Beyond the largest number it gives
+/// infinity, or the largest number if the format has none.
 static double round_to_format(const SmallFloatFormat *f, double x) {
     if (isnan(x) || x == 0) return x;
     if (isinf(x)) return f->saturates ? copysign(f->max, x) : x;
@@ -139,9 +140,9 @@ static double round_to_format(const SmallFloatFormat *f, double x) {
 
 enum { F64_MANTISSA = 52, F64_BIAS = 1023 };
 
-// A NaN keeps the mantissa that it has in its format, so that what is loaded, moved and stored has
-// the same bits: below the bit that makes it quiet, for C treats NaNs that signal otherwise.
-// None there is the quiet NaN of the format.
+// A NaN keeps its format's mantissa, so loading, moving and storing preserve the bits. The mantissa
+// lies below the quiet bit, because C does not preserve signalling NaNs. An empty mantissa stands
+// for the format's quiet NaN.
 
 /// The mantissa of a NaN in a format with `bits` of them.
 static uint64_t nan_mantissa(int bits, double x) {
@@ -168,13 +169,13 @@ static uint64_t format_encode(const SmallFloatFormat *f, double x) {
     if (isinf(x)) return sign | top << f->mantissa;
     int e;
     double m = frexp(fabs(x), &e);
-    if (x == 0 || e - 1 < 1 - f->bias) // zero or subnormal: counts of the least step
+    if (x == 0 || e - 1 < 1 - f->bias) // zero or subnormal: a multiple of the smallest step
         return sign | U(ldexp(fabs(x), f->bias - 1 + f->mantissa));
     uint64_t fraction = U(ldexp(m * 2 - 1, f->mantissa));
     return sign | U(e - 1 + f->bias) << f->mantissa | fraction;
 }
 
-/// Of a number that is normal in the format, and so in f64, where it is exact.
+/// For a number that is normal in the format. It is normal and exact in f64.
 static double normal_number(const SmallFloatFormat *f, uint64_t exponent, uint64_t mantissa) {
     double x;
     uint64_t bits = (exponent + F64_BIAS - U(f->bias)) << F64_MANTISSA |
@@ -211,7 +212,7 @@ Cell cell_wrap(Elem e, Cell c) {
     return (Cell){.f = e == EL_F32 ? (double)(float)c.f : round_to_format(&formats[e], c.f)};
 }
 
-/// The neighbour of a in the format of e on the way to b (C17 7.12.11.3).
+/// The neighbour of a towards b in the format of e (C17 7.12.11.3).
 static double nextafter_at(Elem e, double a, double b) {
     if (e == EL_F64 || isnan(a) || isnan(b)) return nextafter(a, b);
     if (e == EL_F32) return (double)nextafterf((float)a, (float)b);
@@ -277,8 +278,8 @@ static Cell cell_float_to_int(Elem to, double x) {
     return x <= 0 ? (Cell){.u = 0} : (Cell){.u = U(x)};
 }
 
-/// An integer of 64 bits that f64 represents, and that rounds as x does to floats of fewer bits:
-/// the bits that f64 lacks are joined into its last one, so that only ties are ties.
+/// A 64-bit integer that f64 represents and that rounds like x to narrower floats. The bits that
+/// f64 lacks are or-ed into its last bit, so only ties are ties.
 static uint64_t round_int_to_odd(uint64_t x, bool is_signed) {
     uint64_t exact = U(1) << 52, lost = x & 0x7ff;
     bool large = is_signed ? x + exact >= 2 * exact : x >= exact;
@@ -288,7 +289,7 @@ static uint64_t round_int_to_odd(uint64_t x, bool is_signed) {
 static Cell cell_int_to_float(Elem from, Elem to, Cell c) {
     bool is_signed = elem_is(from, EC_SINT);
     if (to != EL_F32 && to != EL_F64) c.u = round_int_to_odd(c.u, is_signed);
-    if (to == EL_F32) // once, not by way of f64
+    if (to == EL_F32) // rounds once instead of twice
         return (Cell){.f = is_signed ? (double)(float)c.i : (double)(float)c.u};
     return cell_wrap(to, (Cell){.f = is_signed ? (double)c.i : (double)c.u});
 }
@@ -329,7 +330,7 @@ Cell cell_from_bits(Elem e, uint64_t bits) {
     return (Cell){.f = (double)f};
 }
 
-/// Where a 4-bit element stands: low half first. Rounds towards minus infinity.
+/// The byte of a 4-bit element; the low half comes first. Rounds towards minus infinity.
 static int64_t nibble_byte(int64_t offset) {
     return offset >> 1;
 }

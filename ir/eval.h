@@ -26,15 +26,15 @@ Cell eval_elementwise(OpCode op, Elem e, const Cell *args);
 
 /// Integers wrap to the width, floats round to nearest even (f8 saturates).
 Cell cell_wrap(Elem e, Cell c);
-/// cell_wrap leaves every value of e as it is. Infinities of f8e5m2, which only bits in memory can
-/// be, become its largest numbers wherever an op or a cast from another type gives one.
+/// Whether cell_wrap leaves every value of e unchanged. An infinity of f8e5m2 exists only in
+/// memory; an op, or a cast from another type, turns it into the largest number.
 static inline bool elem_wraps_to_itself(Elem e) {
     return e != EL_F8E5M2;
 }
-/// LANGUAGE: float to integer truncates and saturates, NaN gives 0; to bool is != 0. To its own
-/// type a value is itself.
+/// Float to integer truncates and saturates, NaN gives 0; to bool is != 0. A cast to the own type
+/// returns the value.
 Cell cell_cast(Elem from, Elem to, Cell c);
-/// The bits of a lane as they stand in memory, and back.
+/// The bits of a lane in memory, and the inverse.
 uint64_t cell_bits(Elem e, Cell c);
 Cell cell_from_bits(Elem e, uint64_t bits);
 

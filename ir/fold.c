@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Folding: the constant or the existing value that an op computes. Only exact identities, for
-// every value of the type: x + 0.0 is not x (it turns -0.0 into 0.0), x * 0.0 is not 0, and x * 1
-// is not x of f8e5m2, whose infinities saturate.
+// Folding: finds the constant or the existing value that an op computes. It uses only identities
+// that hold for every value of the type. x + 0.0 is not x (it turns -0.0 into 0.0), x * 0.0 is not
+// 0, and x * 1 is not x for f8e5m2, whose infinities saturate.
 //
-// A fold needs no knowledge of the surroundings and builds nothing but constants; what needs more
-// is a rule of a pass.
+// A fold looks only at the op and builds only constants. Rules of passes handle everything else.
 #include "ir/eval.h"
 #include "ir/ir_private.h"
 
@@ -15,7 +14,7 @@
 
 typedef enum Special { ZERO, NEG_ZERO, ONE, ONES, LOWEST, HIGHEST } Special;
 
-/// Meaningful for the classes that the tables below name with it.
+/// Valid for the classes that the tables below name with it.
 static Cell special_cell(Special s, Elem e) {
     switch (s) {
     case ZERO: return (Cell){0};
@@ -41,9 +40,10 @@ static Value *build_cell(Builder *b, const Type *type, Cell c) {
 
 /* ---- elementwise --------------------------------------------------------------------------- */
 
-enum { X, OTHER }; // which operand the op gives
+enum { X, OTHER }; // the operand that the op returns
 
-// op(x, other): the other operand is a particular constant; either way round where op commutes.
+// op(x, other), where the other operand is a particular constant. Either order applies if op
+// commutes.
 typedef struct Identity {
     OpCode code;
     int classes;
@@ -161,19 +161,19 @@ static Value *done_already(Builder *b, Op *op) {
     return def_of(operand(op, 0), op->code) ? operand(op, 0) : NULL;
 }
 
-/// Ops that only move lanes leave a constant a constant.
+/// An op that only moves lanes maps a constant to the same constant.
 static Value *moved_constant(Builder *b, Op *op) {
     const Attr *a = const_of(operand(op, 0));
     return a ? build_const(b, result(op, 0)->type, a) : NULL;
 }
 
-/// For all but permute the same type means no change at all.
+/// For every op except permute, the same type means no change.
 static Value *same_type(Builder *b, Op *op) {
     (void)b;
     return operand(op, 0)->type == result(op, 0)->type ? operand(op, 0) : NULL;
 }
 
-/// op(op(x)) whose type is that of x again.
+/// op(op(x)) whose type is that of x.
 static Value *there_and_back(Builder *b, Op *op) {
     (void)b;
     Op *inner = def_of(operand(op, 0), op->code);
@@ -236,13 +236,13 @@ static Value *one_lane(Builder *b, Op *op) {
     return t->extents[0] == 1 ? build_int(b, t, 0) : NULL;
 }
 
-/// Lanes outside read 0, so only a constant 0 stays one.
+/// Lanes outside read 0, so only a constant 0 stays constant.
 static Value *gathered_zeros(Builder *b, Op *op) {
     return is_special(operand(op, 0), ZERO) ? build_int(b, result(op, 0)->type, 0) : NULL;
 }
 
-/// What the type says; `passed` asks for what the caller passed, which a `require` compares with
-/// it.
+/// A value known from the type. `passed` reads the caller's value, which a `require` compares with
+/// the type.
 static Value *if_known(Builder *b, Op *op, int64_t known) {
     return known != DYNAMIC && !op_flag(op, "passed") ? build_index(b, known) : NULL;
 }
@@ -261,7 +261,7 @@ static Value *known_stride(Builder *b, Op *op) {
     return if_known(b, op, operand(op, 0)->type->strides[op_int(op, "axis", 0)]);
 }
 
-/// Without a mask that is false, liveness is for the range analysis to prove.
+/// Holds only for a constant false mask. Other liveness belongs to the range analysis.
 static Value *all_dead(Builder *b, Op *op) {
     Access a = access_of(op);
     return a.mask && is_false(a.mask) ? build_bool(b, result(op, 0)->type, false) : NULL;

@@ -28,18 +28,19 @@ Ir *ir_create(Ctx *ctx);
 Ctx *ir_ctx(const Ir *ir);
 
 /* ---- types (type.c) ------------------------------------------------------------------------ */
-// Unique: equal types are equal pointers.
+// Types are unique: equal types are equal pointers.
 
 typedef enum TypeKind {
     TK_BLOCK,   // a value: element and constant extents; rank 0 is a scalar
     TK_TENSOR,  // memory: element, extents and strides, each known or DYNAMIC
     TK_BUF,     // a block in shared memory: element, extents, order of bytes
-    TK_RING,    // buffers, `slots` of each, in which items follow one another
-    TK_PENDING, // a block that an asynchronous op will have made (no part: that it has ended)
-    TK_DESC,    // how boxes of a tensor are copied: element, box (an extent a dimension), swizzle
+    TK_RING,    // buffers with `slots` slots each, filled by consecutive items
+    TK_PENDING, // a block that an asynchronous op produces (without a part: only its end)
+    TK_DESC,    // the copying of boxes of a tensor: element, box (an extent for each dimension),
+                // swizzle
 } TypeKind;
 
-/// An extent or a stride that is known at launch only.
+/// An extent or stride known only at launch.
 #define DYNAMIC INT64_MIN
 
 /// Text form: `f32`, `f32<64x32>`, `tensor<f32, ?x64, [?, 1]>`, `tensor<f32>` (rank 0). Strides
@@ -70,12 +71,12 @@ const Type *ty_scalar(Ir *ir, Elem elem);
 const Type *ty_block(Ir *ir, Elem elem, int rank, const int64_t *extents);
 /// extents or strides may be NULL: all DYNAMIC.
 const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const int64_t *strides);
-/// The tensor with that alignment.
+/// The tensor type with that alignment.
 const Type *ty_aligned(Ir *ir, const Type *tensor, int bytes);
-/// The tensor whose elements are all near element 0.
+/// The tensor type whose elements are all near element 0.
 enum { TENSOR_SPAN_LOG2 = 31 };
 const Type *ty_near(Ir *ir, const Type *tensor);
-/// A block whose extents are those of the layout.
+/// A block with the extents of the layout.
 const Type *ty_laid(Ir *ir, Elem elem, const struct Layout *layout);
 /// inner: the dimension that is contiguous in memory; pad: of plain buffers.
 const Type *ty_buf(Ir *ir, Elem elem, int rank, const int64_t *extents, int swizzle, int inner,
@@ -103,18 +104,18 @@ static inline bool ty_is_scalar(const Type *t) {
 static inline bool ty_is_block(const Type *t) {
     return t->kind == TK_BLOCK;
 }
-/// The block that is pending, or NULL.
+/// The pending block, or NULL.
 static inline const Type *ty_promised(const Type *t) {
     return t->kind == TK_PENDING && t->n_parts ? t->parts[0] : NULL;
 }
 
 /* ---- attributes (attr.c) ------------------------------------------------------------------- */
-// Constant data of an op, by name. Unique like types.
+// Constant data of an op, by name. Attributes are unique like types.
 
 typedef enum AttrKind {
     AT_INT,   // 42         any integer element's bits, sign- or zero-extended to 64
     AT_FLOAT, // 1.5        a double, printed so that it reads back exactly (hex where needed)
-    AT_BOOL,  // true
+    AT_BOOL,  // true or false
     AT_STR,   // "text"
     AT_TYPE,  // f32<4>
     AT_INTS,  // [1, 0]
@@ -123,9 +124,9 @@ typedef enum AttrKind {
 } AttrKind;
 
 /// One dimension of a subscript. DIM_AT: a scalar coordinate (one i64 operand). DIM_AXIS: a new
-/// axis of `size` lanes, lane j at base + j * mul, live while j < count (two i64 operands: base,
-/// count). DIM_PICK: a block of coordinates (one operand); all picks of a subscript have one shape,
-/// which stands in the result where the first of them stands.
+/// axis of `size` lanes; lane j is at base + j * mul and live while j < count (two i64 operands:
+/// base, count). DIM_PICK: a block of coordinates (one operand). All picks of a subscript share one
+/// shape, which takes the place of the first pick in the result.
 typedef enum SubDimKind { DIM_AT, DIM_AXIS, DIM_PICK } SubDimKind;
 typedef struct SubDim {
     SubDimKind kind;
@@ -164,7 +165,8 @@ typedef enum OpCode {
 } OpCode;
 
 enum Trait {
-    PURE = 1,          // no effect: may be deleted, merged, moved to wherever its operands are
+    PURE = 1,          // no effect: may be deleted, merged, or moved to any place that its operands
+                       // dominate
     COMMUTES = 2,      // f(a, b) = f(b, a)
     SAME = 4,          // operands and results have one type
     TERMINATOR = 8,    // last in its region
@@ -172,18 +174,18 @@ enum Trait {
     WRITES = 32,       // writes tensor memory
     ELEMENTWISE = 64,  // maps over lanes; operands and result have one shape
     COMPARES = 128,    // elementwise, result is bool
-    ISOLATED = 256,    // its regions see no value from outside (kernel, func)
-    HOST = 512,        // stands outside programs only
+    ISOLATED = 256,    // its regions use no value from outside (kernel, func)
+    HOST = 512,        // allowed only outside programs
     EFFECT = 1024,     // some other effect (assert, print, require): keep, in order
     ASSOCIATES = 2048, // f(f(a, b), c) = f(a, f(b, c)), for integers
-    /// Elementwise, a function of the library where the target has no instruction (std/math.teg).
+    /// Elementwise; a function of the library if the target has no instruction (lang/library.def).
     TRANSCENDENTAL = 4096,
 };
 
 enum { ANY = -1 }; // operand, result or region counts that vary
 
-/// About how long an op takes. There are three numbers, since three decisions count different
-/// things: data movement and functions of the library are free in some and dear in others.
+/// The cost of an op. Three decisions count different things, because data movement and library
+/// functions are free in some and expensive in others.
 typedef struct OpCost {
     /// The cost models (passes/cost/cost.c, cost_gpu.c): vector instructions for a vector of
     /// results.
@@ -192,8 +194,8 @@ typedef struct OpCost {
     /// whether a value is computed again in another layout or converted.
     uint8_t layout;
     /// Fusion on CPUs (backends/cpu/plan.c): instructions for a vector of results. Decides whether
-    /// a block is computed again for each use or kept in memory. It comes behind expand-math, where
-    /// functions of the library are plain arithmetic.
+    /// a block is computed again for each use or kept in memory. It runs after expand-math, where
+    /// library functions are plain arithmetic.
     uint8_t fusion;
 } OpCost;
 
@@ -207,10 +209,10 @@ typedef struct OpInfo {
     const char *doc;
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];
-/// OP_COUNT where there is no such op.
+/// OP_COUNT if no such op exists.
 OpCode op_by_name(const char *name);
 
-/// A place where a value is used: operand `index` of `user`.
+/// A use of a value: operand `index` of `user`.
 struct Use {
     Value *value;
     Op *user;
@@ -220,9 +222,9 @@ struct Use {
 
 struct Value {
     const Type *type;
-    Op *def;        // the op it is a result of, or NULL:
-    Region *region; // then it is an argument of this region
-    int index;      // which result or argument
+    Op *def;        // the op with this result, or NULL:
+    Region *region; // the region with this argument
+    int index;      // the number of the result or argument
     Use *uses;
     const char *name; // as written in the source, or NULL; a hint for printing
 };
@@ -243,7 +245,7 @@ struct Op {
     Region **regions;
     NamedAttr *attrs;
     int mark;   // scratch for one pass at a time
-    void *note; // likewise
+    void *note; // scratch, likewise
 };
 
 struct Region {
@@ -268,7 +270,7 @@ static inline Op *terminator(const Region *r) {
 
 /* ---- building (build.c) -------------------------------------------------------------------- */
 
-/// Where new ops go: before `before`, or at the end of `region`. New ops take `loc`.
+/// The place of new ops: before `before`, or at the end of `region`. New ops get `loc`.
 typedef struct Builder {
     Ir *ir;
     Region *region;
@@ -280,13 +282,14 @@ Builder build_at_end(Ir *ir, Region *region, Loc loc);
 Builder build_before(Ir *ir, Op *op);
 Builder build_after(Ir *ir, Op *op);
 
-/// Makes an op with empty regions. Attributes follow by op_set_attr.
+/// Makes an op with empty regions. Call op_set_attr for its attributes.
 Op *build_op(Builder *b, OpCode code, int n_operands, Value *const *operands, int n_results,
              const Type *const *results, int n_regions);
 Value *region_add_arg(Ir *ir, Region *r, const Type *type, const char *name);
 
 Op *build_module(Ir *ir);
-/// One result; its type by the op's row (SAME: the operand's, COMPARES: bool of that shape).
+/// Builds an op with one result. The op's row gives its type (SAME: the operand's; COMPARES: bool
+/// of that shape).
 Value *build_unary(Builder *b, OpCode code, Value *x);
 Value *build_binary(Builder *b, OpCode code, Value *x, Value *y);
 Value *build_ternary(Builder *b, OpCode code, Value *x, Value *y, Value *z);
@@ -296,7 +299,7 @@ Value *build_bool(Builder *b, const Type *type, bool v);
 /// The constant of attribute a (INT, FLOAT, BOOL) in every lane.
 Value *build_const(Builder *b, const Type *type, const Attr *a);
 Value *build_index(Builder *b, int64_t v);                    // i64 scalar
-Value *build_cast(Builder *b, Value *x, Elem to);             // x itself where nothing changes
+Value *build_cast(Builder *b, Value *x, Elem to);             // x itself if nothing changes
 Value *build_broadcast(Builder *b, Value *x, const Type *to); // likewise
 Value *build_reshape(Builder *b, Value *x, const Type *to);   // likewise
 Value *build_select(Builder *b, Value *c, Value *x, Value *y);
@@ -304,10 +307,10 @@ void build_yield(Builder *b, int n, Value *const *values);
 
 /* ---- reading and changing (op.c) ----------------------------------------------------------- */
 
-const Attr *op_attr(const Op *op, const char *name); // NULL where absent
+const Attr *op_attr(const Op *op, const char *name); // NULL if absent
 int64_t op_int(const Op *op, const char *name, int64_t otherwise);
 bool op_flag(const Op *op, const char *name);
-const char *op_str(const Op *op, const char *name);                    // NULL where absent
+const char *op_str(const Op *op, const char *name);                    // NULL if absent
 void op_set_attr(Ir *ir, Op *op, const char *name, const Attr *value); // NULL removes
 
 void op_set_operand(Op *op, int i, Value *v);
@@ -316,21 +319,22 @@ void op_add_operand(Ir *ir, Op *op, Value *v);
 void value_replace(Value *old, Value *with);
 bool value_has_uses(const Value *v);
 bool value_has_one_use(const Value *v);
-/// Takes the op out and drops its uses of others; its results must be unused.
+/// Unlinks the op and drops its operand uses. Its results must be unused.
 void op_erase(Op *op);
-/// Takes the op out of its region, keeping it whole.
+/// Removes the op from its region and keeps it whole.
 void op_unlink(Op *op);
 void op_move_before(Op *op, Op *before);
 void op_move_to_end(Op *op, Region *r);
-/// Deep copy at b; values found in `map` are replaced, results and arguments are added to it.
+/// Makes a deep copy at b. Values found in `map` are replaced; results and arguments are added to
+/// it.
 Op *op_clone(Builder *b, const Op *op, PtrMap *map);
 /// Copies the ops of a region, but not its terminator, to b.
 void region_clone_body(Builder *b, const Region *r, PtrMap *map);
-/// Adds results or region arguments to a structured op by replacing it with a copy.
+/// Adds results to a structured op by replacing it with a copy.
 Op *op_with_results(Ir *ir, Op *op, int n_results, const Type *const *types);
 
-/// Visits op and all inside it; before (pre) or after (post) its regions. The visitor may erase
-/// the op it is given.
+/// Visits op and all ops inside it, before (pre) or after (post) its regions. The visitor may erase
+/// the op.
 void op_walk_pre(Op *op, void (*visit)(Op *op, void *arg), void *arg);
 void op_walk_post(Op *op, void (*visit)(Op *op, void *arg), void *arg);
 /// The innermost op of this code around op, or NULL.
@@ -348,7 +352,7 @@ bool op_before(const Op *a, const Op *b);
 
 /// The op that defines v, if its code is `code`; else NULL.
 Op *def_of(const Value *v, OpCode code);
-/// The constant a value is (in every lane, also through broadcast and reshape), or NULL.
+/// The constant value of v (the same in every lane, also through broadcast and reshape), or NULL.
 const Attr *const_of(const Value *v);
 bool const_int(const Value *v, int64_t *out);
 bool is_const_int(const Value *v, int64_t n);
@@ -357,7 +361,7 @@ bool is_false(const Value *v);
 
 /* ---- views of particular ops (view.c) ------------------------------------------------------ */
 
-/// The subscript of load, live, store, atomic and combine, decoded.
+/// The decoded subscript of load, live, store, atomic and combine.
 typedef struct Access {
     Value *tensor;
     int n_subs;
@@ -365,13 +369,13 @@ typedef struct Access {
     int first[MAX_RANK]; // operand index of dimension d's first operand
     Value *mask;         // bool block in the shape of the picks, or NULL
     Value *pad;          // load: scalar
-    Value *value;        // store, atomic (and combine: the first)
+    Value *value;        // store, atomic and (first one) combine
     int pick_rank;       // shape of the picks, if any; pick_at = its first axis in the block
     int64_t pick_extents[MAX_RANK];
-    int pick_at; // -1 where there is no pick
+    int pick_at; // -1 without a pick
     int rank;    // shape of the block read or written
     int64_t extents[MAX_RANK];
-    int axis_of[MAX_RANK]; // block axis of dimension d where DIM_AXIS, else -1
+    int axis_of[MAX_RANK]; // block axis of dimension d for DIM_AXIS, else -1
 } Access;
 bool op_is_access(const Op *op);
 Access access_of(const Op *op);
@@ -384,7 +388,7 @@ static inline Value *sub_operand(const Op *op, const Access *a, int dim, int whi
 OpCode region_monoid(const Region *r);
 /// Whether a tensor is symmetric: its first dimension is the rank.
 bool value_is_sym(const Value *v);
-/// The kernel of that name in the module, or the only one where name is NULL; else NULL.
+/// The kernel of that name; if name is NULL, the module's only kernel; else NULL.
 Op *find_kernel(const Op *module, const char *name);
 Op *find_func(const Op *module, const char *name);
 Op *find_device(const Op *module, const char *name);
@@ -407,14 +411,14 @@ Op *ir_parse(Ir *ir, uint16_t file);
 /* ---- verifying (verify.c) ------------------------------------------------------------------ */
 
 /// Checks every op against its row and its own rule, dominance and terminators. Reports each
-/// violation as a diagnostic with the op, what was expected and what was found.
+/// violation as a diagnostic with the op, the expected and the found property.
 bool ir_verify(Ir *ir, const Op *op);
 
 /* ---- tables of rules (rule.c) -------------------------------------------------------------- */
-// A rule is a row of a table: what it looks at, the function that does it, and its algebra, which
-// is true for every value. Tests go through all tables (passes/rules.h) and try each row.
+// A rule is a row of a table: the op it looks at, its function, and its algebra, which holds for
+// every value. Tests try each row of all tables (passes/rules.h).
 
-/// Where the rows of a table have their algebra, by which a rule is known: no two have the same.
+/// The algebra of a table's rows. It identifies a rule, so no two are equal.
 typedef struct RuleTable {
     const char *pass;
     const void *rows;
@@ -422,21 +426,21 @@ typedef struct RuleTable {
     size_t row_size, algebra_at;
 } RuleTable;
 #define RULE_TABLE(pass, Row, rows)                                                                \
-    {pass, rows, sizeof rows / sizeof *rows, sizeof *rows, offsetof(Row, algebra)}
+    { pass, rows, sizeof rows / sizeof *rows, sizeof *rows, offsetof(Row, algebra) }
 const char *rule_algebra(const RuleTable *t, int row);
 
-/// Called with the op that a rule was applied to (whose results may be replaced by now), or NULL
-/// where it is of no one op.
+/// Called with the op of an applied rule (its results may be replaced already), or NULL if the rule
+/// belongs to no single op.
 typedef void RuleWatch(void *user, const Op *op, const char *algebra);
-/// Has all rules that are applied from now on reported; NULL: none.
+/// Reports all rules applied from now on; NULL: none.
 void ir_watch_rules(Ir *ir, RuleWatch *watch, void *user);
-/// Says that a rule was applied.
+/// Reports an applied rule.
 void rule_applied(const Ir *ir, const Op *op, const char *algebra);
 
 /* ---- folding and rewriting (fold.c, rewrite.c) --------------------------------------------- */
 
-/// The value op computes if it is a constant or one of its operands, else NULL. Pure ops of one
-/// result only; may build constants at b.
+/// The value of op if it is a constant or one of its operands, else NULL. Only for pure ops with
+/// one result; may build constants at b.
 Value *op_fold(Builder *b, Op *op);
 extern const RuleTable fold_tables[];
 extern const int n_fold_tables;
@@ -462,27 +466,28 @@ bool rewrite_all(Ir *ir, Op *root, const Rule *rules, int n_rules);
 
 /* ---- passes (pass.c) ----------------------------------------------------------------------- */
 
-/// What a pass may ask of the world. Owned by the caller of the pipeline.
+/// The passes' view of their environment. The caller of the pipeline owns it.
 typedef struct PassEnv {
     Ir *ir;
     const Op *library; // module of scalar funcs for expand-math, or NULL
-    int threads;       // that a launch may use
+    int threads;       // available to a launch
     int64_t l1_bytes, l2_bytes;
-    bool check;       // --check: keep what the checks need
+    bool check;       // --check: keep the information that checks need
     int vector_bytes; // of the target
-    int split;        // splitting of reduction loops: 0 chosen by the pass, 1 never, else ways
+    int split;        // splitting of reduction loops: 0 chosen by the pass, 1 never, else the
+                      // number of parts
     const struct GpuTarget *gpu; // NULL: a CPU (passes/gpu/gpu.h)
     /// Whether the target has an instruction for a transcendental op. NULL: it has none.
     bool (*has_op)(const struct GpuTarget *gpu, OpCode code, Elem elem);
     int warps, stages; // of a CTA, of its pipelines: 0 chosen by the passes
-    int cluster;       // CTAs that a program may take: 1 one, 0 chosen by the passes
+    int cluster;       // CTAs of a program: 1 one, 0 chosen by the passes
     int plan;          // of transfers between ranks, PlanId
-    int chunks;        // that a shard is transferred in; 0: chosen by the pass
+    int chunks;        // chunks of a shard's transfer; 0: chosen by the pass
     int persistent;    // one CTA an SM for all tiles: 1 always, -1 never, 0 chosen by the passes
-    int skew;          // products start an iteration earlier: 1 where they may, 0 never
-    int roles;         // a warp of its own for copies: 1 where it may be, -1 never, 0 chosen
+    int skew;          // products start an iteration earlier: 1 if legal, 0 never
+    int roles;         // a producer warp for copies: 1 if legal, -1 never, 0 chosen
     int order;         // of tiles: 1 by rows, n by super-rows of n, negative by columns, 0 chosen
-    int grain;         // programs that a task of a CPU runs; 0 chosen by the passes
+    int grain;         // programs of a CPU task; 0 chosen by the passes
 } PassEnv;
 
 typedef struct Pass {
@@ -498,7 +503,8 @@ typedef struct PassOptions {
     void *user;
     double *seconds; // time: n_passes entries, filled in
 } PassOptions;
-/// Runs the pipeline in order; false where verification failed (diagnosed, naming the pass).
+/// Runs the pipeline in order. Returns false if verification failed, with a diagnostic that names
+/// the pass.
 bool run_passes(PassEnv *env, Op *module, const Pass *const *pipeline, int n,
                 const PassOptions *options);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The insides of the IR, shared by the files of this folder only.
+// The internals of the IR, for the files of this folder only.
 #ifndef IR_IR_PRIVATE_H
 #define IR_IR_PRIVATE_H
 
@@ -15,7 +15,7 @@ struct Ir {
 
 /* ---- op.c ---------------------------------------------------------------------------------- */
 
-/// Puts op, which stands nowhere, before `before` or at the end of r.
+/// Inserts op, which is in no region, before `before` or at the end of r.
 void region_insert(Region *r, Op *before, Op *op);
 void use_link(Op *user, int index, Value *v);
 Region *new_region(Ctx *ctx, Op *parent);
@@ -24,10 +24,10 @@ Region *new_region(Ctx *ctx, Op *parent);
 typedef struct AttrSpec {
     const char *name, *kind; // not terminated
     int name_len, kind_len;
-    int kinds; // bit 1 << AttrKind for each kind it may have
+    int kinds; // bit 1 << AttrKind for each allowed kind
     bool optional;
 } AttrSpec;
-/// Reads the next one of OpInfo.attrs; false at the end.
+/// Reads the next attribute of OpInfo.attrs. Returns false at the end.
 bool next_attr_spec(const char **rest, AttrSpec *spec);
 /// The attribute of that name in the row of code.
 bool find_attr_spec(OpCode code, const char *name, AttrSpec *spec);
@@ -42,7 +42,7 @@ bool is_name_char(int c); // of values, ops and attributes in the text
 
 /* ---- limits -------------------------------------------------------------------------------- */
 
-/// Lanes of the largest block: far beyond use, small enough that products cannot overflow.
+/// The most lanes of a block: far beyond use, and small enough that products cannot overflow.
 #define MAX_LANES (INT64_C(1) << 40)
 
 #endif

@@ -10,9 +10,9 @@
 
 enum { ALIGN = 16, LARGE_PAGE = 2 << 20 };
 
-// A hostile build gives each block a chunk of its own: a sanitizer sees where one ends, and any of
-// them may be the one that fails. Else chunks grow, so that those of long compilations hold large
-// pages, and those of short ones are short.
+// A hostile build gives each block its own chunk, so that a sanitizer sees its end, and any
+// allocation may be the failing one. Otherwise chunks grow: long compilations get chunks of large
+// pages, and short ones stay small.
 #ifdef TEGULA_HOSTILE
 enum { FIRST_CHUNK = 16, LAST_CHUNK = FIRST_CHUNK };
 #else
@@ -80,8 +80,8 @@ _Noreturn void ctx_give_up(Ctx *ctx) {
     ctx_leave(ctx, CTX_ERRORS);
 }
 
-/// The system may put large pages where there is room for such. (Front end of a product with 65
-/// settings: 7.7 ms by small ones, 6.5 by these.)
+/// Asks the system for large pages. (Front end of a product with 65 settings: 7.7 ms with small
+/// ones, 6.5 with large ones.)
 static void want_large_pages(const Chunk *c) {
     uintptr_t mask = ~(uintptr_t)(LARGE_PAGE - 1);
     uintptr_t from = ((uintptr_t)c + LARGE_PAGE - 1) & mask;
@@ -160,7 +160,7 @@ size_t ctx_bytes(const Ctx *ctx) {
 
 /* ---- interned strings ---------------------------------------------------------------------- */
 
-/// Eight bytes at a time: types and attributes are long rows of integers.
+/// Hashes eight bytes at a time, since types and attributes are long rows of integers.
 static uint64_t hash_words(const char *s, size_t n) {
     uint64_t h = n, word;
     for (; n >= sizeof word; n -= sizeof word, s += sizeof word) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The ground everything stands on: the compile context, its arena, interned strings, vectors,
-// source positions and diagnostics.
+// The foundation: the compile context, its arena, interned strings, vectors, source positions and
+// diagnostics.
 //
-// Memory: everything a compilation makes lives in the arena of its Ctx and goes with it. There is
-// one allocation choke point (ctx_alloc). When it fails, control returns to the innermost
-// ctx_protect, which reports CTX_NO_MEMORY; nothing else needs to check for null.
+// All memory of a compilation lives in the arena of its Ctx and is freed with it. There is one
+// allocation function (ctx_alloc). If it fails, control returns to the innermost ctx_protect, which
+// reports CTX_NO_MEMORY. No other code checks for null.
 #ifndef LANG_BASE_H
 #define LANG_BASE_H
 
@@ -18,8 +18,8 @@ typedef struct Ctx Ctx;
 
 /* ---- source positions ---------------------------------------------------------------------- */
 
-/// A stretch of one line of one source file. `file` 0 means "nowhere"; lines and columns count
-/// from 1 and columns are bytes.
+/// A range within one line of a source file. `file` 0 means "nowhere". Lines and columns count from
+/// 1; columns are bytes.
 typedef struct Loc {
     uint32_t line;
     uint16_t file, col, len;
@@ -28,20 +28,20 @@ typedef struct Loc {
 /// Registers a source text (copied) and returns its file number, from 1.
 uint16_t ctx_add_source(Ctx *ctx, const char *path, const char *text, size_t len);
 const char *ctx_source_path(const Ctx *ctx, uint16_t file);
-/// `len` may be NULL: the text ends with a NUL byte, too.
+/// `len` may be NULL, since the text also ends with a NUL byte.
 const char *ctx_source_text(const Ctx *ctx, uint16_t file, size_t *len);
 uint16_t ctx_source_count(const Ctx *ctx);
 
 /* ---- context ------------------------------------------------------------------------------- */
 
 typedef enum CtxStatus {
-    CTX_OK,        // ran to its end, no error was reported
+    CTX_OK,        // completed without an error
     CTX_ERRORS,    // the user's input has errors; see the diagnostics
     CTX_NO_MEMORY, // an allocation failed
-    CTX_BUG,       // the compiler contradicted itself; see the diagnostics
+    CTX_BUG,       // the compiler has a bug; see the diagnostics
 } CtxStatus;
 
-/// `allocate(user, old, size)`: as realloc; size 0 frees. NULL on failure.
+/// `allocate(user, old, size)` acts as realloc; size 0 frees. NULL on failure.
 typedef struct Allocator {
     void *(*allocate)(void *user, void *old, size_t size);
     void *user;
@@ -51,16 +51,17 @@ typedef struct Allocator {
 Ctx *ctx_create(const Allocator *allocator);
 void ctx_destroy(Ctx *ctx);
 
-/// Runs body(ctx, arg). Comes back early when memory runs out, at a compiler bug (ice) or at
-/// ctx_give_up. Calls nest. The context may be asked for its diagnostics afterwards, and must
-/// be destroyed, not used on, after NO_MEMORY and BUG.
+/// Runs body(ctx, arg). Returns early if memory runs out, at a compiler bug (ice) or at
+/// ctx_give_up. Calls nest. After NO_MEMORY and BUG the context can only be asked for its
+/// diagnostics and destroyed.
 CtxStatus ctx_protect(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg);
 /// Leaves the innermost ctx_protect with CTX_ERRORS: too many errors to go on.
 _Noreturn void ctx_give_up(Ctx *ctx);
-/// Leaves it with `status`: what an inner ctx_protect came back with, or NO_MEMORY of another
-/// allocator.
+/// Leaves the innermost ctx_protect with `status`: that of an inner ctx_protect, or NO_MEMORY of
+/// another allocator.
 _Noreturn void ctx_leave(Ctx *ctx, CtxStatus status);
-/// Leaves it with what an inner one came back with if that is worse than errors. Whether it is OK.
+/// Leaves the innermost ctx_protect with an inner status that is worse than errors. Returns whether
+/// the status is OK.
 bool ctx_pass_on(Ctx *ctx, CtxStatus status);
 
 /// Zeroed memory, aligned to 16 bytes; never NULL.
@@ -68,19 +69,19 @@ void *ctx_alloc(Ctx *ctx, size_t size);
 void *ctx_copy(Ctx *ctx, const void *data, size_t size);
 #define ctx_new(ctx, T)      ((T *)ctx_alloc((ctx), sizeof(T)))
 #define ctx_array(ctx, T, n) ((T *)ctx_alloc((ctx), sizeof(T) * (size_t)(n)))
-/// release(thing) runs when the context is destroyed, last registered first, and at once where
-/// there is no memory to register it. It is how objects of other libraries (LLVM modules, FILEs)
+/// release(thing) runs when the context is destroyed, in reverse order of registration, and at once
+/// if the registration runs out of memory. Objects of other libraries (LLVM modules, FILEs) thus
 /// survive an early return.
 void ctx_defer(Ctx *ctx, void (*release)(void *thing), void *thing);
 
-/// Work that has been done, in steps that take about as long as elaborating one expression. Limits
-/// count them, and tests: times differ from machine to machine.
+/// Counts work in steps of about the elaboration of one expression. Limits and tests use the count,
+/// because times differ between machines.
 void ctx_count(Ctx *ctx, uint64_t steps);
 uint64_t ctx_steps(const Ctx *ctx);
-/// The memory that was taken from the arena.
+/// The bytes taken from the arena.
 size_t ctx_bytes(const Ctx *ctx);
 
-/// One copy of each text: equal strings are equal pointers.
+/// Returns one copy of each text, so equal strings are equal pointers.
 const char *ctx_intern(Ctx *ctx, const char *text, size_t len);
 const char *ctx_name(Ctx *ctx, const char *text);
 /// printf into the arena.
@@ -108,7 +109,7 @@ typedef struct Text {
     char *data;
     size_t n, cap;
 } Text;
-/// data is a string from the first call on, though it may be empty.
+/// data is a string after the first call, possibly an empty one.
 void text_add(Text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void text_bytes(Text *t, const char *data, size_t n);
 
@@ -133,18 +134,18 @@ typedef struct Diagnostic {
     Severity severity;
     Loc loc;
     const char *text;
-    struct Diagnostic *follow; // first note or hint of this message
+    struct Diagnostic *follow; // the first note or hint of this message
     struct Diagnostic *next;
-    struct Diagnostic *same; // the message of the same text before it
+    struct Diagnostic *same; // the previous message with the same text
     bool dropped;            // by diag_rewind
 } Diagnostic;
 
 enum { MAX_ERRORS = 20 };
 
-/// Adds to the last message: another place that explains it, or what to write instead.
+/// Adds to the last message: a place that explains it, or a correction.
 void diag_note(Ctx *ctx, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_hint(Ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/// For code that tries something: what is reported after the mark is forgotten by the rewind.
+/// For tentative code: the rewind drops all messages after the mark.
 typedef struct DiagMark {
     Diagnostic *last;
     int n_errors;
@@ -159,7 +160,7 @@ void diag_render(Text *out, const Ctx *ctx, const Diagnostic *d, bool colour);
 /// The name among names[0..n) that `name` was probably meant to be, or NULL.
 const char *closest_name(const char *name, const char *const *names, int n);
 
-/// A contradiction in the compiler itself: records file, line and text, leaves with CTX_BUG.
+/// Reports a bug of the compiler: records file, line and text, and leaves with CTX_BUG.
 _Noreturn void ice_at(Ctx *ctx, Loc loc, const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 #define ice(ctx, loc, ...) ice_at((ctx), (loc), __FILE__, __LINE__, __VA_ARGS__)
@@ -182,7 +183,7 @@ typedef struct ElemInfo {
 } ElemInfo;
 extern const ElemInfo elem_info[EL_COUNT];
 
-/// EL_COUNT where there is no such type.
+/// EL_COUNT if no such type exists.
 Elem elem_by_name(const char *name);
 static inline bool elem_is(Elem e, int classes) {
     return (elem_info[e].cls & classes) != 0;
@@ -194,26 +195,26 @@ static inline int64_t ceil_div(int64_t a, int64_t b) {
 
 /* ---- several ranks: epochs, plans of transfers (plans.def) ---------------------------------- */
 
-/// An epoch is (number of the launch << EPOCH_BITS) + barriers of it so far.
+/// An epoch is (number of the launch << EPOCH_BITS) + the barriers of the launch so far.
 enum { EPOCH_BITS = 31 };
 
 typedef enum PlanId {
-    PLAN_CHOSEN, // by the passes
+    PLAN_CHOSEN, // the passes choose
 #define PLAN(id, name, reads, adds) PLAN_##id,
 #include "lang/plans.def"
     PLAN_COUNT
 } PlanId;
 
-/// NULL where no plan has the number.
+/// NULL if no plan has the number.
 const char *plan_name(int64_t plan);
-/// PLAN_CHOSEN where there is no such name.
+/// PLAN_CHOSEN if no such name exists.
 PlanId plan_by_name(const char *name);
-/// All of them: "direct, before, ...".
+/// All names: "direct, before, ...".
 const char *plan_names(Ctx *ctx);
-/// The value that the first n bytes of text give the setting or axis `name`: an integer, true,
-/// false, or the name of a plan. False where it is none.
+/// The value that the first n bytes of text give to the setting or axis `name`: an integer, true,
+/// false, or the name of a plan. Returns false if the text is no value.
 bool setting_value(const char *name, const char *text, size_t n, int64_t *out);
-/// "BM=64", "plan=pull", as it is read.
+/// "BM=64", "plan=pull", in the form that is read.
 void setting_text(Text *out, const char *name, int64_t value);
 
 #endif

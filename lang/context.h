@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The insides of Ctx, shared by the files of this folder only.
+// The internals of Ctx, for the files of this folder only.
 #ifndef LANG_CONTEXT_H
 #define LANG_CONTEXT_H
 
@@ -23,7 +23,7 @@ typedef struct InternedName {
 typedef struct Source {
     const char *path, *text;
     size_t len;
-    const char *line; // that was looked for last, and its number
+    const char *line; // the last line looked up, and its number
     uint32_t number;
 } Source;
 
@@ -45,7 +45,7 @@ struct Ctx {
     int n_errors;
     PtrMap said; // interned text -> its last Diagnostic
     uint64_t steps;
-    size_t bytes; // of all that was allocated
+    size_t bytes; // of all allocations
 };
 
 #endif

@@ -50,7 +50,7 @@ static const char *source_line(const Ctx *ctx, Loc loc, int *n) {
     const char *s = ctx_source_text(ctx, loc.file, &len), *end = s + len;
     Source none = {.text = "", .line = "", .number = 1};
     Source *source = len ? &ctx->sources.data[loc.file - 1] : &none;
-    // Messages mostly come in the order of their lines.
+    // Messages mostly arrive in the order of their lines.
     uint32_t line = source->number <= loc.line ? source->number : 1;
     if (line > 1) s = source->line;
     for (; line < loc.line && s < end; line++) {
@@ -114,7 +114,7 @@ DiagMark diag_mark(const Ctx *ctx) {
 
 void diag_rewind(Ctx *ctx, DiagMark mark) {
     for (Diagnostic *d = mark.last ? mark.last->next : ctx->first_diag; d; d = d->next) {
-        d->dropped = true; // oldest first: what comes before the dropped ones stays
+        d->dropped = true; // oldest first, so earlier messages stay
         if (!d->same || !d->same->dropped) map_set(ctx, &ctx->said, d->text, d->same);
     }
     *(mark.last ? &mark.last->next : &ctx->first_diag) = NULL;
@@ -173,8 +173,8 @@ static const struct {
     [SEV_HINT] = {"hint", "\033[1;32m"},
 };
 
-/// The source line and a caret line. Control and non-ASCII bytes print as '?', tabs as a blank,
-/// so that the caret stands where it should.
+/// Renders the source line and a caret line. Control and non-ASCII bytes print as '?', and tabs as
+/// a blank, so the caret stays aligned.
 static void render_caret(Text *out, const Ctx *ctx, Loc loc, const char *colour,
                          const char *plain) {
     int n;
@@ -210,7 +210,7 @@ void diag_render(Text *out, const Ctx *ctx, const Diagnostic *d, bool colour) {
 
 enum { MAX_NAME = 63 };
 
-/// Levenshtein's distance, where swapping two neighbours counts one; names beyond MAX_NAME never
+/// Levenshtein distance in which swapping two neighbours counts one. Names beyond MAX_NAME never
 /// match.
 static int edit_distance(const char *a, const char *b) {
     int n = (int)strlen(a), m = (int)strlen(b);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "lang/fork_lock.h"
 
-static atomic_int forks; // between the first process that had locks and this one
+static atomic_int forks; // forks since the first process with locks
 
 static void count_fork(void) {
     atomic_fetch_add(&forks, 1);
@@ -11,14 +11,14 @@ static void watch_forks_once(void) {
     pthread_atfork(NULL, NULL, count_fork);
 }
 
-/// The C library runs `watch_forks_once` again where a fork came in the middle of it.
+/// The C library runs `watch_forks_once` again if a fork interrupted it.
 static int count_forks(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks_once);
     return atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
-/// Several threads of the child may come at once: one of them makes it anew.
+/// Several threads of the child may arrive at once. One of them makes the lock again.
 static void renew_mutex(Lock *l, int now) {
     int was = atomic_load(&l->forks);
     while (was != now) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Locks of the compiler that a fork leaves free in the child.
+// The compiler's locks, which are free in the child after a fork.
 //
-// The child of a fork has one thread. A lock that another thread of the parent had at that moment
-// would never be given back there. What such a lock guards has to be whole at every store: then the
-// child goes on with what there is. The runtime, which is linked without the compiler, has its own
+// The child of a fork has one thread. A lock that another thread of the parent held would stay
+// taken. The data behind a lock must be consistent after every store; the child then continues with
+// them. The runtime is linked without the compiler and has its own locks
 // (runtime/base/fork_lock.h).
 #ifndef LANG_FORK_LOCK_H
 #define LANG_FORK_LOCK_H
@@ -13,7 +13,7 @@
 
 typedef struct Lock {
     pthread_mutex_t mutex;
-    atomic_int forks; // of the process that it was made in; negative: being made anew
+    atomic_int forks; // tg_forks() of the process that made it; negative: it is being made again
 } Lock;
 
 #define LOCK_INIT                                                                                  \

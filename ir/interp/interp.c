@@ -67,7 +67,7 @@ static int64_t carried_lanes(const Op *op) {
     return n;
 }
 
-/// Values are defined before their uses in this order, so operands have their registers.
+/// Values are defined before their uses in this order, so operands already have registers.
 static void plan_op(Op *op, void *arg) {
     Interp *it = arg;
     Plan *p = ctx_new(it->ctx, Plan);
@@ -91,7 +91,7 @@ static void plan_op(Op *op, void *arg) {
 
 /* ---- control flow -------------------------------------------------------------------------- */
 
-/// Gives arguments first.. of a region the yielded values, all at once.
+/// Assigns the yielded values to arguments first.. of a region, simultaneously.
 static void carry_yielded(const Op *op, int region, int first, const Region *from) {
     Plan *p = plan_of(op);
     Cell *t = p->temp;
@@ -117,7 +117,7 @@ static void finish_for(Op *op) {
     for (int i = 0; i < op->n_results; i++) copy_reg(out(op, i), plan_of(op)->args[0][i + 1]);
 }
 
-/// Iterations from `from`, at most `n` of them; returns where it stopped.
+/// Runs at most `n` iterations from `from`. Returns the iteration at which it stopped.
 static int64_t iterate_loop(Interp *it, Op *op, int64_t from, int64_t n) {
     int64_t hi = in_int(op, 1), step = op_int(op, "step", 1);
     for (; n > 0 && from < hi; n--, from += step) {
@@ -136,7 +136,7 @@ static double approx_bound(Elem e) {
     return e == EL_F64 ? 1e-9 : e == EL_F32 ? 1e-3 : 1e-1;
 }
 
-/// The coarsest rounding on the way.
+/// Finds the coarsest rounding of the intermediate values.
 static void seek_rounding(Op *op, void *bound) {
     Elem e = op->code == OP_CAST ? result(op, 0)->type->elem : EL_F64;
     if (elem_is(e, EC_FLOAT)) *(double *)bound = fmax(*(double *)bound, approx_bound(e));
@@ -148,8 +148,9 @@ static bool close_enough(Elem e, double bound, Cell a, Cell b) {
     return cell_equal(e, a, b) || fabs(a.f - b.f) <= bound * (1 + fabs(a.f) + fabs(b.f));
 }
 
-/// The promise of `merge f`: groups of consecutive iterations, each from the initial values, joined
-/// by f in order, give what one run gives. Runs the loop again in random groups and compares.
+/// Checks the promise of `merge f`: groups of consecutive iterations, each from the initial values
+/// and joined by f in order, give the same result as one run. Runs the loop again in random groups
+/// and compares.
 static void check_merge(Interp *it, Op *op) {
     Region *join = op->regions[1];
     Reg **carried = plan_of(op)->args[0] + 1, **args = plan_of(op)->args[1];
@@ -225,8 +226,8 @@ static void run_picked(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step) 
     if (n > 0) run_one_program(it, op, lo + it->options.pick(it->options.user, n) * step);
 }
 
-/// Programs have no order: with a seed, step through them by a stride prime to their number. What
-/// combines fold is ordered by the indices, so a kernel that has one runs in order.
+/// Programs have no order. With a seed, they run with a stride that is coprime to their number. A
+/// kernel with a combine runs in order, since the indices order its folds.
 static void run_all_programs(Interp *it, Op *op, int64_t lo, int64_t n, int64_t step,
                              bool ordered) {
     int64_t stride = 1, start = 0;
@@ -295,7 +296,7 @@ static void add_reg_value(Text *t, const Reg *r) {
     text_add(t, r->n > 16 ? ", ...]" : "]");
 }
 
-/// The op's text with each {} replaced by the next operand from `first` on.
+/// The op's text with each {} replaced by the next operand, starting at `first`.
 static const char *filled_text(Interp *it, const Op *op, int first) {
     Text t = {.ctx = it->ctx};
     text_bytes(&t, "", 0);
@@ -407,7 +408,7 @@ static Exec *const exec[OP_COUNT] = {
     [OP_LAUNCH] = do_launch,
     [OP_DISPATCH] = do_dispatch,
     [OP_CONTRACT] = do_contract,
-    // Layouts say where elements are, not which.
+    // A layout changes the place of elements, not their values.
     [OP_CONVERT] = do_reshape,
     [OP_RENEW] = do_reshape,
     [OP_DESC] = do_desc,

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The reference interpreter: shared memory, rings, and what is started and awaited.
+// The reference interpreter: shared memory, rings, and asynchronous ops.
 //
-// One thread runs a program, so what is started is done at once. The protocol of rings is checked
-// as it would have to hold for many threads: a slot is acquired only when free and waited for only
-// when full. Where a device would wait for ever, the run ends with an error.
+// One thread runs a program, so an asynchronous op completes when it starts. The protocol of rings
+// is checked as for many threads: acquiring needs a free slot, and waiting needs a full one. If a
+// device would wait for ever, the run ends with an error.
 #include "ir/interp/interp_private.h"
 
 #include <math.h>
 #include <string.h>
 
-/// Slot s holds item full[s] - 1, if any; it is free where busy[s] is not set.
+/// Slot s holds item full[s] - 1, if any. It is free if busy[s] is not set.
 typedef struct RingState {
     int slots, n_bufs;
     int64_t *full;
-    int64_t *scalar; // that the item in the slot brings along
+    int64_t *scalar; // the scalars of the slot's item
     bool *busy;
     Cell **cells; // [slot * n_bufs + buffer]
 } RingState;
@@ -25,7 +25,7 @@ void do_desc(Interp *it, Op *op) {
 
 /* ---- buffers ------------------------------------------------------------------------------- */
 
-/// Undefined content: let it show.
+/// Fills undefined contents with a visible value.
 static void spoil_cells(Cell *cells, int64_t n) {
     memset(cells, 0xA5, (size_t)n * sizeof *cells);
 }
@@ -37,7 +37,7 @@ void do_buf_alloc(Interp *it, Op *op) {
     spoil_cells(r->cells, n);
 }
 
-/// The elements as they are when the view is used: see settle_view.
+/// The view's elements are read at its use: see settle_view.
 void do_buf_view(Interp *it, Op *op) {
     Reg *r = out(op, 0), *x = in(op, 0);
     const int64_t *perm = op_attr(op, "perm")->ints;
@@ -57,7 +57,7 @@ void do_buf_view(Interp *it, Op *op) {
     }
 }
 
-/// Operand i is what its buffer holds now.
+/// Sets operand i to the current contents of its buffer.
 static void settle_view(Interp *it, Op *op, int i) {
     Op *view = def_of(operand(op, i), OP_BUF_VIEW);
     if (!view) return;
@@ -92,7 +92,7 @@ void do_mma_start(Interp *it, Op *op) {
     do_dot(it, op);
 }
 
-/// What nobody should read shows.
+/// Fills memory that must not be read with a visible value.
 void do_blank(Interp *it, Op *op) {
     (void)it;
     Reg *r = out(op, 0);
@@ -107,7 +107,7 @@ void do_copy_async(Interp *it, Op *op) {
     if (in(op, 1)->cells) read_lanes(it, op, in(op, 1), (Cell){0});
 }
 
-/// The offset in memory of element i of the buffer, or -1 outside of the tensor; coordinates are
+/// The memory offset of the buffer's element i, or -1 outside the tensor. The coordinates are the
 /// operands from `first` on.
 static int64_t box_offset(const Op *op, int first, int64_t i) {
     const Tensor *t = &in(op, 0)->tensor;
@@ -172,7 +172,7 @@ void do_ring_make(Interp *it, Op *op) {
     }
 }
 
-/// Slots for more items than the ring has: roles run one after the other.
+/// Makes room for more items than the ring has slots, because roles run one after the other.
 static void grow_ring(Interp *it, RingState *s, const Type *type, int64_t slots) {
     RingState old = *s;
     s->slots = (int)slots;
@@ -252,7 +252,7 @@ void do_ring_release(Interp *it, Op *op) {
     RingState *s = in(op, 0)->ring;
     s->busy[slot] = false;
     if (!it->roles) return;
-    for (int i = 0; i < s->n_bufs; i++) // nobody fills the slot again who would
+    for (int i = 0; i < s->n_bufs; i++) // no role fills the slot again
         spoil_cells(s->cells[slot * s->n_bufs + i], ty_count(in(op, 0)->type->parts[i]));
 }
 
@@ -264,7 +264,7 @@ typedef struct RoleSearch {
     bool ready;
 } RoleSearch;
 
-/// The role (region of `roles`) in which the ring is filled; -1: none.
+/// The role (a region of `roles`) that fills the ring; -1: none.
 static int filler_of(const Op *roles, const Value *ring) {
     for_each_use(u, ring) {
         if (u->user->code != OP_RING_ACQUIRE) continue;
@@ -282,14 +282,14 @@ static void see_ring_wait(Op *op, void *arg) {
     s->ready &= filler < 0 || s->done[filler] || s->r->parent->regions[filler] == s->r;
 }
 
-/// All that fill what the role waits for have run.
+/// Whether all roles that fill this role's rings have run.
 static bool role_is_ready(Op *op, int i, const bool *done) {
     RoleSearch s = {.r = op->regions[i], .done = done, .ready = true};
     for_each_op(inner, op->regions[i]) op_walk_pre(inner, see_ring_wait, &s);
     return s.ready;
 }
 
-/// One after the other, who fills a ring before who reads it; so nobody waits for a free slot.
+/// Runs the roles in order, each filler before its readers, so no role waits for a free slot.
 void do_roles(Interp *it, Op *op) {
     bool *done = ctx_array(it->ctx, bool, op->n_regions), more = true;
     int left = op->n_regions;

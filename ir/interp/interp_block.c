@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/// Ops on floats that round nothing.
+/// Float ops that do not round.
 static bool is_exact_op(OpCode op) {
     static const bool exact[OP_COUNT] = {
         [OP_MIN] = true,      [OP_MAX] = true,   [OP_NEG] = true,   [OP_ABS] = true,
@@ -28,7 +28,7 @@ void do_elementwise(Interp *it, Op *op) {
         Cell c = f(e, x[0][i], unary ? zero : x[1][i], binary ? zero : x[2][i]);
         r->cells[i] = compares ? c : round_result(it, e, c, units);
     }
-    // In a block, lanes that nobody will look at may well divide by 0.
+    // In a block, lanes that are never used may divide by 0.
     if (it->options.check && (op->code == OP_DIV || op->code == OP_REM) && r->type->rank == 0 &&
         !elem_is(e, EC_FLOAT) && x[1][0].u == 0)
         run_error(it, op, "division of %s by 0", cell_text(it->ctx, e, x[0][0]));
@@ -148,7 +148,7 @@ void do_select(Interp *it, Op *op) {
 
 /* ---- contractions -------------------------------------------------------------------------- */
 
-/// sum[i, j] += a[i, k] b[k, j]; floats in double, integers modulo 2^64.
+/// sum[i, j] += a[i, k] b[k, j]; floats use double, integers are modulo 2^64.
 static void multiply_add_blocks(const Reg *a, const Reg *b, Cell *sum) {
     int64_t m = a->type->extents[0], kk = a->type->extents[1], n = b->type->extents[1];
     bool is_float = elem_is(a->type->elem, EC_FLOAT);
@@ -170,14 +170,14 @@ static void round_sum(Interp *it, Reg *r, const Cell *sum) {
         r->cells[i] = round_result(it, r->type->elem, sum[i], SUM_NOISE);
 }
 
-/// The sum's place, as wide as the result, holding the initial value or zeros.
+/// Room for the sum, as wide as the result, with the initial value or zeros.
 static Cell *start_sum(Op *op, const Reg *initial) {
     Cell *sum = plan_of(op)->temp;
     size_t bytes = (size_t)out(op, 0)->n * sizeof(Cell);
     return initial ? memcpy(sum, initial->cells, bytes) : memset(sum, 0, bytes);
 }
 
-/// Also mma_start, which may say that it does not add.
+/// Also handles mma_start, which may overwrite instead of add.
 void do_dot(Interp *it, Op *op) {
     bool fresh = op->n_operands < 3 || (op->n_operands > 3 && in_int(op, 3));
     Cell *sum = start_sum(op, fresh ? NULL : in(op, 2));

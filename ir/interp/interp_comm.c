@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The reference interpreter over several ranks.
 //
-// Each rank is a thread with a context, a copy of the module and registers of its own; the memory
-// of symmetric tensors is one. One of them runs at a time, until it waits: so a run is determined,
-// and when all ranks in turn find nothing to go on with, it is known who waits for what. Transfers
-// that the host code asks for happen as soon as they may.
+// Each rank is a thread with its own context, copy of the module and registers. Symmetric tensors
+// share memory. One rank runs at a time, until it waits, so a run is deterministic. If no rank can
+// continue, all waits are known and reported. Transfers of the host code happen as early as they
+// may.
 #include "ir/interp/interp_private.h"
 
 #include "lang/diag.h"
@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Memory that all ranks share and that the launch made: scratch, signals.
+/// Memory shared by all ranks and made by the launch: scratch and signals.
 typedef struct SharedWords {
     char *data;
     int64_t bytes; // of all ranks
 } SharedWords;
 
 typedef struct World {
-    int n, turn, running; // ranks; whose turn it is; that have not ended
-    int idle;             // ranks that found nothing to do since one went on
+    int n, turn, running; // the number of ranks; the running one; those that have not ended
+    int idle;             // ranks that could not continue since one last did
     bool failed;
     Interp **ranks;
     SharedWords *shared;
@@ -36,7 +36,7 @@ bool has_company(const Interp *it) {
 
 /* ---- turns --------------------------------------------------------------------------------- */
 
-/// False: a rank has failed, and this one is to give up.
+/// Returns false if a rank has failed and this one has to give up.
 static bool await_turn(World *w, int rank) {
     pthread_mutex_lock(&w->lock);
     while (w->turn != rank && !w->failed) pthread_cond_wait(&w->turned, &w->lock);
@@ -45,7 +45,7 @@ static bool await_turn(World *w, int rank) {
     return goes_on;
 }
 
-/// The next rank that has not ended goes on.
+/// Lets the next rank that has not ended continue.
 static void pass_turn(World *w, int rank) {
     pthread_mutex_lock(&w->lock);
     for (int i = 1; i <= w->n; i++) {
@@ -78,7 +78,7 @@ static _Noreturn void all_wait(Interp *it, const Op *op) {
 
 typedef bool Ready(Interp *it, Op *op);
 
-/// Runs other ranks until it is ready. `waits` says for what.
+/// Runs other ranks until `ready` holds. `waits` describes the wait.
 static void wait_until(Interp *it, Op *op, Ready *ready, const char *waits) {
     World *w = it->world;
     it->waits = waits;
@@ -91,7 +91,7 @@ static void wait_until(Interp *it, Op *op, Ready *ready, const char *waits) {
     w->idle = 0;
 }
 
-/// All ranks have come as often as this one.
+/// Whether all ranks have arrived as often as this one.
 static bool all_ranks_came(Interp *it, Op *op) {
     (void)op;
     for (int r = 0; r < it->world->n; r++)
@@ -108,7 +108,7 @@ static void meet_all_ranks(Interp *it, Op *op, const char *where) {
 
 /* ---- shared memory ------------------------------------------------------------------------- */
 
-/// The same memory for the n-th request of every rank; who comes first makes it.
+/// Returns the same memory for the n-th request of every rank. The first request allocates it.
 void *shared_memory(Interp *it, const Op *op, int64_t bytes, int fill) {
     World *w = it->world;
     int i = it->n_shared++;
@@ -189,7 +189,7 @@ static int64_t chunks_of_rows(Interp *it, const Op *op, int64_t rows, int64_t ea
     return ceil_div(rows, each);
 }
 
-/// The copies are made at once: nobody writes what is gathered.
+/// The copies are made at once, since the gathered data are never written.
 void do_comm_gather(Interp *it, Op *op) {
     const Tensor *t = &in(op, 0)->tensor;
     int64_t n = 1, chunks = chunks_of_rows(it, op, t->extents[1], in_int(op, 1));
@@ -211,7 +211,7 @@ static int64_t *signal_word_at(const Tensor *t, int n, const int64_t *at) {
     return (int64_t *)t->data + coordinate_offset(t, n, at);
 }
 
-/// Rows of part r from `lo` on, `n` of them, to this rank's slot of rank r's stage.
+/// Sends `n` rows of part r, from `lo` on, to this rank's slot of rank r's stage.
 static void send_rows(Interp *it, const Op *op, int64_t r, int64_t lo, int64_t n) {
     Tensor part = in(op, 0)->tensor;
     const Tensor *stage = &in(op, 1)->tensor;
@@ -221,8 +221,8 @@ static void send_rows(Interp *it, const Op *op, int64_t r, int64_t lo, int64_t n
     copy_tensor_part(stage, to, 2, &part, from, 1);
 }
 
-/// Sends the chunks that are complete and raises their flags; says whether all have gone. The own
-/// part stays where it is.
+/// Sends the complete chunks and raises their flags. Returns whether all are sent. The own part
+/// stays in place.
 static bool push_chunks(Interp *it, Op *op) {
     const Tensor *local = &in(op, 0)->tensor, *done = &in(op, 2)->tensor;
     int64_t rows = local->extents[1], each = in_int(op, 4),
@@ -272,7 +272,7 @@ void do_comm_end(Interp *it, Op *op) {
 
 /* ---- signals ------------------------------------------------------------------------------- */
 
-/// The word whose coordinates are operands from `first` on; NULL outside of the tensor.
+/// The word at the coordinates in the operands from `first` on; NULL outside the tensor.
 static int64_t *signal_word_of_op(Interp *it, const Op *op, int first) {
     const Tensor *t = &in(op, 0)->tensor;
     int64_t at[MAX_RANK];
@@ -303,7 +303,7 @@ static bool is_raised(Interp *it, Op *op) {
     return !word || (holds & (*word < value ? 1 : *word == value ? 2 : 4));
 }
 
-/// The op's text, with the peer and the last coordinate.
+/// The op's text with the peer and the last coordinate.
 static const char *wait_text(Interp *it, const Op *op) {
     const char *text = op_str(op, "text");
     int64_t values[] = {in_int(op, WAIT_PEER), in_int(op, op->n_operands - 1)};
@@ -339,7 +339,7 @@ void do_signal_set(Interp *it, Op *op) {
     go_on_sending(it);
 }
 
-/// What is written is there.
+/// Writes are visible at once, so a fence does nothing.
 void do_comm_fence(Interp *it, Op *op) {
     (void)op;
     race_fence(it);
@@ -347,7 +347,7 @@ void do_comm_fence(Interp *it, Op *op) {
 
 /* ---- combine over ranks -------------------------------------------------------------------- */
 
-/// Folds what all ranks have contributed, in their order; each with its own copy of the function.
+/// Folds the contributions in the order of ranks, each with its own copy of the function.
 static void join_folds(Interp *it) {
     PtrMap joined = {0};
     VEC(Fold *) order = {0};
@@ -375,7 +375,7 @@ static void join_folds(Interp *it) {
     for (int k = 0; k < order.n; k++) store_fold(it, order.data[k]);
 }
 
-/// The rank that comes last does it for all.
+/// The last rank to arrive folds for all.
 void finish_shard_folds(Interp *it, Op *phase) {
     it->meetings++;
     race_arrive(it);
@@ -408,7 +408,7 @@ static void *rank_main(void *arg) {
     RankThread *t = arg;
     World *w = t->it.world;
     t->status = ctx_protect(t->own, rank_body, t);
-    if (t->status != CTX_OK) fail_world(w); // now several of them may end at once
+    if (t->status != CTX_OK) fail_world(w); // several ranks may end at once from here on
     pthread_mutex_lock(&w->lock);
     t->it.ended = true;
     w->running--;
@@ -418,7 +418,7 @@ static void *rank_main(void *arg) {
     return NULL;
 }
 
-/// Ops hold the plans of their interpreter: each rank has its own.
+/// Ops hold the plans of their interpreter, so each rank has its own copy.
 static Op *module_copy(Ir *ir, const Op *module) {
     Op *copy = build_module(ir);
     Builder b = build_at_end(ir, copy->regions[0], module->loc);
@@ -429,7 +429,8 @@ static Op *module_copy(Ir *ir, const Op *module) {
     return copy;
 }
 
-/// What a rank has to say, in the context of the caller. Ranks that gave up for another are silent.
+/// Passes a rank's messages to the caller's context. A rank that gave up because of another one
+/// reports nothing.
 static void pass_diagnostics_on(Ctx *ctx, const RankThread *t) {
     const Diagnostic *d = diag_first(t->own);
     if (t->status == CTX_NO_MEMORY) ctx_leave(ctx, CTX_NO_MEMORY);
@@ -499,7 +500,7 @@ bool interp_run_ranks(Ir *ir, Op *module, const char *kernel, int ranks, int n_a
     }
     if (ranks > 1) return run_threads(ctx, w, all);
     CtxStatus status = ctx_protect(ctx, rank_body, &all[0]);
-    if (status == CTX_NO_MEMORY) ctx_leave(ctx, status); // the context is of no use any more
+    if (status == CTX_NO_MEMORY) ctx_leave(ctx, status); // the context is unusable
     return status == CTX_OK;
 }
 

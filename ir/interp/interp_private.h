@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the files of the interpreter share: registers, plans of ops, the walk over lanes.
+// The shared parts of the interpreter's files: registers, plans of ops, the walk over lanes.
 #ifndef IR_INTERP_INTERP_PRIVATE_H
 #define IR_INTERP_INTERP_PRIVATE_H
 
 #include "ir/interp/interp.h"
 
-/// The storage of one SSA value. A region runs again only after its last run ended and nothing
-/// recurses, so each value has one place for the whole launch.
+/// The storage of an SSA value. A region runs again only after its last run has ended, and nothing
+/// recurses, so one place suffices for the whole launch.
 typedef struct Reg {
     const Type *type;
     int64_t n; // lanes
@@ -15,19 +15,19 @@ typedef struct Reg {
     struct RingState *ring;
 } Reg;
 
-/// What was worked out for an op before the run; in op->note.
+/// Data prepared for an op before the run, in op->note.
 typedef struct Plan {
     Reg **in, **out;
     Reg ***args;    // of each region
     Access *access; // of tensor accesses
-    Cell *temp;     // for: room for the carried values; contract: the sum
+    Cell *temp;     // for: room for carried values; contract: the sum
 } Plan;
 
 /// All contributions of one phase to one element (or tuple of elements).
 typedef struct Fold {
     Op *op;
     const void *key; // the address of the (first) element
-    int64_t program; // that began it
+    int64_t program; // that created it
     int64_t at[MAX_RANK];
     Cell *value; // in the types of the region's arguments
 } Fold;
@@ -48,7 +48,7 @@ typedef struct Interp {
     uint64_t random;
     int64_t steps;
     bool in_phase;
-    int64_t program; // number of the running one in its phase
+    int64_t program; // the number of the current program in its phase
     PtrMap writers;  // element address -> program + 1, this phase; --check
     PtrMap fold_of;  // element address -> Fold
     VEC(Fold *) folds;
@@ -56,16 +56,16 @@ typedef struct Interp {
     const char *kernel;
     /* of several ranks */
     struct World *world;
-    struct Races *races; // of all ranks; NULL: they are not looked for
+    struct Races *races; // of all ranks; NULL: races are not checked
     int rank, meetings, n_shared;
     int64_t epoch;    // of several ranks
-    int64_t *control; // the control block, which holds it; NULL: nobody has asked
+    int64_t *control; // the control block with the epoch; NULL: not requested
     bool begun, ended;
-    bool roles;           // these run one after the other: rings keep all items
-    const char *waits;    // for what
-    PtrMap shard_fold_of; // like fold_of, for what goes to shards
+    bool roles;           // roles run one after the other, so rings keep all items
+    const char *waits;    // the awaited event
+    PtrMap shard_fold_of; // like fold_of, for contributions to shards
     VEC(Fold *) shard_folds;
-    VEC(Op *) scatters; // that have not sent everything
+    VEC(Op *) scatters; // that have not sent all chunks
 } Interp;
 
 static inline Plan *plan_of(const Op *op) {
@@ -92,15 +92,15 @@ static inline Reg *yielded(const Region *r, int i) {
 }
 void copy_reg(Reg *to, const Reg *from);
 uint64_t next_random(Interp *it);
-/// The run ends: what the user did wrong, at the op.
-/// A result of arithmetic in its type; with noise, up to so many units in the last place from it.
+/// Ends the run with a user's mistake at the op. Rounds a result to its type; with noise, moves it
+/// by up to `units` in the last place.
 Cell round_result(Interp *it, Elem e, Cell c, int units);
-/// Units by which sums, whose terms anybody may add up in any order, are moved.
+/// Units by which sums are moved, since their terms may be added in any order.
 enum { SUM_NOISE = 8 };
 _Noreturn void run_error(Interp *it, const Op *op, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/// Runs the kernel of `it` in its own context, which catches what goes wrong.
+/// Runs the kernel of `it` in its own context, which catches failures.
 void interp_launch(Interp *it, int n, const InterpArg *args);
 
 /* interp_comm.c: several ranks */
@@ -115,32 +115,32 @@ void do_comm_control(Interp *it, Op *op);
 void do_signal_wait(Interp *it, Op *op);
 void do_signal_set(Interp *it, Op *op);
 void do_comm_fence(Interp *it, Op *op);
-/// Whether there are other ranks.
+/// Whether the launch has other ranks.
 bool has_company(const Interp *it);
-/// Memory of the launch that all ranks see, filled when it is made.
+/// Memory of the launch that all ranks share, filled when it is made.
 void *shared_memory(Interp *it, const Op *op, int64_t bytes, int fill);
-/// Writes what the ranks have contributed to shards in a phase, when all have come to its end.
+/// Writes the contributions to shards of a phase after all ranks have ended it.
 void finish_shard_folds(Interp *it, Op *phase);
 
 /* interp_race.c: races between ranks; all of them do nothing where `races` is NULL */
 typedef struct Races Races;
 Races *races_create(Ctx *ctx, int ranks);
-/// This rank has come to the meeting that it->meetings counts; all have.
+/// This rank has arrived at the meeting that it->meetings counts, and so have all others.
 void race_arrive(Interp *it);
 void race_meet(Interp *it);
-/// A phase begins; a program of it does.
+/// A phase begins, or one of its programs does.
 void race_phase(Interp *it);
 void race_program(Interp *it);
-/// A signal: what this rank did is known to who sees the word afterwards. `adds`: with what was
-/// told with the word before.
+/// Raises a signal: a rank that sees the word knows this rank's earlier accesses. `adds`: and those
+/// that the word announced before.
 void race_raise(Interp *it, const void *word, bool adds);
 void race_see(Interp *it, const void *word);
-/// A word that is put, or an atomic: what this program did before its last fence is known to who
-/// sees it. What was told with the word that an atomic reads is known behind the next fence.
+/// Puts a word, or applies an atomic: a reader knows this program's accesses before its last fence.
+/// The accesses announced with a word that an atomic reads are known after the next fence.
 void race_put(Interp *it, const void *word);
 void race_atomic(Interp *it, const void *word, bool writes);
 void race_fence(Interp *it);
-/// An element of a symmetric tensor; the run ends where another rank's access is not ordered.
+/// Reads an element of a symmetric tensor. The run ends if another rank's access is not ordered.
 void race_read(Interp *it, const Op *op, const void *element);
 void race_write(Interp *it, const Op *op, const void *element);
 
@@ -163,7 +163,7 @@ void do_histogram(Interp *it, Op *op);
 
 /* interp_scratch.c: undefined at first */
 void do_scratch(Interp *it, Op *op);
-/// Of an element; true where that is no element of a scratch tensor, or nobody checks.
+/// Whether an element was written; true if it is not in a scratch tensor, or checks are off.
 bool was_written(Interp *it, const Tensor *t, int64_t offset);
 void note_write(Interp *it, const Tensor *t, int64_t offset);
 
@@ -204,11 +204,11 @@ void do_live(Interp *it, Op *op);
 void do_store(Interp *it, Op *op);
 void do_atomic(Interp *it, Op *op);
 void do_combine(Interp *it, Op *op);
-/// The tensor's elements into cells of the block that the op's subscript makes; dead lanes: pad.
+/// Reads the tensor's elements into the block of the op's subscript; dead lanes get the pad.
 void read_lanes(Interp *it, Op *op, Reg *to, Cell pad);
-/// Writes what the phase's combines have gathered.
+/// Writes the results of the phase's combines.
 void finish_folds(Interp *it);
-/// acc = f(acc, v), f being the function of a combine.
+/// acc = f(acc, v), where f is the function of a combine.
 void fold_in(Interp *it, Op *op, Cell *acc, const Cell *v);
 /// keep = true: the old value is the leftmost operand.
 void start_from_old(Interp *it, Fold *f);

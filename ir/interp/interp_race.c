@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Races between ranks, under --check: two ranks touch an element of a shard, one of them writes it,
-// and nothing orders the two.
+// Races between ranks, under --check: two ranks access an element of a shard, one of them writes,
+// and nothing orders the accesses.
 //
-// Vector clocks: each rank counts the times that it let others know how far it is, by coming to a
-// meeting, raising a signal or a fence, and knows how far it has heard of the others. An access
-// has its rank's count; it is ordered before what another rank does that has heard of that count.
-// A word that is put, and an atomic, tell only of what a fence of this program was behind, or of
-// what was done before the phase; what an atomic finds is heard at the next fence.
+// The check uses vector clocks. A rank increments its count when it publishes its progress: at a
+// meeting, a signal or a fence. It also keeps the counts that it has heard from the others. An
+// access carries its rank's count. It precedes an access of another rank that has heard of that
+// count. A put word, or an atomic, publishes only accesses before the program's last fence, or
+// before the phase. A count found by an atomic is heard at the next fence.
 //
-// Only what a run does is looked at, in whatever order it was done. Programs of a rank that one
-// phase has are taken for one here, but for what they put without a fence of their own.
+// The check sees only the accesses of this run, in whatever order they happened. The programs of a
+// rank in one phase count as one, except for their puts without a fence of their own.
 #include "ir/interp/interp_private.h"
 
 #include <string.h>
 
-/// Who touched an element last: rank, and its count then.
+/// The last access to an element: the rank and its count.
 typedef struct TouchedPlace {
     int writer, written;
     int *read; // by each rank
 } TouchedPlace;
 
-/// An element that signals, puts or atomics have written.
+/// An element written by signals, puts or atomics.
 typedef struct SignalWord {
-    int *told; // of each rank
+    int *told; // for each rank
     int writes;
-    int *seen; // by each rank: how many of the writes
+    int *seen; // for each rank: how many of the writes it has seen
 } SignalWord;
 
 struct Races {
     int n;
-    int *heard;      // [rank][of]: by each rank of each
-    int *arrived[2]; // the same when it came to a meeting of even and odd number
-    int *begun;      // when the phase began
+    int *heard;      // [rank][of]: the counts heard by each rank
+    int *arrived[2]; // the same on arrival at a meeting of even and odd number
+    int *begun;      // at the start of the phase
     int *fenced;     // at the last fence of the program
-    int *found;      // by atomics, heard at the next fence
+    int *found;      // found by atomics, heard at the next fence
     PtrMap places, words;
 };
 
@@ -67,7 +67,7 @@ void race_arrive(Interp *it) {
     own[it->rank]++;
 }
 
-/// Nobody can come to the meeting after the next one before all have left this one.
+/// No rank can arrive at the next meeting but one before all have left this one.
 void race_meet(Interp *it) {
     Races *r = it->races;
     for (int i = 0; r && i < r->n; i++)
@@ -75,7 +75,7 @@ void race_meet(Interp *it) {
                     clock_row(r, r->arrived[it->meetings & 1], i));
 }
 
-/// Copies what is heard, and counts on: what the rank does from here on is not in the copy.
+/// Copies the heard counts and increments the own one, so later accesses are not in the copy.
 static void tell_clock(Interp *it, int *of) {
     const Races *r = it->races;
     int *own = clock_row(r, r->heard, it->rank);
@@ -90,7 +90,7 @@ void race_fence(Interp *it) {
     tell_clock(it, r->fenced);
 }
 
-/// All that the rank did before is behind it.
+/// All earlier accesses of the rank precede the phase.
 void race_phase(Interp *it) {
     race_fence(it);
     if (it->races) tell_clock(it, it->races->begun);
@@ -114,7 +114,7 @@ static SignalWord *touched_word(Interp *it, const void *word) {
     return w;
 }
 
-/// `adds`: the word goes on telling what it told.
+/// `adds`: the word keeps its earlier announcements.
 static void write_word(Interp *it, SignalWord *w, const int *told, bool adds) {
     Races *r = it->races;
     if (!adds) memset(w->told, 0, sizeof *w->told * (size_t)r->n);
@@ -175,7 +175,8 @@ static TouchedPlace *touched_place(Interp *it, const void *element) {
     return p;
 }
 
-/// This rank has not heard of the last write. Who has seen a word has seen what wrote that.
+/// Whether this rank has not heard of the last write. A rank that has seen a word has seen the
+/// accesses that wrote it.
 static bool is_unordered(const Interp *it, const TouchedPlace *p, const void *element) {
     const Races *r = it->races;
     const SignalWord *w = map_get(&r->words, element);

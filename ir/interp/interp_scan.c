@@ -22,8 +22,8 @@ static int64_t line_start(const AxisLines *l, int64_t line) {
 
 /* ---- joining ------------------------------------------------------------------------------- */
 
-/// The function of a reduce or scan: `n` values a side. Known monoids skip the region, and sums and
-/// products of floats are carried in double: `wide` results are rounded by the caller.
+/// The function of a reduce or scan with `n` values a side. Known monoids skip the region. Sums and
+/// products of floats are carried in double, and the caller rounds `wide` results.
 typedef struct Join {
     Interp *it;
     Op *op;
@@ -64,7 +64,7 @@ static void take_lane_cells(const Op *op, int n, int64_t lane, Cell *to) {
 
 /* ---- reduce -------------------------------------------------------------------------------- */
 
-/// order = fixed: neighbours are joined pair by pair until one is left. An odd one goes through.
+/// order = fixed: joins neighbours pair by pair until one is left. An odd one passes through.
 static void reduce_tree(const Join *j, Cell *values, int64_t count) {
     for (; count > 1; count = (count + 1) / 2)
         for (int64_t i = 0; i < count; i += 2) {
@@ -127,7 +127,7 @@ void do_scan(Interp *it, Op *op) {
 
 /* ---- sort ---------------------------------------------------------------------------------- */
 
-/// Whether key b must stand before key a: NaN is last in either direction.
+/// Whether key b must precede key a. NaN is last in either direction.
 static bool is_key_out_of_order(Elem e, bool descending, Cell a, Cell b) {
     if (elem_is(e, EC_FLOAT)) {
         if (isnan(a.f) || isnan(b.f)) return isnan(a.f) && !isnan(b.f);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Scratch tensors, and under --check which of their elements somebody has written.
+// Scratch tensors and, under --check, their written elements.
 #include "ir/interp/interp_private.h"
 
 #include <string.h>
 
 void do_scratch(Interp *it, Op *op) {
-    enum { UNDEFINED = 0xA5 }; // let it show
+    enum { UNDEFINED = 0xA5 }; // a visible value
     Tensor *t = &out(op, 0)->tensor;
     t->elem = out(op, 0)->type->elem;
     t->rank = op->n_operands;
@@ -24,13 +24,13 @@ void do_scratch(Interp *it, Op *op) {
     }
     t->data = ctx_alloc(it->ctx, bytes);
     memset(t->data, UNDEFINED, bytes);
-    // What passes have made has gaps, and flags for them.
+    // Tensors that passes made have gaps and flags.
     if (!it->options.check || !op->results[0].name || elem_info[t->elem].bits < 8) return;
     Scratch s = {t->data, n, elem_info[t->elem].bits / 8, ctx_array(it->ctx, bool, n + 1)};
     vec_push(it->ctx, &it->scratches, s);
 }
 
-/// Whether the element was written, if it is one of a scratch tensor that is watched.
+/// The flag of an element, if it is in a watched scratch tensor.
 static bool *written_flag(Interp *it, const Tensor *t, int64_t offset) {
     const char *p = (const char *)t->data + offset * (elem_info[t->elem].bits / 8);
     for (int i = 0; i < it->scratches.n; i++) {

@@ -22,7 +22,7 @@ void do_align(Interp *it, Op *op) {
 
 /* ---- lanes of an access -------------------------------------------------------------------- */
 
-/// Where one lane of a load, store ... stands in memory.
+/// The memory place of one lane of a load, store and so on.
 typedef struct AccessLane {
     const Op *op;
     const Access *a;
@@ -157,7 +157,7 @@ void do_live(Interp *it, Op *op) {
     for_each_lane(it, l, op) r->cells[l.lane].u = l.live;
 }
 
-/// Two programs of a phase that store to one element have a race.
+/// Reports a race: two programs of a phase store to one element.
 static void check_race(Interp *it, const AccessLane *l) {
     if (!it->options.check || !it->in_phase || elem_info[l->tensor->elem].bits < 8) return;
     const void *key = element_address(l->tensor, l->offset);
@@ -249,7 +249,7 @@ static Fold *new_fold(Interp *it, Op *op, const AccessLane *l, const void *key, 
     return f;
 }
 
-/// The targets of a tuple share coordinates, not strides.
+/// The targets of a tuple share coordinates but not strides.
 static int64_t target_offset(const Fold *f, const Tensor *t) {
     int64_t offset = 0;
     for (int d = 0; d < t->rank; d++) offset += f->at[d] * t->strides[d];
@@ -264,7 +264,7 @@ void start_from_old(Interp *it, Fold *f) {
     }
 }
 
-/// A rank contributes one value to an element of a shard.
+/// Checks that a rank contributes one value to an element of a shard.
 static void check_share(Interp *it, const Op *op, const Fold *f, bool shard) {
     const char *name = operand(op, 0)->name;
     if (shard && it->options.check && f->program != it->program)
