@@ -21,7 +21,7 @@ typedef struct TargetInfo {
 enum CodeTexts { TEXT_LLVM = 1, TEXT_ASM = 2, TEXT_OBJECT = 4 };
 
 typedef struct CodeOptions {
-    const char *level; // "host" (NULL), "x86-64-v3" or the label "v3", ...: the rows of cpu/info.c
+    const char *level; // "host" (NULL), "x86-64-v3" or the label "v3", ...: cpu/cpu_levels.c
     bool check;        // --check
     bool debug;        // debug information
     int texts;         // CodeTexts to keep

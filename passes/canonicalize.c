@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// canonicalize: the simplest form of every op: folding (ir/fold.c), the algebra of canonical_ops.c
-// and canonical_shapes.c, and here the control flow:
+// canonicalize: the simplest form of every op: folding (ir/fold.c), the algebra of
+// canonical_arithmetic.c and canonical_shapes.c, and here the control flow:
 //
 //   for with 0 or 1 iterations, if of a constant, carried values that never change -> straight code
 //   add(dot(a, b), c) -> dot(a, b, c)

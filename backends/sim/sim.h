@@ -44,7 +44,7 @@ typedef struct SimRun {
     uint64_t seed;        // of all that is random: order of warps, when asynchronous work happens
     const SimBuffer *buffers;
     int n_buffers;
-    int skip_site;        // 1 + the number of a site of sim_sites that does nothing; 0: none
+    int skip_site;        // 1 + the number of a site (sim_site) that does nothing; 0: none
     int64_t *skipped;     // receives how often that was reached; may be NULL
     bool *met;            // at 1 + the number of each site that was reached: true; may be NULL
     int threads, cluster; // of a CTA, CTAs of a cluster; 0: what the kernel's attributes say

@@ -19,7 +19,7 @@ enum { RT_COMM_RANKS = 64, RT_COMM_NAME = 64, RT_COMM_CONFIG = 160, RT_COMM_TEXT
 enum { RT_COMM_SHARDS = 8 };
 
 /// Memory of all ranks: that of rank r begins at flat + r * stride. Where the others' is not mapped
-/// those are names alone, which rt_comm_put and the like understand.
+/// those are names alone, which `put` and the like of rt_engine understand.
 typedef struct rt_heap {
     char *flat;
     char *own; // this rank's; flat + rank * stride where mapped

@@ -8,7 +8,7 @@
 // control block.
 //
 // Where other ranks' memory is not mapped a rank writes its own place alone, which copies bring to
-// the others: the two words of a rank are side by side then (rt_step_pairs).
+// the others: the two words of a rank are side by side then (rt_came).
 #include "runtime/comm/comm_cuda.h"
 
 #include <stddef.h>

@@ -2,7 +2,7 @@
 // Measures calls in cycles of the core, so that figures of slow and of busy machines compare: the
 // best of many short rounds, beside a chain of multiplications whose cycles are known. A nanosecond
 // here is three cycles, as of a core of 3 GHz. Tests run one round and assert no time; with
-// TEGULA_MEASURE set there are many, and bench/launches.py holds the results against its bars.
+// TEGULA_MEASURE set there are many, and bench/host/launches.py holds the results against its bars.
 #ifndef TESTS_RUNTIME_RULER_H
 #define TESTS_RUNTIME_RULER_H
 
@@ -39,7 +39,7 @@ static inline double ruler_unit(void) {
     return ns;
 }
 
-/// A line for bench/launches.py, which knows the bar of `what`.
+/// A line for bench/host/launches.py, which knows the bar of `what`.
 static inline void ruler_report(const char *what, double value, const char *unit,
                                 const char *beside) {
     printf("measured: %s: %.1f %s %s\n", what, value, unit, beside);
