@@ -3,6 +3,7 @@
 Usage: lint.py ROOT [--stats]. Prints one line a finding, exits 1 when there is one. Function
 lengths need universal-ctags; without it they are left out, with a line that says so.
 """
+import fnmatch
 import pathlib
 import re
 import shutil
@@ -35,6 +36,13 @@ SHIPPED = {*ARROWS, "tools"} - {"examples"}
 # Pages of docs that any file names, and the targets of links in pages.
 PAGE_PATH = re.compile(r"(?<![\w/.-])(?:docs|bench)/[\w./-]*\w\.(?:md|png)\b")
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+# Source files as comments and pages name them: their paths, or the last parts of them.
+FILE_NAME = re.compile(r"(?<![\w/.$}%<>\"+-])((?:[a-z_0-9]+/)+[a-z0-9][a-z_0-9]*\*?\.(?:py|sh|cmake)"
+                       r"|(?:[a-z_0-9]+/)*[a-z0-9][a-z_0-9]{2,}\*?\.(?:c|h|def))\b(?![(\w*])")
+COMMENT = {**dict.fromkeys([*CODE, ".teg"], re.compile(r"(?:^|\s)//(?! (?:RUN|CHECK)\b)(.*)")),
+           **dict.fromkeys([".py", ".sh", ".cmake", ".txt"], re.compile(r"(?:^|\s)#(.*)"))}
+# Made by the build, or of other projects.
+OTHER_FILES = {"embedded.c", "identity.c", "parser.h", "stdlib/embedded.h", "include/host/nvshmemx_api.h"}
 MAX_PROSE = 110
 GENERATED = {"docs/inside/model.md", "docs/use/ops.md", "docs/use/c-api.md", "docs/use/stdlib.md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
@@ -140,6 +148,33 @@ def check_paths(root, name, lines, say):
                 say(name, n, f"there is no {path}")
 
 
+def ends_of_paths(names):
+    """Every file by its path and by the last parts of it."""
+    return {"/".join(parts[i:]) for parts in (name.split("/") for name in names) for i in range(len(parts))}
+
+
+def texts_naming_files(name, lines):
+    """(line, text): comments of code, and what stands in ` ` in the prose of a page."""
+    comment = COMMENT.get(pathlib.PurePath(name).suffix)
+    if name.endswith(".md"):
+        prose, _ = prose_and_tables(lines)
+        rows = [n for n, line in enumerate(lines, 1) if line.lstrip().startswith("|")]
+        return [(n, part) for n in sorted({*prose, *rows}) for part in re.findall(r"`([^`]*)`", lines[n - 1])]
+    found = [(n, comment.search(line)) for n, line in enumerate(lines, 1)] if comment else []
+    return [(n, m[1]) for n, m in found if m]
+
+
+def check_file_names(name, lines, ends, say):
+    """Files move, too. Notes of the lab say what was at their time."""
+    if name.startswith(("docs/lab/", "tests/diag/", "tests/fuzz/seeds/")):
+        return
+    for n, text in texts_naming_files(name, lines):
+        for file in FILE_NAME.findall(text):
+            known = fnmatch.filter(ends, file) if "*" in file else file in ends or file in OTHER_FILES
+            if not known:
+                say(name, n, f"there is no file {file}")
+
+
 def prose_and_tables(lines):
     """(numbers of the lines of prose, tables as lists of lines) of a page, code blocks left out."""
     prose, tables, fenced, in_table = [], [], False, False
@@ -236,11 +271,13 @@ def main():
             check_messages(name, lines, say)
             check_models(name, lines, say)
             check_backends(name, lines, say)
+    ends = ends_of_paths(sources(root))
     for name in sources(root):
         if name.endswith(".png") or name.startswith("tests/lint/"):
             continue
         lines = (root / name).read_text(errors="replace").splitlines()
         check_paths(root, name, lines, say)
+        check_file_names(name, lines, ends, say)
         if name.endswith(".md"):
             check_page(name, lines, say)
     circles.check_passes(root, say)
