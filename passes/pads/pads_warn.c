@@ -59,11 +59,9 @@ static const char *helpful_pad(Pads *p, const Op *op, const Fact *f, const char 
 static const char *valid_choice(const Pads *p, const Type *t, int axis, const Fact *f) {
     Text out = {.ctx = p->ctx};
     text_add(&out, "valid(%s)", range_name(f->count));
-    if (axis < t->rank - 1) {
-        text_add(&out, "[:");
-        for (int d = axis + 1; d < t->rank; d++) text_add(&out, ", None");
-        text_add(&out, "]");
-    }
+    for (int d = 0; d < t->rank && t->rank > 1; d++)
+        text_add(&out, "%s%s", d ? ", " : "[", d == axis ? ":" : "None");
+    if (t->rank > 1) text_add(&out, "]");
     return out.data;
 }
 
@@ -108,7 +106,8 @@ void pads_warn(Pads *p, const Op *op, int i, int axis, const Fact *f, OpCode cod
         diag_hint(p->ctx, "read with `pad = %s`, or choose with `%s ? ... : %s`", helps, valid,
                   otherwise);
     else
-        diag_hint(p->ctx, "choose with `%s ? ... : %s` before", valid, otherwise);
+        diag_hint(p->ctx, "replace the lanes beyond the end first: `%s ? ... : %s`", valid,
+                  otherwise);
 }
 
 void pads_warn_crossed(Pads *p, const Op *store, const Op *load) {
