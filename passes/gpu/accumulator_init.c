@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sums of warpgroups' products that begin with zeros: the first product writes them without adding,
-// so that nobody has to clear registers, 128 instructions of each thread for a tile of 128x256.
+// accumulator-init: sums of warpgroups' products that start with zeros. The first product
+// overwrites the sum, so no thread has to clear registers: 128 instructions a thread for a tile of
+// 128x256.
 //
 //   for (%k = %lo; %k < %hi) (%t = settled 0) { %p = mma_start %a, %b, %t; ... }
 //   -> %z = blank (%lo >= %hi)
 //      for (...) (%t = settled %z) { %p = mma_start %a, %b, %t, (%k == %lo); ... }
 //
-// and a product that adds to zeros and to nothing else is always a first one.
+// The fourth operand of mma_start says that the product is the first one. A product whose sum is a
+// constant zero is always the first one.
 #include "passes/passes.h"
 #include "passes/util.h"
 
-/// What the sums are before `settled`.
+/// The sums before their `settled`.
 static Value *block_before_settle(Value *sum) {
     Op *settled = def_of(sum, OP_SETTLED);
     return settled ? operand(settled, 0) : sum;
 }
 
-/// A product may begin with a zero of either sign.
+/// Whether the block is zero. The sign of the zero does not matter to a product.
 static bool is_zero_block(const Value *block) {
     const Op *op = def_of(block, OP_CONST);
     if (!op || (block->type->elem != EL_F32 && block->type->elem != EL_I32)) return false;
@@ -24,8 +26,8 @@ static bool is_zero_block(const Value *block) {
     return value->kind == AT_FLOAT ? value->f == 0 : value->i == 0;
 }
 
-/// Operand i of op are sums that begin with zeros: from here on they are that where `zeros` is
-/// true.
+/// Replaces the zeros of operand i by `blank`: they are zeros only if `zeros` is true, else
+/// undefined.
 static void make_blank(Ir *ir, Op *op, int i, Builder *b, Value *zeros) {
     Value *sum = operand(op, i), *block = block_before_settle(sum);
     const Type *type = block->type, *pending = ty_pending(ir, type);
@@ -36,8 +38,8 @@ static void make_blank(Ir *ir, Op *op, int i, Builder *b, Value *zeros) {
     if (!block->uses) op_erase(block->def);
 }
 
-/// The carried value of a loop that only a product in its body goes on with, in each iteration; -1
-/// where there is none.
+/// Returns the index of the loop's carried value that only this product continues, in each
+/// iteration, or -1.
 static int carried_sums(const Op *start) {
     const Op *loop = start->parent->parent;
     if (loop->code != OP_FOR || loop->n_regions != 1) return -1;

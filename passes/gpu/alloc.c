@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// alloc: buffers and rings get their place in shared memory.
+// alloc: gives buffers and rings their offsets in shared memory.
 //
-// Those that are all in use at some time lie one after another; panels start at multiples of 1024
-// bytes, as their swizzle wants it. Behind their last use their memory is free, and buffers made
-// there take it again.
+//   %B = buf_alloc; %r = ring_make  ->  %B = buf_alloc [offset = 0]; %r = ring_make [offset = ...]
+//
+// Buffers and rings that are live at the same time lie one after another. Each starts at a multiple
+// of 1024 bytes, as the swizzle of panels requires. Buffers that are made after the last use of all
+// earlier ones start at offset 0 again (shared_anew). `shared_free` stands behind the last use.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Parts of blocks along an axis, computed from the loads on.
+// Parts of blocks along an axis, computed from the loads on (block_part.h).
 #include "passes/gpu/block_part.h"
 
 #include "passes/util.h"
@@ -36,7 +36,8 @@ int part_dim(const Access *a, int axis) {
     return -1;
 }
 
-/// Goes on from the start of the part, to its end or to that of the count.
+/// Moves the access to the part: from its start up to its end, or to the end of the count if that
+/// is lower.
 static void move_access(const Parts *p, Builder *b, Op *op, int axis) {
     Access a = access_of(op);
     int d = part_dim(&a, axis);

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Parts of blocks along an axis, computed from the loads on: a part of x + y is that of x and that
-// of y, a part of a load is a load of fewer elements.
+// Parts of blocks along an axis, computed from the loads on. A part of x + y is the sum of the
+// parts of x and y; a part of a load is a load of fewer elements.
 #ifndef PASSES_GPU_BLOCK_PART_H
 #define PASSES_GPU_BLOCK_PART_H
 
 #include "ir/ir.h"
 
-/// One part: lanes start .. start + width - 1.
+/// One part: the lanes start .. start + width - 1.
 typedef struct Parts {
     Ir *ir;
     Ctx *ctx;
     Value *start; // i64
     int64_t width;
-    PtrMap *through;       // the values whose ops are done by parts; of others, slices. NULL: all
-    PtrMap made[MAX_RANK]; // block -> its part along that axis
+    PtrMap *through;       // values whose ops are computed by parts; others are sliced. NULL: all
+    PtrMap made[MAX_RANK]; // block -> its part along this axis
 } Parts;
 
-/// The type of a part of such a block.
+/// The type of a part of a block of type t.
 const Type *part_type(const Parts *p, const Type *t, int axis);
-/// The axis of operand i of an elementwise op, cast, select, broadcast, reshape, permute or reduce
-/// along which a part of the result needs a part of it; -1: it needs all of it.
+/// Returns the axis of operand i (of an elementwise op, cast, select, broadcast, reshape, permute
+/// or reduce) that corresponds to `axis` of the result. -1: a part of the result needs the whole
+/// operand.
 int part_axis(const Op *op, int i, int axis);
-/// The tensor's dimension along which an access goes through that axis of its block; -1: by
+/// Returns the tensor's dimension that `axis` of the access walks along. -1: it is picked by
 /// positions.
 int part_dim(const Access *a, int axis);
-/// The part of v along an axis, at b.
+/// Returns the part of v along `axis`, built at b.
 Value *part_of(Parts *p, Builder *b, Value *v, int axis);
-/// The store of the part of its value.
+/// Builds the store of the part of its value.
 void part_of_store(Parts *p, Builder *b, const Op *store, int axis);
-/// Whether two accesses that may be of one tensor go to the same places.
+/// Whether two accesses that may refer to one tensor access the same places.
 bool same_places(const Op *a, const Op *b);
-/// Two parameters that a launch may give one tensor.
+/// Whether a launch may pass one tensor for both parameters.
 bool may_be_one(const Value *a, const Value *b);
 
 #endif

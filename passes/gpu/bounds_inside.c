@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// bounds-inside: bounds of a phase that rest on elements of tensors are read on the device.
+// bounds-inside: reads bounds of a phase that depend on elements of tensors on the device.
 //
 //   %n = load %off; parallel %m = %n .. M { }
 //   ->
 //   parallel step 0 { %n = load %off; parallel %m = %n .. M { } }
 //
-// Host code is not where a GPU's tensors are. Such bounds are then like those that depend on
-// earlier indices: programs are found while the phase runs (tile_grid.c).
+// Host code cannot read a GPU's tensors. Inside the outer phase such bounds are like bounds that
+// depend on earlier indices: the device finds its programs while the phase runs (tile_grid.c).
 #include "passes/gpu/gpu.h"
 #include "passes/passes.h"
 #include "passes/util.h"
 
-/// Moves before `phase`, inside of `outer`, all ops of the host that v rests on and that rest on
-/// elements; whether there are any. The front end computes them for this phase alone.
+/// Moves into `outer`, before `phase`, all host ops that v depends on and that depend on elements.
+/// Returns whether any does. The front end computes these ops for this phase alone.
 static bool move_in(Value *v, Op *phase, const Op *outer) {
     if (value_is_inside(v, outer)) return true;
     Op *def = v->def;

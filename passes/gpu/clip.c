@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// clip: which counts say no more than the tensor's extent does.
+// clip: marks counts that exclude no more lanes than the tensor's extent does.
 //
 //   %n = min(%K - %k, 64); load %x ..., %k, %n       (K = dim %x)
 //   -> load ... [clip = [..., 1]]
 //
-// clip[d] = 1: each lane that is dead by the count of dimension d lies outside the tensor. Copy
-// engines, which know extents and no counts, may move such a block. It is to be asked before the
-// conditions of the launch are out of sight.
+// clip[d] = 1: each lane beyond the count of dimension d lies outside the tensor. Copy engines,
+// which know extents but no counts, may then move the block. The pass runs while the conditions of
+// the launch are still in the IR.
 #include "passes/passes.h"
 #include "passes/range/range.h"
 #include "passes/util.h"
@@ -16,8 +16,7 @@ typedef struct Clip {
     Ranges *ranges;
 } Clip;
 
-/// What is left of a count that only the end of something makes less than the size: x of
-/// min(x, size). NULL: it is the size or more.
+/// Returns x of a count min(x, size). NULL: the count is never below the size.
 static Value *shortening_count(Value *count, int64_t size) {
     int64_t n;
     for (Op *min; (min = def_of(count, OP_MIN));) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Devices whose blocks are spread over the CTAs of a cluster: which ones can be lowered so.
+// Decides which devices may spread their blocks over the CTAs of a cluster.
 //
-// Between CTAs go what reductions and scans have to join, and nothing else: whatever else moves
-// elements between threads must stay within a CTA. Whether it does follows from the layouts, so
-// `layouts` tries a copy of the device.
+// Only the partial results of reductions and scans go between CTAs. Every other op must move
+// elements only within a CTA. This follows from the layouts, so `layouts` tries a copy of the
+// device.
 #include "passes/gpu/layouts.h"
 
 #include "passes/cost/cost.h"
@@ -17,7 +17,7 @@ static const Layout *value_layout(const Value *v) {
     return v->type->layout;
 }
 
-/// A block of which each thread has all: one element in boxes of 1.
+/// Whether each thread holds the whole block: one element, in boxes of 1.
 static bool is_replicated(const Value *v) {
     for (int d = 0; d < v->type->rank; d++)
         if (layout_box(value_layout(v), d) > 1) return false;
@@ -37,7 +37,7 @@ static bool permute_stays(Ctx *ctx, const Op *op) {
     return layout_permute(ctx, value_layout(operand(op, 0)), way) == value_layout(result(op, 0));
 }
 
-/// The result's registers are registers of x from `start` on.
+/// Whether the result's registers are registers of x, from `start` on.
 static bool renames_slice(Ctx *ctx, const Value *x, const Value *y, const int64_t *start) {
     if (!x->type->rank) return true;
     int64_t *reg = ctx_array(ctx, int64_t, layout_registers(value_layout(y)));
@@ -66,7 +66,7 @@ static bool can_spread(Ctx *ctx, const Op *op) {
     case OP_SORT:
     case OP_HISTOGRAM:
     case OP_GATHER: return false;
-    case OP_ATOMIC: return !value_has_uses(result(op, 0)); // its owner alone has it
+    case OP_ATOMIC: return !value_has_uses(result(op, 0)); // only the owner holds the old value
     case OP_CONVERT: return convert_stays_in_cta(op);
     case OP_RESHAPE: return reshape_stays(ctx, op);
     case OP_PERMUTE: return permute_stays(ctx, op);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// columns: programs that combine rows of many elements carry the results from row to row in
-// registers. Where these do not suffice, a phase reduces the rows, and a second one goes by strips
-// of columns:
+// columns: splits programs that combine rows of many elements. Such programs carry the results from
+// row to row in registers. If registers do not suffice, a first phase reduces the rows, and a
+// second one goes by strips of columns:
 //
 //   parallel %r { %a = reduce add %x(r); store %y, %r, %n, mul %x(r), %a; combine %s, %n, %x(r) }
 //   ->
@@ -16,12 +16,12 @@
 #include <math.h>
 
 enum {
-    COLUMNS = 1024, // that a program of them has, at most
+    COLUMNS = 1024, // maximum columns of a program
     COLUMNS_LEAST = 128,
-    COLUMNS_BLOCK = 2048, // words of its block
+    COLUMNS_BLOCK = 2048, // maximum words of its block
 };
 
-/// All that has an effect is of rows, so that a program that only reduces them has none.
+/// Whether all effects are on rows. Then the phase that only reduces has none.
 static bool writes_rows_alone(const Strip *s) {
     for_each_op(op, s->body) {
         if (strip_is_write(op) && (!strip_has_rows(s, op) || op_int(op, "n", 1) > 1)) return false;
@@ -47,7 +47,7 @@ static Value *program_number(Builder *b, const Level *level, int n) {
     return number;
 }
 
-/// scratch [programs, extents...]
+/// Makes the scratch tensor [programs, extents...].
 static Value *new_sums(Builder *b, const Type *t, Value *programs) {
     Value *dims[MAX_RANK] = {programs};
     int64_t extents[MAX_RANK] = {DYNAMIC}, strides[MAX_RANK], stride = 1;
@@ -70,7 +70,7 @@ static Place place_of_sums(Builder *b, Value *number, const Type *t) {
     return p;
 }
 
-/// The copies of the reductions in `body` need no more of a row at once than a strip.
+/// Makes the cloned reductions in `body` go over a row strip by strip.
 static void reduce_strips(const Strip *s, Region *body, const PtrMap *map) {
     Strip r = {.ir = s->ir, .ctx = s->ctx, .body = body, .n_reductions = s->n_reductions};
     for (int i = 0; i < s->n_reductions; i++)
@@ -80,7 +80,7 @@ static void reduce_strips(const Strip *s, Region *body, const PtrMap *map) {
         if (r.reductions[i]) join_strips(&r, r.reductions[i]);
 }
 
-/// Rows are reduced by a phase before this one, which finds the results in memory.
+/// Builds the phase that reduces rows. The second phase loads its results from memory.
 static void reduce_before(Strip *s, Op *phase) {
     Level level[MAX_LEVELS], before[MAX_LEVELS];
     PtrMap map = {0};

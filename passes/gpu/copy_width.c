@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How wide the copies may be that bring a block's rows to shared memory: pieces of so many bytes
-// must begin at multiples of that. TMA wants 16, cp.async takes 8 and 4, too. A thread loads what
-// lies otherwise.
+// Finds how wide copies of a block's rows to shared memory may be. A copy of n bytes must start at
+// a multiple of n. TMA needs 16; cp.async also takes 8 and 4. Threads load all other blocks.
 #include "passes/gpu/gpu.h"
 #include "passes/util.h"
 
 enum { MAX_DEPTH = 8 };
 
-/// n, a power of two, divides v.
+/// Whether n, a power of two, provably divides v.
 static bool is_multiple(const Value *v, int64_t n, int depth) {
     int64_t c;
     if (n == 1) return true;
@@ -31,8 +30,8 @@ static bool is_multiple(const Value *v, int64_t n, int depth) {
     }
 }
 
-/// Rows along dimension c are so many bytes apart, or multiples of that. Strides that are known
-/// lead from element to element.
+/// Whether rows along dimension c are a multiple of `bytes` apart. `align` covers the unknown
+/// strides; known strides, in elements, are checked here.
 static bool rows_fit(const Type *t, int c, int64_t bytes) {
     int64_t bits = elem_info[t->elem].bits;
     if (t->align < bytes && bits < 8 * bytes) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the passes made of the devices of a module, for people: warps, what multiplies, which blocks
-// change their layout and how.
+// Describes the devices of a module for people: warps, matrix units, and the blocks that change
+// their layout.
 #include "passes/gpu/layouts.h"
 
 #include <inttypes.h>
@@ -52,7 +52,7 @@ static void describe_op(Op *op, void *arg) {
     }
 }
 
-/// What `async` and `sync` noted.
+/// Adds the notes of `async` and `sync`.
 static void describe_lines(DeviceReport *d, const Op *device, const char *attr) {
     const Attr *lines = op_attr(device, attr);
     for (int i = 0; lines && i < lines->n; i++) {

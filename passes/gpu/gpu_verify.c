@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// gpu-verify: what lowering takes for granted of a device, checked: every block has a layout over
-// the threads of the CTA, and layouts of operands and results fit together.
+// gpu-verify: checks the invariants that lowering relies on. Every block of a device has a layout
+// over the threads of the CTA, and the layouts of operands and results agree.
 #include "lang/diag.h"
 #include "passes/gpu/layouts.h"
 #include "passes/passes.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 typedef struct LayoutCheck {
-    Layouts s; // for what layouts say of operands
+    Layouts s; // for operand layouts
     int thread_bits;
 } LayoutCheck;
 
@@ -27,7 +27,7 @@ static bool is_wide(const Value *v) {
     return ty_is_block(v->type) && v->type->rank;
 }
 
-/// False where it is none.
+/// Returns false if the value has no valid layout.
 static bool check_value(LayoutCheck *c, const Op *op, const Value *v) {
     if (!is_wide(v)) return true;
     const Layout *l = v->type->layout;
@@ -56,7 +56,7 @@ static bool is_outside_device_ir(OpCode code) {
     }
 }
 
-/// Registers of the operand are there for all of the result.
+/// Checks that registers of the operand cover the whole result.
 static void check_broadcast(LayoutCheck *c, const Op *op) {
     const Layout *from = operand(op, 0)->type->layout, *to = result(op, 0)->type->layout;
     if (!from) return;
@@ -100,7 +100,7 @@ static void check_loop(LayoutCheck *c, const Op *op) {
     }
 }
 
-/// Ops whose operands and results are in one layout.
+/// Checks ops whose operands and results share one layout.
 static void check_alike(LayoutCheck *c, const Op *op, const Layout *l) {
     for (int i = 0; i < op->n_operands; i++) want_layout(c, op, operand(op, i), l);
 }
@@ -154,18 +154,18 @@ static void check_region(LayoutCheck *c, const Region *r) {
         for (int i = 0; i < op->n_results; i++) sound &= check_value(c, op, result(op, i));
         for (int i = 0; i < op->n_operands; i++) sound &= check_value(c, op, operand(op, i));
         if (sound) check_layouts(c, op);
-        if (op_has(op, PURE)) continue; // regions of scalars
+        if (op_has(op, PURE)) continue; // their regions compute scalars
         for (int i = 0; i < op->n_regions; i++) check_region(c, op->regions[i]);
     }
 }
 
-/// Of blocks with layouts.
+/// Checks that elements stay within a CTA. Blocks must have layouts.
 static void check_crossing(LayoutCheck *c, const Op *device) {
     const Op *op = diag_errors(c->s.ctx) ? NULL : find_crossing(c->s.ctx, device);
     if (op) fail_ir_check(c, op, op_info[op->code].name, "no elements that go from CTA to CTA");
 }
 
-/// Host code is not where the tensors are.
+/// Checks that host code reads no tensor: it cannot reach the GPU's memory.
 static void check_host(Op *op, void *arg) {
     LayoutCheck *c = arg;
     if (op_is_load(op) && !op_enclosing(op, OP_DEVICE))

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// async: loads that feed products become copies into rings of buffers, products of warpgroups
-// become a start and an await.
+// async: turns loads that feed products into copies into rings of buffers, and products of
+// warpgroups into a start and an await.
 //
 //   %x = load %a ...; %y = load %b ...; %d = dot %x, %y, %c [unit="wgmma..."]
 //   -> %A, %B = ring_acquire %ring, %n; copy_tma ... %A; copy_tma ... %B; ring_commit %ring, %n
 //      %A', %B' = ring_wait %ring, %n
 //      %p = mma_start %A', %B', %c; %d = await %p; ring_release %ring, %n
 //
-// Nothing overlaps yet: that is for `schedule`. Products of single warps stay dots whose operands
-// are loaded from the buffers.
+// Nothing overlaps yet: `schedule` moves copies ahead later. Products of single warps stay dots,
+// whose operands are loaded from the buffers.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
@@ -19,10 +19,10 @@
 typedef struct Staged {
     Op *load, *dot; // the first product that it feeds
     Staging how;
-    const char *why; // what else is to be said of it, or NULL
-    Value *buf;      // its buffer in the ring, full
+    const char *why; // a further reason for the report, or NULL
+    Value *buf;      // its full buffer in the ring
     int group;
-    const Type *ahead; // it goes through registers, into a buffer of this type; or NULL
+    const Type *ahead; // buffer type of a copy through registers, or NULL
 } Staged;
 
 typedef VEC(Op *) DotList;
@@ -36,7 +36,7 @@ typedef struct Feeds {
 
 /* ---- what feeds products ------------------------------------------------------------------- */
 
-/// A product on matrix units.
+/// Whether the op is a product on matrix units.
 static bool is_product(const Op *op) {
     return op->code == OP_DOT && gpu_unit_of(op);
 }
@@ -45,7 +45,7 @@ static bool renames_registers(const Op *op) {
     return op && (op->code == OP_CONVERT || op->code == OP_PERMUTE);
 }
 
-/// Says of the load from which an operand is made by other operations that no copy serves it.
+/// Notes that no copy serves a load whose block other operations change before the product.
 static void note_made(Feeds *f, const Value *v) {
     const char *why = "multiply-adds take registers";
     for (; v->def && (renames_registers(v->def) || v->def->code == OP_CAST); v = operand(v->def, 0))
@@ -68,7 +68,7 @@ Op *load_behind(const Value *v, bool *swapped) {
     return def_of(v, OP_LOAD);
 }
 
-/// Everything that v goes to is an operand of a product on matrix units.
+/// Whether every use of v, through renamings, is an operand of a product on matrix units.
 static bool feeds_only_dots(const Value *v) {
     for_each_use(u, v) {
         const Op *op = u->user;
@@ -98,14 +98,15 @@ void async_note(Async *s, const Value *tensor, const char *how, const char *why)
     vec_push(s->ctx, &s->notes, text);
 }
 
-/// Why a product of f32 is one of single warps though there are warpgroups, or NULL.
+/// Returns why a product of f32 runs on single warps although the target has wgmma, or NULL.
 static const char *against_wgmma(Feeds *f, const Op *dot, const Type *buf, int k_axis) {
     bool could = buf->elem == EL_F32 && !is_wgmma(dot) && gpu_has(f->s->target, GPU_WGMMA);
     return could && !wgmma_takes(buf, k_axis) ? "for wgmma its rows would have to run along the sum"
                                               : NULL;
 }
 
-/// The layout, in axes of the load, of an operand that it feeds, or NULL.
+/// Returns the layout of operand i of the dot in the axes of the load that feeds it. NULL: another
+/// load feeds it, or it has no layout.
 static const Layout *read_layout(const Feeds *f, const Op *load, int dot, int i) {
     bool swapped;
     const Value *x = operand(f->dots.data[dot], i);
@@ -113,7 +114,8 @@ static const Layout *read_layout(const Feeds *f, const Op *load, int dot, int i)
     return swapped ? layout_permute(f->s->ctx, x->type->layout, (int[]){1, 0}) : x->type->layout;
 }
 
-/// The layout in which products read most of the load: its buffer is made for that.
+/// Returns the layout in which products read most registers of the load. The buffer is made for
+/// this layout.
 static const Layout *main_reader(const Feeds *f, const Op *load) {
     const Layout *found = NULL;
     int64_t most = 0;
@@ -136,8 +138,8 @@ static int conflicts_of(const Async *s, const Layout *l, const Type *buf, bool r
     return shared_conflicts(l, &shared, &a, gpu_banks(s->target), reads);
 }
 
-/// What is to be said of the banks that lanes meet in when the load's block goes to buf and to
-/// products, or NULL.
+/// Describes the bank conflicts of writing the load's block to buf and of reading it for products.
+/// NULL: no conflicts.
 static const char *bank_conflicts(const Feeds *f, const Op *load, const Type *buf) {
     int writes = conflicts_of(f->s, result(load, 0)->type->layout, buf, false), reads = 1;
     for (int k = 0; k < 2 * f->dots.n; k++) {
@@ -150,7 +152,8 @@ static const char *bank_conflicts(const Feeds *f, const Op *load, const Type *bu
                       reads);
 }
 
-/// All products that read the load's block take it from buf as it is; *some: at least one does.
+/// Whether every product that reads the load's block takes it from buf unchanged. Sets *some if at
+/// least one does.
 static bool all_take(Feeds *f, const Op *load, const Type *buf, bool *some) {
     bool swapped, all = true;
     *some = false;
@@ -164,8 +167,8 @@ static bool all_take(Feeds *f, const Op *load, const Type *buf, bool *some) {
     return all;
 }
 
-/// Operand i of the dot, if it may come from a copy. Outside of loops there is nothing to overlap,
-/// and products of single warps take registers.
+/// Stages the load behind operand i of the dot if a copy may serve it. Products of single warps
+/// take registers, so their loads qualify only in the same loop body: elsewhere nothing overlaps.
 static void consider_operand(Feeds *f, Op *dot, int i) {
     bool swapped;
     const char *why;
@@ -198,7 +201,7 @@ static void consider_operand(Feeds *f, Op *dot, int i) {
                staged.ahead ? "through registers, an iteration ahead" : "through registers", why);
 }
 
-/// The place of the largest block that need not come from a buffer, or -1.
+/// Returns the index of the largest copied block that no wgmma needs in a buffer, or -1.
 static int largest_copy(const Feeds *f) {
     int found = -1;
     int64_t most = 0;
@@ -211,7 +214,7 @@ static int largest_copy(const Feeds *f) {
     return found;
 }
 
-/// A slot of each ring fits into shared memory beside what lowering takes there.
+/// Whether one slot of each ring fits into shared memory beside the temporaries of lowering.
 static bool copies_fit(const Feeds *f) {
     Async *s = f->s;
     PtrMap copied = {0};
@@ -235,7 +238,7 @@ static void note_copy(Async *s, const Staged *x) {
     async_note(s, operand(x->load, 0), how, why);
 }
 
-/// What finds no room goes through registers, the largest blocks first.
+/// Drops copies, the largest blocks first, until the rest fits. Dropped blocks stay in registers.
 static void make_shared_room(Feeds *f) {
     for (int at; !copies_fit(f) && (at = largest_copy(f)) >= 0;) {
         async_note(f->s, operand(f->staged.data[at].load, 0), "through registers",
@@ -248,7 +251,7 @@ static void make_shared_room(Feeds *f) {
     }
 }
 
-/// Loads of one region that feed one product, by one engine, travel together.
+/// Groups the loads of one region that feed one product by one engine. A group shares a ring.
 static void group_feeds(Feeds *f) {
     for (int i = 0; i < f->staged.n; i++) {
         Staged *x = &f->staged.data[i];
@@ -264,7 +267,8 @@ static void group_feeds(Feeds *f) {
 
 /* ---- rings --------------------------------------------------------------------------------- */
 
-/// The last op of region r that a load of the group, or (dots) a product that it feeds, stands in.
+/// Returns the last op of the loads' region that is a load of the group or, if `dots`, that holds a
+/// product fed by the group.
 static Op *last_of(Feeds *f, int group, bool dots) {
     Op *last = NULL;
     for (int i = 0; i < f->staged.n; i++) {
@@ -330,7 +334,7 @@ static void build_ring(Feeds *f, int group) {
 
 /* ---- loads ahead --------------------------------------------------------------------------- */
 
-/// Those of one loop have one pair of barriers.
+/// Loads of one loop share one pair of barriers, so all of them are rewritten at once.
 static void load_all_ahead(Feeds *f, int first) {
     Op *loads[LOADS_AHEAD], *loop = f->staged.data[first].load->parent->parent;
     const Type *types[LOADS_AHEAD];
@@ -361,7 +365,7 @@ static Value *swap_axes(Async *s, Builder *b, Value *buf) {
     return result(op, 0);
 }
 
-/// The buffer that holds operand i of the dot, or NULL.
+/// Returns the buffer with operand i of the dot, or NULL.
 static Value *buf_of_operand(Feeds *f, Builder *b, const Op *dot, int i) {
     bool swapped;
     Op *load = load_behind(operand(dot, i), &swapped);
@@ -374,7 +378,7 @@ static Value *load_buf(Builder *b, Value *buf, const Type *type) {
     return result(build_op(b, OP_BUF_LOAD, 1, &buf, 1, &type, 0), 0);
 }
 
-/// For products of single warps: from the buffer to the registers that they want.
+/// Loads operand i of a product of single warps from its buffer, if it has one.
 static void load_operand(Feeds *f, Op *dot, int i) {
     Builder b = build_before(f->s->ir, dot);
     Value *buf = buf_of_operand(f, &b, dot, i);
@@ -386,8 +390,8 @@ static Value *convert_to(Builder *b, Value *v, const Type *type) {
     return result(build_op(b, OP_CONVERT, 1, &v, 1, &type, 0), 0);
 }
 
-/// A block that was computed is stored for wgmma: all threads have read what was there before, and
-/// what they write is seen by its engine.
+/// Stores a computed block for wgmma. The first barrier waits for all reads of the buffer's old
+/// contents; the fence makes the new ones visible to the engine.
 static Value *store_operand(Async *s, Builder *b, Value *v, int k_axis) {
     const Type *t = v->type;
     int bytes = elem_info[t->elem].bits / 8, inner = k_axis;
@@ -403,7 +407,7 @@ static Value *store_operand(Async *s, Builder *b, Value *v, int k_axis) {
     return buf;
 }
 
-/// The type of operand A of a product of warpgroups in registers.
+/// The type of an A operand in registers, for a product of warpgroups.
 static const Type *wgmma_a_type(Async *s, const Op *dot) {
     const Type *t = operand(dot, 0)->type;
     const Layout *d = result(dot, 0)->type->layout;
@@ -411,8 +415,8 @@ static const Type *wgmma_a_type(Async *s, const Op *dot) {
     return ty_laid(s->ir, t->elem, wgmma_a_layout(s->ctx, t->elem, t->extents, d));
 }
 
-/// Operand i of a product of warpgroups: a buffer; A may stay in registers. From a buffer that only
-/// other products take as it is, it goes through registers.
+/// Returns operand i of a product of warpgroups: a buffer, or registers for A. If wgmma does not
+/// take the load's buffer, the operand is loaded from it, and B is stored to a buffer of its own.
 static Value *wgmma_operand(Feeds *f, Builder *b, Op *dot, int i) {
     Async *s = f->s;
     Value *buf = buf_of_operand(f, b, dot, i), *v = operand(dot, i);
@@ -439,7 +443,7 @@ static void start_product(Feeds *f, Op *dot) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-/// Loads and what renamed them, now that nobody wants them.
+/// Erases a staged load, or a renaming of it, once it has no uses.
 static void erase_unused(Op *op, void *arg) {
     (void)arg;
     if ((op->code == OP_LOAD || renames_registers(op)) && !value_has_uses(result(op, 0)))
@@ -464,11 +468,11 @@ static void make_copies_async(Async *s) {
             load_operand(&f, f.dots.data[i], 1);
         }
     }
-    // From the last renaming back to the load.
+    // Each round erases one op of the chain from the last renaming back to the load.
     for (int i = 0; i < 3 && f.staged.n; i++) op_walk_post(s->device, erase_unused, NULL);
     bool tma = false;
     for (int i = 0; i < f.staged.n; i++) tma |= f.staged.data[i].how.tma;
-    if (tma) // a launch that makes tensor maps makes one more
+    if (tma) // a launch with tensor maps can make one more for stores
         stage_stores(s);
     else
         keep_adds(s, f.dots.n > 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the passes on asynchrony share: async, schedule, sync, alloc.
+// State and helpers that the passes on asynchrony share: async, schedule, sync, alloc.
 #ifndef PASSES_GPU_ASYNC_ASYNC_H
 #define PASSES_GPU_ASYNC_ASYNC_H
 
@@ -7,7 +7,11 @@
 #include "passes/gpu/gpu.h"
 #include "passes/util.h"
 
-enum { RING_SLOTS = 8, RING_GROUPS = 15 }; // at most; ... of copies that a wait leaves under way
+enum {
+    RING_SLOTS = 8,
+    RING_GROUPS = 15
+}; // upper bounds; RING_GROUPS: copies that a wait leaves
+   // pending
 
 typedef struct Async {
     PassEnv *env;
@@ -15,117 +19,124 @@ typedef struct Async {
     Ctx *ctx;
     const GpuTarget *target;
     Op *module, *device;
-    PtrMap counters;         // Region * -> Value *: the running number of its runs
-    VEC(const char *) notes; // which loads and stores are copies, and why others are not
+    PtrMap counters; // Region * -> Value *: the number of each run
+    VEC(const char *)
+    notes; // for the report: which loads and stores are copies, and why others
+           // are not
 } Async;
 
-/// Remembers how the tensor's blocks travel, and why so (NULL: no reason is given).
+/// Records for the report how the tensor's blocks travel, and the reason (NULL: none).
 void async_note(Async *s, const Value *tensor, const char *how, const char *why);
 
 /* ---- async_copy.c: loads that may be copies into buffers ------------------------------------ */
 
-/// How the block of a load is copied.
+/// The copy of a load's block.
 typedef struct Staging {
-    bool tma;           // by tensor maps; else by copies of `bytes`, one a thread
+    bool tma;           // true: by tensor maps; false: each thread copies `bytes` at a time
     int bytes;          // 16, 8 or 4
-    const char *narrow; // why not more, or NULL
-    const Type *buf;    // where to
+    const char *narrow; // why the copies are not wider, or NULL
+    const Type *buf;    // destination
     const Type *desc;   // of the tensor map
     const Attr *axes;   // of copy_tma
-    bool shared;        // each of a pair of programs copies half of it for both
-    int pads;           // dimensions whose count TMA does not know, a bit each
+    bool shared;        // each program of a pair copies half of the block to both
+    int pads;           // dimensions whose count TMA cannot clip, as bits
 } Staging;
 
-/// False: it has to go through registers; `why` says for what reason.
+/// Decides how to copy the load's block. Returns false if it must go through registers, and sets
+/// *why to the reason, or NULL.
 bool stage_load(Async *s, const Op *load, Staging *out, const char **why);
-/// Starts the copy of the block of `load` into `buf`; a pending token.
+/// Starts the copy of the block of `load` into `buf` and returns its pending token.
 Value *start_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf);
-/// Sets to 0 what the copy brought and the load does not, once the buffer is full.
+/// Zeroes the elements of a full buffer that TMA copies but that the load's counts exclude.
 void pad_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf);
-/// The parameter of the device that is the tensor map of parameter `tensor`; round: what copies by
-/// it round to, or NULL.
+/// Returns the device parameter with the tensor map `desc` of parameter `tensor`, and adds it if
+/// necessary. round: the format to which copies round, or NULL.
 Value *desc_param(Async *s, Value *tensor, const Type *desc, const char *round);
 
 /* ---- async.c ------------------------------------------------------------------------------- */
 
-/// The load behind operand v, or NULL; *swapped: with its axes exchanged.
+/// Returns the load behind operand v, or NULL. *swapped: the operand has the load's axes exchanged.
 Op *load_behind(const Value *v, bool *swapped);
 
-/// The dimension of stride 1, or -1.
+/// Returns the dimension of stride 1, or -1.
 int contiguous_dim(const Type *tensor);
-/// Why the block of a load or store may not be a copy, whatever the engine, of `least` bytes or
-/// more at a time; else NULL and how wide it may be.
+/// Returns why no engine may copy the block of a load or store in units of at least `least` bytes.
+/// NULL: it may, and *w is the width.
 const char *reason_against_copy(Async *s, const Op *op, const Access *a, int least, GpuWidth *w);
-/// Dimensions in which lanes may be dead that are inside the tensor, a bit each.
+/// Returns the dimensions, as bits, in which dead lanes may lie inside the tensor (attribute
+/// `clip`).
 int unclipped(const Op *op, const Access *a);
 enum { COPY_BYTES = GPU_COPY_MOST, MAX_BOX = 256, TMA_RANK = 5 };
 
-/// Another name under which the kernel may be run with the tensor, too, and by which threads access
-/// it, or NULL. What is copied from there is there before any warp uses it.
+/// Returns the name of another parameter through which threads access the tensor if the kernel runs
+/// in place, or NULL. A copy through one name has no order with accesses through the other.
 const char *other_name(const Async *s, const Value *tensor);
 
 /* ---- async_store.c: stores that are copies out of buffers ----------------------------------- */
 
 void stage_stores(Async *s);
-/// Says why threads add what copies of other kernels would: results of products, what ranks send.
+/// Notes why threads do additions that copies do in other kernels: those of products, and those to
+/// other ranks.
 void keep_adds(Async *s, bool products);
 
 /* ---- async_wgmma.c: products by warpgroups -------------------------------------------------- */
 
-/// The dot's unit is one of wgmma.
+/// Whether the dot's unit is a wgmma.
 bool is_wgmma(const Op *dot);
-/// Which dimension of buffers of this element must be contiguous: that of k for elements that are
-/// not of 16 bits.
+/// Whether wgmma takes an operand from the buffer. Elements that do not have 16 bits must be
+/// contiguous along k.
 bool wgmma_takes(const Type *buf, int k_axis);
-/// The layout of an A operand of these extents in registers, for a result in layout d.
+/// The register layout of an A operand of these extents, for a result in layout d.
 const Layout *wgmma_a_layout(Ctx *ctx, Elem elem, const int64_t *extents, const Layout *d);
 
 /* ---- async_count.c -------------------------------------------------------------------------- */
 
-/// How many runs of region r have ended before this one, counted in all loops around it: an i64
-/// that is available everywhere in r.
+/// Returns the number of completed runs of region r, counted over all enclosing loops: an i64 that
+/// is available everywhere in r.
 Value *run_number(Async *s, Region *r);
 
 /* ---- bytes in shared memory ----------------------------------------------------------------- */
 
 int64_t buf_bytes(const Type *buf);
-enum { RING_WORDS = 3 }; // of a slot: two mbarriers, and what its item brings along
-/// Of all slots, with these.
+enum { RING_WORDS = 3 }; // of a slot: two mbarriers, and one word that its item carries
+/// Bytes of all slots, with their RING_WORDS.
 int64_t ring_bytes(const Type *ring);
-/// The op of the device's own region from which on no buffer and no ring of before is used, though
-/// it makes a new one, or NULL.
+/// Returns the first buf_alloc of the device's own region that starts a new use of shared memory:
+/// no older buffer or ring is used from there on. NULL: none.
 Op *shared_anew(const Op *device);
-/// The last op of the device's own region (before that one) with, or in which, buffers and rings
-/// are used, or products that read them are under way; NULL where there are none.
+/// Returns the last op of the device's own region, before shared_anew, that uses (also in its
+/// regions) buffers, rings or pending products; NULL if none does.
 Op *last_shared_use(const Op *device);
-/// What all buffers and rings of the device (before that one) take, if they live at the same time.
+/// The bytes of all buffers and rings of the device, before shared_anew, if all are live at once.
 int64_t shared_in_use(const Op *device);
-int64_t shared_room(int64_t bytes); // up to where the next buffer may begin
+int64_t shared_room(int64_t bytes); // rounded up to the start of the next buffer
 
-/// What lowering takes of it besides, at most, for an op in root (lowering_memory.c). Blocks of the
-/// loads in `copied` (NULL: none) come from buffers.
+/// The maximum bytes of temporary shared memory that lowering takes for an op in root
+/// (lowering_memory.c). Blocks of loads in `copied` (NULL: none) come from buffers.
 int64_t lowering_bytes(Ctx *ctx, Op *root, const PtrMap *copied);
-enum { SHARED_SLACK = 2048 }; // for what is not counted: mbarriers, gaps, small temporaries
+enum { SHARED_SLACK = 2048 }; // for uncounted bytes: mbarriers, gaps, small temporaries
 
 /* ---- prefetch.c, async_registers.c: loads an iteration ahead -------------------------------- */
 
 enum { LOADS_AHEAD = 8 };
 
-/// The load's places follow from the loop's index, and the loop does not write the tensor.
+/// Whether the load's addresses follow from the loop's index, and the loop does not write the
+/// tensor.
 bool load_may_go_ahead(const Op *load, const Op *loop);
-/// The load of the iteration of index i, at b.
+/// Builds at b the load of the iteration with index i.
 Value *load_of_iteration(Ctx *ctx, Builder *b, const Op *loop, Op *load, Value *i);
-/// Those of the iteration of index i, if it exists; else zeros.
+/// Builds the n loads of the iteration with index i, if `exists`; otherwise the results are zeros.
 void load_iteration_if(Ctx *ctx, Builder *b, Op *loop, int n, Op *const *loads, Value *exists,
                        Value *i, Value **out);
-/// The index of the iteration after this one, or this one's in the last; b is in the loop.
+/// Returns the index of the next iteration, or of this one in the last iteration. b is in the loop.
 Value *next_iteration(Builder *b, const Op *loop, Value **exists);
 
-/// A buffer in which the load's block may stand between iterations, so that `reader` takes it from
-/// there well; NULL: there is none.
+/// Returns a buffer type that holds the load's block between iterations and suits `reader`; NULL:
+/// none fits.
 const Type *register_copy_buf(Async *s, const Op *load, const Op *loop, const Layout *reader);
-/// Makes buffers of these types that hold the blocks of the loads throughout the loop's body; what
-/// the next iteration wants is loaded at its start and stored at its end. False: there is no room.
+/// Makes buffers of these types that hold the loads' blocks throughout the loop's body. The blocks
+/// of the next iteration are loaded at the body's start and stored at its end. Returns false if
+/// shared memory has no room.
 bool load_through_registers(Async *s, Op *loop, int n, Op *const *loads, const Type *const *types,
                             Value **bufs);
 

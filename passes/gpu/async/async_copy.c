@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which loads may be copies from global to shared memory, by which engine, and into what.
+// Decides which loads become copies from global to shared memory, by which engine, and into which
+// buffer.
 //
 // Rows of a buffer lie as in the tensor, along the dimension of stride 1, in panels of 128, 64 or
-// 32 bytes with the swizzle of that width: TMA writes, wgmma and ldmatrix read it without
-// conflicts. TMA knows the tensor's extents but no counts: where a count may say more (attribute
-// `clip`), what lies behind it is set to 0 after the copy, in the rare case that there is such.
+// 32 bytes with the swizzle of that width. TMA writes these panels, and wgmma and ldmatrix read
+// them, without bank conflicts. TMA clips at the tensor's extents but knows no counts. If a count
+// may exclude more (attribute `clip`), the excluded elements are zeroed after the copy.
 #include "passes/gpu/async/async.h"
 
 #include <string.h>
 
-enum { SWIZZLE_ROWS = 8 }; // after which a swizzle repeats
+enum { SWIZZLE_ROWS = 8 }; // the rows after which a swizzle repeats
 
 /* ---- judging ------------------------------------------------------------------------------- */
 
@@ -24,7 +25,7 @@ int contiguous_dim(const Type *tensor) {
     return -1;
 }
 
-/// Why copies are no wider, or NULL.
+/// Returns why the copies are not wider, or NULL.
 static const char *against_wider(Async *s, const GpuWidth *w) {
     if (!w->wider) return NULL;
     return ctx_format(s->ctx, "%s %d bytes",
@@ -47,7 +48,7 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a, int lea
     if (a->tensor->def || a->tensor->region->parent != s->device) return "it is no parameter";
     if (op->code == OP_LOAD && tree_stores(s->device, a->tensor))
         return "the program writes the tensor";
-    const Op *loop = op_enclosing(op, OP_FOR); // copies may go ahead of its iterations
+    const Op *loop = op_enclosing(op, OP_FOR); // copies may run ahead of its iterations
     if (op->code == OP_LOAD && loop && tree_waits(loop)) return "its loop waits for signals";
     for (int d = 0; d < a->n_subs; d++)
         if (a->subs[d].kind == DIM_AXIS && a->subs[d].mul != 1) return "it skips elements";
@@ -70,7 +71,7 @@ int gpu_panel_bytes(int64_t row_bytes, bool by_tma) {
 
 /* ---- pairs of programs --------------------------------------------------------------------- */
 
-enum { PAIR_BUDGET = 1000 }; // values that are looked at, at most
+enum { PAIR_BUDGET = 1000 }; // maximum number of values to visit
 
 static bool is_program_index(const Value *v) {
     while (def_of(v, OP_CAST)) v = operand(v->def, 0);
@@ -79,7 +80,8 @@ static bool is_program_index(const Value *v) {
            (of->code == OP_DEVICE || (of->code == OP_FOR && op_flag(of, "programs")));
 }
 
-/// The same in both programs of a pair: it depends on half of the program's number at most.
+/// Whether v has the same value in both programs of a pair: it depends on the program's number only
+/// through its half.
 static bool same_in_pair(const Value *v, int *budget) {
     const Op *op = v->def;
     int64_t n;
@@ -97,7 +99,7 @@ static bool same_in_pair(const Value *v, int *budget) {
     return true;
 }
 
-/// Both programs come to the op, and as often.
+/// Whether both programs reach the op, equally often.
 static bool comes_in_both(const Op *op) {
     for (op = op->parent->parent; op->code != OP_DEVICE; op = op->parent->parent) {
         if (op->code == OP_FOR && op_flag(op, "programs")) continue;
@@ -116,7 +118,7 @@ static bool is_shared_in_pair(const Async *s, const Op *load, const Access *a) {
     return true;
 }
 
-/// So many that each program copies as many as the other.
+/// Halves a box if necessary, so that both programs copy the same number of boxes.
 static bool halve_boxes(const Type *buf, const Type *tensor, const int64_t *axes, int c,
                         int64_t *box) {
     int64_t boxes = 1, rows = 0;
@@ -136,7 +138,7 @@ static bool halve_boxes(const Type *buf, const Type *tensor, const int64_t *axes
 
 /* ---- TMA ----------------------------------------------------------------------------------- */
 
-/// One box is a panel: `swizzle` bytes of at most 256 rows.
+/// Fills in the tensor map. One box is a panel: `swizzle` bytes of at most 256 rows.
 static void describe_tma(Async *s, const Access *a, const Type *buf, Staging *out) {
     const Type *t = a->tensor->type;
     int64_t box[MAX_RANK], axes[MAX_RANK];
@@ -154,7 +156,7 @@ static void describe_tma(Async *s, const Access *a, const Type *buf, Staging *ou
     out->axes = at_ints(s->ir, axes, t->rank);
 }
 
-/// Boxes of at most 256 rows tile the block; along dimension c they are panels.
+/// Whether boxes of at most 256 rows tile the block. Along dimension c the boxes are panels.
 static bool boxes_fit(const Access *a, int c) {
     for (int d = 0; d < a->n_subs; d++) {
         if (d == c || a->subs[d].kind != DIM_AXIS) continue;
@@ -209,8 +211,7 @@ Value *desc_param(Async *s, Value *tensor, const Type *desc, const char *round) 
     return region_add_arg(s->ir, body, desc, tensor->name);
 }
 
-/// Device arguments that the dispatch gives parameter `given` of the kernel are accessed by
-/// threads.
+/// Whether threads access a device argument that holds parameter `given` of the kernel.
 static bool is_accessed(const Async *s, const Op *dispatch, const Value *given) {
     const Region *r = s->device->regions[0];
     for (int i = 1; i < dispatch->n_operands; i++) {
@@ -235,7 +236,7 @@ const char *other_name(const Async *s, const Value *tensor) {
     return NULL;
 }
 
-/// Products of f32 on matrix units are all of tf32.
+/// All products of f32 on matrix units are tf32, so TMA rounds f32 to it.
 static Value *start_tma(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
     Access a = access_of(load);
     const char *round = buf->type->elem == EL_F32 ? ctx_intern(s->ctx, "tf32", 4) : NULL;
@@ -248,7 +249,7 @@ static Value *start_tma(Async *s, Builder *b, Op *load, const Staging *how, Valu
     return result(op, 0);
 }
 
-/// The load's own operands, with the buffer in the place of the pad.
+/// copy_async takes the load's operands, with the buffer instead of the pad.
 static Value *start_plain(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
     static const char *const kept[] = {"subs", "inside", "cache"};
     Value **operands = ctx_array(s->ctx, Value *, load->n_operands);

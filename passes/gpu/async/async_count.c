@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Numbers of runs: a value that counts how often a region has run, carried by all loops around it.
+// Numbers the runs of a region: all enclosing loops carry a value that counts them.
 //
 //   for ... { for ... { R } }    ->    for ... (%a) { for ... (%n from %a) { R; yield %n + 1 } }
 //
-// Items of a ring are numbered so, whatever loops they are made in.
+// The number identifies an item of a ring, in whichever loops the item is made.
 #include "passes/gpu/async/async.h"
 
 static Op *with_one_more(Async *s, Op *op) {
@@ -19,8 +19,8 @@ static void yield_more(Async *s, Region *r, Value *v) {
     op_add_operand(s->ir, terminator(r), v);
 }
 
-/// Gives region r, inside `outer`, the number as a further value that passes through: in it and
-/// after its op. Returns the value in r; its terminator yields it as it is.
+/// Passes the number `before` through the op of region r, as one more value. Returns it as seen in
+/// r, whose terminator yields it unchanged for now, and sets *after to the op's result.
 static Value *pass_through(Async *s, Region *r, Value *before, Value **after) {
     Op *op = with_one_more(s, r->parent);
     const Type *type = ty_scalar(s->ir, EL_I64);
@@ -44,7 +44,8 @@ static void set_last_yield(Region *r, Value *v) {
     op_set_operand(end, end->n_operands - 1, v);
 }
 
-/// The number at the start of r; *yields: r's terminator ends in it and wants what comes after.
+/// Returns the number at the start of r. *yields: the last operand of r's terminator is the number,
+/// and the caller sets it to the number after r.
 static Value *enter_region(Async *s, Region *r, bool *yields) {
     *yields = r->parent != s->device;
     if (!*yields) {

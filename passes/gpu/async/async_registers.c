@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where no engine copies to shared memory: blocks that feed products go there through registers, an
-// iteration ahead.
+// Blocks that feed products on targets without a copy engine: they go to shared memory through
+// registers, one iteration ahead.
 //
 //   for %k { %x = load %a, %k; %d = dot (convert %x), ... }
 //   ->
@@ -8,10 +8,10 @@
 //   for %k { %y = load %a, %k + step; %d = dot (buf_load %B), ...; barrier; buf_store %B, %y;
 //   barrier }
 //
-// Loads are under way while products run, and nothing waits for them but the store behind those.
+// The loads run while products compute. Only the stores behind the products wait for them.
 #include "passes/gpu/async/async.h"
 
-/// Extents with so many twos that threads get vectors.
+/// Whether the extents have enough factors of two for vector accesses of each thread.
 static bool has_vector_rows(const Type *t, int inner) {
     enum { ROWS = 8, LEAST_BYTES = 32 };
     int64_t bytes = t->extents[inner] * elem_info[t->elem].bits / 8;

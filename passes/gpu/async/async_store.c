@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Stores that go through shared memory anyway are copied out of it by TMA, and so are blocks that
-// are added to what is there, if nobody wants the old value: the engine adds a row at a time,
-// threads an element or two.
+// Stores by TMA. A block whose store goes through shared memory anyway is copied out of there by
+// TMA. So is a block that is added to memory without a use of the old value: the engine adds a row
+// at a time, a thread only an element or two.
 //
 //   %y = convert %x; store %c, %y, ...
 //   -> %B = buf_alloc ...; %p = slice %x; copyout_tma %desc, %B, %p, ...; one a panel ...; await
 //   atomic %c, %x, ... [op = "add"]
 //   -> the same with copyout_tma [add]; await [written]
 //
-// The block is spared the way back into registers in an order that suits memory, the addresses and
-// the masks: TMA clips at the tensor's end. It goes panel by panel through a few buffers in turn,
-// of which every warp fills its own part and copies that out, so warps do not wait for each other.
+// The block needs no conversion to the order of memory, no addresses and no masks: TMA clips at the
+// tensor's end. It goes panel by panel through a few buffers in turn. Each warp fills and copies
+// out its own part of a panel, so warps do not wait for each other.
 #include "passes/gpu/async/async.h"
 
 #include <string.h>
 
 enum {
-    IN_FLIGHT = 32 << 10, // bytes of buffers beside rings
-    FAR = 64 << 10,       // ... of stores that go over a link, which is slower than memory
-    AT_END = 64 << 10,    // where the rings have been left
+    IN_FLIGHT = 32 << 10, // bytes of buffers beside live rings
+    FAR = 64 << 10,       // the same for stores over a link, which is slower than memory
+    AT_END = 64 << 10,    // the same once the rings are dead
     MAX_BUFS = 8,
-    ROWS_LEAST = 8, // of a box: the period of a swizzle
+    ROWS_LEAST = 8, // of a box: the period of the swizzle
 };
 
-/// Buffers of one type that take turns.
+/// Buffers of one type, used in turn.
 typedef struct Pool {
     const Type *buf;
     bool at_end;
     int n;
-    int64_t used; // so many times
+    int64_t used; // number of uses so far
     Value *bufs[MAX_BUFS];
 } Pool;
 
-/// How a block is copied out, by a store or an atomic.
+/// The copies that replace a store or an atomic.
 typedef struct CopyOut {
     Op *store;
     Value *block;
-    const Type *panel; // the part of it that goes at a time
+    const Type *panel; // the type of one panel of the block
     const Type *buf, *desc;
     const Attr *axes;
 } CopyOut;
@@ -50,14 +50,13 @@ typedef struct Stores {
 
 /* ---- judging ------------------------------------------------------------------------------- */
 
-/// An addition to memory whose old value nobody wants.
+/// Whether the op adds to memory and has no use of the old value.
 static bool is_add(const Op *op) {
     return op->code == OP_ATOMIC && strcmp(op_str(op, "op"), "add") == 0 &&
            !value_has_uses(result(op, 0));
 }
 
-/// The engine has an addition of such elements. At those of i64 an H100 stops with an illegal
-/// instruction.
+/// Whether TMA adds elements of this type. For i64 an H100 stops with an illegal instruction.
 static bool is_added(Elem elem) {
     static const bool added[EL_COUNT] = {
         [EL_F16] = true, [EL_BF16] = true, [EL_F32] = true, [EL_F64] = true,
@@ -65,8 +64,8 @@ static bool is_added(Elem elem) {
     return added[elem];
 }
 
-/// The conversion that ends in the store and that copies spare: one through shared memory, or of
-/// rows that do not fill lines by shuffles. NULL: there is none.
+/// Returns the conversion before the store that a copy makes unnecessary, or NULL. It is worth
+/// replacing if it goes through shared memory, or shuffles rows that do not fill whole lines.
 static Op *conversion_of(const Access *a) {
     enum { LINE_BITS = 128 * 8 };
     Op *op = def_of(a->value, OP_CONVERT);
@@ -78,8 +77,8 @@ static Op *conversion_of(const Access *a) {
     return c.kind >= (lines ? CONVERT_SHARED : CONVERT_SHUFFLE) ? op : NULL;
 }
 
-/// The block that is worth a way through shared memory: one that goes there anyway, or of which
-/// threads do not have 16 bytes that are neighbours in memory, or that is added. NULL: it is not.
+/// Returns the block to copy out, or NULL if threads store it well. A copy pays if the block goes
+/// through shared memory anyway, if threads hold fewer than 16 contiguous bytes, or if it is added.
 static Value *block_to_copy(const Op *store, const Access *a) {
     const Op *convert = conversion_of(a);
     const Type *t = a->value->type;
@@ -95,15 +94,15 @@ static const Op *slice_behind(const Op *store) {
     return def_of(v, OP_SLICE);
 }
 
-/// Two parts of one block, which are apart.
+/// Whether the stores write two disjoint parts of one block.
 static bool are_parts(const Op *x, const Op *y) {
     const Op *a = slice_behind(x), *b = slice_behind(y);
     return a && b && x->parent == y->parent && operand(a, 0) == operand(b, 0) &&
            op_attr(a, "start") != op_attr(b, "start") && result(a, 0)->type == result(b, 0)->type;
 }
 
-/// Copies are in no order with each other and with other accesses: nothing else of the program
-/// touches the tensor, not by another name either.
+/// Returns why the copies would break the order of accesses, or NULL. Copies have no order with
+/// other accesses, so the program must not touch the tensor elsewhere, also not by another name.
 static const char *reason_against_order(const Async *s, const Op *store) {
     const Value *tensor = operand(store, 0);
     const char *name = other_name(s, tensor);
@@ -117,7 +116,7 @@ static const char *reason_against_order(const Async *s, const Op *store) {
     return NULL;
 }
 
-/// The loop over the tiles of programs (persist.c), which do not meet.
+/// Whether the loop is the loop over tiles (persist.c). Tiles do not overlap.
 static bool is_tile_loop(const Async *s, const Op *loop) {
     return loop->code == OP_FOR && loop->parent == s->device->regions[0] &&
            operand(loop, 0) == s->device->regions[0]->args[0];
@@ -129,14 +128,14 @@ static bool is_once(const Async *s, const Op *store) {
     return up == s->device || is_tile_loop(s, up);
 }
 
-/// The op of the device's own region that holds op.
+/// Returns the op of the device's own region that holds op.
 static Op *top_of(const Async *s, Op *op) {
     while (op->parent->parent != s->device) op = op->parent->parent;
     return op;
 }
 
-/// By whole matrices, or by words at least without bank conflicts; for an addition two rows may
-/// meet in a bank, as those of f32 do: it is worth more than that.
+/// Whether warps write the panel well: by whole matrices, or by words of at least 4 bytes without
+/// bank conflicts. For an addition two rows may share a bank, as those of f32 do; it still pays.
 static bool is_written_well(const Op *store, const Layout *l, const Type *buf) {
     SharedLayout shared = shared_of(buf);
     SharedMatrix m;
@@ -149,7 +148,8 @@ static bool is_written_well(const Op *store, const Layout *l, const Type *buf) {
 
 /* ---- choosing ------------------------------------------------------------------------------ */
 
-/// The part of `type` that is `width` wide along `inner`, as registers of the same threads.
+/// Returns the type of a part of `type` that is `width` wide along `inner` and consists of
+/// registers of the same threads. NULL: threads have no such part.
 static const Type *type_of_part(Async *s, const Type *type, int inner, int64_t width) {
     int64_t unit;
     if (width == type->extents[inner]) return type;
@@ -157,7 +157,7 @@ static const Type *type_of_part(Async *s, const Type *type, int inner, int64_t w
     return width % unit || layout_box(l, inner) != width ? NULL : ty_laid(s->ir, type->elem, l);
 }
 
-/// Boxes of the tensor map: what a warp has of a panel.
+/// Sets the boxes of the tensor map: the part of a panel that one warp owns.
 static bool choose_box(Async *s, const Access *a, CopyOut *out) {
     const Type *t = a->tensor->type, *buf = out->buf;
     int64_t own[MAX_RANK], box[MAX_RANK], axes[MAX_RANK];
@@ -178,7 +178,7 @@ static bool choose_box(Async *s, const Access *a, CopyOut *out) {
     return true;
 }
 
-/// A panel of `swizzle` bytes in a row, or all of a block of narrow ones.
+/// Chooses panels with rows of `swizzle` bytes, or the whole block if it is narrow.
 static bool choose_store_panel(Async *s, const Access *a, int swizzle, CopyOut *out) {
     enum { NARROW = 32 };
     const Type *type = out->block->type;
@@ -222,7 +222,7 @@ static void seek_reads(Op *op, void *found) {
     *(bool *)found |= op->code == OP_BUF_LOAD || (op->code == OP_DOT && gpu_unit_of(op));
 }
 
-/// Lowering takes no shared memory for it.
+/// Whether lowering takes no shared memory for the op.
 static bool is_quiet(const Op *op) {
     return op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_CONST ||
            op->code == OP_SLICE || op->code == OP_SELECT || op->code == OP_AWAIT ||
@@ -230,7 +230,8 @@ static bool is_quiet(const Op *op) {
             result(op, 0)->uses->user->code == OP_STORE);
 }
 
-/// The warps of one warpgroup, who have met in the product that read the rings last.
+/// Whether all warps have met since the last read of the rings: they form one warpgroup, whose last
+/// product was that read.
 static bool have_met(const Async *s, const Op *top) {
     enum { GROUP_WARPS = 4 };
     bool reads = false;
@@ -240,12 +241,13 @@ static bool have_met(const Async *s, const Op *top) {
     return !reads && op_int(s->device, "warps", 1) <= GROUP_WARPS;
 }
 
-/// What goes to other ranks.
+/// Seeks ops that send to other ranks.
 static void seek_far(Op *op, void *found) {
     *(bool *)found |= op->code == OP_SIGNAL_SET || (is_add(op) && op_flag(op, "system"));
 }
 
-/// Bytes of buffers beside rings, whose slots may be fewer for it unless their number is given.
+/// Bytes of buffers beside live rings. Stores over a link get more, at the cost of ring slots,
+/// unless the number of slots is given.
 static int64_t room_beside(const Async *s) {
     bool far = false;
     if (!s->env->stages) op_walk_pre(s->device, seek_far, &far);
@@ -257,7 +259,7 @@ static int64_t panels_of(const CopyOut *how) {
     return how->block->type->extents[inner] / how->panel->extents[inner];
 }
 
-/// Of the store, and of those of the same block behind it.
+/// The panels of this store and of the later stores of the same block.
 static int64_t panels_together(const Stores *x, const CopyOut *how) {
     int64_t n = panels_of(how);
     for (int i = 0; i < x->chosen.n; i++) {
@@ -267,7 +269,8 @@ static int64_t panels_together(const Stores *x, const CopyOut *how) {
     return n;
 }
 
-/// Buffers of a loop take turns: an iteration begins with the first of them.
+/// Returns the number of buffers, at most n, that divides the panels, so that each iteration of a
+/// loop starts with the first buffer.
 static int buffers_in_turn(const Stores *x, const CopyOut *how, int n) {
     int64_t panels = 0;
     for (int i = 0; i < x->chosen.n; i++)
@@ -276,7 +279,7 @@ static int buffers_in_turn(const Stores *x, const CopyOut *how, int n) {
     return n;
 }
 
-/// At the end buffers take the memory of the rings: first all threads have left these.
+/// Buffers at the end reuse the memory of the rings, so all threads must have left the rings first.
 static Pool *make_pool(Stores *x, const CopyOut *how) {
     Async *s = x->s;
     Pool p = {.buf = how->buf, .at_end = is_at_end(s, how->store)};
@@ -363,16 +366,17 @@ static void collect_store(Op *op, void *arg) {
     if (op->code == OP_STORE || is_add(op)) vec_push(x->s->ctx, &x->found, op);
 }
 
-/// The memory of a program is its own until what it copies out has been read. The end of a program
-/// waits for its stores, and is not said to wait for its additions.
+/// Waits at the program's end: its memory must stay its own until the copies have read it. The
+/// hardware completes stores by then, but does not promise it for additions, so those wait until
+/// written.
 static void await_copies_out(Async *s, bool adds) {
     Builder b = build_before(s->ir, terminator(s->device->regions[0]));
     Op *op = build_op(&b, OP_AWAIT, 0, NULL, 0, NULL, 0);
     if (adds) op_set_attr(s->ir, op, "written", at_bool(s->ir, true));
 }
 
-/// Buffers at the end take memory of all that was before. What earlier stores copy out of that has
-/// to have been read by then, for every warp.
+/// Buffers at the end reuse all earlier memory. Earlier copies out of it must have been read by
+/// then, for every warp.
 static void await_earlier(Stores *x) {
     bool early = false, late = false;
     for (int i = 0; i < x->pools.n; i++) x->pools.data[i].at_end ? (late = true) : (early = true);

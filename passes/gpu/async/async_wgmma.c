@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Products by warpgroups: what wgmma takes from where.
+// Operands of products by warpgroups: their layouts, buffers and bytes in shared memory.
 #include "passes/gpu/async/async.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ bool wgmma_takes(const Type *buf, int k_axis) {
     return elem_info[buf->elem].bits == 16 || buf->inner == k_axis;
 }
 
-/// Warps along rows of the result hold other rows of A; warps along its columns hold copies.
+/// Warps along rows of the result hold different rows of A. Warps along its columns hold copies.
 const Layout *wgmma_a_layout(Ctx *ctx, Elem elem, const int64_t *extents, const Layout *d) {
     const char *name = ctx_format(ctx, "wgmma.m64k%d", 256 / elem_info[elem].bits);
     const FragmentRow *row = fragment_find(name, FRAG_A);
@@ -36,7 +36,7 @@ const Layout *wgmma_a_layout(Ctx *ctx, Elem elem, const int64_t *extents, const 
 
 int64_t buf_bytes(const Type *buf) {
     SharedLayout s = shared_of(buf);
-    return (s.bytes + 1023) / 1024 * 1024; // panels of 128 bytes start at multiples of it
+    return (s.bytes + 1023) / 1024 * 1024; // panels of 128 bytes start at multiples of 1024
 }
 
 int64_t ring_bytes(const Type *ring) {

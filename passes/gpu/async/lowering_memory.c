@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How much shared memory lowering takes besides buffers and rings.
+// Computes the temporary shared memory that lowering takes besides buffers and rings.
 #include "passes/gpu/async/async.h"
 
 static int64_t temporary_block_bytes(const Value *v) {
@@ -13,7 +13,7 @@ static int64_t convert_bytes(const Op *op) {
     return c.kind >= CONVERT_SHARED ? c.shared.bytes : 0;
 }
 
-/// The part is some of the registers.
+/// Whether the result is a subset of each thread's registers.
 static bool is_cut(Ctx *ctx, const Op *op) {
     const Layout *from = operand(op, 0)->type->layout, *to = result(op, 0)->type->layout;
     if (!from || !to) return false;
@@ -21,7 +21,7 @@ static bool is_cut(Ctx *ctx, const Op *op) {
     return layout_registers_from(from, to, op_attr(op, "start")->ints, regs);
 }
 
-/// No thread has another one's elements afterwards.
+/// Whether every thread keeps its own elements.
 static bool is_renamed(Ctx *ctx, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     if (!ty_is_block(from) || !ty_is_block(to) || !from->layout || !to->layout) return false;
@@ -41,8 +41,8 @@ static bool comes_from_buffer(const Most *m, const Op *convert) {
     return load && map_get(m->copied, load);
 }
 
-/// Temporary shared memory that lowering takes for one op; what goes through it by elements goes in
-/// pieces.
+/// Raises `bytes` to the temporary shared memory of the op. Ops that go through it element by
+/// element work in pieces.
 static void most_temporary(Op *op, void *arg) {
     enum { PIECE = 40 << 10 };
     Most *m = arg;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sums that go round a loop, used there while other products are under way:
+// settle: waits at a loop's head for carried sums that the body computes with while other products
+// are pending.
 //
 //   for (%st) { %p = mma_start ...; cast %st; %x = await %p; ...; %d = await %q; yield %d }
 //   -> for (%st) { %s = settled %st; %t = await %s; %p = mma_start ...; cast %t; ... }
 //
-// ptxas does not see that the iteration before has waited for %q, and has the cast wait for %p
-// (C7517). The wait at the loop's head, where nothing is under way, takes no time.
+// ptxas does not see that the previous iteration has waited for %q, and lets the cast wait for %p
+// (warning C7517). At the head no product is pending, so the wait costs no time.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
@@ -14,13 +15,13 @@ static Region *body_of(const Op *loop) {
     return loop->regions[loop->n_regions - 1];
 }
 
-/// The op of region r in which op stands.
+/// Returns the op of region r that holds op.
 static const Op *op_of_region(const Op *op, const Region *r) {
     while (op->parent != r) op = op->parent->parent;
     return op;
 }
 
-/// The block is the sum of a product that has been waited for.
+/// Whether the block is the sum of an awaited product.
 static bool is_awaited_sum(const Value *v) {
     const Op *op = v->def;
     if (!op) return false;
@@ -34,8 +35,8 @@ static bool is_awaited_sum(const Value *v) {
 
 /* ---- what computes with it, and when ------------------------------------------------------- */
 
-/// The ops of a loop's body between which code that computes with a value may stand: code
-/// generators move pure ops up to where their results are wanted.
+/// The ops of a loop's body between which code that uses a value may stand. Code generators move
+/// pure ops up to the uses of their results.
 typedef struct OpSpan {
     Ctx *ctx;
     const Region *body;
@@ -43,7 +44,8 @@ typedef struct OpSpan {
     PtrMap seen;
 } OpSpan;
 
-/// A product that goes on with the sum, the next iteration, another loop: they compute nothing.
+/// Whether the use only passes the sum on: to a product, the next iteration or another loop. Such
+/// uses compute nothing.
 static bool passes_on(const Use *u) {
     const Op *op = u->user;
     return (op->code == OP_MMA_START && u->index == 2) || op->code == OP_YIELD || op_is_loop(op);
@@ -61,7 +63,7 @@ static void span_uses(OpSpan *s, const Value *v, bool computed) {
     }
 }
 
-/// The await behind which the product is done, or NULL: it runs into the next iteration.
+/// Returns the await that completes the product. NULL: the product runs into the next iteration.
 static const Op *await_of_product(const Op *start) {
     for (const Value *v = result(start, 0); v->uses;) {
         const Op *user = v->uses->user;
@@ -74,8 +76,8 @@ static const Op *await_of_product(const Op *start) {
 
 typedef struct Products {
     OpSpan span;
-    bool meet;  // one is under way in the span
-    int run_on; // how many run into the next iteration
+    bool meet;  // a product is pending in the span
+    int run_on; // number of products that run into the next iteration
 } Products;
 
 static void seek_product(Op *op, void *arg) {
