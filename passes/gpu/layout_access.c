@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Layouts for accesses to memory, and what an access costs in another one.
+// Layouts for accesses to memory, and the cost of an access in any layout.
 #include "passes/gpu/layouts.h"
 
-// Slots: of an instruction, of a line that a load looks up in the first cache, of a sector that is
-// written past it (parts of a sector cost as much as the whole).
+// Costs in issue slots: of an instruction, of a line that a load reads through the first cache, and
+// of a sector that a store writes past it (a partial sector costs as much as a whole one).
 enum { WIDEST = 16, SECTOR = 32, LINE = 128, ACCESS_SLOTS = 2, LINE_SLOTS = 3, WRITE_SLOTS = 4 };
 
 const Layout *default_layout(Layouts *s, const Type *type) {
@@ -20,7 +20,7 @@ const Layout *default_layout(Layouts *s, const Type *type) {
     return layout_blocked(s->ctx, &a);
 }
 
-/// The axis of the block along which memory is contiguous, or -1.
+/// Returns the block's axis along which memory is contiguous, or -1.
 static int contiguous_block_axis(const Access *a) {
     for (int d = 0; d < a->n_subs; d++)
         if (a->subs[d].kind == DIM_AXIS && a->subs[d].mul == 1 && a->tensor->type->strides[d] == 1)
@@ -28,20 +28,21 @@ static int contiguous_block_axis(const Access *a) {
     return -1;
 }
 
-/// The block of the access. Where no stride is known to be 1, the last axis is walked first.
+/// Describes the block of the access. Without a stride of 1, lanes walk the last axis first.
 static BlockAccess describe_access(const Access *a) {
     int bits = elem_info[a->tensor->type->elem].bits;
     return (BlockAccess){.rank = a->rank,
                          .elem_bits = bits < 8 ? 8 : bits,
                          .extents = a->extents,
                          .contiguous = contiguous_block_axis(a),
-                         // Misaligned tensors are rare, and lowering has narrow accesses for them.
+                         // Misaligned tensors are rare, and lowering also emits narrow accesses for
+                         // them.
                          .align_bytes = WIDEST,
                          .max_bytes = WIDEST};
 }
 
-/// Accesses of one shape and direction should have one layout, so that none is converted: the
-/// vectors of the widest elements decide.
+/// Accesses of the same shape and direction. The family gets one layout, so that no block is
+/// converted; the vectors of the widest elements decide.
 typedef struct Family {
     const Access *of;
     int inner, widest; // bits
@@ -57,8 +58,8 @@ static void find_widest_access(Op *op, void *arg) {
     if (same && bits > f->widest) f->widest = bits;
 }
 
-/// The axis along which products sum what v goes to, where that is operands of AMD's units alone,
-/// or -1. Their rows in shared memory lie along it.
+/// Returns the axis of v that products sum, if v only feeds operands of AMD's units; else -1. The
+/// operand's rows in shared memory lie along this axis.
 static int summed_axis(const Value *v) {
     int axis = -1;
     if (v->type->rank != 2) return -1;
@@ -92,7 +93,8 @@ const Layout *access_layout(Layouts *s, const Op *op) {
     return layout_blocked(s->ctx, &b);
 }
 
-/// Runs of `unit` bytes that the lanes of a warp touch with one access of `vector` elements.
+/// Returns how many runs of `unit` bytes the lanes of a warp touch in one access of `vector`
+/// elements.
 static double touched_runs(const Layout *l, int inner, int elem_bytes, int vector, int unit) {
     F2 lanes = layout_level(l, LEVEL_LANE);
     int low = 0;

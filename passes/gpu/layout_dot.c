@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Layouts of the operands and results of products.
 //
-// The warps of a CTA form a grid over the result, rows x columns. An operand is spread over the
-// warps of its own dimension and copied in those of the other.
+// The warps of a CTA form a grid over the result, rows x columns. Warps along an operand's own
+// dimension hold different parts of it; warps along the other dimension hold copies.
 #include "passes/gpu/layouts.h"
 
 #include "passes/util.h"
@@ -11,7 +11,7 @@
 
 enum { MAX_DEPTH = 64 };
 
-/// How many warps (as bits) along rows and columns; the rest compute copies.
+/// The warps (as bits) along rows and columns. The rest compute copies.
 typedef struct WarpGrid {
     int m, n, copies;
 } WarpGrid;
@@ -20,8 +20,8 @@ static int log2_floor(int64_t x) {
     return x > 1 ? 63 - __builtin_clzll((uint64_t)x) : 0;
 }
 
-/// Lines of v along `axis` are joined soon after: by a reduction, or by another product's sums.
-/// Then a warp should have whole ones.
+/// Whether a reduction or the sums of another product join v along `axis` soon. Then each warp
+/// should hold whole lines of it.
 static bool wants_lines(const Value *v, int axis, int depth) {
     if (depth == 0) return false;
     for_each_use(u, v) {
@@ -46,8 +46,8 @@ static bool is_amd(const Op *dot) {
     return unit && unit->features & GPU_AMD;
 }
 
-/// v is computed lane by lane from the result of a product whose lines across `axis` are whole: its
-/// rows, but AMD's units multiply transposed.
+/// Whether v is computed lane by lane from a product's result with whole lines across `axis`: rows,
+/// or columns for AMD's units, which multiply transposed.
 static bool has_lines(const Value *v, int axis, int depth) {
     const Op *op = v->def;
     if (!op || depth == 0) return false;
@@ -70,20 +70,20 @@ bool dot_takes_product(const Op *dot) {
     return has_lines(operand(dot, 0), 0, MAX_DEPTH);
 }
 
-/// Which lines of the result a warp should have whole: rows, columns, or none of them.
+/// The lines of the result that each warp should hold whole.
 typedef enum WholeLines { WHOLE_NONE, WHOLE_ROWS, WHOLE_COLUMNS } WholeLines;
 
 static WholeLines whole_lines(const Op *dot) {
     const Value *y = result(dot, 0);
     if (dot_keeps_rows(dot)) return WHOLE_ROWS;
-    // Only AMD's products take columns on from registers, as their right operand.
+    // Only AMD's products take columns from registers, as their right operand.
     if (is_amd(dot) && (wants_lines(y, 0, MAX_DEPTH) || has_lines(operand(dot, 1), 1, MAX_DEPTH)))
         return WHOLE_COLUMNS;
     return WHOLE_NONE;
 }
 
-/// Of the grids with as few copies as possible the one whose warps have the squarest part: it
-/// reads least of the operands.
+/// Chooses the grid with the fewest copies. On ties, warps get the squarest part, which reads least
+/// of the operands, or whole lines.
 static WarpGrid warp_grid(int bits, int64_t tiles_m, int64_t tiles_n, int64_t m, int64_t n,
                           WholeLines whole) {
     WarpGrid best = {0, 0, bits};
@@ -101,8 +101,9 @@ static WarpGrid warp_grid(int bits, int64_t tiles_m, int64_t tiles_n, int64_t m,
     return best;
 }
 
-/// The layout with the warps of tiles (bits of each dimension) in the place they have in the grid:
-/// columns lowest, then rows, then copies. Dimension `own` of l has warps, the other one not.
+/// Returns the layout with the warps at their place in the grid: columns in the lowest bits, then
+/// rows, then copies. l has only the warps of its own dimensions; `before` and `after` are bits of
+/// warps that hold copies.
 static const Layout *over_grid(Ctx *ctx, const Layout *l, int before, int after) {
     Layout r = *l;
     int first = layout_first(l, LEVEL_WARP), own = l->bits[LEVEL_WARP];
@@ -126,8 +127,8 @@ static DotLayouts unit_layouts(Layouts *s, const Op *op, const GpuUnit *unit) {
                         over_grid(s->ctx, ld, 0, g.copies)};
 }
 
-/// Warpgroups take 64 rows each, as many as the others, then share columns; their operands come
-/// from buffers, behind whose end there is nothing to multiply.
+/// Each warpgroup takes 64 rows, the same number of times, and then they share columns. The
+/// operands come from buffers, which end with the block, so no tile may reach beyond it.
 static DotLayouts warpgroup_layouts(Layouts *s, const Op *op, const GpuUnit *unit) {
     const Type *d = result(op, 0)->type;
     int bits = s->warp_bits - 2, m = __builtin_ctzll((uint64_t)(d->extents[0] / unit->m)), n = 0;
@@ -135,7 +136,7 @@ static DotLayouts warpgroup_layouts(Layouts *s, const Op *op, const GpuUnit *uni
     m = m < bits ? m : bits;
     while (m + n < bits && (d->extents[1] >> (n + 1)) % unit->n == 0) n++;
     int both[] = {1 << m, 1 << n};
-    // Columns of a group lie next to each other as far as powers of two go.
+    // The columns of a group are contiguous as far as powers of two allow.
     int64_t run[] = {unit->m, (d->extents[1] & -d->extents[1]) >> n};
     const Layout *atom = gpu_fragment(s->ctx, unit, FRAG_D);
     if (n) atom = layout_tile(s->ctx, atom, run, NULL);
@@ -143,15 +144,15 @@ static DotLayouts warpgroup_layouts(Layouts *s, const Op *op, const GpuUnit *uni
     return (DotLayouts){NULL, NULL, over_grid(s->ctx, tile, 0, bits - m - n)};
 }
 
-/// Adds a bit of a level: the next one of dimension d, or a copy where that is full.
+/// Adds a bit to a level: the next bit of dimension d, or a copy if d is full.
 static void deal_layout_bit(Layout *l, int *at, int *room, int d) {
     l->col[(*at)++] = room[d] ? bit(l->log2[d]) << (d ? 0 : 32) : 0;
     l->log2[d] += room[d] != 0;
     room[d] -= room[d] != 0;
 }
 
-/// For fma: each thread has 4 x 4 elements next to each other, a warp 16 x 32; smaller blocks are
-/// dealt out as far as they go.
+/// The layout for FMAs: each thread has 4 x 4 contiguous elements, a warp 16 x 32. Smaller blocks
+/// use as many bits as they have.
 static const Layout *fma_layout(Layouts *s, const Type *d, WholeLines whole) {
     static const uint8_t dims[] = {1, 1, 0, 0, 1, 1, 1, 0, 0}; // 4 registers, 5 lanes
     int64_t m = d->extents[0], n = d->extents[1];
@@ -166,7 +167,7 @@ static const Layout *fma_layout(Layouts *s, const Type *d, WholeLines whole) {
     }
     l.bits[LEVEL_LANE] = (uint8_t)s->lane_bits;
     for (int i = 0; i < 2; i++) l.extents[i] = (int64_t)1 << l.log2[i];
-    for (int j = 0; j < at; j++) // rows stand above the bits of the columns
+    for (int j = 0; j < at; j++) // bits of rows lie above those of columns
         l.col[j] = (l.col[j] & low_bits(32)) | l.col[j] >> 32 << l.log2[1];
     const Layout *atom = layout_unique(s->ctx, &l);
     int64_t tiles_m = (m + l.extents[0] - 1) / l.extents[0];

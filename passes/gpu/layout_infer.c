@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Natural layouts: what each op makes of the layouts of its operands, up to a fixed point over
-// loops.
+// Infers natural layouts: each op derives the layout of its results from those of its operands, up
+// to a fixed point over loops.
 #include "passes/gpu/layouts.h"
 
 #include "passes/util.h"
@@ -25,7 +25,7 @@ static void set_natural(Layouts *s, Value *v, Natural n) {
     *known = n;
 }
 
-/// The heaviest of the operands from `first` on that have the first one's extents.
+/// Returns the natural layout of greatest weight among the operands from `first` on.
 static Natural heaviest_natural(const Layouts *s, const Op *op, int first) {
     Natural best = {NULL, 0};
     for (int i = first; i < op->n_operands; i++) {
@@ -61,7 +61,7 @@ static const int *copy_ints(const Attr *a, int *out) {
     return out;
 }
 
-/// l with the extents of `type`: parts along a dimension are registers of their own.
+/// Returns l with the extents of `type`. Further parts along a dimension take further registers.
 static const Layout *resized_layout(Layouts *s, const Layout *l, const Type *type) {
     int64_t unit;
     for (int d = 0; d < type->rank; d++)
@@ -70,8 +70,8 @@ static const Layout *resized_layout(Layouts *s, const Layout *l, const Type *typ
     return l;
 }
 
-/// The layout of a part, or of several blocks in l: where threads reach beyond it, it is spread
-/// anew, and single elements are in all threads.
+/// Returns the layout of a part of a block in l, or of several such blocks. If l reaches far beyond
+/// the part, the part gets the default layout. Dimensions of extent 1 are copied to all threads.
 static const Layout *part_layout(Layouts *s, const Layout *l, const Type *type) {
     for (int d = 0; d < type->rank; d++)
         if (type->extents[d] == 1) l = layout_slice(s->ctx, l, d, true);
@@ -99,7 +99,8 @@ static const Layout *layout_without_axis(Layouts *s, const Op *op, const Layout 
     return layout_slice(s->ctx, l, (int)op_int(op, "axis", 0), false);
 }
 
-/// What operand 0 of a broadcast must be in: the dimensions it repeats along are sliced away.
+/// Returns the layout of a broadcast's operand: l without the dimensions along which the op
+/// repeats.
 static const Layout *narrowed_layout(Layouts *s, const Op *op, const Layout *l) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     for (int d = 0; d < from->rank; d++)
@@ -141,7 +142,7 @@ const Layout *operand_layout(Layouts *s, const Op *op, int i, const Layout *l) {
 
 static void infer_region(Layouts *s, Region *r);
 
-/// The value that flows around a loop has the layout in which an iteration leaves it.
+/// A carried value has the layout of the value that an iteration yields.
 static void infer_loop(Layouts *s, Op *op) {
     int body = op->code == OP_WHILE, first = loop_first_init(op);
     for (int i = 0; i < op->n_results; i++) {
@@ -174,7 +175,7 @@ static Natural infer_access(Layouts *s, const Op *op) {
     return value.layout ? value : (Natural){access_layout(s, op), bytes_of_block(t)};
 }
 
-/// Ops on whole blocks: all operands are in one layout.
+/// For ops on whole blocks, whose operands share one layout.
 static Natural infer_whole(Layouts *s, const Op *op) {
     Natural n = or_default(s, heaviest_natural(s, op, 0), operand(op, 0)->type);
     if (op->code == OP_REDUCE) n.layout = layout_without_axis(s, op, n.layout);
@@ -223,7 +224,7 @@ static void fixed_point(Layouts *s) {
     } while (s->changed && ++rounds < MAX_ROUNDS);
 }
 
-/// What a loop or branch yields has a place of its own, also where nothing argues for one.
+/// Gives results of loops and branches the default layout if nothing suggests another.
 static void settle_yields(Op *op, void *arg) {
     Layouts *s = arg;
     if (!op_is_loop(op) && op->code != OP_IF) return;
@@ -242,6 +243,6 @@ void infer_layouts(Layouts *s) {
     fixed_point(s);
     op_walk_post(s->device, settle_yields, s);
     fixed_point(s);
-    // A value in a loop may have got its layout after the loop was looked at for the last time.
+    // A value in a loop may have got its layout after the last visit of the loop.
     op_walk_post(s->device, settle_yields, s);
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// layouts: where each element of each block of a device lives.
+// layouts: assigns each element of each block of a device to registers, lanes and warps.
 //
 //   %x = load %a ... : f16<64x32>; %d = dot %x, %y, %c [unit="mma.m16n8k16.f16"] : f32<64x64>
 //   -> %x = load ... : f16[64x32; reg ...]
 //      %u = convert %x : f16[64x32; ... tiles of A ...]
 //      %d = dot %u, ... : f32[64x64; ... tiles of D ...]
 //
-// layout_infer.c finds the natural layouts. Then one walk rewrites: an op gets its natural layout,
-// and asks for each operand in the layout that it needs. A lazy value is computed there and then,
-// by copying what computes it. A value with another layout is converted, or computed again from
-// its loads where that is cheaper. What nobody asks for is dead. A device that is to be spread over
-// a cluster is laid out on trial: cluster.c.
+// layout_infer.c finds the natural layouts. Then one walk rewrites the ops. An op gets its natural
+// layout and requests each operand in the layout that it needs. A lazy value is rematerialised at
+// its use. A value in another layout is converted, or recomputed from its loads if that is cheaper.
+// Unused values are dead. If the device should be spread over a cluster, the pass lays out a copy
+// on trial (cluster.c).
 #include "passes/gpu/layouts.h"
 
 #include "passes/passes.h"
@@ -19,14 +19,14 @@
 #define NEVER 1e30
 enum { CHEAP = 10, MAX_DEPTH = 24 };
 
-/// A value in another layout.
+/// A value that exists in another layout.
 typedef struct MadeLayout {
     const Layout *layout;
     Value *value;
     struct MadeLayout *next;
 } MadeLayout;
 
-/// What it costs to convert from a layout.
+/// The cost of a conversion from a layout.
 typedef struct Move {
     const Layout *to;
     int bits; // of an element
@@ -36,7 +36,7 @@ typedef struct Move {
 
 /* ---- costs --------------------------------------------------------------------------------- */
 
-/// Instructions an element of a lazy value takes.
+/// Instructions per element to compute a lazy value.
 static double lazy_weight(const Layouts *s, const Value *v, int depth) {
     if (!v->def || !v->type->rank || natural_of(s, v).layout) return 0;
     if (depth == 0) return CHEAP + 1;
@@ -46,8 +46,8 @@ static double lazy_weight(const Layouts *s, const Value *v, int depth) {
     return sum;
 }
 
-/// Of converting the value, which is there. The same two layouts are asked for often, and to look
-/// for a layout between them takes long.
+/// The issue slots of a conversion. The result is kept, since the same pairs recur and the search
+/// for an intermediate layout is slow.
 static double convert_slots(Layouts *s, const Value *v, const Layout *from, const Layout *to) {
     if (from == to) return 0;
     int bits = elem_info[v->type->elem].bits;
@@ -63,11 +63,11 @@ static double convert_slots(Layouts *s, const Value *v, const Layout *from, cons
 
 static double cost_in(Layouts *s, const Value *v, const Layout *l, int depth);
 
-/// What computing op's result anew in l costs beyond what it saves.
+/// The cost of recomputing op's result in l, minus the cost of the old result if that becomes dead.
 static double again_cost(Layouts *s, const Op *op, const Layout *l, int depth) {
     const Value *v = result(op, 0);
     const Layout *natural = natural_of(s, v).layout;
-    bool moves = natural && value_has_one_use(v); // the old one is not needed any more
+    bool moves = natural && value_has_one_use(v); // the old result becomes dead
     double sum = op_info[op->code].cost.layout * (double)layout_registers(l);
     if (moves) sum -= op_info[op->code].cost.layout * (double)layout_registers(natural);
     if (op->code == OP_LOAD && s->fixed_loads) return NEVER;
@@ -99,8 +99,8 @@ static double cost_in(Layouts *s, const Value *v, const Layout *l, int depth) {
 
 /* ---- making values ------------------------------------------------------------------------- */
 
-/// Where something may stand that is made of v for `user`: before the outermost loop between them,
-/// and as late as that allows.
+/// Returns the op before which a value made from v for `user` stands: the outermost loop between
+/// the two, else `user`.
 static Op *latest_place(const Value *v, Op *user) {
     const Region *home = v->def ? v->def->parent : v->region;
     Op *place = user;
@@ -137,7 +137,7 @@ static void add_made(Layouts *s, const Value *v, const Layout *l, Value *value) 
 
 static Value *need_in_layout(Layouts *s, Value *v, const Layout *l, Op *user);
 
-/// A copy of the op that computes v, with the result in l, before `at`.
+/// Clones the op that computes v before `at`, with the result in l.
 static Value *recompute_in_layout(Layouts *s, Value *v, const Layout *l, Op *at) {
     Op *op = v->def;
     Value **in = ctx_array(s->ctx, Value *, op->n_operands + 1);
@@ -145,7 +145,7 @@ static Value *recompute_in_layout(Layouts *s, Value *v, const Layout *l, Op *at)
         in[i] = operand(op, i);
         if (!ty_is_block(in[i]->type) || !in[i]->type->rank) continue;
         const Layout *lx = operand_layout(s, op, i, l);
-        if (!lx) lx = natural_of(s, in[i]).layout; // a reshape that moves elements
+        if (!lx) lx = natural_of(s, in[i]).layout; // a reshape that moves elements between threads
         in[i] = need_in_layout(s, in[i], lx ? lx : default_layout(s, in[i]->type), at);
     }
     Builder b = build_before(s->ir, at);
@@ -164,7 +164,7 @@ static Value *convert_layout(Layouts *s, Value *v, const Layout *l, Op *at) {
     return result(build_op(&b, OP_CONVERT, 1, &v, 1, &type, 0), 0);
 }
 
-/// v in layout l, for use by `user`.
+/// Returns v in layout l, for use by `user`.
 static Value *need_in_layout(Layouts *s, Value *v, const Layout *l, Op *user) {
     if (!ty_is_block(v->type) || !v->type->rank || v->type->layout == l) return v;
     const Layout *natural = natural_of(s, v).layout;
@@ -174,7 +174,8 @@ static Value *need_in_layout(Layouts *s, Value *v, const Layout *l, Op *user) {
     double move = natural ? convert_slots(s, v, natural, l) : NEVER;
     bool anew = !natural || (move > 0 && can_be_again(v->def, MAX_DEPTH) &&
                              again_cost(s, v->def, l, MAX_DEPTH) < move);
-    // Loads must not move; what is cheap is made where it is used, to live shortly.
+    // A recomputed load stays at the place of the old one. A cheap value is made at its use, so
+    // that its live range is short.
     Op *at = cheap ? user : anew && v->def ? v->def->next : latest_place(v, user);
     Value *out = anew ? recompute_in_layout(s, v, l, at) : convert_layout(s, v, l, at);
     add_made(s, v, l, out);
@@ -186,7 +187,7 @@ static void need_operand(Layouts *s, Op *op, int i, const Layout *l) {
     if (ty_is_block(v->type) && v->type->rank) op_set_operand(op, i, need_in_layout(s, v, l, op));
 }
 
-/// In its own layout, or in the one of blocks nobody decides on.
+/// Requests operand i in its natural layout, or in the default one.
 static void need_any(Layouts *s, Op *op, int i) {
     Natural n = natural_of(s, operand(op, i));
     const Type *t = operand(op, i)->type;
@@ -230,7 +231,7 @@ static void visit_if(Layouts *s, Op *op) {
         lay_value(s, result(op, i), natural_of(s, result(op, i)).layout);
 }
 
-/// Either as the value comes, or in the layout in which memory is walked best.
+/// Stores the value in its natural layout, or in the layout that suits memory if that is cheaper.
 static void visit_store(Layouts *s, Op *op) {
     Value *v = operand(op, 1);
     Access a = access_of(op);
@@ -250,7 +251,7 @@ static void visit_dot(Layouts *s, Op *op) {
     DotLayouts d = dot_layouts(s, op);
     const Layout *wanted[] = {d.a, d.b, d.d};
     for (int i = 0; i < op->n_operands; i++) {
-        s->fixed_loads = i < 2; // they will be copies to shared memory, which are asynchronous
+        s->fixed_loads = i < 2; // such loads become asynchronous copies to shared memory
         if (wanted[i])
             need_operand(s, op, i, wanted[i]);
         else
@@ -260,7 +261,7 @@ static void visit_dot(Layouts *s, Op *op) {
     lay_value(s, result(op, 0), d.d);
 }
 
-/// All operands in one layout; the results as inferred.
+/// For ops whose operands share one layout.
 static void visit_whole(Layouts *s, Op *op) {
     const Layout *l = NULL;
     double most = -1;
@@ -287,13 +288,13 @@ static void visit_gather(Layouts *s, Op *op) {
     lay_value(s, result(op, 0), l);
 }
 
-/// Ops whose operands follow from the layout of the result.
+/// For ops whose operands' layouts follow from that of the result.
 static void visit_mapped(Layouts *s, Op *op, const Layout *l) {
     for (int i = 0; i < op->n_operands; i++) {
         Value *v = operand(op, i);
         if (!ty_is_block(v->type) || !v->type->rank) continue;
         const Layout *lx = operand_layout(s, op, i, l);
-        // Slices and concatenations may take parts of any layout.
+        // Slices and concatenations take parts of any layout.
         bool part = op->code == OP_SLICE || op->code == OP_CONCAT || !lx;
         if (part && (op->code != OP_CONCAT || !lx)) lx = natural_of(s, v).layout;
         need_operand(s, op, i, lx ? lx : default_layout(s, v->type));
@@ -351,7 +352,8 @@ static void lay_out_device(PassEnv *env, Op *device, GpuShape shape) {
     visit_laid_region(s, device->regions[0]);
 }
 
-/// False, and nothing done, where elements would have to go from CTA to CTA.
+/// Lays out a copy on trial. Returns false, with the device unchanged, if elements would have to
+/// move between CTAs.
 static bool spread_over_cluster(PassEnv *env, Op *device, GpuShape shape) {
     PtrMap map = {0};
     Builder b = build_before(env->ir, device);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the files of the pass `layouts` share.
+// Declarations that the files of the pass `layouts` share.
 //
-// A block op has a *natural* layout where something fixes it: loads by how memory is walked, dots
-// by their instruction, and what follows from them. All other values (constants, indices, masks,
-// broadcasts) are *lazy*: they are computed in whatever layout a user wants, where it wants it.
+// Some ops fix the *natural* layout of a block: a load by the order of memory, a dot by its
+// instruction, and ops that use their results. All other values (constants, indices, masks,
+// broadcasts) are *lazy*: each user computes them in the layout that it needs.
 #ifndef PASSES_GPU_LAYOUTS_H
 #define PASSES_GPU_LAYOUTS_H
 
 #include "ir/layout/layout.h"
 #include "passes/gpu/gpu.h"
 
-/// weight: bytes that argue for the layout; where two meet, the heavier one stays.
+/// A natural layout. weight: bytes in favour of it; the heavier one wins a conflict.
 typedef struct Natural {
     const Layout *layout; // NULL: lazy
     double weight;
@@ -23,10 +23,10 @@ typedef struct Layouts {
     Op *device;
     int lane_bits, warp_bits, cta_bits;
     PtrMap natural; // Value * -> Natural *
-    PtrMap made;    // Value * -> what stands for it in other layouts
-    PtrMap moves;   // Layout * -> what conversions from it cost
+    PtrMap made;    // Value * -> its copies in other layouts
+    PtrMap moves;   // Layout * -> the costs of conversions from it
     bool changed;
-    bool fixed_loads; // while operands of products are made: their loads stay as they are
+    bool fixed_loads; // while operands of products are made, whose loads keep their layout
 } Layouts;
 
 /* ---- layout_infer.c ------------------------------------------------------------------------ */
@@ -34,44 +34,45 @@ typedef struct Layouts {
 /// Finds the natural layouts of all values of the device.
 void infer_layouts(Layouts *s);
 Natural natural_of(const Layouts *s, const Value *v);
-/// The layout that operand i must have so that the result of op has l; NULL where it may have any.
+/// Returns the layout of operand i for a result of op in l. NULL: any.
 const Layout *operand_layout(Layouts *s, const Op *op, int i, const Layout *l);
-/// op maps each element on its own, or renames places: it can be done in any layout.
+/// Whether the op works in any layout: it maps elements one by one, or renames positions.
 bool is_free(const Op *op);
 
 /* ---- layout_access.c ----------------------------------------------------------------------- */
 
-/// For a block that nothing else decides on.
+/// The layout of a block that no op decides on.
 const Layout *default_layout(Layouts *s, const Type *type);
-/// In which memory is walked best.
+/// The layout in which the access walks memory best.
 const Layout *access_layout(Layouts *s, const Op *op);
-/// Issue slots that a warp takes for the access if the block is in layout l.
+/// Issue slots of a warp for the access to a block in layout l.
 double access_cost(const Op *op, const Layout *l);
 /// The layout of picks and masks for an access to a block in layout l.
 const Layout *picks_layout(Ctx *ctx, const Op *op, const Layout *l);
 
 /* ---- layout_dot.c -------------------------------------------------------------------------- */
 
-/// Layouts of the operands and of the result; a and b are NULL where any will do.
+/// Layouts of the operands and the result. a and b are NULL if any layout will do.
 typedef struct DotLayouts {
     const Layout *a, *b, *d;
 } DotLayouts;
 DotLayouts dot_layouts(Layouts *s, const Op *op);
-/// Rows of the result are joined soon after, or those of A are from another product.
+/// Whether each warp should hold whole rows of the result: an op joins them soon, or the rows of A
+/// come from another product.
 bool dot_keeps_rows(const Op *dot);
 bool dot_takes_product(const Op *dot);
 
 /* ---- warps.c ------------------------------------------------------------------------------- */
 
-/// Warps of a CTA and CTAs of a cluster: what the schedule says, or what works best.
+/// The warps of a CTA and the CTAs of a cluster, from the schedule, or the best ones.
 GpuShape choose_shape(const PassEnv *env, const Op *device);
-/// The CTA, or the cluster, has registers for what lives while it waits for reductions of rows.
+/// Whether the CTA or the cluster has registers for the values that live across reductions of rows.
 bool gpu_holds_rows(const PassEnv *env, const Op *device);
 
 /* ---- cluster.c ----------------------------------------------------------------------------- */
 
-/// An op of the device, whose blocks have layouts, that cannot be lowered because elements go from
-/// CTA to CTA; NULL: there is none.
+/// Returns an op of a device with layouts that would move elements between CTAs, which lowering
+/// cannot do. NULL: none.
 const Op *find_crossing(Ctx *ctx, const Op *device);
 
 #endif

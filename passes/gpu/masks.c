@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// masks: masks that cut off nothing in most iterations are asked for as a whole first.
+// masks: tests cheaply whether a mask cuts nothing off, since most iterations need no mask.
 //
 //   %c = lt iota, %n; %y = select %c, %x, -inf       (%n the same in all lanes)
 //   -> %y = if %n >= 128 { yield %x } { %c = ...; %y = select %c, %x, -inf; yield }
 //
-// The lanes of a mask are bounded by scalars: an iota by 0 and its last number, a sum by the sums
-// of bounds. Where even the worst lane passes, none has to be looked at. Tiles inside a sequence,
-// and those off the diagonal of a causal one, are of this kind.
+// Scalars bound the lanes of a mask: an iota lies between 0 and its last number, a sum between the
+// sums of bounds. If even the worst lane passes, the whole mask is true. This is the case for tiles
+// inside a sequence, and for tiles off the diagonal of a causal mask.
 #include "passes/gpu/gpu.h"
 
 #include "passes/passes.h"
@@ -14,7 +14,7 @@
 
 enum { MAX_DEPTH = 24, LEAST_LANES = 2048 };
 
-/// Scalars between which all lanes of an i64 block are.
+/// Scalar bounds of all lanes of an i64 block.
 typedef struct MaskSpan {
     Value *lo, *hi;
 } MaskSpan;
@@ -29,7 +29,8 @@ static bool is_shape_op(const Op *op) {
     }
 }
 
-/// The scalar in i64. Of those in i32 the pass `narrow` has cut its own so that sums do not wrap.
+/// Returns the scalar in i64. The pass `narrow` has clamped those of i32, so their sums do not
+/// wrap.
 static Value *wide_scalar(Builder *b, Value *v) {
     if (v->type->elem == EL_I64) return v;
     const Op *cast = def_of(v, OP_CAST);
@@ -37,7 +38,7 @@ static Value *wide_scalar(Builder *b, Value *v) {
     return cut || const_of(v) ? build_cast(b, v, EL_I64) : NULL;
 }
 
-/// Builds at b the bounds of v. False: nothing is known.
+/// Builds the bounds of v at b. Returns false if they are unknown.
 static bool span_of_block(Builder *b, Value *v, int depth, MaskSpan *out) {
     const Type *t = v->type;
     MaskSpan x, y;
@@ -69,7 +70,7 @@ static bool span_of_block(Builder *b, Value *v, int depth, MaskSpan *out) {
     return true;
 }
 
-/// A scalar that, where true, says that all lanes of the mask are; NULL: nothing is known.
+/// Returns a scalar that implies that all lanes of the mask are true. NULL: unknown.
 static Value *all_lanes(Builder *b, Value *mask, int depth) {
     const Op *op = mask->def;
     MaskSpan x, y;
@@ -91,7 +92,7 @@ static Value *all_lanes(Builder *b, Value *mask, int depth) {
     return build_binary(b, op->code, less ? x.hi : x.lo, less ? y.lo : y.hi);
 }
 
-/// Computes the mask again at b: what all_lanes looked through, and blocks that it rests on.
+/// Clones the mask at b: the ops that all_lanes looked through, and the blocks that they use.
 static Value *recompute_mask(Builder *b, Value *v, PtrMap *map) {
     Value *copy = map_get(map, v);
     if (copy || ty_is_scalar(v->type) || !v->def || !op_has(v->def, PURE)) return copy ? copy : v;
@@ -104,7 +105,7 @@ static bool is_in_loop(const Op *op) {
     return op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE);
 }
 
-/// The select, and the mask where nobody else has it, move into the branch that needs them.
+/// Moves the select into the branch that needs it, and the mask as well if it has no other use.
 static void ask_first(Op *op, void *arg) {
     Ir *ir = arg;
     if (op->code != OP_SELECT || !is_in_loop(op)) return;

@@ -27,13 +27,14 @@ int gpu_chain(const GpuTarget *t, const GpuUnit *u) {
     return u->features & GPU_MMA && gpu_has(t, GPU_F8_HALVES) ? 0 : u->chain;
 }
 
-/// Whole rows by 64 and columns by 8, as they are or swapped.
+/// Whether the product has whole units of 64 rows and 8 columns, directly or transposed.
 static bool fits_warpgroups(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
     bool straight = m % u->m == 0 && n % u->n == 0;
     return k % u->k == 0 && (straight || (m < u->m && n % u->m == 0 && m % u->n == 0));
 }
 
-/// Rows and columns beyond the block are computed for nothing; along k they would be added up.
+/// Units may compute rows and columns beyond the block, which are dropped. Along k they would be
+/// added up, so k must be whole.
 bool gpu_unit_fits(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
     if (u->features & GPU_WGMMA) return fits_warpgroups(u, m, n, k);
     return k % u->k == 0 && 2 * m >= u->m && n >= u->n;
@@ -43,12 +44,12 @@ bool gpu_in_three(const char *precision) {
     return precision && strcmp(precision, "tf32x3") == 0;
 }
 
-/// No operand is cut.
+/// Whether the precision leaves operands whole.
 static bool is_plain_precision(const char *precision) {
     return !precision || strcmp(precision, "fast") == 0;
 }
 
-/// f32 is at least as good as tf32 is meant to be.
+/// Whether the unit is at least as precise as wanted. f32 always meets tf32.
 static bool is_precise(const GpuUnit *u, const char *wanted) {
     return strcmp(u->precision, wanted) == 0 ||
            (strcmp(u->precision, "ieee") == 0 && strcmp(wanted, "tf32") == 0);
@@ -74,7 +75,8 @@ const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
     return NULL;
 }
 
-/// Along k an operand holds in each register and lane what a result holds along its rows.
+/// Whether each register and lane of an operand holds along k the elements that a result holds
+/// along its rows.
 static bool takes_results(Ctx *ctx, const GpuUnit *u) {
     const Layout *b = gpu_fragment(ctx, u, FRAG_B), *d = gpu_fragment(ctx, u, FRAG_D);
     Bits inside = low_bits(b->log2[0]);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// multicast: two CTAs of a cluster multiply neighbouring rows of tiles by the same columns
-// (`cluster=2`). What both read each of them brings half of to both, so the second cache is asked
-// for it once.
+// multicast: pairs CTAs in clusters of two that multiply neighbouring rows of tiles by the same
+// columns (`cluster=2`). Each CTA copies half of a common block to both, so the second cache is
+// read once.
 //
 //   parallel m = 0 .. M by 128 { parallel n = 0 .. N by 128 { body } }
 //   -> parallel m = 0 .. roundup(M, 256) by 128 { parallel n = 0 .. N by 128 { body } } [pairs]
 //
-// Here their number becomes even; `tile-grid` numbers them so that pairs are neighbours, `async`
-// finds what they share. Rows that were not there before must do nothing. So all that the phase
-// stores ends with its rows (the count of a dimension is at most what is left of them), and no
-// program does what would be seen or might not end: no effects, no loops by condition, no scalars
-// from memory. All that is proved of programs behind this pass holds of these, too.
+// This pass makes the number of rows of tiles even. `tile-grid` numbers the programs so that pairs
+// are neighbours, and `async` finds the common blocks. The added rows must have no effect. So every
+// store of the phase ends with its rows (the count of a dimension is at most the rows left), and no
+// program has visible effects or may loop for ever: no effects, no loops by condition, no scalars
+// from memory. The proofs of later passes hold for the added programs, too.
 #include "passes/gpu/gpu.h"
 #include "passes/grid.h"
 #include "passes/passes.h"
 #include "passes/util.h"
 
-enum { BUDGET = 1000 }; // values that are looked at, at most, before the worse is assumed
+enum { BUDGET = 1000 }; // maximum number of values to visit before the answer is the safe one
 
 static bool is_same_number(const Value *a, const Value *b) {
     int64_t x, y;
@@ -26,7 +26,7 @@ static bool is_same_number(const Value *a, const Value *b) {
     return p && q && operand(p, 0) == operand(q, 0) && op_int(p, "axis", 0) == op_int(q, "axis", 0);
 }
 
-/// count is at most hi - index, whatever these are.
+/// Whether count <= hi - index holds for all values of both.
 static bool ends_with_bound(const Value *count, const Value *index, const Value *hi) {
     const Op *op = count->def;
     if (!op) return false;
@@ -36,9 +36,9 @@ static bool ends_with_bound(const Value *count, const Value *index, const Value 
 }
 
 typedef struct PairLook {
-    const Op *rows;     // the level
-    bool even;          // there is no program without rows
-    bool found, shares; // what there may not be; a load of both in a loop
+    const Op *rows;     // the level of rows of tiles
+    bool even;          // the number of rows is even, so no row is added
+    bool found, shares; // found: an op that forbids pairs; shares: a loop loads a common block
 } PairLook;
 
 static void see_store(PairLook *l, const Op *op) {
@@ -68,7 +68,7 @@ static void see_paired_op(Op *op, void *arg) {
     }
 }
 
-/// The host could compute it.
+/// Whether the host could compute v.
 static bool is_known_on_host(const Value *v, const Op *phase, int *budget) {
     if (!value_is_inside(v, phase)) return true;
     if (!v->def || !op_has(v->def, PURE) || v->def->n_regions || --*budget < 0) return false;
@@ -99,14 +99,15 @@ const Op *paired_level(const GpuTarget *target, const Op *phase) {
     return l.found || !l.shares ? NULL : rows;
 }
 
-/// Results of ops with regions, and what loops carry, may rest on anything.
+/// Whether v may depend on the index. Results of ops with regions, and carried values, may depend
+/// on anything.
 static bool may_rest_on_index(const Value *v, const Value *index, const Op *phase, int *budget) {
     if (v == index || --*budget < 0) return true;
     if (!value_is_inside(v, phase)) return false;
     const Op *op = v->def ? v->def : v->region->parent;
     if (op->code == OP_PARALLEL) return false;
     if (v->def ? op->n_regions > 0 : op->code != OP_FOR || v->index > 0) return true;
-    int n = v->def ? op->n_operands : 2; // of a loop's index: its bounds
+    int n = v->def ? op->n_operands : 2; // for a loop's index: its bounds
     for (int i = 0; i < n; i++)
         if (may_rest_on_index(operand(op, i), index, phase, budget)) return true;
     return false;
@@ -127,7 +128,7 @@ bool reads_same_rows(const Op *load, const Op *rows) {
     return true;
 }
 
-/// The number of rows of tiles becomes even.
+/// Rounds the number of rows of tiles up to an even one.
 static void widen_to_pairs(Ir *ir, Op *rows) {
     int64_t pair = GPU_PAIR * op_int(rows, "step", 1);
     Builder b = build_before(ir, rows);

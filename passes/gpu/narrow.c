@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// narrow: comparisons of positions in 32 bits, and quotients of numbers of programs
+// narrow: compares positions in 32 bits, and divides numbers of programs in 32 bits
 // (narrow_divide.c).
 //
 //   lt (broadcast %m + iota), (broadcast %n + reshape iota) : i64<64x64>
 //   -> %s = clamp(%m - %n) : i32
 //      lt (broadcast (iota + %s) : i32<64x1>), (broadcast iota : i32<1x64>)
 //
-// Positions are sums of scalars and of lane numbers times constants. Both sides of a comparison
-// differ by at most M on account of lanes, so their scalars' difference, cut to +-2^30 > M, decides
-// as the difference itself does. One axis on each side: what is computed for all lanes of the block
-// is one comparison. This needs sums that do not wrap: scalars that are known to stay within
-// +-2^61, for they stand on dims, numbers of programs, 32-bit integers and constants.
+// A position is a sum of scalars and of lane numbers times constants. Lanes change the difference
+// of both sides by at most M. So the difference of the scalars, clamped to +-2^30 > M, decides like
+// the exact one. Each side then depends on one axis, and only the comparison itself is computed for
+// all lanes of the block. The sums must not wrap: the scalars must provably stay within +-2^61.
+// They come from dims, numbers of programs, 32-bit integers and constants.
 #include "passes/gpu/narrow.h"
 #include "passes/gpu/gpu.h"
 #include "passes/passes.h"
@@ -18,9 +18,9 @@
 #include "passes/util.h"
 
 enum { MAX_DEPTH = 12, SMALL_FACTOR = 1 << 10 };
-#define LIMIT ((int64_t)1 << 30) // of the scalar
+#define LIMIT ((int64_t)1 << 30) // of the clamped scalar
 
-/// The sum of factor[d] times the lane number along axis d, and of scalars.
+/// The sum of factor[d] times the lane number along axis d, plus a scalar.
 typedef struct Affine {
     int rank;
     int64_t extents[MAX_RANK], factor[MAX_RANK];
@@ -29,8 +29,7 @@ typedef struct Affine {
 
 /* ---- scalars ------------------------------------------------------------------------------- */
 
-// Bounds of what is computed without wrapping. Two modest scalars and all lanes make less than
-// 2^63.
+// Bounds within which nothing wraps. Two modest scalars plus all lanes stay below 2^63.
 #define MODEST       ((Wide)1 << 61)
 #define MOST_PROGRAM INT32_MAX
 #define ANY          ((Interval){INT64_MIN, INT64_MAX})
@@ -38,12 +37,12 @@ typedef struct Affine {
 typedef struct Narrow {
     PassEnv *env;
     Builder b;     // before the comparison at hand
-    PtrMap bounds; // scalars looked at -> their Interval
+    PtrMap bounds; // visited scalars -> their Interval
 } Narrow;
 
 static Interval bounds_of(Narrow *n, const Value *v);
 
-/// Of a region: the number of a program, or the index of a loop.
+/// Bounds of a region's argument: the number of a program, or the index of a loop.
 static Interval bounds_of_argument(Narrow *n, const Value *v) {
     const Op *owner = v->region->parent;
     if (v->index > 0) return type_interval(v->type->elem);
@@ -61,7 +60,8 @@ static Interval bounds_of_sum(const Op *op, const Interval *x) {
     return sum.lo >= all.lo && sum.hi <= all.hi ? sum : all;
 }
 
-/// By the rules of range; sums, which range sees as linear forms, by their own.
+/// Bounds by the rules of `range`. Sums have their own rule here, since `range` keeps them as
+/// linear forms.
 static Interval bounds_of_value(Narrow *n, const Value *v) {
     int64_t c;
     Interval x[3];
@@ -99,7 +99,8 @@ static Value *add_scaled(Builder *b, Value *x, Value *y, int64_t factor) {
 
 static bool affine_of(Narrow *n, const Value *v, Affine *out, int depth);
 
-/// Axes longer than 1 in their order: reshape that only adds or takes away axes of one lane.
+/// For a reshape that only adds or removes axes of one lane: matches the axes longer than 1 in
+/// order.
 static bool reshaped_affine(const Affine *in, const Type *to, Affine *out) {
     int d = 0;
     for (int i = 0; i < to->rank; i++) {
@@ -168,8 +169,8 @@ static const AffineRule affine_rules[] = {
 };
 const RuleTable narrow_affine = RULE_TABLE("narrow", AffineRule, affine_rules);
 
-/// Scalar ops that this makes stand at b; those of no use are dead. Each scalar on the way is
-/// modest, so nothing on the way has wrapped.
+/// Writes v as an affine form. The scalar ops stand at b; unused ones are dead. Each intermediate
+/// scalar must be modest, so no step wraps.
 static bool affine_of(Narrow *n, const Value *v, Affine *out, int depth) {
     *out = (Affine){.rank = v->type->rank};
     for (int d = 0; d < out->rank; d++) out->extents[d] = v->type->extents[d];
@@ -185,7 +186,7 @@ static bool affine_of(Narrow *n, const Value *v, Affine *out, int depth) {
 
 /* ---- comparisons --------------------------------------------------------------------------- */
 
-/// How far lanes move the difference, or -1 where that is too much.
+/// Returns the maximum change of the difference by lanes, or -1 if it is too large.
 static int64_t affine_reach(const Affine *a) {
     int64_t sum = 0;
     for (int d = 0; d < a->rank; d++) {
@@ -196,7 +197,7 @@ static int64_t affine_reach(const Affine *a) {
     return sum;
 }
 
-/// factor * iota + scalar (NULL: 0) along axis d, as a block that broadcasts to the whole.
+/// Builds factor * iota + scalar (NULL: 0) along axis d, as a block of rank 1.
 static Value *affine_line(Builder *b, const Affine *a, int d, int64_t factor, Value *scalar) {
     const Type *t = ty_block(b->ir, EL_I32, 1, &a->extents[d]);
     Value *v = result(build_op(b, OP_IOTA, 0, NULL, 1, &t, 0), 0);
@@ -205,7 +206,7 @@ static Value *affine_line(Builder *b, const Affine *a, int d, int64_t factor, Va
     return v;
 }
 
-/// x as a block of the extents of a, along axis d.
+/// Broadcasts x, which lies along axis d, to the extents of a.
 static Value *block_along(Builder *b, const Affine *a, int d, Value *x) {
     int64_t extents[MAX_RANK];
     for (int i = 0; i < a->rank; i++) extents[i] = i == d ? a->extents[i] : 1;
@@ -219,7 +220,7 @@ static Value *clamped_difference(Builder *b, Value *s) {
     return build_cast(b, s, EL_I32);
 }
 
-/// Axis p's lanes and the scalar on the left, the other axis' on the right.
+/// Puts axis p's lanes and the scalar on the left, and the other axis' lanes on the right.
 static Value *compare_two(Builder *b, OpCode code, const Affine *a, const int *axes) {
     int p = axes[0], q = axes[1];
     Value *x = affine_line(b, a, p, a->factor[p], clamped_difference(b, a->scalar));
@@ -227,7 +228,7 @@ static Value *compare_two(Builder *b, OpCode code, const Affine *a, const int *a
     return build_binary(b, code, block_along(b, a, p, x), block_along(b, a, q, y));
 }
 
-/// Lanes of one axis alone: compared along it, then spread.
+/// For lanes of one axis: compares along that axis, then broadcasts.
 static Value *compare_one(Builder *b, OpCode code, const Affine *a, const int *axes) {
     int p = axes[0];
     Value *x = affine_line(b, a, p, a->factor[p], NULL);
@@ -235,7 +236,7 @@ static Value *compare_one(Builder *b, OpCode code, const Affine *a, const int *a
     return block_along(b, a, p, build_binary(b, code, x, build_broadcast(b, s, x->type)));
 }
 
-// One row a number of axes on which the difference depends.
+// One row for each number of axes on which the difference depends.
 typedef struct CompareRule {
     Value *(*build)(Builder *b, OpCode code, const Affine *a, const int *axes);
     const char *algebra;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Quotients of a program's number in 32 bits.
+// Divides a program's number in 32 bits.
 //
 //   %i = div %program, %n; %j = rem %program, %n : i64
 //   -> %d = clamp(%n, -2^31 + 1, 2^31 - 1) : i32;  %p = cast %program : i32
 //      %i = cast (div %p, %d);  %j = cast (rem %p, %d)
 //
-// A launch has at most 2^31 - 1 programs (rt_env_dispatch), so numbers of programs, and quotients
-// and remainders of them, are smaller than that, whatever divides them; and a divisor beyond it may
-// as well be it: both leave a quotient of 0. GPUs divide 64 bits by some 60 instructions, and each
-// program divides its number before it can start.
+// A launch has at most 2^31 - 1 programs (rt_env_dispatch). So a program's number fits, and so do
+// quotients and remainders of it for any divisor. A divisor beyond the range may be clamped: the
+// quotient is 0 either way. GPUs take about 60 instructions for a 64-bit division, and each program
+// divides its number before it can start.
 #include <limits.h>
 
 #include "passes/gpu/narrow.h"
@@ -20,7 +20,7 @@ static bool is_division(const Op *op) {
     return op && (op->code == OP_DIV || op->code == OP_REM);
 }
 
-/// Of what a value stands on: the value is small where that is.
+/// A rule: the result is small if these operands are.
 typedef struct SmallRule {
     OpCode op;
     bool (*takes)(const Op *op);
@@ -44,7 +44,7 @@ static bool is_small_const(const Value *v) {
     return const_int(v, &c) && c > -INT_MAX && c < INT_MAX;
 }
 
-/// It is the greater one of something and a small constant, cut at another one.
+/// Whether the op clamps a value between two small constants.
 static bool is_clamped(const Op *op) {
     for (int i = 0; op->code == OP_MIN && i < 2; i++) {
         const Op *max = def_of(operand(op, i), OP_MAX);
@@ -55,7 +55,7 @@ static bool is_clamped(const Op *op) {
     return false;
 }
 
-/// Its magnitude is less than 2^31 - 1.
+/// Whether the magnitude of v is below 2^31 - 1.
 static bool is_small(Ir *ir, const Value *v, int depth) {
     int64_t c;
     if (const_int(v, &c)) return is_small_const(v);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// outline: what a GPU runs leaves the kernel.
+// outline: moves the bodies of launches out of the kernel into device functions.
 //
 //   kernel { ...; launch %n { (%task) body } }
 //   -> device "kernel" { (%task, captured...) body }
 //      kernel { ...; dispatch %n, captured... [device="kernel"] }
 //
 // Tensors and scalars that the body uses become parameters. Constants, blocks, and dims of tensors
-// that are parameters anyway are computed again on the device. Merge functions go: nothing calls
-// them any more.
+// that are parameters anyway are rematerialised on the device. Merge functions are removed, since
+// nothing calls them any more.
 #include "passes/passes.h"
 #include "passes/util.h"
 
 typedef struct Outline {
     Ir *ir;
     Op *launch, *device;
-    PtrMap map;  // value outside of the launch -> value in the device
-    Builder top; // of the device, where values are computed again
+    PtrMap map;  // value outside the launch -> value in the device
+    Builder top; // start of the device, where values are rematerialised
     VEC(Value *) captured;
 } Outline;
 
@@ -30,7 +30,7 @@ static Value *pass_to_device(Outline *o, Value *v) {
     return arg;
 }
 
-/// What v, defined outside, is in the device.
+/// Returns the device's value for v, which is defined outside.
 static Value *capture_value(Outline *o, Value *v) {
     Value *known = map_get(&o->map, v);
     if (known) return known;
@@ -43,7 +43,7 @@ static Value *capture_value(Outline *o, Value *v) {
     return map_get(&o->map, v);
 }
 
-/// Tensors come first: then it is known which dims they bring along.
+/// Captures tensors first, since dims of captured tensors are not captured themselves.
 static void capture_tensors(Op *op, void *arg) {
     Outline *o = arg;
     for (int i = 0; i < op->n_operands && !is_query(op); i++) {
@@ -61,7 +61,7 @@ static void capture_op_operands(Op *op, void *arg) {
     }
 }
 
-/// The second region of a loop is a function that joins two runs of it.
+/// Removes the second region of a loop, which merges two runs of it.
 static void drop_merge(Op *op, void *arg) {
     (void)arg;
     if (op->code != OP_FOR || op->n_regions < 2) return;

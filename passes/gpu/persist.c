@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// persist: one CTA an SM works on tile after tile, so that the start of one overlaps with the end
-// of the one before (see `schedule`).
+// persist: one CTA an SM works on tile after tile, so that the start of a tile overlaps with the
+// end of the previous one (see `schedule`).
 //
 //   device { (%program, ...) body }                           dispatch %n, ... [device=...]
 //   -> device { (%program, ..., %n) for %tile = %program .. %n by 132 { body } }
 //      dispatch min(%n, 132), ..., %n
 //
-// For products of large tiles alone, of which an SM holds one at a time anyway: smaller ones share
-// an SM, and the other one works meanwhile.
+// This applies only to products of large tiles, of which an SM holds one at a time anyway. Smaller
+// tiles share an SM, and one works while the other waits.
 //
-// A tile that is stored at another rank is signalled when it is there, which takes a while. Nobody
-// of this phase waits for such a signal (`late`), so it is raised behind the products of the next
-// tile, whose results have yet to be stored:
+// A tile that is stored at another rank is signalled when it has arrived, which takes a while. If
+// nothing in this phase waits for the signal (`late`), it is raised behind the products of the next
+// tile, before the stores of that tile:
 //
 //   for %tile { dot; store %stage, ...; signal_set %flags, ..., %r, %part [late=true] }
 //   -> %r', %part' = for %tile (%q = -1, %was = -1) {
@@ -26,14 +26,14 @@
 #include <limits.h>
 #include <string.h>
 
-enum { LEAST_SUMS = 128 * 192 }; // elements of the result of a product
+enum { LEAST_SUMS = 128 * 192 }; // least elements of a product's result
 
 typedef struct DeviceSearch {
     int dots, loops, others, effects, prompt;
     int64_t sums;
 } DeviceSearch;
 
-/// A block of results that is added to memory as it would be stored there.
+/// Whether the op adds a block of results to memory where a store would write it.
 static bool is_atomic_sum(const Op *op) {
     return strcmp(op_str(op, "op"), "add") == 0 && access_of(op).rank == 2 &&
            !value_has_uses(result(op, 0));
@@ -53,8 +53,9 @@ static void look_at_device_op(Op *op, void *arg) {
     s->others += op->code == OP_IF;
 }
 
-/// One loop with one product. A signal that others wait for meanwhile holds a CTA up until the
-/// store over the link has arrived: another one begins then.
+/// Whether a program is one loop with one product. A prompt signal forbids it: the CTA would wait
+/// until the store over the link has arrived, while a non-persistent one makes room for the next
+/// CTA.
 static bool may_persist(const GpuTarget *t, const Op *root, bool always) {
     DeviceSearch s = {0};
     if (!gpu_has(t, GPU_TMA)) return false;
@@ -63,8 +64,8 @@ static bool may_persist(const GpuTarget *t, const Op *root, bool always) {
            (always || (s.sums >= LEAST_SUMS && !s.prompt));
 }
 
-/// A warp of its own copies, so nothing of the next tile has to be known while this one is at work:
-/// branches and chains of products may be there, too.
+/// Whether a device with roles may persist. An extra warp copies, so the warps that multiply need
+/// to know nothing about the next tile, and branches and chains of products are allowed.
 static bool may_persist_in_roles(const PassEnv *env, const Op *root) {
     DeviceSearch s = {0};
     if (env->roles <= 0 || env->persistent <= 0 || !gpu_has(env->gpu, GPU_WGMMA)) return false;
@@ -89,7 +90,7 @@ static void find_only_dispatch(Op *op, void *arg) {
     f->n++;
 }
 
-/// Whether op may stay in front of the loop: it computes the same for all tiles.
+/// Whether op may stay before the loop: it computes the same for all tiles.
 static bool is_common_to_tiles(const Op *op, const Op *loop, const Value *program) {
     bool reads = op_is_load(op) && ty_is_scalar(result(op, 0)->type) &&
                  !tree_writes(op_enclosing(op, OP_DEVICE), operand(op, 0));
@@ -101,7 +102,7 @@ static bool is_common_to_tiles(const Op *op, const Op *loop, const Value *progra
 
 /* ---- signals of the tile before ------------------------------------------------------------ */
 
-enum { SIGNAL_VALUE = 1, SIGNAL_FIRST = 2 }; // operands: then coordinates
+enum { SIGNAL_VALUE = 1, SIGNAL_FIRST = 2 }; // operands; coordinates follow
 
 static Op *late_signal(Op *device) {
     for_each_op(op, device->regions[0]) {
@@ -110,15 +111,15 @@ static Op *late_signal(Op *device) {
     return NULL;
 }
 
-/// The ops of the region that write tensors begin here.
+/// Returns the first op of the region that writes a tensor.
 static Op *first_write(const Region *r) {
     for_each_op(op,
                 r) if (op_is_access(op) && op->code != OP_LOAD && op->code != OP_LIVE) return op;
     return NULL;
 }
 
-/// The loop, whose iterations raise the signal of the one before. Outside of its words nothing is
-/// raised: before the first tile the coordinates are -1.
+/// Returns the loop with iterations that raise the previous iteration's signal. Before the first
+/// tile the coordinates are -1: a signal outside of its words is not raised.
 static Op *carry_signal(Ir *ir, Op *loop, Op *set) {
     Region *body = loop->regions[0];
     const Type *types[MAX_RANK];
@@ -147,9 +148,9 @@ static Op *carry_signal(Ir *ir, Op *loop, Op *set) {
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-/// Where CTAs send tiles to the ranks in turn, each shall have tiles for all of them: their number
-/// has no factor in common with a number of ranks. Pairs of programs, which send nothing, stay
-/// together.
+/// Returns the programs of a round. If CTAs send tiles to the ranks in turn, each CTA should reach
+/// all ranks, so the number has no factor in common with a number of ranks. Pairs of programs,
+/// which send nothing, stay together.
 static int programs_a_round(const PassEnv *env, Op *device) {
     int n = env->gpu->sms;
     if (op_flag(device, "pairs")) return n - n % GPU_PAIR;
@@ -157,8 +158,8 @@ static int programs_a_round(const PassEnv *env, Op *device) {
     return n;
 }
 
-/// One an SM; more tiles than a launch may have programs stay as many, for it to refuse: code for
-/// numbers of programs relies on that.
+/// One program an SM. If there are more tiles than a launch may have programs, the number stays, so
+/// that the launch refuses it: code for numbers of programs relies on that limit.
 static Value *programs_for(Builder *host, Value *tiles, int sms) {
     Value *most = build_index(host, INT_MAX);
     Value *few = ix_min(host, tiles, build_index(host, sms));

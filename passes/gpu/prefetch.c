@@ -8,16 +8,16 @@
 //     %m = %n + s;  %y = load %t, %m mask %m < %hi;  body of %n with %x
 //     if %m < %hi { %z = load %t, %m + s mask %m + s < %hi;  body of %m with %y;  yield %z } }
 //
-// The place is always one of an iteration, so that whatever has been proved of it holds for what is
-// loaded ahead. A body that is long, stores or reduces stands there once, and yields %y. On AMD's
-// GPUs, and where loads gather, a branch stands for the mask: ptxas moves the body in front of it,
-// and waits at once. Needs loads of tensors that the loop does not write, at places that follow
-// from the loop's index, and registers for two blocks. Loops with products have copies to shared
-// memory for this (async).
+// The address is always that of some iteration, so proofs about the load hold for the prefetch. A
+// body that is long, stores or reduces is not duplicated, and yields %y. On AMD's GPUs, and for
+// gathers, a branch replaces the mask. Elsewhere a branch would not do: ptxas moves the body in
+// front of it, and waits at once. The pass needs loads of tensors that the loop does not write, at
+// places that follow from the loop's index, and registers for two blocks. Loops with products use
+// copies to shared memory instead (async).
 //
-// What comes from other ranks takes some times as long as memory, and of few of them: their blocks
-// are loaded four at a time, before the first of them is used. So each link has its share at all
-// times, where all programs would begin with the first rank's.
+// Loads from other ranks take several times as long as loads from memory. If every load of the loop
+// is of this kind, the blocks of four iterations are loaded before the first of them is used. Then
+// each link has its share at all times, although all programs begin with the first rank.
 //
 //   %x0, %y0, .. = load %t, %lo, %lo + s, .. mask < %hi
 //   for %r = %lo .. %hi by 4 s (%x = %x0, %y = %y0, ..) {
@@ -38,15 +38,15 @@ enum {
     OTHER_REGISTERS = 24, // of a thread, besides blocks
     BUSY_WARPS = 16,
     MAX_DEPTH = 32,
-    MOST_OPS = 48, // of a body that stands twice
-    TOGETHER = 4,  // iterations that load from other ranks at the same time
+    MOST_OPS = 48, // of a body that may be duplicated
+    TOGETHER = 4,  // iterations whose loads from other ranks are issued together
 };
 
 typedef struct Ahead {
     PassEnv *env;
     Ctx *ctx;
     int warps;
-    const Op *device, *dispatch; // what launches it, or NULL
+    const Op *device, *dispatch; // the device's dispatch, or NULL
     int n_loops;
     Op *loops[LOOPS];
 } Ahead;
@@ -55,12 +55,12 @@ typedef struct Candidate {
     Op *loop;
     int n;
     Op *loads[LOADS_AHEAD];
-    double words; // of a thread, of one iteration's blocks
+    double words; // of a thread, for the blocks of one iteration
 } Candidate;
 
 /* ---- which loads --------------------------------------------------------------------------- */
 
-/// v follows from the index of the loop and from outside, without other loads.
+/// Whether v follows from the loop's index and from values outside, without other loads.
 static bool follows_from_index(const Value *v, const Op *loop, int depth) {
     if (!value_is_inside(v, loop)) return true;
     if (!v->def) return v->region->parent == loop && v->index == 0;
@@ -93,13 +93,14 @@ static bool is_short_loop(const Op *loop) {
            hi - lo < LEAST_TRIPS * op_int(loop, "step", 1);
 }
 
-/// Words of a register that a thread has of the blocks; small elements take one each as well.
+/// Register words of a thread for the block. A small element takes one, too.
 static double thread_words(const Ahead *a, const Type *t) {
     int bits = elem_info[t->elem].bits;
     return (double)ty_count(t) / (a->warps * a->env->gpu->lanes) * (bits > 32 ? 2 : 1);
 }
 
-/// Words that a thread has registers for twice, besides what the loop carries.
+/// Half of the words that a thread has beside the loop's carried values, since blocks of two
+/// iterations live at a time.
 static double spare_register_words(const Ahead *a, const Op *loop) {
     const GpuTarget *t = a->env->gpu;
     double each = fmin(t->registers_thread, (double)t->registers_sm / (a->warps * t->lanes));
@@ -150,7 +151,7 @@ void load_iteration_if(Ctx *ctx, Builder *b, Op *loop, int n, Op *const *loads, 
     for (int k = 0; k < n; k++) out[k] = result(branch, k);
 }
 
-/// The iteration behind that of index n, n itself if there is none.
+/// Returns the index of the iteration after that of n, or n if it is the last one.
 static Value *iteration_behind(Builder *b, const Op *loop, Value *n, Value **exists) {
     Value *after = ix_add(b, n, build_index(b, op_int(loop, "step", 1)));
     *exists = build_binary(b, OP_LT, after, operand(loop, 1));
@@ -161,7 +162,7 @@ Value *next_iteration(Builder *b, const Op *loop, Value **exists) {
     return iteration_behind(b, loop, loop->regions[0]->args[0], exists);
 }
 
-/// Whether a scalar can be the mask of all loads.
+/// Whether all loads can take a scalar as their mask.
 static bool take_masks(const Ahead *a, const Candidate *c) {
     bool simple = !gpu_has_any(a->env->gpu, GPU_AMD);
     for (int k = 0; k < c->n; k++) {
@@ -171,7 +172,7 @@ static bool take_masks(const Ahead *a, const Candidate *c) {
     return simple;
 }
 
-/// The loads of iteration i, if there is one.
+/// Builds the loads of iteration i, if it exists.
 static void load_iteration(Ahead *a, Builder *b, const Candidate *c, Value *exists, Value *i,
                            Value **out) {
     if (!take_masks(a, c)) {
@@ -184,7 +185,7 @@ static void load_iteration(Ahead *a, Builder *b, const Candidate *c, Value *exis
     }
 }
 
-/// Whether a body may stand twice: a short one, in which elements do not meet.
+/// Whether the body may be duplicated: it is short, and elements do not meet in it.
 static bool is_paired(const Region *body) {
     int n = 0;
     for_each_op(op, body) {
@@ -201,15 +202,15 @@ static bool is_load_of(const Candidate *c, const Op *op) {
     return false;
 }
 
-/// What v is in the copy that `map` makes.
+/// Returns the copy of v under `map`, or v.
 static Value *copied_value(PtrMap *map, Value *v) {
     Value *copy = map_get(map, v);
     return copy ? copy : v;
 }
 
-/// A second iteration in the loop's body, if there is `more`: that of `index`, whose blocks are
-/// `next`. No block is moved to other registers then, which would wait for it to come. `first` is
-/// what the first iteration begins with; the loop ends with `yield`.
+/// Adds a second iteration to the loop's body, that of `index` with the blocks `next`, if `more`.
+/// So no block moves to other registers, which would wait for its load. `first` is the first op of
+/// the body; the loop ends with `yield`.
 static void pair_iterations(Ahead *a, const Candidate *c, Value *more, Value *index,
                             Value *const *next, Op *first) {
     Ir *ir = a->env->ir;
@@ -272,7 +273,7 @@ static void go_ahead(Ahead *a, Candidate *c) {
 
 /* ---- what other ranks have ------------------------------------------------------------------- */
 
-/// Whether the tensor that the load of a device reads is all ranks' shards.
+/// Whether the load of the device reads a tensor of all ranks' shards.
 static bool loads_shards(const Ahead *a, const Op *load) {
     const Value *tensor = operand(load, 0);
     return !tensor->def && tensor->region->parent == a->device && a->dispatch &&
@@ -287,7 +288,7 @@ static bool is_worth_two_ahead(const Ahead *a, const Candidate *c) {
     return far;
 }
 
-/// Iterations of one turn of the loop: the first one of the body is there.
+/// The iterations of one turn of the loop. The first one always exists.
 typedef struct IterationGroup {
     Value *index[TOGETHER], *exists[TOGETHER];
     Value *blocks[TOGETHER][LOADS_AHEAD];
@@ -306,10 +307,10 @@ static void load_group(Ahead *a, Builder *b, const Candidate *c, IterationGroup 
         load_iteration(a, b, c, g->exists[i], g->index[i], g->blocks[i]);
 }
 
-/// A body of the loop, as it was.
+/// The loop's original body.
 typedef struct LoopBody {
     const Candidate *c;
-    int n_ops, n; // n: values that it yields
+    int n_ops, n; // n: yielded values
     Op *ops[MOST_OPS];
     const Type **types;
     Value **args, **yielded;
@@ -331,8 +332,8 @@ static LoopBody *read_body(Ahead *a, const Candidate *c) {
     return body;
 }
 
-/// Iteration `at` of a group and those behind it, if they are there: `state` is what they begin
-/// with, then what they leave.
+/// Builds iteration `at` of a group and the following ones, if they exist. state: the carried
+/// values before, and on return those after.
 static void build_iterations(Ahead *a, const LoopBody *body, IterationGroup *g, Builder *b, int at,
                              Value **state) {
     Op *branch = build_op(b, OP_IF, 1, &g->exists[at], body->n, body->types, 2);
@@ -352,8 +353,8 @@ static void build_iterations(Ahead *a, const LoopBody *body, IterationGroup *g, 
     for (int i = 0; i < body->n; i++) state[i] = result(branch, i);
 }
 
-/// The loop carries the blocks of a group: `first` in front of it, `next` behind the one that it
-/// works on.
+/// Makes the loop carry the blocks of a group: `first` from before the loop, `next` for the
+/// following turn.
 static Op *carry_group(Ahead *a, const Candidate *c, Op *loop, const IterationGroup *first,
                        IterationGroup *now, const IterationGroup *next) {
     Region *region = loop->regions[0];

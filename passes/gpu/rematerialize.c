@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// rematerialize: rows wait for reductions in as few registers as they came in.
+// rematerialize: keeps rows in their narrow form while they wait for a reduction.
 //
 //   %v = cast %x : bf16 -> f32;  %s = reduce %v;  use %v, %s
 //   ->
 //   %x0 = renew %x [pack];  %v = cast %x0;  %s = reduce %v
 //   %x1 = renew %x0;  %v1 = cast %x1;  use %v1, %s
 //
-// While the threads of a CTA wait for each other, all that is used on both sides lives. Where that
-// is computed from narrower elements by a few ops, these are done again behind the reduction. An
-// assembler would see that both are the same and keep the first: `rematerialize` hides it. It costs
-// half an instruction an element, so it is done where without the wide elements a CTA fits that did
-// not, or two do: then memory works for one while the other one waits.
+// At a reduction the threads of a CTA wait for each other, and every value that is used on both
+// sides is live. If a few ops compute such a value from narrower elements, the pass repeats these
+// ops behind the reduction. An assembler would merge the two copies; `renew` hides that they are
+// equal. It costs half an instruction an element. So the pass applies only if, without the wide
+// elements, one more CTA fits: the first, or a second that uses memory while the other waits.
 #include "passes/gpu/gpu.h"
 #include "passes/gpu/layouts.h"
 
@@ -19,17 +19,17 @@
 
 enum {
     OTHER_REGISTERS = 28, // of a thread, besides rows
-    MOST_OPS = 6,         // that are done again
+    MOST_OPS = 6,         // that are repeated
     NARROW_BITS = 16,
-    MOST_VALUES = 16, // that live at a reduction
+    MOST_VALUES = 16, // that are live at a reduction
 };
 
 typedef struct Renew {
     PassEnv *env;
     Ctx *ctx;
-    Region *body; // straight code of a device or of a loop
+    Region *body; // straight-line code of a device or a loop
     int threads;
-    PtrMap heavy; // values -> themselves, or the pass
+    PtrMap heavy; // values -> themselves (heavy), or the pass (not)
 } Renew;
 
 /* ---- what takes registers ------------------------------------------------------------------ */
@@ -41,7 +41,8 @@ static bool is_lanewise(const Op *op) {
 
 static bool is_heavy(Renew *s, Value *v);
 
-/// Numbers of lanes, masks of them and what is broadcast are made where they are used.
+/// Whether v takes registers. Lane numbers, their masks and broadcasts do not: they are made at
+/// their uses.
 static bool find_heavy(Renew *s, const Value *v) {
     const Op *op = v->def;
     if (!op || !v->type->layout) return false;
@@ -67,10 +68,10 @@ static double register_words(const Value *v) {
 /* ---- what lives at a reduction ------------------------------------------------------------- */
 
 typedef struct Living {
-    Value *value, *root; // what it is computed of again, or NULL
+    Value *value, *root; // the block that it is recomputed from, or NULL
 } Living;
 
-/// Ops that are done again, each once.
+/// The ops to repeat, each once.
 typedef struct Chain {
     const Value *seen[MOST_OPS];
     int n;
@@ -84,7 +85,7 @@ static bool is_counted_in_chain(Chain *c, const Value *v) {
     return true;
 }
 
-/// The one narrow block that v is computed from by a few ops; NULL: there is none.
+/// Returns the one narrow block from which a few ops compute v, or NULL.
 static Value *root_of(Renew *s, Value *v, Chain *c) {
     Value *root = NULL;
     if (v->def->parent != s->body) return NULL;
@@ -105,7 +106,8 @@ static bool is_used_behind(const Value *v, const Op *meet) {
     return false;
 }
 
-/// The heavy values that are used on both sides of `meet`; -1: too many.
+/// Collects the heavy values that are used on both sides of `meet`. Returns -1 if there are too
+/// many.
 static int living_at(Renew *s, const Op *meet, Living *out) {
     int n = 0;
     for_each_op(op, s->body) {
@@ -121,7 +123,7 @@ static int living_at(Renew *s, const Op *meet, Living *out) {
     return n;
 }
 
-/// Words of a thread that live at `meet`, and that would.
+/// Computes the live words of a thread at `meet`, before and after the rewrite.
 static void count_living_words(Renew *s, const Op *meet, double *before, double *after) {
     Living l[MOST_VALUES];
     int n = living_at(s, meet, l);
@@ -139,7 +141,7 @@ static void count_living_words(Renew *s, const Op *meet, double *before, double 
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-/// Whether there are reductions, where the threads of a CTA meet, between straight code.
+/// Whether the body is straight-line code with reductions, at which the threads of a CTA meet.
 static bool meets_straight(const Region *body) {
     bool meets = false;
     for_each_op(op, body) {
@@ -167,7 +169,7 @@ static Value *build_renew(Renew *s, Builder *b, Value *x, bool pack) {
     return result(op, 0);
 }
 
-/// v from the blocks in `map`.
+/// Rebuilds v from the blocks in `map`.
 static Value *recompute_from_map(Renew *s, Builder *b, Value *v, PtrMap *map) {
     Value *copy = map_get(map, v);
     if (copy || !is_heavy(s, v)) return copy ? copy : v;
@@ -184,7 +186,7 @@ static void replace_behind(Value *v, const Op *made, Value *with) {
     }
 }
 
-/// What lives at `meet` is computed again behind it.
+/// Recomputes the values that are live at `meet` behind it.
 static void renew_at(Renew *s, Op *meet) {
     Living l[MOST_VALUES];
     PtrMap map = {0};
@@ -202,7 +204,7 @@ static void renew_at(Renew *s, Op *meet) {
         if (with[i]) replace_behind(l[i].value, last, with[i]);
 }
 
-/// A load by single elements is joined to words at once, and so are those that x is made of.
+/// Packs a load by single elements into words at once, also for loads that x is computed from.
 static void pack_loads(Renew *s, Value *x, Chain *c) {
     if (x->def->code == OP_LOAD && elem_info[x->type->elem].bits <= NARROW_BITS) {
         Builder b = build_before(s->env->ir, x->def->next);
@@ -223,7 +225,7 @@ static void pack_roots(Renew *s, const Op *meet) {
     }
 }
 
-/// Of an iteration as of a whole device: a loop over rows has those of one at a time.
+/// Handles an iteration like a whole device: a loop over rows holds one iteration's rows at a time.
 static void renew_body(PassEnv *env, Region *body, int threads) {
     for_each_op(op, body) if (op->code == OP_FOR) renew_body(env, op->regions[0], threads);
     if (!meets_straight(body)) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// schedule: copies are started some iterations ahead, products of one iteration run into the next.
+// schedule: starts copies some iterations ahead, and lets the products of one iteration run into
+// the next.
 //
 //   for %k { acquire %n; copy; commit %n; %A = wait %n; %p = mma_start %A, %acc; %d = await %p;
 //            release %n; yield %d }
@@ -8,10 +9,10 @@
 //               acquire %n + D; copy; commit %n + D; yield %q }
 //      await; release
 //
-// Copies have no results, so running them ahead needs no copies of the rest of the body: they are
-// switched off where the item that they would fetch does not exist. The ring gets as many slots as
-// there is room for, at most `stages`. Where a warp of its own copies (roles.c), its copies stay as
-// they are: it is ahead as far as slots are free.
+// Copies have no results, so they run ahead without copies of the rest of the body. They are
+// switched off if their item does not exist. The ring gets as many slots as fit, at most `stages`.
+// If an extra warp copies (roles.c), its copies stay in place: it runs ahead as far as slots are
+// free.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
@@ -21,16 +22,16 @@ typedef struct Flow {
     Op *loop, *make, *acquire, *commit, *wait, *release;
     Value *number; // of the item, in the loop
     int number_slot;
-    bool held; // its buffers are read by a product that runs into the next iteration
+    bool held; // a product that runs into the next iteration reads its buffers
     int ahead;
 } Flow;
 
 typedef struct Schedule {
     Async s;
     VEC(Flow) flows;
-    int64_t temporary; // bytes of shared memory that lowering takes for an op, at most
-    Op *moved;         // behind a loop: waits for the signals of the next tile
-    bool roles;        // a warp of its own makes the copies: it runs ahead by itself
+    int64_t temporary; // maximum bytes of temporary shared memory for one op
+    Op *moved;         // behind a loop: the op with the waits for the next tile's signals
+    bool roles;        // an extra warp copies, and runs ahead by itself
 } Schedule;
 
 /* ---- finding ------------------------------------------------------------------------------- */
@@ -62,7 +63,7 @@ static void collect_flow(Op *op, void *arg) {
     vec_push(s->s.ctx, &s->flows, f);
 }
 
-/// Those of one loop in the order in which it waits for them.
+/// Sorts the flows of one loop by the order of their waits.
 static void order_flows(Schedule *s) {
     Flow *f = s->flows.data;
     for (int i = 1; i < s->flows.n; i++)
@@ -76,8 +77,9 @@ static void order_flows(Schedule *s) {
 
 /* ---- products that run on ------------------------------------------------------------------ */
 
-/// What the product reads stays as it is until the next iteration: slots of rings, and what the
-/// loop does not write. Registers do not. A product in chains has ended when it has been started.
+/// Whether the product's operands stay unchanged until the next iteration: they are slots of rings,
+/// or buffers that the loop does not store. Operands in registers do not stay. A product in chains
+/// is complete once it has been started.
 static bool keeps_operands(const Op *loop, const Op *start) {
     if (op_attr(start, "chain")) return false;
     for (int i = 0; i < 2; i++) {
@@ -91,8 +93,8 @@ static bool keeps_operands(const Op *loop, const Op *start) {
     return true;
 }
 
-/// The await whose block only goes round the loop as carried value i, there to be added to by the
-/// first product of the same chain; NULL where it does not.
+/// Returns the await whose block only becomes carried value i, to which the first product of the
+/// same chain adds. NULL otherwise.
 static Op *running_product(const Op *loop, int i) {
     Value *arg = loop_arg(loop, 0, i);
     Op *await = def_of(operand(terminator(loop->regions[0]), i), OP_AWAIT);
@@ -113,7 +115,7 @@ static Value *build_settled(Schedule *s, Builder *b, Value *v) {
     return result(build_op(b, OP_SETTLED, 1, &v, 1, &type, 0), 0);
 }
 
-/// Carried value i stays pending: in the loop it is waited for only as far as the iteration before.
+/// Keeps carried value i pending: inside the loop, the await waits only for the previous iteration.
 static void keep_pending(Schedule *s, Op *loop, int i, Op *await) {
     Ir *ir = s->s.ir;
     const Type *block = result(await, 0)->type, *pending = ty_pending(ir, block);
@@ -138,7 +140,7 @@ static bool in_chain(const Op *start, const Op *await) {
     return sum->def == start;
 }
 
-/// How many of the readers of a buffer are products of the chain that ends in `await`, and others.
+/// Counts the readers of a buffer: products of the chain that ends in `await`, and others.
 static void count_buffer_readers(const Value *buf, const Op *await, int *own, int *others) {
     for_each_use(u, buf) {
         const Op *op = u->user;
@@ -146,12 +148,12 @@ static void count_buffer_readers(const Value *buf, const Op *await, int *own, in
             count_buffer_readers(result(op, 0), await, own, others);
         else if (op->code == OP_MMA_START && in_chain(op, await))
             ++*own;
-        else if (op->code != OP_BUF_PAD) // which comes before all readers
+        else if (op->code != OP_BUF_PAD) // buf_pad precedes all readers
             ++*others;
     }
 }
 
-/// The flow feeds the chain.
+/// Whether the flow feeds the chain. *alone: it feeds nothing else.
 static bool feeds_chain(const Flow *f, const Op *await, bool *alone) {
     int own = 0, others = 0;
     for (int r = 0; r < f->wait->n_results; r++)
@@ -160,7 +162,7 @@ static bool feeds_chain(const Flow *f, const Op *await, bool *alone) {
     return own > 0;
 }
 
-/// Items that the chain of `end` reads are released behind it, not in its midst.
+/// Moves the releases of items that the chain of `end` reads behind its end.
 static void release_behind(const Op *first, Op *end) {
     for (Op *op = first->next, *next; op && op != end; op = next) {
         next = op->next;
@@ -186,7 +188,7 @@ static void chain_products(Op *op, void *arg) {
     release_behind(first, result(op, 0)->uses->user);
 }
 
-/// Items that the chain reads can be released an iteration later.
+/// Whether the items that the chain reads can be released an iteration later.
 static bool may_run_on(const Schedule *s, const Op *loop, const Op *await) {
     for (int k = 0; k < s->flows.n; k++) {
         const Flow *f = &s->flows.data[k];
@@ -198,7 +200,7 @@ static bool may_run_on(const Schedule *s, const Op *loop, const Op *await) {
     return true;
 }
 
-/// The release of item n moves behind the wait for the product of item n in the next iteration.
+/// Moves the release of item n behind the wait for its product, in the next iteration.
 static void hold_item(Schedule *s, Flow *f, Op *await) {
     Ir *ir = s->s.ir;
     Builder b = build_after(ir, await), after = build_after(ir, f->loop);
@@ -235,12 +237,13 @@ static int64_t larger_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/// An item a tile: one slot does, though then the next tile's copies begin at this one's end.
+/// Whether a tile takes one item of the ring. One slot suffices, but then the next tile's copies
+/// start at this one's end.
 static bool is_of_tile(const Schedule *s, const Flow *f) {
     return s->roles && op_flag(f->loop, "programs");
 }
 
-/// All rings of loops get the same number of slots: as many as fit.
+/// Returns the slots of the loops' rings: as many as fit, the same for all.
 static int choose_slots(Schedule *s) {
     int64_t fixed = shared_in_use(s->s.device), each = 0;
     Op *last = last_shared_use(s->s.device);
@@ -268,8 +271,8 @@ static const Flow *flow_of(const Schedule *s, const Op *make) {
     return NULL;
 }
 
-/// Shared memory of a device with roles, all at its place, with so many slots of each ring that a
-/// loop goes round within a tile, and of those of which a tile takes one item.
+/// Bytes of shared memory of a device with roles, all live at once. slots: of rings with several
+/// items a tile; tile_slots: of rings with one item a tile.
 static int64_t bytes_with(const Schedule *s, int slots, int tile_slots) {
     int64_t all = s->temporary;
     for_each_op(op, s->s.device->regions[0]) {
@@ -283,8 +286,8 @@ static int64_t bytes_with(const Schedule *s, int slots, int tile_slots) {
     return all;
 }
 
-/// Where a tile takes one item of a ring, copies run ahead over its end if there is a slot for the
-/// next tile's. That is worth more than a third slot of the rings that go round within a tile.
+/// Returns the slots of rings with one item a tile. A second slot lets copies run ahead over the
+/// end of a tile, which is worth more than a third slot of the other rings.
 static int choose_tile_slots(const Schedule *s, int *slots) {
     bool any = false;
     int n = *slots;
@@ -302,7 +305,7 @@ static void set_slots(Schedule *s, Flow *f, int slots) {
 
 /* ---- copies ahead -------------------------------------------------------------------------- */
 
-/// The ops from acquire to commit, in order.
+/// Collects the ops from acquire to commit, in order.
 static int fill_ops(const Flow *f, Op **out, int room) {
     int n = 0;
     for (Op *op = f->acquire; n < room; op = op->next) {
@@ -315,8 +318,8 @@ static int fill_ops(const Flow *f, Op **out, int room) {
 
 enum { MAX_FILL = 2 + MAX_RANK };
 
-/// Whether an item can be copied elsewhere in `root`: its coordinates rest on the loop's index, on
-/// `other` (may be NULL) and on what root does not change.
+/// Whether an item can be copied elsewhere in `root`: its coordinates depend only on the loop's
+/// index, on `other` (may be NULL), and on values that root does not change.
 static bool is_movable_in(Schedule *s, const Flow *f, const Op *root, Value *other) {
     Op *ops[MAX_FILL];
     PtrMap known = {0};
@@ -339,16 +342,16 @@ static bool is_movable_flow(Schedule *s, const Flow *f) {
     return s->roles || is_movable_in(s, f, f->loop, NULL);
 }
 
-/// Where copies of a loop's items are made: at b, for the run of the loop in which `tile`, the
-/// index of the loop around it, is `at`; or (tile NULL) for this run.
+/// The place for copies of a loop's items: at b, for the run of the loop in which `tile`, the index
+/// of the enclosing loop, is `at`. tile NULL: for this run.
 typedef struct Elsewhere {
     Builder *b;
     const Op *root;
     Value *tile, *at;
 } Elsewhere;
 
-/// clone_slice where nobody knows yet whether there is such an iteration: what scalars it loads is
-/// not known to lie inside of their tensors.
+/// Like clone_slice, for an iteration that may not exist. So loads of scalars lose the proof that
+/// they lie inside their tensors.
 static Value *slice_there(const Elsewhere *e, Value *v, PtrMap *map) {
     Value *copy = map_get(map, v);
     if (copy || !value_is_inside(v, e->root)) return copy ? copy : v;
@@ -358,7 +361,7 @@ static Value *slice_there(const Elsewhere *e, Value *v, PtrMap *map) {
     return map_get(map, v);
 }
 
-/// Copies the fill of item `number`, made at index k; only if `on`.
+/// Clones the fill for item `number` at index k, switched on by `on`.
 static void clone_fill(Schedule *s, const Flow *f, const Elsewhere *e, Value *k, Value *number,
                        Value *on) {
     Op *ops[MAX_FILL];
@@ -384,8 +387,8 @@ static void erase_fill(const Flow *f) {
     for (int n = fill_ops(f, ops, MAX_FILL); n > 0; n--) op_erase(ops[n - 1]);
 }
 
-/// Item i of a run of the loop, counted from `first`; on (NULL: always): whether there is such a
-/// run.
+/// Builds item i of a run of the loop, counted from `first`. on (NULL: always): whether the run
+/// exists.
 static void fill_item(Schedule *s, const Flow *f, const Elsewhere *e, int i, Value *first,
                       Value *on) {
     Builder *b = e->b;
@@ -402,10 +405,10 @@ static void fill_item(Schedule *s, const Flow *f, const Elsewhere *e, int i, Val
 
 /* ---- waits of tiles ------------------------------------------------------------------------ */
 
-// What a tile waits for before its first copies is waited for where they are made.
+// A tile's waits for signals precede its first copies, so they move along with these.
 
-/// The wait's operands are known ahead of the run of `outer` that it belongs to. The epoch may have
-/// been read in it.
+/// Whether the wait's operands are known ahead of its run of `outer`. The run may read the epoch.
+/// The wait must be `once`.
 static bool wait_is_movable(Schedule *s, const Op *wait, const Op *outer) {
     PtrMap known = {0};
     Value *tile = outer->regions[0]->args[0];
@@ -423,7 +426,7 @@ static bool waits_are_movable(Schedule *s, const Op *outer, const Op *loop) {
     return true;
 }
 
-/// An empty `if`; *in goes on inside of it.
+/// Builds an empty `if`. *in builds inside its first region.
 static Op *open_if(Builder *b, Value *c, Builder *in) {
     Op *op = build_op(b, OP_IF, 1, &c, 0, NULL, 2);
     *in = build_at_end(b->ir, op->regions[1], b->loc);
@@ -432,7 +435,8 @@ static Op *open_if(Builder *b, Value *c, Builder *in) {
     return op;
 }
 
-/// Behind b the waits of the next tile, if there is `more`; those in the tile stay for the first.
+/// Clones the waits of the next tile behind b, if there is `more`. The original waits then run in
+/// the first tile only.
 static void move_waits(Schedule *s, Builder *b, Op *outer, const Op *loop, Value *next,
                        Value *more) {
     Ir *ir = s->s.ir;
@@ -457,7 +461,8 @@ static void move_waits(Schedule *s, Builder *b, Op *outer, const Op *loop, Value
     build_yield(&again, 0, NULL);
 }
 
-/// The loop around the loop, if what the first items of its next run need is known ahead.
+/// Returns the loop around the flow's loop, if the first items of its next run can be copied early;
+/// else NULL.
 static Op *outer_tile_loop(Schedule *s, const Flow *f) {
     Op *outer = f->loop->parent->parent;
     bool ready = outer->code == OP_FOR && f->held && is_tma_flow(f) &&
@@ -466,8 +471,8 @@ static Op *outer_tile_loop(Schedule *s, const Flow *f) {
     return ready && waits_are_movable(s, outer, f->loop) ? outer : NULL;
 }
 
-/// Where a loop runs once a tile, the first items of the next tile are copied behind it, while the
-/// results of this one are stored; before it then only those of the first tile are.
+/// Copies the first items of the next tile behind the loop, while this tile's results are stored.
+/// The copies before the loop then run in the first tile only.
 static void fill_next_tile(Schedule *s, const Flow *f, Op *outer) {
     Ir *ir = s->s.ir;
     Op *last = f->loop;
@@ -486,7 +491,7 @@ static void fill_next_tile(Schedule *s, const Flow *f, Op *outer) {
         fill_item(s, f, &e, i, result(f->loop, f->number_slot), more);
 }
 
-/// Item i, if that is one of those that are copied before the loop.
+/// Builds item i before the loop, if it is one of the items copied there.
 static void fill_before(Schedule *s, const Flow *f, int i) {
     Op *outer = outer_tile_loop(s, f);
     Builder before = build_before(s->s.ir, f->loop);
@@ -497,14 +502,15 @@ static void fill_before(Schedule *s, const Flow *f, int i) {
     fill_item(s, f, &e, i, operand(f->loop, 2 + f->number_slot), on);
 }
 
-/// The first items of all rings, in the order in which the loops wait for them.
+/// Builds the first items of all rings, in the order in which the loops wait for them.
 static void fill_all_before(Schedule *s) {
     for (int i = 0; i < RING_SLOTS; i++)
         for (int k = 0; k < s->flows.n; k++) fill_before(s, &s->flows.data[k], i);
 }
 
-/// One item an iteration. A slot that a product still reads is free only after the wait for it, at
-/// the end of the iteration; one that all threads have left is free where they have met.
+/// Makes each iteration copy the item `ahead` iterations later. If a product still reads the slot,
+/// the copies stand behind the wait for it, at the end of the iteration. Otherwise the slot is free
+/// behind the ring's wait, where all threads have met.
 static void run_ahead(Schedule *s, Flow *f) {
     Ir *ir = s->s.ir;
     Op *loop = f->loop, *outer = outer_tile_loop(s, f);
@@ -521,15 +527,15 @@ static void run_ahead(Schedule *s, Flow *f) {
 
 /* ---- what waits leave under way ------------------------------------------------------------ */
 
-// A thread waits for all but the last n groups of its copies, and all rings' commits are groups. So
-// a wait leaves as many under way as have surely been committed behind its own item: those in
-// branches and in inner loops do not count.
+// A thread waits for all but the last n groups of its copies, and the commits of all rings form
+// groups. So a wait may leave as many groups pending as have certainly been committed behind its
+// own item. Commits in branches and inner loops do not count.
 
 static bool is_group(const Op *op) {
     return op->code == OP_RING_COMMIT && op_str(operand(op, 0)->def, "kind")[0] != 't';
 }
 
-/// Groups from `op` up to `end` (NULL: to the end of the region).
+/// Counts the groups from `op` up to `end` (NULL: to the end of the region).
 static int count_groups(const Op *op, const Op *end) {
     int n = 0;
     for (; op && op != end; op = op->next) n += is_group(op);
@@ -540,8 +546,8 @@ static int smaller_of(int n, int most) {
     return n < most ? n : most;
 }
 
-/// Behind the first items, which are committed before the loop. Item i is waited for in iteration
-/// i.
+/// Counts the groups behind the first items, which are committed before the loop. Iteration i waits
+/// for item i.
 static int behind_first(const Flow *f) {
     const Region *body = f->loop->regions[0];
     int each = count_groups(body->first, NULL), least = RING_GROUPS, i = 0;
@@ -553,7 +559,8 @@ static int behind_first(const Flow *f) {
     return i == f->ahead ? least + count_groups(body->first, f->wait) : 0;
 }
 
-/// Behind an item that is committed in the loop, `ahead` iterations before its own.
+/// Counts the groups behind an item that is committed in the loop, `ahead` iterations before its
+/// wait.
 static int behind_others(const Flow *f) {
     const Region *body = f->loop->regions[0];
     const Op *commit = NULL;
@@ -567,7 +574,8 @@ static int behind_others(const Flow *f) {
            count_groups(body->first, f->wait);
 }
 
-/// Of TMA each item has its own mbarrier: there the number is for people.
+/// Sets `ahead` of the wait. With TMA each item has its own mbarrier, and the number is only for
+/// people.
 static void note_ahead(Schedule *s, const Flow *f) {
     int n = f->ahead - 1;
     if (!is_tma_flow(f)) n = smaller_of(behind_others(f), RING_GROUPS);
@@ -596,7 +604,7 @@ static void schedule_device(Schedule *s) {
     }
     for (int i = 0; i < s->flows.n; i++) {
         Flow *f = &s->flows.data[i];
-        // Without mbarriers a slot that a running product reads is free an iteration later.
+        // Without mbarriers a slot that a pending product reads is free an iteration later.
         if (!is_tma_flow(f) && !f->held && is_movable_flow(s, f)) f->ahead = slots - 1;
         if (f->ahead > 0) set_slots(s, f, slots);
         if (is_of_tile(s, f)) set_slots(s, f, tile_slots);
