@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// select: which matrix instruction multiplies, and in which form.
+// select: chooses the matrix instruction of each product, and the form of the product.
 //
 //   dot %a, %b, %c : f32<64x64>   ->   dot %a, %b, %c [unit="mma.m16n8k16.f16"]
 //
-// - Few rows: (a b + c) = (b^T a^T + c^T)^T, where the instruction has more rows than columns.
-//   Permutes move nothing between threads.
-// - f8 without an instruction is exact in f16.
-// - Units whose sums are narrow (f8) get `chain`: they add up the products of so many k, the rest
-// is
-//   added in f32. precision = fast leaves all to them.
-// - AMD's instructions give a thread runs of a column: transposed too, so that those are runs of a
-//   row, which stores like, and which the next product takes as its operand.
+// - Few rows: (a b + c) = (b^T a^T + c^T)^T, if the instruction has more rows than columns. The
+//   permutes move nothing between threads.
+// - f8 on targets without an instruction: the product is exact in f16.
+// - Units with narrow sums (f8) get `chain`: the unit adds up the products of so many k, and FMAs
+//   in f32 add up the rest. With precision = fast, the unit adds up all.
+// - AMD's instructions give a thread runs of a column. They are transposed, too, so that a thread
+//   has runs of a row: stores prefer them, and the next product takes them as its operand.
 // - tf32x3: a = a1 + a2 with a1 rounded to tf32's 10 bits, likewise b: a1 b1 + (a1 b2 + a2 b1), in
 //   three products of tf32.
-// Where no row fits, the dot is multiplied by fma.
+//
+// Without a matching row, the dot uses FMAs.
 #include "passes/gpu/async/async.h"
 #include "passes/gpu/layouts.h"
 
@@ -25,7 +25,7 @@
 #define TF32_MASK 0xffffe000u
 #define TF32_HALF 0x1000u
 
-/// Where x is computed, which may be in front of loops.
+/// The permute stands where x is computed, which may be before loops.
 static Value *build_transposed(Builder *at, Value *x) {
     Builder own = x->def ? build_after(at->ir, x->def) : *at, *b = &own;
     int64_t perm[] = {1, 0}, extents[] = {x->type->extents[1], x->type->extents[0]};
@@ -42,8 +42,8 @@ static Value *build_product(Builder *b, Value *x, Value *y, Value *c, const char
     return result(op, 0);
 }
 
-/// x rounded to tf32, so that what the product of two rests would add is 2^-22 and of either sign,
-/// and the rest (0 where that is no finite number).
+/// Returns x rounded to tf32, and the rest in *rest (0 if the head is not finite). The rounding is
+/// to nearest, so the omitted product of two rests is 2^-22 relative and of either sign.
 static Value *head_of(Builder *b, Value *x, Value **rest) {
     const Type *bits = ty_with_elem(b->ir, x->type, EL_U32);
     Value *mask = build_int(b, bits, TF32_MASK), *half = build_int(b, bits, TF32_HALF);
@@ -61,8 +61,8 @@ static void replace_dot(Op *dot, Value *with) {
     op_erase(dot);
 }
 
-/// The small products are added up first, and the sum so far in f32 last: units cut their sums, so
-/// that a long sum in them would lose a bit a step.
+/// The small products are added up first, and the previous sum is added in f32 last. Units truncate
+/// their sums, so a long sum inside them would lose a bit a step.
 static void in_three(Ir *ir, Op *dot) {
     Builder b = build_before(ir, dot);
     Value *a2, *b2, *a1 = head_of(&b, operand(dot, 0), &a2),
@@ -73,21 +73,21 @@ static void in_three(Ir *ir, Op *dot) {
     replace_dot(dot, dot->n_operands > 2 ? build_binary(&b, OP_ADD, operand(dot, 2), sum) : sum);
 }
 
-// Of warps for a product; of sums that one wait for it can name, in a thread; of those that leave
-// registers for a chain of products (backends/gpu/wgmma.c).
+// Warps for a product; accumulator registers of a thread that one wait can name; the same, so that
+// a chain of products has registers left (backends/gpu/wgmma.c).
 enum { GROUP_WARPS = 4, MOST_WARPS = 8, MOST_SUMS = 192, MOST_CHAINED = 144 };
 
 static bool is_f8_value(const Value *v) {
     return v->type->elem == EL_F8E4M3 || v->type->elem == EL_F8E5M2;
 }
 
-/// Sums may be as inexact as the unit's.
+/// Whether sums may be as inexact as the unit's.
 static bool is_fast(const Op *dot) {
     const char *precision = op_str(dot, "precision");
     return precision && strcmp(precision, "fast") == 0;
 }
 
-/// The operand is a block that TMA copies into rows along k, and nobody else reads.
+/// Whether TMA copies the operand's block, with rows along k, and the block has no other use.
 static bool comes_by_tma(const PassEnv *env, Op *dot, int i) {
     bool swapped;
     const char *why;
@@ -101,7 +101,8 @@ static bool comes_by_tma(const PassEnv *env, Op *dot, int i) {
            how.tma && how.buf->inner == (swapped ? i : !i);
 }
 
-/// Warpgroups take f32 from shared memory and cut it to tf32; only TMA rounds it before.
+/// Whether f32 operands are rounded to tf32. wgmma truncates f32 from shared memory; only TMA
+/// rounds on the way there.
 static bool rounds_on_the_way(const PassEnv *env, Op *dot) {
     return operand(dot, 0)->type->elem != EL_F32 ||
            (comes_by_tma(env, dot, 0) && comes_by_tma(env, dot, 1));
@@ -116,15 +117,15 @@ static const GpuUnit *unit_for(const PassEnv *env, Op *dot) {
         t.features &= ~GPU_WGMMA;
     const Type *a = operand(dot, 0)->type, *b = operand(dot, 1)->type;
     const char *precision = op_str(dot, "precision");
-    // Each warp shall have whole rows.
+    // Each warp should have whole rows.
     if (dot_keeps_rows(dot))
         return gpu_unit_in_chain(ir_ctx(env->ir), &t, a, b, precision, a->extents[0] / GROUP_WARPS,
                                  dot_takes_product(dot));
     return gpu_unit_for(&t, a, b, precision);
 }
 
-/// To f16, which has all values of f8. Subnormal ones of f8e5m2 are subnormal there, too, and
-/// numbers like all others in bf16.
+/// Casts the operands to f16, which has all values of f8. For f8e5m2 on targets that flush f16's
+/// subnormals, it casts to bf16, where they are normal.
 static void widen_f8_dot(const PassEnv *env, Op *dot) {
     Builder b = build_before(env->ir, dot);
     bool small =
@@ -133,7 +134,7 @@ static void widen_f8_dot(const PassEnv *env, Op *dot) {
     for (int i = 0; i < 2; i++) op_set_operand(dot, i, build_cast(&b, operand(dot, i), to));
 }
 
-/// The product of the transposed operands, in which rows are columns.
+/// Builds the product of the transposed operands and permutes its result back.
 static Op *build_swapped_dot(Ir *ir, Op *dot) {
     Builder b = build_before(ir, dot);
     Value *in[3] = {build_transposed(&b, operand(dot, 1)), build_transposed(&b, operand(dot, 0))};
@@ -147,7 +148,8 @@ static Op *build_swapped_dot(Ir *ir, Op *dot) {
     return op;
 }
 
-/// The instruction would be less than full with the rows as they are, or has runs in its columns.
+/// Whether to transpose the product: the unit has more rows than the block, or holds runs of
+/// columns.
 static bool is_swapped(const GpuUnit *u, const Op *dot) {
     const Type *t = result(dot, 0)->type;
     if (u->features & GPU_AMD)
@@ -170,7 +172,7 @@ static void select_unit(Op *op, void *arg) {
     if (chain) op_set_attr(env->ir, op, "chain", at_int(env->ir, chain));
 }
 
-/// Dots of three products become such before they are given units.
+/// Splits products in three before units are chosen.
 static void split_products(Op *op, void *arg) {
     const PassEnv *env = arg;
     if (op->code != OP_DOT || !gpu_in_three(op_str(op, "precision"))) return;

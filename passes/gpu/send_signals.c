@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Parts of sums that go to stages of other ranks (passes/comm/comm_stage.c), and their `late`
-// signals, as sync walks the schedule: behind the store of a part its signal is raised before the
-// next part is stored, and none is left when the program ends. A signal may be of the iteration
-// before, so carried values are followed to what was yielded. Before the first part nothing is
-// raised: the coordinate is -1.
+// Checks the signals of sums that a program sends to stages of other ranks
+// (passes/comm/comm_stage.c), as sync walks the schedule. Behind the store of a part, its `late`
+// signal must be raised before the next part is stored, and before the program ends. The signal may
+// be raised one iteration later, so carried values are traced to the yielded ones. Before the first
+// part, the coordinate is -1 and no signal is raised.
 #include "passes/gpu/send_signals.h"
 
 #include "passes/gpu/async/async.h"
 
 #include <string.h>
 
-enum { SIGNAL_TO = 2, SIGNAL_FROM = 3 }; // operands
+enum { SIGNAL_TO = 2, SIGNAL_FROM = 3 }; // positions of operands
 
 void send_signals_begin(Sending *s, Ctx *ctx, Op *module, const Op *device) {
     *s = (Sending){.ctx = ctx, .dispatch = dispatch_of(module, device)};
@@ -25,7 +25,7 @@ void send_signals_pass(Sending *s, const Value *from, const Value *to) {
     map_set(s->ctx, &s->origin, to, (void *)(uintptr_t)passed_origin(s, from));
 }
 
-/// A parameter of the device that is a stage, by itself or as a tensor map.
+/// Whether v is a device parameter that is a stage, directly or as a tensor map.
 static bool is_stage(const Sending *s, const Value *v) {
     if (v->def || !s->dispatch || v->index >= s->dispatch->n_operands) return false;
     const Value *host = operand(s->dispatch, v->index);

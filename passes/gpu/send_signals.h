@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Part of sync: what a program sends to other ranks is signalled behind it (send_signals.c).
+// Part of sync: checks that a signal follows each part that a program sends to other ranks
+// (send_signals.c).
 #ifndef PASSES_GPU_SEND_SIGNALS_H
 #define PASSES_GPU_SEND_SIGNALS_H
 
@@ -8,18 +9,19 @@
 typedef struct Sending {
     Ctx *ctx;
     const Op *dispatch;         // of the device
-    PtrMap origin;              // what a carried value was when it was yielded
-    const Op *sent;             // the last store that no signal is behind, or NULL
-    const Value *to, *from;     // its ranks
-    int tile, sent_tile;        // of a loop over tiles: how many were begun; when `sent` was
-    bool signals, not_in_order; // there are some; one is not behind what it is for, as far as shows
-    const Op *lost;             // what is sent though the part of the tile before is not signalled
+    PtrMap origin;              // carried value -> the value that was yielded for it
+    const Op *sent;             // the last store without a signal behind it, or NULL
+    const Value *to, *from;     // the ranks of that store
+    int tile, sent_tile;        // number of started tiles; the same at `sent`
+    bool signals, not_in_order; // signals: some are raised; not_in_order: one may not belong to the
+                                // last store
+    const Op *lost;             // a store that precedes the signal of the previous tile's part
 } Sending;
 
 void send_signals_begin(Sending *s, Ctx *ctx, Op *module, const Op *device);
-/// Value `to` becomes what `from` is.
+/// Lets value `to` have the origin of `from`.
 void send_signals_pass(Sending *s, const Value *from, const Value *to);
-/// The next op of the walk.
+/// Visits the next op of the walk.
 void send_signals_visit(Sending *s, const Op *op);
 
 #endif

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// split-epilogue: results of products are stored in pieces, by columns.
+// split-epilogue: stores results of products in pieces, by columns.
 //
 //   store %y, add %acc, load %r, ..., %n, %count
 //   -> store %y, add (slice %acc), load %r, ..., %n, min(%count, 64);  ... %n + 64, ...
 //
-// What results go through in shared memory must be small where the next tile's operands are on
-// their way meanwhile. What is loaded for them, a residual say, must be small where sums fill the
-// registers, and so must what is computed of the sums of several products: piece by piece.
+// A persistent program copies the next tile's operands meanwhile, so the buffers for results must
+// be small. If sums fill the registers, the loads of the epilogue (a residual, for instance) must
+// be small, too, and so must the values that are computed from the sums of several products. Pieces
+// make all of them small.
 #include "passes/cost/cost.h"
 #include "passes/gpu/block_part.h"
 #include "passes/gpu/layouts.h"
@@ -15,20 +16,20 @@
 #include "passes/util.h"
 
 enum {
-    PIECE_BYTES = 32 << 10, // of a piece, of which others are on their way
-    PANEL = 64,             // columns of the panels that copies like best
-    JOINED_THREAD = 32,     // elements of a thread that a piece loads
+    PIECE_BYTES = 32 << 10, // of a piece, while copies of other pieces are pending
+    PANEL = 64,             // columns of a full panel
+    JOINED_THREAD = 32,     // elements that a thread loads for a piece
     MANY_SUMS = 96,         // of a thread
-    MANY_BESIDE = 64,       // ... that has operands of NVIDIA's products in registers, too
+    MANY_BESIDE = 64,       // ... if operands of NVIDIA's products also take registers
 };
 
 typedef struct PieceCutter {
     Ir *ir;
     Ctx *ctx;
     Op *device;
-    int threads, many; // sums of a thread that fill its registers
-    PtrMap joined;     // what the value of the store at hand is made of
-    int products;      // of which it is made
+    int threads, many; // accumulator registers of a thread that leave no room
+    PtrMap joined;     // values that the current store's value is computed from
+    int products;      // products among them
 } PieceCutter;
 
 /* ---- what is loaded ------------------------------------------------------------------------ */
@@ -46,7 +47,7 @@ static void look_at_store(Op *op, void *arg) {
     o->kept &= apart || (op->code == OP_STORE && before && same_places(o->load, op));
 }
 
-/// It may be done in pieces between stores of pieces.
+/// Whether the load may be repeated for each piece between the stores of pieces.
 static bool may_be_split(const PieceCutter *s, Op *load, const Op *store) {
     Access a = access_of(load);
     LoadOrder o = {load, load->parent == store->parent && !a.mask && a.pick_at < 0 &&
@@ -65,7 +66,8 @@ static bool is_sums(const Op *op) {
     return op->code == OP_FOR || op->code == OP_DOT || op->code == OP_AWAIT;
 }
 
-/// Notes what v is made of from the sums and the loads on; whether loads of its shape are among it.
+/// Collects the values that v is computed from, back to sums and loads. Returns whether loads of
+/// v's shape are among them.
 static bool joins_loads(PieceCutter *s, Value *v, int axis, const Op *store) {
     Op *op = v->def;
     if (!op || op->parent != store->parent || map_get(&s->joined, v)) return false;
@@ -83,9 +85,9 @@ static bool joins_loads(PieceCutter *s, Value *v, int axis, const Op *store) {
 
 /* ---- pieces -------------------------------------------------------------------------------- */
 
-/// Columns of a piece of `bytes` at most: what registers alone make of the block. Of o * 2^v
-/// columns, o odd, these are multiples of 2^v, and half as many where panels are narrow; of 2^v
-/// columns halves.
+/// Returns the columns of a piece of at most `bytes`, as parts of registers. Blocks of o * 2^v
+/// columns, o odd, allow multiples of 2^v; blocks of 2^v columns allow halves. Narrow panels get
+/// half the bytes.
 static int64_t piece_width(const Access *a, int64_t bytes) {
     int64_t columns = a->extents[1], unit = columns & -columns, width = columns;
     if (unit < PANEL && bytes < INT64_MAX) bytes /= 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// strip-mine: a row that does not fit into the registers of a CTA is read in strips, once for each
-// use of the whole row.
+// strip-mine: reads a row that exceeds the registers of a CTA in strips, once for each use of the
+// whole row.
 //
 //   %x = load %t, 0, %n : f32[131072];  %m = reduce max %x;  store %u, 0, %n, sub %x, %m
 //   ->
@@ -8,9 +8,9 @@
 //   %a = for %i = 8192 .. 131072 by 8192 (%s = %x0) { max %s, load %t, %i, min(%n - %i, 8192) }
 //   %m = reduce max %a;  for %i = 0 .. 131072 by 8192 { store %u, %i, .., sub (load ..), %m }
 //
-// Reductions of known functions alone, since sums of strips join elements in another order. Stores
-// move to the last one of them, so that nothing is read again that has been written: what may be
-// one tensor is read and written at the same places, strip by strip, and by whole strips alone.
+// Only reductions of known functions qualify, since strips join elements in another order. All
+// stores move to the last one, so that no strip is read after it has been written. Accesses that
+// may refer to one tensor must access the same places, in whole strips.
 #include "passes/gpu/strip_mine.h"
 #include "passes/gpu/layouts.h"
 #include "passes/grid.h"
@@ -18,12 +18,12 @@
 #include "passes/util.h"
 
 enum {
-    STRIP_LEAST = 1024, // of a row, to be worth a turn
+    STRIP_LEAST = 1024, // elements of a row for which an iteration pays
 };
 
 /* ---- what is a row ------------------------------------------------------------------------- */
 
-/// The axis of a row; -1: there is none, -2: several.
+/// Returns the axis of a row. -1: none, -2: several.
 static int axis_of_row(const Strip *s, const Type *t) {
     int found = -1;
     for (int d = 0; ty_is_block(t) && d < t->rank; d++)
@@ -56,12 +56,12 @@ static void look_inside(Op *op, void *arg) {
 
 /* ---- what can be taken apart --------------------------------------------------------------- */
 
-/// All of the row becomes one element.
+/// Whether the op reduces the whole row to one element.
 static bool joins_row(const Strip *s, const Op *op) {
     return op->code == OP_REDUCE && !is_row(s, result(op, 0));
 }
 
-/// An op on rows that can be done strip by strip.
+/// Whether the op on rows can work strip by strip.
 static bool goes_by_strips(const Strip *s, const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
         if (axis_of_row(s, operand(op, i)->type) == -2) return false;
@@ -121,7 +121,7 @@ bool strip_find_sinks(Strip *s) {
 
 /* ---- the order of accesses ----------------------------------------------------------------- */
 
-/// The store may come after the op, which it stood before, and the op be done again before it.
+/// Whether the store may move behind the op, and the op may be repeated before the store.
 static bool is_in_order(const Strip *s, const Op *op, const Op *store) {
     if (op == store || !may_be_one(operand(op, 0), operand(store, 0))) return true;
     bool load = op->code == OP_LOAD;
@@ -133,7 +133,7 @@ static bool reads_row(const Strip *s, const Op *op, const Value *tensor) {
     return op->code == OP_LOAD && strip_has_rows(s, op) && may_be_one(operand(op, 0), tensor);
 }
 
-/// Strips are read again behind the op.
+/// Whether strips are read again behind the op.
 static bool is_read_behind(const Strip *s, const Op *op) {
     for (int i = 0; i < s->n_reductions; i++)
         if (op_before(op, s->reductions[i])) return true;
@@ -160,12 +160,12 @@ Parts strip_at(const Strip *s, Value *start) {
     return (Parts){.ir = s->ir, .ctx = s->ctx, .start = start, .width = s->strip};
 }
 
-/// The strip of what a sink uses.
+/// The strip of a value that a sink uses.
 static Value *strip_of(const Strip *s, Parts *p, Builder *b, Value *v) {
     return part_of(p, b, v, axis_of_row(s, v->type));
 }
 
-/// What the strips of v are made of stands before op.
+/// Whether everything that the strips of v are computed from stands before op.
 static bool is_known_before(const Strip *s, const Value *v, const Op *op) {
     if (!is_row(s, v)) return !v->def || v->def->parent != op->parent || op_before(v->def, op);
     for (int i = 0; i < v->def->n_operands; i++)
@@ -229,7 +229,8 @@ static void store_strips(Strip *s) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-/// The longest row that is reduced; returns registers of as many elements as there are rows.
+/// Finds the longest row that is reduced. Returns the registers of one column of such a block: its
+/// number of rows, twice for 64-bit elements.
 static int64_t measure_row(Strip *s) {
     int64_t block = 0, each = 1;
     for_each_op(op, s->body) {

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rows in strips: the parts that the passes `strip-mine` and `columns` share.
+// Rows in strips: helpers that the passes `strip-mine` and `columns` share.
 #ifndef PASSES_GPU_STRIP_MINE_H
 #define PASSES_GPU_STRIP_MINE_H
 
 #include "passes/gpu/block_part.h"
 
 enum {
-    STRIP = 8192, // words of a block, at most
+    STRIP = 8192, // maximum words of a block
     MOST_SINKS = 16,
 };
 
 typedef struct Strip {
     Ir *ir;
     Ctx *ctx;
-    Region *body;       // of a device or of a program
-    int64_t row, strip; // elements along the dimension that is taken apart
+    Region *body;       // of a device or a program
+    int64_t row, strip; // elements along the dimension that is split
     int n_reductions, n_stores;
     Op *reductions[MOST_SINKS], *stores[MOST_SINKS];
 } Strip;
 
 bool strip_has_rows(const Strip *s, const Op *op);
 bool strip_is_write(const Op *op);
-/// Collects what uses whole rows; false: something cannot be done by strips.
+/// Collects the uses of whole rows. Returns false if an op cannot work by strips.
 bool strip_find_sinks(Strip *s);
-/// Nothing but loads and stores has an effect, and those keep their order as far as it counts.
+/// Whether loads and stores are the only effects, and splitting keeps their order where it matters.
 bool strip_keeps_order(const Strip *s);
 Parts strip_at(const Strip *s, Value *start);
-/// A reduction, and those behind it that need none of its results: elements at the same places of
-/// all strips are joined first.
+/// Rewrites reduction `first`, and later ones whose operands are known before it. A loop joins the
+/// strips element by element, and one reduction of the joined strip follows.
 void join_strips(Strip *s, Op *first);
-/// All that is read for a strip stands before what is written of it.
+/// Builds the stores of a strip. All loads of the strip precede them.
 void write_strips(Strip *s, Parts *p, Builder *b);
-/// How much of a row is a strip: `most` at most, and `block` words of all rows. False: too little;
-/// rows of loops stay as they are.
+/// Chooses the strip of a row: at most `most` elements, and at most `block` words for all rows.
+/// Returns false if less than `least` is left, or if the row fits.
 bool choose_strip(Strip *s, int64_t most, int64_t least, int64_t block);
 
 #endif

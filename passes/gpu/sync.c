@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// sync: proves that nothing is read before it is written, or written before it was read, and says
-// what covers each hazard.
+// sync: proves that no data is read before it is written, or overwritten before it is read, and
+// records which mechanism covers each hazard.
 //
-// The schedule is walked as one thread runs it: loops a few times, those that take items of a ring
-// more often than it has slots, with bounds that are not known taken so; scalars that number items
-// and switch copies are computed. On the way it is checked that
+// The pass walks the schedule as one thread runs it. Loops run a few times; loops that take items
+// of a ring run more often than it has slots, and unknown bounds are chosen accordingly. Scalars
+// that number items and switch copies are computed. The walk checks that
 //   - an item is acquired after its slot was released, waited for after it was committed, by a wait
-//     that leaves no copy of it under way, read between its wait and its release;
-//   - when an item is released no product under way reads it;
-//   - a stored buffer is stored after the products that read it have ended and all threads have
-//     met, and read after a fence and another meeting;
-//   - a buffer is written again after what was copied out of it has been read, and the program ends
-//     after all of that, and after what it adds is there;
-//   - what was copied into rings has been waited for where their memory is free for others;
-//   - behind what is sent to other ranks a signal is raised (send_signals.c).
-// Roles are walked one by one; what each does with rings is then run again, all of them together
-// (sync_roles.c).
-// What does not hold is a bug of the compiler. An acquire is marked `free` if its slot is so
-// without a wait: no item had it before, or only products of the one warpgroup have read it, which
-// have ended in all of its warps when the producer's has waited for them. A release that no acquire
-// waits for is taken away. The proof stands in the attribute `proof` of the device.
+//     that leaves no copy of it pending, and read between its wait and its release;
+//   - no pending product reads an item when it is released;
+//   - a buffer is stored after the products that read it have ended and all threads have met, and
+//     read after a fence and another barrier;
+//   - a buffer is overwritten only after the copies out of it have read it, and the program ends
+//     after all such reads, and after its additions have arrived;
+//   - copies into rings are complete when their memory is reused;
+//   - a signal follows each part that is sent to other ranks (send_signals.c).
+//
+// Roles are walked one by one. Then their ring operations are run again, all roles together
+// (sync_roles.c). A failed check is a bug of the compiler. An acquire is marked `free` if its slot
+// is free without a wait: no item had it before, or only products of the single warpgroup have read
+// it, and these have ended in all warps once the producer's warp has waited for them. A release
+// that no acquire waits for is erased. The attribute `proof` of the device records the proof.
 #include "passes/gpu/async/async.h"
 #include "passes/gpu/send_signals.h"
 #include "passes/gpu/sync_roles.h"
@@ -39,17 +39,17 @@ enum {
 
 /// An item of a ring, from commit to the acquire that reuses its slot.
 typedef struct RingItem {
-    int group;    // of cp.async: its number
-    Op *released; // by which op
+    int group;    // number of its cp.async group
+    Op *released; // the op that released it
     bool acquired, committed, waited;
 } RingItem;
 
 typedef struct Track {
     const Value *ring;
-    VEC(RingItem) items; // by number
+    VEC(RingItem) items; // indexed by number
 } Track;
 
-/// A product under way: what it reads.
+/// A pending product and the buffers that it reads.
 typedef struct Flight {
     const Value *bufs[2]; // results of ring_wait or buf_alloc, or NULL
     int64_t items[2];
@@ -58,7 +58,8 @@ typedef struct Flight {
 /// A buffer of buf_alloc.
 typedef struct SharedStore {
     const Value *buf;
-    bool dirty, fenced, met; // stored since the last barrier; then a fence; then a barrier
+    bool dirty, fenced, met; // dirty: stored since the last barrier; fenced: a fence followed; met:
+                             // then a barrier
     bool read;               // since the last barrier
 } SharedStore;
 
@@ -71,16 +72,16 @@ typedef struct Sync {
     int n_flight, steps;
     PtrMap item_of; // result of a wait -> Number *
     PtrMap needed;  // release ops that an acquire waits for
-    int groups;     // of cp.async that were committed, with or without copies
-    const Op *anew; // where memory is given out again
+    int groups;     // committed cp.async groups, also empty ones
+    const Op *anew; // the op from which memory is reused
     PtrMap copied;  // buffer -> Number *: the last copy out of it
-    int copies_out; // so far
-    bool unread;    // some may still have to be read
-    bool unwritten; // sums of some may not be there
+    int copies_out; // number so far
+    bool unread;    // some buffers may still have to be read
+    bool unwritten; // additions of some may not have arrived
     Sending sending;
     Meeting *meeting; // of roles, or NULL
-    bool first_role;  // the one at hand: what it takes for bounds the others have, too
-    int trips;        // of loops whose bounds are not known; 0: enough for all slots
+    bool first_role;  // the current role is the first one, whose supposed bounds the others share
+    int trips;        // for unknown bounds; 0: enough for all slots
 } Sync;
 
 typedef struct Number {
@@ -105,7 +106,7 @@ static void know_number(Sync *y, const Value *v, int64_t n) {
     map_set(y->s.ctx, &y->known, v, number);
 }
 
-/// Nobody knows v, or another role was walked with a number for it.
+/// Forgets v, unless another role was walked with a number for the same scalar.
 static void forget_number(Sync *y, const Value *v) {
     int64_t n;
     map_set(y->s.ctx, &y->known, v, NULL);
@@ -163,7 +164,7 @@ static RingItem *item_of(Sync *y, const Op *op, int64_t *number) {
     return &t->items.data[*number];
 }
 
-/// Switched on, as far as is known.
+/// Whether the op is switched on, or may be.
 static bool is_on(const Sync *y, const Op *op) {
     int64_t on;
     return !find_number(y, operand(op, 2), &on) || on;
@@ -173,7 +174,7 @@ static bool is_tma_ring(const Value *ring) {
     return op_str(ring->def, "kind")[0] == 't';
 }
 
-/// Nobody else reads the buffer. What threads pad it with is there before products begin.
+/// Whether only products read the buffer. Threads pad it before products start.
 static bool only_products_read(const Value *buf) {
     for_each_use(u, buf) {
         bool view = u->user->code == OP_BUF_VIEW && only_products_read(result(u->user, 0));
@@ -182,8 +183,9 @@ static bool only_products_read(const Value *buf) {
     return true;
 }
 
-/// Items are read by products of the only warpgroup: once one of its warps has waited for them, all
-/// of them are done. Those of another program that fills the ring, too, may not be.
+/// Whether the wait for a product frees an item in all warps: the device's only warpgroup reads
+/// items by products, which end in all warps together. This does not hold if another program of a
+/// pair fills the ring, too.
 static bool ends_with_products(const Sync *y, const Value *ring) {
     if (!is_tma_ring(ring) || op_flag(ring->def, "pairs") || device_roles(y->s.device) ||
         op_int(y->s.device, "warps", 0) != GROUP_WARPS)
@@ -243,8 +245,8 @@ static void release_item(Sync *y, Op *op) {
         }
 }
 
-/// The memory of rings and buffers is about to be somebody else's: copies under way would land in
-/// that, copies out would read it.
+/// Checks that memory of rings and buffers may be reused. A pending copy would overwrite the new
+/// data, and a copy out would read it.
 static void all_copied(const Sync *y, const Op *op) {
     if (y->unread) fail_schedule(y, op, "what was copied out may still have to be read");
     for (int i = 0; i < y->tracks.n; i++)
@@ -270,7 +272,7 @@ static SharedStore *store_of(Sync *y, const Value *buf) {
     return &y->stores.data[y->stores.n - 1];
 }
 
-/// `engine`: not by threads, so what threads wrote wants a fence before.
+/// engine: the reader is not a thread, so stores of threads need a fence before it.
 static void read_buf(Sync *y, const Op *op, const Value *v, bool engine) {
     const Value *buf = buf_of_view(v);
     if (!buf || !buf->def) return;
@@ -318,7 +320,7 @@ static void store_to_buf(Sync *y, const Op *op) {
     *s = (SharedStore){.buf = buf, .dirty = true};
 }
 
-/// The buffer is used for nothing else, and what was copied out of it before has been read.
+/// Checks that the buffer is only copied out, and that the previous copy out of it has been read.
 static void copy_buf_out(Sync *y, const Op *op) {
     const Value *buf = operand(op, 1);
     const Number *last = map_get(&y->copied, buf);
@@ -359,7 +361,7 @@ static bool holds_loop(const Region *r) {
     return false;
 }
 
-/// Items of a ring are taken in the region itself: all of its slots have to come round.
+/// Whether the region itself takes items of a ring. Then the walk must reuse all slots.
 static bool takes_items(const Region *r) {
     for_each_op(op, r) {
         if (op->code == OP_RING_WAIT || op->code == OP_RING_ACQUIRE) return true;
@@ -369,7 +371,7 @@ static bool takes_items(const Region *r) {
     return false;
 }
 
-/// Value `to` becomes what `from` is; not known where that is not.
+/// Lets value `to` have the number of `from`, or none.
 static void pass_number_on(Sync *y, const Value *from, const Value *to) {
     int64_t n;
     send_signals_pass(&y->sending, from, to);
@@ -389,7 +391,8 @@ static bool uses_rings(const Region *r) {
     return false;
 }
 
-/// From here on v is n. Where roles decide by it how many items there are, all have to.
+/// Supposes v = n from here on. If a role decides by it how many items it takes, all roles must
+/// know it.
 static void suppose_number(Sync *y, const Op *op, const Value *v, int64_t n) {
     know_number(y, v, n);
     if (!y->meeting) return;
@@ -399,8 +402,8 @@ static void suppose_number(Sync *y, const Op *op, const Value *v, int64_t n) {
         fail_schedule(y, op, "a role decides about items by what others do not know");
 }
 
-/// Bounds that nobody knows, or that say nothing of the loop, are such that there are a few
-/// iterations. Constants stay: others use them.
+/// Finds the bounds. Unknown bounds, and bounds without iterations, are chosen to give `trips`
+/// iterations. Constants stay, since other ops use them.
 static bool find_loop_bounds(Sync *y, const Op *op, int64_t trips, int64_t *lo, int64_t *hi) {
     int64_t fixed, all = trips * op_int(op, "step", 1);
     if (!find_number(y, operand(op, 0), lo)) suppose_number(y, op, operand(op, 0), *lo = 0);
@@ -416,15 +419,15 @@ static bool find_loop_bounds(Sync *y, const Op *op, int64_t trips, int64_t *lo, 
     return *hi > *lo;
 }
 
-/// Carried numbers go round. Of many iterations there are the first and the last ones: what is
-/// ahead of one in the middle is so of the first, too.
+/// Walks the loop with carried numbers. A long loop walks its first and last iterations: every
+/// distance between a middle iteration and a later op also occurs in the first one.
 static void walk_for(Sync *y, Op *op) {
     Region *r = op->regions[0];
     int64_t step = op_int(op, "step", 1), lo = 0, hi = 0;
     int64_t trips = holds_loop(r) && !takes_items(r) ? OUTER_TRIPS : INNER_TRIPS;
     if (y->trips) trips = y->trips;
     if (!find_loop_bounds(y, op, trips, &lo, &hi)) hi = lo;
-    if (y->meeting) trips = INT32_MAX; // no role leaves out what another one does
+    if (y->meeting) trips = INT32_MAX; // roles must agree on the iterations, so none are skipped
     int64_t more = ceil_div(hi - lo, step) - trips, skipped = more > 0 ? more * step : 0;
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, operand(op, 2 + i), r->args[1 + i]);
     for (int64_t k = lo; k < hi; k += step) {
@@ -455,8 +458,8 @@ static void walk_while(Sync *y, Op *op) {
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, test->args[i], result(op, i));
 }
 
-/// In a role the way that is known to be taken, or supposed: what decides about items is the same
-/// for all roles.
+/// In a role, walks the branch that is taken, or supposed to be. Conditions that decide about items
+/// are the same for all roles.
 static void walk_branch(Sync *y, Op *op) {
     int64_t yes;
     bool known = find_number(y, operand(op, 0), &yes);
@@ -469,8 +472,8 @@ static void walk_branch(Sync *y, Op *op) {
         pass_number_on(y, operand(taken->last, i), result(op, i));
 }
 
-/// Both ways, one after the other: rings of one are not those of the other. Items are numbered on
-/// from where more of them were made.
+/// Walks both branches, one after the other, since they use different rings. Numbering continues
+/// from the branch that made more items.
 static void walk_if(Sync *y, Op *op) {
     if (y->meeting) {
         walk_branch(y, op);
@@ -493,7 +496,7 @@ static void commit_item(Sync *y, Op *op) {
     y->groups += !is_tma_ring(operand(op, 0));
 }
 
-/// A release that an acquire of `slots` items later waits for stays.
+/// Keeps the releases that an acquire `slots` items later waits for.
 static void need_releases(Sync *y) {
     for (int i = 0; i < y->tracks.n; i++) {
         const Track *t = &y->tracks.data[i];
@@ -505,10 +508,11 @@ static void need_releases(Sync *y) {
     }
 }
 
-/// Each role by itself, then what they do with rings together.
+/// Walks each role, then runs the ring operations of all roles together.
 static void walk_roles(Sync *y, Op *op) {
     y->meeting = meeting_begin(y->s.ctx, op);
-    for (int i = op->n_regions - 1; i >= 0; i--) { // who fills rings stands behind who reads them
+    for (int i = op->n_regions - 1; i >= 0; i--) { // roles that fill rings come after roles that
+                                                   // read them
         y->first_role = i == op->n_regions - 1;
         meeting_enter(y->meeting, i);
         walk_schedule(y, op->regions[i]);
@@ -566,7 +570,7 @@ static void mark_free(Op *op, void *arg) {
         op_set_attr(y->s.ir, op, "free", at_bool(y->s.ir, true));
 }
 
-/// What is between the reads of an item and the next one in its slot.
+/// The mechanism between the reads of an item and the next item in its slot.
 static const char *reuse_of(const Track *t) {
     bool reused = false, released = false;
     for (int i = t->ring->type->slots; i < t->items.n; i++) reused |= t->items.data[i].acquired;
@@ -604,7 +608,7 @@ static void note_proof(Sync *y) {
     if (lines.n) op_set_attr(y->s.ir, y->s.device, "proof", at_strs(y->s.ir, lines.data, lines.n));
 }
 
-/// Roles of other numbers of trips.
+/// Walks devices with roles with other numbers of iterations.
 static void try_trips(PassEnv *env, Op *module, Op *device) {
     for (int trips = 1; trips <= FEW_TRIPS && device_roles(device); trips++) {
         Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = device}};

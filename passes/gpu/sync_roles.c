@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The proof for roles: all of them come to their ends, whoever is faster.
+// Proves that roles do not deadlock: all of them reach their ends, at whatever speed each runs.
 //
-// A role goes on at an acquire when all readers have released the item that had the slot before, at
-// a wait when the item was committed. Only one role fills a ring, and nobody looks whether an item
-// is there without waiting for it: so in what order roles run changes nothing of where they end,
-// and running them once, each as far as it comes, shows it for all orders. A wait that nobody
-// serves stops here.
+// A role passes an acquire when all readers have released the previous item of the slot, and a wait
+// when the item has been committed. Only one role fills a ring, and no role tests for an item
+// without waiting for it. So the order in which roles run does not change where they stop, and one
+// run, in which each role goes as far as it can, proves the result for all orders. A wait that
+// nobody serves stops the run.
 //
-// Bounds that are not known are taken such that there are a few trips. Those of all roles are the
-// same scalars, or computed of them: what one role was walked with the others are, too, and a bound
-// that they do not share is a mistake. One, two and three trips are looked at, and as many as bring
-// all slots round; more of them repeat that.
+// Unknown bounds are supposed to give a few iterations. The bounds of all roles are the same
+// scalars, or computed from them. What one role was walked with holds for the others, too, and a
+// bound that they do not share is an error. The pass tries one, two and three iterations, and
+// enough to reuse all slots; more iterations repeat these.
 #include "passes/gpu/sync_roles.h"
 #include "passes/gpu/gpu.h"
 
@@ -24,16 +24,16 @@ typedef struct RingEvent {
 } RingEvent;
 
 typedef VEC(RingEvent) Events;
-typedef VEC(int) ItemCounts; // by number of the item
+typedef VEC(int) ItemCounts; // indexed by number of the item
 
 typedef struct RoleRing {
     const Value *ring;
-    int readers; // roles that release its items
+    int readers; // number of roles that release its items
     Op *fill;
     ItemCounts committed, waited, released;
 } RoleRing;
 
-/// A scalar that a role was walked with, such as a bound that is not known.
+/// A scalar with a number that a role was walked with, for instance an unknown bound.
 typedef struct Assumed {
     const Value *value;
     int64_t n;
@@ -48,7 +48,7 @@ struct Meeting {
     int n_rings;
     RoleRing rings[MAX_RINGS];
     VEC(Assumed) assumed;
-    VEC(const Op *) loops; // by condition, of the first role that comes to such
+    VEC(const Op *) loops; // loops by condition of the first role that has some
     int loops_of;
 };
 
@@ -91,7 +91,7 @@ static void count_item(Meeting *m, ItemCounts *c, int64_t n) {
     c->data[n]++;
 }
 
-/// False: the role has to wait here.
+/// Returns false if the role has to wait here.
 static bool step_event(Meeting *m, const RingEvent *e) {
     RoleRing *r = role_ring_of(m, e->op);
     int64_t before = e->n - r->ring->type->slots;
@@ -121,8 +121,8 @@ static bool reads_ring(const Meeting *m, int role, const Value *ring) {
     return false;
 }
 
-/// Roles that release items of a ring; all of their warps do. The ring that expects others, or
-/// NULL.
+/// Counts the roles that release items of each ring; all warps of such a role do. Returns the
+/// ring_make of a ring that expects another number of warps, or NULL.
 static Op *count_ring_readers(Meeting *m) {
     const int64_t *warps = op_attr(m->roles, "warps")->ints;
     Op *other = NULL;
@@ -146,7 +146,7 @@ static Blocked find_blocked(const Meeting *m) {
     return (Blocked){at, "roles wait for each other, or for what nobody does"};
 }
 
-/// Each item that was committed was waited for, and the other way round.
+/// Checks that each item is committed once and waited for.
 static Blocked find_unequal(const Meeting *m) {
     for (int k = 0; k < m->n_rings; k++) {
         const RoleRing *r = &m->rings[k];
@@ -164,10 +164,10 @@ static Blocked find_unequal(const Meeting *m) {
 
 static bool same_scalar(const Value *a, const Value *b, int *budget);
 
-/// The tile of loops of which each goes on with the tile that an item names.
+/// Whether the loops x and y carry the same tile: both continue with the tile that an item names.
 static bool same_tile(const Op *x, const Op *y);
 
-/// Indices of loops with the same bounds.
+/// Whether the arguments are indices of loops with the same bounds.
 static bool same_arg(const Value *a, const Value *b, int *budget) {
     const Op *x = a->region->parent, *y = b->region->parent;
     if (x->code == OP_WHILE && y->code == OP_WHILE)
@@ -185,7 +185,7 @@ static bool has_same_attrs(const Op *a, const Op *b) {
     return true;
 }
 
-/// Two roles compute them by the same ops of the same values.
+/// Whether two roles compute the scalars by the same ops from the same values.
 static bool same_scalar(const Value *a, const Value *b, int *budget) {
     if (a == b) return true;
     if (--*budget < 0 || a->type != b->type) return false;
@@ -201,7 +201,7 @@ static bool same_scalar(const Value *a, const Value *b, int *budget) {
 
 /* ---- loops of tiles ------------------------------------------------------------------------ */
 
-/// The ring whose items say what loop goes on with; NULL: that comes from elsewhere.
+/// Returns the ring whose items name the loop's next tile. NULL: the tile comes from elsewhere.
 static const Value *told_by(const Op *loop) {
     Value *next = operand(terminator(loop->regions[1]), 0);
     const Op *wait = def_of(next, OP_RING_WAIT);
@@ -215,7 +215,7 @@ static const Value *told_by(const Op *loop) {
     return NULL;
 }
 
-/// An item in each iteration, and none elsewhere: the n-th belongs to the n-th iteration.
+/// Whether each iteration takes one item, and no other op does. Then item n belongs to iteration n.
 static bool tells_once(const Op *loop, const Value *ring) {
     int n = 0;
     for_each_use(u, ring) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What roles do with rings, each by itself and all together.
+// The ring operations of roles, each by itself and all together.
 #ifndef PASSES_GPU_SYNC_ROLES_H
 #define PASSES_GPU_SYNC_ROLES_H
 
@@ -8,29 +8,30 @@
 typedef struct Meeting Meeting;
 
 Meeting *meeting_begin(Ctx *ctx, Op *roles);
-/// Events that follow are of role i.
+/// Starts role i. The events that follow belong to it.
 void meeting_enter(Meeting *m, int i);
-/// The role comes to this op of a ring, for item n.
+/// Records that the role reaches this ring op, for item n.
 void meeting_event(Meeting *m, Op *op, int64_t n);
 
-/// Role i that is walked first goes on as if scalar v, such as a bound that nobody knows, were n;
-/// what roles behind it compute in the same way is so, too.
+/// Supposes scalar v = n in the first role. Later roles that compute it in the same way get the
+/// same number.
 void meeting_assume(Meeting *m, const Value *v, int64_t n);
 bool meeting_knows(const Meeting *m, const Value *v, int64_t *n);
 
-/// Role i comes to a loop that goes on by condition. False: not as long as in the roles before.
+/// Records that the current role reaches a loop by condition. Returns false if the previous roles
+/// do not run it for the same tiles.
 bool meeting_goes_on(Meeting *m, const Op *loop);
 
-/// An op at which a role stops for ever, or that does not fit the others; NULL: there is none.
+/// An op at which a role stops for ever, or that contradicts the other roles; op NULL: none.
 typedef struct Blocked {
     Op *op;
     const char *why;
 } Blocked;
 
-/// Runs what was noted: whether all roles come to their ends, and have filled what others have
-/// waited for, in whatever trips of their loops.
+/// Runs the recorded events. Checks that all roles reach their ends, and that they fill the items
+/// that others wait for.
 Blocked meeting_run(Meeting *m);
-/// A line of the proof.
+/// Returns a line for the proof.
 const char *meeting_line(const Meeting *m);
 
 #endif

@@ -1,44 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How many warps a CTA has: so many that the blocks it works on fit into their registers, and each
-// thread has enough elements for wide accesses. Rows that one CTA cannot hold are spread over a
-// cluster of CTAs.
+// Chooses the warps of a CTA: enough that its blocks fit into registers, and few enough that each
+// thread has elements for wide accesses. Rows that exceed one CTA are spread over a cluster of
+// CTAs.
 #include "passes/cost/cost.h"
 #include "passes/gpu/layouts.h"
 #include "passes/model.h"
 
 #include <math.h>
 
-/// Registers of all threads where not said otherwise: an element of up to 32 bits takes one.
+/// Sizes that a walk over a program finds, in registers of all threads unless noted. An element of
+/// up to 32 bits takes one register.
 typedef struct RegisterSizes {
     const GpuTarget *target;
-    double sums, widest; // of all results of products, of the largest block
+    double sums, widest; // of all results of products; of the largest block
     double moved;        // bytes of the largest load or store
-    double operands;     // words that a warp has of right operands in registers
+    double operands;     // words of a warp for right operands in registers
     double split;        // words of operands that products take in two parts
-    double held, staged; // words of operands, not of NVIDIA's units: in registers, passing through
-    double kept;         // words of left operands of NVIDIA's units, from outside of the loop
+    double held, staged; // words of operands of FMAs and AMD's units: live throughout; loaded in
+                         // the loop
+    double kept;         // words of left operands of NVIDIA's units from outside the loop
     double singles;      // operands' elements that are loaded one by one, narrower than a register
     int dots;
-    bool groups;          // there are products of warpgroups
+    bool groups;          // some products are of warpgroups
     bool narrow;          // ... of 8-bit elements
-    bool beside_products; // blocks of two axes are loaded for others than products
+    bool beside_products; // loads of two-axis blocks that do not only feed products
     double height;        // of the highest product
-    double fragments; // registers of AMD's products for what they take at once, besides the base
-    double reduced;   // of the largest block that is reduced, which has `rows` rows of `row`
+    double fragments;     // registers of AMD's products for their fragments, besides the base
+    double reduced;       // of the largest reduced block, which has `rows` rows of `row`
     double rows, row;
-    double words;     // of what is reduced together with it
-    double across;    // words that are loaded before a meeting and live on behind it
-    double beside;    // registers of all that is so
-    double once;      // ... that a loop has from outside
-    double carried;   // ... that it hands on, as it does what programs combine
+    double words;     // of all operands of that reduction
+    double across;    // words that are loaded before a reduction and live behind it
+    double beside;    // registers of all such loads
+    double once;      // ... of loads before a loop
+    double carried;   // ... of carried values, and of values that programs combine
     double stored;    // of the largest store
-    double picked;    // positions along which a load gathers
+    double picked;    // positions of a gather
     double scattered; // elements of the largest store to such positions
     int meetings;     // reductions
-    int chain;        // ops of f64 on blocks, in which its functions end up
-    bool doubles;     // f64 is stored: its functions take as many registers besides
-    bool lines;       // what is reduced is rows, not one block of elements
-    bool joins;       // reductions of several blocks at once: each element takes more registers
+    int chain;        // elementwise ops of f64 on blocks, to which math functions expand
+    bool doubles;     // f64 is stored; its functions take as many registers again
+    bool lines;       // reductions are of rows, not of one block of elements
+    bool joins;       // reductions join several blocks at once, so each element takes more
+                      // registers
     int cluster;      // CTAs that share each block
 } RegisterSizes;
 
@@ -50,12 +53,12 @@ static double registers_in(const Type *t) {
     return (double)ty_count(t) * registers_each(t);
 }
 
-/// Registers of elements that lie packed; bools have none.
+/// Registers of packed elements. bools take none.
 static double packed_words(const Type *t) {
     return t->elem == EL_BOOL ? 0 : (double)ty_count(t) * elem_info[t->elem].bits / 32;
 }
 
-/// ... of a block that AMD's products have: its extents are those of a layout, powers of two.
+/// ... of a block in a layout of AMD's units, whose extents are powers of two.
 static double held_words(const Type *t) {
     double words = packed_words(t);
     for (int d = 0; d < t->rank; d++)
@@ -76,13 +79,13 @@ static void measure_rows(RegisterSizes *z, const Op *op) {
     for (int i = 0; i < op->n_operands; i++) z->words += packed_words(operand(op, i)->type);
 }
 
-/// A product of which dots are one: not one that goes on from another one's sums.
+/// Whether the op starts a product, rather than continue another one's sums.
 static bool begins_product(const Op *op) {
     const Op *sum = operand(op, 2)->def;
     return !sum || (sum->code != OP_MMA_START && sum->code != OP_AWAIT);
 }
 
-/// What v is, perhaps of another type or turned.
+/// Returns the op behind casts, permutes and conversions of v.
 static const Op *origin_op(const Value *v) {
     while (v->def &&
            (v->def->code == OP_PERMUTE || v->def->code == OP_CAST || v->def->code == OP_CONVERT))
@@ -90,16 +93,16 @@ static const Op *origin_op(const Value *v) {
     return v->def;
 }
 
-/// The load where the product is that an operand comes from; NULL: it comes from elsewhere.
+/// Returns the load that an operand comes from, if it stands in the product's region; else NULL.
 static const Op *loaded_beside(const Value *v, const Op *dot) {
     const Op *op = origin_op(v);
     bool loaded = op && (op->code == OP_LOAD || op->code == OP_BUF_LOAD);
     return loaded && op->parent == dot->parent ? op : NULL;
 }
 
-/// What AMD's products and multiply-adds read of blocks that are loaded in their loop comes from
-/// shared memory, where it goes through registers; other operands are there all the time. Both
-/// halves of a wave of gfx11 have the same of an operand.
+/// Measures operands of AMD's products and FMAs. Blocks that are loaded in the loop come from
+/// shared memory and pass through registers; other operands stay in registers. On gfx11 both halves
+/// of a wave hold the same operand.
 static void measure_operands(RegisterSizes *z, const Op *op, const GpuUnit *unit) {
     bool wmma = unit && unit->features & GPU_WMMA, twice = wmma && unit->generations == GPU_RDNA3;
     if (!unit || wmma)
@@ -113,7 +116,8 @@ static void measure_operands(RegisterSizes *z, const Op *op, const GpuUnit *unit
     }
 }
 
-/// No axis of the block runs along what lies side by side in memory, and no copy moves so little.
+/// Returns the elements of a load whose axes are not contiguous in memory. No copy moves single
+/// elements.
 static double single_elements(const Op *load) {
     if (!load || load->code != OP_LOAD) return 0;
     Access a = access_of(load);
@@ -129,7 +133,7 @@ static void measure_dot(RegisterSizes *z, const Op *op) {
     if (!op_attr(op, "unit"))
         unit = gpu_unit_for(z->target, operand(op, 0)->type, operand(op, 1)->type,
                             op_str(op, "precision"));
-    // What is added to the sums has registers, too.
+    // A chain adds its sums to others, which take registers, too.
     bool chained = unit && gpu_chain(z->target, unit) && !(unit->features & GPU_WGMMA);
     bool three = gpu_in_three(op_str(op, "precision"));
     int parts = chained || three ? 2 : 1;
@@ -164,7 +168,8 @@ static bool feeds_products(const Value *v) {
     return true;
 }
 
-/// Along which the load gathers, of two coordinates each; a third one is half of one more.
+/// Returns the positions of a gather with two coordinates each. A third coordinate counts as half a
+/// position.
 static double gathered_positions(const Op *load) {
     Access a = access_of(load);
     double n = a.pick_at >= 0 ? 1 : 0, picks = 0;
@@ -174,7 +179,7 @@ static double gathered_positions(const Op *load) {
     return n * fmax(2, picks) / 2;
 }
 
-/// v, or what a few ops make of it in its lanes, is used behind op, which is in the same region.
+/// Whether v, or a value that a few lanewise ops make from it, is used behind op in op's region.
 static bool lives_behind(const Value *v, const Op *op, int depth) {
     for_each_use(u, v) {
         const Op *user = u->user;
@@ -188,8 +193,8 @@ static bool lives_behind(const Value *v, const Op *op, int depth) {
     return false;
 }
 
-/// Words of the blocks as large as what is reduced that are loaded before and live on behind it,
-/// and the registers in which they and others are computed with.
+/// Measures loads that live across the reduction: the words of blocks at least as large as the
+/// reduced one, and the registers of all.
 static void measure_across(RegisterSizes *z, const Op *reduce) {
     int64_t least = ty_count(operand(reduce, 0)->type);
     double words = 0, registers = 0;
@@ -204,7 +209,7 @@ static void measure_across(RegisterSizes *z, const Op *reduce) {
     z->beside = fmax(z->beside, registers);
 }
 
-/// What one iteration leaves to the next one, and what is loaded once for all of them.
+/// Measures the values that iterations carry, and the loads before the loop.
 static void measure_loop(RegisterSizes *z, const Op *loop) {
     double registers = 0, once = 0;
     for (int i = 0; i < loop->n_results; i++)
@@ -262,13 +267,13 @@ static int power_for(double warps, int most) {
     return n;
 }
 
-/// Tuples that one program joins, such as programs' partial results: it works alone, and long at
-/// each.
+/// Whether the program joins one block of tuples, for instance other programs' partial results. It
+/// runs alone, with much work for each element.
 static bool is_joined_block(const RegisterSizes *z) {
     return z->joins && !z->lines;
 }
 
-/// A row that one warp holds is reduced without the others.
+/// Returns the maximum warps. If one warp holds a row, it reduces it without the others.
 static int most_warps(const RegisterSizes *z) {
     double lanes = z->target->lanes;
     bool rows = z->rows >= 1 && z->row <= WARPS_ROW_WARP && z->reduced >= z->widest &&
@@ -277,8 +282,8 @@ static int most_warps(const RegisterSizes *z) {
     return rows ? power_for(z->rows, most) : most;
 }
 
-/// Products of warpgroups want one at least. Where rows are reduced between two products, as many
-/// as share the rows: what one of them reduces, another one multiplies.
+/// Products of warpgroups need at least one. If rows are reduced between two products, as many
+/// warpgroups share the rows: one reduces while another multiplies.
 static int least_for_products(const RegisterSizes *z) {
     double lanes = z->target->lanes;
     if (!z->groups) return power_for(z->sums / (lanes * WARPS_SUMS_LEAST), WARPS_PRODUCT_WARPS);
@@ -286,20 +291,22 @@ static int least_for_products(const RegisterSizes *z) {
     return power_for(groups * WARPS_PRODUCT_WARPS, 2 * WARPS_PRODUCT_WARPS);
 }
 
-/// Warps that share a chain of products have what is held of rows of their own, as far as those go.
+/// Warps that share a chain of products split the held operands by rows, as far as these go.
 static double registers_of_amd(const RegisterSizes *z, int warps) {
     double lanes = z->target->lanes, share = warps;
     if (z->dots > 1 && z->rows >= 1) share = fmin(warps, fmax(1, z->rows / WARPS_UNIT_ROWS));
     return WARPS_BASE_AMD + z->held / (share * lanes) + (z->sums + z->staged) / (warps * lanes);
 }
 
-/// Of NVIDIA's: registers for operands that no copy brings; half of what is scattered has a place.
+/// Words on NVIDIA's GPUs of operands that no copy brings. Half of the scattered elements have a
+/// register.
 static double words_through_registers(const RegisterSizes *z) {
     return z->singles + z->scattered / 2 + (z->dots > 1 ? z->held + z->staged : 0);
 }
 
-/// Of warpgroups' chains of two products what is reduced is there once more, as the next operand
-/// and half of it. Masks of positions take none: assemblers do without where they have to.
+/// Whether the registers of a warpgroup's chain of two products are exact: its reduced block exists
+/// once more as the next operand, and half again. Masks of positions take none, since assemblers
+/// drop them under pressure.
 static bool is_reduced_counted(const RegisterSizes *z) {
     return z->groups && z->dots == 2 && z->rows >= 1 && !z->narrow && !z->beside_products;
 }
@@ -308,19 +315,19 @@ static double registers_of_products(const RegisterSizes *z, int warps) {
     double lanes = z->target->lanes, threads = warps * lanes;
     if (is_reduced_counted(z))
         return WARPS_BASE_CHAIN + (z->sums + WARPS_NEXT_OPERAND * z->reduced) / threads;
-    // A chain of products keeps rows in their warps, and each warp has all of the right operand.
+    // A chain of products keeps rows within a warp, and each warp holds the whole right operand.
     double copies = z->dots > 1 || warps < 4 ? 1 : 2;
     double picks = WARPS_PICK_REGISTERS * z->picked * WARPS_PICK_WARPS / warps;
     double operands =
         WARPS_OPERANDS * z->operands / copies / lanes + WARPS_SPLIT_WORDS * z->split / threads;
-    // Half of what a chain keeps is read again rather than kept beside the right operand.
+    // Half of what a chain keeps is reloaded rather than kept beside the right operand.
     double kept = z->dots > 1 ? z->kept / 2 : 0;
     return WARPS_BASE + (WARPS_SUMS * z->sums + kept + words_through_registers(z)) / threads +
            operands + picks;
 }
 
-/// More warps than these where a thread has too few registers for its share of what passes through.
-/// Each warpgroup has rows of its own.
+/// Doubles the warps until a thread has registers for its share of the passing words. Each
+/// warpgroup has its own rows.
 static int fit_registers(const RegisterSizes *z, int warps) {
     bool amd = gpu_has_any(z->target, GPU_AMD);
     int most = 2 * WARPS_PRODUCT_WARPS;
@@ -333,18 +340,18 @@ static int fit_registers(const RegisterSizes *z, int warps) {
     return warps;
 }
 
-/// The warps that hold what is reduced in so many bytes and elements of a thread.
+/// Returns the warps that hold the reduced block with these bytes and elements a thread.
 static double warps_holding(const RegisterSizes *z, double bytes, double elements) {
     double widest = is_joined_block(z) ? z->words : z->widest;
     return fmax(z->moved / bytes, widest / elements) / z->target->lanes;
 }
 
-/// The largest CTA has an SM for itself, and half of its threads have as many registers: where
-/// those hold the row, fewer of them meet. Of f64 each has half as much, as long as that takes none
-/// of its registers.
+/// The largest CTA has an SM to itself, and half of its threads have the same registers: if those
+/// hold the row, fewer threads meet. For f64 each thread has half as much, unless that costs
+/// registers.
 static int warps_for_rows(const RegisterSizes *z) {
     int largest = gpu_max_warps(z->target);
-    // Where little is done with a row, more threads have more of it on the way.
+    // With little work a row, more threads keep more loads in flight.
     int share = z->meetings == 1 && z->lines && z->rows == 1 && z->stored < z->reduced ? 2 : 1;
     int warps =
         power_for(warps_holding(z, WARPS_ROW_BYTES, WARPS_ROW_ELEMENTS) * share, most_warps(z));
@@ -367,8 +374,8 @@ static int warps_for(const RegisterSizes *z) {
     return fit_registers(z, warps);
 }
 
-/// Registers of all threads for rows on both sides of a reduction, beside what is handed on from
-/// one to the next: no order of instructions does with less. 0: nothing as long as a row is.
+/// Registers of all threads for rows on both sides of a reduction, and for carried values. No order
+/// of instructions needs less. 0: no carried value is as long as a row.
 static double rows_at_once(const RegisterSizes *z) {
     bool rows = z->sums == 0 && z->reduced > 0 && z->carried >= z->row;
     return rows ? WARPS_WIDEST * z->widest + z->beside + z->once + z->carried : 0;
@@ -430,11 +437,11 @@ bool gpu_holds_rows(const PassEnv *env, const Op *device) {
     return z.sums > 0 || part * z.across / ctas <= (each - WARPS_BASE_FEW) * GPU_MAX_THREADS;
 }
 
-/// CTAs that registers let an SM hold, where they are what overlaps: one works while another
-/// starts, ends, or computes between two products. A chain of products has work enough a step that
-/// two slots serve.
+/// Returns the CTAs whose registers an SM holds, if they overlap: one works while another starts,
+/// ends, or computes between two products. A step of a chain has enough work that two slots
+/// suffice.
 static int64_t side_by_side(const GpuTarget *t, const GpuShape *shape, int *least) {
-    bool tma = gpu_has(t, GPU_TMA); // another engine keeps a slot longer
+    bool tma = gpu_has(t, GPU_TMA); // a copy engine holds a slot longer
     *least = shape->chain && tma ? WARPS_CHAIN_SLOTS : WARPS_SLOTS;
     double of_cta = shape->registers * shape->warps * t->lanes;
     if (shape->chain) return (int64_t)fmax(1, t->registers_sm / of_cta);
