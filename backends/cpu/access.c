@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Loads and stores of tensors by subscript, a vector at a time.
 //
-// The scalar parts of a subscript (where it starts, which lanes are live) are computed once where
-// the op stands. A vector of the block then needs an address, the distance between its lanes and a
-// mask, each left out where it is trivial: the common access is one unmasked vector instruction.
+// The scalar parts of a subscript (its start, its live lanes) are computed once, at the op's
+// position. A vector of the block then needs an address, the distance between its lanes and a mask.
+// Trivial parts are left out: the common access is one unmasked vector instruction.
 #include <string.h>
 
 #include "backends/cpu/emit.h"
@@ -27,7 +27,7 @@ static LLVMValueRef divide_coordinate_up(Emit *e, LLVMValueRef x, int64_t mul) {
     return LLVMBuildSDiv(e->g->b, up, gen_i64(e->g, mul), "");
 }
 
-/// Lanes j of an axis are live for lo <= j < hi: j < count and 0 <= base + j mul < extent.
+/// Lanes j of an axis are live for lo <= j < hi, where j < count and 0 <= base + j mul < extent.
 static void prepare_axis(Emit *e, Prepared *p, int d) {
     Gen *g = e->g;
     const SubDim *s = &p->a.subs[d];
@@ -77,9 +77,9 @@ const Prepared *prepared_of(Emit *e, const Op *op) {
 
 /* ---- lanes of index blocks ----------------------------------------------------------------- */
 
-enum { LANE_STEP_VISITS = 100 }; // of ops: those that use one twice have many ways to it
+enum { LANE_STEP_VISITS = 100 }; // visited ops. A value used twice is reached on many paths
 
-/// value_lane_step that looks at as many ops as are left.
+/// Same as value_lane_step, but visits at most *left more ops.
 static int64_t lane_step_within(const Value *v, int axis, int *left) {
     if (axis < 0 || v->type->rank == 0 || v->type->extents[axis] == 1) return 0;
     const Op *op = v->def;
@@ -90,7 +90,8 @@ static int64_t lane_step_within(const Value *v, int axis, int *left) {
     case OP_IOTA: return 1;
     case OP_BROADCAST: return lane_step_within(operand(op, 0), axis, left);
     case OP_CAST:
-        // Wrapping would break the progression: only from i64 to itself or widening.
+        // Wrapping would break the progression. Only casts from i64 to itself and widening casts
+        // keep it.
         return elem_info[operand(op, 0)->type->elem].bits >= 32
                    ? lane_step_within(operand(op, 0), axis, left)
                    : DYNAMIC;
@@ -108,7 +109,7 @@ static int64_t lane_step_within(const Value *v, int axis, int *left) {
     }
 }
 
-/// How much v grows from lane to lane along an axis, or DYNAMIC where that is not known to be one
+/// Returns the growth of v from lane to lane along an axis, or DYNAMIC if that is not a known
 /// constant.
 static int64_t value_lane_step(const Value *v, int axis) {
     int left = LANE_STEP_VISITS;
@@ -193,12 +194,12 @@ static LLVMValueRef is_axis_live(Emit *e, const Prepared *p, int d, const Place 
     LLVMValueRef from = p->lo[d] ? build_sub(e, at->at[axis], lo) : at->at[axis];
     LLVMValueRef n = p->lo[d] ? build_sub(e, hi, lo) : hi;
     if (!lanes) return LLVMBuildICmp(g->b, LLVMIntULT, from, gen_max(g, n, gen_i64(g, 0)), "");
-    // Without lo, from is a coordinate of the block and fits 32 bits as it is.
+    // Without lo, `from` is a coordinate of the block, which fits 32 bits.
     if (p->lo[d]) from = gen_max(g, from, gen_i64(g, -BLOCK_REACH));
     return lanes_below(e, from, n, lanes);
 }
 
-/// The part of the address and of the mask that picked dimensions give.
+/// Adds the picked dimensions to the address and to the mask.
 static void add_picks(Emit *e, const Prepared *p, const Place *at, bool affine, Lanes *l) {
     Gen *g = e->g;
     if (p->a.pick_at < 0) return;
@@ -222,7 +223,7 @@ static void add_picks(Emit *e, const Prepared *p, const Place *at, bool affine, 
     if (p->a.mask) l->live = gen_and(g, l->live, access_mask(e, p, at));
 }
 
-/// Distance of the lanes through the axis that is a range, as a value.
+/// Returns the distance of the lanes along the axis of a range, as an LLVM value.
 static LLVMValueRef axis_step(Emit *e, const Prepared *p, int axis) {
     for (int d = 0; d < p->a.n_subs; d++)
         if (p->a.axis_of[d] == axis)
@@ -263,7 +264,7 @@ static LLVMValueRef element_pointer(Emit *e, const Prepared *p, Elem elem, LLVMV
     return LLVMBuildGEP2(e->g->b, gen_mem_elem(e->g, elem), p->tensor->data, &offset, 1, "");
 }
 
-/// One element where the condition holds; the arena is always there to read from instead.
+/// Loads one element where the condition holds. Elsewhere it reads the arena, which always exists.
 static LLVMValueRef load_if(Emit *e, const Prepared *p, LLVMTypeRef type, LLVMValueRef at,
                             unsigned alignment, LLVMValueRef live, LLVMValueRef pad) {
     if (live) at = LLVMBuildSelect(e->g->b, live, at, e->arena, "");
@@ -346,7 +347,7 @@ LLVMValueRef lanes_beside(Emit *e, const Lanes *l, int lanes, LLVMValueRef *firs
                      LLVMBuildICmp(g->b, LLVMIntEQ, offsets, beside, ""));
 }
 
-/// To lanes anywhere; where they may well stand side by side, that is looked at first.
+/// Stores to lanes at any addresses. If the lanes may be adjacent, a test at run time comes first.
 static void store_apart(Emit *e, const Prepared *p, const Lanes *l, const Place *at, Elem elem,
                         LLVMValueRef x) {
     Gen *g = e->g;
@@ -365,7 +366,7 @@ static void store_apart(Emit *e, const Prepared *p, const Lanes *l, const Place 
     if (maybe) if_end(e, &side);
 }
 
-/// A word that other ranks wait for is written as one.
+/// Stores a word that other ranks wait for in one instruction.
 static void store_signal_word(Emit *e, const Prepared *p, LLVMValueRef offset, LLVMValueRef live,
                               LLVMValueRef x) {
     If i = {0};

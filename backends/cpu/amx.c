@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Micro-kernels on the tile registers of AMX: 32 rows x 32 columns of C in four tiles, or less.
+// Micro-kernels on the tile registers of AMX: up to 32 rows x 32 columns of C in four tiles.
 //
 //   C tiles 0 1    A tile 4 (16 rows x 16 units)    B tiles 6 7 (16 units x 16 columns)
 //           2 3           5
 //
-// A multiply-add of tiles takes 16 cycles, and a load of one 8, so four of each in a step leave
-// half of the load ports idle. Rows are cut by the shape of the registers, so no row of C that is
-// none is ever read or written; columns are padded by the buffer of C, units by zeros in the
-// panels.
+// A tile multiplication takes 16 cycles and a tile load 8. A step has four of each, so half of the
+// load ports stay idle. The shape of the registers cuts the rows, so rows outside C are never read
+// or written. The buffer of C pads the columns, and zeros in the panels pad the units.
 #include <unistd.h>
 #if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
@@ -35,7 +34,8 @@ static int rows_of_tile(int rows, int i) {
     return rest < 0 ? 0 : rest < TILE_SIDE ? rest : TILE_SIDE;
 }
 
-/// The 64 bytes that ldtilecfg takes: palette 1, bytes a row from byte 16 on, rows from byte 48 on.
+/// Returns the 64 bytes for ldtilecfg: palette 1, bytes a row from byte 16 on, rows from byte 48
+/// on.
 static LLVMValueRef tile_palette(const Emit *e, int rows) {
     const Gen *g = e->g;
     const char *name = ctx_format(e->ctx, "tiles.%d", rows);
@@ -89,7 +89,7 @@ static void move_c(Emit *e, const Micro *m, const char *intrinsic, LLVMValueRef 
         }
 }
 
-/// The products of 16 units: each tile is loaded just before its first use.
+/// Emits the products of 16 units. Each tile is loaded just before its first use.
 static void one_block(Emit *e, const Micro *m, LLVMValueRef a, LLVMValueRef a_step,
                       LLVMValueRef b) {
     const Gen *g = e->g;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rows of A read where they stand, by tile engines.
+// Lets tile engines read rows of A in place.
 //
-// A tile of A is 16 rows of 64 bytes, and rows of a matrix may lie any distance apart: where k is
-// contiguous in memory and a strip consists of whole tiles inside the tensor, the panel would be
-// a copy. Whether it is inside is known at run time only, so the micro-kernel takes the address and
-// the distance of rows as arguments.
+// A tile of A is 16 rows of 64 bytes, and the distance of its rows is free. If k is contiguous in
+// memory, and a strip consists of whole tiles inside the tensor, a panel would be a plain copy.
+// Only run time knows whether the strip is inside, so the micro-kernel takes the address and the
+// distance of rows as arguments.
 #include "backends/cpu/contract.h"
 #include "backends/cpu/emit.h"
 
-/// The dimension of the load that is the axis.
+/// Returns the dimension of the load that runs along the axis.
 static int dimension_of(const Access *a, int axis) {
     for (int d = 0; d < a->n_subs; d++)
         if (a->subs[d].kind == DIM_AXIS && a->axis_of[d] == axis) return d;
@@ -23,7 +23,7 @@ static bool is_simple(const Region *r) {
     return true;
 }
 
-/// Nothing but the depth of the load changes with k.
+/// Whether k changes only the load's depth coordinate.
 static bool changes_with_depth_alone(const Op *contract, const Op *load, int depth) {
     Access a = access_of(load);
     for (int d = 0; d < a.n_subs; d++) {
@@ -54,7 +54,8 @@ static LLVMValueRef build_at_least(const Gen *g, LLVMValueRef x, LLVMValueRef y)
     return LLVMBuildICmp(g->b, LLVMIntSGE, x, y, "");
 }
 
-/// i1: all rows of the strip are live, and it has whole tiles, or whole steps if `part` says so.
+/// Returns an i1: all rows of the strip are live, and it has whole tiles (whole steps if `part`
+/// says so).
 static LLVMValueRef strip_is_inside(Emit *e, const Operand *x, const Prepared *p, int64_t part,
                                     LLVMValueRef from, LLVMValueRef to) {
     const Gen *g = e->g;
@@ -74,7 +75,7 @@ Direct amx_direct_strip(Emit *e, const Op *contract, const Operand *x, int64_t p
                         LLVMValueRef from, LLVMValueRef to) {
     const Gen *g = e->g;
     Region *r = contract->regions[0];
-    scope_enter(e); // the ops of the region are emitted again where they are packed
+    scope_enter(e); // packing emits the ops of the region again
     bind_scalar(e, r->args[0], from);
     emit_ops(e, r);
     const Prepared *p = prepared_of(e, x->v->def);

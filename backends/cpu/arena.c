@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Blocks in memory: where they stand in the thread's arena, and reading and writing vectors of
-// them. Offsets are decided while emitting: a buffer takes the first gap that is free.
+// Blocks in memory: allocates them in the thread's arena, and reads and writes vectors of them.
+// Offsets are chosen while emitting: a buffer takes the first free gap.
 #include "backends/cpu/emit.h"
 
 enum { ALIGNMENT = 64 };
 
-/// A stretch of arena in use.
+/// A used range of the arena.
 typedef struct Stretch {
     int64_t offset, bytes;
 } Stretch;
 
 typedef struct ArenaPlan {
     VEC(Stretch) used;  // sorted by offset
-    VEC(int64_t) owned; // offsets of what scopes free
-    PtrMap results;     // Value -> Buffer assigned ahead
+    VEC(int64_t) owned; // offsets that the end of a scope frees
+    PtrMap results;     // Value -> Buffer, assigned in advance
     int64_t size;
 } ArenaPlan;
 
@@ -21,7 +21,7 @@ struct ArenaPlan *arena_plan_new(Ctx *ctx) {
     return ctx_new(ctx, ArenaPlan);
 }
 
-// Vectors may be read past the end of the last row, by as much as the widest one.
+// Vector loads may read past the end of the last row, by up to the widest vector.
 int64_t arena_size(const Emit *e) {
     return e->space->size ? e->space->size + 16 * ALIGNMENT : 0;
 }
@@ -43,8 +43,8 @@ static int64_t take_stretch(Emit *e, int64_t bytes) {
     return offset;
 }
 
-/// Fills a free stretch with a pattern that is NaN in every float type: a read of it shows in
-/// results.
+/// Fills a freed range with a pattern that is NaN in every float type, so that a read of it shows
+/// in results.
 static void spoil_stretch(Emit *e, Stretch s) {
     const Gen *g = e->g;
     if (!e->cpu->fill) return;
@@ -93,7 +93,7 @@ void arena_forget(Emit *e, int mark) {
 
 /* ---- buffers ------------------------------------------------------------------------------- */
 
-/// The axis that is contiguous: the last of extent above 1.
+/// Returns the contiguous axis: the last one of extent above 1.
 static int contiguous_row_axis(int rank, const int64_t *extents) {
     for (int d = rank - 1; d >= 0; d--)
         if (extents[d] > 1) return d;
@@ -167,13 +167,13 @@ LLVMValueRef buffer_address(Emit *e, const Buffer *b, const LLVMValueRef *at) {
                       gen_mul(e->g, n, gen_i64(e->g, elem_bytes(b->elem))));
 }
 
-/// Alignment that a vector at b's row has for sure: of one element where the coordinate along the
-/// row is not a constant multiple of the vector.
+/// Returns the guaranteed alignment of a vector in b's row. It is that of one element if the
+/// coordinate along the row is not a constant multiple of the vector.
 static unsigned buffer_alignment(const Buffer *b) {
     return (unsigned)elem_bytes(b->elem);
 }
 
-/// Pointers to the elements of numbers n (an i64 vector) from base.
+/// Returns pointers to the elements with the numbers n (an i64 vector), counted from base.
 static LLVMValueRef element_pointers(Emit *e, const Buffer *b, LLVMValueRef n) {
     return LLVMBuildGEP2(e->g->b, gen_mem_elem(e->g, b->elem), buffer_base(e, b), &n, 1, "");
 }
@@ -187,7 +187,7 @@ static LLVMValueRef buffer_lane_numbers(Emit *e, const Buffer *b, const Place *p
 
 LLVMValueRef buffer_pick(Emit *e, const Buffer *b, LLVMValueRef number, int live) {
     Gen *g = e->g;
-    // Elements stand row by row; a row's padding is skipped by counting rows.
+    // Elements are stored row by row. Counting rows skips their padding.
     int row = contiguous_row_axis(b->rank, b->extents);
     if (row > 0) {
         int lanes = gen_lanes(number);
@@ -242,8 +242,8 @@ LLVMValueRef buffer_load(Emit *e, const Buffer *b, const Place *p) {
     return gen_from_memory(g, b->elem, x);
 }
 
-/// A whole vector may be stored where its dead lanes fall into the padding of the row. A vector
-/// with dead lanes is the last of its row, so it starts at extent - live.
+/// Whether a whole vector may be stored because its dead lanes lie in the padding of the row. A
+/// vector with dead lanes is the last of its row, so it starts at extent - live.
 static bool covers_vector(const Buffer *b, const Place *p) {
     if (p->live == p->lanes || b->exact) return p->live == p->lanes;
     int64_t row = b->bytes / elem_bytes(b->elem);

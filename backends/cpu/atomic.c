@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Atomics, an element at a time: integers by instruction, everything else by compare and swap.
+// Atomics, one element at a time. Integers use an atomic instruction, all other types compare and
+// swap.
 #include <string.h>
 
 #include "backends/cpu/emit.h"
@@ -7,7 +8,7 @@
 typedef struct CpuAtomic {
     const char *name;
     OpCode op;
-    LLVMAtomicRMWBinOp s, u; // of signed and unsigned integers
+    LLVMAtomicRMWBinOp s, u; // for signed and unsigned integers
 } CpuAtomic;
 
 static const CpuAtomic atomics[] = {
@@ -27,7 +28,7 @@ static const CpuAtomic *find_atomic_row(Emit *e, const Op *op) {
     ice(e->ctx, op->loc, "no atomic %s", name);
 }
 
-/// The integer type of an element in memory, and a value's bits in it.
+/// Returns the integer type of an element in memory.
 static LLVMTypeRef bits_type(Emit *e, Elem elem) {
     return LLVMIntTypeInContext(e->g->llvm, (unsigned)elem_bytes(elem) * 8);
 }

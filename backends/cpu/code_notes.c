@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What `tegula explain` says of the code: a line for each loop nest and each loop of products.
+// Notes for `tegula explain`: a line for each loop nest and each loop of products.
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "backends/cpu/emit.h"
 
-/// "  30:9    ..."
+/// Starts a line: "  30:9    ...".
 static void begin_note(Emit *e, const Op *op) {
     char place[32] = "";
     if (op && op->loc.line) snprintf(place, sizeof place, "%u:%u", op->loc.line, op->loc.col);
@@ -33,7 +33,7 @@ static const Op *op_of(const Root *r) {
     return r->op ? r->op : r->value->def;
 }
 
-/// What a root leaves behind.
+/// Adds the result that a root leaves in memory or registers.
 static void add_root(Text *t, const Root *r) {
     const Op *op = op_of(r);
     if (r->kind == ROOT_STORE || r->kind == ROOT_ATOMIC) {

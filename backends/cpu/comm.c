@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Several ranks: transfers, symmetric memory and signals are calls of tg_env's `comm`. What such a
-// call takes and gives lies on the stack, as the structs of runtime/abi.h.
+// Several ranks: transfers, symmetric memory and signals become calls of tg_env's `comm`. Arguments
+// and results of these calls lie on the stack, as the structs of runtime/abi.h.
 #include "backends/cpu/emit.h"
 #include "runtime/abi.h"
 
@@ -14,7 +14,7 @@ static LLVMValueRef i32_of(const Gen *g, int64_t n) {
     return LLVMConstInt(g->i32, (uint64_t)n, true);
 }
 
-/// The member of tg_comm_calls at `offset`.
+/// Loads the member of tg_comm_calls at `offset`.
 static LLVMValueRef comm_member(Emit *e, LLVMTypeRef type, size_t offset) {
     Gen *g = e->g;
     LLVMValueRef at = LLVMBuildStructGEP2(g->b, e->cpu->env, e->env, ENV_COMM, "");
@@ -112,7 +112,8 @@ static LLVMValueRef times_elem(Emit *e, const Type *t, LLVMValueRef n) {
     return gen_mul(e->g, n, gen_i64(e->g, elem_bytes(t->elem)));
 }
 
-/// How the rows of a tensor lie whose dimension `first` counts them: those behind it are a row.
+/// The layout of a tensor's rows. Dimension `first` counts the rows, and the dimensions after it
+/// form a row.
 typedef struct TensorRows {
     LLVMValueRef rows, bytes, pitch;
 } TensorRows;
@@ -130,7 +131,7 @@ static TensorRows tensor_rows(Emit *e, const Value *v, int first) {
                         times_elem(e, v->type, t->strides[first])};
 }
 
-/// What lies from rank to rank, in elements.
+/// Returns the distance from rank to rank, in elements.
 static LLVMValueRef lead_elements(Emit *e, const Type *t, LLVMValueRef lead) {
     return LLVMBuildSDiv(e->g->b, lead, gen_i64(e->g, elem_bytes(t->elem)), "");
 }
@@ -142,7 +143,7 @@ static TensorRef *new_tensor(Emit *e, LLVMValueRef data) {
     return t;
 }
 
-/// The gathered view has the strides of a shard.
+/// Binds the gathered view, whose strides are those of a shard.
 static void bind_gathered_view(Emit *e, const Op *op, const CallRecord *r) {
     const TensorRef *of = emit_tensor(e, operand(op, 0));
     const Value *v = result(op, 0);
@@ -219,8 +220,8 @@ void lower_comm_scatter(Emit *e, Op *op) {
 
 /* ---- symmetric memory of a launch ---------------------------------------------------------- */
 
-/// A tensor whose dimensions behind the rank are dense; lead: where it lies what is from rank to
-/// rank.
+/// Binds a tensor whose dimensions after the rank are dense. `lead` points to the distance from
+/// rank to rank.
 static void bind_symmetric(Emit *e, const Op *op, TensorRef *t, LLVMValueRef data,
                            LLVMValueRef lead) {
     Gen *g = e->g;
@@ -260,8 +261,8 @@ void lower_comm_control(Emit *e, Op *op) {
 
 /* ---- signals ------------------------------------------------------------------------------- */
 
-/// The address of a word by the coordinates from operand `first` on. The code that follows, up to
-/// end_word, runs only where there is such a word.
+/// Computes the address of a word from the coordinates, operand `first` onwards. The following
+/// code, up to end_word, runs only if that word exists.
 static LLVMValueRef begin_word(Emit *e, const Op *op, int first, LLVMBasicBlockRef *on) {
     Gen *g = e->g;
     const TensorRef *t = emit_tensor(e, operand(op, 0));

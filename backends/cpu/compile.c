@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A kernel of grid IR to machine code: host code becomes the function `entry`, the body of each
-// launch a task function that gets the values it uses in a context on entry's stack.
+// Compiles a kernel of grid IR to machine code. Host code becomes the function `entry`. The body of
+// each launch becomes a task function, which receives its values in a context on entry's stack.
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ void cpu_function_attributes(Cpu *c, LLVMValueRef fn) {
 
 /* ---- arenas -------------------------------------------------------------------------------- */
 
-/// Masked-off scalar loads read the arena instead, so there always is one.
+/// Masked-off scalar loads read the arena, so every kernel has one.
 enum { LEAST_ARENA = 1024 };
 static int64_t arena_needed(const Emit *e) {
     int64_t n = arena_size(e);
@@ -92,8 +92,7 @@ static void capture_task_operands(Op *op, void *arg) {
     }
 }
 
-/// Passes LLVM scalars from one function to another through 8-byte slots; constants pass as they
-/// are.
+/// Passes LLVM scalars from one function to another in 8-byte slots. Constants need no slot.
 typedef struct Transfer {
     Emit *from, *to;
     LLVMValueRef context; // in `to`
@@ -117,7 +116,7 @@ static void transfer_value(Transfer *t, Value *v) {
         return;
     }
     if (v->type->kind == TK_BLOCK) {
-        if (v->def && op_is_lazy(v->def)) return; // constants: computed where they are wanted
+        if (v->def && op_is_lazy(v->def)) return; // constants are recomputed at each use
         ice(t->to->ctx, v->def ? v->def->loc : (Loc){0}, "a block enters a launch");
     }
     const TensorRef *x = emit_tensor(t->from, v);
@@ -131,7 +130,7 @@ static void transfer_value(Transfer *t, Value *v) {
     bind_tensor(t->to, v, y);
 }
 
-/// In the calling function: the context, filled.
+/// Builds and fills the context, in the calling function.
 static LLVMValueRef build_context(const Transfer *t) {
     Emit *e = t->from;
     Gen *g = e->g;
@@ -148,7 +147,7 @@ static LLVMValueRef ok_status(const Gen *g) {
     return LLVMConstInt(g->i32, 0, false);
 }
 
-/// The task function of a launch; `slots` receives what its context holds.
+/// Emits the task function of a launch. `slots` receives the contents of its context.
 static LLVMValueRef emit_task_function(Emit *host, Op *launch, Transfer *t, int64_t *arena) {
     Cpu *c = host->cpu;
     Gen *g = c->gen;
@@ -212,7 +211,7 @@ static void bind_tensor_argument(Emit *e, Value *v, LLVMValueRef slot) {
     bind_tensor(e, v, t);
 }
 
-/// Parameters that one view may serve share an alias scope.
+/// Gives parameters that may be one view the same alias scope.
 static void merge_scopes(Emit *e, const Region *body) {
     for (int i = 0; i < body->n_args; i++)
         for (int j = 0; j < i; j++) {
@@ -280,7 +279,7 @@ typedef struct CpuJob {
     Op *module;
     const CodeOptions *options;
     bool load;
-    Object *object; // takes the code, or NULL
+    Object *object; // receives the code, or NULL
     TargetInfo info;
     Code *code;
 } CpuJob;
@@ -331,7 +330,7 @@ static void compile_cpu(Ctx *ctx, void *arg) {
     if (job->options->debug) debug_begin(g);
     emit_entry(c, kernel);
     debug_end(g);
-    if (!job->object) module_mark_branches(g); // else once for the whole object
+    if (!job->object) module_mark_branches(g); // otherwise once for the whole object
     module_verify(g);
     if (!quick) module_optimize(g, m);
     if (job->object) {
@@ -342,7 +341,8 @@ static void compile_cpu(Ctx *ctx, void *arg) {
     if (job->load) code_load(g, job->code, c->name);
 }
 
-/// False with diagnostics; what is worse than the user's mistake leaves.
+/// Returns false with diagnostics for an error of the user. Graver failures leave through
+/// ctx_pass_on.
 static bool protected_compile(CpuJob *job) {
     static const CodeOptions none = {0};
     if (!job->options) job->options = &none;

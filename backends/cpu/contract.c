@@ -7,15 +7,15 @@
 //       for each column of tiles, for each row of tiles:
 //           C tile += A panel x B panel, all of the strip               (microkernel.c)
 //
-// Where the same columns come again in the next program of the task, B is not packed again
-// (panel_cache.c). C is a buffer of the arena, read and written once a strip. Tiles share rows and
-// vectors evenly, so that no row is padded and at most four tile shapes occur.
+// If the next program of the task uses the same columns, B is not packed again (panel_cache.c). C
+// is a buffer of the arena, read and written once a strip. Tiles share rows and vectors evenly, so
+// no row is padded and at most four tile shapes occur.
 #include <math.h>
 
 #include "backends/cpu/contract.h"
 #include "backends/cpu/emit.h"
 
-/// The extent cut into parts as equal as possible: first `n[0]` of `size[0]`, then `n[1]` smaller.
+/// An extent cut into nearly equal parts: `n[0]` parts of `size[0]`, then `n[1]` smaller ones.
 typedef struct TileSplit {
     int64_t n[2], size[2];
 } TileSplit;
@@ -25,7 +25,7 @@ static TileSplit split_evenly(int64_t extent, int64_t most) {
     return (TileSplit){{larger, parts - larger}, {size + 1, size}};
 }
 
-/// Parts of `size` and a rest.
+/// Cuts an extent into parts of `size` and a rest.
 static TileSplit split_rest(int64_t extent, int64_t size) {
     return (TileSplit){{extent / size, extent % size != 0}, {size, extent % size}};
 }
@@ -35,16 +35,16 @@ typedef struct Contraction {
     const DotKind *kind;
     Operand a, b;
     Panel pa, pb;
-    int64_t rows, columns, step; // step: elements of k a step
+    int64_t rows, columns, step; // step: elements of k in a step
     int row_axis, column_axis;   // of the result
     int lanes;
     TileSplit tile_rows, tile_vectors;
     Buffer *c;
     LLVMValueRef units;          // in this strip
-    bool from_zero;              // C is not filled: it begins as zeros
-    LLVMValueRef fresh;          // i1: this strip is the first of those
-    Direct direct;               // where A may be read instead of its panel; holds NULL: never
-    LLVMValueRef skip_a, skip_b; // i1: no panel is to be packed; NULL: it always is
+    bool from_zero;              // C is not filled: it starts as zeros
+    LLVMValueRef fresh;          // i1: this strip is the first
+    Direct direct;               // source of A instead of its panel; holds NULL: never used
+    LLVMValueRef skip_a, skip_b; // i1: no panel is packed; NULL: always packed
 } Contraction;
 
 static Contraction contraction_of(Emit *e, Op *op, Value *a, Value *b) {
@@ -80,7 +80,7 @@ static Contraction contraction_of(Emit *e, Op *op, Value *a, Value *b) {
 
 typedef struct Init {
     const Contraction *c;
-    Value *from; // or NULL: zero
+    Value *from; // or NULL for zero
     LLVMValueRef row;
 } Init;
 
@@ -95,7 +95,7 @@ static void init_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     buffer_store(e, c->c, &p, x);
 }
 
-/// 0 and not -0.
+/// Whether v is 0. -0 does not count.
 static bool is_positive_zero(const Value *v) {
     const Attr *a = const_of(v);
     return a && (a->kind == AT_FLOAT ? a->f == 0 && !signbit(a->f) : a->kind == AT_INT && !a->i);
@@ -109,7 +109,7 @@ static void fill_result(Emit *e, const Contraction *c, Value *from) {
     loop_end(e, l, NULL);
 }
 
-/// C is `from`; zeros are left to the first strip.
+/// Sets C to `from`. The first strip produces zeros itself.
 static void init_result(Emit *e, Contraction *c, Op *op, Value *from) {
     c->c = result_buffer(e, result(op, 0));
     if (from && bound_buffer(e, from) == c->c) return;
@@ -137,7 +137,7 @@ static Micro micro_of(const Contraction *c, int row_class, int vector_class) {
     };
 }
 
-/// start + i * size for the i-th tile of a class; only a class of several needs a loop.
+/// Yields start + i * size for the i-th tile of a class. A class of one tile needs no loop.
 static Loop *open_tile_loop(Emit *e, const TileSplit *s, int which, LLVMValueRef *at) {
     const Gen *g = e->g;
     int64_t from = which ? s->n[0] * s->size[0] : 0;
@@ -153,7 +153,7 @@ static LLVMValueRef step_from(const Gen *g, LLVMValueRef base, LLVMValueRef n, i
     return gen_offset(g, base, gen_mul(g, n, gen_i64(g, bytes)));
 }
 
-/// The tiles of one class of rows in the column of tiles at `vector`.
+/// Emits the tiles of one class of rows in the column of tiles at `vector`.
 static void tiles_down(Contraction *c, int row_class, int vector_class, LLVMValueRef vector) {
     Emit *e = c->e;
     const Gen *g = e->g;
@@ -169,7 +169,7 @@ static void tiles_down(Contraction *c, int row_class, int vector_class, LLVMValu
     if (l) loop_end(e, l, NULL);
 }
 
-/// All tiles of one shape, for which the tile registers are set up once.
+/// Emits all tiles of one shape. The tile registers are configured once for them.
 static void tiles_of_class(Contraction *c, int row_class, int vector_class) {
     LLVMValueRef vector;
     if (!c->tile_rows.n[row_class] || !c->tile_vectors.n[vector_class]) return;
@@ -188,7 +188,7 @@ static void all_amx_tiles(Contraction *c) {
     tiles_release(c->e);
 }
 
-// Columns outside: a tile's column of B stays in L1 while A streams from L2.
+// Columns are the outer loop: a tile's column of B stays in L1 while A streams from L2.
 static void emit_all_tiles(Contraction *c) {
     if (c->kind->engine == DOT_TILES) {
         all_amx_tiles(c);
@@ -210,7 +210,7 @@ static int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/// Steps whose column of B takes two thirds of L1 and whose panels take half of L2.
+/// Returns the steps of a strip: its column of B fills two thirds of L1, and its panels half of L2.
 static int64_t steps_of_strip(const Contraction *c) {
     const CpuTarget *t = &c->e->cpu->target;
     int bytes = elem_bytes(unit_elem(c->kind));
@@ -232,8 +232,8 @@ static void pad_panels(Contraction *c) {
     pad_panel(c->e, &c->b, &c->pb, c->units);
 }
 
-/// The panel of an operand of a dot, filled: the operand's own buffer, or one kept from the last
-/// time that the same was wanted, or a new one.
+/// Returns the filled panel of an operand of a dot. It is the operand's own buffer, a kept panel
+/// with the same contents, or a new one.
 static Panel dot_panel(Contraction *c, Op *op, const Operand *x, bool is_b) {
     Emit *e = c->e;
     int64_t units = units_of(c->kind, c->step);
@@ -268,8 +268,8 @@ void lower_dot(Emit *e, Op *op) {
     panels_free(&c);
 }
 
-/// Panels of one operand: those of the first `kept` strips last until the contract runs again, all
-/// later strips share one more.
+/// The panels of one operand. Those of the first `kept` strips live until the contract runs again.
+/// All later strips share one more panel.
 typedef struct Keeper {
     int64_t kept;
     LLVMValueRef base, hit;
@@ -279,7 +279,7 @@ typedef struct Keeper {
 /// The loop over strips.
 typedef struct Strips {
     LLVMValueRef lo, hi;
-    int64_t length, count; // of k elements; of strips, or 0 where unknown
+    int64_t length, count; // length: elements of k; count: strips, or 0 if unknown
     Keeper a, b;
 } Strips;
 
@@ -295,8 +295,8 @@ static Strips strips_of(Emit *e, Contraction *c, Op *op) {
     return s;
 }
 
-/// The panel of a strip. Panels of B are kept up to a quarter of L2, and those of A that are slow
-/// to pack up to an eighth.
+/// Allocates the panel of a strip. Panels of B are kept up to a quarter of L2, and panels of A that
+/// are slow to pack up to an eighth.
 static Panel panel_new(Contraction *c, Op *op, const Strips *s, bool is_b, Keeper *k) {
     Emit *e = c->e;
     const Operand *x = is_b ? &c->b : &c->a;
@@ -316,7 +316,8 @@ static Panel panel_new(Contraction *c, Op *op, const Strips *s, bool is_b, Keepe
     return p;
 }
 
-/// The panel for the strip that begins at k = `from`. Returns i1: it is there already; NULL: never.
+/// Selects the panel for the strip that begins at k = `from`. Returns an i1: the panel is packed
+/// already; NULL: never.
 static LLVMValueRef choose_strip_panel(Emit *e, const Strips *s, const Keeper *k, LLVMValueRef from,
                                        Panel *p) {
     const Gen *g = e->g;
@@ -328,7 +329,7 @@ static LLVMValueRef choose_strip_panel(Emit *e, const Strips *s, const Keeper *k
     return LLVMBuildAnd(g->b, k->hit, LLVMBuildICmp(g->b, LLVMIntSLT, strip, kept, ""), "");
 }
 
-/// Packs unless the condition holds; NULL: it never does.
+/// Packs unless the condition holds. NULL: it never holds.
 static void pack_unless(Emit *e, LLVMValueRef holds, const Operand *x, const Panel *p,
                         LLVMValueRef first) {
     if (!holds) {
@@ -347,7 +348,7 @@ static void pack_step(Contraction *c, LLVMValueRef first) {
     pack_unless(e, c->skip_b, &c->b, &c->pb, first);
 }
 
-/// The steps from `from` on, packed one after another.
+/// Packs the steps from `from` on, one after another.
 static void pack_strip(Contraction *c, Region *r, LLVMValueRef from, LLVMValueRef to) {
     Emit *e = c->e;
     const Gen *g = e->g;
@@ -364,8 +365,8 @@ static bool zeros_beyond(const Contraction *c, const Op *op) {
     return zero_beyond(op, c->a.v, c->a.depth) && zero_beyond(op, c->b.v, c->b.depth);
 }
 
-/// Units of the elements from .. to. The last step may end beyond: its dead elements are pads,
-/// which take part unless they are zeros.
+/// Returns the units of the elements from .. to. The last step may end beyond `to`. Its dead
+/// elements are padding, and they take part unless they are zeros.
 static LLVMValueRef units_between(const Contraction *c, const Op *op, LLVMValueRef from,
                                   LLVMValueRef to) {
     const Gen *g = c->e->g;
@@ -376,7 +377,7 @@ static LLVMValueRef units_between(const Contraction *c, const Op *op, LLVMValueR
     return gen_mul(g, parts, gen_i64(g, units_of(c->kind, part)));
 }
 
-/// A loop without iterations leaves zeros.
+/// Fills the result with zeros if the loop has no iterations.
 static void fill_where_empty(const Contraction *c, const Strips *s) {
     Emit *e = c->e;
     If i = if_begin(e, LLVMBuildICmp(e->g->b, LLVMIntSGE, s->lo, s->hi, ""), "empty");
@@ -385,8 +386,8 @@ static void fill_where_empty(const Contraction *c, const Strips *s) {
     if_end(e, &i);
 }
 
-/// Elements of which a strip that is read directly must have whole parts: tiles, but where dead
-/// elements take part, steps. 0: steps are no whole tiles.
+/// Returns the number of elements that must divide a directly read strip: whole tiles, or whole
+/// steps if dead elements take part. 0: a step does not consist of whole tiles.
 static int64_t part_of_direct(const Contraction *c, const Op *op) {
     int64_t tile = TILE_SIDE * c->kind->unit;
     if (c->step % tile) return 0;
@@ -415,7 +416,7 @@ static void note_contract(const Contraction *c, const Op *op, const Strips *s, b
          panel_text(&c->pa, &s->a, direct), panel_text(&c->pb, &s->b, false));
 }
 
-/// The rows of A, where they stand or in the panel.
+/// Selects the rows of A: in place or in the panel.
 static void choose_a_rows(Contraction *c) {
     const Gen *g = c->e->g;
     Direct *d = &c->direct;

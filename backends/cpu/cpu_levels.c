@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The levels of the CPUs that there is code for, and what the host is.
+// The supported CPU levels, and the detection of the host.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,9 +12,9 @@
 #define AMX_FEATURES                                                                               \
     V4_FEATURES ",+avx512vnni,+avx512bf16,+avx512fp16,+amx-tile,+amx-bf16,+amx-int8"
 
-// The levels of the x86-64 psABI and one for CPUs with matrix tiles, lowest first; features as LLVM
-// wants them where the CPU's name does not imply them for all that we ask. Cache sizes are those of
-// common CPUs of the level.
+// The levels of the x86-64 psABI and one for CPUs with matrix tiles, lowest first. `features` lists
+// in LLVM's form the features that the CPU's name does not imply. Cache sizes are those of common
+// CPUs of the level.
 static const TargetInfo levels[] = {
     {.name = "x86-64",
      .arch = "x86-64",
@@ -100,8 +100,8 @@ static void host_info(TargetInfo *out) {
                         .l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20)};
 }
 
-/// The environment variable TG_LEVEL caps what is compiled for this machine, as it caps what the
-/// runtime takes from an object. The names are the labels above; AMX is no cap.
+/// Caps the level of code for this machine by the environment variable TG_LEVEL. The runtime
+/// applies the same cap to the code of an object. The names are the labels above. AMX is not a cap.
 static void cap_level(TargetInfo *host) {
     const char *label = secure_getenv("TG_LEVEL");
     for (int i = 0; label && i < N_LEVELS; i++) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The host code's launches of device functions: `dispatch` becomes a call of tg_env's.
+// Launches of device functions in host code: `dispatch` becomes a call through tg_env.
 //
-// A device function takes plain values: of a tensor its pointer and what its type leaves open. They
-// stand in 8-byte slots on the stack, and an array points to them, as drivers of GPUs want it.
+// A device function takes plain values. A tensor becomes its pointer and the values that its type
+// leaves open. The values lie in 8-byte slots on the stack. An array points to them, as GPU drivers
+// expect.
 #include "backends/cpu/emit.h"
 #include "runtime/abi.h"
 
 typedef struct DeviceArg {
     LLVMValueRef x;
-    bool in_memory; // x points to it: a tensor map
+    bool in_memory; // x points to a tensor map
 } DeviceArg;
 typedef VEC(DeviceArg) DeviceArgs;
 
@@ -17,13 +18,13 @@ static void add_device_arg(Emit *e, DeviceArgs *out, LLVMValueRef x) {
     vec_push(e->ctx, out, arg);
 }
 
-/// Not what a loop of the host code carries.
+/// Whether v is an argument of the kernel. Values that a host loop carries are not.
 static bool is_kernel_arg(const Value *v) {
     return !v->def && v->region->parent->code == OP_KERNEL;
 }
 
-/// An argument is passed where the entry has it, its address or its number, so that a runtime can
-/// tell it from other values (TG_DEVICE_REPLAYS).
+/// Passes an argument from the entry's own location, by address or number. A runtime can then tell
+/// it from other values (TG_DEVICE_REPLAYS).
 static void add_own(Emit *e, const Value *v, DeviceArgs *out) {
     LLVMValueRef slots = LLVMGetParam(e->fn, 0);
     DeviceArg own = {.in_memory = true};
@@ -58,7 +59,7 @@ static void flatten_argument(Emit *e, const Value *v, DeviceArgs *out) {
     }
 }
 
-/// An array of pointers to the values, which are on the stack, too.
+/// Builds an array of pointers to the values, both on the stack.
 static LLVMValueRef argument_pointers(Emit *e, const DeviceArgs *flat) {
     Gen *g = e->g;
     LLVMValueRef values = stack_slots(e, flat->n), array = stack_slots(e, flat->n);
@@ -73,7 +74,7 @@ static LLVMValueRef argument_pointers(Emit *e, const DeviceArgs *flat) {
     return array;
 }
 
-/// Images list their functions in the order of the module.
+/// Returns the number of a function. Images list their functions in the order of the module.
 static int device_number(const Op *op) {
     const char *name = op_str(op, "device");
     const Op *module = op_enclosing(op, OP_MODULE);

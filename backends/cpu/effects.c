@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What compiled code asks of the runtime: failing with a message, printing, scratch memory; and the
-// checks that --check adds.
+// Services of the runtime: failing with a message, printing, scratch memory; and the checks that
+// --check adds.
 //
-// Each place that can fail or print has a tg_site in the module's data; the values of the message
-// go in an array on the stack.
+// Each place that can fail or print has a tg_site in the module's data. The values of its message
+// lie in an array on the stack.
 #include "backends/cpu/emit.h"
 #include "runtime/abi.h"
 
@@ -16,7 +16,7 @@ LLVMValueRef env_call(Emit *e, int index, int n, LLVMValueRef *args) {
     return LLVMBuildCall2(g->b, e->cpu->env_fn[index], fn, args, (unsigned)n, "");
 }
 
-/// A stack slot of the function, made in its first block.
+/// Allocates stack slots in the function's first block.
 LLVMValueRef stack_slots(Emit *e, int n) {
     Gen *g = e->g;
     LLVMBasicBlockRef here = emit_here(e);
@@ -51,7 +51,7 @@ LLVMValueRef make_site(Emit *e, const Op *op, int kind, const char *text, const 
     return s;
 }
 
-/// The letter of runtime/abi.h for an element.
+/// Returns the letter of runtime/abi.h for an element.
 static char site_letter(Elem elem) {
     switch (elem_info[elem].cls) {
     case EC_BOOL: return 'b';
@@ -61,7 +61,7 @@ static char site_letter(Elem elem) {
     }
 }
 
-/// A scalar as the 64 bits of a message's value.
+/// Converts a scalar to the 64 bits of a message's value.
 static LLVMValueRef message_value_bits(Emit *e, Elem elem, LLVMValueRef x) {
     Gen *g = e->g;
     if (elem_is(elem, EC_FLOAT))
@@ -73,7 +73,7 @@ typedef VEC(LLVMValueRef) MessageValues;
 
 enum { PRINTED_LANES = 16 };
 
-/// Lane number n of a block in row-major order.
+/// Returns lane number n of a block in row-major order.
 static LLVMValueRef nth_lane(Emit *e, Value *v, int64_t n) {
     Place p = {.rank = v->type->rank, .axis = -1};
     for (int d = p.rank - 1; d >= 0; d--) {
@@ -83,7 +83,7 @@ static LLVMValueRef nth_lane(Emit *e, Value *v, int64_t n) {
     return emit_vec(e, v, &p);
 }
 
-/// Operands from `first` on: their bits and letters.
+/// Collects the bits and letters of the operands from `first` on.
 static const char *message_values(Emit *e, const Op *op, int first, MessageValues *out) {
     Text types = {.ctx = e->ctx};
     text_bytes(&types, "", 0);
@@ -115,7 +115,7 @@ static void build_fail(Emit *e, LLVMValueRef where, const MessageValues *v) {
     LLVMBuildRet(e->g->b, env_call(e, ENV_FAIL, 3, args));
 }
 
-/// The code that follows, up to end_failure, runs only where bad is true, and is a scope.
+/// Opens code that runs only if `bad` is true, up to end_failure. It is a scope.
 static LLVMBasicBlockRef begin_failure(Emit *e, LLVMValueRef bad) {
     LLVMBasicBlockRef failed = emit_block(e, "failed"), on = emit_block(e, "on");
     LLVMBuildCondBr(e->g->b, bad, failed, on);
@@ -160,7 +160,7 @@ void lower_print(Emit *e, Op *op) {
 
 /* ---- assert -------------------------------------------------------------------------------- */
 
-/// The number of the first true lane; bad is an i1 or a vector of them, somewhere true.
+/// Returns the number of the first true lane. `bad` is an i1 or a vector with some true lane.
 static LLVMValueRef first_bad_lane(Emit *e, LLVMValueRef bad) {
     Gen *g = e->g;
     int lanes = gen_lanes(bad);
@@ -214,7 +214,7 @@ void lower_assert(Emit *e, Op *op) {
 
 /* ---- division ------------------------------------------------------------------------------ */
 
-// Of scalars alone: lanes that nobody looks at may well divide by 0.
+// Checks scalars only: unused lanes may divide by 0.
 void check_division(Emit *e, const Op *op) {
     if (op->code != OP_DIV && op->code != OP_REM) return;
     Elem elem = operand(op, 0)->type->elem;
@@ -235,7 +235,7 @@ static LLVMValueRef below_end(Emit *e, LLVMValueRef x, LLVMValueRef end) {
     return LLVMBuildICmp(e->g->b, LLVMIntULT, x, gen_splat(e->g, end, gen_lanes(x)), "");
 }
 
-/// Lanes whose entries are all valid: below the counts of their axes, and not masked.
+/// Returns the lanes whose entries are valid: below the counts of their axes, and not masked.
 static LLVMValueRef valid_lanes(Emit *e, const Prepared *p, const Place *at) {
     Gen *g = e->g;
     LLVMValueRef valid = NULL;

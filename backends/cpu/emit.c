@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A function under construction: its blocks, loops and branches. Each body and each arm is a scope.
+// A function under construction: its blocks, loops and branches. Each loop body and each arm is a
+// scope.
 #include "backends/cpu/emit.h"
 
 /* ---- functions ----------------------------------------------------------------------------- */
