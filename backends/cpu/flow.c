@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Loops and branches that carry whole blocks: the blocks stand in buffers, scalars in phis.
+// Loops and branches that carry whole blocks: the blocks lie in buffers, scalars in phis.
 //
-// The buffer of a carried block is written in place where the iteration ends. What is still to be
-// read must not be overwritten: the new values are written in an order that respects this, and by
-// way of a temporary where there is none.
+// At the end of an iteration the buffer of a carried block is written in place. A value that is
+// still to be read must not be overwritten. The new values are written in an order that respects
+// this; if no order does, one goes through a temporary.
 #include "backends/cpu/emit.h"
 
 /* ---- writing what a region yields ---------------------------------------------------------- */
 
 enum { MAX_STATE = 64 };
 
-/// How the yielded values read the carried ones.
+/// Reads of the carried values by the yielded ones.
 typedef struct CarriedHazards {
     Region *region;
-    int n, first;                         // carried values, the region's argument of the first
-    int at;                               // being visited
+    int n, first;                         // carried values; the region's argument of the first
+    int at;                               // the yielded value being visited
     bool reads[MAX_STATE][MAX_STATE];     // yielded value i reads carried value j
-    bool displaced[MAX_STATE][MAX_STATE]; // at another place than its own
+    bool displaced[MAX_STATE][MAX_STATE]; // the read is at another place
 } CarriedHazards;
 
 static void note_read(void *arg, Value *v, int axis, bool identity) {
@@ -41,7 +41,7 @@ static CarriedHazards *find_hazards(Emit *e, Region *r, Region *carried, int fir
     return h;
 }
 
-/// Copies whole buffers, padding and all.
+/// Copies a whole buffer, including its padding.
 static void copy_buffer(Emit *e, const Buffer *from, const Buffer *to) {
     Gen *g = e->g;
     LLVMTypeRef line = gen_vec(g->i8, 64);
@@ -64,8 +64,8 @@ static void write_block_to(Emit *e, Value *v, Buffer *to) {
     nest_add(e, (Root){.kind = ROOT_BUFFER, .value = v, .out = to, .keep = true});
 }
 
-/// Writes the blocks that r yields to their buffers (NULL for scalars). The carried values are
-/// arguments first.. of region `carried`, in the same buffers.
+/// Writes the blocks that r yields to their buffers (NULL for scalars). The carried values are the
+/// arguments from `first` on of region `carried`, in the same buffers.
 static void write_yields(Emit *e, Region *r, Region *carried, int first, int n, Buffer *const *to) {
     bool done[MAX_STATE] = {false};
     Buffer *copies[MAX_STATE] = {NULL};
@@ -100,8 +100,8 @@ static void write_yields(Emit *e, Region *r, Region *carried, int first, int n, 
 
 /* ---- computing into the carried buffer ------------------------------------------------------ */
 
-/// The carried block arg is read before op only, or by op through operand `through` at its own
-/// place. Values in `seen` were asked already.
+/// Whether the carried block arg is read only before op, or by op through operands from `through`
+/// on, at its own place. `seen` holds the values visited so far.
 static bool read_before(Emit *e, const Value *arg, const Op *op, int through, PtrMap *seen) {
     if (map_get(seen, arg)) return true;
     map_set(e->ctx, seen, arg, e);
@@ -122,7 +122,8 @@ static bool read_before(Emit *e, const Value *arg, const Op *op, int through, Pt
     return true;
 }
 
-/// A product or a loop that alone yields the new value of a carried block may work in its buffer.
+/// Lets a product or a loop work in the buffer of a carried block, if it alone yields the new
+/// value.
 static void assign_yields(Emit *e, Region *r, int first, int n, Buffer *const *to) {
     for (int i = 0; i < n; i++) {
         Value *y = operand(r->last, i);
@@ -136,7 +137,8 @@ static void assign_yields(Emit *e, Region *r, int first, int n, Buffer *const *t
 
 /* ---- for ----------------------------------------------------------------------------------- */
 
-/// Buffers of the op's block results (NULL for scalars), filled with the operands from `first` on.
+/// Makes the buffers of the op's block results (NULL for scalars), filled with the operands from
+/// `first` on.
 static Buffer **start_state(Emit *e, Op *op, int first) {
     Buffer **state = ctx_array(e->ctx, Buffer *, op->n_results + 1);
     for (int i = 0; i < op->n_results; i++) {
@@ -265,7 +267,7 @@ void lower_if(Emit *e, Op *op) {
 
 /* ---- concat -------------------------------------------------------------------------------- */
 
-/// Each part is written to its place in the result's buffer.
+/// Writes each part to its place in the result's buffer.
 void lower_concat(Emit *e, Op *op) {
     nest_flush(e);
     Buffer *whole = result_buffer(e, result(op, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Picking by computed index: gather from a block, and histograms.
+// Access by computed index: gather from a block, and histograms.
 #include "backends/cpu/emit.h"
 #include "backends/cpu/line_walk.h"
 
@@ -14,7 +14,7 @@ typedef struct LineGather {
     const Place *line;
 } LineGather;
 
-// Indices outside read element 0 and become 0 afterwards: no lane needs a mask but the dead ones.
+// An index outside reads element 0, and its lane becomes 0 afterwards. Only dead lanes need a mask.
 static void gather_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     const LineGather *s = arg;
     const Gen *g = e->g;
@@ -62,12 +62,12 @@ void lower_gather(Emit *e, Op *op) {
 
 /* ---- histogram ----------------------------------------------------------------------------- */
 
-/// Lanes count into `copies` histograms in turn, since a count that was just stored is slow to load
-/// again. Each has one bin more, for what counts nowhere.
+/// Lanes count into `copies` histograms in turn, because loading a count that was just stored is
+/// slow. Each copy has one extra bin for indices outside.
 typedef struct Histogram {
     Op *op;
     int lane_axis, lanes, copies;
-    int64_t bins, step; // bytes from a copy to the next
+    int64_t bins, step; // bytes from copy to copy
     LLVMValueRef base;
     Buffer *out;
     const Place *line;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Lazy blocks: any vector of a block, computed from its operands where it is wanted.
+// Lazy blocks: computes any vector of a block from its operands at the use.
 //
-// Shape ops cost nothing here: they only map the place asked for to a place of the operand. What
-// does not vary along the lanes is computed as a scalar and splat by whoever needs a vector.
+// Shape ops cost nothing here: they map the place to a place of the operand. A value that does not
+// vary along the lanes is computed as a scalar. Its user splats it if it needs a vector.
 #include "backends/cpu/emit.h"
 
 /* ---- places -------------------------------------------------------------------------------- */
@@ -60,7 +60,7 @@ bool reshape_is_trivial(const Op *op) {
     return true;
 }
 
-/// The axes of extent above 1 correspond in order.
+/// Maps a place through a reshape whose axes of extent above 1 correspond in order.
 static LLVMValueRef reshape_axes(Emit *e, Op *op, const Place *p) {
     const Type *x = operand(op, 0)->type, *y = result(op, 0)->type;
     Place q = {.rank = x->rank, .axis = -1};
@@ -80,7 +80,7 @@ static LLVMValueRef reshape_axes(Emit *e, Op *op, const Place *p) {
     return emit_vec(e, operand(op, 0), &q);
 }
 
-/// The row-major number of the first lane, and how far apart the lanes are.
+/// Returns the row-major number of the first lane, and the distance between lanes.
 static LLVMValueRef linear_index(Emit *e, const Type *t, const Place *p, int64_t *apart) {
     LLVMValueRef n = gen_i64(e->g, 0);
     int64_t weight = 1;
@@ -93,8 +93,8 @@ static LLVMValueRef linear_index(Emit *e, const Type *t, const Place *p, int64_t
     return n;
 }
 
-/// A true reshape reads its operand's buffer by element number: a vector at once where the rows of
-/// the buffer follow each other without a gap, else element by element.
+/// Computes a nontrivial reshape. It reads the operand's buffer by element number: as one vector if
+/// the rows of the buffer follow each other without a gap, else element by element.
 static LLVMValueRef reshape_memory(Emit *e, Op *op, const Place *p) {
     Gen *g = e->g;
     Buffer *b = bound_buffer(e, operand(op, 0));
@@ -169,7 +169,7 @@ static LLVMValueRef lazy_select(Emit *e, Op *op, const Place *p) {
     LLVMValueRef c = emit_vec(e, operand(op, 0), p), args[2];
     args[0] = emit_vec(e, operand(op, 1), p);
     args[1] = emit_vec(e, operand(op, 2), p);
-    int lanes = gen_lanes(c); // not those of p: a monoid's region is emitted for whole vectors
+    int lanes = gen_lanes(c); // not the lanes of p: a monoid's region is emitted for whole vectors
     if (lanes) {
         args[0] = gen_splat(e->g, args[0], lanes);
         args[1] = gen_splat(e->g, args[1], lanes);
@@ -179,7 +179,7 @@ static LLVMValueRef lazy_select(Emit *e, Op *op, const Place *p) {
     return gen_select(e->g, c, args[0], args[1]);
 }
 
-/// iota < n, without 64-bit lanes.
+/// Computes iota < n without 64-bit lanes.
 static LLVMValueRef lazy_below(Emit *e, const Op *op, const Place *p) {
     if (unmasked_covers(e, op, 0, p->at[0])) return LLVMConstInt(e->g->i1, 1, false);
     if (unmasked_kills(e, op, 0, p->at[0])) return LLVMConstInt(e->g->i1, 0, false);
@@ -224,7 +224,7 @@ LLVMValueRef emit_lazy(Emit *e, Op *op, const Place *p) {
     return lazy(e, op, p);
 }
 
-/// The op's instructions belong to its own line, whoever wants them.
+/// Emits an op with its own source line, not the line of its user.
 static LLVMValueRef emit_located(Emit *e, Op *op, const Place *p) {
     if (!e->scope) return emit_lazy(e, op, p);
     LLVMMetadataRef outer = LLVMGetCurrentDebugLocation2(e->g->b);
@@ -234,12 +234,11 @@ static LLVMValueRef emit_located(Emit *e, Op *op, const Place *p) {
     return x;
 }
 
-// Chains of ops are as long as the source has them, and the stack is not: from this level on
-// operands are computed before the ops that want them. Nothing else changes, so it is a level that
-// usual kernels do not reach.
+// Sources may contain long chains of ops, and the stack is limited. From this level on, operands
+// are computed before their users. The code is the same, so usual kernels stay below this level.
 enum { MAX_LEVELS = 64 };
 
-/// Whether the value is to be computed by an op that wants its operands at its own place.
+/// Whether an op computes the value and uses its operands at its own place.
 static bool is_link(Emit *e, Value *v, const Place *p) {
     const Op *op = v->def;
     if (!op || v->type->rank == 0 || bound_buffer(e, v)) return false;
@@ -268,7 +267,7 @@ static void emit_links(Emit *e, Value *v, const Place *p) {
     }
 }
 
-/// One that no memo holds yet.
+/// Computes a vector that no memo holds yet.
 static LLVMValueRef compute_vec(Emit *e, Value *v, const Place *p) {
     LLVMValueRef x = emit_square(e, v, p);
     if (x) return x;
@@ -301,8 +300,8 @@ LLVMValueRef emit_unmasked(Emit *e, Value *v, const Place *p) {
 
 /* ---- regions of scalar code ---------------------------------------------------------------- */
 
-// The region's scalars are bound to vectors for the time of one application: every op in it is
-// elementwise, and emits vectors as readily.
+// Binds the region's scalars to vectors for one application. Every op of the region is elementwise,
+// so it emits vectors as well as scalars.
 void emit_region_lanes(Emit *e, Region *r, const LLVMValueRef *args, LLVMValueRef *out) {
     Place p = place_scalar();
     for (int i = 0; i < r->n_args; i++) bind_lanes(e, r->args[i], args[i]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Walking over a block by lines and vectors.
+// Walks over a block by lines and vectors.
 #include "backends/cpu/line_walk.h"
 
-enum { STRAIGHT = 4 }; // vectors in straight code
+enum { STRAIGHT = 4 }; // unrolled vectors
 
 void for_vectors(Emit *e, int64_t extent, int lanes, VectorBody *body, void *arg) {
     const Gen *g = e->g;

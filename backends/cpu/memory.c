@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Loads and stores with what is known about aliasing: the arena and each tensor are memory of
-// their own (docs: the aliasing rule), which LLVM learns from alias scopes.
+// Loads and stores with alias information. The arena and each tensor are separate memory (the
+// aliasing rule of the docs), which alias scopes tell LLVM.
 #include "backends/cpu/emit.h"
 
 static LLVMMetadataRef metadata_node(Cpu *c, LLVMMetadataRef *items, int n) {
@@ -13,7 +13,7 @@ static LLVMMetadataRef metadata_text(Cpu *c, const char *s) {
     return LLVMMDStringInContext2(c->gen->llvm, s, n);
 }
 
-/// The kernel parameter that v is, or -1.
+/// Returns the kernel parameter that v is, or -1.
 static int parameter_of(const Value *v) {
     return !v->def && v->region->parent && v->region->parent->code == OP_KERNEL ? v->index : -1;
 }
@@ -52,7 +52,7 @@ void memory_scopes(Cpu *c, int n_tensors) {
     }
 }
 
-/// Instruction x touches memory `id` only.
+/// Marks that instruction x touches only memory `id`.
 static void mark_memory_scope(Emit *e, int id, LLVMValueRef x) {
     Cpu *c = e->cpu;
     if (id < 0 || id >= c->n_scopes || !LLVMIsAInstruction(x)) return;
@@ -60,7 +60,7 @@ static void mark_memory_scope(Emit *e, int id, LLVMValueRef x) {
     LLVMSetMetadata(x, LLVMGetMDKindIDInContext(e->g->llvm, "noalias", 7), c->other_scopes[id]);
 }
 
-/// Argument `index` (from 1) of the call is a pointer of this alignment.
+/// Sets the alignment of argument `index` (from 1) of the call, which is a pointer.
 static void align_argument(Emit *e, LLVMValueRef call, unsigned index, unsigned alignment) {
     unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
     LLVMAddCallSiteAttribute(call, index, LLVMCreateEnumAttribute(e->g->llvm, kind, alignment));
@@ -88,8 +88,8 @@ void memory_store(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsigned ali
     mark_memory_scope(e, id, s);
 }
 
-/// LLVM 22 streams no vectors of halves, and sees through a cast to integers; an instruction that
-/// rounds to integers it leaves alone.
+/// LLVM 22 does not stream vectors of halves, and looks through a cast to integers. It does not
+/// look through an instruction that rounds to integers.
 static LLVMValueRef halves_as_bits(Emit *e, LLVMValueRef x) {
     Gen *g = e->g;
     LLVMValueRef wide = LLVMGetOperand(x, 0);

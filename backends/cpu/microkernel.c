@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The micro-kernel of contractions: a register tile of C that stays in registers for all of k.
+// The micro-kernel of contractions: a register tile of C stays in registers for all of k.
 //
 //   for unit in units:                 A: rows x unit, splat        B: unit x vectors
 //       b[j] = B[unit, j]
 //       acc[i, j] += splat(A[i, unit]) * b[j]
 //
-// One function a tile shape, so that nothing else competes for its registers. Measured with
-// AVX-512 on one core of 2.6 GHz: 14 x 2, 13 x 2, 8 x 3 and 6 x 4 tiles alike run at 95 % of two
-// FMAs a cycle, with A packed or in rows, and unrolling a full tile along k gains nothing.
+// Each tile shape is a function of its own, with all registers to itself. Measured with AVX-512 on
+// one core of 2.6 GHz: 14 x 2, 13 x 2, 8 x 3 and 6 x 4 tiles all reach 95 % of two FMAs a cycle,
+// with A packed or in rows. Unrolling a full tile along k gains nothing.
 #include <string.h>
 
 #include "backends/cpu/contract.h"
 #include "backends/cpu/emit.h"
 
 #define ANY EL_COUNT
-// Best first. f16, bf16 and f8 compute in f32 (`ieee`); tf32 and tf32x3 allow less precision than
-// they get. Products of bf16 are exact in f32, so the instructions for them differ from FMA in what
-// every sum differs in: its order (and subnormal numbers count as 0).
+// Best first. f16, bf16 and f8 compute in f32 (`ieee`). tf32 and tf32x3 permit less precision than
+// they get here. Products of bf16 are exact in f32, so their instructions differ from FMA only in
+// the order of the sum, and in that subnormal numbers count as 0.
 static const DotKind dot_kinds[] = {
     {EL_BF16, EL_BF16, EL_F32, EL_BF16, 2, DOT_TILES, "llvm.x86.tdpbf16ps", CPU_AMX_BF16},
     {EL_I8, EL_I8, EL_I32, EL_I8, 4, DOT_TILES, "llvm.x86.tdpbssd", CPU_AMX_INT8},
@@ -44,7 +44,7 @@ unsigned dot_features(const TargetInfo *info, const char *level) {
     return found;
 }
 
-/// A tile takes as long for one column as for sixteen, and a few rows are no more than vectors do.
+/// A tile takes as long for one column as for sixteen, and vectors handle a few rows equally fast.
 static bool fits_tiles(int64_t rows, int64_t columns) {
     return rows >= TILE_SIDE / 4 && columns >= TILE_SIDE / 4;
 }
@@ -109,9 +109,9 @@ LLVMValueRef multiply_add(Emit *e, const DotKind *k, LLVMValueRef a, LLVMValueRe
 
 /* ---- the tile ------------------------------------------------------------------------------ */
 
-// Time of one unit of k in half cycles: two FMAs and two loads issue in a cycle. A tile must fit
-// the registers with one splat, a row of B, and products before they are added. Tiles share the
-// rows and vectors evenly, so that their number counts, not what they would hold.
+// Estimates the time of one unit of k in half cycles: a cycle issues two FMAs and two loads. The
+// registers must hold the tile with one splat, a row of B, and products that are not yet added.
+// Tiles share rows and vectors evenly, so their number counts, not their capacity.
 void micro_choose(const CpuTarget *t, const DotKind *k, int64_t rows, int64_t vectors,
                   int *tile_rows, int *tile_vectors) {
     int others = k->engine == DOT_PAIRS ? 2 : 1;
@@ -119,7 +119,7 @@ void micro_choose(const CpuTarget *t, const DotKind *k, int64_t rows, int64_t ve
     for (int r = 1; r <= rows && r < t->vector_registers; r++)
         for (int v = 1; v <= vectors && v <= 8; v++) {
             if (r * v + v + others > t->vector_registers) break;
-            // Loads hide behind FMAs unless there are more of them; a tie goes to fewer loads.
+            // FMAs hide the loads, unless loads are more numerous. On ties, fewer loads win.
             double loads = (double)(ceil_div(rows, r) * vectors + ceil_div(vectors, v) * rows);
             double fmas = (double)(rows * vectors);
             double time = (fmas > loads ? fmas : loads) + loads / 16;
@@ -136,7 +136,7 @@ enum { MAX_TILE = 64, LATENCY = 8 }; // accumulators; FMAs in flight that fill t
 typedef struct MicroBody {
     Emit *e;
     const Micro *m;
-    LLVMValueRef a, b, c; // first byte of this tile
+    LLVMValueRef a, b, c; // first bytes of this tile
     LLVMTypeRef vec;
 } MicroBody;
 
@@ -152,7 +152,7 @@ static int64_t vector_bytes(const Micro *m) {
     return (int64_t)m->lanes * elem_bytes(m->kind->result);
 }
 
-/// The tile as it is, or zeros where C is fresh.
+/// Loads the tile, or zeros if C is fresh.
 static void load_tile(const MicroBody *k, LLVMValueRef *acc) {
     const Micro *m = k->m;
     LLVMValueRef zero = LLVMConstNull(k->vec);
@@ -196,7 +196,7 @@ static void one_unit(const MicroBody *k, LLVMValueRef a, LLVMValueRef b, int64_t
     }
 }
 
-/// for (; unit + ways <= units; unit += ways), each way with accumulators of its own. Returns the
+/// for (; unit + ways <= units; unit += ways), with separate accumulators for each way. Returns the
 /// unit after the last.
 static LLVMValueRef unit_loop(const MicroBody *k, LLVMValueRef from, LLVMValueRef units, int ways,
                               LLVMValueRef *acc) {
@@ -238,7 +238,7 @@ static LLVMValueRef build_sum(const MicroBody *k, LLVMValueRef x, LLVMValueRef y
     return integers ? LLVMBuildAdd(b, x, y, "") : LLVMBuildFAdd(b, x, y, "");
 }
 
-// A small tile has too few FMAs in flight: `ways` units run side by side and are added at the end,
+// A small tile has too few FMAs in flight. `ways` units run side by side and are added at the end,
 // always in the same order.
 static void emit_body(const MicroBody *k, LLVMValueRef units) {
     int n = k->m->rows * k->m->vectors, ways = 1;
@@ -285,8 +285,8 @@ static void add_enum_attribute(const Gen *g, LLVMValueRef fn, unsigned index, co
     LLVMAddAttributeAtIndex(fn, index, LLVMCreateEnumAttribute(g->llvm, kind, value));
 }
 
-/// Panels and C are parts of the arena that do not overlap. LLVM takes the state of tiles for
-/// memory of nobody's, so their kernels read and write that, too.
+/// Panels and C are disjoint parts of the arena. LLVM models the tile registers as inaccessible
+/// memory, so kernels on tiles read and write that memory as well.
 static LLVMValueRef declare_micro(Cpu *cpu, const char *name, LLVMTypeRef type, bool tiles) {
     const Gen *g = cpu->gen;
     LLVMValueRef fn = LLVMAddFunction(g->module, name, type);
@@ -295,7 +295,7 @@ static LLVMValueRef declare_micro(Cpu *cpu, const char *name, LLVMTypeRef type, 
     for (unsigned i = 1; i <= 3; i++) add_enum_attribute(g, fn, i, "noalias", 0);
     unsigned all = (unsigned)LLVMAttributeFunctionIndex;
     add_enum_attribute(g, fn, all, "noinline", 0);
-    if (!tiles) add_enum_attribute(g, fn, all, "memory", 3); // reads and writes its arguments alone
+    if (!tiles) add_enum_attribute(g, fn, all, "memory", 3); // reads and writes only its arguments
     return fn;
 }
 

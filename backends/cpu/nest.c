@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Loop nests: roots of one iteration space are gathered and emitted together, so that what they
-// share is computed once, in registers.
+// Loop nests: gathers roots of one iteration space and emits them together, so that values they
+// share are computed once, in registers.
 #include <string.h>
 
 #include "backends/cpu/emit.h"
@@ -39,8 +39,8 @@ typedef struct Fit {
     bool fits;
 } Fit;
 
-/// In the same nest a root may want a value of another at its own place only, and no result of a
-/// reduction, and nothing from a tensor that the nest writes.
+/// Within a nest a root may use a value of another root only at its own place. It must not use a
+/// result of a reduction, or read a tensor that the nest writes.
 static void check_fit(void *arg, Value *v, int axis, bool identity) {
     Fit *f = arg;
     (void)axis;
@@ -108,7 +108,7 @@ static bool is_written_in_nest(const Nest *n, const Value *v) {
     return false;
 }
 
-/// Some user of v stands outside the nest; values in `seen` were asked already.
+/// Whether some user of v is outside the nest. `seen` holds the values visited so far.
 static bool used_behind(Emit *e, const Nest *n, const Value *v, PtrMap *seen) {
     if (map_get(seen, v)) return false;
     map_set(e->ctx, seen, v, e);
@@ -135,8 +135,8 @@ static void result_buffers(Emit *e, Op *op) {
             result_buffer(e, result(op, i));
 }
 
-/// The results of register loops that are wanted later get buffers, cut values that are not lose
-/// theirs.
+/// Gives buffers to the results of register loops with later uses. Cut values without later uses
+/// lose their buffers.
 static void settle_buffers(Emit *e, Nest *n) {
     for (int i = 0, n_roots = n->roots.n; i < n_roots; i++) {
         Op *op = n->roots.data[i].op;
@@ -179,7 +179,7 @@ static void add_places(Emit *e, const Nest *n, int level, Place p, Place *places
     }
 }
 
-/// The tile at hand as a square, if it is one.
+/// Returns the current tile as a square, or NULL if it is not one.
 static const Square *square_of(Emit *e, const Nest *n, const Place *places, int count) {
     if (n->square < 0 || count != n->lanes) return NULL;
     Square *s = ctx_new(e->ctx, Square);
@@ -220,7 +220,8 @@ static void write_root_store(Emit *e, const Root *r, int count, const Place *pla
     if_end(e, &i);
 }
 
-/// First everything is computed, then written: what a root overwrites, the others have read.
+/// Computes everything before writing anything, because a root may overwrite memory that others
+/// read.
 void nest_body(Emit *e, Nest *n) {
     Place places[MAX_PLACES];
     int count = nest_places(e, n, places);
@@ -256,7 +257,7 @@ void nest_body(Emit *e, Nest *n) {
 
 static void nest_level(Emit *e, Nest *n, int level);
 
-/// Whole tiles in a loop.
+/// Emits whole tiles in a loop.
 static void tiles_loop(Emit *e, Nest *n, int level, LLVMValueRef from, LLVMValueRef to) {
     NestAxis *x = &n->axes[level];
     x->partial = false;
@@ -275,8 +276,8 @@ static bool only_stores(const Nest *n) {
     return true;
 }
 
-/// The vectors' axis: first what needs no masks; then the rest, a vector at a time; then what is
-/// nothing but padding, which only buffers want.
+/// Splits the vectors' axis: first the tiles without masks, then the rest one vector at a time,
+/// then pure padding, which only buffers need.
 static void split_level(Emit *e, Nest *n, int level) {
     NestAxis *x = &n->axes[level];
     LLVMValueRef bound = unmasked_bound(e, n, level);

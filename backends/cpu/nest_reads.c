@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a nest's roots read: a walk down the lazy values below them, following how an axis of the
-// root's iteration space maps through shape ops.
+// The reads of a nest's roots. Walks down the lazy values below the roots and follows how an axis
+// of the root's iteration space maps through shape ops.
 #include "backends/cpu/emit.h"
 
 typedef struct ReachWalk {
@@ -12,7 +12,8 @@ typedef struct ReachWalk {
 
 static void walk_reach(ReachWalk *w, Value *v, int axis, bool identity);
 
-/// A Value is larger than the offsets used here, so each (value, axis, identity) has its own key.
+/// A Value is larger than the offsets used here, so each (value, axis, identity) has a distinct
+/// key.
 static bool first_time(ReachWalk *w, const Value *v, int axis, bool identity) {
     const char *key = (const char *)v + (axis + 1) + (identity ? 16 : 0);
     _Static_assert(sizeof(Value) >= 32 && MAX_RANK < 15, "keys of neighbouring values overlap");
@@ -31,7 +32,7 @@ static int reshaped_axis(const Op *op, int axis) {
     return -1;
 }
 
-/// The operands of an access: picks and mask vary along the part of the block that they make.
+/// Walks the operands of an access. Picks and mask vary along their part of the block.
 static void walk_access(ReachWalk *w, const Op *op, int axis) {
     Access a = access_of(op);
     int pick = axis - a.pick_at;

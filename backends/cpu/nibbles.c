@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensors of i4 and u4: element n is half of byte n / 2, the low half first.
+// Tensors of i4 and u4: element n is half of byte n / 2, low half first.
 #include "backends/cpu/emit.h"
 
 static LLVMValueRef splat_number(LLVMValueRef like, const Gen *g, int64_t n) {
     return gen_same(gen_i64(g, n), gen_lanes(like));
 }
 
-/// The half at an element's place, extended to i8. bytes, offsets: scalars or vectors alike.
+/// Returns the half at an element's place, extended to i8. `bytes` and `offsets` are both scalars
+/// or both vectors.
 static LLVMValueRef nibble_at(Emit *e, Elem elem, LLVMValueRef bytes, LLVMValueRef offsets) {
     Gen *g = e->g;
     LLVMTypeRef type = LLVMTypeOf(bytes);
@@ -14,7 +15,7 @@ static LLVMValueRef nibble_at(Emit *e, Elem elem, LLVMValueRef bytes, LLVMValueR
     LLVMValueRef shift =
         LLVMBuildShl(g->b, LLVMBuildTrunc(g->b, odd, type, ""),
                      gen_same(LLVMConstInt(g->i8, 2, false), gen_lanes(bytes)), "");
-    // The wanted half goes to the top, then down again with or without sign.
+    // The wanted half moves to the top, then down again with or without sign.
     LLVMValueRef four = gen_same(LLVMConstInt(g->i8, 4, false), gen_lanes(bytes));
     LLVMValueRef top = LLVMBuildShl(g->b, bytes, LLVMBuildSub(g->b, four, shift, ""), "");
     return elem == EL_I4 ? LLVMBuildAShr(g->b, top, four, "") : LLVMBuildLShr(g->b, top, four, "");
@@ -25,7 +26,7 @@ static LLVMValueRef byte_pointer(Emit *e, const TensorRef *t, LLVMValueRef offse
     return LLVMBuildGEP2(e->g->b, e->g->i8, t->data, &byte, 1, "");
 }
 
-/// Neighbouring elements from an even one on: half as many bytes, each taken apart.
+/// Loads neighbouring elements from an even one on: half as many bytes, each split in two.
 static LLVMValueRef load_pairs(Emit *e, const TensorRef *t, LLVMValueRef offset, int lanes,
                                Elem elem) {
     Gen *g = e->g;

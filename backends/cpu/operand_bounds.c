@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is known about the lanes that operands of contractions are read from.
+// Facts about the live lanes of contraction operands.
 //
-// Packing without masks: most steps lie inside their tensors, but where that is known at run time
-// only, each vector has a mask to compute. So packing is emitted twice: one comparison for each
-// axis of each load decides for the whole step.
+// Packing without masks: most steps lie inside their tensors, but often only run time knows, and
+// then each vector needs a mask. So packing is emitted twice, and one comparison for each axis of
+// each load decides for the whole step.
 //
-// The last step of the loop: what lies beyond the loop's end is padding. Where that is 0 in both
-// operands, its products are 0 and need not be computed.
+// The last step of the loop: elements beyond the loop's end are padding. If they are 0 in both
+// operands, their products are 0 and are skipped.
 #include "backends/cpu/contract.h"
 #include "backends/cpu/emit.h"
 
@@ -21,7 +21,7 @@ static void add_load(Inside *s, Prepared *p) {
         s->loads[s->n++] = p;
 }
 
-/// The loads that v is computed from, as far as no buffer holds what they gave.
+/// Adds the loads below v. Stops at buffers, which hold loaded values.
 static void add_value_loads(Emit *e, Inside *s, Value *v, PtrMap *seen) {
     Op *op = v->def;
     if (map_get(seen, v)) return;
@@ -48,7 +48,7 @@ static LLVMValueRef whole_inside(const Gen *g, const Prepared *p) {
 LLVMValueRef operand_bounds_find(Emit *e, Value *v, Inside *s) {
     LLVMValueRef all = NULL;
     s->n = 0;
-    s->fails = e->cpu->check; // whose checks are part of the loads
+    s->fails = e->cpu->check; // the loads contain the checks
     PtrMap seen = {0};
     if (!s->fails) add_value_loads(e, s, v, &seen);
     for (int i = 0; i < s->n && !s->fails; i++)
@@ -72,7 +72,7 @@ void operand_bounds_end(Inside *s) {
 
 /* ---- beyond the end of the loop ------------------------------------------------------------ */
 
-/// count = min(hi - k, ...): what stands at the end of `for k in lo .. hi by n`.
+/// Whether count = min(hi - k, ...), the count at the end of `for k in lo .. hi by n`.
 static bool counts_to_end(const Op *contract, const Value *count) {
     Op *min = def_of(count, OP_MIN);
     if (min)

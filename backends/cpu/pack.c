@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Packing: operands of a contraction, whatever computes them, evaluated into panels of the arena.
+// Packing: evaluates operands of a contraction, of any kind, into panels of the arena.
 //
-// Casts to the type of the products happen here, once an element, and edges come out as one shape.
-// Vectors always run along the axis that is contiguous in memory; where the panel wants the other
-// one, squares are transposed in registers.
+// Casts to the type of the products happen here, once an element, and edges get one common shape.
+// Vectors always run along the axis that is contiguous in memory. If the panel needs the other
+// axis, squares are transposed in registers.
 #include "backends/cpu/contract.h"
 #include "backends/cpu/emit.h"
 
 /* ---- which axis is contiguous -------------------------------------------------------------- */
 
-/// The last axis that has an extent.
+/// Returns the last axis of extent above 1.
 static int last_axis(const Type *t) {
     for (int d = t->rank - 1; d >= 0; d--)
         if (t->extents[d] > 1) return d;
     return -1;
 }
 
-/// The axis of `to` that stands where `axis` does among the extents above 1.
+/// Returns the axis of `to` that corresponds to `axis`, counting axes of extent above 1.
 static int same_axis(const Type *from, int axis, const Type *to) {
     int nth = 0;
     for (int d = 0; d < axis; d++) nth += from->extents[d] > 1;
@@ -31,7 +31,7 @@ static int load_axis(const Op *op, const Type *t) {
     return picked_axis(op);
 }
 
-/// -1 where any axis is as good, as it is for the values in `seen`.
+/// Returns the contiguous axis of v, or -1 if all axes are equal; so they are for values in `seen`.
 static int axis_of(Emit *e, Value *v, PtrMap *seen) {
     Op *op = v->def;
     if (map_get(seen, v)) return -1;
@@ -84,14 +84,14 @@ static Panel panel_place(Emit *e, Panel p, int64_t kept) {
     return p;
 }
 
-/// Bytes rounded up to whole vectors, and off the powers of two that share a cache set.
+/// Rounds bytes up to whole vectors, and avoids the powers of two that share a cache set.
 static int64_t row_bytes(const Emit *e, int64_t bytes) {
     int64_t vector = e->cpu->target.vector_bytes;
     bytes = ceil_div(bytes, vector) * vector;
     return bytes % 512 ? bytes : bytes + vector;
 }
 
-/// A panel without a place.
+/// Returns a panel without memory.
 static Panel shape_of_a(Emit *e, const Operand *a, const DotKind *k, int64_t units) {
     int lanes = e->cpu->target.vector_bytes / unit_bytes(k);
     Panel p = {.kind = k};
@@ -105,7 +105,7 @@ static Panel shape_of_a(Emit *e, const Operand *a, const DotKind *k, int64_t uni
         p.bytes = p.unit_step * units;
         return p;
     }
-    // The last vector of a row may end beyond it.
+    // The last vector of a row may end beyond the row.
     p.unit_step = unit_bytes(k);
     p.row_step = row_bytes(e, units * p.unit_step + e->cpu->target.vector_bytes);
     p.bytes = p.row_step * outer_extent(a);
@@ -118,7 +118,7 @@ static Panel shape_of_b(Emit *e, const Operand *b, const DotKind *k, int64_t uni
     p.unit_step = e->cpu->target.vector_bytes;
     units = padded_units(k, units);
     p.row_step = (units + 1) * p.unit_step;
-    // A square needs two rows; one unit is a row of its own.
+    // A square needs two rows; a single unit is already a row.
     p.transpose = contiguous_axis(e, b->v) == b->depth && units_of(k, depth_extent(b)) > 1;
     p.bytes = p.row_step * ceil_div(outer_extent(b), lanes);
     return p;
@@ -136,7 +136,8 @@ int64_t panel_bytes(Emit *e, const Operand *x, const DotKind *k, int64_t units, 
     return (is_b ? shape_of_b(e, x, k, units) : shape_of_a(e, x, k, units)).bytes;
 }
 
-/// Rows of A in a buffer, k contiguous and without a rest of tiles or units.
+/// Whether A can stay in its buffer: its rows are in a buffer, k is contiguous and consists of
+/// whole tiles or units.
 static bool rows_in_place(Emit *e, const Buffer *b, const Operand *x, const DotKind *k, Panel *p) {
     int64_t whole = k->unit * (k->engine == DOT_TILES ? TILE_SIDE : 1);
     if (b->strides[x->depth] != 1 || depth_extent(x) % whole) return false;
@@ -146,7 +147,7 @@ static bool rows_in_place(Emit *e, const Buffer *b, const Operand *x, const DotK
     return true;
 }
 
-// B wants whole vectors along its columns, each row of them aligned; A any constant steps.
+// B needs whole aligned vectors along its columns. A may have any constant steps.
 bool panel_in_place(Emit *e, const Operand *x, const DotKind *k, bool is_b, Panel *p) {
     const Buffer *b = bound_buffer(e, x->v);
     if (!b || b->elem != k->packed) return false;
@@ -166,16 +167,16 @@ void panel_free(Emit *e, const Panel *p) {
 
 /* ---- vectors ------------------------------------------------------------------------------- */
 
-/// One operand on its way into its panel.
+/// The packing of one operand into its panel.
 typedef struct PanelPacking {
     const Operand *x;
     const Panel *p;
-    LLVMValueRef first; // unit of the panel that the operand begins with
-    LLVMValueRef row;   // where vectors run along k: the row; else the unit within the operand
-    int elements;       // of a unit, that are inside the operand
+    LLVMValueRef first; // the panel's unit of the operand's first unit
+    LLVMValueRef row;   // if vectors run along k: the row; else the unit within the operand
+    int elements;       // elements of a unit inside the operand
 } PanelPacking;
 
-/// `lanes` elements along `axis` from (outer, depth) on, as the panel holds them.
+/// Returns `lanes` elements along `axis` from (outer, depth) on, in the panel's element type.
 static LLVMValueRef operand_vector(Emit *e, const PanelPacking *k, int axis, int lanes, int live,
                                    LLVMValueRef outer, LLVMValueRef depth) {
     const Operand *x = k->x;
@@ -192,7 +193,8 @@ static LLVMValueRef clear_from(const Gen *g, LLVMValueRef v, int live) {
                            "");
 }
 
-/// The address of unit `unit` of the operand at outer index `outer`, a multiple of the lanes.
+/// Returns the address of unit `unit` of the operand at outer index `outer`, a multiple of the
+/// lanes.
 static LLVMValueRef panel_address(Emit *e, const PanelPacking *k, LLVMValueRef unit,
                                   LLVMValueRef outer) {
     const Gen *g = e->g;
@@ -231,7 +233,8 @@ static void row_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
                  (unsigned)bytes);
 }
 
-// What a vector writes beyond the step is written again by the next step, or belongs to the pad.
+// A vector may write beyond the step. The next step overwrites that part, or it belongs to the
+// padding.
 static void pack_panel_rows(Emit *e, PanelPacking *k) {
     Loop *l = loop_begin(e, gen_i64(e->g, 0), gen_i64(e->g, outer_extent(k->x)), 1, "row");
     k->row = l->iv;
@@ -241,7 +244,7 @@ static void pack_panel_rows(Emit *e, PanelPacking *k) {
 
 /* ---- along the rows or columns ------------------------------------------------------------- */
 
-/// The elements of units side by side in 32-bit lanes: v[0] of each, then v[1], ...
+/// Interleaves the elements of units in 32-bit lanes: v[0] of each, then v[1], ...
 static LLVMValueRef join_elements(const Gen *g, int n, LLVMValueRef *v) {
     int lanes = gen_lanes(v[0]), bits = 32 / n;
     if (n == 1) return v[0];
@@ -257,7 +260,8 @@ static LLVMValueRef join_elements(const Gen *g, int n, LLVMValueRef *v) {
     return all;
 }
 
-/// `lanes` units along the outer axis from `at` on, of which the first k->elements elements exist.
+/// Returns `lanes` units along the outer axis from `at` on. The first k->elements elements of each
+/// exist.
 static LLVMValueRef unit_vector(Emit *e, const PanelPacking *k, LLVMValueRef at, LLVMValueRef unit,
                                 int lanes, int live) {
     const Gen *g = e->g;
@@ -317,7 +321,7 @@ static void pack_columns(Emit *e, PanelPacking *k) {
 
 /* ---- rows of A from columns ---------------------------------------------------------------- */
 
-/// `units` units from k->row on, of TILE_SIDE rows from `at` on, of which `live` exist.
+/// Packs `units` units from k->row on, of TILE_SIDE rows from `at` on. `live` rows exist.
 static void turned_rows(Emit *e, const PanelPacking *k, LLVMValueRef at, int live, int units,
                         int rest) {
     const Gen *g = e->g;
@@ -335,7 +339,7 @@ static void turned_rows(Emit *e, const PanelPacking *k, LLVMValueRef at, int liv
                      panel_address(e, k, k->row, gen_add(g, at, gen_i64(g, i))), 4);
 }
 
-/// All rows of `units` units from k->row on; the last unit has `rest` elements, 0: all.
+/// Packs all rows of `units` units from k->row on. The last unit has `rest` elements (0: all).
 static void turned_units(Emit *e, const PanelPacking *k, int units, int rest) {
     const Gen *g = e->g;
     int64_t rows = outer_extent(k->x), whole = rows / TILE_SIDE * TILE_SIDE;
@@ -347,7 +351,7 @@ static void turned_units(Emit *e, const PanelPacking *k, int units, int rest) {
     if (rows > whole) turned_rows(e, k, gen_i64(g, whole), (int)(rows - whole), units, rest);
 }
 
-/// What a row writes beyond the step is zero, and as in pack_panel_rows.
+/// A row writes zeros beyond the step, under the rule of pack_panel_rows.
 static void pack_turned(Emit *e, PanelPacking *k) {
     const Gen *g = e->g;
     int unit = k->p->kind->unit;
@@ -372,8 +376,8 @@ typedef struct PackSquares {
     int live; // elements along k inside the operand
 } PackSquares;
 
-/// Columns at + skip .. at + skip + size, `columns` of them inside; `at` is a multiple of the
-/// lanes.
+/// Packs columns at + skip .. at + skip + size, with `columns` of them inside. `at` is a multiple
+/// of the lanes.
 static void pack_square(Emit *e, const PackSquares *s, LLVMValueRef at, int skip, int columns) {
     const Gen *g = e->g;
     const PanelPacking *k = s->packing;
@@ -402,7 +406,8 @@ static void square_block(Emit *e, const PackSquares *s, LLVMValueRef at, int liv
     for (int i = 0; i < live; i += s->size) pack_square(e, s, at, i, min_int(s->size, live - i));
 }
 
-/// A square is straight code of 2 n log n instructions: one block of columns at a time.
+/// A square is straight code of 2 n log n instructions, so it handles one block of columns at a
+/// time.
 static void square_columns(Emit *e, const PackSquares *s) {
     const Gen *g = e->g;
     int lanes = s->packing->p->lanes;
@@ -468,7 +473,7 @@ void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
 
 /* ---- zeros --------------------------------------------------------------------------------- */
 
-/// A whole vector beyond the last unit of each row.
+/// Writes a whole zero vector behind the last unit of each row.
 static void pad_rows(Emit *e, const PanelPacking *k) {
     const Gen *g = e->g;
     Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, outer_extent(k->x)), 1, "row");

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Packing what is read at blocks of coordinates, as the windows of a convolution are.
+// Packs operands that are read at blocks of coordinates, for instance the windows of a convolution.
 //
 //   x[b, c, p + r, q + s]     b, p, q: blocks along the rows; c: a range along k
 //
-// Where the rows stand in memory is the same for all of k but for one step, and nearly always they
-// stand side by side: only where a vector spans two lines of the image may they not. So vectors run
-// along the rows, k inside, and one comparison a vector decides between plain loads and gathers.
+// The addresses of the rows are the same for all of k, except for one step. They are nearly always
+// adjacent; only a vector that spans two lines of the image may not be. So vectors run along the
+// rows with k inside, and one comparison a vector selects plain loads or gathers.
 #include "backends/cpu/contract.h"
 #include "backends/cpu/emit.h"
 
-/// The load that the operand is, perhaps permuted, with the operand's axes in its terms.
+/// Returns the load that the operand is, perhaps permuted, and the operand's axes as axes of the
+/// load.
 static Op *load_of(Emit *e, const Operand *x, int *outer, int *depth) {
     Value *v = x->v;
     *outer = x->outer, *depth = x->depth;
@@ -38,14 +39,14 @@ bool operand_is_picked(Emit *e, const Operand *x) {
 
 /* ---- one vector of rows -------------------------------------------------------------------- */
 
-/// The vector for all of k.
+/// A vector of rows, for all of k.
 typedef struct Picked {
     const Prepared *from;
     int outer, depth; // axes of the load
-    Place at;         // of the vector where k = 0
+    Place at;         // the vector at k = 0
 } Picked;
 
-/// Elements from one k to the next.
+/// Returns the elements from one k to the next.
 static LLVMValueRef depth_step(Emit *e, const Picked *k) {
     const Prepared *p = k->from;
     for (int d = 0; d < p->a.n_subs; d++)
@@ -54,7 +55,7 @@ static LLVMValueRef depth_step(Emit *e, const Picked *k) {
     return gen_i64(e->g, 0);
 }
 
-/// The lanes at `depth`, read as one vector from `offset` on.
+/// Loads the lanes at `depth` as one vector from `offset` on.
 static LLVMValueRef plain_load(Emit *e, const Picked *k, LLVMValueRef offset, LLVMValueRef depth) {
     const Gen *g = e->g;
     const Prepared *p = k->from;
@@ -71,8 +72,8 @@ static LLVMValueRef plain_load(Emit *e, const Picked *k, LLVMValueRef offset, LL
                               pad);
 }
 
-/// One branch: the units of the vector in a loop, by plain loads from `first` on, or as they come
-/// where first is NULL.
+/// Emits one branch: a loop over the units of the vector. It uses plain loads from `first` on, or
+/// gathers if `first` is NULL.
 static void units_loop(Emit *e, const Operand *x, const Picked *k, LLVMValueRef first, int unit,
                        PickedBody *body, void *arg) {
     const Gen *g = e->g;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Keeping packed panels from one run of a contract to the next.
+// Keeps packed panels from one run of a contract to the next.
 //
-// Neighbouring programs of a task often multiply with the same columns: their panels of B are the
-// same, and packing them reads B through the slowest memory there is. So what B is computed from is
-// written beside the panels: where a contract runs again in the same task with the same values, it
-// packs A alone. That is exact where B is made by lazy ops from
+// Neighbouring programs of a task often multiply with the same columns. Their panels of B are
+// equal, and packing them reads B through the slowest memory. So the inputs of B are recorded
+// beside the panels. If a contract runs again in the same task with equal inputs, it packs only A.
+// This is exact if lazy ops make B from
 //   - scalars defined outside the contract: they are the key, and
 //   - tensors that the launch does not write.
-// A dot in a loop keeps several panels: each iteration has a slot with keys of its own, so that the
-// next program finds what the same iteration of this one has packed; the last slot serves all
-// iterations beyond it. What does not change in the loop has one slot.
+//
+// A dot in a loop keeps several panels. Each iteration has a slot with its own keys, so the next
+// program finds the panel of the same iteration. All iterations beyond the last slot share it. A
+// value that is invariant in the loop has one slot.
 #include "backends/cpu/contract.h"
 #include "backends/cpu/emit.h"
 
@@ -66,14 +67,14 @@ static void add_key_value(KeepSearch *s, Value *v) {
     for (int i = 0; i < v->def->n_operands; i++) add_key_value(s, operand(v->def, i));
 }
 
-/// A contract that can run twice in a task.
+/// Whether a contract can run twice in a task.
 static bool runs_again(const Op *op, const Op *launch) {
     const Op *loop = op_enclosing(op, OP_FOR);
     return launch && loop && op_is_inside(loop, launch);
 }
 
-/// i1: whether the task comes to what stands there more than once. Where it does not, nothing is
-/// gained by panels of their own for all iterations, which take as much of the caches.
+/// Returns an i1: the task visits this op more than once. Otherwise separate panels for all
+/// iterations gain nothing and occupy the caches.
 static LLVMValueRef comes_again_in_task(Emit *e, const Op *op, const Op *launch) {
     const Gen *g = e->g;
     LLVMValueRef yes = LLVMConstInt(g->i1, 1, false), again = LLVMConstNull(g->i1);
@@ -94,7 +95,7 @@ LLVMValueRef panel_cache_slot(Emit *e, const Kept *k, LLVMValueRef at, int64_t l
     return LLVMBuildSelect(g->b, k->again, slot, gen_i64(g, 0), "");
 }
 
-/// What the operand b of op is computed from; false where it may not be kept.
+/// Collects the inputs of the operand b of op. Returns false if b may not be kept.
 static bool find_keys(Emit *e, Op *op, Value *b, Kept *k) {
     Op *launch = op_enclosing(op, OP_LAUNCH);
     *k = (Kept){.slots = 1};
@@ -117,7 +118,7 @@ bool panel_cache_find(Emit *e, Op *op, Value *b, Kept *k) {
 
 enum { MAX_SLOTS = 16 };
 
-/// Slots for panels of so many bytes: a sixth of L2.
+/// Returns the number of slots for panels of `bytes` bytes: a sixth of L2.
 static int64_t slots_for(const Emit *e, int64_t bytes) {
     int64_t n = e->cpu->target.l2_bytes / 6 / bytes;
     return n < 1 ? 1 : n < MAX_SLOTS ? n : MAX_SLOTS;
@@ -142,9 +143,9 @@ bool panel_cache_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k) {
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
-enum { RECORD = 8 * (MAX_KEYS + 1) }; // whether it is valid, and the keys
+enum { RECORD = 8 * (MAX_KEYS + 1) }; // a valid flag and the keys
 
-/// Any scalar as 64 bits.
+/// Converts a scalar to 64 bits.
 static LLVMValueRef scalar_as_bits(Emit *e, const Value *v) {
     const Gen *g = e->g;
     LLVMValueRef x = emit_scalar(e, v);
@@ -158,7 +159,7 @@ static LLVMValueRef key_at(Emit *e, const Kept *k, int i) {
     return gen_offset(e->g, k->memory, gen_i64(e->g, 8 * (i + 1)));
 }
 
-/// At the start of the task nothing is kept.
+/// Invalidates the kept panels at the start of the task.
 static void forget_panels(Emit *e, const Kept *k) {
     const Gen *g = e->g;
     LLVMBasicBlockRef here = LLVMGetInsertBlock(g->b);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which blocks are computed where they are wanted, and which get a buffer.
+// Decides which blocks are lazy, and which get a buffer.
 //
-// A lazy block is computed anew by each nest that wants it, so what is expensive and wanted often
-// is *cut*: it becomes a root that fills a buffer. With `cost` the work of one vector and `uses`
-// how often each of its vectors is wanted, cutting pays where
+// Each nest computes a lazy block anew, so an expensive block with many uses is *cut*: it becomes a
+// root that fills a buffer. Let `cost` be the work of one vector, and `uses` how often each of its
+// vectors is used. Cutting pays if
 //     cost * uses > cost + 1 (the store) + uses (the loads).
-// A load is cut too where what it reads is overwritten before it is wanted.
 //
-// A `for` whose carried blocks are touched elementwise only becomes a *register loop*: the
-// register tile outside, the loop inside, and the carried blocks never in memory.
+// A load is also cut if its memory is overwritten before a use.
+//
+// A `for` whose carried blocks have only elementwise uses becomes a *register loop*: the register
+// tile is outside, the loop inside, and the carried blocks never reach memory.
 #include "backends/cpu/emit.h"
 
 enum { LOOP_FACTOR = 8, GATHER_COST = 12, INTEGER_DIVISION = 12, MAX_COST = 10000 };
@@ -18,16 +19,16 @@ typedef struct Use1 {
     int64_t times;
 } Use1;
 
-/// What is known about a block value.
+/// Facts about a block value.
 typedef struct Info {
     int cost;
     bool cut;
-    VEC(Use1) uses; // by nest: what one nest wants twice it computes once
+    VEC(Use1) uses; // by nest: a nest computes repeated uses once
 } Info;
 
 typedef struct Plan {
     PtrMap of;    // Value -> Info
-    PtrMap loops; // register loops; value: whether nested in another
+    PtrMap loops; // register loops; the value says if it is nested in another
     PtrMap nests; // root op -> its nest, counted from 1
     PtrMap order; // op -> position
     int n_nests, n_ops;
@@ -57,7 +58,8 @@ bool plan_is_inner_loop(const Emit *e, const Op *loop) {
 
 /* ---- register loops ------------------------------------------------------------------------ */
 
-/// Blocks of one shape. `outer`: scalars are of no use afterwards, since each tile has its own.
+/// Whether all carried blocks have one shape. `outer`: scalar results may have no users, since each
+/// tile has its own.
 static bool may_carry_blocks(const Op *loop, const Type **shape, bool outer) {
     for (int i = 0; i < loop->n_results; i++) {
         const Type *t = result(loop, i)->type;
@@ -69,8 +71,8 @@ static bool may_carry_blocks(const Op *loop, const Type **shape, bool outer) {
     return *shape != NULL;
 }
 
-/// v is wanted at its own place only: by elementwise ops, and by loops that carry it on. Values in
-/// `seen` were asked already.
+/// Whether v is used only at its own place: by elementwise ops, and by loops that carry it on.
+/// `seen` holds the values visited so far.
 static bool used_in_place(Emit *e, const Value *v, PtrMap *seen) {
     if (map_get(seen, v)) return true;
     map_set(e->ctx, seen, v, e);
@@ -85,7 +87,7 @@ static bool used_in_place(Emit *e, const Value *v, PtrMap *seen) {
     return true;
 }
 
-/// What a loop carries in registers exists at its own place alone.
+/// Whether v exists only at its own place, because a loop carries it in registers.
 static bool is_in_place(Emit *e, const Value *v) {
     PtrMap seen = {0};
     return v->type->rank == 0 || used_in_place(e, v, &seen);
@@ -136,14 +138,14 @@ bool plan_in_register_loop(const Emit *e, const Op *op) {
 
 /* ---- the cost of a vector ------------------------------------------------------------------ */
 
-/// A block that says which lanes are live: known nearly everywhere (unmasked.c).
+/// Whether a block says which lanes are live. Its value is usually known (unmasked.c).
 static bool is_validity(const Value *v) {
     const Op *op = v->def;
     while (op && (op->code == OP_BROADCAST || op->code == OP_RESHAPE)) op = operand(op, 0)->def;
     return op && unmasked_below(op);
 }
 
-/// The row's cost, but for ops whose cost depends on their operands or types.
+/// Returns the cost of the op's row, except for ops whose cost depends on operands or types.
 static int op_cost(const Op *op) {
     const Value *v = op->n_results ? result(op, 0) : NULL;
     int cost = op_info[op->code].cost.fusion;
@@ -161,7 +163,8 @@ static int op_cost(const Op *op) {
     }
 }
 
-/// Of one vector: what a broadcast repeats along the lanes is computed for a row, not a vector.
+/// Returns the cost of one vector. A value that a broadcast repeats along the lanes is computed for
+/// a row, not a vector.
 static int vector_cost(const Op *op, int cost) {
     if (op->code != OP_BROADCAST || cost < 2) return cost;
     const Type *x = operand(op, 0)->type, *y = result(op, 0)->type;
@@ -194,7 +197,7 @@ static int op_order(const Emit *e, const Op *op) {
     return (int)(intptr_t)map_get(&e->plan->order, op);
 }
 
-/// True where v is computed from a result of op by lazy ops.
+/// Whether lazy ops compute v from a result of op.
 static bool stands_on(Emit *e, const Value *v, const Op *op, PtrMap *seen) {
     if (!v->def || map_get(seen, v)) return false;
     map_set(e->ctx, seen, v, e);
@@ -213,7 +216,7 @@ static const Type *iteration_space(const Op *op) {
     }
 }
 
-/// Neighbouring stores and reductions of one space are one nest, as nest.c will find.
+/// Numbers the nests. Neighbouring stores and reductions of one space form one nest, as in nest.c.
 static void number_nests(Emit *e, Region *r) {
     const Op *last = NULL;
     for_each_op(op, r) {
@@ -243,7 +246,7 @@ static void want_in_nest(Emit *e, Info *i, int nest, int64_t times) {
     vec_push(e->ctx, &i->uses, ((Use1){nest, times}));
 }
 
-/// How often each vector of x is computed for one vector of the op's result.
+/// Returns how often each vector of x is computed for one vector of the op's result.
 static int64_t repeat_count(const Emit *e, const Op *op, const Value *x) {
     if (op->code != OP_BROADCAST) return 1;
     const Type *y = result(op, 0)->type;
@@ -257,7 +260,7 @@ static int64_t repeat_count(const Emit *e, const Op *op, const Value *x) {
     return factor;
 }
 
-/// Loops between where v is defined and where it is used repeat the work.
+/// Returns how often the loops between the definition of v and its use repeat the work.
 static int64_t loop_repeats(const Value *v, const Op *user) {
     const Region *home = v->def ? v->def->parent : v->region;
     int64_t n = 1;
@@ -284,7 +287,7 @@ static void count_uses(Emit *e, Value *v, Info *info) {
     }
 }
 
-/// The use wants the block as a whole, in memory: a buffer is taken as it is.
+/// Whether the use needs the whole block in memory, so that an existing buffer is used directly.
 static bool wants_whole(const Use *u) {
     switch (u->user->code) {
     case OP_DOT: return u->index < 2;
@@ -294,7 +297,7 @@ static bool wants_whole(const Use *u) {
     }
 }
 
-/// An op in a loop wants v of outside as a whole, as often as the loop runs.
+/// Whether an op in a loop uses the whole of an outer v, once an iteration.
 static bool is_whole_again(const Value *v) {
     for_each_use(u, v) {
         if (wants_whole(u) && loop_repeats(v, u->user) > 1) return true;
@@ -325,7 +328,7 @@ static void decide_cut(Emit *e, Op *op) {
     info->cut |= info->cost * uses > info->cost + 1 + uses || is_whole_again(v);
 }
 
-/// Users first: what a cut user wants, it wants once.
+/// Decides for users first: a cut user uses its operands once.
 static void decide_region(Emit *e, Region *r) {
     for (Op *op = r->last; op; op = op->prev) {
         for (int i = op->n_regions - 1; i >= 0; i--) decide_region(e, op->regions[i]);
@@ -335,13 +338,14 @@ static void decide_region(Emit *e, Region *r) {
 
 /* ---- what must be cut ---------------------------------------------------------------------- */
 
-/// The op of region r that op stands in.
+/// Returns the op of region r that contains op.
 static const Op *ancestor_in_region(const Op *op, const Region *r) {
     while (op && op->parent != r) op = op->parent ? op->parent->parent : NULL;
     return op;
 }
 
-/// The latest op of region r that wants v, through lazy ops; those in `seen` were asked already.
+/// Returns the latest op of region r that uses v, through lazy ops. `seen` holds the values visited
+/// so far.
 static const Op *last_use(Emit *e, const Value *v, const Region *r, PtrMap *seen,
                           const Op *latest) {
     for_each_use(u, v) {
@@ -371,8 +375,8 @@ static void seek_write(Op *op, void *arg) {
         w->found = true; // others have written
 }
 
-/// A store may read what it writes where both name the same elements in the same way (of one
-/// tensor, or of two that are one view).
+/// Whether a store may read its own destination, because both name the same elements in the same
+/// way (of one tensor, or of two that are one view).
 static bool is_same_elements(const Op *store, const Op *load) {
     Access s = access_of(store), l = access_of(load);
     if (s.n_subs != l.n_subs || s.mask || l.mask) return false;

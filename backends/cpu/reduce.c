@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Reductions along one axis of a nest.
 //
-// A known monoid (add, max, ...) commutes: every place of the tile has an accumulator of its own,
-// joined at the end as a tree. Any other region only associates, so its elements are combined in
-// order: along the lanes pairwise, elsewhere one after another. Either way the order depends on
-// shapes and the target alone, so every run gives the same bits.
+// A known monoid (add, max, ...) commutes: every place of the tile has its own accumulator, and a
+// tree joins them at the end. Any other region only associates, so its elements are combined in
+// order: along the lanes pairwise, elsewhere one after another. The order depends only on shapes
+// and the target, so every run gives the same bits.
 #include "backends/cpu/emit.h"
 
 typedef struct Reduction {
     Op *op;
     Region *region;
-    OpCode monoid; // OP_COUNT: the region is no known monoid
+    OpCode monoid; // OP_COUNT: the region is not a known monoid
     int n;         // values
     int n_out, units;
     LLVMValueRef *acc; // [n_out][units][n]; NULL before the first element
@@ -20,8 +20,8 @@ static LLVMValueRef *acc_of(const Reduction *r, int out, int unit) {
     return &r->acc[(out * r->units + unit) * r->n];
 }
 
-/// min and max of floats as the one instruction of AVX-512 that takes the number where the other is
-/// NaN; NULL where there is none.
+/// Computes min and max of floats by the single AVX-512 instruction that returns the number if the
+/// other operand is NaN. Returns NULL if the target has no such instruction.
 static LLVMValueRef range_of(Emit *e, const Reduction *r, LLVMValueRef x, LLVMValueRef y) {
     Gen *g = e->g;
     Elem elem = operand(r->op, 0)->type->elem;
@@ -43,7 +43,7 @@ static LLVMValueRef range_of(Emit *e, const Reduction *r, LLVMValueRef x, LLVMVa
                          0, NULL, 6, args);
 }
 
-/// into = f(into, x), or x where there is nothing yet.
+/// into = f(into, x), or x if `into` is empty.
 static void combine_elements(Emit *e, const Reduction *r, LLVMValueRef *into,
                              const LLVMValueRef *x) {
     LLVMValueRef args[2 * MAX_RANK * 4];
@@ -75,7 +75,7 @@ static void extract_first(Emit *e, const Reduction *r, LLVMValueRef *v) {
         v[i] = LLVMBuildExtractElement(e->g->b, v[i], gen_i64(e->g, 0), "");
 }
 
-/// Halves: lane i with lane i + h.
+/// Folds halves: lane i with lane i + h.
 static void fold_halves(Emit *e, const Reduction *r, LLVMValueRef *v) {
     for (int h = gen_lanes(v[0]) / 2; h >= 1; h /= 2) {
         LLVMValueRef lo[32], hi[32];
@@ -89,8 +89,8 @@ static void fold_halves(Emit *e, const Reduction *r, LLVMValueRef *v) {
     extract_first(e, r, v);
 }
 
-/// Neighbours: lane 2i with lane 2i + 1, which keeps the order. Of an odd number of live lanes the
-/// last one stays as it is.
+/// Folds neighbours: lane 2i with lane 2i + 1, which keeps the order. With an odd number of live
+/// lanes the last one is unchanged.
 static void fold_neighbours(Emit *e, const Reduction *r, LLVMValueRef *v, int live) {
     for (int lanes = gen_lanes(v[0]); live > 1; live = (live + 1) / 2) {
         LLVMValueRef even[32], odd[32], joined[32];
@@ -188,10 +188,10 @@ static void loop_steps(Emit *e, Nest *n, NestAxis *x, LLVMValueRef from, LLVMVal
     for_each_acc(r, n, i, k) r->acc[k] = l->carried[m++];
 }
 
-// Of a step with masks: short ones are unrolled, or they would wait for each other.
+// cost of a step with masks; short steps are unrolled to avoid stalls
 enum { MASKED_COST = 24 };
 
-/// First the steps that need no masks; then the rest; then those of nothing but padding.
+/// Emits the steps without masks, then the rest, then the steps of pure padding.
 static void split_steps(Emit *e, Nest *n, int level) {
     NestAxis *x = &n->axes[level];
     int tile = x->tile;
@@ -218,7 +218,7 @@ static void straight_steps(Emit *e, Nest *n, NestAxis *x, int64_t from, int coun
     memo_forget(e, mark);
 }
 
-/// A region without identity starts from its first elements: they are a step of their own.
+/// A region without identity starts from its first elements, which are a step of their own.
 static bool needs_start(const Nest *n) {
     for (int i = 0; i < n->roots.n; i++)
         if (n->reductions[i] && n->reductions[i]->monoid == OP_COUNT) return true;

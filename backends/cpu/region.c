@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The ops of a region, in order: scalars are emitted, lazy blocks prepared, roots gathered into
-// nests or handed to their lowering.
+// Emits the ops of a region in order: scalars directly, lazy blocks by preparing them, roots by
+// gathering them into nests or by their lowering.
 #include "backends/cpu/emit.h"
 
 /* ---- scalars and lazy blocks --------------------------------------------------------------- */
 
-/// A dim or stride: what the tensor's type says, or for `passed` what the caller passed.
+/// Emits a dim or stride: from the tensor's type, or from the caller's arrays for `passed`.
 static LLVMValueRef emit_extent(Emit *e, const Op *op) {
     const TensorRef *t = emit_tensor(e, operand(op, 0));
     int64_t axis = op_int(op, "axis", 0);
@@ -33,7 +33,7 @@ static void lower_lazy(Emit *e, Op *op) {
     if (v->type->rank && plan_is_cut(e, v)) nest_add(e, (Root){.kind = ROOT_BUFFER, .value = v});
 }
 
-/// The greatest power of two that divides the address.
+/// Computes the greatest power of two that divides the address.
 static void lower_align(Emit *e, Op *op) {
     Gen *g = e->g;
     LLVMValueRef at = emit_tensor(e, operand(op, 0))->data;
@@ -76,7 +76,7 @@ static void lower_reduce(Emit *e, Op *op) {
     nest_add(e, (Root){.kind = ROOT_REDUCE, .op = op});
 }
 
-/// Lowerings that do not share nests.
+/// Lowerings that flush the gathered nest first.
 static Lower *const alone[OP_COUNT] = {
     [OP_WHILE] = lower_while,
     [OP_IF] = lower_if,
@@ -107,15 +107,14 @@ static Lower *const alone[OP_COUNT] = {
     [OP_DESC] = lower_desc,
 };
 
-/// Lowerings that look after the nest being gathered themselves.
+/// Lowerings that handle the gathered nest themselves.
 static Lower *const joining[OP_COUNT] = {
     [OP_STORE] = lower_store,   [OP_ATOMIC] = lower_atomic, [OP_FOR] = lower_for,
     [OP_REDUCE] = lower_reduce, [OP_ALIGN] = lower_align,   [OP_DIM] = emit_simple,
     [OP_STRIDE] = emit_simple,
 };
 
-/// The op needs, here and now, what the nest being gathered computes: a scalar of it, or an element
-/// of a block.
+/// Whether the op needs a result of the gathered nest now: a scalar, or an element of a block.
 static bool wants_pending(Emit *e, const Op *op) {
     bool scalar = op_is_lazy(op) && result(op, 0)->type->rank == 0;
     for (int i = 0; i < op->n_operands; i++) {

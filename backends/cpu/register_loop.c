@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Register loops: the carried blocks of these places live in registers while the loop runs.
+// Register loops: the carried blocks of these places stay in registers during the loop.
 #include "backends/cpu/emit.h"
 
 static int64_t vectors_of(const Op *loop, int n) {
@@ -18,7 +18,7 @@ static void body_ops(Emit *e, Region *r, int n, const Place *places) {
     }
 }
 
-/// Carried value i: scalars once, blocks at each place.
+/// Starts carried value i: scalars once, blocks at each place.
 static void start_carried(Emit *e, const Op *loop, Loop *l, int n, const Place *places,
                           const LLVMValueRef *inits) {
     for (int i = 0; i < loop->n_results; i++) {
@@ -43,7 +43,7 @@ static void read_carried(Emit *e, const Op *op, int first, int count, int n, con
     }
 }
 
-enum { LONG_BODY = 256 }; // not worth having twice
+enum { LONG_BODY = 256 }; // too long to duplicate
 
 static bool is_short_body(Emit *e, const Op *yield, int n) {
     int cost = 0;
@@ -51,7 +51,7 @@ static bool is_short_body(Emit *e, const Op *yield, int n) {
     return cost <= LONG_BODY;
 }
 
-/// What the body yields; without masks in the iterations that need none.
+/// Reads the yields of the body. Iterations that need no masks run a copy without masks.
 static void read_yields(Emit *e, const Op *loop, int n, const Place *places, LLVMValueRef *out) {
     const Region *body = loop->regions[0];
     int m = loop->n_results;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Scans. Across the lanes' axis they are a loop with the state in vectors. Along it each vector is
+// Scans. Across the lanes' axis a scan is a loop with the state in vectors. Along it each vector is
 // scanned in log2(lanes) steps, x = f(x shifted by 1, 2, 4 ... lanes, x), and then joined with the
-// state before it. `reverse` walks from the end with the shifts the other way round.
+// state before it. `reverse` walks from the end with opposite shifts.
 #include "backends/cpu/line_walk.h"
 
 enum { MAX_STATE = 16 };
@@ -45,10 +45,10 @@ static void state_init(Emit *e, LineScan *s) {
 
 /* ---- loops with a state -------------------------------------------------------------------- */
 
-/// One step at coordinate `at` along the axis: reads and changes s->state.
+/// One step at coordinate `at` along the axis. It reads and changes s->state.
 typedef void ScanStep(Emit *e, LineScan *s, LLVMValueRef at);
 
-/// `count` steps that lie `stride` apart, the first at `from`; downwards where s->reverse.
+/// Emits `count` steps at distance `stride`, the first at `from`; downwards for s->reverse.
 static void step_loop(Emit *e, LineScan *s, int64_t from, int64_t count, int stride,
                       ScanStep *step) {
     if (count <= 0) return;
@@ -63,7 +63,7 @@ static void step_loop(Emit *e, LineScan *s, int64_t from, int64_t count, int str
 
 /* ---- across the lanes ---------------------------------------------------------------------- */
 
-/// The vector of lanes at s->line, whose live lanes are in it already.
+/// Steps the vector of lanes at s->line, which has its live lanes set.
 static void step_across(Emit *e, LineScan *s, LLVMValueRef at) {
     Place p = *s->line;
     p.at[s->axis] = at;
@@ -96,7 +96,8 @@ static void scan_across(Emit *e, void *arg, LLVMValueRef at, int live) {
 
 /* ---- along the lanes ----------------------------------------------------------------------- */
 
-/// Lane l gets lane l - d (l + d in reverse); the first d lanes get those of `fill`, or anything.
+/// Moves lane l - d to lane l (l + d in reverse). The first d lanes come from `fill`, or are
+/// undefined.
 static LLVMValueRef shift_lanes(Emit *e, const LineScan *s, LLVMValueRef x, LLVMValueRef fill,
                                 int d) {
     int pick[MAX_LANES];
@@ -107,7 +108,7 @@ static LLVMValueRef shift_lanes(Emit *e, const LineScan *s, LLVMValueRef x, LLVM
     return gen_shuffle(e->g, x, fill, s->lanes, pick);
 }
 
-/// True in the lanes that have a lane d before them, of those that live.
+/// Returns true in the live lanes that have a lane d before them.
 static LLVMValueRef has_before(Emit *e, const LineScan *s, int d, int live) {
     LLVMValueRef lane[MAX_LANES];
     for (int l = 0; l < s->lanes; l++)
@@ -115,7 +116,7 @@ static LLVMValueRef has_before(Emit *e, const LineScan *s, int d, int live) {
     return LLVMConstVector(lane, (unsigned)s->lanes);
 }
 
-/// The lane that holds the state after all live lanes, everywhere.
+/// Broadcasts the lane that holds the state after all live lanes.
 static LLVMValueRef last_lane(Emit *e, const LineScan *s, LLVMValueRef x, int live) {
     int pick[MAX_LANES];
     for (int l = 0; l < s->lanes; l++) pick[l] = s->reverse ? 0 : live - 1;
@@ -154,8 +155,8 @@ static void step_along(Emit *e, LineScan *s, LLVMValueRef at) {
     vector_along(e, s, at, s->lanes);
 }
 
-// The partial vector is the last one, and the first in reverse; the first vector of an inclusive
-// scan begins without a state, so it stands outside the loop.
+// The partial vector is the last one, or the first in reverse. The first vector of an inclusive
+// scan starts without a state, so it is outside the loop.
 static void scan_along(Emit *e, void *arg, Place *line) {
     LineScan *s = arg;
     const Gen *g = e->g;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Scopes: what is known while a part of the function is emitted.
+// Scopes: the facts that hold while a part of the function is emitted.
 //
-// The emission remembers a value as an LLVM value that was computed somewhere, or as memory that
-// somebody owns. Behind the body of a loop or the arm of a branch neither can be relied on:
-// the instruction does not dominate what follows, and the stretch of arena goes to the next who
-// asks. So all that is remembered obeys one rule: it holds to the end of the scope in which it was
-// noted. That covers bindings of values, memoised vectors and stretches of arena. A block that is
-// lazy outside an arm, and in memory inside it, is lazy again behind it.
+// The emission remembers a value as an LLVM value or as owned memory. Behind the body of a loop or
+// the arm of a branch neither is valid: the instruction does not dominate the following code, and
+// the range of the arena gets a new owner. So every remembered fact obeys one rule: it holds to the
+// end of the scope in which it was noted. This covers bindings of values, memoised vectors and
+// ranges of the arena. A block that is lazy outside an arm, and in memory inside it, is lazy again
+// behind it.
 //
-// The rule is checked where it could be evaded: a buffer may be used while its scope is open
-// (buffer_base), and roots gathered in a scope are emitted in it (scope_leave).
+// The rule is checked where code could evade it. A buffer may be used only while its scope is open
+// (buffer_base). Roots gathered in a scope are emitted in it (scope_leave).
 #include <string.h>
 
 #include "backends/cpu/emit.h"
 
 struct Scope {
     struct Scope *up;
-    int memo, undo, stretches; // what was known when it was entered
-    int roots;                 // of the nest being gathered
+    int memo, undo, stretches; // counts at entry
+    int roots;                 // of the gathered nest
     bool open;
 };
 
@@ -31,7 +31,7 @@ typedef struct MemoEntry {
     unsigned hash;
 } MemoEntry;
 
-/// A binding as it was before it was changed.
+/// A binding before its change.
 typedef struct Undo {
     Binding *at, before;
 } Undo;
@@ -87,7 +87,7 @@ void scopes_begin(Emit *e) {
 
 /* ---- bindings ------------------------------------------------------------------------------ */
 
-/// The binding of a value, or of an op without results, to be changed.
+/// Returns the binding of a value, or of an op without results, for a change.
 static Binding *rebind_value(Emit *e, const void *key) {
     Known *k = e->known;
     Binding *b = map_get(&k->bindings, key);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The shape of a nest: along which axis its vectors run, how many lanes they have, in which order
-// the axes are looped over, and how many places are unrolled into one register tile.
+// The shape of a nest: the axis and lanes of its vectors, the order of its loops, and the places
+// unrolled into one register tile.
 #include "backends/cpu/emit.h"
 
 enum { STRIDED = 16, TILE = 4, LONG_BODY = 150, VERY_LONG_BODY = 400 };
@@ -30,7 +30,7 @@ static int64_t stride_cost(int64_t stride) {
     return stride == 0 || stride == 1 ? 1 : STRIDED;
 }
 
-/// Index arithmetic in i64 does not narrow the vectors: it is split over several registers.
+/// Index arithmetic in i64 does not narrow the vectors. It is split over several registers.
 static int lane_bytes(const Value *v) {
     Elem elem = v->type->elem;
     if (elem == EL_I64 || elem == EL_U64) return 4;
@@ -51,8 +51,8 @@ static void survey_value(void *arg, Value *v, int axis, bool identity) {
         s->cost += axis < 0 ? 1 : stride_cost(access_stride(v->def, axis));
 }
 
-/// A scatter takes longer than a gather; coordinates that are picked along the axis of memory
-/// nearly always stand side by side (access.c).
+/// A scatter takes longer than a gather. Coordinates picked along the axis of memory are nearly
+/// always adjacent (access.c).
 static int64_t store_cost(const Op *op, int axis) {
     int64_t cost = stride_cost(access_stride(op, axis));
     return cost == 1 || picked_axis(op) == axis ? 1 : 2 * cost;
@@ -62,7 +62,7 @@ static int64_t root_cost(const Root *r, int axis) {
     switch (r->kind) {
     case ROOT_STORE: return store_cost(r->op, axis);
     case ROOT_BUFFER: return stride_cost(r->out->strides[axis]);
-    case ROOT_REDUCE: // across lanes at the end; in order, if the region is no known monoid
+    case ROOT_REDUCE: // across lanes at the end; in order if the region is no known monoid
         if (op_int(r->op, "axis", 0) != axis) return 0;
         return region_monoid(r->op->regions[0]) == OP_COUNT ? 12 : 1;
     default: return 0;
@@ -84,8 +84,8 @@ static int root_bytes(const Root *r) {
     return v->type->rank ? elem_bytes(v->type->elem) : 1;
 }
 
-/// The cost of all accesses for the elements of one vector along this axis, with lanes that lie
-/// outside the block paid for.
+/// Returns the cost of all accesses for one vector of elements along this axis. Lanes outside the
+/// block count as well.
 static double axis_cost(Emit *e, const Nest *n, int axis, int *widest) {
     ShapeSurvey s = {e, 1, 1};
     for (int i = 0; i < n->roots.n; i++) {
@@ -106,7 +106,7 @@ static bool is_scalar_nest(const Nest *n) {
     return false;
 }
 
-/// Chooses the cheapest axis; the last of equals, which is the contiguous one of every buffer.
+/// Chooses the cheapest axis; on ties the last one, which is contiguous in every buffer.
 static void choose_vector(Emit *e, Nest *n) {
     n->vector = -1;
     n->lanes = 0;
@@ -128,18 +128,19 @@ static void choose_vector(Emit *e, Nest *n) {
 
 typedef struct Strided {
     Emit *e;
-    int found; // values that the candidate serves
+    int found; // values that gain from the candidate
 } Strided;
 
-/// Counts what is contiguous along the candidate, so strided along the vectors.
+/// Counts values that are contiguous along the candidate, so strided along the vectors.
 static void seek_contiguous(void *arg, Value *v, int axis, bool identity) {
     Strided *s = arg;
     (void)identity;
     if (v->type->rank && axis >= 0 && memory_stride(s->e, v, axis) == 1) s->found++;
 }
 
-/// The axis along which what a nest reads is contiguous while its vectors run along another: rows
-/// of squares. Not where there are fewer rows than lanes, or other things decide the tile.
+/// Returns the axis along which the nest's reads are contiguous while its vectors run along
+/// another: rows of squares. -1 if there are fewer rows than lanes, or if another rule sets the
+/// tile.
 static int square_axis(Emit *e, const Nest *n) {
     if (n->lanes < 4 || n->lanes > MAX_PLACES || n->reduced >= 0) return -1;
     for (int i = 0; i < n->roots.n; i++)
@@ -156,7 +157,7 @@ static int square_axis(Emit *e, const Nest *n) {
 
 /* ---- tiles --------------------------------------------------------------------------------- */
 
-/// Vectors that a nest's body keeps alive at one place, for long lives: carried, accumulated.
+/// Returns the long-lived vectors of a nest's body at one place: carried and accumulated ones.
 static int register_pressure(const Nest *n) {
     int live = 0;
     for (int i = 0; i < n->roots.n; i++) {
@@ -191,7 +192,8 @@ static int places_wanted(Emit *e, const Nest *n) {
     return places > 0 ? places : 1;
 }
 
-/// A number of places up to `want` that divides n, unless that is small; then `want` itself.
+/// Returns a number of places up to `want` that divides n, or `want` itself if the divisor is
+/// small.
 static int tile_divisor(int64_t n, int want) {
     if (n <= want) return (int)n;
     for (int t = want; 2 * t > want; t--)
@@ -199,8 +201,8 @@ static int tile_divisor(int64_t n, int want) {
     return want;
 }
 
-/// All axes but these from the outside in; then the rows of squares, the vector axis, and the
-/// reduced axis innermost.
+/// Orders the axes: the others from the outside in, then the rows of squares, the vector axis, and
+/// the reduced axis innermost.
 static void order_axes(Nest *n) {
     int order[MAX_RANK], k = 0, last[3] = {n->square, n->vector, n->reduced};
     if (n->vector == n->reduced) last[1] = -1;
@@ -226,8 +228,8 @@ static NestAxis *axis_at(Nest *n, int axis) {
     return NULL;
 }
 
-/// Vectors along their axis first; where that has few, rows of the axis around it too; and where
-/// these are few, several steps of the reduction, with an accumulator each.
+/// Unrolls vectors along their axis first. If that axis is short, it adds rows of the next outer
+/// axis. If those are few, it adds several steps of the reduction, each with its own accumulator.
 static void choose_tiles(Emit *e, Nest *n) {
     if (n->square >= 0) {
         axis_at(n, n->square)->tile = n->lanes;

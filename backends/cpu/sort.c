@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sorting lines of a block by a bitonic network over vectors in the arena.
+// Sorts lines of a block by a bitonic network over vectors in the arena.
 //
-// What is sorted are numbers: the key, mapped so that the order of signed integers is the order
-// wanted (NaN last in either direction, -0 equal to 0), above the index of the element, which makes
-// the sort stable and says afterwards where each operand's element comes from. Key and index share
-// an i32 or i64 where they fit (one min and one max a step); else they are two i64.
+// It sorts numbers. The upper part is the key, mapped so that signed integer order is the requested
+// order (NaN last in either direction, -0 equal to 0). The lower part is the index of the element.
+// It makes the sort stable and gives the source of each operand's element. Key and index share an
+// i32 or i64 if they fit (one min and one max a step); otherwise they are two i64.
 //
-// The network is the one whose merges all ascend: the first step of a merge of 2^m elements
-// compares i with its mirror image, the following ones i with i + d for d = 2^(m-2) ... 1. Steps
-// inside a vector are shuffles; the others are loops over pairs of vectors, and one loop over m
-// serves merges of every length.
+// All merges of the network ascend: the first step of a merge of 2^m elements compares i with its
+// mirror image, and the following steps compare i with i + d for d = 2^(m-2) ... 1. Steps inside a
+// vector are shuffles. The others are loops over pairs of vectors, and one loop over m serves
+// merges of every length.
 #include "backends/cpu/emit.h"
 #include "backends/cpu/line_walk.h"
 #include "backends/llvm/sort_key.h"
@@ -17,12 +17,12 @@
 typedef struct LineSort {
     Op *op;
     int axis, lanes, log_lanes, log_length;
-    int64_t extent, length; // length: a power of two and at least the lanes
+    int64_t extent, length; // length: a power of two, at least the number of lanes
     bool descending;
     Elem key;
-    int n_parts;      // 1: key and index in one number, 2: one number each
-    int part_bits;    // of a number
-    LLVMTypeRef part; // its vector
+    int n_parts;      // 1: key and index in one number, 2: separate numbers
+    int part_bits;    // bits of a number
+    LLVMTypeRef part; // vector of numbers
     LLVMValueRef base[2];
     const Place *line;
     Buffer *in[16], *out[16];
@@ -46,7 +46,8 @@ static LLVMValueRef key_constant(const LineSort *s, int64_t v) {
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
-/// The numbers of elements at .. at + lanes of the line; dead ones are greater than all others.
+/// Returns the numbers of elements at .. at + lanes of the line. Dead elements are greater than all
+/// others.
 static SortKeys sort_keys_at(Emit *e, const LineSort *s, LLVMValueRef at, int live) {
     const Gen *g = e->g;
     Place p = line_place(s->line, s->axis, s->lanes, at, live);
@@ -87,7 +88,7 @@ static void keys_store(Emit *e, const LineSort *s, LLVMValueRef at, const SortKe
 
 /* ---- compare and exchange ------------------------------------------------------------------ */
 
-/// x gets the lesser, y the greater of each lane.
+/// Gives x the lesser and y the greater value of each lane.
 static void exchange_keys(Emit *e, const LineSort *s, SortKeys *x, SortKeys *y) {
     const Gen *g = e->g;
     SortKeys low, high;
@@ -117,7 +118,8 @@ static SortKeys shuffle_keys(Emit *e, const LineSort *s, const SortKeys *x, int 
     return y;
 }
 
-/// Lane l against lane l ^ flip, whose highest bit says which of the two is the lower place.
+/// Compares lane l with lane l ^ flip. The highest bit of flip says which of the two is the lower
+/// place.
 static void exchange_inside(Emit *e, const LineSort *s, SortKeys *x, int flip) {
     SortKeys y = shuffle_keys(e, s, x, flip), low = *x;
     exchange_keys(e, s, &low, &y);
@@ -129,7 +131,7 @@ static void exchange_inside(Emit *e, const LineSort *s, SortKeys *x, int flip) {
         x->part[i] = gen_shuffle(e->g, low.part[i], y.part[i], s->lanes, pick);
 }
 
-/// The last steps of a merge: distances lanes / 2 ... 1.
+/// Emits the last steps of a merge: distances lanes / 2 ... 1.
 static void merge_inside(Emit *e, const LineSort *s, SortKeys *x, int distance) {
     for (; distance; distance /= 2) exchange_inside(e, s, x, distance);
 }
@@ -147,7 +149,7 @@ static LLVMValueRef shift_left_i64(const Gen *g, int64_t x, LLVMValueRef by) {
     return LLVMBuildShl(g->b, gen_i64(g, x), by, "");
 }
 
-/// The i-th element whose bit 2^log is clear.
+/// Returns the i-th element whose bit 2^log is clear.
 static LLVMValueRef without_bit(const Gen *g, LLVMValueRef i, LLVMValueRef log) {
     LLVMValueRef below = LLVMBuildSub(g->b, shift_left_i64(g, 1, log), gen_i64(g, 1), "");
     LLVMValueRef low = LLVMBuildAnd(g->b, i, below, "");
@@ -158,7 +160,7 @@ static Loop *half_loop(Emit *e, const LineSort *s) {
     return loop_begin(e, gen_i64(e->g, 0), gen_i64(e->g, s->length / 2), s->lanes, "pair");
 }
 
-/// Every element with bit 2^log clear against the one with it set.
+/// Compares every element with bit 2^log clear with its partner that has it set.
 static void merge_step(Emit *e, const LineSort *s, LLVMValueRef log) {
     const Gen *g = e->g;
     Loop *l = half_loop(e, s);
@@ -170,7 +172,8 @@ static void merge_step(Emit *e, const LineSort *s, LLVMValueRef log) {
     loop_end(e, l, NULL);
 }
 
-/// Every element of the lower halves of 2^(log + 1) against its mirror image in the upper half.
+/// Compares every element of the lower halves of 2^(log + 1) with its mirror image in the upper
+/// half.
 static void mirror_step(Emit *e, const LineSort *s, LLVMValueRef log) {
     const Gen *g = e->g;
     Loop *l = half_loop(e, s);
@@ -232,7 +235,7 @@ static void fill_sort_line(Emit *e, LineSort *s) {
     loop_end(e, l, NULL);
 }
 
-/// Writes every operand's elements in the order of the numbers.
+/// Writes the elements of every operand in the order of the numbers.
 static void take_vector(Emit *e, void *arg, LLVMValueRef at, int live) {
     const LineSort *s = arg;
     const Gen *g = e->g;
@@ -265,8 +268,7 @@ static void sort_line(Emit *e, void *arg, Place *line) {
 
 /* ---- the op -------------------------------------------------------------------------------- */
 
-/// Key and index take half of a number each, except that both need one of their own where the key
-/// has 64 bits.
+/// Gives key and index half of a number each, or a number each if the key has 64 bits.
 static void choose_key_numbers(Emit *e, LineSort *s) {
     int bits = gen_sort_key_bits(s->key);
     s->n_parts = bits > 32 ? 2 : 1;

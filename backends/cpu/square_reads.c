@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reading across: vectors wanted along one axis from memory that is contiguous along another.
+// Transposed reads: vectors along one axis, from memory that is contiguous along another.
 //
-// A nest that wants such a value works on squares (shape.c): as many rows as a vector has lanes.
-// The first vector wanted of a square loads all of it along the rows, transposes it in registers,
-// and leaves the vectors of the other rows in the memo, where they will be found.
+// A nest with this kind of read works on squares (shape.c): as many rows as a vector has lanes. The
+// first vector of a square loads the whole square along the rows, transposes it in registers, and
+// memoises the vectors of the other rows.
 #include "backends/cpu/emit.h"
 
 int64_t memory_stride(Emit *e, const Value *v, int axis) {
@@ -17,7 +17,8 @@ static LLVMValueRef read_memory(Emit *e, Value *v, const Place *p) {
     return b ? buffer_load(e, b, p) : emit_load(e, v->def, p);
 }
 
-/// The axis of v, contiguous in memory, that runs along the rows of the square, if p stands in it.
+/// Returns the axis of v, contiguous in memory, that runs along the rows of the square, if p is in
+/// it.
 static int square_row_axis(Emit *e, const Square *s, const Value *v, const Place *p, int *row) {
     for (int d = 0; d < p->rank; d++) {
         if (d == p->axis || v->type->extents[d] < s->n || memory_stride(e, v, d) != 1) continue;

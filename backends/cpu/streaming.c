@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory beyond the caches: reading ahead, and stores past them.
+// Memory beyond the caches: prefetches, and streaming stores.
 //
-// A processor that computes much between two loads looks too few of them ahead to hide what memory
-// takes; where it computes little, it does not need to be told. So bodies of some length ask for
-// what they will read a little later: the same place of the next row, or for short and for very
-// long rows a fixed distance on. Short bodies do so where they stream what they write.
+// With much work between two loads, a processor looks ahead too few loads to hide the latency of
+// memory. With little work, it needs no help. So longer bodies prefetch: the same place of the next
+// row, or a fixed distance ahead for short and for very long rows. Short bodies prefetch only if
+// their stores stream.
 //
-// A store of a whole line into a large array reads the line first, only to overwrite it: a third of
-// the traffic of a copy. Streaming stores do not, but what they wrote is in no cache for whoever
-// reads it next. So they are chosen when the kernel runs, for tensors that would not stay in the
-// cache anyway, where lines are written whole.
+// A store of a whole line into a large array first reads the line, a third of the traffic of a
+// copy. Streaming stores avoid the read, but leave the data in no cache for the next reader. So run
+// time chooses them for tensors that exceed the cache, if lines are written whole.
 #include "backends/cpu/emit.h"
 
-// Beyond so many second-level caches a copy gained, also where its result was read right after.
+// Multiples of the second-level cache from which streaming gains in a copy, even if its result is
+// read right after.
 enum { LINE = 64, BEYOND_L2 = 6 };
 enum { AHEAD = 2048, MAX_AHEAD = 1 << 17, AHEAD_COST = 6 };
 
 /* ---- reading ahead ------------------------------------------------------------------------- */
 
-/// Bytes from a row of the tensor to the one of the next program, if that is a distance to read
-/// ahead.
+/// Returns the bytes from a row of the tensor to that of the next program, or the usual distance if
+/// that is out of range.
 static LLVMValueRef row_distance(Emit *e, const Prepared *p, int axis, int64_t bytes) {
     Gen *g = e->g;
     LLVMValueRef usual = gen_i64(g, AHEAD);
     int d = 0;
     while (d < p->a.n_subs && p->a.axis_of[d] != axis) d++;
     if (d == 0 || d == p->a.n_subs) return usual;
-    const SubDim *rows = &p->a.subs[d - 1]; // of this program: the next one starts behind them
+    const SubDim *rows = &p->a.subs[d - 1]; // rows of this program; the next one starts behind them
     int64_t step = rows->kind == DIM_AXIS ? rows->size * rows->mul : 1;
     LLVMValueRef row = gen_mul(g, p->tensor->strides[d - 1], gen_i64(g, step * bytes));
     LLVMValueRef over = LLVMBuildSub(g->b, row, usual, "");
@@ -34,7 +34,7 @@ static LLVMValueRef row_distance(Emit *e, const Prepared *p, int axis, int64_t b
     return LLVMBuildSelect(g->b, fits, row, usual, "");
 }
 
-/// What a program reads of a tensor is small beside the first cache.
+/// Whether a program reads little of a tensor, compared to the first cache.
 static bool is_short_read(const Emit *e, const Prepared *p, int64_t bytes) {
     for (int d = 0; d < p->a.n_subs; d++)
         if (p->a.subs[d].kind == DIM_AXIS) bytes *= p->a.subs[d].size;
@@ -51,7 +51,7 @@ static void read_ahead(Emit *e, LLVMValueRef at, bool into_l1) {
 void streaming_prefetch(Emit *e, const Prepared *p, int axis, int lanes, LLVMValueRef at,
                         int64_t bytes) {
     Gen *g = e->g;
-    int vectors = lanes * bytes < LINE ? LINE / (int)(lanes * bytes) : 1; // of a line
+    int vectors = lanes * bytes < LINE ? LINE / (int)(lanes * bytes) : 1; // vectors of a line
     if (!e->ahead || (e->ahead - 1) % vectors || LLVMIsConstant(p->offset)) return;
     if (!e->cpu->target.x86 || e->cpu->check) return;
     LLVMValueRef place = gen_offset(g, at, row_distance(e, p, axis, bytes));
@@ -76,15 +76,15 @@ static LLVMValueRef is_large_tensor(Emit *e, const Prepared *p, int64_t bytes) {
     return LLVMBuildICmp(g->b, LLVMIntSGE, size, least, "");
 }
 
-// Arrays are aligned to 16 bytes, seldom to lines, so vectors are streamed in parts of 16. From
-// this cost of a vector on, taking it apart is no longer free beside the memory.
+// Arrays are aligned to 16 bytes, rarely to lines, so vectors are streamed in parts of 16. From
+// this cost of a vector on, splitting it is no longer hidden by memory.
 enum { PART = 16, WHOLE_COST = 24 };
 
 static int stream_part(const Nest *n) {
     return n->cost < WHOLE_COST ? PART : LINE;
 }
 
-/// The rows of the tile at hand start where parts of vectors may be streamed.
+/// Returns whether the rows of the current tile start at addresses that permit streaming by parts.
 static LLVMValueRef is_stream_aligned(Emit *e, const Nest *n, const Op *store, int64_t bytes) {
     Gen *g = e->g;
     const Prepared *p = prepared_of(e, store);
@@ -109,7 +109,7 @@ static LLVMValueRef is_stream_aligned(Emit *e, const Nest *n, const Op *store, i
     return LLVMBuildICmp(g->b, LLVMIntEQ, low, gen_i64(g, 0), "");
 }
 
-/// The loop over the level writes whole lines, one after another.
+/// Whether the loop over the level writes whole lines in sequence.
 static bool may_stream(Emit *e, const Nest *n, const Root *r, int level) {
     if (r->kind != ROOT_STORE || !e->cpu->target.x86 || e->cpu->check) return false;
     if (n->axes[level].axis != n->vector || level + 1 < n->n_axes) return false;

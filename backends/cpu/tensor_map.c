@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensor maps of the host code: `desc` becomes a call of tg_env's, which fills in 128 bytes on the
-// stack that dispatches pass on.
+// Tensor maps of the host code: `desc` becomes a call through tg_env, which fills 128 bytes on the
+// stack. Dispatches pass them on.
 //
-// Of an axis with one element any stride is right, but hardware wants multiples of 16 bytes. A
+// For an axis with one element any stride is right, but hardware requires multiples of 16 bytes. A
 // tensor without elements is never copied and gets no map.
 #include "backends/cpu/emit.h"
 #include "runtime/abi.h"
@@ -22,7 +22,8 @@ static LLVMValueRef byte_array(const Gen *g, const uint8_t *x, int n) {
     return LLVMConstArray2(g->i8, bytes, (uint64_t)n);
 }
 
-/// The constant tg_tensormap: the dimension of neighbours first, then the others from the last one.
+/// Builds the constant tg_tensormap: the contiguous dimension first, then the others from the last
+/// one.
 static LLVMValueRef how_to_map(Emit *e, const Op *op) {
     Gen *g = e->g;
     const Type *t = result(op, 0)->type;
@@ -47,7 +48,8 @@ static LLVMValueRef how_to_map(Emit *e, const Op *op) {
     return global;
 }
 
-/// The tensor's dims and strides, as arrays on the stack; i1: it has elements.
+/// Stores the tensor's dims and strides as arrays on the stack. Returns an i1: the tensor has
+/// elements.
 static LLVMValueRef store_shape(Emit *e, const Value *tensor, LLVMValueRef dims,
                                 LLVMValueRef strides) {
     Gen *g = e->g;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Square transposition in registers by shuffle networks.
 //
-// Vectors are cut into 128-bit groups, the width inside which every x86 unpack works. Rows of one
-// group are interleaved log2(group) times (row 2i, 2i + 1 = unpack of rows i and i + group / 2),
-// which transposes each group x group square in place; what is left is a transposition of groups,
-// done by exchanging the off-diagonal halves at distance d = group, 2 group, ... n / 2.
+// Vectors are cut into 128-bit groups, the width of every x86 unpack. Rows of one group are
+// interleaved log2(group) times (row 2i, 2i + 1 = unpack of rows i and i + group / 2). This
+// transposes each group x group square in place. The groups are then transposed by exchanging the
+// off-diagonal halves at distance d = group, 2 group, ... n / 2.
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
@@ -19,7 +19,7 @@ static int lane_bits(LLVMValueRef v) {
     }
 }
 
-/// The low or high halves of the groups of x and y, lane by lane in turn.
+/// Interleaves the low or high halves of the groups of x and y.
 static LLVMValueRef unpack_groups(const Gen *g, int n, int group, bool high, LLVMValueRef x,
                                   LLVMValueRef y) {
     int pick[MAX_LANES];
@@ -41,7 +41,7 @@ static void transpose_inside(const Gen *g, int n, int group, LLVMValueRef *rows)
     }
 }
 
-/// x keeps its lanes with bit d clear and gets y's in the others; y the other way round.
+/// x keeps its lanes with bit d clear and gets those of y in the others; y the other way round.
 static void exchange_lanes(const Gen *g, int n, int d, LLVMValueRef *x, LLVMValueRef *y) {
     int low[MAX_LANES], high[MAX_LANES];
     for (int l = 0; l < n; l++) {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where a nest needs no masks.
+// Decides where a nest needs no masks.
 //
-// What a nest reads and writes is live along its vectors up to a bound known when it starts. Below
-// that bound its body is emitted without masks, and once more, with them, for the rest. A mask
-// takes three vector instructions, as many as a reduction of what it guards: this halves the time
-// of what is short and in cache.
+// The reads and writes of a nest are live along its vectors up to a bound that is known at its
+// start. Below the bound the body is emitted without masks, and a second time with masks for the
+// rest. A mask takes three vector instructions, as many as a reduction of the masked value. This
+// halves the time of short bodies on cached data.
 #include "backends/cpu/emit.h"
 
 /// Dimension d of an access is live at the coordinates lo <= c < hi of axis `level` of the nest.
 typedef struct LiveBound {
     const void *key; // Prepared, or the op of a comparison
-    int d;           // -1: all of the access, where `live`
-    int level;       // -1: at all coordinates where 0 lies within and size does not reach beyond
+    int d;           // -1: the whole access, if `live` holds
+    int level;       // -1: at all coordinates, if 0 is inside and size does not exceed the bound
     int64_t size;
     LLVMValueRef lo, hi, live;
 } LiveBound;
 
 struct Full {
-    const Nest *nest;         // NULL: of a loop's body
-    const struct Full *outer; // what is known besides
+    const Nest *nest;         // NULL: for a loop's body
+    const struct Full *outer; // facts of the surrounding code
     VEC(LiveBound) bounds;
 };
 
@@ -42,7 +42,7 @@ static void add_live_bound(BoundSurvey *s, LiveBound b) {
     if (!find_bound(s->full, b.key, b.d, b.level)) vec_push(s->e->ctx, &s->full->bounds, b);
 }
 
-/// Axis `axis` of the access's block runs along the level.
+/// Adds the bounds of an access. Axis `axis` of its block runs along the level.
 static void add_access_bounds(BoundSurvey *s, const Prepared *p, int axis) {
     if (p->live) add_live_bound(s, (LiveBound){p, -1, -1, 0, NULL, NULL, p->live});
     for (int d = 0; d < p->a.n_subs; d++) {
@@ -67,7 +67,7 @@ static void see_bounded_value(void *arg, Value *v, int axis, bool identity) {
     (void)identity;
     const Op *op = v->def;
     if (!op || v->type->rank == 0 || bound_buffer(s->e, v)) return;
-    if (plan_in_register_loop(s->e, op)) return; // its scalars are those of an iteration
+    if (plan_in_register_loop(s->e, op)) return; // its scalars belong to an iteration
     if (op->code == OP_LOAD || op->code == OP_LIVE) {
         const Prepared *p = bound_access(s->e, op);
         if (p) add_access_bounds(s, p, axis);
@@ -93,7 +93,7 @@ struct Full *unmasked_survey(Emit *e, const Nest *n) {
     return f->bounds.n ? f : NULL;
 }
 
-/// Bounds of all of an access's block.
+/// Adds the bounds of the whole block of an access.
 static void add_whole(BoundSurvey *s, const Prepared *p) {
     if (p->live) add_live_bound(s, (LiveBound){p, -1, -1, 0, NULL, NULL, p->live});
     for (int d = 0; d < p->a.n_subs; d++)
@@ -123,8 +123,8 @@ static LLVMValueRef build_at_most(Emit *e, LLVMValueRef x, LLVMValueRef y) {
     return LLVMBuildICmp(e->g->b, LLVMIntSLE, x, y, "");
 }
 
-/// Holds where the bound's coordinates are live at the places at hand of a level around the
-/// vectors, and of one inside at all places.
+/// Whether the bound holds at the current places of an outer level, or at all places of an inner
+/// one.
 static LLVMValueRef bound_holds(Emit *e, const Nest *n, const LiveBound *b, int level) {
     Gen *g = e->g;
     if (b->live) return b->live;
@@ -159,7 +159,7 @@ LLVMValueRef unmasked_bound(Emit *e, const Nest *n, int level) {
         if (b->lo) cond = gen_and(g, cond, build_at_most(e, b->lo, gen_i64(g, 0)));
         if (b->hi) bound = gen_min(g, bound, b->hi);
     }
-    // Divided unsigned: a power of two is a mask then.
+    // An unsigned division by a power of two becomes a mask.
     bound = gen_max(g, bound, gen_i64(g, 0));
     LLVMValueRef tiles = LLVMBuildUDiv(g->b, bound, gen_i64(g, step), "");
     bound = gen_mul(g, tiles, gen_i64(g, step));
@@ -177,7 +177,7 @@ LLVMValueRef unmasked_end(Emit *e, const Nest *n, int level) {
         if (!b->hi) return gen_i64(g, all);
         end = gen_max(g, end ? end : gen_i64(g, 0), b->hi);
     }
-    if (!end) return gen_i64(g, all); // the masks are those of other levels
+    if (!end) return gen_i64(g, all); // the masks belong to other levels
     end = gen_add(g, gen_min(g, end, gen_i64(g, all)), gen_i64(g, step - 1));
     end = gen_mul(g, LLVMBuildUDiv(g->b, end, gen_i64(g, step), ""), gen_i64(g, step));
     return gen_min(g, end, gen_i64(g, all));
