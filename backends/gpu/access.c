@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Addresses and masks of the registers of an access: access.h.
+// Computes the addresses and masks of the registers of an access: access.h.
 #include "backends/gpu/access.h"
 
 #include <string.h>
 
 #include "backends/gpu/divisor.h"
 
-/// One number of an axis, or one index of a pick: what it adds to the offset, and whether it is
-/// live.
+/// The contribution of one number of an axis, or of one index of a pick, to the offset, and its
+/// liveness.
 typedef struct AxisNumber {
-    int64_t number;     // of an axis
-    LLVMValueRef index; // of a pick
+    int64_t number;     // for an axis
+    LLVMValueRef index; // for a pick
     LLVMValueRef offset, live;
 } AxisNumber;
 
@@ -28,7 +28,7 @@ static bool constant_number(LLVMValueRef v, int64_t *n) {
 
 /* ---- blocks beside blocks ------------------------------------------------------------------ */
 
-/// l with all dimensions but at .. at + rank - 1 forgotten.
+/// Returns l without all dimensions except at .. at + rank - 1.
 static const Layout *slice_layout(GpuFn *f, const Layout *l, int at, int rank) {
     for (int d = l->rank - 1; d >= 0; d--)
         if (d < at || d >= at + rank) l = layout_slice(f->ctx, l, d, false);
@@ -82,14 +82,14 @@ static LLVMValueRef clamp_to_size(const GpuAccess *p, LLVMValueRef x, int64_t si
     return LLVMBuildTrunc(g->b, x, g->i32, "");
 }
 
-/// ceil(x / mul).
+/// Returns ceil(x / mul).
 static LLVMValueRef divide_bound_up(const GpuAccess *p, LLVMValueRef x, int64_t mul) {
     const Gen *g = p->f->g;
     if (mul == 1) return x;
     return LLVMBuildSDiv(g->b, gen_add(g, x, gen_i64(g, mul - 1)), gen_i64(g, mul), "");
 }
 
-/// j < count and 0 <= base + j mul < extent as lo <= j < hi.
+/// Converts j < count and 0 <= base + j mul < extent to lo <= j < hi.
 static void limit_axis(GpuAccess *p, int d) {
     const Gen *g = p->f->g;
     AccessDim *dim = &p->dims[d];
@@ -112,7 +112,7 @@ static void limit_axis(GpuAccess *p, int d) {
     if (!dim->hi && holes) dim->hi = gpu_i32(p->f, s->size);
 }
 
-/// No bit of the coordinate is of registers and of threads: it is their sum.
+/// Whether no bit of the coordinate belongs to both registers and threads, so that it is their sum.
 static bool separates_registers(const Layout *l, int d) {
     Bits regs = 0, threads = 0, rows = layout_dim_mask(l, d);
     for (int j = 0; j < layout_n_bits(l); j++)
@@ -128,10 +128,10 @@ static int64_t greatest_coordinate(const Layout *l, int d) {
     return layout_box(l, d) - 1;
 }
 
-/// Sums parts of the thread in 32 bits as long as they fit.
+/// Sums the thread's parts in 32 bits as long as they fit.
 typedef struct ThreadSum {
     LLVMValueRef narrow, wide;
-    int64_t most; // of narrow
+    int64_t most; // upper bound of `narrow`
 } ThreadSum;
 
 static void add_thread(GpuAccess *p, int d, ThreadSum *sum) {
@@ -154,7 +154,7 @@ static void add_thread(GpuAccess *p, int d, ThreadSum *sum) {
     sum->wide = sum->wide ? LLVMBuildAdd(g->b, sum->wide, part, "") : part;
 }
 
-/// The part of the thread in those dimensions that are axes.
+/// Returns the thread's part of the offset in those dimensions that are axes.
 static LLVMValueRef thread_offset(GpuAccess *p, Bits dims) {
     ThreadSum sum = {0};
     for (int d = 0; d < p->a.n_subs; d++)
@@ -164,8 +164,9 @@ static LLVMValueRef thread_offset(GpuAccess *p, Bits dims) {
     return sum.wide ? LLVMBuildAdd(access_builder(p), sum.wide, x, "") : x;
 }
 
-/// lo <= thread + number < hi, as numbers beside what the thread has left of both bounds: registers
-/// differ in an immediate. No difference wraps, as bounds and coordinates are 0 or more.
+/// Computes lo <= thread + number < hi by comparing the number with the bounds minus the thread's
+/// part. Registers then differ in an immediate. No difference wraps, since bounds and coordinates
+/// are at least 0.
 static LLVMValueRef axis_live_mask(GpuAccess *p, int d, int64_t number, LLVMValueRef thread) {
     const Gen *g = p->f->g;
     const AccessDim *dim = &p->dims[d];
@@ -181,7 +182,7 @@ static LLVMValueRef axis_live_mask(GpuAccess *p, int d, int64_t number, LLVMValu
     return live;
 }
 
-/// What register reg adds along axis dimension d.
+/// Returns the contribution of register reg along axis dimension d.
 static const AxisNumber *axis_number(GpuAccess *p, int d, int64_t reg) {
     GpuFn *f = p->f;
     AccessDim *dim = &p->dims[d];
@@ -234,7 +235,7 @@ static const AxisNumber *pick_number(GpuAccess *p, int d, int64_t reg) {
     return n;
 }
 
-/// The axes of the picks, whose holes no bound excludes.
+/// Returns the liveness in the axes of picks. No bound excludes their holes.
 static LLVMValueRef pick_not_hole(GpuAccess *p, int64_t reg) {
     LLVMValueRef good = NULL;
     for (int i = 0; p->layout && i < p->a.pick_rank; i++) {
@@ -255,12 +256,13 @@ static int least_int(int a, int64_t b) {
     return a < b ? a : (int)b;
 }
 
-/// log2 of the greatest power of two that divides n; 0 is divided by all.
+/// Returns log2 of the greatest power of two that divides n. Every power divides 0.
 static int trailing_twos(int64_t n) {
     return n ? __builtin_ctzll((Bits)n) : 62;
 }
 
-/// The most that alignment of the data, of strides and of coordinates allows, as log2 of elements.
+/// Returns the largest vector that the alignment of the data, strides and coordinates permits, as
+/// log2 of elements.
 static int aligned_bits(const GpuAccess *p, int vec_dim) {
     const Type *t = p->tensor->value->type;
     int bits = elem_info[p->elem].bits;
@@ -279,7 +281,7 @@ static int aligned_bits(const GpuAccess *p, int vec_dim) {
     return n;
 }
 
-/// i1: bounds of the vectors' axis are multiples of a vector. NULL: always.
+/// Returns an i1: the bounds of the vectors' axis are multiples of a vector. NULL: always.
 static LLVMValueRef find_whole(GpuAccess *p) {
     const Gen *g = p->f->g;
     const AccessDim *dim = &p->dims[p->vec_dim];
@@ -290,7 +292,7 @@ static LLVMValueRef find_whole(GpuAccess *p) {
     return LLVMBuildICmp(g->b, LLVMIntEQ, rest, gpu_i32(p->f, 0), "");
 }
 
-/// Words that others wait for are no part of vectors.
+/// Words that other ranks wait for are not part of vectors.
 static void find_vectors(GpuAccess *p) {
     const Type *t = p->tensor->value->type;
     if (p->op->code == OP_STORE && op_flag(p->op, "system")) return;
@@ -379,11 +381,11 @@ static void prepare_dim(GpuAccess *p, int d) {
             gen_and(g, p->live, LLVMBuildICmp(g->b, LLVMIntULT, dim->at, p->tensor->dims[d], ""));
 }
 
-// Where a branch between vectors and single elements ends, all registers of the block are alive: a
-// large one is read by elements alone, where most likely they would be taken anyway.
+// At the end of a branch between vectors and single elements, all registers of the block are live.
+// So a large block is read only by elements, the likely case in any event.
 enum { MOST_JOINED = 4 };
 
-/// The value's type of a store or atomic, the result's of others.
+/// Returns the type of the stored value of a store or atomic, or the type of the result.
 static const Type *block_type(const Op *op, const Access *a) {
     return a->value ? a->value->type : result(op, 0)->type;
 }
@@ -434,7 +436,7 @@ GpuAccess *gpu_access_in(GpuFn *f, const Op *op, const Layout *layout) {
     return p;
 }
 
-/// What the register alone adds along dimensions.
+/// Returns the register's part of the offset along dimensions.
 static LLVMValueRef register_offset(GpuAccess *p, int64_t reg, Bits dims) {
     LLVMValueRef sum = gen_i64(p->f->g, 0);
     for (int d = 0; d < p->a.n_subs; d++) {

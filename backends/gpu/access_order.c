@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Order of accesses to one tensor by the threads of a program.
+// Orders accesses to one tensor by the threads of a program.
 //
-// A tensor that is only read may be the very view of one that is written: then a program reads an
-// element before it writes it (passes/alias.c), and a load waits for no store.
+// A tensor that is only read may be the same view as one that is written. A program then reads an
+// element before it writes it (passes/alias.c), so a load waits for no store.
 //
-// An op stands for all threads of the program, so what follows it in the program comes after it in
-// all of them. For tensors that the kernel writes, a barrier is needed before an access to what
-// another thread may have written, or may still have to read. None is needed where each element is
-// touched by one thread alone. For that all accesses must have one layout (without copies, if there
-// are loads: one thread stores), and either each begins where a block of its size does, so that an
-// element has its place in a block, or all have one subscript, and no two iterations of a loop
-// around meet. Nor is one needed between accesses of which one ends before the other one starts, or
-// which take turns. Iterations that are programs of their own never do: nothing orders programs, so
-// none may touch what another one writes.
+// An op covers all threads of the program, so a later op follows it in all of them. For tensors
+// that the kernel writes, an access needs a barrier if another thread may have written its
+// elements, or may still have to read them.
+//
+// It needs no barrier if only one thread accesses each element. Then all accesses must have one
+// layout (without copies if they include loads, since one thread stores). Also, either each begins
+// at a multiple of its size, so that an element has a fixed place in a block, or all have one
+// subscript, and no two iterations of a surrounding loop meet.
+//
+// Two accesses need no barrier either if one ends before the other starts, or if they take turns.
+// Iterations that are programs of their own never take turns: programs have no order, so none may
+// access elements that another one writes.
 #include <string.h>
 
 #include "backends/gpu/access.h"
@@ -26,7 +29,7 @@ static bool is_index_of(const Value *v, const Op *loop) {
     return loop->code == OP_FOR && v == loop->regions[0]->args[0];
 }
 
-/// v grows with the index of the loop, one for one.
+/// Whether v grows with the index of the loop, one for one.
 static bool moves_with(const Value *v, const Op *loop) {
     if (is_index_of(v, loop)) return true;
     const Op *op = v->def;
@@ -36,7 +39,8 @@ static bool moves_with(const Value *v, const Op *loop) {
     return op->code == OP_ADD && moves_with(y, loop) && !value_is_inside(x, loop);
 }
 
-/// Iterations of the loop go to different elements: along one axis each starts behind the last.
+/// Whether iterations of the loop access different elements: along one axis each starts behind the
+/// previous one.
 static bool iterations_apart(const Op *op, const Access *a, const Op *loop) {
     for (int d = 0; d < a->n_subs; d++) {
         const SubDim *s = &a->subs[d];
@@ -69,7 +73,7 @@ static const Layout *ordered_layout(const Op *op, const Access *a) {
     return t->layout;
 }
 
-/// One layout, and the same axes of one size.
+/// Whether both have one layout, and the same axes of one size.
 static bool is_same_places(const Op *x, const Access *a, const Op *y, const Access *b) {
     return op_attr(x, "subs") == op_attr(y, "subs") && ordered_layout(x, a) == ordered_layout(y, b);
 }
@@ -80,8 +84,8 @@ static bool same_subscript(const Op *x, const Access *a, const Op *y, const Acce
     return true;
 }
 
-/// The access begins a multiple of its size from element 0 along each axis: then the coordinates of
-/// an element along the axes say which thread has it.
+/// Whether the access begins at a multiple of its size from element 0 along each axis. The
+/// coordinates of an element along the axes then determine its thread.
 static bool is_access_aligned(const Op *op, const Access *a) {
     for (int d = 0; d < a->n_subs; d++) {
         const SubDim *s = &a->subs[d];
@@ -92,7 +96,8 @@ static bool is_access_aligned(const Op *op, const Access *a) {
     return true;
 }
 
-/// Each element is touched by one thread: it stores or, if nobody has a copy, loads it.
+/// Whether a single thread accesses each element: it stores, or it loads and no other thread has a
+/// copy.
 static bool one_thread(const Op *x, const Access *a, const Op *y, const Access *b,
                        const Op *device) {
     const Layout *l = ordered_layout(x, a);
@@ -106,14 +111,14 @@ static bool one_thread(const Op *x, const Access *a, const Op *y, const Access *
 
 /* ---- accesses that never meet -------------------------------------------------------------- */
 
-/// What is added to x to make v; NULL: nothing is.
+/// Returns the term that is added to x to make v, or NULL.
 static const Value *added_to(const Value *x, const Value *v) {
     const Op *op = def_of((Value *)v, OP_ADD);
     if (!op) return NULL;
     return operand(op, 0) == x ? operand(op, 1) : operand(op, 1) == x ? operand(op, 0) : NULL;
 }
 
-/// How far y is from x.
+/// Computes the distance from x to y.
 static bool value_distance(const Value *x, const Value *y, int64_t *n) {
     int64_t m;
     const Value *more = added_to(x, y), *less = added_to(y, x);
@@ -131,8 +136,8 @@ static bool counts_up_to(const Value *count, const Value *end, const Value *star
     return op && op->code == OP_SUB && operand(op, 0) == end && operand(op, 1) == start;
 }
 
-/// x ends, along axis d, before y starts: at D, where y starts at x's start + D. Where x touches
-/// anything its start is inside of the tensor.
+/// Whether x ends, along axis d, before y starts: at D, if y starts at x's start + D. The start of
+/// x is inside the tensor if x accesses any element.
 static bool ends_before(const Op *x, const Access *a, const Op *y, const Access *b, int d) {
     const Value *start = sub_operand(x, a, d, 0);
     const Value *end = added_to(start, sub_operand(y, b, d, 0));
@@ -151,7 +156,7 @@ static bool axes_apart(const Op *x, const Access *a, const Op *y, const Access *
     return mul == 1 && (ends_before(x, a, y, b, d) || ends_before(y, b, x, a, d));
 }
 
-/// In one program no element is one of both.
+/// Whether x and y share no element within one program.
 static bool never_meet(const Op *x, const Access *a, const Op *y, const Access *b,
                        const Op *device) {
     if (is_in_device_loop(x, device) || is_in_device_loop(y, device)) return false;
@@ -181,7 +186,8 @@ static bool pair_needs_order(const Class *c, const Op *x, const Op *y) {
     return !one_thread(x, &a, y, &b, c->f->device) && !never_meet(x, &a, y, &b, c->f->device);
 }
 
-/// Accesses of class `number` need no barriers. A scalar is stored by one thread and loaded by all.
+/// Whether accesses of class `number` need no barriers. One thread stores a scalar and all threads
+/// load it.
 static bool needs_no_order(const GpuFn *f, int number) {
     Class c = {.f = f, .number = number};
     op_walk_pre((Op *)f->device, see_class_access, &c);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Atomics on global memory, an element at a time: by instruction where there is one, additions of
-// 16 bits by one of two halves of a word, everything else by compare and swap of the word of 32 or
-// 64 bits that holds the element.
+// Atomics on global memory, one element at a time. They use an instruction if it exists. 16-bit
+// additions use an instruction on the two halves of a word. Everything else compares and swaps the
+// 32-bit or 64-bit word that contains the element.
 #include <string.h>
 
 #include "backends/gpu/access.h"
 #include "backends/gpu/ops.h"
 
-// `row`: the family of portable.def for integers; NULL where the op is one of signs and has two.
+// `row`: the family of portable.def for integers; NULL: the op depends on the sign and has two.
 static const struct AtomicKind {
     const char *name;
     OpCode op;
@@ -25,7 +25,7 @@ typedef struct GpuAtomic {
     Elem elem;
     const char *scope;            // "gpu" or "sys"
     LLVMValueRef at, on;          // of the element
-    LLVMValueRef value, expected; // expected: of cas
+    LLVMValueRef value, expected; // expected: for cas
 } GpuAtomic;
 
 static const struct AtomicKind *find_kind(GpuFn *f, const Op *op) {
@@ -47,7 +47,7 @@ static LLVMValueRef call_row(const GpuAtomic *a, const char *form, LLVMValueRef 
 
 /* ---- by instruction ------------------------------------------------------------------------ */
 
-/// The row's name without space and scope, or NULL.
+/// Returns the row's name without space and scope, or NULL.
 static const char *atomic_row(const GpuAtomic *a) {
     int bits = elem_bytes(a->elem) * 8;
     bool integer = elem_is(a->elem, EC_INT), swap = a->kind->op == OP_COUNT;
@@ -64,9 +64,9 @@ static LLVMValueRef by_instruction(const GpuAtomic *a, const char *row) {
 
 /* ---- by compare and swap ------------------------------------------------------------------- */
 
-/// The word that holds the element, and where in it.
+/// The word that contains the element, and the position in it.
 typedef struct AtomicWord {
-    LLVMValueRef at, shift; // shift NULL: the element is the word
+    LLVMValueRef at, shift; // shift NULL: the element fills the word
     LLVMTypeRef type;
     int bits;
 } AtomicWord;
@@ -85,7 +85,7 @@ static AtomicWord atomic_word(const GpuAtomic *a) {
                         .bits = 32};
 }
 
-/// The element in a word, as an integer.
+/// Returns the element in a word, as an integer.
 static LLVMValueRef take_from_word(const GpuAtomic *a, const AtomicWord *w, LLVMValueRef word) {
     Gen *g = a->f->g;
     if (!w->shift) return word;
@@ -105,7 +105,7 @@ static LLVMValueRef put_into_word(const GpuAtomic *a, const AtomicWord *w, LLVMV
     return LLVMBuildOr(g->b, word, x, "");
 }
 
-/// What the element becomes, as bits.
+/// Returns the bits of the element's new value.
 static LLVMValueRef next_bits(const GpuAtomic *a, LLVMValueRef old) {
     Gen *g = a->f->g;
     if (a->expected) {
@@ -123,7 +123,7 @@ static LLVMValueRef phi_of(GpuFn *f, LLVMValueRef x, LLVMBasicBlockRef from) {
     return phi;
 }
 
-/// All lanes of a warp go round until the last of them has swapped: the branch is uniform.
+/// All lanes of a warp loop until the last of them has swapped, so the branch is uniform.
 static LLVMValueRef by_swapping(const GpuAtomic *a) {
     GpuFn *f = a->f;
     Gen *g = f->g;
@@ -152,7 +152,7 @@ static LLVMValueRef by_swapping(const GpuAtomic *a) {
 
 /* ---- by two halves ------------------------------------------------------------------------- */
 
-/// The row that adds to both halves of a word, or NULL.
+/// Returns the row that adds to both halves of a word, or NULL.
 static const char *pair_row_of(const GpuAtomic *a) {
     const GpuTarget *t = a->f->target;
     if (a->kind->op != OP_ADD || !gpu_has(t, GPU_MMA)) return NULL;
@@ -160,11 +160,11 @@ static const char *pair_row_of(const GpuAtomic *a) {
     return a->elem == EL_BF16 && gpu_has(t, GPU_TMA) ? "add.bf16x2" : NULL;
 }
 
-/// The other half gets -0, which leaves it as it is.
+/// The other half adds -0, which does not change it.
 static LLVMValueRef by_halves(const GpuAtomic *a, const char *row) {
     GpuFn *f = a->f;
     AtomicWord w = atomic_word(a);
-    LLVMValueRef zero = gpu_i32(f, (int64_t)0x80008000); // two of them
+    LLVMValueRef zero = gpu_i32(f, (int64_t)0x80008000); // two halves
     LLVMValueRef word =
         call_row(a, row, w.at, put_into_word(a, &w, zero, atomic_bits(a, a->value)));
     return gpu_from_bits(f, a->elem, take_from_word(a, &w, word));
@@ -178,7 +178,8 @@ static LLVMValueRef atomic_register(const GpuAtomic *a) {
     return LLVMBuildSelect(a->f->g->b, a->on, x, LLVMConstNull(LLVMTypeOf(x)), "");
 }
 
-/// Threads that hold copies get what their owner got; of a scalar, all get what thread 0 got.
+/// Gives threads with copies the result of the owner. For a scalar, all threads get the result of
+/// thread 0.
 static void share_results(GpuFn *f, const Value *v) {
     LLVMValueRef *regs = gpu_block(f, v);
     if (v->type->rank) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Lines along an axis: see axis_join.h.
+// Joins lines along an axis: see axis_join.h.
 //
-// Step j of layout_scan meets, for every element, its sibling block of 2^j elements: in another
-// register or by a shuffle. Both join their totals in the order of the line, so functions need not
-// commute. Blocks behind the end of the line (holes) are left out of the join: the lower of two
-// blocks is never empty where the upper one is not. Steps that would leave the warp are not taken;
-// then each thread gets the totals of all parts of its lines, through shared memory.
+// In step j of layout_scan, every element's block of 2^j elements meets its sibling block, in
+// another register or by a shuffle. Both join their totals in the order of the line, so functions
+// need not commute. Blocks behind the end of the line (holes) do not take part: if the upper block
+// of two is not empty, neither is the lower one. Steps that would leave the warp are omitted.
+// Instead each thread gets the totals of all parts of its lines through shared memory.
 #include "backends/gpu/axis_join.h"
 #include "backends/gpu/block_elements.h"
 
@@ -38,7 +38,7 @@ static void put_lane_registers(const AxisJoin *s, LLVMValueRef *const *to, int64
     for (int k = 0; k < s->n; k++) to[k][reg] = from[k];
 }
 
-/// x where c, else y; c NULL: x.
+/// Returns x if c holds, else y; c NULL: x.
 static LLVMValueRef select_if(GpuFn *f, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) {
     if (!c) return x;
     if (LLVMIsAConstantInt(c)) return LLVMConstIntGetZExtValue(c) ? x : y;
@@ -85,11 +85,11 @@ AxisJoin *axis_join_begin(GpuFn *f, const Op *op, int n) {
 
 /* ---- steps in a warp ----------------------------------------------------------------------- */
 
-/// A step under way: partner[k][r] is what register r's block meets.
+/// The current step: partner[k][r] is the total that register r's block meets.
 typedef struct LineStep {
     LayoutStep x;
     int j;
-    LLVMValueRef upper; // the thread's part of being the upper block; NULL: none
+    LLVMValueRef upper; // the thread's share in "this is the upper block"; NULL: none
     LLVMValueRef *partner[GPU_TUPLE];
 } LineStep;
 
@@ -97,7 +97,7 @@ static bool is_first_register(const AxisJoin *s, int64_t r) {
     return s->same[r] == r;
 }
 
-/// The totals of sibling blocks, for the first register of each block.
+/// Fetches the totals of sibling blocks, for the first register of each block.
 static void meet_sibling_blocks(AxisJoin *s, LineStep *t) {
     GpuFn *f = s->f;
     for (int k = 0; k < s->n; k++) {
@@ -118,7 +118,7 @@ static void meet_sibling_blocks(AxisJoin *s, LineStep *t) {
     }
 }
 
-/// i1, perhaps constant: register r is in the upper block of the two.
+/// Returns an i1, perhaps constant: register r is in the upper block of the two.
 static LLVMValueRef is_upper(const AxisJoin *s, const LineStep *t, int64_t r) {
     const Gen *g = s->f->g;
     bool own = parity((Bits)r & t->x.own_reg);
@@ -126,8 +126,8 @@ static LLVMValueRef is_upper(const AxisJoin *s, const LineStep *t, int64_t r) {
     return own ? LLVMBuildNot(g->b, t->upper, "") : t->upper;
 }
 
-/// i1: the upper block of register r begins before the end of the line; NULL: it does where the
-/// lower one does.
+/// Returns an i1: the upper block of register r begins before the end of the line. NULL: it does if
+/// the lower block does.
 static LLVMValueRef has_upper(const AxisJoin *s, const LineStep *t, int64_t r) {
     const Gen *g = s->f->g;
     int64_t size = INT64_C(2) << t->j;
@@ -138,7 +138,7 @@ static LLVMValueRef has_upper(const AxisJoin *s, const LineStep *t, int64_t r) {
     return LLVMBuildICmp(g->b, LLVMIntULT, at, gpu_i32(s->f, s->extent), "");
 }
 
-/// The totals of both blocks of register r, the first one in the order of the line first.
+/// Returns the totals of both blocks of register r in the order of the line.
 static void in_line_order(const AxisJoin *s, const LineStep *t, int64_t r, LLVMValueRef *a,
                           LLVMValueRef *b) {
     LLVMValueRef upper = is_upper(s, t, r);
@@ -151,7 +151,7 @@ static void in_line_order(const AxisJoin *s, const LineStep *t, int64_t r, LLVMV
     }
 }
 
-/// Of a known function the order does not count.
+/// For a known function the order is irrelevant.
 static void join_totals(const AxisJoin *s, const LineStep *t, int64_t r, LLVMValueRef *joined) {
     LLVMValueRef a[GPU_TUPLE], b[GPU_TUPLE], *only = s->reverse ? b : a;
     LLVMValueRef both = has_upper(s, t, r);
@@ -167,7 +167,7 @@ static void join_totals(const AxisJoin *s, const LineStep *t, int64_t r, LLVMVal
 
 /* ---- prefixes ------------------------------------------------------------------------------ */
 
-/// `before` stands before prefix r of p where c (i1, perhaps constant; NULL: always).
+/// Puts `before` before prefix r of p if c holds (i1, perhaps constant; NULL: always).
 static void extend_prefix(AxisJoin *s, GpuPrefix *p, int64_t r, LLVMValueRef c,
                           LLVMValueRef *before) {
     GpuFn *f = s->f;
@@ -201,8 +201,8 @@ static void extend_prefixes(AxisJoin *s, const LineStep *t) {
     }
 }
 
-/// From here on what is before a block is kept once for all registers in it, and joined to their
-/// prefixes at the end.
+/// From here on the prefix of a block is stored once for all its registers. The end joins it to
+/// their prefixes.
 static void begin_outer(AxisJoin *s) {
     GpuFn *f = s->f;
     size_t bytes = (size_t)s->registers * sizeof(LLVMValueRef);
@@ -256,7 +256,8 @@ static void lines_step(AxisJoin *s, int j) {
 
 /* ---- parts --------------------------------------------------------------------------------- */
 
-/// The layout of blocks of 2^low elements along d, and which register bits of l are left in it.
+/// Returns the layout of blocks of 2^low elements along d, and the register bits of l that remain
+/// in it.
 static const Layout *blocks_layout(Ctx *ctx, const Layout *l, int d, int low, int *kept) {
     Layout p = *l;
     F2Span span = {0};
@@ -277,8 +278,8 @@ static void store_in_cta(GpuFn *f, Elem elem, LLVMValueRef at, LLVMValueRef on, 
     gpu_call(f, ctx_format(f->ctx, "tg.store.cluster.b%d", bits), 3, at, on ? on : gpu_true(f), x);
 }
 
-/// Who writes a block to all CTAs: of the threads that have copies of an element the first ones
-/// share the CTAs, so that each writes to every 2^bits-th from `first` on.
+/// The work of writing a block to all CTAs. Threads with copies of an element share the CTAs: each
+/// writes to every 2^bits-th CTA from `first` on.
 typedef struct Spread {
     int bits;
     LLVMValueRef first, on; // i32, i1
@@ -296,7 +297,7 @@ static Spread spread_of(GpuFn *f, const Layout *l) {
     return s;
 }
 
-/// Each CTA of the cluster gets all of the block.
+/// Gives each CTA of the cluster the whole block.
 static void write_to_cluster(GpuFn *f, const Layout *l, const SharedLayout *s, LLVMValueRef base,
                              Elem elem, LLVMValueRef *regs) {
     GpuSharedMap map = gpu_shared_map(f, l, s);
@@ -338,7 +339,7 @@ static void exchange_some(GpuFn *f, const Layout *from, const Layout *to, int n,
     }
 }
 
-/// Where there is no room for all of them at once, they go one after the other.
+/// If shared memory has no room for all blocks at once, they go one after the other.
 void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const Elem *elems,
                   LLVMValueRef *const *in, LLVMValueRef **out) {
     int64_t bytes = 0;
@@ -360,7 +361,7 @@ void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const E
     }
 }
 
-/// Sorts registers of a layout whose coordinate along the axis is the part into [line][part].
+/// Sorts registers into [line][part], for a layout whose coordinate along the axis is the part.
 static void sort_parts(AxisJoin *s, const Layout *l, int low, const int64_t *line,
                        LLVMValueRef *const *regs) {
     for (int64_t r = 0; r < layout_registers(l); r++) {
@@ -372,7 +373,7 @@ static void sort_parts(AxisJoin *s, const Layout *l, int low, const int64_t *lin
     }
 }
 
-/// The registers of the totals of blocks, in blocks_layout.
+/// Returns the registers of the totals of blocks, in blocks_layout.
 static const Layout *line_parts_block(AxisJoin *s, LLVMValueRef **in) {
     const Layout *l = s->layout;
     int bits[LAYOUT_MAX_BITS];
@@ -403,7 +404,7 @@ static void gather_parts(AxisJoin *s, const Layout *kept) {
     sort_parts(s, to, 0, gpu_line_registers(f, s->op, kept, to), out);
 }
 
-/// After the steps in the warp.
+/// Runs after the steps in the warp.
 static void find_line_parts(AxisJoin *s) {
     GpuFn *f = s->f;
     const Layout *kept = layout_slice(f->ctx, s->layout, s->axis, true);
@@ -447,7 +448,7 @@ const Layout *gpu_spread_layout(GpuFn *f, const Layout *l, int d) {
     return layout_blocked(f->ctx, &a);
 }
 
-/// Neighbouring parts, pair by pair.
+/// Joins neighbouring parts, pair by pair.
 static void join_line_parts(AxisJoin *s, int64_t line) {
     for (int64_t n = s->parts; n > 1; n = (n + 1) / 2)
         for (int64_t i = 0; i < n; i += 2) {
@@ -462,8 +463,8 @@ static void join_line_parts(AxisJoin *s, int64_t line) {
         }
 }
 
-/// The blocks go to a layout in which each line is in one warp, are reduced there, and the results
-/// go to those who want them.
+/// Moves the blocks to a layout in which each line is in one warp, reduces them there, and moves
+/// the results to their users.
 static void reduce_spread(AxisJoin *s, const Layout *from, LLVMValueRef *const *in,
                           LLVMValueRef **out) {
     GpuFn *f = s->f;
@@ -483,8 +484,8 @@ static void reduce_spread(AxisJoin *s, const Layout *from, LLVMValueRef *const *
                  layout_slice(f->ctx, s->layout, s->axis, false), s->n, elems, reduced, out);
 }
 
-/// Joins that a thread makes in the steps within its warp: where lanes come before registers, it
-/// makes those for each register.
+/// Counts the joins of a thread in the steps within its warp. If lanes come before registers, it
+/// joins once for each register.
 static int64_t count_joins(const Layout *l, int d) {
     LayoutScan plan = layout_scan(l, d);
     int64_t blocks = layout_registers(l), joins = 0;
@@ -495,16 +496,16 @@ static int64_t count_joins(const Layout *l, int d) {
     return joins;
 }
 
-/// Whether all of the blocks have room in shared memory, rows padded, beside what lies there.
+/// Whether all blocks fit in shared memory, with padded rows, beside its current contents.
 static bool has_room_for_blocks(const AxisJoin *s) {
-    enum { PADS = 16 }; // a part of each row that its pad takes at most
+    enum { PADS = 16 }; // the reciprocal of the largest share of a row that its pad takes
     int64_t bytes = 0;
     for (int k = 0; k < s->n; k++) bytes += elem_bytes(line_elem(s, k));
     for (int d = 0; d < s->layout->rank; d++) bytes *= s->layout->extents[d];
     return s->f->shared_fixed + bytes + bytes / PADS <= s->f->target->shared_cta;
 }
 
-/// Moving the blocks first is less work.
+/// Whether moving the blocks first is less work.
 static bool is_awkward(const AxisJoin *s) {
     if (s->spread || s->layout->bits[LEVEL_CTA] || !has_room_for_blocks(s)) return false;
     const Layout *to = gpu_spread_layout(s->f, s->layout, s->axis);

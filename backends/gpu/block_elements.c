@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Blocks in shared memory element by element: block_elements.h.
+// Blocks in shared memory, element by element: block_elements.h.
 #include "backends/gpu/block_elements.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ LLVMValueRef gpu_writes(GpuFn *f, const Layout *l, int64_t reg) {
 
 /* ---- elements ------------------------------------------------------------------------------ */
 
-/// Filling is by whole rounds of all threads.
+/// Fills run in whole rounds of all threads.
 static int64_t room_of_rounds(const GpuFn *f, int64_t count) {
     return ceil_div(count, f->threads) * f->threads;
 }
@@ -76,7 +76,7 @@ GpuPieces gpu_pieces(GpuFn *f, int64_t count, int64_t size, int n, LLVMValueRef 
     p.loop = gpu_loop(f, gpu_i32(f, 0), gpu_i32(f, count), size, n, init);
     p.first = p.loop.index;
     p.carried = p.loop.phi;
-    gpu_barrier(f); // the piece before has been read
+    gpu_barrier(f); // the previous piece has been read
     return p;
 }
 
@@ -97,8 +97,8 @@ void gpu_pieces_end(GpuFn *f, GpuPieces *p, LLVMValueRef *next) {
     p->carried = p->loop.phi;
 }
 
-/// Threads without an element in a piece read the first place, where a CTA of a cluster, which has
-/// but some of the elements, may have written nothing.
+/// Threads without an element in a piece read the first place. A CTA of a cluster has only some of
+/// the elements, so it may have written nothing there.
 static void write_first(GpuFn *f, const GpuFlat *flat) {
     LLVMValueRef zero = gpu_i32(f, 0),
                  first = LLVMBuildICmp(f->g->b, LLVMIntEQ, f->thread, zero, "");
@@ -106,7 +106,7 @@ static void write_first(GpuFn *f, const GpuFlat *flat) {
     gpu_barrier(f);
 }
 
-/// Row by row, each element written by one thread and read by whoever wants it.
+/// Row by row: one thread writes each element, and every thread that needs it reads it.
 void gpu_move_in_pieces(GpuFn *f, const Layout *from, const Layout *to, Elem elem,
                         LLVMValueRef *const in, LLVMValueRef *out) {
     int64_t strides[MAX_RANK], count = 1, piece = GPU_PIECE_BYTES / elem_bytes(elem);

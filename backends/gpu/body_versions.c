@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two versions of a body. Whether vectors of an access are live or dead as a whole often depends on
-// whether some extents are multiples of a vector. That is looked at once, in the function's head;
-// where they are, no access has to look again.
+// Two versions of a body. Often a vector of an access is live or dead as a whole if some extents
+// are multiples of a vector. The function's head tests this once. In the version where it holds, no
+// access tests again.
 #include <string.h>
 
 #include "backends/gpu/access.h"
@@ -19,7 +19,7 @@ static bool both_divide(GpuFn *f, const Op *op, int first, int64_t n, GpuLeaves 
            value_divides(f, operand(op, first + 1), n, leaves, depth);
 }
 
-/// x is a multiple of n in this version, or is added to what must be one.
+/// Whether x is a multiple of n: in this version, or by adding it to the required leaves.
 static bool take_leaf(GpuFn *f, LLVMValueRef x, int64_t n, GpuLeaves *leaves) {
     const GpuMultiples *m = f->multiples;
     for (int i = 0; m && i < m->n && m->of % n == 0; i++)
@@ -75,7 +75,7 @@ bool gpu_bounds_divide(GpuAccess *p, GpuLeaves *leaves) {
 
 /* ---- positions below a bound --------------------------------------------------------------- */
 
-/// `iota < broadcast(n)`: the n, and the block of positions.
+/// Matches `iota < broadcast(n)`. Returns n, and the block of positions.
 static const Value *position_bound(const Op *op, const Value **positions) {
     const Value *x = operand(op, 0);
     const Op *n = def_of(operand(op, 1), OP_BROADCAST);
@@ -85,7 +85,7 @@ static const Value *position_bound(const Op *op, const Value **positions) {
     return operand(n, 0);
 }
 
-/// Bits of positions that one thread has all values of, and that a bound of so many divides.
+/// Returns the position bits whose values all lie in one thread, if they divide the bound.
 static int bound_bits(GpuFn *f, const Op *op, GpuLeaves *leaves, int *x) {
     const Value *positions, *n = position_bound(op, &positions);
     if (!n) return 0;
@@ -95,7 +95,8 @@ static int bound_bits(GpuFn *f, const Op *op, GpuLeaves *leaves, int *x) {
     return bits;
 }
 
-/// i32: how many positions from the thread's own on are below the bound, 0 or less for none.
+/// Returns an i32: the number of positions below the bound, from the thread's own position on; 0 or
+/// less for none.
 static LLVMValueRef left_below(GpuFn *f, const Value *n, LLVMValueRef thread) {
     Gen *g = f->g;
     LLVMValueRef x = gpu_scalar(f, n);
@@ -109,8 +110,8 @@ static LLVMValueRef left_below(GpuFn *f, const Value *n, LLVMValueRef thread) {
     return thread ? LLVMBuildSub(g->b, x, thread, "") : x;
 }
 
-/// Registers compare what is left with a number; in those that differ in the bits of a vector alone
-/// all positions are below the bound, or none is.
+/// Registers compare that count with a number. Registers that differ only in the bits of a vector
+/// are all below the bound, or all not.
 static bool lower_bound(GpuFn *f, Op *op) {
     const Value *positions, *n = position_bound(op, &positions);
     int x[LAYOUT_MAX_BITS], bits = bound_bits(f, op, NULL, x);
@@ -145,9 +146,9 @@ typedef struct VersionSurvey {
     GpuFn *f;
     GpuLeaves leaves;
     int ops;
-    int64_t vector; // elements of the longest
-    bool heavy;     // too large, or not to be made twice
-    // Extents along which such vectors lie, and comparisons with a bound.
+    int64_t vector; // elements of the longest vector
+    bool heavy;     // too large, or not to be duplicated
+    // The extents along which those vectors lie, and the comparisons with a bound.
     int n_extents, n_bounds;
     int64_t extents[MAX_SEEN];
     const Op *bounds[MAX_SEEN];
@@ -161,7 +162,7 @@ static void add_leaves(VersionSurvey *s, const GpuLeaves *found, int64_t vector)
 static void see_versioned_op(Op *op, void *arg) {
     VersionSurvey *s = arg;
     s->ops++;
-    // Where nothing else copies, products rest on loads.
+    // Without asynchronous copies, products depend on loads.
     bool copies = gpu_has(s->f->target, GPU_CP_ASYNC);
     s->heavy |= (op->code == OP_DOT && copies) || op->code == OP_SORT;
     for (int i = 0; i < op->n_results; i++) {
@@ -177,7 +178,7 @@ static void see_versioned_op(Op *op, void *arg) {
     if (s->n_extents < MAX_SEEN) s->extents[s->n_extents++] = p.a.subs[p.vec_dim].size;
 }
 
-/// Bounds of positions along the same extents are most likely the same.
+/// Bounds of positions along the same extents are most likely equal.
 static void see_bound(VersionSurvey *s, const Op *op) {
     const Value *positions;
     GpuLeaves found = {0};
@@ -190,7 +191,7 @@ static void see_bound(VersionSurvey *s, const Op *op) {
     }
 }
 
-/// i1: all are multiples of the longest vector.
+/// Returns an i1: all values are multiples of the longest vector.
 static LLVMValueRef all_divide(GpuFn *f, const GpuMultiples *m) {
     LLVMBuilderRef b = f->g->b;
     LLVMValueRef rest = gpu_i32(f, 0);

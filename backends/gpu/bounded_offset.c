@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Accesses by an offset of 32 bits that hardware checks against a bound.
+// Accesses by a 32-bit offset that hardware checks against a bound.
 //
-// Where all elements of a tensor are near its first (Type.near), the offset of an element that is
-// live is a number of 31 bits; one that is not live gets FAR, which is beyond all bounds, and so is
-// every sum with it that saturates. The offset has two parts, each of which knows what is live
-// along its dimensions: those that the loop around leaves where they are, which are the same in
-// each of its iterations, and those that it moves, with the position of the block.
+// If all elements of a tensor are near its first one (Type.near), the offset of a live element has
+// 31 bits. An element that is not live gets FAR, which exceeds all bounds. So does every saturating
+// sum with it. The offset has two parts. One covers the dimensions that the surrounding loop does
+// not move, and is the same in every iteration. The other covers the moved dimensions, with the
+// position of the block. Each part knows the liveness along its own dimensions.
 #include "backends/gpu/access.h"
 
 #define FAR INT32_MIN
 
-/// The innermost loop around op.
+/// Returns the innermost loop around op.
 static const Op *loop_around(const Op *op) {
     for (const Op *o = op->parent->parent; o; o = o->parent ? o->parent->parent : NULL)
         if (o->code == OP_FOR || o->code == OP_WHILE) return o;
@@ -21,7 +21,8 @@ static void count_product(Op *op, void *arg) {
     *(int *)arg += op->code == OP_DOT;
 }
 
-/// Offsets stay in registers through a loop, and so do the sums and operands of many products.
+/// Offsets stay in registers through a loop, in competition with the sums and operands of many
+/// products.
 static bool is_crowded(const GpuAccess *p) {
     enum { MANY = 3, FEW_REGISTERS = 256 };
     Op *loop = (Op *)(uintptr_t)loop_around(p->op);
@@ -37,8 +38,8 @@ bool gpu_access_is_near(const GpuAccess *p) {
            gpu_has(p->f->target, GPU_BUFFERS) && !is_crowded(p);
 }
 
-/// i32: from the tensor's first byte to the end of its last element; of one element where there is
-/// none, as nothing is live then.
+/// Returns an i32: the bytes from the tensor's first byte to the end of its last element. For an
+/// empty tensor it is the size of one element; nothing is live then.
 static LLVMValueRef tensor_span_bytes(GpuFn *f, const GpuTensor *t) {
     LLVMValueRef *known = &((GpuTensor *)(uintptr_t)t)->bytes;
     if (*known) return *known;
@@ -67,8 +68,8 @@ static bool has_loops(GpuFn *f) {
     return f->has_loops;
 }
 
-/// Before or behind the loops of a function a bound would be one more register that is alive in
-/// them: what is live is near, and what is not is FAR.
+/// Before or after the loops of a function, a bound would occupy one more register in them. There,
+/// INT32_MAX serves as the bound: live elements are near, and all others are FAR.
 static bool is_beside_loops(const GpuAccess *p) {
     return has_loops(p->f) && !loop_around(p->op);
 }
@@ -77,7 +78,7 @@ LLVMValueRef gpu_access_bound(const GpuAccess *p) {
     return is_beside_loops(p) ? gpu_i32(p->f, INT32_MAX) : tensor_span_bytes(p->f, p->tensor);
 }
 
-/// Dimension d has the same position and bounds in each iteration.
+/// Whether dimension d has the same position and bounds in each iteration.
 static bool is_still(const GpuAccess *p, const Op *loop, int d) {
     if (!loop) return true;
     if (p->a.subs[d].kind != DIM_AXIS) return false;
@@ -85,8 +86,8 @@ static bool is_still(const GpuAccess *p, const Op *loop, int d) {
            !value_is_inside(sub_operand(p->op, &p->a, d, 1), loop);
 }
 
-/// A position that is not known to be 0 or more, or one of each lane: the parts of the offset may
-/// be negative alone.
+/// Whether a position may be negative or depends on the lane. The two parts of the offset may then
+/// be negative separately.
 static bool is_mixed(const GpuAccess *p) {
     for (int d = 0; d < p->a.n_subs; d++)
         if (p->a.subs[d].kind == DIM_PICK || p->dims[d].lo) return true;
@@ -101,9 +102,9 @@ static LLVMValueRef if_live(const GpuAccess *p, LLVMValueRef live, LLVMValueRef 
 
 enum { MOST_BESIDE = 1 << 20, MOST_BYTES = 16 };
 
-/// The tensor is one row, and no count says more than its extent (passes/gpu/clip.c): the
-/// bound is all that needs to look at it. LLVM joins shorter accesses to neighbours, which the
-/// bound might cut then.
+/// Whether the tensor is one row, and no count is below its extent (passes/gpu/clip.c). Then
+/// hardware's bound is the only test. LLVM joins shorter accesses to their neighbours, and the
+/// bound could cut the joined access.
 static bool is_bounded_by_extent(const GpuAccess *p, int bytes) {
     const Type *t = p->tensor->value->type;
     const SubDim *s = &p->a.subs[0];
@@ -115,7 +116,7 @@ static bool is_bounded_by_extent(const GpuAccess *p, int bytes) {
            s->size * s->mul * p->unit <= MOST_BESIDE;
 }
 
-/// The position, or FAR where it is beyond that: what it is added to is small.
+/// Returns the position, or FAR if it is larger. The terms added to it are small.
 static LLVMValueRef clamp_position(const GpuAccess *p) {
     const Gen *g = p->f->g;
     LLVMValueRef far = gen_i64(g, (int64_t)(uint32_t)FAR);

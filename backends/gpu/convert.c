@@ -6,7 +6,7 @@
 
 /* ---- within threads and warps -------------------------------------------------------------- */
 
-/// For each swap: in threads of odd parity register r takes the value of r ^ reg.
+/// For each swap: in threads of odd parity, register r takes the value of r ^ reg.
 static void swap_registers(GpuFn *f, int n, const ConvertSwap *swaps, int bits,
                            LLVMValueRef *regs) {
     LLVMValueRef *old = ctx_array(f->ctx, LLVMValueRef, (int64_t)1 << bits);
@@ -18,13 +18,13 @@ static void swap_registers(GpuFn *f, int n, const ConvertSwap *swaps, int bits,
     }
 }
 
-/// Which lane a round reads: the image of the thread, and the round's part.
+/// The lane that a round reads: the image of the thread, and the round's part.
 typedef struct ConvertRound {
     GpuFn *f;
     const Conversion *c;
     const Layout *to;
     Elem elem;
-    bool own;          // the image of a lane is the lane itself
+    bool own;          // the image of each lane is the lane itself
     LLVMValueRef lane; // the image of the thread (i32)
 } ConvertRound;
 
@@ -36,7 +36,7 @@ static ConvertRound exchange_of(GpuFn *f, const Conversion *c, const Layout *to,
     return x;
 }
 
-/// n values that travel together in one round.
+/// Shuffles n values that travel together in one round.
 static void shuffle_round(const ConvertRound *x, int64_t round, int n, LLVMValueRef *const in,
                           LLVMValueRef *out) {
     GpuFn *f = x->f;
@@ -51,7 +51,7 @@ static void shuffle_round(const ConvertRound *x, int64_t round, int n, LLVMValue
     }
 }
 
-/// The threads in which parity(thread & extra[i].mask) is bit i of e for all i.
+/// Returns the threads in which parity(thread & extra[i].mask) is bit i of e for all i.
 static LLVMValueRef threads_that_keep(GpuFn *f, const Conversion *c, int e) {
     LLVMValueRef all = NULL;
     for (int i = 0; i < c->n_extra; i++) {
@@ -64,7 +64,7 @@ static LLVMValueRef threads_that_keep(GpuFn *f, const Conversion *c, int e) {
 
 enum { MAX_PACK = 8 };
 
-/// The rounds first ^ (sums of pack bits), each done 2^n_extra times.
+/// Runs the rounds first ^ (sums of pack bits), each 2^n_extra times.
 static void exchange_rounds(const ConvertRound *x, int64_t first, LLVMValueRef *const from,
                             LLVMValueRef *to) {
     GpuFn *f = x->f;
@@ -130,16 +130,17 @@ static void convert_far(GpuFn *f, const Conversion *c, const Op *op) {
 
 /* ---- through shared memory, read by ldmatrix ----------------------------------------------- */
 
-// As of shared_cost: slots of an instruction, and of a line of 128 bytes.
+// The units of shared_cost: slots of an instruction, and of a line of 128 bytes.
 enum { ACCESS_SLOTS = 2, LINE_SLOTS = 4, BARRIER_SLOTS = 60, MATRICES = 4, MAX_BYTES = 16 };
 
-/// An instruction reads four matrices, a line each.
+/// An instruction reads four matrices, one line each.
 static double matrix_read_slots(const SharedMatrix *m) {
     double instructions = (double)((int64_t)1 << m->n_base) / MATRICES;
     return instructions * (ACCESS_SLOTS + LINE_SLOTS * MATRICES * m->conflicts);
 }
 
-/// Swizzled rows along `inner` that `to` can read as matrices: what it costs, or 0.
+/// Tries swizzled rows along `inner` that `to` can read as matrices. Returns the cost, or 0 if
+/// impossible.
 static double try_rows(const Layout *from, const Layout *to, int elem_bytes, int inner, int outer,
                        SharedLayout *s) {
     SharedMatrix m;
@@ -152,14 +153,14 @@ static double try_rows(const Layout *from, const Layout *to, int elem_bytes, int
     return shared_cost(from, s, &a, BANKS_IN_ORDER, false) + matrix_read_slots(&m) + BARRIER_SLOTS;
 }
 
-/// Extents are powers of two, without holes.
+/// Whether extents are powers of two, without holes.
 static bool is_filled(const Layout *l) {
     for (int d = 0; d < l->rank; d++)
         if (l->odd[d] != 1 || layout_box(l, d) != l->extents[d]) return false;
     return true;
 }
 
-/// False: another way is cheaper, or there is none by matrices.
+/// Returns false if another way is cheaper, or if matrices cannot do it.
 static bool convert_to_matrices(GpuFn *f, const Conversion *c, const Op *op) {
     const Layout *from = gpu_layout(f, operand(op, 0)), *to = gpu_layout(f, result(op, 0));
     Elem elem = result(op, 0)->type->elem;

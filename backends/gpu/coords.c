@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Coordinates of elements: a part of the thread, computed once in the function's head, and a
-// number of the register.
+// Coordinates of elements: a part of the thread, computed once in the function's head, and a number
+// of the register.
 #include "backends/gpu/lower.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static LLVMValueRef shift_by(GpuFn *f, LLVMValueRef x, int left) {
     return left < 0 ? LLVMBuildLShr(b, x, gpu_i32(f, -left), "") : x;
 }
 
-/// Columns of m that have bit j + shift in column j: a diagonal of the matrix.
+/// Returns the columns of m that have bit j + shift in column j: a diagonal of the matrix.
 static Bits diagonal_columns(const F2 *m, int shift) {
     Bits mask = 0;
     for (int j = 0; j < m->n; j++)
@@ -21,7 +21,7 @@ static Bits diagonal_columns(const F2 *m, int shift) {
     return mask;
 }
 
-/// A diagonal is a mask and a shift; matrices of hardware have few of them.
+/// A diagonal is a mask and a shift, and hardware's matrices have few diagonals.
 LLVMValueRef gpu_image(GpuFn *f, LLVMValueRef x, const F2 *m) {
     LLVMBuilderRef b = f->g->b;
     LLVMValueRef sum = NULL;
@@ -65,7 +65,7 @@ LLVMValueRef gpu_parity(GpuFn *f, Bits mask) {
 typedef struct ThreadCoord {
     const Layout *layout;
     int d;
-    Bits reaches;       // the bits it can have
+    Bits reaches;       // the bits that it can have
     LLVMValueRef value; // NULL: 0
 } ThreadCoord;
 
@@ -128,7 +128,7 @@ bool gpu_always_hole(const Layout *l, int64_t reg) {
         Bits reach = 0;
         F2 m = thread_map(l, d);
         for (int j = 0; j < m.n; j++) reach |= m.col[j];
-        // Clearing what threads reach is the least that any of them has.
+        // Clearing the bits that threads reach gives the smallest coordinate of any thread.
         if ((x[d] & ~(int64_t)reach) >= l->extents[d]) return true;
     }
     return false;
@@ -148,7 +148,8 @@ LLVMValueRef gpu_not_hole(GpuFn *f, const Layout *l, int64_t reg) {
     return good;
 }
 
-/// i1: the bits of the thread's number that tell copies apart are 0; NULL: there are no copies.
+/// Returns an i1: the bits of the thread's number that distinguish copies are 0. NULL: no copies
+/// exist.
 static LLVMValueRef is_first_copy(GpuFn *f, Bits copies, bool ctas) {
     if (!copies) return NULL;
     LLVMValueRef x =

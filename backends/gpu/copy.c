@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Buffers in shared memory, and what copies between them and global memory.
+// Buffers in shared memory, and copies between them and global memory.
 #include "backends/gpu/access.h"
 #include "backends/gpu/block_elements.h"
 #include "backends/gpu/ring.h"
@@ -20,7 +20,7 @@ static void set_buf(GpuFn *f, const Value *v, LLVMValueRef p) {
     gpu_set_block(f, v, cell);
 }
 
-/// Of buffers behind a `shared_free` temporaries keep clear, too.
+/// Temporaries also avoid buffers after their `shared_free`.
 void gpu_lower_buf_alloc(GpuFn *f, Op *op) {
     int64_t at = op_int(op, "offset", 0), end = at + shared_of(result(op, 0)->type).bytes;
     set_buf(f, result(op, 0), gpu_room_at(f, gpu_room(f, "buffer", at, end), at));
@@ -31,7 +31,7 @@ void gpu_lower_buf_view(GpuFn *f, Op *op) {
     set_buf(f, result(op, 0), gpu_buf(f, operand(op, 0)));
 }
 
-/// Other threads may still be reading: the next temporary waits for them.
+/// Other threads may still be reading. The next temporary waits for them.
 void gpu_lower_shared_free(GpuFn *f, Op *op) {
     (void)op;
     gpu_pair_barrier(f);
@@ -49,7 +49,7 @@ void gpu_lower_fence(GpuFn *f, Op *op) {
     gpu_call(f, "tg.nv.fence.proxy.async.shared", 0);
 }
 
-/// What each thread has of block x, into the buffer.
+/// Writes each thread's elements of block x to the buffer.
 static void write_block_to_buf(GpuFn *f, const Value *x, const Value *buf) {
     SharedLayout s = shared_of(buf->type);
     SharedAccess a;
@@ -70,14 +70,15 @@ static Bits xor_of_columns(const Bits *x, int n, int64_t which) {
     return sum;
 }
 
-/// By ldmatrix and stmatrix: offsets of a thread's row address and of registers add up by xor.
+/// Access by ldmatrix and stmatrix: the offsets of a thread's row address and of registers combine
+/// by xor.
 typedef struct Matrices {
     SharedMatrix m;
-    int pick; // matrices of one instruction: 2^pick, chosen by lane bits 3 and 4
-    F2 map;   // bits of the thread to the offset of the row that it names
+    int pick; // matrices in an instruction: 2^pick, selected by lane bits 3 and 4
+    F2 map;   // maps thread bits to the offset of the row that the thread names
 } Matrices;
 
-/// Offsets are linear in the bits of coordinates: distances are powers of two.
+/// Whether offsets are linear in the bits of coordinates: all distances are powers of two.
 static bool is_linear(const Layout *l, const SharedLayout *s) {
     for (int d = 0; d < s->rank; d++) {
         int64_t stride = s->stride[d], box = layout_box(l, d);
@@ -87,7 +88,8 @@ static bool is_linear(const Layout *l, const SharedLayout *s) {
     return true;
 }
 
-/// The offset of the place that differs from the first one by these register and thread bits.
+/// Returns the offset of the place that differs from the first one by these register and thread
+/// bits.
 static Bits shared_offset_of_bits(const Layout *l, const SharedLayout *s, Bits reg, Bits thread) {
     int64_t x[MAX_RANK];
     layout_at(l, (int64_t)reg, (int64_t)thread, x);
@@ -106,7 +108,7 @@ static bool find_matrices(const Layout *l, const SharedLayout *s, Matrices *x) {
     return true;
 }
 
-/// The part of the address that a thread names, which registers change by xor.
+/// Returns the part of the address that a thread names. Registers change it by xor.
 static LLVMValueRef named_row(GpuFn *f, const Matrices *x) {
     GpuPlace back = gpu_to_head(f);
     LLVMValueRef thread = gpu_image(f, f->thread, &x->map);
@@ -114,7 +116,7 @@ static LLVMValueRef named_row(GpuFn *f, const Matrices *x) {
     return thread;
 }
 
-/// The address for the matrices from register `reg` on.
+/// Returns the address for the matrices from register `reg` on.
 static LLVMValueRef matrices_at(GpuFn *f, const Layout *l, const SharedLayout *s, LLVMValueRef base,
                                 LLVMValueRef thread, Bits reg) {
     LLVMValueRef number = gpu_i32(f, (int64_t)shared_offset_of_bits(l, s, reg, 0));
@@ -182,7 +184,8 @@ void gpu_lower_buf_load(GpuFn *f, Op *op) {
 
 /* ---- cp.async ------------------------------------------------------------------------------ */
 
-/// How the threads share the pieces of a buffer, of so many bytes. Some may have copies, or holes.
+/// Returns the layout by which the threads share the pieces of a buffer, of `bytes` bytes each. It
+/// may have copies or holes.
 static const Layout *copy_pieces_layout(GpuFn *f, const Type *buf, int bytes) {
     BlockAccess access = {.rank = buf->rank,
                           .elem_bits = elem_info[buf->elem].bits,
@@ -196,15 +199,15 @@ static const Layout *copy_pieces_layout(GpuFn *f, const Type *buf, int bytes) {
     return layout_blocked(f->ctx, &access);
 }
 
-/// The dimension of neighbours in the buffer.
+/// Returns the contiguous dimension of the buffer.
 static int dim_along(const GpuAccess *p, const Type *buf) {
     for (int d = 0; d < p->a.n_subs; d++)
         if (p->a.subs[d].kind == DIM_AXIS && p->a.axis_of[d] == buf->inner) return d;
     return -1;
 }
 
-/// i32: how many of the piece's bytes are live. Dead elements are at its end. Pieces of one column
-/// have that part in common that does not depend on the row.
+/// Returns an i32: the number of live bytes in a piece. Dead elements are at its end. Pieces of one
+/// column share the part that does not depend on the row.
 static LLVMValueRef live_bytes(GpuAccess *p, const SharedAccess *a, int along, int64_t reg) {
     Gen *g = p->f->g;
     int bytes = elem_info[p->elem].bits / 8;
@@ -247,7 +250,8 @@ void gpu_lower_copy_async(GpuFn *f, Op *op) {
 
 /* ---- padding ------------------------------------------------------------------------------- */
 
-/// Zeros for one vector; along it where the axis is that of neighbours, else all or nothing of it.
+/// Writes zeros to one vector: along it if its axis is the contiguous one, else to all or nothing
+/// of it.
 static void pad_vector(GpuFn *f, const Op *op, const Layout *l, const GpuSharedMap *m,
                        const SharedAccess *a, int64_t reg, LLVMValueRef count) {
     const Type *buf = operand(op, 0)->type;
@@ -264,7 +268,7 @@ static void pad_vector(GpuFn *f, const Op *op, const Layout *l, const GpuSharedM
     }
 }
 
-/// All threads know the count: where it is full nothing happens.
+/// All threads know the count. With a full count nothing happens.
 void gpu_lower_buf_pad(GpuFn *f, Op *op) {
     Gen *g = f->g;
     const Type *buf = operand(op, 0)->type;
@@ -293,11 +297,11 @@ void gpu_lower_buf_pad(GpuFn *f, Op *op) {
 
 /* ---- TMA ----------------------------------------------------------------------------------- */
 
-enum { TMA_ARGS = 5 + 5 + 1, BOTH = (1 << GPU_PAIR) - 1 }; // five others, coordinates, the CTAs
+enum { TMA_ARGS = 5 + 5 + 1, BOTH = (1 << GPU_PAIR) - 1 }; // five others, the coordinates, the CTAs
 
-/// The coordinates of op, operands from `first` on, in TMA's order, innermost first: the dimension
-/// of neighbours, then the others from the last to the first. Those along axes of the buffer move
-/// on by `more` (NULL: 0).
+/// Lists the coordinates of op, operands from `first` on, in TMA's order, innermost first: the
+/// contiguous dimension, then the others from the last to the first. Coordinates along axes of the
+/// buffer advance by `more` (NULL: 0).
 static int box_coordinates(GpuFn *f, const Op *op, int first, LLVMValueRef const *more,
                            LLVMValueRef *out) {
     Gen *g = f->g;
@@ -315,12 +319,12 @@ static int box_coordinates(GpuFn *f, const Op *op, int first, LLVMValueRef const
     return n;
 }
 
-/// Where the box begins, as numbers; NULL is 0.
+/// Converts the start of a box to values; NULL is 0.
 static void box_start(GpuFn *f, const Type *buf, const int64_t *start, LLVMValueRef *more) {
     for (int d = 0; d < buf->rank; d++) more[d] = start[d] ? gpu_i32(f, start[d]) : NULL;
 }
 
-/// Extents of a box along the buffer's axes.
+/// Returns the extents of a box along the buffer's axes.
 static void box_of(const Op *op, int64_t *box) {
     const Type *desc = operand(op, 0)->type;
     const int64_t *axes = op_attr(op, "axes")->ints;
@@ -328,7 +332,7 @@ static void box_of(const Op *op, int64_t *box) {
         if (axes[d] >= 0) box[axes[d]] = desc->extents[d];
 }
 
-/// Moves on to the next box of the buffer, the last axis fastest. False: there is none.
+/// Advances to the next box of the buffer, the last axis fastest. Returns false after the last one.
 static bool next_box(const Type *buf, const int64_t *box, int64_t *start) {
     for (int d = buf->rank - 1; d >= 0; d--) {
         start[d] += box[d];
@@ -344,7 +348,8 @@ static const GpuRing *acquired_ring(GpuFn *f, const Op *op) {
     return gpu_ring(f, operand(acquire, 0));
 }
 
-/// i1: this lane starts box number `box` of those that a pair of CTAs has in turns.
+/// Returns an i1: this lane starts box number `box`, of the boxes that a pair of CTAs takes in
+/// turns.
 static LLVMValueRef starts_box(GpuFn *f, const GpuRing *r, int box) {
     Gen *g = f->g;
     LLVMValueRef rank = gpu_call(f, "tg.cluster.rank", 0);
@@ -377,7 +382,7 @@ void gpu_lower_copy_tma(GpuFn *f, Op *op) {
 
 /* ---- copies out ---------------------------------------------------------------------------- */
 
-/// The sum of numbers of the bits of the warp's number that are set (i32); NULL: all are 0.
+/// Returns the sum of the numbers whose bits are set in the warp's number (i32). NULL: all are 0.
 static LLVMValueRef sum_of_warp(GpuFn *f, int n, const int64_t *numbers) {
     Gen *g = f->g;
     LLVMValueRef sum = NULL;
@@ -391,10 +396,10 @@ static LLVMValueRef sum_of_warp(GpuFn *f, int n, const int64_t *numbers) {
     return sum;
 }
 
-/// Where the warp's boxes lie beside those of warp 0: bytes in the buffer, and along its axes.
+/// The offset of the warp's boxes from those of warp 0: bytes in the buffer, and along its axes.
 typedef struct WarpPart {
     LLVMValueRef bytes, along[MAX_RANK]; // NULL: 0
-    Bits bits;                           // of coordinates
+    Bits bits;                           // bits of coordinates
 } WarpPart;
 
 static WarpPart warp_part(GpuFn *f, const Layout *l, const SharedLayout *s, const Op *op) {
@@ -413,7 +418,7 @@ static WarpPart warp_part(GpuFn *f, const Layout *l, const SharedLayout *s, cons
     return w;
 }
 
-/// The box is one of warp 0.
+/// Whether the box belongs to warp 0.
 static bool is_of_first_warp(const Layout *l, Bits warp, const int64_t *start) {
     for (int d = 0; d < l->rank; d++) {
         Bits bits = (warp & layout_dim_mask(l, d)) >> layout_base(l, d);
@@ -448,7 +453,7 @@ static void start_copies_out(GpuFn *f, const Op *op, const Layout *l, const Shar
     gpu_call(f, "tg.nv.tma.commit", 0);
 }
 
-/// No warp looks at another one's part of the buffer, so none waits for another.
+/// Each warp reads only its own part of the buffer, so no warp waits for another.
 void gpu_lower_copyout_tma(GpuFn *f, Op *op) {
     const Value *x = operand(op, 2);
     const Layout *l = gpu_layout(f, x);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the back ends of all GPUs, and the simulator, have in common.
+// Code that the back ends of all GPUs, and the simulator, share.
 #include <string.h>
 #include <time.h>
 

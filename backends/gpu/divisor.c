@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Powers of two that divide integers, by the ops that make them. They hold for wrapped values, too.
+// Finds powers of two that divide integers, from the ops that compute them. They also hold for
+// wrapped values.
 #include "backends/gpu/divisor.h"
 
 enum { MAX_DEPTH = 16, MAX_TWOS = 32 };
@@ -12,7 +13,7 @@ static int64_t of_constant(int64_t n) {
     return n ? capped_power_of_two(__builtin_ctzll((uint64_t)n)) : 0;
 }
 
-/// What divides both; 0 is divided by everything.
+/// Returns the greatest common divisor of two powers of two. Everything divides 0.
 static int64_t common_divisor(int64_t a, int64_t b) {
     if (!a || !b) return a ? a : b;
     return a < b ? a : b;
@@ -31,7 +32,7 @@ static int64_t divisor_of_mul(const Op *op, int depth) {
                   : 0;
 }
 
-/// x << n: only the constant counts.
+/// x << n: only a constant n counts.
 static int64_t of_shift(const Op *op, int depth) {
     int64_t n, a = find_divisor(operand(op, 0), depth);
     if (!const_int(operand(op, 1), &n) || n < 0 || n > MAX_TWOS) return a;

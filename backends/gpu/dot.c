@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Products: those of matrix units go to matrix.c, the others are here.
+// Products without matrix units. Those with matrix units are in matrix.c.
 //
-// a and b pass through shared memory once, in the type that is computed in: a row by row, b row by
-// row. A thread's registers of the result are rows x vectors of columns; for a few steps of k at a
-// time it loads a vector along k for each row and, for each k, the vectors of columns, and adds the
-// outer product. Every element is summed in ascending order of k. Where both operands are too large
-// for the room, they go through in pieces along k.
+// a and b pass through shared memory once, row by row, in the type of the computation. A thread's
+// registers of the result are rows x vectors of columns. For a few steps of k at a time it loads a
+// vector along k for each row and, for each k, the vectors of columns, and adds the outer product.
+// Every element is summed in ascending order of k. If both operands do not fit, they pass in pieces
+// along k.
 #include "backends/gpu/block_elements.h"
 #include "backends/gpu/ops.h"
 
 #include <string.h>
 
-// Both operands together.
+// Bytes of both operands together.
 enum { DOT_BYTES = 65536, ACCESS_BYTES = 16 };
 
 typedef struct Dot {
@@ -20,7 +20,8 @@ typedef struct Dot {
     Elem elem;            // of the sums
     const Layout *layout; // of the sums
     int64_t m, n, k;
-    int64_t step, piece;      // of k: what a thread takes at once, what is in shared memory
+    int64_t step, piece;      // of k: elements that a thread takes at once, and elements in shared
+                              // memory
     int64_t pitch_a, pitch_b; // elements from row to row
     bool fill;                // zeros behind the end of k
     GpuFlat a, b;
@@ -28,12 +29,12 @@ typedef struct Dot {
     int vec_bits[LAYOUT_MAX_BITS];    // their register bits
     int64_t n_rows, n_columns;        // of a thread: rows, and vectors of columns
     LLVMValueRef *rows, *columns;     // their first elements in a and b
-    int64_t *row_of, *column_of, *at; // of each register: row, vector, place in the vector
+    int64_t *row_of, *column_of, *at; // of each register: row, vector, position in the vector
 } Dot;
 
 /* ---- the thread's part --------------------------------------------------------------------- */
 
-/// The number of a value in a list, which it joins if it is new.
+/// Returns the index of a value in a list. Appends the value if it is new.
 static int64_t number_in_list(int64_t *list, int64_t *n, int64_t x) {
     for (int64_t i = 0; i < *n; i++)
         if (list[i] == x) return i;
@@ -41,7 +42,7 @@ static int64_t number_in_list(int64_t *list, int64_t *n, int64_t x) {
     return *n - 1;
 }
 
-/// A coordinate of the block; the last `n` places before its end for what is behind it.
+/// Returns a coordinate of the block, clamped to the last `n` places before its end.
 static LLVMValueRef clamped_coordinate(const Dot *s, int64_t reg, int d, int n) {
     GpuFn *f = s->f;
     int64_t last = s->layout->extents[d] - n;
@@ -51,7 +52,7 @@ static LLVMValueRef clamped_coordinate(const Dot *s, int64_t reg, int d, int n) 
     return LLVMBuildSelect(f->g->b, less, x, gpu_i32(f, last), "");
 }
 
-/// Rows and columns of a thread are those of thread 0 moved alike.
+/// The rows and columns of a thread are those of thread 0, moved by one offset.
 static void find_part(Dot *s) {
     GpuFn *f = s->f;
     const Layout *l = s->layout;
@@ -81,7 +82,7 @@ static void find_part(Dot *s) {
 
 /* ---- operands to shared memory ------------------------------------------------------------- */
 
-/// Registers next to each other along dimension 1, to one vector.
+/// Stores adjacent registers along dimension 1 as one vector.
 static void put_vector(const Dot *s, const Layout *l, const GpuFlat *flat, int64_t pitch,
                        const GpuPieces *p, int k_dim, int64_t r, int n, LLVMValueRef *x) {
     GpuFn *f = s->f;
@@ -139,7 +140,7 @@ static void load_elements_at(const Dot *s, const GpuFlat *flat, LLVMValueRef at,
     gpu_load_vector(s->f, s->elem, gpu_offset(s->f, flat->base, bytes), n, out);
 }
 
-/// Steps k .. k + step - 1 of the piece.
+/// Emits the steps k .. k + step - 1 of the piece.
 static void add_products(const Dot *s, LLVMValueRef k, LLVMValueRef *sums) {
     GpuFn *f = s->f;
     const Gen *g = f->g;
@@ -181,8 +182,8 @@ static int64_t round_up_to(int64_t n, int64_t unit) {
     return ceil_div(n, unit) * unit;
 }
 
-/// How both operands stand in shared memory. Rows of a are padded by an access, so that lanes which
-/// read different rows meet different banks.
+/// Chooses the layout of both operands in shared memory. Rows of a are padded by the size of an
+/// access, so that lanes reading different rows use different banks.
 static void choose_room(Dot *s) {
     int bytes = elem_bytes(s->elem);
     s->step = ACCESS_BYTES / bytes;
