@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// assert, print, and what --check adds: records in the memory of tg_faults (runtime/abi.h).
+// assert, print, and the checks that --check adds: records in the memory of tg_faults
+// (runtime/abi.h).
 //
-// Of the lanes of a block that fail a check the first one in row-major order is reported: all
-// threads take the least number of such a lane through shared memory. After that one thread claims
-// room for a record and writes it; elements of printed blocks are written by those who have them.
+// If lanes of a block fail a check, the first one in row-major order is reported. All threads find
+// it through shared memory as the minimum of their lane numbers. Then one thread claims room for a
+// record and writes it. Elements of printed blocks are written by the threads that hold them.
 #include "backends/gpu/block_elements.h"
 #include "backends/gpu/ops.h"
 
@@ -46,18 +47,19 @@ int gpu_add_site(GpuFn *f, const Op *op, int kind, const char *text, const char 
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-/// A record being written.
+/// The record being written.
 typedef struct FaultWriter {
     int site, n;        // n values
-    LLVMValueRef on;    // i1: the thread that writes it; NULL: all, each what it has
-    LLVMValueRef words; // where it starts
+    LLVMValueRef on;    // i1: the thread that writes it; NULL: all, each its own part
+    LLVMValueRef words; // its start
 } FaultWriter;
 
 static LLVMValueRef fault_field(GpuFn *f, size_t offset) {
     return gpu_offset_by(f, f->faults, (int64_t)offset);
 }
 
-/// Claims the words of a record in threads that are on: their number, and i1: there is room.
+/// Claims the words of a record in threads that are on. Returns their number, and an i1: there is
+/// room.
 static LLVMValueRef claim_record(GpuFn *f, const FaultWriter *r, LLVMValueRef on) {
     LLVMValueRef words = gpu_i32(f, r->n + HEAD_WORDS);
     return gpu_call(f, "tg.atomic.global.add.i32.gpu", 3, fault_field(f, offsetof(tg_faults, used)),
@@ -85,7 +87,8 @@ static LLVMValueRef words_at(GpuFn *f, LLVMValueRef at) {
     return gpu_offset(f, fault_field(f, sizeof(tg_faults)), bytes);
 }
 
-/// The head, and that there is a failure: an atomic, as any number of programs may fail at once.
+/// Stores the head, and the failure flag by an atomic, since any number of programs may fail at
+/// once.
 static void store_head(GpuFn *f, const FaultWriter *r, LLVMValueRef on, bool fails) {
     int64_t head = r->site | (int64_t)r->n << 32;
     store_record_word(f, r, gpu_i32(f, 0), on, gen_i64(f->g, head));
@@ -95,7 +98,7 @@ static void store_head(GpuFn *f, const FaultWriter *r, LLVMValueRef on, bool fai
                  on, gpu_i32(f, 1));
 }
 
-/// The bits of a value in a message.
+/// Returns the bits of a value in a message.
 static LLVMValueRef fault_value_bits(GpuFn *f, Elem elem, LLVMValueRef x) {
     const Gen *g = f->g;
     if (elem_is(elem, EC_FLOAT))
@@ -103,7 +106,7 @@ static LLVMValueRef fault_value_bits(GpuFn *f, Elem elem, LLVMValueRef x) {
     return gen_cast(g, elem, EL_I64, x);
 }
 
-/// A whole record by the thread that is on.
+/// Writes a whole record in the thread that is on.
 static void record_values(GpuFn *f, int site, LLVMValueRef on, int n, LLVMValueRef *values) {
     FaultWriter r = {.site = site, .n = n, .on = on};
     LLVMValueRef at = claim_record(f, &r, on);
@@ -120,7 +123,7 @@ static int64_t shown_lanes(const Type *t) {
     return n < PRINTED_LANES ? n : PRINTED_LANES;
 }
 
-/// The letters of the operands from `first` on, and whether a block is among them.
+/// Returns the letters of the operands from `first` on. *blocks: some operand is a block.
 static const char *value_types(GpuFn *f, const Op *op, int first, bool *blocks) {
     Text types = {.ctx = f->ctx};
     text_bytes(&types, "", 0);
@@ -134,12 +137,13 @@ static const char *value_types(GpuFn *f, const Op *op, int first, bool *blocks) 
     return types.data;
 }
 
-/// i1: of all threads that have the element this is the one to tell of it; NULL: it is alone.
+/// Returns an i1: of all threads that hold the element, this one reports it. NULL: it is the only
+/// one.
 static LLVMValueRef reports_element(GpuFn *f, const Layout *l, int64_t reg) {
     return gen_and(f->g, gpu_owner(f, l), gpu_not_hole(f, l, reg));
 }
 
-/// Lanes 0 .. 15 of a block, by the threads that have them, to words from `at` on.
+/// Stores lanes 0 .. 15 of a block, from the threads that hold them, to words from `at` on.
 static void store_lanes(GpuFn *f, const FaultWriter *r, const Value *v, int at, LLVMValueRef ok) {
     const Gen *g = f->g;
     const Layout *l = gpu_layout(f, v);
@@ -171,7 +175,7 @@ static void store_fault_operands(GpuFn *f, const FaultWriter *r, const Op *op, i
     }
 }
 
-/// Does "tg.<what>" on a word of shared memory of each CTA.
+/// Applies "tg.<what>" to a word of shared memory in each CTA.
 static void on_words(GpuFn *f, const char *near, const char *far, LLVMValueRef word,
                      LLVMValueRef on, LLVMValueRef x) {
     LLVMValueRef at = gpu_shared_addr(f, word);
@@ -187,15 +191,14 @@ static LLVMValueRef read_shared_word(GpuFn *f, LLVMValueRef word) {
     return x;
 }
 
-/// One number of a thread to all.
+/// Broadcasts a number of one thread to all.
 static LLVMValueRef from_thread_0(GpuFn *f, LLVMValueRef x) {
     LLVMValueRef word = gpu_shared_alloc_far(f, 4, 4);
     on_words(f, "tg.store.shared.b32", "tg.store.cluster.b32", word, gpu_is_first_thread(f), x);
     return read_shared_word(f, word);
 }
 
-/// A record of the operands from `first` on and of further values, where c (uniform; NULL: always)
-/// is true.
+/// Records the operands from `first` on and further values, if c holds (uniform; NULL: always).
 static void record_operands(GpuFn *f, const Op *op, int site, int first, LLVMValueRef c, int n,
                             LLVMValueRef *more, bool blocks) {
     const tg_site *s = f->code->sites.data[site];
@@ -220,11 +223,11 @@ void gpu_lower_print(GpuFn *f, Op *op) {
 
 /* ---- lanes that fail ----------------------------------------------------------------------- */
 
-/// Lanes of a block in some layout, of which some are bad.
+/// Lanes of a block in some layout, with some bad ones.
 typedef struct BadLanes {
-    const Layout *layout; // NULL: a scalar
+    const Layout *layout; // NULL for a scalar
     int64_t strides[MAX_RANK];
-    LLVMValueRef own;   // i32: the least bad one of this thread, -1 (unsigned): none
+    LLVMValueRef own;   // i32: the least bad lane of this thread; -1 (unsigned): none
     LLVMValueRef first; // of all threads
 } BadLanes;
 
@@ -243,7 +246,7 @@ static LLVMValueRef bad_lane_number(GpuFn *f, const BadLanes *s, int64_t reg) {
     return s->layout ? gpu_block_elements(f, s->layout, reg, s->strides) : gpu_i32(f, 0);
 }
 
-/// Bad lanes of register reg.
+/// Notes the bad lanes of register reg.
 static void note_bad(GpuFn *f, BadLanes *s, int64_t reg, LLVMValueRef bad) {
     const Gen *g = f->g;
     if (s->layout) bad = gen_and(g, bad, reports_element(f, s->layout, reg));
@@ -252,8 +255,8 @@ static void note_bad(GpuFn *f, BadLanes *s, int64_t reg, LLVMValueRef bad) {
     s->own = LLVMBuildSelect(g->b, LLVMBuildAnd(g->b, bad, less, ""), lane, s->own, "");
 }
 
-/// i1 in each thread alike: some lane is bad; s->first is the first one. Scalars are the same in
-/// all threads.
+/// Returns an i1 that is equal in all threads: some lane is bad. s->first is the first one. Scalars
+/// are equal in all threads.
 static LLVMValueRef find_first(GpuFn *f, BadLanes *s) {
     const Gen *g = f->g;
     LLVMValueRef none = gpu_i32(f, -1);
@@ -270,7 +273,7 @@ static LLVMValueRef find_first(GpuFn *f, BadLanes *s) {
     return LLVMBuildICmp(g->b, LLVMIntNE, s->first, none, "");
 }
 
-/// The indices of the first bad lane.
+/// Returns the indices of the first bad lane.
 static int first_indices(GpuFn *f, const BadLanes *s, LLVMValueRef *out) {
     const Gen *g = f->g;
     int rank = s->layout ? s->layout->rank : 0;
@@ -316,7 +319,7 @@ void gpu_check_division(GpuFn *f, const Op *op) {
 
 /* ---- bounds -------------------------------------------------------------------------------- */
 
-/// The register of a block in the shape of the picks that belongs to register reg of the access.
+/// Returns the register of a block in the shape of the picks for register reg of the access.
 static int64_t pick_register(GpuFn *f, const Access *a, const Layout *l, int64_t reg,
                              const Layout *picks) {
     int64_t x[MAX_RANK], found, thread;
@@ -336,7 +339,8 @@ static LLVMValueRef lane_along(GpuFn *f, const BadLanes *s, int64_t reg, int axi
     return LLVMBuildZExt(f->g->b, gpu_coord(f, s->layout, reg, axis), f->g->i64, "");
 }
 
-/// The lane's entries are all valid: below the counts of their axes, and not masked.
+/// Returns whether all entries of the lane are valid: below the counts of their axes, and not
+/// masked.
 static LLVMValueRef valid_lane(GpuFn *f, const Op *op, const Access *a, const BadLanes *s,
                                int64_t reg) {
     const Gen *g = f->g;
@@ -350,7 +354,7 @@ static LLVMValueRef valid_lane(GpuFn *f, const Op *op, const Access *a, const Ba
     return a->mask ? gen_and(g, valid, pick_of(f, a, s, reg, a->mask)) : valid;
 }
 
-/// Coordinate d of the lane, i64.
+/// Returns coordinate d of the lane, i64.
 static LLVMValueRef lane_coordinate(GpuFn *f, const Op *op, const Access *a, const BadLanes *s,
                                     int64_t reg, int d) {
     const Gen *g = f->g;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ops that compute each register from the same register of their operands, and constants.
+// Constants, and ops that compute each register from the same register of their operands.
 #include "backends/gpu/lower.h"
 
 enum { MAX_OPERANDS = 3 };
 
-/// An earlier register with the same operands as register r, or -1: blocks that are broadcast have
-/// few different ones.
+/// Returns an earlier register with the same operands as register r, or -1. Broadcast blocks have
+/// few distinct registers.
 static int earlier_same_operands(LLVMValueRef *const *args, int n, int r) {
     for (int q = 0; q < r; q++) {
         bool same = true;
@@ -15,7 +15,7 @@ static int earlier_same_operands(LLVMValueRef *const *args, int n, int r) {
     return -1;
 }
 
-/// What the registers without their repetitions become: args is [operand][register].
+/// Computes the distinct registers. args is [operand][register].
 typedef void LaneFunction(GpuFn *f, const Op *op, int n, LLVMValueRef **args, LLVMValueRef *out);
 
 static void map_lanes(GpuFn *f, Op *op, LaneFunction *lanes) {
@@ -74,7 +74,7 @@ void gpu_lower_const(GpuFn *f, Op *op) {
     for (int r = 0; r < gpu_registers(result(op, 0)->type); r++) out[r] = x;
 }
 
-/// Lanes wrap to narrow integers as any cast does.
+/// Lanes wrap to narrow integers like any cast.
 void gpu_lower_iota(GpuFn *f, Op *op) {
     const Value *v = result(op, 0);
     const Layout *l = gpu_layout(f, v);
@@ -95,7 +95,7 @@ void gpu_lower_stride(GpuFn *f, Op *op) {
     gpu_set_scalar(f, result(op, 0), t->strides[op_int(op, "axis", 0)]);
 }
 
-/// The lowest 1 bit of the address.
+/// The lowest set bit of the address.
 void gpu_lower_align(GpuFn *f, Op *op) {
     LLVMBuilderRef b = f->g->b;
     LLVMValueRef at = gpu_call(f, "tg.global.addr", 1, gpu_tensor(f, operand(op, 0))->data);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Control flow: uniform branches; carried values are a phi a register.
+// Control flow: branches are uniform, and each register of a carried value is a phi.
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static LLVMBasicBlockRef current_block(GpuFn *f) {
     return LLVMGetInsertBlock(f->g->b);
 }
 
-/// Both generators heed it; copies of a body are made before, where they pay.
+/// Both generators respect the mark. Copies of a body that pay are made earlier.
 void gpu_branch_back(GpuFn *f, LLVMBasicBlockRef head) {
     Gen *g = f->g;
     static const char name[] = "llvm.loop.unroll.disable";
@@ -106,7 +106,7 @@ void gpu_loop_end(GpuFn *f, GpuLoop *l, LLVMValueRef *const next) {
 
 typedef VEC(LLVMValueRef) FlatRegisters;
 
-/// The registers of n operands one after another.
+/// Lists the registers of n operands one after another.
 static void flatten_operands(GpuFn *f, const Op *op, int first, int n, FlatRegisters *out) {
     for (int i = 0; i < n; i++) {
         const Value *v = operand(op, first + i);
@@ -115,7 +115,7 @@ static void flatten_operands(GpuFn *f, const Op *op, int first, int n, FlatRegis
     }
 }
 
-/// Gives v its registers, the first of flat[]; returns how many they are.
+/// Gives v its registers, the first of flat[]. Returns their number.
 static int bind_flat(GpuFn *f, const Value *v, LLVMValueRef *flat) {
     gpu_set_block(f, v, flat);
     return gpu_registers(v->type);
@@ -129,8 +129,8 @@ static void bind_results(GpuFn *f, const Op *op, LLVMValueRef *flat) {
     for (int i = 0; i < op->n_results; i++) flat += bind_flat(f, result(op, i), flat);
 }
 
-/// What joins elements of several CTAs, or goes from warp to warp of blocks that all CTAs have: the
-/// first one has it for all.
+/// Whether an op joins elements of several CTAs, or moves data between warps for blocks that all
+/// CTAs hold. In the latter case the first CTA does it for all.
 static bool joins_ctas(GpuFn *f, const Op *op) {
     if (op->code != OP_REDUCE && op->code != OP_SCAN) return false;
     const Layout *l = gpu_layout(f, operand(op, 0));
@@ -139,10 +139,10 @@ static bool joins_ctas(GpuFn *f, const Op *op) {
     return r.n_level[LEVEL_CTA] || (r.n_level[LEVEL_WARP] && layout_owner(l) >> ctas);
 }
 
-/// In one body, of ops of all depths.
+/// Meetings of CTAs in one body, from ops of all depths.
 typedef struct CtaMeetings {
     GpuFn *f;
-    bool joins, any; // elements of several CTAs; CTAs may meet at all
+    bool joins, any; // ops join elements of several CTAs; CTAs may meet at all
 } CtaMeetings;
 
 static void see_meeting(Op *op, void *arg) {
@@ -161,8 +161,8 @@ static CtaMeetings meetings_in(GpuFn *f, const Op *op) {
     return m;
 }
 
-/// CTAs of a cluster that meet in a body have all started before it; else this may come later, but
-/// not in there.
+/// CTAs of a cluster that meet in a body must have started before it. Otherwise this wait may come
+/// later, but not in the body.
 static void enter_body(GpuFn *f, const CtaMeetings *m) {
     if (m->any) gpu_cluster_started(f);
     f->apart += !m->any;
@@ -172,8 +172,8 @@ static void leave_body(GpuFn *f, const CtaMeetings *m) {
     f->apart -= !m->any;
 }
 
-/// Where CTAs of a cluster write into each other's memory, they say at the start of each iteration
-/// that they are done with the one before, and wait for it as late as that will do.
+/// If CTAs of a cluster write into each other's memory, each announces at the start of an iteration
+/// that it has finished the previous one, and waits for the others as late as possible.
 static void announce_iteration(GpuFn *f, const CtaMeetings *m) {
     if (!m->joins) return;
     gpu_call(f, "tg.cluster.arrive", 0);
@@ -181,7 +181,7 @@ static void announce_iteration(GpuFn *f, const CtaMeetings *m) {
     f->started = false;
 }
 
-/// In a loop's body any temporary of an earlier iteration may still be read.
+/// In a loop's body any temporary of an earlier iteration may still be in use.
 static GpuShared enter_loop(GpuFn *f, const Op *loop, const CtaMeetings *m) {
     enter_body(f, m);
     GpuShared before = gpu_shared_state(f);
@@ -190,7 +190,7 @@ static GpuShared enter_loop(GpuFn *f, const Op *loop, const CtaMeetings *m) {
     return before;
 }
 
-/// Where the body took no temporary, those of before are all there are.
+/// If the body took no temporary, only the earlier ones exist.
 static void leave_loop(GpuFn *f, const GpuShared *before, const CtaMeetings *m) {
     leave_body(f, m);
     if (f->uses == before->uses) {
@@ -200,8 +200,8 @@ static void leave_loop(GpuFn *f, const GpuShared *before, const CtaMeetings *m) 
     gpu_shared_join(f, before);
 }
 
-/// Where the loop's index and bounds fit 32 bits only the back end's optimiser can tell: they stay
-/// as the IR has them.
+/// Only the back end's optimiser can tell whether the loop's index and bounds fit 32 bits, so they
+/// keep the types of the IR.
 void gpu_lower_for(GpuFn *f, Op *op) {
     Region *r = op->regions[0];
     FlatRegisters init = {0}, next = {0};

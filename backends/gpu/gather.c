@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Gather and histogram: through shared memory.
+// Gather and histogram, through shared memory.
 #include "backends/gpu/block_elements.h"
 #include "backends/gpu/ops.h"
 
@@ -32,7 +32,7 @@ static void put_gather_piece(GpuFn *f, const GpuGather *s, const GpuFlat *flat, 
     }
 }
 
-/// Element `index` along the axis; outside nothing changes.
+/// Picks element `index` along the axis. An index outside changes nothing.
 static LLVMValueRef pick_element(GpuFn *f, const GpuGather *s, const GpuFlat *flat,
                                  const GpuPieces *p, int64_t r, LLVMValueRef index,
                                  LLVMValueRef otherwise) {
@@ -72,7 +72,7 @@ void gpu_lower_gather(GpuFn *f, Op *op) {
 
 /* ---- histogram ----------------------------------------------------------------------------- */
 
-/// The integer as an i32 bin; *on is false where it is none of n.
+/// Converts the integer to an i32 bin. *on is false if it is not one of the n bins.
 static LLVMValueRef bin_of(GpuFn *f, Elem elem, LLVMValueRef x, int64_t n, LLVMValueRef *on) {
     const Gen *g = f->g;
     LLVMValueRef wide = gen_cast(g, elem, EL_I64, x);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From the device functions of a module (ir/ir.h, OP_DEVICE) to a portable module, which back ends
-// of GPUs and the simulator take (backends/llvm/portable.h).
+// Lowers the device functions of a module (ir/ir.h, OP_DEVICE) to a portable module for the GPU
+// back ends and the simulator (backends/llvm/portable.h).
 #ifndef BACKENDS_GPU_GPU_H
 #define BACKENDS_GPU_GPU_H
 
@@ -12,38 +12,38 @@ typedef struct GpuOptions {
     const char *target; // "sm_90a"
     bool check;         // --check
     bool debug;         // debug information
-    Text *notes;        // gets what barriers are for, a line each; or NULL
+    Text *notes;        // receives the reasons for barriers, a line each; or NULL
 } GpuOptions;
 
-/// What a launch must know of a kernel function; runtime/abi.h, tg_device_function.
+/// The facts of a kernel function that a launch needs; runtime/abi.h, tg_device_function.
 typedef struct GpuKernel {
     const char *name; // the symbol
     int threads, cluster, n_args;
-    int together;         // CTAs, a program each, of a cluster that share copies; 0: none
+    int together;         // CTAs (one program each) in a cluster that shares copies; 0: no cluster
     int64_t shared_bytes; // dynamic shared memory
     bool faults;          // has the hidden last parameter
-    bool early;           // waits itself for the kernel before
-    int again;            // its host code need not run for each launch: flags of tg_device_flags
+    bool early;           // waits for the preceding kernel itself
+    int again;            // later launches may skip its host code: flags of tg_device_flags
 } GpuKernel;
 
-/// The kernels in the order of the module's devices, and what their faults are.
+/// The kernels in the order of the module's devices, and the sites of their faults.
 typedef struct GpuCode {
     int n;
     GpuKernel *kernels;
     VEC(const tg_site *) sites;
 } GpuCode;
 
-/// Makes a kernel function of each `device` in g's module. Everything is in the arena.
+/// Makes a kernel function in g's module for each `device`. All memory is in the arena.
 GpuCode *gpu_lower(Gen *g, Ir *ir, const Op *module, const GpuOptions *options);
 
-/// TG_DEVICE_REPLAYS, TG_DEVICE_NUMBERS: what the kernel's host code looks at.
+/// Returns TG_DEVICE_REPLAYS or TG_DEVICE_NUMBERS, by the values that the kernel's host code reads.
 int gpu_host_again(const Op *kernel);
 
 /* ---- for the back ends that take it (backends/backend.h, Backend) ---------------------------- */
 
-/// What passes ask of a CPU, said of a GPU's host side, where nothing is costly.
+/// Describes a GPU's host side as a CPU for the passes. Nothing is costly there.
 TargetInfo gpu_target_info(const struct GpuTarget *target, const char *arch);
-/// Backend.has_op: code of the host side has no elementwise op of its own.
+/// Implements Backend.has_op: host code has no elementwise op of its own.
 bool gpu_host_has(OpCode code, Elem elem);
 
 typedef struct GpuJob {
@@ -52,15 +52,15 @@ typedef struct GpuJob {
     const CodeOptions *options;
     DeviceCode *out;
 } GpuJob;
-/// Backend.device: runs `compile` on the job, which it gets as its second argument, so that errors
-/// of LLVM are errors of the compilation. False with diagnostics.
+/// Implements Backend.device. Runs `compile` with the job as its second argument, so that errors of
+/// LLVM become errors of the compilation. Returns false with diagnostics.
 bool gpu_device(const GpuJob *job, void (*compile)(Ctx *ctx, void *job));
 
-/// The kernels as the runtime wants them.
+/// Returns the kernels in the runtime's form.
 const tg_device_function *gpu_functions(Ctx *ctx, const GpuCode *code);
-/// The module as text, in the arena.
+/// Returns the module as text, in the arena.
 const char *gpu_module_text(const Gen *g);
-/// A clock that runs evenly.
+/// Returns the time of a monotonic clock.
 double gpu_seconds(void);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a runtime may know of a kernel's host code: whether launches need it again (runtime/abi.h,
-// TG_DEVICE_REPLAYS).
+// Facts about a kernel's host code for the runtime: whether repeated launches need it
+// (runtime/abi.h, TG_DEVICE_REPLAYS).
 #include "backends/gpu/gpu.h"
 #include "runtime/abi.h"
 
 enum { COMMON_ALIGN = 16 };
 
-/// Its uses ask for no more than what launches that are alike have in common.
+/// Whether the uses of an alignment depend only on properties that similar launches share.
 static bool is_common_alignment(const Value *align) {
     for_each_use(u, align) {
         int64_t least;
@@ -17,14 +17,14 @@ static bool is_common_alignment(const Value *align) {
     return true;
 }
 
-/// Tensors are the kernel's own arguments, with the addresses that they have there.
+/// Whether all tensors are the kernel's own arguments, at the addresses that they have there.
 static bool takes_arguments(const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
         if (operand(op, i)->type->kind == TK_TENSOR && operand(op, i)->def) return false;
     return true;
 }
 
-/// Numbers of the kernel's own arguments go nowhere but to the device.
+/// Whether numbers among the kernel's own arguments go only to the device.
 static bool passes_numbers(const Region *body) {
     for (int i = 0; i < body->n_args; i++) {
         const Value *v = body->args[i];

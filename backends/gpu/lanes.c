@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Values between the lanes of a warp: shuffles move words of 32 bits.
+// Moves values between the lanes of a warp. Shuffles move 32-bit words.
 #include "backends/gpu/lower.h"
 
 LLVMValueRef gpu_to_bits(GpuFn *f, Elem elem, LLVMValueRef x) {
@@ -79,7 +79,7 @@ static bool is_opcode(LLVMValueRef v, LLVMOpcode code) {
     return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == code;
 }
 
-/// The word of which x is the part from bit `at` on; NULL: it is not known to be one.
+/// Returns the word whose part from bit `at` on is x, or NULL if unknown.
 static LLVMValueRef word_around(LLVMValueRef x, unsigned at) {
     if (is_opcode(x, LLVMBitCast)) x = LLVMGetOperand(x, 0);
     if (!is_opcode(x, LLVMTrunc)) return NULL;
@@ -90,7 +90,7 @@ static LLVMValueRef word_around(LLVMValueRef x, unsigned at) {
     return there ? LLVMGetOperand(word, 0) : NULL;
 }
 
-/// The n elements are those of a word.
+/// Whether the n elements form one word.
 static bool is_whole_word(Elem elem, int n, LLVMValueRef *const x) {
     int bits = elem_bytes(elem) * 8;
     LLVMValueRef word = word_around(x[0], 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Loads and stores of global memory. What needs no mask is a plain access of LLVM, the rest a row
-// of portable.def.
+// Loads and stores of global memory. Accesses without a mask are plain LLVM instructions, the
+// others are rows of portable.def.
 #include <string.h>
 
 #include "backends/gpu/access.h"
@@ -8,8 +8,8 @@
 
 /* ---- memory forms -------------------------------------------------------------------------- */
 
-/// One access of `bytes`: how rows call it, and how many values it is: words of 32 bits, or one of
-/// 16 bits.
+/// An access of `bytes` bytes: the suffix of its rows, and its number of values: 32-bit words, or
+/// one of 16 bits.
 typedef struct MemoryForm {
     const char *suffix;
     int n;
@@ -26,7 +26,7 @@ static MemoryForm memory_form(const Gen *g, int bytes) {
     }
 }
 
-/// What an instruction of LLVM moves.
+/// Returns the type that an LLVM instruction moves.
 static LLVMTypeRef plain_type(const Gen *g, int bytes) {
     if (bytes < 4) return bytes == 1 ? g->i8 : g->i16;
     return bytes == 4 ? g->i32 : LLVMVectorType(g->i32, (unsigned)bytes / 4);
@@ -42,7 +42,7 @@ static LLVMValueRef narrow_word(const Gen *g, LLVMValueRef x, LLVMTypeRef type) 
 
 /* ---- loads --------------------------------------------------------------------------------- */
 
-// What a subscript's `cache` says, as the rows load.global have it.
+// The `cache` of a subscript, in the spelling of the load.global rows.
 static const struct CacheWord {
     const char *word, *row;
 } cache_words[] = {{"none", ".stream"}, {"first", ".first"}, {"last", ".last"}};
@@ -62,8 +62,8 @@ static bool follows_load(const Value *v, int depth) {
     return false;
 }
 
-/// An element a thread at a place that was loaded, such as that of a row's label: two waits, one
-/// after the other.
+/// Whether each thread loads one element at an address that was loaded as well, for instance a
+/// row's label: two latencies in sequence.
 static bool is_lookup(const GpuAccess *p) {
     enum { FEW_OPS = 6 };
     bool found = false;
@@ -71,14 +71,14 @@ static bool is_lookup(const GpuAccess *p) {
     return found && gpu_access_registers(p) == 1;
 }
 
-/// Memory that is never written while the kernel runs may be read at any time, and more than once.
-/// An assembler moves such a read to where its value is wanted, behind barriers, too, and waits for
-/// it there: none for lookups, whose latency is to be hidden.
+/// Memory that nothing writes during the kernel may be read at any time, and more than once. An
+/// assembler moves such a read to its use, even behind barriers, and waits there. Lookups are
+/// excluded, because their latency should be hidden.
 static bool may_move_load(const GpuAccess *p) {
     return !p->tensor->written && !is_lookup(p);
 }
 
-/// Read-only caches do not see what this kernel writes.
+/// Read-only caches do not see writes of this kernel.
 static const char *coherence_suffix(const GpuAccess *p) {
     return may_move_load(p) ? ".nc" : "";
 }
@@ -120,8 +120,8 @@ void gpu_access_read(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on, 
         words[i] = LLVMBuildExtractValue(g->b, x, (unsigned)i, "");
 }
 
-/// The pad in all elements of a word; of elements wider than a word its two words are not alike, so
-/// those are chosen afterwards, where they are not 0.
+/// Returns a word with the pad in all its elements. Elements wider than a word have two different
+/// words, so a later select applies pads other than 0.
 static LLVMValueRef pad_word(const GpuAccess *p, LLVMValueRef pad) {
     LLVMValueRef same[4] = {pad, pad, pad, pad}, word;
     int each = 4 / elem_bytes(p->elem);
@@ -130,7 +130,7 @@ static LLVMValueRef pad_word(const GpuAccess *p, LLVMValueRef pad) {
     return word;
 }
 
-/// By a buffer's bound. What is beyond it reads 0.
+/// Reads under a buffer's bound. Elements beyond it read 0.
 static void read_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef *words) {
     GpuFn *f = p->f;
     MemoryForm form = memory_form(f->g, bytes);
@@ -169,12 +169,12 @@ static void load_gpu_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef pad, 
 
 /* ---- several loads ------------------------------------------------------------------------- */
 
-// Loads that stand near each other are made together: they share the branch between vectors and
-// single elements, and all are on their way before the first value is needed.
+// Nearby loads are emitted together. They share the branch between vectors and single elements, and
+// all are in flight before the first value is needed.
 enum { MAX_GROUP = 6, GROUP_WORDS = 16, GROUP_REACH = 64 };
 
-/// A load under way. What control flow joins are slots: the words of vectors of small elements,
-/// else the registers.
+/// A load in progress. Control flow joins its slots: the words of vectors of small elements, else
+/// the registers.
 typedef struct GpuLoad {
     GpuAccess *p;
     const Value *value;
@@ -199,7 +199,7 @@ static GpuLoad start_load(GpuFn *f, const Op *op) {
     return l;
 }
 
-/// One vector's registers by accesses of 2^bits elements.
+/// Loads one vector's registers by accesses of 2^bits elements.
 static void load_pieces(const GpuLoad *l, int64_t first, int bits, LLVMValueRef *out) {
     GpuAccess *p = l->p;
     LLVMValueRef x[MAX_VECTOR];
@@ -234,7 +234,8 @@ static void end_load(const GpuLoad *l) {
     }
 }
 
-/// Loads with conditions under one branch: where all hold by vectors, else by single elements.
+/// Emits loads with conditions under one branch: vectors if all conditions hold, else single
+/// elements.
 static void run_load_branch(GpuFn *f, GpuLoad *loads, int n, LLVMValueRef whole) {
     LLVMValueRef *yes[MAX_GROUP];
     AccessMark marks[MAX_GROUP];
@@ -273,7 +274,7 @@ static bool is_whole_bytes(const Op *op) {
     return elem_info[result(op, 0)->type->elem].bits >= 8;
 }
 
-/// The op is a load that may be made now, long before its place.
+/// Whether the op is a load that may be emitted now, long before its position.
 static bool may_come_early(GpuFn *f, const Op *op) {
     if (op->code != OP_LOAD || !result(op, 0)->type->rank || !is_whole_bytes(op)) return false;
     for (int i = 0; i < op->n_operands; i++)
@@ -281,8 +282,8 @@ static bool may_come_early(GpuFn *f, const Op *op) {
     return true;
 }
 
-/// What is between loads that are made together: nothing with an effect, and nothing that all
-/// threads wait for, since the registers of the loads would be taken meanwhile.
+/// Whether an op may stand between loads that are emitted together. It must have no effect, and
+/// must not be a meeting of all threads, which would lengthen the lives of the loaded registers.
 static bool may_stand_between(const Op *op) {
     if (op->code == OP_LOAD || op_has(op, ELEMENTWISE)) return true;
     switch (op->code) {
@@ -302,7 +303,7 @@ static int words_of_load(const Op *op) {
     return gpu_registers(t) * elem_bytes(t->elem) / 4;
 }
 
-/// The loads after op that may come with it.
+/// Finds the loads after op that may be emitted with it.
 static int find_load_group(GpuFn *f, Op *op, Op **group) {
     int n = 1, words = 0, reach = GROUP_REACH;
     group[0] = op;
@@ -310,7 +311,7 @@ static int find_load_group(GpuFn *f, Op *op, Op **group) {
         if (!may_stand_between(next)) break;
         if (!may_come_early(f, next)) continue;
         words += words_of_load(next);
-        if (words > GROUP_WORDS) break; // they take registers earlier
+        if (words > GROUP_WORDS) break; // they occupy registers earlier
         group[n++] = next;
     }
     return n;
@@ -319,7 +320,7 @@ static int find_load_group(GpuFn *f, Op *op, Op **group) {
 void gpu_lower_load(GpuFn *f, Op *op) {
     Op *group[MAX_GROUP];
     GpuLoad loads[MAX_GROUP];
-    if (map_get(&f->values, result(op, 0))) return; // it came early
+    if (map_get(&f->values, result(op, 0))) return; // emitted early with a group
     gpu_order_access(f, op);
     if (f->options->check) gpu_check_access(f, op);
     if (!is_whole_bytes(op)) {
@@ -360,7 +361,7 @@ void gpu_access_write(GpuAccess *p, LLVMValueRef at, int bytes, LLVMValueRef on,
     portable_call(g, name, 2 + form.n, args);
 }
 
-/// What is beyond the bound is not written.
+/// Elements beyond the bound are not written.
 static void write_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef owner,
                        LLVMValueRef *words) {
     GpuFn *f = p->f;
@@ -372,7 +373,7 @@ static void write_near(GpuAccess *p, int64_t reg, int bytes, LLVMValueRef owner,
     portable_call(f->g, name, 4 + form.n, args);
 }
 
-/// Programs of other ranks wait for it.
+/// Programs of other ranks wait for this word.
 static void store_raised_word(GpuAccess *p, int64_t reg, LLVMValueRef x, LLVMValueRef owner) {
     LLVMValueRef on = gen_and(p->f->g, gpu_access_live(p, reg), owner);
     gpu_call(p->f, "tg.signal.put", 3, gpu_access_address(p, reg), on ? on : gpu_true(p->f), x);

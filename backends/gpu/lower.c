@@ -108,7 +108,7 @@ static int count_dynamic(int n, const int64_t *x) {
     return dynamic;
 }
 
-/// The types of the machine parameters of one parameter: tg_device_function in runtime/abi.h.
+/// Lists the machine parameters of one parameter: tg_device_function in runtime/abi.h.
 static void flatten_type(GpuFn *f, const Type *t, ParamTypes *out) {
     Gen *g = f->g;
     if (t->kind == TK_DESC) {
@@ -154,7 +154,8 @@ static GpuTensor *device_tensor(GpuFn *f, const Value *v) {
     return v->type->kind == TK_TENSOR ? map_get(&f->values, v) : NULL;
 }
 
-/// Device arguments that a dispatch gives parameters x and y of the kernel are one class.
+/// Joins the classes of the device arguments that a dispatch gives for parameters x and y of the
+/// kernel.
 static void join_classes(GpuFn *f, const Op *dispatch, const Value *x, const Value *y) {
     const Region *r = f->device->regions[0];
     for (int i = 1; i < dispatch->n_operands; i++)
@@ -173,10 +174,10 @@ static void join_in_place(GpuFn *f, Op *op) {
         join_classes(f, op, r->args[pairs->ints[i]], r->args[pairs->ints[i + 1]]);
 }
 
-// The runtime's workspaces are aligned to more than any access needs.
+// The runtime aligns workspaces more than any access requires.
 enum { SCRATCH_ALIGN = 16 };
 
-/// Rows of a scratch are dense: a stride that is not known is a multiple of the extents behind.
+/// Rows of a scratch are dense: an unknown stride is a multiple of the extents after it.
 static bool rows_are_aligned(const Type *t) {
     int64_t bits = elem_info[t->elem].bits;
     for (int d = t->rank - 1; d > 0; d--) {
@@ -192,7 +193,7 @@ static void join_dispatch_of(Op *op, void *arg) {
     if (strcmp(op_str(op, "device"), op_str(f->device, "name")) == 0) join_in_place(f, op);
 }
 
-/// Whether all dispatches of the device give its argument number i a scratch.
+/// Whether all dispatches of the device pass a scratch as argument number i.
 typedef struct ScratchSearch {
     const GpuFn *f;
     int i;
@@ -208,7 +209,7 @@ static void see_dispatch(Op *op, void *arg) {
     s->other |= !scratch;
 }
 
-/// Scratches are aligned whatever their types say.
+/// Scratches are aligned, regardless of their types.
 static void align_scratches(GpuFn *f) {
     const Region *r = f->device->regions[0];
     Op *module = op_enclosing(f->device, OP_MODULE);
@@ -225,8 +226,8 @@ static void find_rank_wait(Op *op, void *found) {
     *(bool *)found |= op->code == OP_SIGNAL_WAIT || op->code == OP_COMM_FENCE;
 }
 
-/// A kernel may be run with one view for two parameters, of which it writes one. What a program
-/// waits for, or looks for by atomics, is written while it runs.
+/// A kernel may be run with one view for two parameters of which it writes one. Memory that a
+/// program waits for, or updates by atomics, is written while it runs.
 static void find_classes(GpuFn *f) {
     const Region *r = f->device->regions[0];
     bool waits = false;
@@ -288,7 +289,7 @@ static void add_function_attribute(GpuFn *f, const char *name, const char *value
     LLVMAddAttributeAtIndex(f->fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
-/// A name that assemblers take.
+/// Returns a name that assemblers accept.
 static const char *symbol_of(GpuFn *f, const char *name) {
     char *s = ctx_format(f->ctx, "%s", name);
     for (char *c = s; *c; c++) {
@@ -312,7 +313,8 @@ static void declare_device(GpuFn *f) {
     f->scope = debug_subprogram(f->g, f->fn, f->device->loc, k->name);
 }
 
-/// i32. A program is a CTA or a cluster; of the latter also the number of the thread.
+/// Returns the program's number (i32). A program is a CTA or a cluster. For a cluster this also
+/// sets the number of the thread in it.
 static LLVMValueRef number_of_program(GpuFn *f) {
     const Gen *g = f->g;
     LLVMValueRef cta = gpu_call(f, "tg.cta.id.x", 0);
@@ -391,7 +393,7 @@ static void seek_sort(Op *op, void *arg) {
     *(bool *)arg |= op->code == OP_SORT;
 }
 
-/// Rings take what is left; what is too much is in the blocks that the kernel names.
+/// Rings use the rest of the memory. An excess comes from the blocks that the kernel names.
 static void check_shared(const GpuFn *f) {
     if (f->shared_bytes <= f->target->shared_cta) return;
     diag(f->ctx, f->device->loc, D_SHARED_MEMORY, (long long)f->shared_bytes, f->target->name,
@@ -413,8 +415,8 @@ static void find_widest_block(Op *op, void *arg) {
     }
 }
 
-/// Blocks far beyond the registers would lie in local memory, with an instruction for each element:
-/// assemblers take minutes for them.
+/// A block far larger than the registers would be in local memory, with an instruction for each
+/// element, and assemblers would take minutes.
 static void check_registers(const GpuFn *f) {
     enum { ELEMENTS_THREAD = 512 };
     const Value *widest = NULL;
@@ -432,8 +434,8 @@ static void find_begin(Op *op, void *found) {
     *(bool *)found |= op->code == OP_COMM_BEGIN;
 }
 
-/// Programs of ranks stand between steps of the runtime's, which need not have ended when these
-/// begin, or begin when these have ended.
+/// Programs of several ranks run between steps of the runtime. The earlier step may be unfinished
+/// when they begin, and the later one may begin before they end.
 static bool is_early(const Op *device, const GpuTarget *target) {
     bool found = false;
     op_walk_pre(op_enclosing(device, OP_MODULE), find_begin, &found);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which function lowers which op of device code; elementwise ops without a row go by
-// gpu_lower_elementwise.
+// The lowering of each op of device code. Elementwise ops without a row use gpu_lower_elementwise.
 #include "backends/gpu/lower.h"
 #include "backends/gpu/ops.h"
 #include "backends/gpu/ring.h"

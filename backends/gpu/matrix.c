@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Products by matrix instructions of a warp (mma.sync, MFMA, WMMA): each operand is made of tiles
-// of the unit's fragment, so the registers of one instruction are some of the block's. A unit of
-// several steps is as many instructions, each with its share of the words of a tile of A and of B.
+// Products by matrix instructions of a warp (mma.sync, MFMA, WMMA). Each operand consists of tiles
+// of the unit's fragment, so the registers of one instruction are a subset of the block's. A unit
+// of several steps uses as many instructions, each with its share of the words of a tile of A and
+// of B.
 #include "backends/gpu/ops.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@
 typedef struct FragmentTiles {
     Elem elem;
     const Layout *layout, *fragment;
-    int bits[LAYOUT_MAX_BITS]; // register bits of the layout that are the fragment's
+    int bits[LAYOUT_MAX_BITS]; // register bits of the layout that belong to the fragment
     LLVMValueRef *regs;
     bool padded; // holes along k, which must be zeros
 } FragmentTiles;
@@ -36,7 +37,7 @@ static void find_tiles(const MatrixProduct *p, FragmentRole role, const Value *v
         ice(f->ctx, p->op->loc, "an operand that is not in tiles of %s", p->unit->name);
 }
 
-/// Both layouts give each warp the same part of a dimension.
+/// Whether both layouts give each warp the same part of a dimension.
 static bool same_part(const Layout *x, int dx, const Layout *y, int dy) {
     int n = layout_thread_bits(x), lanes = x->bits[LEVEL_LANE];
     if (n != layout_thread_bits(y) || x->log2[dx] != y->log2[dy]) return false;
@@ -48,7 +49,7 @@ static bool same_part(const Layout *x, int dx, const Layout *y, int dy) {
     return true;
 }
 
-/// All warps have all of a dimension.
+/// Whether every warp has the whole dimension.
 static bool whole_part(const Layout *l, int d) {
     Bits reach = 0;
     for (int j = l->bits[LEVEL_LANE]; j < layout_thread_bits(l); j++)
@@ -56,7 +57,7 @@ static bool whole_part(const Layout *l, int d) {
     return !(reach & layout_dim_mask(l, d));
 }
 
-/// Small elements as one word. The vector folds away where all are parts of one.
+/// Packs small elements into one word. The vector folds away if all are parts of one.
 static LLVMValueRef pack_fragment_word(GpuFn *f, Elem elem, int n, LLVMValueRef *x) {
     Gen *g = f->g;
     LLVMValueRef word = LLVMGetUndef(LLVMVectorType(gen_elem(g, elem), (unsigned)n));
@@ -70,12 +71,12 @@ static LLVMValueRef pack_fragment_word(GpuFn *f, Elem elem, int n, LLVMValueRef 
     return LLVMBuildBitCast(g->b, word, g->i32, "");
 }
 
-/// Units of tf32 take f32 and leave out what is behind its first 11 bits.
+/// Units of tf32 take f32 and ignore the bits after the first 11.
 static bool is_tf32(const GpuUnit *unit) {
     return strcmp(unit->precision, "tf32") == 0;
 }
 
-/// n elements as operands of an instruction, lowest first. Returns how many those are.
+/// Packs n elements into operands of an instruction, lowest first. Returns the number of operands.
 static int pack_operands(const MatrixProduct *p, Elem elem, int n, LLVMValueRef *x,
                          LLVMValueRef *words) {
     GpuFn *f = p->f;
@@ -91,9 +92,8 @@ static int pack_operands(const MatrixProduct *p, Elem elem, int n, LLVMValueRef 
     return n / each;
 }
 
-/// Words of 32 bits with the elements of the tile whose first one stands at (row, column) in
-/// thread 0, in the order of the instruction. Returns how many they are, or 0 where the tile is
-/// another warp's.
+/// Returns the 32-bit words of the tile whose first element is at (row, column) in thread 0, in the
+/// instruction's order. Returns their number, or 0 if the tile belongs to another warp.
 static int tile_words(const MatrixProduct *p, const FragmentTiles *t, int64_t row, int64_t column,
                       LLVMValueRef *words) {
     GpuFn *f = p->f;
@@ -118,8 +118,8 @@ static int tile_words(const MatrixProduct *p, const FragmentTiles *t, int64_t ro
 
 enum { MOST_WORDS = 16 };
 
-/// The accumulators of one tile, from and to the block's registers: the instruction of one step,
-/// whose operands are args[0..n_args).
+/// Runs one step's instruction on the accumulators of one tile, in the block's registers. Its
+/// operands are args[0..n_args).
 static void multiply_tile(const MatrixProduct *p, int64_t row, int64_t column, int n_args,
                           LLVMValueRef *args) {
     const Gen *g = p->f->g;
@@ -136,7 +136,7 @@ static void multiply_tile(const MatrixProduct *p, int64_t row, int64_t column, i
         p->d.regs[reg[i]] = n > 1 ? LLVMBuildExtractValue(g->b, sum, (unsigned)i, "") : sum;
 }
 
-/// The starts of tiles of `size` along d that thread 0 has.
+/// Returns the starts of thread 0's tiles of `size` along d.
 static int64_t tile_starts(GpuFn *f, const Layout *l, int d, int64_t size, int64_t **out) {
     int64_t n = 0;
     *out = ctx_array(f->ctx, int64_t, layout_box(l, d) / size);
@@ -149,7 +149,7 @@ static int64_t tile_starts(GpuFn *f, const Layout *l, int d, int64_t size, int64
     return n;
 }
 
-/// The words of a row (or column) of tiles at step k.
+/// Loads the words of a row (or column) of tiles at step k.
 static void load_tiles(MatrixProduct *p, const FragmentTiles *t, bool is_a, int64_t n,
                        const int64_t *at, int64_t k, LLVMValueRef (*words)[MOST_WORDS],
                        int *count) {
@@ -159,7 +159,7 @@ static void load_tiles(MatrixProduct *p, const FragmentTiles *t, bool is_a, int6
     }
 }
 
-/// One step of all tiles: instructions next to each other do not wait for each other.
+/// Emits one step of all tiles. Adjacent instructions are independent.
 static void one_step(const MatrixProduct *p, const int64_t *rows, int64_t m, const int64_t *columns,
                      int64_t n, LLVMValueRef (*a)[MOST_WORDS], LLVMValueRef (*b)[MOST_WORDS],
                      const int count[2], int step) {
@@ -173,7 +173,7 @@ static void one_step(const MatrixProduct *p, const int64_t *rows, int64_t m, con
         }
 }
 
-/// Steps of k from `first` on outermost.
+/// Emits the steps of k from `first` on as the outermost loop.
 static void multiply_all_tiles(MatrixProduct *p, int64_t first, int64_t end) {
     GpuFn *f = p->f;
     int64_t *rows, *columns, step = p->a.fragment->extents[1];
@@ -189,7 +189,7 @@ static void multiply_all_tiles(MatrixProduct *p, int64_t first, int64_t end) {
     }
 }
 
-/// What each `chain` of k adds up to, from zeros, is added to the sums: those of the unit are
+/// Sums each `chain` of k from zeros and adds it to the totals, because the unit's own sums are
 /// narrow.
 static void multiply_all_chains(MatrixProduct *p, int64_t chain) {
     GpuFn *f = p->f;
@@ -205,7 +205,7 @@ static void multiply_all_chains(MatrixProduct *p, int64_t chain) {
     p->d.regs = sums;
 }
 
-/// "f16" in "tg.nv.mma.m16n8k16.f32.f16.f16".
+/// Returns "f16" for "tg.nv.mma.m16n8k16.f32.f16.f16".
 static const char *type_name(const GpuUnit *unit, Elem elem) {
     if (is_tf32(unit)) return unit->features & GPU_AMD ? "xf32" : "tf32";
     return elem_info[elem].name;
