@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Barriers that order nothing are taken out, and of the others is noted what they are for.
+// Removes barriers that order nothing, and notes the reasons for the others.
 //
-// Ops are lowered one at a time, and wait at a barrier where an op before may still be using what
-// they are about to use. Whether one did is only known of the whole function. So here is found, for
-// each barrier, what may have been touched since one before it and what may be touched until one
-// after it. If no touch of the first kind conflicts with one of the second, nothing needs it,
-// unless what it orders is for other programs (`kept`). What is left are barriers of which each
-// orders something that no other one does: its hazards.
+// Lowering goes op by op. It adds a barrier if an earlier op may still be using memory that the
+// next op uses. Only the whole function shows whether one did. So this analysis finds, for each
+// barrier, the accesses since an earlier barrier and the accesses before a later one. If no access
+// of the first set conflicts with one of the second, the barrier is unnecessary, unless it orders
+// memory for other programs (`kept`). Each remaining barrier orders something that no other one
+// does: its hazards.
 //
-// CTAs of a cluster tell each other through mbarriers what their barriers have ordered. There all
-// stay.
+// CTAs of a cluster use mbarriers to tell each other what their barriers have ordered. All barriers
+// stay there.
 //
-// On AMD's GPUs a barrier that orders shared memory alone says so: it waits for no access to global
-// memory.
+// On AMD's GPUs a barrier that orders only shared memory is marked: it waits for no access to
+// global memory.
 #include <string.h>
 
 #include "backends/gpu/membar.h"
@@ -23,13 +23,13 @@ typedef struct FlowBlock {
     LLVMBasicBlockRef llvm;
     Steps steps;
     FlowBlocks before, after;
-    TouchSet in, out; // touched since a barrier at its start; to be touched until one at its end
+    TouchSet in, out; // accesses since a barrier at its start; accesses until a barrier at its end
 } FlowBlock;
 
 typedef struct FlowBarrier {
     GpuBarrier made;
     bool gone;
-    bool local; // of shared memory alone: touches of tensors go past it
+    bool local; // orders only shared memory: accesses to tensors pass it
     TouchSet before, after;
 } FlowBarrier;
 
@@ -39,8 +39,8 @@ typedef struct HazardAnalysis {
     int n_blocks;
     FlowBlock *blocks;
     VEC(FlowBarrier) barriers;
-    TouchSet *conflicts; // of each touch
-    TouchSet global;     // touches that may be of tensors
+    TouchSet *conflicts; // for each access
+    TouchSet global;     // accesses that may be to tensors
 } HazardAnalysis;
 
 static bool add_touch_set(TouchSet *to, const TouchSet *from) {
@@ -105,7 +105,7 @@ static void find_conflicts(HazardAnalysis *h) {
 
 /* ---- flow ---------------------------------------------------------------------------------- */
 
-/// What one step makes of the touches before it, or, going backwards, of those after it.
+/// Applies a step to the accesses before it, or, going backwards, to those after it.
 static void flow_step(HazardAnalysis *h, const Step *s, bool forward, TouchSet *touched,
                       TouchSet *at_barrier) {
     switch (s->kind) {
@@ -146,7 +146,7 @@ static bool flow_backward(HazardAnalysis *h, FlowBlock *b, TouchSet *at_barrier)
     return more;
 }
 
-/// Around each barrier, with those that are gone no longer there.
+/// Computes the accesses around each barrier, without the removed barriers.
 static void flow_all(HazardAnalysis *h) {
     TouchSet *before = ctx_array(h->ctx, TouchSet, h->barriers.n + 1);
     TouchSet *after = ctx_array(h->ctx, TouchSet, h->barriers.n + 1);
@@ -167,7 +167,7 @@ static void flow_all(HazardAnalysis *h) {
 
 /* ---- barriers ------------------------------------------------------------------------------ */
 
-/// The next pair of touches from (*i, *k) on, row by row, that the barrier orders.
+/// Finds the next pair of accesses from (*i, *k) on, row by row, that the barrier orders.
 static bool next_hazard(const HazardAnalysis *h, const FlowBarrier *b, int *i, int *k) {
     for (; *i < h->t.all.n; ++*i, *k = 0) {
         if (!touch_in(&b->before, *i)) continue;
@@ -182,7 +182,8 @@ static bool orders_something(const HazardAnalysis *h, const FlowBarrier *b) {
     return next_hazard(h, b, &i, &k);
 }
 
-/// One that orders nothing: of those in the most loops the last one, which runs most often.
+/// Returns a barrier that orders nothing: the one in the deepest loop, which runs most often; on
+/// ties, the last.
 static FlowBarrier *find_idle(HazardAnalysis *h) {
     FlowBarrier *found = NULL;
     for (int i = 0; i < h->barriers.n; i++) {
@@ -214,8 +215,9 @@ static void make_local(const HazardAnalysis *h, FlowBarrier *b) {
     LLVMInstructionEraseFromParent(b->made.call);
 }
 
-/// Of the barriers between two touches of a tensor all order them. Other CTAs may be told by a
-/// fence of one thread what all have done, so with fences no barrier is of shared memory alone.
+/// Between two accesses to a tensor every barrier counts as ordering them. A fence of one thread
+/// may tell other CTAs what all threads have done, so with fences no barrier is limited to shared
+/// memory.
 static void find_local(HazardAnalysis *h) {
     if (!gpu_has_any(h->t.f->target, GPU_AMD) || h->t.fences) return;
     for (int i = 0; i < h->barriers.n; i++) {
@@ -256,7 +258,7 @@ static void note_barrier(const HazardAnalysis *h, const FlowBarrier *b, Text *ou
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-/// Byte 0 of shared memory needs no addresses of its own any more.
+/// The separate addresses of byte 0 of shared memory are no longer necessary.
 static void forget_rooms(GpuFn *f) {
     for (int i = 0; i < f->starts.n; i++) {
         LLVMReplaceAllUsesWith(f->starts.data[i], f->shared);

@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Inside the search for barriers that order nothing: what instructions touch (membar_accesses.c),
-// and which touches may follow each other with no barrier between (membar.c).
+// Internals of the search for unnecessary barriers: the accesses of instructions
+// (membar_accesses.c), and the accesses that may follow each other without a barrier (membar.c).
 #ifndef BACKENDS_GPU_MEMBAR_H
 #define BACKENDS_GPU_MEMBAR_H
 
 #include "backends/gpu/lower.h"
 
-/// How memory is touched. Reads do not get in each other's way, nor do atomics, nor operations on
-/// mbarriers; a COPY into a slot of a ring is ordered by the slot's mbarriers.
+/// Kinds of access to memory. Two reads do not conflict, nor do two atomics, nor two operations on
+/// mbarriers. The mbarriers of a ring's slot order a COPY into the slot.
 typedef enum TouchKind {
     TOUCH_READ,
-    TOUCH_PRODUCT, // reads, until the product has been waited for
+    TOUCH_PRODUCT, // reads until the wait for the product
     TOUCH_WRITE,
     TOUCH_ATOMIC,
     TOUCH_MBARRIER,
     TOUCH_COPY
 } TouchKind;
 
-/// A stretch of shared memory, or a class of tensors: the numbers are bytes, or that of the class.
+/// An access to a range of shared memory (lo and hi are bytes) or to a class of tensors (they are
+/// its number).
 typedef struct Touch {
     TouchKind kind;
     bool global, everything;
-    bool early; // of an element that the program writes later, if at all
+    bool early; // to an element that the program writes only later, if at all
     int64_t lo, hi;
-    const GpuRoom *room; // of shared memory, where it is known
+    const GpuRoom *room; // its room in shared memory, if known
 } Touch;
 
 enum { MAX_TOUCHES = 256 };
 
-/// Asynchronous work goes on for a while: it touches again where somebody waits for it. Products of
-/// the only warpgroup are over then (STEP_OVER), in all of its warps. Where a CTA is one warp, for
-/// its shared memory it is enough that the lanes meet (STEP_MEET).
+/// Asynchronous work continues for a while: it accesses memory again at the wait for it. STEP_OVER:
+/// products of the only warpgroup have ended, in all of its warps. STEP_MEET: in a CTA of one warp,
+/// a meeting of the lanes orders its shared memory.
 typedef enum Later { LATER_COPIES, LATER_STORES, LATER_PRODUCTS, N_LATER } Later;
 
 typedef enum StepKind { STEP_TOUCH, STEP_LATER, STEP_OVER, STEP_MEET, STEP_BARRIER } StepKind;
 
-/// What matters of an instruction; n: which touch, Later, barrier.
+/// An effect of an instruction. n: the number of the access, Later or barrier.
 typedef struct Step {
     StepKind kind;
     int n;
@@ -43,7 +44,7 @@ typedef struct Step {
 
 typedef VEC(Step) Steps;
 
-/// A set of touches.
+/// A set of accesses.
 typedef struct TouchSet {
     uint64_t words[MAX_TOUCHES / 64];
 } TouchSet;
@@ -51,16 +52,16 @@ typedef struct TouchSet {
 typedef struct Touches {
     GpuFn *f;
     VEC(Touch) all;
-    PtrMap rooms; // of addresses, GpuRoom *
-    PtrMap roles; // of functions
+    PtrMap rooms; // address -> GpuRoom *
+    PtrMap roles; // function -> role
     TouchSet later[N_LATER];
-    bool fences; // there are fences between CTAs
+    bool fences; // the function has fences between CTAs
 } Touches;
 
-/// Adds the steps of an instruction. A barrier's number is the caller's to fill in.
+/// Adds the steps of an instruction. The caller fills in the number of a barrier.
 void access_steps(Touches *t, LLVMValueRef inst, Steps *out);
-/// One thread that does a and another one that does b, which follows in the program, may get in
-/// each other's way if nothing stands between.
+/// Whether access a of one thread and the later access b of another thread conflict if nothing
+/// orders them.
 bool accesses_conflict(const Touch *a, const Touch *b);
 
 static inline void touch_set(TouchSet *s, int n) {

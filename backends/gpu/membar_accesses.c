@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What instructions touch of the memory that threads share.
+// Finds the accesses of instructions to memory that threads share.
 //
-// Every address of shared memory is made from that of a room (gpu_room_at): what it was made from
-// says which bytes it can be of. An address that cannot be traced is one of anything, and so is
-// what a function touches that is not listed here.
+// Every address of shared memory is derived from that of a room (gpu_room_at), which tells its
+// possible bytes. An address without a known origin may be anything. The same holds for the
+// accesses of a function that is not listed here.
 #include <string.h>
 
 #include "backends/gpu/membar.h"
@@ -15,17 +15,17 @@ enum { WARPS_OF_GROUP = 4 };
 typedef enum Role {
     ROLE_NONE,
     ROLE_READS,
-    ROLE_WRITES,  // its first operand
+    ROLE_WRITES,  // through its first operand
     ROLE_UPDATES, // atomically
     ROLE_SIGNALS, // by an mbarrier
     ROLE_COPIES,  // cp.async
     ROLE_COPIES_TMA,
     ROLE_STORES_TMA,
-    ROLE_MULTIPLIES, // what descriptors name
-    ROLE_WAITS,      // for what Later stands for
+    ROLE_MULTIPLIES, // reads the operands of descriptors
+    ROLE_WAITS,      // for the work of a Later
     ROLE_ENDS,       // waits for all of it
     ROLE_MEETS,      // the lanes of a warp
-    ROLE_ADDRESS,    // made from its first operand
+    ROLE_ADDRESS,    // derived from its first operand
     ROLE_BARRIER,
     ROLE_FENCE,
     ROLE_ANYTHING
@@ -37,11 +37,11 @@ typedef struct FnRole {
     Later later;
 } FnRole;
 
-/// The first row that a name begins with says what it does.
+/// The first row that is a prefix of the name gives the role.
 static const FnRole fn_roles[] = {
     {"tg.shared.addr", ROLE_ADDRESS, 0},
     {"tg.nv.cluster.addr", ROLE_ADDRESS, 0},
-    {"tg.load.global.nc", ROLE_NONE, 0}, // nobody writes that
+    {"tg.load.global.nc", ROLE_NONE, 0}, // nothing writes that memory
     {"tg.load.buffer.nc", ROLE_NONE, 0},
     {"tg.load.", ROLE_READS, 0},
     {"tg.store.", ROLE_WRITES, 0},
@@ -100,7 +100,7 @@ const GpuRoom *gpu_room(GpuFn *f, const char *what, int64_t lo, int64_t hi) {
     return r;
 }
 
-// An address of its own, even of byte 0.
+// Returns a distinct address, even for byte 0.
 LLVMValueRef gpu_room_at(GpuFn *f, const GpuRoom *room, int64_t at) {
     LLVMValueRef offset = gen_i64(f->g, at);
     LLVMValueRef p = LLVMBuildGEP2(f->g->b, f->g->i8, f->shared, &offset, 1, "");
@@ -113,7 +113,7 @@ static const GpuRoom nowhere;
 
 static const GpuRoom *room_of(Touches *t, LLVMValueRef v);
 
-/// The room of the first operand that has one, of those from `first` to `last`.
+/// Returns the first known room of the operands from `first` to `last`.
 static const GpuRoom *room_of_operands(Touches *t, LLVMValueRef v, int first, int last) {
     const GpuRoom *r = &nowhere;
     for (int i = first; i <= last && r == &nowhere; i++)
@@ -142,7 +142,7 @@ static const GpuRoom *trace_room(Touches *t, LLVMValueRef v) {
     }
 }
 
-/// `nowhere` if v is not traced to a room.
+/// Returns the room of v, or `nowhere` if it is unknown.
 static const GpuRoom *room_of(Touches *t, LLVMValueRef v) {
     if (!LLVMIsAInstruction(v)) return &nowhere;
     const GpuRoom *r = map_get(&t->f->rooms, v);
@@ -153,7 +153,7 @@ static const GpuRoom *room_of(Touches *t, LLVMValueRef v) {
     return r;
 }
 
-/// Rooms are made anew for each use of the same bytes.
+/// Each use of the same bytes makes a new room.
 static bool is_same_room(const GpuRoom *a, const GpuRoom *b) {
     return a == b || (a && b && a->what == b->what && a->lo == b->lo && a->hi == b->hi);
 }
@@ -164,12 +164,13 @@ static bool is_read(const Touch *t) {
     return t->kind == TOUCH_READ || t->kind == TOUCH_PRODUCT;
 }
 
-/// Kinds that do not get in the way of their like.
+/// Whether two accesses of the kind never conflict.
 static bool is_shared_kind(const Touch *t) {
     return t->kind == TOUCH_ATOMIC || t->kind == TOUCH_MBARRIER;
 }
 
-// Rooms overlap a ring's only where the pass `sync` has found all of its copies waited for.
+// Rooms overlap a ring's only if the pass `sync` has proved that all of the ring's copies were
+// waited for.
 bool accesses_conflict(const Touch *a, const Touch *b) {
     if (a->everything || b->everything) return true;
     if (b->early) return false;
@@ -189,7 +190,7 @@ static int touch_number(Touches *t, const Touch *touch) {
             x->everything == touch->everything && x->early == touch->early)
             return i;
     }
-    if (t->all.n == MAX_TOUCHES) return MAX_TOUCHES - 1; // the last one: everything
+    if (t->all.n == MAX_TOUCHES) return MAX_TOUCHES - 1; // the last number stands for everything
     Touch added = t->all.n == MAX_TOUCHES - 1 ? everything : *touch;
     vec_push(t->f->ctx, &t->all, added);
     return t->all.n - 1;
@@ -202,7 +203,7 @@ static int add_touch(Touches *t, const Touch *touch, Steps *out) {
     return s.n;
 }
 
-/// The tensor whose data p is made from, by way of pointers; NULL: of none, or who knows.
+/// Returns the tensor from whose data p is derived; NULL: none, or unknown.
 static const GpuTensor *tensor_behind(const Touches *t, LLVMValueRef p, bool *known) {
     while (LLVMIsAInstruction(p) && LLVMGetInstructionOpcode(p) == LLVMGetElementPtr)
         p = LLVMGetOperand(p, 0);
@@ -227,7 +228,7 @@ static void touch_global(Touches *t, LLVMValueRef p, TouchKind kind, Steps *out)
     add_touch(t, &touch, out);
 }
 
-/// The number of the touch; -1: none that matters.
+/// Returns the number of the access; -1: irrelevant.
 static int touch_shared(Touches *t, LLVMValueRef at, TouchKind kind, Steps *out) {
     Touch touch = {.kind = kind, .hi = INT64_MAX};
     const GpuRoom *r = room_of(t, at);
@@ -246,7 +247,7 @@ static void touch_at(Touches *t, LLVMValueRef at, TouchKind kind, Steps *out) {
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-/// Operands of products in shared memory: 64 bits each.
+/// Adds operands of products in shared memory, which are 64-bit descriptors.
 static void touch_products(Touches *t, LLVMValueRef call, Later later, Steps *out) {
     for (int i = 0; i < (int)LLVMGetNumArgOperands(call); i++) {
         LLVMValueRef x = LLVMGetOperand(call, (unsigned)i);

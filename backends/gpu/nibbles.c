@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensors of i4 and u4: element n is half of byte n / 2, the low half first.
+// Tensors of i4 and u4: element n is half of byte n / 2, low half first.
 #include "backends/gpu/access.h"
 
-/// The half that `odd` says, extended to i8.
+/// Returns the half at the shift, extended to i8.
 static LLVMValueRef extend_half(GpuFn *f, Elem elem, LLVMValueRef byte, LLVMValueRef shift) {
     LLVMBuilderRef b = f->g->b;
     LLVMValueRef four = LLVMConstInt(f->g->i8, 4, false);
@@ -10,7 +10,7 @@ static LLVMValueRef extend_half(GpuFn *f, Elem elem, LLVMValueRef byte, LLVMValu
     return elem == EL_I4 ? LLVMBuildAShr(b, top, four, "") : LLVMBuildLShr(b, top, four, "");
 }
 
-/// 0 or 4, as i8.
+/// Returns 0 or 4, as i8.
 static LLVMValueRef half_shift(GpuFn *f, LLVMValueRef offset) {
     LLVMBuilderRef b = f->g->b;
     LLVMValueRef odd = LLVMBuildAnd(b, LLVMBuildTrunc(b, offset, f->g->i8, ""),
@@ -23,7 +23,7 @@ static LLVMValueRef byte_address(GpuAccess *p, LLVMValueRef offset) {
     return gpu_offset(p->f, p->tensor->data, byte);
 }
 
-/// One element, in whichever half of its byte.
+/// Loads one element from either half of its byte.
 static LLVMValueRef load_half(GpuAccess *p, int64_t reg, LLVMValueRef on, LLVMValueRef pad) {
     GpuFn *f = p->f;
     LLVMValueRef offset = gpu_access_offset(p, reg), word;
@@ -33,7 +33,7 @@ static LLVMValueRef load_half(GpuAccess *p, int64_t reg, LLVMValueRef on, LLVMVa
     return on ? LLVMBuildSelect(f->g->b, on, x, pad, "") : x;
 }
 
-/// A vector of 2^bits elements, which starts at a whole byte: words of eight halves.
+/// Loads a vector of 2^bits elements that starts at a whole byte, in words of eight halves.
 static void load_halves(GpuAccess *p, int64_t first, int bits, LLVMValueRef on, LLVMValueRef pad,
                         LLVMValueRef *out) {
     GpuFn *f = p->f;
@@ -72,8 +72,8 @@ void gpu_load_nibbles(GpuAccess *p, LLVMValueRef pad, LLVMValueRef *out) {
 
 /* ---- stores -------------------------------------------------------------------------------- */
 
-/// The other half of the byte may be another thread's: the word is changed by atomics. First the
-/// half's bits become 0, then x.
+/// The other half of the byte may belong to another thread, so atomics change the word: the first
+/// clears the half's bits, the second sets x.
 static void store_half(GpuAccess *p, LLVMValueRef offset, LLVMValueRef on, LLVMValueRef x) {
     GpuFn *f = p->f;
     Gen *g = f->g;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How many CTAs shall run side by side on an SM: "tg.minctasm", which bounds the registers that the
-// assembler takes for a thread. Left alone it takes more than it needs, and kernels that wait for
-// memory have fewer accesses under way.
+// Chooses how many CTAs should run side by side on an SM: "tg.minctasm", which bounds the
+// assembler's registers a thread. Without a bound the assembler takes more than it needs, and
+// kernels that wait for memory have fewer accesses in flight.
 //
-// A row that is read, reduced and written leaves memory idle while its threads wait for each other:
-// other rows have to use it meanwhile. Likewise matrix units rest while the rows between two
-// products of a chain are reduced. So such kernels wish for all that the SM holds, and the code
-// generator, which sees how many values live at the same time, takes back what would spill.
+// In a kernel that reads, reduces and writes rows, memory idles while threads wait for each other;
+// other rows must use it meanwhile. Likewise matrix units idle while the rows between two products
+// of a chain are reduced. These kernels ask for as many CTAs as the SM holds. The code generator
+// sees the number of live values, and reduces the request if it would spill.
 #include "backends/gpu/ops.h"
 #include "passes/cost/cost.h"
 #include "passes/gpu/gpu.h"
 
 #include <math.h>
 
-// More rows than these under way bring nothing, and cost a few per cent.
+// More rows than these in flight gain nothing and cost a few per cent.
 enum { MANY_FOLDED = 8, ROWS_BYTES = 64 << 10, ROWS_LEAST = 3 };
-enum { SHARED_CTA = 1024 }; // bytes of an SM's that each CTA takes besides its own
-// Registers come in granules of a thread. Of a small chain the passes count too few: addresses and
-// barriers weigh as much as its tiles.
+enum { SHARED_CTA = 1024 }; // bytes of an SM's shared memory that each CTA takes beyond its own
+// Registers are allocated in granules of a thread. For a small chain the passes count too few: its
+// addresses and barriers need as many as its tiles.
 enum { GRANULE = 8, CHAIN_REGISTERS = 96 };
 
 typedef struct WaitingWork {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reductions along an axis. A known monoid (add, max, ...) commutes and has an identity, so its
-// steps are those of layout_reduce: registers, xor shuffles, parts of warps and of CTAs through
-// shared memory.
-// Any other region is joined in the order of the line (axis_join.c). Either way the order depends
-// on shapes and layouts alone, and all threads that have a result have the same bits.
+// Reductions along an axis. A known monoid (add, max, ...) commutes and has an identity, so it
+// follows the steps of layout_reduce: registers, xor shuffles, then parts of warps and of CTAs
+// through shared memory. Any other region is joined in the order of the line (axis_join.c). In both
+// cases the order depends only on shapes and layouts, and all threads with a result have the same
+// bits.
 #include "backends/gpu/axis_join.h"
 #include "backends/gpu/ops.h"
 
@@ -27,8 +27,8 @@ static void combine_monoid(const Monoid *m, int64_t n, LLVMValueRef *a, LLVMValu
     gen_elementwise_all(m->f->g, m->code, m->elem, (int)n, args, out);
 }
 
-/// The first half with the second, until one is left: short chains, and pairs of small elements
-/// stay together.
+/// Folds the first half with the second until one value is left. Chains stay short, and pairs of
+/// small elements stay together.
 static LLVMValueRef fold_values(const Monoid *m, int64_t n, LLVMValueRef *x) {
     for (; n > 1; n = (n + 1) / 2) combine_monoid(m, n / 2, x, x + (n + 1) / 2, x);
     return x[0];
@@ -46,7 +46,7 @@ static void fold_lines(const Monoid *m, int64_t n, const int64_t *line, LLVMValu
     }
 }
 
-/// The registers with the identity in their holes.
+/// Returns the registers with the identity in their holes.
 static LLVMValueRef *without_holes(const Monoid *m, LLVMValueRef *regs) {
     GpuFn *f = m->f;
     int64_t n = layout_registers(m->layout);
@@ -64,7 +64,7 @@ static LLVMValueRef *without_holes(const Monoid *m, LLVMValueRef *regs) {
 
 /* ---- lanes --------------------------------------------------------------------------------- */
 
-/// The instruction that reduces integers of 32 bits over a whole warp.
+/// Returns the instruction that reduces 32-bit integers over a whole warp.
 static const char *redux_name(const Monoid *m) {
     if (!gpu_has(m->f->target, GPU_REDUX)) return NULL;
     static const char *const names[OP_COUNT] = {
@@ -76,7 +76,7 @@ static const char *redux_name(const Monoid *m) {
     return m->elem == EL_I32 || m->elem == EL_U32 ? names[m->code] : NULL;
 }
 
-/// The lane steps are those of all lanes, with the same register.
+/// Whether the lane steps cover all lanes, with the same register.
 static bool whole_warp(const Monoid *m, const LayoutStep *steps, int n) {
     int bits = m->layout->bits[LEVEL_LANE];
     Bits reg = 0;
@@ -84,7 +84,7 @@ static bool whole_warp(const Monoid *m, const LayoutStep *steps, int n) {
     return n == bits && !reg;
 }
 
-/// any and all are votes.
+/// `any` and `all` are votes.
 static const char *vote_name(const Monoid *m) {
     if (m->elem != EL_BOOL) return NULL;
     return m->code == OP_OR ? "tg.vote.any" : m->code == OP_AND ? "tg.vote.all" : NULL;
@@ -112,7 +112,7 @@ static void reduce_lanes(const Monoid *m, LLVMValueRef *acc) {
 
 /* ---- warps --------------------------------------------------------------------------------- */
 
-/// The registers of `parts`, where a thread has one part of each of its lines: what is in acc.
+/// Returns the registers of `parts` from acc, where a thread has one part of each of its lines.
 static LLVMValueRef *reduced_parts_block(const Monoid *m, const Layout *parts, LLVMValueRef *acc) {
     int64_t n = layout_registers(parts);
     const int64_t *line = gpu_line_registers(m->f, m->op, m->plan.result, parts);
@@ -124,7 +124,7 @@ static LLVMValueRef *reduced_parts_block(const Monoid *m, const Layout *parts, L
 static void reduce_in(GpuFn *f, const Op *op, const Layout *l, LLVMValueRef *regs, bool spread,
                       LLVMValueRef *acc);
 
-/// As reduce_spread in axis_join.c.
+/// Same as reduce_spread in axis_join.c.
 static void share_out(const Monoid *m, LLVMValueRef *acc) {
     GpuFn *f = m->f;
     int d = (int)op_int(m->op, "axis", 0);
@@ -138,8 +138,9 @@ static void share_out(const Monoid *m, LLVMValueRef *acc) {
     memcpy(acc, out, (size_t)m->lines * sizeof *acc);
 }
 
-/// Lanes that would hold copies of all parts hold different ones: a thread has as many as one
-/// access brings, while the block it reduces, which is often needed again, has the other registers.
+/// Gives different parts to the lanes that would otherwise hold copies of all parts. A thread then
+/// holds only as many as one access fetches. The other registers stay with the block that it
+/// reduces, which is often used again.
 static const Layout *parts_in_lanes(Ctx *ctx, const Layout *l) {
     enum { ACCESS_BITS = 2 };
     Layout to = *l;
@@ -153,8 +154,8 @@ static const Layout *parts_in_lanes(Ctx *ctx, const Layout *l) {
     return layout_unique(ctx, &to);
 }
 
-/// Parts of lines in one layout come to one in which each thread has them, or each warp where it
-/// has but one line, and become one.
+/// Moves parts of lines from one layout to another in which each thread (for a single line: each
+/// warp) has them all, and folds them.
 static void join_reduced_parts(const Monoid *m, const Layout *from, const Layout *to,
                                LLVMValueRef *acc) {
     LLVMValueRef *in = reduced_parts_block(m, from, acc), *out;

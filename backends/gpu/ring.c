@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Rings of buffers.
 //
-// Item n is in slot n mod S, for the (n div S)-th time. Filled by TMA: `full` completes when the
-// item's bytes are there, `free` when every warp has released it; a wait names the parity of the
-// phase that has to be over. One warp waits for free slots and one of its lanes starts the copies;
-// of those that are free anyway it need not.
+// Item n is in slot n mod S, for the (n div S)-th time. For a ring filled by TMA, `full` completes
+// when the item's bytes have arrived, and `free` when every warp has released the item. A wait
+// names the parity of the phase that must have ended. One warp waits for free slots, and one of its
+// lanes starts the copies. It skips the wait for slots that are known to be free.
 //
-// Of a pair of CTAs each may copy half of a buffer into both: its own `full` counts all bytes of
-// its item, and a slot is free when the warps of both have released it.
+// In a pair of CTAs each may copy half of a buffer into both. The own `full` counts all bytes of
+// its item, and a slot is free when the warps of both CTAs have released it.
 //
-// Filled by cp.async: every thread waits for its own copies, then all meet; a slot is free when all
-// have met after its last use.
+// For a ring filled by cp.async, every thread waits for its own copies, then all threads meet. A
+// slot is free when all have met after its last use.
 #include "backends/gpu/ring.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ LLVMValueRef gpu_uniform_warp(GpuFn *f) {
 
 /* ---- items --------------------------------------------------------------------------------- */
 
-/// i32: which slot item n has, and how often the slot was used before.
+/// Returns an i32: the slot of item n, and how often the slot was used before.
 static void ring_slot(GpuFn *f, const GpuRing *r, const Value *n, LLVMValueRef *slot,
                       LLVMValueRef *turn) {
     Gen *g = f->g;
@@ -45,8 +45,8 @@ static void ring_slot(GpuFn *f, const GpuRing *r, const Value *n, LLVMValueRef *
     *slot = LLVMBuildSub(g->b, x, LLVMBuildMul(g->b, *turn, slots, ""), "");
 }
 
-/// The address of a slot's word: its mbarriers, `full` (0) and `free` (1), and (2) the number that
-/// its item brings along.
+/// Returns the address of a word of a slot: its mbarriers `full` (0) and `free` (1), and the scalar
+/// of its item (2).
 static LLVMValueRef slot_word(GpuFn *f, const GpuRing *r, LLVMValueRef slot, int which) {
     int64_t first = r->at + r->type->slots * (r->slot_bytes + which * MBARRIER_BYTES);
     LLVMValueRef p = gpu_room_at(f, which == SCALAR ? r->scalars : r->mbarriers, first);
@@ -82,7 +82,7 @@ static void init_mbarriers(GpuFn *f, const GpuRing *r) {
                      gpu_i32(f, arrivals[which]));
 }
 
-/// Another ring with mbarriers is made right after this one.
+/// Whether another ring with mbarriers is made right after this one.
 static bool another_follows(const Op *op) {
     for (op = op->next; op; op = op->next) {
         if (op->code == OP_RING_MAKE && strcmp(op_str(op, "kind"), "tma") == 0) return true;
@@ -118,7 +118,7 @@ void gpu_lower_ring_make(GpuFn *f, Op *op) {
 
 /* ---- filling ------------------------------------------------------------------------------- */
 
-/// What TMA will have written when the item is full: boxes count as a whole, clipped or not.
+/// Returns the bytes that TMA writes for a full item. Boxes count as a whole, even if clipped.
 static int64_t item_bytes(const Op *acquire) {
     int64_t bytes = 0;
     for (int i = 0; i < acquire->n_results; i++) bytes += shared_of(result(acquire, i)->type).bytes;
@@ -132,7 +132,7 @@ static bool is_true_value(LLVMValueRef on) {
 static void acquire_tma(GpuFn *f, GpuRing *r, const Op *op) {
     Gen *g = f->g;
     LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
-    if (!f->role) { // else the only warp of its role
+    if (!f->role) { // in a role, its only warp does this
         LLVMValueRef warp = gpu_uniform_warp(f);
         LLVMValueRef mine = LLVMBuildICmp(g->b, LLVMIntEQ, warp, gpu_i32(f, PRODUCER), "");
         on = LLVMBuildAnd(g->b, mine, on, "");
@@ -155,7 +155,7 @@ static void acquire_tma(GpuFn *f, GpuRing *r, const Op *op) {
 static void acquire_async(GpuFn *f, GpuRing *r, const Op *op) {
     LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
     if (r->type->slots == 1 && !op_flag(op, "free"))
-        gpu_barrier(f); // nothing runs ahead: the last item was just read
+        gpu_barrier(f); // one slot: the last item was just read
     r->branch = !LLVMIsAConstantInt(on);
     if (r->branch) r->on = gpu_if(f, on);
     ring_slot(f, r, operand(op, 1), &slot, &turn);
@@ -172,7 +172,7 @@ void gpu_lower_ring_acquire(GpuFn *f, Op *op) {
 
 void gpu_lower_ring_commit(GpuFn *f, Op *op) {
     GpuRing *r = gpu_ring(f, operand(op, 0));
-    if (r->scalar) { // bytes that have come before they were expected count as well
+    if (r->scalar) { // bytes that arrive before the expectation count as well
         LLVMValueRef n = gpu_scalar(f, operand(op, op->n_operands - 1));
         n = LLVMBuildTrunc(f->g->b, n, f->g->i32, "");
         gpu_store_shared_if(f, EL_I32, r->scalar, 1, &n, r->elected);
@@ -182,7 +182,7 @@ void gpu_lower_ring_commit(GpuFn *f, Op *op) {
         gpu_else(f, &r->on);
         gpu_end_if(f, &r->on);
     }
-    // Groups are counted, so there is one even where there is nothing to copy.
+    // Groups are counted, so a group without copies is committed as well.
     if (!r->tma) gpu_call(f, "tg.nv.cp.async.commit", 0);
 }
 
@@ -202,14 +202,14 @@ static bool any_multiplied(const Op *wait) {
     return any;
 }
 
-/// The number of the item in the slot, which has come: the same in all lanes, as the compiler sees.
+/// Reads the scalar of the item in the slot, which has arrived. It is uniform for the compiler.
 static void read_item_scalar(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Value *v) {
     LLVMValueRef n = LLVMBuildLoad2(f->g->b, f->g->i32, slot_word(f, r, slot, SCALAR), "");
     n = gpu_call(f, "tg.shuffle.idx", 2, n, gpu_i32(f, 0));
     gpu_set_scalar(f, v, LLVMBuildZExt(f->g->b, n, f->g->i64, ""));
 }
 
-/// A lane asks for all of its warp, which is the only one of its role.
+/// One lane asks for its whole warp, which is the only one of its role.
 void gpu_lower_take_tile(GpuFn *f, Op *op) {
     Gen *g = f->g;
     LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, f->lane, gpu_i32(f, 0), "");
@@ -236,7 +236,7 @@ void gpu_lower_ring_wait(GpuFn *f, Op *op) {
     gpu_barrier(f);
 }
 
-/// The wait of the same ring, to see how items are read.
+/// Returns the wait of the same ring, which shows how items are read.
 static const Op *wait_of(const Value *ring) {
     for_each_use(u, ring) if (u->user->code == OP_RING_WAIT) return u->user;
     return NULL;
@@ -256,7 +256,7 @@ void gpu_lower_ring_release(GpuFn *f, Op *op) {
     LLVMValueRef arrive =
         LLVMBuildICmp(g->b, LLVMIntULT, f->lane, gpu_i32(f, r->pairs ? GPU_PAIR : 1), "");
     arrive = LLVMBuildAnd(g->b, arrive, on, "");
-    if (r->pairs) // a lane tells a CTA
+    if (r->pairs) // each lane signals one CTA
         gpu_call(f, "tg.nv.mbarrier.arrive.cluster", 3, slot_mbarrier(f, r, slot, 1), arrive,
                  f->lane);
     else

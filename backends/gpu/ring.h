@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Lowering of buffers, rings, asynchronous copies and products; rows of lowering_table.c.
+// Lowering of buffers, rings, asynchronous copies and products, for rows of lowering_table.c.
 #ifndef BACKENDS_GPU_RING_H
 #define BACKENDS_GPU_RING_H
 
 #include "backends/gpu/lower.h"
 
-/// A ring in shared memory: the slots, then a mbarrier a slot that says it is full and one that
-/// says it is free (copies by TMA only), then a word a slot for what its item brings along.
+/// A ring in shared memory: first the slots; then, for copies by TMA, two mbarriers a slot (`full`
+/// and `free`); then a word a slot for the scalar of its item.
 typedef struct GpuRing {
     const Type *type;
     int64_t at, slot_bytes;
     const GpuRoom *items, *mbarriers, *scalars;
     int64_t part[MAX_RANK]; // of each buffer in a slot
     int readers;            // warps that release an item
-    bool tma, pairs;        // pairs: the other CTA of the cluster copies into it, too
+    bool tma, pairs;        // pairs: the other CTA of the cluster copies into it as well
     // Between acquire and commit of an item:
     bool branch;
     GpuIf on;
     LLVMValueRef elected; // i1: this lane starts copies
     LLVMValueRef full;    // i32 address of the slot's mbarrier
-    LLVMValueRef bytes;   // i32: how many copies bring
-    LLVMValueRef scalar;  // where the item's scalar goes, or NULL
+    LLVMValueRef bytes;   // i32: the bytes that copies bring
+    LLVMValueRef scalar;  // destination of the item's scalar, or NULL
 } GpuRing;
 
-/// The value of ring_make.
+/// Returns the ring of a ring_make's value.
 GpuRing *gpu_ring(GpuFn *f, const Value *v);
-/// The start of a buffer, ptr addrspace(3).
+/// Returns the start of a buffer, ptr addrspace(3).
 LLVMValueRef gpu_buf(GpuFn *f, const Value *v);
-/// i32: the number of this warp, which the compiler knows to be uniform.
+/// Returns an i32: the number of this warp, known to be uniform.
 LLVMValueRef gpu_uniform_warp(GpuFn *f);
 
 GpuLower gpu_lower_buf_alloc, gpu_lower_buf_view, gpu_lower_buf_load, gpu_lower_buf_store,

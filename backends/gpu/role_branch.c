@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Roles: each warp takes the way of the one that it belongs to, once, in one branch.
+// Roles: one branch sends each warp to the code of its role.
 //
-// A role's warps begin at a warpgroup, so that all four warps of a group ask for registers
-// together; those that have nothing to do end there. Within a role threads meet at a barrier of
-// their own.
+// A role's warps begin at a warpgroup, so that all four warps of a group request registers
+// together. Warps without work end there. The threads of a role meet at a barrier of their own.
 #include "backends/gpu/lower.h"
 #include "backends/gpu/ring.h"
 
@@ -12,8 +11,8 @@ int gpu_warps_of_all(const Op *device) {
     return roles ? role_first_warp(roles, roles->n_regions) : (int)op_int(device, "warps", 1);
 }
 
-/// At the start of a role: some give registers back, others wait until there are as many as they
-/// ask for.
+/// At the start of a role, some warps release registers, and others wait until the registers that
+/// they request are available.
 static void set_registers(GpuFn *f, const Op *roles, int i) {
     const Attr *regs = op_attr(roles, "regs");
     if (!regs) return;
@@ -43,8 +42,8 @@ static void lower_role(GpuFn *f, const Op *roles, int i) {
     gpu_end_if(f, &busy);
 }
 
-/// Each role starts from the state of shared memory before the roles: rings order the accesses of
-/// different roles.
+/// Each role starts from the state of shared memory before the roles, since rings order the
+/// accesses of different roles.
 void gpu_lower_roles(GpuFn *f, Op *op) {
     GpuIf *ifs = ctx_array(f->ctx, GpuIf, op->n_regions);
     GpuShared before = gpu_shared_state(f);

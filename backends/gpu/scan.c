@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Scans: prefixes grow with the blocks of axis_join.c; then the parts before an element's own are
-// joined to what is before it.
+// Scans. Prefixes grow with the blocks of axis_join.c. Then the join of the preceding parts is put
+// before each prefix.
 #include "backends/gpu/axis_join.h"
 #include "backends/gpu/ops.h"
 
 #include <string.h>
 
-/// Which part a register's element is in.
+/// The part of a register's element.
 typedef struct Own {
-    LLVMValueRef number; // i32, or NULL: it is
+    LLVMValueRef number; // i32, or NULL: it is `fixed`
     int64_t fixed;
-    LLVMValueRef has;               // i1: there are parts before it
-    LLVMValueRef before[GPU_TUPLE]; // their join
+    LLVMValueRef has;               // i1: a part precedes it
+    LLVMValueRef before[GPU_TUPLE]; // the join of the preceding parts
 } Own;
 
 typedef struct GpuScan {
     AxisJoin *s;
     bool exclusive;
-    LLVMValueRef *running[GPU_TUPLE]; // [line * parts + part]: the parts before it
+    LLVMValueRef *running[GPU_TUPLE]; // [line * parts + part]: the join of the parts before it
     Own **own;                        // of each register
 } GpuScan;
 
-/// In the order of the scan.
+/// Returns the i-th part in the order of the scan.
 static int64_t nth_part(const AxisJoin *s, int64_t i) {
     return s->reverse ? s->parts - 1 - i : i;
 }
@@ -44,7 +44,7 @@ static void run_scan_parts(GpuScan *c) {
     }
 }
 
-/// Picks the running join of the thread's own part.
+/// Selects the running join before the thread's own part.
 static void pick_before(GpuScan *c, int64_t line, Own *o) {
     AxisJoin *s = c->s;
     const Gen *g = s->f->g;
@@ -80,7 +80,7 @@ static Own *own_part(GpuScan *c, int64_t r) {
     return o;
 }
 
-/// Registers of one line whose numbers agree above the steps taken are in one part.
+/// Registers of one line whose coordinates agree above the joined bits are in one part.
 static void find_scan_parts(GpuScan *c) {
     AxisJoin *s = c->s;
     c->own = ctx_array(s->f->ctx, Own *, s->registers);
@@ -96,14 +96,14 @@ static void find_scan_parts(GpuScan *c) {
     }
 }
 
-/// Scalars from operand s->n on stand before everything.
+/// Puts the scalars from operand s->n on before all elements.
 static void add_initial(AxisJoin *s) {
     LLVMValueRef init[GPU_TUPLE];
     for (int k = 0; k < s->n; k++) init[k] = gpu_scalar(s->f, operand(s->op, s->n + k));
     for (int64_t r = 0; r < s->registers; r++) axis_join_extend_prefix(s, r, gpu_true(s->f), init);
 }
 
-/// The prefix of one element: the element, or nothing.
+/// Starts the prefix of one element: the element, or nothing if exclusive.
 static void begin_prefixes(GpuScan *c) {
     AxisJoin *s = c->s;
     for (int k = 0; k < s->n; k++)

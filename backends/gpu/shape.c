@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ops that give elements other coordinates. Where the registers of the layouts agree no instruction
-// is made; else elements go through shared memory, row-major.
+// Ops that change the coordinates of elements. If the registers of both layouts agree, they need no
+// instruction. Otherwise elements go through shared memory, row-major.
 #include "backends/gpu/lower.h"
 
 #include <string.h>
@@ -73,7 +73,7 @@ LLVMValueRef gpu_spill(GpuFn *f, const Value *v, int64_t *strides) {
 
 /* ---- the ops ------------------------------------------------------------------------------- */
 
-/// The result takes register reg[r] of the operand; -1: a hole.
+/// Gives the result register reg[r] of the operand; -1: a hole.
 static void rename_registers(GpuFn *f, const Op *op, const int64_t *reg) {
     LLVMValueRef *from = gpu_block(f, operand(op, 0)), *to = gpu_new_block(f, result(op, 0));
     for (int r = 0; r < gpu_registers(result(op, 0)->type); r++)
@@ -84,8 +84,8 @@ static int64_t *new_map(GpuFn *f, const Value *v) {
     return ctx_array(f->ctx, int64_t, gpu_registers(v->type));
 }
 
-/// Registers by coordinates of thread 0, where all threads are alike: coordinate perm[i] of the
-/// operand is coordinate i of the result.
+/// Matches registers by their coordinates in thread 0, if all threads are alike. Coordinate perm[i]
+/// of the operand is coordinate i of the result.
 static void rename_permuted(GpuFn *f, const Op *op, const int64_t *perm) {
     const Layout *from = gpu_layout(f, operand(op, 0)), *to = gpu_layout(f, result(op, 0));
     int64_t *reg = new_map(f, result(op, 0)), thread, x[MAX_RANK], y[MAX_RANK];
@@ -131,7 +131,7 @@ void gpu_lower_broadcast(GpuFn *f, Op *op) {
     gpu_get(f, y, base, strides, 0);
 }
 
-/// The place of an element in both row-major orders is the same number.
+/// Both row-major orders give an element the same number.
 static void rename_reshaped(GpuFn *f, const Op *op) {
     const Value *from = operand(op, 0), *to = result(op, 0);
     const Layout *l = gpu_layout(f, to);
@@ -149,14 +149,14 @@ static void rename_reshaped(GpuFn *f, const Op *op) {
     rename_registers(f, op, reg);
 }
 
-/// Every thread has the only element in register 0: a box of 1 has no bits.
+/// Every thread has the only element in register 0, since a box of 1 has no bits.
 static bool is_in_every_thread(const Value *v) {
     for (int d = 0; d < v->type->rank; d++)
         if (layout_box(v->type->layout, d) > 1) return false;
     return true;
 }
 
-/// A block of one element, perhaps a scalar.
+/// Reshapes a block of one element, perhaps a scalar.
 static void reshape_one(GpuFn *f, const Op *op) {
     const Value *x = operand(op, 0), *y = result(op, 0);
     LLVMValueRef *out = gpu_new_block(f, y), one = gpu_block(f, x)[0];
@@ -202,7 +202,7 @@ void gpu_lower_slice(GpuFn *f, Op *op) {
     gpu_get(f, y, base, strides, strided_offset(x->type->rank, strides, start));
 }
 
-/// False: some element would change its thread.
+/// Returns false if some element would change its thread.
 static bool concat_renames(GpuFn *f, const Op *op, int axis) {
     const Value *y = result(op, 0);
     const Layout *to = gpu_layout(f, y);

@@ -6,14 +6,15 @@
 
 /* ---- temporaries --------------------------------------------------------------------------- */
 
-// Up to this many bytes a new stretch is taken rather than waiting for a used one.
+// Up to this many bytes a new range is preferred to a wait for a used one.
 enum { SPREAD_BYTES = 8192 };
 
 static int64_t round_up_room(int64_t n, int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
-/// The lowest room of `bytes` that no stretch meets; `far`: none since the program's last barrier.
+/// Finds the lowest room of `bytes` that overlaps no range. `far`: no range since the program's
+/// last barrier.
 static int64_t find_room(const GpuFn *f, int64_t bytes, int64_t align, bool far) {
     int64_t at = round_up_room(f->shared_fixed, align);
     for (int i = 0; i < f->stretches.n; i++) {
@@ -25,7 +26,7 @@ static int64_t find_room(const GpuFn *f, int64_t bytes, int64_t align, bool far)
     return at;
 }
 
-/// What nobody uses any more once all threads of the program are here.
+/// Forgets the closed ranges: all threads of the program are here.
 static void forget_closed(GpuFn *f) {
     int kept = 0;
     for (int i = 0; i < f->stretches.n; i++)
@@ -57,7 +58,7 @@ void gpu_barrier(GpuFn *f) {
         forget_closed(f);
 }
 
-/// They say so in their heads, and wait as late as that will do. In a loop that is said again.
+/// CTAs arrive in their heads, and wait as late as possible. A loop arrives again.
 void gpu_cluster_started(GpuFn *f) {
     if (f->started) return;
     if (f->apart) ice(f->ctx, f->loc, "CTAs meet where none should");
@@ -70,7 +71,7 @@ void gpu_cluster_started(GpuFn *f) {
     gpu_call(f, "tg.cluster.wait", 0);
     f->started = true;
     f->announced = false;
-    f->any_far = false; // what was used since the start is a stretch
+    f->any_far = false; // memory used since the start is in `stretches`
 }
 
 void gpu_cluster_end(GpuFn *f) {
@@ -128,7 +129,7 @@ void gpu_shared_close(GpuFn *f, int n) {
 }
 
 int64_t gpu_shared_room(const GpuFn *f) {
-    enum { SMALL = 1024 }; // what comes between
+    enum { SMALL = 1024 }; // reserve for temporaries in between
     int64_t used = f->shared_fixed;
     for (int i = 0; i < f->stretches.n; i++)
         if (f->stretches.data[i].open && f->stretches.data[i].hi > used)
@@ -194,7 +195,7 @@ GpuSharedMap gpu_shared_map(GpuFn *f, const Layout *l, const SharedLayout *s) {
     return m;
 }
 
-/// The map of the atom on the low bits of coordinate d alone, and its low bits.
+/// Returns the atom's map restricted to the low bits of coordinate d.
 static F2 map_of_dim(const SharedLayout *s, int d) {
     int row = 0;
     F2 m = {.n = s->log2[d]};
@@ -203,7 +204,8 @@ static F2 map_of_dim(const SharedLayout *s, int d) {
     return m;
 }
 
-/// By coordinates: the atom's map applied to their low bits, and the strides of their high bits.
+/// Computes the offset from coordinates: the atom's map applied to their low bits, plus the strides
+/// of their high bits.
 static LLVMValueRef offset_by_coordinates(GpuFn *f, const Layout *l, const SharedLayout *s,
                                           int64_t reg) {
     Gen *g = f->g;
@@ -220,7 +222,7 @@ static LLVMValueRef offset_by_coordinates(GpuFn *f, const Layout *l, const Share
     return gen_add(g, low, high);
 }
 
-/// The offset of the place within its atom of thread 0.
+/// Returns the offset of the place within its atom, for thread 0.
 static int64_t offset_in_atom(const SharedLayout *s, const int64_t *coords) {
     Bits low = 0;
     for (int d = 0; d < s->rank; d++)
@@ -236,7 +238,7 @@ LLVMValueRef gpu_shared_at(GpuFn *f, const GpuSharedMap *m, LLVMValueRef base, i
     int64_t met = offset_in_atom(m->shared, x) & (int64_t)m->reaches;
     LLVMValueRef thread = m->thread;
     if (met) thread = LLVMBuildXor(f->g->b, thread, gpu_i32(f, met), "");
-    number -= met; // what no thread reaches adds up: a number of the access
+    number -= met; // bits that no thread reaches can be added: a number of the access
     if (thread) base = gpu_offset(f, base, thread);
     return gpu_offset_by(f, base, number);
 }
@@ -254,7 +256,7 @@ void gpu_load_vector(GpuFn *f, Elem elem, LLVMValueRef p, int n, LLVMValueRef *o
     }
 }
 
-/// A store by a row "tg.NAME.b..." of memory form: words of 32 bits, or one smaller piece.
+/// Stores by a row "tg.NAME.b..." of memory form: 32-bit words, or one smaller piece.
 static void store_by_row(GpuFn *f, const char *name, Elem elem, LLVMValueRef at, int n,
                          LLVMValueRef *x, LLVMValueRef on) {
     LLVMValueRef args[2 + 4] = {at, on};
@@ -291,7 +293,7 @@ static int64_t xor_of_bits(const Bits *x, int n, int64_t which) {
     return (int64_t)sum;
 }
 
-/// The registers of vector number `which` of an access. False: it holds nothing but holes.
+/// Lists the registers of vector number `which` of an access. Returns false if it holds only holes.
 static bool vector_registers(const Layout *l, const SharedAccess *a, int64_t which, int64_t *regs) {
     int64_t first =
         which >> a->n_base << l->bits[LEVEL_REG] | xor_of_bits(a->base, a->n_base, which);
@@ -307,15 +309,15 @@ static int64_t access_count(const Layout *l, const SharedAccess *a) {
     return layout_repeats(l) << a->n_base;
 }
 
-/// Holes have a place where s covers the whole box. There they are written, too: what is always a
-/// hole for those who write may share a vector with elements for those who read.
+/// Whether s covers the whole box, so that holes have a place. They are then written as well: a
+/// vector of holes for the writers may contain elements for the readers.
 static bool covers_box(const Layout *l, const SharedLayout *s) {
     for (int d = 0; d < l->rank; d++)
         if ((int64_t)s->count[d] << s->log2[d] < layout_box(l, d)) return false;
     return true;
 }
 
-/// All places are in the memory, those of holes, too.
+/// Whether all places, including those of holes, are inside the memory.
 static bool stays_inside(const Layout *l, const SharedLayout *s) {
     for (int d = 0; d < l->rank; d++)
         if (s->count[d] > 1 && (int64_t)s->count[d] << s->log2[d] < layout_box(l, d)) return false;
@@ -339,7 +341,7 @@ void gpu_shared_write(GpuFn *f, const Layout *l, const SharedLayout *s, const Sh
     }
 }
 
-/// What holes read does not matter, but it must be within the memory.
+/// The values that holes read are irrelevant, but their addresses must be inside the memory.
 static LLVMValueRef readable_address(GpuFn *f, const Layout *l, int64_t reg, LLVMValueRef p,
                                      LLVMValueRef base) {
     LLVMValueRef good = gpu_not_hole(f, l, reg);

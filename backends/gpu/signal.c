@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Words that programs of other ranks raise and wait for.
 //
-// Every thread waits by itself: so each of them acquires what was written before, and nobody has to
-// meet. A word is raised by one thread behind a barrier that stays: what it orders is read by
-// others. Copy engines see what was waited for through a fence, and have to be done with what they
-// write before a word is raised.
+// Every thread waits by itself. Each one thereby acquires the earlier writes, and no meeting is
+// necessary. One thread raises a word, after a barrier that must stay: others read the data that it
+// orders. Copy engines see the data through a fence, and must finish their writes before a word is
+// raised.
 //
-// A fence orders the program, not a thread: any of its threads may write what comes behind it. So
-// all of them meet, and then each has a fence of its own, which by their meeting is one for what
-// the others wrote, too.
+// A fence orders the program, not a thread, since any of its threads may write the data after it.
+// So all threads meet, and then each executes a fence. By the meeting it also covers the writes of
+// the others.
 #include "backends/gpu/access.h"
 #include "backends/gpu/ops.h"
 #include "passes/util.h"
 #include "runtime/abi.h"
 
-/// A word by the coordinates from operand `first` on; *on: there is such a word.
+/// Returns the address of a word from the coordinates, operand `first` onwards. *on: the word
+/// exists.
 static LLVMValueRef word_at(GpuFn *f, const Op *op, int first, LLVMValueRef *on) {
     const Gen *g = f->g;
     const GpuTensor *t = gpu_tensor(f, operand(op, 0));
@@ -41,7 +42,8 @@ static bool contains_op(const Op *op, void (*find)(Op *op, void *found)) {
     return found;
 }
 
-/// A copy engine may work after op: in what stands behind it, or in the next iteration around it.
+/// Whether a copy engine may work after op: in the code after it, or in the next iteration of a
+/// surrounding loop.
 static bool copies_follow(const GpuFn *f, const Op *op) {
     for (; op != f->device; op = op->parent->parent) {
         if (op_is_loop(op) && contains_op(op, find_copy)) return true;
@@ -67,12 +69,12 @@ void gpu_lower_signal_wait(GpuFn *f, Op *op) {
     if (copies_follow(f, op)) gpu_call(f, "tg.nv.fence.proxy.async.global", 0);
 }
 
-/// What copy engines write for this thread is there.
+/// Waits until the writes that copy engines make for this thread are complete.
 static void settle_copies(GpuFn *f) {
     if (contains_op(f->device, find_copyout)) gpu_call(f, "tg.nv.tma.wait.0", 0);
 }
 
-/// A barrier that stays though this kernel reads nothing that it orders.
+/// Adds a barrier that stays although this kernel reads nothing that it orders.
 static void meet_for_others(GpuFn *f) {
     gpu_program_barrier(f);
     if (f->kernel->cluster == 1) f->barriers.data[f->barriers.n - 1].kept = true;
@@ -83,15 +85,15 @@ void gpu_lower_signal_set(GpuFn *f, Op *op) {
     LLVMValueRef on = gpu_is_first_thread(f), word = word_at(f, op, FIRST, &on);
     const char *how = op_str(op, "op");
     settle_copies(f);
-    // One wave's release waits for its own writes alone.
+    // The release of one wave waits only for its own writes.
     if (gpu_has_any(f->target, GPU_AMD)) gpu_call(f, "tg.fence.acq_rel.sys", 0);
     meet_for_others(f);
     gpu_call(f, ctx_format(f->ctx, "tg.signal.%s", how ? how : "set"), 3, word, on,
              gpu_scalar(f, operand(op, VALUE)));
 }
 
-/// The first fence of a thread is for what it has read by atomics, and on AMD's GPUs for what it
-/// wrote; the second one for what all have written.
+/// The first fence of a thread covers its reads by atomics, and on AMD's GPUs its writes. The
+/// second one covers the writes of all threads.
 void gpu_lower_comm_fence(GpuFn *f, Op *op) {
     settle_copies(f);
     gpu_call(f, "tg.fence.acq_rel.sys", 0);

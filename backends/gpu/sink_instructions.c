@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Instructions stand where they are wanted.
+// Moves instructions to their first use.
 //
-// Lowering goes op by op, each over all registers of a block, so that between two ops a whole block
-// is alive, and between a load and the last op of a chain several are. Here each block of
-// instructions is put in order of demand: what has an effect keeps its order, and before it come
-// the instructions that it needs and nothing else has needed yet. So a chain of elementwise ops
-// runs register by register, and holds one register for each value of it.
+// Lowering goes op by op, each over all registers of a block. Between two ops a whole block is
+// live, and between a load and the last op of a chain several are. This pass orders each block of
+// instructions by demand. Instructions with effects keep their order. Each is preceded by the
+// instructions that it needs and that have not been placed. A chain of elementwise ops then runs
+// register by register, with one register for each of its values.
 //
-// A load from memory that nobody writes brings those after it along, up to a share of the thread's
-// registers, and none of them crosses a barrier: their latency is what there is to hide. Loads of
-// what all programs read, such as the weights of rows, find it in a cache: they do cross barriers,
-// since until they are used other blocks need the registers more.
+// A load from memory that nothing writes is placed together with the next ones, up to a share of
+// the thread's registers, and none of them crosses a barrier, because their latency should be
+// hidden. Loads that all programs share, for instance the weights of rows, hit a cache. They may
+// cross barriers, since other blocks need the registers more until their use.
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,15 +22,15 @@ typedef enum Mobility { FIXED, CROSSES_ALL, IS_LOAD, IS_BARRIER } Mobility;
 
 typedef VEC(LLVMValueRef) Insts;
 
-/// A block of instructions in its new order, as far as that has come.
+/// A block of instructions, partly in its new order.
 typedef struct Sink {
     Ctx *ctx;
     LLVMBuilderRef b;
     LLVMBasicBlockRef block;
-    PtrMap waiting; // instructions of the block that have no place yet
-    Insts loads;    // those among them that are loads, in order
-    PtrMap own;     // loads from places that differ between programs
-    int words, few; // that loads may bring along, and loads of what all programs read
+    PtrMap waiting; // instructions of the block without a place
+    Insts loads;    // the loads among them, in order
+    PtrMap own;     // loads whose addresses depend on the program
+    int words, few; // words in flight: of own loads, and of loads that all programs share
     struct {
         struct SinkFrame {
             LLVMValueRef inst;
@@ -82,7 +82,7 @@ static void enter_inst(Sink *s, LLVMValueRef inst) {
     vec_push(s->ctx, &s->stack, ((struct SinkFrame){inst, 0}));
 }
 
-/// inst and what it needs, deepest first.
+/// Places inst and its unplaced operands, deepest first.
 static void place_inst(Sink *s, LLVMValueRef inst) {
     int base = s->stack.n;
     for (enter_inst(s, inst); s->stack.n > base;) {
@@ -115,7 +115,8 @@ static int count_loaded_words(LLVMValueRef load) {
 
 typedef bool Property(Sink *s, LLVMValueRef inst);
 
-/// Whether inst, or an instruction that it needs, is so. `waiting`: those that wait alone.
+/// Whether inst, or an instruction that it needs, has the property. `waiting`: looks only at
+/// unplaced instructions.
 static bool any_needed(Sink *s, LLVMValueRef inst, bool waiting, Property *is) {
     PtrMap seen = {0};
     Insts todo = {0};
@@ -134,7 +135,8 @@ static bool any_needed(Sink *s, LLVMValueRef inst, bool waiting, Property *is) {
     return false;
 }
 
-/// What needs it while it waits has to come later: an address that is read behind a barrier.
+/// An unplaced instruction that needs such an instruction must come later, for instance an address
+/// that is read after a barrier.
 static bool stays_in_place(Sink *s, LLVMValueRef inst) {
     (void)s;
     Mobility m = mobility_of(inst);
@@ -158,7 +160,7 @@ static bool is_load(Sink *s, LLVMValueRef inst) {
     return stays_in_place(s, inst) || mobility_of(inst) == IS_LOAD;
 }
 
-/// Once the elements of a word have been loaded they are joined: a register instead of several.
+/// Joins the elements of a word right after their loads: one register instead of several.
 static void place_word(Sink *s, LLVMValueRef load) {
     LLVMValueRef v = load;
     while (v && !is_call_of(v, "tg.renew")) {
@@ -170,14 +172,14 @@ static void place_word(Sink *s, LLVMValueRef load) {
     if (v && !any_needed(s, v, true, is_load)) place_inst(s, v);
 }
 
-/// Something that waits still needs it.
+/// Whether an unplaced instruction still needs inst.
 static bool is_wanted_by_waiting(const Sink *s, LLVMValueRef inst) {
     for (LLVMUseRef u = LLVMGetFirstUse(inst); u; u = LLVMGetNextUse(u))
         if (map_get(&s->waiting, LLVMGetUser(u))) return true;
     return false;
 }
 
-/// The waiting loads that are so, until so many words are on their way.
+/// Places waiting loads with the property, until `words` words are in flight.
 static void place_loads(Sink *s, int words, Property *is) {
     for (int i = 0; i < s->loads.n; i++) {
         LLVMValueRef load = s->loads.data[i];
@@ -202,13 +204,14 @@ static void place_root(Sink *s, LLVMValueRef inst, Mobility mobility) {
     if (is_call_of(inst, "tg.load.global")) place_word(s, inst);
 }
 
-/// What other blocks need, in the order it had.
+/// Places the instructions that other blocks need, in their old order.
 static void place_rest(Sink *s, const Insts *all) {
     for (int i = 0; i < all->n; i++)
         if (map_get(&s->waiting, all->data[i])) place_inst(s, all->data[i]);
 }
 
-/// What nobody needs goes: it would stand at the end, and what it needs would live so long.
+/// Removes unused instructions. They would end up at the end of the block, and prolong the lives of
+/// their operands.
 static void drop_dead(LLVMBasicBlockRef block) {
     for (LLVMValueRef i = LLVMGetLastInstruction(block), before; i; i = before) {
         before = LLVMGetPreviousInstruction(i);
@@ -230,7 +233,8 @@ static void sink_block(Sink *s) {
         vec_push(s->ctx, &s->loads, i);
         if (any_needed(s, i, false, is_program_id)) map_set(s->ctx, &s->own, i, i);
     }
-    // What products of the next iteration want comes through registers: it is under way meanwhile.
+    // The operands of the next iteration's products come through registers, and are in flight
+    // meanwhile.
     if (products) place_loads(s, INT32_MAX, is_own_load);
     for (int i = 0; i < all.n; i++) {
         Mobility m = mobility_of(all.data[i]);

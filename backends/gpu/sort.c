@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sorting lines of a block by a bitonic network in shared memory.
+// Sorts lines of a block by a bitonic network in shared memory.
 //
-// What is sorted are numbers: the key as an integer in the wanted order (gen_sort_key) above the
-// index of the element, which makes the sort stable and says afterwards where each operand's
-// element comes from. They share an i32 or i64 where they fit; else they are an i64 and an i32.
+// It sorts numbers. The upper part is the key, as an integer in the requested order (gen_sort_key).
+// The lower part is the index of the element, which makes the sort stable and gives the source of
+// each operand's element. Key and index share an i32 or i64 if they fit; otherwise they are an i64
+// and an i32.
 //
-// Merges all ascend: the first step of a merge of 2^m elements compares i with its mirror image,
-// the following ones i with i + d for d = 2^(m-2) ... 1. Two loops over m and d run all steps, so
-// the size of the code does not depend on the length. Lines go through in groups that fit.
+// All merges ascend: the first step of a merge of 2^m elements compares i with its mirror image,
+// and the following steps compare i with i + d for d = 2^(m-2) ... 1. Two loops over m and d run
+// all steps, so the code size does not depend on the length. Lines are processed in groups that
+// fit.
 #include "backends/gpu/block_elements.h"
 #include "backends/gpu/ops.h"
 #include "backends/llvm/sort_key.h"
@@ -48,7 +50,7 @@ static LLVMValueRef sort_number(const GpuSort *s, int64_t v) {
     return LLVMConstInt(gen_elem(s->f->g, s->number), (uint64_t)v, true);
 }
 
-/// Greater than the number of any element.
+/// Returns a number that is greater than that of any element.
 static GpuKeys last_number(const GpuSort *s) {
     int64_t most = s->number == EL_I32 ? INT32_MAX : INT64_MAX;
     return (GpuKeys){{sort_number(s, most), gpu_i32(s->f, INT32_MAX)}};
@@ -78,7 +80,7 @@ static void store_keys(const GpuSort *s, LLVMValueRef at, LLVMValueRef on, const
 
 /* ---- the network --------------------------------------------------------------------------- */
 
-/// i1: y stands before x.
+/// Returns an i1: y comes before x.
 static LLVMValueRef is_pair_out_of_order(const GpuSort *s, const GpuKeys *x, const GpuKeys *y) {
     const Gen *g = s->f->g;
     LLVMValueRef less = LLVMBuildICmp(g->b, LLVMIntSLT, y->part[0], x->part[0], "");
@@ -100,7 +102,7 @@ static void exchange_pair(const GpuSort *s, LLVMValueRef i, LLVMValueRef j) {
     store_keys(s, j, NULL, &high);
 }
 
-/// Every element with bit 2^log clear against its partner: the element xor `flip`.
+/// Compares every element with bit 2^log clear with its partner: the element xor `flip`.
 static void sort_step(const GpuSort *s, LLVMValueRef log, LLVMValueRef flip) {
     GpuFn *f = s->f;
     const Gen *g = f->g;
@@ -134,7 +136,7 @@ static void run_sort_network(const GpuSort *s) {
 
 /* ---- a group of lines ---------------------------------------------------------------------- */
 
-/// The place of register r's element in the group; *on: it is in it.
+/// Returns the place of register r's element in the group; *on: it is in the group.
 static LLVMValueRef place_in_group(const GpuSort *s, const GpuPieces *p, int64_t r,
                                    LLVMValueRef *on) {
     return gpu_in_piece(s->f, p, gpu_block_elements(s->f, s->layout, r, s->strides), on);
@@ -155,7 +157,7 @@ static void put_numbers(const GpuSort *s, const GpuPieces *p) {
     gpu_barrier(f);
 }
 
-/// Where the element that belongs into each register stands in the group.
+/// Finds the place in the group of each register's element.
 static void find_sources(const GpuSort *s, const GpuPieces *p, LLVMValueRef *at, LLVMValueRef *on) {
     GpuFn *f = s->f;
     const Gen *g = f->g;
@@ -172,13 +174,13 @@ static void find_sources(const GpuSort *s, const GpuPieces *p, LLVMValueRef *at,
     }
 }
 
-/// One operand in the new order; what is in no line of the group keeps `regs`.
+/// Moves one operand to the new order. Elements outside the lines of the group keep `regs`.
 static void move_sorted_operand(const GpuSort *s, const GpuPieces *p, int k, LLVMValueRef *const at,
                                 LLVMValueRef *const on, LLVMValueRef *const regs,
                                 LLVMValueRef *out) {
     GpuFn *f = s->f;
     LLVMValueRef *x = gpu_block(f, operand(s->op, k));
-    // The numbers have been read: their room is the values'.
+    // The numbers have been read, so the values reuse their room.
     GpuFlat values = {s->flat[0].base, operand(s->op, k)->type->elem, s->flat[0].count};
     gpu_barrier(f);
     for (int64_t r = 0; r < s->registers; r++) {
@@ -207,8 +209,8 @@ static void sort_group(const GpuSort *s, const GpuPieces *p, LLVMValueRef *next)
 
 /* ---- the op -------------------------------------------------------------------------------- */
 
-/// Lines one after another, the axis inside. Threads take pairs by whole rounds, so a group has at
-/// least as many pairs as there are threads.
+/// Takes lines one after another, with the axis inside. Threads take pairs in whole rounds, so a
+/// group has at least as many pairs as threads.
 static void choose_group(GpuSort *s) {
     const Layout *l = s->layout;
     int64_t length = INT64_C(1) << s->log, stride = length, bytes = 0;
@@ -229,7 +231,7 @@ static void choose_group(GpuSort *s) {
     if (length * s->group % (2 * s->f->threads)) s->group = ceil_div(s->group, least) * least;
 }
 
-/// The numbers' room, which must also do for values of 8 bytes.
+/// Allocates the numbers' room, which must also fit values of 8 bytes.
 static void allocate_sort_room(GpuSort *s) {
     GpuFn *f = s->f;
     int64_t count = s->group << s->log, bytes = 0, at = 0, widest = 0;

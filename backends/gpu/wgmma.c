@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Products by warpgroups (wgmma): operands in shared memory by descriptors, A also in registers.
+// Products by warpgroups (wgmma): operands are in shared memory, named by descriptors. A may also
+// be in registers.
 //
 // A descriptor holds the start address, two distances and the swizzle. In a buffer whose rows run
-// along k (K-major) the atoms of 8 rows follow each other at the *stride* distance; steps of k move
-// the start within a panel of a row. In one whose rows run along m or n the atoms of 8 k follow at
-// the stride distance, and panels at the *leading* distance.
+// along k (K-major), atoms of 8 rows follow each other at the *stride* distance, and steps of k
+// move the start within a panel of a row. In a buffer whose rows run along m or n, atoms of 8 k
+// follow at the stride distance, and panels at the *leading* distance.
 //
-// A unit whose sums are narrow (attribute `chain`) multiplies tile by tile, from zeros for every
-// `chain` of k, and what it adds up is added to the sums in f32: such a product has ended when the
-// next op begins. Meanwhile another warpgroup's keeps the unit busy.
+// A unit with narrow sums (attribute `chain`) multiplies tile by tile, from zeros for every `chain`
+// of k, and each partial sum is added to the total in f32. This product has ended when the next op
+// begins. Another warpgroup keeps the unit busy meanwhile.
 #include "backends/gpu/ring.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ enum {
     CHAIN_N = 128,
     MOST_STEPS = 8,
     UNIT_LOG2 = 4,
-    CTA_BYTES = 1 << 18, // that an address in a descriptor may name
+    CTA_BYTES = 1 << 18, // limit of an address in a descriptor
     GROUP_BITS = 2,
     N_STEP = 8
 };
@@ -30,7 +31,7 @@ typedef struct Wgmma {
     Elem elem;
     const Layout *d;
     int64_t k_step; // of an instruction
-    int64_t n;      // columns of one
+    int64_t n;      // columns of an instruction
     LLVMValueRef *sums;
     LLVMValueRef warp; // uniform
 } Wgmma;
@@ -38,9 +39,9 @@ typedef struct Wgmma {
 /// A buffer as an operand.
 typedef struct WgmmaSide {
     SharedLayout shared;
-    int k; // its axis of k; the other one is of rows or columns
+    int k; // its axis of k; the other axis is rows or columns
     bool k_major;
-    LLVMValueRef desc;  // i64, of element (0, 0) of this warpgroup's part
+    LLVMValueRef desc;  // i64, for element (0, 0) of this warpgroup's part
     const char *suffix; // "" or ".ta", ".tb"
 } WgmmaSide;
 
@@ -48,7 +49,7 @@ static int64_t swizzle_code(int bytes) {
     return bytes == 128 ? 1 : bytes == 64 ? 2 : 3;
 }
 
-/// Bytes from the buffer's start to this warpgroup's part of it, i32.
+/// Returns the bytes from the buffer's start to this warpgroup's part of it, i32.
 static LLVMValueRef group_offset(const Wgmma *w, const WgmmaSide *s, int d_axis) {
     GpuFn *f = w->f;
     Gen *g = f->g;
@@ -81,7 +82,7 @@ static WgmmaSide wgmma_side(const Wgmma *w, const Value *buf, int k, int d_axis,
                      (uint64_t)swizzle_code(t->swizzle) << 62;
     LLVMValueRef start = gpu_shared_addr(f, gpu_buf(f, buf));
     start = LLVMBuildAdd(g->b, start, group_offset(w, &s, d_axis), "");
-    if (f->kernel->together) // the rank of the CTA stands above
+    if (f->kernel->together) // the rank of the CTA is above
         start = LLVMBuildAnd(g->b, start, gpu_i32(f, CTA_BYTES - 1), "");
     start = LLVMBuildLShr(g->b, start, gpu_i32(f, UNIT_LOG2), "");
     s.desc =
@@ -89,7 +90,7 @@ static WgmmaSide wgmma_side(const Wgmma *w, const Value *buf, int k, int d_axis,
     return s;
 }
 
-/// The descriptor of the part that starts at these coordinates of the warpgroup's.
+/// Returns the descriptor of the part that starts at these coordinates within the warpgroup's part.
 static LLVMValueRef desc_at(const Wgmma *w, const WgmmaSide *s, int64_t row, int64_t k) {
     int64_t at[2];
     at[s->k] = k;
@@ -100,7 +101,7 @@ static LLVMValueRef desc_at(const Wgmma *w, const WgmmaSide *s, int64_t row, int
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-/// The registers of l that are those of `tile` where it starts at (row, column) of thread 0.
+/// Lists the registers of l that form `tile`, if it starts at (row, column) of thread 0.
 static void registers_at(const Wgmma *w, const Layout *l, const Layout *tile, int64_t row,
                          int64_t column, int64_t *regs) {
     for (int64_t i = 0; i < layout_registers(tile); i++) {
@@ -121,7 +122,7 @@ static const Layout *wgmma_fragment(const Wgmma *w, const char *name, FragmentRo
     return layout_tile(w->f->ctx, fragment_layout(w->f->ctx, row), extents, NULL);
 }
 
-/// The words of A in registers, for the step at k.
+/// Lists the words of A in registers, for the step at k.
 static int a_words(const Wgmma *w, const Value *a, int64_t row, int64_t k, LLVMValueRef *words) {
     const char *name = ctx_format(w->f->ctx, "wgmma.m64k%d", (int)w->k_step);
     const Layout *tile = wgmma_fragment(w, name, FRAG_A, TILE_M, w->k_step);
@@ -135,7 +136,8 @@ static int a_words(const Wgmma *w, const Value *a, int64_t row, int64_t k, LLVMV
 
 /* ---- instructions -------------------------------------------------------------------------- */
 
-/// One statement: the n registers are what it makes of the first n_in of them.
+/// Emits one statement. It replaces the n registers by its results; its inputs are the first n_in
+/// of them.
 static void build_statement(GpuFn *f, const char *name, int n_in, int n, LLVMValueRef *regs) {
     LLVMValueRef x = portable_call(f->g, name, n_in, regs);
     for (int i = 0; i < n; i++) regs[i] = LLVMBuildExtractValue(f->g->b, x, (unsigned)i, "");
@@ -143,14 +145,14 @@ static void build_statement(GpuFn *f, const char *name, int n_in, int n, LLVMVal
 
 enum { MOST_REGISTERS = 192, REGISTER_STEP = 4 };
 
-/// How many of the registers that are left go into one statement.
+/// Returns how many of the remaining registers go into one statement.
 static int registers_of_one(const GpuFn *f, const Op *op, int left) {
     int n = left < MOST_REGISTERS ? left : MOST_REGISTERS;
     if (n % REGISTER_STEP) ice(f->ctx, op->loc, "%d sums of a product", n);
     return n;
 }
 
-/// The n registers go through a wait for all products but the `younger` last ones.
+/// Passes the n registers through a wait for all products except the `younger` last ones.
 static void wait_for_products(GpuFn *f, int younger, const char *kind, int n, LLVMValueRef *regs) {
     const char *name = ctx_format(f->ctx, "tg.nv.wgmma.wait.%d.%sx%d", younger, kind, n);
     build_statement(f, name, n, n, regs);
@@ -162,7 +164,8 @@ static const char *elem_name(const Value *v) {
 
 enum { MOST_ARGS = 320 };
 
-/// `steps` steps of k from k on for one tile of the result; add (i1): to what is in its registers.
+/// Emits `steps` steps from k on for one tile of the result; add (i1): accumulates to its
+/// registers.
 static void multiply_wgmma_tile(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b, int64_t row,
                                 int64_t column, int64_t k, int steps, LLVMValueRef add) {
     GpuFn *f = w->f;
@@ -192,7 +195,7 @@ static void multiply_wgmma_tile(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b
         w->sums[regs[i]] = LLVMBuildExtractValue(g->b, sum, (unsigned)i, "");
 }
 
-/// Columns next to each other that one warpgroup has.
+/// Returns the number of adjacent columns in one warpgroup.
 static int64_t run_of_columns(const Layout *l) {
     int64_t run = l->extents[1];
     int first = layout_first(l, LEVEL_WARP);
@@ -203,15 +206,16 @@ static int64_t run_of_columns(const Layout *l) {
     return run;
 }
 
-/// Columns run on from panel to panel only where they start with one.
+/// Columns may continue from panel to panel only if they start with one.
 static bool fits_panels(int64_t n, int64_t total, int64_t panel) {
     for (int64_t start = 0; panel && start < total; start += n)
         if (start % panel != 0 && start % panel + n > panel) return false;
     return true;
 }
 
-/// The largest number of columns of an instruction, up to `most`, that divides those. panel:
-/// columns of a panel of B, where it has its rows along the columns of the result; else 0.
+/// Returns the largest number of columns of an instruction, up to `most`, that divides the adjacent
+/// columns. panel: the columns of a panel of B if its rows run along the columns of the result, else
+/// 0.
 static int64_t instruction_columns(const Wgmma *w, int64_t most, bool integers, int64_t panel) {
     int64_t part = run_of_columns(w->d), step = integers ? 2 * N_STEP : N_STEP;
     int64_t n = part < most ? part : most;
@@ -219,7 +223,7 @@ static int64_t instruction_columns(const Wgmma *w, int64_t most, bool integers, 
     return n;
 }
 
-/// The next tile along d of those that thread 0 is part of.
+/// Whether thread 0 has the tile at (row, column).
 static bool has_tile(const Layout *l, int64_t row, int64_t column) {
     const int64_t at[] = {row, column};
     int64_t reg, thread;
@@ -227,7 +231,7 @@ static bool has_tile(const Layout *l, int64_t row, int64_t column) {
     return thread == 0;
 }
 
-/// Steps of one statement.
+/// Returns the steps of one statement.
 static int steps_at(int64_t at, int64_t end) {
     int n = MOST_STEPS;
     while (at + n > end) n /= 2;
@@ -262,8 +266,8 @@ static void multiply_wgmma_tiles(Wgmma *w, const WgmmaSide *a, const WgmmaSide *
 
 /* ---- chains -------------------------------------------------------------------------------- */
 
-/// What the steps first .. end - 1 add up to is added to the sums of one tile. part: the registers
-/// that they are added up in, which hold anything before.
+/// Adds the sum of the steps first .. end - 1 to the sums of one tile. part: the registers for that
+/// sum, with any contents before.
 static void add_chain(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b, int64_t row, int64_t column,
                       int64_t first, int64_t end, LLVMValueRef *part) {
     GpuFn *f = w->f;
@@ -287,8 +291,8 @@ static void add_chain(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b, int64_t 
     for (int i = 0; i < n; i++) sums[regs[i]] = LLVMBuildFAdd(f->g->b, sums[regs[i]], part[i], "");
 }
 
-/// A chain begins with the registers of the one before it, though it does not read them: with zeros
-/// of its own libNVVM's code has both chains beside the sums, and spills.
+/// A chain starts with the registers of the previous chain, although it does not read them. With
+/// separate zeros, libNVVM's code would hold both chains beside the sums, and spill.
 static void multiply_wgmma_chains(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b, int64_t chain) {
     int64_t steps = depth_of(w) / w->k_step, each = chain / w->k_step;
     LLVMValueRef part[CHAIN_N / 2];
@@ -335,8 +339,8 @@ static void blank_registers(GpuFn *f, const Op *op, LLVMValueRef *regs) {
     }
 }
 
-/// Registers that hold anything are made by a statement of no instruction: of undefined values LLVM
-/// would make zeros again.
+/// A statement without an instruction makes registers with undefined contents. LLVM would turn
+/// undefined values into zeros again.
 void gpu_lower_blank(GpuFn *f, Op *op) {
     const Value *y = result(op, 0), *zeros = operand(op, 0);
     const Op *known = def_of(zeros, OP_CONST);
@@ -358,7 +362,7 @@ void gpu_lower_settled(GpuFn *f, Op *op) {
     gpu_set_block(f, result(op, 0), gpu_block(f, operand(op, 0)));
 }
 
-/// The registers of all operands one after another.
+/// Lists the registers of all operands one after another.
 static LLVMValueRef *flatten_wgmma_operands(GpuFn *f, const Op *op, int *total) {
     *total = 0;
     for (int i = 0; i < op->n_operands; i++) *total += gpu_registers(operand(op, i)->type);
@@ -371,8 +375,8 @@ static LLVMValueRef *flatten_wgmma_operands(GpuFn *f, const Op *op, int *total) 
     return flat;
 }
 
-/// Everything in flight goes through the wait, so that no use of it can move above. One statement
-/// takes at most MOST_REGISTERS; further ones wait again, for nothing.
+/// All products in flight go through the wait, so that none of their uses can move above it. One
+/// statement takes at most MOST_REGISTERS; further statements repeat the wait at no cost.
 static void wait_products(GpuFn *f, const Op *op) {
     int total, n, younger = (int)op_int(op, "younger", 0);
     LLVMValueRef *flat = flatten_wgmma_operands(f, op, &total);
