@@ -27,7 +27,7 @@ const char *const binary_spelling[] = {
 #undef X
 };
 
-/// Room for one more after n elements. Lists keep no capacity: it is the next power of two.
+/// Makes room for one more element after n. Lists store no capacity: it is the next power of two.
 void *list_grow(Ctx *ctx, void *at, int n, size_t size) {
     if (n & (n - 1)) return at;
     void *bigger = ctx_alloc(ctx, (n ? 2 * (size_t)n : 1) * size);
@@ -36,7 +36,7 @@ void *list_grow(Ctx *ctx, void *at, int n, size_t size) {
 
 /* ---- depth --------------------------------------------------------------------------------- */
 
-/// A node at `loc` gets a child of depth `child`.
+/// Raises the depth of a node at `loc` for a child of depth `child`.
 static void raise_depth(Parser *p, uint16_t *depth, Loc loc, int child) {
     if (child >= AST_MAX_DEPTH) {
         diag(p->ctx, loc, D_TOO_DEEP, AST_MAX_DEPTH);
@@ -133,8 +133,9 @@ Expr *new_cast(Parser *p, Loc loc, Expr *x, Name elem) {
     return e;
 }
 
-/// `a = 1` may follow `x`, not the other way round, and no name comes twice. `named` holds the
-/// named ones so far; an argument without a name has the name's text NULL.
+/// Checks the order and names of arguments: `a = 1` may follow `x`, but not the other way round,
+/// and no name may repeat. `named` holds the named ones so far; a positional argument has the name
+/// text NULL.
 static void check_named(Parser *p, Name name, Names *named) {
     if (!name.text && named->n) diag(p->ctx, name.loc, D_POSITIONAL_AFTER_NAMED, named->at[0].text);
     if (!name.text) return;
@@ -147,7 +148,7 @@ static void check_named(Parser *p, Name name, Names *named) {
     list_push(p, named, name);
 }
 
-/// The bound keeps checks that compare all arguments with each other short.
+/// This bound keeps the checks that compare all pairs of arguments short.
 static bool has_too_many_arguments(Parser *p, Loc loc, int n) {
     if (n > MAX_ARGUMENTS) diag(p->ctx, loc, D_TOO_MANY_ARGUMENTS, MAX_ARGUMENTS);
     return n > MAX_ARGUMENTS;
@@ -208,7 +209,7 @@ TypeExpr *new_block_type(Parser *p, Loc loc, Name elem, Exprs extents) {
     return t;
 }
 
-/// A symmetric tensor has the rank as its first dimension.
+/// Puts the rank in front, as the first dimension of a symmetric tensor.
 static Dims behind_rank(Parser *p, Expr *ranks, Dims dims) {
     Dim *at = ctx_array(p->ctx, Dim, dims.n + 1);
     at[0] = (Dim){.expr = ranks};
@@ -317,7 +318,7 @@ Stmt *new_grid(Parser *p, StmtKind kind, Loc loc, Loops loops, Name merge, Stmt 
         over_expr(p, &s->depth, loc, loops.at[i].hi);
         over_expr(p, &s->depth, loc, loops.at[i].step);
     }
-    // Each loop of the header is a level of its own to those who lower it.
+    // Each loop of the header becomes one level of nesting when it is lowered.
     over_stmt(p, &s->depth, loc, body);
     if (loops.n > 1) raise_depth(p, &s->depth, loc, body->depth + loops.n - 1);
     return s;

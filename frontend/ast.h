@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The syntax tree of one source file, and the entry points that make and print it.
 //
-// Nodes live in the arena of the compile context and are never changed after parsing. Every text
-// (names, spellings) is interned, so equal names are equal pointers. The tree is at most
-// AST_MAX_DEPTH deep, statements and expressions together, so recursive walks need no guard.
+// Nodes live in the arena of the compile context and never change after parsing. All texts (names,
+// spellings) are interned, so equal names are equal pointers. Statements and expressions together
+// nest at most AST_MAX_DEPTH levels, so recursive walks need no guard.
 #ifndef FRONTEND_AST_H
 #define FRONTEND_AST_H
 
@@ -22,7 +22,7 @@ typedef struct Expr Expr;
 typedef struct Stmt Stmt;
 typedef struct TypeExpr TypeExpr;
 
-/// An identifier where it stands; text is NULL where an optional name was left out.
+/// An identifier and its place in the source; text is NULL for an omitted optional name.
 typedef struct Name {
     const char *text;
     Loc loc;
@@ -69,7 +69,7 @@ typedef enum UnaryOp {
 #undef X
 } UnaryOp;
 
-/// Loosest first is OR; comparisons are not associative.
+/// Loosest binding first, from OR on. Comparisons are not associative.
 #define AST_BINARIES(X)                                                                            \
     X(OR, "||")                                                                                    \
     X(AND, "&&")                                                                                   \
@@ -95,12 +95,12 @@ typedef enum BinaryOp {
     AST_BINARIES(X)
 #undef X
         BI_COUNT,
-    BI_NONE = BI_COUNT // plain `=` of an assignment
+    BI_NONE = BI_COUNT // a plain `=` assignment
 } BinaryOp;
 
 /// One argument of a call; named arguments follow the positional ones.
 typedef struct Arg {
-    Name name; // of `axis = 1`
+    Name name; // `axis` in `axis = 1`
     Expr *value;
 } Arg;
 typedef AST_LIST(Arg) Args;
@@ -122,9 +122,9 @@ typedef AST_LIST(Sub) Subs;
 
 struct Expr {
     ExprKind kind;
-    uint16_t depth; // of the tree below, at most AST_MAX_DEPTH; a chain of operators is one level
+    uint16_t depth; // of the subtree, at most AST_MAX_DEPTH; a chain of operators is one level
     bool parens;    // was written in parentheses
-    Loc loc;        // from its first token, as far as the line goes
+    Loc loc;        // from its first token to the end of that line at most
     union {
         struct {
             uint64_t value;
@@ -149,7 +149,7 @@ struct Expr {
             BinaryOp op;
             Loc op_loc;
             Expr *a, *b;
-            Expr *outer; // the operator that this one is the left operand of, or NULL
+            Expr *outer; // the operator that has this one as its left operand, or NULL
         } binary;
         struct {
             Expr *cond, *yes, *no;
@@ -178,7 +178,7 @@ struct Expr {
 /// One dimension of a tensor type: an expression (a new name binds it), or `..N`.
 typedef struct Dim {
     bool pack;
-    Expr *expr; // a NAME where pack is set
+    Expr *expr; // a NAME if pack is set
 } Dim;
 typedef AST_LIST(Dim) Dims;
 
@@ -236,7 +236,7 @@ struct Stmt {
         struct {            // LET, VAR, SCRATCH
             Names names;    // one, or the pattern of a tuple
             bool pattern;   // was `(a, b)`
-            TypeExpr *type; // NULL where it is inferred; then there is one name
+            TypeExpr *type; // NULL if it is inferred; then there is one name
             Expr *value;    // NULL in SCRATCH
         } bind;
         struct {
@@ -313,7 +313,7 @@ typedef struct FnDef {
     Generics generics;
     Params params;
     Clauses clauses;
-    TypeExpr *result; // NULL where it is inferred
+    TypeExpr *result; // NULL if it is inferred
     Stmt *body;       // a BLOCK
 } FnDef;
 
@@ -348,30 +348,33 @@ extern const char *const binary_spelling[];
 
 /* ---- looking up (ast.c) -------------------------------------------------------------------- */
 
-/// Index of the parameter, of the type parameter of this name; -1 where there is none.
+/// Returns the index of the parameter, or of the type parameter, of this name; -1 if the function
+/// has none.
 int fn_param(const FnDef *f, const char *name);
 int fn_generic(const FnDef *f, const char *name);
 
 /* ---- walking (ast.c) ----------------------------------------------------------------------- */
 
-// A chain such as `a + b - c` is as long as its source, so no walk recurses along left operands:
+// A chain of operators, `a + b - c`, can be as long as its source. Walks therefore iterate along
+// left operands instead of recursing:
 //     const Expr *at = chain_first(x);
 //     visit(at->binary.a);
 //     for (;; at = at->binary.outer) { visit(at->binary.b); if (at == x) break; }
 
-/// The innermost operator of the chain that ends in the operator x: its left operand is none.
+/// Returns the innermost operator of the chain that ends in the operator x. Its left operand is not
+/// part of the chain.
 const Expr *chain_first(const Expr *x);
-/// Whether test(user, name) holds of a name in x, names of functions included.
+/// Whether test(user, name) holds for any name in x, including names of functions.
 typedef bool NameTest(void *user, const Expr *name);
 bool expr_any_name(const Expr *x, NameTest *test, void *user);
 
 /* ---- printing (ast_print.c) ---------------------------------------------------------------- */
 
-/// The tree as indented text: what `--emit ast` shows. It says nothing of positions or comments.
+/// Prints the tree as indented text, without positions and comments, for `--emit ast`.
 void ast_print(Text *out, const Module *module);
-/// Source form on one line, for messages: `min(L, m.end) - 1`.
+/// Prints the expression in source form on one line, for messages: `min(L, m.end) - 1`.
 void ast_print_expr(Text *out, const Expr *e);
-/// As much of a text as fits a message.
+/// Returns the text, shortened to the length that fits a message.
 const char *message_text(Ctx *ctx, const Text *t);
 void ast_print_type(Text *out, const TypeExpr *t);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Printing the syntax tree: as indented text with expressions in prefix form (`--emit ast`), and
-// expressions and types as in the source (messages).
+// Prints the syntax tree: as indented text with expressions in prefix form (`--emit ast`), and
+// expressions and types in source form (messages).
 #include "frontend/ast.h"
 
 /* ---- prefix form --------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static void print_arg(Text *out, const Arg *a) {
     text_add(out, a->name.text ? ")" : "");
 }
 
-/// A string with its escapes put back.
+/// Prints a string with its escapes.
 static void print_prefix_string(Text *out, const char *s, size_t n) {
     text_add(out, "\"");
     for (size_t i = 0; i < n; i++) {
@@ -54,7 +54,8 @@ static void print_prefix_string(Text *out, const char *s, size_t n) {
     text_add(out, "\"");
 }
 
-/// Literals and names, which look the same in both forms. False: something else.
+/// Prints literals and names, which look the same in both forms. Returns false for other
+/// expressions.
 static bool print_leaf(Text *out, const Expr *e) {
     switch (e->kind) {
     case EX_INT: text_add(out, "%s", e->integer.spelling); return true;
@@ -68,7 +69,7 @@ static bool print_leaf(Text *out, const Expr *e) {
     }
 }
 
-/// The operators of a chain stand before all operands, the last one first.
+/// Prints a chain in prefix form: all operators, the last one first, then the operands.
 static void print_prefix_chain(Text *out, const Expr *e) {
     const Expr *at = e;
     for (;; at = at->binary.a) {
@@ -155,7 +156,7 @@ static void print_call(Text *out, const Expr *e) {
     text_add(out, ")");
 }
 
-/// The parentheses of all left operands open first.
+/// Prints a chain in source form. The parentheses of all left operands open first.
 static void print_source_chain(Text *out, const Expr *e) {
     for (const Expr *at = e->binary.a; at->kind == EX_BINARY; at = at->binary.a)
         text_add(out, "%s", at->parens ? "(" : "");

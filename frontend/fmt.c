@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The formatter, second half: line breaks, indentation, long lines. Line ends of the author stay
-// where they may; all else follows from the pieces alone, so formatting twice changes nothing.
+// The formatter, second half: line breaks, indentation, long lines. It keeps the author's line ends
+// where the rules allow. The rest of the layout depends on the pieces alone, so formatting twice
+// changes nothing.
 #include "frontend/fmt.h"
 #include "frontend/parser.h"
 
 #include <string.h>
 
-/// One line of output. A comment behind code is kept apart, so that neighbours can be aligned.
+/// One line of output. Trailing comments are kept apart, so that neighbours can be aligned.
 typedef struct Line {
     int indent;
     Text code;
@@ -16,7 +17,7 @@ typedef struct Line {
 typedef struct Fmt {
     Ctx *ctx;
     Pieces pieces;
-    VEC(int) columns; // where the contents of each open ( [ < begin
+    VEC(int) columns; // for each open ( [ <, the column where its contents begin
     VEC(Line) lines;
 } Fmt;
 
@@ -26,7 +27,7 @@ static bool is_kind(const Fmt *f, int i, int kind) {
     return i >= 0 && i < f->pieces.n && f->pieces.data[i].kind == kind;
 }
 
-/// A brace block of more than one line in the source.
+/// Whether a brace block spans more than one line of the source.
 static bool spans_lines(const Fmt *f, int open) {
     int close = f->pieces.data[open].partner;
     for (int i = open + 1; i <= close; i++)
@@ -42,14 +43,15 @@ static bool ends_statement(int kind) {
     return kind == ';' || kind == '{' || kind == '}';
 }
 
-/// The brace of a definition stays on its own line below clauses that stand on lines of their own.
+/// Whether the brace of a definition stays on its own line, below clauses on lines of their own.
 static bool below_clauses(const Fmt *f, int brace) {
     for (int i = brace - 1; i >= 0 && !ends_statement(f->pieces.data[i].kind); i--)
         if (is_clause_word(f->pieces.data[i].kind) && f->pieces.data[i].source_lines) return true;
     return false;
 }
 
-/// What follows its predecessor on the same line, whatever the author did.
+/// Whether the piece always follows its predecessor on the same line, even if the author broke the
+/// line there.
 static bool joins_previous(const Fmt *f, int i) {
     if (is_comment(&f->pieces.data[i - 1])) return false;
     switch (f->pieces.data[i].kind) {
@@ -63,7 +65,7 @@ static bool joins_previous(const Fmt *f, int i) {
     }
 }
 
-/// Nothing else may follow on the line of the piece before i.
+/// Whether the line must end in front of piece i.
 static bool must_break(const Fmt *f, int i) {
     const Piece *last = &f->pieces.data[i - 1];
     const Piece *x = &f->pieces.data[i];
@@ -95,7 +97,7 @@ static void break_before(Fmt *f, int i, int end) {
         f->pieces.data[i].gap = GAP_LINE;
 }
 
-/// The statements of the block between two braces begin lines; blocks in them stay as they are.
+/// Puts each statement of a block on a line of its own; nested blocks stay as they are.
 static void split_block(Fmt *f, int open, int close) {
     break_before(f, open + 1, close + 1);
     for (int i = open + 1, depth = 0; i < close; i++) {
@@ -110,7 +112,7 @@ static bool begins_line(const Fmt *f, int i) {
     return f->pieces.data[i].gap >= GAP_LINE;
 }
 
-/// The block of the brace at i is on the line of that brace and not empty.
+/// Whether the block of the brace at i is not empty and begins on the line of the brace.
 static bool is_inline_block(const Fmt *f, int open) {
     int close = f->pieces.data[open].partner;
     for (int i = open + 1; i <= close; i++)
@@ -118,8 +120,8 @@ static bool is_inline_block(const Fmt *f, int open) {
     return close > open + 1;
 }
 
-/// Puts the first block of the line that begins at `from` on lines of its own, or else each
-/// statement.
+/// Splits the line that begins at `from`: puts its first block on lines of its own, or, without a
+/// block, each statement.
 static bool split_line(Fmt *f, int from) {
     int end = from;
     for (int i = from; i == from || (i < f->pieces.n && !begins_line(f, i)); i++, end = i) {
@@ -152,14 +154,15 @@ static Line *new_line(Fmt *f, int indent) {
     return &f->lines.data[f->lines.n - 1];
 }
 
-/// The piece begins a statement, a clause or a definition; `last` is the code before it.
+/// Whether the piece begins a statement, a clause or a definition; `last` is the code piece before
+/// it.
 static bool begins_statement(const Fmt *f, int i, int last) {
     int kind = last >= 0 ? f->pieces.data[last].kind : ';';
     return ends_statement(kind) || is_kind(f, i, '{') || is_kind(f, i, '}') ||
            (is_clause_word(f->pieces.data[i].kind) && f->columns.n == 0);
 }
 
-/// Writes a piece and keeps the columns of open brackets. `at` is the column it begins in.
+/// Writes a piece and updates the columns of the open brackets. `at` is the column where it begins.
 static void put_line_piece(Fmt *f, Line *line, int i, int at, int fallback) {
     const Piece *x = &f->pieces.data[i];
     text_bytes(&line->code, x->text, (size_t)x->n);
@@ -167,7 +170,7 @@ static void put_line_piece(Fmt *f, Line *line, int i, int at, int fallback) {
     bool closes =
         x->kind == ')' || x->kind == ']' || (x->kind == '>' && x->partner >= 0 && x->partner < i);
     if (opens) {
-        // Far to the right there is no room for what is in the bracket.
+        // A bracket beyond half of the width leaves too little room for aligned contents.
         bool far = at + 1 > FMT_WIDTH / 2;
         bool at_end = i + 1 < f->pieces.n && f->pieces.data[i + 1].gap >= GAP_LINE;
         vec_push(f->ctx, &f->columns, at_end || far ? fallback : at + 1);
@@ -175,7 +178,8 @@ static void put_line_piece(Fmt *f, Line *line, int i, int at, int fallback) {
     if (closes && f->columns.n) f->columns.n--;
 }
 
-/// Where to break the pieces [from, over), of which the last reaches beyond the width; -1: nowhere.
+/// Finds the best break in the pieces [from, over), whose last one exceeds the width; -1 if no
+/// break is possible.
 static int best_wrap(const Fmt *f, int from, int over) {
     int best = -1, least = WRAP_NEVER;
     for (int i = from + 1; i <= over; i++) {
@@ -189,8 +193,8 @@ static int best_wrap(const Fmt *f, int from, int over) {
     return best;
 }
 
-/// The first piece that ends beyond the width when the line begins at `column`; `end` if none.
-/// What is glued behind it (a comma, a bracket) counts with it.
+/// Returns the first piece that ends beyond the width if the line begins at `column`, or `end`. A
+/// piece counts together with the commas and brackets glued to it.
 static int first_over(const Fmt *f, int from, int end, int column) {
     for (int i = from; i < end; i++) {
         const Piece *x = &f->pieces.data[i];
@@ -203,8 +207,8 @@ static int first_over(const Fmt *f, int from, int end, int column) {
 
 typedef struct LinePlace {
     int block;     // indentation of the block
-    int statement; // where continuation lines of this statement begin
-    int last;      // the last piece of code
+    int statement; // the column of this statement's continuation lines
+    int last;      // the last code piece
 } LinePlace;
 
 static int column_of(Fmt *f, LinePlace *at, int i) {
@@ -217,7 +221,7 @@ static int column_of(Fmt *f, LinePlace *at, int i) {
     return f->columns.n ? f->columns.data[f->columns.n - 1] : at->statement;
 }
 
-/// Writes the pieces [from, end), which the source or the rules have on one line.
+/// Writes the pieces [from, end), which belong on one line of the source or by the rules.
 static void put_line(Fmt *f, LinePlace *at, int from, int end) {
     while (from < end) {
         int column = column_of(f, at, from);
@@ -243,7 +247,7 @@ static void put_line(Fmt *f, LinePlace *at, int from, int end) {
 static void put_lines(Fmt *f) {
     LinePlace at = {.last = -1};
     for (int from = 0, end; from < f->pieces.n; from = end) {
-        // Too long for one line, and holds blocks or several statements: becomes several lines.
+        // A long line that holds blocks or several statements is split.
         int n = f->pieces.n;
         while (first_over(f, from, n, column_of(f, &at, from)) < n && split_line(f, from)) continue;
         end = end_of_line(f, from);
@@ -258,7 +262,7 @@ static int width_at(const Line *l) {
     return l->indent + (int)l->code.n;
 }
 
-/// Neighbouring lines with comments behind their code: these begin in one column, if they fit.
+/// Neighbouring lines with trailing comments. Their comments begin in one column, if they fit.
 typedef struct Column {
     int end; // the line after the group
     int at;

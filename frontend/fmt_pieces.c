@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The formatter, first half: from text to pieces that know their spaces and where to break.
+// The formatter, first half: turns text into pieces with their spaces and possible line breaks.
 #include "frontend/fmt.h"
 #include "frontend/parser.h"
 
@@ -20,7 +20,7 @@ static void add_token_piece(Parser *p, Pieces *out, Token t) {
     const char *before = out->n ? out->data[out->n - 1].text + out->data[out->n - 1].n : p->text;
     Piece x = {.kind = t.kind, .text = text, .n = (int)(t.end - t.begin), .partner = -1};
     x.source_lines = count_lines(before, text);
-    // A comment may end in blanks; nothing else can.
+    // Only a comment can end in blanks.
     while (x.n && strchr(" \t\r\f\v", x.text[x.n - 1])) x.n--;
     vec_push(p->ctx, out, x);
 }
@@ -44,18 +44,18 @@ static void collect_pieces(Parser *p, Pieces *out) {
 typedef struct BracketFrame {
     int open;      // index of the bracket
     int kind;      // its character
-    int choices;   // `?` that wait for their `:`
+    int choices;   // `?` without their `:` so far
     bool in_type;  // behind the `:` of a declaration
-    bool types;    // a parenthesis that holds types
-    bool glue_all; // of `[`: a `:` alone
+    bool types;    // a parenthesis around types
+    bool glue_all; // a `[` that holds a lone `:`
 } BracketFrame;
 
 typedef struct PieceRoles {
     Ctx *ctx;
     Pieces *pieces;
     VEC(BracketFrame) frames;
-    int last;   // the last piece that is no comment, or -1
-    bool unary; // it is an operator with one operand, or the `..` of a pack
+    int last;   // the last code piece, or -1
+    bool unary; // the last piece is an operator with one operand, or the `..` of a pack
 } PieceRoles;
 
 static BracketFrame *top_frame(PieceRoles *r) {
@@ -66,7 +66,7 @@ static int kind_at(const PieceRoles *r, int i) {
     return i >= 0 ? r->pieces->data[i].kind : 0;
 }
 
-/// The piece ends an operand, so that what follows it has two.
+/// Whether the piece ends an operand, so that a following operator has two operands.
 static bool ends_operand(int kind) {
     switch (kind) {
     case T_IDENT:
@@ -116,7 +116,8 @@ static void close_frame(PieceRoles *r, int i) {
     r->frames.n--;
 }
 
-/// A `:` waits for a choice, or it is one entry of a subscript, or a type follows.
+/// Decides the role of a `:`: the second part of a choice, an entry of a subscript, or the start of
+/// a type.
 static bool place_colon(PieceRoles *r, Piece *x) {
     BracketFrame *f = top_frame(r);
     if (f->choices) {
@@ -130,7 +131,7 @@ static bool place_colon(PieceRoles *r, Piece *x) {
     return true;
 }
 
-/// `T[N]?` or `c ? a : b`.
+/// Decides the role of a `?`: `T[N]?` or `c ? a : b`.
 static bool place_question(PieceRoles *r, Piece *x) {
     if (holds_type(top_frame(r))) return true;
     top_frame(r)->choices++;
@@ -151,7 +152,7 @@ static bool is_glued(PieceRoles *r, int i) {
     case ';':
     case ')':
     case ']': return true;
-    case '.': return last != T_INT && last != T_FLOAT; // `2.x` is no number
+    case '.': return last != T_INT && last != T_FLOAT; // `2.x` is not a number
     case '(':
     case '[': return operand || after_opener;
     case '<': return opens_angle(r, i);
@@ -228,7 +229,8 @@ static bool is_clause(int kind) {
            kind == T_WHERE;
 }
 
-/// Lines break before `? :` and clauses, and behind commas and operators with two operands.
+/// Sets the cost of a break: lines break before `? :` and clauses, and behind commas and operators
+/// with two operands.
 static void place_wrap(PieceRoles *r, int i, bool behind_unary) {
     Piece *x = &r->pieces->data[i];
     int best = is_clause(x->kind) ? WRAP_CLAUSE : x->wrap ? x->wrap : WRAP_NEVER;

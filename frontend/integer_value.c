@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Values of integer expressions over names, as dims, bounds and constants are written: before
-// there is a kernel to elaborate.
+// Computes integer expressions over names (dims, bounds, constants) before elaboration.
 #include <string.h>
 
 #include "frontend/program.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The values of literals, and what is wrong with those that have none.
+// Computes the values of literals, and reports malformed ones.
 #include "frontend/syntax.h"
 
 #include "lang/diag.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// At most 40 bytes of the source, for a message.
+/// Returns at most 40 bytes of the source, for a message.
 static const char *shown_text(Parser *p, const char *text, size_t n) {
     return n > 40 ? ctx_format(p->ctx, "%.37s...", text) : ctx_intern(p->ctx, text, n);
 }
@@ -42,7 +42,7 @@ Expr *literal_int(Parser *p, Loc loc, const char *text, size_t n) {
     return e;
 }
 
-/// strtod reads the decimal point of the host program's locale; this reads '.'.
+/// strtod expects the decimal point of the host program's locale; this function always expects '.'.
 static double to_double(const char *digits) {
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (!c) return NAN;
@@ -94,7 +94,7 @@ void bad_number(Parser *p, Loc loc, const char *text, size_t n) {
     size_t digits = strspn(text, "0123456789_");
     bool point = digits < n && text[digits] == '.';
     size_t whole = point ? digits + 1 + strspn(text + digits + 1, "0123456789_") : digits;
-    const char *rest = text + whole; // what follows the well-formed part
+    const char *rest = text + whole; // the rest behind the well-formed part
     size_t m = n - whole;
     diag(p->ctx, loc, D_BAD_NUMBER, shown_text(p, text, n));
     if (point && whole == digits + 1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The library of elementary functions: fns of std/math.teg and its imports as funcs of scalars.
-// Rows of lang/library.def say which ones; the other fns are helpers of these.
+// The library of elementary functions: fns of std/math.teg and its imports, as funcs of scalars.
+// Rows of lang/library.def name the functions; all other fns are their helpers.
 #include "frontend/elab/elab.h"
 
 #include "ir/library.h"
@@ -8,12 +8,13 @@
 
 #include <string.h>
 
-/// Which functions are to be found in the library, by op and element.
+/// The functions to find in the library, by op and element.
 typedef struct WantedFunctions {
     bool at[OP_COUNT][EL_COUNT];
 } WantedFunctions;
 
-/// Elements narrower than f32 are computed in f32 where they have no function of their own.
+/// Marks the function of an op as wanted. An op on elements narrower than f32 may be computed in
+/// f32, so that function is wanted too.
 static void want_function(Op *op, void *arg) {
     WantedFunctions *w = arg;
     if (!op_has(op, ELEMENTWISE) || op->n_operands == 0) return;
@@ -22,7 +23,8 @@ static void want_function(Op *op, void *arg) {
     if (elem != EL_F64) w->at[op->code][EL_F32] = true;
 }
 
-/// A row names the fn, and an op of this row's is wanted; NULL: every row's is.
+/// Whether a row of the library names the fn and its op is wanted. With w NULL, every row is
+/// wanted.
 static bool is_wanted_function(const WantedFunctions *w, const FnDef *f) {
     for (int i = 0; i < N_LIBRARY_FNS; i++) {
         const LibraryFn *row = &library_fns[i];
@@ -46,7 +48,8 @@ static Op *library_func(Elab *e, const FnDef *f) {
     return op;
 }
 
-/// Adds the functions that are wanted and not there; what they use is wanted, too. False: none.
+/// Adds the wanted functions that are still missing, and marks the functions that they use as
+/// wanted. Returns false if it added none.
 static bool add_functions(Elab *e, WantedFunctions *w) {
     bool added = false;
     for (int k = 0; k < e->program->files.n; k++) {
@@ -78,7 +81,8 @@ Op *fe_math_library(Ir *ir, Op *uses) {
 
 /* ---- the check of the build ---------------------------------------------------------------- */
 
-/// Fns of the library may call each other in any file, so a name is defined once in all of them.
+/// Reports names with two definitions: fns of the library may call each other across files, so a
+/// name must be unique in all of them.
 static void check_names(Program *p) {
     for (int i = 0; i < p->own.cap; i++) {
         const Item *item = p->own.slots[i].value;
@@ -89,7 +93,8 @@ static void check_names(Program *p) {
     }
 }
 
-/// lang/library.def as a source: the compiler has the rows and their lines, but not the text.
+/// Registers lang/library.def as a source. The compiler has the rows and their lines, but not the
+/// text.
 static uint16_t rows_source(Ctx *ctx) {
     Text text = {.ctx = ctx};
     int line = 1;
@@ -100,7 +105,7 @@ static uint16_t rows_source(Ctx *ctx) {
     return ctx_add_source(ctx, "lang/library.def", text.data, text.n);
 }
 
-/// "fn (f64, f64): f64"; a type that is left out is "?".
+/// Returns "fn (f64, f64): f64"; an omitted type is "?".
 static const char *signature_text(Ctx *ctx, const FnDef *f) {
     Text text = {.ctx = ctx};
     text_add(&text, "%s (", f->is_kernel ? "kernel" : f->generics.n ? "fn [...]" : "fn");
@@ -123,7 +128,7 @@ static const char *wanted_signature(Ctx *ctx, const LibraryFn *row) {
     return text.data;
 }
 
-/// The fn of a row, if it is as the row says.
+/// Returns the fn of a row if it agrees with the row, else reports it.
 static const FnDef *checked_fn(Elab *e, const LibraryFn *row, Loc loc) {
     const char *op = op_info[row->op].name, *elem = elem_info[row->elem].name;
     const Item *item = program_find(e->program, ctx_name(e->ctx, row->name), loc.file);

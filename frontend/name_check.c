@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Names, checked without an instance: what nothing defines, what hides a name around it, what
-// nothing uses, and what stands after a `return`. It sees all of a file, also fns that nobody
-// calls and branches that no instance takes.
+// Checks names without an instance: undefined names, names that hide others, unused names, and
+// statements after a `return`. The check covers the whole file, including fns without callers and
+// branches that no instance takes.
 #include "frontend/builtins/builtins.h"
 #include "frontend/program.h"
 
@@ -18,14 +18,14 @@ typedef struct Local {
     bool used;
     const TypeExpr *type; // of a parameter, or NULL
     const char *span;     // the dim that a range covers, or NULL
-    intptr_t hidden;      // the local of this name before it, as in Checker.last
+    intptr_t hidden;      // the previous local of this name, as in Checker.last
 } Local;
 
 typedef struct NameChecker {
     const Program *p;
     Ctx *ctx;
     VEC(Local) locals; // innermost last
-    PtrMap last;       // name -> the index of its innermost local, and 1
+    PtrMap last;       // name -> the index of its innermost local, plus 1
     bool ranks;        // the kernel has symmetric tensors: `rank` is a name
 } NameChecker;
 
@@ -37,7 +37,8 @@ static Local *find_visible(NameChecker *c, const char *name) {
     return at ? &c->locals.data[at - 1] : NULL;
 }
 
-/// `_` is a name for what is not wanted: it may stand again and again. NULL for it.
+/// Declares a name. `_` stands for an unwanted value and may repeat; the function returns NULL for
+/// it.
 static Local *declare_name(NameChecker *c, Name name, LocalKind kind) {
     if (strcmp(name.text, "_") == 0) return NULL;
     const Local *hidden = find_visible(c, name.text);
@@ -52,7 +53,7 @@ static Local *declare_name(NameChecker *c, Name name, LocalKind kind) {
     return &c->locals.data[c->locals.n - 1];
 }
 
-/// Ends the scope that began when there were `mark` names.
+/// Ends the scope that began with `mark` names.
 static void leave_scope(NameChecker *c, int mark) {
     static const char *const what[] = {"variable", "parameter", "tune value"};
     for (int i = mark; i < c->locals.n; i++) {
@@ -78,7 +79,7 @@ static bool is_known_name(NameChecker *c, const char *name, Loc loc) {
            elem_by_name(name) != EL_COUNT || (c->ranks && strcmp(name, "rank") == 0);
 }
 
-/// What other languages say.
+/// Names from other languages, and Tegula's name for each.
 static const struct {
     const char *theirs, *hint;
 } habits[] = {
@@ -148,7 +149,7 @@ static void use_name(NameChecker *c, const char *name, Loc loc) {
 
 static void resolve_expr(NameChecker *c, const Expr *x);
 
-/// The value of a named argument may be a word of that option, which is no name.
+/// Resolves the value of a named argument, which may be a word of that option instead of a name.
 static void resolve_option(NameChecker *c, const Expr *x) {
     if (x->kind != EX_NAME) {
         resolve_expr(c, x);
@@ -164,7 +165,7 @@ static void resolve_call(NameChecker *c, const Expr *x) {
         (x->call.args.at[i].name.text ? resolve_option : resolve_expr)(c, x->call.args.at[i].value);
 }
 
-/// The dim that entry i is a whole range over, or NULL; *index is the range's name.
+/// Returns the dim whose whole range entry i is, or NULL; *index is the range's name.
 static const char *entry_span(NameChecker *c, const Subs *subs, int i, const char **index) {
     const Sub *sub = &subs->at[i];
     const Local *l =
@@ -178,7 +179,8 @@ static bool is_dim(const Dims *dims, int i, const char *name) {
     return name && x->kind == EX_NAME && x->name == name;
 }
 
-/// x[n, m] of `x: f32[M, N]` reads a tile of another place, and does not turn it round.
+/// Warns of swapped subscripts: x[n, m] of `x: f32[M, N]` reads another tile, and does not
+/// transpose.
 static void check_subscript_order(NameChecker *c, const Expr *x) {
     const Expr *base = x->subscript.base;
     const Subs *subs = &x->subscript.subs;
@@ -209,7 +211,7 @@ static void resolve_subscript(NameChecker *c, const Expr *x) {
     }
 }
 
-/// What other languages call element types.
+/// Element types from other languages, and Tegula's name for each.
 static const struct {
     const char *theirs, *ours;
 } other_names[] = {{"double", "f64"},  {"half", "f16"},    {"bfloat16", "bf16"}, {"short", "i16"},
@@ -305,7 +307,7 @@ static void type_binds(NameChecker *c, const TypeExpr *t) {
     for (int i = 0; i < t->parts.n; i++) type_binds(c, t->parts.at[i]);
 }
 
-/// A name that stands in `E + 1` alone is bound by it.
+/// Declares the names that an axis binds only through a sum, such as E in `E + 1`.
 static void type_binds_sums(NameChecker *c, const TypeExpr *t) {
     for (int i = 0; i < t->dims.n; i++) {
         const Expr *x = t->dims.at[i].expr;
@@ -322,7 +324,7 @@ static const char *name_in(const Expr *x) {
     return x->kind == EX_NAME ? x->name : NULL;
 }
 
-/// N of `cover(N)`, or NULL.
+/// Returns N of `cover(N)`, or NULL.
 static const char *covered_name(const Expr *x) {
     bool call = x && x->kind == EX_CALL && x->call.callee->kind == EX_NAME && x->call.args.n == 1;
     bool cover = call && strcmp(x->call.callee->name, "cover") == 0;
@@ -339,7 +341,8 @@ static void resolve_binding(NameChecker *c, const Stmt *s) {
     }
 }
 
-/// Assigning a variable is no use of it; its name must be known all the same.
+/// Resolves the target of an assignment. An assignment does not count as a use, but the name must
+/// be defined.
 static void resolve_place(NameChecker *c, const Expr *x) {
     if (x->kind == EX_TUPLE) {
         for (int i = 0; i < x->tuple.n; i++) resolve_place(c, x->tuple.at[i]);
@@ -432,7 +435,7 @@ static void resolve_params(NameChecker *c, const FnDef *f) {
         if (f->params.at[i].type) type_uses(c, f->params.at[i].type);
 }
 
-/// Tune names are declared before dims, which may not hide them; conditions see both.
+/// Declares tune names before dims, which must not hide them; conditions see both.
 static void resolve_choices(NameChecker *c, const FnDef *f) {
     for (int i = 0; i < f->clauses.n; i++) {
         const Clause *clause = &f->clauses.at[i];

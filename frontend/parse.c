@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Entry of the parser, and the feed between lexer and grammar: it remembers the last tokens and
-// the open brackets for the messages, bounds the nesting, and closes bodies that were left open.
+// The entry point of the parser, and the feed between lexer and grammar. The feed remembers the
+// last tokens and the open brackets for messages, bounds the nesting, and closes bodies that were
+// left open.
 #include "frontend/parser.h"
 #include "frontend/syntax.h"
 
@@ -13,7 +14,7 @@ int teglex(TEGSTYPE *value, TEGLTYPE *loc, Parser *p);
 
 /* ---- is it text? --------------------------------------------------------------------------- */
 
-/// Length of the UTF-8 sequence at s, of which n bytes are left; 0 if it is malformed.
+/// Returns the length of the UTF-8 sequence at s, with n bytes left; 0 if it is malformed.
 static size_t utf8_length(const unsigned char *s, size_t n) {
     if (*s < 0x80) return 1;
     size_t len = *s >= 0xf0 ? 4 : *s >= 0xe0 ? 3 : 2;
@@ -66,8 +67,8 @@ bool parser_init(Parser *p, Ctx *ctx, uint16_t file) {
 
 /* ---- feed ---------------------------------------------------------------------------------- */
 
-/// An opening bracket is pushed; a closing one pops its partner and what was left open inside,
-/// but ')' and ']' do not reach through a '{'.
+/// Tracks open brackets. A closing bracket pops its partner and all brackets left open inside, but
+/// ')' and ']' do not pop a '{'.
 static void track_brackets(Parser *p, Token t) {
     static const char pairs[] = "(){}[]";
     const char *at = t.kind > 0 && t.kind < 128 ? strchr(pairs, t.kind) : NULL;
@@ -90,8 +91,8 @@ static void track_brackets(Parser *p, Token t) {
     }
 }
 
-/// A definition cannot stand in a body: a brace is missing above. Says so, and has the feed
-/// supply the braces.
+/// Closes open bodies in front of a definition. A definition cannot stand in a body, so a brace is
+/// missing above: reports that, and has the feed insert the braces.
 static void close_bodies(Parser *p, Token t) {
     for (int i = 0; i < p->open.n; i++) p->missing += p->open.data[i].kind == '{';
     if (!p->missing) return;
@@ -114,16 +115,16 @@ static bool begins_definition(int kind) {
     return kind == T_KERNEL || kind == T_FN || kind == T_IMPORT || kind == T_CONST;
 }
 
-/// What Bison calls. While braces are missing it supplies them, then the definition it held back.
+/// The lexer function that Bison calls. While braces are missing it returns braces, then the
+/// definition that it held back.
 int teglex(TEGSTYPE *value, TEGLTYPE *loc, Parser *p) {
     if (p->missing == 0 && p->held.kind == 0) {
         int kind;
-        do
-            kind = lexer_scan(value, loc, p->scanner);
+        do kind = lexer_scan(value, loc, p->scanner);
         while (p->skip_header && kind && kind != '{' && kind != '}');
         p->skip_header = false;
         Token t = {kind, *loc, p->start, p->at};
-        if (kind == 0) { // flex does not say where the end is
+        if (kind == 0) { // flex gives no position for the end of the text
             t.begin = t.end = p->at;
             t.loc = *loc = loc_of_byte(p, p->at);
         }

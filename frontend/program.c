@@ -37,7 +37,7 @@ static bool is_loaded(const Program *p, uint16_t file) {
 
 /* ---- definitions --------------------------------------------------------------------------- */
 
-/// Imports have none.
+/// Imports have no name.
 static Name item_name(const Item *item) {
     return item->kind == IT_FN ? item->fn->name : item->constant.name;
 }
@@ -57,7 +57,7 @@ static void load_imported_module(Program *p, uint16_t file, bool prelude);
 
 enum { MAX_LIBRARY = 64 };
 
-/// After the message that a file of the library is not there: which it may have been.
+/// Adds a hint with the closest library file, after the message that a library file does not exist.
 static void hint_library(const Program *p, const char *path) {
     Ctx *ctx = p->ctx;
     const char *names[MAX_LIBRARY];
@@ -87,7 +87,7 @@ static void report_import(Program *p, const Item *item, int error) {
     }
 }
 
-/// Library paths win: a file next to the user's cannot replace std/.
+/// Loads one import. Library paths take precedence: a file next to the user's cannot replace std/.
 static void load_import(Program *p, const Module *from, const Item *item) {
     const char *path = item->import.path;
     uint16_t file = library_source(p->ctx, p->importer, path);
@@ -102,11 +102,11 @@ static void load_import(Program *p, const Module *from, const Item *item) {
     }
 }
 
-/// Parses a file and, first, all it imports. A file is loaded once, so imports may form cycles.
+/// Parses a file after all of its imports. Each file is loaded once, so imports may form cycles.
 static void load_imported_module(Program *p, uint16_t file, bool prelude) {
     int before = diag_errors(p->ctx);
     Module *m = fe_parse(p->ctx, file);
-    bool reads = diag_errors(p->ctx) == before; // else what is left of it would only confuse
+    bool reads = diag_errors(p->ctx) == before; // a broken file would cause misleading messages
     const char *path = ctx_source_path(p->ctx, file);
     LoadedFile loaded = {
         m, path, strncmp(path, "std/", 4) == 0 && library_source(p->ctx, p->importer, path)};
@@ -121,7 +121,8 @@ static void load_imported_module(Program *p, uint16_t file, bool prelude) {
     }
 }
 
-/// Names are checked where syntax is right: what is left of a broken file would only confuse.
+/// Names are checked only if the syntax is right: the remains of a broken file would cause
+/// misleading messages.
 Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer) {
     Program *p = ctx_new(ctx, Program);
     int before = diag_errors(ctx);
@@ -159,7 +160,8 @@ const FnDef *fe_find_kernel(const Program *p, const char *name) {
     return NULL;
 }
 
-/// Files of the library are shown to users as calls only, see el_loc.
+/// Whether the file belongs to the library. Messages show the user's call instead of library code;
+/// see el_loc.
 bool program_is_library(const Program *p, uint16_t file) {
     for (int i = 0; i < p->files.n; i++)
         if (p->files.data[i].module->file == file) return p->files.data[i].library;
@@ -172,7 +174,7 @@ const Item *program_find(const Program *p, const char *name, uint16_t from) {
     return item ? item : map_get(library ? &p->own : &p->library, name);
 }
 
-/// Adds the names of a table to a list.
+/// Appends the names of a table to a list.
 static int add_table_names(const PtrMap *table, const char **names, int n) {
     for (int i = 0; i < table->cap; i++)
         if (table->slots[i].key) names[n++] = table->slots[i].key;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A program: a source file, what it imports, and the library's prelude.
+// A program: a source file, its imports, and the library's prelude.
 #ifndef FRONTEND_PROGRAM_H
 #define FRONTEND_PROGRAM_H
 
@@ -7,12 +7,12 @@
 
 typedef struct LoadedFile {
     const Module *module;
-    const char *path; // as the importer or the library names it
-    bool library;     // embedded
+    const char *path; // the path in the import or in the library
+    bool library;     // the file is embedded
 } LoadedFile;
 
-/// Two name spaces, so that a file may define what the prelude defines, too, without changing what
-/// the prelude means.
+/// Two name spaces: a file may redefine a name of the prelude without changing the prelude's own
+/// meaning.
 struct Program {
     Ctx *ctx;
     const Importer *importer;
@@ -21,30 +21,31 @@ struct Program {
     PtrMap own;     // name -> Item of the file and its imports
     PtrMap library; // name -> Item of the prelude
     VEC(const FnDef *) kernels;
-    PtrMap *constants; // Item -> its value, once it is known (elab_scope.c)
-    bool broken;       // there were errors: nothing can be elaborated
+    PtrMap *constants; // Item -> its value, once computed (elab_scope.c)
+    bool broken;       // the program has errors and cannot be elaborated
 };
 
-/// A fn, a kernel or a constant by name, or NULL. Library files see the prelude first, other
-/// files their own definitions.
+/// Finds a fn, a kernel or a constant by name, or returns NULL. Library files see the prelude
+/// first, other files their own definitions.
 const Item *program_find(const Program *p, const char *name, uint16_t from);
-/// The value of a top-level constant that is an integer or a truth value. It is computed once.
+/// Computes, once, the value of a top-level constant that is an integer or a truth value.
 bool program_constant(const Program *p, const Item *item, int64_t *out);
 bool program_is_library(const Program *p, uint16_t file);
-/// The name that `name` was probably meant to be, among definitions and builtins, or NULL.
+/// Returns the definition or builtin whose name is closest to `name`, or NULL.
 const char *program_closest(const Program *p, const char *name);
-/// Reports what can be seen without an instance: names that nothing defines, that hide others or
-/// that nothing uses (name_check.c).
+/// Reports errors in names that need no instance: undefined names, names that hide others, and
+/// unused names (name_check.c).
 void program_check_names(const Program *p, const Module *m);
-/// After the message that `name` is no element type: what was probably meant.
+/// Adds a hint with the element type that was probably meant, after the message that `name` is not
+/// one.
 void hint_elem(Ctx *ctx, const char *name);
 
 /* ---- integer_value.c ------------------------------------------------------------------------ */
 
-/// The value of a name; false where it has none.
+/// Looks up the value of a name; returns false if it has no value.
 typedef bool ExprLookup(void *user, const Expr *name, int64_t *out);
-/// The value of an integer expression over names. False where there is none: *unknown, if it is not
-/// NULL, is then the name at fault, or "an expression".
+/// Computes an integer expression over names. On failure it returns false and sets *unknown, if not
+/// NULL, to the offending name or to "an expression".
 bool expr_value(const Expr *e, ExprLookup *lookup, void *user, int64_t *out, const char **unknown);
 
 #endif

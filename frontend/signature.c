@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Instances: defaults for what is not known of the arguments.
+// Instances with defaults for unknown facts about the arguments.
 #include "frontend/elab/elab_kernel.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ void named_value_add(Ctx *ctx, NamedValues *list, const char *name, int64_t v) {
     if (!has_named_value(list, name)) vec_push(ctx, list, value);
 }
 
-/// The first alternatives of `given`.
+/// Collects the first alternatives of `given`.
 static void given_values(Elab *e, const FnDef *f, NamedValues *out) {
     for (int i = 0; i < f->clauses.n; i++) {
         const Clause *c = &f->clauses.at[i];
@@ -37,8 +37,8 @@ bool is_constant_name(const Program *p, const Expr *x) {
     return item && item->kind == IT_CONST;
 }
 
-/// Every dim, so that a kernel can be looked at without arguments. They are known, not fixed:
-/// the code depends on a value only where it must be constant.
+/// Gives every dim a value, so that a kernel can be inspected without arguments. The values are
+/// known but not fixed: the code depends on one only where it must be constant.
 static void dim_values(const Program *p, const FnDef *f, NamedValues *out) {
     for (int i = 0; i < f->params.n; i++) {
         const Param *param = &f->params.at[i];
@@ -64,7 +64,8 @@ static Elem default_elem(const FnDef *f, const Param *param) {
     return elem_by_name(param->type->elem.text);
 }
 
-/// For looking at a kernel without arguments: nothing may be concluded from the values.
+/// For inspecting a kernel without arguments. The values are tentative: no conclusion may rest on
+/// them.
 Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel) {
     Inst *inst = ctx_new(ctx, Inst);
     int n = kernel->params.n;

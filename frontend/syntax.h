@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What lexer, parser and formatter share; private to them.
+// Declarations that lexer, parser and formatter share; private to them.
 #ifndef FRONTEND_SYNTAX_H
 #define FRONTEND_SYNTAX_H
 
 #include "frontend/frontend.h"
 
-/// A token or comment as it stands in the text. `kind` is a T_ code of parser.h, a character, or
-/// TOKEN_COMMENT; begin == end for a brace that the parser supplies itself.
+/// A token or comment of the text. `kind` is a T_ code of parser.h, a character, or TOKEN_COMMENT;
+/// begin == end for a brace that the parser inserts.
 typedef struct Token {
     int kind;
     Loc loc;
@@ -23,19 +23,19 @@ typedef struct Parser {
     size_t len;
     void *scanner;
 
-    // Lexer: where the last match began and ended, and the line it ended on.
+    // Lexer: begin and end of the last match, and the start of the line that it ended on.
     size_t start, at, line_start;
     uint32_t line;
-    Text doc; // `///` lines that no definition has taken yet
+    Text doc; // `///` lines that no definition has claimed yet
     bool keep_comments;
-    Tokens comments; // since the last token, where they are kept
+    Tokens comments; // since the last token, if comments are kept
 
-    // Feed: the last three tokens, newest first, and the brackets that are open.
+    // Feed: the last three tokens, newest first, and the open brackets.
     Token recent[3];
     Tokens open;
-    uint32_t bad_line; // of the last thing that is no token
-    bool skip_header;  // drop what comes before the next brace
-    int missing;       // closing braces still to be supplied, before this definition:
+    uint32_t bad_line; // the line of the last invalid token
+    bool skip_header;  // drop all tokens before the next brace
+    int missing;       // the number of closing braces still to insert in front of this definition:
     Token held;
     const char *held_doc;
 
@@ -43,27 +43,28 @@ typedef struct Parser {
 } Parser;
 
 /* parse.c */
-/// False, with a message, when the bytes are no text: not UTF-8, a NUL, too long.
+/// Readies the parser for a file. Returns false, with a message, if the bytes are not valid text:
+/// not UTF-8, a NUL, too long.
 bool parser_init(Parser *p, Ctx *ctx, uint16_t file);
 
 /* lexer.l */
-/// Readies p->scanner to read the text from its start.
+/// Makes p->scanner read the text from its start.
 void lexer_start(Parser *p);
 
 /* literal.c */
 Expr *literal_int(Parser *p, Loc loc, const char *text, size_t n);
 Expr *literal_float(Parser *p, Loc loc, const char *text, size_t n);
-/// `text` is between the quotes.
+/// `text` is the part between the quotes.
 Expr *literal_string(Parser *p, Loc loc, const char *text, size_t n);
-/// Says what is wrong with a malformed number.
+/// Reports the error in a malformed number.
 void bad_number(Parser *p, Loc loc, const char *text, size_t n);
-/// Says what is wrong with a character that no token begins with.
+/// Reports a character that begins no token.
 void bad_character(Parser *p, Loc loc, const char *text, size_t n);
 
 /* unexpected_token.c */
-/// Reports that the newest token is none of `want`, the parser's names of the tokens that fit.
+/// Reports an unexpected newest token. `want` has the parser's names of the tokens that fit.
 void syntax_error(Parser *p, const char *const *want, int n);
-/// Reports a statement `e;` that does nothing.
+/// Reports an expression statement `e;` without effect.
 void useless_statement(Parser *p, const Expr *e);
 
 /* ast.c: constructors. They compute `depth` and leave by ctx_give_up beyond AST_MAX_DEPTH. */

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The space of tune values: the combinations that satisfy every `where`, in the order of the
-// source. Nothing else decides which there are, or which is the first.
+// The space of tune values: all combinations that satisfy every `where`, in the order of the
+// source. This file alone decides the members of the space and the first one.
 //
-// Choices are bound one after the other, the last one varies fastest. A condition is evaluated as
-// soon as the last choice that it names is bound, so it cuts all combinations that begin so. The
-// walk has a limit: a condition may be satisfied by one combination of 2^60.
+// Choices are bound one after the other; the last one varies fastest. A condition is evaluated as
+// soon as its last choice is bound, so it cuts all combinations with that prefix. The walk has a
+// limit: a condition may be satisfied by one combination of 2^60.
 #include "frontend/elab/elab_kernel.h"
 
 #include <string.h>
 
-// Of el_expr and what it calls, in one walk; kernels have a few hundred.
+// The limit on elaboration steps in one walk. Kernels need a few hundred.
 enum { MAX_STEPS = 1 << 17 };
 
-/// Of a tune value, or of an axis of the compiler that `schedule` pins or narrows.
+/// A tune value, or an axis of the compiler that `schedule` pins or narrows.
 typedef struct Open {
     const Choice *choice;
     bool axis;
-    const NamedValue *set; // by the instance: the only value
+    const NamedValue *set; // set by the instance: the only value
 } Open;
 
-/// A condition, and how many choices are bound when it can be evaluated.
+/// A condition, and the number of bound choices that it needs.
 typedef struct Condition {
     const Expr *where;
     int after;
@@ -32,7 +32,7 @@ typedef struct Space {
     uint64_t last_step;
     VEC(Open) choices;
     VEC(Condition) conditions;
-    NamedValue *values; // one a choice, as far as chosen
+    NamedValue *values; // one for each choice, as far as chosen
     Configs *out;
 } Space;
 
@@ -40,7 +40,8 @@ static bool is_ended(const Space *s) {
     return s->out->n >= s->max || ctx_steps(s->e->ctx) >= s->last_step;
 }
 
-/// A condition that is not decided yet, or by made-up values, allows the combination.
+/// Whether the conditions allow the combination so far. A condition that is undecided, or decided
+/// by made-up values, allows it.
 static bool is_combination_allowed(Space *s, int bound) {
     int64_t v;
     for (int i = 0; i < s->conditions.n; i++) {
@@ -54,7 +55,7 @@ static bool is_combination_allowed(Space *s, int bound) {
 
 static void choose_alternatives(Space *s, int i);
 
-/// Value v of choice i, then all choices after it.
+/// Takes value v for choice i, then walks the later choices.
 static void choose_value(Space *s, int i, Val v, int64_t number) {
     const Open *open = &s->choices.data[i];
     s->values[i] = (NamedValue){open->choice->name.text, number};
@@ -65,7 +66,7 @@ static void choose_value(Space *s, int i, Val v, int64_t number) {
     scope_pop(s->e);
 }
 
-/// Chooses for choice i and all after it, first alternatives first.
+/// Walks the alternatives of choice i, the first one first, and the later choices for each.
 static void choose_alternatives(Space *s, int i) {
     if (i == s->choices.n) {
         Config config = {i, ctx_copy(s->e->ctx, s->values, sizeof *s->values * (size_t)i)};
@@ -92,7 +93,7 @@ static void choose_alternatives(Space *s, int i) {
 
 /* ---- what conditions see -------------------------------------------------------------------- */
 
-/// The axis of the argument that dimension k of the type is; -1: the pack stands there.
+/// Returns the argument's axis for dimension k of the type, or -1 for the pack.
 static int axis_of_dim(const ParamInst *known, const Dims *dims, int k) {
     for (int i = 0; i < k; i++)
         if (dims->at[i].pack) return known->rank - dims->n + k;
@@ -110,8 +111,8 @@ static void bind_shape(Elab *e, const Param *p, const ParamInst *known, NamedVal
     }
 }
 
-/// Names that `where` may see besides: const parameters and dims where known; an unknown one makes
-/// its condition undecided.
+/// Binds the other names that `where` may use: known const parameters and dims. A condition with an
+/// unknown one is undecided.
 static void bind_known(Elab *e, const Inst *inst) {
     NamedValues all = {0};
     for (int i = 0; i < inst->n_params && i < inst->kernel->params.n; i++) {
@@ -142,11 +143,11 @@ static void list_choices(Space *s) {
     s->values = ctx_array(s->e->ctx, NamedValue, s->choices.n);
 }
 
-/// Where the names of a condition come from.
+/// The names of a condition: the choices that it needs, and whether one has no value.
 typedef struct WhereNames {
     const Space *space;
     int after;
-    bool unknown; // one has no value
+    bool unknown; // one of the names has no value
 } WhereNames;
 
 static bool note_name(void *user, const Expr *name) {
@@ -165,7 +166,7 @@ static bool note_name(void *user, const Expr *name) {
     return w->unknown;
 }
 
-/// Those that can be decided.
+/// Lists the conditions that can be decided.
 static void list_conditions(Space *s) {
     const Clauses *clauses = &s->inst->kernel->clauses;
     for (int i = 0; i < clauses->n; i++) {
@@ -177,7 +178,7 @@ static void list_conditions(Space *s) {
     }
 }
 
-/// Whether the walk came to its end, or has all that was asked for.
+/// Walks the space. Returns whether it reached the end or the requested number of combinations.
 static bool walk_choices(Space *s) {
     bind_known(s->e, s->inst);
     list_choices(s);
@@ -195,7 +196,7 @@ void fe_configs(Ctx *ctx, const Program *p, const Inst *inst, int max, Configs *
 
 /* ---- the first one --------------------------------------------------------------------------- */
 
-/// The conditions as one, and where the first of them stands; NULL: there is none.
+/// Returns all conditions as one text, and the location of the first; NULL without conditions.
 static const char *all_conditions(Ctx *ctx, const FnDef *f, Loc *loc) {
     Text t = {.ctx = ctx};
     for (int i = f->clauses.n - 1; i >= 0; i--)
@@ -209,7 +210,7 @@ static const char *all_conditions(Ctx *ctx, const FnDef *f, Loc *loc) {
     return t.data ? message_text(ctx, &t) : NULL;
 }
 
-/// The choices that the instance leaves open.
+/// Whether the instance leaves any choice open.
 static bool has_open(const Inst *inst) {
     for (int i = 0; i < inst->kernel->clauses.n; i++) {
         const Clause *c = &inst->kernel->clauses.at[i];

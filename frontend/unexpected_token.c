@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages for an unexpected token: what the grammar wanted, by class, and a hint where the text
-// looks like a habit from another language.
+// Messages for an unexpected token: the expected tokens by class, and a hint if the text looks like
+// a habit from another language.
 #include "frontend/syntax.h"
 
 #include "lang/diag.h"
@@ -10,8 +10,8 @@
 
 /* ---- what was wanted ----------------------------------------------------------------------- */
 
-/// Classes of tokens that a message names together, and the tokens that tell that the class is
-/// wanted. A token may be in several: '(' begins an expression, and continues one as a call.
+/// Classes of tokens that a message names together. A token may belong to several: '(' begins an
+/// expression, and continues one as a call.
 enum { EXPR = 1, MORE = 2, ASSIGN = 4, STMT = 8, ITEM = 16, CLAUSE = 32, TYPE = 64 };
 
 static const struct {
@@ -80,8 +80,8 @@ static const struct {
     {"'sym'", TYPE},
 };
 
-/// A class is wanted when its sign is; then it is named by `phrase`, or its tokens are merely
-/// left out. First match wins for the phrase.
+/// If `sign` is among the wanted tokens, its class is wanted. The message then names the class by
+/// `phrase`, or, without a phrase, omits its tokens. The first match gives the phrase.
 static const struct {
     const char *sign, *phrase;
     int covers;
@@ -102,7 +102,7 @@ enum { MAX_PHRASES = 6 };
 typedef struct WantedTokens {
     const char *const *tokens;
     int n;
-    const char *phrases[MAX_PHRASES]; // more are not told
+    const char *phrases[MAX_PHRASES]; // a message names no more
     int n_phrases;
 } WantedTokens;
 
@@ -130,14 +130,14 @@ static void find_phrases(WantedTokens *w) {
         if (!wants_token(w, wanted_classes[i].sign) ||
             (covered & EXPR && wanted_classes[i].covers == MORE))
             continue;
-        // A statement is an expression too, but is called by one name.
+        // A statement also covers expressions; one phrase names both.
         if (wanted_classes[i].phrase && !(covered & wanted_classes[i].covers & EXPR))
             add_phrase(w, wanted_classes[i].phrase);
         covered |= wanted_classes[i].covers;
     }
-    // After the name of a type its brackets need no mention.
+    // The brackets after the name of a type are not worth a mention.
     if (!covered && wants_token(w, "'['") && wants_token(w, "'<'")) covered = TYPE;
-    // In extents there are no comparisons: `>` is the closing bracket.
+    // Extents have no comparisons, so there `>` is the closing bracket.
     bool closes = !wants_token(w, "'<'");
     for (int i = 0; i < w->n; i++) {
         bool bracket = closes && strcmp(w->tokens[i], "'>'") == 0;
@@ -186,9 +186,10 @@ static bool is_reserved(const char *text) {
 
 /* ---- habits -------------------------------------------------------------------------------- */
 
-/// A pattern is NULL (anything), "@name", "@number", "@ctype", or texts separated by blanks.
-/// `before` and `last` are the two tokens ahead of the unexpected one, `next` is how the text goes
-/// on behind it, `want` a token that would have fitted, `top` the innermost open bracket.
+/// A habit from another language, and its hint. A pattern is NULL (matches anything), "@name",
+/// "@number", "@ctype", or texts separated by blanks. `before` and `last` match the two tokens in
+/// front of the unexpected one, `next` the text behind it, `want` a token that would fit, `top` the
+/// innermost open bracket.
 typedef struct Habit {
     const char *before, *last, *found, *next, *want, *hint;
     char top;
@@ -330,7 +331,7 @@ static const char ctypes[] =
     "uint int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t "
     "i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64";
 
-/// One of the blank-separated words of `list`.
+/// Whether the text is one of the blank-separated words of `list`.
 static bool is_listed_word(const char *list, const char *text) {
     size_t n = strlen(text);
     for (const char *s = list; n && (s = strstr(s, text)) != NULL; s += n)
@@ -349,8 +350,8 @@ static bool fits_pattern(const char *pattern, const char *text) {
 static const char *habit_hint(Parser *p, const WantedTokens *w) {
     const char *texts[3];
     for (int i = 0; i < 3; i++) texts[i] = token_text(p, p->recent[i]);
-    // The feed has already taken the newest token: a bracket that it opened is not yet around it,
-    // and one that it closed is.
+    // The feed has processed the newest token already. A bracket that this token opened does not
+    // enclose it; a bracket that it closed does.
     int top = p->open.n - 1;
     if (top >= 0 && p->open.data[top].begin == p->recent[0].begin)
         top--;
@@ -368,7 +369,7 @@ static const char *habit_hint(Parser *p, const WantedTokens *w) {
     return NULL;
 }
 
-/// `kernal f(`, `retrun x`: the first of two names is a misspelt word.
+/// Finds a misspelt keyword in the first of two names: `kernal f(`, `retrun x`.
 static const char *meant_word(Parser *p, const WantedTokens *w) {
     static const char *const items[] = {"kernel", "fn", "import", "const"};
     static const char *const stmts[] = {"let",   "var",    "if",      "else",    "for",
@@ -386,7 +387,8 @@ static const char *meant_word(Parser *p, const WantedTokens *w) {
 
 /* ---- the message --------------------------------------------------------------------------- */
 
-/// The bracket whose partner was wanted, if that was surprising to miss.
+/// Adds a note at the open bracket if its closing bracket was expected and the two are on different
+/// lines.
 static void note_opener(Parser *p, const WantedTokens *w) {
     static const char *const closers[] = {"')'", "']'", "'}'"};
     Token found = p->recent[0];
@@ -401,7 +403,8 @@ static void note_opener(Parser *p, const WantedTokens *w) {
     }
 }
 
-/// A missing ';' or ')' is shown where it is missing, not at the start of the next line.
+/// Returns the location for a missing ';' or ')': the end of the last token, not the start of the
+/// next line.
 static Loc end_of_last(const Parser *p) {
     Loc loc = p->recent[1].loc;
     loc.col = (uint16_t)(loc.col + loc.len);
@@ -428,7 +431,8 @@ static void report_unexpected(Parser *p, const WantedTokens *w) {
 
 void syntax_error(Parser *p, const char *const *want, int n) {
     WantedTokens w = {.tokens = want, .n = n};
-    // After a stray character or half a string the rest of the line makes no sense either.
+    // After an invalid character or an unterminated string, the rest of the line causes no further
+    // messages.
     uint32_t bad = p->bad_line;
     if (bad && (bad == p->recent[0].loc.line || bad == p->recent[1].loc.line)) return;
     find_phrases(&w);
@@ -442,7 +446,7 @@ void syntax_error(Parser *p, const char *const *want, int n) {
         diag_hint(p->ctx, "%s", hint);
     else if (is_reserved(found) && wants_token(&w, "an integer"))
         diag_hint(p->ctx, "'%s' is a reserved word", found);
-    // The header of a loop as in C holds semicolons, which are no place to recover.
+    // The header of a C loop contains semicolons, which are not places to resume parsing.
     p->skip_header = strcmp(found, "(") == 0 && strcmp(token_text(p, p->recent[1]), "for") == 0;
 }
 

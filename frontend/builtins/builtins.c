@@ -10,14 +10,14 @@ static Val bi_elementwise(Elab *e, const Call *call) {
                           call->args);
 }
 
-/// isnan, isinf and isfinite know their answer for integers, so that generic code may ask.
+/// isnan, isinf and isfinite are constants for integers, so generic code can call them.
 static Val bi_classify(Elab *e, const Call *call) {
     const Type *t = val_type(call->args[0]);
     if (t && elem_is(t->elem, EC_INT)) return val_bool(call->builtin->arg == OP_ISFINITE);
     return bi_elementwise(e, call);
 }
 
-// { name, positional arguments at least and at most, what they are, named ones, flags, function,
+// { name, least and most positional arguments, their description, named arguments, flags, function,
 // its datum }
 static const Builtin builtins[] = {
     // whole blocks
@@ -106,7 +106,8 @@ static const Builtin builtins[] = {
 
 enum { N_BUILTINS = sizeof builtins / sizeof *builtins };
 
-/// The first of a name counts: `min` and its like stand above the elementwise ops of that name.
+/// Finds a builtin by name. The first row of a name wins: `min` and similar rows precede the
+/// elementwise ops of that name.
 const Builtin *builtin_by_name(const char *name) {
     for (int i = 0; i < N_BUILTINS; i++)
         if (strcmp(builtins[i].name, name) == 0) return &builtins[i];

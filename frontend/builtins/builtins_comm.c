@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Builtins of several ranks, with OpenSHMEM's names. A place in a shard is a place as any other, so
-// `put` and `get` are a store and a load; what they add is that the place must be symmetric, and
-// that `fence`, `quiet` and signals order them.
+// Builtins for several ranks, with OpenSHMEM's names. A place in a shard is an ordinary place, so
+// `put` and `get` are a store and a load. In addition the place must be symmetric, and `fence`,
+// `quiet` and signals order the accesses.
 #include "frontend/builtins/builtins_private.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ Val bi_n_pes(Elab *e, const Call *call) {
     return el_has_ranks(e, call->loc, "'n_pes'") ? val_ir(el_ranks(e)) : val_error();
 }
 
-/// Argument i as a place in a shard.
+/// Evaluates argument i as a place in a shard.
 static bool sym_place(Elab *e, const Call *call, int i, Place *out) {
     if (!el_place(e, call->exprs[i], call->builtin->name, out)) return false;
     if (out->tensor->shard) return true;
@@ -36,7 +36,7 @@ Val bi_get(Elab *e, const Call *call) {
 
 /* ---- signals ------------------------------------------------------------------------------- */
 
-/// Argument i as a single word of i64.
+/// Evaluates argument i as a place of one i64 word.
 static bool word_place(Elab *e, const Call *call, int i, Place *out) {
     if (!sym_place(e, call, i, out)) return false;
     if (out->tensor->elem == EL_I64 && out->type->rank == 0) return true;
@@ -44,7 +44,8 @@ static bool word_place(Elab *e, const Call *call, int i, Place *out) {
     return false;
 }
 
-/// (words, `n` of `first`, coordinates...). A place of rank 0 has one coordinate a dimension.
+/// Builds a signal op with the operands (words, `n` of `first`, coordinates...). A place of rank 0
+/// has one coordinate for each dimension.
 static Op *build_signal(Elab *e, const Call *call, OpCode code, const Place *p, int n,
                         Value *const *first) {
     Value *operands[MAX_RANK + 4] = {p->tensor->v};
@@ -76,7 +77,7 @@ Val bi_signal_op(Elab *e, const Call *call) {
     return elab_signal_set(e, call, 0, call->args[1]);
 }
 
-/// One of the comparisons of signal_wait, or NULL.
+/// Returns a comparison of signal_wait, or NULL.
 static const char *comparison_word(Val v) {
     static const char *const names[] = {"eq", "ne", "gt", "ge", "lt", "le"};
     for (int i = 0; i < 6 && v.kind == V_FN && v.fn.builtin; i++)

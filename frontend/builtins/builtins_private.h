@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the files of the builtins share, and nobody else needs.
+// Declarations shared by the files of the builtins only.
 #ifndef FRONTEND_BUILTINS_BUILTINS_PRIVATE_H
 #define FRONTEND_BUILTINS_BUILTINS_PRIVATE_H
 
 #include "frontend/elab/elab.h"
 
-/// Argument i as a block of at least this rank (0: scalars and constants, too) whose element is in
-/// `classes`; `wanted` says so in words. NULL after an error.
+/// Evaluates argument i as a block of at least this rank (0 also takes scalars and constants) whose
+/// element is in `classes`. `wanted` describes this for messages. NULL after an error.
 Value *arg_block(Elab *e, const Call *call, int i, int min_rank, int classes, const char *wanted);
-/// "argument 2 of `dot` must be `wanted`, found ..."
+/// Reports "argument 2 of `dot` must be `wanted`, found ...".
 Val bad_argument(Elab *e, const Call *call, int i, const char *wanted);
-/// The named axis of a block of that rank; `otherwise` where it was left out. False after an error.
+/// Reads the named axis for a block of that rank; `otherwise` if omitted. False after an error.
 bool arg_axis(Elab *e, const Call *call, int named, int rank, int64_t otherwise, int64_t *out);
-/// A named constant bool, false where it was left out. False after an error.
+/// Reads a named constant bool, false if omitted. False after an error.
 bool arg_flag(Elab *e, const Call *call, int named, bool *out);
-/// The element in which sums and products of it are carried.
+/// Returns the element for accumulating sums and products of e.
 Elem wide_elem(Elem e);
 
-/// 0, 1, 2 ... along an axis, as an i64 block of the shape of `like`.
+/// Returns 0, 1, 2 ... along an axis, as an i64 block of the shape of `like`.
 Value *positions_along(Elab *e, const Type *like, int64_t axis);
 
 typedef Val Apply(Elab *e, const Call *call);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/// The blocks that a reduce, scan or sort takes: one, or a tuple that broadcasts to one shape.
+/// The operands of a reduce, scan or sort: one block, or a tuple that broadcasts to one shape.
 typedef struct ReducedBlocks {
     int n;
     bool tuple;
@@ -48,7 +48,7 @@ static Val results_of(Elab *e, const ReducedBlocks *b, const Op *op) {
     return b->tuple ? val_tuple(e, b->n, v) : v[0];
 }
 
-/// Sums and products of 16-bit and 8-bit floats are carried in f32 and rounded once.
+/// Sums and products of 16-bit and 8-bit floats are accumulated in f32 and rounded once.
 static void widen_small_floats(Elab *e, ReducedBlocks *b, Val f) {
     OpCode monoid = el_monoid(f);
     if (b->n == 1 && (monoid == OP_ADD || monoid == OP_MUL))
@@ -71,7 +71,7 @@ static const Type *reduced_type(Elab *e, const Type *t, int64_t axis) {
     return ty_block(e->ir, t->elem, n, extents);
 }
 
-/// f over an axis, or over all where `axis` was left out: over the elements in row-major order.
+/// Reduces by f over an axis. Without `axis`, it reduces all elements in row-major order.
 static Val reduce_by(Elab *e, const Call *call, Val f, const char *order) {
     ReducedBlocks b;
     if (!blocks_of(e, call, &b)) return val_error();
@@ -111,7 +111,7 @@ Val bi_min_max(Elab *e, const Call *call) {
 
 /* ---- scan ---------------------------------------------------------------------------------- */
 
-/// The value that leaves others as they are, or NULL where f is not a known monoid.
+/// Returns the identity of a monoid, or NULL if f is not a known one.
 static Value *build_identity(Elab *e, OpCode monoid, Elem elem) {
     const Type *t = ty_scalar(e->ir, elem);
     bool is_float = elem_is(elem, EC_FLOAT), is_signed = elem_is(elem, EC_SINT);
@@ -194,8 +194,9 @@ static Val first_along(Elab *e, Value *v, int64_t axis, int64_t n) {
     return val_ir(result(op, 0));
 }
 
-/// What sorts behind all others where the greatest comes first, and stands nowhere. Elements may
-/// equal it: so those that are there stand before the others to begin with.
+/// Replaces elements past the end of a range by the value that sorts last in descending order, at
+/// position -1. Present elements may equal that value, so a sort by presence puts them in front
+/// first.
 static void take_out_missing(Elab *e, Value **x, Value **at, int64_t axis) {
     Elem elem = (*x)->type->elem;
     Value *there = el_present(e, *x);
@@ -210,8 +211,8 @@ static void take_out_missing(Elab *e, Value **x, Value **at, int64_t axis) {
     *at = result(op, 2);
 }
 
-/// The k greatest along an axis and their positions, greatest first, of equals the first first.
-/// Behind them come elements past the end of a range, at the position -1.
+/// Returns the k greatest along an axis and their positions, in descending order; ties keep their
+/// order. Elements past the end of a range come last, with position -1.
 Val bi_topk(Elab *e, const Call *call) {
     Value *x = arg_block(e, call, 0, 1, EC_NUM, "a block of numbers");
     int64_t k, axis;

@@ -8,7 +8,7 @@ static Builder *elab_builder(Elab *e) {
     return &e->b;
 }
 
-/// One op on `n` values with one result.
+/// Emits an op on `n` values with one result.
 static Value *emit_shape_op(Elab *e, OpCode code, int n, Value *const *args, const Type *type) {
     return result(build_op(elab_builder(e), code, n, args, 1, &type, 0), 0);
 }
@@ -17,7 +17,7 @@ static void set_int(Elab *e, Value *v, const char *name, int64_t n) {
     op_set_attr(e->ir, v->def, name, at_int(e->ir, n));
 }
 
-/// The validity of an integer block goes the way of the block itself.
+/// Applies the same move to a block and to its validity.
 static Val with_moved_valid(Elab *e, const Call *call, Value *moved,
                             Value *(*move)(Elab *, Value *, const void *), const void *how) {
     const Val *x = &call->args[0];
@@ -25,7 +25,7 @@ static Val with_moved_valid(Elab *e, const Call *call, Value *moved,
     return val_ir_valid(moved, valid);
 }
 
-/// Arguments from..n of the call as extents of a block.
+/// Reads arguments from..n of the call as extents of a block.
 static bool extents_from(Elab *e, const Call *call, int from, int64_t *extents) {
     if (call->n - from > MAX_RANK) {
         bad_argument(e, call, from + MAX_RANK, "left out: blocks have at most 8 axes");
@@ -108,7 +108,7 @@ Val bi_trans(Elab *e, const Call *call) {
 
 /* ---- concat -------------------------------------------------------------------------------- */
 
-/// The shape of the whole; false (reported) where the parts do not fit.
+/// Computes the shape of the whole; false, with a message, if the parts do not fit.
 static bool concat_extents(Elab *e, const Call *call, const Val *v, int64_t axis,
                            int64_t *extents) {
     const Type *first = v[0].ir.v->type;
@@ -176,7 +176,7 @@ Value *positions_along(Elab *e, const Type *like, int64_t axis) {
     return build_broadcast(elab_builder(e), v, ty_with_elem(e->ir, like, EL_I64));
 }
 
-/// The number of each lane of a block along an axis; without one, in row-major order.
+/// Numbers the lanes of a block along an axis, or in row-major order without one.
 static Val elab_iota(Elab *e, const Call *call, const Type *t) {
     int64_t axis, all = ty_count(t);
     if (!arg_axis(e, call, 0, t->rank, 0, &axis)) return val_error();
@@ -218,20 +218,21 @@ Val bi_isint(Elab *e, const Call *call) {
 
 /* ---- dot, gather, histogram ---------------------------------------------------------------- */
 
-/// The element of a dot of this element, or EL_COUNT.
+/// Returns the accumulator's element of a dot, or EL_COUNT.
 static Elem dot_elem(Elem e) {
     if (elem_is(e, EC_FLOAT)) return e == EL_F64 ? EL_F64 : EL_F32;
     return elem_info[e].bits == 8 && elem_is(e, EC_INT) ? EL_I32 : EL_COUNT;
 }
 
-/// A float type that holds every value of both; EL_COUNT: they are no floats.
+/// Returns a float type that holds every value of both, or EL_COUNT if they are not floats.
 static Elem dot_common(Elem a, Elem b) {
     if (!elem_is(a, EC_FLOAT) || !elem_is(b, EC_FLOAT)) return EL_COUNT;
     if (a == EL_F64 || b == EL_F64) return EL_F64;
     return elem_info[a].bits == 8 && elem_info[b].bits == 8 ? EL_BF16 : EL_F32;
 }
 
-/// A cast of one to the other's type may change values, and silently so.
+/// Hints at the casts for mixed elements. A cast of one operand to the other's type may silently
+/// change values, so the hint is to cast both.
 static void hint_dot_elems(Elab *e, Elem a, Elem b) {
     Elem common = dot_common(a, b);
     if (common != EL_COUNT)
@@ -243,7 +244,7 @@ static void hint_dot_elems(Elab *e, Elem a, Elem b) {
         diag_hint(e->ctx, "'as f32' of both makes it a product of floats");
 }
 
-/// One dimension too few is mostly a number for a range, one too many a batch.
+/// Too few dimensions usually mean a number in place of a range; too many mean a batch.
 static Val no_matrix(Elab *e, const Call *call, int i, int rank) {
     Val v = bad_argument(e, call, i, "a block of rank 2");
     if (rank == 1)

@@ -11,7 +11,7 @@ Val bi_index(Elab *e, const Call *call) {
     if (val_is(v, V_RANGE)) return el_range_index(e, v.range);
     if (val_is(v, V_ERROR)) return v;
     if (v.kind == V_IR && elem_is(v.ir.v->type->elem, EC_INT))
-        return v; // an index of a loop without `by` already is one
+        return v; // the index of a loop without `by` is one already
     return bad_argument(e, call, 0, "a range");
 }
 
@@ -61,7 +61,7 @@ Val bi_stride(Elab *e, const Call *call) {
     if (!t || !el_axis(e, call->locs[1], call->args[1], t->n_dims, &dim)) return val_error();
     const Type *type = ty_scalar(e->ir, EL_I64);
     Op *op = build_op(&e->b, OP_STRIDE, 1, &(Value *){t->v}, 1, &type, 0);
-    // of a pack: its last axis
+    // a pack counts by its last axis
     int axis = t->dims[dim].first + t->dims[dim].axes - 1;
     if (t->dims[dim].axes == 0) return val_int(1);
     op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
@@ -90,7 +90,7 @@ static bool same_subscripts(const Place *a, const Place *b) {
     return true;
 }
 
-/// The places of combine: one, or the entries of a tuple. 0 after an error.
+/// Reads the places of combine: one, or the entries of a tuple. Returns 0 after an error.
 static int combine_places(Elab *e, const Call *call, Place **out) {
     const Expr *x = call->exprs[0];
     bool tuple = x->kind == EX_TUPLE;
@@ -113,7 +113,7 @@ static int combine_places(Elab *e, const Call *call, Place **out) {
     return n;
 }
 
-/// What is contributed at a place: its own element type goes over the wire.
+/// Converts a contribution to the element type of its place, which is sent to the owner.
 static Value *combine_contribution(Elab *e, const Call *call, const Place *p, Val v) {
     v = el_value(e, call->locs[1], v);
     if (val_is(v, V_ERROR)) return NULL;
@@ -166,14 +166,14 @@ Val bi_combine(Elab *e, const Call *call) {
 
 /* ---- atomics ------------------------------------------------------------------------------- */
 
-/// OpenSHMEM's names, as what they are of: op, what stands for `n` values that are not given.
+/// OpenSHMEM's names for atomics: the op, and the `n` omitted values, each of them `value`.
 static const struct Alias {
     const char *name, *op;
     int n, value;
-    bool silent; // gives nothing
+    bool silent; // has no result
 } aliases[] = {
     {"set", "xchg", 0, 0, true},          {"inc", "add", 1, 1, true},
-    {"fetch", "cas", 2, 0, false}, // 0 for 0
+    {"fetch", "cas", 2, 0, false}, // swaps 0 for 0
     {"fetch_inc", "add", 1, 1, false},    {"fetch_add", "add", 0, 0, false},
     {"fetch_and", "and", 0, 0, false},    {"fetch_or", "or", 0, 0, false},
     {"fetch_xor", "xor", 0, 0, false},    {"swap", "xchg", 0, 0, false},
@@ -187,8 +187,8 @@ static struct Alias meaning_of(const Builtin *b) {
     return (struct Alias){.op = kind};
 }
 
-/// The values of an atomic as the op has them: that which is stored comes first, what cas expects
-/// behind it. False after an error.
+/// Collects the values of an atomic in the op's order: the stored value, then the value that cas
+/// expects. False after an error.
 static bool atomic_values(Elab *e, const Call *call, const struct Alias *a, const Place *p,
                           Values *out) {
     const Type *type = ty_with_elem(e->ir, p->type, p->tensor->elem),
@@ -233,7 +233,7 @@ static bool is_text_arg(const Call *call, int i) {
     return call->exprs && call->exprs[i]->kind == EX_STRING;
 }
 
-/// Adds a text in quotes; the number of its {}.
+/// Appends a text in quotes and returns the number of its {}.
 static int add_text_places(const Expr *x, Text *text) {
     int places = 0;
     for (size_t i = 0; i + 1 < x->string.len; i++)
@@ -242,7 +242,8 @@ static int add_text_places(const Expr *x, Text *text) {
     return places;
 }
 
-/// A format of C's printf, such as %d or %5.2f: where it ends, or NULL. `%%` and `100 %` are none.
+/// Returns the end of a printf format such as %d or %5.2f, or NULL. `%%` and `100 %` are not
+/// formats.
 static const char *c_format(const char *at) {
     if (*at++ != '%') return NULL;
     at += strspn(at, "-+#0");
@@ -251,7 +252,7 @@ static const char *c_format(const char *at) {
     return *at && strchr("diufFeEgGxXcsp", *at) ? at + 1 : NULL;
 }
 
-/// Warns of a format of printf: it takes no value.
+/// Warns of a printf format, which takes no value.
 static void check_format(Elab *e, const Call *call, int i) {
     const Expr *x = call->exprs[i];
     for (const char *at = x->string.text; at < x->string.text + x->string.len; at++) {
@@ -263,10 +264,10 @@ static void check_format(Elab *e, const Call *call, int i) {
     }
 }
 
-/// Arguments from..n as one text; the values go to `out`. A value takes the first {} before it that
-/// is free, otherwise it is appended.
+/// Joins arguments from..n to one text; the values go to `out`. A value fills the first free {}
+/// before it, or else is appended.
 static bool add_texts(Elab *e, const Call *call, int from, Text *text, Values *out) {
-    int places = 0, last = -1; // places that are free; the last text
+    int places = 0, last = -1; // the number of free places; the last text
     for (int i = from; i < call->n; i++) {
         if (is_text_arg(call, i)) {
             if (i > from) text_add(text, " ");
