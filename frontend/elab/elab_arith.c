@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arithmetic: giving operands one element and one shape, folding constants, keeping validity.
+// Arithmetic: gives operands one element and one shape, folds constants, and keeps validity.
 //
-// An operator goes through four steps. Constants alone are folded. Else the operands get one
-// element: literals adapt, integers widen where no value changes, a scalar integer becomes the
-// float beside it. Then one shape: scalars repeat, blocks of one rank repeat along their axes of
-// extent 1. The op is built on operands of one type, and if its result is a block of i32 or i64,
-// the lanes that are valid positions are those valid in every operand.
+// An operator takes four steps. 1. Constants alone are folded. 2. Otherwise the operands get one
+// element: literals adapt, integers widen if no value changes, and a scalar integer converts to a
+// float beside it. 3. The operands get one shape: scalars repeat, and blocks of one rank repeat
+// along their axes of extent 1. 4. The op is built. If its result is a block of i32 or i64, a lane
+// is a valid position if it is valid in every operand.
 #include "frontend/elab/elab.h"
 
 #include "ir/eval.h"
 
 /* ---- one element --------------------------------------------------------------------------- */
 
-/// The element that integers of two types widen to, or EL_COUNT.
+/// Returns the element to which integers of two types widen, or EL_COUNT.
 static Elem join_ints(Elem a, Elem b) {
     return el_widens(a, b, false) ? b : el_widens(b, a, false) ? a : EL_COUNT;
 }
 
-/// The element that both typed operands take, or EL_COUNT. A scalar integer gives way to a float.
+/// Returns the common element of two typed operands, or EL_COUNT. A scalar integer converts to a
+/// float.
 static Elem join_elems(Elem a, bool a_yields, Elem b, bool b_yields) {
     if (a == b) return a;
     if (a_yields && elem_is(a, EC_INT) && elem_is(b, EC_FLOAT)) return b;
@@ -25,7 +26,7 @@ static Elem join_elems(Elem a, bool a_yields, Elem b, bool b_yields) {
     return elem_is(a, EC_INT) && elem_is(b, EC_INT) ? join_ints(a, b) : EL_COUNT;
 }
 
-/// Suggests the float, or the wider of two: the conversion that loses least.
+/// Suggests the conversion with the least loss: to the float, or to the wider of the two.
 static void mixed_error(Elab *e, Loc loc, const char *what, Val a, Val b) {
     el_fail(e, loc, D_MIXED_TYPES, what, val_text(e, a), val_text(e, b));
     Elem x = a.ir.v->type->elem, y = b.ir.v->type->elem;
@@ -35,11 +36,11 @@ static void mixed_error(Elab *e, Loc loc, const char *what, Val a, Val b) {
               elem_info[first ? x : y].name);
 }
 
-/// The common element of the typed operands; EL_COUNT where all are constants. False after an
+/// Computes the common element of the typed operands; EL_COUNT if all are constants. False after an
 /// error.
 static bool common_elem(Elab *e, Loc loc, const char *what, int n, const Val *v, Elem *out) {
     int first = -1;
-    bool yields = false; // the common element comes from scalar integers alone
+    bool yields = false; // the common element so far comes from scalar integers only
     *out = EL_COUNT;
     for (int i = 0; i < n; i++) {
         if (v[i].kind != V_IR) continue;
@@ -61,7 +62,7 @@ static bool common_elem(Elab *e, Loc loc, const char *what, int n, const Val *v,
     return true;
 }
 
-/// What literals alone become where one is a choice: f32 if any is a float.
+/// Returns the element of literals alone in an unknown choice: f32 if any is a float.
 static Elem default_of(int n, const Val *v) {
     bool choice = false, any_float = false;
     for (int i = 0; i < n; i++) {
@@ -71,7 +72,7 @@ static Elem default_of(int n, const Val *v) {
     return !choice ? EL_COUNT : any_float ? EL_F32 : EL_I64;
 }
 
-/// Casts keep validity: an i32 block of positions widened to i64 is one still.
+/// Casts keep validity: an i32 block of positions widened to i64 still holds positions.
 bool el_unify_elems(Elab *e, Loc loc, const char *what, int n, Val *v) {
     for (int i = 0; i < n; i++) {
         if (v[i].kind != V_CHOICE) v[i] = el_value(e, loc, v[i]);
@@ -91,7 +92,7 @@ bool el_unify_elems(Elab *e, Loc loc, const char *what, int n, Val *v) {
 
 /* ---- one shape ----------------------------------------------------------------------------- */
 
-/// Ranks do not agree by themselves: `a[:, None]` says which axis is repeated.
+/// Ranks never align implicitly: `a[:, None]` says which axis repeats.
 static bool shape_error(Elab *e, Loc loc, const char *what, Val a, Val b) {
     el_fail(e, loc, D_SHAPE_MISMATCH, what, val_text(e, a), val_text(e, b));
     int ra = a.ir.v->type->rank, rb = b.ir.v->type->rank;
@@ -100,7 +101,7 @@ static bool shape_error(Elab *e, Loc loc, const char *what, Val a, Val b) {
     return false;
 }
 
-/// Widens `shape` to take in a block of type t; false where they do not broadcast.
+/// Widens `shape` to include a block of type t; false if they do not broadcast.
 static bool widen_shape(int rank, int64_t *extents, const Type *t) {
     if (t->rank != rank) return false;
     for (int i = 0; i < rank; i++) {
@@ -110,7 +111,7 @@ static bool widen_shape(int rank, int64_t *extents, const Type *t) {
     return true;
 }
 
-/// All blocks are repeated to the joint shape, and so is what they know of validity.
+/// Repeats all blocks, with their validity, to the common shape.
 bool el_unify_shapes(Elab *e, Loc loc, const char *what, int n, Val *v) {
     int first = -1;
     int64_t extents[MAX_RANK];
@@ -142,7 +143,7 @@ Val el_broadcast(Elab *e, Loc loc, Val v, const Type *to, const char *what) {
 
 /* ---- validity ------------------------------------------------------------------------------ */
 
-/// The same validity twice, as in i * i, is joined once.
+/// The same validity in two operands, as in i * i, is joined once.
 Value *el_join_valid(Elab *e, int n, const Val *v) {
     Value *all = NULL;
     for (int i = 0; i < n; i++) {
@@ -159,7 +160,7 @@ Value *el_valid_of(Elab *e, Val v) {
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
-/// As eval.h has it: a lane of element `as`.
+/// Converts a constant to a Cell of element `as`; eval.h describes cells.
 static Cell const_cell(Val v, Elem as) {
     Elem from = v.c.type == CK_BOOL    ? EL_BOOL
                 : v.c.type == CK_FLOAT ? EL_F64
@@ -176,7 +177,7 @@ static Val val_of_cell(Elem elem, Cell c) {
     return v;
 }
 
-/// The element in which constants are folded, or EL_COUNT where they do not mix.
+/// Returns the element for folding constants, or EL_COUNT if they do not mix.
 static Elem folding_elem(OpCode op, int n, const Val *v) {
     bool any_float = false, any_bool = false, any_int = false, wide = false;
     for (int i = 0; i < n; i++) {
@@ -190,7 +191,7 @@ static Elem folding_elem(OpCode op, int n, const Val *v) {
     return any_float || floats_only ? EL_F64 : wide ? EL_U64 : EL_I64;
 }
 
-/// The definition of the ops folds them (eval.h), so folding changes no result.
+/// Folds constants by the ops' own definition (eval.h), so folding changes no result.
 static Val fold_constants(Elab *e, Loc loc, OpCode op, const char *what, int n, const Val *v) {
     Elem elem = folding_elem(op, n, v);
     if (elem == EL_COUNT || !(op_info[op].classes & elem_info[elem].cls)) {
@@ -218,7 +219,7 @@ static bool with_literals(int n, const Val *v) {
     return false;
 }
 
-/// An op on floats alone takes scalar integers as f32, as a literal would be.
+/// An op on floats alone takes scalar integers as f32, like literals.
 static void literals_to_float(OpCode op, int n, Val *v) {
     if (op_info[op].classes & EC_INT) return;
     for (int i = 0; i < n; i++)
@@ -226,7 +227,7 @@ static void literals_to_float(OpCode op, int n, Val *v) {
             v[i] = val_float(v[i].c.wide ? (double)(uint64_t)v[i].c.i : (double)v[i].c.i);
 }
 
-/// Comparisons and floats give plain values; integer arithmetic stays a position.
+/// Builds the op. Comparisons and floats give plain values; integer arithmetic keeps validity.
 static Val build_elementwise(Elab *e, OpCode op, int n, const Val *v) {
     Value *x = v[0].ir.v;
     Value *r = n == 1   ? build_unary(&e->b, op, x)
@@ -236,7 +237,7 @@ static Val build_elementwise(Elab *e, OpCode op, int n, const Val *v) {
     return val_ir_valid(r, keeps ? el_join_valid(e, n, v) : NULL);
 }
 
-/// A comparison of typed constants is known, too: `(1.001 as T) == 1`.
+/// Folds a comparison of typed constants: `(1.001 as T) == 1`.
 static bool compares_constants(OpCode op, int n, const Val *v, Val *out) {
     Cell cells[3];
     if (!op_has(&(Op){.code = op}, COMPARES)) return false;
@@ -249,7 +250,7 @@ static bool compares_constants(OpCode op, int n, const Val *v, Val *out) {
     return true;
 }
 
-/// Reports elements that the op does not take.
+/// Reports an element that the op does not take.
 static bool takes_elem(Elab *e, Loc loc, OpCode op, const char *what, Val v) {
     Elem elem = v.ir.v->type->elem;
     if (op_info[op].classes & elem_info[elem].cls) return true;
@@ -269,7 +270,7 @@ Val el_elementwise(Elab *e, Loc loc, OpCode op, const char *what, int n, const V
     }
     if (all_const(n, v)) return fold_constants(e, loc, op, what, n, v);
     if (with_literals(n, v))
-        // Before a literal takes the type of an operand that is wrong itself.
+        // This check comes before a literal adapts to an operand of a wrong type.
         for (int i = 0; i < n; i++)
             if (v[i].kind == V_IR && !takes_elem(e, loc, op, what, v[i])) return val_error();
     literals_to_float(op, n, v);
@@ -290,7 +291,7 @@ static const OpCode binary_ops[BI_COUNT] = {
     [BI_DIV] = OP_DIV,  [BI_REM] = OP_REM,
 };
 
-/// Errors pass for anything: they were reported.
+/// Errors count as bools: they were reported.
 static bool is_bool(Val v) {
     return v.kind == V_ERROR || (v.kind == V_CONST && v.c.type == CK_BOOL) ||
            (v.kind == V_IR && v.ir.v->type->elem == EL_BOOL);
@@ -303,7 +304,7 @@ static Val wants_bool(Elab *e, Loc loc, const char *what, Val v) {
     return val_error();
 }
 
-/// `&&` and `||`: a constant operand decides or drops out, whatever the other one is.
+/// `&&` and `||`: a constant operand either decides the result or drops out.
 static Val elab_logic(Elab *e, Loc loc, BinaryOp op, Val a, Val b) {
     if (!is_bool(a)) return wants_bool(e, loc, binary_spelling[op], a);
     if (!is_bool(b)) return wants_bool(e, loc, binary_spelling[op], b);
@@ -336,7 +337,7 @@ Val el_unary(Elab *e, Loc loc, UnaryOp op, Val x) {
     return el_elementwise(e, loc, op == UN_NEG ? OP_NEG : OP_NOT, unary_spelling[op], 1, &x);
 }
 
-/// Literals stay untyped: `c ? 1 : 0` is a u32 where one is wanted.
+/// Literals stay untyped: `c ? 1 : 0` adapts to u32 in a u32 context.
 static Val literal_choice(Elab *e, Loc loc, Val cond, const Val *arms) {
     if (is_bool(arms[0]) || is_bool(arms[1])) {
         Val yes = el_adapt(e, loc, arms[0], EL_BOOL), no = el_adapt(e, loc, arms[1], EL_BOOL);
@@ -346,8 +347,9 @@ static Val literal_choice(Elab *e, Loc loc, Val cond, const Val *arms) {
     return (Val){.kind = V_CHOICE, .choice = {cond.ir.v, copy, copy + 1}};
 }
 
-/// A constant condition takes its arm as it is, whatever it is: a tensor, a fn, a tuple. Else both
-/// arms are values of one element and shape, valid where both are.
+/// A constant condition returns its arm unchanged, which may be a tensor, a fn or a tuple. With an
+/// unknown condition, both arms become values of one element and shape; a lane is valid if it is
+/// valid in both.
 Val el_select(Elab *e, Loc loc, Val cond, Val yes, Val no) {
     cond = el_value(e, loc, cond);
     if (cond.kind == V_ERROR || yes.kind == V_ERROR || no.kind == V_ERROR) return val_error();
@@ -362,7 +364,7 @@ Val el_select(Elab *e, Loc loc, Val cond, Val yes, Val no) {
                         el_join_valid(e, 2, v + 1));
 }
 
-/// Literals convert from what was written: 0.1 as f64 is not rounded to f32 first.
+/// Casts a value. Literals convert from the source text: 0.1 as f64 is not rounded to f32 first.
 Val el_cast(Elab *e, Loc loc, Val x, Elem to) {
     if (x.kind == V_CHOICE) {
         Val yes = el_cast(e, loc, *x.choice.yes, to), no = el_cast(e, loc, *x.choice.no, to);
@@ -370,7 +372,7 @@ Val el_cast(Elab *e, Loc loc, Val x, Elem to) {
     }
     x = el_value(e, loc, x);
     if (x.kind == V_ERROR || to == EL_COUNT) return val_error();
-    if (x.kind == V_CONST) { // exact from the literal: 0.1 as f64 is not rounded to f32 first
+    if (x.kind == V_CONST) { // exact, without rounding to f32 first
         Val v = x.c.type == CK_BOOL && to != EL_BOOL ? val_int(x.c.i) : x;
         return val_ir(el_const_value(e, v, ty_scalar(e->ir, to)));
     }

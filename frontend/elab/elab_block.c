@@ -8,14 +8,14 @@ typedef struct Slicing {
     int axis, rank;
 } Slicing;
 
-/// Whether a scalar is made of constants and dims, known or not.
+/// Whether a scalar consists of constants and dims, known or not.
 static bool is_of_dims(Elab *e, Val v) {
     int64_t value;
     return el_known_int(e, v, &value) || el_unknown_dim(e, v.ir.v);
 }
 
-/// What varies at run time is told apart from what is only not known: gather helps with the
-/// former.
+/// Evaluates a constant subscript. The message tells a value that varies at run time from an
+/// unknown dim, since only the former can use gather.
 static bool constant_sub(Elab *e, const Sub *sub, const Expr *x, int64_t *out) {
     Val v = el_expr(e, x);
     if (v.kind == V_ERROR) return false;
@@ -28,7 +28,7 @@ static bool constant_sub(Elab *e, const Sub *sub, const Expr *x, int64_t *out) {
     return el_const_int(e, sub->loc, v, "the index into a block", out);
 }
 
-/// An index or a slice lo .. hi of an axis of this extent.
+/// Reads an index or a slice lo .. hi of an axis of this extent.
 static bool slice_sub(Elab *e, const Sub *sub, int64_t extent, Slicing *s) {
     int64_t lo, hi;
     if (!constant_sub(e, sub, sub->lo, &lo)) return false;
@@ -44,7 +44,7 @@ static bool slice_sub(Elab *e, const Sub *sub, int64_t extent, Slicing *s) {
     return true;
 }
 
-/// Too many entries were counted by the caller.
+/// Reads one entry. The caller reports too many entries.
 static bool read_sub(Elab *e, const Sub *sub, const Type *t, Slicing *s) {
     if (sub->kind == SUB_NAMED) {
         el_fail(e, sub->name.loc, D_NO_NAMED_SUB, sub->name.text);
@@ -54,7 +54,7 @@ static bool read_sub(Elab *e, const Sub *sub, const Type *t, Slicing *s) {
         s->shape[s->rank++] = 1;
         return true;
     }
-    if (s->axis == t->rank) return true; // too many: counted by the caller
+    if (s->axis == t->rank) return true; // too many entries; the caller reports them
     if (sub->kind != SUB_ALL) return slice_sub(e, sub, t->extents[s->axis], s);
     s->start[s->axis] = 0;
     s->shape[s->rank++] = s->extents[s->axis] = t->extents[s->axis];
@@ -62,8 +62,8 @@ static bool read_sub(Elab *e, const Sub *sub, const Type *t, Slicing *s) {
     return true;
 }
 
-/// One slice for all axes, then one reshape that drops and adds axes. Validity goes the same
-/// way.
+/// Applies one slice for all axes, then one reshape that drops and adds axes. Validity is moved the
+/// same way.
 static Value *apply_slicing(Elab *e, Value *v, const Slicing *s) {
     if (!v) return NULL;
     const Type *part = ty_block(e->ir, v->type->elem, v->type->rank, s->extents);

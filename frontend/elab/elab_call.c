@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Entry points of the elaborator; calls of kernels by kernels; scratch tensors.
+// Entry points of the elaborator; calls between kernels; scratch tensors.
 //
-// A kernel that is called becomes a kernel op of its own, elaborated for what the caller knows of
-// its tensors. What it holds as a constant becomes one of the caller, too: the caller's code is
-// right for those values only.
+// A called kernel becomes a kernel op of its own, elaborated for the facts that the caller knows
+// about its tensors. Every dim that the callee holds as a constant becomes a constant of the
+// caller, since the caller's code is right for that value only.
 #include "frontend/elab/elab_kernel.h"
 
 #include <string.h>
 
 /* ---- scratch ------------------------------------------------------------------------------- */
 
-/// Row-major strides, as far as the extents are constants.
+/// Computes row-major strides, as far as the extents are constants.
 static void scratch_strides(int rank, const int64_t *extents, int64_t *strides) {
     int64_t step = 1;
     for (int i = rank - 1; i >= 0; i--) {
@@ -20,7 +20,8 @@ static void scratch_strides(int rank, const int64_t *extents, int64_t *strides) 
     }
 }
 
-/// A dim is a constant of the type where it is one of the source; the op takes all of them.
+/// Evaluates the dims of a scratch tensor. The type holds a dim as a constant only if the source
+/// does; the op takes all dims as operands.
 static bool scratch_dims(Elab *e, const TypeExpr *type, Tensor *t, Value **dims, int64_t *extents) {
     for (int i = 0; i < type->dims.n; i++) {
         const Expr *x = type->dims.at[i].expr;
@@ -37,7 +38,7 @@ static bool scratch_dims(Elab *e, const TypeExpr *type, Tensor *t, Value **dims,
     return true;
 }
 
-/// The name is bound even after an error, so that its uses are not errors, too.
+/// The name is bound even after an error, to avoid errors at its uses.
 void el_scratch(Elab *e, const Stmt *s) {
     const TypeExpr *type = s->bind.type;
     Name name = s->bind.names.at[0];
@@ -77,7 +78,7 @@ void el_scratch(Elab *e, const Stmt *s) {
 
 /* ---- kernels calling kernels --------------------------------------------------------------- */
 
-/// What the caller knows of a tensor it passes on.
+/// Describes the facts that the caller knows about a tensor argument.
 static bool describe_passed_tensor(Elab *e, Loc loc, const Param *p, Val v, ParamInst *out) {
     *out = (ParamInst){.elem = EL_COUNT, .null = v.kind == V_ABSENT};
     if (v.kind == V_ABSENT && p->optional) return true;
@@ -99,8 +100,7 @@ static bool describe_passed_tensor(Elab *e, Loc loc, const Param *p, Val v, Para
     return true;
 }
 
-/// Adds the operand of the call, if the parameter takes one: constants and absent tensors do
-/// not.
+/// Adds the operand of the call if the parameter takes one; constants and absent tensors do not.
 static bool describe_arg(Elab *e, Loc loc, const Param *p, Val v, ParamInst *out, Values *args) {
     const char *what = ctx_format(e->ctx, "'%s'", p->name.text);
     if (p->type->kind == TY_TENSOR) {
@@ -133,8 +133,8 @@ static bool is_calling(const Kernel *k, const FnDef *f) {
     return false;
 }
 
-/// What the callee holds as a constant is one of the caller, too; what it does to tensors, the
-/// caller does.
+/// Makes each dim that the callee holds as a constant a constant of the caller, and marks the
+/// tensors that the callee reads and writes.
 static void take_over(Elab *e, Loc loc, const Kernel *callee, const Val *args) {
     for (int i = 0; i < callee->dims.n; i++) {
         const KDim *d = callee->dims.data[i];
@@ -155,7 +155,8 @@ static void take_over(Elab *e, Loc loc, const Kernel *callee, const Val *args) {
     }
 }
 
-/// An axis that is not there cannot be made inside a launch: only the runtime adds it.
+/// Reports an empty pack. Its axis of extent 1 cannot be made inside a launch: only the runtime
+/// adds it.
 static bool packs_have_axes(Elab *e, Loc loc, const Kernel *k) {
     for (int i = 0; i < k->packs.n; i++) {
         if (k->packs.data[i]->given > 0) continue;
@@ -166,7 +167,7 @@ static bool packs_have_axes(Elab *e, Loc loc, const Kernel *k) {
     return true;
 }
 
-/// The instance of a callee: all that the caller knows, nothing made up.
+/// Makes the instance of a callee from the facts that the caller knows; nothing is made up.
 static Kernel *callee_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args, Values *operands) {
     Inst *inst = ctx_new(e->ctx, Inst);
     int n = f->params.n;
@@ -180,7 +181,7 @@ static Kernel *callee_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args, 
     return k;
 }
 
-/// Everything that the callee's code depends on, as one text.
+/// Returns the key of a callee: all facts that its code depends on, as one text.
 static const char *instance_key(Elab *e, const Inst *inst) {
     Text t = {.ctx = e->ctx};
     text_add(&t, "%p", (const void *)inst->kernel);
@@ -204,8 +205,8 @@ static bool elaborate_callee(Elab *e, Kernel *k) {
     return ok;
 }
 
-/// Calls that know the same of their arguments share one kernel op. What was wrong with it has
-/// been said. NULL after an error.
+/// Returns one shared kernel op for calls with the same facts about their arguments. Its errors are
+/// reported only once. NULL after an error.
 static Kernel *shared_callee(Elab *e, Kernel *k) {
     const char *key = instance_key(e, k->inst);
     Kernel *known = map_get(&e->callees, key);
@@ -218,7 +219,7 @@ static Kernel *shared_callee(Elab *e, Kernel *k) {
     return k->op ? k : NULL;
 }
 
-/// Each call becomes a copy of the callee, so it is as much work as the callee was.
+/// Adds the callee's steps: each call becomes a copy of the callee.
 static void count_call(Elab *e, Loc loc, const Kernel *callee) {
     e->kernel->steps += callee->steps;
     el_work(e, loc, e->kernel->steps);
@@ -251,7 +252,7 @@ Elab elab_create(Ir *ir, const Program *p) {
     return e;
 }
 
-/// The dims and the values that this code is right for, for whoever keeps compiled code.
+/// Lists the dims and the extents for which this code is right, as a key for compiled code.
 static void list_dims(Elab *e, const Kernel *k, Elaborated *out) {
     VEC(NamedValue) fixed = {0};
     VEC(DimUse) all = {0};
@@ -272,7 +273,7 @@ static void list_dims(Elab *e, const Kernel *k, Elaborated *out) {
 typedef struct Reached {
     Ctx *ctx;
     PtrMap named;      // name -> kernel op
-    VEC(Op *) kernels; // reached, in the order of being found
+    VEC(Op *) kernels; // reachable kernels, in the order of the search
     PtrMap seen;
 } Reached;
 
@@ -288,8 +289,8 @@ static void reach_callee(Op *op, void *arg) {
         reach_kernel(r, map_get(&r->named, ctx_name(r->ctx, op_str(op, "callee"))));
 }
 
-/// Kernels that only an earlier round of the caller called are left over. The caller is the first
-/// of the module: passes take that for the one that is launched.
+/// Drops kernels that only an earlier round of the caller called. The caller becomes the first op
+/// of the module, since passes launch the first kernel.
 static void drop_unused(Elab *e, const Kernel *k) {
     Reached r = {.ctx = e->ctx};
     for_each_op(op, e->module->regions[0])

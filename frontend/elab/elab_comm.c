@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels with symmetric tensors as collective launches: where they begin, end, and where ranks
-// have to meet.
+// Makes kernels with symmetric tensors collective launches: marks their begin and end, and inserts
+// barriers.
 //
-// A phase touches a symmetric tensor in up to four ways: it reads or writes the own shard, it reads
-// or writes those of others. Two phases need a barrier of all ranks between them if what one rank
-// does in the first and another does in the second may be the same place, one of them writing: so
-// one of them touches a shard that is not its own. `touched` is what was done since the last
-// barrier. Of a loop the body is walked twice, the second time with what it leaves behind.
+// A phase touches a symmetric tensor in up to four ways: it reads or writes the own shard, and it
+// reads or writes shards of other ranks. Two phases need a barrier of all ranks between them if an
+// access of one rank in the first and an access of another rank in the second may reach the same
+// place, and one of them writes. At least one of the two then touches another rank's shard.
+// `touched` holds the accesses since the last barrier. The body of a loop is walked twice; the
+// second walk starts with the accesses that the first one leaves behind.
 //
 //     parallel { t[rank][m] = x[m]; }        own, written
 //     comm_barrier                           <- another rank reads what this one wrote
@@ -29,7 +30,7 @@ Value *el_ranks(const Elab *e) {
     return e->kernel ? e->kernel->ranks : NULL;
 }
 
-/// Read once, when the launch has begun.
+/// The control block, read once when the launch has begun.
 Value *el_control(Elab *e) {
     Kernel *k = e->kernel;
     if (k->control) return k->control;
@@ -44,7 +45,7 @@ Value *el_control(Elab *e) {
 
 enum { OWN_READ = 1, OWN_WRITTEN = 2, OTHER_READ = 4, OTHER_WRITTEN = 8, COMBINED = 16 };
 
-/// Touches of tensors: how, by tensor; sets are joined by `or`.
+/// The kinds of access to each tensor; sets join by `or`.
 typedef struct Touched {
     Ctx *ctx;
     VEC(Value *) tensors;
@@ -55,7 +56,7 @@ static int touched_how(const Touched *t, const Value *v) {
     return (int)(intptr_t)map_get(&t->how, v);
 }
 
-/// At the end of a phase that combines into shards all ranks meet.
+/// Whether the phase combines into shards. All ranks then meet at its end.
 static bool combines_shards(const Touched *t) {
     for (int i = 0; i < t->tensors.n; i++)
         if (touched_how(t, t->tensors.data[i]) & COMBINED) return true;
@@ -80,7 +81,7 @@ static Touched copy_touched(const Touched *t) {
     return copy;
 }
 
-/// Of one access at the rank that its first coordinate names.
+/// Records an access. `rank` is its first coordinate.
 static void touch_place(Touched *t, Value *tensor, const Value *rank, bool read, bool write) {
     if (!value_is_sym(tensor)) return;
     bool own = def_of(rank, OP_RANK) != NULL;
@@ -89,7 +90,7 @@ static void touch_place(Touched *t, Value *tensor, const Value *rank, bool read,
                         (write ? (own ? OWN_WRITTEN : OTHER_WRITTEN) : 0));
 }
 
-/// What ranks contribute is written by the owner, when it has come.
+/// Records an op's accesses. The owner writes the contributions of ranks, after they have arrived.
 static void touch_access(Op *op, void *arg) {
     Touched *t = arg;
     if (!op_is_access(op) || op->code == OP_LIVE) return;
@@ -109,7 +110,7 @@ static void touch_access(Op *op, void *arg) {
 
 static void touch_tree(Touched *t, const Op *op);
 
-/// A kernel that is called has its own names for the tensors.
+/// Records a call. The callee has its own names for the tensors.
 static void touch_call(Op *op, void *arg) {
     Touched *t = arg, inner = {.ctx = t->ctx};
     const Op *module = op->code == OP_CALL ? op_enclosing(op, OP_MODULE) : NULL;
@@ -127,7 +128,7 @@ static void touch_tree(Touched *t, const Op *op) {
     op_walk_pre((Op *)op, touch_call, t);
 }
 
-/// Whether what ranks did needs a barrier before what they do now.
+/// Whether the new accesses need a barrier after the previous ones of other ranks.
 static bool needs_barrier(const Touched *before, const Touched *now) {
     for (int i = 0; i < now->tensors.n; i++) {
         int a = touched_how(before, now->tensors.data[i]),
@@ -144,11 +145,11 @@ static bool needs_barrier(const Touched *before, const Touched *now) {
 
 typedef struct BarrierMeeting {
     Elab *e;
-    bool all_come; // every rank gets here
+    bool all_come; // every rank reaches this place
     bool told;
 } BarrierMeeting;
 
-/// Whether ranks may differ in v. Scalars that are passed are taken to be the same on all.
+/// Whether v may differ between ranks. Scalar arguments count as equal on all ranks.
 static bool differs_by_rank(const Value *v, int budget) {
     if (!v->def || budget == 0) return false;
     if (v->def->code == OP_RANK) return true;
@@ -186,7 +187,8 @@ static void meet_before(BarrierMeeting *m, Op *op, Touched *t) {
 
 static void meet_in(BarrierMeeting *m, Region *r, Touched *t);
 
-/// Either side may have run; of a loop the body not at all, once, or again.
+/// Joins the branches: either side of a choice may have run; the body of a loop may have run never,
+/// once or repeatedly.
 static void meet_inside(BarrierMeeting *m, Op *op, Touched *t) {
     Touched before = copy_touched(t);
     for (int r = 0; r < op->n_regions; r++) {
@@ -225,7 +227,7 @@ static void meet_in(BarrierMeeting *m, Region *r, Touched *t) {
 
 /* ---- the launch ---------------------------------------------------------------------------- */
 
-/// A kernel that is called is part of its caller's launch.
+/// A called kernel is part of its caller's launch.
 void el_collective(Elab *e, Op *kernel) {
     Region *body = kernel->regions[0];
     BarrierMeeting m = {.e = e, .all_come = true};

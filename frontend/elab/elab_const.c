@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Top-level constants, and constant expressions outside a kernel.
 //
-// A constant is computed when it is first used, after all constants that its expression names, so
-// a long row of them needs no recursion. Its value stays with the program: a second use costs a
-// look-up. What could not be computed is remembered by the elaborator alone, since its message
-// may be taken back (diag_rewind).
+// A constant is computed at its first use, after all constants that its expression names, so a long
+// chain of them needs no recursion. Its value stays with the program: a second use costs a look-up.
+// A failed computation is remembered by the elaborator only, since its message may be retracted
+// (diag_rewind).
 #include "frontend/elab/elab_kernel.h"
 
 #include "ir/eval.h"
 
-/// A value that no builder owns: `1 as f16` is typed.
+/// A value without a builder: `1 as f16` is typed.
 typedef struct Constant {
-    Val val; // where it is not typed
+    Val val; // if the constant is untyped
     bool typed;
     Elem elem;
     Cell cell;
 } Constant;
 
-// What an elaborator knows of a constant without a value.
+// States of a constant without a value: being computed, or failed.
 static char is_open, is_failed;
 
 typedef struct Pending {
     const Item *item;
-    bool opened; // what it names is computed, or was found to need it
+    bool opened; // the constants that it names are computed, or are known to depend on it
 } Pending;
 
 typedef struct ConstantOrder {
@@ -35,7 +35,7 @@ static void *constant_state(const Elab *e, const Item *item) {
     return known ? known : map_get(&e->constants, item);
 }
 
-/// A NameTest that holds of no name: it notes which constants are to be computed before.
+/// A NameTest that always returns false: it collects the constants to compute first.
 static bool note_constant(void *user, const Expr *name) {
     ConstantOrder *o = user;
     const Item *item = program_find(o->e->program, name->name, name->loc.file);
@@ -55,7 +55,7 @@ static void keep_constant(Elab *e, const Item *item, Val v) {
     map_set(e->ctx, e->program->constants, item, c);
 }
 
-/// It sees no local names.
+/// Computes a constant. Its expression sees no local names.
 static Val compute_constant(Elab *e, const Expr *x) {
     if (!el_deeper(e, x->loc, x->depth)) return val_error();
     Scope *scope = e->scope;
@@ -80,7 +80,7 @@ static void compute_last(ConstantOrder *o) {
     }
     bool opened = last->opened;
     o->stack.n--;
-    if (!opened) return; // by another constant, meanwhile
+    if (!opened) return; // another constant has computed it meanwhile
     Val v = compute_constant(e, item->constant.value);
     if (v.kind == V_ERROR)
         map_set(e->ctx, &e->constants, item, &is_failed);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Expressions, and calls with their arguments.
 //
-// A constant condition chooses its side before the other one is looked at: `bias ? x + bias[n] : x`
-// means something where bias is absent.
+// A constant condition selects its side before the other side is elaborated: `bias ? x + bias[n] :
+// x` is valid with an absent bias.
 #include "frontend/elab/elab.h"
 
 #include <math.h>
@@ -23,8 +23,8 @@ static Val tuple_expr(Elab *e, const Expr *x) {
     return val_tuple(e, x->tuple.n, at);
 }
 
-/// An optional tensor as a condition is whether it is there. A function takes optional tensors and
-/// others.
+/// In a condition, an optional tensor is true if it is present. Inside fns this holds for all
+/// tensors, since a fn takes optional tensors and others.
 Val el_condition(Elab *e, Val v) {
     if (v.kind == V_ABSENT) return val_bool(false);
     bool asks = e->frame || (v.kind == V_TENSOR && v.tensor->use && v.tensor->use->optional);
@@ -32,14 +32,14 @@ Val el_condition(Elab *e, Val v) {
     return v;
 }
 
-/// The operator x on its left operand, which is computed.
+/// Applies the operator x to its computed left operand.
 static Val apply_binary(Elab *e, const Expr *x, Val a) {
     BinaryOp op = x->binary.op;
     Val b;
     e->b.loc = el_loc(e, x->loc);
     if (op != BI_AND && op != BI_OR) return el_binary(e, x->loc, op, a, el_expr(e, x->binary.b));
     a = el_condition(e, a);
-    // A constant left side decides alone: the right side may make no sense then.
+    // A constant left side decides alone; the right side may then be invalid.
     if (a.kind == V_CONST && a.c.type == CK_BOOL && (a.c.i != 0) == (op == BI_OR)) return a;
     b = el_condition(e, el_expr(e, x->binary.b));
     return el_binary(e, x->loc, op, a, b);
@@ -54,7 +54,7 @@ static Val binary_expr(Elab *e, const Expr *x) {
     }
 }
 
-/// `causal ? min(L, m.end) : L` with a constant condition has one side only.
+/// With a constant condition, `causal ? min(L, m.end) : L` has one side only.
 static Val ternary_expr(Elab *e, const Expr *x) {
     Val cond = el_condition(e, el_expr(e, x->ternary.cond));
     if (cond.kind == V_CONST && cond.c.type == CK_BOOL)
@@ -77,7 +77,7 @@ static Val member_expr(Elab *e, const Expr *x) {
     return val_error();
 }
 
-/// A tensor gives a read; anything else must be a block.
+/// A subscript of a tensor is a read; any other base must be a block.
 static Val subscript_expr(Elab *e, const Expr *x) {
     Val base = el_expr(e, x->subscript.base);
     if (base.kind != V_TENSOR && base.kind != V_ABSENT) return el_block_subscript(e, x, base);
@@ -86,7 +86,7 @@ static Val subscript_expr(Elab *e, const Expr *x) {
     return el_place_of(e, x, base, "a subscript", &p) ? el_load(e, x->loc, &p) : val_error();
 }
 
-/// Ops made on the way show where this expression stands, also those made after its parts.
+/// Ops get the location of this expression, including ops that follow its parts.
 Val el_expr(Elab *e, const Expr *x) {
     Loc loc = el_loc(e, x->loc);
     e->b.loc = loc;
@@ -126,7 +126,7 @@ Val el_effect_expr(Elab *e, const Expr *x) {
 
 enum { MAX_NAMED = 8 };
 
-/// Whether `word` stands in "ieee|tf32|tf32x3" (of length n).
+/// Whether `word` is in "ieee|tf32|tf32x3" (of length n).
 static bool has_option_word(const char *words, size_t n, const char *word) {
     size_t len = strlen(word);
     for (size_t i = 0; i < n;) {
@@ -138,7 +138,7 @@ static bool has_option_word(const char *words, size_t n, const char *word) {
     return false;
 }
 
-/// The value of a named argument: one of its words, or an expression.
+/// Returns the value of a named argument: one of its words, or an expression.
 static Val named_arg_value(Elab *e, const Arg *arg, const char *words, size_t n) {
     const Expr *x = arg->value;
     if (x->kind == EX_NAME && has_option_word(words, n, x->name)) return val_word(x->name);
@@ -147,7 +147,7 @@ static Val named_arg_value(Elab *e, const Arg *arg, const char *words, size_t n)
     return el_fail(e, x->loc, D_OPTION_WORD, arg->name.text, ctx_intern(e->ctx, words, n));
 }
 
-/// Finds an argument in the row's list of names. Its index, or -1 after an error.
+/// Finds a named argument in the row's list of names. Returns its index, or -1 after an error.
 static int find_named_arg(Elab *e, const Builtin *f, const Arg *arg, const char **words,
                           size_t *n) {
     const char *s = f->named;
@@ -165,7 +165,7 @@ static int find_named_arg(Elab *e, const Builtin *f, const Arg *arg, const char 
     return -1;
 }
 
-/// Named arguments of builtins by the row's list; what is not there is absent.
+/// Reads the named arguments of a builtin by the row's list; omitted ones are absent.
 static bool named_args(Elab *e, const Builtin *f, const Args *args, Val *named, Loc *locs) {
     bool ok = true;
     for (int i = 0; i < MAX_NAMED; i++) named[i] = val_absent();
@@ -188,7 +188,8 @@ static void bad_count(Elab *e, Loc loc, const Builtin *f, int n) {
     if (*f->args) diag_hint(e->ctx, "%s(%s)", f->name, f->args);
 }
 
-/// Effects are ordered by statements, so a call that has one is a statement of its own.
+/// Whether a builtin may be called here. Statements order effects, so a call with an effect must be
+/// a whole statement.
 static bool builtin_allowed(Elab *e, Loc loc, const Builtin *f, int n, bool effect_ok) {
     if ((f->flags & BF_EFFECT) && !effect_ok)
         el_fail(e, loc, D_EFFECT_INSIDE, f->name);
@@ -203,7 +204,7 @@ static bool builtin_allowed(Elab *e, Loc loc, const Builtin *f, int n, bool effe
     return false;
 }
 
-/// Evaluates all arguments, also after an error in one: each has its own message.
+/// Evaluates all arguments, even after an error in one, so that each gets its own message.
 static Val call_builtin(Elab *e, const Expr *x, const Builtin *f, bool effect_ok) {
     const Args *args = &x->call.args;
     Val *values = ctx_array(e->ctx, Val, args->n), named[MAX_NAMED];
@@ -227,7 +228,7 @@ static Val call_builtin(Elab *e, const Expr *x, const Builtin *f, bool effect_ok
     return ok ? f->apply(e, &call) : val_error();
 }
 
-/// What reductions and `merge` call: f on values, without a place in the source of their own.
+/// Calls f on values for reductions and `merge`. The values have no place in the source.
 Val el_call(Elab *e, Loc loc, Val fn, int n, const Val *args) {
     if (fn.kind == V_FN && fn.fn.def) return el_inline(e, loc, fn.fn.def, n, args);
     if (fn.kind != V_FN)
@@ -259,7 +260,8 @@ static int param_index(const FnDef *f, const char *name) {
     return -1;
 }
 
-/// Fns of the library may be called with fewer arguments: theirs are absent then.
+/// Checks that all arguments are given. Fns of the library may be called with fewer: the rest is
+/// absent.
 static bool all_given(Elab *e, Loc loc, const FnDef *f, const bool *given) {
     if (program_is_library(e->program, f->loc.file)) return true;
     for (int i = 0; i < f->params.n; i++) {
@@ -278,7 +280,7 @@ static void no_parameter(Elab *e, const FnDef *f, Name name) {
     if (f->params.n) diag_hint(e->ctx, "it has: %s", all.data);
 }
 
-/// Puts the arguments in the order of the parameters; what is left out is V_ABSENT.
+/// Puts the arguments in the order of the parameters; an omitted one is V_ABSENT.
 static bool order_args(Elab *e, const Expr *x, const FnDef *f, Val *out) {
     const Args *args = &x->call.args;
     bool ok = true, *given = ctx_array(e->ctx, bool, f->params.n);
@@ -301,7 +303,7 @@ static bool order_args(Elab *e, const Expr *x, const FnDef *f, Val *out) {
     return all_given(e, x->loc, f, given) && ok;
 }
 
-/// `f32(x)` is a habit of other languages, hence its own hint.
+/// `f32(x)` is the form of other languages and gets its own hint.
 Val el_call_expr(Elab *e, const Expr *x, bool effect_ok) {
     Val fn = el_expr(e, x->call.callee);
     if (fn.kind == V_ERROR) return fn;
