@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Fns: binding parameter types to arguments, inlining, and fns as the regions of ops.
 //
-// A call elaborates the body anew, in a scope of its own, on the Vals of its arguments: there are
-// no generic instances to keep apart, and a parameter without a type takes whatever it is given.
-// Types of parameters are patterns: a name that nothing defines yet binds (a dim to an extent, a
-// type parameter to an element), everything else must agree.
+// A call elaborates the body anew, in a scope of its own, on the Vals of its arguments. So no
+// generic instances exist, and a parameter without a type takes any argument. Parameter types are
+// patterns: an undefined name binds (a dim to an extent, a type parameter to an element), and the
+// rest must agree.
 #include "frontend/elab/elab.h"
 
 #include <string.h>
@@ -29,7 +29,8 @@ bool fe_constraint_allows(const Generic *g, Elem elem) {
     return false;
 }
 
-/// f32 and i32 where the list holds them: what a first look at a kernel expects.
+/// Returns the default element of a constraint: f32 or i32 if the list has one of them, for a first
+/// look at a kernel.
 Elem el_constraint_default(const Generic *g) {
     const char *first = g->constraint.at[0].text;
     if (elem_by_name(first) != EL_COUNT) return elem_by_name(first);
@@ -49,7 +50,7 @@ static const Generic *find_generic(const FnDef *f, const char *name) {
     return NULL;
 }
 
-/// What an element in a parameter's type is for an argument of element `given`: a type parameter
+/// Matches the element in a parameter's type with an argument of element `given`; a type parameter
 /// binds to it. EL_COUNT after an error.
 Elem el_bind_elem(Elab *e, const FnDef *f, Name name, Elem given, Loc loc) {
     const Generic *g = find_generic(f, name.text);
@@ -64,7 +65,7 @@ Elem el_bind_elem(Elab *e, const FnDef *f, Name name, Elem given, Loc loc) {
 
 /* ---- dims of typed parameters -------------------------------------------------------------- */
 
-/// Whether a dim is a name that nothing defines yet: it binds.
+/// Whether a dim is an undefined name, which binds.
 bool el_binds(Elab *e, const Expr *dim) {
     if (dim->kind != EX_NAME || scope_find(e, dim->name)) return false;
     const Item *item = program_find(e->program, dim->name, dim->loc.file);
@@ -80,7 +81,7 @@ static bool bind_extent(Elab *e, const Expr *dim, Val extent, const char *what, 
     return el_check_equal(e, loc, what, el_expr(e, dim), extent);
 }
 
-/// The dims of a tensor regrouped as a parameter's type writes them: a pack takes what is left.
+/// Regroups the dims of a tensor as in a parameter's type: a pack takes the remaining axes.
 static bool bind_tensor_dims(Elab *e, const TypeExpr *type, Tensor *t, Loc loc, const char *what) {
     int plain = 0, n = type->dims.n, pack = t->n_dims - (n - 1);
     for (int i = 0; i < n; i++) plain += !type->dims.at[i].pack;
@@ -114,7 +115,7 @@ typedef struct Binder {
 
 static Val bind_value(Elab *e, const Binder *b, const TypeExpr *type, Val v);
 
-/// Shows the type as it is written: `T[M, K]`.
+/// Reports an argument. The message shows the type as written: `T[M, K]`.
 static Val report_bad_argument(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     if (v.kind == V_ERROR) return v;
     Text t = {.ctx = e->ctx};
@@ -122,8 +123,7 @@ static Val report_bad_argument(Elab *e, const Binder *b, const TypeExpr *type, V
     return el_fail(e, b->loc, D_TYPE_MISMATCH, b->what, t.data, val_text(e, v));
 }
 
-/// The fn sees the tensor with the dims of its own type: a pack may take several of the
-/// caller's.
+/// Gives the fn the tensor with the dims of its own type: a pack may take several of the caller's.
 static Val bind_fn_tensor(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     if (v.kind != V_TENSOR || v.tensor->sym != type->sym) return report_bad_argument(e, b, type, v);
     Elem elem = el_bind_elem(e, b->f, type->elem, v.tensor->elem, b->loc);
@@ -141,7 +141,8 @@ static Val bind_range(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     return ok ? v : val_error();
 }
 
-/// A literal takes the element of the type, or its default where the type binds a new name.
+/// Binds a scalar or block. A literal takes the element of the type, or its default if the type
+/// binds a new name.
 static Val bind_plain(Elab *e, const Binder *b, const TypeExpr *type, Val v) {
     if (v.kind != V_CHOICE) v = el_value(e, b->loc, v);
     if (v.kind == V_ERROR) return v;
@@ -189,7 +190,7 @@ static Val bind_argument(Elab *e, const FnDef *f, const Param *p, Val v, Loc loc
 
 /* ---- inlining ------------------------------------------------------------------------------ */
 
-/// Recursion would not end: there is nothing at elaboration that could stop it.
+/// Refuses recursion, which elaboration could never end.
 static bool may_call(Elab *e, Loc loc, const FnDef *f) {
     for (const Frame *frame = e->frame; frame; frame = frame->outer) {
         if (frame->def != f) continue;
@@ -203,7 +204,7 @@ static bool may_call(Elab *e, Loc loc, const FnDef *f) {
     return true;
 }
 
-/// The statements of a fn, and the value of the `return` that ends it.
+/// Elaborates the statements of a fn, and returns the value of its final `return`.
 static Val fn_body(Elab *e, const FnDef *f) {
     const Stmt *body = f->body;
     int n = body->block.stmts.n;
@@ -218,7 +219,7 @@ static Val fn_body(Elab *e, const FnDef *f) {
     return bind_value(e, &b, f->result, v);
 }
 
-/// Parameters stand in a scope of their own around the body's.
+/// Inlines a fn. Its parameters are in a scope of their own around the body's.
 Val el_inline(Elab *e, Loc loc, const FnDef *f, int n, const Val *args) {
     if (f->is_kernel) return el_fail(e, loc, D_EFFECT_INSIDE, f->name.text);
     if (n != f->params.n) return el_fail(e, loc, D_ARGUMENT_COUNT, f->name.text, f->params.n, n);
@@ -245,13 +246,13 @@ Val el_inline(Elab *e, Loc loc, const FnDef *f, int n, const Val *args) {
 
 /* ---- values as lists of IR values ---------------------------------------------------------- */
 
-/// Must agree with val_ir_valid: these blocks have a second IR value.
+/// Whether the block has validity as a second IR value. Must agree with val_ir_valid.
 static bool has_companion(const Type *t) {
     return t->rank > 0 && (t->elem == EL_I32 || t->elem == EL_I64);
 }
 
 bool el_flatten(Elab *e, Loc loc, Val v, bool with_valid, Values *out) {
-    if (v.kind == V_ERROR) return true; // takes no place
+    if (v.kind == V_ERROR) return true; // an error has no IR values
     el_steps(e, loc, 1);
     if (v.kind == V_TUPLE) {
         for (int i = 0; i < v.tuple.n; i++)
@@ -283,7 +284,7 @@ Val el_unflatten(Elab *e, Val like, bool with_valid, Value *const **next) {
 
 /* ---- fns as regions ------------------------------------------------------------------------ */
 
-/// The arguments of one side as f takes them: a value, or a tuple.
+/// Returns the arguments of one side in the form that f takes: a value, or a tuple.
 static Val side_arguments(Elab *e, int n, const Elem *parts, Region *r, const char *name) {
     Val *v = ctx_array(e->ctx, Val, n);
     for (int i = 0; i < n; i++)
@@ -291,15 +292,14 @@ static Val side_arguments(Elab *e, int n, const Elem *parts, Region *r, const ch
     return n == 1 ? v[0] : val_tuple(e, n, v);
 }
 
-/// f(a, b): an op for a monoid's name, else a call.
+/// Builds f(a, b): an op for a monoid's name, else a call.
 static Val apply_monoid(Elab *e, Loc loc, Val f, Val a, Val b) {
     OpCode op = el_monoid(f);
     if (op == OP_COUNT) return el_call(e, loc, f, 2, (Val[]){a, b});
     return el_elementwise(e, loc, op, op_info[op].name, 2, (Val[]){a, b});
 }
 
-/// The region is left without its yield after an error; nobody looks at it then.
-/// After an error: what people want who fold bools as numbers.
+/// Adds a hint, after an error, for a reduction of bools as numbers.
 static void hint_for_bools(Elab *e, Val f, int n, const Elem *parts, const Region *r) {
     OpCode op = el_monoid(f);
     if (n != 1 || parts[0] != EL_BOOL) return;

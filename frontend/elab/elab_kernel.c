@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels: choices, clauses, the op around the body, and elaborating again where dims turn out to
-// be needed as constants.
+// Kernels: choices, clauses, the op around the body, and repeated elaboration if dims must become
+// constants.
 //
-// That a dim must be a constant shows in the middle of the body, when other ops have read it from a
-// tensor already. So it is noted, the op is thrown away and the kernel elaborated again with the
-// dim fixed from the start: its name is a CONST then, its extent is in the types, and a launch
-// check guards it. Each round fixes at least one more dim, so it ends.
+// The need for a constant dim may show in the middle of the body, after other ops have read it from
+// a tensor. The dim is then noted, the op is dropped, and the kernel is elaborated again with the
+// dim fixed: its name is a CONST, its extent is in the types, and a launch check guards it. Each
+// round fixes at least one more dim, so the rounds end.
 #include "frontend/elab/elab_kernel.h"
 
 #include <string.h>
 
 /* ---- choices ------------------------------------------------------------------------------- */
 
-// The compiler's own axes, which `schedule` pins and --set may, too.
+// The compiler's axes, which `schedule` pins and --set may set.
 static const char *const schedule_axes[] = {
     "warps",   "stages",    "persistent", "order",  "grain", "split", "specialise",
     "cluster", "generator", "plan",       "chunks", "skew",  "roles", NULL};
@@ -23,11 +23,11 @@ bool is_schedule_axis(const char *name) {
     return false;
 }
 
-// Axes with numbers that mean nothing. 0 is the compiler's choice.
+// Axes with numeric values. 0 leaves the choice to the compiler.
 static const struct {
     const char *name;
-    int64_t least, most; // INT64_MAX: any
-    bool power;          // of two alone
+    int64_t least, most; // INT64_MAX: no limit
+    bool power;          // powers of two only
 } ranges[] = {{"warps", 1, 32, true},          {"cluster", 1, 16, true},
               {"stages", 1, INT64_MAX, false}, {"split", 1, INT64_MAX, false},
               {"chunks", 1, INT64_MAX, false}, {"grain", 1, INT64_MAX, false},
@@ -35,7 +35,7 @@ static const struct {
               {"generator", 1, 2, false},      {"skew", 0, 1, false},
               {"roles", -1, 1, false}};
 
-/// Whether the axis may have the value; else says so at loc.
+/// Whether the axis may have the value; if not, reports it at loc.
 static bool axis_takes(Elab *e, const char *axis, int64_t v, Loc loc) {
     if (strcmp(axis, "plan") == 0 && v != PLAN_CHOSEN && !plan_name(v)) {
         el_fail(e, loc, D_OPTION_WORD, axis, plan_names(e->ctx));
@@ -56,7 +56,7 @@ static bool axis_takes(Elab *e, const char *axis, int64_t v, Loc loc) {
     return true;
 }
 
-/// What was chosen, for `explain` and the keys of tuning.
+/// Records a choice for `explain` and the keys of tuning.
 static void note_config(Elab *e, const char *name, int64_t v) {
     NamedValue value = {name, v};
     vec_push(e->ctx, &e->kernel->config, value);
@@ -68,7 +68,8 @@ bool axis_plan(const char *axis, const Expr *x, int64_t *out) {
     return word;
 }
 
-/// Any value may be pinned; one that the kernel does not list is probably a slip.
+/// Warns of a pinned value that the kernel does not list. Any value is allowed, but this one is
+/// probably a mistake.
 static void check_listed(Elab *e, const Choice *c, int64_t value) {
     Text all = {.ctx = e->ctx};
     for (int i = 0; i < c->alternatives.n; i++) {
@@ -85,8 +86,8 @@ static void check_listed(Elab *e, const Choice *c, int64_t value) {
     diag_hint(e->ctx, "the kernel lists %s", all.data);
 }
 
-/// The value of a tune choice: what the instance sets, what was chosen to satisfy `where`, else the
-/// first alternative.
+/// Binds a tune choice to its value: the instance's, else the one chosen to satisfy `where`, else
+/// the first alternative.
 static void bind_choice(Elab *e, const Choice *c) {
     const NamedValue *set = inst_set(e->kernel->inst, c->name.text);
     const Config *chosen = &e->kernel->chosen;
@@ -111,7 +112,7 @@ static void no_axis(Elab *e, Name name) {
     if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
 }
 
-/// A value of an axis of the compiler: a constant, or the name of a plan.
+/// Evaluates an alternative of a compiler's axis: a constant, or the name of a plan.
 static bool schedule_axis_value(Elab *e, const char *axis, const Expr *x, int64_t *out) {
     int64_t plan;
     bool word = axis_plan(axis, x, &plan);
@@ -126,8 +127,8 @@ static bool schedule_axis_value(Elab *e, const char *axis, const Expr *x, int64_
     return false;
 }
 
-/// The value of an axis: what the instance sets, else the first alternative. All alternatives are
-/// looked at: searches try them.
+/// Reads the value of an axis: the instance's, else the first alternative. All alternatives are
+/// checked, since searches try them.
 static void read_schedule(Elab *e, const Choice *c) {
     const NamedValue *set = inst_set(e->kernel->inst, c->name.text);
     int64_t first = 0, value;
@@ -159,7 +160,7 @@ static const Choice *find_choice(const FnDef *f, const char *name) {
     return NULL;
 }
 
-/// --set of a name that the kernel does not have is a typing mistake.
+/// Reports a --set of a name that the kernel does not have.
 static void check_settings(Elab *e) {
     const Kernel *k = e->kernel;
     for (int i = 0; i < k->inst->n_set; i++) {
@@ -174,7 +175,7 @@ static void check_settings(Elab *e) {
     }
 }
 
-/// In order: an alternative may use the names of choices before it.
+/// Binds the choices in order: an alternative may use the names of earlier choices.
 static void bind_choices(Elab *e) {
     const Clauses *clauses = &e->kernel->def->clauses;
     for (int i = 0; i < clauses->n; i++)
@@ -202,12 +203,13 @@ bool is_tentative(const Elab *e, const Inst *inst, const Expr *x) {
     return inst->tentative && expr_any_name(x, is_made_up, (void *)e);
 }
 
-/// Whether the condition is decided for these arguments, or by made-up ones.
+/// Whether the condition is decided by real arguments; made-up ones do not count.
 static bool condition_is_decided(Elab *e, const Expr *x, bool value) {
     return value || is_tentative(e, e->kernel->inst, x);
 }
 
-/// A dim in it becomes a constant of this instance: with another extent the choice is another one.
+/// Checks a condition of `where`. Its dims become constants of this instance, since other extents
+/// may lead to another choice.
 static void check_where(Elab *e, const Expr *x) {
     bool value;
     if (el_const_bool(e, x->loc, el_expr(e, x), "'where'", &value) &&
@@ -215,11 +217,11 @@ static void check_where(Elab *e, const Expr *x) {
         el_fail(e, x->loc, D_WHERE, expr_text(e, x));
 }
 
-/// The values of the names in a condition, for the message that it does not hold.
+/// The values of the names in a condition, for the message about its failure.
 typedef struct ConditionValues {
     Elab *e;
     Text text;     // "M is {}, BM is 8"
-    Values values; // of each {}
+    Values values; // one for each {}
     const char *names[MAX_REQUIRE_VALUES];
     int n;
 } ConditionValues;
@@ -256,7 +258,7 @@ static void condition_fails(Elab *e, const Expr *x) {
     if (w.n && !w.values.n) diag_hint(e->ctx, "%s", w.text.data);
 }
 
-/// Checks a condition at each launch. The message has the values that broke it.
+/// Checks a condition at each launch. The message shows the values that violate it.
 static void require_at_launch(Elab *e, const Expr *x, Value *cond) {
     ConditionValues w = values_in(e, x);
     const char *text = ctx_format(e->ctx, "%s does not hold%s%s", expr_text(e, x), w.n ? ": " : "",
@@ -264,7 +266,7 @@ static void require_at_launch(Elab *e, const Expr *x, Value *cond) {
     kernel_require(e, x->loc, cond, text, w.values.n, w.values.data);
 }
 
-/// What is decided now is an error now; the rest is checked at each launch.
+/// Checks a condition now if it is decided, else at each launch.
 static void check_condition(Elab *e, const Expr *x) {
     Val v = el_condition(e, el_expr(e, x));
     if (v.kind == V_ERROR) return;
@@ -292,7 +294,7 @@ static void check_clauses(Elab *e) {
 
 /* ---- the op -------------------------------------------------------------------------------- */
 
-/// Axes that only the instance sets.
+/// Records the axes that only the instance sets.
 static void note_set_axes(Elab *e) {
     const Inst *inst = e->kernel->inst;
     for (int i = 0; i < inst->n_set; i++) {
@@ -329,7 +331,7 @@ static void set_kernel_attrs(Elab *e, const char *name) {
     kernel_set_config(e);
 }
 
-/// Elaborates once. The mark stands after the launch checks, where later ones may be put.
+/// Elaborates once. The mark is behind the launch checks, so that later ones can be added there.
 static bool elaborate_once(Elab *e, const char *name) {
     Kernel *k = e->kernel;
     k->config.n = 0;
@@ -353,7 +355,7 @@ static bool elaborate_once(Elab *e, const char *name) {
     return !el_failed(e);
 }
 
-/// Reports the first block that no target could hold.
+/// Reports the first block that is too large for every target.
 static void check_size(Op *op, void *arg) {
     Elab *e = arg;
     for (int i = 0; i < op->n_results && !el_failed(e); i++) {
@@ -366,7 +368,8 @@ static void check_size(Op *op, void *arg) {
     }
 }
 
-/// Ends: each round but the last adds a dim to `fixed`, and there are finitely many.
+/// Elaborates until no more dims must be constants. Each round but the last adds a dim to `fixed`,
+/// so the rounds end.
 bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
     Kernel *outer = e->kernel;
     Scope *scope = e->scope;
@@ -393,7 +396,7 @@ bool kernel_elaborate(Elab *e, Kernel *k, const char *name) {
 
 /* ---- dims that must be known --------------------------------------------------------------- */
 
-/// The dim that an axis of one of this kernel's parameters is, or NULL.
+/// Returns the dim of an axis of this kernel's parameters, or NULL.
 static KDim *dim_of_param_axis(const Elab *e, const Value *tensor, int64_t axis) {
     const Kernel *k = e->kernel;
     for (int i = 0; k && i < k->def->params.n; i++)
@@ -402,7 +405,7 @@ static KDim *dim_of_param_axis(const Elab *e, const Value *tensor, int64_t axis)
     return NULL;
 }
 
-/// The dim of a parameter that a `dim` op reads, or NULL.
+/// Returns the dim of a parameter that a `dim` op reads, or NULL.
 static KDim *dim_of_op(const Elab *e, const Op *dim) {
     return dim_of_param_axis(e, operand(dim, 0), op_int(dim, "axis", 0));
 }
@@ -421,7 +424,7 @@ bool el_dim_is_ranks(const Elab *e, const Op *dim) {
     return el_axis_is_ranks(e, operand(dim, 0), op_int(dim, "axis", 0));
 }
 
-/// A shard has the same shape on all ranks, and so has what is checked against it.
+/// A shard has the same shape on all ranks, and so do the tensors checked against it.
 bool el_common_dim(const Elab *e, const Op *dim) {
     const Kernel *k = e->kernel;
     const KDim *d = dim_of_op(e, dim);
@@ -445,7 +448,7 @@ bool el_known_dim(Elab *e, const Op *dim, bool specialise, int64_t *out) {
     return true;
 }
 
-/// The first dim without a value that v is computed from.
+/// Returns the first dim without a value that v is computed from.
 static const char *unknown_dim(Elab *e, const Value *v, int *budget) {
     if (!v->def || --*budget < 0) return NULL;
     if (v->def->code == OP_DIM) {
@@ -466,8 +469,8 @@ const char *el_unknown_dim(Elab *e, const Value *v) {
 
 /* ---- checks of the launch ------------------------------------------------------------------ */
 
-/// v as computed at the launch checks: itself, or a copy of what computes it; NULL where it
-/// depends on loops or tensors.
+/// Returns v at the launch checks: v itself or a copy of its computation; NULL if it depends on
+/// loops or tensors.
 static Value *hoist_to_checks(Elab *e, Builder *b, Value *v) {
     PtrMap *copies = &e->kernel->hoisted;
     Value *copy = map_get(copies, v);
@@ -475,7 +478,7 @@ static Value *hoist_to_checks(Elab *e, Builder *b, Value *v) {
     const Region *body = e->kernel->op->regions[0];
     if (!v->def) return v->region == body ? v : NULL;
     if (v->def->parent == body && op_before(v->def, e->kernel->mark)) {
-        map_set(e->ctx, copies, v, v); // looked for once: there may be many checks
+        map_set(e->ctx, copies, v, v); // recorded, since many checks may look it up
         return v;
     }
     if (!op_has(v->def, PURE) || v->def->n_regions) return NULL;
@@ -485,7 +488,7 @@ static Value *hoist_to_checks(Elab *e, Builder *b, Value *v) {
     return map_get(copies, v);
 }
 
-/// Runs check(e, v) with the builder at the launch checks and v computed there, if it can be.
+/// Moves the builder to the launch checks and returns the old builder.
 static Builder at_checks(Elab *e) {
     Builder old = e->b;
     e->b.region = e->kernel->op->regions[0];
@@ -493,8 +496,8 @@ static Builder at_checks(Elab *e) {
     return old;
 }
 
-/// Where v is a dim, or a dim and a constant, its bounds are known; of a longer expression each dim
-/// is held to its value.
+/// Narrows the bounds of the dims of v. For v = dim or dim - constant the bounds follow directly;
+/// in a longer expression each dim is limited to its present value.
 void kernel_note_bounds(Elab *e, const Value *v, int64_t least, int64_t most) {
     const Op *op = v->def;
     int64_t c;
@@ -515,8 +518,8 @@ void kernel_note_bounds(Elab *e, const Value *v, int64_t least, int64_t most) {
     }
 }
 
-/// Smaller values are right, too, but another code serves them better. No check where v depends on
-/// more than the launch: then no value of it was known, either.
+/// Smaller values are correct too, but other code serves them better. A v that depends on more than
+/// the launch had no known value, so it gets no check.
 void el_require_range(Elab *e, Value *v, int64_t least, int64_t n) {
     if (!e->kernel || !e->kernel->mark) return;
     kernel_note_bounds(e, v, least, n);
@@ -530,7 +533,7 @@ void el_require_range(Elab *e, Value *v, int64_t least, int64_t n) {
     e->b = old;
 }
 
-/// Extents that differ as constants are an error; others are compared at launch, once for all
+/// Unequal constant extents are an error; other extents are compared at launch, once for all
 /// programs.
 bool el_check_equal(Elab *e, Loc loc, const char *what, Val expected, Val found) {
     int64_t a, b;

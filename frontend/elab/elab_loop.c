@@ -3,20 +3,20 @@
 //
 //     for r in R, k in K by BK { acc += f(r, k); }
 //
-// is a `for` op in a `for` op, each with acc as its carried value; a loop with `by` binds a range,
-// one without an integer. `parallel` becomes one op a header entry, nested; what a later bound
-// needs of earlier indices is computed between the levels.
+// is a `for` op in a `for` op, each with acc as its carried value. A loop with `by` binds a range,
+// a loop without it an integer. `parallel` becomes one op for each header entry, nested. If a bound
+// needs earlier indices, its computation is between the levels.
 #include "frontend/elab/elab.h"
 
 /* ---- headers ------------------------------------------------------------------------------- */
 
-/// Bounds and step of one loop; step 0: there is no `by`, the index is an integer.
+/// Bounds and step of one loop; step 0: no `by`, the index is an integer.
 typedef struct LoopHeader {
     Value *lo, *hi;
     int64_t step;
 } LoopHeader;
 
-/// Reports all that is wrong in a header before giving up on it.
+/// Reads a header, and reports all of its errors before giving up.
 static bool read_loop_header(Elab *e, const Loop *loop, LoopHeader *h) {
     e->b.loc = el_loc(e, loop->loc);
     *h = (LoopHeader){.lo = NULL};
@@ -32,13 +32,13 @@ static bool read_loop_header(Elab *e, const Loop *loop, LoopHeader *h) {
     return el_extent(e, loop->step->loc, step, "the step of a loop", &h->step) && ok;
 }
 
-/// A step makes a range of the index, always: `by 1` is a range of one.
+/// A step always makes the index a range: `by 1` is a range of one.
 static void bind_index(Elab *e, const Loop *loop, const LoopHeader *h, Value *iv) {
     Val v = h->step ? el_loop_range(e, iv, h->lo, h->hi, h->step) : val_ir(iv);
     scope_bind(e, loop->index, BIND_INDEX, v);
 }
 
-/// The name is for people and messages; `parallel { }` has none.
+/// The name serves people and messages; `parallel { }` has none.
 static void set_header_attrs(Elab *e, Op *op, const Loop *loop, int64_t step) {
     op_set_attr(e->ir, op, "step", at_int(e->ir, step));
     if (loop) op_set_attr(e->ir, op, "name", at_str(e->ir, loop->index.text));
@@ -46,14 +46,14 @@ static void set_header_attrs(Elab *e, Op *op, const Loop *loop, int64_t step) {
 
 /* ---- for ----------------------------------------------------------------------------------- */
 
-/// The state of the variables as `merge` sees it: one value, or a tuple.
+/// Returns the variables' state in the form of `merge`: one value, or a tuple.
 static Val loop_state(Elab *e, const Bindings *vars) {
     Val *at = ctx_array(e->ctx, Val, vars->n);
     for (int i = 0; i < vars->n; i++) at[i] = vars->data[i]->val;
     return vars->n == 1 ? at[0] : val_tuple(e, vars->n, at);
 }
 
-/// A copy of the state on new region arguments.
+/// Copies the state to new region arguments.
 static Val state_args(Elab *e, Region *r, Val state, const Values *like) {
     Value **args = ctx_array(e->ctx, Value *, like->n);
     for (int i = 0; i < like->n; i++)
@@ -62,7 +62,7 @@ static Val state_args(Elab *e, Region *r, Val state, const Values *like) {
     return el_unflatten(e, state, true, &next);
 }
 
-/// The second region of a loop: the fn named by `merge` on two states.
+/// Builds the second region of a loop: the fn named by `merge`, on two states.
 static void merge_region(Elab *e, const Stmt *s, Region *r, const Bindings *vars,
                          const Values *before) {
     Loc loc = s->grid.merge.loc;
@@ -81,7 +81,8 @@ static void merge_region(Elab *e, const Stmt *s, Region *r, const Bindings *vars
 
 static void for_level(Elab *e, const Stmt *s, int level, const Bindings *vars);
 
-/// The region of one level: its index, the carried variables, then the next level or the body.
+/// Builds the region of one level: its index, the carried variables, then the next level or the
+/// body.
 static void for_body(Elab *e, const Stmt *s, int level, const Bindings *vars, const LoopHeader *h,
                      Op *op, const Values *before) {
     const Loop *loop = &s->grid.loops.at[level];
@@ -105,7 +106,7 @@ static void for_body(Elab *e, const Stmt *s, int level, const Bindings *vars, co
     el_leave(e, old);
 }
 
-/// One of the nested loops of a header, around the next one or the body.
+/// Builds one of the nested loops of a header, around the next one or the body.
 static void for_level(Elab *e, const Stmt *s, int level, const Bindings *vars) {
     const Loop *loop = &s->grid.loops.at[level];
     LoopHeader h;
@@ -131,7 +132,7 @@ static void for_level(Elab *e, const Stmt *s, int level, const Bindings *vars) {
     el_restore(e, vars, results);
 }
 
-/// The same variables are carried through all levels of a header.
+/// All levels of a header carry the same variables.
 void el_for(Elab *e, const Stmt *s) {
     Bindings vars = {0};
     el_assigned(e, s->grid.body, &vars);
@@ -146,7 +147,7 @@ void el_for(Elab *e, const Stmt *s) {
 
 /* ---- while --------------------------------------------------------------------------------- */
 
-/// Adds the variables to a region as its arguments and sets them to these.
+/// Adds the variables to a region as its arguments, and sets the variables to them.
 static void carry_variables(Elab *e, Region *r, const Bindings *vars, const Values *before) {
     Value **args = ctx_array(e->ctx, Value *, before->n);
     for (int i = 0; i < before->n; i++)
@@ -154,7 +155,7 @@ static void carry_variables(Elab *e, Region *r, const Bindings *vars, const Valu
     el_restore(e, vars, args);
 }
 
-/// The condition is a region of its own: it sees the carried values of each iteration.
+/// The condition is a region of its own, since it sees the carried values of each iteration.
 void el_while(Elab *e, const Stmt *s) {
     Bindings vars = {0};
     Values before = {0}, after = {0};
@@ -182,7 +183,7 @@ void el_while(Elab *e, const Stmt *s) {
 
 /* ---- parallel ------------------------------------------------------------------------------ */
 
-/// Step 0 marks the grid of one program.
+/// Step 0 marks a grid of single programs.
 static Op *grid_op(Elab *e, const Loop *loop, const LoopHeader *h, Value **iv) {
     Op *op = build_op(&e->b, OP_PARALLEL, 2, (Value *[]){h->lo, h->hi}, 0, NULL, 1);
     set_header_attrs(e, op, loop, loop ? (h->step ? h->step : 1) : 0);
@@ -191,7 +192,7 @@ static Op *grid_op(Elab *e, const Loop *loop, const LoopHeader *h, Value **iv) {
     return op;
 }
 
-/// The grid from a level on: an op around the next level, or the program.
+/// Builds the grid from a level on: an op around the next level, or the program.
 static Op *grid_level(Elab *e, const Stmt *s, int level) {
     const Loop *loop = level < s->grid.loops.n ? &s->grid.loops.at[level] : NULL;
     LoopHeader h = {.step = 0};
@@ -213,7 +214,8 @@ static Op *grid_level(Elab *e, const Stmt *s, int level) {
     return op;
 }
 
-/// Programs run in no order: they cannot share a variable of the kernel.
+/// Reports an assignment to a variable of the kernel: programs run in no order and cannot share
+/// one.
 static bool assigns_outside(Elab *e, const Stmt *s) {
     Bindings vars = {0};
     el_assigned(e, s->grid.body, &vars);
@@ -224,7 +226,7 @@ static bool assigns_outside(Elab *e, const Stmt *s) {
     return true;
 }
 
-/// A phase. Races are looked for only in IR without errors: it would be incomplete.
+/// Builds a phase. Races are checked only in IR without errors, since it would be incomplete.
 void el_parallel(Elab *e, const Stmt *s) {
     if (e->in_program || e->frame || !e->kernel) {
         el_fail(e, s->loc, D_PARALLEL_INSIDE);

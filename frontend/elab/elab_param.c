@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The parameters of a kernel: packs, dims, tensor types and the checks of a launch.
+// The parameters of a kernel: packs, dims, tensor types and launch checks.
 //
 //     kernel k(x: T[..R, N], y: T[..R, N])        x: f32[4, 3, 100], y contiguous
 //       pack R    takes axes 0 and 1 of both; they lie as one in both, so they become one axis
@@ -8,9 +8,9 @@
 //                 this instance, a stride where it is 0 or 1
 //       checks    every other axis that names a dim has its extent; strides are as in the types
 //
-// Names are bound in steps, because the types need constants and other dims are asked of tensors
-// that have types: first what is constant (the rest is silently unknown), then the region's
-// arguments get their types, then the rest.
+// Types need constants, and dims that are not constant are read from tensors with types. So names
+// are bound in three steps: first the constants (other names are silently unknown), then the types
+// of the region's arguments, then the remaining names.
 #include "frontend/elab/elab_kernel.h"
 
 #include <string.h>
@@ -42,7 +42,8 @@ const NamedValue *inst_set(const Inst *inst, const char *name) {
 
 /* ---- type parameters ----------------------------------------------------------------------- */
 
-/// The element of the first argument whose type is this name; else what was fixed; else a default.
+/// Returns the element of the first argument with this type name, else the fixed one, else a
+/// default.
 static Elem elem_of_generic(const Kernel *k, const Generic *g) {
     for (int i = 0; i < k->def->params.n; i++) {
         const Param *p = &k->def->params.at[i];
@@ -55,7 +56,7 @@ static Elem elem_of_generic(const Kernel *k, const Generic *g) {
                                                                  : el_constraint_default(g);
 }
 
-/// Before parameters: their types are written with these names.
+/// Binds the type parameters, before the parameters whose types use them.
 static bool bind_generics(Elab *e) {
     const FnDef *f = e->kernel->def;
     for (int i = 0; i < f->generics.n; i++) {
@@ -68,7 +69,7 @@ static bool bind_generics(Elab *e) {
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
-/// A constant parameter has no argument in the IR.
+/// Binds a constant parameter, which has no argument in the IR.
 static bool bind_const_param(Elab *e, const KParam *kp) {
     const Param *p = kp->p;
     const NamedValue *fixed = inst_dim(e->kernel->inst, p->name.text);
@@ -85,7 +86,7 @@ static bool bind_const_param(Elab *e, const KParam *kp) {
     return true;
 }
 
-/// Checks a parameter's type as far as it needs no dims; finds its element.
+/// Checks the parts of a parameter's type that need no dims; finds its element.
 static bool read_param(Elab *e, KParam *kp) {
     const Param *p = kp->p;
     const TypeExpr *t = p->type;
@@ -122,20 +123,20 @@ static Pack *find_pack(const Kernel *k, const char *name) {
     return NULL;
 }
 
-/// Where the pack of a tensor type stands, or -1.
+/// Returns the place of the pack in a tensor type, or -1.
 static int pack_dim(const TypeExpr *t) {
     for (int i = 0; i < t->dims.n; i++)
         if (t->dims.at[i].pack) return i;
     return -1;
 }
 
-/// An argument may be known by its rank alone, when a kernel calls another.
+/// Whether the rank is known. In a call by another kernel, it may be the only known fact.
 static bool has_known_rank(const ParamInst *inst) {
     return inst->known_shape || inst->rank > 0;
 }
 
-/// Whether axes a and b > a of every tensor with this pack lie as one axis, all between being of
-/// extent 1. Where strides are not known yet, they are taken to.
+/// Whether one stride can walk the axes a and b > a of every tensor with this pack; all axes in
+/// between have extent 1. Unknown strides count as if it could.
 static bool pack_axes_lie_as_one(const Kernel *k, const Pack *pack, int a, int b) {
     for (int i = 0; i < k->def->params.n; i++) {
         const KParam *kp = &k->params[i];
@@ -148,7 +149,8 @@ static bool pack_axes_lie_as_one(const Kernel *k, const Pack *pack, int a, int b
     return true;
 }
 
-/// All tensors that share a pack share its extents; any known one says them.
+/// Returns an extent of a pack. All tensors that share the pack share its extents, so any known
+/// tensor gives it.
 static int64_t pack_extent(const Kernel *k, const Pack *pack, int axis) {
     for (int i = 0; i < k->def->params.n; i++) {
         const KParam *kp = &k->params[i];
@@ -164,11 +166,11 @@ static bool is_empty_pack(const Kernel *k, const Pack *pack) {
     return false;
 }
 
-/// Cuts the axes of a pack into as few groups as can each be walked with one stride. Axes of
-/// extent 1 join any group; a pack of no axes is one group of extent 1. Where there is nothing to
-/// walk all are one.
+/// Cuts the axes of a pack into as few groups as possible, each walked with one stride. Axes of
+/// extent 1 join any group. Without axes, or if all have extent 1 or the pack is empty, there is
+/// one group.
 static void group_pack(const Kernel *k, Pack *pack) {
-    int last = -1; // the last axis that is not of extent 1
+    int last = -1; // the last axis with an extent other than 1
     bool empty = is_empty_pack(k, pack);
     pack->groups = 1;
     for (int i = 0; i < pack->given; i++) {
@@ -180,7 +182,7 @@ static void group_pack(const Kernel *k, Pack *pack) {
     pack->from[pack->groups] = pack->given;
 }
 
-/// The pack takes the axes that the other dims of the type leave.
+/// Gives the pack the axes that the other dims of the type leave.
 static bool read_pack(Elab *e, KParam *kp) {
     const TypeExpr *t = kp->p->type;
     int at = pack_dim(t), plain = t->dims.n - (at >= 0);
@@ -207,11 +209,11 @@ static bool read_pack(Elab *e, KParam *kp) {
 
 /* ---- axes ---------------------------------------------------------------------------------- */
 
-/// Extent and stride of axes from .. to of an argument as one.
+/// Computes extent and stride of the axes from .. to of an argument, merged.
 static void join_param_axes(KParam *kp, int from, int to) {
     const ParamInst *inst = kp->inst;
     int64_t extent = 1, stride = from < to ? inst->strides[to - 1] : 1;
-    bool empty = false; // others then may be of any size
+    bool empty = false; // an extent of 0: the others may have any size
     for (int i = from; i < to && inst->known_shape; i++) {
         empty |= inst->extents[i] == 0;
         if (__builtin_mul_overflow(extent, inst->extents[i], &extent)) extent = INT64_MAX;
@@ -222,12 +224,12 @@ static void join_param_axes(KParam *kp, int from, int to) {
         stride = inst->strides[i];
         break;
     }
-    bool alone = to - from == 1; // an extent may be unknown beside known ones
+    bool alone = to - from == 1; // an extent may be unknown next to known ones
     kp->extents[kp->n_axes] = !inst->known_shape ? DYNAMIC : alone ? inst->extents[from] : extent;
     kp->strides[kp->n_axes] = inst->known_strides ? stride : DYNAMIC;
 }
 
-/// The axes of the IR tensor, from those of the argument.
+/// Computes the axes of the IR tensor from those of the argument.
 static bool read_param_axes(Elab *e, KParam *kp) {
     const TypeExpr *t = kp->p->type;
     int at = 0, total = t->dims.n + (kp->pack ? kp->pack->groups - 1 : 0);
@@ -256,7 +258,7 @@ KDim *kernel_find_dim(const Kernel *k, const char *name) {
     return NULL;
 }
 
-/// Names of `given` are constants wherever their values are known.
+/// Whether `given` names it: it is then constant if its value is known.
 static bool in_given(const FnDef *f, const char *name) {
     for (int i = 0; i < f->clauses.n; i++)
         for (int c = 0; f->clauses.at[i].kind == CL_GIVEN && c < f->clauses.at[i].choices.n; c++)
@@ -264,7 +266,7 @@ static bool in_given(const FnDef *f, const char *name) {
     return false;
 }
 
-/// The axis `specialise`, of the kernel or of one that calls it: all dims are constants.
+/// Whether the kernel, or a caller of it, has the axis `specialise`: all dims are constants.
 static bool is_specialised(const Kernel *k) {
     for (; k; k = k->outer) {
         const NamedValue *v = value_of_name(k->config.n, k->config.data, "specialise");
@@ -274,7 +276,8 @@ static bool is_specialised(const Kernel *k) {
     return false;
 }
 
-/// A dim whose value is not known cannot be a constant; el_const_int reports where it must be.
+/// Whether a dim is a constant. An unknown dim cannot be one; el_const_int reports an error if it
+/// must be.
 static bool is_fixed(const Kernel *k, const KDim *d) {
     if (!d->known) return false;
     if (is_specialised(k) || in_given(k->def, d->name)) return true;
@@ -283,7 +286,8 @@ static bool is_fixed(const Kernel *k, const KDim *d) {
     return false;
 }
 
-/// NULL: the axis is no dim, its extent is computed and checked.
+/// Returns the dim's name of an axis. NULL: the axis is not a dim, and its extent is computed and
+/// checked.
 static const char *axis_name(Elab *e, const KParam *kp, int axis) {
     const Expr *x = kp->axis_expr[axis];
     if (x)
@@ -296,7 +300,8 @@ static const char *axis_name(Elab *e, const KParam *kp, int axis) {
     return ctx_name(e->ctx, ctx_format(e->ctx, "%s.%d", kp->pack->name, axis - first));
 }
 
-/// The first axis that shows a name binds it; a value fixed by hand is known from the start.
+/// Adds a dim, bound by the first axis with its name. A value fixed by hand is known from the
+/// start.
 static void add_kernel_dim(Elab *e, const char *name, int param, int axis, int64_t plus) {
     Kernel *k = e->kernel;
     KParam *kp = &k->params[param];
@@ -311,7 +316,7 @@ static void add_kernel_dim(Elab *e, const char *name, int param, int axis, int64
     vec_push(e->ctx, &k->dims, d);
 }
 
-/// Finds or makes the dim of an axis; notes its value where this argument knows it.
+/// Finds or makes the dim of an axis, and records its value if this argument has it.
 static void read_axis_dim(Elab *e, int param, int axis) {
     KParam *kp = &e->kernel->params[param];
     const char *name = axis_name(e, kp, axis);
@@ -320,7 +325,7 @@ static void read_axis_dim(Elab *e, int param, int axis) {
     if (!kp->axis_dim[axis]) add_kernel_dim(e, name, param, axis, 0);
 }
 
-/// A name that stands in `E + 1` alone is bound by that axis.
+/// Binds a name that appears only in a sum, such as E in `E + 1`, by that axis.
 static void read_sum(Elab *e, int param, int axis) {
     const Expr *x = e->kernel->params[param].axis_expr[axis];
     if (!x || x->kind != EX_BINARY || (x->binary.op != BI_ADD && x->binary.op != BI_SUB)) return;
@@ -339,7 +344,7 @@ static void note_extent(const KParam *kp, int axis) {
     d->value = kp->extents[axis] - d->plus;
 }
 
-/// Plain names first: `E + 1` binds E only where no tensor has E itself.
+/// Plain names come first: `E + 1` binds E only if no tensor has E itself.
 static void read_all_dims(Elab *e) {
     Kernel *k = e->kernel;
     for (int i = 0; i < k->def->params.n; i++)
@@ -351,8 +356,8 @@ static void read_all_dims(Elab *e) {
         }
 }
 
-/// Binds the names of dims: to their values where fixed, else (until there are tensors to ask) to
-/// an error that nobody reports.
+/// Binds the names of dims: to their values if fixed, else, until tensors exist, to an unreported
+/// error.
 static void bind_kernel_dims(Elab *e) {
     Kernel *k = e->kernel;
     for (int i = 0; i < k->dims.n; i++) {
@@ -363,7 +368,7 @@ static void bind_kernel_dims(Elab *e) {
     }
 }
 
-/// The constant that the type of a tensor says an axis has, or DYNAMIC.
+/// Returns the constant extent of an axis in the type of its tensor, or DYNAMIC.
 static int64_t static_extent(Elab *e, const KParam *kp, int axis) {
     const KDim *d = kp->axis_dim[axis];
     if (d) return d->fixed ? d->value + d->plus : DYNAMIC;
@@ -371,12 +376,12 @@ static int64_t static_extent(Elab *e, const KParam *kp, int axis) {
     return v.kind == V_CONST && v.c.type == CK_INT && !v.c.wide && v.c.i >= 0 ? v.c.i : DYNAMIC;
 }
 
-/// The type of a tensor, now that its dims are known. Strides of 0 and 1 are part of it.
+/// Sets the type of a tensor, after its dims are known. Strides of 0 and 1 are part of it.
 static void set_tensor_type(Elab *e, KParam *kp) {
     int64_t extents[MAX_RANK], strides[MAX_RANK];
     for (int i = 0; i < kp->n_axes; i++) {
         bool known = kp->strides[i] == 0 || kp->strides[i] == 1;
-        bool shards = i == 0 && kp->tensor->sym; // as far apart as the runtime puts them
+        bool shards = i == 0 && kp->tensor->sym; // the runtime chooses the distance between shards
         extents[i] = static_extent(e, kp, i);
         strides[i] = known && !shards ? kp->strides[i] : DYNAMIC;
     }
@@ -393,7 +398,7 @@ static Value *axis_op(Elab *e, OpCode code, Value *tensor, int axis) {
     return result(op, 0);
 }
 
-/// Checks ask for what came; elsewhere `dim` of a known extent is that constant.
+/// Checks need the argument's own value; elsewhere `dim` of a known extent folds to a constant.
 Value *kernel_passed(Elab *e, OpCode code, Value *tensor, int axis) {
     Value *v = axis_op(e, code, tensor, axis);
     const Type *t = tensor->type;
@@ -407,12 +412,14 @@ Value *el_tensor_dim(Elab *e, const Tensor *t, int axis) {
     for (int i = 0; k && i < k->def->params.n; i++) {
         const KDim *d = k->params[i].axis_dim[axis];
         bool same = k->params[i].tensor && k->params[i].tensor->v == t->v && d && !d->plus;
-        if (same && d->val.kind == V_IR) return d->val.ir.v; // one value for all tensors with it
+        if (same && d->val.kind == V_IR)
+            return d->val.ir.v; // one value for all tensors with the
+                                // dim
     }
     return axis_op(e, OP_DIM, t->v, axis);
 }
 
-/// Gives the names of dims the values they have at launch, now that there are tensors.
+/// Binds the names of dims to their values at launch, after the tensors exist.
 static void read_dims(Elab *e) {
     Kernel *k = e->kernel;
     for (int i = 0; i < k->dims.n; i++) {
@@ -447,7 +454,7 @@ void kernel_require(Elab *e, Loc loc, Value *cond, const char *text, int n, Valu
     op_set_attr(e->ir, op, "text", at_str(e->ir, text));
 }
 
-/// The extent an axis must have: that of its dim, or the expression of the type.
+/// Returns the required extent of an axis: its dim, or the expression in the type.
 static Val axis_extent(Elab *e, KParam *kp, int axis) {
     const KDim *d = kp->axis_dim[axis];
     Val *v = &kp->axis_val[axis];
@@ -460,11 +467,11 @@ static Val axis_extent(Elab *e, KParam *kp, int axis) {
     return *v;
 }
 
-/// Checks an axis at launch, unless it is where the dim comes from.
+/// Checks an axis at launch, unless the dim is read from it.
 static void check_axis(Elab *e, int param, int axis) {
     KParam *kp = &e->kernel->params[param];
     const KDim *d = kp->axis_dim[axis];
-    if (d && !d->fixed && d->param == param && d->axis == axis) return; // it binds the dim
+    if (d && !d->fixed && d->param == param && d->axis == axis) return; // this axis binds the dim
     const Expr *x = kp->axis_expr[axis];
     Loc loc = x ? x->loc : kp->p->loc;
     e->b.loc = loc;
@@ -487,8 +494,8 @@ static void check_axis(Elab *e, int param, int axis) {
                    (Value *[]){expected, found});
 }
 
-/// Code for stride 1 loads whole vectors: it must not see another stride, unless there is only one
-/// element to load.
+/// Code for stride 1 loads whole vectors. It must not see another stride, unless the axis has at
+/// most one element.
 static void check_stride(Elab *e, const KParam *kp, int axis) {
     int64_t s = kp->tensor->v->type->strides[axis];
     if (s == DYNAMIC) return;
@@ -504,7 +511,7 @@ static void check_stride(Elab *e, const KParam *kp, int axis) {
                    2, (Value *[]){expected, found});
 }
 
-/// Address and strides are multiples of what the type says.
+/// Checks that address and strides are multiples of the alignment in the type.
 static void check_alignment(Elab *e, const KParam *kp) {
     const Type *t = kp->tensor->v->type;
     int64_t bits = (int64_t)t->align * 8;
@@ -533,7 +540,7 @@ static void check_alignment(Elab *e, const KParam *kp) {
                    0, NULL);
 }
 
-/// The last element ends before the span; none lies before element 0.
+/// Checks that the last element ends before the span, and that none lies before element 0.
 static void check_span(Elab *e, const KParam *kp) {
     const Type *t = kp->tensor->v->type;
     int64_t span = (int64_t)1 << TENSOR_SPAN_LOG2;
@@ -559,8 +566,9 @@ static void check_span(Elab *e, const KParam *kp) {
                    0, NULL);
 }
 
-/// Elements of a written tensor lie apart: no stride is 0 over an extent above 1. A stride of 0 is
-/// part of the tensor's type, so code that has no such check is never run on one.
+/// Checks that elements of a written tensor do not coincide: no stride is 0 over an extent above 1.
+/// A stride of 0 is part of the tensor's type, so code without this check never runs on a tensor
+/// with one.
 static void check_written_axis(Elab *e, const KParam *kp, int axis) {
     Value *tensor = kp->tensor->v;
     if (tensor->type->strides[axis] != 0) return;
@@ -585,7 +593,7 @@ void kernel_check_written(Elab *e) {
     e->b = old;
 }
 
-/// The tensor's dims as the body sees them.
+/// Sets the tensor's dims as the body sees them.
 static void set_tensor_dims(Elab *e, KParam *kp) {
     Tensor *t = kp->tensor;
     for (int i = 0, axis = 0; i < t->n_dims; i++) {
@@ -599,7 +607,7 @@ static void set_tensor_dims(Elab *e, KParam *kp) {
 
 /* ---- all of it ----------------------------------------------------------------------------- */
 
-/// What the runtime needs to know to pass this argument.
+/// Records how the runtime must pass this argument.
 static void describe_param_use(KParam *kp) {
     const Param *p = kp->p;
     *kp->use = (ParamUse){.name = p->name.text,
@@ -618,7 +626,7 @@ static void describe_param_use(KParam *kp) {
     memcpy(kp->use->pack_from, kp->pack->from, sizeof kp->pack->from);
 }
 
-/// Packs need all parameters before they are cut, axes need the cut packs.
+/// Packs are cut after all parameters are read; axes are read after packs are cut.
 static bool read_params(Elab *e) {
     Kernel *k = e->kernel;
     bool ok = true;
@@ -634,7 +642,7 @@ static bool read_params(Elab *e) {
     return ok;
 }
 
-/// Binds a parameter that is no tensor, or an absent one, in the scope.
+/// Binds a non-tensor parameter, or an absent tensor, in the scope.
 static void bind_param(Elab *e, KParam *kp) {
     describe_param_use(kp);
     if (kp->tensor) {
@@ -645,10 +653,10 @@ static void bind_param(Elab *e, KParam *kp) {
     }
 }
 
-/// The region's argument of a parameter; scalars are bound, so that dims may name them.
+/// Adds the region's argument of a parameter. Scalars are bound at once, since dims may name them.
 static void add_param_arg(Elab *e, KParam *kp) {
     if (kp->p->constant || (param_is_tensor(kp->p) && kp->inst->null)) return;
-    const Type *type = ty_scalar(e->ir, kp->elem); // of a tensor: until its dims are read
+    const Type *type = ty_scalar(e->ir, kp->elem); // a tensor's type is set after its dims are read
     Value *v = region_add_arg(e->ir, e->kernel->op->regions[0], type, kp->p->name.text);
     if (!param_is_tensor(kp->p)) {
         scope_bind(e, kp->p->name, BIND_PARAM, val_ir(v));
@@ -661,7 +669,7 @@ static void add_param_arg(Elab *e, KParam *kp) {
     kp->tensor = t;
 }
 
-/// The rank and the number of ranks, where there are symmetric tensors.
+/// Reads the rank and the number of ranks, if the kernel has symmetric tensors.
 static void read_ranks(Elab *e) {
     Kernel *k = e->kernel;
     const Type *index = ty_scalar(e->ir, EL_I64);
@@ -675,7 +683,7 @@ static void read_ranks(Elab *e) {
     }
 }
 
-/// See the head of this file for the order of things.
+/// The head of this file explains the order.
 bool kernel_params(Elab *e) {
     Kernel *k = e->kernel;
     int n = k->def->params.n;

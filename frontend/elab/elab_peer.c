@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whom a wait waits for, where `peer =` does not say: the rank that the one raise of its word comes
-// from. That raise goes to a shard `to` of the raising rank,
+// Finds the peer of a wait without `peer =`: the rank of the only raise of its word. That raise
+// goes to a shard `to` of the raising rank,
 //
 //     to = a rank + b W + c, or that % W, where a is 1 or -1,
 //
-// so it comes from a (to - b W - c), or that modulo W. It is for messages and traces alone.
+// so it comes from a (to - b W - c), or that modulo W. Only messages and traces use the peer.
 #include "frontend/elab/elab_ranks.h"
 
 typedef struct RankLinear {
@@ -13,14 +13,14 @@ typedef struct RankLinear {
 
 enum { DEPTH = 8 };
 
-/// v as a number of ranks: the dim, or what is known of it.
+/// Whether v is the number of ranks: its dim, or its known value.
 static bool is_ranks(const Elab *e, const Value *v) {
     int64_t a, b;
     if (def_of(v, OP_DIM)) return el_dim_is_ranks(e, v->def);
     return const_int(v, &a) && const_int(el_ranks(e), &b) && a == b;
 }
 
-/// False: v is no such sum.
+/// Reads v as a sum of the rank, the number of ranks and a constant. False: v has another form.
 static bool read_linear(const Elab *e, const Value *v, int64_t sign, int depth, RankLinear *out) {
     int64_t c;
     const Op *op = v->def;
