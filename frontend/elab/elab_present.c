@@ -1,65 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// present(x): which elements of a block lie before the ends of ranges.
+// Computes present(x): true for each element of a block that does not lie past the end of a range.
 //
-// An element is past the end where it is read along a range in a lane from the range's count on,
-// or computed from such an element. So the answer is found backwards from x, through everything
-// that made it, loops and choices included. That needs the code of the whole kernel: present()
-// first gives a stand-in, whose uses get the masks when the kernel is complete.
+// An element is past the end if it is read along a range in a lane from the range's count on, or
+// computed from such an element. So the mask is found backwards from x, through all ops that made
+// it, including loops and choices. This needs the code of the whole kernel: present() first gives a
+// placeholder, whose uses get the masks when the kernel is complete.
 //
-// A block of several axes mostly has one condition an axis, from the ranges that it was read along:
+// A block of several axes usually has one condition for each axis, from the ranges that it was read
+// along:
 //
 //     x[m, n]    axis 0: lane < count(m)    axis 1: lane < count(n)
 //
-// Only what is merged, moved or picked by number needs a mask of the whole block.
+// Merged, moved and gathered elements need a mask of the whole block.
 //
-// A mask is exact, or it is unknown: a count may be known in a turn of a loop only, or a variable
-// may be flipped in each turn. Then all elements count, so that none is lost, and a warning tells
-// of it, unless the program chose itself what lanes past the end hold.
+// A mask is exact, or it is unknown: a count may be known only within a loop iteration, or a
+// variable may change its mask in each iteration. With an unknown mask all elements count, so that
+// none is lost. A warning reports it, unless the program itself chose the contents of lanes past
+// the end.
 #include "frontend/elab/elab.h"
 
-/// bool blocks: along each axis, and in the whole shape. NULL: all are before the ends. Lines along
-/// axes are true up to some lane, and false from there on.
+/// The masks of a block: bool blocks along each axis, and one of the whole shape. NULL: no lane is
+/// past the end. A mask along an axis is true up to some lane, and false from there on.
 typedef struct Ends {
     Value *axis[MAX_RANK];
     Value *all;
-    const Op *why; // something is unknown because of this op
-    bool bare;     // lanes past the end hold what the program did not choose
+    const Op *why; // the op that makes a part unknown
+    bool bare;     // some lanes past the end hold values that the program did not choose
 } Ends;
 
-/// What is known of the variables of a loop: as it begins, and after each of its turns.
+/// The masks of a loop's variables: at the start, and after each iteration.
 typedef struct Carried {
     Ends *first, *later;
 } Carried;
 
-/// A turn of a loop, no matter which, of whose variables something is supposed.
+/// An arbitrary iteration of a loop, with assumed masks for the loop's variables.
 typedef struct LoopTurn {
-    const Op *loop; // NULL: the code around `at` itself, in the turn at hand
+    const Op *loop; // NULL: the code around `at` itself, in the current iteration
     struct LoopTurn *outer;
     const Ends *carried;
-    PtrMap seen;  // Value -> its Ends, if this is the innermost turn that it lies in
+    PtrMap seen;  // Value -> its Ends, if this is the innermost iteration that contains it
     PtrMap loops; // Op -> Carried
 } LoopTurn;
 
 typedef struct EndsWalk {
     Elab *e;
     Builder b;
-    const Op *at; // where the masks go
+    const Op *at; // the insertion point of the masks
     LoopTurn *turn;
-    PtrMap made; // text of an op -> its value: equal masks are one
-    int depth;   // of the C stack
+    PtrMap made; // text of an op -> its value: equal masks are shared
+    int depth;   // of recursion on the C stack
     int steps;
 } EndsWalk;
 
 enum { MAX_NESTED = 100, MAX_STEPS = 50000, MAX_ROUNDS = 4, MAX_BROUGHT = 64 };
 
 static const Ends no_ends;
-static Value unknown; // stands for a mask
+static Value unknown; // stands for an unknown mask
 
 static const Ends *ends_of(EndsWalk *w, const Value *v);
 
 /* ---- what masks may be made of ------------------------------------------------------------- */
 
-/// v is defined where the masks go, and is the same there in each turn of the loops gone through.
+/// Whether v is defined at the insertion point, and does not change in the iterations walked so
+/// far.
 static bool is_there(const EndsWalk *w, const Value *v) {
     const Region *home = v->def ? v->def->parent : v->region;
     const Op *op = w->at;
@@ -69,7 +72,7 @@ static bool is_there(const EndsWalk *w, const Value *v) {
     return op && (!v->def || op_before(v->def, op));
 }
 
-/// v, or the value that was made before in the same way.
+/// Returns v, or an earlier value with the same computation.
 static Value *keep_unique_mask(EndsWalk *w, Value *v) {
     const Op *op = v->def;
     Text key = {.ctx = w->e->ctx};
@@ -84,13 +87,14 @@ static Value *keep_unique_mask(EndsWalk *w, Value *v) {
     return before ? before : v;
 }
 
-/// Cheap, without effect whatever the operands are, and the same wherever it stands.
+/// Whether v can be recomputed elsewhere: it is cheap, has no effect for any operands, and does not
+/// depend on its place.
 static bool is_movable_mask(const EndsWalk *w, const Value *v) {
     const Op *op = v->def;
     if (!op || map_get(&w->e->presences, v)) return false;
     switch (op->code) {
     case OP_DIV:
-    case OP_REM: return false; // by 0, if it is not reached
+    case OP_REM: return false; // a divisor of 0, if the op is not reached here
     case OP_CONST:
     case OP_IOTA:
     case OP_DIM:
@@ -102,7 +106,8 @@ static bool is_movable_mask(const EndsWalk *w, const Value *v) {
     }
 }
 
-/// v where the masks go, made again there if it rests on what is there; or NULL.
+/// Returns v at the insertion point, recomputed from values available there if needed; NULL if that
+/// is impossible.
 static Value *brought_by(EndsWalk *w, Value *v, int *budget) {
     if (is_there(w, v)) return v;
     if (!is_movable_mask(w, v) || --*budget < 0) return NULL;
@@ -120,7 +125,7 @@ static Value *bring_value(EndsWalk *w, Value *v) {
     return brought_by(w, v, &budget);
 }
 
-/// An op of masks; unknown if one of them is.
+/// Builds an op of masks; unknown if an operand is unknown.
 static Value *emit_mask_op(EndsWalk *w, OpCode code, int n, Value *const *args, const Type *type,
                            const char *attr, const Attr *is) {
     for (int i = 0; i < n; i++)
@@ -150,7 +155,7 @@ static Value *true_mask(EndsWalk *w, const Type *t) {
     return keep_unique_mask(w, build_bool(&w->b, t, true));
 }
 
-/// lane < count, or NULL where no lane is past it.
+/// Builds lane < count; NULL if no lane is past the count.
 static Value *lanes_before(EndsWalk *w, Value *count, int64_t size) {
     int64_t n;
     bool fixed = const_int(count, &n);
@@ -164,7 +169,7 @@ static Value *lanes_before(EndsWalk *w, Value *count, int64_t size) {
 
 /* ---- and, or else -------------------------------------------------------------------------- */
 
-/// Whether a demands all that b does.
+/// Whether mask a implies mask b.
 static bool mask_covers(const Value *a, const Value *b) {
     if (a == b || !b) return true;
     if (!a || a == &unknown || b == &unknown) return false;
@@ -198,7 +203,7 @@ static bool is_unknown(const Ends *e) {
     return is;
 }
 
-/// Nothing is known, of a block or of a part of one.
+/// Makes a mask unknown, of a block or of one axis.
 static void lose_part(Ends *e, Value **part, const Op *why) {
     *part = &unknown;
     e->why = why;
@@ -208,7 +213,7 @@ static Ends nobody_knows(const Op *why, bool bare) {
     return (Ends){.all = &unknown, .why = why, .bare = bare};
 }
 
-/// What `in` says along axis d, in every lane of a block.
+/// Repeats the mask `line` of axis d over the whole block.
 static Value *spread_mask(EndsWalk *w, Value *line, int d, const Type *shape) {
     int64_t extents[MAX_RANK];
     for (int i = 0; i < shape->rank; i++) extents[i] = i == d ? shape->extents[i] : 1;
@@ -216,7 +221,7 @@ static Value *spread_mask(EndsWalk *w, Value *line, int d, const Type *shape) {
                        bools_like(w, shape));
 }
 
-/// One mask of all that is said of a block, or NULL.
+/// Joins all masks of a block into one, or returns NULL.
 static Value *whole_mask(EndsWalk *w, const Ends *in, const Type *shape) {
     Value *all = in->all;
     for (int d = 0; d < shape->rank; d++)
@@ -224,7 +229,7 @@ static Value *whole_mask(EndsWalk *w, const Ends *in, const Type *shape) {
     return all;
 }
 
-/// What is said of a block besides its masks.
+/// Copies the attributes besides the masks.
 static void tell_ends(Ends *out, const Ends *in) {
     if (is_unknown(in)) out->why = in->why;
     out->bare |= in->bare && has_ends(in);
@@ -236,7 +241,7 @@ static void join_ends(EndsWalk *w, Ends *out, const Ends *in) {
     tell_ends(out, in);
 }
 
-/// Masks of one shape, which t is: a where c is, b elsewhere.
+/// Selects between masks of type t: a where c is true, b elsewhere.
 static Value *either_mask(EndsWalk *w, Value *c, Value *a, Value *b, const Type *t) {
     if (mask_covers(a, b) && mask_covers(b, a)) return a;
     if (a == &unknown || b == &unknown) return &unknown;
@@ -245,7 +250,7 @@ static Value *either_mask(EndsWalk *w, Value *c, Value *a, Value *b, const Type 
     return keep_unique_mask(w, build_select(&w->b, args[0], args[1], args[2]));
 }
 
-/// The ends of a block of this shape that is a where the scalar c is, b elsewhere.
+/// Returns the ends of a block of this shape that is a if the scalar c is true, else b.
 static Ends one_of(EndsWalk *w, const Op *op, Value *c, const Ends *a, const Ends *b,
                    const Type *t) {
     if (is_same_ends(a, b)) {
@@ -265,7 +270,7 @@ static Ends one_of(EndsWalk *w, const Op *op, Value *c, const Ends *a, const End
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
-/// What is picked is past the end where its number is.
+/// A gathered element is past the end if its index is.
 static void pick_ends(EndsWalk *w, const Op *op, const Access *a, const Value *pick, Ends *out) {
     const Ends *in = ends_of(w, pick);
     int n = pick->type->rank;
@@ -282,7 +287,7 @@ static void pick_ends(EndsWalk *w, const Op *op, const Access *a, const Value *p
     out->all = both_masks(w, out->all, repeat_mask(w, mask, bools_like(w, result(op, 0)->type)));
 }
 
-/// Along a range up to its count. `pad =` is a choice of the program.
+/// A load along a range ends at the range's count. `pad =` is a choice of the program.
 static Ends read_ends(EndsWalk *w, const Op *op) {
     Access a = access_of(op);
     Ends out = {.why = op, .bare = op->code == OP_ATOMIC || op_flag(op, "checked")};
@@ -308,7 +313,7 @@ static Ends broadcast_ends(EndsWalk *w, const Op *op) {
     return out;
 }
 
-/// Axis i is of 1: what is said of it goes for all of a block.
+/// Axis i has extent 1: its mask applies to the whole block.
 static void drop_axis(EndsWalk *w, Ends *out, Value *line, const Type *to) {
     int64_t ones[MAX_RANK];
     for (int d = 0; d < to->rank; d++) ones[d] = 1;
@@ -317,7 +322,8 @@ static void drop_axis(EndsWalk *w, Ends *out, Value *line, const Type *to) {
     out->all = both_masks(w, out->all, repeat_mask(w, line, bools_like(w, to)));
 }
 
-/// Axes of 1 that come and go leave the others as they are; else lines are broken anew.
+/// Adding or removing axes of extent 1 keeps the masks of the other axes; any other reshape needs a
+/// mask of the whole block.
 static Ends reshape_ends(EndsWalk *w, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     const Ends *in = ends_of(w, operand(op, 0));
@@ -389,7 +395,7 @@ static Value *invert_mask(EndsWalk *w, Value *mask) {
     return mask == &unknown ? mask : keep_unique_mask(w, build_unary(&w->b, OP_NOT, mask));
 }
 
-/// What is past the end goes where the elements go. A number outside picks 0, which is no element.
+/// Masks move with the elements. An index outside of the axis gathers 0, which is not an element.
 static Ends gather_ends(EndsWalk *w, const Op *op) {
     Value *x = operand(op, 0), *at = operand(op, 1);
     int axis = (int)op_int(op, "axis", 0);
@@ -419,7 +425,7 @@ static Ends operand_ends(EndsWalk *w, const Op *op) {
     return out;
 }
 
-/// The mask after the sort that op is, or unknown.
+/// Sorts the mask as op sorts the elements; unknown if that is impossible.
 static Value *sort_mask(EndsWalk *w, const Op *op, Value *mask) {
     Value *args[] = {bring_value(w, operand(op, 0)), mask};
     if (!args[0] || mask == &unknown) return &unknown;
@@ -431,7 +437,7 @@ static Value *sort_mask(EndsWalk *w, const Op *op, Value *mask) {
     return keep_unique_mask(w, result(sort, 1));
 }
 
-/// Only the first operand decides where the elements go; along other axes they stay.
+/// Only the first operand decides the order; the masks along other axes stay.
 static Ends sort_ends(EndsWalk *w, const Op *op) {
     Ends out = operand_ends(w, op), moved = {.all = out.all};
     int axis = (int)op_int(op, "axis", 0);
@@ -446,7 +452,7 @@ static Ends sort_ends(EndsWalk *w, const Op *op) {
 
 /* ---- folds and products -------------------------------------------------------------------- */
 
-/// Whether any element along the axis is there.
+/// Whether any element along the axis is present.
 static Value *any_along(EndsWalk *w, Value *mask, int axis, const Type *to) {
     Ir *ir = w->e->ir;
     const Type *type = bools_like(w, to), *one = ty_scalar(ir, EL_BOOL);
@@ -469,7 +475,7 @@ static Ends reduce_ends(EndsWalk *w, const Op *op) {
     return out;
 }
 
-/// Rows come from the first factor, columns from the second.
+/// Rows are masked by the first factor, columns by the second.
 static Ends dot_ends(EndsWalk *w, const Op *op) {
     Ends out = {0};
     const Type *to = result(op, 0)->type;
@@ -489,15 +495,15 @@ static Ends dot_ends(EndsWalk *w, const Op *op) {
 
 /* ---- choices ------------------------------------------------------------------------------- */
 
-/// The scalar that a condition is in every lane, or NULL.
+/// Returns the scalar that a condition repeats in every lane, or NULL.
 static Value *scalar_condition(Value *c) {
     while (c->type->rank && (def_of(c, OP_BROADCAST) || def_of(c, OP_RESHAPE)))
         c = operand(c->def, 0);
     return c->type->rank ? NULL : c;
 }
 
-/// Past the end where the condition is, or else what is chosen. A choice by the validity of lanes
-/// decides what those past the end hold.
+/// A lane is past the end if the condition or the selected value is. If the condition is the
+/// validity of lanes, the program chose the contents of lanes past the end.
 static Ends select_ends(EndsWalk *w, const Op *op) {
     Value *c = operand(op, 0), *one = scalar_condition(c);
     const Type *t = bools_like(w, result(op, 0)->type);
@@ -523,7 +529,8 @@ static Ends select_ends(EndsWalk *w, const Op *op) {
     return out;
 }
 
-/// false && y is false: where one tells of lanes past the end, the program decides of them.
+/// `false && y` is false. If an operand is false past the end by the program's choice, the program
+/// chose the result there.
 static Ends and_ends(EndsWalk *w, const Op *op) {
     Ends out = operand_ends(w, op);
     for (int i = 0; i < 2 && result(op, 0)->type->elem == EL_BOOL; i++) {
@@ -549,7 +556,7 @@ static int first_carried(const Op *loop) {
     return loop->code == OP_FOR ? 2 : 0;
 }
 
-/// What a turn makes of its variables, or `merge` of two states, from what is supposed of them.
+/// Returns the masks after an iteration, or after `merge` of two states, from the assumed ones.
 static Ends *after_region(EndsWalk *w, const Op *loop, const Region *body, const Ends *carried) {
     LoopTurn t = {.loop = loop, .outer = w->turn, .carried = carried};
     Ends *out = ctx_array(w->e->ctx, Ends, loop->n_results);
@@ -559,7 +566,7 @@ static Ends *after_region(EndsWalk *w, const Op *loop, const Region *body, const
     return out;
 }
 
-/// Takes back what is not so after a region; false where there is anything of the kind.
+/// Makes assumed masks unknown that do not hold after a region; returns false if it changed any.
 static bool holds_after(EndsWalk *w, const Op *loop, const Region *body, Ends *carried) {
     const Ends *next = after_region(w, loop, body, carried);
     bool all = true;
@@ -571,8 +578,8 @@ static bool holds_after(EndsWalk *w, const Op *loop, const Region *body, Ends *c
     return all;
 }
 
-/// After the first turn masks must stay as they are. Those that do not are unknown, and so is what
-/// rests on them: this is repeated until all is as it was supposed.
+/// After the first iteration, masks must stay the same. Masks that change become unknown, and so do
+/// those that depend on them. This repeats until all assumptions hold.
 static Ends *after_turns(EndsWalk *w, const Op *loop, const Ends *first) {
     const Region *body = loop->regions[loop->code == OP_FOR ? 0 : 1];
     const Region *merge = has_merge(loop) ? loop->regions[1] : NULL;
@@ -599,8 +606,8 @@ static const Carried *carried_by(EndsWalk *w, const Op *loop) {
     return c;
 }
 
-/// Whether there is a turn before: behind the loop (index NULL), or in the turn of this index. With
-/// `merge` a run of turns may begin anywhere.
+/// Builds the condition that an earlier iteration exists: for the value behind the loop (index
+/// NULL), or in the iteration of this index. With `merge`, a run of iterations may begin anywhere.
 static Value *has_turned(EndsWalk *w, const Op *loop, const Value *index) {
     if (loop->code != OP_FOR || (index && has_merge(loop))) return NULL;
     Value *lo = bring_value(w, operand(loop, 0));
@@ -657,7 +664,7 @@ static Ends result_ends(EndsWalk *w, const Value *v) {
     }
 }
 
-/// The innermost turn at hand that v lies in.
+/// Returns the innermost current iteration that contains v.
 static LoopTurn *turn_of(const EndsWalk *w, const Value *v) {
     LoopTurn *t = w->turn;
     while (t->loop && !value_is_inside(v, t->loop)) t = t->outer;
@@ -668,7 +675,7 @@ static const Ends *recall_ends(const EndsWalk *w, const Value *v) {
     return v->type->rank ? map_get(&turn_of(w, v)->seen, v) : &no_ends;
 }
 
-/// Of v, of whose operands all is known.
+/// Finds the ends of v from those of its operands, which are known.
 static void find_ends(EndsWalk *w, const Value *v) {
     LoopTurn *within = w->turn;
     Value *count = map_get(&w->e->counts, v);
@@ -695,7 +702,7 @@ static void want_ends(EndsWalk *w, Todo *todo, const Value *v) {
     if (!recall_ends(w, v)) vec_push(w->e->ctx, todo, v);
 }
 
-/// What v is made of outside of loops, so far as it is not known.
+/// Pushes the values outside of loops that v depends on and whose ends are not known yet.
 static void want_needs(EndsWalk *w, Todo *todo, const Value *v) {
     const Op *op = v->def;
     const Value *x = map_get(&w->e->presences, v);
@@ -706,7 +713,7 @@ static void want_needs(EndsWalk *w, Todo *todo, const Value *v) {
         want_ends(w, todo, operand(terminator(op->regions[r]), v->index));
 }
 
-/// Long code needs no deep stack: only loops within each other do.
+/// Long code needs no deep recursion; only nested loops do.
 static const Ends *ends_of(EndsWalk *w, const Value *v) {
     const Ends *known = recall_ends(w, v);
     if (known) return known;
@@ -737,7 +744,7 @@ Value *el_present(Elab *e, Value *x) {
     return result(op, 0);
 }
 
-/// A histogram of which all elements count has no mask.
+/// If all elements of a histogram count, its mask is dropped.
 static void drop_mask(Ir *ir, Value *mask) {
     for (Use *u = mask->uses, *next; u; u = next) {
         next = u->next;
@@ -746,7 +753,7 @@ static void drop_mask(Ir *ir, Value *mask) {
     }
 }
 
-/// A sort by presence changes nothing where all that is past the end is last anyway.
+/// If all elements are present, a sort by presence changes nothing.
 static void drop_order(Value *mask) {
     for (Use *u = mask->uses, *next; u; u = next) {
         Op *sort = u->user;

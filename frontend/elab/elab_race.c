@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Provable races: a store of a phase that does not depend on one of the phase's indices, neither in
-// its place nor in whether it is done. All programs along that index write the same elements then.
+// Reports provable races: stores of a phase that depend on one of the phase's indices neither in
+// their place nor in their conditions. All programs along that index then write the same elements.
 //
-// Ranks race in the same way: a store to a shard that does not depend on the rank.
+// Ranks race in the same way: by a store to a shard that does not depend on the rank.
 //
-// Only what is certain is reported: loop-carried values, loads after writes and results of
-// atomics count as depending on everything.
+// Only certain races are reported: loop-carried values, loads after writes and results of atomics
+// count as depending on every index.
 #include "frontend/elab/elab_ranks.h"
 
 typedef struct Race {
     Elab *e;
-    const Op *grid; // the level of the phase in question
-    PtrMap seen;    // values known not to depend on its index
+    const Op *grid; // the level of the phase under test
+    PtrMap seen;    // values known to be independent of its index
 } Race;
 
 static bool depends_on_grid(Race *r, const Value *v);
@@ -22,7 +22,8 @@ static bool any_depends(Race *r, const Op *op) {
     return false;
 }
 
-/// Of an argument of a loop or grid: its index depends on what the bounds do.
+/// Whether an argument of a loop or grid depends on the index: a loop's index depends on it if the
+/// bounds do.
 static bool arg_depends(Race *r, const Value *v) {
     const Op *owner = v->region->parent;
     if (owner == r->grid) return true;
@@ -31,8 +32,8 @@ static bool arg_depends(Race *r, const Value *v) {
     return depends_on_grid(r, operand(owner, 0)) || depends_on_grid(r, operand(owner, 1));
 }
 
-/// Memoised for values that do not depend; those that do end the search. Effects and reads of what
-/// this phase writes are never certain.
+/// Whether v depends on the index. Independent values are memoised; a dependent one ends the
+/// search. Effects, and reads of tensors that this phase writes, count as dependent.
 static bool depends_on_grid(Race *r, const Value *v) {
     if (map_get(&r->seen, v)) return false;
     bool certain =
@@ -54,7 +55,8 @@ static bool is_guarded_by_index(Race *r, const Op *op) {
     return false;
 }
 
-/// Unknown bounds count as several programs: that is what a grid is for.
+/// Whether the grid has at most one program. Unknown bounds count as several programs, the purpose
+/// of a grid.
 static bool at_most_one_program(const Op *grid) {
     int64_t lo, hi, step = op_int(grid, "step", 0);
     if (step == 0) return true;
@@ -66,7 +68,7 @@ static const char *value_name(const Value *v) {
     return v->name ? v->name : "?";
 }
 
-/// Whether the place of an access, or whether it happens, depends on the index.
+/// Whether the place of an access, or its execution, depends on the index.
 static bool place_depends(Race *r, const Op *op) {
     Access a = access_of(op);
     for (int i = a.n_subs ? a.first[0] : op->n_operands; i < op->n_operands; i++)
@@ -74,8 +76,8 @@ static bool place_depends(Race *r, const Op *op) {
     return (a.mask && depends_on_grid(r, a.mask)) || is_guarded_by_index(r, op);
 }
 
-/// The value does not matter: the same element written twice is the mistake, also with one
-/// value. What a rank contributes to an element of a shard is one value, too.
+/// Reports a racing store. Writing the same element twice is the mistake, even with equal values. A
+/// rank's contribution to an element of a shard is one value too.
 static void check_store_race(Op *op, void *arg) {
     Race *r = arg;
     bool twice = op->code == OP_COMBINE && value_is_sym(operand(op, 0));
@@ -92,7 +94,7 @@ static void check_store_race(Op *op, void *arg) {
         diag_hint(r->e->ctx, "join the values with 'combine', or use an 'atomic_' function");
 }
 
-/// Each level of the grid on its own: a store may depend on m and still forget n.
+/// Checks each level of the grid on its own: a store may depend on m but not on n.
 static void check_levels(Elab *e, const Op *phase) {
     for (const Op *grid = phase; grid && grid->code == OP_PARALLEL;) {
         Race r = {.e = e, .grid = grid};
@@ -104,20 +106,20 @@ static void check_levels(Elab *e, const Op *phase) {
 }
 
 /* ---- races between ranks ------------------------------------------------------------------- */
-// Every rank runs the whole grid: the rank is one more index of it. Two ranks race where programs
-// of the same indices touch one place, one of them storing, and neither has waited for anything
-// before: who goes on is told nothing of the other one then.
+// Every rank runs the whole grid, so the rank is one more index of it. Two ranks race if programs
+// of the same indices touch one place, one of them storing, and neither has waited before: without
+// a wait, neither knows the other's progress.
 
 enum { MAX_GUARDS = 8, MAX_TOUCHES = 256 };
 
-/// A choice or loop around an access that may leave it out, on all ranks alike.
+/// A choice or loop around an access that may skip it, on all ranks alike.
 typedef struct Guard {
     const Op *at;
     const Region *side;
-    Fact cond, end; // of a loop its bounds
+    Fact cond, end; // the condition; for a loop, the two bounds
 } Guard;
 
-/// What an access does at a seat. certain: it touches that place whenever its guards let it.
+/// An access at a seat. certain: the access touches the place whenever its guards hold.
 typedef struct Reach {
     bool certain;
     int n, n_guards;
@@ -128,21 +130,22 @@ typedef struct Reach {
 /// An access of a symmetric tensor in the phase.
 typedef struct SymTouch {
     const Op *op;
-    bool first;               // no wait or atomic of its program can come before it
-    Reach *seats[MAX_COUNTS]; // of each number of ranks one a rank
+    bool first;               // no wait or atomic of its program can precede it
+    Reach *seats[MAX_COUNTS]; // for each tried number of ranks, one Reach for each rank
 } SymTouch;
 
 typedef struct RacePhase {
     Elab *e;
     const Op *op;
-    const Value *combined; // the tensor in question
-    bool waited;           // something above waits, or may
+    const Value *combined; // the tensor under test
+    bool waited;           // a preceding op waits, or may wait
     VEC(SymTouch) touches;
-    int64_t counts[MAX_COUNTS]; // of ranks
+    int64_t counts[MAX_COUNTS]; // the numbers of ranks to try
     int n_counts;
 } RacePhase;
 
-/// The host's code runs on all ranks alike, but for what their number decides.
+/// Whether all ranks run this side of host code. Host code is equal on all ranks, except for
+/// decisions by their number.
 static bool host_guard(const Seat *at, const Region *side) {
     Taken taken = el_taken(at, side);
     return taken == ALWAYS || (taken == MAYBE && !el_decided_by_rank(side->parent));
@@ -157,7 +160,8 @@ static bool same_side(const Guard *a, const Guard *b) {
     return (a->side == a->at->regions[0]) == (b->side == b->at->regions[0]);
 }
 
-/// False: it may be left out on one rank alone, or always is.
+/// Adds the guard of a region. Returns false if the access may be skipped on one rank alone, or is
+/// always skipped.
 static bool add_guard(const Seat *at, const Region *side, Reach *r) {
     const Op *op = side->parent;
     Taken taken = el_taken(at, side);
@@ -181,7 +185,7 @@ static bool find_guards(const RacePhase *p, const Seat *at, const Op *op, Reach 
     return true;
 }
 
-/// Where it stays within the tensor.
+/// Computes the place of an access. Returns false if it is unknown or outside of the tensor.
 static bool find_place(const Seat *at, const Op *op, Reach *r) {
     Access a = access_of(op);
     for (int i = a.first[0]; i < op->n_operands; i++) {
@@ -199,7 +203,8 @@ static void seek_order(Op *op, void *arg) {
     *(bool *)arg |= op->code == OP_SIGNAL_WAIT || op->code == OP_ATOMIC || op->code == OP_WHILE;
 }
 
-/// In the second turn of a loop all of its first one has been.
+/// Collects the accesses. The second iteration of a loop runs after all of the first, so a wait in
+/// its body precedes all of its accesses.
 static void find_touches(Op *op, void *arg) {
     RacePhase *p = arg;
     bool access = op->code == OP_LOAD || op->code == OP_STORE;
@@ -226,7 +231,7 @@ static Reach *reach_all(const RacePhase *p, const Op *op, int64_t ranks) {
     return seats;
 }
 
-/// Whether b is done wherever a is.
+/// Whether b runs whenever a runs.
 static bool reach_implies(const Reach *a, const Reach *b) {
     for (int i = 0; i < b->n_guards; i++) {
         int k = 0;
@@ -245,14 +250,14 @@ static bool reaches_meet(const Reach *a, const Reach *b) {
     return reach_implies(a, b) || reach_implies(b, a);
 }
 
-/// Two ranks that meet, as an example.
+/// An example of two ranks that race.
 typedef struct RankPair {
     const SymTouch *store, *other;
-    int count; // which number of ranks
+    int count; // index of the number of ranks
     int storing, at;
 } RankPair;
 
-/// Two ranks of which one stores where the other one is.
+/// Finds two ranks so that one stores to the place of the other's access.
 static bool find_pair(const RacePhase *p, RankPair *x) {
     int n = seats_of(p->counts[x->count]);
     const Reach *a = x->store->seats[x->count], *b = x->other->seats[x->count];
@@ -262,7 +267,7 @@ static bool find_pair(const RacePhase *p, RankPair *x) {
     return false;
 }
 
-/// Whether all ranks certainly make the store, at one place.
+/// Whether all ranks certainly store to one place.
 static bool all_meet(const RacePhase *p, const RankPair *x) {
     const Reach *seats = x->store->seats[x->count];
     for (int i = 1; x->store == x->other && i < seats_of(p->counts[x->count]); i++)
@@ -270,7 +275,7 @@ static bool all_meet(const RacePhase *p, const RankPair *x) {
     return x->store == x->other;
 }
 
-/// Whether it is right with another number of ranks.
+/// Whether the code is correct for another number of ranks.
 static bool right_elsewhere(const RacePhase *p, const RankPair *x) {
     for (int i = 0; i < p->n_counts; i++) {
         RankPair other = {x->store, x->other, i, 0, 0};
@@ -326,7 +331,7 @@ static bool is_same_subscript(const Op *a, const Op *b) {
     return operand(a, 0) == operand(b, 0) && op_attr(a, "subs") == op_attr(b, "subs");
 }
 
-/// One example, of the first number of ranks that has one.
+/// Reports one example, for the first number of ranks with a race.
 static bool check_touch_pair(const RacePhase *p, const SymTouch *store, const SymTouch *other) {
     if (!other->first || !is_same_subscript(store->op, other->op)) return false;
     for (int i = 0; i < p->n_counts; i++) {
@@ -338,7 +343,7 @@ static bool check_touch_pair(const RacePhase *p, const SymTouch *store, const Sy
     return false;
 }
 
-/// What a store alone gets wrong hides what it gets wrong with others.
+/// Reports the races of a store. A race with itself hides its races with others.
 static void check_touch(const RacePhase *p, int i) {
     const SymTouch *store = &p->touches.data[i];
     if (store->op->code != OP_STORE || !store->first || check_touch_pair(p, store, store)) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranges: what loops bind, their arithmetic, index(), valid() and cover().
+// Ranges: bound by loops; their arithmetic, index(), valid() and cover().
 //
 // A range of size B at base, with count live lanes and factor mul:
 //
@@ -7,14 +7,14 @@
 //     position    base  base+mul  base+2*mul                     (dead)
 //
 // Arithmetic changes base and mul only. The count stays that of the loop: a range ends at its own
-// bound wherever it is moved to, so `c[r * M + m]` never reaches the next shard.
+// bound, even after it is shifted, so `c[r * M + m]` never reaches the next shard.
 #include "frontend/elab/elab.h"
 
 #include <string.h>
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-/// min(hi - lo, size), or the constant it is.
+/// Computes min(hi - lo, size), as a constant if possible.
 static Value *clamp_count(Elab *e, Value *lo, Value *hi, int64_t size) {
     int64_t from, to;
     if (const_int(lo, &from) && const_int(hi, &to) && to - from == size && size >= 0)
@@ -23,8 +23,8 @@ static Value *clamp_count(Elab *e, Value *lo, Value *hi, int64_t size) {
     return build_binary(&e->b, OP_MIN, left, build_index(&e->b, size));
 }
 
-/// The range at `start` of a loop from lo to hi. The loop runs while start < hi, so it is not
-/// empty.
+/// Builds the range at `start` of a loop from lo to hi. The loop runs while start < hi, so the
+/// range is not empty.
 Val el_loop_range(Elab *e, Value *start, Value *lo, Value *hi, int64_t size) {
     Range *r = ctx_new(e->ctx, Range);
     *r = (Range){.base = start, .size = size, .mul = 1, .start = start, .lo = lo};
@@ -42,7 +42,8 @@ Val el_range(Elab *e, Value *lo, Value *hi, int64_t size) {
 
 /* ---- cover --------------------------------------------------------------------------------- */
 
-/// The least of 16, 24, 32, 48, 64, 96, ... that holds n; *below: what the size before it holds.
+/// Returns the least of 16, 24, 32, 48, 64, 96, ... that is at least n; *below is the previous
+/// size.
 static int64_t ladder_size(int64_t n, int64_t *below) {
     int64_t size = 16;
     *below = -1;
@@ -53,8 +54,8 @@ static int64_t ladder_size(int64_t n, int64_t *below) {
     return size;
 }
 
-/// A constant is covered exactly. A dim stays dynamic: the size is that of a ladder, so that one
-/// code serves many values, and a launch check keeps larger ones out.
+/// A constant is covered exactly. A dim stays dynamic: the size comes from a ladder, so that one
+/// code serves many values, and a launch check refuses larger ones.
 Val el_cover(Elab *e, Loc loc, Val n) {
     int64_t known, below;
     if (n.kind == V_CONST) {
@@ -63,7 +64,7 @@ Val el_cover(Elab *e, Loc loc, Val n) {
     }
     Value *end = el_index(e, loc, n, "the argument of cover");
     if (!end) return val_error();
-    if (!el_known_int(e, n, &known)) { // names the dim that is not known
+    if (!el_known_int(e, n, &known)) { // the error names the unknown dim
         el_const_int(e, loc, n, "the argument of cover", &known);
         return val_error();
     }
@@ -77,14 +78,15 @@ Val el_cover(Elab *e, Loc loc, Val n) {
 
 /* ---- arithmetic ---------------------------------------------------------------------------- */
 
-/// Said after each mistake with ranges.
+/// The hint after each error with ranges.
 static Val range_hint(Elab *e) {
     diag_hint(e->ctx, "index(r) is the block of its positions, r.start the first one; a range "
                       "itself takes + and - of a scalar and * of a positive constant");
     return val_error();
 }
 
-/// base + by; a block would make a gather of it, which index(r) + block says plainly.
+/// Computes base + by. A block would turn the range into a gather; the program should write
+/// index(r) + block for that.
 static Val shift_range(Elab *e, Loc loc, OpCode op, const Range *r, Val by) {
     if (!(by.kind == V_CONST || val_is_scalar(by))) {
         el_fail(e, loc, D_RANGE_ARITHMETIC, op == OP_ADD ? "+" : "-", val_text(e, by));
@@ -136,7 +138,7 @@ static Value *build_range_iota(Elab *e, const Range *r) {
     return result(build_op(&e->b, OP_IOTA, 0, NULL, 1, &t, 0), 0);
 }
 
-/// Notes that lanes from the count on are past the end.
+/// Records that lanes from the count on are past the end.
 static Value *of_range(Elab *e, const Range *r, Value *v) {
     map_set(e->ctx, &e->counts, v, r->count);
     return v;
@@ -155,7 +157,8 @@ Val el_range_index(Elab *e, const Range *r) {
     return val_ir_valid(at, el_range_valid(e, r));
 }
 
-/// One past the last position: base + (count - 1) * mul + 1, or base where the range is empty.
+/// Returns the position behind the last one: base + (count - 1) * mul + 1, or base for an empty
+/// range.
 static Value *range_end(Elab *e, const Range *r) {
     if (r->mul == 1) return build_binary(&e->b, OP_ADD, r->base, r->count);
     Value *one = build_index(&e->b, 1), *mul = build_index(&e->b, r->mul);
@@ -164,7 +167,7 @@ static Value *range_end(Elab *e, const Range *r) {
     return build_binary(&e->b, OP_MAX, end, r->base);
 }
 
-/// start and end are positions, after arithmetic; tile is the loop's, before it.
+/// start and end are positions after arithmetic; tile is the loop's, before arithmetic.
 Val el_range_member(Elab *e, Loc loc, const Range *r, const char *name) {
     static const char *const members[] = {"start", "end", "size", "tile"};
     int which = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Values of scalars at one rank of so many: elab_ranks.h.
+// Computes the values of scalars at one rank, for a given number of ranks: elab_ranks.h.
 #include "frontend/elab/elab_ranks.h"
 #include "frontend/elab/elab_kernel.h"
 #include "ir/eval.h"
 
-/// How many values are looked at for one fact: expressions of ranks are short.
+/// The limit on values visited for one fact. Expressions of ranks are short.
 enum { BUDGET = 2000 };
 
 typedef struct RankWork {
@@ -14,7 +14,7 @@ typedef struct RankWork {
 
 /* ---- what ranks have in common ------------------------------------------------------------- */
 
-/// Whether the rank may decide v, besides the indices of the program.
+/// Whether v depends on the rank, besides the indices of the program.
 static bool rank_decides(RankWork *w, const Value *v) {
     if (--w->budget < 0 || (!v->def && v->region->parent->code == OP_KERNEL)) return true;
     const Op *op = v->def;
@@ -48,7 +48,8 @@ static bool same_bounds(const Op *a, const Op *b, int depth) {
            is_same_rank_value(operand(a, 1), operand(b, 1), depth - 1);
 }
 
-/// Indices of two loops over the same numbers are one: programs of equal indices are compared.
+/// Indices of two loops with the same bounds count as one, since programs of equal indices are
+/// compared.
 static bool is_same_rank_value(const Value *a, const Value *b, int depth) {
     if (a == b) return true;
     if (depth == 0 || a->type != b->type || !a->def != !b->def) return false;
@@ -83,7 +84,7 @@ static bool is_number_fact(Fact f, int64_t n) {
     return f.kind == NUMBER && f.number == n;
 }
 
-/// Of the ops that one operand may decide alone: the other one's fact then.
+/// The fact of `and` and `or`: one operand may decide alone, else the fact is the other operand's.
 static Fact fact_of_and_or(RankWork *w, const Op *op) {
     bool any = op->code == OP_OR;
     Fact a = fact_of_value(w, operand(op, 0)), b = fact_of_value(w, operand(op, 1));
@@ -112,7 +113,7 @@ static Fact fact_of_cast(RankWork *w, const Op *op) {
     return number_fact(cell_cast(from, to, (Cell){.i = f.number}).i);
 }
 
-/// Of a choice: what the side gives that is taken.
+/// The fact of a choice: the value of the taken side.
 static Fact fact_of_choice(RankWork *w, const Value *v) {
     const Op *op = v->def;
     Fact cond = fact_of_value(w, operand(op, 0));
@@ -176,7 +177,7 @@ bool el_outside(const Seat *at, const Value *tensor, int axis, Fact coordinate) 
            (coordinate.number < 0 || (extent != DYNAMIC && coordinate.number >= extent));
 }
 
-/// Whether a `require` of the kernel refuses launches of so many ranks.
+/// Whether a `require` of the kernel refuses this number of ranks.
 static bool excludes_ranks(Elab *e, int64_t ranks) {
     Seat at = {e, ranks, 0};
     for_each_op(op, e->kernel->op->regions[0]) {

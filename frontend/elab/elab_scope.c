@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Names in scope, and what a name means: a local, then a definition of the program, then a builtin,
-// then an element type. Hiding a local is reported by name_check.c; here an inner name simply wins.
+// Names in scope, and the meaning of a name: a local, then a definition of the program, then a
+// builtin, then an element type. name_check.c reports names that hide a local; here an inner name
+// simply wins.
 #include "frontend/elab/elab.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ void scope_pop(Elab *e) {
     e->scope = e->scope->outer;
 }
 
-enum { FEW = 8 }; // names are looked at one after the other
+enum { FEW = 8 }; // up to this number, names are searched linearly
 
 static Binding *find_here(const Elab *e, const Scope *s, const char *name) {
     ctx_count(e->ctx, 1);
@@ -31,13 +32,13 @@ Binding *scope_find(const Elab *e, const char *name) {
     return b;
 }
 
-/// The list is newest first: of two of one name the last one counts.
+/// The list is newest first: of two bindings of one name, the last one wins.
 static void index_all(Elab *e, Scope *s) {
     for (Binding *b = s->first; b; b = b->next)
         if (!map_get(&s->named, b->name)) map_set(e->ctx, &s->named, b->name, b);
 }
 
-/// The source's name shows in the IR, unless the value has one already.
+/// The source's name appears in the IR, unless the value already has a name.
 static void name_value(Val v, const char *name) {
     if (v.kind == V_IR && v.ir.v->def && !v.ir.v->name) v.ir.v->name = name;
     if (v.kind == V_RANGE && !v.range->count->name) v.range->count->name = name; // for pads_warn.c

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Statements: bindings, assignments, choices and the early end of a program.
 //
-// Variables are turned into SSA values as they are assigned: a Binding holds the value of the
-// moment. A choice or a loop first finds, in the tree, which outer variables its body assigns;
-// these become results of the op. Each side starts from the values before it and yields those after
-// it. A block of i32 or i64 takes two places there: its lanes, and which of them are valid.
+// Variables become SSA values as they are assigned: a Binding holds the current value. For a choice
+// or a loop, the tree is searched first for the outer variables that its body assigns; they become
+// results of the op. Each side starts from the values before the op and yields those after it. A
+// block of i32 or i64 takes two IR values: its lanes and their validity.
 //
-// `return` ends a program, and the IR has no jumps: what follows a choice that may end the program
-// is moved into the side that goes on; where several ways go on, a flag guards it.
+// `return` ends a program, and the IR has no jumps. The statements after a choice that may end the
+// program move into the side that continues; if several ways continue, a flag guards them.
 #include "frontend/elab/elab.h"
 
 #include <string.h>
 
 /* ---- types of variables -------------------------------------------------------------------- */
 
-/// The type of a `let`, `var` or `scratch` that is no tensor, or NULL after an error.
+/// Returns the type of a non-tensor `let`, `var` or `scratch`, or NULL after an error.
 static const Type *value_type(Elab *e, const TypeExpr *type) {
     if (type->kind != TY_SCALAR && type->kind != TY_BLOCK) {
         el_fail(e, type->loc, D_NOT_A_VALUE_TYPE);
@@ -37,7 +37,7 @@ static const Type *value_type(Elab *e, const TypeExpr *type) {
 
 /* ---- let and var --------------------------------------------------------------------------- */
 
-/// What a variable holds has types; a literal takes its default.
+/// Gives a variable's value its types; a literal takes its default.
 static Val variable_value(Elab *e, Loc loc, Val v) {
     if (v.kind == V_TUPLE) {
         Val *at = ctx_array(e->ctx, Val, v.tuple.n);
@@ -48,7 +48,8 @@ static Val variable_value(Elab *e, Loc loc, Val v) {
     return v.kind == V_CONST ? val_ir(el_typed(e, loc, v, EL_COUNT)) : v;
 }
 
-/// A literal becomes an op per variable, so that each shows its own name; `var x = y` shares.
+/// Binds a name. Each variable gets its own op for a literal, which shows the variable's name; `var
+/// x = y` shares the value.
 static void bind_stmt_name(Elab *e, const Stmt *s, Name name, Val v) {
     if (s->kind == ST_VAR) v = variable_value(e, s->bind.value->loc, v);
     if (v.kind == V_VOID) {
@@ -58,7 +59,7 @@ static void bind_stmt_name(Elab *e, const Stmt *s, Name name, Val v) {
     scope_bind(e, name, s->kind == ST_VAR ? BIND_VAR : BIND_LET, v);
 }
 
-/// All names are bound even where the value does not fit: their uses are no further errors.
+/// Binds all names even if the value does not fit, to avoid errors at their uses.
 static void bind_pattern(Elab *e, const Stmt *s, Val v) {
     const Names *names = &s->bind.names;
     bool fits = v.kind == V_TUPLE && v.tuple.n == names->n;
@@ -67,7 +68,7 @@ static void bind_pattern(Elab *e, const Stmt *s, Val v) {
         bind_stmt_name(e, s, names->at[i], fits ? v.tuple.at[i] : val_error());
 }
 
-/// A written type is a conversion: it gives literals their element and scalars their shape.
+/// A written type is a conversion: it sets the element of literals and the shape of scalars.
 static void bind_stmt(Elab *e, const Stmt *s) {
     Val v = el_effect_expr(e, s->bind.value);
     if (s->bind.type) {
@@ -97,14 +98,14 @@ Val el_assign(Elab *e, Loc loc, Val old, Val v, const char *name) {
     }
     Val new = el_convert_val(e, loc, v, old.ir.v->type, name);
     if (new.kind != V_ERROR) return new;
-    // `var a = 0;` is an i64, which is seldom meant where a float comes later.
+    // `var a = 0;` is an i64, probably a mistake if a float follows.
     const Type *t = val_type(v);
     if (t && elem_is(t->elem, EC_FLOAT) && elem_is(old.ir.v->type->elem, EC_INT))
         diag_hint(e->ctx, "say its type where it begins: 'var a: %s = 0;'", type_words(e, t));
     return old;
 }
 
-/// The variable that a name on the left stands for; reports what cannot be assigned.
+/// Returns the variable of a name on the left side, and reports targets that cannot be assigned.
 static Binding *variable_of_place(Elab *e, const Expr *place) {
     Binding *b = scope_find(e, place->name);
     if (b && b->kind == BIND_VAR) return b;
@@ -128,7 +129,7 @@ static void assign_name(Elab *e, const Expr *place, BinaryOp op, Val v) {
     if (b->val.kind == V_IR && b->val.ir.v->def && !b->val.ir.v->name) b->val.ir.v->name = b->name;
 }
 
-/// Whether v is read from memory; casts and arithmetic change nothing about that.
+/// Whether v is read from memory, possibly through casts and arithmetic.
 static bool from_data(const Value *v, int budget) {
     if (!v->def || !budget) return false;
     if (v->def->code == OP_LOAD) return true;
@@ -137,7 +138,7 @@ static bool from_data(const Value *v, int budget) {
     return false;
 }
 
-/// Whether the lanes of a block stand at positions read from memory, which may repeat.
+/// Whether the positions of a block's lanes are read from memory, so that they may repeat.
 static bool place_from_data(const Place *p) {
     enum { DEPTH = 8 };
     for (int i = 0; p->has_picks && i < p->n_operands; i++)
@@ -145,7 +146,7 @@ static bool place_from_data(const Place *p) {
     return false;
 }
 
-/// The subscript is evaluated once for `c[i] += v`: one place is read and written.
+/// For `c[i] += v` the subscript is evaluated once: the same place is read and written.
 static void assign_element(Elab *e, const Expr *place, BinaryOp op, const Expr *value, Val v) {
     Val base = el_expr(e, place->subscript.base);
     if (base.kind == V_IR || base.kind == V_CONST) {
@@ -165,7 +166,7 @@ static void assign_element(Elab *e, const Expr *place, BinaryOp op, const Expr *
     if (v.kind != V_ERROR) el_store(e, place->loc, &p, v);
 }
 
-/// `value` is the right side not yet evaluated, or NULL: then it is v.
+/// `value` is the unevaluated right side, or NULL if v is its value.
 static void assign_place(Elab *e, const Expr *place, BinaryOp op, const Expr *value, Val v) {
     if (place->kind == EX_SUBSCRIPT) {
         assign_element(e, place, op, value, v);
@@ -187,7 +188,7 @@ static void assign_place(Elab *e, const Expr *place, BinaryOp op, const Expr *va
 
 /* ---- which variables a body assigns -------------------------------------------------------- */
 
-/// Adds a variable to a list in order of declaration.
+/// Adds a variable to a list that is in order of declaration.
 static void note_variable(Elab *e, Binding *b, Bindings *out) {
     int at = 0, end = out->n;
     while (at < end) {
@@ -238,7 +239,7 @@ void el_save(Elab *e, const Bindings *vars, Values *out) {
         el_flatten(e, vars->data[i]->loc, vars->data[i]->val, true, out);
 }
 
-/// Values without a name take that of the variable: it makes the IR readable.
+/// Sets variables to values. Values without a name take the variable's, for readable IR.
 void el_restore(Elab *e, const Bindings *vars, Value *const *values) {
     for (int i = 0; i < vars->n; i++) {
         Binding *b = vars->data[i];
@@ -255,7 +256,8 @@ const Type **el_types(Elab *e, const Values *values) {
     return types;
 }
 
-/// The statements of one side of a choice, from the variables' values `before`; yields them.
+/// Elaborates the statements of one side of a choice from the variables' values `before`, and
+/// yields the values after it.
 static void choice_side(Elab *e, Region *r, Stmt *const *stmts, int n, const Bindings *vars,
                         const Values *before) {
     Builder old = el_enter(e, r);
@@ -269,7 +271,7 @@ static void choice_side(Elab *e, Region *r, Stmt *const *stmts, int n, const Bin
     el_leave(e, old);
 }
 
-/// `if cond { then } else { otherwise }` on statement lists.
+/// Elaborates `if cond { then } else { otherwise }` on statement lists.
 static void elab_choice(Elab *e, Value *cond, const Bindings *vars, Stmt *const *then, int n_then,
                         Stmt *const *otherwise, int n_otherwise) {
     Values before = {0};
@@ -282,7 +284,7 @@ static void elab_choice(Elab *e, Value *cond, const Bindings *vars, Stmt *const 
     el_restore(e, vars, results);
 }
 
-/// A condition: a constant in *known, or a bool scalar. False after an error.
+/// Evaluates a condition: a constant in *known, or a bool scalar. False after an error.
 static bool elab_condition(Elab *e, const Expr *x, Value **cond, bool *known) {
     Val v = el_condition(e, el_expr(e, x));
     *cond = NULL;
@@ -308,7 +310,7 @@ Value *el_loop_condition(Elab *e, const Expr *x) {
     return cond ? cond : build_bool(&e->b, ty_scalar(e->ir, EL_BOOL), known);
 }
 
-/// The taken side of a constant choice: its names are its own, its assignments are not.
+/// Elaborates the taken side of a constant choice. Its names are local; its assignments are not.
 static void elab_nested(Elab *e, const Stmt *s) {
     if (!s) return;
     scope_push(e);
@@ -316,8 +318,7 @@ static void elab_nested(Elab *e, const Stmt *s) {
     scope_pop(e);
 }
 
-/// Both sides are elaborated unless the condition is constant: then the other need not make
-/// sense.
+/// Elaborates both sides, unless the condition is constant: the other side may then be invalid.
 static void if_stmt(Elab *e, const Stmt *s) {
     Value *cond;
     bool known;
@@ -334,7 +335,7 @@ static void if_stmt(Elab *e, const Stmt *s) {
 
 /* ---- return -------------------------------------------------------------------------------- */
 
-/// Loops hold none: there `return` is an error.
+/// Whether s contains a `return`. In loops, `return` is an error.
 static bool has_return(const Stmt *s) {
     if (!s) return false;
     if (s->kind == ST_RETURN) return true;
@@ -344,7 +345,8 @@ static bool has_return(const Stmt *s) {
     return false;
 }
 
-/// The statements s, then the rest of its list: one list, for the side of a choice that goes on.
+/// Joins the statement s and the rest of its list to one list, for the side of a choice that
+/// continues.
 static void join_stmts(Elab *e, Stmt *s, Stmt *const *rest, int n, Stmt ***out, int *n_out) {
     *out = ctx_array(e->ctx, Stmt *, n + 1);
     *n_out = 0;
@@ -352,7 +354,7 @@ static void join_stmts(Elab *e, Stmt *s, Stmt *const *rest, int n, Stmt ***out, 
     for (int i = 0; i < n; i++) (*out)[(*n_out)++] = rest[i];
 }
 
-/// In how many places control comes out at the end of s: 0, 1, or 2 for more.
+/// Returns the number of places where control leaves the end of s: 0, 1, or 2 for more.
 static int ways_out(const Stmt *s) {
     int n = 1;
     if (s->kind == ST_RETURN) return 0;
@@ -367,8 +369,8 @@ static Val build_flag(Elab *e, bool v) {
     return val_ir(build_bool(&e->b, ty_scalar(e->ir, EL_BOOL), v));
 }
 
-/// `if` with several ways out: each `return` sets a flag, and what follows is done where it is not
-/// set.
+/// Handles an `if` with several ways out: each `return` sets a flag, and the flag guards the
+/// following statements.
 static void if_with_flag(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
     Binding *outer = e->done;
     if (!outer) {
@@ -382,8 +384,8 @@ static void if_with_flag(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
     e->done = outer;
 }
 
-/// `if` with one way out at most: what follows is put there. `if c { return; } rest` becomes
-/// `if c { } else { rest }`.
+/// Handles an `if` with at most one way out: the following statements move there. `if c { return; }
+/// rest` becomes `if c { } else { rest }`.
 static void if_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
     Value *cond;
     bool known;
@@ -406,8 +408,8 @@ static void if_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
     elab_choice(e, cond, &vars, then, n_then, otherwise, n_otherwise);
 }
 
-/// A nested block with a `return`: its statements, then the rest. Its names stay in scope, which
-/// only makes hiding them an error.
+/// Handles a nested block with a `return`: its statements, then the rest. Its names stay in scope,
+/// with the only effect that hiding them is an error.
 static void block_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
     int m = s->block.stmts.n;
     Stmt **all = ctx_array(e->ctx, Stmt *, m + n);
@@ -416,7 +418,7 @@ static void block_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) 
     el_stmts(e, all, m + n);
 }
 
-/// The last `return` of a fn never gets here: fn_body takes it.
+/// Ends a program early. A `return` in a fn is an error here; fn_body takes the last one of a fn.
 static void return_stmt(Elab *e, const Stmt *s) {
     if (e->frame)
         el_fail(e, s->loc, D_RETURN_NOT_LAST);
@@ -430,7 +432,7 @@ static void return_stmt(Elab *e, const Stmt *s) {
 
 /* ---- statements ---------------------------------------------------------------------------- */
 
-/// Evaluated for its own mistakes before it is called useless.
+/// The expression is evaluated, for its own errors, before it is reported as useless.
 static void expr_stmt(Elab *e, const Stmt *s) {
     if (s->expr->kind != EX_CALL) {
         el_expr(e, s->expr);
@@ -463,7 +465,7 @@ static void elab_one_stmt(Elab *e, const Stmt *s) {
     }
 }
 
-/// What follows a statement with a `return` is elaborated inside of it.
+/// Elaborates a statement with a `return`, and inside of it the following statements.
 static void stmt_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
     enum { LEVELS = 2 };
     if (!el_deeper(e, s->loc, LEVELS)) return;
@@ -471,7 +473,7 @@ static void stmt_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) {
     e->depth -= LEVELS;
 }
 
-/// Ends early where the rest went into a choice, or nothing can get to it.
+/// Stops early if the rest has moved into a choice, or is unreachable.
 void el_stmts(Elab *e, Stmt *const *stmts, int n) {
     for (int i = 0; i < n; i++) {
         const Stmt *s = stmts[i];

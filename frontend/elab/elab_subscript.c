@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Subscripts of tensors: places, and what reads and writes them. See points 2 and 3 of the
-// language.
+// Subscripts of tensors: places, and their reads and writes. See points 2 and 3 of the language.
 //
-// A place is built in four steps. read_entries says what stands between the brackets; unify_picks
-// broadcasts the integer blocks together; place_shape lays the axes of the block out; finish_place
-// makes the operands of the access op. For a tensor of four dimensions
+// A place is built in four steps. read_entries interprets the entries between the brackets;
+// unify_picks broadcasts the integer blocks together; place_shape orders the axes of the block;
+// finish_place makes the operands of the access op. For a tensor of four dimensions
 //
 //     x[b, rows, None, m, cols]      b scalar, rows <4, 1>, cols <1, 8>, m a range of 16
 //     entries   AT  PICK  NEW  AXIS  PICK
@@ -12,13 +11,13 @@
 //     plain         <4, 8, 16>                what the op reads or writes
 //     type          <4, 8, 1, 16>             what the source sees: with the axes of None
 //
-// A pack that could not be merged has several axes in the IR: an index into it is divided up in
-// row-major order. A range over it becomes a block of positions first (ranges_to_picks).
+// An unmerged pack has several axes in the IR: an index into it is split in row-major order. A
+// range over it first becomes a block of positions (ranges_to_picks).
 #include "frontend/elab/elab.h"
 
 #include <string.h>
 
-/// What one entry between the brackets means; NEW stands for `None` and has no dimension.
+/// The meaning of one entry between the brackets. NEW is `None`, which has no dimension.
 typedef struct Entry {
     enum EntryKind { E_AT, E_AXIS, E_PICK, E_NEW } kind;
     Val v;          // AT: an i64 scalar; PICK: a block
@@ -36,8 +35,8 @@ typedef struct Entries {
 
 /* ---- reading the brackets ------------------------------------------------------------------ */
 
-/// `:` is a range over the whole dimension, which must be a constant: so the block has an
-/// extent.
+/// `:` is a range over the whole dimension. The dimension must be a constant, so that the block has
+/// an extent.
 static bool entry_all(Elab *e, const Tensor *t, const Sub *sub, Entry *out) {
     int64_t size;
     const char *what = ctx_format(e->ctx, "the extent that ':' stands for in '%s'", t->name);
@@ -47,7 +46,7 @@ static bool entry_all(Elab *e, const Tensor *t, const Sub *sub, Entry *out) {
     return true;
 }
 
-/// Coordinates are i64, whatever integers they come from; validity stays with them.
+/// Converts coordinates of any integer type to i64; validity stays with them.
 static bool entry_value(Elab *e, const Sub *sub, Entry *out) {
     Val v = el_expr(e, sub->lo);
     if (v.kind == V_RANGE) {
@@ -74,7 +73,7 @@ static bool read_sub_entry(Elab *e, const Tensor *t, const Sub *sub, Entry *out)
     return false;
 }
 
-/// None and named entries stand for no dimension.
+/// Checks the number of entries. None and named entries have no dimension.
 static bool count_matches(Elab *e, const Tensor *t, const Expr *x) {
     int n = 0;
     for (int i = 0; i < x->subscript.subs.n; i++) {
@@ -87,7 +86,8 @@ static bool count_matches(Elab *e, const Tensor *t, const Expr *x) {
     return false;
 }
 
-/// pad: what dead lanes read. cache: how long the line is wanted, `all` being the default.
+/// Reads a named entry. pad: the value in dead lanes. cache: how long to keep the cache line, `all`
+/// by default.
 static bool named_sub(Elab *e, const Sub *sub, Place *p) {
     if (strcmp(sub->name.text, "pad") == 0) {
         p->pad = val_ir(el_convert(e, sub->lo->loc, el_expr(e, sub->lo),
@@ -106,7 +106,7 @@ static bool named_sub(Elab *e, const Sub *sub, Place *p) {
     return false;
 }
 
-/// Goes on after a mistake in one entry: the others may have their own.
+/// Reads all entries, even after an error in one, so that each gets its own message.
 static bool read_entries(Elab *e, const Expr *x, Place *p, Entries *out) {
     const Tensor *t = p->tensor;
     if (!count_matches(e, t, x)) return false;
@@ -153,7 +153,7 @@ static bool add_entry_extents(Elab *e, Loc loc, Entries *s, int n, const int64_t
     return true;
 }
 
-/// Finds the axes of each entry and the types of the block with and without the axes of None.
+/// Computes the axes of each entry, and the types of the block with and without the axes of None.
 static bool place_shape(Elab *e, Loc loc, Entries *s, Place *p) {
     int64_t full[2 * MAX_RANK];
     int n_full = 0, picks_at = -1;
@@ -183,7 +183,7 @@ static bool place_shape(Elab *e, Loc loc, Entries *s, Place *p) {
 
 /* ---- packs that were not merged ------------------------------------------------------------ */
 
-/// A block of positions put along its own axes of the whole result, extent 1 elsewhere.
+/// Reshapes a block of positions to its own axes of the whole result, with extent 1 elsewhere.
 static Val spread_positions(Elab *e, const Entries *s, const Entry *entry, Val v) {
     int64_t extents[MAX_RANK];
     for (int i = 0; i < s->rank; i++) extents[i] = 1;
@@ -194,8 +194,9 @@ static Val spread_positions(Elab *e, const Entries *s, const Entry *entry, Val v
     return val_ir_valid(build_reshape(&e->b, v.ir.v, to), valid);
 }
 
-/// A range over a pack of several axes steps through them in row-major order: it becomes a block
-/// of coordinates, and so do all axes of this subscript, so that each keeps its place.
+/// Turns ranges into blocks of coordinates if one of them covers a pack of several axes, which it
+/// steps through in row-major order. All axes of the subscript are converted, so that each keeps
+/// its place.
 static void ranges_to_picks(Elab *e, Entries *s) {
     bool split = false;
     for (int i = 0; i < s->n; i++) split |= s->at[i].kind == E_AXIS && s->at[i].dim->axes != 1;
@@ -211,14 +212,14 @@ static void ranges_to_picks(Elab *e, Entries *s) {
 
 /* ---- places -------------------------------------------------------------------------------- */
 
-/// `b` and r only where the axis is a range.
+/// `b` and r are used only if the axis is a range.
 static void add_sub(Place *p, SubDimKind kind, Value *a, Value *b, const Range *r) {
     p->subs[p->n_subs++] = (SubDim){kind, r ? r->size : 0, r ? r->mul : 0};
     p->operands[p->n_operands++] = a;
     if (b) p->operands[p->n_operands++] = b;
 }
 
-/// Adds the subscripts of one dimension: several where it is a pack that was not merged.
+/// Adds the subscripts of one dimension: several for an unmerged pack.
 static void add_dim_subscripts(Elab *e, Loc loc, Place *p, const Entry *entry) {
     if (entry->kind == E_AXIS) {
         add_sub(p, DIM_AXIS, entry->r->base, entry->r->count, entry->r);
@@ -235,7 +236,7 @@ static void add_dim_subscripts(Elab *e, Loc loc, Place *p, const Entry *entry) {
     for (int i = 0; i < entry->dim->axes; i++) add_sub(p, kind, coordinates[i].ir.v, NULL, NULL);
 }
 
-/// Lanes are live where all blocks of coordinates are valid; ranges bring their own count.
+/// A lane is live if all blocks of coordinates are valid there; ranges bring their own count.
 static void finish_place(Elab *e, Loc loc, const Entries *s, Place *p) {
     Val picks[MAX_RANK];
     int n = 0;
@@ -260,8 +261,8 @@ static bool place_of_tensor(Elab *e, const Expr *x, const Tensor *t, Place *p) {
     return true;
 }
 
-/// All kernels see all shards; the rank stands in a bracket of its own, so that no subscript
-/// reaches the next shard.
+/// All kernels see all shards. The rank has a bracket of its own, so that no subscript reaches the
+/// next shard.
 Val el_shard(Elab *e, const Expr *x, const Tensor *t) {
     const Subs *subs = &x->subscript.subs;
     Val r = subs->n == 1 && subs->at[0].kind == SUB_EXPR ? el_expr(e, subs->at[0].lo) : val_void();
@@ -284,7 +285,7 @@ Val el_shard(Elab *e, const Expr *x, const Tensor *t) {
     return shard->shard ? val_tensor(shard) : val_error();
 }
 
-/// Outside `parallel` there are no elements: the host reads dims and scalars only.
+/// Outside `parallel`, the host reads only dims and scalars, not elements.
 bool el_place_of(Elab *e, const Expr *x, Val base, const char *what, Place *out) {
     if (base.kind == V_TENSOR && !e->in_program) {
         el_fail(e, x->loc, D_TENSOR_OUTSIDE, base.tensor->name);
@@ -292,7 +293,7 @@ bool el_place_of(Elab *e, const Expr *x, Val base, const char *what, Place *out)
         return false;
     }
     if (base.kind == V_TENSOR && base.tensor->sym) {
-        // a[r] alone is no element, and neither is a[m, k]
+        // neither a[r] alone nor a[m, k] is an element
         if (el_shard(e, x, base.tensor).kind == V_TENSOR)
             el_fail(e, x->loc, D_SHARD_PLACE, base.tensor->name);
         return false;
@@ -314,7 +315,7 @@ bool el_place(Elab *e, const Expr *x, const char *what, Place *out) {
 
 /* ---- reading and writing ------------------------------------------------------------------- */
 
-/// The operands of an access: the tensor, `n` of `first`, the subscripts, the mask.
+/// Lists the operands of an access: the tensor, `n` of `first`, the subscripts, the mask.
 static int access_operands(const Place *p, int n, Value *const *first, Value **out) {
     int k = 0;
     out[k++] = p->tensor->v;
@@ -328,7 +329,8 @@ static void set_subs(Elab *e, Op *op, const Place *p) {
     op_set_attr(e->ir, op, "subs", at_subs(e->ir, p->subs, p->n_subs));
 }
 
-/// What a load of positions needs besides: a dead lane holds the pad, which is no position.
+/// A load of positions also needs the live lanes: a dead lane holds the pad, which is not a
+/// position.
 Value *el_live(Elab *e, const Place *p) {
     if (p->type->rank == 0) return NULL;
     Value *operands[2 * MAX_RANK + 4];
@@ -339,8 +341,8 @@ Value *el_live(Elab *e, const Place *p) {
     return build_reshape(&e->b, result(op, 0), p->type);
 }
 
-/// With `pad =` elements outside are expected, so --check does not report them. A lane of a block
-/// of positions is valid where it was read from memory.
+/// `pad =` means that elements outside are expected, so --check does not report them. In a block of
+/// positions, a lane is valid if it was read from memory.
 Val el_load(Elab *e, Loc loc, const Place *p) {
     e->b.loc = el_loc(e, loc);
     if (p->tensor->use) p->tensor->use->read = true;
@@ -360,7 +362,7 @@ Val el_load(Elab *e, Loc loc, const Place *p) {
     return val_ir_valid(v, positions ? el_live(e, p) : NULL);
 }
 
-/// Storing converts like any binding: literals adapt, scalars repeat, the rest must agree.
+/// A store converts like any binding: literals adapt, scalars repeat, and other values must agree.
 void el_store(Elab *e, Loc loc, const Place *p, Val v) {
     e->b.loc = el_loc(e, loc);
     if (p->tensor->use) p->tensor->use->written = true;

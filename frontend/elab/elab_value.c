@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Values of elaboration: making them, naming them in messages, constants that must be known.
+// Values of elaboration: making them, describing them in messages, and constants that must be
+// known.
 //
-// A literal has no element type: it is a CONST, folded exactly (integers in 64 bits, floats in f64)
-// until it meets a typed operand, and then must fit that type. So `0.1 * x` rounds 0.1 once, to x's
-// type, and `x + 300` is an error where x is an i8.
+// A literal has no element type. It is a CONST, folded exactly (integers in 64 bits, floats in f64)
+// until it meets a typed operand, whose type it must then fit. So `0.1 * x` rounds 0.1 once, to x's
+// type, and `x + 300` is an error if x is an i8.
 //
-// A constant that must be known (an extent, a step, an axis) may also be made of dims. Their values
-// come from the arguments at hand: known_value computes the IR that the expression has become, and
-// each dim it meets is noted as a constant of this instance; the kernel is then elaborated again.
+// A constant that must be known (an extent, a step, an axis) may also contain dims. Their values
+// come from the current arguments: known_value computes the IR of the expression and marks each dim
+// in it as a constant of this instance. The kernel is then elaborated again.
 #include "frontend/elab/elab.h"
 
 #include "ir/eval.h"
@@ -17,7 +18,7 @@
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-/// Only blocks that can be positions say which of their lanes are.
+/// Only blocks that can be positions carry validity.
 static bool carries_validity(const Type *t) {
     return t->rank > 0 && (t->elem == EL_I32 || t->elem == EL_I64);
 }
@@ -36,7 +37,7 @@ Val val_tuple(Elab *e, int n, const Val *at) {
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/// Constants show their value: it is often the whole explanation.
+/// Messages show the value of a constant: it often explains the error.
 const char *val_const_text(Elab *e, Val v) {
     if (v.c.type == CK_BOOL) return v.c.i ? "true" : "false";
     if (v.c.type == CK_FLOAT) { // 2.0, as the source writes it: 2 is an integer
@@ -52,7 +53,7 @@ static const char *const_text(Elab *e, Val v) {
     return v.c.type == CK_BOOL ? text : ctx_format(e->ctx, "the constant %s", text);
 }
 
-/// As the source writes it, where ir_print_type writes f32<64x32>.
+/// Prints the source form; ir_print_type would print f32<64x32>.
 const char *type_words(Elab *e, const Type *t) {
     Text text = {.ctx = e->ctx};
     text_add(&text, "%s", elem_info[t->elem].name);
@@ -82,8 +83,8 @@ const char *val_text(Elab *e, Val v) {
     return "?";
 }
 
-/// A mistake inside the library is shown at the call that led there: users do not read the
-/// library.
+/// Returns the place to report. An error inside the library is shown at the user's call, since
+/// users do not read the library.
 Loc el_loc(const Elab *e, Loc loc) {
     Loc at = loc;
     for (const Frame *f = e->frame; f && program_is_library(e->program, at.file); f = f->outer)
@@ -91,7 +92,7 @@ Loc el_loc(const Elab *e, Loc loc) {
     return program_is_library(e->program, at.file) ? loc : at;
 }
 
-/// From the inside out; calls within the library say nothing to users.
+/// Adds the call chain, innermost first; calls within the library are omitted.
 Val el_chain(Elab *e) {
     for (const Frame *f = e->frame; f; f = f->outer) {
         bool library = program_is_library(e->program, f->call.file);
@@ -111,7 +112,7 @@ void el_steps(Elab *e, Loc loc, int n) {
     el_work(e, loc, ctx_steps(e->ctx) - e->first_step);
 }
 
-/// Trees are at most AST_MAX_DEPTH deep each, but calls put one inside another.
+/// A tree has at most AST_MAX_DEPTH levels, but calls nest trees.
 bool el_deeper(Elab *e, Loc loc, int levels) {
     if (e->depth + levels > MAX_DEPTH) {
         el_fail(e, loc, D_TOO_DEEP, MAX_DEPTH);
@@ -132,7 +133,7 @@ Elem el_default_elem(Val v) {
     return v.c.type == CK_BOOL ? EL_BOOL : v.c.type == CK_FLOAT ? EL_F32 : EL_I64;
 }
 
-/// The element in which a constant is kept exactly.
+/// Returns the element that holds a constant exactly.
 static Elem const_elem(Val v) {
     return v.c.type == CK_BOOL    ? EL_BOOL
            : v.c.type == CK_FLOAT ? EL_F64
@@ -140,7 +141,7 @@ static Elem const_elem(Val v) {
                                   : EL_I64;
 }
 
-/// Whether an integer constant is a value of an integer element.
+/// Whether an integer constant fits an integer element.
 static bool int_fits(Val v, Elem elem) {
     const ElemInfo *info = &elem_info[elem];
     uint64_t top = UINT64_MAX >> (64 - info->bits);
@@ -149,8 +150,8 @@ static bool int_fits(Val v, Elem elem) {
     return !v.c.wide && v.c.i <= max && v.c.i >= -max - 1;
 }
 
-/// Whether a constant adapts to an element: exactly, but for the rounding of floats. An infinity
-/// is the limit of an integer type.
+/// Whether a constant adapts to an element: exactly, except for the rounding of floats. An infinity
+/// becomes the limit of an integer type.
 static bool const_fits(Val v, Elem elem) {
     int cls = elem_info[elem].cls;
     switch (v.c.type) {
@@ -172,15 +173,15 @@ bool el_const_adapts(Elab *e, Loc loc, Val v, Elem elem) {
     return false;
 }
 
-/// A cast, so that `300 as u8` wraps; where constants adapt, el_const_adapts has seen that they
-/// fit.
+/// Casts a constant, so `300 as u8` wraps. For implicit conversions, el_const_adapts has already
+/// checked the fit.
 Value *el_const_value(Elab *e, Val v, const Type *t) {
     Cell c = v.c.type == CK_FLOAT ? (Cell){.f = v.c.f} : (Cell){.i = v.c.i};
     c = cell_cast(const_elem(v), t->elem, c);
     return build_const(&e->b, t, attr_of_cell(e->ir, t->elem, c));
 }
 
-/// Both arms of a choice adapt on their own: each must fit.
+/// Both arms of a choice adapt separately: each must fit.
 Val el_adapt(Elab *e, Loc loc, Val v, Elem elem) {
     if (v.kind == V_CONST)
         return el_const_adapts(e, loc, v, elem)
@@ -213,8 +214,8 @@ Value *el_typed(Elab *e, Loc loc, Val v, Elem elem) {
     return el_const_value(e, v, ty_scalar(e->ir, elem));
 }
 
-/// Whether a value of element `from` becomes one of `to` without being asked: the same, or an
-/// integer that keeps its value; a scalar integer also becomes a float.
+/// Whether an element converts implicitly: to the same one, from an integer to one that holds all
+/// of its values, or from a scalar integer to a float.
 bool el_widens(Elem from, Elem to, bool scalar) {
     if (from == to) return true;
     const ElemInfo *f = &elem_info[from], *t = &elem_info[to];
@@ -223,7 +224,7 @@ bool el_widens(Elem from, Elem to, bool scalar) {
     return f->bits < t->bits && (f->cls == t->cls || (f->cls == EC_UINT && t->cls == EC_SINT));
 }
 
-/// The hint stands only where `as` alone would help: it changes no shape.
+/// The hint appears only if `as` alone would help; `as` changes no shape.
 static Val report_mismatch(Elab *e, Loc loc, const char *what, const Type *to, Val found) {
     el_fail(e, loc, D_TYPE_MISMATCH, what, type_words(e, to), val_text(e, found));
     const Type *from = val_type(found);
@@ -232,7 +233,7 @@ static Val report_mismatch(Elab *e, Loc loc, const char *what, const Type *to, V
     return val_error();
 }
 
-/// Whether a value of type `from` can be repeated to `to`, elements aside.
+/// Whether a value of type `from` can be repeated to `to`, apart from elements.
 static bool can_broadcast(const Type *from, const Type *to) {
     if (from->rank == 0) return true;
     if (from->rank != to->rank) return false;
@@ -241,7 +242,7 @@ static bool can_broadcast(const Type *from, const Type *to) {
     return true;
 }
 
-/// NULL stays NULL: all lanes valid.
+/// Repeats a mask; NULL, all lanes valid, stays NULL.
 static Value *repeat_mask_to(Elab *e, Value *v, const Type *shape) {
     return v ? build_broadcast(&e->b, v, shape) : NULL;
 }
@@ -279,7 +280,7 @@ Value *el_index(Elab *e, Loc loc, Val v, const char *what) {
 
 static bool known_value(Elab *e, const Value *v, bool specialise, int *budget, Cell *out);
 
-/// Of an elementwise scalar op, a cast or a choice: by computing it.
+/// Computes an elementwise scalar op, a cast or a choice.
 static bool known_op(Elab *e, const Op *op, bool specialise, int *budget, Cell *out) {
     Cell args[3];
     if (op->n_operands > 3) return false;
@@ -295,8 +296,8 @@ static bool known_op(Elab *e, const Op *op, bool specialise, int *budget, Cell *
     return true;
 }
 
-/// The value of a scalar made of constants and known dims. `budget` bounds the walk: shared
-/// subexpressions are visited once a use.
+/// Computes a scalar made of constants and known dims. `budget` bounds the walk, which visits a
+/// shared subexpression once for each use.
 static bool known_value(Elab *e, const Value *v, bool specialise, int *budget, Cell *out) {
     if (--*budget < 0 || !ty_is_scalar(v->type)) return false;
     const Attr *a = const_of(v);
@@ -311,10 +312,10 @@ static bool known_value(Elab *e, const Value *v, bool specialise, int *budget, C
     return computes && known_op(e, op, specialise, budget, out);
 }
 
-/// False where a leaf is not known. `budget`s are far above what people write.
+/// Returns false if a leaf is unknown. The budgets are far above the size of real expressions.
 static bool known_scalar(Elab *e, const Value *v, bool specialise, Cell *out) {
     int budget = 1000;
-    // First without marking: an unknown leaf must not specialise the known ones.
+    // The first walk marks nothing: an unknown leaf must not specialise the known ones.
     if (!known_value(e, v, false, &budget, out)) return false;
     budget = 1000;
     if (specialise) known_value(e, v, true, &budget, out);
@@ -337,7 +338,7 @@ bool el_known_int(Elab *e, Val v, int64_t *out) {
     return known_int(e, v, false, out);
 }
 
-/// Names the dim that is not known: that is what `given` is for.
+/// Names the unknown dim, which `given` could make constant.
 static void hint_given(Elab *e, Val v) {
     const char *dim = val_is_scalar(v) ? el_unknown_dim(e, v.ir.v) : NULL;
     if (dim)
@@ -356,9 +357,9 @@ bool el_const_int(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
     return false;
 }
 
-/// Products of extents are checked where they are made; each is below 2^31.
+/// Products of extents are checked where they are built; each extent is below 2^31.
 bool el_extent(Elab *e, Loc loc, Val v, const char *what, int64_t *out) {
-    bool wide = v.kind == V_CONST && v.c.type == CK_INT && v.c.wide; // no i64
+    bool wide = v.kind == V_CONST && v.c.type == CK_INT && v.c.wide; // does not fit i64
     if (!wide && !el_const_int(e, loc, v, what, out)) return false;
     if (!wide && *out >= 1 && *out <= INT32_MAX) return true;
     el_fail(e, loc, D_BAD_EXTENT, what, val_const_text(e, wide ? v : val_int(*out)));

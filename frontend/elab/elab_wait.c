@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Waits that certainly do not end.
+// Reports waits that are certain never to end.
 //
-// First by what is written alone: nothing raises a signal of the tensor, or only a later phase
-// does. Then the kernel is run in thought, for a few numbers of ranks (elab_ranks.h): each rank
-// goes through its waits and raises in the order of the text. What cannot be told helps to go on: a
-// raise is made if it may be, at each word that may be meant, of each value that it may have; a
-// wait that may be left out, or may hold at first, is none. Of several programs the one that is
-// furthest counts. So whoever is held up then never goes on.
+// The first check uses the text alone: no op raises a signal of the tensor, or only a later phase
+// does. The second check simulates the kernel for a few numbers of ranks (elab_ranks.h): each rank
+// performs its waits and raises in the order of the text. Every uncertainty favours progress: an
+// uncertain raise happens, on every word and with every value that it may have; a wait that may be
+// skipped, or may hold at first, does not block. The most advanced program of a rank counts. So a
+// rank that is blocked in the simulation is blocked in every run.
 #include "frontend/elab/elab_ranks.h"
 
 #include <string.h>
@@ -15,12 +15,12 @@
 
 typedef struct Raised {
     const Value *words;
-    const Op *phase; // of the wait; NULL: it is not known whether that waits
-    const Op *late;  // in a later one
+    const Op *phase; // of the wait; NULL: the phase may not block there
+    const Op *late;  // a raise in a later phase
     bool found;
 } Raised;
 
-/// The op of the host code that an op is, or is in.
+/// Returns the op of the host code that contains the op, or is it.
 static const Op *host_op(const Op *op) {
     while (op->parent->parent->code != OP_KERNEL) op = op->parent->parent;
     return op;
@@ -55,13 +55,14 @@ static bool wait_ends_at(const Op *wait, int64_t x, int64_t v) {
     return strcmp(compare, "lt") == 0 ? x < v : x <= v;
 }
 
-/// Words are 0 at first. True where it cannot be told.
+/// Whether the wait may hold at first. Words are initially 0. True if it is unknown.
 static bool holds_at_first(const Op *wait) {
     int64_t v;
     return !const_int(operand(wait, 2), &v) || wait_ends_at(wait, 0, v);
 }
 
-/// The phase whose programs all wait there; NULL: some may not, or there are several rounds of it.
+/// Returns the phase whose programs all block at the wait; NULL: some may skip it, or the phase has
+/// several rounds of it.
 static const Op *waiting_phase(const Op *wait) {
     const Op *phase = host_op(wait);
     for (const Op *at = wait; at != phase; at = at->parent->parent)
@@ -69,8 +70,7 @@ static const Op *waiting_phase(const Op *wait) {
     return phase->code == OP_PARALLEL && !holds_at_first(wait) ? phase : NULL;
 }
 
-/// A wait for what no program raises never ends, nor does one for what programs raise that are
-/// not started before it has ended.
+/// Reports a wait without any raise, or with raises only in programs that start after it has ended.
 static void check_wait(Op *op, void *arg) {
     Elab *e = arg;
     if (op->code != OP_SIGNAL_WAIT) return;
@@ -96,7 +96,7 @@ typedef struct SignalEvent {
     const Op *op;
     const Value *words;
     bool wait, certain;
-    int n;             // coordinates; 0: any word may be meant
+    int n;             // coordinates; 0: it may be any word
     Fact at[MAX_RANK]; // the shard first
     Fact value;        // OPEN: any
 } SignalEvent;
@@ -104,12 +104,12 @@ typedef struct SignalEvent {
 typedef struct Actor {
     Seat seat;
     VEC(SignalEvent) events;
-    int done; // of the events
+    int done; // the number of events performed
 } Actor;
 
-/// A wait that does not end.
+/// An example of a wait that does not end.
 typedef struct Finding {
-    const Op *raise; // what would end it; NULL: nothing does
+    const Op *raise; // a raise that would end it; NULL: none
     int64_t ranks, rank;
 } Finding;
 
@@ -118,8 +118,8 @@ typedef struct Play {
     int64_t ranks;
     Actor actors[MAX_SEATS];
     VEC(const Op *) waits; // of all seats
-    PtrMap seen, ends;     // those, and those that something may end at some seat
-    PtrMap found;          // Finding by wait: an example
+    PtrMap seen, ends;     // all waits, and those that some raise may end at some seat
+    PtrMap found;          // wait -> Finding
 } Play;
 
 static void add_event(Actor *a, SignalEvent ev, int first) {
@@ -129,14 +129,14 @@ static void add_event(Actor *a, SignalEvent ev, int first) {
     vec_push(a->seat.e->ctx, &a->events, ev);
 }
 
-/// A kernel that is called may raise anything of what it is given.
+/// A called kernel may raise any word of its tensors.
 static void add_call(Actor *a, const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
         if (value_is_sym(operand(op, i)))
             add_event(a, (SignalEvent){.op = op, .words = operand(op, i)}, 0);
 }
 
-/// Stores of one word count as raises, as do atomics, of whatever value.
+/// Stores to one word and atomics count as raises. The value of an atomic is unknown.
 static void add_word_access(Actor *a, const Op *op) {
     Access x = access_of(op);
     bool word = x.rank == 0 && !x.mask;
@@ -162,7 +162,7 @@ static void add_event_op(Actor *a, const Op *op, bool certain) {
     }
 }
 
-/// A grid has programs, whatever its bounds.
+/// A grid counts as having programs, for any bounds.
 static void add_event_region(Actor *a, const Region *r, bool certain) {
     for_each_op(op, r) {
         add_event_op(a, op, certain);
@@ -179,7 +179,7 @@ static bool may_be(Fact f, int64_t n) {
     return f.kind != NUMBER || f.number == n;
 }
 
-/// Whether it may be of the word that is waited for.
+/// Whether a raise may hit the word of the wait.
 static bool may_raise(const SignalEvent *raise, const SignalEvent *wait) {
     if (raise->wait || raise->words != wait->words) return false;
     for (int i = 0; i < raise->n && i < wait->n; i++)
@@ -193,14 +193,14 @@ static bool may_end(const SignalEvent *raise, const SignalEvent *wait) {
             wait_ends_at(wait->op, raise->value.number, wait->value.number));
 }
 
-/// Outside of the tensor nobody waits.
+/// Whether a wait cannot block: its word is outside of the tensor, or the wait holds at first.
 static bool is_no_wait(const Seat *at, const SignalEvent *wait) {
     for (int i = 0; i < wait->n; i++)
         if (el_outside(at, wait->words, i, wait->at[i])) return true;
     return wait->value.kind == NUMBER && wait_ends_at(wait->op, 0, wait->value.number);
 }
 
-/// What may end a wait: of all that ranks raise, or of what they have raised so far.
+/// Finds a raise that may end a wait, among all raises of all ranks or those performed so far.
 static const Op *find_raise(const Play *p, const SignalEvent *wait, bool all) {
     for (int i = 0; i < p->ranks; i++) {
         const Actor *a = &p->actors[i];
@@ -235,7 +235,7 @@ static void note_finding(Play *p, const Actor *a, const SignalEvent *ev, const O
     map_set(p->e->ctx, &p->found, ev->op, f);
 }
 
-/// Waits that nothing ends, at one seat.
+/// Finds the waits that no raise ends, at one seat.
 static void find_endless(Play *p, const Actor *a) {
     Ctx *ctx = p->e->ctx;
     for (int i = 0; i < a->events.n; i++) {
@@ -255,7 +255,7 @@ static void find_held(Play *p, const Actor *a) {
     if (ev) note_finding(p, a, ev, find_raise(p, ev, true));
 }
 
-/// With so many ranks. False: they raise too much to be gone through.
+/// Simulates this number of ranks. Returns false if the ranks have too many events.
 static bool play_ranks(Play *p, const Op *kernel) {
     for (int i = 0; i < p->ranks; i++) {
         Actor *a = &p->actors[i];
@@ -303,7 +303,7 @@ static void report_held(const Play *p, const Op *wait, const Finding *f) {
     diag_hint(p->e->ctx, "let ranks raise what others wait for before they wait themselves");
 }
 
-/// Of waits that nothing ends. How many there are.
+/// Reports waits that no raise ends. Returns their number.
 static int report_endless(const Play *p) {
     int n = 0;
     for (int i = 0; i < p->waits.n; i++) {
@@ -317,7 +317,8 @@ static int report_endless(const Play *p) {
     return n;
 }
 
-/// Who is held up by a wait that nothing ends has made no mistake of its own.
+/// Reports waits. A wait that no raise ends explains all other blocked waits, so these are then not
+/// reported.
 static void report_waits(const Play *p) {
     if (report_endless(p) > 0) return;
     for (int i = 0; i < p->waits.n; i++) {
@@ -328,7 +329,8 @@ static void report_waits(const Play *p) {
 
 /* ---- whom waits are for -------------------------------------------------------------------- */
 
-/// The one signal that can be meant at any seat; NULL: there are several, or something else.
+/// Returns the only signal that any seat can mean; NULL: there are several, or another kind of
+/// raise.
 static const Op *only_raise(const Play *p, const Op *wait) {
     const Op *found = NULL;
     for (int i = 0; i < p->ranks * p->ranks; i++) {
