@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The grammar. lang/grammar.md explains it; what is wrong with an unexpected token is said in
-// unexpected_token.c. No conflicts, LAC, and three places to recover: ';', a block, the '}' of a
-// block.
+// The grammar. lang/grammar.md explains it; unexpected_token.c reports unexpected tokens. The
+// grammar has no conflicts and uses LAC. It recovers at three places: ';', a block, and the '}' of
+// a block.
 %require "3.8"
 %define api.pure full
 %define api.prefix {teg}
@@ -98,10 +98,10 @@ int teglex(TEGSTYPE *value, TEGLTYPE *loc, struct Parser *p);
 static _Thread_local Ctx *stack_arena;
 #define YYSTACK_ALLOC(size) ctx_alloc(stack_arena, (size))
 #define YYSTACK_ALLOC_MAXIMUM YYSIZE_MAXIMUM
-// Enough for AST_MAX_DEPTH of anything; deeper input gets a message.
+// Enough for AST_MAX_DEPTH levels of any construct; deeper input gets a message.
 #define YYMAXDEPTH (AST_MAX_DEPTH * 12)
 
-/// From the first part to the last, as far as they share a line.
+/// Joins the locations of the first and the last part, as far as they share a line.
 static Loc span_of(Loc first, Loc last) {
     if (last.line == first.line && last.col >= first.col)
         first.len = (uint16_t)(last.col + last.len - first.col);
@@ -117,7 +117,7 @@ static Loc place_after(Loc l) {
 
 static void tegerror(Loc *loc, Parser *p, const char *message);
 
-/// A copy of a struct in the arena, for those too large to travel in the union.
+/// Copies a struct into the arena, for structs that are too large for the union.
 #define MADE(T, ...) ctx_copy(p->ctx, &(T){__VA_ARGS__}, sizeof(T))
 #define BINARY(id, a, op_loc, b, loc) new_binary(p, (loc), BI_##id, (op_loc), (a), (b))
 
@@ -468,7 +468,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parser *p) {
     return 0;
 }
 
-/// Bison itself reports one thing only: its stack is full.
+/// Bison itself calls this only if its stack is full.
 static void tegerror(Loc *loc, Parser *p, const char *message) {
     (void)message;
     diag(p->ctx, *loc, D_TOO_DEEP, AST_MAX_DEPTH);

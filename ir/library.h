@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The rows of lang/library.def: which fn of std/math.teg computes an op on a type.
+// The rows of lang/library.def: the fn of std/math.teg that computes an op on a type.
 #ifndef IR_LIBRARY_H
 #define IR_LIBRARY_H
 
@@ -9,8 +9,8 @@ typedef struct LibraryFn {
     OpCode op;
     Elem elem;
     const char *name; // of the fn
-    const char *row;  // as it stands in lang/library.def,
-    int line;         // in this line
+    const char *row;  // the text in lang/library.def,
+    int line;         // and its line
 } LibraryFn;
 
 enum {
@@ -21,7 +21,7 @@ enum {
 
 extern const LibraryFn library_fns[N_LIBRARY_FNS];
 
-/// NULL where no fn computes the op on the type.
+/// Returns NULL if no fn computes the op on the type.
 const LibraryFn *library_fn(OpCode op, Elem elem);
 
 #endif

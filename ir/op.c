@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Operations: the table of ops, reading and changing them, use lists, moving, copying, walking.
+// Operations: the table of ops; reading, changing, moving, copying and walking ops; use lists.
 //
 // A value heads a doubly linked list of its uses; a use lives in the operand array of its user. So
-// replacing a value, or dropping an operand, takes time for the uses concerned alone. Arrays grow
-// by copying into the arena; a use that moves must be unlinked first and linked again in its new
+// the time to replace a value or drop an operand depends only on the uses concerned. Arrays grow by
+// copying into the arena, so a use must be unlinked before it moves and linked again in its new
 // place.
 #include "ir/ir_private.h"
 
@@ -26,7 +26,7 @@ OpCode op_by_name(const char *name) {
 
 /* ---- attributes ---------------------------------------------------------------------------- */
 
-/// Ops have few attributes: a list beats a map.
+/// Ops have few attributes, so a list is faster than a map.
 static NamedAttr *find_attr(const Op *op, const char *name) {
     for (int i = 0; i < op->n_attrs; i++)
         if (strcmp(op->attrs[i].name, name) == 0) return &op->attrs[i];
@@ -68,7 +68,7 @@ void op_set_attr(Ir *ir, Op *op, const char *name, const Attr *value) {
     }
 }
 
-/// The kinds that rows of ops.def name. `const` is whatever a constant may be.
+/// The kinds in rows of ops.def. `const` is any kind that a constant may have.
 static const struct {
     const char *name;
     int kinds;
@@ -117,7 +117,7 @@ void use_link(Op *user, int index, Value *v) {
     v->uses = u;
 }
 
-/// The use stays in its array, in no list: link it again or forget it.
+/// Unlinks a use. It stays in its array; the caller links it again or drops it.
 static void use_unlink(Use *u) {
     *u->link = u->next;
     if (u->next) u->next->link = u->link;
@@ -133,7 +133,7 @@ void op_set_operand(Op *op, int i, Value *v) {
     use_link(op, i, v);
 }
 
-/// The old array serves again where it is large enough.
+/// The old array is reused if it is large enough.
 void op_set_operands(Ir *ir, Op *op, int n, Value *const *values) {
     Use *room = n > op->n_operands ? ctx_array(ir->ctx, Use, n) : op->operands;
     drop_operands(op);
@@ -183,7 +183,7 @@ void op_unlink(Op *op) {
     op->prev = op->next = NULL;
 }
 
-/// The ops inside go with op, so their uses of outer values must go too.
+/// Nested ops disappear together with op, so their uses of outer values must go too.
 static void drop_all_uses(Op *op, void *arg) {
     (void)arg;
     drop_operands(op);
@@ -207,13 +207,13 @@ void op_move_to_end(Op *op, Region *r) {
 
 /* ---- copies -------------------------------------------------------------------------------- */
 
-/// What takes the place of v in a copy: values from outside the copied part stay.
+/// Returns the replacement of v in a copy; values from outside of the copied part stay.
 static Value *mapped_operand(const PtrMap *map, Value *v) {
     Value *with = map_get(map, v);
     return with ? with : v;
 }
 
-/// The region's arguments and ops, terminator included.
+/// Copies the region's arguments and ops, including the terminator.
 static void clone_ops(Ir *ir, Region *to, const Region *from, PtrMap *map) {
     Builder b = build_at_end(ir, to, (Loc){0});
     for (int i = 0; i < from->n_args; i++) {
@@ -247,7 +247,7 @@ void region_clone_body(Builder *b, const Region *r, PtrMap *map) {
     }
 }
 
-/// The regions move, so pointers into them stay good. Results that remain keep their users.
+/// The regions move, so pointers into them stay valid. Remaining results keep their users.
 Op *op_with_results(Ir *ir, Op *op, int n_results, const Type *const *types) {
     Builder b = build_before(ir, op);
     Op *copy = build_op(&b, op->code, 0, NULL, n_results, types, 0);
@@ -268,8 +268,8 @@ Op *op_with_results(Ir *ir, Op *op, int n_results, const Type *const *types) {
 
 /* ---- walking and asking -------------------------------------------------------------------- */
 
-/// A visitor that erased or moved its op is told by the op's parent: what is inside is then left
-/// out.
+/// If the visitor erases or moves its op, the op's parent has changed, and the walk skips the op's
+/// regions.
 void op_walk_pre(Op *op, void (*visit)(Op *op, void *arg), void *arg) {
     Region *home = op->parent;
     visit(op, arg);
@@ -303,7 +303,7 @@ bool value_is_inside(const Value *v, const Op *outer) {
     return v->region->parent == outer || op_is_inside(v->region->parent, outer);
 }
 
-/// Linear: regions are short, and passes that ask often number the ops themselves.
+/// Takes linear time: regions are short, and passes that ask often number the ops themselves.
 bool op_before(const Op *a, const Op *b) {
     if (a->parent != b->parent) return false;
     for (a = a->next; a; a = a->next)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The text form of the IR, read: recursive descent without a separate lexer. The first error ends
-// it. No input makes it read past the end, recurse deeper than MAX_DEPTH or build a type that the
-// rest of the compiler cannot count.
+// Reads the text form of the IR: recursive descent without a separate lexer. The first error ends
+// the parse. No input makes it read past the end, recurse deeper than MAX_DEPTH or build a type
+// whose size overflows in the rest of the compiler.
 //
-// Errors leave by longjmp to ir_parse: nothing here holds anything but memory of the arena. The
-// text ends with a NUL byte, so looking at the next character is always allowed, and a NUL inside
-// it is a character that nothing expects.
+// Errors leave by longjmp to ir_parse, which is safe because all memory belongs to the arena. The
+// text ends with a NUL byte, so reading the next character is always allowed; a NUL inside the text
+// is an unexpected character.
 #include "ir/ir_private.h"
 #include "ir/layout/layout.h"
 
@@ -20,7 +20,7 @@
 
 enum { MAX_DEPTH = 200 };
 
-/// What a name meant before a region defined it.
+/// The meaning of a name before a region defined it.
 typedef struct NameBinding {
     const char *name;
     Value *value;
@@ -34,8 +34,8 @@ typedef struct IrParser {
     uint32_t line;
     uint16_t file;
     int depth;
-    PtrMap names;             // interned name -> Value, what is visible here
-    VEC(NameBinding) defined; // in the regions around, to be undone
+    PtrMap names;             // interned name -> Value, for the names that are visible here
+    VEC(NameBinding) defined; // in the enclosing regions, to be undone
     jmp_buf failed;
 } IrParser;
 
@@ -64,14 +64,14 @@ static void skip_space_and_comments(IrParser *p) {
     }
 }
 
-/// Length of the word or number at the cursor, 0 where there is none.
+/// Returns the length of the word or number at the cursor, or 0.
 static size_t word_len(const IrParser *p) {
     size_t n = 0;
     while (is_name_char((unsigned char)p->at[n])) n++;
     return n;
 }
 
-/// The word or character at the cursor, for messages.
+/// Returns the word or character at the cursor, for messages.
 static const char *found_text(IrParser *p, size_t *len) {
     *len = word_len(p);
     if (p->at == p->end) return "the end of the text";
@@ -81,7 +81,7 @@ static const char *found_text(IrParser *p, size_t *len) {
     return ctx_format(p->ctx, c >= ' ' && c <= '~' ? "'%c'" : "byte 0x%02x", c);
 }
 
-/// Reports what was expected at the cursor and leaves.
+/// Reports the expected text at the cursor and leaves by longjmp.
 static _Noreturn void fail_at_cursor(IrParser *p, const char *expected) {
     size_t len;
     const char *found = found_text(p, &len);
@@ -137,7 +137,7 @@ static int64_t need_int(IrParser *p, const char *what) {
     return v;
 }
 
-/// Digits, point and exponent at the cursor; *whole tells whether there are digits alone.
+/// Returns the length of digits, point and exponent at the cursor; *whole is true for digits alone.
 static size_t number_len(const IrParser *p, bool *whole) {
     const char *s = p->at + (*p->at == '-'), *first = s;
     while (isdigit((unsigned char)*s)) s++;
@@ -151,7 +151,7 @@ static size_t number_len(const IrParser *p, bool *whole) {
     return (size_t)(s - p->at);
 }
 
-/// The C library reads numbers with the decimal point of the host's locale.
+/// Reads a decimal with '.', although the C library expects the decimal point of the host's locale.
 static double read_decimal(IrParser *p, size_t len) {
     const char *point = memchr(p->at, '.', len);
     size_t before = point ? (size_t)(point - p->at) : len;
@@ -214,7 +214,7 @@ static int64_t need_extent(IrParser *p) {
     return accept_char(p, '?') ? DYNAMIC : need_int(p, "an extent or '?'");
 }
 
-/// a x b x ...; the lanes of a block are few enough to be counted.
+/// Reads a x b x ...; the number of a block's lanes must not overflow.
 static int parse_extents(IrParser *p, int64_t *extents, bool block) {
     int rank = 0;
     int64_t lanes = 1;
@@ -251,7 +251,7 @@ static void parse_strides(IrParser *p, int rank, int64_t *strides) {
     need_char(p, ']');
 }
 
-/// What is known of a tensor besides its extents: the word at hand, and those after it.
+/// Reads the further properties of a tensor: the current word, and those after it.
 static const Type *parse_known(IrParser *p, const Type *t) {
     do {
         if (accept_ir_word(p, "align"))
@@ -367,7 +367,8 @@ static const Type *parse_block(IrParser *p) {
 
 /* ---- attributes ---------------------------------------------------------------------------- */
 
-/// After the backslash. Bytes are written \xNN; 0 is none, strings end there.
+/// Reads the rest of an escape, after the backslash. Bytes are written \xNN; 0 is an error, since
+/// strings end there.
 static char parse_escape(IrParser *p) {
     static const char names[] = "nt\"\\", bytes[] = "\n\t\"\\";
     const char *name = *p->at ? strchr(names, *p->at) : NULL;
@@ -399,7 +400,7 @@ static const char *need_string(IrParser *p) {
     return t.data;
 }
 
-/// After '['. An empty list is of integers unless its op says otherwise.
+/// Reads a list, after '['. An empty list holds integers unless its op says otherwise.
 static const Attr *parse_list(IrParser *p, bool strings) {
     VEC(int64_t) ints = {0};
     VEC(const char *) strs = {0};
@@ -468,7 +469,7 @@ static void parse_attrs(IrParser *p, Op *op) {
 
 /* ---- ops ----------------------------------------------------------------------------------- */
 
-/// The name after '%', with its place.
+/// Reads a name after '%', with its place.
 static const char *need_name(IrParser *p, Loc *loc) {
     need_char(p, '%');
     size_t n = word_len(p);
@@ -479,7 +480,8 @@ static const char *need_name(IrParser *p, Loc *loc) {
     return name;
 }
 
-/// A name may come again in another region, but not where the first is visible.
+/// Defines a name. It may be reused in another region, but not where the first definition is
+/// visible.
 static void define_value(IrParser *p, const char *name, Loc loc, Value *v) {
     if (map_get(&p->names, name)) {
         diag(p->ctx, loc, D_DEFINED_TWICE, ctx_format(p->ctx, "%%%s", name));
@@ -491,7 +493,7 @@ static void define_value(IrParser *p, const char *name, Loc loc, Value *v) {
     v->name = name[strspn(name, "0123456789")] ? name : NULL;
 }
 
-/// Back to the names that were visible outside.
+/// Restores the names that were visible outside of the region.
 static void forget_names(IrParser *p, int n_kept) {
     while (p->defined.n > n_kept)
         map_set(p->ctx, &p->names, p->defined.data[--p->defined.n].name, NULL);
@@ -543,7 +545,8 @@ static ResultNames parse_results(IrParser *p) {
     return names;
 }
 
-/// Names at the cursor that '=' follows: the results of the next op, as operands have none there.
+/// Whether names followed by '=' are at the cursor: the results of the next op. Operands have no
+/// '='.
 static bool at_results(const IrParser *p) {
     IrParser ahead = *p;
     do {
@@ -553,7 +556,7 @@ static bool at_results(const IrParser *p) {
     return at_char(&ahead, '=');
 }
 
-/// Ops are made before their operands are read, so that names resolve to values at once.
+/// The op exists before its operands are read, so names resolve to values at once.
 static void parse_operands(IrParser *p, Op *op) {
     VEC(Value *) values = {0};
     if (!at_char(p, '%') || at_results(p)) return;
@@ -562,7 +565,7 @@ static void parse_operands(IrParser *p, Op *op) {
     op_set_operands(p->ir, op, values.n, values.data);
 }
 
-/// One type a result.
+/// Reads one type for each result.
 static void parse_result_types(IrParser *p, Op *op, int n) {
     op->results = ctx_array(p->ctx, Value, n);
     op->n_results = n;
@@ -614,7 +617,7 @@ static void parse_region(IrParser *p, Op *op) {
     p->depth--;
 }
 
-/// Regions of an isolated op see no names from outside.
+/// Regions of an isolated op do not see outer names.
 static void parse_regions(IrParser *p, Op *op) {
     PtrMap names = p->names;
     if (op_has(op, ISOLATED)) p->names = (PtrMap){0};
@@ -622,7 +625,7 @@ static void parse_regions(IrParser *p, Op *op) {
     if (op_has(op, ISOLATED)) p->names = names;
 }
 
-/// Results are defined after the regions: an op does not see its own.
+/// Results are defined after the regions, since an op does not see its own results.
 static Op *parse_any_op(IrParser *p, Region *to) {
     ResultNames names = parse_results(p);
     Loc loc;

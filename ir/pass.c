@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Running a pipeline of passes: verify, time and dump after each.
+// Runs a pipeline of passes; verifies, times and dumps after each.
 #include "ir/ir.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static double utc_seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/// Whether name stands in the comma-separated list, or the list is "all".
+/// Whether the comma-separated list contains name, or is "all".
 static bool is_pass_listed(const char *list, const char *name) {
     size_t n = strlen(name);
     if (list && strcmp(list, "all") == 0) return true;
@@ -23,7 +23,7 @@ static bool is_pass_listed(const char *list, const char *name) {
     return false;
 }
 
-/// False where the pass left wrong IR.
+/// Returns false if the pass left invalid IR.
 static bool run_pass(PassEnv *env, Op *module, const Pass *pass, const PassOptions *options) {
     pass->run(env, module);
     if (options->dump && is_pass_listed(options->dump_after, pass->name))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The text form of the IR, written. Everything it writes, parse.c reads back to an equal module.
+// Writes the text form of the IR. parse.c reads all of its output back to an equal module.
 #include "ir/ir_private.h"
 #include "ir/layout/layout.h"
 
@@ -26,7 +26,7 @@ static void print_extents(Text *out, const Type *t) {
     }
 }
 
-/// Strides that are all unknown say nothing and are left out.
+/// Whether any stride is known. Otherwise strides are not printed.
 static bool has_known_stride(const Type *t) {
     for (int i = 0; i < t->rank; i++)
         if (t->strides[i] != DYNAMIC) return true;
@@ -61,7 +61,7 @@ static void print_placed(Text *out, const Type *t) {
     text_add(out, ">");
 }
 
-/// Rings and what is pending.
+/// Prints rings and pending types.
 static void print_parts(Text *out, const Type *t) {
     if (t->kind == TK_RING)
         text_add(out, "ring<%d", t->slots);
@@ -102,7 +102,8 @@ char *type_text(Ctx *ctx, const Type *t) {
 
 /* ---- attributes ---------------------------------------------------------------------------- */
 
-/// The C library writes and reads the decimal point of the host's locale; the text has a dot.
+/// Prints a finite float with a dot, although the C library uses the decimal point of the host's
+/// locale.
 static void print_finite(Text *out, double v) {
     char digits[64];
     for (int precision = 6; precision <= 17; precision++) {
@@ -118,7 +119,7 @@ static void print_finite(Text *out, double v) {
     }
 }
 
-/// NaNs other than the usual one are told apart by their bits.
+/// NaNs other than the default one are printed with their bits.
 static void print_float(Text *out, double v) {
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
@@ -132,7 +133,7 @@ static void print_float(Text *out, double v) {
         text_add(out, "nan:0x%016" PRIx64, bits);
 }
 
-/// Printable ASCII as it is, the rest escaped: the text is ASCII whatever the source was.
+/// Prints ASCII as it is and escapes all other bytes, so the output is always ASCII.
 static void print_quoted(Text *out, const char *s) {
     static const char escapes[] = {['\n'] = 'n', ['\t'] = 't', ['"'] = '"', ['\\'] = '\\'};
     text_add(out, "\"");
@@ -155,7 +156,7 @@ static void print_sub_dim(Text *out, const SubDim *d) {
     if (d->kind == DIM_AXIS && d->mul != 1) text_add(out, " * %" PRId64, d->mul);
 }
 
-/// Items of lists are separated by the caller.
+/// The caller separates the items of lists.
 static void print_item(Text *out, const Attr *a, int i) {
     switch (a->kind) {
     case AT_INTS: text_add(out, "%" PRId64, a->ints[i]); break;
@@ -184,7 +185,7 @@ void ir_print_attr(Text *out, const Attr *a) {
 
 /* ---- ops ----------------------------------------------------------------------------------- */
 
-/// Names are unique within an op that sees nothing of the outside, so each kernel has its own.
+/// Names are unique within an isolated op, so each kernel has its own.
 typedef struct Printer {
     Text *out;
     bool locs;
@@ -194,7 +195,7 @@ typedef struct Printer {
     int unnamed;
 } Printer;
 
-/// How many values wanted this name.
+/// Counts the values that wanted this name.
 typedef struct Tally {
     int n;
 } Tally;
@@ -203,7 +204,8 @@ bool is_name_char(int c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// The hint with bytes that no name has replaced; a name of digits alone is for unnamed values.
+/// Returns the hint with invalid bytes replaced. Names of digits alone are reserved for unnamed
+/// values.
 static const char *clean_name(Ctx *ctx, const char *hint) {
     char *name = ctx_format(ctx, "%s%s", hint[strspn(hint, "0123456789")] ? "" : "_", hint);
     for (char *c = name; *c; c++)
@@ -211,7 +213,7 @@ static const char *clean_name(Ctx *ctx, const char *hint) {
     return ctx_name(ctx, name);
 }
 
-/// x, x_1, x_2, ...: the first that is free.
+/// Returns the first free name of x, x_1, x_2, ...
 static const char *free_name(Printer *p, const char *name) {
     Ctx *ctx = p->out->ctx;
     Tally *base = map_get(&p->taken, name);
@@ -224,7 +226,8 @@ static const char *free_name(Printer *p, const char *name) {
     return free;
 }
 
-/// Named at first sight, so that any part of a module prints, also with values from outside.
+/// Returns the name of a value, chosen at first sight. So any part of a module can be printed, even
+/// with values from outside.
 static const char *printed_name(Printer *p, const Value *v) {
     const char *name = map_get(&p->names, v);
     if (name) return name;
@@ -281,7 +284,7 @@ static void print_region(Printer *p, const Region *r) {
     text_add(p->out, "}");
 }
 
-/// Values inside an isolated op are named afresh: what is outside is not seen there.
+/// Values inside an isolated op get fresh names, since outer values are not visible there.
 static void print_op(Printer *p, const Op *op) {
     add_indent(p);
     print_results(p, op);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The greedy rewriter: folds, deletes what is unused and applies rules until nothing changes. It
-// works off a list of ops; a change puts what it may have improved back on the list. The number of
-// steps is bounded, so a pair of rules that undo each other cannot hang it.
+// The greedy rewriter: folds, deletes unused ops and applies rules until nothing changes. It works
+// off a list of ops; each change puts the ops that it may have improved back on the list. The
+// number of steps is bounded, so a pair of rules that undo each other cannot hang it.
 #include "ir/ir_private.h"
 
 #include <string.h>
@@ -10,10 +10,10 @@ enum { STEPS_AN_OP = 64 };
 
 typedef struct Worklist {
     VEC(Op *) ops;  // a stack
-    PtrMap waiting; // op -> itself while it is on the stack
+    PtrMap waiting; // op -> itself while it is in the stack
     const Rule *rules;
-    int first[OP_COUNT]; // rule of each root + 1, or 0
-    int *next;           // the next of the same root + 1, or 0
+    int first[OP_COUNT]; // index of the first rule of each root + 1, or 0
+    int *next;           // index of the next rule of the same root + 1, or 0
     Op *root;
     bool changed;
 } Worklist;
@@ -31,7 +31,7 @@ static void touch_visitor(Op *op, void *rw) {
     rewrite_touch(rw, op);
 }
 
-/// The top of the stack.
+/// Pops the top of the stack.
 static Op *take_from_worklist(Rewriter *rw) {
     Worklist *l = rw->list;
     Op *op = l->ops.data[--l->ops.n];
@@ -39,7 +39,7 @@ static Op *take_from_worklist(Rewriter *rw) {
     return op;
 }
 
-/// An erased op may still be on the list.
+/// Whether the op still exists: an erased op may still be on the list.
 static bool is_alive(const Rewriter *rw, const Op *op) {
     return op == rw->list->root || op_is_inside(op, rw->list->root);
 }
@@ -48,7 +48,7 @@ static void touch_users(Rewriter *rw, const Value *v) {
     for_each_use(u, v) rewrite_touch(rw, u->user);
 }
 
-/// What computes the operands may be unused after op has gone.
+/// Puts the ops that compute the operands on the list: they may be unused after op is erased.
 static void touch_operands(Rewriter *rw, const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
         if (operand(op, i)->def) rewrite_touch(rw, operand(op, i)->def);
@@ -75,21 +75,21 @@ void rewrite_to(Rewriter *rw, Op *op, Value *with) {
     rewrite_erase(rw, op);
 }
 
-/// Pure and of no use to anyone.
+/// Whether the op is pure and its results have no uses.
 static bool is_unused(const Op *op) {
     for (int i = 0; i < op->n_results; i++)
         if (value_has_uses(result(op, i))) return false;
     return op_has(op, PURE);
 }
 
-/// Ops that a rule has built stand between `before` and `after` in r.
+/// Puts the ops that a rule has built on the list: those between `before` and `after` in r.
 static void touch_new_ops(Rewriter *rw, Region *r, Op *before, const Op *after) {
     Op *first = before && before->parent == r ? before->next : r->first;
     for (Op *op = first; op && op != after; op = op->next) op_walk_pre(op, touch_visitor, rw);
 }
 
-/// Tries the rules of op in order, up to the first that applies, and puts what may profit back on
-/// the list: new ops, op itself, its users, and what it no longer uses.
+/// Tries the rules of op in order, up to the first that applies. Then puts all ops that may profit
+/// back on the list: new ops, op itself, its users, and the ops that it no longer uses.
 static bool apply_rules(Rewriter *rw, Op *op) {
     Worklist *l = rw->list;
     Region *home = op->parent;
@@ -108,7 +108,7 @@ static bool apply_rules(Rewriter *rw, Op *op) {
     return true;
 }
 
-/// Deleting comes first, then folding, then rules: the cheapest that applies.
+/// Tries the cheapest change first: deleting, then folding, then rules.
 static void rewrite_op(Rewriter *rw, Op *op) {
     ctx_count(rw->ir->ctx, 1);
     if (op != rw->list->root && is_unused(op)) {
@@ -125,7 +125,7 @@ static void rewrite_op(Rewriter *rw, Op *op) {
 
 /* ---- driver -------------------------------------------------------------------------------- */
 
-/// Chains the rules of each root in the order of the table.
+/// Chains the rules of each root, in the order of the table.
 static void index_rules(Ctx *ctx, Worklist *l, int n) {
     l->next = ctx_array(ctx, int, n);
     for (int i = n - 1; i >= 0; i--) {
@@ -140,7 +140,7 @@ bool rewrite_all(Ir *ir, Op *root, const Rule *rules, int n_rules) {
     index_rules(ir->ctx, l, n_rules);
     Rewriter rw = {.ir = ir, .list = l};
     op_walk_pre(root, touch_visitor, &rw);
-    // A stack: turned round, so that operands are looked at before their users.
+    // The stack is reversed, so that operands are processed before their users.
     for (int i = 0, j = l->ops.n - 1; i < j; i++, j--) {
         Op *op = l->ops.data[i];
         l->ops.data[i] = l->ops.data[j];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tables of rules: their rows by number, and who is told when one is applied.
+// Tables of rules: their rows by number, and the callback for each applied rule.
 #include "ir/ir_private.h"
 
 #include <string.h>

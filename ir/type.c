@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Types: one object for each type, so that equality is pointer equality.
 //
-// A type is spelled as a row of integers, the row is interned, and the interned bytes are the key
-// of the one object: no hash or comparison of types is written anywhere.
+// A type is encoded as a row of integers, and the row is interned. The interned bytes are the key
+// of the object, so no hash or comparison of types is needed.
 #include "ir/ir_private.h"
 #include "ir/layout/layout.h"
 
@@ -16,13 +16,13 @@ Ctx *ir_ctx(const Ir *ir) {
     return ir->ctx;
 }
 
-/// A number that stands for the list of parts.
+/// Returns a number that identifies the list of parts.
 static int64_t parts_key(Ir *ir, const Type *t) {
     size_t bytes = (size_t)t->n_parts * sizeof *t->parts;
     return bytes ? (intptr_t)ctx_intern(ir->ctx, (const char *)t->parts, bytes) : 0;
 }
 
-/// The one Type equal to t, found by its spelling as integers.
+/// Returns the one Type equal to t, found by its encoding as integers.
 static const Type *unique_type(Ir *ir, const Type *t) {
     int64_t key[11 + 2 * MAX_RANK] = {t->kind,          t->elem,  t->rank, (intptr_t)t->layout,
                                       t->swizzle,       t->inner, t->pad,  t->slots,
@@ -39,7 +39,7 @@ static const Type *unique_type(Ir *ir, const Type *t) {
     return known;
 }
 
-/// The limit on the rank is checked once, here; everything else may rely on it.
+/// The limit on the rank is checked only here; all other code relies on it.
 static Type make_type(Ir *ir, TypeKind kind, Elem elem, int rank) {
     if (rank < 0 || rank > MAX_RANK)
         ice(ir->ctx, (Loc){0}, "a type of rank %d, the limit is %d", rank, MAX_RANK);
@@ -141,7 +141,7 @@ const Type *ty_pending(Ir *ir, const Type *block) {
     return of_parts(ir, TK_PENDING, 0, block != NULL, &block);
 }
 
-/// Strides of a tensor count elements, so they stay what they are.
+/// Strides of a tensor count elements, so they do not change.
 const Type *ty_with_elem(Ir *ir, const Type *shape, Elem elem) {
     Type t = *shape;
     t.elem = elem;

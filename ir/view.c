@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Views of particular ops: subscripts, folds of regions, kernels by name.
 //
-// Accesses are decoded on demand and not stored: a view is always that of the op as it is now.
+// Accesses are decoded on demand and never stored, so a view always describes the current op.
 #include "ir/ir_private.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ bool op_is_access(const Op *op) {
     }
 }
 
-/// How many operands stand before those of the subscript; sets pad and value.
+/// Returns the number of operands in front of the subscript; sets pad and value.
 static int read_head(const Op *op, Access *a) {
     const char *kind = op_str(op, "op");
     switch (op->code) {
@@ -37,13 +37,13 @@ static int read_head(const Op *op, Access *a) {
     }
 }
 
-/// Counts beyond MAX_RANK, so that the verifier can say how many there are.
+/// Counts beyond MAX_RANK too, so that the verifier can report the number.
 static void add_access_axis(Access *a, int64_t extent) {
     if (a->rank < MAX_RANK) a->extents[a->rank] = extent;
     a->rank++;
 }
 
-/// The first pick brings the joint shape of all picks into the block, the others nothing.
+/// The first pick adds the joint shape of all picks to the block; later picks add nothing.
 static void add_pick(Access *a, const Type *pick) {
     if (a->pick_at >= 0) return;
     a->pick_at = a->rank;
@@ -75,7 +75,7 @@ Access access_of(const Op *op) {
 
 /* ---- regions and kernels ------------------------------------------------------------------- */
 
-/// Associative, and known to every executor with its identity.
+/// Whether the op is associative, and every executor knows its identity.
 static bool is_monoid(OpCode code) {
     switch (code) {
     case OP_ADD:
@@ -89,7 +89,7 @@ static bool is_monoid(OpCode code) {
     }
 }
 
-/// The whole region must be the one op: anything else may do more than fold.
+/// The whole region must be the one op, since any other op might do more than fold.
 OpCode region_monoid(const Region *r) {
     const Op *op = r->first;
     if (r->n_args != 2 || !op || !is_monoid(op->code) || op->next != r->last) return OP_COUNT;
@@ -110,7 +110,7 @@ bool value_is_sym(const Value *v) {
     return false;
 }
 
-/// The op of this code and name in the module; the only one of the code where name is NULL.
+/// Finds the op of this code and name in the module; with a NULL name, the only op of the code.
 static Op *find_named_op(const Op *module, OpCode code, const char *name) {
     Op *found = NULL;
     for_each_op(op, module->regions[0]) {

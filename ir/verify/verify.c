@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The verifier: what holds for every op by its row in ops.def, and for regions and values. Rules of
+// The verifier: checks every op against its row in ops.def, and checks regions and values. Rules of
 // single ops are in verify_ops.c.
 //
-// Two kinds of trouble are told apart. IR that breaks a rule is reported as a diagnostic, since a
+// It tells two kinds of errors apart. IR that breaks a rule is reported as a diagnostic, since a
 // user of tegula-opt may have written it. Links that contradict each other (use lists, parents) can
-// only come from a bug in C code, and end the compilation as such.
+// only come from a bug in C code, and end the compilation as a compiler bug.
 //
-// Dominance: with one straight list of ops a region, a value is visible from its definition to the
-// end of its region and in the regions inside. The walk marks values as it meets them and unmarks
-// them where it leaves their region. The mark is the isolated op around, so a kernel does not see
-// values of another scope.
+// Dominance: a region has one straight list of ops, so a value is visible from its definition to
+// the end of its region and in nested regions. The walk marks values at their definition and
+// unmarks them at the end of their region. The mark is the enclosing isolated op, so a kernel does
+// not see values of another scope.
 #include "ir/verify/verify.h"
 
 #include "lang/diag.h"
@@ -33,7 +33,7 @@ static void verify_count(Verifier *v, const Op *op, const char *what, int found,
                     expected == 1 ? "" : "s");
 }
 
-/// Each attribute is one of the row and of its kind, and none that must be there is missing.
+/// Checks that each attribute is in the row and of its kind, and that no required one is missing.
 static void verify_attrs(Verifier *v, const Op *op) {
     AttrSpec spec;
     for (int i = 0; i < op->n_attrs; i++) {
@@ -54,7 +54,7 @@ static void verify_attrs(Verifier *v, const Op *op) {
                         spec.kind_len, spec.kind);
 }
 
-/// "integer or float".
+/// Returns "integer or float".
 static const char *class_names(Ctx *ctx, int classes) {
     static const struct {
         int cls;
@@ -66,12 +66,13 @@ static const char *class_names(Ctx *ctx, int classes) {
     return t.data;
 }
 
-/// i4 and u4 exist in memory and in casts only.
+/// Whether ops may compute with the element. i4 and u4 exist only in memory and in casts.
 static bool is_computed(Elem e) {
     return elem_info[e].bits >= 8;
 }
 
-/// SAME and ELEMENTWISE: one type, of the row's classes; the result is bool for COMPARES.
+/// Checks SAME and ELEMENTWISE: all types are equal and of the row's classes; the result of
+/// COMPARES is bool.
 static void verify_lanes(Verifier *v, const Op *op) {
     const OpInfo *info = &op_info[op->code];
     if (!(info->traits & (SAME | ELEMENTWISE)) || !op->n_operands) return;
@@ -94,7 +95,7 @@ static void verify_lanes(Verifier *v, const Op *op) {
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-/// Blocks have lanes, and not so many that counting them overflows.
+/// Checks that a block has lanes, and not so many that their count overflows.
 static void verify_type(Verifier *v, const Op *op, const Type *t) {
     int64_t n = 1;
     bool ok = true;
@@ -109,17 +110,17 @@ static void verify_type(Verifier *v, const Op *op, const Type *t) {
 
 static bool is_visible(Verifier *v, const Value *x) {
     if (map_get(&v->visible, x) == v->scope) return true;
-    // What stands around the root is not looked at.
+    // The surroundings of the root are not verified.
     return v->scope == v->root && v->root->parent && !value_is_inside(x, v->root);
 }
 
-/// "add %x": enough to find the definition.
+/// Returns "add %x", enough to find the definition.
 static const char *value_text(Verifier *v, const Value *x) {
     const char *kind = x->def ? op_info[x->def->code].name : "a region argument";
     return ctx_format(v->ctx, "%s%s%s", kind, x->name ? " %" : "", x->name ? x->name : "");
 }
 
-/// The uses are linked both ways, and the values visible here.
+/// Checks that the uses are linked both ways, and that the values are visible here.
 static void verify_operands(Verifier *v, const Op *op) {
     for (int i = 0; i < op->n_operands; i++) {
         const Use *u = &op->operands[i];
@@ -134,7 +135,7 @@ static void verify_operands(Verifier *v, const Op *op) {
 
 /* ---- places -------------------------------------------------------------------------------- */
 
-/// What may stand around op, and after it.
+/// Checks the op's parent and its place at the end of a region.
 static void verify_place(Verifier *v, const Op *op) {
     const Region *r = op->parent;
     bool top = op->code == OP_KERNEL || op->code == OP_FUNC || op->code == OP_DEVICE;
@@ -171,13 +172,13 @@ static void verify_region(Verifier *v, const Op *op, const Region *r) {
     if (op->code != OP_MODULE && !(r->last && op_has(r->last, TERMINATOR)))
         verify_fail(v, op, r->last ? op_info[r->last->code].name : "nothing",
                     "yield at the end of its region");
-    // Leaving the region, nobody sees its values any more.
+    // At the end of the region, its values are no longer visible.
     for (int i = 0; i < r->n_args; i++) map_set(v->ctx, &v->visible, r->args[i], NULL);
     for_each_op(inner, r) for (int i = 0; i < inner->n_results; i++)
         map_set(v->ctx, &v->visible, result(inner, i), NULL);
 }
 
-/// What the row of op says, and that its values can be used by rules without harm.
+/// Checks the row of op. Rules may then use the op's values safely.
 static void verify_row(Verifier *v, const Op *op) {
     const OpInfo *info = &op_info[op->code];
     verify_count(v, op, "operand", op->n_operands, info->n_operands);
@@ -188,7 +189,7 @@ static void verify_row(Verifier *v, const Op *op) {
     for (int i = 0; i < op->n_results; i++) verify_type(v, op, result(op, i)->type);
 }
 
-/// Rules run on ops that are sound by their row only, so they need not guard against nonsense.
+/// Rules run only on ops that agree with their row, so they need no guards.
 static void verify_op(Verifier *v, const Op *op) {
     int before = v->failures;
     verify_place(v, op);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the files of the verifier share: its state, the words of rules, the rules.
+// Declarations shared by the files of the verifier: its state, the helpers of rules, the rules.
 #ifndef IR_VERIFY_VERIFY_H
 #define IR_VERIFY_VERIFY_H
 
@@ -9,58 +9,61 @@ typedef struct Verifier {
     Ir *ir;
     Ctx *ctx;
     const Op *root;
-    const Op *scope; // the innermost ISOLATED op around, or root
-    PtrMap visible;  // Value -> the scope in which it is visible now
+    const Op *scope; // the innermost enclosing ISOLATED op, or root
+    PtrMap visible;  // Value -> the scope where it is currently visible
     int failures;
 } Verifier;
 
-/// Reports that op is not as `expected` says; `found` is what stands there.
+/// Reports that op is not as `expected` says; `found` describes the actual state.
 void verify_fail(Verifier *v, const Op *op, const char *found, const char *expected, ...)
     __attribute__((format(printf, 4, 5)));
 
-/// Checks what the row of op cannot say. Counts, attributes and operands are sound already; the
-/// ops inside it are not yet looked at.
+/// Checks the properties of op that its row cannot express. Counts, attributes and operands have
+/// been checked already; the ops inside it have not.
 typedef void VerifyRule(Verifier *v, const Op *op);
 extern VerifyRule *const verify_rules[OP_COUNT];
 
 /* ---- verify_words.c ------------------------------------------------------------------------ */
-// Each checks one thing, reports at most one violation, and says whether all is well, so that a
-// rule is a chain of them that stops at the first. Messages count from 1, arguments from 0.
+// Each helper checks one property, reports at most one violation, and returns whether the property
+// holds. A rule is a chain of helpers that stops at the first failure. Messages count from 1,
+// arguments from 0.
 
 const char *number_text(Verifier *v, int64_t n);
-/// The i-th `what` ("operand", "result" ...) has exactly this type.
+/// Checks that the i-th `what` ("operand", "result" ...) has exactly this type.
 bool want_type(Verifier *v, const Op *op, const char *what, int i, const Type *found,
                const Type *expected);
 bool want_operand(Verifier *v, const Op *op, int i, const Type *expected);
 bool want_result(Verifier *v, const Op *op, int i, const Type *expected);
-/// Operand i is an i64 scalar.
+/// Checks that operand i is an i64 scalar.
 bool want_index(Verifier *v, const Op *op, int i);
-/// Operand i is a block, or a tensor.
+/// Checks the kind of operand i: a block or a tensor.
 bool want_kind(Verifier *v, const Op *op, int i, TypeKind kind);
 bool want_block_result(Verifier *v, const Op *op);
-/// At least n operands.
+/// Checks for at least n operands.
 bool want_operands(Verifier *v, const Op *op, int n);
 bool want_count(Verifier *v, const Op *op, const char *what, int64_t found, int64_t expected);
-/// lo <= n < hi; hi = INT64_MAX: no upper bound.
+/// Checks lo <= n < hi; hi = INT64_MAX: no upper bound.
 bool want_range(Verifier *v, const Op *op, const char *what, int64_t n, int64_t lo, int64_t hi);
-/// The attribute `axis` names an axis of t.
+/// Checks that the attribute `axis` is an axis of t.
 bool want_axis(Verifier *v, const Op *op, const Type *t);
-/// The string attribute, where present, is one of the names (ended by NULL).
+/// Checks that the string attribute, if present, is one of the names (NULL ends the list).
 bool want_one_of(Verifier *v, const Op *op, const char *attr, const char *const *names);
-/// Region r takes these arguments.
+/// Checks the arguments of region r.
 bool want_args(Verifier *v, const Op *op, int r, int n, const Type *const *types);
-/// Region 0 takes an i64.
+/// Checks that region 0 takes an i64.
 bool want_index_arg(Verifier *v, const Op *op);
-/// Region r yields these. A missing terminator is not reported here: false, and no message.
+/// Checks the values that region r yields. Returns false without a message if the terminator is
+/// missing.
 bool want_yields(Verifier *v, const Op *op, int r, int n, const Type *const *types);
-/// Region 0 yields nothing.
+/// Checks that region 0 yields no values.
 bool want_no_yields(Verifier *v, const Op *op);
-/// Region 0 touches no memory and has no effect: it may run for any lanes, in any order.
+/// Checks that region 0 touches no memory and has no effect, so that it may run for any lanes in
+/// any order.
 void want_pure_region(Verifier *v, const Op *op);
 
-/// The types of the results, with room for more at the end.
+/// Returns the types of the results, with room for more at the end.
 const Type **result_types(Verifier *v, const Op *op, int room);
-/// n types twice in a row: the arguments of a function that joins two states.
+/// Returns the n types twice in a row: the arguments of a function that joins two states.
 const Type **types_twice(Verifier *v, int n, const Type *const *types);
 
 /* ---- verify_blocks.c, verify_async.c, verify_tensors.c, verify_comm.c ---------------------- */

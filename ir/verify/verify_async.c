@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The verifier's rules of shared memory and asynchrony.
+// The verifier's rules for shared memory and asynchrony.
 //
-// That something is waited for before it is used is a matter of types: what is pending is no
-// block, and only the ops here take it.
+// Types enforce waiting before use: a pending value is not a block, and only the ops in this file
+// take it.
 #include "ir/verify/verify.h"
 
-/// A block of that shape and element; layouts may differ.
+/// Checks for a block of that shape and element; layouts may differ.
 static bool want_same_elements(Verifier *v, const Op *op, const char *what, int i,
                                const Type *found, const Type *like) {
     return want_type(v, op, what, i, ty_is_block(found) ? ty_plain(v->ir, found) : found,
@@ -22,7 +22,8 @@ static bool want_result_kind(Verifier *v, const Op *op, TypeKind kind, const cha
     return t->kind == kind;
 }
 
-/// A swizzle is one of TMA's. Rows take whole panels of as many bytes.
+/// Checks a placing: a swizzle is one of TMA's, and rows consist of whole panels of that many
+/// bytes.
 static void verify_placing(Verifier *v, const Op *op, const Type *t) {
     bool panels = t->swizzle == 32 || t->swizzle == 64 || t->swizzle == 128;
     if (t->swizzle && (!panels || t->pad))
@@ -70,8 +71,8 @@ void verify_buf_pad(Verifier *v, const Op *op) {
     if (want_kind(v, op, 0, TK_BUF) && want_axis(v, op, operand(op, 0)->type)) want_index(v, op, 1);
 }
 
-/// (desc, buf, ..., coordinates from operand `first` on): each dimension of more than one element
-/// is an axis of the buffer.
+/// Checks (desc, buf, ..., coordinates from operand `first` on): each dimension with more than one
+/// element is an axis of the buffer.
 static bool verify_box(Verifier *v, const Op *op, int first) {
     const Attr *axes = op_attr(op, "axes");
     if (!want_operands(v, op, first) || !want_kind(v, op, 0, TK_DESC) ||
@@ -129,7 +130,8 @@ void verify_blank(Verifier *v, const Op *op) {
         verify_fail(v, op, type_text(v->ctx, t), "a block of f32 or i32");
 }
 
-/// Blocks of pending ones, in order, as they are or still pending; of tokens nothing.
+/// An await returns blocks for pending operands, in order, either ready or still pending; a token
+/// has no result.
 void verify_await(Verifier *v, const Op *op) {
     if (op->n_results && !want_count(v, op, "results", op->n_results, op->n_operands)) return;
     for (int i = 0; i < op->n_operands; i++) {
@@ -152,7 +154,7 @@ void verify_ring_make(Verifier *v, const Op *op) {
     for (int i = 0; i < t->n_parts; i++) verify_placing(v, op, t->parts[i]);
 }
 
-/// (ring, n), where the lowering finds how the ring works.
+/// Checks the operands (ring, n). The lowering needs the definition of the ring.
 static bool names_item(Verifier *v, const Op *op) {
     if (!want_operands(v, op, 2) || !want_kind(v, op, 0, TK_RING) || !want_index(v, op, 1))
         return false;
@@ -200,14 +202,14 @@ void verify_take_tile(Verifier *v, const Op *op) {
 
 /* ---- roles --------------------------------------------------------------------------------- */
 
-/// The role that op belongs to, or NULL.
+/// Returns the role that contains op, or NULL.
 static const Region *role_region(const Op *op) {
     for (const Region *r = op->parent; r && r->parent; r = r->parent->parent)
         if (r->parent->code == OP_ROLES) return r;
     return NULL;
 }
 
-/// One role fills a ring. Where others read it, all of it passes between roles.
+/// Checks that one role fills a ring. If other roles read it, all of its items pass between roles.
 static void fill_in_one_role(Verifier *v, const Value *ring) {
     const Region *filler = NULL;
     for_each_use(u, ring) {
@@ -219,7 +221,7 @@ static void fill_in_one_role(Verifier *v, const Value *ring) {
     }
 }
 
-/// Roles stand in the body of a device, with the rings between them before.
+/// Checks that roles are in the body of a device, with their rings in front of them.
 void verify_roles(Verifier *v, const Op *op) {
     const Attr *names = op_attr(op, "names"), *warps = op_attr(op, "warps");
     const Attr *regs = op_attr(op, "regs");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The verifier's rules of ops on blocks: constants, shapes, and ops on whole blocks.
+// The verifier's rules for ops on blocks: constants, shapes, and ops on whole blocks.
 #include "ir/eval.h"
 #include "ir/verify/verify.h"
 
 /* ---- constants and shapes ------------------------------------------------------------------ */
 
-/// The value is of the element's class and one the element can hold.
+/// Checks that the value is of the element's class and fits the element.
 void verify_const(Verifier *v, const Op *op) {
     if (!want_block_result(v, op)) return;
     const Attr *a = op_attr(op, "value");
@@ -28,7 +28,7 @@ void verify_iota(Verifier *v, const Op *op) {
         verify_fail(v, op, type_text(v->ctx, t), "an integer block of rank 1");
 }
 
-/// Block to block of one element.
+/// Checks that operand and result are blocks of one element.
 static bool keeps_elem(Verifier *v, const Op *op) {
     if (!want_kind(v, op, 0, TK_BLOCK) || !want_block_result(v, op)) return false;
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
@@ -71,7 +71,7 @@ void verify_permute(Verifier *v, const Op *op) {
         want_type(v, op, "result", 0, to, ty_block(v->ir, from->elem, from->rank, extents));
 }
 
-/// The part lies within the operand on each axis.
+/// Checks that the slice lies within the operand on each axis.
 void verify_slice(Verifier *v, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     const Attr *start = op_attr(op, "start");
@@ -83,7 +83,7 @@ void verify_slice(Verifier *v, const Op *op) {
             return;
 }
 
-/// Like the first operand on each axis but the one along which they join; extents there add up.
+/// Checks that all operands agree on every axis but the joined one; there the extents add up.
 void verify_concat(Verifier *v, const Op *op) {
     if (!want_operands(v, op, 1) || !keeps_elem(v, op)) return;
     Type t = *operand(op, 0)->type;
@@ -99,7 +99,7 @@ void verify_concat(Verifier *v, const Op *op) {
     want_result(v, op, 0, ty_block(v->ir, t.elem, t.rank, t.extents));
 }
 
-/// Only the element changes.
+/// Checks that only the element changes.
 void verify_cast(Verifier *v, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     if (want_kind(v, op, 0, TK_BLOCK) && want_block_result(v, op))
@@ -114,7 +114,7 @@ void verify_bitcast(Verifier *v, const Op *op) {
         verify_fail(v, op, type_text(v->ctx, to), "elements of %d bits, none of them bool", bits);
 }
 
-/// Only the layout changes.
+/// Checks that only the layout changes.
 void verify_convert(Verifier *v, const Op *op) {
     if (keeps_elem(v, op))
         want_type(v, op, "result", 0, ty_plain(v->ir, result(op, 0)->type),
@@ -135,14 +135,14 @@ void verify_select(Verifier *v, const Op *op) {
 
 /* ---- whole blocks -------------------------------------------------------------------------- */
 
-/// What products of this element are summed in; EL_COUNT where there is no dot.
+/// Returns the element that accumulates products of this one; EL_COUNT if dot does not take it.
 static Elem sum_elem(Elem e) {
     const ElemInfo *info = &elem_info[e];
     if (info->cls == EC_FLOAT) return info->bits <= 32 ? EL_F32 : EL_F64;
     return info->cls & EC_INT && info->bits == 8 ? EL_I32 : EL_COUNT;
 }
 
-/// a <m, k> times b <k, n> fit and add up in a result of type c.
+/// Checks that a <m, k> times b <k, n> fits, and accumulates in a result of type c.
 static bool verify_product(Verifier *v, const Op *op, const Type *a, const Type *b, const Type *c) {
     static const char *const precisions[] = {"ieee", "tf32", "tf32x3", "fast", NULL};
     bool fits = ty_is_block(a) && ty_is_block(b) && a->rank == 2 && b->rank == 2 &&
@@ -166,7 +166,7 @@ void verify_dot(Verifier *v, const Op *op) {
         want_operand(v, op, 2, c);
 }
 
-/// The region makes one step of a and b; the step is the extent that they share.
+/// Checks that the region makes one step of a and b. The step is the extent that they share.
 void verify_contract(Verifier *v, const Op *op) {
     const Type *c = result(op, 0)->type;
     int64_t step = op_int(op, "step", 0);
@@ -181,7 +181,7 @@ void verify_contract(Verifier *v, const Op *op) {
         want_count(v, op, "columns of a (the step)", a->extents[1], step);
 }
 
-/// Operands 0 .. n - 1 are blocks of one shape that has the axis.
+/// Checks that operands 0 .. n - 1 are blocks of one shape that has the axis.
 static bool are_aligned(Verifier *v, const Op *op, int n) {
     if (!want_operands(v, op, n < 1 ? 1 : n) || !want_kind(v, op, 0, TK_BLOCK)) return false;
     const Type *first = operand(op, 0)->type;
@@ -191,7 +191,7 @@ static bool are_aligned(Verifier *v, const Op *op, int n) {
     return want_axis(v, op, first);
 }
 
-/// The region joins two tuples of scalars with the elements of operands 0 .. n - 1.
+/// Checks that the region joins two tuples of scalars with the elements of operands 0 .. n - 1.
 static void joins_operands(Verifier *v, const Op *op, int n) {
     const Type **types = ctx_array(v->ctx, const Type *, n);
     for (int i = 0; i < n; i++) types[i] = ty_scalar(v->ir, operand(op, i)->type->elem);
@@ -199,7 +199,7 @@ static void joins_operands(Verifier *v, const Op *op, int n) {
         want_pure_region(v, op);
 }
 
-/// The type of a line reduced to one element.
+/// Returns the type after the axis is reduced to one element.
 static const Type *type_without_axis(Ir *ir, const Type *t, int64_t axis) {
     int64_t extents[MAX_RANK];
     for (int i = 0; i < t->rank; i++)
@@ -220,14 +220,14 @@ void verify_reduce(Verifier *v, const Op *op) {
     joins_operands(v, op, n);
 }
 
-/// Result i has the type of operand i.
+/// Checks that result i has the type of operand i.
 static bool results_like_operands(Verifier *v, const Op *op) {
     for (int i = 0; i < op->n_results; i++)
         if (!want_result(v, op, i, operand(op, i)->type)) return false;
     return true;
 }
 
-/// The blocks, then for an exclusive scan as many initial scalars.
+/// The operands are the blocks, then, for an exclusive scan, one initial scalar for each.
 void verify_scan(Verifier *v, const Op *op) {
     int n = op->n_results;
     bool exclusive = op_flag(op, "exclusive");
@@ -257,7 +257,8 @@ void verify_histogram(Verifier *v, const Op *op) {
         verify_fail(v, op, type_text(v->ctx, r), "a result of i32, rank 1");
 }
 
-/// Operand and indices have one shape but for the axis; the result has that of the indices.
+/// Operand and indices have the same shape except for the axis; the result has the shape of the
+/// indices.
 void verify_gather(Verifier *v, const Op *op) {
     if (!want_kind(v, op, 0, TK_BLOCK) || !want_axis(v, op, operand(op, 0)->type) ||
         !want_kind(v, op, 1, TK_BLOCK))

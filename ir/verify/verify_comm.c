@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The verifier's rules of several ranks: launches, transfers, signals.
+// The verifier's rules for several ranks: launches, transfers, signals.
 #include "ir/verify/verify.h"
 
 #include <string.h>
 
-/// Launches are collective by the symmetric parameters of their kernel.
+/// Checks that the kernel has symmetric parameters, which make its launch collective.
 static bool in_sym_kernel(Verifier *v, const Op *op) {
     const Op *kernel = op_enclosing(op, OP_KERNEL);
     bool ok = !kernel || op_attr(kernel, "sym");
@@ -20,7 +20,7 @@ void verify_rank(Verifier *v, const Op *op) {
     if (in_sym_kernel(v, op)) want_result(v, op, 0, ty_scalar(v->ir, EL_I64));
 }
 
-/// A tensor of i64 of that rank; rank < 0: of any, from 1 on.
+/// Checks for a tensor of i64 of that rank; rank < 0: any rank from 1 on.
 static bool are_words(Verifier *v, const Op *op, const char *what, const Type *t, int rank) {
     bool ok =
         t->kind == TK_TENSOR && t->elem == EL_I64 && (rank < 0 ? t->rank > 0 : t->rank == rank);
@@ -37,7 +37,7 @@ static bool says_how(Verifier *v, const Op *op, bool pulls) {
     return want_one_of(v, op, "how", pulls ? all : pushes);
 }
 
-/// The gathered view is the tensor at another place: strides may differ.
+/// The gathered view is the same tensor at another address, so strides may differ.
 void verify_comm_gather(Verifier *v, const Op *op) {
     if (!in_sym_kernel(v, op) || !says_how(v, op, true) || !want_kind(v, op, 0, TK_TENSOR) ||
         !want_index(v, op, 1))
@@ -78,8 +78,8 @@ void verify_comm_control(Verifier *v, const Op *op) {
     if (in_sym_kernel(v, op)) are_words(v, op, "the result", result(op, 0)->type, 1);
 }
 
-/// Operand 0 holds words; from `first` on there is a coordinate for each of its dimensions, and
-/// from `numbers` on all are indices.
+/// Checks that operand 0 holds words. From `first` on, the operands are one coordinate for each of
+/// its dimensions; from `numbers` on, all are indices.
 static bool names_word(Verifier *v, const Op *op, int numbers, int first) {
     if (!want_operands(v, op, first) || !are_words(v, op, "operand 1", operand(op, 0)->type, -1) ||
         !want_count(v, op, "coordinates", op->n_operands - first, operand(op, 0)->type->rank))

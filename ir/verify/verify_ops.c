@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The verifier's rules of single ops, by op; those of structure and of effects are here.
+// The table of rules for single ops, and the rules for structure and effects.
 #include "ir/verify/verify.h"
 
 #include <string.h>
 
 /* ---- structure ----------------------------------------------------------------------------- */
 
-/// Kernels, funcs and devices are found by name.
+/// Checks that kernels, funcs and devices have unique names, since they are found by name.
 static void verify_module(Verifier *v, const Op *op) {
     PtrMap seen[3] = {{0}};
     for_each_op(inner, op->regions[0]) {
@@ -18,7 +18,7 @@ static void verify_module(Verifier *v, const Op *op) {
     }
 }
 
-/// Parameters come from the host: memory and scalars.
+/// Checks that the parameters can come from the host: memory and scalars.
 static void want_memory_args(Verifier *v, const Op *op) {
     const Region *r = op->regions[0];
     for (int i = 0; i < r->n_args; i++)
@@ -27,7 +27,8 @@ static void want_memory_args(Verifier *v, const Op *op) {
                         "parameter %d to be a tensor or a scalar", i + 1);
 }
 
-/// In ascending order, each a tensor that has a dimension for the rank.
+/// Checks that `sym` is in ascending order, and that each entry is a tensor with a dimension for
+/// the rank.
 static void want_sym_args(Verifier *v, const Op *op) {
     const Attr *sym = op_attr(op, "sym");
     const Region *r = op->regions[0];
@@ -50,7 +51,8 @@ static void verify_kernel(Verifier *v, const Op *op) {
     want_no_yields(v, op);
 }
 
-/// Scalars in, one scalar out, nothing else touched: so it may be inlined on blocks of any shape.
+/// Checks that a func takes scalars, returns one scalar and touches nothing else, so it can be
+/// inlined on blocks of any shape.
 static void verify_func(Verifier *v, const Op *op) {
     const Region *r = op->regions[0];
     for (int i = 0; i < r->n_args; i++)
@@ -64,7 +66,8 @@ static void verify_func(Verifier *v, const Op *op) {
     want_pure_region(v, op);
 }
 
-/// Extents and strides may be known better on either side; `require` compares them at launch.
+/// Whether an argument may be passed to a parameter. Either side may know more extents and strides;
+/// `require` compares them at launch.
 static bool may_pass(const Type *arg, const Type *param) {
     if (arg->kind == TK_TENSOR && param->kind == TK_TENSOR)
         return arg->elem == param->elem && arg->rank == param->rank;
@@ -87,7 +90,7 @@ static void verify_call(Verifier *v, const Op *op) {
                         i + 1, type_text(v->ctx, r->args[i]->type));
 }
 
-/// A nested one ends the one directly around it: what comes before it computes bounds.
+/// A nested grid must end the op directly around it; the ops in front of it compute its bounds.
 static bool nests_perfectly(Verifier *v, const Op *op) {
     const Op *outer = op->parent ? op->parent->parent : NULL;
     if (op_enclosing(op, OP_LAUNCH)) {
@@ -114,7 +117,7 @@ static void verify_launch(Verifier *v, const Op *op) {
     if (want_index(v, op, 0) && want_index_arg(v, op)) want_no_yields(v, op);
 }
 
-/// The program's number, then what the host passes.
+/// The arguments are the program's number, then the host's arguments.
 static void verify_device(Verifier *v, const Op *op) {
     const Region *r = op->regions[0];
     if (!want_range(v, op, "warps", op_int(op, "warps", 0), 1, 33) ||
@@ -138,7 +141,7 @@ static void verify_dispatch(Verifier *v, const Op *op) {
         for (int i = 1; i < r->n_args; i++) want_operand(v, op, i, r->args[i]->type);
 }
 
-/// Values that pass from iteration to iteration are blocks, there or pending.
+/// Checks that the values carried between iterations are blocks, ready or pending.
 static bool carries_blocks(Verifier *v, const Op *op) {
     for (int i = 0; i < op->n_results; i++)
         if (!ty_is_block(result(op, i)->type) && !ty_promised(result(op, i)->type)) {
@@ -149,7 +152,7 @@ static bool carries_blocks(Verifier *v, const Op *op) {
     return true;
 }
 
-/// Operands from `first` on have the types of the results.
+/// Checks that operands from `first` on have the types of the results.
 static bool inits_match(Verifier *v, const Op *op, int first) {
     if (!want_count(v, op, "initial values", op->n_operands - first, op->n_results)) return false;
     for (int i = 0; i < op->n_results; i++)
@@ -157,7 +160,7 @@ static bool inits_match(Verifier *v, const Op *op, int first) {
     return carries_blocks(v, op);
 }
 
-/// The induction variable and the carried values go in, the carried values come out.
+/// The region takes the induction variable and the carried values, and yields the carried values.
 static void verify_for(Verifier *v, const Op *op) {
     if (!want_range(v, op, "regions", op->n_regions, 1, 3) || !want_operands(v, op, 2) ||
         !want_index(v, op, 0) || !want_index(v, op, 1) || !inits_match(v, op, 2) ||
@@ -192,7 +195,7 @@ static void verify_if(Verifier *v, const Op *op) {
 
 /* ---- effects ------------------------------------------------------------------------------- */
 
-/// Each operand from `first` on has its {} in the text, so that no value goes unseen.
+/// Checks that the text has a {} for each operand from `first` on, so that every value is shown.
 static void shows_values(Verifier *v, const Op *op, int first) {
     int places = 0;
     for (const char *s = op_str(op, "text"); (s = strstr(s, "{}")); s += 2) places++;
@@ -218,7 +221,7 @@ static void verify_print(Verifier *v, const Op *op) {
 
 /* ---- all ---------------------------------------------------------------------------------- */
 
-// Elementwise ops and yield need no more than their rows say.
+// Elementwise ops and yield have no rule: their rows cover them.
 VerifyRule *const verify_rules[OP_COUNT] = {
     [OP_MODULE] = verify_module,
     [OP_KERNEL] = verify_kernel,

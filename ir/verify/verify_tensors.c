@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The verifier's rules of tensors and of their subscripts.
+// The verifier's rules for tensors and their subscripts.
 #include "ir/verify/verify.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ void verify_dim(Verifier *v, const Op *op) {
         verify_align(v, op);
 }
 
-/// Operands before those of the subscript: tensors, then pad or values.
+/// Returns the number of operands in front of the subscript: tensors, then pad or values.
 static int access_head(const Op *op) {
     switch (op->code) {
     case OP_LIVE: return 1;
@@ -23,7 +23,7 @@ static int access_head(const Op *op) {
     }
 }
 
-/// All tensors have one rank, and the subscript speaks of each dimension.
+/// Checks that all tensors have one rank, and that the subscript covers each dimension.
 static bool subscripts_match(Verifier *v, const Op *op) {
     int n_tensors = op->code == OP_COMBINE ? (int)op_int(op, "n", 1) : 1;
     for (int i = 0; i < n_tensors; i++)
@@ -34,7 +34,7 @@ static bool subscripts_match(Verifier *v, const Op *op) {
     return true;
 }
 
-/// The operands of dimension d, from operand `at` on; `pick` is the type of the first pick.
+/// Checks the operands of dimension d, from operand `at` on; `pick` is the type of the first pick.
 static bool verify_sub(Verifier *v, const Op *op, const SubDim *d, int at, const Type **pick) {
     if (d->kind == DIM_AT) return want_index(v, op, at);
     if (d->kind == DIM_AXIS)
@@ -50,7 +50,7 @@ static bool verify_sub(Verifier *v, const Op *op, const SubDim *d, int at, const
     return want_operand(v, op, at, *pick);
 }
 
-/// The subscript is sound, so that access_of may read it.
+/// Checks the subscript, so that access_of may read it.
 static bool verify_subs(Verifier *v, const Op *op) {
     const Attr *subs = op_attr(op, "subs");
     if (op->code == OP_COMBINE && !want_range(v, op, "n", op_int(op, "n", 1), 1, 1 << 16))
@@ -67,7 +67,8 @@ static bool verify_subs(Verifier *v, const Op *op) {
     return true;
 }
 
-/// Nothing is proved, the coordinate is inside, or the axis is full too: 0, 1, 2.
+/// Checks `inside`, for each dimension: 0 nothing is proved, 1 the coordinate is inside, 2 the axis
+/// is also full.
 static bool verify_inside(Verifier *v, const Op *op) {
     const Attr *inside = op_attr(op, "inside");
     if (!inside) return true;
@@ -77,7 +78,7 @@ static bool verify_inside(Verifier *v, const Op *op) {
     return ok;
 }
 
-/// Checks an access up to the block it moves, and returns the shape of that as a bool block, or
+/// Checks an access up to the block that it moves. Returns that block's shape as a bool block, or
 /// NULL.
 static const Type *verify_access(Verifier *v, const Op *op) {
     if (!verify_subs(v, op) || !verify_inside(v, op)) return NULL;
@@ -88,7 +89,7 @@ static const Type *verify_access(Verifier *v, const Op *op) {
     return ty_block(v->ir, EL_BOOL, a.rank, a.extents);
 }
 
-/// The block in the tensor's element.
+/// Returns the type of the moved block, with the tensor's element.
 static const Type *type_of_moved(Verifier *v, const Op *op, const Type *shape) {
     return ty_with_elem(v->ir, shape, operand(op, 0)->type->elem);
 }
@@ -124,7 +125,7 @@ void verify_copy_async(Verifier *v, const Op *op) {
     want_result(v, op, 0, ty_pending(v->ir, NULL));
 }
 
-/// The element must be of the classes of the op that does it; xchg and cas take any.
+/// Checks that the element is in the classes of the elementwise op; xchg and cas take any.
 void verify_atomic(Verifier *v, const Op *op) {
     static const char *const names[] = {"add", "max",  "min", "and", "or",
                                         "xor", "xchg", "cas", NULL};
@@ -139,7 +140,7 @@ void verify_atomic(Verifier *v, const Op *op) {
         want_operand(v, op, 2, t);
 }
 
-/// Values may come in the tensor's element or in that of the fold, which may be wider than both.
+/// Values may have the tensor's element or that of the fold, which may be wider than both.
 void verify_combine(Verifier *v, const Op *op) {
     const Type *shape = verify_access(v, op);
     int n = (int)op_int(op, "n", 1);

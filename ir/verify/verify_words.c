@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The words that the verifier's rules are made of: each checks one thing and words its violation.
+// The helpers of the verifier's rules. Each checks one property and reports its violation.
 #include "ir/verify/verify.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ const char *number_text(Verifier *v, int64_t n) {
     return ctx_format(v->ctx, "%lld", (long long)n);
 }
 
-/// Rules that make a type of extents leave open in what layout a block has them.
+/// Rules that build a type from extents accept any layout of the block.
 bool want_type(Verifier *v, const Op *op, const char *what, int i, const Type *found,
                const Type *expected) {
     bool ok = found == expected || (!expected->layout && ty_plain(v->ir, found) == expected);
@@ -73,7 +73,7 @@ bool want_axis(Verifier *v, const Op *op, const Type *t) {
     return want_range(v, op, "axis", op_int(op, "axis", 0), 0, t->rank);
 }
 
-/// The string attribute, where present, is one of the names.
+/// Checks that the string attribute, if present, is one of the names.
 bool want_one_of(Verifier *v, const Op *op, const char *attr, const char *const *names) {
     const char *s = op_str(op, attr);
     Text all = {.ctx = v->ctx};
@@ -85,7 +85,7 @@ bool want_one_of(Verifier *v, const Op *op, const char *attr, const char *const 
     return !s;
 }
 
-/// Region r takes these arguments.
+/// Checks the arguments of region r.
 bool want_args(Verifier *v, const Op *op, int r, int n, const Type *const *types) {
     const Region *region = op->regions[r];
     bool ok = want_count(v, op, "region arguments", region->n_args, n);
@@ -94,7 +94,7 @@ bool want_args(Verifier *v, const Op *op, int r, int n, const Type *const *types
     return ok;
 }
 
-/// Region r yields these. A missing terminator is reported elsewhere.
+/// Checks the values that region r yields. Another check reports a missing terminator.
 bool want_yields(Verifier *v, const Op *op, int r, int n, const Type *const *types) {
     const Op *end = terminator(op->regions[r]);
     if (!end || end->code != OP_YIELD) return false;
@@ -118,7 +118,7 @@ const Type **result_types(Verifier *v, const Op *op, int room) {
     return types;
 }
 
-/// n types twice in a row: the arguments of a function that joins two states.
+/// Returns the n types twice in a row: the arguments of a function that joins two states.
 const Type **types_twice(Verifier *v, int n, const Type *const *types) {
     const Type **both = ctx_array(v->ctx, const Type *, 2 * n);
     for (int i = 0; i < 2 * n; i++) both[i] = types[i % n];
