@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Distributed layouts: making them, one object for each, and evaluating them.
+// Distributed layouts: making and evaluating them. Equal layouts are one object.
 #include "ir/layout/layout.h"
 
 #include <string.h>
@@ -72,7 +72,8 @@ const char *layout_error(const Layout *l) {
     return NULL;
 }
 
-/// Register bits whose image is a sum of earlier ones number copies within a thread.
+/// Drops the register bits whose image is a sum of earlier ones: they number copies within a
+/// thread.
 static void drop_copies(Layout *l) {
     F2Span s = {0};
     int n = layout_n_bits(l), kept = 0, registers = l->bits[LEVEL_REG];
@@ -83,8 +84,8 @@ static void drop_copies(Layout *l) {
             l->bits[LEVEL_REG]--;
 }
 
-/// The layout itself is the interned string: equal bytes are equal pointers. What does not count
-/// is zeroed first.
+/// The interned string is the layout itself, so equal bytes are equal pointers. Unused parts are
+/// zeroed first.
 const Layout *layout_unique(Ctx *ctx, const Layout *l) {
     const char *error = layout_error(l);
     if (error) ice(ctx, (Loc){0}, "not a layout: %s", error);

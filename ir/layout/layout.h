@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Layouts: which register of which thread holds which element of a block, and at which byte of
-// shared memory an element stands. docs/inside/layouts.md explains the algebra.
+// Layouts map elements of a block to registers of threads, and elements to byte offsets in shared
+// memory. docs/inside/layouts.md explains the algebra.
 //
-// An extent e is stored in a box of o * 2^v >= e places, o odd. The bits of register, lane, warp
-// and CTA number are mapped onto the bits of the coordinates in the 2^v part by a matrix over F2
-// (the numbers 0 and 1 with xor as sum); the o repeats of each dimension are further registers.
-// Everything else is computed from that matrix.
+// An extent e is stored in a box of o * 2^v >= e places, o odd. A matrix over F2 (the numbers 0 and
+// 1 with xor as sum) maps the bits of register, lane, warp and CTA number to the bits of the
+// coordinates in the 2^v part. The o repeats of each dimension are further registers. All other
+// properties are computed from that matrix.
 #ifndef IR_LAYOUT_LAYOUT_H
 #define IR_LAYOUT_LAYOUT_H
 
@@ -30,7 +30,7 @@ static inline int bit_count(Bits x) {
 static inline int parity(Bits x) {
     return __builtin_parityll(x);
 }
-/// The number of the highest bit; x is not 0.
+/// Returns the number of the highest bit; x is not 0.
 static inline int top_bit(Bits x) {
     return 63 - __builtin_clzll(x);
 }
@@ -42,48 +42,51 @@ typedef struct F2 {
 } F2;
 
 Bits f2_apply(const F2 *m, Bits x);
-/// a after b.
+/// Returns the composition: a after b.
 F2 f2_compose(const F2 *a, const F2 *b);
 F2 f2_identity(int n);
-/// Its columns and then those of b, moved up by `shift` rows: the direct sum where shift is the
-/// number of rows of a.
+/// Joins the columns of a and those of b, moved up by `shift` rows. This is the direct sum if shift
+/// is the number of rows of a.
 F2 f2_join(const F2 *a, const F2 *b, int shift);
-/// Row i as a mask of columns.
+/// Returns row i as a mask of columns.
 Bits f2_row(const F2 *m, int i);
 F2 f2_transpose(const F2 *m, int rows);
 bool f2_equal(const F2 *a, const F2 *b);
 
-/// A subspace, with how each of its vectors is made: an echelon basis of the columns added so far.
+/// A subspace: an echelon basis of the columns added so far, with the combination of columns that
+/// makes each basis vector.
 typedef struct F2Span {
     int n;             // dimension
-    Bits vec[F2_MAX];  // by falling top bit; each top bit occurs in no other vector
+    Bits vec[F2_MAX];  // by falling top bit; no other vector contains that bit
     Bits from[F2_MAX]; // the columns whose sum it is
 } F2Span;
 
 F2Span f2_span(const F2 *m);
-/// v reduced by the basis: 0 exactly when v lies in the subspace. `from` (may be NULL) receives
-/// the columns that were added to reach that.
+/// Reduces v by the basis; the result is 0 exactly if v is in the subspace. `from` (may be NULL)
+/// receives the mask of columns that were added.
 Bits f2_reduce(const F2Span *s, Bits v, Bits *from);
 static inline bool f2_contains(const F2Span *s, Bits v) {
     return f2_reduce(s, v, NULL) == 0;
 }
-/// Adds column `v` named by the mask `from`. False: v was in the subspace already.
+/// Adds column `v` named by the mask `from`. Returns false if v was in the subspace already.
 bool f2_add(F2Span *s, Bits v, Bits from);
 
 int f2_rank(const F2 *m);
-/// An x with m x = y, made of the earliest columns that suffice. False: there is none.
+/// Finds an x with m x = y, made of the earliest columns that suffice. Returns false if no x
+/// exists.
 bool f2_solve(const F2 *m, Bits y, Bits *x);
-/// m r = 1 on the given number of rows. False: m is not onto.
+/// Finds r with m r = 1 on the given number of rows. Returns false if m is not onto.
 bool f2_right_inverse(const F2 *m, int rows, F2 *r);
-/// The columns are a basis of { x : m x = 0 }, each with a top bit that no other has.
+/// Returns a basis of { x : m x = 0 }; each column has a top bit that no other contains.
 F2 f2_kernel(const F2 *m);
-/// m = unit x quotient: m maps bits of `unit` as `unit` does, all others to rows that `unit` does
-/// not reach. `bits` and `rows` are what the unit occupies. False: it does not divide.
+/// Divides m by unit, m = unit x quotient: m maps the bits of `unit` as `unit` does, and all others
+/// to rows that `unit` does not reach. `bits` and `rows` are those of the unit. Returns false if it
+/// does not divide.
 bool f2_quotient(const F2 *m, const F2 *unit, Bits bits, Bits rows, F2 *rest);
-/// A basis of the intersection of two subspaces.
+/// Returns a basis of the intersection of two subspaces.
 F2 f2_intersection(const F2 *a, const F2 *b);
-/// The largest subspace of F2^rows that meets neither a's nor b's columns' span except in 0.
-/// It has dimension rows - max(rank a, rank b).
+/// Returns the largest subspace of F2^rows that meets the column spans of a and of b only in 0. It
+/// has dimension rows - max(rank a, rank b).
 F2 f2_avoiding(const F2 *a, const F2 *b, int rows);
 
 /* ---- layout.c: distributed layouts ------------------------------------------------------------
@@ -93,14 +96,16 @@ typedef enum LayoutLevel { LEVEL_REG, LEVEL_LANE, LEVEL_WARP, LEVEL_CTA, N_LEVEL
 
 enum { LAYOUT_MAX_BITS = 32 };
 
-/// Coordinates of the 2^v part are one vector: the bits of the last dimension are the lowest
-/// (row-major order). A *place* is a thread and a register of it; a *thread* is lane, warp and CTA
-/// number as one number, lane lowest. Registers are numbered by the repeats, dimension 0 slowest,
-/// times 2^bits[LEVEL_REG], plus the register bits.
+/// A distributed layout.
 ///
-/// Layouts are made by layout_unique alone, and equal layouts are equal pointers. All elements of
-/// the box have a place. No register is a copy of another one in the same thread; copies in other
-/// threads are what the kernel of the matrix says.
+/// The coordinates of the 2^v part form one vector; the bits of the last dimension are the lowest
+/// (row-major order). A *thread* is lane, warp and CTA number as one number, lane lowest. A *place*
+/// is a thread and one of its registers. Registers are numbered by the repeats, dimension 0
+/// slowest, times 2^bits[LEVEL_REG], plus the register bits.
+///
+/// Only layout_unique makes layouts, and equal layouts are equal pointers. Every element of the box
+/// has a place. No register is a copy of another one in the same thread; the kernel of the matrix
+/// gives the copies in other threads.
 typedef struct Layout {
     int64_t extents[MAX_RANK];
     int32_t odd[MAX_RANK];        // o: repeats
@@ -110,11 +115,11 @@ typedef struct Layout {
     Bits col[LAYOUT_MAX_BITS]; // register bits first, then lane, warp, CTA
 } Layout;
 
-/// The one Layout equal to l in this context. Columns of register bits that depend on earlier
-/// ones are dropped (they would be copies). A compiler bug when l is not a layout: see
+/// Returns the one Layout equal to l in this context. Columns of register bits that depend on
+/// earlier ones are dropped, since they would be copies. An invalid l is a compiler bug: see
 /// layout_error.
 const Layout *layout_unique(Ctx *ctx, const Layout *l);
-/// What is wrong with l, or NULL.
+/// Returns the error in l, or NULL.
 const char *layout_error(const Layout *l);
 
 static inline int layout_first(const Layout *l, LayoutLevel level) {
@@ -131,78 +136,81 @@ static inline int layout_thread_bits(const Layout *l) {
 static inline int64_t layout_box(const Layout *l, int d) {
     return (int64_t)l->odd[d] << l->log2[d];
 }
-/// Product of the repeats, and registers of a thread.
+/// Return the product of the repeats, and the registers of a thread.
 int64_t layout_repeats(const Layout *l);
 int64_t layout_registers(const Layout *l);
-/// The number of the lowest bit of dimension d, and of all bits of coordinates.
+/// Return the number of the lowest bit of dimension d, and of all bits of coordinates.
 int layout_base(const Layout *l, int d);
 int layout_rows(const Layout *l);
-/// Bits of dimension d as a mask of coordinate bits.
+/// Returns the bits of dimension d as a mask of coordinate bits.
 Bits layout_dim_mask(const Layout *l, int d);
-/// The matrix: of all bits, or of one level.
+/// Return the matrix of all bits, or of one level.
 F2 layout_f2(const Layout *l);
 F2 layout_level(const Layout *l, LayoutLevel level);
-/// The same boxes (o and v of every dimension), so that one matrix equation converts.
+/// Whether both have the same boxes (o and v of every dimension), so that one matrix equation
+/// converts between them.
 bool layout_same_box(const Layout *a, const Layout *b);
 
-/// Coordinates of the element in that place. They may lie beyond the extents: a hole.
+/// Computes the coordinates of the element in that place. They may lie beyond the extents: a hole.
 void layout_at(const Layout *l, int64_t reg, int64_t thread, int64_t *coords);
 bool layout_is_hole(const Layout *l, const int64_t *coords);
-/// The place of an element that layout_owner calls the owner.
+/// Finds the place of an element that layout_owner calls the owner.
 void layout_find(const Layout *l, const int64_t *coords, int64_t *reg, int64_t *thread);
-/// Thread bits that only number copies: each element is in exactly one thread with
-/// (thread & owner) == 0, which is the one to store it.
+/// Returns the thread bits that only number copies. Each element is in exactly one thread with
+/// (thread & owner) == 0, and that thread stores it.
 Bits layout_owner(const Layout *l);
-/// What a warp has is boxes of box[d] elements a dimension, at multiples of that, and each element
-/// is in one thread: coordinates whose bits in `warp` are those of the warp. False: it is not.
+/// Describes the elements of a warp as boxes of box[d] elements in each dimension, at multiples of
+/// that. A warp has the coordinates whose bits in `warp` are those of the warp, and each element is
+/// in one thread. Returns false if the layout has another form.
 bool layout_warp_boxes(const Layout *l, int64_t *box, Bits *warp);
 
 /* ---- layout_text.c ----------------------------------------------------------------------------
  */
 
-/// As in types: `[64x160; reg (0,1) (8,0) (0,8) (0,16); lane (0,2) (0,4) (1,0) (2,0) (4,0);
-/// warp (16,0) (32,0); repeat (1,5)]`: extents, the image of each bit of a level, the o of each
-/// dimension. `-` is an image of 0, a level without bits and repeats of 1 are left out.
+/// Prints the form in types: `[64x160; reg (0,1) (8,0) (0,8) (0,16); lane (0,2) (0,4) (1,0) (2,0)
+/// (4,0); warp (16,0) (32,0); repeat (1,5)]`: extents, the image of each bit of a level, the o of
+/// each dimension. `-` is an image of 0. A level without bits and repeats of 1 are omitted.
 void layout_print(Text *out, const Layout *l);
-/// Reads it, moves *text behind it. NULL, and what is wrong in *error.
+/// Reads that form and advances *text behind it. Returns NULL, with the error in *error.
 const Layout *layout_parse(Ctx *ctx, const char **text, const char **error);
 
 /* ---- layout_shape.c: layouts from layouts -----------------------------------------------------
  */
 
-/// `count` of l one after the other along d, renumbered along d: registers have its lowest bits, so
-/// that each thread's elements are runs, then come lanes. Sums along d do not mind. Each bit of l
-/// has one bit of d, or none.
+/// Puts `count` of l side by side along d, and renumbers d: its lowest bits are registers, so that
+/// each thread's elements are runs, and the next ones are lanes. Sums along d do not depend on this
+/// order. Each bit of l has at most one bit of d.
 const Layout *layout_runs(Ctx *ctx, const Layout *l, int d, int64_t count);
 
-/// Dimension i of the result is dimension perm[i] of l: the layout of a permuted block, for which
-/// no element moves.
+/// Returns the layout of a permuted block: dimension i of the result is dimension perm[i] of l. No
+/// element moves.
 const Layout *layout_permute(Ctx *ctx, const Layout *l, const int *perm);
-/// The block with dimension d taken away (or of extent 1): what is left of l when the coordinate
-/// d is forgotten. A block in this layout broadcasts along d into l without a move, and it is
-/// where a reduction of a block in l over d ends.
+/// Removes dimension d from the block (or makes its extent 1): the rest of l without the coordinate
+/// d. A block in this layout broadcasts along d into l without a move, and a reduction of a block
+/// in l over d ends in it.
 const Layout *layout_slice(Ctx *ctx, const Layout *l, int d, bool keep);
-/// The layout after a reshape for which no element moves, or NULL where there is none in this
-/// form (an odd repeat would get inside).
+/// Returns the layout after a reshape that moves no element, or NULL if none has this form (an odd
+/// repeat would move inside).
 const Layout *layout_reshape(Ctx *ctx, const Layout *l, int rank, const int64_t *extents);
-/// `count` blocks in layout l stacked along a new dimension d: a part is some of the registers.
+/// Stacks `count` blocks in layout l along a new dimension d; each block is some of the registers.
 const Layout *layout_stack(Ctx *ctx, const Layout *l, int d, int count);
-/// Tiles of an instruction, side by side: along dimension d first warps[d] (a power of two) of
+/// Puts tiles of an instruction side by side: along dimension d first warps[d] (a power of two) of
 /// them by further warp bits, then registers and repeats until the extents are covered. warps may
 /// be NULL. The atom has no repeats.
 const Layout *layout_tile(Ctx *ctx, const Layout *atom, const int64_t *extents, const int *warps);
-/// Over the same threads, a block that is `extent` long in dimension d. Slices and concatenations
-/// along d in such layouts move nothing if they start at multiples of *unit.
+/// Returns the layout of a block with `extent` elements in dimension d, over the same threads.
+/// Slices and concatenations along d in these layouts move nothing if they start at multiples of
+/// *unit.
 const Layout *layout_extend(Ctx *ctx, const Layout *l, int d, int64_t extent, int64_t *unit);
-/// reg[i] = the register of `from` whose value register i of `to` takes, in every thread alike:
-/// the element at the coordinates plus start (NULL: 0), or -1 where that is outside the box. The
-/// coordinate of dimensions where `from` has a box of 1 does not count (broadcast). With a tile of
-/// an instruction as `to` these are the registers of the instruction that starts there. False: not
-/// possible without a move between threads. reg has layout_registers(to) entries.
+/// Finds, for register i of `to`, the register reg[i] of `from` with the same value, in every
+/// thread alike: the element at the coordinates plus start (NULL: 0), or -1 outside of the box. The
+/// coordinate of a dimension with a box of 1 in `from` is ignored (broadcast). If `to` is a tile of
+/// an instruction, the result is the registers of the instruction that starts there. Returns false
+/// if elements would move between threads. reg has layout_registers(to) entries.
 bool layout_registers_from(const Layout *from, const Layout *to, const int64_t *start,
                            int64_t *reg);
 
-/// What is known of a global access.
+/// The properties of a global access.
 typedef struct BlockAccess {
     int rank, elem_bits;
     const int64_t *extents;
@@ -210,58 +218,61 @@ typedef struct BlockAccess {
     int align_bytes; // of each row's first element, a power of two
     int lane_bits;   // 5 or 6
     int warp_bits;
-    int max_bytes; // widest access of a lane: 16
+    int max_bytes; // the widest access of a lane: 16
     int cta_bits;  // of a cluster
-    // Where a thread has registers for more, it has so many bytes of neighbours along this
-    // dimension.
+    // If a thread has spare registers, it takes so many bytes of neighbours along this dimension.
     int pack, pack_bytes;
-    bool whole; // vectors have all of max_bytes, though threads may be left without one
+    bool whole; // all vectors have max_bytes, even if some threads then have none
 } BlockAccess;
 
-/// A layout for it: the widest vectors that alignment allows, lanes along the contiguous
-/// dimension, warps along the slowest ones, and as few registers as possible. CTAs have parts of
-/// the contiguous dimension; where it is too short for that they have copies.
+/// Returns a layout for an access: the widest vectors that alignment allows, lanes along the
+/// contiguous dimension, warps along the slowest ones, and as few registers as possible. CTAs get
+/// parts of the contiguous dimension, or copies if it is too short for that.
 const Layout *layout_blocked(Ctx *ctx, const BlockAccess *access);
-/// log2 of the number of elements next to each other along d that are registers r, r ^ x1, ... of
+/// Returns log2 of the number of adjacent elements along d that are in registers r, r ^ x1, ... of
 /// one thread, aligned to their number. x (may be NULL) receives the register bit of each.
 int layout_vector(const Layout *l, int d, int *x);
 
 /* ---- layout_reduce.c --------------------------------------------------------------------------
  */
 
-/// One doubling step along a dimension: register r of thread t meets register r ^ reg of thread
-/// t ^ thread. For scans, `own` are masks over register and thread bits: the parity of the masked
-/// bits is 1 in the upper one of the two.
+/// One doubling step along a dimension: register r of thread t is combined with register r ^ reg of
+/// thread t ^ thread. For scans, `own` are masks over register and thread bits: the parity of the
+/// masked bits is 1 in the upper one of the two.
 typedef struct LayoutStep {
-    LayoutLevel level; // the farthest that the step reaches
+    LayoutLevel level; // the highest level that the step crosses
     Bits reg, thread;
     Bits own_reg, own_thread;
 } LayoutStep;
 
-/// A reduction over one dimension: first the repeats, register by register; then the steps, which
-/// come in order of level. Holes get the identity before. Lane steps are xor shuffles. For the
-/// warp and CTA steps: `partial` is the layout of what is there after the lane steps, with the
-/// parts (as many as there are combinations of those steps) as coordinate of the dimension;
-/// converting it to `gathered`, where each thread has all parts in registers, and adding those
-/// up ends the reduction. Where parts are in several CTAs this is better done twice: `partial` is
-/// converted to `in_cta`, where each thread has the parts of its CTA; adding those up leaves
-/// `by_cta`, whose part is the number of the CTA, to be converted to `of_ctas`.
+/// A reduction over one dimension. Holes are first set to the identity. The repeats are reduced
+/// register by register, then the steps follow in order of level. Lane steps are xor shuffles.
+///
+/// For the warp and CTA steps, `partial` is the layout after the lane steps; its coordinate of the
+/// dimension is the number of the part, one for each combination of those steps. Converting it to
+/// `gathered`, where each thread has all parts in registers, and adding those up ends the
+/// reduction.
+///
+/// If the parts are in several CTAs, two stages are better: `partial` is converted to `in_cta`,
+/// where each thread has the parts of its CTA. Adding those up leaves `by_cta`, whose part is the
+/// number of the CTA, and which is converted to `of_ctas`.
 typedef struct LayoutReduction {
     int n;
     int n_level[N_LEVELS];
     LayoutStep steps[LAYOUT_MAX_BITS];
     const Layout *result;                 // the dimension kept with extent 1
-    const Layout *partial, *gathered;     // NULL where no step leaves the warp
-    const Layout *in_cta;                 // NULL where no step or each step leaves the CTA
-    const Layout *by_cta, *of_ctas;       // NULL where no step leaves the CTA
-    uint8_t partial_bit[LAYOUT_MAX_BITS]; // register bit i of `partial` is that one of the source
+    const Layout *partial, *gathered;     // NULL if no step leaves the warp
+    const Layout *in_cta;                 // NULL if no step, or every step, leaves the CTA
+    const Layout *by_cta, *of_ctas;       // NULL if no step leaves the CTA
+    uint8_t partial_bit[LAYOUT_MAX_BITS]; // the register bit of the source that bit i of `partial`
+                                          // is
 } LayoutReduction;
 
 LayoutReduction layout_reduce(Ctx *ctx, const Layout *l, int d);
 
-/// A scan along a dimension: step j joins blocks of 2^j elements to blocks of 2^(j+1). Each place
-/// carries a prefix and the total of its block; at step j both totals are exchanged, the upper
-/// one's prefix takes in the lower one's total. The repeats come last, with a carry.
+/// A scan along a dimension. Step j joins blocks of 2^j elements to blocks of 2^(j+1). Each place
+/// carries a prefix and the total of its block. At step j both totals are exchanged, and the upper
+/// block's prefix takes in the lower block's total. The repeats come last, with a carry.
 typedef struct LayoutScan {
     int n;
     LayoutStep steps[LAYOUT_MAX_BITS]; // by rising bit of the coordinate
@@ -273,10 +284,11 @@ LayoutScan layout_scan(const Layout *l, int d);
 /* ---- layout_shared.c: shared memory -----------------------------------------------------------
  */
 
-/// Where elements stand: an atom of 2^log2[d] elements a dimension, in which coordinate bits map
-/// to bits of the byte offset by a matrix (its xor is the swizzle), and count[d] atoms along d at
-/// a distance of stride[d] bytes. What lies beyond a memory of one atom along d is holes of the
-/// blocks there: they have the places of elements, without the bits that lead out.
+/// A layout in shared memory. An atom has 2^log2[d] elements in each dimension, and a matrix maps
+/// coordinate bits in it to bits of the byte offset (its xor is the swizzle). count[d] atoms follow
+/// each other along d at a distance of stride[d] bytes. If the memory has one atom along d,
+/// elements of blocks beyond it are holes: they have the places of elements, without the bits that
+/// lead out.
 typedef struct SharedLayout {
     int rank, elem_bytes, align; // the start address is a multiple of align
     int64_t extents[MAX_RANK];
@@ -288,104 +300,107 @@ typedef struct SharedLayout {
 } SharedLayout;
 
 int64_t shared_offset(const SharedLayout *s, const int64_t *coords);
-/// Row-major, each row padded by `pad` bytes.
+/// Returns a row-major layout with `pad` bytes after each row.
 SharedLayout shared_plain(int elem_bytes, int rank, const int64_t *extents, int pad);
-/// The layouts that TMA writes and wgmma reads: rows of `swizzle` (128, 64, 32) bytes along the
-/// dimension `inner` and `outer` the rows; panels of them side by side. 16: no swizzle (8 rows of
-/// 16 bytes a core matrix). Extents need be no powers of two; `inner` is padded to whole panels.
+/// Returns a layout that TMA writes and wgmma reads: rows of `swizzle` (128, 64, 32) bytes along
+/// the dimension `inner`, with `outer` numbering the rows, and panels of them side by side. 16: no
+/// swizzle (8 rows of 16 bytes form a core matrix). Extents may be any numbers; `inner` is padded
+/// to whole panels.
 SharedLayout shared_swizzled(int elem_bytes, int rank, const int64_t *extents, int inner, int outer,
                              int swizzle);
-/// The widest swizzle whose panels cover the bytes of a row exactly.
+/// Returns the widest swizzle whose panels cover the bytes of a row exactly.
 int shared_swizzle_for(int64_t row_bytes);
-/// Of a type of kind TK_BUF (layout_buf.c).
+/// Returns the layout of a type of kind TK_BUF (layout_buf.c).
 SharedLayout shared_of(const Type *buf);
 
-/// How the registers of one thread form vectors for a shared (or any linear) address space: lane
-/// accesses of 2^vec_bits elements. Element j of a vector is register base ^ the sum of vec[i]
+/// The vectors that the registers of one thread form for a shared (or any linear) address space:
+/// lane accesses of 2^vec_bits elements. Element j of a vector is register base ^ the sum of vec[i]
 /// over the bits i of j; bases are the sums of base[i].
 typedef struct SharedAccess {
     int vec_bits, n_base;
     Bits vec[F2_MAX], base[F2_MAX];
 } SharedAccess;
 
-/// The widest vectors of at most max_bytes that l offers for s.
+/// Finds the widest vectors of at most max_bytes that l allows for s.
 void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, SharedAccess *a);
-/// Where an image of l (a sum of columns) leads: from an atom to a place in it, in part to holes
-/// beyond a memory of one atom, in part to other atoms.
+/// The target of an image of l (a sum of columns) from an atom: a place in the atom, partly holes
+/// beyond a memory of one atom, or partly other atoms.
 typedef enum SharedReach { REACH_ATOM, REACH_HOLES, REACH_BEYOND } SharedReach;
 
-/// offset: that of the part which lies in the atom of s; of all but REACH_BEYOND it is linear.
+/// Classifies an image. offset is that of the part within the atom of s; it is linear except for
+/// REACH_BEYOND.
 SharedReach shared_image(const Layout *l, const SharedLayout *s, Bits image, Bits *offset);
-/// The layout as one of registers: register e is the element at e times the element's size, where
-/// repeats of dimension `inner` are next to each other. Counts become odd.
+/// Returns the layout as one of registers: register e is the element at e times the element's size.
+/// Repeats of dimension `inner` are next to each other. Counts become odd.
 const Layout *shared_registers(Ctx *ctx, const SharedLayout *s);
 
 /* ---- layout_banks.c ---------------------------------------------------------------------------
  */
 
-/// Whose shared memory: 32 banks of 4 bytes that serve as many lanes in order as take 128 bytes, or
-/// AMD's, which read 16 bytes a lane in phases of other lanes.
+/// The banks of the shared memory: 32 banks of 4 bytes that serve consecutive lanes, up to 128
+/// bytes, or AMD's, which read 16 bytes a lane in phases of other lanes.
 typedef enum SharedBanks { BANKS_IN_ORDER, BANKS_GFX9, BANKS_GFX950 } SharedBanks;
 
-/// The lanes of an access that are served together: sums of `lanes`, and the cosets of those.
+/// The lanes of an access that are served together: the sums of `lanes`, and their cosets.
 typedef struct SharedPhase {
     int line_log2; // bytes that a phase takes from all banks
     F2 lanes;
 } SharedPhase;
 
-/// Of accesses of 2^bytes_log2 bytes a lane.
+/// Returns the phase for accesses of 2^bytes_log2 bytes a lane.
 SharedPhase shared_phase(SharedBanks banks, bool reads, int lane_bits, int bytes_log2);
-/// How many times the shared memory is used by one access of a warp, over the fewest that its
-/// bytes need (1 is free of bank conflicts): from the ranks of two matrices where l and s are
-/// linear, else by counting.
+/// Returns how often one access of a warp uses the shared memory, relative to the minimum for its
+/// bytes (1 means no bank conflicts). It comes from the ranks of two matrices if l and s are
+/// linear, else from counting.
 int shared_conflicts(const Layout *l, const SharedLayout *s, const SharedAccess *a,
                      SharedBanks banks, bool reads);
 int shared_conflicts_counted(const Layout *l, const SharedLayout *s, const SharedAccess *a,
                              SharedBanks banks, bool reads);
-/// Issue slots of a warp, roughly, for all accesses of a thread.
+/// Returns the approximate issue slots of a warp for all accesses of a thread.
 double shared_cost(const Layout *l, const SharedLayout *s, const SharedAccess *a, SharedBanks banks,
                    bool reads);
 
 /* ---- layout_between.c -------------------------------------------------------------------------
  */
 
-/// A layout of the box of `from` through which elements go to `to` with the widest
-/// vectors on both sides and few bank conflicts: none where both have one box. operand: vectors are
-/// runs of what `to` takes, whose registers have to be side by side.
+/// Returns a shared layout of the box of `from` through which elements reach `to` with the widest
+/// vectors on both sides and few bank conflicts; without conflicts if both have one box. operand:
+/// vectors are runs in `to`, whose registers must be adjacent.
 SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes, SharedBanks banks,
                             bool operand);
 
 /* ---- layout_matrix.c: ldmatrix and stmatrix ---------------------------------------------------
  */
 
-/// A warp moves 8 x 8 matrices of 16-bit (or, not transposed, 8 x 16 bytes of other) elements:
-/// rows of 16 bytes in shared memory, a word a lane. Row r of the matrix of registers `base` starts
-/// at the element in register base ^ row_reg(r) of lane row_lane(r); both are sums over the bits of
-/// r. Element e of the word is register base ^ the sum of word[i] over the bits i of e.
+/// The 8 x 8 matrices of 16-bit elements that a warp moves (or, not transposed, 8 x 16 bytes of
+/// other elements): rows of 16 bytes in shared memory, one word for each lane. Row r of the matrix
+/// of registers `base` starts at the element in register base ^ row_reg(r) of lane row_lane(r);
+/// both are sums over the bits of r. Element e of the word is register base ^ the sum of word[i]
+/// over the bits i of e.
 typedef struct SharedMatrix {
     bool trans;
     int word_bits, n_base;
     Bits word[2], row_reg[3], row_lane[3], base[F2_MAX]; // matrices: the sums of base[i]
-    int conflicts;                                       // as of shared_conflicts, for one matrix
+    int conflicts;                                       // as in shared_conflicts, for one matrix
 } SharedMatrix;
 
-/// Whether all of a block in layout l is such matrices of s.
+/// Whether a block in layout l consists entirely of such matrices of s.
 bool shared_matrix(const Layout *l, const SharedLayout *s, SharedMatrix *m);
 
 /* ---- layout_convert.c -------------------------------------------------------------------------
  */
 
-/// From cheap to dear.
+/// Kinds of conversion, from cheap to expensive.
 typedef enum ConvertKind {
-    CONVERT_NONE,    // equal
-    CONVERT_RENAME,  // registers get other numbers, no instruction
-    CONVERT_SELECT,  // values stay in their thread; which register depends on the thread
+    CONVERT_NONE,    // the layouts are equal
+    CONVERT_RENAME,  // registers are renumbered without instructions
+    CONVERT_SELECT,  // values stay in their thread; the register depends on the thread
     CONVERT_SHUFFLE, // values stay in their warp
     CONVERT_SHARED,  // through shared memory
-    CONVERT_ADDRESS, // through shared memory, different boxes: by coordinates
+    CONVERT_ADDRESS, // through shared memory by coordinates, for different boxes
 } ConvertKind;
 
-/// In threads where parity(thread & mask) is 1, register r takes the value of r ^ reg.
+/// In threads with parity(thread & mask) = 1, register r takes the value of r ^ reg.
 typedef struct ConvertSwap {
     Bits mask, reg;
 } ConvertSwap;
@@ -405,7 +420,8 @@ typedef struct ConvertSwap {
 /// in which CTA a byte of it lies is up to the caller.
 typedef struct Conversion {
     ConvertKind kind;
-    LayoutLevel scope; // what elements cross: REG nothing, LANE a warp, WARP a CTA, CTA a cluster
+    LayoutLevel scope; // the level that elements cross: REG nothing, LANE a warp, WARP a CTA, CTA a
+                       // cluster
     int round_bits;
     F2 send, from_round, from_thread;
     int n_before, n_after;
@@ -418,17 +434,18 @@ typedef struct Conversion {
     SharedAccess write, read;
     int write_conflicts, read_conflicts;
     Bits owner;
-    double cost; // issue slots of a warp, roughly
+    double cost; // approximate issue slots of a warp
 } Conversion;
 
-/// The cheapest way from one layout to another, of blocks of the same extents over the same
+/// Finds the cheapest conversion between two layouts of blocks with the same extents over the same
 /// threads.
 Conversion layout_convert(const Layout *from, const Layout *to, int elem_bits);
-/// The plan through shared memory, cheapest or not.
+/// Finds the conversion through shared memory, even if another is cheaper.
 Conversion layout_convert_shared(const Layout *from, const Layout *to, int elem_bits);
-/// The plan within threads or warps. False: elements cross warps, or the boxes differ.
+/// Finds the conversion within threads or warps. Returns false if elements cross warps or the boxes
+/// differ.
 bool layout_convert_near(const Layout *from, const Layout *to, int elem_bits, Conversion *c);
-/// Whether the round reads the thread itself, whichever thread it is.
+/// Whether every thread reads itself in the round.
 bool convert_stays(const Conversion *c, const Layout *to, int64_t round);
 
 /* ---- layout_fragment.c ------------------------------------------------------------------------
@@ -436,26 +453,26 @@ bool convert_stays(const Conversion *c, const Layout *to, int64_t round);
 
 typedef enum FragmentRole { FRAG_A, FRAG_B, FRAG_D, FRAG_TILE } FragmentRole;
 
-/// The layout of one operand of one matrix instruction (dimensions: A is m x k, B is k x n, D is
-/// m x n), or of the tile of a matrix load or store.
+/// The layout of an operand of a matrix instruction (dimensions: A is m x k, B is k x n, D is m x
+/// n), or of the tile of a matrix load or store.
 typedef struct FragmentRow {
     const char *name; // instruction
     FragmentRole role;
     int elem_bits;
-    const char *layout; // in the text form; N of wgmma is 8 and tiled from there
+    const char *layout; // in the text form; for wgmma, N is 8, and tiles continue from there
 } FragmentRow;
 
 extern const FragmentRow fragment_rows[];
 extern const int n_fragment_rows;
 
 const FragmentRow *fragment_find(const char *name, FragmentRole role);
-/// The row for elements of so many bits: its name may have one part more than `name`.
+/// Returns the row for elements of this size: its name may have one part more than `name`.
 const FragmentRow *fragment_of_bits(const char *name, FragmentRole role, int bits);
-/// The row's layout.
+/// Returns the row's layout.
 const Layout *fragment_layout(Ctx *ctx, const FragmentRow *row);
-/// l is made of tiles of the fragment: its register and lane bits are the fragment's, and no
-/// other bit reaches inside a tile. `regs` (may be NULL) receives the register bits of l that are
-/// the fragment's.
+/// Whether l consists of tiles of the fragment: its register and lane bits are the fragment's, and
+/// no other bit reaches inside a tile. `regs` (may be NULL) receives the register bits of l that
+/// are the fragment's.
 bool fragment_divides(const Layout *fragment, const Layout *l, int *regs);
 
 #endif

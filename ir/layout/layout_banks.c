@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Bank conflicts: how often shared memory is used for one access of a warp, by ranks of matrices
-// or, where places are not linear, by counting.
+// Bank conflicts: the number of times that one access of a warp uses the shared memory, computed
+// from ranks of matrices, or by counting if places are not linear.
 //
-// An access is served in phases, so many lanes at a time. Those lanes are a subspace of the lanes'
-// numbers or one of its cosets, on every GPU whose phases are known, and take one line of all banks
-// of 4 bytes if no two of them want different words of a bank.
+// An access is served in phases of a fixed number of lanes. On every GPU with known phases, those
+// lanes are a subspace of the lane numbers or one of its cosets. They take one line of all banks of
+// 4 bytes if no two of them want different words of a bank.
 #include "ir/layout/layout.h"
 
 enum { WORD_LOG2 = 2, LINE_LOG2 = 7, MAX_LINE_BANKS = 64, MOST_LANES = 64 };
@@ -16,10 +16,10 @@ static int max_int(int a, int b) {
 /* ---- phases ------------------------------------------------------------------------------------
  */
 
-/// Phases of other lanes than the next ones in order; of accesses of 2^bytes bytes a lane.
-/// gfx9: "Understanding AMD GPU LDS and Bank Conflicts" of the Composable Kernel book (lanes 0-3
-/// and 20-23, 4-7 and 16-19, ...). gfx950 reads 256 bytes at a time, from 64 banks: HipKittens
-/// (arXiv 2511.08083) measured lanes 0-3, 12-15, 20-27, and so on.
+/// Phases of other than consecutive lanes, for accesses of 2^bytes bytes a lane. gfx9:
+/// "Understanding AMD GPU LDS and Bank Conflicts" of the Composable Kernel book (lanes 0-3 and
+/// 20-23, 4-7 and 16-19, ...). gfx950 reads 256 bytes at a time, from 64 banks: HipKittens (arXiv
+/// 2511.08083) measured lanes 0-3, 12-15, 20-27, and so on.
 static const struct {
     SharedBanks banks;
     bool reads;
@@ -50,8 +50,8 @@ static int access_log2(const SharedLayout *s, const SharedAccess *a) {
 /* ---- conflicts ---------------------------------------------------------------------------------
  */
 
-/// Words in one phase: 2^rank of their addresses. Banks they are in: 2^rank of the address bits
-/// that number banks, and by linearity each of those has equally many.
+/// A phase has 2^rank words, by the rank of their addresses. They are in 2^rank banks, by the rank
+/// of the address bits that number banks. By linearity, each of those banks has equally many words.
 int shared_conflicts(const Layout *l, const SharedLayout *s, const SharedAccess *a,
                      SharedBanks banks, bool reads) {
     int n = access_log2(s, a), unit = max_int(n, WORD_LOG2), lanes = l->bits[LEVEL_LANE];
@@ -68,7 +68,8 @@ int shared_conflicts(const Layout *l, const SharedLayout *s, const SharedAccess 
     return 1 << (f2_rank(&all) - f2_rank(&met));
 }
 
-/// Different words in the fullest bank for the lanes of the phase that `thread` is in.
+/// Counts the different words in the fullest bank, for the lanes of the phase that contains
+/// `thread`.
 static int count_phase(const Layout *l, const SharedLayout *s, int64_t reg, int64_t thread,
                        const SharedPhase *p, int bytes) {
     int64_t words[MAX_LINE_BANKS][MOST_LANES];
@@ -107,7 +108,7 @@ int shared_conflicts_counted(const Layout *l, const SharedLayout *s, const Share
 
 double shared_cost(const Layout *l, const SharedLayout *s, const SharedAccess *a, SharedBanks banks,
                    bool reads) {
-    enum { ACCESS = 2, LINE = 4, WARP_LOG2 = 5 }; // as many lanes issue at once
+    enum { ACCESS = 2, LINE = 4, WARP_LOG2 = 5 }; // the number of lanes that issue at once
     SharedPhase p = shared_phase(banks, reads, WARP_LOG2, access_log2(s, a));
     double accesses = (double)(layout_repeats(l) << a->n_base);
     int lines = shared_conflicts(l, s, a, banks, reads) << (WARP_LOG2 - p.lanes.n);

@@ -19,7 +19,7 @@
 
 enum { WORD_LOG2 = 2, VECTOR_LOG2 = 4 };
 
-/// One side, seen in the atom.
+/// One side, restricted to the atom.
 typedef struct AtomSide {
     F2 registers, threads;
     int lane_bits;
@@ -42,7 +42,7 @@ static void add_columns(F2Span *s, const F2 *m) {
     for (int j = 0; j < m->n; j++) f2_add(s, m->col[j], 0);
 }
 
-/// Up to `most` of the candidates that are independent of what the span holds.
+/// Returns up to `most` candidates that are independent of the span.
 static F2 pick_free(F2Span *s, const F2 *candidates, int most) {
     F2 r = {0};
     for (int j = 0; j < candidates->n && r.n < most; j++)
@@ -50,8 +50,8 @@ static F2 pick_free(F2Span *s, const F2 *candidates, int most) {
     return r;
 }
 
-/// Directions that are registers on both sides: first those that are registers themselves, which
-/// keep their order, so that no vector is put together anew.
+/// Returns the directions that are registers on both sides. Directions that are single registers
+/// come first and keep their order, so vectors need no reassembly.
 static F2 common_registers(const Between *b) {
     const F2 *sides[] = {&b->wide->registers, &b->narrow->registers};
     F2 both = f2_intersection(sides[0], sides[1]), r = {0};
@@ -64,7 +64,7 @@ static F2 common_registers(const Between *b) {
     return f2_join(&r, &rest, 0);
 }
 
-/// V, X and a complement that holds the thread columns.
+/// Chooses V, X and a complement that contains the thread columns.
 static void choose_basis(Between *b, bool extra) {
     const F2 *wide = &b->wide->registers, *t_wide = &b->wide->threads;
     const F2 *t_narrow = &b->narrow->threads;
@@ -73,7 +73,7 @@ static void choose_basis(Between *b, bool extra) {
     add_columns(&s, t_wide);
     add_columns(&s, t_narrow);
     b->v = pick_free(&s, &both, VECTOR_LOG2 - b->elem_log2);
-    // Around V: W, whose basis is the thread columns and what else is needed.
+    // The complement W of V: its basis is the thread columns and further vectors as needed.
     F2Span w = {0};
     add_columns(&w, &b->v);
     F2 around = pick_free(&w, t_wide, F2_MAX), more = pick_free(&w, t_narrow, F2_MAX);
@@ -82,7 +82,7 @@ static void choose_basis(Between *b, bool extra) {
     around = f2_join(&around, &more, 0);
     F2 basis = f2_join(&b->v, &around, 0), inverse;
     f2_right_inverse(&basis, b->rows, &inverse);
-    // X: registers of `wide`, seen in W, away from its threads.
+    // X: registers of `wide`, projected to W, independent of its threads.
     F2 seen = {0};
     for (int j = 0; extra && j < wide->n; j++) {
         Bits coords = f2_apply(&inverse, wide->col[j]) & ~low_bits(b->v.n);
@@ -103,8 +103,9 @@ static void choose_basis(Between *b, bool extra) {
     f2_right_inverse(&basis, b->rows, &b->inverse);
 }
 
-/// The lanes of one phase of a side and the first `fill` directions behind V, as coordinates behind
-/// V; cut down to where those of X are 0, and given in `rest`.
+/// Returns the span of the lanes of one phase and the first `fill` directions behind V, as
+/// coordinates behind V. It is cut down to the vectors without X coordinates, and expressed in
+/// `rest`.
 static F2 phase_span(const Between *b, const AtomSide *side, const SharedPhase *phase, int fill) {
     F2 lanes = f2_compose(&side->threads, &phase->lanes), in_x = {0}, r = {0};
     for (int j = 0; j < lanes.n; j++) lanes.col[j] = f2_apply(&b->inverse, lanes.col[j]) >> b->v.n;
@@ -116,7 +117,7 @@ static F2 phase_span(const Between *b, const AtomSide *side, const SharedPhase *
     return r;
 }
 
-/// Orders `rest` into U and W, then H, then S, and makes the map.
+/// Orders `rest` into U and W, then H, then S, and builds the map.
 static F2 between_map(const Between *b) {
     int narrow = b->elem_log2 + b->v.n, wide = narrow + b->x.n, n = b->rest.n;
     int fill = narrow < WORD_LOG2 ? WORD_LOG2 - narrow : 0;
@@ -136,7 +137,8 @@ static F2 between_map(const Between *b) {
     add_columns(&s, &lines);
     F2 half = pick_free(&s, &unit, halves);
     add_columns(&outside, &half);
-    F2 order = pick_free(&outside, &unit, F2_MAX); // the first are U: no line lies in its span
+    F2 order = pick_free(&outside, &unit, F2_MAX); // the first are U, which the span of the lines
+                                                   // avoids
     order = f2_join(&order, &half, 0);
     order = f2_join(&order, &lines, 0);
     F2 basis = f2_join(&b->v, &b->x, 0), map;
@@ -146,8 +148,8 @@ static F2 between_map(const Between *b) {
     return map;
 }
 
-/// The atoms of both, with the identity for a map, and where they lie. All that `from` holds has a
-/// place, so that writes do not ask for holes.
+/// Returns the common atoms of both sides with the identity as map, and their strides. Every
+/// element of `from` has a place, so writes need no check for holes.
 static SharedLayout joint_atoms(const Layout *from, const Layout *to, int elem_bytes) {
     SharedLayout s = {.rank = from->rank, .elem_bytes = elem_bytes, .align = 1 << VECTOR_LOG2};
     s.bytes = elem_bytes;
@@ -166,7 +168,8 @@ static SharedLayout joint_atoms(const Layout *from, const Layout *to, int elem_b
     return s;
 }
 
-/// What leaves the atom is no vector, and between lanes no difference that banks see.
+/// Bits that leave the atom are not part of vectors, and banks do not tell them apart between
+/// lanes.
 static AtomSide atom_side(const Layout *l, const SharedLayout *atom, bool reads) {
     AtomSide r = {.lane_bits = l->bits[LEVEL_LANE], .reads = reads};
     for (int j = 0; j < layout_n_bits(l); j++) {
@@ -180,7 +183,7 @@ static AtomSide atom_side(const Layout *l, const SharedLayout *atom, bool reads)
     return r;
 }
 
-/// Adds up what the accesses of a side cost; whether they are free of conflicts.
+/// Adds the cost of a side's accesses. Returns whether they are free of conflicts.
 static bool add_side_cost(const Layout *l, const SharedLayout *s, SharedBanks banks, bool reads,
                           double *cost) {
     SharedAccess a;
@@ -189,15 +192,15 @@ static bool add_side_cost(const Layout *l, const SharedLayout *s, SharedBanks ba
     return shared_conflicts(l, s, &a, banks, reads) == 1;
 }
 
-/// Without X there are no conflicts in one box; with X on either side fewer accesses, if still
-/// none.
+/// Tries three layouts. Without X there are no conflicts within one box; X on either side needs
+/// fewer accesses, and wins if it also has no conflicts.
 SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes, SharedBanks banks,
                             bool operand) {
     SharedLayout best = joint_atoms(from, to, elem_bytes), atom = best;
     AtomSide writes = atom_side(from, &atom, false), reads = atom_side(to, &atom, true);
     double least = 0;
     bool best_free = false;
-    for (int way = 0; way < 3; way += 1 + operand) { // no X, of writes, of reads
+    for (int way = 0; way < 3; way += 1 + operand) { // no X; X of writes; X of reads
         Between b = {.wide = way == 2 ? &reads : &writes,
                      .narrow = way == 2 ? &writes : &reads,
                      .banks = banks,
@@ -209,7 +212,7 @@ SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes
         double cost = 0;
         bool writes_free = add_side_cost(from, &s, banks, false, &cost);
         bool both_free = add_side_cost(to, &s, banks, true, &cost) && writes_free;
-        if (operand) both_free = false; // wide reads are worth a conflict
+        if (operand) both_free = false; // wide reads outweigh a conflict
         if (least && (both_free == best_free ? cost >= least : best_free)) continue;
         least = cost;
         best_free = both_free;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the elements of a buffer type are.
+// Computes the places of a buffer type's elements.
 #include "ir/layout/layout.h"
 
-enum { LINE = 256 }; // of all banks, at most
+enum { LINE = 256 }; // bytes of all banks, at most
 
 static void swap_dims(SharedLayout *s) {
     int64_t extent = s->extents[0], stride = s->stride[0];
@@ -14,7 +14,7 @@ static void swap_dims(SharedLayout *s) {
     s->log2[0] = s->log2[1], s->log2[1] = log2;
 }
 
-/// The matrix is the inverse of the registers' one.
+/// The matrix is the inverse of the registers' matrix.
 static SharedLayout of_registers(const Type *buf, int bytes) {
     const Layout *l = buf->layout;
     SharedLayout s = {.rank = l->rank, .elem_bytes = bytes, .align = LINE};
@@ -58,8 +58,8 @@ const Layout *shared_registers(Ctx *ctx, const SharedLayout *s) {
     return layout_unique(ctx, &l);
 }
 
-/// Plain buffers of two dimensions of which the first is contiguous are transposed ones; their
-/// map has bits of one dimension alone.
+/// Plain buffers of two dimensions with the first one contiguous are transposed; each column of
+/// their map has bits of one dimension only.
 SharedLayout shared_of(const Type *buf) {
     int bytes = elem_info[buf->elem].bits / 8;
     if (buf->layout) return of_registers(buf, bytes);

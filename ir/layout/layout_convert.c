@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Conversion from one distributed layout A to another, B.
 //
-// Place (r, t) of B takes a place (s, u) of A with A(s, u) = B(r, t). Within a warp this is done in
-// as many rounds as B has registers. In round n thread t receives its register n ^ F t, from lane
-// N n + M t, where it is register s. A lane can send one register in a round, so all lanes that
-// read from it must ask for the same one: M has to be one-to-one but for lanes that want the same
-// element. Then s depends on the sending lane, s = S n + G u, which `before` brings about.
+// Place (r, t) of B takes a place (s, u) of A with A(s, u) = B(r, t). Within a warp this takes as
+// many rounds as B has registers. In round n thread t receives its register n ^ F t, from lane N n
+// + M t, where it is register s. A lane can send one register in a round, so all lanes that read
+// from it must want the same one: M must be one-to-one, except for lanes that want the same
+// element. Then s depends on the sending lane, s = S n + G u, and `before` rearranges registers
+// accordingly.
 //
-// For each lane bit t the freedom is the kernel of [B_reg A_reg A_lane]: F t, s and M t change
-// together. The identity (nothing moves) is taken where it is possible, then whatever keeps M
-// one-to-one. Where that fails each round is done twice, for lanes with t = 0 and with t = 1.
+// The freedom for each lane bit t is the kernel of [B_reg A_reg A_lane]: F t, s and M t change
+// together. The identity (nothing moves) is taken if possible, then any choice that keeps M
+// one-to-one. If neither exists, each round is done twice, for lanes with t = 0 and with t = 1.
 // Between warps, elements go through shared memory.
 #include "ir/layout/layout.h"
 
@@ -18,7 +19,7 @@
 /* ---- within a warp ----------------------------------------------------------------------------
  */
 
-/// What is known of one thread bit: registers F t and s, lanes M t.
+/// The route of one thread bit: registers F t and s, lanes M t.
 typedef struct Route {
     Bits place, reg, lane;
 } Route;
@@ -29,7 +30,7 @@ typedef struct LaneExchange {
     F2 all;                       // [B_reg A_reg A_lane]
     F2 kernel;
     Route route[LAYOUT_MAX_BITS]; // of each thread bit
-    F2Span taken;                 // lanes M t so far, from the lane bits t
+    F2Span taken;                 // the lanes M t chosen so far, for the lane bits t
     int n_extra;
     ConvertSwap extra[LAYOUT_MAX_BITS];
 } LaneExchange;
@@ -47,7 +48,7 @@ static Route add_route(Route r, Route s) {
     return (Route){r.place ^ s.place, r.reg ^ s.reg, r.lane ^ s.lane};
 }
 
-/// The element stays in its lane, perhaps in another register.
+/// Tries the route within the lane, perhaps to another register.
 static bool route_stays(LaneExchange *x, int j) {
     F2 registers = x->all;
     Bits sum, own = j < x->lanes ? bit(j) : 0;
@@ -59,7 +60,7 @@ static bool route_stays(LaneExchange *x, int j) {
     return true;
 }
 
-/// Lane bit j wants what lane 0 has: a copy.
+/// Tries a copy: lane bit j wants the element of lane 0.
 static bool route_copy(LaneExchange *x, int j) {
     F2 registers = x->all;
     Bits sum;
@@ -69,8 +70,8 @@ static bool route_copy(LaneExchange *x, int j) {
     return true;
 }
 
-/// M t = M c for a sum c of other lane bits: the bit then reads what c reads, and where it is set
-/// another register is sent in a second round.
+/// Takes M t = M c for a sum c of other lane bits: the bit reads from the same lane as c, and lanes
+/// with the bit set receive another register in a second round.
 static void route_twice(LaneExchange *x, int j, Route r) {
     Bits c;
     Route sum = {0};
@@ -81,7 +82,7 @@ static void route_twice(LaneExchange *x, int j, Route r) {
     x->route[j] = r;
 }
 
-/// Any lane that no other lane reads from.
+/// Tries any lane that no other lane reads from.
 static bool route_anywhere(LaneExchange *x, int j) {
     Bits sum;
     if (!f2_solve(&x->all, thread_column(x->b, j), &sum)) return false;
@@ -94,7 +95,7 @@ static bool route_anywhere(LaneExchange *x, int j) {
     return true;
 }
 
-/// Warp and CTA stay; the lane may change along with them.
+/// Routes a warp or CTA bit: warp and CTA stay, and the lane may change along with them.
 static bool route_warp(LaneExchange *x, int j) {
     Bits sum;
     if (!f2_solve(&x->all, thread_column(x->a, j) ^ thread_column(x->b, j), &sum)) return false;
@@ -112,7 +113,7 @@ static bool find_routes(LaneExchange *x) {
     return true;
 }
 
-/// A linear map from threads to registers as swaps: one for each dimension of its image.
+/// Turns a linear map from threads to registers into swaps: one for each dimension of its image.
 static int make_swaps(const F2 *m, ConvertSwap *swaps) {
     F2Span s = {0};
     int n = 0;
@@ -126,7 +127,7 @@ static int make_swaps(const F2 *m, ConvertSwap *swaps) {
     return n;
 }
 
-/// G with G (M t) = s of t on lanes, 0 on lanes that nobody reads from.
+/// Returns G with G (M t) = s of t on lanes, and 0 on lanes that no lane reads from.
 static F2 sender_map(const LaneExchange *x) {
     F2Span s = {0};
     F2 g = {.n = x->threads}, reg = {0};
@@ -149,8 +150,8 @@ bool convert_stays(const Conversion *c, const Layout *to, int64_t round) {
     return stays;
 }
 
-// Slots of an instruction of a warp: a shuffle and a line of shared memory take a quarter and an
-// eighth of the rate of arithmetic; a barrier waits.
+// Issue slots of a warp. A shuffle has a quarter of the rate of arithmetic, a line of shared memory
+// an eighth; a barrier waits.
 enum { SELECT_COST = 1, SHUFFLE_COST = 4 };
 static const int barrier_cost[N_LEVELS] = {0, 30, 60, 400};
 
@@ -213,13 +214,13 @@ bool layout_convert_near(const Layout *a, const Layout *b, int elem_bits, Conver
 /* ---- through shared memory --------------------------------------------------------------------
  */
 
-/// Whether every place of b finds its element in a without crossing more than `level`.
+/// Whether every place of b finds its element in a without crossing a level above `level`.
 static bool found_within(const Layout *a, const Layout *b, LayoutLevel level) {
     int first = a->bits[LEVEL_REG], inside = layout_first(a, (LayoutLevel)(level + 1));
     F2 m = layout_f2(a);
     m.n = inside;
     F2Span s = f2_span(&m);
-    if (layout_owner(a) >> (inside - first)) return false; // copies beyond do not write
+    if (layout_owner(a) >> (inside - first)) return false; // copies outside do not write
     for (int at = 0; at < N_LEVELS; at++) {
         F2 own = layout_level(a, (LayoutLevel)at), wanted = layout_level(b, (LayoutLevel)at);
         if (at > (int)level && own.n != wanted.n) return false;
@@ -245,7 +246,7 @@ static void finish_shared(Conversion *c, const Layout *from, const Layout *to) {
               shared_cost(to, &c->shared, &c->read, BANKS_IN_ORDER, true) + barrier_cost[c->scope];
 }
 
-/// By coordinates: rows padded by what gives the fewest conflicts.
+/// Converts by coordinates, through rows with the padding of the fewest conflicts.
 static Conversion convert_address(const Layout *from, const Layout *to, int elem_bytes) {
     Conversion best = {.cost = 0};
     for (int pad = 0; pad <= 16; pad = pad ? pad * 2 : elem_bytes > 4 ? elem_bytes : 4) {

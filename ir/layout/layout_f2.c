@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Linear algebra over F2 on matrices of at most 64 x 64, a column a word.
+// Linear algebra over F2 on matrices of at most 64 x 64, one word for each column.
 //
-// Everything rests on one thing: a reduced echelon basis that remembers which columns it was made
-// from. Rank, solutions, inverses, kernels and intersections are read off it.
+// All functions use a reduced echelon basis that records the columns that make each vector. Rank,
+// solutions, inverses, kernels and intersections follow from it.
 #include "ir/layout/layout.h"
 
 Bits f2_apply(const F2 *m, Bits x) {
@@ -130,7 +130,7 @@ bool f2_quotient(const F2 *m, const F2 *unit, Bits bits, Bits rows, F2 *rest) {
     return true;
 }
 
-/// With x in both spans: a u = b v, so (u, v) is in the kernel of [a b].
+/// For x in both spans, x = a u = b v, so (u, v) is in the kernel of [a b].
 F2 f2_intersection(const F2 *a, const F2 *b) {
     F2 both = f2_join(a, b, 0), kernel = f2_kernel(&both), r = {0};
     F2Span s = {0};
@@ -141,8 +141,8 @@ F2 f2_intersection(const F2 *a, const F2 *b) {
     return r;
 }
 
-/// Let p and q extend a basis of the intersection to bases of span a and span b. Sums p_i + q_i
-/// lie in neither, nor do sums of such sums; neither does a complement of span a + span b.
+/// Let p and q extend a basis of the intersection to bases of span a and span b. The sums p_i + q_i
+/// lie in neither span, and neither do sums of them, nor a complement of span a + span b.
 F2 f2_avoiding(const F2 *a, const F2 *b, int rows) {
     F2 common = f2_intersection(a, b), p = {0}, q = {0}, r = {0};
     F2Span s = f2_span(&common);

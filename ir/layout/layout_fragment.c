@@ -34,7 +34,7 @@ const Layout *fragment_layout(Ctx *ctx, const FragmentRow *row) {
     return l;
 }
 
-/// An image of the fragment as coordinates of l.
+/// Returns an image of the fragment as coordinates of l.
 static Bits image_in(const Layout *fragment, const Layout *l, Bits image) {
     Bits r = 0;
     for (int d = 0; d < l->rank; d++)
@@ -42,8 +42,8 @@ static Bits image_in(const Layout *fragment, const Layout *l, Bits image) {
     return r;
 }
 
-/// The bit of l that stands for bit i of the fragment's level: for threads the same one, for
-/// registers any. -1: there is none.
+/// Finds the bit of l for bit i of the fragment's level: for threads the same number, for registers
+/// any. -1: l has none.
 static int bit_for(const Layout *l, int level, int i, Bits image) {
     int first = layout_first(l, (LayoutLevel)level);
     if (level != LEVEL_REG) return i < l->bits[level] ? first + i : -1;
@@ -52,8 +52,8 @@ static int bit_for(const Layout *l, int level, int i, Bits image) {
     return -1;
 }
 
-/// The fragment has to be a factor of the matrix of l: the columns of its bits are the same, and
-/// the others stay out of its rows.
+/// The fragment must be a factor of l's matrix: the columns of its bits are equal, and all other
+/// columns stay out of its rows.
 bool fragment_divides(const Layout *fragment, const Layout *l, int *regs) {
     Bits bits = 0, rows = 0;
     if (fragment->rank != l->rank) return false;

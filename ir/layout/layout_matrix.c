@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// When ldmatrix and stmatrix can move a block between its registers and shared memory.
+// Tests if ldmatrix and stmatrix can move a block between its registers and shared memory.
 //
-// Seen as byte offsets, the columns of a layout must be: for a matrix as it stands, registers on
-// the bytes of a word, lane bits 0 and 1 on offset bits 2 and 3, lane bits 2 to 4 the row.
-// Transposed (16 bits only), lane bits 2 to 4 on offset bits 1 to 3 and one register bit and lane
-// bits 0 and 1 the row. Nothing else may reach into the 16 bytes of a row.
+// The columns of the layout, as byte offsets, must be as follows. For a matrix as stored: registers
+// are the bytes of a word, lane bits 0 and 1 are offset bits 2 and 3, and lane bits 2 to 4 are the
+// row. For a transposed one (16 bits only): lane bits 2 to 4 are offset bits 1 to 3, and one
+// register bit and lane bits 0 and 1 are the row. No other bit may reach into the 16 bytes of a
+// row.
 #include "ir/layout/layout.h"
 
 enum { WORD_LOG2 = 2, ROW_LOG2 = 4, LINE_LOG2 = 7 };
@@ -27,14 +28,14 @@ static bool lane_at(const Offsets *o, int i, Bits offset) {
     return o->inside >> j & 1 && o->of.col[j] == offset;
 }
 
-/// The register bit with exactly this offset, or -1.
+/// Returns the register bit with exactly this offset, or -1.
 static int register_at(const Offsets *o, Bits offset) {
     for (int j = 0; j < o->l->bits[LEVEL_REG]; j++)
         if (o->inside >> j & 1 && o->of.col[j] == offset) return j;
     return -1;
 }
 
-/// The first register bit that does not reach into a row; -1: none.
+/// Returns the first register bit that does not reach into a row, or -1.
 static int register_of_row(const Offsets *o) {
     for (int j = 0; j < o->l->bits[LEVEL_REG]; j++)
         if ((o->of.col[j] & low_bits(ROW_LOG2)) == 0) return j;
@@ -72,7 +73,7 @@ static Bits sum_of_columns(const Bits *x, int n, int64_t which) {
     return sum;
 }
 
-/// Rows in the fullest of the eight groups of banks that a row fits in.
+/// Counts the rows in the fullest of the eight groups of banks; a row fills one group.
 static int count_conflicts(const Layout *l, const SharedLayout *s, const SharedMatrix *m) {
     int64_t matrices = layout_repeats(l) << m->n_base;
     int64_t threads = (int64_t)1 << layout_thread_bits(l);
@@ -103,7 +104,8 @@ bool shared_matrix(const Layout *l, const SharedLayout *s, SharedMatrix *m) {
     *m = (SharedMatrix){0};
     if (!find_plain(&o, elem_log2, m, &used) && !find_trans(&o, elem_log2, m, &used)) return false;
     for (int j = 0; j < o.of.n; j++) {
-        // The lanes and registers of a word were looked at; the rest, row bits too, start rows.
+        // The lanes and registers of a word are checked already; all other bits, including row
+        // bits, must start rows.
         bool column = j >= n + (m->trans ? 2 : 0) && j < n + (m->trans ? 5 : 2);
         bool word = j < n && used >> j & 1;
         if (!column && (!word || m->trans) && o.of.col[j] & low_bits(ROW_LOG2)) return false;

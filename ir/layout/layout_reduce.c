@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The steps of reductions and scans along a dimension of a distributed block.
 //
-// Two places belong to one result of a reduction over d when their sum x lies in the kernel of
-// P L, where P forgets the coordinate d. Copies (the kernel of L) do not count twice: what has to
-// be covered is the image of that kernel in the coordinate d, first by registers, then by lanes,
-// then by warps and CTAs.
+// Two places belong to one result of a reduction over d if their sum x lies in the kernel of P L,
+// where P drops the coordinate d. Copies (the kernel of L) do not count twice. So the steps must
+// cover the image of that kernel in the coordinate d: first by registers, then by lanes, then by
+// warps and CTAs.
 #include "ir/layout/layout.h"
 
 #include <string.h>
 
-/// The first `n` columns without the rows of d.
+/// Returns the first `n` columns without the rows of d.
 static F2 without_dim(const Layout *l, int d, int n) {
     F2 m = {.n = n};
     for (int j = 0; j < n; j++) m.col[j] = l->col[j] & ~layout_dim_mask(l, d);
@@ -21,8 +21,8 @@ static LayoutStep make_step(const Layout *l, LayoutLevel level, Bits x) {
     return (LayoutStep){.level = level, .reg = x & low_bits(registers), .thread = x >> registers};
 }
 
-/// Adds the steps by which `level` reaches further than `reached`, the part of the coordinate
-/// covered so far. Registers that a register step joined are one: `joined`.
+/// Adds the steps of `level` that extend `reached`, the part of the coordinate covered so far.
+/// `joined` are the registers that register steps have already combined.
 static void add_level_steps(const Layout *l, int d, LayoutLevel level, LayoutReduction *r,
                             F2Span *reached, F2Span *joined) {
     int n = layout_first(l, level) + l->bits[level];
@@ -39,8 +39,8 @@ static void add_level_steps(const Layout *l, int d, LayoutLevel level, LayoutRed
     }
 }
 
-/// What each thread has after its lane steps: the coordinate d becomes the number of the part, in
-/// terms of the steps still to come (from the step numbered `first`).
+/// Returns the layout after the lane steps: the coordinate d becomes the number of the part, in
+/// terms of the remaining steps (from the step numbered `first`).
 static const Layout *partial_layout(Ctx *ctx, const Layout *l, int d, const F2Span *reached,
                                     int first, int parts, uint8_t *kept) {
     Layout p = *l;
@@ -59,7 +59,7 @@ static const Layout *partial_layout(Ctx *ctx, const Layout *l, int d, const F2Sp
     return layout_unique(ctx, &p);
 }
 
-/// l with 2^n registers for each place of dimension d, which become its lowest bits.
+/// Returns l with 2^n registers for each place of dimension d; these become its lowest bits.
 static const Layout *with_registers(Ctx *ctx, const Layout *l, int d, int n) {
     Layout r = *l;
     int base = layout_base(l, d), first = l->bits[LEVEL_REG], rest = layout_n_bits(l) - first;
@@ -73,7 +73,7 @@ static const Layout *with_registers(Ctx *ctx, const Layout *l, int d, int n) {
     return layout_unique(ctx, &r);
 }
 
-/// Parts are numbered by the steps of warps, then by those of CTAs.
+/// Numbers the parts by the steps of warps, then by those of CTAs.
 static void number_parts(Ctx *ctx, const Layout *l, int d, const F2Span *reached,
                          LayoutReduction *r) {
     int near = r->n_level[LEVEL_REG] + r->n_level[LEVEL_LANE];
@@ -97,8 +97,8 @@ LayoutReduction layout_reduce(Ctx *ctx, const Layout *l, int d) {
     return r;
 }
 
-/// The sum of columns that is the unit vector of one coordinate bit changes that bit alone, so it
-/// leads to the sibling block; the row of the matrix for that bit tells the siblings apart.
+/// A sum of columns that is the unit vector of one coordinate bit changes that bit only, so it
+/// leads to the sibling block. The row of the matrix for that bit tells the siblings apart.
 LayoutScan layout_scan(const Layout *l, int d) {
     LayoutScan s = {.n = l->log2[d], .repeats = l->odd[d]};
     F2 m = layout_f2(l);

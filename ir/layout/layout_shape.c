@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Layouts from layouts: of permuted, sliced, reshaped, stacked, tiled blocks. None of these moves
-// an element between threads.
+// Derives layouts from layouts: of permuted, sliced, reshaped, stacked and tiled blocks. None of
+// these moves an element between threads.
 #include "ir/layout/layout.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 /* ---- building blocks --------------------------------------------------------------------------
  */
 
-/// Gives dimension d n more bits, above those it has; returns the first one's row.
+/// Gives dimension d n more high bits; returns the row of the first one.
 static int widen_dimension(Layout *l, int d, int n) {
     int row = layout_base(l, d) + l->log2[d];
     for (int j = 0; j < layout_n_bits(l); j++)
@@ -17,7 +17,7 @@ static int widen_dimension(Layout *l, int d, int n) {
     return row;
 }
 
-/// A further bit of a level, its highest.
+/// Adds a highest bit to a level.
 static void add_bit(Ctx *ctx, Layout *l, LayoutLevel level, Bits image) {
     int n = layout_n_bits(l), at = layout_first(l, level) + l->bits[level];
     if (n == LAYOUT_MAX_BITS) ice(ctx, (Loc){0}, "a layout of more than %d bits", n);
@@ -26,14 +26,15 @@ static void add_bit(Ctx *ctx, Layout *l, LayoutLevel level, Bits image) {
     l->bits[level]++;
 }
 
-/// `count` of them along d by registers: the power of two as bits, the odd part as repeats.
+/// Repeats the block `count` times along d by registers: the power of two as bits, the odd part as
+/// repeats.
 static void repeat_registers(Ctx *ctx, Layout *l, int d, int64_t count) {
     int n = __builtin_ctzll((Bits)count), row = widen_dimension(l, d, n);
     for (int i = 0; i < n; i++) add_bit(ctx, l, LEVEL_REG, bit(row + i));
     l->odd[d] = (int32_t)(count >> n);
 }
 
-/// Moves coordinate bit i of every image to to[i]; it vanishes where that is negative.
+/// Moves coordinate bit i of every image to to[i], and drops it if to[i] is negative.
 static void move_coordinate_bits(Layout *l, const int *to) {
     for (int j = 0; j < layout_n_bits(l); j++) {
         Bits image = 0;
@@ -112,7 +113,7 @@ typedef struct Reshape {
     Layout to;
     Digit digits[LAYOUT_MAX_BITS + MAX_RANK];
     int n, at;
-    int source[LAYOUT_MAX_BITS]; // of bit i of the new dimension being made
+    int source[LAYOUT_MAX_BITS]; // for bit i of the new dimension under construction
     int rows[MAX_RANK][LAYOUT_MAX_BITS];
 } Reshape;
 
@@ -122,8 +123,8 @@ static void add_digits(Reshape *s, int d) {
     if (s->from->odd[d] > 1) s->digits[s->n++] = (Digit){s->from->odd[d], -1};
 }
 
-/// Dimension d of the result takes the next digits: of an exact extent, or (the slowest dimension
-/// of a group, which may have holes) all that are left. Its bits must come before its repeats.
+/// Gives dimension d of the result the next digits: those of an exact extent, or all remaining ones
+/// (for the slowest dimension of a group, which may have holes). Its bits must precede its repeats.
 static bool take_digits(Reshape *s, int d, bool rest) {
     int64_t left = s->to.extents[d];
     int32_t odd = 1;
@@ -145,7 +146,8 @@ static bool take_digits(Reshape *s, int d, bool rest) {
     return true;
 }
 
-/// Dimensions i0..i1 of the source and j0..j1 of the result have equally many elements.
+/// Reshapes dimensions i0..i1 of the source to j0..j1 of the result, which have equally many
+/// elements.
 static bool reshape_group(Reshape *s, int i0, int i1, int j0, int j1) {
     s->n = s->at = 0;
     for (int i = i1; i >= i0; i--) {
@@ -158,8 +160,8 @@ static bool reshape_group(Reshape *s, int i0, int i1, int j0, int j1) {
     return true;
 }
 
-/// Cuts both shapes, from the fastest dimension on, into the smallest groups of equal size, so
-/// that a dimension that stays what it is may have holes.
+/// Cuts both shapes, from the fastest dimension on, into the smallest groups of equal size, so that
+/// an unchanged dimension may have holes.
 static bool reshape_groups(Reshape *s, int rank) {
     int i = s->from->rank - 1, j = rank - 1;
     while (i >= 0 || j >= 0) {
@@ -226,7 +228,7 @@ const Layout *layout_tile(Ctx *ctx, const Layout *atom, const int64_t *extents, 
     return layout_unique(ctx, &r);
 }
 
-/// Takes away the highest bit of d where it is one register's and nothing else's.
+/// Removes the highest bit of d if it is the whole image of one register bit and part of no other.
 static bool narrow_dimension(Layout *l, int d) {
     int row = layout_base(l, d) + l->log2[d] - 1, own = -1;
     for (int j = 0; l->log2[d] && j < layout_n_bits(l); j++) {
@@ -257,13 +259,13 @@ const Layout *layout_extend(Ctx *ctx, const Layout *l, int d, int64_t extent, in
 /* ---- registers of one thread ------------------------------------------------------------------
  */
 
-/// Coordinate d of the image of thread bit j.
+/// Returns coordinate d of the image of thread bit j.
 static Bits thread_bit_coord(const Layout *l, int j, int d) {
     return l->col[l->bits[LEVEL_REG] + j] >> layout_base(l, d) & low_bits(l->log2[d]);
 }
 
-/// In dimension d every thread is as far from thread 0 in both, by an xor of coordinates that
-/// adding `start` does not disturb.
+/// Whether every thread has the same distance from thread 0 in both layouts along d, by an xor of
+/// coordinates that commutes with adding `start`.
 static bool same_threads(const Layout *from, const Layout *to, int d, int64_t start) {
     Bits all = 0;
     for (int j = 0; j < layout_thread_bits(from); j++) {
@@ -314,7 +316,8 @@ int layout_vector(const Layout *l, int d, int *x) {
 
 enum { SECTOR_BYTES = 32, LINE_BYTES = 128, NEAR_LANES = 3, MAX_BOX_LOG2 = 30 };
 
-/// The box of extent e with at least 2^v places of 2^v: o = ceil(e / 2^v) with its twos taken out.
+/// Sets the box of extent e with a power-of-two part of at least 2^v: o = ceil(e / 2^v) with its
+/// factors of two moved into it.
 static void set_box(Layout *l, int d, int v) {
     int64_t o = ceil_div(l->extents[d], (int64_t)1 << v);
     int twos = __builtin_ctzll((Bits)o);
@@ -322,14 +325,14 @@ static void set_box(Layout *l, int d, int v) {
     l->odd[d] = (int32_t)(o >> twos);
 }
 
-/// Registers of a thread: repeats, and what the threads do not take of the bits.
+/// Returns the registers of a thread: the repeats, and the bits that threads do not take.
 static int64_t registers_needed(const Layout *l, int thread_bits) {
     int left = layout_rows(l) - thread_bits;
     return layout_repeats(l) << (left > 0 ? left : 0);
 }
 
-/// Starts from the smallest boxes and makes that dimension larger which saves most registers,
-/// until none does: repeats are on registers, so a box with large ones leaves threads idle.
+/// Starts from the smallest boxes and widens the dimension that saves most registers, until none
+/// saves any. Repeats are registers, so a box with large repeats leaves threads idle.
 static void choose_boxes(Layout *l, int thread_bits) {
     for (bool better = true; better;) {
         int64_t least = registers_needed(l, thread_bits);
@@ -350,7 +353,7 @@ static void choose_boxes(Layout *l, int thread_bits) {
     }
 }
 
-/// log2 of the elements of a vector access; 0 where lanes are not next to each other in memory.
+/// Returns log2 of the elements of a vector access; 0 if lanes are not adjacent in memory.
 static int vector_bits(const BlockAccess *access) {
     if (access->contiguous < 0) return 0;
     int bytes = access->align_bytes < access->max_bytes ? access->align_bytes : access->max_bytes;
@@ -362,8 +365,8 @@ static int smaller_int(int a, int b) {
     return a < b ? a : b;
 }
 
-/// The highest rows of the contiguous dimension go to the CTAs, as far as lanes and warps leave
-/// any; `order` loses them. Returns how many rows are left in it.
+/// Gives the highest rows of the contiguous dimension to the CTAs, as far as lanes and warps leave
+/// any, and removes them from `order`. Returns the number of rows left in it.
 static int deal_ctas(Ctx *ctx, Layout *l, const BlockAccess *a, int *order, int inner, int vector) {
     int n = layout_rows(l), near = vector + a->lane_bits;
     int ctas = smaller_int(a->cta_bits, smaller_int(inner - near, n - near - a->warp_bits));
@@ -374,7 +377,7 @@ static int deal_ctas(Ctx *ctx, Layout *l, const BlockAccess *a, int *order, int 
     return n - ctas;
 }
 
-/// Moves `row` to place `at`, before where it is.
+/// Moves `row` to place `at`, in front of its present place.
 static void move_row(int *order, int row, int at) {
     int i = at;
     while (order[i] != row) i++;
@@ -382,10 +385,10 @@ static void move_row(int *order, int row, int at) {
     order[at] = row;
 }
 
-/// Puts the lowest rows of the dimension that is packed behind those of the vector, where registers
-/// are left for them. What is left of the run that is packed comes behind 8 lanes: so many runs are
-/// in one line of shared memory, whose banks the lanes next to each other then fill. Returns how
-/// many rows registers have first.
+/// Puts the lowest rows of the packed dimension behind those of the vector, if registers are left
+/// for them. The rest of the packed run comes behind 8 lanes: that many runs are in one line of
+/// shared memory, whose banks the adjacent lanes then fill. Returns the number of leading rows in
+/// registers.
 static int pack_lowest_rows(const Layout *l, const BlockAccess *a, int *order, int n, int vector) {
     if (!a->pack_bytes || (a->pack == a->contiguous && vector)) return vector;
     int run = smaller_int(top_bit((Bits)(a->pack_bytes * 8 / a->elem_bits) | 1), l->log2[a->pack]);
@@ -399,7 +402,8 @@ static int pack_lowest_rows(const Layout *l, const BlockAccess *a, int *order, i
     return vector + wanted;
 }
 
-/// Hands out the rows of the box: `order` lists n of them, first those of the contiguous dimension.
+/// Distributes the rows of the box: `order` lists n of them, first those of the contiguous
+/// dimension.
 static void deal_rows(Ctx *ctx, Layout *l, const BlockAccess *a, const int *order, int n,
                       int first) {
     int at = 0;
@@ -412,7 +416,7 @@ static void deal_rows(Ctx *ctx, Layout *l, const BlockAccess *a, const int *orde
     for (; at < last; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));
 }
 
-/// Some threads, which may not be, have none of the runs of 2^rows registers.
+/// Whether some threads would have none of the runs of 2^rows registers, and this is not allowed.
 static bool leaves_idle(const Layout *l, const BlockAccess *a, int rows) {
     return !a->whole && layout_rows(l) < a->lane_bits + a->warp_bits + rows;
 }
@@ -426,8 +430,8 @@ const Layout *layout_blocked(Ctx *ctx, const BlockAccess *a) {
         l.extents[d] = a->extents[d];
         set_box(&l, d, 0);
     }
-    // A row of a tile is at least a sector of memory (where threads turn it, a line) and a vector,
-    // unless the block is smaller.
+    // A row of a tile has at least a sector of memory (a line, if threads transpose it) and a
+    // vector, unless the block is smaller.
     bool turns = a->pack_bytes && a->pack != a->contiguous;
     int least_row = turns ? LINE_BYTES * 8 : SECTOR_BYTES * 8;
     int row = a->elem_bits < least_row ? top_bit((Bits)(least_row / a->elem_bits)) : 0;
@@ -437,7 +441,7 @@ const Layout *layout_blocked(Ctx *ctx, const BlockAccess *a) {
     choose_boxes(&l, thread_bits + (a->whole ? vector : 0));
     if (a->rank && vector > l.log2[inner]) vector = l.log2[inner];
     while (vector > 0 && leaves_idle(&l, a, vector)) vector--;
-    // Threads that turn have whole words across vectors.
+    // Threads that transpose have whole words across vectors.
     int word = turns && a->elem_bits < 32
                    ? smaller_int(top_bit((Bits)(32 / a->elem_bits)), l.log2[a->pack])
                    : 0;

@@ -34,7 +34,7 @@ SharedLayout shared_plain(int elem_bytes, int rank, const int64_t *extents, int 
     SharedLayout s = start_shared(elem_bytes, rank, extents);
     int64_t stride = elem_bytes;
     for (int d = rank - 1; d >= 0; d--) {
-        if (d == rank - 1) { // whole vectors of a row are an atom
+        if (d == rank - 1) { // the atom consists of whole vectors of a row
             int n = __builtin_ctzll((Bits)extents[d]), most = VECTOR_LOG2 - floor_log2(elem_bytes);
             s.log2[d] = (uint8_t)(n < most ? n : most);
             for (int i = 0; i < s.log2[d]; i++) s.map.col[s.map.n++] = (Bits)elem_bytes << i;
@@ -47,7 +47,7 @@ SharedLayout shared_plain(int elem_bytes, int rank, const int64_t *extents, int 
     return s;
 }
 
-/// Bits of the row's number within 8 rows are added (xor) to those of the 16-byte chunk.
+/// The row's number within 8 rows is added (xor) to the number of the 16-byte chunk.
 SharedLayout shared_swizzled(int elem_bytes, int rank, const int64_t *extents, int inner, int outer,
                              int swizzle) {
     SharedLayout s = start_shared(elem_bytes, rank, extents);
@@ -95,7 +95,7 @@ SharedReach shared_image(const Layout *l, const SharedLayout *s, Bits image, Bit
     return reach;
 }
 
-/// log2 of the widest vectors that strides allow: each starts at a multiple of its size.
+/// Returns log2 of the widest vectors that strides allow: each starts at a multiple of its size.
 static int aligned_log2(const SharedLayout *s, int max_bytes) {
     int n = floor_log2(max_bytes);
     for (int d = 0; d < s->rank; d++)
@@ -103,9 +103,9 @@ static int aligned_log2(const SharedLayout *s, int max_bytes) {
     return n;
 }
 
-/// A vector of 2^n elements is a span of registers whose offsets are the lowest bits. No thread
-/// bit may reach into them: the order within a vector would depend on the thread. A register bit
-/// that leaves the atom gets an offset bit of its own, so that it is in no vector.
+/// A vector of 2^n elements is a span of registers whose offsets are the lowest bits. No thread bit
+/// may reach into them, or else the order within a vector would depend on the thread. A register
+/// bit that leaves the atom gets an offset bit of its own, so it is in no vector.
 void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, SharedAccess *a) {
     *a = (SharedAccess){0};
     Bits of_threads = 0, offset;
@@ -126,7 +126,7 @@ void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, Shared
     }
     for (int j = 0; j < l->bits[LEVEL_REG]; j++) {
         if (!f2_add(&used, bit(j), 0)) continue;
-        Bits base = bit(j); // moved to the start of its vector
+        Bits base = bit(j); // reduced to the start of its vector
         shared_image(l, s, l->col[j], &offset);
         for (int i = 0; i < a->vec_bits; i++)
             if (offset >> (e + i) & 1) base ^= a->vec[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The text form of layouts, as it stands in types: printed and parsed.
+// Prints and parses the text form of layouts in types.
 #include "ir/layout/layout.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static const char *const level_names[N_LEVELS] = {"reg", "lane", "warp", "cta"};
 /* ---- print ------------------------------------------------------------------------------------
  */
 
-/// `3` where there is one dimension, else `(1,3)`.
+/// Prints `3` for one dimension, else `(1,3)`.
 static void print_tuple(Text *out, int rank, const int64_t *x) {
     if (rank != 1) text_add(out, "(");
     for (int d = 0; d < rank; d++) text_add(out, "%s%lld", d ? "," : "", (long long)x[d]);
@@ -113,7 +113,7 @@ static bool read_extents(LayoutReader *r) {
     return true;
 }
 
-/// The images of one level, or the repeats. Levels come in order.
+/// Reads the images of one level, or the repeats. Levels come in order.
 static bool read_section(LayoutReader *r, int *level) {
     if (accept_layout_word(r, "repeat")) {
         int64_t odd[MAX_RANK] = {0};
@@ -134,7 +134,7 @@ static bool read_section(LayoutReader *r, int *level) {
     return true;
 }
 
-/// v of a dimension is as many bits as its images have: every element has a place.
+/// Sets v of each dimension to the number of bits in its images, so that every element has a place.
 static void pack_images(LayoutReader *r) {
     for (int d = 0; d < r->l.rank; d++) {
         int64_t all = 0;
