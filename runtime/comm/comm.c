@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks of a group: made, ended, attached to contexts.
+// Creates and destroys the ranks of a group (communicators) and answers questions about them.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
@@ -17,7 +17,7 @@ static const char *set_in(const char *variable) {
     return value && *value ? value : NULL;
 }
 
-/// A whole number of the environment; otherwise where it is not set.
+/// Reads a whole number from the environment. *out is `otherwise` if the variable is not set.
 static tg_status read_env_number(const char *variable, int64_t otherwise, int64_t most,
                                  int64_t *out) {
     const char *text = set_in(variable);
@@ -33,7 +33,7 @@ static tg_status read_env_number(const char *variable, int64_t otherwise, int64_
     return TG_OK;
 }
 
-/// What the environment says of what the caller left open.
+/// Fills the options that the caller left open from the environment.
 static tg_status read_environment(tg_comm_options *o) {
     int64_t rank, ranks, heap, timeout;
     tg_status status = read_env_number("TG_RANK", -1, RT_COMM_RANKS - 1, &rank);
@@ -73,7 +73,7 @@ static tg_status read_comm_options(const tg_comm_options *options, tg_comm_optio
     return TG_OK;
 }
 
-/// Of engines that do not know it by themselves.
+/// Checks rank, number of ranks and meeting place, for engines that take them from the options.
 tg_status rt_comm_place(const tg_comm_options *o) {
     if (o->ranks == 0)
         return tg_fail(TG_ERROR_ARGUMENT,
@@ -102,7 +102,7 @@ tg_status rt_comm_nobody_came(const tg_comm_options *o, int missing) {
                    o->rank, o->timeout_ms / 1e3, o->meet, missing);
 }
 
-/// How ranks meet, and the memory of those with a GPU.
+/// A kind of communicator: the engine by which ranks meet, and the memory of ranks with a GPU.
 typedef struct CommKind {
     const char *name;
     const rt_engine *engine;
@@ -126,7 +126,7 @@ static const CommKind *find_comm_kind(const char *name) {
 
 /* ---- ends of a group ------------------------------------------------------------------------- */
 
-/// The heap of the host: behind the control block.
+/// The heap of the host begins behind the control block.
 static tg_status host_create(tg_comm *c, size_t bytes) {
     size_t at = rt_round_up(sizeof(rt_control), heap_grain);
     c->heap = (rt_heap){.flat = c->host.flat + at,
@@ -158,7 +158,7 @@ const rt_memory rt_memory_host = {.create = host_create,
                                   .settle = host_settle,
                                   .calls = &rt_host_calls};
 
-/// With the engine's help: all but what an engine does.
+/// Meets by the engine and creates all other parts of the communicator. On failure nothing is left.
 static tg_status start_comm(tg_comm *c, const tg_comm_options *o, size_t heap) {
     bool host = o->device == TG_COMM_CPU;
     size_t bytes = rt_round_up(sizeof(rt_control), heap_grain) + (host ? heap : 0);
@@ -219,7 +219,8 @@ tg_status tg_comm_create(const tg_comm_options *options, tg_comm **out) {
                         out);
 }
 
-/// A rank that cannot wait for the others leaves them: what they have mapped stays.
+/// If this rank cannot meet the others, it leaves without them (c->leaves). Memory that they have
+/// mapped stays theirs.
 void tg_comm_destroy(tg_comm *c) {
     if (!c) return;
     tg_options hooks = rt_default_hooks();
@@ -239,7 +240,7 @@ DLDevice rt_comm_device(const tg_comm *c) {
     return (DLDevice){type, cu ? c->device : 0};
 }
 
-/// How many GPUs are some rank's.
+/// Returns the number of different GPUs of all ranks.
 static int count_gpus(const tg_comm *c) {
     int n = 0;
     for (int r = 0; r < c->size && c->device >= 0; r++) {
@@ -250,8 +251,9 @@ static int count_gpus(const tg_comm *c) {
     return n;
 }
 
-/// Processes meet as those of one host do, by peer memory. Where two have a GPU of one number it
-/// may be one GPU, or two of which each process sees its own.
+/// Processes count as near, since ranks of one host meet by peer memory. The exception: two
+/// processes have GPUs of the same number. Then it may be one GPU, or each process may see another
+/// GPU under that number.
 tg_ranks rt_comm_ranks(const tg_comm *c, int threads) {
     bool together = c->engine == &rt_engine_threads;
     bool likely = together || c->engine == &rt_engine_processes;

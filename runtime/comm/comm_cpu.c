@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What code of the CPU asks for when it runs on several ranks.
+// The communication calls of compiled CPU code that runs on several ranks.
 //
-// Nothing copies behind the back of a CPU: the cores that compute are those that copy. A chunk of a
-// shard is fetched by the thread that first waits for it, into its own cache, and what others wait
-// for is pushed by threads between two tasks and by all who wait. So every rank that waits makes
-// progress, and none depends on another one's being awake.
+// A CPU has no copy engine: the computing cores copy, too. The thread that first waits for a chunk
+// of a shard fetches it, into its own cache. Chunks that other ranks wait for are pushed by threads
+// between two tasks and by all threads that wait. Every rank that waits therefore makes progress,
+// and no rank depends on another one being awake.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/// Chunks on their way: of other ranks' shards to here (a pull), or from here to others.
+/// A transfer of chunks: from other ranks' shards to here (a pull), or from here to the others.
 struct rt_transfer {
     rt_transfer *next;
     const char *name;
     bool pull;
     int64_t rows, row_bytes, pitch, chunk_rows, chunks;
-    char *from, *to, *flags; // of rank 0's part; the next rank's is a lead away
+    char *from, *to, *flags; // of rank 0's part; the next rank's is a lead further
     int64_t from_lead, to_lead, flags_lead;
-    const int64_t *done;          // [W][chunks] becomes the epoch; NULL: all is there
-    int64_t epoch;                // when it began
-    _Atomic int64_t left;         // chunks that are not there
+    const int64_t *done;          // [W][chunks] becomes the epoch; NULL: all chunks are complete
+    int64_t epoch;                // at the start of the transfer
+    _Atomic int64_t left;         // chunks that have not arrived
     _Atomic unsigned char *taken; // [W][chunks]
-    bool whole;                   // the own part, too
-    bool direct;                  // nothing moves: it is read where it lies, when its rank has come
+    bool whole;                   // includes the own part
+    bool direct;                  // no copy: readers use the shard in place once its rank has come
 };
 
 static tg_comm *host_comm(const tg_env *env) {
@@ -36,7 +36,7 @@ static tg_comm *host_comm(const tg_env *env) {
 static const tg_site rank_site = {.kind = TG_SITE_WAIT};
 static const tg_site contract_site = {.kind = TG_SITE_REQUIRE};
 
-/// tg_last_error() as this worker's failure; a site without a file has no place.
+/// Records tg_last_error() as this worker's failure. A site without a file has no source position.
 static int32_t fail_as(const tg_env *env, const tg_site *site, tg_status status) {
     rt_worker *w = env->user;
     w->failure.site = site ? site : status == TG_ERROR_RANK ? &rank_site : &contract_site;
@@ -47,9 +47,9 @@ static int32_t fail_as(const tg_env *env, const tg_site *site, tg_status status)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/// A place of a direct view, or any other memory of this rank.
+/// An address resolved: a place of a direct view, or any other memory of this rank.
 typedef struct MemoryPlace {
-    void *here; // NULL: the engine alone reaches it, by
+    void *here; // NULL: only the engine reaches it, by
     int rank;
     size_t at;
 } MemoryPlace;
@@ -64,7 +64,7 @@ static MemoryPlace place_at(const tg_comm *c, const void *direct) {
     return place;
 }
 
-/// later: done when the engine is quiet, if it is not at once.
+/// later: the copy may be complete only when the engine is quiet.
 static tg_status move_bytes(tg_comm *c, void *to, const void *from, size_t bytes, bool later) {
     MemoryPlace x = place_at(c, to), y = place_at(c, from);
     const rt_engine *e = c->engine;
@@ -108,7 +108,7 @@ static int64_t trace_begin_ns(const tg_comm *c) {
     return c->trace ? rt_now_ns() : 0;
 }
 
-/// Something that began at `from` has ended.
+/// Records an event that began at `from` and ends now.
 static void note_event(const tg_env *env, enum tg_event_kind kind, int64_t from, int64_t peer,
                        int64_t number) {
     const rt_worker *w = env->user;
@@ -130,7 +130,7 @@ static int64_t place_in(const rt_transfer *t, int rank, int64_t chunk) {
     return rank * t->chunks + chunk;
 }
 
-/// The first of several threads has it.
+/// Claims a chunk. Among several threads, the first one gets it.
 static bool take_transfer_chunk(rt_transfer *t, int64_t place) {
     return !atomic_load_explicit(&t->taken[place], memory_order_relaxed) &&
            !atomic_exchange_explicit(&t->taken[place], 1, memory_order_acq_rel);
@@ -142,7 +142,7 @@ static tg_status move_chunk_rows(tg_comm *c, const rt_transfer *t, int rank, int
     char *to = t->to + rank * t->to_lead + row * t->pitch;
     const char *from = t->from + rank * t->from_lead + row * t->pitch;
     if (t->pitch == t->row_bytes) return copy_bytes_now(c, to, from, (size_t)(rows * t->row_bytes));
-    // Rows with gaps between them are on their way together.
+    // Rows with gaps between them travel together.
     bool later = !c->host.mapped && c->engine->put_later;
     tg_status status = TG_OK;
     for (int64_t i = 0; i < rows && !status; i++)
@@ -172,7 +172,7 @@ static bool is_done(const tg_comm *c, const rt_transfer *t, int64_t place) {
            __atomic_load_n(&t->done[place], __ATOMIC_ACQUIRE) == t->epoch;
 }
 
-/// Pushes a chunk that is complete; the rank after this one first. False: there was none.
+/// Pushes one complete chunk, to the rank after this one first. False: no chunk is ready.
 static bool push_one(const tg_env *env, rt_transfer *t, tg_status *status) {
     const tg_comm *c = host_comm(env);
     for (int i = 1; i < c->size; i++) {
@@ -187,7 +187,7 @@ static bool push_one(const tg_env *env, rt_transfer *t, tg_status *status) {
     return false;
 }
 
-/// One step of what others wait for. False: there was none to do.
+/// Pushes one chunk of any transfer that other ranks wait for. False: no chunk is ready.
 static bool push_chunk(const tg_env *env, tg_status *status) {
     for (rt_transfer *t = host_comm(env)->transfers; t; t = t->next)
         if (!t->pull && atomic_load_explicit(&t->left, memory_order_relaxed) &&
@@ -196,7 +196,7 @@ static bool push_chunk(const tg_env *env, tg_status *status) {
     return false;
 }
 
-/// What programs and folds do; moving pieces is no program.
+/// TG_PART_TRANSFERS skips the tasks of programs and folds, but not move_piece.
 static int32_t move_piece(const tg_env *env, void *context, int64_t task, void *arena);
 
 int32_t rt_comm_task(const tg_env *env, tg_task *task, void *context, int64_t number, void *arena) {
@@ -211,7 +211,7 @@ int32_t rt_comm_task(const tg_env *env, tg_task *task, void *context, int64_t nu
     return failed;
 }
 
-/// The pull whose flag the word is.
+/// Finds the pull whose flag the word is.
 static rt_transfer *pull_of(const tg_comm *c, const void *word, int *rank, int64_t *chunk) {
     for (rt_transfer *t = c->transfers; t; t = t->next) {
         int64_t place = ((const char *)word - t->flags) / (int64_t)sizeof(int64_t);
@@ -225,7 +225,7 @@ static rt_transfer *pull_of(const tg_comm *c, const void *word, int *rank, int64
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/// What a thread that waits for the word can do for that. False: nothing.
+/// Does one step of work for a thread that waits for the word. False: no work is left.
 static bool help_word(const tg_env *env, const int64_t *word, tg_status *status) {
     tg_comm *c = host_comm(env);
     int rank;
@@ -257,7 +257,7 @@ static int32_t host_wait(const tg_env *env, const tg_site *site, const int64_t *
     return status ? fail_as(env, site, status) : TG_RUN_OK;
 }
 
-/// Why a wait of called code failed.
+/// Fails if a wait in called code has failed.
 static int32_t check_called_code(const tg_env *env, const tg_image *image) {
     tg_comm *c = host_comm(env);
     const int64_t *words = c->control->words;
@@ -281,7 +281,7 @@ int32_t rt_comm_call(const tg_env *env, tg_image *image, int32_t function, int64
     return failed ? failed : check_called_code(env, image);
 }
 
-/// Until all ranks have written at least that in places of their own here.
+/// Waits until all ranks have written at least `value` into their own places here.
 static tg_status await_all_ranks(const tg_env *env, size_t word, int64_t value, const char *what) {
     tg_comm *c = host_comm(env);
     int64_t from = trace_begin_ns(c);
@@ -307,7 +307,7 @@ static void set_all(tg_comm *c, _Atomic int64_t *place, int64_t value) {
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/// Until all ranks have come to this one.
+/// Waits until all ranks have come to this launch.
 static tg_status await_launches(tg_comm *c) {
     tg_status status = TG_OK;
     for (int r = 0; r < c->size && !status; r++) status = rt_comm_await(c, r);
@@ -336,7 +336,7 @@ static int32_t host_barrier(const tg_env *env) {
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }
 
-/// What would have been waited for, when transfers are timed alone.
+/// Moves the chunks that programs would have waited for, if transfers are timed alone.
 static tg_status pull_rest(const tg_env *env) {
     tg_comm *c = host_comm(env);
     tg_status status = TG_OK;
@@ -351,7 +351,7 @@ static tg_status pull_rest(const tg_env *env) {
     return status;
 }
 
-/// Chunks nobody waited for need not come; those that others wait for must go.
+/// Chunks of pulls that no thread waited for are dropped. Chunks of pushes must all be sent.
 static int32_t host_end(const tg_env *env) {
     tg_comm *c = host_comm(env);
     tg_status status = TG_OK;
@@ -375,7 +375,7 @@ static int32_t host_end(const tg_env *env) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/// Compiled code reports that there is no memory; what kind of it is missing is said here.
+/// Compiled code reports that memory is missing. This records which kind of memory it is.
 static void *found_or_failed(const tg_env *env, void *memory) {
     if (memory) return memory;
     fail_as(env, NULL, TG_ERROR_MEMORY);
@@ -401,7 +401,7 @@ static void *host_control(const tg_env *env) {
 
 /* ---- gathers and scatters -------------------------------------------------------------------- */
 
-/// NULL: no memory, and that is recorded.
+/// NULL: out of memory; the failure is recorded.
 static rt_transfer *transfer_new(const tg_env *env, int64_t rows, int64_t chunk_rows) {
     tg_comm *c = host_comm(env);
     int64_t chunks = rows ? (rows + chunk_rows - 1) / chunk_rows : 0;
@@ -426,8 +426,8 @@ static void start_transfer(tg_comm *c, rt_transfer *t) {
     c->transfers = t;
 }
 
-/// All at once, by all threads: pieces of the parts of some ranks, the first of which is so far
-/// behind this one.
+/// A move of whole parts by all threads, cut into pieces. The parts are those of `parts` ranks, and
+/// begin `first` ranks after this one.
 typedef struct WholeMove {
     rt_transfer *t;
     int64_t pieces; // of a part
@@ -464,8 +464,8 @@ static int32_t move_all(const tg_env *env, rt_transfer *t) {
     return move_parts(env, t, first, host_comm(env)->size - first);
 }
 
-/// Where shards are to lie side by side: in the slots of the tensor, else in memory of this launch;
-/// read directly, they stay where they are.
+/// Chooses the memory in which shards lie side by side: the slots of the tensor, or else memory of
+/// this launch. Shards that are read directly stay in place.
 static bool find_host_view(const tg_env *env, tg_gather *g, const rt_shard *shard) {
     tg_comm *c = host_comm(env);
     enum { GRAIN = 256 };
@@ -489,7 +489,8 @@ static void aim_pull(rt_transfer *t, const tg_gather *g, char *flags) {
     t->flags_lead = t->chunks * (int64_t)sizeof(int64_t);
 }
 
-/// The own shard to slot `rank` of every other rank's view; `flags` there.
+/// Aims at slot `rank` of every other rank's view, from the own shard. `flags` is an offset at the
+/// receiver.
 static void aim_push(const tg_comm *c, rt_transfer *t, const rt_shard *shard, size_t flags) {
     t->from = shard->own;
     t->to = (char *)shard->direct + c->rank * shard->slot;
@@ -498,7 +499,7 @@ static void aim_push(const tg_comm *c, rt_transfer *t, const rt_shard *shard, si
     t->flags_lead = (int64_t)c->heap.stride;
 }
 
-/// Flags are words that only epochs are written to, so those of a launch before mean nothing.
+/// Only epochs are written to flags, so old values of earlier launches never match.
 static int32_t host_gather(const tg_env *env, tg_gather *g) {
     tg_comm *c = host_comm(env);
     rt_shard shard;

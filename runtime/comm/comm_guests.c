@@ -26,7 +26,7 @@ void rt_limit(int socket, int ms) {
     setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
 }
 
-/// Takes what is there. False: the connection has ended.
+/// Receives the bytes that have arrived. False: the connection has ended.
 static bool receive_some(int socket, void *bytes, size_t size, size_t *got) {
     ssize_t more = recv(socket, (char *)bytes + *got, size - *got, MSG_DONTWAIT);
     if (more > 0) *got += (size_t)more;
@@ -53,8 +53,9 @@ void rt_guests_end(rt_guests *g) {
     while (g->n) drop_guest(g, g->n - 1);
 }
 
-/// Where no more files may be open the oldest gives way. Without one, the connection stays where
-/// it is until a file of another thread is closed: to poll for it would not wait.
+/// If the process can open no more files, the oldest guest is dropped. Without guests, the
+/// connection stays in the queue until another thread closes a file. Polling for that would not
+/// wait, so this sleeps.
 static void make_file_room(rt_guests *g) {
     const struct timespec pause = {.tv_nsec = 5000000};
     if (g->n)
@@ -76,7 +77,7 @@ static void take_in(rt_guests *g) {
     if (!greeted) drop_guest(g, g->n - 1);
 }
 
-/// The number of one that has said all, or -1.
+/// Returns the index of a guest whose message is complete, or -1.
 static int listen_to_all(rt_guests *g, const struct pollfd *ready) {
     for (int i = g->n - 1; i >= 0; i--) {
         rt_guest *guest = &g->at[i];

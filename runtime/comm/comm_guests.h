@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Connections to a rank that listens, until they have said who they are. Each gets a nonce at once
-// and answers with a message of a fixed size.
+// Guests: connections to a listening rank that have not yet said who they are. Each gets a nonce at
+// once and answers with a message of a fixed size.
 #ifndef RUNTIME_COMM_COMM_GUESTS_H
 #define RUNTIME_COMM_COMM_GUESTS_H
 
@@ -16,21 +16,21 @@ typedef struct rt_guest {
 
 typedef struct rt_guests {
     int listener;
-    size_t size; // of what each says
-    int n;       // that have not said all, the first that came first
+    size_t size; // of each guest's message
+    int n;       // guests with incomplete messages, the oldest first
     rt_guest at[RT_GUESTS];
 } rt_guests;
 
-/// The first that has said all before `end` of rt_now_ns: its socket is the caller's. All are
-/// listened to at once, so that none can keep another one waiting; of too many the oldest goes.
-/// False: the time is over.
+/// Returns the first guest whose message is complete before `end` of rt_now_ns. The caller owns its
+/// socket. All guests are read at once, so none delays another; if there are too many, the oldest
+/// is dropped. False: the time is over.
 bool rt_next_guest(rt_guests *g, int64_t end, rt_guest *out);
-/// Closes those that are left.
+/// Closes the remaining guests.
 void rt_guests_end(rt_guests *g);
 
-/// All the bytes before `end`, however they drip; else false.
+/// Receives all bytes before `end`, in however small pieces; else false.
 bool rt_receive_until(int socket, void *bytes, size_t size, int64_t end);
-/// How long one call on the socket lasts at most.
+/// Limits the time of each call on the socket.
 void rt_limit(int socket, int ms);
 /// Milliseconds until `end`, rounded up; 0: it is over.
 int rt_left_ms(int64_t end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks meet on the host: small messages and words, with patience that ends.
+// Meetings of ranks on the host: small messages and words, with a limited patience.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
@@ -14,8 +14,8 @@
 
 /* ---- patience -------------------------------------------------------------------------------- */
 
-// At first a rank that waits watches its word; then it lets others have the core, as there may be
-// more ranks than cores; at last it sleeps between two looks.
+// A waiting rank first watches its word; then it yields the core, since ranks may outnumber cores;
+// at last it sleeps between two looks.
 enum { WATCH = 256, YIELD = 4096, LOOK = 64, SLEEP_NS = 50 * 1000 };
 
 static void look_for_dead(tg_comm *c);
@@ -70,8 +70,8 @@ bool rt_comm_is_lost(tg_comm *c) {
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
-/// One that was started again is another one, and so is a container with a network of its own, or
-/// what TG_COMM_HOST names another one.
+/// Each boot counts as another host. So does a container with its own network, and a different
+/// TG_COMM_HOST.
 uint64_t rt_comm_host(void) {
     char boot[64] = "", name[256] = "";
     struct stat net = {0};
@@ -91,12 +91,12 @@ static size_t heap_offset(const tg_comm *c, const void *place) {
     return (size_t)((const char *)place - c->host.own);
 }
 
-/// Where the place is at another rank.
+/// The same place in another rank's memory.
 static void *place_at_rank(const tg_comm *c, int rank, const void *place) {
     return c->host.flat + (size_t)rank * c->host.stride + heap_offset(c, place);
 }
 
-/// What cannot be sent is missed by who waits for it.
+/// A failure to send is not reported here: the rank that waits for the message times out.
 void rt_comm_tell(tg_comm *c, int rank, void *place, const void *from, size_t bytes) {
     if (c->host.mapped || rank == c->rank)
         memcpy(rank == c->rank ? place : place_at_rank(c, rank, place), from, bytes);
@@ -114,7 +114,7 @@ void rt_comm_set(tg_comm *c, int rank, _Atomic int64_t *place, int64_t value) {
         c->engine->set(c, rank, heap_offset(c, place), value);
 }
 
-/// Of several ranks that have ended the first one counts: others end when they have seen that.
+/// If several ranks have ended, the first one counts: the others end when they see that.
 static void look_for_dead(tg_comm *c) {
     int dead = -1, none = 0;
     for (int r = 0; r < c->size && dead < 0; r++)
@@ -127,8 +127,8 @@ static void look_for_dead(tg_comm *c) {
 
 /* ---- meeting --------------------------------------------------------------------------------- */
 
-/// One message of at most a place's size. There are two places: who sends a message after the next
-/// one has got the next one of all, who then had read this one.
+/// Exchanges one message that fits a place. Two places are enough: a rank that sends message n + 2
+/// has received message n + 1 from all ranks, and they had read message n before they sent that.
 static tg_status exchange_message(tg_comm *c, const char *what, const void *mine, size_t bytes,
                                   char *all, size_t pitch) {
     int64_t number = ++c->messages;
