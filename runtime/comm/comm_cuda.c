@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Symmetric memory of GPUs: each rank makes a piece on its device, passes a file descriptor of it
-// to the others and maps all of them side by side; and what is said when a rank fails.
+// Symmetric memory of GPUs, and the messages when a rank fails. Each rank allocates a piece on its
+// device, passes a file descriptor of it to the other ranks, and maps the pieces of all ranks side
+// by side.
 //
 //            rank 0             rank 1
 //  flat -> | heap ... | words | heap ... | words | ...
 //            <------ stride ------>
 //
-// Where the memory of ranks is not mapped the own piece alone is there, and the others' addresses
-// are names, which NVSHMEM's copies take.
+// If the memory of other ranks cannot be mapped, only the own piece is mapped. The addresses of the
+// others are then names, which only NVSHMEM's copies translate.
 #include "runtime/comm/comm_cuda.h"
 
 #include "runtime/runtime.h"
@@ -27,7 +28,7 @@ static tg_status fail_memory(const rt_cuda_comm *g, const char *call, cu_result 
                         g->stride >> 20, g->device->number, g->device->name);
 }
 
-/// The functions that older drivers, and AMD's, have not.
+/// Fails if the driver lacks functions: those of older drivers, and AMD's, do.
 static tg_status check_driver(const rt_cuda *cu, int device) {
     if (cu->maker->hip)
         return tg_fail(TG_ERROR_UNSUPPORTED, "ranks with AMD GPUs are not supported yet");
@@ -47,7 +48,8 @@ static cu_memory memory_of(const rt_cuda_comm *g) {
                        .place = {CU_ON_DEVICE, g->device->number}};
 }
 
-/// The piece that NVSHMEM's heap lies in. Its memory is that of all ranks at one place.
+/// Finds the allocation that contains NVSHMEM's heap. It must hold the whole heap and the words in
+/// one piece.
 static tg_status find_piece(rt_cuda_comm *g, size_t bytes) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_pointer at = (uintptr_t)g->library_heap, from = 0;
@@ -68,7 +70,7 @@ static tg_status find_piece(rt_cuda_comm *g, size_t bytes) {
                    size - g->offset, bytes);
 }
 
-/// The own piece: its handle and a descriptor to pass. bytes: of the heap and the words.
+/// Creates the own piece: its handle, and a descriptor to pass. bytes: of the heap and the words.
 static tg_status make_piece(rt_cuda_comm *g, size_t bytes, int *fd) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_memory memory = memory_of(g);
@@ -85,7 +87,7 @@ static tg_status make_piece(rt_cuda_comm *g, size_t bytes, int *fd) {
     return error ? fail_memory(g, "cuMemExportToShareableHandle", error) : TG_OK;
 }
 
-/// The pieces of the others, from their descriptors.
+/// Imports the pieces of the other ranks from their descriptors.
 static tg_status import_pieces(rt_cuda_comm *g, const int *fds) {
     const rt_cuda *cu = rt_cuda_driver();
     for (int r = 0; r < g->comm->size; r++) {
@@ -101,7 +103,7 @@ static tg_status import_pieces(rt_cuda_comm *g, const int *fds) {
     return TG_OK;
 }
 
-/// All pieces that there are at their places, for the own device.
+/// Maps all pieces, or if ranks are far only the own one, and gives the own device access.
 static tg_status map_pieces(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
     size_t size = (size_t)g->comm->size, own = (size_t)g->comm->rank;
@@ -124,7 +126,7 @@ static tg_status map_pieces(rt_cuda_comm *g) {
                         g->device->number, g->device->name);
 }
 
-/// What a rank tells the others of its piece.
+/// The description of a rank's piece for the other ranks.
 typedef struct PieceInfo {
     uint64_t stride;
     cu_uuid device;
@@ -137,7 +139,9 @@ static cu_result identify(int number, cu_uuid *out) {
     return error ? error : cu->device_uuid(out, device);
 }
 
-/// Ranks that are threads have one context a device: their kernels would not take turns.
+/// Finds the ranks that copy by kernels (g->beside). Fails if two ranks that are threads share a
+/// GPU: they have one context there, in which kernels that wait for each other might never run at
+/// once.
 static tg_status find_neighbours(rt_cuda_comm *g, const PieceInfo *pieces) {
     const tg_comm *c = g->comm;
     for (int r = 0; r < c->size; r++) g->beside[r] = g->far && r != c->rank;
@@ -156,8 +160,8 @@ static tg_status find_neighbours(rt_cuda_comm *g, const PieceInfo *pieces) {
     return TG_OK;
 }
 
-/// Collective: own piece, those of others, the flat mapping. The stride is the largest of the
-/// ranks', whose devices may differ.
+/// Collective: creates the own piece, imports the others, and maps all of them. The stride is the
+/// largest of all ranks', since their devices may differ in granularity.
 static tg_status share_pieces(rt_cuda_comm *g, size_t bytes) {
     static const char what[] = "symmetric memory of GPUs";
     tg_comm *c = g->comm;
@@ -243,7 +247,7 @@ static void release_streams(rt_cuda_comm *g) {
     if (g->record) cu->host_release(g->record);
 }
 
-/// Own memory becomes zero, on no stream of the caller's.
+/// Zeroes own memory on the communicator's stream, not on one of the caller's.
 static tg_status clear_at(rt_cuda_comm *g, cu_pointer at, size_t bytes) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_result error = cu->set_words(at, 0, (bytes + 3) / 4, g->own);
@@ -307,7 +311,8 @@ static int64_t record_word(const rt_cuda_comm *g, int i) {
     return __atomic_load_n(&g->record[i], __ATOMIC_ACQUIRE);
 }
 
-/// Ranks that met in different launches: in which way is known while nobody has gone on.
+/// Fails because ranks met in different launches. The lines of the ranks say how they differ,
+/// unless a rank has gone on.
 static tg_status fail_unlike_device(const rt_cuda_comm *g, const char *name, int peer) {
     tg_status status = rt_comm_compare(g->comm, peer);
     if (status) return tg_fail(status, "%s: %s", name, tg_last_error());
@@ -318,7 +323,8 @@ static tg_status fail_unlike_device(const rt_cuda_comm *g, const char *name, int
         name, g->comm->rank, peer);
 }
 
-/// What rank waited for, by the site of compiled code or the runtime's own step.
+/// Fails with the rank and event that the device waited for, from the site of compiled code or of
+/// the runtime's step.
 static tg_status fail_wait(const rt_cuda_comm *g) {
     int64_t launch = record_word(g, TG_CONTROL_LAUNCH), site = record_word(g, TG_CONTROL_SITE);
     uint64_t values[2] = {(uint64_t)record_word(g, TG_CONTROL_PEER),
@@ -349,7 +355,7 @@ tg_status rt_cuda_comm_check(rt_cuda_comm *g) {
                    from->text);
 }
 
-/// Whether all groups of a device are well.
+/// Fails if any group with this device has failed.
 static tg_status check_groups(int device) {
     tg_status status = TG_OK;
     pthread_mutex_lock(&listing);
@@ -359,7 +365,7 @@ static tg_status check_groups(int device) {
     return status;
 }
 
-/// Waits on the device end: by a copy, which needs no processor of it.
+/// Ends waits on the device. It uses a copy, which needs no free multiprocessor.
 static void end_device_waits(rt_cuda_comm *g, int by) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_pointer own = (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)g->comm->rank;
@@ -375,7 +381,8 @@ static void end_device_waits(rt_cuda_comm *g, int by) {
         __atomic_store_n(&g->record[TG_CONTROL_GIVE_UP], value, __ATOMIC_RELEASE);
 }
 
-/// What a device says to the others' where it reaches their memory, its host says elsewhere.
+/// Reports a failure of this device to the other ranks. Near devices write it into each other's
+/// memory; for far ranks the host does it.
 static void tell_stopped(rt_cuda_comm *g) {
     tg_comm *c = g->comm;
     if (!g->far || !record_word(g, TG_CONTROL_FAILED)) return;
@@ -383,8 +390,8 @@ static void tell_stopped(rt_cuda_comm *g) {
         if (r != c->rank) rt_comm_set(c, r, &c->control->from[c->rank].stopped, 1);
 }
 
-/// A rank whose host has refused a launch that this device waits in, or whose device has given up;
-/// or -1.
+/// Returns a rank whose host has refused a launch in which this device waits, or whose device has
+/// given up; or -1.
 static int who_refused(const rt_cuda_comm *g) {
     const tg_comm *c = g->comm;
     for (int r = 0; r < c->size; r++) {
@@ -396,7 +403,8 @@ static int who_refused(const rt_cuda_comm *g) {
     return -1;
 }
 
-/// Whoever waits for the device cannot look who has died or failed.
+/// A thread of its own looks for dead and failed ranks, since a host thread that waits for the
+/// device cannot.
 static void *watch_ranks(void *state) {
     enum { LOOK_NS = 250000000 };
     rt_cuda_comm *g = state;
@@ -461,7 +469,7 @@ static void free_all(rt_cuda_comm *g) {
     free(g);
 }
 
-/// With its own memory mapped: streams, the control block, all zero.
+/// Creates streams and the control block, all zero. The own memory must be mapped.
 static tg_status begin_cuda_comm(rt_cuda_comm *g, size_t bytes) {
     tg_comm *c = g->comm;
     size_t own = g->stride * (size_t)c->rank;
@@ -524,7 +532,7 @@ static tg_status create_cuda_comm(tg_comm *c, size_t bytes) {
     return TG_OK;
 }
 
-/// What the others have mapped of it stays theirs until they unmap it.
+/// Memory that other ranks have mapped stays theirs until they unmap it.
 static void destroy_cuda_comm(tg_comm *c) {
     rt_cuda_comm *g = c->memory_state;
     if (!g) return;
@@ -543,7 +551,7 @@ const rt_memory rt_memory_cuda = {.create = create_cuda_comm,
                                   .seconds = rt_cuda_seconds,
                                   .calls = &rt_cuda_comm_calls};
 
-/// The same with a heap of NVSHMEM's.
+/// The same functions with NVSHMEM's heap.
 const rt_memory rt_memory_nvshmem = {.create = create_cuda_comm,
                                      .destroy = destroy_cuda_comm,
                                      .clear = clear_device_heap,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks with an NVIDIA GPU each, on one host (docs/inside/communication.md): what the files
-// comm_cuda*.c share.
+// Ranks with an NVIDIA GPU each (docs/inside/communication.md): the parts that the files
+// comm_cuda*.c and comm_nvshmem.c share.
 //
-// Every rank maps the memory of all of them side by side. What a launch asks for becomes steps, by
-// a small kernel of the runtime's own, and copies by the copy engines on a side stream. Nothing of
-// it is known to the host alone, so a graph can record it: epochs and counters are words in device
-// memory.
+// Every rank maps the memory of all ranks side by side. The calls of a launch become steps, which a
+// small kernel of the runtime executes, and copies by the copy engines on side streams. All state
+// of a launch is in device memory: epochs and counters are words there. A graph can therefore
+// record a launch.
 #ifndef RUNTIME_COMM_COMM_CUDA_H
 #define RUNTIME_COMM_COMM_CUDA_H
 
@@ -14,66 +14,67 @@
 
 /* ---- comm_cuda_step.c: the kernel ------------------------------------------------------------ */
 
-/// Words of 8 bytes behind the heap of each rank. The control block is what compiled code sees.
+/// Words of 8 bytes behind the heap of each rank. Compiled code sees only the control block.
 typedef struct rt_cuda_words {
     int64_t control[TG_CONTROL_WORDS];
     int64_t count; // of meetings so far
     int64_t held;  // launches that may begin (comm_cuda_profile.c)
     int64_t room[6];
-    // Rank r writes in place r that it has come, of even and odd counts: no rank is two meetings
-    // ahead of one that waits for it.
-    // Where memory is not mapped both words of a rank are side by side: came[0][2 * r], [2 * r +
-    // 1].
+    // Rank r writes its arrival into place r, of even or odd counts. Two places are enough, since
+    // no rank is two meetings ahead of a rank that waits for it.
+    //
+    // If memory is not mapped, the two words of a rank are adjacent: came[0][2 * r] and came[0][2 *
+    // r + 1].
     _Alignas(16) uint64_t came[2][RT_COMM_RANKS];
 } rt_cuda_words;
 
-/// The place of a rank's word of a meeting.
+/// The place of a rank's word for a meeting. pairs: memory is not mapped.
 static inline uint64_t *rt_came(rt_cuda_words *w, bool pairs, int64_t count, uint32_t rank) {
     return pairs ? &w->came[0][2 * rank + (count & 1)] : &w->came[count & 1][rank];
 }
 
-/// Low bits of such a word: the count. Above them lies what is launched, so that one word says
-/// both.
+/// Low bits of such a word hold the count. The high bits hold the hash of the launch, so that one
+/// word carries both.
 enum { RT_COUNT_BITS = 16 };
 
 enum rt_step_flags {
     RT_STEP_EPOCH = 1,  // a launch begins
-    RT_STEP_SIGNAL = 2, // this rank has come: the others are told
-    RT_STEP_WAIT = 4,   // until all have come
-    RT_STEP_TURN = 8,   // a barrier: from now on the epoch is one more
+    RT_STEP_SIGNAL = 2, // tells the others that this rank has come
+    RT_STEP_WAIT = 4,   // waits until all have come
+    RT_STEP_TURN = 8,   // a barrier: increments the epoch
 };
 enum { RT_FILLS = 4 };
 
-/// The parameter of the kernel: what to do, in this order: the epoch, fills, signal, wait, turn. At
-/// last a failure is told to the others and to the host.
+/// The parameter of the kernel. Actions happen in this order: epoch, fills, signal, wait, turn. At
+/// last the kernel reports a failure to the other ranks and to the host.
 typedef struct rt_step {
     cu_pointer own, others; // the words of this rank and of rank 0
-    uint64_t stride;        // 0: the others' memory is not mapped
-    cu_pointer record;      // the host's copy of the control block of a failed launch
+    uint64_t stride;        // 0: the memory of other ranks is not mapped
+    cu_pointer record;      // host copy of a failed launch's control block
     uint32_t rank, ranks, flags, launch;
-    uint64_t what; // is launched: a hash above RT_COUNT_BITS, which ranks that meet compare
+    uint64_t what; // hash of the launch above RT_COUNT_BITS; ranks that meet compare it
     struct {
         cu_pointer at;
-        uint32_t words, epoch; // epoch 1: they become the epoch; 0: zero
+        uint32_t words, epoch; // epoch 1: fill with the epoch; 0: with zero
     } fills[RT_FILLS];
 } rt_step;
 
-/// TG_CONTROL_SITE of a meeting: where it waited too long, or where another rank's `what` differed.
+/// TG_CONTROL_SITE of a meeting that failed: the wait timed out, or another rank's `what` differed.
 enum { RT_STEP_LATE = -1, RT_STEP_UNLIKE = -2 };
 
-/// What a rank writes that has come to the meeting of that count.
+/// The word that a rank writes when it comes to the meeting with that count.
 static inline uint64_t rt_step_word(uint64_t what, int64_t count) {
     return what | ((uint64_t)count & (((uint64_t)1 << RT_COUNT_BITS) - 1));
 }
 
-/// How far the count of a rank that wrote `word` is before (negative: behind) the one of `own`.
+/// Returns by how many meetings the writer of `word` is ahead of `own` (negative: behind).
 static inline int rt_step_ahead(uint64_t word, uint64_t own) {
     return (int16_t)(uint16_t)(word - own);
 }
 
-/// Its PTX for a device. From 90 on it may be launched behind a kernel that has not ended
-/// (CU_ATTRIBUTE_EARLY), where that one began when all before it had. pairs: of ranks whose memory
-/// is not mapped.
+/// Writes the PTX of the step's kernel for a device. From capability 90 on it may be launched
+/// behind a kernel that is still running (CU_ATTRIBUTE_EARLY), if that kernel began after all
+/// earlier work had ended. pairs: the memory of ranks is not mapped.
 enum { RT_STEP_TEXT = 8192, RT_STEP_EARLY = 90 };
 void rt_step_text(int capability, bool pairs, char out[static RT_STEP_TEXT]);
 tg_status rt_step_load(const rt_device *d, bool pairs, cu_module *module, cu_function *function);
@@ -83,50 +84,51 @@ tg_status rt_step_load(const rt_device *d, bool pairs, cu_module *module, cu_fun
 enum { RT_CUDA_KERNELS = 256 };
 
 typedef struct rt_timeline rt_timeline;
-/// What a kernel that begins early stands behind: a step or programs, directly.
+/// The work that directly precedes a kernel on the stream, which decides if the kernel may begin
+/// early.
 enum rt_given { RT_GIVEN_OTHER, RT_GIVEN_STEP, RT_GIVEN_PROGRAMS };
 struct rt_cuda_comm {
     tg_comm *comm;
     rt_device *device;
-    cu_pointer reserved;        // all ranks' pieces side by side
+    cu_pointer reserved;        // the pieces of all ranks side by side
     size_t stride;              // bytes of a piece
     size_t offset;              // of the heap in a piece
     cu_pointer flat;            // the heap of rank 0
-    void *library_heap;         // NVSHMEM's; NULL: the piece is the runtime's
-    void *bounce;               // NVSHMEM's, too; NULL: not needed
-    bool far;                   // others' memory is not mapped: NVSHMEM copies
-    bool mapped[RT_COMM_RANKS]; // the rank's piece is
-    // Copies to and from the rank may be kernels: its device is this one's, too, or it is far.
+    void *library_heap;         // NVSHMEM's heap; NULL: the runtime allocates the piece
+    void *bounce;               // memory of NVSHMEM; NULL: not needed
+    bool far;                   // other ranks' memory is not mapped; NVSHMEM copies
+    bool mapped[RT_COMM_RANKS]; // by rank: its piece is mapped
+    // Copies to and from the rank may be kernels, because it has the same device or is far.
     bool beside[RT_COMM_RANKS];
     cu_handle handles[RT_COMM_RANKS];
-    rt_cuda_words *words; // offset in the flat mapping: rank 0's
-    int64_t *record;      // enum tg_control; host memory that the device writes
+    rt_cuda_words *words; // rank 0's words in the flat mapping
+    int64_t *record;      // enum tg_control; host memory, written by the device
     cu_module module;
     cu_function step;
-    cu_stream own;                  // for what is no launch
-    cu_stream sides[RT_COMM_RANKS]; // one a peer; the next one's has most copies
+    cu_stream own;                  // for work outside launches
+    cu_stream sides[RT_COMM_RANKS]; // one a peer; the next rank's does most copies
     cu_event forked, ended, joined[RT_COMM_RANKS];
     // Of the launch:
     cu_stream stream;
     uint64_t what;
-    rt_step pending; // steps that the stream has not got yet
+    rt_step pending; // steps that are not on the stream yet
     int fills;
     bool has_pending, waited, captured;
-    enum rt_given given;      // the last to the stream
+    enum rt_given given;      // the last work on the stream
     bool busy[RT_COMM_RANKS]; // the side has work of this launch
     struct {
         cu_pointer at;
         uint32_t words;
-    } done[RT_FILLS]; // words that sides wait for
+    } done[RT_FILLS]; // words for which sides wait
     int n_done;
     // Of all launches:
-    bool early;            // steps and programs begin while what is before them ends
-    _Atomic int64_t begun; // number of the last launch that the device waits in
-    cu_stream last;        // the stream of the last one, where `ended` is recorded
-    bool any;              // there was one, not captured
+    bool early;            // steps and programs overlap the end of preceding work
+    _Atomic int64_t begun; // number of the last launch in which the device waits
+    cu_stream last;        // the stream of the last launch, on which `ended` is recorded
+    bool any;              // a launch was made outside a capture
     const tg_image *kernels[RT_CUDA_KERNELS]; // by TG_CONTROL_LAUNCH
     int n_kernels;
-    // The thread that looks who has died:
+    // The thread that looks for dead ranks:
     pthread_t watch;
     pthread_mutex_t watching;
     pthread_cond_t over;
@@ -135,42 +137,43 @@ struct rt_cuda_comm {
     rt_cuda_comm *next;   // of the process
 };
 
-/// Fails where a launch before has failed, here or elsewhere.
+/// Fails if an earlier launch has failed, here or at another rank.
 tg_status rt_cuda_comm_check(rt_cuda_comm *g);
 
 /* ---- comm_cuda_profile.c: what launches do when ---------------------------------------------- */
 
-/// rt_memory's.
+/// rt_memory.profile and rt_memory.seconds.
 tg_status rt_cuda_profile(tg_comm *c, tg_trace *before);
 double rt_cuda_seconds(tg_comm *c);
-/// In the device's context.
+/// Must be called in the device's context.
 void rt_cuda_profile_free(rt_cuda_comm *g);
-/// The stream of the launch goes on when rt_cuda_release was called.
+/// Makes the stream of the launch wait until rt_cuda_release is called.
 tg_status rt_cuda_hold(rt_cuda_comm *g);
 tg_status rt_cuda_release(rt_cuda_comm *g);
-/// The time of the launch runs from here, or to here.
+/// Records the beginning (or with `ends` the end) of the launch's time.
 tg_status rt_cuda_stamp(rt_cuda_comm *g, bool ends);
-/// What a stream is given between the two is noted, where a trace is taken. One at a time.
+/// If a trace is taken, records the time of the work that a stream gets between the two calls.
+/// Pairs do not nest.
 void rt_cuda_note_begin(rt_cuda_comm *g, cu_stream stream);
 void rt_cuda_note_end(rt_cuda_comm *g, cu_stream stream, enum tg_event_kind kind, int64_t peer,
                       int64_t number);
 
 /* ---- comm_nvshmem.c: the heap is NVSHMEM's --------------------------------------------------- */
 
-/// Collective, after the device was entered: starts the library, takes the heap from it and finds
-/// out whether the ranks are far.
+/// Collective, in the device's context: starts the library, allocates the heap, and finds out
+/// whether the ranks are far.
 tg_status rt_nvshmem_start(rt_cuda_comm *g, size_t bytes);
 void rt_nvshmem_end(rt_cuda_comm *g);
 /* Where they are far, in the order of the stream. Addresses of the rank's memory are names. */
-/// What is here stays as it is until the stream is behind it. What is there is written, but in no
-/// order with other puts before rt_nvshmem_quiet.
+/// `from` must not change until the stream is past the put. Puts arrive in no order before
+/// rt_nvshmem_quiet.
 tg_status rt_nvshmem_put(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer from, size_t bytes,
                          cu_stream stream);
 tg_status rt_nvshmem_get(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer from, size_t bytes,
                          cu_stream stream);
-/// What was put before on streams that this one is behind is there.
+/// Makes all puts visible that precede this point, on this stream or on streams that it follows.
 void rt_nvshmem_quiet(rt_cuda_comm *g, cu_stream stream);
-/// Bytes of another rank's memory become the host's.
+/// Copies bytes of another rank's memory to the host.
 tg_status rt_nvshmem_fetch(rt_cuda_comm *g, int rank, cu_pointer from, void *to, size_t bytes);
 
 /* ---- comm_cuda_calls.c: what compiled code calls --------------------------------------------- */

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the host code of a collective launch asks for, on the stream of the launch.
+// The communication calls of a collective launch's host code, on the stream of the launch.
 //
-// Steps are collected and given to the stream as one kernel before whatever has to come after them.
-// Copies go to side streams, which begin behind a fork of the launch's stream and are joined at its
-// end; all are submitted before the launch that waits for them. One side has those to or from all
-// peers, one after the other: copies to several peers at a time share the engines, and take twice
-// as long as in turn (docs/lab/ranks.md). While each rank pushes to the rank i before it, each link
-// has one copy, and what a rank's programs want first comes first. Where the side waits for
-// programs to say what is complete, each peer has a side of its own. What follows a chunk is a copy
-// of the epoch, by the same engine: its source or its destination is the peer's memory, so on
-// another device it never becomes a kernel, which might find no processor free while programs wait
-// for it. Copies within a device may, and those of NVSHMEM from and to ranks that are far are some:
-// there programs begin when they have ended.
+// Steps are collected. They go to the stream as one kernel before the next work that must follow
+// them.
+//
+// Copies go to side streams, which fork from the launch's stream and join it at its end. All copies
+// are submitted before the launch that waits for them. One side does the copies of all peers in
+// turn: copies of several peers at the same time share the engines, and take twice as long
+// (docs/lab/ranks.md). In round i each rank pushes to the rank i before it, so each link has one
+// copy, and the chunks that programs need first come first. If a side waits for the own programs to
+// complete chunks, each peer has a side of its own.
+//
+// The flag of a chunk is a copy of the epoch by the same engine, behind the chunk. Its source or
+// its destination is the peer's memory. Between two devices, it therefore never becomes a kernel,
+// which might find no free multiprocessor while programs wait for it. Copies within a device may
+// become kernels, and some copies of NVSHMEM between far ranks are kernels. In both cases programs
+// begin only when these copies have ended.
 #include "runtime/comm/comm_cuda.h"
 
 #include "runtime/runtime.h"
@@ -38,7 +42,7 @@ static tg_status driver_failed(const char *call, cu_result error, const char *wh
     return rt_cuda_fail(call, error, "%s between ranks", what);
 }
 
-/// The words of a rank, in this rank's addresses.
+/// The words of a rank, as an address of this rank.
 static cu_pointer rank_words(const rt_cuda_comm *g, int rank) {
     return (cu_pointer)(uintptr_t)g->words + g->stride * (size_t)rank;
 }
@@ -50,8 +54,8 @@ static cu_pointer own_of(const rt_cuda_comm *g) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/// Behind programs it may begin while they end. A driver that does not take that is not asked
-/// again.
+/// A step directly behind programs may begin while they end. If a driver refuses that once, it is
+/// not asked again.
 static cu_result launch_step(rt_cuda_comm *g, rt_step *step) {
     enum { THREADS = 128 };
     const rt_cuda *cu = rt_cuda_driver();
@@ -69,7 +73,7 @@ static cu_result launch_step(rt_cuda_comm *g, rt_step *step) {
     return cu->launch(g->step, 1, 1, 1, THREADS, 1, 1, 0, g->stream, args, NULL);
 }
 
-/// Copies that say to all ranks which are far that this one has come, behind all that it has put.
+/// Tells all far ranks by copies that this rank has come. The copies follow all puts of this rank.
 static tg_status send_words(rt_cuda_comm *g) {
     uint32_t me = (uint32_t)g->comm->rank, size = (uint32_t)g->comm->size;
     const size_t at = offsetof(rt_cuda_words, came) + 16 * me;
@@ -83,7 +87,7 @@ static tg_status send_words(rt_cuda_comm *g) {
     return status;
 }
 
-/// A step of ranks that are far in two: between what it writes and what it waits for are copies.
+/// Splits a step of far ranks in two kernels: the copies come between its writes and its wait.
 static tg_status launch_far(rt_cuda_comm *g, const rt_step *step) {
     const uint32_t late = RT_STEP_WAIT | RT_STEP_TURN;
     rt_step before = *step, behind = *step;
@@ -133,7 +137,7 @@ static int32_t before_programs(rt_cuda_comm *g, rt_gpu *gpu, bool *runs) {
     return status ? rt_gpu_failed(gpu, status) : TG_RUN_OK;
 }
 
-/// A wait comes after all that one step does, so nothing is added behind it.
+/// A wait is the last action of a step, so later actions need a new step.
 static tg_status add_step(rt_cuda_comm *g, uint32_t flags) {
     tg_status status = g->pending.flags & RT_STEP_WAIT ? flush_steps(g) : TG_OK;
     g->pending.flags |= flags;
@@ -142,8 +146,8 @@ static tg_status add_step(rt_cuda_comm *g, uint32_t flags) {
     return status;
 }
 
-/// Words become the epoch, or zero. Of no use to others before they are told, so a wait of the same
-/// step may come after it.
+/// Fills words with the epoch or with zero. A wait of the same step may precede it in the code,
+/// because other ranks do not use the words before they are told.
 static tg_status add_fill(rt_cuda_comm *g, cu_pointer at, int64_t words, bool epoch) {
     if (words <= 0) return TG_OK;
     tg_status status = g->fills == RT_FILLS ? flush_steps(g) : TG_OK;
@@ -162,7 +166,8 @@ static tg_status meet_by_step(rt_cuda_comm *g, uint32_t flags) {
 
 enum { ALL_SIDES = -1 };
 
-/// The sides, or that of one peer, go on from where the stream of the launch is.
+/// Makes the sides, or the side of one peer, continue from the current point of the launch's
+/// stream.
 static tg_status fork_sides(rt_cuda_comm *g, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
     tg_status status = flush_steps(g);
@@ -189,7 +194,7 @@ static tg_status join_side(rt_cuda_comm *g, int peer) {
     return error ? driver_failed("cuStreamWaitEvent", error, "a join of streams") : TG_OK;
 }
 
-/// The peer on whose side all copies go that wait for nothing of the own programs.
+/// The peer whose side does all copies that do not wait for the own programs.
 static int next_peer(const rt_cuda_comm *g) {
     return (g->comm->rank + 1) % g->comm->size;
 }
@@ -200,7 +205,7 @@ static tg_status join_sides(rt_cuda_comm *g) {
     return status;
 }
 
-/// Rows of a chunk: first of them, how many.
+/// Rows of a chunk: the first one, and their number.
 typedef struct ChunkRows {
     int64_t first, n, bytes, pitch;
 } ChunkRows;
@@ -234,14 +239,14 @@ static tg_status copy_rows(cu_pointer to, cu_pointer from, ChunkRows r, cu_strea
     return error ? driver_failed("cuMemcpy2DAsync", error, "a copy of rows") : TG_OK;
 }
 
-/// The rank that is far whose memory has the address, or -1.
+/// The far rank whose memory contains the address, or -1.
 static int far_rank(const rt_cuda_comm *g, cu_pointer at) {
     if (!g->far || at < g->reserved) return -1;
     cu_pointer rank = (at - g->reserved) / g->stride;
     return rank < (cu_pointer)g->comm->size && (int)rank != g->comm->rank ? (int)rank : -1;
 }
 
-/// One of the two is a far rank's: runs without gaps.
+/// Copies in runs without gaps. One of the two places is a far rank's.
 static tg_status copy_far(rt_cuda_comm *g, cu_pointer to, cu_pointer from, ChunkRows r,
                           cu_stream side) {
     int writes = far_rank(g, to), reads = far_rank(g, from);
@@ -267,7 +272,7 @@ static tg_status copy_chunk_rows(rt_cuda_comm *g, cu_pointer to, cu_pointer from
     return far ? copy_far(g, to, from, rows, s) : copy_rows(to, from, rows, s);
 }
 
-/// From or to a peer, on a side.
+/// Copies from or to a peer, on a side.
 static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, ChunkRows rows,
                             int peer, cu_stream side, int64_t chunk) {
     if (g->comm->part == TG_PART_PROGRAMS) return TG_OK;
@@ -277,9 +282,10 @@ static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Chu
     return status;
 }
 
-/// The flag of a chunk, behind it: the epoch of `of`, which is the own one or, where the flag is in
-/// the own memory, the peer's, who is in the same launch. (The own one serves, too: a flag that is
-/// waited for is this one's or a later one.)
+/// Raises the flag of a chunk, behind it, by a copy of the epoch of rank `of`. That is the own
+/// epoch; or, if the flag is in own memory, the peer's, because the peer is in the same launch. For
+/// far ranks the own epoch serves, too: a wait for a flag accepts only this launch's or a later
+/// one's.
 static tg_status copy_epoch(rt_cuda_comm *g, cu_pointer flag, int of, cu_stream stream) {
     cu_pointer epoch = rank_words(g, g->far ? g->comm->rank : of) + 8 * TG_CONTROL_EPOCH;
     int peer = far_rank(g, flag);
@@ -314,7 +320,7 @@ static void *control_on_gpu(const tg_env *env) {
 
 /* ---- a launch -------------------------------------------------------------------------------- */
 
-/// The number that device memory has for the launch's kernel, for messages.
+/// Returns the number by which device memory names the launch's kernel, for messages.
 static uint32_t kernel_number(rt_cuda_comm *g, const tg_image *image) {
     for (int i = 0; i < g->n_kernels; i++)
         if (g->kernels[i] == image) return (uint32_t)i;
@@ -323,14 +329,14 @@ static uint32_t kernel_number(rt_cuda_comm *g, const tg_image *image) {
     return (uint32_t)g->n_kernels++;
 }
 
-/// Launches of a communicator come one after the other, on whatever stream.
+/// Launches of a communicator run in order, whatever their streams.
 static tg_status follow_last(rt_cuda_comm *g) {
     if (g->captured || !g->any || g->last == g->stream) return TG_OK;
     cu_result error = rt_cuda_driver()->stream_wait(g->stream, g->ended, 0);
     return error ? driver_failed("cuStreamWaitEvent", error, "an order of launches") : TG_OK;
 }
 
-/// A launch that is timed: all ranks have given all of it to their streams when it begins.
+/// Starts a timed launch: it begins when all ranks have submitted all of it to their streams.
 static tg_status begin_together(rt_cuda_comm *g) {
     tg_status status = rt_cuda_hold(g);
     if (!status) status = meet_by_step(g, 0);
@@ -339,7 +345,8 @@ static tg_status begin_together(rt_cuda_comm *g) {
     return status ? status : rt_cuda_stamp(g, false);
 }
 
-/// Sides that wait for words which no program has raised, because it has given up, go on.
+/// Raises the words that programs have not raised because they gave up, so that sides which wait
+/// for them go on.
 static tg_status raise_done(rt_cuda_comm *g) {
     tg_status status = TG_OK;
     for (int i = 0; i < g->n_done && !status; i++)
@@ -347,7 +354,8 @@ static tg_status raise_done(rt_cuda_comm *g) {
     return status ? status : flush_steps(g);
 }
 
-/// Copies within a device, of what these programs have raised, end before others wait for them.
+/// Copies within a device that programs have made ready must end before other programs wait for
+/// them.
 static int32_t after_programs(rt_cuda_comm *g, rt_gpu *gpu, int function, bool launched) {
     tg_status status = TG_OK;
     bool shares = false, busy = false;
@@ -434,12 +442,12 @@ static int32_t end_gpu_launch(const tg_env *env) {
 
 /* ---- transfers ------------------------------------------------------------------------------- */
 
-/// Of all ranks' shards to or from peer r, chunk by chunk, on a side.
+/// Copies one shard from or to the peer, chunk by chunk, on a side.
 static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer, cu_stream side) {
     int me = g->comm->rank;
     int64_t chunks = count_chunks(how->rows, how->chunk_rows);
     bool push = how->how == TG_GATHER_PUSH;
-    int shard = push ? me : peer; // whose it is
+    int shard = push ? me : peer; // owner of the shard
     cu_pointer away = push ? (cu_pointer)((int64_t)g->stride * (peer - me)) : 0;
     cu_pointer from = (uintptr_t)how->data + (cu_pointer)(how->lead * shard);
     cu_pointer to = (uintptr_t)how->view + (cu_pointer)(how->slot * shard) + away;
@@ -454,8 +462,8 @@ static tg_status gather_peer(rt_cuda_comm *g, const tg_gather *how, int peer, cu
     return status;
 }
 
-/// Pulled are shards that are ready, so all must have come. Who pushes need not wait: places in the
-/// others' memory are free since the last launch ended.
+/// A pull needs shards that are ready, so all ranks must have come. A push need not wait: the
+/// places in the other ranks' memory are free since the last launch ended.
 static tg_status gather_all(rt_cuda_comm *g, const tg_gather *how) {
     int size = g->comm->size, me = g->comm->rank;
     tg_status status = TG_OK;
@@ -470,7 +478,7 @@ static tg_status gather_all(rt_cuda_comm *g, const tg_gather *how) {
     return !status && joins ? join_side(g, next_peer(g)) : status;
 }
 
-/// In memory of this launch, with the own shard, too.
+/// Gathers into memory of this launch. The own shard is copied there, too.
 static tg_status make_gather_room(rt_cuda_comm *g, tg_gather *how) {
     enum { GRAIN = 256 };
     int me = g->comm->rank;
@@ -486,8 +494,9 @@ static tg_status make_gather_room(rt_cuda_comm *g, tg_gather *how) {
                      (ChunkRows){0, how->rows, how->row_bytes, how->pitch}, g->stream);
 }
 
-/// Where shards are to lie side by side: in the slots of the tensor. What the launch itself has
-/// made has none, nor has a tensor that programs were to read where it lies, had it been mapped.
+/// Chooses the memory in which shards lie side by side: the slots of the tensor. Memory that the
+/// launch itself has made has no slots. Neither has a TG_SYM_LEAN tensor, which programs would
+/// access in place if it were mapped.
 static tg_status find_gpu_view(rt_cuda_comm *g, tg_gather *how) {
     rt_shard shard;
     bool tensor = rt_sym_find_direct(g->comm, how->data, &shard);
@@ -516,7 +525,7 @@ static int32_t gather_on_gpu(const tg_env *env, tg_gather *how) {
     return fail_comm_call(env, status);
 }
 
-/// Copies to ranks that are far go by one place (rt_nvshmem_put), so they are on one side.
+/// Copies to far ranks share one bounce buffer (rt_nvshmem_put), so all of them are on one side.
 static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
     int me = g->comm->rank;
@@ -540,14 +549,15 @@ static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) 
     return status;
 }
 
-/// Streams wait for words of symmetric memory: the driver refuses those of a pool.
+/// Streams can wait only for words of symmetric memory. The driver refuses words in memory of a
+/// pool.
 static bool is_own_memory(const rt_cuda_comm *g, const void *at, int64_t words) {
     cu_pointer own = own_of(g), from = (uintptr_t)at;
     return from >= own && from + 8 * (cu_pointer)words <= own + g->stride;
 }
 
-/// Words that say what is done are cleared in the order of the stream, before the sides begin to
-/// wait for them and before the launch that raises them.
+/// Clears the words that report complete chunks. The stream's order puts this before the waits of
+/// the sides, and before the launch that raises the words.
 static tg_status watch_done(rt_cuda_comm *g, const tg_scatter *how) {
     int64_t words = count_chunks(how->rows, how->chunk_rows) * g->comm->size;
     if (g->n_done == RT_FILLS)
@@ -569,7 +579,7 @@ static int32_t scatter_on_gpu(const tg_env *env, const tg_scatter *how) {
     if (!status) status = fork_sides(g, push ? ALL_SIDES : next_peer(g));
     if (one) return fail_comm_call(env, status ? status : scatter_peer(g, how, how->peer));
     for (int i = 1; i < size && !status; i++) status = scatter_peer(g, how, (me + i) % size);
-    // The epoch is copied before a barrier makes it another one.
+    // The copies of the epoch must precede a barrier, which changes it.
     if (!status && how->how == TG_GATHER_BEFORE) status = join_sides(g);
     return fail_comm_call(env, status);
 }
@@ -588,8 +598,8 @@ static int32_t move_on_gpu(const tg_env *env, void *to, const void *from, int64_
     return fail_comm_call(env, status);
 }
 
-/// The stream keeps the order, and what it copies has arrived when it goes on; to ranks that are
-/// far behind a quiet.
+/// The stream keeps copies in order, and a copy has arrived when the stream goes on. Only copies to
+/// far ranks need a quiet.
 static int32_t fence_gpu_copies(const tg_env *env, int32_t quiet) {
     rt_cuda_comm *g = cuda_comm_of(env);
     (void)quiet;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What launches of ranks with GPUs do when, by events of the driver around what streams are given.
+// Timing of launches on ranks with GPUs, by driver events around the work on streams.
 //
-// Events tell times between each other on one device. One of them is brought on the host's clock:
-// when a stream that has nothing to do is given an event, it passes between two looks at the clock,
-// and many such intervals leave little room for how far the clocks are apart.
+// Events measure times relative to each other on one device. To map them to the host's clock, an
+// idle stream gets an event between two readings of the clock. The event passed within this
+// interval. Intersecting many intervals leaves little uncertainty about the offset between the
+// clocks.
 #include "runtime/comm/comm_cuda.h"
 
 #include "runtime/runtime.h"
@@ -21,8 +22,8 @@ typedef struct EventSpan {
 
 struct rt_timeline {
     cu_event began, ended; // of the last launch
-    int64_t held;          // launches that have been held back
-    bool ran;              // one was timed
+    int64_t held;          // launches that were held back
+    bool ran;              // a launch was timed
     cu_event zero;         // of the trace
     int64_t zero_ns, error_ns;
     EventSpan *spans;
@@ -78,7 +79,7 @@ double rt_cuda_seconds(tg_comm *c) {
 
 /* ---- what is noted --------------------------------------------------------------------------- */
 
-/// Room for one more, with its events.
+/// Makes room for one more span, with its events.
 static EventSpan *next_span(rt_timeline *p) {
     const rt_cuda *cu = rt_cuda_driver();
     if (p->n == p->capacity) {
@@ -118,7 +119,7 @@ void rt_cuda_note_end(rt_cuda_comm *g, cu_stream stream, enum tg_event_kind kind
     p->n += !p->error;
 }
 
-/// When the event passed, in ns after the trace's zero.
+/// Reads when the event passed, in ns after the trace's zero.
 static cu_result read_event(const rt_timeline *p, cu_event event, int64_t *ns) {
     float ms = 0;
     cu_result error = rt_cuda_driver()->event_elapsed(&ms, p->zero, event);
@@ -126,7 +127,7 @@ static cu_result read_event(const rt_timeline *p, cu_event event, int64_t *ns) {
     return error;
 }
 
-/// Brings the trace's zero on the host's clock.
+/// Maps the trace's zero to the host's clock.
 static cu_result align_clocks(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
     rt_timeline *p = g->profile;
@@ -150,7 +151,7 @@ static cu_result align_clocks(rt_cuda_comm *g) {
     return error;
 }
 
-/// The spans become events of a trace.
+/// Turns the spans into events of a trace.
 static cu_result collect_spans(rt_cuda_comm *g, tg_trace *t) {
     rt_timeline *p = g->profile;
     cu_result error = p->error ? p->error : rt_cuda_driver()->synchronize();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The one kernel that the runtime itself runs on a device: steps of a collective launch.
+// The only kernel of the runtime itself on a device: it executes the steps of a collective launch.
 //
-// One CTA; thread r speaks with rank r. A rank that comes writes one word at each other one, with
-// release at system scope; they read it with acquire, so who sees it sees what kernels before it on
-// the stream wrote. A word says which meeting and what for, and is all that has to be waited for:
-// what says that a rank has failed is read on the way. Each wait ends after the limit in the
-// control block.
+// It has one CTA; thread r handles rank r. A rank that comes writes one word to each other rank,
+// with release at system scope. The others read it with acquire, and so see the results of earlier
+// kernels on that rank's stream. The word holds the count of the meeting and the hash of the
+// launch. A wait needs this word only; the words that report a failure are read along the way. Each
+// wait ends after the limit in the control block.
 //
-// Where other ranks' memory is not mapped a rank writes its own place alone, which copies bring to
-// the others: the two words of a rank are side by side then (rt_came).
+// If the memory of other ranks is not mapped, a rank writes only its own place, and copies bring it
+// to the others. The two words of a rank are then adjacent (rt_came with pairs).
 #include "runtime/comm/comm_cuda.h"
 
 #include <stddef.h>
@@ -28,7 +28,7 @@ _Static_assert(TG_CONTROL_LIMIT == 1 && TG_CONTROL_GIVE_UP == 2 && TG_CONTROL_FA
                    TG_CONTROL_LAUNCH == 7 && TG_EPOCH_BITS == 31,
                "words of 8 bytes in the text below");
 
-/// The first failure of a launch here: what this thread and rank saw.
+/// Records the first failure of a launch here: the site, and the rank that this thread handles.
 #define FAIL(site)                                                                                 \
     "setp.eq.u32 %bad, %thread, %thread;\n"                                                        \
     "add.u64 %a, %own, 24;\n"                                                                      \
@@ -40,15 +40,15 @@ _Static_assert(TG_CONTROL_LIMIT == 1 && TG_CONTROL_GIVE_UP == 2 && TG_CONTROL_FA
     "st.relaxed.sys.global.u64 [%own + 40], %wide;\n"                                              \
     "st.relaxed.sys.global.u64 [%own + 48], %count;\n"
 
-// In parts, as a string of C has at most 4095 bytes, and one differs between devices. First: the
-// epoch, the count, fills.
+// The text is in parts: a C string literal may have 4095 bytes at most, and some parts differ
+// between devices. This part reads the epoch and the count.
 static const char plain[] = ".version 7.0\n.target sm_80\n";
 static const char early[] = ".version 7.8\n.target sm_90\n";
 static const char reads[] =
     ".address_size 64\n"
     ".visible .entry tg_comm_step(.param .align 8 .b8 step[120])\n"
     ".maxntid 128, 1, 1\n"
-    ".pragma \"nounroll\";\n" // instructions are waited for, too
+    ".pragma \"nounroll\";\n" // a step's latency includes fetching its instructions
     "{\n"
     ".reg .pred %p, %q, %begins, %tells, %bad;\n"
     ".reg .b32 %thread, %rank, %ranks, %flags, %launch, %i, %n, %k;\n"
@@ -63,8 +63,8 @@ static const char reads[] =
     "ld.param.u32 %flags, [step + 40];\n"
     "ld.param.u32 %launch, [step + 44];\n"
     "ld.param.u64 %what, [step + 48];\n"
-    // All read at once what thread 0 writes when all have. No kernel but a step writes it, and the
-    // one before has ended.
+    // All threads read these words before thread 0 writes them, behind a barrier. Only steps write
+    // them, and the preceding step has ended.
     "ld.relaxed.sys.global.u64 %epoch, [%own];\n"
     "ld.relaxed.sys.global.u64 %count, [%own + 64];\n"
     "mov.u32 %thread, %tid.x;\n"
@@ -78,7 +78,7 @@ static const char reads[] =
     "selp.b64 %epoch, %a, %epoch, %begins;\n"
     "add.u64 %a, %count, 1;\n"
     "selp.b64 %count, %a, %count, %tells;\n"
-    // The word of this meeting, where those of its parity begin, and where it goes.
+    // The word of this meeting, the offset of words of its parity, and the target address.
     "and.b64 %a, %count, 65535;\n"
     "or.b64 %what, %what, %a;\n"
     "and.b64 %odd, %count, 1;\n";
@@ -89,16 +89,17 @@ static const char near[] = "shl.b64 %odd, %odd, 9;\n"
                            "mad.wide.u32 %to, %rank, 8, %there;\n"
                            "add.u64 %to, %to, %odd;\n";
 
-// All threads write the one word. A thread reads it 16 bytes behind that of the thread before.
+// All threads write the one own word. The words that neighbouring threads read are 16 bytes apart.
 static const char far[] = "shl.b64 %odd, %odd, 3;\n"
                           "mov.b64 %there, %own;\n"
                           "mad.wide.u32 %to, %rank, 16, %own;\n"
                           "add.u64 %to, %to, %odd;\n"
                           "mad.wide.u32 %odd, %thread, 8, %odd;\n";
 
-// Until programs have ended, and what they wrote is there; and when all have come: those behind may
-// begin, which wait for this kernel. No sooner: they may fill the device, and then a kernel that a
-// peer waits for finds no place.
+// griddepcontrol.wait: until preceding programs have ended and their writes are visible.
+// launch_dependents: only when all ranks have come, the kernels behind this step may begin; they
+// wait for it. Earlier they might fill the device, and a kernel for which a peer waits would find
+// no place.
 static const char waits[] = "griddepcontrol.wait;\n";
 static const char frees[] = "griddepcontrol.launch_dependents;\n";
 
@@ -107,7 +108,7 @@ static const char counts[] = "bar.sync 0;\n"
                              "cvt.u64.u32 %wide, %launch;\n"
                              "@%p st.relaxed.sys.global.u64 [%own], %epoch;\n"
                              "@%p st.relaxed.sys.global.u64 [%own + 56], %wide;\n"
-                             // Fills, up to the first that has no words.
+                             // Fills, up to the first one without words.
                              "mov.u64 %from, step;\n"
                              "add.u64 %limit, %from, 64;\n"
                              "FILLS:\n"
@@ -133,50 +134,51 @@ static const char counts[] = "bar.sync 0;\n"
                              "FILLED:\n"
                              "bar.sync 0;\n";
 
-static const char meets[] = "setp.ne.u32 %bad, %thread, %thread;\n"
-                            "setp.ge.u32 %q, %thread, %ranks;\n"
-                            "@%q bra CAME;\n"
-                            "@%tells st.release.sys.global.u64 [%to + 128], %what;\n"
-                            "setp.eq.and.u32 %p, %thread, 0, %tells;\n"
-                            "@%p st.relaxed.sys.global.u64 [%own + 64], %count;\n"
-                            "and.b32 %k, %flags, 4;\n"
-                            "setp.ne.u32 %p, %k, 0;\n"
-                            "@%p bra WAIT;\n"
-                            "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
-                            "or.b64 %up, %up, %failed;\n"
-                            "setp.ne.u64 %bad, %up, 0;\n"
-                            "bra CAME;\n"
-                            "WAIT:\n"
-                            "mad.wide.u32 %word, %thread, 8, %own;\n"
-                            "add.u64 %word, %word, %odd;\n"
-                            "mov.u64 %from, 0;\n"
-                            "mov.u32 %i, 0;\n"
-                            "SPIN:\n"
-                            "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
-                            "ld.acquire.sys.global.u64 %v, [%word + 128];\n"
-                            "or.b64 %up, %up, %failed;\n"
-                            "setp.ne.u64 %bad, %up, 0;\n"
-                            "sub.u64 %now, %v, %what;\n"
-                            "shl.b64 %now, %now, 48;\n"
-                            "setp.ge.s64 %p, %now, 0;\n"
-                            "@%p bra SEEN;\n"
-                            "@%bad bra CAME;\n"
-                            // The time is looked at in every 64th turn.
-                            "add.u32 %i, %i, 1;\n"
-                            "and.b32 %k, %i, 63;\n"
-                            "setp.ne.u32 %p, %k, 0;\n"
-                            "@%p bra SPIN;\n"
-                            "ld.relaxed.sys.global.u64 %limit, [%own + 8];\n"
-                            "mov.u64 %now, %globaltimer;\n"
-                            "setp.eq.u64 %p, %from, 0;\n"
-                            "selp.b64 %from, %now, %from, %p;\n"
-                            "sub.u64 %now, %now, %from;\n"
-                            "setp.lt.u64 %p, %now, %limit;\n"
-                            // clang-format off
+static const char meets[] =
+    "setp.ne.u32 %bad, %thread, %thread;\n"
+    "setp.ge.u32 %q, %thread, %ranks;\n"
+    "@%q bra CAME;\n"
+    "@%tells st.release.sys.global.u64 [%to + 128], %what;\n"
+    "setp.eq.and.u32 %p, %thread, 0, %tells;\n"
+    "@%p st.relaxed.sys.global.u64 [%own + 64], %count;\n"
+    "and.b32 %k, %flags, 4;\n"
+    "setp.ne.u32 %p, %k, 0;\n"
+    "@%p bra WAIT;\n"
+    "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
+    "or.b64 %up, %up, %failed;\n"
+    "setp.ne.u64 %bad, %up, 0;\n"
+    "bra CAME;\n"
+    "WAIT:\n"
+    "mad.wide.u32 %word, %thread, 8, %own;\n"
+    "add.u64 %word, %word, %odd;\n"
+    "mov.u64 %from, 0;\n"
+    "mov.u32 %i, 0;\n"
+    "SPIN:\n"
+    "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
+    "ld.acquire.sys.global.u64 %v, [%word + 128];\n"
+    "or.b64 %up, %up, %failed;\n"
+    "setp.ne.u64 %bad, %up, 0;\n"
+    "sub.u64 %now, %v, %what;\n"
+    "shl.b64 %now, %now, 48;\n"
+    "setp.ge.s64 %p, %now, 0;\n"
+    "@%p bra SEEN;\n"
+    "@%bad bra CAME;\n"
+    // The clock is read in every 64th turn.
+    "add.u32 %i, %i, 1;\n"
+    "and.b32 %k, %i, 63;\n"
+    "setp.ne.u32 %p, %k, 0;\n"
+    "@%p bra SPIN;\n"
+    "ld.relaxed.sys.global.u64 %limit, [%own + 8];\n"
+    "mov.u64 %now, %globaltimer;\n"
+    "setp.eq.u64 %p, %from, 0;\n"
+    "selp.b64 %from, %now, %from, %p;\n"
+    "sub.u64 %now, %now, %from;\n"
+    "setp.lt.u64 %p, %now, %limit;\n"
+    // clang-format off
     "@%p bra SPIN;\n"
     FAIL("-1")
     "bra CAME;\n"
-    // A rank that is ahead has given up.
+    // A rank that is ahead has given up this meeting.
     "SEEN:\n"
     "setp.ne.u64 %p, %now, 0;\n"
     "@%p bra CAME;\n"
@@ -194,8 +196,8 @@ static const char tells[] = "and.b32 %k, %flags, 8;\n"
                             "@%p st.relaxed.sys.global.u64 [%own], %a;\n"
                             "@!%bad bra DONE;\n"
                             "@%q bra DONE;\n"
-                            // A failure of this rank is told to all, one that came
-                            // from another to the host alone.
+                            // A failure of this rank is reported to all ranks. A failure that came
+                            // from another rank is reported only to the host.
                             "ld.relaxed.sys.global.v2.u64 {%up, %failed}, [%own + 16];\n"
                             "setp.eq.u64 %p, %failed, 0;\n"
                             "@%p bra HOST;\n"

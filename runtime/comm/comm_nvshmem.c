@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// NVSHMEM as the owner of symmetric memory: its library is found when it is asked for. Ranks meet
-// as processes do; the library's own meeting begins with an identity that rank 0 tells the others.
-// Where each rank can map the memory of all, the heap is mapped side by side like any other.
-// Elsewhere all ranks are far from each other, and the library's calls on streams copy. Its waits
-// are not used: they have no time limit. There is no multicast.
+// NVSHMEM as the owner of symmetric memory. Its library is loaded when the engine "nvshmem" is
+// asked for. Ranks meet as processes do; the library's own meeting then starts from an identity
+// that rank 0 passes to the others.
+//
+// If every rank can map the memory of all ranks, the heap is mapped side by side like any other.
+// Otherwise all ranks are far from each other, and the library copies by calls on streams. The
+// library's waits are not used, because they have no time limit. Multicast is disabled.
 #include "runtime/comm/comm_cuda.h"
 #include "runtime/comm/nvshmem.h"
 
@@ -12,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Places by which what is no memory of the library's is copied: of sides, of the launch's stream,
-/// of what is no launch.
+/// Bounce buffers for copies of memory that is not the library's: one for sides, one for the
+/// launch's stream, one for work outside launches.
 enum { BOUNCES = 3, BOUNCE_BYTES = 8 << 20 };
 
 static struct {
@@ -42,8 +44,8 @@ static tg_status load_nvshmem(void) {
     return tg_fail(TG_ERROR_UNSUPPORTED, "%s has no %s: version 3 is needed", file, missing);
 }
 
-/// What the user has not said: a heap of one piece; of ranks of one host no transport of others,
-/// and they find each other by its own address.
+/// Sets the options that the user has not set: a heap in one piece. If all ranks are on one host,
+/// it needs no remote transport, and ranks find each other by the loopback address.
 static void set_defaults(size_t bytes, bool one_host) {
     char number[32];
     size_t piece = (size_t)1 << 29;
@@ -70,7 +72,7 @@ static tg_status join_nvshmem(tg_comm *c, nv_identity *all) {
     return tg_fail(TG_ERROR_INTERNAL, "rank %d is number %d of NVSHMEM", c->rank, nvshmem.rank());
 }
 
-/// Waits on the own memory see data behind a flag only if it came before.
+/// Ranks that wait on own memory see the data behind a flag only if the data was written first.
 static tg_status check_write_order(const rt_cuda_comm *g) {
     enum { FOR_ITSELF = 100 };
     const rt_cuda *cu = rt_cuda_driver();
@@ -85,8 +87,8 @@ static tg_status check_write_order(const rt_cuda_comm *g) {
                    g->device->number, g->device->name);
 }
 
-/// Whether some rank cannot map the memory of one: then all do without. Descriptors of it have to
-/// be passed. TG_COMM_MAP=0 takes that of all others for not mapped.
+/// Sets g->far if any rank cannot map the memory of another rank, or cannot pass descriptors of it.
+/// All ranks agree on it. TG_COMM_MAP=0 makes all ranks far.
 static tg_status find_far(rt_cuda_comm *g) {
     tg_comm *c = g->comm;
     const char *set = secure_getenv("TG_COMM_MAP");
@@ -100,7 +102,7 @@ static tg_status find_far(rt_cuda_comm *g) {
     return status;
 }
 
-/// Heap memory; NULL: there is none, which is said.
+/// Allocates heap memory. NULL: out of memory; the failure is recorded.
 static void *allocate_nvshmem(size_t bytes) {
     void *at = nvshmem.allocate(bytes);
     if (!at)
@@ -111,7 +113,7 @@ static void *allocate_nvshmem(size_t bytes) {
     return at;
 }
 
-/// Where all ranks are on one host, it needs no other transport than that.
+/// Finds out whether all ranks are on one host.
 static tg_status find_hosts(tg_comm *c, bool *one) {
     uint64_t own = rt_comm_host(), all[RT_COMM_RANKS];
     tg_status status = rt_comm_allgather(c, "NVSHMEM", &own, sizeof own, all);
@@ -145,8 +147,8 @@ tg_status rt_nvshmem_start(rt_cuda_comm *g, size_t bytes) {
     return g->bounce ? TG_OK : TG_ERROR_MEMORY;
 }
 
-/// All ranks end it together, as its calls wait for ever for one that does not come. If one leaves
-/// without the others all leave it as it is.
+/// All ranks end the library together, as its calls wait forever for a missing rank. If one rank
+/// leaves without the others, all ranks leave the library as it is.
 void rt_nvshmem_end(rt_cuda_comm *g) {
     tg_status status = g->comm->leaves ? TG_ERROR_RANK : TG_OK;
     if (rt_comm_agree_that(g->comm, "NVSHMEM", status)) return;
@@ -161,20 +163,21 @@ static cu_pointer flat_base(const rt_cuda_comm *g, int rank) {
     return g->flat + g->stride * (size_t)rank;
 }
 
-/// The library's address of a place in a rank's memory, the same for all of them; NULL: it is none.
+/// Translates a place of a rank's memory to the library's address, which is the same for all ranks.
+/// NULL: the place is outside the library's heap.
 static void *library_of(const rt_cuda_comm *g, int rank, cu_pointer at) {
     cu_pointer base = flat_base(g, rank);
     if (at < base || at - base >= g->stride - g->offset) return NULL;
     return (char *)g->library_heap + (at - base);
 }
 
-/// What one stream copies by comes after what it has copied by it before.
+/// The bounce buffer of a stream. The order of a stream separates its copies through the buffer.
 static char *bounce_of(const rt_cuda_comm *g, cu_stream stream) {
     int place = stream == g->own ? 2 : stream == g->stream ? 1 : 0;
     return (char *)g->bounce + (size_t)place * BOUNCE_BYTES;
 }
 
-/// The library's kernels may be loaded when they are first used, in a capture, too.
+/// Allows the library to load kernels at their first use, in a capture as well.
 static rt_entered may_load(const rt_cuda_comm *g) {
     rt_entered e = {.mode = -1};
     if (g->captured) rt_relax(&e);
@@ -204,7 +207,8 @@ static size_t bounce_bytes_of(size_t left) {
     return left < BOUNCE_BYTES ? left : BOUNCE_BYTES;
 }
 
-/// Between `away` of the rank and `own` here, which are names of places.
+/// Copies between `away` of the rank and `own` here. Both are addresses of the flat mapping, or
+/// other memory of this device.
 static tg_status move_nvshmem(rt_cuda_comm *g, int rank, cu_pointer away, cu_pointer own,
                               size_t bytes, cu_stream stream, bool puts) {
     char *there = library_of(g, rank, away), *here = library_of(g, g->comm->rank, own);

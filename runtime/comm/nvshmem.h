@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// NVSHMEM's host library, as far as the runtime uses it: our own declarations, of version 3
-// (include/host/nvshmemx_api.h of its package).
+// NVSHMEM's host library, as far as the runtime uses it. These are our own declarations for version
+// 3 (include/host/nvshmemx_api.h of its package).
 #ifndef RUNTIME_COMM_NVSHMEM_H
 #define RUNTIME_COMM_NVSHMEM_H
 
@@ -12,7 +12,7 @@ typedef struct nv_identity {
     int version;
     char internal[124];
 } nv_identity;
-typedef struct nv_place { // who takes part
+typedef struct nv_place { // a rank among all ranks
     int version;
     nv_identity *id;
     int rank, ranks;
