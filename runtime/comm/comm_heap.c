@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Symmetric memory: one allocator, run by every rank for itself.
+// Symmetric memory: an allocator that every rank runs on its own.
 //
-// As all ranks ask for the same in the same order, all get the same places; a hash of what was
-// asked goes with every launch, so that ranks which did not are told. The upper end of the heap
-// holds words that are never given back: they are zero when somebody gets them, without a meeting.
+// All ranks make the same requests in the same order, and so get the same offsets. A hash of the
+// requests goes with every launch, so that ranks which differ fail with a message. The upper end of
+// the heap holds words that are never given back. A fresh word is zero without a meeting of the
+// ranks.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
@@ -11,33 +12,33 @@
 
 enum { GRAIN = 256, WORDS_SHARE = 64 };
 
-/// A run of the heap that is in use, in ascending order of places.
+/// A used run of the heap. The list is in ascending order of offsets.
 typedef struct HeapBlock {
     struct HeapBlock *next;
     size_t at, bytes;
     struct HeapTensor *tensor; // NULL: a workspace
 } HeapBlock;
 
-/// What tg_sym_alloc made.
+/// A tensor of tg_sym_alloc.
 typedef struct HeapTensor {
-    size_t bytes, slot; // of the shard, and from one to the next; 0: TG_SYM_LEAN
+    size_t bytes, slot; // of the shard; from slot to slot, or 0: TG_SYM_LEAN
     int64_t shape[TG_MAX_RANK];
 } HeapTensor;
 
-/// Words of a kernel, found again by their number.
+/// Words of a kernel, identified by their number.
 typedef struct Signals {
     struct Signals *next;
     uint64_t kernel;
     int64_t words;
-    int number; // < 0: of a gather
+    int number; // < 0: flags of a gather
     size_t at;
 } Signals;
 
 struct rt_sym {
     tg_options hooks;
     HeapBlock *blocks;
-    size_t end;   // of what blocks may use; words are behind it
-    size_t words; // where the next ones are
+    size_t end;   // of the part for blocks; words are behind it
+    size_t words; // the next free word
     size_t fresh; // memory from here on has never been used
     uint64_t layout;
     Signals *signals;
@@ -99,7 +100,7 @@ static size_t in_use(const rt_sym *s) {
     return used;
 }
 
-/// The first gap that is large enough.
+/// Takes the first gap that is large enough.
 static HeapBlock *take_heap_block(tg_comm *c, size_t bytes) {
     rt_sym *s = c->sym;
     size_t room = bytes > SIZE_MAX - GRAIN ? SIZE_MAX : rt_round_up(bytes, GRAIN), at = 0;
@@ -149,7 +150,7 @@ size_t rt_heap_words(tg_comm *c, int64_t words) {
                   c->heap.bytes - s->end);
         return SIZE_MAX;
     }
-    // A line of the cache each, so that two kernels share none.
+    // Round up to a cache line, so that two kernels share none.
     size_t room = rt_round_up((size_t)words * sizeof(int64_t), 64);
     s->words += room;
     return at;
@@ -174,7 +175,7 @@ size_t rt_comm_workspace(tg_comm *c, int64_t bytes) {
     return *at;
 }
 
-/// NULL, with tg_last_error(): no memory.
+/// Finds or creates the record. NULL: out of memory; tg_last_error() says so.
 static Signals *signals_of(tg_comm *c, int number) {
     rt_sym *s = c->sym;
     for (Signals *g = s->signals; g; g = g->next)
@@ -188,7 +189,8 @@ static Signals *signals_of(tg_comm *c, int number) {
     return s->signals = g;
 }
 
-/// Who asks for more and more gets twice as many each time, if there are: what is outgrown is lost.
+/// A growing request gets at least twice as many words as before, if they are left, because
+/// outgrown words are lost.
 size_t rt_comm_signals(tg_comm *c, int number, int64_t words) {
     Signals *g = signals_of(c, number);
     if (!g) return SIZE_MAX;
@@ -212,9 +214,9 @@ void *rt_comm_direct(const tg_comm *c, size_t at, int64_t *lead) {
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-/// What every rank says of what it asks for.
+/// A rank's request, as the others see it.
 typedef struct Asked {
-    uint64_t at; // UINT64_MAX: there was no memory
+    uint64_t at; // UINT64_MAX: out of memory
     uint8_t code, bits;
     uint16_t lanes;
     int32_t rank, flags;
@@ -228,12 +230,12 @@ static void add_asked(rt_text *t, const Asked *a) {
     rt_add(t, "]%s", a->flags & TG_SYM_LEAN ? " (TG_SYM_LEAN)" : "");
 }
 
-/// The bytes of a dense shard; false: more than memory.
+/// Computes the bytes of a dense shard; false: they overflow.
 static bool dense_shard_bytes(const Asked *a, size_t *out) {
     uint64_t count = 1;
     for (int d = 0; d < a->rank; d++)
         if (__builtin_mul_overflow(count, (uint64_t)a->shape[d], &count)) return false;
-    if (count > SIZE_MAX / 256) return false; // more than bits can have
+    if (count > SIZE_MAX / 256) return false; // leaves room for the bits of an element
     *out = (size_t)((count * a->bits + 7) / 8);
     return true;
 }
@@ -250,7 +252,8 @@ static tg_status check_asked_tensor(const Asked *a) {
     return TG_OK;
 }
 
-/// What was wrong at any rank, the same words on all of them.
+/// Fails with the same message on all ranks if any rank lacked memory or requests differ. Only a
+/// rank without memory names its own reason.
 static tg_status compare_asked(const tg_comm *c, const Asked *all) {
     if (all[c->rank].at == UINT64_MAX)
         return tg_fail(TG_ERROR_MEMORY, "tg_sym_alloc: rank %d: %s", c->rank, tg_last_error());
@@ -280,7 +283,7 @@ static tg_status compare_asked(const tg_comm *c, const Asked *all) {
     return TG_OK;
 }
 
-/// Memory that was in use before becomes zero again.
+/// Zeroes the part of the block that was used before. Fresh memory is zero already.
 static tg_status clear_heap_block(tg_comm *c, const HeapBlock *b) {
     rt_sym *s = c->sym;
     size_t used = s->fresh > b->at ? s->fresh - b->at : 0;
@@ -349,8 +352,8 @@ tg_status tg_sym_alloc(tg_comm *c, DLDataType type, int rank, const int64_t *sha
 
 /* ---- finding them ---------------------------------------------------------------------------- */
 
-/// The tensor with the place, which is one of slot `part`, and how far into its shard it is. The
-/// end of a shard belongs to it, too, unless another one begins there.
+/// Finds the tensor that contains the offset in slot `part`, and the offset within that shard. The
+/// end of a shard belongs to it, unless another shard begins there.
 static const HeapBlock *block_at(const tg_comm *c, size_t at, int part, size_t *inside) {
     const HeapBlock *found = NULL;
     for (const HeapBlock *b = c->sym->blocks; b && b->at <= at; b = b->next) {
@@ -389,7 +392,7 @@ bool rt_sym_find_direct(const tg_comm *c, const void *direct, rt_shard *out) {
     return b != NULL;
 }
 
-/// With a meeting before, as others may still read what goes.
+/// Ranks meet before the memory is given back, since others may still read it.
 tg_status tg_sym_free(tg_comm *c, const DLTensor *tensor) {
     rt_shard shard;
     if (!c || !tensor) return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_free: NULL");

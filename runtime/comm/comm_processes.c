@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that are processes of one host. They meet at a socket of the file system, where rank 0
-// listens, or of a name alone ("@name"); every rank brings a file in memory, and maps the files of
-// all side by side. Those that meet at HOST:PORT find out first that they are on one
+// Ranks that are processes of one host. They meet at a socket, where rank 0 listens; it has a path
+// or an abstract name ("@name"). Every rank brings a file in memory, and maps the files of all
+// ranks side by side. Ranks that meet at HOST:PORT first find out that they are on one host
 // (comm_sockets.c).
 //
-// Each locks its file as long as it lives: the kernel ends such locks however a process ends, they
-// are no child's, and anybody who has the file can ask for them.
+// Each process locks its file as long as it lives. The kernel releases the lock however the process
+// ends, child processes do not inherit it, and any process that has the file can test for it.
 #include "runtime/comm/comm.h"
 #include "runtime/comm/comm_guests.h"
 #include "runtime/runtime.h"
@@ -24,22 +24,23 @@
 
 enum { MAGIC = 0x54475031 };
 
-/// What rank 0 has of each other rank, and others of rank 0 in place 0; descriptors or -1.
+/// Descriptors or -1. Rank 0 has one of each kind for each other rank; the others have rank 0's
+/// socket in place 0.
 typedef struct Processes {
     int sockets[RT_COMM_RANKS];
     int files[RT_COMM_RANKS];
-    int copy; // of the own file: to close it would end the lock
-    int n;    // ranks
+    int copy; // second descriptor of the own file; closing it would end the lock
+    int n;    // number of ranks
 } Processes;
 
-/// What rank 0 answers, with descriptors of all files where the text is empty.
+/// Rank 0's answer. An empty text comes with descriptors of all files.
 typedef struct RanksAnswer {
     char text[RT_COMM_TEXT];
 } RanksAnswer;
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/// Bytes that come and go as a whole, with n descriptors.
+/// Sends bytes as one message, with n descriptors.
 static bool send_with_files(int socket, const void *bytes, size_t size, const int *fds, int n) {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * RT_COMM_RANKS)];
     struct iovec part = {(void *)(uintptr_t)bytes, size};
@@ -62,7 +63,7 @@ static void close_all(const int *fds, int n) {
         if (fds[i] >= 0) close(fds[i]);
 }
 
-/// Waits as long as the socket does. Exactly n descriptors must come.
+/// Receives one message, within the time limit of the socket. Exactly n descriptors must come.
 static bool receive_with_files(int socket, void *bytes, size_t size, int *fds, int n) {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof(int) * RT_COMM_RANKS)];
     struct iovec part = {bytes, size};
@@ -81,7 +82,7 @@ static bool receive_with_files(int socket, void *bytes, size_t size, int *fds, i
 
 /* ---- meeting --------------------------------------------------------------------------------- */
 
-/// Ranks share memory, so those of one user alone do. Root may be whoever it likes.
+/// Ranks share memory, so all must belong to one user. Root may take part as well.
 static bool is_own_user(int socket) {
     struct ucred peer;
     socklen_t size = sizeof peer;
@@ -112,8 +113,8 @@ static tg_status socket_address(const tg_comm_options *o, struct sockaddr_un *a,
     return TG_OK;
 }
 
-/// A socket that nobody listens at any more is in the way; one of a group that is alive stays, and
-/// so does what is no socket.
+/// Removes a socket file on which no process listens any more. Keeps the socket of a group that is
+/// alive, and any file that is not a socket.
 static bool remove_stale(const struct sockaddr_un *a) {
     struct stat what;
     if (lstat(a->sun_path, &what) != 0 || !S_ISSOCK(what.st_mode)) return false;
@@ -143,7 +144,7 @@ static tg_status listen_at_path(const tg_comm_options *o, int *out) {
     return status;
 }
 
-/// Rank 0 may come later.
+/// Retries until the time limit, as rank 0 may come later.
 static tg_status connect_at(const tg_comm_options *o, int *out) {
     struct sockaddr_un a;
     socklen_t size;
@@ -197,7 +198,7 @@ bool rt_comm_judge(const rt_hello *h, const rt_hello *own, const int *sockets, c
     return false;
 }
 
-/// Waits for who comes before `end`; -1: nobody.
+/// Accepts a connection before `end`; -1: none came.
 static int accept_until(int listener, const tg_comm_options *o, int64_t end) {
     int64_t left = (end - rt_now_ns()) / 1000000;
     if (left <= 0) return -1;
@@ -208,7 +209,8 @@ static int accept_until(int listener, const tg_comm_options *o, int64_t end) {
     return s;
 }
 
-/// One more rank comes to rank 0; its text says what is wrong with it.
+/// Accepts one more rank at rank 0. If the rank does not fit, it gets the reason, and `text` as
+/// well.
 static tg_status welcome_process(Processes *p, const tg_comm_options *o, int listener,
                                  const rt_hello *own, int64_t end, char *text, size_t size) {
     int s = accept_until(listener, o, end), missing = 1;
@@ -216,7 +218,8 @@ static tg_status welcome_process(Processes *p, const tg_comm_options *o, int lis
     if (s < 0) return rt_comm_nobody_came(o, missing);
     rt_hello h;
     int file = -1;
-    // Somebody who looked whether the socket is alive has gone again; others have no business here.
+    // A process that only tested whether the socket is alive has hung up. Other users are turned
+    // away.
     if (!is_own_user(s) || !receive_with_files(s, &h, sizeof h, &file, 1)) {
         close(s);
         return TG_OK;
@@ -241,7 +244,7 @@ static bool all_processes_came(const Processes *p) {
     return true;
 }
 
-/// Rank 0: gets the files of all, and gives all of them to all.
+/// Rank 0: collects the files of all ranks, and sends all of them to each.
 static tg_status meet_all_processes(Processes *p, const tg_comm_options *o, const rt_hello *own) {
     int listener = -1;
     RanksAnswer answer = {0};
@@ -262,7 +265,7 @@ static tg_status meet_all_processes(Processes *p, const tg_comm_options *o, cons
     return status;
 }
 
-/// The others: give their file to rank 0, and get all.
+/// Other ranks: send their file to rank 0, and receive all files.
 static tg_status meet_first_process(Processes *p, const tg_comm_options *o, const rt_hello *hello) {
     RanksAnswer answer = {0};
     int *own = &p->files[o->rank], files[RT_COMM_RANKS];
@@ -282,8 +285,8 @@ static tg_status meet_first_process(Processes *p, const tg_comm_options *o, cons
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/// A file of zeros, locked by this process. It is made as large as can be; pages come when they are
-/// used.
+/// Creates a file of zeros, locked by this process. It has its full size; pages are allocated at
+/// first use.
 static tg_status make_memory_file(const tg_comm_options *o, size_t bytes, int *out) {
     int file = memfd_create("tegula", MFD_CLOEXEC);
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -293,7 +296,7 @@ static tg_status make_memory_file(const tg_comm_options *o, size_t bytes, int *o
     return TG_OK;
 }
 
-/// All files side by side.
+/// Maps all files side by side.
 static tg_status map_process_files(const Processes *p, const tg_comm_options *o, size_t bytes,
                                    char **out) {
     size_t all;
@@ -361,7 +364,7 @@ static void destroy_processes(tg_comm *c) {
     release_processes(c->engine_state);
 }
 
-/// By way of rank 0.
+/// Passes descriptors by way of rank 0.
 static tg_status pass_file_by_socket(tg_comm *c, int fd, int *all) {
     Processes *p = c->engine_state;
     char word = 0;
@@ -383,7 +386,8 @@ static tg_status pass_file_by_socket(tg_comm *c, int fd, int *all) {
     return rt_comm_gave_up(c, "tg_comm_create", came == c->size ? 0 : came);
 }
 
-/// Whose file is not locked has ended. (The own lock is in no one's own way.)
+/// A process whose file is not locked has ended. (A process's own lock never blocks itself, so the
+/// own file is skipped.)
 static int find_dead_process(tg_comm *c) {
     const Processes *p = c->engine_state;
     for (int r = 0; r < c->size; r++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks pass for the symmetric parameters of a launch: the same part of the same tensor.
+// The symmetric arguments of a launch. All ranks must pass the same part of the same tensor.
 //
-// A hash of it goes with every launch, so that ranks which pass something else are told before they
-// take the result for right.
+// A hash of them goes with every launch. Ranks that pass something else therefore fail, instead of
+// computing a wrong result.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
@@ -67,7 +67,7 @@ static bool is_same_shard_shape(const rt_told *x, const rt_told *y) {
            memcmp(x->shape, y->shape, sizeof x->shape) == 0;
 }
 
-/// What differs first: type and shape, then the places of elements.
+/// Describes the first difference: type and shape, then the places of elements.
 static void add_difference(rt_text *t, int x, const rt_told *sx, int y, const rt_told *sy) {
     rt_add(t, "rank %d passes ", x);
     add_shard(t, sx);

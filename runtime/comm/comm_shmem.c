@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that oshrun started, on one host or several, by the OpenSHMEM library that is there: it is
-// loaded, not linked.
+// Ranks that oshrun started, on one host or several. The OpenSHMEM library of the system is loaded,
+// not linked.
 //
-// Where the library shows another rank's memory (shmem_ptr of ranks of one host), that is a mapping
-// that is shared. A second one of the same pages, side by side with the others', makes the direct
-// view. Where it does not, ranks reach each other by puts and gets.
+// Between ranks of one host, the library shows another rank's memory (shmem_ptr), which is a shared
+// mapping. A second mapping of the same pages, side by side with those of the other ranks, makes
+// the direct view. If the library does not show it, ranks reach each other by puts and gets.
 //
-// The library's calls of all ranks together wait for ever for one that has died. So who has seen
-// that makes none of them any more: the library is not ended, nor is its memory given back.
+// The library's collective calls wait forever for a dead rank. A rank that has seen a death
+// therefore makes no more collective calls: it neither finalizes the library nor frees its memory.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
@@ -22,7 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/// OpenSHMEM 1.4.
+/// The used functions of OpenSHMEM 1.4.
 typedef struct Shmem {
     int (*init_thread)(int requested, int *provided);
     void (*finalize)(void);
@@ -46,18 +46,18 @@ enum { THREAD_MULTIPLE = 3, PAGE = 4096 }; // SHMEM_THREAD_MULTIPLE of Open MPI 
 
 static Shmem shmem;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool started;   // as long as the process: the library starts once
-static tg_comm *group; // that uses it
-static bool left;      // by this rank alone, without the others
-static bool used;      // its memory may be anything but zero
+static bool started;   // for the process's life: the library starts once
+static tg_comm *group; // the group that uses the library
+static bool left;      // this rank has left a group without the others
+static bool used;      // the library's memory may be nonzero
 
-/// What Open MPI notes of a process that leaves without the others; NULL: another library.
+/// Open MPI's flags for a process that leaves without the others; NULL: another library.
 static struct {
     bool *aborted;
     int *exits;
 } leaving;
 
-/// Ranks whose end is seen: files that can be read when a process has ended, or -1.
+/// Files of watched ranks, readable once the process has ended; or -1.
 static int watched[RT_COMM_RANKS];
 
 /* ---- the library ----------------------------------------------------------------------------- */
@@ -124,8 +124,8 @@ static bool is_group_alone(void) {
     return left || (group && rt_comm_is_lost(group));
 }
 
-/// Where nobody ends it, Open MPI does so itself when the process exits, and meets all others; but
-/// not in a process that leaves by shmem_global_exit.
+/// Without a finalize, Open MPI makes it when the process exits, and meets all other ranks. It does
+/// not in a process that leaves by shmem_global_exit, so these flags pretend that.
 static void leave_library(void) {
     if (leaving.aborted) *leaving.aborted = true;
     if (leaving.exits) *leaving.exits = 1;
@@ -138,9 +138,9 @@ static void end_library(void) {
         shmem.finalize();
 }
 
-/// Its heap is made when it starts, and is to hold ours, for which it takes a power of two. The
-/// component `rdma` of Open MPI 4.1 ends in a crash, so another one is asked for, unless the user
-/// did.
+/// The library allocates its heap when it starts, so the size is set before. The heap must hold
+/// ours, for which the library takes a power of two. The component `rdma` of Open MPI 4.1 crashes,
+/// so `ucx` is the default.
 static tg_status start_library(size_t bytes) {
     char size[32];
     int provided = -1;
@@ -148,7 +148,7 @@ static tg_status start_library(size_t bytes) {
     while (room < bytes) room *= 2;
     snprintf(size, sizeof size, "%zuM", room >> 19);
     setenv("SHMEM_SYMMETRIC_SIZE", size, 0);
-    setenv("SHMEM_SYMMETRIC_HEAP_SIZE", size, 0); // Open MPI 4's name of it
+    setenv("SHMEM_SYMMETRIC_HEAP_SIZE", size, 0); // the name in Open MPI 4
     setenv("OMPI_MCA_osc", "ucx", 0);
     tg_status status = load_shmem();
     if (status) return status;
@@ -167,12 +167,14 @@ static tg_status start_library(size_t bytes) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/// The pages of a shared mapping at another address, too: a length of 0 leaves them where they are.
+/// Maps the pages of a shared mapping at a second address. mremap with a length of 0 keeps the
+/// first mapping.
 static bool map_again(char *there, size_t bytes, char *to) {
     return there && mremap(there, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
 }
 
-/// The others' heaps side by side with the own one. False: they cannot be had.
+/// Maps the heaps of the others around the own one. False: the library does not show them, or
+/// mapping failed.
 static bool map_flat(char *flat, char *own, size_t bytes, int rank, int size) {
     for (int r = 0; r < size; r++)
         if (r != rank && !map_again(shmem.ptr(own, r), bytes, flat + (size_t)r * bytes))
@@ -180,7 +182,8 @@ static bool map_flat(char *flat, char *own, size_t bytes, int rank, int size) {
     return true;
 }
 
-/// Whether the second mapping is memory of the same rank: each writes its number into its own heap.
+/// Whether the second mappings are memory of the right ranks. To test that, each rank writes its
+/// number into its own heap.
 static bool is_mapping_shared(const char *flat, char *own, size_t bytes, int rank, int size) {
     bool right = true;
     *own = (char)(rank + 1);
@@ -191,8 +194,8 @@ static bool is_mapping_shared(const char *flat, char *own, size_t bytes, int ran
     return right && flat;
 }
 
-/// Addresses that stand for other ranks' memory, and where they can be, are it. All ranks have it
-/// mapped, or none uses that.
+/// Reserves addresses for the memory of all ranks, and maps it there if possible. Either all ranks
+/// use the mappings, or none does.
 static tg_status map_shmem_heaps(tg_comm *c, size_t bytes) {
     size_t all;
     if (__builtin_mul_overflow(bytes, (size_t)c->size, &all)) all = SIZE_MAX;
@@ -200,7 +203,7 @@ static tg_status map_shmem_heaps(tg_comm *c, size_t bytes) {
     if (flat == MAP_FAILED)
         return tg_fail(TG_ERROR_MEMORY, "tg_comm_create: room for the memory of %d ranks: %s",
                        c->size, strerror(errno));
-    const char *unmapped = secure_getenv("TG_OPENSHMEM_PUTS"); // as on several hosts
+    const char *unmapped = secure_getenv("TG_OPENSHMEM_PUTS"); // like ranks on several hosts
     bool own = map_again(c->host.own, bytes, flat + (size_t)c->rank * bytes);
     bool mapped =
         own && (!unmapped || !*unmapped) && map_flat(flat, c->host.own, bytes, c->rank, c->size);
@@ -219,7 +222,8 @@ static tg_status map_shmem_heaps(tg_comm *c, size_t bytes) {
 
 /* ---- who has ended --------------------------------------------------------------------------- */
 
-/// Where a process is found: its number means the same to those of one host with the same names.
+/// Identifies a process. A pid means the same for all processes of one host in the same pid
+/// namespace.
 typedef struct Whereabouts {
     int64_t pid;
     uint64_t device, names;
@@ -243,7 +247,7 @@ static int watch_process(const Whereabouts *w) {
 #endif
 }
 
-/// Ranks of other hosts are not watched: of those a time limit tells.
+/// Ranks on other hosts are not watched. Only the time limit reveals their death.
 static tg_status watch_all(tg_comm *c) {
     Whereabouts mine = own_whereabouts(), all[RT_COMM_RANKS];
     tg_status status = rt_comm_allgather(c, "tg_comm_create", &mine, sizeof mine, all);
@@ -274,7 +278,7 @@ static void destroy_shmem(tg_comm *c) {
     group = NULL;
 }
 
-/// Ranks of this host: those whose memory the library shows.
+/// Counts the ranks of this host, whose memory the library shows.
 static int count_local(char *own, int size) {
     int local = 0;
     for (int r = 0; r < size; r++) local += shmem.ptr(own, r) != NULL;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A library in memory that has the symbol `_end` and nothing else.
+// Makes a library in memory that has the symbol `_end` and nothing else.
 //
-// Open MPI's OpenSHMEM takes all writable memory below `_end` for the static data of the program,
-// which it makes symmetric. The linker's symbol of a program that does not link that library is not
-// seen from there; it then finds the end of a library far above, and takes thread stacks and heaps,
-// which differ from rank to rank, and crashes now and then. Nobody here has symmetric static data:
-// an `_end` at the lowest addresses, found before that of a library, leaves none. A program that
-// shows its own comes first.
+// Open MPI's OpenSHMEM takes all writable memory below `_end` for static data of the program, and
+// makes it symmetric. It does not see the linker's symbol of a program that does not link it. It
+// then finds the `_end` of some library far above, and makes thread stacks and heaps symmetric.
+// These differ between ranks, so it crashes now and then. Tegula has no symmetric static data: an
+// `_end` at the lowest addresses, found before that of any library, leaves none. A program that
+// exports its own `_end` is still found first.
 #include "runtime/comm/comm.h"
 
 #include <dlfcn.h>
@@ -19,13 +19,13 @@
 
 static const char names[] = "\0_end";
 
-/// All of the file; one segment holds it.
+/// The whole file, in one segment.
 typedef struct LibraryImage {
     Elf64_Ehdr head;
     Elf64_Phdr segments[2];
     Elf64_Dyn dynamic[6];
     Elf64_Sym symbols[2];
-    uint32_t hash[2 + 1 + 2]; // a bucket; the chains of two symbols
+    uint32_t hash[2 + 1 + 2]; // one bucket; chains of two symbols
     char names[sizeof names];
 } LibraryImage;
 
@@ -75,11 +75,11 @@ static void fill_library_image(LibraryImage *m) {
                                 .st_value = LOWEST};
     m->hash[0] = BUCKETS;
     m->hash[1] = SYMBOLS;
-    m->hash[2] = 1; // the bucket begins with symbol 1, and ends there
+    m->hash[2] = 1; // the chain has only symbol 1
     memcpy(m->names, names, sizeof names);
 }
 
-/// It stays loaded.
+/// The library stays loaded.
 bool rt_shmem_hide_data(void) {
     LibraryImage image;
     char path[64];

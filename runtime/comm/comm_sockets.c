@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that meet at HOST:PORT, where rank 0 listens. If all of them are on one host, they go on to
-// meet there as processes do. Else each keeps a connection to each other one, and these carry what
-// ranks write into each other's memory of the host: a thread of each takes it up in the order in
-// which it was sent. Who ends says so before; a connection that ends otherwise is of a rank that
-// has died.
+// Ranks that meet at HOST:PORT, where rank 0 listens. If all ranks are on one host, they go on to
+// meet as processes do. Otherwise each rank keeps a connection to each other rank. The connections
+// carry writes into the other ranks' host memory, and a thread of each rank applies them in the
+// order of sending. A rank that ends says so first; if a connection ends without that, its rank has
+// died.
 //
-// Whoever can reach the port and knows TG_RANK_KEY can take part. Each proves that it knows the key
-// by a hash of it with a number that the other one drew, so that the key is not said. What follows
-// is neither hidden nor signed. Without a key ranks meet at addresses of their host alone. The
-// meeting has one end, whatever others do.
+// A process that can reach the port and knows TG_RANK_KEY can take part. Each side proves that it
+// knows the key by an HMAC over a nonce of the other side, so the key itself is never sent. Later
+// traffic is neither encrypted nor signed. Without a key, ranks meet only at loopback addresses.
+// The meeting ends at its time limit, whatever its peers do.
 #include "runtime/comm/comm.h"
 #include "runtime/comm/comm_guests.h"
 #include "runtime/runtime.h"
@@ -31,11 +31,11 @@
 
 typedef struct sockaddr_storage Address;
 
-/// What a rank says to rank 0, with the proof of all before it.
+/// The first message of a rank to rank 0, with a proof of all fields before it.
 typedef struct Hello {
     rt_hello rank;
     uint64_t host; // rt_comm_host
-    uint32_t port; // where it listens to ranks after it, in the network's order
+    uint32_t port; // where it listens for higher ranks, in network order
     uint32_t reserved;
     uint8_t nonce[RT_NONCE], proof[RT_PROOF];
 } Hello;
@@ -43,16 +43,16 @@ typedef struct Hello {
 enum { NO_GROUP = 0 };
 _Static_assert(RT_PROOF == 2 * RT_NONCE, "a proof is as long as two nonces");
 
-/// What rank 0 answers. text: what is wrong.
+/// Rank 0's answer. text: the reason of a failure, or empty.
 typedef struct HostsAnswer {
     char text[RT_COMM_TEXT];
-    uint64_t group; // a number that no other group has, never NO_GROUP
+    uint64_t group; // random, unique to the group, never NO_GROUP
     uint64_t hosts[RT_COMM_RANKS];
     Address at[RT_COMM_RANKS];
     uint8_t proof[RT_PROOF];
 } HostsAnswer;
 
-/// What a rank says to one before it.
+/// The first message of a rank to a lower rank other than rank 0.
 typedef struct Greeting {
     uint64_t group;
     int64_t rank, to;
@@ -62,7 +62,7 @@ _Static_assert(sizeof(Hello) <= RT_GUEST_BYTES && sizeof(Greeting) <= RT_GUEST_B
 
 enum MessageKind { PUT, SET, ADD, BYE };
 typedef struct Message {
-    uint32_t kind, bytes; // bytes: of PUT, which follow
+    uint32_t kind, bytes; // bytes: of PUT; they follow
     uint64_t at;
     int64_t value;
 } Message;
@@ -71,15 +71,15 @@ typedef struct Hosts {
     int n, rank;
     int sockets[RT_COMM_RANKS]; // -1: none
     int listener;
-    int wake[2]; // a pipe: the thread ends
-    bool reads;  // there is a thread
+    int wake[2]; // a pipe that ends the reader
+    bool reads;  // the reader runs
     pthread_t reader;
     pthread_mutex_t sending[RT_COMM_RANKS];
-    _Atomic bool gone[RT_COMM_RANKS], left[RT_COMM_RANKS]; // left: it has said so
+    _Atomic bool gone[RT_COMM_RANKS], left[RT_COMM_RANKS]; // left: it said BYE
     char *own;
     size_t bytes;
     int64_t end;   // of the meeting
-    int strangers; // who came without the key
+    int strangers; // connections with a wrong key
     uint8_t nonces[RT_COMM_RANKS][RT_NONCE];
     HostsAnswer answer;
 } Hosts;
@@ -91,7 +91,7 @@ static const char *rank_key(void) {
     return set ? set : "";
 }
 
-/// Of a message up to its proof, for who drew the nonce.
+/// Proves the message up to its proof, with the receiver's nonce.
 static void prove_message(const char *what, const uint8_t *nonce, const void *message, size_t n,
                           uint8_t out[RT_PROOF]) {
     rt_piece pieces[] = {{what, strlen(what)}, {nonce, RT_NONCE}, {message, n}};
@@ -147,7 +147,7 @@ static bool receive_bytes(int socket, void *bytes, size_t size) {
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-/// The colon before the port; NULL: it is no HOST:PORT.
+/// Returns the colon before the port; NULL: not a HOST:PORT.
 static const char *port_of(const char *meet) {
     const char *colon = meet && !strchr(meet, '/') ? strrchr(meet, ':') : NULL;
     char *end;
@@ -165,7 +165,7 @@ static tg_status fail_meeting(const tg_comm_options *o, const char *doing, const
                    o->meet, why);
 }
 
-/// The addresses of HOST:PORT, [HOST]:PORT of IPv6; to be given to freeaddrinfo.
+/// Resolves HOST:PORT, or [HOST]:PORT for IPv6. The caller frees *out with freeaddrinfo.
 static tg_status find_address(const tg_comm_options *o, struct addrinfo **out) {
     const char *colon = port_of(o->meet), *from = o->meet, *to = colon;
     struct addrinfo want = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -183,7 +183,8 @@ static int64_t meeting_deadline(const tg_comm_options *o) {
     return rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
 }
 
-/// Of a connection: nothing is held back to be sent with more, and a host that is gone is noticed.
+/// Sets a connection's options: no delay to merge small messages, and a host that is gone is
+/// noticed.
 static void tune_socket(int socket, const tg_comm_options *o) {
     const int on = 1, idle = 5, tries = 3, gone_ms = 20000;
     rt_limit(socket, o->timeout_ms);
@@ -195,7 +196,7 @@ static void tune_socket(int socket, const tg_comm_options *o) {
     setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &gone_ms, sizeof gone_ms);
 }
 
-/// -1, with errno.
+/// Returns -1 with errno on failure.
 static int try_listen(const struct sockaddr *at, socklen_t size) {
     const int on = 1;
     int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -223,7 +224,7 @@ static bool is_loopback(const Address *a) {
     return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
 }
 
-/// Whether ranks may meet there: other hosts may reach it, so a key is needed.
+/// Whether ranks may meet there. Addresses that other hosts may reach need a key.
 static bool is_allowed(const struct addrinfo *a) {
     Address at = {0};
     if (a->ai_addrlen > sizeof at) return false;
@@ -231,7 +232,7 @@ static bool is_allowed(const struct addrinfo *a) {
     return is_loopback(&at) || *rank_key();
 }
 
-/// Drops the addresses where ranks may not meet.
+/// Resolves the address; fails if ranks may meet at none of the results.
 static tg_status allowed_addresses(const tg_comm_options *o, struct addrinfo **out) {
     tg_status status = find_address(o, out);
     if (status) return status;
@@ -257,16 +258,17 @@ static tg_status listen_at_port(const tg_comm_options *o, int *out) {
     return TG_OK;
 }
 
-/// Where /etc/hosts gives the host's own name an address of this host alone, as Debian's does
-/// (127.0.1.1), those of other hosts do not come.
+/// If /etc/hosts maps the host's own name to a loopback address, as Debian's does (127.0.1.1),
+/// ranks on other hosts cannot connect.
 static bool is_loopback_only(int listener) {
     Address at;
     socklen_t size = sizeof at;
     return getsockname(listener, (struct sockaddr *)&at, &size) == 0 && is_loopback(&at);
 }
 
-/// While nobody listens at a port of those that the system gives to connections, one to it may get
-/// that port for its own end. It then is to leave nothing at the port, where rank 0 will listen.
+/// While rank 0 does not listen yet, a connection to a port of the ephemeral range may get that
+/// port for its own end, and so connect to itself. It must leave no TIME_WAIT at the port, where
+/// rank 0 will listen.
 static bool is_own_end(int s) {
     Address own = {0}, other = {0};
     socklen_t n = sizeof own, m = sizeof other;
@@ -278,7 +280,7 @@ static bool is_own_end(int s) {
     return is_own;
 }
 
-/// With the nonce of who listens; -1, with errno.
+/// Connects, and receives the listener's nonce. Returns -1 with errno on failure.
 static int try_connect(const struct sockaddr *at, socklen_t size, const tg_comm_options *o,
                        int64_t end, uint8_t nonce[RT_NONCE]) {
     int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -296,7 +298,7 @@ static int try_connect(const struct sockaddr *at, socklen_t size, const tg_comm_
     return -1;
 }
 
-/// Rank 0 may come later.
+/// Retries until `end`, as rank 0 may come later.
 static tg_status connect_first(const tg_comm_options *o, int64_t end, int *out,
                                uint8_t nonce[RT_NONCE]) {
     struct addrinfo *all = NULL;
@@ -314,7 +316,7 @@ static tg_status connect_first(const tg_comm_options *o, int64_t end, int *out,
 
 /* ---- meeting --------------------------------------------------------------------------------- */
 
-/// Rank 0, or one that others connect to, has waited in vain.
+/// Fails because a listening rank has waited in vain, and adds the likely reason.
 static tg_status nobody_came(const Hosts *h, const tg_comm_options *o, int listener, int missing) {
     tg_status status = rt_comm_nobody_came(o, missing);
     if (h->strangers)
@@ -331,7 +333,7 @@ static int first_missing(const Hosts *h, int from) {
     return from;
 }
 
-/// One that shows the key is a rank; the answer's text says what is wrong with it.
+/// Accepts a rank that has proved the key. If it does not fit, the answer's text gets the reason.
 static tg_status welcome_rank(Hosts *h, const tg_comm_options *o, const rt_guest *guest,
                               const Hello *hello, const Hello *own) {
     int s = guest->socket, r = hello->rank.rank;
@@ -352,8 +354,9 @@ static tg_status welcome_rank(Hosts *h, const tg_comm_options *o, const rt_guest
     return TG_OK;
 }
 
-/// What it is told it cannot check, and so knows why. The meeting goes on without it. Nothing is
-/// proved to it: it could show that to a rank whose nonce it has.
+/// Answers a rank with another key: it cannot verify the answer, and so knows the reason. The
+/// meeting goes on without it. The answer proves nothing, because the stranger could replay a proof
+/// to a rank whose nonce it has.
 static void turn_away(Hosts *h, int socket) {
     HostsAnswer none = {.group = NO_GROUP};
     h->strangers++;
@@ -362,7 +365,8 @@ static void turn_away(Hosts *h, int socket) {
     close(socket);
 }
 
-/// One more comes to rank 0. Nobody takes notice of who says nothing, or what no rank says.
+/// Accepts one more connection at rank 0. Connections that send nothing, or no rank's message, are
+/// ignored.
 static tg_status welcome_host(Hosts *h, const tg_comm_options *o, rt_guests *guests,
                               const Hello *own) {
     rt_guest guest;
@@ -384,7 +388,7 @@ static bool all_hosts_came(const Hosts *h) {
     return true;
 }
 
-/// Rank 0 gets to know all, and tells them of each other.
+/// Rank 0: collects all ranks, and tells each of them about the others.
 static tg_status meet_all_hosts(Hosts *h, const tg_comm_options *o, const Hello *own) {
     rt_guests guests = {.size = sizeof(Hello)};
     HostsAnswer *a = &h->answer;
@@ -407,7 +411,7 @@ static tg_status meet_all_hosts(Hosts *h, const tg_comm_options *o, const Hello 
     return status;
 }
 
-/// Where ranks after this one are listened to: at the address by which it came to rank 0.
+/// Listens for higher ranks, at the address from which this rank reached rank 0.
 static tg_status listen_beside(Hosts *h, const tg_comm_options *o, uint32_t *port) {
     Address at;
     socklen_t size = sizeof at;
@@ -422,7 +426,7 @@ static tg_status listen_beside(Hosts *h, const tg_comm_options *o, uint32_t *por
     return TG_OK;
 }
 
-/// The others come to rank 0.
+/// Other ranks: meet rank 0.
 static tg_status meet_first_host(Hosts *h, const tg_comm_options *o, Hello *hello) {
     uint8_t nonce[RT_NONCE];
     tg_status status = connect_first(o, h->end, &h->sockets[0], nonce);
@@ -440,7 +444,7 @@ static tg_status meet_first_host(Hosts *h, const tg_comm_options *o, Hello *hell
     return tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", h->answer.text);
 }
 
-/// One that rank 0 sees at an address of its own host's alone is where rank 0 is.
+/// If rank 0 sees the rank at a loopback address, the rank is on rank 0's host.
 static tg_status connect_to(Hosts *h, const tg_comm_options *o, int rank) {
     Address at = h->answer.at[rank];
     in_port_t port = *port_in(&at);
@@ -477,7 +481,7 @@ static tg_status accept_one(Hosts *h, const tg_comm_options *o, rt_guests *guest
     return TG_OK;
 }
 
-/// Those before this rank are listening since they came to rank 0.
+/// Lower ranks have been listening since they came to rank 0.
 static tg_status connect_all(Hosts *h, const tg_comm_options *o) {
     tg_status status = TG_OK;
     rt_guests guests = {.listener = h->listener, .size = sizeof(Greeting)};
@@ -490,7 +494,7 @@ static tg_status connect_all(Hosts *h, const tg_comm_options *o) {
 
 /* ---- what the others write ------------------------------------------------------------------- */
 
-/// False: the connection has ended, or says what makes no sense.
+/// Applies one message. False: the connection has ended, or the message is invalid.
 static bool take_one(Hosts *h, int rank) {
     Message m;
     if (!receive_bytes(h->sockets[rank], &m, sizeof m)) return false;
@@ -526,7 +530,8 @@ static void *take_all(void *state) {
     }
 }
 
-/// What cannot be sent is missed by who waits for it; nothing comes behind the half of a message.
+/// A failure to send is not reported: the rank that waits for the message times out. After half a
+/// message the connection is shut, so that no other message follows.
 static tg_status send_message(Hosts *h, int rank, Message m, const void *from) {
     struct iovec parts[] = {{&m, sizeof m}, {(void *)(uintptr_t)from, m.bytes}};
     pthread_mutex_lock(&h->sending[rank]);
@@ -549,7 +554,8 @@ static tg_status add_by_message(tg_comm *c, int rank, size_t at, int64_t value) 
     return send_message(c->engine_state, rank, (Message){ADD, 0, at, value}, NULL);
 }
 
-/// Who waits for a word sees what was sent before it.
+/// Nothing to do: messages of a connection are applied in order, so a rank that sees a word sees
+/// all earlier puts.
 static tg_status quiet_messages(tg_comm *c) {
     (void)c;
     return TG_OK;
@@ -584,7 +590,7 @@ static Hosts *hosts_new(const tg_comm_options *o, size_t bytes) {
     return h;
 }
 
-/// The own memory among names of the others'.
+/// Reserves addresses for all ranks. Only the own part is memory; the others are names.
 static tg_status reserve_host_memory(tg_comm *c, Hosts *h) {
     size_t all;
     if (__builtin_mul_overflow(h->bytes, (size_t)h->n, &all)) all = SIZE_MAX;
@@ -599,7 +605,7 @@ static tg_status reserve_host_memory(tg_comm *c, Hosts *h) {
 }
 
 static bool start_reader(Hosts *h) {
-    for (int r = 0; r < h->n; r++) // it waits for a message as long as it takes
+    for (int r = 0; r < h->n; r++) // the reader waits for the rest of a message without a limit
         if (h->sockets[r] >= 0) {
             struct timeval none = {0};
             setsockopt(h->sockets[r], SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
@@ -614,7 +620,7 @@ static bool is_one_host(const Hosts *h) {
     return true;
 }
 
-/// Who differs is named: rank 0 and the first on another host.
+/// Names two ranks that differ: rank 0 and the first one on another host.
 static tg_status refuse_other_hosts(const Hosts *h) {
     int other = 1;
     while (h->answer.hosts[other] == h->answer.hosts[0]) other++;
@@ -652,7 +658,7 @@ tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *o, size_t bytes) 
     bool one = !status && is_one_host(h);
     if (!status && !one) status = create_far(c, h, o);
     if (!status && !one) return TG_OK;
-    enum { LEAST_MS = 10000 }; // those that have met are there, and may be slow
+    enum { LEAST_MS = 10000 }; // those ranks have met, but may be slow
     char place[32];
     int left = rt_left_ms(h->end);
     snprintf(place, sizeof place, "@tegula-%016llx", (unsigned long long)h->answer.group);
@@ -665,8 +671,8 @@ tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *o, size_t bytes) 
     return rt_engine_processes.create(c, &here, bytes);
 }
 
-/// It takes up what the others have yet to say, so that none of what was sent to them is lost: to
-/// close a connection before drops that.
+/// Applies the messages that the others have yet to send before it closes the connections. Closing
+/// them earlier would drop messages of this rank that have not arrived.
 static void destroy_hosts(tg_comm *c) {
     enum { MOST_MS = 2000 };
     Hosts *h = c->engine_state;

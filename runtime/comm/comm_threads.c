@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that are threads of one process: they meet at a name, and one mapping has all their memory.
+// Ranks that are threads of one process. They meet at a name, and share one mapping of all their
+// memory.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
@@ -9,13 +10,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/// Threads that have met, or wait for the last of them.
+/// A group of threads that have met, or that wait for the last one.
 typedef struct ThreadGroup {
-    struct ThreadGroup *next; // of those that are not complete
+    struct ThreadGroup *next; // of groups that are incomplete
     char *name;
     int ranks, came, users;
-    uint64_t here; // which ranks are
-    size_t bytes;  // of a rank
+    uint64_t here; // set of ranks that have come
+    size_t bytes;  // of one rank
     char *flat;
 } ThreadGroup;
 
@@ -36,7 +37,7 @@ static void unlink_group(ThreadGroup *g) {
     }
 }
 
-/// Under the lock. The last one clears up.
+/// Must be called under the lock. The last rank frees the group.
 static void leave_thread_group(ThreadGroup *g) {
     if (--g->users) return;
     unlink_group(g);
@@ -70,7 +71,7 @@ static ThreadGroup *open_group(const tg_comm_options *o, size_t bytes) {
     return groups = g;
 }
 
-/// Under the lock: the group of that name, with this rank in it.
+/// Finds or creates the group of that name, and adds this rank. Must be called under the lock.
 static ThreadGroup *join_thread_group(const tg_comm_options *o, size_t bytes) {
     ThreadGroup *g = groups;
     while (g && strcmp(g->name, o->meet) != 0) g = g->next;
@@ -134,7 +135,7 @@ static void destroy_thread_rank(tg_comm *c) {
     pthread_mutex_unlock(&lock);
 }
 
-/// Each gets descriptors of its own, and has them before the givers may close theirs.
+/// Each rank duplicates all descriptors. A meeting follows, before the owners may close theirs.
 static tg_status pass_file_copies(tg_comm *c, int fd, int *all) {
     tg_status status = rt_comm_allgather(c, "tg_comm_create", &fd, sizeof fd, all);
     if (status) return status;
