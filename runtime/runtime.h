@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the files of the runtime share. Nothing of it is seen from outside: names start with rt_.
+// Declarations that the runtime's files share. None is visible outside of the library; names start
+// with rt_.
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
@@ -15,18 +16,20 @@ enum { RT_MAX_THREADS = 1024, RT_PLACES = 64, RT_CALL_SETS = 16 };
 
 /* ---- thread_pool.c: threads ----------------------------------------------------------------- */
 
-/// Runs on the caller and on those threads of the pool that come while there is work. `index` is
-/// below the number of workers asked for and no two calls of one job share it.
+/// A job's function. It runs on the caller and on the pool's threads that arrive while work is
+/// left. `index` is below the requested number of workers; no two calls of one job have the same
+/// one.
 typedef void rt_work(void *job, int index);
 typedef struct rt_pool rt_pool;
 
-/// Threads start when they are first needed: that takes longer than most kernels.
+/// Creates a pool. Its threads start at first use, since starting them takes longer than most
+/// kernels.
 rt_pool *rt_pool_create(const tg_options *hooks, int threads);
 void rt_pool_destroy(rt_pool *pool, const tg_options *hooks);
-/// False where the pool serves another caller: the job then is the caller's own. Never waits for a
-/// thread that has not begun to work.
+/// Runs a job. False: the pool serves another caller, so the caller must do the job itself. Never
+/// waits for a thread that has not begun to work.
 bool rt_pool_run(rt_pool *pool, int workers, rt_work *work, void *job);
-/// The cores that this process may use.
+/// The number of cores that this process may use.
 int rt_cores(void);
 
 /* ---- launcher.c: one launch at a time runs on a launcher ------------------------------------ */
@@ -39,41 +42,41 @@ typedef struct rt_worker {
     void *arena;
     int64_t arena_bytes;
     tg_failure failure;
-    bool told; // its text says already which memory is missing
+    bool told; // failure.text already names the memory that is missing
 } rt_worker;
 
-/// An argument as code takes it. Strides and extents are those after packs were merged.
+/// An argument as code takes it. Strides and extents are those after packs are merged.
 typedef struct rt_actual {
-    const DLTensor *tensor; // NULL: none, or no tensor at all
-    void *data;             // of a symmetric tensor rank 0's; `own` is what the caller gave
+    const DLTensor *tensor; // NULL: null, or not a tensor
+    void *data;             // of a symmetric tensor: rank 0's shard; `own` is the caller's
     const void *own;
     const int64_t *shape, *strides;
-    // As the caller's axes are, behind that of ranks.
+    // The caller's axes, behind the axis of ranks if symmetric.
     const int64_t *given_shape, *given_strides;
     int given_rank;
-    uintptr_t from, to;   // the bytes that the tensor spans; equal where there are none
-    int64_t value;        // of an integer; of a float its bits
-    int32_t rank, groups; // groups: axes left of the pack
+    uintptr_t from, to;   // the bytes that the tensor spans; equal if it is empty
+    int64_t value;        // of an integer; of a float, its bits
+    int32_t rank, groups; // groups: number of axes left of the pack
     uint8_t null, code, bits;
     int64_t dense[TG_MAX_RANK], merged[2][TG_MAX_RANK], symmetric[2][TG_MAX_RANK];
 } rt_actual;
 
 typedef struct rt_block rt_block;
 
-/// What warm launches look at comes first.
+/// Fields that warm launches use come first.
 struct rt_launcher {
     tg_context *context;
     tg_comm *comm;                        // of a collective launch; else NULL
-    int place;                            // among those of the context, or -1
-    int device;                           // number of the GPU that has the tensors, -1: the CPU
-    int capability;                       // of it: 90; 0: the CPU
-    struct rt_calls *calls[RT_CALL_SETS]; // by kernel: the last ones of each
+    int place;                            // index in the context's places, or -1
+    int device;                           // number of the GPU with the tensors; -1: the CPU
+    int capability;                       // of that GPU: 90; 0: the CPU
+    struct rt_calls *calls[RT_CALL_SETS]; // by kernel: its last launches
     rt_gpu gpu;
     void (*print)(void *user, const char *text);
     void *print_user;
-    rt_block *blocks, **next_block; // workspaces, kept from launch to launch
-    pthread_mutex_t failing;        // of several tasks at once
-    uint16_t types[TG_MAX_TYPES];   // of the type parameters: code << 8 | bits; 0: open
+    rt_block *blocks, **next_block; // workspaces, reused by later launches
+    pthread_mutex_t failing;        // orders failures of several tasks
+    uint16_t types[TG_MAX_TYPES];   // of the type parameters: code << 8 | bits; 0: not settled
     rt_actual actuals[TG_MAX_PARAMS];
     tg_slot slots[TG_MAX_PARAMS];
     rt_worker workers[]; // 0: the host side of the kernel; 1 .. threads: its tasks
@@ -81,22 +84,22 @@ struct rt_launcher {
 
 rt_launcher *rt_launcher_create(tg_context *context);
 void rt_launcher_destroy(rt_launcher *launcher);
-/// Runs a kernel; a tg_run_status. The failure stands in workers[0], or is tg_last_error() with
-/// gpu.status. image: what the entry launches, on a stream of the device; NULL: nothing. at: where
-/// an earlier run of it was, or where this one is to be kept.
+/// Runs a kernel; returns a tg_run_status. The failure is in workers[0], or in tg_last_error() with
+/// gpu.status. image: launched by the entry on a stream of the device; NULL: none. at: caches where
+/// the image is loaded, from run to run.
 int rt_launcher_run(rt_launcher *launcher, tg_entry *entry, const tg_slot *args, tg_image *image,
                     int device, rt_loaded *at, void *stream);
 
 /* ---- cuda_launch.c ------------------------------------------------------------------------- */
 
-/// A launch of the image begins; fails through tg_last_error(). rt_gpu_end follows in any case.
-/// at: as rt_launcher_run has it.
+/// Begins a launch of the image; fails through tg_last_error(). rt_gpu_end must follow, even after
+/// a failure. at: see rt_launcher_run.
 tg_status rt_gpu_begin(rt_launcher *l, tg_image *image, int device, rt_loaded *at, void *stream,
                        rt_entered *entered);
 void rt_gpu_end(rt_launcher *l, rt_entered entered);
-/// Waits for device code that asserts or prints, and reports what it did: a tg_run_status.
+/// Waits for device code that asserts or prints, and reports its faults. Returns a tg_run_status.
 int32_t rt_gpu_faults(rt_launcher *l);
-/// Device memory until the launch has run; NULL, with gpu.status, where there is none.
+/// Allocates device memory until the launch has ended. NULL: it failed; gpu.status is set.
 void *rt_gpu_workspace(rt_launcher *l, int64_t bytes);
 int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, void *const *args);
 int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
@@ -105,19 +108,19 @@ int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
 /* ---- context.c ----------------------------------------------------------------------------- */
 
 struct tg_context {
-    tg_options hooks; // allocate and release are always there
+    tg_options hooks; // allocate and release are never NULL
     int threads;
-    int active; // of those, how many work for a launch
-    bool fill;  // memory that a launch gets holds bytes of 0xff: NaN in every float type
+    int active; // number of them that work for one launch
+    bool fill;  // fill memory of launches with 0xff: NaN in every float type
     rt_pool *pool;
     tg_lock printing;
-    _Alignas(64) tg_comm *comm;          // whose launches are this rank's; NULL: there are no ranks
-    _Atomic uintptr_t places[RT_PLACES]; // of launchers
+    _Alignas(64) tg_comm *comm;          // launches are this rank's; NULL: no ranks
+    _Atomic uintptr_t places[RT_PLACES]; // of idle launchers
 };
 
-/// The current one of this thread; NULL where there is no memory for the shared one.
+/// Returns the current context of this thread. NULL: no memory for the shared one.
 tg_context *rt_context(void);
-/// Takes a launcher; NULL where there is no memory. Neither locks, nor allocates when warm.
+/// Takes a launcher. NULL: out of memory. It takes no lock, and does not allocate when warm.
 rt_launcher *rt_claim(tg_context *context);
 void rt_give_back(rt_launcher *launcher);
 
@@ -125,82 +128,84 @@ void rt_give_back(rt_launcher *launcher);
 
 /// Checks the arguments and fills in actuals and types.
 tg_status rt_bind(rt_launcher *launcher, const tg_kernel_info *info, const tg_arg *args, int n);
-/// A copy of a tensor whose shape and strides (or NULL) stand in dims.
+/// Copies a tensor; its shape and strides (or NULL) go into dims.
 void rt_copy_tensor(DLTensor *out, int64_t dims[2][TG_MAX_RANK], const DLTensor *tensor,
                     const int64_t *strides);
-/// A written tensor may overlap no other, unless the variant was proved right for that.
+/// Fails if a written tensor overlaps another one, unless the variant is proved right for that.
 tg_status rt_check_overlaps(const rt_launcher *launcher, const tg_kernel_info *info,
                             const tg_variant *variant);
 
-/// The bits that code of this type gets for a number; false: an integer that does not fit.
+/// Converts a number to the bits that code of this type gets. False: an integer that does not fit.
 bool rt_number(int code, int bits, const tg_arg *arg, int64_t *out);
 
 /* ---- float_bits.c --------------------------------------------------------------------------- */
 
-/// The bits of x in a float type of DLPack, to nearest.
+/// Rounds x to nearest in a float type of DLPack; returns the bits.
 uint64_t rt_float_bits(int code, int bits, double x);
-/// Bits of its significand, the hidden one included: 11 of f16.
+/// Bits of the type's significand, with the hidden one: 11 of f16.
 int rt_significand(int code, int bits);
 
 /* ---- pick.c: variants ---------------------------------------------------------------------- */
 
-/// The variant for the launcher's arguments; compiles where there is none and a compiler. chosen
-/// becomes true where it was not the one that was remembered; it may be NULL.
+/// Picks the variant for the launcher's arguments. If none is right, the kernel's compiler (if any)
+/// makes one. *chosen becomes true if the variant is not the remembered one; chosen may be NULL.
 tg_status rt_pick(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out,
                   bool *chosen);
-/// The one of a config (tg_variant.config) that another rank chose; NULL: what rt_pick says.
+/// Picks the variant with the config (tg_variant.config) that another rank chose. NULL: like
+/// rt_pick.
 tg_status rt_pick_as(tg_kernel *kernel, const rt_launcher *launcher, const char *config,
                      const tg_variant **out);
-/// A hash of all that decides which variant a launch takes.
+/// A hash of all properties that decide the variant of a launch.
 uint64_t rt_hash_arguments(const rt_launcher *launcher, const tg_kernel_info *info);
-/// What no other kernel of this process has, or had where this one is; 0: no memory.
+/// A number that no other kernel of this process has or had, even at the same address. 0: out of
+/// memory.
 uint64_t rt_state_number(tg_kernel *kernel);
 /// Whether the variant is right for the launcher's arguments, and the CPU runs it.
 bool rt_serves(const rt_launcher *launcher, const tg_variant *variant);
 
-/// The variants of an object among which tuning may choose for the launcher's arguments, what
-/// launches take now first. 0: it has been tuned for such extents, there is but one, or that first
-/// one is excluded.
+/// Lists the variants of an object among which tuning may choose for the launcher's arguments. The
+/// variant that launches take now comes first. Returns 0 if tuning is done for such extents, if
+/// only one variant is left, or if that first one is excluded.
 int rt_alternatives(tg_kernel *kernel, const rt_launcher *launcher, const tg_variant **out,
                     int most);
-/// Tuning tries a variant of the object no more: it crashed or hung.
+/// Excludes a variant of the object from tuning, because it crashed or hung.
 void rt_exclude(tg_kernel *kernel, const tg_variant *variant);
-/// From now on launches with such extents on the device (tg_variant.device) take the variant; it
-/// and the hints are copied.
+/// Makes launches with such extents on the device (tg_variant.device) take the variant. Copies the
+/// variant and the hints.
 tg_status rt_adopt_tuned(tg_kernel *kernel, const tg_variant *variant, uint32_t device,
                          const tg_hint *hints, int n);
-/// A kernel's state begins with what warm launches need of it (warm_launch.h).
+/// The first part of a kernel's state, which warm launches need (warm_launch.h).
 typedef struct rt_pulse {
-    _Atomic uint64_t epoch; // changes where what a launch was to run may be another one now
-    _Atomic int launches;   // up to RT_MANY: two threads that count at once may count one
+    _Atomic uint64_t epoch; // changes when a launch may have to choose another variant
+    _Atomic int launches;   // up to RT_MANY; two threads at once may count one launch
 } rt_pulse;
 enum { RT_MANY = 1000 };
-/// NULL: no memory.
+/// NULL: out of memory.
 rt_pulse *rt_pulse_of(tg_kernel *kernel);
-/// Frees what is known of the kernel.
+/// Frees the state of the kernel.
 void rt_kernel_close(tg_kernel *kernel);
-/// The next launches choose anew.
+/// Makes the next launches choose anew.
 void rt_forget(tg_kernel *kernel);
-/// What rt_tune keeps of a kernel; NULL: no memory.
+/// The state of rt_tune for a kernel. NULL: out of memory.
 _Atomic uintptr_t *rt_tuner_of(tg_kernel *kernel);
 
 /* ---- device_identity.c ---------------------------------------------------------------------- */
 
-/// tg_variant.device of what is tuned on a GPU, or on the CPU (-1) by so many threads.
+/// tg_variant.device of variants tuned on a GPU, or on the CPU (-1) with that number of threads.
 uint32_t rt_device_hash(int device, int threads);
 
 /* ---- tune_object.c: objects that are tuned where they run ----------------------------------- */
 
-/// After a choice that was not remembered, before the launch: true where it may be another one now.
-/// Never while the stream is being captured: a later launch will do it.
+/// Tunes, or queues a search, before a launch whose variant was not remembered. True: the choice
+/// may have changed. While the stream is being captured it does nothing; a later launch tunes.
 bool rt_tune(tg_kernel *kernel, const rt_launcher *launcher, const tg_arg *args, int n);
 
 /* ---- tune_file.c: what was found, on disk --------------------------------------------------- */
 
-/// Adopts what is known of the kernel on this device (a GPU's number, or -1).
+/// Adopts the stored results of the kernel for this device (a GPU's number, or -1).
 void rt_tune_load(tg_kernel *kernel, int device, int threads);
-/// Keeps one more result: the variant is one of the kernel's own. n: -1: it is excluded
-/// (rt_exclude). Fails silently: it is a cache.
+/// Stores one more result. The variant must be one of the kernel's own. n -1: it is excluded
+/// (rt_exclude). Failures are ignored, as the file is a cache.
 void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_variant *variant,
                   const tg_hint *hints, int n);
 
@@ -208,67 +213,68 @@ void rt_tune_save(const tg_kernel *kernel, int device, int threads, const tg_var
 
 /// Whether the kernel has symmetric parameters.
 bool rt_is_collective(const tg_kernel_info *info);
-/// Whether a launch accesses other ranks' memory where it lies; NULL: it has none.
+/// Whether a launch can access other ranks' memory in place. True for NULL.
 bool rt_comm_is_mapped(const tg_comm *c);
-/// What a search is to know of a group, with so many threads a rank.
+/// Describes a group for searches, with that number of threads a rank.
 tg_ranks rt_comm_ranks(const tg_comm *c, int threads);
-/// A launch of one on a context with ranks begins: l->comm is set until rt_comm_leave, which tells
-/// the others of a failure and returns it. Where it fails there is nothing to leave.
+/// Enters a collective launch on a context with ranks; sets l->comm until rt_comm_leave.
+/// rt_comm_leave tells the other ranks of a failure, and returns its status. If rt_comm_enter
+/// fails, rt_comm_leave must not be called.
 tg_status rt_comm_enter(rt_launcher *l, const char *name);
 tg_status rt_comm_leave(rt_launcher *l, tg_status status);
-/// Tells the others that this rank has come, before the code runs.
+/// Tells the other ranks that this rank has come. Must precede the run of the code.
 void rt_comm_announce(rt_launcher *l, const tg_kernel_info *info, const char *config);
-/// A task of a collective launch, and what is to be done between two of them.
+/// Runs a task of a collective launch, after a push of a chunk that is ready.
 int32_t rt_comm_task(const tg_env *env, tg_task *task, void *context, int64_t number, void *arena);
-/// A device function of one that is called, not launched.
+/// Runs a device function of a collective launch whose image is called (kind CALL).
 int32_t rt_comm_call(const tg_env *env, tg_image *image, int32_t function, int64_t programs,
                      void *const *args);
 
 /* ---- agreement.c ----------------------------------------------------------------------------- */
 
-/// The variant that all ranks run for the launcher's arguments.
+/// Finds the variant that all ranks run for the launcher's arguments.
 tg_status rt_comm_agree(rt_launcher *l, tg_kernel *kernel, const tg_variant **out);
 
 /* ---- run_variant.c: launches ---------------------------------------------------------------- */
 
-/// Runs a variant on the arguments that are bound; a GPU's on a stream of its device.
+/// Runs a variant on the bound arguments; one with GPU code on a stream of its device.
 tg_status rt_run(rt_launcher *launcher, const tg_kernel_info *info, const tg_variant *variant,
                  void *stream);
 
-/// The same with the arguments that its code takes. at: as rt_launcher_run has it.
+/// Runs it with arguments in the form that its code takes. at: see rt_launcher_run.
 tg_status rt_run_slots(rt_launcher *launcher, const tg_kernel_info *info, const tg_variant *variant,
                        const tg_slot *slots, rt_loaded *at, void *stream);
 
-/// What a run of the launcher that failed has told.
+/// Turns the failure of the launcher's run into tg_last_error(), and returns its status.
 tg_status rt_report(const rt_launcher *launcher, const tg_kernel_info *info);
 
 /* ---- launch_memo.c: launches like one before ------------------------------------------------ */
 
-/// Runs what an equal launch before, of the same launcher, was bound to, with the data, and the
-/// numbers, of this one; such arguments need no further checks. False: there is none.
+/// Runs the memo of an equal earlier launch of the same launcher, with this launch's data and
+/// numbers. Equal arguments need no further checks. False: no such memo.
 bool rt_memo_launch(rt_launcher *launcher, tg_kernel *kernel, const tg_arg *args, int n,
                     void *stream, tg_status *status);
-/// The launch that was bound and picked for last is one to come again. No memory: it is not kept.
-/// epoch: from before it was picked for.
+/// Keeps a memo of the launch that was just bound and picked. Without memory it keeps none. epoch:
+/// read before the pick.
 void rt_memo_keep(rt_launcher *launcher, const tg_kernel *kernel, const tg_variant *variant,
                   const tg_arg *args, int n, uint64_t epoch);
 void rt_memo_forget(rt_launcher *launcher);
 
 /* ---- pick.c, for launch_decision.c ---------------------------------------------------------- */
 
-/// What rt_pick would take of what there is; NULL: a launch would have it compiled. tuned: it was
-/// for about these extents.
+/// Returns the variant that rt_pick would take without compiling. NULL: a launch would compile.
+/// tuned: it was tuned for about these extents.
 const tg_variant *rt_known(tg_kernel *kernel, const rt_launcher *launcher, bool *tuned);
 /// See tg_compiler.
 bool rt_times(tg_kernel *kernel, const tg_variant *variant, double *seconds, double *standard);
-/// Some compiler makes what is missing.
+/// Whether the kernel has a compiler for missing variants.
 bool rt_compiles(tg_kernel *kernel);
 
 /* ---- describe_arguments.c: texts ------------------------------------------------------------ */
 
 /// The name of type parameter i: "T".
 void rt_add_generic(rt_text *t, const tg_kernel_info *info, int i);
-/// TG_ERROR_NOT_FOUND with what the kernel was compiled for.
+/// Fails with TG_ERROR_NOT_FOUND; the message lists the settings for which the kernel was compiled.
 tg_status rt_no_variant(const rt_launcher *launcher, const tg_kernel_info *info);
 
 #endif
