@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The table through which the runtime requests missing code, without knowing the compiler. It is
-// the only link between runtime and compiler; the runtime alone (libtegula_rt) never fills it in.
-// The header also has the runtime's services for the compiler and driver.
+// tg_compiler is the table through which the runtime requests missing code, without knowing the
+// compiler. The runtime alone (libtegula_rt) never fills it in. The other declarations are the
+// runtime's services for the compiler and driver.
 #ifndef RUNTIME_COMPILER_H
 #define RUNTIME_COMPILER_H
 

@@ -49,7 +49,7 @@ typedef struct rt_engine {
     tg_status (*pass)(tg_comm *c, int fd, int *all);
     /// Returns a rank whose process has died, or -1. NULL: the engine cannot find out.
     int (*dead)(tg_comm *c);
-    /* Of host memory that is not mapped; NULL where it always is: */
+    /* For host memory that is not mapped; NULL if the engine always maps it: */
     tg_status (*put)(tg_comm *c, int rank, size_t at, const void *from, size_t bytes);
     tg_status (*get)(tg_comm *c, int rank, size_t at, void *to, size_t bytes);
     /// Like put and get, but the copy may happen at any time until `quiet` returns. Neither side
@@ -209,7 +209,7 @@ struct tg_comm {
     _Atomic int lost; // 1 + a rank that has died; 0: none
     int64_t messages; // number of the last message
     bool leaves;      // it is destroyed without the other ranks
-    /* Of launches: */
+    /* State of launches: */
     int64_t launches;            // number of the last launch
     rt_announcement line;        // of that launch; valid from its announcement on
     const tg_param_info *scalar; // the first steering parameter; or NULL

@@ -164,7 +164,7 @@ void rt_cuda_note_end(rt_cuda_comm *g, cu_stream stream, enum tg_event_kind kind
 /// whether the ranks are far.
 tg_status rt_nvshmem_start(rt_cuda_comm *g, size_t bytes);
 void rt_nvshmem_end(rt_cuda_comm *g);
-/* Where they are far, in the order of the stream. Addresses of the rank's memory are names. */
+/* For far ranks, in the order of the stream. Addresses of the rank's memory are names. */
 /// `from` must not change until the stream is past the put. Puts arrive in no order before
 /// rt_nvshmem_quiet.
 tg_status rt_nvshmem_put(rt_cuda_comm *g, int rank, cu_pointer to, cu_pointer from, size_t bytes,

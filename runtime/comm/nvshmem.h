@@ -30,8 +30,8 @@ _Static_assert(sizeof(nv_identity) == 128 && sizeof(nv_place) == 24 && sizeof(nv
                "");
 enum { NV_VERSION_1 = 1 << 16, NV_WITH_IDENTITY = 1 << 3 };
 
-/* Those on a stream end the process where they cannot be given to it. Addresses of another rank's
- * memory are those of the same place in the own; what is copied here is of the library, too. */
+/* Calls on a stream end the process if the stream does not take them. Another rank's memory is
+ * addressed by the same place in own memory. The local side must be memory of the library, too. */
 /* NV_ENTRIES(X): X(field, symbol, result, parameters) */
 #define NV_ENTRIES(X)                                                                              \
     X(identify, nvshmemx_get_uniqueid, int, (nv_identity *))                                       \
