@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See folder.h. A generation is a file "kernels-N.db".
 //
-// Machine code is taken from the files, so nobody else may have written them. Nobody else can put a
-// file into a folder of one's own that others may not write to, nor another folder in its place
-// where that holds of the folders above it, too. So what is checked once stays true: the path
-// without links, from the root down, then each file that is there. The folders above may also be
-// of who can act for the user anyway: root, the owner of the home that root works in, the user's
-// private group.
+// Machine code is loaded from the files, so no other user may have written them. Another user can
+// put no file into a folder that belongs to this user and that others may not write to. Another
+// user also cannot replace that folder, if the same holds for all folders above it. Once checked,
+// this stays true. The check follows the path without links from the root down, and then looks at
+// each existing file. The folders above may also belong to users who can act for this user anyway:
+// root, the owner of the home in which root works, and the user's private group.
 #include "cache/folder.h"
 
 #include <dirent.h>
@@ -25,12 +25,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WHY = 512, LOCK_TRIES = 2000, LOCK_WAIT = 2000000 }; // nanoseconds: four seconds in all
+enum { WHY = 512, LOCK_TRIES = 2000, LOCK_WAIT = 2000000 }; // nanoseconds; four seconds in all
 static const char stem[] = "kernels-", ending[] = ".db";
 
 /* ---- the folder ---------------------------------------------------------------------------- */
 
-/// With the folders above it.
+/// Makes the folder and the folders above it. Returns 0 or an errno.
 static int make_folder(const char *path) {
     char part[FOLDER_PATH];
     size_t n = strlen(path);
@@ -44,11 +44,12 @@ static int make_folder(const char *path) {
     return 0;
 }
 
-/// statfs(2), and the kernel sources of those that it does not list.
+/// The magic numbers are those of statfs(2), and of the kernel sources for file systems that it
+/// does not list.
 static bool is_remote(const char *path) {
     static const uint32_t kinds[] = {
         0x6969,     0x517b,     0xff534d42,
-        0xfe534d42, 0x01021997, // NFS, SMB three times, 9P
+        0xfe534d42, 0x01021997, // NFS, SMB (three), 9P
         0x65735546, 0x00c36400, 0x0bd00bd0,
         0x47504653, 0x19830326,             // FUSE, Ceph, Lustre, GPFS, BeeGFS
         0x5346414f, 0x73757245, 0x20030528, // AFS, Coda, OrangeFS
@@ -64,7 +65,7 @@ static bool is_remote(const char *path) {
 
 /* ---- whose it is ----------------------------------------------------------------------------- */
 
-/// False, with the reason.
+/// Writes the reason; returns false.
 static bool refuse_path(char *why, const char *path, const char *reason) {
     snprintf(why, WHY, "%.256s: %.200s", path, reason);
     return false;
@@ -74,7 +75,7 @@ static bool others_may_write(const struct stat *s) {
     return s->st_mode & (S_IWGRP | S_IWOTH);
 }
 
-/// A number in a file of the kernel's.
+/// Reads a number from a file of the kernel, or returns `otherwise`.
 static long read_kernel_number(const char *path, long otherwise) {
     long n = otherwise;
     FILE *f = fopen(path, "re");
@@ -83,7 +84,7 @@ static long read_kernel_number(const char *path, long otherwise) {
     return n;
 }
 
-/// Whether a file of the kernel's, uid_map or gid_map, leaves out some of the 2^32 - 1 numbers.
+/// Whether a map of the kernel, uid_map or gid_map, omits any of the 2^32 - 1 ids.
 static bool leaves_out(const char *map) {
     unsigned long long inside, outside, count, all = 0;
     FILE *f = fopen(map, "re");
@@ -93,7 +94,8 @@ static bool leaves_out(const char *map) {
     return all < UINT32_MAX;
 }
 
-/// user_namespaces(7): whoever has no number in this one is seen as this user. Root outside is.
+/// A user without an id in this namespace appears as this id (user_namespaces(7)). Root of the
+/// outer namespace does.
 static bool is_unmapped_user(uid_t uid) {
     return (long)uid == read_kernel_number("/proc/sys/kernel/overflowuid", 65534) &&
            leaves_out("/proc/self/uid_map");
@@ -104,7 +106,8 @@ static bool is_unmapped_group(gid_t gid) {
            leaves_out("/proc/self/gid_map");
 }
 
-/// Root in the home of another user, as of `sudo -E` or in a container: it runs what is there.
+/// Root that works in the home of another user, as with `sudo -E` or in a container, runs that
+/// user's files anyway.
 static bool is_of_home(uid_t uid) {
     struct stat s;
     const char *home = geteuid() == 0 ? secure_getenv("HOME") : NULL;
@@ -117,27 +120,29 @@ static bool may_be_above(uid_t owner) {
 
 enum { NAMES = 16384 };
 
-/// The user's own group, of which nobody else is said to be: it has the user's number or name.
+/// Whether it is the user's own group, without other members: it has the user's number or name.
 static bool is_private(gid_t gid) {
     char users[NAMES], groups[NAMES];
     struct passwd user, *u = NULL;
     struct group group, *g = NULL;
     if (gid != getegid() || is_unmapped_group(gid)) return false;
     if (getpwuid_r(geteuid(), &user, users, sizeof users, &u)) u = NULL;
-    if (getgrgid_r(gid, &group, groups, sizeof groups, &g)) return false; // too many, or not known
+    if (getgrgid_r(gid, &group, groups, sizeof groups, &g))
+        return false; // too many members, or unknown
     if (gid != geteuid() && !(u && g && strcmp(u->pw_name, g->gr_name) == 0)) return false;
     for (char **m = g ? g->gr_mem : NULL; m && *m; m++)
         if (!u || strcmp(*m, u->pw_name) != 0) return false;
     return true;
 }
 
-/// With umask 002 folders are made so that the user's private group may write to them.
+/// With umask 002, folders are created writable for the user's private group.
 static bool others_may_replace(const struct stat *s) {
     if (s->st_mode & S_ISVTX) return false;
     return s->st_mode & S_IWOTH || (s->st_mode & S_IWGRP && !is_private(s->st_gid));
 }
 
-/// A folder above the store's. In a sticky one all may make files, but not move those of others.
+/// Checks a folder above the store's. In a sticky folder all users may create files, but not move
+/// those of others.
 static bool check_above(const char *path, char *why) {
     struct stat s;
     if (lstat(path, &s) != 0) return refuse_path(why, path, strerror(errno));
@@ -160,7 +165,7 @@ static bool check_own(const char *path, char *why) {
     return true;
 }
 
-/// `path` has no links in it. The root is what all else rests on.
+/// `path` must have no links. The check begins at the root, on which all other folders depend.
 static bool check_folder_path(char *path, char *why) {
     for (char *end = path + 1; (end = strchr(end, '/')); end++) {
         *end = 0;
@@ -183,7 +188,7 @@ static bool check_file(const char *folder, const char *name, char *why) {
     return true;
 }
 
-/// All databases with what belongs to them, and the files that are locked.
+/// Checks all databases with their extra files, and the lock files.
 static bool check_files(const char *folder, char *why) {
     bool good = check_file(folder, "lock", why) && check_file(folder, "claims", why);
     DIR *d = good ? opendir(folder) : NULL;
@@ -194,7 +199,7 @@ static bool check_files(const char *folder, char *why) {
     return good;
 }
 
-/// The path without links.
+/// Makes the folder and resolves links in its path.
 static bool find_folder(Folder *f, const char *path, char *why) {
     char real[PATH_MAX];
     if (strlen(path) >= sizeof f->path) return refuse_path(why, path, "the path is too long");
@@ -225,19 +230,19 @@ void folder_file(const Folder *f, int generation, char out[FOLDER_PATH]) {
     snprintf(out, FOLDER_PATH, "%s/%s%d%s", f->path, stem, generation, ending);
 }
 
-/// Private to the user.
+/// Opens or creates a file that is private to the user.
 static int open_own(const char *path) {
     return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/// False: it cannot be made.
+/// False: it cannot be created.
 static bool make_own_file(const char *path) {
     int fd = open_own(path);
     if (fd >= 0) close(fd);
     return fd >= 0;
 }
 
-/// The N of "kernels-N.db", or 0.
+/// Returns the N of "kernels-N.db", or 0.
 static int generation_of_name(const char *name) {
     char *end;
     if (strncmp(name, stem, strlen(stem)) != 0) return 0;
@@ -277,7 +282,7 @@ bool folder_can_read(const Folder *f, int generation) {
     return can_read(path) && can_read(log);
 }
 
-/// The next generation comes first: at no time is there none.
+/// Creates the next generation first, so that one exists at all times.
 void folder_discard(const Folder *f, int generation) {
     static const char *const tails[] = {"", "-wal", "-shm", "-journal"};
     char path[FOLDER_PATH], file[FOLDER_PATH + 16];
@@ -308,7 +313,7 @@ void folder_unlock(int lock) {
     if (lock >= 0) close(lock);
 }
 
-/// A lock of one byte, of the open file, which is another one for each claim.
+/// Locks one byte. The lock belongs to the open file description, and each claim opens its own.
 int folder_claim(const Folder *f, uint64_t number, int *claim) {
     char path[FOLDER_PATH];
     struct flock byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
@@ -324,7 +329,7 @@ int folder_claim(const Folder *f, uint64_t number, int *claim) {
     return error;
 }
 
-/// The lock goes even where a child of a fork has the file open, too.
+/// Unlocks explicitly, since a child of a fork may have the file open, too.
 void folder_release(int claim) {
     struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
     if (claim < 0) return;

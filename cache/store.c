@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One table of entries, each with a checksum of all that it says.
+// A store has one table of entries. Each entry has a checksum of all its fields.
 //
-// A damaged database is never repaired and never replaced under its name, since other processes may
-// have it open: a new generation of it, with a number of its own, takes its place. Making databases
-// and replacing them happens under a lock of a file beside them, which the system releases when the
+// A damaged database is neither repaired nor replaced under its name, because other processes may
+// have it open. Instead, a new generation with its own number takes its place. Databases are
+// created and replaced under the lock of a file beside them, which the system releases when the
 // process ends.
 #include "cache/store.h"
 
@@ -39,7 +39,7 @@ static const char *const texts[STATEMENTS] = {
 struct Store {
     Folder folder;
     int generation;
-    int error; // errno of the connection that failed last, or 0
+    int error; // errno of the last connection that failed, or 0
     int64_t limit;
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
@@ -70,7 +70,7 @@ static StoreStatus status_of(int code) {
     case SQLITE_DONE:
     case SQLITE_ROW: return STORE_OK;
     case SQLITE_BUSY:
-    case SQLITE_PROTOCOL: // of a lock that comes and goes while it waits
+    case SQLITE_PROTOCOL: // a lock came and went during the wait
     case SQLITE_LOCKED: return STORE_BUSY;
     case SQLITE_FULL: return STORE_FULL;
     case SQLITE_NOMEM: return STORE_MEMORY;
@@ -101,7 +101,8 @@ static int pragma_number(Store *s, const char *sql, int *out) {
     return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-/// Memory that processes share is what a write-ahead log needs and a network has not.
+/// A write-ahead log needs memory shared between processes, which a network file system does not
+/// have.
 static int set_journal(Store *s) {
     if (s->folder.remote) return run_sql(s, "PRAGMA journal_mode = DELETE");
     int code = run_sql(s, "PRAGMA journal_mode = WAL");
@@ -123,7 +124,8 @@ static int make_schema(Store *s) {
     return run_sql(s, sql);
 }
 
-/// An empty database is a new one. SQLITE_SCHEMA: it is of another version, or another program's.
+/// Sets up the connection; creates the schema in an empty database. SQLITE_SCHEMA: the database is
+/// of another version or another program.
 static int prepare_database(Store *s) {
     int version = 0, application = 0, tables = 0;
     sqlite3_busy_timeout(s->db, BUSY_MS);
@@ -136,7 +138,7 @@ static int prepare_database(Store *s) {
     if (!fresh && (version != SCHEMA || application != APPLICATION)) return SQLITE_SCHEMA;
     code = set_journal(s);
     if (!code && fresh) code = make_schema(s);
-    // Of the right version without the right table: a damaged one.
+    // The right version without the right table means damage.
     for (int i = 0; !code && i < STATEMENTS; i++)
         if (sqlite3_prepare_v3(s->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &s->statements[i],
                                NULL))
@@ -174,9 +176,9 @@ static bool passes_integrity_check(Store *s) {
     return sound;
 }
 
-/// After SQLite found damage, with the lock and without a connection. It takes a disk that could
-/// not be read once for that, too: what can be read now and is sound stays, and so does what cannot
-/// be read at all.
+/// Reconnects after SQLite has found damage. The lock is held, and no connection is open. SQLite
+/// also reports damage if the disk could not be read once. So a database stays if it is readable
+/// and sound now, or if it cannot be read at all.
 static int connect_again(Store *s) {
     int code = open_database(s);
     if (!code && passes_integrity_check(s)) return SQLITE_OK;
@@ -187,7 +189,7 @@ static int connect_again(Store *s) {
     return open_database(s);
 }
 
-/// The newest generation; one more where that one is damaged.
+/// Connects to the newest generation, or to a new one if that is damaged.
 static int connect_newest(Store *s) {
     s->generation = folder_newest(&s->folder);
     int code = open_database(s);
@@ -234,7 +236,7 @@ void store_release(int claim) {
     folder_release(claim);
 }
 
-/// Another generation for a damaged one, unless another process has made it already.
+/// Replaces a damaged database by another generation, unless another process already has.
 static bool replace_database(Store *s) {
     close_database(s);
     int lock = folder_lock(&s->folder), newest = folder_newest(&s->folder);
@@ -247,8 +249,8 @@ static bool replace_database(Store *s) {
 
 /* ---- statements ---------------------------------------------------------------------------- */
 
-/// Ends a statement. What it could not do because of damage is not done; the next has a new store,
-/// or the same one where it could not be read but now.
+/// Ends a statement. If it failed because of damage, it is not repeated. The next statement runs on
+/// a new generation, or on the same one if that is readable now.
 static StoreStatus end_statement(Store *s, sqlite3_stmt *q, int code) {
     sqlite3_reset(q);
     sqlite3_clear_bindings(q);
@@ -280,7 +282,7 @@ StoreKey store_hash(const void *data, size_t n) {
     return key;
 }
 
-/// Of all but `used`, which changes.
+/// Covers all fields but `used`, which changes.
 static void checksum_entry(const StoreEntry *e, StoreKey *out) {
     int64_t numbers[3] = {e->kind, (int64_t)e->bytes, e->made};
     XXH3_state_t state;
@@ -294,10 +296,11 @@ static void checksum_entry(const StoreEntry *e, StoreKey *out) {
     memcpy(out->bytes, canonical.digest, sizeof out->bytes);
 }
 
-/// What a row turned out to be. UNREAD: SQLite had no memory to show it.
+/// The state of a row. UNREAD: SQLite had no memory to read it.
 typedef enum RowState { SOUND, DAMAGED, UNREAD } RowState;
 
-/// The entry in a row of GET or EACH, which lives until the statement moves on.
+/// Reads the entry in a row of GET or EACH. Its pointers are valid until the next step of the
+/// statement.
 static RowState read_entry_row(sqlite3_stmt *q, StoreEntry *e) {
     StoreKey sum;
     e->kind = (StoreKind)sqlite3_column_int(q, 0);
@@ -323,14 +326,14 @@ static bool read_key(sqlite3_stmt *q, int column, StoreKey *key) {
     return true;
 }
 
-/// Likewise of EACH, with the key.
+/// Reads the entry in a row of EACH, with its key.
 static RowState read_whole_row(sqlite3_stmt *q, StoreEntry *e) {
     bool keyed = read_key(q, 7, &e->key);
     RowState row = read_entry_row(q, e);
     return row == SOUND && !keyed ? DAMAGED : row;
 }
 
-/// Once an hour is enough to tell what is in use, and spares a write for each read.
+/// Once an hour is enough to tell which entries are in use, and saves a write for each read.
 static void touch_entry(Store *s, StoreKey key, int64_t used) {
     int64_t now = time(NULL);
     if (now - used >= HOUR || now < used) run_with_key(s, TOUCH, key, now);
@@ -375,7 +378,7 @@ static int insert_entry(Store *s, const StoreEntry *e, const StoreKey *sum) {
     return code;
 }
 
-/// Leaves a tenth free, so that not each entry that comes throws one out.
+/// Frees a tenth of the limit, so that not every new entry causes a removal.
 static StoreStatus make_store_room(Store *s) {
     StoreSize size;
     int removed;
@@ -396,7 +399,7 @@ StoreStatus store_put(Store *s, const StoreEntry *entry) {
     int code = insert_entry(s, &e, &sum);
     if (is_damage(code)) code = replace_database(s) ? insert_entry(s, &e, &sum) : SQLITE_CORRUPT;
     if (status_of(code)) return status_of(code);
-    make_store_room(s); // the entry is there, whatever becomes of others
+    make_store_room(s); // the entry is stored, even if this fails
     return STORE_OK;
 }
 
@@ -441,7 +444,7 @@ StoreStatus store_size(Store *s, StoreSize *out) {
     return STORE_OK;
 }
 
-/// The longest unused come first, so the walk ends with the first that stays.
+/// The longest unused entries come first, so the loop ends at the first one that stays.
 static StoreStatus remove_oldest(Store *s, int64_t before, int64_t limit, int *removed) {
     StoreSize size;
     StoreStatus status = store_size(s, &size);
@@ -468,13 +471,13 @@ StoreStatus store_prune(Store *s, int64_t before, int64_t limit, int *removed) {
     int code = run_sql(s, "BEGIN IMMEDIATE");
     if (code) return status_of(code);
     StoreStatus status = remove_oldest(s, before, limit, removed);
-    if (status == STORE_ABSENT) return STORE_OK; // damage: there is nothing left
+    if (status == STORE_ABSENT) return STORE_OK; // damage: no entries are left
     if (!s->db) return STORE_REFUSED;
     code = run_sql(s, status ? "ROLLBACK" : "COMMIT");
     return status ? status : status_of(code);
 }
 
-/// Damaged rows go by their number, since their keys may be what is damaged.
+/// Damaged rows are removed by row number, since their keys may be damaged.
 StoreStatus store_verify(Store *s, int *sound, int *damaged) {
     *sound = *damaged = 0;
     if (!s->db) return STORE_REFUSED;
