@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One instance through the compiler: elaboration, passes, code.
+// Builds one instance: elaboration, passes, code generation.
 #include <string.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ int machine_threads(void) {
     return n > 0 ? (int)n : 1;
 }
 
-/// Code for other GPUs and for CPUs has addresses of 64 bits in any case.
+/// Code for other GPUs and for CPUs always has 64-bit addresses.
 static bool uses_near(const Build *b) {
     return b->gpu && gpu_has(b->gpu, GPU_BUFFERS);
 }
@@ -44,7 +44,7 @@ bool build_elaborate(Build *b) {
     return elaborate_build(b) && (!build_choose_plan(b) || elaborate_build(b));
 }
 
-/// Looks for ops that the target leaves to the library of elementary functions.
+/// A search for ops that the target leaves to the library of elementary functions.
 typedef struct MathSearch {
     const Build *b;
     bool found;
@@ -59,7 +59,7 @@ static void needs_library(Op *op, void *arg) {
     if (s->b->gpu && !s->b->backend->device_has(s->b->gpu, op->code, elem)) s->found = true;
 }
 
-/// Axes of the schedule that are settings of the passes.
+/// Copies the axes of the schedule that are settings of the passes.
 static void schedule_axes(const Build *b, PassEnv *env) {
     const struct {
         const char *name;
@@ -87,7 +87,7 @@ PassEnv build_env(Build *b) {
                    .gpu = b->gpu,
                    .has_op = b->backend->device_has};
     schedule_axes(b, &env);
-    // Elaborating the library takes longer than most kernels do.
+    // Search first, because elaborating the library takes longer than most kernels do.
     MathSearch search = {.b = b};
     op_walk_pre(b->code->module, needs_library, &search);
     if (search.found) env.library = fe_math_library(b->ir, b->code->module);
@@ -111,9 +111,9 @@ static void release_built_code(void *code) {
     code_release(*(Code **)code);
 }
 
-/// Host code for this machine, with the image of the devices. Both are released where the other
-/// cannot be had. Host code is a few hundred instructions a launch: optimising them would take
-/// longer than all launches gain. It is made while an assembler works on the device's.
+/// Builds host code for this machine with the image for devices. If one of the two fails, the other
+/// is released. Host code runs a few hundred instructions a launch, so optimising it would cost
+/// more time than all launches gain. It is compiled while an assembler works on the device code.
 static Code *build_device(Build *b, const CodeOptions *options, bool load) {
     DeviceCode device;
     CodeOptions host = *options;

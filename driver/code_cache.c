@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Code on disk, for later processes: answers of the compiler under a hash of all that decides them.
-// Whatever is wrong with the disk costs time, never a launch; the log says so once.
+// Keeps code on disk for later processes: the compiler's answers, under a hash of all their inputs.
+// Any failure of the disk costs time but never a launch; the log reports it once.
 //
-// TG_CACHE names the folder, or is `off`; else it is $XDG_CACHE_HOME/tegula or ~/.cache/tegula.
-// TG_CACHE_SIZE bounds the bytes of all entries (1G).
+// TG_CACHE names the folder, or is `off`. By default the folder is $XDG_CACHE_HOME/tegula or
+// ~/.cache/tegula. TG_CACHE_SIZE limits the bytes of all entries (default 1G).
 #include "driver/code_cache.h"
 
 #include "driver/jit.h"
@@ -57,8 +57,9 @@ static struct {
     int64_t rests_until; // seconds of CLOCK_MONOTONIC
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/// In the child of a fork: SQLite's connections must not be used there, nor closed. Where another
-/// thread was in SQLite, that may have locks of its own which nobody gives back: no store then.
+/// Runs in the child of a fork, which must neither use nor close SQLite's connections. If another
+/// thread was in SQLite at the fork, SQLite's own locks may stay taken, so the child uses no store
+/// at all.
 static void forget_store(void) {
     bool used = pthread_mutex_trylock(&cache.lock) != 0;
     pthread_mutex_init(&cache.lock, NULL);
@@ -93,14 +94,14 @@ static int64_t seconds(void) {
     return t.tv_sec;
 }
 
-/// A process that stopped, or a lock that a file system did not give back, holds the store for
-/// good. One launch waits for it; the next ones do without the store for a while.
+/// A stopped process, or a lock that a file system lost, can hold the store forever. One launch
+/// waits for it; the next ones do without the store for REST seconds.
 static void rest_if_busy(StoreStatus status) {
     if (status == STORE_BUSY) cache.rests_until = seconds() + REST;
 }
 
-/// The store with its lock held, opened when it is first wanted; NULL, without the lock, where
-/// there is none, or where it rests.
+/// Returns the store with its lock held, and opens it at first use. NULL, without the lock: no
+/// store, or it is resting.
 static Store *lock_store(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char folder[PATH_MAX], why[STORE_WHY];
@@ -136,15 +137,15 @@ void cache_add_request(Text *t, const Request *r) {
         has_main |= is_main;
     }
     own.texts = texts;
-    if (has_main) own.path = ""; // else it is a file of the library, which has no text here
+    if (has_main) own.path = ""; // else it is a file of the library, whose text is not here
     own.n_paths = own.n_known = 0;
     Bytes request = wire_write_request(t->ctx, &own);
     text_bytes(t, (const char *)request.data, request.n);
 }
 
-/// All that decides an answer: the paths, too, since messages that code may give name them. False
-/// where that cannot be told. Debuggers want code that they saw being made, and tests of failures a
-/// compiler that runs.
+/// Makes the key from all inputs of an answer. Paths are inputs, since messages of the code name
+/// them. False: the inputs are not all known, or the cache must not be used: a debugger needs
+/// freshly made code, and tests with TG_FAULT need a compiler that runs.
 static bool answer_key(Ctx *ctx, const Request *r, StoreKey *out) {
     if (cache_is_off() || r->debug || secure_getenv("TG_FAULT")) return false;
     const char *wanted = r->codegen ? r->codegen : secure_getenv("TG_CODEGEN");
@@ -209,7 +210,7 @@ static bool find_answer(Ctx *ctx, StoreKey key, const Request *r, Answer *out) {
     Bytes body;
     if (!cache_get(ctx, key, STORE_CODE, WIRE_ANSWER, &body)) return false;
     if (!wire_read_answer(ctx, body, out) || out->status || !answer_is_sound(r, out)) return false;
-    out->same = request_known(r, out->key); // another launch may have made it
+    out->same = request_known(r, out->key); // another launch may have compiled it
     return true;
 }
 
@@ -235,7 +236,7 @@ static void release_answer_code(void *code) {
     code_release(code);
 }
 
-/// To an object: from the other process, or made here.
+/// Makes an answer with an object: in the other process, or here.
 static void make_answer(Ctx *ctx, const Request *r, Answer *out) {
     if (server_wanted() && server_compile(ctx, r, out)) return;
     if (!compiles_here(out)) return;

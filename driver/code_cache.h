@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where code is kept on disk (code_cache.c).
+// Code on disk (code_cache.c).
 #ifndef DRIVER_CODE_CACHE_H
 #define DRIVER_CODE_CACHE_H
 
 #include "cache/store.h"
 #include "driver/jit.h"
 
-/// TG_CACHE=off.
+/// Whether TG_CACHE=off.
 bool cache_is_off(void);
-/// Bytes that the entries may take. False, with the reason, where TG_CACHE_SIZE says no size.
+/// Gets the limit for the bytes of all entries. False, with the reason: TG_CACHE_SIZE is not a
+/// size.
 bool cache_limit(int64_t *out, char why[STORE_WHY]);
-/// Where the warning goes that nothing is kept, and why: to a program's user. Else, and in every
-/// library, it goes to the log hook.
+/// Sends the warning that the cache is not used to a program's user. By default, and in libraries,
+/// it goes to the log hook.
 void code_cache_warn_by(void (*say)(const char *line));
-/// "512M", "1.5G", "4096"; false: it is none.
+/// Parses a size: "512M", "1.5G", "4096". False: not a size.
 bool cache_read_size(const char *text, int64_t *out);
-/// What decides an answer of a request but for the compiler: its texts and options, whatever the
-/// files are called and wherever they lie. All definitions of a program are in one name space, so
-/// it does not matter, either, which file imports which.
+/// Adds all inputs of an answer but the compiler: texts and options, without names and places of
+/// files. Imports need not be added, because all definitions of a program share one name space.
 void cache_add_request(Text *t, const Request *r);
-/// The body of a message that is kept, which goes with ctx. False: there is none of that kind.
+/// Reads the body of a stored message, which lives as long as ctx. False: none of that kind is
+/// stored.
 bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, WireKind message, Bytes *body);
-/// Claims a key, for cache_release. False: another process, or thread, has it. *claim is -1 where
-/// there are no claims.
+/// Claims a key until cache_release. False: another process or thread has it. *claim is -1 if the
+/// store supports no claims.
 bool cache_claim(StoreKey key, int *claim);
 void cache_release(int claim);
-/// Keeps an entry, where there is a store.
+/// Stores an entry if a store is open.
 void cache_put(const StoreEntry *entry);
 
 #endif

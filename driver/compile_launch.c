@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One request of the just-in-time compiler: from the arguments of a launch to an instance, from the
-// instance to code.
+// One request of the just-in-time compiler: turns the arguments of a launch into an instance, and
+// the instance into code.
 //
-// The compiler is told extents and strides as they are, but the code depends on them only as far as
-// its facts say (facts.c): on strides as 1, 0 or another, on dims where they must be constants.
+// The compiler sees the actual extents and strides. The code depends on them only through its facts
+// (facts.c): on strides as 1, 0 or other, and on dims that must be constants.
 #include <string.h>
 
 #include "driver/jit.h"
@@ -19,8 +19,8 @@ typedef struct CompileJob {
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-/// Of an axis that has one element no stride is wrong; the best one is assumed. (Those of empty
-/// axes decide how packs are merged, here as in the runtime.)
+/// Any stride is right for an axis of one element, so the best one is assumed. (Strides of empty
+/// axes are kept, as they decide how packs are merged, here as in the runtime.)
 static int64_t useful_stride(const tg_actual *a, int axis) {
     if (a->shape[axis] != 1) return a->strides[axis];
     int64_t stride = 1;
@@ -33,7 +33,7 @@ static Elem actual_elem(const Param *p, const tg_actual *a) {
     return declared != EL_COUNT ? declared : elem_of_dlpack(a->code, a->bits);
 }
 
-/// All that is known at launch, as the command line has it of its arguments.
+/// Describes all properties that are known at launch, as the command line does for its arguments.
 static void describe_actual(const Param *p, const tg_actual *a, ParamInst *out) {
     bool tensor = param_is_tensor(p);
     *out = (ParamInst){.elem = actual_elem(p, a), .null = tensor && a->null};
@@ -63,8 +63,8 @@ static bool has_choice(const FnDef *f, const char *name) {
     return false;
 }
 
-/// A setting of a module is one of those kernels that have the name. What none has goes to all:
-/// it is an axis of the schedule, or the elaborator reports it.
+/// A module's setting applies to the kernels that have the name. If no kernel has it, it applies to
+/// all: it is an axis of the schedule, or else the elaborator reports it.
 static bool is_meant(const Program *p, const FnDef *f, const char *name) {
     if (has_choice(f, name)) return true;
     for (int i = 0; i < fe_kernel_count(p); i++)
@@ -89,7 +89,7 @@ static Inst *make_inst(Ctx *ctx, const Request *r, const Program *p, const FnDef
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
-/// Facts are listed in the order of the source, so equal ones are equal bytes.
+/// Facts are listed in the order of the source, so equal facts are equal bytes.
 static Key make_code_key(Ctx *ctx, const Request *r, const tg_variant *v) {
     Text t = {.ctx = ctx};
     text_add(&t, "%s;%s;%s;", r->target ? r->target : "", r->machine ? r->machine : "", v->config);
@@ -128,7 +128,7 @@ bool request_build(Ctx *ctx, const Request *r, Build *out) {
     return true;
 }
 
-/// Stops after elaboration where there is code for its facts: passes and code generation are nearly
+/// Stops after elaboration if code for its facts is known. Passes and code generation take nearly
 /// all of the time.
 static void compile_new_code(Ctx *ctx, void *arg) {
     const CompileJob *job = arg;
@@ -146,7 +146,8 @@ static void compile_new_code(Ctx *ctx, void *arg) {
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-// Mistakes that show when a kernel is compiled for a launch, and are the launch's.
+// Mistakes that appear only when a kernel is compiled for a launch. The launch is to blame for
+// them, not the source.
 static const struct {
     DiagId id;
     tg_status status;
@@ -172,7 +173,7 @@ tg_status messages_status(const Ctx *ctx, CtxStatus status) {
     return found;
 }
 
-/// Errors first: a warning before them may be of another kernel.
+/// Errors come first, since an earlier warning may concern another kernel.
 static void render_all(Ctx *ctx, void *out) {
     Text t = {.ctx = ctx};
     for (int pass = 0; pass < 2; pass++)
@@ -182,7 +183,7 @@ static void render_all(Ctx *ctx, void *out) {
     if (t.data) *(const char **)out = t.data;
 }
 
-/// Memory may be what the message is about.
+/// Protected, because the message may be about a lack of memory.
 const char *messages_text(Ctx *ctx) {
     const char *text = "";
     ctx_protect(ctx, render_all, &text);
@@ -222,7 +223,7 @@ void request_compile(Ctx *ctx, const Request *r, bool load, Answer *out) {
     out->message = out->status == TG_ERROR_MEMORY ? "out of memory" : messages_text(ctx);
 }
 
-/// The code that comes is in the arena or belongs to the caller.
+/// The old code is not released here: it is in the arena, or belongs to the caller.
 void answer_load(Ctx *ctx, const Request *r, Answer *a) {
     const Code *made = a->code;
     a->code = NULL;

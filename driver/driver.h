@@ -2,13 +2,13 @@
 // The compiler as a library: from a source and a description of the arguments to code.
 //
 //     source_find, fe_load          text                     -> Program
-//     Build{program, inst}          what is to be compiled   -> (Inst: frontend/frontend.h)
+//     Build{program, inst}          the instance to compile  -> (Inst: frontend/frontend.h)
 //     build_elaborate               chooses tune values      -> tile IR
 //     build_passes                                           -> grid IR
 //     build_code                                             -> machine code
-//     build_variant, kernel_info    what the runtime needs to know of it (runtime/abi.h)
+//     build_variant, kernel_info    descriptions for the runtime (runtime/abi.h)
 //
-// Everything lives in the arena of the context; mistakes of the user are its diagnostics.
+// All results live in the arena of the context. Mistakes of the user become its diagnostics.
 #ifndef DRIVER_DRIVER_H
 #define DRIVER_DRIVER_H
 
@@ -24,117 +24,122 @@ typedef struct SourceText {
     size_t length;
 } SourceText;
 
-/// Where the text of files is.
+/// The sources of files' texts.
 typedef struct Sources {
     int n_paths;
-    const char *const *paths; // folders in which imports are looked for, after the importing file's
-    bool closed;              // no file is read: all there is are `texts`
+    const char *const *paths; // folders to search for imports, after the importing file's folder
+    bool closed;              // reads no files; only `texts` exist
     int n_texts;
     const SourceText *texts;
 } Sources;
 
-/// Reads a file (`-`: standard input) into the context; 0, with errno, where it cannot be read.
+/// Reads a file (`-`: standard input) into the context. 0, with errno: it cannot be read.
 uint16_t source_find(Ctx *ctx, const Sources *sources, const char *path);
-/// Of imports: beside the importing file first, so that a library works wherever it is put. The
-/// importer and `sources` are kept by the program that is loaded with it.
+/// Makes an importer. It searches the importing file's folder first, so a library works wherever it
+/// is installed. The program that is loaded keeps the importer and `sources`.
 Importer *source_importer(Ctx *ctx, const Sources *sources);
-/// All sources of a program but those of the library, which every compilation has; how many.
+/// Lists all sources of a program but those of the library, which every compilation has. Returns
+/// their number.
 int program_texts(Ctx *ctx, const Program *p, SourceText **out);
 
 /* ---- source_check.c ------------------------------------------------------------------------- */
 
-/// Elaborates each kernel for made-up arguments and reports what is wrong. With `certain`, errors
-/// that other dims or constants might not bring about are left to the launch that has them.
+/// Elaborates each kernel for made-up arguments, and reports mistakes. With `certain`, it drops
+/// errors that may not occur for other dims or constants; the launch reports those.
 bool program_check(Ctx *ctx, const Program *program, bool certain);
 
 /* ---- build_instance.c: from an instance to code --------------------------------------------- */
 
-/// One instance on its way. The first group is the caller's, zeroes are defaults.
+/// The build of one instance. The caller fills the first group; zeroes are defaults.
 typedef struct Build {
     Ctx *ctx;
     const Program *program;
-    Inst *inst;         // its `set` pins tune values; build_elaborate adds those that it chooses
-    const char *target; // "v3", "sm_90a", "sim:sm_80" (backend_of); NULL: this machine's CPU
-    const char *codegen, *machine; // of device code, as CodeOptions has them
-    int driver;                    // likewise
-    int threads;                   // of the machine that launches will run on; 0: those of this one
-    bool tuned;                    // the values of inst->set were found for these extents
-    bool debug;                    // debug information
-    Text *notes;                   // receives what `explain` says of the code, or NULL
-    PassOptions passes;            // what run_passes is to show; seconds may be NULL
+    Inst *inst;                    // `set` pins tune values; build_elaborate adds the chosen ones
+    const char *target;            // "v3", "sm_90a", "sim:sm_80" (backend_of); NULL: this CPU
+    const char *codegen, *machine; // for device code: see CodeOptions
+    int driver;                    // see CodeOptions
+    int threads;                   // of the machine for launches; 0: of this machine
+    bool tuned;                    // inst->set was tuned for these extents
+    bool debug;                    // emit debug information
+    Text *notes;                   // receives the notes of `explain` about the code, or NULL
+    PassOptions passes;            // output options of run_passes; seconds may be NULL
 
-    Ir *ir;           // build_elaborate
-    Elaborated *code; // likewise
-    int n_settings;   // how many settings of tune values there were to choose from
+    Ir *ir;           // result of build_elaborate
+    Elaborated *code; // result of build_elaborate
+    int n_settings;   // number of settings of tune values to choose from
     const Backend *backend;
-    const char *level; // of the back end
+    const char *level; // for the back end
     TargetInfo info;
     const struct GpuTarget *gpu; // NULL: a CPU
 } Build;
 
-/// Finds the back end of the target. False, diagnosed, where there is none.
+/// Finds the back end of the target. False, diagnosed: no such target.
 bool build_target(Build *b);
-/// Settles the tune values that inst->set leaves open by the cost model, for the extents that the
-/// instance knows, and elaborates. False after errors, diagnosed.
+/// Chooses open tune values of inst->set by the cost model, for the known extents of the instance,
+/// and elaborates. False: an error was diagnosed.
 bool build_elaborate(Build *b);
-/// What the passes are told of the target.
+/// Returns the passes' view of the target.
 PassEnv build_env(Build *b);
-/// The passes of the target.
+/// Returns the passes for the target.
 const Pass *const *build_pipeline(const Build *b, int *n);
-/// Tile IR to grid IR; of a GPU to host code and device functions.
+/// Lowers tile IR to grid IR; for a GPU to host code and device functions.
 bool build_passes(Build *b);
-/// Machine code of that, as `texts` (CodeTexts) and, with `load`, in this process; of a GPU with an
-/// image. `name`: of the function in an object; NULL: the kernel's. NULL after errors. The caller
-/// releases it.
+/// Generates machine code, in the forms of `texts` (CodeTexts), and with `load` in this process as
+/// well; for a GPU, host code with an image. `name`: the function's name in an object; NULL: the
+/// kernel's. NULL: an error was diagnosed. The caller releases the code.
 Code *build_code(Build *b, const char *name, int texts, bool load);
-/// The code generator that values of the schedule ask for: `generator` 1 is nvptx, 2 nvvm.
+/// Returns the code generator that the schedule pins: `generator` 1 is nvptx, 2 nvvm; else
+/// `otherwise`.
 const char *build_codegen(int n, const NamedValue *set, const char *otherwise);
-/// The threads of this machine that the process may use.
+/// The number of this machine's threads that the process may use.
 int machine_threads(void);
 
 /* ---- rank_settings.c ------------------------------------------------------------------------ */
 
 /// Sets b->inst->set to the setting that the cost model expects to be fastest.
 void build_choose(Build *b);
-/// Elaborates the setting with the smallest tiles: the least product of its values, of those that
-/// inst->set leaves open, and as few of them as can be 1. False where none can be elaborated.
+/// Elaborates the setting with the smallest tiles: the least product of the values that inst->set
+/// leaves open. Values of 1 are avoided. False: no setting can be elaborated.
 bool build_smallest(Build *b);
-/// Of a GPU, after build_elaborate: what the cost model sees, a line a phase, and what it assumes.
+/// Describes the cost model's view of a GPU kernel, a line a phase, and its assumptions. Needs
+/// build_elaborate.
 void build_describe_cost(Build *b, Text *out);
-/// Likewise: seconds of one launch; 0 where there is no model.
+/// Estimates the seconds of one launch; 0: no model. Needs build_elaborate.
 double build_cost(Build *b);
-/// Multiplications and additions of the products of one launch, after build_elaborate.
+/// Counts the multiplications and additions of all dot products of one launch. Needs
+/// build_elaborate.
 double build_products(Build *b);
 
 /* ---- facts.c: code as the runtime sees it -------------------------------------------------- */
 
-/// The kernel as the source declares it; no variants. Parameters whose type is not known (after
-/// errors in the source) are tensors of type 0.
+/// Describes the kernel as the source declares it, without variants. Parameters of unknown type
+/// (after errors in the source) become tensors of type 0.
 tg_kernel_info *kernel_info(Ctx *ctx, const Program *p, const FnDef *kernel);
 
-/// Which parameter of the source the k-th argument of the compiled kernel is.
+/// Finds the parameter of the source for the k-th argument of the compiled kernel.
 const ParamUse *build_argument(const Build *b, int k, int *param);
-/// How many arguments it has.
+/// Returns the number of its arguments.
 int build_arguments(const Build *b);
-/// The tensor with the axes of its pack put together as the code was compiled for.
+/// Returns the tensor with the axes of its pack merged as the code expects them.
 Tensor build_merge_pack(const Tensor *t, const ParamUse *use);
-/// Extent of an axis of parameter `param` after packs were merged, as the instance knows it; -1
-/// where it does not. Axis -1: the value of an integer parameter.
+/// Returns the extent of an axis of parameter `param` after packs are merged, or -1 if the instance
+/// does not know it. Axis -1: the value of an integer parameter.
 int64_t build_extent(const Build *b, int param, int axis);
 
-/// Which facts describe code. The just-in-time compiler makes code for one class of strides and one
-/// step of each ladder, so that what runs never depends on what ran before; an object holds few
-/// variants, each for as many launches as it is right for.
+/// The choice of facts for code. EXACT is for the just-in-time compiler: its code serves one class
+/// of strides and one step of each ladder, so the code of a launch never depends on earlier
+/// launches. NECESSARY is for objects: they hold few variants, and each serves as many launches as
+/// possible.
 enum FactOptions { FACTS_NECESSARY, FACTS_EXACT };
 
-/// Facts, hints, argument list, in-place pairs and tune values of what was elaborated (after the
-/// passes: they find the in-place pairs). All parameters are numbered as in the source; entry is
-/// NULL, level is `level`.
+/// Makes facts, hints, argument list, in-place pairs and tune values of the elaborated kernel. Call
+/// it after the passes, which find the in-place pairs. Parameters are numbered as in the source.
+/// entry is NULL, level is `level`.
 tg_variant *build_variant(const Build *b, int level, enum FactOptions options);
 
-/// DLPack's type of an element.
+/// Gets DLPack's type of an element.
 void elem_dlpack(Elem e, uint8_t *code, uint8_t *bits);
-/// EL_COUNT where it is none of ours. bool: the parameter is one of bools.
+/// Returns the element of a DLPack type; EL_COUNT: the language does not have it.
 Elem elem_of_dlpack(uint8_t code, uint8_t bits);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the files of the driver share.
+// Declarations that the driver's files share.
 #ifndef DRIVER_DRIVER_PRIVATE_H
 #define DRIVER_DRIVER_PRIVATE_H
 

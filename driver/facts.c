@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Compiled code as the runtime sees it: what must hold of the arguments, what it was made for, how
-// it takes them.
+// Describes compiled code for the runtime: the conditions on its arguments, the extents that it was
+// made for, and its argument list.
 //
 //     type          code was made for f32      TG_FACT_TYPE      of each type parameter
 //     dim           D = 64 is in the code      TG_FACT_EXTENT    of the axis that binds D
@@ -8,12 +8,12 @@
 //     stride        1 or 0 is in the type      TG_FACT_STRIDE
 //                   neither                    TG_FACT_STRIDED, where exact
 //     alignment     16, 8 or 4 is in the type  TG_FACT_ALIGN    (and its absence, where exact)
-//     near          that is in the type        TG_FACT_NEAR     (likewise)
+//     near          near is in the type        TG_FACT_NEAR     (likewise)
 //     pack          two axes were left         TG_FACT_PACK
 //     null, const                              TG_FACT_NULL, TG_FACT_VALUE
 //
-// Every other condition of a launch is a contract of the kernel, not a property of this code: the
-// code checks it and says what is wrong.
+// Every other condition of a launch is a contract of the kernel, not a property of this code. The
+// code itself checks it and reports violations.
 #include <string.h>
 
 #include "driver/driver.h"
@@ -50,7 +50,8 @@ const ParamUse *build_argument(const Build *b, int k, int *param) {
     ice(b->ctx, kernel->loc, "there is no parameter '%s'", name);
 }
 
-/// Of extents from .. to, one of which may be 0 and the others of any size.
+/// Multiplies the extents from .. to. An extent of 0 gives 0, however large the others are; other
+/// overflows give INT64_MAX.
 static int64_t saturated_product(const int64_t *extents, int from, int to) {
     int64_t n = 1;
     for (int i = from; i < to; i++)
@@ -60,8 +61,8 @@ static int64_t saturated_product(const int64_t *extents, int from, int to) {
     return n;
 }
 
-/// Axes from .. to of `t` as one: the elaborator has seen that one stride walks them. Axes of
-/// extent 1 have no say; no axes at all are one row.
+/// Merges the axes from .. to of `t` into one. The elaborator has checked that one stride walks
+/// them. Axes of extent 1 are ignored; no axes at all become one row.
 static void join_tensor_axes(const Tensor *t, int from, int to, Tensor *out) {
     int64_t stride = from < to ? t->strides[from] : 1;
     for (int i = from; i < to; i++)
@@ -104,7 +105,8 @@ static void add_code_fact(FactList *d, enum tg_fact_kind kind, int param, int ax
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
-/// Of each type parameter, from the first argument that has it. A null tensor has none.
+/// Adds a fact for each type parameter, from the first argument that has it. A null tensor has no
+/// type.
 static void type_facts(FactList *d) {
     const FnDef *f = d->b->inst->kernel;
     for (int g = 0; g < f->generics.n; g++) {
@@ -135,7 +137,8 @@ static void param_facts(FactList *d, int i) {
         add_code_fact(d, TG_FACT_PACK, i, use->pack_at, use->pack_rank);
 }
 
-/// A dim that is neither in the code nor covered by it is no fact: any extent will do.
+/// A dim gets a fact only if it is a constant of the code, or covered by it. Otherwise any extent
+/// is right.
 static void dim_facts(FactList *d) {
     for (int i = 0; i < d->b->code->n_dims; i++) {
         const DimUse *u = &d->b->code->dims[i];
@@ -149,7 +152,8 @@ static void dim_facts(FactList *d) {
     }
 }
 
-/// Of 0 and 1, which stand in the type; the code reads all others from its arguments.
+/// Adds facts for strides of 0 and 1, which the type contains. The code reads other strides from
+/// its arguments.
 static void stride_facts(FactList *d, int argument) {
     int i;
     const ParamUse *use = build_argument(d->b, argument, &i);
@@ -166,7 +170,7 @@ static void stride_facts(FactList *d, int argument) {
 _Static_assert((int)TG_LINE == TENSOR_ALIGN, "what is aligned is so on both sides");
 _Static_assert(TG_SPAN == (int64_t)1 << TENSOR_SPAN_LOG2, "what is near is so on both sides");
 
-/// Code for GPUs alone makes use of these.
+/// Only code for GPUs uses alignments and near addresses.
 static void address_facts(FactList *d, int argument) {
     int i;
     const ParamUse *use = build_argument(d->b, argument, &i);
@@ -183,7 +187,7 @@ static void address_facts(FactList *d, int argument) {
 
 /* ---- hints, arguments ---------------------------------------------------------------------- */
 
-/// Extents say which code is best only where there was a choice.
+/// Extents decide the best code only if several settings were possible.
 static void add_extent_hints(FactList *d) {
     if (d->b->n_settings < 2 && !d->b->tuned) return;
     for (int i = 0; i < d->b->code->n_dims; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See injected_fault.h. One variant of a process can have each fault of launches at a time.
+// See injected_fault.h. A process can hold only one variant for each kind of fault at launch.
 #include "driver/injected_fault.h"
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/// Whether TG_FAULT has `kind` for these values.
+/// Whether TG_FAULT has `kind` with a text that matches the tune values.
 static bool is_fault_wanted(const char *kind, const char *config) {
     const char *at = secure_getenv("TG_FAULT");
     size_t n = strlen(kind);
@@ -49,7 +49,7 @@ bool fault_oracle(void) {
 
 typedef enum Fault { CRASH, HANG, LAUNCH, WRONG, INSIDE, SLOW, FLAKY, FAULTS } Fault;
 
-/// The code with each of them.
+/// The original code behind each fault.
 static struct Real {
     tg_entry *entry;
     int last, calls; // number of the last argument
@@ -74,7 +74,7 @@ static int32_t fail_launch(const tg_slot *args, const tg_env *env) {
     return env->fail(env, NULL, NULL);
 }
 
-/// One byte of the last argument, which kernels of the tests write.
+/// Flips bits in one byte of the last argument, which the tests' kernels write.
 static int32_t spoil_result(const struct Real *real, size_t at, const tg_slot *args,
                             const tg_env *env) {
     int32_t status = real->entry(args, env);
@@ -86,21 +86,21 @@ static int32_t spoil_first_bytes(const tg_slot *args, const tg_env *env) {
     return spoil_result(&reals[WRONG], 3, args, env);
 }
 
-/// Far from both ends of a matrix, of elements of four bytes.
+/// Spoils an element far from both ends of a matrix of four-byte elements.
 static int32_t spoil_inside(const tg_slot *args, const tg_env *env) {
     const struct Real *real = &reals[INSIDE];
     const int64_t *shape = args[real->last].tensor.shape;
     return spoil_result(real, (size_t)(shape[0] * shape[1]) / 3 * 4 + 3, args, env);
 }
 
-/// Some milliseconds more.
+/// Adds 25 ms.
 static int32_t slow_launch(const tg_slot *args, const tg_env *env) {
     struct timespec t = {0, 25000000};
     nanosleep(&t, NULL);
     return reals[SLOW].entry(args, env);
 }
 
-/// Wrong from the second run on.
+/// Spoils the results from the second run on.
 static int32_t spoil_later_runs(const tg_slot *args, const tg_env *env) {
     struct Real *real = &reals[FLAKY];
     return real->calls++ ? spoil_result(real, 3, args, env) : real->entry(args, env);

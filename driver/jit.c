@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The just-in-time compiler behind the kernels of a module: what the runtime asks when a launch
-// finds no code (runtime/compiler.h).
+// The just-in-time compiler behind a module's kernels. The runtime calls it when a launch finds no
+// code (runtime/compiler.h).
 //
-// Code is kept under what decides it: facts and tune values. Two launches whose extents differ may
-// get two variants, told apart by their hints, that share one code.
+// A kernel keeps code under its key, which is its facts and tune values. Two launches with
+// different extents may get two variants that differ in hints but share code.
 //
-// Nothing is compiled under the module's lock: who needs other code, or searches in the background,
-// holds nobody up. Two that make the same code at once keep the one that came first.
+// No compilation holds the module's lock, so neither a launch that needs other code nor a search in
+// the background blocks a thread. If two threads make the same code at once, the first one's is
+// kept.
 #include "driver/module.h"
 
 #include <string.h>
 
-/// A variant and, where it was the first of its key, the code. In one piece of the context's
-/// memory.
+/// A variant; the first one of its key owns the code. It is one block of the context's memory.
 struct Made {
     Made *next;
-    Code *code; // NULL where another one of the list has it
+    Code *code; // NULL: another entry of the list has it
     size_t bytes;
     Key key;
-    TunedTimes times; // of a variant that was tuned
+    TunedTimes times; // of a tuned variant
     tg_variant variant;
 };
 
@@ -30,7 +30,7 @@ static size_t padded_size(size_t n) {
     return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/// Copies n bytes to *at, which moves on.
+/// Copies n bytes to *at and advances it.
 static void *put_copy(char **at, const void *data, size_t n) {
     void *copy = *at;
     if (n) memcpy(copy, data, n);
@@ -38,7 +38,7 @@ static void *put_copy(char **at, const void *data, size_t n) {
     return copy;
 }
 
-/// NULL where there is no memory.
+/// NULL: out of memory.
 static Made *made_new(const Answer *a) {
     const tg_variant *v = a->variant;
     size_t facts = sizeof *v->facts * (size_t)v->n_facts;
@@ -70,7 +70,7 @@ void made_release(Made *m) {
     }
 }
 
-/// Hints decide nothing in the code, so the in-place pairs are those of the first.
+/// Hints do not affect the code, so the in-place pairs of the first variant are right.
 static void share_code(Made *m, const Made *first) {
     m->variant.entry = first->variant.entry;
     m->variant.image = first->variant.image;
@@ -80,7 +80,7 @@ static void share_code(Made *m, const Made *first) {
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/// The operating system must allow the tiles of AMX.
+/// The level is capped if the operating system does not allow AMX tiles.
 const char *host_target(void) {
     TargetInfo host;
     enum tg_level level = tg_cpu_level();
@@ -89,7 +89,7 @@ const char *host_target(void) {
                                                                         : NULL;
 }
 
-/// The list of a kernel is short: a compilation takes a million times longer than a walk of it.
+/// Lists are short, and a compilation takes a million times longer than a walk.
 static int count_made(const Made *list) {
     int n = 0;
     for (const Made *m = list; m; m = m->next) n++;
@@ -102,7 +102,7 @@ static const Made *made_at(const Made *list, int i) {
     return m;
 }
 
-/// What there is now. Entries stay as they are, others come in front of them.
+/// Returns the current list. Entries never change; new ones are prepended.
 static const Made *all_made(ModuleKernel *k) {
     tg_lock_take(&k->module->lock);
     const Made *list = k->made;
@@ -113,11 +113,11 @@ static const Made *all_made(ModuleKernel *k) {
 typedef struct Compilation {
     ModuleKernel *k;
     const tg_wanted *wanted;
-    const TuneResult *found; // by tuning; NULL: not known here
+    const TuneResult *found; // result of tuning; NULL: not known here
     TunedTimes times;
-    const Made *made; // that the compiler knew of
+    const Made *made; // the list that the compiler was told about
     Answer answer;
-    bool tuned; // the answer is of that
+    bool tuned; // the answer is for the tuned setting
 } Compilation;
 
 static bool no_aim(Ctx *ctx, Compilation *c, const char *why) {
@@ -126,7 +126,7 @@ static bool no_aim(Ctx *ctx, Compilation *c, const char *why) {
     return false;
 }
 
-/// What `strict` makes of a launch for which nothing is known.
+/// The answer of mode `strict` if no tuned setting is known.
 static void not_tuned(Ctx *ctx, Compilation *c) {
     const char *text = ctx_format(ctx,
                                   "%s: tuning is strict, and nothing that was tuned is known for "
@@ -135,7 +135,7 @@ static void not_tuned(Ctx *ctx, Compilation *c) {
     c->answer = (Answer){.status = TG_ERROR_NOT_FOUND, .message = text};
 }
 
-/// A GPU that has the tensors.
+/// Targets the GPU that has the tensors.
 static bool aim_at_gpu(Compilation *c, Request *r, char machine[16]) {
     const char *pinned = c->k->module->target;
     const char *best = device_target(c->wanted->capability, machine);
@@ -151,8 +151,8 @@ static bool aim_at_gpu(Compilation *c, Request *r, char machine[16]) {
     return false;
 }
 
-/// What the code is to run on: that of the module's options, else where the tensors are. False,
-/// with an answer, where that cannot be.
+/// Chooses the target: the one of the module's options, or else the device of the tensors. False,
+/// with an answer: the two do not fit, or the GPU is not supported.
 static bool aim_request(Ctx *ctx, Compilation *c, Request *r, char machine[16]) {
     const tg_module *m = c->k->module;
     const char *level;
@@ -169,7 +169,7 @@ static bool aim_request(Ctx *ctx, Compilation *c, Request *r, char machine[16]) 
     return true;
 }
 
-/// The launch is of ranks, and nobody has said how transfers are made.
+/// Whether it is a launch of ranks without a pinned plan for transfers.
 static bool plans_are_open(const Compilation *c) {
     const tg_module *m = c->k->module;
     for (int i = 0; i < m->n_set; i++)
@@ -177,7 +177,7 @@ static bool plans_are_open(const Compilation *c) {
     return c->wanted->collective;
 }
 
-/// Where other ranks' memory is not mapped nothing is accessed where it lies.
+/// If other ranks' memory is not mapped, the plan must copy instead of accessing it in place.
 static void set_plan(Ctx *ctx, const Compilation *c, Request *r) {
     if (!plans_are_open(c) || !c->wanted->unmapped) return;
     NamedValue *set = ctx_array(ctx, NamedValue, r->n_set + 1);
@@ -186,7 +186,7 @@ static void set_plan(Ctx *ctx, const Compilation *c, Request *r) {
     r->set = set;
 }
 
-/// So the code that is made serves one kind of ranks alone.
+/// Restricts the code to launches with the same mapping of ranks' memory.
 static void add_mapped_fact(Ctx *ctx, Compilation *c) {
     tg_variant *v = ctx_copy(ctx, c->answer.variant, sizeof *v);
     tg_fact *facts = ctx_array(ctx, tg_fact, v->n_facts + 1);
@@ -196,7 +196,7 @@ static void add_mapped_fact(Ctx *ctx, Compilation *c) {
     c->answer.variant = v;
 }
 
-/// The request, from the module and the launch; inside ctx_protect.
+/// Builds the request from the module and the launch, and compiles. Runs in ctx_protect.
 static void ask_compiler(Ctx *ctx, void *arg) {
     Compilation *c = arg;
     const tg_module *m = c->k->module;
@@ -237,19 +237,19 @@ static void ask_compiler(Ctx *ctx, void *arg) {
         not_tuned(ctx, c);
         return;
     }
-    // What was found for shapes like these may be nothing for this one.
+    // A setting found for similar shapes may not compile for this one.
     c->tuned = false;
     cached_compile(ctx, &r, &c->answer);
 }
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-/// Each text once a module: another instance of a kernel would say the same.
+/// Logs each text once a module, since other instances of a kernel would repeat it.
 static void log_warnings(tg_module *m, const Answer *a) {
     for (int i = 0; i < a->n_warnings; i++) module_warn(m, a->warnings[i]);
 }
 
-/// Sets the text of the failure. Messages about the source name their place themselves.
+/// Sets the failure's text. Messages about the source name their own place.
 static tg_status fail_compilation(const ModuleKernel *k, const Answer *a) {
     if (a->status == TG_ERROR_INTERNAL)
         return tg_fail(a->status,
@@ -265,7 +265,8 @@ static tg_status fail_compilation(const ModuleKernel *k, const Answer *a) {
     return tg_fail(a->status, "%s", a->message);
 }
 
-/// Under the lock: what has the code of an answer, if something has; made while this was, perhaps.
+/// Finds the entry with the code of an answer. It may have been made while this code was compiled.
+/// Call it under the lock.
 static const Made *find_code(const ModuleKernel *k, const Compilation *c) {
     Key key = c->answer.key;
     if (c->answer.same >= 0) return made_at(c->made, c->answer.same);
@@ -274,8 +275,8 @@ static const Made *find_code(const ModuleKernel *k, const Compilation *c) {
     return NULL;
 }
 
-/// Under the lock: puts the answer among what the kernel has, where it stays until the module goes.
-/// The code that is left over is the caller's to release.
+/// Adds the answer to the kernel's list, for the life of the module. The caller releases the code
+/// that is left over. Call it under the lock.
 static tg_status keep_variant(ModuleKernel *k, const Compilation *c, const tg_variant **out,
                               Code **left_over) {
     const Answer *a = &c->answer;
@@ -311,7 +312,7 @@ static tg_status take_compiled_answer(Ctx *ctx, ModuleKernel *k, Compilation *c,
     return status;
 }
 
-/// With the module's context current. found: see Compilation.
+/// The module's context must be current. found: see Compilation.
 static tg_status compile_for_launch(ModuleKernel *k, const tg_wanted *wanted,
                                     const TuneResult *found, const tg_variant **out) {
     Ctx *ctx = ctx_create(&module_allocator);
@@ -341,7 +342,7 @@ static tg_status compile_for(void *user, const tg_wanted *wanted, const tg_varia
     return jit_compile(user, wanted, NULL, out);
 }
 
-/// Of a module's list, which is short.
+/// Walks the kernel's list, which is short.
 static bool times_of(void *user, const tg_variant *variant, double *seconds, double *standard) {
     ModuleKernel *k = user;
     bool found = false;

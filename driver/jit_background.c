@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Searches in the background, of modules: a queued search (runtime/compiler.h) has the request of a
-// launch, and the integers of its tensors as that launch found them, or pieces of them, since they
-// may be indices; what wins is compiled.
+// Searches in the background for modules. A queued search (runtime/compiler.h) holds the request of
+// a launch, and the integers of its tensors, whole or in samples, since they may be indices. The
+// winner is compiled.
 #include "driver/module.h"
 #include "driver/tune/tune_store.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/// In the arena of a context of its own.
+/// Lives in the arena of its own context.
 typedef struct QueuedSearch {
     tg_queued_search base;
     Ctx *ctx;
@@ -16,8 +16,8 @@ typedef struct QueuedSearch {
     Request request;
     tg_wanted wanted;
     bool near;
-    const DLTensor **tensors; // copies whose data is an address, nothing to be read
-    rt_samples *samples;      // of those of integers
+    const DLTensor **tensors; // copies; their data must not be read, only its address counts
+    rt_samples *samples;      // of integer tensors
 } QueuedSearch;
 
 /* ---- paying -------------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ typedef struct SearchRun {
     tg_status status;
 } SearchRun;
 
-/// What they point to is the queued search's.
+/// The results point into the queued search.
 static Bytes *contents_of(Ctx *ctx, const QueuedSearch *d) {
     Bytes *contents = ctx_array(ctx, Bytes, d->wanted.n + 1);
     for (int i = 0; i < d->wanted.n; i++)
@@ -64,8 +64,8 @@ static void log_change(const SearchRun *p) {
     log_wrong_default(r);
 }
 
-/// Compiles the winner and loads it. Launches that find it have nothing to wait for, nor do those
-/// that need other code meanwhile.
+/// Compiles and loads the winner, so that launches which take it need not wait. Launches that need
+/// other code do not wait either.
 static const tg_variant *make_winner(const SearchRun *p) {
     const QueuedSearch *d = p->queued;
     const tg_variant *v;
@@ -74,7 +74,7 @@ static const tg_variant *make_winner(const SearchRun *p) {
     return on_device && tg_image_prepare(v->image, d->wanted.device) ? NULL : v;
 }
 
-/// The winner, unless that is what launches take anyway.
+/// Adopts the winner, unless launches take the same setting anyway.
 static void adopt_winner(const SearchRun *p) {
     const TuneResult *r = &p->result;
     if (p->status || atomic_load(p->stop) || !*r->config) return;
@@ -113,7 +113,7 @@ static uint64_t hash_of(const ModuleKernel *k, const tg_wanted *w) {
     return h;
 }
 
-/// A tensor as a search wants it.
+/// Copies a tensor in the form for searches: the byte offset becomes part of the address.
 static const DLTensor *copy_tensor(Ctx *ctx, const tg_actual *a) {
     if (!a->tensor) return NULL;
     DLTensor *t = ctx_copy(ctx, a->tensor, sizeof *a->tensor);
@@ -122,7 +122,8 @@ static const DLTensor *copy_tensor(Ctx *ctx, const tg_actual *a) {
     return t;
 }
 
-/// The integers of the launch. NULL: they cannot be had; nothing is copied in a capture.
+/// Samples the integers of the launch. NULL: it failed, or the launch is captured, where no copy is
+/// possible.
 static rt_samples *take_integer_samples(const tg_wanted *w) {
     rt_held held[TG_MAX_PARAMS] = {0};
     size_t sum = 0;
@@ -140,7 +141,7 @@ typedef struct LaunchCopy {
     const Request *r;
 } LaunchCopy;
 
-/// All that a search needs of a launch outlives it here.
+/// Copies all parts of a launch that the search needs, since the search outlives it.
 static void copy_launch(Ctx *ctx, void *arg) {
     LaunchCopy *c = arg;
     const tg_wanted *w = c->wanted;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What tuning has to do with a launch that needs code: what was found before is taken, a search is
-// begun now, or remembered for later.
+// Tuning for a launch that needs code: takes known results, searches now, or queues a search.
 #include "driver/module.h"
 
 #include <stdio.h>
 
-#define FIRST_LINE 0.5 // seconds until a launch that waits says why
+#define FIRST_LINE 0.5 // seconds until a waiting launch reports progress
 #define NEXT_LINE  2.0
 
 typedef struct TuneJob {
@@ -49,8 +48,8 @@ static void log_result(const TuneResult *t) {
 
 typedef struct WaitingKernel {
     const char *kernel;
-    double next;   // line
-    tg_comm *comm; // of ranks that wait; or NULL
+    double next;   // time of the next line
+    tg_comm *comm; // whose ranks wait; or NULL
 } WaitingKernel;
 
 /// "tuning matmul: 34 of 300 candidates, best BM=64 BN=64 at 12.1 us, 6.2 s left"
@@ -62,7 +61,7 @@ static void log_progress(void *user, const TuneProgress *p) {
     w->next = p->spent + NEXT_LINE;
     if (p->best > 0) snprintf(best, sizeof best, ", best %s at %.4g us", p->config, p->best * 1e6);
     double rest =
-        p->budget > p->spent ? p->budget - p->spent : 0; // what is under way may be over it
+        p->budget > p->spent ? p->budget - p->spent : 0; // the running trial may exceed the budget
     if (p->budget < 1e6) snprintf(left, sizeof left, ", %.2g s left", rest);
     if (p->waits)
         snprintf(line, sizeof line, "tuning %s: another process does so%s", w->kernel, left);
@@ -78,7 +77,7 @@ void jit_log_failure(void) {
     tg_log(line);
 }
 
-/// Other processes have to stand for the ranks.
+/// Without stand-in processes for the ranks, no search is possible.
 static void log_ranks(const Request *r) {
     char line[512];
     snprintf(
@@ -89,7 +88,7 @@ static void log_ranks(const Request *r) {
     tg_log(line);
 }
 
-/// In a context of its own: what went wrong with candidates is no mistake of the launch.
+/// Uses its own context, since errors of candidates are not errors of the launch.
 static bool search_now(Ctx *ctx, tg_module *m, const tg_wanted *w, Request *r, TunedTimes *times) {
     WaitingKernel waiting = {.kernel = r->kernel, .next = FIRST_LINE, .comm = w->comm};
     TuneOptions options = {.mode = m->tune,
@@ -117,7 +116,7 @@ static bool search_now(Ctx *ctx, tg_module *m, const tg_wanted *w, Request *r, T
     return found;
 }
 
-/// Rank 0 searches for all: the others wait for what it takes.
+/// Whether this rank can search. Rank 0 does it for all ranks, which wait for its choice.
 static bool can_search_alone(const tg_wanted *w, const Request *r) {
     if (w->captured || w->ranks.rank) return false;
     if (!w->collective || w->ranks.near) return true;
@@ -130,7 +129,7 @@ bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *w, Request *r, Tuned
     TuneResult found = {0};
     if (m->tune == TUNE_OFF) return false;
     if (tune_find(ctx, r, w->device, &found)) {
-        // What another shape says serves until this one's own search is done.
+        // Another shape's result serves until this shape's own search has ended.
         if (found.near && m->tune == TUNE_BACKGROUND && !w->collective)
             jit_queue_search(k, w, r, true);
         *times = (TunedTimes){found.seconds, found.standard};

@@ -65,7 +65,7 @@ static void add_utf8(Text *t, unsigned c) {
     text_bytes(t, bytes, (size_t)n);
 }
 
-/// Two halves of a pair of UTF-16 are one character.
+/// Combines two halves of a UTF-16 pair into one character.
 static bool read_unicode(JsonReader *r, Text *t) {
     unsigned c, low;
     if (!read_hex(r, &c)) return false;
@@ -91,7 +91,7 @@ static bool read_escape(JsonReader *r, Text *t) {
     return true;
 }
 
-/// Behind the first quote.
+/// Reads a string behind its opening quote.
 static bool read_string(JsonReader *r, const char **out) {
     Text t = {.ctx = r->ctx};
     text_bytes(&t, "", 0);
@@ -118,7 +118,7 @@ static bool read_member_name(JsonReader *r, const char **out) {
     return take_json_char(r, ':') || fail_json(r, "expected ':'");
 }
 
-/// Items of a list, or members of an object, behind the bracket.
+/// Reads items of a list, or members of an object, behind the opening bracket.
 static bool read_items(JsonReader *r, Json *out, char close) {
     const Json **end = &out->first;
     if (take_json_char(r, close)) return true;
@@ -137,7 +137,7 @@ static bool read_items(JsonReader *r, Json *out, char close) {
            fail_json(r, close == '}' ? "expected ',' or '}'" : "expected ',' or ']'");
 }
 
-/// As JSON has it: no hexadecimal digits, no infinity, no blanks or '+' before.
+/// Follows JSON: no hexadecimal digits, no infinity, no leading blanks or '+'.
 static bool read_json_number(JsonReader *r, Json *out) {
     char digits[64];
     size_t n = 0;
@@ -206,7 +206,7 @@ void json_quote(Text *t, const char *text) {
     text_add(t, "\"");
 }
 
-/// With as few digits as do.
+/// Uses the fewest digits that read back the same.
 void json_number(Text *t, double number) {
     char digits[32] = "null";
     for (int n = 6; isfinite(number) && n <= 17; n++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// JSON (RFC 8259): a reader for files of our own that people edit, too, and what writers need.
+// JSON (RFC 8259): a reader for Tegula's own files, which people may edit, and helpers for writers.
 #ifndef DRIVER_JSON_H
 #define DRIVER_JSON_H
 
@@ -15,13 +15,13 @@ struct Json {
     const Json *first, *next; // items or members, in order
 };
 
-/// In the arena. NULL where it is malformed: *error is then "line 3: expected ':'".
+/// Parses into the arena. NULL: malformed; *error is then "line 3: expected ':'".
 const Json *json_read(Ctx *ctx, const char *text, size_t n, const char **error);
-/// The member of that name; NULL: there is none, or `j` is no object.
+/// Returns the member of that name. NULL: no such member, or `j` is not an object.
 const Json *json_member(const Json *j, const char *name);
 /// Adds a string with its quotes.
 void json_quote(Text *t, const char *text);
-/// Adds a number that reads back the same; `null` for what is none.
+/// Adds a number that reads back the same; `null` if it is not finite.
 void json_number(Text *t, double number);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A kernel as its source declares it, for the runtime and for headers.
+// Describes a kernel as its source declares it, for the runtime and for headers.
 #include "cache/store.h"
 #include "driver/driver_private.h"
 #include "frontend/program.h"
@@ -9,8 +9,8 @@
 
 /* ---- element types ------------------------------------------------------------------------- */
 
-// Types whose code does not follow from their class. Ours of 8 bits without infinities is the "fn"
-// of other libraries.
+// Types whose DLPack code does not follow from their class. f8e4m3, which has no infinities, is the
+// "fn" type of other libraries.
 static const struct {
     Elem elem;
     DLDataTypeCode code;
@@ -44,7 +44,7 @@ _Static_assert((int)MAX_TYPE_PARAMS == (int)TG_MAX_TYPES, "and on those of types
 
 /* ---- parameters ---------------------------------------------------------------------------- */
 
-/// The name of the pack of a tensor type, and which of its dims it is; NULL where there is none.
+/// Returns the name of a tensor type's pack and its index among the dims. NULL: no pack.
 static const char *pack_of(const Param *p, int *at) {
     for (int i = 0; param_is_tensor(p) && i < p->type->dims.n; i++) {
         if (!p->type->dims.at[i].pack) continue;
@@ -67,7 +67,7 @@ static int pack_number(const FnDef *f, const char *name) {
     return -1;
 }
 
-/// The element that is written, or the type parameter; `const n` without a type is an i64.
+/// The element type as written, or the type parameter. `const n` without a type is an i64.
 static void type_info(const FnDef *f, const Param *p, tg_param_info *out) {
     const char *name = p->type ? p->type->elem.text : "";
     out->type = (int8_t)fn_generic(f, name);
@@ -118,7 +118,7 @@ static const char *kernel_signature(Ctx *ctx, const FnDef *f) {
     return t.data;
 }
 
-/// Of all files but the library's; ranks compare it. Never 0.
+/// Hashes all files but the library's, for comparison between ranks. Never 0.
 static uint32_t hash_sources(const Program *p) {
     uint64_t sum = 0;
     for (int i = 0; i < p->files.n; i++) {

@@ -12,7 +12,7 @@
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-// The hooks want to know the size of what they free, so it stands before each block.
+// The release hook needs the size of a block, so the size is stored in front of it.
 enum { HEADER = 64 };
 
 static void release_block(void *old) {
@@ -48,7 +48,7 @@ static uint64_t hash_text(const char *s) {
     return h;
 }
 
-/// Beyond MAX_WARNINGS texts the rest is said each time.
+/// If MAX_WARNINGS texts are remembered, later ones are logged each time.
 static bool was_warned(tg_module *m, const char *text) {
     uint64_t h = hash_text(text);
     for (int i = 0; i < m->n_warned; i++)
@@ -69,7 +69,7 @@ void module_warn(tg_module *m, const char *text) {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-/// The parts of `text` between any of `separators`, copied; how many there are.
+/// Splits `text` at any of `separators` into copies. Returns their number.
 static int split_text(Ctx *ctx, const char *text, const char *separators, const char ***out) {
     int n = 0;
     *out = ctx_array(ctx, const char *, text ? strlen(text) + 1 : 1);
@@ -81,7 +81,7 @@ static int split_text(Ctx *ctx, const char *text, const char *separators, const 
     return n;
 }
 
-/// The option, or TG_TUNE; the text where it is none that launches have.
+/// Reads the option or TG_TUNE. Returns the text if it is not a mode for launches.
 static const char *read_tune_mode(tg_module *m, const char *text) {
     m->tune = TUNE_BACKGROUND;
     if (!text || !*text) text = secure_getenv("TG_TUNE");
@@ -91,7 +91,7 @@ static const char *read_tune_mode(tg_module *m, const char *text) {
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
-/// What a module is made of, while it is being made.
+/// The state of loading a module.
 typedef struct ModuleLoad {
     tg_module *module;
     tg_module_options options;
@@ -101,7 +101,8 @@ typedef struct ModuleLoad {
     int error; // errno of a file that cannot be read
 } ModuleLoad;
 
-/// What launches check their arguments against: it comes from the source alone.
+/// Describes the kernels. Launches check their arguments against this; it comes from the source
+/// alone.
 static void make_kernels(tg_module *m, const Program *p) {
     int n = fe_kernel_count(p);
     m->kernels = ctx_array(m->ctx, ModuleKernel, n + 1);
@@ -115,7 +116,7 @@ static const char *copy_option_text(Ctx *ctx, const char *text) {
     return text && *text ? ctx_format(ctx, "%s", text) : NULL;
 }
 
-/// The importer is kept by the program, but asked while it is loaded alone.
+/// The program keeps the importer, but calls it only during fe_load.
 static void load_module_source(Ctx *ctx, void *arg) {
     ModuleLoad *l = arg;
     tg_module *m = l->module = ctx_new(ctx, tg_module);
@@ -131,7 +132,7 @@ static void load_module_source(Ctx *ctx, void *arg) {
     l->bad_setting = values_read(ctx, settings, &m->n_set, &m->set);
     if (l->bad_setting || l->bad_mode) return;
     Sources sources = {.n_paths = m->n_paths, .paths = m->paths};
-    // "-" is standard input for tools; here it is a file like any other.
+    // "-" is standard input only for tools; here it is an ordinary file.
     const char *path = !l->text && strcmp(l->path, "-") == 0 ? "./-" : l->path;
     uint16_t file =
         l->text ? ctx_add_source(ctx, path, l->text, l->length) : source_find(ctx, &sources, path);
@@ -154,7 +155,7 @@ static void list_module_warnings(Ctx *ctx, void *arg) {
     w->n = messages_warnings(ctx, &w->texts);
 }
 
-/// Why there is no module, or TG_OK.
+/// Turns a failure of loading into a status, or returns TG_OK.
 static tg_status load_status(Ctx *ctx, CtxStatus status, const ModuleLoad *l) {
     if (status == CTX_NO_MEMORY) return tg_fail(TG_ERROR_MEMORY, "%s: out of memory", l->path);
     if (l->bad_mode)
@@ -169,12 +170,12 @@ static tg_status load_status(Ctx *ctx, CtxStatus status, const ModuleLoad *l) {
                        "cannot read %s: %s", l->path, strerror(l->error));
     tg_status result = messages_status(ctx, status);
     if (!result) return TG_OK;
-    // A source alone has no arguments that could be wrong.
+    // A source alone has no arguments to blame.
     if (result != TG_ERROR_INTERNAL) result = TG_ERROR_SOURCE;
     return tg_fail(result, "%s", messages_text(ctx));
 }
 
-/// With the module's context current: it is what their memory came from.
+/// The module's context must be current, since the memory came from it.
 static void close_kernels(tg_module *m) {
     for (int i = 0; i < m->n_kernels; i++) {
         tg_kernel_close(&m->kernels[i].kernel);
@@ -194,7 +195,7 @@ static tg_status open_kernels(tg_module *m) {
     return TG_OK;
 }
 
-/// Opens the module that was loaded: from here on it is used by many threads.
+/// Opens the loaded module. From here on, many threads may use it.
 static tg_status open_loaded_module(Ctx *ctx, tg_module *m) {
     Warnings w = {0};
     if (ctx_protect(ctx, list_module_warnings, &w) != CTX_OK)
@@ -207,7 +208,7 @@ static tg_status open_loaded_module(Ctx *ctx, tg_module *m) {
     return status;
 }
 
-/// Options of an older caller are shorter; what it does not know is zero.
+/// Options of an older caller are shorter; the missing ones are zero.
 static tg_status create_module(ModuleLoad *l, const tg_module_options *options, tg_module **out) {
     if (!out) return tg_fail(TG_ERROR_ARGUMENT, "out is NULL");
     *out = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Modules: a checked source, its kernels and the code that launches have asked for.
+// Modules: a checked source, its kernels, and the code that launches have requested.
 #ifndef DRIVER_MODULE_H
 #define DRIVER_MODULE_H
 
@@ -10,7 +10,7 @@
 
 typedef struct Made Made; // a variant and its code (jit.c)
 
-/// What was measured when it was tuned, in seconds; 0: nothing.
+/// Seconds measured by tuning, for the variant and the default; 0: not measured.
 typedef struct TunedTimes {
     double seconds, standard;
 } TunedTimes;
@@ -24,59 +24,58 @@ typedef struct ModuleKernel {
 
 enum { MAX_WARNINGS = 256 };
 
-/// In the arena of ctx, like all it points to but code and variants. Sources are kept as texts:
-/// each compilation reads them into a context of its own, which goes with it.
+/// Lives in the arena of ctx, like all parts but code and variants. Sources are kept as texts. Each
+/// compilation reads them into a temporary context.
 struct tg_module {
     Ctx *ctx;
-    tg_context *context; // where its memory comes from and its warnings go; NULL: the shared one
+    tg_context *context; // for memory and warnings; NULL: the shared one
     const char *path;
     int n_texts, n_paths, n_set, n_kernels;
     SourceText *texts;
     const char **paths;
     NamedValue *set;
     bool check, debug;
-    const char *target, *codegen; // of the module's options, or NULL
+    const char *target, *codegen; // options of the module, or NULL
     TuneMode tune;
-    double tune_budget; // seconds; 0: the mode's
+    double tune_budget; // seconds; 0: the mode's default
     ModuleKernel *kernels;
-    tg_lock lock;      // of the lists of code and of warnings: nothing is compiled under it
-    tg_lock searching; // one launch at a time that waits for its search
+    tg_lock lock;      // for lists of code and warnings; never held while compiling
+    tg_lock searching; // serialises launches that wait for their search
     int n_warned;
-    uint64_t warned[MAX_WARNINGS]; // hashes of texts that were logged
+    uint64_t warned[MAX_WARNINGS]; // hashes of logged texts
 };
 
-/// A compile context's memory from the current context's hooks.
+/// Allocates memory of compile contexts by the current context's hooks.
 extern const Allocator module_allocator;
-/// Logs a warning line by line, unless the module has logged it before. Under the lock, or before
-/// others see the module.
+/// Logs a warning line by line, unless the module has logged it before. Call it under the lock, or
+/// before other threads see the module.
 void module_warn(tg_module *m, const char *text);
 
 extern const tg_compiler jit_compiler; // its user is a ModuleKernel
-/// Makes code for a launch. tuned: what was found for it; NULL: what is found now, if anything.
+/// Makes code for a launch. tuned: the result of tuning for it; NULL: looks for one.
 tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const TuneResult *tuned,
                       const tg_variant **out);
-/// Frees a list of what was made, with the module's context current.
+/// Frees a list of variants. The module's context must be current.
 void made_release(Made *m);
 
 /* ---- jit_tune.c: what tuning has to do with a launch ------------------------------------------
  */
 
-/// Puts into the request what tuning found for it, after a search if the mode is one that waits.
-/// False: nothing is known. A launch that is captured never waits for a search.
+/// Puts the tuned setting into the request, after a search if the mode blocks. False: no setting is
+/// known. A captured launch never waits for a search.
 bool jit_settle(Ctx *ctx, ModuleKernel *k, const tg_wanted *wanted, Request *r, TunedTimes *times);
-/// A line of the log, where a search found that the default is wrong.
+/// Logs a line if a search found that the default is wrong.
 void log_wrong_default(const TuneResult *result);
 
-/// A line that says why there was no search: tg_last_error().
+/// Logs tg_last_error() as the reason for which no search was made.
 void jit_log_failure(void);
 
 /* ---- jit_background.c: searches in the background
  * -------------------------------------------------
  */
 
-/// Remembers that a launch could be tuned; a search begins when the process has lived for a while
-/// and the kernel was launched often. `r` is copied. near: launches take meanwhile what another
-/// shape says.
+/// Queues a search for a launch. It begins once the process has lived for a while and the kernel
+/// was launched often. Copies `r`. near: launches use another shape's setting meanwhile.
 void jit_queue_search(ModuleKernel *k, const tg_wanted *wanted, const Request *r, bool near);
 
 #endif

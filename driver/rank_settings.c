@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Settings of a kernel's tune values, and of the axes that it narrows, ranked by the cost model for
-// the arguments at hand. The default is the first.
+// Ranks the settings of a kernel's tune values, and of the schedule axes that it narrows, by the
+// cost model for the given arguments. The first one is the default.
 #include <math.h>
 #include <string.h>
 
 #include "driver/rank_settings.h"
 #include "passes/model.h"
 
-// Elaborating a setting costs a fraction of a millisecond. Of more than MAX_TRIED settings those
-// are tried that differ from the best one so far in one value, for so many rounds.
+// Elaborating a setting takes a fraction of a millisecond. Of more than MAX_TRIED settings, only
+// those are tried that differ from the best one so far in one value. This repeats for ROUNDS
+// rounds.
 enum { MAX_SETTINGS = 1024, MAX_TRIED = 128, ROUNDS = 4, MAX_SPLIT = 16 };
 
-/// What one setting is expected to cost; elaborated inside ctx_protect, since one that does not
-/// elaborate is no candidate rather than an error.
+/// The cost estimate of one setting. It is elaborated inside ctx_protect, because a setting that
+/// does not elaborate is not an error but only drops out.
 typedef struct Trial {
     Build *build;
     RankedSetting *setting;
@@ -37,7 +38,7 @@ static bool has_extents(Build *b) {
     return true;
 }
 
-/// The device and its peaks, by data sheets.
+/// Describes the device and its peaks from data sheets.
 static void describe_peaks(Text *out, const GpuTarget *t) {
     const char *unit = gpu_has_any(t, GPU_AMD) ? "compute units" : "SMs";
     double cycles = 2e-12 * t->sms * t->clock;
@@ -48,7 +49,7 @@ static void describe_peaks(Text *out, const GpuTarget *t) {
              t->bandwidth * 1e-9);
 }
 
-/// A value of the setting that was compiled; 0: it has none.
+/// Returns a value of the compiled setting; 0: not set.
 static int configured_value(const Build *b, const char *name) {
     const NamedValue *v = value_of_name(b->code->n_config, b->code->config, name);
     return v ? (int)v->value : 0;
@@ -86,7 +87,7 @@ static Machine machine_of_build(const Build *b, int threads) {
     return (Machine){threads, b->info.l1_bytes, b->info.l2_bytes, b->info.vector_bytes};
 }
 
-/// Ranks of one host share its cores, where nobody says otherwise.
+/// By default, the ranks of one host share its cores.
 static int threads_of_rank(Build *b, const Op *kernel) {
     const Attr *sym = op_attr(kernel, "sym");
     int64_t ranks = dim_of(b, (int)sym->ints[0], 0);
@@ -104,21 +105,21 @@ bool build_launch(Build *b, CommLaunch *out) {
     return true;
 }
 
-/// Of the plans that are left open. CPUs have nothing to choose: what copies nothing is quickest.
+/// Prices the open plans. CPUs have no choice: plans that copy nothing are fastest there.
 static int open_prices(Build *b, CommPrice out[COMM_PRICES]) {
     CommLaunch launch;
     if (!b->gpu || !build_launch(b, &launch)) return 0;
     return comm_prices(&launch, pinned_value(b, "plan"), pinned_value(b, "chunks"), out);
 }
 
-/// Seconds of the launch with the plan that would be chosen.
+/// Returns the launch's seconds with the plan that would be chosen.
 static double with_transfers(Build *b, double seconds) {
     CommPrice prices[COMM_PRICES];
     const CommPrice *best = comm_best(prices, open_prices(b, prices));
     return best && !best->why ? best->seconds : seconds;
 }
 
-/// A copy of the values that are set, with one more.
+/// Adds one value to a copy of the set values.
 static void set_value(Build *b, const char *name, int value) {
     Inst *inst = b->inst;
     NamedValue *set = ctx_array(b->ctx, NamedValue, inst->n_set + 1);
@@ -135,14 +136,14 @@ bool build_choose_plan(Build *b) {
     bool plan = !pinned_value(b, "plan"), chunks = best->chunks && !pinned_value(b, "chunks");
     if (plan) set_value(b, "plan", best->plan);
     if (chunks) set_value(b, "chunks", best->chunks);
-    if (b->n_settings < 2) b->n_settings = 2; // so that hints say for which extents
+    if (b->n_settings < 2) b->n_settings = 2; // makes hints record the extents
     return plan || chunks;
 }
 
 /* ---- settings ------------------------------------------------------------------------------ */
 
-/// Programs in pairs wait for each other, and were measured where they go from tile to tile: the
-/// model has to see a gain that is beyond its doubts.
+/// Programs of a pair wait for each other, and pairs were measured only in kernels whose programs
+/// run tile after tile. So the model must predict a gain above its uncertainty.
 static double estimate_pairs(Build *b, const Op *kernel, RankedSetting *s, double alone) {
     static const double worth = 0.93;
     const GpuAxes pairs = {.cluster = GPU_PAIR};
@@ -159,7 +160,7 @@ static double estimate_pairs(Build *b, const Op *kernel, RankedSetting *s, doubl
     return together;
 }
 
-/// Neither the source nor the caller says how a CTA's warps share the work.
+/// Whether neither source nor caller says how a CTA's warps share the work.
 static bool roles_are_open(const Build *b) {
     static const char *const axes[] = {"roles", "skew", "warps", "stages", "cluster"};
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
@@ -167,9 +168,10 @@ static bool roles_are_open(const Build *b) {
     return true;
 }
 
-/// A warp of its own for copies with products that are skewed, a tile a CTA or tile after tile.
+/// Estimates a producer warp for copies with skewed products, with one tile a CTA or tile after
+/// tile.
 static double estimate_roles(Build *b, const Op *kernel, RankedSetting *s, double alone) {
-    static const double doubt = 1.01; // the model may be off by more than what this gains
+    static const double doubt = 1.01; // the model's error may exceed such a small gain
     const NamedValue *persistent = value_of_name(b->code->n_config, b->code->config, "persistent");
     double least = alone;
     if (!s->needs.roles || !roles_are_open(b)) return alone;
@@ -212,7 +214,7 @@ static void estimate_trial(Ctx *ctx, void *arg) {
     t->setting->needs.products = cost_products(kernel, dim_of, b) > 0;
 }
 
-/// The pinned values, then those of the setting that they leave open.
+/// Sets the pinned values, and then the setting's values for the rest.
 static void apply_setting(Build *b, int n, const NamedValue *set, const Config *c) {
     Inst *inst = b->inst;
     inst->set = ctx_array(b->ctx, NamedValue, n + c->n + 1);
@@ -230,14 +232,14 @@ typedef struct SettingSearch {
     int best;
 } SettingSearch;
 
-/// Why it does not elaborate, in one line.
+/// Returns the first error of elaboration, in one line.
 static const char *first_message(Ctx *ctx, DiagMark mark) {
     for (const Diagnostic *d = mark.last ? mark.last->next : diag_first(ctx); d; d = d->next)
         if (d->severity == SEV_ERROR) return ctx_format(ctx, "%s", d->text);
     return "it cannot be elaborated";
 }
 
-/// What the model would have of the schedule becomes part of the setting.
+/// Adds the model's choice for the schedule to the setting.
 static void pin_schedule_value(Ctx *ctx, Config *c, const char *name, int64_t value) {
     NamedValue *values = ctx_array(ctx, NamedValue, c->n + 1);
     memcpy(values, c->values, sizeof *values * (size_t)c->n);
@@ -245,10 +247,10 @@ static void pin_schedule_value(Ctx *ctx, Config *c, const char *name, int64_t va
     c->values = values;
 }
 
-/// Parts of a loop for each thread of a CPU to have work, and more than once, since threads do not
-/// begin at the same time, nor are they equally quick. 1: there is no such loop, or no need. Parts
-/// of products write what they sum, which only long ones are worth, of two turns or more, and not
-/// to keep two threads in step.
+/// Returns the number of parts into which a loop should be split. Each CPU thread should get work,
+/// and more than one part, because threads start at different times and differ in speed. 1: no such
+/// loop, or no need. Parts of products must write their partial sums. That pays only for long
+/// products of two or more turns, and not just to balance two threads.
 static int64_t wanted_split(const Build *b, const RankedSetting *s) {
     double threads = b->threads ? b->threads : machine_threads();
     double programs = fmax(1, s->grid.programs);
@@ -260,7 +262,7 @@ static int64_t wanted_split(const Build *b, const RankedSetting *s) {
     return pays || !s->needs.products ? ways : 1;
 }
 
-/// Neither the source nor the caller says anything of it.
+/// Whether neither source nor caller sets the value.
 static bool is_open(const SettingSearch *s, const RankedSetting *at, const char *name) {
     return !value_of_name(s->n_set, s->set, name) &&
            !value_of_name(at->config.n, at->config.values, name);
@@ -299,7 +301,7 @@ static void try_open_setting(SettingSearch *s, int i) {
     if (at->seconds >= 0 && (least < 0 || at->seconds < least)) s->best = i;
 }
 
-/// In how many values two settings differ.
+/// Returns the number of values in which two settings differ.
 static int config_distance(const Config *a, const Config *b) {
     int n = 0;
     for (int i = 0; i < a->n; i++) {
@@ -309,7 +311,8 @@ static int config_distance(const Config *a, const Config *b) {
     return n;
 }
 
-/// The settings that the instance leaves open. Without pinned values there may be none.
+/// Lists the settings that the instance leaves open. Even without pinned values the list may be
+/// empty.
 static void list_settings(SettingSearch *s) {
     Build *b = s->build;
     Configs all = {0};
@@ -321,7 +324,7 @@ static void list_settings(SettingSearch *s) {
     b->n_settings = s->open->n;
 }
 
-/// Tries all, or the best one and its neighbours.
+/// Tries all settings, or the best one and its neighbours.
 static void search_settings(SettingSearch *s, int most) {
     RankedSettings *open = s->open;
     for (int round = 0; round < ROUNDS; round++) {
@@ -370,8 +373,8 @@ double build_products(Build *b) {
 
 /* ---- the smallest one ------------------------------------------------------------------------ */
 
-/// Values of 1 say that there is no tile along a dim, which is one element at a time: they count as
-/// large ones.
+/// A value of 1 means one element at a time, without a tile along the dim. It counts as a large
+/// value.
 static double tile_product(const Config *c) {
     double product = 1;
     for (int i = 0; i < c->n; i++)
@@ -386,7 +389,7 @@ static void elaborate_quietly(Ctx *ctx, void *arg) {
     if (diag_errors(ctx)) b->code = NULL;
 }
 
-/// False, with nothing said of it, where it does not elaborate.
+/// False, without diagnostics: it does not elaborate.
 static bool try_elaborate(Build *b) {
     DiagMark mark = diag_mark(b->ctx);
     b->code = NULL;
