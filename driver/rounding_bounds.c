@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What bounds the difference of right results (runtime/tune/trial.h): where values are rounded, and
-// to how many bits. Operands of products are not, whatever their type is: their products are exact.
+// Bounds the difference between two right results (runtime/tune/trial.h): finds the places that
+// round, and their significant bits. Operands of dot products are not rounded, whatever their type,
+// because their products are exact.
 #include "driver/remote/oracle.h"
 
 #include <string.h>
 
 enum {
     F64_BITS = 53,
-    F32_BITS = 24, // that sums have at least, whatever their type
-    UNIT_SUM = 22, // of matrix units, which cut what they add up
+    F32_BITS = 24, // the least that sums have, whatever their type
+    UNIT_SUM = 22, // of matrix units, which truncate their sums
     TF32 = 11,
     TF32X3 = 20,
     F8_SUM = 13, // docs/use/kernels-on-gpus.md: sums of 128 products lose 2^-11 of |a| |b|
-    F8_FAST = 4, // of all products; what that loses grows with their number
+    F8_FAST = 4, // for all products; its loss grows with their number
 };
 
 static int significand_bits(Elem e) {
@@ -29,7 +30,7 @@ static void narrow_bits(int *bits, int to) {
     if (to < *bits) *bits = to;
 }
 
-/// The last rounding is that of the result itself, which is counted apart.
+/// The last rounding of a result belongs to the result's own type, which is counted apart.
 static bool is_only_stored(const Value *v) {
     for_each_use(u, v) if (u->user->code != OP_STORE) return false;
     return true;
@@ -43,7 +44,7 @@ static void note_cast(const Op *op, Precision *p) {
     p->rounds = true;
 }
 
-/// Of a CPU, too, which is as exact as the type of the sum at least.
+/// Applies to CPUs as well; they are at least as exact as the sum's type.
 static void note_dot(const Op *op, Precision *p) {
     Elem e = operand(op, 0)->type->elem;
     const char *precision = op_str(op, "precision");
@@ -69,7 +70,7 @@ static bool rounds_result(const Op *op) {
     }
 }
 
-/// What reductions do stands in their regions.
+/// Ops in the regions of reductions are visited, too.
 static void note_rounding_op(Op *op, void *arg) {
     Precision *p = arg;
     bool computes = op_has(op, ELEMENTWISE) || op->code == OP_DOT || op->code == OP_REDUCE ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What can be said of a source without arguments.
+// Checks a source without knowing arguments of a launch.
 #include "driver/driver.h"
 
 #include "lang/diag.h"
@@ -10,9 +10,9 @@ static bool has_constants(const FnDef *f) {
     return false;
 }
 
-/// Elaborates the default instance of a kernel: that is where types are checked. The pass `pads`
-/// adds its warnings, `comm-overlap` and `combine` find what no target can join. False: there are
-/// errors, which other values might not bring about.
+/// Elaborates the default instance of a kernel, which checks types. The pass `pads` adds its
+/// warnings; `comm-overlap` and `combine` find transfers and combines that no target supports.
+/// False: there are errors that other values might avoid.
 static bool check_default_instance(Ctx *ctx, const Program *program, const FnDef *kernel) {
     Ir *ir = ir_create(ctx);
     Inst *inst = fe_default_inst(ctx, program, kernel);
@@ -38,7 +38,7 @@ typedef struct TypeAttempt {
     const FnDef *kernel;
     TypeChoice types[2];
     int n;
-    uint64_t last; // step
+    uint64_t last; // the last step of the budget
 } TypeAttempt;
 
 static void elaborate_attempt(Ctx *ctx, void *arg) {
@@ -48,7 +48,7 @@ static void elaborate_attempt(Ctx *ctx, void *arg) {
     fe_elaborate(ir_create(ctx), a->program, inst);
 }
 
-/// The first error of an attempt, which is forgotten again; NULL: there is none.
+/// Returns the first error of an attempt, and forgets the messages. NULL: no error.
 static const Diagnostic *first_error(Ctx *ctx, TypeAttempt *a) {
     DiagMark mark = diag_mark(ctx);
     const Diagnostic *error = NULL;
@@ -59,7 +59,7 @@ static const Diagnostic *first_error(Ctx *ctx, TypeAttempt *a) {
     return error;
 }
 
-/// Whether the kernel compiles where another type parameter is no default one, as in (i8, i32).
+/// Whether the kernel compiles if another type parameter differs from its default, as in (i8, i32).
 static bool compiles_with_another(Ctx *ctx, TypeAttempt *a) {
     const Generic *all = a->kernel->generics.at;
     for (int i = 0; i < a->kernel->generics.n; i++) {
@@ -74,8 +74,8 @@ static bool compiles_with_another(Ctx *ctx, TypeAttempt *a) {
     return false;
 }
 
-/// Warns where a constraint allows types for which the kernel never compiles. The hint lists the
-/// others.
+/// Warns if a constraint allows types with which the kernel never compiles. The hint lists the
+/// types that do compile.
 static void check_generic(Ctx *ctx, TypeAttempt *a, const Generic *generic) {
     const Diagnostic *why = NULL;
     Elem bad = EL_COUNT;
@@ -107,7 +107,7 @@ static void check_types(Ctx *ctx, const Program *program, uint64_t last) {
 
 /* ---- programs ------------------------------------------------------------------------------ */
 
-// Steps of all kernels of a file: a hundred times what the library's largest one takes.
+// Steps for all kernels of a file: a hundred times those of the library's largest file.
 enum { MAX_CHECK = 1000000 };
 
 bool program_check(Ctx *ctx, const Program *program, bool certain) {

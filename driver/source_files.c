@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Source files from disk or memory, and the search for imported ones.
+// Reads source files from disk or memory, and searches for imported files.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +17,14 @@ typedef struct File {
     char *text;
 } File;
 
-/// Runs with the context, also where reading was cut short by an error.
+/// Runs with the context's end, even if an error cut reading short.
 static void file_release(void *thing) {
     File *file = thing;
     if (file->f) fclose(file->f);
     free(file->text);
 }
 
-/// Reads all of f. NULL, with errno, where that fails.
+/// Reads all of f. NULL, with errno, on failure.
 static char *read_source_text(FILE *f, size_t *len) {
     size_t cap = 1 << 16, n = 0;
     char *text = malloc(cap);
@@ -44,7 +44,7 @@ static char *read_source_text(FILE *f, size_t *len) {
     return text;
 }
 
-/// Whether reading ends: devices and pipes may have no end. errno says why not.
+/// Whether it is a regular file; devices and pipes may have no end. errno gets the reason.
 static bool is_regular(const char *path) {
     struct stat s;
     if (stat(path, &s)) return false;
@@ -67,7 +67,7 @@ static uint16_t read_source_file(Ctx *ctx, const char *path, bool is_stdin) {
     return ctx_add_source(ctx, is_stdin ? "<stdin>" : path, file->text, len);
 }
 
-/// Files of the library are always there, and no file can take their place.
+/// Files of the library always exist, and no other file can replace them.
 static uint16_t find_text(Ctx *ctx, const Sources *sources, const char *path) {
     for (const struct tg_embedded *f = tg_embedded_files; f->path; f++)
         if (strcmp(f->path, path) == 0) return ctx_add_source(ctx, f->path, f->text, f->len);
@@ -89,7 +89,7 @@ static uint16_t find_in_folder(Ctx *ctx, const Sources *sources, const char *pat
     return file || sources->closed || !is_regular(path) ? file : read_source_file(ctx, path, false);
 }
 
-/// errno tells of the first file that is there, if one is.
+/// On failure, errno is that of the first candidate that exists, or else ENOENT.
 static uint16_t find_import(void *user, Ctx *ctx, const char *path, const char *from) {
     const Sources *sources = user;
     const char *slash = strrchr(from, '/');

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which scalars steer the host code of a kernel: how often, or whether, phases run.
+// Finds the scalars that steer the host code of a kernel: those that decide how often, or whether,
+// phases run.
 //
 //     for i in 0 .. n { parallel ... }        n
 //     let m = n + 1; if m > k { softmax(x); }   n, k
-//     repeat(x, n);                             n, where it steers the kernel that is called
+//     repeat(x, n);                             n, if it steers the called kernel
 //
-// Ranks have to agree on these: one that runs another number of phases waits for the others in
-// vain. Names are followed through variables by their text, whatever their scope: so a parameter
-// may be found that does not steer, never the other way round.
+// Ranks have to agree on steering scalars. A rank that runs another number of phases would wait for
+// the others in vain. Names are followed through variables by their text, regardless of scopes. The
+// result may therefore contain parameters that do not steer, but it misses none.
 #include "driver/driver_private.h"
 
 #include "frontend/program.h"
 
 typedef struct Steers {
     const Program *p;
-    PtrMap *known; // FnDef -> bools, one a parameter: kernels that were looked at, or are being
-    VEC(const char *) names; // that steer
+    PtrMap *known;           // FnDef -> a bool for each parameter; for kernels done or in progress
+    VEC(const char *) names; // names that steer
     bool grew;
 } Steers;
 
@@ -31,7 +32,7 @@ static void add_name(Steers *s, const char *name) {
     s->grew = true;
 }
 
-/// All names of an expression steer.
+/// Marks all names of an expression as steering.
 static void add_steering_names(Steers *s, const Expr *x) {
     if (!x) return;
     switch (x->kind) {
@@ -65,7 +66,7 @@ static void add_steering_names(Steers *s, const Expr *x) {
     }
 }
 
-/// What a variable that steers is made of steers.
+/// If a variable steers, so do all names in its value.
 static void follow_names(Steers *s, const Names *names, const Expr *value) {
     for (int i = 0; i < names->n; i++)
         if (is_steering_name(s, names->at[i].text)) add_steering_names(s, value);
@@ -79,7 +80,7 @@ static void follow_place(Steers *s, const Expr *place, const Expr *value) {
 
 static const bool *fn_steers(const Program *p, const FnDef *f, PtrMap *known);
 
-/// The host code of a kernel that is called is the caller's.
+/// The host code of a called kernel runs as part of the caller's.
 static void follow_call(Steers *s, const Expr *x) {
     const Expr *callee = x && x->kind == EX_CALL ? x->call.callee : NULL;
     const Item *item =
@@ -94,7 +95,7 @@ static void follow_call(Steers *s, const Expr *x) {
     }
 }
 
-/// Of the host's statements: what programs do they do alone.
+/// Visits only host statements. Statements inside programs do not steer.
 static void visit_host_stmt(Steers *s, const Stmt *t) {
     if (!t) return;
     switch (t->kind) {
@@ -133,7 +134,7 @@ static void visit_host_stmt(Steers *s, const Stmt *t) {
     }
 }
 
-/// Calls never form a cycle in a program that compiles; in others, nothing more is found.
+/// Calls form no cycle in a program that compiles. In other programs, a cycle adds no names.
 static const bool *fn_steers(const Program *p, const FnDef *f, PtrMap *known) {
     bool *out = map_get(known, f);
     if (out) return out;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which parameters a kernel may write, whatever the instance: a property of its source, as the
-// `const` of a C prototype is. A fn called with the tensor writes what it does to its parameter.
+// Finds the parameters that a kernel may write in any instance. This is a property of the source,
+// like `const` in a C prototype. If a called fn writes its parameter, the tensor passed for it is
+// written.
 //
 //     y[n] = v;  y[n] += v;           the place of an assignment
 //     combine(y[n], v, f);            the first argument of a builtin that takes a place
-//     f(y, x);                        where f writes its first parameter
+//     f(y, x);                        if f writes its first parameter
 //     let t = y; t[n] = v;            y by another name
 //
-// An instance may write less (a branch that it does not have): the runtime then refuses overlaps
-// that would do no harm. It never writes more.
+// An instance may write less, because it lacks a branch. The runtime then refuses some overlaps
+// that would be harmless. An instance never writes more.
 #include "driver/driver_private.h"
 
 #include "frontend/builtins/builtins.h"
@@ -17,12 +18,12 @@
 typedef struct WriteSearch {
     const Program *p;
     const FnDef *f;
-    bool *written;     // one a parameter
-    PtrMap *known;     // FnDef -> its `written`: fns that were looked at, or are being
-    VEC(Name) aliases; // let t = x: pairs
+    bool *written;     // one for each parameter
+    PtrMap *known;     // FnDef -> its `written`; for fns done or in progress
+    VEC(Name) aliases; // pairs of names, of let t = x
 } WriteSearch;
 
-/// The parameter that an expression names, through aliases, or -1.
+/// Returns the parameter that an expression names, through aliases, or -1.
 static int named_param(const WriteSearch *w, const Expr *x) {
     if (!x || x->kind != EX_NAME) return -1;
     const char *name = x->name;
@@ -31,7 +32,7 @@ static int named_param(const WriteSearch *w, const Expr *x) {
     return fn_param(w->f, name);
 }
 
-/// y[...], (y[...], z[...]), y of rank 0.
+/// Handles the places y[...], (y[...], z[...]), and y of rank 0.
 static void note_written_place(WriteSearch *w, const Expr *x) {
     for (int i = 0; x->kind == EX_TUPLE && i < x->tuple.n; i++)
         note_written_place(w, x->tuple.at[i]);
@@ -43,7 +44,7 @@ static void note_written_place(WriteSearch *w, const Expr *x) {
 
 static const bool *fn_writes(const Program *p, const FnDef *f, PtrMap *known);
 
-/// Tensors passed whole: the callee says what it writes.
+/// For a tensor that is passed whole, the callee decides if it is written.
 static void note_callee(WriteSearch *w, const Expr *x) {
     const Args *args = &x->call.args;
     const Expr *callee = x->call.callee;
@@ -61,7 +62,7 @@ static void note_callee(WriteSearch *w, const Expr *x) {
     }
 }
 
-/// Calls may stand anywhere in an expression; nothing else in one writes.
+/// Only calls write inside an expression, and they may be anywhere in it.
 static void expr_writes(WriteSearch *w, const Expr *x) {
     if (!x) return;
     for (; x->kind == EX_BINARY; x = x->binary.a) expr_writes(w, x->binary.b);
@@ -121,7 +122,7 @@ static void stmt_writes(WriteSearch *w, const Stmt *s) {
     }
 }
 
-/// Calls never form a cycle in a program that compiles; in others, nothing more is found.
+/// Calls form no cycle in a program that compiles. In other programs, a cycle adds no parameters.
 static const bool *fn_writes(const Program *p, const FnDef *f, PtrMap *known) {
     bool *written = map_get(known, f);
     if (written) return written;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An object file of kernels: the values that names are given, the variants, the data.
+// Builds an object file of kernels: the given values of names, the variants, the data.
 #include "driver/aot/aot.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static bool has_given_name(const AotValues *v, const char *name) {
     return false;
 }
 
-/// All of --given for a name; false where there is none.
+/// Takes all values of --given for a name. False: it has none.
 static bool take_given_option(Aot *a, AotExport *x, const char *name) {
     if (has_given_name(&x->given, name)) return true;
     for (int i = 0; i < a->given.n; i++)
@@ -28,7 +28,7 @@ static bool take_given_option(Aot *a, AotExport *x, const char *name) {
     return has_given_name(&x->given, name);
 }
 
-/// A clause `given D = 64 | 128`, unless --given says otherwise.
+/// Takes a clause `given D = 64 | 128`, unless --given overrides it.
 static void take_choice(Aot *a, AotExport *x, const Choice *choice) {
     if (take_given_option(a, x, choice->name.text)) return;
     for (int i = 0; i < choice->alternatives.n; i++) {
@@ -38,7 +38,7 @@ static void take_choice(Aot *a, AotExport *x, const Choice *choice) {
     }
 }
 
-/// `N <= 8192` or `N < 8192` among the conditions of `require` bounds what cover(N) holds.
+/// A condition `N <= 8192` or `N < 8192` of `require` bounds the extents for cover(N).
 static void take_condition(Aot *a, AotExport *x, const Expr *e) {
     int64_t most;
     for (; e->kind == EX_BINARY && e->binary.op == BI_AND; e = e->binary.a)
@@ -50,8 +50,8 @@ static void take_condition(Aot *a, AotExport *x, const Expr *e) {
     if (v.value > 0 && !has_given_name(&a->most, v.name)) vec_push(a->ctx, &x->most, v);
 }
 
-/// The values of a constant parameter; a bool has but two, so it needs no list. False where they
-/// are not known.
+/// Takes the values of a constant parameter. A bool has only two, so it needs no list. False: the
+/// values are not known.
 static bool take_constant(Aot *a, AotExport *x, const Param *p) {
     const char *name = p->name.text;
     if (take_given_option(a, x, name)) return true;
@@ -93,7 +93,7 @@ bool aot_given(Aot *a, AotExport *x) {
     return take_constants(a, x);
 }
 
-/// --given and --set name something of a kernel that is exported.
+/// Checks that --given and --set name a part of an exported kernel.
 static bool names_exist(Aot *a, const AotValues *values, const char *option) {
     for (int i = 0; i < values->n; i++) {
         const char *name = values->data[i].name;
@@ -135,7 +135,7 @@ static bool build_export(Aot *a, Object *object, AotExport *x) {
     return true;
 }
 
-/// Where the driver has to compile what the object could have as machine code.
+/// Adds a note if the driver must compile PTX because no tool made machine code.
 static void note_ptx(Aot *a) {
     for (int i = 0; i < a->exports.n; i++) {
         const AotExport *x = a->exports.data[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Static libraries of one member in the common format of ar: an index of symbols, a table of long
-// names, the object. No times, owners or folders: equal input gives equal bytes.
+// Writes static libraries with one member in the common ar format: an index of symbols, a table of
+// long names, the object. Times, owners and folders are left out, so equal input gives equal bytes.
 #include <string.h>
 
 #include "driver/aot/aot.h"

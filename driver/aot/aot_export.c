@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which kernels an object exports, with which element types, under which names.
+// Chooses the kernels that an object exports, their element types and their names.
 #include <ctype.h>
 #include <stdarg.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static bool is_defined(const Aot *a, const char *symbol) {
     return false;
 }
 
-/// acme_softmax_f32; a symbol may be defined once.
+/// Adds acme_softmax_f32. Each symbol may be defined only once.
 static bool add_export(Aot *a, const FnDef *kernel, const Elem *types) {
     if (kernel->params.n > TG_MAX_PARAMS)
         return aot_fail(a, NULL, "kernel '%s' has more than %d parameters", kernel->name.text,
@@ -54,8 +54,7 @@ static bool add_export(Aot *a, const FnDef *kernel, const Elem *types) {
 
 enum { FEW_TYPES = 2, MAX_GENERICS = 8 };
 
-/// The types of a parameter that come without being asked for: all where the constraint lists few,
-/// else the first.
+/// Lists the default types of a parameter: all if the constraint lists few, or else the first.
 static int default_types(Aot *a, const FnDef *f, int generic, Elem *out) {
     const Generic *g = &f->generics.at[generic];
     bool all = g->constraint.n <= FEW_TYPES;
@@ -73,7 +72,7 @@ static int default_types(Aot *a, const FnDef *f, int generic, Elem *out) {
     return 1;
 }
 
-/// Every combination of the default types from type parameter `generic` on.
+/// Adds every combination of default types from type parameter `generic` on.
 static bool add_defaults(Aot *a, const FnDef *f, int generic, Elem *types) {
     if (generic == f->generics.n) return add_export(a, f, types);
     Elem choices[FEW_TYPES];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The C function of a kernel: what arguments it takes, and how the dims of its tensors follow from
+// Makes the C function of a kernel: its arguments, and the computation of its tensors' dims from
 // them.
 //
 //     kernel k<T: float>(x: T[..R, E + 1], s: T)     k_f32(const float *x, float s,
@@ -68,10 +68,10 @@ static const struct {
 typedef struct ExprReader {
     Ctx *ctx;
     const Program *program;
-    /// The argument that a name is, or -1.
+    /// Returns the argument for a name, or -1.
     int (*find)(void *user, const char *name);
     void *user;
-    int depth; // of the expression at hand; a chain of operators is as deep as it is long
+    int depth; // of the current expression; a chain of operators is as deep as it is long
 } ExprReader;
 
 static const CExpr *make_c_expr(const ExprReader *r, enum CExprKind kind, int64_t value,
@@ -95,7 +95,7 @@ static const CExpr *read_dim_name(ExprReader *r, const Expr *e) {
                                                  : NULL;
 }
 
-/// (a + b - 1) / b, as the language defines ceildiv for positive b.
+/// Makes (a + b - 1) / b, the language's ceildiv for positive b.
 static const CExpr *read_ceildiv(ExprReader *r, const Args *args) {
     const CExpr *a = read_expr(r, args->at[0].value), *b = read_expr(r, args->at[1].value);
     if (!a || !b) return NULL;
@@ -138,7 +138,7 @@ static const CExpr *read_kind(ExprReader *r, const Expr *e) {
     }
 }
 
-/// NULL where C does not compute it.
+/// NULL: C does not compute it.
 static const CExpr *read_expr(ExprReader *r, const Expr *e) {
     if (r->depth == AST_MAX_DEPTH) return NULL;
     r->depth++;
@@ -191,7 +191,7 @@ static int find_scalar_argument(void *user, const char *name) {
     return -1;
 }
 
-/// Small floats cross to C as float; the runtime rounds them.
+/// Small floats are passed to C as float; the runtime rounds them.
 static Elem scalar_in_c(Elem e) {
     return elem_is(e, EC_FLOAT) && e != EL_F64 ? EL_F32 : e;
 }
@@ -211,8 +211,8 @@ static void add_param_args(Aot *a, FunctionBuilder *b) {
 
 enum { MAX_TEXT = 1000 };
 
-/// How many terms the expression has as C's text, where `?:` writes its parts twice; MAX_TEXT and
-/// more are all the same.
+/// Counts the terms of the expression as C text, in which `?:` duplicates its parts. Stops counting
+/// near MAX_TEXT.
 static int text_terms(const CExpr *e) {
     if (e->kind == CX_CONST || e->kind == CX_ARG) return 1;
     int n = text_terms(e->a) + text_terms(e->b);

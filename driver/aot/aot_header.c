@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The C header of an object, or of the kernels of a module (--jit): C11 and C++17.
+// Writes the C header of an object, or of a module's kernels (--jit), for C11 and C++17.
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 /* ---- names and types in C ------------------------------------------------------------------- */
 
 static const struct {
-    const char *c, *bits_of; // the C type; what a typedef of ours holds
+    const char *c, *bits_of; // the C type; the underlying type of our typedef
     const char *dlpack;
 } c_types[EL_COUNT] = {
     [EL_BOOL] = {"bool", NULL, "kDLBool"},
@@ -31,7 +31,7 @@ static const struct {
     [EL_F64] = {"double", NULL, "kDLFloat"},
 };
 
-// Keywords of C11 and C++20, and macros of their libraries that names of kernels may be.
+// Keywords of C11 and C++20, and macros of their libraries that could be names of kernels.
 static const char reserved[] =
     " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
     "char32_t char8_t class co_await co_return co_yield compl concept const const_cast consteval "
@@ -44,8 +44,8 @@ static const char reserved[] =
     "complex imaginary noreturn assert errno linux unix stdin stdout stderr I NULL EOF INFINITY "
     "NAN main ";
 
-// Functions of the C library and of POSIX that a kernel might be called after. An object that
-// defined one would take its place in the whole program.
+// Functions of the C library and of POSIX that a kernel could be named after. An object that
+// defined one would replace it in the whole program.
 static const char library[] =
     " abort abs accept access acos acosh alarm asin asinh atan atan2 atanh atexit atof atoi atol "
     "bind bsearch calloc cbrt ceil clock close connect copysign cos cosh difftime div drem dup "
@@ -63,7 +63,7 @@ static bool is_in_word_list(Ctx *ctx, const char *list, const char *name) {
     return strstr(list, ctx_format(ctx, " %s ", name)) != NULL;
 }
 
-/// What no name of a program may be: words, and what belongs to C (`_Bool`) or to tegula.h.
+/// Whether a program cannot use the name: a keyword, or a name of C (`_Bool`) or of tegula.h.
 static bool is_taken(Ctx *ctx, const char *name) {
     return is_in_word_list(ctx, reserved, name) ||
            (name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]))) ||
@@ -77,8 +77,8 @@ bool aot_reserved(Ctx *ctx, const char *name) {
            (of_float && is_in_word_list(ctx, library, ctx_format(ctx, "%.*s", (int)n - 1, name)));
 }
 
-/// Renamed with `_` at the end where C, C++ or the header have the word. Also `int_`, which `int`
-/// would meet.
+/// Appends `_` if C, C++ or the header use the name. `int_` is renamed, too, since `int` becomes
+/// `int_`.
 static const char *c_name(Ctx *ctx, const char *name) {
     size_t n = strlen(name), end = n;
     while (end > 1 && name[end - 1] == '_') end--;
@@ -125,7 +125,8 @@ static void add_expr(HeaderFile *h, const CFunction *f, const CExpr *e) {
 
 /* ---- comments ------------------------------------------------------------------------------ */
 
-/// Comment lines; a backslash at the end of one, or its trigraph, would continue it.
+/// Adds comment lines. A backslash at the end of one, or its trigraph, would continue the comment,
+/// so it gets a dot.
 static void add_comment(HeaderFile *h, const char *text) {
     while (text) {
         const char *end = strchr(text, '\n');
@@ -145,7 +146,7 @@ static const char *values_of(HeaderFile *h, const AotValues *values, const char 
     return t.data;
 }
 
-/// "[..R, N]" of a tensor type.
+/// Returns "[..R, N]" of a tensor type.
 static const char *dims_text(HeaderFile *h, const TypeExpr *type) {
     Text t = {.ctx = h->a->ctx};
     ast_print_type(&t, type);
@@ -196,13 +197,13 @@ static void describe_requires(HeaderFile *h, const AotExport *x) {
         }
 }
 
-/// Pairs that code for dense arrays allows to be one.
+/// Lists pairs of parameters that may be one array, by the code for dense arrays.
 static void describe_aliases(HeaderFile *h, const AotExport *x) {
     bool pairs[TG_MAX_PARAMS][TG_MAX_PARAMS] = {{0}}, written = false;
     for (int i = 0; i < x->variants.n; i++)
         for (int k = 0; k < x->variants.data[i].n_inplace; k++) {
             const uint8_t *pair = x->variants.data[i].inplace + 2 * k;
-            pairs[pair[0]][pair[1]] = true; // a byte counts as many as there may be
+            pairs[pair[0]][pair[1]] = true; // a byte cannot exceed TG_MAX_PARAMS - 1
         }
     for (int i = 0; i < x->info->n_params; i++)
         written |= x->info->params[i].flags & TG_PARAM_WRITTEN;
@@ -238,7 +239,7 @@ static const char *scalar_c_type(const AotExport *x, int i) {
     return c_types[e].bits_of ? "float" : c_types[e].c;
 }
 
-/// One argument, after a comma where it is not the first; breaks lines at 100 columns.
+/// Adds one argument, with a comma unless it is the first. Breaks lines at 100 columns.
 static void add_call_argument(HeaderFile *h, size_t *line, const char *text) {
     size_t width = h->t.n - *line;
     bool first = h->t.data[h->t.n - 1] == '(';
@@ -251,7 +252,7 @@ static void add_call_argument(HeaderFile *h, size_t *line, const char *text) {
     text_add(&h->t, "%s", text);
 }
 
-/// Argument i as C declares it.
+/// Returns the C declaration of argument i.
 static const char *argument_text(HeaderFile *h, const AotExport *x, int i, bool dlpack) {
     Ctx *ctx = h->a->ctx;
     if (i >= x->info->n_params)
@@ -272,7 +273,7 @@ static void add_arguments(HeaderFile *h, const AotExport *x, size_t line, bool d
     text_add(&h->t, ")");
 }
 
-/// A value for tg_launch; tensors by the name of their DLTensor.
+/// Adds a value for tg_launch. Tensors are passed by the name of their DLTensor.
 static void add_launch_value(HeaderFile *h, const AotExport *x, int i, const char *tensor) {
     const char *name = c_name(h->a->ctx, x->info->params[i].name);
     if (x->info->params[i].kind == TG_PARAM_TENSOR)
@@ -301,7 +302,7 @@ static void add_launch(HeaderFile *h, const AotExport *x, const char *kernel, bo
     text_add(&h->t, "    };\n    return tg_launch(%s, tg_args, %d);\n}\n", kernel, n);
 }
 
-/// The DLTensor of a dense array.
+/// Adds the DLTensor of a dense array.
 static void add_dl_tensor(HeaderFile *h, const CFunction *f, int i) {
     const CParam *p = &f->params[i];
     const CArg *a = &f->args[p->arg];
@@ -315,7 +316,7 @@ static void add_dl_tensor(HeaderFile *h, const CFunction *f, int i) {
              c_name(h->a->ctx, a->name), c_types[a->elem].dlpack, a->bits, p->rank, i);
 }
 
-/// A function of arrays around a kernel of a module.
+/// Adds a function of arrays that wraps a kernel of a module.
 static void add_module_function(HeaderFile *h, const AotExport *x) {
     const CFunction *f = x->function;
     size_t line = h->t.n;

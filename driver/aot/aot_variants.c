@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every variant of one export. A variant is a choice of
+// Makes every variant of one export. A variant is a choice of
 //
-//     nulls      which optional tensors are not there         all combinations
+//     nulls      which optional tensors are null              all combinations
 //     given      values of dims and constants                 all combinations of the lists
-//     layout     contiguous rows with packs of one axis       the main one; of GPUs also where
-//                                                             rows begin at 16 bytes
+//     layout     contiguous rows with packs of one axis       the main one; for GPUs also with
+//                                                             rows aligned to 16 bytes
 //                strided, packs of 2 or 3 axes                for all other launches
-//     ladder     what cover(N) holds                          steps up to N's bound
+//     ladder     the extent of cover(N)                       steps up to N's bound
 //     level      of the CPU                                   where it makes a difference
 //     setting    of tune values                               by the cost model, for three sizes;
-//                                                             more of them if asked; what tuning
-//                                                             found
+//                                                             more of them if asked; tuned ones
 //
-// Nothing here is known of a launch but what a variant's facts will demand; extents are made up.
+// Launches are unknown here. The extents are made up, and a variant's facts demand no more than its
+// code needs.
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,9 +23,9 @@
 #include "passes/gpu/gpu.h"
 
 enum {
-    MAX_FUNCTIONS = 1024, // of one export
-    AOT_THREADS = 16,     // of the machines that objects are made for
-    COVERED = 4096,       // what cover(N) holds where nobody says a bound
+    MAX_FUNCTIONS = 1024, // in one export
+    AOT_THREADS = 16,     // assumed of the machines that run objects
+    COVERED = 4096,       // default bound for cover(N)
     MAX_PACK = 3,
     MANY_CASES = 4, // combinations of given values and nulls
 };
@@ -34,11 +34,11 @@ static const int64_t sizes[SIZES] = {32, 256, 2048}, gpu_sizes[SIZES] = {64, 512
 
 typedef struct Arrangement {
     bool main, strided, aligned;
-    int pack; // axes of packs that stay apart
+    int pack; // number of axes in each pack after merging
     const char *what;
 } Arrangement;
 static const Arrangement layouts[] = {
-    {true, false, true, 1, "contiguous rows of 16 bytes"}, // GPUs copy them as they are
+    {true, false, true, 1, "contiguous rows of 16 bytes"}, // GPUs copy such rows unchanged
     {true, false, false, 1, "contiguous rows"},
     {false, false, false, 2, "contiguous rows, packs of 2"},
     {false, true, false, 1, "any strides"},
@@ -47,11 +47,12 @@ static const Arrangement layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
-/// How much of a ladder a step is part of: a level or layout of less use has fewer steps.
+/// The importance of a ladder's step. Less used levels and layouts get only the more important
+/// steps.
 typedef enum LadderStep { STEP_ANY, STEP_THIRD, STEP_LAST, STEP_NONE } LadderStep;
 
 typedef struct Child {
-    Ctx *ctx; // of the level that is being compiled, or NULL
+    Ctx *ctx; // of the level in compilation, or NULL
 } Child;
 
 typedef struct Variants {
@@ -59,18 +60,18 @@ typedef struct Variants {
     Object *object;
     AotExport *x;
     Child *child;
-    Ctx *ctx; // of what is being compiled, and the program and kernel in it
+    Ctx *ctx; // of the current compilation; also the next two fields
     const Program *program;
     const FnDef *kernel;
-    int cases;          // combinations of given values
-    bool packs, coarse; // coarse: so many cases that each gets little
+    int cases;          // number of combinations of given values
+    bool packs, coarse; // coarse: so many cases that each gets few variants
     unsigned nulls;
     AotValues values; // of given names
     const Arrangement *layout;
     AotValues ladder; // greatest values of dims under cover
-    LadderStep step;  // of the ladder's values, the least
-    AotValues shape;  // of an entry of the tuned file
-    int64_t size;     // of dims that nothing else says
+    LadderStep step;  // the least of the ladder's current steps
+    AotValues shape;  // of a tuned file's entry
+    int64_t size;     // of all other dims
 } Variants;
 
 static const NamedValue *find_named_value(const AotValues *v, const char *name) {
@@ -88,7 +89,7 @@ static bool dim_value(void *user, const char *name, int64_t *out) {
     return true;
 }
 
-/// Extents of the axes that a pack takes: of its product all in the last one but 2 each.
+/// Sets the extents of a pack's axes: 2 for all but the last, which gets the rest of the product.
 static int pack_extents(const Variants *v, int64_t product, int64_t *out) {
     int n = v->layout->pack;
     for (int i = 0; i < n - 1; i++) {
@@ -99,7 +100,7 @@ static int pack_extents(const Variants *v, int64_t product, int64_t *out) {
     return n;
 }
 
-/// Row-major; the axes of a pack do not lie as one where the layout keeps them apart.
+/// Sets row-major strides, with gaps between the axes of a pack so that they cannot be merged.
 static void set_strides(const Variants *v, ParamInst *p, int pack_at) {
     int64_t stride = v->layout->strided ? 3 : 1;
     int pack_end = pack_at + v->layout->pack;
@@ -130,7 +131,7 @@ static bool shape_tensor(Variants *v, const Param *param, ParamInst *p) {
     }
     p->known_shape = true;
     p->align = v->layout->aligned ? TENSOR_ALIGN : 0;
-    p->near = v->layout->aligned; // what is larger gets code that needs to know neither
+    p->near = v->layout->aligned; // larger tensors get code that assumes neither
     set_strides(v, p, pack_at);
     return true;
 }
@@ -146,7 +147,7 @@ static bool sets_value(const FnDef *f, const char *name) {
     return is_schedule_axis(name);
 }
 
-/// NULL where the layout has more axes than there may be.
+/// NULL: it would have more axes than MAX_RANK.
 static Inst *make_instance(Variants *v) {
     Ctx *ctx = v->ctx;
     const FnDef *f = v->kernel;
@@ -190,14 +191,14 @@ static const char *describe_variant(const Variants *v) {
 
 /* ---- one variant --------------------------------------------------------------------------- */
 
-/// Products of elements that tiles multiply: what the level AMX is for.
+/// Looks for products of elements that AMX tiles multiply.
 static void uses_tiles(Op *op, void *arg) {
     if (op->code != OP_DOT) return;
     Elem e = operand(op, 0)->type->elem;
     if (e == EL_BF16 || e == EL_I8 || e == EL_U8) *(bool *)arg = true;
 }
 
-/// A dim that code holds as a constant, though nobody listed its values.
+/// Fails if the code holds a dim as a constant whose values are not given.
 static bool check_dims(Variants *v, const Elaborated *code) {
     for (int i = 0; i < code->n_dims; i++) {
         const DimUse *d = &code->dims[i];
@@ -213,7 +214,8 @@ static bool check_dims(Variants *v, const Elaborated *code) {
     return true;
 }
 
-/// Code of one step of a ladder is right for smaller extents, too: hints find the nearest.
+/// Code of one step of a ladder is right for smaller extents, too. Hints let the runtime choose the
+/// nearest step.
 static void ladder_hints(Variants *v, const Elaborated *code, tg_variant *out) {
     VEC(tg_hint) hints = {0};
     if (out->n_hints) return;
@@ -239,8 +241,8 @@ static bool is_specific(const TargetInfo *gpu) {
     return gpu->name[strlen(gpu->name) - 1] == 'a';
 }
 
-/// Devices that no machine code of the object is for compile PTX: that of the last architecture of
-/// each generation, unless it is a specific one, whose PTX nothing else runs.
+/// Whether to add PTX for devices without machine code in the object. The last architecture of each
+/// generation provides it, unless it is specific: then no other device runs its PTX.
 static bool wants_ptx(const Aot *a, const TargetInfo *gpu) {
     int arch = gpu_target(gpu->name)->arch;
     for (int i = 0; i < a->n_gpus; i++) {
@@ -257,7 +259,7 @@ static void take_image(Variants *v, AotEntry *f, const tg_image *image) {
     object_image(v->object, f->images[f->n_images++], image);
 }
 
-/// Machine code, where something made it, and PTX for other devices.
+/// Takes machine code if a tool made it, and PTX for other devices.
 static void take_images(Variants *v, const TargetInfo *gpu, const DeviceCode *made, AotEntry *f) {
     tg_image ptx = made->image;
     take_image(v, f, &made->image);
@@ -277,7 +279,7 @@ static bool make_images(const Variants *v, Build *b, const CodeOptions *options,
     return b->backend->device(b->ir, b->code->module, &device, out);
 }
 
-/// Nothing is added to the object where something fails.
+/// On failure nothing is added to the object.
 static bool add_function(Variants *v, Build *b, const TargetInfo *level, const char *config) {
     Aot *a = v->a;
     AotExport *x = v->x;
@@ -300,10 +302,10 @@ static bool add_function(Variants *v, Build *b, const TargetInfo *level, const c
     return true;
 }
 
-/// The rows of one level that differ in tune values alone.
+/// The rows of one level, which differ only in tune values.
 typedef struct VariantRow {
     tg_variant variant;
-    int function; // of the export
+    int function; // index in the export
 } VariantRow;
 typedef VEC(VariantRow) VariantRows;
 
@@ -311,12 +313,12 @@ static bool is_gpu_level(const Variants *v, const TargetInfo *level) {
     return level >= v->a->gpus && level < v->a->gpus + v->a->n_gpus;
 }
 
-/// The lowest level of several is there so that the object runs everywhere, not to be fast.
+/// The lowest of several levels exists so that the object runs everywhere; speed does not matter.
 static bool is_spare(const Variants *v, const TargetInfo *level) {
     return v->a->n_levels > 1 && level == v->a->levels[0];
 }
 
-/// The steps of a ladder that a level is compiled for.
+/// Returns the least important steps of a ladder that the level still gets.
 static LadderStep wanted_steps(const Variants *v, const TargetInfo *level) {
     bool spare = is_spare(v, level), main = v->layout->main;
     bool common =
@@ -329,7 +331,7 @@ static LadderStep wanted_steps(const Variants *v, const TargetInfo *level) {
     return common ? STEP_THIRD : STEP_NONE;
 }
 
-/// A copy that outlives the context in which the variant was compiled.
+/// Copies a variant so that it outlives the context of its compilation.
 static tg_variant copy_variant_out(Ctx *ctx, const tg_variant *v) {
     tg_variant out = *v;
     out.facts = ctx_copy(ctx, v->facts, sizeof *v->facts * (size_t)v->n_facts);
@@ -340,7 +342,7 @@ static tg_variant copy_variant_out(Ctx *ctx, const tg_variant *v) {
     return out;
 }
 
-/// The level AMX would say nothing new of a kernel without products for tiles.
+/// For a kernel without tile products, the level AMX would equal V4.
 static bool is_superfluous(const Variants *v, const TargetInfo *level, const Build *b) {
     bool tiles = false, v4 = v->a->n_levels > 1 && level->level == TG_LEVEL_AMX &&
                              v->a->levels[v->a->n_levels - 2]->level == TG_LEVEL_V4;
@@ -357,26 +359,27 @@ static Build build_for_level(const Variants *v, const TargetInfo *level, Inst *i
                    .debug = v->a->debug};
 }
 
-/// Why a row has its setting.
+/// The reason for a row's setting.
 typedef enum Reason {
-    DEFAULT, // the cost model's choice: what it had to choose from says whether there are hints
+    DEFAULT, // the cost model's choice; gets hints only if it had a choice
     CHOSEN,  // one of several
-    TUNED,   // it was measured
+    TUNED,   // measured by tuning
 } Reason;
 
-/// One row: a function of its own where no other row has its setting.
+/// Adds one row, with a new function unless another row has the same setting.
 static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason why,
                         uint32_t device, VariantRows *rows) {
     Build b = build_for_level(v, level, inst);
     if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
     if (is_superfluous(v, level, &b)) return true;
-    if (why != DEFAULT) b.n_settings = 2; // so that hints say for which extents
+    if (why != DEFAULT) b.n_settings = 2; // makes hints record the extents
     tg_variant *row = build_variant(&b, level->level, FACTS_NECESSARY);
     int same = 0, function;
     while (same < rows->n && strcmp(rows->data[same].variant.config, row->config) != 0) same++;
     if (same == rows->n) {
         if (!add_function(v, &b, level, ctx_format(v->a->ctx, "%s", row->config))) return false;
-        row = build_variant(&b, level->level, FACTS_NECESSARY); // passes found in-place pairs
+        row = build_variant(&b, level->level, FACTS_NECESSARY); // passes have found the in-place
+                                                                // pairs
         function = v->x->functions.n - 1;
     } else {
         const VariantRow *first = &rows->data[same];
@@ -399,7 +402,7 @@ typedef struct SettingAttempt {
     const TargetInfo *level;
     Inst *inst;
     Reason why;
-    uint32_t device; // of a row that was tuned
+    uint32_t device; // of a tuned row
     VariantRows *rows;
     bool ok;
 } SettingAttempt;
@@ -410,7 +413,7 @@ static void attempt_setting(Ctx *ctx, void *arg) {
     a->ok = add_setting(a->v, a->level, a->inst, a->why, a->device, a->rows);
 }
 
-/// A setting that nobody needs: where it cannot be compiled, it is no error. False then.
+/// Tries an optional setting. If it cannot be compiled, that is not an error. Returns false then.
 static bool try_optional_setting(Variants *v, const TargetInfo *level, int n, const NamedValue *set,
                                  Reason why, uint32_t device, VariantRows *rows) {
     SettingAttempt a = {.v = v,
@@ -433,7 +436,7 @@ static bool try_optional_setting(Variants *v, const TargetInfo *level, int n, co
     return a.ok;
 }
 
-/// The next best settings by the cost model, for tuning among them where the object runs.
+/// Adds the next best settings of the cost model, for tuning where the object runs.
 static bool add_candidates(Variants *v, const TargetInfo *level, VariantRows *rows) {
     Inst *inst = make_instance(v);
     TuneSpace space;
@@ -449,7 +452,7 @@ static bool add_candidates(Variants *v, const TargetInfo *level, VariantRows *ro
     return !v->a->error;
 }
 
-/// Code of a step of a ladder is for extents above that of the step before.
+/// Code of a ladder's step serves extents above the step before it.
 static bool is_on_step(const Variants *v, const TargetInfo *level, const NamedValue *dim) {
     const NamedValue *most = find_named_value(&v->ladder, dim->name);
     LadderStep steps = wanted_steps(v, level);
@@ -458,7 +461,8 @@ static bool is_on_step(const Variants *v, const TargetInfo *level, const NamedVa
            dim->value > most->value / (steps == STEP_ANY ? 2 : 8);
 }
 
-/// What was measured with AMX's tiles serves the level below it, too, where a kernel has none.
+/// An entry measured with AMX tiles also serves the level below, for kernels that have no variants
+/// for AMX.
 static bool is_of_level(const Variants *v, const TunedEntry *e, const TargetInfo *level) {
     const TargetInfo *next =
         is_gpu_level(v, level) ? NULL : cpu_level(level->arch, level->level + 1);
@@ -466,8 +470,8 @@ static bool is_of_level(const Variants *v, const TunedEntry *e, const TargetInfo
     return next && next->level == TG_LEVEL_AMX && strcmp(e->target, next->name) == 0;
 }
 
-/// Reads the entry's shape. FOREIGN: it has other given values than what is compiled; BEYOND: it is
-/// for another step of a ladder, or for none.
+/// Reads the entry's shape. FOREIGN: its given values differ from the current ones. BEYOND: it
+/// belongs to another step of a ladder, or to none.
 static TunedUse take_shape(Variants *v, const TunedEntry *e, const TargetInfo *level) {
     TunedUse use = TUNED_TAKEN;
     NamedValue *values;
@@ -486,7 +490,7 @@ static bool is_of_export(const Variants *v, const TunedEntry *e) {
     return strcmp(e->kernel, tuned_kernel(v->a->ctx, v->x->kernel, v->x->types)) == 0;
 }
 
-/// Rows for the shapes that were tuned.
+/// Adds rows for the tuned shapes.
 static void add_tuned(Variants *v, const TargetInfo *level, VariantRows *rows) {
     Aot *a = v->a;
     for (int i = 0; i < (a->tuned ? a->tuned->n : 0) && !a->error; i++) {
@@ -509,12 +513,12 @@ typedef struct VariantLevel {
     Variants *v;
     const TargetInfo *target;
     VariantRows rows;
-    bool same; // all sizes want one setting, and there are no others
+    bool same; // all sizes share one setting, and no other settings exist
     bool ok;
 } VariantLevel;
 
-/// Reads the source again, into a context that goes with all that the compilation of one level
-/// makes: an object of hundreds of variants would take gigabytes otherwise.
+/// Compiles one level in its own context, into which it reads the source again. The context is
+/// freed with all temporary data; otherwise an object of hundreds of variants would take gigabytes.
 static void compile_level(Ctx *ctx, void *arg) {
     VariantLevel *l = arg;
     Variants *v = l->v;
@@ -548,7 +552,7 @@ static void release_child(void *thing) {
     c->ctx = NULL;
 }
 
-/// Errors come back as text; what is worse leaves by the context of the whole build.
+/// Errors come back as text. Lack of memory and bugs leave by the context of the whole build.
 static bool compile_apart(VariantLevel *l) {
     Aot *a = l->v->a;
     Ctx *ctx = l->v->child->ctx = ctx_create(NULL);
@@ -564,7 +568,7 @@ static bool compile_apart(VariantLevel *l) {
     return l->ok;
 }
 
-/// A variant for each image of its function.
+/// Adds a variant for each image of its function.
 static void add_variant_row(Variants *v, const VariantRow *row) {
     const AotEntry *f = &v->x->functions.data[row->function];
     for (int i = 0; i < (f->n_images ? f->n_images : 1); i++) {
@@ -594,7 +598,7 @@ static bool add_levels(Variants *v) {
 
 /* ---- ladders ------------------------------------------------------------------------------- */
 
-/// The greatest extent of a dim that was tuned for on a target of the object; 0: none.
+/// Returns the greatest extent of a dim among tuned entries for the object's targets; 0: none.
 static int64_t tuned_extent(const Variants *v, const char *name) {
     const Aot *a = v->a;
     int64_t most = 0;
@@ -612,7 +616,8 @@ static int64_t tuned_extent(const Variants *v, const char *name) {
     return most;
 }
 
-/// What is said to be the most, or else what is usual, and more where that was tuned for.
+/// Returns the bound from the user or the source, or else the default, raised to the greatest tuned
+/// extent.
 static const NamedValue *dim_bound(Variants *v, const char *name) {
     const NamedValue *bound = find_named_value(&v->x->most, name);
     if (bound) return bound;
@@ -628,7 +633,7 @@ static const NamedValue *dim_bound(Variants *v, const char *name) {
     return &v->x->most.data[v->x->most.n - 1];
 }
 
-/// Each combination of steps of the dims from number i on: 32, 64, 128, ... up to the bound.
+/// Visits each combination of steps of the dims from number i on: 32, 64, 128, ... up to the bound.
 static bool climb_ladder(Variants *v, const AotValues *bounds, int i) {
     if (i == bounds->n) return add_levels(v);
     int64_t most = bounds->data[i].value, n = 32;
@@ -644,7 +649,7 @@ static bool climb_ladder(Variants *v, const AotValues *bounds, int i) {
     }
 }
 
-/// Elaborates once to see which dims the code needs to know, and which it needs to be bounded.
+/// Elaborates once to find the dims that must be constants, and the dims that need a bound.
 static bool add_layout(Variants *v) {
     Aot *a = v->a;
     AotValues bounds = {0};
@@ -695,7 +700,7 @@ static bool add_nulls(Variants *v) {
     return true;
 }
 
-/// Every combination of the given values, from the i-th on: values of a name stand together.
+/// Visits every combination of the given values from the i-th on. Values of one name are adjacent.
 static bool add_given(Variants *v, int i) {
     const AotValues *given = &v->x->given;
     if (i == given->n) return add_nulls(v);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See child_process.h. Both ends talk over a pair of sockets, since writing to a broken pipe would
+// See child_process.h. The connection is a pair of sockets, because writing to a broken pipe would
 // raise SIGPIPE in the host program.
 #include "driver/remote/child_process.h"
 
@@ -21,8 +21,8 @@
 
 /* ---- forks --------------------------------------------------------------------------------- */
 
-// In the child of a fork the connections are closed, else a process would not end with its owner.
-// Another thread of the parent may have had the lock.
+// The child of a fork closes all connections; otherwise a process would not end with its owner. It
+// initialises the lock, which another thread of the parent may have held.
 static struct {
     pthread_mutex_t lock;
     ChildProcess *first;
@@ -61,7 +61,7 @@ static void delist_peer(ChildProcess *p) {
 
 /* ---- starting ------------------------------------------------------------------------------ */
 
-/// The path of the program, or its plain name, for PATH.
+/// Returns the program's path, or its plain name for a search in PATH.
 static const char *find_program(Ctx *ctx) {
     static const char *const places[] = {"tegula", "bin/tegula", "../bin/tegula",
                                          "../../bin/tegula"};
@@ -79,7 +79,7 @@ static const char *find_program(Ctx *ctx) {
     return "tegula";
 }
 
-/// Files that it has from the host program it closes itself.
+/// The program itself closes files that it inherits from the host program.
 static int spawn_program(const char *program, int fd, pid_t *pid) {
     extern char **environ;
     char name[] = "tegula", option[] = "--serve", *argv[] = {name, option, NULL};
@@ -102,7 +102,7 @@ int child_stop(ChildProcess *p, bool kill_it) {
         pid_t got;
         do got = waitpid(p->pid, &status, 0);
         while (got < 0 && errno == EINTR);
-        if (got != p->pid) status = -1; // the host program waits for all its children itself
+        if (got != p->pid) status = -1; // the host program has waited for the child itself
     }
     *p = (ChildProcess){.fd = -1};
     return status;
@@ -116,7 +116,8 @@ int child_start(Ctx *ctx, ChildProcess *p, const char **program) {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return errno;
     int error = spawn_program(*program, pair[1], &p->pid);
     close(pair[1]);
-    // Where the host program has closed its standard output, what it prints must not go here.
+    // If the host program has closed its standard output, the socket must not take its descriptor
+    // number: prints would go into the connection.
     int high = fcntl(pair[0], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (high >= 0) close(pair[0]);
     p->fd = high >= 0 ? high : pair[0];
@@ -137,13 +138,14 @@ double child_seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/// After a call that failed: by what the other end did, or by what this one lacks.
+/// Returns TALK_BROKEN after a failed call. p->error is set unless the other end closed the
+/// connection.
 static Talk talk_broken(ChildProcess *p) {
     if (errno != EPIPE && errno != ECONNRESET) p->error = errno;
     return TALK_BROKEN;
 }
 
-/// Waits until the socket can do what `events` says.
+/// Waits until the socket is ready for `events`.
 static Talk wait_for_socket(ChildProcess *p, short events, double end) {
     for (;;) {
         double left = end - child_seconds();
@@ -155,7 +157,7 @@ static Talk wait_for_socket(ChildProcess *p, short events, double end) {
     }
 }
 
-/// Never blocks in the call itself: a process that hangs does not read, either.
+/// Uses calls that never block, since a process that hangs does not read either.
 static Talk send_until(ChildProcess *p, const uint8_t *from, size_t n, double end) {
     while (n) {
         Talk t = wait_for_socket(p, POLLOUT, end);

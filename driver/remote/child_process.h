@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Other processes that work for this one: `tegula --serve` at the other end of a pair of sockets.
-// Whatever happens to one, the caller gets a status; no call blocks beyond its time.
+// Processes that work for this one: `tegula --serve` at the other end of a pair of sockets. If one
+// fails in any way, the caller gets a status. No call blocks beyond its time limit.
 #ifndef DRIVER_REMOTE_CHILD_PROCESS_H
 #define DRIVER_REMOTE_CHILD_PROCESS_H
 
@@ -8,36 +8,36 @@
 
 #include <sys/types.h>
 
-/// {.fd = -1}: none. Used by one thread at a time, at one address.
+/// {.fd = -1}: not started. Only one thread may use it at a time, and it must not move in memory.
 typedef struct ChildProcess {
-    pid_t owner; // the process that started it: a forked child starts its own
-    pid_t pid;   // 0: none
+    pid_t owner; // the process that started it; a forked child starts its own
+    pid_t pid;   // 0: not running
     int fd;
-    int error;                 // errno of this end, where that is what broke the connection
-    bool greeted;              // it is of this compiler
-    struct ChildProcess *next; // of those that run (child_process.c)
+    int error;                 // errno of this end if it broke the connection
+    bool greeted;              // it has the same compiler
+    struct ChildProcess *next; // list of running processes (child_process.c)
 } ChildProcess;
 
 bool child_runs(const ChildProcess *p);
-/// Starts the program unless it runs. 0 or an errno; the program that was tried is in *program. It
-/// is found by TG_SERVER, beside this library, or in PATH.
+/// Starts the program unless it runs. Returns 0 or an errno; *program is the program that was
+/// tried. It comes from TG_SERVER, from beside this library, or from PATH.
 int child_start(Ctx *ctx, ChildProcess *p, const char **program);
-/// Closes the connection and waits for the process, which ends by that or is made to. What ended it
-/// is the status of waitpid, or -1 where it is not known.
+/// Closes the connection, which ends the process, or kills it, and waits for its end. Returns the
+/// status of waitpid, or -1 if it is unknown.
 int child_stop(ChildProcess *p, bool kill_it);
-/// Whether it ended since its memory ran out.
+/// Whether the process ended because it ran out of memory.
 bool child_end_of_memory(int status);
-/// What became of the process, as waitpid tells it: "ended with exit code 1".
+/// Describes a status of waitpid: "ended with exit code 1".
 const char *child_end_text(Ctx *ctx, int status);
 
-/// FOREIGN: what comes is no message that was expected; OTHER: it is a Tegula of another build.
+/// FOREIGN: an unexpected message came. OTHER: the process is a Tegula of another build.
 typedef enum Talk { TALK_OK, TALK_BROKEN, TALK_LATE, TALK_FOREIGN, TALK_OTHER } Talk;
 
-/// Until `end`, of child_seconds().
+/// Sends a message until `end` of child_seconds().
 Talk child_send(ChildProcess *p, Bytes message, double end);
-/// What a process says first: its sources and its LLVM (backend_build).
+/// Makes the first message of a process: its sources and its LLVM (backend_build).
 Bytes child_greeting(Ctx *ctx);
-/// Reads that, once, and refuses what is not of this compiler: it would make other code.
+/// Reads the greeting, once. Refuses another compiler, since its code would differ.
 Talk child_greet(Ctx *ctx, ChildProcess *p, double end);
 /// Reads the body of a message of this kind into the arena, after the greeting.
 Talk child_receive(Ctx *ctx, ChildProcess *p, WireKind kind, Bytes *body, double end);

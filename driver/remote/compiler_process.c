@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The compiler in another process (child_process.h), started when it is first needed and again when
-// it has died.
+// The compiler in another process (child_process.h). The process starts at first use, and again
+// after it has died.
 #include "driver/remote/child_process.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ bool compiles_here(Answer *out) {
     return false;
 }
 
-/// For one request, sending and receiving included.
+/// Returns the limit for one request, including sending and receiving.
 static double request_timeout(void) {
     const char *set = secure_getenv("TG_COMPILE_TIMEOUT");
     double s = set ? strtod(set, NULL) : 0;
@@ -42,10 +42,10 @@ static double request_timeout(void) {
 typedef struct ServerExchange {
     const Request *r;
     Answer *out;
-    const char *message; // why there is no answer
+    const char *message; // the reason of a missing answer
     tg_status status;
     bool restarted;
-    bool other; // it is of another compiler
+    bool other; // the process has another compiler
 } ServerExchange;
 
 static void refuse_exchange(ServerExchange *x, tg_status status, const char *message) {
@@ -62,13 +62,13 @@ bool answer_is_sound(const Request *r, const Answer *a) {
         if (v->inplace[i] >= r->n_args) return false;
     for (int i = 0; i < v->n_facts; i++)
         if (v->facts[i].axis >= TG_MAX_RANK)
-            return false; // a byte counts as many params as there may be
+            return false; // a byte cannot exceed the number of params
     for (int i = 0; i < v->n_hints; i++)
         if (v->hints[i].param >= r->n_args || v->hints[i].axis >= TG_MAX_RANK) return false;
     return a->same < r->n_known;
 }
 
-/// In the child of a fork: another thread of the parent may have had the lock.
+/// Runs in the child of a fork: another thread of the parent may have held the lock.
 static void forget_server(void) {
     pthread_mutex_init(&server.lock, NULL);
 }
@@ -77,7 +77,7 @@ static void watch_server_forks(void) {
     pthread_atfork(NULL, NULL, forget_server);
 }
 
-/// Once a process.
+/// Warns once a process.
 static void say_other(const char *program) {
     static bool said;
     char line[512];
@@ -89,7 +89,7 @@ static void say_other(const char *program) {
     said = true;
 }
 
-/// What a process lacked is no mistake of the compiler's.
+/// A lack of resources in the process is not a bug of the compiler.
 static void explain_end(Ctx *ctx, ServerExchange *x, int cause, int status) {
     bool cut = status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == SERVE_CUT;
     const char *text =
@@ -102,8 +102,8 @@ static void explain_end(Ctx *ctx, ServerExchange *x, int cause, int status) {
     refuse_exchange(x, kind, text);
 }
 
-/// One request under the lock. With a process that had been running, a broken connection may be of
-/// the time before this request; with a new one it is this request's doing.
+/// Makes one request under the lock. If the process was running before, a broken connection may be
+/// older than this request. With a new process, this request has broken it.
 static void exchange_request(Ctx *ctx, void *arg) {
     ServerExchange *x = arg;
     const char *program = "";
@@ -126,7 +126,7 @@ static void exchange_request(Ctx *ctx, void *arg) {
     if (!t && wire_read_answer(ctx, in, x->out) && answer_is_sound(x->r, x->out)) return;
     int cause = server.child.error, status = child_stop(&server.child, t != TALK_BROKEN || cause);
     if (t == TALK_BROKEN && running && !x->restarted) {
-        // It may have died of something else since the last request: once more, on a new one.
+        // It may have died earlier for another reason: retry once with a new process.
         x->restarted = true;
         exchange_request(ctx, x);
         return;
@@ -156,7 +156,7 @@ bool server_compile(Ctx *ctx, const Request *r, Answer *out) {
     pthread_mutex_lock(&server.lock);
     CtxStatus status = ctx_protect(ctx, exchange_request, &x);
     if (status != CTX_OK)
-        child_stop(&server.child, true); // what it still says belongs to no request
+        child_stop(&server.child, true); // its late answer must not reach the next request
     pthread_mutex_unlock(&server.lock);
     if (status != CTX_OK) *out = (Answer){.status = TG_ERROR_MEMORY, .message = "out of memory"};
     if (x.status) *out = (Answer){.status = x.status, .message = x.message};

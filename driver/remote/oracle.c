@@ -12,32 +12,32 @@
 enum {
     MOST_PROGRAMS = 64,
     MOST_SAMPLES = 8192,
-    MOST_COPIES = 1024, // that bring them from a device
-    NEAR = 4096,        // bytes between elements that one copy brings
-    WATCH = 1024,       // accesses between two looks at the clock
+    MOST_COPIES = 1024, // copies that fetch the samples from a device
+    NEAR = 4096,        // largest gap in bytes between elements of one copy
+    WATCH = 1024,       // accesses between two readings of the clock
 };
 #define NOISE_SEED  0x7e61
 #define PICK_SEED   0x5eed
-#define OUTPUT_ULPS 1.01 // of a result's own rounding, which the bound has already
+#define OUTPUT_ULPS 1.01 // own rounding of a result, which the bound includes already
 
-/// The memory of one tensor, or of several that are one view.
+/// The memory of one tensor, or of several that are the same view.
 typedef struct View {
-    int param; // the least one
+    int param; // the lowest parameter
     Elem elem;
-    int64_t from, bytes; // its lowest element is at address `from`
+    int64_t from, bytes; // `from`: address of the lowest element
     size_t period;
     const char *pattern;
 } View;
 
 typedef struct Element {
     const View *view;
-    int64_t number; // in the view
+    int64_t number; // index in the view
     Cell value;
 } Element;
 
-/// One run, and what it wrote.
+/// One run, and the elements that it wrote.
 typedef struct OracleRun {
-    PtrMap at;                 // element_key -> place in `elements`, from 1 on
+    PtrMap at;                 // element_key -> 1 + index in `elements`
     bool wrote[TG_MAX_PARAMS]; // of each view, by its parameter
     VEC(Element) elements;
 } OracleRun;
@@ -54,19 +54,19 @@ typedef struct Court {
     int n_views;
     InterpArg *args; // of the kernel op
     int n_args;
-    OracleRun *run; // the current one
+    OracleRun *run; // the current run
     double end;
     int64_t accesses;
     bool late;
-    int number, level;   // of the run; of the grid that is asked for
-    int64_t picks, most; // programs of the grid, one behind the other; the most there were
+    int number, level;   // index of the run; level of the grid
+    int64_t picks, most; // number of programs, and the most of any run
     VEC(rt_sample) samples;
     double *noise;
 } Court;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/// In bytes, for elements of 4 bits in halves of them.
+/// Converts bytes to elements; elements of 4 bits are half a byte.
 static int64_t elements_in_bytes(const View *v, int64_t bytes) {
     return bytes * 8 / elem_info[v->elem].bits;
 }
@@ -76,12 +76,12 @@ static int64_t number_in_view(const Tensor *t, int64_t offset) {
     return elements_in_bytes(v, (int64_t)(uintptr_t)t->data - v->from) + offset;
 }
 
-/// Views are far apart, and begin where elements do.
+/// Keys are unique, since views do not overlap and begin at elements.
 static const void *element_key(const View *v, int64_t number) {
     return (const void *)(uintptr_t)(v->from * 2 + 1 + number * elem_info[v->elem].bits / 4);
 }
 
-/// Gives up when the time is over, wherever the interpreter is.
+/// Leaves the interpreter once the time is over.
 static void watch_deadline(Court *c) {
     if (++c->accesses % WATCH || child_seconds() < c->end) return;
     c->late = true;
@@ -116,7 +116,7 @@ static void store_traced(void *user, const Tensor *t, int64_t offset, Cell value
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-/// Of tensors with elements: the addresses of the lowest and the highest one.
+/// Gets the address of the lowest element and the bytes up to the highest. False: no elements.
 static bool address_span(const Court *c, int i, int64_t *from, int64_t *bytes) {
     const tg_actual *a = &c->what.request.args[i];
     int64_t least = 0, last = 0;
@@ -131,7 +131,7 @@ static bool address_span(const Court *c, int i, int64_t *from, int64_t *bytes) {
     return true;
 }
 
-/// What the trial makes of the same view (runtime/tune/trial.c).
+/// Fills the view with the same data as the trial (runtime/tune/trial.c).
 static void fill_view(Court *c, View *v, const tg_actual *a) {
     const Bytes *given = &c->what.data[v->param].contents;
     rt_pattern p = {.param = v->param,
@@ -163,7 +163,7 @@ static const View *add_view(Court *c, int i) {
     return v;
 }
 
-/// An integer's bits are those of 64, a float's of its own type.
+/// Integers come as 64 bits, floats with the bits of their own type.
 static Cell scalar_cell(const ParamUse *use, const tg_actual *a) {
     if (use->elem >= EL_COUNT) return (Cell){.i = a->value};
     if (elem_is(use->elem, EC_FLOAT)) return cell_load(use->elem, &a->value, 0);
@@ -204,7 +204,7 @@ static void bind_court(Court *c) {
 
 typedef struct Structure {
     int grids;
-    bool joined; // programs give values to others
+    bool joined; // programs pass values to each other
 } Structure;
 
 static void note_structure_op(Op *op, void *arg) {
@@ -215,7 +215,7 @@ static void note_structure_op(Op *op, void *arg) {
     s->joined |= op->code == OP_COMBINE || op->code == OP_ATOMIC || op->code == OP_CALL;
 }
 
-/// Each program is of itself: it can be computed without the others.
+/// Whether each program can be computed without the others.
 static bool are_apart(const Court *c) {
     Structure s = {0};
     op_walk_pre(c->b.code->module, note_structure_op, &s);
@@ -228,7 +228,8 @@ static uint64_t mix_bits(uint64_t x) {
     return x ^ x >> 31;
 }
 
-/// Of each level of the grid the last program, where edges are, the first, the middle, then others.
+/// Picks for each level of the grid the last program, which has the edges, then the first, the
+/// middle, and then others.
 static int64_t pick_program(void *user, int64_t n) {
     Court *c = user;
     uint64_t level = (uint64_t)c->level++;
@@ -258,7 +259,7 @@ static void launch_programs(Ctx *ctx, void *arg) {
     l->ok = interp_run(c->b.ir, code->module, code->name, c->n_args, c->args, &options);
 }
 
-/// False where it fails, or there is no time.
+/// False: it failed, or the time is over.
 static bool run_traced(Court *c, bool apart, uint64_t noise, OracleRun *out) {
     Launch l = {.c = c, .apart = apart, .noise = noise};
     *out = (OracleRun){0};
@@ -282,7 +283,7 @@ static double rms_size(const OracleRun *r, const View *v) {
     return n ? sqrt(sum / n) : 0;
 }
 
-/// By which part an element is off beyond its own rounding.
+/// Returns the relative error of an element beyond its own rounding.
 static double off_by(const Element *exact, double noisy, double size) {
     uint8_t code, bits;
     elem_dlpack(exact->view->elem, &code, &bits);
@@ -292,7 +293,7 @@ static double off_by(const Element *exact, double noisy, double size) {
     return isfinite(way) && most + size > 0 ? way / (most + size) : INFINITY;
 }
 
-/// How much rounding moves the elements of this run: of each view the most that any is off by.
+/// Notes the effect of rounding on this run: for each view the largest error of an element.
 static void note_noise(Court *c, const OracleRun *exact, const OracleRun *noisy) {
     for (int v = 0; v < c->n_views; v++) {
         const View *view = &c->views[v];
@@ -309,7 +310,7 @@ static void note_noise(Court *c, const OracleRun *exact, const OracleRun *noisy)
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/// Halves of bytes cannot be looked at alone; an integer may depend on how floats are rounded.
+/// Elements of 4 bits cannot be compared alone. An integer may depend on the rounding of floats.
 static bool is_sample(const Court *c, const Element *e) {
     if (elem_info[e->view->elem].bits < 8) return false;
     return elem_is(e->view->elem, EC_FLOAT) ? isfinite(e->value.f) : !c->precision.rounds;
@@ -335,7 +336,7 @@ static bool is_near_sample(const rt_sample *a, const rt_sample *b) {
     return a->param == b->param && b->at - a->at <= NEAR;
 }
 
-/// Keeps one of `every`, of copies or of samples.
+/// Keeps one of `every` samples, or of `every` copies.
 static void thin_samples(Court *c, int every, bool copies) {
     rt_sample *s = c->samples.data, before = {.param = -1};
     int kept = 0, number = -1;
@@ -351,7 +352,7 @@ static void finish_samples(Court *c) {
     rt_sample *s = c->samples.data;
     int n = 0, copies = 0;
     qsort(s, (size_t)c->samples.n, sizeof *s, by_place);
-    for (int i = 0; i < c->samples.n; i++) // programs may have come twice
+    for (int i = 0; i < c->samples.n; i++) // runs may have picked a program twice
         if (!n || by_place(&s[n - 1], &s[i]) != 0) s[n++] = s[i];
     c->samples.n = n;
     for (int i = 0; i < n; i++) copies += !i || !is_near_sample(&s[i - 1], &s[i]);
@@ -364,7 +365,7 @@ static void finish_samples(Court *c) {
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/// The first run, and the same with noise.
+/// Makes the first run, and repeats it with noise.
 static bool run_twice(Court *c, bool apart) {
     OracleRun exact, noisy;
     if (!run_traced(c, apart, 0, &exact)) return false;
@@ -374,7 +375,7 @@ static bool run_twice(Court *c, bool apart) {
     return true;
 }
 
-/// More programs, while there is time for another one.
+/// Runs more programs while time for another one is left.
 static void run_more(Court *c) {
     double began = child_seconds(), longest = 0;
     c->out->programs = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The other end of child_process.h: requests in, answers out.
+// The other end of child_process.h: reads requests and writes answers.
 #include "driver/injected_fault.h"
 #include "driver/remote/child_process.h"
 #include "driver/remote/oracle.h"
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/// What was read: less than n at the end of the input; -1 where it cannot be read.
+/// Returns the bytes read: less than n at the end of the input; -1 on failure.
 static ssize_t read_whole(int fd, uint8_t *to, size_t n) {
     size_t at = 0;
     while (at < n) {
@@ -37,7 +37,7 @@ static bool write_all(int fd, const uint8_t *from, size_t n) {
 }
 
 typedef struct Service {
-    Worker **worker; // made when one is asked for
+    Worker **worker; // created at the first request for it
     WireKind kind;
     Bytes in;
     int out;
@@ -81,8 +81,8 @@ static void send_greeting(Ctx *ctx, void *arg) {
     send_reply(arg, child_greeting(ctx));
 }
 
-/// Each request in a context of its own. Out of memory: the process ends and gives back what it
-/// has, which the other end understands.
+/// Answers each request in its own context. Without memory the process ends, which frees all of it;
+/// the other end understands the exit code.
 static ServeEnd answer_in_context(Service *s, void (*what)(Ctx *ctx, void *service)) {
     Ctx *ctx = ctx_create(NULL);
     if (!ctx) return SERVE_MEMORY;
@@ -92,7 +92,7 @@ static ServeEnd answer_in_context(Service *s, void (*what)(Ctx *ctx, void *servi
     return status == CTX_NO_MEMORY ? SERVE_MEMORY : s->end;
 }
 
-/// The body of a message, then its answer.
+/// Reads the body of a message and answers it.
 static ServeEnd take_message(Service *s, int in) {
     s->in.data = malloc(s->in.n + 1);
     if (!s->in.data) return SERVE_MEMORY;
@@ -102,7 +102,7 @@ static ServeEnd take_message(Service *s, int in) {
     return end;
 }
 
-/// Whoever waits for an answer is gone: nothing that still goes on here is of use, however long it
+/// Ends the process when the client is gone, since no work here is of use then, however long it
 /// would take.
 static void *watch_client(void *arg) {
     struct pollfd p = {.fd = *(int *)arg};
@@ -110,7 +110,7 @@ static void *watch_client(void *arg) {
     _exit(0);
 }
 
-/// Of a pair of sockets. A file or a pipe may be at its end before its requests are answered.
+/// Watches only a socket. A file or a pipe may be at its end before its requests are answered.
 static void watch_socket(int *fd) {
     struct stat what;
     pthread_t thread;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Requests and answers as bytes: a header, then the fields of the structure in order. One function
-// for each structure both writes and reads it, so the two cannot differ.
+// for each structure both writes and reads it, so the two directions cannot differ.
 //
 //     header   "TGL" and its kind, version, length of the rest (8 bytes)
 //     number   8 bytes of this machine: both ends are one installation on one machine
-//     bytes    their number, then they, and 0 to 7 bytes up to a multiple of 8
+//     bytes    their number, the bytes, and 0 to 7 bytes of padding to a multiple of 8
 //
-// Whatever comes in is checked: lengths against what is left, counts against limits, texts for
-// their NUL, kinds against enums. A reader that finds a mistake reads zeroes from there on.
+// All input is checked: lengths against the rest of the input, counts against limits, texts for
+// their NUL, kinds against enums. After the first mistake a reader reads only zeroes.
 #include <string.h>
 
 #include "driver/remote/wire.h"
@@ -18,7 +18,7 @@ static const char magic[3] = "TGL", kinds[] = "QAOTRIESBG";
 
 /* ---- numbers, bytes ------------------------------------------------------------------------ */
 
-/// n bytes from the input, which moves on; NULL where it has fewer.
+/// Takes n bytes of the input. NULL: fewer are left.
 static const uint8_t *take_input(Wire *w, size_t n) {
     if (w->bad || n > w->in.n) {
         w->bad = true;
@@ -41,7 +41,7 @@ int64_t wire_number(Wire *w, int64_t v) {
     return v;
 }
 
-/// A number from least to most.
+/// Transfers a number that must be from least to most.
 int64_t wire_bounded(Wire *w, int64_t v, int64_t least, int64_t most) {
     v = wire_number(w, v);
     if (v >= least && v <= most) return v;
@@ -49,7 +49,7 @@ int64_t wire_bounded(Wire *w, int64_t v, int64_t least, int64_t most) {
     return least;
 }
 
-/// n items of `size` bytes at *data; copies of the input are aligned.
+/// Transfers n items of `size` bytes at *data. Copies of the input are aligned.
 void wire_items(Wire *w, const void **data, size_t n, size_t size) {
     static const char zeroes[8];
     size_t bytes = n * size, rest = (8 - bytes % 8) % 8;
@@ -71,7 +71,7 @@ void wire_bytes(Wire *w, const void **data, size_t *n) {
     wire_items(w, data, *n, 1);
 }
 
-/// NULL stays NULL; a text that is read ends in NUL and holds no other.
+/// Transfers a text; NULL stays NULL. A text that is read ends in its only NUL.
 void wire_text(Wire *w, const char **s) {
     size_t n = *s ? strlen(*s) + 1 : 0;
     const void *data = *s;
@@ -95,7 +95,7 @@ void wire_needed_text(Wire *w, const char **s) {
 
 /* ---- structures ---------------------------------------------------------------------------- */
 
-/// Room for n items that are read: not more than the bytes that are left could hold.
+/// Allocates room for n items to read. Fails if the rest of the input cannot hold them.
 void *wire_room(Wire *w, int n, size_t size) {
     if (!w->reading) return NULL;
     if ((size_t)n > w->in.n / 8) w->bad = true;
@@ -114,7 +114,7 @@ static void marshal_named_value(Wire *w, NamedValue *v) {
     v->value = wire_number(w, v->value);
 }
 
-/// A negative extent would not pass the runtime, either.
+/// Refuses a negative extent, as the runtime does.
 static void marshal_actual(Wire *w, tg_actual *a) {
     NUMBER(w, a->null, 0, 1);
     NUMBER(w, a->code, 0, 255);
@@ -154,7 +154,7 @@ void wire_request(Wire *w, Request *r) {
     LIST(w, Key, r->known, r->n_known, marshal_key);
 }
 
-/// The parameters that a variant names are checked against n_params of the kernel by the caller.
+/// The caller checks a variant's parameters against the kernel's n_params.
 static void marshal_variant(Wire *w, tg_variant *v) {
     NUMBER(w, v->level, 0, TG_LEVELS - 1);
     NUMBER(w, v->n_facts, 0, INT16_MAX);
@@ -193,7 +193,7 @@ static void marshal_site(Wire *w, const tg_site **s) {
     if (w->reading) *s = ctx_copy(w->ctx, &copy, sizeof copy);
 }
 
-/// Of the kinds that are bytes.
+/// Transfers images of bytes, not of kind CALL.
 static void marshal_image(Wire *w, tg_image *i) {
     size_t n = (size_t)i->size;
     NUMBER(w, i->kind, TG_IMAGE_PTX, TG_IMAGE_HSACO);
@@ -211,8 +211,8 @@ static void marshal_image(Wire *w, tg_image *i) {
     if (w->reading && i->kind == TG_IMAGE_CALL) w->bad = true;
 }
 
-/// Objects travel, and images of bytes; an answer that shares code has none. An image that is read
-/// is in the arena, like the object.
+/// Transfers objects, and images of bytes. An answer that shares code has none. Object and image
+/// are read into the arena.
 static void marshal_code(Wire *w, Code **c) {
     const void *object = *c ? (*c)->object : NULL;
     size_t n = *c ? (*c)->object_bytes : 0;

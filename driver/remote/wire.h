@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How structures become bytes (wire.c): what functions that describe one use. A function of a
-// structure is called to write it and to read it.
+// Tools for functions that turn structures into bytes (wire.c). One function a structure both
+// writes and reads it.
 #ifndef DRIVER_REMOTE_WIRE_H
 #define DRIVER_REMOTE_WIRE_H
 
@@ -12,13 +12,13 @@ typedef struct Wire {
     Ctx *ctx;
     bool reading, bad;
     Text out;
-    Bytes in; // what is left
+    Bytes in; // the rest of the input
 } Wire;
 
-/// Of a message, whose header wire_finish fills in.
+/// Begins a message. wire_finish fills in its header.
 Wire wire_writer(Ctx *ctx);
 Bytes wire_finish(Wire *w, WireKind kind);
-/// Of a body; it must be read to its end.
+/// Begins reading a body, which must be read to its end.
 static inline Wire wire_reader(Ctx *ctx, Bytes in) {
     return (Wire){.ctx = ctx, .reading = true, .in = in};
 }
@@ -27,15 +27,15 @@ static inline bool wire_is_done(const Wire *w) {
 }
 
 int64_t wire_number(Wire *w, int64_t v);
-/// A number from least to most.
+/// Transfers a number that must be from least to most.
 int64_t wire_bounded(Wire *w, int64_t v, int64_t least, int64_t most);
-/// n items of `size` bytes at *data; copies of the input are aligned.
+/// Transfers n items of `size` bytes at *data. Copies of the input are aligned.
 void wire_items(Wire *w, const void **data, size_t n, size_t size);
 void wire_bytes(Wire *w, const void **data, size_t *n);
-/// NULL stays NULL; a text that is read ends in NUL and holds no other.
+/// Transfers a text; NULL stays NULL. A text that is read ends in its only NUL.
 void wire_text(Wire *w, const char **s);
 void wire_needed_text(Wire *w, const char **s);
-/// Room for n items that are read: not more than the bytes that are left could hold.
+/// Allocates room for n items to read. Fails if the rest of the input cannot hold them.
 void *wire_room(Wire *w, int n, size_t size);
 void wire_request(Wire *w, Request *r);
 
@@ -51,7 +51,8 @@ void wire_request(Wire *w, Request *r);
         (field) = items_;                                                                          \
     } while (0)
 
-/// n structures of `type` at `array`, each by field(w, &item). What is written is not touched.
+/// Transfers n structures of `type` at `array`, each by field(w, &item). Writing does not change
+/// the array.
 #define LIST(w, type, array, n, field)                                                             \
     do {                                                                                           \
         type *read_ = wire_room((w), (n), sizeof(type));                                           \

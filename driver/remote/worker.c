@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See worker.h. One launch is open at a time; code is kept until the process ends.
+// See worker.h. One launch is open at a time. Its code is kept until another launch is opened.
 #include "driver/remote/worker.h"
 
 #include "driver/driver_private.h"
@@ -17,22 +17,22 @@
 enum { MAX_CODES = 1024, GUARD = 64 << 10, GRAIN = 256, WAIT_MS = 600 * 1000 };
 static const size_t LEAST_HEAP = (size_t)256 << 20;
 
-/// Code of a candidate, in a context of its own.
+/// The code of a candidate, in its own context.
 typedef struct LoadedCode {
-    Ctx *ctx; // NULL: none
+    Ctx *ctx; // NULL: not loaded
     Code *code;
     tg_variant variant;
 } LoadedCode;
 
 struct Worker {
     Ctx *ctx;   // of the open launch
-    Bytes open; // its message: what it points to stays
+    Bytes open; // message of the open launch, into which its data point
     WorkOpen what;
     tg_context *threads;
-    tg_comm *comm; // of a kernel of ranks; else NULL
+    tg_comm *comm; // for a kernel of ranks; else NULL
     const tg_kernel_info *info;
     rt_trial *trial;
-    Oracle oracle; // what is expected
+    Oracle oracle; // the interpreter's expected results
     LoadedCode codes[MAX_CODES];
 };
 
@@ -92,7 +92,7 @@ static tg_arg scalar_arg(const tg_param_info *p, const tg_actual *a) {
     return tg_float(cell_load(elem_of_dlpack((uint8_t)code, (uint8_t)bits), &a->value, 0).f);
 }
 
-/// Where tensors of the open launch are. A process uses the GPUs of one maker.
+/// Returns the device of the open launch's tensors. A process uses the GPUs of one maker.
 static DLDevice tensor_device(const Worker *w) {
     const rt_cuda *cu = w->what.device < 0 ? NULL : rt_cuda_driver();
     if (w->what.device < 0) return (DLDevice){kDLCPU, 0};
@@ -115,8 +115,9 @@ static bool is_symmetric_tensor(const Worker *w, int i) {
     return w->info->params[i].flags & TG_PARAM_SYM && !w->what.request.args[i].null;
 }
 
-/// The own shard, of a symmetric tensor, which has the ranks in front: bytes before and behind the
-/// first element, and zones around them that nobody may write to.
+/// Returns the bytes of the own shard of a symmetric tensor, whose first dimension is the ranks.
+/// They include guard zones on both sides that must not be written; *before is the offset of the
+/// first element.
 static size_t own_shard_bytes(const Worker *w, int i, size_t *before) {
     const tg_actual *a = &w->what.request.args[i];
     size_t into = GUARD + (size_t)w->what.data[i].address % GRAIN;
@@ -129,7 +130,7 @@ static size_t own_shard_bytes(const Worker *w, int i, size_t *before) {
     return rt_round_up(into + (size_t)(((last - least + 1) * a->bits + 7) / 8) + GUARD, GRAIN);
 }
 
-/// A tensor before this one that is the same view; -1: there is none.
+/// Returns an earlier tensor that is the same view, or -1.
 static int find_same_view(const Worker *w, int i) {
     size_t before;
     for (int j = 0; j < i; j++)
@@ -139,7 +140,7 @@ static int find_same_view(const Worker *w, int i) {
     return -1;
 }
 
-/// Collective. NULL, with tg_last_error(): there is no room.
+/// Allocates the own shard. Collective. NULL, with tg_last_error(): no memory.
 static const DLTensor *shard_of(Worker *w, int i, const tg_arg *args) {
     DLTensor *t = ctx_new(w->ctx, DLTensor), memory;
     size_t before;
@@ -159,7 +160,7 @@ static const DLTensor *shard_of(Worker *w, int i, const tg_arg *args) {
     return t;
 }
 
-/// False, with tg_last_error(), where there is no room for symmetric tensors.
+/// Makes the arguments. False, with tg_last_error(): no memory for symmetric tensors.
 static bool make_args(Worker *w, tg_arg *args) {
     const Request *r = &w->what.request;
     for (int i = 0; i < r->n_args; i++) {
@@ -173,7 +174,8 @@ static bool make_args(Worker *w, tg_arg *args) {
     return true;
 }
 
-/// Symmetric memory: room for the shards of all ranks, and as much again for what launches need.
+/// Returns the bytes of symmetric memory: room for the shards of all ranks, and as much again for
+/// launches.
 static size_t heap_bytes(const Worker *w) {
     size_t sum = 0, before;
     for (int i = 0; i < w->what.request.n_args; i++)
@@ -182,7 +184,8 @@ static size_t heap_bytes(const Worker *w) {
     return sum > LEAST_HEAP / 4 ? 4 * sum : LEAST_HEAP;
 }
 
-/// Meets the other processes of the trial. It is the search that ends what takes too long.
+/// Meets the other workers of the trial. The timeout is long, because the search ends workers that
+/// take too long.
 static tg_status join_ranks(Worker *w) {
     const WorkOpen *o = &w->what;
     tg_comm_options options = {.size = sizeof options,
@@ -203,7 +206,7 @@ typedef struct LoadJob {
     Bytes body;
     const WorkTry *what;
     LoadedCode *loaded;
-    WorkReport *report; // in the arena that it is written in
+    WorkReport *report; // in the caller's arena
 } LoadJob;
 
 static void open_launch(Ctx *ctx, void *arg) {
@@ -271,7 +274,7 @@ static void load_candidate(Ctx *ctx, void *arg) {
     fault_run(&job->loaded->variant, job->w->what.rank);
 }
 
-/// False, with *report, where the code cannot be loaded.
+/// Loads the code. False, with *report: it failed.
 static bool load_or_report(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) {
     LoadedCode *l = &w->codes[t->id];
     unload_code(l);
@@ -284,7 +287,7 @@ static bool load_or_report(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *re
     return false;
 }
 
-/// Collective: all ranks have the code, or none does.
+/// Loads the code on all ranks or on none. Collective.
 static bool load_all(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) {
     tg_status status = TG_OK;
     if (!load_or_report(w, ctx, t, report))
@@ -294,7 +297,7 @@ static bool load_all(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *report) 
     return false;
 }
 
-/// What the driver says of the functions; the worst of them counts.
+/// Reports the driver's figures of the functions: the worst of each.
 static void describe_image(const Worker *w, const tg_image *image, WorkReport *report) {
     const rt_cuda *cu = image && image->kind != TG_IMAGE_CALL ? rt_cuda_driver() : NULL;
     const rt_device *d = cu ? rt_device_at(w->what.device) : NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What goes to a worker and back, and what is kept of a search, as bytes.
+// Messages to and from a worker, and stored results of a search, as bytes.
 #include "driver/remote/oracle.h"
 #include "driver/remote/wire.h"
 #include "driver/remote/worker.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/// The bits of a double are a number.
+/// Transfers a double as a number with its bits.
 static void marshal_real(Wire *w, double *x) {
     int64_t bits;
     memcpy(&bits, x, sizeof bits);
