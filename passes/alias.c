@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// alias: marks the pairs of kernel parameters that a launch may pass as one view.
+// alias: marks pairs of kernel parameters that a launch may pass as one view.
 //
 //   parallel i { y[i] = f(x[i]) }   ->   kernel [inplace = [1, 0]]   (parameters written, read)
 //
-// The verdict is about the program as it was written: passes that take an equal load for another,
-// or carry one out of a loop, assume that nothing writes what is read. So `alias` comes first, and
-// the interpreter asks it, too. What it marks, `alias-kept` proves again of the code that is
-// compiled: a pass may have changed it beyond this proof.
+// The verdict must hold for the program as written: passes that merge equal loads, or hoist one out
+// of a loop, assume that no store changes the loaded tensor. So `alias` comes first, and the
+// interpreter uses it, too. `alias-kept` later proves the marked pairs again for the compiled code,
+// since other passes may have changed it beyond this proof.
 //
-// Proof, for a store to y and a load of x that share enclosing loops and `parallel`s: each of
-// their indices stands, in one dimension, in both subscripts alike and so that different values
-// of it give different elements. Then different iterations touch different elements, and within
-// one iteration the load stands before the store.
+// Proof, for a store to y and a load of x with common loops and `parallel`s: for each of their
+// indices, some dimension has the same subscript in both accesses, and the subscript differs for
+// different values of the index. So different iterations access different elements, and within an
+// iteration the load precedes the store.
 #include "passes/alias.h"
 #include "passes/passes.h"
 #include "passes/util.h"
@@ -22,7 +22,7 @@ typedef struct Accesses {
     Ctx *ctx;
     const Value *tensor;
     OpList reads, writes;
-    bool other; // atomics, combines, calls
+    bool other; // it has atomics, combines or calls
 } Accesses;
 
 static void find_accesses(Op *op, void *arg) {
@@ -38,11 +38,11 @@ static void find_accesses(Op *op, void *arg) {
         a->other |= op_has(op, READS) || op_has(op, WRITES);
 }
 
-// What a walk over operands may look at. One that uses a value twice has as many ways to it as
-// there are, so a walk that comes to its end proves nothing.
+// The budget of a walk over operands. Shared operands make the number of paths exponential. A walk
+// that exhausts the budget proves nothing.
 enum { MOST_VISITS = 1000 };
 
-/// The same in all iterations, though computed in each: nothing is moved yet.
+/// Whether v is the same in all iterations, although each computes it: no pass has hoisted it yet.
 static bool is_loop_invariant(const Value *v, const Op *loop, int *left) {
     if (!value_is_inside(v, loop)) return true;
     if (--*left < 0 || !v->def || v->def->n_regions || !tree_is_pure(v->def)) return false;
@@ -66,7 +66,7 @@ bool index_moves(const Value *v, const Value *index) {
     return moves_with_index(v, index, &left);
 }
 
-/// One value, if need be computed twice: nothing is simplified yet.
+/// Whether a and b are equal, even if computed twice: no pass has merged them yet.
 static bool same_value(const Value *a, const Value *b, int *left) {
     if (a == b) return true;
     const Op *x = a->def, *y = b->def;
@@ -87,7 +87,8 @@ static bool same_index(const Value *a, const Value *b) {
     return same_value(a, b, &left);
 }
 
-/// In one dimension both subscripts are the same and tell different values of index apart.
+/// Whether some dimension has the same subscript in both accesses, and different values of index
+/// give different elements.
 static bool told_apart(const Op *load, const Op *store, const Value *index, int64_t step) {
     Access l = access_of(load), s = access_of(store);
     for (int d = 0; d < l.n_subs && d < s.n_subs; d++) {
@@ -103,13 +104,13 @@ static bool told_apart(const Op *load, const Op *store, const Value *index, int6
     return false;
 }
 
-/// The op of region r that holds op, or op itself.
+/// Returns the op of region r that holds op, or op itself.
 static const Op *enclosing_op_in(const Op *op, const Region *r) {
     while (op && op->parent != r) op = op->parent ? op->parent->parent : NULL;
     return op;
 }
 
-/// Every element that the load reads is written, if at all, by the same program and later.
+/// Whether an element that the load reads is only written by the same program, and later.
 static bool reads_before(const Op *load, const Op *store) {
     const Region *common = store->parent;
     while (common && !enclosing_op_in(load, common)) common = common->parent->parent;
@@ -131,14 +132,14 @@ static Accesses accesses_of(Ctx *ctx, Op *kernel, const Value *tensor) {
     return a;
 }
 
-/// A launch may pass one view for the two: each program reads an element only before it writes it,
+/// Whether a launch may pass one view for both: each program reads an element before it writes it,
 /// and no other program writes it.
 static bool may_be_in_place(const Accesses *to, const Accesses *from) {
     const Value *written = to->tensor, *read = from->tensor;
     if (written == read || written->type->elem != read->type->elem ||
         written->type->rank != read->type->rank)
         return false;
-    if (value_is_sym(written) || value_is_sym(read)) return false; // other ranks use it, too
+    if (value_is_sym(written) || value_is_sym(read)) return false; // other ranks access it, too
     if (to->other || from->other || from->writes.n) return false;
     for (int i = 0; i < from->reads.n; i++)
         for (int j = 0; j < to->writes.n; j++)
@@ -152,7 +153,8 @@ static bool is_marked(const Attr *pairs, int64_t to, int64_t from) {
     return false;
 }
 
-/// Pairs that are proved; kept: of those that are marked, also where no store is left in the code.
+/// Marks the proved pairs. kept: only pairs that are marked already, also if no store is left in
+/// the code.
 static void mark_pairs(PassEnv *env, Op *kernel, bool kept) {
     Ctx *ctx = ir_ctx(env->ir);
     Region *body = kernel->regions[0];

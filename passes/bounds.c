@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// bounds: proves where accesses stay inside their tensors, and says so.
+// bounds: proves that accesses stay inside their tensors, and records it.
 //
 //   for %k = 0 .. %K by 16 { %n = min(%K - %k, 16); load %x ..., %k, %n }     (K = dim %x, K % 16 =
 //   0)
 //   -> %n = 16; load %x ..., %k, 16 [inside = [..., 2]]
 //
-// inside[d] = 1: in dimension d no live lane leaves the extent, so no lane needs its own test;
-// 2: the count is also the whole size, so no lane is dead by it. On the way, comparisons, min and
-// max whose outcome is certain become constants or operands: masks of full tiles fold away.
+// inside[d] = 1: in dimension d no live lane leaves the extent, so no lane needs a test. The value 2
+// adds that the count is the whole size, so all lanes are live. Comparisons, min and max with a
+// certain outcome become constants or operands, so masks of full tiles fold away.
 #include "passes/passes.h"
 #include "passes/range/range.h"
 #include "passes/util.h"
@@ -19,7 +19,7 @@ typedef struct BoundsPass {
 
 /* ---- certain outcomes ---------------------------------------------------------------------- */
 
-/// Proves or refutes x < y; false where it is neither.
+/// Proves or refutes x < y. Returns false if neither succeeds.
 static bool decide_less(Ranges *r, Linear x, Linear y, bool *out) {
     *out = prove_le(r, linear_add(x, linear_constant(1), 1), y);
     return *out || prove_le(r, y, x);
@@ -35,7 +35,7 @@ static bool decide_comparison(Ranges *r, const Op *op, bool *out) {
     case OP_LE: known = decide_less(r, y, x, out); break;
     case OP_EQ:
     case OP_NE:
-        // Equal where each is at most the other; different where one is less.
+        // Equal if each is at most the other; different if one is less.
         known = (decide_less(r, x, y, out) && *out) || (decide_less(r, y, x, out) && *out);
         *out = known == (op->code == OP_NE);
         return known || (prove_le(r, x, y) && prove_le(r, y, x));
@@ -45,7 +45,7 @@ static bool decide_comparison(Ranges *r, const Op *op, bool *out) {
     return known;
 }
 
-/// x where op is min(x, y) and x <= y is certain; likewise max.
+/// Returns x if op is min(x, y) and x <= y is proved, likewise for max; else NULL.
 static Value *certain_operand(Ranges *r, const Op *op) {
     Linear x = linear_exact(r, operand(op, 0)), y = linear_exact(r, operand(op, 1));
     bool min = op->code == OP_MIN;
@@ -66,7 +66,7 @@ static void simplify_op(BoundsPass *b, Op *op) {
 
 /* ---- accesses ------------------------------------------------------------------------------ */
 
-/// 0, 1 or 2 for dimension d, as in the op's row. `known`: live lanes are inside.
+/// Returns 0, 1 or 2 for dimension d, as in the attribute `inside`. known: live lanes are inside.
 static int proved_inside(Ranges *r, const Op *op, const Access *a, int d, bool known) {
     const SubDim *sub = &a->subs[d];
     Linear zero = linear_constant(0), at = linear_of(r, sub_operand(op, a, d, 0));
@@ -75,7 +75,7 @@ static int proved_inside(Ranges *r, const Op *op, const Access *a, int d, bool k
         Linear next = linear_add(at, linear_constant(1), 1);
         return prove_le(r, zero, at) && prove_le(r, next, end) ? 2 : 0;
     }
-    // The last live lane, base + (count - 1) mul, is below the extent.
+    // The last live lane, base + (count - 1) mul, must lie below the extent.
     Linear count = linear_exact(r, sub_operand(op, a, d, 1));
     Linear last = linear_add(linear_add(at, count, sub->mul), linear_constant(1 - sub->mul), 1);
     bool inside = known || (prove_le(r, zero, at) && prove_le(r, last, end));
@@ -84,7 +84,7 @@ static int proved_inside(Ranges *r, const Op *op, const Access *a, int d, bool k
 
 static void annotate_inside(BoundsPass *b, Op *op) {
     Access a = access_of(op);
-    const Attr *before = op_attr(op, "inside"); // proofs stay true where ops have moved since
+    const Attr *before = op_attr(op, "inside"); // earlier proofs stay true, even if ops have moved
     int64_t inside[MAX_RANK];
     bool any = false, all = true;
     for (int d = 0; d < a.n_subs; d++) {
@@ -116,8 +116,9 @@ static void visit_bounded_op(BoundsPass *b, Op *op, bool accesses) {
         simplify_op(b, op);
 }
 
-/// Programs alone: on the host stand the conditions of `require`, which are not to be judged by
-/// the facts that they state. `accesses`: annotates those, else simplifies what they rest on.
+/// Visits programs only: the conditions of `require` stand on the host, and must not be judged by
+/// the facts that they state. accesses: annotates accesses; else simplifies the values that they
+/// use.
 static void visit_bounded_region(BoundsPass *b, Region *region, bool in_program, bool accesses) {
     for_each_op_safe(op, region) {
         if (in_program) visit_bounded_op(b, op, accesses);

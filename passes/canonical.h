@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The rule tables of canonicalize, one a file. Laws: a rule preserves types; no two rules undo
-// each other, so the driver ends; no rule makes code worse; float rules are exact for every value.
+// The rule tables of canonicalize, one for each file. A rule preserves types and makes no code
+// worse. No two rules undo each other, so the driver terminates. Float rules are exact for every
+// value.
 #ifndef PASSES_CANONICAL_H
 #define PASSES_CANONICAL_H
 
@@ -8,7 +9,7 @@
 
 extern const RuleTable shape_rules, arithmetic_rules, control_rules;
 
-/// value_replace that has the users visited again.
+/// Like value_replace, and queues the users for another visit.
 void replace_result(Rewriter *rw, Value *old, Value *with);
 
 #endif

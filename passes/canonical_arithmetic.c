@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // canonicalize: rules on numbers: chains of constants, min and max, comparisons, select, casts,
-// masks. Integers wrap, so + and * may be regrouped freely; floats are left as they are.
+// masks. Integers wrap, so + and * may be regrouped; floats are not.
 #include "ir/eval.h"
 #include "passes/canonical.h"
 
@@ -8,7 +8,8 @@ static bool is_integer_value(const Value *v) {
     return elem_is(v->type->elem, EC_INT);
 }
 
-/// The constant operand of a commutative op, the other operand in *x; NULL where there is none.
+/// Returns the constant operand of a commutative op, and the other operand in *x; NULL if none is
+/// constant.
 static const Attr *const_side(const Op *op, Value **x) {
     for (int i = 1; i >= 0; i--) {
         const Attr *a = const_of(operand(op, i));
@@ -78,7 +79,7 @@ static bool less_or_equal(Elem e, const Attr *a, const Attr *b) {
     return eval_elementwise(OP_LE, e, cells).u != 0;
 }
 
-// max(min(x, a), b) = b where a <= b; min(max(x, a), b) = b where b <= a (integers)
+// max(min(x, a), b) = b if a <= b; min(max(x, a), b) = b if b <= a (integers)
 static bool clamp_to_one(Rewriter *rw, Op *op) {
     OpCode other = op->code == OP_MAX ? OP_MIN : OP_MAX;
     Value *in, *x;
@@ -91,7 +92,8 @@ static bool clamp_to_one(Rewriter *rw, Op *op) {
     return true;
 }
 
-/// The other operand of op than one, x, that is an operand of `code` at *inner; or NULL.
+/// Returns op's operand other than x, where x is an operand of an op with `code`, in *inner; or
+/// NULL.
 static Value *other_operand(Op *op, OpCode code, Op **inner) {
     for (int i = 0; i < 2 && is_integer_value(operand(op, 0)); i++) {
         *inner = def_of(operand(op, !i), code);
@@ -119,7 +121,7 @@ static bool drop_repeated_min_max(Rewriter *rw, Op *op) {
     return true;
 }
 
-// max(dim, c) = dim where c <= 0: no tensor is shorter than empty
+// max(dim, c) = dim if c <= 0: an extent is never negative
 static bool max_of_dim(Rewriter *rw, Op *op) {
     for (int i = 0; i < 2; i++) {
         int64_t c;
@@ -130,7 +132,7 @@ static bool max_of_dim(Rewriter *rw, Op *op) {
     return false;
 }
 
-// not of a comparison = the opposite one; of floats for equality alone, for NaN
+// not of a comparison = the opposite one; for floats only equality, because of NaN
 static bool not_of_comparison(Rewriter *rw, Op *op) {
     static const OpCode opposite[OP_COUNT] = {
         [OP_EQ] = OP_NE, [OP_NE] = OP_EQ, [OP_LT] = OP_GE,
@@ -160,7 +162,7 @@ static bool select_by_not(Rewriter *rw, Op *op) {
     return true;
 }
 
-/// Every value of element a is a value of element b, so the cast loses nothing.
+/// Whether every value of element a is a value of element b, so that the cast is exact.
 static bool is_exact_cast(Elem a, Elem b) {
     static const int digits[EL_COUNT] = {[EL_F8E4M3] = 4, [EL_F8E5M2] = 3, [EL_F16] = 11,
                                          [EL_BF16] = 8,   [EL_F32] = 24,   [EL_F64] = 53};
@@ -172,15 +174,15 @@ static bool is_exact_cast(Elem a, Elem b) {
     if (b == EL_BOOL) return false;
     if (from == EC_FLOAT)
         return to == EC_FLOAT && digits[a] <= digits[b] && exponent[a] <= exponent[b];
-    if (to == EC_FLOAT) // magnitudes up to 2 ** bits; f16 ends below 2 ** 16
+    if (to == EC_FLOAT) // magnitudes up to 2 ** bits; the range of f16 ends below 2 ** 16
         return bits_a - (from == EC_SINT) <= digits[b] && (bits_a <= 8 || exponent[b] >= 8) &&
                exponent[b] >= 5;
     if (from == EC_SINT) return to == EC_SINT && bits_a <= bits_b;
     return to == EC_UINT ? bits_a <= bits_b : bits_a < bits_b;
 }
 
-// A cast is a function of the value, and of whether the value is an integer or a float in one case
-// alone, integers from outside of the range: int to int wraps, float to int saturates. So
+// A cast is a function of the value. Its kind (integer or float) matters in one case only, integers
+// out of range: int to int wraps, float to int saturates. So
 //
 //   (x as b) as c = x as c   where b holds every x, and
 //                            a and b are both floats, or both are not: the same function; or
@@ -188,8 +190,9 @@ static bool is_exact_cast(Elem a, Elem b) {
 //                            c is bool: x != 0; or
 //                            c holds every x: the value of x
 //
-// but not back to f8e5m2, where the second cast saturates infinities and one cast does nothing.
-// Where b holds every x the first cast rounds nothing; NaN stays NaN, and is 0 in integers.
+// The exception is a way back to f8e5m2, where the second cast saturates infinities and a single
+// cast does nothing. If b holds every x, the first cast rounds nothing. NaN stays NaN, and is 0 in
+// integers.
 static bool cast_twice(Rewriter *rw, Op *op) {
     Op *in = def_of(operand(op, 0), OP_CAST);
     if (!in) return false;

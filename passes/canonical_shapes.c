@@ -20,7 +20,7 @@ static bool shape_of_splat(Rewriter *rw, Op *op) {
     return true;
 }
 
-// broadcast(broadcast(x)) = broadcast(x), where no axis is renamed
+// broadcast(broadcast(x)) = broadcast(x), if no axis is renamed
 static bool broadcast_twice(Rewriter *rw, Op *op) {
     Op *in = def_of(operand(op, 0), OP_BROADCAST);
     if (!in) return false;
@@ -36,7 +36,7 @@ static bool reshape_twice(Rewriter *rw, Op *op) {
     return true;
 }
 
-/// perm keeps the order of the axes longer than 1: it moves no element.
+/// Whether perm keeps the order of the axes longer than 1, so that it moves no element.
 static bool moves_nothing(const Attr *perm, const Type *from) {
     int64_t last = -1;
     for (int i = 0; i < perm->n; i++) {
@@ -82,7 +82,7 @@ static bool slice_twice(Rewriter *rw, Op *op) {
     return true;
 }
 
-// slice(concat(.., x, ..)) = slice(x), where it lies in one part
+// slice(concat(.., x, ..)) = slice(x), if the slice lies in one part
 static bool slice_of_concat(Rewriter *rw, Op *op) {
     Op *in = def_of(operand(op, 0), OP_CONCAT);
     if (!in) return false;

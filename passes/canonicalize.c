@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// canonicalize: the simplest form of every op: folding (ir/fold.c), the algebra of
-// canonical_arithmetic.c and canonical_shapes.c, and here the control flow:
+// canonicalize: brings every op to its simplest form, by folding (ir/fold.c), by the rules of
+// canonical_arithmetic.c and canonical_shapes.c, and by the rules on control flow in this file:
 //
 //   for with 0 or 1 iterations, if of a constant, carried values that never change -> straight code
 //   add(dot(a, b), c) -> dot(a, b, c)
@@ -17,14 +17,14 @@ void replace_result(Rewriter *rw, Value *old, Value *with) {
     value_replace(old, with);
 }
 
-/// Each result becomes its value; op, whose regions may be empty by now, goes.
+/// Replaces the results by `values` and erases op, whose regions may be empty by now.
 static bool replace_op(Rewriter *rw, Op *op, Value *const *values) {
     for (int i = 0; i < op->n_results; i++) replace_result(rw, result(op, i), values[i]);
     rewrite_erase(rw, op);
     return true;
 }
 
-/// op is replaced by what its region r computes.
+/// Replaces op by the body of its region r.
 static bool inline_region(Rewriter *rw, Op *op, int r, Value *const *args) {
     Region *region = op->regions[r];
     Value **yields = ctx_array(ir_ctx(rw->ir), Value *, op->n_results + 1);
@@ -36,8 +36,8 @@ static bool inline_region(Rewriter *rw, Op *op, int r, Value *const *args) {
 
 /* ---- loops --------------------------------------------------------------------------------- */
 
-/// yield i hands on what came in: argument = initial value in every iteration. Also where the
-/// initial value itself is yielded, for then it is the only value there ever is.
+/// Whether yield i passes its value on unchanged: the argument, or the initial value itself. Then
+/// the carried value is always the initial one.
 static bool carries_nothing_new(const Op *loop, int i) {
     Value *init = operand(loop, loop_first_init(loop) + i);
     Value *arg = loop_arg(loop, loop->n_regions > 1 && loop->code == OP_WHILE, i);
@@ -58,7 +58,7 @@ static bool invariant_carried(Rewriter *rw, Op *op) {
                          op->code == OP_WHILE ? loop_arg(op, 1, i) : NULL};
         for (int s = 0; s < 3; s++)
             if (seen[s] && value_has_uses(seen[s])) {
-                // The yield may stay the argument's only use: hand it the value itself.
+                // The yield may remain as the argument's only use, so it gets the value itself.
                 replace_result(rw, seen[s], init);
                 changed = true;
             }
@@ -79,14 +79,14 @@ static bool few_trips(Rewriter *rw, Op *op) {
     return empty ? replace_op(rw, op, in + 1) : inline_region(rw, op, 0, in);
 }
 
-// while false: its initial values
+// while false = its initial values
 static bool while_false(Rewriter *rw, Op *op) {
     Value *go = operand(terminator(op->regions[0]), 0);
     if (!is_false(go)) return false;
     Ctx *ctx = ir_ctx(rw->ir);
     Value **inits = ctx_array(ctx, Value *, op->n_operands);
     for (int i = 0; i < op->n_operands; i++) inits[i] = operand(op, i);
-    // The condition may still hold effects; they happen once.
+    // The condition may have effects; they happen once.
     for (int i = 0; i < op->n_results; i++) replace_result(rw, loop_arg(op, 0, i), inits[i]);
     Op *end = terminator(op->regions[0]);
     for_each_op_safe(inner, op->regions[0]) {
@@ -107,14 +107,14 @@ static bool is_outside_op(const Value *v, const Op *op) {
     return !value_is_inside(v, op);
 }
 
-/// What result i of an `if` is without running it, or NULL.
+/// Returns result i of an `if` without a branch, or NULL.
 static Value *if_result(Rewriter *rw, Op *op, int i) {
     Value *x = operand(terminator(op->regions[0]), i), *y = operand(terminator(op->regions[1]), i);
     const Attr *a = const_of(x), *b = const_of(y);
     if (x == y && is_outside_op(x, op)) return x;
     if (a && a == b) return build_const(&rw->at, x->type, a);
     if (is_true(x) && is_false(y)) return build_broadcast(&rw->at, operand(op, 0), x->type);
-    // Values that exist anyway are chosen without a branch; blocks where the branch is empty too.
+    // Values from outside are selected without a branch; blocks only if the branch is empty, too.
     bool empty = op->regions[0]->first == terminator(op->regions[0]) &&
                  op->regions[1]->first == terminator(op->regions[1]);
     bool ready = (is_outside_op(x, op) || a) && (is_outside_op(y, op) || b);
@@ -137,7 +137,7 @@ static bool simple_if_results(Rewriter *rw, Op *op) {
     return changed;
 }
 
-/// What a region yields has changed: the op around it may have become simpler.
+/// After a change of a yielded value, the parent op may simplify.
 static bool parent_of_yield(Rewriter *rw, Op *yield) {
     Op *op = yield->parent->parent;
     rw->at = build_before(rw->ir, op);
@@ -147,7 +147,7 @@ static bool parent_of_yield(Rewriter *rw, Op *yield) {
 
 /* ---- programs ------------------------------------------------------------------------------ */
 
-// parallel i in lo .. hi with hi <= lo: nothing
+// parallel i in lo .. hi with hi <= lo = nothing
 static bool empty_parallel(Rewriter *rw, Op *op) {
     int64_t lo, hi;
     if (op_int(op, "step", 1) == 0 || !const_int(operand(op, 0), &lo) ||
@@ -180,7 +180,8 @@ static bool add_to_dot(Rewriter *rw, Op *op) {
 // dot(a, b, 0) = dot(a, b)
 static bool dot_of_zero(Rewriter *rw, Op *op) {
     const Attr *c = op->n_operands == 3 ? const_of(operand(op, 2)) : NULL;
-    // -0 + x is x for every x; 0 + x differs for x = -0 only, which no sum starting at 0 is.
+    // -0 + x is x for every x. 0 + x differs only for x = -0, which a sum that starts at 0 never
+    // is.
     if (!c || (c->kind == AT_FLOAT ? c->f != 0 : c->i != 0)) return false;
     op_set_operands(rw->ir, op, 2, (Value *[]){operand(op, 0), operand(op, 1)});
     return true;

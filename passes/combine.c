@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// combine: contributions of many programs to one element become partial results, and a phase that
-// folds them in order.
+// combine: turns contributions of many programs to one element into partial results, and adds a
+// phase that folds these in order.
 //
 //   parallel c, b { combine s[c], %v }                            // fold over b for each c
 //   ->
 //   parallel c, g in groups { for b in group g { %p = f(%p, %v) }; part[g, c] = %p }
 //   parallel c { for g in groups { %p = f(%p, part[g, c]) }; s[c] = %p }
 //
-// The indices of the phase fall in two: *kept* ones tell elements apart (c: different values,
-// different elements), so programs that differ in them never meet; the others are *folded*: their
-// iterations, in order, are cut into groups of consecutive ones. The number of groups depends on
-// the dims alone, so the grouping, and with it the rounding, is the same in every run.
+// The indices of the phase are of two kinds. *Kept* ones tell elements apart (c: different values,
+// different elements), so programs that differ in them never collide. The others are *folded*:
+// their iterations, in order, are cut into groups of consecutive ones. The number of groups depends
+// only on the dims, so the grouping, and thus the rounding, is the same in every run.
 //
-// A combine that every program reaches once, at a place that the folded indices do not move, keeps
-// its partial result in the loop (above). Any other keeps it in the scratch, element by element,
-// with a flag that says whether there is a contribution yet; the fold skips elements without one.
+// If every program reaches a combine once, at a place that the folded indices do not move, the loop
+// carries its partial result (above). Any other combine keeps its partial result in the scratch,
+// element by element, with a flag for whether a contribution exists; the fold skips elements
+// without one.
 #include "passes/combine.h"
 #include "ir/eval.h"
 #include "lang/diag.h"
@@ -40,11 +41,11 @@ static bool depends_on_folded(const Combining *c, const Value *v) {
     return false;
 }
 
-// One dimension of the place moves with the index, by at least its own size, and with nothing that
-// is folded.
+// Checks that one dimension of the place moves with the index, by at least its own size, and does
+// not depend on folded indices.
 bool combine_tells_apart(const Combining *c, const Op *op, const Level *l) {
     Access a = access_of(op);
-    if (l->step == 0) return true; // there is one index only
+    if (l->step == 0) return true; // there is only one index
     for (int d = 0; d < a.n_subs; d++) {
         Value *base = sub_operand(op, &a, d, 0);
         const SubDim *sub = &a.subs[d];
@@ -55,8 +56,8 @@ bool combine_tells_apart(const Combining *c, const Op *op, const Level *l) {
     return false;
 }
 
-/// A level is kept if each combine of the phase tells its indices apart. Its own bounds must be
-/// known before the phase. Dropping one may take away what another rests on.
+/// Keeps a level if each combine of the phase tells its indices apart. The level's bounds must be
+/// known before the phase. Dropping a level may invalidate others, so the loop repeats.
 static void choose_kept(Combining *c) {
     for (int i = 0; i < c->n_levels; i++) c->level[i].kept = c->level[i].free;
     for (bool changed = true; changed;) {
@@ -72,7 +73,8 @@ static void choose_kept(Combining *c) {
 
 /* ---- targets ------------------------------------------------------------------------------- */
 
-/// The same tensors and the same fold: combines of one phase with different ones do not meet.
+/// Whether both combines have the same tensors and the same fold. Combines of one phase that differ
+/// in these have no element in common.
 static bool same_target(const Combining *c, const Op *a, const Op *b) {
     int n = (int)op_int(a, "n", 1);
     if (op_int(b, "n", 1) != n || op_flag(a, "keep") != op_flag(b, "keep")) return false;
@@ -81,7 +83,7 @@ static bool same_target(const Combining *c, const Op *a, const Op *b) {
     return regions_equal(c->ctx, a->regions[0], b->regions[0]);
 }
 
-/// Its place can be computed from kept indices, and each program comes by exactly once.
+/// Whether kept indices determine the place, and each program reaches the combine exactly once.
 static bool may_carry_combine(const Combining *c, const Op *op) {
     const Region *body = c->level[c->n_levels - 1].op->regions[0];
     if (op->parent != body) return false;
@@ -116,7 +118,7 @@ static void find_targets(Combining *c) {
 
 /* ---- host side ----------------------------------------------------------------------------- */
 
-/// scratch [groups, the tensor's extents] of an element.
+/// Makes the scratch [groups, the tensor's extents].
 static Value *new_group_scratch(Combining *c, Builder *b, Elem elem, Value *tensor) {
     int rank = tensor->type->rank;
     int64_t extents[MAX_RANK], strides[MAX_RANK];
@@ -142,7 +144,8 @@ int64_t combine_programs_gpu(const Op *combine) {
     return wide ? MAX_GROUPS_GPU : MAX_NUMBERS_GPU;
 }
 
-/// Iterations a group, number of groups: enough programs with the kept ones, none of them empty.
+/// Computes the iterations of a group and the number of groups. With the kept indices there are
+/// enough programs, and no group is empty.
 static void cut_groups(Combining *c, Builder *b) {
     Value *one = build_index(b, 1), *kept = one;
     c->line = one;
@@ -184,14 +187,15 @@ static void make_partials(Combining *c, Builder *b) {
 
 /* ---- the programs -------------------------------------------------------------------------- */
 
-/// What a carried target starts with: the identity of its fold, else anything.
+/// Returns the initial state of a carried target: the identity of its fold (*exact), else an
+/// arbitrary value.
 static Value *initial_state(Builder *b, const Target *t, int i, bool *exact) {
     const Value *arg = t->op->regions[0]->args[i];
     OpCode monoid = region_monoid(t->op->regions[0]);
     bool real = elem_is(arg->type->elem, EC_FLOAT);
     // A fold of NaNs alone is NaN, but max(-inf, NaN) is not.
     bool nan_safe = !real || monoid == OP_ADD || monoid == OP_MUL;
-    // The fold of one infinity of f8e5m2 is that, but with anything else it saturates.
+    // A single infinity of f8e5m2 folds to itself, but saturates with anything else.
     bool same = nan_safe && elem_wraps_to_itself(arg->type->elem);
     const Attr *a = same ? monoid_identity(b->ir, monoid, arg->type->elem) : NULL;
     const Type *type = ty_with_elem(b->ir, operand(t->op, t->n + i)->type, arg->type->elem);
@@ -199,7 +203,7 @@ static Value *initial_state(Builder *b, const Target *t, int i, bool *exact) {
     return a ? build_const(b, type, a) : build_zero(b, type);
 }
 
-/// f(state, value), or value where `fresh` (NULL: never; a scalar or a block of bool).
+/// Builds f(state, value), or value where `fresh` (NULL: never; a scalar or a block of bool).
 void combine_fold(Builder *b, const Op *op, Value *const *state, Value *const *values, Value *fresh,
                   Value **out) {
     int n = (int)op_int(op, "n", 1);
@@ -215,7 +219,7 @@ void combine_fold(Builder *b, const Op *op, Value *const *state, Value *const *v
     }
 }
 
-/// In place of a combine whose state the loop carries.
+/// Replaces a combine whose state the loop carries.
 static void fold_in_loop(Combining *c, Target *t, Value *at, Value *from) {
     Op *op = t->op;
     Builder b = build_before(c->env->ir, op);
@@ -228,7 +232,7 @@ static void fold_in_loop(Combining *c, Target *t, Value *at, Value *from) {
     combine_fold(&b, op, state, values, first, t->next);
 }
 
-/// In place of a combine whose state lies in the scratch: flag ? f(old, v) : v.
+/// Replaces a combine whose state lies in the scratch by flag ? f(old, v) : v.
 static void fold_in_memory(Combining *c, const Target *t, Op *op, Value *group) {
     Builder b = build_before(c->env->ir, op);
     Place rest = place_of(op), p = {0};
@@ -246,7 +250,7 @@ static void fold_in_memory(Combining *c, const Target *t, Op *op, Value *group) 
     store_at(&b, t->flags, build_bool(&b, seen->type, true), &p, NULL);
 }
 
-/// After the loop of a group: part[g, place] = the state.
+/// Stores the states behind the loop of a group: part[g, place] = state.
 static void store_states(Builder *b, const Target *t, Op *loop, Value *group) {
     PtrMap map = {0};
     Place rest = place_of(t->op), p = {0};
@@ -258,7 +262,7 @@ static void store_states(Builder *b, const Target *t, Op *loop, Value *group) {
         store_at(b, t->partial[i], result(loop, t->first_slot + i), &p, NULL);
 }
 
-/// The loop over the iterations of a group, with the states of all carried targets.
+/// Builds the loop over the iterations of a group, which carries the states of all carried targets.
 static Op *group_loop(Combining *c, Builder *b, Value *from, Value *to) {
     VEC(Value *) inits = {0};
     for (int t = 0; t < c->n_targets; t++) {
@@ -282,14 +286,14 @@ static Op *group_loop(Combining *c, Builder *b, Value *from, Value *to) {
     return loop;
 }
 
-/// Moves the phase's ops to b, with the indices of folded levels from the number `at` of the
-/// line; levels of other bounds become loops.
+/// Moves the phase's ops to b. The indices of levels in the line follow from the number `at`; other
+/// folded levels become loops.
 static void move_programs(Combining *c, Builder *b, Value *at) {
     Region *home = b->region;
     Value *index[MAX_LEVELS];
     int left = 0;
     for (int i = 0; i < c->n_levels; i++) left += c->level[i].in_line;
-    for (int i = c->n_levels - 1; i >= 0; i--) { // the last index is the fastest
+    for (int i = c->n_levels - 1; i >= 0; i--) { // the last index runs fastest
         Level *l = &c->level[i];
         if (!l->in_line) continue;
         Value *t = --left ? ix_rem(b, at, l->count) : at;
@@ -326,7 +330,7 @@ static void rebuild_phase(Combining *c) {
         if (l->kept) l->index = open_parallel(&b, l->lo, l->hi, l->step, op_str(l->op, "name"));
     }
     Value *group = open_parallel(&b, build_index(&b, 0), c->groups, 1, "group");
-    // That it is not negative is known here; of a product, which may wrap, it is not known later.
+    // The product may wrap for all that `range` knows, so the max states that it is not negative.
     Value *from = ix_max(&b, ix_mul(&b, group, c->group_size), build_index(&b, 0));
     Value *to = ix_min(&b, ix_add(&b, from, c->group_size), c->line);
     Op *loop = group_loop(c, &b, from, to);
@@ -359,7 +363,8 @@ static void find_combines(Op *op, void *arg) {
     if (op->code == OP_COMBINE) vec_push(c->ctx, &c->ops, op);
 }
 
-/// Folded levels up to the first whose bounds are not free form the line that is cut in groups.
+/// The folded levels before the first one with bounds inside the phase form the line that is cut
+/// into groups.
 static void choose_line(Combining *c) {
     for (int i = 0; i < c->n_levels; i++) {
         if (c->level[i].kept) continue;

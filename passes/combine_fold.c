@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// combine: the phases around a phase of contributions: clearing flags before, folding the partial
-// results of the groups after it.
+// combine: builds the phases around a phase of contributions. The phase before clears flags; the
+// phase after folds the partial results of the groups.
 #include "passes/combine.h"
 #include "passes/partial_folds.h"
 
 enum { TILE = 256, PIECE_GPU = 8192 };
 
-/// Opens a phase over all elements of a tensor, tiles of TILE along its last axis, and makes the
-/// place of the tile. `clipped`: as an axis; else as a block of coordinates, which a mask may go
-/// with.
+/// Opens a phase over all elements of a tensor, with tiles of TILE along its last axis, and returns
+/// the place of a tile. clipped: the tile is an axis with a count; else it is a block of
+/// coordinates, which allows a mask.
 static Place open_tiles(Builder *b, Value *tensor, int first, bool clipped) {
     Place p = {0};
     int rank = tensor->type->rank;
@@ -19,7 +19,7 @@ static Place open_tiles(Builder *b, Value *tensor, int first, bool clipped) {
         op_set_attr(b->ir, dim, "axis", at_int(b->ir, d));
         hi[d] = result(dim, 0);
     }
-    if (first == rank) open_parallel(b, zero, zero, 0, NULL); // one element
+    if (first == rank) open_parallel(b, zero, zero, 0, NULL); // a tensor of one element
     for (int d = first; d < rank; d++) {
         int64_t step = d == rank - 1 ? TILE : 1;
         Value *i = open_parallel(b, zero, hi[d], step, NULL);
@@ -45,7 +45,7 @@ void combine_clear_flags(Builder *b, const Target *t) {
     close_regions(&in, b->region);
 }
 
-/// The place of group g within the scratches.
+/// Returns the place of group g within the scratches.
 static Place in_group(const Place *p, Value *g) {
     Place all = {0};
     place_add_at(&all, g);
@@ -53,7 +53,7 @@ static Place in_group(const Place *p, Value *g) {
     return all;
 }
 
-/// On a GPU, where states of all groups are read at once.
+/// Folds the states of all groups at once, if the target is a GPU.
 static bool fold_at_once(Combining *c, Builder *b, const Target *t, const Place *p, Value *from,
                          Value **state) {
     Parts parts = {.n = t->n,
@@ -65,14 +65,15 @@ static bool fold_at_once(Combining *c, Builder *b, const Target *t, const Place 
     return c->env->gpu && fold_parts(b, &parts, from, c->groups, state);
 }
 
-/// state = f(state, part[g, place]) for g = from .. groups; `seen` (or NULL, all true) goes along.
+/// Builds state = f(state, part[g, place]) for g = from .. groups. `seen` (NULL: all true) is
+/// carried, too.
 static Op *fold_loop(Combining *c, Builder *b, const Target *t, const Place *p, Value *from,
                      Value *const *state, Value *seen) {
     int n = t->n, slots = n + (seen != NULL);
     Value **inits = ctx_array(c->ctx, Value *, slots);
     for (int i = 0; i < n; i++) inits[i] = state[i];
     if (seen) inits[n] = seen;
-    // The least says that it is a short loop.
+    // The minimum tells later passes that the loop is short.
     Value *end = ix_min(b, c->groups, build_index(b, c->most));
     Op *loop = build_for(b, from, end, 1, slots, inits);
     Region *r = loop->regions[0];
@@ -95,7 +96,7 @@ static Op *fold_loop(Combining *c, Builder *b, const Target *t, const Place *p, 
     return loop;
 }
 
-/// The old values of the target where it keeps them, as states.
+/// Loads the old values of the target as states. Returns false if the combine does not keep them.
 static bool load_old(Builder *b, const Target *t, const Place *p, Value **state) {
     for (int i = 0; i < t->n && op_flag(t->op, "keep"); i++)
         state[i] = build_cast(b, load_at(b, operand(t->op, i), p), t->partial[i]->type->elem);
@@ -114,14 +115,14 @@ static void take_results(const Target *t, Op *loop, Value **state) {
     for (int i = 0; i < t->n; i++) state[i] = result(loop, i);
 }
 
-/// A long row is work for several programs of a GPU: opens a phase over its pieces, and makes the
-/// place that of one.
+/// Splits a long row over several programs of a GPU: opens a phase over pieces, and narrows the
+/// place to one piece.
 static bool open_pieces(Combining *c, Builder *b, Place *p) {
     SubDim *last = p->n ? &p->dims[p->n - 1] : NULL;
     if (!c->env->gpu || !last || last->kind != DIM_AXIS || last->mul != 1 ||
         last->size <= PIECE_GPU || last->size % PIECE_GPU)
         return false;
-    Value **of = &p->operands[p->n_operands - 2]; // where it begins, how many elements it has
+    Value **of = &p->operands[p->n_operands - 2]; // start and number of elements
     Value *count = of[1];
     Value *first = open_parallel(b, build_index(b, 0), count, PIECE_GPU, "piece");
     of[0] = ix_add(b, of[0], first);
@@ -130,7 +131,7 @@ static bool open_pieces(Combining *c, Builder *b, Place *p) {
     return true;
 }
 
-/// Over the kept indices; every element there has a contribution from each group.
+/// Folds over the kept indices. Every element there has a contribution from each group.
 static void fold_by_program(Combining *c, Builder *b, const Target *t) {
     PtrMap map = {0};
     for (int i = 0; i < c->n_levels; i++) {
@@ -154,7 +155,7 @@ static void fold_by_program(Combining *c, Builder *b, const Target *t) {
     store_target(b, t, &p, state, NULL);
 }
 
-/// Over all elements of the tensor; those without a contribution stay as they are.
+/// Folds over all elements of the tensor. Elements without a contribution keep their values.
 static void fold_by_element(Combining *c, Builder *b, const Target *t) {
     Place p = open_tiles(b, operand(t->op, 0), 0, false);
     Value **state = ctx_array(c->ctx, Value *, t->n), *zero = build_index(b, 0);
@@ -185,7 +186,7 @@ static bool is_written_by(const Target *t, const Value *tensor) {
     return false;
 }
 
-/// Single elements that a fold writes are all that the phase, one program, touches.
+/// Whether the phase is one program that only stores single elements which the fold writes.
 static bool only_sets(const Op *phase, const Target *t) {
     if (phase->code != OP_PARALLEL || op_int(phase, "step", 1) != 0) return false;
     for_each_op(op, phase->regions[0]) {
@@ -196,7 +197,7 @@ static bool only_sets(const Op *phase, const Target *t) {
     return true;
 }
 
-/// The programs do nothing with what they contribute to but that.
+/// Whether the programs access the tensor only by combines.
 static bool is_apart(const Combining *c, const Value *tensor) {
     for_each_use(u, tensor) {
         if (op_is_inside(u->user, c->phase) && u->user->code != OP_COMBINE) return false;
@@ -214,7 +215,7 @@ Op *combine_find_otherwise(const Combining *c) {
     return before && only_sets(before, t) ? before : NULL;
 }
 
-/// How the partial results of all groups become the result. The first row that takes a target.
+/// The way from the partial results of all groups to the result. The first matching row applies.
 typedef struct FoldWay {
     bool carried, keep;
     void (*build)(Combining *c, Builder *b, const Target *t);
@@ -237,7 +238,7 @@ static void build_fold(Combining *c, Builder *b, const Target *t) {
 }
 
 void combine_build_fold(Combining *c, Builder *b, const Target *t) {
-    // Without a single program nothing is contributed, and nothing written.
+    // Without programs no contribution exists, and no element is written.
     Value *some = build_binary(b, OP_GT, c->groups, build_index(b, 0));
     Op *branch = build_op(b, OP_IF, 1, &some, 0, NULL, 2);
     Builder then = build_at_end(b->ir, branch->regions[0], c->phase->loc);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// contract: a loop that only accumulates products becomes one op, so that the target can keep the
+// contract: turns a loop that only accumulates products into one op, so that the target keeps the
 // loop inside its register tile.
 //
 //   %c = for %lo, %hi, %c0 { (%k, %acc) %a = ...; %b = ...; yield dot %a, %b, %acc }
 //   -> %c = contract %lo, %hi, %c0 { (%k) %a = ...; %b = ...; yield %a, %b }
 //
-// - A loop of several such accumulators (and other state that does not read them) is taken apart:
-//   one contract each; loads are repeated, since nothing in the loop writes.
-// - A contract counts lanes of the inner dimension: iteration t covers t * n .. t * n + n where n
-//   is the extent of the product's inner dimension. Where the loop steps otherwise, its index is
+// - A loop of several such accumulators (and other state that does not read them) is split: one
+//   contract for each. Loads are repeated, since no op in the loop writes.
+// - A contract counts lanes of the inner dimension: iteration t covers t * n .. t * n + n, where n
+//   is the extent of the product's inner dimension. If the loop has another step, its index is
 //   recomputed from t.
-// - A loop whose body is one contract, of bounds that the loop does not change, joins it: the
-//   iterations become one line of lanes, outer index = line / (inner lanes).
+// - A loop whose body is one contract, with bounds that the loop does not change, is joined with
+//   it: the iterations become one line of lanes, outer index = line / (inner lanes).
 #include "passes/passes.h"
 #include "passes/util.h"
 
-/// The dot that carried value i of the loop does nothing but accumulate, or NULL.
+/// Returns the dot through which carried value i only accumulates, or NULL.
 static Op *accumulating_dot(const Op *loop, int i) {
     Value *arg = loop_arg(loop, 0, i), *next = operand(terminator(loop->regions[0]), i);
     Op *dot = def_of(next, OP_DOT);
@@ -24,7 +24,7 @@ static Op *accumulating_dot(const Op *loop, int i) {
     return alone ? dot : NULL;
 }
 
-/// All that the loop does is read and compute.
+/// Whether the loop only reads and computes.
 static bool body_only_reads(const Op *loop) {
     for_each_op(op, loop->regions[0]) {
         if (!op_has(op, TERMINATOR) && !tree_only_reads(op)) return false;
@@ -32,7 +32,8 @@ static bool body_only_reads(const Op *loop) {
     return true;
 }
 
-/// Adds what v in the loop's body stands on to `slice`. False where that is carried state.
+/// Adds the values of the loop's body that v depends on to `slice`. Returns false if v depends on
+/// carried state.
 static bool add_slice(Ctx *ctx, Op *loop, Value *v, PtrMap *slice);
 
 static bool add_operands(Ctx *ctx, Op *loop, const Op *op, PtrMap *slice) {
@@ -57,7 +58,7 @@ static bool in_slice(const Op *op, const PtrMap *slice) {
     return false;
 }
 
-/// An empty contract of this line of lanes, with the argument of its region.
+/// Builds an empty contract over this line of lanes, with the argument of its region.
 static Op *new_contract(Builder *b, const Op *dot, Value *lo, Value *hi, Value *acc, int64_t step) {
     Value *in[] = {lo, hi, acc};
     Op *c = build_op(b, OP_CONTRACT, 3, in, 1, &acc->type, 1);
@@ -73,7 +74,7 @@ static Value *mapped_or_self(PtrMap *map, Value *v) {
     return copy ? copy : v;
 }
 
-/// Makes the contract of carried value i before the loop and gives it to the users of result i.
+/// Builds the contract of carried value i before the loop, and replaces result i.
 static void raise_slot(Ir *ir, Op *loop, int i, Op *dot, const PtrMap *slice) {
     Value *lo = operand(loop, 0), *hi = operand(loop, 1), *k = loop->regions[0]->args[0];
     int64_t step = op_int(loop, "step", 1), lanes = operand(dot, 0)->type->extents[1];
@@ -101,7 +102,7 @@ static void raise_slot(Ir *ir, Op *loop, int i, Op *dot, const PtrMap *slice) {
     value_replace(result(loop, i), result(c, 0));
 }
 
-/// Takes the accumulators of products out of the loop; the loop stays for what else it carries.
+/// Moves the accumulators of products out of the loop. The loop stays for its other carried values.
 static bool raise_loop(Ir *ir, Op *loop) {
     Ctx *ctx = ir_ctx(ir);
     if (!body_only_reads(loop)) return false;
@@ -132,7 +133,8 @@ static bool uses_loop(const Op *op, const Op *loop) {
     return false;
 }
 
-/// The contract that the body of the loop ends with and is all about, or NULL.
+/// Returns the contract that yields the loop's result, if the rest of the body only reads; else
+/// NULL.
 static Op *only_contract(const Op *loop) {
     if (loop->n_results != 1 || loop->n_regions != 1) return NULL;
     Op *c = def_of(operand(terminator(loop->regions[0]), 0), OP_CONTRACT);
@@ -147,7 +149,7 @@ static Op *only_contract(const Op *loop) {
 
 /// for i { contract k { f(i, k) } } = contract l { f(l / n, l % n) }, n = lanes of the inner line.
 static void join_loop(Ir *ir, Op *loop) {
-    // What joining an inner loop has put here of the outer loop's doing goes out first.
+    // Joining an inner loop may have left loop-invariant ops here, so they are hoisted first.
     for_each_op_safe(op, loop->regions[0]) {
         if (op_has(op, PURE) && !op->n_regions && !uses_loop(op, loop)) op_move_before(op, loop);
     }

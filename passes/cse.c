@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// cse: of equal computations the first serves all.
+// cse: merges equal computations into the first one.
 //
-//   %a = load %x ...; %b = load %x ...   ->   %a for both, where nothing writes %x in between
+//   %a = load %x ...; %b = load %x ...   ->   %a for both, if no op between writes %x
 //
-// The table of known values follows the nesting of regions: what stands before a region is known
-// inside it, not the other way round. A load is equal to an earlier one if the tensor has the same
-// version; a write, or a loop that holds one, gives it a new version.
+// The table of known values follows the nesting of regions: a region knows the values before it,
+// and its own values are forgotten at its end. A load equals an earlier one if the tensor has the
+// same version. A write, or a loop that holds one, gives the tensor a new version.
 #include "passes/passes.h"
 #include "passes/util.h"
 
@@ -33,7 +33,7 @@ static uint64_t mix_pointer(uint64_t h, const void *p) {
     return mix_hash(h, (uint64_t)(uintptr_t)p);
 }
 
-/// Regions are compared only when everything else is equal; they do not enter the hash.
+/// Hashes op without its regions, which are compared only if everything else is equal.
 static uint64_t hash_op(const Op *op) {
     uint64_t h = mix_hash(0, op->code);
     for (int i = 0; i < op->n_operands; i++) h = mix_pointer(h, operand(op, i));
@@ -44,7 +44,8 @@ static uint64_t hash_op(const Op *op) {
 
 static bool same_op(const Op *a, const Op *b, const PtrMap *map);
 
-/// Equal up to the names of their own values; map takes those of a to those of b.
+/// Whether the regions are equal up to the names of their own values. map takes those of a to those
+/// of b.
 static bool same_region(Ctx *ctx, const Region *a, const Region *b, PtrMap *map) {
     if (a->n_args != b->n_args) return false;
     for (int i = 0; i < a->n_args; i++) map_set(ctx, map, a->args[i], b->args[i]);
@@ -93,7 +94,7 @@ static void new_version(Cse *c, Value *tensor) {
     map_set(c->ctx, &c->versions, tensor, (void *)(intptr_t)++c->counter);
 }
 
-/// New versions of all tensors that op, or anything in it, writes.
+/// Gives new versions to all tensors that op, or anything inside it, writes.
 static void written_by(Op *op, void *arg) {
     Cse *c = arg;
     if (op_writes(op))
@@ -101,7 +102,7 @@ static void written_by(Op *op, void *arg) {
             if (operand(op, i)->type->kind == TK_TENSOR) new_version(c, operand(op, i));
 }
 
-/// The op known to compute the same as op, or NULL, and then op is known from here on.
+/// Returns a known op that computes the same as op, or NULL; then op becomes known.
 static Op *find_known_op(Cse *c, Op *op) {
     uint64_t hash = hash_op(op);
     KnownOp **bucket = &c->buckets[hash % BUCKETS];
@@ -125,7 +126,7 @@ static void visit_cse_op(Cse *c, Op *op) {
         op_erase(op);
         return;
     }
-    bool repeats = op_is_loop(op); // the body starts after what earlier iterations wrote
+    bool repeats = op_is_loop(op); // the body starts after the writes of earlier iterations
     if (repeats) op_walk_pre(op, written_by, c);
     if (!op_has(op, PURE))
         for (int i = 0; i < op->n_regions; i++) visit_cse_region(c, op->regions[i]);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// dce: removes what nothing observes.
+// dce: removes code without observable results.
 //
 //   %r:2 = for ... (%k, %a, %b) { ...; yield %a2, %b2 }   // only %r#0 is used, %a2 needs no %b
 //   -> a `for` that carries %a alone
 //
-// Liveness starts at effects and follows operands backwards. A carried value is one thing whether
-// it is seen as initial operand, region argument, yield or result, so a value that only computes
-// its own next state dies; so do results of `if`, loops without effects (every loop is taken to
-// end), and scratch tensors that are not named any more.
+// Liveness starts at effects and follows operands backwards. The initial operand, region argument,
+// yield and result of a carried value are one slot. So a value that only computes its own next
+// state dies. Unused results of `if`, loops without effects (every loop is assumed to end), and
+// unused scratch tensors die, too.
 #include "passes/passes.h"
 #include "passes/util.h"
 
@@ -25,7 +25,7 @@ static void live_value(SlotLiveness *l, Value *v) {
 
 static void live_op(SlotLiveness *l, Op *op);
 
-/// All ops inside: regions of reduce, scan and combine, and of contract.
+/// Marks all ops inside: of the regions of reduce, scan, combine and contract.
 static void live_regions(SlotLiveness *l, Op *op) {
     for (int r = 0; r < op->n_regions; r++) for_each_op(inner, op->regions[r]) {
             inner->mark = 1;
@@ -34,7 +34,8 @@ static void live_regions(SlotLiveness *l, Op *op) {
         }
 }
 
-/// op stays, so does what decides whether it runs. Carried values and results live on their own.
+/// Marks op as live, and the values that decide whether it runs. Carried values and results live on
+/// their own.
 static void live_op(SlotLiveness *l, Op *op) {
     if (op->mark) return;
     op->mark = 1;
@@ -52,8 +53,7 @@ static void live_op(SlotLiveness *l, Op *op) {
     }
 }
 
-/// Carried value i of a loop, or result i of an `if`, is observed: so are all values that flow
-/// into it.
+/// Marks carried value i of a loop, or result i of an `if`, and all values that flow into it.
 static void live_slot(SlotLiveness *l, Op *op, int i) {
     live_op(l, op);
     if (op_is_loop(op)) live_value(l, operand(op, loop_first_init(op) + i));
@@ -87,7 +87,7 @@ static void find_roots(Op *op, void *arg) {
     if (effect || ends || op->code == OP_MODULE || op_has(op, ISOLATED)) live_op(arg, op);
 }
 
-/// A slot is alive when its result, an argument of it, or (in a merge region) either half is.
+/// Whether a slot is live: its result or an argument is, or (in a merge region) either half.
 static bool slot_lives(const SlotLiveness *l, const Op *op, int i) {
     if (map_get(&l->values, result(op, i))) return true;
     if (op->code == OP_IF) return false;
@@ -106,7 +106,7 @@ static Op *drop_dead_slots(Ir *ir, const SlotLiveness *l, Op *op) {
     return kept == op->n_results ? op : drop_slots(ir, op, keep);
 }
 
-/// Users stand after what they use, so the last op goes first.
+/// Users follow their operands, so the sweep goes from the last op to the first.
 static void sweep_dead_ops(Ir *ir, const SlotLiveness *l, Region *r) {
     for (Op *op = r->last, *before; op; op = before) {
         before = op->prev;

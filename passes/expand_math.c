@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// expand-math: transcendental ops become the arithmetic of functions written in the language.
+// expand-math: expands transcendental ops into the arithmetic of functions that are written in the
+// language.
 //
 //   %y = exp %x : f16<64>   ->   %a = cast %x : f32<64>; (exp_f32 on f32<64>); %y = cast ... :
 //   f16<64>
 //
-// The library is a module of scalar funcs; rows of lang/library.def say which one computes which
-// op. An op is expanded where there is a row for it and the target has no instruction
-// (PassEnv.has_op). Functions of scalars apply to blocks lane by lane, so their ops are copied with
-// the block's shape. Elements narrower than f32 are computed in f32 and rounded once, unless the
-// library or the target has theirs.
+// The library is a module of scalar funcs; rows of lang/library.def map ops to functions. An op is
+// expanded if it has a row and the target has no instruction for it (PassEnv.has_op). The scalar
+// function is cloned with the block's shape, since it applies lane by lane. Elements narrower than
+// f32 are computed in f32 and rounded once, unless the library or the target has their own version.
 #include "passes/passes.h"
 #include "passes/util.h"
 
 #include "ir/library.h"
 
-enum { MAX_ROUNDS = 8 }; // functions that use other ops of the library
+enum { MAX_ROUNDS = 8 }; // depth of functions that use other ops of the library
 
 typedef struct MathExpansion {
     PassEnv *env;
@@ -29,7 +29,8 @@ static void read_library(MathExpansion *x, const Op *library) {
     }
 }
 
-/// The instructions are those of device code: the host side of a GPU kernel has none of them.
+/// Whether the target has an instruction. Instructions exist in device code only, not on the host
+/// side of a GPU kernel.
 static bool target_has(const MathExpansion *x, const Op *op, Elem elem) {
     return x->env->has_op && op_enclosing(op, OP_LAUNCH) &&
            x->env->has_op(x->env->gpu, op->code, elem);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// fixed-order: reductions whose order depends on the extent alone.
+// fixed-order: expands reductions with an order that depends only on the extent.
 //
 //   reduce %x [axis=1, order="fixed"]
 //     -> neighbours are joined pair by pair until one is left:
-//        reshape <m, n, 1> to <m, n/2, 2, 1>; f(slice 0, slice 1); an odd last one goes through
+//        reshape <m, n, 1> to <m, n/2, 2, 1>; f(slice 0, slice 1); an odd last one passes unchanged
 //
-// The tree stands in the code, so every target and configuration computes the same bits. Needs
-// nothing; blocks are seen as <before, n, after> around the axis.
+// The code contains the tree, so every target and configuration computes the same bits. The pass
+// has no requirements. It sees a block as <before, n, after> around the axis.
 #include "passes/passes.h"
 #include "passes/util.h"
 
 typedef struct Tree {
     Builder b;
     const Region *join;
-    int n;      // values of the tuple
+    int n;      // number of values in the tuple
     Value **at; // each <before, length, after>
     int64_t before, length, after;
 } Tree;
@@ -31,7 +31,7 @@ static Value *slice_part(Tree *t, Value *v, int rank, const int64_t *start,
     return result(op, 0);
 }
 
-/// Elements 2i + which of the first 2 * pairs along the axis.
+/// Returns elements 2i + which of the first 2 * pairs along the axis.
 static Value *every_other(Tree *t, Value *v, int64_t pairs, int which) {
     int64_t even[] = {t->before, 2 * pairs, t->after}, zero[4] = {0};
     int64_t split[] = {t->before, pairs, 2, t->after}, one[] = {t->before, pairs, 1, t->after};

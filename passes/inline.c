@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// inline: a call of another kernel becomes its body.
+// inline: replaces a call of another kernel by its body.
 //
 //   call %x, %y [callee = "softmax"]   ->   the requires, scratches and phases of softmax on %x, %y
 //
-// Kernels that were called and are not the module's first one are gone afterwards.
+// Called kernels other than the module's first one are removed afterwards.
 #include "passes/passes.h"
 #include "passes/util.h"
 
-enum { MAX_DEPTH = 64 }; // of calls in calls; the front end refuses recursion
+enum { MAX_DEPTH = 64 }; // of nested calls; the front end refuses recursion
 
 typedef struct Inliner {
     Ir *ir;
@@ -29,7 +29,7 @@ static void inline_call(Inliner *in, Op *call, int depth) {
     Builder b = build_before(in->ir, call);
     region_clone_body(&b, body, &map);
     vec_push(ctx, &in->called, callee);
-    // What was copied may call in turn.
+    // The copied body may contain calls.
     Op *op = before ? before->next : call->parent->first;
     while (op != call) {
         Op *next = op->next;
