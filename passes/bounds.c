@@ -5,7 +5,7 @@
 //   0)
 //   -> %n = 16; load %x ..., %k, 16 [inside = [..., 2]]
 //
-// inside[d] = 1: in dimension d no live lane leaves the extent, so no lane needs a test. The value 2
+// inside[d] = 1: in dimension d no live lane leaves the extent, so no lane needs a test. Value 2
 // adds that the count is the whole size, so all lanes are live. Comparisons, min and max with a
 // certain outcome become constants or operands, so masks of full tiles fold away.
 #include "passes/passes.h"

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// licm: moves what a loop computes alike in every iteration before the loop.
+// licm: hoists loop-invariant code out of loops.
 //
 //   for %k { %q = load %x ...; ... }   ->   %q = load %x ...; for %k { ... }
 //
-// Pure ops always move: they are total, so a loop of no iterations does no harm. Loads move where
-// nothing in the loop writes their tensor. Whole inner loops and branches move if they only read.
-// Out of `parallel` and `launch`, into host code, go scalars alone: a block there would have to
-// be kept in memory for all programs.
+// Pure ops always move: they are total, so a loop without iterations does no harm. Loads move if
+// the loop does not write their tensor. Inner loops and branches move whole if they only read. Only
+// scalars move out of `parallel` and `launch` into host code: a block there would need memory for
+// all programs.
 #include "passes/passes.h"
 #include "passes/util.h"
 
-/// The operands of everything in op come from outside of `loop` or from op itself.
+/// Whether all operands inside op are defined outside `loop`, or inside op itself.
 static bool tree_uses_only_outside(const Op *op, const Op *tree, const Op *loop) {
     for (int i = 0; i < op->n_operands; i++) {
         const Value *v = operand(op, i);
@@ -22,8 +22,8 @@ static bool tree_uses_only_outside(const Op *op, const Op *tree, const Op *loop)
     return true;
 }
 
-/// No load in op reads what the loop writes. Under --check a load that may be reported stays where
-/// it is, for the loop may run no iteration.
+/// Whether no load in op reads a tensor that the loop writes. Under --check a load that may be
+/// reported stays, since the loop may run no iteration.
 static bool loads_may_move(const PassEnv *env, const Op *op, const Op *loop) {
     if (op_is_load(op) &&
         (tree_writes(loop, operand(op, 0)) || (env->check && op_flag(op, "checked"))))
@@ -53,7 +53,7 @@ static bool may_move_before(const PassEnv *env, const Op *op, const Op *loop) {
     if (op_has(op, TERMINATOR) || !tree_only_reads(op) || op->code == OP_PARALLEL ||
         op->code == OP_LAUNCH || op->code == OP_SCRATCH)
         return false;
-    // A `while` may rely on its loop running at all for ending.
+    // The end of a `while` may depend on the loop running at all.
     if (holds_while(op)) return false;
     if (!op_is_loop(loop) && !to_host_is_fine(op)) return false;
     return tree_uses_only_outside(op, op, loop) && loads_may_move(env, op, loop);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the loops of programs grow with an index (the rows of causal attention): how many heads'
-// programs are numbered together at the end of a launch, those with the longest loops first.
+// For grids whose programs have longer loops at higher indices (the rows of causal attention):
+// decides how many of the last heads are numbered together, with the longest loops first.
 //
-// Heads follow each other, each with its longest rows first, so that an SM has long programs beside
-// short ones, which start and end while the long ones multiply. But then the last head's longest
-// rows begin when all else is nearly done. So of the last heads all rows of one length come
-// together, down to the shortest: they are so many as the second cache holds what their programs
-// share (keys and values). H200: 2 to 7 % of causal attention; sections of so many heads
-// throughout, 0 to 3 %, and -3.5 % where rows are short.
+// Heads follow each other, each with its longest rows first. So an SM has long programs beside
+// short ones, which start and end while the long ones multiply. But the longest rows of the last
+// head then start when all other work is nearly done. So all rows of one length of the last heads
+// come together, from the longest to the shortest. The number of these heads is limited by the
+// second cache, which should hold the data that their programs share (keys and values). H200: 2 to
+// 7 % of causal attention. Sections of so many heads throughout gave 0 to 3 %, and -3.5 % for short
+// rows.
 #include "passes/grid.h"
 
 #include "passes/gpu/gpu.h"
@@ -16,7 +17,7 @@
 
 enum { MAX_DEPTH = 16 };
 
-/// How fast v changes with an index: between lo and hi, factors taken to be 1.
+/// Bounds of the rate at which v changes with an index; factors count as 1.
 typedef struct Slope {
     int lo, hi;
 } Slope;
@@ -39,7 +40,8 @@ static Slope slope_of(const Value *v, const Value *index, int depth) {
     }
 }
 
-/// The first loop whose bound says how it depends on the index: it grows with it; or NULL.
+/// Returns the first loop whose bound depends on the index in a known direction, if it grows with
+/// the index; else NULL.
 static const Op *growing_loop(const Region *body, const Value *index) {
     for_each_op(op, body) {
         if (op->code != OP_FOR) continue;
@@ -62,7 +64,8 @@ static bool depends_on_index(const Value *v, const Value *index, int depth) {
     return false;
 }
 
-/// Where the load begins, not how far it goes: rows may hide what lies behind them.
+/// Whether the start of the load depends on the level. Its end does not count: rows may mask the
+/// elements behind them.
 static bool load_depends(const Op *load, const Level *l) {
     Access a = access_of(load);
     for (int d = 0; d < a.n_subs; d++)
@@ -78,7 +81,8 @@ static Value *build_extent_of(Builder *b, Value *tensor, int d) {
     return result(dim, 0);
 }
 
-/// Bytes of the tensor that a loop reads of it: of all dimensions that its blocks lie in.
+/// Bytes of the tensor that a loop reads: the extents of all dimensions along which its blocks
+/// extend.
 static Value *bytes_read(Builder *b, const Op *load) {
     Access a = access_of(load);
     const Type *t = a.tensor->type;
@@ -90,7 +94,8 @@ static Value *bytes_read(Builder *b, const Op *load) {
     return bytes;
 }
 
-/// Neighbours of `heads` that load the same: g of h / (H / G). NULL: that does not show.
+/// Returns the number of neighbours of `heads` with the same loads: g for h / g. 1: no sharing is
+/// visible.
 static Value *sharing_heads(Builder *b, const Op *load, const Level *heads, const Op *phase) {
     if (!load_depends(load, heads)) return heads->count;
     for (int i = 1; i < load->n_operands; i++) {
@@ -102,12 +107,13 @@ static Value *sharing_heads(Builder *b, const Op *load, const Level *heads, cons
 }
 
 typedef struct SharedLoads {
-    const Op *first; // load
-    Value *bytes;    // that all of them read
+    const Op *first; // the first load
+    Value *bytes;    // of all shared loads
     bool mixed;      // some depend on the levels within
 } SharedLoads;
 
-/// Adds up what the loop's loads read that do not depend on the rows: l[0], behind levels l[-1]...
+/// Adds up the bytes of the loop's loads that do not depend on the rows l[0]. The levels within are
+/// l[-1], l[-2], ...
 static void add_shared(SharedLoads *s, Builder *b, const Region *r, Level *const *l, int within) {
     for_each_op(op, r) {
         for (int i = 0; i < op->n_regions; i++) add_shared(s, b, op->regions[i], l, within);

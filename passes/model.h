@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The fitted constants of models and heuristics as constants of C: rows of passes/model.def.
+// The fitted constants of models and heuristics as C constants, from the rows of passes/model.def.
 #ifndef PASSES_MODEL_H
 #define PASSES_MODEL_H
 
@@ -9,7 +9,7 @@
 #include "passes/model.def"
 
 typedef struct ModelRow {
-    const char *name; // NULL: `doc` is the heading of the rows below
+    const char *name; // NULL: `doc` is the heading of the following rows
     double value;
     const char *unit, *device, *date, *doc;
 } ModelRow;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Folds of partial results by reductions.
+// Folds partial results by reductions.
 //
 //   for %g = from .. end { %s = f(%s, part[%g]) }
 //   ->
-//   %x = load part[from .. end] : <C x ...>;  %v = whether there is such a part
+//   %x = load part[from .. end] : <C x ...>;  %v = whether the part exists
 //   %r = reduce %v, %x [axis=0] { (va, a, vb, b) -> va, vb ? f(a, b) : a };  %s = f(%s, %r)
 //
 // More than C parts are folded C at a time. A reduction keeps the order, so f need not commute.
 #include "passes/partial_folds.h"
 
-// Lanes of the chunks of all tensors. A thread holds some of a chunk and as many of the next one,
-// if there is one: chunks for the largest CTA, whose threads have the fewest registers, would
-// spill. Shorter ones than the fewest are folded faster one by one.
+// Limits on the lanes of a chunk, over all tensors. A thread holds its lanes of a chunk and of the
+// next one, if there are several: chunks for the largest CTA, whose threads have the fewest
+// registers, would spill. Fewer than FEWEST parts are folded faster one by one.
 enum { LANES = 8192, FEWEST = 32, LANES_FEWEST = 16384 };
 
 typedef struct PartFold {
@@ -24,7 +24,7 @@ typedef struct PartFold {
 
 /* ---- the join of scalars ------------------------------------------------------------------- */
 
-/// It maps lanes: done on scalars it gives each lane of a block.
+/// Whether the op maps lanes: its scalar form computes each lane of a block.
 static bool is_lane_op(const Op *op) {
     return op_has(op, ELEMENTWISE) || op->code == OP_CONST || op->code == OP_CAST ||
            op->code == OP_BITCAST || op->code == OP_SELECT ||
@@ -48,7 +48,7 @@ static Value *mapped_value(const PtrMap *map, Value *v) {
     return copy ? copy : v;
 }
 
-/// Copies a region that maps lanes, for one lane.
+/// Clones a region that maps lanes, for a single lane.
 static void clone_lane(Builder *b, const Region *r, PtrMap *map, Value **out) {
     Ctx *ctx = ir_ctx(b->ir);
     for_each_op(op, r) {
@@ -82,7 +82,8 @@ static void join_scalars(PartFold *f, Builder *b, Value *const *x, Value *const 
     clone_lane(b, f->p->join, &map, out);
 }
 
-/// (va, a..., vb, b...): what there is of both. Behind a part that there is not there is none.
+/// Builds (va, a..., vb, b...) -> the join of the parts that exist. Existing parts precede missing
+/// ones.
 static void fill_region(PartFold *f, Region *r, Value *const *parts) {
     Ir *ir = f->b->ir;
     int n = f->p->n;
@@ -102,7 +103,7 @@ static void fill_region(PartFold *f, Region *r, Value *const *parts) {
 
 /* ---- parts --------------------------------------------------------------------------------- */
 
-/// The place of `count` parts from number `from` on.
+/// Returns the place of `count` parts from number `from` on.
 static Place place_of_parts(const PartFold *f, Value *from, Value *count) {
     const Place *at = &f->p->at;
     Place all = {0};
@@ -119,7 +120,7 @@ static Place place_of_parts(const PartFold *f, Value *from, Value *count) {
     return all;
 }
 
-/// Which parts there are: the first `count` of the chunk.
+/// Builds the mask of existing parts: the first `count` of the chunk.
 static Value *valid_parts(PartFold *f, const Place *at, Value *count) {
     Builder *b = f->b;
     const Type *line = ty_block(b->ir, EL_I64, 1, &f->chunk), *all = place_type(b->ir, EL_BOOL, at);
@@ -131,7 +132,7 @@ static Value *valid_parts(PartFold *f, const Place *at, Value *count) {
     return build_broadcast(b, is, all);
 }
 
-/// state = f(state, the fold of parts from .. from + count - 1).
+/// Builds state = f(state, the fold of parts from .. from + count - 1).
 static void fold_chunk(PartFold *f, Value *from, Value *count, Value **state) {
     Builder *b = f->b;
     int n = f->p->n;
@@ -153,7 +154,7 @@ static void fold_chunk(PartFold *f, Value *from, Value *count, Value **state) {
     for (int i = 0; i < n; i++) state[i] = out[i + 1];
 }
 
-/// One chunk after another.
+/// Folds one chunk after another.
 static void fold_chunks(PartFold *f, Value *from, Value *end, Value **state) {
     Builder *home = f->b;
     int n = f->p->n;
@@ -175,7 +176,7 @@ static void fold_whole(PartFold *f, Value *from, Value *end, Value **state) {
     fold_chunk(f, from, ix_sub(f->b, end, from), state);
 }
 
-// One chunk or more.
+// The first row handles a single chunk, the second several.
 static const struct Chunking {
     void (*build)(PartFold *f, Value *from, Value *end, Value **state);
     const char *algebra;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// peel: a partial tile is the exception; the others need no masks.
+// peel: gives partial tiles their own code, so that full tiles need no masks.
 //
 //   for %k = 0 .. N by 64 { %n = min(N - %k, 64); f(%n) }
 //   -> for %k = 0 .. N / 64 * 64 by 64 { f(64) }; for %k = N / 64 * 64 .. N by 64 { ...; f(%n) }
@@ -7,23 +7,23 @@
 //   parallel %i by 64 { %n = min(N - %i, 64); f(%n) }
 //   -> parallel %i by 64 { if %n == 64 { f(64) } else { f(%n) } }
 //
-// For CPUs whose masked accesses are slow (AVX2). With mask registers, that is with vectors of 64
-// bytes, it is enough that the CPU back end emits a body without masks for the vectors that need
-// none (backends/cpu/unmasked.c), and nothing is done here. Done to innermost
-// loops, and to programs without loops, that read or write memory under such a count. Products
-// are left alone: their operands are packed to full tiles anyway.
+// The pass serves CPUs with slow masked accesses (AVX2). CPUs with mask registers, that is with
+// vectors of 64 bytes, are left alone: their back end emits a body without masks for the vectors
+// that need none (backends/cpu/unmasked.c). The pass handles innermost loops, and programs without
+// loops, that access memory under such a count. Products are left alone, since their operands are
+// packed to full tiles anyway.
 #include "passes/grid.h"
 #include "passes/passes.h"
 #include "passes/util.h"
 
 enum {
-    MAX_OPS = 150,      // of a body that is worth having twice
+    MAX_OPS = 150,      // of a body that may be duplicated
     MASKED_VECTOR = 64, // bytes of a vector with mask registers
 };
 
 /* ---- what is partial ----------------------------------------------------------------------- */
 
-/// v = min(hi - index, size): the live lanes of a tile; the size.
+/// Whether v = min(hi - index, size), the live lanes of a tile. Sets *size.
 static bool is_count(const Value *v, const Value *index, const Value *hi, int64_t *size) {
     const Op *min = def_of(v, OP_MIN);
     for (int i = 0; i < 2 && min; i++) {
@@ -34,7 +34,7 @@ static bool is_count(const Value *v, const Value *index, const Value *hi, int64_
     return false;
 }
 
-/// Accesses in the region whose count is v.
+/// Whether an access in the region has v as its count.
 static bool limits_access(const Region *r, const Value *v) {
     for_each_op(op, r) {
         for (int i = 0; i < op->n_operands; i++)
@@ -45,7 +45,7 @@ static bool limits_access(const Region *r, const Value *v) {
     return false;
 }
 
-/// Ops in the region, or more than any limit where it holds what is not worth having twice.
+/// Counts the ops in the region. The result exceeds any limit if an op should not be duplicated.
 static int weigh_region(const Region *r) {
     int n = 0;
     for_each_op(op, r) {
@@ -60,7 +60,7 @@ static int weigh_region(const Region *r) {
 
 /* ---- loops --------------------------------------------------------------------------------- */
 
-/// The count of a loop's tiles in its body, if full iterations have a larger one than the last.
+/// Returns the count of a loop's tiles in its body, if the step is at least the size; else NULL.
 static Op *tile_count(const Op *loop, int64_t *size) {
     const Region *body = loop->regions[0];
     for_each_op(op, body) {
@@ -104,7 +104,7 @@ typedef struct RangeCounts {
     int64_t size[MAX_COUNTS];
 } RangeCounts;
 
-/// The counts of the tiles of one program, wherever in the nest they are computed.
+/// Collects the counts of the tiles of one program, from the whole nest.
 static void find_counts(Op *phase, const Region *body, RangeCounts *c) {
     for (Op *p = phase; p; p = inner_parallel(p)) {
         Value *index = p->regions[0]->args[0];
@@ -125,8 +125,8 @@ static Op *innermost_phase(Op *phase) {
     return next ? innermost_phase(next) : phase;
 }
 
-/// The op behind the last count that the body computes: what stands before it is computed by
-/// both versions. NULL where that has effects.
+/// Returns the op behind the last count in the body. Both versions share the ops before it. NULL:
+/// these ops have effects.
 static Op *behind_counts(const Region *body, const RangeCounts *c) {
     Op *first = body->first;
     for (int i = 0; i < c->n; i++) {
@@ -144,7 +144,7 @@ static bool is_in_region(const Op *op, const Region *region) {
     return false;
 }
 
-/// Uses of the counts in the region become their full sizes.
+/// Replaces uses of the counts in the region by the full sizes.
 static void fill_counts(Builder *b, const RangeCounts *c, const Region *region) {
     for (int i = 0; i < c->n; i++) {
         Value *size = build_index(b, c->size[i]);

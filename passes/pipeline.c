@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The table of passes, the pipelines of a CPU and of a GPU.
+// The table of passes, and the pipelines of CPUs and GPUs.
 #include "passes/passes.h"
 
 #include <string.h>
@@ -16,11 +16,11 @@ const Pass *pass_by_name(const char *name) {
 }
 
 #define RUN(id) &pass_table[PASS_##id]
-/// What is said of a kernel as it was written: which launches it refuses.
+/// Facts about the kernel as written, which decide the launches that it refuses.
 #define WRITTEN RUN(INLINE), RUN(ALIAS)
-/// What every target begins with: all that is known of a kernel, in its simplest form, as phases.
-// Facts about indices are plainest while indices are those of the source. Warnings see the programs
-// as they were written, too. Phases are added while phases are still nests of `parallel`.
+/// The front of every pipeline: simplifies kernels, and reduces them to phases.
+// Facts about indices are simplest while indices are those of the source, and warnings should see
+// the programs as written. Passes that add phases run while phases are nests of `parallel`.
 #define FRONT                                                                                      \
     RUN(CANONICALIZE), RUN(CSE), RUN(LICM), RUN(BOUNDS), RUN(CANONICALIZE), RUN(CSE), RUN(PADS),   \
         RUN(ALIAS_KEPT), RUN(COMM_OVERLAP), RUN(COLUMNS), RUN(COMBINE), RUN(SPLIT),                \
@@ -29,15 +29,15 @@ const Pass *pass_by_name(const char *name) {
 const Pass *const cpu_pipeline[] = {
     WRITTEN,
     FRONT,
-    // Loops of products leave before others are peeled, and before programs are dealt out: then
-    // the cost of a program is known. What is full after peeling needs no mask: bounds again.
+    // Loops of products become contracts before other loops are peeled and programs are dealt out,
+    // since the cost of a program is known then. Peeling makes tiles full, so bounds runs again.
     RUN(CONTRACT),
     RUN(PEEL),
     RUN(BOUNDS),
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(TILE_GRID),
-    // Last, for it makes much code: the library's functions, and what they share.
+    // These run last, since they create much code: the library's functions, and their common parts.
     RUN(FIXED_ORDER),
     RUN(EXPAND_MATH),
     RUN(CANONICALIZE),
@@ -52,7 +52,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(BOUNDS_INSIDE),
     RUN(MULTICAST),
     FRONT,
-    // Masked copies cost nothing, so nothing is peeled; loops of products stay loops.
+    // Masked copies are free, so no loop is peeled. Loops of products stay loops.
     RUN(BOUNDS),
     RUN(CANONICALIZE),
     RUN(CSE),
@@ -63,7 +63,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(LICM),
-    // While scalars show what they are.
+    // While the definitions of scalars are visible.
     RUN(NARROW),
     RUN(CSE),
     RUN(LICM),
@@ -71,7 +71,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(MASKS),
     RUN(PERSIST),
     RUN(SPLIT_EPILOGUE),
-    // The matrix instructions fix the layouts of their operands, these those of the rest.
+    // Matrix instructions fix the layouts of their operands, and these the layouts of the rest.
     RUN(SELECT),
     RUN(STRIP_MINE),
     RUN(PREFETCH),
@@ -79,7 +79,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(CSE),
     RUN(LAYOUTS),
     RUN(CSE),
-    // Copies and products overlap. After that the order of ops is the schedule.
+    // Copies and products overlap from here on, so the order of ops is the schedule.
     RUN(ASYNC),
     RUN(ROLES),
     RUN(SCHEDULE),
@@ -87,7 +87,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(SETTLE),
     RUN(CANONICALIZE),
     RUN(CSE),
-    RUN(REMATERIALIZE), // the last CSE is behind us
+    RUN(REMATERIALIZE), // must follow the last CSE
     RUN(ACCUMULATOR_INIT),
     RUN(DEAL),
     RUN(SYNC),

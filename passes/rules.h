@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All tables of rules, for tests: of folding, and of the passes that consist of rules.
+// All tables of rules, for tests: those of folding, and of the passes that consist of rules.
 #ifndef PASSES_RULES_H
 #define PASSES_RULES_H
 
 #include "ir/ir.h"
 
-/// The tables one after another; NULL behind the last.
+/// Returns table i, or NULL behind the last one.
 const RuleTable *rule_table(int i);
 
 #endif

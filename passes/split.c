@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// split: the reduction loop of too few programs becomes a phase of partial loops and one that
-// joins them.
+// split: splits the reduction loop of too few programs into a phase of partial loops and a phase
+// that joins the parts.
 //
 //   parallel b { %s = for n in 0 .. N (%s0) { ... } merge f; use(%s) }
 //   ->
@@ -8,13 +8,13 @@
 //                          if W == 1 { use(%p) } else { part[b, way] = %p } }
 //   if W > 1 { parallel b { %s = fold by f of part[b, 0 .. W]; use(%s) } }
 //
-// A loop qualifies if it has a merge function, or if all it carries changes by x += e, max, min,
-// *=, and, or, xor; it may only read, and what it stands on must be cheap to compute twice. The
-// number of parts depends on the number of programs alone, not on the machine, so the grouping,
-// and with it the rounding, is the same in every run.
+// A loop qualifies if it has a merge function, or if all carried values change by x += e, max, min,
+// *=, and, or, xor. It may only read, and its operands must be cheap to compute twice. The number
+// of parts depends on the number of programs, not on the machine, so the grouping, and thus the
+// rounding, is the same in every run.
 //
-// Where the number of programs is known to the launch only, loops with a merge function get the
-// form above, others stay as they are unless PassEnv.split asks.
+// If the number of programs is known only to the launch, loops with a merge function get the form
+// above. Other loops stay as they are unless PassEnv.split asks for it.
 #include "passes/grid.h"
 #include "passes/model.h"
 #include "passes/partial_folds.h"
@@ -28,13 +28,13 @@ typedef struct LoopSplit {
     PassEnv *env;
     Ctx *ctx;
     Op *phase, *loop;
-    Op *fold; // what joins the parts of the last loop that was split
+    Op *fold; // joins the parts of the last split loop
     int n_levels;
     Level level[MAX_LEVELS];
-    OpCode *monoids; // of each carried value; NULL where the loop has a merge function
+    OpCode *monoids; // of each carried value; NULL: the loop has a merge function
     Value *programs, *ways;
-    Value *single; // whether ways is 1 after all; NULL where it is not
-    Value **part;  // scratches [programs, ways, extents...], one a carried value
+    Value *single; // whether ways is 1 at run time; NULL: it never is
+    Value **part;  // scratches [programs, ways, extents...], one for each carried value
 } LoopSplit;
 
 /* ---- which loops --------------------------------------------------------------------------- */
@@ -45,7 +45,8 @@ static bool names_in(const Op *op, const Value *v) {
     return false;
 }
 
-/// x op e, where x is carried value i and e does not come from carried values: that op.
+/// Returns the op of x op e, where x is carried value i and e does not depend on carried values;
+/// OP_COUNT if the value changes in another way.
 static OpCode monoid_of(const Op *loop, int i) {
     Value *arg = loop_arg(loop, 0, i), *next = operand(terminator(loop->regions[0]), i);
     const Op *op = next->def;
@@ -56,7 +57,7 @@ static OpCode monoid_of(const Op *loop, int i) {
     return op_has(op, ELEMENTWISE | ASSOCIATES) ? op->code : OP_COUNT;
 }
 
-/// Every value of the phase that the loop uses can be computed elsewhere.
+/// Whether every value of the phase that the loop uses can be computed elsewhere.
 static bool captures_are_movable(const LoopSplit *s, const Op *op, const PtrMap *known) {
     for (int i = 0; i < op->n_operands; i++) {
         const Value *v = operand(op, i);
@@ -70,7 +71,7 @@ static bool captures_are_movable(const LoopSplit *s, const Op *op, const PtrMap 
     return true;
 }
 
-/// At most a few iterations, or too little work in all of them for a second phase to pay.
+/// Whether the loop has few iterations, or too little work for a second phase to pay.
 static bool is_too_short(const LoopSplit *s) {
     const Op *loop = s->loop;
     int64_t lo, hi, end, unused, step = op_int(loop, "step", 1);
@@ -111,8 +112,8 @@ static void count_split_programs(LoopSplit *s, Builder *b) {
     }
 }
 
-/// What a part carries is written and read again: a part of few iterations costs more than it
-/// saves. Not fewer than two parts, so that there is one form of the code.
+/// Limits the parts by the iterations: a part is stored and loaded, so a short one costs more than
+/// it saves. At least two parts remain, so that the code has one form.
 static void limit_ways(LoopSplit *s, Builder *b) {
     const Op *loop = s->loop;
     Value *lo = operand(loop, 0), *hi = operand(loop, 1);
@@ -126,7 +127,7 @@ static int64_t few_programs(const PassEnv *env) {
     return env->gpu ? SPLIT_FEW_PROGRAMS_GPU : FEW_PROGRAMS;
 }
 
-/// Parts that a loop may be cut in. Large states are joined one by one.
+/// Returns the maximum parts of a loop. On GPUs, large states are joined one by one.
 static int64_t max_parts(const LoopSplit *s) {
     int64_t lanes = 0;
     for (int i = 0; i < s->loop->n_results; i++) lanes += ty_count(result(s->loop, i)->type);
@@ -138,7 +139,8 @@ static void choose_split_ways(LoopSplit *s, Builder *b) {
     Value *one = build_index(b, 1);
     int64_t programs, wanted = s->env->gpu ? SPLIT_PROGRAMS_GPU : MAX_PARTS;
     s->ways = ix_ceildiv(b, build_index(b, wanted), ix_max(b, s->programs, one));
-    s->ways = ix_max(b, ix_min(b, s->ways, build_index(b, max_parts(s))), one); // were it to wrap
+    s->ways = ix_max(b, ix_min(b, s->ways, build_index(b, max_parts(s))),
+                     one); // guards against wrap-around
     if (s->env->split > 1) {
         s->ways = build_index(b, s->env->split);
         return;
@@ -174,7 +176,7 @@ static void make_part_scratches(LoopSplit *s, Builder *b) {
     }
 }
 
-/// part[program, way, :, ...]
+/// The place part[program, way, :, ...].
 static Place part_place(Builder *b, Value *program, Value *way, const Type *t) {
     Place p = {0};
     place_add_at(&p, program);
@@ -184,7 +186,7 @@ static Place part_place(Builder *b, Value *program, Value *way, const Type *t) {
     return p;
 }
 
-/// The number of the program whose indices are in index[].
+/// Computes the number of the program with the indices index[].
 static Value *split_program_number(LoopSplit *s, Builder *b, Value *const *index) {
     Value *number = build_index(b, 0);
     for (int i = 0; i < s->n_levels; i++) {
@@ -196,7 +198,7 @@ static Value *split_program_number(LoopSplit *s, Builder *b, Value *const *index
     return number;
 }
 
-/// A loop without its merge function: nobody asks for it any more.
+/// Returns the loop without its merge function, which is no longer needed.
 static Op *without_merge(Ir *ir, Op *loop) {
     if (loop->n_regions == 1) return loop;
     Builder b = build_before(ir, loop);
@@ -217,14 +219,15 @@ static Op *without_merge(Ir *ir, Op *loop) {
     return plain;
 }
 
-/// Bounds and initial values of part `way`; those of all where there is a single part.
+/// Sets bounds and initial values for part `way`. With a single part they stay the original ones.
 static void limit_loop(LoopSplit *s, Builder *b, Value *way) {
     Op *loop = s->loop;
     Value *lo = operand(loop, 0), *hi = operand(loop, 1);
     Value *step = build_index(b, op_int(loop, "step", 1));
     Value *trips = ix_ceildiv(b, trip_count(b, lo, hi, op_int(loop, "step", 1)), s->ways);
     Value *length = ix_mul(b, trips, step);
-    // Never below lo: said, since a product may wrap for all that range knows.
+    // The product may wrap for all that `range` knows, so the max states that `from` is not below
+    // lo.
     Value *from = ix_max(b, ix_add(b, lo, ix_mul(b, way, length)), lo);
     op_set_operand(loop, 0, from);
     op_set_operand(loop, 1, ix_min(b, ix_add(b, from, length), hi));
@@ -250,7 +253,8 @@ static void store_parts(LoopSplit *s, Builder *b, Value *way) {
     }
 }
 
-/// What follows the loop: goes where there is a single part, else makes way for the parts.
+/// Replaces the ops behind the loop by stores of the parts. If there may be a single part, a branch
+/// keeps these ops.
 static void end_partial_program(LoopSplit *s, Value *way) {
     Ir *ir = s->env->ir;
     Region *body = s->loop->parent;
@@ -271,7 +275,7 @@ static void end_partial_program(LoopSplit *s, Value *way) {
     build_yield(&otherwise, 0, NULL);
 }
 
-/// The phase, with one more dimension.
+/// Turns the phase into that of partial loops, with one more dimension.
 static void make_partial(LoopSplit *s) {
     Ir *ir = s->env->ir;
     Region *body = s->loop->parent;
@@ -286,7 +290,7 @@ static void make_partial(LoopSplit *s) {
     end_partial_program(s, way);
 }
 
-/// state, part -> the state of both, in a region of a `for`.
+/// Joins state and part, in a region of a `for`.
 static void join_states(LoopSplit *s, Builder *b, Value *const *state, Value *const *part,
                         Value **out) {
     int n = s->loop->n_results;
@@ -307,7 +311,7 @@ static void join_states(LoopSplit *s, Builder *b, Value *const *state, Value *co
     }
 }
 
-/// On a GPU: all parts are read as a block, and joined by a reduction.
+/// On GPUs, loads all parts as a block and joins them by a reduction.
 static bool join_at_once(LoopSplit *s, Builder *b, Value *program, Value *from, Value **state) {
     const Type *type = result(s->loop, 0)->type;
     Parts parts = {.n = s->loop->n_results,
@@ -320,8 +324,8 @@ static bool join_at_once(LoopSplit *s, Builder *b, Value *program, Value *from, 
     return s->env->gpu && fold_parts(b, &parts, from, s->ways, state);
 }
 
-/// In place of the loop, in the second phase: joins the parts to its initial values, which a merge
-/// function need not see again: they are its identity, and in the first part.
+/// Replaces the loop in the second phase by the join of its parts. With a merge function the
+/// initial values are its identity and already in the first part; else they are the initial state.
 static void replace_loop(LoopSplit *s) {
     Op *loop = s->loop;
     int n = loop->n_results;
@@ -360,7 +364,8 @@ static void replace_loop(LoopSplit *s) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-/// Fills s for the first loop of the phase's programs, behind op `after`, that may be split.
+/// Fills s for the first loop behind op `after` in the phase's programs that may be split. Returns
+/// false if there is none.
 static bool find_loop(PassEnv *env, Op *phase, Op *after, LoopSplit *s) {
     *s = (LoopSplit){.env = env, .ctx = ir_ctx(env->ir), .phase = phase};
     s->n_levels = read_levels(s->ctx, phase, s->level);
@@ -372,7 +377,7 @@ static bool find_loop(PassEnv *env, Op *phase, Op *after, LoopSplit *s) {
     return false;
 }
 
-/// The phase that joins the parts, a copy of the phase; s is about the copy afterwards.
+/// Builds the phase that joins the parts, as a clone of the phase.
 static Op *make_joining(LoopSplit *s, Builder *b) {
     PtrMap map = {0};
     Op *phase = op_clone(b, s->phase, &map);
@@ -408,7 +413,7 @@ static Op *split_phase(LoopSplit *s) {
     return joining;
 }
 
-/// Whether the loop found is to be split now.
+/// Whether to split the loop, given the number of programs and PassEnv.split.
 static bool is_split_wanted(const LoopSplit *s) {
     int64_t programs = 1;
     bool known = true;

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tile-grid: each phase, a nest of `parallel`, becomes a launch of tasks.
+// tile-grid: turns each phase, a nest of `parallel`, into a launch of tasks.
 //
 //   parallel m = 0 .. M by 64 { parallel n = 0 .. N by 64 { body } }
 //   ->
 //   %cm = ceildiv(M, 64); %cn = ceildiv(N, 64)
 //   launch %cm * %cn { (%task) %m = ...; %n = ...; body }
 //
-// - Dimensions whose bounds are known to the host span the tasks. The others (bounds that depend
-//   on earlier indices or on tensor elements) become loops inside; when that leaves too few tasks,
-//   the first of these loops is dealt out in `ways` consecutive parts.
-// - Programs are numbered in source order, the last index fastest, so neighbours share rows. Where
-//   programs multiply matrices, the last two dimensions go in super-rows of some tiles: the
-//   operands of a super-row are used while they are in cache. The axis `order` says how high these
-//   are (1: row by row), or, below 0, how wide super-columns are; it also holds where nothing is
-//   multiplied. Rows whose programs have longer loops begin first (longest_first.c).
-// - Where pairs of programs are asked for (`cluster=2`, multicast.c) 2i and 2i + 1 have
-// neighbouring
-//   rows of tiles in the same columns.
-// - A task is a run of consecutive programs, so that it has GRID_MIN_TASK to GRID_MAX_TASK
-//   seconds of work, or as many programs as the axis `grain` says.
+// - Dimensions with bounds that the host knows span the tasks. The others (bounds that depend on
+//   earlier indices or on tensor elements) become loops inside. If that leaves too few tasks, the
+//   first of these loops is dealt out in `ways` consecutive parts.
+// - Programs are numbered in source order, the last index fastest, so neighbours share rows. If
+//   programs multiply matrices, the last two dimensions go in super-rows of some tiles, so that the
+//   operands of a super-row are reused from the cache. The axis `order` sets their height (1: row
+//   by row) or, below 0, the width of super-columns; it also applies without products. Rows whose
+//   programs have longer loops begin first (longest_first.c).
+// - With pairs of programs (`cluster=2`, multicast.c), 2i and 2i + 1 have neighbouring rows of
+//   tiles in the same columns.
+// - A task is a run of consecutive programs. It has GRID_MIN_TASK to GRID_MAX_TASK seconds of work,
+//   or as many programs as the axis `grain` says.
 //
-// On a GPU a task is a CTA and runs one program. Where bounds are known on the device only, as many
-// CTAs as it holds at once walk the dimensions on which those bounds depend; of the tiles found on
-// the way each takes every G-th:
+// On a GPU a task is a CTA and runs one program. If only the device knows some bounds, as many CTAs
+// as it holds at once walk the dimensions on which those bounds depend. Of the tiles found on the
+// way, each CTA takes every G-th:
 //
 //   launch G { (%task) for %e (%skip = %task) { %tiles = ...
 //     for %i in 0 .. ceildiv(%tiles - %skip, G) { tile %skip + %i G of %e }
@@ -43,12 +42,13 @@ typedef struct ParallelNest {
     int n;
     Level level[MAX_LEVELS];
     Value *programs, *run, *ways; // run, ways: NULL for 1
-    int64_t order;                // of tiles; 0: there are none
-    Value *together; // last heads whose rows are numbered together, longest first; or NULL
-    Level *paired;   // its neighbours are pairs of programs, its count is that of pairs; or NULL
+    int64_t order;                // of tiles; 0: the grid has no two dimensions
+    Value *together; // number of last heads whose rows are numbered together, longest first; or
+                     // NULL
+    Level *paired;   // the level whose neighbours are pairs (its count is that of pairs), or NULL
 } ParallelNest;
 
-/// Scalar host arithmetic between the levels of a nest goes before it: bounds become free.
+/// Moves scalar host arithmetic between the levels before the nest, so that bounds become free.
 void hoist_bounds(Op *phase) {
     for (Op *p = phase; p; p = inner_parallel(p)) for_each_op_safe(op, p->regions[0]) {
             bool fixed = op_has(op, PURE) && op->n_regions == 0 && op->n_results == 1 &&
@@ -86,8 +86,8 @@ bool multiplies(const Region *r) {
 
 /* ---- host side ----------------------------------------------------------------------------- */
 
-/// Programs a task: enough for GRID_MIN_TASK, at most GRID_MAX_TASK, between them the tasks' number
-/// decides.
+/// Chooses the programs of a task: enough for GRID_MIN_TASK, at most GRID_MAX_TASK. In between, the
+/// number of tasks decides.
 static void choose_run(ParallelNest *nest, Builder *b) {
     if (nest->env->grain > 0) {
         nest->run = nest->env->grain > 1 ? build_index(b, nest->env->grain) : NULL;
@@ -106,7 +106,7 @@ static void choose_run(ParallelNest *nest, Builder *b) {
     if (is_const_int(nest->run, 1)) nest->run = NULL;
 }
 
-/// Parts of the first dependent dimension, so that all threads have work.
+/// Splits the first dependent dimension into parts, so that all threads have work.
 static void choose_level_ways(ParallelNest *nest, Builder *b) {
     int threads = nest->env->threads > 0 ? nest->env->threads : 1;
     bool dependent = false;
@@ -122,8 +122,8 @@ static int spread_levels(ParallelNest *nest, Level **out);
 static int64_t tile_order(const ParallelNest *nest, Level *const *spread, int n);
 static void choose_together(ParallelNest *nest, Builder *b);
 
-/// Rows of tiles in pairs, of which there are even numbers, where they go in super-rows or one
-/// after the other.
+/// Numbers rows of tiles in pairs, if they go in super-rows or one after the other. Their number is
+/// even.
 static void pair_up(ParallelNest *nest, Builder *b) {
     Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread);
@@ -152,7 +152,8 @@ static Value *count_tasks(ParallelNest *nest, Builder *b) {
 
 /* ---- task side ----------------------------------------------------------------------------- */
 
-/// The levels that the program's number decides, where they have more than one, last first.
+/// Collects the levels that the program's number decides and that have more than one index, last
+/// first. Returns their number.
 static int spread_levels(ParallelNest *nest, Level **out) {
     int n = 0;
     for (int i = nest->n - 1; i >= 0; i--)
@@ -161,9 +162,9 @@ static int spread_levels(ParallelNest *nest, Level **out) {
     return n;
 }
 
-/// Rows of a super-row. On a GPU what its CTAs work on at the same time shall be as many rows as
-/// columns of the result: then they read least. Where a dimension is no tile of a matrix (a batch,
-/// heads), programs that differ in it share nothing, and the last index is the fastest.
+/// Returns the rows of a super-row. On a GPU the concurrent CTAs should cover as many rows as
+/// columns of the result, since they read least then. If a dimension is no tile of a matrix (a
+/// batch, heads), programs that differ in it share nothing, and the last index is the fastest.
 static int64_t group_of(const ParallelNest *nest, const Level *rows, const Level *cols) {
     const GpuTarget *gpu = nest->env->gpu;
     if (!gpu) return GRID_GROUP;
@@ -175,7 +176,7 @@ static int64_t group_of(const ParallelNest *nest, const Level *rows, const Level
                                     : group;
 }
 
-/// Rows of a super-row, or, below 0, columns of a super-column.
+/// Returns the rows of a super-row, or, below 0, the columns of a super-column.
 static int64_t tile_order(const ParallelNest *nest, Level *const *spread, int n) {
     if (n < 2) return 1;
     if (nest->env->order) return nest->env->order;
@@ -193,14 +194,14 @@ static void decode_group(Builder *b, Value *q, int64_t group, Level *rows, Level
     cols->index = ix_div(b, within, h);
 }
 
-/// Programs of high indices have longer loops. They shall begin first: then the short ones fill up
-/// what is left of the last round.
+/// Whether programs of high indices have longer loops. They should begin first, so that short ones
+/// fill up the last round.
 static bool grows_with_index(const ParallelNest *nest, const Level *l) {
     return nest->env->gpu && level_grows(program_body(nest), l);
 }
 
-/// The place among the spread levels of the one with which loops of products grow, where nobody
-/// asks for another order; else -1.
+/// Returns the index, among the spread levels, of the one with which loops of products grow, unless
+/// another order is requested; else -1.
 static int growing_rows(const ParallelNest *nest, Level *const *spread, int n) {
     if (nest->env->order || nest->paired || !multiplies(program_body(nest))) return -1;
     for (int i = 0; i + 1 < n; i++)
@@ -208,7 +209,7 @@ static int growing_rows(const ParallelNest *nest, Level *const *spread, int n) {
     return -1;
 }
 
-/// How many of the last heads are numbered together, if loops grow with rows.
+/// Chooses the number of last heads that are numbered together, if loops grow with rows.
 static void choose_together(ParallelNest *nest, Builder *b) {
     Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread), rows = growing_rows(nest, spread, n);
@@ -217,13 +218,14 @@ static void choose_together(ParallelNest *nest, Builder *b) {
             heads_together(nest->env->gpu, b, nest->phase, program_body(nest), spread, rows);
 }
 
-/// v, which is not greater than a number of a program: so divisions see it (narrow_divide.c).
+/// Clamps v, which is at most a program's number, so that divisions know that it is small
+/// (narrow_divide.c).
 static Value *small_number(Builder *b, Value *v) {
     return ix_min(b, ix_max(b, v, build_index(b, 0)), build_index(b, INT_MAX - 1));
 }
 
-/// Splits off which row a program has: heads follow each other, but for the last ones, of which all
-/// rows of one number come together. Gives the number of its head.
+/// Decodes the row of a program, and returns the number of its head. Heads follow each other,
+/// except for the last ones, whose rows of one number come together.
 static Value *longest_last(ParallelNest *nest, Builder *b, Value *program, Level *const *spread,
                            int n, int rows) {
     Value *heads = build_index(b, 1), *length = spread[rows]->count, *zero = build_index(b, 0);
@@ -240,7 +242,7 @@ static Value *longest_last(ParallelNest *nest, Builder *b, Value *program, Level
     return small_number(b, head);
 }
 
-/// Number of a program, or of a pair -> which step of each free level.
+/// Decodes the number of a program, or of a pair, to the step of each free level.
 static void decode_levels(ParallelNest *nest, Builder *b, Value *program) {
     Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread), i = 0;
@@ -270,7 +272,7 @@ static void decode_levels(ParallelNest *nest, Builder *b, Value *program) {
     }
 }
 
-/// Program number -> which step of each free level.
+/// Decodes the number of a program to the step of each free level.
 static void decode_program(ParallelNest *nest, Builder *b, Value *program) {
     Level *l = nest->paired;
     if (!l) {
@@ -283,7 +285,8 @@ static void decode_program(ParallelNest *nest, Builder *b, Value *program) {
     l->index = ix_add(b, ix_mul(b, pair, two), ix_rem(b, program, two));
 }
 
-/// A dependent level as a loop at the end of b; its part `way` of the iterations, or all of them.
+/// Builds a loop over a dependent level at the end of b, which goes on inside. way: the part of the
+/// iterations, or NULL for all. Returns the index.
 static Value *loop_over(ParallelNest *nest, Builder *b, const Level *l, Value *way) {
     Value *lo = l->lo, *hi = l->hi;
     if (!way) {
@@ -301,7 +304,7 @@ static Value *loop_over(ParallelNest *nest, Builder *b, const Level *l, Value *w
     return ix_add(b, lo, ix_mul(b, t, build_index(b, l->step)));
 }
 
-/// The nest's ops, level by level, at the end of b, with each index computed.
+/// Moves the nest's ops, level by level, to the end of b, with each index computed.
 static void emit_program(ParallelNest *nest, Builder *b, Value *way) {
     Region *home = b->region;
     for (int i = 0; i < nest->n; i++) {
@@ -335,7 +338,7 @@ static const char *dimension_names(const ParallelNest *nest) {
     return t.data;
 }
 
-/// A run of programs, and the part of each.
+/// Builds the loop over a run of programs, and decodes the part of each.
 static void emit_program_task(ParallelNest *nest, Builder *b, Value *task) {
     Region *body = b->region;
     Value *program = task, *way = NULL;
@@ -358,7 +361,7 @@ static void emit_program_task(ParallelNest *nest, Builder *b, Value *task) {
 
 /* ---- resident grids ------------------------------------------------------------------------ */
 
-/// Marks the levels on whose index v depends.
+/// Marks the levels whose index v depends on.
 static void mark_walked(ParallelNest *nest, const Value *v, bool *walks) {
     if (!value_is_inside(v, nest->phase)) return;
     for (int i = 0; i < nest->n; i++) walks[i] |= v == level_arg(&nest->level[i]);
@@ -366,7 +369,7 @@ static void mark_walked(ParallelNest *nest, const Value *v, bool *walks) {
         mark_walked(nest, operand(v->def, i), walks);
 }
 
-/// Whether the device alone knows some bounds; `walks` says on which levels these depend.
+/// Whether only the device knows some bounds. `walks`: the levels on which these depend.
 static bool is_resident(ParallelNest *nest, bool *walks) {
     bool some = false;
     for (int i = 0; i < nest->n; i++) {
@@ -379,14 +382,14 @@ static bool is_resident(ParallelNest *nest, bool *walks) {
     return some && nest->env->gpu;
 }
 
-/// The bounds of level l, computed at b for the indices walked so far.
+/// Computes the bounds of level l at b, for the indices walked so far.
 static void bounds_here(ParallelNest *nest, Builder *b, Level *l, PtrMap *map) {
     l->lo = clone_slice(b, operand(l->op, 0), nest->phase, map);
     l->hi = clone_slice(b, operand(l->op, 1), nest->phase, map);
 }
 
-/// A loop over a level at the end of b, which goes on inside it; carries how many tiles are to be
-/// skipped until the next one of this CTA.
+/// Builds a loop over a level at the end of b, which goes on inside. *skip, which the loop carries,
+/// is the number of tiles up to the next one of this CTA.
 static void walk_level(ParallelNest *nest, Builder *b, Level *l, Value **skip, PtrMap *map) {
     bounds_here(nest, b, l, map);
     l->walked = l->lo;
@@ -399,7 +402,7 @@ static void walk_level(ParallelNest *nest, Builder *b, Level *l, Value **skip, P
     map_set(ir_ctx(b->ir), map, level_arg(l), l->walked);
 }
 
-/// Tiles of the levels that are not walked.
+/// Returns the number of tiles of the levels that are not walked.
 static Value *count_tiles(ParallelNest *nest, Builder *b, PtrMap *map) {
     Value *tiles = build_index(b, 1);
     for (int i = 0; i < nest->n; i++) {
@@ -443,7 +446,7 @@ static void emit_resident(ParallelNest *nest, Builder *b, const bool *walks, Val
     }
 }
 
-/// How programs are numbered and dealt out, where there is something to be said of it.
+/// Describes how programs are numbered and dealt out, or returns NULL for the default.
 static const char *order_text(const ParallelNest *nest) {
     Text t = {.ctx = ir_ctx(nest->env->ir)};
     int64_t order = nest->order;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// unroll: a loop of a few iterations, known in number, becomes straight code.
+// unroll: expands loops of a few iterations, if the number is constant.
 //
 //   for %i = 0 .. 3 { f(%i) }   ->   f(0); f(1); f(2)
 //
-// Worth it where indices become constants (the taps of a stencil, the axes of a window); bounded
-// by the ops it makes, and inner loops go first.
+// This pays if indices become constants (the taps of a stencil, the axes of a window). The number
+// of resulting ops is bounded, and inner loops go first.
 #include "passes/passes.h"
 #include "passes/util.h"
 
@@ -46,7 +46,7 @@ static void unroll_loop(Ir *ir, Op *loop, int64_t lo, int64_t trips) {
 
 static void unroll_if_short(Op *op, void *arg) {
     int64_t lo, trips;
-    // Loops of host code hold phases: those are launches, never worth copying.
+    // Loops of host code hold phases, that is launches, which are never worth copying.
     if (op->code != OP_FOR || !known_trips(op, &lo, &trips) || count_ops(op) * trips > MAX_OPS ||
         !(op_enclosing(op, OP_PARALLEL) || op_enclosing(op, OP_LAUNCH)))
         return;

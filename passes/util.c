@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What several passes need: effects, surgery on structured ops, small index arithmetic.
+// Helpers of several passes: effects, surgery on structured ops, small index arithmetic.
 #include "passes/util.h"
 #include "passes/grid.h"
 
@@ -27,7 +27,7 @@ bool op_is_loop(const Op *op) {
     return op->code == OP_FOR || op->code == OP_WHILE;
 }
 
-/// The traits among `traits` of what op holds, itself included unless it is control flow.
+/// Whether op or its contents have one of `traits`. Control flow itself does not count.
 static bool tree_has(const Op *op, int traits) {
     if (!op_is_container(op) && (op_info[op->code].traits & traits)) return true;
     for (int i = 0; i < op->n_regions; i++) for_each_op(inner, op->regions[i]) {
@@ -49,7 +49,7 @@ bool op_is_load(const Op *op) {
     return op->code == OP_LOAD;
 }
 
-/// After it, what other ranks wrote may be seen in any tensor.
+/// Whether writes of other ranks, to any tensor, may be visible behind the op.
 static bool meets_ranks(const Op *op) {
     switch (op->code) {
     case OP_COMM_BEGIN:
@@ -62,10 +62,12 @@ static bool meets_ranks(const Op *op) {
     }
 }
 
-/// A store or atomic writes its first operand, a combine its first n, a call or dispatch any.
+/// Whether the op itself writes t. A store or atomic writes its first operand, a combine its first
+/// n, a call or dispatch any.
 static bool writes_directly(const Op *op, const Value *t) {
     if (!op_writes(op)) return false;
-    if (op->code == OP_SIGNAL_WAIT && t == operand(op, 1)) return false; // the epoch stays
+    if (op->code == OP_SIGNAL_WAIT && t == operand(op, 1))
+        return false; // the epoch does not change
     if (meets_ranks(op)) return true;
     bool any = op->code == OP_CALL || op->code == OP_DISPATCH;
     int n = any ? op->n_operands : op->code == OP_COMBINE ? (int)op_int(op, "n", 1) : 1;
@@ -112,8 +114,8 @@ void move_ops(Region *from, Region *to) {
     for_each_op_safe(op, from) op_move_to_end(op, to);
 }
 
-/// Rewrites a terminator without its operands where keep, repeated over them, is false. `fixed`
-/// leading operands stay.
+/// Rebuilds a terminator without the operands for which keep, repeated over them, is false. The
+/// first `fixed` operands stay.
 static void drop_yields(Ir *ir, Op *yield, int n, const bool *keep) {
     Value **left = ctx_array(ir_ctx(ir), Value *, yield->n_operands);
     int m = 0;
@@ -122,7 +124,7 @@ static void drop_yields(Ir *ir, Op *yield, int n, const bool *keep) {
     op_set_operands(ir, yield, m, left);
 }
 
-/// Gives region `to` the arguments of `from` that stay and moves its ops there. The first `fixed`
+/// Gives region `to` the kept arguments of `from`, and moves its ops there. The first `fixed`
 /// arguments stay; the others are groups of n.
 static void drop_args(Ir *ir, Region *from, Region *to, int fixed, int n, const bool *keep) {
     for (int i = 0; i < from->n_args; i++) {
@@ -169,7 +171,7 @@ Op *drop_slots(Ir *ir, Op *op, const bool *keep) {
         op_set_attr(ir, copy, op->attrs[i].name, op->attrs[i].value);
     for (int r = 0; r < op->n_regions; r++) {
         drop_args(ir, op->regions[r], copy->regions[r], op->code == OP_FOR && r == 0, n, keep);
-        if (!(op->code == OP_WHILE && r == 0)) // that one yields its condition
+        if (!(op->code == OP_WHILE && r == 0)) // that region yields its condition
             drop_yields(ir, terminator(copy->regions[r]), n, keep);
     }
     for (int i = 0; i < m; i++) {
@@ -189,7 +191,7 @@ void splice_before(Op *op, Region *r, Value *const *args, Value **yields) {
     for_each_op_safe(inner, r) op_move_before(inner, op);
 }
 
-/// v of scalar code, or of outside, as a block of the shape.
+/// Returns v, from the scalar code or from outside, as a block of the shape.
 static Value *widened_value(Builder *b, PtrMap *map, Value *v, const Type *shape) {
     Value *copy = map_get(map, v);
     return copy ? copy : build_broadcast(b, v, shape);
@@ -198,7 +200,7 @@ static Value *widened_value(Builder *b, PtrMap *map, Value *v, const Type *shape
 static void widen_region(Builder *b, const Region *r, PtrMap *map, const Type *shape,
                          Value **yields);
 
-/// Both branches are computed, lane by lane one is chosen: they are pure.
+/// Builds both branches, which are pure, and selects lane by lane.
 static void widen_if(Builder *b, const Op *op, PtrMap *map, const Type *shape) {
     Ctx *ctx = ir_ctx(b->ir);
     Value **x = ctx_array(ctx, Value *, op->n_results),
@@ -299,7 +301,7 @@ const Type *place_type(Ir *ir, Elem elem, const Place *p) {
     return ty_block(ir, elem, rank, extents);
 }
 
-/// (tensor, second, the place's operands..., mask?)
+/// Builds an access (tensor, second, the place's operands..., mask?).
 static Op *build_access(Builder *b, OpCode code, Value *tensor, Value *second, const Place *p,
                         Value *mask, int n_results, const Type *type) {
     Value *in[2 * MAX_RANK + 3] = {tensor, second};
@@ -349,7 +351,7 @@ const Attr *monoid_identity(Ir *ir, OpCode op, Elem elem) {
 
 /* ---- slices -------------------------------------------------------------------------------- */
 
-/// Everything that op's regions use stands in them or outside of root.
+/// Whether every value that op's regions use is defined in them or outside of root.
 static bool regions_are_closed(const Op *op, const Op *tree, const Op *root) {
     for (int r = 0; r < op->n_regions; r++) for_each_op(inner, op->regions[r]) {
             for (int i = 0; i < inner->n_operands; i++) {
@@ -382,7 +384,7 @@ Value *clone_slice(Builder *b, Value *v, const Op *root, PtrMap *map) {
 
 /* ---- index arithmetic ---------------------------------------------------------------------- */
 
-/// x op y, folded where both are constant.
+/// Builds x op y, folded if both are constant.
 static Value *index_op(Builder *b, OpCode code, Value *x, Value *y) {
     int64_t p, q;
     if (!const_int(x, &p) || !const_int(y, &q)) return build_binary(b, code, x, y);

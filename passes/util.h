@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What several passes need: effects, surgery on structured ops, small index arithmetic.
+// Helpers of several passes: effects, surgery on structured ops, small index arithmetic.
 #ifndef PASSES_UTIL_H
 #define PASSES_UTIL_H
 
@@ -9,93 +9,95 @@
 
 /* ---- effects ------------------------------------------------------------------------------- */
 
-/// Control flow (for while if parallel launch contract): its effects are those of what it holds.
+/// Whether the op is control flow (for while if parallel launch contract), whose effects are those
+/// of its contents.
 bool op_is_container(const Op *op);
-/// for or while: its regions may run any number of times.
+/// Whether the op is a for or while, whose regions may run any number of times.
 bool op_is_loop(const Op *op);
-/// Neither op nor anything inside it reads or writes memory or has another effect.
+/// Whether op and its contents neither read nor write memory nor have another effect.
 bool tree_is_pure(const Op *op);
-/// Nothing in it writes memory or has an effect; it may read.
+/// Whether op and its contents write no memory and have no effect. They may read.
 bool tree_only_reads(const Op *op);
-/// op, or anything inside it, may write elements of tensor t. Distinct tensor values never overlap
-/// where that matters: see alias.c.
+/// Whether op, or its contents, may write elements of tensor t. Distinct tensor values never
+/// overlap if that matters: see alias.c.
 bool tree_writes(const Op *op, const Value *t);
-/// The same without what other ranks write, which is seen behind a wait for their signals.
+/// The same, except for writes of other ranks, which become visible behind a wait for their
+/// signals.
 bool tree_stores(const Op *op, const Value *t);
-/// Something in op waits for a signal, or may find by a fence that it was raised.
+/// Whether op, or its contents, waits for a signal, or may see by a fence that it was raised.
 bool tree_waits(const Op *op);
-/// op itself writes memory (not what it holds).
+/// Whether op itself, without its contents, writes memory.
 bool op_writes(const Op *op);
-/// The same under IR-wide effects: true where op may be moved or repeated freely as long as the
-/// tensors it reads do not change.
+/// Whether op is a load, which may be moved or repeated freely as long as its tensor does not
+/// change.
 bool op_is_load(const Op *op);
 
 /* ---- structured ops ------------------------------------------------------------------------ */
 
-/// The first carried operand of a loop: 2 of `for`, 0 of `while`.
+/// Returns the index of a loop's first carried operand: 2 for `for`, 0 for `while`.
 int loop_first_init(const Op *loop);
-/// Carried value i as an argument of region r of a loop.
+/// Returns carried value i as an argument of region r of a loop.
 Value *loop_arg(const Op *loop, int r, int i);
-/// Removes the carried values of a loop, or results of an `if`, where keep is false; those must
-/// have no uses beyond the yields that feed them. Returns the op that took its place.
+/// Removes the carried values of a loop, or the results of an `if`, for which keep is false. Their
+/// only uses may be the yields that feed them. Returns the op that replaces it.
 Op *drop_slots(Ir *ir, Op *op, const bool *keep);
-/// Puts the ops of r, which belongs to op, before op with args for its arguments; yields are
-/// written to `yields` (one for each operand of r's terminator). r is empty afterwards.
+/// Moves the ops of r, a region of op, before op, with args for its arguments. Writes the yielded
+/// values to `yields`, one for each operand of r's terminator. r is empty afterwards.
 void splice_before(Op *op, Region *r, Value *const *args, Value **yields);
-/// Moves all ops of a region, its terminator too, to the end of another.
+/// Moves all ops of a region, with its terminator, to the end of another.
 void move_ops(Region *from, Region *to);
-/// The last op of the module that launches the device, or NULL.
+/// Returns the last op of the module that launches the device, or NULL.
 Op *dispatch_of(Op *module, const Op *device);
 
-/// Copies a region of scalar code (elementwise, const, select, casts) to b, each value widened to
-/// the shape of `shape`: the way an elementwise function applies to a block. args have that shape.
+/// Clones a region of scalar code (elementwise, const, select, casts) to b, with each value widened
+/// to the shape of `shape`, as an elementwise function applies to a block. args have that shape.
 /// Writes the values of its terminator to `yields`.
 void apply_lanes(Builder *b, const Region *r, Value *const *args, const Type *shape,
                  Value **yields);
 
 /* ---- places -------------------------------------------------------------------------------- */
 
-/// A subscript in the making: where in a tensor an access goes.
+/// A subscript under construction: the place of an access in a tensor.
 typedef struct Place {
     int n, n_operands;
     SubDim dims[MAX_RANK];
     Value *operands[2 * MAX_RANK];
 } Place;
-/// The subscript of an access; without its mask.
+/// Returns the subscript of an access, without its mask.
 Place place_of(const Op *access);
 void place_add_at(Place *p, Value *index);
 void place_add_axis(Place *p, Value *base, Value *count, int64_t size);
 void place_add_pick(Place *p, Value *coordinates);
 void place_append(Place *p, const Place *rest);
-/// That of `rest` (NULL: none) in what is found at these coordinates.
+/// Returns the place `rest` (NULL: none) inside the slice at these first coordinates.
 Place place_behind(int n, Value *const *first, const Place *rest);
-/// The block of an element that an access at this place moves.
+/// Returns the type of the block that an access at this place moves.
 const Type *place_type(Ir *ir, Elem elem, const Place *p);
-/// Dead lanes read 0. The result's extents are those of the place.
+/// Builds a load. Dead lanes read 0. The result's extents are those of the place.
 Value *load_at(Builder *b, Value *tensor, const Place *p);
-/// An atomic by name: "add" v to what is there.
+/// Builds an atomic by name; "add" adds v to the old value.
 Op *atomic_at(Builder *b, const char *name, Value *tensor, Value *v, const Place *p);
-/// mask: NULL or a bool block in the shape of the picks.
+/// Builds a store. mask: NULL, or a bool block in the shape of the picks.
 void store_at(Builder *b, Value *tensor, Value *v, const Place *p, Value *mask);
-/// 0 or false in every lane.
+/// Builds a constant with 0 or false in every lane.
 Value *build_zero(Builder *b, const Type *type);
-/// x such that op(x, y) = y for every y of the element: NULL where there is none. A max or min of
-/// floats has one for all y but NaN.
+/// Returns x with op(x, y) = y for every y of the element, or NULL. For max and min of floats, this
+/// holds for all y but NaN.
 const Attr *monoid_identity(Ir *ir, OpCode op, Elem elem);
 
 /* ---- slices -------------------------------------------------------------------------------- */
 
-/// Equal up to the names of their own values (cse.c).
+/// Whether the regions are equal up to the names of their own values (cse.c).
 bool regions_equal(Ctx *ctx, const Region *a, const Region *b);
-/// Copies to b what computes v, as far as it stands inside `root` and is not in map. Only for
-/// values that slice_is_movable accepts.
+/// Clones to b the ops that compute v, as far as they stand inside `root` and are not in map. Only
+/// for values that slice_is_movable accepts.
 Value *clone_slice(Builder *b, Value *v, const Op *root, PtrMap *map);
-/// v can be computed elsewhere: it stands on pure ops, on loads of tensors that root does not
-/// write, and on region arguments of root only where `known` has them.
+/// Whether v can be computed elsewhere: it depends only on pure ops, on loads of tensors that root
+/// does not write, and on those region arguments of root that `known` contains.
 bool slice_is_movable(const Value *v, const Op *root, const PtrMap *known);
 
 /* ---- index arithmetic ---------------------------------------------------------------------- */
-// On i64 scalars; constants are folded, so that constant grids stay readable.
+// Arithmetic on i64 scalars. Constants are folded, so that constant grids stay readable.
 
 Value *ix_add(Builder *b, Value *x, Value *y);
 Value *ix_sub(Builder *b, Value *x, Value *y);
@@ -106,15 +108,15 @@ Value *ix_min(Builder *b, Value *x, Value *y);
 Value *ix_max(Builder *b, Value *x, Value *y);
 /// ceil(x / y) for x >= 0, y > 0.
 Value *ix_ceildiv(Builder *b, Value *x, Value *y);
-/// Iterations of a loop from lo to hi by step, never negative; 1 where step is 0.
+/// Returns the iterations of a loop from lo to hi by step, never negative; 1 if step is 0.
 Value *trip_count(Builder *b, Value *lo, Value *hi, int64_t step);
-/// A `for`, empty; region arguments and terminator are the caller's.
+/// Builds an empty `for`. The caller adds region arguments and the terminator.
 Op *build_for(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *const *inits);
-/// One whose iterations are programs of their own: nothing orders them.
+/// Likewise, with iterations that are programs of their own, in no order.
 Op *build_programs(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *const *inits);
-/// A `parallel` at b; b goes on inside it. Returns the index.
+/// Builds a `parallel` at b, and moves b inside it. Returns the index.
 Value *open_parallel(Builder *b, Value *lo, Value *hi, int64_t step, const char *name);
-/// Ends the regions from b's outwards, up to `home`, and goes on there at its end.
+/// Terminates the regions from b's outwards, up to `home`, and moves b to the end of `home`.
 void close_regions(Builder *b, const Region *home);
 
 #endif
