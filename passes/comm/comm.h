@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Shared by the parts of comm-overlap: comm_reads.c finds what is read, comm_overlap.c decides,
-// comm_gather.c moves remote reads, by programs comm_put.c, comm_stage.c remote adds, comm_parts.c
-// has ranks wait for each other between phases.
+// Declarations shared by the parts of comm-overlap: comm_reads.c finds the reads, comm_overlap.c
+// decides, comm_gather.c moves remote reads, comm_put.c lets programs send them, comm_stage.c moves
+// remote adds, and comm_parts.c replaces meetings between phases by waits of ranks.
 #ifndef PASSES_COMM_COMM_H
 #define PASSES_COMM_COMM_H
 
@@ -14,129 +14,135 @@ typedef struct Comm {
     Ctx *ctx;
     Op *kernel, *begin;
     Value *rank, *control;
-    bool remote;  // programs touch other ranks' shards where they stand, and wait for all to come
-    bool reaches; // they, or another part of the launch, access those by their addresses
+    bool remote;  // programs access other ranks' shards in place, so they wait for all ranks to
+                  // arrive
+    bool reaches; // programs, or another part of the launch, access other ranks' memory by address
     PlanId plan;  // of contributions
-    PlanId reads; // of reads; PLAN_CHOSEN: each tensor's own
-    bool sums;    // what is added is added in place, in no order
-    bool copies;  // nothing is accessed where it lies: it is sent when programs have ended
-    int chunks;   // 0: by their bytes
-    int signals;  // requests for words so far
-    VEC(Op *) adding;   // the phase of each contribution
-    VEC(Op *) turns;    // dimensions of ranks of contributions, to be rotated when all are staged
-    VEC(Value *) words; // tensors that programs wait for
-    VEC(Value *) sent;  // room for what programs send by the plan `put`
-    VEC(const char *) notes; // for people: what was found, and what became of it
+    PlanId reads; // of reads; PLAN_CHOSEN: each tensor has its own
+    bool sums;    // contributions are added in place, in no order
+    bool copies;  // no access in place: data is sent after programs have ended
+    int chunks;   // 0: chosen by the bytes
+    int signals;  // number of requests for signal words
+    VEC(Op *) adding;        // the phase of each contribution
+    VEC(Op *) turns;         // dimensions of ranks to rotate once all contributions are staged
+    VEC(Value *) words;      // tensors that programs wait for
+    VEC(Value *) sent;       // memory for data that programs send by the plan `put`
+    VEC(const char *) notes; // for the report: the findings and their consequences
 } Comm;
 
 /// All reads of one symmetric tensor.
 typedef struct CommReads {
     Value *tensor;
-    VEC(Op *) loads;     // all of them, those of the own shard, too
-    bool remote;         // some are of other ranks' shards
-    bool written;        // the kernel writes it, too, which is against it
-    const char *against; // why the shards cannot be brought here before programs read them, or NULL
-    const char *chunked; // why only as a whole, or NULL
-    const char *part;    // why programs want a part of what others have, or NULL
+    VEC(Op *) loads;     // all loads, also of the own shard
+    bool remote;         // some read other ranks' shards
+    bool written;        // the kernel also writes it, which forbids gathering
+    const char *against; // why the shards cannot be gathered before programs read them, or NULL
+    const char *chunked; // why only whole shards can be gathered, or NULL
+    const char *part;    // why programs read only a part of the other shards, or NULL
 } CommReads;
 
-/// Notes what was found of `what`.
+/// Adds a note to the report.
 #define comm_note(c, ...) vec_push((c)->ctx, &(c)->notes, ctx_format((c)->ctx, __VA_ARGS__))
 const char *comm_name(const Value *tensor);
-/// Where host code of the launch goes: at the end of what stands there already.
+/// Returns the place for host code of the launch: behind the host code that exists already.
 Builder comm_host(Comm *c);
-/// dim of a tensor at b.
+/// Returns the dim of a tensor, built at b.
 Value *comm_dim(Builder *b, Value *tensor, int axis);
-/// The control block.
+/// Returns the control block, and makes it if necessary.
 Value *comm_control(Comm *c);
-/// A coordinate of the words: of the own rank, for which nobody waits, it is outside of them.
+/// Returns rank as a coordinate of the words, or one outside of them for the own rank, for which no
+/// program waits.
 Value *comm_of_other(const Comm *c, Builder *b, Value *rank);
-/// The epoch, in a program: other than before the last barrier.
+/// Returns the epoch, loaded in a program. It differs from that before the last barrier.
 Value *comm_epoch(Comm *c, Builder *b);
-/// The epoch that this launch began with, in a program.
+/// Returns the epoch at which this launch began, loaded in a program.
 Value *comm_first_epoch(Comm *c, Builder *b);
-/// Room for shards of `tensor`: a dense tensor of n dims, those of `first`, and then a shard's. Of
-/// two dims, for each rank and each source, it is symmetric memory.
+/// Makes memory for shards of `tensor`: a dense tensor whose leading n dims are `first`, followed
+/// by those of a shard. With two leading dims, for each rank and each source, it is symmetric
+/// memory.
 Value *comm_room(Builder *b, Value *tensor, Elem elem, int n, Value *const *first,
                  const char *name);
-/// Words [W, W, each], about a tensor: at each rank some for each source.
+/// Makes the words [W, W, each] for a tensor: each rank has `each` words for each source.
 Value *comm_words(Comm *c, Builder *b, const Value *tensor, Value *ranks, Value *each);
-/// The rank is the own one.
+/// Whether the rank is the own one.
 bool comm_is_own(const Value *rank);
-/// The level whose index is v, if it goes through all ranks one by one; NULL where it does not.
+/// Returns the level with index v if it goes through all ranks one by one, else NULL.
 Level *comm_rank_level(const Comm *c, Level *level, int n, const Value *v);
-/// Programs of the level go through the ranks from rank + first on.
+/// Makes programs of the level go through the ranks from rank + first on.
 void comm_rotate(Comm *c, const Level *l, int first);
-/// words[coordinates] >= epoch, at b; text has {} for the peer and for the last coordinate.
+/// Builds at b a wait for words[coordinates] >= epoch. text has {} for the peer and for the last
+/// coordinate.
 void comm_wait(Comm *c, Builder *b, Value *words, Value *epoch, Value *peer, int n,
                Value *const *coordinates, const char *text);
 
 /* ---- comm_reads.c -------------------------------------------------------------------------- */
 
-/// Fills r, of which the tensor is given.
+/// Fills in r, whose `tensor` is given.
 void comm_find_reads(Ctx *ctx, const Op *kernel, CommReads *r);
-/// The phase that the op stands in, or NULL.
+/// Returns the phase that holds the op, or NULL.
 Op *comm_phase(const Op *op);
-/// The indices of a phase are known where its programs start.
+/// Adds the indices of a phase to `known`: they are known when its programs start.
 void comm_know_levels(Ctx *ctx, const Op *phase, PtrMap *known);
-/// The plan of what is read of a tensor; asked: PLAN_CHOSEN where a GPU's caller has none.
+/// Returns the plan for reads of a tensor. asked: PLAN_CHOSEN if a GPU's caller has no wish.
 PlanId comm_reads_plan(const CommReads *r, PlanId asked);
-/// Which of all ranks' shards an access is of.
+/// The shard that an access of all ranks' shards refers to.
 typedef enum CommWhose {
     WHOSE_OWN,   // the own one
-    WHOSE_OTHER, // that of a rank which the own one says, another one
-    WHOSE_ANY,   // each rank's in turn, one that data say
+    WHOSE_OTHER, // one other rank's, which follows from the own rank
+    WHOSE_ANY,   // each rank's in turn, or one that depends on data
 } CommWhose;
 CommWhose comm_whose(Ctx *ctx, const Op *access);
 
 /* ---- comm_gather.c ------------------------------------------------------------------------- */
 
 void comm_gather(Comm *c, CommReads *r, PlanId plan);
-/// Shards are read where they lie, from the own one on and side by side, so that ranks do not all
-/// read one shard at a time.
+/// Makes programs read shards in place, starting with the own one and side by side, so that the
+/// ranks do not all read the same shard at a time.
 void comm_read_in_turn(Comm *c, const CommReads *r);
-/// Of a tensor that is written: shards are copied before each phase that reads others'. False, and
-/// nothing is done: a phase stands in a loop, or may read what its own programs have written.
+/// Gathers a written tensor: copies the shards before each phase that reads other ranks'. Returns
+/// false, with nothing changed, if a phase stands in a loop or may read what its own programs have
+/// written.
 bool comm_gather_phases(Comm *c, CommReads *r);
 
 /* ---- comm_put.c ---------------------------------------------------------------------------- */
 
-/// A tensor whose shards programs of their ranks send to all others.
+/// A tensor whose shards are sent to all ranks by programs of their owners.
 typedef struct CommPut {
-    Value *tensor, *chunk, *ranks; // chunk: rows
+    Value *tensor, *chunk, *ranks; // chunk: in rows
     Value *sent;                   // [to, from, shard]
-    Value *words; // [to, from, chunk]: an epoch, and how many pieces have come since
+    Value *words; // [to, from, chunk]: an epoch plus the number of pieces that have arrived
 } CommPut;
-/// There is room for one more dimension.
+/// Whether the tensor can have one more dimension.
 bool comm_put_fits(const Value *tensor);
-/// Rows of a piece: no chunk ends inside of one.
+/// Returns the rows of a piece. Chunks end only between pieces.
 int64_t comm_put_rows(const Value *tensor);
-/// The phase that sends the own shard, at b.
+/// Builds at b the phase that sends the own shard.
 void comm_put(Comm *c, Builder *b, Value *tensor, Value *chunk, CommPut *out);
-/// A program waits, at b, for a chunk of a rank. epoch: that the launch began with.
+/// Builds at b a program's wait for a chunk of a rank. epoch: the one at which the launch began.
 void comm_put_wait(Comm *c, const CommPut *p, Builder *b, Value *epoch, Value *peer, Value *chunk,
                    const char *text);
-/// The load, or `live`, is of what has been sent here.
+/// Redirects the load, or `live`, to the received shards.
 void comm_put_read(Comm *c, const CommPut *p, Op *access);
 
 /* ---- comm_stage.c -------------------------------------------------------------------------- */
 
-/// The op contributes to shards of other ranks.
+/// Whether the op contributes to shards of other ranks.
 bool comm_is_add(const Op *op);
-/// It is one sum, so that atomics can take it.
+/// Whether the combine is a single sum, which atomics can do.
 bool comm_is_sum(const Op *combine);
 void comm_stage(Comm *c, Op *add);
-/// When all contributions of the kernel are staged: programs of the own rank go last.
+/// Rotates the ranks once all contributions of the kernel are staged, so that programs of the own
+/// rank go last.
 void comm_turn(Comm *c);
-/// The phase can be launched rank by rank, so that copy engines send what it contributes to one
-/// while programs work for the next: neither a turn of the host nor a meeting comes between.
+/// Whether the phase can be launched rank by rank, so that copy engines send one rank's
+/// contributions while programs work for the next. Neither a host loop nor a meeting may intervene.
 bool comm_can_push(Ctx *ctx, Op *kernel, const Op *add);
 
 /* ---- comm_parts.c -------------------------------------------------------------------------- */
 
-/// Where ranks meet between phases and need not, who reads waits for what it reads.
+/// Replaces unnecessary meetings between phases by waits of each reader for its data.
 void comm_parts(Comm *c);
-/// They have to, whatever plan does not wait for all anyway.
+/// Whether ranks must meet at the barrier, in all plans that do not wait for all ranks anyway.
 bool comm_needs_meeting(Ir *ir, Op *kernel, const Op *barrier);
 
 #endif

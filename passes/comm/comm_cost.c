@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What plans of transfers between ranks are expected to take: a model of one launch.
+// Models the time of plans of transfers between ranks, for one launch.
 //
-// All ranks do the same, one after the other shard. A transfer takes its bytes over the link and a
-// little for each chunk; where programs send it, a phase of its own, before all others. A phase's
-// programs are dealt to the SMs in the plan's order, the own shard's first (reads) or last (adds);
-// those that read what comes begin when it is there, each SM when it is free. So a transfer hides
-// behind programs only where there are more of them than SMs. Phases follow one another, after a
-// meeting where there is a barrier and programs do not wait for parts. What programs load and store
-// over the link themselves hides behind their work: a phase takes the longer one. How long one such
-// load takes is left out, as other programs run meanwhile. Cores copy themselves, so on CPUs
-// nothing hides.
+// All ranks do the same, one shard after the other. A transfer takes its bytes over the link and a
+// little for each chunk. If programs send it, it takes a phase of its own before all others. A
+// phase's programs are dealt to the SMs in the plan's order, the own shard's first (reads) or last
+// (adds). Programs that read transferred data begin when it has arrived, and each SM begins when it
+// is free. So a transfer hides behind programs only if there are more of them than SMs. Phases
+// follow one another. If a barrier precedes a phase and programs do not wait for parts, a meeting
+// comes first. Loads and stores of programs over the link hide behind their work: a phase takes the
+// longer of the two. The latency of such a load is ignored, as other programs run meanwhile. On
+// CPUs the cores copy themselves, so transfers hide behind nothing.
 #include "passes/comm/comm_cost.h"
 #include "passes/model.h"
 
@@ -18,11 +18,11 @@
 
 enum {
     MOST_SLOTS = 256,
-    MOST_CHUNKS = 8, // that are tried
+    MOST_CHUNKS = 8, // maximum number to try
 };
 /* ---- programs on SMs ----------------------------------------------------------------------- */
 
-/// SMs that are free from the same time on.
+/// Groups of SMs that become free at the same time.
 typedef struct Slots {
     int n;
     struct {
@@ -30,8 +30,8 @@ typedef struct Slots {
     } of[MOST_SLOTS];
 } Slots;
 
-/// When the last of so many programs ends, none of which begins before `from`; *begin: the first
-/// one's start.
+/// Returns the end of the last of so many programs, of which none begins before `from`. *begin: the
+/// start of the first one.
 static double time_programs(Slots *s, double programs, double from, double each, double *begin) {
     double end = from;
     *begin = INFINITY;
@@ -55,11 +55,12 @@ static double time_programs(Slots *s, double programs, double from, double each,
 
 /* ---- what comes by copies ------------------------------------------------------------------ */
 
-/// How the shards of a tensor come: one after the other, or side by side, each chunk by chunk.
+/// The way in which the shards of a tensor arrive: one after the other, or side by side, each chunk
+/// by chunk.
 typedef struct TransferWay {
-    PlanId plan; // PLAN_DIRECT: they do not
+    PlanId plan; // PLAN_DIRECT: they are not transferred
     int64_t chunks;
-    double from, each; // when the first chunk leaves, seconds of one
+    double from, each; // start of the first chunk; seconds of a chunk
 } TransferWay;
 
 typedef struct Lay {
@@ -67,30 +68,30 @@ typedef struct Lay {
     CommTimeline *t;
     PlanId plan;
     TransferWay way[COMM_TENSORS];
-    double now;    // programs have ended
-    double link;   // copies have ended
-    double hidden; // seconds of phases, of which the longer of programs and link counts
+    double now;    // end of the programs so far
+    double link;   // end of the copies so far
+    double hidden; // seconds of phases, each the longer of programs and link
     double met;    // seconds of meetings
 } Lay;
 
-/// Peers that are reached at the same time.
+/// Peers that are reached concurrently.
 static double parallel_links(const CommLaunch *l) {
     return fmin((double)l->ranks - 1, l->link->peers);
 }
 
-/// Of all loads or stores of this rank together.
+/// The rate of all loads or stores of this rank together.
 static double link_rate(const CommLaunch *l, double link) {
     return link * (l->beside ? parallel_links(l) : l->units);
 }
 
-/// When it ends.
+/// Adds a piece to a row. Returns its end.
 static double add_timeline_piece(CommTimeline *t, CommRow *r, double from, double to, int shard) {
     if (r->n < COMM_PIECES) r->pieces[r->n++] = (CommPiece){from, to, shard};
     t->end = fmax(t->end, to);
     return to;
 }
 
-/// When chunk c of the shard that is so far from the own one is there.
+/// Returns the arrival of chunk c of the shard at this distance from the own one.
 static double chunk_arrival(const Lay *y, const TransferWay *w, int64_t shard, int64_t c) {
     double turn = shard ? floor((double)(shard - 1) / parallel_links(y->l)) : 0;
     if (w->plan == PLAN_PUT) return w->from;
@@ -110,8 +111,8 @@ static TransferWay way_of(const Lay *y, const CommTensor *t, int64_t chunks) {
     return w;
 }
 
-/// Copies begin with the launch, those of one tensor after those of another. Cores make them when
-/// programs want them.
+/// Lays out the copies by engines: they begin with the launch, one tensor after another. Cores copy
+/// only when programs need the data.
 static void begin_copies(Lay *y, int64_t chunks) {
     const CommLink *link = y->l->link;
     for (int i = 0; i < y->l->n_tensors; i++) {
@@ -128,7 +129,7 @@ static void begin_copies(Lay *y, int64_t chunks) {
     }
 }
 
-/// Programs send what others read, of one tensor after the other.
+/// Lays out the phases in which programs send shards, one tensor after the other.
 static void lay_puts(Lay *y) {
     const CommLaunch *l = y->l;
     int shard = l->ranks == 2 ? 1 : COMM_ALL;
@@ -144,7 +145,7 @@ static void lay_puts(Lay *y) {
     }
 }
 
-/// Programs touch others' shards where they lie, so all have to have come.
+/// Whether all ranks must arrive first, because programs access other ranks' shards in place.
 static bool waits_for_all(const Lay *y) {
     for (int p = 0; p < y->l->n_phases; p++)
         for (int i = 0; i < y->l->n_tensors; i++) {
@@ -157,12 +158,11 @@ static bool waits_for_all(const Lay *y) {
 
 /* ---- phases -------------------------------------------------------------------------------- */
 
-/// Seconds that the link takes for what programs read and store themselves, in both directions at
-/// the same time.
+/// Seconds of the link for the programs' own loads and stores. Both directions run concurrently.
 static double remote_access_seconds(const Lay *y, const CommPhase *p) {
     double read = 0, stored = 0;
     for (int i = 0; i < y->l->n_tensors; i++) {
-        bool here = y->plan == PLAN_COPIES && y->l->tensors[i].written; // copied before
+        bool here = y->plan == PLAN_COPIES && y->l->tensors[i].written; // copied before the phase
         if (y->way[i].plan == PLAN_DIRECT && !here) read += p->read[i];
         stored += p->stored[i];
     }
@@ -170,7 +170,7 @@ static double remote_access_seconds(const Lay *y, const CommPhase *p) {
                 stored / link_rate(y->l, y->l->link->store));
 }
 
-/// The plan `copies` brings shards that the launch writes before a phase that reads them.
+/// Seconds in which the plan `copies` brings written shards before a phase that reads them.
 static double copied_before(const Lay *y, const CommPhase *p) {
     double seconds = 0;
     for (int i = 0; i < y->l->n_tensors && y->plan == PLAN_COPIES; i++) {
@@ -182,7 +182,7 @@ static double copied_before(const Lay *y, const CommPhase *p) {
     return seconds;
 }
 
-/// The largest tensor that copies bring for the phase, or -1.
+/// Returns the largest tensor that transfers bring for the phase, or -1.
 static int largest_copied_tensor(const Lay *y, const CommPhase *p) {
     int at = -1;
     for (int i = 0; i < y->l->n_tensors; i++)
@@ -192,7 +192,7 @@ static int largest_copied_tensor(const Lay *y, const CommPhase *p) {
     return at;
 }
 
-/// When all is there that programs of all shards wait for.
+/// Returns the time when all data has arrived that programs of every shard wait for.
 static double all_there(const Lay *y, const CommPhase *p) {
     double there = 0;
     for (int i = 0; i < y->l->n_tensors; i++)
@@ -201,8 +201,8 @@ static double all_there(const Lay *y, const CommPhase *p) {
     return there;
 }
 
-/// Seconds of one program: what the phase takes, over the rounds that its programs need. Engines
-/// that copy meanwhile take their share of memory.
+/// Seconds of one program: those of the phase, divided by its rounds. Copy engines take their share
+/// of memory bandwidth.
 static double program_time(const Lay *y, const CommPhase *p, int main) {
     const CommLaunch *l = y->l;
     bool engines = l->beside && (y->way[main].plan == PLAN_PUSH || y->way[main].plan == PLAN_PULL);
@@ -212,8 +212,8 @@ static double program_time(const Lay *y, const CommPhase *p, int main) {
            fmax(1, ceil(p->programs / l->units));
 }
 
-/// How much longer programs of the own shard take where an SM has room for several, but the others
-/// there wait: two programs that share an SM do more in a time than one.
+/// Returns the slowdown of the own shard's programs. If the other programs on an SM wait, the SM
+/// does less: two programs that share it do more in a time than one.
 static double slowdown_of_waiting(const Lay *y, const CommPhase *p, const TransferWay *w) {
     bool waits = y->l->beside && w->plan != PLAN_PUT && w->plan != PLAN_BEFORE;
     if (!waits || p->held <= 1) return 1;
@@ -222,7 +222,7 @@ static double slowdown_of_waiting(const Lay *y, const CommPhase *p, const Transf
     return 1 + (COST_COMM_ALONE - 1) * (p->held - working) / (p->held - 1);
 }
 
-/// Cores that copy run no programs, so that hides nowhere.
+/// Lays out a copy by cores. They run no programs meanwhile, so the copy hides behind nothing.
 static void copy_by_cores(Lay *y, Slots *s, double seconds, int shard) {
     double least = INFINITY;
     for (int i = 0; i < s->n; i++) {
@@ -234,7 +234,8 @@ static void copy_by_cores(Lay *y, Slots *s, double seconds, int shard) {
     y->hidden += seconds;
 }
 
-/// By cores, before a phase: all that it reads but one tensor. When they have done so.
+/// Lays out the copies by cores before a phase, of all tensors that it reads except one. Returns
+/// their end.
 static double copy_others(Lay *y, const CommPhase *p, double begin, int but) {
     Slots s = {.n = 1, .of = {{y->l->units, begin}}};
     for (int i = 0; i < y->l->n_tensors && !y->l->beside; i++) {
@@ -246,7 +247,8 @@ static double copy_others(Lay *y, const CommPhase *p, double begin, int but) {
     return s.of[0].free;
 }
 
-/// Programs of a shard follow its chunks; those that do not know ahead what they read, all of them.
+/// Lays out programs that follow the chunks of their shard. Programs that do not know ahead what
+/// they read wait for all chunks.
 static void lay_brought(Lay *y, const CommPhase *p, CommRow *row, double begin, int main) {
     const TransferWay *w = &y->way[main];
     bool whole = w->plan == PLAN_BEFORE && y->l->tensors[main].whole, beside = y->l->beside;
@@ -278,7 +280,7 @@ static void lay_direct(Lay *y, const CommPhase *p, CommRow *row, double begin) {
 
 /* ---- adds ---------------------------------------------------------------------------------- */
 
-/// Bytes of a part, of all tensors that a phase adds to, and those that atomics move instead.
+/// Bytes of a part, over all tensors that a phase adds to, or the bytes that atomics move instead.
 static double added_bytes(const CommLaunch *l, const CommPhase *p, bool atomics) {
     double bytes = 0;
     for (int i = 0; i < l->n_tensors; i++)
@@ -286,7 +288,7 @@ static double added_bytes(const CommLaunch *l, const CommPhase *p, bool atomics)
     return bytes;
 }
 
-/// The owner clears its shard, and all meet.
+/// Lays out the phase in which the owner clears its shard, and the meeting behind it.
 static double time_clear(Lay *y, const CommPhase *p, double begin) {
     double seconds = added_bytes(y->l, p, false) / y->l->bandwidth + COST_GPU_LAUNCH;
     y->met += y->l->link->meeting;
@@ -303,21 +305,21 @@ static void time_fold(Lay *y, const CommPhase *p, double begin) {
     y->now = add_timeline_piece(y->t, &y->t->fold, begin, begin + seconds, 0);
 }
 
-/// Copy engines send what the phase contributes to one rank while it works for the next.
+/// Whether copy engines send the contributions to one rank while the phase works for the next.
 static bool pushes_parts(const Lay *y, const CommPhase *p) {
     bool all = y->plan == PLAN_PUSH;
     for (int i = 0; i < y->l->n_tensors; i++) all &= p->added[i] <= 0 || y->l->tensors[i].pushes;
     return all;
 }
 
-/// What programs take that contribute to one rank. Those that store over the link are held up by
-/// it.
+/// Seconds of the programs that contribute to one rank. Stores over the link delay them.
 static double made_for_one(const Lay *y, const CommPhase *p, bool pushed, double held) {
     double reach = remote_access_seconds(y, p), ranks = (double)y->l->ranks;
     return pushed ? fmax(p->apart, reach / ranks) : fmax(p->seconds, reach) / ranks + held;
 }
 
-/// What is for other ranks is made first, and sent while it is, or at the end; then all is folded.
+/// Lays out a phase that contributes: programs for other ranks come first, and their data is sent
+/// meanwhile, or at the end. Then the owner folds.
 static void lay_adds(Lay *y, const CommPhase *p, CommRow *row, double begin) {
     const CommLaunch *l = y->l;
     bool sums = y->plan == PLAN_ADD && added_bytes(l, p, true) > 0;
@@ -350,8 +352,8 @@ static void lay_adds(Lay *y, const CommPhase *p, CommRow *row, double begin) {
 
 /* ---- the launch ---------------------------------------------------------------------------- */
 
-/// Programs wait for parts where the plan has them run beside transfers, and copies nothing between
-/// two phases.
+/// Whether ranks meet before the phase. Programs wait for parts instead, unless the plan transfers
+/// nothing beside them.
 static bool meets_before_phase(const Lay *y, const CommPhase *p) {
     bool parts = y->plan != PLAN_BEFORE && y->plan != PLAN_COPIES && y->plan != PLAN_ADD;
     return p->meets && !(p->parts && parts);
@@ -424,7 +426,7 @@ static bool is_before(PlanId plan) {
     return plan == PLAN_BEFORE || plan == PLAN_COPIES;
 }
 
-/// Both plans have the same done to all tensors.
+/// Whether both plans treat all tensors alike.
 static bool are_same(const CommLaunch *l, PlanId a, PlanId b) {
     for (int i = 0; i < l->n_tensors; i++) {
         const CommTensor *t = &l->tensors[i];
@@ -435,7 +437,7 @@ static bool are_same(const CommLaunch *l, PlanId a, PlanId b) {
     return true;
 }
 
-/// What programs add in place, in no order: its price, or why it has none.
+/// Prices in-place adds in no order, or says why they have no price. Returns the number of prices.
 static int price_sums(const CommLaunch *l, CommPrice *out) {
     const char *why = NULL;
     bool sums = false;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Remote reads: all ranks' shards of a tensor come here, whole or chunk by chunk, and programs read
-// the gathered view.
+// Remote reads: all ranks' shards of a tensor are transferred here, whole or chunk by chunk, and
+// programs read the gathered view.
 //
-// That is legal where no rank writes the tensor in this kernel (all ranks run the same one), and
-// chunk by chunk where a program knows when it starts which rank's rows it will read: they have to
-// follow from its indices alone. It then waits once for each chunk of them, before anything else,
-// so never in a loop. A chunk is a multiple of what a program reads, so mostly it is one wait.
+// This is legal if no rank writes the tensor in this kernel (all ranks run the same one). Chunk by
+// chunk needs programs that know at their start which rank's rows they read, that is, rows that
+// follow from their indices. Such a program waits once for each chunk of these rows, before
+// anything else, and never in a loop. A chunk is a multiple of the rows that a program reads, so
+// mostly one wait suffices.
 #include "passes/comm/comm.h"
 #include "passes/passes.h"
 
 /* ---- chunks -------------------------------------------------------------------------------- */
 
-/// The level whose programs read rows from its index on, no more than its step; NULL: others do.
+/// Returns the level whose programs read at most its step of rows from its index on, or NULL.
 static const Level *rows_level(const Op *load, const Access *a, const Level *level, int n) {
     const SubDim *sub = &a->subs[1];
     int64_t reach = sub->kind == DIM_AT ? 1 : (sub->size - 1) * sub->mul + 1;
@@ -22,7 +23,8 @@ static const Level *rows_level(const Op *load, const Access *a, const Level *lev
     return NULL;
 }
 
-/// Or MORE_ROWS, where no chunk shall end inside of a shard.
+/// Returns the least common multiple, or MORE_ROWS if it is larger. Then no chunk ends inside a
+/// shard.
 static int64_t common_multiple(int64_t a, int64_t b) {
     const int64_t MORE_ROWS = (int64_t)1 << 40;
     int64_t x = a, y = b, product;
@@ -31,8 +33,9 @@ static int64_t common_multiple(int64_t a, int64_t b) {
     return large ? MORE_ROWS : product;
 }
 
-/// The least number of rows that is a multiple of what each program reads that waits for one chunk:
-/// tiles of 24 and of 16 rows both end where a chunk of 48 does; and of what one sends.
+/// Returns the least number of rows such that each program that reads them waits for a single
+/// chunk: tiles of 24 and of 16 rows both end with a chunk of 48. It is also a multiple of the rows
+/// that one program sends.
 static int64_t row_unit(Comm *c, const CommReads *r, PlanId plan) {
     int64_t unit = plan == PLAN_PUT ? comm_put_rows(r->tensor) : 1;
     for (int i = 0; i < r->loads.n; i++) {
@@ -46,8 +49,8 @@ static int64_t row_unit(Comm *c, const CommReads *r, PlanId plan) {
     return unit;
 }
 
-// A chunk costs 3.5 us beside its bytes, of which the link moves some 370 a ns: it shall take
-// longer.
+// A chunk costs 3.5 us beside its bytes, and the link moves about 370 bytes a ns. The bytes should
+// take longer than these 3.5 us.
 enum { MOST_CHUNKS = 8, CHUNK_BYTES = 6 << 20 };
 
 int64_t comm_chunks(int64_t bytes) {
@@ -55,7 +58,7 @@ int64_t comm_chunks(int64_t bytes) {
     return n < 1 ? 1 : n > MOST_CHUNKS ? MOST_CHUNKS : n;
 }
 
-/// Rows that are worth a chunk of their own.
+/// Returns the rows that justify a chunk.
 static Value *worthwhile_rows(Builder *b, Value *tensor) {
     Value *bytes = build_index(b, (elem_info[tensor->type->elem].bits + 7) / 8);
     for (int d = 2; d < tensor->type->rank; d++)
@@ -63,7 +66,8 @@ static Value *worthwhile_rows(Builder *b, Value *tensor) {
     return ix_ceildiv(b, build_index(b, CHUNK_BYTES), bytes);
 }
 
-/// A chunk that programs send costs next to nothing.
+/// Returns the rows of a chunk. A chunk that programs send costs next to nothing, so it may be
+/// small.
 static Value *chunk_rows(Comm *c, Builder *b, const CommReads *r, PlanId plan, bool whole) {
     Value *one = build_index(b, 1), *rows = ix_max(b, comm_dim(b, r->tensor, 1), one);
     if (whole) return rows;
@@ -75,17 +79,17 @@ static Value *chunk_rows(Comm *c, Builder *b, const CommReads *r, PlanId plan, b
 
 /* ---- waits --------------------------------------------------------------------------------- */
 
-/// A gathered tensor in the making.
+/// A gathered tensor under construction.
 typedef struct Gathered {
     Comm *c;
     const CommReads *r;
     Value *view, *flags, *chunk;
     CommPut put;
-    bool whole; // one chunk a shard
+    bool whole; // one chunk for each shard
     const char *text;
 } Gathered;
 
-/// Rows that an entry of a subscript names, first and last; false where only the loop knows.
+/// Whether the rows of the load are known before its loop.
 static bool rows_are_known(Comm *c, const Op *load, const Access *a) {
     const Op *phase = comm_phase(load);
     PtrMap known = {0};
@@ -102,7 +106,7 @@ static void wait_for_chunk(const Gathered *g, Builder *b, Value *epoch, Value *p
         comm_wait(g->c, b, g->flags, epoch, peer, 2, at, g->text);
 }
 
-/// Chunks of rank `peer` that hold rows from..to.
+/// Builds the waits for the chunks of rank `peer` with rows from..to.
 static void wait_for_rows(const Gathered *g, Builder *b, Value *peer, Value *from, Value *to) {
     Value *first = ix_div(b, from, g->chunk);
     Value *end = ix_add(b, ix_div(b, to, g->chunk), build_index(b, 1)),
@@ -118,7 +122,7 @@ static void wait_for_one(const Gathered *g, Builder *b, Value *peer, Value *row)
     wait_for_chunk(g, b, comm_first_epoch(g->c, b), peer, chunk);
 }
 
-/// What a load waits for, at b where its program starts.
+/// Builds the waits of a load at b, the start of its program.
 static void wait_for_load(const Gathered *g, Builder *b, const Op *load, const Level *level,
                           int n) {
     Access a = access_of(load);
@@ -154,7 +158,7 @@ static bool same_wait(const Op *x, const Op *y) {
            sub_operand(x, &a, 1, 0) == sub_operand(y, &b, 1, 0);
 }
 
-/// The own shard is there.
+/// Whether load i needs a wait. The own shard needs none, and equal loads share one.
 static bool needs_wait(const Gathered *g, int i) {
     const Op *load = g->r->loads.data[i];
     Access a = access_of(load);
@@ -180,7 +184,7 @@ static void find_dot(Op *op, void *arg) {
     if (op->code == OP_DOT) *(bool *)arg = true;
 }
 
-/// Programs of the own shard go first, others follow as their shards come.
+/// Rotates the ranks: programs of the own shard go first, others follow as their shards arrive.
 static void rotate_programs(Comm *c, const Op *load) {
     Level level[MAX_LEVELS];
     Access a = access_of(load);
@@ -189,14 +193,14 @@ static void rotate_programs(Comm *c, const Op *load) {
     if (l) comm_rotate(c, l, 0);
 }
 
-/// Scalar arithmetic of a level's body, which can stand further inside.
+/// Whether the op is scalar arithmetic of a level's body, which may move further inside.
 static bool is_arithmetic(const Op *op) {
     return op->code == OP_PARALLEL || op_has(op, TERMINATOR) ||
            (op_has(op, PURE) && !op->n_regions);
 }
 
-/// Level `at` can become the innermost: no bound rests on an index, and nothing between the levels
-/// has to stay where it is.
+/// Whether level `at` can become the innermost: no bound depends on an index, and only movable
+/// arithmetic stands between the levels.
 static bool can_sink(const Level *level, int n, int at) {
     for (int i = 0; i < n; i++)
         if (!level[i].free) return false;
@@ -206,7 +210,7 @@ static bool can_sink(const Level *level, int n, int at) {
     return at < n - 1;
 }
 
-/// The index of level `at` goes fastest.
+/// Makes the index of level `at` the fastest one.
 static void sink_level(const Level *level, int n, int at) {
     Op *ranks = level[at].op, *last = level[n - 1].op;
     Region *body = ranks->regions[0];
@@ -219,7 +223,8 @@ static void sink_level(const Level *level, int n, int at) {
     op_move_before(ranks, terminator(last->regions[0]));
 }
 
-/// Programs that differ in the rank alone are side by side: each link has its share at all times.
+/// Places programs that differ only in the rank side by side, so that each link has its share at
+/// all times.
 static void spread_rank_level(Comm *c, const Op *load) {
     Level level[MAX_LEVELS];
     Access a = access_of(load);
@@ -235,8 +240,9 @@ static void spread_rank_level(Comm *c, const Op *load) {
     if (!multiplies && can_sink(level, n, (int)(l - level))) sink_level(level, n, (int)(l - level));
 }
 
-/// What programs send comes all at once, and early: rows of all shards that are multiplied with the
-/// same columns are side by side, so those are brought from memory once.
+/// Orders programs that read data of the plan `put`, which arrives early and all at once. Rows of
+/// all shards that are multiplied with the same columns go side by side, so memory delivers these
+/// columns once.
 static void gather_rows(Comm *c, const Op *load) {
     for (int rows = 0; rows < 2; rows++) {
         Level level[MAX_LEVELS];
@@ -269,7 +275,7 @@ static Op *build_gather(Comm *c, Builder *b, const CommReads *r, PlanId plan, Va
     return op;
 }
 
-/// What became of the tensor, for people.
+/// Notes the plan of the tensor for the report.
 static void note_gather(Comm *c, const CommReads *r, PlanId plan) {
     const char *name = comm_name(r->tensor);
     if (plan == PLAN_BEFORE)
@@ -287,7 +293,7 @@ static void note_gather(Comm *c, const CommReads *r, PlanId plan) {
                             : "up to 8 chunks of 6 MiB or more");
 }
 
-/// Shards come here, at b: as the view, or as what programs send.
+/// Builds the transfer of shards at b: a gathered view, or a phase of programs that send.
 static void bring_shards(Gathered *g, Builder *b, PlanId plan) {
     g->view = g->r->tensor;
     if (plan == PLAN_PUT) {
@@ -299,7 +305,7 @@ static void bring_shards(Gathered *g, Builder *b, PlanId plan) {
     g->flags = result(op, 1);
 }
 
-/// The own shard may be read where it lies.
+/// Redirects an access to the transferred shards. The own shard may be read in place.
 static void redirect_access(const Gathered *g, Op *access) {
     Access a = access_of(access);
     if (!g->put.sent)
@@ -330,14 +336,15 @@ void comm_gather(Comm *c, CommReads *r, PlanId plan) {
 
 /* ---- before a phase -------------------------------------------------------------------------- */
 
-/// What a phase does with a tensor.
+/// The accesses of a phase to a tensor.
 typedef struct Uses {
     Comm *c;
     const Value *tensor;
-    bool reads, writes, mixes; // others' shards; any; what it may have written
+    bool reads, writes, mixes; // reads: other ranks' shards; writes: any shard; mixes: reads may
+                               // see own writes
 } Uses;
 
-/// In the order of a program, which has no loop around a store.
+/// Visits an access in the order of a program. A store must not stand in a loop.
 static void see_use(Op *op, void *arg) {
     Uses *u = arg;
     if (!op_is_access(op) || operand(op, 0) != u->tensor) return;
@@ -349,7 +356,8 @@ static void see_use(Op *op, void *arg) {
     u->mixes |= reads ? u->writes : !own || op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE);
 }
 
-/// The phases that read others' shards; false where shards cannot be copied before one of them.
+/// Collects the phases that read other ranks' shards. Returns false if shards cannot be copied
+/// before one of them.
 static bool find_phases(Comm *c, const CommReads *r, PtrMap *phases) {
     for (int i = 0; i < r->loads.n; i++) {
         Op *phase = comm_phase(r->loads.data[i]);
@@ -363,8 +371,8 @@ static bool find_phases(Comm *c, const CommReads *r, PtrMap *phases) {
     return true;
 }
 
-/// No two ranks touch a place in a phase that one of them writes, so what is read in it does not
-/// change in it. The own shard is read where it lies.
+/// In a phase that writes, no two ranks access the same place, so data that it reads does not
+/// change. The own shard is read in place.
 bool comm_gather_phases(Comm *c, CommReads *r) {
     PtrMap phases = {0};
     if (!r->written || !find_phases(c, r, &phases)) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// comm-overlap: reads of other ranks' shards, and contributions to them, become transfers that run
-// beside the programs.
+// comm-overlap: turns reads of other ranks' shards, and contributions to them, into transfers that
+// run beside the programs.
 //
 //   comm_begin [wait=true]
 //   parallel r, m, n { ... load %a[r, m, k] ... }
@@ -9,9 +9,9 @@
 //   parallel r', m, n { r = (r' + rank) % W; signal_wait %flags[r, m / chunk] >= epoch;
 //                       ... load %view[r, m, k] ... }
 //
-// What may be done is decided by analysis (comm_reads.c, comm_stage.c), what is done by
-// PassEnv.plan and .chunks. A plan that is not legal for a tensor gives way to `direct`: programs
-// reach over the link where they stand.
+// Analysis decides what is legal (comm_reads.c, comm_stage.c); PassEnv.plan and .chunks choose
+// among that. If a plan is not legal for a tensor, `direct` replaces it: programs access the link
+// in place.
 #include "passes/comm/comm.h"
 #include "passes/passes.h"
 
@@ -72,7 +72,7 @@ static bool is_rank_extent(const Value *v) {
     return dim && op_int(dim, "axis", -1) == 0 && value_is_sym(operand(dim, 0));
 }
 
-/// The launch requires that v is equal to an extent of the dimension of ranks.
+/// Whether the launch requires that v equals an extent of the dimension of ranks.
 static bool is_required(const Value *v) {
     for_each_use(u, v) {
         const Op *eq = u->user;
@@ -84,7 +84,7 @@ static bool is_required(const Value *v) {
     return false;
 }
 
-/// v is the number of ranks.
+/// Whether v is the number of ranks.
 static bool counts_ranks(const Comm *c, const Value *v) {
     int64_t n;
     const Attr *sym = op_attr(c->kernel, "sym");
@@ -160,15 +160,15 @@ static void find_ops(Op *op, void *arg) {
     if (op->code == OP_COMM_CONTROL) c->control = result(op, 0);
 }
 
-/// An access that may be to another rank's shard.
+/// Whether the access may refer to another rank's shard.
 static bool is_remote_access(const Op *access) {
     if (!value_is_sym(operand(access, 0))) return false;
     Access a = access_of(access);
     return a.subs[0].kind != DIM_AT || !comm_is_own(sub_operand(access, &a, 0, 0));
 }
 
-/// Stores, atomics and signals to others happen where they stand, and need them to have come.
-/// Atomics on what all ranks may touch are atomic for all of them.
+/// Stores, atomics and signals to other ranks run in place, so those ranks must have arrived.
+/// Atomics on tensors that all ranks may access are atomic across ranks.
 static void find_remote(Op *op, void *arg) {
     Comm *c = arg;
     bool writes = op->code == OP_STORE || op->code == OP_ATOMIC;
@@ -182,7 +182,8 @@ static void find_signal_wait(Op *op, void *arg) {
     if (op->code == OP_SIGNAL_WAIT) vec_push(c->ctx, &c->words, operand(op, 0));
 }
 
-/// A word that somebody waits for is seen while it is written, wherever it lies.
+/// Marks stores of words that programs wait for: they must be visible at once, wherever the word
+/// lies.
 static void mark_word(Op *op, void *arg) {
     Comm *c = arg;
     for (int i = 0; op->code == OP_STORE && i < c->words.n; i++)
@@ -190,8 +191,8 @@ static void mark_word(Op *op, void *arg) {
             op_set_attr(c->ir, op, "system", at_bool(c->ir, true));
 }
 
-/// Of what has become of the kernel: accesses by addresses in other ranks' memory. Signals of CPUs
-/// go by the engine, those of GPUs are stores.
+/// Finds accesses of the rewritten kernel by addresses in other ranks' memory. On CPUs the engine
+/// raises signals; on GPUs they are stores.
 static void find_reach(Op *op, void *arg) {
     Comm *c = arg;
     bool raises = c->env->gpu && op->code == OP_SIGNAL_SET && value_is_sym(operand(op, 0));
@@ -214,7 +215,7 @@ static void find_add(Op *op, void *arg) {
     if (op->code == OP_COMBINE && comm_is_add(op)) vec_push(a->ctx, &a->ops, op);
 }
 
-/// Of symmetric memory that the launch makes.
+/// Collects the symmetric memory that the launch makes.
 static void find_scratch(Op *op, void *arg) {
     Scratches *s = arg;
     if (op->code == OP_SCRATCH && value_is_sym(result(op, 0))) vec_push(s->ctx, &s->ops, op);
@@ -222,7 +223,8 @@ static void find_scratch(Op *op, void *arg) {
 
 /* ---- deciding ------------------------------------------------------------------------------ */
 
-/// Of contributions. On GPUs reads without a plan have one for each tensor (comm_reads_plan).
+/// Chooses the plan of contributions. On GPUs, reads without a requested plan have one for each
+/// tensor (comm_reads_plan).
 static void choose_plan(Comm *c) {
     bool open = c->env->plan == PLAN_CHOSEN;
     c->plan = open ? PLAN_DIRECT : (PlanId)c->env->plan;
@@ -239,7 +241,7 @@ static void move_reads(Comm *c, Value *tensor) {
     comm_find_reads(c->ctx, c->kernel, &r);
     if (!r.remote || (c->copies && comm_gather_phases(c, &r))) return;
     PlanId plan = comm_reads_plan(&r, c->reads);
-    // The engines of GPUs tell a program of no single rank's coming.
+    // Copy engines of GPUs do not tell a program when a single rank has arrived.
     bool comes = !c->env->gpu && !r.against && !r.chunked;
     if (plan != PLAN_DIRECT || comes) {
         comm_gather(c, &r, plan);

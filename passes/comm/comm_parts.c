@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Phases that read what others have written a phase before: a signal for each part of a shard, not
-// a meeting of all ranks between the two.
+// Phases that read shards which other ranks wrote a phase earlier: a signal for each part of a
+// shard replaces the meeting of all ranks between the two.
 //
 //   parallel m { store %t[rank, m], %v }
 //   comm_barrier
@@ -11,26 +11,26 @@
 //                    for parts that hold m { signal_wait %words[rank, r, part] }
 //                    load %t[r, m] }
 //
-// A part is what one program of the owner writes; its number follows from where it begins. Along a
+// A part is the output of one program of the owner; its number follows from its start. Along a
 // dimension of the shard the programs of rank q begin at
 //
 //   first(q), first(q) + unit, first(q) + 2 unit, ...      count(q) of them
 //
-// and write no more than a unit each. So whoever knows q and the rows that it wants knows the parts
-// that hold them: rows that lie in no part are not written by that phase, and nobody waits for
-// them. That is legal where a meeting would order nothing else: all that another rank touches on
-// either side of it is what its owner wrote before and others read behind it. What the owner's
-// phase is, is no matter: programs that store, or those that fold what ranks have contributed.
+// and write at most a unit each. So a program that knows q and its rows knows the parts that hold
+// them. The phase does not write rows outside of all parts, so no program waits for these. This is
+// legal if the meeting orders nothing else: every access of another rank, on either side, is a read
+// behind the meeting of data that the owner wrote before it. The owner's phase may be of any kind:
+// programs that store, or programs that fold the contributions of ranks.
 #include "passes/comm/comm.h"
 #include "passes/passes.h"
 #include "passes/range/range.h"
 
 enum { MOST_TENSORS = 8, DEEP = 32 };
 
-/// How the parts of a shard lie along one of its dimensions.
+/// The layout of a shard's parts along one of its dimensions.
 typedef struct PartSpan {
-    int n, level[2]; // of the indices that move them, the outer one first
-    int64_t unit;    // from a part to the next; 0: there is one
+    int n, level[2]; // the indices that move the parts, the outer one first
+    int64_t unit;    // distance of parts; 0: a single part
 } PartSpan;
 
 /// The phase that writes the own shard of a tensor.
@@ -38,9 +38,9 @@ typedef struct ShardParts {
     Ir *ir;
     Ctx *ctx;
     Op *kernel, *phase;
-    Value *tensor, *owner; // owner: where it is an index of the phase, else NULL
+    Value *tensor, *owner; // owner: an index of the phase that is the owner, or NULL
     VEC(Op *) stores;
-    VEC(Value *) ranks; // the own one
+    VEC(Value *) ranks; // values of the own rank
     Access a;           // of the first store
     int n_levels;
     Level level[MAX_LEVELS];
@@ -50,16 +50,16 @@ typedef struct ShardParts {
 
 /* ---- what stands on either side ------------------------------------------------------------ */
 
-/// What phases on one side of a meeting do with a tensor.
+/// Accesses to a tensor by the phases on one side of a meeting.
 enum { OWN_READ = 1, OWN_WRITTEN = 2, OTHER_READ = 4, OTHER_WRITTEN = 8 };
 
 typedef struct MeetingSide {
     Ctx *ctx;
-    const Comm *c; // NULL: nothing has been moved
+    const Comm *c; // NULL: before any rewriting
     VEC(Value *) tensors;
     PtrMap how;
     VEC(Op *) accesses;
-    const char *why; // what else there is, or NULL
+    const char *why; // another reason for a meeting, or NULL
 } MeetingSide;
 
 static int touch_kind(const MeetingSide *s, const Value *v) {
@@ -72,7 +72,7 @@ static void touch_tensor(MeetingSide *s, Value *v, int how) {
     map_set(s->ctx, &s->how, v, (void *)(intptr_t)(before | how));
 }
 
-/// The owner folds what ranks contribute, unless they add to it where it lies.
+/// The owner folds the contributions of ranks, unless these add in place.
 static void touch_combine(MeetingSide *s, const Op *op) {
     bool stays = !comm_is_add(op), sum = s->c && s->c->sums && comm_is_sum(op);
     int n = (int)op_int(op, "n", 1), keep = op_flag(op, "keep") ? OWN_READ : 0;
@@ -81,12 +81,13 @@ static void touch_combine(MeetingSide *s, const Op *op) {
             touch_tensor(s, operand(op, i), keep | (stays || !sum ? OWN_WRITTEN : OTHER_WRITTEN));
 }
 
-/// Words of the compiler's own order what they are made for.
+/// Whether the words are the compiler's own, which order the data that they are made for.
 static bool is_own_word(const Value *words) {
     return def_of(words, OP_COMM_SIGNALS) || def_of(words, OP_COMM_GATHER);
 }
 
-/// What programs send by the plan `put`: words of its own order that.
+/// Whether the plan `put` sends the tensor, or it holds such words. The compiler's own words order
+/// both.
 static bool is_sent(const MeetingSide *s, const Value *tensor) {
     for (int i = 0; s->c && i < s->c->sent.n; i++)
         if (s->c->sent.data[i] == tensor) return true;
@@ -132,7 +133,8 @@ static void see_sides(const Op *barrier, MeetingSide *before, MeetingSide *behin
     for (Op *op = barrier->next; op && !is_meeting(op); op = op->next) see_host(behind, op);
 }
 
-/// Why a meeting is needed for a tensor; NULL: others read what its owner has written, or nothing.
+/// Returns why the tensor needs a meeting. NULL: the other ranks only read data that its owner has
+/// written, or nothing.
 static const char *reason_to_meet(int before, int behind) {
     const int written = OWN_WRITTEN | OTHER_WRITTEN;
     if (!before || !behind) return NULL;
@@ -149,7 +151,7 @@ static void find_rank(Op *op, void *arg) {
     if (op->code == OP_RANK) vec_push(p->ctx, &p->ranks, result(op, 0));
 }
 
-/// Such an op is part of what says v, or may be.
+/// Whether v may depend on an op with this code.
 static bool may_rest_on_op(const Value *v, OpCode code, int budget) {
     const Op *op = v->def;
     if (!op) return false;
@@ -159,7 +161,7 @@ static bool may_rest_on_op(const Value *v, OpCode code, int budget) {
     return false;
 }
 
-/// Of v's slice, what is one value on all ranks may stay what it is.
+/// Keeps values of v's slice that are equal on all ranks.
 static void keep_common(const ShardParts *p, PtrMap *map, Value *v) {
     if (map_get(map, v)) return;
     if (!value_is_inside(v, p->phase) && !may_rest_on_op(v, OP_RANK, DEEP)) {
@@ -169,7 +171,7 @@ static void keep_common(const ShardParts *p, PtrMap *map, Value *v) {
     for (int i = 0; v->def && i < v->def->n_operands; i++) keep_common(p, map, operand(v->def, i));
 }
 
-/// v can be computed for another owner, given the indices of `map`.
+/// Whether v can be computed for another owner, given the indices in `map`.
 static bool follows_owner(const ShardParts *p, Value *v, PtrMap map) {
     keep_common(p, &map, v);
     for (int i = 0; i < p->ranks.n; i++) map_set(p->ctx, &map, p->ranks.data[i], p->ranks.data[i]);
@@ -192,7 +194,7 @@ static bool place_follows(const ShardParts *p, const Op *store, int d) {
     return follows_owner(p, sub_operand(store, &a, d, 0), known);
 }
 
-/// Turns of a level, where they are a number; else 0.
+/// Returns the iterations of a level, or 0 if they are not constant.
 static int64_t turns_of(const Level *l) {
     int64_t lo, hi;
     if (!const_int(l->lo, &lo) || !const_int(l->hi, &hi) || hi <= lo) return 0;
@@ -205,7 +207,8 @@ static int level_of_atom(const ShardParts *p, const Value *atom) {
     return -1;
 }
 
-/// Of two indices the inner one goes through all of the outer one's unit.
+/// Whether the span's indices nest: of two, the inner one covers the outer one's unit. Puts the
+/// outer one first.
 static bool nest_units(const ShardParts *p, PartSpan *s, const int64_t *unit) {
     int outer = unit[1] > unit[0];
     int64_t turns = turns_of(&p->level[s->level[!outer]]);
@@ -219,7 +222,8 @@ static bool nest_units(const ShardParts *p, PartSpan *s, const int64_t *unit) {
     return turns > 0 && unit[outer] == turns * s->unit;
 }
 
-/// Reads how the places of a dimension move with the indices. used: levels that others move with.
+/// Reads how the places of a dimension move with the indices. used: levels that other dimensions
+/// move with.
 static bool read_span(const ShardParts *p, const Linear *at, bool *used, PartSpan *s) {
     int64_t unit[2] = {0};
     if (at->bad) return false;
@@ -242,7 +246,7 @@ static bool fits_unit(const SubDim *sub, const PartSpan *s) {
     return s->n == 0 || sub->kind == DIM_AT || (sub->size - 1) * sub->mul < s->unit;
 }
 
-/// All stores of a program begin at one place, as far as that moves.
+/// Whether the store begins at the same place as the first one, in all dimensions that move.
 static bool begin_alike(const ShardParts *p, Ranges *r, const Op *store) {
     Access a = access_of(store);
     for (int d = 1; d < a.n_subs; d++) {
@@ -256,7 +260,7 @@ static bool begin_alike(const ShardParts *p, Ranges *r, const Op *store) {
     return true;
 }
 
-/// Why parts cannot be told by where they begin, or NULL.
+/// Returns why the start of a part does not identify it, or NULL.
 static const char *read_spans(ShardParts *p) {
     Ranges *r = ranges_of(p->ir, p->kernel);
     bool used[MAX_LEVELS] = {false};
@@ -290,7 +294,8 @@ static const char *find_stores(ShardParts *p, const MeetingSide *before) {
     return NULL;
 }
 
-/// Why not, or NULL: p has the parts that programs before the meeting write of the tensor.
+/// Fills in p with the parts of the tensor that programs before the meeting write. Returns why it
+/// cannot, or NULL.
 static const char *find_shard_parts(ShardParts *p, const MeetingSide *before) {
     const char *why = find_stores(p, before);
     if (why) return why;
@@ -305,7 +310,7 @@ static const char *find_shard_parts(ShardParts *p, const MeetingSide *before) {
 
 /* ---- who waits ----------------------------------------------------------------------------- */
 
-/// What a program reads is known when it starts.
+/// Whether v, which a program reads, is known at its start.
 static bool is_known_at_start(const ShardParts *p, const Op *load, const Value *v) {
     PtrMap known = {0};
     const Op *phase = comm_phase(load);
@@ -317,7 +322,7 @@ static bool is_span_known(const ShardParts *p, const Op *load, const Access *a, 
     return a->subs[d].kind != DIM_PICK && is_known_at_start(p, load, sub_operand(load, a, d, 0));
 }
 
-/// Some of what tells parts apart.
+/// Whether the load knows at its start some of the coordinates that tell parts apart.
 static bool is_part_known(const ShardParts *p, const Op *load) {
     Access a = access_of(load);
     int known = 0, spans = 0;
@@ -343,15 +348,15 @@ static const char *judge_tensor(ShardParts *p, const MeetingSide *before,
     return why;
 }
 
-/// Both sides of a meeting, and each tensor for which it is needed.
+/// Both sides of a meeting, and each tensor that may need it.
 typedef struct Judged {
     MeetingSide before, behind;
     int n;
     ShardParts *parts[MOST_TENSORS];
-    const Value *tensor; // of which `why` is
+    const Value *tensor; // the tensor that `why` is about
 } Judged;
 
-/// Why ranks have to meet here, or NULL.
+/// Returns why ranks must meet here, or NULL.
 static const char *judge_meeting(Ir *ir, Op *kernel, const Op *barrier, const Comm *c, Judged *j) {
     Ctx *ctx = ir_ctx(ir);
     *j = (Judged){.before = {.ctx = ctx, .c = c}, .behind = {.ctx = ctx, .c = c}};
@@ -381,7 +386,7 @@ bool comm_needs_meeting(Ir *ir, Op *kernel, const Op *barrier) {
 
 /* ---- numbers of parts ---------------------------------------------------------------------- */
 
-/// All that the parts of one owner's follow from: its rank, its first indices.
+/// Returns the values from which the parts of one owner follow: its rank and its first indices.
 static PtrMap map_of(const ShardParts *p, Builder *b, Value *owner) {
     PtrMap map = {0};
     for (int i = 0; i < p->ranks.n; i++) map_set(p->ctx, &map, p->ranks.data[i], owner);
@@ -411,7 +416,7 @@ static Value *count_span_parts(const ShardParts *p, Builder *b, const PartSpan *
     return count;
 }
 
-/// Where its first part begins.
+/// Returns the start of its first part.
 static Value *first_of(const ShardParts *p, Builder *b, int d, PtrMap *map) {
     return copy_for(p, b, sub_operand(p->stores.data[0], &p->a, d, 0), map);
 }
@@ -424,7 +429,7 @@ static Value *all_parts(const ShardParts *p, Builder *b, Value *owner) {
     return all;
 }
 
-/// The most of all ranks.
+/// Returns the maximum over all ranks.
 static Value *most_parts(const ShardParts *p, Builder *b, Value *ranks) {
     Value *none = build_index(b, 0);
     Op *loop = build_for(b, none, ranks, 1, 1, &none);
@@ -444,7 +449,7 @@ static void make_words(Comm *c, ShardParts *p, Value *ranks) {
     p->words->name = "parts";
 }
 
-/// The number of the program's part, at its end.
+/// Computes the number of the program's part, at its end.
 static Value *own_number(const ShardParts *p, Builder *b, Value *rank) {
     PtrMap map = map_of(p, b, rank), known = {0};
     const Op *store = p->stores.data[0];
@@ -461,7 +466,7 @@ static Value *own_number(const ShardParts *p, Builder *b, Value *rank) {
     return number;
 }
 
-/// At its end a program tells all others: each waits for a word in its own memory.
+/// At its end, a program signals all other ranks. Each waits for a word in its own memory.
 static void raise_parts(Comm *c, const ShardParts *p, Value *ranks) {
     const Region *body = p->level[p->n_levels - 1].op->regions[0];
     Builder b = build_before(c->ir, terminator(body));
@@ -478,17 +483,18 @@ static void raise_parts(Comm *c, const ShardParts *p, Value *ranks) {
 
 /* ---- waits --------------------------------------------------------------------------------- */
 
-/// A load, at its program's start.
+/// A load and the state of its wait, at the start of its program.
 typedef struct PartReader {
     Comm *c;
     const ShardParts *p;
     const Op *load;
     Access a;
-    PtrMap known, map; // the program's indices; what says the owner's parts
+    PtrMap known, map; // known: the program's indices; map: the values that determine the owner's
+                       // parts
     Value *owner, *word, *epoch;
 } PartReader;
 
-/// The parts of one dimension that hold what the load wants.
+/// Computes the parts of one dimension that hold the load's elements.
 static void wanted_parts(PartReader *w, Builder *b, int d, Value **from, Value **end) {
     const PartSpan *s = &w->p->span[d];
     Value *count = count_span_parts(w->p, b, s, &w->map), *zero = build_index(b, 0);
@@ -523,7 +529,8 @@ static void wait_from(PartReader *w, Builder *b, int d, Value *number) {
     build_yield(&in, 0, NULL);
 }
 
-/// The own part is there: outside of the words nobody waits.
+/// Builds the wait for an owner's parts. For the own part it uses a coordinate outside of the
+/// words, where no wait happens.
 static void wait_for_owner(PartReader *w, Builder *b, Value *owner) {
     Value *own = build_binary(b, OP_EQ, owner, w->c->rank);
     w->owner = owner;
@@ -555,7 +562,7 @@ static void wait_for_parts(Comm *c, const ShardParts *p, Op *load, Value *ranks)
     build_yield(&in, 0, NULL);
 }
 
-/// Subscripts are the same, so that one wait does for both.
+/// Whether both loads have the same subscripts, so that one wait serves both.
 static bool is_same_place_load(const Op *x, const Op *y) {
     Access a = access_of(x), b = access_of(y);
     if (operand(x, 0) != operand(y, 0) || comm_phase(x) != comm_phase(y)) return false;
@@ -595,7 +602,7 @@ static void find_meeting(Op *op, void *arg) {
     if (op->code == OP_COMM_BARRIER && op_flag(op, "phases")) vec_push(m->ctx, &m->ops, op);
 }
 
-/// In their order: what one of them ordered, the next one may still have to.
+/// Handles meetings in order: the next one may still have to order what an erased one ordered.
 void comm_parts(Comm *c) {
     MeetingList m = {.ctx = c->ctx};
     op_walk_pre(c->kernel, find_meeting, &m);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Remote reads by the plan `put`: programs of the owner send its shard to all ranks, in a phase of
-// their own ahead of those that read.
+// Remote reads by the plan `put`: the owner's programs send its shard to all ranks, in a phase of
+// their own before the phases that read it.
 //
 //   parallel r, m { load %a[r, m] }
 //   ->
@@ -10,21 +10,21 @@
 //   parallel r', m { r = (r' + rank) % W; signal_wait %words[rank, r, part] >= epoch + programs
 //                    load %sent[rank, r, m] }
 //
-// Copy engines take 10 us and more before the first bytes move, which a shard of few rows does not
-// need on its way; programs begin with the launch. Nobody meets: the room is free since the last
-// launch ended. A word counts the programs that have sent their piece of a chunk, from the epoch
-// that the launch began with, which is more than any launch before has left there: so a program
+// Copy engines take 10 us and more before the first bytes move, too long for a shard of few rows;
+// programs begin with the launch. No meeting is needed: the memory is free since the last launch
+// ended. A word counts the programs that have sent their piece of a chunk. It starts at the epoch
+// of this launch's begin, which exceeds every value that earlier launches left there. So a program
 // waits for one word for each chunk that it reads, whatever the size of a piece. The own shard is
-// sent to the own room, too, so that all shards are read from there; its programs wait for nothing,
-// as the phase before has ended.
+// sent to the own memory, too, so that all shards are read from there. Its programs wait for
+// nothing, as the previous phase has ended.
 #include "passes/comm/comm.h"
 
 #include <string.h>
 
-// What a program sends: 1024 threads have four words of 16 bytes each on their way. Of 2 MiB for
-// each of four ranks that makes a program an SM. Of smaller pieces a second wave begins when the
-// first has ended: with 16 KiB `ag_gemm` of 512x7168x8192 took 122 us, with these 111.
-// Shorter elements are no more, as each has a register.
+// The data that a program sends. 1024 threads have four words of 16 bytes each in flight. With 2
+// MiB for each of four ranks this gives one program an SM. With smaller pieces a second wave begins
+// only when the first has ended: with 16 KiB, `ag_gemm` of 512x7168x8192 took 122 us, with 64 KiB
+// 111 us. Short elements get no more than PIECE_ELEMENTS, as each takes a register.
 enum { PIECE_BYTES = 64 << 10, PIECE_ELEMENTS = 32 << 10, ROW_BYTES = 4 << 10, MOST_ROWS = 64 };
 
 static int64_t piece_elements(const Value *tensor) {
@@ -32,7 +32,7 @@ static int64_t piece_elements(const Value *tensor) {
     return n < PIECE_ELEMENTS ? n : PIECE_ELEMENTS;
 }
 
-/// Elements of a row that one program sends: a power of 2.
+/// Returns the elements of a row that one program sends, a power of 2.
 static int64_t put_columns(const Value *tensor) {
     const Type *t = tensor->type;
     int64_t row = ROW_BYTES * 8 / elem_info[t->elem].bits, last = t->extents[t->rank - 1];
@@ -52,12 +52,12 @@ bool comm_put_fits(const Value *tensor) {
     return tensor->type->rank < MAX_RANK;
 }
 
-/// At least 1, so that somebody tells of a shard without elements.
+/// Returns at least 1, so that some program signals a shard without elements.
 static Value *nonzero_extent(Builder *b, Value *tensor, int d) {
     return ix_max(b, comm_dim(b, tensor, d), build_index(b, 1));
 }
 
-/// Programs that send one chunk to one rank.
+/// Returns the number of programs that send one chunk to one rank.
 static Value *count_senders(const CommPut *p, Builder *b, Value *chunk) {
     Value *left = ix_sub(b, nonzero_extent(b, p->tensor, 1), ix_mul(b, chunk, p->chunk));
     Value *rows = ix_min(b, p->chunk, left);
@@ -70,7 +70,8 @@ static Value *count_senders(const CommPut *p, Builder *b, Value *chunk) {
     return n;
 }
 
-/// A piece of the own shard; b goes on inside of its program. *row: its first one.
+/// Opens a phase over pieces of the own shard, and moves b inside its program. *row: the first row
+/// of the piece.
 static Place open_piece(const CommPut *p, Builder *b, Value **row) {
     Place piece = {0};
     int rank = p->tensor->type->rank;
@@ -89,7 +90,7 @@ static Place open_piece(const CommPut *p, Builder *b, Value **row) {
     return piece;
 }
 
-/// The next rank's part goes first, the own one last.
+/// Sends the next rank's part first, and the own one last.
 static void send_shards(Comm *c, const CommPut *p, Builder b) {
     Region *home = b.region;
     Value *turn = open_parallel(&b, build_index(&b, 0), p->ranks, 1, "turn"), *row = NULL;
@@ -128,7 +129,7 @@ void comm_put_wait(Comm *c, const CommPut *p, Builder *b, Value *epoch, Value *p
     comm_wait(c, b, p->words, sent, peer, 3, at, text);
 }
 
-/// What is proved of subscripts stays so.
+/// Keeps the proofs about subscripts.
 static void move_proof(Comm *c, Op *access, int n) {
     const Attr *inside = op_attr(access, "inside");
     int64_t all[MAX_RANK] = {1};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a kernel reads of a symmetric tensor: whether its shards may be brought here before programs
-// read them, whether chunk by chunk, and whether it is worth it where nothing is known of extents.
+// Finds a kernel's reads of a symmetric tensor: whether its shards may be gathered before programs
+// read them, whether chunk by chunk, and whether this pays without knowledge of extents.
 //
 //   a[r][m, k]            all of all shards, rank and rows known at the start: chunk by chunk
 //   for r { a[r][n] }     all of all shards, as a whole
 //   a[r][rank, n]         a part that the rank says
 //   a[e[i]][p[i], n]      a part that data say
 //
-// Of parts copies would bring what nobody reads.
+// If programs read only a part, copies would bring unused data.
 #include "passes/comm/comm.h"
 #include "passes/passes.h"
 
@@ -40,16 +40,16 @@ Op *comm_phase(const Op *op) {
 
 /* ---- parts of shards ----------------------------------------------------------------------- */
 
-/// What a subscript rests on.
+/// The sources that a subscript depends on.
 typedef struct Rests {
     Ctx *ctx;
     PtrMap seen;
-    bool rank, data, index; // the own rank; what is loaded; an index of a loop or of programs
+    bool rank, data, index; // the own rank; loaded data; an index of a loop or of programs
 } Rests;
 
 static void rest_on(Rests *r, const Value *v);
 
-/// Of an op's results: what its operands and its body rest on.
+/// Adds the sources of an op's results: those of its operands and its body.
 static void rest_on_op(Rests *r, const Op *op) {
     r->rank |= op->code == OP_RANK;
     r->data |= op->code == OP_LOAD;
@@ -89,7 +89,8 @@ CommWhose comm_whose(Ctx *ctx, const Op *access) {
     return r.rank && !r.data && !r.index ? WHOSE_OTHER : WHOSE_ANY;
 }
 
-/// Of the shards that others have, why the load's programs together read a part; NULL: all.
+/// Returns why the load's programs together read only a part of the other shards. NULL: they read
+/// all.
 static const char *reason_for_part(Ctx *ctx, const Op *load) {
     Access a = access_of(load);
     if (rests_of(ctx, load, &a, 0).data) return "which rank is read depends on data";
@@ -120,7 +121,7 @@ static void judge_load(Ctx *ctx, CommReads *r, const Op *load) {
     r->remote |= comm_whose(ctx, load) != WHOSE_OWN;
 }
 
-/// All loads of others' shards are of parts of them.
+/// Returns why all loads of other ranks' shards read only parts, or NULL.
 static const char *reason_against_parts(Ctx *ctx, const CommReads *r) {
     const char *why = NULL;
     for (int i = 0; i < r->loads.n; i++) {
@@ -132,7 +133,7 @@ static const char *reason_against_parts(Ctx *ctx, const CommReads *r) {
     return why;
 }
 
-/// Rows lie one behind the other, each in one piece.
+/// Returns why rows are not contiguous pieces one behind the other, or NULL.
 static const char *reason_against_rows(const Type *t) {
     if (t->rank < 2) return "a shard has no rows";
     if (t->strides[t->rank - 1] != 1) return "its rows are not known to be contiguous";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Remote adds: what ranks contribute to each other's shards is staged and folded by the owner.
+// Remote adds: contributions of ranks to each other's shards are staged, and the owner folds them.
 //
 //   parallel r, m, n { combine %c[r, m, n], %v }
 //   ->
@@ -8,20 +8,21 @@
 //   parallel m, n { for s in W { signal_wait %flags[rank, s, tile] }
 //                   for s in W { sum = f(sum, %stage[rank, s, m, n]) }; store %c[rank, m, n], sum }
 //
-// Each rank has a slot for each source, so nobody waits to be allowed to send, and the owner folds
-// them in the order of the ranks. A flag is of one program: its part is folded as soon as all ranks
-// have sent it. That is legal where each element gets one contribution a rank: the program's
-// indices tell elements apart, and every program contributes, once. `before`, which overlaps
-// nothing, keeps all parts here until the phase has ended; then copy engines send them.
+// Each rank has a slot for each source, so no rank waits for permission to send, and the owner
+// folds the slots in the order of the ranks. A flag belongs to one program, whose part is folded as
+// soon as all ranks have sent it. This is legal if each element gets one contribution from each
+// rank: the program's indices tell elements apart, and every program contributes exactly once.
+// `before`, which overlaps nothing, keeps all parts here until the phase has ended; then copy
+// engines send them.
 //
-// `push` launches the phase rank by rank, and copy engines send what is there for one rank while
-// programs work for the next, the own one last:
+// `push` launches the phase rank by rank. Copy engines send one rank's parts while programs work
+// for the next, the own one last:
 //
 //   for r' { r = (r' + rank + 1) % W; parallel m, n { store %local[r, m, n], %v }
 //            comm_scatter %local, %stage, r, %flags [how="behind"] }
 //   parallel m, n { for s in W { signal_wait %flags[rank, s, 0] }; ... }
 //
-// Who asks for the plan `add` gives up the order of the ranks, and rounding once, for less to move:
+// The plan `add` gives up the order of the ranks, and rounding once, in exchange for fewer bytes:
 //
 //   parallel own m, n { store %c[rank, m, n], 0 }; comm_barrier
 //   parallel r', m, n { atomic add %c[r, m, n], %v [system=true] }
@@ -34,19 +35,19 @@
 
 enum { MAX_ADDED = 8, PART_ELEMENTS = 4096 };
 
-/// A combine that is taken apart.
+/// A combine under transformation.
 typedef struct Stage {
     Comm *c;
     Op *add, *phase;
     Access a;
-    int n, n_levels, rank_level; // tensors, dimensions of the phase, which of them is the rank
+    int n, n_levels, rank_level; // tensors; dimensions of the phase; the one of the rank
     Level level[MAX_LEVELS];
     Value *ranks, *tiles;
     Value *stage[MAX_ADDED], *local[MAX_ADDED], *flags;
-    int adds;    // contributions of the phase
+    int adds;    // contributions in the phase
     bool whole;  // not overlapped
-    bool pushed; // by copy engines, rank by rank
-    int split;   // the dimension that the owner's programs share out, or -1
+    bool pushed; // copy engines send, rank by rank
+    int split;   // the dimension that the owner's programs divide, or -1
     int64_t parts;
 } Stage;
 
@@ -74,7 +75,7 @@ static void find_other(Op *op, void *arg) {
         o->found |= operand(op, 0) == operand(o->add, i);
 }
 
-/// The bounds of level i follow from the rank alone.
+/// Whether the bounds of level i follow from the rank alone.
 static bool bounds_are_known(const Stage *s, int i) {
     PtrMap known = {0};
     Value *rank = level_arg(&s->level[s->rank_level]);
@@ -95,7 +96,7 @@ static bool place_is_known(const Stage *s) {
     return true;
 }
 
-/// The index that does not tell elements apart, or NULL.
+/// Returns a level whose index does not tell elements apart, or NULL.
 static const Level *loose_level(Stage *s) {
     Combining *all = ctx_new(s->c->ctx, Combining);
     all->n_levels = s->n_levels;
@@ -107,7 +108,7 @@ static const Level *loose_level(Stage *s) {
     return NULL;
 }
 
-/// Why its contributions cannot be staged; NULL: they can.
+/// Returns why the contributions cannot be staged, or NULL.
 static const char *reason_against_staging(Stage *s) {
     Others others = {.add = s->add};
     if (s->n > MAX_ADDED) return "it folds too many tensors at once";
@@ -132,12 +133,12 @@ static const char *reason_against_staging(Stage *s) {
 
 /* ---- host side ----------------------------------------------------------------------------- */
 
-/// Parts stay here until copy engines send them.
+/// Whether parts stay here until copy engines send them.
 static bool keeps_parts_here(const Stage *s) {
     return s->whole || s->pushed;
 }
 
-/// Room for shards of tensor i, in the type on the wire.
+/// Makes memory for shards of tensor i, in the type on the wire.
 static Value *new_shard_room(Stage *s, Builder *b, int i, int n, Value *const *first,
                              const char *name) {
     Elem wire = operand(s->add, s->n + i)->type->elem;
@@ -150,7 +151,7 @@ static Value *new_words(Stage *s, Builder *b, Value *each) {
     return words;
 }
 
-/// The bounds of level i, at b, for programs whose parts go to rank `to`.
+/// Computes the bounds of level i at b, for programs whose parts go to rank `to`.
 static void bounds_for(const Stage *s, Builder *b, int i, Value *to, Value **lo, Value **hi) {
     const Level *l = &s->level[i];
     PtrMap map = {0};
@@ -172,7 +173,7 @@ static Value *tiles_for(const Stage *s, Builder *b, Value *to) {
     return tiles;
 }
 
-/// Programs whose parts go to one rank: the most of all ranks.
+/// Returns the programs whose parts go to one rank: the maximum over all ranks.
 static Value *most_tiles(const Stage *s, Builder *b) {
     bool free = true;
     for (int i = 0; i < s->n_levels; i++) free &= s->level[i].free;
@@ -187,19 +188,19 @@ static Value *most_tiles(const Stage *s, Builder *b) {
     return result(loop, 0);
 }
 
-/// Where room for parts is made: ahead of the host's loops, each turn of which uses it again. The
-/// barrier before the phase says that all have folded what was there.
+/// Returns the place of the memory for parts: before the host's loops, whose iterations reuse it.
+/// The barrier before the phase ensures that all ranks have folded the old contents.
 static Op *before_loops(const Stage *s) {
     Op *at = s->phase;
     for (int i = 0; i < s->n; i++)
-        if (operand(s->add, i)->def) return at; // room of the launch, made in the loop perhaps
+        if (operand(s->add, i)->def) return at; // memory of the launch, perhaps made in the loop
     for (Op *up = at->parent->parent; up->code != OP_KERNEL; up = up->parent->parent)
         if (up->code == OP_FOR || up->code == OP_WHILE) at = up;
     return at;
 }
 
-/// Words are raised to the epoch, which the barrier before the phase made another one: those of the
-/// turn before mean nothing.
+/// Words are raised to the epoch, and the barrier before the phase has changed it, so old words
+/// have no effect.
 static void make_memory(Stage *s) {
     Builder b = build_before(s->c->ir, before_loops(s));
     Value *ranks = comm_dim(&b, operand(s->add, 0), 0), *both[2] = {ranks, ranks};
@@ -215,7 +216,7 @@ static void make_memory(Stage *s) {
 
 /* ---- who contributes ----------------------------------------------------------------------- */
 
-/// The number of the program among those whose parts go to rank `to`, by its indices.
+/// Computes the number of the program among those whose parts go to rank `to`, from its indices.
 static Value *tile_number(const Stage *s, Builder *b, Value *const *index, Value *to) {
     Value *number = NULL;
     for (int i = 0; i < s->n_levels; i++) {
@@ -230,7 +231,8 @@ static Value *tile_number(const Stage *s, Builder *b, Value *const *index, Value
     return number ? number : build_index(b, 0);
 }
 
-/// At `first`, the place in a shard that `at` names, whose rank is one coordinate.
+/// Returns the place `at` in a shard behind the coordinates `first`. The rank in `at` is one
+/// coordinate.
 static Place shard_behind(int n, Value *const *first, const Place *at) {
     Place shard = *at;
     shard.n--;
@@ -254,12 +256,13 @@ static void send_staged(Stage *s) {
     Value *in[5] = {s->flags, epoch, to, s->c->rank, tile_number(s, &b, index, to)};
     Op *set = build_op(&b, OP_SIGNAL_SET, 5, in, 0, NULL, 0);
     op_set_attr(s->c->ir, set, "op", at_str(s->c->ir, "set"));
-    // Of several signals of a tile none is put off.
+    // With several signals of a tile, none is late.
     if (s->adds == 1) op_set_attr(s->c->ir, set, "late", at_bool(s->c->ir, true));
 }
 
-/// After the phase copy engines send what is not for the own rank, or what is for `peer`, one
-/// tensor after the other: the flags of the last one say that all is there.
+/// Builds the transfers by copy engines behind the phase: the parts for `peer`, or for all other
+/// ranks. The tensors go one after the other, so the flags of the last one signal that all have
+/// arrived.
 static void scatter_staged(Stage *s, Builder *b, Value *peer) {
     Ir *ir = s->c->ir;
     const Type *words = ty_tensor(ir, EL_I64, 2, NULL, (int64_t[]){DYNAMIC, 1});
@@ -277,8 +280,8 @@ static void scatter_staged(Stage *s, Builder *b, Value *peer) {
 
 /* ---- who owns ------------------------------------------------------------------------------ */
 
-/// The owner reads all slots and computes next to nothing: its programs are smaller. They share out
-/// the first axis that is large enough.
+/// Splits the owner's programs: each reads all slots and computes almost nothing, so it should be
+/// small. The parts divide the first axis that is large enough.
 static void choose_parts(Stage *s) {
     int64_t elements = 1;
     s->split = -1;
@@ -291,7 +294,8 @@ static void choose_parts(Stage *s) {
         s->parts *= 2;
 }
 
-/// Where the owner's program reads and writes: the place of the contribution, or its part.
+/// Returns the place that an owner's program reads and writes: that of the contribution, or a part
+/// of it.
 static Place owned_place(const Stage *s, Builder *b, Value *const *index, Value *part) {
     PtrMap map = {0};
     for (int i = 0; i < s->n_levels; i++)
@@ -311,7 +315,8 @@ static Place owned_place(const Stage *s, Builder *b, Value *const *index, Value 
     return p;
 }
 
-/// Slot `source` of tensor i. The own part has not been sent where copy engines send.
+/// Loads slot `source` of tensor i. If copy engines send, the own part is still in the local
+/// memory.
 static Value *read_slot(const Stage *s, Builder *b, int i, const Place *at, Value *source) {
     Value *first[2] = {s->c->rank, source};
     Place slot = shard_behind(2, first, at), own = shard_behind(1, first, at);
@@ -348,7 +353,7 @@ static void wait_for_slots(const Stage *s, Builder *b, Value *number) {
     build_yield(&in, 0, NULL);
 }
 
-/// In the order of the ranks; with `keep` what is there comes before them.
+/// Folds in the order of the ranks. With `keep`, the old value comes first.
 static void fold_slots(const Stage *s, Builder *b, const Place *at) {
     Value *state[MAX_ADDED], *values[MAX_ADDED];
     Place owned = shard_behind(1, &s->c->rank, at);
@@ -373,7 +378,7 @@ static void fold_slots(const Stage *s, Builder *b, const Place *at) {
     }
 }
 
-/// A phase over the own shard, which b then is inside of; the place of a program.
+/// Opens a phase over the own shard, moves b inside, and returns the place of a program.
 static Place open_owned(Stage *s, Builder *b, Value **index) {
     Value *lo[MAX_LEVELS], *hi[MAX_LEVELS], *part = NULL;
     choose_parts(s);
@@ -402,7 +407,7 @@ static void fold_staged(Stage *s) {
     close_regions(&b, home);
 }
 
-/// A phase may contribute to several tensors by one index of ranks.
+/// Postpones the rotation: a phase may contribute to several tensors by one index of ranks.
 static void turn_later(Stage *s) {
     Op *level = s->level[s->rank_level].op;
     for (int i = 0; i < s->c->turns.n; i++)
@@ -427,7 +432,7 @@ bool comm_is_sum(const Op *combine) {
            operand(add, 1)->region == r && operand(add, 0) != operand(add, 1);
 }
 
-/// The own shard is 0 before anybody adds to it.
+/// Clears the own shard before any rank adds to it.
 static void clear_owned(Stage *s) {
     Builder b = build_before(s->c->ir, s->phase);
     Region *home = b.region;
@@ -471,8 +476,8 @@ bool comm_can_push(Ctx *ctx, Op *kernel, const Op *add) {
     return !meets && adds == 1 && read_levels(ctx, phase, level) > 1;
 }
 
-/// The dimension of ranks becomes a loop of the host around the phase, with the transfer of a
-/// rank's part behind its programs.
+/// Turns the dimension of ranks into a host loop around the phase, with the transfer of a rank's
+/// part behind its programs.
 static void launch_by_rank(Stage *s) {
     Op *ranks = s->level[s->rank_level].op;
     bool outermost = ranks == s->phase;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a launch does with the shards of all ranks, phase by phase, for comm_cost.c: how many bytes
-// its programs read of others' shards, store there and contribute to them.
+// Finds the accesses of a launch to the shards of all ranks, phase by phase, for comm_cost.c: the
+// bytes that its programs read of other ranks' shards, store there, and contribute to them.
 //
-// Bytes are those of what a phase's accesses name, as often as they are executed. Which rank an
-// access goes to is not known, but of W ranks it is another one W - 1 times. How often an access is
-// executed that data say is at most as often as the tensor has places for it; where nothing bounds
-// it, or programs wait for each other's signals, nothing is said.
+// The bytes are those of a phase's accesses, times the number of executions. The rank of an access
+// is unknown, but of W ranks it is another one W - 1 times. An access whose number depends on data
+// is executed at most as often as the tensor has places for it. If nothing bounds it, or if
+// programs wait for each other's signals, the launch has no model.
 #include <math.h>
 #include <string.h>
 
 #include "passes/comm/comm.h"
 #include "passes/comm/comm_cost.h"
 
-enum { SECTOR = 32, WORD = 4 }; // bytes that an access moves at least, and an atomic of GPUs
+enum { SECTOR = 32, WORD = 4 }; // least bytes of an access, and of a GPU's atomic
 
 static const CommLink links[] = {
 #define LINK(copy, store, load, start, chunk, meeting, peers)                                      \
@@ -39,7 +39,7 @@ typedef struct WorkFinder {
     CommLaunch *l;
     const Value *tensors[COMM_TENSORS];
     bool meets; // before the next phase
-    bool parts; // where a plan does not wait for parts
+    bool parts; // needed only in plans that do not wait for parts
     Ir *ir;
 } WorkFinder;
 
@@ -63,7 +63,8 @@ static double shard_size_bytes(const WorkFinder *f, const Value *tensor) {
     return bytes;
 }
 
-/// How many times the bytes of what is added atomics move; 0: they compare and swap until they win.
+/// Returns the factor on the bytes of additions by atomics; 0: they compare and swap until they
+/// succeed.
 static double growth_of(const WorkFinder *f, Elem elem) {
     double bytes = elem_info[elem].bits / 8.0;
     if (!f->gpu) return 0;
@@ -91,7 +92,7 @@ static void plan_reads(WorkFinder *f, CommTensor *t, const Value *tensor) {
     }
 }
 
-/// Its number in the launch, or -1.
+/// Returns the tensor's number in the launch, or -1.
 static int tensor_number(WorkFinder *f, const Value *tensor) {
     CommLaunch *l = f->l;
     for (int i = 0; i < l->n_tensors; i++)
@@ -110,7 +111,7 @@ static int tensor_number(WorkFinder *f, const Value *tensor) {
 
 /* ---- phases -------------------------------------------------------------------------------- */
 
-/// That access `op` moves between this rank and others, of `times` executions.
+/// Returns the bytes that `times` executions of access `op` move between this rank and others.
 static double moved_bytes(const WorkFinder *f, const Op *op, const Type *block, double times) {
     double ranks = (double)f->l->ranks, bytes = cost_bytes(block);
     CommWhose whose = comm_whose(f->ctx, op);
@@ -178,12 +179,12 @@ static double programs_of(const WorkFinder *f, const Op *phase) {
     return programs;
 }
 
-/// Of a phase that can be launched rank by rank: programs of one.
+/// Prices the programs for one rank, in a phase that can be launched rank by rank.
 static void price_apart(const WorkFinder *f, CommPhase *p, const Op *op) {
     CostDims alone = {.dim_of = one_rank, .user = (void *)(uintptr_t)f};
     p->apart = gpu_cost_phase(op, f->gpu, &alone, NULL);
     if (p->apart >= p->seconds)
-        p->apart = p->seconds / (double)f->l->ranks; // ranks of another name
+        p->apart = p->seconds / (double)f->l->ranks; // the ranks have another name
 }
 
 static void add_comm_phase(WorkFinder *f, const Op *op, double times) {
@@ -241,7 +242,7 @@ static bool knows_extents(const WorkFinder *f) {
     return true;
 }
 
-/// Where shards are copied, how much that is has to be known.
+/// Checks that the bytes of copied shards are known.
 static void check_bytes(WorkFinder *f) {
     for (int i = 0; i < f->l->n_tensors; i++) {
         const CommTensor *t = &f->l->tensors[i];
