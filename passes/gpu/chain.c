@@ -78,6 +78,7 @@ static void look(Op *op, void *arg) {
 typedef struct Seen {
     const Value *v[MOST_SEEN];
     int n;
+    bool blocks; // a block that the loop loads counts as state, too
 } Seen;
 
 /// v, in the loop, may follow from what an iteration leaves to the next one.
@@ -88,6 +89,7 @@ static bool rests_on_state(const Value *v, const Op *loop, Seen *seen) {
         if (seen->v[i] == v) return false;
     if (seen->n == MOST_SEEN) return true;
     seen->v[seen->n++] = v;
+    if (seen->blocks && v->def->code == OP_LOAD && ty_is_block(v->type)) return true;
     for (int i = 0; i < v->def->n_operands; i++)
         if (rests_on_state(operand(v->def, i), loop, seen)) return true;
     for (int r = 0; r < v->def->n_regions; r++) {
@@ -98,9 +100,21 @@ static bool rests_on_state(const Value *v, const Op *loop, Seen *seen) {
     return false;
 }
 
-/// Its operands are loaded, so it can start an iteration earlier.
+/// The sums of the product begin with v, which skew.c does not load an iteration earlier.
+static bool begins_late(const Chain *c, const Value *v) {
+    Seen seen = {.blocks = true};
+    return rests_on_state(v, c->loop, &seen);
+}
+
+/// Its operands are loaded, so it can start an iteration earlier. Another block that is added to it
+/// becomes an operand (canonicalize.c).
 static bool is_early(const Chain *c, const Op *dot) {
     Seen seen = {.n = 0};
+    const Value *sum = result(dot, 0);
+    if (dot->n_operands > 2 && begins_late(c, operand(dot, 2))) return false;
+    const Op *user = value_has_one_use(sum) ? sum->uses->user : NULL;
+    if (user && user->code == OP_ADD && begins_late(c, operand(user, !sum->uses->index)))
+        return false;
     return load_of(operand(dot, 0)) && !rests_on_state(operand(dot, 0), c->loop, &seen) &&
            !rests_on_state(operand(dot, 1), c->loop, &seen);
 }
