@@ -9,6 +9,7 @@ Exit code 77: this machine lacks a tool that the form needs.
 
 import argparse
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -214,9 +215,7 @@ class Test:
         self.check_mark("kernels.o", "BTI")
         cc = tool("aarch64-linux-gnu-gcc")
         qemu = tool("qemu-aarch64", "qemu-aarch64-static")
-        runtime = [
-            os.path.join(INCLUDE, name) for name in os.listdir(INCLUDE) if name.endswith(".c")
-        ]
+        runtime = sorted(str(p) for p in pathlib.Path(INCLUDE).rglob("*.c"))
         words = [cc, "-O1", "-std=c17", "-D_GNU_SOURCE", "-static", "-I" + self.out, "-I" + INCLUDE]
         words += ["-I" + ROOT, CHECK, self.path("kernels.o")] + runtime + SYSTEM
         run(words + ["-o", self.path("check")])
