@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the result of one shape says of another of its bucket. The fastest setting there may waste
-// most of its last tiles here, so it is not taken as it is: each setting is expected to take what
-// the model says of it here, times how wrong the model was about it there, or about those that were
-// measured there and are most like it. Of the fastest ones there that which is the fastest here by
-// that is taken, or where none gains enough what is taken without tuning. What was no faster there
-// than without tuning does not speak for itself here.
+// Infers a setting for one shape from the result of another shape in its bucket.
+//
+// The fastest setting of the other shape may waste most of its last tiles here, so it is not simply
+// copied. The expected time of a setting is the model's time here, times the model's error for that
+// setting there. If it was not measured there, the mean error of the most similar measured settings
+// counts. Among the fastest settings there, the fastest one by this estimate is taken; if none
+// gains enough, the standard setting is. A setting that was no faster than the standard one there
+// is not considered here.
 #include "driver/tune/tune_search.h"
 #include "driver/tune/tune_store.h"
 #include "driver/tune/tuned_file.h"
@@ -13,22 +15,22 @@
 #include <math.h>
 #include <string.h>
 
-#define GAIN 0.95 // times the seconds of the standard setting
+#define GAIN 0.95 // fraction of the standard setting's seconds
 
 typedef struct Near {
     const Request *r;
     const TuneResult *there;
-    int taken;            // its trial; -1: the standard setting
-    const char *standard; // in a context of its own
+    int taken;            // index of its trial; -1: the standard setting
+    const char *standard; // in its own context
 } Near;
 
-/// How wrong the model was; 0: nobody knows.
+/// Returns the model's error as a factor; 0: unknown.
 static double error_of(const TuneTrial *t) {
     return t->seconds > 0 && t->predicted > 0 ? t->seconds / t->predicted : 0;
 }
 
-/// Of the settings there that differ from a candidate in the fewest values, the mean; of itself,
-/// where it was measured.
+/// Returns the error of the candidate if it was measured there, or else the mean of the measured
+/// settings that differ from it in the fewest values.
 static double error_near(Ctx *ctx, const TuneResult *there, const TuneCandidate *c) {
     double sum = 0;
     int n = 0, least = INT_MAX;
@@ -48,7 +50,8 @@ static double error_near(Ctx *ctx, const TuneResult *there, const TuneCandidate 
     return n ? exp(sum / n) : 0;
 }
 
-/// Of a candidate that was as fast as any there, and faster than without tuning; -1: it was not.
+/// Finds the trial of a candidate that was among the fastest there and faster than the standard
+/// one; -1: none.
 static int winning_trial(const TuneResult *there, const char *config) {
     for (int i = 0; i < there->n_trials; i++) {
         const TuneTrial *t = &there->trials[i];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The machine that a search is for, what tensors hold there, and what memory is free.
+// Properties of the machine for a search: its identity, the contents of tensors, and its free
+// memory.
 #include "driver/tune/tune_store.h"
 #include "runtime/tune/trial.h"
 
@@ -13,7 +14,7 @@ static bool is_gpu_request(const Request *r) {
     return b && b->device && !is_simulated(r->target);
 }
 
-/// The level that code of the request is for.
+/// Returns the CPU level of the request's code.
 static const char *request_level(const Request *r) {
     const char *level;
     TargetInfo info = {.label = "CPU"};
@@ -71,7 +72,7 @@ bool tune_contents(Ctx *ctx, const DLTensor *t, const tg_actual *a, void *stream
 
 /* ---- what is free --------------------------------------------------------------------------- */
 
-/// The number behind a word of a file; negative: it has none.
+/// Returns the number behind a word in a file; negative: none.
 static double number_in_file(const char *path, const char *word) {
     char line[256];
     double found = -1;
@@ -83,7 +84,8 @@ static double number_in_file(const char *path, const char *word) {
     return found;
 }
 
-/// Of a container, whose limit ends processes. Pages of files that nobody uses are free, too.
+/// Returns the free memory of a container, whose limit kills processes. Inactive pages of files
+/// count as free.
 static double free_in_group(void) {
     static const char folder[] = "/sys/fs/cgroup/memory.";
     char path[64];

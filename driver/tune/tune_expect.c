@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a candidate is expected to take, from the model and from what was measured:
+// Predicts the time of a candidate from the model and the measurements:
 //
 //     the model's seconds for its setting
-//     x how wrong the model was about the nearest setting that was measured
-//     x for each value of an axis, what that value did where it was measured with and without
+//     x the model's error for the nearest measured setting
+//     x for each value of an axis, its measured effect (time with it / time without it)
 #include "driver/tune/tune_search.h"
 
 #include "passes/model.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/// In how many values two settings differ, axes apart.
+/// Returns the number of values in which two settings differ, without axes.
 static int candidate_distance(const Search *s, int a, int b) {
     const TuneCandidate *x = &s->space.at[a], *y = &s->space.at[b];
     int n = x->n_set - x->n_axes, m = y->n_set - y->n_axes, least = n < m ? n : m;
@@ -35,7 +35,8 @@ double expect_known(const Search *s, int id) {
     return seconds > 0 ? seconds : u->glance > 0 ? u->glance : history_seconds(s, id);
 }
 
-/// How wrong the model was about the nearest settings; of equally near ones the least wrong counts.
+/// Returns the model's error for the nearest settings; among equally near ones, the smallest factor
+/// counts.
 static double setting_ratio(const Search *s, int id) {
     int nearest = INT32_MAX;
     double ratio = 1;
@@ -55,8 +56,7 @@ static bool is_bad(const Search *s, int id) {
     return u->state == DONE && u->trial.verdict >= TUNE_REFUSED && u->trial.verdict <= TUNE_WRONG;
 }
 
-/// What a value of an axis did at its best: the least factor of all that were measured; `untried`
-/// where none was.
+/// Returns the best measured factor of an axis value, or `untried` if it was never measured.
 static double axis_factor(const Search *s, const NamedValue *value, double untried) {
     double least = 0;
     for (int i = 0; i < s->space.n; i++) {
@@ -77,7 +77,7 @@ static double axis_factor(const Search *s, const NamedValue *value, double untri
     return least > 0 ? least : unknown ? TUNE_UNKNOWN : untried;
 }
 
-/// What the model says of each value of an axis that a candidate has.
+/// Returns the model's mean factor for each axis value of a candidate.
 static double untried_factor(const Search *s, int id) {
     const TuneCandidate *c = &s->space.at[id];
     int base = s->runners[id].base;

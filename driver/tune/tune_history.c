@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an earlier search of the same shape measured is not measured again: of the same sources by
-// its setting, of changed ones where the code is the same, byte for byte. What was as fast as the
-// best one then races again, and comes first.
+// Reuses the measurements of an earlier search of the same shape. If the sources are the same, a
+// setting is not measured again. If they have changed, it is not measured again if its code is the
+// same, byte for byte. Settings that were as fast as the best one race again, and come first.
 #include "driver/tune/tune_search.h"
 #include "driver/tune/tune_store.h"
 
 #include <string.h>
 
-#define LARGER 1.05 // times a budget: worth going on for
+#define LARGER 1.05 // a budget larger by this factor makes a further search worthwhile
 
 void history_load(Search *s) {
     uint64_t source;
@@ -36,8 +36,7 @@ static const TuneTrial *earlier_trial(const Search *s, const char *config) {
     return NULL;
 }
 
-/// What was found of a setting stays true. False: it is to be measured again, or for the first
-/// time.
+/// Takes over a setting's earlier verdict. False: it must be measured again, or for the first time.
 static bool take_earlier_trial(Search *s, int id, const TuneTrial *trial) {
     static const char same[] = "the same code as ";
     Runner *u = &s->runners[id];

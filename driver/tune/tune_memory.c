@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a search in the background would take of memory that the program may want. Its worker has a
-// context of its own, copies of all tensors, and on the host results that others are compared with.
+// Estimates the memory of a search in the background, which the program may want for itself. The
+// worker has its own context, copies of all tensors, and on the host the results for comparisons.
 #include "driver/tune/tune.h"
 #include "runtime/tune/trial.h"
 
@@ -9,7 +9,7 @@
 enum {
     SHARE = 4,
     COPIES = 4
-}; // of what is written: two results, the one at hand, as it was fetched
+}; // of written tensors: two results, the current one, and its fetched form
 static const double CONTEXT = 512 << 20, FLUSH = 128 << 20, PROCESS = 64 << 20;
 
 static double span_bytes(const tg_actual *a) {
@@ -21,7 +21,7 @@ static double span_bytes(const tg_actual *a) {
     return elements * a->bits / 8;
 }
 
-/// Another tensor before it is the same view.
+/// Whether an earlier tensor is the same view.
 static bool is_counted_view(const Request *r, int i) {
     const tg_actual *a = &r->args[i];
     for (int j = 0; j < i && a->tensor; j++)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a search does with the interpreter's opinion (oracle.h). A helper asks for it while others
-// compile. When it comes, what was checked before is checked again. Where the standard setting is
-// refuted, the next candidate that the interpreter does not refute takes its place, and all that
-// was compared with the standard one is looked at anew.
+// The interpreter's opinion in a search (oracle.h). A helper asks for it while others compile. When
+// it arrives, all earlier checks are repeated. If the interpreter refutes the standard setting, the
+// next candidate that it does not refute becomes the base. All candidates that were compared with
+// the old base are then measured and checked anew.
 #include "driver/remote/oracle.h"
 #include "driver/tune/tune_search.h"
 
-#define HOST_SHARE   0.05 // of the budget, in which nothing is timed on a CPU
+#define HOST_SHARE   0.05 // share of the budget; on a CPU no timing happens meanwhile
 #define DEVICE_SHARE 0.15
-#define MORE_SECONDS 0.3 // beyond that, until nobody waits any more
+#define MORE_SECONDS 0.3 // extra time until the helper counts as late
 
 static double oracle_seconds(const Search *s) {
     double budget = s->o.budget < 60 ? s->o.budget : 60;
@@ -72,7 +72,7 @@ int oracle_base(const Search *s) {
     return -1;
 }
 
-/// What it lost to, or differed from, may have been wrong.
+/// Candidates that lost to a wrong base, or differed from it, get another chance.
 static bool is_open_again(const Runner *u) {
     bool lost = u->trial.verdict == TUNE_WRONG || u->trial.verdict == TUNE_SLOWER;
     if (u->state == COMPILED || u->state == RACING) return true;

@@ -7,8 +7,8 @@
 #include <poll.h>
 #include <string.h>
 
-enum { MESSAGE_SECONDS = 5 }; // for the bytes of one message, once they come
-// Seconds between two looks at the clock of a hand, which take some 50 us of this process.
+enum { MESSAGE_SECONDS = 5 }; // to transfer one message once its bytes come
+// Seconds between two readings of a process's clock; a reading takes about 50 us.
 static const double LOOK_LEAST = 0.05, LOOK_MOST = 0.1;
 
 static void stop_crew(void *processes) {
@@ -40,7 +40,7 @@ void processes_stop(SearchProcesses *c) {
     processes_dismiss_workers(c);
 }
 
-/// A process that has ended since its last answer is started again.
+/// If the process has ended since its last answer, it is started again.
 int processes_ask(SearchProcesses *c, Hand *h, int id, Bytes message, WireKind wants,
                   double seconds) {
     Talk t = TALK_BROKEN;
@@ -80,7 +80,7 @@ static const char *end_text(SearchProcesses *c, Talk talk, int status) {
     return talk == TALK_FOREIGN ? "is not of this version" : child_end_text(c->ctx, status);
 }
 
-/// The answer of a hand whose socket can be read; its greeting is none.
+/// Receives the answer of a hand whose socket is readable. A greeting is not an answer.
 static ProcessEvent receive_answer(SearchProcesses *c, Hand *h) {
     double end = child_seconds() + MESSAGE_SECONDS;
     ProcessEvent e = {.hand = h, .seconds = rt_child_clock_read(&h->clock)};
@@ -102,14 +102,14 @@ static ProcessEvent late_event(Hand *h) {
     return e;
 }
 
-/// Seconds that it has left.
+/// Returns the seconds that the hand has left.
 static double own_left(Hand *h) {
     if (child_seconds() - h->clock.seen >= LOOK_LEAST) rt_child_clock_read(&h->clock);
     return h->limit - h->clock.seconds;
 }
 
-/// The first hand whose time is over; *left: seconds until another one's may be. Workers wait for
-/// each other, so that all of them have the time of the one that had the least.
+/// Returns the first hand whose time is over; *left becomes the seconds until another one's may be.
+/// Workers wait for each other, so they are late only when the one with the most time left is.
 static Hand *find_late(SearchProcesses *c, double *left) {
     double workers_left = 0;
     Hand *first = NULL;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The processes of a search: helpers that compile, a worker in which candidates run, of a kernel of
-// ranks one for each. All are waited for at once (tune_processes.c). The time of each goes by its
-// own clock: on a busy machine none is late because it waited for a core.
+// The processes of a search: helpers that compile, and a worker that runs candidates; a kernel of
+// ranks has a worker for each rank. One call waits for all of them (tune_processes.c). Time limits
+// use each process's own clock, so on a busy machine no process is late because it waited for a
+// core.
 #ifndef DRIVER_TUNE_TUNE_PROCESSES_H
 #define DRIVER_TUNE_TUNE_PROCESSES_H
 
@@ -15,44 +16,43 @@ enum { PROCESSES_MAX = 64 };
 typedef struct Hand {
     ChildProcess child;
     bool busy;
-    int id;       // what it works on, the caller's number
-    double limit; // seconds by its clock
+    int id;       // of its work; chosen by the caller
+    double limit; // in seconds of the process's clock
     rt_child_clock clock;
-    WireKind wants; // of the answer
+    WireKind wants; // kind of the awaited answer
 } Hand;
 
 typedef struct SearchProcesses {
     Ctx *ctx;
-    int n, ranks;        // helpers; workers
-    const char *program; // that was started last
+    int n, ranks;        // number of helpers, and of workers
+    const char *program; // the last program that was started
     Hand helpers[PROCESSES_MAX], workers[RT_COMM_RANKS];
 } SearchProcesses;
 
-/// Started when they are first used; ended with ctx at the latest.
+/// Makes the record. Processes start at first use, and end with ctx at the latest.
 SearchProcesses *processes_create(Ctx *ctx, int helpers, int workers);
 void processes_stop(SearchProcesses *c);
 
-/// Gives a hand that is not busy something to do. 0 or an errno.
+/// Gives an idle hand a message to work on. Returns 0 or an errno.
 int processes_ask(SearchProcesses *c, Hand *h, int id, Bytes message, WireKind wants,
                   double seconds);
 
 typedef struct ProcessEvent {
-    Hand *hand; // NULL: the time is up
-    Talk talk;  // OK: the body of the answer; else the process is gone
+    Hand *hand; // NULL: the time is over
+    Talk talk;  // OK: body is the answer; otherwise the process is gone
     Bytes body;
-    const char
-        *why;       // of BROKEN: "was ended by signal 11 (Segmentation fault)"; of OTHER a sentence
-    double seconds; // that it took, by its clock
+    const char *why; // BROKEN: "was ended by signal 11 (Segmentation fault)"; OTHER: a sentence
+    double seconds;  // of work, on the process's clock
 } ProcessEvent;
-/// The next answer, or the end of a hand; until `end`.
+/// Waits for the next answer, or the end of a process, until `end`.
 ProcessEvent processes_wait(SearchProcesses *c, double end);
-/// Some worker is.
+/// Whether any worker is busy.
 bool processes_works(const SearchProcesses *c);
-/// The number of a worker; -1: it is none.
+/// Returns the number of a worker, or -1.
 static inline int processes_rank(const SearchProcesses *c, const Hand *h) {
     return h >= c->workers && h < c->workers + c->ranks ? (int)(h - c->workers) : -1;
 }
-/// Ends what a hand does.
+/// Kills the hand's process.
 void processes_dismiss(Hand *h);
 void processes_dismiss_workers(SearchProcesses *c);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A request to tune: what is known already is taken, of processes that want the same one searches
-// (tune_search.c), what it finds is kept.
+// Answers a request to tune. It takes known results; otherwise one of the processes with the same
+// request searches (tune_search.c) and stores the result.
 #include "driver/tune/tune.h"
 
 #include "driver/code_cache.h"
@@ -13,14 +13,15 @@
 #include <time.h>
 
 enum {
-    CLAIM_WAIT = 20000000,  // nanoseconds until another process' claim is looked at again
-    CANDIDATES = 120,       // that are compiled at most,
-    CANDIDATES_SECOND = 30, // or so many for each second of the budget,
-    MOST_CANDIDATES = 500,  // but no more than these
+    CLAIM_WAIT = 20000000,  // nanoseconds between two attempts to claim
+    CANDIDATES = 120,       // the most that are compiled,
+    CANDIDATES_SECOND = 30, // or this number for each second of the budget,
+    MOST_CANDIDATES = 500,  // but never more than this
 };
 #define DEFAULT_BUDGET 10.0
 
-/// Leaves the standard candidate and those asked for, listed or not. False: one of these is none.
+/// Keeps only the standard candidate and those asked for, listed or not. False: one of these is not
+/// allowed.
 static bool keep_among(Search *s) {
     for (int i = 1; i < s->space.n; i++)
         if (s->o.n_among && !s->space.at[i].why) s->space.at[i].why = "not asked for";
@@ -92,8 +93,8 @@ static bool prepare_search(Search *s) {
     return true;
 }
 
-/// What is reported is of one kind: a glance was at another time than the tournament, so it counts
-/// in multiples of who was the best one then, at what that one took in the tournament.
+/// Makes a glance comparable with the tournament, which ran at another time. The glance counts as a
+/// multiple of the best candidate of that time, whose tournament time is known.
 static double glance_seconds(const Search *s, const Runner *u) {
     double beside = u->beside >= 0 ? rt_tournament_seconds(s->tournament, u->beside) : 0;
     return beside > 0 ? u->times * beside : u->glance;
@@ -103,7 +104,7 @@ static void finish_trial(Search *s, int i, int winner) {
     Runner *u = &s->runners[i];
     TuneTrial *t = &u->trial;
     rt_tournament_figures f = rt_tournament_figures_of(s->tournament, i);
-    if (f.seconds > 0) { // of a heat that came to its end
+    if (f.seconds > 0) { // from a finished heat
         t->launches = f.launches;
         t->seconds = f.seconds;
         t->low = f.low;
@@ -123,18 +124,19 @@ static void finish_trial(Search *s, int i, int winner) {
     rt_tournament_figures best = rt_tournament_figures_of(s->tournament, winner);
     bool slower = f.beaten || f.low > best.high;
     t->verdict = f.seconds <= 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
-    // It was slower in the same heats. Since then the machine has become slower for all.
+    // It was slower in the same heats, but later the whole machine became slower. So its multiple
+    // of the standard setting's time counts.
     double multiple = f.multiple * rt_tournament_seconds(s->tournament, 0);
     if (t->verdict == TUNE_SLOWER && f.seconds < best.seconds && f.seconds < multiple)
         t->seconds = t->low = t->high = multiple;
 }
 
-/// Perhaps it is just being checked again.
+/// The base may be in the middle of a repeated check, so `timed` decides and not `checked`.
 static bool default_works(const Search *s) {
     return s->runners && s->base == 0 && s->timed && !s->runners[0].refuted;
 }
 
-/// The best one whose result was seen to be right; -1: not even the standard one.
+/// Returns the best candidate whose result is confirmed; -1: not even the standard one works.
 static int right_winner(const Search *s) {
     int winner = s->tournament ? rt_tournament_winner(s->tournament) : -1;
     for (; winner >= 0 && !search_is_fit(s, winner); winner = rt_tournament_winner(s->tournament)) {
@@ -169,7 +171,7 @@ static void finish_search(Search *s, TuneResult *out) {
                                   : "only with each other: the interpreter was not done";
 }
 
-/// False, with tg_last_error(), where the environment says what is none.
+/// False, with tg_last_error(): the environment variable is invalid.
 static bool read_budget(const TuneOptions *o, double *out) {
     const char *set = secure_getenv("TG_TUNE_BUDGET_MS");
     char *end = NULL;
@@ -183,7 +185,7 @@ static bool read_budget(const TuneOptions *o, double *out) {
     return false;
 }
 
-/// Likewise.
+/// False, with tg_last_error(): the environment variable is invalid.
 static bool read_share(const TuneOptions *o, double *out) {
     if (rt_busy_share(out) || o->mode != TUNE_BACKGROUND) return true;
     tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_SHARE: '%s' is no part of 100",
@@ -195,8 +197,8 @@ static bool has_found(const TuneResult *r) {
     return r->standard > 0 || (tune_wrong_default(r) && r->seconds > 0);
 }
 
-/// Of a search in the background, which takes long, what was measured before its process ended,
-/// too: the next one goes on there.
+/// A search in the background takes long. If its process ends early, its measurements are stored,
+/// too, and the next search goes on from there.
 static void keep_found(const Search *s, const TuneResult *found) {
     bool left = false;
     if (s->o.forget || !has_found(found)) return;
@@ -235,9 +237,8 @@ static void release_claim(void *at) {
     *claim = -1;
 }
 
-/// Searches in the background take their time. Launches that wait for their own do not wait for
-/// these, which have claims of another kind; nor do these wait: they come again when others have
-/// searched.
+/// Claims for a search in the background, which uses another key. Launches that wait for a search
+/// do not wait for it. It does not wait for others either, but is retried after they have searched.
 static bool claim_later(const Search *s, StoreKey theirs, int *claim) {
     StoreKey key;
     int blocking;
@@ -246,8 +247,8 @@ static bool claim_later(const Search *s, StoreKey theirs, int *claim) {
     return tune_claim_key(s->ctx, s->r, s->o.device, true, &key) && cache_claim(key, claim);
 }
 
-/// Waits for others that search for the same. FOUND: one of them has a result; OVER: the time is;
-/// BUSY: it is to come again.
+/// Waits for other processes with the same search. FOUND: one has a result. OVER: the time is over.
+/// BUSY: retry later.
 static SearchTurn take_turn(Search *s, int *claim, TuneResult *out) {
     TuneProgress p = {.waits = true, .budget = s->o.budget};
     StoreKey key;
@@ -271,7 +272,7 @@ tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, T
     if (!read_budget(options, &s.o.budget) || !read_share(options, &s.share))
         return TG_ERROR_ARGUMENT;
     if (options->mode == TUNE_SAMPLE)
-        s.o.again = s.o.forget = true; // its budget buys another thing
+        s.o.again = s.o.forget = true; // a sample's budget has another purpose
     history_load(&s);
     if (history_knows(&s, out)) return TG_OK;
     *out = (TuneResult){.kernel = r->kernel,

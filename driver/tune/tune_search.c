@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The search: candidates are compiled by helpers, checked and timed by a worker, raced here.
+// The search: helpers compile candidates, a worker checks and times them, and this file races them.
 //
 //     waiting --compile--> compiled --glance--> racing --> won, tie, slower
 //        |                    |                   |  ^
 //        not reached          refused, crashed,   check: wrong
 //                             hung, failed
 //
-// A glance is a few launches, which tell most candidates from those that matter. A check compares
-// results, which takes longer than many launches; it is for those that may win: before a candidate
-// that looks as fast as the best one is in the tournament, and before a runoff has its times. A
-// check looks at pieces of large results; at the end the winner's are looked at whole.
+// A glance is a few launches, enough to drop most candidates. A check compares results, which takes
+// longer than many launches, so only possible winners are checked: before a candidate that looks as
+// fast as the best one enters the tournament, and before a runoff uses its times. A check compares
+// pieces of large results. At the end the winner's results are compared whole.
 //
-// On a GPU all of that goes on at once. On a CPU the helpers rest while something is timed: they
-// would take the cores that the kernel is to have.
+// On a GPU all of this happens at once. On a CPU the helpers pause during timing, because they
+// would take cores from the kernel.
 //
-// In the background the worker is at work for TG_TUNE_SHARE of the time: after each thing that it
-// did it rests. What it did is all that counts of the budget: a helper at low priority may take
-// long for what takes little of the machine.
+// In the background the worker is busy for TG_TUNE_SHARE of the time: it rests after each piece of
+// work. Only the worker's time counts for the budget, since a helper at low priority may take long
+// without using much of the machine.
 //
-// Which candidate is next: what won on other machines (tune_sibling.c), which may be all that is
-// needed, then the one of which most is expected (tune_expect.c). At first whatever may
-// be of use is compiled, towards the end only what is expected to be close to the best one, and
-// what differs from that in one value.
+// The next candidates are the winners on other machines (tune_sibling.c), which may suffice, and
+// then the one with the best prediction (tune_expect.c). Early in the search any promising
+// candidate is compiled. Towards the end only two kinds are: candidates predicted close to the best
+// one, and candidates that differ from it in one value.
 #include "driver/tune/tune_search.h"
 #include "passes/model.h"
 #include "runtime/tune/trial.h"
@@ -30,25 +30,25 @@
 #include <string.h>
 
 enum {
-    BATCH = 6,      // candidates that a CPU compiles before it times them, for each helper
-    ENOUGH = 12,    // measured, before the search may end by itself
-    CHECK_RUNS = 6, // launches of a check, at most
+    BATCH = 6,      // candidates for each helper that a CPU compiles before timing
+    ENOUGH = 12,    // measured candidates before the search may end early
+    CHECK_RUNS = 6, // limit of launches of a check
     GLANCE = 3,     // launches; an odd number
-    FINALISTS = 4,  // that may have to be checked at the end
-    PATIENCE = 60,  // measured on a GPU without a better one: the search is decided
+    FINALISTS = 4,  // candidates that may need a check at the end
+    PATIENCE = 60,  // candidates on a GPU without a better one that decide the search
 };
 
 double search_seconds(const Search *s) {
     return s->o.mode == TUNE_BACKGROUND ? s->worked : child_seconds() - s->start;
 }
 
-/// Seconds that are left of a rest, or none.
+/// Returns the seconds left of a rest; <= 0: none.
 static double rest_left(const Search *s) {
     return s->rests_until - child_seconds();
 }
 
-/// After the worker was at work for so long. On a CPU that others have, too, it is less that it
-/// took of it.
+/// Begins a rest after the worker was busy. On a shared CPU, the processor time that it used counts
+/// instead, if it is less.
 static void begin_rest(Search *s, double busy, const WorkReport *report) {
     if (report && s->exclusive) busy = fmin(busy, report->computed / fmax(1, s->r->threads));
     s->worked += busy;
@@ -93,16 +93,16 @@ static void report_progress(Search *s) {
 
 /* ---- what to compile next ------------------------------------------------------------------ */
 
-/// When the last candidates are begun: those that are compiled after it are of no use.
+/// Returns the time at which the last compilations may begin. Later ones would not be of use.
 static double feed_end(const Search *s) {
     if (s->o.mode >= TUNE_EXHAUSTIVE) return 0.9 * s->deadline;
     double mean = s->n_compiled ? s->compile_sum / s->n_compiled : s->deadline;
     return fmax(SEARCH_FEED_SHARE * s->deadline, (1 - SEARCH_RACE_SHARE) * s->deadline - 2 * mean);
 }
 
-/// Times the best one's time: what is expected to take longer is not worth it now. It falls with
-/// the time, and on a GPU, where many are compiled, as nothing better is found. Searches in the
-/// background leave the rest of their time to the program.
+/// Returns the factor on the best time up to which a prediction is worth compiling. It falls over
+/// time. On a GPU, where many are compiled, it also falls while no better one is found. In the
+/// background it starts low, so that the rest of the time stays with the program.
 static double hoped_ratio(const Search *s) {
     double patience = s->exclusive ? 1 : fmax(0, 1 - (double)s->stale / PATIENCE);
     double early = fmax(0, 1 - search_seconds(s) / feed_end(s));
@@ -116,7 +116,7 @@ static bool is_waiting(const Search *s, int id) {
     return s->runners[id].state == WAITING;
 }
 
-/// What differs from the best one in one value; -1: all of that was tried.
+/// Finds a candidate that differs from the best one in one value; -1: all of them were tried.
 static int next_neighbour(const Search *s) {
     int best = rt_tournament_winner(s->tournament);
     for (int i = 0; i < s->space.n && best >= 0; i++)
@@ -125,14 +125,14 @@ static int next_neighbour(const Search *s) {
     return -1;
 }
 
-/// The least is the next one: the standard one, those of siblings, then others.
+/// The lowest order comes first: the standard candidate, then those of siblings, then others.
 static double candidate_order(const Search *s, int id) {
     if (id == 0) return -2;
     if (s->runners[id].trial.sibling) return -1;
     return s->o.mode >= TUNE_EXHAUSTIVE ? id : expect_seconds(s, id);
 }
 
-/// -1: none is worth it, or the time is up.
+/// -1: no candidate is worth compiling, or the time is over.
 static int next_candidate(const Search *s) {
     int best = -1;
     double least = 0;
@@ -178,13 +178,13 @@ static bool begin_compile(Search *s, Hand *h, int id) {
     return !error;
 }
 
-/// On a CPU, until something is timed, which waits for the interpreter, too.
+/// On a CPU, compiling stops before timing starts. Timing also waits for the interpreter.
 static bool may_compile(const Search *s) {
     return !s->exclusive || (!s->measuring && (s->batch > 0 || s->oracle == ORACLE_BUSY));
 }
 
-/// Gives idle helpers the most promising candidates. The standard one goes first: without it there
-/// is nothing to check others against. Then the interpreter is asked.
+/// Gives idle helpers the most promising candidates. The standard one comes first, since the others
+/// are checked against it. Then a helper asks the interpreter.
 static void feed_helpers(Search *s) {
     if (s->over || !may_compile(s)) return;
     for (int i = 0; i < s->processes->n; i++) {
@@ -199,7 +199,7 @@ static void feed_helpers(Search *s) {
     }
 }
 
-/// Another candidate with the same code, byte for byte, that stands for both; -1: none.
+/// Finds another candidate with the same code, byte for byte, that represents both; -1: none.
 static int same_code(const Search *s, int id) {
     for (int i = 0; i < s->space.n; i++)
         if (i != id && s->runners[i].answer.n && !s->runners[i].same &&
@@ -208,8 +208,8 @@ static int same_code(const Search *s, int id) {
     return -1;
 }
 
-/// Of two that are the same the first one stays, or the one that was looked at already: what is
-/// known of that is known of both.
+/// Of two equal candidates, the one that was measured already represents both, or else the first
+/// one. Its results count for both.
 static void join_same_code(Search *s, int late, int early) {
     const Runner *known = &s->runners[early];
     bool looked_at = known->state == RACING || known->state == DONE;
@@ -269,7 +269,7 @@ static void on_compile_event(Search *s, const ProcessEvent *e) {
 
 /* ---- the worker ---------------------------------------------------------------------------- */
 
-/// How long so many launches may take.
+/// Returns the time limit for a number of launches.
 static double launch_seconds(const Search *s, int launches) {
     if (s->best <= 0) return fmax(10, s->o.budget);
     return launches * fmax(SEARCH_LAUNCH_LEAST, SEARCH_LAUNCH_FACTOR * s->best) + 1;
@@ -291,7 +291,7 @@ static void open_worker(Search *s) {
     if (error) worker_failed(s, error);
 }
 
-/// launches: or WORK_CHECK, WORK_CONFIRM, WORK_WARM.
+/// launches: a number, or WORK_CHECK, WORK_CONFIRM, WORK_WARM.
 static void try_code(Search *s, int id, int launches) {
     Runner *u = &s->runners[id];
     WorkTry t = {.id = id, .launches = launches};
@@ -307,14 +307,14 @@ static void try_code(Search *s, int id, int launches) {
     if (error) worker_failed(s, error);
 }
 
-/// A compiled candidate that nobody has looked at yet; -1: none.
+/// Finds a compiled candidate without a glance; -1: none.
 static int find_unseen(const Search *s) {
     for (int i = 0; i < s->space.n; i++)
         if (s->runners[i].state == COMPILED && s->runners[i].glance <= 0) return i;
     return -1;
 }
 
-/// A helper is at work, and not for so long that nobody should wait for it.
+/// Whether a helper is compiling, and has not taken so long that waiting is pointless.
 static bool is_compiling(const Search *s) {
     double least = fmax(SEARCH_STUCK_LEAST, SEARCH_STUCK_FACTOR * s->longest);
     for (int i = 0; i < s->processes->n; i++) {
@@ -325,7 +325,7 @@ static bool is_compiling(const Search *s) {
     return false;
 }
 
-/// No more will come: the tournament may end.
+/// Closes the tournament if no more candidates will come.
 static void close_tournament(Search *s) {
     if (s->closed) return;
     if (is_compiling(s) || find_unseen(s) >= 0 || next_candidate(s) >= 0) return;
@@ -333,8 +333,8 @@ static void close_tournament(Search *s) {
     rt_tournament_close(s->tournament);
 }
 
-/// The tournament is over: its winner is looked at whole, and raced by caches are warm; where it
-/// fails the next one is.
+/// After the tournament, confirms the winner's whole result and races it on warm caches. If it
+/// fails, the next one follows.
 static bool settle_winner(Search *s) {
     int winner = rt_tournament_winner(s->tournament);
     Runner *u = winner < 0 ? NULL : &s->runners[winner];
@@ -344,8 +344,8 @@ static bool settle_winner(Search *s) {
     return true;
 }
 
-/// Where a CPU's threads and arguments came to lie can make the default slow for as long as the
-/// process lives: who is about to win over it has to do so in a second one, too.
+/// The placement of a CPU's threads and arguments can make the default slow for a process's whole
+/// life. So a candidate that is about to beat it has to do so in a second worker, too.
 static bool renew_worker(Search *s) {
     if (!s->exclusive || !s->heat.runoff || s->renewed) return false;
     if (s->runoff <= 0) s->runoff = search_seconds(s);
@@ -359,8 +359,8 @@ static bool renew_worker(Search *s) {
     return true;
 }
 
-/// The next step of the tournament; false: it waits for candidates. Nobody who was not checked has
-/// times in the runoff: the turn is kept until the check is done.
+/// Makes the next step of the tournament. False: it waits for candidates. In the runoff only
+/// checked candidates may have times, so the turn is kept until the check is done.
 static bool step_tournament(Search *s) {
     close_tournament(s);
     if (!s->kept) s->heat = rt_tournament_step(s->tournament, search_seconds(s));
@@ -373,25 +373,25 @@ static bool step_tournament(Search *s) {
     return true;
 }
 
-/// Candidates that a CPU compiles before it times them. Of those that take long so many that there
-/// is time for a few batches: what one teaches is to choose the next one.
+/// Returns the number of candidates that a CPU compiles before timing. If compilations take long,
+/// it leaves time for a few batches, because each batch's results guide the next one.
 static int batch_size(const Search *s) {
     double mean = s->n_compiled ? s->compile_sum / s->n_compiled : 0;
     double fit = mean > 0 ? SEARCH_BATCH_SHARE * s->deadline * s->processes->n / mean : BATCH;
     return (int)fmin(fmax(fit, s->processes->n), BATCH * s->processes->n);
 }
 
-/// The result that all others are checked against.
+/// Makes the result with which all others are compared.
 static void make_base(Search *s) {
     int id = oracle_base(s);
     if (id >= 0) s->base = id;
     if (id >= 0) try_code(s, id, WORK_CHECK);
-    // The standard one is wrong, and so is all that there was.
+    // The standard one is wrong, and so were all others.
     s->over |= id < 0 && s->runners[0].refuted && !is_compiling(s) && next_candidate(s) < 0;
 }
 
-/// Something to do for the worker, if there is something. The standard result comes first: all
-/// others are checked against it. It is checked again when the interpreter has said what is right.
+/// Gives an idle worker its next work. The base's result comes first, since all others are compared
+/// with it. It is checked again once the interpreter has answered.
 static void drive_worker(Search *s) {
     if (s->over || processes_works(s->processes) || rest_left(s) > 0) return;
     if (!s->ready) {
@@ -416,7 +416,8 @@ static void drive_worker(Search *s) {
     }
 }
 
-/// The worker ended, or had to: the next one has to have the arguments and the standard result.
+/// The worker has ended or was killed. The next one needs the arguments and the base's result
+/// again.
 static void lost_worker(Search *s, const ProcessEvent *e) {
     bool late = e->talk == TALK_LATE;
     if (s->turn < 0) {
@@ -431,7 +432,7 @@ static void lost_worker(Search *s, const ProcessEvent *e) {
     if (!s->over) open_worker(s);
 }
 
-/// The tournament has to end early enough for its finalists to be checked.
+/// Starts the tournament with a deadline that leaves time to check its finalists.
 static void start_tournament(Search *s, double check_seconds) {
     double all = SEARCH_RACE_END * s->o.budget,
            confirmed = all - s->space.bytes / SEARCH_CONFIRM_RATE;
@@ -459,8 +460,9 @@ static void enter_tournament(Search *s, int id) {
         judge_candidate(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
 }
 
-/// The base is checked before it is glanced at, others after it. Its first check, in which it runs
-/// twice as often, tells how long others take; nobody is in the tournament by then.
+/// The base is checked before its glance, other candidates after theirs. The base's first check
+/// runs twice as many launches; it tells how long other checks take. The tournament is still empty
+/// then.
 static void take_check(Search *s, int id, const WorkReport *report, double seconds) {
     Runner *u = &s->runners[id];
     if (id == s->base && !s->timed) start_tournament(s, seconds / 2);
@@ -497,7 +499,7 @@ static void take_glance(Search *s, int id, const WorkReport *report) {
     }
 }
 
-/// Who leads is checked, or others would be compared with something that is perhaps wrong.
+/// A new leader is checked, since others would be compared with a possibly wrong one.
 static void take_times(Search *s, int id, const WorkReport *report) {
     rt_tournament_report(s->tournament, id, report->seconds, report->n, search_seconds(s));
     int leader = rt_tournament_winner(s->tournament);
@@ -506,7 +508,8 @@ static void take_times(Search *s, int id, const WorkReport *report) {
     if (s->runners[id].checked && seconds > 0) note_best(s, id, seconds);
 }
 
-/// Times of the tournament are those behind empty caches, which few programs have.
+/// The tournament times launches with empty caches, which few programs have. So the winner must not
+/// be slower with warm ones.
 static void take_warm(Search *s, int id, double times) {
     s->runners[id].warm = times <= 1 + RT_TOURNAMENT_CLOSE;
     if (!s->runners[id].warm)
@@ -559,7 +562,7 @@ static bool is_confirming(const Search *s) {
     return processes_works(s->processes) && s->turn >= 0 && s->asked < WORK_CHECK;
 }
 
-/// Seconds that a helper has been at it, by its clock.
+/// Returns the seconds that a helper has compiled the candidate, on its own clock.
 static double compiled_for(const Search *s, int id) {
     for (int i = 0; i < s->processes->n; i++)
         if (s->processes->helpers[i].busy && s->processes->helpers[i].id == id)
@@ -567,7 +570,7 @@ static double compiled_for(const Search *s, int id) {
     return 0;
 }
 
-/// What is still compiled when the search ends.
+/// Ends the compilations that still run at the end of the search.
 static void end_compilations(Search *s) {
     for (int i = 0; i < s->space.n; i++) {
         Runner *u = &s->runners[i];
@@ -583,7 +586,7 @@ void search_open(Search *s) {
     drive_worker(s);
 }
 
-/// Until there may be something to do for others than the crew.
+/// Returns the seconds until there may be work that does not come from an event of the processes.
 static double wait_seconds(const Search *s) {
     double rest = rest_left(s), left = (is_confirming(s) ? SEARCH_LATE : 1) * s->o.budget;
     return fmin(SEARCH_TICK, rest > 0 ? rest : fmax(left - search_seconds(s), 0));

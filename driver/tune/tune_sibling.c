@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What searches on other machines found, of the same maker and for about the same launch, is tried
-// first, whatever the model says of it here. It is taken for nothing but a candidate: a setting
-// that is the best one on a device may be ten times too slow on its sibling, or fail.
+// Tries the winners of other machines first, whatever the model predicts here. They come from
+// machines of the same maker and from similar launches. They are only candidates: the best setting
+// on one device may be ten times too slow on its sibling, or fail.
 #include "driver/tune/tune_search.h"
 #include "driver/tune/tune_store.h"
 
 #include <string.h>
 
-/// Its place in the space, where it goes if it is not listed; -1: this kernel does not allow it.
+/// Returns the candidate's index, after adding it if it is not listed; -1: the kernel does not
+/// allow it.
 static int candidate_of(Search *s, const char *config) {
     for (int i = 0; i < s->space.n; i++)
         if (strcmp(s->space.at[i].config, config) == 0) return i;

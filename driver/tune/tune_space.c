@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What there is to try: settings of the tune values, times axes of the target's schedule.
+// The search space: settings of the tune values, times axes of the target's schedule.
 //
 //     settings     all that the kernel allows, ranked by the cost model (rank_settings.c)
-//     axes         warps, stages, persistent, cluster, split: what the passes choose, and values
-//                  near it, for the settings that the model likes; plan, chunks: of transfers
-//                  between ranks, all that give the same results bit by bit; order, grain: for a
-//                  few of them, and not together with others
+//     axes         warps, stages, persistent, cluster, split: the passes' choice and values near
+//                  it, for the settings that the model likes; plan, chunks: of transfers between
+//                  ranks, all that give the same results bit by bit; order, grain: for a few
+//                  settings, and not together with other axes
 //
-// The model does not know what an axis does, so a candidate that differs from the passes' choice in
-// one of them stands behind its setting, in two of them further behind. Candidates are numbered in
-// this order, whatever is measured: equal ones are then told apart in every search alike.
+// The model does not know the effect of every axis. So a candidate that differs from the passes'
+// choice in one axis ranks behind its setting, and with two axes further behind. Candidates are
+// numbered in this order, independent of measurements, so that every search distinguishes equal
+// candidates in the same way.
 //
-// A sample is of the whole space, with values of axes that nothing above lists, and of several axes
-// at once. What the list has not and the sample finds is what the model's judgement costs.
+// A sample is drawn from the whole space. It includes axis values that the list lacks, and several
+// axes at once. If a sample finds a faster setting than the list has, the difference is the cost of
+// the model's judgement.
 #include "driver/tune/tune.h"
 
 #include "driver/rank_settings.h"
@@ -25,34 +27,34 @@
 #include <string.h>
 
 enum {
-    WITH_AXES = 24,   // settings that are tried with other values of an axis
-    WITH_TWO = 4,     // and of two
-    WITH_LONE = 6,    // with values of axes that go with no others
-    MAX_LISTED = 500, // candidates
+    WITH_AXES = 24,   // settings tried with other values of one axis
+    WITH_TWO = 4,     // settings tried with two axes
+    WITH_LONE = 6,    // settings tried with lone axes
+    MAX_LISTED = 500, // limit of candidates
     MAX_AXES = 10,
     MAX_VALUES = 8,
-    DRAWS = 20, // for each candidate of a sample: some are there already
+    DRAWS = 20, // for each candidate of a sample, since some draws repeat
 };
 
 typedef struct Axis {
     const char *name;
     int n;
     int64_t values[MAX_VALUES]; // besides the passes' choice
-    bool lone;                  // tried with no other axis
+    bool lone;                  // never combined with other axes
 } Axis;
 
 typedef VEC(TuneCandidate) Candidates;
 
 typedef struct Make {
     Ctx *ctx;
-    int n_set; // pinned
+    int n_set; // number of pinned values
     const NamedValue *set;
     Build *b;
     RankedSettings settings;
-    int standard; // among the settings
+    int standard; // index in the settings
     int n_axes;
     Axis axes[MAX_AXES];
-    double best; // predicted
+    double best; // predicted seconds
     bool sampled;
     uint64_t state; // of a sample's random numbers
     Candidates out;
@@ -102,7 +104,8 @@ static void add_lone_axis(Make *m, const char *name, int n, const int64_t *value
     if (m->n_axes > before) m->axes[before].lone = true;
 }
 
-/// libNVVM is here, beside LLVM's generator, and the driver is known to take what it writes.
+/// Whether libNVVM is available besides LLVM's generator, and the driver is known to accept its
+/// output.
 static bool has_two_generators(const Make *m) {
     const Build *b = m->b;
     bool open = !b->codegen && !secure_getenv("TG_CODEGEN") && b->backend == &nvidia_backend;
@@ -117,7 +120,7 @@ static bool has_ranks(const Build *b) {
     return false;
 }
 
-/// How transfers between ranks are made; one plan hides nothing.
+/// Adds the plans for transfers between ranks, including one without overlap.
 static void find_plans(Make *m) {
     static const int64_t plans[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PULL, PLAN_PUSH, PLAN_PUT};
     static const int64_t chunks[] = {2, 4, 8};
@@ -126,7 +129,7 @@ static void find_plans(Make *m) {
     add_space_axis(m, "chunks", 3, chunks);
 }
 
-/// Those that may matter to what the kernel does.
+/// Adds the axes that may matter for the kernel's work.
 static void find_axes(Make *m, const GpuNeeds *needs) {
     static const int64_t ways[] = {1, 2, 4, 8}, stages[] = {2, 3, 4, 5}, either[] = {-1, 1},
                          generators[] = {2}, clusters[] = {1, 2, 4};
@@ -148,22 +151,22 @@ static void find_axes(Make *m, const GpuNeeds *needs) {
         add_space_axis(m, "cluster", needs->pairs ? 2 : 3, clusters);
 }
 
-/// How tiles are numbered: super-rows that are as high as the grid are one, super-columns as wide
-/// are rows.
+/// Returns the numbering of tiles. Super-rows as high as the grid are a single one; super-columns
+/// as wide as the grid equal rows.
 static double tile_numbering(int64_t order, const GridNeeds *g) {
     if (order > 0) return fmin((double)order, g->rows);
     return (double)-order < g->cols ? (double)order : 1;
 }
 
-/// A task for each thread is left, or launches are so short that threads are not worth it.
+/// Whether each thread still gets a task, or launches are so short that threads do not pay.
 static bool keeps_threads(const Make *m, int64_t grain, const RankedSetting *s) {
     double threads = m->b->threads ? m->b->threads : machine_threads();
     double most = fmin(threads, s->grid.programs);
     return s->seconds < TUNE_SHORT || ceil(s->grid.programs / (double)grain) >= most;
 }
 
-/// How an axis' value acts on a grid: two values that act alike make the same of it. 0: it does
-/// nothing that is worth a trial.
+/// Returns the effect of an axis value on a grid. Values with the same effect make the same code.
+/// 0: no effect that is worth a trial.
 static double axis_effect(const Make *m, const char *axis, int64_t value, const GridNeeds *g) {
     bool few = m->b->gpu || g->programs < FEW_PROGRAMS;
     if (strcmp(axis, "grain") == 0) return g->programs > 1 ? fmin((double)value, g->programs) : 0;
@@ -173,8 +176,8 @@ static double axis_effect(const Make *m, const char *axis, int64_t value, const 
     return g->loops && (value == 1 ? g->splits : few) ? (double)value : 0;
 }
 
-/// The value of an axis for a setting; warps are halves and doubles of what the passes would take.
-/// 0: there is no such value, or it does what one before it does.
+/// Returns the axis value for a setting; warps are halves and doubles of the passes' choice. 0: no
+/// such value, or it has the effect of an earlier one.
 static int64_t axis_value_for(const Make *m, const Axis *a, int i, const RankedSetting *s) {
     if (strcmp(a->name, "warps") == 0) {
         int64_t warps = a->values[i] < 0 ? s->needs.warps / 2 : s->needs.warps * a->values[i];
@@ -190,13 +193,13 @@ static int64_t axis_value_for(const Make *m, const Axis *a, int i, const RankedS
 
 /* ---- candidates ---------------------------------------------------------------------------- */
 
-/// What the model expects of a setting with values of axes.
+/// The model's expectation for a setting with values of axes.
 typedef struct Expected {
-    double seconds; // negative: nothing
+    double seconds; // negative: none
     GpuNeeds needs;
 } Expected;
 
-/// Those axes that the model of GPUs knows; how many of the values are of others.
+/// Reads the axes that the GPU model knows. Returns the number of other values.
 static int read_gpu_axes(int n, const NamedValue *values, GpuAxes *out) {
     const struct {
         const char *name;
@@ -215,7 +218,7 @@ static int read_gpu_axes(int n, const NamedValue *values, GpuAxes *out) {
     return others;
 }
 
-/// Transfers between ranks take what they take, whatever the schedule.
+/// The time of transfers between ranks does not depend on the schedule.
 static Expected expected_seconds(const Make *m, const RankedSetting *s, int n,
                                  const NamedValue *more) {
     Expected e = {s->seconds, s->needs};
@@ -232,7 +235,7 @@ static Expected expected_seconds(const Make *m, const RankedSetting *s, int n,
     return e;
 }
 
-/// Why it is not worth a compilation; NULL: it may be.
+/// Returns the reason for which a candidate is not worth compiling; NULL: it is.
 static const char *reason_to_skip(const Make *m, const RankedSetting *s, const Expected *e) {
     const GpuNeeds *n = &e->needs;
     if (s->seconds < 0) return s->why;
@@ -271,12 +274,12 @@ static void add_candidate(Make *m, const RankedSetting *s, int n_more, const Nam
     vec_push(m->ctx, &m->out, c);
 }
 
-/// The source narrows the axis.
+/// Whether the source narrows the axis.
 static bool has_source_value(const RankedSetting *s, const char *name) {
     return value_of_name(s->n_source, s->config.values, name) != NULL;
 }
 
-/// Chunks are of copies that programs run beside.
+/// Chunks need a plan in which programs run beside the copies.
 static bool goes_with(const Make *m, const Axis *a, int n, const NamedValue *more) {
     const NamedValue *plan = value_of_name(n, more, "plan");
     if (strcmp(a->name, "chunks") != 0) return true;
@@ -313,7 +316,7 @@ static int by_model_seconds(const void *a, const void *b) {
                         *y = *(const RankedSetting *const *)b;
     double s = x->seconds < 0 ? INFINITY : x->seconds, t = y->seconds < 0 ? INFINITY : y->seconds;
     if (s != t) return s < t ? -1 : 1;
-    return (x > y) - (x < y); // the order of the source
+    return (x > y) - (x < y); // ties: the order of the source
 }
 
 static int by_candidate_rank(const void *a, const void *b) {
@@ -326,7 +329,7 @@ static int by_candidate_rank(const void *a, const void *b) {
     return strcmp(x->config, y->config);
 }
 
-/// How many settings with all values of all axes there are.
+/// Returns the number of settings with all values of all axes.
 static int count_all(const Make *m) {
     double n = fmax(1, m->settings.n);
     for (int a = 0; a < m->n_axes; a++) n *= 1 + m->axes[a].n;
@@ -352,7 +355,7 @@ static void list_candidates(Make *m) {
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
-/// Values of axes that may be worth anything to some kernel.
+/// Values of axes that may be useful for any kernel.
 static const Axis whole[] = {
     {"split", 5, {1, 2, 4, 8, 16}, false},
     {"order", 8, {1, 2, 4, 8, 16, -4, -8, -16}, false},
@@ -368,14 +371,14 @@ static void widen_axes(Make *m) {
             if (strcmp(m->axes[a].name, whole[i].name) == 0) m->axes[a] = whole[i];
 }
 
-/// A number below n (Knuth's MMIX).
+/// Returns a random number below n (Knuth's MMIX).
 static int draw_number(Make *m, int n) {
     m->state = m->state * 6364136223846793005u + 1442695040888963407u;
     return (int)((m->state >> 33) % (uint64_t)n);
 }
 
-/// Each axis is left to the passes as often as not. A thread that has no work is no matter of the
-/// kernel, but of who else has the machine.
+/// Leaves each axis to the passes in half of the draws. Grains that leave threads idle are skipped:
+/// they help other programs on the machine, not the kernel.
 static void add_drawn(Make *m, const RankedSetting *s) {
     NamedValue more[MAX_AXES];
     int n = 0;
@@ -420,7 +423,7 @@ static void sample_settings(Make *m) {
 
 /* ---- the space ----------------------------------------------------------------------------- */
 
-/// Each argument once: what a launch must move at least.
+/// Counts each argument once: the least that a launch must move.
 static double argument_bytes(const Request *r) {
     double sum = 0;
     for (int i = 0; i < r->n_args; i++) {
@@ -431,10 +434,11 @@ static double argument_bytes(const Request *r) {
     return sum;
 }
 
-/// seed: of a sample; NULL: what the model likes is listed.
+/// seed: for a sample; NULL: lists the candidates that the model likes.
 static void make_candidates(Build *b, const uint64_t *seed, TuneSpace *out) {
     Make m = {.ctx = b->ctx, .b = b, .sampled = seed, .state = seed ? *seed : 0};
-    RankedSetting pinned = {.seconds = -1}; // no choice is left, or none that the kernel lists
+    RankedSetting pinned = {.seconds = -1}; // no choice is left, or the kernel does not list the
+                                            // pinned values
     m.standard = build_settings(b, &m.settings);
     m.n_set = b->inst->n_set;
     m.set = b->inst->set;
@@ -459,7 +463,8 @@ void tune_candidates(Build *b, TuneSpace *out) {
     make_candidates(b, NULL, out);
 }
 
-/// What one launch has to do, whatever the setting: after elaboration with the standard one.
+/// Measures the work of one launch that every setting must do. Elaborates with the standard
+/// setting.
 static void measure_demand(Build *b, const Request *r, TuneSpace *out) {
     const TuneCandidate *c = &out->at[0];
     int n_set = b->inst->n_set;
@@ -468,7 +473,8 @@ static void measure_demand(Build *b, const Request *r, TuneSpace *out) {
     b->inst->n_set = c->n_set;
     if (!build_elaborate(b)) return;
     out->shape = tune_shape(b);
-    // Where tiles decide what is skipped the smallest ones skip most: no setting does with less.
+    // If tiles decide which work is skipped, the smallest tiles skip the most, and no setting does
+    // less.
     if (build_products(b) > 0) {
         b->inst->n_set = n_set;
         b->inst->set = set;
@@ -498,7 +504,7 @@ bool tune_sample(Ctx *ctx, const Request *r, uint64_t seed, TuneSpace *out) {
     return make_space(ctx, r, &seed, out);
 }
 
-/// The setting that values are of; -1: the kernel does not allow them.
+/// Returns the setting of the values; -1: the kernel does not allow them.
 static int setting_index(const TuneSpace *space, int n, const NamedValue *set) {
     for (int i = 0; i < space->n_settings; i++) {
         const RankedSetting *s = &space->settings[i];

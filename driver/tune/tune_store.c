@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Results of searches on disk, under three keys: of the shape, of its bucket, and of the shape
-// whatever the sources are. They have all that decides which setting is fastest, so that no result
-// is ever taken on another machine. Of the last one code that is the same byte for byte is taken.
-// Under a fourth one, of the bucket whatever sources and machine are, stand the winners of machines
-// of one maker: hints for searches.
+// Stores results of searches on disk, under four keys.
+//
+// The keys of the shape and of its bucket contain all inputs that decide the fastest setting, so a
+// result is never used on another machine. The third key is that of the shape without sources; of
+// its result, only candidates with the same code, byte for byte, are used after a change of
+// sources. The fourth key is that of the bucket without sources and machine. It holds the winners
+// of machines of one maker, which are hints for searches.
 //
 //     code       texts of the sources, kernel, pinned values, the compiler and LLVM, the tools
-//     machine    the CPU with its level and the threads; or of a GPU name, SMs, shared memory,
-//                second cache, clocks, width of the memory, version of the driver; of kernels of
-//                ranks how many there are, with how many threads or GPUs
-//     arguments  types, ranks, which are null, strides of 0 and 1, alignment, constants
-//     shape      each extent; of a bucket to the nearest power of two
+//     machine    the CPU with its level and threads; or for a GPU name, SMs, shared memory, L2
+//                cache, clocks, width of the memory, version of the driver; for kernels of ranks
+//                their number, and their threads or GPUs
+//     arguments  types, ranks, nulls, strides of 0 and 1, alignment, constants
+//     shape      each extent; for a bucket, the nearest power of two
 #include "driver/tune/tune.h"
 
 #include "driver/code_cache.h"
@@ -23,7 +25,7 @@
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
-/// The power of two nearest to an extent, by its logarithm.
+/// Returns the power of two nearest to an extent, by logarithm.
 static int64_t bucket_of(int64_t extent) {
     int64_t b = 1;
     while (b < extent && b < INT64_MAX / 4) b *= 2;
@@ -45,7 +47,7 @@ static void add_argument_key(Text *t, const tg_param_info *p, const tg_actual *a
     text_add(t, "\n");
 }
 
-/// Of the result for the shape and its bucket; of what was measured for the shape; of winners.
+/// Keys of the result for the shape and its bucket, of the shape's measurements, and of winners.
 typedef struct ResultKeys {
     StoreKey shape, bucket, trials, siblings;
     uint64_t source, machine;
@@ -60,7 +62,7 @@ static StoreKey result_key(Ctx *ctx, const Text *machine, const char *what,
     return store_hash(t.data, t.n);
 }
 
-/// What the code is made of, as a message; with sources, or without.
+/// Adds the inputs of the code as a message, with or without the sources.
 static void add_code(Text *t, const Request *r, bool sources) {
     Request code = *r;
     code.n_args = 0;
@@ -71,7 +73,8 @@ static void add_code(Text *t, const Request *r, bool sources) {
     cache_add_request(t, &code);
 }
 
-/// What machines of one maker have in common, and what of a request does not tell them apart.
+/// Makes the key shared by machines of one maker, from the parts of a request that do not depend on
+/// the machine.
 static StoreKey siblings_key(Ctx *ctx, const tg_kernel_info *info, const Request *r) {
     const char *level;
     const Backend *b = backend_of(r->target, &level);
@@ -90,14 +93,14 @@ static uint64_t number_of_store_key(StoreKey key) {
     return n;
 }
 
-/// NULL: the texts are wrong.
+/// NULL: the texts have errors.
 static const tg_kernel_info *request_info(Ctx *ctx, const Request *r) {
     Build b;
     if (r->info) return r->info;
     return request_build(ctx, r, &b) ? kernel_info(ctx, b.program, b.inst->kernel) : NULL;
 }
 
-/// False where they cannot be told, or results are not kept.
+/// False: the keys cannot be computed, or results are not stored.
 static bool result_keys(Ctx *ctx, const Request *r, int device, ResultKeys *out) {
     const char *codegen = r->codegen ? r->codegen : secure_getenv("TG_CODEGEN");
     CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};
@@ -175,7 +178,7 @@ static void read_siblings(Ctx *ctx, const ResultKeys *keys, TuneSiblings *out) {
         *out = (TuneSiblings){0};
 }
 
-/// The list without one machine, behind `first` where there is one.
+/// Returns the list without one machine, behind `first` if that is not NULL.
 static TuneSiblings other_machines(Ctx *ctx, const TuneSiblings *all, uint64_t machine,
                                    const TuneSibling *first) {
     TuneSibling *at = ctx_array(ctx, TuneSibling, TUNE_SIBLINGS);
@@ -194,7 +197,7 @@ void tune_siblings(Ctx *ctx, const Request *r, int device, TuneSiblings *out) {
     *out = other_machines(ctx, out, keys.machine, NULL);
 }
 
-/// Of two processes that do so at once one may be forgotten: a hint is lost, no result.
+/// If two processes do this at once, one winner may be lost. That loses a hint, not a result.
 static void keep_sibling(Ctx *ctx, const Request *r, const ResultKeys *keys,
                          const TuneResult *result) {
     TuneSibling own = {keys->machine, result->device, result->config};
@@ -225,7 +228,7 @@ void tune_keep_part(Ctx *ctx, const Request *r, int device, const TuneResult *re
     ResultKeys keys;
     if (!result_keys(ctx, r, device, &keys)) return;
     kept.source = keys.source;
-    kept.budget = 0; // any is larger
+    kept.budget = 0; // any budget is larger
     keep_tuning(ctx, r, &kept, 1, &keys.trials);
 }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where candidates run: one worker, or one for each rank of a kernel of ranks. Those meet at a
-// socket and launch together; what is wrong on one rank all of them say, and all say the same
-// times. So the search deals with them as with one, and a rank that ends takes the others with it.
+// The processes that run candidates: one worker, or one for each rank of a kernel of ranks. Workers
+// of ranks meet at a socket and launch together. All of them report an error of one rank, and the
+// same times. The search can therefore treat them as one worker. If one rank ends, all are
+// dismissed.
 #include "driver/tune/tune_search.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/// A rank's own part of a symmetric tensor, without the dimension of the ranks.
+/// Returns a rank's part of a symmetric tensor, without the dimension of ranks.
 static tg_actual rank_part(const tg_actual *a) {
     tg_actual part = *a;
     if (!a->symmetric || a->rank == 0) return part;
@@ -18,8 +19,8 @@ static tg_actual rank_part(const tg_actual *a) {
     return part;
 }
 
-/// The launch as workers are to have it. Without tensors all are aligned as they were said to be,
-/// and none is a view of another.
+/// Describes the launch's data for workers. Without tensors, all addresses have the requested
+/// alignment, and no tensor is a view of another.
 static WorkData *describe_data(Search *s) {
     const Request *r = s->r;
     WorkData *data = ctx_array(s->ctx, WorkData, r->n_args + 1);
@@ -86,7 +87,7 @@ const char *workers_whose(const Search *s, const ProcessEvent *e) {
                          : "";
 }
 
-/// The worst of what they answered, or rank 0's.
+/// Returns the worst of the workers' answers, or rank 0's.
 static Bytes choose_body(const Search *s) {
     int worst = 0, most = 0;
     for (int i = 0; i < s->processes->ranks; i++) {
@@ -105,7 +106,7 @@ bool workers_answer(Search *s, ProcessEvent *e) {
     int rank = processes_rank(s->processes, e->hand);
     bool gone = e->talk != TALK_OK;
     if (!gone) s->bodies[rank] = e->body;
-    // Others would wait for a rank that cannot be opened.
+    // The other ranks would wait for a rank that cannot be opened.
     if (!gone && s->turn < 0) gone = work_read_report(s->ctx, e->body, &report) && !report.ok;
     if (gone) processes_dismiss_workers(s->processes);
     if (gone) return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Files of what tuning found: `tegula tune` writes them, people read and compare them, and
-// `tegula build --tuned` makes objects of them. JSON, an entry a line, in a fixed order:
+// Files of tuning results. `tegula tune` writes them, people read and compare them, and `tegula
+// build --tuned` uses them for objects. They are JSON, with one entry a line, in a fixed order:
 //
 //     {"tegula_tuned": 1, "entries": [
 //       {"kernel": "matmul<f16>", "target": "sm_90a", "device": "NVIDIA H200",
@@ -12,29 +12,28 @@
 
 #include "driver/driver.h"
 
-/// What was found for one kernel and one shape. Kernel, target, device and shape tell it from
-/// others.
+/// The result for one kernel and shape. Kernel, target, device and shape identify an entry.
 typedef struct TunedEntry {
-    const char *kernel; // as --export takes it
-    const char *target; // what code was made for: "sm_90a", "x86-64-v3"
-    const char *device; // that it was measured on
+    const char *kernel; // in the form of --export
+    const char *target; // target of the code: "sm_90a", "x86-64-v3"
+    const char *device; // device of the measurement
     const char *shape, *config;
-    double seconds, standard; // of a launch with it, and without tuning
-    bool interrupted;         // its search was: what is best was perhaps not tried
+    double seconds, standard; // of a launch with the config, and without tuning
+    bool interrupted;         // the search was interrupted, so better settings may be untried
 } TunedEntry;
 typedef VEC(TunedEntry) Tuned;
 
-/// Adds an entry in its place; it replaces one that is told apart from it by nothing, but where its
-/// search alone was interrupted.
+/// Adds an entry in order. It replaces an entry with the same identity, unless only the new one's
+/// search was interrupted.
 void tuned_add(Ctx *ctx, Tuned *all, const TunedEntry *entry);
-/// Adds those of a file's text; false, with *error, where it is none.
+/// Adds the entries of a file's text. False, with *error: it is not such a file.
 bool tuned_read(Ctx *ctx, const char *text, size_t n, Tuned *all, const char **error);
 void tuned_write(Text *t, const Tuned *all);
-/// "matmul<f32,bf16>": a kernel with the elements of its type parameters.
+/// Returns a kernel with the elements of its type parameters: "matmul<f32,bf16>".
 const char *tuned_kernel(Ctx *ctx, const FnDef *kernel, const Elem *types);
 
-/// Reads "BM=64 BN=32" with blanks, commas or both between. NULL, or the part that is not of that
-/// form.
+/// Reads "BM=64 BN=32", separated by blanks, commas or both. Returns NULL, or the first malformed
+/// part.
 const char *values_read(Ctx *ctx, const char *text, int *n, NamedValue **out);
 
 #endif
