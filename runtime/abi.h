@@ -212,8 +212,7 @@ typedef struct tg_gather {
     // Results of the call:
     void *view;   // the gathered view
     int64_t slot; // bytes from rank to rank
-    void *flags;  // int64_t [W][chunks]: becomes the epoch once the chunk is here; at once for the
-                  // own rank
+    void *flags;  // int64_t [W][chunks]: the epoch once the chunk is here; own rank: at once
 } tg_gather;
 
 /// Sends partial results. `local` has W parts, laid out as in a shard's stage. Part r goes to slot
@@ -313,8 +312,7 @@ enum tg_param_flags {
     TG_PARAM_OPTIONAL = 1,
     TG_PARAM_WRITTEN = 2,
     TG_PARAM_BOOL = 4,
-    TG_PARAM_SYM = 8,     // symmetric; `rank` and axes include the dim of ranks, which the runtime
-                          // adds
+    TG_PARAM_SYM = 8,     // symmetric; `rank` and axes include the dim of ranks
     TG_PARAM_STEERS = 16, // a number that may decide which phases run; ranks must agree on it
 };
 
@@ -432,8 +430,7 @@ typedef struct tg_kernel_info {
     const char *signature; // the header line, for messages
     const tg_param_info *params;
     const tg_variant *variants; // of an object file; the just-in-time compiler adds its own
-    int32_t n_params, n_types, n_variants, source; // source: a hash of the source texts; 0: not
-                                                   // known
+    int32_t n_params, n_types, n_variants, source; // source: hash of the texts; 0: unknown
 } tg_kernel_info;
 
 /// A kernel as launches take it, in writable memory.

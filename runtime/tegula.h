@@ -212,8 +212,7 @@ typedef struct tg_comm tg_comm;
 
 enum tg_comm_device {
     TG_COMM_CPU = -1,
-    TG_COMM_GPU = -2 // the GPU with the rank's number; if ranks outnumber GPUs, they share them in
-                     // turn
+    TG_COMM_GPU = -2 // the GPU of the rank's number; more ranks than GPUs share them in turn
 };
 
 typedef struct tg_comm_options {

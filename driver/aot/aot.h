@@ -37,8 +37,7 @@ typedef struct Aot {
     AotValues set;             // pinned tune values
     AotValues given;           // values of dims; a name appears once for each value
     AotValues most;            // bounds of dims, for `cover`
-    int n_variants;            // number of settings for each size, best first by the cost model; 0
-                               // is 1
+    int n_variants;            // number of settings for each size, by the cost model; 0 is 1
     const Tuned *tuned;        // settings for the shapes of a tuned file, or NULL
     TunedUse *tuned_use;       // one for each entry of `tuned`
     const TunedEntry *stale;   // an entry that could not be compiled, or NULL

@@ -378,8 +378,7 @@ static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason
     while (same < rows->n && strcmp(rows->data[same].variant.config, row->config) != 0) same++;
     if (same == rows->n) {
         if (!add_function(v, &b, level, ctx_format(v->a->ctx, "%s", row->config))) return false;
-        row = build_variant(&b, level->level, FACTS_NECESSARY); // passes have found the in-place
-                                                                // pairs
+        row = build_variant(&b, level->level, FACTS_NECESSARY); // now with the in-place pairs
         function = v->x->functions.n - 1;
     } else {
         const VariantRow *first = &rows->data[same];

@@ -15,8 +15,7 @@
 /// The contents of a tensor in the worker.
 typedef struct WorkData {
     int64_t address; // in the launch; shows the alignment, and tensors that are the same view
-    Bytes contents;  // of integers and bools, from the lowest element on; repeated to fill the
-                     // tensor
+    Bytes contents;  // of integers and bools, from the lowest element on; repeated as needed
 } WorkData;
 
 typedef struct WorkOpen {

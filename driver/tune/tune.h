@@ -50,8 +50,7 @@ typedef struct TuneTrial {
     bool standard;             // the setting without tuning
     double predicted;          // seconds by the model; negative: none
     double compiled;           // seconds of compilation; negative: not compiled
-    double seconds, low, high; // median of a deployed launch and its 95 % interval; negative: not
-                               // measured
+    double seconds, low, high; // median as deployed and 95 % interval; negative: unknown
     int launches, registers, spills, shared_bytes; // -1: not known
     uint64_t code;                                 // hash of the code; 0: none
     bool earlier;        // measured by an earlier search, scaled by the default's times
@@ -148,8 +147,7 @@ typedef struct TuneCandidate {
     const char *config; // of all values: those of `set` and of schedule axes
     int n_set;
     const NamedValue *set; // values of the setting, then of axes
-    int n_axes, setting;   // n_axes: number of axis values at the end of set; setting: shared by
-                           // candidates of one setting
+    int n_axes, setting;   // number of axis values, at the end of set; number of the setting
     double predicted;      // seconds; negative: none
     const char *why;       // the reason for pruning; NULL: it is a candidate
     const char *sibling;   // TuneTrial.sibling

@@ -437,8 +437,7 @@ static double argument_bytes(const Request *r) {
 /// seed: for a sample; NULL: lists the candidates that the model likes.
 static void make_candidates(Build *b, const uint64_t *seed, TuneSpace *out) {
     Make m = {.ctx = b->ctx, .b = b, .sampled = seed, .state = seed ? *seed : 0};
-    RankedSetting pinned = {.seconds = -1}; // no choice is left, or the kernel does not list the
-                                            // pinned values
+    RankedSetting pinned = {.seconds = -1}; // no choice is left, or none is listed
     m.standard = build_settings(b, &m.settings);
     m.n_set = b->inst->n_set;
     m.set = b->inst->set;

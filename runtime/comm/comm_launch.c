@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collective launches: numbered, told to the other ranks, run by all with one plan, and ended at
-// all ranks when one fails.
+// Collective launches. They are numbered and announced to the other ranks, all ranks run them with
+// one plan, and a failure on one rank ends them on all ranks.
 //
-// A launch tells every other rank its number, and hashes of what is launched, how, and with which
-// symmetric tensors, in a line of its memory. Which ranks a launch waits for, and when, its code
-// says (tg_comm_calls); whoever looks at a line compares it with the own one. Only the first launch
-// of a kind waits here: for rank 0's line, which says what to run.
+// A launch announces itself to every other rank in a line of that rank's memory: its number, and
+// hashes of the kernel, the setting and the symmetric tensors. The code of the launch decides for
+// which ranks it waits, and when (tg_comm_calls). A rank that reads a line compares it with its own
+// one. Only the first launch of a kind waits here: for rank 0's line, which names the setting to
+// run.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
@@ -22,19 +23,20 @@ static rt_texts *texts_of(const tg_comm *c, int rank) {
     return &c->control->from[rank].texts[c->launches & 1];
 }
 
-/// Whether rank r has come to this launch.
+/// Whether the rank has come to this launch. A rank that is further ahead counts, too.
 bool rt_comm_has_come(tg_comm *c, int rank) {
     if (rank == c->rank) return true;
     return atomic_load_explicit(&line_of(c, rank)->number, memory_order_acquire) >= c->launches;
 }
 
-/// Hosts of GPUs may be launches apart: nobody is to read half of what is written from here on.
+/// Invalidates the own line at the others before it changes. Hosts of GPUs may be launches apart,
+/// so they could read a half-written line.
 static void close_line(tg_comm *c) {
     for (int r = 0; r < c->size && c->device >= 0; r++)
         if (r != c->rank) rt_comm_set(c, r, &line_of(c, c->rank)->number, 0);
 }
 
-/// What the own line is of, here and at all others, unless they have it.
+/// Sends the texts behind the own line to all others, unless they have them already.
 static void tell_texts(tg_comm *c, const char *name, const char *config) {
     const rt_announcement *own = &c->line;
     rt_texts *mine = texts_of(c, c->rank);
@@ -48,7 +50,7 @@ static void tell_texts(tg_comm *c, const char *name, const char *config) {
         if (r != c->rank) rt_comm_tell(c, r, mine, mine, sizeof *mine);
 }
 
-/// The own line, which others do not have yet. config NULL: it is not chosen.
+/// Writes the own line, without sending it. config NULL: not chosen yet.
 static void write_launch_line(tg_comm *c, const tg_kernel_info *info, const char *config) {
     rt_announcement *own = &c->line;
     const char *name = info->name;
@@ -61,7 +63,7 @@ static void write_launch_line(tg_comm *c, const tg_kernel_info *info, const char
     atomic_store_explicit(&own->number, c->launches, memory_order_release);
 }
 
-/// The number goes last.
+/// Sends the own line to all others. The number goes last, since it makes the line valid.
 static void tell_all(tg_comm *c) {
     const size_t from = offsetof(rt_announcement, kernel);
     rt_announcement *place = line_of(c, c->rank);
@@ -73,14 +75,14 @@ static void tell_all(tg_comm *c) {
     }
 }
 
-/// Whether the lines are of this launch, and are not compared yet.
+/// Whether both lines are of this launch, and not compared yet.
 static bool is_to_compare(tg_comm *c, int rank) {
     return rank != c->rank && !(atomic_load(&c->compared) >> rank & 1) &&
            atomic_load_explicit(&c->line.number, memory_order_relaxed) == c->launches &&
            atomic_load_explicit(&line_of(c, rank)->number, memory_order_acquire) == c->launches;
 }
 
-/// A source that is not known is like any.
+/// An unknown source equals any source.
 static bool is_same_kernel(const rt_announcement *own, const rt_announcement *theirs) {
     return theirs->kernel == own->kernel &&
            (!own->source || !theirs->source || theirs->source == own->source);
@@ -98,12 +100,12 @@ void rt_comm_steer(tg_comm *c, const tg_param_info *param, int64_t bits) {
     c->line.scalars = rt_mix(c->line.scalars + 1, (uint64_t)bits);
 }
 
-/// Its bits are its value.
+/// Whether the bits of the parameter are its value.
 static bool is_exact_integer(const tg_param_info *p) {
     return p->flags & TG_PARAM_BOOL || (p->bits && (p->code == kDLInt || p->code == kDLUInt));
 }
 
-/// Another number of phases may run there.
+/// Fails because steering scalars differ: the other rank may run another number of phases.
 static tg_status fail_steered(const tg_comm *c, const rt_announcement *theirs, int rank) {
     const char *name = c->scalar ? c->scalar->name : "?";
     if (theirs->scalar == c->line.scalar)
@@ -122,7 +124,7 @@ static tg_status fail_steered(const tg_comm *c, const rt_announcement *theirs, i
                    c->rank, name, (long long)c->line.scalar, rank, (long long)theirs->scalar);
 }
 
-/// Why the two are not.
+/// Fails with the first difference between the two lines.
 static tg_status fail_unlike_launch(const tg_comm *c, const rt_announcement *theirs, int rank) {
     const rt_announcement *own = &c->line;
     int x = rank < c->rank ? rank : c->rank, y = rank < c->rank ? c->rank : rank;
@@ -151,14 +153,16 @@ static tg_status fail_unlike_launch(const tg_comm *c, const rt_announcement *the
                    ty->config);
 }
 
-/// A rank that has come and launches something else, or otherwise. It may be launches ahead where
-/// they do not wait for each other: then its line is of another one.
+/// Fails if a rank that has come launches something else, or with another setting. If launches do
+/// not wait for each other, a rank may be launches ahead. Its line is then of another launch, and
+/// is ignored.
 tg_status rt_comm_compare(tg_comm *c, int rank) {
     const rt_announcement *theirs = line_of(c, rank);
     if (!is_to_compare(c, rank)) return TG_OK;
     bool alike = is_same_launch(&c->line, theirs);
     tg_status status = alike ? TG_OK : fail_unlike_launch(c, theirs, rank);
-    // Behind all reads of the line, which may be of another launch meanwhile.
+    // Orders this after all reads of the line, and then checks again: another launch may have
+    // overwritten it.
     atomic_fetch_or(&c->compared, 0);
     if (!is_to_compare(c, rank)) return TG_OK;
     if (alike && c->line.plan) atomic_fetch_or(&c->compared, (uint64_t)1 << rank);
@@ -171,7 +175,7 @@ uint64_t rt_comm_what(const tg_comm *c) {
     return rt_mix(what, own->scalars);
 }
 
-/// The first that has come and is unlike; TG_OK: there is none.
+/// Fails for the first rank that has come with a different line.
 static tg_status compare_all_ranks(tg_comm *c) {
     tg_status status = TG_OK;
     for (int r = 0; r < c->size && !status; r++) status = rt_comm_compare(c, r);
@@ -180,7 +184,7 @@ static tg_status compare_all_ranks(tg_comm *c) {
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/// The text comes before the number.
+/// Tells all others of a failure. The text goes before the number, which makes it valid.
 static void raise_failure(tg_comm *c, const char *text) {
     char cut[RT_COMM_TEXT];
     snprintf(cut, sizeof cut, "%s", text);
@@ -191,7 +195,7 @@ static void raise_failure(tg_comm *c, const char *text) {
     }
 }
 
-/// A rank whose part of this launch has failed, or -1.
+/// Returns a rank whose part of this launch has failed, or -1.
 static int who_failed(tg_comm *c) {
     for (int r = 0; r < c->size; r++)
         if (r != c->rank &&
@@ -228,7 +232,7 @@ void tg_comm_busy(tg_comm *c) {
         if (r != c->rank) rt_comm_set(c, r, &c->control->from[c->rank].busy, c->busy);
 }
 
-/// One that is seen to be at work may take its time: it may search for the setting.
+/// Renews the patience when a busy rank shows activity: it may be searching for the setting.
 static void allow_busy_rank(tg_comm *c, int rank, int64_t *busy, rt_patience *p) {
     int64_t seen = atomic_load_explicit(&c->control->from[rank].busy, memory_order_relaxed);
     if (seen != *busy) p->since = rt_now_ns();
@@ -268,7 +272,8 @@ bool rt_is_collective(const tg_kernel_info *info) {
     return false;
 }
 
-/// After a failure ranks begin the next launch together: until then what one of them raised stands.
+/// After a failure, all ranks enter the next launch before one proceeds. Until then the failure's
+/// text and number must stay.
 static tg_status recover_ranks(tg_comm *c) {
     rt_patience patience = {0};
     for (int r = 0; r < c->size; r++)
@@ -316,7 +321,7 @@ tg_status rt_comm_enter(rt_launcher *l, const char *name) {
     return TG_OK;
 }
 
-/// Other ranks hear of a failure unless they told it to this one.
+/// Tells the other ranks of a failure, unless it came from one of them.
 tg_status rt_comm_leave(rt_launcher *l, tg_status status) {
     tg_comm *c = l->comm;
     if (status && !c->told) raise_failure(c, tg_last_error());
@@ -338,14 +343,15 @@ void rt_comm_forget(tg_comm *c) {
     c->agreed = NULL;
 }
 
-/// Rank 0 chooses. Where it does not say so any more, being launches ahead, all choose alike.
+/// Rank 0 chooses the setting. If rank 0 is launches ahead and its line is gone, all ranks choose,
+/// with the same result.
 tg_status rt_comm_first_choice(tg_comm *c, const tg_kernel_info *info, char config[RT_COMM_CONFIG],
                                bool *told) {
     write_launch_line(c, info, NULL);
     tg_status status = c->rank ? rt_comm_await(c, 0) : TG_OK;
     if (status) return tg_fail(status, "%s: %s", info->name, tg_last_error());
     memcpy(config, texts_of(c, 0)->config, RT_COMM_CONFIG);
-    atomic_fetch_or(&c->compared, 0); // behind that
+    atomic_fetch_or(&c->compared, 0); // orders this after the copy of the config
     *told = c->rank && atomic_load(&line_of(c, 0)->number) == c->launches;
     return TG_OK;
 }
