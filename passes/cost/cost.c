@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The cost model: seconds that a kernel is expected to take on the threads of a CPU.
+// The cost model of CPUs: estimates the seconds of a kernel on the threads of a CPU.
 //
-// A program's time is the larger of its arithmetic and its traffic. Blocks are counted at full
-// size, so that partial tiles cost what they waste; rows of a product are counted in whole
-// registers. A phase takes as many rounds of programs as its programs need on the threads, plus
-// the start of a launch. Good for ranking configurations, not for predicting times.
+// A program takes the larger of its arithmetic and its traffic. Blocks count at full size, so
+// partial tiles cost their waste; rows of a product count in whole registers. A phase takes as many
+// rounds as its programs need on the threads, plus the start of a launch. The model ranks
+// configurations; it does not predict times.
 #include "passes/cost/cost.h"
 #include "passes/grid.h"
 #include "passes/model.h"
@@ -19,12 +19,12 @@ enum { MAX_DEPTH = 32 };
 
 typedef struct CpuWork {
     double vector_ops;  // native vector instructions
-    double product_ops; // fused multiply-adds of native vectors
+    double product_ops; // FMAs of native vectors
     double bytes;       // moved between memory and registers
-    double far_bytes;   // of these, from tensors that the second cache does not hold
-    double far_rows;    // that are begun one after another, none of them long
-    bool again;         // blocks are passed over more than once
-    double widest;      // bytes of the largest set of blocks alive in one iteration, roughly
+    double far_bytes;   // share of `bytes` from tensors that exceed the second cache
+    double far_rows;    // short rows that are started one after another
+    bool again;         // blocks are traversed more than once
+    double widest;      // rough bytes of the largest set of blocks live in one iteration
 } CpuWork;
 
 typedef struct CpuModel {
@@ -61,7 +61,8 @@ static bool find_known_extent(const CostDims *m, const Value *t, int axis, int64
     return *out >= 0;
 }
 
-/// Of the ranks the one in the middle: what others have before it, and behind it, counts for half.
+/// Assumes the middle rank, so that a range over the ranks before it, or behind it, has half of
+/// them.
 static bool known_rank(const CostDims *m, const Op *op, int64_t *out) {
     const Op *kernel = op_enclosing(op, OP_KERNEL);
     const Attr *sym = kernel ? op_attr(kernel, "sym") : NULL;
@@ -71,7 +72,7 @@ static bool known_rank(const CostDims *m, const Op *op, int64_t *out) {
     return true;
 }
 
-/// The value of an i64 scalar where the dims decide it.
+/// Finds the value of an i64 scalar. Returns false if the dims do not determine it.
 static bool find_known_value(const CostDims *m, const Value *v, int64_t *out, int depth) {
     if (depth > MAX_DEPTH || v->type->kind != TK_BLOCK) return false;
     if (const_int(v, out)) return true;
@@ -99,7 +100,8 @@ static bool rests_on_index(const Value *v, const Value *index, int depth) {
     return false;
 }
 
-/// Bounds of the range rest on `index`, and of the access, but for dimension d, nothing does.
+/// Whether the bounds of the range depend on `index`, and the other dimensions of the access do
+/// not.
 static bool shares_dimension(const Op *op, const Op *access, int d, const Value *index) {
     Access a = access_of(access);
     if (!rests_on_index(operand(op, 0), index, 0) && !rests_on_index(operand(op, 1), index, 0))
@@ -109,9 +111,10 @@ static bool shares_dimension(const Op *op, const Op *access, int d, const Value 
     return true;
 }
 
-/// How many ranges share dimension d of the access, which is subscripted by an index: programs
-/// along an outer index from which the bounds come and which the other subscripts do not have, say
-/// the rows of experts that lie one after another; of shards, those of other ranks.
+/// Returns the number of ranges that share dimension d of the access, which the range's index
+/// subscripts. These are the programs of an outer index that determines the bounds but no other
+/// subscript, for instance the experts whose rows lie one after another. For shards, they include
+/// the other ranks.
 static double count_range_sharers(const CostDims *m, const Op *op, const Op *access, int d) {
     double n = 1;
     int64_t ranks;
@@ -126,15 +129,15 @@ static double count_range_sharers(const CostDims *m, const Op *op, const Op *acc
     return n;
 }
 
-/// v is data, or what a loop made of it.
+/// Whether v is loaded data, or a loop's result.
 static bool is_data(const Value *v, int depth) {
     if (!v->def || depth > MAX_DEPTH) return false;
     if (v->def->code == OP_LOAD || v->def->code == OP_FOR) return true;
     return v->def->code == OP_CAST && is_data(operand(v->def, 0), depth + 1);
 }
 
-/// A subscript goes through the range: it is its index, or lies as far behind it as data say, where
-/// ranges lie one after another.
+/// Whether a subscript walks through the range: it is the index, or the index plus an offset from
+/// data, as for ranges that lie one after another.
 static bool is_through(const Value *sub, const Value *index) {
     const Op *add = def_of(sub, OP_ADD);
     if (sub == index || !add) return sub == index;
@@ -142,7 +145,7 @@ static bool is_through(const Value *sub, const Value *index) {
            (operand(add, 1) == index && is_data(operand(add, 0), 0));
 }
 
-/// Of one access; infinite where it has no dimension that is subscripted so.
+/// Returns the positions of one access; infinite if no dimension is subscripted in this way.
 static double positions_of(const CostDims *m, const Op *op, const Op *access) {
     double least = INFINITY;
     Access a = access_of(access);
@@ -155,8 +158,8 @@ static double positions_of(const CostDims *m, const Op *op, const Op *access) {
     return least;
 }
 
-/// Positions of a range whose bounds are data: at most what the tensors that it subscripts have.
-/// Infinite where that is not known either.
+/// Returns the maximum positions of a range whose bounds are data: its share of the tensors that it
+/// subscripts. Infinite if unknown.
 static double most_positions(const CostDims *m, const Op *op) {
     double least = INFINITY;
     for_each_use(u, op->regions[0]->args[0]) {
@@ -169,7 +172,8 @@ static double most_positions(const CostDims *m, const Op *op) {
     return least;
 }
 
-/// Iterations of a for, parallel or contract, the last one counted for what it has of a step.
+/// Iterations of a for, parallel or contract. The last one counts in proportion to its part of a
+/// step.
 double cost_parts(const CostDims *m, const Op *op) {
     int64_t lo, hi, step = op_int(op, "step", 1);
     if (step == 0) return 1;
@@ -212,7 +216,7 @@ double cost_bytes(const Type *t) {
     return (double)ty_count(t) * elem_info[t->elem].bits / 8;
 }
 
-/// Native vectors that hold a block, each row of its last axis on its own.
+/// The native vectors that hold a block. Each row of its last axis starts a new one.
 static double block_vectors(const CpuModel *m, const Type *t) {
     if (t->rank == 0) return COST_CPU_SCALAR;
     double lanes = 8.0 * m->machine.vector_bytes / fmax(elem_info[t->elem].bits, 8);
@@ -220,12 +224,12 @@ static double block_vectors(const CpuModel *m, const Type *t) {
     return (double)ty_count(t) / row * ceil(row / lanes);
 }
 
-// Packing starts anew with each row of a step: a long step reads memory in long runs.
+// Packing starts again with each row of a step, so a long step reads memory in long runs.
 static void add_packing_rows(CpuWork *w, const Type *a, double steps) {
     w->vector_ops += steps * COST_CPU_ROW_START * (double)a->extents[0];
 }
 
-/// Vectors of a row of the result share an element of `a` that is read: four of them, if there are.
+/// Up to four vectors of a row of the result share a loaded element of `a`.
 static void add_product(const CpuModel *m, CpuWork *w, const Type *a, const Type *c, double times) {
     double row = block_vectors(m, c) / (double)c->extents[0], shared = fmin(row, 4);
     double each = 1 + COST_CPU_NARROW * (4 / shared - 1) / 3;
@@ -233,7 +237,7 @@ static void add_product(const CpuModel *m, CpuWork *w, const Type *a, const Type
     w->bytes += times * (cost_bytes(c) / COST_CPU_STRIP); // a strip of the loop stays in registers
 }
 
-/// Each iteration of a loop reads other rows than the one before, and all of them the same columns.
+/// Whether each iteration of the loop reads other rows than the previous one, and the same columns.
 static bool is_down_rows(const Op *op, const Access *a) {
     const Op *loop = op_enclosing(op, OP_FOR);
     const Value *index = loop ? loop->regions[0]->args[0] : NULL;
@@ -247,7 +251,7 @@ static bool is_down_rows(const Op *op, const Access *a) {
     return down;
 }
 
-/// 0: its extents are not known.
+/// Returns 0 if the extents are unknown.
 static double known_tensor_bytes(const CpuModel *m, const Value *tensor) {
     const Type *t = tensor->type;
     double bytes = elem_info[t->elem].bits / 8.0;
@@ -259,7 +263,7 @@ static double known_tensor_bytes(const CpuModel *m, const Value *tensor) {
     return bytes;
 }
 
-/// Bytes from beyond the second cache that take as long as those of the block.
+/// Returns the bytes from beyond the second cache that take as long as the block's.
 static double far_bytes(const Type *t) {
     if (t->rank < 2) return cost_bytes(t);
     double row = (double)t->extents[t->rank - 1] * elem_info[t->elem].bits / 8;
@@ -281,8 +285,8 @@ static void add_cpu_access(const CpuModel *m, CpuWork *w, const Op *op, const Ty
 
 static void add_cpu_region(const CpuModel *m, CpuWork *w, const Region *r, double times);
 
-/// Nothing comes of the op: the kernel is not optimised yet, and `wide` in it asks for types by
-/// ops whose values nobody wants.
+/// Whether the op has no live use. The kernel is not optimised yet, and `wide` makes ops in it for
+/// their types only.
 static bool is_dead(const Op *op, int depth) {
     if (!op_has(op, PURE) || depth == MAX_DEPTH) return false;
     for (int i = 0; i < op->n_results; i++)
@@ -294,7 +298,7 @@ bool cost_is_dead(const Op *op) {
     return is_dead(op, 0);
 }
 
-/// Loaded, worked on and folded in one go: nobody else wants any of it.
+/// Whether v is loaded, computed and folded in one pass, with no other use.
 static bool is_passed_once(const Value *v, int depth) {
     int uses = 0;
     for_each_use(u, v) uses += !is_dead(u->user, 0);
@@ -308,7 +312,7 @@ static bool is_passed_once(const Value *v, int depth) {
     return true;
 }
 
-/// Along the lanes, each result is folded from a vector, step after step.
+/// A reduction along the lanes folds each result from a vector, step after step.
 static void add_reduction(const CpuModel *m, CpuWork *w, const Op *op, double times) {
     const Value *x = operand(op, 0);
     bool lanes = op_int(op, "axis", 0) == x->type->rank - 1;
@@ -351,8 +355,8 @@ static void add_cpu_region(const CpuModel *m, CpuWork *w, const Region *r, doubl
     for_each_op(op, r) add_cpu_op(m, w, op, times);
 }
 
-/// Of blocks without products. Where they are passed over several times, while the next program's
-/// are read ahead, a sixth of the first cache is quick, beyond it the less the more they are.
+/// The bandwidth for blocks without products. If a program traverses blocks several times while the
+/// next program's are prefetched, a sixth of the first cache is fast; larger sets are slower.
 static double pass_bandwidth(const CpuModel *m, const CpuWork *w) {
     if (!w->again) return COST_CPU_L1_BANDWIDTH;
     double fit = fmin(1, (double)m->machine.l1_bytes / COST_CPU_L1_PART / fmax(w->widest, 1));
@@ -382,7 +386,7 @@ double program_seconds(const Region *body, const PassEnv *env) {
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
-/// A phase: programs of the whole nest, dealt to the threads in rounds.
+/// Estimates a phase: the programs of the whole nest, dealt to the threads in rounds.
 static double cpu_phase_seconds(const CpuModel *m, const Op *phase) {
     double programs = 1;
     const Op *p = phase;
@@ -395,9 +399,9 @@ static double cpu_phase_seconds(const CpuModel *m, const Op *phase) {
     double start = w.product_ops == 0 ? COST_CPU_PROGRAM : COST_CPU_TASK;
     double threads = fmax(m->machine.threads, 1);
     double one = work_seconds(m, &w) + start, rounds = ceil(programs / threads);
-    // Threads do not begin at the same time, nor are they equally quick, and the last has all wait.
+    // Threads start at different times and differ in speed, and all wait for the last.
     double late = COST_CPU_LATE * fmax(0, log2(fmax(1, fmin(threads, programs))) - 1);
-    // All threads share the memory behind the caches: each byte comes from there at least once.
+    // All threads share the memory bandwidth, and each byte comes from memory at least once.
     double memory = programs * w.bytes / (COST_CPU_RAM_BANDWIDTH * COST_CPU_MEMORY_THREADS);
     return COST_CPU_LAUNCH + fmax((rounds + late) * one, memory);
 }
@@ -433,7 +437,7 @@ double cost_estimate(const Op *kernel, const Machine *machine,
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-enum { LOOKED_AT = 32 }; // iterations of a loop, where what they do differs
+enum { LOOKED_AT = 32 }; // iterations to sample, if they differ
 
 typedef struct IndexBounds {
     const Value *index;
@@ -447,7 +451,7 @@ static void seek_bound(Op *op, void *arg) {
                     rests_on_index(operand(op, 1), b->index, 0);
 }
 
-/// How many iterations the loops inside have depends on which iteration of `op` it is.
+/// Whether the index of `op` decides the iterations of inner loops.
 static bool decides_loops(const Op *op) {
     IndexBounds b = {.index = op->regions[0]->args[0]};
     for_each_op(inner, op->regions[0]) op_walk_pre(inner, seek_bound, &b);
@@ -456,7 +460,7 @@ static bool decides_loops(const Op *op) {
 
 static double count_product_flops(const CpuModel *m, const Region *r);
 
-/// Of one iteration, the mean of all.
+/// Returns the FLOPs of products in one iteration, the mean over all.
 static double mean_products(const CpuModel *m, const Op *op) {
     int64_t lo, hi, step = op_int(op, "step", 1);
     bool loop = op->code == OP_FOR || op->code == OP_PARALLEL;
@@ -475,7 +479,7 @@ static double mean_products(const CpuModel *m, const Op *op) {
     return sum / (double)looks;
 }
 
-/// Partial tiles count for what they hold, so that of a product of matrices it is 2 M N K.
+/// Partial tiles count by their contents, so a product of matrices has 2 M N K.
 static double count_product_flops(const CpuModel *m, const Region *r) {
     double sum = 0;
     for_each_op(op, r) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the cost models of CPUs and GPUs share.
+// Declarations shared by the cost models of CPUs and GPUs.
 #ifndef PASSES_COST_COST_H
 #define PASSES_COST_COST_H
 
 #include "ir/ir.h"
 
-/// An index of a loop or of programs that has a value.
+/// A loop's or programs' index with a known value.
 typedef struct CostIndex {
     const Value *index;
     int64_t value;
@@ -16,23 +16,24 @@ typedef struct CostIndex {
 typedef struct CostDims {
     int64_t (*dim_of)(void *user, int parameter, int axis);
     void *user;
-    const CostIndex *at; // others have the value of a typical iteration
+    const CostIndex *at; // other indices have the value of a typical iteration
 } CostDims;
 
-/// Iterations of a for, parallel or contract, the last one counted for what it has of a step; a few
-/// where the dims do not decide it.
+/// Returns the iterations of a for, parallel or contract. The last one counts in proportion to its
+/// part of a step. If the dims do not determine them, returns a small guess.
 double cost_parts(const CostDims *dims, const Op *op);
-/// Whether the dims decide it.
+/// Whether the dims determine the iterations.
 bool cost_is_known(const CostDims *dims, const Op *op);
-/// Whether the dims decide it, or data, but no more than what the tensors have.
+/// Whether the dims determine the iterations, or data do, within the extents of tensors.
 bool cost_is_bounded(const CostDims *dims, const Op *op);
-/// The value of an i64 scalar of the host where the dims decide it; of the rank the middle one.
+/// Finds the value of an i64 scalar of the host, assuming the middle rank. Returns false if the
+/// dims do not determine it.
 bool cost_value(const CostDims *dims, const Value *v, int64_t *out);
-/// The same as cost_parts, the last one counted as a whole.
+/// Like cost_parts, with the last iteration counted as a whole one.
 double cost_trips(const CostDims *dims, const Op *op);
 double cost_bytes(const Type *block);
-/// Nothing comes of the op: the kernel is not optimised yet, and `wide` in it asks for types by
-/// ops whose values nobody wants.
+/// Whether the op has no live use. The kernel is not optimised yet, and `wide` makes ops in it for
+/// their types only.
 bool cost_is_dead(const Op *op);
 
 #endif

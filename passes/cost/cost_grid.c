@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the phases of a kernel leave to choose to those who number programs, deal them out to tasks
-// and split their loops (tile-grid, split): of a search, values that would change nothing.
+// Finds the choices that a kernel's phases leave to the passes that number programs, deal them out
+// to tasks and split their loops (tile-grid, split). A search skips values that would change
+// nothing.
 #include "passes/cost/cost.h"
 #include "passes/grid.h"
 #include "passes/passes.h"
@@ -13,8 +14,8 @@ static bool is_constant(const Op *p) {
     return const_int(operand(p, 0), &lo) && const_int(operand(p, 1), &hi);
 }
 
-/// One level of the nest: of the last two that do not have a single program for sure the inner one
-/// has columns, the outer one rows.
+/// One level of the nest. Of the last two levels that may have several programs, the inner one has
+/// columns, the outer one rows.
 typedef struct TileCounts {
     double programs, rows, cols;
 } TileCounts;

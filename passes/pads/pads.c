@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// pads: follows what a read gives beyond the end of a range to where it changes a result, and
-// warns. The commonest bug of this kind of language:
+// pads: follows padding from reads beyond the end of a range to results that it changes, and warns.
+// This is the commonest bug in languages of this kind:
 //
 //   let d = x[n] - mean;  let v = sum(d * d);       // lanes beyond N hold (0 - mean) ** 2
 //
 // A *fact* is about one axis of a block: lanes at or beyond `count` are past the end, and hold a
-// known constant, or something else that comes from the pad. Ops that compute lane by lane do so on
-// the constants (pads_lanes.c); comparisons of lane numbers with the count are facts themselves, so
-// `valid(n) ? d : 0` is clean. Where an axis with a fact is folded, multiplied away, scanned,
-// sorted, picked from or counted, such lanes must hold what changes nothing (pads_folds.c). What
-// elaboration leaves out by `present` is a choice by lane numbers, too.
+// known constant, or another value that comes from the pad. Lanewise ops compute on these constants
+// (pads_lanes.c). Comparisons of lane numbers with the count are facts themselves, so `valid(n) ? d
+// : 0` is clean. If an axis with a fact is folded, multiplied away, scanned, sorted, picked from or
+// counted, lanes past the end must hold a value that changes nothing (pads_folds.c). The lanes that
+// elaboration masks for `present` are a choice by lane numbers, too.
 //
-// Every op has a row below, which says how pads go through it; the compiler of this file misses an
-// op without one. The analysis prefers silence: what loops and choices carry, and what is mixed
-// from two different ranges, has no facts.
+// Every op has a row below with its effect on pads; the C compiler reports an op without one. The
+// analysis prefers silence: values that loops and branches carry, and mixtures of two ranges, have
+// no facts.
 #include "passes/pads/pads.h"
 
 #include "passes/passes.h"
 
 static const Facts no_facts;
 
-enum { LOOK = 200 }; // values of the past of one that are looked at
+enum { LOOK = 200 }; // maximum number of defining values to visit
 
 const Facts *facts_of(const Pads *p, const Value *v) {
     const Facts *f = map_get(&p->facts, v);
@@ -42,15 +42,16 @@ const void *lanes_from(const Pads *p, const Value *count) {
     return ctx_name(p->ctx, ctx_format(p->ctx, "%lld", (long long)n));
 }
 
-/// Lanes that come from others by an op: of the same kind, from the same, in the same way.
+/// Returns the identity of lanes that an op makes from others. Equal lanes from the same operands
+/// in the same way get the same identity.
 static const void *lanes_by(const Pads *p, const char *how, const void *from, const void *with) {
     return ctx_name(p->ctx, ctx_format(p->ctx, "%s %p %p", how, from, with));
 }
 
 /* ---- sources ------------------------------------------------------------------------------- */
 
-/// Along a range that may end inside its block. Pads of the program's own choice count too: -inf is
-/// right for max and wrong for sum.
+/// Adds facts for axes along ranges that may end inside the block. Pads that the program chose
+/// count, too: -inf is right for max and wrong for sum.
 static void source_facts(Pads *p, const Op *op, const Cell *pad) {
     Access a = access_of(op);
     const Attr *inside = op_attr(op, "inside");
@@ -78,7 +79,7 @@ static void read_facts(Pads *p, const Op *load) {
     source_facts(p, load, pad || load == p->changed ? &cell : NULL);
 }
 
-/// An atomic gives 0 where the place is no place. What it adds must be of the same lanes.
+/// An atomic returns 0 for lanes outside the tensor. Its added value must have the same lanes.
 static void atomic_facts(Pads *p, const Op *op) {
     source_facts(p, op, &(Cell){0});
 }
@@ -97,7 +98,7 @@ static void live_facts(Pads *p, const Op *op) {
 
 /* ---- shapes -------------------------------------------------------------------------------- */
 
-/// One fact of two sets of lanes: what both hold.
+/// Joins the facts of two sets of lanes.
 static Fact joined_fact(Fact a, const Fact *b, Elem e) {
     if (!a.holds || !b->holds) return a.holds ? a : *b;
     if (a.holds != CONSTANT || b->holds != CONSTANT || !cell_equal(e, a.value, b->value))
@@ -108,7 +109,7 @@ static Fact joined_fact(Fact a, const Fact *b, Elem e) {
     return a;
 }
 
-/// Lanes of axes from..to in row-major order, broken into others.
+/// Returns the fact for the lanes of axes from..to, in row-major order, split into other axes.
 static Fact rebroken_fact(const Pads *p, const Facts *in, int from, int to, const Type *t,
                           const Type *as) {
     Fact all = {0};
@@ -128,7 +129,8 @@ static int skip_ones(const Type *t, int d) {
     return d;
 }
 
-/// Groups of axes that hold the same elements before and after keep their facts among themselves.
+/// Groups of axes with the same elements before and after the reshape exchange facts only within
+/// the group.
 static void reshape_facts(Pads *p, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     const Facts *in = facts_of(p, operand(op, 0));
@@ -151,7 +153,8 @@ static void reshape_facts(Pads *p, const Op *op) {
     set_facts(p, result(op, 0), &f);
 }
 
-/// broadcast, permute and slice: lanes of an axis stay, come from another axis, or are fewer.
+/// For broadcast, permute and slice: the lanes of an axis stay, come from another axis, or are
+/// fewer.
 static void shape_facts(Pads *p, const Op *op) {
     const Value *x = operand(op, 0);
     const Facts *in = facts_of(p, x);
@@ -164,7 +167,7 @@ static void shape_facts(Pads *p, const Op *op) {
     set_facts(p, result(op, 0), &f);
 }
 
-/// Lanes past the end of a part lie amid those of the whole.
+/// Lanes past the end of a part lie amid the lanes of the whole.
 static void concat_facts(Pads *p, const Op *op) {
     int axis = (int)op_int(op, "axis", 0);
     Facts f = {0};
@@ -182,12 +185,12 @@ static void concat_facts(Pads *p, const Op *op) {
 
 /* ---- folds --------------------------------------------------------------------------------- */
 
-/// The fold of a reduce or scan, where it is a known one of one block.
+/// Returns the fold of a reduce or scan if it is a known one of a single block; else OP_COUNT.
 static OpCode fold_of(const Op *op) {
     return op->n_results == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
 }
 
-/// Folds along other axes: equal constants give what they give among themselves.
+/// The fact of another axis behind the fold: equal constants fold to their own fold.
 static Fact folded_fact(const Pads *p, const Op *op, Fact f, Elem e) {
     OpCode code = fold_of(op);
     bool idempotent = code != OP_ADD && code != OP_MUL && code != OP_XOR && code != OP_COUNT;
@@ -196,13 +199,14 @@ static Fact folded_fact(const Pads *p, const Op *op, Fact f, Elem e) {
     return f;
 }
 
-/// Lanes past the end are no greater than any other of v, of a maximum; of a minimum no less.
+/// Whether lanes past the end are never greater than another lane of v, for a maximum; never less,
+/// for a minimum.
 static bool is_beyond(const Value *v, OpCode code, const Fact *f) {
     if (f->holds != CONSTANT || (code != OP_MAX && code != OP_MIN)) return false;
     return is_bounded(v, cell_number(v->type->elem, f->value), code == OP_MIN);
 }
 
-/// Whether lanes past the end change a fold of operand 0, beyond what the values show.
+/// Whether lanes past the end leave the fold of operand 0 as it is.
 static bool is_harmless(const Pads *p, const Op *op, int axis, const Fact *f) {
     const Value *x = operand(op, 0);
     OpCode code = fold_of(op);
@@ -215,7 +219,7 @@ static bool is_harmless(const Pads *p, const Op *op, int axis, const Fact *f) {
     return f->holds == CONSTANT && op->code == OP_REDUCE && only_raised(result(op, 0), c, up);
 }
 
-/// The loop whose variable v is, and which one; or NULL.
+/// Returns the loop that carries v, and its slot; or NULL.
 static const Op *loop_of(const Value *v, int *slot) {
     const Op *loop = v->def ? NULL : v->region->parent;
     if (!loop || (loop->code != OP_FOR && loop->code != OP_WHILE)) return NULL;
@@ -224,8 +228,8 @@ static const Op *loop_of(const Value *v, int *slot) {
     return body && *slot >= 0 ? loop : NULL;
 }
 
-/// acc += f(x[n]) in a loop over n: a fold over the turns, lane by lane. The range ends elsewhere
-/// in each turn, so that lanes of acc are not its lanes, and all of them count.
+/// Handles acc += f(x[n]) in a loop over n: a fold over the iterations, lane by lane. The range
+/// ends elsewhere in each iteration, so the lanes of acc are not its lanes, and all of them count.
 static void turn_facts(Pads *p, const Op *op) {
     if (op->n_operands != 2 || !result(op, 0)->type->rank) return;
     OpCode code = op->code == OP_SUB ? OP_ADD : op->code;
@@ -271,8 +275,8 @@ static void reduce_facts(Pads *p, const Op *op) {
     }
 }
 
-/// A running fold passes by lanes past the end unharmed; they hold the total then, if they held the
-/// identity. From the end it meets them first.
+/// A running fold reaches lanes past the end last, so they do no harm. If they held the identity,
+/// they then hold the total. A reverse scan meets them first.
 static void scan_facts(Pads *p, const Op *op) {
     int axis = (int)op_int(op, "axis", 0);
     bool reverse = op_flag(op, "reverse"), exclusive = op_flag(op, "exclusive");
@@ -291,7 +295,7 @@ static void scan_facts(Pads *p, const Op *op) {
     }
 }
 
-/// Lanes past the end must sort behind all others; then all blocks keep them there.
+/// Lanes past the end must sort behind all others. Then they stay there in all blocks.
 static void sort_facts(Pads *p, const Op *op) {
     int axis = (int)op_int(op, "axis", 0);
     const Value *x = operand(op, 0);
@@ -305,7 +309,8 @@ static void sort_facts(Pads *p, const Op *op) {
         set_facts(p, result(op, i), facts_of(p, operand(op, i)));
 }
 
-/// Products of lanes past the end of the inner dimension must be 0: one factor is, in those lanes.
+/// Products of lanes past the end of the inner dimension must be 0, so one factor must be 0 in
+/// these lanes.
 static void dot_facts(Pads *p, const Op *op) {
     const Value *a = operand(op, 0), *b = operand(op, 1);
     const Fact *x = &facts_of(p, a)->axis[1], *y = &facts_of(p, b)->axis[0];
@@ -324,9 +329,8 @@ static void dot_facts(Pads *p, const Op *op) {
 
 /* ---- what is picked and counted ------------------------------------------------------------ */
 
-/// The number of each lane that a pick by numbers takes, where these rest on lane numbers and
-/// constants alone: 1 where they follow the order of lanes, -1 where not, 0 where there is more to
-/// them.
+/// Returns 1 if the positions of a pick follow the order of lanes, -1 if they do not, and 0 if they
+/// depend on more than lane numbers and constants.
 static int lane_order(const Value *at, int *budget) {
     const Op *op = at->def;
     if (const_of(at) || def_of(at, OP_IOTA)) return 1;
@@ -350,8 +354,8 @@ static int lane_order(const Value *at, int *budget) {
     }
 }
 
-/// A number outside gives 0; so lanes past the end should be 0. Numbers that turn the lanes round
-/// (flip, roll) put lanes past the end where others were.
+/// A position outside gives 0, so lanes past the end should be 0, too. Positions that reverse or
+/// rotate the lanes (flip, roll) put lanes past the end among the others.
 static void gather_facts(Pads *p, const Op *op) {
     int axis = (int)op_int(op, "axis", 0), budget = LOOK;
     const Value *x = operand(op, 0), *at = operand(op, 1);
@@ -363,13 +367,14 @@ static void gather_facts(Pads *p, const Op *op) {
         pads_warn(p, op, 0, axis, along, OP_COUNT);
     along->lanes = lanes_by(p, "gather", along->lanes, at);
     along->count = NULL;
-    const Fact *own = &facts_of(p, at)->axis[axis]; // lanes past the end pick what they will
+    const Fact *own = &facts_of(p, at)->axis[axis]; // lanes past the end of the positions pick
+                                                    // arbitrary elements
     if (own->holds && !along->holds) *along = *own;
     if (own->holds) along->holds = OTHER;
     set_facts(p, result(op, 0), &f);
 }
 
-/// Elements past the end have no mask, or are no bin.
+/// Elements past the end must be masked, or fall into no bin.
 static void histogram_facts(Pads *p, const Op *op) {
     const Value *x = operand(op, 0);
     int64_t bins = result(op, 0)->type->extents[0];
@@ -387,7 +392,7 @@ static void histogram_facts(Pads *p, const Op *op) {
     }
 }
 
-/// Under --check all lanes are looked at.
+/// Under --check an assert tests all lanes.
 static void assert_facts(Pads *p, const Op *op) {
     const Value *x = operand(op, 0);
     for (int d = 0; d < x->type->rank; d++) {
@@ -399,7 +404,7 @@ static void assert_facts(Pads *p, const Op *op) {
 
 /* ---- writes -------------------------------------------------------------------------------- */
 
-/// The same range, moved or not.
+/// Whether both dimensions follow the same range, with an offset or without.
 static bool same_range(const Op *a, int i, const Op *b, int j) {
     Access x = access_of(a), y = access_of(b);
     if (x.subs[i].kind != DIM_AXIS || y.subs[j].kind != DIM_AXIS) return false;
@@ -409,10 +414,10 @@ static bool same_range(const Op *a, int i, const Op *b, int j) {
     return m == n && !const_of(m);
 }
 
-/// Two dimensions of a store, and axes of what it stores.
+/// Two dimensions of a store, and the load behind the axes of its value.
 typedef struct Crossing {
     const Op *store, *load;
-    int dims[2], budget; // budget: values that are looked at, at most
+    int dims[2], budget; // budget: maximum number of values to visit
 } Crossing;
 
 static int dim_of_block_axis(const Access *a, int axis) {
@@ -421,8 +426,8 @@ static int dim_of_block_axis(const Access *a, int axis) {
     return -1;
 }
 
-/// 1: these axes of v are read along the ranges of each other's dimensions. -1: otherwise. 0:
-/// nobody knows.
+/// Returns 1 if the axes i and j of v are read along the ranges of each other's dimensions, -1 if
+/// not, and 0 if unknown.
 static int crosses_ranges(Crossing *c, const Value *v, int i, int j) {
     const Op *op = v->def;
     if (!op || v->type->rank <= (i > j ? i : j) || c->budget-- <= 0) return 0;
@@ -448,7 +453,7 @@ static int crosses_ranges(Crossing *c, const Value *v, int i, int j) {
     return all;
 }
 
-/// y[n, m] = x[m, n] is no transposition: lanes of m are written along n.
+/// Warns about y[n, m] = x[m, n], which does not transpose: it writes lanes of m along n.
 static void store_facts(Pads *p, const Op *store) {
     Access a = access_of(store);
     for (int i = 0; i < a.n_subs; i++)
@@ -461,7 +466,7 @@ static void store_facts(Pads *p, const Op *store) {
         }
 }
 
-/// Contributions along other ranges than the place's must change nothing.
+/// Contributions with lanes past the end of other ranges than the place's must change nothing.
 static void combine_facts(Pads *p, const Op *op) {
     Access a = access_of(op);
     OpCode code = op_int(op, "n", 1) == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
@@ -477,7 +482,8 @@ static void combine_facts(Pads *p, const Op *op) {
 
 /* ---- the rows ------------------------------------------------------------------------------ */
 
-/// Results have no facts: no block goes in; or what comes out is not followed (control flow).
+/// For ops whose results have no facts: no block goes in, or the result is not tracked (control
+/// flow).
 static void leave_no_facts(Pads *p, const Op *op) {
     (void)p;
     (void)op;
@@ -529,9 +535,9 @@ static Through *facts_row(OpCode code) {
     case OP_SIGNAL_WAIT:
     case OP_SIGNAL_SET:
     case OP_COMM_FENCE: return leave_no_facts;
-    // a look at blocks as they are
+    // shows blocks as they are
     case OP_PRINT: return leave_no_facts;
-    // control flow: what it carries is not followed
+    // control flow: carried values are not tracked
     case OP_MODULE:
     case OP_KERNEL:
     case OP_FUNC:

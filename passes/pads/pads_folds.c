@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which values a fold passes by: its identity, what is beyond the others anyway, and of a fold that
-// nobody knows what it leaves alone when it is tried.
+// Decides which values a fold ignores: its identity, and values beyond all others. Unknown folds
+// are tested on samples.
 #include "passes/pads/pads.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@ bool is_identity(Ir *ir, OpCode code, Elem e, const Fact *f) {
 
 enum { MAX_PARTS = 8, N_SAMPLES = 10, MAX_CELLS = 128 };
 
-/// What the values of a region of scalar code hold: its arguments, then the result of each op, by
-/// its mark.
+/// The values of a region of scalar code: its arguments, then the result of each op, by the op's
+/// mark.
 typedef struct Cells {
     Region *r;
     int n;
@@ -51,7 +51,7 @@ static bool run_fold_op(Cells *c, const Op *op, Cell *out) {
     return true;
 }
 
-/// Runs a region; false where it has other ops, looks outside, or is long.
+/// Runs a region. Returns false if it has other ops, uses outside values, or is too long.
 static bool run_fold_region(Region *r, const Cell *args, Cell *out) {
     Cells c = {.r = r, .n = r->n_args};
     for (int i = 0; i < r->n_args && i < MAX_CELLS; i++) c.at[i] = args[i];
@@ -68,9 +68,10 @@ static bool run_fold_region(Region *r, const Cell *args, Cell *out) {
     return false;
 }
 
-/// Value s of those that a fold is tried on. Not NaN, which maxima pass by, nor 0, a weight of
-/// which makes the rest of a tuple count nothing. Some lie on either side of `past`, which lanes
-/// past the end hold: neighbours on one side of it, as each is folded with the next.
+/// Returns sample s of the values on which a fold is tested. NaN is excluded, since maxima ignore
+/// it, and so is 0, since a weight of 0 makes the rest of a tuple irrelevant. Some samples lie on
+/// either side of `past`, the value of lanes past the end. Neighbours lie on the same side, as each
+/// is folded with the next.
 static Cell sample_cell(Elem e, int s, double past) {
     double step = fmax(1, fabs(past) / 4);
     const double values[N_SAMPLES] = {1,    -2.5,        -40,      3000,        0.5,
@@ -79,8 +80,8 @@ static Cell sample_cell(Elem e, int s, double past) {
     return cell_cast(EL_F64, e, (Cell){.f = v == 0 || !isfinite(v) ? 2 : v});
 }
 
-/// What operand i holds past the end: what is known, numbers beyond all others, else sample s.
-/// False where it comes from the pad, and nobody knows what it is.
+/// Returns in *out the value of operand i past the end: the known one, a number beyond all others,
+/// or sample s. Returns false if it comes from the pad and is unknown.
 static bool past_end(const Pads *p, const Value *v, int axis, const Fact *dead, int s, Cell *out) {
     Elem e = v->type->elem;
     Operand in = operand_in(p, v, axis, dead);
@@ -99,7 +100,8 @@ static bool same_cells(const Op *op, int n, const Cell *a, const Cell *b) {
     return true;
 }
 
-// Tried on what it gives itself: parts of a tuple need not fit together otherwise.
+// The live values are results of the fold itself, since the parts of an arbitrary tuple need not
+// fit together.
 bool fold_ignores(const Pads *p, const Op *op, int axis, const Fact *f) {
     int n = op->n_results;
     if (n > MAX_PARTS) return false;
@@ -129,8 +131,9 @@ bool fold_ignores(const Pads *p, const Op *op, int axis, const Fact *f) {
 
 /* ---- what no lane is below ----------------------------------------------------------------- */
 
-/// A walk over what makes a value. Variables of loops are what they begin with, and stay so if each
-/// turn keeps it: what is asked again on the way holds.
+/// A walk over the definitions of a value. Loop variables start with their initial value, and stay
+/// bounded if each iteration keeps the bound. A value that is visited again on the way is assumed
+/// to be bounded.
 typedef struct BoundWalk {
     double c;
     bool up;
@@ -143,7 +146,7 @@ static bool is_within_bound(const BoundWalk *b, double v) {
     return isnan(v) || (b->up ? v <= b->c : v >= b->c);
 }
 
-/// The same for another constant, or the other way.
+/// Whether v is bounded by another constant, or in the other direction.
 static bool bounded_by(BoundWalk *b, const Value *v, double c, bool up) {
     BoundWalk other = {c, up, b->budget};
     bool is = stays_bounded(&other, v);
@@ -151,7 +154,7 @@ static bool bounded_by(BoundWalk *b, const Value *v, double c, bool up) {
     return is;
 }
 
-/// Of both operands, or of either.
+/// Whether both operands are bounded.
 static bool both_bounded(BoundWalk *b, const Op *op) {
     return stays_bounded(b, operand(op, 0)) && stays_bounded(b, operand(op, 1));
 }
@@ -160,7 +163,7 @@ static bool one_bounded(BoundWalk *b, const Op *op) {
     return stays_bounded(b, operand(op, 0)) || stays_bounded(b, operand(op, 1));
 }
 
-/// x < k ? a : x and its like: the arm x is taken where it is not below k.
+/// Handles x < k ? a : x and its like: the arm x is only taken if it is not below k.
 static bool arm_bounded(BoundWalk *b, const Op *select, int arm) {
     const Value *x = operand(select, arm);
     const Op *test = operand(select, 0)->def;
@@ -173,12 +176,12 @@ static bool arm_bounded(BoundWalk *b, const Op *select, int arm) {
     bool less = test->code == OP_LT || test->code == OP_LE;
     bool more = test->code == OP_GT || test->code == OP_GE;
     if (!less && !more) return false;
-    bool above = arm == 1 ? more : less; // where the arm is taken x is above k, or NaN
+    bool above = arm == 1 ? more : less; // if the arm is taken, x is above k, or NaN
     return above == !b->up && is_within_bound(b, limit);
 }
 
-/// One value, or what two equal loads read; the same place of what is not written in between, which
-/// is likely enough for a warning.
+/// Whether a and b are one value, or two equal loads. Stores between the loads are ignored, which
+/// is good enough for a warning.
 static bool is_same_load(const Value *a, const Value *b) {
     const Op *x = def_of(a, OP_LOAD), *y = def_of(b, OP_LOAD);
     if (a == b) return true;
@@ -191,8 +194,8 @@ static bool is_same_load(const Value *a, const Value *b) {
     return true;
 }
 
-/// Of floats, which do not wrap: 0 is the limit of squares, absolute values, products of two that
-/// are not negative.
+/// Bounds of float ops, which do not wrap: 0 bounds squares, absolute values, and products of two
+/// nonnegative values.
 static bool float_bounded(BoundWalk *b, const Op *op) {
     bool not_below = !b->up && b->c <= 0, not_above = b->up && b->c >= 0;
     switch (op->code) {
@@ -232,7 +235,7 @@ static bool fold_bounded(BoundWalk *b, const Op *op) {
     return zero ? bounded_by(b, operand(op, 0), 0, b->up) : stays_bounded(b, operand(op, 0));
 }
 
-/// Casts keep the order; constants of integers are whole, so that none is rounded past.
+/// Casts keep the order. Constants of integers are whole, so rounding does not pass them.
 static bool cast_bounded(BoundWalk *b, const Op *op) {
     const Value *x = operand(op, 0);
     if (x->type->elem == EL_BOOL) return b->up ? b->c >= 1 : b->c <= 0;
@@ -272,7 +275,7 @@ static bool stays_bounded(BoundWalk *b, const Value *v) {
     const Op *loop = v->region->parent;
     int first = loop->code == OP_FOR ? 1 : 0;
     if ((loop->code != OP_FOR && loop->code != OP_WHILE) || v->index < first) return false;
-    // What a turn makes of it is a maximum with itself, or it is not seen to be bounded.
+    // The yielded value must be the variable, or a maximum with it. Any other counts as unbounded.
     const Value *start = operand(loop, loop->code == OP_FOR ? v->index + 1 : v->index);
     const Region *body = loop->regions[loop->code == OP_FOR ? 0 : 1];
     const Value *next = operand(terminator(body), v->index - first);

@@ -16,7 +16,8 @@ static bool is_infinite(Elem e, Cell c) {
     return elem_is(e, EC_FLOAT) && isinf(c.f);
 }
 
-/// lane number < count: lanes past the end are false. v must be iota, w the count in every lane.
+/// Whether the op is lane number < count, which is false past the end. The left operand must be
+/// iota, the right one the count in every lane.
 static bool is_lane_test(const Op *op, const Value **count) {
     const Value *w = operand(op, 1);
     if (op->code != OP_LT || !def_of(operand(op, 0), OP_IOTA)) return false;
@@ -41,7 +42,7 @@ static bool uniform_by(const Value *v, int axis, int *budget) {
     return true;
 }
 
-/// v repeats one lane along the axis.
+/// Whether v repeats one lane along the axis.
 static bool is_uniform(const Value *v, int axis) {
     int budget = 200;
     return uniform_by(v, axis, &budget);
@@ -58,14 +59,15 @@ Operand operand_in(const Pads *p, const Value *v, int axis, const Fact *dead) {
     return (Operand){is_uniform(v, axis) ? UNIFORM : carried ? OTHERS : OWN, {0}};
 }
 
-/// Sums and products are NaN, comparisons are false but for !=.
+/// The result with one NaN operand: sums and products are NaN, comparisons are false except for !=.
 static bool with_nan(OpCode code, Cell *out) {
     bool compares = op_info[code].traits & COMPARES;
     if (compares) out->u = code == OP_NE;
     return compares || code == OP_ADD || code == OP_SUB || code == OP_MUL || code == OP_DIV;
 }
 
-/// What is certain though an operand is not: 0 * y, -inf + y, -inf < y, false && y.
+/// Returns results that are certain although one operand is unknown: 0 * y, -inf + y, -inf < y,
+/// false && y.
 static bool absorbed_cell(const Op *op, const Operand *in, Cell *out) {
     Elem e = operand(op, 0)->type->elem;
     for (int i = 0; i < 2 && op->n_operands == 2; i++) {
@@ -116,7 +118,7 @@ static bool absorbed_cell(const Op *op, const Operand *in, Cell *out) {
     return false;
 }
 
-/// y + 0, y * 1, max(y, -inf): the lanes of y itself.
+/// Whether the result has the lanes of y itself: y + 0, y * 1, max(y, -inf).
 static bool is_neutral(Ir *ir, const Op *op, const Operand *in) {
     Elem e = operand(op, 0)->type->elem;
     for (int i = 0; i < 2 && op->n_operands == 2; i++) {
@@ -157,27 +159,27 @@ bool is_number(const Value *v) {
     return has_number(v, BUDGET);
 }
 
-/// select(c, x, y) along one axis.
+/// Returns the fact of select(c, x, y) along one axis.
 static Fact choose_lane(const Op *op, const Operand *in, Fact dead) {
     Elem e = result(op, 0)->type->elem;
     if (in[0].lane == KNOWN) {
         const Operand *x = &in[in[0].value.u ? 1 : 2];
         dead.chosen = !const_of(operand(op, 0));
-        // A choice by the lane's validity is deliberate, whatever it gives.
+        // A choice by the lane's validity is deliberate, whatever its value.
         return x->lane == KNOWN     ? known_fact(dead, x->value)
                : x->lane == FOREIGN ? other_fact(dead)
                                     : (Fact){0};
     }
     if (in[1].lane == KNOWN && in[2].lane == KNOWN && cell_equal(e, in[1].value, in[2].value))
         return known_fact(dead, in[1].value);
-    // The number of the first lane that ...: min(c ? index(n) : N) passes by later numbers.
+    // The number of the first lane with a property: min(c ? index(n) : N) ignores later numbers.
     for (int i = 1; i < 3; i++)
         if (in[i].lane == OTHERS || (in[i].lane == OWN && is_number(operand(op, i))))
             return (Fact){0};
     return other_fact(dead);
 }
 
-/// The dead lanes of an elementwise op, select or cast.
+/// Returns the fact for the dead lanes of an elementwise op, select or cast.
 static Fact computed_fact(const Pads *p, const Op *op, const Operand *in, Fact dead) {
     Elem e = operand(op, 0)->type->elem;
     bool known = true, others = false;
@@ -198,7 +200,7 @@ static Fact computed_fact(const Pads *p, const Op *op, const Operand *in, Fact d
     return other_fact(dead);
 }
 
-/// The fact that some operand has for this axis.
+/// Returns the fact that some operand has for this axis.
 static Fact fact_of_operands(const Pads *p, const Op *op, int axis) {
     for (int i = 0; i < op->n_operands; i++) {
         const Fact *f = &facts_of(p, operand(op, i))->axis[axis];

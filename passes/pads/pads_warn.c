@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Warnings of the pass `pads`. What a hint offers is tried first: a pad is named only where reading
-// with it silences this warning and raises no other.
+// Warnings of the pass `pads`. A hint is tested first: it names a pad only if reading with it
+// silences this warning and causes no other.
 #include "passes/pads/pads.h"
 
 #include "lang/diag.h"
@@ -13,18 +13,18 @@ static const char *tensor_name(const Op *load) {
     return name ? name : "a tensor";
 }
 
-/// The name that a range has in the source, or an ellipsis.
+/// Returns the source's name of the range, or an ellipsis.
 static const char *range_name(const Value *count) {
     return count && count->name && *count->name ? count->name : "...";
 }
 
 /* ---- what helps ---------------------------------------------------------------------------- */
 
-// Each trial follows the whole kernel: a few of them, where it is not long.
+// Each trial analyses the whole kernel, so their number and the kernel's length are limited.
 enum { MAX_TRIED = 16, MAX_FACTS = 1000 };
 
-/// How many warnings there would be, of op and in all, if the read had this pad; changed NULL: as
-/// it is.
+/// Returns the number of warnings if the read had this pad (changed NULL: unchanged), and that of
+/// op in *of_op.
 static int try_pad(const Pads *p, const Op *op, const Op *read, Cell pad, int *of_op) {
     Pads q = {.ir = p->ir, .ctx = p->ctx, .kernel = p->kernel, .quiet = true, .target = op};
     q.changed = read;
@@ -34,7 +34,7 @@ static int try_pad(const Pads *p, const Op *op, const Op *read, Cell pad, int *o
     return q.n_said;
 }
 
-/// A pad, as it is written, that makes the warning of op go and brings no other; or NULL.
+/// Returns the source text of a pad that silences the warning of op and adds no other, or NULL.
 static const char *helpful_pad(Pads *p, const Op *op, const Fact *f, const char *identity) {
     static const char *const numbers[] = {"0", "-inf", "inf", "1"}, *const bools[] = {"false",
                                                                                       "true"};
@@ -55,7 +55,7 @@ static const char *helpful_pad(Pads *p, const Op *op, const Fact *f, const char 
     return found;
 }
 
-/// "valid(n)", with axes of 1 so that it stands along this axis of a block.
+/// Returns "valid(n)", with axes of 1 so that it lies along this axis of a block.
 static const char *valid_choice(const Pads *p, const Type *t, int axis, const Fact *f) {
     Text out = {.ctx = p->ctx};
     text_add(&out, "valid(%s)", range_name(f->count));
@@ -75,7 +75,7 @@ static const char *identity_text(const Pads *p, OpCode code, Elem e) {
     return cell_text(p->ctx, e, cell_of_attr(e, monoid_identity(p->ir, code, e)));
 }
 
-/// The op as the source calls it.
+/// Returns the source's name of the op.
 static const char *op_words(const Op *op, OpCode code) {
     bool fold = op->code == OP_REDUCE && code != OP_COUNT;
     return op_info[fold ? code : op->code].name;

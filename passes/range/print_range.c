@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// print-range: makes the facts of the range analysis visible, so that tests can assert them.
+// print-range: prints the facts of the range analysis, so that tests can check them.
 //
 //   %n = min %x, %y : i64   ->   the same, and print [text = "n: 0 .. 16, by 4"]
 #include "passes/passes.h"

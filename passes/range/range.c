@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// range: linear forms of integer values and proofs about them. See range.h for the idea.
+// range: linear forms of integer values, facts and divisors. range.h explains the idea.
 #include "passes/range/range_private.h"
 #include "passes/util.h"
 
@@ -19,7 +19,7 @@ static Linear linear_atom(const Value *v) {
     return (Linear){.n = 1, .terms = {{v, 1}}};
 }
 
-/// No factor is INT64_MIN, so that each may be negated and divided.
+/// No factor is INT64_MIN, so each may be negated and divided.
 static void add_linear_term(Linear *a, Term t) {
     for (int i = 0; i < a->n; i++) {
         if (a->terms[i].atom != t.atom) continue;
@@ -57,19 +57,19 @@ Linear linear_without(Linear a, int i) {
 
 /* ---- values to forms ----------------------------------------------------------------------- */
 
-/// A gathered view has the extents of the tensor.
+/// A gathered view has the extents of its tensor.
 static const Value *extents_of(const Value *tensor) {
     const Op *gather = def_of(tensor, OP_COMM_GATHER);
     return gather && tensor == result(gather, 0) ? operand(gather, 0) : tensor;
 }
 
-/// One atom an extent: `dim` ops of one tensor and axis are the same value.
+/// Returns the one atom of an extent: `dim` ops of one tensor and axis have the same value.
 static const Value *extent_atom(Ranges *r, const Value *tensor, int axis, const Value *dim) {
     tensor = extents_of(tensor);
     for (int i = 0; i < r->extents.n; i++)
         if (r->extents.data[i].tensor == tensor && r->extents.data[i].axis == axis)
             return r->extents.data[i].atom;
-    if (!dim) { // no op names it: a value of our own, which no op defines
+    if (!dim) { // no op names the extent, so it gets a value without a definition
         Value *v = ctx_new(r->ctx, Value);
         v->type = ty_scalar(r->ir, EL_I64);
         v->index = -1;
@@ -80,7 +80,7 @@ static const Value *extent_atom(Ranges *r, const Value *tensor, int axis, const 
     return dim;
 }
 
-/// The atom, or what it is known to be equal to.
+/// Returns the atom, or the form that it is known to equal.
 static Linear resolved_atom(Ranges *r, const Value *atom) {
     const Linear *is = map_get(&r->equal, atom);
     return is ? *is : linear_atom(atom);
@@ -88,7 +88,8 @@ static Linear resolved_atom(Ranges *r, const Value *atom) {
 
 Linear linear_extent(Ranges *r, const Value *tensor, int d) {
     if (tensor->type->extents[d] != DYNAMIC) return linear_constant(tensor->type->extents[d]);
-    // What is below a scratch tensor's operand is below its extent: that is the operand, or 0.
+    // A scratch tensor's extent is its operand, or 0 if that is negative. A value that is below the
+    // operand is below the extent.
     const Op *scratch = def_of(tensor, OP_SCRATCH);
     if (scratch) return linear_exact(r, operand(scratch, d));
     return resolved_atom(r, extent_atom(r, tensor, d, NULL));
@@ -106,8 +107,8 @@ static Linear linear_form_of(Ranges *r, const Value *v, const Op *op) {
                 return linear_scaled(linear_of(r, operand(op, !i)), c);
         return resolved_atom(r, v);
     case OP_BROADCAST:
-        // Lanes of a scalar are the scalar. Other blocks keep their own lanes apart: an axis here
-        // need not be the same axis there.
+        // All lanes of a broadcast scalar are that scalar. Other blocks keep their own lanes: an
+        // axis here need not be the same axis there.
         return ty_is_scalar(operand(op, 0)->type) ? linear_of(r, operand(op, 0))
                                                   : resolved_atom(r, v);
     case OP_DIM:
@@ -116,8 +117,7 @@ static Linear linear_form_of(Ranges *r, const Value *v, const Op *op) {
     }
 }
 
-/// Each value is looked at once: a chain of sums that use the one before twice has as many ways
-/// through it as 2 to its length.
+/// Visits each value once. A chain of n sums that each use the previous one twice has 2^n paths.
 Linear linear_of(Ranges *r, const Value *v) {
     int64_t c;
     if (v->type->kind != TK_BLOCK || v->type->elem != EL_I64) return linear_bad();
@@ -131,13 +131,13 @@ Linear linear_of(Ranges *r, const Value *v) {
     return *known;
 }
 
-/// Bounds that need no proof keep the form within int64_t.
+/// Whether interval bounds keep the form within int64_t.
 static bool fits_by_bounds(Ranges *r, const Linear *form) {
     Interval x;
     return linear_bounds(r, form, 0, &x) && x.lo >= INT64_MIN && x.hi <= INT64_MAX;
 }
 
-/// Proofs do.
+/// Whether proofs do.
 static bool fits_by_proof(Ranges *r, Linear form, int depth) {
     Linear low = form, high = linear_scaled(form, -1);
     low.constant -= INT64_MIN;
@@ -163,7 +163,7 @@ static void add_linear_fact(Ranges *r, Linear f) {
     if (!f.bad && f.n && r->facts.n < MAX_FACTS) vec_push(r->ctx, &r->facts, f);
 }
 
-/// form = 0: one of its atoms of factor 1 or -1 is the rest.
+/// Records form = 0: an atom with factor 1 or -1 equals the rest.
 static void add_equality(Ranges *r, Linear form) {
     add_linear_fact(r, form);
     add_linear_fact(r, linear_scaled(form, -1));
@@ -178,7 +178,7 @@ static void add_equality(Ranges *r, Linear form) {
     }
 }
 
-/// x % c = 0: c divides the atom x.
+/// Records x % c = 0: c divides the atom x. Returns false if the comparison has another form.
 static bool add_divisor(Ranges *r, const Op *eq) {
     const Op *rem = def_of(operand(eq, 0), OP_REM);
     int64_t c;
@@ -214,7 +214,7 @@ static void assume_equal(Ranges *r, const Op *op, Linear x, Linear y, bool every
     assume_at_least(r, op, x, y, everywhere);
 }
 
-/// What is known where a comparison of i64 holds.
+/// The facts that follow from a true comparison of i64.
 typedef struct FactRule {
     OpCode op;
     void (*assume)(Ranges *r, const Op *op, Linear x, Linear y, bool everywhere);
@@ -242,7 +242,7 @@ static void assume_comparison(Ranges *r, const Op *op, bool holds, bool everywhe
     }
 }
 
-/// Adds what follows from the truth (or falsehood) of a scalar condition.
+/// Adds the facts that follow from a scalar condition, or from its negation.
 static void assume_condition(Ranges *r, const Value *condition, bool holds, bool everywhere) {
     const Op *op = condition->def;
     if (!op || !ty_is_scalar(condition->type)) return;
@@ -280,7 +280,7 @@ void ranges_at(Ranges *r, const Op *op) {
 
 /* ---- divisors ------------------------------------------------------------------------------ */
 
-/// 2^63, of INT64_MIN, is no int64_t: 2^62 divides it, too.
+/// The magnitude of INT64_MIN, 2^63, does not fit into int64_t. 2^62 divides it, too.
 static int64_t gcd_int64(int64_t a, int64_t b) {
     uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
     while (y) {
@@ -298,12 +298,12 @@ bool is_loop_index(const Value *v) {
            code == OP_CONTRACT;
 }
 
-/// Of a number modulo 2 ** 64: what is left where it wraps.
+/// Returns the part of a divisor that survives wrapping modulo 2 ** 64.
 static int64_t power_of_two(int64_t d) {
     return d & -(uint64_t)d;
 }
 
-/// A number that divides the value, which may be its form modulo 2 ** 64.
+/// Returns a number that divides the value, whose form may hold only modulo 2 ** 64.
 static int64_t value_divisor(Ranges *r, const Value *v, int depth) {
     Linear form = linear_of(r, v);
     int64_t d = linear_divisor(r, form, depth);

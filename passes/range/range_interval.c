@@ -55,7 +55,7 @@ static Interval of_select(const Op *op, const Interval *x) {
     return (Interval){lesser_wide(x[1].lo, x[2].lo), greater_wide(x[1].hi, x[2].hi)};
 }
 
-/// x / 0 = 0. No quotient is larger than x.
+/// x / 0 = 0. No quotient exceeds x in magnitude.
 static Interval of_quotient(const Op *op, const Interval *x) {
     (void)op;
     Wide most = greater_wide(-x[0].lo, x[0].hi);
@@ -64,7 +64,7 @@ static Interval of_quotient(const Op *op, const Interval *x) {
     return (Interval){x[0].lo / x[1].hi, x[0].hi / x[1].lo};
 }
 
-/// Of the sign of x, and no larger; less than the divisor; x % 0 = 0.
+/// The remainder has the sign of x, at most its magnitude, and less than the divisor's. x % 0 = 0.
 static Interval of_remainder(const Op *op, const Interval *x) {
     (void)op;
     Wide most = greater_wide(greater_wide(x[1].hi, -x[1].lo) - 1, 0);
@@ -113,7 +113,7 @@ static const IntervalRule *rule_of(OpCode code) {
 Interval interval_by_rule(const Op *op, const Interval *x) {
     const IntervalRule *rule = rule_of(op->code);
     Interval all = type_interval(result(op, 0)->type->elem), by = rule ? rule->of(op, x) : all;
-    return is_within(by, all) ? by : all; // beyond it the op wraps
+    return is_within(by, all) ? by : all; // outside of the type the op wraps
 }
 
 /* ---- values -------------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ static Interval loop_interval(Ranges *r, const Value *v, int depth) {
                       greater_wide(hi.hi - 1, lo.lo)}; // the body of an empty loop does not run
 }
 
-/// The number of a task, or of a program of a device.
+/// Whether v is the number of a task, or of a device's program.
 static bool is_program_number(const Value *v) {
     OpCode code = v->region->parent->code;
     return v->index == 0 && (code == OP_LAUNCH || code == OP_DEVICE);
@@ -154,7 +154,7 @@ static Interval atom_interval(Ranges *r, const Value *v, int depth) {
     const Interval *known = map_get(&r->intervals, v);
     if (known || depth > RANGE_DEPTH) return known ? *known : type_interval(v->type->elem);
     Interval x = new_interval(r, v, depth);
-    if (depth <= 2) // deeper, too little of its definition may have been seen
+    if (depth <= 2) // at greater depth, the walk may have cut definitions short
         map_set(r->ctx, &r->intervals, v, ctx_copy(r->ctx, &x, sizeof x));
     return x;
 }
@@ -164,7 +164,7 @@ bool linear_bounds(Ranges *r, const Linear *form, int depth, Interval *out) {
     bool over = form->bad;
     for (int i = 0; i < form->n && !over; i++) {
         Interval x = atom_interval(r, form->terms[i].atom, depth + 1);
-        Wide k = form->terms[i].factor; // products of two values fit
+        Wide k = form->terms[i].factor; // the product of two values fits
         over |= __builtin_add_overflow(lo, k * (k > 0 ? x.lo : x.hi), &lo);
         over |= __builtin_add_overflow(hi, k * (k > 0 ? x.hi : x.lo), &hi);
     }

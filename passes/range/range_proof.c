@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // range: proofs of `form >= 0`.
 //
-// A term with a positive factor may be replaced by anything its atom is at least, one with a
-// negative factor by anything its atom is at most; what is left must still be >= 0:
+// A term with a positive factor may be replaced by a lower bound of its atom, a term with a
+// negative factor by an upper bound. The new form must still be >= 0:
 //
 //   M - i - min(M - i, 64) >= 0   <=  (min(x, y) <= x)   M - i - (M - i) = 0
 //
-// Some bounds are choices (either operand bounds a min from above), some are cases (a min is one of
-// its operands, so both must do). A fact f >= 0 may be taken off the form. The search is bounded in
-// depth and steps; what it does not find counts as unknown.
+// Some bounds are choices (either operand bounds a min from above); others are cases (a min is one
+// of its operands, so both must do). A fact f >= 0 may be subtracted from the form. Depth and steps
+// of the search are limited; without a proof the answer is "unknown".
 #include "passes/range/range_private.h"
 
 enum { PROOF_STEPS = 500, PROOF_DEPTH = 9 };
 
-/// The form with `bound` in place of term i, scaled: (form without t) * scale + factor * bound.
-/// For bounds of scale * atom.
+/// Proves the form with `bound` in place of term i, scaled: (form without t) * scale + factor *
+/// bound. bound: one of scale * atom.
 static bool proved_with(Ranges *r, const Linear *form, int i, Linear bound, int64_t scale,
                         int depth) {
     Linear rest = linear_without(*form, i);
@@ -30,7 +30,7 @@ static Linear operand_form(Ranges *r, const Op *op, int i, int depth) {
     return linear_exact_at(r, operand(op, i), depth + 1);
 }
 
-/// lo <= index, and index <= hi - 1, or hi - step where the step divides hi - lo.
+/// lo <= index, and index <= hi - 1, or hi - step if the step divides hi - lo.
 static bool by_loop(Ranges *r, const Linear *form, int i, const Op *loop, int depth) {
     Linear lo = operand_form(r, loop, 0, depth), hi = operand_form(r, loop, 1, depth);
     int64_t step = op_int(loop, "step", 1);
@@ -40,8 +40,8 @@ static bool by_loop(Ranges *r, const Linear *form, int i, const Op *loop, int de
     return proved_with(r, form, i, minus_int(hi, whole ? step : 1), 1, depth);
 }
 
-/// min(x, y): at most x and at most y; at least, in each case, the one it is. max turned round;
-/// a select is one of its values.
+/// min(x, y) is at most x and at most y. Its lower bounds need both cases, since it is one of them.
+/// max is the reverse; a select is one of its values.
 static bool by_min_max(Ranges *r, const Linear *form, int i, const Op *op, int depth) {
     bool upper = form->terms[i].factor < 0;
     bool choice = op->code != OP_SELECT && upper == (op->code == OP_MIN);
@@ -51,7 +51,7 @@ static bool by_min_max(Ranges *r, const Linear *form, int i, const Op *op, int d
     return proved_with(r, form, i, operand_form(r, op, n - 1, depth), 1, depth);
 }
 
-/// q = x / k, k > 0 constant: k q <= x where x >= 0, k q >= x - (k - 1).
+/// q = x / k, k > 0 constant: k q <= x if x >= 0, k q >= x - (k - 1).
 static bool by_quotient(Ranges *r, const Linear *form, int i, const Op *op, int depth) {
     int64_t k;
     if (!const_int(operand(op, 1), &k) || k <= 0) return false;
@@ -76,8 +76,8 @@ static bool by_launch(Ranges *r, const Linear *form, int i, const Op *launch, in
     return proved_with(r, form, i, minus_int(operand_form(r, launch, 0, depth), 1), 1, depth);
 }
 
-/// What its definition says of an atom: of a result the op's, of an argument that of the op with
-/// the region.
+/// A rule for an atom from its definition: the op of a result, or the op whose region has the
+/// argument.
 typedef struct ProofRule {
     OpCode op;
     bool (*holds)(Ranges *r, const Linear *form, int i, const Op *op, int depth);
@@ -96,7 +96,7 @@ static const ProofRule rules[] = {
 };
 const RuleTable proof_table = RULE_TABLE("range", ProofRule, rules);
 
-/// Constant bounds of one atom.
+/// Replaces term i by a constant bound of its atom.
 static bool by_interval(Ranges *r, const Linear *form, int i, int depth) {
     Linear atom = {.n = 1, .terms = {{form->terms[i].atom, 1}}};
     Interval x;
@@ -109,7 +109,7 @@ static bool by_interval(Ranges *r, const Linear *form, int i, int depth) {
 static bool by_definition(Ranges *r, const Linear *form, int i, int depth) {
     const Value *v = form->terms[i].atom;
     if (is_own_extent(v)) return false;
-    if (v->def && v->def->n_regions) return false; // what a loop carries is no index of it
+    if (v->def && v->def->n_regions) return false; // a carried value is not the loop's index
     const Op *op = v->def ? v->def : v->region->parent;
     bool task = !v->def && op->code == OP_LAUNCH && v->index == 0;
     if (!v->def && !is_loop_index(v) && !task) return false;
@@ -122,7 +122,7 @@ static bool by_definition(Ranges *r, const Linear *form, int i, int depth) {
     return false;
 }
 
-/// form = f + rest, f >= 0, where f and the form share a term of one sign.
+/// form = f + rest, f >= 0, where f and the form share a term of the same sign.
 static bool by_facts(Ranges *r, const Linear *form, int depth) {
     for (int k = 0; k < r->facts.n; k++) {
         const Linear *f = &r->facts.data[k];
@@ -138,8 +138,8 @@ static bool by_facts(Ranges *r, const Linear *form, int depth) {
     return false;
 }
 
-/// How much stands behind an atom: what is defined by others goes before them, inner indices
-/// before outer ones, and extents last.
+/// Returns the rank of an atom by its definition: defined values first, inner indices before outer
+/// ones, extents last.
 static int derivation_depth(const Value *v) {
     if (is_own_extent(v) || def_of(v, OP_DIM)) return 0;
     const Region *r = v->def ? v->def->parent : v->region;
@@ -148,7 +148,7 @@ static int derivation_depth(const Value *v) {
     return depth;
 }
 
-/// Most derived terms first: the order in which replacing them gets somewhere.
+/// Puts the most derived terms first, which is the order in which replacing them succeeds.
 static void sort_terms(Linear *form) {
     for (int i = 1; i < form->n; i++)
         for (int j = i; j > 0; j--) {
@@ -159,7 +159,7 @@ static void sort_terms(Linear *form) {
         }
 }
 
-/// Where a failure with the form would be.
+/// Returns the slot for a failure with this form.
 static Failure *failure_of(Ranges *r, const Linear *form, int depth) {
     uint64_t h = (uint64_t)form->constant + (uint64_t)depth;
     for (int i = 0; i < form->n; i++) {
@@ -186,8 +186,8 @@ static bool search_proof(Ranges *r, const Linear *form, int depth) {
     return false;
 }
 
-// Facts are taken off in any order, so a search comes to most forms many times. What it would take
-// to fail once more counts as taken: what is proved does not depend on what is remembered.
+// Facts are subtracted in any order, so a search reaches most forms many times. A remembered
+// failure costs the steps of its search, so the result does not depend on the memory.
 bool proved(Ranges *r, Linear form, int depth) {
     Interval x;
     if (form.bad || depth > PROOF_DEPTH || r->steps-- <= 0) return false;
