@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The cost model of GPUs: seconds that a kernel is expected to take.
+// The cost model of GPUs: estimates the seconds of a kernel.
 //
-// A phase takes the longest of four times: what its SMs compute (matrix units, shared memory that
-// feeds them, arithmetic), what comes through the second cache, what comes from memory, and what
-// the programs of an SM wait for one after the other. Blocks are counted at full size, so partial
-// tiles cost what they waste. Good for ranking settings, not for predicting times.
+// A phase takes the longest of four times: the work of its SMs (matrix units, the shared memory
+// that feeds them, arithmetic), the traffic of the second cache, the traffic of memory, and the
+// waits of an SM's programs in sequence. Blocks count at full size, so partial tiles cost their
+// waste. The model ranks settings; it does not predict times.
 #include "passes/combine.h"
 #include "passes/cost/cost.h"
 #include "passes/gpu/gpu.h"
@@ -15,41 +15,42 @@
 #include <math.h>
 #include <string.h>
 
-/// One program, or one run of a region.
+/// The work of one program, or of one run of a region.
 typedef struct GpuWork {
     double unit, shared, alu; // cycles of an SM
-    double fma;               // of alu: products without a matrix unit
-    double masks;             // of alu: masks and what they select, for which most steps branch
+    double fma;               // share of alu: products without a matrix unit
+    double masks;             // share of alu: masks and their selects, around which most steps
+                              // branch
     double flops;             // of products
     double bytes;             // between the SM and the second cache
-    double waits;             // cycles in which it has nothing to do if it is alone
+    double waits;             // cycles in which the SM idles if the program is alone
     double stage;             // bytes of one stage of its largest pipeline
-    double kept;              // of blocks that are loaded once: operands of products, perhaps
-    double spills;            // how much slower it is for want of registers or shared memory
-    bool ahead;               // it has a loop that loads for its next steps
-    bool late;                // its products run into the next step, with the slots that they read
+    double kept;              // of blocks that are loaded once, perhaps operands of products
+    double spills;            // slowdown from a lack of registers or shared memory
+    bool ahead;               // a loop prefetches its next steps
+    bool late;                // products run into the next step, and hold its slots
 } GpuWork;
 
 typedef struct GpuModel {
     const GpuTarget *target;
     GpuAxes axes;
     CostDims dims;
-    double memory;   // bytes of the tensors that a phase touches
-    double searched; // the same, as many as memory could bring from long rows meanwhile
+    double memory;   // bytes of the tensors that a phase accesses
+    double searched; // the same, scaled to the bytes of long rows that take as long
     const Value *seen[64];
     int n_seen;
-    bool piped;     // in a loop whose loads are copies
-    bool looped;    // in a loop that reads alone
-    bool alone;     // a CTA has an SM for itself
-    bool persists;  // it goes from tile to tile
-    bool roles;     // a warp of its own copies
-    bool mixed;     // there are products for which none could
-    const Op *rows; // its level whose neighbours are pairs of programs (multicast.c), or NULL
+    bool piped;     // inside a loop whose loads are copies
+    bool looped;    // inside a loop that only reads
+    bool alone;     // each CTA has an SM to itself
+    bool persists;  // CTAs go from tile to tile
+    bool roles;     // an extra warp copies
+    bool mixed;     // for some products no extra warp could copy
+    const Op *rows; // the level whose neighbours are pairs of programs (multicast.c), or NULL
     GpuShape shape; // of a CTA
     double threads; // of a CTA
     double ctas;    // of a program
-    double held;    // CTAs of the phase that an SM has room for
-    Text *out;      // what people are told, or NULL
+    double held;    // CTAs of the phase that fit on an SM
+    Text *out;      // the description for people, or NULL
     GpuNeeds needs; // of the phases so far
 } GpuModel;
 
@@ -68,8 +69,8 @@ static double panel_of(const GpuModel *m, double row_bytes) {
     return gpu_panel_bytes((int64_t)row_bytes, gpu_has(m->target, GPU_TMA));
 }
 
-/// How much more room rows take than they have, as their last panel is not full. Shorter ones than
-/// the narrowest panel are not copied to such.
+/// Returns the ratio of a row's memory in panels to its bytes, since the last panel may be partial.
+/// Rows below the narrowest panel are not copied to panels.
 static double panel_waste(const GpuModel *m, double row_bytes) {
     enum { NARROWEST = 32 };
     if (row_bytes < NARROWEST) return 1;
@@ -77,7 +78,7 @@ static double panel_waste(const GpuModel *m, double row_bytes) {
     return ceil(row_bytes / panel) * panel / row_bytes;
 }
 
-/// Operands come from shared memory once for each tile of rows, or of both dimensions.
+/// Operands are read from shared memory once for each tile of rows, or of both dimensions.
 static void add_dot(const GpuModel *m, GpuWork *w, const Op *op, double times) {
     const Type *a = operand(op, 0)->type, *d = result(op, 0)->type;
     const GpuUnit *u = unit_for_dot(m, op);
@@ -116,7 +117,7 @@ static double model_extent(const GpuModel *m, const Value *tensor, int d) {
     return extent > 0 ? (double)extent : 1;
 }
 
-/// Bytes of a block that lie in a row; `along`: the dimension, if there is one.
+/// Returns the contiguous bytes of a block's row. *along: its dimension, if any.
 static double run_bytes(const Access *a, int *along) {
     double run = 1;
     for (int d = 0; d < a->n_subs; d++) {
@@ -127,15 +128,15 @@ static double run_bytes(const Access *a, int *along) {
     return run * elem_info[a->tensor->type->elem].bits / 8.0;
 }
 
-/// How much more is moved than asked for where rows of a block are short in memory.
+/// Returns the ratio of moved to requested bytes if a block's rows are short in memory.
 static double run_waste(double run) {
     return run >= COST_GPU_LINE
                ? 1
                : 1 + COST_GPU_LINE_START / run - COST_GPU_LINE_START / COST_GPU_LINE;
 }
 
-/// How much more the second cache has to do where rows do not begin with its lines: copies ask for
-/// a line of a block at a time, others for a row. Of AMD's this was not measured.
+/// Returns the extra work of the second cache if rows do not start at its lines. Copies request a
+/// line of a block at a time, other accesses a row. Not measured on AMD.
 static double split_waste(const GpuModel *m, const Access *a, double run, int along) {
     int bits = elem_info[a->tensor->type->elem].bits;
     if (along < 0 || a->n_subs < 2 || gpu_has_any(m->target, GPU_AMD)) return 1;
@@ -146,7 +147,7 @@ static double split_waste(const GpuModel *m, const Access *a, double run, int al
                : 1 + COST_GPU_SPLIT_LINE * (COST_GPU_LINE - bits / 8.0) / piece;
 }
 
-/// How much longer memory takes where a loop comes back to the same row for what lies next.
+/// Returns the slowdown of memory if a loop returns to the same row for the next bytes.
 static double run_search(const GpuModel *m, const Access *a, double run, int along) {
     if (!m->looped || m->piped || along < 0) return 1;
     double row = model_extent(m, a->tensor, along) * elem_info[a->tensor->type->elem].bits / 8.0;
@@ -154,7 +155,7 @@ static double run_search(const GpuModel *m, const Access *a, double run, int alo
     return 1 + COST_GPU_SHORT_RUNS * fmax(0, log2(fmin(COST_GPU_LONG_RUN, row) / least));
 }
 
-/// Everything that v goes to is an operand of a product.
+/// Whether v only feeds operands of products.
 static bool feeds_dots(const Value *v) {
     for_each_use(u, v) {
         bool on = u->user->code == OP_PERMUTE && feeds_dots(result(u->user, 0));
@@ -163,8 +164,8 @@ static bool feeds_dots(const Value *v) {
     return v->uses != NULL;
 }
 
-/// The width of the copies by which a pipeline has what the op loads; 0: it goes through registers.
-/// -1: the op does not load an operand of products, or (AMD) no copies bring these.
+/// Returns the width of the copies by which a pipeline loads for the op; 0: through registers. -1:
+/// the op does not load an operand of products, or the target has no copies (AMD).
 static int pipeline_copy_bytes(const GpuModel *m, const Op *op, const Access *a) {
     int along = -1;
     if (op->code != OP_LOAD || !gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA)) return -1;
@@ -173,8 +174,8 @@ static int pipeline_copy_bytes(const GpuModel *m, const Op *op, const Access *a)
     return along < 0 || a->pick_at >= 0 ? 0 : gpu_copy_width(op, a, along).bytes;
 }
 
-/// Instructions for each element of what the op of a pipeline loads: of copies that threads make.
-/// Those of 16 bytes are few, and are counted with a step.
+/// Returns the instructions per element for copies that threads make in a pipeline. Copies of 16
+/// bytes are few, and are counted with a step.
 static double copy_instructions(const GpuModel *m, const Op *op, const Access *a) {
     int bytes = pipeline_copy_bytes(m, op, a);
     if (a->pick_at >= 0) return COST_GPU_GATHER;
@@ -183,15 +184,15 @@ static double copy_instructions(const GpuModel *m, const Op *op, const Access *a
     return COST_GPU_COPY * elem_info[a->tensor->type->elem].bits / (8.0 * bytes);
 }
 
-/// How much more, or less, of a block comes through the second cache: whole panels, and of what
-/// both programs of a pair read half each.
+/// Returns the factor on a block's traffic through the second cache: whole panels count, and each
+/// program of a pair copies half of a common block.
 static double copied_share(const GpuModel *m, const Op *op, const Access *a, double run) {
     if (!m->piped || pipeline_copy_bytes(m, op, a) != GPU_COPY_MOST) return 1;
     bool shared = m->rows && reads_same_rows(op, m->rows);
     return panel_waste(m, run) / (shared ? GPU_PAIR : 1);
 }
 
-/// Each tensor comes from memory once; all else is read again from the second cache.
+/// Each tensor comes from memory once; all further reads come from the second cache.
 static void add_gpu_access(GpuModel *m, GpuWork *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
     int along = -1;
@@ -223,7 +224,7 @@ static const Op *find_live_op(const Region *r, OpCode code) {
     return NULL;
 }
 
-/// What a pipeline has of a loop in flight: the blocks that its loads bring.
+/// Returns the bytes of the blocks that a loop's pipeline loads in each stage.
 static double loaded_bytes(const GpuModel *m, const Region *r) {
     double sum = 0;
     for_each_op(op, r) {
@@ -236,8 +237,8 @@ static double loaded_bytes(const GpuModel *m, const Region *r) {
     return sum;
 }
 
-/// Elements that go through registers are waited for in each step: what is picked, and rows that no
-/// copy is narrow enough for.
+/// Whether elements go through registers, so that each step waits for them: gathers, and rows too
+/// irregular for any copy.
 static bool loads_by_hand(const GpuModel *m, const Region *r) {
     for_each_op(op, r) {
         if (op->code == OP_LOAD) {
@@ -254,15 +255,16 @@ static double busy_cycles(const GpuWork *w) {
     return fmax(products, w->alu) + COST_GPU_OVERLAP * fmin(products, w->alu);
 }
 
-/// What does not hide of a program in a chain of warpgroups' products, besides.
+/// Returns the further work that a program in a chain of warpgroups' products does not hide.
 static double busy_among_few(const GpuModel *m, const GpuWork *w, double held) {
     bool few = m->shape.counted && held * m->shape.warps < COST_GPU_FEW_WARPS;
     return few ? COST_GPU_FEW_OVERLAP * fmin(fmax(w->unit, w->shared), w->alu) : 0;
 }
 
-/// Of a program of roles: a product is under way while threads compute, but for what they compute
-/// longer than that; the few warps of the one CTA leave issue slots then. (H200: attention of 128
-/// features to 2 % in nine shapes, of 64 it loses to many small CTAs by 1.1.)
+/// Returns the cycles of a program with roles. A product is pending while threads compute, except
+/// for computation that exceeds it; there the few warps of the single CTA leave issue slots empty.
+/// (H200: attention of 128 features to 2 % in nine shapes. With 64 features, roles lose by 1.1 to
+/// many small CTAs.)
 static double busy_in_roles(const GpuWork *w, bool dealt) {
     double products = fmax(w->unit, w->shared), alu = w->alu - w->masks;
     double beyond = fmax(0, alu - products);
@@ -270,7 +272,7 @@ static double busy_in_roles(const GpuWork *w, bool dealt) {
     return dealt ? (1 + COST_GPU_DEALT) * all : all;
 }
 
-/// Slots of a pipeline of w that has so many bytes a step, as `schedule` has them.
+/// Returns the slots of a pipeline with so many bytes a step, as `schedule` chooses them.
 static double stages_for(const GpuModel *m, const GpuWork *w, double bytes) {
     double other = COST_GPU_SHARED_REST + (m->persists ? COST_GPU_BESIDE : 0);
     double room = m->target->shared_cta - other, most = GPU_RING_SLOTS;
@@ -282,9 +284,9 @@ static double stages_for(const GpuModel *m, const GpuWork *w, double bytes) {
     return fmin(most, floor(room / fmax(bytes, 1)));
 }
 
-/// One step of a pipeline: a slot is full when memory has answered and its bytes have come, and
-/// free again when its step has been computed, or the next one. (128 x 256 x 64 by wgmma: 1.12
-/// times as long with three slots as with four.)
+/// Returns the wait of one pipeline step. A slot is full when memory has answered and its bytes
+/// have arrived, and free when its step, or the next one, has been computed. (128 x 256 x 64 by
+/// wgmma: 1.12 times as long with three slots as with four.)
 static double step_wait(const GpuModel *m, const GpuWork *step, double bytes) {
     double stages = fmax(1, stages_for(m, step, bytes)), compute = busy_cycles(step);
     double held = compute * (step->late && !m->shape.chain ? 2 : 1);
@@ -305,7 +307,7 @@ static void add_step_work(GpuWork *w, const GpuWork *step, double times, double 
     w->ahead |= step->ahead;
 }
 
-/// The blocks that the loop loads fit into registers twice (passes/gpu/prefetch.c).
+/// Whether registers hold the blocks that the loop loads twice (passes/gpu/prefetch.c).
 static bool runs_ahead(const GpuModel *m, const Region *r) {
     double elements = 0;
     for_each_op(op, r) {
@@ -315,7 +317,7 @@ static bool runs_ahead(const GpuModel *m, const Region *r) {
     return elements > 0 && elements <= COST_GPU_AHEAD_THREAD * m->threads;
 }
 
-/// Loads of a loop with products run ahead; those of other loops are waited for in each iteration.
+/// Loads of a loop with products run ahead. Other loops wait for theirs in each iteration.
 static void add_loop_work(GpuModel *m, GpuWork *w, const Op *op, double times) {
     double trips = op->code == OP_WHILE ? COST_UNKNOWN_TRIPS : cost_trips(&m->dims, op);
     const Region *body = op->regions[op->code == OP_WHILE];
@@ -345,12 +347,12 @@ static void add_loop_work(GpuModel *m, GpuWork *w, const Op *op, double times) {
     w->waits += times * COST_GPU_LATENCY;
 }
 
-/// The sum of a product and what it is added to: that is part of the product.
+/// Whether the op adds a product to its sum, which the product includes.
 static bool is_product_sum(const Op *op) {
     return op->code == OP_ADD && (def_of(operand(op, 0), OP_DOT) || def_of(operand(op, 1), OP_DOT));
 }
 
-/// A block of truths, or what it selects.
+/// Whether the op makes a block of bools, or selects by one.
 static bool is_mask(const Op *op) {
     const Type *t = op->code == OP_SELECT ? operand(op, 0)->type : result(op, 0)->type;
     return ty_is_block(t) && t->elem == EL_BOOL;
@@ -390,7 +392,7 @@ static void add_gpu_op(GpuModel *m, GpuWork *w, const Op *op, double times) {
     if (is_mask(op)) w->masks += cycles;
 }
 
-/// Loads of one region overlap: together they are waited for once.
+/// Loads of one region overlap, so the region waits once for all.
 static void add_gpu_region(GpuModel *m, GpuWork *w, const Region *r, double times) {
     bool waits = false;
     for_each_op(op, r) {
@@ -402,7 +404,7 @@ static void add_gpu_region(GpuModel *m, GpuWork *w, const Region *r, double time
 
 /* ---- phases -------------------------------------------------------------------------------- */
 
-/// CTAs that an SM holds at the same time.
+/// Returns the CTAs that an SM holds at a time.
 static double resident_ctas(const GpuModel *m, double registers, GpuWork *w) {
     const GpuTarget *t = m->target;
     double threads = m->threads;
@@ -413,20 +415,23 @@ static double resident_ctas(const GpuModel *m, double registers, GpuWork *w) {
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
     double stages = stages_for(m, w, w->stage);
     if (stages < 2) w->spills *= COST_GPU_SPILLS; // no pipeline
-    if (stages < 1) w->spills *= COST_GPU_SPILLS; // nor a buffer: operands go through registers
+    if (stages < 1)
+        w->spills *= COST_GPU_SPILLS; // not even a buffer: operands go through
+                                      // registers
     if (m->shape.chain && !m->axes.stages)
-        stages = fmin(stages, 2); // as `schedule` has them where CTAs share an SM
+        stages = fmin(stages, 2); // as `schedule` chooses if CTAs share an SM
     double shared = stages * w->stage + (m->shape.chain ? w->kept : 0);
     if (w->stage > 0) n = fmin(n, t->shared_sm / shared);
     return fmax(1, floor(fmin(n, t->ctas_sm)));
 }
 
-/// CTAs that an SM has at most of a phase that combines: each takes a group of programs in turn.
+/// Returns the maximum CTAs of an SM in a phase that combines, in which each CTA takes a group of
+/// programs in turn.
 static double combining_ctas(const GpuTarget *t, const Op *combine) {
     return ceil((double)combine_programs_gpu(combine) / t->sms);
 }
 
-/// What one of the CTAs of a program has to do.
+/// Divides the work of a program among its CTAs.
 static void share_work(GpuWork *w, double ctas) {
     w->flops /= ctas;
     w->unit /= ctas;
@@ -437,9 +442,8 @@ static void share_work(GpuWork *w, double ctas) {
     w->bytes /= ctas;
 }
 
-/// Of one phase: what it moves and multiplies, and how near the model sees it to the roof. The roof
-/// is the longest time of memory, of the matrix units, and of the multiply-adds of other products,
-/// each at its peak.
+/// Describes a phase: bytes, FLOPs, and the distance from the roof. The roof is the longest peak
+/// time of memory, of the matrix units, and of the FMAs of other products.
 static void describe_phase(const GpuModel *m, const GpuWork *w, double programs, double seconds) {
     const GpuTarget *t = m->target;
     double bytes = fmin(m->memory, programs * w->bytes), flops = programs * w->flops;
@@ -456,7 +460,7 @@ static void describe_phase(const GpuModel *m, const GpuWork *w, double programs,
              roof * 1e6, 100 * roof / seconds);
 }
 
-/// The phase that comes nearest to a limit counts, or goes beyond it most.
+/// Records the needs of the phase that is closest to a limit, or exceeds it most.
 static void note_needs(GpuModel *m, const GpuShape *shape, const GpuWork *w, const Region *body) {
     const GpuTarget *t = m->target;
     GpuNeeds *n = &m->needs;
@@ -474,7 +478,8 @@ static void note_needs(GpuModel *m, const GpuShape *shape, const GpuWork *w, con
     if (deep) n->slots = (int)stages_for(m, w, w->stage);
 }
 
-/// What is loaded comes twice, and no row has to be held beside what is combined.
+/// Adds a second read of all loaded data. Then no row is held in registers beside the combined
+/// values.
 static void read_again(GpuModel *m, GpuWork *w, const Region *body, double programs) {
     double bytes = loaded_bytes(m, body);
     m->memory += programs * bytes;
@@ -483,7 +488,7 @@ static void read_again(GpuModel *m, GpuWork *w, const Region *body, double progr
     m->shape.at_once = 0;
 }
 
-/// The phase's tiles are of unequal lengths: loops grow with an index of its programs.
+/// Whether the phase's tiles differ in length: loops grow with an index of its programs.
 static bool grows(const Op *phase) {
     const Op *inner = phase;
     for (const Op *next = phase; next; next = inner_parallel(next)) inner = next;
@@ -492,7 +497,7 @@ static bool grows(const Op *phase) {
     return false;
 }
 
-/// How CTAs share out the programs of the phase, whose innermost level is p.
+/// Decides how CTAs divide the programs of the phase, whose innermost level is p.
 static void set_shape(GpuModel *m, const Op *p, double programs) {
     const GpuTarget *t = m->target;
     bool pairs = m->rows != NULL;
@@ -511,7 +516,7 @@ static void set_shape(GpuModel *m, const Op *p, double programs) {
     m->needs.lasts |= m->persists;
 }
 
-/// Cycles of the SM that has most programs of the phase, which has so many in all.
+/// Returns the cycles of the SM with the most programs. programs: those of the whole phase.
 static double phase_cycles(GpuModel *m, const Op *phase, GpuWork *w, double programs) {
     const GpuTarget *t = m->target;
     double held = m->roles ? 1 : resident_ctas(m, m->shape.registers, w);
@@ -558,7 +563,7 @@ static double gpu_phase_seconds(GpuModel *m, const Op *phase) {
     double cycles = phase_cycles(m, phase, &w, programs), seconds = cycles / t->clock * w.spills;
     double memory = fmin(m->memory, programs * w.bytes) / t->bandwidth;
     memory *= m->searched / fmax(m->memory, 1);
-    // Where nothing is loaded ahead memory rests while a program computes, unless others share its
+    // Without prefetches, memory rests while a program computes, unless other programs share the
     // SM.
     double rest = w.ahead ? COST_GPU_REST : fmax(COST_GPU_REST, COST_GPU_ALONE / m->held);
     double all =

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which programs roles.c and skew.c take, as far as that shows before the passes. The cost model
-// asks, so that it prices only schedules that the passes will make.
+// Predicts which programs roles.c and skew.c take, as far as the source IR shows. The cost model
+// prices only schedules that the passes will make.
 //
 //   for n { s = dot(q, k[n]); p, state = f(s, state); acc = acc * g + dot(p, v[n]) }
 //
-// TMA brings all operands but p, two warpgroups or more have rows of their own, and registers and
-// shared memory hold what is under way. Only products of 16-bit elements were measured (H200).
+// The conditions: TMA copies all operands but p, two or more warpgroups have rows of their own, and
+// registers and shared memory hold the blocks in flight. Only products of 16-bit elements were
+// measured (H200).
 #include "passes/cost/cost.h"
 #include "passes/gpu/gpu.h"
 #include "passes/util.h"
@@ -14,28 +15,32 @@
 
 enum { MOST_DOTS = 2, MOST_LOADS = 4, MOST_SEEN = 256 };
 enum { GROUP_WARPS = 4, GROUP_ROWS = 64, MOST_BITS = 16, LEAST_ROW = 32 };
-enum { CONSUMER_REGISTERS = 240, OTHER_REGISTERS = 36 }; // of a thread: in all, besides blocks
-enum { RING_REST = 1024, REST = 2048 };                  // bytes: a ring's mbarriers, anything else
+enum { CONSUMER_REGISTERS = 240, OTHER_REGISTERS = 36 }; // of a thread: in all; besides blocks
+enum {
+    RING_REST = 1024,
+    REST = 2048
+}; // bytes: a ring's mbarriers; everything
+   // else
 
 typedef struct Chain {
     const GpuTarget *target;
     const Op *program, *loop;
-    const Op *dots[MOST_DOTS], *loads[MOST_LOADS]; // loads of operands
+    const Op *dots[MOST_DOTS], *loads[MOST_LOADS]; // the loads of operands
     int n_dots, n_loads;
-    double stored; // bytes of the largest block of results
-    bool mixed;    // something stands against it
+    double stored; // bytes of the largest stored block
+    bool mixed;    // something rules out roles
 } Chain;
 
 /* ---- what is there ------------------------------------------------------------------------- */
 
-/// The load that brings the operand as it is, perhaps turned; NULL: it is computed.
+/// Returns the load behind the operand, unchanged or transposed; NULL: the operand is computed.
 static const Op *load_of(const Value *v) {
     const Op *op = v->def;
     if (op && op->code == OP_PERMUTE) op = operand(op, 0)->def;
     return op && op->code == OP_LOAD ? op : NULL;
 }
 
-/// TMA brings the block: wide pieces, from one place, in rows that fill a panel.
+/// Whether TMA can copy the block: at full width, from one place, in rows that fill a panel.
 static bool is_copied(const Op *load) {
     Access a = access_of(load);
     const Type *t = a.tensor->type;
@@ -81,7 +86,7 @@ typedef struct Seen {
     bool blocks; // a block that the loop loads counts as state, too
 } Seen;
 
-/// v, in the loop, may follow from what an iteration leaves to the next one.
+/// Whether v, in the loop, may depend on carried values.
 static bool rests_on_state(const Value *v, const Op *loop, Seen *seen) {
     if (!value_is_inside(v, loop)) return false;
     if (!v->def) return v->region != loop->regions[0] || v->index > 0;
@@ -100,14 +105,7 @@ static bool rests_on_state(const Value *v, const Op *loop, Seen *seen) {
     return false;
 }
 
-/// The sums of the product begin with v, which skew.c does not load an iteration earlier.
-static bool begins_late(const Chain *c, const Value *v) {
-    Seen seen = {.blocks = true};
-    return rests_on_state(v, c->loop, &seen);
-}
-
-/// Its operands are loaded, so it can start an iteration earlier. Another block that is added to it
-/// becomes an operand (canonicalize.c).
+/// Whether the product's operands are loaded, so that it can start an iteration earlier.
 static bool is_early(const Chain *c, const Op *dot) {
     Seen seen = {.n = 0};
     const Value *sum = result(dot, 0);
@@ -123,14 +121,14 @@ static void seek_effects(Op *op, void *found) {
     *(bool *)found |= op_has(op, EFFECT) || op_writes(op);
 }
 
-/// One product that can start early, then one of its results; nobody sees iterations.
+/// Whether the loop has one product that can start early, then one of its results, and no effects.
 static bool is_chain(Chain *c) {
     bool effects = false;
     if (c->mixed || c->n_dots != MOST_DOTS || !is_early(c, c->dots[0])) return false;
     if (is_early(c, c->dots[1]) || load_of(operand(c->dots[1], 0))) return false;
     op_walk_pre((Op *)c->loop, seek_effects, &effects);
     for (int i = 0; i < MOST_DOTS; i++)
-        for (int k = i; k < 2; k++) { // not the left operand of the second product
+        for (int k = i; k < 2; k++) { // the left operand of the second product is computed
             const Op *load = load_of(operand(c->dots[i], k));
             if (!load) return false;
             add_load(c, load);
@@ -140,7 +138,7 @@ static bool is_chain(Chain *c) {
 
 /* ---- room ---------------------------------------------------------------------------------- */
 
-/// Both products' sums, and the second one's left operand.
+/// Whether registers hold both products' sums, and the second one's left operand.
 static bool fits_registers(const Chain *c, const GpuShape *shape) {
     double words = (double)ty_count(result(c->dots[0], 0)->type);
     words += (double)ty_count(result(c->dots[1], 0)->type);
@@ -149,7 +147,8 @@ static bool fits_registers(const Chain *c, const GpuShape *shape) {
     return words / threads + OTHER_REGISTERS <= CONSUMER_REGISTERS;
 }
 
-/// Two items of each ring of the loop, one or two of what a tile loads, and a tile's results.
+/// Whether shared memory holds two items of each ring of the loop, `of_tile` items of each load
+/// outside the loop, and a tile's results.
 static bool fits_shared(const Chain *c, int of_tile) {
     double bytes = REST + c->stored;
     for (int i = 0; i < c->n_loads; i++) {

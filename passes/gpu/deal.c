@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// deal: CTAs that go from tile to tile take them from a counter, so that whoever had long ones
-// takes fewer.
+// deal: CTAs of a persistent device take their tiles from a counter, so that CTAs with long tiles
+// take fewer.
 //
 //   roles { for %tile = %program .. %tiles by 132 [programs] (%run) { %A = ring_wait %r, %run; ...
 //   } }
@@ -12,9 +12,9 @@
 //                %next = 132 + take_tile %counter
 //                ring_acquire %r, %run; copies; ring_commit %r, %run, ..., %next; yield %next } }
 //
-// The producer takes the next tile when it begins with one, and tells the others with an item of
-// which a tile has one. So both go on with the same tiles; `sync` looks at that again. The counter
-// is a scratch tensor, which a device of one warp clears before.
+// The producer takes the next tile when it begins a tile, and tells the consumer with an item that
+// occurs once a tile. So both continue with the same tiles; `sync` checks this again. The counter
+// is a scratch tensor, which an extra device of one warp clears first.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
@@ -27,7 +27,7 @@ typedef struct Deal {
     Ctx *ctx;
     Op *module, *device;
     Op *loops[N_ROLES];
-    Op *wait, *commit; // of the ring that tells which tile is next
+    Op *wait, *commit; // of the ring that carries the next tile
 } Deal;
 
 /* ---- finding ------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static Op *loop_of_tiles(const Region *r) {
     return NULL;
 }
 
-/// In each tile once: its number is what the loop counts.
+/// Whether the op runs once in each tile: the loop counts its number.
 static bool is_once_a_tile(const Op *op, const Op *loop) {
     const Value *n = operand(op, 1);
     return op->parent == loop->regions[0] && !n->def && n->region == op->parent && n->index > 0;
@@ -79,7 +79,7 @@ static const Type *counter_type(Ir *ir) {
     return ty_tensor(ir, EL_I32, 1, (int64_t[]){1}, (int64_t[]){1});
 }
 
-/// A device that clears the counter.
+/// Builds a device that clears the counter.
 static Op *make_clearing(Deal *d, const char *name) {
     Builder b = build_before(d->ir, d->device);
     Op *device = build_op(&b, OP_DEVICE, 0, NULL, 0, NULL, 1);
@@ -96,7 +96,8 @@ static Op *make_clearing(Deal *d, const char *name) {
     return device;
 }
 
-/// The device's own, which the host has cleared.
+/// Makes a counter for the device, cleared by the host's dispatch before. Returns the device's
+/// parameter.
 static Value *make_counter(Deal *d, Op *dispatch) {
     Builder host = build_before(d->ir, dispatch);
     Value *one = build_index(&host, 1);
@@ -134,7 +135,7 @@ static void move_body(Deal *d, Region *from, Region *to, Value *next) {
     build_yield(&b, n + 1, out);
 }
 
-/// Goes on with tile `next`, a value of the body.
+/// Replaces the loop by a `while` that continues with tile `next`, a value of the body.
 static void make_while(Deal *d, Op *loop, Value *next) {
     int n = loop->n_results;
     Region *body = loop->regions[0];
@@ -156,7 +157,7 @@ static void make_while(Deal *d, Op *loop, Value *next) {
     op_erase(loop);
 }
 
-/// The wait yields the item's scalar, too.
+/// Makes the wait return the item's scalar, too.
 static void add_wait_result(Deal *d, const Type *type) {
     int n = d->wait->n_results;
     const Type **types = ctx_array(d->ctx, const Type *, n + 1);

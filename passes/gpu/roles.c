@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// roles: a warp of its own starts the copies, the others multiply.
+// roles: splits a device into roles, so that an extra warp starts the copies and the others
+// multiply.
 //
 //   for %k { %A = ring_acquire %r, %n; copy_tma ...; ring_commit; %A' = ring_wait %r, %n;
 //   mma_start;
@@ -7,10 +8,10 @@
 //   -> roles { for %k { ring_wait; mma_start; await; ring_release } }       8 warps
 //            { for %k { ring_acquire; copy_tma ...; ring_commit } }         1 warp
 //
-// The body is there twice. The producer keeps the loops, the acquires, copies and commits, and the
-// scalars that these rest on; the consumer loses them. So both take the same way through the loops,
-// and a ring's items have the same numbers in both. Which registers a role has is decided here, in
-// what order the consumer waits for rings decides in what order they are filled.
+// The pass clones the body. The producer keeps the loops, the acquires, copies and commits, and the
+// scalars that these depend on; the consumer loses the acquires, copies and commits. So both take
+// the same path through the loops, and a ring's items have the same numbers in both. The pass also
+// divides the registers between the roles, and orders the fills of rings by the consumer's waits.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
@@ -19,11 +20,11 @@
 
 enum {
     GROUP_WARPS = 4,
-    FEW_REGISTERS = 24,   // of a thread that starts copies
-    MOST_REGISTERS = 240, // that a warpgroup may ask for
+    FEW_REGISTERS = 24,   // of a thread that only starts copies
+    MOST_REGISTERS = 240, // maximum that a warpgroup may request
     REGISTER_UNIT = 8,
     PRODUCER_WARPS = 1,
-    GAP_BYTES = 1024, // between buffers, at most
+    GAP_BYTES = 1024, // maximum gap between buffers
 };
 
 enum { CONSUMER, PRODUCER, N_ROLES };
@@ -33,7 +34,7 @@ typedef struct RoleSplit {
     Ir *ir;
     Ctx *ctx;
     Op *device;
-    PtrMap seen; // values known to be scalars that rest on no block
+    PtrMap seen; // values that the producer can compute, as far as visited
     const char *why;
     int rings;
 } RoleSplit;
@@ -77,15 +78,16 @@ static bool are_producers(RoleSplit *s, const Op *op) {
     return true;
 }
 
-/// Carried value i of a loop, or result i of an `if`: what flows into it.
+/// Whether the producer can compute carried value i of a loop, or result i of an `if`, from the
+/// values that flow into it.
 static bool slot_is_producers(RoleSplit *s, const Op *op, int i) {
     for (int r = 0; r < op->n_regions; r++)
         if (!is_producers(s, operand(terminator(op->regions[r]), i))) return false;
     return is_producers(s, operand(op, op->code == OP_FOR ? 2 + i : 0));
 }
 
-/// The producer can compute v: it is a scalar, and no block is behind it, nor what the program
-/// writes.
+/// Whether the producer can compute v: it is a scalar that depends neither on a block nor on data
+/// that the program writes.
 static bool is_producers(RoleSplit *s, const Value *v) {
     if (map_get(&s->seen, v)) return true;
     map_set(s->ctx, &s->seen, v, (void *)(uintptr_t)v);
@@ -110,7 +112,7 @@ static bool is_producers(RoleSplit *s, const Value *v) {
     return are_producers(s, op);
 }
 
-/// The loops and branches around a fill: the producer goes the same way.
+/// Whether the producer can follow the loops and branches around a fill.
 static bool way_is_producers(RoleSplit *s, const Op *fill) {
     for (const Op *op = fill->parent->parent; op != s->device; op = op->parent->parent) {
         if (op->code != OP_FOR && op->code != OP_IF)
@@ -151,13 +153,13 @@ static void judge_role_op(Op *op, void *arg) {
     }
 }
 
-/// In a loop copies have something to run ahead of.
+/// In a loop, copies have something to run ahead of.
 static void seek_looped(Op *op, void *found) {
     *(bool *)found |= op->code == OP_RING_ACQUIRE && op_enclosing(op, OP_FOR);
 }
 
-/// All buffers have memory of their own, since roles are never all at one place, and rings that are
-/// gone round have two slots.
+/// Whether shared memory has room for roles. All buffers are live at once, since roles are at
+/// different places, and rings that loop within a tile have two slots.
 static bool has_room_for_roles(const RoleSplit *s) {
     int64_t bytes = SHARED_SLACK + lowering_bytes(s->ctx, s->device, NULL);
     for_each_op(op, s->device->regions[0]) {
@@ -166,7 +168,7 @@ static bool has_room_for_roles(const RoleSplit *s) {
         if (op->code != OP_RING_MAKE) continue;
         const Op *acquire = ring_user(result(op, 0), OP_RING_ACQUIRE);
         const Op *loop = acquire ? op_enclosing(acquire, OP_FOR) : NULL;
-        bool looped = loop && !op_flag(loop, "programs"); // once a tile: one slot does
+        bool looped = loop && !op_flag(loop, "programs"); // once a tile: one slot suffices
         bytes += ring_bytes(result(op, 0)->type) * (looped ? 2 : 1);
     }
     return bytes <= s->env->gpu->shared_cta;
@@ -191,7 +193,8 @@ static bool is_control(const Op *op) {
     return op->code == OP_FOR || op->code == OP_IF || op->code == OP_WHILE;
 }
 
-/// What others made of it is not theirs to see: legality has looked that the role does not.
+/// Erases op. Its results may only have uses that the role loses as well, as legality has checked;
+/// blocks among them become zeros until those uses are erased.
 static void erase_with_results(Ir *ir, Op *op) {
     Builder b = build_before(ir, op);
     for (int i = 0; i < op->n_results; i++) {
@@ -215,7 +218,7 @@ static bool consumer_loses(const Op *op) {
     return is_fill(op);
 }
 
-/// From the last op to the first: users go before what they use.
+/// Strips from the last op to the first, so that users go before their operands.
 static void strip_role(Ir *ir, Region *r, bool (*loses)(const Op *op)) {
     for (Op *op = r->last, *before; op; op = before) {
         before = op->prev;
@@ -227,7 +230,7 @@ static void strip_role(Ir *ir, Region *r, bool (*loses)(const Op *op)) {
     }
 }
 
-/// Rings and buffers are those of all roles.
+/// Moves rings and buffers to the start: all roles share them.
 static void gather_memory(RoleSplit *s) {
     Region *body = s->device->regions[0];
     Op *first = body->first;
@@ -267,14 +270,14 @@ static Op *make_roles(RoleSplit *s) {
 
 /* ---- order --------------------------------------------------------------------------------- */
 
-/// The op of region r that v's user is in, or NULL.
+/// Returns the op of region r that holds the user, or NULL.
 static Op *user_in(const Use *u, const Region *r) {
     Op *op = u->user;
     while (op && op->parent != r) op = op->parent ? op->parent->parent : NULL;
     return op;
 }
 
-/// The first op of its region, behind op, that has to do with one of op's buffers; NULL: none.
+/// Returns the first op behind `op`, in its region, that uses one of the buffers, or NULL.
 static Op *first_user(const Op *op, int n, Value *const *bufs) {
     Op *first = NULL;
     for (int i = 0; i < n; i++) for_each_use(u, bufs[i]) {
@@ -294,9 +297,10 @@ static void collect_control_ops(Ctx *ctx, Region *r, OpCode code, RoleOps *out) 
     }
 }
 
-/// Waits, and what threads pad, stand where their buffers are used first. The last pads go first:
-/// they stay in order. Not earlier, though they branch and assemblers order instructions between
-/// branches: items are on their way for most of an iteration (H200: 2 to 4 % of attention).
+/// Moves waits, and pads by threads, to the first uses of their buffers. The last pads move first,
+/// so that they stay in order. A wait branches, and assemblers order instructions only between
+/// branches, which speaks for early waits. But items are in flight for most of an iteration, so
+/// late waits are faster (H200: 2 to 4 % of attention).
 static void sink_waits(RoleSplit *s, Region *r) {
     RoleOps waits = {0}, pads = {0};
     collect_control_ops(s->ctx, r, OP_BUF_PAD, &pads);
@@ -315,21 +319,21 @@ static void sink_waits(RoleSplit *s, Region *r) {
     }
 }
 
-/// The consumer waits for the second fill's item first, in the same iteration.
+/// Whether the consumer waits for `other`'s item first, in the same iteration.
 static bool comes_first(const Op *acquire, const Op *other) {
     const Op *a = ring_user(operand(acquire, 0), OP_RING_WAIT);
     const Op *b = ring_user(operand(other, 0), OP_RING_WAIT);
     return a && b && a->parent == b->parent && op_before(b, a);
 }
 
-/// The fill that follows this one, with no loop or branch between, or NULL.
+/// Returns the fill that follows this one without a loop or branch between, or NULL.
 static Op *next_fill(Op *acquire) {
     for (Op *op = acquire->next; op && !is_control(op); op = op->next)
         if (op->code == OP_RING_ACQUIRE) return op;
     return NULL;
 }
 
-/// All of a fill, from its acquire to its commit, moves behind the commit of another one.
+/// Moves a whole fill, from its acquire to its commit, behind the commit of another one.
 static void move_fill(Op *acquire, const Op *behind) {
     const Op *end = ring_user(operand(acquire, 0), OP_RING_COMMIT);
     Op *at = ring_user(operand(behind, 0), OP_RING_COMMIT)->next;
@@ -341,7 +345,7 @@ static void move_fill(Op *acquire, const Op *behind) {
     }
 }
 
-/// Two neighbours that stand the wrong way round change places.
+/// Swaps two neighbouring fills that are in the wrong order. Returns false if there are none.
 static bool order_two(Region *r) {
     for_each_op(op, r) {
         Op *next = op->code == OP_RING_ACQUIRE ? next_fill(op) : NULL;
@@ -352,7 +356,7 @@ static bool order_two(Region *r) {
     return false;
 }
 
-/// Fills come in the order in which the consumer waits for them.
+/// Orders the fills like the consumer's waits.
 static void order_fills(Region *r) {
     while (order_two(r)) {
     }
@@ -366,8 +370,8 @@ static int64_t rounded_registers(int64_t registers) {
     return registers / REGISTER_UNIT * REGISTER_UNIT;
 }
 
-/// What the producer's warpgroup gives back is the consumers'. 0: they have as many as they may
-/// from the start.
+/// Gives the registers that the producer's warpgroup returns to the consumers. 0: they have the
+/// maximum from the start.
 static void share_registers(RoleSplit *s, Op *roles) {
     int lanes = s->env->gpu->lanes, pool = s->env->gpu->registers_sm;
     int64_t warps = op_int(s->device, "warps", 1), few = FEW_REGISTERS;
@@ -414,5 +418,5 @@ void pass_roles(PassEnv *env, Op *module) {
         RoleSplit s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op};
         if (op->code == OP_DEVICE) split_into_roles(&s);
     }
-    pass_dce(env, module); // what the producer carried for others
+    pass_dce(env, module); // removes values that the producer carried for others
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// skew: products that do not wait for a loop's state are started an iteration earlier, behind the
-// last product of that iteration.
+// skew: starts products that do not depend on a loop's state an iteration earlier, behind the last
+// product of that iteration.
 //
 //   for %n = %lo .. %hi (%st) { %s = await (start %q, %k_n); %p, %t = softmax %s, %st
 //                               %acc = await (start %p, %v_n, ..); yield .. }
@@ -11,15 +11,14 @@
 //          start %p, %v_n, ..; start %q, %k_n+step; %s', %acc = await both; yield .., %s' }
 //        %p, %t = softmax %s, %st; %acc = await (start %p, %v_last, ..) }
 //
-// So matrix units have two products to do at a time, and only one of them waits for what threads
-// compute. Each op is done as often as before, on the same values: bits are those of the plain
-// loop. Items that the earlier products read are waited for, filled anew and released with them; an
-// item that others read as well is released where those are done.
+// So matrix units have two products at a time, and only one of them waits for the threads' results.
+// Each op runs as often as before, on the same values, so the bits are those of the plain loop. The
+// items of the earlier products are waited for, refilled and released along with them. An item that
+// other ops read as well is released behind these.
 //
-// Only where it is asked for, or where the cost model chooses it together with roles (chain.c). A
-// thread holds the sums of both products at a time. Two CTAs on an SM have no registers for that,
-// and they hide the threads' work behind each other's products better than one CTA whose threads
-// also copy.
+// The pass runs on request, or if the cost model chooses it together with roles (chain.c). A thread
+// holds the sums of both products at a time. Two CTAs on an SM have no registers for that, and they
+// hide the threads' work behind each other's products better than one CTA whose threads also copy.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
@@ -27,22 +26,23 @@
 enum { MOST_SUMS = 4, MOST_CARRIED = 32 };
 enum { OTHER_REGISTERS = 36 }; // of a thread, besides blocks
 
-/// Ops that are done an iteration earlier, in the order in which they are done there.
+/// The phases of ops that move an iteration ahead, in order.
 typedef enum SkewPhase { PHASE_ITEMS, PHASE_STARTS, PHASE_ENDS } SkewPhase;
 
 typedef struct Skew {
     Async s;
     Op *loop;
     Region *body;
-    bool number[MOST_CARRIED]; // the carried value counts: it is known an iteration earlier
-    PtrMap known;              // values that are known to follow from such
-    PtrMap moved;              // ops that are done an iteration earlier
-    PtrMap both;               // ... waits for items that others read, too: these wait again
-    PtrMap gone;               // ops that are not done in their own iteration any more
+    bool number[MOST_CARRIED]; // the carried value is a number that is known an iteration ahead
+    PtrMap known;              // values that follow from the index and such numbers
+    PtrMap moved;              // ops that move an iteration ahead
+    PtrMap both;               // ... waits for items that other ops read, too, so the wait also
+                               // stays
+    PtrMap gone;               // ops that no longer run in their own iteration
     int n_sums;
-    Value *sums[MOST_SUMS]; // of the earlier products, which the loop carries
-    Op *first, *last;       // starts of the late product, one chain
-    Op *end;                // its await
+    Value *sums[MOST_SUMS]; // sums of the earlier products, which the loop carries
+    Op *first, *last;       // first and last start of the late product, one chain
+    Op *end;                // the await of the late product
 } Skew;
 
 /* ---- what may be done earlier -------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static bool operands_are_free(Skew *k, const Op *op) {
     return true;
 }
 
-/// The op gives in an iteration what it would give in the one before for the next index.
+/// Whether the op, run an iteration earlier for the next index, gives the same result.
 static bool op_is_free(Skew *k, const Op *op) {
     if (op->parent != k->body || op->n_regions) return false;
     switch (op->code) {
@@ -70,7 +70,7 @@ static bool op_is_free(Skew *k, const Op *op) {
     return operands_are_free(k, op);
 }
 
-/// v follows from the loop's index and from numbers that it carries, or comes from outside.
+/// Whether v follows from the loop's index and from carried numbers, or is defined outside.
 static bool is_free_value(Skew *k, const Value *v) {
     if (!value_is_inside(v, k->loop) || map_get(&k->known, v)) return true;
     bool free = v->def                 ? op_is_free(k, v->def)
@@ -81,7 +81,7 @@ static bool is_free_value(Skew *k, const Value *v) {
     return free;
 }
 
-/// Of carried scalars those count whose next value follows from such.
+/// Finds the carried scalars whose next value follows from the index and such scalars.
 static void find_numbers(Skew *k) {
     for (int i = 0; i < k->loop->n_results; i++)
         k->number[i] = ty_is_scalar(result(k->loop, i)->type);
@@ -102,8 +102,8 @@ static void seek_shared(Op *op, void *found) {
     for (int i = 0; i < op->n_results; i++) *(bool *)found |= is_in_shared_memory(result(op, i));
 }
 
-/// The op may stand in a body of which parts of two iterations are mixed: it is seen by nobody
-/// else. Copies of threads are counted over all rings, so their order has to stay.
+/// Whether the op may stand in a body that mixes two iterations: it has no effect outside. Copies
+/// by threads are counted over all rings, so their order must stay.
 static bool may_mix(const Op *op) {
     bool inner = false;
     switch (op->code) {
@@ -136,7 +136,7 @@ static bool move_earlier(Skew *k, Op *op) {
     return op->parent == k->body && operands_are_free(k, op);
 }
 
-/// All that reads the buffer is done earlier, too.
+/// Whether all readers of the buffer move ahead, too.
 static bool only_moved_read(const Skew *k, const Value *buf) {
     for_each_use(u, buf) {
         const Op *op = u->user;
@@ -151,18 +151,18 @@ static bool move_users(Skew *k, const Value *v, OpCode code) {
     return true;
 }
 
-/// Another op of the item's ring in the loop.
+/// Moves another op of the item's ring in the loop. Returns false if it cannot.
 static bool move_with(Skew *k, Op *op, const Op *wait, bool whole) {
     bool fills = op->code == OP_RING_ACQUIRE;
     if (op->code == OP_RING_WAIT || op->parent != k->body) return false;
-    // The next item is there before this one is released only if copies run ahead.
+    // Only with copies that run ahead does the next item arrive before this one is released.
     if (!whole) return !fills || operand(op, 1) != operand(wait, 1);
     for (int i = 0; fills && i < op->n_results; i++)
         if (!move_users(k, result(op, i), OP_COPY_TMA)) return false;
     return move_earlier(k, op);
 }
 
-/// The wait for an item that an earlier product reads, and what else is done with the item.
+/// Moves the wait for an item that an earlier product reads, and the other ops of this item.
 static bool move_item(Skew *k, Op *wait) {
     bool whole = true;
     if (map_get(&k->moved, wait)) return true;
@@ -179,7 +179,7 @@ static bool move_item(Skew *k, Op *wait) {
     return true;
 }
 
-/// Everything in the loop that v, an operand of an earlier product, stands on.
+/// Moves everything in the loop that v, an operand of an earlier product, depends on.
 static bool move_items_behind(Skew *k, const Value *v) {
     Op *op = v->def;
     if (!op || op->parent != k->body) return true;
@@ -196,7 +196,7 @@ static Op *first_of_chain(Op *start) {
     return start;
 }
 
-/// Sorts the loop's products. False: not all are of the two sorts.
+/// Sorts a product as an earlier or the late one. Returns false if it is neither.
 static bool sort_product(Skew *k, Op *await) {
     Op *start = def_of(operand(await, 0), OP_MMA_START);
     if (!start || start->parent != k->body) return false;
@@ -236,7 +236,7 @@ static double layout_words(const Value *v) {
     return l ? layout_registers(l) * elem_info[v->type->elem].bits / 32.0 : 0;
 }
 
-/// What a thread holds while all products are under way fits into its registers.
+/// Whether a thread's registers hold all blocks while both products are pending.
 static bool fits(const Skew *k) {
     const GpuTarget *t = k->s.target;
     double threads = (double)op_int(k->s.device, "warps", 1) * t->lanes, words = OTHER_REGISTERS;
@@ -247,7 +247,7 @@ static bool fits(const Skew *k) {
 
 /* ---- rewriting ----------------------------------------------------------------------------- */
 
-/// The acquire is of an item that only a later iteration reads.
+/// Whether the acquire is for an item that only a later iteration reads.
 static bool is_for_later(const Skew *k, const Op *acquire) {
     const Op *on = def_of(operand(acquire, 2), OP_LT), *at = on ? operand(on, 0)->def : NULL;
     int64_t far;
@@ -256,7 +256,7 @@ static bool is_for_later(const Skew *k, const Op *acquire) {
            far >= op_int(k->loop, "step", 1);
 }
 
-/// The op fills an item of a later iteration.
+/// Whether the op fills an item of a later iteration.
 static bool fills_later(const Skew *k, const Op *op) {
     if (op->code == OP_RING_ACQUIRE) return is_for_later(k, op);
     if (op->code == OP_COPY_TMA) return fills_later(k, operand(op, 1)->def);
@@ -274,7 +274,7 @@ static SkewPhase phase_of(const Op *op) {
     return op->code == OP_AWAIT || op->code == OP_RING_RELEASE ? PHASE_ENDS : PHASE_ITEMS;
 }
 
-/// The ops of a phase of the earlier products, for the iteration that `map` is of.
+/// Clones one phase of the earlier products, for the iteration of `map`.
 static void clone_moved(Skew *k, Builder *b, SkewPhase phase, PtrMap *map) {
     for_each_op(op, k->body) {
         if (!map_get(&k->moved, op) || phase_of(op) != phase) continue;
@@ -283,8 +283,8 @@ static void clone_moved(Skew *k, Builder *b, SkewPhase phase, PtrMap *map) {
     }
 }
 
-/// Ops that are done earlier and no more, or stand on such. Sums are carried to where they are
-/// used.
+/// Finds the ops that only run earlier now, and the ops that depend on them. Uses of sums are fed
+/// by carried values, so they stay.
 static void find_gone(Skew *k) {
     for_each_op(op, k->body) {
         bool gone = map_get(&k->moved, op) && !map_get(&k->both, op);
@@ -296,14 +296,14 @@ static void find_gone(Skew *k) {
     }
 }
 
-/// The loop ends at v, or before.
+/// Whether the loop ends at or before v.
 static bool ends_by(const Value *hi, const Value *v) {
     const Op *min = def_of(hi, OP_MIN);
     return hi == v || (min && (ends_by(operand(min, 0), v) || ends_by(operand(min, 1), v)));
 }
 
-/// op counts what is left, %n elements at most: min(%hi - %i, %n). Before the last iteration more
-/// than a step is left.
+/// Whether op counts the elements left, min(%hi - %i, %n) with %n at most a step. Before the last
+/// iteration more than a step is left, so the count is %n.
 static bool is_full_count(const Skew *k, const Op *op, int64_t *n) {
     for (int i = 0; op->code == OP_MIN && i < 2; i++) {
         const Op *left = def_of(operand(op, 1 - i), OP_SUB);
@@ -314,7 +314,7 @@ static bool is_full_count(const Skew *k, const Op *op, int64_t *n) {
     return false;
 }
 
-/// Nothing is padded: the block is as large as the buffer.
+/// Whether the pad has no effect: the block is as large as the buffer.
 static bool pads_nothing(const Op *op, const PtrMap *map) {
     int64_t n;
     const Value *count = op->code == OP_BUF_PAD ? map_get(map, operand(op, 1)) : NULL;
@@ -322,7 +322,7 @@ static bool pads_nothing(const Op *op, const PtrMap *map) {
            n >= operand(op, 0)->type->extents[op_int(op, "axis", 0)];
 }
 
-/// An op of an iteration before the last.
+/// Clones an op into an iteration before the last one, where counts are full.
 static void clone_full(Skew *k, Builder *b, Op *op, PtrMap *map) {
     int64_t n;
     if (is_full_count(k, op, &n))
@@ -331,9 +331,9 @@ static void clone_full(Skew *k, Builder *b, Op *op, PtrMap *map) {
         op_clone(b, op, map);
 }
 
-/// Items of the earlier products are filled before the late product starts: a branch of the one
-/// lane that copies, while it is under way, makes the loop take 1.35 times as long (H200). Where
-/// nothing is copied they are only waited for, when that product has started.
+/// Whether the loop copies. Then items of the earlier products are filled before the late product
+/// starts: a branch of the single lane that copies, while the product is pending, slows the loop by
+/// 1.35 (H200). Without copies, the loop only waits for these items, once that product has started.
 static bool copies_here(const Skew *k) {
     for_each_op(op, k->body) {
         if (op->code == OP_RING_ACQUIRE) return true;
@@ -341,8 +341,8 @@ static bool copies_here(const Skew *k) {
     return false;
 }
 
-/// The iteration that `map` is of, without the earlier products of its own; with those of the next
-/// one, which `next` is of (NULL: there is none, and no item of it).
+/// Clones the rest of the iteration of `map`, and the earlier products of the next one, with map
+/// `next`. next NULL: there is no next iteration, and no item for it is filled.
 static void clone_rest(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
     bool copies = copies_here(k);
     for_each_op(op, k->body) {
@@ -372,7 +372,7 @@ static void mapped_all(PtrMap *map, int n, Value *const *from, Value **to) {
     }
 }
 
-/// What the iteration yields, and (sums) what the earlier products of the next one leave.
+/// Yields the iteration's values, and the sums of the next one's earlier products.
 static void build_end(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
     Value *out[MOST_CARRIED + MOST_SUMS], *yields[MOST_CARRIED];
     int n = k->loop->n_results;
@@ -382,7 +382,7 @@ static void build_end(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
     build_yield(b, n + (next ? k->n_sums : 0), out);
 }
 
-/// Index and numbers of the next iteration, at b in the one that `map` is of.
+/// Adds index and numbers of the next iteration to `next`, built at b.
 static void begin_next(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
     Value *index = map_get(map, k->body->args[0]);
     Value *step = build_index(b, op_int(k->loop, "step", 1));
@@ -394,7 +394,7 @@ static void begin_next(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
     }
 }
 
-/// The loop over all iterations but the last, whose sums it carries last.
+/// Builds the loop over all iterations but the last one. Its last carried values are the sums.
 static Op *build_loop(Skew *k, Builder *b, Value *const *inits) {
     Ir *ir = k->s.ir;
     int n = k->loop->n_results;
@@ -418,7 +418,7 @@ static Op *build_loop(Skew *k, Builder *b, Value *const *inits) {
     return loop;
 }
 
-/// The index of the last iteration: there is one.
+/// Computes the index of the last iteration. At least one exists.
 static Value *last_index(Skew *k, Builder *b) {
     Value *lo = operand(k->loop, 0), *hi = operand(k->loop, 1);
     Value *step = build_index(b, op_int(k->loop, "step", 1));
@@ -426,7 +426,7 @@ static Value *last_index(Skew *k, Builder *b) {
     return ix_add(b, lo, ix_mul(b, ix_div(b, behind, step), step));
 }
 
-/// All iterations, of which there is one at least.
+/// Builds all iterations. At least one exists.
 static void build_some(Skew *k, Builder *b) {
     int n = k->loop->n_results;
     PtrMap first = {0}, last = {0};
