@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The back ends, and which of them a target's name means.
+// The table of back ends, and the meaning of target names.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 const Backend *const backends[] = {&cpu_backend, &nvidia_backend, &amdgpu_backend, &sim_backend,
                                    NULL};
 
-/// "sim:sm_90a": the name of the back end comes first; a level alone is the first one's that has
-/// it. A simulator is never meant by a level alone, nor a GPU by a name alone.
+/// "sim:sm_90a": the name of the back end comes first. A level alone means the first back end that
+/// has it. A simulator always needs its name, and a GPU always needs a level.
 const Backend *backend_of(const char *target, const char **level) {
     TargetInfo info;
     *level = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What made a piece of machine code, apart from its source: for whoever keeps code and must know
-// whether it would be made again the same.
+// Identifies the tools that made a piece of machine code, apart from its source. Users that keep
+// code compare this to decide if it would be made again the same.
 #include <elf.h>
 #include <inttypes.h>
 #include <link.h>
@@ -14,15 +14,15 @@
 
 /* ---- builds -------------------------------------------------------------------------------- */
 
-/// A program or library that is loaded.
+/// A loaded program or library.
 typedef struct Object {
-    uintptr_t address; // somewhere in it
+    uintptr_t address; // an address inside it
     uintptr_t start;
     uint8_t id[64];
     size_t n;
 } Object;
 
-/// The note that linkers put into what they make (--build-id): a hash of all of it.
+/// Reads the note that linkers add (--build-id): a hash of the whole file.
 static void read_notes(Object *o, const uint8_t *at, size_t left) {
     ElfW(Nhdr) note;
     while (left >= sizeof note) {
@@ -62,7 +62,7 @@ static Object object_of(const void *address) {
     return o;
 }
 
-/// Static libraries of LLVM are in the compiler's own hash.
+/// LLVM as static libraries is part of the compiler's own hash.
 bool backend_build(Text *t) {
     static const char here;
     Object own = object_of(&here), llvm = object_of(llvm_address());
@@ -90,7 +90,7 @@ static void add_file(Text *t, const char *path) {
              s.st_mtim.tv_nsec);
 }
 
-/// Those that take part. Loading a library takes longer than finding code on disk.
+/// Adds the tools that take part. Loading a library takes longer than finding code on disk.
 static void add_tools(Text *t, const CodeOptions *options) {
     enum { MOST = (int)NV_TOOLS > (int)AMD_TOOLS ? (int)NV_TOOLS : (int)AMD_TOOLS };
     char paths[MOST][TOOL_PATH];

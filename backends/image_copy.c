@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Images in one piece of memory, so that they outlive the context that made them:
+// Images in one allocation, so that they outlive the context that made them:
 //
 //     tg_image, functions, sites, pointers to the sites, names and texts, bytes of code
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "backends/backend.h"
 
-/// Counts what is put while `at` is NULL, then copies.
+/// Counts the bytes while `at` is NULL, then copies.
 typedef struct ImagePieces {
     char *at;
     size_t n;
@@ -53,7 +53,7 @@ static void put_sites(ImagePieces *p, const tg_image *from, tg_image *to) {
     to->sites = list;
 }
 
-/// Fills in all of `to` but where it is itself.
+/// Fills in all of `to` except its own location.
 static void put_all(ImagePieces *p, const tg_image *from, tg_image *to) {
     *to = *from;
     to->state = NULL;

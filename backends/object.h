@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Object files: the code of many kernels, the data that describes them to the runtime, and a C
-// function for each, in one LLVM module, so that no linker is needed to make one.
+// function for each. All are in one LLVM module, so no linker is needed.
 //
 //     object_create
 //     cpu_backend.add      for each variant: its code, an internal function
@@ -14,7 +14,7 @@
 
 /* ---- the C function of a kernel ------------------------------------------------------------ */
 
-/// A dim that is computed from arguments. Arithmetic is the language's: x / 0 and x % 0 are 0.
+/// A dim that is computed from arguments. The arithmetic is the language's: x / 0 and x % 0 are 0.
 typedef struct CExpr CExpr;
 struct CExpr {
     enum CExprKind {
@@ -28,7 +28,7 @@ struct CExpr {
         CX_MIN,
         CX_MAX
     } kind;
-    int64_t value; // CONST: the number; ARG: which argument
+    int64_t value; // CONST: the number; ARG: the argument's index
     const CExpr *a, *b;
 };
 
@@ -36,7 +36,7 @@ struct CExpr {
 typedef struct CArg {
     const char *name; // in C
     enum CArgKind { CARG_TENSOR, CARG_SCALAR, CARG_DIM } kind;
-    Elem elem;          // of a tensor's elements; a scalar's own as C passes it: no small floats
+    Elem elem;          // of a tensor's elements; of a scalar as C passes it, without small floats
     uint8_t code, bits; // DLPack's type of a tensor
 } CArg;
 
@@ -61,20 +61,21 @@ typedef struct CFunction {
 typedef struct ObjectExport {
     const char *symbol;         // of the C function
     const char *kernel_symbol;  // of the tg_kernel
-    const tg_kernel_info *info; // entries of variants are NULL here, and named below
+    const tg_kernel_info *info; // the entries of variants are NULL here, and named below
     const char *const *entries; // host code of each variant
-    const char *const *images;  // what that launches; NULL: the variant runs on the CPU
-    const CFunction *function;  // NULL: none
+    const char *const *images;  // the image that it launches; NULL: the variant runs on the CPU
+    const CFunction *function;  // or NULL
 } ObjectExport;
 
-/// An empty object for an architecture. `name` stands in it where a file name is wanted.
+/// Creates an empty object for an architecture. `name` serves as its file name.
 Object *object_create(Ctx *ctx, const char *arch, const char *name);
 void object_export(Object *o, const ObjectExport *x);
-/// Device code that variants name: before object_export.
+/// Adds device code that variants name, before object_export.
 void object_image(Object *o, const char *name, const tg_image *image);
-/// Machine code, and the texts of `texts`, released with the context; nothing is added any more.
+/// Returns machine code, and the texts of `texts`, released with the context. Nothing may be added
+/// afterwards.
 Code *object_finish(Object *o, int texts);
-/// Bytes of code in functions whose name is `prefix` or begins with it and a dot.
+/// Returns the bytes of code in functions whose name is `prefix`, or begins with it and a dot.
 int64_t code_bytes(const Code *code, const char *prefix);
 
 #endif

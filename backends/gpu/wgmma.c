@@ -213,9 +213,9 @@ static bool fits_panels(int64_t n, int64_t total, int64_t panel) {
     return true;
 }
 
-/// Returns the largest number of columns of an instruction, up to `most`, that divides the adjacent
-/// columns. panel: the columns of a panel of B if its rows run along the columns of the result, and
-/// otherwise 0.
+/// Returns the largest number of columns of an instruction, up to `most`, that divides the
+/// adjacent columns. panel: the columns of a panel of B if its rows run along the columns of the
+/// result, else 0.
 static int64_t instruction_columns(const Wgmma *w, int64_t most, bool integers, int64_t panel) {
     int64_t part = run_of_columns(w->d), step = integers ? 2 * N_STEP : N_STEP;
     int64_t n = part < most ? part : most;

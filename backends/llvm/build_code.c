@@ -12,7 +12,7 @@ static void release_builder(void *thing) {
     LLVMDisposeBuilder(thing);
 }
 
-/// What LLVM would end the process for: code generation that found an error.
+/// Reports errors of code generation, for which LLVM would end the process.
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx) {
     if (LLVMGetDiagInfoSeverity(info) != LLVMDSError) return;
     char *text = LLVMGetDiagInfoDescription(info);
@@ -21,8 +21,8 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx) {
     ice((Ctx *)ctx, (Loc){0}, "LLVM: %s", copy);
 }
 
-// The context may outlive the module (ORC takes the module away), so the module is not released
-// here on its own: it goes with its context.
+// The context may outlive the module (ORC takes the module over), so the module is released with
+// its context, not here.
 Gen *gen_create(Ctx *ctx, const char *name) {
     LLVMContextRef llvm = LLVMContextCreate();
     ctx_defer(ctx, release_llvm_context, llvm);
@@ -103,7 +103,7 @@ LLVMValueRef gen_same(LLVMValueRef constant, int lanes) {
     return LLVMConstVector(same, (unsigned)lanes);
 }
 
-/// Rounded here, once and for all targets: their conversions may be calls.
+/// Rounded here, once for all targets: their conversions may be calls.
 static LLVMValueRef gen_cell(const Gen *g, Elem elem, Cell c) {
     LLVMTypeRef type = gen_elem(g, elem);
     if (elem == EL_F16 || elem == EL_F32 || elem == EL_F64) return LLVMConstReal(type, c.f);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Conversions between element types. Small floats are converted by integer arithmetic where the
+// Conversions between element types. Integer arithmetic converts small floats if the target's
 // instruction would flush denormals, need a library call, or not exist.
 #include "backends/llvm/elementwise_table.h"
 
@@ -27,7 +27,7 @@ static LLVMValueRef is_nan(const Gen *g, LLVMValueRef v) {
 
 /* ---- f64 to f32 for a second rounding ------------------------------------------------------ */
 
-// Truncated, with the last bit set where anything was lost.
+// Truncates, and sets the last bit if the value is inexact.
 LLVMValueRef gen_f64_to_odd(const Gen *g, LLVMValueRef v) {
     LLVMValueRef f = LLVMBuildFPTrunc(g->b, v, type_like(g->f32, v), "");
     LLVMValueRef back = LLVMBuildFPExt(g->b, f, type_like(g->f64, v), "");
@@ -47,8 +47,8 @@ static LLVMValueRef bf16_widen(const Gen *g, LLVMValueRef v) {
     return bits_f32(g, LLVMBuildShl(g->b, bits, i32_like(g, v, 16), ""));
 }
 
-// Nearest, ties to even: add half of the last kept place, less one where that is even. NaN keeps
-// its upper bits and becomes quiet. vcvtneps2bf16 would flush denormals.
+// Rounds to nearest, ties to even: adds half of the last kept place, less one if that place is
+// even. NaN keeps its upper bits and becomes quiet. vcvtneps2bf16 would flush denormals.
 static LLVMValueRef bf16_narrow(const Gen *g, LLVMValueRef v) {
     LLVMValueRef bits = f32_bits(g, v);
     LLVMValueRef upper = LLVMBuildLShr(g->b, bits, i32_like(g, v, 16), "");
@@ -70,7 +70,8 @@ typedef struct F8Format {
 } F8Format;
 static const F8Format f8_e4m3 = {3, 7, 448, 0x7f}, f8_e5m2 = {2, 15, 57344, 0x7e};
 
-/// The function at hand converts f8 by many instructions: who bounds its registers should know.
+/// Marks that the current function converts f8 by many instructions, for the bound of its
+/// registers.
 static void note_soft(const Gen *g) {
     static const char name[] = "tg.softf8";
     LLVMValueRef fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(g->b));
@@ -78,8 +79,8 @@ static void note_soft(const Gen *g) {
     LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
-// On GPUs, where a subnormal operand costs nothing: the bits as those of an f32, whose exponents
-// begin 120 lower, so that subnormal numbers are such of f32. NaN would be 480.
+// For GPUs, where a subnormal operand costs nothing: takes the bits as an f32, whose exponents
+// begin 120 lower, so that subnormal numbers are subnormal in f32. NaN would be 480.
 static LLVMValueRef e4m3_widen_scaled(const Gen *g, LLVMValueRef v) {
     LLVMValueRef wide = LLVMBuildSExt(g->b, v, type_like(g->i32, v), "");
     LLVMValueRef bits = LLVMBuildAnd(g->b, LLVMBuildShl(g->b, wide, i32_like(g, v, 20), ""),
@@ -92,8 +93,8 @@ static LLVMValueRef e4m3_widen_scaled(const Gen *g, LLVMValueRef v) {
     return LLVMBuildSelect(g->b, nan, bits_f32(g, quiet), x, "");
 }
 
-// A normal number's bits are those of f32 shifted and rebiased; a subnormal one is a small integer
-// times 2^-9; one pattern is NaN, none is infinite.
+// A normal number's bits are those of f32, shifted and rebiased. A subnormal one is a small integer
+// times 2^-9. One pattern is NaN, and none is infinite.
 static LLVMValueRef e4m3_widen(const Gen *g, LLVMValueRef v) {
     LLVMValueRef bits = LLVMBuildZExt(g->b, v, type_like(g->i32, v), "");
     LLVMValueRef size = LLVMBuildAnd(g->b, bits, i32_like(g, v, 0x7f), "");
@@ -122,9 +123,9 @@ static LLVMValueRef f8_widen(const Gen *g, Elem elem, LLVMValueRef v) {
     return gen_widen(g, EL_F16, LLVMBuildBitCast(g->b, bits, type_like(g->f16, v), ""));
 }
 
-// Saturates. Normal: round the f32 bits to even at the last kept bit and rebias (a carry runs into
-// the exponent as it should). Subnormal: adding 2^(23 + least exponent) leaves the rounded integer
-// in the low bits of the sum.
+// Saturates. Normal: rounds the f32 bits to even at the last kept bit and rebiases (a carry into
+// the exponent is correct). Subnormal: adding 2^(23 + least exponent) leaves the rounded integer in
+// the low bits of the sum.
 static LLVMValueRef f8_narrow(const Gen *g, const F8Format *f, LLVMValueRef v) {
     int least = 1 - f->bias - f->mantissa; // exponent of the least subnormal
     int shift = 23 - f->mantissa;
@@ -193,7 +194,7 @@ LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v) {
 
 /* ---- casts --------------------------------------------------------------------------------- */
 
-// What these two return is still to be narrowed to `to`.
+// The result of these two must still be narrowed to `to`.
 static LLVMValueRef float_to_float(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     v = gen_widen(g, from, v);
     if (to == EL_F64) return from == EL_F64 ? v : LLVMBuildFPExt(g->b, v, type_like(g->f64, v), "");
@@ -202,9 +203,9 @@ static LLVMValueRef float_to_float(const Gen *g, Elem from, Elem to, LLVMValueRe
                         : gen_f64_to_odd(g, v);
 }
 
-/// Makes an integer of 64 bits exact in f64, for rounding to a small float: where it has more than
-/// 53 bits, the bits that f64 lacks are joined into its last one. A tie of the small float stays
-/// one, and no other value becomes one.
+/// Makes a 64-bit integer exact in f64, for rounding to a small float. If it has more than 53 bits,
+/// the bits beyond f64 are joined into the last one. Ties of the small float stay ties, and no
+/// other value becomes one.
 static LLVMValueRef build_int_to_odd(const Gen *g, Elem from, LLVMValueRef v) {
     LLVMTypeRef type = LLVMTypeOf(v);
     LLVMValueRef lost = LLVMBuildAnd(g->b, v, int_lanes_like(g->i64, v, 0x7ff), "");
@@ -220,7 +221,7 @@ static LLVMValueRef build_int_to_odd(const Gen *g, Elem from, LLVMValueRef v) {
     return LLVMBuildSelect(g->b, large, LLVMBuildOr(g->b, kept, last, ""), v, "");
 }
 
-// Integers of up to 24 bits are exact in f32, others go by f64 to a small float.
+// Integers of up to 24 bits are exact in f32. Others convert to a small float through f64.
 static LLVMValueRef build_int_to_float(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     bool small = to != EL_F64 && to != EL_F32;
     Elem by = to == EL_F64 || (small && elem_info[from].bits > 16) ? EL_F64 : EL_F32;
@@ -231,7 +232,7 @@ static LLVMValueRef build_int_to_float(const Gen *g, Elem from, Elem to, LLVMVal
     return by == to ? f : float_to_float(g, by, to, f);
 }
 
-/// Bits of an integer of 4 bits in its register form, i8.
+/// Returns the bits of a 4-bit integer in its register form, i8.
 static LLVMValueRef wrap_int4(const Gen *g, Elem to, LLVMValueRef v) {
     if (to == EL_U4) return LLVMBuildAnd(g->b, v, int_lanes_like(g->i8, v, 15), "");
     LLVMValueRef four = int_lanes_like(g->i8, v, 4);
@@ -272,7 +273,7 @@ static LLVMValueRef to_bool(const Gen *g, Elem from, LLVMValueRef v) {
                                    : LLVMBuildICmp(g->b, LLVMIntNE, v, zero, "");
 }
 
-/// All of a cast but the last rounding of f16, bf16 and f8, which is of f32.
+/// Does a whole cast except the last rounding of f16, bf16 and f8, which is from f32.
 static LLVMValueRef cast_wide(const Gen *g, Elem from, Elem to, LLVMValueRef v) {
     if (to == EL_BOOL) return to_bool(g, from, v);
     bool f = elem_is(from, EC_FLOAT), t = elem_is(to, EC_FLOAT);
@@ -295,7 +296,7 @@ void gen_narrow_all(const Gen *g, Elem elem, int n, const LLVMValueRef *in, LLVM
     }
 }
 
-/// An f8 type to f16, which holds all its values, where there is an instruction for pairs.
+/// Converts an f8 type to f16, which holds all its values, if an instruction for pairs exists.
 static bool f8_to_half_all(const Gen *g, Elem from, int n, LLVMValueRef *v) {
     if (n < 2 || !portable_widen_pair(g, from, v)) return false;
     for (int i = 2; i < n; i += 2)

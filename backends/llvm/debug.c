@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Debug information: instructions carry the line of the source they come from, scalars with names
-// are variables of their function.
+// Debug information: instructions carry their source line, and named scalars are variables of their
+// function.
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ void debug_location(Gen *g, LLVMMetadataRef scope, Loc loc) {
         g->b, LLVMDIBuilderCreateDebugLocation(g->llvm, loc.line, loc.col, scope, NULL));
 }
 
-/// DWARF's encoding of an element type.
+/// Returns DWARF's encoding of an element type.
 static LLVMMetadataRef basic_type(Gen *g, Elem elem) {
     static const unsigned encodings[] = {
         [EC_BOOL] = 2, [EC_SINT] = 5, [EC_UINT] = 7, [EC_FLOAT] = 4};

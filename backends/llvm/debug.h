@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Debug information of a module; every call does nothing where the module has none.
+// Debug information of a module. Every call does nothing for a module without it.
 #ifndef BACKENDS_LLVM_DEBUG_H
 #define BACKENDS_LLVM_DEBUG_H
 
 #include "backends/llvm/llvm.h"
 
 void debug_begin(Gen *g);
-/// After the last function.
+/// Ends debug information, after the last function.
 void debug_end(Gen *g);
 /// Gives fn a scope for the locations in it.
 LLVMMetadataRef debug_subprogram(Gen *g, LLVMValueRef fn, Loc loc, const char *name);
-/// Instructions built from here on belong to loc.
+/// Assigns loc to the instructions built from here on.
 void debug_location(Gen *g, LLVMMetadataRef scope, Loc loc);
-/// From here on, x is the value of the source's variable `name`.
+/// Declares that x is the value of the source's variable `name` from here on.
 void debug_variable(Gen *g, LLVMMetadataRef scope, Elem elem, Loc loc, const char *name,
                     LLVMValueRef x);
 

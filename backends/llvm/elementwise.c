@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elementwise arithmetic: one row an op says how signed, unsigned and float lanes are computed.
-// The meaning is lang/elementwise.def; nothing here is undefined or traps for any operand.
+// Elementwise arithmetic: a row for each op gives the computation on signed, unsigned and float
+// lanes. lang/elementwise.def defines the results. No operand has an undefined result or traps.
 #include "backends/llvm/elementwise_table.h"
 
 static LLVMValueRef zero_like(LLVMValueRef v) {
@@ -22,7 +22,7 @@ static LLVMValueRef emit_binary(const Gen *g, const Way *w, Elem elem, const LLV
     return LLVMBuildBinOp(g->b, (LLVMOpcode)w->code, a[0], a[1], "");
 }
 
-/// a * b + c may become one fma; nothing else about floats may change.
+/// a * b + c may become one fma. Nothing else about floats may change.
 static LLVMValueRef emit_float_binary(const Gen *g, const Way *w, Elem elem,
                                       const LLVMValueRef *a) {
     LLVMValueRef v = emit_binary(g, w, elem, a);
@@ -73,7 +73,8 @@ static LLVMValueRef emit_fma(const Gen *g, const Way *w, Elem elem, const LLVMVa
     return soft ? soft_fma(g, a[0], a[1], a[2]) : emit_intrinsic3(g, w, elem, a);
 }
 
-/// Intrinsics whose second operand is a flag "undefined for a special case": never.
+/// Calls intrinsics whose second operand is a flag "undefined for a special case"; the flag is
+/// false.
 static LLVMValueRef intrinsic_total(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     (void)elem;
     LLVMTypeRef type = LLVMTypeOf(a[0]);
@@ -104,8 +105,8 @@ static LLVMValueRef emit_invert(const Gen *g, const Way *w, Elem elem, const LLV
 
 /* ---- guarded instructions ------------------------------------------------------------------ */
 
-/// Vectors of integers up to 32 bits are divided as floats that hold them exactly: the quotient's
-/// error stays below the distance to the next integer, and no vector instruction divides integers.
+/// Divides vectors of integers up to 32 bits as floats that hold them exactly. The quotient's error
+/// stays below the distance to the next integer, and no vector instruction divides integers.
 static LLVMValueRef divide_as_floats(const Gen *g, bool is_signed, Elem elem, LLVMValueRef x,
                                      LLVMValueRef y) {
     int lanes = gen_lanes(x);
@@ -122,7 +123,8 @@ static LLVMValueRef divide_as_floats(const Gen *g, bool is_signed, Elem elem, LL
                            back, "");
 }
 
-/// y, or 1 where x / y is special: y = 0, or the least integer over -1 (which is then itself).
+/// Returns y, or 1 if x / y is special: y = 0, or the least integer over -1 (whose result is the
+/// least integer).
 static LLVMValueRef safe_divisor(const Gen *g, bool is_signed, Elem elem, LLVMValueRef x,
                                  LLVMValueRef y) {
     LLVMValueRef bad = LLVMBuildICmp(g->b, LLVMIntEQ, y, zero_like(y), "");
@@ -149,16 +151,16 @@ static LLVMValueRef emit_divide(const Gen *g, const Way *w, Elem elem, const LLV
     return LLVMBuildSelect(g->b, by0, zero_like(a[0]), build_quotient(g, w, elem, a[0], safe), "");
 }
 
-/// x - (x / y) y with the safe divisor: 0 for y = 0, as x - x / 1 * 1.
+/// x - (x / y) y with the safe divisor. For y = 0 it is x - x / 1 * 1 = 0.
 static LLVMValueRef remainder_(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef safe = safe_divisor(g, w->code == LLVMSDiv, elem, a[0], a[1]);
     LLVMValueRef q = build_quotient(g, w, elem, a[0], safe);
     return LLVMBuildSub(g->b, a[0], LLVMBuildMul(g->b, q, safe, ""), "");
 }
 
-/// A shift by a number that is no bit number gives 0, or the sign. (LLVM 22's NVPTX takes the
-/// pattern of a number that `select` has limited for one instruction, and that reads the low 32
-/// bits of the number alone: hence the mask.)
+/// A shift by at least the width gives 0, or the sign. LLVM 22's NVPTX turns a count that `select`
+/// limits into one instruction, which reads only the low 32 bits of the count. The mask prevents
+/// this.
 static LLVMValueRef emit_shift(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef width = int_splat_like(a[1], (uint64_t)elem_info[elem].bits);
     LLVMValueRef most = int_splat_like(a[1], (uint64_t)elem_info[elem].bits - 1);
@@ -286,7 +288,7 @@ bool gen_portable_has(const struct GpuTarget *target, OpCode code, Elem elem) {
            gen_has_elementwise(code, elem);
 }
 
-/// What is still to be narrowed to elem, unless it compares.
+/// Returns a value that must still be narrowed to elem, unless the op compares.
 static LLVMValueRef compute_wide(const Gen *g, OpCode code, Elem elem, const LLVMValueRef *args) {
     const Way *w = g->portable ? portable_way(code, elem) : NULL;
     const OpInfo *info = &op_info[code];
@@ -308,7 +310,7 @@ LLVMValueRef gen_elementwise(const Gen *g, OpCode code, Elem elem, const LLVMVal
 void gen_elementwise_all(const Gen *g, OpCode code, Elem elem, int n, LLVMValueRef *const *args,
                          LLVMValueRef *out) {
     bool pairs = portable_has_pair(g, code, elem), compares = op_info[code].traits & COMPARES;
-    // The last rounding is shared where nothing else is.
+    // The last rounding is shared if nothing else is.
     bool share = !pairs && !compares && !(g->portable && portable_narrow_way(code, elem));
     for (int i = 0; i < n; i++) {
         LLVMValueRef x[3];
@@ -340,7 +342,7 @@ static LLVMValueRef least_constant(const Gen *g, Elem elem, bool greatest) {
     return LLVMConstInt(gen_elem(g, elem), greatest ? ones : 0, false);
 }
 
-// NaN is the neutral element of min and max on floats: they return the number.
+// NaN is the neutral element of min and max on floats, because they return the number.
 LLVMValueRef gen_identity(const Gen *g, OpCode monoid, Elem elem) {
     LLVMTypeRef type = gen_elem(g, elem);
     if (elem_is(elem, EC_FLOAT)) {

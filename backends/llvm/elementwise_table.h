@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The tables of elementwise arithmetic: how an op is computed on elements of a class.
+// The tables of elementwise arithmetic: the computation of an op for each class of elements.
 #ifndef BACKENDS_LLVM_ELEMENTWISE_TABLE_H
 #define BACKENDS_LLVM_ELEMENTWISE_TABLE_H
 
@@ -13,7 +13,7 @@ typedef struct Way {
 } Way;
 
 typedef struct Row {
-    Way s, u, f; // by the class of the operands; bool goes by u
+    Way s, u, f; // by the class of the operands; bool uses u
 } Row;
 
 #define CODE(f, c)                                                                                 \
@@ -25,15 +25,16 @@ typedef struct Row {
 #define FLOAT(way)                                                                                 \
     { NONE, NONE, way }
 
-/// What portable modules say otherwise than a CPU's (gpu_arithmetic.c); NULL where they do not.
+/// Returns the way of portable modules (gpu_arithmetic.c), or NULL if it is that of a CPU.
 const Way *portable_way(OpCode code, Elem elem);
-/// The same where it takes operands as they are in registers, not widened.
+/// The same for ways that take operands in register form, not widened.
 const Way *portable_narrow_way(OpCode code, Elem elem);
-/// Truncates and saturates to an integer of at least 8 bits; `from` is f32 or f64, NaN gives 0.
-/// c ? x : y where one instruction gives it; else NULL.
+/// portable_to_int truncates and saturates to an integer of at least 8 bits; `from` is f32 or f64,
+/// NaN gives 0. portable_select returns c ? x : y if one instruction computes it, else NULL.
 LLVMValueRef portable_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef portable_to_int(const Gen *g, Elem from, Elem to, LLVMValueRef v);
-/// f32 to bf16, or to an f8 type that the target converts to; f8e4m3 to f32 where it does.
+/// Converts f32 to bf16, or to an f8 type that the target converts to; f8e4m3 to f32 if the target
+/// does.
 LLVMValueRef portable_to_bf16(const Gen *g, LLVMValueRef v);
 LLVMValueRef portable_to_f8(const Gen *g, Elem to, LLVMValueRef v);
 LLVMValueRef portable_from_f8(const Gen *g, Elem from, LLVMValueRef v);
@@ -41,14 +42,14 @@ LLVMValueRef portable_from_f8(const Gen *g, Elem from, LLVMValueRef v);
 /* ---- two registers at once (gpu_pairs.c): false where there is no such instruction ---------
  */
 
-/// Whether portable_pair works on two of them.
+/// Whether portable_pair handles two elements.
 bool portable_has_pair(const Gen *g, OpCode code, Elem elem);
-/// The op on args[k][at] and args[k][at + 1], of which it does.
+/// Computes the op on args[k][at] and args[k][at + 1], for ops with portable_has_pair.
 void portable_pair(const Gen *g, OpCode code, Elem elem, LLVMValueRef *const *args, int at,
                    LLVMValueRef out[2]);
-/// Two f32 to elem.
+/// Narrows two f32 to elem.
 bool portable_narrow_pair(const Gen *g, Elem elem, const LLVMValueRef in[2], LLVMValueRef out[2]);
-/// Two of an f8 type to f16, in place.
+/// Widens two values of an f8 type to f16, in place.
 bool portable_widen_pair(const Gen *g, Elem elem, LLVMValueRef v[2]);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arithmetic of portable modules where it differs from a CPU's: constructs that portable.c's
-// checker lacks are spelled out or are target functions, and GPUs have instructions that CPUs have
-// not. All of it is on scalars.
+// Arithmetic of portable modules that differs from a CPU's. Constructs outside the table of
+// portable.c's checker are expanded or become target functions, and GPUs have instructions that
+// CPUs lack. All of it works on scalars.
 #include "backends/llvm/elementwise_table.h"
 #include "backends/llvm/portable.h"
 
@@ -42,7 +42,7 @@ static LLVMValueRef absolute(const Gen *g, const Way *w, Elem elem, const LLVMVa
     return LLVMBuildSelect(g->b, negative, LLVMBuildNeg(g->b, a[0], ""), a[0], "");
 }
 
-/// The upper half of a product in the type of twice the width, which there is up to 64 bits.
+/// Returns the upper half of a product in the type of twice the width, which exists up to 64 bits.
 static LLVMValueRef multiply_high(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     unsigned bits = (unsigned)elem_info[elem].bits;
     LLVMValueRef args[2] = {a[0], a[1]};
@@ -78,7 +78,7 @@ static LLVMValueRef round_away(const Gen *g, const Way *w, Elem elem, const LLVM
     return LLVMBuildSelect(g->b, far, LLVMBuildFAdd(g->b, whole, one, ""), whole, "");
 }
 
-/// bf16 has fma alone: a + b = a 1 + b, a - b = b (-1) + a, a b = a b + (-0). Each rounds once.
+/// bf16 has only fma: a + b = a 1 + b, a - b = b (-1) + a, a b = a b + (-0). Each rounds once.
 static LLVMValueRef bf16_fma(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     enum { ONE = 0x3f80, MINUS_ONE = 0xbf80, MINUS_ZERO = 0x8000 };
     (void)elem;
@@ -97,7 +97,7 @@ static LLVMValueRef half_fma(const Gen *g, const Way *w, Elem elem, const LLVMVa
     return fma_of(g, a[0], a[1], a[2]);
 }
 
-/// Products and sums of f8 are exact in f64, from which the cast rounds once.
+/// Products and sums of f8 are exact in f64, and the cast from f64 rounds once.
 static LLVMValueRef f8_fma(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef wide[3];
     (void)w;
@@ -105,7 +105,7 @@ static LLVMValueRef f8_fma(const Gen *g, const Way *w, Elem elem, const LLVMValu
     return gen_cast(g, EL_F64, elem, fma_of(g, wide[0], wide[1], wide[2]));
 }
 
-/// The sign of a float whose bits are an integer here.
+/// Returns the sign of a float that is held as an integer.
 static LLVMValueRef sign_of_bits(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     uint64_t sign = (uint64_t)1 << (elem_info[elem].bits - 1);
     return w->code == OP_NEG ? LLVMBuildXor(g->b, a[0], int_like(a[0], sign), "")
@@ -114,8 +114,8 @@ static LLVMValueRef sign_of_bits(const Gen *g, const Way *w, Elem elem, const LL
 
 /* ---- functions by the GPU's approximations -------------------------------------------------- */
 
-// Their greatest relative errors: 2^-22.5 for ex2, 2^-22.9 for rsqrt, 2^-11 for tanh (PTX ISA). The
-// error of lg2 is absolute near 1: it serves no type, since log(1) must be 0.
+// The greatest relative errors of the instructions: 2^-22.5 for ex2, 2^-22.9 for rsqrt, 2^-11 for
+// tanh (PTX ISA). The error of lg2 is absolute near 1. No type can use it, since log(1) must be 0.
 
 enum { F8_BITS = 4, BF16_BITS = 8, HALF_BITS = 11, FLOAT_BITS = 24, DOUBLE_BITS = 53 };
 
@@ -132,9 +132,9 @@ static int significant(Elem elem) {
 }
 
 #define EX2       "tg.ex2.approx"
-#define EX2_LEAST (-126) // of arguments whose power is a normal number
+#define EX2_LEAST (-126) // least argument whose power is a normal number
 
-// Results below 2^-126 are too small for f16 and f8 anyway.
+// Results below 2^-126 are too small for f16 and f8.
 static LLVMValueRef power_of_2(const Gen *g, Elem elem, LLVMValueRef x) {
     bool tiny = elem == EL_F32 || elem == EL_BF16;
     return call1(g, tiny ? EX2 : EX2 ".ftz", x);
@@ -145,7 +145,8 @@ static bool is_real(LLVMValueRef v, double x) {
     return LLVMIsAConstantFP(v) && LLVMConstRealGetDouble(v, &lost) == x;
 }
 
-// x < -126 ? 0 : 2^x is what the instruction gives that flushes; the other one takes three more.
+// The flushing instruction computes x < -126 ? 0 : 2^x. The exact one takes three more
+// instructions.
 LLVMValueRef portable_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y) {
     if (!LLVMIsACallInst(y) || !LLVMIsAFCmpInst(c) || LLVMGetFCmpPredicate(c) != LLVMRealOLT ||
         !LLVMIsAConstantFP(x) || !LLVMIsNull(x))
@@ -161,9 +162,9 @@ static LLVMValueRef exp2_(const Gen *g, const Way *w, Elem elem, const LLVMValue
     return power_of_2(g, elem, a[0]);
 }
 
-// e^x = 2^n 2^f with x log2(e) = n + f. n is from -126 to 127, so that 2^n is a normal number and
-// results beyond that are f's; else f is from 0 to 1, where the instruction is best. n + 127 stands
-// in the low bits of its sum with a number whose last bit is 1.
+// e^x = 2^n 2^f with x log2(e) = n + f. n is clamped to -126 .. 127, so 2^n is a normal number, and
+// f takes the rest. Otherwise f is from 0 to 1, where the instruction is most accurate. n + 127
+// appears in the low bits of its sum with a number whose last bit is 1.
 static LLVMValueRef exp_(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     enum { LEAST = -126, MOST = 127, BIAS = 127, MANTISSA = 23 };
     LLVMValueRef x = a[0], high = real_like(x, 0x1.715476p+0), low = real_like(x, 0x1.4ae0cp-26);
@@ -181,7 +182,7 @@ static LLVMValueRef exp_(const Gen *g, const Way *w, Elem elem, const LLVMValueR
     return LLVMBuildFMul(g->b, y, LLVMBuildBitCast(g->b, scale, LLVMTypeOf(x), ""), "");
 }
 
-// One step of Newton: y + y / 2 (1 - x y y). Where x y is no number, y is the result.
+// One step of Newton: y + y / 2 (1 - x y y). If x y y is not a number, y is the result.
 static LLVMValueRef rsqrt_(const Gen *g, const Way *w, Elem elem, const LLVMValueRef *a) {
     LLVMValueRef y = call1(g, "tg.rsqrt.approx", a[0]);
     (void)w;
@@ -210,7 +211,7 @@ static const Row rows[OP_COUNT] = {
     [OP_ROUND] = FLOAT(PLAIN(round_away)),
 };
 
-/// Approximations, which serve floats of up to so many significant bits.
+/// Approximations, and the significant bits of the floats for which they suffice.
 static const struct {
     OpCode op;
     int bits;
@@ -232,7 +233,7 @@ const Way *portable_way(OpCode code, Elem elem) {
     return w->emit ? w : NULL;
 }
 
-/// Ways on an element's register form.
+/// Ways for operands in register form.
 static const struct {
     Elem elem;
     OpCode op;
@@ -257,7 +258,7 @@ const Way *portable_narrow_way(OpCode code, Elem elem) {
 
 /* ---- conversions --------------------------------------------------------------------------- */
 
-/// Saturates an integer of 32 bits to fewer.
+/// Saturates a 32-bit integer to fewer bits.
 static LLVMValueRef saturate(const Gen *g, Elem to, LLVMValueRef v) {
     int bits = elem_info[to].bits;
     bool is_signed = elem_is(to, EC_SINT);
@@ -281,7 +282,7 @@ LLVMValueRef portable_to_bf16(const Gen *g, LLVMValueRef v) {
     return call1(g, "tg.cvt.bf16.f32", v);
 }
 
-// Instructions convert two at a time; the first is the lower half.
+// Instructions convert two values at a time; the first is the lower half.
 LLVMValueRef portable_to_f8(const Gen *g, Elem to, LLVMValueRef v) {
     LLVMValueRef pair[2] = {v, real_like(v, 0)};
     const char *name = ctx_format(g->ctx, "tg.cvt.%sx2.f32", elem_info[to].name);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arithmetic of portable modules on two registers of a block at once: GPUs have instructions for
-// pairs of 16-bit floats, some for pairs of f32, and conversions give and take pairs. A pair is an
-// i32, or an i16 of two f8, with the first in its lower half; of f32 it is a vector. It is taken
-// apart at once, since blocks are scalars. Where its halves come together again, the code for that
-// goes.
+// Arithmetic of portable modules on two registers of a block at once. GPUs have instructions for
+// pairs of 16-bit floats, some for pairs of f32, and conversions that take or return pairs. A pair
+// is an i32 (an i16 for two f8) with the first value in its lower half; a pair of f32 is a vector.
+// It is split at once, since blocks are scalars. If its halves meet again, the split is removed.
 #include "backends/llvm/elementwise_table.h"
 #include "backends/llvm/portable.h"
 
@@ -11,7 +10,7 @@ static LLVMValueRef int_of(LLVMTypeRef type, uint64_t n) {
     return LLVMConstInt(type, n, false);
 }
 
-/// Whether v is bits `shift` and up of some wider x, which it stores.
+/// Whether v is the bits from `shift` on of some wider x. Stores x.
 static bool is_part(LLVMValueRef v, unsigned shift, LLVMValueRef *x) {
     if (!LLVMIsATruncInst(v)) return false;
     *x = LLVMGetOperand(v, 0);
@@ -22,7 +21,7 @@ static bool is_part(LLVMValueRef v, unsigned shift, LLVMValueRef *x) {
     return LLVMIsAConstantInt(by) && LLVMConstIntGetZExtValue(by) == shift;
 }
 
-/// v without the cast from an integer.
+/// Returns v without a cast from an integer.
 static LLVMValueRef bits_of(const Gen *g, LLVMValueRef v) {
     if (LLVMTypeOf(v) != g->f16) return v;
     if (LLVMIsABitCastInst(v)) return LLVMGetOperand(v, 0);
@@ -82,7 +81,7 @@ static LLVMValueRef sign_bits(const Gen *g, const PairWay *w, LLVMValueRef *a) {
 
 /* ---- pairs of f32 -------------------------------------------------------------------------- */
 
-/// Whether v is element i of a pair, which it stores.
+/// Whether v is element i of a pair. Stores the pair.
 static bool is_element(const Gen *g, LLVMValueRef v, uint64_t i, LLVMValueRef *pair) {
     if (!LLVMIsAExtractElementInst(v)) return false;
     *pair = LLVMGetOperand(v, 0);
@@ -101,7 +100,7 @@ static LLVMValueRef pair_of(const Gen *g, LLVMValueRef lo, LLVMValueRef hi) {
     return v;
 }
 
-/// By the way of one element, whose instructions are the same for vectors.
+/// Uses the way of one element, whose instructions also take vectors.
 static void pair_f32(const Gen *g, OpCode code, LLVMValueRef *const *args, int at,
                      LLVMValueRef out[2]) {
     LLVMValueRef x[3];
@@ -118,7 +117,7 @@ static bool has_pair_f32(const Gen *g, OpCode code) {
 
 /* ---- pairs of 16 bits ---------------------------------------------------------------------- */
 
-/// Bits as two halves; of constants a constant, not an expression.
+/// Returns bits as two halves. For constants the result is a constant, not an expression.
 static LLVMValueRef halves_of(const Gen *g, LLVMValueRef bits) {
     LLVMValueRef x[2];
     if (!LLVMIsAConstantInt(bits))

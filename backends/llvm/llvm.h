@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What every LLVM back end shares: types, constants, elementwise arithmetic, conversions, debug
+// Shared code of all LLVM back ends: types, constants, elementwise arithmetic, conversions, debug
 // information, optimisation, object code.
 //
 // All arithmetic works on "lanes": an LLVM scalar or an LLVM vector of an element type. In
@@ -18,24 +18,24 @@ typedef struct Gen {
     Ctx *ctx;
     LLVMContextRef llvm;
     LLVMModuleRef module;
-    LLVMBuilderRef b; // where new instructions go
+    LLVMBuilderRef b; // position of new instructions
     LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, f32, f64, ptr;
     struct Debug *debug; // NULL without debug information
-    // What the target lacks an instruction for: f16 <-> f32, rounding to integers, f32 fma. LLVM
-    // would call a library, and code refers to no symbol; f64 fma alone does, to libm's.
+    // The target lacks instructions for f16 <-> f32, for rounding to integers, or for f32 fma. LLVM
+    // would call a library, but code must not refer to symbols. Only f64 fma does, to libm's.
     bool soft_half, soft_round, soft_fma;
-    // A portable module: arithmetic is of scalars and of portable.h's constructs alone; the target
-    // converts from and to the f8 types, and adds and multiplies pairs of f32.
+    // A portable module: arithmetic uses only scalars and portable.h's constructs. The target
+    // converts from and to the f8 types (f8), and adds and multiplies pairs of f32 (pairs).
     bool portable, f8, pairs;
-    const char *strip; // a folder that paths leave out, or NULL
+    const char *strip; // a folder that paths omit, or NULL
 } Gen;
 
-/// A source's path as messages and debug information show it.
+/// Returns a source's path as messages and debug information show it.
 const char *gen_path(const Gen *g, uint16_t file);
 
-/// The LLVM objects are released with ctx.
+/// Creates a module. ctx releases the LLVM objects.
 Gen *gen_create(Ctx *ctx, const char *name);
-/// The same in an LLVM context of others, who release it later.
+/// The same in an LLVM context of the caller, who releases it later.
 Gen *gen_create_in(Ctx *ctx, LLVMContextRef llvm, const char *name);
 
 enum { MAX_LANES = 256 };
@@ -48,26 +48,26 @@ int elem_bytes(Elem elem);                         // in memory; 1 for i4 and u4
 int gen_lanes(LLVMValueRef v);                     // 0 for a scalar
 LLVMTypeRef gen_lane_type(LLVMValueRef v);
 LLVMTypeRef gen_vec(LLVMTypeRef scalar, int lanes); // the scalar type itself where lanes is 0
-/// A constant in each lane.
+/// Returns a vector with the constant in each lane.
 LLVMValueRef gen_same(LLVMValueRef constant, int lanes);
 LLVMValueRef gen_i64(const Gen *g, int64_t v);
 LLVMValueRef gen_const(const Gen *g, Elem elem, const Attr *a); // INT, FLOAT or BOOL, rounded
 LLVMValueRef gen_real(const Gen *g, Elem elem, double value);   // of a float, rounded
 LLVMValueRef gen_zero(const Gen *g, Elem elem, int lanes);
-/// v in each of `lanes` lanes; v itself where it is a vector or lanes is 0.
+/// Returns v in each of `lanes` lanes, or v itself if it is a vector or lanes is 0.
 LLVMValueRef gen_splat(const Gen *g, LLVMValueRef v, int lanes);
-/// Makes scalars and vectors of args one shape by splatting; returns the lanes.
+/// Gives scalars and vectors of args one shape by splatting. Returns the lanes.
 int gen_unify(const Gen *g, int n, LLVMValueRef *args);
-/// i64 0, 1, 2, ...
+/// Returns i64 0, 1, 2, ...
 LLVMValueRef gen_iota(const Gen *g, int lanes);
-/// i1 vector: the first `live` of `lanes` lanes.
+/// Returns an i1 vector: the first `live` of `lanes` lanes.
 LLVMValueRef gen_first_lanes(const Gen *g, int live, int lanes);
-/// Lanes pick[0..n) of the concatenation of x and y (y may be NULL); -1 is any value.
+/// Returns lanes pick[0..n) of the concatenation of x and y (y may be NULL). -1 is any value.
 LLVMValueRef gen_shuffle(const Gen *g, LLVMValueRef x, LLVMValueRef y, int n, const int *pick);
 /// Calls the overloaded intrinsic `name` for the given types.
 LLVMValueRef gen_intrinsic(const Gen *g, const char *name, int n_types, LLVMTypeRef *types,
                            int n_args, LLVMValueRef *args);
-/// An intrinsic overloaded on the type of its first argument alone.
+/// Calls an intrinsic that is overloaded only on the type of its first argument.
 LLVMValueRef gen_call1(const Gen *g, const char *name, LLVMValueRef x);
 LLVMValueRef gen_call2(const Gen *g, const char *name, LLVMValueRef x, LLVMValueRef y);
 /// i64 arithmetic that folds 0 and 1.
@@ -75,53 +75,55 @@ LLVMValueRef gen_add(const Gen *g, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef gen_mul(const Gen *g, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef gen_min(const Gen *g, LLVMValueRef x, LLVMValueRef y); // signed
 LLVMValueRef gen_max(const Gen *g, LLVMValueRef x, LLVMValueRef y);
-/// x and y, where NULL stands for true.
+/// Returns x and y; NULL stands for true.
 LLVMValueRef gen_and(const Gen *g, LLVMValueRef x, LLVMValueRef y);
-/// Bytes after p.
+/// Returns p advanced by bytes.
 LLVMValueRef gen_offset(const Gen *g, LLVMValueRef p, LLVMValueRef bytes);
 
 /* ---- arithmetic (elementwise.c) ------------------------------------------------------------ */
 
-/// The elementwise op on operands of element `elem`, all scalars or all vectors of one length.
-/// Ops that expand-math removes are a compiler bug here.
+/// Computes the elementwise op on operands of element `elem`, all scalars or all vectors of one
+/// length. Ops that expand-math removes are a compiler bug here.
 LLVMValueRef gen_elementwise(const Gen *g, OpCode code, Elem elem, const LLVMValueRef *args);
-/// The same on n registers of a block, args[operand][register]; two at a time where a GPU has an
+/// The same on n registers of a block, args[operand][register]; two at a time if a GPU has an
 /// instruction for neighbours.
 void gen_elementwise_all(const Gen *g, OpCode code, Elem elem, int n, LLVMValueRef *const *args,
                          LLVMValueRef *out);
 LLVMValueRef gen_select(const Gen *g, LLVMValueRef c, LLVMValueRef x, LLVMValueRef y);
-/// True where the back end computes the op itself: the others are left to expand-math.
+/// Whether the back end computes the op itself. expand-math handles the others.
 bool gen_has_elementwise(OpCode code, Elem elem);
-/// The same of portable modules: more functions, by approximations that are good enough. It is
-/// PassEnv.has_op; all targets have the same so far.
+/// The same for portable modules. They support more functions, by sufficient approximations. It is
+/// PassEnv.has_op; all targets agree so far.
 struct GpuTarget;
 bool gen_portable_has(const struct GpuTarget *target, OpCode code, Elem elem);
-/// The neutral element of a monoid (region_monoid) on elem.
+/// Returns the neutral element of a monoid (region_monoid) on elem.
 LLVMValueRef gen_identity(const Gen *g, OpCode monoid, Elem elem);
 
 /* ---- conversions (convert.c) --------------------------------------------------------------- */
 
 LLVMValueRef gen_cast(const Gen *g, Elem from, Elem to, LLVMValueRef v);
-/// f16, bf16, f8 to f32, in which they compute, and back with one rounding; others as they are.
+/// Converts f16, bf16 and f8 to f32, the type of their arithmetic, and back with one rounding.
+/// Others are unchanged.
 LLVMValueRef gen_widen(const Gen *g, Elem elem, LLVMValueRef v);
 LLVMValueRef gen_narrow(const Gen *g, Elem elem, LLVMValueRef v);
 Elem elem_computes_in(Elem elem);
-/// n registers of a block, two at a time where that is one instruction; `out` may be `in`.
+/// Casts n registers of a block, two at a time if one instruction does; `out` may be `in`.
 void gen_cast_all(const Gen *g, Elem from, Elem to, int n, const LLVMValueRef *in,
                   LLVMValueRef *out);
 void gen_narrow_all(const Gen *g, Elem elem, int n, const LLVMValueRef *in, LLVMValueRef *out);
-/// f64 to f32, rounded to odd: rounding that to a format of at most 22 significant bits is the same
-/// as rounding v itself.
+/// Converts f64 to f32, rounded to odd. Rounding that to a format of at most 22 significant bits
+/// equals rounding v itself.
 LLVMValueRef gen_f64_to_odd(const Gen *g, LLVMValueRef v);
-/// The sum a b + c of f32 operands in f64, rounded to odd: so with any format of at most 51 bits.
+/// Returns a b + c of f32 operands in f64, rounded to odd. The same holds for formats of at most 51
+/// bits.
 LLVMValueRef gen_fma_to_odd(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
-/// f16 by integer arithmetic, for targets without instructions (soft_arithmetic.c).
+/// Converts f16 by integer arithmetic, for targets without instructions (soft_arithmetic.c).
 LLVMValueRef soft_half_widen(const Gen *g, LLVMValueRef v);
 LLVMValueRef soft_half_narrow(const Gen *g, LLVMValueRef v);
-/// floor, ceil, trunc, rint, round by addition; f32 fma by f64.
+/// Computes floor, ceil, trunc, rint, round by addition; f32 fma by f64.
 LLVMValueRef soft_round(const Gen *g, OpCode code, LLVMValueRef v);
 LLVMValueRef soft_fma(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
-/// Register form to memory form and back (bool).
+/// Converts register form to memory form and back (bool).
 LLVMValueRef gen_to_memory(const Gen *g, Elem elem, LLVMValueRef v);
 LLVMValueRef gen_from_memory(const Gen *g, Elem elem, LLVMValueRef v);
 LLVMValueRef gen_bitcast(const Gen *g, Elem from, Elem to, LLVMValueRef v);

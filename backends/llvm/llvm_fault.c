@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What LLVM does when it cannot go on, brought about on purpose: TG_FAULT in the environment names
-// a fault that happens when code is generated. Tests use it to see that it ends in a status.
+// Provokes failures of LLVM: TG_FAULT in the environment names a fault during code generation.
+// Tests check that each one ends in a status.
 //
 //     llvm-fatal, oom     a fatal error of LLVM, no memory: a status, in process too
 //     abort, segv, hang   end or block the process: a status with TG_COMPILE=process
@@ -12,7 +12,7 @@
 
 #include "backends/llvm/target.h"
 
-/// Calls an intrinsic that no CPU has: LLVM finds no instruction for it.
+/// Calls an intrinsic that no CPU has, so LLVM finds no instruction for it.
 static void fault_llvm(Gen *g) {
     static const char name[] = "llvm.amdgcn.workitem.id.x";
     LLVMTypeRef type = LLVMFunctionType(g->i32, NULL, 0, false);
@@ -34,10 +34,10 @@ static void fault_segv(Gen *g) {
 
 static void fault_hang(Gen *g) {
     (void)g;
-    for (pid_t parent = getppid(); getppid() == parent;) sleep(1); // ends with who waits for it
+    for (pid_t parent = getppid(); getppid() == parent;) sleep(1); // ends with the waiting parent
 }
 
-/// No byte more than there is now: LLVM's own allocations fail.
+/// Uses up the memory, so that LLVM's own allocations fail.
 static void fault_oom(Gen *g) {
     (void)g;
     struct rlimit none = {0, 0};

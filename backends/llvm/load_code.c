@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Code that another process made, in this one.
+// Loads code that another process made into this one.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Masked stores whose mask has one constant lane become stores of that lane.
+// Turns masked stores whose mask has one constant lane into stores of that lane.
 //
 //   masked.store(trunc x to <16 x i8>, p, <1, 0, 0 ...>)   ->   store (extract 0), p
 //
-// LLVM 22 joins the first with its trunc, and then writes the lane as wide as it was before: three
-// bytes of what lies behind are lost. So this comes last, when no pass makes constants of masks.
+// LLVM 22 folds the trunc into the first, and then stores the lane at its old width: it overwrites
+// three bytes behind it. This pass runs last, when no other pass turns masks into constants.
 #include <string.h>
 
 #include "backends/llvm/target.h"
 
-/// The only lane that a constant mask has; -1: it has others, or is no constant.
+/// Returns the only lane of a constant mask; -1: it has several lanes, or is not a constant.
 static int only_lane(LLVMValueRef mask) {
     if (!LLVMIsConstant(mask)) return -1;
     int found = -1, n = (int)LLVMGetVectorSize(LLVMTypeOf(mask));

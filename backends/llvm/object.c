@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An object file of many kernels: modules of single variants linked into one, kernels described as
-// data, and a C function for each that calls the runtime.
+// An object file of many kernels: links the modules of single variants into one, describes kernels
+// as data, and makes a C function for each that calls the runtime.
 //
 //     @softmax_f32_kernel = global { abi, info, state }       what tg_launch takes
 //     info -> parameters, variants -> facts, hints, entry     runtime/abi.h, constant
@@ -16,7 +16,7 @@
 
 struct Object {
     Ctx *ctx;
-    Gen *g; // of the module that takes all others
+    Gen *g; // of the module into which all others are linked
     const char *arch;
     LLVMTargetMachineRef machine;
     LLVMTypeRef fact, hint, param, variant, info, kernel, arg, tensor;
@@ -93,14 +93,14 @@ static bool belongs_to(const char *name, const char *entry) {
     return strncmp(name, entry, n) == 0 && (!name[n] || name[n] == '.');
 }
 
-// Names of one variant begin with that of its entry, so that variants do not meet, names are the
-// same in every build, and the size of a variant can be told.
+// Names of a variant begin with the name of its entry. Variants then do not collide, names are the
+// same in every build, and the size of a variant can be measured.
 void object_take(Object *o, Gen *g, const char *entry) {
     for (LLVMValueRef f = LLVMGetFirstFunction(g->module); f; f = LLVMGetNextFunction(f)) {
         size_t n;
         const char *name = LLVMGetValueName2(f, &n);
         if (LLVMIsDeclaration(f)) continue;
-        // The linker leaves out internal functions that nothing refers to yet.
+        // The linker omits internal functions without uses.
         bool is_entry = strcmp(name, entry) == 0;
         LLVMSetLinkage(f, is_entry ? LLVMExternalLinkage : LLVMInternalLinkage);
         if (belongs_to(name, entry)) continue;
@@ -118,7 +118,7 @@ static LLVMValueRef int_constant(LLVMTypeRef type, int64_t v) {
     return LLVMConstInt(type, (uint64_t)v, true);
 }
 
-/// A constant that nothing outside sees.
+/// Makes a constant that is not visible outside.
 static LLVMValueRef hidden_global(Object *o, LLVMValueRef value, const char *name) {
     LLVMValueRef at = LLVMAddGlobal(o->g->module, LLVMTypeOf(value), name);
     LLVMSetInitializer(at, value);
@@ -211,7 +211,7 @@ typedef struct AddImage {
     const tg_image *image;
 } AddImage;
 
-/// In writable memory: the runtime keeps there what it has loaded.
+/// In writable memory, because the runtime stores the loaded code there.
 static void add_image(Ctx *ctx, void *arg) {
     (void)ctx;
     const AddImage *a = arg;
@@ -353,7 +353,7 @@ static LLVMValueRef at_bytes(const Gen *g, LLVMValueRef p, int64_t n) {
     return gen_offset(g, p, gen_i64(g, n));
 }
 
-/// A tg_arg: its kind, and the word that stands 8 bytes after.
+/// Stores a tg_arg: its kind, and the word 8 bytes behind it.
 static void store_arg(const Wrapper *w, int i, int kind, LLVMValueRef value) {
     const Gen *g = w->o->g;
     LLVMBuildStore(g->b, int_constant(g->i32, kind), at_bytes(g, w->args, 16 * i));

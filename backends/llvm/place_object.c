@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An object becomes code of this process, without LLVM's linker, which takes longer to start than
-// all else that a kernel from the store needs: code of kernels refers to nothing outside of itself,
-// so its sections are put into memory, and their addresses into them. What has anything else in it
-// is left to LLVM.
+// Turns an object into code of this process without LLVM's linker. Starting that linker takes
+// longer than all other steps for a kernel from the store. Code of kernels refers to nothing
+// outside itself, so its sections are copied into memory and relocated. LLVM handles objects with
+// anything else in them.
 #include <elf.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 
 enum { MACHINE = EM_X86_64 };
 
-/// Puts the address of symbol and addend into the place; false: LLVM knows how.
+/// Writes the address of symbol and addend into the place. Returns false if only LLVM can.
 static bool relocate_symbol(uint8_t *place, uint32_t type, uint64_t address) {
     int64_t far = (int64_t)(address - (uint64_t)(uintptr_t)place);
     int32_t near = (int32_t)far;
@@ -37,13 +37,13 @@ static const size_t widths[] = {0};
 
 #endif
 
-/// An object, and where its sections go.
+/// An object and the placement of its sections.
 typedef struct ElfObject {
     const uint8_t *bytes;
     size_t n;
     const Elf64_Shdr *sections;
     int n_sections;
-    size_t *offsets; // in the memory, of sections that are part of the program
+    size_t *offsets; // offsets in memory of the sections that belong to the program
     size_t code, all;
     uint8_t *memory;
 } ElfObject;
@@ -83,7 +83,7 @@ static bool read_sections(ElfObject *e) {
 
 /* ---- placing ------------------------------------------------------------------------------- */
 
-/// Places sections that are code, or those that are none, from `at` on: the end of them.
+/// Places sections with code, or those without, from `at` on. Returns their end.
 static size_t lay_out_sections(ElfObject *e, bool code, size_t at) {
     for (int i = 0; i < e->n_sections; i++) {
         const Elf64_Shdr *s = &e->sections[i];
@@ -111,7 +111,7 @@ static bool copy_sections(ElfObject *e) {
     return true;
 }
 
-/// False: it is of no section that is in memory.
+/// Returns false if the symbol's section is not in memory.
 static bool symbol_address(const ElfObject *e, const Elf64_Sym *symbol, uint64_t *out) {
     int section = symbol->st_shndx;
     if (section == SHN_UNDEF || section >= e->n_sections ||
@@ -124,7 +124,7 @@ static bool symbol_address(const ElfObject *e, const Elf64_Sym *symbol, uint64_t
 static bool relocate_section(const ElfObject *e, const Elf64_Shdr *table) {
     if (table->sh_info >= (uint32_t)e->n_sections ||
         !is_program_section(&e->sections[table->sh_info]))
-        return true; // of what only debuggers read
+        return true; // a section that only debuggers read
     if (table->sh_type != SHT_RELA || table->sh_link >= (uint32_t)e->n_sections) return false;
     const Elf64_Shdr *of = &e->sections[table->sh_info], *names = &e->sections[table->sh_link];
     if (!is_table(e, table, sizeof(Elf64_Rela)) || !is_table(e, names, sizeof(Elf64_Sym)))
@@ -154,7 +154,7 @@ static bool relocate_all(const ElfObject *e) {
     return true;
 }
 
-/// The function of that name; NULL: there is none.
+/// Returns the function of that name, or NULL.
 static tg_entry *find_entry(const ElfObject *e, const char *name) {
     for (int i = 0; i < e->n_sections; i++) {
         const Elf64_Shdr *s = &e->sections[i], *texts = &e->sections[s->sh_link];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The checker of portable modules: accepts the constructs of its tables, names the first other one.
+// The checker of portable modules: accepts the constructs of its tables, and reports the first
+// other one.
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
 
@@ -8,10 +9,10 @@
 typedef struct Checker {
     Ctx *ctx;
     LLVMModuleRef module;
-    LLVMValueRef fn, inst; // where we are; inst NULL outside of code
+    LLVMValueRef fn, inst; // the current position; inst is NULL outside code
 } Checker;
 
-/// Leaves with the name of what is wrong, the function and the instruction.
+/// Leaves with the name of the construct, the function and the instruction.
 static _Noreturn void foreign(const Checker *c, const char *what) {
     const char *where = c->fn ? LLVMGetValueName2(c->fn, &(size_t){0}) : "the module";
     const char *text = "";
@@ -23,15 +24,14 @@ static _Noreturn void foreign(const Checker *c, const char *what) {
     ice(c->ctx, (Loc){0}, "not in a portable module: %s, in %s%s", what, where, text);
 }
 
-/// Goes on where `good`; else `what` is the foreign thing.
+/// Returns if `good`. Otherwise `what` is the foreign construct.
 static void need(const Checker *c, bool good, const char *what) {
     if (!good) foreign(c, what);
 }
 
 /* ---- types and constants ------------------------------------------------------------------- */
 
-/// bf16 and the f8 types are integers here, because LLVM 7 has neither: their arithmetic is by
-/// rows.
+/// bf16 and the f8 types are integers here, because LLVM 7 lacks them. Rows do their arithmetic.
 static bool is_scalar(LLVMTypeRef t) {
     switch (LLVMGetTypeKind(t)) {
     case LLVMHalfTypeKind:
@@ -45,14 +45,14 @@ static bool is_scalar(LLVMTypeRef t) {
     }
 }
 
-/// Generic, global, shared, constant: what both LLVM 7 and the other targets number alike.
+/// Generic, global, shared, constant: the spaces that LLVM 7 and the other targets number alike.
 static bool is_pointer(LLVMTypeRef t) {
     if (LLVMGetTypeKind(t) != LLVMPointerTypeKind) return false;
     unsigned space = LLVMGetPointerAddressSpace(t);
     return space == 0 || space == 1 || space == 3 || space == 4;
 }
 
-// What lowering makes at most: 16 bytes of i8. NVPTX takes longer ones apart.
+// The longest vector of the lowering: 16 bytes of i8. NVPTX splits longer ones.
 enum { MAX_VECTOR = 16 };
 
 static bool is_vector(LLVMTypeRef t) {
@@ -60,7 +60,7 @@ static bool is_vector(LLVMTypeRef t) {
            is_scalar(LLVMGetElementType(t));
 }
 
-/// What target functions return: several scalars.
+/// The result of target functions: several scalars.
 static bool is_struct(LLVMTypeRef t) {
     if (LLVMGetTypeKind(t) != LLVMStructTypeKind || LLVMGetStructName(t)) return false;
     for (unsigned i = 0; i < LLVMCountStructElementTypes(t); i++)
@@ -72,7 +72,7 @@ static bool is_value_type(LLVMTypeRef t) {
     return is_scalar(t) || is_pointer(t) || is_vector(t) || is_struct(t);
 }
 
-/// 0 for what is no scalar.
+/// Returns 0 for a type that is not a scalar.
 static int scalar_bits(LLVMTypeRef t) {
     switch (LLVMGetTypeKind(t)) {
     case LLVMHalfTypeKind: return 16;
@@ -91,7 +91,7 @@ static bool is_memory_type(LLVMTypeRef t) {
     return bits >= 8 && bits * (int)LLVMGetVectorSize(t) <= 128;
 }
 
-/// 0 for what has no elements.
+/// Returns 0 for a type without elements.
 static unsigned element_count(LLVMTypeRef t) {
     switch (LLVMGetTypeKind(t)) {
     case LLVMVectorTypeKind: return LLVMGetVectorSize(t);
@@ -100,7 +100,7 @@ static unsigned element_count(LLVMTypeRef t) {
     }
 }
 
-/// A constant made of numbers and null pointers.
+/// Checks a constant made of numbers and null pointers.
 static void check_constant(const Checker *c, LLVMValueRef v) {
     need(c, !LLVMIsPoison(v), "poison");
     need(c, !LLVMIsUndef(v), "undef that is not the base of an insert");
@@ -112,7 +112,7 @@ static void check_constant(const Checker *c, LLVMValueRef v) {
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-// On scalars and vectors of numbers; the type of the result is checked as any other.
+// On scalars and vectors of numbers. The result's type is checked like any other.
 static const char *const intrinsics[] = {
     "fma",    "sqrt",     "fabs",  "floor", "ceil",  "trunc", "rint",       "minnum",
     "maxnum", "copysign", "ctpop", "ctlz",  "bswap", "fshl",  "bitreverse", "assume",
@@ -132,8 +132,8 @@ static void check_intrinsic(const Checker *c, const char *name) {
     foreign(c, "the intrinsic");
 }
 
-/// The declaration must say what the row says, so that no pass before us has moved a collective out
-/// of uniform control flow, or memory over an effect.
+/// The declaration must agree with the row, so that no earlier pass has moved a collective out of
+/// uniform control flow, or an access over an effect.
 static void check_function(const Checker *c, LLVMValueRef callee, const char *name) {
     Fn fn;
     need(c, fn_find(name, &fn), "a function without a row");
@@ -153,7 +153,7 @@ static void check_function(const Checker *c, LLVMValueRef callee, const char *na
          "a memory attribute on a function with effects");
 }
 
-/// Calls of definitions are foreign, too: everything is inlined into the kernel.
+/// Calls of definitions are foreign as well, since everything is inlined into the kernel.
 static void check_call(const Checker *c) {
     LLVMValueRef callee = LLVMGetCalledValue(c->inst);
     need(c, LLVMIsAFunction(callee) && LLVMIsDeclaration(callee), "a call that is not of a row");
@@ -167,14 +167,14 @@ static void check_call(const Checker *c) {
 
 /* ---- instructions -------------------------------------------------------------------------- */
 
-/// Atomics are rows: libNVVM drops the ordering and scope of LLVM's own without a word.
+/// Atomics are rows: libNVVM silently drops the ordering and scope of LLVM's atomics.
 static void check_memory(const Checker *c, LLVMTypeRef t) {
     need(c, is_memory_type(t), "access to memory of this type");
     need(c, !LLVMGetVolatile(c->inst), "volatile access");
     need(c, LLVMGetOrdering(c->inst) == LLVMAtomicOrderingNotAtomic, "an atomic access");
 }
 
-/// Addresses are bytes, because the other dialect has one type of pointer alone.
+/// Addresses are in bytes, because the other dialect has a single pointer type.
 static void check_gep(const Checker *c) {
     LLVMTypeRef t = LLVMGetGEPSourceElementType(c->inst);
     unsigned flags = LLVMGEPGetNoWrapFlags(c->inst);
@@ -187,7 +187,7 @@ static void check_gep(const Checker *c) {
          "an index of fewer than 32 bits");
 }
 
-/// A pointer may be cast to its own type: useless, and not a cast of numbers.
+/// A pointer may be cast to its own type. This is useless, but not a cast of numbers.
 static void check_bitcast(const Checker *c) {
     need(c, !is_pointer(LLVMTypeOf(c->inst)), "a cast of pointers");
 }
@@ -206,7 +206,7 @@ static void check_store(const Checker *c) {
 static void check_trunc(const Checker *c) {
     need(c, !LLVMGetNUW(c->inst) && !LLVMGetNSW(c->inst), "trunc nuw or nsw");
 }
-// Flags that LLVM 7 cannot parse, and that mean nothing to ptxas.
+// LLVM 7 cannot parse these flags, and ptxas gives them no meaning.
 static void check_nneg(const Checker *c) {
     need(c, !LLVMGetNNeg(c->inst), "nneg");
 }
@@ -219,7 +219,7 @@ static void check_icmp(const Checker *c) {
          "a comparison of pointers");
 }
 
-// The table of instructions: further checks, and whether fast flags may stand on them.
+// The table of instructions: further checks, and whether fast-math flags are permitted.
 static const struct Instruction {
     LLVMOpcode code;
     bool fast;
@@ -278,7 +278,7 @@ static const struct Instruction *find_instruction(LLVMOpcode code) {
     return NULL;
 }
 
-/// The callee, the last operand of a call, is checked elsewhere.
+/// The callee is the last operand of a call and is checked elsewhere.
 static void check_operands(const Checker *c, LLVMOpcode code) {
     int n = code == LLVMCall ? (int)LLVMGetNumArgOperands(c->inst) : LLVMGetNumOperands(c->inst);
     bool insert = code == LLVMInsertElement || code == LLVMInsertValue;
@@ -310,7 +310,7 @@ static void check_metadata(const Checker *c) {
     need(c, good, "metadata");
 }
 
-/// LLVM's verifier ran before: what is here is at least well-formed.
+/// LLVM's verifier has run, so the module is well-formed.
 static void check_instruction(const Checker *c) {
     LLVMOpcode code = LLVMGetInstructionOpcode(c->inst);
     const struct Instruction *row = find_instruction(code);
@@ -327,7 +327,7 @@ static void check_instruction(const Checker *c) {
 
 /* ---- functions and module ------------------------------------------------------------------ */
 
-/// True where all attributes at `at` are strings "tg.*" or of the NULL-terminated list.
+/// Returns true if all attributes at `at` are strings "tg.*" or in the NULL-terminated list.
 static bool only_attributes(LLVMValueRef fn, LLVMAttributeIndex at, const char *const *names) {
     LLVMAttributeRef all[32];
     unsigned n = LLVMGetAttributeCountAtIndex(fn, at);
@@ -345,13 +345,13 @@ static bool only_attributes(LLVMValueRef fn, LLVMAttributeIndex at, const char *
     return true;
 }
 
-/// A name that assemblers take as it is.
+/// Whether assemblers accept the name unchanged.
 static bool is_symbol(const char *name) {
     static const char all[] = "_$abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     return *name && (*name < '0' || *name > '9') && !name[strspn(name, all)];
 }
 
-/// A tensor map is so many bytes.
+/// A tensor map has a fixed number of bytes.
 static void check_byval(const Checker *c, unsigned param) {
     unsigned kind = LLVMGetEnumAttributeKindForName("byval", 5);
     LLVMAttributeRef a = LLVMGetEnumAttributeAtIndex(c->fn, param + 1, kind);
@@ -361,8 +361,7 @@ static void check_byval(const Checker *c, unsigned param) {
          "byval but of bytes");
 }
 
-/// LLVM 7 does not parse most attributes of LLVM 22; those of ours are strings, which the writer
-/// reads.
+/// LLVM 7 does not parse most attributes of LLVM 22. Ours are strings, which the writer reads.
 static void check_kernel(const Checker *c) {
     static const char *const of_function[] = {"nounwind", "convergent", NULL};
     static const char *const of_param[] = {"noalias", "readonly",        "align", "nonnull",

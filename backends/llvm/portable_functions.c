@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The functions of the portable module: names, immediates in them, types.
+// The functions of the portable module: names, the immediates in them, types.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ const char *fn_capture(const Fn *fn, char key) {
 
 static bool match(const char *pattern, const char *name, Fn *fn);
 
-/// Goes on behind a capture of `n` bytes of the name that stands for value[0..m).
+/// Matches the rest after a capture of `n` bytes of the name that stands for value[0..m).
 static bool match_behind(const char *rest, const char *name, size_t n, char key, const char *value,
                          size_t m, Fn *fn) {
     if (fn->n_captures == FN_CAPTURES || m >= FN_CAPTURE_BYTES) return false;
@@ -48,7 +48,7 @@ static bool match_behind(const char *rest, const char *name, size_t n, char key,
     return false;
 }
 
-/// One alternative, "text", "text=value" or "lo..hi/step", of `len` bytes.
+/// Matches one alternative, "text", "text=value" or "lo..hi/step", of `len` bytes.
 static bool match_one(const char *alt, size_t len, const char *rest, const char *name, char key,
                       Fn *fn) {
     const char *dots = isdigit((unsigned char)*alt) ? memmem(alt, len, "..", 2) : NULL;
@@ -70,8 +70,9 @@ static bool match_one(const char *alt, size_t len, const char *rest, const char 
            match_behind(rest, name, n, key, value, len - (size_t)(value - alt), fn);
 }
 
-/// The capture that begins at pattern, "<k:a|b>", or the repetition "<k>", and all behind it. A
-/// repetition stands for the text in the name, which for repeated captures is its value.
+/// Matches the capture that begins at pattern, "<k:a|b>", or the repetition "<k>", and everything
+/// behind it. A repetition stands for the text in the name, which for repeated captures is its
+/// value.
 static bool match_capture(const char *pattern, const char *name, Fn *fn) {
     const char *end = strchr(pattern, '>'), *alt = pattern + 3;
     if (pattern[2] == '>') {
@@ -87,7 +88,7 @@ static bool match_capture(const char *pattern, const char *name, Fn *fn) {
     }
 }
 
-/// The whole pattern against the whole name, going back to other alternatives where one fails.
+/// Matches the whole pattern against the whole name, with backtracking over alternatives.
 static bool match(const char *pattern, const char *name, Fn *fn) {
     for (; *pattern && *pattern != '<'; pattern++, name++)
         if (*pattern != *name) return false;
@@ -113,7 +114,7 @@ static FnGroup read_group(const Fn *fn, const char **at) {
     return g;
 }
 
-/// "results:group,group": nothing before the colon where there is no result.
+/// Reads "results:group,group". Nothing precedes the colon if there is no result.
 static void read_type(Fn *fn) {
     const char *s = fn->row->type;
     fn->n_groups = 0;
@@ -122,13 +123,13 @@ static void read_type(Fn *fn) {
     for (s++; *s; s += *s == ',') fn->groups[fn->n_groups++] = read_group(fn, &s);
 }
 
-/// The name begins as the pattern does, up to its first capture.
+/// Whether the name and the pattern agree up to the first capture.
 static bool begins_like(const char *pattern, const char *name) {
     while (*pattern && *pattern == *name) pattern++, name++;
     return !*pattern || *pattern == '<';
 }
 
-// A linear search: some hundred rows, of which most differ in the first bytes.
+// A linear search over some hundred rows, most of which differ in the first bytes.
 bool fn_find(const char *name, Fn *out) {
     if (strncmp(name, "tg.", 3) != 0) return false;
     for (int i = 0; i < fn_row_count; i++) {
@@ -171,7 +172,7 @@ LLVMTypeRef fn_type(LLVMContextRef llvm, const Fn *fn) {
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-/// Without a value; `name` is one of LLVM's.
+/// Makes an attribute without a value; `name` is LLVM's.
 static LLVMAttributeRef attribute(const Gen *g, const char *name) {
     return LLVMCreateEnumAttribute(g->llvm, LLVMGetEnumAttributeKindForName(name, strlen(name)), 0);
 }
@@ -199,7 +200,7 @@ LLVMValueRef portable_call(const Gen *g, const char *name, int n_args, LLVMValue
     return call;
 }
 
-/// Most users of several results take them apart; the others get a struct.
+/// Most users of several results extract them. The others get a struct.
 static void replace_struct(const Gen *g, LLVMValueRef call, int n, LLVMValueRef *values) {
     LLVMValueRef whole = NULL;
     for (LLVMUseRef u = LLVMGetFirstUse(call), next; u; u = next) {

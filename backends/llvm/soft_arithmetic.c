@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arithmetic that the lowest level of a CPU has no instruction for, bit by bit what the instruction
-// would give: f16 conversions, rounding to integers, f32 fma.
+// Arithmetic without an instruction on a CPU's lowest level, with the same bits as the instruction:
+// f16 conversions, rounding to integers, f32 fma.
 #include "backends/llvm/llvm.h"
 
 static LLVMTypeRef lanes_like(LLVMTypeRef scalar, LLVMValueRef v) {
@@ -21,8 +21,8 @@ static LLVMValueRef as_f32(const Gen *g, LLVMValueRef v) {
 
 /* ---- f16 ----------------------------------------------------------------------------------- */
 
-// Exponent and mantissa, moved up, are the number times 2^-112, subnormals too. Infinity and NaN
-// get the greatest exponent, NaN becomes quiet.
+// The shifted exponent and mantissa are the number times 2^-112, including subnormals. Infinity and
+// NaN get the greatest exponent, and NaN becomes quiet.
 LLVMValueRef soft_half_widen(const Gen *g, LLVMValueRef v) {
     LLVMBuilderRef b = g->b;
     LLVMValueRef half = LLVMBuildBitCast(b, v, lanes_like(g->i16, v), "");
@@ -43,7 +43,7 @@ LLVMValueRef soft_half_widen(const Gen *g, LLVMValueRef v) {
     return as_f32(g, LLVMBuildOr(b, out, sign, ""));
 }
 
-/// Normal numbers: the bits of f32, rounded to even at the last place that f16 keeps, rebiased.
+/// Normal numbers: the bits of f32, rounded to even at f16's last place, rebiased.
 static LLVMValueRef half_normal(const Gen *g, LLVMValueRef size) {
     LLVMBuilderRef b = g->b;
     LLVMValueRef shift = bits_like(g, size, 13);
@@ -79,15 +79,15 @@ LLVMValueRef soft_half_narrow(const Gen *g, LLVMValueRef v) {
 
 /* ---- rounding ------------------------------------------------------------------------------ */
 
-/// v < limit ? v + step : v, or > where greater.
+/// v < limit ? v + step : v, or > for `greater`.
 static LLVMValueRef correct_step(const Gen *g, LLVMRealPredicate p, LLVMValueRef x,
                                  LLVMValueRef limit, LLVMValueRef v, double step) {
     LLVMValueRef moved = LLVMBuildFAdd(g->b, v, real_vector_like(v, step), "");
     return LLVMBuildSelect(g->b, LLVMBuildFCmp(g->b, p, x, limit, ""), moved, v, "");
 }
 
-// Adding the number whose last place is 1 rounds to even; what that made too large or too small is
-// corrected. Numbers beyond it, infinities and NaN are their own integers. -0 stays -0.
+// Adding the number whose last place is 1 rounds to even, and a correction follows. Larger numbers,
+// infinities and NaN are returned unchanged. -0 stays -0.
 LLVMValueRef soft_round(const Gen *g, OpCode code, LLVMValueRef v) {
     LLVMBuilderRef b = g->b;
     LLVMValueRef magic = real_vector_like(v, gen_lane_type(v) == g->f64 ? 0x1p52 : 0x1p23);
@@ -111,9 +111,9 @@ LLVMValueRef soft_round(const Gen *g, OpCode code, LLVMValueRef v) {
 
 /* ---- fma ----------------------------------------------------------------------------------- */
 
-// The product is exact in f64. Where the sum is not, its last bit is made odd in the direction of
-// what was lost (Boldo and Melquiond), so that rounding it to fewer bits is the same as rounding
-// the exact sum. An infinite or NaN sum has a NaN error and stays.
+// The product is exact in f64. If the sum is not, its last bit is made odd in the direction of the
+// error (Boldo and Melquiond), so that rounding it to fewer bits equals rounding the exact sum. An
+// infinite or NaN sum has a NaN error and is unchanged.
 LLVMValueRef gen_fma_to_odd(const Gen *g, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) {
     LLVMBuilderRef b = g->b;
     LLVMTypeRef wide = lanes_like(g->f64, x), bits = lanes_like(g->i64, x);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The order of a sort as that of signed integers.
+// Expresses the order of a sort as the order of signed integers.
 #include "backends/llvm/sort_key.h"
 
 int gen_sort_key_bits(Elem elem) {
@@ -7,7 +7,7 @@ int gen_sort_key_bits(Elem elem) {
     return elem == EL_F64 ? 64 : 32;
 }
 
-/// Floats compare like their bits taken as sign and magnitude: flip the magnitude of negatives.
+/// Floats compare like their bits in sign and magnitude. The magnitude of negatives is flipped.
 static LLVMValueRef float_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
     Elem wide = elem == EL_F64 ? EL_F64 : EL_F32;
     int lanes = gen_lanes(x), bits = gen_sort_key_bits(elem);
@@ -26,7 +26,7 @@ static LLVMValueRef float_order(const Gen *g, Elem elem, LLVMValueRef x, bool de
     return LLVMBuildSelect(g->b, nan, gen_same(greatest, lanes), i, "");
 }
 
-/// Unsigned keys of full width lose their top bit's meaning to the sign: it is inverted.
+/// The top bit of full-width unsigned keys would be the sign, so it is inverted.
 static LLVMValueRef integer_order(const Gen *g, Elem elem, LLVMValueRef x, bool descending) {
     int bits = gen_sort_key_bits(elem), lanes = gen_lanes(x);
     if (elem_is(elem, EC_BOOL | EC_UINT) && bits >= 8) {

@@ -17,15 +17,16 @@
 
 /* ---- errors of LLVM ------------------------------------------------------------------------ */
 
-// LLVM's fatal error handler must not return. It is one per process, the context it leaves is one
-// per thread; without one on this thread, LLVM ends the process as it would anyway.
+// LLVM's fatal error handler must not return. The handler is one for the process, but the context
+// that it leaves is one for each thread. Without a context on this thread, LLVM ends the process as
+// usual.
 static _Thread_local Ctx *guarded;
 
 static void on_fatal(const char *reason) {
     if (guarded) ice(guarded, (Loc){0}, "LLVM: %s", reason);
 }
 
-// llvm::install_bad_alloc_error_handler, which the C API does not have.
+// llvm::install_bad_alloc_error_handler, which the C API lacks.
 extern void install_bad_alloc_handler(
     void (*handler)(void *user, const char *reason, bool trace),
     void *user) __asm__("_ZN4llvm31install_bad_alloc_error_handlerEPFvPvPKcbES0_");
@@ -37,12 +38,12 @@ static void on_bad_alloc(void *user, const char *reason, bool trace) {
 
 static const char new_handler[] = "_ZSt15set_new_handlerPFvvE";
 
-// LLVM catches no exception, so one of `new` would end the process. While somebody compiles, `new`
-// asks this handler instead; the program's own handler, if it has one, serves all other threads.
+// LLVM catches no exceptions, so a failing `new` would end the process. During compilations, `new`
+// calls this handler instead. All other threads get the program's own handler, if it has one.
 typedef void NewHandler(void);
 static struct {
     Lock lock;
-    int inside; // threads that compile; in the child of a fork those of the parent, too
+    int inside; // compiling threads; in the child of a fork also those of the parent
     bool started;
     NewHandler *(*set)(NewHandler *handler); // std::set_new_handler, or NULL
     NewHandler *before;
@@ -64,7 +65,7 @@ static void initialize_llvm(Ctx *ctx, void *arg) {
     install_bad_alloc_handler(on_bad_alloc, NULL);
 }
 
-/// Where a fork came between two of these stores, the handler is there already.
+/// If a fork came between two of these stores, the handler is set already.
 static void watch_memory(void) {
     if (!memory.set) *(void **)&memory.set = dlsym(RTLD_DEFAULT, new_handler);
     NewHandler *was = memory.set ? memory.set(on_no_memory) : NULL;
@@ -84,8 +85,8 @@ static void leave_llvm(void) {
     lock_give(&memory.lock);
 }
 
-/// Of the own machine's back end. LLVM has locks of its own in it, so it is for those alone who
-/// compile: a child that was forked from its midst does not.
+/// Starts the host's back end. LLVM takes locks of its own here, so only compilations call it. A
+/// child forked in the middle of it does not compile.
 static CtxStatus start_native_target(Ctx *ctx) {
     lock_take(&memory.lock);
     CtxStatus status = memory.started ? CTX_OK : ctx_protect(ctx, initialize_llvm, NULL);
@@ -115,7 +116,7 @@ typedef struct Host {
     char cpu[64], features[4096];
 } Host;
 
-// Nobody changes it once it is known; until then all is written again.
+// Constant once known; until then every writer stores the same values.
 static struct {
     Lock lock;
     atomic_bool known;
@@ -131,7 +132,8 @@ static void find_host(Ctx *ctx, void *arg) {
     LLVMDisposeMessage(list);
 }
 
-/// LLVM asks the processor, without a lock and before it is started: so any child of a fork can.
+/// LLVM asks the processor without a lock and before it is started, so any child of a fork can call
+/// this.
 static void know_host(void) {
     lock_take(&host.lock);
     Ctx *ctx = atomic_load(&host.known) ? NULL : ctx_create(NULL);
@@ -198,7 +200,7 @@ static void start_x86(void) {
     LLVMInitializeX86AsmPrinter();
 }
 
-// What objects of other machines are made for; the own machine has LLVM's default triple.
+// Triples for objects of other machines. The host uses LLVM's default triple.
 static const struct Arch {
     const char *name, *triple;
     void (*start)(void);
@@ -282,8 +284,8 @@ void module_verify(Gen *g) {
     check_text(g->ctx, bad, text, "bad LLVM module");
 }
 
-// Code comes out of emission in its final shape, vectors and unrolled tiles; what is left to do is
-// to fold, to share and to hoist.
+// Emission already gives code its final shape, with vectors and unrolled tiles. The pipeline folds,
+// shares and hoists.
 static const char pipeline[] =
     "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,"
     "loop-mssa(loop-rotate,licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,"
@@ -306,7 +308,7 @@ void module_merge(Gen *g, LLVMTargetMachineRef machine) {
 
 /* ---- code ---------------------------------------------------------------------------------- */
 
-/// NULL where there is no memory.
+/// Returns NULL if memory is exhausted.
 static void *copy_code_bytes(const void *data, size_t n) {
     char *copy = malloc(n + 1);
     if (!copy) return NULL;
@@ -354,7 +356,7 @@ void module_emit(Gen *g, LLVMTargetMachineRef machine, int texts, Code *code) {
         if (!code->llvm) ctx_leave(g->ctx, CTX_NO_MEMORY);
     }
     if (texts & TEXT_ASM) {
-        // Code generation changes the module: the text comes from a copy.
+        // Code generation changes the module, so the text comes from a copy.
         LLVMModuleRef whole = g->module;
         g->module = LLVMCloneModule(whole);
         code->assembly = emit_file(g, machine, LLVMAssemblyFile, &n);
