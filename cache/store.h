@@ -23,8 +23,8 @@ typedef struct StoreEntry {
     StoreKey key;
     StoreKind kind;
     const char *about;  // one line for people
-    const void *value;  //
-    size_t bytes;       // of the value
+    const void *value;  // the bytes
+    size_t bytes;       // number of bytes in value
     int64_t made, used; // seconds since 1970; `used` is accurate to an hour
 } StoreEntry;
 

@@ -33,9 +33,9 @@ typedef struct Request {
     bool tuned;            // `set` was tuned for these arguments
     bool check, debug;
     int threads;
-    const char *target;            // see Build, also for the next three
-    const char *codegen, *machine; //
-    int driver;                    //
+    const char *target;            // see Build
+    const char *codegen, *machine; // see Build
+    int driver;                    // see Build
     int n_args;
     const tg_actual *args;
     Ranks ranks; // only for tuning; not sent to other processes

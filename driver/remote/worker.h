@@ -44,7 +44,7 @@ typedef struct WorkTry {
 typedef struct WorkReport {
     bool ok;
     TuneVerdict verdict; // if not ok
-    const char *why;     //
+    const char *why;     // reason of the verdict
     bool lost;           // the process must be replaced: its device is unusable
     bool refuted;        // the result contradicts the interpreter
     bool mild;           // kind of the random numbers (runtime/tune/trial.h)
