@@ -178,7 +178,7 @@ static void fold_by_element(Combining *c, Builder *b, const Target *t) {
     build_yield(&otherwise, 0, NULL);
 }
 
-/* ---- what there is without contributions --------------------------------------------------- */
+/* ---- results without contributions --------------------------------------------------------- */
 
 static bool is_written_by(const Target *t, const Value *tensor) {
     for (int i = 0; i < t->n; i++)

@@ -19,7 +19,7 @@ typedef struct Level {
     Value *index;  // in the new form: the index, or its number
 } Level;
 
-/* ---- multicast.c: programs that share what they read ---------------------------------------- */
+/* ---- multicast.c: pairs of programs with common loads --------------------------------------- */
 
 /// Returns the level of the phase, a nest of `parallel`, whose neighbours may form a cluster of
 /// CTAs and share copies, or NULL. With an odd number of rows, the added program does nothing.

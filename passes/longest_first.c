@@ -55,7 +55,7 @@ bool level_grows(const Region *body, const Level *l) {
     return growing_loop(body, level_arg(l)) != NULL;
 }
 
-/* ---- what programs share ------------------------------------------------------------------- */
+/* ---- shared loads of programs -------------------------------------------------------------- */
 
 static bool depends_on_index(const Value *v, const Value *index, int depth) {
     if (v == index) return true;

@@ -21,7 +21,7 @@ enum {
     MASKED_VECTOR = 64, // bytes of a vector with mask registers
 };
 
-/* ---- what is partial ----------------------------------------------------------------------- */
+/* ---- partial tiles ------------------------------------------------------------------------- */
 
 /// Whether v = min(hi - index, size), the live lanes of a tile. Sets *size.
 static bool is_count(const Value *v, const Value *index, const Value *hi, int64_t *size) {

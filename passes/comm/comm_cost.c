@@ -30,7 +30,7 @@ typedef struct Slots {
     } of[MOST_SLOTS];
 } Slots;
 
-/// Returns the end of the last of so many programs, of which none begins before `from`. *begin: the
+/// Returns the end of the last of so many programs. None begins before `from`. *begin: the
 /// start of the first one.
 static double time_programs(Slots *s, double programs, double from, double each, double *begin) {
     double end = from;
@@ -53,7 +53,7 @@ static double time_programs(Slots *s, double programs, double from, double each,
     return end;
 }
 
-/* ---- what comes by copies ------------------------------------------------------------------ */
+/* ---- arrivals of copies -------------------------------------------------------------------- */
 
 /// The way in which the shards of a tensor arrive: one after the other, or side by side, each chunk
 /// by chunk.

@@ -33,7 +33,7 @@ static int64_t common_multiple(int64_t a, int64_t b) {
     return large ? MORE_ROWS : product;
 }
 
-/// Returns the least number of rows such that each program that reads them waits for a single
+/// Returns the least number of rows of a chunk for which each reading program waits for a single
 /// chunk: tiles of 24 and of 16 rows both end with a chunk of 48. It is also a multiple of the rows
 /// that one program sends.
 static int64_t row_unit(Comm *c, const CommReads *r, PlanId plan) {

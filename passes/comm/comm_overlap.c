@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* ---- what all parts need ------------------------------------------------------------------- */
+/* ---- common helpers ------------------------------------------------------------------------ */
 
 const char *comm_name(const Value *tensor) {
     return tensor->name ? tensor->name : "a tensor";

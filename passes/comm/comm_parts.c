@@ -48,7 +48,7 @@ typedef struct ShardParts {
     Value *words;
 } ShardParts;
 
-/* ---- what stands on either side ------------------------------------------------------------ */
+/* ---- the two sides of a meeting ------------------------------------------------------------ */
 
 /// Accesses to a tensor by the phases on one side of a meeting.
 enum { OWN_READ = 1, OWN_WRITTEN = 2, OTHER_READ = 4, OTHER_WRITTEN = 8 };
@@ -308,7 +308,7 @@ static const char *find_shard_parts(ShardParts *p, const MeetingSide *before) {
     return read_spans(p);
 }
 
-/* ---- who waits ----------------------------------------------------------------------------- */
+/* ---- readers that wait --------------------------------------------------------------------- */
 
 /// Whether v, which a program reads, is known at its start.
 static bool is_known_at_start(const ShardParts *p, const Op *load, const Value *v) {

@@ -4,8 +4,8 @@
 //
 //   a[r][m, k]            all of all shards, rank and rows known at the start: chunk by chunk
 //   for r { a[r][n] }     all of all shards, as a whole
-//   a[r][rank, n]         a part that the rank says
-//   a[e[i]][p[i], n]      a part that data say
+//   a[r][rank, n]         a part that depends on the rank
+//   a[e[i]][p[i], n]      a part that depends on data
 //
 // If programs read only a part, copies would bring unused data.
 #include "passes/comm/comm.h"
@@ -103,7 +103,7 @@ static const char *reason_for_part(Ctx *ctx, const Op *load) {
     return NULL;
 }
 
-/* ---- what may be done ---------------------------------------------------------------------- */
+/* ---- legality ------------------------------------------------------------------------------ */
 
 static void judge_load(Ctx *ctx, CommReads *r, const Op *load) {
     Access a = access_of(load);

@@ -214,7 +214,7 @@ static void make_memory(Stage *s) {
     s->flags = new_words(s, &b, keeps_parts_here(s) ? build_index(&b, 1) : s->tiles);
 }
 
-/* ---- who contributes ----------------------------------------------------------------------- */
+/* ---- contributing programs ----------------------------------------------------------------- */
 
 /// Computes the number of the program among those whose parts go to rank `to`, from its indices.
 static Value *tile_number(const Stage *s, Builder *b, Value *const *index, Value *to) {
@@ -278,7 +278,7 @@ static void scatter_staged(Stage *s, Builder *b, Value *peer) {
     }
 }
 
-/* ---- who owns ------------------------------------------------------------------------------ */
+/* ---- the owner's programs ------------------------------------------------------------------ */
 
 /// Splits the owner's programs: each reads all slots and computes almost nothing, so it should be
 /// small. The parts divide the first axis that is large enough.

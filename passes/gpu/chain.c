@@ -31,7 +31,7 @@ typedef struct Chain {
     bool mixed;    // something rules out roles
 } Chain;
 
-/* ---- what is there ------------------------------------------------------------------------- */
+/* ---- loads and products -------------------------------------------------------------------- */
 
 /// Returns the load behind the operand, unchanged or transposed; NULL: the operand is computed.
 static const Op *load_of(const Value *v) {

@@ -36,7 +36,7 @@ typedef struct Affine {
 
 typedef struct Narrow {
     PassEnv *env;
-    Builder b;     // before the comparison at hand
+    Builder b;     // before the current comparison
     PtrMap bounds; // visited scalars -> their Interval
 } Narrow;
 

@@ -271,7 +271,7 @@ static void go_ahead(Ahead *a, Candidate *c) {
     for (int k = 0; k < c->n; k++) op_erase(c->loads[k]);
 }
 
-/* ---- what other ranks have ------------------------------------------------------------------- */
+/* ---- loads of other ranks' shards ------------------------------------------------------------ */
 
 /// Whether the load of the device reads a tensor of all ranks' shards.
 static bool loads_shards(const Ahead *a, const Op *load) {

@@ -32,7 +32,7 @@ typedef struct Renew {
     PtrMap heavy; // values -> themselves (heavy), or the pass (not)
 } Renew;
 
-/* ---- what takes registers ------------------------------------------------------------------ */
+/* ---- values in registers ------------------------------------------------------------------- */
 
 static bool is_lanewise(const Op *op) {
     return op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST ||
@@ -65,7 +65,7 @@ static double register_words(const Value *v) {
     return (double)layout_registers(v->type->layout) * elem_info[v->type->elem].bits / 32;
 }
 
-/* ---- what lives at a reduction ------------------------------------------------------------- */
+/* ---- values live at a reduction ------------------------------------------------------------ */
 
 typedef struct Living {
     Value *value, *root; // the block that it is recomputed from, or NULL

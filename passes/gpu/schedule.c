@@ -75,7 +75,7 @@ static void order_flows(Schedule *s) {
         }
 }
 
-/* ---- products that run on ------------------------------------------------------------------ */
+/* ---- products across iterations ------------------------------------------------------------ */
 
 /// Whether the product's operands stay unchanged until the next iteration: they are slots of rings,
 /// or buffers that the loop does not store. Operands in registers do not stay. A product in chains
@@ -525,7 +525,7 @@ static void run_ahead(Schedule *s, Flow *f) {
     erase_fill(f);
 }
 
-/* ---- what waits leave under way ------------------------------------------------------------ */
+/* ---- copies pending behind waits ----------------------------------------------------------- */
 
 // A thread waits for all but the last n groups of its copies, and the commits of all rings form
 // groups. So a wait may leave as many groups pending as have certainly been committed behind its

@@ -45,7 +45,7 @@ typedef struct Skew {
     Op *end;                // the await of the late product
 } Skew;
 
-/* ---- what may be done earlier -------------------------------------------------------------- */
+/* ---- ops that may move ahead --------------------------------------------------------------- */
 
 static bool is_free_value(Skew *k, const Value *v);
 

@@ -32,7 +32,7 @@ typedef struct PieceCutter {
     int products;      // products among them
 } PieceCutter;
 
-/* ---- what is loaded ------------------------------------------------------------------------ */
+/* ---- loads of the epilogue ----------------------------------------------------------------- */
 
 typedef struct LoadOrder {
     const Op *load;

@@ -21,7 +21,7 @@ enum {
     STRIP_LEAST = 1024, // elements of a row for which an iteration pays
 };
 
-/* ---- what is a row ------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------- */
 
 /// Returns the axis of a row. -1: none, -2: several.
 static int axis_of_row(const Strip *s, const Type *t) {
@@ -54,7 +54,7 @@ static void look_inside(Op *op, void *arg) {
     r->found |= op != r->outer && strip_has_rows(r->s, op);
 }
 
-/* ---- what can be taken apart --------------------------------------------------------------- */
+/* ---- ops by strips ------------------------------------------------------------------------- */
 
 /// Whether the op reduces the whole row to one element.
 static bool joins_row(const Strip *s, const Op *op) {

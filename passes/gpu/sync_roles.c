@@ -5,10 +5,10 @@
 // when the item has been committed. Only one role fills a ring, and no role tests for an item
 // without waiting for it. So the order in which roles run does not change where they stop, and one
 // run, in which each role goes as far as it can, proves the result for all orders. A wait that
-// nobody serves stops the run.
+// no role serves stops the run.
 //
 // Unknown bounds are supposed to give a few iterations. The bounds of all roles are the same
-// scalars, or computed from them. What one role was walked with holds for the others, too, and a
+// scalars, or computed from them. The numbers of one role hold for the others, too, and a
 // bound that they do not share is an error. The pass tries one, two and three iterations, and
 // enough to reuse all slots; more iterations repeat these.
 #include "passes/gpu/sync_roles.h"
@@ -160,7 +160,7 @@ static Blocked find_unequal(const Meeting *m) {
     return (Blocked){0};
 }
 
-/* ---- what roles compute alike -------------------------------------------------------------- */
+/* ---- equal scalars of roles ---------------------------------------------------------------- */
 
 static bool same_scalar(const Value *a, const Value *b, int *budget);
 

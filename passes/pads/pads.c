@@ -327,7 +327,7 @@ static void dot_facts(Pads *p, const Op *op) {
     if (op->n_operands == 2) set_facts(p, result(op, 0), &f);
 }
 
-/* ---- what is picked and counted ------------------------------------------------------------ */
+/* ---- picks and counts ---------------------------------------------------------------------- */
 
 /// Returns 1 if the positions of a pick follow the order of lanes, -1 if they do not, and 0 if they
 /// depend on more than lane numbers and constants.

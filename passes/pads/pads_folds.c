@@ -129,7 +129,7 @@ bool fold_ignores(const Pads *p, const Op *op, int axis, const Fact *f) {
     return true;
 }
 
-/* ---- what no lane is below ----------------------------------------------------------------- */
+/* ---- bounds of lanes ----------------------------------------------------------------------- */
 
 /// A walk over the definitions of a value. Loop variables start with their initial value, and stay
 /// bounded if each iteration keeps the bound. A value that is visited again on the way is assumed

@@ -18,7 +18,7 @@ static const char *range_name(const Value *count) {
     return count && count->name && *count->name ? count->name : "...";
 }
 
-/* ---- what helps ---------------------------------------------------------------------------- */
+/* ---- pads for hints ------------------------------------------------------------------------ */
 
 // Each trial analyses the whole kernel, so their number and the kernel's length are limited.
 enum { MAX_TRIED = 16, MAX_FACTS = 1000 };
@@ -65,7 +65,7 @@ static const char *valid_choice(const Pads *p, const Type *t, int axis, const Fa
     return out.data;
 }
 
-/* ---- what is said -------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------ */
 
 static const char *identity_text(const Pads *p, OpCode code, Elem e) {
     if (code == OP_ADD) return "0";

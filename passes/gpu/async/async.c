@@ -34,7 +34,7 @@ typedef struct Feeds {
     int n_groups;
 } Feeds;
 
-/* ---- what feeds products ------------------------------------------------------------------- */
+/* ---- operands of products ------------------------------------------------------------------ */
 
 /// Whether the op is a product on matrix units.
 static bool is_product(const Op *op) {

@@ -28,7 +28,7 @@ typedef struct Async {
 /// Records for the report how the tensor's blocks travel, and the reason (NULL: none).
 void async_note(Async *s, const Value *tensor, const char *how, const char *why);
 
-/* ---- async_copy.c: loads that may be copies into buffers ------------------------------------ */
+/* ---- async_copy.c: loads as copies into buffers --------------------------------------------- */
 
 /// The copy of a load's block.
 typedef struct Staging {
@@ -72,7 +72,7 @@ enum { COPY_BYTES = GPU_COPY_MOST, MAX_BOX = 256, TMA_RANK = 5 };
 /// in place, or NULL. A copy through one name has no order with accesses through the other.
 const char *other_name(const Async *s, const Value *tensor);
 
-/* ---- async_store.c: stores that are copies out of buffers ----------------------------------- */
+/* ---- async_store.c: stores as copies out of buffers ----------------------------------------- */
 
 void stage_stores(Async *s);
 /// Notes why threads do additions that copies do in other kernels: those of products, and those to

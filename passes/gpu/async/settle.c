@@ -33,7 +33,7 @@ static bool is_awaited_sum(const Value *v) {
     return false;
 }
 
-/* ---- what computes with it, and when ------------------------------------------------------- */
+/* ---- uses of the sum ----------------------------------------------------------------------- */
 
 /// The ops of a loop's body between which code that uses a value may stand. Code generators move
 /// pure ops up to the uses of their results.
@@ -44,7 +44,7 @@ typedef struct OpSpan {
     PtrMap seen;
 } OpSpan;
 
-/// Whether the use only passes the sum on: to a product, the next iteration or another loop. Such
+/// Whether the use only passes the sum on: to a product, the next iteration or another loop. These
 /// uses compute nothing.
 static bool passes_on(const Use *u) {
     const Op *op = u->user;
