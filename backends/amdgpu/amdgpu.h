@@ -14,9 +14,9 @@
 #include "backends/llvm/portable.h"
 #include "passes/gpu/gpu.h"
 
-/// The row of lang/gpus.def of one of AMD's GPUs, or NULL.
+/// Returns the row of lang/gpus.def of an AMD GPU, or NULL.
 const GpuTarget *amd_target(const char *name);
-/// All of it but the link, on a portable module, which it changes.
+/// Compiles a portable module except for the link. Changes the module.
 struct AmdObject;
 void amd_compile(Gen *g, const GpuTarget *gpu, bool assembly, struct AmdObject *out);
 
@@ -29,7 +29,7 @@ typedef struct AmdSum {
 } AmdSum;
 enum { AMD_SUMS = 16 };
 
-/// A call that is being replaced: in[] and out[] are its operands and results.
+/// A call under replacement: in[] and out[] are its operands and results.
 typedef struct Expand {
     const Gen *g;
     const GpuTarget *gpu;
@@ -38,12 +38,12 @@ typedef struct Expand {
     unsigned n_in;
     LLVMValueRef in[FN_OPERANDS], out[FN_OPERANDS];
     VEC(AmdSum) sums;           // of the function's products
-    LLVMBasicBlockRef products; // where the last one stood
-    LLVMBasicBlockRef loads;    // where the last masked load stood
-    int together;               // of those, since LLVM had to stop
+    LLVMBasicBlockRef products; // block of the last product
+    LLVMBasicBlockRef loads;    // block of the last masked load
+    int together;               // number of loads since LLVM's last stop
 } Expand;
 
-/// What the column `amdgcn` of portable.def names.
+/// The function named by the column `amdgcn` of portable.def.
 typedef void AmdEmit(Expand *x);
 AmdEmit amd_thread_count, amd_cta_count, amd_lane_id, amd_warp_id, amd_shared_base, amd_address;
 AmdEmit amd_load, amd_store, amd_barrier, amd_warp_sync, amd_fence, amd_trap, amd_atomic,
@@ -54,57 +54,57 @@ AmdEmit amd_shuffle, amd_vote, amd_ballot, amd_redux; // lanes.c
 AmdEmit amd_approx, amd_narrow, amd_widen_bf16, amd_cvt_tf32, amd_cvt_int, amd_fma_bf16,
     amd_minmax_x2, amd_mulhi, amd_ctz; // arithmetic.c
 
-/// Divides the block before the call and goes on in a block that lanes which are on pass through:
-/// memory.c. Returns the block before.
+/// Splits the block before the call. Lanes that are on pass through a new block, where emission
+/// continues. Returns the block before: memory.c.
 LLVMBasicBlockRef amd_guard(Expand *x, LLVMValueRef on);
 void amd_end_guard(Expand *x);
-/// A product by the intrinsic: matrix.c.
+/// Emits a product by the intrinsic: matrix.c.
 void amd_matrix(Expand *x, const char *name);
-/// Accumulators that loops carry register by register are carried as one value.
+/// Makes loops carry accumulators as one value instead of one for each register.
 void amd_join_accumulators(Expand *x);
 
 /// Replaces every target function. One that the GPU lacks is a compiler bug. Kernels have
 /// "tg.maxntid", and "tg.shared" with their bytes of shared memory.
 void amd_expand(Gen *g, const GpuTarget *gpu);
-/// The threads of a CTA of the kernel.
+/// Returns the threads of a CTA of the kernel.
 int amd_threads(LLVMValueRef function);
 /// Notes the bytes of shared memory of a kernel.
 void amd_set_shared(const Gen *g, LLVMValueRef function, int64_t bytes);
-/// A number of an attribute; `otherwise` where the kernel has none of that name.
+/// Returns the number of an attribute, or `otherwise` if the kernel lacks it.
 int amd_attribute(LLVMValueRef function, const char *name, int otherwise);
 LLVMValueRef amd_i32(const Gen *g, int64_t n);
-/// Metadata that says something by being there.
+/// Attaches metadata whose presence is the information.
 void amd_set_flag(const Gen *g, LLVMValueRef inst, const char *name);
-/// An intrinsic that is not overloaded.
+/// Calls an intrinsic that is not overloaded.
 LLVMValueRef amd_intrinsic(const Gen *g, const char *name, int n, ...);
 
 /* ---- uniform.c ----------------------------------------------------------------------------- */
 
-/// Makes branches scalar whose conditions LLVM would take for different between lanes. Of a
+/// Makes branches scalar if LLVM would consider their conditions different between lanes. For a
 /// portable module.
 void amd_make_uniform(Gen *g, LLVMValueRef function);
-/// Gives branches conditions that nothing else has. The last change before code is generated.
+/// Gives branches conditions without other uses. The last change before code generation.
 void amd_part_branches(Gen *g, LLVMValueRef function);
 
 /* ---- rejoin_words.c ------------------------------------------------------------------------- */
 
-/// Words that are put together of their own parts. Of a portable module.
+/// Replaces words that are reassembled from their own parts. For a portable module.
 void amd_join_words(const Gen *g, LLVMValueRef function);
 
 /* ---- emit.c -------------------------------------------------------------------------------- */
 
 typedef struct AmdObject {
-    const char *assembly; // where it was asked for, in the arena
+    const char *assembly; // if requested, in the arena
     const char *bytes;    // a relocatable object, in the arena
     size_t size;
 } AmdObject;
 
-/// Code of the expanded module, which it changes.
+/// Generates code of the expanded module, which it changes.
 void amd_emit(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out);
 
 /* ---- scratch_use.c -------------------------------------------------------------------------- */
 
-/// Whether the kernel keeps registers in memory.
+/// Whether the kernel spills registers to memory.
 bool amd_has_scratch(Ctx *ctx, const AmdObject *object, const char *kernel);
 
 /* ---- hsaco_link.c --------------------------------------------------------------------------- */
@@ -116,21 +116,21 @@ typedef struct AmdCode {
     const char *bytes;
     size_t size;
     const char *linker; // "comgr", "lld"
-    const char *log;    // why there is none, for the user
+    const char *log;    // the reason for a missing object, for the user
 } AmdCode;
 
 AmdStatus amd_link(Ctx *ctx, const AmdObject *object, const GpuTarget *gpu, AmdCode *out);
 
 enum { AMD_TOOLS = 4 };
-/// The files of comgr, those first that are tried first, and of lld; how many. Loads none.
+/// Lists the files of comgr, in search order, and of lld. Returns their number. Loads none.
 int amd_tools(char paths[AMD_TOOLS][TOOL_PATH]);
 
 /* ---- kernel_metadata.c ---------------------------------------------------------------------- */
 
-/// What a kernel takes of a compute unit, and what it keeps in memory for want of registers.
+/// A kernel's use of a compute unit, and its spills to memory.
 typedef struct AmdUse {
     const char *kernel;
-    int vector, accumulators, scalar; // registers; accumulators are among `vector`
+    int vector, accumulators, scalar; // registers; `vector` includes accumulators
     int scratch_bytes, shared_bytes, kernarg_bytes, lanes;
 } AmdUse;
 
@@ -141,7 +141,7 @@ typedef struct AmdUses {
 
 /// Reads the metadata of an assembly text.
 void amd_read_uses(Ctx *ctx, const char *assembly, AmdUses *out);
-/// Lines about each kernel: threads, registers, shared memory, how many waves fit.
+/// Adds lines about each kernel: threads, registers, shared memory, resident waves.
 void amd_describe(Ctx *ctx, Text *out, const GpuTarget *gpu, const GpuCode *code,
                   const char *assembly);
 

@@ -14,9 +14,9 @@ static LLVMValueRef less_than_real(const Gen *g, LLVMValueRef x, double than) {
 
 /* ---- approximations ------------------------------------------------------------------------ */
 
-// The instructions take subnormal operands for 0 and give 0 for subnormal results.
+// The instructions flush subnormal operands and results to 0.
 
-/// A positive operand is brought into the range by 2^24 = 2^12 2^12.
+/// A factor 2^24 = 2^12 2^12 brings a positive operand into the range.
 static LLVMValueRef inverse_root(const Gen *g, LLVMValueRef v) {
     LLVMValueRef small = less_than_real(g, v, 0x1p-126);
     LLVMValueRef y =
@@ -25,7 +25,7 @@ static LLVMValueRef inverse_root(const Gen *g, LLVMValueRef v) {
     return LLVMBuildSelect(g->b, small, LLVMBuildFMul(g->b, y, real_f32(g, 0x1p12), ""), y, "");
 }
 
-/// 1 - 2 / (e^2x + 1), whose error is absolute; near 0 the first terms of the series.
+/// 1 - 2 / (e^2x + 1) has an absolute error. Near 0 the first terms of the series are used.
 static LLVMValueRef build_tanh(const Gen *g, LLVMValueRef v) {
     LLVMValueRef t = LLVMBuildFMul(g->b, v, real_f32(g, 0x1.715476p+1), "");
     LLVMValueRef e = gen_call1(g, "llvm.amdgcn.exp2", t);
@@ -39,7 +39,7 @@ static LLVMValueRef build_tanh(const Gen *g, LLVMValueRef v) {
                            "");
 }
 
-/// 1 / v is subnormal from 2^126 on, and infinite for what is taken for 0.
+/// 1 / v is subnormal from 2^126 on, and infinite for an operand that is flushed to 0.
 static LLVMValueRef build_reciprocal(const Gen *g, LLVMValueRef v) {
     LLVMValueRef size = gen_call1(g, "llvm.fabs", v);
     LLVMValueRef small = less_than_real(g, size, 0x1p-126);
@@ -73,7 +73,7 @@ static LLVMTypeRef bfloat_type(const Gen *g) {
     return LLVMBFloatTypeInContext(g->llvm);
 }
 
-/// One value to bf16, or two to halves of a word, each rounded once.
+/// Rounds one value to bf16, or two to halves of a word, each once.
 void amd_narrow(Expand *x) {
     const Gen *g = x->g;
     const char *to = fn_capture(x->fn, 't');
@@ -100,7 +100,7 @@ void amd_widen_bf16(Expand *x) {
     x->out[0] = widen_bf16(x->g, x->in[0]);
 }
 
-/// 10 bits behind the point, ties away from 0; of a NaN one that is left of them is set.
+/// Keeps 10 bits after the point, ties away from 0. For a NaN one of the kept bits is set.
 void amd_cvt_tf32(Expand *x) {
     const Gen *g = x->g;
     LLVMValueRef bits = LLVMBuildBitCast(g->b, x->in[0], g->i32, "");
@@ -127,8 +127,8 @@ static bool is_half_bits(LLVMValueRef half, unsigned bits) {
     return LLVMIsAConstantInt(half) && (LLVMConstIntGetZExtValue(half) & 0xffff) == bits;
 }
 
-/// a b + c rounded once. Of a product by 1 or of one without a sum f32 has bits enough to round
-/// twice (24 >= 2 * 8 + 2); no type has for all sums.
+/// Returns a b + c, rounded once. For a product by 1, or without a sum, f32 has enough bits to
+/// round twice (24 >= 2 * 8 + 2). For general sums no type has.
 static LLVMValueRef bf16_fma_of(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
     enum { ONE = 0x3f80, MINUS_ONE = 0xbf80, MINUS_ZERO = 0x8000 };
     LLVMValueRef args[3] = {widen_bf16(g, a), widen_bf16(g, b), widen_bf16(g, c)};
@@ -162,7 +162,7 @@ void amd_fma_bf16(Expand *x) {
     x->out[0] = word_of_halves(g, half[0], half[1]);
 }
 
-/// As NVIDIA's: a NaN gives the other operand.
+/// Same as NVIDIA's: a NaN yields the other operand.
 void amd_minmax_x2(Expand *x) {
     const Gen *g = x->g;
     const char *name = *fn_capture(x->fn, 'o') == 'm' && fn_capture(x->fn, 'o')[1] == 'i'

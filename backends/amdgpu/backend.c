@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// AMD's GPUs among the back ends: devices to a code object.
+// The back end of AMD's GPUs: compiles devices to a code object.
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static bool amd_info(const char *level, TargetInfo *out) {
     return true;
 }
 
-/// Code runs on the architecture that it was made for alone.
+/// Code runs only on the architecture that it was made for.
 const char *amdgpu_target(int capability, char machine[16]) {
     for (const GpuTarget *t = gpu_targets; t->name; t++) {
         if (t->arch != capability || !amd_target(t->name)) continue;
@@ -40,7 +40,7 @@ void amd_compile(Gen *g, const GpuTarget *gpu, bool assembly, AmdObject *out) {
     amd_emit(g, gpu, assembly, out);
 }
 
-/// Shared memory is a part of the code object, not asked for at a launch.
+/// The code object contains the size of shared memory, so launches do not request it.
 static const tg_device_function *functions_of(Ctx *ctx, const GpuCode *code) {
     tg_device_function *all = (tg_device_function *)gpu_functions(ctx, code);
     for (int i = 0; i < code->n; i++) all[i].shared_bytes = 0;
@@ -92,7 +92,7 @@ static void compile_amd(Ctx *ctx, void *arg) {
     *job->out = (DeviceCode){.times.lower = lowered - start, .times.generator = "amdgpu"};
     if (o->texts & TEXT_LLVM) job->out->llvm = gpu_module_text(g);
     AmdObject object = {0};
-    // Of the portable module nobody needs the code.
+    // With only the portable module requested, no code is generated.
     if (o->texts != TEXT_LLVM || o->notes)
         amd_compile(g, gpu, o->texts & TEXT_ASM || o->notes, &object);
     job->out->times.generate = gpu_seconds() - lowered;

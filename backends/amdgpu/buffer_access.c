@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Accesses by a resource, whose bound the hardware checks: the offset of a lane is in a vector
-// register, which is the part of the address that every GPU compares with the bound.
+// Accesses by a resource with a bound that hardware checks. The lane's offset is in a vector
+// register, the part of the address that every GPU compares with the bound.
 #include <string.h>
 
 #include "backends/amdgpu/amdgpu.h"
 
-// The last word of a resource: data of 32 bits; on RDNA bit 24, which is reserved, and to compare
-// bytes with the bound, not rows.
+// The last word of a resource: 32-bit data. On RDNA also the reserved bit 24, and the comparison of
+// bytes, not rows, with the bound.
 enum { DATA_32 = 7 << 12 | 4 << 15, RDNA_BYTES = 1 << 24 | 3 << 28 };
 
 static LLVMValueRef buffer_resource(const Expand *x) {
@@ -19,7 +19,7 @@ static LLVMValueRef buffer_resource(const Expand *x) {
     return gen_intrinsic(g, "llvm.amdgcn.make.buffer.rsrc", 2, types, 4, args);
 }
 
-/// The sum saturates: with a part that is beyond all bounds it is, too.
+/// The sum saturates: if a part exceeds all bounds, so does the sum.
 static LLVMValueRef buffer_offset(const Expand *x) {
     LLVMValueRef a = x->in[2], b = x->in[3];
     if (LLVMIsConstant(b) && LLVMIsNull(b)) return a;

@@ -18,13 +18,13 @@ static void init_amdgpu_target(void) {
     LLVMInitializeAMDGPUTarget();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUAsmPrinter();
-    // Vectors of accumulators go around loops as one value (matrix.c).
+    // Vectors of accumulators pass through loops as one value (matrix.c).
     static const char *const options[] = {"tegula", "-amdgpu-codegenprepare-break-large-phis=0"};
     LLVMParseCommandLineOptions(2, options, NULL);
 }
 
-/// RDNA has two ways to run a work-group: in one compute unit its barriers need not wait for
-/// memory.
+/// RDNA has two modes for a work-group. In the mode of one compute unit its barriers need not wait
+/// for memory.
 static LLVMTargetMachineRef amd_target_machine(Ctx *ctx, const GpuTarget *gpu) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, init_amdgpu_target);
@@ -44,7 +44,7 @@ void amd_set_shared(const Gen *g, LLVMValueRef fn, int64_t bytes) {
     add_amd_attribute(g, fn, "tg.shared", ctx_format(g->ctx, "%" PRId64, bytes));
 }
 
-/// What a kernel does not ask for costs no registers; hidden arguments none are launched with.
+/// Inputs that a kernel does not request cost no registers. Launches pass no hidden arguments.
 static const char *const unused[] = {
     "amdgpu-no-workgroup-id-y",    "amdgpu-no-workgroup-id-z",     "amdgpu-no-workitem-id-y",
     "amdgpu-no-workitem-id-z",     "amdgpu-no-dispatch-ptr",       "amdgpu-no-queue-ptr",
@@ -58,14 +58,15 @@ static bool calls_function(const Gen *g, const char *name) {
     return fn && LLVMGetFirstUse(fn);
 }
 
-/// Waves of a SIMD, of which a compute unit has four or two, where so many CTAs run side by side.
+/// Returns the waves of a SIMD if `ctas` CTAs run side by side. A compute unit has four or two
+/// SIMDs.
 static int waves_of(const GpuTarget *gpu, int threads, int ctas) {
     int simds = gpu->lanes == 64 ? 4 : 2;
     int waves = ctas * ((threads + gpu->lanes - 1) / gpu->lanes) / simds;
     return waves < 1 ? 1 : waves;
 }
 
-/// Minima and maxima of signalling NaNs need no care: "amdgpu-ieee".
+/// Minima and maxima need no handling of signalling NaNs: "amdgpu-ieee".
 static void mark_amd_kernel(const Gen *g, const GpuTarget *gpu, LLVMValueRef fn) {
     enum { AMDGPU_KERNEL = 91 };
     int threads = amd_threads(fn);
@@ -82,7 +83,7 @@ static void mark_amd_kernel(const Gen *g, const GpuTarget *gpu, LLVMValueRef fn)
         add_amd_attribute(g, fn, "amdgpu-no-implicitarg-ptr", "");
 }
 
-/// What links them, and drivers of these years, read version 5 of code objects.
+/// The linkers, and current drivers, read version 5 of code objects.
 static void set_version(const Gen *g) {
     static const char name[] = "amdhsa_code_object_version";
     LLVMAddModuleFlag(g->module, LLVMModuleFlagBehaviorError, name, sizeof name - 1,
@@ -91,7 +92,7 @@ static void set_version(const Gen *g) {
 
 /* ---- code ---------------------------------------------------------------------------------- */
 
-// No pass here copies the body of a loop.
+// No pass here duplicates the body of a loop.
 static const char pipeline[] =
     "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate),"
     "early-cse<memssa>)";
@@ -100,7 +101,7 @@ static void release_amd_module(void *thing) {
     LLVMDisposeModule(thing);
 }
 
-/// Code generation changes the module: what is made comes from a copy.
+/// Code generation changes the module, so it works on a copy.
 static const char *generate_amd_code(Gen *g, LLVMTargetMachineRef machine, LLVMCodeGenFileType type,
                                      size_t *size) {
     LLVMModuleRef copy = LLVMCloneModule(g->module);
@@ -114,9 +115,9 @@ static bool is_scheduled(LLVMValueRef fn, const char *how) {
     return a && strcmp(LLVMGetStringAttributeValue(a, &(unsigned){0}), how) == 0;
 }
 
-/// Another way for a kernel that has scratch: without waves side by side for whose sake it spills,
-/// then by LLVM's other schedulers, since scratch is reserved for scalars, too, that need none in
-/// the end; where they do not serve, by the usual one. False where nothing is left.
+/// Selects another setting for a kernel with scratch: first without the request for waves side by
+/// side, then LLVM's other schedulers, because scratch is also reserved for scalars that need none
+/// in the end; finally the default one. Returns false if none is left.
 static bool other_way(const Gen *g, LLVMValueRef fn) {
     static const char *const others[] = {"max-ilp", "iterative-minreg", "max-occupancy"};
     enum { OTHERS = sizeof others / sizeof *others };
@@ -130,7 +131,7 @@ static bool other_way(const Gen *g, LLVMValueRef fn) {
     return tried < OTHERS;
 }
 
-/// Whether any kernel has scratch and is to be made another way.
+/// Whether some kernel has scratch and is to be compiled with another setting.
 static bool avoid_scratch(const Gen *g, const AmdObject *object) {
     bool any = false;
     for (LLVMValueRef fn = LLVMGetFirstFunction(g->module); fn; fn = LLVMGetNextFunction(fn))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls of target functions become LLVM's code for AMD GPUs. The column `amdgcn` of portable.def
+// Turns calls of target functions into LLVM code for AMD GPUs. The column `amdgcn` of portable.def
 // names an intrinsic or one of the functions below.
 #include <llvm-c/DebugInfo.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ void amd_thread_count(Expand *x) {
     x->out[0] = amd_i32(x->g, first ? amd_threads(x->function) : 1);
 }
 
-/// The first of the hidden arguments are three numbers of 32 bits: the CTAs of each dimension.
+/// The hidden arguments begin with three 32-bit numbers: the CTAs of each dimension.
 void amd_cta_count(Expand *x) {
     LLVMValueRef p = amd_intrinsic(x->g, "llvm.amdgcn.implicitarg.ptr", 0);
     p = gen_offset(x->g, p, gen_i64(x->g, 4 * (*fn_capture(x->fn, 'd') - 'x')));
@@ -61,7 +61,7 @@ void amd_warp_id(Expand *x) {
     x->out[0] = gen_call1(g, "llvm.amdgcn.readfirstlane", warp);
 }
 
-/// Each kernel has an array of its own, of as many bytes as it needs.
+/// Each kernel has its own array, of the required size.
 void amd_shared_base(Expand *x) {
     const Gen *g = x->g;
     const char *name =
@@ -120,7 +120,7 @@ static const struct {
     {"ctz", amd_ctz},
 };
 
-/// "llvm.amdgcn.workitem.id.<d>" with what the captures stand for.
+/// Returns "llvm.amdgcn.workitem.id.<d>" with the values of the captures.
 static const char *intrinsic_name(Ctx *ctx, const Fn *fn) {
     Text name = {.ctx = ctx};
     for (const char *s = fn->row->amdgcn; *s; s++) {
@@ -168,7 +168,7 @@ static void expand_amd_call(Expand *x, LLVMValueRef call) {
     portable_replace(g, call, fn.result.count, x->out);
 }
 
-/// Calls are collected first: expansion removes instructions and divides blocks.
+/// Calls are collected first, because expansion removes instructions and splits blocks.
 static void expand_function(Expand *x) {
     VEC(LLVMValueRef) calls = {0};
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(x->function); b; b = LLVMGetNextBasicBlock(b))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A relocatable object to a code object: by AMD's code object manager (dlopen), which a ROCm
-// installation has, or by lld where that is absent or too old for the GPU.
+// Links a relocatable object to a code object: by AMD's code object manager (dlopen), a part of
+// ROCm, or by lld if that is absent or too old for the GPU.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "backends/amdgpu/amdgpu.h"
 #include "backends/external_tool.h"
 
-/// What a linker says that made nothing.
+/// Returns the message of a linker that made nothing.
 static const char *refusal_text(Ctx *ctx, const char *linker, const char *end, const char *log) {
     int n = log ? (int)strlen(log) : 0;
     while (n > 0 && log[n - 1] == '\n') n--;
@@ -21,7 +21,7 @@ static const char *refusal_text(Ctx *ctx, const char *linker, const char *end, c
 
 /* ---- comgr --------------------------------------------------------------------------------- */
 
-/// What comgr hands out: a number.
+/// A handle of comgr: a number.
 typedef struct Handle {
     uint64_t number;
 } Handle;
@@ -57,7 +57,7 @@ static struct {
     int link; // the action's number
 } comgr;
 
-/// Takes the library if it has all entries.
+/// Accepts the library if it has all entries.
 static bool load_comgr(const char *path, void *arg) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     (void)arg;
@@ -75,9 +75,9 @@ static bool load_comgr(const char *path, void *arg) {
     return true;
 }
 
-/// Calls visit with the libraries that there are until it says true: TG_COMGR ("" for none), alone
-/// where it is set; $ROCM_PATH, the loader's folders, the usual places. Not by the loader, which
-/// says what file it took when it has loaded it: that takes longer than finding code on disk.
+/// Calls visit with the existing libraries until it returns true: only TG_COMGR if it is set (""
+/// for none), else $ROCM_PATH, the loader's folders, the usual places. It does not ask the loader,
+/// because loading a library takes longer than finding code on disk.
 static void visit_comgr(ToolVisit *visit, void *arg) {
     static const char *const names[] = {"libamd_comgr.so.3", "libamd_comgr.so.2"};
     static const char *const usual[] = {
@@ -103,7 +103,7 @@ static void find_comgr(void) {
     visit_comgr(load_comgr, NULL);
 }
 
-/// Releases before the GPU do not know it.
+/// Releases older than the GPU do not know it.
 static bool comgr_knows_isa(const char *isa) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_comgr);
@@ -116,7 +116,7 @@ static bool comgr_knows_isa(const char *isa) {
     return false;
 }
 
-/// The bytes of the first result of a kind, in the arena, or NULL.
+/// Returns the bytes of the first result of a kind, in the arena, or NULL.
 static const char *comgr_result(Ctx *ctx, Handle results, int kind, size_t *size) {
     Handle data;
     if (comgr.action_data_get_data(results, kind, 0, &data)) return NULL;
@@ -130,7 +130,7 @@ static const char *comgr_result(Ctx *ctx, Handle results, int kind, size_t *size
     return bytes;
 }
 
-/// With the handles made; true where there is a code object.
+/// Links with existing handles. Returns true if a code object was made.
 static bool link_with(Ctx *ctx, Handle in, Handle info, Handle results, const AmdObject *object,
                       const char *isa, AmdCode *out) {
     Handle data;
@@ -165,7 +165,7 @@ static bool by_comgr(Ctx *ctx, const AmdObject *object, const char *isa, AmdCode
 
 /* ---- lld ----------------------------------------------------------------------------------- */
 
-/// TG_LLD ("" for none), $ROCM_PATH, PATH, the usual places.
+/// Searches TG_LLD ("" for none), $ROCM_PATH, PATH, the usual places.
 static bool find_lld(char *out) {
     static const char *const names[] = {"ld.lld-22", "ld.lld"};
     const char *set = secure_getenv("TG_LLD"), *rocm = secure_getenv("ROCM_PATH");

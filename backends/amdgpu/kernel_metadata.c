@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What LLVM says of kernels in the metadata of an assembly text, as numbers.
+// Parses LLVM's facts about kernels from the metadata of an assembly text.
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/amdgpu/amdgpu.h"
 
-/// "    .vgpr_count:     12" is the number of `key`.
+/// Reads the number of `key` from "    .vgpr_count:     12".
 static bool number_of_key(const char *line, size_t n, const char *key, int *out) {
     while (n && (*line == ' ' || *line == '-')) line++, n--;
     size_t len = strlen(key);
@@ -16,7 +16,7 @@ static bool number_of_key(const char *line, size_t n, const char *key, int *out)
 
 static const char *kernel_name_in(Ctx *ctx, const char *line, size_t n) {
     const char *at = memmem(line, n, ".name:", 6);
-    if (!at || line[4] == ' ') return NULL; // deeper: of an argument
+    if (!at || line[4] == ' ') return NULL; // deeper: belongs to an argument
     at += 6;
     at += strspn(at, " '");
     return ctx_intern(ctx, at, strcspn(at, "'\n"));
@@ -39,7 +39,8 @@ static void read_metadata_line(Ctx *ctx, const char *line, size_t n, AmdUse *use
     if (name) use->kernel = name;
 }
 
-/// A kernel begins with a dash in the third column, and ends where the next begins or the list.
+/// A kernel begins with a dash in the third column, and ends at the next one or at the end of the
+/// list.
 void amd_read_uses(Ctx *ctx, const char *assembly, AmdUses *out) {
     *out = (AmdUses){0};
     const char *at = strstr(assembly, "amdhsa.kernels:");
@@ -69,18 +70,18 @@ static int lesser_of(int a, int b) {
     return a < b ? a : b;
 }
 
-/// CTAs of so many waves on SIMDs that hold `held` waves each.
+/// Returns the number of CTAs of `waves` waves, if each SIMD holds `held` waves.
 static int ctas_of(int waves, int simds, int held) {
     if (waves <= simds) return held * simds / waves;
     return held / ((waves + simds - 1) / simds);
 }
 
-/// CTAs that a compute unit holds at the same time, and what bounds them. A wave's registers are
-/// all of one SIMD.
+/// Returns the CTAs that a compute unit holds at once, and the limiting resource. All registers of
+/// a wave are in one SIMD.
 static int resident_amd_ctas(const GpuTarget *gpu, const AmdUse *u, int threads,
                              const char **bound) {
     bool cdna = gpu->lanes == 64;
-    int simds = cdna ? 4 : 2, unit = cdna ? 8 : 24; // by how many registers are given out
+    int simds = cdna ? 4 : 2, unit = cdna ? 8 : 24; // granule of registers
     int waves = (threads + gpu->lanes - 1) / gpu->lanes;
     int given = round_up_int(u->vector ? u->vector : 1, unit), all = gpu->lanes * simds;
     int n = ctas_of(waves, simds, gpu->threads_sm / all);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Between the lanes of a wave: shuffles, votes, reductions.
+// Operations between the lanes of a wave: shuffles, votes, reductions.
 #include <string.h>
 
 #include "backends/amdgpu/amdgpu.h"
 
-/// The value that lane `from` has of v. Lanes are addressed by bytes.
+/// Returns the value of v in lane `from`. Lanes are addressed in bytes.
 static LLVMValueRef value_of_lane(Expand *x, LLVMValueRef v, LLVMValueRef from) {
     const Gen *g = x->g;
     LLVMValueRef at = LLVMBuildShl(g->b, from, amd_i32(g, 2), "");
@@ -21,12 +21,12 @@ static LLVMValueRef current_lane(Expand *x) {
 
 /* ---- lanes whose numbers differ in the same bits ------------------------------------------- */
 
-// Vector instructions read from other lanes of a row of 16 on their way (DPP), RDNA's from the row
-// beside it, too. What shared memory's crossbar does takes as long as an access to it.
+// Vector instructions can read from other lanes of a row of 16 (DPP), on RDNA also from the
+// neighbouring row. Operations of shared memory's crossbar take as long as an access to it.
 
 enum {
     ROW = 16,
-    ROW_ROR = 0x120, // by the number in the low bits
+    ROW_ROR = 0x120, // rotates by the number in the low bits
     ROW_MIRROR = 0x140,
     ROW_HALF_MIRROR = 0x141,
     ROW_XMASK = 0x160, // of RDNA
@@ -40,14 +40,14 @@ static LLVMValueRef by_dpp(const Expand *x, LLVMValueRef v, int control) {
     return gen_intrinsic(g, "llvm.amdgcn.update.dpp", 1, (LLVMTypeRef[]){g->i32}, 6, args);
 }
 
-/// Of four lanes each; two bits say where a lane reads.
+/// For each group of four lanes, two bits select the lane to read.
 static LLVMValueRef in_quad(const Expand *x, LLVMValueRef v, int mask) {
     int control = 0;
     for (int i = 0; i < 4; i++) control |= (i ^ mask) << 2 * i;
     return mask ? by_dpp(x, v, control) : v;
 }
 
-/// Mirrors and a rotation by half a row are xors by 7, 15 and 8.
+/// Mirrors and a rotation by half a row are xors with 7, 15 and 8.
 static LLVMValueRef in_row(const Expand *x, LLVMValueRef v, int mask) {
     if (x->gpu->lanes == 32) return by_dpp(x, v, ROW_XMASK | mask);
     switch (mask >> 2) {
@@ -58,7 +58,7 @@ static LLVMValueRef in_row(const Expand *x, LLVMValueRef v, int mask) {
     }
 }
 
-/// The lane reads from the other row of a pair; four bits say where.
+/// The lane reads from the other row of a pair; four bits select the lane there.
 static LLVMValueRef across_rows(const Expand *x, LLVMValueRef v, int mask) {
     const Gen *g = x->g;
     uint64_t from = 0;
@@ -83,7 +83,7 @@ static LLVMValueRef value_across(Expand *x, LLVMValueRef v, int mask) {
 
 /* ---- what kernels call --------------------------------------------------------------------- */
 
-/// A lane beyond the wave's end gives a lane its own value.
+/// A source beyond the wave's end yields the lane's own value.
 void amd_shuffle(Expand *x) {
     const Gen *g = x->g;
     const char *mode = fn_capture(x->fn, 'm');
@@ -126,9 +126,9 @@ void amd_ballot(Expand *x) {
 }
 
 static const struct {
-    const char *name; // what PTX calls it
+    const char *name; // PTX's name
     LLVMOpcode code;
-    LLVMIntPredicate less; // of a minimum or maximum, where there is no code
+    LLVMIntPredicate less; // for a minimum or maximum without an instruction
 } joins[] = {{"add.s32", LLVMAdd, 0},    {"and.b32", LLVMAnd, 0},    {"or.b32", LLVMOr, 0},
              {"xor.b32", LLVMXor, 0},    {"min.s32", 0, LLVMIntSLT}, {"max.s32", 0, LLVMIntSGT},
              {"min.u32", 0, LLVMIntULT}, {"max.u32", 0, LLVMIntUGT}};

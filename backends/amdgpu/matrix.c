@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Matrix instructions: the operands of a row of portable.def are words, those of LLVM's intrinsics
-// vectors of as many bytes.
+// are vectors of as many bytes.
 #include <string.h>
 
 #include "backends/amdgpu/amdgpu.h"
 
-/// The registers of group k as one value of a type of as many bytes.
+/// Joins the registers of group k to one value of a type of as many bytes.
 static LLVMValueRef join_register_group(const Expand *x, int k, LLVMTypeRef type) {
     const Gen *g = x->g;
     const FnGroup *group = &x->fn->groups[k];
@@ -21,7 +21,7 @@ static LLVMValueRef join_register_group(const Expand *x, int k, LLVMTypeRef type
     return LLVMBuildBitCast(g->b, all, type, "");
 }
 
-/// Of a WMMA intrinsic: the vectors of A (and B) and of the sum, which it is overloaded by.
+/// Returns the overload types of a WMMA intrinsic: the vectors of A (and B) and of the sum.
 static void wmma_types(const Expand *x, LLVMTypeRef *sum, LLVMTypeRef *a) {
     const Gen *g = x->g;
     const FnGroup *words = &x->fn->groups[0];
@@ -45,13 +45,13 @@ static LLVMValueRef call_wmma(const Expand *x, const char *name) {
     LLVMValueRef c = join_register_group(x, 2, types[0]);
     if (!strstr(name, ".iu8"))
         return gen_intrinsic(x->g, name, 2, types, 3, (LLVMValueRef[]){a, b, c});
-    // Which operands are signed; the last one would saturate sums.
+    // Flags for signed operands; the last one would saturate sums.
     LLVMValueRef no = LLVMConstNull(x->g->i1);
     LLVMValueRef args[] = {is_signed(x, 'a'), a, is_signed(x, 'b'), b, c, no};
     return gen_intrinsic(x->g, name, 2, types, 6, args);
 }
 
-/// Behind A, B and the sum are three numbers that would broadcast blocks or negate operands.
+/// After A, B and the sum come three numbers that could broadcast blocks or negate operands.
 static LLVMValueRef call_mfma(const Expand *x, const char *name) {
     LLVMValueRef args[6];
     LLVMTypeRef types[6];
@@ -66,14 +66,14 @@ static LLVMValueRef call_mfma(const Expand *x, const char *name) {
 
 /* ---- accumulators around loops --------------------------------------------------------------- */
 
-// A block's registers are carried as scalars, which LLVM would copy to and from the accumulators of
-// an instruction in every iteration: it wants one value for them all.
+// A block's registers are carried as scalars. LLVM would copy them to and from an instruction's
+// accumulators in every iteration, since those form one value.
 
 static bool is_phi_of(LLVMValueRef v, LLVMBasicBlockRef b) {
     return LLVMIsAPHINode(v) && LLVMGetInstructionParent(v) == b;
 }
 
-/// The vector whose elements, in order, are what comes in at the i-th edge.
+/// Returns the vector whose elements, in order, are the inputs of the i-th edge.
 static LLVMValueRef incoming_vector(const Gen *g, const LLVMValueRef *phis, int n, unsigned edge) {
     LLVMValueRef first = LLVMGetIncomingValue(phis[0], edge), from = NULL;
     if (LLVMIsAExtractElementInst(first)) from = LLVMGetOperand(first, 0);
@@ -102,7 +102,7 @@ static LLVMValueRef first_behind_phis(LLVMBasicBlockRef b) {
     return i;
 }
 
-/// One phi for those of one block that are the accumulators of an instruction.
+/// Replaces the phis of a block that form an instruction's accumulators by one phi.
 static void join_phis(const Gen *g, const LLVMValueRef *phis, int n) {
     LLVMBasicBlockRef block = LLVMGetInstructionParent(phis[0]);
     LLVMPositionBuilderBefore(g->b, phis[0]);
@@ -137,7 +137,7 @@ void amd_join_accumulators(Expand *x) {
 
 /* ---- instructions --------------------------------------------------------------------------- */
 
-/// Notes the accumulators, which join_register_group has put together.
+/// Notes the accumulators that join_register_group has joined.
 static void note_sum(Expand *x, LLVMValueRef c, int count) {
     while (LLVMIsABitCastInst(c)) c = LLVMGetOperand(c, 0);
     AmdSum s = {c, count};
@@ -148,8 +148,8 @@ static bool reads_shared(LLVMValueRef i) {
     return LLVMIsALoadInst(i) && LLVMGetPointerAddressSpace(LLVMTypeOf(LLVMGetOperand(i, 0))) == 3;
 }
 
-/// Loads that lowering has put at the start of a block with products, for later ones, stay before
-/// those and what they read from shared memory.
+/// Lowering puts loads for later products at the start of a block with products. They must stay
+/// before those products and their reads of shared memory.
 static void keep_loads_before_products(Expand *x) {
     x->products = LLVMGetInstructionParent(x->call);
     LLVMValueRef i = LLVMGetFirstInstruction(x->products);
@@ -164,7 +164,7 @@ void amd_matrix(Expand *x, const char *name) {
     if (LLVMGetInstructionParent(x->call) != x->products) keep_loads_before_products(x);
     bool wmma = strstr(name, ".wmma.") != NULL;
     LLVMValueRef sum = wmma ? call_wmma(x, name) : call_mfma(x, name);
-    int at = strstr(name, ".iu8") ? 4 : 2; // of the sum among the operands
+    int at = strstr(name, ".iu8") ? 4 : 2; // position of the sum among the operands
     note_sum(x, LLVMGetOperand(sum, (unsigned)at), x->fn->result.count);
     for (int i = 0; i < x->fn->result.count; i++)
         x->out[i] = LLVMBuildExtractElement(g->b, sum, amd_i32(g, i), "");

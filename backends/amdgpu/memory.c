@@ -8,14 +8,14 @@
 
 /* ---- lanes that are on --------------------------------------------------------------------- */
 
-// The upper part is the new block: so the phis of successors name the lower part as before.
+// The upper part is the new block, so phis of successors still name the lower part.
 LLVMBasicBlockRef amd_guard(Expand *x, LLVMValueRef on) {
     const Gen *g = x->g;
     LLVMBasicBlockRef low = LLVMGetInstructionParent(x->call);
     LLVMBasicBlockRef high = LLVMInsertBasicBlockInContext(g->llvm, low, "");
     LLVMBasicBlockRef then = LLVMInsertBasicBlockInContext(g->llvm, low, "");
     LLVMValueRef last = LLVMGetBasicBlockTerminator(low);
-    // Without its end the block has no successors whose phis would be changed along.
+    // Without its terminator the block has no successors whose phis would change.
     LLVMInstructionRemoveFromParent(last);
     LLVMReplaceAllUsesWith(LLVMBasicBlockAsValue(low), LLVMBasicBlockAsValue(high));
     LLVMPositionBuilderAtEnd(g->b, low);
@@ -45,7 +45,7 @@ void amd_set_flag(const Gen *g, LLVMValueRef inst, const char *name) {
     LLVMSetMetadata(inst, kind, LLVMMetadataAsValue(g->llvm, none));
 }
 
-/// Data that nobody reads again goes past the caches.
+/// Data that is not read again bypasses the caches.
 static void set_nontemporal(const Gen *g, LLVMValueRef inst) {
     unsigned kind = LLVMGetMDKindIDInContext(g->llvm, "nontemporal", 11);
     LLVMMetadataRef one = LLVMValueAsMetadata(amd_i32(g, 1));
@@ -55,7 +55,7 @@ static void set_nontemporal(const Gen *g, LLVMValueRef inst) {
 
 /* ---- masked accesses ----------------------------------------------------------------------- */
 
-/// What memory has of one value of the row: b8 goes through 16 bits.
+/// Returns the type in memory of one value of the row: b8 goes through 16 bits.
 static LLVMTypeRef amd_memory_type(const Expand *x, LLVMTypeRef type) {
     const char *width = fn_capture(x->fn, 'w');
     return strstr(x->fn->row->name, ".b8") || (width && *width == '8') ? x->g->i8 : type;
@@ -65,8 +65,8 @@ static LLVMTypeRef vector_of(LLVMTypeRef type, int n) {
     return n > 1 ? LLVMVectorType(type, (unsigned)n) : type;
 }
 
-/// The pattern of 64 bits that values of this type repeat in memory; false: they are not constants
-/// that are alike.
+/// Finds the 64-bit pattern that values of this type repeat in memory. Returns false if they are
+/// not equal constants.
 static bool repeated_pattern(LLVMValueRef *values, int n, LLVMTypeRef memory, uint64_t *pattern) {
     unsigned width = LLVMGetIntTypeWidth(memory);
     uint64_t mask = width < 64 ? ((uint64_t)1 << width) - 1 : UINT64_MAX, all = 0;
@@ -78,7 +78,7 @@ static bool repeated_pattern(LLVMValueRef *values, int n, LLVMTypeRef memory, ui
     return true;
 }
 
-/// 16 bytes of a pattern that can be read, beside the code.
+/// Returns the address of 16 readable bytes of a pattern, next to the code.
 static LLVMValueRef readable_pattern(const Gen *g, uint64_t pattern) {
     const char *name = ctx_format(g->ctx, "tg.pad.%" PRIx64, pattern);
     LLVMValueRef bytes = LLVMGetNamedGlobal(g->module, name);
@@ -93,8 +93,8 @@ static LLVMValueRef readable_pattern(const Gen *g, uint64_t pattern) {
     return bytes;
 }
 
-/// LLVM would make the addresses of all loads of a block before it starts the first of them, two
-/// registers each. It gets so many at a time.
+/// LLVM would compute the addresses of all loads of a block before the first load, two registers
+/// each. This limits the number of loads that it sees at a time.
 static void bound_addresses(Expand *x) {
     enum { TOGETHER = 16 };
     LLVMBasicBlockRef block = LLVMGetInstructionParent(x->call);
@@ -105,9 +105,9 @@ static void bound_addresses(Expand *x) {
     x->together = 1;
 }
 
-/// A lane that is off reads what all can read: no branch keeps loads from being on their way
-/// together. A pad that is a constant is what it reads; another one is chosen afterwards, by a
-/// select that waits for the load where it stands.
+/// A lane that is off reads an address that every lane can read, so no branch keeps loads from
+/// being in flight together. A constant pad is read from memory. Another pad is selected
+/// afterwards, and the select waits for the load at its place.
 void amd_load(Expand *x) {
     const Gen *g = x->g;
     int n = x->fn->result.count;
@@ -132,7 +132,7 @@ void amd_load(Expand *x) {
     }
 }
 
-/// To global memory by pointers, to shared memory by its addresses.
+/// Global memory is accessed by pointers, shared memory by its addresses.
 void amd_store(Expand *x) {
     const Gen *g = x->g;
     int n = x->fn->groups[2].count;
@@ -165,7 +165,7 @@ static LLVMMetadataRef text_node(const Gen *g, const char *text) {
     return LLVMMDStringInContext2(g->llvm, text, strlen(text));
 }
 
-/// The fence is one of shared memory: accesses to global memory may go on behind it.
+/// The fence covers shared memory: accesses to global memory may continue after it.
 static void set_local(const Gen *g, LLVMValueRef fence) {
     LLVMMetadataRef tag[2] = {text_node(g, "amdgpu-synchronize-as"), text_node(g, "local")};
     LLVMMetadataRef node = LLVMMDNodeInContext2(g->llvm, tag, 2);
@@ -173,8 +173,8 @@ static void set_local(const Gen *g, LLVMValueRef fence) {
                     LLVMMetadataAsValue(g->llvm, node));
 }
 
-/// With fewer than two waves LLVM drops the barrier itself. Its scheduler moves nothing over it:
-/// the products before it are what hides the latency of loads that are waited for behind it.
+/// With fewer than two waves LLVM drops the barrier itself. Its scheduler moves nothing over it,
+/// because the products before it hide the latency of loads with a wait after it.
 void amd_barrier(Expand *x) {
     bool local = strcmp(x->fn->row->name, "barrier.shared") == 0;
     amd_intrinsic(x->g, "llvm.amdgcn.sched.barrier", 1, amd_i32(x->g, 0));
@@ -184,14 +184,14 @@ void amd_barrier(Expand *x) {
     if (local) set_local(x->g, before), set_local(x->g, after);
 }
 
-/// A wave's accesses to shared memory happen in order; the compiler must keep it.
+/// The accesses of a wave to shared memory are in order, and the compiler must keep that order.
 void amd_warp_sync(Expand *x) {
     build_scoped_fence(x->g, LLVMAtomicOrderingRelease, "wavefront");
     amd_intrinsic(x->g, "llvm.amdgcn.wave.barrier", 0);
     build_scoped_fence(x->g, LLVMAtomicOrderingAcquire, "wavefront");
 }
 
-/// NVIDIA's names of scopes and LLVM's.
+/// Maps NVIDIA's names of scopes to LLVM's.
 static const char *scope_of(const Expand *x) {
     const char *name = fn_capture(x->fn, 's');
     return strcmp(name, "cta") == 0 ? "workgroup" : strcmp(name, "gpu") == 0 ? "agent" : "";
@@ -219,7 +219,7 @@ static LLVMValueRef amd_atomic_address(const Expand *x) {
 }
 
 static const struct {
-    const char *name; // what PTX calls it
+    const char *name; // PTX's name
     LLVMAtomicRMWBinOp op;
 } operations[] = {{"add.u", LLVMAtomicRMWBinOpAdd},  {"min.s", LLVMAtomicRMWBinOpMin},
                   {"max.s", LLVMAtomicRMWBinOpMax},  {"min.u", LLVMAtomicRMWBinOpUMin},
@@ -236,7 +236,8 @@ static LLVMAtomicRMWBinOp operation_of(const Expand *x) {
     ice(x->g->ctx, (Loc){0}, "no atomic %s", name);
 }
 
-/// What an atomic gives: 0 in lanes that are off. In the block of those that are on.
+/// Joins the result of an atomic with 0 for lanes that are off. Called in the block of the lanes
+/// that are on.
 static void guarded_result(Expand *x, LLVMBasicBlockRef from, LLVMValueRef made) {
     const Gen *g = x->g;
     LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(made));
@@ -247,8 +248,8 @@ static void guarded_result(Expand *x, LLVMBasicBlockRef from, LLVMValueRef made)
     x->out[0] = phi;
 }
 
-// Memory of other processors is not added to: so floats are added by an instruction, not by
-// swapping until it succeeds.
+// Memory of other processors has no atomic additions, so an instruction can add floats, without a
+// compare-and-swap loop.
 void amd_atomic(Expand *x) {
     const Gen *g = x->g;
     const char *scope = scope_of(x);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Parts of a word that come together again at their places: the word. Blocks are scalars, so that
-// words of two f16 or four f8 that are loaded, computed and stored are taken apart in between. LLVM
-// undoes it no more once it has made elements of vectors of the shifts.
+// Replaces the parts of a word that are joined again at their old places by the word. Blocks are
+// scalars, so words of two f16 or four f8 that are loaded, computed and stored are split in
+// between. LLVM cannot undo this once it has turned the shifts into vector elements.
 //
 //     zext(trunc x) | zext(trunc(x >> 16)) << 16  ->  x
 #include "backends/amdgpu/amdgpu.h"
@@ -10,15 +10,15 @@ static bool is_llvm_op(LLVMValueRef v, LLVMOpcode code) {
     return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == code;
 }
 
-/// v without a shift by a number of bits, which is added to *bits.
+/// Returns v without a shift by a constant, which is added to *bits.
 static LLVMValueRef without_shift(LLVMValueRef v, LLVMOpcode shift, unsigned *bits) {
     if (!is_llvm_op(v, shift) || !LLVMIsAConstantInt(LLVMGetOperand(v, 1))) return v;
     *bits += (unsigned)LLVMConstIntGetZExtValue(LLVMGetOperand(v, 1));
     return LLVMGetOperand(v, 0);
 }
 
-/// The word of which v has bits at their places, and zeros elsewhere; the bits are added to *mask.
-/// NULL: there is none.
+/// Returns the word whose bits v holds at their places, with zeros elsewhere. Adds the bits to
+/// *mask. NULL: none.
 static LLVMValueRef word_of_bits(LLVMValueRef v, uint32_t *mask) {
     if (is_llvm_op(v, LLVMOr)) {
         LLVMValueRef x = word_of_bits(LLVMGetOperand(v, 0), mask);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which kernels of an object keep registers in memory: their descriptors say it.
+// Finds the kernels of an object that spill registers to memory, from their descriptors.
 #include <llvm-c/Object.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ static void release_buffer(void *thing) {
     LLVMDisposeMemoryBuffer(thing);
 }
 
-/// The descriptor that a symbol names, "softmax.kd", begins with bytes of shared memory and of
-/// scratch, 32 bits each.
+/// The descriptor of a symbol, for instance "softmax.kd", begins with the bytes of shared memory
+/// and of scratch, 32 bits each.
 static uint32_t scratch_bytes_at(LLVMSectionIteratorRef section, uint64_t address) {
     uint32_t bytes;
     memcpy(&bytes, LLVMGetSectionContents(section) + address + sizeof bytes, sizeof bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Words of 64 bits that other ranks write and read, too: raised behind what was written before,
-// waited for within a limit.
+// 64-bit words that other ranks also read and write: raised after earlier writes, waited for within
+// a limit.
 #include <string.h>
 
 #include "backends/amdgpu/amdgpu.h"
@@ -8,7 +8,7 @@
 
 enum { TICK_NS = 10 }; // of the counter that all processors of a device share
 
-/// Atomic at the scope of the system, which is the one without a name.
+/// Makes the access atomic at system scope, which is the unnamed scope.
 static LLVMValueRef system_atomic(const Gen *g, LLVMValueRef inst, LLVMAtomicOrdering order) {
     LLVMSetOrdering(inst, order);
     LLVMSetAlignment(inst, 8);
@@ -41,7 +41,7 @@ void amd_signal(Expand *x) {
 
 /* ---- waits --------------------------------------------------------------------------------- */
 
-/// A wait in the making; `done` is where it ends.
+/// A wait under construction; it ends at `done`.
 typedef struct Wait {
     Expand *x;
     LLVMValueRef word, value, control;
@@ -72,7 +72,7 @@ static LLVMBasicBlockRef new_wait_block(const Wait *w) {
     return LLVMInsertBasicBlockInContext(w->x->g->llvm, w->done, "");
 }
 
-/// Goes to `then` where c is true, and on in a new block.
+/// Branches to `then` if c is true, and continues in a new block.
 static void leave_if(const Wait *w, LLVMValueRef c, LLVMBasicBlockRef then) {
     LLVMBasicBlockRef on = new_wait_block(w);
     LLVMBuildCondBr(w->x->g->b, c, then, on);
@@ -85,7 +85,7 @@ static void leave_if_there(const Wait *w) {
     leave_if(w, LLVMBuildICmp(g->b, w->compare, v, w->value, ""), w->done);
 }
 
-/// Another wait has failed, or another rank has.
+/// Leaves if another wait, or another rank, has failed.
 static void leave_if_given_up(const Wait *w) {
     const Gen *g = w->x->g;
     LLVMValueRef a =
@@ -96,7 +96,7 @@ static void leave_if_given_up(const Wait *w) {
     leave_if(w, LLVMBuildICmp(g->b, LLVMIntNE, a, gen_i64(g, 0), ""), w->done);
 }
 
-/// The first one that fails says what it waited for.
+/// The first failing wait notes what it waited for.
 static void note_wait_failure(const Wait *w, LLVMValueRef *values) {
     const Gen *g = w->x->g;
     unsigned scope = LLVMGetSyncScopeID(g->llvm, "", 0);

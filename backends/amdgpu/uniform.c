@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Branches of a portable module are uniform over a wave, but LLVM cannot see it where a condition
-// came through lanes or memory. Those conditions are read from the first lane: then branches are
-// scalar, loops carry no masks of lanes, and the masks that LLVM 22 reuses behind a loop
-// (llvm-project #195270) are never those of lanes that left it early.
+// Makes conditions of branches uniform. All branches of a portable module are uniform over a wave,
+// but LLVM cannot see this if a condition came through lanes or memory. These conditions are read
+// from the first lane. Branches are then scalar, and loops carry no lane masks. The masks that LLVM
+// 22 reuses behind a loop (llvm-project #195270) then never belong to lanes that left it early.
 //
-// A branch by a vector comparison whose mask is put into the scalar condition as well, for a
-// select, loses that condition in LLVM 22 where both take it from one instruction (#215745). Such a
-// branch gets an instruction of its own.
+// LLVM 22 loses the condition of a branch by a vector comparison if a select also needs its mask in
+// the scalar condition and both use one instruction (#215745). These branches get an instruction of
+// their own.
 #include <string.h>
 
 #include "backends/amdgpu/amdgpu.h"
@@ -30,14 +30,14 @@ static const Fn *function_of(LLVMValueRef call, Fn *out) {
     return callee && fn_find(LLVMGetValueName2(callee, &(size_t){0}), out) ? out : NULL;
 }
 
-/// Its results differ whatever its operands are.
+/// Whether its results differ for any operands.
 static bool is_source(const Fn *fn) {
     static const char *const names[] = {"thread.id", "lane.id", "shuffle",
                                         "load.",     "atomic.", NULL};
     return begins_with(fn->row->name, names);
 }
 
-/// Its result is one for the wave.
+/// Whether its result is equal for the whole wave.
 static bool is_joint(const Fn *fn) {
     static const char *const names[] = {"warp.id", "vote.", "ballot", "redux.", NULL};
     return begins_with(fn->row->name, names);
@@ -56,7 +56,7 @@ static void mark_sources(LaneAnalysis *s, LLVMValueRef function) {
             if (function_of(i, &fn) && is_source(&fn)) mark_differing(s, i);
 }
 
-/// What is computed of values that differ does, too; so does what is loaded from such a place.
+/// A value computed from differing values differs, and so does a load from a differing address.
 static void spread_differing(LaneAnalysis *s) {
     Fn fn;
     while (s->work.n) {
@@ -94,7 +94,7 @@ void amd_make_uniform(Gen *g, LLVMValueRef function) {
 
 /* ---- branches by what selects ask for, too ------------------------------------------------- */
 
-/// Two comparisons, minima or maxima of the same two values may become one instruction.
+/// Two comparisons, minima or maxima of the same values may become one instruction.
 static bool have_same_operands(LLVMValueRef a, LLVMValueRef b) {
     bool call = LLVMIsACallInst(b) != NULL;
     if (!call && !LLVMIsAICmpInst(b) && !LLVMIsAFCmpInst(b)) return false;
@@ -104,7 +104,7 @@ static bool have_same_operands(LLVMValueRef a, LLVMValueRef b) {
     return (x == u && y == v) || (x == v && y == u);
 }
 
-/// Whether a condition, or one that may become the same, is used by more than one instruction.
+/// Whether several instructions use a condition, or another one that may become the same.
 static bool is_condition_shared(LLVMValueRef c) {
     if (!LLVMIsAInstruction(c) || LLVMIsAPHINode(c)) return false;
     if (LLVMGetNextUse(LLVMGetFirstUse(c))) return true;
@@ -115,7 +115,7 @@ static bool is_condition_shared(LLVMValueRef c) {
     return false;
 }
 
-/// False, but LLVM does not know it.
+/// Returns false in a form that LLVM does not recognise.
 static LLVMValueRef opaque_false(Gen *g, LLVMValueRef function) {
     LLVMTypeRef type = LLVMFunctionType(g->i32, &g->i32, 1, false);
     LLVMValueRef same =
@@ -134,7 +134,7 @@ void amd_part_branches(Gen *g, LLVMValueRef function) {
         if (!is_condition_shared(c)) continue;
         if (!no) no = opaque_false(g, function);
         LLVMPositionBuilderBefore(g->b, branch);
-        // No edge tells what an operand of an exclusive or is.
+        // No edge determines the operands of an exclusive or.
         LLVMSetCondition(branch, LLVMBuildXor(g->b, c, no, ""));
     }
 }

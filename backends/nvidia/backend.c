@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// NVIDIA's GPUs among the back ends: devices to PTX, and machine code where something near makes
-// it.
+// The back end of NVIDIA's GPUs: compiles devices to PTX, and to machine code if a linker is
+// available.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +20,8 @@ static bool nvidia_info(const char *level, TargetInfo *out) {
     return true;
 }
 
-/// Code of a specific architecture (the a in sm_90a) runs there alone; any other also on what comes
-/// later.
+/// Code of a specific architecture (the a in sm_90a) runs only there. Other code also runs on later
+/// ones.
 const char *nvidia_target(int capability, char machine[16]) {
     const GpuTarget *best = NULL;
     for (const GpuTarget *t = gpu_targets; t->name; t++) {
@@ -49,7 +49,7 @@ static const struct {
     NvCodegen codegen;
 } codegens[] = {{"auto", NV_AUTO}, {"nvvm", NV_NVVM}, {"nvptx", NV_NVPTX}};
 
-/// The option, then TG_CODEGEN. A name that is none ends the compilation.
+/// Reads the option, then TG_CODEGEN. An unknown name ends the compilation.
 static NvCodegen codegen_of(Ctx *ctx, const CodeOptions *o) {
     const char *name = o->codegen ? o->codegen : secure_getenv("TG_CODEGEN");
     if (!name || !*name) return NV_AUTO;
@@ -68,14 +68,14 @@ static void release_ptxas_output(void *thing) {
 typedef struct Linking {
     NvLink link;
     const char *machine;
-    double start, seconds; // seconds: where it is done at once
+    double start, seconds; // seconds: used if it is done at once
 } Linking;
 
 static void release_linking(void *thing) {
     nv_link_free(&((Linking *)thing)->link);
 }
 
-/// In place of the PTX; without a linker the driver compiles that.
+/// Replaces the PTX. Without a linker the driver compiles the PTX.
 static void take_machine_code(Ctx *ctx, DeviceCode *out) {
     Linking *w = out->work;
     NvOutput *made = &w->link.made;
@@ -107,7 +107,7 @@ static void start_linking(Ctx *ctx, const CodeOptions *o, DeviceCode *out) {
     out->settle = take_machine_code;
 }
 
-/// What ptxas says of each function; without it what the image says.
+/// Adds ptxas's description of each function; without ptxas, that of the image.
 static void describe_functions(Ctx *ctx, const CodeOptions *o, const tg_image *image) {
     NvOutput *made = ctx_new(ctx, NvOutput);
     GpuTarget machine = {.name = o->level};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A portable module to PTX by either generator, and what ptxas says of PTX as numbers.
+// Compiles a portable module to PTX by either generator, and parses ptxas's report on PTX.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 /* ---- PTX versions -------------------------------------------------------------------------- */
 
-/// ".version 8.4" of a PTX text as 84; 0 where there is none.
+/// Returns 84 for a PTX text with ".version 8.4"; 0 without a version.
 int nv_ptx_version(const char *ptx) {
     const char *at = strstr(ptx, ".version ");
     if (!at) return 0;
@@ -17,7 +17,7 @@ int nv_ptx_version(const char *ptx) {
     return (int)(10 * major + (*end == '.' ? strtol(end + 1, NULL, 10) : 0));
 }
 
-// PTX ISA, release notes: each CUDA release reads its own version and all before it.
+// PTX ISA, release notes: each CUDA release reads its own version and all earlier ones.
 int nv_ptx_of_driver(int cuda) {
     static const struct {
         int cuda, ptx;
@@ -34,7 +34,8 @@ static bool driver_refuses(const NvOptions *o) {
     return o->driver && nv_ptx_of_driver(o->driver) < NVVM_PTX;
 }
 
-/// What is wanted and here; without a wish, LLVM's is a matter of milliseconds.
+/// Whether libNVVM is requested and available. Without a request LLVM's generator is used, which
+/// takes milliseconds.
 static bool by_nvvm(const NvOptions *o) {
     switch (o->codegen) {
     case NV_NVVM: return true;
@@ -47,7 +48,7 @@ static void release_nv_output(void *thing) {
     nv_output_free(thing);
 }
 
-/// Ends the compilation where libNVVM refuses what the checker let through.
+/// Ends the compilation if libNVVM refuses a module that the checker accepted.
 static NvStatus run_nvvm(Gen *g, const GpuTarget *arch, const NvOptions *o, NvPtx *out) {
     NvOutput *made = ctx_new(g->ctx, NvOutput);
     ctx_defer(g->ctx, release_nv_output, made);
@@ -75,7 +76,7 @@ static NvStatus run_nvvm(Gen *g, const GpuTarget *arch, const NvOptions *o, NvPt
     return status;
 }
 
-// A function that nobody defines is what libNVVM makes of intrinsics that it does not know.
+// libNVVM turns unknown intrinsics into undefined functions.
 static void check_ptx(Ctx *ctx, const char *ptx) {
     const char *at = strstr(ptx, ".extern .func");
     if (at) ice(ctx, (Loc){0}, "PTX calls a function: %.*s", (int)strcspn(at, ";{"), at);
@@ -104,7 +105,8 @@ NvStatus nv_compile(Gen *g, const GpuTarget *arch, const NvOptions *o, NvPtx *ou
 
 /* ---- what ptxas says ----------------------------------------------------------------------- */
 
-/// The number before `what` in a line, "0 bytes spill stores" say; 0 where it is not there.
+/// Returns the number before `what` in a line, for instance "0 bytes spill stores"; 0 if it is
+/// absent.
 static int number_before(const char *line, size_t len, const char *what) {
     const char *at = memmem(line, len, what, strlen(what));
     if (!at) return 0;
@@ -113,7 +115,7 @@ static int number_before(const char *line, size_t len, const char *what) {
     return atoi(at);
 }
 
-/// "Compiling entry function 'k' for 'sm_90a'": a name between quotes.
+/// "Compiling entry function 'k' for 'sm_90a'": returns the name between quotes.
 static const char *quoted_name(Ctx *ctx, const char *line, size_t len) {
     const char *from = memchr(line, '\'', len);
     if (!from++) return "";

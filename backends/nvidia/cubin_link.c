@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// PTX to machine code by ptxas, or in this process by nvJitLink (dlopen). Both may be of a later
-// release than the driver's own compiler, and the time they take can be told apart. ptxas goes
-// first: it makes better code of it, works beside us, and nothing has to be loaded.
+// Turns PTX into machine code by ptxas, or in this process by nvJitLink (dlopen). Both may be of a
+// later release than the driver's own compiler, and their time can be measured separately. ptxas
+// comes first: it generates better code, runs in parallel, and needs no library to be loaded.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static struct {
 
 /* ---- the library --------------------------------------------------------------------------- */
 
-/// Takes the library if it has all entries.
+/// Accepts the library if it has all entries.
 static bool load_nvjitlink(const char *path, void *arg) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     (void)arg;
@@ -55,7 +55,7 @@ static bool load_nvjitlink(const char *path, void *arg) {
     return true;
 }
 
-/// Where wheels of Python put it, below the root of an environment.
+/// The location in Python wheels, below the root of an environment.
 static bool load_wheel(const char *root) {
     static const char *const tails[] = {
         "lib/python3*/site-packages/nvidia/*/lib/libnvJitLink.so.1*",
@@ -69,8 +69,8 @@ static bool load_wheel(const char *root) {
     return false;
 }
 
-/// TG_NVJITLINK, what the process has loaded already, $CUDA_HOME, the loader's own search, wheels
-/// of Python, the usual place.
+/// Searches TG_NVJITLINK, loaded libraries, $CUDA_HOME, the loader's own search, Python wheels, the
+/// usual place.
 static void find_nvjitlink(void) {
     static const char *const names[] = {"libnvJitLink.so.13", "libnvJitLink.so.12"};
     static const char *const below[] = {"lib*/libnvJitLink.so.1*", NULL};
@@ -94,7 +94,7 @@ static void find_nvjitlink(void) {
     if (!load_wheel("/usr/local")) load_wheel("/usr");
 }
 
-/// Machine code of a later release of CUDA than the driver's major one is refused by it.
+/// A driver refuses machine code from a later major release of CUDA than its own.
 static bool can_jit_link(int ptx, int driver) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_nvjitlink);
@@ -133,17 +133,17 @@ static NvStatus jit_link(const char *ptx, size_t bytes, const char *machine, NvO
     return status;
 }
 
-/// nvJitLink compiles as if functions of other modules were to be added. Where it makes calls, of a
-/// 64-bit division for one, it then waits for each wgmma to end before the next begins (C7509), and
-/// from its cache it does not even say so. ptxas and the driver compile whole programs.
+/// nvJitLink compiles as if functions of other modules might be added. If it emits calls, for
+/// instance for a 64-bit division, it waits for each wgmma to end before the next begins (C7509),
+/// and does not report this for cached code. ptxas and the driver compile whole programs.
 static bool is_for_whole_programs(const char *ptx) {
     return strstr(ptx, "wgmma.mma_async") != NULL;
 }
 
 /* ---- which of them ------------------------------------------------------------------------- */
 
-/// Where a ptxas is that reads PTX up to a version and makes what a driver loads. One that does not
-/// say of which release it is may well.
+/// Finds a ptxas that reads PTX up to a version and whose output a driver loads. A ptxas of unknown
+/// release is accepted.
 static bool can_assemble(int ptx, int driver, char *program) {
     if (!nv_ptxas_path(program)) return false;
     int release = nv_ptxas_release(program);
@@ -151,7 +151,7 @@ static bool can_assemble(int ptx, int driver, char *program) {
     return !release || (loads && nv_ptx_of_driver(release) >= ptx);
 }
 
-/// Who names an nvJitLink wants it.
+/// A user who names an nvJitLink requests it.
 static bool is_nvjitlink_named(void) {
     const char *set = secure_getenv("TG_NVJITLINK");
     return set && access(set, R_OK) == 0;

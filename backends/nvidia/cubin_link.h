@@ -6,34 +6,35 @@
 #include "backends/external_tool.h"
 #include "backends/nvidia/nvidia.h"
 
-/// Whether something here makes machine code of PTX of a version (80) that a driver of this CUDA
-/// version (12040; 0: any) runs.
+/// Whether a linker is available that turns PTX of a version (80) into machine code for a driver of
+/// this CUDA version (12040; 0: any).
 bool nv_link_available(int ptx, int driver);
 
-/// PTX that is made a cubin: by ptxas, which is still at it, or by nvJitLink, which is done.
+/// A link of PTX to a cubin: by ptxas, which may still be running, or by nvJitLink, which has
+/// finished.
 typedef struct NvLink {
-    const char *by; // who
+    const char *by; // the linker's name
     NvStatus status;
     NvOutput made;
-    ToolRun *run; // NULL: done
+    ToolRun *run; // NULL: finished
     const char *ptx, *machine;
     size_t bytes;
     int driver;
 } NvLink;
 
-/// Begins it, for a machine ("sm_90a"); the NUL byte of the PTX, which stays where it is until the
-/// end, is not counted. Status NV_ABSENT: the driver has to do it; there is neither nvJitLink nor
-/// ptxas, or no ptxas for what nvJitLink would compile badly.
+/// Starts a link for a machine ("sm_90a"). `bytes` excludes the NUL byte of the PTX, which must
+/// stay valid until the end. Status NV_ABSENT: the driver has to compile. nvJitLink and ptxas are
+/// both absent, or ptxas is absent for code that nvJitLink would compile badly.
 void nv_link_start(NvLink *l, const char *ptx, size_t bytes, const char *machine, int driver);
-/// Waits until it is done.
+/// Waits until it has finished.
 NvStatus nv_link_finish(NvLink *l);
-/// What was made goes, and a program still at work with it.
+/// Frees the result, and ends a program that is still running.
 void nv_link_free(NvLink *l);
 
 enum { NV_TOOLS = 3 };
-/// The files of libNVVM (with `nvvm`), ptxas, and nvJitLink where it goes first or there is no
-/// ptxas (both with `link`), those that there are; how many. Nothing is run to find out, nor loaded
-/// beside ptxas.
+/// Lists the existing files of libNVVM (with `nvvm`), of ptxas, and of nvJitLink if it goes first
+/// or ptxas is absent (both with `link`). Returns their number. It runs nothing, and loads nothing
+/// if ptxas is present.
 int nv_tools(bool nvvm, bool link, int driver, char paths[NV_TOOLS][TOOL_PATH]);
 
 #endif

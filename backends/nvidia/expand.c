@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls of target functions become inline PTX: one statement a call, accumulators tied.
+// Turns calls of target functions into inline PTX: one statement for each call, with tied
+// accumulators.
 #include <llvm-c/DebugInfo.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,19 +14,20 @@ const GpuTarget *nv_arch(const char *name) {
 
 /* ---- PTX text ------------------------------------------------------------------------------ */
 
-/// Numbers of the registers of a call as inline assembly counts them: results, then operands.
+/// The register numbers of a call in inline assembly: results, then operands.
 typedef struct AsmExpansion {
     const Fn *fn;
     Text *out;
     int first[FN_GROUPS]; // of each group
-    int turn, turns;      // of the repetition that is being written
+    int turn, turns;      // of the repetition being written
 } AsmExpansion;
 
 static void write_registers(const AsmExpansion *x, int first, int count) {
     for (int i = 0; i < count; i++) text_add(x->out, i ? ", $%d" : "$%d", first + i);
 }
 
-/// "$r", "$3", "$3#" at s; returns what follows. A tied group goes by its results.
+/// Writes "$r", "$3" or "$3#" at s. Returns the text behind it. A tied group uses the numbers of
+/// its results.
 static const char *write_reference(const AsmExpansion *x, const char *s) {
     if (s[1] == 'r') {
         write_registers(x, 0, x->fn->result.count);
@@ -42,7 +44,7 @@ static const char *write_reference(const AsmExpansion *x, const char *s) {
 
 static void write_ptx(AsmExpansion *x, const char *s, const char *end);
 
-/// "[*k text *]" at s.
+/// Writes "[*k text *]" at s.
 static const char *write_repeated(AsmExpansion *x, const char *s) {
     const char *end = strstr(s, "*]");
     x->turns = atoi(fn_capture(x->fn, s[2]));
@@ -50,7 +52,7 @@ static const char *write_repeated(AsmExpansion *x, const char *s) {
     return end + 2;
 }
 
-/// The template up to `end`; what is no reference, capture or repetition is PTX as it stands.
+/// Writes the template up to `end`. Text that is no reference, capture or repetition is PTX.
 static void write_ptx(AsmExpansion *x, const char *s, const char *end) {
     while (s < end) {
         if (*s == '$') {
@@ -66,7 +68,7 @@ static void write_ptx(AsmExpansion *x, const char *s, const char *end) {
     }
 }
 
-/// A pointer goes in as a 64-bit number.
+/// A pointer is passed as a 64-bit number.
 static char constraint_of_letter(char letter) {
     switch (letter) {
     case 'i': return 'r';
@@ -77,7 +79,7 @@ static char constraint_of_letter(char letter) {
     }
 }
 
-/// Results, operands in order, memory; a tied operand names its result by number.
+/// Writes results, operands in order, memory. A tied operand names its result by number.
 static void write_constraints(const Fn *fn, Text *out) {
     for (int i = 0; i < fn->result.count; i++)
         text_add(out, "%s=%c", out->n ? "," : "", constraint_of_letter(fn->result.letter));
@@ -92,7 +94,7 @@ static void write_constraints(const Fn *fn, Text *out) {
     if (fn->row->effect != FN_NONE) text_add(out, "%s~{memory}", out->n ? "," : "");
 }
 
-/// Registers count through all results and operands, tied ones included.
+/// Registers are numbered through all results and operands, including tied ones.
 static void write_statement(const Fn *fn, Text *out) {
     AsmExpansion x = {.fn = fn, .out = out};
     int next = fn->result.count;
@@ -111,8 +113,8 @@ static void call_attribute(const Gen *g, LLVMValueRef call, const char *name) {
                              LLVMCreateEnumAttribute(g->llvm, kind, 0));
 }
 
-// nomerge keeps LLVM from making one collective of two arms' equal ones; LLVM 7 does not know it
-// and the writer leaves it out. memory(none) is the attribute's value 0.
+// nomerge keeps LLVM from merging equal collectives of two arms. LLVM 7 does not know it, so the
+// writer omits it. memory(none) is the attribute's value 0.
 static void call_attributes(const Gen *g, LLVMValueRef call, const FnRow *row) {
     call_attribute(g, call, "nounwind");
     if (row->scope != FN_LANE) {
@@ -122,7 +124,7 @@ static void call_attributes(const Gen *g, LLVMValueRef call, const FnRow *row) {
     if (row->effect == FN_NONE) call_attribute(g, call, "memory");
 }
 
-/// One statement with the operands of the call; the PTX ISA wants addresses as numbers.
+/// Builds one statement with the operands of the call. The PTX ISA requires addresses as numbers.
 static LLVMValueRef build_asm(const Gen *g, LLVMValueRef call, const Fn *fn) {
     LLVMValueRef args[FN_OPERANDS];
     LLVMTypeRef types[FN_OPERANDS];
@@ -154,7 +156,7 @@ static LLVMValueRef shared_array(const Gen *g) {
     return array;
 }
 
-/// Rows without PTX: what the address of shared memory is, both dialects say themselves.
+/// Rows without PTX: both dialects can express the address of shared memory.
 static LLVMValueRef build_known(const Gen *g, LLVMValueRef call, const Fn *fn) {
     if (strcmp(fn->row->name, "shared.base") == 0) return shared_array(g);
     if (strcmp(fn->row->name, "shared.addr") == 0)
@@ -187,8 +189,8 @@ static void expand_nv_body(const Gen *g, const GpuTarget *arch, LLVMValueRef fn)
         }
 }
 
-/// "tg.minctasm" of a kernel that has "tg.maxntid" and does not say: 1. Else ptxas spills for the
-/// sake of CTAs that it would like to run side by side.
+/// Sets "tg.minctasm" to 1 for a kernel with "tg.maxntid" and no value. Otherwise ptxas spills in
+/// order to fit more CTAs side by side.
 static void default_occupancy(const Gen *g, LLVMValueRef fn) {
     static const char threads[] = "tg.maxntid", ctas[] = "tg.minctasm";
     LLVMAttributeIndex at = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;

@@ -21,7 +21,7 @@ static LLVMTargetMachineRef nvptx_target_machine(Ctx *ctx, const GpuTarget *arch
                              ctx_format(ctx, "+ptx%d", arch->ptx), LLVMCodeGenLevelDefault);
 }
 
-/// Our attributes and LLVM's for the same.
+/// Our attributes and LLVM's equivalents.
 static const struct {
     const char *ours, *llvm;
 } attributes[] = {
@@ -37,7 +37,7 @@ static void add_nvptx_attribute(const Gen *g, LLVMValueRef fn, LLVMAttributeInde
                                                       (unsigned)strlen(value)));
 }
 
-/// A tensor map must stay where the launch put it: copies of it have no meaning to the copy engine.
+/// A tensor map must stay at its launch address. The copy engine cannot use copies of it.
 static void mark_ptx_kernel(const Gen *g, LLVMValueRef fn) {
     LLVMAttributeIndex self = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;
     unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
@@ -55,9 +55,9 @@ static void mark_ptx_kernel(const Gen *g, LLVMValueRef fn) {
             add_nvptx_attribute(g, fn, i, "nvvm.grid_constant", "");
 }
 
-// Short on purpose: ptxas optimises once more and is where the time goes. No pass here copies the
-// body of a loop, and code generation reduces the strength of addresses itself. Addresses are not
-// hoisted out of loops: ptxas does that where it has registers left, and does not undo it.
+// Short, since ptxas optimises again and takes most of the time. No pass here duplicates the body
+// of a loop, and code generation reduces the strength of addresses itself. Addresses are not
+// hoisted out of loops: ptxas hoists them if registers are left, and does not undo a hoist.
 static const char pipeline[] =
     "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,early-cse<memssa>)";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// libNVVM by dlopen: text of the LLVM 7 dialect to PTX. It may die of what it is given; whoever
-// cannot have that calls this in a helper process.
+// libNVVM by dlopen: compiles text of the LLVM 7 dialect to PTX. It may crash on its input, so
+// callers that must survive use a helper process.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static struct {
     void *library;
 } nvvm;
 
-/// Takes the library if it has all entries.
+/// Accepts the library if it has all entries.
 static bool load_libnvvm(const char *path, void *arg) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     (void)arg;
@@ -44,7 +44,7 @@ static bool load_libnvvm(const char *path, void *arg) {
     return true;
 }
 
-/// $CUDA_HOME, then the loader's own search, then the usual place.
+/// Searches $CUDA_HOME, then the loader's own search, then the usual place.
 static void find_libnvvm(void) {
     static const char *const below[] = {"nvvm/lib64/libnvvm.so*", "lib*/libnvvm.so*", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/nvvm/lib64/libnvvm.so*",
@@ -59,7 +59,7 @@ const char *nvvm_path(void) {
     return dladdr(*(void **)&nvvm.nvvmCreateProgram, &info) ? info.dli_fname : NULL;
 }
 
-/// A text of the library, whose size counts the NUL byte; NULL where it is empty.
+/// Returns a text of the library, whose size counts the NUL byte; NULL if it is empty.
 static char *take_library_text(NvvmProgram p, int (*size)(NvvmProgram, size_t *),
                                int (*get)(NvvmProgram, char *), size_t *bytes) {
     size_t n = 0;
@@ -73,7 +73,7 @@ static char *take_library_text(NvvmProgram p, int (*size)(NvvmProgram, size_t *)
 static NvStatus compile_nvvm_program(NvvmProgram p, const char *text, size_t bytes,
                                      const GpuTarget *arch, int optimize, NvOutput *out) {
     char name[32], level[16];
-    // Products and sums are fused where the module says so, as LLVM's NVPTX does.
+    // The module alone decides which products and sums are fused, as with LLVM's NVPTX.
     const char *options[] = {name, level, "-fma=0"};
     size_t n;
     snprintf(name, sizeof name, "-arch=compute_%s", arch->name + strlen("sm_"));

@@ -4,7 +4,7 @@
 
 #include "backends/nvidia/nvvm_writer.h"
 
-/// The indentation, and "%name = " of an instruction that has a value.
+/// Writes the indentation, and "%name = " for an instruction with a value.
 static void write_result(Writer *w, LLVMValueRef inst) {
     text_add(&w->out, "  ");
     if (LLVMGetTypeKind(LLVMTypeOf(inst)) == LLVMVoidTypeKind) return;
@@ -17,7 +17,7 @@ static void write_label_operand(Writer *w, LLVMBasicBlockRef b) {
     write_name(w, '%', LLVMGetBasicBlockName(b));
 }
 
-/// Operands from..n, each with its type, comma between.
+/// Writes operands from..n, each with its type, separated by commas.
 static void write_operands(Writer *w, LLVMValueRef inst, int from, int n) {
     for (int i = from; i < n; i++) {
         text_add(&w->out, i > from ? ", " : "");
@@ -37,8 +37,7 @@ static const struct {
     {LLVMFastMathApproxFunc, "afn"},
 };
 
-/// Flags follow the name of the instruction in both dialects; portable.c lets no newer ones
-/// through.
+/// Flags follow the name of the instruction in both dialects. portable.c rejects newer ones.
 static void write_flags(Writer *w, LLVMValueRef inst) {
     LLVMFastMathFlags fast =
         LLVMCanValueUseFastMathFlags(inst) ? LLVMGetFastMathFlags(inst) : LLVMFastMathNone;
@@ -88,7 +87,7 @@ static void write_fneg(Writer *w, LLVMValueRef inst, const char *name) {
     write_value(w, LLVMGetOperand(inst, 0));
 }
 
-// LLVM's numbers of predicates are those of both dialects: integers from 32, floats from 0.
+// LLVM's numbers of predicates are the same in both dialects: integers from 32, floats from 0.
 static void write_compare(Writer *w, LLVMValueRef inst, const char *name) {
     static const char *const floats[] = {"false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord",
                                          "uno",   "ueq", "ugt", "uge", "ult", "ule", "une", "true"};
@@ -112,7 +111,7 @@ static void write_cast(Writer *w, LLVMValueRef inst, const char *name) {
     write_type(w, LLVMTypeOf(inst));
 }
 
-/// All operands with their types.
+/// Writes all operands with their types.
 static void write_plain_inst(Writer *w, LLVMValueRef inst, const char *name) {
     text_add(&w->out, "%s ", name);
     write_operands(w, inst, 0, LLVMGetNumOperands(inst));
@@ -182,7 +181,7 @@ static void write_phi(Writer *w, LLVMValueRef inst, const char *name) {
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/// A line that casts the pointer to one to `t`; returns the number of its name.
+/// Writes a line that casts the pointer to a pointer to `t`. Returns the number of its name.
 static int cast_pointer(Writer *w, LLVMValueRef p, LLVMTypeRef t) {
     unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
     text_add(&w->out, "  %%.p%d = bitcast ", w->casts);
@@ -193,7 +192,7 @@ static int cast_pointer(Writer *w, LLVMValueRef p, LLVMTypeRef t) {
     return w->casts++;
 }
 
-/// The pointer that cast_pointer made, with its type.
+/// Writes the pointer from cast_pointer, with its type.
 static void write_cast_pointer(Writer *w, LLVMValueRef p, LLVMTypeRef t, int cast) {
     unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(p));
     write_type(w, t);
@@ -232,14 +231,15 @@ static void write_gep(Writer *w, LLVMValueRef inst, const char *name) {
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-/// nv_expand puts attributes on the call, not on what it calls.
+/// nv_expand puts attributes on the call, not on the callee.
 static bool call_is(LLVMValueRef call, const char *attribute) {
     return LLVMGetCallSiteEnumAttribute(
                call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                LLVMGetEnumAttributeKindForName(attribute, strlen(attribute))) != NULL;
 }
 
-/// The text is the same for both generators: $0 counts alike, and no dialect has another escape.
+/// The text is the same for both generators: $0 counts alike, and neither dialect has another
+/// escape.
 static void write_asm(Writer *w, LLVMValueRef code) {
     size_t n;
     text_add(&w->out, "asm %s\"", LLVMGetInlineAsmHasSideEffects(code) ? "sideeffect " : "");

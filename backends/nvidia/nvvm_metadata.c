@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The metadata of the NVVM writer: annotations of kernels, line tables in LLVM 7's spelling, and
-// what hangs on instructions.
+// attachments of instructions.
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 static int node_of(Writer *w, LLVMValueRef node);
 
-/// An operand of a node: a node, a string or a constant. NULL is null.
+/// Writes an operand of a node: a node, a string or a constant. NULL is null.
 static void write_item(Writer *w, LLVMValueRef item, Text *out) {
     unsigned n;
     if (!item) {
@@ -34,7 +34,7 @@ static void write_item(Writer *w, LLVMValueRef item, Text *out) {
     }
 }
 
-/// The number of a node, which is printed to the tail the first time. A node that names itself
+/// Returns the number of a node. The first use prints it to the tail. A node that names itself
 /// first (a loop, an alias scope) is distinct.
 static int node_of(Writer *w, LLVMValueRef node) {
     LLVMMetadataRef key = LLVMValueAsMetadata(node);
@@ -111,7 +111,7 @@ void write_subprogram(Writer *w, LLVMValueRef fn) {
     text_add(&w->out, " !dbg !%d", number);
 }
 
-/// The function's scope, or a block of it that stands in another file.
+/// Returns the function's scope, or a block of it for another file.
 static int scope_node(Writer *w, LLVMMetadataRef file) {
     int own = (int)(intptr_t)map_get(&w->numbers, w->scope) - 1;
     if (!file || file == LLVMDIScopeGetFile(w->scope)) return own;
@@ -121,7 +121,7 @@ static int scope_node(Writer *w, LLVMMetadataRef file) {
     return number;
 }
 
-/// Where the code was inlined from is left out: LLVM 7 would want the other function's subprogram.
+/// The inlined-at location is omitted: LLVM 7 would require the other function's subprogram.
 static int location_node(Writer *w, LLVMMetadataRef at) {
     int scope = scope_node(w, LLVMDIScopeGetFile(LLVMDILocationGetScope(at))), number = w->nodes++;
     text_add(&w->tail, "!%d = !DILocation(line: %u, column: %u, scope: !%d)\n", number,
@@ -144,7 +144,7 @@ void write_attached(Writer *w, LLVMValueRef inst) {
 
 /* ---- annotations --------------------------------------------------------------------------- */
 
-/// The type of a kernel, in which a byval parameter is a pointer to its array.
+/// Writes the type of a kernel, in which a byval parameter is a pointer to its array.
 static void write_function_type(Writer *w, LLVMValueRef fn) {
     text_add(&w->out, "void (");
     for (unsigned i = 0; i < LLVMCountParams(fn); i++) {
@@ -162,7 +162,7 @@ static void write_function_type(Writer *w, LLVMValueRef fn) {
     write_value(w, fn);
 }
 
-// The parts of the attribute's value, comma between, each have a name; "" is left out.
+// The names of the attribute's comma-separated parts; "" is omitted.
 static const struct {
     const char *attribute, *names[3];
 } annotations[] = {
@@ -171,7 +171,7 @@ static const struct {
     {"tg.cluster", {"cluster_dim_x", "cluster_dim_y", "cluster_dim_z"}},
 };
 
-/// Libraries read "maxntidx", i32 256 and the like in pairs behind the kernel.
+/// Libraries read pairs behind the kernel, for instance "maxntidx", i32 256.
 static void write_numbers(Writer *w, LLVMValueRef fn) {
     for (size_t i = 0; i < sizeof annotations / sizeof *annotations; i++) {
         unsigned n;
@@ -187,7 +187,7 @@ static void write_numbers(Writer *w, LLVMValueRef fn) {
     }
 }
 
-/// Tensor maps stand in constant memory: the numbers of their parameters, from 1.
+/// Tensor maps are in constant memory. Writes the numbers of their parameters, from 1.
 static void write_grid_constants(Writer *w, LLVMValueRef fn) {
     int list = -1;
     for (unsigned i = 0; i < LLVMCountParams(fn); i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Prints an expanded portable module in the dialect of LLVM 7, which is all that libNVVM takes
-// before sm_100: every pointer is i8 addrspace(n)*, cast where it is used; fneg is a subtraction;
-// what LLVM 7 does not know never gets here (portable.c).
+// Prints an expanded portable module in the dialect of LLVM 7, the only one that libNVVM takes
+// before sm_100. Every pointer is i8 addrspace(n)*, cast at its use, and fneg is a subtraction.
+// portable.c excludes all constructs unknown to LLVM 7.
 #include <string.h>
 
 #include "backends/nvidia/nvvm_writer.h"
@@ -39,7 +39,7 @@ void write_type(Writer *w, LLVMTypeRef t) {
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-/// '%' or '@' and the name, in quotes where it has other characters than LLVM's bare ones.
+/// Writes '%' or '@' and the name, in quotes if it has characters beyond LLVM's bare ones.
 void write_name(Writer *w, char sigil, const char *name) {
     static const char bare[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._$-";
     if (name[strspn(name, bare)] == 0 && (*name < '0' || *name > '9')) {
@@ -59,7 +59,7 @@ void write_escaped(Writer *w, const char *s, size_t n) {
             text_add(&w->out, "\\%02X", (unsigned char)s[i]);
 }
 
-/// Numbers as LLVM prints them: type, blank, number.
+/// Writes numbers as LLVM prints them: type, blank, number.
 static void write_number(Writer *w, LLVMValueRef v) {
     char *text = LLVMPrintValueToString(v);
     text_add(&w->out, "%s", strchr(text, ' ') + 1);
@@ -76,7 +76,7 @@ static void write_elements(Writer *w, LLVMValueRef v, unsigned n, const char *op
     text_add(&w->out, "%s", close);
 }
 
-/// Zeros of vectors and structs are spelled out, too: one way for all.
+/// Zeros of vectors and structs are spelled out as well, so that all constants take one path.
 static void write_constant(Writer *w, LLVMValueRef v) {
     LLVMTypeRef t = LLVMTypeOf(v);
     if (LLVMIsUndef(v))
@@ -91,7 +91,7 @@ static void write_constant(Writer *w, LLVMValueRef v) {
         write_number(w, v);
 }
 
-/// The number of tg_shared, which nv_expand made and LLVM folded to a constant.
+/// Writes the address of tg_shared, which nv_expand made and LLVM folded to a constant.
 static void write_address(Writer *w, LLVMValueRef v) {
     if (LLVMGetConstOpcode(v) != LLVMPtrToInt) ice(w->ctx, (Loc){0}, "NVVM has no such constant");
     text_add(&w->out, "ptrtoint (");
@@ -125,8 +125,8 @@ void write_typed(Writer *w, LLVMValueRef v) {
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/// Values without a name get one that no value of the text has otherwise; names that begin with a
-/// dot are those of the writer's own casts.
+/// Unnamed values get a name that is unique in the text. Names that begin with a dot are the
+/// writer's own casts.
 static void give_name(LLVMValueRef v) {
     size_t n;
     const char *name = LLVMGetValueName2(v, &n);
@@ -156,7 +156,7 @@ static uint64_t byval_bytes(LLVMValueRef fn, unsigned param) {
     return LLVMGetArrayLength2(LLVMGetTypeAttributeValue(param_attribute(fn, param, "byval")));
 }
 
-// How LLVM 7 spells the attributes of parameters; those with a number print it.
+// LLVM 7's spelling of parameter attributes. Those with a number print it.
 static const struct {
     const char *name, *before, *after;
 } param_attributes[] = {
@@ -167,7 +167,7 @@ static const struct {
     {"dereferenceable", " dereferenceable(", ")"},
 };
 
-/// Of a byval parameter the type is the array's, and a cast follows in the body.
+/// The type of a byval parameter is that of the array; a cast follows in the body.
 static void write_param(Writer *w, LLVMValueRef fn, unsigned i) {
     LLVMValueRef p = LLVMGetParam(fn, i);
     bool byval = is_byval(fn, i);
@@ -202,7 +202,7 @@ static void write_byval_casts(Writer *w, LLVMValueRef fn) {
     }
 }
 
-/// "name:" as blocks begin.
+/// Writes "name:", the start of a block.
 static void write_label(Writer *w, LLVMBasicBlockRef b) {
     Text whole = w->out;
     w->out = (Text){.ctx = w->ctx};
@@ -211,7 +211,7 @@ static void write_label(Writer *w, LLVMBasicBlockRef b) {
     w->out = whole;
 }
 
-/// Products are on their way in the function.
+/// Whether the function has asynchronous products.
 static bool has_wgmma(LLVMValueRef fn) {
     size_t n;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
@@ -224,7 +224,7 @@ static bool has_wgmma(LLVMValueRef fn) {
     return false;
 }
 
-/// A branch back goes there.
+/// Whether a branch back goes to the block.
 static bool begins_loop(LLVMBasicBlockRef b) {
     for (LLVMUseRef u = LLVMGetFirstUse(LLVMBasicBlockAsValue(b)); u; u = LLVMGetNextUse(u)) {
         LLVMValueRef user = LLVMGetUser(u);
@@ -234,9 +234,9 @@ static bool begins_loop(LLVMBasicBlockRef b) {
     return false;
 }
 
-// libNVVM would test a loop at its end and once before it. Then accumulators are what the loop left
-// or zeros, at a place where products are still on their way, and ptxas runs all of them one by one
-// (C7515). A head that stands once stays the only test.
+// libNVVM would test a loop at its end and once before it. Accumulators would then be the loop's
+// results or zeros, at a place where products are still in flight, and ptxas would serialise all
+// products (C7515). With a head that must not be duplicated the loop keeps a single test.
 static const char once[] = "  call void asm sideeffect \"\", \"\"() #4\n";
 
 static void write_body(Writer *w, LLVMValueRef fn) {
@@ -263,7 +263,7 @@ static void write_body(Writer *w, LLVMValueRef fn) {
     text_add(&w->out, "}\n");
 }
 
-/// What is left of declarations are intrinsics on numbers, whose names both dialects share.
+/// The remaining declarations are intrinsics on numbers, whose names both dialects share.
 static void write_declaration(Writer *w, LLVMValueRef fn) {
     LLVMTypeRef t = LLVMGlobalGetValueType(fn), params[4];
     if (!LLVMGetFirstUse(fn)) return;

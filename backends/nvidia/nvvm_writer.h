@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The insides of the NVVM writer.
+// Internals of the NVVM writer.
 #ifndef BACKENDS_NVIDIA_NVVM_WRITER_H
 #define BACKENDS_NVIDIA_NVVM_WRITER_H
 
@@ -8,14 +8,14 @@
 typedef struct Writer {
     Ctx *ctx;
     LLVMModuleRef module;
-    bool typed_byval; // byval([128 x i8]), as libNVVM has it from sm_100 on
+    bool typed_byval; // byval([128 x i8]), which libNVVM expects from sm_100 on
     Text out;
-    Text tail;             // metadata nodes, printed behind everything
+    Text tail;             // metadata nodes, printed at the end
     int casts;             // names used up for casts of pointers
     int nodes;             // metadata numbers used up
     PtrMap numbers;        // metadata node -> its number + 1
     int unit;              // number of the compile unit + 1; 0: none
-    LLVMMetadataRef scope; // of the function that is being written, or NULL
+    LLVMMetadataRef scope; // of the current function, or NULL
 } Writer;
 
 /* ---- nvvm_writer.c ------------------------------------------------------------------------- */
@@ -24,7 +24,7 @@ void write_type(Writer *w, LLVMTypeRef t);
 void write_name(Writer *w, char sigil, const char *name);
 void write_escaped(Writer *w, const char *s, size_t n);
 void write_value(Writer *w, LLVMValueRef v);
-/// Type, blank, value.
+/// Writes type, blank, value.
 void write_typed(Writer *w, LLVMValueRef v);
 bool is_byval(LLVMValueRef fn, unsigned param);
 
@@ -34,11 +34,11 @@ void write_instruction(Writer *w, LLVMValueRef inst);
 
 /* ---- nvvm_metadata.c ----------------------------------------------------------------------- */
 
-/// ", !dbg !N, !range !M": what hangs on an instruction.
+/// Writes the attachments of an instruction: ", !dbg !N, !range !M".
 void write_attached(Writer *w, LLVMValueRef inst);
-/// " !dbg !N" of a function with debug information, where its locations belong from here on.
+/// Writes " !dbg !N" for a function with debug information, the scope of the following locations.
 void write_subprogram(Writer *w, LLVMValueRef fn);
-/// Annotations of kernels, flags and all nodes.
+/// Writes annotations of kernels, flags and all nodes.
 void write_module_metadata(Writer *w);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two halves that come together in a word, in one instruction instead of three: LLVM's NVPTX emits
-// `lo | hi << 16` as it stands.
+// Joins two halves to a word in one instruction instead of three. LLVM's NVPTX emits `lo | hi <<
+// 16` unchanged.
 //
 //     zext lo | zext hi << 16              ->  mov.b32 {lo, hi}
 //     x & 0xffff | y << 16, and its kin    ->  prmt
@@ -31,7 +31,7 @@ static Half narrow_half(const Gen *g, LLVMValueRef v) {
     return (Half){.value = wide ? LLVMGetOperand(v, 0) : v};
 }
 
-/// A word whose upper half is 0.
+/// Whether v is a word whose upper half is 0.
 static bool is_low(const Gen *g, LLVMValueRef v, Half *out) {
     LLVMValueRef x;
     if (is_by(v, LLVMAnd, 0xffff, &x))
@@ -43,7 +43,7 @@ static bool is_low(const Gen *g, LLVMValueRef v, Half *out) {
     return out->value != v;
 }
 
-/// A word whose lower half is 0.
+/// Whether v is a word whose lower half is 0.
 static bool is_high(const Gen *g, LLVMValueRef v, Half *out) {
     LLVMValueRef x;
     if (is_by(v, LLVMAnd, 0xffff0000, &x))
@@ -59,7 +59,7 @@ static LLVMValueRef word_of_half(const Gen *g, Half h) {
     return LLVMTypeOf(h.value) == g->i16 ? LLVMBuildZExt(g->b, h.value, g->i32, "") : h.value;
 }
 
-/// Bytes 0 to 3 are those of the first word, 4 to 7 those of the second, in digits from the right.
+/// Digits from the right: bytes 0 to 3 are those of the first word, 4 to 7 those of the second.
 static LLVMValueRef permute_halves(const Gen *g, Half lo, Half hi) {
     unsigned digits = (hi.upper ? 0x7600 : 0x5400) | (lo.upper ? 0x32 : 0x10);
     LLVMValueRef args[3] = {word_of_half(g, lo), word_of_half(g, hi),

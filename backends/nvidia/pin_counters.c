@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Keeps LLVM from giving each address of a loop a register of its own. Its strength reduction does
-// that as if registers cost nothing; where a loop carries a block of accumulators they are what
-// there is least of, and ptxas does not undo it. So the counter of such a loop goes through a `mov`
-// that LLVM cannot look into (and ptxas can).
+// Keeps LLVM from giving each address of a loop a register of its own. Its strength reduction
+// ignores the cost of registers. They are scarce in a loop that carries a block of accumulators,
+// and ptxas does not undo it. So the counter of these loops goes through a `mov` that is opaque to
+// LLVM, but not to ptxas.
 #include <llvm-c/DebugInfo.h>
 #include <stddef.h>
 
@@ -51,7 +51,7 @@ bool nv_is_counter(const Gen *g, LLVMValueRef phi) {
     return false;
 }
 
-/// All uses of the phi become uses of its copy.
+/// Replaces all uses of the phi by its copy.
 static void hide_phi(const Gen *g, LLVMValueRef phi, LLVMValueRef before) {
     LLVMTypeRef t = LLVMTypeOf(phi), type = LLVMFunctionType(t, &t, 1, false);
     bool wide = t == g->i64;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Keeps libNVVM from moving parts of addresses out of loops that carry accumulators. It does so as
-// if registers cost nothing, and ptxas does not undo it. What such parts are made of goes through a
-// `mov` that needs the loop's counter, so that it stays in the loop, with all that is made of it
-// (ptxas can look into it, and moves what it has registers for). LLVM's generator runs no pass that
-// moves them.
-// Products of warpgroups take few addresses, and their loops are left alone.
+// Keeps libNVVM from hoisting parts of addresses out of loops that carry accumulators. It ignores
+// the cost of registers, and ptxas does not undo it. The inputs of these parts go through a `mov`
+// that needs the loop's counter, so they and everything derived from them stay in the loop. ptxas
+// sees through the `mov` and hoists as registers permit. LLVM's generator runs no pass that hoists
+// them. Products of warpgroups use few addresses, so their loops are left alone.
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
 
@@ -13,11 +12,12 @@
 typedef struct InvariantLoop {
     const Gen *g;
     LLVMBasicBlockRef head, last;
-    LLVMValueRef counter, body; // a phi, and the first instruction behind the phis
-    PtrMap inside, copies;      // blocks; values from outside to copies of them
+    LLVMValueRef counter, body; // a phi, and the first instruction after the phis
+    PtrMap inside, copies;      // blocks; outer values -> copies of them
 } InvariantLoop;
 
-/// Blocks lie between their loop's head and the last one that branches back to it. NULL: no loop.
+/// The blocks of a loop lie between its head and the last block that branches back to it. NULL: not
+/// a loop.
 static LLVMBasicBlockRef last_of_loop(LLVMBasicBlockRef head) {
     LLVMBasicBlockRef last = NULL;
     for (LLVMBasicBlockRef b = head; b; b = LLVMGetNextBasicBlock(b)) {
@@ -33,7 +33,7 @@ static bool is_outside_loop(const InvariantLoop *l, LLVMValueRef x) {
     return LLVMIsAArgument(x) || LLVMIsAConstant(x);
 }
 
-/// A number, and not of this iteration: LLVM may move it.
+/// Whether i is a number that does not depend on the iteration, so that LLVM may hoist it.
 static bool is_invariant(const InvariantLoop *l, LLVMValueRef i) {
     if (LLVMGetTypeKind(LLVMTypeOf(i)) != LLVMIntegerTypeKind || LLVMIsAPHINode(i) ||
         LLVMIsACallInst(i) || LLVMIsALoadInst(i))

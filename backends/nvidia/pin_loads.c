@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Loads that stay where they are. Of what nobody writes ptxas moves loads across barriers, as early
-// as the bound of its registers seems to let it, and then may lack one: it spills. Lowering has put
-// loads of what all programs read as late as they can come, until when other values need the
-// registers more. A load that is not said to be read-only stays behind its barrier.
+// Keeps loads in their places. ptxas moves loads from memory that nothing writes across barriers,
+// as early as its bound on registers seems to permit, and then may lack a register and spill.
+// Lowering has placed loads that all programs share as late as possible, because other values need
+// the registers until then. A load that is not marked read-only stays behind its barrier.
 #include <string.h>
 
 #include "backends/nvidia/nvidia.h"
 
-/// The same assembly without ".nc", which is at `at` in its text.
+/// Returns the same assembly without the ".nc" at `at` in its text.
 static LLVMValueRef plain_load_asm(Ctx *ctx, LLVMValueRef code, const char *text, size_t n,
                                    const char *at) {
     size_t head = (size_t)(at - text), skip = strlen(".nc"), n_constraints;
@@ -34,7 +34,7 @@ int nv_read_words(LLVMBasicBlockRef block) {
     return words;
 }
 
-/// Single elements have a register each, vectors are kept where `vectors` says so.
+/// Single elements have a register each. Vectors are kept only if `vectors`.
 static void keep_call(Ctx *ctx, LLVMValueRef call, bool vectors) {
     size_t n;
     LLVMValueRef code = LLVMGetCalledValue(call);
@@ -45,7 +45,7 @@ static void keep_call(Ctx *ctx, LLVMValueRef call, bool vectors) {
     LLVMSetOperand(call, (unsigned)LLVMGetNumOperands(call) - 1, made);
 }
 
-/// Returns whether it was read-only.
+/// Returns whether the load was read-only.
 static bool keep_load(LLVMValueRef load) {
     LLVMContextRef llvm = LLVMGetTypeContext(LLVMTypeOf(load));
     unsigned kind = LLVMGetMDKindIDInContext(llvm, "invariant.load", strlen("invariant.load"));

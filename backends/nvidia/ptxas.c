@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// ptxas, a program of the CUDA toolkit: PTX to a cubin, with what it says of registers and spills.
+// ptxas, a program of the CUDA toolkit: assembles PTX to a cubin and reports registers and spills.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "backends/nvidia/toolkit_search.h"
 #include "lang/fork_lock.h"
 
-/// TG_PTXAS, else $CUDA_HOME, PATH, the usual place.
+/// Searches TG_PTXAS, else $CUDA_HOME, PATH, the usual place.
 bool nv_ptxas_path(char *out) {
     static const char *const below[] = {"bin/ptxas", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/bin/ptxas", NULL};
@@ -21,14 +21,14 @@ bool nv_ptxas_path(char *out) {
 
 /* ---- its release --------------------------------------------------------------------------- */
 
-/// "13.0" as 13000; 0 where there is no number.
+/// Returns 13000 for "13.0"; 0 without a number.
 static int release_at(const char *text) {
     char *end;
     long major = strtol(text, &end, 10);
     return (int)(1000 * major + (*end == '.' ? 10 * strtol(end + 1, NULL, 10) : 0));
 }
 
-/// Of a path that ends in /cuda-13.0/bin/ptxas.
+/// Returns the release of a path that ends in /cuda-13.0/bin/ptxas.
 static int release_of_folder(const char *program) {
     static const char tail[] = "/bin/ptxas";
     char *real = realpath(program, NULL), *end = real ? strstr(real, tail) : NULL, *at = NULL;
@@ -65,7 +65,7 @@ int nv_ptxas_release(const char *program) {
     if (release) return release;
     release = release_said(program);
     lock_take(&lock);
-    said = 0; // at no time is it of another program
+    said = 0; // the number never belongs to another program
     snprintf(known, sizeof known, "%s", program);
     said = release;
     lock_give(&lock);
@@ -87,7 +87,7 @@ NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out) {
     ToolOutput made;
     bool good = tool_finish(run, &made);
     *out = (NvOutput){.data = made.data, .bytes = made.bytes, .log = made.log};
-    // What cannot be started, is stopped, or has nothing to say has not refused anything.
+    // A ptxas that cannot start, is stopped, or reports nothing has not refused the PTX.
     return good ? NV_OK : made.log && *made.log ? NV_FAILED : NV_ABSENT;
 }
 

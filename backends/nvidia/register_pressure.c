@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How many registers the values of a kernel take that live at the same time, in the order of its
-// instructions. A wish for CTAs side by side ("tg.minctasm") that leaves a thread fewer makes ptxas
-// spill: it is lowered to what fits.
+// Computes the registers of the simultaneously live values of a kernel, in the order of its
+// instructions. If a request for CTAs side by side ("tg.minctasm") leaves a thread fewer registers,
+// ptxas spills. The request is then lowered to a number that fits.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,20 +13,20 @@ typedef struct RegisterLiveness {
     PtrMap numbers; // of values, and of blocks, from 1
     int n, words;   // values; words of a set of them
     LLVMValueRef *values;
-    int *registers; // that a value takes
+    int *registers; // of each value
     bool doubles;   // it computes in f64
     bool pairs;     // f8 comes in pairs of f16
     LLVMBasicBlockRef *blocks;
-    uint64_t **begin; // what lives at the beginning of a block, without its phis
+    uint64_t **begin; // values live at the start of a block, without its phis
     int n_blocks;
-    uint64_t *live; // at the place at hand
+    uint64_t *live; // at the current position
     int total;      // quarters of registers of live
 } RegisterLiveness;
 
-/// A register holds many predicates, but moving them there and back takes some.
+/// A register holds many predicates, but packing and unpacking them takes some.
 enum { QUARTERS = 4, PREDICATE_QUARTERS = 1 };
 
-/// In quarters of registers; a struct is taken apart at once.
+/// Returns quarters of registers. A struct is split at once.
 static int registers_of(LLVMTypeRef t) {
     switch (LLVMGetTypeKind(t)) {
     case LLVMPointerTypeKind:
@@ -50,8 +50,9 @@ static int block_number(const RegisterLiveness *l, LLVMBasicBlockRef b) {
     return (int)(uintptr_t)map_get(&l->numbers, b) - 1;
 }
 
-/// An address with a constant offset is part of the access, a comparison with a constant is made
-/// again where it is used, and the upper half of a widened number is 0: what lives is the operand.
+/// An address with a constant offset is part of the access, a comparison with a constant is
+/// repeated at its use, and the upper half of a widened number is 0. In these cases the operand is
+/// live instead.
 static LLVMValueRef base_value(LLVMValueRef x) {
     while (LLVMIsAZExtInst(x) || ((LLVMIsAGetElementPtrInst(x) || LLVMIsAICmpInst(x)) &&
                                   LLVMIsAConstantInt(LLVMGetOperand(x, 1))))
@@ -59,7 +60,7 @@ static LLVMValueRef base_value(LLVMValueRef x) {
     return x;
 }
 
-/// What has no number, parameters and constants, takes no register.
+/// Values without a number (parameters and constants) take no register.
 static void need_register(RegisterLiveness *l, LLVMValueRef x) {
     int i = value_number(l, base_value(x));
     if (i < 0 || l->live[i / 64] >> i % 64 & 1) return;
@@ -81,7 +82,8 @@ static void count_live(RegisterLiveness *l) {
             l->total += l->registers[64 * w + __builtin_ctzll(bits)];
 }
 
-/// What lives at the end of a block: what its successors begin with, and their phis of this edge.
+/// Sets the values live at the end of a block: those at the start of its successors, and their phi
+/// inputs on this edge.
 static void live_at_end(RegisterLiveness *l, LLVMBasicBlockRef b) {
     LLVMValueRef last = LLVMGetBasicBlockTerminator(b);
     memset(l->live, 0, sizeof *l->live * (size_t)l->words);
@@ -98,7 +100,7 @@ static void live_at_end(RegisterLiveness *l, LLVMBasicBlockRef b) {
                 if (LLVMGetIncomingBlock(i, p) == b) need_register(l, LLVMGetIncomingValue(i, p));
 }
 
-/// Goes through a block from its end; returns the most registers in it.
+/// Walks a block from its end. Returns its maximum of registers.
 static int walk_block(RegisterLiveness *l, LLVMBasicBlockRef b) {
     live_at_end(l, b);
     int most = l->total;
@@ -112,7 +114,7 @@ static int walk_block(RegisterLiveness *l, LLVMBasicBlockRef b) {
     return most;
 }
 
-/// Repeats until nothing changes: loops carry what they need to their ends.
+/// Repeats to a fixed point, since loops carry values to their ends.
 static int solve_liveness(RegisterLiveness *l) {
     int most = 0;
     for (bool changed = true; changed;) {
@@ -163,17 +165,17 @@ static bool is_barrier(LLVMValueRef x) {
     return strncmp(nv_assembly_of(x), "bar.sync", 8) == 0;
 }
 
-/// What an address is relative to: the parameter, as far as that can be seen.
+/// Returns the base of an address: the parameter, as far as it is visible.
 static LLVMValueRef tensor_of_address(LLVMValueRef address) {
     while (LLVMIsAPtrToIntInst(address) || LLVMIsAGetElementPtrInst(address))
         address = LLVMGetOperand(address, 0);
     return address;
 }
 
-/// Elements that wait for others are all on their way at once, in whatever order they stand.
+/// Loads of elements that are used together are all in flight at once, in any order.
 typedef struct Loading {
     Ctx *ctx;
-    PtrMap tensor, row; // how often each was seen: rows by their addresses, but for constants
+    PtrMap tensor, row; // counts of each: rows are addresses without their constants
     int tensors, rows;  // of several elements
     int registers;      // in quarters
 } Loading;
@@ -184,7 +186,7 @@ static intptr_t count_seen(Ctx *ctx, PtrMap *seen, LLVMValueRef x) {
     return times;
 }
 
-/// Each has a predicate, too.
+/// Each element also has a predicate.
 static void add_loaded_element(Loading *a, LLVMValueRef address, int registers) {
     LLVMValueRef at = LLVMIsAPtrToIntInst(address) ? LLVMGetOperand(address, 0) : address;
     a->tensors += count_seen(a->ctx, &a->tensor, tensor_of_address(address)) == 1;
@@ -192,14 +194,15 @@ static void add_loaded_element(Loading *a, LLVMValueRef address, int registers) 
     a->registers += registers + PREDICATE_QUARTERS;
 }
 
-/// The address of one row goes with its last element; those of several are all there before.
+/// The address of a single row is free after its last element. Addresses of several rows are live
+/// together.
 static int registers_of_elements(const Loading *a) {
     if (a->tensors < 2) return 0;
     return a->registers + (a->rows > a->tensors ? 2 * QUARTERS * a->rows : 0);
 }
 
-/// Quarters of registers of single elements of several tensors that are loaded with nothing between
-/// that parts them.
+/// Returns the quarters of registers of single elements of several tensors, loaded with no
+/// separating instruction in between.
 static int loaded_at_once(const RegisterLiveness *l, LLVMBasicBlockRef b) {
     int most = 0;
     Loading a = {.ctx = l->ctx};
@@ -226,10 +229,10 @@ static int loaded_at_once(const RegisterLiveness *l, LLVMBasicBlockRef b) {
 // registers that it does not need, or schedules that take some more.
 // Loads are kept in place where values take PRESSURE_FULL quarters of the registers.
 enum { HOPPER = 90, FULL_OF = 4 };
-// A quarter of an SM has a quarter of its registers and of its warps; they come by eights.
+// A quarter of an SM has a quarter of its registers and warps. Registers are allocated in eights.
 enum { SM_QUARTERS = 4, GRANULE = 8 };
 
-/// Of a thread, where so many CTAs lie on an SM: its fullest quarter decides.
+/// Returns the registers of a thread if `ctas` CTAs share an SM. The fullest quarter decides.
 static int registers_beside(const GpuTarget *t, int ctas, int threads) {
     int warps = ctas * ((threads + t->lanes - 1) / t->lanes);
     int quarter = (warps + SM_QUARTERS - 1) / SM_QUARTERS;
@@ -237,11 +240,11 @@ static int registers_beside(const GpuTarget *t, int ctas, int threads) {
 }
 
 typedef struct LoopFacts {
-    bool alone;  // there is one in whose iterations threads do not meet
-    int longest; // instructions of an iteration that no branch and no barrier parts
+    bool alone;  // some loop has no meeting of threads in its iterations
+    int longest; // longest run of instructions in an iteration without branch or barrier
 } LoopFacts;
 
-/// Adds a loop from the head to the instruction that branches back.
+/// Adds a loop from its head to the instruction that branches back.
 static void add_loop_facts(const RegisterLiveness *l, LLVMBasicBlockRef head, LLVMValueRef last,
                            LoopFacts *loops) {
     int end = value_number(l, last), run = 0;
@@ -267,7 +270,7 @@ static LoopFacts find_loop_facts(const RegisterLiveness *l) {
     return loops;
 }
 
-/// Quarters of registers.
+/// Returns quarters of registers.
 static int live_at_once(RegisterLiveness *l) {
     int most = solve_liveness(l);
     for (int b = 0; b < l->n_blocks; b++) {
@@ -277,7 +280,7 @@ static int live_at_once(RegisterLiveness *l) {
     return most;
 }
 
-/// `other`: of another generator; `soft`: f8 is converted by many instructions.
+/// `other`: for another generator; `soft`: f8 is converted by many instructions.
 static int needed_registers(RegisterLiveness *l, const GpuTarget *arch, bool other, bool soft) {
     int own = (live_at_once(l) + QUARTERS - 1) / QUARTERS;
     LoopFacts loops = find_loop_facts(l);
@@ -293,7 +296,7 @@ static int needed_registers(RegisterLiveness *l, const GpuTarget *arch, bool oth
     return base + PRESSURE_LOOP + more + (other ? own / PRESSURE_OTHER_PART : 0);
 }
 
-/// The number that a string attribute begins with; 0 where it is not there.
+/// Returns the number at the start of a string attribute; 0 without the attribute.
 static int attribute_number(LLVMValueRef fn, const char *name) {
     unsigned n;
     LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(
@@ -308,7 +311,7 @@ static void set_number(const Gen *g, LLVMValueRef fn, const char *name, int n) {
                                                       (unsigned)strlen(text)));
 }
 
-/// A thread of so large a CTA has fewer registers than others, even if it is alone.
+/// Whether a CTA is so large that a thread has fewer registers even if the CTA is alone.
 static bool is_large_cta(const GpuTarget *t, int threads) {
     return threads > 0 && registers_beside(t, 1, threads) < t->registers_thread;
 }
@@ -321,8 +324,8 @@ bool nv_is_bounded(const Gen *g, const GpuTarget *arch) {
     return false;
 }
 
-/// Loads stay behind barriers where values take most of the registers that a thread has, or what is
-/// loaded would take all. `l` is of this function, or of another generator's: then all do.
+/// Keeps loads behind barriers if live values take most of a thread's registers, or the loaded
+/// values would take all. `l` is for this function; for another generator's, all loads are kept.
 static void keep_loads_behind(const Gen *g, const GpuTarget *arch, RegisterLiveness *l,
                               LLVMValueRef fn, int room) {
     bool all = value_number(l, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(fn))) < 0;
@@ -348,7 +351,7 @@ static void bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured, LL
     int needed = needed_registers(&l, arch, other, attribute_number(fn, "tg.softf8") > 0);
     while (ctas > 1 && registers_beside(arch, ctas, threads) < needed) ctas--;
     if (ctas < wish) set_number(g, fn, "tg.minctasm", ctas);
-    // f64's functions branch, and what stays before a branch lives through it.
+    // Functions of f64 branch, and a value pinned before a branch lives through it.
     if ((ctas > 1 || large) && !l.doubles)
         keep_loads_behind(g, arch, &l, fn, registers_beside(arch, ctas, threads));
 }

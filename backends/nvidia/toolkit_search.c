@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The search for pieces of a CUDA toolkit, and what compilers hand back.
+// Searches for parts of a CUDA toolkit, and releases the results of compilers.
 #include "backends/nvidia/toolkit_search.h"
 
 #include <stdio.h>
