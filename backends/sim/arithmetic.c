@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Conversions, bit-exact, and approximations: rounded from double, nearer to the truth than those
-// of any device.
+// Conversions, bit-exact, and approximations, rounded from double and more accurate than any
+// device.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +64,9 @@ void handle_approx(SimLane *lane, const SimSite *site, char *frame) {
 
 /* ---- small floats -------------------------------------------------------------------------- */
 
-/// x of f32 with fewer bits: to nearest, ties to even. `exponent` bits with bias 2^(exponent-1)-1,
-/// `mantissa` bits; what is too large becomes the pattern behind the largest one.
+/// Rounds x of f32 to fewer bits, to nearest, ties to even: `exponent` bits with bias
+/// 2^(exponent-1)-1, `mantissa` bits. A value that is too large becomes the pattern after the
+/// largest one.
 static uint32_t round_f32_to(float x, int exponent, int mantissa) {
     uint32_t u = bits_of_float(x), sign = u >> 31 << (exponent + mantissa), m = u & 0x7fffff;
     int e = (int)(u >> 23 & 255) - 127, bias = (1 << (exponent - 1)) - 1, drop = 23 - mantissa;
@@ -83,7 +84,7 @@ static uint32_t round_f32_to(float x, int exponent, int mantissa) {
     uint32_t low = m & (((uint32_t)1 << drop) - 1), half = (uint32_t)1 << (drop - 1);
     m >>= drop;
     m += low > half || (low == half && (m & 1));
-    // A carry into the next exponent is right as it is; without the hidden bit it is subnormal.
+    // A carry into the next exponent is correct. Without the hidden bit the result is subnormal.
     uint32_t r = m >> mantissa ? ((uint32_t)(e + bias - 1) << mantissa) + m : m;
     uint32_t limit = (uint32_t)1 << (exponent + mantissa);
     return sign | (r < limit ? r : limit - 1);
@@ -254,7 +255,7 @@ void handle_policy(SimLane *lane, const SimSite *site, char *frame) {
 
 /* ---- two in a register --------------------------------------------------------------------- */
 
-/// Rounded so that rounding to fewer bits afterwards is right: what is lost shows in the last bit.
+/// Rounds so that a later rounding to fewer bits is correct: the last bit records the loss.
 static float round_to_odd(double x) {
     float f = (float)x;
     uint32_t u = bits_of_float(f);

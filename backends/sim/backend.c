@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The simulator among the back ends: "sim:sm_90a" is a GPU whose memory is the host's.
+// The back end of the simulator: "sim:sm_90a" is a GPU whose memory is the host's.
 #include <stdlib.h>
 
 #include "backends/backend.h"
@@ -21,7 +21,7 @@ static void close_image(tg_image *image) {
 
 /* ---- what parameters are ------------------------------------------------------------------- */
 
-/// Numbers of the machine arguments of dynamic ones follow one another.
+/// Dynamic extents and strides get consecutive machine arguments.
 static void describe_numbers(int rank, const int64_t *from, int64_t *to, int *arg, int *next) {
     for (int d = 0; d < rank; d++) {
         to[d] = from[d];
@@ -70,13 +70,13 @@ static void release_made(void *thing) {
     if (!made->given) sim_image_free(made->image);
 }
 
-/// --check, or TG_SIM_CHECK, which leaves the code of the kernel as it is without.
+/// --check, or TG_SIM_CHECK, which does not change the code of the kernel.
 static bool wants_check(const CodeOptions *o) {
     const char *all = secure_getenv("TG_SIM_CHECK");
     return o->check || (all && *all && *all != '0');
 }
 
-/// Positions are always kept: they are what failures name.
+/// Source positions are always kept, because failures name them.
 static void compile_sim(Ctx *ctx, void *arg) {
     const GpuJob *job = arg;
     const CodeOptions *o = job->options;

@@ -18,7 +18,7 @@ static void check_barrier(Warp *w, const SimSite *site, const Barrier *b, int nu
                  "barrier %d is used for %d threads by %s at %s, and for %d at %s", number, threads,
                  lane_name(&w->lanes[0], a), site_place(site, here), b->threads,
                  site_place(b->site, there));
-    // All of the CTA means all at one place; a named barrier joins different code.
+    // All of the CTA meets at a single place. A named barrier joins different code.
     if (number == 0 && b->site != site)
         sim_fail(sim, SIM_DIVERGENT, site,
                  "the warps of a CTA are at different barriers: %s at %s, others at %s",
@@ -176,7 +176,7 @@ void registers_start(Cta *cta) {
 
 enum { GROUP_THREADS = GROUP_WARPS * LANES };
 
-/// False: there are too few for what the group waits for.
+/// Returns false if the pool has too few registers for the group's request.
 static bool serve_group(Cta *cta, Warp *w) {
     int more = (w->wait_for - w->group->registers) * GROUP_THREADS;
     if (w->wait != WAIT_REGISTERS || more > cta->free_registers) return false;
@@ -186,7 +186,7 @@ static bool serve_group(Cta *cta, Warp *w) {
     return true;
 }
 
-/// Groups that wait for more get what others gave back, whichever of them stands first.
+/// Groups that wait for more registers get released ones, in any order of the groups.
 static void serve_registers(Cta *cta) {
     for (bool more = true; more;) {
         more = false;

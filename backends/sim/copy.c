@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// cp.async: copies of a lane to shared memory, in groups that it waits for. Until the work is done
-// the bytes are NaNs; it is done at a random time, at the latest when it is waited for.
+// cp.async: copies of a lane to shared memory, in groups that the lane waits for. Until the copy is
+// done the bytes are NaNs. It is done at a random time, at the latest at the wait.
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ void handle_cp_async(SimLane *lane, const SimSite *site, char *frame) {
     all->data[all->n++] = c;
 }
 
-/// The bytes come; the lane may not know before its wait.
+/// The bytes arrive, but the lane may use them only after its wait.
 static void do_async_copy(SimLane *lane, Copy *c) {
     Cta *cta;
     char *to = copy_target(lane, c, &cta);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What stands in compiled code where the portable module has target functions and accesses.
+// Emits the compiled code for the target functions and accesses of the portable module.
 #include <stddef.h>
 #include <string.h>
 
@@ -170,8 +170,8 @@ static LanePlace buffer_place(Emit *e, LLVMValueRef call, const SimSite *site) {
     return (LanePlace){LLVMBuildGEP2(g->b, g->i8, data, &at, 1, ""), on};
 }
 
-/// The address, or that of bytes of the lane's own where it is off. `value`: where the bytes of a
-/// store are.
+/// Returns the address, or the lane's own spare bytes if it is off. `value`: address of the bytes
+/// of a store.
 static LLVMValueRef checked_address(Emit *e, const SimSite *site, LanePlace to,
                                     LLVMValueRef value) {
     Gen *g = e->g;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What LLVM's quick instruction selection does not know, as instructions that it does: whatever
-// stands before such an instruction in its block would be selected by the slow one.
+// Replaces instructions that LLVM's quick instruction selection does not support. Everything before
+// such an instruction in its block would go through the slow selection.
 #include <string.h>
 
 #include "backends/sim/machine.h"
 
 typedef LLVMValueRef Rewrite(Gen *g, LLVMValueRef call);
 
-/// The greater (OGT) or lesser (OLT) one, the first of equal ones; where one is no number, the
+/// Returns the greater (OGT) or lesser (OLT) value, the first of equal ones. If one is NaN, the
 /// other.
 static LLVMValueRef quick_extreme(Gen *g, LLVMValueRef call, LLVMRealPredicate better) {
     LLVMValueRef a = LLVMGetOperand(call, 0), b = LLVMGetOperand(call, 1);

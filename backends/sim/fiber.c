@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Fibers: stacks with a guard page below, and the switch between them, which sanitizers are told
-// of.
+// Fibers: stacks with a guard page below, and the switch between them, with notices to the
+// sanitizers.
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void after_switch(Fiber *self) {
     size_t bytes;
     __sanitizer_finish_switch_fiber(self->sanitizer, &bottom, &bytes);
     self->sanitizer = NULL;
-    // Only here is it known where the stack of the caller of sim_run is.
+    // Only here the stack of sim_run's caller is known.
     if (!from->memory) {
         from->bottom = bottom;
         from->bytes = bytes;
@@ -85,8 +85,8 @@ static _Noreturn void begin_fiber(Fiber *self) {
 
 #if defined(__x86_64__)
 
-// The registers that a call keeps go to the stack; who is switched to gets its own from there. A
-// fresh stack has the fiber where rbx is kept.
+// Saves the registers that a call preserves on the stack. The target restores its own. A fresh
+// stack holds the fiber at the place of rbx.
 void tg_sim_switch(void **from, void *to);
 void tg_sim_begin(void);
 __asm__(".text\n"
@@ -188,8 +188,8 @@ int fibers_alive(void) {
     return atomic_load(&alive);
 }
 
-// Stacks of former machines, for as many threads as a CTA has: to map new ones takes as long as
-// many a launch.
+// Stacks of earlier machines, up to the threads of a CTA: mapping new ones takes as long as many a
+// launch.
 enum { MOST_KEPT = MAX_THREADS, STACK_STEP = 64 << 10 };
 static Lock kept_lock = LOCK_INIT;
 static Fiber *kept;
@@ -268,7 +268,7 @@ void fiber_reset(Fiber *f) {
 }
 
 void fiber_destroy(Fiber *f) {
-    // Frames on it never returned: what they told the sanitizer must not outlive it.
+    // Frames on the stack never returned, and the sanitizer must forget their marks.
 #ifdef WITH_ASAN
     __asan_unpoison_memory_region(f->bottom, f->bytes);
 #elif defined(WITH_TSAN)

@@ -90,7 +90,7 @@ static int add_span(SimBuffer *all, int n, SimBuffer b, const char *name) {
     return n;
 }
 
-/// What functions of one launch leave in its workspaces for the next ones.
+/// Tracks the bytes that functions of one launch leave in its workspaces for later functions.
 static void mark_fresh(const tg_image *of, const tg_env *env, const void *memory, int64_t bytes) {
     SimImage *image = of->user;
     Fresh *f = memory ? calloc(1, sizeof *f + (size_t)bytes) : NULL; // unwatched without memory
@@ -158,8 +158,8 @@ static int32_t wait_for_rank(void *user, int64_t site, const int64_t *word, int 
     return r->status;
 }
 
-/// The mutation test of several ranks: one site does nothing at any of them, and one of them
-/// (TG_SIM_LATE) is late. Its words are looked at as soon as they are raised.
+/// The mutation test of several ranks: one site does nothing on any rank, and one rank
+/// (TG_SIM_LATE) is late. Its words are read as soon as they are raised.
 static bool run_ranks(const SimImage *code, int function, SimRun *run, const tg_env *env,
                       SimFailure *failure) {
     enum { PAUSES = 16 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who runs: the lanes of one warp until all of them wait, then those of another one. Collectives
-// gather here; where nobody can run any more, asynchronous work is done, and then it is a deadlock.
+// The scheduler: runs the lanes of one warp until all of them wait, then those of another one.
+// Collectives gather here. If no lane can run, asynchronous work is done; if none is left, it is a
+// deadlock.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +55,7 @@ const char *lane_name(const SimLane *lane, char *out) {
     return out;
 }
 
-/// The one that a fiber runs stays where it is: its stack is reset before it is used again.
+/// The current fiber stays in place, and its stack is reset before the next use.
 _Noreturn static void leave_fiber(Sim *sim) {
     sim->failed = true;
     if (sim->now == &sim->main) longjmp(sim->out, 1);
@@ -112,7 +113,7 @@ static Warp *pick_warp(Sim *sim) {
     return NULL;
 }
 
-/// Some asynchronous work, if there is any that needs nobody to run for it.
+/// Does some asynchronous work that needs no running lane, if any exists.
 static bool work_somewhere(Sim *sim) {
     if (load_random(sim)) return true;
     for (int i = 0; i < 4; i++) {
@@ -137,7 +138,7 @@ static SimLane *next_lane(Sim *sim) {
             sim->warp = w;
             return take_lane(w);
         }
-        // Only loads make somebody ready.
+        // Only loads can make a lane ready.
         if (!load_random(sim)) fail_deadlock(sim);
     }
 }
@@ -171,7 +172,7 @@ static Fiber *fiber_of(Sim *sim, SimLane *lane) {
     return lane->fiber;
 }
 
-/// The lane stops here until somebody takes it again; it is not ready unless it was made so.
+/// Stops the lane until the scheduler selects it again. It is ready only if the caller made it so.
 static void give_way_to_lane(SimLane *lane) {
     Sim *sim = lane->sim;
     SimLane *next = next_lane(sim);
@@ -196,7 +197,7 @@ static void end_lane(SimLane *lane) {
     sim->live--;
 }
 
-// A lane that has not started needs no other stack than that of one that has just ended.
+// A lane that has not started can use the stack of a lane that has just ended.
 _Noreturn void fiber_main(Fiber *self) {
     Sim *sim = self->sim;
     for (;;) {
@@ -339,7 +340,7 @@ void sim_collective(SimLane *lane, const SimSite *site, char *frame) {
     w->frames[lane->lane] = frame;
     w->arrived |= self;
     if (w->arrived == w->all) complete_group(w, site);
-    // Whoever completes goes on at once, or waits with all others.
+    // The lane that completes the meeting continues at once, or waits with all others.
     if (w->ready & self) {
         w->ready &= ~self;
         if (!w->ready) lane->sim->ready[w->number / 64] &= ~((uint64_t)1 << w->number % 64);

@@ -14,7 +14,7 @@ void prepare_shuffle(Prepare *p, const Fn *fn, SimSite *site) {
                                                              : SHUFFLE_XOR;
 }
 
-/// The lane whose value lane i gets; out of range: its own.
+/// Returns the lane whose value lane i gets, or i if that is out of range.
 static int source_of(int mode, int lanes, int i, int by) {
     by &= lanes - 1;
     switch (mode) {
@@ -24,7 +24,7 @@ static int source_of(int mode, int lanes, int i, int by) {
     }
 }
 
-/// Lanes that a last, smaller warp has not give 0.
+/// Missing lanes of a last, smaller warp give 0.
 static void exchange_lane_values(Warp *w, const SimSite *site, const int *source) {
     uint32_t values[MOST_LANES] = {0};
     int n = warp_lanes(w);
@@ -75,7 +75,7 @@ void handle_vote(Warp *w, const SimSite *site) {
     warp_resume(w);
 }
 
-/// Any lane may be the one, but it is the same at each place.
+/// Any lane may be elected, but the same one at each place.
 void handle_elect(Warp *w, const SimSite *site) {
     int n = warp_lanes(w);
     for (int i = 0; i < n; i++) RESULT(uint8_t, w->frames[i], site) = i == w->cta->sim->elected % n;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Inside the simulator. A Sim runs one cluster at a time on one thread of the system:
+// Internals of the simulator. A Sim runs one cluster at a time on one system thread:
 //
-//     Sim -- Cta -- Group (four warps) -- Warp -- SimLane -- Fiber (while the lane is on its way)
+//     Sim -- Cta -- Group (four warps) -- Warp -- SimLane -- Fiber (while the lane is running)
 //
 // Compiled code calls handlers (functions.def) with a frame: operands in, results out. A function
-// of several lanes gathers them, runs once, and lets them go on.
+// of several lanes gathers them, runs once, and resumes them.
 #ifndef BACKENDS_SIM_MACHINE_H
 #define BACKENDS_SIM_MACHINE_H
 
@@ -25,7 +25,7 @@ typedef struct Fiber Fiber;
 typedef struct Shadow Shadow;
 
 enum {
-    LANES = 32, // of a warp of NVIDIA's, and the fewest that any has
+    LANES = 32, // in a warp of NVIDIA's, the smallest of any target
     MOST_LANES = 64,
     MAX_THREADS = 1024, // of a CTA
     MAX_CLUSTER = 16,
@@ -41,16 +41,16 @@ enum {
 typedef void LaneHandler(SimLane *lane, const SimSite *site, char *frame);
 typedef void WarpHandler(Warp *warp, const SimSite *site);
 typedef void GroupHandler(Group *group, const SimSite *site);
-/// Fills in what the handler wants to know of the name.
+/// Fills in the facts that the handler needs from the name.
 typedef struct Prepare Prepare;
 typedef void PrepareSite(Prepare *p, const Fn *fn, SimSite *site);
-/// Code in place of a call, instead of a handler.
+/// Emits code in place of a call, instead of a handler.
 typedef struct Emit Emit;
 typedef void EmitCall(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site);
 
 typedef enum SyncKind { SYNC_NONE, SYNC_BARRIER, SYNC_FENCE, SYNC_WAIT, SYNC_SIGNAL } SyncKind;
 
-/// A row of functions.def: exactly one of emit, lane, warp, group is there.
+/// A row of functions.def. Exactly one of emit, lane, warp, group is set.
 typedef struct SimOp {
     const char *name; // the column of portable.def
     EmitCall *emit;
@@ -58,14 +58,14 @@ typedef struct SimOp {
     WarpHandler *warp;
     GroupHandler *group;
     PrepareSite *prepare; // or NULL
-    unsigned uniform;     // a bit for each group of operands that all lanes must have alike
-    SyncKind sync;        // what a mutation test may take away
+    unsigned uniform;     // a bit for each group of operands that must be equal in all lanes
+    SyncKind sync;        // the kind that a mutation test may remove
 } SimOp;
 extern const SimOp sim_ops[];
 const SimOp *sim_op_find(const char *name);
 
-/// Where an element of a fragment stands in its matrix: of lane (or thread) t and element e,
-/// row * columns + column is at[t * elements + e].
+/// The place of an element of a fragment in its matrix: for lane (or thread) t and element e, row *
+/// columns + column is at[t * elements + e].
 typedef struct Fragment {
     struct Fragment *next;
     const char *name;
@@ -136,7 +136,7 @@ struct SimImage {
     Fresh *fresh; // under `check`
 };
 
-/// Memory of the image; a compile that cannot have it leaves with NO_MEMORY.
+/// Allocates memory of the image. A compilation without memory leaves with NO_MEMORY.
 void *image_alloc(Ctx *ctx, size_t size);
 const char *image_text(Ctx *ctx, SimImage *image, const char *text, size_t n);
 SimSite *image_site(Ctx *ctx, SimImage *image);
@@ -155,9 +155,9 @@ struct Emit {
     LLVMValueRef lane; // hidden parameter
     LLVMValueRef args, frame;
 };
-/// Code that marks bytes which the generic proxy wrote: `p` in shared memory.
+/// Emits code that marks bytes written by the generic proxy: `p` in shared memory.
 void emit_mark(Emit *e, LLVMValueRef p, int bytes);
-/// Code that notes in SimLane.path which way a branch of the site goes.
+/// Emits code that notes in SimLane.path the direction of a branch of the site.
 void emit_path(Emit *e, LLVMValueRef condition, int site);
 /// A call of a function of this process.
 LLVMValueRef emit_host_call(Emit *e, void *function, LLVMTypeRef type, LLVMValueRef *args);
@@ -166,14 +166,14 @@ EmitCall emit_thread_id, emit_thread_count, emit_cta_id, emit_cta_count, emit_la
     emit_cluster_rank, emit_cluster_count, emit_shared_base, emit_shared_addr, emit_global_addr,
     emit_load_global, emit_store_global, emit_load_buffer, emit_store_buffer, emit_nothing;
 
-/// What quick instruction selection does not know, in other words (fast_selection.c).
+/// Replaces instructions that quick instruction selection does not support (fast_selection.c).
 void sim_fast_selection_forms(Gen *g);
-/// Cuts basic blocks that LLVM would take long over (split_blocks.c).
+/// Cuts basic blocks that would slow LLVM down (split_blocks.c).
 void sim_split_blocks(Gen *g);
 
 /* ---- fibers (fiber.c) ---------------------------------------------------------------------- */
 
-/// A stack on which lanes run, one after the other or, while one is blocked, that one.
+/// A stack for lanes: it runs one after another, or holds one that is blocked.
 struct Fiber {
     void *context; // where it stopped
     Sim *sim;
@@ -185,7 +185,7 @@ struct Fiber {
     const void *bottom;
 };
 
-/// NULL where there is no memory. `main` is called when it is switched to first and never returns.
+/// Creates a fiber; NULL: out of memory. The first switch calls `main`, which never returns.
 Fiber *fiber_create(Sim *sim, size_t bytes);
 void fiber_destroy(Fiber *fiber);
 /// Of all machines.
@@ -223,18 +223,18 @@ struct SimLane {
     // what compiled code reads
     uint32_t thread[3], threads[3], cta[3], ctas[3];
     uint32_t lane, warp, rank, ranks, high;
-    uint32_t path; // under check: what branches it took since its warp met
+    uint32_t path; // under check: its branches since its warp met
     char *shared;
     uint64_t spare[2]; // where a lane that is off loads from and stores to
-    // what it does not
+    // fields that compiled code does not read
     Sim *sim;
     Cta *of;
     Warp *w;
     Fiber *fiber;        // NULL before it starts and after it ended
     int number;          // in the cluster
-    const SimSite *site; // where it waits or last did anything that can fail
+    const SimSite *site; // where it waits, or last did something that can fail
     Copies copies, stores;
-    const char *value; // that it stores now, or NULL
+    const char *value; // of its current store, or NULL
     int spins;         // failed tests of an mbarrier since the last progress
     int waited;        // groups of its stores, the others of the warp know of when they meet
 };
@@ -295,13 +295,13 @@ struct Group {
     uint32_t arrived; // warps
     const SimSite *site;
     bool fenced;  // wgmma.fence since registers were last used otherwise
-    bool blocked; // the function that it met for goes on later: group_resume
+    bool blocked; // its current function continues later: group_resume
     int next_id, committed, registers;
     Product *oldest, *newest;
 };
 
 typedef struct Barrier {
-    int threads;    // that it waits for; 0: nobody has come
+    int threads;    // threads that it waits for; 0: none has arrived
     int arrived;    // threads
     uint32_t warps; // that wait
     const SimSite *site;
@@ -327,9 +327,9 @@ struct Cta {
     int free_registers;
 };
 
-// Views of shared memory, at these offsets: what loads and stores see; a byte for each byte that
-// they wrote and the asynchronous proxy has not seen; what that proxy sees; which KiB have such
-// bytes.
+// Views of shared memory, at these offsets: the bytes of loads and stores; a flag for each byte
+// that they wrote and the asynchronous proxy has not seen; the bytes of that proxy; the KiB with
+// flagged bytes.
 enum Views {
     VIEW_GENERIC = 0,
     VIEW_DIRTY = SHARED_MAX,
@@ -380,20 +380,20 @@ struct Sim {
 /* ---- lane_schedule.c ------------------------------------------------------------------------ */
 
 uint32_t sim_random(Sim *sim);
-/// What compiled code calls for a function of several lanes.
+/// The handler that compiled code calls for a function of several lanes.
 LaneHandler sim_collective;
-/// And for one of one lane that a mutation test may take away.
+/// The handler for a function of one lane that a mutation test may remove.
 LaneHandler sim_lane_sync;
-/// All lanes of the warp go on.
+/// Resumes all lanes of the warp.
 void warp_resume(Warp *warp);
-/// The lanes of the warp stay where they are until warp_resume.
+/// Stops the lanes of the warp until warp_resume.
 void warp_wait(Warp *warp, WaitKind kind, int what);
 void group_resume(Group *group);
-/// The lane goes on later, after others had a turn.
+/// Lets other lanes run first.
 void lane_yield(SimLane *lane);
-/// From the fiber of the caller: until all lanes have ended or one failed.
+/// Runs until all lanes have ended or one has failed. Called from the caller's fiber.
 void sim_schedule(Sim *sim);
-/// Records the failure and goes back to the caller of sim_run.
+/// Records the failure and returns to the caller of sim_run.
 _Noreturn void sim_fail(Sim *sim, SimFailureKind kind, const SimSite *site, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /// "thread 37 (warp 1, lane 5)", with the CTA where there are several.
@@ -413,11 +413,11 @@ void sim_destroy(Sim *sim);
 
 typedef enum Proxy { PROXY_GENERIC, PROXY_ASYNC } Proxy;
 
-/// The CTA of a shared address, where it is one and the range lies inside.
+/// Returns the CTA of a shared address. Fails if there is none, or if the range is not inside.
 Cta *shared_find(SimLane *lane, const SimSite *site, uint32_t address, int bytes, int align);
 /// Bytes that the generic proxy wrote.
 void shared_mark(Cta *cta, uint32_t offset, int bytes);
-/// The asynchronous proxy sees what was written.
+/// Makes the writes visible to the asynchronous proxy.
 void proxy_fence(Cta *cta);
 LaneHandler handle_atomic, handle_atomic_cas, handle_store_shared, handle_load_shared,
     handle_cluster_addr, handle_st_async;
@@ -426,7 +426,8 @@ PrepareSite prepare_signal, prepare_wait_word;
 PrepareSite prepare_atomic, prepare_shared, prepare_st_async;
 /// Under check: before a load, or a store of what `value` points to.
 void sim_check_access(SimLane *lane, const SimSite *site, const void *p, const void *value);
-/// What begins within the bytes of a buffer ends there, and they are a tensor's.
+/// Checks that an access that begins within the bytes of a buffer also ends there, and that they
+/// belong to a tensor.
 void sim_check_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes,
                       uint32_t at);
 void sim_check_masked(SimLane *lane, const SimSite *site, const void *p, const void *value,
@@ -470,7 +471,7 @@ WarpHandler handle_ldmatrix, handle_stmatrix, handle_mma;
 PrepareSite prepare_ldmatrix, prepare_mma;
 // copy.c
 LaneHandler handle_cp_async, handle_cp_async_commit, handle_cp_async_wait;
-/// Does the work of one copy of the lane; false: it has none.
+/// Does one copy of the lane; false: it has none.
 bool copy_random(SimLane *lane);
 void copies_reset(Copies *copies);
 // mbarrier.c
@@ -483,7 +484,7 @@ void mbarrier_complete_bytes(Cta *cta, uint32_t offset, int64_t bytes);
 LaneHandler handle_tma_load, handle_tma_store, handle_tma_add, handle_tma_prefetch,
     handle_tma_commit, handle_tma_wait;
 PrepareSite prepare_tma_load;
-/// Does the work of one load; false: there is none.
+/// Does one load; false: none is pending.
 bool load_random(Sim *sim);
 bool store_random(SimLane *lane);
 void stores_finish(SimLane *lane);

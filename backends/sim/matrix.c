@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Matrix instructions of a warp. Which lane holds which element comes from the table of fragments
-// that the compiler itself uses. Products are exact; their sums are rounded to f32 one by one, but
-// for those of f8, which are as inexact as Hopper's. Subnormal numbers are flushed where the GPU
-// does.
+// Matrix instructions of a warp. The compiler's own table of fragments tells which lane holds which
+// element. Products are exact. Their sums are rounded to f32 one by one, except for f8, whose sums
+// are as inexact as Hopper's. Subnormal numbers are flushed as on the GPU.
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -156,7 +155,8 @@ void product_float(int m, int n, int k, const float *a, const float *b, float *d
 
 enum { NARROW_BITS = 13 }; // behind the leading one
 
-/// The exponent of the greatest summand: of a product that of its operands added up.
+/// Returns the exponent of the greatest summand. The exponent of a product is the sum of its
+/// operands' exponents.
 static int greatest_exponent(int n, int k, const float *a, const float *b, float sum) {
     int most = sum != 0 ? ilogbf(sum) : INT_MIN;
     for (int l = 0; l < k; l++) {
@@ -166,8 +166,8 @@ static int greatest_exponent(int n, int k, const float *a, const float *b, float
     return most;
 }
 
-/// sum + a b. Summands lose what is below 13 bits behind the greatest one's leading bit, and so
-/// does the sum. Measured on an H200, whose wgmma gives the same bits.
+/// sum + a b. Summands lose their bits beyond 13 behind the greatest one's leading bit, and so does
+/// the sum. Measured on an H200, whose wgmma gives the same bits.
 static float narrow_sum(int n, int k, const float *a, const float *b, float sum) {
     float exact = sum;
     for (int l = 0; l < k; l++) exact += a[l] * b[l * n];
@@ -275,7 +275,8 @@ static uint64_t bits_at(const char *p, int bytes) {
     return bits;
 }
 
-/// Elements of all lanes; the bits of each are at the place of the next in the frame.
+/// Gathers the elements of all lanes. The bits of each are in the place of the next element in the
+/// frame.
 static void gather_fragment(const Warp *w, const SimSite *site, int which, Matrix *out) {
     const Fragment *f = site->part[which];
     int size = elem_info[site->elem[which]].bits / 8;

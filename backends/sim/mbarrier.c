@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// mbarriers: arrivals and bytes that a phase waits for. Their state is kept beside shared memory,
-// where their 8 bytes are NaNs.
+// mbarriers: the arrivals and bytes that complete a phase. Their state is kept outside shared
+// memory, where their 8 bytes are NaNs.
 #include <string.h>
 
 #include "backends/sim/shadow.h"
@@ -58,7 +58,7 @@ void handle_mbarrier_init(SimLane *lane, const SimSite *site, char *frame) {
 
 /* ---- phases -------------------------------------------------------------------------------- */
 
-/// Ends the phase where nothing is missing any more, and wakes who waited for that.
+/// Ends the phase if nothing is missing, and wakes its waiters.
 static void advance_phase(Cta *cta, int index) {
     Mbarrier *m = &cta->mbarriers[index];
     if (m->pending || m->bytes) return;
@@ -113,7 +113,7 @@ void handle_mbarrier_expect_tx(SimLane *lane, const SimSite *site, char *frame) 
     arrive_at_mbarrier(lane, site, lane->of, m);
 }
 
-/// Bytes have come. They may come before they are expected, then the number is below 0.
+/// Counts arrived bytes. If they arrive before they are expected, the number is below 0.
 void mbarrier_complete_bytes(Cta *cta, uint32_t offset, int64_t bytes) {
     int i = find_mbarrier(cta, offset);
     if (i < 0) return;
@@ -123,7 +123,8 @@ void mbarrier_complete_bytes(Cta *cta, uint32_t offset, int64_t bytes) {
 
 /* ---- waits --------------------------------------------------------------------------------- */
 
-/// Parity p waits for the end of a phase of that parity, which is over once the other one runs.
+/// A wait with parity p waits for the end of a phase of that parity. It has ended once the other
+/// parity runs.
 static bool has_phase_passed(const Mbarrier *m, int parity) {
     return (m->phase & 1) != (parity & 1);
 }
@@ -154,7 +155,7 @@ static void count_spin(SimLane *lane, const SimSite *site, const Mbarrier *m) {
              (long long)m->pending, (long long)m->expected, (long long)m->bytes);
 }
 
-/// A test that fails gives others a turn, and the copies, and tries once more.
+/// A failed test lets other lanes and the copies run, and tries again.
 void handle_mbarrier_try_wait(SimLane *lane, const SimSite *site, char *frame) {
     uint32_t address = OPERAND(uint32_t, frame, site, 0);
     int parity = OPERAND(int32_t, frame, site, 1);

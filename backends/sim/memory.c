@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory as lanes see it: shared memory by address, its two views, atomics, and what a checked run
-// asks before each access.
+// Memory as lanes see it: shared memory by address, its two views, atomics, and the checks of a
+// checked run before each access.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The mutation test: what happens without one barrier, fence, wait or signal.
+// The mutation test: runs the kernel without one barrier, fence, wait or signal.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +44,8 @@ static bool is_same_memory(const SimRun *run, const char *as) {
 
 enum { SEEDS = 3 };
 
-/// Whether the kernel as it is runs in all of these orders, and to the same results: else a
-/// mutation is no reason for what happens without it.
+/// Whether the unchanged kernel runs in all of these orders with equal results. Otherwise a failure
+/// without the site proves nothing.
 static bool runs_unmutated(const SimImage *image, int function, const SimRun *run,
                            const char *before, const char *after, SimFailure *failure) {
     for (uint64_t seed = 1; seed < SEEDS; seed++) {
@@ -80,7 +80,7 @@ static const char *try_without(const SimImage *image, int function, const SimRun
     return "unnoticed";
 }
 
-/// Of its places: tells versions of one function apart.
+/// Hashes the source positions, to distinguish versions of a function.
 static uint32_t digest_sites(const SimImage *image, const char *function) {
     uint32_t hash = 2166136261u;
     SimSiteInfo s;
@@ -127,8 +127,8 @@ static char *read_log(const char *path) {
     return text;
 }
 
-/// What a mutation test works with: memory before and after the run, the sites that it reached, and
-/// what the file said before.
+/// The state of a mutation test: memory before and after the run, the reached sites, and the old
+/// contents of the file.
 typedef struct Mutations {
     const SimImage *image;
     int function;

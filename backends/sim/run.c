@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A launch: clusters one after the other, in random order, on a machine that is made once.
+// Runs a launch: clusters one after another, in random order, on a machine that is made once.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static char *map_shared(void) {
     return p == MAP_FAILED ? NULL : p;
 }
 
-/// What does not change between CTAs.
+/// Sets the fields that are the same for all CTAs.
 static void join_lane(Sim *sim, Cta *cta, int i) {
     const SimFunction *f = sim->function;
     SimLane *lane = &cta->lanes[i];
@@ -207,7 +207,7 @@ static void warp_start(Warp *w) {
     w->cluster_arrived = false;
 }
 
-/// Fibers of a run that failed are in the middle of something.
+/// The fibers of a failed run are in the middle of some code.
 static void fibers_reset(Sim *sim) {
     sim->idle = NULL;
     for (int i = 0; i < sim->n_fibers; i++) {
@@ -261,7 +261,7 @@ static void run_all_clusters(Sim *sim, int64_t clusters) {
         run_cluster(sim, order_next(&order, clusters));
 }
 
-/// Failures outside of fibers come back here.
+/// Failures outside of fibers return here.
 static void run_protected(Sim *sim, int64_t clusters) {
     if (setjmp(sim->out) == 0) {
         if (sim->image->check) sim->shadow = shadow_create(sim, sim->shadow);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The last accesses to each byte, and the failures that follow from them: races, bytes that nobody
-// has written, bytes outside of everything, bytes that the other proxy has not seen.
+// The last accesses to each byte, and the failures that follow from them: races, unwritten bytes,
+// bytes outside all buffers, bytes that the other proxy has not seen.
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,7 +246,7 @@ static _Noreturn void fail_unwritten(const ShadowAccess *a) {
 
 /* ---- stamps -------------------------------------------------------------------------------- */
 
-/// The new number of a stamp that a cell knows of.
+/// Gives a new number to a stamp that a cell refers to.
 static uint32_t keep_stamp(Shadow *s, uint32_t *number, Stamp *kept, uint32_t stamp) {
     if (stamp && !number[stamp]) {
         number[stamp] = s->n_stamps;
@@ -262,7 +262,7 @@ static void keep_cells(Shadow *s, uint32_t *number, Stamp *kept, Cell *cells, in
     }
 }
 
-/// Where there are many stamps: forgets those that no cell knows of.
+/// With many stamps: removes those without a cell.
 static void sweep_stamps(Sim *sim, Shadow *s) {
     if (s->n_stamps < s->most_stamps) return;
     uint32_t *number = sim_alloc(sim, sizeof *number * s->n_stamps);
@@ -354,8 +354,8 @@ static bool has_initial_value(const ShadowAccess *a) {
     return b && (b->initialised || (b->written && b->written[a->offset]));
 }
 
-/// What the access makes of the past of a byte. `same`: bytes with that past become the same,
-/// whatever is written.
+/// Returns the new cell of a byte after the access. `same`: bytes with an equal past become equal,
+/// with any stored value.
 static Cell access_byte(ShadowAccess *a, Cell past, bool *same) {
     const Stamp *write = &a->sim->shadow->stamps[past.write];
     const Stamp *read = &a->sim->shadow->stamps[past.read];
@@ -371,7 +371,7 @@ static Cell access_byte(ShadowAccess *a, Cell past, bool *same) {
     }
     if (writes && !both_atomic(a, read) && !is_ordered(a, read)) fail_data_race(a, read, false);
     if (writes) return (Cell){access_stamp(a), reads ? access_stamp(a) : 0};
-    // One reader is remembered: one that nothing orders before this one stays, by chance.
+    // One reader is remembered. A reader that is not ordered before this one is kept at random.
     if (is_ordered(a, read) || sim_random(a->sim) & 1) past.read = access_stamp(a);
     return past;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a checked run knows besides: who accessed each byte last, and what is ordered before what.
+// The additional state of a checked run: the last accesses to each byte, and the order of accesses.
 //
-// An *actor* is a lane, or what works for lanes: the matrix unit of a warpgroup, the copies that an
-// mbarrier or a lane waits for. Each actor counts epochs; a *clock* has for each actor the last
-// epoch that is ordered before. An access (actor, epoch) is ordered before a lane if the lane's
-// clock has reached the epoch. Without --check all of this does nothing.
+// An *actor* is a lane, or a unit that works for lanes: the matrix unit of a warpgroup, the copies
+// that an mbarrier or a lane waits for. Each actor counts epochs. A *clock* has for each actor the
+// last epoch that is ordered before. An access (actor, epoch) is ordered before a lane if the
+// lane's clock has reached the epoch. Without --check all of this does nothing.
 #ifndef BACKENDS_SIM_SHADOW_H
 #define BACKENDS_SIM_SHADOW_H
 
@@ -13,7 +13,7 @@
 Shadow *shadow_create(Sim *sim, Shadow *old);
 void shadow_destroy(Shadow *s);
 void shadow_start(Sim *sim, int64_t cluster);
-/// What must not be left behind when a cluster ends; without --check, too.
+/// Checks that nothing is left over at the end of a cluster, also without --check.
 void cluster_end(Sim *sim);
 
 /* ---- order --------------------------------------------------------------------------------- */
@@ -45,10 +45,10 @@ void order_mbarrier_wait(Warp *warp, Cta *cta, int index);
 void order_waited(Warp *warp, int actor, uint32_t epoch);
 /// Of shared memory, of what other ranks wrote to global memory, or both.
 void order_proxy_fence(SimLane *lane, bool shared, bool global);
-/// The lane has waited for a word of another rank: what that one wrote before is there.
+/// The lane has waited for a word of another rank, so that rank's earlier writes are visible.
 void order_outside(SimLane *lane);
 void order_fence(SimLane *lane);
-/// A fence of the system: on AMD's GPUs what the lane wrote is there for other devices.
+/// A fence of the system. On AMD's GPUs it makes the lane's writes visible to other devices.
 void order_settle(SimLane *lane);
 /// The lane has come to a signal to another rank, and perhaps raises it.
 void order_raise(SimLane *lane, const SimSite *site, bool raises);
@@ -72,8 +72,8 @@ void access_shared(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset
 void access_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes);
 void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes, int kind,
                    int actor, uint32_t epoch);
-/// Of the asynchronous proxy: it sees what other ranks wrote before the waits that are ordered
-/// before the access. (Their accesses have no stamps here.)
+/// Checks an access of the asynchronous proxy: it sees the writes of other ranks that precede waits
+/// ordered before the access. (Their accesses have no stamps here.)
 void check_outside(SimLane *lane, const SimSite *site);
 /// The lane waited for its copy.
 void access_finished(SimLane *lane, Cta *cta, uint32_t offset, int bytes);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Signals to other ranks stand behind all that their program wrote before them.
+// Checks that signals to other ranks follow all earlier writes of their program.
 //
-// All lanes of a program come to each of its signals, one of them raises it. Who reads what others
-// wrote does so in another launch, which knows no accesses of this one; so it is here that is
-// looked whether what each lane wrote before it came is ordered before the raise: of lanes that
-// came earlier at the raise, of the others when they come.
+// All lanes of a program come to each of its signals, and one of them raises it. The reader runs in
+// another launch, which does not know the accesses of this one. So the check is here: each lane's
+// writes before it came must be ordered before the raise. It runs at the raise for lanes that came
+// earlier, and for the others when they come.
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,8 +47,8 @@ static _Noreturn void too_late(const Raise *r, SimLane *lane) {
              site_place(r->site, place), lane_name(lane, self));
 }
 
-/// What the lane wrote has left its processor: copies out of shared memory by their wait, on AMD's
-/// GPUs stores by a fence of the wave itself.
+/// Checks that the lane's writes have left its processor: by a wait for copies out of shared
+/// memory, and on AMD's GPUs by a fence of the wave itself for stores.
 static void check_settled(const Shadow *s, SimLane *lane, const SimSite *site) {
     Sim *sim = lane->sim;
     char self[NAME_BYTES], place[PLACE_BYTES], copy[PLACE_BYTES];

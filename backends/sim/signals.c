@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Words that other ranks write: these are other threads or processes of this machine, so a wait
-// looks at its word again and again, and lets the other lanes of its CTA go on meanwhile: one of
-// them may have to raise what the other rank waits for. A launch's programs run one after the other
-// here: one that waits for a later program of the same launch waits in vain.
+// Words that other ranks write. Those are other threads or processes of this machine, so a wait
+// polls its word and lets the other lanes of its CTA run in between: one of them may have to raise
+// the word that the other rank waits for. The programs of a launch run one after another here, so a
+// wait for a later program of the same launch never succeeds.
 #include <string.h>
 #include <time.h>
 
@@ -101,7 +101,7 @@ void handle_wait_word(SimLane *lane, const SimSite *site, char *frame) {
     int64_t value = OPERAND(int64_t, frame, site, 2), begin = monotonic_ns();
     int64_t *control = (int64_t *)(void *)OPERAND(char *, frame, site, 3);
     int compare = site_number(site, 'o');
-    // Other lanes of the program may be those who raise the word: they get a few turns.
+    // Other lanes of the program may raise the word, so they get a few turns.
     for (int i = 0; i < TURNS && !tg_comm_holds(read_signal_word(word), compare, value); i++) {
         load_random(lane->sim);
         lane_yield(lane);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The simulator: a portable module runs on the CPU as a GPU would run it. Lanes are fibers, target
-// functions are checked collectives, asynchronous work is late. docs/inside/simulator.md.
+// The simulator: runs a portable module on the CPU as a GPU would. Lanes are fibers, target
+// functions are checked collectives, and asynchronous work is late. docs/inside/simulator.md.
 #ifndef BACKENDS_SIM_SIM_H
 #define BACKENDS_SIM_SIM_H
 
@@ -23,13 +23,13 @@ int sim_find(const SimImage *image, const char *name);
 
 /* ---- runs ---------------------------------------------------------------------------------- */
 
-/// Memory that code may access; under `check` accesses outside of all of them fail. Without any,
+/// Memory that code may access. Under `check` accesses outside all buffers fail. Without buffers,
 /// addresses are not checked.
 typedef struct SimBuffer {
     const void *base;
     int64_t bytes;
     bool initialised; // else reading a byte that was not written fails
-    bool *written;    // where former runs wrote it: not 0; of each byte, kept up; may be NULL
+    bool *written;    // not 0 for bytes that earlier runs wrote; updated; may be NULL
     const char *name; // in the source; may be NULL
 } SimBuffer;
 
@@ -41,7 +41,8 @@ typedef struct SimRun {
     int32_t grid[3];      // CTAs; 0 counts as 1
     void *const *args;    // a pointer to each parameter's value, as cuLaunchKernel takes them
     int64_t shared_bytes; // of a CTA
-    uint64_t seed;        // of all that is random: order of warps, when asynchronous work happens
+    uint64_t seed;        // of all random choices: the order of warps, the times of asynchronous
+                          // work
     const SimBuffer *buffers;
     int n_buffers;
     int skip_site;        // 1 + the number of a site (sim_site) that does nothing; 0: none
@@ -53,8 +54,8 @@ typedef struct SimRun {
     int32_t (*wait)(void *user, int64_t site, const int64_t *word, int compare, int64_t value,
                     int64_t peer, int64_t number);
     void *user;
-    /// So often a lane that has raised a word lets other ranks go on for a while, before the lanes
-    /// of its program that are behind do.
+    /// how often a lane that has raised a word lets other ranks run, before the slower lanes of its
+    /// own program
     int pauses;
 } SimRun;
 
@@ -69,12 +70,12 @@ typedef enum SimFailureKind {
     SIM_MISALIGNED,
     SIM_PROXY,   // written through one proxy, used through the other without a fence
     SIM_PENDING, // the result of asynchronous work used before its wait
-    SIM_MISUSE,  // what the target's manual forbids: descriptors, counts, states
+    SIM_MISUSE,  // a violation of the target's manual: descriptors, counts, states
     SIM_TRAP,
     SIM_NO_MEMORY,
 } SimFailureKind;
 
-/// What went wrong first.
+/// The first failure.
 typedef struct SimFailure {
     SimFailureKind kind;
     const char *file; // "" where the module has no positions
@@ -89,7 +90,7 @@ uint64_t sim_seed(void);
 
 /* ---- sites --------------------------------------------------------------------------------- */
 
-/// A barrier, fence, wait or signal in the code: what a mutation test takes away.
+/// A barrier, fence, wait or signal in the code, which a mutation test may remove.
 typedef struct SimSiteInfo {
     int number; // for SimRun.skip_site
     const char *function, *name, *file;
@@ -99,10 +100,10 @@ typedef struct SimSiteInfo {
 /// The i-th one; false beyond the last.
 bool sim_site(const SimImage *image, int i, SimSiteInfo *out);
 
-/// Takes away each barrier, fence and wait of the function in turn, and appends a line for each to
-/// the file `path`: noticed (a failure, or other results), unnoticed, or not reached. Those that
-/// the file has as noticed, of this version of the function, are not tried again. The buffers of
-/// `run` are all memory that matters. At last they are as after the run itself, as is `failure`.
+/// Removes each barrier, fence and wait of the function in turn, and appends a line for each to the
+/// file `path`: noticed (a failure, or other results), unnoticed, or not reached. Sites that the
+/// file lists as noticed for this version of the function are not tried again. The buffers of `run`
+/// must be all relevant memory. In the end they, and `failure`, are as after the run itself.
 bool sim_mutate(const SimImage *image, int function, const SimRun *run, const char *path,
                 SimFailure *failure);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Long basic blocks in pieces: what LLVM does with a block grows with the square of its length
-// where its fast instruction selection gives up, as it does on elements of 16 bits.
+// Splits long basic blocks. LLVM's time for a block grows with the square of its length if its fast
+// instruction selection gives up, as it does on 16-bit elements.
 #include "backends/sim/machine.h"
 
 enum { PIECE = 192 };
@@ -15,8 +15,8 @@ static void jump_to(LLVMBasicBlockRef old, LLVMBasicBlockRef to) {
     }
 }
 
-/// The first `n` instructions go to a block before it. The rest keeps its name: phis of blocks
-/// behind know it by that.
+/// Moves the first `n` instructions to a block before it. The rest keeps its name, which phis of
+/// later blocks refer to.
 static void split_head(Gen *g, LLVMBasicBlockRef block, int n) {
     LLVMBasicBlockRef head = LLVMInsertBasicBlockInContext(g->llvm, block, "");
     jump_to(block, head);

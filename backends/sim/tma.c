@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// TMA: blocks of tensors to shared memory and back. A load works at a random time until somebody
-// needs it; a store reads when it is waited for, at the latest, and then writes. One that adds does
-// so element by element, each addition an atomic of its own that rounds to the tensor's type.
+// TMA: blocks of tensors to shared memory and back. A load works at a random time, at the latest
+// when its data is needed. A store reads at the latest at its wait, and then writes. A store that
+// adds does so element by element; each addition is a separate atomic that rounds to the tensor's
+// type.
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,7 +171,7 @@ bool load_random(Sim *sim) {
     return true;
 }
 
-/// What a CTA that receives the block has to have ready.
+/// Checks that a CTA that receives the block is ready for it.
 static void check_receiver(SimLane *lane, const SimSite *site, const Load *l, const TmaBlock *b,
                            int rank) {
     static const uint16_t canary[8] = {CANARY_PENDING, CANARY_PENDING, CANARY_PENDING,
@@ -392,8 +393,8 @@ void handle_tma_wait(SimLane *lane, const SimSite *site, char *frame) {
                   strstr(site->name, ".read.") != NULL);
 }
 
-/// What has read is written when the program ends; what has not finds the shared memory gone. Who
-/// adds waits until the sums are there.
+/// At the end of the program, stores that have read do their writes. Stores that have not read find
+/// the shared memory gone. A store that adds waits for its sums.
 void stores_finish(SimLane *lane) {
     const Copies *all = &lane->stores;
     char self[NAME_BYTES], place[PLACE_BYTES];

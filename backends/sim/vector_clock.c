@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is ordered before what: clocks that meet at barriers, mbarriers, waits and flags.
+// The order of accesses: clocks that meet at barriers, mbarriers, waits and flags.
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static void set_epoch(Clock c, int actor, uint32_t epoch) {
     c.order[actor] = c.global[actor] = epoch;
 }
 
-/// All that the warp did and waited for so far is ordered before what its lanes do from here on.
+/// Orders everything that the warp did and waited for before the next actions of its lanes.
 static void tick_warp(Shadow *s, Warp *w) {
     Clock c = s->warps[w->number];
     for (int i = 0; i < warp_lanes(w); i++) {
@@ -122,7 +122,8 @@ static int mbarrier_number(Shadow *s, Cta *cta, int index) {
     return i;
 }
 
-/// One lane arrives: what the others of its warp did since they met is not ordered before.
+/// One lane arrives. Actions of the other lanes of its warp since they last met are not ordered
+/// before.
 void order_mbarrier_arrive(SimLane *lane, Cta *cta, int index) {
     Shadow *s = lane->sim->shadow;
     if (!s) return;
@@ -171,8 +172,8 @@ void order_proxy_fence(SimLane *lane, bool shared, bool global) {
 }
 
 /* ---- flags in global memory ------------------------------------------------------------------ */
-// Programs meet through atomics: what a program did before a fence and an atomic is ordered before
-// what another one does after an atomic at the same address that came later. Whole programs stand
+// Programs meet through atomics. The actions of a program before a fence and an atomic are ordered
+// before those of another program after a later atomic at the same address. Whole programs stand
 // for their accesses.
 
 void flags_reset(Shadow *s) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Inside the shadow: clocks, the cell of a byte.
+// Internals of the shadow: clocks, and the cell of a byte.
 #ifndef BACKENDS_SIM_VECTOR_CLOCK_H
 #define BACKENDS_SIM_VECTOR_CLOCK_H
 
@@ -14,7 +14,7 @@ enum {
 };
 #define EPOCH_PENDING UINT32_MAX
 
-/// Who accessed something, when and where. Epoch 0: nobody.
+/// The actor, time and place of an access. Epoch 0: no access.
 typedef struct Stamp {
     uint32_t epoch, site, program, actor;
 } Stamp;

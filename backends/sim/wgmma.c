@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// wgmma: products of a warpgroup that run on while the code goes on. What the code gets are NaNs
-// that number the product and the register; the wait makes results of them:
+// wgmma: products of a warpgroup that run in the background. The code gets NaNs that number the
+// product and the register. The wait replaces them by results:
 //
 //     0 11111111 0 iiiiiiiiiiiiiii rrrrrrr      i: product (1 ..), r: register
 #include <stdlib.h>
@@ -100,7 +100,7 @@ static uint32_t unit_offset(const MatrixOperand *o, int i) {
     return at ^ (at >> 3 & (row - 16));
 }
 
-/// A shared layout of the code and the descriptor may disagree; what can be seen of that is wrong.
+/// A shared layout of the code may disagree with the descriptor. Returns the visible errors.
 static const char *check_descriptor(const MatrixOperand *o, uint64_t desc, int64_t shared) {
     uint32_t row = (uint32_t)o->width * 16;
     if (desc & (uint64_t)0x3ff1c000c000c000) return "bits that have to be 0 are not";
@@ -302,7 +302,7 @@ static void begin_sum(Group *g, Product *p, bool add) {
             set_register(p, t, r, accumulator_bits(g, p->site, t, r));
 }
 
-/// Registers that something else may have touched need a fence first.
+/// Registers that other code may have accessed need a fence first.
 static void check_fence(const Group *g, const Product *p) {
     char place[PLACE_BYTES];
     if (!p->before && !g->fenced)
@@ -342,7 +342,7 @@ void handle_wgmma(Group *g, const SimSite *site) {
             ((uint32_t *)(void *)(frame_of(g, t) + site->result_at))[r] = canary_of(p, r);
 }
 
-/// NaNs, unlike those of products: what reads them shows it.
+/// NaNs that differ from those of products, so that a read of them shows in results.
 void handle_wgmma_blank(SimLane *lane, const SimSite *site, char *frame) {
     (void)lane;
     for (int r = 0; r < site->result_count; r++)
@@ -380,7 +380,7 @@ static void sweep_products(Group *g) {
     Product **at = &g->oldest, *p;
     g->newest = NULL;
     while ((p = *at)) {
-        // What was passed on is needed until the other product has taken it over.
+        // A passed-on product is needed until the other product has taken it over.
         bool over = p->given || (p->passed && p->next && p->next->worked && p->worked);
         for (const Product *q = p->next; over && q; q = q->next) over = q->before != p;
         if (over) {
