@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What this machine can do at most, measured: the roofs that kernels are compared with.
+// The measured peaks of this machine: the roofs that kernels are compared with.
 #ifndef TOOLS_ROOFLINE_H
 #define TOOLS_ROOFLINE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The clock, and the middle of what it measured.
+// The clock, and the median of its measurements.
 #ifndef TOOLS_TIMING_H
 #define TOOLS_TIMING_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs kernels of AMD code objects on the CPU. README.md says which, and what is checked.
+// Runs kernels of AMD code objects on the CPU. README.md lists the GPUs and the checks.
 #ifndef TOOLS_AMDSIM_AMDSIM_H
 #define TOOLS_AMDSIM_AMDSIM_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What atomics compute: the rows of atomics.def.
+// The operations of atomics: the rows of atomics.def.
 #include <math.h>
 
 #include "tools/amdsim/machine.h"

@@ -25,7 +25,7 @@ static inline u64 reverse64(u64 x) {
 static inline u32 reverse32(u32 x) {
     return (u32)(reverse64(x) >> 32);
 }
-/// Each of these is -1 where there is no such bit.
+/// Each of these returns -1 if no bit qualifies.
 static inline u32 leading_zeros(u64 x, int bits) {
     return x ? (u32)(__builtin_clzll(x) - (64 - bits)) : ~0u;
 }

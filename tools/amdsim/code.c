@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Loading a code object: an ELF file, of which the segments and one kernel's descriptor are read.
+// Loads a code object: the segments of an ELF file and one kernel's descriptor.
 #include <elf.h>
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ static const char *gpu_of(const CodeObject *e) {
 
 /* ---- segments ------------------------------------------------------------------------------- */
 
-/// False: it is no part of the file, or ends beyond what is allowed.
+/// Returns false if it is not inside the file, or exceeds the limit.
 static bool read_segment(const CodeObject *e, int n, Elf64_Phdr *out) {
     if (!read_part(e, e->head.e_phoff + (u64)n * sizeof *out, out, sizeof *out)) return false;
     if (out->p_type != PT_LOAD) return true;
@@ -68,7 +68,7 @@ static bool is_kernel_descriptor(const CodeObject *e, u64 at, const char *kernel
            read_part(e, at + n, suffix, sizeof suffix) && !memcmp(suffix, ".kd", sizeof suffix);
 }
 
-/// Where the descriptor of the kernel is in the image; 0: there is none.
+/// Returns the offset of the kernel's descriptor in the image; 0: absent.
 static u64 find_in_table(const CodeObject *e, const Elf64_Shdr *table, const char *kernel) {
     Elf64_Shdr names;
     if (!read_part(e, e->head.e_shoff + table->sh_link * sizeof names, &names, sizeof names))

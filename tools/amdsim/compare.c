@@ -6,7 +6,7 @@
 #include "tools/amdsim/bits.h"
 #include "tools/amdsim/machine.h"
 
-/// What may be true of two values.
+/// The relations that may hold between two values.
 enum { LESS = 1, EQUAL = 2, MORE = 4, UNORDERED = 8, CLASS = 16 };
 
 static const struct {

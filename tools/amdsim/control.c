@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Branches, waits, barriers, the end of a wave, and what has no effect here.
+// Branches, waits, barriers, the end of a wave, and instructions without an effect here.
 #include <stdlib.h>
 
 #include "tools/amdsim/machine.h"

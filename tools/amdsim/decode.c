@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From machine code to instructions: LLVM's disassembler knows the encodings, and its text is read
-// here, once for each address.
+// Decodes machine code. LLVM's disassembler knows the encodings, and this file reads its text, once
+// for each address.
 #include <llvm-c/Disassembler.h>
 #include <stdio.h>
 #include <stdlib.h>

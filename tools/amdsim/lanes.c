@@ -6,7 +6,7 @@
 #include "tools/amdsim/dpp.h"
 #include "tools/amdsim/machine.h"
 
-/// The lane that lane `l` reads; -1: none.
+/// Returns the lane that lane `l` reads; -1: none.
 static int dpp_lane(const Inst *i, int l) {
     int n = i->dpp_arg[0], row = l & ~15, at = l & 15;
     switch (i->dpp) {
@@ -26,7 +26,7 @@ static int dpp_lane(const Inst *i, int l) {
     }
 }
 
-/// The first source of an instruction with DPP. A lane that reads from none, or from one that is
+/// Returns the first source of an instruction with DPP. A lane without a source, or whose source is
 /// off, gets 0 or is not written.
 static u64 gather_dpp(const Wave *w, const Inst *i, const Operand *o, Type type, Values *out) {
     u64 on = exec_mask(w), written = on;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A launch: what its waves find in their registers, and the order in which they run.
+// A launch: the initial registers of its waves, and the order in which they run.
 #include <llvm-c/Disassembler.h>
 #include <llvm-c/Target.h>
 #include <pthread.h>
@@ -95,7 +95,7 @@ static User make_user(const Machine *m, const Packet *packet) {
     return u;
 }
 
-#define GARBAGE 0xdeadbeefu // of registers that nobody wrote
+#define GARBAGE 0xdeadbeefu // of registers that were not written
 
 static void start_vectors(Wave *w, u32 first, u32 items) {
     const u32 *block = w->m->launch->block;
@@ -206,7 +206,7 @@ static void init_llvm(void) {
 
 enum { MOST_ITEMS = 1024, WAVE32 = 0x400 };
 
-/// What follows from the code and the launch. False: the launch is none.
+/// Derives the facts of the code and the launch. Returns false for an invalid launch.
 static bool measure_launch(Machine *m) {
     const AmdsimLaunch *l = m->launch;
     u64 items = (u64)l->block[0] * l->block[1] * l->block[2];
@@ -238,7 +238,7 @@ static bool allocate_machine(Machine *m) {
     return m->cache && m->shared && m->access && m->buffers && allocate_waves(m);
 }
 
-/// Of the caller, and what a kernel may read beside them.
+/// The caller's buffers, and other memory that a kernel may read.
 static void list_buffers(Machine *m, const Packet *packet) {
     const AmdsimLaunch *l = m->launch;
     const AmdsimBuffer more[] = {{(uintptr_t)l->args, l->arg_bytes, true},

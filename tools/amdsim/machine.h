@@ -57,7 +57,7 @@ typedef enum OperandKind {
     SCALAR,
     INTEGER,
     FLOAT,
-    OFF, // `off` and what else is no value
+    OFF, // `off` and other operands without a value
 } OperandKind;
 
 enum { WHOLE, LOW_HALF, HIGH_HALF };
@@ -164,7 +164,7 @@ struct Wave {
     bool v_lgkm[VECTORS];
 };
 
-/// Who last accessed a byte of shared memory. Epochs are the times between barriers.
+/// The last access to a byte of shared memory. Epochs are the times between barriers.
 typedef struct SharedByte {
     u32 write, read; // epochs
     uint8_t writer, reader;

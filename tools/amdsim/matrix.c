@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Matrix products: v_mfma_* of CDNA and v_wmma_* of RDNA 3. Sums of f32 are rounded after each
-// product, in the order of k; the GPUs' own order is not documented.
+// product, in the order of k. The GPUs' own order is undocumented.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which accesses are allowed, and moving data between memory and registers.
+// Checks accesses, and moves data between memory and registers.
 #include "tools/amdsim/machine.h"
 
 /* ---- checks --------------------------------------------------------------------------------- */

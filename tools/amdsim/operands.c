@@ -76,7 +76,7 @@ static void read_constant(const char *text, Operand *o) {
     o->kind = end == text ? OFF : INTEGER;
 }
 
-/// What stands around an operand, with the text that it begins and ends with.
+/// The modifiers around an operand, with the text at their start and end.
 enum { AROUND_NEG, AROUND_ABS, AROUND_SEXT, AROUND_LIT };
 static const struct {
     const char *begin;
@@ -92,7 +92,7 @@ static bool is_negated(const char *text) {
     return *text == '-' && text[1] && strchr("vsa|et", text[1]);
 }
 
-/// NULL: there is nothing around.
+/// NULL: no modifiers.
 static char *strip_modifier(char *text, Operand *o) {
     size_t n = strlen(text);
     if (is_negated(text)) {

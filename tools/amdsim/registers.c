@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reading and writing registers. One that an access on its way will write must not be read before
-// its s_waitcnt.
+// Reads and writes registers. The destination of an access in flight must not be read before its
+// s_waitcnt.
 #include "tools/amdsim/machine.h"
 
 int type_bits(Type type) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// ds_*: shared memory, and shuffles of lanes that go the same way.
+// ds_*: shared memory, and shuffles of lanes through the same hardware.
 #include "tools/amdsim/machine.h"
 
 static int lds_access_words(const Inst *i) {

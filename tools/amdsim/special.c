@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Vector instructions that no row can say: results beside the vector, lanes of others, masks.
+// Vector instructions that do not fit a row: extra results, values of other lanes, masks.
 #include <math.h>
 
 #include "tools/amdsim/bits.h"

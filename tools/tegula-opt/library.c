@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The check of the standard library that a build makes: the library is embedded as text, and a
-// mistake in it would be seen by a user's first kernel only.
+// Checks the standard library during a build. The library is embedded as text, so an error in it
+// would otherwise appear only with a user's first kernel.
 #include "ir/library.h"
 #include "driver/driver.h"
 #include "lang/diag.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula-opt: IR text in, passes, IR text out. The tool of the tests of the IR and its passes.
+// tegula-opt reads IR text, runs passes and prints IR text, for the tests of the IR and its passes.
 #include "frontend/frontend.h"
 #include "lang/diag.h"
 #include "passes/gpu/gpu.h"
@@ -267,8 +267,8 @@ char *read_all(FILE *f, size_t *len) {
     return data;
 }
 
-/// Each part between lines `// -----` is a module. What stands before a part is blanked but for its
-/// line ends, so that positions stay those of the file.
+/// Each part between lines `// -----` is a module. The text before a part is blanked except for its
+/// line ends, so that positions match the file.
 static int run_split_parts(const OptOptions *o, char *text, size_t len) {
     int worst = 0;
     char *part = text, *end = text + len;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the files of the `tegula-opt` program share.
+// Shared declarations of the `tegula-opt` program.
 #ifndef TOOLS_TEGULA_OPT_OPT_H
 #define TOOLS_TEGULA_OPT_OPT_H
 
@@ -9,7 +9,7 @@
 
 enum { EXIT_USER = 1, EXIT_USAGE = 2, EXIT_BUG = 3 };
 
-/// The whole of a file, malloc'd and terminated, or NULL.
+/// Returns a whole file, malloc'd and terminated, or NULL.
 char *read_all(FILE *f, size_t *len);
 /// Runs body(ctx, arg) in a context of its own and prints its messages, then done(arg) if all went
 /// well; NULL: nothing. The exit code.

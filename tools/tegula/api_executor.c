@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The executor that goes the way of a C program: a module of the source, tensors as DLPack has
-// them, tg_launch. It is there for tests, so that they see binding, facts and variants, too.
+// The executor that follows the path of a C program: a module of the source, DLPack tensors,
+// tg_launch. Tests use it to cover binding, facts and variants as well.
 #include "tools/tegula/executors.h"
 
 #include "runtime/tegula.h"

@@ -61,7 +61,7 @@ static bool take_int(Spec *s, int64_t *out) {
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 
-/// Reads all of `text` as a value of element e. False where it is none or does not fit.
+/// Reads all of `text` as a value of element e. Returns false if it is not a value or does not fit.
 static bool parse_cell(Elem e, const char *text, Cell *out) {
     char *end = NULL;
     errno = 0;
@@ -205,7 +205,8 @@ static uint64_t seed_of(const Spec *s, const Generator *g) {
     return h;
 }
 
-/// Elements depend on their row-major index alone, so a view of random data is that of the whole.
+/// An element depends only on its row-major index, so a view of random data equals that of the
+/// whole.
 static bool generate_elements(Spec *s) {
     const char *name = take_spec_name(s);
     int which = 0, rank = 0;
@@ -302,7 +303,7 @@ static bool take_slice(Spec *s, int axis, int64_t *start, bool *dropped) {
     return true;
 }
 
-/// Axes that are not named stay whole; an integer drops its axis.
+/// Unnamed axes stay whole. An integer drops its axis.
 static bool take_slices(Spec *s) {
     Tensor old = s->t;
     int kept = 0, axis = 0;
@@ -426,7 +427,7 @@ static int take_view_args(Spec *s, int64_t *v) {
     return take_spec_char(s, ')') ? n : -1;
 }
 
-/// Views apply from left to right, each to what the ones before it left.
+/// Views apply from left to right, each to the result of the previous one.
 static bool take_view(Spec *s) {
     if (take_spec_char(s, '[')) return take_slices(s);
     if (!take_spec_char(s, ':')) return fail_spec(s, "expected ':' or '[' at '%s'", s->p);

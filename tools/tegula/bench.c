@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula bench: how fast a kernel is beside what this machine can do at most.
+// tegula bench: compares the speed of a kernel with this machine's peak.
 #include "tools/roofline.h"
 #include "tools/tegula/gpu_arrays.h"
 #include "tools/tegula/measure.h"

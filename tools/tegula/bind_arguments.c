@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The arguments of the command line in the form that compiled code takes.
+// Converts the arguments of the command line to the form of compiled code.
 #include "runtime/base/view_overlap.h"
 #include "tools/tegula/executors.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Dims of tensor parameters: bound by the arguments that are there, they give the shapes of those
-// that are not.
+// Dims of tensor parameters: given arguments bind them, and they determine the shapes of missing
+// ones.
 #include "tools/tegula/job.h"
 
 #include "frontend/program.h"
@@ -37,7 +37,7 @@ static void bind_sum(Ctx *ctx, Dimensions *dims, const Expr *e, int64_t extent) 
     if (e->binary.op == BI_SUB) dims_set(ctx, dims, e->binary.a->name, extent + n);
 }
 
-/// Axes are taken from the left; a pack takes what the plain dims leave.
+/// Axes are taken from the left. A pack takes the axes that the plain dims leave.
 void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t, bool sums) {
     int plain = 0, axis = 0;
     for (int i = 0; i < type->dims.n; i++) plain += !type->dims.at[i].pack;

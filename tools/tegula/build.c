@@ -35,7 +35,7 @@ static bool bad_build_value(const char *option, const char *text, const char *fo
     return false;
 }
 
-/// `D=64|128`; `N<=8192` goes to *most, where there is one.
+/// Parses `D=64|128`; `N<=8192` goes to *most if the caller permits it.
 static bool take_value_lists(Making *m, const char *option, const List *list, AotValues *out,
                              AotValues *most) {
     const char *form = most ? "NAME=64|128, or 'NAME<=8192'" : "NAME=64";
@@ -88,7 +88,7 @@ static bool add_target(Making *m, const char *name) {
     return false;
 }
 
-/// "cpu,gfx942": one CPU, this machine's where none is named, and any GPUs.
+/// "cpu,gfx942": one CPU (this machine's if none is named) and any GPUs.
 static bool take_targets(Making *m) {
     m->a.arch = cpu_host_arch();
     for (const char *list = m->o->target; list && *list;) {
@@ -116,7 +116,7 @@ static bool unknown_level(const Making *m, const char *name) {
     return false;
 }
 
-/// In ascending order, whatever order they are named in.
+/// In ascending order, regardless of the order on the command line.
 static bool take_levels(Making *m) {
     const char *list = m->o->cpu_levels;
     bool wanted[TG_LEVELS] = {false};
@@ -379,7 +379,7 @@ static bool take_tuned_settings(Making *m) {
     return true;
 }
 
-/// What of them the object has not.
+/// Lists the requested kernels that the object lacks.
 static void note_tuned(const Making *m) {
     const Aot *a = &m->a;
     bool any = false;

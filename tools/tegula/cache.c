@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula cache: what the compiler keeps on disk.
+// tegula cache: the compiler's store on disk.
 #include "tools/tegula/cache.h"
 #include "cache/store.h"
 #include "driver/code_cache.h"

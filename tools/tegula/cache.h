@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What objects keep in the folder of the store, for `tegula cache` (cache_objects.c).
+// Files of objects in the folder of the store, for `tegula cache` (cache_objects.c).
 #ifndef TOOLS_TEGULA_CACHE_H
 #define TOOLS_TEGULA_CACHE_H
 
@@ -19,8 +19,8 @@ typedef void ObjectsFn(void *user, const ObjectFile *f);
 bool objects_each(Ctx *ctx, const char *folder, ObjectsFn *each, void *user);
 /// Removes those that were written before a time, or all; how many.
 int objects_prune(Ctx *ctx, const char *folder, int64_t before, bool all);
-/// Reads all, and removes what is damaged. Adds up results; the path of a file that cannot be read
-/// or written, or NULL.
+/// Reads all files and removes damaged ones. Adds up results. Returns the path of a file that
+/// cannot be read or written, or NULL.
 const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damaged);
 
 /// Files as entries of the store, which an export has then, and back: of an import those that are
@@ -28,9 +28,9 @@ const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damage
 StoreStatus objects_pack(Ctx *ctx, const char *folder, Store *store);
 StoreStatus objects_unpack(Ctx *ctx, const char *folder, Store *store, int *added);
 
-/// Prints what was tuned otherwise in two exports (NULL: in the store): `-` is in the first alone,
-/// `+` in the second, `~` in both with another setting. How many lines that are; after a failure
-/// `bad` is the file.
+/// Prints tuning results that differ in two exports (NULL: the store): `-` is only in the first,
+/// `+` only in the second, `~` is in both with different settings. Returns the number of lines. On
+/// failure `bad` is the file.
 StoreStatus cache_diff(Ctx *ctx, Store *store, const char *const files[2], const char **bad,
                        int *differences);
 

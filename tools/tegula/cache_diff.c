@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula cache diff: what two exports, or the store and an export, say differently of what was
-// tuned.
+// tegula cache diff: the differences in tuning results of two exports, or of the store and an
+// export.
 //
-// Keys rest on the compiler and the source, so what is compared is what a result is about: "softmax
-// R=64 N=128 on AMD EPYC, 2 threads: BR=4 (softmax.teg)", up to the setting. Of several results of
-// one such subject the last one counts.
+// Keys depend on the compiler and the source, so the subject of a result is compared: "softmax R=64
+// N=128 on AMD EPYC, 2 threads: BR=4 (softmax.teg)", up to the setting. Of several results with one
+// subject the last one counts.
 #include "tools/tegula/cache.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static Result *find_subject(DiffSide *s, const char *subject) {
     return NULL;
 }
 
-/// The text is cut in front of its setting; what was found near another shape has none.
+/// The text is cut before its setting. A result from a near shape has no setting.
 static bool add_tuning_entry(void *user, const StoreEntry *e) {
     DiffSide *s = user;
     if (e->kind != STORE_TUNING) return true;
@@ -42,7 +42,7 @@ static bool add_tuning_entry(void *user, const StoreEntry *e) {
     return true;
 }
 
-/// What `one` has and `other` has not, or has otherwise.
+/// Prints the results of `one` that `other` lacks or has with another setting.
 static int print_side(const DiffSide *one, DiffSide *other, char sign) {
     int n = 0;
     for (int i = 0; i < one->results.n; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What objects keep beside the store: a small file of text for each kernel and device, since they
-// run where no compiler is (runtime/tune/tune_file.c).
+// Tuning files of objects beside the store: a small text file for each kernel and device, since
+// objects run without a compiler (runtime/tune/tune_file.c).
 #include "tools/tegula/cache.h"
 
 #include <dirent.h>
@@ -55,7 +55,7 @@ typedef struct ObjectCheck {
     const char *bad;
 } ObjectCheck;
 
-/// A file that is half written belongs to a process that writes it, or was killed: nobody reads it.
+/// A half-written file belongs to a process that is writing it or was killed, and is never read.
 static void verify_one(void *user, const ObjectFile *f) {
     ObjectCheck *c = user;
     tg_tuned_file file;
@@ -75,7 +75,7 @@ const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damage
 
 /* ---- in exports ------------------------------------------------------------------------------ */
 
-// The value of an entry is the file's name behind its prefix, 16 digits, then what is in it.
+// The value of an entry is the file's name behind its prefix (16 digits), then the file's contents.
 enum { NAME = 16, MOST_BYTES = 1 << 16 };
 
 typedef struct ObjectPacking {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula check, tegula fmt: what is done to source files alone.
+// tegula check, tegula fmt: commands that work on source files alone.
 #include "tools/tegula/executors.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ int cmd_check(Ctx *ctx, const Options *o) {
 
 /* ---- fmt ----------------------------------------------------------------------------------- */
 
-/// Replaces a file through a temporary one beside it, so that it is never half written.
+/// Replaces a file through a temporary one beside it, so that the file is never half written.
 static bool replace_file(Ctx *ctx, const char *path, const char *text) {
     const char *temporary = ctx_format(ctx, "%s.tmp%ld", path, (long)getpid());
     FILE *f = fopen(temporary, "wb");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One command line in a context of its own.
+// Runs one command line in its own context.
 #include "tools/tegula/cli.h"
 
 #include "lang/diag.h"

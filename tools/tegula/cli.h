@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the files of the `tegula` program share.
+// Shared declarations of the `tegula` program.
 #ifndef TOOLS_TEGULA_CLI_H
 #define TOOLS_TEGULA_CLI_H
 
@@ -44,12 +44,12 @@ int args_parse(Ctx *ctx, int argc, char **argv, Options *out);
 /// Splits a line into words like a shell: blanks, '...', "..." and backslashes.
 /// Returns the number of words, or -1 where a quote is not closed.
 int args_split(Ctx *ctx, const char *line, char ***words);
-/// `NAME=VALUE`: copies the name, returns the value; NULL (reported) where there is no `=`.
+/// `NAME=VALUE`: copies the name, returns the value; NULL (reported) without a `=`.
 const char *args_pair(Ctx *ctx, const char *option, const char *text, const char **name);
 
 /* ---- report.c ------------------------------------------------------------------------------ */
 
-/// A mistake in the use of the program: `tegula: error: ...`; then cli_hint says what to do.
+/// Reports a usage error: `tegula: error: ...`. cli_hint then gives advice.
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /// Something that the command goes on without.
 void cli_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -67,8 +67,8 @@ const Importer *option_importer(Ctx *ctx, const Options *o);
 
 /// file_write would: nothing is left behind. False, reported.
 bool file_can_be_written(Ctx *ctx, const char *path);
-/// Writes a temporary file beside it and renames that, so that it is never half written. False,
-/// reported, where that fails.
+/// Writes a temporary file beside it and renames it, so that the file is never half written.
+/// Returns false (reported) on failure.
 bool file_write(Ctx *ctx, const char *path, const void *data, size_t bytes);
 
 /* ---- commands ------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arguments that nobody gave, for commands that measure: from --dim, or of a size that fits.
+// Default arguments for commands that measure: from --dim, or of a suitable size.
 #include "driver/aot/aot.h"
 #include "tools/tegula/job.h"
 
@@ -10,7 +10,7 @@
 
 enum { DEFAULT_EXTENT = 1024, MOST_ELEMENTS = 1 << 25, DEFAULT_RANKS = 2 };
 
-/// The extent in "NAME=EXTENT", for a name that the kernel's tensors have; -1: none, reported.
+/// Returns the extent in "NAME=EXTENT" for a name of the kernel's tensors; -1 (reported): none.
 static int64_t read_dim_option(Job *job, const char *option, const char **name) {
     const char *text = args_pair(job->ctx, "dim", option, name);
     if (!text) return -1;
@@ -127,7 +127,7 @@ static bool is_given(const Options *o, const char *name) {
     return false;
 }
 
-/// "x=rand(1024,1024)", "scale=1"; NULL for what needs no argument.
+/// "x=rand(1024,1024)", "scale=1"; NULL if the parameter needs no argument.
 static const char *made_up(Job *job, const Dimensions *dims, const Param *p, const char *data) {
     if (!param_is_tensor(p)) return ctx_format(job->ctx, "%s=1", p->name.text);
     if (p->optional) return NULL;
@@ -155,8 +155,7 @@ bool job_complete(Job *job, Options *o, const char *data) {
     const char **all = ctx_array(job->ctx, const char *, o->args.n + job->kernel->params.n);
     if (o->args.n) memcpy(all, o->args.at, sizeof *all * (size_t)o->args.n);
     int n = o->args.n;
-    // What --arg says of dims counts for the others, too: they are left to follow from it, and from
-    // --dim.
+    // Dims given by --arg also apply to the others. They are derived from it, and from --dim.
     bool follow = gives_tensor(job);
     for (int i = 0; i < job->kernel->params.n; i++) {
         const Param *p = &job->kernel->params.at[i];

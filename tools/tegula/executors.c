@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From an instance to execution: the executors, the levels that can be printed, the pipelines.
+// From an instance to execution: the executors, the printable levels, the pipelines.
 #include "lang/diag.h"
 #include "passes/gpu/gpu.h"
 #include "runtime/compiler.h"
@@ -198,7 +198,7 @@ static bool cuda_compile(Job *job) {
     return true;
 }
 
-/// Waits for the device, as ranks have done, so that what went wrong there belongs to this launch.
+/// Waits for the device, as the ranks do, so that its errors belong to this launch.
 static bool cuda_launch(Job *job) {
     if (!cpu_launch(job)) return false;
     if (job->ranks || tg_device_synchronize(job->device, NULL) == TG_OK) return true;

@@ -18,13 +18,13 @@ struct Executor {
 bool api_compile(Job *job);
 bool api_launch(Job *job);
 
-/// A job on the executor that --target names; NULL, reported, where there is none.
+/// Returns a job on the executor that --target names; NULL (reported) if it does not exist.
 Job *job_create(Ctx *ctx, const Options *o);
 
 /// Puts a launch on its way; of a GPU without waiting for it.
 bool job_launch_only(Job *job);
 
-/// Runs the passes to grid IR, with what --dump-after, --verify-each and --time-passes ask for.
+/// Runs the passes to grid IR, with the effects of --dump-after, --verify-each and --time-passes.
 bool job_passes(Job *job);
 
 /// The arguments of the kernel op, in its order: constants and nulls left out as the code leaves
@@ -41,7 +41,7 @@ Bound job_bind_rank(Job *job, int64_t rank);
 /// Of ranks that are processes: meets the others, before anything is compiled. Where their memory
 /// is not mapped, transfers are copies unless the user has said how they are made.
 bool rank_launch_meet(Job *job);
-/// Collective, of ranks that have met: rank 0's setting, "" for none, in place of the own one.
+/// Collective, for ranks that have met: replaces the own setting by rank 0's ("": none).
 const char *rank_launch_config(Job *job, const char *config);
 /// The instance is that of this plan, before it is elaborated.
 void rank_launch_set_plan(Job *job, int64_t plan);
@@ -56,7 +56,7 @@ double rank_launch_seconds(const Job *job);
 /// Collective: the traces of all ranks, at rank 0; NULL, reported: they cannot be had. Those of
 /// ranks that are here are given.
 tg_trace *rank_launch_traces(Job *job, tg_trace *here);
-/// Brings what they wrote to the arguments.
+/// Copies the written data to the arguments.
 bool rank_launch_finish(Job *job);
 
 /// Refuses tensors that overlap one that the kernel writes; after compile.

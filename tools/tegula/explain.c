@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula explain: what the compiler made of a kernel.
+// tegula explain: shows the compiler's decisions for a kernel.
 #include "driver/rank_settings.h"
 #include "passes/gpu/gpu.h"
 #include "tools/tegula/executors.h"
@@ -67,7 +67,7 @@ static const char *misalignment_noted(void *arg, const char *note) {
     return NULL;
 }
 
-/// What the kernel does with each parameter, and how packs were merged for these strides.
+/// Describes the kernel's use of each parameter, and how packs were merged for these strides.
 static void print_params(const Job *job) {
     Ctx *ctx = job->ctx;
     printf("parameters\n");
@@ -94,7 +94,7 @@ static void count_op(Op *op, void *arg) {
     ((Count *)arg)->n[op->code]++;
 }
 
-/// How the programs of each launch became tasks, and what became of the loops.
+/// Describes how the programs of each launch became tasks, and the fate of the loops.
 static void print_structure(Job *job) {
     Count count = {0};
     op_walk_pre(job->build.code->module, count_op, &count);
@@ -156,7 +156,7 @@ static void print_tasks(Op *op, void *arg) {
                order ? order : "");
 }
 
-/// Loop nests and products, in the order of the code: what stands in one line is one pass.
+/// Lists loop nests and products in the order of the code. One line is one pass over memory.
 static bool print_code(Job *job) {
     Text notes = {.ctx = job->ctx};
     job->build.notes = &notes;
@@ -181,7 +181,7 @@ static int by_ascending_seconds(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/// How much the choice matters: what the search saw of the others.
+/// Shows the effect of the choice, from the search's measurements of the other settings.
 static void print_spread(Ctx *ctx, const TuneResult *tuned) {
     double *times = ctx_array(ctx, double, tuned->n_trials + 1), best = tuned->seconds;
     int n = 0;

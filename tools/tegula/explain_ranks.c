@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What `tegula explain` says of ranks: which transfers comm-overlap made of a kernel, and when they
-// and the programs run, by a model.
+// The part of `tegula explain` about ranks: the transfers that comm-overlap made of a kernel, and
+// the modelled times of transfers and programs.
 //
 //   link      |111111112222222.........|
 //   programs  |000000000000111111111111|       0: the own shard, 1: that of the next rank, ...
 //
-// Rank by rank, all do the same. Programs that read what comes begin when it is there; what
-// programs send is on its way while the next ones run, and at last folded
+// All ranks do the same, each from its own position. Programs that read received data begin when it
+// has arrived. Data that programs send is in flight while the next ones run, and is folded last
 // (passes/comm/comm_cost.c).
 #include <math.h>
 #include <stdio.h>

@@ -44,7 +44,7 @@ static const GpuTarget *oldest_of_nvidia(void) {
     return oldest;
 }
 
-/// The one whose name differs in the last letter alone, or the nearest spelling; NULL: none.
+/// Returns the name that differs only in the last letter, or the nearest spelling; NULL: none.
 static const char *nearest_target(const char *name) {
     enum { GPU_TARGETS = 32 };
     const char *names[GPU_TARGETS];
@@ -76,7 +76,7 @@ const char *gpu_target_hint(Ctx *ctx, const char *name) {
     return best ? ctx_format(ctx, "did you mean '%.*s%s'?", maker, name, best) : NULL;
 }
 
-/// The device at hand, and what code is best for it.
+/// The current device, and the best code for it.
 static bool read_device(Job *job, const char *name) {
     char *end = NULL, machine[16];
     const char *colon = strchr(name, ':');
@@ -161,7 +161,7 @@ void gpu_mirror(Mirrors *m, const Tensor *t) {
     add_mirror(m, t);
 }
 
-/// Copies start where host pages do, so that alignment is alike on both sides.
+/// Copies start at host page boundaries, so that alignment is equal on both sides.
 enum { PAGE = 4096 };
 
 /// One way or the other.
@@ -189,7 +189,7 @@ static cu_result copy_elements(const Mirror *m, const Tensor *t, bool there) {
     return error;
 }
 
-/// Arrays whose elements lie far apart: what is between them is neither copied nor ever touched.
+/// Arrays with distant elements. The gaps between them are neither copied nor accessed.
 enum { SPARSE = 1 << 30 };
 
 static bool is_sparse(const Mirrors *all, const Mirror *m) {

@@ -5,8 +5,8 @@
 
 #include "tools/tegula/executors.h"
 
-/// What --target says: "cuda", "cuda:1", "sim:sm_80", "sm_90a" or a level of the CPU. False,
-/// reported, where there is no such thing here. `name` has one of those forms.
+/// Parses --target: "cuda", "cuda:1", "sim:sm_80", "sm_90a" or a level of the CPU. Returns false
+/// (reported) if the target does not exist here. `name` has one of those forms.
 bool gpu_target_read(Job *job, const char *name);
 /// Whether it has one of the forms that are for GPUs.
 bool gpu_target_is(const char *name);
@@ -15,8 +15,8 @@ bool gpu_device_named(const char *name);
 /// Of an unknown target, "sm_90" or "sim:gfx940": the line that tells which one is meant, or NULL.
 const char *gpu_target_hint(Ctx *ctx, const char *name);
 
-/// Arrays of the host and their copies on a device, released with the job's context. NULL,
-/// reported, where there is no such device.
+/// Host arrays and their copies on a device, released with the job's context. NULL (reported) if
+/// the device does not exist.
 typedef struct Mirrors Mirrors;
 Mirrors *gpu_mirrors(Job *job, int device);
 /// The bytes of the tensor are among them; before they are copied.
@@ -24,7 +24,7 @@ void gpu_mirror(Mirrors *mirrors, const Tensor *tensor);
 /// False, reported, after errors.
 bool gpu_copy_there(Mirrors *mirrors);
 bool gpu_copy_back(const Mirrors *mirrors);
-/// Where a byte of the host is there; NULL: it is in none of them.
+/// Returns the device address of a host byte; NULL: it is in no array.
 void *gpu_address(const Mirrors *mirrors, const void *host);
 
 /// Copies the arrays of the job to the device, and gives it `slots` that point there. False,

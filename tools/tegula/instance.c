@@ -11,7 +11,7 @@
 
 /* ---- the file and the kernel --------------------------------------------------------------- */
 
-/// Says what there is instead: nothing, several without --kernel, or another name.
+/// Reports the alternatives: no kernel, several without --kernel, or another name.
 static bool no_such_kernel(Job *job) {
     const char *name = job->o->kernel;
     int n = fe_kernel_count(job->program);
@@ -130,7 +130,7 @@ static Elem declared_elem(const Job *job, const GenericTypes *types, int i) {
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-/// A spec that says itself which element it has settles what a type parameter stands for.
+/// A spec with its own element type settles a type parameter.
 static bool names_element(const char *spec) {
     return spec[0] == '@' || strchr(spec, ':') != NULL;
 }
@@ -148,8 +148,8 @@ static const Argument *find_job_argument(void *user, const char *name) {
     return i < 0 ? NULL : &job->args[i];
 }
 
-/// What the parameter says decides how the text is read: `3` is an integer or a float, a u2 file
-/// may be bf16. An argument settles its type parameter for those made after it.
+/// The parameter decides how the text is read: `3` is an integer or a float, and a u2 file may be
+/// bf16. An argument settles its type parameter for later arguments.
 static bool make_job_argument(Job *job, GenericTypes *types, int i, const char *spec) {
     int g = fn_generic(job->kernel, param_elem(job, i));
     Wanted wanted = {
@@ -199,7 +199,7 @@ static Elem scalar_elem(const Job *job, const GenericTypes *types, int i) {
     return e != EL_COUNT ? e : job_param(job, i)->constant ? EL_I64 : job->inst->params[i].elem;
 }
 
-/// Puts in the parameters whose value is known: all, or the constants among them.
+/// Inserts the parameters with known values: all, or only the constants.
 static void set_scalars(Job *job, Dimensions *dims, bool all) {
     for (int i = 0; i < job->kernel->params.n; i++)
         if (job->args[i].kind == ARG_SCALAR && job->inst->params[i].known_value &&
@@ -271,7 +271,7 @@ static bool infer_tensor(Job *job, const GenericTypes *types, const Dimensions *
     return true;
 }
 
-/// Optional tensors that nobody mentions are null; others become zeroes of the shape that follows.
+/// Optional tensors without an argument are null. Others become zeroes of the derived shape.
 static bool infer_arguments(Job *job, const GenericTypes *types) {
     Dimensions dims = job_dims(job);
     if (!job_take_dims(job, &dims)) return false;
@@ -332,7 +332,7 @@ static void assume_rows(Job *job, const Dimensions *known) {
     }
 }
 
-/// Copies what is known of the arguments to the instance.
+/// Copies the known facts of the arguments to the instance.
 static void describe_arguments(Job *job, const GenericTypes *types) {
     for (int i = 0; i < job->kernel->params.n; i++) {
         ParamInst *p = &job->inst->params[i];
@@ -420,7 +420,7 @@ bool job_elaborate(Job *job) {
     return ok;
 }
 
-/// What each type parameter stands for, from the first parameter that has it.
+/// Finds each type parameter's type, from the first parameter that has it.
 static const char *generic_elem_name(const Job *job, const char *name) {
     for (int i = 0; i < job->inst->n_params; i++)
         if (strcmp(param_elem(job, i), name) == 0 && job->inst->params[i].elem < EL_COUNT)

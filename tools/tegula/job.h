@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One kernel instance on its way from source to execution.
+// One kernel instance, from source to execution.
 #ifndef TOOLS_TEGULA_JOB_H
 #define TOOLS_TEGULA_JOB_H
 
@@ -33,8 +33,9 @@ typedef struct Job {
 
 /// Reads the file and finds the kernel.
 bool job_load(Job *job);
-/// Makes the arguments of --arg, infers those of outputs, and the instance they ask for. With
-/// `partial`, arguments may be missing: what neither they nor the others say is left to defaults.
+/// Makes the arguments of --arg, derives those of outputs, and the instance for them. With
+/// `partial`, arguments may be missing, and defaults replace the values that the others do not
+/// determine.
 bool job_instance(Job *job, bool partial);
 bool job_elaborate(Job *job);
 /// "matmul<f32> M=512 N=512 K=512": the kernel, its element types and dims.
@@ -47,7 +48,7 @@ enum { MAX_RANKS = 64 };
 bool job_deal(Job *job);
 /// Parameter i is a symmetric tensor.
 bool job_is_symmetric(const Job *job, int i);
-/// After elaboration: each rank gets a copy of what it writes.
+/// After elaboration: gives each rank a copy of the data that it writes.
 bool job_spread(Job *job);
 /// Argument i of a rank, a tensor; symmetric ones are the same for all.
 Tensor job_tensor(const Job *job, int i, int64_t rank);
@@ -57,7 +58,7 @@ Tensor tensor_part(const Tensor *all, int64_t r);
 
 /* ---- explain_ranks.c ------------------------------------------------------------------------- */
 
-/// How ranks come by what others have: what comm-overlap noted.
+/// Describes how ranks obtain data of others, from the notes of comm-overlap.
 void explain_ranks(const Job *job);
 /// What each plan is expected to take, and when what is moved and computed by the one that was
 /// chosen; or why nothing can be said of them.
@@ -65,13 +66,13 @@ void explain_timeline(const Job *job, const CommLaunch *l);
 
 /* ---- default_arguments.c -------------------------------------------------------------------- */
 
-/// Adds to the options an argument for every parameter that has none: dense tensors of `data`
+/// Adds to the options an argument for every parameter without one: dense tensors of `data`
 /// ("rand", "zeros") with the dims of --dim, scalars of 1 (default_arguments.c).
 bool job_complete(Job *job, Options *o, const char *data);
 
 /* ---- bind_shapes.c: dims of tensors --------------------------------------------------------- */
 
-/// What names stand for: dims, packs, const and integer parameters, tune values.
+/// Lists the values of names: dims, packs, const and integer parameters, tune values.
 typedef struct Dimension {
     const char *name;
     int pack; // extents of `..name`, or -1 for a plain number
@@ -94,7 +95,7 @@ bool dims_tensor(const Dimensions *dims, const TypeExpr *type, Tensor *t);
 bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown);
 /// Everything the job's parameters and options bind, but for --dim.
 Dimensions job_dims(Job *job);
-/// Adds the values of --dim. False, reported: a name has another value, or is none.
+/// Adds the values of --dim. Returns false (reported) if a name has another value, or is unknown.
 bool job_take_dims(Job *job, Dimensions *dims);
 
 #endif

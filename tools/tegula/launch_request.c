@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The launch of a command line as the just-in-time compiler asks for it.
+// Describes the launch of a command line for the just-in-time compiler.
 #include "runtime/tegula.h"
 #include "tools/tegula/executors.h"
 #include "tools/tegula/tune/tune.h"
@@ -106,7 +106,7 @@ static bool can_search_here(const Job *job) {
     return false;
 }
 
-/// What was tuned is a matter of shapes, so all of them must be known.
+/// Tuning depends on shapes, so all of them must be known.
 static Decision find_tuned(Job *job, TuneMode mode, TuneResult *out) {
     const DLTensor **tensors;
     Request r;
@@ -145,7 +145,7 @@ bool job_elaborate_tuned(Job *job, bool launches, Decision *choice, TuneResult *
     }
     if (*choice == BY_TUNING) {
         if (job_elaborate(job)) return true;
-        // What was found for shapes like these may be nothing for this one.
+        // A setting for similar shapes may be invalid for this one.
         diag_rewind(job->ctx, mark);
         *choice = BY_MODEL;
         job->inst->n_set = n_set;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/// What was printed may have met a full disk only now.
+/// A full disk may be noticed only when output is flushed.
 static int flush_output(int code) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     cli_error("cannot write to standard output");

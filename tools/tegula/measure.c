@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Counts and times of a job, as `run` and `bench` report them.
+// Counts and times of a job, for the reports of `run` and `bench`.
 #include "tools/tegula/measure.h"
 
 #include <stdlib.h>

@@ -5,10 +5,10 @@
 
 #include "tools/tegula/executors.h"
 
-/// Each argument once: what a kernel must move at least, whatever it does with it.
+/// Each argument once: the least data that a kernel must move.
 int64_t job_bytes(const Job *job);
-/// The value of --flops over the dims of the job; 0 where there is none. False, reported, where it
-/// has no value.
+/// Returns the value of --flops over the dims of the job; 0 without the option. Returns false
+/// (reported) if it has no value.
 bool job_flops(Job *job, double *out);
 /// "3.1 ms"
 const char *time_text(Ctx *ctx, double seconds);

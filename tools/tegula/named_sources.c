@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Source files that the command line names.
+// The source files on the command line.
 #include "tools/tegula/cli.h"
 
 #include <errno.h>

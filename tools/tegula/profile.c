@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula profile: what ranks and their threads do when, as a trace that Perfetto shows, and how
-// much of the transfers is behind the programs.
+// tegula profile: the activities of ranks and their threads over time, as a trace for Perfetto, and
+// the share of the transfers that the programs hide.
 //
 // Ranks are threads of this process, or (--comm) processes of one host, whose rank 0 writes the
-// trace: all of them read one clock, on which that of a GPU is brought. Transfers and programs are
-// timed alone, too: with programs left out, and with chunks that count as copied.
+// trace. All of them read one clock, and a GPU's clock is converted to it. Transfers and programs
+// are also timed separately: once without the programs, and once with all chunks counted as copied.
 #include "tools/tegula/executors.h"
 #include "tools/tegula/measure.h"
 #include "tools/tegula/tune/tune.h"
@@ -90,7 +90,7 @@ static bool write_trace(const Job *job, const tg_trace *traces, int ranks) {
     return true;
 }
 
-/// Of the ranks that are here, what a launch did. NULL: it failed.
+/// Returns a launch's events, for the ranks in this process. NULL: it failed.
 static tg_trace *trace_here(Job *job) {
     int here = rank_launch_ranks(job);
     tg_trace *traces = ctx_array(job->ctx, tg_trace, here);
@@ -109,7 +109,7 @@ static bool has_copies(const tg_trace *t) {
     return copies;
 }
 
-/// What a launch did, into a file.
+/// Writes a launch's events to a file.
 static bool trace_one(Job *job, bool *copies) {
     int ranks = (int)job->ranks;
     tg_trace *traces = trace_here(job);

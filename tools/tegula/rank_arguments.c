@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arguments of several ranks. Of a symmetric tensor the command line gives all shards, [W, ...]. Of
-// another tensor it gives what each rank has, with a dimension for the rank in front, or one tensor
-// that is the same for all; what ranks write comes back with that dimension.
+// Arguments of several ranks. For a symmetric tensor the command line gives all shards, [W, ...].
+// For another tensor it gives the data of each rank, with a leading dimension for the rank, or one
+// tensor that is the same for all. Results that ranks write have that dimension as well.
 #include "tools/tegula/executors.h"
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@ static bool bad_shards(const Job *job, const char *name, int64_t shards) {
     return false;
 }
 
-/// --ranks, or what the symmetric tensors have; 0: the kernel has none.
+/// Returns --ranks, or the number in the symmetric tensors; 0: the kernel has none.
 static bool count_ranks(Job *job) {
     int n = job->kernel->params.n, of_ranks = 0;
     job->ranks = job->o->ranks;
@@ -75,7 +75,7 @@ bool job_deal(Job *job) {
     return true;
 }
 
-/// Memory for what each rank writes, at first what the one argument holds.
+/// Allocates memory for each rank's results, initialised from the single argument.
 static bool spread_output(Job *job, const char *name, Argument *a) {
     const Tensor *t = &a->tensor;
     Tensor shape = {.elem = t->elem, .rank = t->rank + 1, .extents = {job->ranks}};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches of several ranks, on CPUs or a GPU each: all of them as threads of this process, or one
-// of them where --comm says that the others are other processes, which may share GPUs, too.
+// Launches of several ranks, on CPUs or on a GPU each. All are threads of this process, or, with
+// --comm, one is this process and the others are other processes, which may share GPUs.
 //
-// Symmetric tensors are in symmetric memory from the first launch on, with strides as given; what
-// ranks write comes back at the end, to rank 0 where it is not here already.
+// Symmetric tensors are in symmetric memory from the first launch on, with the given strides.
+// Results are copied back at the end, to rank 0 if it is not in this process.
 #include "runtime/comm/comm.h"
 #include "runtime/gpu/gpu_launch.h"
 #include "runtime/tegula.h"
@@ -290,7 +290,7 @@ static RankThreads *rank_launch_of(Job *job) {
     return job->rank_threads = rank_threads;
 }
 
-/// The rank whose failure is to be told: others say that it failed.
+/// Returns the rank whose failure is reported. The others only say that it failed.
 static Rank *first_failed(const RankThreads *rank_threads) {
     Rank *first = NULL;
     for (int i = 0; i < rank_threads->n; i++) {
@@ -390,7 +390,7 @@ static bool fetch_rank_part(const Rank *r, int from, const void *own, Tensor par
     return ok;
 }
 
-/// What other processes have written into tensors of their own.
+/// Fetches the data that other processes wrote to tensors of their own.
 static bool fetch_dealt(Rank *r, const Argument *a) {
     uintptr_t lo, hi;
     Tensor own = tensor_part(&a->all, r->number);

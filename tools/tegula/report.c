@@ -55,6 +55,6 @@ static void print_cli_diagnostics(Ctx *ctx, void *arg) {
 
 int cli_diagnostics(Ctx *ctx) {
     fflush(stdout);
-    ctx_protect(ctx, print_cli_diagnostics, NULL); // memory may be what the message is about
+    ctx_protect(ctx, print_cli_diagnostics, NULL); // the message may be about exhausted memory
     return diag_errors(ctx);
 }

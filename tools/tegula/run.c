@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula run: one kernel, one launch, its results; and batches of them.
+// tegula run: one launch of one kernel and its results; or a batch of them.
 #include "tools/tegula/measure.h"
 #include "tools/tegula/tune/tune.h"
 
@@ -106,7 +106,7 @@ static int run_line(Ctx *ctx, const char *line) {
     return cli_main(n + 1, argv);
 }
 
-/// Each line in a context of its own, so that a mistake in one leaves the others alone.
+/// Each line has its own context, so that an error in one does not affect the others.
 static int run_batch(Ctx *ctx, const Options *o) {
     uint16_t file = source_read(ctx, o->batch);
     if (!file) return EXIT_USER;
@@ -125,7 +125,7 @@ static int run_batch(Ctx *ctx, const Options *o) {
 
 /* ---- the commands -------------------------------------------------------------------------- */
 
-/// What --check does not look for.
+/// Errors that --check does not find.
 static void hint_races(const Job *job) {
     if (job->o->check && job->ranks > 1 && !job->silent &&
         strcmp(job->executor->name, "interp") != 0)

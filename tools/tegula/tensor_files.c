@@ -89,7 +89,7 @@ static bool from_npy(Ctx *ctx, const char *path, bool guard, const Npy *a, Tenso
     return true;
 }
 
-/// What npy.c allocates is released with the context, whatever happens in between.
+/// The context releases npy.c's allocations on every path.
 static bool read_npy(Ctx *ctx, const char *path, bool guard, Tensor *raw) {
     Npy *a = ctx_new(ctx, Npy);
     char error[NPY_ERROR_SIZE];

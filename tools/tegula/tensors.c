@@ -62,7 +62,7 @@ static bool reserve_elements(Ctx *ctx, Tensor *t, uint64_t elements, bool guard)
     return t->data != NULL;
 }
 
-/// A dense tensor is written as a whole: one beyond the machine's memory would only thrash.
+/// A dense tensor is written as a whole, so one that exceeds the machine's memory would thrash.
 static bool fits_memory(Elem elem, uint64_t elements) {
     double need = (double)elements * elem_info[elem].bits / 8;
     double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
@@ -87,8 +87,8 @@ bool tensor_create(Ctx *ctx, Elem elem, int rank, const int64_t *extents, bool g
     return fits_memory(elem, count * stride) && reserve_elements(ctx, out, count * stride, guard);
 }
 
-/// Room for the element of greatest indices; what lies between elements is never touched, so it
-/// costs address space alone.
+/// Room for the element with the greatest indices. Gaps between elements are never accessed, so
+/// they cost only address space.
 bool tensor_create_strided(Ctx *ctx, const Tensor *shape, bool guard, Tensor *out) {
     *out = *shape;
     uint64_t last = 0;

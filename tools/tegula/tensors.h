@@ -12,7 +12,7 @@ typedef struct Argument {
     enum { ARG_MISSING, ARG_NULL, ARG_SCALAR, ARG_TENSOR } kind;
     const char *spec; // for messages
     Cell scalar;      // of the element the parameter declares
-    Tensor tensor;    // what the kernel sees; of several ranks: what rank 0 sees
+    Tensor tensor;    // the kernel's view; with several ranks, that of rank 0
     bool dealt;       // ranks see different ones:
     Tensor all;       // all of them, the rank in front
     Tensor whole;     // the memory behind it
@@ -26,11 +26,11 @@ int64_t tensor_count(const Tensor *t);
 int tensor_alignment(const Tensor *t);
 /// Why rows do not start where vectors of so many bytes do, and in which axis.
 tg_misaligned tensor_misalignment(const Tensor *t, int unit, int *axis);
-/// The bytes it spans, from its lowest to behind its highest element; false for none
+/// Returns the bytes from its lowest element to the end of its highest one; false if empty
 /// (bind_arguments.c).
 bool tensor_span(const Tensor *t, uintptr_t *lo, uintptr_t *hi);
-/// Row-major, zeroed, owned by the context. With `guard` the byte behind it is inaccessible.
-/// False, reported, where there is no such memory.
+/// Row-major, zeroed, owned by the context. With `guard` the byte after it is inaccessible. Returns
+/// false (reported) if memory is exhausted.
 bool tensor_create(Ctx *ctx, Elem elem, int rank, const int64_t *extents, bool guard, Tensor *out);
 /// Memory for the given strides (not negative), in sparse address space.
 bool tensor_create_strided(Ctx *ctx, const Tensor *shape, bool guard, Tensor *out);

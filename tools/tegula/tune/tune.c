@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula tune: measures which settings of a kernel are fastest, for one shape or for a list.
+// tegula tune: finds the fastest settings of a kernel by measurement, for one shape or a list.
 #include "tools/tegula/tune/tune.h"
 
 #include "driver/tune/tuned_file.h"
@@ -26,7 +26,7 @@ typedef struct Tune {
     double budget;
     VEC(Tuning) done;
     Tuned tuned;
-    int whole; // shapes whose search came to its end
+    int whole; // shapes with a completed search
     bool failed;
 } Tune;
 
@@ -76,7 +76,7 @@ static bool multiply_shapes(Tune *c, Shapes *all, const char *option) {
     return true;
 }
 
-/// A shape a line; blank lines and what follows a '#' say nothing.
+/// One shape a line. Blank lines, and text after a '#', are ignored.
 static bool read_shapes(Tune *c, const char *path, Shapes *all) {
     uint16_t file = source_read(c->ctx, path);
     if (!file) return false;
@@ -278,7 +278,7 @@ static bool read_tuned(Tune *c, const char *path, Tuned *all) {
     return false;
 }
 
-/// What the file has already stays, unless it was tuned again.
+/// Existing results in the file stay, unless they were tuned again.
 static bool write_tuned(Tune *c, const char *path) {
     Tuned all = {0};
     if (!c->o->merge && access(path, F_OK) == 0 && !read_tuned(c, path, &all)) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What tuning did, for people: lines on the terminal, a page, a line of JSON a trial.
+// Reports of tuning for people: lines on the terminal, a page, a JSON line for each trial.
 #ifndef TOOLS_TEGULA_TUNE_TUNE_H
 #define TOOLS_TEGULA_TUNE_TUNE_H
 
@@ -53,7 +53,7 @@ const char *tune_origin(Ctx *ctx, const TuneTrial *t);
 /// Adds the report of one search: the winner, then the `most` best trials as a table, then those
 /// that ended badly.
 void tune_text(Text *t, const Tuning *tuning, int most);
-/// Likewise with all trials: what was measured, then what was not, and why.
+/// Likewise with all trials: the measured ones, then the others with the reason.
 void tune_text_all(Text *t, const Tuning *tuning);
 /// Adds a line of JSON for each trial.
 void tune_lines(Text *t, const Tuning *tuning);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A search that a command waits for, and the line on the terminal that says how far it is.
+// A search that a command waits for, with a progress line on the terminal.
 #include "runtime/tegula.h"
 #include "tools/tegula/executors.h"
 #include "tools/tegula/measure.h"
@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define NO_BUDGET 1e6 // seconds: longer ones are none
+#define NO_BUDGET 1e6 // seconds; longer times count as unlimited
 
 /// Columns of the terminal that errors go to.
 static int terminal_columns(void) {
@@ -74,8 +74,8 @@ static void release_job_context(void *child) {
     ctx_destroy(child);
 }
 
-/// What went wrong with candidates is no mistake of the command: they have a context of their own,
-/// which stays as long as what was found.
+/// Errors of candidates are not errors of the command. They have their own context, which lives as
+/// long as the result.
 bool job_tune_now(Job *job, TuneMode mode, const Request *r, const DLTensor **tensors,
                   TuneResult *out) {
     JobSearch s = {.job = job,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The page of a tuning: for each search a chart of what was measured beside what the model
-// expected, and a table of all candidates that says the same without a picture.
+// The page of a tuning. Each search has a chart that compares measurements with the model's
+// expectations, and a table of all candidates with the same content.
 #include <math.h>
 #include <string.h>
 
