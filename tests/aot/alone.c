@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A program with kernels for CPUs and GPUs and the runtime, and nothing else: calls some of them,
-// then prints the files that are mapped into it.
+// A program with only the runtime and kernels for CPUs and GPUs. It calls some of the kernels, then
+// prints the files that are mapped into it.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls the kernels of kernels.teg as C functions and compares with plain loops in double. Valid
-// C11 and C++17.
+// Calls the kernels of kernels.teg as C functions and compares the results with plain loops in
+// double. Valid C11 and C++17.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

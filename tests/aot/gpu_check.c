@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An object with code for GPUs, the runtime alone, and a driver that checks what it is asked for
-// (tests/runtime/fake_cuda.c): each device gets its code, the CPU its own.
-// Usage: check KIND...   of the code that devices 0, 1, ... are to get: "PTX", "machine code"
-// With REFUSE=209 the driver fails so when it first loads something.
+// Runs an object with GPU code on the runtime alone and a checking stand-in driver
+// (tests/runtime/fake_cuda.c): each device must get its own code, and the CPU its own.
+//
+// Usage: check KIND... with the expected code of devices 0, 1, ...: "PTX", "machine code". With
+// REFUSE=209 the driver fails with that status on its first load.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

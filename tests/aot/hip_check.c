@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An object with code objects of AMD's GPUs, the runtime alone, and a HIP that checks what it is
-// asked for (tests/runtime/fake_hip.c): it loads the object's code for device 0 and launches it.
+// Runs an object with code objects for AMD GPUs on the runtime alone and a checking stand-in for
+// HIP (tests/runtime/fake_hip.c): it must load the code of device 0 and launch it.
 #include <stdio.h>
 
 #include "scale.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The cost of a warm call of an object's function over a direct call of C.
+// Measures the overhead of a warm call of an object's function over a direct C call.
 #include "../runtime/ruler.h"
 
 #include "kernels.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Processes that share a store and are killed at any point. Each owns some keys and puts version
-// after version of them; all read all keys. What a process was told is kept must be found from then
-// on, nothing older may come back, and nothing else may ever be found.
+// Processes share a store and are killed at any point. Each process owns some keys and puts
+// successive versions of them; all processes read all keys. After a put is reported as kept, every
+// read must find that version or a newer one, and nothing else.
 //
 // TG_KILLS=10000 is the long form.
 #include "tests/cache/folders.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The store: what is put is found, what is unused goes, and what is wrong with a disk is a status.
+// Tests the store: a get finds what was put, unused entries are removed, and disk errors become
+// statuses.
 #include "tests/cache/folders.h"
 
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A warm launch of a module's kernel takes no memory and no lock, and asks the system for nothing.
-// Its cost over a direct call: kernels of one task against the same work in C, alternately, of
-// three arguments, and of eight, whose addresses and numbers differ from launch to launch.
+// A warm launch of a module's kernel allocates no memory, takes no lock and makes no system call.
+// Also measures its overhead over a direct call: kernels of one task against the same work in C,
+// alternately, with three arguments, and with eight whose addresses and numbers change from launch
+// to launch.
 #include "../runtime/ruler.h"
 
 #include <dlfcn.h>

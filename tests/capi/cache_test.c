@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Code on disk behind the C API: a place that cannot be had is one line in the log and no more.
+// Code on disk behind the C API: an unusable folder causes one line in the log and nothing else.
 #include "support.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Modules on GPUs: code for the device that has the tensors, on a driver that checks what it is
-// asked for and runs nothing (tests/runtime/fake_cuda.c); and on a simulated one, which runs.
+// Modules on GPUs: the launch uses code for the device that holds the tensors. Runs on a stand-in
+// driver that checks its calls and executes nothing (tests/runtime/fake_cuda.c), and on a simulated
+// driver, which executes.
 #include "support.h"
 
 #include "fake_cuda.h"

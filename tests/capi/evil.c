@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A library that says when it is loaded (privileged.sh).
+// A library that reports when it is loaded (privileged.sh).
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whatever happens to the compiler, the caller gets a status that says to which module: fatal
-// errors of LLVM in process; death, silence and nonsense of another process (TG_COMPILE=process).
+// Every failure of the compiler becomes a status that names the module: fatal errors of LLVM in
+// process; death, silence and invalid answers of another process (TG_COMPILE=process).
 #include "support.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How long a kernel of the store takes until it can be launched, in a process that has used another
-// one: what was tuned is looked for, the code is found, read and put into memory.
+// Measures the time until a kernel of the store can be launched, in a process that has used another
+// one: looking up tuning results, finding the code, reading it and putting it into memory.
 #include "../runtime/ruler.h"
 
 #include <stdbool.h>

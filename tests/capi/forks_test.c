@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A program forks at any moment of another thread's first compile: what the child launches works,
-// or fails with a status. It never hangs.
+// A program forks at any moment of another thread's first compile. A launch in the child succeeds
+// or fails with a status; it never hangs.
 #include "support.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The n-th allocation through a context's hooks fails: whatever is going on ends in a status, what
-// was taken is given back, and the same works again afterwards.
+// The n-th allocation through a context's hooks fails. The operation must end in a status and free
+// its memory, and the same operation must succeed afterwards.
 #include "support.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Results of kernels that were compiled for a launch, against plain C: element types, shapes,
+// Compares results of kernels that were compiled for a launch with plain C: element types, shapes,
 // strides, packs, optional tensors, constants. Data are small integers, exact in every type, so
-// results are compared for equality.
+// results must be equal.
 #include "support.h"
 
 #include <stdio.h>

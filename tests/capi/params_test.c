@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A compiled kernel of as many parameters as there may be: warm launches follow each of them, and
-// each tensor is kept apart from both outputs.
+// A compiled kernel with the greatest number of parameters: warm launches follow a change of each,
+// and each tensor is checked for overlap with both outputs.
 #include "support.h"
 
 #include <stdio.h>

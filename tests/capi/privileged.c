@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All that asks the environment for what is loaded or started (privileged.sh).
+// Uses every environment variable that names a library or program to load or start (privileged.sh).
 #include <stdio.h>
 #include <string.h>
 #include <tegula.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// examples/streams on the stand-in of the driver, where a C function is the kernel: what streams,
-// events and the graph were given, in order, and that nothing is left.
+// Runs examples/streams on the stand-in driver, with a C function as the kernel. Checks the
+// operations of streams, events and the graph, in order, and that all objects are destroyed.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

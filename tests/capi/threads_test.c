@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Threads that compile and launch at once: one module for all, a module each, a context each.
+// Threads compile and launch at once: with one shared module, with one module each, and with one
+// context each.
 #include "support.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Any program: elaboration of its kernels ends with messages, or with IR that verifies.
+// Elaborates the kernels of any program. The result must be messages, or IR that verifies.
 #include "frontend/frontend.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Any bytes: the IR parser and the verifier end with a module or with messages. What verifies is
-// printed and read again: the same text comes out. Then it is folded, and must still verify.
+// Reads any bytes as IR. The parser and the verifier must end with a module or with messages. A
+// module that verifies is printed and read again, which must give the same text. Then it is folded,
+// and must still verify.
 #include "ir/ir.h"
 
 #include <stdlib.h>

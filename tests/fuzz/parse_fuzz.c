@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Any bytes: the parser ends with a tree or with messages. What parses is printed, formatted and
-// parsed again: same tree, same text.
+// Parses any bytes. The parser must end with a tree or with messages. A valid source is printed,
+// formatted and parsed again, which must give the same tree and text.
 #include "frontend/frontend.h"
 
 #include <stdlib.h>

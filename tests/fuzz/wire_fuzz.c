@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Any bytes as a request or an answer of the compiler's process: refused, or read as something that
-// is written and read again.
+// Reads any bytes as a request or an answer of the compiler's process. They must be refused, or
+// read as a message that survives writing and reading.
 #include <stdlib.h>
 
 #include "driver/jit.h"

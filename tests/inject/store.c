@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Transactions of the store on disk. What was kept before a fault is there after it.
+// Transactions of the store on disk. Entries kept before a fault must exist after it.
 #include "cache/store.h"
 
 #include "tests/inject/scenario.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What `tegula check` and `tegula fmt` of a file cost, counted: "STATUS STEPS BYTES FMT_BYTES".
+// Prints the counted costs of `tegula check` and `tegula fmt` for a file: "STATUS STEPS BYTES
+// FMT_BYTES".
 #include "driver/driver.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a launch costs beside a direct call of the same code. Prints; a slow machine is no failure.
+// Measures the overhead of a launch over a direct call of the same code. It only prints: a slow
+// machine is no failure.
 #include "tests/runtime/counted.h"
 #include "tests/runtime/kernels.h"
 #include "tests/runtime/steps.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The clock of a child: it shows what the child took of the time, not what other processes did.
+// Tests the clock of a child: it counts the child's own time and not that of other processes.
 #include "runtime/tune/child_clock.h"
 #include "runtime/tune/trial.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A model checker of launches of GPUs: what the runtime gives to streams is captured on the
-// stand-in driver, and run in all orders that streams and their events allow (comm_model_gpu.h).
-// Found are ranks that wait for ever, and whatever is read that is not of the launch. Then each
-// signal and each wait is taken away, one at a time, and that has to be found.
+// A model checker of GPU launches. The stand-in driver captures the operations on streams, and the
+// checker runs them in all orders that streams and events allow (comm_model_gpu.h). It finds ranks
+// that wait for ever, and reads of data that are not of the launch. Then it removes each signal and
+// each wait, one at a time, and must find the resulting fault.
 #include "tests/runtime/comm_kernels.h"
 #include "tests/runtime/comm_model_gpu.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A model checker: ranks as fibers of one thread, whose every access to another rank's memory is a
-// step that the checker orders. It runs the runtime's own code and kernels through an engine of its
-// own, in all orders (of states that it has seen before one only), and finds ranks that wait for
-// ever, signals that are lost, chunks that are read before they came or overwritten before they
-// were read. Then it breaks the protocol in one place at a time, and has to find that. Kernels are
-// written by hand, and where the compiler is built, products that it made, by each of its plans.
+// A model checker: ranks are fibers of one thread, and the checker orders their accesses to other
+// ranks' memory. It runs the runtime's own code and kernels through an engine of its own, in all
+// orders (a state seen before is explored once). It finds ranks that wait for ever, lost signals,
+// and chunks that are read before they arrive or overwritten before they are read. Then it breaks
+// the protocol in one place at a time, and must find each fault. Kernels are written by hand; if
+// the compiler is built, there are also products from the compiler, by each of its plans.
 #include "tests/runtime/ranks.h"
 
 #include "runtime/comm/comm.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Our declarations of the driver beside those of a toolkit, where there is one: sizes, numbers, and
-// that each function takes as many bytes of arguments.
+// Compares our declarations of the driver with those of an installed toolkit, if any: sizes,
+// numbers, and the bytes of arguments of each function.
 #include "runtime/gpu/cuda.h"
 
 #include <cuda.h>

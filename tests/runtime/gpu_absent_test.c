@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// GPUs on a machine that has none: every way to ask for one says what is missing.
+// GPUs on a machine without any: every request for one reports the missing part.
 #include "tests/runtime/kernels.h"
 
 #include <setjmp.h>

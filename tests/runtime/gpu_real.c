@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The runtime on a GPU that is there: PTX written by hand, launched, captured, failing, and timed
-// beside the driver's own call. Ends with 77 where there is no GPU.
+// The runtime on a real GPU: hand-written PTX is launched, captured, made to fail, and timed beside
+// the driver's own call. Exits with 77 without a GPU.
 #include "tests/runtime/kernels.h"
 #include "tests/said.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches on GPUs, against a driver that checks what it is asked for (fake_cuda.h): kernels
-// written by hand, described to the runtime as compiled ones are.
+// Launches on GPUs with a checking stand-in driver (fake_cuda.h). The kernels are written by hand
+// and described to the runtime like compiled ones.
 #include "tests/runtime/counted.h"
 #include "tests/runtime/gpu_kernels.h"
 #include "tests/runtime/ruler.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Our declarations of HIP beside those of a ROCm installation, where there is one of release 6 or
-// later: numbers, where properties lie, and that each function takes the arguments that we pass.
+// Compares our declarations of HIP with those of an installed ROCm of release 6 or later, if any:
+// numbers, offsets of properties, and the arguments of each function.
 #define __HIP_PLATFORM_AMD__ 1
 #include "runtime/gpu/hip.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A process that has loaded a release of HIP uses that release, whatever else the loader finds.
+// A process that has loaded a release of HIP uses that release, even if the loader finds another.
+//
 // Usage: hip_loaded LIBRARY NAME: the library to load first; the only file of HIP that may be
 // mapped after the devices have been counted.
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See hsaco.h. Code objects here come from our own compiler: what is read is not distrusted.
+// See hsaco.h. The code objects come from our own compiler, so the reader trusts them.
 #include "tests/runtime/hsaco.h"
 
 #include <elf.h>

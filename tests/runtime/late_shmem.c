@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// OpenSHMEM as it may be: what need not be done before `quiet` is done there, and not before. All
-// else is the library's that this one is linked with.
+// An OpenSHMEM with the latest allowed completion: operations that may wait until `quiet` are done
+// there and not before. All other functions come from the linked library.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches like one before: whatever is different from the last launch, a context that remembers it
-// does what one does that has never launched anything.
+// Launches that resemble an earlier one: for any difference from the last launch, a context that
+// remembers it behaves like one that has never launched.
 #include "tests/runtime/wide.h"
 
 #include "runtime/compiler.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which variant a launch takes: facts, levels, hints, a compiler behind it.
+// Tests the choice of a launch's variant: facts, levels, hints, and a compiler behind it.
 #include "tests/runtime/kernels.h"
 
 #include "runtime/compiler.h"

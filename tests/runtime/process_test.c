@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Files are closed in one call of the system, and where it has none, one by one.
+// Files are closed by one system call, or one by one if the system lacks that call.
 #include "runtime/base/process.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches on GPUs whose host code need not run again: what a device gets is what it would get from
-// the host code, wherever tensors have moved to and whatever numbers have become.
+// GPU launches that skip their host code: the device must get the same operations as from the host
+// code, for any new addresses of tensors and values of numbers.
 #include "runtime/gpu/gpu_launch.h"
 #include "tests/runtime/gpu_kernels.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Objects whose variants fail in every way while they are tuned: no program sees more of it than
-// time. Variants of y[i] += x[i] crash, hang, end the process, write where they may not.
+// Tunes objects whose variants fail in every way. The program must see no effect except for time.
+// Variants of y[i] += x[i] crash, hang, end the process, and write out of bounds.
 #include "tests/runtime/kernels.h"
 #include "tests/said.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Usage: spawn_test [LIBRARY]: objects of this program, or of a library that it opens, are tuned on
-// a GPU in processes of their own, in which `main` never runs.
+// a GPU in separate processes, in which `main` never runs.
 #include "tests/runtime/spawned.h"
 
 #include <dlfcn.h>

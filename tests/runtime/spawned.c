@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Objects whose variants fail in every way while they are tuned on a GPU, against the stand-in
-// driver: neither the program nor its device sees anything of it.
+// Tunes objects whose variants fail in every way on a GPU, with the stand-in driver. Neither the
+// program nor its device may see any effect.
 #include "tests/runtime/spawned.h"
 
 #include "tests/runtime/gpu_kernels.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The PTX of the runtime's own kernel for a device of that compute capability, for step.py. A
-// second argument: for ranks that are far.
+// Prints the PTX of the runtime's own kernel for a device of the given compute capability, for
+// step.py. With a second argument: for far ranks.
 #include "runtime/comm/comm_cuda.h"
 
 #include <stdbool.h>

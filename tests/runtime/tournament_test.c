@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Races on machines that are made up: their clock, their noise, and how fast each candidate is.
+// Races on simulated machines, which define the clock, the noise, and the speed of each candidate.
 #include "runtime/tune/tournament.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Objects that are tuned where they run: which variant is taken then, what is kept of that, and
-// that no caller sees more of it than time.
+// Objects that are tuned where they run: the variant of later launches, the stored results, and
+// that callers see no effect except for time.
 #include "tests/runtime/kernels.h"
 
 #include "runtime/compiler.h"

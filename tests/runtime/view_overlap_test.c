@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Overlaps of views against a count of their bytes, over random views of small memory.
+// Compares the overlaps of views with a count of their bytes, for random views of small memory.
 #include "runtime/base/view_overlap.h"
 
 #include <setjmp.h>

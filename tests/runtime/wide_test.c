@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels of more parameters than a word has bits, and than a signed byte can count: each position
-// is bound, moved, and kept apart from the outputs as any other.
+// Kernels with more parameters than a word has bits, and than a signed byte can count. Each
+// position must be bound, moved, and checked for overlap with the outputs.
 #include "tests/runtime/wide.h"
 
 #include "runtime/compiler.h"

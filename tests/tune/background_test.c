@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What launches wait for in the default mode: the first one for one compilation, later ones for
-// nothing, whatever a search in the background does. Counted is what the launching thread asks for
-// that takes long (code, modules, copies, the end of a stream) and each lock that another thread
-// has. The device is the stand-in's (tests/runtime/fake_cuda.c).
+// Waits of launches in the default mode: the first one waits for one compilation, later ones never
+// wait, whatever a background search does. The test counts slow requests of the launching thread
+// (code, modules, copies, the end of a stream) and each lock that another thread holds. The device
+// is the stand-in's (tests/runtime/fake_cuda.c).
 //
-// Searches do not rest, and the test waits for what they say, not for a time.
+// Searches do not pause, and the test waits for their messages instead of a time.
 #include "tests/said.h"
 #include "tests/tune/request.h"
 

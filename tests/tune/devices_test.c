@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two GPUs of one architecture: each has a best setting of its own, which the other one does not
-// take. The devices are the stand-in driver's (tests/runtime/fake_cuda.c): its clock knows waves of
-// CTAs, shared memory that holds several of them, and memory that feeds it; nothing is computed.
+// Two GPUs of one architecture: each has its own best setting, which the other does not use. The
+// devices are the stand-in driver's (tests/runtime/fake_cuda.c). Its clock models waves of CTAs,
+// the shared memory that several CTAs fit in, and memory bandwidth; nothing is computed.
 #include "tests/tune/request.h"
 
 #include "driver/tune/tune_store.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches of one program on two GPUs of one architecture that share a store: what a search found
-// on one is not taken on the other, which would be slower by more than ten times with it, but finds
-// its own. The devices are those of wide.h.
+// Launches of one program on two GPUs of one architecture that share a store. The result of a
+// search on one GPU must not be used on the other, where it is more than ten times slower; that GPU
+// finds its own. The devices are those of wide.h.
 #include "runtime/tegula.h"
 #include "tests/runtime/fake_cuda.h"
 #include "tests/tune/wide.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches that tune: what blocks, what goes on in the background, what later processes find, what
-// another machine does not. Searches in the background do not rest, but for those that are ended,
-// and tests wait for what they say. Budgets suffice for a result on a machine that is busy.
+// Launches that tune: blocking work, background work, results that later processes find, and
+// results that another machine must not find. Background searches do not pause, except for those
+// that are ended, and tests wait for their messages. Budgets suffice for a result on a busy
+// machine.
 #include "tests/said.h"
 #include "tests/tune/request.h"
 

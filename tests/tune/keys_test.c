@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The key of what tuning found, a row for each thing that a result could depend on: with another
-// one it is found (FOUND), or not (NOT).
+// The key of tuning results. A row for each property of a launch says if a result is still found
+// (FOUND) or not (NOT) after that property changes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

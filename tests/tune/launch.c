@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// launch FILE: one launch of the file's softmax, by a program as others write it. What the library
-// says goes to standard output.
+// launch FILE: launches the file's softmax once, as a user's program would. The library's messages
+// go to standard output.
 #include "tegula.h"
 
 #include <stdio.h>

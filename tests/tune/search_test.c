@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Searches on this CPU from end to end: what they find, what they say of what went wrong. Where the
-// machine is busy and a budget does not suffice, they are asked again with twice as much.
+// Searches on this CPU from end to end: their results and their messages about failures. If a
+// budget does not suffice on a busy machine, the search is repeated with twice the budget.
 #include "tests/tune/request.h"
 #include "tools/tegula/tune/tune.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a search has to choose from: the default first, no candidate twice, what cannot work said
-// to be so and why.
+// The candidates of a search: the default comes first, no candidate appears twice, and invalid ones
+// are reported with a reason.
 #include "tests/tune/request.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Searches for the same thing at the same time: one process does it, the others take what it
-// found, go on where it died, and do not wait beyond their budgets.
+// Simultaneous searches for the same kernel: one process searches, and the others use its result,
+// continue if it died, and never wait beyond their budgets.
 #include "tests/tune/request.h"
 
 #include "driver/code_cache.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A store that another process holds and does not give back: the process waits for it once, says so
-// once, and does without it for a while.
+// Another process holds a store and never releases it: the process waits for it once, reports it
+// once, and works without it for a while.
 #include "driver/code_cache.h"
 
 #include <setjmp.h>

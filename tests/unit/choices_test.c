@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is taken of the tune values: the elaborator takes the first combination that fe_configs
-// lists, which is the first one that satisfies every `where`, for whatever the instance says.
+// The chosen tune values: for any instance, the elaborator takes the first combination of
+// fe_configs, which is the first one that satisfies every `where`.
 #include "frontend/frontend.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products of blocks on the CPU against the interpreter: awkward extents, every element type,
-// operands that lie along either axis, loops over k that take several strips.
+// operands that are contiguous along either axis, loops over k with several strips.
 #include "differ.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The cost model ranks: more work, fewer threads and wasted lanes cost more; nothing it does not
-// know stops it.
+// The cost model ranks: more work, fewer threads and wasted lanes cost more, and unknown ops do not
+// stop it.
 #include "passes/comm/comm_cost.h"
 #include "passes/passes.h"
 

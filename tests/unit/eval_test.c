@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The meaning of scalars: formats, rounding, casts, total arithmetic.
+// The semantics of scalars: formats, rounding, casts, total arithmetic.
 #include "ir/eval.h"
 
 #include <setjmp.h>

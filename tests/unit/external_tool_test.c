@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Programs of others at work on bytes, /bin/sh in their place: what they make and say, how they
-// end, and that nothing of them is left.
+// External programs that process bytes, with /bin/sh as the program: their output, their messages,
+// their exit, and that no files or processes remain.
 #include "backends/external_tool.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The runtime's conversion of numbers to float types gives what the interpreter's does.
+// The runtime's conversion of numbers to float types equals the interpreter's.
 #include "ir/eval.h"
 #include "runtime/runtime.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What device code records of asserts, prints and checks: runtime/abi.h, tg_faults.
+// The records of device code for asserts, prints and checks: runtime/abi.h, tg_faults.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The host of compiled kernels: tasks, arenas, workspaces, failures, texts.
+// The host side of compiled kernels: tasks, arenas, workspaces, failures, texts.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What else than a module decides its machine code: with another linker it is another identity,
-// with another of those that take no part it is the same.
+// The identity of machine code beside its module: another linker changes it; tools that take no
+// part do not.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

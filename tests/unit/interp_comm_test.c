@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The interpreter over several ranks: what the ops of transfers and signals mean, in the form in
-// which passes write them, and how launches fail.
+// The interpreter over several ranks: the semantics of transfer and signal ops in the form that
+// passes write, and the failures of launches.
 #include "ir/interp/interp.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Conversions between layouts, executed: the registers of every thread hold the number of their
-// element; after the plan each must hold that of the layout it was converted to.
+// Executes conversions between layouts: each register of each thread starts with the number of its
+// element, and after the plan it must hold the number for the target layout.
 #include "layout_random.h"
 
 #include <setjmp.h>

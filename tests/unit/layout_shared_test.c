@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Layouts of shared memory: the hardware's swizzles against the xor formula on addresses, extents
-// that are no powers of two, vectors, and bank conflicts by rank against counted ones.
+// that are not powers of two, vectors, and bank conflicts by rank against counted ones.
 #include "layout_random.h"
 
 #include <setjmp.h>

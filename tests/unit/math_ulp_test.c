@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The functions of stdlib/math.teg against the C library in long double: special values exactly,
-// others within the bounds that docs/use/maths.md states.
+// The functions of stdlib/math.teg against the C library in long double: special values must be
+// equal, and others within the bounds in docs/use/maths.md.
 #include "frontend/frontend.h"
 #include "ir/eval.h"
 #include "ir/ir.h"

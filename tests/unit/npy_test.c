@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// NPY and PNG files: what is written is read back; what is damaged gets a message.
+// NPY and PNG files: written files are read back, and damaged ones give a message.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What libNVVM and ptxas hand back where they refuse, which architectures there are, and whose
-// functions they have.
+// The answers of libNVVM and ptxas when they refuse, their architectures, and the source of their
+// functions.
 #include "backends/llvm/target.h"
 #include "backends/nvidia/nvidia.h"
 

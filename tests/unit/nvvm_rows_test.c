@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every row of portable.def, with each choice that its name offers, in a kernel of its own through
-// the checker, both generators and ptxas, on every architecture that has it.
+// Puts every row of portable.def, with each choice in its name, into a kernel of its own, and runs
+// the checker, both generators and ptxas on every architecture with that row.
 #include "backends/llvm/target.h"
 #include "backends/nvidia/nvidia.h"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The n-th allocation fails, from the command line to the results: each run ends with
-// CTX_NO_MEMORY and all of the context freed, or as it ends where memory is plenty. What else is
-// held (files, mappings, objects of LLVM) a leak checker sees; with TEGULA_HOSTILE every block is
-// an allocation of its own.
+// The n-th allocation fails, from the command line to the results. Each run ends with CTX_NO_MEMORY
+// and a freed context, or like a run with plenty of memory. A leak checker finds other leaks
+// (files, mappings, objects of LLVM); with TEGULA_HOSTILE every block is a separate allocation.
 #include "tests/unit/meter.h"
 #include "tools/tegula/cli.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The n-th allocation fails, for every n: the IR is read, verified, copied, rewritten and printed,
-// and each run ends with CTX_NO_MEMORY and everything freed, or with success.
+// The n-th allocation fails, for every n: the IR is read, verified, copied, rewritten and printed.
+// Each run ends with CTX_NO_MEMORY and all memory freed, or with success.
 #include "ir/ir.h"
 #include "tests/unit/meter.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The interpreter's opinion on results: it admits every honest setting, and refutes what is wrong
-// in all of them, the first one too, with which checks alone would compare the others.
+// The interpreter as judge of results: it accepts every correct setting, and rejects an error that
+// all settings share, including the first one, with which the other checks only compare.
 #include "driver/remote/oracle.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What `tegula profile` says of overlap, of times that are given.
+// The overlap report of `tegula profile`, for given times.
 #include "tools/tegula/measure.h"
 
 #include <setjmp.h>

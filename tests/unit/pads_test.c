@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// No op changes a result by what lanes past the end of a range hold, unless the pass `pads` warns.
+// No op lets the contents of lanes past the end of a range change a result, unless the pass `pads`
+// warns.
 //
-// Each op that computes something of blocks is tried on reads of 5 elements in blocks of 8, with
-// several pads. If two pads give different results, one of them must have raised a warning. What is
-// looked at is the result itself, along the same range or all of it, and for what is computed lane
-// by lane the folds of the result too. An op of the table that nobody has said how to try fails, so
-// that a new one is not forgotten.
+// Each op that computes on blocks is tried on reads of 5 elements in blocks of 8, with several
+// pads. If two pads give different results, one of them must have raised a warning. The compared
+// result is the block itself, along the same range or all of it, and for lane-wise ops also its
+// folds. An op of the table without a trial fails the test, so a new op cannot be forgotten.
 #include "ir/interp/interp.h"
 #include "passes/passes.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Objects that become code without LLVM: it runs, what is not of this machine or refers to others
-// is left to LLVM, and nothing that stands in an object makes it read or write elsewhere.
+// Objects that become code without LLVM: the code runs. Objects of another machine or with
+// references to others are left to LLVM. No contents of an object cause a read or write outside of
+// it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See portable_arith_rows.h. What each does is PTX ISA's text, by way of the oracle's conversions.
+// See portable_arith_rows.h. The semantics are from the text of the PTX ISA, by the oracle's
+// conversions.
 #include "tests/unit/portable_arith_rows.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Each elementwise op on each element, each cast and bitcast as a portable module: the checker
-// takes it, both generators and ptxas make code of it without a call, and on the host it gives what
-// the oracle gives.
+// Each elementwise op on each element, and each cast and bitcast, as a portable module: the checker
+// accepts it, both generators and ptxas compile it without a call, and on the host its results
+// equal the oracle's.
 #include "backends/llvm/target.h"
 #include "backends/nvidia/nvidia.h"
 #include "ir/eval.h"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The range analysis says nothing that is false of any value.
+// The range analysis states nothing that is false for any value.
 //
-// Rules of intervals: each op of the table over all small intervals of i8 and u8 and those with
-// ends at their limits; bounds must contain every result. Bounds, divisors and inequalities of i64:
-// expressions of two ops over arguments, extents, loop indices and constants, under several
-// contracts, are evaluated on boundary values. Each row of the tables must have been used.
+// Rules of intervals: each op of the table runs over all small intervals of i8 and u8 and those
+// with ends at their limits; the bounds must contain every result. Bounds, divisors and
+// inequalities of i64: expressions of two ops over arguments, extents, loop indices and constants,
+// under several contracts, are evaluated on boundary values. Each row of the tables must have been
+// used.
 #include "ir/eval.h"
 #include "passes/range/range_private.h"
 #include "passes/rules.h"

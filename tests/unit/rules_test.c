@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every rule of folding, canonicalize, combine and narrow on every value of narrow types, and on
-// boundary values of wide ones. (Those of the range analysis: range_test.c.)
+// Runs every rule of folding, canonicalize, combine and narrow on every value of narrow types, and
+// on boundary values of wide ones. (For the range analysis see range_test.c.)
 //
-// Small expressions are made from the tables of ops: each op over variables, constants, splats and
-// every other op of those. Where a rule is applied to the root of one, the interpreter must compute
-// the same before and after the pass. Each row of the tables of rules must have been tried so, so a
-// new rule is tested, or this test says that no expression here leads to it.
+// The tables of ops generate small expressions: each op over variables, constants, splats and every
+// other op of those. If a rule applies to the root of one, the interpreter must compute the same
+// before and after the pass. Each row of the tables of rules must have been tried, so a new rule is
+// tested, or the test reports that no expression leads to it.
 #include "tests/unit/rule_instance.h"
 #include "tests/unit/rule_texts.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Scopes of the CPU's code: what was noted in one is unknown behind it, and its memory refused.
+// Scopes of the CPU's code: entries of a scope are unknown after its end, and its memory is
+// refused.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

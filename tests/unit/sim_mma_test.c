@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every alternative of every matrix instruction, in the simulator, against a plain product. Where
-// registers hold which element is written here as the PTX manual has it; shared memory is laid out
-// by what the compiler uses for TMA.
+// Every alternative of every matrix instruction, in the simulator, against a plain product. The
+// registers of each element follow the PTX manual; the layout of shared memory is the compiler's
+// for TMA.
 #include "sim_kernel.h"
 
 #include "ir/eval.h"

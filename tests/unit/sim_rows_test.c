@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The simulator has every row of portable.def, for the architectures that have it; conversions are
-// those of the language, for all bits.
+// The simulator has every row of portable.def, for the architectures with that row. Its conversions
+// equal the language's, for all bits.
 #include "sim_kernel.h"
 
 #include "ir/eval.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Words that other ranks write, on the simulator: who waits for what, what a wait that lasts too
-// long leaves in the control block, and that a signal is behind what its program wrote.
+// Words that other ranks write, on the simulator: who waits for which word, the record of a wait
+// that takes too long in the control block, and that a signal follows its program's writes.
 #include "sim_kernel.h"
 
 #include "runtime/abi.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Blocks by TMA in the simulator, against loops: all ranks, swizzles, steps and fills, coordinates
-// outside on every side; sums of all types that are added; maps that the hardware would refuse.
+// TMA block transfers in the simulator, against loops: all ranks, swizzles, steps and fills,
+// coordinates outside on every side, sums of all types, and maps that the hardware would refuse.
 #include "sim_kernel.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arguments of the command line: sources, views, and messages for what is wrong.
+// Arguments of the command line: sources, views, and error messages.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
