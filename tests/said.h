@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a context's log hook was told, by whatever thread.
+// Collects the lines that a context's log hook received, from any thread.
 #ifndef TESTS_SAID_H
 #define TESTS_SAID_H
 

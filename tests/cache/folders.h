@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Folders for tests of the store, and entries that can be told from others.
+// Folders for tests of the store, and entries with distinguishable contents.
 #ifndef TESTS_CACHE_FOLDERS_H
 #define TESTS_CACHE_FOLDERS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the tests of the C API share: modules from text, arrays, small integers in every type.
+// Shared helpers of the C API's tests: modules from text, arrays, small integers in every type.
 #ifndef TESTS_CAPI_SUPPORT_H
 #define TESTS_CAPI_SUPPORT_H
 
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <tegula.h>
 
-/// Asserts TG_OK, or shows the text of the failure.
+/// Asserts TG_OK; otherwise shows the text of the failure.
 #define OK(call)                                                                                   \
     do {                                                                                           \
         tg_status status_ = (call);                                                                \
@@ -22,11 +22,11 @@
 #define FAILS(call, status, part) check_failure((call), (status), (part), __FILE__, __LINE__)
 void check_failure(tg_status got, tg_status want, const char *part, const char *file, int line);
 
-/// The module of a source that is right, and its kernel `name` (NULL: the only one).
+/// Makes the module of a valid source, and finds its kernel `name` (NULL: the only one).
 tg_module *module_of(const char *source);
 tg_kernel *kernel_of(tg_module *m, const char *name);
 
-/// An element type, by DLPack's code, and how it holds small integers.
+/// An element type, by DLPack's code, with its encoding of small integers.
 typedef struct Type {
     const char *name;
     DLDataTypeCode code;
@@ -35,7 +35,7 @@ typedef struct Type {
 } Type;
 enum { N_TYPES = 14 };
 extern const Type types[N_TYPES];
-/// Element i of memory of this type. Integers of at most 8 are exact in each of them.
+/// Stores element i of memory of this type. Integers of at most 8 are exact in each type.
 void put(const Type *t, void *data, int64_t i, int v);
 int get(const Type *t, const void *data, int64_t i);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Refuses the n-th call of a kind that our own code makes of the system (calls.def), of all
-// processes that take part. What is to fail stands in memory that they share, so it ends for all at
+// Fails the n-th system call of a kind that our own code makes (calls.def), counted over all
+// processes that take part. The plan is in memory that they share, so the fault ends for all at
 // once.
 #ifndef TESTS_INJECT_FAIL_H
 #define TESTS_INJECT_FAIL_H
@@ -30,7 +30,7 @@ typedef enum Kind {
 } Kind;
 extern const char *const kind_names[KINDS];
 
-/// The functions that may fail, of which calls are counted: the rows of calls.def and these.
+/// The functions that may fail and whose calls are counted: the rows of calls.def and these.
 typedef enum Function {
 #define CALL(kind, name, ...)   CALLS_##name,
 #define MOVE(kind, name, ...)   CALLS_##name,
@@ -49,31 +49,31 @@ typedef enum Function {
 } Function;
 extern const char *const function_names[FUNCTIONS];
 
-/// SHORT: half of the bytes are moved. The others end the process, or stop it, at the call; CUT:
-/// after half of its bytes were moved.
+/// SHORT: half of the bytes are moved. The other ways end the process, or stop it, at the call;
+/// CUT: after half of its bytes were moved.
 typedef enum Way { ONCE, FROM_ON, SHORT, ABORT, KILL, CUT, EXIT, HANG, WAYS } Way;
 extern const char *const way_names[WAYS];
 
-/// HERE: the process under test; THERE: those that work for it, or the other rank.
+/// HERE: the process under test; THERE: the processes that work for it, or the other rank.
 typedef enum Place { HERE, THERE, PLACES } Place;
 
 typedef struct Fault {
     Place place;
     Kind kind;
     Way way;
-    int error; // that errno says
+    int error; // for errno
     long n;    // from 1
 } Fault;
 
 typedef struct Plan {
     atomic_bool armed;
     Fault fault;
-    atomic_long calls[PLACES][KINDS]; // while it was armed
+    atomic_long calls[PLACES][KINDS]; // while the plan was armed
     atomic_long by_function[PLACES][FUNCTIONS];
     atomic_long failed; // of them
 } Plan;
 
-/// The plan, in a file that processes share; made by the first one. NULL: it cannot be had.
+/// Opens the plan, in a file that processes share; the first process makes it. NULL if that fails.
 Plan *plan_open(const char *path, bool make, Place place);
 /// Of a child of a fork.
 void plan_at(Place place);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a program does with Tegula, in which each call of the system may fail.
+// Uses of Tegula by a program, in which each system call may fail.
 #ifndef TESTS_INJECT_SCENARIO_H
 #define TESTS_INJECT_SCENARIO_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 enum { OUTCOME_TEXT = 4096 };
-/// What came of it: a result, or a status with the text that explains it.
+/// The outcome: a result, or a status with an explaining text.
 typedef struct Outcome {
     bool ok;
     char text[OUTCOME_TEXT];
@@ -17,19 +17,19 @@ typedef struct Outcome {
 /// Each runs in a process of its own, once for every fault.
 typedef struct Scenario {
     const char *name;
-    bool there;                 // others work for it: faults may be theirs
-    bool dies;                  // and they may be ended
-    void (*hurry)(bool);        // whether time limits are to be short; NULL: there are none
-    void (*ready)(void);        // what is there before; NULL: nothing
-    void (*work)(Outcome *out); // where the fault happens; then again, without it
-    /// Whether the result is right, and nothing that was there before is lost. NULL or what is
-    /// wrong.
+    bool there;                 // other processes work for it, so faults may be theirs
+    bool dies;                  // these processes may also be ended
+    void (*hurry)(bool);        // makes time limits short or normal; NULL: it has none
+    void (*ready)(void);        // prepares the state before; NULL: nothing to prepare
+    void (*work)(Outcome *out); // the work in which the fault happens; repeated without it
+    /// Checks that the result is right and that no earlier data are lost. Returns NULL or a
+    /// description of the error.
     const char *(*check)(const Outcome *out);
-    void (*end)(void); // gives all back; NULL: there is nothing
+    void (*end)(void); // frees everything; NULL: nothing to free
 } Scenario;
 
 extern const Scenario jit_scenarios[], store_scenarios[], program_scenarios[], rank_scenarios[],
-    search_scenarios[]; // each ends with one without a name
+    search_scenarios[]; // each list ends with a scenario without a name
 
 /// A folder of this run, for files.
 extern char scratch[];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels of several ranks, written by hand: PTX for devices, C for the stand-in driver, and the
-// host code that a compiler would make.
+// Hand-written kernels for several ranks: PTX for devices, C for the stand-in driver, and the host
+// code that a compiler would generate.
 //
-// Element i of what rank r has at launch `seed` is known to all, so every kernel checks what it
-// reads and counts what is wrong.
+// Every rank can compute element i of rank r's data at launch `seed`, so every kernel checks the
+// data that it reads and counts errors.
 #ifndef TESTS_RUNTIME_COMM_KERNELS_H
 #define TESTS_RUNTIME_COMM_KERNELS_H
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Streams of several ranks as steps, run in all orders.
 //
-// Each rank has a stream of launches and a side stream for each peer. A step is what others may
-// see: a word of the runtime's own kernel, a copy (or its read and its write), what a program waits
-// for, reads, writes and raises. All has been submitted before anything runs, as graphs are, and
-// programs run in any order beside copies. Words are seen in the order in which a rank writes them:
-// fences are not checked.
+// Each rank has a stream of launches and a side stream for each peer. A step is an action that
+// other ranks can observe: a word of the runtime's own kernel, a copy (or its read and its write),
+// or a program's wait, read, write or raise. All operations are submitted before any runs, as in
+// graphs, and programs run in any order beside copies. Words become visible in the order in which a
+// rank writes them: fences are not checked.
 #ifndef TESTS_RUNTIME_COMM_MODEL_GPU_H
 #define TESTS_RUNTIME_COMM_MODEL_GPU_H
 

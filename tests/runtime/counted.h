@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a launch asks of the system, and its time. Where the linker wraps these functions
-// (COUNTS_CALLS), calls of them out of the runtime come here. One file of a program includes this.
+// Counts the system calls of a launch, and measures its time. If the linker wraps these functions
+// (COUNTS_CALLS), the runtime's calls come here. One file of a program includes this.
 #ifndef TESTS_RUNTIME_COUNTED_H
 #define TESTS_RUNTIME_COUNTED_H
 
@@ -31,7 +31,7 @@ COUNTED(long, syscall, (long n, long a, long b, long c, long d, long e, long f),
         (n, a, b, c, d, e, f))
 #endif
 
-/// Nanoseconds on a clock that runs evenly.
+/// Returns nanoseconds of a monotonic clock.
 static inline double counted_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

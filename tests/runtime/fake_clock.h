@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What launches take on the devices of fake_cuda.c.
+// The simulated duration of launches on the devices of fake_cuda.c.
 //
-// With FAKE_CUDA_CLOCK events tell how long launches would take: a CTA has its part of WORK seconds
-// to do and takes CTA_SECONDS beside, and a processor runs one CTA at a time.
+// With FAKE_CUDA_CLOCK, events report simulated times. A CTA does its part of WORK seconds, plus
+// CTA_SECONDS, and a processor runs one CTA at a time.
 //
-// "90x132x228x4000" in FAKE_CUDA_DEVICES says more of a device: KiB of shared memory that each
-// processor has, GB/s of its memory. A processor then holds as many CTAs as its shared memory has
-// room for. Fewer threads than HIDING do not hide what they wait for, and take longer in
-// proportion. Each CTA fills its shared memory FILLS times from memory; a launch takes that long at
-// least.
+// "90x132x228x4000" in FAKE_CUDA_DEVICES adds the KiB of shared memory of each processor and the
+// GB/s of the device's memory. A processor then holds as many CTAs as fit in its shared memory.
+// Fewer threads than HIDING do not hide latencies, and take longer in proportion. Each CTA fills
+// its shared memory FILLS times from memory; a launch takes at least that long.
 #ifndef TESTS_RUNTIME_FAKE_CLOCK_H
 #define TESTS_RUNTIME_FAKE_CLOCK_H
 

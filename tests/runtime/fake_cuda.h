@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A driver of GPUs that are not there: a library with the functions of libcuda.so.1 that the
-// runtime uses. Device memory is the host's, kernels are C functions that run when they are
-// launched, or are recorded by a capture. Every argument is checked: what the real driver would
-// refuse is refused, and what it would let pass in spite of being wrong, too (fake_mistake).
+// A stand-in GPU driver: a library with the functions of libcuda.so.1 that the runtime uses. Device
+// memory is the host's. Kernels are C functions that run at their launch, or are recorded by a
+// capture. Every argument is checked. A call that the real driver would refuse is refused, and so
+// is an error that the real driver would let pass (fake_mistake).
 #ifndef TESTS_RUNTIME_FAKE_CUDA_H
 #define TESTS_RUNTIME_FAKE_CUDA_H
 
@@ -13,7 +13,7 @@
 typedef struct FakeLaunch {
     const char *name;
     unsigned grid, block, shared_bytes, cluster;
-    int device, early; // early: it may begin while the kernel before it ends
+    int device, early; // early: it may begin while the previous kernel ends
     void *stream;
 } FakeLaunch;
 /// An operation of a stream. Fields of other kinds are 0.
@@ -31,7 +31,7 @@ typedef struct FakeOp {
     const char *name;   // of a launch
     int early;          // FakeLaunch.early
     void *const *args;  // of it
-    const void *event;  // that is recorded or waited for
+    const void *event;  // the event that is recorded or waited for
     uint64_t to, from;  // of a copy
     size_t rows, bytes; // of it
     uint64_t at, value; // of a set or a wait for a value

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory of fake_cuda.c that other processes map, which includes this.
+// The memory of fake_cuda.c that other processes can map; fake_cuda.c includes this.
 //
-// A handle is a descriptor of memory that processes share, plus 1, whose name has the device; what
-// was reserved is mapped with no access before cuMemSetAccess.
+// A handle is a descriptor of shared memory, plus 1; the memory's name contains the device.
+// Reserved memory is mapped without access before cuMemSetAccess.
 #ifndef TESTS_RUNTIME_FAKE_MEMORY_H
 #define TESTS_RUNTIME_FAKE_MEMORY_H
 

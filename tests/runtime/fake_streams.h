@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Streams, captures and events of fake_cuda.c, which includes this.
 //
-// What a stream is given runs at once, or stands behind a wait: a stream that waits for a word, or
-// for an event of such a stream, keeps what comes until a later call finds that it may go on.
-// Copies between ranks within a device may be kernels, which find no processor while programs wait,
-// and those of fake_nvshmem.c are some: they come as late as can be, when something of their
-// stream, another one or the host waits for them. A capture records the same operations; streams
-// that wait for an event of it join it.
+// An operation of a stream runs at once or queues behind a wait. A stream that waits for a word, or
+// for an event of a waiting stream, queues later operations until some later call finds that it may
+// continue.
+//
+// Copies between ranks within a device may be kernels, which get no processor while programs wait.
+// Copies of fake_nvshmem.c are kernels too: they run as late as possible, when another operation of
+// their stream, another stream or the host waits for them. A capture records the same operations;
+// streams that wait for one of its events join it.
 #ifndef TESTS_RUNTIME_FAKE_STREAMS_H
 #define TESTS_RUNTIME_FAKE_STREAMS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels of GPUs written by hand, for the stand-in driver (fake_cuda.h), described to the runtime
-// as compiled ones are; their arguments; what is expected of launches.
+// Hand-written GPU kernels for the stand-in driver (fake_cuda.h), described to the runtime like
+// compiled ones, with their arguments and the expected operations of launches.
 #ifndef TESTS_RUNTIME_GPU_KERNELS_H
 #define TESTS_RUNTIME_GPU_KERNELS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a runtime of AMD GPUs reads of a code object: its architecture, and how the arguments of a
-// kernel lie in memory (metadata in msgpack).
+// The parts of a code object that a runtime of AMD GPUs reads: its architecture, and the layout of
+// a kernel's arguments in memory (metadata in msgpack).
 #ifndef TESTS_RUNTIME_HSACO_H
 #define TESTS_RUNTIME_HSACO_H
 

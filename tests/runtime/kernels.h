@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels written by hand, described to the runtime as compiled ones are.
+// Hand-written kernels, described to the runtime like compiled ones.
 #ifndef TESTS_RUNTIME_KERNELS_H
 #define TESTS_RUNTIME_KERNELS_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Measures calls in cycles of the core, so that figures of slow and of busy machines compare: the
-// best of many short rounds, beside a chain of multiplications whose cycles are known. A nanosecond
-// here is three cycles, as of a core of 3 GHz. Tests run one round and assert no time; with
-// TEGULA_MEASURE set there are many, and bench/host/launches.py holds the results against its bars.
+// Measures calls in core cycles, so that figures of slow and of busy machines are comparable: the
+// best of many short rounds, beside a chain of multiplications with known cycles. A nanosecond here
+// is three cycles, as on a core of 3 GHz. Tests run one round and assert no time. With
+// TEGULA_MEASURE set they run many, and bench/launches.py compares the results with its bars.
 #ifndef TESTS_RUNTIME_RULER_H
 #define TESTS_RUNTIME_RULER_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What spawned.c tests, in a program or in a library that it opens.
+// The objects under test of spawned.c, in a program or in a library that it opens.
 #ifndef TESTS_RUNTIME_SPAWNED_H
 #define TESTS_RUNTIME_SPAWNED_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How many instructions a call takes: those of a child that is stepped through one by one. The same
-// number on a busy machine and on an idle one, where nanoseconds are not.
+// Counts the instructions of a call by single-stepping a child. The number is the same on a busy
+// machine and on an idle one, unlike nanoseconds.
 #ifndef TESTS_RUNTIME_STEPS_H
 #define TESTS_RUNTIME_STEPS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Requests for kernels of one source, as launches make them.
+// Requests for kernels of one source, in the form that launches make.
 #ifndef TESTS_TUNE_REQUEST_H
 #define TESTS_TUNE_REQUEST_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A product whose best tiles are others on each of a few devices that the stand-in driver has
-// (tests/runtime/fake_cuda.c). A device of few processors and slow memory wants large tiles, which
-// load least; one of many processors and fast memory wants many small ones, and of large ones
-// neither fills its processors nor hides what they wait for. What is published of real devices: a
+// A product whose best tiles differ between a few devices of the stand-in driver
+// (tests/runtime/fake_cuda.c). A device with few processors and slow memory prefers large tiles,
+// which load least. A device with many processors and fast memory prefers many small tiles: large
+// ones neither fill its processors nor hide their latencies. Published figures of real devices: a
 // setting tuned on one ran at 7 % of the tuned speed on another, and some did not run there at all.
 #ifndef TESTS_TUNE_WIDE_H
 #define TESTS_TUNE_WIDE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a kernel of IR text on the interpreter and as machine code and compares what they leave in
+// Runs a kernel of IR text on the interpreter and as machine code, and compares the resulting
 // memory.
 #ifndef TESTS_UNIT_CPU_COMPARE_H
 #define TESTS_UNIT_CPU_COMPARE_H
@@ -14,8 +14,8 @@ typedef struct CompareOptions {
     double tolerance;  // relative, of floats; 0: exact
     bool debug, check;
     const char *expect_failure; // text that both must fail with
-    int threads;       // 0: one
-    int spread;        // values are in -spread .. spread; 0: 4
+    int threads;                // 0: one
+    int spread;                 // values are in -spread .. spread; 0: 4
 } CompareOptions;
 
 /// args: one a parameter, by spaces: `f32[37,64]`, `f32[64,37]^T` (strided: axes reversed in

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Target functions of arithmetic in C, by which a portable module runs on the host.
+// Target functions for arithmetic in C, with which a portable module runs on the host.
 #ifndef TESTS_UNIT_PORTABLE_ARITH_ROWS_H
 #define TESTS_UNIT_PORTABLE_ARITH_ROWS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Small expressions on which rules of rewriting are tried: built as IR, run by the interpreter as
-// they are and after a pass, on all values of narrow types and on boundary values of wide ones.
+// Small expressions for testing rewrite rules: built as IR, and run by the interpreter before and
+// after a pass, on all values of narrow types and on boundary values of wide ones.
 #ifndef TESTS_UNIT_RULE_INSTANCE_H
 #define TESTS_UNIT_RULE_INSTANCE_H
 

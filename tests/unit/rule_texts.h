@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels of control flow, accesses and products for rules of rewriting, as texts with choices.
+// Kernels with control flow, accesses and products for testing rewrite rules, as texts with
+// choices.
 #ifndef TESTS_UNIT_RULE_TEXTS_H
 #define TESTS_UNIT_RULE_TEXTS_H
 

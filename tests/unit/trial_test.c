@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Trials of compiled kernels: every honest setting of them is admitted, and no miscompile is. Those
-// are injected: a wrapper runs the real code and then does what wrong code would have done.
+// Trials of compiled kernels: they must accept every correct setting and no miscompile. The test
+// injects miscompiles: a wrapper runs the real code and then corrupts the result as wrong code
+// would.
 #include "runtime/tune/trial.h"
 
 #include <setjmp.h>

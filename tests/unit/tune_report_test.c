@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reports of tuning: what they must say, and that a page is well formed whatever the texts hold.
-// With TEGULA_TUNE_PAGE=FILE the page is written there, to be looked at.
+// Reports of tuning: their contents, and that a page is well formed for any texts. With
+// TEGULA_TUNE_PAGE=FILE the page is written there for inspection.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

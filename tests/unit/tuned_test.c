@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Files of what tuning found, and the JSON below them.
+// Files of tuning results, and the JSON code below them.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Requests and answers as bytes: what is written reads back; whatever else comes in is refused or
-// read as something sound, never believed.
+// Requests and answers as bytes: a written message reads back. Any other input is refused or read
+// as a valid message, but never trusted.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
