@@ -42,7 +42,8 @@ typedef struct rt_state {
     _Atomic(VariantList *) list;
     TunedVariant *tuned;     // under the lock `compiling`
     _Atomic uintptr_t tuner; // 0: the kernel is not tuned (rt_tune)
-    // Each entry holds the upper 48 bits of a hash and 1 + the number of the chosen variant.
+    // Each entry holds the upper 48 bits of a hash and 1 + the number of the chosen variant, or,
+    // with 0 instead, an epoch: no choice is known.
     _Atomic uint64_t memo[MEMO];
     uint64_t number; // the first epoch, different from all other states
     tg_lock compiling;
@@ -373,9 +374,12 @@ static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_ker
     return best.number < 0 ? status : TG_OK;
 }
 
+/// The memos go first: a launch that sees the new epoch must not find an older choice, which its
+/// launcher would repeat for the whole epoch. Each cleared entry differs from all earlier ones.
 static void forget_memo(rt_state *s) {
-    atomic_store(&s->pulse.epoch, next_epoch());
-    for (int i = 0; i < MEMO; i++) atomic_store(&s->memo[i], 0);
+    uint64_t epoch = next_epoch();
+    for (int i = 0; i < MEMO; i++) atomic_store(&s->memo[i], epoch << 16);
+    atomic_store(&s->pulse.epoch, epoch);
 }
 
 /// The caller holds the lock. Concurrent launches notice that the list has grown (rt_pick).
@@ -436,10 +440,12 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
     if (status) return status;
     *out = atomic_load(&s->list)->at[number];
     if (number >= 0xffff) return TG_OK;
-    // A variant adopted meanwhile may be better. This entry was chosen without it, and may be
-    // written after all memos were cleared.
-    atomic_store(memo, hash >> 16 << 16 | (uint64_t)(number + 1));
-    if (variants_of(s) != before) atomic_store(memo, 0);
+    // A variant adopted meanwhile may be better. The memos were cleared then, so this choice must
+    // not replace an entry that has changed since. The second test is for an entry that was
+    // cleared and made again.
+    uint64_t chose = hash >> 16 << 16 | (uint64_t)(number + 1);
+    if (atomic_compare_exchange_strong(memo, &known, chose) && variants_of(s) != before)
+        atomic_store(memo, next_epoch() << 16);
     return TG_OK;
 }
 
