@@ -191,12 +191,13 @@ static bool is_sandbox_stopped(const rt_sandbox *box) {
     return box->options.stop && atomic_load(box->options.stop);
 }
 
-/// The state of the child within a tick. RT_RIGHT: a reply; RT_CRASHED; RT_CUT: nothing yet. A
-/// process that the program forked meanwhile may keep the other end of the socket open.
-static rt_verdict watch_child(rt_sandbox *box, Reply *out) {
+/// The state of the child within so many milliseconds. RT_RIGHT: a reply; RT_CRASHED; RT_CUT:
+/// nothing yet. A process that the program forked meanwhile may keep the other end of the socket
+/// open.
+static rt_verdict watch_child(rt_sandbox *box, int ms, Reply *out) {
     struct pollfd at = {.fd = box->fd, .events = POLLIN};
     siginfo_t info = {.si_pid = 0};
-    if (poll(&at, 1, TICK_MS) > 0)
+    if (poll(&at, 1, ms) > 0)
         return recv(box->fd, out, sizeof *out, MSG_DONTWAIT) == (ssize_t)sizeof *out ? RT_RIGHT
                                                                                      : RT_CRASHED;
     int error = waitid(P_PID, (id_t)box->child, &info, WEXITED | WNOHANG | WNOWAIT);
@@ -225,7 +226,9 @@ static rt_verdict ask_child(rt_sandbox *box, const TrialRequest *r, Limits limit
     if (send(box->fd, r, sizeof *r, MSG_NOSIGNAL) != (ssize_t)sizeof *r) v = RT_CRASHED;
     while (v == RT_CUT && !is_sandbox_stopped(box) && rt_child_clock_read(&clock) < limits.own &&
            rt_seconds() < end_of_all)
-        v = watch_child(box, out);
+        v = watch_child(box, TICK_MS, out);
+    // This process may not have had a core when the reply came.
+    if (v == RT_CUT && !is_sandbox_stopped(box)) v = watch_child(box, 0, out);
     bool hangs = clock.seconds >= limits.own && !is_sandbox_stopped(box);
     note_work(box, &clock);
     *own = clock.seconds;
