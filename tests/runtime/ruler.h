@@ -2,7 +2,7 @@
 // Measures calls in core cycles, so that figures of slow and of busy machines are comparable: the
 // best of many short rounds, beside a chain of multiplications with known cycles. A nanosecond here
 // is three cycles, as on a core of 3 GHz. Tests run one round and assert no time. With
-// TEGULA_MEASURE set they run many, and bench/launches.py compares the results with its bars.
+// TEGULA_MEASURE set they run many, and bench/host/launches.py compares the results with its bars.
 #ifndef TESTS_RUNTIME_RULER_H
 #define TESTS_RUNTIME_RULER_H
 
