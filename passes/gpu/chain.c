@@ -105,7 +105,15 @@ static bool rests_on_state(const Value *v, const Op *loop, Seen *seen) {
     return false;
 }
 
-/// Whether the product's operands are loaded, so that it can start an iteration earlier.
+/// Whether sums that begin with v keep the product from starting early: skew.c does not load v an
+/// iteration earlier.
+static bool begins_late(const Chain *c, const Value *v) {
+    Seen seen = {.blocks = true};
+    return rests_on_state(v, c->loop, &seen);
+}
+
+/// Whether the product's operands are loaded, so that it can start an iteration earlier. A block
+/// that is added to its result becomes an operand (canonicalize.c).
 static bool is_early(const Chain *c, const Op *dot) {
     Seen seen = {.n = 0};
     const Value *sum = result(dot, 0);
