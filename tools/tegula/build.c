@@ -379,7 +379,7 @@ static bool take_tuned_settings(Making *m) {
     return true;
 }
 
-/// Lists the requested kernels that the object lacks.
+/// Notes the tuned results that the object lacks, and those of interrupted searches.
 static void note_tuned(const Making *m) {
     const Aot *a = &m->a;
     bool any = false;

@@ -181,7 +181,7 @@ static int by_ascending_seconds(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/// Shows the effect of the choice, from the search's measurements of the other settings.
+/// Prints the spread of the search's measurements: the slowest and the median setting.
 static void print_spread(Ctx *ctx, const TuneResult *tuned) {
     double *times = ctx_array(ctx, double, tuned->n_trials + 1), best = tuned->seconds;
     int n = 0;

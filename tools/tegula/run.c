@@ -125,7 +125,7 @@ static int run_batch(Ctx *ctx, const Options *o) {
 
 /* ---- the commands -------------------------------------------------------------------------- */
 
-/// Errors that --check does not find.
+/// Hints at the errors that --check does not find on this target.
 static void hint_races(const Job *job) {
     if (job->o->check && job->ranks > 1 && !job->silent &&
         strcmp(job->executor->name, "interp") != 0)

@@ -17,7 +17,7 @@ static int terminal_columns(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col : 80;
 }
 
-/// One line, which a wrapped one would not be: rewritten in place.
+/// Rewrites one line in place. It is cut to the terminal, because a wrapped line would be two.
 void tune_line_show(void *user, const TuneProgress *p) {
     const TuneLine *line = user;
     Text t = {.ctx = line->ctx};
