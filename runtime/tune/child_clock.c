@@ -55,12 +55,18 @@ void rt_child_clock_start(rt_child_clock *c, pid_t child) {
     *c = (rt_child_clock){.child = child, .seen = rt_seconds(), .first = cpu, .last = cpu};
 }
 
+/// Threads that could run at the same time: other ready threads wait for the child's own.
+static int parallel_threads(pid_t child) {
+    int ready = ready_threads(child), cores = rt_cores();
+    return ready < cores ? ready : cores;
+}
+
 /// A sleeping child waits for something other than a core, so its clock follows the wall clock. For
 /// a ready child, the processor time of its threads counts.
 double rt_child_clock_read(rt_child_clock *c) {
     double now = rt_seconds(), step = now - c->seen, cpu = cpu_seconds(c->child);
     if (step > STEP) step = STEP;
-    int ready = cpu < 0 || c->last < 0 ? 0 : ready_threads(c->child);
+    int ready = cpu < 0 || c->last < 0 ? 0 : parallel_threads(c->child);
     double got = ready ? (cpu - c->last) / ready : step;
     c->seconds += got < step ? got : step;
     c->seen = now;
