@@ -25,10 +25,10 @@ static double cpu_seconds(pid_t child) {
 }
 
 /// Reads a file of /proc. The state follows the thread's name, which may contain any character.
-static bool is_ready(int folder, const char *thread) {
-    char path[64], text[256];
-    snprintf(path, sizeof path, "%.20s/stat", thread);
-    int file = openat(folder, path, O_RDONLY | O_CLOEXEC);
+static bool is_ready(pid_t child, const char *thread) {
+    char path[80], text[256];
+    snprintf(path, sizeof path, "/proc/%ld/task/%.20s/stat", (long)child, thread);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = file < 0 ? -1 : read(file, text, sizeof text - 1);
     if (file >= 0) close(file);
     if (n <= 0) return false;
@@ -45,7 +45,7 @@ static int ready_threads(pid_t child) {
     DIR *d = opendir(path);
     if (!d) return 0;
     for (struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.') n += is_ready(dirfd(d), e->d_name);
+        if (e->d_name[0] != '.') n += is_ready(child, e->d_name);
     closedir(d);
     return n;
 }

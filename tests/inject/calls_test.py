@@ -21,7 +21,7 @@ NEVER = re.compile(
     r"free|freeaddrinfo|freelocale|globfree|close|closedir|munmap|madvise|dlclose|dlerror|dlsym|dladdr|dlinfo|"
     r"dl_iterate_phdr|gai_strerror|abort|_exit|atexit|_setjmp|__longjmp_chk|longjmp|setjmp|secure_getenv|setenv|"
     r"unsetenv|environ|get(pid|ppid|egid|euid|auxval|rlimit|hostname)|setrlimit|setpriority|sysconf|isatty|ioctl|"
-    r"clock_gettime|nanosleep|sleep|sched_\w+|__sched_cpucount|kill|raise|sig\w+|prctl|shutdown|syscall|mremap|"
+    r"clock_get(time|cpuclockid)|nanosleep|sleep|sched_\w+|__sched_cpucount|kill|raise|sig\w+|prctl|shutdown|syscall|mremap|"
     r"posix_spawn(attr_(destroy|set\w+)|_file_actions_destroy)|"
     r"pthread_(atfork|barrier_\w+|cond_\w+|condattr_\w+|detach|join|mutex_\w+|once|sigmask|self)|"
     r"__errno_location|__stack_chk_fail|__tls_get_addr|_GLOBAL_OFFSET_TABLE_|__fdelt_chk|getcontext|makecontext|"
