@@ -145,7 +145,6 @@ bool build_choose_plan(Build *b) {
 /// Programs of a pair wait for each other, and pairs were measured only in kernels whose programs
 /// run tile after tile. So the model must predict a gain above its uncertainty.
 static double estimate_pairs(Build *b, const Op *kernel, RankedSetting *s, double alone) {
-    static const double worth = 0.93;
     const GpuAxes pairs = {.cluster = GPU_PAIR};
     GpuNeeds needs;
     if (!s->needs.pairs || !s->needs.lasts) return alone;
@@ -153,8 +152,7 @@ static double estimate_pairs(Build *b, const Op *kernel, RankedSetting *s, doubl
         pinned_value(b, "order") < 0)
         return alone;
     double together = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &pairs, &needs);
-    s->pairs = together < worth * alone;
-    if (!s->pairs) return alone;
+    if (together >= RANK_PAIRS_WORTH * alone) return alone;
     s->axes = pairs;
     s->needs = needs;
     return together;
@@ -171,7 +169,6 @@ static bool roles_are_open(const Build *b) {
 /// Estimates a producer warp for copies with skewed products, with one tile a CTA or tile after
 /// tile.
 static double estimate_roles(Build *b, const Op *kernel, RankedSetting *s, double alone) {
-    static const double doubt = 1.01; // the model's error may exceed such a small gain
     const NamedValue *persistent = value_of_name(b->code->n_config, b->code->config, "persistent");
     double least = alone;
     if (!s->needs.roles || !roles_are_open(b)) return alone;
@@ -179,7 +176,8 @@ static double estimate_roles(Build *b, const Op *kernel, RankedSetting *s, doubl
         GpuAxes axes = {.roles = true, .persistent = persists};
         GpuNeeds needs;
         if (persistent && (persistent->value > 0) != persists) continue;
-        double seconds = doubt * gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
+        double seconds =
+            RANK_ROLES_DOUBT * gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
         if (seconds >= least) continue;
         least = seconds;
         s->axes = axes;
@@ -292,7 +290,7 @@ static void try_open_setting(SettingSearch *s, int i) {
         pin_schedule_value(b->ctx, &at->config, "stages", at->needs.slots);
     if (at->needs.once && is_open(s, at, "persistent"))
         pin_schedule_value(b->ctx, &at->config, "persistent", -1);
-    if (at->pairs && is_open(s, at, "cluster"))
+    if (at->axes.cluster == GPU_PAIR && is_open(s, at, "cluster"))
         pin_schedule_value(b->ctx, &at->config, "cluster", GPU_PAIR);
     pin_roles(s, at);
     int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;

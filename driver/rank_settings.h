@@ -15,7 +15,6 @@ typedef struct RankedSetting {
     double alone;     // GPU: without transfers between ranks
     const char *why;  // the reason, if it does not elaborate
     GpuNeeds needs;   // GPU; for a CPU only `products`
-    bool pairs;       // programs in pairs that share copies pay off
     GpuAxes axes;     // GPU: the model's choices besides the values
     Elaborated *code; // NULL: it does not elaborate
     GridNeeds grid;
