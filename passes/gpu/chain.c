@@ -9,18 +9,14 @@
 // measured (H200).
 #include "passes/cost/cost.h"
 #include "passes/gpu/gpu.h"
+#include "passes/model.h"
 #include "passes/util.h"
 
 #include <math.h>
 
 enum { MOST_DOTS = 2, MOST_LOADS = 4, MOST_SEEN = 256 };
-enum { GROUP_WARPS = 4, GROUP_ROWS = 64, MOST_BITS = 16, LEAST_ROW = 32 };
-enum { CONSUMER_REGISTERS = 240, OTHER_REGISTERS = 36 }; // of a thread: in all; besides blocks
-enum {
-    RING_REST = 1024,
-    REST = 2048
-}; // bytes: a ring's mbarriers; everything
-   // else
+enum { MOST_BITS = 16, LEAST_ROW = 32 };
+enum { RING_REST = 1024, REST = 2048 }; // bytes: a ring's mbarriers; all others
 
 typedef struct Chain {
     const GpuTarget *target;
@@ -152,7 +148,7 @@ static bool fits_registers(const Chain *c, const GpuShape *shape) {
     words += (double)ty_count(result(c->dots[1], 0)->type);
     words += (double)ty_count(operand(c->dots[1], 0)->type) * MOST_BITS / 32;
     double threads = shape->warps * (double)c->target->lanes;
-    return words / threads + OTHER_REGISTERS <= CONSUMER_REGISTERS;
+    return words / threads + GPU_SKEW_REGISTERS <= GPU_GROUP_REGISTERS;
 }
 
 /// Whether shared memory holds two items of each ring of the loop, `of_tile` items of each load
@@ -171,10 +167,11 @@ GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape 
     if (!gpu_has(t, GPU_WGMMA) || !gpu_has(t, GPU_TMA) || !shape->counted) return ROLES_NONE;
     op_walk_pre((Op *)program, look, &c);
     if (!is_chain(&c)) return ROLES_NONE;
-    int groups = shape->warps / GROUP_WARPS;
-    int threads = (shape->warps + GROUP_WARPS) * t->lanes;
+    int groups = shape->warps / GPU_GROUP_WARPS;
+    int threads = (shape->warps + GPU_GROUP_WARPS) * t->lanes;
     double rows = (double)result(c.dots[0], 0)->type->extents[0];
-    if (groups < 2 || rows < groups * GROUP_ROWS || threads > GPU_MAX_THREADS) return ROLES_NONE;
+    if (groups < 2 || rows < groups * WARPS_GROUP_ROWS || threads > GPU_MAX_THREADS)
+        return ROLES_NONE;
     if (!fits_registers(&c, shape) || !fits_shared(&c, 1)) return ROLES_NONE;
     return fits_shared(&c, 2) ? ROLES_PERSIST : ROLES_ONCE;
 }

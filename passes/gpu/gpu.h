@@ -38,9 +38,11 @@ typedef struct GpuTarget {
 } GpuTarget;
 
 enum {
-    GPU_MAX_THREADS = 1024,   // of a CTA
-    GPU_MAX_CLUSTER = 16,     // CTAs
-    GPU_PORTABLE_CLUSTER = 8, // that every device with clusters supports
+    GPU_MAX_THREADS = 1024,    // of a CTA
+    GPU_GROUP_WARPS = 4,       // of a warpgroup
+    GPU_GROUP_REGISTERS = 240, // of a thread: the maximum that a warpgroup may request
+    GPU_MAX_CLUSTER = 16,      // CTAs
+    GPU_PORTABLE_CLUSTER = 8,  // that every device with clusters supports
 };
 
 /// Returns the row of this name, or NULL.
@@ -182,6 +184,9 @@ typedef enum GpuRolesFit {
     ROLES_ONCE,   // for one tile a CTA: shared memory has no room for the next tile
     ROLES_PERSIST // also from tile to tile
 } GpuRolesFit;
+
+/// Registers of a thread in a skewed loop, besides blocks.
+enum { GPU_SKEW_REGISTERS = 36 };
 
 GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape *shape);
 

@@ -19,9 +19,7 @@
 #include <string.h>
 
 enum {
-    GROUP_WARPS = 4,
-    FEW_REGISTERS = 24,   // of a thread that only starts copies
-    MOST_REGISTERS = 240, // maximum that a warpgroup may request
+    FEW_REGISTERS = 24, // of a thread that only starts copies
     REGISTER_UNIT = 8,
     PRODUCER_WARPS = 1,
     GAP_BYTES = 1024, // maximum gap between buffers
@@ -50,7 +48,7 @@ int role_first_warp(const Op *roles, int i) {
     const int64_t *warps = op_attr(roles, "warps")->ints;
     int first = 0;
     for (int k = 0; k < i; k++)
-        first += ((int)warps[k] + GROUP_WARPS - 1) / GROUP_WARPS * GROUP_WARPS;
+        first += ((int)warps[k] + GPU_GROUP_WARPS - 1) / GPU_GROUP_WARPS * GPU_GROUP_WARPS;
     return first;
 }
 
@@ -176,12 +174,12 @@ static bool has_room_for_roles(const RoleSplit *s) {
 
 static const char *reason_against_roles(RoleSplit *s) {
     int64_t warps = op_int(s->device, "warps", 1);
-    int threads = (int)(warps + GROUP_WARPS) * s->env->gpu->lanes;
+    int threads = (int)(warps + GPU_GROUP_WARPS) * s->env->gpu->lanes;
     bool looped = false;
     op_walk_pre(s->device, judge_role_op, s);
     op_walk_pre(s->device, seek_looped, &looped);
     if (!s->rings || !looped) return "nothing is copied in a loop";
-    if (warps % GROUP_WARPS || threads > GPU_MAX_THREADS) return "its warps are no warpgroups";
+    if (warps % GPU_GROUP_WARPS || threads > GPU_MAX_THREADS) return "its warps are no warpgroups";
     if (!s->why && !has_room_for_roles(s))
         return "shared memory has no room for two items of each ring";
     return s->why;
@@ -375,9 +373,9 @@ static int64_t rounded_registers(int64_t registers) {
 static void share_registers(RoleSplit *s, Op *roles) {
     int lanes = s->env->gpu->lanes, pool = s->env->gpu->registers_sm;
     int64_t warps = op_int(s->device, "warps", 1), few = FEW_REGISTERS;
-    int64_t all = rounded_registers(pool / ((warps + GROUP_WARPS) * lanes));
-    int64_t more = rounded_registers((pool - few * GROUP_WARPS * lanes) / (warps * lanes));
-    if (more > MOST_REGISTERS) more = MOST_REGISTERS;
+    int64_t all = rounded_registers(pool / ((warps + GPU_GROUP_WARPS) * lanes));
+    int64_t more = rounded_registers((pool - few * GPU_GROUP_WARPS * lanes) / (warps * lanes));
+    if (more > GPU_GROUP_REGISTERS) more = GPU_GROUP_REGISTERS;
     bool asks = more > all;
     int64_t regs[N_ROLES] = {asks ? more : 0, asks ? few : 0};
     int64_t of_role[N_ROLES] = {warps, PRODUCER_WARPS};

@@ -73,9 +73,9 @@ static void in_three(Ir *ir, Op *dot) {
     replace_dot(dot, dot->n_operands > 2 ? build_binary(&b, OP_ADD, operand(dot, 2), sum) : sum);
 }
 
-// Warps for a product; accumulator registers of a thread that one wait can name; the same, so that
-// a chain of products has registers left (backends/gpu/wgmma.c).
-enum { GROUP_WARPS = 4, MOST_WARPS = 8, MOST_SUMS = 192, MOST_CHAINED = 144 };
+// Maximum of warps for a product; accumulator registers of a thread that one wait can name; the
+// same, so that a chain of products has registers left (backends/gpu/wgmma.c).
+enum { MOST_WARPS = 8, MOST_SUMS = 192, MOST_CHAINED = 144 };
 
 static bool is_f8_value(const Value *v) {
     return v->type->elem == EL_F8E4M3 || v->type->elem == EL_F8E5M2;
@@ -113,14 +113,14 @@ static const GpuUnit *unit_for(const PassEnv *env, Op *dot) {
     int warps = env->warps ? env->warps : MOST_WARPS;
     int64_t sums = ty_count(result(dot, 0)->type) / (warps * t.lanes);
     int most = is_f8_value(operand(dot, 0)) && !is_fast(dot) ? MOST_CHAINED : MOST_SUMS;
-    if (warps < GROUP_WARPS || sums > most || !rounds_on_the_way(env, dot))
+    if (warps < GPU_GROUP_WARPS || sums > most || !rounds_on_the_way(env, dot))
         t.features &= ~GPU_WGMMA;
     const Type *a = operand(dot, 0)->type, *b = operand(dot, 1)->type;
     const char *precision = op_str(dot, "precision");
     // Each warp should have whole rows.
     if (dot_keeps_rows(dot))
-        return gpu_unit_in_chain(ir_ctx(env->ir), &t, a, b, precision, a->extents[0] / GROUP_WARPS,
-                                 dot_takes_product(dot));
+        return gpu_unit_in_chain(ir_ctx(env->ir), &t, a, b, precision,
+                                 a->extents[0] / GPU_GROUP_WARPS, dot_takes_product(dot));
     return gpu_unit_for(&t, a, b, precision);
 }
 

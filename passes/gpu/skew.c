@@ -24,7 +24,6 @@
 #include "passes/passes.h"
 
 enum { MOST_SUMS = 4, MOST_CARRIED = 32 };
-enum { OTHER_REGISTERS = 36 }; // of a thread, besides blocks
 
 /// The phases of ops that move an iteration ahead, in order.
 typedef enum SkewPhase { PHASE_ITEMS, PHASE_STARTS, PHASE_ENDS } SkewPhase;
@@ -239,7 +238,7 @@ static double layout_words(const Value *v) {
 /// Whether a thread's registers hold all blocks while both products are pending.
 static bool fits(const Skew *k) {
     const GpuTarget *t = k->s.target;
-    double threads = (double)op_int(k->s.device, "warps", 1) * t->lanes, words = OTHER_REGISTERS;
+    double threads = (double)op_int(k->s.device, "warps", 1) * t->lanes, words = GPU_SKEW_REGISTERS;
     for (int i = 0; i < k->n_sums; i++) words += layout_words(k->sums[i]);
     words += layout_words(result(k->end, 0)) + layout_words(operand(k->last, 0));
     return words <= t->registers_thread && words * threads <= t->registers_sm;

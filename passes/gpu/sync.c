@@ -29,7 +29,6 @@
 #include <string.h>
 
 enum {
-    GROUP_WARPS = 4,
     INNER_TRIPS = RING_SLOTS + 3,
     OUTER_TRIPS = 3,
     FEW_TRIPS = 3,
@@ -188,7 +187,7 @@ static bool only_products_read(const Value *buf) {
 /// pair fills the ring, too.
 static bool ends_with_products(const Sync *y, const Value *ring) {
     if (!is_tma_ring(ring) || op_flag(ring->def, "pairs") || device_roles(y->s.device) ||
-        op_int(y->s.device, "warps", 0) != GROUP_WARPS)
+        op_int(y->s.device, "warps", 0) != GPU_GROUP_WARPS)
         return false;
     for_each_use(u, ring) {
         if (u->user->code != OP_RING_WAIT) continue;

@@ -233,12 +233,11 @@ static bool is_quiet(const Op *op) {
 /// Whether all warps have met since the last read of the rings: they form one warpgroup, whose last
 /// product was that read.
 static bool have_met(const Async *s, const Op *top) {
-    enum { GROUP_WARPS = 4 };
     bool reads = false;
     op_walk_pre(s->device, seek_reads, &reads);
     for (const Op *op = last_shared_use(s->device)->next; op != top; op = op->next)
         reads |= !is_quiet(op);
-    return !reads && op_int(s->device, "warps", 1) <= GROUP_WARPS;
+    return !reads && op_int(s->device, "warps", 1) <= GPU_GROUP_WARPS;
 }
 
 /// Seeks ops that send to other ranks.
