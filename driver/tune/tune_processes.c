@@ -7,9 +7,8 @@
 #include <poll.h>
 #include <string.h>
 
-enum { MESSAGE_SECONDS = 5 }; // to transfer one message once its bytes come
-// Seconds between two readings of a process's clock; a reading takes about 50 us.
-static const double LOOK_LEAST = 0.05, LOOK_MOST = 0.1;
+enum { MESSAGE_SECONDS = 5 };   // to transfer one message once its bytes come
+static const double LOOK = 0.1; // seconds, at most, between two looks at the clocks of processes
 
 static void stop_crew(void *processes) {
     processes_stop(processes);
@@ -102,12 +101,6 @@ static ProcessEvent late_event(Hand *h) {
     return e;
 }
 
-/// Returns the seconds that the hand has left.
-static double own_left(Hand *h) {
-    if (child_seconds() - h->clock.seen >= LOOK_LEAST) rt_child_clock_read(&h->clock);
-    return h->limit - h->clock.seconds;
-}
-
 /// Returns the first hand whose time is over; *left becomes the seconds until another one's may be.
 /// Workers wait for each other, so they are late only when the one with the most time left is.
 static Hand *find_late(SearchProcesses *c, double *left) {
@@ -116,7 +109,7 @@ static Hand *find_late(SearchProcesses *c, double *left) {
     for (int i = 0; i < c->n + c->ranks; i++) {
         Hand *h = hand_at(c, i);
         if (!h->busy) continue;
-        double own = own_left(h);
+        double own = h->limit - rt_child_clock_look(&h->clock);
         if (i >= c->n)
             workers_left = fmax(workers_left, own);
         else if (own > 0)
@@ -146,7 +139,7 @@ ProcessEvent processes_wait(SearchProcesses *c, double end) {
             fds[n++] = (struct pollfd){.fd = hand_at(c, i)->child.fd, .events = POLLIN};
         }
         if (over && n == 0) return (ProcessEvent){0};
-        left = fmin(fmax(left, 0), n ? LOOK_MOST : 3600);
+        left = fmin(fmax(left, 0), n ? LOOK : 3600);
         int got = poll(fds, (nfds_t)n, (int)ceil(left * 1e3));
         for (int i = 0; i < n && got > 0; i++) {
             ProcessEvent e = {0};

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double STEP = 0.1; // seconds; of a longer time between two readings the rest is
-                                // ignored
+static const double STEP = 0.1;   // seconds; a longer time between two readings counts as this
+static const double FRESH = 0.05; // seconds in which a look takes the last reading
 
 /// Processor seconds of all threads; negative: unknown.
 static double cpu_seconds(pid_t child) {
@@ -72,6 +72,10 @@ double rt_child_clock_read(rt_child_clock *c) {
     c->seen = now;
     if (cpu >= 0) c->last = cpu;
     return c->seconds;
+}
+
+double rt_child_clock_look(rt_child_clock *c) {
+    return rt_seconds() - c->seen < FRESH ? c->seconds : rt_child_clock_read(c);
 }
 
 double rt_child_clock_computed(const rt_child_clock *c) {

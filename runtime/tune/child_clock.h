@@ -18,6 +18,9 @@ typedef struct rt_child_clock {
 void rt_child_clock_start(rt_child_clock *c, pid_t child);
 /// The seconds since the start. Call it at least ten times a second.
 double rt_child_clock_read(rt_child_clock *c);
+/// Likewise, as of a reading at most 50 ms ago. A reading takes about 50 us, and more for many
+/// threads.
+double rt_child_clock_look(rt_child_clock *c);
 /// The processor seconds of all threads of the child from the start to the last reading. If the
 /// system does not report them, the clock's seconds.
 double rt_child_clock_computed(const rt_child_clock *c);

@@ -224,7 +224,7 @@ static rt_verdict ask_child(rt_sandbox *box, const TrialRequest *r, Limits limit
     rt_verdict v = RT_CUT;
     rt_child_clock_start(&clock, box->child);
     if (send(box->fd, r, sizeof *r, MSG_NOSIGNAL) != (ssize_t)sizeof *r) v = RT_CRASHED;
-    while (v == RT_CUT && !is_sandbox_stopped(box) && rt_child_clock_read(&clock) < limits.own &&
+    while (v == RT_CUT && !is_sandbox_stopped(box) && rt_child_clock_look(&clock) < limits.own &&
            rt_seconds() < end_of_all)
         v = watch_child(box, TICK_MS, out);
     // This process may not have had a core when the reply came.
