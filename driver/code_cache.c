@@ -7,6 +7,7 @@
 #include "driver/code_cache.h"
 
 #include "driver/jit.h"
+#include "driver/remote/child_process.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define DEFAULT_LIMIT ((int64_t)1 << 30)
@@ -54,7 +54,7 @@ static struct {
     pthread_mutex_t lock;
     Store *store;
     bool tried, warned;
-    int64_t rests_until; // seconds of CLOCK_MONOTONIC
+    double rests_until; // of child_seconds()
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /// Runs in the child of a fork, which must neither use nor close SQLite's connections. If another
@@ -88,16 +88,10 @@ static void warn_not_kept(const char *why) {
 
 enum { REST = 60 }; // seconds
 
-static int64_t seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec;
-}
-
 /// A stopped process, or a lock that a file system lost, can hold the store forever. One launch
 /// waits for it; the next ones do without the store for REST seconds.
 static void rest_if_busy(StoreStatus status) {
-    if (status == STORE_BUSY) cache.rests_until = seconds() + REST;
+    if (status == STORE_BUSY) cache.rests_until = child_seconds() + REST;
 }
 
 /// Returns the store with its lock held, and opens it at first use. NULL, without the lock: no
@@ -115,7 +109,7 @@ static Store *lock_store(void) {
         else if (!cache_limit(&limit, why) || !(cache.store = store_open(folder, limit, why)))
             warn_not_kept(why);
     }
-    if (cache.store && seconds() >= cache.rests_until) return cache.store;
+    if (cache.store && child_seconds() >= cache.rests_until) return cache.store;
     pthread_mutex_unlock(&cache.lock);
     return NULL;
 }
