@@ -188,12 +188,12 @@ struct Fiber {
 /// Creates a fiber; NULL: out of memory. The first switch calls `main`, which never returns.
 Fiber *fiber_create(Sim *sim, size_t bytes);
 void fiber_destroy(Fiber *fiber);
-/// Of all machines.
+/// The number of live fibers of all machines.
 int fibers_alive(void);
-/// Forgets what ran on it: the next switch to it calls fiber_main.
+/// Resets the fiber: the next switch to it calls fiber_main.
 void fiber_reset(Fiber *fiber);
 void fiber_switch(Fiber *from, Fiber *to);
-/// What a fiber does (lane_schedule.c).
+/// The entry function of a fiber (lane_schedule.c).
 _Noreturn void fiber_main(Fiber *fiber);
 
 /* ---- lanes, warps, groups, CTAs --------------------------------------------------------------

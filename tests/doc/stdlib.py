@@ -9,9 +9,11 @@ tests/doc/stdlib.py --write    rewrites what stands below the marker of the page
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs/use/stdlib.md"
+COLUMNS = 110  # of prose
 MARKER = "<!-- below: written by tests/doc/stdlib.py -->\n"
 FILES = (
     "activation elementwise softmax norm reduce scan matmul attention conv pool loss embedding "
@@ -62,9 +64,9 @@ def table(title, rows):
 
 def section(name, text):
     title, *rest = header(text)
-    out = [f"## std/{name}.teg", "", cell(title), ""]
-    for p in rest:
-        out += [cell(p), ""]
+    out = [f"## std/{name}.teg", ""]
+    for p in [title, *rest]:
+        out += [textwrap.fill(cell(p), COLUMNS, break_long_words=False, break_on_hyphens=False), ""]
     for kind, head in (("kernel", "kernel"), ("fn", "fn")):
         rows = [i[2:] for i in items(text) if i[0] == kind]
         out += table(head, rows) if rows else []
