@@ -90,6 +90,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(REMATERIALIZE), // must follow the last CSE
     RUN(ACCUMULATOR_INIT),
     RUN(DEAL),
+    RUN(WAIT_IN_REDUCE),
     RUN(SYNC),
     RUN(ALLOC),
     RUN(GPU_VERIFY),

@@ -265,11 +265,11 @@ static double busy_among_few(const GpuModel *m, const GpuWork *w, double held) {
 /// for computation that exceeds it; there the few warps of the single CTA leave issue slots empty.
 /// (H200: attention of 128 features to 2 % in nine shapes. With 64 features, roles lose by 1.1 to
 /// many small CTAs.)
-static double busy_in_roles(const GpuWork *w, bool dealt) {
+static double busy_in_roles(const GpuWork *w, bool many_tiles) {
     double products = fmax(w->unit, w->shared), alu = w->alu - w->masks;
     double beyond = fmax(0, alu - products);
-    double all = products + COST_GPU_ROLES * (alu - beyond) + COST_GPU_ISSUE * beyond;
-    return dealt ? (1 + COST_GPU_DEALT) * all : all;
+    double seen = many_tiles ? COST_GPU_ROLES_MANY : COST_GPU_ROLES;
+    return products + seen * (alu - beyond) + COST_GPU_ISSUE * beyond;
 }
 
 /// Returns the slots of a pipeline with so many bytes a step, as `schedule` chooses them.
@@ -488,15 +488,6 @@ static void read_again(GpuModel *m, GpuWork *w, const Region *body, double progr
     m->shape.at_once = 0;
 }
 
-/// Whether the phase's tiles differ in length: loops grow with an index of its programs.
-static bool grows(const Op *phase) {
-    const Op *inner = phase;
-    for (const Op *next = phase; next; next = inner_parallel(next)) inner = next;
-    for (const Op *p = phase; p; p = inner_parallel(p))
-        if (level_grows(inner->regions[0], &(Level){.op = (Op *)p})) return true;
-    return false;
-}
-
 /// Decides how CTAs divide the programs of the phase, whose innermost level is p.
 static void set_shape(GpuModel *m, const Op *p, double programs) {
     const GpuTarget *t = m->target;
@@ -525,7 +516,7 @@ static double phase_cycles(GpuModel *m, const Op *phase, GpuWork *w, double prog
     if (combine) held = fmin(held, combining_ctas(t, combine));
     m->held = held;
     if (m->roles) w->spills = 1;
-    double compute = m->roles ? busy_in_roles(w, m->persists && grows(phase))
+    double compute = m->roles ? busy_in_roles(w, m->persists)
                               : busy_cycles(w) + busy_among_few(m, w, held);
     double hidden = m->roles ? 2 * COST_GPU_LATENCY : COST_GPU_LATENCY;
     double busy = each * compute,
