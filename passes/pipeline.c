@@ -92,6 +92,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(DEAL),
     RUN(WAIT_IN_REDUCE),
     RUN(SYNC),
+    RUN(NEXT_TILE),
     RUN(ALLOC),
     RUN(GPU_VERIFY),
 };

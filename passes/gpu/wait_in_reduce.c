@@ -7,8 +7,8 @@
 //      %b = reduce (other half of %p); %sum = concat %a, %b; mma_start %p, %v, (mul %acc, %f)
 //
 // A wait branches, and ptxas orders instructions only between branches. Special-function units take
-// eight cycles for a warp's instruction, which leaves room for multiplications by others. Behind all
-// exponentials, the wait separates them from the rescaling of the sums, which then takes issue
+// eight cycles for a warp's instruction, which leaves room for multiplications by others. Behind
+// all exponentials, the wait separates them from the rescaling of the sums, which then takes issue
 // slots of its own. Before all exponentials, items must arrive half an iteration earlier. Between
 // the halves of the rows that a thread holds, neither happens. (H200, attention of 128 features, 8
 // warps: 5 % of full attention and 7 to 15 % of causal attention in CTAs that take many tiles. CTAs
@@ -109,8 +109,7 @@ static void split_reduction(Ir *ir, Op *reduce, Op *wait, const Halves *h, const
     const Type *type = ty_laid(ir, x->type->elem, both);
     Op *concat = build_op(&b, OP_CONCAT, 2, parts, 1, &type, 0);
     op_set_attr(ir, concat, "axis", at_int(ir, at));
-    value_replace(result(reduce, 0),
-                  build_reshape(&b, result(concat, 0), result(reduce, 0)->type));
+    value_replace(result(reduce, 0), build_reshape(&b, result(concat, 0), result(reduce, 0)->type));
     op_erase(reduce);
 }
 
