@@ -176,8 +176,7 @@ static double estimate_roles(Build *b, const Op *kernel, RankedSetting *s, doubl
         GpuAxes axes = {.roles = true, .persistent = persists};
         GpuNeeds needs;
         if (persistent && (persistent->value > 0) != persists) continue;
-        double seconds =
-            RANK_ROLES_DOUBT * gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
+        double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
         if (seconds >= least) continue;
         least = seconds;
         s->axes = axes;
