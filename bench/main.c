@@ -86,9 +86,9 @@ static void run_copy(Case *c) {
 }
 
 static double sample(const Side *side, Case *c) {
-    double start = seconds_now();
+    double start = rt_seconds();
     for (int i = 0; i < side->times; i++) side->run(c);
-    return (seconds_now() - start) / side->times;
+    return (rt_seconds() - start) / side->times;
 }
 
 static void calibrate(Side *side, Case *c) {
@@ -100,8 +100,8 @@ static void calibrate(Side *side, Case *c) {
 
 /// Alternates batches of samples of both sides until the time is up, five rounds at least.
 static void alternate(Case *c, double seconds, Side *a, Side *b) {
-    double end = seconds_now() + seconds;
-    for (int round = 0; (round < 5 || seconds_now() < end) && a->samples.n + 4 <= MAX_SAMPLES;
+    double end = rt_seconds() + seconds;
+    for (int round = 0; (round < 5 || rt_seconds() < end) && a->samples.n + 4 <= MAX_SAMPLES;
          round++) {
         Side *sides[2] = {a, b};
         for (int k = 0; k < 2; k++) {

@@ -7,7 +7,7 @@
 #include "driver/code_cache.h"
 
 #include "driver/jit.h"
-#include "driver/remote/child_process.h"
+#include "runtime/base/base.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -54,7 +54,7 @@ static struct {
     pthread_mutex_t lock;
     Store *store;
     bool tried, warned;
-    double rests_until; // of child_seconds()
+    double rests_until; // of rt_seconds
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /// Runs in the child of a fork, which must neither use nor close SQLite's connections. If another
@@ -91,7 +91,7 @@ enum { REST = 60 }; // seconds
 /// A stopped process, or a lock that a file system lost, can hold the store forever. One launch
 /// waits for it; the next ones do without the store for REST seconds.
 static void rest_if_busy(StoreStatus status) {
-    if (status == STORE_BUSY) cache.rests_until = child_seconds() + REST;
+    if (status == STORE_BUSY) cache.rests_until = rt_seconds() + REST;
 }
 
 /// Returns the store with its lock held, and opens it at first use. NULL, without the lock: no
@@ -109,7 +109,7 @@ static Store *lock_store(void) {
         else if (!cache_limit(&limit, why) || !(cache.store = store_open(folder, limit, why)))
             warn_not_kept(why);
     }
-    if (cache.store && child_seconds() >= cache.rests_until) return cache.store;
+    if (cache.store && rt_seconds() >= cache.rests_until) return cache.store;
     pthread_mutex_unlock(&cache.lock);
     return NULL;
 }

@@ -60,10 +60,10 @@ static double workers_run(Workers *workers) {
     double best = 0;
     for (int i = 0; i < ROUNDS && started == workers->threads; i++) {
         pthread_barrier_wait(&workers->start);
-        double begin = seconds_now();
+        double begin = rt_seconds();
         workers->work(workers, 0);
         pthread_barrier_wait(&workers->end);
-        double seconds = seconds_now() - begin;
+        double seconds = rt_seconds() - begin;
         if (i == 1 || seconds < best) best = seconds; // round 0 warms up
     }
     // Threads that wait for one that never came are left to wait.

@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- forks --------------------------------------------------------------------------------- */
@@ -132,12 +131,6 @@ int child_start(Ctx *ctx, ChildProcess *p, const char **program) {
 
 /* ---- talking ------------------------------------------------------------------------------- */
 
-double child_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /// Returns TALK_BROKEN after a failed call. p->error is set unless the other end closed the
 /// connection.
 static Talk talk_broken(ChildProcess *p) {
@@ -148,7 +141,7 @@ static Talk talk_broken(ChildProcess *p) {
 /// Waits until the socket is ready for `events`.
 static Talk wait_for_socket(ChildProcess *p, short events, double end) {
     for (;;) {
-        double left = end - child_seconds();
+        double left = end - rt_seconds();
         if (left <= 0) return TALK_LATE;
         struct pollfd at = {.fd = p->fd, .events = events};
         int n = poll(&at, 1, left > 3600 ? 3600000 : (int)(left * 1e3) + 1);

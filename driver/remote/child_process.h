@@ -5,6 +5,7 @@
 #define DRIVER_REMOTE_CHILD_PROCESS_H
 
 #include "driver/jit.h"
+#include "runtime/base/base.h"
 
 #include <sys/types.h>
 
@@ -33,7 +34,7 @@ const char *child_end_text(Ctx *ctx, int status);
 /// FOREIGN: an unexpected message came. OTHER: the process is a Tegula of another build.
 typedef enum Talk { TALK_OK, TALK_BROKEN, TALK_LATE, TALK_FOREIGN, TALK_OTHER } Talk;
 
-/// Sends a message until `end` of child_seconds().
+/// Sends a message until `end` of rt_seconds.
 Talk child_send(ChildProcess *p, Bytes message, double end);
 /// Makes the first message of a process: its sources and its LLVM (backend_build).
 Bytes child_greeting(Ctx *ctx);
@@ -41,6 +42,5 @@ Bytes child_greeting(Ctx *ctx);
 Talk child_greet(Ctx *ctx, ChildProcess *p, double end);
 /// Reads the body of a message of this kind into the arena, after the greeting.
 Talk child_receive(Ctx *ctx, ChildProcess *p, WireKind kind, Bytes *body, double end);
-double child_seconds(void);
 
 #endif

@@ -120,7 +120,7 @@ static void exchange_request(Ctx *ctx, void *arg) {
         return;
     }
     double limit = request_timeout();
-    double end = child_seconds() + limit;
+    double end = rt_seconds() + limit;
     Talk t = child_send(&server.child, request, end);
     if (!t) t = child_receive(ctx, &server.child, WIRE_ANSWER, &in, end);
     if (!t && wire_read_answer(ctx, in, x->out) && answer_is_sound(x->r, x->out)) return;

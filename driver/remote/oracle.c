@@ -83,7 +83,7 @@ static const void *element_key(const View *v, int64_t number) {
 
 /// Leaves the interpreter once the time is over.
 static void watch_deadline(Court *c) {
-    if (++c->accesses % WATCH || child_seconds() < c->end) return;
+    if (++c->accesses % WATCH || rt_seconds() < c->end) return;
     c->late = true;
     ctx_leave(c->ctx, CTX_ERRORS);
 }
@@ -377,15 +377,15 @@ static bool run_twice(Court *c, bool apart) {
 
 /// Runs more programs while time for another one is left.
 static void run_more(Court *c) {
-    double began = child_seconds(), longest = 0;
+    double began = rt_seconds(), longest = 0;
     c->out->programs = 1;
     for (c->number = 1; c->number < MOST_PROGRAMS && c->number < c->most; c->number++) {
         OracleRun r;
         if (began + longest > c->end || !run_traced(c, true, 0, &r)) return;
         take_run_samples(c, &r);
         c->out->programs++;
-        longest = fmax(longest, child_seconds() - began);
-        began = child_seconds();
+        longest = fmax(longest, rt_seconds() - began);
+        began = rt_seconds();
     }
 }
 
@@ -418,7 +418,7 @@ bool oracle_answer(Ctx *ctx, Bytes body, Bytes *out) {
     Court *c = ctx_new(ctx, Court);
     *c = (Court){.ctx = ctx, .ask = &ask, .out = &oracle};
     if (!oracle_read_ask(ctx, body, &ask) || !work_read_open(ctx, ask.open, &c->what)) return false;
-    c->end = child_seconds() + ask.seconds;
+    c->end = rt_seconds() + ask.seconds;
     oracle.expected.mild = ask.mild;
     oracle.why = fault_oracle() ? NULL : "an injected fault";
     CtxStatus status = oracle.why ? CTX_OK : ctx_protect(ctx, compute_oracle, c);

@@ -47,7 +47,7 @@ int processes_ask(SearchProcesses *c, Hand *h, int id, Bytes message, WireKind w
     for (int i = 0; i < 2 && t && !error; i++) {
         error = child_start(c->ctx, &h->child, &c->program);
         if (error) break;
-        t = child_send(&h->child, message, child_seconds() + MESSAGE_SECONDS);
+        t = child_send(&h->child, message, rt_seconds() + MESSAGE_SECONDS);
         if (t) processes_dismiss(h);
     }
     if (error) return error;
@@ -81,7 +81,7 @@ static const char *end_text(SearchProcesses *c, Talk talk, int status) {
 
 /// Receives the answer of a hand whose socket is readable. A greeting is not an answer.
 static ProcessEvent receive_answer(SearchProcesses *c, Hand *h) {
-    double end = child_seconds() + MESSAGE_SECONDS;
+    double end = rt_seconds() + MESSAGE_SECONDS;
     ProcessEvent e = {.hand = h, .seconds = rt_child_clock_read(&h->clock)};
     bool greeted = h->child.greeted;
     e.talk = greeted ? child_receive(c->ctx, &h->child, h->wants, &e.body, end)
@@ -129,7 +129,7 @@ ProcessEvent processes_wait(SearchProcesses *c, double end) {
         struct pollfd fds[PROCESSES_MAX + RT_COMM_RANKS];
         Hand *hands[PROCESSES_MAX + RT_COMM_RANKS];
         int n = 0;
-        double left = end - child_seconds();
+        double left = end - rt_seconds();
         bool over = left <= 0;
         Hand *gone = find_late(c, &left);
         if (gone) return late_event(gone);
@@ -146,6 +146,6 @@ ProcessEvent processes_wait(SearchProcesses *c, double end) {
             if (fds[i].revents) e = receive_answer(c, hands[i]);
             if (e.hand) return e;
         }
-        if (got == 0 && end <= child_seconds()) return (ProcessEvent){0};
+        if (got == 0 && end <= rt_seconds()) return (ProcessEvent){0};
     }
 }

@@ -266,7 +266,7 @@ static SearchTurn take_turn(Search *s, int *claim, TuneResult *out) {
 }
 
 tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out) {
-    Search s = {.ctx = ctx, .r = r, .o = *options, .start = child_seconds()};
+    Search s = {.ctx = ctx, .r = r, .o = *options, .start = rt_seconds()};
     int *claim = ctx_new(ctx, int);
     tg_status status = TG_OK;
     if (!read_budget(options, &s.o.budget) || !read_share(options, &s.share))

@@ -39,12 +39,12 @@ enum {
 };
 
 double search_seconds(const Search *s) {
-    return s->o.mode == TUNE_BACKGROUND ? s->worked : child_seconds() - s->start;
+    return s->o.mode == TUNE_BACKGROUND ? s->worked : rt_seconds() - s->start;
 }
 
 /// Returns the seconds left of a rest; <= 0: none.
 static double rest_left(const Search *s) {
-    return s->rests_until - child_seconds();
+    return s->rests_until - rt_seconds();
 }
 
 /// Begins a rest after the worker was busy. On a shared CPU, the processor time that it used counts
@@ -53,7 +53,7 @@ static void begin_rest(Search *s, double busy, const WorkReport *report) {
     if (report && s->exclusive) busy = fmin(busy, report->computed / fmax(1, s->r->threads));
     s->worked += busy;
     if (s->o.mode != TUNE_BACKGROUND) return;
-    s->rests_until = child_seconds() + rt_rest(busy, s->share);
+    s->rests_until = rt_seconds() + rt_rest(busy, s->share);
 }
 
 bool search_is_fit(const Search *s, int id) {
@@ -599,7 +599,7 @@ void search_run(Search *s) {
         feed_helpers(s);
         drive_worker(s);
         if (s->over) break;
-        ProcessEvent e = processes_wait(s->processes, child_seconds() + wait_seconds(s));
+        ProcessEvent e = processes_wait(s->processes, rt_seconds() + wait_seconds(s));
         if (e.talk == TALK_OTHER) {
             s->lost = e.why;
             s->over = true;

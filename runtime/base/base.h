@@ -35,7 +35,20 @@ static inline void rt_pause_briefly(void) {
 #endif
 }
 
+/// Nanoseconds of the monotonic clock.
 int64_t rt_now_ns(void);
+/// The same time in seconds.
+double rt_seconds(void);
+
+/* ---- numbers: the runtime is not linked with libm, which has fmin and fmax ----------------- */
+
+static inline double rt_lesser(double a, double b) {
+    return a < b ? a : b;
+}
+
+static inline double rt_greater(double a, double b) {
+    return a > b ? a : b;
+}
 
 /* ---- hash.c -------------------------------------------------------------------------------- */
 

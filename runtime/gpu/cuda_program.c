@@ -3,10 +3,11 @@
 // destroyed.
 #include "runtime/gpu/gpu_launch.h"
 
+#include "runtime/base/base.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /// The struct behind image->state.
 typedef struct LoadedImage {
@@ -17,12 +18,6 @@ typedef struct LoadedImage {
 static tg_lock loading = TG_LOCK_INIT;
 
 enum { LOG_BYTES = 8192 };
-
-static double monotonic_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- which device runs what ---------------------------------------------------------------- */
 
@@ -114,14 +109,14 @@ static tg_status load_program(const tg_image *image, const rt_device *d, rt_prog
     size_t n = (size_t)(image->n_functions > 0 ? image->n_functions : 0);
     rt_program *p = calloc(1, sizeof *p + n * sizeof *p->functions);
     if (!p) return tg_fail(TG_ERROR_MEMORY, "out of memory");
-    double start = monotonic_seconds();
+    double start = rt_seconds();
     tg_status status = load_cuda_module(image, d, &p->module);
     if (status) {
         free(p);
         return status;
     }
     status = find_functions(image, d, p);
-    p->load_seconds = monotonic_seconds() - start;
+    p->load_seconds = rt_seconds() - start;
     if (status)
         unload_program(p);
     else

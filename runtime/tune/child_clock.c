@@ -64,11 +64,11 @@ static int parallel_threads(pid_t child) {
 /// A sleeping child waits for something other than a core, so its clock follows the wall clock. For
 /// a ready child, the processor time of its threads counts.
 double rt_child_clock_read(rt_child_clock *c) {
-    double now = rt_seconds(), step = now - c->seen, cpu = cpu_seconds(c->child);
-    if (step > STEP) step = STEP;
+    double now = rt_seconds(), step = rt_lesser(now - c->seen, STEP);
+    double cpu = cpu_seconds(c->child);
     int ready = cpu < 0 || c->last < 0 ? 0 : parallel_threads(c->child);
     double got = ready ? (cpu - c->last) / ready : step;
-    c->seconds += got < step ? got : step;
+    c->seconds += rt_lesser(got, step);
     c->seen = now;
     if (cpu >= 0) c->last = cpu;
     return c->seconds;

@@ -27,14 +27,6 @@ enum { WHY = 200, TICK_MS = 20 };
 /// the deadline for another child.
 static const double FIRST = 60, TIMES = 10, RESTART = 3;
 
-static double lesser_double(double a, double b) {
-    return a < b ? a : b;
-}
-
-static double most(double a, double b) {
-    return a > b ? a : b;
-}
-
 typedef enum TrialWish { CHECK, CONFIRM, TIME } TrialWish;
 
 typedef struct TrialRequest {
@@ -212,7 +204,7 @@ typedef struct Limits {
 /// Adds the work of a trial. On a CPU, which is shared, only the processor time counts.
 static void note_work(rt_sandbox *box, rt_child_clock *clock) {
     double own = rt_child_clock_read(clock), computed = rt_child_clock_computed(clock);
-    box->worked += box->options.device < 0 ? lesser_double(own, computed) : own;
+    box->worked += box->options.device < 0 ? rt_lesser(own, computed) : own;
 }
 
 /// Returns the child's answer. Ends the child if it crashed, was late, or should stop. own: the
@@ -246,13 +238,13 @@ static rt_verdict ask_child(rt_sandbox *box, const TrialRequest *r, Limits limit
 /// The time left for all trials; INFINITY: no deadline.
 static double time_left(const rt_sandbox *box) {
     if (box->options.deadline <= 0) return INFINITY;
-    return most(0, box->options.deadline - rt_seconds());
+    return rt_greater(0, box->options.deadline - rt_seconds());
 }
 
 /// The seconds of the same request for the reference; 0: unknown.
 static double usual(const rt_sandbox *box, const TrialRequest *r) {
     if (r->wish == CHECK) return box->reference;
-    return r->wish == TIME && box->timed > 0 ? most(box->reference, box->timed * r->n) : 0;
+    return r->wish == TIME && box->timed > 0 ? rt_greater(box->reference, box->timed * r->n) : 0;
 }
 
 /// A request hangs after its limit, unless the deadline comes first.
@@ -261,7 +253,8 @@ static rt_verdict ask_within_reason(rt_sandbox *box, const TrialRequest *r, Repl
     Limits limits = {.own = RT_PATIENCE + (known > 0 ? TIMES * known : FIRST),
                      .wall = RT_PATIENCE + box->reference + time_left(box)};
     rt_verdict v = ask_child(box, r, limits, out, &own);
-    if (v == RT_RIGHT && r->wish == TIME && r->id == 0) box->timed = most(box->timed, own / r->n);
+    if (v == RT_RIGHT && r->wish == TIME && r->id == 0)
+        box->timed = rt_greater(box->timed, own / r->n);
     return v;
 }
 
@@ -360,7 +353,7 @@ tg_status rt_sandbox_open(const rt_sandbox_options *options, rt_sandbox **out) {
     if (!box) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     *box = (rt_sandbox){.options = *options, .hooks = c->hooks};
     tg_status status = TG_OK;
-    box->options.trial.patience = lesser_double(FIRST, time_left(box));
+    box->options.trial.patience = rt_lesser(FIRST, time_left(box));
     if (!forks_are_wanted()) status = rt_trial_open(&box->options.trial, &box->trial);
     if (status)
         rt_sandbox_close(box);

@@ -251,8 +251,6 @@ double rt_scale(const rt_buffer *b, const char *x, size_t *unfinite);
 /// Flushes the caches before a timed launch.
 tg_status rt_place_flush(rt_place *p);
 tg_status rt_place_wait(rt_place *p);
-/// The seconds of a monotonic clock.
-double rt_seconds(void);
 tg_status rt_place_begin(rt_place *p);                // starts timing
 tg_status rt_place_end(rt_place *p, double *seconds); // waits and stops timing
 

@@ -6,7 +6,6 @@
 #include "runtime/tune/trial.h"
 
 #include <string.h>
-#include <time.h>
 
 enum { GUARD = 64 << 10, GUARD_BYTE = 0xc3, GRAIN = 256, NON_BLOCKING = 1 };
 enum { NEAR = 4096 }; // the distance in bytes up to which one copy fetches two samples
@@ -346,12 +345,6 @@ tg_status rt_place_flush(rt_place *p) {
 tg_status rt_place_wait(rt_place *p) {
     if (p->device) CALL(p, "cuStreamSynchronize", stream_synchronize(p->stream));
     return TG_OK;
-}
-
-double rt_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 tg_status rt_place_begin(rt_place *p) {

@@ -162,7 +162,7 @@ static void rest_after_work(TuningSearch *s) {
     double until = rt_seconds() + rt_rest(busy, s->share), left;
     s->worked = worked;
     while ((left = until - rt_seconds()) > 0 && !is_search_stopped(s)) {
-        struct timespec t = {0, (long)((left < REST_TICK ? left : REST_TICK) * 1e9)};
+        struct timespec t = {0, (long)(rt_lesser(left, REST_TICK) * 1e9)};
         nanosleep(&t, NULL);
     }
 }

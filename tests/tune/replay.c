@@ -26,7 +26,7 @@
 #define FILL    1.5e-4 // of a launch's arguments
 #define CHECK   5e-3
 
-double __wrap_child_seconds(void);
+double __wrap_rt_seconds(void);
 
 typedef struct Line {
     double seconds, compile;
@@ -46,7 +46,7 @@ static struct {
     double busy, longest, opened; // seconds of the worker; when it could be used
 } world = {.noise = 0.02, .first = 1, .later = 1, .seed = 1};
 
-double __wrap_child_seconds(void) {
+double __wrap_rt_seconds(void) {
     return world.now;
 }
 

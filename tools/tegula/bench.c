@@ -19,16 +19,16 @@ static bool time_launches(Job *job, double seconds, double *out) {
     if (job->device >= 0 && !job->ranks) return gpu_time(job, job_launch_only, seconds, out);
     static double samples[MAX_SAMPLES];
     if (!job->executor->launch(job)) return false;
-    double start = seconds_now();
+    double start = rt_seconds();
     if (!job->executor->launch(job)) return false;
-    double once = seconds_now() - start;
+    double once = rt_seconds() - start;
     int batch = once < 1e-3 ? (int)(1e-3 / (once > 1e-7 ? once : 1e-7)) + 1 : 1, n = 0;
-    for (double end = seconds_now() + seconds;
-         n < MAX_SAMPLES && (n < LEAST_SAMPLES || seconds_now() < end); n++) {
-        start = seconds_now();
+    for (double end = rt_seconds() + seconds;
+         n < MAX_SAMPLES && (n < LEAST_SAMPLES || rt_seconds() < end); n++) {
+        start = rt_seconds();
         for (int i = 0; i < batch; i++)
             if (!job->executor->launch(job)) return false;
-        samples[n] = (seconds_now() - start) / batch;
+        samples[n] = (rt_seconds() - start) / batch;
     }
     *out = median_of(samples, n);
     return true;

@@ -29,14 +29,14 @@ static void print_times(const Job *job, const Pass *const *pipeline, int n, cons
 bool job_passes(Job *job) {
     int n;
     const Pass *const *pipeline = build_pipeline(&job->build, &n);
-    double start = seconds_now();
+    double start = rt_seconds();
     job->build.passes = (PassOptions){.verify_each = job->o->verify_each,
                                       .time = job->o->time_passes,
                                       .dump_after = job->o->dump_after,
                                       .dump = dump_after_pass,
                                       .seconds = ctx_array(job->ctx, double, n)};
     bool ok = build_passes(&job->build);
-    job->seconds[1] += seconds_now() - start;
+    job->seconds[1] += rt_seconds() - start;
     if (job->o->time_passes) print_times(job, pipeline, n, job->build.passes.seconds);
     return ok;
 }
@@ -96,9 +96,9 @@ static void print_device_times(const DeviceTimes *t) {
 /// Machine code, and the texts of `texts`; NULL after errors.
 static Code *compile_code(Job *job, int texts, bool load) {
     if (!job_passes(job)) return NULL;
-    double start = seconds_now();
+    double start = rt_seconds();
     Code *code = build_code(&job->build, NULL, texts, load);
-    double seconds = seconds_now() - start;
+    double seconds = rt_seconds() - start;
     job->seconds[1] += seconds;
     if (job->o->time_passes) fprintf(stderr, "%10.3f ms  code\n", seconds * 1e3);
     if (job->o->time_passes && code && code->image) print_device_times(&code->times);

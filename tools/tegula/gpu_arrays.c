@@ -338,8 +338,8 @@ static bool median_launch(const Timed *t, double budget, double *out) {
     cu_result error = clock_open(t->job, &c);
     bool ok = error ? cuda_failed(t->job, "cuEventCreate", error) : true;
     int n = -WARM_UP;
-    for (double end = seconds_now() + budget;
-         ok && n < MAX_SAMPLES && (n < LEAST_SAMPLES || seconds_now() < end); n++)
+    for (double end = rt_seconds() + budget;
+         ok && n < MAX_SAMPLES && (n < LEAST_SAMPLES || rt_seconds() < end); n++)
         ok = sample_launch(t, &c, &samples[n < 0 ? 0 : n]);
     clock_close(&c);
     if (ok) *out = median_of(samples, n);

@@ -42,9 +42,9 @@ static bool no_such_kernel(Job *job) {
 bool job_load(Job *job) {
     job->file = source_read(job->ctx, job->o->files.at[0]);
     if (!job->file) return false;
-    double start = seconds_now();
+    double start = rt_seconds();
     job->program = fe_load(job->ctx, job->file, option_importer(job->ctx, job->o));
-    job->seconds[0] += seconds_now() - start;
+    job->seconds[0] += rt_seconds() - start;
     if (diag_errors(job->ctx)) return false;
     job->kernel = fe_find_kernel(job->program, job->o->kernel);
     return job->kernel ? true : no_such_kernel(job);
@@ -405,7 +405,7 @@ bool job_instance(Job *job, bool partial) {
 }
 
 bool job_elaborate(Job *job) {
-    double start = seconds_now();
+    double start = rt_seconds();
     job->build = (Build){.ctx = job->ctx,
                          .program = job->program,
                          .inst = job->inst,
@@ -416,7 +416,7 @@ bool job_elaborate(Job *job) {
                          .threads = (int)job->o->threads,
                          .debug = job->o->debug};
     bool ok = build_elaborate(&job->build);
-    job->seconds[0] += seconds_now() - start;
+    job->seconds[0] += rt_seconds() - start;
     return ok;
 }
 

@@ -130,13 +130,13 @@ static void *run_rank(void *arg) {
     if (!r->host && !set_up(r)) return NULL;
     if (r->rank_threads->together && tg_comm_barrier(r->comm)) fail_rank(r);
     if (r->status) return NULL;
-    double start = seconds_now();
+    double start = rt_seconds();
     r->status = tg_host_run_ranks(r->host, r->rank_threads->info, r->rank_threads->config,
                                   code->entry, r->slots, r->rank_threads->scalars, code->image,
                                   r->device, r->stream, print_rank_text, r, &r->failure);
     if (!r->status && r->device >= 0 && tg_device_synchronize(r->device, r->stream)) fail_rank(r);
     r->seconds = r->rank_threads->together ? tg_host_seconds(r->comm) : -1;
-    if (r->seconds < 0) r->seconds = seconds_now() - start;
+    if (r->seconds < 0) r->seconds = rt_seconds() - start;
     return NULL;
 }
 

@@ -76,15 +76,15 @@ static bool report_times(Job *job, double run_seconds) {
 /// One launch, then --repeat more; the median of those, or the one.
 static bool run_job_timed(Job *job, double *seconds) {
     int64_t n = job->o->repeat;
-    double start = seconds_now();
+    double start = rt_seconds();
     if (!job->executor->launch(job)) return false;
-    *seconds = seconds_now() - start;
+    *seconds = rt_seconds() - start;
     if (n == 0) return true;
     double *times = ctx_array(job->ctx, double, n);
     for (int64_t i = 0; i < n; i++) {
-        start = seconds_now();
+        start = rt_seconds();
         if (!job->executor->launch(job)) return false;
-        times[i] = seconds_now() - start;
+        times[i] = rt_seconds() - start;
     }
     *seconds = median_of(times, (int)n);
     return true;
