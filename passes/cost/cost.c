@@ -210,6 +210,27 @@ static double model_trips(const CpuModel *m, const Op *op) {
     return cost_trips(&m->dims, op);
 }
 
+double cost_turns(const CostDims *m, const Op *op) {
+    if (op->code == OP_WHILE) return COST_UNKNOWN_TRIPS;
+    return op->code == OP_FOR ? cost_trips(m, op) : 1;
+}
+
+double cost_host(const CostDims *dims, const Region *host,
+                 double (*phase)(void *model, const Op *phase), void *model) {
+    double sum = 0;
+    for_each_op(op, host) {
+        double inner = 0;
+        if (op->code == OP_PARALLEL) {
+            sum += phase(model, op);
+            continue;
+        }
+        for (int i = 0; i < op->n_regions; i++)
+            inner += cost_host(dims, op->regions[i], phase, model);
+        sum += inner * cost_turns(dims, op);
+    }
+    return sum;
+}
+
 /* ---- work of a region ---------------------------------------------------------------------- */
 
 double cost_bytes(const Type *t) {
@@ -327,7 +348,7 @@ static void add_cpu_op(const CpuModel *m, CpuWork *w, const Op *op, double times
     switch (op->code) {
     case OP_FOR:
     case OP_PARALLEL: add_cpu_region(m, w, op->regions[0], times * model_trips(m, op)); return;
-    case OP_WHILE: add_cpu_region(m, w, op->regions[1], times * COST_UNKNOWN_TRIPS); return;
+    case OP_WHILE: add_cpu_region(m, w, op->regions[1], times * cost_turns(&m->dims, op)); return;
     case OP_IF:
         add_cpu_region(m, w, op->regions[0], times / 2);
         add_cpu_region(m, w, op->regions[1], times / 2);
@@ -406,20 +427,8 @@ static double cpu_phase_seconds(const CpuModel *m, const Op *phase) {
     return COST_CPU_LAUNCH + fmax((rounds + late) * one, memory);
 }
 
-static double cpu_host_seconds(const CpuModel *m, const Region *r) {
-    double sum = 0;
-    for_each_op(op, r) {
-        double inner = 0;
-        if (op->code == OP_PARALLEL) {
-            sum += cpu_phase_seconds(m, op);
-            continue;
-        }
-        for (int i = 0; i < op->n_regions; i++) inner += cpu_host_seconds(m, op->regions[i]);
-        sum += inner * (op->code == OP_FOR     ? model_trips(m, op)
-                        : op->code == OP_WHILE ? COST_UNKNOWN_TRIPS
-                                               : 1);
-    }
-    return sum;
+static double price_cpu_phase(void *model, const Op *phase) {
+    return cpu_phase_seconds(model, phase);
 }
 
 double cost_phase(const Op *phase, const Machine *machine, const CostDims *dims) {
@@ -432,7 +441,7 @@ double cost_estimate(const Op *kernel, const Machine *machine,
                      int64_t (*dim_of)(void *user, int parameter, int axis), void *user) {
     CpuModel m = {*machine, {.dim_of = dim_of, .user = user}};
     if (m.machine.vector_bytes <= 0) m.machine.vector_bytes = 32;
-    return cpu_host_seconds(&m, kernel->regions[0]);
+    return cost_host(&m.dims, kernel->regions[0], price_cpu_phase, &m);
 }
 
 /* ---- products ------------------------------------------------------------------------------ */

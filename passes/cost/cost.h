@@ -31,6 +31,13 @@ bool cost_is_bounded(const CostDims *dims, const Op *op);
 bool cost_value(const CostDims *dims, const Value *v, int64_t *out);
 /// Like cost_parts, with the last iteration counted as a whole one.
 double cost_trips(const CostDims *dims, const Op *op);
+/// Returns the runs of an op's regions: the iterations of a loop, of which a `while` has
+/// COST_UNKNOWN_TRIPS, and 1 for other ops.
+double cost_turns(const CostDims *dims, const Op *op);
+/// Estimates host code: the sum of its phases, each as often as the loops around it run. A phase is
+/// an outermost `parallel`; `phase` returns its seconds.
+double cost_host(const CostDims *dims, const Region *host,
+                 double (*phase)(void *model, const Op *phase), void *model);
 double cost_bytes(const Type *block);
 /// Whether the op has no live use. The kernel is not optimised yet, and `wide` makes ops in it for
 /// their types only.

@@ -319,7 +319,7 @@ static bool runs_ahead(const GpuModel *m, const Region *r) {
 
 /// Loads of a loop with products run ahead. Other loops wait for theirs in each iteration.
 static void add_loop_work(GpuModel *m, GpuWork *w, const Op *op, double times) {
-    double trips = op->code == OP_WHILE ? COST_UNKNOWN_TRIPS : cost_trips(&m->dims, op);
+    double trips = cost_turns(&m->dims, op);
     const Region *body = op->regions[op->code == OP_WHILE];
     GpuWork step = {0};
     double bytes = loaded_bytes(m, body);
@@ -563,18 +563,12 @@ static double gpu_phase_seconds(GpuModel *m, const Op *phase) {
     return all;
 }
 
-static double gpu_host_seconds(GpuModel *m, const Region *r) {
-    double sum = 0;
-    for_each_op(op, r) {
-        double inner = 0;
-        if (op->code == OP_PARALLEL) {
-            sum += gpu_phase_seconds(m, op);
-            continue;
-        }
-        for (int i = 0; i < op->n_regions; i++) inner += gpu_host_seconds(m, op->regions[i]);
-        sum += inner * (op->code == OP_FOR ? cost_trips(&m->dims, op) : 1);
-    }
-    return sum;
+static double price_gpu_phase(void *model, const Op *phase) {
+    return gpu_phase_seconds(model, phase);
+}
+
+static double gpu_host_seconds(GpuModel *m, const Op *kernel) {
+    return cost_host(&m->dims, kernel->regions[0], price_gpu_phase, m);
 }
 
 double gpu_cost_phase(const Op *phase, const GpuTarget *target, const CostDims *dims,
@@ -591,7 +585,7 @@ double gpu_cost_estimate(const Op *kernel, const GpuTarget *target,
     GpuModel m = {.target = target,
                   .axes = axes ? *axes : (GpuAxes){0},
                   .dims = {.dim_of = dim_of, .user = user}};
-    double seconds = gpu_host_seconds(&m, kernel->regions[0]);
+    double seconds = gpu_host_seconds(&m, kernel);
     m.needs.once &= !m.needs.lasts;
     m.needs.roles &= !m.mixed;
     if (needs) *needs = m.needs;
@@ -603,5 +597,5 @@ void gpu_cost_describe(Text *out, const Op *kernel, const GpuTarget *target,
                        const GpuAxes *axes) {
     GpuModel m = {
         .target = target, .axes = *axes, .dims = {.dim_of = dim_of, .user = user}, .out = out};
-    gpu_host_seconds(&m, kernel->regions[0]);
+    gpu_host_seconds(&m, kernel);
 }

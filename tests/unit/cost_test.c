@@ -2,12 +2,15 @@
 // The cost model ranks: more work, fewer threads and wasted lanes cost more, and unknown ops do not
 // stop it.
 #include "passes/comm/comm_cost.h"
+#include "passes/gpu/gpu.h"
+#include "passes/model.h"
 #include "passes/passes.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -94,10 +97,28 @@ static const char pieces[] =
     "  yield\n"
     "} }\n";
 
+// A phase of the host, and the same phase in a host loop: %s is the loop around it, %s its end.
+static const char hosted[] =
+    "module { kernel [name=\"k\"] {(%%x: tensor<f32, ?x?>, %%y: tensor<f32, ?x?>)\n"
+    "  %%zero = const [value=0] : i64\n"
+    "  %%eight = const [value=8] : i64\n"
+    "  %%f = const [value=0.0] : f32\n"
+    "  %%m = dim %%x [axis=0] : i64\n"
+    "%s"
+    "  parallel %%zero, %%m [step=64] {(%%i: i64)\n"
+    "    %%t = load %%x, %%f, %%i, %%m, %%zero, %%m [subs=(axis 64, axis 32)] : f32<64x32>\n"
+    "    store %%y, %%t, %%i, %%m, %%zero, %%m [subs=(axis 64, axis 32)]\n"
+    "    yield\n"
+    "  }\n"
+    "%s"
+    "  yield\n"
+    "} }\n";
+
 typedef struct Question {
     const char *text;
     int64_t m, n;
     int threads;
+    const char *gpu; // NULL: a CPU
     double seconds;
 } Question;
 
@@ -111,18 +132,24 @@ static void body(Ctx *ctx, void *arg) {
     Ir *ir = ir_create(ctx);
     Op *module = ir_parse(ir, ctx_add_source(ctx, "test.tir", q->text, strlen(q->text)));
     Machine machine = {q->threads, 1 << 15, 1 << 20, 32};
-    if (module && ir_verify(ir, module))
-        q->seconds = cost_estimate(find_kernel(module, "k"), &machine, dim_of, q);
+    if (!module || !ir_verify(ir, module)) return;
+    const Op *kernel = find_kernel(module, "k");
+    q->seconds = q->gpu ? gpu_cost_estimate(kernel, gpu_target(q->gpu), dim_of, q, NULL, NULL)
+                        : cost_estimate(kernel, &machine, dim_of, q);
 }
 
-static double cost_of(const char *kernel, int64_t m, int64_t n, int threads) {
-    Question q = {kernel, m, n, threads, -1};
+static double cost_on(const char *gpu, const char *kernel, int64_t m, int64_t n, int threads) {
+    Question q = {kernel, m, n, threads, gpu, -1};
     Ctx *ctx = ctx_create(NULL);
     CtxStatus status = ctx_protect(ctx, body, &q);
     ctx_destroy(ctx);
     assert_int_equal(status, CTX_OK);
     assert_true(q.seconds > 0);
     return q.seconds;
+}
+
+static double cost_of(const char *kernel, int64_t m, int64_t n, int threads) {
+    return cost_on(NULL, kernel, m, n, threads);
 }
 
 static double cost(int64_t m, int64_t n, int threads) {
@@ -165,6 +192,31 @@ static void the_unknown_has_a_price(void **state) {
     (void)state;
     assert_true(cost(-1, -1, 4) < 1);
     assert_true(cost(0, 0, 4) < cost(64, 64, 4));
+}
+
+static double cost_hosted(const char *gpu, const char *loop, const char *end) {
+    char kernel[2000];
+    assert_in_range(snprintf(kernel, sizeof kernel, hosted, loop, end), 1, sizeof kernel - 1);
+    return cost_on(gpu, kernel, 4096, 4096, 4);
+}
+
+/// Both models walk the host alike: nobody knows how often a `while` runs, and it counts as
+/// COST_UNKNOWN_TRIPS iterations on every target.
+static void host_loops_repeat_their_phases(void **state) {
+    (void)state;
+    static const char *const gpus[] = {NULL, "sm_90a", "gfx942"};
+    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
+        double once = cost_hosted(gpus[i], "", "");
+        double eight =
+            cost_hosted(gpus[i], "  for %zero, %eight [step=1] {(%j: i64)\n", "    yield\n  }\n");
+        double unknown = cost_hosted(gpus[i],
+                                     "  %w = while %zero : i64 {(%j: i64)\n"
+                                     "    %go = lt %j, %m : bool\n    yield %go\n"
+                                     "  } {(%j: i64)\n",
+                                     "    %next = add %j, %eight : i64\n    yield %next\n  }\n");
+        assert_true(fabs(eight / once - 8) < 1e-9);
+        assert_true(fabs(unknown / once - COST_UNKNOWN_TRIPS) < 1e-9);
+    }
 }
 
 /// Ranks share what they go through together.
@@ -250,7 +302,7 @@ int main(void) {
         cmocka_unit_test(many_threads_wait),       cmocka_unit_test(what_is_far_costs_more),
         cmocka_unit_test(the_unknown_has_a_price), cmocka_unit_test(a_rank_has_its_part),
         cmocka_unit_test(data_have_a_bound),       cmocka_unit_test(parts_save_a_meeting),
-        cmocka_unit_test(programs_send_few_rows),
+        cmocka_unit_test(programs_send_few_rows),  cmocka_unit_test(host_loops_repeat_their_phases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
