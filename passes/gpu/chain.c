@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Predicts which programs roles.c and skew.c take, as far as the source IR shows. The cost model
-// prices only schedules that the passes will make.
+// prices only schedules that the passes will make. Counts of warps, shared memory and registers
+// decide by functions that the passes call, too; the prediction estimates their arguments.
 //
 //   for n { s = dot(q, k[n]); p, state = f(s, state); acc = acc * g + dot(p, v[n]) }
 //
@@ -16,7 +17,6 @@
 
 enum { MOST_DOTS = 2, MOST_LOADS = 4, MOST_SEEN = 256 };
 enum { MOST_BITS = 16, LEAST_ROW = 32 };
-enum { RING_REST = 1024, REST = 2048 }; // bytes: a ring's mbarriers; all others
 
 typedef struct Chain {
     const GpuTarget *target;
@@ -142,24 +142,40 @@ static bool is_chain(Chain *c) {
 
 /* ---- room ---------------------------------------------------------------------------------- */
 
+bool gpu_roles_have_warps(const GpuTarget *t, int64_t warps) {
+    return warps % GPU_GROUP_WARPS == 0 && (warps + GPU_GROUP_WARPS) * t->lanes <= GPU_MAX_THREADS;
+}
+
+int64_t gpu_roles_ring(int64_t item, bool looped, int of_tile) {
+    return SHARED_GAP + item * (looped ? 2 : of_tile);
+}
+
+/// Registers of a thread in a skewed loop, besides blocks.
+enum { SKEW_REGISTERS = 36 };
+
+bool gpu_skew_has_registers(double words, double limit) {
+    return words + SKEW_REGISTERS <= limit;
+}
+
 /// Whether registers hold both products' sums, and the second one's left operand.
 static bool fits_registers(const Chain *c, const GpuShape *shape) {
     double words = (double)ty_count(result(c->dots[0], 0)->type);
     words += (double)ty_count(result(c->dots[1], 0)->type);
     words += (double)ty_count(operand(c->dots[1], 0)->type) * MOST_BITS / 32;
     double threads = shape->warps * (double)c->target->lanes;
-    return words / threads + GPU_SKEW_REGISTERS <= GPU_GROUP_REGISTERS;
+    return gpu_skew_has_registers(words / threads, GPU_GROUP_REGISTERS);
 }
 
 /// Whether shared memory holds two items of each ring of the loop, `of_tile` items of each load
 /// outside the loop, and a tile's results.
 static bool fits_shared(const Chain *c, int of_tile) {
-    double bytes = REST + c->stored;
+    double bytes = (of_tile > 1 ? 0 : SHARED_SLACK) + c->stored;
     for (int i = 0; i < c->n_loads; i++) {
         bool looped = c->loads[i]->parent == c->loop->regions[0];
-        bytes += RING_REST + cost_bytes(result(c->loads[i], 0)->type) * (looped ? 2 : of_tile);
+        int64_t item = (int64_t)cost_bytes(result(c->loads[i], 0)->type);
+        bytes += (double)gpu_roles_ring(item, looped, of_tile);
     }
-    return bytes - (of_tile > 1 ? REST : 0) <= c->target->shared_cta;
+    return bytes <= c->target->shared_cta;
 }
 
 GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape *shape) {
@@ -168,9 +184,8 @@ GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape 
     op_walk_pre((Op *)program, look, &c);
     if (!is_chain(&c)) return ROLES_NONE;
     int groups = shape->warps / GPU_GROUP_WARPS;
-    int threads = (shape->warps + GPU_GROUP_WARPS) * t->lanes;
     double rows = (double)result(c.dots[0], 0)->type->extents[0];
-    if (groups < 2 || rows < groups * WARPS_GROUP_ROWS || threads > GPU_MAX_THREADS)
+    if (groups < 2 || rows < groups * WARPS_GROUP_ROWS || !gpu_roles_have_warps(t, shape->warps))
         return ROLES_NONE;
     if (!fits_registers(&c, shape) || !fits_shared(&c, 1)) return ROLES_NONE;
     return fits_shared(&c, 2) ? ROLES_PERSIST : ROLES_ONCE;

@@ -43,6 +43,8 @@ enum {
     GPU_GROUP_REGISTERS = 240, // of a thread: the maximum that a warpgroup may request
     GPU_MAX_CLUSTER = 16,      // CTAs
     GPU_PORTABLE_CLUSTER = 8,  // that every device with clusters supports
+    SHARED_SLACK = 2048,       // bytes of a CTA that no count has: mbarriers, gaps, temporaries
+    SHARED_GAP = 1024,         // maximum bytes between two buffers
 };
 
 /// Returns the row of this name, or NULL.
@@ -176,7 +178,7 @@ int64_t gpu_ring_room(const GpuTarget *t, const GpuShape *shape, bool alone, int
 /// axis; 0: not set.
 bool gpu_persists(const GpuTarget *t, const Op *root, int persistent);
 
-/* ---- chain.c ------------------------------------------------------------------------------- */
+/* ---- chain.c: roles, before the passes and in them ----------------------------------------- */
 
 /// Whether an extra warp may copy for a program, whose products are then skewed.
 typedef enum GpuRolesFit {
@@ -185,10 +187,18 @@ typedef enum GpuRolesFit {
     ROLES_PERSIST // also from tile to tile
 } GpuRolesFit;
 
-/// Registers of a thread in a skewed loop, besides blocks.
-enum { GPU_SKEW_REGISTERS = 36 };
-
+/// Predicts from the source IR whether the passes `roles` and `skew` take the program.
 GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape *shape);
+
+// The conditions that the prediction and the passes share.
+
+/// Whether `warps` that compute and the warpgroup of the warp that copies make a CTA.
+bool gpu_roles_have_warps(const GpuTarget *t, int64_t warps);
+/// The bytes of a ring's items in a device with roles, with the gap behind them. A ring of the loop
+/// needs two items; other rings have as many as each tile fills, `of_tile`.
+int64_t gpu_roles_ring(int64_t item, bool looped, int of_tile);
+/// Whether a thread with `limit` registers holds blocks of `words` while two products are pending.
+bool gpu_skew_has_registers(double words, double limit);
 
 /* ---- cost_gpu.c ---------------------------------------------------------------------------- */
 

@@ -22,7 +22,6 @@ enum {
     FEW_REGISTERS = 24, // of a thread that only starts copies
     REGISTER_UNIT = 8,
     PRODUCER_WARPS = 1,
-    GAP_BYTES = 1024, // maximum gap between buffers
 };
 
 enum { CONSUMER, PRODUCER, N_ROLES };
@@ -161,25 +160,23 @@ static void seek_looped(Op *op, void *found) {
 static bool has_room_for_roles(const RoleSplit *s) {
     int64_t bytes = SHARED_SLACK + lowering_bytes(s->ctx, s->device, NULL);
     for_each_op(op, s->device->regions[0]) {
-        if (op->code == OP_BUF_ALLOC || op->code == OP_RING_MAKE) bytes += GAP_BYTES;
-        if (op->code == OP_BUF_ALLOC) bytes += buf_bytes(result(op, 0)->type);
+        if (op->code == OP_BUF_ALLOC) bytes += SHARED_GAP + buf_bytes(result(op, 0)->type);
         if (op->code != OP_RING_MAKE) continue;
         const Op *acquire = ring_user(result(op, 0), OP_RING_ACQUIRE);
         const Op *loop = acquire ? op_enclosing(acquire, OP_FOR) : NULL;
         bool looped = loop && !op_flag(loop, "programs"); // once a tile: one slot suffices
-        bytes += ring_bytes(result(op, 0)->type) * (looped ? 2 : 1);
+        bytes += gpu_roles_ring(ring_bytes(result(op, 0)->type), looped, 1);
     }
     return bytes <= s->env->gpu->shared_cta;
 }
 
 static const char *reason_against_roles(RoleSplit *s) {
-    int64_t warps = op_int(s->device, "warps", 1);
-    int threads = (int)(warps + GPU_GROUP_WARPS) * s->env->gpu->lanes;
     bool looped = false;
     op_walk_pre(s->device, judge_role_op, s);
     op_walk_pre(s->device, seek_looped, &looped);
     if (!s->rings || !looped) return "nothing is copied in a loop";
-    if (warps % GPU_GROUP_WARPS || threads > GPU_MAX_THREADS) return "its warps are no warpgroups";
+    if (!gpu_roles_have_warps(s->env->gpu, op_int(s->device, "warps", 1)))
+        return "its warps are no warpgroups";
     if (!s->why && !has_room_for_roles(s))
         return "shared memory has no room for two items of each ring";
     return s->why;

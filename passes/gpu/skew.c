@@ -23,6 +23,8 @@
 
 #include "passes/passes.h"
 
+#include <math.h>
+
 enum { MOST_SUMS = 4, MOST_CARRIED = 32 };
 
 /// The phases of ops that move an iteration ahead, in order.
@@ -238,10 +240,10 @@ static double layout_words(const Value *v) {
 /// Whether a thread's registers hold all blocks while both products are pending.
 static bool fits(const Skew *k) {
     const GpuTarget *t = k->s.target;
-    double threads = (double)op_int(k->s.device, "warps", 1) * t->lanes, words = GPU_SKEW_REGISTERS;
+    double threads = (double)op_int(k->s.device, "warps", 1) * t->lanes, words = 0;
     for (int i = 0; i < k->n_sums; i++) words += layout_words(k->sums[i]);
     words += layout_words(result(k->end, 0)) + layout_words(operand(k->last, 0));
-    return words <= t->registers_thread && words * threads <= t->registers_sm;
+    return gpu_skew_has_registers(words, fmin(t->registers_thread, t->registers_sm / threads));
 }
 
 /* ---- rewriting ----------------------------------------------------------------------------- */

@@ -114,7 +114,6 @@ int64_t shared_room(int64_t bytes); // rounded up to the start of the next buffe
 /// The maximum bytes of temporary shared memory that lowering takes for an op in root
 /// (lowering_memory.c). Blocks of loads in `copied` (NULL: none) come from buffers.
 int64_t lowering_bytes(Ctx *ctx, Op *root, const PtrMap *copied);
-enum { SHARED_SLACK = 2048 }; // for uncounted bytes: mbarriers, gaps, small temporaries
 
 /* ---- prefetch.c, async_registers.c: loads an iteration ahead -------------------------------- */
 
