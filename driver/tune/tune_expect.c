@@ -30,7 +30,7 @@ void expect_prepare(Search *s) {
 }
 
 double expect_known(const Search *s, int id) {
-    double seconds = rt_tournament_seconds(s->tournament, id);
+    double seconds = rt_tournament_seconds(s->race.tournament, id);
     const Runner *u = &s->runners[id];
     return seconds > 0 ? seconds : u->glance > 0 ? u->glance : history_seconds(s, id);
 }

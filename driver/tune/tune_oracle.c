@@ -16,20 +16,20 @@ static double oracle_seconds(const Search *s) {
 }
 
 bool oracle_is_wanted(const Search *s) {
-    return s->oracle == ORACLE_TODO && !s->r->ranks.n;
+    return s->oracle.state == ORACLE_TODO && !s->r->ranks.n;
 }
 
 static void know_nothing(Search *s, const char *why) {
-    s->oracle = ORACLE_DONE;
-    s->judged = ctx_format(s->ctx, "only with each other: %s", why);
+    s->oracle.state = ORACLE_DONE;
+    s->oracle.judged = ctx_format(s->ctx, "only with each other: %s", why);
 }
 
 void oracle_begin(Search *s, Hand *helper) {
-    Bytes open = s->opens[0];
+    Bytes open = s->worker.opens[0];
     OracleAsk ask = {.open = {open.data + WIRE_HEADER, open.n - WIRE_HEADER},
-                     .mild = s->mild,
+                     .mild = s->oracle.mild,
                      .seconds = oracle_seconds(s)};
-    s->oracle = ORACLE_BUSY;
+    s->oracle.state = ORACLE_BUSY;
     if (processes_ask(s->processes, helper, ORACLE_ID, oracle_write_ask(s->ctx, &ask),
                       WIRE_EXPECTED, ask.seconds + MORE_SECONDS))
         know_nothing(s, "no helper could be started for the interpreter");
@@ -37,36 +37,36 @@ void oracle_begin(Search *s, Hand *helper) {
 
 void oracle_take(Search *s, const ProcessEvent *e) {
     Oracle o;
-    s->oracle = ORACLE_DONE;
+    s->oracle.state = ORACLE_DONE;
     if (e->talk == TALK_LATE) {
         know_nothing(s, "the interpreter takes too long");
     } else if (e->talk != TALK_OK || !oracle_read(s->ctx, e->body, &o)) {
         know_nothing(s, "the interpreter's process ended");
-    } else if (o.expected.mild != s->mild) {
-        s->oracle = ORACLE_TODO;
+    } else if (o.expected.mild != s->oracle.mild) {
+        s->oracle.state = ORACLE_TODO;
     } else if (!o.expected.n) {
         know_nothing(s, o.why ? o.why : "");
     } else {
         const char *of =
             o.programs ? ctx_format(s->ctx, "%d programs", o.programs) : "all programs";
-        s->judged =
+        s->oracle.judged =
             ctx_format(s->ctx, "with %d elements of %s, by the interpreter", o.expected.n, of);
-        s->expected = e->body;
-        s->told = 0;
+        s->oracle.expected = e->body;
+        s->oracle.told = 0;
         for (int i = 0; i < s->space.n; i++) s->runners[i].checked = false;
     }
 }
 
 void oracle_note_mild(Search *s, bool mild) {
-    if (mild == s->mild) return;
-    s->mild = mild;
-    s->expected = (Bytes){0};
-    if (s->oracle == ORACLE_DONE) s->oracle = ORACLE_TODO;
+    if (mild == s->oracle.mild) return;
+    s->oracle.mild = mild;
+    s->oracle.expected = (Bytes){0};
+    if (s->oracle.state == ORACLE_DONE) s->oracle.state = ORACLE_TODO;
 }
 
 int oracle_base(const Search *s) {
-    State base = s->runners[s->base].state;
-    if (base == COMPILED || base == RACING) return s->base;
+    RunnerState base = s->runners[s->checks.base].state;
+    if (base == COMPILED || base == RACING) return s->checks.base;
     for (int i = 0; i < s->space.n && s->runners[0].refuted; i++)
         if (s->runners[i].state == COMPILED) return i;
     return -1;
@@ -89,8 +89,9 @@ void oracle_replace_base(Search *s) {
         u->trial.why = NULL;
         u->trial.verdict = TUNE_NOT_REACHED;
     }
-    s->referenced = s->timed = s->kept = s->closed = false;
-    s->check = -1;
-    s->best = s->better = 0;
-    s->stale = 0;
+    search_enter(s, PHASE_REFERENCE);
+    s->race.timed = s->race.kept = s->race.closed = false;
+    s->checks.next = -1;
+    s->best.seconds = s->best.better = 0;
+    s->best.stale = 0;
 }

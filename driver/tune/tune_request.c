@@ -71,7 +71,7 @@ static bool prepare_search(Search *s) {
     const char *level;
     const Backend *b = backend_of(s->r->target, &level);
     s->exclusive = !b || !b->device;
-    s->turn = s->check = -1;
+    s->worker.turn = s->checks.next = -1;
     if (s->exclusive) s->o.device = -1;
     if (s->o.helpers <= 0) s->o.helpers = cores < 16 ? cores : 16;
     s->processes = processes_create(s->ctx, s->o.helpers, s->r->ranks.n ? s->r->ranks.n : 1);
@@ -79,31 +79,31 @@ static bool prepare_search(Search *s) {
     if (s->lost) return false;
     workers_prepare(s);
     search_open(s); // the worker starts while the space is made
-    if (s->over) return false;
+    if (s->phase == PHASE_OVER) return false;
     if (!(s->o.mode == TUNE_SAMPLE ? tune_sample(s->ctx, s->r, s->o.seed, &s->space)
                                    : tune_space(s->ctx, s->r, &s->space)))
         return false;
     if (!keep_among(s)) return false;
     sibling_list(s);
-    s->most = most_candidates(&s->o);
-    if (s->most > s->space.n) s->most = s->space.n;
+    s->feed.most = most_candidates(&s->o);
+    if (s->feed.most > s->space.n) s->feed.most = s->space.n;
     list_runners(s);
     expect_prepare(s);
-    s->tournament_memory = ctx_alloc(s->ctx, rt_tournament_bytes(s->space.n));
+    s->race.memory = ctx_alloc(s->ctx, rt_tournament_bytes(s->space.n));
     return true;
 }
 
 /// Makes a glance comparable with the tournament, which ran at another time. The glance counts as a
 /// multiple of the best candidate of that time, whose tournament time is known.
 static double glance_seconds(const Search *s, const Runner *u) {
-    double beside = u->beside >= 0 ? rt_tournament_seconds(s->tournament, u->beside) : 0;
+    double beside = u->beside >= 0 ? rt_tournament_seconds(s->race.tournament, u->beside) : 0;
     return beside > 0 ? u->times * beside : u->glance;
 }
 
 static void finish_trial(Search *s, int i, int winner) {
     Runner *u = &s->runners[i];
     TuneTrial *t = &u->trial;
-    rt_tournament_figures f = rt_tournament_figures_of(s->tournament, i);
+    rt_tournament_figures f = rt_tournament_figures_of(s->race.tournament, i);
     if (f.seconds > 0) { // from a finished heat
         t->launches = f.launches;
         t->seconds = f.seconds;
@@ -121,27 +121,28 @@ static void finish_trial(Search *s, int i, int winner) {
     if (u->state == COMPILED) t->why = "the time was up before it was measured";
     if (i == winner) t->verdict = TUNE_WON;
     if (i == winner || u->state != RACING || t->why) return;
-    rt_tournament_figures best = rt_tournament_figures_of(s->tournament, winner);
+    rt_tournament_figures best = rt_tournament_figures_of(s->race.tournament, winner);
     bool slower = f.beaten || f.low > best.high;
     t->verdict = f.seconds <= 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
     // It was slower in the same heats, but later the whole machine became slower. So its multiple
     // of the standard setting's time counts.
-    double multiple = f.multiple * rt_tournament_seconds(s->tournament, 0);
+    double multiple = f.multiple * rt_tournament_seconds(s->race.tournament, 0);
     if (t->verdict == TUNE_SLOWER && f.seconds < best.seconds && f.seconds < multiple)
         t->seconds = t->low = t->high = multiple;
 }
 
 /// The base may be in the middle of a repeated check, so `timed` decides and not `checked`.
 static bool default_works(const Search *s) {
-    return s->runners && s->base == 0 && s->timed && !s->runners[0].refuted;
+    return s->runners && s->checks.base == 0 && s->race.timed && !s->runners[0].refuted;
 }
 
 /// Returns the best candidate whose result is confirmed; -1: not even the standard one works.
 static int right_winner(const Search *s) {
-    int winner = s->tournament ? rt_tournament_winner(s->tournament) : -1;
-    for (; winner >= 0 && !search_is_fit(s, winner); winner = rt_tournament_winner(s->tournament)) {
+    int winner = s->race.tournament ? rt_tournament_winner(s->race.tournament) : -1;
+    for (; winner >= 0 && !search_is_fit(s, winner);
+         winner = rt_tournament_winner(s->race.tournament)) {
         s->runners[winner].trial.why = "the time was up before it was checked";
-        rt_tournament_drop(s->tournament, winner);
+        rt_tournament_drop(s->race.tournament, winner);
     }
     return winner < 0 && default_works(s) ? 0 : winner;
 }
@@ -162,13 +163,13 @@ static void finish_search(Search *s, TuneResult *out) {
     out->flops = s->space.flops;
     out->bytes = s->space.bytes;
     out->spent = search_seconds(s);
-    out->interrupted = search_is_stopped(s) && !s->over;
+    out->interrupted = search_is_stopped(s) && s->phase != PHASE_OVER;
     out->config = winner >= 0 ? trials[winner].config : "";
     out->seconds = winner >= 0 ? expect_known(s, winner) : -1;
     out->standard = works ? expect_known(s, 0) : -1;
-    out->judged = s->judged       ? s->judged
-                  : s->r->ranks.n ? "only with each other: the interpreter has no such ranks"
-                                  : "only with each other: the interpreter was not done";
+    out->judged = s->oracle.judged ? s->oracle.judged
+                  : s->r->ranks.n  ? "only with each other: the interpreter has no such ranks"
+                                   : "only with each other: the interpreter was not done";
 }
 
 /// False, with tg_last_error(): the environment variable is invalid.
@@ -266,10 +267,10 @@ static SearchTurn take_turn(Search *s, int *claim, TuneResult *out) {
 }
 
 tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out) {
-    Search s = {.ctx = ctx, .r = r, .o = *options, .start = rt_seconds()};
+    Search s = {.ctx = ctx, .r = r, .o = *options, .clock.start = rt_seconds()};
     int *claim = ctx_new(ctx, int);
     tg_status status = TG_OK;
-    if (!read_budget(options, &s.o.budget) || !read_share(options, &s.share))
+    if (!read_budget(options, &s.o.budget) || !read_share(options, &s.clock.share))
         return TG_ERROR_ARGUMENT;
     if (options->mode == TUNE_SAMPLE)
         s.o.again = s.o.forget = true; // a sample's budget has another purpose

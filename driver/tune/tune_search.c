@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The search: helpers compile candidates, a worker checks and times them, and this file races them.
+// The phases of the search are those of SearchPhase (tune_search.h). The states of a candidate:
 //
 //     waiting --compile--> compiled --glance--> racing --> won, tie, slower
 //        |                    |                   |  ^
@@ -39,26 +40,57 @@ enum {
 };
 
 double search_seconds(const Search *s) {
-    return s->o.mode == TUNE_BACKGROUND ? s->worked : rt_seconds() - s->start;
+    return s->o.mode == TUNE_BACKGROUND ? s->clock.worked : rt_seconds() - s->clock.start;
 }
 
 /// Returns the seconds left of a rest; <= 0: none.
 static double rest_left(const Search *s) {
-    return s->rests_until - rt_seconds();
+    return s->clock.rests_until - rt_seconds();
 }
 
 /// Begins a rest after the worker was busy. On a shared CPU, the processor time that it used counts
 /// instead, if it is less.
 static void begin_rest(Search *s, double busy, const WorkReport *report) {
     if (report && s->exclusive) busy = fmin(busy, report->computed / fmax(1, s->r->threads));
-    s->worked += busy;
+    s->clock.worked += busy;
     if (s->o.mode != TUNE_BACKGROUND) return;
-    s->rests_until = rt_seconds() + rt_rest(busy, s->share);
+    s->clock.rests_until = rt_seconds() + rt_rest(busy, s->clock.share);
 }
 
 bool search_is_fit(const Search *s, int id) {
     const Runner *u = &s->runners[id];
-    return u->checked && (id == s->base || (u->confirmed && (u->warm || s->exclusive)));
+    return u->checked && (id == s->checks.base || (u->confirmed && (u->warm || s->exclusive)));
+}
+
+/* ---- phases -------------------------------------------------------------------------------- */
+
+#define AFTER(phase) (1u << PHASE_##phase)
+
+/// The phases that may follow each phase.
+static const unsigned next_phases[] = {
+    [PHASE_STARTING] = AFTER(OPENING) | AFTER(OVER),
+    [PHASE_OPENING] = AFTER(REFERENCE) | AFTER(OVER),
+    [PHASE_REFERENCE] = AFTER(REFERENCE) | AFTER(MEASURING) | AFTER(OPENING) | AFTER(OVER),
+    [PHASE_MEASURING] =
+        AFTER(MEASURING) | AFTER(SETTLING) | AFTER(OPENING) | AFTER(REFERENCE) | AFTER(OVER),
+    [PHASE_SETTLING] =
+        AFTER(SETTLING) | AFTER(MEASURING) | AFTER(OPENING) | AFTER(REFERENCE) | AFTER(OVER),
+};
+
+static bool is_over(const Search *s) {
+    return s->phase == PHASE_OVER;
+}
+
+void search_enter(Search *s, SearchPhase to) {
+    if (is_over(s)) return;
+    if (!(next_phases[s->phase] & 1u << to))
+        ice(s->ctx, (Loc){0}, "a search goes from phase %d to %d", s->phase, to);
+    s->phase = to;
+}
+
+static void end_search(Search *s, const char *why) {
+    s->lost = why;
+    search_enter(s, PHASE_OVER);
 }
 
 /* ---- verdicts ------------------------------------------------------------------------------ */
@@ -66,27 +98,25 @@ bool search_is_fit(const Search *s, int id) {
 static void judge_candidate(Search *s, int id, TuneVerdict verdict, const char *why) {
     Runner *u = &s->runners[id];
     u->state = DONE;
-    if (s->check == id) s->check = -1;
-    if (s->kept && s->heat.id == id) s->kept = false;
+    if (s->checks.next == id) s->checks.next = -1;
+    if (s->race.kept && s->race.heat.id == id) s->race.kept = false;
     u->trial.verdict = verdict;
     u->trial.why = why;
-    if (s->tournament) rt_tournament_drop(s->tournament, id);
-    if (id == 0 && verdict != TUNE_SLOWER && !u->refuted) {
-        s->lost = why;
-        s->over = true;
-    }
+    if (s->race.tournament) rt_tournament_drop(s->race.tournament, id);
+    if (id == 0 && verdict != TUNE_SLOWER && !u->refuted) end_search(s, why);
 }
 
 static void report_progress(Search *s) {
     if (!s->o.progress) return;
-    TuneProgress p = {.candidates = s->most, .spent = search_seconds(s), .budget = s->o.budget};
+    TuneProgress p = {
+        .candidates = s->feed.most, .spent = search_seconds(s), .budget = s->o.budget};
     for (int i = 0; i < s->space.n; i++) {
         p.compiled += s->runners[i].trial.compiled >= 0;
         p.measured += s->runners[i].glance > 0;
     }
-    int best = s->tournament ? rt_tournament_winner(s->tournament) : -1;
-    p.best = best >= 0 ? rt_tournament_seconds(s->tournament, best) : 0;
-    p.standard = s->tournament ? rt_tournament_seconds(s->tournament, 0) : 0;
+    int best = s->race.tournament ? rt_tournament_winner(s->race.tournament) : -1;
+    p.best = best >= 0 ? rt_tournament_seconds(s->race.tournament, best) : 0;
+    p.standard = s->race.tournament ? rt_tournament_seconds(s->race.tournament, 0) : 0;
     p.config = best >= 0 ? s->runners[best].trial.config : "";
     s->o.progress(s->o.user, &p);
 }
@@ -95,16 +125,17 @@ static void report_progress(Search *s) {
 
 /// Returns the time at which the last compilations may begin. Later ones would not be of use.
 static double feed_end(const Search *s) {
-    if (s->o.mode >= TUNE_EXHAUSTIVE) return 0.9 * s->deadline;
-    double mean = s->n_compiled ? s->compile_sum / s->n_compiled : s->deadline;
-    return fmax(SEARCH_FEED_SHARE * s->deadline, (1 - SEARCH_RACE_SHARE) * s->deadline - 2 * mean);
+    if (s->o.mode >= TUNE_EXHAUSTIVE) return 0.9 * s->race.deadline;
+    double mean = s->feed.compiled ? s->feed.seconds / s->feed.compiled : s->race.deadline;
+    return fmax(SEARCH_FEED_SHARE * s->race.deadline,
+                (1 - SEARCH_RACE_SHARE) * s->race.deadline - 2 * mean);
 }
 
 /// Returns the factor on the best time up to which a prediction is worth compiling. It falls over
 /// time. On a GPU, where many are compiled, it also falls while no better one is found. In the
 /// background it starts low, so that the rest of the time stays with the program.
 static double hoped_ratio(const Search *s) {
-    double patience = s->exclusive ? 1 : fmax(0, 1 - (double)s->stale / PATIENCE);
+    double patience = s->exclusive ? 1 : fmax(0, 1 - (double)s->best.stale / PATIENCE);
     double early = fmax(0, 1 - search_seconds(s) / feed_end(s));
     double most = s->o.mode == TUNE_BACKGROUND
                       ? SEARCH_HOPE
@@ -118,7 +149,7 @@ static bool is_waiting(const Search *s, int id) {
 
 /// Finds a candidate that differs from the best one in one value; -1: all of them were tried.
 static int next_neighbour(const Search *s) {
-    int best = rt_tournament_winner(s->tournament);
+    int best = rt_tournament_winner(s->race.tournament);
     for (int i = 0; i < s->space.n && best >= 0; i++)
         if (is_waiting(s, i) && count_differences(&s->space.at[i], &s->space.at[best]) == 1)
             return i;
@@ -137,8 +168,8 @@ static int next_candidate(const Search *s) {
     int best = -1;
     double least = 0;
     bool exhaustive = s->o.mode >= TUNE_EXHAUSTIVE;
-    if (s->closed || s->begun >= s->most) return -1;
-    if (s->begun > 0 && search_seconds(s) > feed_end(s)) return -1;
+    if (s->race.closed || s->feed.begun >= s->feed.most) return -1;
+    if (s->feed.begun > 0 && search_seconds(s) > feed_end(s)) return -1;
     for (int i = 0; i < s->space.n; i++) {
         if (!is_waiting(s, i)) continue;
         double e = candidate_order(s, i);
@@ -146,7 +177,8 @@ static int next_candidate(const Search *s) {
         best = i;
         least = e;
     }
-    if (exhaustive || s->measured < ENOUGH || s->best <= 0 || least <= hoped_ratio(s) * s->best)
+    if (exhaustive || s->best.measured < ENOUGH || s->best.seconds <= 0 ||
+        least <= hoped_ratio(s) * s->best.seconds)
         return best;
     return next_neighbour(s);
 }
@@ -154,8 +186,8 @@ static int next_candidate(const Search *s) {
 /* ---- compiling ----------------------------------------------------------------------------- */
 
 static double compile_seconds(const Search *s) {
-    if (s->longest <= 0) return SEARCH_UNKNOWN_COMPILE;
-    return fmax(SEARCH_COMPILE_LEAST, SEARCH_COMPILE_FACTOR * s->longest);
+    if (s->feed.longest <= 0) return SEARCH_UNKNOWN_COMPILE;
+    return fmax(SEARCH_COMPILE_LEAST, SEARCH_COMPILE_FACTOR * s->feed.longest);
 }
 
 static bool begin_compile(Search *s, Hand *h, int id) {
@@ -166,8 +198,8 @@ static bool begin_compile(Search *s, Hand *h, int id) {
     r.n_known = 0;
     int error = processes_ask(s->processes, h, id, wire_write_request(s->ctx, &r), WIRE_ANSWER,
                               compile_seconds(s));
-    s->begun++;
-    s->batch--;
+    s->feed.begun++;
+    s->feed.batch--;
     s->runners[id].state = COMPILING;
     if (error)
         judge_candidate(s, id, TUNE_CRASHED,
@@ -180,17 +212,18 @@ static bool begin_compile(Search *s, Hand *h, int id) {
 
 /// On a CPU, compiling stops before timing starts. Timing also waits for the interpreter.
 static bool may_compile(const Search *s) {
-    return !s->exclusive || (!s->measuring && (s->batch > 0 || s->oracle == ORACLE_BUSY));
+    return !s->exclusive ||
+           (!s->feed.paused && (s->feed.batch > 0 || s->oracle.state == ORACLE_BUSY));
 }
 
 /// Gives idle helpers the most promising candidates. The standard one comes first, since the others
 /// are checked against it. Then a helper asks the interpreter.
 static void feed_helpers(Search *s) {
-    if (s->over || !may_compile(s)) return;
+    if (is_over(s) || !may_compile(s)) return;
     for (int i = 0; i < s->processes->n; i++) {
         Hand *h = &s->processes->helpers[i];
         if (h->busy || !may_compile(s)) continue;
-        if (s->begun && oracle_is_wanted(s)) {
+        if (s->feed.begun && oracle_is_wanted(s)) {
             oracle_begin(s, h);
             continue;
         }
@@ -232,9 +265,9 @@ static void take_candidate_code(Search *s, int id, const ProcessEvent *e) {
     Runner *u = &s->runners[id];
     Answer a;
     u->trial.compiled = e->seconds;
-    s->compile_sum += e->seconds;
-    s->n_compiled++;
-    s->longest = fmax(s->longest, e->seconds);
+    s->feed.seconds += e->seconds;
+    s->feed.compiled++;
+    s->feed.longest = fmax(s->feed.longest, e->seconds);
     if (!wire_read_answer(s->ctx, e->body, &a) || !answer_is_sound(s->r, &a)) {
         judge_candidate(s, id, TUNE_CRASHED, "the compiler's process is not of this version");
         return;
@@ -271,22 +304,21 @@ static void on_compile_event(Search *s, const ProcessEvent *e) {
 
 /// Returns the time limit for a number of launches.
 static double launch_seconds(const Search *s, int launches) {
-    if (s->best <= 0) return fmax(10, s->o.budget);
-    return launches * fmax(SEARCH_LAUNCH_LEAST, SEARCH_LAUNCH_FACTOR * s->best) + 1;
+    if (s->best.seconds <= 0) return fmax(10, s->o.budget);
+    return launches * fmax(SEARCH_LAUNCH_LEAST, SEARCH_LAUNCH_FACTOR * s->best.seconds) + 1;
 }
 
 static void worker_failed(Search *s, int error) {
-    s->lost = ctx_format(s->ctx,
-                         "the worker cannot be started: %s; set TG_SERVER to the program "
-                         "'tegula'",
-                         strerror(error));
-    s->over = true;
+    end_search(s, ctx_format(s->ctx,
+                             "the worker cannot be started: %s; set TG_SERVER to the program "
+                             "'tegula'",
+                             strerror(error)));
 }
 
 static void open_worker(Search *s) {
-    s->worker++;
-    s->ready = s->referenced = false;
-    s->turn = -1;
+    s->worker.number++;
+    search_enter(s, PHASE_OPENING);
+    s->worker.turn = -1;
     int error = workers_open(s, SEARCH_START_SECONDS + 2 * s->space.bytes / SEARCH_CHECK_RATE);
     if (error) worker_failed(s, error);
 }
@@ -295,13 +327,13 @@ static void open_worker(Search *s) {
 static void try_code(Search *s, int id, int launches) {
     Runner *u = &s->runners[id];
     WorkTry t = {.id = id, .launches = launches};
-    if (u->loaded != s->worker) t.answer = u->answer;
-    if (s->told != s->worker) t.expected = s->expected;
-    s->told = s->worker;
-    u->loaded = s->worker;
-    s->asked = launches;
+    if (u->loaded != s->worker.number) t.answer = u->answer;
+    if (s->oracle.told != s->worker.number) t.expected = s->oracle.expected;
+    s->oracle.told = s->worker.number;
+    u->loaded = s->worker.number;
+    s->worker.asked = launches;
     double more = 1 + s->space.bytes / SEARCH_CHECK_RATE;
-    s->turn = id;
+    s->worker.turn = id;
     int error = workers_ask(s, id, work_write_try(s->ctx, &t),
                             launch_seconds(s, launches > 0 ? launches : CHECK_RUNS) + more);
     if (error) worker_failed(s, error);
@@ -316,30 +348,31 @@ static int find_unseen(const Search *s) {
 
 /// Whether a helper is compiling, and has not taken so long that waiting is pointless.
 static bool is_compiling(const Search *s) {
-    double least = fmax(SEARCH_STUCK_LEAST, SEARCH_STUCK_FACTOR * s->longest);
+    double least = fmax(SEARCH_STUCK_LEAST, SEARCH_STUCK_FACTOR * s->feed.longest);
     for (int i = 0; i < s->processes->n; i++) {
         const Hand *h = &s->processes->helpers[i];
         if (!h->busy) continue;
-        if (h->id == ORACLE_ID || s->longest <= 0 || h->clock.seconds < least) return true;
+        if (h->id == ORACLE_ID || s->feed.longest <= 0 || h->clock.seconds < least) return true;
     }
     return false;
 }
 
 /// Closes the tournament if no more candidates will come.
 static void close_tournament(Search *s) {
-    if (s->closed) return;
+    if (s->race.closed) return;
     if (is_compiling(s) || find_unseen(s) >= 0 || next_candidate(s) >= 0) return;
-    s->closed = true;
-    rt_tournament_close(s->tournament);
+    s->race.closed = true;
+    rt_tournament_close(s->race.tournament);
 }
 
 /// After the tournament, confirms the winner's whole result and races it on warm caches. If it
 /// fails, the next one follows.
 static bool settle_winner(Search *s) {
-    int winner = rt_tournament_winner(s->tournament);
+    int winner = rt_tournament_winner(s->race.tournament);
     Runner *u = winner < 0 ? NULL : &s->runners[winner];
-    s->over = !u || search_is_fit(s, winner);
-    if (!s->over)
+    if (!u || search_is_fit(s, winner))
+        search_enter(s, PHASE_OVER);
+    else
         try_code(s, winner, !u->checked ? WORK_CHECK : !u->confirmed ? WORK_CONFIRM : WORK_WARM);
     return true;
 }
@@ -347,13 +380,13 @@ static bool settle_winner(Search *s) {
 /// The placement of a CPU's threads and arguments can make the default slow for a process's whole
 /// life. So a candidate that is about to beat it has to do so in a second worker, too.
 static bool renew_worker(Search *s) {
-    if (!s->exclusive || !s->heat.runoff || s->renewed) return false;
-    if (s->runoff <= 0) s->runoff = search_seconds(s);
-    if (search_seconds(s) - s->runoff < SEARCH_DOUBT_SHARE / 2 * s->deadline ||
-        rt_tournament_winner(s->tournament) == 0)
+    if (!s->exclusive || !s->race.heat.runoff || s->race.renewed) return false;
+    if (s->race.runoff <= 0) s->race.runoff = search_seconds(s);
+    if (search_seconds(s) - s->race.runoff < SEARCH_DOUBT_SHARE / 2 * s->race.deadline ||
+        rt_tournament_winner(s->race.tournament) == 0)
         return false;
-    s->renewed = s->kept = true;
-    rt_tournament_doubt(s->tournament, search_seconds(s));
+    s->race.renewed = s->race.kept = true;
+    rt_tournament_doubt(s->race.tournament, search_seconds(s));
     processes_dismiss_workers(s->processes);
     open_worker(s);
     return true;
@@ -363,56 +396,65 @@ static bool renew_worker(Search *s) {
 /// checked candidates may have times, so the turn is kept until the check is done.
 static bool step_tournament(Search *s) {
     close_tournament(s);
-    if (!s->kept) s->heat = rt_tournament_step(s->tournament, search_seconds(s));
-    s->kept = false;
-    if (s->heat.kind == RT_TOURNAMENT_OVER) return settle_winner(s);
-    if (s->heat.kind != RT_TOURNAMENT_MEASURE) return false;
+    if (!s->race.kept) s->race.heat = rt_tournament_step(s->race.tournament, search_seconds(s));
+    s->race.kept = false;
+    bool ended = s->race.heat.kind == RT_TOURNAMENT_OVER;
+    search_enter(s, ended ? PHASE_SETTLING : PHASE_MEASURING);
+    if (ended) return settle_winner(s);
+    if (s->race.heat.kind != RT_TOURNAMENT_MEASURE) return false;
     if (renew_worker(s)) return true;
-    s->kept = s->heat.runoff && !s->runners[s->heat.id].checked;
-    try_code(s, s->heat.id, s->kept ? WORK_CHECK : s->heat.launches);
+    s->race.kept = s->race.heat.runoff && !s->runners[s->race.heat.id].checked;
+    try_code(s, s->race.heat.id, s->race.kept ? WORK_CHECK : s->race.heat.launches);
     return true;
 }
 
 /// Returns the number of candidates that a CPU compiles before timing. If compilations take long,
 /// it leaves time for a few batches, because each batch's results guide the next one.
 static int batch_size(const Search *s) {
-    double mean = s->n_compiled ? s->compile_sum / s->n_compiled : 0;
-    double fit = mean > 0 ? SEARCH_BATCH_SHARE * s->deadline * s->processes->n / mean : BATCH;
+    double mean = s->feed.compiled ? s->feed.seconds / s->feed.compiled : 0;
+    double fit = mean > 0 ? SEARCH_BATCH_SHARE * s->race.deadline * s->processes->n / mean : BATCH;
     return (int)fmin(fmax(fit, s->processes->n), BATCH * s->processes->n);
 }
 
 /// Makes the result with which all others are compared.
 static void make_base(Search *s) {
     int id = oracle_base(s);
-    if (id >= 0) s->base = id;
+    if (id >= 0) s->checks.base = id;
     if (id >= 0) try_code(s, id, WORK_CHECK);
     // The standard one is wrong, and so were all others.
-    s->over |= id < 0 && s->runners[0].refuted && !is_compiling(s) && next_candidate(s) < 0;
+    if (id < 0 && s->runners[0].refuted && !is_compiling(s) && next_candidate(s) < 0)
+        search_enter(s, PHASE_OVER);
 }
 
-/// Gives an idle worker its next work. The base's result comes first, since all others are compared
-/// with it. It is checked again once the interpreter has answered.
-static void drive_worker(Search *s) {
-    if (s->over || processes_works(s->processes) || rest_left(s) > 0) return;
-    if (!s->ready) {
-        if (s->worker == 0) open_worker(s);
-        return;
-    }
-    if (!s->referenced) {
-        make_base(s);
-        return;
-    }
+/// Gives the worker its next check, glance or turn of the tournament. The base comes first; it is
+/// checked again once the interpreter has answered. On a CPU the worker first waits for helpers,
+/// and pauses them.
+static void measure(Search *s) {
     if (s->exclusive && is_compiling(s)) return;
-    if (s->exclusive && !s->measuring && s->batch > 0 && next_candidate(s) >= 0) return;
-    s->measuring = s->exclusive;
+    if (s->exclusive && !s->feed.paused && s->feed.batch > 0 && next_candidate(s) >= 0) return;
+    s->feed.paused = s->exclusive;
     int id = find_unseen(s);
-    if (!s->runners[s->base].checked || s->check >= 0) {
-        try_code(s, s->runners[s->base].checked ? s->check : s->base, WORK_CHECK);
+    if (!s->runners[s->checks.base].checked || s->checks.next >= 0) {
+        try_code(s, s->runners[s->checks.base].checked ? s->checks.next : s->checks.base,
+                 WORK_CHECK);
     } else if (id >= 0) {
         try_code(s, id, GLANCE);
-    } else if (!step_tournament(s) && s->exclusive && !s->over) {
-        s->measuring = false;
-        s->batch = batch_size(s);
+    } else if (!step_tournament(s) && s->exclusive && !is_over(s)) {
+        s->feed.paused = false;
+        s->feed.batch = batch_size(s);
+    }
+}
+
+/// Gives an idle worker the work of the phase.
+static void drive_worker(Search *s) {
+    if (processes_works(s->processes) || rest_left(s) > 0) return;
+    switch (s->phase) {
+    case PHASE_STARTING: open_worker(s); return;
+    case PHASE_REFERENCE: make_base(s); return;
+    case PHASE_MEASURING:
+    case PHASE_SETTLING: measure(s); return;
+    case PHASE_OPENING:
+    case PHASE_OVER: return;
     }
 }
 
@@ -420,16 +462,16 @@ static void drive_worker(Search *s) {
 /// again.
 static void lost_worker(Search *s, const ProcessEvent *e) {
     bool late = e->talk == TALK_LATE;
-    if (s->turn < 0) {
-        s->lost = late ? "the worker did not start" : ctx_format(s->ctx, "the worker %s", e->why);
-        s->over = true;
+    if (s->worker.turn < 0) {
+        end_search(s,
+                   late ? "the worker did not start" : ctx_format(s->ctx, "the worker %s", e->why));
         return;
     }
     judge_candidate(
-        s, s->turn, late ? TUNE_HUNG : TUNE_CRASHED,
+        s, s->worker.turn, late ? TUNE_HUNG : TUNE_CRASHED,
         late ? ctx_format(s->ctx, "no result after %.2g s", e->seconds)
              : ctx_format(s->ctx, "the launch's process%s %s", workers_whose(s, e), e->why));
-    if (!s->over) open_worker(s);
+    if (!is_over(s)) open_worker(s);
 }
 
 /// Starts the tournament with a deadline that leaves time to check its finalists.
@@ -437,26 +479,26 @@ static void start_tournament(Search *s, double check_seconds) {
     double all = SEARCH_RACE_END * s->o.budget,
            confirmed = all - s->space.bytes / SEARCH_CONFIRM_RATE;
     if (!s->exclusive) confirmed -= SEARCH_WARM_SHARE * s->o.budget;
-    s->deadline = fmax(0.5 * all, confirmed - FINALISTS * check_seconds);
-    rt_tournament_options tournament = {.capacity = s->space.n, .deadline = s->deadline};
-    if (s->exclusive) tournament.doubt = SEARCH_DOUBT_SHARE * s->deadline;
-    s->tournament = rt_tournament_start(s->tournament_memory, &tournament);
+    s->race.deadline = fmax(0.5 * all, confirmed - FINALISTS * check_seconds);
+    rt_tournament_options tournament = {.capacity = s->space.n, .deadline = s->race.deadline};
+    if (s->exclusive) tournament.doubt = SEARCH_DOUBT_SHARE * s->race.deadline;
+    s->race.tournament = rt_tournament_start(s->race.memory, &tournament);
 }
 
 static void note_best(Search *s, int id, double seconds) {
-    if (s->best > 0 && seconds >= s->best) return;
-    s->best = seconds;
-    s->best_id = id;
-    if (s->better > 0 && seconds >= SEARCH_BETTER * s->better) return;
-    s->better = seconds;
-    s->stale = 0;
+    if (s->best.seconds > 0 && seconds >= s->best.seconds) return;
+    s->best.seconds = seconds;
+    s->best.id = id;
+    if (s->best.better > 0 && seconds >= SEARCH_BETTER * s->best.better) return;
+    s->best.better = seconds;
+    s->best.stale = 0;
 }
 
 static void enter_tournament(Search *s, int id) {
     Runner *u = &s->runners[id];
     if (u->checked) note_best(s, id, u->glance);
     u->state = RACING;
-    if (!rt_tournament_add(s->tournament, id, u->glance))
+    if (!rt_tournament_add(s->race.tournament, id, u->glance))
         judge_candidate(s, id, TUNE_NOT_REACHED, "the finalists were chosen");
 }
 
@@ -465,10 +507,10 @@ static void enter_tournament(Search *s, int id) {
 /// then.
 static void take_check(Search *s, int id, const WorkReport *report, double seconds) {
     Runner *u = &s->runners[id];
-    if (id == s->base && !s->timed) start_tournament(s, seconds / 2);
-    s->timed |= id == s->base;
-    s->check = -1;
-    s->referenced |= id == s->base;
+    if (id == s->checks.base && !s->race.timed) start_tournament(s, seconds / 2);
+    s->race.timed |= id == s->checks.base;
+    s->checks.next = -1;
+    if (id == s->checks.base && s->phase == PHASE_REFERENCE) search_enter(s, PHASE_MEASURING);
     u->checked = true;
     oracle_note_mild(s, report->mild);
     u->trial.registers = report->registers;
@@ -482,18 +524,18 @@ static void take_glance(Search *s, int id, const WorkReport *report) {
     double least = report->n ? report->seconds[0] : 0;
     for (int i = 1; i < report->n; i++) least = fmin(least, report->seconds[i]);
     u->glance = least;
-    u->beside = s->best > 0 ? s->best_id : -1;
-    u->times = s->best > 0 ? least / s->best : 1;
-    s->measured++;
-    s->stale++;
-    if (id > 0 && s->best > 0 &&
-        least > SEARCH_FAR_SLOWER * s->best + (s->exclusive ? SEARCH_HOST_NOISE : 0)) {
+    u->beside = s->best.seconds > 0 ? s->best.id : -1;
+    u->times = s->best.seconds > 0 ? least / s->best.seconds : 1;
+    s->best.measured++;
+    s->best.stale++;
+    if (id > 0 && s->best.seconds > 0 &&
+        least > SEARCH_FAR_SLOWER * s->best.seconds + (s->exclusive ? SEARCH_HOST_NOISE : 0)) {
         u->trial.launches = report->n;
         judge_candidate(
             s, id, TUNE_SLOWER,
             ctx_format(s->ctx, "%.3g times as long as the best one had taken", u->times));
-    } else if (!u->checked && least < SEARCH_PROMISING * s->best) {
-        s->check = id;
+    } else if (!u->checked && least < SEARCH_PROMISING * s->best.seconds) {
+        s->checks.next = id;
     } else {
         enter_tournament(s, id);
     }
@@ -501,10 +543,10 @@ static void take_glance(Search *s, int id, const WorkReport *report) {
 
 /// A new leader is checked, since others would be compared with a possibly wrong one.
 static void take_times(Search *s, int id, const WorkReport *report) {
-    rt_tournament_report(s->tournament, id, report->seconds, report->n, search_seconds(s));
-    int leader = rt_tournament_winner(s->tournament);
-    double seconds = rt_tournament_seconds(s->tournament, id);
-    if (leader >= 0 && !s->runners[leader].checked) s->check = leader;
+    rt_tournament_report(s->race.tournament, id, report->seconds, report->n, search_seconds(s));
+    int leader = rt_tournament_winner(s->race.tournament);
+    double seconds = rt_tournament_seconds(s->race.tournament, id);
+    if (leader >= 0 && !s->runners[leader].checked) s->checks.next = leader;
     if (s->runners[id].checked && seconds > 0) note_best(s, id, seconds);
 }
 
@@ -519,6 +561,15 @@ static void take_warm(Search *s, int id, double times) {
                                    times));
 }
 
+static void take_opening(Search *s, const WorkReport *report) {
+    if (!report->ok) {
+        end_search(s, report->why);
+        return;
+    }
+    s->lost = NULL;
+    search_enter(s, PHASE_REFERENCE);
+}
+
 static void on_work_event(Search *s, const ProcessEvent *e) {
     WorkReport report;
     if (e->talk != TALK_OK) {
@@ -527,30 +578,27 @@ static void on_work_event(Search *s, const ProcessEvent *e) {
         return;
     }
     bool read = work_read_report(s->ctx, e->body, &report);
-    if (s->turn >= 0 && read) begin_rest(s, e->seconds, &report);
+    if (s->worker.turn >= 0 && read) begin_rest(s, e->seconds, &report);
     if (!read) {
-        s->lost = "the worker is not of this version";
-        s->over = true;
-    } else if (s->turn < 0) {
-        s->ready = report.ok;
-        s->lost = report.ok ? NULL : report.why;
-        s->over |= !report.ok;
+        end_search(s, "the worker is not of this version");
+    } else if (s->worker.turn < 0) {
+        take_opening(s, &report);
     } else if (!report.ok) {
-        s->runners[s->turn].refuted = report.refuted;
-        judge_candidate(s, s->turn, report.verdict, report.why);
-        if (report.refuted && s->turn == s->base) oracle_replace_base(s);
+        s->runners[s->worker.turn].refuted = report.refuted;
+        judge_candidate(s, s->worker.turn, report.verdict, report.why);
+        if (report.refuted && s->worker.turn == s->checks.base) oracle_replace_base(s);
         if (report.lost) processes_dismiss_workers(s->processes);
-        if (report.lost && !s->over) open_worker(s);
-    } else if (s->asked == WORK_CONFIRM) {
-        s->runners[s->turn].confirmed = true;
-    } else if (s->asked == WORK_WARM) {
-        take_warm(s, s->turn, report.n ? report.seconds[0] : 1);
-    } else if (s->asked > 0 && s->runners[s->turn].state == COMPILED) {
-        take_glance(s, s->turn, &report);
-    } else if (s->asked > 0) {
-        take_times(s, s->turn, &report);
+        if (report.lost && !is_over(s)) open_worker(s);
+    } else if (s->worker.asked == WORK_CONFIRM) {
+        s->runners[s->worker.turn].confirmed = true;
+    } else if (s->worker.asked == WORK_WARM) {
+        take_warm(s, s->worker.turn, report.n ? report.seconds[0] : 1);
+    } else if (s->worker.asked > 0 && s->runners[s->worker.turn].state == COMPILED) {
+        take_glance(s, s->worker.turn, &report);
+    } else if (s->worker.asked > 0) {
+        take_times(s, s->worker.turn, &report);
     } else {
-        take_check(s, s->turn, &report, e->seconds);
+        take_check(s, s->worker.turn, &report, e->seconds);
     }
 }
 
@@ -559,7 +607,7 @@ bool search_is_stopped(const Search *s) {
 }
 
 static bool is_confirming(const Search *s) {
-    return processes_works(s->processes) && s->turn >= 0 && s->asked < WORK_CHECK;
+    return processes_works(s->processes) && s->worker.turn >= 0 && s->worker.asked < WORK_CHECK;
 }
 
 /// Returns the seconds that a helper has compiled the candidate, on its own clock.
@@ -575,14 +623,14 @@ static void end_compilations(Search *s) {
     for (int i = 0; i < s->space.n; i++) {
         Runner *u = &s->runners[i];
         if (u->state != COMPILING) continue;
-        if (compiled_for(s, i) > fmax(SEARCH_COMPILE_LEAST, 4 * s->longest))
+        if (compiled_for(s, i) > fmax(SEARCH_COMPILE_LEAST, 4 * s->feed.longest))
             u->trial.verdict = TUNE_HUNG;
         u->trial.why = "the time was up while it was compiled";
     }
 }
 
 void search_open(Search *s) {
-    s->batch = batch_size(s);
+    s->feed.batch = batch_size(s);
     drive_worker(s);
 }
 
@@ -594,15 +642,14 @@ static double wait_seconds(const Search *s) {
 
 void search_run(Search *s) {
     start_tournament(s, 0);
-    while (!s->over && !search_is_stopped(s) &&
+    while (!is_over(s) && !search_is_stopped(s) &&
            search_seconds(s) < (is_confirming(s) ? SEARCH_LATE : 1) * s->o.budget) {
         feed_helpers(s);
         drive_worker(s);
-        if (s->over) break;
+        if (is_over(s)) break;
         ProcessEvent e = processes_wait(s->processes, rt_seconds() + wait_seconds(s));
         if (e.talk == TALK_OTHER) {
-            s->lost = e.why;
-            s->over = true;
+            end_search(s, e.why);
         } else if (processes_rank(s->processes, e.hand) < 0) {
             if (e.hand) on_compile_event(s, &e);
         } else if (workers_answer(s, &e)) {

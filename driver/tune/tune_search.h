@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The state of a search, shared by its files.
+// The state of a search, shared by its files: the phase, and a struct for each subject (compiling,
+// the worker, time, checks, the tournament, the best candidate, the interpreter, earlier results).
 #ifndef DRIVER_TUNE_TUNE_SEARCH_H
 #define DRIVER_TUNE_TUNE_SEARCH_H
 
@@ -7,11 +8,11 @@
 #include "driver/tune/tune_processes.h"
 #include "runtime/tune/tournament.h"
 
-/// COMPILED: waits for a glance or a check.
-typedef enum State { WAITING, COMPILING, COMPILED, RACING, DONE } State;
+/// The state of one candidate. COMPILED: waits for a glance or a check.
+typedef enum RunnerState { WAITING, COMPILING, COMPILED, RACING, DONE } RunnerState;
 
 typedef struct Runner {
-    State state;
+    RunnerState state;
     Bytes answer;   // body of the compiler's answer
     StoreKey code;  // hash of the code
     int loaded;     // number of the worker that has the code
@@ -28,55 +29,115 @@ typedef struct Runner {
     TuneTrial trial;
 } Runner;
 
+/// The phase of a search. search_enter makes every change.
+///
+///     phase        work of the worker                        the next phase
+///     STARTING     there is none yet                         OPENING, at once
+///     OPENING      starts and takes the arguments            REFERENCE, when it has them
+///     REFERENCE    makes the base's result                   MEASURING, when it is right
+///     MEASURING    glances, checks, the tournament's turns   SETTLING, after the tournament
+///     SETTLING     the winner: whole result, warm caches     MEASURING, if the winner fails
+///     OVER         none: the search ends                     none
+///
+/// From any phase, OVER follows if the search cannot go on. From a phase with a ready worker,
+/// OPENING follows if the worker is lost or renewed, and REFERENCE if the base is refuted. Helpers
+/// compile in all phases but OVER; on a CPU, SearchFeed says whose turn it is.
+typedef enum SearchPhase {
+    PHASE_STARTING,
+    PHASE_OPENING,
+    PHASE_REFERENCE,
+    PHASE_MEASURING,
+    PHASE_SETTLING,
+    PHASE_OVER,
+} SearchPhase;
+
+/// The compilations by helpers.
+typedef struct SearchFeed {
+    int begun, most; // so far, and their limit
+    int batch;       // left in this turn
+    bool paused;     // on a CPU: it is the worker's turn, and helpers start nothing
+    int compiled;    // compilations that ended, the sum of their seconds, and the longest
+    double seconds, longest;
+} SearchFeed;
+
+/// The worker, or the workers of all ranks, taken as one.
+typedef struct SearchWorker {
+    int number;            // of those so far; 0: none yet
+    int turn;              // its work: a candidate; -1: opening
+    int asked;             // launches of that work, or WORK_CHECK, WORK_CONFIRM, WORK_WARM
+    Bytes *opens, *bodies; // opening message and answer of each rank's
+    const char *meet;      // meeting place of ranks' workers
+} SearchWorker;
+
+/// The time that counts for the budget.
+typedef struct SearchClock {
+    double start;
+    double share;               // of the time, for the worker in the background
+    double worked, rests_until; // busy seconds of the worker; end of its rest
+} SearchClock;
+
+/// Results of candidates are compared with the base's.
+typedef struct SearchChecks {
+    int base; // 0, the standard candidate, unless it is refuted
+    int next; // candidate to check; -1: none
+} SearchChecks;
+
+typedef struct SearchRace {
+    rt_tournament *tournament;
+    void *memory;            // of the tournament
+    double deadline;         // in seconds from the start
+    bool timed;              // the base was checked, which decides the deadline
+    bool closed;             // no more candidates will come
+    rt_tournament_turn heat; // for the worker's candidate, if that is timed
+    bool kept;               // this turn waits for a check or a process
+    double runoff;           // start of the runoff; 0: not yet
+    bool renewed;            // a second worker was started for the runoff
+} SearchRace;
+
+/// The fastest right candidate so far.
+typedef struct SearchBest {
+    int id;
+    double seconds; // 0: none yet
+    double better;  // seconds when it last improved beyond noise
+    int measured;   // candidates with a glance
+    int stale;      // of these, since then
+} SearchBest;
+
 /// The request to the interpreter: not made, in progress, done.
 typedef enum OracleState { ORACLE_TODO, ORACLE_BUSY, ORACLE_DONE } OracleState;
+
+typedef struct SearchOracle {
+    OracleState state;
+    bool mild;          // kind of the random numbers
+    Bytes expected;     // the answer, if it has one
+    int told;           // number of the worker that has the answer
+    const char *judged; // TuneResult.judged
+} SearchOracle;
+
+/// The result of an earlier search of the same shape.
+typedef struct SearchEarlier {
+    TuneResult result;
+    bool known, same_source;
+} SearchEarlier;
 
 typedef struct Search {
     Ctx *ctx;
     const Request *r;
     TuneOptions o;
     TuneSpace space;
-    Runner *runners;
+    Runner *runners; // one for each candidate of the space
     SearchProcesses *processes;
-    rt_tournament *tournament;
-    void *tournament_memory;
-    bool exclusive;  // compiling and timing take turns
-    bool measuring;  // if exclusive: it is timing's turn
-    int batch;       // compilations left in this turn
-    int begun, most; // compilations so far, and their limit
-    int measured;    // candidates with a glance
-    int stale;       // of these, since the best one last improved beyond noise
-    int best_id;     // the fastest right one so far; its seconds are `best`
-    double better;   // its seconds at that time
-    int n_compiled;  // compilations, and the sum of their seconds
-    double compile_sum;
-    int check;       // next candidate to check; -1: none
-    int worker;      // number of the worker; 0: none yet
-    bool ready;      // the worker has the arguments
-    bool referenced; // the worker has the base's result
-    int base;        // 0, the standard one, unless it is refuted
-    bool timed;      // the base was checked, and the tournament knows its deadline
-    OracleState oracle;
-    bool mild;               // kind of the random numbers for the interpreter
-    Bytes expected;          // its answer, if it has one
-    int told;                // number of the worker that has the answer
-    const char *judged;      // TuneResult.judged
-    int turn;                // work of the worker: a candidate; -1: opening
-    rt_tournament_turn heat; // for that candidate, if it is timed
-    int asked;               // launches of that work, or WORK_CHECK, WORK_CONFIRM, WORK_WARM
-    bool kept;               // the tournament's turn waits for a check or a process
-    double runoff;           // start of the runoff; 0: not yet
-    bool renewed;            // a second worker was started for the runoff
-    double deadline;         // of the tournament, in seconds from the start
-    bool closed, over;
-    TuneResult earlier; // result of an earlier search
-    bool has_earlier, same_source;
-    Bytes *opens, *bodies;       // opening message and answer of each worker
-    const char *meet;            // meeting place of ranks' workers
-    double start, longest, best; // best: seconds of the fastest right one so far; 0: none
-    double share;                // of the time, for the worker in the background
-    double worked, rests_until;  // busy seconds of the worker; end of its rest
-    const char *lost;            // the reason for a missing result
+    bool exclusive; // on a CPU, compiling and timing take turns
+    SearchPhase phase;
+    const char *lost; // the reason for a missing result
+    SearchFeed feed;
+    SearchWorker worker;
+    SearchClock clock;
+    SearchChecks checks;
+    SearchRace race;
+    SearchBest best;
+    SearchOracle oracle;
+    SearchEarlier earlier;
 } Search;
 
 /* ---- tune_search.c -------------------------------------------------------------------------- */
@@ -87,6 +148,8 @@ bool search_is_stopped(const Search *s);
 /// Whether a candidate may win: its whole result is right, and it is not slower than the standard
 /// one in any measurement. The standard one, or the base in its place, only has to be right.
 bool search_is_fit(const Search *s, int id);
+/// Changes the phase. It stays OVER once it is.
+void search_enter(Search *s, SearchPhase to);
 /// Starts the worker.
 void search_open(Search *s);
 /// Searches until the tournament or the time is over. Candidates must be listed.

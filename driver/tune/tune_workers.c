@@ -56,13 +56,13 @@ void workers_prepare(Search *s) {
                      .data = describe_data(s)};
     open.request.n_known = 0;
     if (ranks->n) open.request.threads = ranks->threads;
-    if (ranks->n) open.meet = s->meet = meeting_place(s->ctx);
-    s->opens = ctx_array(s->ctx, Bytes, n);
-    s->bodies = ctx_array(s->ctx, Bytes, n);
+    if (ranks->n) open.meet = s->worker.meet = meeting_place(s->ctx);
+    s->worker.opens = ctx_array(s->ctx, Bytes, n);
+    s->worker.bodies = ctx_array(s->ctx, Bytes, n);
     for (int i = 0; i < n; i++) {
         open.rank = i;
         if (s->o.device >= 0 && s->o.devices) open.device = s->o.devices[i];
-        s->opens[i] = work_write_open(s->ctx, &open);
+        s->worker.opens[i] = work_write_open(s->ctx, &open);
     }
 }
 
@@ -75,7 +75,7 @@ static int ask_workers(Search *s, int id, const Bytes *messages, bool each, doub
 }
 
 int workers_open(Search *s, double seconds) {
-    return ask_workers(s, -1, s->opens, true, seconds);
+    return ask_workers(s, -1, s->worker.opens, true, seconds);
 }
 
 int workers_ask(Search *s, int id, Bytes message, double seconds) {
@@ -92,22 +92,23 @@ static Bytes choose_body(const Search *s) {
     int worst = 0, most = 0;
     for (int i = 0; i < s->processes->ranks; i++) {
         WorkReport report;
-        bool read = work_read_report(s->ctx, s->bodies[i], &report);
+        bool read = work_read_report(s->ctx, s->worker.bodies[i], &report);
         int bad = !read ? 3 : report.ok ? 0 : report.lost ? 2 : 1;
         if (bad <= most) continue;
         worst = i;
         most = bad;
     }
-    return s->bodies[worst];
+    return s->worker.bodies[worst];
 }
 
 bool workers_answer(Search *s, ProcessEvent *e) {
     WorkReport report;
     int rank = processes_rank(s->processes, e->hand);
     bool gone = e->talk != TALK_OK;
-    if (!gone) s->bodies[rank] = e->body;
+    if (!gone) s->worker.bodies[rank] = e->body;
     // The other ranks would wait for a rank that cannot be opened.
-    if (!gone && s->turn < 0) gone = work_read_report(s->ctx, e->body, &report) && !report.ok;
+    if (!gone && s->worker.turn < 0)
+        gone = work_read_report(s->ctx, e->body, &report) && !report.ok;
     if (gone) processes_dismiss_workers(s->processes);
     if (gone) return true;
     if (processes_works(s->processes)) return false;
@@ -116,5 +117,5 @@ bool workers_answer(Search *s, ProcessEvent *e) {
 }
 
 void workers_end(const Search *s) {
-    if (s->meet) unlink(s->meet);
+    if (s->worker.meet) unlink(s->worker.meet);
 }
