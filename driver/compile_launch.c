@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One request of the just-in-time compiler: turns the arguments of a launch into an instance, and
-// the instance into code.
-//
-// The compiler sees the actual extents and strides. The code depends on them only through its facts
-// (facts.c): on strides as 1, 0 or other, and on dims that must be constants.
+// Answers one request of the just-in-time compiler: the code of its instance (request.c), its key,
+// and messages.
 #include <string.h>
 
 #include "driver/jit.h"
-#include "frontend/program.h"
 
 #include "lang/diag.h"
 
@@ -16,76 +12,6 @@ typedef struct CompileJob {
     bool load;
     Answer *out;
 } CompileJob;
-
-/* ---- arguments ----------------------------------------------------------------------------- */
-
-/// Any stride is right for an axis of one element, so the best one is assumed. (Strides of empty
-/// axes are kept, as they decide how packs are merged, here as in the runtime.)
-static int64_t useful_stride(const tg_actual *a, int axis) {
-    if (a->shape[axis] != 1) return a->strides[axis];
-    int64_t stride = 1;
-    for (int i = axis + 1; i < a->rank; i++) stride *= a->shape[i] > 1 ? a->shape[i] : 1;
-    return axis == a->rank - 1 ? 1 : stride;
-}
-
-static Elem actual_elem(const Param *p, const tg_actual *a) {
-    Elem declared = p->type ? elem_by_name(p->type->elem.text) : EL_COUNT;
-    return declared != EL_COUNT ? declared : elem_of_dlpack(a->code, a->bits);
-}
-
-/// Describes all properties that are known at launch, as the command line does for its arguments.
-static void describe_actual(const Param *p, const tg_actual *a, ParamInst *out) {
-    bool tensor = param_is_tensor(p);
-    *out = (ParamInst){.elem = actual_elem(p, a), .null = tensor && a->null};
-    if (out->null) {
-        out->elem = EL_COUNT;
-    } else if (tensor) {
-        out->known_shape = out->known_strides = true;
-        out->rank = a->rank;
-        out->align = a->align > 1 ? a->align : 0;
-        out->near = tg_is_near(a->rank, a->shape, a->strides, a->bits);
-        for (int i = 0; i < a->rank; i++) {
-            out->extents[i] = a->shape[i];
-            out->strides[i] = useful_stride(a, i);
-        }
-    } else if (p->constant || (out->elem < EL_COUNT && !elem_is(out->elem, EC_FLOAT))) {
-        out->known_value = true;
-        out->value = a->value;
-    }
-}
-
-static bool has_choice(const FnDef *f, const char *name) {
-    for (int i = 0; i < f->clauses.n; i++)
-        for (int c = 0; c < f->clauses.at[i].choices.n; c++)
-            if (f->clauses.at[i].kind == CL_TUNE &&
-                strcmp(f->clauses.at[i].choices.at[c].name.text, name) == 0)
-                return true;
-    return false;
-}
-
-/// A module's setting applies to the kernels that have the name. If no kernel has it, it applies to
-/// all: it is an axis of the schedule, or else the elaborator reports it.
-static bool is_meant(const Program *p, const FnDef *f, const char *name) {
-    if (has_choice(f, name)) return true;
-    for (int i = 0; i < fe_kernel_count(p); i++)
-        if (has_choice(fe_kernel(p, i), name)) return false;
-    return true;
-}
-
-static Inst *make_inst(Ctx *ctx, const Request *r, const Program *p, const FnDef *f) {
-    Inst *inst = ctx_new(ctx, Inst);
-    int n = f->params.n;
-    *inst = (Inst){.kernel = f,
-                   .n_params = n,
-                   .params = ctx_array(ctx, ParamInst, n + 1),
-                   .set = ctx_array(ctx, NamedValue, r->n_set + 1),
-                   .check = r->check};
-    if (n != r->n_args) ice(ctx, f->loc, "%d arguments for %d parameters", r->n_args, n);
-    for (int i = 0; i < n; i++) describe_actual(&f->params.at[i], &r->args[i], &inst->params[i]);
-    for (int i = 0; i < r->n_set; i++)
-        if (is_meant(p, f, r->set[i].name)) inst->set[inst->n_set++] = r->set[i];
-    return inst;
-}
 
 /* ---- keys ---------------------------------------------------------------------------------- */
 
@@ -105,28 +31,6 @@ int request_known(const Request *r, Key key) {
 }
 
 /* ---- compiling ----------------------------------------------------------------------------- */
-
-bool request_build(Ctx *ctx, const Request *r, Build *out) {
-    Sources *sources = ctx_new(ctx, Sources);
-    *sources = (Sources){r->n_paths, r->paths, true, r->n_texts, r->texts};
-    uint16_t file = source_find(ctx, sources, r->path);
-    if (!file) ice(ctx, (Loc){0}, "there is no text of '%s'", r->path);
-    Program *p = fe_load(ctx, file, source_importer(ctx, sources));
-    const FnDef *f = fe_find_kernel(p, r->kernel);
-    if (diag_errors(ctx)) return false;
-    if (!f) ice(ctx, (Loc){0}, "there is no kernel '%s'", r->kernel);
-    *out = (Build){.ctx = ctx,
-                   .program = p,
-                   .inst = make_inst(ctx, r, p, f),
-                   .target = r->target,
-                   .codegen = r->codegen,
-                   .machine = r->machine,
-                   .driver = r->driver,
-                   .threads = r->threads,
-                   .tuned = r->tuned,
-                   .debug = r->debug};
-    return true;
-}
 
 /// Stops after elaboration if code for its facts is known. Passes and code generation take nearly
 /// all of the time.

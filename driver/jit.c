@@ -179,11 +179,7 @@ static bool plans_are_open(const Compilation *c) {
 
 /// If other ranks' memory is not mapped, the plan must copy instead of accessing it in place.
 static void set_plan(Ctx *ctx, const Compilation *c, Request *r) {
-    if (!plans_are_open(c) || !c->wanted->unmapped) return;
-    NamedValue *set = ctx_array(ctx, NamedValue, r->n_set + 1);
-    if (r->n_set) memcpy(set, r->set, sizeof *set * (size_t)r->n_set);
-    set[r->n_set++] = (NamedValue){"plan", PLAN_COPIES};
-    r->set = set;
+    if (plans_are_open(c) && c->wanted->unmapped) request_pin(ctx, r, "plan", PLAN_COPIES);
 }
 
 /// Restricts the code to launches with the same mapping of ranks' memory.

@@ -1,48 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Compiling for a launch: the request and the answer. Both are plain data, so the compiler may run
-// in this process or in another (compiler_process.c).
+// Compiling for a launch: the answer to a request. Both are plain data, so the compiler may run in
+// this process or in another (compiler_process.c).
 #ifndef DRIVER_JIT_H
 #define DRIVER_JIT_H
 
-#include "driver/driver.h"
-#include "runtime/compiler.h"
-
-/// Identifies the code of a variant: its facts and tune values, without hints.
-typedef struct Key {
-    const void *bytes;
-    size_t n;
-} Key;
-
-/// The properties of a group that decide the speed of collective launches, besides the machine.
-typedef struct Ranks {
-    int n;       // 0: no symmetric tensors, or no group
-    int threads; // of each rank
-    int gpus;    // number of different GPUs of all ranks; 0: ranks on the CPU
-} Ranks;
-
-/// A request: a kernel of a source, the arguments of a launch, and compile options.
-typedef struct Request {
-    const char *path; // of the main file, which is one of the texts
-    int n_texts;
-    const SourceText *texts; // all files but the library's
-    int n_paths;
-    const char *const *paths; // for imports
-    const char *kernel;
-    int n_set;
-    const NamedValue *set; // pinned tune values
-    bool tuned;            // `set` was tuned for these arguments
-    bool check, debug;
-    int threads;
-    const char *target;            // see Build
-    const char *codegen, *machine; // see Build
-    int driver;                    // see Build
-    int n_args;
-    const tg_actual *args;
-    Ranks ranks; // only for tuning; not sent to other processes
-    int n_known;
-    const Key *known;           // keys of known code
-    const tg_kernel_info *info; // of the kernel; NULL: read it from the texts
-} Request;
+#include "driver/request.h"
 
 typedef struct Answer {
     tg_status status;
@@ -66,8 +28,6 @@ const char *host_target(void);
 /// Compiles a request. The answer is in the arena of ctx, which cannot be used for other work
 /// afterwards. `load`: makes code that runs in this process, not an object.
 void request_compile(Ctx *ctx, const Request *r, bool load, Answer *out);
-/// Makes the build that a request asks for. False: errors in the source were diagnosed.
-bool request_build(Ctx *ctx, const Request *r, Build *out);
 /// Returns the index of the known code with this key, or -1.
 int request_known(const Request *r, Key key);
 /// Loads the object of an answer into this process. The object must not belong to the answer.

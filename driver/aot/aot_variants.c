@@ -78,7 +78,7 @@ static const NamedValue *find_named_value(const AotValues *v, const char *name) 
     return value_of_name(v->n, v->data, name);
 }
 
-/* ---- instances ----------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------ */
 
 static bool dim_value(void *user, const char *name, int64_t *out) {
     const Variants *v = user;
@@ -101,76 +101,89 @@ static int pack_extents(const Variants *v, int64_t product, int64_t *out) {
 }
 
 /// Sets row-major strides, with gaps between the axes of a pack so that they cannot be merged.
-static void set_strides(const Variants *v, ParamInst *p, int pack_at) {
+static void set_strides(const Variants *v, Tensor *t, int pack_at) {
     int64_t stride = v->layout->strided ? 3 : 1;
     int pack_end = pack_at + v->layout->pack;
-    for (int i = p->rank - 1; i >= 0; i--) {
-        p->strides[i] = stride;
-        stride *= p->extents[i] > 1 ? p->extents[i] : 2;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        t->strides[i] = stride;
+        stride *= t->extents[i] > 1 ? t->extents[i] : 2;
         if (pack_at >= 0 && i > pack_at && i < pack_end) stride += 8;
     }
-    p->known_strides = true;
 }
 
-static bool shape_tensor(Variants *v, const Param *param, ParamInst *p) {
+/// Makes up a tensor. False: it would have more axes than MAX_RANK.
+static bool describe_made_up(Variants *v, const Param *param, ParamInst *p) {
     const Dims *dims = &param->type->dims;
+    Tensor t = {.elem = p->elem};
     int pack_at = -1;
-    p->rank = 0;
     for (int d = 0; d < dims->n; d++) {
         int64_t extent;
         bool pack = dims->at[d].pack;
-        if (p->rank + (pack ? v->layout->pack : 1) > MAX_RANK) return false;
+        if (t.rank + (pack ? v->layout->pack : 1) > MAX_RANK) return false;
         if (!aot_eval(v->program, dims->at[d].expr, dim_value, v, &extent)) extent = v->size;
         if (extent < 1) extent = 1;
         if (pack) {
-            pack_at = p->rank;
-            p->rank += pack_extents(v, extent, p->extents + p->rank);
+            pack_at = t.rank;
+            t.rank += pack_extents(v, extent, t.extents + t.rank);
         } else {
-            p->extents[p->rank++] = extent;
+            t.extents[t.rank++] = extent;
         }
     }
-    p->known_shape = true;
-    p->align = v->layout->aligned ? TENSOR_ALIGN : 0;
+    set_strides(v, &t, pack_at);
+    request_describe_tensor(p, &t, v->layout->aligned ? TENSOR_ALIGN : 0);
     p->near = v->layout->aligned; // larger tensors get code that assumes neither
-    set_strides(v, p, pack_at);
     return true;
 }
 
-static bool sets_value(const FnDef *f, const char *name) {
-    for (int i = 0; i < f->clauses.n; i++) {
-        const Clause *c = &f->clauses.at[i];
-        for (int k = 0; k < c->choices.n; k++)
-            if ((c->kind == CL_TUNE || c->kind == CL_SCHEDULE) &&
-                strcmp(c->choices.at[k].name.text, name) == 0)
-                return true;
-    }
-    return is_schedule_axis(name);
+/// Options are for all kernels of the object: a kernel takes the values that it has.
+static bool takes_value(const FnDef *f, const char *name) {
+    return kernel_has_choice(f, CL_TUNE, name) || kernel_has_choice(f, CL_SCHEDULE, name) ||
+           is_schedule_axis(name);
 }
 
-/// NULL: it would have more axes than MAX_RANK.
-static Inst *make_instance(Variants *v) {
-    Ctx *ctx = v->ctx;
+static bool describe_params(Variants *v, ParamInst *params) {
     const FnDef *f = v->kernel;
-    Inst *inst = ctx_new(ctx, Inst);
-    *inst = (Inst){.kernel = f, .n_params = f->params.n, .check = v->a->check, .tentative = true};
-    inst->params = ctx_array(ctx, ParamInst, f->params.n + 1);
-    inst->set = ctx_array(ctx, NamedValue, v->a->set.n + 1);
-    for (int i = 0; i < v->a->set.n; i++)
-        if (sets_value(f, v->a->set.data[i].name)) inst->set[inst->n_set++] = v->a->set.data[i];
     for (int i = 0, optional = 0; i < f->params.n; i++) {
         const Param *param = &f->params.at[i];
-        ParamInst *p = &inst->params[i];
-        p->elem = aot_elem(v->x, i);
-        p->null = param->optional && v->nulls >> optional++ & 1;
+        ParamInst *p = &params[i];
+        bool null = param->optional && v->nulls >> optional++ & 1;
         const NamedValue *value =
             param->constant ? find_named_value(&v->values, param->name.text) : NULL;
-        if (value) {
-            p->known_value = true;
-            p->value = value->value;
-        }
-        if (param_is_tensor(param) && !p->null && !shape_tensor(v, param, p)) return NULL;
+        *p = (ParamInst){.elem = aot_elem(v->x, i),
+                         .null = null,
+                         .known_value = value != NULL,
+                         .value = value ? value->value : 0};
+        if (param_is_tensor(param) && !null && !describe_made_up(v, param, p)) return false;
     }
-    return inst;
+    return true;
+}
+
+/// False: a tensor would have more axes than MAX_RANK.
+static bool make_request(Variants *v, const TargetInfo *level, Request *out) {
+    const FnDef *f = v->kernel;
+    ParamInst *params = ctx_array(v->ctx, ParamInst, f->params.n + 1);
+    NamedValue *set = ctx_array(v->ctx, NamedValue, v->a->set.n + 1);
+    int n_set = 0;
+    for (int i = 0; i < v->a->set.n; i++)
+        if (takes_value(f, v->a->set.data[i].name)) set[n_set++] = v->a->set.data[i];
+    *out = (Request){.kernel = f->name.text,
+                     .n_set = n_set,
+                     .set = set,
+                     .own_set = true,
+                     .check = v->a->check,
+                     .debug = v->a->debug,
+                     .tentative = true,
+                     .threads = AOT_THREADS,
+                     .target = level->name,
+                     .n_args = f->params.n,
+                     .params = params};
+    return describe_params(v, params);
+}
+
+static Build make_build(const Variants *v, const Request *r) {
+    Build b;
+    request_instance(v->ctx, r, v->program, v->kernel, &b);
+    return b;
 }
 
 /* ---- names for people ---------------------------------------------------------------------- */
@@ -350,15 +363,6 @@ static bool is_superfluous(const Variants *v, const TargetInfo *level, const Bui
     return v4 && !tiles;
 }
 
-static Build build_for_level(const Variants *v, const TargetInfo *level, Inst *inst) {
-    return (Build){.ctx = v->ctx,
-                   .program = v->program,
-                   .inst = inst,
-                   .target = level->name,
-                   .threads = AOT_THREADS,
-                   .debug = v->a->debug};
-}
-
 /// The reason for a row's setting.
 typedef enum Reason {
     DEFAULT, // the cost model's choice; gets hints only if it had a choice
@@ -367,9 +371,9 @@ typedef enum Reason {
 } Reason;
 
 /// Adds one row, with a new function unless another row has the same setting.
-static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason why,
+static bool add_setting(Variants *v, const TargetInfo *level, const Request *r, Reason why,
                         uint32_t device, VariantRows *rows) {
-    Build b = build_for_level(v, level, inst);
+    Build b = make_build(v, r);
     if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
     if (is_superfluous(v, level, &b)) return true;
     if (why != DEFAULT) b.n_settings = 2; // makes hints record the extents
@@ -399,7 +403,7 @@ static bool add_setting(Variants *v, const TargetInfo *level, Inst *inst, Reason
 typedef struct SettingAttempt {
     Variants *v;
     const TargetInfo *level;
-    Inst *inst;
+    Request request;
     Reason why;
     uint32_t device; // of a tuned row
     VariantRows *rows;
@@ -409,26 +413,18 @@ typedef struct SettingAttempt {
 static void attempt_setting(Ctx *ctx, void *arg) {
     (void)ctx;
     SettingAttempt *a = arg;
-    a->ok = add_setting(a->v, a->level, a->inst, a->why, a->device, a->rows);
+    a->ok = add_setting(a->v, a->level, &a->request, a->why, a->device, a->rows);
 }
 
 /// Tries an optional setting. If it cannot be compiled, that is not an error. Returns false then.
 static bool try_optional_setting(Variants *v, const TargetInfo *level, int n, const NamedValue *set,
                                  Reason why, uint32_t device, VariantRows *rows) {
-    SettingAttempt a = {.v = v,
-                        .level = level,
-                        .inst = make_instance(v),
-                        .why = why,
-                        .device = device,
-                        .rows = rows};
-    if (!a.inst) return true;
-    NamedValue *all = ctx_array(v->ctx, NamedValue, a.inst->n_set + n + 1);
-    int n_all = a.inst->n_set;
-    memcpy(all, a.inst->set, sizeof *all * (size_t)n_all);
-    for (int i = 0; i < n; i++)
-        if (!value_of_name(a.inst->n_set, a.inst->set, set[i].name)) all[n_all++] = set[i];
-    a.inst->set = all;
-    a.inst->n_set = n_all;
+    SettingAttempt a = {.v = v, .level = level, .why = why, .device = device, .rows = rows};
+    Request *r = &a.request;
+    if (!make_request(v, level, r)) return true;
+    for (int i = 0, own = r->n_set; i < n; i++)
+        if (!value_of_name(own, r->set, set[i].name))
+            request_pin(v->ctx, r, set[i].name, set[i].value);
     DiagMark mark = diag_mark(v->ctx);
     ctx_pass_on(v->ctx, ctx_protect(v->ctx, attempt_setting, &a));
     diag_rewind(v->ctx, mark);
@@ -437,10 +433,10 @@ static bool try_optional_setting(Variants *v, const TargetInfo *level, int n, co
 
 /// Adds the next best settings of the cost model, for tuning where the object runs.
 static bool add_candidates(Variants *v, const TargetInfo *level, VariantRows *rows) {
-    Inst *inst = make_instance(v);
+    Request r;
     TuneSpace space;
-    if (!inst) return true;
-    Build b = build_for_level(v, level, inst);
+    if (!make_request(v, level, &r)) return true;
+    Build b = make_build(v, &r);
     if (!build_target(&b)) return false;
     tune_candidates(&b, &space);
     int left = v->a->n_variants - 1;
@@ -536,8 +532,8 @@ static void compile_level(Ctx *ctx, void *arg) {
     for (int i = 0; i < SIZES; i++) {
         if (one && i != MIDDLE) continue;
         v->size = is_gpu_level(v, l->target) ? gpu_sizes[i] : sizes[i];
-        Inst *inst = make_instance(v);
-        if (inst && !add_setting(v, l->target, inst, why, 0, rows)) return;
+        Request r;
+        if (make_request(v, l->target, &r) && !add_setting(v, l->target, &r, why, 0, rows)) return;
         if (!one && v->a->n_variants > 1 && !add_candidates(v, l->target, rows)) return;
     }
     l->same = why == DEFAULT;
@@ -658,10 +654,9 @@ static bool add_layout(Variants *v) {
     v->ladder.n = 0;
     v->step = STEP_LAST;
     v->size = sizes[MIDDLE];
-    Inst *inst = make_instance(v);
-    if (!inst) return true;
-    Build b = {.ctx = a->ctx, .program = a->program, .inst = inst, .target = a->levels[0]->name};
-    b.threads = AOT_THREADS;
+    Request r;
+    if (!make_request(v, a->levels[0], &r)) return true;
+    Build b = make_build(v, &r);
     if (!build_elaborate(&b) || !check_dims(v, b.code)) return false;
     for (int i = 0; i < b.code->n_dims; i++) {
         const DimUse *d = &b.code->dims[i];

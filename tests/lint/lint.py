@@ -53,6 +53,12 @@ MODELS = {"passes/cost/cost.c", "passes/cost/cost_gpu.c", "passes/cost/cost_grid
           "passes/split.c", "passes/tile_grid.c", "passes/longest_first.c", "backends/nvidia/register_pressure.c",
           "driver/rank_settings.c", "driver/tune/tune_expect.c", "driver/tune/tune_space.c", "driver/tune/tune_search.c"}
 MODEL_CONSTANT = re.compile(r"\s*#\s*define\s+\w+\s+\(?[\d.]|\s*static const (double|float) \w+ = [\d.]")
+# Facts that one file has: (pattern, folders, the file, its function).
+DOORS = [
+    (re.compile(r"\((?:Build|Inst)\)\s*\{"), {"driver", "tools"}, "driver/request.c", "request_instance"),
+    (re.compile(r"clock_gettime\(CLOCK_MONOTONIC"), {"runtime", "driver", "tools"}, "runtime/base/clock.c",
+     "rt_seconds"),
+]
 MESSAGE_USE = re.compile(r"\bD_[A-Z]|\bdiag\(")
 
 
@@ -101,6 +107,16 @@ def check_models(name, lines, say):
     for n, line in enumerate(lines, 1):
         if name in MODELS and MODEL_CONSTANT.match(line):
             say(name, n, "a constant of a model is a row of passes/model.def")
+
+
+def check_doors(name, lines, say):
+    """A second way to an instance, or to the time, would differ from the first in the end."""
+    for pattern, folders, file, function in DOORS:
+        if name == file or name.split("/")[0] not in folders:
+            continue
+        for i, line in enumerate(lines, 1):
+            if pattern.search(line):
+                say(name, i, f"{pattern.search(line)[0]} stands in {file} alone: call {function}")
 
 
 def backend_of(path):
@@ -270,6 +286,7 @@ def main():
             check_includes(name, lines, say)
             check_messages(name, lines, say)
             check_models(name, lines, say)
+            check_doors(name, lines, say)
             check_backends(name, lines, say)
     ends = ends_of_paths(sources(root))
     for name in sources(root):

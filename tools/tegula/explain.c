@@ -207,13 +207,20 @@ static void print_choice(Job *job, Decision choice, const TuneResult *tuned, int
     }
 }
 
+/// Before elaboration, which pins one of them.
+static void list_configs(const Job *job, Configs *out) {
+    Build b;
+    request_instance(job->ctx, &job->request, job->program, job->kernel, &b);
+    fe_configs(job->ctx, job->program, b.inst, MAX_CONFIGS, out);
+}
+
 /// Arguments may be left out: defaults stand in, as in `emit`.
 int cmd_explain(Ctx *ctx, const Options *o) {
     Job *job = job_create(ctx, o);
     TuneResult result;
     bool ok = job && job_load(job) && job_instance(job, true);
     Configs configs = {0};
-    if (ok) fe_configs(ctx, job->program, job->inst, MAX_CONFIGS, &configs);
+    if (ok) list_configs(job, &configs);
     Decision choice;
     if (!ok || !job_elaborate_tuned(job, false, &choice, &result)) return EXIT_USER;
     printf("%s on %s\n", job_title(job), job->target ? job->target : job->executor->name);

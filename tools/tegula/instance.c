@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From the options of the command line to one instance of one kernel.
+// From the options of the command line to the request for one instance of a kernel, and its build
+// (driver/request.h).
 #include "tools/tegula/job.h"
 
 #include "driver/jit.h"
@@ -77,8 +78,9 @@ static bool no_such_param(Job *job, const char *option, const char *name) {
 
 /// Reads `NAME=VALUE` options into a list of values.
 static bool take_named_values(Job *job, const char *option, const List *list, int *n,
-                              NamedValue **out) {
-    *out = ctx_array(job->ctx, NamedValue, list->n + 1);
+                              const NamedValue **out) {
+    NamedValue *values = ctx_array(job->ctx, NamedValue, list->n + 1);
+    *out = values;
     *n = 0;
     for (int i = 0; i < list->n; i++) {
         const char *name, *text = args_pair(job->ctx, option, list->at[i], &name);
@@ -89,7 +91,7 @@ static bool take_named_values(Job *job, const char *option, const List *list, in
             if (strcmp(name, "plan") == 0) cli_hint("plans are %s", plan_names(job->ctx));
             return false;
         }
-        (*out)[(*n)++] = (NamedValue){name, v};
+        values[(*n)++] = (NamedValue){name, v};
     }
     return true;
 }
@@ -156,7 +158,7 @@ static bool make_job_argument(Job *job, GenericTypes *types, int i, const char *
         .name = job_param(job, i)->name.text,
         .scalar = !is_tensor(job, i),
         .elem = declared_elem(job, types, i),
-        .fallback = job_param(job, i)->constant ? EL_I64 : job->inst->params[i].elem,
+        .fallback = job_param(job, i)->constant ? EL_I64 : job->params[i].elem,
         .guard = job->o->guard,
         .find = find_job_argument,
         .user = job,
@@ -196,15 +198,15 @@ static int64_t cell_integer(Elem e, Cell c) {
 /// Constant parameters are integers unless they say otherwise.
 static Elem scalar_elem(const Job *job, const GenericTypes *types, int i) {
     Elem e = declared_elem(job, types, i);
-    return e != EL_COUNT ? e : job_param(job, i)->constant ? EL_I64 : job->inst->params[i].elem;
+    return e != EL_COUNT ? e : job_param(job, i)->constant ? EL_I64 : job->params[i].elem;
 }
 
 /// Inserts the parameters with known values: all, or only the constants.
 static void set_scalars(Job *job, Dimensions *dims, bool all) {
     for (int i = 0; i < job->kernel->params.n; i++)
-        if (job->args[i].kind == ARG_SCALAR && job->inst->params[i].known_value &&
+        if (job->args[i].kind == ARG_SCALAR && job->params[i].known_value &&
             (all || job_param(job, i)->constant))
-            dims_set(job->ctx, dims, job_param(job, i)->name.text, job->inst->params[i].value);
+            dims_set(job->ctx, dims, job_param(job, i)->name.text, job->params[i].value);
 }
 
 /// Constant arguments, which come before the defaults of their names, dims of the arguments,
@@ -212,14 +214,14 @@ static void set_scalars(Job *job, Dimensions *dims, bool all) {
 static Dimensions chosen_dims(Job *job) {
     Dimensions dims = {0};
     set_scalars(job, &dims, false);
-    for (int i = 0; i < job->inst->n_dims; i++)
-        dims_set(job->ctx, &dims, job->inst->dims[i].name, job->inst->dims[i].value);
+    for (int i = 0; i < job->request.n_given; i++)
+        dims_set(job->ctx, &dims, job->request.given[i].name, job->request.given[i].value);
     for (int sums = 0; sums < 2; sums++)
         for (int i = 0; i < job->kernel->params.n; i++)
             if (job->args[i].kind == ARG_TENSOR && is_tensor(job, i))
                 dims_bind(job->ctx, &dims, job_param(job, i)->type, &job->args[i].tensor, sums);
-    for (int i = 0; i < job->inst->n_set; i++)
-        dims_set(job->ctx, &dims, job->inst->set[i].name, job->inst->set[i].value);
+    for (int i = 0; i < job->request.n_set; i++)
+        dims_set(job->ctx, &dims, job->request.set[i].name, job->request.set[i].value);
     for (int i = 0; job->ranks && i < job->kernel->params.n; i++) {
         const TypeExpr *t = job_param(job, i)->type;
         if (is_tensor(job, i) && t->sym && t->dims.at[0].expr->kind == EX_NAME)
@@ -265,7 +267,7 @@ static bool infer_tensor(Job *job, const GenericTypes *types, const Dimensions *
     }
     Argument *a = &job->args[i];
     *a = (Argument){.kind = ARG_TENSOR, .spec = "zeros", .inferred = true};
-    if (e == EL_COUNT) e = job->inst->params[i].elem;
+    if (e == EL_COUNT) e = job->params[i].elem;
     if (!tensor_create(job->ctx, e, rank, extents, job->o->guard, &a->whole)) return false;
     a->tensor = a->whole;
     return true;
@@ -293,25 +295,15 @@ static bool infer_arguments(Job *job, const GenericTypes *types) {
 
 /* ---- the instance -------------------------------------------------------------------------- */
 
-/// Type.align of a tensor like t.
-static int type_alignment(const Tensor *t) {
-    int bytes = tensor_alignment(t);
-    return bytes > 1 ? bytes : 0;
-}
-
 static void describe_tensor_param(ParamInst *p, const Tensor *t) {
-    *p = (ParamInst){.elem = t->elem, .known_shape = true, .known_strides = true, .rank = t->rank};
-    memcpy(p->extents, t->extents, sizeof p->extents);
-    memcpy(p->strides, t->strides, sizeof p->strides);
-    p->align = type_alignment(t);
-    p->near = tg_is_near(t->rank, t->extents, t->strides, elem_info[t->elem].bits);
+    request_describe_tensor(p, t, tensor_alignment(t));
 }
 
 /// Of a tensor that no --arg gave nothing is known but the shape, where it follows from the others,
 /// and that its rows are contiguous, as they are in nearly every call.
 static void assume_rows(Job *job, const Dimensions *known) {
     for (int i = 0; i < job->kernel->params.n; i++) {
-        ParamInst *p = &job->inst->params[i];
+        ParamInst *p = &job->params[i];
         Tensor whole = {.elem = p->elem};
         if (!is_tensor(job, i) || job->args[i].kind != ARG_MISSING) continue;
         bool follows = !job_param(job, i)->optional && p->elem < EL_COUNT &&
@@ -335,7 +327,7 @@ static void assume_rows(Job *job, const Dimensions *known) {
 /// Copies the known facts of the arguments to the instance.
 static void describe_arguments(Job *job, const GenericTypes *types) {
     for (int i = 0; i < job->kernel->params.n; i++) {
-        ParamInst *p = &job->inst->params[i];
+        ParamInst *p = &job->params[i];
         const Argument *a = &job->args[i];
         Elem declared = declared_elem(job, types, i);
         if (declared != EL_COUNT) p->elem = declared;
@@ -343,7 +335,9 @@ static void describe_arguments(Job *job, const GenericTypes *types) {
         if (a->kind == ARG_TENSOR) describe_tensor_param(p, &a->tensor);
         for (int64_t r = 1; a->dealt && r < job->ranks; r++) {
             Tensor t = job_tensor(job, i, r);
-            if (type_alignment(&t) < p->align) p->align = type_alignment(&t); // one code for all
+            ParamInst part;
+            describe_tensor_param(&part, &t);
+            if (part.align < p->align) p->align = part.align; // one code for all
         }
         Elem e = scalar_elem(job, types, i);
         if (a->kind == ARG_SCALAR && e < EL_COUNT && !elem_is(e, EC_FLOAT)) {
@@ -359,42 +353,59 @@ static bool has_param_of(const Job *job, const char *generic) {
     return false;
 }
 
+static void give_first(Job *job, NamedValue value) {
+    Request *r = &job->request;
+    NamedValue *all = ctx_array(job->ctx, NamedValue, r->n_given + 1);
+    all[0] = value;
+    if (r->n_given) memcpy(all + 1, r->given, sizeof *all * (size_t)r->n_given);
+    r->given = all;
+    r->n_given++;
+}
+
 /// Type parameters that no parameter has are only known by --type.
 static void choose_inner_types(Job *job, const GenericTypes *types) {
     for (int g = 0; g < job->kernel->generics.n; g++) {
         const Generic *generic = &job->kernel->generics.at[g];
         if (types->given[g] && !has_param_of(job, generic->name.text))
-            fe_choose_type(job->ctx, job->inst, (TypeChoice){generic, types->elems[g]});
+            give_first(job, (NamedValue){generic->name.text, types->elems[g]});
     }
 }
 
 /// Adds the defaults for dims that neither an argument nor --given says.
 static void add_default_dims(Job *job, int n, const NamedValue *defaults) {
-    Inst *inst = job->inst;
+    Request *r = &job->request;
     Dimensions known = chosen_dims(job);
-    NamedValue *all = ctx_array(job->ctx, NamedValue, n + inst->n_dims + 1);
-    if (inst->n_dims) memcpy(all, inst->dims, sizeof *all * (size_t)inst->n_dims);
+    NamedValue *all = ctx_array(job->ctx, NamedValue, n + r->n_given + 1);
+    if (r->n_given) memcpy(all, r->given, sizeof *all * (size_t)r->n_given);
     for (int i = 0; i < n; i++)
-        if (!dims_find(&known, defaults[i].name)) all[inst->n_dims++] = defaults[i];
-    inst->dims = all;
+        if (!dims_find(&known, defaults[i].name)) all[r->n_given++] = defaults[i];
+    r->given = all;
 }
 
 bool job_instance(Job *job, bool partial) {
     GenericTypes types;
-    Inst *inst = job->inst = fe_default_inst(job->ctx, job->program, job->kernel);
-    int n_defaults = inst->n_dims;
-    const NamedValue *defaults = inst->dims;
-    job->args = ctx_array(job->ctx, Argument, job->kernel->params.n + 1);
-    inst->check = job->o->check;
-    inst->tentative = partial;
-    if (!take_named_values(job, "set", &job->o->sets, &inst->n_set, &inst->set)) return false;
-    if (!take_named_values(job, "given", &job->o->givens, &inst->n_dims, &inst->dims)) return false;
+    const Inst *defaults = fe_default_inst(job->ctx, job->program, job->kernel);
+    Request *r = &job->request;
+    int n = job->kernel->params.n;
+    job->args = ctx_array(job->ctx, Argument, n + 1);
+    job->params = defaults->params;
+    *r = (Request){.kernel = job->kernel->name.text,
+                   .own_set = true,
+                   .check = job->o->check,
+                   .debug = job->o->debug,
+                   .tentative = partial,
+                   .threads = (int)job->o->threads,
+                   .codegen = job->o->codegen,
+                   .n_args = n,
+                   .params = job->params};
+    if (!take_named_values(job, "set", &job->o->sets, &r->n_set, &r->set)) return false;
+    if (!take_named_values(job, "given", &job->o->givens, &r->n_given, &r->given)) return false;
     if (!take_type_options(job, &types) || !make_job_arguments(job, &types) || !job_deal(job))
         return false;
     describe_arguments(job, &types);
     if (partial) {
         Dimensions known = job_dims(job);
-        add_default_dims(job, n_defaults, defaults);
+        add_default_dims(job, defaults->n_dims, defaults->dims);
         assume_rows(job, &known);
     } else if (!infer_arguments(job, &types)) {
         return false;
@@ -406,28 +417,26 @@ bool job_instance(Job *job, bool partial) {
 
 bool job_elaborate(Job *job) {
     double start = rt_seconds();
-    job->build = (Build){.ctx = job->ctx,
-                         .program = job->program,
-                         .inst = job->inst,
-                         .target = job->target ? job->target : host_target(),
-                         .machine = job->machine,
-                         .codegen = job->o->codegen,
-                         .driver = job->driver,
-                         .threads = (int)job->o->threads,
-                         .debug = job->o->debug};
+    Request *r = &job->request;
+    r->target = job->target ? job->target : host_target();
+    r->machine = job->machine;
+    r->driver = job->driver;
+    request_instance(job->ctx, r, job->program, job->kernel, &job->build);
     bool ok = build_elaborate(&job->build);
+    r->n_set = job->build.inst->n_set; // with the values that the cost model chose
+    r->set = job->build.inst->set;
     job->seconds[0] += rt_seconds() - start;
     return ok;
 }
 
 /// Finds each type parameter's type, from the first parameter that has it.
 static const char *generic_elem_name(const Job *job, const char *name) {
-    for (int i = 0; i < job->inst->n_params; i++)
-        if (strcmp(param_elem(job, i), name) == 0 && job->inst->params[i].elem < EL_COUNT)
-            return elem_info[job->inst->params[i].elem].name;
-    for (int i = 0; i < job->inst->n_dims; i++)
-        if (strcmp(job->inst->dims[i].name, name) == 0)
-            return elem_info[job->inst->dims[i].value].name;
+    for (int i = 0; i < job->kernel->params.n; i++)
+        if (strcmp(param_elem(job, i), name) == 0 && job->params[i].elem < EL_COUNT)
+            return elem_info[job->params[i].elem].name;
+    for (int i = 0; i < job->request.n_given; i++)
+        if (strcmp(job->request.given[i].name, name) == 0)
+            return elem_info[job->request.given[i].value].name;
     return "?";
 }
 

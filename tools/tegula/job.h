@@ -3,6 +3,7 @@
 #ifndef TOOLS_TEGULA_JOB_H
 #define TOOLS_TEGULA_JOB_H
 
+#include "driver/request.h"
 #include "passes/comm/comm_cost.h"
 #include "tools/tegula/tensors.h"
 
@@ -16,8 +17,9 @@ typedef struct Job {
     uint16_t file;
     Program *program;
     const FnDef *kernel;
-    Inst *inst;
     Argument *args;                   // one a parameter
+    ParamInst *params;                // what the arguments say, one a parameter; those of request
+    Request request;                  // for the arguments (driver/request.h)
     int64_t ranks;                    // 0: the kernel has no symmetric tensors
     struct tg_comm *comm;             // of ranks that are processes, until crew has it; or NULL
     struct RankThreads *rank_threads; // of the ranks (rank_launch.c), or NULL
@@ -29,11 +31,11 @@ typedef struct Job {
     double seconds[2];            // front end, passes and code generation
 } Job;
 
-/* ---- instance.c: options and arguments -> Inst --------------------------------------------- */
+/* ---- instance.c: options and arguments -> Request ------------------------------------------ */
 
 /// Reads the file and finds the kernel.
 bool job_load(Job *job);
-/// Makes the arguments of --arg, derives those of outputs, and the instance for them. With
+/// Makes the arguments of --arg, derives those of outputs, and the request for them. With
 /// `partial`, arguments may be missing, and defaults replace the values that the others do not
 /// determine.
 bool job_instance(Job *job, bool partial);

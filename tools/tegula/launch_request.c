@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Describes the launch of a command line for the just-in-time compiler.
+// Describes the launch of a command line as the request that the launch of a program would make:
+// for searches and their results.
 #include "runtime/tegula.h"
 #include "tools/tegula/executors.h"
 #include "tools/tegula/tune/tune.h"
@@ -27,7 +28,7 @@ static bool infer_argument(Job *job, const Dimensions *dims, int i, Argument *ou
     Tensor *t = &out->tensor;
     out->kind = p->optional ? ARG_NULL : ARG_TENSOR;
     if (p->optional) return true;
-    t->elem = job->inst->params[i].elem;
+    t->elem = job->params[i].elem;
     if (!param_is_tensor(p) && t->elem < EL_COUNT && elem_is(t->elem, EC_FLOAT))
         return out->kind = ARG_SCALAR, true;
     return param_is_tensor(p) && dims_tensor(dims, p->type, t);
@@ -53,7 +54,7 @@ bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
     *tensors = ctx_array(job->ctx, const DLTensor *, n + 1);
     for (int i = 0; i < n; i++) {
         Argument *a = ctx_copy(job->ctx, &job->args[i], sizeof *a);
-        const ParamInst *p = &job->inst->params[i];
+        const ParamInst *p = &job->params[i];
         if (a->kind == ARG_MISSING && !infer_argument(job, &dims, i, a)) return false;
         args[i].null = a->kind == ARG_NULL;
         args[i].value = p->known_value ? p->value : 0;
@@ -69,8 +70,8 @@ bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
                      .n_paths = o->paths.n,
                      .paths = o->paths.at,
                      .kernel = job->kernel->name.text,
-                     .n_set = job->inst->n_set,
-                     .set = job->inst->set,
+                     .n_set = job->request.n_set,
+                     .set = job->request.set,
                      .threads = o->threads ? (int)o->threads : machine_threads(),
                      .target = job->target ? job->target : host_target(),
                      .codegen = o->codegen,
@@ -125,15 +126,15 @@ static Decision take_tuned_config(Job *job, TuneMode mode, TuneResult *out) {
     Request r;
     if (job->comm) config = rank_launch_config(job, config);
     if (!tune_set(job->ctx, config, &r)) return found == BY_TUNING ? BY_MODEL : found;
-    job->inst->n_set = r.n_set;
-    job->inst->set = ctx_copy(job->ctx, r.set, sizeof *r.set * (size_t)(r.n_set + 1));
+    job->request.n_set = r.n_set;
+    job->request.set = r.set;
     return BY_TUNING;
 }
 
 bool job_elaborate_tuned(Job *job, bool launches, Decision *choice, TuneResult *out) {
     TuneMode mode;
-    int n_set = job->inst->n_set;
-    NamedValue *set = job->inst->set;
+    int n_set = job->request.n_set;
+    const NamedValue *set = job->request.set;
     DiagMark mark = diag_mark(job->ctx);
     if (!read_env_tune_mode(&mode)) return false;
     if (!launches && mode != TUNE_OFF) mode = TUNE_BACKGROUND;
@@ -148,8 +149,8 @@ bool job_elaborate_tuned(Job *job, bool launches, Decision *choice, TuneResult *
         // A setting for similar shapes may be invalid for this one.
         diag_rewind(job->ctx, mark);
         *choice = BY_MODEL;
-        job->inst->n_set = n_set;
-        job->inst->set = set;
+        job->request.n_set = n_set;
+        job->request.set = set;
     }
     return job_elaborate(job);
 }

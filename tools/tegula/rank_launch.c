@@ -221,20 +221,12 @@ static void leave_comm(void *arg) {
     tg_comm_destroy(job->comm);
 }
 
-static NamedValue *find_plan(const Inst *inst) {
-    for (int i = 0; i < inst->n_set; i++)
-        if (strcmp(inst->set[i].name, "plan") == 0) return &inst->set[i];
-    return NULL;
+void rank_launch_set_plan(Job *job, int64_t plan) {
+    request_pin(job->ctx, &job->request, "plan", plan);
 }
 
-void rank_launch_set_plan(Job *job, int64_t plan) {
-    Inst *inst = ctx_new(job->ctx, Inst);
-    *inst = *job->inst;
-    inst->set = ctx_array(job->ctx, NamedValue, inst->n_set + 1);
-    for (int i = 0; i < inst->n_set; i++) inst->set[i] = job->inst->set[i];
-    NamedValue *at = find_plan(inst);
-    *(at ? at : &inst->set[inst->n_set++]) = (NamedValue){"plan", plan};
-    job->inst = inst;
+static bool has_plan(const Request *r) {
+    return value_of_name(r->n_set, r->set, "plan") != NULL;
 }
 
 bool rank_launch_meet(Job *job) {
@@ -252,7 +244,8 @@ bool rank_launch_meet(Job *job) {
         return false;
     }
     ctx_defer(job->ctx, leave_comm, job);
-    if (!tg_host_mapped(job->comm) && !find_plan(job->inst)) rank_launch_set_plan(job, PLAN_COPIES);
+    if (!tg_host_mapped(job->comm) && !has_plan(&job->request))
+        rank_launch_set_plan(job, PLAN_COPIES);
     if (tg_comm_ranks(job->comm) == job->ranks) return true;
     cli_error("the arguments are those of %d ranks, and %d have met", (int)job->ranks,
               tg_comm_ranks(job->comm));

@@ -137,10 +137,10 @@ static const char *job_level(const Job *job) {
 
 static TunedEntry entry_of(Job *job, const TuneResult *r) {
     Elem *types = ctx_array(job->ctx, Elem, job->kernel->generics.n + 1);
-    for (int i = job->inst->n_params - 1; i >= 0; i--) {
+    for (int i = job->kernel->params.n - 1; i >= 0; i--) {
         const TypeExpr *t = job->kernel->params.at[i].type;
         int g = t ? fn_generic(job->kernel, t->elem.text) : -1;
-        if (g >= 0) types[g] = job->inst->params[i].elem;
+        if (g >= 0) types[g] = job->params[i].elem;
     }
     return (TunedEntry){.kernel = tuned_kernel(job->ctx, job->kernel, types),
                         .target = job_level(job),
