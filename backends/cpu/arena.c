@@ -26,6 +26,16 @@ int64_t arena_size(const Emit *e) {
     return e->space->size ? e->space->size + 16 * ALIGNMENT : 0;
 }
 
+/// Two used ranges never overlap. A fault of the allocation ends the compiler here, so that no
+/// block silently overwrites another one.
+static void check_apart(const Emit *e, int at) {
+    const ArenaPlan *a = e->space;
+    Stretch s = a->used.data[at];
+    bool apart = at + 1 == a->used.n || s.offset + s.bytes <= a->used.data[at + 1].offset;
+    if (!apart || s.offset + s.bytes > a->size)
+        ice(e->ctx, (Loc){0}, "two blocks share memory of the arena");
+}
+
 static int64_t take_stretch(Emit *e, int64_t bytes) {
     ArenaPlan *a = e->space;
     bytes = ceil_div(bytes, ALIGNMENT) * ALIGNMENT;
@@ -40,6 +50,7 @@ static int64_t take_stretch(Emit *e, int64_t bytes) {
     for (int i = a->used.n - 1; i > at; i--) a->used.data[i] = a->used.data[i - 1];
     a->used.data[at] = (Stretch){offset, bytes};
     if (offset + bytes > a->size) a->size = offset + bytes;
+    check_apart(e, at);
     return offset;
 }
 

@@ -48,7 +48,7 @@ class Worker:
         return Generator(self.tables, self.registry, self.pool, self.o.seed, number, goals).make()
 
     def chunk(self, first, goals):
-        """(cells reached by target, failures as texts, programs) of the programs with these goals."""
+        """(cells reached by target, failures as texts, (programs, their kernels)) of the programs with these goals."""
         programs = [self.program(first + i, g) for i, g in enumerate(goals)]
         reached = {t: set() for t in self.o.targets}
         texts = []
@@ -58,7 +58,7 @@ class Worker:
                 reached[t] |= p.reached()
             if failures:
                 texts.append((", ".join(f.target for f in failures), failures[0].kind, self.report(p, g, failures)))
-        return reached, texts, len(programs)
+        return reached, texts, (len(programs), sum(p.kernels() for p in programs))
 
     def report(self, program, goals, failures):
         f = failures[0]

@@ -171,7 +171,8 @@ def by_hand(texts, number, entry):
         value, rest = new[new.index("= ") + 2 :].split(";", 1)
         change = f"{old[:start]}mutant_is({number}) ? ({value}) : ({old[start:-1]});{rest}"
     elif old.endswith(";"):
-        change = f"do {{ if (mutant_is({number})) {{ {new} }} else {{ {old} }} }} while (0);"
+        # Not `do ... while (0)`, which a `break` of the text would leave in place of its own loop.
+        change = f"{{ if (mutant_is({number})) {{ {new} }} else {{ {old} }} }}"
     else:
         change = f"(mutant_is({number}) ? ({new}) : ({old}))"
     texts[name] = text[: at.start()] + change + text[at.end() :]

@@ -391,3 +391,11 @@ case(
     {"n_": "zeros():i32", "seen": "zeros(50):i32", "taken": "zeros(2):i32"},
     lambda **_: {"n_": np.array(7), "taken": np.array([7, 5])},
 )
+for n, w in [(16, 32), (5, 20)]:
+    case(
+        "blocks.teg",
+        "sorts_of_two_sizes",
+        {"x": data("i32", (3, n), 1), "z": data("i32", (3, w), 2)},
+        lambda x, z, **_: {"y": np.sort(x, 1), "longer": np.sort(z, 1), "sums": np.cumsum(np.sort(x, 1), 1)},
+        name=f"sorts_of_two_sizes-{n}-{w}",
+    )

@@ -192,6 +192,9 @@ class Program:
             out.append(p.before + text)
         return kernels, out
 
+    def kernels(self):
+        return 1 + sum(bool(p.called) for p in self.phases)
+
     def called(self, fns, body):
         """The functions that something calls."""
         parts = re.split(r"(?=^fn )", fns, flags=re.M)

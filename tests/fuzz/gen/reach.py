@@ -14,13 +14,14 @@ class Tally:
         self.file = pathlib.Path(o.reached) if o.reached else None
         self.earlier = json.loads(self.file.read_text()) if self.file and self.file.exists() else {}
         self.reached = {t: set(map(tuple, self.earlier.get(t, []))) for t in o.targets}
-        self.failed = self.programs = 0
+        self.failed = self.programs = self.kernels = 0
         self.kinds = collections.Counter()
 
-    def add(self, reached, failures, programs):
+    def add(self, reached, failures, counts):
         for t, cells in reached.items():
             self.reached[t] |= cells
-        self.programs += programs
+        self.programs += counts[0]
+        self.kernels += counts[1]
         for target, kind, text in failures:
             self.failed += 1
             self.kinds[f"{target}: {kind}"] += 1
@@ -37,7 +38,7 @@ class Tally:
 
     def close(self, cells, seconds):
         """Prints the tables; the exit code."""
-        print(f"{self.programs} programs in {seconds:.1f} s, {self.programs / seconds:.1f} a second, "
+        print(f"{self.programs} programs ({self.kernels} kernels) in {seconds:.1f} s, {self.programs / seconds:.1f} a second, "
               f"{self.failed} failures, seed {self.o.seed}")  # fmt: skip
         for kind, n in self.kinds.most_common():
             print(f"  {n} x {kind}")
