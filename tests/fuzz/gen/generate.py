@@ -289,7 +289,8 @@ class Generator(Values):
         if n.tol:
             return None
         if (n.elem, n.shape) == (r.elem, r.shape):
-            if name in ("add", "sub", "mul") and r.elem.kind == "f":
+            # Parts of a split loop are summed and multiplied in another order. This is no sum and no product.
+            if r.elem.kind == "f" and (n.prod or name in ("add", "sub", "mul")):
                 return n.like("min({}, inf)", prod=False, zs=True)
             return n
         return self.coerced(n, r.elem, r.shape)
