@@ -680,6 +680,9 @@ LARGE = [(4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (8192, 2867
 THIN = [(128, 14336, 4096), (16, 8192, 8192)]
 UNEVEN = [(3000, 3000, 3000), (512, 10240, 8192)]  # rows that no line begins with; one wave of tiles
 NARROW = [(4096, 4096, 4004), (4096, 4096, 4002)]  # rows of a begin at multiples of 8 and of 4 bytes
+# Layers of Llama-3-8B as N x K (queries with keys and values, down, gate with up), and how many tokens they have.
+LLAMA = [(6144, 4096), (4096, 14336), (28672, 4096)]
+TOKENS = (1, 16, 64, 128, 256, 1024, 2048, 4096, 8192)
 ATTENTION = [
     (4, 32, 4096, 128, False),
     (4, 32, 4096, 128, True),
@@ -687,7 +690,7 @@ ATTENTION = [
     (1, 32, 16384, 128, True),
     (16, 32, 1024, 128, True),
 ]
-# More of the forward pass: long rows, wide heads, lengths that no block divides, groups of heads.
+# More of the forward pass: long rows, wide heads, groups of heads, lengths that no block divides. Then all in bf16.
 FORWARD = [
     (1, 32, 16384, 128, False),
     (4, 16, 4096, 256, False),
@@ -696,9 +699,8 @@ FORWARD = [
     (2, 32, 8192, 128, True, 8),
     (4, 32, 4250, 128, False),
     (32, 32, 197, 128, False),
-    (4, 32, 4096, 128, False, 32, "bf16"),
-    (4, 32, 4096, 128, True, 32, "bf16"),
 ]
+FORWARD += [(*a[:5], *(a[5:] or a[1:2]), "bf16") for a in ATTENTION + FORWARD]
 ROWS = [(8192, 8192), (32768, 4096), (4096, 32768), (2048, 131072)]
 
 
@@ -719,6 +721,7 @@ def groups():
     return {
         "roof": [named(copy_roof)],
         "matmul": [named(matmul, *p) for p in products],
+        "llama": [named(matmul, "bf16", m, *nk, True) for nk in LLAMA for m in TOKENS],
         "fp8": [named(fp8, 8192, 8192, 8192)],
         "f32": [named(tf32, 4096, 4096, 4096), named(matmul, "f32", 4096, 4096, 4096, False)],
         "layers": [named(linear, 8192, 8192, 4096), named(linear, 4096, 4096, 4096)]

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tegula beside its peers on one GPU: checked, then timed, in one process a case.
 
-    bench/gpu/run.py --out DIR                              everything (about 10 minutes)
+    bench/gpu/run.py --out DIR                              everything (about 14 minutes)
     bench/gpu/run.py --cases matmul,attention --quick --out DIR
+    bench/gpu/run.py --cases llama --peers tegula,cublas --rounds 3 --seconds 1 --out DIR
     bench/gpu/run.py --only 'matmul bf16 4096' --set 'BM=128 BN=256 BK=64' --set 'BM=128 BN=128 BK=64'
 
 Writes DIR/gpu.json and prints a table of ratios (peer's time / ours), the worst first. Cases run in a
@@ -17,6 +18,8 @@ import math
 import os
 import pathlib
 import queue
+import random
+import statistics
 import subprocess
 import sys
 import threading
@@ -43,6 +46,12 @@ def options():
         help="tune values of Tegula's kernels; each one more contender",
     )
     p.add_argument("--seconds", type=float, default=None, help="time spent measuring a case")
+    p.add_argument(
+        "--rounds",
+        type=int,
+        default=1,
+        help="measure all cases so often, each time in another order that is drawn; medians count",
+    )
     p.add_argument("--limit", type=float, default=90, help="seconds after which a case is given up")
     p.add_argument("--total", type=float, default=0, help="seconds after which no case is begun")
     p.add_argument(
@@ -224,7 +233,40 @@ def chosen(o):
         names = [n for n in names if any(text in n for text in o.only)]
     elif o.quick:
         names = [n for n in names if n.startswith(cases.QUICK)]
-    return names
+    return list(dict.fromkeys(names))
+
+
+def turns(names, rounds):
+    """The cases of all rounds: those of one round as they are listed, else in orders that are drawn."""
+    if rounds == 1:
+        return names
+    return [n for r in range(rounds) for n in random.Random(r).sample(names, len(names))]
+
+
+def merged_row(rows):
+    """One contender's row of those of its rounds: medians, or the row that failed."""
+    failed = [r for r in rows if "failed" in r]
+    if failed or len(rows) == 1 or "ms" not in rows[0]:
+        return (failed or rows)[0]
+    times = [r["ms"] for r in rows]
+    medians = {k: statistics.median(r[k] for r in rows) for k in ("ms", "tflops", "gbs", "host_us")}
+    spread = (max(times) - min(times)) / medians["ms"]
+    return rows[0] | medians | {"rounds_ms": times, "spread": spread}
+
+
+def merged(records):
+    """A record a case of those of its rounds. A case that failed once has failed."""
+    by_name = {}
+    for r in records:
+        by_name.setdefault(r["name"], []).append(r)
+    out = []
+    for rounds in by_name.values():
+        names = dict.fromkeys(n for r in rounds for n in r["rows"])
+        rows = {n: merged_row([r["rows"][n] for r in rounds if n in r["rows"]]) for n in names}
+        good = [r for r in rounds if "failed" not in r]
+        failed = [{"failed": r["failed"]} for r in rounds if "failed" in r]
+        out.append((good or rounds)[0] | (failed or [{}])[0] | {"rows": rows})
+    return out
 
 
 def measure_all(o, names, arguments):
@@ -251,10 +293,10 @@ def measure_all(o, names, arguments):
             worker = None
         records.append(record)
         print(f"[{number + 1}/{len(names)}] {one_line(record)}", flush=True)
-        save(o, about, records)
+        save(o, about, merged(records))
     if worker:
         worker.stop()
-    return about, records
+    return about, merged(records)
 
 
 def save(o, about, records):
@@ -293,14 +335,21 @@ def best(rows, ours):
     return min(timed)[::-1] if timed else (None, None)
 
 
+def rounds_of(row):
+    return row.get("rounds_ms", [row["ms"]])
+
+
 def ratios(record):
-    """peer -> (its median / our median, spread of both)."""
-    name, ms = best(record["rows"], True)
+    """peer -> (its time / ours, the median of the rounds; spread of both)."""
+    name, _ = best(record["rows"], True)
     if name is None:
         return {}
-    own = record["rows"][name]["spread"]
+    own = record["rows"][name]
     return {
-        n: (r["ms"] / ms, own + r["spread"])
+        n: (
+            statistics.median(p / t for p, t in zip(rounds_of(r), rounds_of(own))),
+            own["spread"] + r["spread"],
+        )
         for n, r in record["rows"].items()
         if not r["ours"] and "ms" in r and "failed" not in r
     }
@@ -348,14 +397,19 @@ def geomean(values):
 def groups_by_name():
     import cases
 
-    return {name: group for group, named in cases.groups().items() for name, _ in named}
+    out = {}
+    for group, named in cases.groups().items():
+        for name, _ in named:
+            out.setdefault(name, []).append(group)
+    return out
 
 
-def geomeans(records, group_of):
+def geomeans(records, groups_of):
     """Lines: a group each with the geometric means of its ratios, of the fastest peers first."""
     roof, groups = roof_of(records), {}
     for r in records:
-        groups.setdefault(group_of[r["name"]], []).append(r)
+        for group in groups_of[r["name"]]:
+            groups.setdefault(group, []).append(r)
     lines = ["| group | cases | peer's time / ours, geometric mean | of the copy |", "|---|---|---|---|"]
     for group, members in groups.items():
         peers, shares = {}, []
@@ -416,7 +470,7 @@ def main():
     if o.list:
         print("\n".join(names))
         return 0
-    about, records = measure_all(o, names, sys.argv[1:])
+    about, records = measure_all(o, turns(names, o.rounds), sys.argv[1:])
     about["clocks after"] = clocks() if o.device == "cuda" else ""
     save(o, about, records)
     lines = header(about) + ["", *table(records), "", *geomeans(records, groups_by_name())]
