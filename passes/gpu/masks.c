@@ -5,14 +5,15 @@
 //   -> %y = if %n >= 128 { yield %x } { %c = ...; %y = select %c, %x, -inf; yield }
 //
 // Scalars bound the lanes of a mask: an iota lies between 0 and its last number, a sum between the
-// sums of bounds. If even the worst lane passes, the whole mask is true. This is the case for tiles
-// inside a sequence, and for tiles off the diagonal of a causal mask.
+// sums of bounds, and so does a constant multiple. If even the worst lane passes, the whole mask is
+// true. This is the case for tiles inside a sequence, for tiles off the diagonal of a causal mask,
+// and for tiles between both edges of a window.
 #include "passes/gpu/gpu.h"
 
 #include "passes/passes.h"
 #include "passes/util.h"
 
-enum { MAX_DEPTH = 24, LEAST_LANES = 2048 };
+enum { MAX_DEPTH = 24, LEAST_LANES = 2048, MAX_FACTOR = 1 << 10 };
 
 /// Scalar bounds of all lanes of an i64 block.
 typedef struct MaskSpan {
@@ -38,10 +39,34 @@ static Value *wide_scalar(Builder *b, Value *v) {
     return cut || const_of(v) ? build_cast(b, v, EL_I64) : NULL;
 }
 
+static bool span_of_block(Builder *b, Value *v, int depth, MaskSpan *out);
+
+static bool span_of_sum(Builder *b, const Op *op, int depth, MaskSpan *out) {
+    MaskSpan x, y;
+    if (!span_of_block(b, operand(op, 0), depth - 1, &x) ||
+        !span_of_block(b, operand(op, 1), depth - 1, &y))
+        return false;
+    bool add = op->code == OP_ADD;
+    *out = (MaskSpan){add ? ix_add(b, x.lo, y.lo) : ix_sub(b, x.lo, y.hi),
+                      add ? ix_add(b, x.hi, y.hi) : ix_sub(b, x.hi, y.lo)};
+    return true;
+}
+
+/// A block times a small constant: a negative one swaps the bounds.
+static bool span_of_product(Builder *b, const Op *op, int depth, MaskSpan *out) {
+    int64_t c = -1;
+    MaskSpan x;
+    if (op->code == OP_MUL && !const_int(operand(op, 1), &c)) return false;
+    if (c < -MAX_FACTOR || c > MAX_FACTOR || !span_of_block(b, operand(op, 0), depth - 1, &x))
+        return false;
+    Value *lo = ix_mul(b, x.lo, build_index(b, c)), *hi = ix_mul(b, x.hi, build_index(b, c));
+    *out = c < 0 ? (MaskSpan){hi, lo} : (MaskSpan){lo, hi};
+    return true;
+}
+
 /// Builds the bounds of v at b. Returns false if they are unknown.
 static bool span_of_block(Builder *b, Value *v, int depth, MaskSpan *out) {
     const Type *t = v->type;
-    MaskSpan x, y;
     if ((t->elem != EL_I64 && t->elem != EL_I32) || !depth) return false;
     if (ty_is_scalar(t)) {
         Value *s = wide_scalar(b, v);
@@ -60,14 +85,8 @@ static bool span_of_block(Builder *b, Value *v, int depth, MaskSpan *out) {
         return true;
     }
     if (is_shape_op(op)) return span_of_block(b, operand(op, 0), depth - 1, out);
-    bool sum = op->code == OP_ADD || op->code == OP_SUB;
-    if (!sum || !span_of_block(b, operand(op, 0), depth - 1, &x) ||
-        !span_of_block(b, operand(op, 1), depth - 1, &y))
-        return false;
-    bool add = op->code == OP_ADD;
-    *out = (MaskSpan){add ? ix_add(b, x.lo, y.lo) : ix_sub(b, x.lo, y.hi),
-                      add ? ix_add(b, x.hi, y.hi) : ix_sub(b, x.hi, y.lo)};
-    return true;
+    if (op->code == OP_MUL || op->code == OP_NEG) return span_of_product(b, op, depth, out);
+    return (op->code == OP_ADD || op->code == OP_SUB) && span_of_sum(b, op, depth, out);
 }
 
 /// Returns a scalar that implies that all lanes of the mask are true. NULL: unknown.
@@ -83,6 +102,11 @@ static Value *all_lanes(Builder *b, Value *mask, int depth) {
         Value *p = all_lanes(b, operand(op, 0), depth - 1);
         Value *q = p ? all_lanes(b, operand(op, 1), depth - 1) : NULL;
         return q ? build_binary(b, OP_AND, p, q) : NULL;
+    }
+    if (op->code == OP_OR) {
+        Value *p = all_lanes(b, operand(op, 0), depth - 1);
+        Value *q = all_lanes(b, operand(op, 1), depth - 1);
+        return p && q ? build_binary(b, OP_OR, p, q) : p ? p : q;
     }
     bool less = op->code == OP_LT || op->code == OP_LE;
     if (!less && op->code != OP_GT && op->code != OP_GE) return NULL;

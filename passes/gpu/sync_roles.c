@@ -16,7 +16,7 @@
 
 #include "passes/util.h"
 
-enum { MAX_ROLES = 8, MAX_RINGS = 64, SAME_BUDGET = 4000 };
+enum { MAX_ROLES = 8, MAX_RINGS = 64, SAME_BUDGET = 4000, MAX_PAIRS = 8 };
 
 typedef struct RingEvent {
     Op *op;
@@ -162,20 +162,54 @@ static Blocked find_unequal(const Meeting *m) {
 
 /* ---- equal scalars of roles ---------------------------------------------------------------- */
 
-static bool same_scalar(const Value *a, const Value *b, int *budget);
+/// A comparison of two roles' scalars. Values that loops carry are equal if they begin equal and
+/// each iteration keeps them so: a pair is supposed equal while its own iteration is compared.
+typedef struct Comparison {
+    int budget, n_pairs;
+    const Value *pairs[MAX_PAIRS][2];
+} Comparison;
+
+static bool same_scalar(const Value *a, const Value *b, Comparison *c);
 
 /// Whether the loops x and y carry the same tile: both continue with the tile that an item names.
 static bool same_tile(const Op *x, const Op *y);
 
-/// Whether the arguments are indices of loops with the same bounds.
-static bool same_arg(const Value *a, const Value *b, int *budget) {
+static bool same_bounds(const Op *x, const Op *y, Comparison *c) {
+    return x->code == OP_FOR && y->code == OP_FOR && op_int(x, "step", 1) == op_int(y, "step", 1) &&
+           same_scalar(operand(x, 0), operand(y, 0), c) &&
+           same_scalar(operand(x, 1), operand(y, 1), c);
+}
+
+/// Adds the pair. Returns false if there are too many.
+static bool suppose_same(Comparison *c, const Value *a, const Value *b) {
+    if (c->n_pairs == MAX_PAIRS) return false;
+    c->pairs[c->n_pairs][0] = a;
+    c->pairs[c->n_pairs++][1] = b;
+    return true;
+}
+
+static bool is_supposed_same(const Comparison *c, const Value *a, const Value *b) {
+    for (int i = 0; i < c->n_pairs; i++)
+        if (c->pairs[i][0] == a && c->pairs[i][1] == b) return true;
+    return false;
+}
+
+/// Whether value i that x carries is value k of y in every iteration.
+static bool same_carried(const Op *x, int i, const Op *y, int k, Comparison *c) {
+    const Region *r = x->regions[0], *s = y->regions[0];
+    const Value *a = r->args[1 + i], *b = s->args[1 + k];
+    return is_supposed_same(c, a, b) ||
+           (same_bounds(x, y, c) && same_scalar(operand(x, 2 + i), operand(y, 2 + k), c) &&
+            suppose_same(c, a, b) && same_scalar(operand(r->last, i), operand(s->last, k), c));
+}
+
+/// Whether the arguments are indices of loops with the same bounds, or values that they carry.
+static bool same_arg(const Value *a, const Value *b, Comparison *c) {
     const Op *x = a->region->parent, *y = b->region->parent;
     if (x->code == OP_WHILE && y->code == OP_WHILE)
         return !a->index && !b->index && same_tile(x, y);
-    if (a->index || b->index || x->code != OP_FOR || y->code != OP_FOR) return false;
-    return op_int(x, "step", 1) == op_int(y, "step", 1) &&
-           same_scalar(operand(x, 0), operand(y, 0), budget) &&
-           same_scalar(operand(x, 1), operand(y, 1), budget);
+    if (x->code != OP_FOR || y->code != OP_FOR || !a->index != !b->index) return false;
+    return a->index ? same_carried(x, a->index - 1, y, b->index - 1, c) : same_bounds(x, y, c);
 }
 
 static bool has_same_attrs(const Op *a, const Op *b) {
@@ -186,16 +220,18 @@ static bool has_same_attrs(const Op *a, const Op *b) {
 }
 
 /// Whether two roles compute the scalars by the same ops from the same values.
-static bool same_scalar(const Value *a, const Value *b, int *budget) {
+static bool same_scalar(const Value *a, const Value *b, Comparison *c) {
     if (a == b) return true;
-    if (--*budget < 0 || a->type != b->type) return false;
-    if (!a->def && !b->def) return same_arg(a, b, budget);
+    if (--c->budget < 0 || a->type != b->type) return false;
+    if (!a->def && !b->def) return same_arg(a, b, c);
     const Op *x = a->def, *y = b->def;
-    if (!x || !y || x->code != y->code || x->n_operands != y->n_operands || x->n_regions ||
-        a->index != b->index || !has_same_attrs(x, y))
+    if (!x || !y || x->code != y->code) return false;
+    if (x->code == OP_FOR) return same_carried(x, a->index, y, b->index, c);
+    if (x->n_operands != y->n_operands || x->n_regions || a->index != b->index ||
+        !has_same_attrs(x, y))
         return false;
     for (int i = 0; i < x->n_operands; i++)
-        if (!same_scalar(operand(x, i), operand(y, i), budget)) return false;
+        if (!same_scalar(operand(x, i), operand(y, i), c)) return false;
     return true;
 }
 
@@ -229,18 +265,18 @@ static bool tells_once(const Op *loop, const Value *ring) {
 static bool same_test(const Op *x, const Op *y) {
     const Op *a = operand(terminator(x->regions[0]), 0)->def;
     const Op *b = operand(terminator(y->regions[0]), 0)->def;
-    int budget = SAME_BUDGET;
+    Comparison c = {.budget = SAME_BUDGET};
     return a && b && a->code == OP_LT && b->code == OP_LT &&
            operand(a, 0) == x->regions[0]->args[0] && operand(b, 0) == y->regions[0]->args[0] &&
-           same_scalar(operand(a, 1), operand(b, 1), &budget);
+           same_scalar(operand(a, 1), operand(b, 1), &c);
 }
 
 static bool same_tile(const Op *x, const Op *y) {
     const Value *ring = told_by(x);
-    int budget = SAME_BUDGET;
+    Comparison c = {.budget = SAME_BUDGET};
     return x == y || (ring && ring == told_by(y) && op_flag(ring->def, "scalar") &&
                       tells_once(x, ring) && tells_once(y, ring) && same_test(x, y) &&
-                      same_scalar(operand(x, 0), operand(y, 0), &budget));
+                      same_scalar(operand(x, 0), operand(y, 0), &c));
 }
 
 bool meeting_goes_on(Meeting *m, const Op *loop) {
@@ -261,7 +297,8 @@ void meeting_assume(Meeting *m, const Value *v, int64_t n) {
 
 bool meeting_knows(const Meeting *m, const Value *v, int64_t *n) {
     for (int i = 0; i < m->assumed.n; i++) {
-        if (!same_scalar(m->assumed.data[i].value, v, &(int){SAME_BUDGET})) continue;
+        if (!same_scalar(m->assumed.data[i].value, v, &(Comparison){.budget = SAME_BUDGET}))
+            continue;
         *n = m->assumed.data[i].n;
         return true;
     }

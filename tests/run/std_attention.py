@@ -234,3 +234,50 @@ for n, t in enumerate(TYPES):
 q, dout = data((1, 1, 5, 8), 1, "float32"), data((1, 1, 5, 8), 4, "float32")
 k, v = data((1, 1, 9, 8), 2, "float32"), data((1, 1, 9, 8), 3, "float32")
 check_backward(q, k, v, dout, "float32", "unseen", mask=none)
+
+
+def attention_varlen(q, k, v, starts_q, starts_k, scale, left, right, lse=None, **_):
+    h, g = q.shape[1], k.shape[1]
+    o, sums = np.zeros((*q.shape[:2], v.shape[2])), np.zeros(q.shape[:2])
+    for q0, q1, k0, k1 in zip(starts_q, starts_q[1:], starts_k, starts_k[1:]):
+        kh, vh = (np.repeat(x[k0:k1].transpose(1, 0, 2), h // g, 0) for x in (k, v))
+        z = q[q0:q1].transpose(1, 0, 2) @ np.nan_to_num(kh).transpose(0, 2, 1) * scale
+        far = np.arange(k1 - k0) - (np.arange(q1 - q0)[:, None] + (k1 - k0) - (q1 - q0))
+        z = np.where((far >= -left) & (far <= right), z, -np.inf)
+        with np.errstate(divide="ignore"):
+            out, one = attend(None, None, np.nan_to_num(vh), z)
+        o[q0:q1], sums[q0:q1] = out.transpose(1, 0, 2), one.T
+    return {"o": o} | ({} if lse is None else {"lse": sums})
+
+
+def check_varlen(t, name, queries, keys, left, right, d=64, heads=(2, 1), unseen=(), **more):
+    """Lengths of the sequences' queries and keys; NaN in the keys and values `unseen`."""
+    starts = [np.cumsum([0, *n]).astype(np.int32) for n in (queries, keys)]
+    q = data((starts[0][-1], heads[0], d), 1, t)
+    k, v = (normal((starts[1][-1], heads[1], d), i, np.float64) for i in (2, 3))
+    k[list(unseen)] = v[list(unseen)] = np.nan
+    a = {"q": q, "k": typed(k, t), "v": typed(v, t), "starts_q": starts[0], "starts_k": starts[1]}
+    wide = np.float64 if t == "float64" else np.float32
+    a["lse"] = np.zeros((starts[0][-1], heads[0]), wide)
+    case(
+        FILE,
+        "attention_varlen",
+        a | {"scale": 0.125, "left": left, "right": right},
+        attention_varlen,
+        out_types={"o": "bf16"} if t == "bf16" else {},
+        length=max(keys) + 64,
+        ulps=ROUNDING[t],
+        scale={"o": 4.0, "lse": 16.0},
+        name=f"varlen-{name}-{t}",
+        **more,
+    )
+
+
+ALL = 2**30  # a window that hides nothing
+LENGTHS = (70, 0, 5, 130, 1), (70, 9, 3, 200, 300)
+WINDOWS = {"full": (ALL, ALL), "causal": (ALL, 0), "left": (40, 0), "both": (16, 20), "before": (200, -3)}
+for n, (name, window) in enumerate(WINDOWS.items()):
+    tune = [{"BM": 64, "BN": 32}, ROLES[n % 3]] if n % 4 != 0 else [{}]
+    check_varlen(TYPES[(0, 1, 1, 2, 3)[n]], name, *LENGTHS, *window, tune=tune if n < 4 else [{}])
+# Keys that no query sees are not read: those before the windows of the last 150, and those of no sequence.
+check_varlen("float16", "unread", (0, 150), (20, 700), 100, -2, unseen=[*range(20 + 450), 718, 719], tune=ROLES)
