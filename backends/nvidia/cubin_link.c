@@ -176,7 +176,7 @@ void nv_link_start(NvLink *l, const char *ptx, size_t bytes, const char *machine
     if (is_nvjitlink_named()) try_jit_link(l);
     if (l->status != NV_ABSENT) return;
     if (can_assemble(nv_ptx_version(ptx), driver, program))
-        l->status = nv_ptxas_start(program, ptx, bytes, machine, &l->run);
+        l->status = nv_ptxas_start(program, ptx, bytes, machine, true, &l->run);
     else
         try_jit_link(l);
 }

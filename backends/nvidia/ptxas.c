@@ -9,6 +9,8 @@
 #include "backends/nvidia/toolkit_search.h"
 #include "lang/fork_lock.h"
 
+enum { SPLITS = 13000 }; // the release from which ptxas is known to split compilations
+
 /// Searches TG_PTXAS, else $CUDA_HOME, PATH, the usual place.
 bool nv_ptxas_path(char *out) {
     static const char *const below[] = {"bin/ptxas", NULL};
@@ -74,11 +76,20 @@ int nv_ptxas_release(const char *program) {
 
 /* ---- assembling ---------------------------------------------------------------------------- */
 
+/// Whether several kernels are in the PTX, and the ptxas takes one on each thread. The machine code
+/// is the same; lines of the report may change places.
+static bool can_split(const char *program, const char *ptx) {
+    static const char entry[] = ".visible .entry";
+    const char *first = strstr(ptx, entry);
+    return first && strstr(first + 1, entry) && nv_ptxas_release(program) >= SPLITS;
+}
+
 NvStatus nv_ptxas_start(const char *program, const char *ptx, size_t bytes, const char *machine,
-                        ToolRun **run) {
+                        bool split, ToolRun **run) {
     char name[32];
-    const char *arguments[] = {"ptxas", "-v", name, tool_in, "-o", tool_out, NULL};
+    const char *arguments[] = {"ptxas", "-v", name, tool_in, "-o", tool_out, NULL, NULL};
     snprintf(name, sizeof name, "-arch=%s", machine);
+    if (split && can_split(program, ptx)) arguments[6] = "-split-compile=0";
     *run = tool_start(program, arguments, ptx, bytes);
     return *run ? NV_OK : NV_NO_MEMORY;
 }
@@ -96,6 +107,6 @@ NvStatus nv_ptxas(const char *ptx, size_t bytes, const GpuTarget *arch, NvOutput
     ToolRun *run;
     *out = (NvOutput){0};
     if (!nv_ptxas_path(program)) return NV_ABSENT;
-    NvStatus status = nv_ptxas_start(program, ptx, bytes, arch->name, &run);
+    NvStatus status = nv_ptxas_start(program, ptx, bytes, arch->name, false, &run);
     return status == NV_OK ? nv_ptxas_finish(run, out) : status;
 }

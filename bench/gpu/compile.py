@@ -18,7 +18,11 @@ import sys
 
 PRODUCT = ["--arg", "a=zeros(4096,4096):bf16", "--arg", "b=zeros(4096,4096):bf16"]
 ROWS = ["--arg", "x=zeros(8192,8192):bf16"]
-CASES = [("matmul", "matmul", PRODUCT), ("softmax", "softmax", ROWS)]
+CASES = [("matmul", "matmul", "matmul", PRODUCT), ("softmax", "softmax", "softmax", ROWS)]
+HEADS = [w for n in "qkvo" for w in ("--arg", f"{n}=zeros(4,32,4096,128):f16")]
+HEADS += [w for t in ("mask=none", "lse=none", "scale=0.088") for w in ("--arg", t)]
+for c in ("true", "false"):
+    CASES.append((f"attention causal={c}", "attention", "attention", [*HEADS, "--arg", f"causal={c}"]))
 LINE = re.compile(r"^ *([\d.]+) ms  (.*)$", re.M)
 
 
@@ -67,10 +71,10 @@ def main():
     o = p.parse_args()
     for arch in o.archs.split(","):
         for codegen in o.codegens.split(","):
-            for case in CASES:
+            for name, *case in CASES:
                 found = measure(o, *case, arch, codegen)
                 parts = ", ".join(f"{k} {a:.1f} ({b:.1f})" for k, (a, b) in found.items())
-                print(f"{case[1]} {o.target or arch} {codegen}: {parts}", flush=True)
+                print(f"{name} {o.target or arch} {codegen}: {parts}", flush=True)
     return 0
 
 

@@ -84,6 +84,25 @@ static void later_ptx(void **state) {
     nv_output_free(&out);
 }
 
+/// A ptxas that splits compilations takes the option, and leaves no kernel out.
+static void two_kernels(void **state) {
+    static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                               ".visible .entry first() { ret; }\n"
+                               ".visible .entry second() { ret; }\n";
+    char program[TOOL_PATH];
+    ToolRun *run;
+    NvOutput out;
+    (void)state;
+    if (!nv_ptxas_path(program)) skip();
+    assert_int_equal(nv_ptxas_start(program, text, strlen(text), "sm_80", true, &run), NV_OK);
+    NvStatus status = nv_ptxas_finish(run, &out);
+    if (status == NV_ABSENT) skip();
+    assert_int_equal(status, NV_OK);
+    assert_non_null(memmem(out.data, out.bytes, ".text.first", 11));
+    assert_non_null(memmem(out.data, out.bytes, ".text.second", 12));
+    nv_output_free(&out);
+}
+
 /* ---- nv_compile ---------------------------------------------------------------------------- */
 
 typedef struct Run {
@@ -192,10 +211,15 @@ static void logs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(architectures),   cmocka_unit_test(needs),
-        cmocka_unit_test(opaque_pointers), cmocka_unit_test(bad_ptx),
-        cmocka_unit_test(later_ptx),       cmocka_unit_test(generators),
-        cmocka_unit_test(old_driver),      cmocka_unit_test(logs),
+        cmocka_unit_test(architectures),
+        cmocka_unit_test(needs),
+        cmocka_unit_test(opaque_pointers),
+        cmocka_unit_test(bad_ptx),
+        cmocka_unit_test(later_ptx),
+        cmocka_unit_test(two_kernels),
+        cmocka_unit_test(generators),
+        cmocka_unit_test(old_driver),
+        cmocka_unit_test(logs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
