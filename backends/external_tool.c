@@ -2,6 +2,8 @@
 // External programs: finds and runs them.
 #include "backends/external_tool.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -10,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +49,36 @@ bool tool_glob(const char *pattern, ToolVisit *visit, void *arg) {
     for (size_t i = found.gl_pathc; i-- > 0 && !done;) done = visit(found.gl_pathv[i], arg);
     globfree(&found);
     return done;
+}
+
+/* ---- libraries ----------------------------------------------------------------------------- */
+
+static _Thread_local bool is_short; // of files or memory, in this thread's search
+
+/// Whether a message of dlerror names a lack that may pass. The loader sets no errno.
+static bool names_lack(const char *why) {
+    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EACCES, EIO};
+    bool found = !why;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors && !found; i++)
+        found = strstr(why, strerror(errors[i]));
+    return found;
+}
+
+void *tool_open_library(const char *path, int flags) {
+    void *library = dlopen(path, flags);
+    if (!library) is_short |= names_lack(dlerror());
+    return library;
+}
+
+void tool_search_library(ToolLibrary *l, bool (*find)(void)) {
+    if (atomic_load_explicit(&l->searched, memory_order_acquire)) return;
+    lock_take(&l->lock);
+    if (!atomic_load(&l->searched)) {
+        is_short = false;
+        bool found = find();
+        atomic_store_explicit(&l->searched, found || !is_short, memory_order_release);
+    }
+    lock_give(&l->lock);
 }
 
 /* ---- how they run -------------------------------------------------------------------------- */
@@ -83,6 +117,7 @@ static bool note_tool_end(int status, ToolOutput *out) {
                  strsignal(WTERMSIG(status)));
     else
         snprintf(out->end, n, "exit status %d", WEXITSTATUS(status));
+    out->refused = WIFEXITED(status) && WEXITSTATUS(status) != 0;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
@@ -105,8 +140,11 @@ static char **make_tool_environment(void) {
     return all;
 }
 
+/// The folder's name has the number of this process. A lock on it lasts as long as the process: in
+/// another container a process of the same number may use the same folder of temporary files.
 struct ToolRun {
     char folder[TOOL_PATH / 2]; // "": not created
+    int lock;                   // the folder, open; -1: not locked
     pid_t child;                // 0: not started
     char end[TOOL_END];         // the reason
 };
@@ -119,10 +157,12 @@ static void spawn_tool(ToolRun *run, const char *program, const char *const *arg
     char **environment = make_tool_environment();
     int failed = posix_spawn_file_actions_init(&actions);
     if (!failed) {
-        posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        posix_spawn_file_actions_adddup2(&actions, 1, 2);
-        failed = posix_spawn(&child, program, &actions, NULL, (char *const *)arguments,
-                             environment ? environment : environ);
+        failed =
+            posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        if (!failed) failed = posix_spawn_file_actions_adddup2(&actions, 1, 2);
+        if (!failed)
+            failed = posix_spawn(&child, program, &actions, NULL, (char *const *)arguments,
+                                 environment ? environment : environ);
         posix_spawn_file_actions_destroy(&actions);
     }
     free(environment);
@@ -162,13 +202,25 @@ static void start_in(ToolRun *run, const char *program, const char *const *argum
         note_errno(run->end, in);
 }
 
+static const char *temporary_folder(void) {
+    const char *set = secure_getenv("TMPDIR");
+    return set ? set : "/tmp";
+}
+
+static int open_folder(int at, const char *path) {
+    return openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 ToolRun *tool_start(const char *program, const char *const *arguments, const char *bytes,
                     size_t n) {
-    const char *temporary = secure_getenv("TMPDIR");
     ToolRun *run = calloc(1, sizeof *run);
     if (!run) return NULL;
-    snprintf(run->folder, sizeof run->folder, "%s/tegula-XXXXXX", temporary ? temporary : "/tmp");
+    run->lock = -1;
+    snprintf(run->folder, sizeof run->folder, "%s/tegula-%ld-XXXXXX", temporary_folder(),
+             (long)getpid());
     if (mkdtemp(run->folder)) {
+        run->lock = open_folder(AT_FDCWD, run->folder);
+        if (run->lock >= 0) flock(run->lock, LOCK_EX | LOCK_NB);
         start_in(run, program, arguments, bytes, n);
     } else {
         note_errno(run->end, run->folder);
@@ -189,16 +241,43 @@ static bool wait_for_end(const ToolRun *run, ToolOutput *out) {
     return true;
 }
 
+static const char *const file_names[] = {tool_in, tool_out, "log"};
+
 /// Releases the run, with its folder and the folder's contents.
 static void release_tool_run(ToolRun *run) {
-    static const char *const names[] = {tool_in, tool_out, "log"};
     char path[TOOL_PATH];
     for (int i = 0; i < 3 && run->folder[0]; i++) {
-        path_in(run, names[i], path);
+        path_in(run, file_names[i], path);
         unlink(path);
     }
     if (run->folder[0]) rmdir(run->folder);
+    if (run->lock >= 0) close(run->lock);
     free(run);
+}
+
+/// Removes a folder of a run, unless it is another user's, or in use. In a folder that all may
+/// write to, another user may have made one of this name, or a link.
+static void remove_folder(int at, const char *name, bool in_use) {
+    struct stat s;
+    int folder = open_folder(at, name);
+    if (folder < 0) return;
+    bool free_now = in_use || flock(folder, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    if (free_now && fstat(folder, &s) == 0 && s.st_uid == geteuid()) {
+        for (int i = 0; i < 3; i++) unlinkat(folder, file_names[i], 0);
+        unlinkat(at, name, AT_REMOVEDIR);
+    }
+    close(folder);
+}
+
+void tool_sweep(pid_t ended) {
+    char prefix[40];
+    DIR *d = opendir(temporary_folder());
+    size_t n = (size_t)snprintf(prefix, sizeof prefix, "tegula-%ld-", (long)ended);
+    if (!d) return;
+    for (struct dirent *e; (e = readdir(d));)
+        if (strncmp(e->d_name, prefix, n) == 0)
+            remove_folder(dirfd(d), e->d_name, ended == getpid());
+    closedir(d);
 }
 
 bool tool_finish(ToolRun *run, ToolOutput *out) {
@@ -220,6 +299,8 @@ bool tool_finish(ToolRun *run, ToolOutput *out) {
     if (good) out->data = read_tool_file(path, &out->bytes);
     if (good && !out->data && strncmp(out->end, "exit", 4) == 0)
         note_errno(out->end, "success, but its file");
+    else if (good && !out->data)
+        out->refused = errno == ENOENT; // how it ended was lost
     release_tool_run(run);
     return out->data != NULL;
 }

@@ -3,8 +3,11 @@
 #ifndef BACKENDS_EXTERNAL_TOOL_H
 #define BACKENDS_EXTERNAL_TOOL_H
 
+#include "lang/fork_lock.h"
+
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 enum { TOOL_PATH = 4096, TOOL_END = 128 };
 
@@ -19,12 +22,24 @@ bool tool_in_path(const char *name, char *out);
 /// Calls visit with the matches of a shell pattern, last name first, until it returns true.
 bool tool_glob(const char *pattern, ToolVisit *visit, void *arg);
 
+/// A library that is looked for at its first use.
+typedef struct ToolLibrary {
+    Lock lock;
+    atomic_bool searched;
+} ToolLibrary;
+/// Calls `find`, which returns whether it found the library, once. If it opened none because files
+/// or memory were short, the next use calls it again.
+void tool_search_library(ToolLibrary *l, bool (*find)(void));
+/// dlopen for such a search.
+void *tool_open_library(const char *path, int flags);
+
 /// The product and the messages of a program. The caller frees both; either may be NULL. A NUL byte
 /// follows.
 typedef struct ToolOutput {
     char *data, *log;
     size_t bytes;
     char end[TOOL_END]; // how it ended, e.g. "exit status 1"
+    bool refused;       // it ended by itself and reports failure
 } ToolOutput;
 
 /// Placeholder arguments for the two files, which lie in a temporary folder.
@@ -42,5 +57,8 @@ ToolRun *tool_start(const char *program, const char *const *arguments, const cha
 bool tool_finish(ToolRun *run, ToolOutput *out);
 /// Ends it in any state, and frees the run.
 void tool_drop(ToolRun *run);
+/// Removes the files that a process left which ended in the middle of runs. Call it before the
+/// process's number can be another one's.
+void tool_sweep(pid_t ended);
 
 #endif

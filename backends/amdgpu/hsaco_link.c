@@ -2,7 +2,6 @@
 // Links a relocatable object to a code object: by AMD's code object manager (dlopen), a part of
 // ROCm, or by lld if that is absent or too old for the GPU.
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +58,7 @@ static struct {
 
 /// Accepts the library if it has all entries.
 static bool load_comgr(const char *path, void *arg) {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = tool_open_library(path, RTLD_NOW | RTLD_LOCAL);
     (void)arg;
     if (!library) return false;
     bool all = true;
@@ -99,14 +98,15 @@ static void visit_comgr(ToolVisit *visit, void *arg) {
         if (tool_glob(usual[i], visit, arg)) return;
 }
 
-static void find_comgr(void) {
+static bool find_comgr(void) {
     visit_comgr(load_comgr, NULL);
+    return comgr.library;
 }
 
 /// Releases older than the GPU do not know it.
 static bool comgr_knows_isa(const char *isa) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_comgr);
+    static ToolLibrary search = {.lock = LOCK_INIT};
+    tool_search_library(&search, find_comgr);
     size_t n = 0;
     if (!comgr.library || comgr.get_isa_count(&n)) return false;
     for (size_t i = 0; i < n; i++) {

@@ -3,12 +3,12 @@
 // later release than the driver's own compiler, and their time can be measured separately. ptxas
 // comes first: it generates better code, runs in parallel, and needs no library to be loaded.
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "backends/external_tool.h"
 #include "backends/nvidia/cubin_link.h"
 #include "backends/nvidia/toolkit_search.h"
 
@@ -41,7 +41,7 @@ static struct {
 
 /// Accepts the library if it has all entries.
 static bool load_nvjitlink(const char *path, void *arg) {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = tool_open_library(path, RTLD_NOW | RTLD_LOCAL);
     (void)arg;
     if (!library) return false;
     bool all = true;
@@ -71,33 +71,29 @@ static bool load_wheel(const char *root) {
 
 /// Searches TG_NVJITLINK, loaded libraries, $CUDA_HOME, the loader's own search, Python wheels, the
 /// usual place.
-static void find_nvjitlink(void) {
+static bool find_nvjitlink(void) {
     static const char *const names[] = {"libnvJitLink.so.13", "libnvJitLink.so.12"};
     static const char *const below[] = {"lib*/libnvJitLink.so.1*", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/lib*/libnvJitLink.so.1*", NULL};
     const char *set = secure_getenv("TG_NVJITLINK");
-    if (set && *set) {
-        load_nvjitlink(set, NULL);
-        return;
-    }
+    if (set && *set) return load_nvjitlink(set, NULL);
     for (int i = 0; i < 2; i++) {
         void *there = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
         if (there) dlclose(there);
-        if (there && load_nvjitlink(names[i], NULL)) return;
+        if (there && load_nvjitlink(names[i], NULL)) return true;
     }
-    if (nv_toolkit_search(below, load_nvjitlink, NULL)) return;
+    if (nv_toolkit_search(below, load_nvjitlink, NULL)) return true;
     for (int i = 0; i < 2; i++)
-        if (load_nvjitlink(names[i], NULL)) return;
-    if (load_wheel(secure_getenv("VIRTUAL_ENV")) || load_wheel(secure_getenv("CONDA_PREFIX")))
-        return;
-    if (nv_toolkit_search(usual, load_nvjitlink, NULL)) return;
-    if (!load_wheel("/usr/local")) load_wheel("/usr");
+        if (load_nvjitlink(names[i], NULL)) return true;
+    return load_wheel(secure_getenv("VIRTUAL_ENV")) || load_wheel(secure_getenv("CONDA_PREFIX")) ||
+           nv_toolkit_search(usual, load_nvjitlink, NULL) || load_wheel("/usr/local") ||
+           load_wheel("/usr");
 }
 
 /// A driver refuses machine code from a later major release of CUDA than its own.
 static bool can_jit_link(int ptx, int driver) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_nvjitlink);
+    static ToolLibrary search = {.lock = LOCK_INIT};
+    tool_search_library(&search, find_nvjitlink);
     return linker.library && (!driver || linker.version / 1000 <= driver / 1000) &&
            nv_ptx_of_driver(linker.version) >= ptx;
 }

@@ -2,11 +2,11 @@
 // libNVVM by dlopen: compiles text of the LLVM 7 dialect to PTX. It may crash on its input, so
 // callers that must survive use a helper process.
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/external_tool.h"
 #include "backends/nvidia/nvidia.h"
 #include "backends/nvidia/toolkit_search.h"
 
@@ -32,7 +32,7 @@ static struct {
 
 /// Accepts the library if it has all entries.
 static bool load_libnvvm(const char *path, void *arg) {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = tool_open_library(path, RTLD_NOW | RTLD_LOCAL);
     (void)arg;
     if (!library) return false;
     bool all = true;
@@ -45,13 +45,12 @@ static bool load_libnvvm(const char *path, void *arg) {
 }
 
 /// Searches $CUDA_HOME, then the loader's own search, then the usual place.
-static void find_libnvvm(void) {
+static bool find_libnvvm(void) {
     static const char *const below[] = {"nvvm/lib64/libnvvm.so*", "lib*/libnvvm.so*", NULL};
     static const char *const usual[] = {"/usr/local/cuda*/nvvm/lib64/libnvvm.so*",
                                         "/usr/local/cuda*/lib*/libnvvm.so*", NULL};
-    if (nv_toolkit_search(below, load_libnvvm, NULL)) return;
-    if (load_libnvvm("libnvvm.so.4", NULL) || load_libnvvm("libnvvm.so", NULL)) return;
-    nv_toolkit_search(usual, load_libnvvm, NULL);
+    return nv_toolkit_search(below, load_libnvvm, NULL) || load_libnvvm("libnvvm.so.4", NULL) ||
+           load_libnvvm("libnvvm.so", NULL) || nv_toolkit_search(usual, load_libnvvm, NULL);
 }
 
 const char *nvvm_path(void) {
@@ -88,8 +87,8 @@ static NvStatus compile_nvvm_program(NvvmProgram p, const char *text, size_t byt
 }
 
 bool nvvm_available(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_libnvvm);
+    static ToolLibrary search = {.lock = LOCK_INIT};
+    tool_search_library(&search, find_libnvvm);
     return nvvm.library != NULL;
 }
 

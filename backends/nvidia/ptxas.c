@@ -98,8 +98,9 @@ NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out) {
     ToolOutput made;
     bool good = tool_finish(run, &made);
     *out = (NvOutput){.data = made.data, .bytes = made.bytes, .log = made.log};
-    // A ptxas that cannot start, is stopped, or reports nothing has not refused the PTX.
-    return good ? NV_OK : made.log && *made.log ? NV_FAILED : NV_ABSENT;
+    // A ptxas that cannot start, is ended, reports nothing, or whose file cannot be read has not
+    // refused the PTX.
+    return good ? NV_OK : made.refused && made.log && *made.log ? NV_FAILED : NV_ABSENT;
 }
 
 NvStatus nv_ptxas(const char *ptx, size_t bytes, const GpuTarget *arch, NvOutput *out) {

@@ -3,6 +3,7 @@
 // raise SIGPIPE in the host program.
 #include "driver/remote/child_process.h"
 
+#include "backends/external_tool.h"
 #include "driver/remote/wire.h"
 #include "runtime/base/process.h"
 
@@ -90,6 +91,23 @@ bool child_runs(const ChildProcess *p) {
     return p->pid > 0 && p->owner == getpid();
 }
 
+/// Waits for the process, and ends the programs that it started, such as an assembler that hangs.
+/// Until it has been waited for, no other process has its number.
+static int wait_for_end(pid_t pid) {
+    siginfo_t end;
+    int status = -1, failed;
+    pid_t got;
+    do failed = waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT);
+    while (failed && errno == EINTR);
+    if (!failed) {
+        kill(-pid, SIGKILL);
+        tool_sweep(pid);
+    }
+    do got = waitpid(pid, &status, 0);
+    while (got < 0 && errno == EINTR);
+    return got == pid ? status : -1; // the host program may have waited for the child itself
+}
+
 int child_stop(ChildProcess *p, bool kill_it) {
     int status = -1;
     if (p->fd >= 0) {
@@ -97,11 +115,8 @@ int child_stop(ChildProcess *p, bool kill_it) {
         close(p->fd);
     }
     if (child_runs(p)) {
-        if (kill_it) kill(p->pid, SIGKILL);
-        pid_t got;
-        do got = waitpid(p->pid, &status, 0);
-        while (got < 0 && errno == EINTR);
-        if (got != p->pid) status = -1; // the host program has waited for the child itself
+        if (kill_it) kill(-p->pid, SIGKILL);
+        status = wait_for_end(p->pid);
     }
     *p = (ChildProcess){.fd = -1};
     return status;
@@ -131,6 +146,8 @@ int child_start(Ctx *ctx, ChildProcess *p, const char **program) {
 
 /* ---- talking ------------------------------------------------------------------------------- */
 
+static const double LOOK = 0.05; // seconds between two looks at a process's clock
+
 /// Returns TALK_BROKEN after a failed call. p->error is set unless the other end closed the
 /// connection.
 static Talk talk_broken(ChildProcess *p) {
@@ -147,6 +164,14 @@ static Talk wait_for_socket(ChildProcess *p, short events, double end) {
         int n = poll(&at, 1, left > 3600 ? 3600000 : (int)(left * 1e3) + 1);
         if (n > 0) return TALK_OK;
         if (n < 0 && errno != EINTR) return talk_broken(p);
+    }
+}
+
+Talk child_wait(ChildProcess *p, rt_child_clock *clock, double limit) {
+    for (;;) {
+        Talk t = wait_for_socket(p, POLLIN, child_seconds() + LOOK);
+        if (t != TALK_LATE) return t;
+        if (rt_child_clock_read(clock) >= limit) return TALK_LATE;
     }
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Processes that work for this one: `tegula --serve` at the other end of a pair of sockets. If one
-// fails in any way, the caller gets a status. No call blocks beyond its time limit.
+// fails in any way, the caller gets a status. No call blocks beyond its time limit. The end of a
+// process takes along the programs that it started, and their temporary files.
 #ifndef DRIVER_REMOTE_CHILD_PROCESS_H
 #define DRIVER_REMOTE_CHILD_PROCESS_H
 
 #include "driver/jit.h"
 #include "runtime/base/base.h"
+#include "runtime/tune/child_clock.h"
 
 #include <sys/types.h>
 
@@ -34,6 +36,9 @@ const char *child_end_text(Ctx *ctx, int status);
 /// FOREIGN: an unexpected message came. OTHER: the process is a Tegula of another build.
 typedef enum Talk { TALK_OK, TALK_BROKEN, TALK_LATE, TALK_FOREIGN, TALK_OTHER } Talk;
 
+/// Waits for bytes until `limit` on the process's clock, so no process is late because it waited
+/// for a core.
+Talk child_wait(ChildProcess *p, rt_child_clock *clock, double limit);
 /// Sends a message until `end` of rt_seconds.
 Talk child_send(ChildProcess *p, Bytes message, double end);
 /// Makes the first message of a process: its sources and its LLVM (backend_build).

@@ -32,7 +32,7 @@ bool compiles_here(Answer *out) {
     return false;
 }
 
-/// Returns the limit for one request, including sending and receiving.
+/// Returns the limit for one request, by the process's own clock.
 static double request_timeout(void) {
     const char *set = secure_getenv("TG_COMPILE_TIMEOUT");
     double s = set ? strtod(set, NULL) : 0;
@@ -102,6 +102,19 @@ static void explain_end(Ctx *ctx, ServerExchange *x, int cause, int status) {
     refuse_exchange(x, kind, text);
 }
 
+/// Sends the request and receives the answer. The limit applies to the process's work, and to each
+/// message.
+static Talk talk_to_server(Ctx *ctx, Bytes request, Bytes *in, double limit) {
+    ChildProcess *p = &server.child;
+    rt_child_clock clock;
+    rt_child_clock_start(&clock, p->pid);
+    Talk t = child_send(p, request, child_seconds() + limit);
+    if (!t) t = child_wait(p, &clock, limit);
+    if (!t) t = child_greet(ctx, p, child_seconds() + limit);
+    if (!t) t = child_wait(p, &clock, limit);
+    return t ? t : child_receive(ctx, p, WIRE_ANSWER, in, child_seconds() + limit);
+}
+
 /// Makes one request under the lock. If the process was running before, a broken connection may be
 /// older than this request. With a new process, this request has broken it.
 static void exchange_request(Ctx *ctx, void *arg) {
@@ -120,9 +133,7 @@ static void exchange_request(Ctx *ctx, void *arg) {
         return;
     }
     double limit = request_timeout();
-    double end = rt_seconds() + limit;
-    Talk t = child_send(&server.child, request, end);
-    if (!t) t = child_receive(ctx, &server.child, WIRE_ANSWER, &in, end);
+    Talk t = talk_to_server(ctx, request, &in, limit);
     if (!t && wire_read_answer(ctx, in, x->out) && answer_is_sound(x->r, x->out)) return;
     int cause = server.child.error, status = child_stop(&server.child, t != TALK_BROKEN || cause);
     if (t == TALK_BROKEN && running && !x->restarted) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The other end of child_process.h: reads requests and writes answers.
+#include "backends/external_tool.h"
 #include "driver/injected_fault.h"
 #include "driver/remote/child_process.h"
 #include "driver/remote/oracle.h"
@@ -8,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -103,10 +105,12 @@ static ServeEnd take_message(Service *s, int in) {
 }
 
 /// Ends the process when the client is gone, since no work here is of use then, however long it
-/// would take.
+/// would take. Programs that it started are in its group.
 static void *watch_client(void *arg) {
     struct pollfd p = {.fd = *(int *)arg};
     while (poll(&p, 1, -1) <= 0) continue;
+    tool_sweep(getpid());
+    if (getpgrp() == getpid()) kill(0, SIGKILL);
     _exit(0);
 }
 
@@ -124,9 +128,9 @@ ServeEnd serve(int in, int out) {
     static int watched;
     Worker *worker = NULL;
     Service s = {.worker = &worker, .out = out};
-    ServeEnd end = answer_in_context(&s, send_greeting);
     watched = in;
     watch_socket(&watched);
+    ServeEnd end = answer_in_context(&s, send_greeting);
     while (!end) {
         ssize_t got = read_whole(in, header, sizeof header);
         if (got == 0) break;

@@ -31,7 +31,8 @@ int rt_start_program(const char *program, char *const argv[], char *const enviro
                         : posix_spawn_file_actions_adddup2(&actions, files[i], i);
         posix_spawnattr_setsigmask(&attr, &none);
         posix_spawnattr_setsigdefault(&attr, &all);
-        posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                            POSIX_SPAWN_SETPGROUP);
         if (!error) error = posix_spawnp(child, program, &actions, &attr, argv, environment);
         posix_spawnattr_destroy(&attr);
     }

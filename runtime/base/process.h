@@ -7,7 +7,8 @@
 
 /// Starts a program with default signal handling. A plain name is looked up in PATH, except with
 /// raised privileges. Its files 0, 1, ... are the n given descriptors of this process; -1: closed.
-/// All other files are closed. Returns 0 or an errno value.
+/// All other files are closed. The process leads a group, so that a signal reaches the programs
+/// that it starts, too. Returns 0 or an errno value.
 int rt_start_program(const char *program, char *const argv[], char *const environment[],
                      const int *files, int n, pid_t *child);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Finds and loads the GPU driver at its first use, and puts its errors into words.
+#include "runtime/base/fork_lock.h"
 #include "runtime/gpu/cuda.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,9 @@
 static rt_cuda driver;
 static bool loaded;
 static char problem[1024]; // the reason if it is missing
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool is_short;      // of files or memory, so the driver may be there
+static tg_lock loading = TG_LOCK_INIT;
+static atomic_bool searched;
 
 static void add_problem(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -26,11 +29,30 @@ static void add_problem(const char *format, ...) {
     va_end(ap);
 }
 
+/// Whether a message of dlerror names a lack that may pass. The loader sets no errno.
+static bool names_lack(const char *why) {
+    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EACCES, EIO};
+    bool found = false;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors && !found; i++)
+        found = strstr(why, strerror(errors[i]));
+    return found;
+}
+
+/// *why: the reason if it fails.
+static void *open_library(const char *path, int flags, const char **why) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | flags);
+    if (library) return library;
+    *why = dlerror();
+    if (!*why) *why = strerror(errno);
+    is_short |= names_lack(*why);
+    return NULL;
+}
+
 /// Opens the first existing file, or returns NULL.
 static void *open_first(const char *const *files, int flags) {
     void *library = NULL;
-    for (int i = 0; files[i] && !library; i++)
-        library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL | flags);
+    const char *why;
+    for (int i = 0; files[i] && !library; i++) library = open_library(files[i], flags, &why);
     return library;
 }
 
@@ -39,8 +61,9 @@ static void *open_first(const char *const *files, int flags) {
 static void *open_driver_library(const rt_maker *m) {
     const char *set = secure_getenv(m->variable);
     if (set && *set) {
-        void *library = dlopen(set, RTLD_NOW | RTLD_LOCAL);
-        if (!library) add_problem("%s=%s cannot be loaded: %s", m->variable, set, dlerror());
+        const char *why;
+        void *library = open_library(set, 0, &why);
+        if (!library) add_problem("%s=%s cannot be loaded: %s", m->variable, set, why);
         return library;
     }
     void *library = open_first(m->files, RTLD_NOLOAD);
@@ -106,8 +129,22 @@ static void load_gpu_driver(void) {
 
 const rt_cuda *_Atomic rt_cuda_loaded;
 
+/// A search that failed for a lack of files or memory is repeated at the next use.
+static void search_driver(void) {
+    tg_lock_take(&loading);
+    if (!atomic_load(&searched)) {
+        is_short = false;
+        problem[0] = 0;
+        load_gpu_driver();
+        atomic_store(&searched, loaded || !is_short);
+        if (!loaded) tg_fail(TG_ERROR_UNSUPPORTED, "%s", problem);
+    }
+    tg_lock_give(&loading);
+}
+
 const rt_cuda *rt_cuda_load(void) {
-    pthread_once(&once, load_gpu_driver);
+    if (!atomic_load(&searched)) search_driver();
+    if (!atomic_load(&searched)) return NULL;
     if (loaded) return atomic_store(&rt_cuda_loaded, &driver), &driver;
     tg_fail(TG_ERROR_UNSUPPORTED, "%s", problem);
     return NULL;

@@ -18,9 +18,9 @@ NEVER = re.compile(
     r"mem\w+|__mem\w+_chk|str(chr|cmp|cspn|error|ftime|len|ncmp|pbrk|rchr|signal|spn|str|tod|tod_l|tok|tol|toll|toull|"
     r"ncpy|cpy|nlen|cat)|__str\w+|__ctype\w+|__isoc\w+|qsort|time|timespec_get|localtime_r|localeconv|"
     r"v?f?s?n?printf|__v?f?s?n?printf_chk|fput[cs]|puts|getc|clearerr|ferror|fseek|ftell|rewind|std(in|out|err)|"
-    r"free|freeaddrinfo|freelocale|globfree|close|closedir|munmap|madvise|dlclose|dlerror|dlsym|dladdr|dlinfo|"
+    r"free|dirfd|freeaddrinfo|freelocale|globfree|close|closedir|munmap|madvise|dlclose|dlerror|dlsym|dladdr|dlinfo|"
     r"dl_iterate_phdr|gai_strerror|abort|_exit|atexit|_setjmp|__longjmp_chk|longjmp|setjmp|secure_getenv|setenv|"
-    r"unsetenv|environ|get(pid|ppid|egid|euid|auxval|rlimit|hostname)|setrlimit|setpriority|sysconf|isatty|ioctl|"
+    r"unsetenv|environ|get(pid|ppid|egid|euid|auxval|rlimit|hostname)|setrlimit|setpriority|getpgrp|sysconf|isatty|ioctl|"
     r"clock_get(time|cpuclockid)|nanosleep|sleep|sched_\w+|__sched_cpucount|kill|raise|sig\w+|prctl|shutdown|syscall|mremap|"
     r"posix_spawn(attr_(destroy|set\w+)|_file_actions_destroy)|"
     r"pthread_(atfork|barrier_\w+|cond_\w+|condattr_\w+|detach|join|mutex_\w+|once|sigmask|self)|"
@@ -40,7 +40,7 @@ def main(build):
     own = set().union(*(symbols(a, "--defined-only") for a in archives))
     called = set().union(*(symbols(a, "-u") for a in archives)) - own
     table = (pathlib.Path(__file__).parent / "calls.def").read_text()
-    wrapped = set(re.findall(r"^(?:CALL|MOVE|STREAM)\(\w+, (\w+),", table, re.M)) | {"open", "fcntl"}
+    wrapped = set(re.findall(r"^(?:CALL|MOVE|STREAM)\(\w+, (\w+),", table, re.M)) | {"open", "fcntl", "posix_spawn"}
     missing = [s for s in sorted(called - wrapped) if not NEVER.fullmatch(s) and not OTHER_LIBRARIES.search(s)]
     missing = [s for s in missing if not s.startswith("tg_embedded")]
     for s in missing:

@@ -4,6 +4,7 @@
 #include "backends/external_tool.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,6 +69,12 @@ static void ways_to_end(void **state) {
     expect_run(SCRIPT("echo no >&2; echo half >$1; exit 3"), NULL, "no\n", "status 3");
     expect_run(SCRIPT("kill -KILL $$"), NULL, "", "signal 9");
     expect_run(SCRIPT("true"), NULL, "", "success, but its file");
+    const char *const *ends[] = {SCRIPT("exit 3"), SCRIPT("kill -KILL $$"), SCRIPT("true")};
+    for (int i = 0; i < 3; i++) {
+        tool_run(sh, ends[i], "bytes", 5, &out);
+        assert_int_equal(out.refused, i == 0);
+        free(out.log);
+    }
     bool good = tool_run("/nowhere/sh", SCRIPT("true"), "bytes", 5, &out);
     expect(good, &out, NULL, NULL, "not started");
 }
@@ -133,11 +142,97 @@ static void children_ignored(void **state) {
     signal(SIGCHLD, SIG_DFL);
 }
 
+/// A process that ends in the middle of a run leaves its files, until another one sweeps.
+static void swept(void **state) {
+    siginfo_t end;
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        setpgid(0, 0);
+        tool_start(sh, SCRIPT("exec sleep 100"), "bytes", 5);
+        _exit(0);
+    }
+    assert_int_equal(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
+    assert_int_equal(files(), 1);
+    kill(-pid, SIGKILL);
+    tool_sweep(pid);
+    assert_int_equal(files(), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/// A process of another container may have the same number: its runs have their files still.
+static void in_use(void **state) {
+    (void)state;
+    ToolRun *run = tool_start(sh, SCRIPT("exec sleep 100"), "bytes", 5);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        tool_sweep(parent);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(files(), 1);
+    tool_sweep(parent); // of its own accord, before it ends
+    assert_int_equal(files(), 0);
+    tool_drop(run);
+}
+
+/// A link that another user may have made, in a folder that all may write to.
+static void link_is_kept(void **state) {
+    char link[64], target[] = "/tmp/tegula-kept-XXXXXX", file[64];
+    (void)state;
+    assert_non_null(mkdtemp(target));
+    snprintf(file, sizeof file, "%s/in", target);
+    fclose(fopen(file, "w"));
+    snprintf(link, sizeof link, "%s/tegula-%ld-link", folder, (long)getpid());
+    assert_int_equal(symlink(target, link), 0);
+    tool_sweep(getpid());
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(unlink(link), 0);
+    rmdir(target);
+}
+
+static int searches;
+
+/// There is a library of this name, which nothing has loaded.
+static bool find_library(void) {
+    searches++;
+    void *library = tool_open_library("libresolv.so.2", RTLD_LAZY | RTLD_LOCAL);
+    if (library) dlclose(library);
+    return library;
+}
+
+static bool find_nothing(void) {
+    searches++;
+    return tool_open_library("libnowhere.so.7", RTLD_LAZY) != NULL;
+}
+
+/// A search that lacked files is repeated; one that ended is not.
+static void short_of_files(void **state) {
+    ToolLibrary library = {.lock = LOCK_INIT}, nothing = {.lock = LOCK_INIT};
+    struct rlimit usual, none;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    none = (struct rlimit){3, usual.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    tool_search_library(&library, find_library);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    for (int i = 0; i < 3; i++) tool_search_library(&library, find_library);
+    assert_int_equal(searches, 2);
+    for (int i = 0; i < 3; i++) tool_search_library(&nothing, find_nothing);
+    assert_int_equal(searches, 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ways_to_end),       cmocka_unit_test(no_folder),
-        cmocka_unit_test(beside_each_other), cmocka_unit_test(dropped),
+        cmocka_unit_test(ways_to_end),
+        cmocka_unit_test(no_folder),
+        cmocka_unit_test(beside_each_other),
+        cmocka_unit_test(dropped),
         cmocka_unit_test(children_ignored),
+        cmocka_unit_test(swept),
+        cmocka_unit_test(in_use),
+        cmocka_unit_test(link_is_kept),
+        cmocka_unit_test(short_of_files),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

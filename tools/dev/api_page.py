@@ -21,7 +21,7 @@ TAIL = """## Environment
 | `TG_COMPILE` | `process`: modules are compiled by a helper process; `inprocess` (default) |
 | `TG_RANK_KEY` | a secret of all ranks that meet at a port; [communication.md](communication.md) |
 | `TG_SERVER` | the helper program; default: `tegula` beside the library, then in `PATH` |
-| `TG_COMPILE_TIMEOUT` | seconds that the helper may take for one kernel; 120 |
+| `TG_COMPILE_TIMEOUT` | seconds that the helper may take for one kernel, without waits for a core; 120 |
 | `TG_CUDA_LIBRARY` | the driver of NVIDIA GPUs, in place of `libcuda.so.1`; `cuda.md` has more |
 | `TG_CODEGEN` | code generator of NVIDIA code: `nvptx`, `nvvm` or `auto` |
 | `TG_CACHE` | folder where compiled kernels are kept, or `off`; [cache.md](cache.md) |
