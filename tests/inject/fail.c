@@ -29,10 +29,11 @@
 #include <sqlite3.h>
 
 const char *const kind_names[KINDS] = {
-    [MEMORY] = "memory", [MAP] = "map",       [OPEN] = "open",    [READ] = "read",
-    [WRITE] = "write",   [SYNC] = "sync",     [SIZE] = "size",    [NAME] = "name",
-    [LOOK] = "look",     [LOCK] = "lock",     [WAIT] = "wait",    [PROCESS] = "process",
-    [THREAD] = "thread", [SOCKET] = "socket", [SQLITE] = "sqlite"};
+    [MEMORY] = "memory", [MAP] = "map",       [OPEN] = "open",     [READ] = "read",
+    [WRITE] = "write",   [SYNC] = "sync",     [SIZE] = "size",     [NAME] = "name",
+    [LOOK] = "look",     [LOCK] = "lock",     [WAIT] = "wait",     [PROCESS] = "process",
+    [THREAD] = "thread", [SOCKET] = "socket", [SQLITE] = "sqlite", [LIBRARY] = "library",
+    [TOOL] = "tool"};
 const char *const way_names[WAYS] = {
     [ONCE] = "once", [FROM_ON] = "on", [SHORT] = "short", [ABORT] = "abort",
     [KILL] = "kill", [CUT] = "cut",    [EXIT] = "exit",   [HANG] = "hang"};
@@ -44,8 +45,15 @@ const char *const function_names[FUNCTIONS] = {
 #undef CALL
 #undef MOVE
 #undef STREAM
+#define LINKED(name, ...) [CALLS_##name] = #name,
+#define LOADED(name, ...) [CALLS_##name] = #name,
+#include "tests/inject/libraries.def"
+#undef LINKED
+#undef LOADED
     [CALLS_open] = "open",
     [CALLS_fcntl] = "fcntl",
+    [CALLS_posix_spawn] = "posix_spawn",
+    [CALLS_tool] = "tool",
     [CALLS_fsync] = "fsync",
     [CALLS_fdatasync] = "fdatasync",
     [CALLS_sqlite3_malloc] = "sqlite3_malloc",
@@ -92,7 +100,9 @@ Plan *plan_open(const char *path, bool make, Place place) {
     void *p = __real_mmap(NULL, sizeof *plan, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     own_place = place;
-    return plan = p == MAP_FAILED ? NULL : p;
+    plan = p == MAP_FAILED ? NULL : p;
+    if (plan && make) plan->owner = getpid();
+    return plan;
 }
 
 void plan_at(Place place) {
@@ -139,7 +149,7 @@ static void stop_here(void) {
     case KILL: raise(SIGKILL); break;
     case EXIT: _exit(0);
     case HANG:
-        for (pid_t parent = getppid(); getppid() == parent;) usleep(20000);
+        while (kill(plan->owner, 0) == 0) usleep(20000);
         _exit(0);
     default: break;
     }
@@ -149,6 +159,20 @@ static bool is_refused(Kind kind, Function function) {
     if (!is_hit(kind, function)) return false;
     stop_here();
     return plan->fault.way != SHORT;
+}
+
+bool plan_refuses(Kind kind, Function function) {
+    return is_refused(kind, function);
+}
+
+void plan_pass(Kind kind, Function function) {
+    if (is_hit(kind, function)) stop_here();
+}
+
+bool plan_hits(Kind kind, Function function, Way *way) {
+    bool hit = is_hit(kind, function);
+    if (hit) *way = plan->fault.way;
+    return hit;
 }
 
 /// Of `n` bytes that are moved half are, before the process ends or the call does.

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/// SQLITE: memory of the library's own; its files are among the others.
+/// SQLITE: memory of the library's own; its files are among the others. LIBRARY: calls of a library
+/// that compiles (libraries.def), TOOL: programs that assemble and link; they end or hang.
 typedef enum Kind {
     MEMORY,
     MAP,
@@ -26,6 +27,8 @@ typedef enum Kind {
     WAIT,
     SOCKET,
     SQLITE,
+    LIBRARY,
+    TOOL,
     KINDS
 } Kind;
 extern const char *const kind_names[KINDS];
@@ -39,8 +42,15 @@ typedef enum Function {
 #undef CALL
 #undef MOVE
 #undef STREAM
+#define LINKED(name, ...) CALLS_##name,
+#define LOADED(name, ...) CALLS_##name,
+#include "tests/inject/libraries.def"
+#undef LINKED
+#undef LOADED
     CALLS_open,
     CALLS_fcntl,
+    CALLS_posix_spawn,
+    CALLS_tool,
     CALLS_fsync,
     CALLS_fdatasync,
     CALLS_sqlite3_malloc,
@@ -66,6 +76,7 @@ typedef struct Fault {
 } Fault;
 
 typedef struct Plan {
+    pid_t owner; // a process that hangs waits for its end
     atomic_bool armed;
     Fault fault;
     atomic_long calls[PLACES][KINDS]; // while the plan was armed
@@ -82,6 +93,13 @@ void plan_begin(const Fault *fault);
 void plan_end(void);
 /// Whether the last plan refused calls of this kind.
 bool plan_refused(Kind kind);
+
+/// A call of this kind. Whether it is the one that is refused, with the reason in errno.
+bool plan_refuses(Kind kind, Function function);
+/// A call that is never refused: the process may end in it, or hang.
+void plan_pass(Kind kind, Function function);
+/// A call that fails in the way of the plan. Whether it is the one.
+bool plan_hits(Kind kind, Function function, Way *way);
 
 /// SQLite's memory and files, before it is used first.
 void wrap_sqlite(void);

@@ -166,12 +166,12 @@ static const char *check_kept(const Outcome *out) {
 }
 
 const Scenario jit_scenarios[] = {
-    {"compile", false, false, NULL, fill, compile, check_one, NULL},
-    {"process", true, true, hurry_compiler, fill_for_other_process, compile, check_one, NULL},
-    {"cached", false, false, NULL, ready_folder, compile, check_kept, NULL},
-    {"first-launch", false, false, NULL, ready_module, launch_once, check_one, close_all},
-    {"cold", false, false, NULL, ready_launch, launch_once, check_one, close_all},
-    {"warm", false, false, NULL, ready_code, launch_once, check_one, close_all},
-    {"threads", false, false, NULL, ready_launch, launch_from_threads, check_each, close_all},
+    {"compile", false, NOBODY, NULL, fill, compile, check_one, NULL},
+    {"process", true, COMPILER, hurry_compiler, fill_for_other_process, compile, check_one, NULL},
+    {"cached", false, NOBODY, NULL, ready_folder, compile, check_kept, NULL},
+    {"first-launch", false, NOBODY, NULL, ready_module, launch_once, check_one, close_all},
+    {"cold", false, NOBODY, NULL, ready_launch, launch_once, check_one, close_all},
+    {"warm", false, NOBODY, NULL, ready_code, launch_once, check_one, close_all},
+    {"threads", false, NOBODY, NULL, ready_launch, launch_from_threads, check_each, close_all},
     {.name = NULL},
 };

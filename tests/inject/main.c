@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Runs each scenario once for every call that may fail, each time in a process of its own:
 //
-//     inject [-s SCENARIO,...] [-k KIND,...] [-w WAY,...] [-n NUMBER] [-m MOST] [-r SEED] [-c] [-v]
+//     inject [-s SCENARIO,...] [-k KIND,...] [-w WAY,...] [-n NUMBER] [-m MOST] [-r SEED] [-c] [-p]
+//            [-v]
 //
 // MOST: so many places of a kind, the first ones and a sample of the others; 0, the default: all.
-// -c: lists how often each function is called, that is at how many places it fails. After a fault
-// there is a status with its reason, or the right result; then the same works without the fault,
-// and nothing is left: files, processes, memory (where a leak checker is built in).
+// -c: lists how often each function is called, that is at how many places it fails. -p: says every
+// few seconds how far it is. After a fault there is a status with its reason, or the right result;
+// then the same works without the fault, and nothing is left: files, processes, memory (where a
+// leak checker is built in).
 #include "driver/remote/child_process.h"
 #include "runtime/base/process.h"
 #include "tests/inject/scenario.h"
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -28,7 +31,9 @@
 int __lsan_do_recoverable_leak_check(void);
 #endif
 
-enum { HANGS = 300 }; // seconds; far more than any run takes on a busy machine
+/// Seconds, far more than it takes on a busy machine: of a run, and of the processes that it leaves
+/// until they have ended by themselves.
+enum { HANGS = 300, LEAVES = 20 };
 
 char scratch[256];
 
@@ -40,14 +45,14 @@ const char *in_scratch(const char *name) {
     return path;
 }
 
-static const Scenario *const groups[] = {jit_scenarios, store_scenarios, program_scenarios,
-                                         rank_scenarios, search_scenarios};
+static const Scenario *const groups[] = {jit_scenarios,  store_scenarios,  program_scenarios,
+                                         rank_scenarios, search_scenarios, device_scenarios};
 
 static struct {
     const char *scenarios, *kinds, *ways;
     long number, most;
     unsigned seed;
-    bool counts, verbose;
+    bool counts, progress, verbose;
 } options;
 
 /// Ways of failing, with what errno says.
@@ -101,6 +106,12 @@ static const struct Variant {
     {WRITE, HANG, 0},
     {MEMORY, ABORT, 0},
     {MEMORY, KILL, 0},
+    {LIBRARY, ABORT, 0},
+    {LIBRARY, KILL, 0},
+    {LIBRARY, HANG, 0},
+    {TOOL, ABORT, 0},
+    {TOOL, KILL, 0},
+    {TOOL, HANG, 0},
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
@@ -141,6 +152,14 @@ static void wrong(const char *what, const char *text) {
                  OUTCOME_TEXT, text);
 }
 
+/// Whether a text tells how the compiler, or a program of its, ended.
+static bool tells_end(const char *text, Way way) {
+    const char *end = way == ABORT  ? "signal 6"
+                      : way == KILL ? "signal 9"
+                                    : "did not answer in 2 s";
+    return strstr(text, end);
+}
+
 /// Whether a text tells why something failed.
 static bool tells(const char *text, const Fault *f) {
     static const char *const others[] = {"memory",
@@ -164,6 +183,8 @@ static bool tells(const char *text, const Fault *f) {
                                          "the time was up",
                                          "lost its connection",
                                          "it cannot be written or read",
+                                         "was not found",
+                                         "no linker for",
                                          "did not answer"};
     if (f->error && strstr(text, strerror(f->error))) return true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -182,7 +203,11 @@ static bool is_late(const Outcome *out) {
 static void judge(const Scenario *s, const Outcome *out, const Fault *f) {
     bool late = f && s->hurry && is_late(out);
     if (!out->ok && !report->failed && !late) wrong("it fails though no call did", out->text);
-    if (!out->ok && !tells(out->text, f)) wrong("the text does not tell why", out->text);
+    bool compiler = f && (f->kind == LIBRARY || f->kind == TOOL) && s->dies == COMPILER;
+    if (!out->ok && !(compiler ? tells_end(out->text, f->way) : tells(out->text, f)))
+        wrong("the text does not tell why", out->text);
+    if (out->ok && compiler && f->kind == LIBRARY && report->failed)
+        wrong("no status tells of it", "");
     if (!out->ok && strstr(out->text, "mistake in Tegula") && f->way < ABORT)
         wrong("blamed on Tegula", out->text);
     const char *what = s->check ? s->check(out) : NULL;
@@ -209,7 +234,7 @@ static void work_again(const Scenario *s, const Fault *f) {
 static void run_child(const Scenario *s, const Fault *f) {
     static Outcome out;
     if (s->ready) s->ready();
-    hurry(s, f && f->n);
+    hurry(s, f && f->n && (f->way == HANG || s->dies != COMPILER));
     plan_begin(f);
     s->work(&out);
     plan_end();
@@ -247,25 +272,64 @@ static double seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/// Sleeps for a part of the time that has been waited: little while it is short.
+static void nap(double since) {
+    double us = (seconds() - since) * 1e6 / 20;
+    usleep(us < 200 ? 200 : us > 20000 ? 20000 : (unsigned)us);
+}
+
 /// The status of the child; -1: it hangs.
 static int wait_for(pid_t child) {
     int status = 0;
-    double end = seconds() + HANGS;
+    double start = seconds();
     while (real_waitpid(child, &status, WNOHANG) == 0) {
-        if (seconds() > end) {
+        if (seconds() > start + HANGS) {
             kill(-child, SIGABRT);
             kill(-child, SIGKILL);
             real_waitpid(child, &status, 0);
             return -1;
         }
-        usleep(500);
+        nap(start);
     }
     return status;
 }
 
+/// Ends the processes that a run left, which are children of this one now.
+static void end_rest(void) {
+    char path[64];
+    long pid;
+    snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
+    FILE *f = fopen(path, "r");
+    while (f && fscanf(f, "%ld", &pid) == 1) end_child((pid_t)pid, 0);
+    if (f) fclose(f);
+}
+
+/// Whether all processes of a run have ended by themselves.
+static bool all_ended(void) {
+    double start = seconds();
+    pid_t pid;
+    while ((pid = real_waitpid(-1, NULL, WNOHANG)) != -1) {
+        if (pid == 0 && seconds() > start + LEAVES) return false;
+        if (pid == 0) nap(start);
+    }
+    return true;
+}
+
+static bool is_empty(const char *path) {
+    int n = 0;
+    DIR *d = opendir(path);
+    while (d && readdir(d)) n++;
+    if (d) closedir(d);
+    return n <= 2;
+}
+
+static void make_folders(void) {
+    if (mkdir(scratch, 0700) || mkdir(in_scratch("temporary"), 0700)) perror(scratch), exit(2);
+}
+
 static void run(const Scenario *s, const Fault *f) {
     memset(report, 0, sizeof *report);
-    if (mkdir(scratch, 0700)) perror(scratch), exit(2);
+    make_folders();
     fflush(NULL);
     pid_t child = real_fork();
     if (child == 0) {
@@ -275,13 +339,17 @@ static void run(const Scenario *s, const Fault *f) {
     setpgid(child, child);
     int status = wait_for(child);
     plan_end();
-    kill(-child, SIGKILL);
+    bool all = status == -1 || all_ended();
+    end_rest();
     char text[64];
     snprintf(text, sizeof text, "status %x", (unsigned)status);
     if (status == -1)
         wrong("it hangs", "");
     else if (!report->ended)
         wrong("the process ended", text);
+    if (!all) wrong("a process does not end", "");
+    if (!is_empty(in_scratch("temporary")) && !plan_refused(NAME))
+        wrong("temporary files are left", "");
     nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -307,6 +375,18 @@ static void say_fault(const Scenario *s, const Fault *f) {
     fflush(stdout);
 }
 
+/// Says now and then how far it is.
+static void say_progress(const Scenario *s, const Fault *f, long i, long n) {
+    static double began, last;
+    double now = seconds();
+    if (!began) began = last = now;
+    if (!options.progress || now < last + 10) return;
+    last = now;
+    fprintf(stderr, "%s: %s %s %s, %ld of %ld; %d runs, %d faults, %.0f s\n", s->name,
+            kind_names[f->kind], f->place ? "there" : "here", way_names[f->way], i + 1, n, all_runs,
+            all_faults, now - began);
+}
+
 /// files: how many are open after a run without a fault.
 static void try(const Scenario *s, const Fault *f, int files) {
     if (options.verbose) say_fault(s, f);
@@ -327,15 +407,23 @@ static long place_of(long i, long most, long calls) {
     return most / 2 + 1 + (long)((unsigned)rand() % (unsigned long)(calls - most / 2));
 }
 
+/// The process under test may neither end nor hang. A program that it started may end.
+static bool can_happen(const Scenario *s, Place place, const struct Variant *v) {
+    if (v->way < ABORT) return true;
+    return place == HERE ? v->kind == TOOL && v->way != HANG : s->dies != NOBODY;
+}
+
 static void try_kind(const Scenario *s, Place place, const struct Variant *v, int files) {
     long calls = count.calls[place][v->kind], most = options.most;
-    if (v->way >= ABORT && (place == HERE || !s->dies)) return;
+    if (!can_happen(s, place, v)) return;
     if (v->way == HANG && most > 4) most = 4;
     if (v->kind == LOCK && v->way == FROM_ON && most > 2) most = 2; // SQLite waits for seconds
     long n = options.most && calls > most ? most : calls;
     for (long i = 0; i < n; i++) {
         Fault f = {place, v->kind, v->way, v->error, place_of(i, most, calls)};
-        if (!options.number || options.number == f.n) try(s, &f, files);
+        if (options.number && options.number != f.n) continue;
+        try(s, &f, files);
+        say_progress(s, &f, i, n);
     }
 }
 
@@ -360,9 +448,18 @@ static void print_functions(void) {
     }
 }
 
+/// Whether this machine lacks a program that a scenario needs.
+static bool is_absent(void) {
+    return strstr(report->wrong, "no linker for") || strstr(report->wrong, "libNVVM was not found");
+}
+
 static void try_scenario(const Scenario *s) {
     count = (struct Count){.runs = {0}};
     run(s, NULL);
+    if (is_absent()) {
+        printf("%s: skipped: %s\n", s->name, report->wrong);
+        return;
+    }
     if (report->wrong[0]) {
         printf("%s: without a fault: %s\n", s->name, report->wrong);
         all_faults++;
@@ -385,7 +482,7 @@ static void try_scenario(const Scenario *s) {
 static void read_options(int argc, char **argv) {
     int c;
     options.seed = (unsigned)time(NULL);
-    while ((c = getopt(argc, argv, "s:k:w:n:m:r:cv")) != -1) {
+    while ((c = getopt(argc, argv, "s:k:w:n:m:r:cpv")) != -1) {
         if (c == 's') options.scenarios = optarg;
         if (c == 'k') options.kinds = optarg;
         if (c == 'w') options.ways = optarg;
@@ -393,6 +490,7 @@ static void read_options(int argc, char **argv) {
         if (c == 'm') options.most = atol(optarg);
         if (c == 'r') options.seed = (unsigned)atol(optarg);
         if (c == 'c') options.counts = true;
+        if (c == 'p') options.progress = true;
         if (c == 'v') options.verbose = true;
         if (c == '?') exit(2);
     }
@@ -417,6 +515,8 @@ static bool prepare(const char *program) {
     setenv("TG_SERVER", real, 1);
     setenv("TG_INJECT_PLAN", path, 1);
     setenv("TG_TUNE", "off", 1);
+    setenv("TMPDIR", in_scratch("temporary"), 1);
+    prctl(PR_SET_CHILD_SUBREAPER, 1); // so that processes without a parent become its children
     wrap_sqlite();
     plan = plan_open(path, true, HERE);
     report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -118,7 +118,7 @@ static const char *check_run(const Outcome *out) {
 }
 
 const Scenario program_scenarios[] = {
-    {"build", false, false, NULL, ready, build, check_built, NULL},
-    {"run", false, false, NULL, ready, run, check_run, NULL},
+    {"build", false, NOBODY, NULL, ready, build, check_built, NULL},
+    {"run", false, NOBODY, NULL, ready, run, check_run, NULL},
     {.name = NULL},
 };

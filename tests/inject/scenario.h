@@ -14,11 +14,14 @@ typedef struct Outcome {
     char text[OUTCOME_TEXT];
 } Outcome;
 
+/// COMPILER: one process compiles once; if it ends, the status says how.
+typedef enum Dies { NOBODY, OTHERS, COMPILER } Dies;
+
 /// Each runs in a process of its own, once for every fault.
 typedef struct Scenario {
     const char *name;
     bool there;                 // other processes work for it, so faults may be theirs
-    bool dies;                  // these processes may also be ended
+    Dies dies;                  // the other processes that may also be ended
     void (*hurry)(bool);        // makes time limits short or normal; NULL: it has none
     void (*ready)(void);        // prepares the state before; NULL: nothing to prepare
     void (*work)(Outcome *out); // the work in which the fault happens; repeated without it
@@ -29,7 +32,7 @@ typedef struct Scenario {
 } Scenario;
 
 extern const Scenario jit_scenarios[], store_scenarios[], program_scenarios[], rank_scenarios[],
-    search_scenarios[]; // each list ends with a scenario without a name
+    search_scenarios[], device_scenarios[]; // each list ends with a scenario without a name
 
 /// A folder of this run, for files.
 extern char scratch[];

@@ -203,11 +203,11 @@ static void save_beside(Outcome *out) {
 }
 
 const Scenario store_scenarios[] = {
-    {"save", false, false, NULL, ready, save, check_saved, NULL},
-    {"load", false, false, NULL, ready, load, check_old, NULL},
-    {"export", false, false, NULL, ready, export, check_exported, NULL},
-    {"import", false, false, NULL, ready_file, import, check_imported, NULL},
-    {"evict", false, false, NULL, ready, evict, check_evicted, NULL},
-    {"two-writers", true, true, NULL, ready, save_beside, check_saved, NULL},
+    {"save", false, NOBODY, NULL, ready, save, check_saved, NULL},
+    {"load", false, NOBODY, NULL, ready, load, check_old, NULL},
+    {"export", false, NOBODY, NULL, ready, export, check_exported, NULL},
+    {"import", false, NOBODY, NULL, ready_file, import, check_imported, NULL},
+    {"evict", false, NOBODY, NULL, ready, evict, check_evicted, NULL},
+    {"two-writers", true, OTHERS, NULL, ready, save_beside, check_saved, NULL},
     {.name = NULL},
 };
