@@ -78,6 +78,12 @@ static WorkReport failed_report(Ctx *ctx, TuneVerdict verdict) {
     return refused_report(verdict, ctx_format(ctx, "%s", tg_last_error()));
 }
 
+/// Returns the reason for which work in another context ended.
+static const char *failed_text(Ctx *ctx, Ctx *of, CtxStatus status) {
+    const char *said = status == CTX_NO_MEMORY ? "out of memory" : messages_text(of);
+    return ctx_format(ctx, "%s", *said ? said : tg_last_error());
+}
+
 static WorkReport launch_failed(const Worker *w, Ctx *ctx) {
     WorkReport report = failed_report(ctx, TUNE_FAILED);
     report.lost = rt_trial_is_lost(w->trial);
@@ -252,8 +258,7 @@ static WorkReport open_report(Worker *w, Ctx *ctx, Bytes body, bool *sound) {
     LoadJob job = {.w = w, .body = body, .report = &report};
     CtxStatus status = ctx_protect(w->ctx, open_launch, &job);
     *sound = status != CTX_ERRORS;
-    const char *said = messages_text(w->ctx);
-    if (!report.ok) report.why = ctx_format(ctx, "%s", *said ? said : tg_last_error());
+    if (!report.ok) report.why = failed_text(ctx, w->ctx, status);
     return report;
 }
 
@@ -280,9 +285,9 @@ static bool load_or_report(Worker *w, Ctx *ctx, const WorkTry *t, WorkReport *re
     unload_code(l);
     l->ctx = ctx_create(NULL);
     LoadJob job = {.w = w, .what = t, .loaded = l};
-    if (l->ctx && ctx_protect(l->ctx, load_candidate, &job) == CTX_OK && l->code) return true;
-    *report = refused_report(TUNE_FAILED, l->ctx ? ctx_format(ctx, "%s", messages_text(l->ctx))
-                                                 : "out of memory");
+    CtxStatus status = l->ctx ? ctx_protect(l->ctx, load_candidate, &job) : CTX_NO_MEMORY;
+    if (status == CTX_OK && l->code) return true;
+    *report = refused_report(TUNE_FAILED, failed_text(ctx, l->ctx, status));
     unload_code(l);
     return false;
 }
