@@ -122,8 +122,12 @@ void plan_end(void) {
     atomic_store(&plan->armed, false);
 }
 
+bool plan_happened(void) {
+    return atomic_load(&plan->failed) > 0;
+}
+
 bool plan_refused(Kind kind) {
-    return plan->fault.kind == kind && atomic_load(&plan->failed) > 0;
+    return plan->fault.kind == kind && plan_happened();
 }
 
 /* ---- one call ----------------------------------------------------------------------------------

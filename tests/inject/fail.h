@@ -91,6 +91,8 @@ void plan_at(Place place);
 /// From now on until plan_end. NULL: calls are counted alone.
 void plan_begin(const Fault *fault);
 void plan_end(void);
+/// Whether its fault has happened.
+bool plan_happened(void);
 /// Whether the last plan refused calls of this kind.
 bool plan_refused(Kind kind);
 
