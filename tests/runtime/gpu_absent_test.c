@@ -8,6 +8,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -72,7 +75,32 @@ static void no_driver(void **state) {
     assert_int_equal(tg_launch_on(&tiny, args, 2, &x), TG_OK);
 }
 
+/// Returns the step that goes wrong.
+static int find_it_later(void) {
+    struct rlimit usual, none;
+    setenv("TG_CUDA_LIBRARY", FAKE_CUDA, 1);
+    if (getrlimit(RLIMIT_NOFILE, &usual)) return 1;
+    none = (struct rlimit){3, usual.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &none)) return 2;
+    if (tg_device_count() != 0) return 3;
+    if (!strstr(tg_last_error(), FAKE_CUDA " cannot be loaded")) return 4;
+    if (!strstr(tg_last_error(), "Too many open files")) return 5;
+    if (setrlimit(RLIMIT_NOFILE, &usual)) return 6;
+    return tg_device_count() > 0 ? 0 : 7;
+}
+
+/// A program that had no file left for the driver when it looked for GPUs finds them later.
+static void short_of_files(void **state) {
+    int status;
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) _exit(find_it_later());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_driver), cmocka_unit_test(called_code)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(short_of_files),
+                                       cmocka_unit_test(no_driver), cmocka_unit_test(called_code)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
