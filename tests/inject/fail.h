@@ -109,7 +109,8 @@ void wrap_sqlite(void);
 /// The system's own, for the test itself.
 pid_t real_fork(void);
 pid_t real_waitpid(pid_t pid, int *status, int flags);
-/// Waits for a process that is to end by itself in this time, and ends it then.
+/// Waits for a process that is to end by itself in this time, and ends it then, or at once if a
+/// process hangs by the plan.
 void end_child(pid_t child, int ms);
 
 #endif
