@@ -169,7 +169,7 @@ static Talk wait_for_socket(ChildProcess *p, short events, double end) {
 
 Talk child_wait(ChildProcess *p, rt_child_clock *clock, double limit) {
     for (;;) {
-        Talk t = wait_for_socket(p, POLLIN, child_seconds() + LOOK);
+        Talk t = wait_for_socket(p, POLLIN, rt_seconds() + LOOK);
         if (t != TALK_LATE) return t;
         if (rt_child_clock_read(clock) >= limit) return TALK_LATE;
     }

@@ -108,11 +108,11 @@ static Talk talk_to_server(Ctx *ctx, Bytes request, Bytes *in, double limit) {
     ChildProcess *p = &server.child;
     rt_child_clock clock;
     rt_child_clock_start(&clock, p->pid);
-    Talk t = child_send(p, request, child_seconds() + limit);
+    Talk t = child_send(p, request, rt_seconds() + limit);
     if (!t) t = child_wait(p, &clock, limit);
-    if (!t) t = child_greet(ctx, p, child_seconds() + limit);
+    if (!t) t = child_greet(ctx, p, rt_seconds() + limit);
     if (!t) t = child_wait(p, &clock, limit);
-    return t ? t : child_receive(ctx, p, WIRE_ANSWER, in, child_seconds() + limit);
+    return t ? t : child_receive(ctx, p, WIRE_ANSWER, in, rt_seconds() + limit);
 }
 
 /// Makes one request under the lock. If the process was running before, a broken connection may be
