@@ -196,23 +196,34 @@ static int connect_newest(Store *s) {
     return is_damage(code) ? connect_again(s) : code;
 }
 
-Store *store_open(const char *folder, int64_t limit, char why[STORE_WHY]) {
-    Store *s = calloc(1, sizeof *s);
+StoreStatus store_connect(const char *folder, int64_t limit, Store **out, char why[STORE_WHY]) {
+    Store *s = *out = calloc(1, sizeof *s);
     if (!s) {
         snprintf(why, STORE_WHY, "out of memory");
-        return NULL;
+        return STORE_MEMORY;
     }
     s->limit = limit;
-    if (!folder_open(&s->folder, folder, why)) {
-        free(s);
-        return NULL;
+    int code = SQLITE_CANTOPEN;
+    if (folder_open(&s->folder, folder, why)) {
+        int lock = folder_lock(&s->folder);
+        code = connect_newest(s);
+        folder_unlock(lock);
+        if (!code) return STORE_OK;
+        describe_store_error(why, s, code);
     }
-    int lock = folder_lock(&s->folder), code = connect_newest(s);
-    folder_unlock(lock);
-    if (!code) return s;
-    describe_store_error(why, s, code);
     free(s);
-    return NULL;
+    *out = NULL;
+    return status_of(code);
+}
+
+Store *store_open(const char *folder, int64_t limit, char why[STORE_WHY]) {
+    Store *s;
+    store_connect(folder, limit, &s, why);
+    return s;
+}
+
+void store_patience(Store *s, int ms) {
+    if (s->db) sqlite3_busy_timeout(s->db, ms);
 }
 
 void store_close(Store *s) {

@@ -49,7 +49,11 @@ enum { STORE_WHY = 512 };
 /// because machine code is loaded from there. NULL: it failed; `why` has the reason. `limit`: bytes
 /// of all entries; above it, the longest unused entries are removed; 0: no limit.
 Store *store_open(const char *folder, int64_t limit, char why[STORE_WHY]);
+/// Likewise, with the reason of a failure as a status. STORE_BUSY: it may succeed later.
+StoreStatus store_connect(const char *folder, int64_t limit, Store **out, char why[STORE_WHY]);
 void store_close(Store *s);
+/// Sets how long the store's calls wait for other processes; by default 5 s.
+void store_patience(Store *s, int ms);
 /// The database's path.
 const char *store_path(const Store *s);
 

@@ -7,6 +7,7 @@
 #include "driver/code_cache.h"
 
 #include "driver/jit.h"
+#include "driver/pending_entries.h"
 #include "runtime/base/base.h"
 
 #include <errno.h>
@@ -53,18 +54,20 @@ bool cache_limit(int64_t *out, char why[STORE_WHY]) {
 static struct {
     pthread_mutex_t lock;
     Store *store;
-    bool tried, warned;
-    double rests_until; // of rt_seconds
+    bool tried, warned, warned_busy;
+    double rests_until;     // of rt_seconds()
+    PendingEntries pending; // entries that no store has yet
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /// Runs in the child of a fork, which must neither use nor close SQLite's connections. If another
 /// thread was in SQLite at the fork, SQLite's own locks may stay taken, so the child uses no store
-/// at all.
+/// at all. The parent writes the pending entries.
 static void forget_store(void) {
     bool used = pthread_mutex_trylock(&cache.lock) != 0;
     pthread_mutex_init(&cache.lock, NULL);
     cache.store = NULL;
     cache.tried = used;
+    cache.pending = (PendingEntries){0};
 }
 
 static void watch_store_forks(void) {
@@ -86,36 +89,83 @@ static void warn_not_kept(const char *why) {
     say(line);
 }
 
-enum { REST = 60 }; // seconds
+enum { REST = 60, LAST_MS = 500 }; // seconds; milliseconds of waiting when the process ends
 
 /// A stopped process, or a lock that a file system lost, can hold the store forever. One launch
 /// waits for it; the next ones do without the store for REST seconds.
-static void rest_if_busy(StoreStatus status) {
-    if (status == STORE_BUSY) cache.rests_until = rt_seconds() + REST;
+static void rest_store(void) {
+    cache.rests_until = rt_seconds() + REST;
+    if (!cache.warned_busy)
+        say("warning: compiled kernels are not on disk yet: other processes hold the store; it is "
+            "tried again every minute, and when this process ends (TG_CACHE=FOLDER, or off)");
+    cache.warned_busy = true;
 }
 
-/// Returns the store with its lock held, and opens it at first use. NULL, without the lock: no
-/// store, or it is resting.
-static Store *lock_store(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void open_store(void) {
     char folder[PATH_MAX], why[STORE_WHY];
     int64_t limit;
-    pthread_once(&once, watch_store_forks);
-    pthread_mutex_lock(&cache.lock);
-    if (!cache.tried && !cache_is_off()) {
-        cache.tried = true;
-        if (!tg_cache_folder(folder, sizeof folder))
-            warn_not_kept("neither HOME nor XDG_CACHE_HOME is set");
-        else if (!cache_limit(&limit, why) || !(cache.store = store_open(folder, limit, why)))
+    cache.tried = true;
+    if (!tg_cache_folder(folder, sizeof folder)) {
+        warn_not_kept("neither HOME nor XDG_CACHE_HOME is set");
+    } else if (!cache_limit(&limit, why)) {
+        warn_not_kept(why);
+    } else {
+        StoreStatus status = store_connect(folder, limit, &cache.store, why);
+        cache.pending.limit = limit;
+        cache.tried = status != STORE_BUSY;
+        if (status == STORE_BUSY)
+            rest_store();
+        else if (status)
             warn_not_kept(why);
     }
-    if (cache.store && rt_seconds() >= cache.rests_until) return cache.store;
-    pthread_mutex_unlock(&cache.lock);
-    return NULL;
+}
+
+/// Writes the oldest entries first, until the store is busy. Entries that it refuses are dropped.
+static void write_pending(void) {
+    StoreEntry *e;
+    while ((e = pending_oldest(&cache.pending))) {
+        StoreStatus status = store_put(cache.store, e);
+        if (status == STORE_BUSY) {
+            rest_store();
+            return;
+        }
+        if (status) warn_not_kept(store_status_text(status));
+        pending_drop_oldest(&cache.pending);
+    }
+}
+
+/// Returns the store with its lock held, and opens it at first use. Pending entries are written.
+/// NULL, also with the lock: there is no store, or it is resting.
+static Store *lock_store(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_store_forks);
+    pthread_mutex_lock(&cache.lock);
+    if (cache_is_off() || rt_seconds() < cache.rests_until) return NULL;
+    if (!cache.tried) open_store();
+    if (cache.store) write_pending();
+    return rt_seconds() < cache.rests_until ? NULL : cache.store;
 }
 
 static void unlock_store(void) {
     pthread_mutex_unlock(&cache.lock);
+}
+
+/// Runs when the process ends. Another thread may still be in the store.
+static void write_last(void) {
+    if (pthread_mutex_trylock(&cache.lock)) return;
+    if (pending_oldest(&cache.pending) && !cache.tried) open_store();
+    if (cache.store) {
+        store_patience(cache.store, LAST_MS);
+        write_pending();
+    }
+    pthread_mutex_unlock(&cache.lock);
+}
+
+/// Keeps an entry until the store has time for it. The lock is held.
+static void put_aside(const StoreEntry *e) {
+    static bool ends;
+    if (!ends) ends = atexit(write_last) == 0;
+    if (!pending_add(&cache.pending, e)) warn_not_kept(store_status_text(STORE_MEMORY));
 }
 
 /* ---- keys ---------------------------------------------------------------------------------- */
@@ -160,38 +210,56 @@ static void release_value(void *at) {
     free(*(void **)at);
 }
 
+/// Copies the value of a pending entry. False: none is pending.
+static bool get_pending(StoreKey key, StoreKind kind, void **value, size_t *n) {
+    const StoreEntry *e = pending_find(&cache.pending, key);
+    if (!e || e->kind != kind || !(*value = malloc(e->bytes + 1))) return false;
+    memcpy(*value, e->value, e->bytes);
+    *n = e->bytes;
+    return true;
+}
+
+/// Reads a value, which the caller frees.
+static bool get_value(StoreKey key, StoreKind kind, void **value, size_t *n) {
+    Store *s = lock_store();
+    StoreStatus status = STORE_OK;
+    if (!get_pending(key, kind, value, n))
+        status = s ? store_get(s, key, kind, value, n) : STORE_ABSENT;
+    if (status == STORE_BUSY) rest_store();
+    unlock_store();
+    return status == STORE_OK;
+}
+
 bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, WireKind message, Bytes *body) {
     void **value = ctx_new(ctx, void *);
     size_t n = 0, length;
     WireKind found;
     ctx_defer(ctx, release_value, value);
-    Store *s = lock_store();
-    if (!s) return false;
-    StoreStatus status = store_get(s, key, kind, value, &n);
-    rest_if_busy(status);
-    unlock_store();
+    if (!get_value(key, kind, value, &n)) return false;
     const uint8_t *data = *value;
-    if (status || n < WIRE_HEADER || !wire_read_header(data, &found, &length) || found != message ||
+    if (n < WIRE_HEADER || !wire_read_header(data, &found, &length) || found != message ||
         length != n - WIRE_HEADER)
         return false;
     *body = (Bytes){(uint8_t *)*value + WIRE_HEADER, length};
     return true;
 }
 
+/// Entries wait while the store rests, and are lost only if no store can be opened.
 void cache_put(const StoreEntry *e) {
     Store *s = lock_store();
-    if (!s) return;
-    StoreStatus status = store_put(s, e);
-    if (status) warn_not_kept(store_status_text(status));
-    rest_if_busy(status);
+    StoreStatus status = s ? store_put(s, e) : STORE_BUSY;
+    if (s && status == STORE_BUSY) rest_store();
+    if (status == STORE_BUSY && child_seconds() < cache.rests_until)
+        put_aside(e);
+    else if (s && status)
+        warn_not_kept(store_status_text(status));
     unlock_store();
 }
 
 bool cache_claim(StoreKey key, int *claim) {
     Store *s = lock_store();
     *claim = -1;
-    if (!s) return true;
-    StoreStatus status = store_claim(s, key, claim);
+    StoreStatus status = s ? store_claim(s, key, claim) : STORE_OK;
     unlock_store();
     return status != STORE_BUSY;
 }

@@ -77,7 +77,7 @@ echo 'kernel k(x: f32[N]) tune B = 64 | 256 {
     parallel n in N by B { x[n] = 2 * x[n]; }
 }' >"$out/t.teg"
 tuned() { # FOLDER N B
-    TG_CACHE="$1" "$tegula" tune "$out/t.teg" -a "x=zeros($2)" --budget 0.3 -s B="$3" \
+    TG_CACHE="$1" "$tegula" tune "$out/t.teg" -a "x=zeros($2)" --budget 60 -s B="$3" \
         -s grain=1 >"$out/log" 2>&1 || fail "$(cat "$out/log")"
 }
 tuned "$out/one" 1000 64

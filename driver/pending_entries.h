@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Entries that wait for a store which other processes hold. They are copies, the oldest first.
+#ifndef DRIVER_PENDING_ENTRIES_H
+#define DRIVER_PENDING_ENTRIES_H
+
+#include "cache/store.h"
+
+typedef struct PendingEntry PendingEntry;
+typedef struct PendingEntries {
+    PendingEntry *first, *last;
+    int64_t bytes, limit; // of all values; limit 0: none
+} PendingEntries;
+
+/// Adds a copy, in place of an entry with the same key. Above the limit, the oldest entries are
+/// dropped, as a store does. False: out of memory.
+bool pending_add(PendingEntries *p, const StoreEntry *e);
+/// NULL: none has the key.
+const StoreEntry *pending_find(const PendingEntries *p, StoreKey key);
+/// NULL: there are none.
+StoreEntry *pending_oldest(const PendingEntries *p);
+void pending_drop_oldest(PendingEntries *p);
+
+#endif
