@@ -249,7 +249,7 @@ void cache_put(const StoreEntry *e) {
     Store *s = lock_store();
     StoreStatus status = s ? store_put(s, e) : STORE_BUSY;
     if (s && status == STORE_BUSY) rest_store();
-    if (status == STORE_BUSY && child_seconds() < cache.rests_until)
+    if (status == STORE_BUSY && rt_seconds() < cache.rests_until)
         put_aside(e);
     else if (s && status)
         warn_not_kept(store_status_text(status));

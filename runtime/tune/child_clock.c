@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See child_clock.h. The system reports the processor time of a process, and whether each of its
-// threads is running or ready.
+// threads is running, ready, or waiting for a disk.
 #include "runtime/tune/child_clock.h"
 
 #include "runtime/tune/trial.h"
@@ -24,28 +24,36 @@ static double cpu_seconds(pid_t child) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/// Reads a file of /proc. The state follows the thread's name, which may contain any character.
-static bool is_ready(pid_t child, const char *thread) {
+/// Reads a thread's state from /proc: 'R' runs or is ready, 'D' waits for a disk, 'S' sleeps. The
+/// state follows the thread's name, which may contain any character. 0: the thread is gone.
+static char thread_state(pid_t child, const char *thread) {
     char path[80], text[256];
     snprintf(path, sizeof path, "/proc/%ld/task/%.20s/stat", (long)child, thread);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = file < 0 ? -1 : read(file, text, sizeof text - 1);
     if (file >= 0) close(file);
-    if (n <= 0) return false;
+    if (n <= 0) return 0;
     text[n] = 0;
     const char *name_end = strrchr(text, ')');
-    return name_end && name_end[1] == ' ' && name_end[2] == 'R';
+    return name_end && name_end[1] == ' ' ? name_end[2] : 0;
 }
 
-/// The number of threads that run or are ready.
-static int ready_threads(pid_t child) {
+/// The numbers of threads that run or are ready, and of those that wait for a disk.
+typedef struct ThreadStates {
+    int ready, disk;
+} ThreadStates;
+
+static ThreadStates thread_states(pid_t child) {
     char path[64];
-    int n = 0;
+    ThreadStates n = {0};
     snprintf(path, sizeof path, "/proc/%ld/task", (long)child);
     DIR *d = opendir(path);
-    if (!d) return 0;
-    for (struct dirent *e; (e = readdir(d));)
-        if (e->d_name[0] != '.') n += is_ready(child, e->d_name);
+    if (!d) return n;
+    for (struct dirent *e; (e = readdir(d));) {
+        char state = e->d_name[0] == '.' ? 0 : thread_state(child, e->d_name);
+        n.ready += state == 'R';
+        n.disk += state == 'D';
+    }
     closedir(d);
     return n;
 }
@@ -55,19 +63,23 @@ void rt_child_clock_start(rt_child_clock *c, pid_t child) {
     *c = (rt_child_clock){.child = child, .seen = rt_seconds(), .first = cpu, .last = cpu};
 }
 
-/// Threads that could run at the same time: other ready threads wait for the child's own.
-static int parallel_threads(pid_t child) {
-    int ready = ready_threads(child), cores = rt_cores();
-    return ready < cores ? ready : cores;
+/// Returns by how many threads the processor time of a step is divided; 0: the step counts whole.
+/// Ready threads that exceed the cores wait for the child's own threads.
+static int sharing_threads(pid_t child) {
+    ThreadStates n = thread_states(child);
+    int cores = rt_cores();
+    if (!n.ready) return n.disk > 0;
+    return n.ready < cores ? n.ready : cores;
 }
 
-/// A sleeping child waits for something other than a core, so its clock follows the wall clock. For
-/// a ready child, the processor time of its threads counts.
+/// A child that sleeps waits for another process or for a time, so its clock follows the wall
+/// clock. If a thread is ready, or waits for a disk or a page of memory, the machine's load decides
+/// how long that takes, and the processor time of its threads counts.
 double rt_child_clock_read(rt_child_clock *c) {
     double now = rt_seconds(), step = rt_lesser(now - c->seen, STEP);
     double cpu = cpu_seconds(c->child);
-    int ready = cpu < 0 || c->last < 0 ? 0 : parallel_threads(c->child);
-    double got = ready ? (cpu - c->last) / ready : step;
+    int sharing = cpu < 0 || c->last < 0 ? 0 : sharing_threads(c->child);
+    double got = sharing ? (cpu - c->last) / sharing : step;
     c->seconds += rt_lesser(got, step);
     c->seen = now;
     if (cpu >= 0) c->last = cpu;

@@ -6,8 +6,9 @@
 #include <sys/types.h>
 
 /// A clock of a child's work. It stands still while the child is ready and other processes occupy
-/// all cores, and while this process is stopped. On a busy machine it falls behind the wall clock.
-/// A limit on it thus distinguishes a hung child from a starved one.
+/// all cores, while the child waits for a disk, and while this process is stopped. On a busy
+/// machine it falls behind the wall clock. A limit on it thus distinguishes a hung child from a
+/// starved one.
 typedef struct rt_child_clock {
     pid_t child;
     double seconds;     // since the start

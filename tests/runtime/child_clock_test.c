@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -76,14 +78,59 @@ static void sleeps(void **state) {
     end_child(pid);
 }
 
-/// Others have the core most of the time: the clock has the child's part alone.
+/// Others have the core most of the time: the clock has the child's part alone. The number of
+/// readings is fixed, since a starved child may not get any time for long.
 static void starves(void **state) {
     (void)state;
     pid_t others = start_child(2, 0), pid = start_child(1, 10);
-    rt_child_clock c = watch(pid, 0.05);
+    rt_child_clock c;
+    rt_child_clock_start(&c, pid);
+    for (int i = 0; i < 40; i++) {
+        wait_ms(5);
+        rt_child_clock_read(&c);
+    }
     assert_true(c.seconds <= rt_child_clock_computed(&c) + 1e-6);
     end_child(pid);
     end_child(others);
+}
+
+/// A process is in the state of a disk wait while its child of vfork has not ended.
+static pid_t start_disk_wait(void) {
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (vfork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) pause();
+    }
+    _exit(1);
+}
+
+static char state_of(pid_t pid) {
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    assert_true(n > 0 && strrchr(text, ')'));
+    return strrchr(text, ')')[2];
+}
+
+/// A child that waits for a disk is not hung: the clock has its processor time alone.
+static void waits_for_a_disk(void **state) {
+    (void)state;
+    rt_child_clock c;
+    pid_t pid = start_disk_wait();
+    while (state_of(pid) != 'D') wait_ms(1);
+    rt_child_clock_start(&c, pid);
+    for (int i = 0; i < 20; i++) {
+        wait_ms(5);
+        rt_child_clock_read(&c);
+    }
+    assert_true(c.seconds <= rt_child_clock_computed(&c) + 1e-6);
+    end_child(pid);
 }
 
 /// Two threads that could run at the same time.
@@ -138,6 +185,7 @@ static void is_gone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sleeps),
                                        cmocka_unit_test(starves),
+                                       cmocka_unit_test(waits_for_a_disk),
                                        cmocka_unit_test(has_threads),
                                        cmocka_unit_test(has_more_threads_than_cores),
                                        cmocka_unit_test(was_not_looked_at),
