@@ -106,8 +106,17 @@ static Code *compile_code(Job *job, int texts, bool load) {
     return code;
 }
 
+/// Machine code that runs here; NULL after errors.
+static Code *compile_to_run(Job *job) {
+    if (!job_compiles_apart(job)) return compile_code(job, 0, true);
+    double start = rt_seconds();
+    Code *code = job_compile_apart(job);
+    job->seconds[1] += rt_seconds() - start;
+    return code;
+}
+
 static bool compile_cpu_job(Job *job) {
-    Code *code = compile_code(job, 0, true);
+    Code *code = compile_to_run(job);
     if (!code) return false;
     job->compiled = (void *)code;
     return true;
@@ -191,7 +200,7 @@ static bool has_gpus(const Job *job) {
 /// The image is unloaded before the code goes.
 static bool cuda_compile(Job *job) {
     if (job->ranks && !has_gpus(job)) return false;
-    Code *code = compile_code(job, 0, true);
+    Code *code = compile_to_run(job);
     if (!code) return false;
     ctx_defer(job->ctx, unload_image, code->image);
     job->compiled = (void *)code;

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Code that the compiler's other process makes for a command (TG_COMPILE=process). The instance is
+// elaborated here as well, since arguments are bound by it. Both ends must agree on the facts of
+// the code; only then do its arguments have the order that this process expects.
+#include "driver/jit.h"
+#include "lang/diag.h"
+#include "runtime/tegula.h"
+#include "tools/tegula/executors.h"
+#include "tools/tegula/tune/tune.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/// The simulator calls this process, and the output of passes is printed here.
+bool job_compiles_apart(const Job *job) {
+    const Options *o = job->o;
+    return server_wanted() && !is_simulated(job->build.target) && !o->dump_after &&
+           !o->verify_each && !o->time_passes;
+}
+
+static bool same_bytes(const void *a, const void *b, size_t n) {
+    return n == 0 || memcmp(a, b, n) == 0;
+}
+
+static bool is_same_instance(const tg_variant *a, const tg_variant *b) {
+    return a->n_facts == b->n_facts && a->n_params == b->n_params &&
+           same_bytes(a->facts, b->facts, sizeof *a->facts * (size_t)a->n_facts) &&
+           same_bytes(a->params, b->params, (size_t)a->n_params) &&
+           strcmp(a->config, b->config) == 0;
+}
+
+/// The argument of a parameter, or -1.
+static int argument_of(const Build *b, int param) {
+    for (int k = 0, i; k < build_arguments(b); k++)
+        if (build_argument(b, k, &i), i == param) return k;
+    return -1;
+}
+
+/// Which parameters may be one view: the passes find them, and they ran in the other process.
+static void take_inplace(Job *job, const tg_variant *v) {
+    const Elaborated *code = job->build.code;
+    int n = 2 * v->n_inplace;
+    int64_t *pairs = ctx_array(job->ctx, int64_t, n + 1);
+    for (int i = 0; i < n; i++) pairs[i] = argument_of(&job->build, v->inplace[i]);
+    if (n)
+        op_set_attr(job->build.ir, find_kernel(code->module, code->name), "inplace",
+                    at_ints(job->build.ir, pairs, n));
+}
+
+/// Elaboration has given some of the warnings here already.
+static void print_other_warnings(Job *job, const Answer *a) {
+    const char **own;
+    int n = messages_warnings(job->ctx, &own);
+    for (int i = 0; i < a->n_warnings; i++) {
+        bool known = false;
+        for (int k = 0; k < n; k++) known |= strcmp(own[k], a->warnings[i]) == 0;
+        if (!known) fputs(a->warnings[i], stderr);
+    }
+}
+
+/// Messages about the source name their own place. A bug of the other process is one of this
+/// program.
+static Code *fail_apart(Job *job, const Answer *a) {
+    bool is_list = strchr(a->message, '\n') || a->status < TG_ERROR_MEMORY;
+    if (is_list) fprintf(stderr, "%s\n", a->message);
+    if (a->status == TG_ERROR_INTERNAL)
+        diag(job->ctx, job->kernel->loc, D_INTERNAL,
+             is_list ? "see above: the compiler's process says it" : a->message);
+    else if (!is_list)
+        cli_error("compiling '%s': %s", job->kernel->name.text, a->message);
+    return NULL;
+}
+
+static void release_apart(void *code) {
+    code_release(code);
+}
+
+Code *job_compile_apart(Job *job) {
+    const DLTensor **tensors;
+    Request r;
+    Answer a;
+    if (!job_request(job, &r, &tensors)) {
+        cli_error("TG_COMPILE=process needs the shapes of all arguments");
+        return NULL;
+    }
+    r.check = job->o->check;
+    r.debug = job->o->debug;
+    if (!server_compile(job->ctx, &r, &a)) {
+        cli_error("TG_COMPILE=process: the other process has another compiler");
+        cli_hint("TG_SERVER names the program; it must be of this build");
+        return NULL;
+    }
+    if (a.status) return fail_apart(job, &a);
+    if (!is_same_instance(a.variant, build_variant(&job->build, TG_LEVEL_BASE, FACTS_EXACT))) {
+        cli_error("TG_COMPILE=process compiles for what the arguments say, and the options say "
+                  "more");
+        cli_hint("leave out --given, or unset TG_COMPILE");
+        return NULL;
+    }
+    print_other_warnings(job, &a);
+    take_inplace(job, a.variant);
+    answer_load(job->ctx, &r, &a);
+    if (a.status) return fail_apart(job, &a);
+    ctx_defer(job->ctx, release_apart, a.code);
+    return a.code;
+}
