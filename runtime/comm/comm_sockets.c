@@ -7,10 +7,11 @@
 //
 // A process that can reach the port and knows TG_RANK_KEY can take part. Each side proves that it
 // knows the key by an HMAC over a nonce of the other side, so the key itself is never sent. Later
-// traffic is neither encrypted nor signed. Without a key, ranks meet only at loopback addresses.
-// The meeting ends at its time limit, whatever its peers do.
+// traffic is neither encrypted nor signed. Without a key, ranks meet only at loopback addresses,
+// and only those of one user. The meeting ends at its time limit, whatever its peers do.
 #include "runtime/comm/comm.h"
 #include "runtime/comm/comm_guests.h"
+#include "runtime/comm/comm_peer.h"
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -80,6 +81,8 @@ typedef struct Hosts {
     size_t bytes;
     int64_t end;   // of the meeting
     int strangers; // connections with a wrong key
+    int others;    // connections of other users, where there is no key
+    rt_peers peers;
     uint8_t nonces[RT_COMM_RANKS][RT_NONCE];
     HostsAnswer answer;
 } Hosts;
@@ -280,38 +283,64 @@ static bool is_own_end(int s) {
     return is_own;
 }
 
-/// Connects, and receives the listener's nonce. Returns -1 with errno on failure.
-static int try_connect(const struct sockaddr *at, socklen_t size, const tg_comm_options *o,
-                       int64_t end, uint8_t nonce[RT_NONCE]) {
+/// With a key, the peer's user does not matter.
+static rt_peer peer_of(const Hosts *h, int s) {
+    return *rank_key() ? RT_PEER_OWN : rt_peer_of(&h->peers, s);
+}
+
+/// Connects, and receives the listener's nonce. Returns -1 with errno on failure; EKEYREJECTED:
+/// the listener belongs to another user.
+static int try_connect(const Hosts *h, const struct sockaddr *at, socklen_t size,
+                       const tg_comm_options *o, uint8_t nonce[RT_NONCE]) {
     int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (s < 0) return -1;
     tune_socket(s, o);
-    rt_limit(s, rt_left_ms(end));
+    rt_limit(s, rt_left_ms(h->end));
     errno = ECONNABORTED;
-    if (connect(s, at, size) == 0 && !is_own_end(s) && rt_receive_until(s, nonce, RT_NONCE, end)) {
+    bool heard =
+        connect(s, at, size) == 0 && !is_own_end(s) && rt_receive_until(s, nonce, RT_NONCE, h->end);
+    rt_peer peer = heard ? peer_of(h, s) : RT_PEER_GONE;
+    if (peer == RT_PEER_OWN) {
         rt_limit(s, o->timeout_ms);
         return s;
     }
-    int error = errno;
+    int error = peer == RT_PEER_OTHER ? EKEYREJECTED : heard ? ECONNABORTED : errno;
     close(s);
     errno = error;
     return -1;
 }
 
-/// Retries until `end`, as rank 0 may come later.
-static tg_status connect_first(const tg_comm_options *o, int64_t end, int *out,
+/// Tries each address once. Returns -1, with errno of the last one.
+static int try_addresses(const Hosts *h, const struct addrinfo *all, const tg_comm_options *o,
+                         uint8_t nonce[RT_NONCE]) {
+    int s = -1;
+    errno = EADDRNOTAVAIL;
+    for (const struct addrinfo *a = all; a && s < 0; a = a->ai_next)
+        if (is_allowed(a)) s = try_connect(h, a->ai_addr, a->ai_addrlen, o, nonce);
+    return s;
+}
+
+/// Retries until the end of the meeting, as rank 0 may come later. again: rank 0 was there, so it
+/// is gone if nobody listens.
+static tg_status connect_first(Hosts *h, const tg_comm_options *o, bool again,
                                uint8_t nonce[RT_NONCE]) {
     struct addrinfo *all = NULL;
     tg_status status = allowed_addresses(o, &all);
-    if (status) return status;
+    int error = 0, *out = &h->sockets[0];
     *out = -1;
-    do {
-        for (struct addrinfo *a = all; a && *out < 0; a = a->ai_next)
-            if (is_allowed(a)) *out = try_connect(a->ai_addr, a->ai_addrlen, o, end, nonce);
-        if (*out < 0) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    } while (*out < 0 && rt_now_ns() < end);
+    if (status) return status;
+    while ((*out = try_addresses(h, all, o, nonce)) < 0) {
+        error = errno;
+        if (error == EKEYREJECTED || (again && error == ECONNREFUSED) || !rt_left_ms(h->end)) break;
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
     freeaddrinfo(all);
-    return *out < 0 ? rt_comm_nobody_came(o, 0) : TG_OK;
+    if (*out >= 0) return TG_OK;
+    if (error != EKEYREJECTED) return rt_comm_nobody_came(o, 0);
+    return fail_meeting(
+        o, "meeting rank 0",
+        "a process of another user listens there, or the system does not say whose; "
+        "ranks of several users need TG_RANK_KEY");
 }
 
 /* ---- meeting --------------------------------------------------------------------------------- */
@@ -322,6 +351,11 @@ static tg_status nobody_came(const Hosts *h, const tg_comm_options *o, int liste
     if (h->strangers)
         return tg_fail(status, "%s; %d that came had another TG_RANK_KEY", tg_last_error(),
                        h->strangers);
+    if (h->others)
+        return tg_fail(status,
+                       "%s; %d that came belonged to another user; ranks of several users "
+                       "need TG_RANK_KEY",
+                       tg_last_error(), h->others);
     if (is_loopback_only(listener))
         return tg_fail(status, "%s; it listens at an address of its host alone, as '%s' is one",
                        tg_last_error(), o->meet);
@@ -357,9 +391,8 @@ static tg_status welcome_rank(Hosts *h, const tg_comm_options *o, const rt_guest
 /// Answers a rank with another key: it cannot verify the answer, and so knows the reason. The
 /// meeting goes on without it. The answer proves nothing, because the stranger could replay a proof
 /// to a rank whose nonce it has.
-static void turn_away(Hosts *h, int socket) {
+static void turn_away(int socket) {
     HostsAnswer none = {.group = NO_GROUP};
-    h->strangers++;
     (void)(rt_nonce(none.proof) && rt_nonce(none.proof + RT_NONCE));
     (void)send(socket, &none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
     close(socket);
@@ -374,9 +407,14 @@ static tg_status welcome_host(Hosts *h, const tg_comm_options *o, rt_guests *gue
     if (!rt_next_guest(guests, h->end, &guest))
         return nobody_came(h, o, guests->listener, first_missing(h, 1));
     memcpy(&hello, guest.said, sizeof hello);
-    if (IS_PROVED("hello", guest.nonce, &hello)) return welcome_rank(h, o, &guest, &hello, own);
-    if (hello.rank.magic == own->rank.magic)
-        turn_away(h, guest.socket);
+    bool proved = IS_PROVED("hello", guest.nonce, &hello);
+    rt_peer peer = peer_of(h, guest.socket);
+    if (proved && peer == RT_PEER_OWN) return welcome_rank(h, o, &guest, &hello, own);
+    bool is_rank = hello.rank.magic == own->rank.magic;
+    h->strangers += is_rank && !proved;
+    h->others += is_rank && proved && peer == RT_PEER_OTHER;
+    if (is_rank)
+        turn_away(guest.socket);
     else
         close(guest.socket);
     return TG_OK;
@@ -426,43 +464,77 @@ static tg_status listen_beside(Hosts *h, const tg_comm_options *o, uint32_t *por
     return TG_OK;
 }
 
-/// Other ranks: meet rank 0.
-static tg_status meet_first_host(Hosts *h, const tg_comm_options *o, Hello *hello) {
+/// Sends one hello and receives the answer. *heard: all of it came. Rank 0 closes connections when
+/// too many come at once, so a rank whose connection ends before that tries again.
+static tg_status ask_first_host(Hosts *h, const tg_comm_options *o, Hello *hello, bool again,
+                                bool *heard) {
     uint8_t nonce[RT_NONCE];
-    tg_status status = connect_first(o, h->end, &h->sockets[0], nonce);
-    if (!status) status = listen_beside(h, o, &hello->port);
+    *heard = false;
+    tg_status status = connect_first(h, o, again, nonce);
+    if (!status && !again) status = listen_beside(h, o, &hello->port);
     if (status) return status;
     if (!rt_nonce(hello->nonce)) return fail_meeting(o, "random numbers", strerror(errno));
     PROVE("hello", nonce, hello);
-    if (!send_bytes(h->sockets[0], hello, sizeof *hello) ||
-        !rt_receive_until(h->sockets[0], &h->answer, sizeof h->answer, h->end))
-        return rt_comm_nobody_came(o, 0);
+    *heard = send_bytes(h->sockets[0], hello, sizeof *hello) &&
+             rt_receive_until(h->sockets[0], &h->answer, sizeof h->answer, h->end);
+    if (*heard) return TG_OK;
+    close(h->sockets[0]);
+    h->sockets[0] = -1;
+    return TG_OK;
+}
+
+/// Other ranks: meet rank 0.
+static tg_status meet_first_host(Hosts *h, const tg_comm_options *o, Hello *hello) {
+    bool heard = false;
+    for (int i = 0; !heard; i++) {
+        tg_status status = ask_first_host(h, o, hello, i > 0, &heard);
+        if (status) return status;
+        if (!heard && !rt_left_ms(h->end)) return rt_comm_nobody_came(o, 0);
+    }
     if (!IS_PROVED("answer", hello->nonce, &h->answer) || h->answer.group == NO_GROUP)
-        return fail_meeting(o, "meeting rank 0", "it has another TG_RANK_KEY, or is no rank");
+        return fail_meeting(o, "meeting rank 0",
+                            *rank_key() ? "it has another TG_RANK_KEY, or is no rank"
+                                        : "it has a TG_RANK_KEY, belongs to another user, or is "
+                                          "no rank");
     h->answer.text[RT_COMM_TEXT - 1] = 0;
     if (!h->answer.text[0]) return TG_OK;
     return tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", h->answer.text);
 }
 
 /// If rank 0 sees the rank at a loopback address, the rank is on rank 0's host.
-static tg_status connect_to(Hosts *h, const tg_comm_options *o, int rank) {
-    Address at = h->answer.at[rank];
-    in_port_t port = *port_in(&at);
-    socklen_t size = sizeof at;
-    uint8_t nonce[RT_NONCE];
-    Greeting g = {.group = h->answer.group, .rank = h->rank, .to = rank};
-    if (is_loopback(&at)) {
-        if (getpeername(h->sockets[0], (struct sockaddr *)&at, &size))
-            return rt_comm_nobody_came(o, 0);
-        *port_in(&at) = port;
-    }
-    int s = try_connect((struct sockaddr *)&at, address_size(&at), o, h->end, nonce);
-    h->sockets[rank] = s;
-    if (s >= 0) PROVE("greeting", nonce, &g);
-    if (s < 0 || !send_bytes(s, &g, sizeof g))
-        return tg_fail(TG_ERROR_RANK, "tg_comm_create: rank %d cannot connect to rank %d: %s",
-                       o->rank, rank, strerror(errno));
+static tg_status find_rank(const Hosts *h, const tg_comm_options *o, int rank, Address *at) {
+    *at = h->answer.at[rank];
+    in_port_t port = *port_in(at);
+    socklen_t size = sizeof *at;
+    if (!is_loopback(at)) return TG_OK;
+    if (getpeername(h->sockets[0], (struct sockaddr *)at, &size)) return rt_comm_nobody_came(o, 0);
+    *port_in(at) = port;
     return TG_OK;
+}
+
+/// Greets once, and waits for the welcome. The listening rank may close the connection because too
+/// many came at once. Returns -1 with errno on failure.
+static int greet_rank(const Hosts *h, const tg_comm_options *o, int rank, const Address *at) {
+    uint8_t nonce[RT_NONCE], welcome;
+    Greeting g = {.group = h->answer.group, .rank = h->rank, .to = rank};
+    int s = try_connect(h, (const struct sockaddr *)at, address_size(at), o, nonce);
+    if (s < 0) return -1;
+    PROVE("greeting", nonce, &g);
+    if (send_bytes(s, &g, sizeof g) && rt_receive_until(s, &welcome, 1, h->end)) return s;
+    close(s);
+    errno = ECONNABORTED;
+    return -1;
+}
+
+static tg_status connect_to(Hosts *h, const tg_comm_options *o, int rank) {
+    Address at;
+    tg_status status = find_rank(h, o, rank, &at);
+    if (status) return status;
+    do h->sockets[rank] = greet_rank(h, o, rank, &at);
+    while (h->sockets[rank] < 0 && errno == ECONNABORTED && rt_left_ms(h->end));
+    if (h->sockets[rank] >= 0) return TG_OK;
+    return tg_fail(TG_ERROR_RANK, "tg_comm_create: rank %d cannot connect to rank %d: %s", o->rank,
+                   rank, strerror(errno));
 }
 
 static tg_status accept_one(Hosts *h, const tg_comm_options *o, rt_guests *guests) {
@@ -472,12 +544,13 @@ static tg_status accept_one(Hosts *h, const tg_comm_options *o, rt_guests *guest
         return nobody_came(h, o, guests->listener, first_missing(h, h->rank + 1));
     memcpy(&g, guest.said, sizeof g);
     bool is_rank = IS_PROVED("greeting", guest.nonce, &g) && g.group == h->answer.group &&
-                   g.to == h->rank && g.rank > h->rank && g.rank < h->n && h->sockets[g.rank] < 0;
-    if (is_rank)
+                   g.to == h->rank && g.rank > h->rank && g.rank < h->n && h->sockets[g.rank] < 0 &&
+                   peer_of(h, guest.socket) == RT_PEER_OWN;
+    if (is_rank) tune_socket(guest.socket, o);
+    if (is_rank && send_bytes(guest.socket, "", 1))
         h->sockets[g.rank] = guest.socket;
     else
         close(guest.socket);
-    if (is_rank) tune_socket(guest.socket, o);
     return TG_OK;
 }
 
@@ -574,6 +647,7 @@ static void release_hosts(Hosts *h) {
     for (int r = 0; r < h->n; r++)
         if (h->sockets[r] >= 0) close(h->sockets[r]);
     if (h->listener >= 0) close(h->listener);
+    rt_peers_close(&h->peers);
     for (int i = 0; i < 2; i++)
         if (h->wake[i] >= 0) close(h->wake[i]);
     free(h);
@@ -639,6 +713,7 @@ static tg_status create_far(tg_comm *c, Hosts *h, const tg_comm_options *o) {
         munmap(c->host.flat, h->bytes * (size_t)h->n);
         status = tg_fail(TG_ERROR_MEMORY, "tg_comm_create: no thread: %s", strerror(errno));
     }
+    rt_peers_close(&h->peers);
     if (status) return status;
     c->engine = &rt_engine_sockets;
     c->engine_state = h;
@@ -654,6 +729,7 @@ tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *o, size_t bytes) 
     if (!h) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     Hello hello = {.rank = rt_comm_hello(o, bytes), .host = rt_comm_host()};
     h->end = meeting_deadline(o);
+    if (!*rank_key()) rt_peers_open(&h->peers);
     tg_status status = o->rank ? meet_first_host(h, o, &hello) : meet_all_hosts(h, o, &hello);
     bool one = !status && is_one_host(h);
     if (!status && !one) status = create_far(c, h, o);

@@ -55,7 +55,8 @@ for name, (text, *_) in STEERED.items():
 (FOLDER / "other.teg").write_text(SOURCE.replace("a[w][n];", "a[w][n] + 1;"))
 
 
-def start(rank, meet, timeout_ms=NEVER_MS, key=None, source="gather.teg", more_args=(), files=None, **more):
+def start(rank, meet, timeout_ms=NEVER_MS, key=None, source="gather.teg", more_args=(), files=None, user=None,
+          **more):
     environment = dict(os.environ, TG_RANK=str(rank), TG_RANKS="2", TG_MEET=meet, TG_CACHE="off", TG_TUNE="off",
                        TG_COMM_TIMEOUT_MS=str(timeout_ms), **more)
     environment.pop("TG_RANK_KEY", None)
@@ -64,7 +65,7 @@ def start(rank, meet, timeout_ms=NEVER_MS, key=None, source="gather.teg", more_a
     command = [TEGULA, "run", FOLDER / source, "--comm", "processes", "-a", "a=rand(2,64)", *more_args]
     limit = files and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)))
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            preexec_fn=limit)
+                            preexec_fn=limit, user=user)
 
 
 def ends(process, fails_with=None):
@@ -165,13 +166,76 @@ def keys_differ():
     for other in (None, "", "another secret", "a secre"):
         meet = f"127.0.0.1:{free_port()}"
         first = start(0, meet, key="a secret")
-        ends(start(1, meet, key=other), "it has another TG_RANK_KEY")
+        ends(start(1, meet, key=other), "it has another TG_RANK_KEY" if other else "it has a TG_RANK_KEY")
         ends(start(1, meet, key="a secret"))
         ends(first)
     meet = f"127.0.0.1:{free_port()}"
     first = start(0, meet, timeout_ms=5000, key="a secret")
     ends(start(1, meet, key="no"), "it has another TG_RANK_KEY")
     ends(first, "1 that came had another TG_RANK_KEY")
+
+
+def pump(source, sink):
+    """Until an end closes."""
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+def accept(listener, rank):
+    """The next connection of a rank that has not ended."""
+    listener.settimeout(0.05)
+    while True:
+        try:
+            connection = listener.accept()[0]
+            connection.settimeout(None)
+            return connection
+        except TimeoutError:
+            assert rank.poll() is None, rank.communicate()[0]
+
+
+def evicted_ranks_try_again():
+    """A rank's connection is closed before it is answered, as rank 0 does with the oldest of too many, and later
+    ones go on to rank 0."""
+    port, own = free_port(), free_port()
+    first = start(0, f"127.0.0.1:{port}")
+    with socket.create_server(("127.0.0.1", own)) as listener:
+        second = start(1, f"127.0.0.1:{own}")
+        for says in (b"", os.urandom(16), os.urandom(16)):
+            rank = accept(listener, second)
+            rank.sendall(says)
+            rank.close()
+        rank = accept(listener, second)
+        zero = Strangers("none", port, 0).connect()
+        pumps = [threading.Thread(target=pump, args=ends_of) for ends_of in ((rank, zero), (zero, rank))]
+        for t in pumps:
+            t.start()
+        ends(second)
+        ends(first)
+        for t in pumps:
+            t.join()
+
+
+def other_users_stay_out():
+    """Without a key, users of the host meet only among themselves; rank 0 goes on waiting for its own."""
+    other = 65534
+    if os.geteuid() or subprocess.run([TEGULA, "run", FOLDER / "gather.teg", "-a", "a=rand(2,64)"], user=other,
+                                      cwd="/", capture_output=True).returncode:
+        print("other_users_stay_out: left out, as no other user can run the program")
+        return
+    meet = f"127.0.0.1:{free_port()}"
+    first = start(0, meet)
+    ends(start(1, meet, user=other), "belongs to another user")
+    ends(start(1, meet))
+    ends(first)
+    meet = f"127.0.0.1:{free_port()}"
+    first = start(0, meet, user=other)
+    ends(start(1, meet), "a process of another user listens there")
+    ends(start(1, meet, user=other))
+    ends(first)
 
 
 def strangers_get_no_proof():
@@ -300,7 +364,8 @@ if sys.argv[3:] == ["alone"]:
     alone()
     raise SystemExit(0)
 for case in (meets_with_few_files, meets_among_strangers, meeting_ends, keys_agree, keys_differ,
-             strangers_get_no_proof, other_hosts_need_a_key, several_hosts, other_sources_are_named,
+             evicted_ranks_try_again, other_users_stay_out, strangers_get_no_proof, other_hosts_need_a_key,
+             several_hosts, other_sources_are_named,
              scalars_that_steer_agree, numbers_of_every_type_steer, listens_at_the_named_address,
              no_rank_meets_itself):
     case()
