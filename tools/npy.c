@@ -17,7 +17,7 @@
 static const char MAGIC[6] = {'\x93', 'N', 'U', 'M', 'P', 'Y'};
 enum { MAX_HEADER = 1 << 16, HEADER_ALIGN = 64 };
 
-/// Writes the message; false, so that callers end with `return fail_npy(...)`.
+/// Writes the message and returns false, so that callers can end with `return fail_npy(...)`.
 static bool fail_npy(char *error, const char *text) {
     snprintf(error, NPY_ERROR_SIZE, "%s", text);
     return false;
@@ -28,7 +28,7 @@ static bool is_big_endian_host(void) {
     return *(const uint8_t *)&one == 0;
 }
 
-/// The text after 'key': in the dictionary, or NULL.
+/// Returns the text behind 'key': in the dictionary, or NULL.
 static const char *find_key(const char *header, const char *key) {
     size_t n = strlen(key);
     for (const char *p = header; (p = strstr(p, key)); p += n) {
@@ -44,8 +44,8 @@ static const char *find_key(const char *header, const char *key) {
     return NULL;
 }
 
-/// '<f4': byte order, kind, bytes. `|` is for elements of one byte, `=` for the host's order.
-/// Structured types are lists, complex numbers and strings other kinds: those are refused.
+/// Parses '<f4': byte order, kind, size. `|` is for elements of one byte, `=` for the host's order.
+/// Structured types, complex numbers and strings are refused.
 static bool parse_descr(const char *p, Npy *a, bool *swap, char *error) {
     if (!p || (*p != '\'' && *p != '"'))
         return fail_npy(error, "the array is not one of plain numbers");
@@ -65,7 +65,7 @@ static bool parse_descr(const char *p, Npy *a, bool *swap, char *error) {
     return true;
 }
 
-/// A Python tuple: `()`, `(3,)`, `(3, 4)`. Keeps the product of the extents that are not 0 within
+/// Parses a Python tuple: `()`, `(3,)`, `(3, 4)`. The product of the nonzero extents must fit
 /// int64, so that strides of empty arrays cannot overflow either.
 static bool parse_shape(const char *p, Npy *a, char *error) {
     if (!p || *p++ != '(') return fail_npy(error, "the header has no shape");
@@ -116,7 +116,7 @@ static bool read_npy_header(FILE *f, char *header, char *error) {
     return true;
 }
 
-/// The header is checked whole before memory of the size it claims is asked for.
+/// Checks the whole header before it allocates the memory that the header claims.
 static bool read_array(FILE *f, char *header, Npy *a, char *error) {
     bool swap;
     if (!read_npy_header(f, header, error)) return false;
@@ -147,7 +147,7 @@ bool npy_read(const char *path, Npy *out, char *error) {
     return ok;
 }
 
-/// The dictionary, padded so that the elements start at a multiple of HEADER_ALIGN.
+/// Formats the dictionary, padded so that the elements start at a multiple of HEADER_ALIGN.
 static size_t format_header(char *out, size_t cap, const Npy *a) {
     char order = a->size == 1 ? '|' : is_big_endian_host() ? '>' : '<';
     size_t n = (size_t)snprintf(out, cap, "{'descr': '%c%c%d', 'fortran_order': %s, 'shape': (",
@@ -164,7 +164,7 @@ static size_t format_header(char *out, size_t cap, const Npy *a) {
     return n;
 }
 
-/// False, with errno.
+/// Returns false with errno set.
 static bool write_to(const char *path, const Npy *a) {
     char header[512];
     size_t n = format_header(header, sizeof header - HEADER_ALIGN, a);
@@ -180,7 +180,8 @@ static bool write_to(const char *path, const Npy *a) {
     return ok && closed;
 }
 
-/// What was there stays until all is written. A link, a pipe or a device is written itself.
+/// Replaces an existing file only when all is written. A link, a pipe or a device is written
+/// directly.
 bool npy_write(const char *path, const Npy *a, char *error) {
     char beside[PATH_MAX];
     struct stat s;

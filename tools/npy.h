@@ -11,7 +11,7 @@ enum { NPY_MAX_RANK = 8, NPY_ERROR_SIZE = 256 };
 
 typedef struct Npy {
     char kind; // 'b' bool, 'i', 'u', 'f'
-    int size;  // bytes an element: 1, 2, 4, 8
+    int size;  // bytes in an element: 1, 2, 4, 8
     int rank;
     int64_t shape[NPY_MAX_RANK];
     bool fortran; // the first dimension varies fastest
@@ -19,9 +19,9 @@ typedef struct Npy {
     size_t bytes;
 } Npy;
 
-/// On failure returns false and writes what is wrong with the file to error[NPY_ERROR_SIZE].
+/// On failure returns false and writes the reason to error[NPY_ERROR_SIZE].
 bool npy_read(const char *path, Npy *out, char *error);
-/// Writes version 1, beside the file first (always little-endian or one-byte elements here).
+/// Writes version 1, little-endian, through a temporary file beside the target.
 bool npy_write(const char *path, const Npy *a, char *error);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// libpng's formats by number of channels.
+// libpng's formats, by number of channels.
 static const png_uint_32 FORMATS[5] = {0, PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB,
                                        PNG_FORMAT_RGBA};
 

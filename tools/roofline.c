@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The roofs of the roofline model (Williams, Waterman, Patterson, CACM 52(4), 2009), measured: copy
+// Measures the roofs of the roofline model (Williams, Waterman, Patterson, CACM 52(4), 2009): copy
 // bandwidth, multiply-add rate of the vector units, product rate of AMX tiles. Each is the best of
-// several rounds, so that a busy machine lowers it least.
+// several rounds, so that a busy machine affects it least.
 #include "tools/roofline.h"
 
 #include "runtime/compiler.h"
@@ -23,7 +23,7 @@ typedef void RoofWork(const Workers *workers, int thread);
 struct Workers {
     int threads;
     RoofWork *work;
-    int64_t bytes; // of a copy, all threads together
+    int64_t bytes; // bytes that all threads copy together
     char *from, *to;
     pthread_barrier_t start, end;
 };
@@ -46,7 +46,7 @@ static void *member_main(void *arg) {
     return NULL;
 }
 
-/// Seconds of the quickest of several rounds of work on all threads; 0 where threads cannot start.
+/// Returns the seconds of the fastest of several rounds on all threads; 0: threads cannot start.
 static double workers_run(Workers *workers) {
     Member *members = calloc((size_t)workers->threads, sizeof *members);
     if (!members) return 0;
@@ -66,7 +66,7 @@ static double workers_run(Workers *workers) {
         double seconds = rt_seconds() - begin;
         if (i == 1 || seconds < best) best = seconds; // round 0 warms up
     }
-    // Threads that wait for one that never came are left to wait.
+    // If a thread could not start, the others wait for ever and are left behind.
     for (int i = 1; i < started && started == workers->threads; i++)
         pthread_join(members[i].id, NULL);
     if (started == workers->threads) free(members);
@@ -75,7 +75,7 @@ static double workers_run(Workers *workers) {
 
 /* ---- copies -------------------------------------------------------------------------------- */
 
-/// Small arrays are copied often enough for the clock.
+/// Repeats the copy of a small array until the clock can measure it.
 static int64_t copy_repeats(int64_t bytes) {
     return (32 << 20) / bytes + 1;
 }
@@ -139,7 +139,7 @@ __attribute__((target("avx2,fma"))) static void fma_avx2(const Workers *c, int t
     sink = _mm256_cvtss_f32(x[0]);
 }
 
-/// Two products of bf16 a lane.
+/// Each lane multiplies two pairs of bf16.
 __attribute__((target("avx512f,avx512bf16"))) static void dot_bf16(const Workers *c, int thread) {
     (void)c, (void)thread;
     __m512 x[CHAINS], ones = _mm512_set1_ps(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Conversions, bit-exact, and approximations, rounded from double and more accurate than any
-// device.
+// Conversions are bit-exact. Approximations are computed in double and rounded, so they are more
+// accurate than any device's.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ void prepare_approx(Prepare *p, const Fn *fn, SimSite *site) {
     ice(p->ctx, (Loc){0}, "the simulator does not know %s.approx", name);
 }
 
-/// What is subnormal counts as 0.
+/// Flushes subnormal numbers to 0.
 static float flushed_f32(float x) {
     return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 }
@@ -64,9 +64,9 @@ void handle_approx(SimLane *lane, const SimSite *site, char *frame) {
 
 /* ---- small floats -------------------------------------------------------------------------- */
 
-/// Rounds x of f32 to fewer bits, to nearest, ties to even: `exponent` bits with bias
-/// 2^(exponent-1)-1, `mantissa` bits. A value that is too large becomes the pattern after the
-/// largest one.
+/// Rounds the f32 x to a narrower format, to nearest, ties to even. The format has `exponent` bits
+/// with bias 2^(exponent-1)-1, and `mantissa` bits. Overflow gives the pattern after the largest
+/// finite one.
 static uint32_t round_f32_to(float x, int exponent, int mantissa) {
     uint32_t u = bits_of_float(x), sign = u >> 31 << (exponent + mantissa), m = u & 0x7fffff;
     int e = (int)(u >> 23 & 255) - 127, bias = (1 << (exponent - 1)) - 1, drop = 23 - mantissa;
@@ -75,7 +75,7 @@ static uint32_t round_f32_to(float x, int exponent, int mantissa) {
         e = -126;
     else
         m |= 0x800000;
-    // Subnormals have the exponent of the smallest normal one and lose more bits.
+    // A subnormal result has the exponent of the smallest normal number, and loses more bits.
     if (e < 1 - bias) {
         drop += 1 - bias - e;
         e = 1 - bias;
@@ -111,7 +111,7 @@ uint8_t encode_f8(Elem elem, float x) {
     return (uint8_t)r;
 }
 
-// The multiplication by 2^112 puts the exponent right, for subnormal numbers as well.
+// The multiplication by 2^112 corrects the exponent, for subnormal numbers too.
 float decode_f16(uint16_t bits) {
     uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff) << 13;
     if (rest >= 0x0f800000) return float_of(sign | 0x7f800000 | (rest & 0x7fffff));
@@ -138,7 +138,7 @@ float decode_float(Elem elem, uint32_t bits) {
 
 /* ---- conversions --------------------------------------------------------------------------- */
 
-/// The type in the name.
+/// Reads the type from the function's name.
 void prepare_cvt(Prepare *p, const Fn *fn, SimSite *site) {
     const char *name = fn_capture(fn, 't');
     site->elem[0] = strstr(name, "e4m3")   ? EL_F8E4M3
@@ -169,7 +169,7 @@ void handle_cvt_x2(SimLane *lane, const SimSite *site, char *frame) {
                                               << 16;
 }
 
-/// To nearest, ties away from zero.
+/// Rounds to nearest, ties away from zero.
 void handle_cvt_tf32(SimLane *lane, const SimSite *site, char *frame) {
     uint32_t u = bits_of_float(OPERAND(float, frame, site, 0));
     (void)lane;
@@ -197,8 +197,8 @@ void handle_cvt_f16x2_f8x2(SimLane *lane, const SimSite *site, char *frame) {
 
 /* ---- integers ------------------------------------------------------------------------------ */
 
-/// Signedness and width of the type in the name: s32, u32, s64, u64, and b32, b64; the source of a
-/// conversion.
+/// Reads signedness and width from the function's name: s32, u32, s64, u64, b32 or b64, and the
+/// source type of a conversion.
 void prepare_int(Prepare *p, const Fn *fn, SimSite *site) {
     const char *type = fn_capture(fn, 't'), *from = fn_capture(fn, 's');
     (void)p;
@@ -207,7 +207,7 @@ void prepare_int(Prepare *p, const Fn *fn, SimSite *site) {
     site->number_of['d' - 'a'] = from && strcmp(from, "f64") == 0;
 }
 
-/// Truncated and saturated, NaN to 0 or, in 64 bits, to 2^63.
+/// Truncates and saturates. NaN gives 0, or 2^63 in 64 bits.
 static uint64_t to_int(double x, bool is_unsigned, int bytes) {
     double low = is_unsigned ? 0 : bytes == 8 ? -0x1p63 : -0x1p31;
     double high = bytes == 8 ? (is_unsigned ? 0x1p64 : 0x1p63) : (is_unsigned ? 0x1p32 : 0x1p31);
@@ -247,7 +247,7 @@ void handle_renew(SimLane *lane, const SimSite *site, char *frame) {
     RESULT(uint32_t, frame, site) = OPERAND(uint32_t, frame, site, 0);
 }
 
-/// No cache, nothing to say to it.
+/// The simulator has no cache, so the policy has no effect.
 void handle_policy(SimLane *lane, const SimSite *site, char *frame) {
     (void)lane;
     RESULT(uint64_t, frame, site) = 0;
@@ -255,7 +255,8 @@ void handle_policy(SimLane *lane, const SimSite *site, char *frame) {
 
 /* ---- two in a register --------------------------------------------------------------------- */
 
-/// Rounds so that a later rounding to fewer bits is correct: the last bit records the loss.
+/// Rounds to odd: the last bit records any loss, so that a second rounding to fewer bits is
+/// correct.
 static float round_to_odd(double x) {
     float f = (float)x;
     uint32_t u = bits_of_float(f);
@@ -281,7 +282,7 @@ void prepare_minmax(Prepare *p, const Fn *fn, SimSite *site) {
     site->number_of['o' - 'a'] = strcmp(fn_capture(fn, 'o'), "max") == 0;
 }
 
-/// A NaN gives way to a number; -0 is less than 0.
+/// Minimum or maximum. A number wins over a NaN, and -0 is less than 0.
 static uint16_t minmax_halves(Elem elem, bool max, uint16_t x, uint16_t y) {
     float a = decode_float(elem, x), b = decode_float(elem, y);
     if (a != a) return b != b ? 0x7fff : y;

@@ -21,7 +21,7 @@ static void close_image(tg_image *image) {
 
 /* ---- what parameters are ------------------------------------------------------------------- */
 
-/// Dynamic extents and strides get consecutive machine arguments.
+/// Gives dynamic extents and strides consecutive machine arguments.
 static void describe_numbers(int rank, const int64_t *from, int64_t *to, int *arg, int *next) {
     for (int d = 0; d < rank; d++) {
         to[d] = from[d];
@@ -29,7 +29,7 @@ static void describe_numbers(int rank, const int64_t *from, int64_t *to, int *ar
     }
 }
 
-/// The order of arguments is that of runtime/abi.h, tg_device_function.
+/// Describes the parameters in the order of runtime/abi.h, tg_device_function.
 static void describe_params(Ctx *ctx, SimImage *image, const Op *device, const GpuKernel *kernel) {
     const Region *r = device->regions[0];
     SimParam *all = ctx_array(ctx, SimParam, r->n_args + 1);
@@ -62,7 +62,7 @@ static void describe_all(Ctx *ctx, SimImage *image, const Op *module, const GpuC
 
 typedef struct MadeImage {
     SimImage *image;
-    bool given; // to the image of the runtime
+    bool given; // the image belongs to the runtime
 } MadeImage;
 
 static void release_made(void *thing) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Barriers of a CTA, a warp, a cluster; fences; the pool of registers; the end of a cluster.
+// Barriers of a CTA, a warp or a cluster; fences; the register pool; the end of a cluster.
 #include <string.h>
 
 #include "backends/sim/shadow.h"
@@ -18,7 +18,7 @@ static void check_barrier(Warp *w, const SimSite *site, const Barrier *b, int nu
                  "barrier %d is used for %d threads by %s at %s, and for %d at %s", number, threads,
                  lane_name(&w->lanes[0], a), site_place(site, here), b->threads,
                  site_place(b->site, there));
-    // All of the CTA meets at a single place. A named barrier joins different code.
+    // Barrier 0 joins all warps of a CTA at one place. A named barrier may join different code.
     if (number == 0 && b->site != site)
         sim_fail(sim, SIM_DIVERGENT, site,
                  "the warps of a CTA are at different barriers: %s at %s, others at %s",
@@ -129,7 +129,7 @@ static void publish_mbarriers(Cta *cta) {
     for (int i = 0; i < cta->n_mbarriers; i++) cta->mbarriers[i].fenced = true;
 }
 
-/// Of one kind of memory, or of both.
+/// Reads from the name whether the fence covers shared memory, global memory or both.
 void prepare_fence_proxy(Prepare *p, const Fn *fn, SimSite *site) {
     (void)p, (void)fn;
     site->number_of['g' - 'a'] = strstr(site->name, ".shared") == NULL;
@@ -150,7 +150,7 @@ void handle_fence_mbarrier_init(SimLane *lane, const SimSite *site, char *frame)
     publish_mbarriers(lane->of);
 }
 
-/// Launches come one after the other here.
+/// No work: launches run one after the other here.
 void handle_depends(SimLane *lane, const SimSite *site, char *frame) {
     (void)lane, (void)site, (void)frame;
 }
@@ -166,7 +166,7 @@ void handle_trap(SimLane *lane, const SimSite *site, char *frame) {
 
 enum { REGISTERS = 64 << 10, MOST_REGISTERS = 255 & ~7 };
 
-/// Without the count of the assembler: as many as fit.
+/// The assembler's register count is unknown here. Warps start with as many as fit the pool.
 void registers_start(Cta *cta) {
     int threads = cta->sim->threads, each = REGISTERS / threads & ~7;
     if (each > MOST_REGISTERS) each = MOST_REGISTERS;
@@ -186,7 +186,7 @@ static bool serve_group(Cta *cta, Warp *w) {
     return true;
 }
 
-/// Groups that wait for more registers get released ones, in any order of the groups.
+/// Gives released registers to waiting groups, in any order of the groups.
 static void serve_registers(Cta *cta) {
     for (bool more = true; more;) {
         more = false;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From a portable module to code of this process: kernels take the lane as a hidden parameter and
-// the others through pointers; target functions become code or calls of handlers.
+// Compiles a portable module to code of this process. Kernels take the lane as a hidden parameter
+// and read their other parameters through pointers. Target functions become code or calls of
+// handlers:
 //
-//     %d = call float @tg.rcp.approx(float %x)   becomes   store float %x, ptr %frame
-//                                                          call void HANDLER(ptr %lane, ptr SITE,
-//                                                          ptr %frame) %d = load float, ptr
-//                                                          %frame+8
+//     %d = call float @tg.rcp.approx(float %x)
+//
+// becomes
+//
+//     store float %x, ptr %frame
+//     call void HANDLER(ptr %lane, ptr SITE, ptr %frame)
+//     %d = load float, ptr %frame+8
 #include <ctype.h>
 #include <llvm-c/DebugInfo.h>
 #include <llvm-c/LLJIT.h>
@@ -51,7 +55,7 @@ static void *image_grow(Ctx *ctx, void *data, int n, int *cap, size_t size) {
     return more;
 }
 
-/// Most sites are of the same file and function as the last ones.
+/// Copies a file or function name. Most sites share both with the previous site.
 const char *image_text(Ctx *ctx, SimImage *image, const char *text, size_t n) {
     for (int i = image->n_texts - 1; i >= 0; i--)
         if (strncmp(image->texts[i], text, n) == 0 && !image->texts[i][n]) return image->texts[i];
@@ -132,7 +136,8 @@ static int letter_bytes(char letter) {
     }
 }
 
-/// Groups one after the other, each on 8 bytes; results where a tied group came in.
+/// Lays out the groups of operands one after the other, aligned to 8 bytes. A result that is tied
+/// to a group takes that group's place.
 static void lay_out_frame(Compiler *c, const Fn *fn, SimSite *site) {
     int at = 0;
     site->result_at = -1;
@@ -262,7 +267,7 @@ static void check_site_access(Compiler *c, LLVMValueRef inst, LLVMValueRef p, in
     emit_host_call(&c->e, check, LLVMFunctionType(g->void_, types, 4, false), args);
 }
 
-/// Alignment is forgotten: it is checked where anything is, and costs nothing on the host.
+/// Drops the alignment. Checked accesses check it themselves, and the host needs none.
 static void expand_access(Compiler *c, LLVMValueRef inst, bool store) {
     LLVMValueRef p = LLVMGetOperand(inst, store ? 1 : 0);
     int space = (int)LLVMGetPointerAddressSpace(LLVMTypeOf(p));
@@ -276,7 +281,7 @@ static void expand_access(Compiler *c, LLVMValueRef inst, bool store) {
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/// "256,1,1" of an attribute; entries that are missing stay as they are.
+/// Reads numbers from an attribute, such as "256,1,1". Missing entries keep their values.
 static void read_numbers(LLVMValueRef fn, const char *name, int n, int *out) {
     LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(
         fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, name, (unsigned)strlen(name));
@@ -292,7 +297,7 @@ static void read_numbers(LLVMValueRef fn, const char *name, int n, int *out) {
     }
 }
 
-/// Parameters come from memory, a tensor map stays where it is.
+/// Loads parameters from memory. A tensor map stays where it is.
 static void load_params(Compiler *c, LLVMValueRef old) {
     Gen *g = c->e.g;
     unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
@@ -330,7 +335,8 @@ static void move_blocks(LLVMValueRef from, LLVMValueRef to) {
     }
 }
 
-/// What is to be expanded is collected first: expansion removes instructions and adds others.
+/// Instructions are collected before any is expanded, because expansion removes and adds
+/// instructions.
 typedef VEC(LLVMValueRef) InstList;
 
 static InstList collect_expandable(Compiler *c, LLVMValueRef fn) {
@@ -345,7 +351,8 @@ static InstList collect_expandable(Compiler *c, LLVMValueRef fn) {
     return all;
 }
 
-/// Under check lanes note their ways: those of a warp have to be the same.
+/// Records the branch in the lane's path under --check: all lanes of a warp must take the same
+/// path.
 static void expand_branch(Compiler *c, LLVMValueRef branch, int number) {
     LLVMValueRef condition = NULL;
     if (LLVMGetInstructionOpcode(branch) == LLVMSwitch)
@@ -370,7 +377,8 @@ static void expand_sim_body(Compiler *c, LLVMValueRef fn) {
     }
 }
 
-/// No value needs more than 16 bytes of the stack, vectors of i1 and structs aside.
+/// Bounds the stack of a function: no value takes more than 16 bytes, except vectors of i1 and
+/// structs.
 static int64_t stack_bytes(LLVMValueRef fn) {
     int64_t n = 0;
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
@@ -378,7 +386,8 @@ static int64_t stack_bytes(LLVMValueRef fn) {
     return n;
 }
 
-/// The frame's size is known at the end, so its allocation is built last, in a block before all.
+/// The frame's size is known only at the end, so its alloca is built last, in a block before all
+/// others.
 static void convert_function(Compiler *c, LLVMValueRef old, SimFunction *out) {
     Gen *g = c->e.g;
     size_t n;
@@ -403,7 +412,7 @@ static void convert_function(Compiler *c, LLVMValueRef old, SimFunction *out) {
     c->frame_bytes = 16;
     move_blocks(old, fn);
     LLVMPositionBuilderAtEnd(g->b, entry);
-    // Stands for the frame until its size is known.
+    // A placeholder for the frame until its size is known.
     LLVMValueRef frame = LLVMBuildAlloca(g->b, g->i64, "");
     c->e.frame = frame;
     LLVMBuildBr(g->b, start);
@@ -454,7 +463,7 @@ static void check_error(Gen *g, LLVMErrorRef error) {
     ice(g->ctx, (Loc){0}, "LLVM: %s", copy);
 }
 
-// Kernels are compiled to run once or twice: most passes take longer than they save.
+// Kernels run once or twice, so most passes would take longer than they save.
 static const char pipeline[] = "function(early-cse)";
 
 static void optimize_sim_module(Gen *g, LLVMTargetMachineRef machine) {
@@ -479,7 +488,7 @@ static void release_sim_machine(void *thing) {
     LLVMDisposeTargetMachine(thing);
 }
 
-/// Code generation in one pass over each block.
+/// Generates code in one pass over each block.
 static LLVMTargetMachineRef host_machine(Ctx *ctx) {
     const char *cpu, *features;
     llvm_host(&cpu, &features);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// cp.async: copies of a lane to shared memory, in groups that the lane waits for. Until the copy is
-// done the bytes are NaNs. It is done at a random time, at the latest at the wait.
+// cp.async copies bytes to shared memory, in groups that the lane waits for. Until a copy happens
+// its target holds NaNs. It happens at a random time, at the latest at the wait.
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ void handle_cp_async(SimLane *lane, const SimSite *site, char *frame) {
     all->data[all->n++] = c;
 }
 
-/// The bytes arrive, but the lane may use them only after its wait.
+/// Copies the bytes. The lane may use them only after its wait.
 static void do_async_copy(SimLane *lane, Copy *c) {
     Cta *cta;
     char *to = copy_target(lane, c, &cta);
@@ -75,7 +75,7 @@ void handle_cp_async_commit(SimLane *lane, const SimSite *site, char *frame) {
     lane->copies.group++;
 }
 
-/// All groups but the last n that were committed.
+/// Waits for all committed groups except the last n.
 void handle_cp_async_wait(SimLane *lane, const SimSite *site, char *frame) {
     Copies *all = &lane->copies;
     int last = all->group - 1 - site_number(site, 'n'), kept = 0;

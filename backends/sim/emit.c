@@ -33,7 +33,7 @@ static void store_unaligned(Emit *e, LLVMValueRef v, LLVMValueRef p) {
 
 /* ---- where a lane is ----------------------------------------------------------------------- */
 
-/// An i32 of the lane.
+/// Loads an i32 field of the lane.
 static void emit_field(Emit *e, LLVMValueRef call, size_t offset) {
     LLVMValueRef v = load_unaligned(e, e->g->i32, at_offset(e, e->lane, (int64_t)offset));
     portable_replace(e->g, call, 1, &v);
@@ -135,25 +135,25 @@ void emit_path(Emit *e, LLVMValueRef condition, int site) {
 
 /* ---- accesses to global memory --------------------------------------------------------------- */
 
-/// Where a lane's access goes, if it is on.
+/// The address of a lane's access, and whether the lane is on.
 typedef struct LanePlace {
     LLVMValueRef p, on;
 } LanePlace;
 
-/// Operands are the address and whether the lane is on.
+/// The operands are the address and the mask.
 static LanePlace masked_place(Emit *e, LLVMValueRef call) {
     LLVMValueRef p = LLVMBuildAddrSpaceCast(e->g->b, LLVMGetOperand(call, 0), e->g->ptr, "");
     return (LanePlace){p, LLVMGetOperand(call, 1)};
 }
 
-/// a + b of 32 bits, or the greatest number where that is less.
+/// Adds two 32-bit numbers with saturation.
 static LLVMValueRef add_to_most(Gen *g, LLVMValueRef a, LLVMValueRef b) {
     LLVMValueRef sum = LLVMBuildAdd(g->b, a, b, "");
     LLVMValueRef over = LLVMBuildICmp(g->b, LLVMIntULT, sum, a, "");
     return LLVMBuildSelect(g->b, over, LLVMConstAllOnes(g->i32), sum, "");
 }
 
-/// Operands are a tensor's data and bytes, and two parts of the offset.
+/// The operands are a tensor's address and size, and the two parts of the offset.
 static LanePlace buffer_place(Emit *e, LLVMValueRef call, const SimSite *site) {
     Gen *g = e->g;
     LLVMValueRef data = LLVMBuildAddrSpaceCast(g->b, LLVMGetOperand(call, 0), g->ptr, "");
@@ -177,7 +177,7 @@ static LLVMValueRef checked_address(Emit *e, const SimSite *site, LanePlace to,
     Gen *g = e->g;
     if (e->image->check) {
         LLVMTypeRef types[] = {g->ptr, g->ptr, g->ptr, g->ptr, g->i32};
-        // C's bool fills its register.
+        // A C bool argument fills its register.
         LLVMValueRef whole = LLVMBuildZExt(g->b, to.on, g->i32, "");
         LLVMValueRef args[] = {e->lane, emit_address(e, site), to.p, value, whole};
         void *check = (void *)(uintptr_t)sim_check_masked;
@@ -187,7 +187,7 @@ static LLVMValueRef checked_address(Emit *e, const SimSite *site, LanePlace to,
     return LLVMBuildSelect(g->b, to.on, to.p, spare, "");
 }
 
-/// What memory has of a value of the row: b8 goes through 16 bits.
+/// The type in memory of a value of the row: b8 has 16 bits in registers.
 static LLVMTypeRef sim_memory_type(Emit *e, const Fn *fn, LLVMTypeRef type) {
     return strstr(fn->row->name, ".b8") || (fn_capture(fn, 'w') && *fn_capture(fn, 'w') == '8')
                ? e->g->i8
@@ -198,7 +198,7 @@ static int type_bytes(LLVMTypeRef type) {
     return (int)LLVMGetIntTypeWidth(type) / 8;
 }
 
-/// pad: the first of the operands that a lane which is off gets; 0: it gets zeros.
+/// pad: the first operand with the values of masked lanes; 0: masked lanes get zeros.
 static void emit_lane_load(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site, unsigned pad) {
     LLVMValueRef values[4];
     LLVMTypeRef type = fn_letter_type(e->g->llvm, fn->result.letter);
@@ -216,7 +216,7 @@ static void emit_lane_load(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *si
     portable_replace(e->g, call, n, values);
 }
 
-/// group: that of the values.
+/// group: the operand group with the values.
 static void emit_lane_store(Emit *e, LLVMValueRef call, const Fn *fn, SimSite *site, int group) {
     LLVMValueRef values[4];
     int n = fn->groups[group].count, first = (int)LLVMGetNumArgOperands(call) - n;

@@ -7,8 +7,8 @@
 
 typedef LLVMValueRef Rewrite(Gen *g, LLVMValueRef call);
 
-/// Returns the greater (OGT) or lesser (OLT) value, the first of equal ones. If one is NaN, the
-/// other.
+/// Returns the greater (OGT) or lesser (OLT) value. Of equal values it returns the first, and of a
+/// number and a NaN the number.
 static LLVMValueRef quick_extreme(Gen *g, LLVMValueRef call, LLVMRealPredicate better) {
     LLVMValueRef a = LLVMGetOperand(call, 0), b = LLVMGetOperand(call, 1);
     LLVMValueRef second = LLVMBuildFCmp(g->b, better, b, a, "");
@@ -29,7 +29,7 @@ static LLVMValueRef bitcast_to(Gen *g, LLVMValueRef v, LLVMTypeRef type) {
     return LLVMBuildBitCast(g->b, v, type, "");
 }
 
-/// Signs from `sign`, or none: those of NULL.
+/// Returns v with the sign of `sign`, or without a sign if that is NULL.
 static LLVMValueRef with_sign(Gen *g, LLVMValueRef v, LLVMValueRef sign) {
     LLVMTypeRef type = LLVMTypeOf(v);
     bool wide = LLVMGetTypeKind(type) == LLVMDoubleTypeKind;

@@ -46,7 +46,7 @@ static void before_switch(Fiber *from, const Fiber *to) {
 #endif
 }
 
-/// On the stack of `self` again, or for the first time.
+/// Runs on the stack of `self` after a switch.
 static void after_switch(Fiber *self) {
 #ifdef WITH_ASAN
     Fiber *from = self->sim->last;
@@ -54,7 +54,7 @@ static void after_switch(Fiber *self) {
     size_t bytes;
     __sanitizer_finish_switch_fiber(self->sanitizer, &bottom, &bytes);
     self->sanitizer = NULL;
-    // Only here the stack of sim_run's caller is known.
+    // Only here is the stack of sim_run's caller known.
     if (!from->memory) {
         from->bottom = bottom;
         from->bytes = bytes;
@@ -85,8 +85,8 @@ static _Noreturn void begin_fiber(Fiber *self) {
 
 #if defined(__x86_64__)
 
-// Saves the registers that a call preserves on the stack. The target restores its own. A fresh
-// stack holds the fiber at the place of rbx.
+// Pushes the callee-saved registers and restores those of the target. A fresh stack has the fiber
+// in the place of rbx.
 void tg_sim_switch(void **from, void *to);
 void tg_sim_begin(void);
 __asm__(".text\n"
@@ -123,7 +123,7 @@ __asm__(".text\n"
 
 static bool make_context(Fiber *f) {
     void **top = (void **)(void *)(f->memory + f->bytes + (size_t)sysconf(_SC_PAGESIZE));
-    // r15, r14, r13, r12, rbx, rbp, the address that `ret` goes to, and two to align the stack.
+    // r15, r14, r13, r12, rbx, rbp, the return address, and two words for alignment.
     void *start[] = {
         NULL, NULL, NULL, (void *)(uintptr_t)begin_fiber, f, NULL, (void *)(uintptr_t)tg_sim_begin,
         NULL, NULL};
@@ -181,15 +181,15 @@ void fiber_switch(Fiber *from, Fiber *to) {
 
 /* ---- stacks -------------------------------------------------------------------------------- */
 
-// Each is two mappings of the process, of which there are 65530.
+// A stack is two mappings, and a process may have 65530.
 static atomic_int alive;
 
 int fibers_alive(void) {
     return atomic_load(&alive);
 }
 
-// Stacks of earlier machines, up to the threads of a CTA: mapping new ones takes as long as many a
-// launch.
+// Stacks are kept for later machines, enough for the threads of a CTA: mapping new stacks takes as
+// long as many a launch.
 enum { MOST_KEPT = MAX_THREADS, STACK_STEP = 64 << 10 };
 static Lock kept_lock = LOCK_INIT;
 static Fiber *kept;
@@ -268,7 +268,7 @@ void fiber_reset(Fiber *f) {
 }
 
 void fiber_destroy(Fiber *f) {
-    // Frames on the stack never returned, and the sanitizer must forget their marks.
+    // The frames on the stack never return, so the sanitizer has to forget their marks.
 #ifdef WITH_ASAN
     __asan_unpoison_memory_region(f->bottom, f->bytes);
 #elif defined(WITH_TSAN)

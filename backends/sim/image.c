@@ -8,13 +8,13 @@
 #include "backends/sim/machine.h"
 #include "backends/sim/tma_map.h"
 
-/// A failure as the runtime reports them, with the position in the source. The runtime looks at the
-/// site again when the launch has ended.
+/// Reports a failure as the runtime does, with its source position. The runtime looks at the site
+/// again when the launch has ended.
 static int32_t fail_launch_at(const tg_env *env, const char *file, int line, int column,
                               const char *text) {
     static _Thread_local tg_site site;
     char braces[2 * sizeof((SimFailure){0}.text)], *to = braces;
-    // `{}` in the text of a site stands for a value; there are none.
+    // A `{}` in a site's text stands for a value. A failure of the simulator has none.
     for (const char *s = text; *s && to < braces + sizeof braces - 1; s++)
         if (!(s[0] == '}' && s > text && s[-1] == '{')) *to++ = *s;
     *to = 0;
@@ -43,7 +43,7 @@ static int64_t param_number(const SimParam *p, bool stride, int d, void *const *
     return arg >= 0 ? *(const int64_t *)args[arg] : stride ? p->strides[d] : p->extents[d];
 }
 
-/// From the first byte of the elements to the last one, strides of either sign.
+/// Returns the range from the first byte of the elements to the last, for strides of either sign.
 static SimBuffer tensor_buffer_span(const SimParam *p, void *const *args) {
     int64_t low = 0, high = 0;
     const char *data = *(const char *const *)args[p->arg];
@@ -57,7 +57,7 @@ static SimBuffer tensor_buffer_span(const SimParam *p, void *const *args) {
     return sim_buffer(data + first, behind - first, true);
 }
 
-/// The map of an empty tensor is not made, and not used.
+/// An empty tensor has no map.
 static SimBuffer map_span(const void *map) {
     const SimTensorMap *m = map;
     if (m->magic != MAP_MAGIC || m->rank < 1 || m->rank > MAP_RANK) return (SimBuffer){0};
@@ -73,7 +73,7 @@ static SimBuffer param_span(const SimParam *p, void *const *args) {
     return sim_buffer(faults, (int64_t)sizeof *faults + 8 * (int64_t)faults->capacity, true);
 }
 
-/// Tensors may share memory: what overlaps becomes one buffer.
+/// Adds a buffer. Overlapping tensors become one buffer.
 static int add_span(SimBuffer *all, int n, SimBuffer b, const char *name) {
     const char *low = b.base, *high = low + b.bytes;
     if (b.bytes <= 0) return n;
@@ -93,7 +93,8 @@ static int add_span(SimBuffer *all, int n, SimBuffer b, const char *name) {
 /// Tracks the bytes that functions of one launch leave in its workspaces for later functions.
 static void mark_fresh(const tg_image *of, const tg_env *env, const void *memory, int64_t bytes) {
     SimImage *image = of->user;
-    Fresh *f = memory ? calloc(1, sizeof *f + (size_t)bytes) : NULL; // unwatched without memory
+    Fresh *f = memory ? calloc(1, sizeof *f + (size_t)bytes)
+                      : NULL; // without memory, writes are not tracked
     lock_take(&image->lock);
     for (Fresh **at = &image->fresh; !memory && *at;) {
         Fresh *old = *at;
@@ -135,7 +136,8 @@ static int find_buffers(SimImage *image, const tg_env *env, const SimFunction *f
     }
     lock_take(&image->lock);
     for (int i = 0; i < n; i++)
-        if (out[i].name) find_written(image, env, &out[i]); // others have gaps, and flags for them
+        if (out[i].name)
+            find_written(image, env, &out[i]); // scratch of passes has gaps that flags guard
     lock_give(&image->lock);
     return n;
 }
@@ -143,7 +145,7 @@ static int find_buffers(SimImage *image, const tg_env *env, const SimFunction *f
 /* ---- what the runtime calls --------------------------------------------------------------------
  */
 
-/// A launch of several ranks, and how its waits ended.
+/// A launch of several ranks, and the results of its waits.
 typedef struct RankLaunch {
     const tg_env *env;
     const tg_image *image;
@@ -158,8 +160,8 @@ static int32_t wait_for_rank(void *user, int64_t site, const int64_t *word, int 
     return r->status;
 }
 
-/// The mutation test of several ranks: one site does nothing on any rank, and one rank
-/// (TG_SIM_LATE) is late. Its words are read as soon as they are raised.
+/// Runs the mutation test of several ranks. One site is disabled on all ranks, and one rank
+/// (TG_SIM_LATE) is delayed. Other ranks see its words as soon as it raises them.
 static bool run_ranks(const SimImage *code, int function, SimRun *run, const tg_env *env,
                       SimFailure *failure) {
     enum { PAUSES = 16 };
@@ -212,7 +214,7 @@ static int32_t dispatch_sim(const tg_image *image, const tg_env *env, int32_t fu
     return fail_launch_at(env, failure.file, failure.line, failure.column, failure.text);
 }
 
-// By the runtime's number of the type.
+// Indexed by the runtime's number of the type.
 static const int64_t type_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 
 static int swizzle_number(int bytes) {

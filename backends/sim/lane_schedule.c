@@ -90,7 +90,7 @@ static void set_ready(Warp *w, uint64_t lanes) {
 
 static SimLane *take_lane(Warp *w) {
     Sim *sim = w->cta->sim;
-    // Lanes in order from a random one on.
+    // Tries the lanes in order, from a random one on.
     unsigned turn = sim->random >> 40 & (MOST_LANES - 1);
     uint64_t turned = turn ? w->ready >> turn | w->ready << (MOST_LANES - turn) : w->ready;
     unsigned lane = ((unsigned)__builtin_ctzll(turned) + turn) & (MOST_LANES - 1);
@@ -99,7 +99,7 @@ static SimLane *take_lane(Warp *w) {
     return &w->lanes[lane];
 }
 
-/// A random one of those that are ready, or NULL.
+/// Returns a random ready warp, or NULL.
 static Warp *pick_warp(Sim *sim) {
     int words = (sim->n_warps + 63) / 64;
     int first = (int)(sim_random(sim) % (unsigned)sim->n_warps);
@@ -127,7 +127,7 @@ static bool work_somewhere(Sim *sim) {
 
 static _Noreturn void fail_deadlock(Sim *sim);
 
-/// Who runs next; NULL when all have ended.
+/// Returns the lane to run next, or NULL if all have ended.
 static SimLane *next_lane(Sim *sim) {
     if (sim->warp->ready) return take_lane(sim->warp);
     if (!sim->live) return NULL;
@@ -138,7 +138,7 @@ static SimLane *next_lane(Sim *sim) {
             sim->warp = w;
             return take_lane(w);
         }
-        // Only loads can make a lane ready.
+        // Only a load can make a lane ready now.
         if (!load_random(sim)) fail_deadlock(sim);
     }
 }
@@ -226,7 +226,7 @@ void sim_schedule(Sim *sim) {
 
 void lane_yield(SimLane *lane) {
     Sim *sim = lane->sim;
-    // Others first: the lane itself is ready only after one of them was chosen.
+    // Another lane runs first. This lane becomes a candidate only after that choice.
     Warp *w = pick_warp(sim);
     set_ready(lane->w, (uint64_t)1 << lane->lane);
     if (w) sim->warp = w;
@@ -289,7 +289,7 @@ static void check_uniform(Warp *w, const SimSite *site, int k) {
                      lane_name(&w->lanes[i], b));
 }
 
-/// The four warps of a group meet as lanes of a warp do.
+/// The four warps of a group meet as the lanes of a warp do.
 static void arrive_group(Warp *w, const SimSite *site) {
     Group *g = w->group;
     Sim *sim = w->cta->sim;

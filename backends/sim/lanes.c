@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Between the lanes of a warp: shuffles, votes.
+// Functions between the lanes of a warp: shuffles and votes.
 #include <string.h>
 
 #include "backends/sim/machine.h"
@@ -24,7 +24,7 @@ static int source_of(int mode, int lanes, int i, int by) {
     }
 }
 
-/// Missing lanes of a last, smaller warp give 0.
+/// The missing lanes of a last, smaller warp give 0.
 static void exchange_lane_values(Warp *w, const SimSite *site, const int *source) {
     uint32_t values[MOST_LANES] = {0};
     int n = warp_lanes(w);
@@ -75,7 +75,7 @@ void handle_vote(Warp *w, const SimSite *site) {
     warp_resume(w);
 }
 
-/// Any lane may be elected, but the same one at each place.
+/// The hardware may elect any lane, but always the same one at one place.
 void handle_elect(Warp *w, const SimSite *site) {
     int n = warp_lanes(w);
     for (int i = 0; i < n; i++) RESULT(uint8_t, w->frames[i], site) = i == w->cta->sim->elected % n;
@@ -110,7 +110,7 @@ static uint32_t xor_bits(uint32_t x, uint32_t y) {
 }
 
 static const struct {
-    const char *name; // what the capture stands for
+    const char *name; // the captured text
     uint32_t (*join)(uint32_t x, uint32_t y);
 } reductions[] = {
     {"add.s32", add_words},    {"min.s32", min_signed},   {"max.s32", max_signed},

@@ -25,15 +25,15 @@ typedef struct Fiber Fiber;
 typedef struct Shadow Shadow;
 
 enum {
-    LANES = 32, // in a warp of NVIDIA's, the smallest of any target
+    LANES = 32, // lanes of a warp of NVIDIA's GPUs, the fewest of any target
     MOST_LANES = 64,
-    MAX_THREADS = 1024, // of a CTA
+    MAX_THREADS = 1024, // threads of a CTA
     MAX_CLUSTER = 16,
     MAX_WARPS = MAX_CLUSTER * MAX_THREADS / LANES,
     GROUP_WARPS = 4,
     NAMED_BARRIERS = 16,
     SHARED_MAX = 256 << 10, // more than any target has
-    RANK_SHIFT = 24,        // of the rank in the cluster in an address of shared memory
+    RANK_SHIFT = 24,        // the position, in a shared address, of the CTA's rank in the cluster
 };
 
 /* ---- sites --------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ enum {
 typedef void LaneHandler(SimLane *lane, const SimSite *site, char *frame);
 typedef void WarpHandler(Warp *warp, const SimSite *site);
 typedef void GroupHandler(Group *group, const SimSite *site);
-/// Fills in the facts that the handler needs from the name.
+/// Fills in the facts that the handler needs from the function's name.
 typedef struct Prepare Prepare;
 typedef void PrepareSite(Prepare *p, const Fn *fn, SimSite *site);
 /// Emits code in place of a call, instead of a handler.
@@ -52,42 +52,42 @@ typedef enum SyncKind { SYNC_NONE, SYNC_BARRIER, SYNC_FENCE, SYNC_WAIT, SYNC_SIG
 
 /// A row of functions.def. Exactly one of emit, lane, warp, group is set.
 typedef struct SimOp {
-    const char *name; // the column of portable.def
+    const char *name; // the name in the column of portable.def
     EmitCall *emit;
     LaneHandler *lane;
     WarpHandler *warp;
     GroupHandler *group;
-    PrepareSite *prepare; // or NULL
+    PrepareSite *prepare; // may be NULL
     unsigned uniform;     // a bit for each group of operands that must be equal in all lanes
     SyncKind sync;        // the kind that a mutation test may remove
 } SimOp;
 extern const SimOp sim_ops[];
 const SimOp *sim_op_find(const char *name);
 
-/// The place of an element of a fragment in its matrix: for lane (or thread) t and element e, row *
-/// columns + column is at[t * elements + e].
+/// The positions of a fragment's elements in its matrix. For element e of lane (or thread) t, at[t
+/// * elements + e] is row * columns + column.
 typedef struct Fragment {
     struct Fragment *next;
     const char *name;
-    int role, elements, threads, owners, rows, columns; // threads from owners on hold copies
+    int role, elements, threads, owners, rows, columns; // threads beyond `owners` hold copies
     uint16_t *at;
 } Fragment;
 
 /// A place in the code that calls a target function or, under check, accesses memory.
 struct SimSite {
-    int number, sync; // sync: 1 + the number among barriers, fences and waits, or 0
+    int number, sync; // sync: 1 + the number among the barriers, fences and waits, or 0
     const SimOp *op;  // NULL for an access
     const char *name; // "tg.barrier", "a load of 4 bytes"
     const char *function, *file;
     int line, column;
-    int at[FN_GROUPS], count[FN_GROUPS]; // of each group of operands: offset in the frame, number
+    int at[FN_GROUPS], count[FN_GROUPS]; // for each group of operands: offset in the frame, count
     int result_at, result_count;
-    int number_of[26];       // immediates in the name, by the key of the capture
-    Elem elem[3];            // of matrices: A, B, accumulator
-    const Fragment *part[3]; // likewise
-    int bytes;               // of an access, or of one copy
+    int number_of[26];       // immediates in the name, by the key of their capture
+    Elem elem[3];            // element types of A, B and the accumulator
+    const Fragment *part[3]; // fragments of A, B and the accumulator
+    int bytes;               // size of an access or of one copy
     bool is_store, is_atomic;
-    void *user; // what the handler of this row wants
+    void *user; // data for this row's handler
 };
 
 #define OPERAND(T, frame, site, k) (*(T *)(void *)((frame) + (site)->at[k]))
@@ -99,25 +99,26 @@ static inline int site_number(const SimSite *site, char key) {
 
 /* ---- images -------------------------------------------------------------------------------- */
 
-/// Compiled: lane, then pointers to the parameters' values.
+/// The compiled entry: the lane, then pointers to the parameters' values.
 typedef void SimEntry(SimLane *lane, void *const *args);
 
 typedef struct SimFunction {
     char *name;
     SimEntry *entry;
     int n_params, n_described;
-    SimParam *described;                   // of those that are memory
-    int threads[3], cluster, shared_bytes; // attributes; shared_bytes 0 where there is none
-    int64_t frame_bytes;                   // an upper bound of the stack of a lane
+    SimParam *described; // the parameters that are memory
+    int threads[3], cluster,
+        shared_bytes;    // from the attributes; shared_bytes is 0 without shared memory
+    int64_t frame_bytes; // upper bound of a lane's stack
 } SimFunction;
 
-/// Memory of a launch's own, which its functions share.
+/// Workspace of a launch, which its functions share.
 typedef struct Fresh {
     struct Fresh *next;
-    const tg_env *env; // of the launch
+    const tg_env *env; // the environment of the launch
     const char *base;
     int64_t bytes;
-    bool written[]; // of each byte
+    bool written[]; // a flag for each byte
 } Fresh;
 
 struct SimImage {
@@ -131,9 +132,9 @@ struct SimImage {
     char **texts; // file and function names
     int n_texts, cap_texts;
     void *jit;
-    Lock lock;    // of idle, fresh
-    Sim *idle;    // machines of former runs
-    Fresh *fresh; // under `check`
+    Lock lock;    // guards `idle` and `fresh`
+    Sim *idle;    // machines of earlier runs
+    Fresh *fresh; // exists under `check`
 };
 
 /// Allocates memory of the image. A compilation without memory leaves with NO_MEMORY.
@@ -152,14 +153,14 @@ const Fragment *fragment_of(Prepare *p, const char *name, FragmentRole role);
 struct Emit {
     Gen *g;
     SimImage *image;
-    LLVMValueRef lane; // hidden parameter
+    LLVMValueRef lane; // the hidden parameter
     LLVMValueRef args, frame;
 };
-/// Emits code that marks bytes written by the generic proxy: `p` in shared memory.
+/// Emits code that marks bytes as written by the generic proxy; `p` is in shared memory.
 void emit_mark(Emit *e, LLVMValueRef p, int bytes);
-/// Emits code that notes in SimLane.path the direction of a branch of the site.
+/// Emits code that records the direction of a branch in SimLane.path.
 void emit_path(Emit *e, LLVMValueRef condition, int site);
-/// A call of a function of this process.
+/// Emits a call of a function of this process.
 LLVMValueRef emit_host_call(Emit *e, void *function, LLVMTypeRef type, LLVMValueRef *args);
 LLVMValueRef emit_address(Emit *e, const void *p);
 EmitCall emit_thread_id, emit_thread_count, emit_cta_id, emit_cta_count, emit_lane_id, emit_warp_id,
@@ -173,15 +174,15 @@ void sim_split_blocks(Gen *g);
 
 /* ---- fibers (fiber.c) ---------------------------------------------------------------------- */
 
-/// A stack for lanes: it runs one after another, or holds one that is blocked.
+/// A stack for lanes. It runs one lane after another, or holds one that is blocked.
 struct Fiber {
-    void *context; // where it stopped
+    void *context; // its stack pointer while it is stopped
     Sim *sim;
-    SimLane *lane; // runs or will run; NULL for that of the caller of sim_run
+    SimLane *lane; // the lane that runs or will run; NULL for the caller of sim_run
     char *memory;  // guard page, stack
     size_t bytes;
-    Fiber *next;     // of idle ones
-    void *sanitizer; // what the sanitizer knows of it
+    Fiber *next;     // list of idle fibers
+    void *sanitizer; // the sanitizer's record of it
     const void *bottom;
 };
 
@@ -202,41 +203,41 @@ _Noreturn void fiber_main(Fiber *fiber);
 /// A copy that a lane started and did not wait for.
 typedef struct Copy {
     const SimSite *site;
-    int group;     // committed as this one
-    uint32_t to;   // shared address of cp.async; of a store the source
+    int group;     // the group that it was committed to
+    uint32_t to;   // shared address: the target of cp.async, the source of a store
     const void *p; // global address, or the tensor map
     int bytes, read;
-    int32_t at[5];  // coordinates of a block
-    bool read_done; // the work is done; a store has read shared memory
-    bool waited;    // the lane has waited for that
-    bool add;       // to what the tensor has
-    char *data;     // what a store has read
+    int32_t at[5];  // coordinates of the block
+    bool read_done; // whether the copy happened; a store has then read shared memory
+    bool waited;    // whether the lane has waited for it
+    bool add;       // whether the store adds to the tensor
+    char *data;     // the bytes that a store has read
 } Copy;
 
 typedef struct Copies {
     Copy *data;
     int n, cap;
-    int group; // number of the group that is open
+    int group; // number of the open group
 } Copies;
 
 struct SimLane {
-    // what compiled code reads
+    // fields that compiled code reads
     uint32_t thread[3], threads[3], cta[3], ctas[3];
     uint32_t lane, warp, rank, ranks, high;
-    uint32_t path; // under check: its branches since its warp met
+    uint32_t path; // under check: its branches since its warp last met
     char *shared;
-    uint64_t spare[2]; // where a lane that is off loads from and stores to
+    uint64_t spare[2]; // memory for accesses of a masked lane
     // fields that compiled code does not read
     Sim *sim;
     Cta *of;
     Warp *w;
     Fiber *fiber;        // NULL before it starts and after it ended
-    int number;          // in the cluster
-    const SimSite *site; // where it waits, or last did something that can fail
+    int number;          // number in the cluster
+    const SimSite *site; // where it waits, or the last place that may fail
     Copies copies, stores;
-    const char *value; // of its current store, or NULL
+    const char *value; // the value of its current store, or NULL
     int spins;         // failed tests of an mbarrier since the last progress
-    int waited;        // groups of its stores, the others of the warp know of when they meet
+    int waited;        // its store groups that the other warps learn of at their next meeting
 };
 
 typedef enum WaitKind {
@@ -253,17 +254,17 @@ struct Warp {
     Cta *cta;
     Group *group;
     SimLane *lanes;
-    int index;                          // in the CTA
-    int number;                         // in the cluster
+    int index;                          // index in the CTA
+    int number;                         // number in the cluster
     uint64_t all, ready, arrived, done; // masks of lanes
-    const SimSite *site;                // of those that arrived
-    uint32_t path;                      // SimLane.path of the first one
+    const SimSite *site;                // where the arrived lanes are
+    uint32_t path;                      // SimLane.path of the lane that arrived first
     char *frames[MOST_LANES];
     WaitKind wait;
-    int wait_for;         // barrier number; index of the mbarrier
-    int parity;           // of the phase that it waits for
-    int cluster_phase;    // how often it arrived at the cluster's barrier
-    bool cluster_arrived; // and did not wait yet
+    int wait_for;         // number of the barrier, or index of the mbarrier
+    int parity;           // parity of the phase that it waits for
+    int cluster_phase;    // number of its arrivals at the cluster's barrier
+    bool cluster_arrived; // whether it has yet to wait after its arrival
 };
 
 static inline int warp_lanes(const Warp *w) {
@@ -277,14 +278,16 @@ typedef union Elements {
     uint32_t *u;
 } Elements;
 
-/// A statement of wgmma in flight.
+/// A wgmma statement in flight.
 typedef struct Product {
-    struct Product *next, *before; // of the group, oldest first; whose result it adds to
+    struct Product *next, *before; // next: list of the group, oldest first; before: the product
+                                   // whose result this one adds to
     const SimSite *site;
-    int id, commit;                    // number of its group, once it is committed; else -1
-    bool worked, ready, passed, given; // ready: waited for; passed: to another product; given: out
-    uint64_t a[8], b[8];               // descriptors of the steps
-    Elements registers;                // A, where it is not in shared memory
+    int id, commit;                    // commit: its committed group, or -1
+    bool worked, ready, passed, given; // ready: waited for; passed: its sums went to another
+                                       // product; given: its results were returned
+    uint64_t a[8], b[8];               // descriptors of the k-steps
+    Elements registers;                // A, if it is in registers
     Elements sum;
 } Product;
 
@@ -292,32 +295,32 @@ typedef struct Product {
 struct Group {
     Cta *cta;
     int index, n_warps;
-    uint32_t arrived; // warps
+    uint32_t arrived; // mask of warps
     const SimSite *site;
-    bool fenced;  // wgmma.fence since registers were last used otherwise
-    bool blocked; // its current function continues later: group_resume
+    bool fenced;  // whether a wgmma.fence has followed the last other access to registers
+    bool blocked; // whether its current function continues later (group_resume)
     int next_id, committed, registers;
     Product *oldest, *newest;
 };
 
 typedef struct Barrier {
-    int threads;    // threads that it waits for; 0: none has arrived
-    int arrived;    // threads
-    uint32_t warps; // that wait
+    int threads;    // number of threads to wait for; 0: no warp has arrived
+    int arrived;    // number of threads that arrived
+    uint32_t warps; // mask of waiting warps
     const SimSite *site;
 } Barrier;
 
 typedef struct Mbarrier {
-    uint32_t at; // offset
-    bool fenced; // its initialisation is visible to the asynchronous proxy
+    uint32_t at; // offset in shared memory
+    bool fenced; // whether the asynchronous proxy can see its initialisation
     int64_t phase, expected, pending, bytes;
-    const SimSite *site; // of its initialisation
+    const SimSite *site; // place of its initialisation
 } Mbarrier;
 
 struct Cta {
     Sim *sim;
     int rank;
-    char *shared; // views of shared memory: see `Views`
+    char *shared; // the views of shared memory, see `Views`
     Warp *warps;
     SimLane *lanes;
     Group groups[MAX_THREADS / LANES / GROUP_WARPS];
@@ -327,9 +330,9 @@ struct Cta {
     int free_registers;
 };
 
-// Views of shared memory, at these offsets: the bytes of loads and stores; a flag for each byte
-// that they wrote and the asynchronous proxy has not seen; the bytes of that proxy; the KiB with
-// flagged bytes.
+// The views of shared memory, as offsets: the bytes that loads and stores see; a flag for each byte
+// that they wrote and the asynchronous proxy has not seen; the bytes of that proxy; a list of the
+// KiB with flagged bytes.
 enum Views {
     VIEW_GENERIC = 0,
     VIEW_DIRTY = SHARED_MAX,
@@ -343,7 +346,7 @@ enum Views {
 typedef struct Load {
     const SimSite *site;
     const void *map;
-    uint32_t to, barrier, mask; // mask: CTAs of the cluster that receive it
+    uint32_t to, barrier, mask; // mask: the CTAs of the cluster that receive it
     int32_t at[5];
 } Load;
 
@@ -354,35 +357,36 @@ struct Sim {
     const SimRun *run;
     SimFailure *failure;
     bool failed;
-    int pauses; // that are left
+    int pauses; // pauses left
     uint64_t random;
-    Fiber main, *now, *last; // the caller's; that runs; that ran before it
+    Fiber main, *now,
+        *last; // main: the caller's fiber; now: the running one; last: the previous one
     Fiber *idle;
-    jmp_buf out;    // of sim_run, for failures outside of fibers
-    Fiber **fibers; // all of them
+    jmp_buf out;    // for failures outside of fibers
+    Fiber **fibers; // all fibers
     int n_fibers, cap_fibers;
-    int threads, cluster, n_warps; // of a CTA; CTAs; of the cluster
+    int threads, cluster, n_warps; // threads of a CTA; CTAs of the cluster; warps of the cluster
     int64_t shared_bytes;
-    int32_t program[3]; // first CTA of the cluster
+    int32_t program[3]; // number of the cluster's first CTA
     int elected;
-    int live; // lanes that have not ended
+    int live; // number of lanes that have not ended
     Cta *ctas;
-    Warp *warps, *warp; // warp: whose lanes run now
+    Warp *warps, *warp; // warp: the one that is running
     SimLane *lanes;
-    uint64_t ready[MAX_WARPS / 64]; // warps with lanes that could run
+    uint64_t ready[MAX_WARPS / 64]; // bits of warps with lanes that may run
     int cluster_phase, cluster_warps;
     Load *loads;
     int n_loads, cap_loads;
-    Shadow *shadow;         // under check
-    union Matrix *matrices; // of one instruction; NULL before the first
+    Shadow *shadow;         // exists under check
+    union Matrix *matrices; // operands of one instruction; NULL before the first
 };
 
 /* ---- lane_schedule.c ------------------------------------------------------------------------ */
 
 uint32_t sim_random(Sim *sim);
-/// The handler that compiled code calls for a function of several lanes.
+/// The handler of compiled code's calls for functions of several lanes.
 LaneHandler sim_collective;
-/// The handler for a function of one lane that a mutation test may remove.
+/// The handler for functions of one lane that a mutation test may remove.
 LaneHandler sim_lane_sync;
 /// Resumes all lanes of the warp.
 void warp_resume(Warp *warp);
@@ -415,7 +419,7 @@ typedef enum Proxy { PROXY_GENERIC, PROXY_ASYNC } Proxy;
 
 /// Returns the CTA of a shared address. Fails if there is none, or if the range is not inside.
 Cta *shared_find(SimLane *lane, const SimSite *site, uint32_t address, int bytes, int align);
-/// Bytes that the generic proxy wrote.
+/// Marks bytes as written by the generic proxy.
 void shared_mark(Cta *cta, uint32_t offset, int bytes);
 /// Makes the writes visible to the asynchronous proxy.
 void proxy_fence(Cta *cta);
@@ -424,7 +428,7 @@ LaneHandler handle_atomic, handle_atomic_cas, handle_store_shared, handle_load_s
 LaneHandler handle_signal, handle_wait_word;
 PrepareSite prepare_signal, prepare_wait_word;
 PrepareSite prepare_atomic, prepare_shared, prepare_st_async;
-/// Under check: before a load, or a store of what `value` points to.
+/// Checks a load, or a store of the bytes at `value`. Only under check.
 void sim_check_access(SimLane *lane, const SimSite *site, const void *p, const void *value);
 /// Checks that an access that begins within the bytes of a buffer also ends there, and that they
 /// belong to a tensor.
@@ -456,7 +460,7 @@ static inline float decode_bf16(uint16_t bits) {
     } v = {(uint32_t)bits << 16};
     return v.f;
 }
-/// From the bits of an element, f16, bf16, f32 (of which tf32 is a part), f8.
+/// Decodes an element of type f16, bf16, f32 (or tf32, a part of it) or f8 from its bits.
 float decode_float(Elem elem, uint32_t bits);
 // barrier.c
 WarpHandler handle_barrier, handle_barrier_shared, handle_barrier_named, handle_barrier_arrive,
@@ -471,7 +475,7 @@ WarpHandler handle_ldmatrix, handle_stmatrix, handle_mma;
 PrepareSite prepare_ldmatrix, prepare_mma;
 // copy.c
 LaneHandler handle_cp_async, handle_cp_async_commit, handle_cp_async_wait;
-/// Does one copy of the lane; false: it has none.
+/// Performs one pending copy of the lane; false: it has none.
 bool copy_random(SimLane *lane);
 void copies_reset(Copies *copies);
 // mbarrier.c
@@ -484,7 +488,7 @@ void mbarrier_complete_bytes(Cta *cta, uint32_t offset, int64_t bytes);
 LaneHandler handle_tma_load, handle_tma_store, handle_tma_add, handle_tma_prefetch,
     handle_tma_commit, handle_tma_wait;
 PrepareSite prepare_tma_load;
-/// Does one load; false: none is pending.
+/// Performs one pending load; false: none is pending.
 bool load_random(Sim *sim);
 bool store_random(SimLane *lane);
 void stores_finish(SimLane *lane);
@@ -495,7 +499,8 @@ PrepareSite prepare_wgmma;
 bool product_random(Group *group);
 void products_reset(Group *group);
 
-// Bytes that asynchronous work will write, and shared memory at the start: NaNs of 16, 32, 8 bits.
+// Canaries are NaNs of 16, 32 and 8 bits. They fill the target of asynchronous work, and shared
+// memory at the start.
 enum { CANARY_PENDING = 0x7fb5, CANARY_START = 0x7fb7 };
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Matrix instructions of a warp. The compiler's own table of fragments tells which lane holds which
-// element. Products are exact. Their sums are rounded to f32 one by one, except for f8, whose sums
-// are as inexact as Hopper's. Subnormal numbers are flushed as on the GPU.
+// Matrix instructions of a warp. The compiler's table of fragments places elements in lanes.
+// Products are exact. Sums are rounded to f32 one by one, except those of f8, which are as inexact
+// as Hopper's. Subnormal numbers are flushed as on the GPU.
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void fill_fragment(Prepare *p, Fragment *f, const Layout *l) {
     f->elements = (int)layout_registers(l);
     f->rows = (int)l->extents[0];
     f->columns = (int)l->extents[1];
-    Bits copies = layout_owner(l); // the highest bits of threads
+    Bits copies = layout_owner(l); // the highest thread bits number copies
     f->owners = copies ? (int)(copies & -copies) : f->threads;
     f->at = image_alloc(p->ctx, sizeof *f->at * (size_t)(f->threads * f->elements));
     for (int t = 0; t < f->threads; t++)
@@ -48,7 +48,7 @@ const Fragment *fragment_of(Prepare *p, const char *name, FragmentRole role) {
     return fragment_of_row(p, row, role);
 }
 
-/// The i-th word between dots: "tg.nv.mma.m16n8k16.f32.f16.f16".
+/// Returns the i-th word between dots of a name such as "tg.nv.mma.m16n8k16.f32.f16.f16".
 static const char *word_of_name(Prepare *p, const char *name, int i) {
     while (i-- > 0) name += strcspn(name, ".") + 1;
     return ctx_format(p->ctx, "%.*s", (int)strcspn(name, "."), name);
@@ -60,7 +60,8 @@ static Elem elem_of_word(Prepare *p, const char *name) {
     return e;
 }
 
-/// NVIDIA's sums of f8 do, but those of warps where they are made of products of f16.
+/// Whether sums keep few bits. NVIDIA's sums of f8 do, except where a warp's product consists of
+/// products of f16.
 static bool keeps_few_bits(const Prepare *p, const SimSite *site) {
     const GpuTarget *t = p->image->target;
     bool warps = strncmp(site->name, "tg.nv.mma.", 10) == 0;
@@ -102,7 +103,7 @@ static void check_whole(const Warp *w, const SimSite *site) {
                  site_place(site, place), sim->image->target->lanes);
 }
 
-/// Halves of the words of lanes, to or from rows.
+/// Moves halves of the lanes' words to or from rows.
 static void move_matrix(Warp *w, const SimSite *site, int matrix, char *const *rows, bool store) {
     const Fragment *f = site->part[0];
     int at = store ? site->at[1] : site->result_at;
@@ -136,7 +137,7 @@ void handle_stmatrix(Warp *w, const SimSite *site) {
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/// tf32 is f32 whose low 13 bits do not count.
+/// tf32 is f32 without its low 13 bits.
 float matrix_float(Elem elem, uint32_t bits) {
     return elem == EL_F32 ? decode_float(EL_F32, bits & 0xffffe000) : decode_float(elem, bits);
 }
@@ -153,10 +154,10 @@ void product_float(int m, int n, int k, const float *a, const float *b, float *d
         }
 }
 
-enum { NARROW_BITS = 13 }; // behind the leading one
+enum { NARROW_BITS = 13 }; // bits behind the leading one
 
-/// Returns the exponent of the greatest summand. The exponent of a product is the sum of its
-/// operands' exponents.
+/// Returns the exponent of the largest term. A product's exponent is the sum of its operands'
+/// exponents.
 static int greatest_exponent(int n, int k, const float *a, const float *b, float sum) {
     int most = sum != 0 ? ilogbf(sum) : INT_MIN;
     for (int l = 0; l < k; l++) {
@@ -166,8 +167,8 @@ static int greatest_exponent(int n, int k, const float *a, const float *b, float
     return most;
 }
 
-/// sum + a b. Summands lose their bits beyond 13 behind the greatest one's leading bit, and so does
-/// the sum. Measured on an H200, whose wgmma gives the same bits.
+/// Returns sum + a b. Terms lose all bits beyond the 13 behind the largest term's leading bit, and
+/// so does the sum. An H200's wgmma gives the same bits.
 static float narrow_sum(int n, int k, const float *a, const float *b, float sum) {
     float exact = sum;
     for (int l = 0; l < k; l++) exact += a[l] * b[l * n];
@@ -213,7 +214,7 @@ void prepare_mma(Prepare *p, const Fn *fn, SimSite *site) {
     (void)fn;
     prepare_types(p, site);
     site->number_of['x' - 'a'] =
-        strcmp(word_of_name(p, site->name, 5), "f32") == 0; // all bits of f32 count
+        strcmp(word_of_name(p, site->name, 5), "f32") == 0; // whether all bits of f32 count
     site->number_of['z' - 'a'] =
         gpu_has(p->image->target, GPU_FLUSH) && elem_info[site->elem[0]].bits == 16;
     site->part[0] = operand_fragment(p, name, FRAG_A, site->elem[0]);
@@ -250,7 +251,7 @@ static void set_element(const SimSite *site, int which, Matrix *m, int place, ui
     if (site_number(site, 'z')) m->f[place] = flushed_operand(m->f[place], elem);
 }
 
-/// Lanes that hold copies of an element have to agree on it.
+/// Checks that the lanes with copies of an element agree on it.
 static void check_copies(const Warp *w, const SimSite *site, int which, int size) {
     const Fragment *f = site->part[which];
     char a[NAME_BYTES], place[PLACE_BYTES];
@@ -266,7 +267,7 @@ static void check_copies(const Warp *w, const SimSite *site, int which, int size
 
 static uint64_t bits_at(const char *p, int bytes) {
     uint64_t bits = 0;
-    switch (bytes) { // a copy of so many bytes is one instruction
+    switch (bytes) { // copies of these sizes are single instructions
     case 1: memcpy(&bits, p, 1); break;
     case 2: memcpy(&bits, p, 2); break;
     case 4: memcpy(&bits, p, 4); break;
@@ -275,8 +276,7 @@ static uint64_t bits_at(const char *p, int bytes) {
     return bits;
 }
 
-/// Gathers the elements of all lanes. The bits of each are in the place of the next element in the
-/// frame.
+/// Gathers the elements of all lanes. In the frame, an element's bits extend to the next element.
 static void gather_fragment(const Warp *w, const SimSite *site, int which, Matrix *out) {
     const Fragment *f = site->part[which];
     int size = elem_info[site->elem[which]].bits / 8;
@@ -313,7 +313,7 @@ static void product_f64(int m, int n, int k, const double *a, const double *b, d
                 d[i * n + j] = fma(a[i * k + l], b[l * n + j], d[i * n + j]);
 }
 
-/// Three, too large for the stack of a lane.
+/// Returns three matrices, which are too large for a lane's stack.
 static Matrix *matrices_of(Sim *sim) {
     if (!sim->matrices) sim->matrices = sim_alloc(sim, 3 * sizeof(Matrix));
     return sim->matrices;

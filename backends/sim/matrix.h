@@ -7,12 +7,12 @@
 
 /// Element types from the name: accumulator, A, B.
 void prepare_types(Prepare *p, SimSite *site);
-/// From the bits of an operand; f32 is tf32.
+/// Decodes an operand from its bits; f32 is tf32.
 float matrix_float(Elem elem, uint32_t bits);
 int32_t matrix_int(Elem elem, uint32_t bits);
-/// d += a b, row-major.
+/// d += a b, all row-major.
 void product_float(int m, int n, int k, const float *a, const float *b, float *d);
-/// The same in an accumulator of few bits, as f8 has.
+/// The same with sums that keep few bits, as those of f8.
 void product_narrow(int m, int n, int k, const float *a, const float *b, float *d);
 bool is_narrow(const SimSite *site);
 void product_int(int m, int n, int k, const int32_t *a, const int32_t *b, uint32_t *d);

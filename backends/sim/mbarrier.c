@@ -24,7 +24,7 @@ static uint32_t mbarrier_offset(uint32_t address) {
     return address & ((1u << RANK_SHIFT) - 1);
 }
 
-/// The one at the address in operand 0, which has to be of the own CTA.
+/// Returns the mbarrier at the address in operand 0, which must belong to the own CTA.
 static Mbarrier *own_mbarrier(SimLane *lane, const SimSite *site, uint32_t address) {
     char self[NAME_BYTES], place[PLACE_BYTES];
     Cta *cta = shared_find(lane, site, address, 8, 8);
@@ -58,7 +58,7 @@ void handle_mbarrier_init(SimLane *lane, const SimSite *site, char *frame) {
 
 /* ---- phases -------------------------------------------------------------------------------- */
 
-/// Ends the phase if nothing is missing, and wakes its waiters.
+/// Ends the phase if it is complete, and wakes its waiters.
 static void advance_phase(Cta *cta, int index) {
     Mbarrier *m = &cta->mbarriers[index];
     if (m->pending || m->bytes) return;
@@ -95,7 +95,7 @@ void handle_mbarrier_arrive(SimLane *lane, const SimSite *site, char *frame) {
                            own_mbarrier(lane, site, OPERAND(uint32_t, frame, site, 0)));
 }
 
-/// At the same offset in another CTA of the cluster.
+/// Arrives at the mbarrier with the same offset in another CTA of the cluster.
 void handle_mbarrier_arrive_cluster(SimLane *lane, const SimSite *site, char *frame) {
     uint32_t offset = mbarrier_offset(OPERAND(uint32_t, frame, site, 0));
     uint32_t rank = OPERAND(uint32_t, frame, site, 2);
@@ -113,7 +113,7 @@ void handle_mbarrier_expect_tx(SimLane *lane, const SimSite *site, char *frame) 
     arrive_at_mbarrier(lane, site, lane->of, m);
 }
 
-/// Counts arrived bytes. If they arrive before they are expected, the number is below 0.
+/// Counts arrived bytes. The count is negative if bytes arrive before they are expected.
 void mbarrier_complete_bytes(Cta *cta, uint32_t offset, int64_t bytes) {
     int i = find_mbarrier(cta, offset);
     if (i < 0) return;
@@ -123,8 +123,8 @@ void mbarrier_complete_bytes(Cta *cta, uint32_t offset, int64_t bytes) {
 
 /* ---- waits --------------------------------------------------------------------------------- */
 
-/// A wait with parity p waits for the end of a phase of that parity. It has ended once the other
-/// parity runs.
+/// A wait with parity p waits for the end of a phase of that parity. That phase has ended once a
+/// phase of the other parity runs.
 static bool has_phase_passed(const Mbarrier *m, int parity) {
     return (m->phase & 1) != (parity & 1);
 }
@@ -155,7 +155,7 @@ static void count_spin(SimLane *lane, const SimSite *site, const Mbarrier *m) {
              (long long)m->pending, (long long)m->expected, (long long)m->bytes);
 }
 
-/// A failed test lets other lanes and the copies run, and tries again.
+/// After a failed test other lanes and the copies run, and the test repeats.
 void handle_mbarrier_try_wait(SimLane *lane, const SimSite *site, char *frame) {
     uint32_t address = OPERAND(uint32_t, frame, site, 0);
     int parity = OPERAND(int32_t, frame, site, 1);

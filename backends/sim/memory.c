@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory as lanes see it: shared memory by address, its two views, atomics, and the checks of a
-// checked run before each access.
+// Memory as the lanes see it: shared memory by address, its two views, atomics, and the checks
+// before each access.
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,7 +116,7 @@ void sim_check_shared(SimLane *lane, const SimSite *site, const char *p, const v
 
 /* ---- atomics ------------------------------------------------------------------------------- */
 
-// What the name says: the operation, its type.
+// The operation and type that the name gives.
 typedef enum AtomicOp {
     ATOMIC_ADD_F32,
     ATOMIC_ADD_F16X2,
@@ -172,7 +172,7 @@ static uint32_t add_f32(uint32_t x, uint32_t y) {
     return x;
 }
 
-/// Both halves.
+/// Adds both halves.
 static uint32_t add_halves(AtomicOp op, uint32_t x, uint32_t y) {
     uint32_t r = 0;
     for (int shift = 0; shift < 32; shift += 16) {
@@ -184,7 +184,7 @@ static uint32_t add_halves(AtomicOp op, uint32_t x, uint32_t y) {
     return r;
 }
 
-/// `wide`: of 64 bits; 32 bits stand sign-extended.
+/// wide: the words have 64 bits; otherwise they are 32 bits, sign-extended.
 static uint64_t combine_words(AtomicOp op, uint64_t x, uint64_t y) {
     switch (op) {
     case ATOMIC_ADD_F32: return add_f32((uint32_t)x, (uint32_t)y);
@@ -202,7 +202,7 @@ static uint64_t combine_words(AtomicOp op, uint64_t x, uint64_t y) {
     }
 }
 
-/// Where the atomic works, checked; what it stores goes there.
+/// Checks and returns the address of the atomic.
 static char *checked_atomic_address(SimLane *lane, const SimSite *site, char *frame) {
     int kind = ACCESS_READ | ACCESS_WRITE | ACCESS_ATOMIC;
     lane->site = site;
@@ -221,7 +221,7 @@ static char *checked_atomic_address(SimLane *lane, const SimSite *site, char *fr
     return cta->shared + offset;
 }
 
-// Lanes run one at a time; other threads of the system may run other clusters of the same launch.
+// Lanes run one at a time, but other system threads may run other clusters of the launch.
 static uint64_t apply_sim_atomic(const SimSite *site, char *p, uint64_t operand) {
     AtomicOp op = (AtomicOp)site_number(site, 'o');
     if (site->bytes == 8) {

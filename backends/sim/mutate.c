@@ -15,7 +15,7 @@ static int64_t total_bytes(const SimRun *run) {
     return n;
 }
 
-/// All buffers, one behind the other; NULL where there is no memory.
+/// Copies all buffers, one behind the other; NULL: out of memory.
 static char *save_buffers(const SimRun *run) {
     char *copy = malloc((size_t)total_bytes(run) + 1), *to = copy;
     for (int i = 0; copy && i < run->n_buffers; i++) {
@@ -62,7 +62,8 @@ static bool runs_unmutated(const SimImage *image, int function, const SimRun *ru
     return true;
 }
 
-/// "noticed: why", tried in several orders of what is random. The run itself has reached the site.
+/// Returns "noticed: why", or the other verdicts, after several random orders. The unmutated run
+/// has reached the site.
 static const char *try_without(const SimImage *image, int function, const SimRun *run, int site,
                                const char *before, const char *after, SimFailure *failure) {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -112,7 +113,7 @@ int sim_skipped_site(const SimImage *image, int function) {
     return atoi(text + n + 1) + 1;
 }
 
-/// The file behind a line break, so that each of its lines has one before it; NULL: it cannot be
+/// Reads the file behind a line break, so that a line break precedes each line; NULL: it cannot be
 /// read.
 static char *read_log(const char *path) {
     FILE *in = fopen(path, "r");

@@ -129,10 +129,10 @@ static Sim *sim_create(const SimImage *image, const SimFunction *function, const
     return sim;
 }
 
-/// A machine that nobody uses, or a new one.
+/// Returns an idle machine, or a new one.
 static Sim *take_machine(const SimImage *image, const SimFunction *function, const SimRun *run,
                          int threads, int cluster) {
-    SimImage *own = (SimImage *)image; // whose machines may change
+    SimImage *own = (SimImage *)image; // the list of machines changes
     lock_take(&own->lock);
     Sim **at = &own->idle, *sim;
     while ((sim = *at) &&
@@ -159,7 +159,7 @@ static void give_machine(const SimImage *image, Sim *sim) {
 
 /* ---- clusters ------------------------------------------------------------------------------ */
 
-/// bytes: a multiple of 8.
+/// bytes is a multiple of 8.
 static void fill_canary(char *p, int64_t bytes, uint16_t canary) {
     uint64_t four = canary * UINT64_C(0x0001000100010001);
     for (int64_t i = 0; i < bytes; i += 8) memcpy(p + i, &four, 8);
@@ -207,7 +207,7 @@ static void warp_start(Warp *w) {
     w->cluster_arrived = false;
 }
 
-/// The fibers of a failed run are in the middle of some code.
+/// Resets the fibers: a failed run stopped them in the middle of code.
 static void fibers_reset(Sim *sim) {
     sim->idle = NULL;
     for (int i = 0; i < sim->n_fibers; i++) {
@@ -261,7 +261,7 @@ static void run_all_clusters(Sim *sim, int64_t clusters) {
         run_cluster(sim, order_next(&order, clusters));
 }
 
-/// Failures outside of fibers return here.
+/// Runs the clusters. Failures outside of fibers return here.
 static void run_protected(Sim *sim, int64_t clusters) {
     if (setjmp(sim->out) == 0) {
         if (sim->image->check) sim->shadow = shadow_create(sim, sim->shadow);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The last accesses to each byte, and the failures that follow from them: races, unwritten bytes,
-// bytes outside all buffers, bytes that the other proxy has not seen.
+// The shadow records the last accesses to each byte and reports the failures that follow from them:
+// races, unwritten bytes, bytes outside of all buffers, bytes that the other proxy has not seen.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 /* ---- machines ------------------------------------------------------------------------------ */
 
-// How many stamps there is room for at first, and how many are made before the first sweep.
+// The initial room for stamps, and the number of stamps before the first sweep.
 enum { FIRST_STAMPS = 1 << 10, SWEEP_STAMPS = 1 << 18 };
 
 static void add_shadow_buffer(Sim *sim, Shadow *s, const SimBuffer *b) {
@@ -69,7 +69,7 @@ static void free_buffers(Shadow *s) {
     s->n_buffers = 0;
 }
 
-// A machine that is used again has the same clocks; buffers are those of the launch.
+// A reused machine keeps its clocks. Buffers belong to the launch.
 Shadow *shadow_create(Sim *sim, Shadow *old) {
     Shadow *s = old;
     if (!s) {
@@ -154,17 +154,17 @@ void shadow_start(Sim *sim, int64_t cluster) {
 
 /* ---- failures ------------------------------------------------------------------------------ */
 
-/// An access as failures tell it.
+/// An access with the data that failures report.
 typedef struct ShadowAccess {
     Sim *sim;
     SimLane *lane;
     const SimSite *site;
     const Buffer *buffer;  // NULL: shared memory
-    int64_t offset, first; // of the byte; of the first one of the access
+    int64_t offset, first; // offsets of the byte, and of the access's first byte
     int kind, actor;
     int stores; // actor_of_stores(lane)
     uint32_t epoch;
-    uint32_t stamp; // of the access itself, 0 before it is made
+    uint32_t stamp; // stamp of this access, 0 before it is made
 } ShadowAccess;
 
 static const char *buffer_name(const Shadow *s, int i, char *out) {
@@ -262,7 +262,7 @@ static void keep_cells(Shadow *s, uint32_t *number, Stamp *kept, Cell *cells, in
     }
 }
 
-/// With many stamps: removes those without a cell.
+/// Removes stamps that no cell refers to, once there are many.
 static void sweep_stamps(Sim *sim, Shadow *s) {
     if (s->n_stamps < s->most_stamps) return;
     uint32_t *number = sim_alloc(sim, sizeof *number * s->n_stamps);
@@ -294,7 +294,7 @@ static uint32_t add_stamp(Sim *sim, Shadow *s, Stamp stamp) {
     return s->n_stamps++;
 }
 
-/// That of the access.
+/// Returns the stamp of the access, and makes it at the first call.
 static uint32_t access_stamp(ShadowAccess *a) {
     Shadow *s = a->sim->shadow;
     if (a->stamp) return a->stamp;
@@ -371,7 +371,8 @@ static Cell access_byte(ShadowAccess *a, Cell past, bool *same) {
     }
     if (writes && !both_atomic(a, read) && !is_ordered(a, read)) fail_data_race(a, read, false);
     if (writes) return (Cell){access_stamp(a), reads ? access_stamp(a) : 0};
-    // One reader is remembered. A reader that is not ordered before this one is kept at random.
+    // Only one reader is remembered. If the old reader is not ordered before this access, chance
+    // decides between them.
     if (is_ordered(a, read) || sim_random(a->sim) & 1) past.read = access_stamp(a);
     return past;
 }
@@ -404,7 +405,7 @@ void access_shared(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset
     access_cells(&a, s->shared + cta->rank * s->shared_bytes + offset, bytes);
 }
 
-/// The last region that begins at p or before.
+/// Returns the last region that begins at p or before.
 static Buffer *buffer_at(Shadow *s, const char *p, int bytes) {
     int low = 0, high = s->n_buffers;
     while (low < high) {
@@ -439,14 +440,14 @@ static _Noreturn void fail_outside(SimLane *lane, const SimSite *site, const cha
 void access_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes) {
     char self[NAME_BYTES], here[PLACE_BYTES];
     Shadow *s = lane->sim->shadow;
-    if (bytes == INT32_MAX) return; // no bound: each access is looked at alone
+    if (bytes == INT32_MAX) return; // without a bound, each access is checked alone
     if (!s || !s->n_buffers || (bytes <= INT32_MAX && buffer_at(s, data, (int)bytes))) return;
     sim_fail(lane->sim, SIM_BOUNDS, site,
              "a bound beyond its tensor: %s of %s may access %u bytes from %p on",
              site_place(site, here), lane_name(lane, self), bytes, (const void *)data);
 }
 
-/// Cells from a byte of the buffer on, and how many of them there are in one piece.
+/// Returns the cells from a byte of the buffer on, and their number in one piece.
 static Cell *cells_of(Sim *sim, Buffer *b, int64_t offset, int *n) {
     Cell **block = &b->blocks[offset / CELLS];
     if (!*block) *block = sim_alloc(sim, sizeof **block * CELLS);
@@ -454,7 +455,8 @@ static Cell *cells_of(Sim *sim, Buffer *b, int64_t offset, int *n) {
     return &(*block)[offset % CELLS];
 }
 
-/// The word of an atomic on a byte or a half may end outside: those bytes stay as they are.
+/// The word of an atomic on a byte or a half may extend outside of the buffer. Those bytes stay
+/// unchanged.
 static void clip_word(const Shadow *s, const char **p, int *bytes) {
     for (int i = 0; i < s->n_buffers; i++) {
         const char *low = s->buffers[i].base, *high = low + s->buffers[i].bytes, *end = *p + *bytes;

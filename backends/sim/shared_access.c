@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Masked accesses to shared memory by address, that of other CTAs of the cluster too, and stores
+// Masked accesses to shared memory by address, of this CTA or others of the cluster, and stores
 // that an mbarrier counts.
 #include <string.h>
 
@@ -15,7 +15,7 @@ void handle_cluster_addr(SimLane *lane, const SimSite *site, char *frame) {
                                     OPERAND(uint32_t, frame, site, 1) << RANK_SHIFT;
 }
 
-/// Bytes of one access: "b8", "b32x4"; the values are the last group of operands.
+/// Reads the size of an access from its name: "b8", "b32x4". The values are the last operand group.
 void prepare_shared(Prepare *p, const Fn *fn, SimSite *site) {
     const FnGroup *g = &fn->groups[fn->n_groups - 1];
     int each = g->letter == 'h' ? 2 : g->letter == 'l' ? 8 : 4;
@@ -52,7 +52,7 @@ void prepare_st_async(Prepare *p, const Fn *fn, SimSite *site) {
     prepare_shared(p, fn, site);
 }
 
-/// The bytes are there at once, but only who waits for the mbarrier may look.
+/// The bytes arrive at once, but only a waiter of the mbarrier may read them.
 void handle_st_async(SimLane *lane, const SimSite *site, char *frame) {
     uint32_t address = OPERAND(uint32_t, frame, site, 0);
     uint32_t barrier = OPERAND(uint32_t, frame, site, 1);

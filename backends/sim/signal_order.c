@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Checks that signals to other ranks follow all earlier writes of their program.
 //
-// All lanes of a program come to each of its signals, and one of them raises it. The reader runs in
-// another launch, which does not know the accesses of this one. So the check is here: each lane's
-// writes before it came must be ordered before the raise. It runs at the raise for lanes that came
-// earlier, and for the others when they come.
+// All lanes of a program reach each of its signals, and one of them raises it. The reader runs in
+// another launch, which has no record of the accesses of this one. The check is therefore here: the
+// writes of each lane before it reached the signal must be ordered before the raise. Lanes that
+// reach the signal first are checked at the raise, the others when they reach it.
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/sim/vector_clock.h"
 
-/// The n-th signal that lanes come to.
+/// The n-th signal that lanes reach.
 struct Raise {
     const SimSite *site;
-    uint32_t *due;  // by lane that has come: the epoch of its last write before, 0: none
-    uint32_t *seen; // by lane: what is ordered before the raise; NULL: nobody has raised it so far
+    uint32_t *due;  // by lane that has reached it: the epoch of its last write before, or 0
+    uint32_t *seen; // by lane: the epoch that is ordered before the raise; NULL: not raised yet
 };
 
 void raises_reset(Shadow *s) {

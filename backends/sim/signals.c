@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Words that other ranks write. Those are other threads or processes of this machine, so a wait
-// polls its word and lets the other lanes of its CTA run in between: one of them may have to raise
-// the word that the other rank waits for. The programs of a launch run one after another here, so a
-// wait for a later program of the same launch never succeeds.
+// Words that other ranks write. The other ranks are threads or processes of this machine. A wait
+// polls its word and lets the other lanes of its CTA run in between, since one of them may have to
+// raise a word for the other rank. Programs of a launch run one after another, so a wait for a
+// later program of the same launch never succeeds.
 #include <string.h>
 #include <time.h>
 
@@ -24,7 +24,7 @@ static void sleep_ns(long ns) {
     nanosleep(&t, NULL);
 }
 
-/// As the runtime waits: it moves what the ranks send meanwhile.
+/// Waits as the runtime does, which also moves the ranks' data meanwhile.
 static void wait_outside(SimLane *lane, const SimSite *site, char *frame, const int64_t *word) {
     const SimRun *run = lane->sim->run;
     int64_t numbers[3];
@@ -34,7 +34,7 @@ static void wait_outside(SimLane *lane, const SimSite *site, char *frame, const 
         sim_fail(lane->sim, SIM_DEADLOCK, site, "a wait for another rank has failed");
 }
 
-/// The word at the address in operand 0, checked.
+/// Checks and returns the word at the address in operand 0.
 static int64_t *checked_signal_word(SimLane *lane, const SimSite *site, char *frame, int kind) {
     void *p = OPERAND(char *, frame, site, 0);
     lane->site = site;
@@ -54,7 +54,8 @@ void prepare_signal(Prepare *p, const Fn *fn, SimSite *site) {
 void handle_signal(SimLane *lane, const SimSite *site, char *frame) {
     bool raises = OPERAND(uint8_t, frame, site, 1);
     lane->site = site;
-    bool releases = site_number(site, 'r'); // a word that is put tells of what was fenced
+    bool releases =
+        site_number(site, 'r'); // whether storing the word releases earlier fenced writes
     if (releases) order_raise(lane, site, raises);
     if (!raises) return;
     int64_t *word = checked_signal_word(lane, site, frame, ACCESS_READ | ACCESS_WRITE);

@@ -11,14 +11,14 @@
 /// run it at the same time.
 typedef struct SimImage SimImage;
 
-/// Takes the module before any optimisation of LLVM, and changes it. `target` is an architecture
-/// of NVIDIA's; `check`: code is instrumented, runs find races and bad accesses. A function that
-/// the target lacks, or a wrong module, is a compiler bug.
+/// Compiles the module, which it changes. The module must not have been optimised by LLVM. `target`
+/// is an architecture of NVIDIA or AMD. `check` instruments the code, so that runs find races and
+/// bad accesses. A function that the target lacks, or a wrong module, is a compiler bug.
 SimImage *sim_compile(Gen *g, const char *target, bool check);
 void sim_image_free(SimImage *image);
 int sim_function_count(const SimImage *image);
 const char *sim_function_name(const SimImage *image, int function);
-/// The number of the function, or -1.
+/// Returns the number of the function, or -1.
 int sim_find(const SimImage *image, const char *name);
 
 /* ---- runs ---------------------------------------------------------------------------------- */
@@ -28,9 +28,9 @@ int sim_find(const SimImage *image, const char *name);
 typedef struct SimBuffer {
     const void *base;
     int64_t bytes;
-    bool initialised; // else reading a byte that was not written fails
-    bool *written;    // not 0 for bytes that earlier runs wrote; updated; may be NULL
-    const char *name; // in the source; may be NULL
+    bool initialised; // otherwise reading an unwritten byte fails
+    bool *written;    // nonzero for bytes that earlier runs wrote; updated; may be NULL
+    const char *name; // name in the source; may be NULL
 } SimBuffer;
 
 static inline SimBuffer sim_buffer(const void *base, int64_t bytes, bool initialised) {
@@ -38,24 +38,23 @@ static inline SimBuffer sim_buffer(const void *base, int64_t bytes, bool initial
 }
 
 typedef struct SimRun {
-    int32_t grid[3];      // CTAs; 0 counts as 1
-    void *const *args;    // a pointer to each parameter's value, as cuLaunchKernel takes them
-    int64_t shared_bytes; // of a CTA
-    uint64_t seed;        // of all random choices: the order of warps, the times of asynchronous
-                          // work
+    int32_t grid[3];      // number of CTAs; 0 counts as 1
+    void *const *args;    // a pointer to each parameter's value, as for cuLaunchKernel
+    int64_t shared_bytes; // shared memory of a CTA
+    uint64_t seed; // seed of all random choices: the order of warps, the times of asynchronous work
     const SimBuffer *buffers;
     int n_buffers;
-    int skip_site;        // 1 + the number of a site (sim_site) that does nothing; 0: none
-    int64_t *skipped;     // receives how often that was reached; may be NULL
-    bool *met;            // at 1 + the number of each site that was reached: true; may be NULL
-    int threads, cluster; // of a CTA, CTAs of a cluster; 0: what the kernel's attributes say
-    /// Waits for a word of other ranks (tg_comm_calls.wait; the site by its number). A status that
-    /// is not 0 ends the run. NULL: the control block says how long to wait.
+    int skip_site;        // 1 + the number of a disabled site (sim_site); 0: none
+    int64_t *skipped;     // receives the number of times that site was reached; may be NULL
+    bool *met;            // set at 1 + the number of each reached site; may be NULL
+    int threads, cluster; // threads of a CTA, CTAs of a cluster; 0: from the kernel's attributes
+    /// Waits for a word of other ranks (tg_comm_calls.wait). A nonzero status ends the run. NULL:
+    /// the control block limits the wait.
     int32_t (*wait)(void *user, int64_t site, const int64_t *word, int compare, int64_t value,
                     int64_t peer, int64_t number);
     void *user;
-    /// how often a lane that has raised a word lets other ranks run, before the slower lanes of its
-    /// own program
+    /// the number of times that a lane which has raised a word lets other ranks run, before the
+    /// slower lanes of its own program
     int pauses;
 } SimRun;
 
@@ -68,8 +67,8 @@ typedef enum SimFailureKind {
     SIM_BOUNDS,
     SIM_UNINITIALISED,
     SIM_MISALIGNED,
-    SIM_PROXY,   // written through one proxy, used through the other without a fence
-    SIM_PENDING, // the result of asynchronous work used before its wait
+    SIM_PROXY,   // bytes written through one proxy and used through the other without a fence
+    SIM_PENDING, // a result of asynchronous work used before its wait
     SIM_MISUSE,  // a violation of the target's manual: descriptors, counts, states
     SIM_TRAP,
     SIM_NO_MEMORY,
@@ -78,66 +77,66 @@ typedef enum SimFailureKind {
 /// The first failure.
 typedef struct SimFailure {
     SimFailureKind kind;
-    const char *file; // "" where the module has no positions
+    const char *file; // "" if the module has no positions
     int line, column;
     char text[2048];
 } SimFailure;
 
-/// All CTAs of the grid. False: `failure` says why.
+/// Runs all CTAs of the grid. False: `failure` has the reason.
 bool sim_run(const SimImage *image, int function, const SimRun *run, SimFailure *failure);
-/// SimRun.seed: TG_SIM_SEED of the environment, else 1.
+/// Returns the seed of TG_SIM_SEED, or 1.
 uint64_t sim_seed(void);
 
 /* ---- sites --------------------------------------------------------------------------------- */
 
 /// A barrier, fence, wait or signal in the code, which a mutation test may remove.
 typedef struct SimSiteInfo {
-    int number; // for SimRun.skip_site
+    int number; // the number for SimRun.skip_site
     const char *function, *name, *file;
     int line, column;
 } SimSiteInfo;
 
-/// The i-th one; false beyond the last.
+/// Returns the i-th site; false beyond the last.
 bool sim_site(const SimImage *image, int i, SimSiteInfo *out);
 
-/// Removes each barrier, fence and wait of the function in turn, and appends a line for each to the
-/// file `path`: noticed (a failure, or other results), unnoticed, or not reached. Sites that the
-/// file lists as noticed for this version of the function are not tried again. The buffers of `run`
-/// must be all relevant memory. In the end they, and `failure`, are as after the run itself.
+/// Disables each barrier, fence and wait of the function in turn, and appends a line for each to
+/// the file `path`: noticed (a failure, or other results), unnoticed, or not reached. Sites that
+/// the file lists as noticed for this version of the function are skipped. The buffers of `run`
+/// must be all relevant memory. At the end they, and `failure`, are as after an unmutated run.
 bool sim_mutate(const SimImage *image, int function, const SimRun *run, const char *path,
                 SimFailure *failure);
 
-/// Where ranks launch together, each mutation is a run of its own, of all of them. Lists the sites
-/// of the function in the file `path`, as sim_mutate does: "site".
+/// Lists the sites of the function in the file `path`, as sim_mutate does: "site". Where ranks
+/// launch together, each mutation is a run of all ranks.
 void sim_list_sites(const SimImage *image, int function, const char *path);
-/// SimRun.skip_site of the function by TG_SIM_SKIP=FUNCTION:NUMBER, with the numbers of those
-/// lists.
+/// Returns SimRun.skip_site of the function by TG_SIM_SKIP=FUNCTION:NUMBER, with the numbers of
+/// that list.
 int sim_skipped_site(const SimImage *image, int function);
 
 /* ---- tensor maps --------------------------------------------------------------------------- */
 
-/// Writes a tensor map of 128 bytes; arguments are those of cuTensorMapEncodeTiled, innermost
-/// dimension first, strides in bytes from dimension 1 on. NULL, or what is wrong.
+/// Writes a tensor map of 128 bytes. The arguments are those of cuTensorMapEncodeTiled: innermost
+/// dimension first, strides in bytes from dimension 1 on. Returns NULL, or the error.
 const char *sim_tensor_map(void *map, int type, int rank, void *base, const uint64_t *dims,
                            const uint64_t *strides, const uint32_t *box,
                            const uint32_t *element_strides, int interleave, int swizzle, int fill);
 
 /* ---- images for the runtime ------------------------------------------------------------------ */
 
-/// What a parameter of a function is, so that a checked launch knows what memory is its own.
-/// Extents and strides (elements) are constants or those arguments, by number.
+/// Describes a parameter of a function, so that a checked launch knows its memory. Extents and
+/// strides (in elements) are constants, or arguments by number.
 typedef struct SimParam {
-    const char *name; // in the source, or NULL: what passes made
-    int arg;          // the pointer; of a tensor map, that
-    int rank, bits;   // bits: of an element; 0: a tensor map; -1: a tg_faults
+    const char *name; // name in the source; NULL: made by passes
+    int arg;          // number of the pointer, or of the tensor map
+    int rank, bits;   // bits of an element; 0: a tensor map; -1: a tg_faults
     int64_t extents[8], strides[8];
-    int extent_arg[8], stride_arg[8]; // -1: the constant
+    int extent_arg[8], stride_arg[8]; // -1: a constant
 } SimParam;
-/// Copied; a compile that cannot have the memory leaves with NO_MEMORY.
+/// Copies the descriptions. Without memory the compilation leaves with NO_MEMORY.
 void sim_describe(Ctx *ctx, SimImage *image, int function, const SimParam *params, int n);
 
-/// Makes `out` an image of kind CALL, whose functions are described by others: what it says of the
-/// target, dispatch, tensormap, user.
+/// Makes `out` an image of kind CALL: target, dispatch, tensormap and user. The caller describes
+/// its functions.
 void sim_image_fill(SimImage *image, tg_image *out);
 
 #endif

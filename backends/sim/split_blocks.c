@@ -15,8 +15,8 @@ static void jump_to(LLVMBasicBlockRef old, LLVMBasicBlockRef to) {
     }
 }
 
-/// Moves the first `n` instructions to a block before it. The rest keeps its name, which phis of
-/// later blocks refer to.
+/// Moves the first `n` instructions to a new block before this one. The rest keeps the name, which
+/// phis of later blocks refer to.
 static void split_head(Gen *g, LLVMBasicBlockRef block, int n) {
     LLVMBasicBlockRef head = LLVMInsertBasicBlockInContext(g->llvm, block, "");
     jump_to(block, head);
@@ -29,7 +29,7 @@ static void split_head(Gen *g, LLVMBasicBlockRef block, int n) {
     LLVMBuildBr(g->b, block);
 }
 
-/// Phis and allocas stay in the first piece, whatever their number.
+/// Phis and allocas stay in the first piece, however many they are.
 static int head_length(LLVMBasicBlockRef block) {
     int n = 0, least = 0;
     for (LLVMValueRef op = LLVMGetFirstInstruction(block); op; op = LLVMGetNextInstruction(op)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// TMA: blocks of tensors to shared memory and back. A load works at a random time, at the latest
-// when its data is needed. A store reads at the latest at its wait, and then writes. A store that
-// adds does so element by element; each addition is a separate atomic that rounds to the tensor's
-// type.
+// TMA copies blocks of tensors to shared memory and back. A load happens at a random time, at the
+// latest when its data is needed. A store reads shared memory at the latest at its wait, and then
+// writes. A store that adds works element by element: each addition is an atomic that rounds to the
+// tensor's type.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,10 +16,10 @@
 typedef struct TmaBlock {
     const SimTensorMap *map;
     int32_t at[MAP_RANK];
-    int columns, rows, row_bytes; // of the block in shared memory
+    int columns, rows, row_bytes; // sizes of the block in shared memory
 } TmaBlock;
 
-/// Elements along dimension i: those that the steps of the traversal meet.
+/// The number of elements along dimension i that the traversal's steps visit.
 static int box_extent(const SimTensorMap *m, int i) {
     return i < m->rank ? (m->box[i] + m->steps[i] - 1) / m->steps[i] : 1;
 }
@@ -33,7 +33,7 @@ static TmaBlock tma_block(const void *map, const int32_t *at) {
     return b;
 }
 
-/// Where row r begins in the tensor, in column 0; NULL where it lies outside.
+/// Returns the address of column 0 of row r in the tensor; NULL: the row lies outside.
 static char *row_address(const TmaBlock *b, int r) {
     const SimTensorMap *m = b->map;
     char *p = m->base;
@@ -46,7 +46,7 @@ static char *row_address(const TmaBlock *b, int r) {
     return p;
 }
 
-/// Columns [*first, *behind) of the block are inside.
+/// Finds the columns [*first, *behind) of the block that lie inside the tensor.
 static void inside_columns(const TmaBlock *b, int *first, int *behind) {
     const SimTensorMap *m = b->map;
     int step = m->steps[0];
@@ -62,13 +62,13 @@ static char *element_at_column(const TmaBlock *b, char *row, int column) {
     return row + ((int64_t)b->at[0] + (int64_t)column * b->map->steps[0]) * b->map->bytes;
 }
 
-/// The swizzle takes bits of the address that number rows to those that number 16 bytes in a row.
+/// The swizzle xors address bits that number rows into those that number 16-byte units of a row.
 static uint32_t swizzled_offset(const SimTensorMap *m, uint32_t offset) {
     static const uint32_t masks[] = {0, 0x10, 0x30, 0x70};
     return offset ^ (offset >> 3 & masks[m->swizzle]);
 }
 
-/// Under check: the elements that the block has in the tensor.
+/// Checks the elements of the block in the tensor. Only under check.
 static void access_tensor(SimLane *lane, const SimSite *site, const TmaBlock *b, int kind) {
     int first, behind;
     if (!lane->sim->shadow) return;
@@ -85,8 +85,8 @@ static void access_tensor(SimLane *lane, const SimSite *site, const TmaBlock *b,
     }
 }
 
-/// `at`: where the block starts. An H200 stops with an illegal instruction where rows in a swizzle
-/// of 128 bytes start between multiples of 16.
+/// `at` is the block's start. An H200 stops with an illegal instruction if rows in a swizzle of 128
+/// bytes start between multiples of 16.
 static const SimTensorMap *check_map(SimLane *lane, const SimSite *site, const void *map,
                                      const int32_t *at) {
     char self[NAME_BYTES], place[PLACE_BYTES];
@@ -110,7 +110,7 @@ static uint32_t tma_offset(uint32_t address) {
 
 /* ---- loads --------------------------------------------------------------------------------- */
 
-/// To nearest, ties to even: the bits that an H200 gives.
+/// Rounds to nearest, ties to even, bit for bit as an H200.
 static uint32_t to_tf32(uint32_t u) {
     if ((u & 0x7f800000) == 0x7f800000) return u;
     return (u + 0xfff + (u >> 13 & 1)) & 0xffffe000;
@@ -120,7 +120,7 @@ static bool rounds_to_tf32(const SimTensorMap *m) {
     return m->type == TG_MAP_TF32 || m->type == TG_MAP_TF32_FTZ;
 }
 
-/// A row of the block as it comes: elements outside are 0 or NaN.
+/// Reads a row of the block. Elements outside are 0 or NaN.
 static void read_block_row(const TmaBlock *b, int r, char *out) {
     static const uint8_t nan16[] = {0xff, 0x7f};
     int first, behind, size = b->map->bytes;
@@ -141,7 +141,7 @@ static void read_block_row(const TmaBlock *b, int r, char *out) {
     }
 }
 
-/// 16 bytes that come by the asynchronous proxy and that whoever waits for them sees.
+/// Writes 16 bytes through the asynchronous proxy. Waiters see them in both views.
 static void put_async_bytes(Cta *cta, uint32_t offset, const char *data) {
     memcpy(cta->shared + offset, data, 16);
     memcpy(cta->shared + VIEW_ASYNC + offset, data, 16);
@@ -232,7 +232,7 @@ void handle_tma_prefetch(SimLane *lane, const SimSite *site, char *frame) {
 
 /* ---- stores -------------------------------------------------------------------------------- */
 
-/// The bytes of shared memory as the asynchronous proxy sees them, in rows.
+/// Reads shared memory as the asynchronous proxy sees it, row by row.
 static void store_read(SimLane *lane, Copy *c) {
     const Cta *cta = &lane->sim->ctas[c->to >> RANK_SHIFT];
     TmaBlock b = tma_block(c->p, c->at);
@@ -245,7 +245,7 @@ static void store_read(SimLane *lane, Copy *c) {
     c->read_done = true;
 }
 
-/// Types that there is an addition of. At others an H100 stops with an illegal instruction.
+/// Whether additions of the type exist. At other types an H100 stops with an illegal instruction.
 static bool has_addition(const SimTensorMap *m) {
     static const bool known[] = {
         [TG_MAP_U32] = true, [TG_MAP_I32] = true, [TG_MAP_U64] = true, [TG_MAP_F16] = true,
@@ -283,7 +283,7 @@ static uint64_t load_bits(const char *p, int size) {
     return x;
 }
 
-/// Other threads of the system may run other clusters, or the programs of other ranks.
+/// Other system threads may run other clusters, or programs of other ranks, at the same time.
 #define ADD_ATOMICALLY(Word, type, to, value)                                                      \
     do {                                                                                           \
         Word *at = (Word *)(void *)(to), old = __atomic_load_n(at, __ATOMIC_RELAXED);              \
@@ -366,7 +366,7 @@ void handle_tma_commit(SimLane *lane, const SimSite *site, char *frame) {
     lane->stores.group++;
 }
 
-/// Groups up to `last` have read and, unless `read_only`, written.
+/// Completes the groups up to `last`: they have read and, unless `read_only`, written.
 static void finish_stores(SimLane *lane, int last, bool read_only) {
     Copies *all = &lane->stores;
     int kept = 0;
@@ -393,8 +393,8 @@ void handle_tma_wait(SimLane *lane, const SimSite *site, char *frame) {
                   strstr(site->name, ".read.") != NULL);
 }
 
-/// At the end of the program, stores that have read do their writes. Stores that have not read find
-/// the shared memory gone. A store that adds waits for its sums.
+/// At the end of the program, stores that have read shared memory write. Stores that have not read
+/// find shared memory gone. A store that adds waits for its sums.
 void stores_finish(SimLane *lane) {
     const Copies *all = &lane->stores;
     char self[NAME_BYTES], place[PLACE_BYTES];

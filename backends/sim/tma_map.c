@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Makes tensor maps, with the rules of cuTensorMapEncodeTiled.
+// Makes tensor maps under the rules of cuTensorMapEncodeTiled.
 #include <string.h>
 
 #include "backends/sim/sim.h"
 #include "backends/sim/tma_map.h"
 
-// By CUDA's number of the type.
+// Indexed by CUDA's number of the type.
 static const uint8_t type_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 
 static const int swizzle_bytes[] = {0, 32, 64, 128};

@@ -20,7 +20,8 @@ int actor_of_mbarrier(const Cta *cta, int index) {
     return first_actor(cta) + MAX_THREADS / LANES / GROUP_WARPS + index % MBARRIER_ACTORS;
 }
 
-// Stores of more lanes than there are actors share one: a wait of either then counts for both.
+// If there are more lanes than actors for stores, several lanes share one. A wait of either then
+// counts for both.
 int actor_of_stores(SimLane *lane) {
     return first_actor(lane->of) + MAX_THREADS / LANES / GROUP_WARPS + MBARRIER_ACTORS +
            (int)lane->warp % STORE_ACTORS;
@@ -48,7 +49,8 @@ static void set_epoch(Clock c, int actor, uint32_t epoch) {
     c.order[actor] = c.global[actor] = epoch;
 }
 
-/// Orders everything that the warp did and waited for before the next actions of its lanes.
+/// Begins a new epoch of the warp: all of its earlier actions and waits are ordered before the next
+/// actions of its lanes.
 static void tick_warp(Shadow *s, Warp *w) {
     Clock c = s->warps[w->number];
     for (int i = 0; i < warp_lanes(w); i++) {
@@ -95,8 +97,8 @@ void order_cluster_arrive(Warp *w) {
     join_clock(s, s->cluster[0], s->warps[w->number]);
 }
 
-// The clock of those that arrived is a superset of that of the phase waited for: nobody arrives
-// twice without a wait between.
+// The clock of all arrivals includes that of the awaited phase, because no warp arrives twice
+// without a wait between.
 void order_cluster_wait(Warp *w) {
     Shadow *s = w->cta->sim->shadow;
     if (s) join_clock(s, s->warps[w->number], s->cluster[0]);
@@ -122,8 +124,8 @@ static int mbarrier_number(Shadow *s, Cta *cta, int index) {
     return i;
 }
 
-/// One lane arrives. Actions of the other lanes of its warp since they last met are not ordered
-/// before.
+/// One lane arrives. Actions of the other lanes of its warp since their last meeting are not
+/// ordered before.
 void order_mbarrier_arrive(SimLane *lane, Cta *cta, int index) {
     Shadow *s = lane->sim->shadow;
     if (!s) return;
@@ -158,7 +160,7 @@ void order_outside(SimLane *lane) {
     if (s) s->waits[lane->number] = ++s->epochs[lane->number];
 }
 
-/// The asynchronous proxy sees what is ordered before the fence.
+/// Lets the asynchronous proxy see the accesses that are ordered before the fence.
 void order_proxy_fence(SimLane *lane, bool shared, bool global) {
     Shadow *s = lane->sim->shadow;
     if (!s) return;
@@ -172,9 +174,9 @@ void order_proxy_fence(SimLane *lane, bool shared, bool global) {
 }
 
 /* ---- flags in global memory ------------------------------------------------------------------ */
-// Programs meet through atomics. The actions of a program before a fence and an atomic are ordered
-// before those of another program after a later atomic at the same address. Whole programs stand
-// for their accesses.
+// Programs are ordered through atomics. The actions of a program before a fence and an atomic are
+// ordered before those of another program after a later atomic at the same address. The order holds
+// for whole programs, not single accesses.
 
 void flags_reset(Shadow *s) {
     for (int i = 0; i < s->n_flags; i++) free(s->flags[i].programs);

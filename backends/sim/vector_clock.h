@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Internals of the shadow: clocks, and the cell of a byte.
+// Internals of the shadow: clocks, and the record of a byte.
 #ifndef BACKENDS_SIM_VECTOR_CLOCK_H
 #define BACKENDS_SIM_VECTOR_CLOCK_H
 
@@ -19,14 +19,14 @@ typedef struct Stamp {
     uint32_t epoch, site, program, actor;
 } Stamp;
 
-/// The last accesses to a byte, as numbers of stamps; 0: there was none.
+/// The last accesses to a byte, as stamp numbers; 0: none.
 typedef struct Cell {
     uint32_t write, read;
 } Cell;
 
-/// Epochs of all actors: whose accesses are ordered before, those to shared and those to global
-/// memory; and of those to shared memory, and of waits for other ranks, seen by the asynchronous
-/// proxy.
+/// Epochs of all actors that are ordered before: of accesses to shared memory and to global memory;
+/// and of those to shared memory, and of waits for other ranks, that the asynchronous proxy has
+/// seen.
 typedef struct Clock {
     uint32_t *order, *global, *proxy, *outside;
 } Clock;
@@ -37,22 +37,23 @@ typedef struct Buffer {
     int64_t bytes;
     bool initialised, *written; // as in SimBuffer
     const char *name;
-    Cell **blocks; // of CELLS bytes each; NULL until one of them is accessed
+    Cell **blocks; // CELLS bytes each; NULL until the first access
 } Buffer;
 enum { CELLS = 4096 };
 
-/// What was ordered before the last release at an address of global memory.
+/// The accesses ordered before the last release at an address of global memory.
 typedef struct Flag {
     const void *at;
-    uint32_t *programs; // a bit each
+    uint32_t *programs; // a bit for each program
 } Flag;
 
 struct Shadow {
     int n_actors, n_warps, n_barriers, n_mbarriers;
     uint32_t program; // 1 + the number of the cluster
     uint32_t *epochs;
-    uint32_t *waits; // of each actor, the epoch of its last wait for another rank
-    Clock *warps, *barriers, cluster[2]; // of the cluster: arrived, done
+    uint32_t *waits; // for each actor, the epoch of its last wait for another rank
+    Clock *warps, *barriers,
+        cluster[2]; // cluster: clocks of the arrived and of the completed phase
     struct {
         Clock arrived, done;
     } * mbarriers;
@@ -60,29 +61,30 @@ struct Shadow {
     int n_buffers;
     Cell *shared;
     int64_t shared_bytes;
-    // All accesses that cells know of, and some that they have forgotten (sweep_stamps).
+    // All accesses that cells refer to, and some without a cell (sweep_stamps).
     Stamp *stamps;
     uint32_t n_stamps, cap_stamps, most_stamps;
     uint32_t *recent; // the last stamp of each actor
-    // Programs whose accesses are ordered before this one's, through flags in global memory.
+    // Programs that flags in global memory order before this one.
     Flag *flags;
     int n_flags, cap_flags;
-    uint32_t *known, *released; // bits: acquired; what a fence of this program has released
+    uint32_t *known,
+        *released; // bits: programs acquired; programs that a fence of this program has released
     int words;
-    // Of lanes: the epochs of their last writes to global memory and of their last fence of the
-    // system, and how many signals they have come to.
+    // By lane: the epochs of the last write to global memory and of the last system fence, and the
+    // number of signals reached.
     uint32_t *wrote, *settled, *visits;
-    struct Raise *raises; // by number
+    struct Raise *raises; // by their number
     int n_raises, cap_raises;
 };
 
 typedef struct Raise Raise;
 void raises_reset(Shadow *s);
-/// Before a program.
+/// Resets the raises at the start of a program.
 void raises_start(const Sim *sim, Shadow *s);
-/// Before a launch.
+/// Resets the flags at the start of a launch.
 void flags_reset(Shadow *s);
-/// Before a program.
+/// Resets the flags' state of a program at its start.
 void flags_start(Shadow *s);
 bool flags_ordered(const Shadow *s, uint32_t program);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// wgmma: products of a warpgroup that run in the background. The code gets NaNs that number the
-// product and the register. The wait replaces them by results:
+// wgmma products of a warpgroup run in the background. Until the wait, the accumulators hold NaNs
+// that number the product and the register. The wait replaces them by results:
 //
 //     0 11111111 0 iiiiiiiiiiiiiii rrrrrrr      i: product (1 ..), r: register
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum {
     THREADS = GROUP_WARPS * LANES,
     CANARY = 0x7f800000,
     CANARY_MASK = 0x7fc00000,
-    QUIET = 0x400000, // set by any arithmetic on it
+    QUIET = 0x400000, // any arithmetic on the NaN sets this bit
     REGISTER_BITS = 7,
     ID_MASK = 0x7fff,
 };
@@ -31,7 +31,7 @@ static SimLane *first_group_lane(const Group *g) {
     return &g->cta->lanes[g->index * THREADS];
 }
 
-/// The product in flight that a register holds the number of, or NULL.
+/// Returns the product in flight whose number the register holds, or NULL.
 static Product *find_product(const Group *g, uint32_t bits) {
     int id = bits >> REGISTER_BITS & ID_MASK;
     for (Product *p = id && (bits & CANARY) == CANARY ? g->oldest : NULL; p; p = p->next)
@@ -55,11 +55,11 @@ void products_reset(Group *g) {
 
 /* ---- operands in shared memory --------------------------------------------------------------- */
 
-/// A matrix of rows x k elements that a descriptor gives, in units of 16 bytes.
+/// An operand of rows x k elements that a descriptor describes, in units of 16 bytes.
 typedef struct MatrixOperand {
     uint32_t start, lead, stride;
-    int width; // units in a row of the swizzle: 1, 2, 4, 8
-    bool mn;   // elements of a unit are of different rows, not along k
+    int width; // units in a row of the swizzle: 1, 2, 4 or 8
+    bool mn;   // whether a unit's elements lie along the rows, not along k
     int rows, k;
     Elem elem;
 } MatrixOperand;
@@ -85,8 +85,8 @@ static int unit_count(const MatrixOperand *o) {
     return o->mn ? o->rows / 8 * o->k : o->rows * 2;
 }
 
-/// Where a unit stands: the layouts of the PTX manual for K-major and MN-major operands, with the
-/// swizzle on bits of the address.
+/// Returns the offset of a unit: the PTX manual's layouts for K-major and MN-major operands, with
+/// the swizzle on address bits.
 static uint32_t unit_offset(const MatrixOperand *o, int i) {
     uint32_t at = o->start, row = (uint32_t)o->width * 16;
     if (o->mn) {
@@ -100,7 +100,7 @@ static uint32_t unit_offset(const MatrixOperand *o, int i) {
     return at ^ (at >> 3 & (row - 16));
 }
 
-/// A shared layout of the code may disagree with the descriptor. Returns the visible errors.
+/// The layout of the code may disagree with the descriptor. Returns the detectable errors.
 static const char *check_descriptor(const MatrixOperand *o, uint64_t desc, int64_t shared) {
     uint32_t row = (uint32_t)o->width * 16;
     if (desc & (uint64_t)0x3ff1c000c000c000) return "bits that have to be 0 are not";
@@ -130,7 +130,7 @@ static void check_descriptor_operand(Group *g, const SimSite *site, uint64_t des
                       ACCESS_READ | ACCESS_ASYNC, actor_of_group(g), (uint32_t)g->committed + 1);
 }
 
-/// To out[row * row_step + k * k_step].
+/// Reads the operand to out[row * row_step + k * k_step].
 static void read_matrix_operand(const Cta *cta, const MatrixOperand *o, int row_step, int k_step,
                                 Elements out) {
     int size = elem_size(o->elem), each = 16 / size;
@@ -150,7 +150,7 @@ static void read_matrix_operand(const Cta *cta, const MatrixOperand *o, int row_
     }
 }
 
-/// Elements in a register of the accumulator.
+/// The number of accumulator elements in a register.
 static int per_register(const SimSite *site) {
     return site->elem[2] == EL_F16 ? 2 : 1;
 }
@@ -210,7 +210,7 @@ void prepare_wgmma(Prepare *p, const Fn *fn, SimSite *site) {
         site->part[0] = fragment_of(p, ctx_format(p->ctx, "wgmma.m64k%d", k), FRAG_A);
 }
 
-/// Descriptors and the predicate are those of the whole group.
+/// Checks that the whole group agrees on descriptors and predicate.
 static void check_same(Group *g, const SimSite *site, int group, size_t bytes) {
     char a[NAME_BYTES], b[NAME_BYTES], place[PLACE_BYTES];
     const char *first = frame_of(g, 0) + site->at[group];
@@ -221,7 +221,7 @@ static void check_same(Group *g, const SimSite *site, int group, size_t bytes) {
                      lane_name(first_group_lane(g) + t, b));
 }
 
-/// Where element e of a thread stands in the matrix.
+/// Returns the position of a thread's element e in the matrix.
 static int sum_place(const SimSite *site, int thread, int e) {
     const Fragment *f = site->part[2];
     int place = f->at[thread * f->elements + e % f->elements], n = site_number(site, 'n');
@@ -275,7 +275,7 @@ static _Noreturn void bad_accumulator(const Group *g, const SimSite *site, const
              site_place(before->site, there));
 }
 
-/// The accumulators are those of a product in flight, all of them, or of none.
+/// Returns the product in flight that holds all of the accumulators, or NULL if none does.
 static Product *chained_product(const Group *g, const SimSite *site) {
     Product *before = find_product(g, accumulator_bits(g, site, 0, 0));
     for (int t = 0; t < THREADS; t++)
@@ -302,7 +302,7 @@ static void begin_sum(Group *g, Product *p, bool add) {
             set_register(p, t, r, accumulator_bits(g, p->site, t, r));
 }
 
-/// Registers that other code may have accessed need a fence first.
+/// Registers that other code may have accessed need a fence before the product.
 static void check_fence(const Group *g, const Product *p) {
     char place[PLACE_BYTES];
     if (!p->before && !g->fenced)
@@ -342,7 +342,7 @@ void handle_wgmma(Group *g, const SimSite *site) {
             ((uint32_t *)(void *)(frame_of(g, t) + site->result_at))[r] = canary_of(p, r);
 }
 
-/// NaNs that differ from those of products, so that a read of them shows in results.
+/// Fills registers with NaNs other than those of products, so that a read of them shows in results.
 void handle_wgmma_blank(SimLane *lane, const SimSite *site, char *frame) {
     (void)lane;
     for (int r = 0; r < site->result_count; r++)
@@ -363,7 +363,7 @@ void handle_wgmma_commit(Group *g, const SimSite *site) {
     g->committed++;
 }
 
-/// The value of a register that went through the wait.
+/// Returns the value of a register after the wait.
 static uint32_t waited_result(Group *g, const SimSite *site, int thread, int i, uint32_t bits) {
     Product *p = find_product(g, bits);
     if (!p) return bits;
@@ -380,7 +380,7 @@ static void sweep_products(Group *g) {
     Product **at = &g->oldest, *p;
     g->newest = NULL;
     while ((p = *at)) {
-        // A passed-on product is needed until the other product has taken it over.
+        // A product whose sums went to another one is kept until that one has taken them.
         bool over = p->given || (p->passed && p->next && p->next->worked && p->worked);
         for (const Product *q = p->next; over && q; q = q->next) over = q->before != p;
         if (over) {

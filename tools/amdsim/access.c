@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Loads, stores and atomics of memory: flat, global, scratch and buffer of vectors, and of scalars.
+// Loads, stores and atomics of memory: flat, global, scratch, buffer and scalar instructions.
 #include "tools/amdsim/machine.h"
 
 static int register_count(const Inst *i) {
     return i->memory.bytes < 4 ? 1 : i->memory.bytes / 4;
 }
 
-/// A load that goes straight to shared memory: lanes one after the other from M0 on.
+/// A load that goes straight to shared memory. Lanes write one after the other, from M0 on.
 static void load_to_shared(const Wave *w, const Inst *i, int lane, const void *from) {
     u32 to = (w->s[M0] & 0xffff) + (u32)lane * 4;
     memcpy(shared_at(w, i, lane, to, 4, true), from, 4);
 }
 
-/// Data, and for compare and swap behind them the value to compare with, from `data` on; the old
-/// value goes to `result`, where that is not negative.
+/// Performs an atomic. Its data begin at register `data`, followed by the comparand of a
+/// compare-and-swap. The old value goes to register `result`, unless that is negative.
 static void update_atomically(Wave *w, const Inst *i, int lane, void *at, int data, int result) {
     int bytes = i->memory.bytes;
     bool compares = i->memory.atomic == A_cmpswap;
@@ -28,7 +28,7 @@ static void check_data(const Wave *w, const Inst *i, const Operand *o) {
 
 /* ---- flat, global, scratch ------------------------------------------------------------------ */
 
-/// The operands of an instruction; NULL: it has none of that kind.
+/// The operands of an instruction; NULL: absent.
 typedef struct FlatOperands {
     const Operand *result, *address, *data, *base;
 } FlatOperands;
@@ -82,7 +82,7 @@ static void run_flat(Wave *w, const Inst *i) {
 /// buffer_{load,store,atomic} data, [address | off], resource, offset
 typedef struct Resource {
     u64 base;
-    u32 stride, records, offset; // offset: that of the scalar operand
+    u32 stride, records, offset; // offset: of the scalar operand
 } Resource;
 
 static Resource read_resource(const Wave *w, const Inst *i, const Operand *o) {
@@ -93,7 +93,7 @@ static Resource read_resource(const Wave *w, const Inst *i, const Operand *o) {
                       .offset = (u32)read_operand(w, i, o + 1, T_u32, 0)};
 }
 
-/// NULL: out of the resource's bounds. The scalar offset is not compared with them.
+/// Returns NULL outside the resource's bounds. The scalar offset is not part of the comparison.
 static void *buffer_lane_address(const Wave *w, const Inst *i, const Resource *r, int reg,
                                  int lane) {
     int bytes = i->memory.bytes;
@@ -106,7 +106,7 @@ static void *buffer_lane_address(const Wave *w, const Inst *i, const Resource *r
     return inside ? flat_at(w, i, lane, at, bytes, i->memory.kind != LOAD) : NULL;
 }
 
-/// Out of bounds a load gives 0, and the others do nothing.
+/// Out of bounds, a load gives 0 and other accesses do nothing.
 static void run_buffer(Wave *w, const Inst *i) {
     static const u64 zero[2];
     int k = !i->lds;
@@ -147,7 +147,7 @@ static void run_scalar_load(Wave *w, const Inst *i) {
 
 /* ---- decoding ------------------------------------------------------------------------------- */
 
-/// Registers of scalars that are loaded: as many as the operand has.
+/// A scalar load fills as many registers as its operand has.
 static bool decode_scalar_load(Inst *i) {
     i->memory.kind = LOAD;
     i->memory.bytes = 4 * i->o[0].count;

@@ -9,12 +9,12 @@
 
 typedef enum AmdsimStatus {
     AMDSIM_OK,
-    AMDSIM_BAD_CODE,  // not a code object, or of a GPU that is not emulated
-    AMDSIM_NO_KERNEL, // none of that name
+    AMDSIM_BAD_CODE,  // not a code object, or one for a GPU that is not emulated
+    AMDSIM_NO_KERNEL, // no kernel of that name
     AMDSIM_NO_MEMORY,
     AMDSIM_UNKNOWN, // an instruction that is not emulated
-    AMDSIM_ACCESS,  // outside of all buffers, or a store to one that is read only
-    AMDSIM_FAULT,   // a race, a missing wait, a trap and their like
+    AMDSIM_ACCESS,  // an access outside of all buffers, or a store to a read-only one
+    AMDSIM_FAULT,   // a race, a missing wait, a trap or a similar fault
 } AmdsimStatus;
 
 /// Memory that the kernel may access.
@@ -27,27 +27,27 @@ typedef struct AmdsimLaunch {
     const void *code; // an ELF file
     size_t code_bytes;
     const char *kernel;
-    uint32_t grid[3], block[3]; // in work-groups; in work-items
-    const void *args;           // as the kernel's metadata lay them out
+    uint32_t grid[3], block[3]; // grid in work-groups; block in work-items
+    const void *args;           // laid out as the kernel's metadata say
     size_t arg_bytes;
-    uint32_t shared_bytes; // beside those that the kernel declares
+    uint32_t shared_bytes; // in addition to the kernel's own
     const AmdsimBuffer *buffers;
     size_t n_buffers;
-    uint64_t seed; // of the order of waves; 0: one after the other, from barrier to barrier
+    uint64_t seed; // seed of the order of waves; 0: one after the other, from barrier to barrier
 } AmdsimLaunch;
 
 typedef struct AmdsimResult {
     AmdsimStatus status;
     char message[512];
-    uint64_t instructions; // of all waves
-    // Of AMDSIM_ACCESS: the address, the bytes, and whether the instruction is an atomic or a load
-    // that goes to memory for the sake of one.
+    uint64_t instructions; // count over all waves
+    // For AMDSIM_ACCESS: the address, the size, and whether the instruction is an atomic, or a
+    // coherent load that may precede one.
     uint64_t address;
     uint32_t bytes;
     bool atomic;
 } AmdsimResult;
 
-/// Runs the work-groups in order. Launches may run at the same time, each with a result of its own.
+/// Runs the work-groups in order. Launches may run at the same time, each with its own result.
 __attribute__((visibility("default"))) AmdsimStatus amdsim_launch(const AmdsimLaunch *launch,
                                                                   AmdsimResult *result);
 

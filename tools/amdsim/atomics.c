@@ -11,7 +11,7 @@ static u64 lesser_u(u64 a, u64 b) {
     return a < b ? a : b;
 }
 
-/// Of two halves. bf16 is cut, not rounded.
+/// Adds both halves. bf16 is truncated, not rounded.
 static u64 packed_sum(u64 a, u64 b, bool bf16) {
     u64 r = 0;
     for (int shift = 0; shift < 32; shift += 16) {
@@ -39,7 +39,7 @@ u64 do_atomic(Atomic op, void *at, int bytes, u64 DATA, u64 COMPARE) {
     return X;
 }
 
-/// Whether the name begins like one in the list.
+/// Whether the name begins with an entry of the list.
 static bool begins_in_list(const char *list, const char *name) {
     for (;;) {
         size_t n = strcspn(list, ",");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arithmetic on integers that rows of several tables share.
+// Integer arithmetic for rows of several tables.
 #ifndef TOOLS_AMDSIM_BITS_H
 #define TOOLS_AMDSIM_BITS_H
 
@@ -25,22 +25,22 @@ static inline u64 reverse64(u64 x) {
 static inline u32 reverse32(u32 x) {
     return (u32)(reverse64(x) >> 32);
 }
-/// Each of these returns -1 if no bit qualifies.
+/// These functions return -1 if no bit qualifies.
 static inline u32 leading_zeros(u64 x, int bits) {
     return x ? (u32)(__builtin_clzll(x) - (64 - bits)) : ~0u;
 }
 static inline u32 trailing_zeros(u64 x) {
     return x ? (u32)__builtin_ctzll(x) : ~0u;
 }
-/// How many of the leading bits are like the first.
+/// The number of leading bits that equal the first.
 static inline u32 leading_signs(u32 x) {
     return leading_zeros(x ^ (u32)((i32)x >> 31), 32);
 }
-/// `n` bits of `x` from `at` on.
+/// Returns `n` bits of `x`, from bit `at` on.
 static inline u64 extract(u64 x, u32 at, u32 n) {
     return n >= 64 ? x >> at : x >> at & ((1ull << n) - 1);
 }
-/// The last of them is a sign; `bits`: of x.
+/// The same, sign-extended; `bits`: the width of x.
 static inline i64 extract_signed(u64 x, u32 at, u32 n, u32 bits) {
     if (!n) return 0;
     if (at + n > bits) n = bits - at;

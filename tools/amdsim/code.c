@@ -13,7 +13,7 @@ typedef struct CodeObject {
     Elf64_Ehdr head;
 } CodeObject;
 
-/// False: that part is not in the file.
+/// False: the range is not in the file.
 static bool read_part(const CodeObject *e, u64 at, void *out, u64 n) {
     if (at > e->bytes || n > e->bytes - at) return false;
     memcpy(out, e->file + at, n);
@@ -22,7 +22,7 @@ static bool read_part(const CodeObject *e, u64 at, void *out, u64 n) {
 
 static const char *gpu_of(const CodeObject *e) {
     static const struct {
-        u32 number; // of the ELF header's flags
+        u32 number; // number of the GPU in the ELF header's flags
         const char *name;
     } rows[] = {{0x3f, "gfx90a"}, {0x4c, "gfx942"}, {0x4f, "gfx950"}, {0x41, "gfx1100"}};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
@@ -95,7 +95,7 @@ static u64 find_descriptor(const CodeObject *e, const char *kernel) {
 /// 64 bytes, as LLVM's AMDGPUUsage lays them out.
 typedef struct Descriptor {
     u32 shared_bytes, private_bytes, arg_bytes, reserved0;
-    i64 entry; // from the descriptor on
+    i64 entry; // relative to the descriptor
     u32 reserved1[5], resources3, resources1, resources2;
     u16 properties, preload;
     u32 reserved2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// v_cmp_* and v_cmpx_*: a bit for each lane.
+// v_cmp_* and v_cmpx_*: comparisons that give a bit for each lane.
 #include <math.h>
 #include <stdio.h>
 
@@ -62,7 +62,7 @@ static int relation_of(Type type, u64 a, u64 b) {
     return RELATION(unsigned_value(type, a), unsigned_value(type, b));
 }
 
-/// The bit of a mask of v_cmp_class: signaling and quiet NaN, then from -inf to inf.
+/// The bit that v_cmp_class tests for this value: signalling NaN, quiet NaN, then from -inf to inf.
 static int class_of(Type type, u64 x) {
     int mantissa = type == T_f64 ? 52 : type == T_f32 ? 23 : 10;
     u64 size = x & ((1ull << (type_bits(type) - 1)) - 1), least = 1ull << mantissa;
@@ -70,7 +70,7 @@ static int class_of(Type type, u64 x) {
     if (type != T_f64) infinity = type == T_f32 ? f32_bits(INFINITY) : 0x7c00;
     bool negative = x >> (type_bits(type) - 1) & 1;
     if (size > infinity) return size >> (mantissa - 1) & 1;
-    int away = size == infinity ? 3 : size >= least ? 2 : size ? 1 : 0; // from zero
+    int away = size == infinity ? 3 : size >= least ? 2 : size ? 1 : 0; // distance from zero
     return negative ? 5 - away : 6 + away;
 }
 
@@ -86,7 +86,7 @@ static u64 compare_lanes(const Wave *w, const Inst *i, const Values *a, const Va
     return holds;
 }
 
-/// v_cmpx writes EXEC; CDNA's has a result besides.
+/// v_cmpx writes EXEC. On CDNA it has a result as well.
 static void run_compare(Wave *w, const Inst *i) {
     Values a, b;
     int first = i->compare.first;

@@ -43,7 +43,7 @@ static void run_nothing(Wave *w, const Inst *i) {
 
 /* ---- waits ---------------------------------------------------------------------------------- */
 
-/// No more than `left` accesses are on their way.
+/// Waits until at most `left` accesses are in flight.
 static void wait_for_counter(Counter *c, int left) {
     if (left >= 0 && c->issued - c->done > (u32)left) c->done = c->issued - (u32)left;
 }
@@ -58,8 +58,8 @@ static int count_in(const char *text, const char *counter) {
     return at ? atoi(at + strlen(counter)) : -1;
 }
 
-/// `s_waitcnt 0` waits for all; s_waitcnt_depctr and s_waitcnt_vscnt for nothing that is counted
-/// here.
+/// `s_waitcnt 0` waits for all accesses. s_waitcnt_depctr and s_waitcnt_vscnt concern accesses that
+/// are not counted here.
 static void decode_wait(Inst *i, const char *rest) {
     bool is_plain = !strcmp(i->name, "s_waitcnt"), named = strchr(rest, '(') != NULL;
     int all = !named && atoi(rest) == 0 ? 0 : -1;
@@ -72,7 +72,8 @@ static void decode_wait(Inst *i, const char *rest) {
 
 enum { INDEX_ON = 16, INDEX_SET = 32 };
 
-/// The index is added to the number of the first source (mode 1), of the result (mode 8).
+/// The index is added to the register number of the first source (mode 1) or of the result (mode
+/// 8).
 static void run_index(Wave *w, const Inst *i) {
     if (i->variant & (INDEX_ON | INDEX_SET))
         w->index = (u32)read_operand(w, i, &i->o[0], T_u32, 0) & 255;
@@ -109,7 +110,7 @@ static const struct {
     {"s_trap", run_trap, 0},
 };
 
-/// Caches, modes of rounding, hints.
+/// Instructions for caches, rounding modes and hints.
 static const char *const without_effect[] = {
     "s_nop",
     "s_delay_alu",

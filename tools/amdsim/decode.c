@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Decodes machine code. LLVM's disassembler knows the encodings, and this file reads its text, once
+// Decodes machine code. LLVM's disassembler knows the encodings; this file parses its text, once
 // for each address.
 #include <llvm-c/Disassembler.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static void drop_suffix(char *name) {
     }
 }
 
-/// Beginnings of gfx11's names, and gfx9's.
+/// Prefixes of gfx11's names, and gfx9's names for them.
 static const char *const renames[][2] = {
     {"v_add_nc_", "v_add_"},
     {"v_sub_nc_", "v_sub_"},
@@ -63,7 +63,7 @@ static void rename_beginning(char *name, size_t size) {
     }
 }
 
-/// gfx9's name, without the suffix of the encoding; v_dual_X is v_X.
+/// Reads gfx9's name, without the encoding's suffix. v_dual_X is v_X.
 static void read_mnemonic(Inst *i, const char *text) {
     size_t n = strcspn(text, " \t");
     if (starts(text, "v_dual_"))
@@ -83,7 +83,7 @@ static void read_token(Inst *i, char *token) {
         read_operand_text(token, &i->o[i->n++]);
 }
 
-/// They stand between commas or blanks that no bracket is around.
+/// Operands are separated by commas or blanks outside of brackets.
 void read_operands(Inst *i, char *text) {
     int depth = 0;
     char *token = NULL;
@@ -123,7 +123,7 @@ void drop_instructions(Machine *m) {
     free(m->cache);
 }
 
-/// The half behind `::` of v_dual_*.
+/// Reads the half behind `::` of v_dual_*.
 static void read_pair(Wave *w, Inst *i, char *text) {
     i->pair = new_instruction(w, i->pc);
     text += strspn(text, " \t");
@@ -131,7 +131,7 @@ static void read_pair(Wave *w, Inst *i, char *text) {
     read_operands(i->pair, text + strcspn(text, " \t"));
 }
 
-/// The family sets the function.
+/// Asks the families in turn. The right one sets the function.
 static bool find_function(Wave *w, Inst *i, char *rest) {
     static bool (*const families[])(Wave *, Inst *) = {
         decode_memory,  decode_scalar, decode_shared,  decode_matrix,

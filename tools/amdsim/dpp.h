@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Numbers for names of modifiers: shuffles of lanes, and SDWA's unused bits.
+// Numbers for the names of modifiers: lane shuffles, and SDWA's unused bits.
 #ifndef TOOLS_AMDSIM_DPP_H
 #define TOOLS_AMDSIM_DPP_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Short names of types, as rows of tables use them, and floats as bits. Not the compiler's own
-// conversions: those are what is tested. f16 and f8 are computed in f64, which holds sums and
-// products of two f16 exactly, so that the result is rounded once.
+// Short names of types, as the tables' rows use them, and floats as bits. These conversions are
+// independent of the compiler's, which are under test. f16 and f8 are computed in f64, which holds
+// sums and products of two f16 exactly, so that the result is rounded once.
 #ifndef TOOLS_AMDSIM_FLOATS_H
 #define TOOLS_AMDSIM_FLOATS_H
 
@@ -45,21 +45,21 @@ static inline f32 bf16_of(u32 bits) {
     return f32_of((u64)(bits & 0xffff) << 16);
 }
 
-/// To the nearest, ties to even.
+/// Rounds to nearest, ties to even.
 u64 f16_bits(f64 x);
 f64 f16_of(u64 bits);
-/// Toward zero; infinity remains.
+/// Rounds toward zero; infinity remains.
 u32 f16_toward_zero(f32 x);
 
-/// The form of an f8: 4 or 5 bits of exponent; AMD's own (no infinity, no -0) or OCP's.
+/// A format of f8: 4 or 5 exponent bits; AMD's own (no infinity, no -0) or OCP's.
 typedef struct F8 {
     bool e5, fnuz;
 } F8;
 f32 f8_of(u32 bits, F8 form);
-/// The nearest; a value beyond the greatest becomes that one.
+/// Rounds to nearest. An overflow gives the largest value.
 u32 f8_bits(f32 x, F8 form);
 
-/// Of minimum and maximum: a NaN loses, and -0 is less than 0.
+/// Minimum and maximum. A number wins over a NaN, and -0 is less than 0.
 f64 least(f64 a, f64 b);
 f64 greatest(f64 a, f64 b);
 

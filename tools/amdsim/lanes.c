@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a vector instruction reads its sources (DPP takes them from other lanes, SDWA and op_sel take
-// parts of registers, then abs and neg) and writes its result (omod, clamp, parts again).
+// Reads the sources of a vector instruction and writes its result. DPP takes sources from other
+// lanes; SDWA and op_sel take parts of registers; abs and neg come last. Results take omod, then
+// clamp, then SDWA's part.
 #include <math.h>
 
 #include "tools/amdsim/dpp.h"
@@ -51,7 +52,7 @@ static u64 gather_plain(const Wave *w, const Inst *i, const Operand *o, Type typ
     return on;
 }
 
-/// SDWA: a byte (0 to 3), a half (4, 5) or all of it.
+/// Extracts SDWA's part: a byte (0 to 3), a half (4, 5) or the whole word.
 static u64 selected_part(u64 x, int select, bool sign) {
     if (select >= 6) return x;
     if (select >= 4) {
@@ -94,7 +95,7 @@ static f64 clamped_to_one(f64 x) {
     return isnan(x) || x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
-/// With omod and clamp.
+/// Applies omod and clamp.
 static u64 result_bits(const Inst *i, Type type, u64 x) {
     static const f32 factor[] = {1, 2, 4, .5f};
     if (type == T_f32) {
@@ -106,7 +107,7 @@ static u64 result_bits(const Inst *i, Type type, u64 x) {
     return type == T_f16 ? f16_bits(clamped_to_one(f16_of(x))) : x;
 }
 
-/// SDWA: a part of the register; the rest is cleared, extends its sign, or is kept.
+/// Writes SDWA's part of the register. The rest is cleared, sign-extended or kept.
 static void write_part(const Inst *i, u32 *at, u64 x) {
     bool byte = i->result_select < 4;
     u32 shift = byte ? 8 * i->result_select : 16 * (i->result_select - 4);

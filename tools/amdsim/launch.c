@@ -42,7 +42,7 @@ _Noreturn void fail(const Wave *w, const Inst *i, AmdsimStatus status, const cha
 
 /* ---- registers of a wave -------------------------------------------------------------------- */
 
-/// AQL's dispatch packet, as far as kernels read it.
+/// The fields of AQL's dispatch packet that kernels read.
 typedef struct Packet {
     u16 header, setup, block[3], reserved;
     u32 grid[3], private_bytes, shared_bytes;
@@ -62,7 +62,7 @@ static Packet make_packet(const Machine *m) {
 
 enum { MAX_USER = 64, PRELOADED = 127 };
 
-/// The first scalar registers.
+/// The initial scalar registers.
 typedef struct User {
     u32 s[MAX_USER];
     int n;
@@ -74,7 +74,7 @@ static void add_pair(User *u, bool wanted, u64 x) {
     u->s[u->n++] = (u32)(x >> 32);
 }
 
-/// As the bits of the descriptor's properties ask for them.
+/// Fills the registers that the descriptor's property bits request.
 static User make_user(const Machine *m, const Packet *packet) {
     const AmdsimLaunch *l = m->launch;
     const Code *c = &m->code;
@@ -82,10 +82,10 @@ static User make_user(const Machine *m, const Packet *packet) {
     add_pair(&u, c->properties & 1, SCRATCH_RESOURCE);
     add_pair(&u, c->properties & 1, UINT32_MAX);
     add_pair(&u, c->properties & 2, (uintptr_t)packet);
-    add_pair(&u, c->properties & 4, 0); // the queue
+    add_pair(&u, c->properties & 4, 0); // pointer to the queue
     add_pair(&u, c->properties & 8, (uintptr_t)l->args);
-    add_pair(&u, c->properties & 16, 0); // the dispatch's number
-    add_pair(&u, c->properties & 32, 0); // flat scratch
+    add_pair(&u, c->properties & 16, 0); // number of the dispatch
+    add_pair(&u, c->properties & 32, 0); // initial flat scratch
     if (c->properties & 64) u.s[u.n++] = m->private_bytes;
     size_t from = (c->preload >> 7) * 4u, count = c->preload & PRELOADED;
     for (size_t k = 0; k < count && u.n < MAX_USER && from + 4 * k + 4 <= l->arg_bytes; k++)
@@ -95,7 +95,7 @@ static User make_user(const Machine *m, const Packet *packet) {
     return u;
 }
 
-#define GARBAGE 0xdeadbeefu // of registers that were not written
+#define GARBAGE 0xdeadbeefu // contents of unwritten registers
 
 static void start_vectors(Wave *w, u32 first, u32 items) {
     const u32 *block = w->m->launch->block;
@@ -119,12 +119,12 @@ static void start_wave(Machine *m, int id, const User *u, u32 items) {
     int k = u->n;
     for (int d = 0; d < 3; d++)
         if (m->code.resources2 >> (7 + d) & 1) w->s[k++] = m->group[d];
-    if (m->code.resources2 & 1) w->s[k++] = 0; // where scratch begins
+    if (m->code.resources2 & 1) w->s[k++] = 0; // start of scratch
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-#define MOST_INSTRUCTIONS 2000000000ull // of a work-group
+#define MOST_INSTRUCTIONS 2000000000ull // limit for a work-group
 enum { MOST_IN_A_ROW = 40 };
 
 static void run_for_a_while(Machine *m, Wave *w, u64 n) {
@@ -140,7 +140,7 @@ static void run_for_a_while(Machine *m, Wave *w, u64 n) {
     }
 }
 
-/// The `n`th of the waves that run.
+/// Returns the `n`th of the running waves.
 static Wave *pick_running_wave(Machine *m, u64 n) {
     for (Wave *w = m->waves;; w++)
         if (w->state == RUNS && !n--) return w;
@@ -164,7 +164,7 @@ static u64 next_wave_random(u64 *x) {
     return *x ^= *x << 17;
 }
 
-/// With a seed a wave that is drawn runs some instructions, then another one.
+/// With a seed, a random wave runs some instructions, then another one.
 static void run_waves(Machine *m) {
     u64 seed = m->launch->seed, random = seed * 0x9E3779B97F4A7C15ull + 1;
     u64 end = m->instructions + MOST_INSTRUCTIONS;
@@ -238,7 +238,7 @@ static bool allocate_machine(Machine *m) {
     return m->cache && m->shared && m->access && m->buffers && allocate_waves(m);
 }
 
-/// The caller's buffers, and other memory that a kernel may read.
+/// Lists the caller's buffers and the other memory that a kernel may read.
 static void list_buffers(Machine *m, const Packet *packet) {
     const AmdsimLaunch *l = m->launch;
     const AmdsimBuffer more[] = {{(uintptr_t)l->args, l->arg_bytes, true},

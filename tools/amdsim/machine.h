@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The state of a launch: machine, waves, registers, and instructions as they are decoded.
+// The state of a launch: machine, waves, registers and decoded instructions.
 #ifndef TOOLS_AMDSIM_MACHINE_H
 #define TOOLS_AMDSIM_MACHINE_H
 
@@ -10,8 +10,8 @@
 
 enum { LANES = 64, VECTORS = 512, ACCUMULATORS = 256, OPERANDS = 8, MAX_WAVES = 64 };
 
-/// Scalar registers by number. Those from SCC on are names of values, which have no number in code
-/// that this one has to keep.
+/// Scalar registers by number. SCC and those after it have no number in the encoding; the numbers
+/// here are our own.
 enum {
     FLAT_SCRATCH = 102,
     VCC = 106,
@@ -27,13 +27,13 @@ enum {
     SCALARS = 140,
 };
 
-/// The upper halves of flat addresses that are shared memory and scratch.
+/// The upper halves of flat addresses in shared memory and in scratch.
 #define SHARED_APERTURE  0x80000001u
 #define PRIVATE_APERTURE 0x80000002u
-/// The address in the resource of scratch that a kernel finds in its first registers.
+/// The address in the scratch resource that a kernel finds in its first registers.
 #define SCRATCH_RESOURCE 0xdead00000000u
 
-/// How the bits of an operand are read. T_pk: two halves, or a constant that stands for both.
+/// The interpretation of an operand's bits. T_pk: two halves, or one constant for both.
 typedef enum Type {
     T_none,
     T_f16,
@@ -65,8 +65,8 @@ enum { WHOLE, LOW_HALF, HIGH_HALF };
 typedef struct Operand {
     OperandKind kind;
     bool neg, abs, sext;
-    uint8_t half, count; // count: registers
-    uint16_t reg;        // vector: accumulators from ACCUMULATORS on
+    uint8_t half, count; // count: number of registers
+    uint16_t reg;        // of vectors; accumulators have numbers from ACCUMULATORS on
     u64 integer;
     f64 real;
 } Operand;
@@ -76,7 +76,7 @@ typedef struct Wave Wave;
 typedef struct Inst Inst;
 typedef void (*Run)(Wave *w, const Inst *i);
 
-/// Values of an operand in all lanes, as bits.
+/// The values of an operand in all lanes, as bits.
 typedef struct Values {
     u64 of[LANES];
 } Values;
@@ -86,7 +86,7 @@ typedef struct VectorOp {
     const char *name;
     Type result, source[3];
     int sources;
-    /// In the lanes of the mask.
+    /// Computes the lanes of the mask.
     void (*compute)(const Wave *w, const Inst *i, const Values *source, Values *out, u64 mask);
 } VectorOp;
 
@@ -99,32 +99,32 @@ typedef enum Atomic {
 
 struct Inst {
     u64 pc;
-    uint8_t size, n; // bytes; operands
-    char name[48];   // gfx9's, without the suffix of the encoding
+    uint8_t size, n; // size in bytes; number of operands
+    char name[48];   // gfx9's name, without the encoding's suffix
     char text[160];
     Operand o[OPERANDS];
     Run run;
-    const void *row; // of the family's table
-    int sources;     // of a row of valu.def
+    const void *row; // row of the family's table
+    int sources;     // number of sources of a row of valu.def
     Inst *pair;      // the other half of v_dual_*
 
-    // Modifiers, as decode.c reads them.
+    // Modifiers, in decode.c's notation.
     bool clamp, has_op_sel, bound_ctrl, fetch_inactive, lds, offen, idxen, sdwa;
     bool returns, coherent; // sc0 or glc; sc1 or glc
     uint8_t omod, op_sel, op_sel_hi, neg_lo, neg_hi, cbsz, abid, blgp;
     uint8_t dpp, dpp_arg[8], row_mask, bank_mask;
-    uint8_t select[2], result_select, result_unused; // SDWA
+    uint8_t select[2], result_select, result_unused; // fields of SDWA
     i32 offset, offset0, offset1;
 
-    union { // of the family
+    union { // data of the family
         struct {
             MemoryKind kind;
             Atomic atomic;
             int bytes;
-            bool sign, low, high; // low, high: d16, which half
-            bool scratch;         // of flat instructions
-            bool returned;        // ds_*_rtn
-            int accesses, stride; // ds_*2*: of a lane; bytes of an offset's unit
+            bool sign, low, high; // low, high: the half that d16 names
+            bool scratch;         // a flat instruction to scratch
+            bool returned;        // a ds_*_rtn instruction
+            int accesses, stride; // ds_*2*: accesses of a lane; bytes in a unit of the offset
         } memory;
         struct {
             int m, k, blocks, a, b, result;
@@ -135,7 +135,7 @@ struct Inst {
             bool exec;
         } compare;
         struct {
-            int vm, lgkm; // -1: not named
+            int vm, lgkm; // -1: not named in the instruction
         } wait;
         int variant;
     };
@@ -143,7 +143,7 @@ struct Inst {
 
 typedef enum WaveState { RUNS, AT_BARRIER, ENDED } WaveState;
 
-/// Accesses that were issued, and those of them that are known to have ended.
+/// The number of issued accesses, and the number known to have completed.
 typedef struct Counter {
     u32 issued, done;
 } Counter;
@@ -156,28 +156,28 @@ struct Wave {
     int id, lanes;
     WaveState state;
     uint8_t *scratch;
-    u32 index_mode, index; // of s_set_gpr_idx_on
+    u32 index_mode, index; // set by s_set_gpr_idx_on
     u64 instructions;
     Counter vm, lgkm;
-    // The number of the access that a register waits for; v_lgkm: which counter numbers it.
+    // The number of the access that a register waits for. v_lgkm: which counter numbers it.
     u32 v_pending[VECTORS], s_pending[SCALARS];
     bool v_lgkm[VECTORS];
 };
 
 /// The last access to a byte of shared memory. Epochs are the times between barriers.
 typedef struct SharedByte {
-    u32 write, read; // epochs
+    u32 write, read; // epochs of the last write and read
     uint8_t writer, reader;
 } SharedByte;
 
-/// The code object in memory.
+/// The loaded code object.
 typedef struct Code {
     uint8_t *image;
     u64 bytes;
     const char *gpu;
-    // The kernel's descriptor.
+    // Fields of the kernel's descriptor.
     u32 shared_bytes, private_bytes, resources2;
-    u64 entry; // from the image on
+    u64 entry; // offset in the image
     u32 properties, preload;
 } Code;
 
@@ -186,9 +186,9 @@ struct Machine {
     AmdsimResult *result;
     jmp_buf failed;
     Code code;
-    bool rdna, fnuz; // fnuz: gfx942's f8
+    bool rdna, fnuz; // fnuz: AMD's own f8 formats, as on gfx942
     void *disassembler;
-    Inst **cache; // by words of the image
+    Inst **cache; // decoded instructions, by word of the image
     AmdsimBuffer *buffers;
     size_t n_buffers;
     int lanes, n_waves;
@@ -197,7 +197,7 @@ struct Machine {
     uint8_t *shared;
     SharedByte *access;
     u32 shared_bytes, private_bytes;
-    u32 epoch, first_epoch; // now; of the work-group
+    u32 epoch, first_epoch; // current epoch; first epoch of the work-group
     u64 instructions;
 };
 
@@ -223,49 +223,49 @@ static inline Type mask_type(const Wave *w) {
 int type_bits(Type type);
 u64 read_scalar(const Wave *w, const Inst *i, int reg, int bits);
 void write_scalar(Wave *w, const Operand *o, int bits, u64 x);
-/// A mask of lanes.
+/// Writes a lane mask.
 void write_mask(Wave *w, const Operand *o, u64 x);
 void write_exec(Wave *w, u64 x);
-/// An operand without its modifiers.
+/// Reads an operand without its modifiers.
 u64 read_operand(const Wave *w, const Inst *i, const Operand *o, Type type, int lane);
 void write_vector(Wave *w, const Operand *o, int lane, Type type, u64 x);
-/// Registers that are read have no access on its way.
+/// Checks that no access to registers that are read is in flight.
 void check_vectors(const Wave *w, const Inst *i, int reg, int n);
 void check_operand(const Wave *w, const Inst *i, const Operand *o, int n);
-/// Registers that the access issued last will write.
+/// Marks the registers that the access issued last will write.
 void await_vectors(Wave *w, int reg, int n, bool lgkm);
 
 // lanes.c
-/// Bits of abs and neg.
+/// Applies abs and neg to the bits.
 u64 modified(const Operand *o, Type type, u64 x);
-/// Source `k` of a vector instruction, its first one at operand `first`, with selections and
-/// modifiers. The lanes that may be written.
+/// Reads source `k` of a vector instruction, with selections and modifiers; its first source is
+/// operand `first`. Returns the lanes that may be written.
 u64 gather(const Wave *w, const Inst *i, int first, int k, Type type, Values *out);
 void scatter(Wave *w, const Inst *i, const Operand *o, Type type, const Values *x, u64 mask);
 
 // memory.c
-/// Memory of the host behind an address, once the access is allowed.
+/// Returns the host memory behind an address, after the check that the access is allowed.
 void *global_at(const Wave *w, const Inst *i, int lane, u64 address, int bytes, bool store);
 void *shared_at(const Wave *w, const Inst *i, int lane, u64 address, int bytes, bool store);
-/// Without a look at races: of atomics.
+/// Returns a word of shared memory for an atomic, without a check for races.
 void *shared_word(const Wave *w, const Inst *i, int lane, u64 address, int bytes);
 void *scratch_at(const Wave *w, const Inst *i, int lane, i64 offset, int bytes);
 void *flat_at(const Wave *w, const Inst *i, int lane, u64 address, int bytes, bool store);
-/// Between memory and the registers from `reg` on.
+/// Moves data between memory and the registers from `reg` on.
 void move_data(Wave *w, const Inst *i, int lane, void *at, int reg);
 void load_words(Wave *w, int lane, const void *at, int reg, int bytes);
 void store_words(const Wave *w, int lane, void *at, int reg, int bytes);
-/// 4 or 8 bytes of registers from `reg` on.
+/// Returns 4 or 8 bytes of the registers from `reg` on.
 u64 lane_value(const Wave *w, int lane, int reg, int bytes);
 void set_lane_value(Wave *w, int lane, int reg, int bytes, u64 x);
-/// The old value.
+/// Performs the atomic; returns the old value.
 u64 do_atomic(Atomic op, void *at, int bytes, u64 data, u64 compare);
 Atomic find_atomic(const char *name);
-/// Kind, bytes and halves of a load, a store or an atomic, from its name.
+/// Reads kind, size and halves of a load, store or atomic from its name.
 void read_memory_name(const Wave *w, Inst *i);
 
-// The families: whether the instruction is of it; if so its function is set. `rest`: text behind
-// the name.
+// The families. Each returns whether the instruction belongs to it, and if so sets its function.
+// `rest`: the text behind the name.
 bool decode_control(Wave *w, Inst *i, char *rest);
 bool decode_scalar(Wave *w, Inst *i);
 bool decode_memory(Wave *w, Inst *i);
@@ -278,7 +278,7 @@ bool decode_vector(Wave *w, Inst *i);
 
 // decode.c
 const Inst *decode(Wave *w, u64 pc);
-/// Operands and modifiers.
+/// Parses operands and modifiers.
 void read_operands(Inst *i, char *text);
 bool starts(const char *name, const char *prefix);
 void drop_instructions(Machine *m);

@@ -23,10 +23,10 @@ typedef enum MatrixElem {
 } MatrixElem;
 static const int elem_bits[] = {16, 16, 32, 32, 64, 8, 8, 8, 8, 4, 4};
 
-/// Of sums, and of results.
+/// Types of sums and of results.
 enum { SUM_F32, SUM_I32, SUM_F64, SUM_F16, SUM_BF16 };
 
-/// Element `j` of the registers from `reg` on in a lane.
+/// Returns element `j` of a lane's registers from `reg` on.
 static f64 matrix_element(const Wave *w, int reg, int lane, int j, MatrixElem e) {
     int bits = elem_bits[e];
     if (e == E_f64) return f64_of(lane_value(w, lane, reg + 2 * j, 8));
@@ -45,7 +45,7 @@ static f64 matrix_element(const Wave *w, int reg, int lane, int j, MatrixElem e)
     }
 }
 
-/// The sum that a product is added to: of a register, or a constant.
+/// Returns the addend of the product: from a register, or a constant.
 static f64 matrix_addend(const Wave *w, const Operand *c, int r, int lane, int sum, int shift) {
     if (c->kind == FLOAT) return c->real;
     if (c->kind != VECTOR) return (f64)(i64)c->integer;
@@ -61,7 +61,7 @@ static f64 matrix_addend(const Wave *w, const Operand *c, int r, int lane, int s
 enum { MAX_RESULTS = 32, MAX_DEPTH = 16 };
 typedef f64 Tile[LANES][MAX_DEPTH];
 
-/// Where register `r` of lane `l` stands in the result.
+/// The position of register `r` of lane `l` in the result.
 typedef struct ResultPlace {
     int block, row, column;
 } ResultPlace;
@@ -86,7 +86,7 @@ static void check_mfma(const Wave *w, const Inst *i, int depth, int results) {
     check_operand(w, i, &i->o[3], results * (1 + (i->matrix.result == SUM_F64)));
 }
 
-/// A lane holds `depth` elements of k each of A and B.
+/// A lane holds `depth` elements along k of each of A and B.
 static f64 mfma_sum(const Inst *i, Tile a, Tile b, ResultPlace p, int depth, f64 sum) {
     int m = i->matrix.m, k_lanes = i->matrix.k / depth;
     for (int k = 0; k < i->matrix.k; k++) {
@@ -123,7 +123,7 @@ static void run_mfma(Wave *w, const Inst *i) {
 
 enum { WMMA = 16, WMMA_RESULTS = 8 };
 
-/// Lanes 16 to 31 hold a copy of the operands.
+/// Checks that lanes 16 to 31 hold a copy of the operands.
 static void check_wmma(const Wave *w, const Inst *i, int registers) {
     for (int k = 1; k <= 2; k++) {
         int reg = i->o[k].reg;
@@ -148,7 +148,7 @@ static void write_wmma(u32 *at, const Inst *i, f64 d) {
         *at = high ? (*at & 0xffff) | half << 16 : (*at & 0xffff0000) | half;
 }
 
-/// Integers are signed where neg_lo says so.
+/// Integers are signed if neg_lo is set.
 static MatrixElem wmma_elem(const Inst *i, int k, MatrixElem e) {
     bool is_signed = i->neg_lo >> k & 1;
     if (e == E_i8) return is_signed ? E_i8 : E_u8;
@@ -180,7 +180,7 @@ static void run_wmma(Wave *w, const Inst *i) {
 
 /* ---- decoding ------------------------------------------------------------------------------- */
 
-/// -1: none. A name that holds another stands before it.
+/// -1: none. A name that is a prefix of another one comes after it.
 static int matrix_elem_of(const char *text) {
     static const struct {
         const char *name;
@@ -196,8 +196,8 @@ static int f8_elem(const char *text) {
     return starts(text, "fp8") ? E_fp8 : starts(text, "bf8") ? E_bf8 : -1;
 }
 
-/// v_mfma_RESULT_MxNxK_[BLOCKSb_]ELEMENT, as gfx942 names it; gfx90a leaves out underscores and
-/// blocks, so those are told by the registers of the result.
+/// Parses v_mfma_RESULT_MxNxK_[BLOCKSb_]ELEMENT in gfx942's form. gfx90a omits underscores and
+/// blocks; the number of result registers tells the forms apart.
 static void read_mfma_name(const Wave *w, Inst *i) {
     char result[8];
     int m = 0, k = 0, end = 0, blocks = 0;

@@ -4,7 +4,7 @@
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-enum { NEARBY = 4096 }; // bytes: the message names a buffer that is no farther away
+enum { NEARBY = 4096 }; // bytes: a message names a buffer at most this far away
 
 static void note_access(const Wave *w, const Inst *i, u64 at, int bytes) {
     w->m->result->address = at;
@@ -12,7 +12,7 @@ static void note_access(const Wave *w, const Inst *i, u64 at, int bytes) {
     w->m->result->atomic = i->memory.kind == ATOMIC || i->coherent;
 }
 
-/// Bytes between an address and a buffer; 0 inside of it.
+/// The distance in bytes between an address and a buffer; 0 inside.
 static u64 distance_to_buffer(const AmdsimBuffer *b, u64 at) {
     if (at < b->at) return b->at - at;
     return at < b->at + b->bytes ? 0 : at - b->at - b->bytes;
@@ -52,7 +52,7 @@ void *global_at(const Wave *w, const Inst *i, int lane, u64 at, int bytes, bool 
 
 enum { NO_WAVE = 0, MANY_WAVES = 255 };
 
-/// Two waves must not access a byte without a barrier between them, where either of them writes it.
+/// Two waves must not access a byte without a barrier between them if one of them writes it.
 static void note_shared_access(const Wave *w, const Inst *i, int lane, u32 at, bool store) {
     Machine *m = w->m;
     SharedByte *b = &m->access[at];
@@ -122,7 +122,7 @@ void set_lane_value(Wave *w, int lane, int reg, int bytes, u64 x) {
     if (bytes == 8) w->v[reg + 1][lane] = (u32)(x >> 32);
 }
 
-/// A byte or a half of memory to a register or a half of one.
+/// Loads a byte or a half into a register or a half of one.
 static void load_part(const Inst *i, const void *at, u32 *reg) {
     u32 x = 0;
     memcpy(&x, at, (size_t)i->memory.bytes);
@@ -150,7 +150,7 @@ void move_data(Wave *w, const Inst *i, int lane, void *at, int reg) {
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/// Bytes of a load or a store. A text that holds another stands before it.
+/// Reads the size of a load or store. A text that is a prefix of another one comes after it.
 static void read_size(Inst *i) {
     static const struct {
         const char *text;
@@ -169,7 +169,7 @@ static void read_size(Inst *i) {
         }
 }
 
-/// The name of the operation in that of an atomic.
+/// Returns the operation's name within the atomic's name.
 static const char *atomic_name(const Inst *i) {
     const char *at = strstr(i->name, "atomic_");
     return at ? at + strlen("atomic_") : i->name + strlen("ds_");

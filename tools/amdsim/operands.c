@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Operands and modifiers in the text of the disassembler.
+// Parses operands and modifiers in the disassembler's text.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,7 +41,7 @@ static bool read_special(const char *text, Operand *o) {
     return false;
 }
 
-/// v7, a[0:3], s[2:3], ttmp5, v1.h
+/// Parses v7, a[0:3], s[2:3], ttmp5 or v1.h.
 static bool read_register(const char *text, Operand *o) {
     bool trap = starts(text, "ttmp");
     if (!trap && !strchr("vas", *text)) return false;
@@ -76,7 +76,7 @@ static void read_constant(const char *text, Operand *o) {
     o->kind = end == text ? OFF : INTEGER;
 }
 
-/// The modifiers around an operand, with the text at their start and end.
+/// The modifiers that enclose an operand, with their opening and closing text.
 enum { AROUND_NEG, AROUND_ABS, AROUND_SEXT, AROUND_LIT };
 static const struct {
     const char *begin;
@@ -92,7 +92,7 @@ static bool is_negated(const char *text) {
     return *text == '-' && text[1] && strchr("vsa|et", text[1]);
 }
 
-/// NULL: no modifiers.
+/// Returns NULL if there is no modifier.
 static char *strip_modifier(char *text, Operand *o) {
     size_t n = strlen(text);
     if (is_negated(text)) {
@@ -121,7 +121,7 @@ void read_operand_text(char *text, Operand *o) {
 
 /* ---- modifiers ------------------------------------------------------------------------------ */
 
-/// The numbers of a list in brackets.
+/// Parses the numbers of a list in brackets.
 static int read_list(const char *text, uint8_t *out) {
     int n = 0;
     const char *at = strchr(text, '[');
@@ -144,7 +144,7 @@ static uint8_t read_select(const char *name) {
     return starts(name, "WORD_") ? (uint8_t)(4 + name[5] - '0') : 6;
 }
 
-/// swizzle(BITMASK_PERM,"0pi1p"): each bit of the lane is 0, 1, kept or inverted.
+/// Parses swizzle(BITMASK_PERM,"0pi1p"): each bit of the lane becomes 0, 1, stays or is inverted.
 static i32 read_bitmask(const char *text) {
     i32 and = 0, or = 0, xor = 0;
     for (int k = 0; k < 5 && text[k]; k++) {
@@ -156,7 +156,7 @@ static i32 read_bitmask(const char *text) {
     return and | or << 5 | xor << 10;
 }
 
-/// offset:swizzle(...) as the number that is encoded.
+/// Parses offset:swizzle(...) to the encoded number.
 static i32 read_swizzle(const char *text) {
     int a = 0, b = 0, c = 0, d = 0;
     const char *quote = strchr(text, '"');
@@ -168,7 +168,7 @@ static i32 read_swizzle(const char *text) {
     return 0x8000 | a | b << 2 | c << 4 | d << 6;
 }
 
-/// Shuffles of lanes, by the text that they begin with.
+/// Lane shuffles, by the beginning of their text.
 static bool read_dpp(Inst *i, const char *text, int value) {
     static const struct {
         const char *text;
@@ -215,7 +215,7 @@ static bool read_sdwa(Inst *i, const char *text, const char *value) {
     return true;
 }
 
-/// Modifiers that are there or not.
+/// Modifiers without a value.
 static bool read_flag(Inst *i, const char *text) {
     const struct {
         const char *text;
@@ -286,7 +286,7 @@ void read_modifier(Inst *i, char *text) {
     if (!read_sdwa(i, text, value)) read_offset(i, text, number);
 }
 
-/// `text` is `name:value`, or a word that is known.
+/// Whether `text` is `name:value` or a known word.
 bool is_modifier(const char *text) {
     static const char *const operands[] = {"v[", "s[", "a[", "ttmp[", "neg(", "abs(", "sext("};
     static const char *const words[] = {"clamp", "sc0", "sc1",        "nt",

@@ -28,7 +28,7 @@ enum { UNSIGNED, SIGNED, FLOAT_HALVES, WORD, MOVE };
 #define KIND_MOVE            MOVE
 #define SATURATE(X, LOW, HI) (i->clamp ? clamped_to(X, LOW, HI) : (X))
 
-/// A half of the result of one lane.
+/// Computes one half of a lane's result.
 #define PACKED(NAME, TYPE, CODE)                                                                   \
     static u32 NAME(const Inst *i, const u32 *x, bool high) {                                      \
         TYPE_##TYPE A = READ_##TYPE(x[0]), B = READ_##TYPE(x[1]), C = READ_##TYPE(x[2]), D;        \
@@ -52,7 +52,7 @@ static bool has_words(const PackedOp *row) {
     return row->kind >= WORD;
 }
 
-/// Which half of source `k` makes the half `high` of the result.
+/// Whether the upper half of source `k` contributes to the half `high` of the result.
 static bool takes_upper(const Inst *i, int k, bool high) {
     const PackedOp *row = i->row;
     return (high && row->kind != MOVE ? i->op_sel_hi : i->op_sel) >> k & 1;
@@ -64,7 +64,7 @@ static u32 word_source(const Wave *w, const Inst *i, const Operand *o, bool uppe
     return (u32)read_operand(w, i, o, T_f32, lane);
 }
 
-/// A float constant is the lower half, and the upper one is 0.
+/// A float constant is the lower half; the upper half is 0.
 static u32 half_source(const Wave *w, const Inst *i, const Operand *o, bool upper, int lane) {
     u32 x = (u32)read_operand(w, i, o, T_pk, lane);
     if (o->kind == FLOAT) return upper ? 0 : x & 0xffff;

@@ -58,7 +58,7 @@ static u64 real_bits(const Operand *o, Type type) {
     return type_bits(type) == 64 ? f64_bits(o->real) : f32_bits((f32)o->real);
 }
 
-/// A literal of 32 bits is the upper half of an f64.
+/// A 32-bit literal is the upper half of an f64.
 static u64 integer_bits(const Operand *o, Type type) {
     bool literal = o->integer >> 32 == 0 && o->integer > 64;
     return type == T_f64 && literal ? o->integer << 32 : o->integer;
@@ -76,7 +76,7 @@ u64 read_operand(const Wave *w, const Inst *i, const Operand *o, Type type, int 
     }
 }
 
-/// RDNA keeps the other half of a register that a result of 16 bits goes to, CDNA clears it.
+/// A 16-bit result keeps the register's other half on RDNA and clears it on CDNA.
 void write_vector(Wave *w, const Operand *o, int lane, Type type, u64 x) {
     u32 *at = &w->v[o->reg][lane];
     int bits = type_bits(type);

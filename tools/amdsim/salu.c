@@ -5,18 +5,18 @@
 
 /* ---- what rows are written in --------------------------------------------------------------- */
 
-/// SCC: the sum does not fit.
+/// Sets SCC if the sum overflows.
 static u64 signed_sum(i64 sum, u32 *scc) {
     *scc = sum != (i32)sum;
     return (u64)sum;
 }
 
-/// The bits of a field that s_bfe_i* takes from its second source.
+/// The bits of a field, as s_bfe_i* reads them from its second source.
 static u32 field_bits(u64 b, u32 most) {
     return (u32)lesser((i64)(b >> 16 & 127), most);
 }
 
-/// Each four bits of which one is set.
+/// Sets all four bits of each group of four that has a set bit.
 static u64 whole_quads(u64 x) {
     u64 any = (x | x >> 1 | x >> 2 | x >> 3) & 0x1111111111111111u;
     return any * 15;
@@ -28,9 +28,9 @@ enum { own = 0, nonzero = 1 };
 typedef struct ScalarOp {
     const char *name;
     ScalarForm form;
-    int result, a, b; // bits; 0: none
-    int nonzero;      // SCC becomes D != 0
-    /// D; *scc: of before, then of after.
+    int result, a, b; // sizes in bits; 0: absent
+    int nonzero;      // whether SCC becomes D != 0
+    /// Returns D; *scc is the old SCC, then the new one.
     u64 (*compute)(u64 a, u64 b, u64 old, u32 *scc);
 } ScalarOp;
 
@@ -75,7 +75,7 @@ static void run_scalar_row(Wave *w, const Inst *i) {
 static const struct {
     const char *prefix;
     u64 (*compute)(u64 a, u64 exec, u64 old, u32 *scc);
-    bool negates; // the source; andn1 as andn2 with sides changed
+    bool negates; // whether the source is negated; andn1 is andn2 with swapped sides
 } saves[] = {
     {"s_and_saveexec_", s_and_b64, false},   {"s_or_saveexec_", s_or_b64, false},
     {"s_xor_saveexec_", s_xor_b64, false},   {"s_andn2_saveexec_", s_andn2_b64, false},
@@ -112,7 +112,7 @@ static void run_time(Wave *w, const Inst *i) {
     write_scalar(w, &i->o[0], 64, w->instructions * 4);
 }
 
-/// Hardware registers are 0, messages are answered by 0.
+/// Hardware registers read as 0, and messages return 0.
 static void run_zero(Wave *w, const Inst *i) {
     write_scalar(w, &i->o[0], i->o[0].count == 2 ? 64 : 32, 0);
 }

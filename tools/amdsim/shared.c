@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// ds_*: shared memory, and shuffles of lanes through the same hardware.
+// ds_*: shared memory, and lane shuffles through the same hardware.
 #include "tools/amdsim/machine.h"
 
 static int lds_access_words(const Inst *i) {
@@ -8,7 +8,7 @@ static int lds_access_words(const Inst *i) {
 
 /* ---- loads and stores ----------------------------------------------------------------------- */
 
-/// Where access `n` of a lane is; `address`: of its register.
+/// The address of access `n` of a lane; `address`: the value of its register.
 static u64 lds_access_address(const Inst *i, u32 address, int n) {
     if (i->memory.accesses == 1) return (u64)address + (u64)i->offset;
     return (u64)address + (u64)(n ? i->offset1 : i->offset0) * (u64)i->memory.stride;
@@ -42,8 +42,8 @@ static void run_write(Wave *w, const Inst *i) {
 
 /* ---- atomics -------------------------------------------------------------------------------- */
 
-/// ds_OP[_rtn] [result,] address, data [, data]. CDNA's compare and swap has the value to compare
-/// with first, RDNA's (`cmpstore`) second.
+/// ds_OP[_rtn] [result,] address, data [, data]. The comparand of a compare-and-swap comes first on
+/// CDNA and second on RDNA (`cmpstore`).
 static void run_atomic(Wave *w, const Inst *i) {
     const Operand *o = i->o + i->memory.returned;
     int bytes = i->memory.bytes;
@@ -69,12 +69,12 @@ static void write_shuffled(Wave *w, const Inst *i, const u32 *x) {
     await_vectors(w, i->o[0].reg, 1, true);
 }
 
-/// The lane that the address of a lane names.
+/// Returns the lane that a lane's address names.
 static int named_lane(const Wave *w, const Inst *i, int l) {
     return (int)((w->v[i->o[1].reg][l] + (u32)i->offset) / 4) & (w->lanes - 1);
 }
 
-/// From the lane that is named; 0 of one that is off.
+/// Reads from the named lane; a disabled lane gives 0.
 static void run_bpermute(Wave *w, const Inst *i) {
     u32 x[LANES] = {0};
     for (int k = 1; k <= 2; k++) check_operand(w, i, &i->o[k], 1);
@@ -85,7 +85,7 @@ static void run_bpermute(Wave *w, const Inst *i) {
     write_shuffled(w, i, x);
 }
 
-/// To the lane that is named.
+/// Writes to the named lane.
 static void run_permute(Wave *w, const Inst *i) {
     u32 x[LANES] = {0};
     for (int k = 1; k <= 2; k++) check_operand(w, i, &i->o[k], 1);
@@ -94,7 +94,7 @@ static void run_permute(Wave *w, const Inst *i) {
     write_shuffled(w, i, x);
 }
 
-/// The offset says which lane each lane of a group of 4 or of 32 reads.
+/// The offset tells each lane of a group of 4 or 32 which lane it reads.
 static int swizzled_lane(u32 offset, int l) {
     if (offset & 0x8000) return (l & ~3) + (int)(offset >> 2 * (l & 3) & 3);
     u32 at = (u32)l & 31;

@@ -8,7 +8,7 @@
 /* ---- masks and carries ---------------------------------------------------------------------- */
 
 static void run_choose(Wave *w, const Inst *i) {
-    Type type = i->variant == 16 ? T_f16 : T_f32; // for abs and neg
+    Type type = i->variant == 16 ? T_f16 : T_f32; // the type for abs and neg
     const Operand *condition = &i->o[3];
     u64 second = i->n > 3 ? read_operand(w, i, condition, mask_type(w), 0) : vcc_mask(w);
     Values a, b;
@@ -58,8 +58,8 @@ static void run_mad64(Wave *w, const Inst *i) {
 
 /* ---- divisions ------------------------------------------------------------------------------ */
 
-/// The limits of v_div_scale, by type: bits of the mantissa and of the exponent, the scale, the
-/// difference of exponents from which a quotient may overflow.
+/// The limits of v_div_scale by type: mantissa bits, exponent bits, the scale, and the exponent
+/// difference from which a quotient may overflow.
 typedef struct Scaling {
     int mantissa, exponents, scale, far;
     f64 least;
@@ -67,7 +67,7 @@ typedef struct Scaling {
 static const Scaling scaling32 = {23, 255, 64, 96, 0x1p-126};
 static const Scaling scaling64 = {52, 2047, 128, 768, 0x1p-1022};
 
-/// The exponent of the scale of `a`, of which C / B is computed; *scaled: v_div_fmas takes it back.
+/// Returns the exponent by which `a` is scaled for C / B. *scaled: whether v_div_fmas undoes it.
 static int division_scale(const Scaling *s, f64 a, f64 b, f64 c, int eb, int ec, bool *scaled) {
     bool tiny_inverse = s == &scaling64 ? eb >= 2045 : fabs(1 / b) < s->least && !isinf(b);
     bool tiny_quotient = fabs(c / b) < s->least || (s == &scaling64 && ec - eb < -1022);
@@ -131,8 +131,8 @@ static void run_writelane(Wave *w, const Inst *i) {
     w->v[i->o[0].reg][lane_operand(w, i, &i->o[2])] = (u32)read_operand(w, i, &i->o[1], T_u32, 0);
 }
 
-/// Rows of 16 lanes, or with `variant` the other row of two: 4 bits for each lane say which it
-/// reads.
+/// Within rows of 16 lanes, or with `variant` from the other row of a pair, 4 bits for each lane
+/// name the lane that it reads.
 static void run_permlane16(Wave *w, const Inst *i) {
     u64 select = (u32)read_operand(w, i, &i->o[2], T_u32, 0);
     select |= read_operand(w, i, &i->o[3], T_u32, 0) << 32;
@@ -154,7 +154,7 @@ static void run_swap(Wave *w, const Inst *i) {
     }
 }
 
-/// v_movrels, and with `variant` v_movreld: M0 is added to the source's number, or the result's.
+/// v_movrels adds M0 to the source's number; with `variant`, v_movreld adds it to the result's.
 static void run_movrel(Wave *w, const Inst *i) {
     Operand o[2] = {i->o[0], i->o[1]};
     Operand *moved = &o[!i->variant];
@@ -172,7 +172,7 @@ static F8 f8_form(const Wave *w, const Inst *i) {
     return (F8){.e5 = i->variant, .fnuz = w->m->fnuz};
 }
 
-/// Two f32 to two f8 in a half of the result.
+/// Converts two f32 to two f8 in a half of the result.
 static void run_to_f8(Wave *w, const Inst *i) {
     F8 form = f8_form(w, i);
     for (int k = 1; k <= 2; k++) check_operand(w, i, &i->o[k], 1);
@@ -188,7 +188,7 @@ static void run_to_f8(Wave *w, const Inst *i) {
     }
 }
 
-/// A half of two f8 to two f32.
+/// Converts two f8 in a half of the source to two f32.
 static void run_from_f8(Wave *w, const Inst *i) {
     F8 form = f8_form(w, i);
     bool high = (i->sdwa && i->select[0] == 5) || (i->has_op_sel && i->op_sel & 1);
@@ -201,8 +201,8 @@ static void run_from_f8(Wave *w, const Inst *i) {
     }
 }
 
-/// A source of v_fma_mix: an f32, or a half that op_sel_hi asks for and op_sel chooses. Its neg_hi
-/// is the absolute value.
+/// A source of v_fma_mix is an f32, or an f16 half if op_sel_hi is set; op_sel chooses the half.
+/// Its neg_hi takes the absolute value.
 static f32 mixed_source(const Wave *w, const Inst *i, int k, int lane) {
     const Operand *o = &i->o[1 + k];
     bool half = i->op_sel_hi >> k & 1;
@@ -275,7 +275,7 @@ bool decode_special(Wave *w, Inst *i) {
         if (strcmp(i->name, rows[k].name) != 0) continue;
         i->run = rows[k].run;
         i->variant = rows[k].variant;
-        // Of these op_sel_hi is 0 where it is not written.
+        // For these instructions op_sel_hi defaults to 0.
         if (i->run == run_mix && !strstr(i->text, "op_sel_hi")) i->op_sel_hi = 0;
         return true;
     }

@@ -8,12 +8,12 @@
 
 /* ---- what rows are written in --------------------------------------------------------------- */
 
-/// Results and sources of v_exp_f32 and v_log_f32 are not subnormal.
+/// v_exp_f32 and v_log_f32 flush subnormal sources and results.
 static f32 flush_subnormal(f32 x) {
     return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x;
 }
 
-/// Toward zero, saturating; 0 of a NaN.
+/// Truncates toward zero and saturates; NaN gives 0.
 static i64 to_integer(f64 x, i64 low, i64 high) {
     return isnan(x) ? 0 : x <= (f64)low ? low : x >= (f64)high ? high : (i64)x;
 }
@@ -28,7 +28,7 @@ static int exponent(f64 x) {
     return e;
 }
 
-/// The last step of a division: by sign and magnitude of C / B, or special values.
+/// The last step of a division, v_div_fixup: special values, and the sign of C / B.
 static f64 fixed_quotient(f64 q, f64 b, f64 c) {
     f64 sign = !signbit(b) == !signbit(c) ? 1 : -1;
     if (isnan(c)) return c;
@@ -39,7 +39,7 @@ static f64 fixed_quotient(f64 q, f64 b, f64 c) {
     return sign * (isnan(q) ? INFINITY : fabs(q));
 }
 
-/// The scale of v_div_scale is taken back.
+/// Undoes the scale of v_div_scale.
 static f32 scaled_fma(f32 a, f32 b, f32 c, bool scaled) {
     f32 d = fmaf(a, b, c);
     return scaled ? ldexpf(d, (f32_bits(c) >> 23 & 255) > 127 ? 64 : -64) : d;
@@ -49,7 +49,7 @@ static f64 scaled_fma64(f64 a, f64 b, f64 c, bool scaled) {
     return scaled ? ldexp(d, (f64_bits(c) >> 52 & 2047) > 1023 ? 128 : -128) : d;
 }
 
-/// A byte for each byte of the selector: of B:A, the sign of a half, 0 or 255.
+/// v_perm: each byte of the selector chooses a byte of B:A, the sign of a half, 0 or 255.
 static u32 permuted(u32 a, u32 b, u32 selector) {
     u64 both = (u64)a << 32 | b;
     u32 r = 0;
@@ -70,7 +70,7 @@ static i32 dot4(u32 a, u32 b, i32 c, bool a_signed, bool b_signed) {
     return (i32)sum;
 }
 
-/// Holds for add, sub and mad of integers.
+/// For add, sub and mad of integers.
 #define SATURATE(X, LOW, HIGH) (i->clamp ? clamped_to(X, LOW, HIGH) : (X))
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -130,7 +130,7 @@ static const VectorOp rows[] = {
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/// The lanes that are written.
+/// Returns the lanes that are written.
 static u64 compute_vector_row(const Wave *w, const Inst *i, Values *out) {
     const VectorOp *row = i->row;
     Values source[3];
@@ -147,7 +147,7 @@ static void run_vector_row(Wave *w, const Inst *i) {
     scatter(w, i, &i->o[0], row->result, &out, mask);
 }
 
-/// The bits of VCC choose between the two sources of the half.
+/// The bits of VCC choose between the half's two sources.
 static u64 choose_by_vcc(const Wave *w, const Inst *i, Values *out) {
     Values other;
     u64 mask = gather(w, i, 1, 0, T_b32, out), vcc = vcc_mask(w);
@@ -169,8 +169,8 @@ static void run_pair(Wave *w, const Inst *i) {
 
 /* ---- decoding ------------------------------------------------------------------------------- */
 
-/// Instructions whose third source is their result (`adds`) or a constant, by the row that they
-/// are.
+/// Instructions whose third source is their result (`adds`) or a constant, with the row that they
+/// use.
 static const struct {
     const char *prefix, *row;
     bool adds;
@@ -180,7 +180,7 @@ static const struct {
     {"v_dot4c_", "v_dot4_", true}, {"v_dot2c_", "v_dot2_", true}, {"v_dot2acc_", "v_dot2_", true},
 };
 
-/// v_fmamk is A * constant + B: the constant stands second, as v_fma has it.
+/// v_fmamk is A * constant + B. The constant is the second operand, as in v_fma.
 static void add_result_operand(Inst *i) {
     i->o[3] = i->o[0];
     i->o[3].neg = i->o[3].abs = false;

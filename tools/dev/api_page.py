@@ -36,7 +36,7 @@ SKIP = re.compile(r"^(#|extern \"C\"|__attribute__|}$)")
 
 
 def declarations(lines):
-    """(comment, text) of each declaration; a section title comes as (title, None)."""
+    """Returns (comment, text) of each declaration. A section's title is (title, None)."""
     comment, text, depth = [], [], 0
     for line in lines:
         section = SECTION.match(line)
@@ -58,7 +58,7 @@ def declarations(lines):
 
 
 def shorten(text):
-    """An inline function without its body."""
+    """Returns an inline function without its body."""
     if text[0].startswith("static inline"):
         return "\n".join(text).split("{")[0].rstrip() + ";"
     return "\n".join(text)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Which lines and branches the tests run, by folder: builds with gcc's counters in a folder of its own, runs tests, asks gcov.
+"""Reports the lines and branches that the tests run, by folder. It builds with gcc's counters in a folder of
+its own, runs tests and calls gcov.
 
     cmake --build build --target coverage                          # the whole suite: over an hour on two cores
-    tools/dev/coverage.py --tests '^(unit|lit)-'                    # those tests alone
-    tools/dev/coverage.py --tests '^unit-ir$' --missed backends/cpu # also which lines of that folder none has run
+    tools/dev/coverage.py --tests '^(unit|lit)-'                    # these tests alone
+    tools/dev/coverage.py --tests '^unit-ir$' --missed backends/cpu # also the lines of that folder that no test ran
 
-Counters add up over all processes of a run; those of one that is killed are lost. Tests that fail are named and counted.
+Counters add up over all processes of a run, except killed ones. Failing tests are listed and still count.
 """
 
 import argparse
@@ -20,12 +21,12 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-MOST = 20  # files that are listed of a folder
+MOST = 20  # files listed for a folder
 LEFT_OUT = ("build/", "tests/", "bench/", "examples/", "..")
 
 
 class Lines:
-    """Of one source: line -> how often it ran; (line, number) -> how often the branch was taken."""
+    """Counts of one source: line -> executions; (line, number) -> times that the branch was taken."""
 
     def __init__(self):
         self.lines = collections.Counter()
@@ -41,7 +42,7 @@ class Lines:
 
 
 def share(counts):
-    """(How many ran, of how many)."""
+    """Returns (executed, total)."""
     return sum(1 for n in counts.values() if n), len(counts)
 
 
@@ -54,7 +55,7 @@ def build(folder, jobs):
 
 
 def test(folder, tests, jobs):
-    """Says which tests failed; their lines count."""
+    """Runs the tests and lists failed ones, whose lines count too."""
     command = ["ctest", "--test-dir", folder, "-j", str(jobs), "--output-on-failure", *(["-R", tests] if tests else [])]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace")
     for line in run.stdout:
@@ -64,7 +65,7 @@ def test(folder, tests, jobs):
 
 
 def gcov_of(compiler):
-    """The gcov of the compiler's version."""
+    """Returns the gcov of the compiler's version."""
     version = subprocess.run([compiler, "-dumpversion"], capture_output=True, text=True).stdout.split(".")[0]
     return shutil.which(f"gcov-{version}") or shutil.which("gcov") or sys.exit("coverage: there is no gcov")
 
@@ -75,7 +76,7 @@ def compiler_of(folder):
 
 
 def read(gcov, note):
-    """What gcov says of an object: [(source, its lines)]."""
+    """Returns gcov's output for an object: [(source, its lines)]."""
     out = subprocess.run([gcov, "--json-format", "--stdout", "--branch-probabilities", note.name], cwd=note.parent,
                          capture_output=True, text=True).stdout
     return [(f["file"], f["lines"]) for text in out.splitlines() if text.startswith("{")
@@ -83,7 +84,7 @@ def read(gcov, note):
 
 
 def collect(folder, jobs):
-    """Source, as the repository names it -> Lines."""
+    """Returns source path -> Lines."""
     gcov, found = gcov_of(compiler_of(folder)), collections.defaultdict(Lines)
     notes = [n for n in folder.rglob("*.gcno") if "/tests/" not in str(n.relative_to(folder))]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -118,7 +119,7 @@ def report(found, only):
 
 
 def missed(found, folder):
-    """The files of a folder with the most lines that did not run, and which those are."""
+    """Lists the files of a folder with the most lines that no test ran, and those lines."""
     print(f"\nnever run in {folder}:")
     of = {n: sorted(k for k, c in f.lines.items() if not c) for n, f in found.items() if n.startswith(folder + "/")}
     for name, lines in sorted(of.items(), key=lambda x: -len(x[1]))[:MOST]:

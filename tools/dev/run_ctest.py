@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs ctest, and says before its summary why tests were skipped and which ones took longest.
+"""Runs ctest. Before ctest's summary it prints why tests were skipped, and the slowest tests.
 
     tools/dev/run_ctest.py BUILD [options of ctest]
 
-Exit code: that of ctest. Its summary stays the end of the output.
+The exit code is ctest's, and its summary stays the end of the output.
 """
 
 import pathlib
@@ -20,7 +20,7 @@ RECORD = re.compile(r"^\d+/\d+ Test: (\S+)\n.*?^Output:\n-+\n(.*?)^<end of outpu
 
 
 def reasons(build):
-    """What each test of the last run printed last."""
+    """Returns the last output line of each test of the last run."""
     log = build / "Testing/Temporary/LastTest.log"
     if not log.exists():
         return {}

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Installs the Debian packages that the build and the tests need, those alone that are missing.
-# As root, or through sudo. `setup.sh --dev` adds what developers use beside them.
+# Installs the missing ones of the Debian packages that the build and the tests need, as root or through sudo.
+# `setup.sh --dev` adds packages for developers.
 set -eu
 
 build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev
        libsqlite3-dev libxxhash-dev"
 tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git g++ make pkg-config
        binutils gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
-amdgpu="lld-22 libamd-comgr-dev" # linkers of code objects
-comm="libopenmpi-dev openmpi-bin" # ranks of OpenSHMEM
+amdgpu="lld-22 libamd-comgr-dev" # linkers for AMD code objects
+comm="libopenmpi-dev openmpi-bin" # OpenSHMEM
 bench="libopenblas-dev libdnnl-dev"
 bundle="libzstd-dev zlib1g-dev zstd" # static libraries for `--target bundle`
 dev="$bundle clang clang-format clang-tidy libclang-rt-14-dev gdb"
@@ -43,8 +43,8 @@ apt() {
 
 echo "setup: installing$missing"
 apt update
-# LLVM 22 came to Debian 12 with a security update. A bare system may not list that archive yet: it
-# stands beside the one that is listed.
+# LLVM 22 came to Debian 12 with a security update. A bare system may not list that archive; it is beside the
+# listed one.
 if ! apt-cache show llvm-22-dev >/dev/null 2>&1; then
     . /etc/os-release
     mirror=$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list* | head -n 1)

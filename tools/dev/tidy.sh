@@ -1,5 +1,5 @@
 #!/bin/sh
-# clang-tidy over the sources: all of them, or those that are named. Takes some minutes.
+# Runs clang-tidy over all sources, or over the named ones. Takes some minutes.
 #   tools/dev/tidy.sh [FILE.c ...]
 set -eu
 cd "$(dirname "$0")/../.."

@@ -13,7 +13,7 @@
 
 typedef struct Library {
     const char *folder;
-    VEC(struct tg_embedded) files; // by name; their texts are the context's
+    VEC(struct tg_embedded) files; // sorted by name; the context owns their texts
 } Library;
 
 /* ---- files --------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static int by_path(const void *a, const void *b) {
     return strcmp(((const struct tg_embedded *)a)->path, ((const struct tg_embedded *)b)->path);
 }
 
-/// The *.teg of the folder, and the end of the list. False: diagnosed.
+/// Reads the folder's *.teg files and ends the list. False: diagnosed.
 static bool read_files(Ctx *ctx, Library *l) {
     DIR *folder = opendir(l->folder);
     if (folder) ctx_defer(ctx, release_folder, folder);
@@ -66,14 +66,15 @@ static bool read_files(Ctx *ctx, Library *l) {
 
 /* ---- ops ----------------------------------------------------------------------------------- */
 
-/// Lines of the rows of lang/elementwise.def.
+/// Line numbers of the rows of lang/elementwise.def.
 static const int op_lines[OP_COUNT] = {
 #define EW(id, ...) [OP_##id] = __LINE__,
 #include "lang/elementwise.def"
 };
 
-/// Every elementwise op of floats is an instruction of CPUs or a fn of the library, of f32 and f64:
-/// other targets have no less, and narrower types go through f32.
+/// Checks that every elementwise op of floats is an instruction of CPUs or a fn of the library, for
+/// f32 and f64. Other targets have at least the same instructions, and narrower types go through
+/// f32.
 static void check_ops(Ctx *ctx) {
     static const Elem elems[] = {EL_F32, EL_F64};
     uint16_t file = ctx_add_source(ctx, "lang/elementwise.def", "", 0);
@@ -102,7 +103,7 @@ static void check_files(Ctx *ctx, void *arg) {
         Program *p = fe_load(ctx, library_source(ctx, &importer, f->path), &importer);
         program_check(ctx, p, false);
     }
-    // What `check` warns of is no state for a library either.
+    // The library must be free of warnings too.
     if (diag_first(ctx)) ctx_leave(ctx, CTX_ERRORS);
 }
 

@@ -131,7 +131,7 @@ typedef struct OptJob {
     const OptOptions *options;
     const char *text;
     size_t len;
-    const char *output; // set where all went well
+    const char *output; // set after success
 } OptJob;
 
 static void dump_opt_pass(void *user, const char *pass, const char *text) {
@@ -144,7 +144,7 @@ static int add_pipeline(const Pass **out, const Pass *const *pipeline, int n) {
     return n;
 }
 
-/// Appends the passes of the comma-separated list; `cpu` and `gpu` stand for their pipelines.
+/// Appends the passes of a comma-separated list; `cpu` and `gpu` stand for their pipelines.
 static int find_passes(Ctx *ctx, const char *list, const Pass **out) {
     int n = 0;
     for (const char *s = list; s && *s; s += strspn(s, ",")) {
@@ -267,8 +267,8 @@ char *read_all(FILE *f, size_t *len) {
     return data;
 }
 
-/// Each part between lines `// -----` is a module. The text before a part is blanked except for its
-/// line ends, so that positions match the file.
+/// Runs each part between lines `// -----` as a module. The text before a part is blanked except
+/// for its line ends, so that positions match the file.
 static int run_split_parts(const OptOptions *o, char *text, size_t len) {
     int worst = 0;
     char *part = text, *end = text + len;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The page of fitted constants as markdown, from the table of the models.
+// Prints the page of fitted constants as markdown, from the table of the models.
 #include "passes/model.h"
 #include "tools/tegula-opt/opt.h"
 

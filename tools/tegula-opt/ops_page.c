@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The reference page of ops as markdown, from the table of ops.
+// Prints the reference page of ops as markdown, from the table of ops.
 #include "tools/tegula-opt/opt.h"
 
 #include "ir/ir.h"
@@ -32,7 +32,7 @@ static const struct {
     const char *name;
 } class_names[] = {{EC_BOOL, "bool"}, {EC_INT, "integer"}, {EC_FLOAT, "float"}};
 
-/// Text in a table cell: no column ends, no HTML.
+/// Prints text in a table cell, with column separators and HTML escaped.
 static void print_cell(const char *s) {
     for (; *s; s++) printf(*s == '|' || *s == '<' || *s == '*' ? "\\%c" : "%c", *s);
 }

@@ -9,19 +9,19 @@
 
 enum { EXIT_USER = 1, EXIT_USAGE = 2, EXIT_BUG = 3 };
 
-/// Returns a whole file, malloc'd and terminated, or NULL.
+/// Returns a whole file, malloc'd and NUL-terminated, or NULL.
 char *read_all(FILE *f, size_t *len);
-/// Runs body(ctx, arg) in a context of its own and prints its messages, then done(arg) if all went
-/// well; NULL: nothing. The exit code.
+/// Runs body(ctx, arg) in its own context and prints the messages. After success it calls
+/// done(arg), unless done is NULL. Returns the exit code.
 int run_in_context(void (*body)(Ctx *ctx, void *arg), void (*done)(void *arg), void *arg);
 
-/// Checks the library in FOLDER as a build does (library.c). The exit code.
+/// Checks the library in FOLDER as a build does (library.c). Returns the exit code.
 int check_library(const char *folder);
-/// docs/use/ops.md: one row an op, from the table of ops.
+/// Prints docs/use/ops.md: a row for each op, from the table of ops.
 void print_ops_page(void);
-/// docs/inside/model.md: one row a constant, from the table of the models.
+/// Prints docs/inside/model.md: a row for each constant, from the table of the models.
 void print_model_page(void);
-/// The tables of ops for programs: fields with tabs between, the kind of row first.
+/// Prints the tables of ops for programs: tab-separated fields, the kind of row first.
 void print_tables(void);
 
 #endif

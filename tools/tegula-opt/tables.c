@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The tables of elements, ops and builtins as rows for programs; the random kernels of tests/fuzz
-// are made from them.
+// Prints the tables of elements, ops and builtins as rows for programs. The random kernels of
+// tests/fuzz are made from them.
 //
 //   elem    NAME BITS CLASS
 //   op      NAME OPERANDS RESULTS REGIONS CLASSES elementwise|other

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/// How far a search is that a launch waits for, and warnings.
+/// Prints warnings, and the progress of a search that a launch waits for.
 static void print_log(void *user, const char *line) {
     (void)user;
     fprintf(stderr, "tegula: %s\n", line);
@@ -26,7 +26,7 @@ static void release_api_module(void *module) {
     tg_module_destroy(module);
 }
 
-/// Kept over the runs of a batch, like the threads of the other executor.
+/// The context is kept over the runs of a batch, as the other executor's threads are.
 static bool use_context(const Options *o) {
     static tg_context *context;
     static int64_t threads = -1;

@@ -129,7 +129,8 @@ typedef struct Words {
     Options *out;
 } Words;
 
-/// Doubles the room at each power of 2: the arena keeps the old copies, half of the total at most.
+/// Doubles the capacity at each power of 2. The arena keeps the old copies, at most half of the
+/// total.
 static void list_add(Ctx *ctx, List *list, const char *text) {
     if ((list->n & (list->n - 1)) == 0) {
         const char **grown = ctx_array(ctx, const char *, list->n ? list->n * 2 : 1);
@@ -139,8 +140,8 @@ static void list_add(Ctx *ctx, List *list, const char *text) {
     list->at[list->n++] = text;
 }
 
-/// Options of one name may differ from command to command (`--check`), so the command is part of
-/// the key.
+/// The command is part of the key, because options of one name may differ between commands
+/// (`--check`).
 static const OptionInfo *find_option(Command c, const char *name, size_t len, char letter) {
     for (int i = 0; i < N_OPTIONS; i++) {
         const OptionInfo *o = &options[i];
@@ -152,8 +153,7 @@ static const OptionInfo *find_option(Command c, const char *name, size_t len, ch
     return NULL;
 }
 
-/// A name that is nearly right here comes first; one that is right elsewhere is the next best
-/// guess.
+/// Suggests a similar option of this command first, and then one of another command.
 static int unknown_option(Command c, const char *word, const char *name) {
     cli_error("unknown option '%s' of 'tegula %s'", word, commands[c].name);
     const char *names[N_OPTIONS], *owner = NULL;
@@ -174,7 +174,7 @@ static int unknown_option(Command c, const char *word, const char *name) {
     return EXIT_USAGE;
 }
 
-/// The row says where the value goes and of which kind it is; -1, or an exit code.
+/// Stores the value by the row's field and kind. Returns -1, or an exit code.
 static int store_value(Words *w, const OptionInfo *o, const char *value) {
     char *field = (char *)w->out + o->field;
     if (o->kind == FLAG) {
@@ -196,7 +196,7 @@ static int store_value(Words *w, const OptionInfo *o, const char *value) {
     return -1;
 }
 
-/// --name, --name=value, --name value, -n value, -nvalue.
+/// Accepts --name, --name=value, --name value, -n value and -nvalue.
 static int take_cli_option(Words *w, Command c, const char *word) {
     bool is_long = word[1] == '-';
     const char *name = word + (is_long ? 2 : 1);
@@ -223,7 +223,7 @@ static int take_cli_option(Words *w, Command c, const char *word) {
     return store_value(w, o, value);
 }
 
-/// `run` takes its file from the command line or its lines from --batch.
+/// `run` takes its file from the command line, or its runs from --batch.
 static int check_cli_operands(const Options *o) {
     const CommandInfo *c = &commands[o->command];
     if (o->files.n < c->least || (o->command == RUN_BIT && !o->batch && o->files.n == 0)) {
@@ -239,7 +239,7 @@ static int check_cli_operands(const Options *o) {
     return -1;
 }
 
-/// A file in place of the command is the commonest slip: the hint completes it.
+/// A file in place of the command is the most common mistake; the hint completes it.
 static int take_command(const char *word, Command *out) {
     int c = find_command(word);
     if (c >= 0) {
@@ -260,7 +260,8 @@ static int take_command(const char *word, Command *out) {
     return EXIT_USAGE;
 }
 
-/// Options and files in any order; after `--` there are only files. A bare `-` is standard input.
+/// Accepts options and files in any order. After `--` there are only files. A bare `-` is standard
+/// input.
 static int take_words(Words *w) {
     Options *o = w->out;
     bool only_files = false;
@@ -314,7 +315,7 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/// Copies one word, without its quotes, to *to. False where a quote is not closed.
+/// Copies one word, without its quotes, to *to. False: a quote is not closed.
 static bool split_word(const char **from, char **to) {
     char quote = 0;
     for (; **from && (quote || !is_blank(**from)); ++*from) {

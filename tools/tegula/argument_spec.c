@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arguments as written on the command line: `rand(128,256,seed=3):bf16[::2]:transpose`.
+// Parses arguments as written on the command line: `rand(128,256,seed=3):bf16[::2]:transpose`.
 //
 //   spec   := number | 'none' | source view*
 //   source := '@' path | 'same(' parameter ')' | generator '(' (integer | name '=' number),* ')'
@@ -16,9 +16,9 @@ typedef struct Spec {
     Ctx *ctx;
     const Wanted *wanted;
     const char *text, *p;
-    Elem asked;   // for by `:element`, or EL_COUNT
-    Elem elem;    // asked for, or of the parameter, or EL_COUNT
-    Tensor whole; // the memory
+    Elem asked;   // asked for by `:element`, or EL_COUNT
+    Elem elem;    // asked for, or the parameter's, or EL_COUNT
+    Tensor whole; // all of the memory
     Tensor t;     // the view so far
 } Spec;
 
@@ -94,10 +94,10 @@ static bool looks_like_number(const char *text) {
 
 typedef struct Generator {
     double value;        // NaN is a value
-    double seed, lo, hi; // NAN where not given
+    double seed, lo, hi; // NAN: not given
 } Generator;
 
-/// The finalizer of SplitMix64: a bijection that mixes well, so counters give random bits.
+/// The finalizer of SplitMix64, a bijection that mixes well: consecutive counters give random bits.
 static uint64_t mix_splitmix64(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -105,7 +105,7 @@ static uint64_t mix_splitmix64(uint64_t x) {
     return x ^ x >> 31;
 }
 
-/// 53 random bits: every value is a multiple of 2^-53 below 1.
+/// Returns 53 random bits as a multiple of 2^-53 below 1.
 static double uniform01(uint64_t seed, uint64_t index) {
     return (double)(mix_splitmix64(seed ^ mix_splitmix64(index)) >> 11) * 0x1p-53;
 }
@@ -130,7 +130,7 @@ static double generate_iota(const Generator *g, Elem e, uint64_t seed, int64_t i
     return (double)i;
 }
 
-/// Integers are floored, so that each of lo .. hi - 1 is equally likely.
+/// Integers are floored, so each of lo .. hi - 1 is equally likely.
 static double gen_rand(const Generator *g, Elem e, uint64_t seed, int64_t i) {
     bool is_float = elem_is(e, EC_FLOAT);
     double lo = isnan(g->lo) ? 0 : g->lo;
@@ -139,7 +139,7 @@ static double gen_rand(const Generator *g, Elem e, uint64_t seed, int64_t i) {
     return is_float ? x : floor(x);
 }
 
-/// Box and Muller.
+/// The Box-Muller transform.
 static double gen_randn(const Generator *g, Elem e, uint64_t seed, int64_t i) {
     (void)g, (void)e;
     double u = 1 - uniform01(seed, 2 * (uint64_t)i), v = uniform01(seed, 2 * (uint64_t)i + 1);
@@ -205,8 +205,8 @@ static uint64_t seed_of(const Spec *s, const Generator *g) {
     return h;
 }
 
-/// An element depends only on its row-major index, so a view of random data equals that of the
-/// whole.
+/// An element depends only on its row-major index, so a view of random data holds the same values
+/// as the whole.
 static bool generate_elements(Spec *s) {
     const char *name = take_spec_name(s);
     int which = 0, rank = 0;
@@ -222,7 +222,7 @@ static bool generate_elements(Spec *s) {
     Elem e = s->elem == EL_COUNT ? s->wanted->fallback : s->elem;
     if (!tensor_create(s->ctx, e, rank, extents, s->wanted->guard, &s->whole)) return false;
     uint64_t seed = seed_of(s, &g);
-    int64_t count = which == 0 ? 0 : tensor_count(&s->whole); // fresh memory is zero
+    int64_t count = which == 0 ? 0 : tensor_count(&s->whole); // new memory is zero
     for (int64_t i = 0; i < count; i++) {
         double v = generators[which].value(&g, e, seed, i);
         cell_store(e, s->whole.data, i, cell_cast(EL_F64, e, (Cell){.f = v}));
@@ -230,7 +230,7 @@ static bool generate_elements(Spec *s) {
     return true;
 }
 
-/// same(NAME): the very memory of another argument.
+/// same(NAME): shares the memory of another argument.
 static bool share_argument(Spec *s) {
     take_spec_name(s);
     take_spec_char(s, '(');
@@ -244,7 +244,7 @@ static bool share_argument(Spec *s) {
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-/// A path ends at the end, or before `:` or `[` that follow .npy or .png.
+/// A path ends at the end of the text, or before a `:` or `[` behind .npy or .png.
 static size_t path_length(const char *path) {
     for (const char *p = path; *p; p++) {
         if (strncmp(p, ".npy", 4) != 0 && strncmp(p, ".png", 4) != 0) continue;
@@ -257,14 +257,14 @@ static bool load_spec_file(Spec *s) {
     size_t n = path_length(++s->p);
     const char *path = ctx_intern(s->ctx, s->p, n);
     s->p += n;
-    // Without `:element`, values of a wrong type are for the compiler to refuse.
+    // Without `:element`, the compiler refuses values of a wrong type.
     bool bits_only = s->asked == EL_COUNT;
     return tensor_read(s->ctx, path, s->elem, bits_only, s->wanted->guard, &s->whole);
 }
 
 /* ---- views --------------------------------------------------------------------------------- */
 
-/// Memory is addressed in bytes; a 4-bit element at an odd place has no address.
+/// Memory is addressed in bytes, so a 4-bit element at an odd index has no address.
 static bool move_start(Spec *s, int64_t elements) {
     int64_t bits = elements * elem_info[s->t.elem].bits;
     if (bits % 8) return fail_spec(s, "a view of 4-bit elements starts at an even one");
@@ -276,7 +276,7 @@ static int64_t clamp_int64(int64_t v, int64_t lo, int64_t hi) {
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-/// start:stop:step of one axis, with NumPy's rules. The start is moved by the caller.
+/// Parses start:stop:step of one axis, by NumPy's rules. The caller moves the start.
 static bool take_slice(Spec *s, int axis, int64_t *start, bool *dropped) {
     int64_t n = s->t.extents[axis], stop = 0, step = 1;
     bool has_start = take_int(s, start), has_stop = false;
@@ -345,7 +345,7 @@ static bool permute_axes(Spec *s, const int64_t *axes, int n) {
                          : fail_spec(s, "'permute' names each of the %d axes once", old.rank);
 }
 
-/// transpose: all axes in reverse.
+/// transpose: reverses all axes.
 static bool view_transpose(Spec *s, const int64_t *v) {
     (void)v;
     int64_t axes[MAX_RANK];
@@ -367,7 +367,7 @@ static bool view_expand(Spec *s, const int64_t *v) {
     return true;
 }
 
-/// Moves the elements to memory with the strides of `shape`.
+/// Moves the elements to new memory with the strides of `shape`.
 static bool relocate_elements(Spec *s, Tensor *shape) {
     Tensor to;
     if (!tensor_create_strided(s->ctx, shape, s->wanted->guard, &to)) return false;
@@ -388,7 +388,7 @@ static bool view_fortran(Spec *s, const int64_t *v) {
     return relocate_elements(s, &shape);
 }
 
-/// spread(axis, stride): the other axes stay dense, row-major.
+/// spread(axis, stride): the other axes stay dense and row-major.
 static bool view_spread(Spec *s, const int64_t *v) {
     Tensor shape = s->t;
     if (v[0] < 0 || v[0] >= shape.rank || v[1] < 1)
@@ -416,7 +416,7 @@ static const struct {
 };
 enum { N_VIEWS = sizeof views / sizeof *views };
 
-/// Integers in parentheses, or nothing; their number, or -1 where the text is malformed.
+/// Parses integers in parentheses. Returns their number, 0 without parentheses, -1 if malformed.
 static int take_view_args(Spec *s, int64_t *v) {
     int n = 0;
     if (!take_spec_char(s, '(')) return 0;
@@ -432,7 +432,7 @@ static bool take_view(Spec *s) {
     if (take_spec_char(s, '[')) return take_slices(s);
     if (!take_spec_char(s, ':')) return fail_spec(s, "expected ':' or '[' at '%s'", s->p);
     const char *name = take_spec_name(s);
-    if (elem_by_name(name) != EL_COUNT) return true; // done when the data was made
+    if (elem_by_name(name) != EL_COUNT) return true; // applied when the data was made
     int64_t v[MAX_RANK];
     int n = take_view_args(s, v);
     if (n < 0) return fail_spec(s, "'%s' takes integers: %s(1,0)", name, name);
@@ -450,7 +450,7 @@ static bool take_view(Spec *s) {
 
 /* ---- all together -------------------------------------------------------------------------- */
 
-/// The element that a `:element` of the text names, or EL_COUNT. In slices `:` precedes numbers.
+/// Returns the element of a `:element` in the text, or EL_COUNT. In slices `:` precedes numbers.
 static Elem asked_element(Ctx *ctx, const char *text) {
     Elem found = EL_COUNT;
     for (const char *p = text; (p = strchr(p, ':'));) {
@@ -461,7 +461,7 @@ static Elem asked_element(Ctx *ctx, const char *text) {
     return found;
 }
 
-/// A number is a scalar argument, or the one element of a tensor of rank 0.
+/// A number is a scalar argument, or the only element of a tensor of rank 0.
 static bool make_scalar_argument(Spec *s, Argument *out) {
     Elem e = s->elem != EL_COUNT ? s->elem : s->wanted->fallback;
     if (!parse_cell(e, s->text, &out->scalar))
@@ -475,7 +475,7 @@ static bool make_scalar_argument(Spec *s, Argument *out) {
     return true;
 }
 
-/// The element type must be known before the data is made, so `:element` is looked for first.
+/// The element type must be known before the data is made, so `:element` is found first.
 bool spec_make(Ctx *ctx, const char *spec, const Wanted *wanted, Argument *out) {
     Spec s = {.ctx = ctx, .wanted = wanted, .text = spec, .p = spec};
     s.asked = asked_element(ctx, spec);

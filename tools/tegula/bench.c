@@ -14,7 +14,7 @@
 
 enum { MAX_SAMPLES = 1000, LEAST_SAMPLES = 7 };
 
-/// Median seconds of a launch; samples are batches of a millisecond or more.
+/// Measures the median seconds of a launch. A sample is a batch of a millisecond or more.
 static bool time_launches(Job *job, double seconds, double *out) {
     if (job->device >= 0 && !job->ranks) return gpu_time(job, job_launch_only, seconds, out);
     static double samples[MAX_SAMPLES];
@@ -36,12 +36,12 @@ static bool time_launches(Job *job, double seconds, double *out) {
 
 typedef struct BenchRow {
     const char *title, *config;
-    const char *device; // a GPU, or NULL
+    const char *device; // name of a GPU, or NULL
     int threads;
     double seconds, bytes, flops;
     double copy; // bytes a second of a copy that reads and writes as many bytes
-    bool bf16;   // of products, for which there may be units
-    bool narrow; // likewise of 8 bits, whose roof is not measured
+    bool bf16;   // whether it has products of bf16, which a unit may speed up
+    bool narrow; // the same for 8 bits, whose roof is not measured
     Roofs roofs;
 } BenchRow;
 
@@ -51,7 +51,7 @@ static bool has_elem(const Job *job, Elem elem) {
     return false;
 }
 
-/// Compiles for so many threads and measures.
+/// Compiles for this number of threads and measures.
 static bool bench_threads(Ctx *ctx, const Options *o, int threads, BenchRow *row) {
     Options *own = ctx_copy(ctx, o, sizeof *o);
     own->threads = threads;

@@ -43,7 +43,7 @@ bool tensor_span(const Tensor *t, uintptr_t *lo, uintptr_t *hi) {
     return true;
 }
 
-/// One tensor under two names: equal in everything that decides which elements it has.
+/// Whether two parameters are the same view: equal in everything that selects elements.
 static bool is_same_tensor_view(const Tensor *a, const Tensor *b) {
     if (a->data != b->data || a->elem != b->elem || a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)
@@ -51,7 +51,7 @@ static bool is_same_tensor_view(const Tensor *a, const Tensor *b) {
     return true;
 }
 
-/// True where the kernel was proved right with these two parameters being one view.
+/// Whether the kernel was proved correct with these two parameters as one view.
 static bool may_share_in_place(const Attr *pairs, int a, int b) {
     for (int i = 0; pairs && i + 1 < pairs->n; i += 2)
         if ((pairs->ints[i] == a && pairs->ints[i + 1] == b) ||
@@ -77,7 +77,7 @@ static bool refuse_binding(const Job *job, const char *text) {
     return false;
 }
 
-/// Two positions of a tensor that is written are two elements.
+/// Checks that different positions of a written tensor are different elements.
 static bool check_written_tensor(const Job *job, const Bound *b, int i) {
     rt_view view = tensor_view(&b->args[i].tensor);
     if (!b->uses[i]->written || rt_view_meets_itself(&view) == RT_APART) return true;
@@ -91,7 +91,7 @@ static bool check_written_tensor(const Job *job, const Bound *b, int i) {
 static bool check_argument_pair(const Job *job, const Bound *b, const Attr *in_place, int i,
                                 int j) {
     const Tensor *x = &b->args[i].tensor, *y = &b->args[j].tensor;
-    bool twice = j < i && b->uses[j]->written; // the pair was looked at
+    bool twice = j < i && b->uses[j]->written; // whether the pair was checked before
     if (i == j || twice || !b->uses[i]->written) return true;
     if (is_same_tensor_view(x, y) && may_share_in_place(in_place, i, j)) return true;
     rt_meeting found = tensors_meeting(x, y);
@@ -100,8 +100,8 @@ static bool check_argument_pair(const Job *job, const Bound *b, const Attr *in_p
                                           rt_meeting_text(found), b->uses[j]->name));
 }
 
-/// A tensor that the kernel writes overlaps no other, unless both are one view and each element is
-/// read before it is written: the pass `alias` proves that.
+/// A tensor that the kernel writes must not overlap another one, unless both are one view and each
+/// element is read before it is written. The pass `alias` proves the latter.
 bool job_check_overlaps(Job *job) {
     Bound b = job_bind(job);
     const Op *kernel = find_kernel(job->build.code->module, job->build.code->name);

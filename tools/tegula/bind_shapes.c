@@ -17,7 +17,8 @@ void dims_set(Ctx *ctx, Dimensions *dims, const char *name, int64_t value) {
     if (!dims_find(dims, name)) vec_push(ctx, dims, ((Dimension){name, -1, value, {0}}));
 }
 
-/// `..N` is a list of extents for other tensors with that pack, and their product as a number.
+/// Binds `..N` as a list of extents, for other tensors with the pack, and their product as a
+/// number.
 static void bind_pack_dim(Ctx *ctx, Dimensions *dims, const char *name, int n,
                           const int64_t *extents) {
     Dimension bound = {name, n, 1, {0}};
@@ -29,7 +30,7 @@ static void bind_pack_dim(Ctx *ctx, Dimensions *dims, const char *name, int n,
     vec_push(ctx, dims, bound);
 }
 
-/// A name that stands in `E + 1` or `E - 1` is bound by that axis where nothing else binds it.
+/// Binds a name in `E + 1` or `E - 1` by that axis, unless something else binds it.
 static void bind_sum(Ctx *ctx, Dimensions *dims, const Expr *e, int64_t extent) {
     if (e->kind != EX_BINARY || e->binary.a->kind != EX_NAME || e->binary.b->kind != EX_INT) return;
     int64_t n = (int64_t)e->binary.b->integer.value;
@@ -37,15 +38,15 @@ static void bind_sum(Ctx *ctx, Dimensions *dims, const Expr *e, int64_t extent) 
     if (e->binary.op == BI_SUB) dims_set(ctx, dims, e->binary.a->name, extent + n);
 }
 
-/// Axes are taken from the left. A pack takes the axes that the plain dims leave.
+/// Binds axes from the left. A pack takes the axes that the plain dims leave.
 void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t, bool sums) {
     int plain = 0, axis = 0;
     for (int i = 0; i < type->dims.n; i++) plain += !type->dims.at[i].pack;
-    int taken = t->rank - plain; // axes of the pack
+    int taken = t->rank - plain; // number of axes in the pack
     for (int i = 0; i < type->dims.n; i++) {
         const Dim *d = &type->dims.at[i];
         int n = d->pack ? taken : 1;
-        if (n < 0 || axis + n > t->rank) return; // a wrong rank is for the compiler to report
+        if (n < 0 || axis + n > t->rank) return; // the compiler reports a wrong rank
         if (d->pack)
             bind_pack_dim(ctx, dims, d->expr->name, n, &t->extents[axis]);
         else if (sums)

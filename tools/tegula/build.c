@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula build: kernels of a file as an object, a library or text, with a C header.
+// tegula build: compiles kernels of a file to an object, a library or text, with a C header.
 #include <errno.h>
 #include <inttypes.h>
 #include <spawn.h>
@@ -20,7 +20,7 @@ typedef struct Making {
     const Options *o;
     Aot a;
     Code *code;
-    bool progress; // a line on the terminal is being rewritten
+    bool progress; // whether a progress line is on the terminal
 } Making;
 
 static const char *base_name(const char *path) {
@@ -35,7 +35,7 @@ static bool bad_build_value(const char *option, const char *text, const char *fo
     return false;
 }
 
-/// Parses `D=64|128`; `N<=8192` goes to *most if the caller permits it.
+/// Parses `D=64|128`. `N<=8192` goes to *most if the caller permits it.
 static bool take_value_lists(Making *m, const char *option, const List *list, AotValues *out,
                              AotValues *most) {
     const char *form = most ? "NAME=64|128, or 'NAME<=8192'" : "NAME=64";
@@ -88,7 +88,7 @@ static bool add_target(Making *m, const char *name) {
     return false;
 }
 
-/// "cpu,gfx942": one CPU (this machine's if none is named) and any GPUs.
+/// Parses "cpu,gfx942": one CPU (this machine's if none is named) and any number of GPUs.
 static bool take_targets(Making *m) {
     m->a.arch = cpu_host_arch();
     for (const char *list = m->o->target; list && *list;) {
@@ -116,7 +116,7 @@ static bool unknown_level(const Making *m, const char *name) {
     return false;
 }
 
-/// In ascending order, regardless of the order on the command line.
+/// Stores the levels in ascending order, regardless of the order on the command line.
 static bool take_levels(Making *m) {
     const char *list = m->o->cpu_levels;
     bool wanted[TG_LEVELS] = {false};
@@ -136,7 +136,7 @@ static bool take_levels(Making *m) {
     return false;
 }
 
-/// Architectures of GPUs.
+/// Parses the architectures of GPUs.
 static bool take_gpus(Making *m) {
     m->a.codegen = m->o->codegen;
     for (const char *list = m->o->gpus; list && *list;) {
@@ -186,7 +186,7 @@ static bool write_archive(Making *m, const char *path) {
     return file_write(m->ctx, path, data, bytes);
 }
 
-/// Runs a program and waits; its exit code, or -1 where it could not be started.
+/// Runs a program and waits. Returns its exit code; -1: it could not start.
 static int run_and_wait(char *const *argv) {
     pid_t pid;
     int status;
@@ -200,7 +200,7 @@ static int run_and_wait(char *const *argv) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/// $CC, or the compiler of the target's system.
+/// Returns $CC, or the compiler for the target's system.
 static const char *linker_program(const Making *m) {
     const char *cc = secure_getenv("CC");
     if (cc && cc[strspn(cc, " ")]) return cc;
@@ -208,8 +208,8 @@ static const char *linker_program(const Making *m) {
     return own ? "cc" : ctx_format(m->ctx, "%s-linux-gnu-gcc", m->a.arch);
 }
 
-/// A shared library is the one kind that needs a linker. It leaves the runtime's symbols open: the
-/// program that loads it has the runtime.
+/// Links a shared library, the only output that needs a linker. The runtime's symbols stay open:
+/// the program that loads the library provides them.
 static bool write_shared(Making *m, const char *path) {
     const char *object = ctx_format(m->ctx, "%s.tmp%ld.o", path, (long)getpid());
     const char *name = ctx_format(m->ctx, "-Wl,-soname,%s", base_name(path));
@@ -217,7 +217,7 @@ static bool write_shared(Making *m, const char *path) {
     if (!write_object(m, object)) return false;
     const char *words[] = {"-shared", name, "-o", path, object};
     VEC(char *) argv = {0};
-    // As make has it, CC may hold options: "gcc -m64".
+    // CC may hold options, as for make: "gcc -m64".
     for (const char *at = cc + strspn(cc, " "), *end; *at; at = end + strspn(end, " ")) {
         end = at + strcspn(at, " ");
         vec_push(m->ctx, &argv, ctx_format(m->ctx, "%.*s", (int)(end - at), at));
@@ -260,13 +260,13 @@ static const struct OutputKind *find_output_kind(const char *path) {
 
 /* ---- files beside the output ---------------------------------------------------------------- */
 
-/// `out: file import import`, blanks escaped as make wants them.
+/// Writes `out: file import import`, with blanks escaped for make.
 static bool write_depfile(Making *m) {
     Text t = {.ctx = m->ctx};
     text_add(&t, "%s:", m->o->output ? m->o->output : m->o->header);
     for (uint16_t f = 1; f <= ctx_source_count(m->ctx); f++) {
         const char *path = ctx_source_path(m->ctx, f);
-        if (access(path, F_OK) != 0) continue; // of the library inside the compiler
+        if (access(path, F_OK) != 0) continue; // a file of the library inside the compiler
         text_add(&t, " ");
         for (const char *c = path; *c; c++)
             text_add(&t, *c == ' ' || *c == '#' ? "\\%c" : *c == '$' ? "$%c" : "%c", *c);
@@ -321,7 +321,7 @@ static bool report_aot_error(Making *m) {
     return false;
 }
 
-/// "softmax" of "kernels/softmax.teg"; the folder before it stays out of messages.
+/// "softmax" for "kernels/softmax.teg"; messages omit the folder.
 static void name_object(Making *m) {
     const char *path = m->o->files.at[0], *name = base_name(path);
     size_t n = strlen(name);
@@ -360,7 +360,7 @@ static const char *export_list(const Making *m) {
     return t.data;
 }
 
-/// Settings that were measured.
+/// Adds the measured settings.
 static bool take_tuned_settings(Making *m) {
     const char *path = m->o->tuned, *error;
     Tuned *all = ctx_new(m->ctx, Tuned);
@@ -379,7 +379,7 @@ static bool take_tuned_settings(Making *m) {
     return true;
 }
 
-/// Notes the tuned results that the object lacks, and those of interrupted searches.
+/// Prints notes on tuned results that the object lacks, and on interrupted searches.
 static void note_tuned(const Making *m) {
     const Aot *a = &m->a;
     bool any = false;
@@ -413,7 +413,8 @@ static bool load_build_source(Making *m) {
     return aot_exports(&m->a, export_list(m)) || report_aot_error(m);
 }
 
-/// Beside the output. Without them it goes, too: make would take it for all there is to make.
+/// Writes the files beside the output. If that fails, the output is removed too, since make would
+/// take it for complete.
 static bool write_companions(Making *m) {
     const Options *o = m->o;
     if ((!o->header || write_header(m)) && (!o->depfile || write_depfile(m))) return true;
@@ -421,7 +422,7 @@ static bool write_companions(Making *m) {
     return false;
 }
 
-/// A header alone is made without code, but for what code alone knows.
+/// Makes a header alone without code, unless it needs facts that only code has.
 static bool make_output(Making *m) {
     const struct OutputKind *kind = m->o->output ? find_output_kind(m->o->output) : &kinds[0];
     if (!m->o->jit) {

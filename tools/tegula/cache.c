@@ -72,7 +72,7 @@ static bool list_one(void *user, const StoreEntry *e) {
 
 typedef struct Objects {
     const Cache *c;
-    const char *prefix; // of those to be shown
+    const char *prefix; // prefix of the keys to show
     int files;
     int64_t bytes;
 } Objects;
@@ -187,7 +187,7 @@ static int import_cache(Cache *c, const char *from) {
     return EXIT_OK;
 }
 
-/// As `diff` does, it ends with 1 where there are differences.
+/// Returns 1 if there are differences, as `diff` does.
 static int diff_caches(Cache *c) {
     const char *first = c->o->files.at[1], *second = c->o->files.n > 2 ? c->o->files.at[2] : NULL;
     const char *files[2] = {second ? first : NULL, second ? second : first}, *bad;
@@ -259,7 +259,7 @@ static int print_cache_path(Cache *c) {
 
 typedef struct Action {
     const char *name;
-    int least, most; // operands behind it
+    int least, most; // number of operands behind it
     int (*all)(Cache *c);
     int (*each)(Cache *c, const char *operand);
 } Action;
@@ -285,7 +285,7 @@ static const Action *find_action(const char *name) {
     return NULL;
 }
 
-/// The operands and options of an action, and no others.
+/// Checks that the action has its operands and options, and no others.
 static bool takes_operands(const Action *a, const Options *o) {
     int n = o->files.n - 1;
     const char *option = o->size ? "size" : o->days ? "days" : o->all ? "all" : NULL;

@@ -11,20 +11,20 @@ typedef struct ObjectFile {
     const char *path;
     const char *key; // the hash in its name
     int64_t bytes, changed;
-    bool half; // it is being written, or was when its process ended
+    bool half; // it is being written, or its writer ended before it was complete
 } ObjectFile;
 
 typedef void ObjectsFn(void *user, const ObjectFile *f);
-/// Those of a folder, in no order; false: it cannot be read.
+/// Visits the files of a folder in no order; false: it cannot be read.
 bool objects_each(Ctx *ctx, const char *folder, ObjectsFn *each, void *user);
-/// Removes those that were written before a time, or all; how many.
+/// Removes the files written before a time, or all. Returns their number.
 int objects_prune(Ctx *ctx, const char *folder, int64_t before, bool all);
 /// Reads all files and removes damaged ones. Adds up results. Returns the path of a file that
 /// cannot be read or written, or NULL.
 const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damaged);
 
-/// Files as entries of the store, which an export has then, and back: of an import those that are
-/// not there become files. No such entry stays; `added` is how many files are new.
+/// objects_pack adds the files as entries of the store, for an export. objects_unpack turns such
+/// entries into files that do not exist yet, and removes the entries; `added` counts new files.
 StoreStatus objects_pack(Ctx *ctx, const char *folder, Store *store);
 StoreStatus objects_unpack(Ctx *ctx, const char *folder, Store *store, int *added);
 

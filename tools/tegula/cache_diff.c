@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula cache diff: the differences in tuning results of two exports, or of the store and an
-// export.
+// tegula cache diff: prints the differences in tuning results between two exports, or between the
+// store and an export.
 //
-// Keys depend on the compiler and the source, so the subject of a result is compared: "softmax R=64
-// N=128 on AMD EPYC, 2 threads: BR=4 (softmax.teg)", up to the setting. Of several results with one
-// subject the last one counts.
+// Keys depend on the compiler and the source, so results are matched by subject: "softmax R=64
+// N=128 on AMD EPYC, 2 threads: BR=4 (softmax.teg)", up to the setting. The last of several results
+// with one subject counts.
 #include "tools/tegula/cache.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct Result {
-    const char *subject, *setting; // of a text in the arena
+    const char *subject, *setting; // parts of a text in the arena
     int64_t made;
 } Result;
 
@@ -26,7 +26,7 @@ static Result *find_subject(DiffSide *s, const char *subject) {
     return NULL;
 }
 
-/// The text is cut before its setting. A result from a near shape has no setting.
+/// Cuts the text before its setting. A result from a similar shape has no setting.
 static bool add_tuning_entry(void *user, const StoreEntry *e) {
     DiffSide *s = user;
     if (e->kind != STORE_TUNING) return true;

@@ -55,7 +55,7 @@ typedef struct ObjectCheck {
     const char *bad;
 } ObjectCheck;
 
-/// A half-written file belongs to a process that is writing it or was killed, and is never read.
+/// A half-written file belongs to a process that is writing it or was killed. It is never read.
 static void verify_one(void *user, const ObjectFile *f) {
     ObjectCheck *c = user;
     tg_tuned_file file;
@@ -75,7 +75,7 @@ const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damage
 
 /* ---- in exports ------------------------------------------------------------------------------ */
 
-// The value of an entry is the file's name behind its prefix (16 digits), then the file's contents.
+// The value of an entry is the file's name behind its prefix (16 digits), followed by the contents.
 enum { NAME = 16, MOST_BYTES = 1 << 16 };
 
 typedef struct ObjectPacking {

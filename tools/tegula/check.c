@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula check, tegula fmt: commands that work on source files alone.
+// tegula check, tegula fmt: commands on source files alone.
 #include "tools/tegula/executors.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 /* ---- check --------------------------------------------------------------------------------- */
 
-/// Each kernel of a file to code of a target, with made-up arguments. Nothing is linked or run.
+/// Compiles each kernel of a file for a target, with made-up arguments. It links and runs nothing.
 static bool check_code(Ctx *ctx, const Options *o, const Program *program, const char *path) {
     for (int i = 0; i < fe_kernel_count(program); i++) {
         Options *own = ctx_copy(ctx, o, sizeof *o);
@@ -60,7 +60,7 @@ static bool replace_file(Ctx *ctx, const char *path, const char *text) {
     return false;
 }
 
-/// 0: nothing to say; 1: not formatted or not possible.
+/// Returns 0 for a formatted file, 1 for an unformatted or faulty one.
 static int format_file(Ctx *ctx, const Options *o, const char *path) {
     uint16_t file = source_read(ctx, path);
     if (!file) return 1;

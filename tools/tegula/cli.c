@@ -42,7 +42,7 @@ int cli_main(int argc, char **argv) {
     CtxStatus status = ctx_protect(ctx, run_invocation, &call);
     int errors = cli_diagnostics(ctx);
     if (status == CTX_NO_MEMORY) cli_error("out of memory");
-    // Errors may have ended the command before it had a code, or come after it had one.
+    // An error may have ended the command before it set its code, or come after that.
     if (call.code == EXIT_OK && (errors || status == CTX_NO_MEMORY)) call.code = EXIT_USER;
     if (status == CTX_BUG || found_bug(ctx)) {
         cli_hint("this is a mistake in Tegula, not in your kernel");

@@ -6,7 +6,7 @@
 #include "driver/driver.h"
 #include "tools/timing.h"
 
-/// Exit codes. USER: the input has errors. USAGE: the command line has. BUG: Tegula has.
+/// Exit codes. USER: an error in the input. USAGE: one in the command line. BUG: one in Tegula.
 enum { EXIT_OK, EXIT_USER, EXIT_USAGE, EXIT_BUG };
 
 /* ---- args.c -------------------------------------------------------------------------------- */
@@ -38,20 +38,20 @@ typedef struct Options {
     bool werror, names, jit, verbose, all;
 } Options;
 
-/// Parses the words after the program's name. Returns -1, or an exit code where the program has
-/// nothing more to do (help was printed, or a mistake reported). Lists live in ctx.
+/// Parses the words after the program's name. Returns -1, or an exit code if the program is done
+/// (help was printed, or a mistake reported). Lists live in ctx.
 int args_parse(Ctx *ctx, int argc, char **argv, Options *out);
-/// Splits a line into words like a shell: blanks, '...', "..." and backslashes.
-/// Returns the number of words, or -1 where a quote is not closed.
+/// Splits a line into words like a shell: blanks, '...', "..." and backslashes. Returns the number
+/// of words, or -1 if a quote is not closed.
 int args_split(Ctx *ctx, const char *line, char ***words);
-/// `NAME=VALUE`: copies the name, returns the value; NULL (reported) without a `=`.
+/// Parses `NAME=VALUE`: copies the name, returns the value; NULL (reported) without a `=`.
 const char *args_pair(Ctx *ctx, const char *option, const char *text, const char **name);
 
 /* ---- report.c ------------------------------------------------------------------------------ */
 
 /// Reports a usage error: `tegula: error: ...`. cli_hint then gives advice.
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/// Something that the command goes on without.
+/// Reports a problem that does not stop the command.
 void cli_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /// Prints all diagnostics of ctx that were not printed yet. Returns the number of errors.
@@ -60,12 +60,12 @@ bool cli_colour(int fd);
 
 /* ---- named_sources.c ------------------------------------------------------------------------ */
 
-/// Reads a file (`-`: standard input) into the context; 0, reported, where it cannot be read.
+/// Reads a file (`-`: standard input) into the context; 0 (reported) if it cannot be read.
 uint16_t source_read(Ctx *ctx, const char *path);
 /// Finds imported files beside the importing one, then in the folders of --path.
 const Importer *option_importer(Ctx *ctx, const Options *o);
 
-/// file_write would: nothing is left behind. False, reported.
+/// Tests whether file_write would succeed, without leaving a file. False (reported) if not.
 bool file_can_be_written(Ctx *ctx, const char *path);
 /// Writes a temporary file beside it and renames it, so that the file is never half written.
 /// Returns false (reported) on failure.

@@ -56,7 +56,7 @@ bool job_take_dims(Job *job, Dimensions *dims) {
     return true;
 }
 
-/// A pack is one dim of the extent that its name was given.
+/// Makes a pack of one dim, with the extent that its name was given.
 static void make_pack(Dimensions *dims, const char *name) {
     for (int i = 0; i < dims->n; i++) {
         Dimension *d = &dims->data[i];
@@ -66,7 +66,7 @@ static void make_pack(Dimensions *dims, const char *name) {
     }
 }
 
-/// Shards of symmetric tensors are as many as there are ranks.
+/// Symmetric tensors get one shard for each rank.
 static void choose_ranks(Job *job, Dimensions *dims) {
     for (int i = 0; i < job->kernel->params.n; i++) {
         const TypeExpr *t = job->kernel->params.at[i].type;
@@ -76,7 +76,7 @@ static void choose_ranks(Job *job, Dimensions *dims) {
     }
 }
 
-/// Values of --dim and --ranks, then the default for every other name of a tensor's dims.
+/// Takes the values of --dim and --ranks, then the default for every other name of a tensor's dims.
 static bool choose_dims(Job *job, int64_t otherwise, Dimensions *dims) {
     if (!job_take_dims(job, dims)) return false;
     choose_ranks(job, dims);
@@ -93,7 +93,7 @@ static bool choose_dims(Job *job, int64_t otherwise, Dimensions *dims) {
     return true;
 }
 
-/// The largest number of elements of a tensor, or -1 where its dims are beyond us.
+/// Returns the largest number of elements of a tensor, or -1 if its dims cannot be evaluated.
 static int64_t largest_elements(const Dimensions *dims, const TypeExpr *type, int64_t *extents,
                                 int *rank) {
     const char *unknown;
@@ -104,7 +104,7 @@ static int64_t largest_elements(const Dimensions *dims, const TypeExpr *type, in
     return n;
 }
 
-/// The default extent: halved until no tensor is too large.
+/// Halves the default extent until no tensor is too large.
 static bool fitting_dims(Job *job, Dimensions *dims) {
     for (int64_t extent = DEFAULT_EXTENT;; extent /= 2) {
         *dims = (Dimensions){0};
@@ -155,7 +155,7 @@ bool job_complete(Job *job, Options *o, const char *data) {
     const char **all = ctx_array(job->ctx, const char *, o->args.n + job->kernel->params.n);
     if (o->args.n) memcpy(all, o->args.at, sizeof *all * (size_t)o->args.n);
     int n = o->args.n;
-    // Dims given by --arg also apply to the others. They are derived from it, and from --dim.
+    // The dims of an --arg apply to the other tensors. They follow from it, and from --dim.
     bool follow = gives_tensor(job);
     for (int i = 0; i < job->kernel->params.n; i++) {
         const Param *p = &job->kernel->params.at[i];

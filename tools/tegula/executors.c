@@ -48,8 +48,8 @@ static void print_kernel_text(void *user, const char *text) {
     puts(text);
 }
 
-/// The interpreter runs tile IR as the front end makes it: it is the oracle of all that follows.
-/// Which parameters may be one view is asked of a copy, in which calls are expanded.
+/// The interpreter runs the front end's tile IR, so that it can check all later steps. A copy with
+/// expanded calls tells which parameters may be one view.
 static bool interp_compile(Job *job) {
     Ir *ir = job->build.ir;
     const Elaborated *code = job->build.code;
@@ -74,7 +74,7 @@ static bool launch_interpreter(Job *job) {
         args[r] = bound.args;
         n = bound.n;
     }
-    // Checked runs take programs in a random order, the same one each time.
+    // Checked runs take programs in a random order with a fixed seed.
     InterpOptions options = {
         .check = job->o->check, .seed = job->o->check ? CHECK_SEED : 0, .print = print_kernel_text};
     const Elaborated *code = job->build.code;
@@ -93,7 +93,7 @@ static void print_device_times(const DeviceTimes *t) {
     if (t->linker) fprintf(stderr, "%10.3f ms  device code, %s\n", t->link * 1e3, t->linker);
 }
 
-/// Machine code, and the texts of `texts`; NULL after errors.
+/// Compiles to machine code and the forms of `texts`; NULL after errors.
 static Code *compile_code(Job *job, int texts, bool load) {
     if (!job_passes(job)) return NULL;
     double start = rt_seconds();
@@ -122,7 +122,7 @@ static bool compile_cpu_job(Job *job) {
     return true;
 }
 
-/// The threads, kept over the runs of a batch.
+/// Returns the threads, which are kept over the runs of a batch.
 static tg_host *host_of(const Options *o) {
     static tg_host *host;
     int threads = o->threads ? (int)o->threads : machine_threads();
@@ -132,7 +132,7 @@ static tg_host *host_of(const Options *o) {
     return host;
 }
 
-/// Reports a failure of compiled code where the source says so, as the interpreter does.
+/// Reports a failure of compiled code at its source position, as the interpreter does.
 static bool report_failure(Job *job, const tg_failure *failure) {
     const tg_site *site = failure->site;
     if (!site) {
@@ -158,7 +158,7 @@ static bool launch_ranks(Job *job) {
     return rank_launch_launch(job, &failure) || report_failure(job, &failure);
 }
 
-/// The simulator, too: its images are called.
+/// Also launches the simulator, whose images are functions.
 static bool cpu_launch(Job *job) {
     if (job->ranks) return launch_ranks(job);
     Bound bound = job_bind(job);
@@ -183,8 +183,8 @@ static void unload_image(void *image) {
     tg_image_unload(image);
 }
 
-/// Ranks of one process have a GPU each: programs of one would wait for programs of another that
-/// find no room.
+/// Ranks of one process need a GPU each. On a shared GPU, programs of one rank would wait for those
+/// of another that have no room to start.
 static bool has_gpus(const Job *job) {
     int n = tg_device_count();
     if (job->o->comm || job->device + job->ranks <= n) return true;
@@ -197,7 +197,7 @@ static bool has_gpus(const Job *job) {
     return false;
 }
 
-/// The image is unloaded before the code goes.
+/// Unloads the image before its code is freed.
 static bool cuda_compile(Job *job) {
     if (job->ranks && !has_gpus(job)) return false;
     Code *code = compile_to_run(job);
@@ -207,7 +207,7 @@ static bool cuda_compile(Job *job) {
     return true;
 }
 
-/// Waits for the device, as the ranks do, so that its errors belong to this launch.
+/// Waits for the device, so that its errors belong to this launch. Ranks have waited already.
 static bool cuda_launch(Job *job) {
     if (!cpu_launch(job)) return false;
     if (job->ranks || tg_device_synchronize(job->device, NULL) == TG_OK) return true;
@@ -260,7 +260,7 @@ static void print_devices(const Executor *e, int n) {
     }
 }
 
-/// GPUs of this machine, then architectures whose code can be printed or simulated.
+/// Prints the GPUs of this machine, then the architectures whose code can be printed or simulated.
 static void print_gpus(void) {
     int n = tg_device_count();
     bool hip = n && rt_cuda_driver()->maker->hip;
@@ -285,7 +285,7 @@ int cmd_targets(Ctx *ctx, const Options *o) {
     return EXIT_OK;
 }
 
-/// A misspelt name in --dump-after would print nothing.
+/// Checks the names of --dump-after; a misspelt one would print nothing.
 static bool passes_exist(Ctx *ctx, const char *list) {
     for (const char *s = list; s && *s; s += strspn(s, ",")) {
         size_t n = strcspn(s, ",");
@@ -358,7 +358,7 @@ static bool emit_grid(Job *job) {
     return job_passes(job) && emit_tile(job);
 }
 
-/// A level that CPUs have not.
+/// A level that CPUs do not have.
 static bool needs_gpu(const Job *job, const char *level) {
     if (job->target) return true;
     cli_error("--level %s is one of GPUs", level);
@@ -366,7 +366,7 @@ static bool needs_gpu(const Job *job, const char *level) {
     return false;
 }
 
-/// A level that GPUs of one maker have.
+/// A level that only GPUs of one maker have.
 static bool needs_gpu_of(const Job *job, const char *level, const Backend *maker) {
     const char *name;
     if (!needs_gpu(job, level)) return false;
@@ -381,7 +381,7 @@ static bool emit_gpu(Job *job) {
     return needs_gpu(job, "gpu") && emit_grid(job);
 }
 
-/// Code with an image of machine code, not PTX; NULL, reported, where nothing makes it.
+/// Returns code whose image is machine code, not PTX; NULL (reported) if no tool can make it.
 static const Code *machine_code(Job *job) {
     if (!job->build.machine) job->build.machine = job->target;
     const Code *code = compile_code(job, 0, false);
@@ -404,7 +404,7 @@ static bool emit_asm(Job *job) {
     return code != NULL;
 }
 
-/// Bytes of an object file, of a GPU its machine code; a terminal is spared them.
+/// Writes the bytes of an object file, or of a GPU's machine code; refuses a terminal.
 static bool emit_object_file(Job *job) {
     if (isatty(STDOUT_FILENO)) {
         cli_error("an object file is not for a terminal");
@@ -426,7 +426,7 @@ static bool emit_hsaco(Job *job) {
     return needs_gpu_of(job, "hsaco", &amdgpu_backend) && emit_object_file(job);
 }
 
-/// By a program of the CUDA toolkit.
+/// Prints SASS by a program of the CUDA toolkit.
 static bool emit_sass(Job *job) {
     const Code *code = needs_gpu_of(job, "sass", &nvidia_backend) ? machine_code(job) : NULL;
     char path[] = "/tmp/tegula-XXXXXX";

@@ -25,8 +25,8 @@ static const char *access_text(const ParamUse *use) {
                                        : "scalar";
 }
 
-/// Why a GPU's code has no accesses and no copies of `unit` bytes of it. NULL: it may have, or
-/// nothing is known of argument i.
+/// Explains why a GPU's code has no accesses and no copies of `unit` bytes for argument i. NULL: it
+/// may have them, or nothing is known.
 static const char *explain_misalignment(const Job *job, int i, int unit) {
     Ctx *ctx = job->ctx;
     const Tensor *t = &job->args[i].tensor;
@@ -47,12 +47,12 @@ static const char *explain_misalignment(const Job *job, int i, int unit) {
     }
 }
 
-/// What an alignment allows, 0 and 1 being that of elements.
+/// The accesses that an alignment allows. 0 and 1 mean the alignment of elements.
 static const char *vectors_text(Ctx *ctx, int align) {
     return align > 1 ? ctx_format(ctx, "by %d bytes at most", align) : "by single elements";
 }
 
-/// The same behind a note that a tensor's rows are not aligned.
+/// The same after a note that a tensor's rows are not aligned.
 static const char *misalignment_noted(void *arg, const char *note) {
     const Job *job = arg;
     size_t name = strcspn(note, ":");
@@ -119,7 +119,7 @@ static void print_structure(Job *job) {
         if (count.n[rows[i].code]) printf("  %4d %s\n", count.n[rows[i].code], rows[i].text);
 }
 
-/// One access: how each dimension is kept inside, and how memory is walked along the last axis.
+/// Prints one access: the guard of each dimension, and the walk of memory along the last axis.
 static void print_access(Op *op, void *arg) {
     const Job *job = arg;
     if (op->code != OP_LOAD && op->code != OP_STORE) return;

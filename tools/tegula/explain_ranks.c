@@ -6,7 +6,7 @@
 //   programs  |000000000000111111111111|       0: the own shard, 1: that of the next rank, ...
 //
 // All ranks do the same, each from its own position. Programs that read received data begin when it
-// has arrived. Data that programs send is in flight while the next ones run, and is folded last
+// has arrived. Data that programs send is in flight while later programs run, and is added last
 // (passes/comm/comm_cost.c).
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void print_comm_row(const char *name, const CommRow *r, double end) {
     printf("  %-9s|%s|\n", name, line);
 }
 
-/// Of one phase, or of several by the lines of their `parallel`.
+/// Names one phase, or several by the lines of their `parallel`.
 static void print_phases(Ctx *ctx, const CommTimeline *t, const CommLaunch *l) {
     for (int i = 0; i < l->n_phases; i++) {
         const char *name = ctx_format(ctx, "line %u", l->phases[i].line);
@@ -82,7 +82,7 @@ static void print_prices(Ctx *ctx, const CommLaunch *l) {
     }
 }
 
-/// What is set of an axis of the schedule, or 0.
+/// The setting of a schedule axis, or 0.
 static int config_value(const Job *job, const char *name) {
     const Elaborated *code = job->build.code;
     const NamedValue *v = value_of_name(code->n_config, code->config, name);

@@ -59,7 +59,7 @@ static const char *nearest_target(const char *name) {
 
 const char *gpu_target_hint(Ctx *ctx, const char *name) {
     const char *colon = strchr(name, ':'), *level = colon ? colon + 1 : name;
-    int maker = (int)(level - name); // "sim:"
+    int maker = (int)(level - name); // length of "sim:"
     const char *best = NULL;
     if (strncmp(level, "sm_", 3) == 0 && level[3] >= '0' && level[3] <= '9') {
         char machine[16];
@@ -76,7 +76,7 @@ const char *gpu_target_hint(Ctx *ctx, const char *name) {
     return best ? ctx_format(ctx, "did you mean '%.*s%s'?", maker, name, best) : NULL;
 }
 
-/// The current device, and the best code for it.
+/// Finds the current device and the best code for it.
 static bool read_device(Job *job, const char *name) {
     char *end = NULL, machine[16];
     const char *colon = strchr(name, ':');
@@ -109,9 +109,9 @@ bool gpu_target_read(Job *job, const char *name) {
 
 /* ---- arrays -------------------------------------------------------------------------------- */
 
-/// Bytes of host memory and their copy. Arrays that share memory here share it there.
+/// A range of host memory and its copy. Arrays that share memory on the host share it in the copy.
 typedef struct Mirror {
-    uintptr_t from, to; // on the host
+    uintptr_t from, to; // range on the host
     cu_pointer at;
 } Mirror;
 
@@ -140,7 +140,7 @@ Mirrors *gpu_mirrors(Job *job, int device) {
     return m;
 }
 
-/// Makes the bytes of a tensor part of one mirror, which joins those that they overlap.
+/// Adds the bytes of a tensor to a mirror, which absorbs the mirrors that they overlap.
 static void add_mirror(Mirrors *m, const Tensor *t) {
     Ctx *ctx = m->job->ctx;
     Mirror own = {0};
@@ -151,7 +151,7 @@ static void add_mirror(Mirrors *m, const Tensor *t) {
         if (old->from < own.from) own.from = old->from;
         if (old->to > own.to) own.to = old->to;
         *old = m->list.data[--m->list.n];
-        i = -1; // it may now reach others
+        i = -1; // it may now overlap others
     }
     vec_push(ctx, &m->list, own);
 }
@@ -164,7 +164,7 @@ void gpu_mirror(Mirrors *m, const Tensor *t) {
 /// Copies start at host page boundaries, so that alignment is equal on both sides.
 enum { PAGE = 4096 };
 
-/// One way or the other.
+/// Copies bytes in either direction.
 static cu_result copy_mirror_bytes(const Mirror *m, uintptr_t from, size_t bytes, bool there) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_pointer at = m->at + (from - m->from);
@@ -173,7 +173,7 @@ static cu_result copy_mirror_bytes(const Mirror *m, uintptr_t from, size_t bytes
     return error ? error : cu->stream_synchronize(NULL);
 }
 
-/// The elements of a tensor, a row at a time where the last axis is contiguous.
+/// Copies the elements of a tensor, a row at a time if the last axis is contiguous.
 static cu_result copy_elements(const Mirror *m, const Tensor *t, bool there) {
     Tensor rows = *t;
     int64_t run = 1, bits = elem_info[t->elem].bits;
@@ -189,7 +189,7 @@ static cu_result copy_elements(const Mirror *m, const Tensor *t, bool there) {
     return error;
 }
 
-/// Arrays with distant elements. The gaps between them are neither copied nor accessed.
+/// Above this size, arrays with gaps are copied without their gaps, which are never accessed.
 enum { SPARSE = 1 << 30 };
 
 static bool is_sparse(const Mirrors *all, const Mirror *m) {
@@ -251,7 +251,7 @@ void *gpu_address(const Mirrors *m, const void *host) {
     return NULL;
 }
 
-/// The device's context stays this thread's: the program has no other.
+/// The device's context stays current in this thread; the program has no other one.
 static Mirrors *make_mirrors(Job *job) {
     rt_entered e;
     Mirrors *m = gpu_mirrors(job, job->device);
@@ -282,7 +282,7 @@ bool gpu_download(Job *job) {
 
 enum { MAX_SAMPLES = 1000, LEAST_SAMPLES = 11, WARM_UP = 3 };
 
-/// Events around a launch, and memory larger than the L2 cache to be written before.
+/// Events around a launch, and memory larger than the L2 cache that is written before it.
 typedef struct EventClock {
     cu_event from, to;
     cu_pointer flush;
@@ -292,7 +292,8 @@ typedef struct EventClock {
 static cu_result clock_open(const Job *job, EventClock *c) {
     const rt_cuda *cu = rt_cuda_driver();
     const rt_device *d = rt_device_at(job->device);
-    *c = (EventClock){.flush_words = (size_t)d->l2_bytes / 2 + 1024}; // of 4 bytes: twice the cache
+    *c = (EventClock){.flush_words =
+                          (size_t)d->l2_bytes / 2 + 1024}; // in words of 4 bytes: twice the cache
     cu_result error = cu->event_create(&c->from, 0);
     if (!error) error = cu->event_create(&c->to, 0);
     return error ? error : cu->allocate(&c->flush, 4 * c->flush_words);
@@ -305,7 +306,7 @@ static void clock_close(EventClock *c) {
     if (c->flush) cu->release(c->flush);
 }
 
-/// Something to be timed: false where it failed and said so.
+/// An operation to time. It returns false after it reported a failure.
 typedef struct Timed {
     Job *job;
     bool (*launch)(Job *job); // NULL: a copy of `bytes`

@@ -12,7 +12,8 @@
 
 /* ---- the file and the kernel --------------------------------------------------------------- */
 
-/// Reports the alternatives: no kernel, several without --kernel, or another name.
+/// Reports the alternatives when the kernel cannot be chosen: none exists, several exist without
+/// --kernel, or the name is wrong.
 static bool no_such_kernel(Job *job) {
     const char *name = job->o->kernel;
     int n = fe_kernel_count(job->program);
@@ -96,13 +97,13 @@ static bool take_named_values(Job *job, const char *option, const List *list, in
     return true;
 }
 
-// The element types that the type parameters stand for, as far as known; EL_COUNT elsewhere.
+// The element types of the type parameters, as far as known; EL_COUNT elsewhere.
 typedef struct GenericTypes {
-    Elem *elems; // one a generic of the kernel
-    bool *given; // by --type: arguments that disagree are wrong
+    Elem *elems; // an element for each generic of the kernel
+    bool *given; // set by --type: arguments that disagree are errors
 } GenericTypes;
 
-/// --type T=f16, for each type parameter at most one.
+/// Parses --type T=f16, at most once for each type parameter.
 static bool take_type_options(Job *job, GenericTypes *types) {
     int n = job->kernel->generics.n;
     types->elems = ctx_array(job->ctx, Elem, n + 1);
@@ -124,7 +125,7 @@ static bool take_type_options(Job *job, GenericTypes *types) {
     return true;
 }
 
-/// The element parameter i must have, or EL_COUNT while its type parameter is open.
+/// Returns the element that parameter i must have, or EL_COUNT while its type parameter is open.
 static Elem declared_elem(const Job *job, const GenericTypes *types, int i) {
     int g = fn_generic(job->kernel, param_elem(job, i));
     return g >= 0 ? types->elems[g] : elem_by_name(param_elem(job, i));
@@ -132,13 +133,13 @@ static Elem declared_elem(const Job *job, const GenericTypes *types, int i) {
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
-/// A spec with its own element type settles a type parameter.
+/// Whether the spec names an element type, which settles a type parameter.
 static bool names_element(const char *spec) {
     return spec[0] == '@' || strchr(spec, ':') != NULL;
 }
 
-/// In which order arguments are made: those that settle type parameters first, those that share
-/// the memory of others last.
+/// The order in which arguments are made: first those that settle type parameters, last those that
+/// share the memory of others.
 static int round_of(const char *spec) {
     if (strncmp(spec, "same(", 5) == 0) return 2;
     return names_element(spec) ? 0 : 1;
@@ -151,7 +152,7 @@ static const Argument *find_job_argument(void *user, const char *name) {
 }
 
 /// The parameter decides how the text is read: `3` is an integer or a float, and a u2 file may be
-/// bf16. An argument settles its type parameter for later arguments.
+/// bf16. The argument settles its type parameter for later arguments.
 static bool make_job_argument(Job *job, GenericTypes *types, int i, const char *spec) {
     int g = fn_generic(job->kernel, param_elem(job, i));
     Wanted wanted = {
@@ -163,7 +164,7 @@ static bool make_job_argument(Job *job, GenericTypes *types, int i, const char *
         .find = find_job_argument,
         .user = job,
     };
-    // A constant parameter of a type that is not written is an integer.
+    // A constant parameter without a type is an integer.
     if (wanted.fallback == EL_COUNT)
         wanted.fallback = wanted.elem == EL_COUNT ? EL_F32 : wanted.elem;
     if (!spec_make(job->ctx, spec, &wanted, &job->args[i])) return false;
@@ -195,13 +196,13 @@ static int64_t cell_integer(Elem e, Cell c) {
     return elem_is(e, EC_FLOAT) ? (int64_t)c.f : c.i;
 }
 
-/// Constant parameters are integers unless they say otherwise.
+/// Constant parameters are integers unless their type says otherwise.
 static Elem scalar_elem(const Job *job, const GenericTypes *types, int i) {
     Elem e = declared_elem(job, types, i);
     return e != EL_COUNT ? e : job_param(job, i)->constant ? EL_I64 : job->params[i].elem;
 }
 
-/// Inserts the parameters with known values: all, or only the constants.
+/// Adds the parameters with known values: all, or only the constants.
 static void set_scalars(Job *job, Dimensions *dims, bool all) {
     for (int i = 0; i < job->kernel->params.n; i++)
         if (job->args[i].kind == ARG_SCALAR && job->params[i].known_value &&
@@ -209,8 +210,8 @@ static void set_scalars(Job *job, Dimensions *dims, bool all) {
             dims_set(job->ctx, dims, job_param(job, i)->name.text, job->params[i].value);
 }
 
-/// Constant arguments, which come before the defaults of their names, dims of the arguments,
-/// --given and --set.
+/// Collects constant arguments (before the defaults of their names), dims of the arguments, --given
+/// and --set.
 static Dimensions chosen_dims(Job *job) {
     Dimensions dims = {0};
     set_scalars(job, &dims, false);
@@ -253,7 +254,7 @@ static bool is_output(const Job *job, const char *name) {
     return false;
 }
 
-/// Zeroes for a tensor that no --arg gave; its dims follow from those of the others.
+/// Makes zeroes for a tensor without an --arg. Its dims follow from those of the others.
 static bool infer_tensor(Job *job, const GenericTypes *types, const Dimensions *dims, int i) {
     const char *name = job_param(job, i)->name.text, *unknown;
     int rank;
@@ -299,8 +300,8 @@ static void describe_tensor_param(ParamInst *p, const Tensor *t) {
     request_describe_tensor(p, t, tensor_alignment(t));
 }
 
-/// Of a tensor that no --arg gave nothing is known but the shape, where it follows from the others,
-/// and that its rows are contiguous, as they are in nearly every call.
+/// For a tensor without an --arg, only a shape that follows from the others is known. Its rows are
+/// assumed contiguous, as in nearly every call.
 static void assume_rows(Job *job, const Dimensions *known) {
     for (int i = 0; i < job->kernel->params.n; i++) {
         ParamInst *p = &job->params[i];
@@ -371,7 +372,7 @@ static void choose_inner_types(Job *job, const GenericTypes *types) {
     }
 }
 
-/// Adds the defaults for dims that neither an argument nor --given says.
+/// Adds defaults for dims that neither an argument nor --given sets.
 static void add_default_dims(Job *job, int n, const NamedValue *defaults) {
     Request *r = &job->request;
     Dimensions known = chosen_dims(job);
@@ -429,7 +430,7 @@ bool job_elaborate(Job *job) {
     return ok;
 }
 
-/// Finds each type parameter's type, from the first parameter that has it.
+/// Finds each type parameter's type from the first parameter that uses it.
 static const char *generic_elem_name(const Job *job, const char *name) {
     for (int i = 0; i < job->kernel->params.n; i++)
         if (strcmp(param_elem(job, i), name) == 0 && job->params[i].elem < EL_COUNT)

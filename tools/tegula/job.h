@@ -13,7 +13,7 @@ typedef struct Job {
     Ctx *ctx;
     const Options *o;
     const Executor *executor;
-    void *compiled; // of the executor
+    void *compiled; // data of the executor
     uint16_t file;
     Program *program;
     const FnDef *kernel;
@@ -25,10 +25,10 @@ typedef struct Job {
     struct RankThreads *rank_threads; // of the ranks (rank_launch.c), or NULL
     bool silent;                      // another process writes the results
     Build build;
-    const char *target, *machine; // as Build has them; NULL: this CPU
-    int driver, device;           // of a GPU: the CUDA version of its driver, its number
-    struct Mirrors *mirrors;      // the arrays there (gpu_arrays.c), or NULL
-    double seconds[2];            // front end, passes and code generation
+    const char *target, *machine; // as in Build; NULL: this CPU
+    int driver, device;           // of a GPU: CUDA version of its driver, number of the device
+    struct Mirrors *mirrors;      // arrays on the device (gpu_arrays.c), or NULL
+    double seconds[2];            // seconds of front end and passes, and of code generation
 } Job;
 
 /* ---- instance.c: options and arguments -> Request ------------------------------------------ */
@@ -46,24 +46,24 @@ const char *job_title(Job *job);
 /* ---- rank_arguments.c ----------------------------------------------------------------------- */
 
 enum { MAX_RANKS = 64 };
-/// Finds how many ranks there are, and gives each its part of the tensors that have one for each.
+/// Finds the number of ranks, and gives each rank its part of the tensors with a dimension for
+/// ranks.
 bool job_deal(Job *job);
-/// Parameter i is a symmetric tensor.
+/// Whether parameter i is a symmetric tensor.
 bool job_is_symmetric(const Job *job, int i);
-/// After elaboration: gives each rank a copy of the data that it writes.
+/// After elaboration: gives each rank its own copy of the data that it writes.
 bool job_spread(Job *job);
-/// Argument i of a rank, a tensor; symmetric ones are the same for all.
+/// Returns tensor argument i of a rank. Symmetric tensors are the same for all ranks.
 Tensor job_tensor(const Job *job, int i, int64_t rank);
 
-/// The tensor of rank r, of one that has the ranks in front.
+/// Returns rank r's part of a tensor whose first dimension is the rank.
 Tensor tensor_part(const Tensor *all, int64_t r);
 
 /* ---- explain_ranks.c ------------------------------------------------------------------------- */
 
-/// Describes how ranks obtain data of others, from the notes of comm-overlap.
+/// Describes how ranks obtain data of others, from the annotations of comm-overlap.
 void explain_ranks(const Job *job);
-/// What each plan is expected to take, and when what is moved and computed by the one that was
-/// chosen; or why nothing can be said of them.
+/// Prints the expected time of each plan and a timeline of the chosen one, or why they are unknown.
 void explain_timeline(const Job *job, const CommLaunch *l);
 
 /* ---- default_arguments.c -------------------------------------------------------------------- */
@@ -74,10 +74,10 @@ bool job_complete(Job *job, Options *o, const char *data);
 
 /* ---- bind_shapes.c: dims of tensors --------------------------------------------------------- */
 
-/// Lists the values of names: dims, packs, const and integer parameters, tune values.
+/// Values of names: dims, packs, const and integer parameters, tune values.
 typedef struct Dimension {
     const char *name;
-    int pack; // extents of `..name`, or -1 for a plain number
+    int pack; // number of extents of `..name`, or -1 for a plain number
     int64_t value, extents[MAX_RANK];
 } Dimension;
 typedef VEC(Dimension) Dimensions;
@@ -85,17 +85,17 @@ typedef VEC(Dimension) Dimensions;
 const Dimension *dims_find(const Dimensions *dims, const char *name);
 void dims_set(Ctx *ctx, Dimensions *dims, const char *name, int64_t value);
 /// Binds the new names of a tensor type to the extents of its argument: plain names and packs, or
-/// with `sums` the names in `E + 1`, which count where no plain one is.
+/// with `sums` the names in `E + 1`, which count only if no plain name binds them.
 void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t, bool sums);
-/// The extents a tensor type asks for; false, with the name that is not known, where they do not
-/// follow from dims.
+/// Computes the extents of a tensor type. False, with the unknown name, if they do not follow from
+/// dims.
 bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64_t *extents,
                   const char **unknown);
-/// Those and the strides of rows that stand behind each other.
+/// Computes the extents, and the strides of a dense row-major tensor.
 bool dims_tensor(const Dimensions *dims, const TypeExpr *type, Tensor *t);
-/// Integer arithmetic over names, as dims are written. False, with the name, where it fails.
+/// Evaluates integer arithmetic over names, as in dims. False, with the name, if it fails.
 bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown);
-/// Everything the job's parameters and options bind, but for --dim.
+/// Collects all bindings of the job's parameters and options, except --dim.
 Dimensions job_dims(Job *job);
 /// Adds the values of --dim. Returns false (reported) if a name has another value, or is unknown.
 bool job_take_dims(Job *job, Dimensions *dims);

@@ -20,9 +20,9 @@ static const DLTensor *actual_tensor(Ctx *ctx, Argument *a, tg_actual *out) {
     return t;
 }
 
-/// What no option gives: a tensor is null where it may be, else its rows stand behind each other,
-/// of the shape that follows from the others; of a float nobody asks the value. False where that
-/// does not do.
+/// Infers an argument that no option gives. An optional tensor is null; another tensor has
+/// contiguous rows and the shape that follows from the others; a float has any value. False: the
+/// argument cannot be inferred.
 static bool infer_argument(Job *job, const Dimensions *dims, int i, Argument *out) {
     const Param *p = &job->kernel->params.at[i];
     Tensor *t = &out->tensor;
@@ -34,7 +34,7 @@ static bool infer_argument(Job *job, const Dimensions *dims, int i, Argument *ou
     return param_is_tensor(p) && dims_tensor(dims, p->type, t);
 }
 
-/// As rank_launch.c makes them: a GPU each, or a part of the cores.
+/// Places the ranks as rank_launch.c does: on a GPU each, or on a part of the cores.
 static Ranks ranks_of(const Job *job) {
     Ranks r = {.n = (int)job->ranks};
     if (!r.n) return r;
@@ -90,7 +90,7 @@ bool job_measures(const Job *job) {
     return strcmp(job->executor->name, "cpu") == 0 || job->device >= 0;
 }
 
-/// False, reported, where TG_TUNE is no mode.
+/// False (reported) if TG_TUNE is not a mode.
 static bool read_env_tune_mode(TuneMode *out) {
     const char *text = secure_getenv("TG_TUNE");
     *out = TUNE_BACKGROUND;
@@ -99,7 +99,7 @@ static bool read_env_tune_mode(TuneMode *out) {
     return false;
 }
 
-/// Others would wait for rank 0's search longer than they wait for a rank.
+/// Other ranks would wait for rank 0's search longer than the limit for a rank.
 static bool can_search_here(const Job *job) {
     if (!job->comm) return true;
     cli_warning("not tuned: ranks of --comm take what is known");
@@ -119,7 +119,7 @@ static Decision find_tuned(Job *job, TuneMode mode, TuneResult *out) {
     return job_tune_now(job, mode, &r, tensors, out) ? BY_TUNING : BY_MODEL;
 }
 
-/// Pinned values are among them: they were when it was tuned.
+/// Tuned settings are found with pinned values in the key, as they were tuned.
 static Decision take_tuned_config(Job *job, TuneMode mode, TuneResult *out) {
     Decision found = find_tuned(job, mode, out);
     const char *config = found == BY_TUNING ? out->config : "";
@@ -146,7 +146,7 @@ bool job_elaborate_tuned(Job *job, bool launches, Decision *choice, TuneResult *
     }
     if (*choice == BY_TUNING) {
         if (job_elaborate(job)) return true;
-        // A setting for similar shapes may be invalid for this one.
+        // The setting of a similar shape may be invalid for this one.
         diag_rewind(job->ctx, mark);
         *choice = BY_MODEL;
         job->request.n_set = n_set;

@@ -17,8 +17,8 @@ static int flush_output(int code) {
     return code ? code : EXIT_USER;
 }
 
-/// `tegula --serve` is the other process of TG_COMPILE=process: no command for people. Files that
-/// the host program has open are not kept open by it.
+/// `tegula --serve` is the compiler process of TG_COMPILE=process, not a command for people. It
+/// closes the files that the host program has open.
 static int run_service(void) {
     rt_close_files(STDERR_FILENO + 1, ~0U);
     return (int)serve(STDIN_FILENO, STDOUT_FILENO);

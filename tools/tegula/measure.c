@@ -15,7 +15,7 @@ int64_t job_bytes(const Job *job) {
     return bytes;
 }
 
-/// The expression is parsed as the one constant of a source of its own.
+/// Parses the expression as the only constant of a source of its own.
 bool job_flops(Job *job, double *out) {
     *out = 0;
     if (!job->o->flops) return true;
@@ -39,12 +39,12 @@ const char *time_text(Ctx *ctx, double s) {
                      : ctx_format(ctx, "%.3g s", s);
 }
 
-/// What transfers and programs take together less than one after the other, of what could be saved
-/// at most, which is the shorter one. That says nothing where the shorter one takes next to
-/// nothing, or less than launches differ by.
+/// The saved time as a share of the possible saving, which is the shorter of transfers and
+/// programs. The share says nothing if the shorter one is negligible, or below the spread of
+/// launches.
 const char *overlap_text(Ctx *ctx, const Times *launch, const Times *transfers,
                          const Times *programs) {
-    enum { NOTHING = 100 }; // of which a part of a launch is nothing
+    enum { NOTHING = 100 }; // a part below 1/NOTHING of a launch is negligible
     bool fewer = transfers->median < programs->median;
     const Times *shorter = fewer ? transfers : programs;
     double least = shorter->median;

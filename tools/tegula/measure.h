@@ -5,7 +5,7 @@
 
 #include "tools/tegula/executors.h"
 
-/// Each argument once: the least data that a kernel must move.
+/// Counts the bytes of each argument once: the least data that a kernel must move.
 int64_t job_bytes(const Job *job);
 /// Returns the value of --flops over the dims of the job; 0 without the option. Returns false
 /// (reported) if it has no value.
@@ -13,13 +13,13 @@ bool job_flops(Job *job, double *out);
 /// "3.1 ms"
 const char *time_text(Ctx *ctx, double seconds);
 
-/// Seconds of some launches.
+/// The times of some launches.
 typedef struct Times {
     double median, least;
-    double spread; // half of the launches are within so much
+    double spread; // half of the launches are within this distance of the median
 } Times;
-/// "overlap 71 % (+-2)": how well transfers and programs hide each other in a launch (docs/use/
-/// communication.md), or why that cannot be told.
+/// "overlap 71 % (+-2)": the share of transfers and programs that a launch overlaps (docs/use/
+/// communication.md), or why it cannot be told.
 const char *overlap_text(Ctx *ctx, const Times *launch, const Times *transfers,
                          const Times *programs);
 

@@ -24,7 +24,7 @@ static bool time_part(Job *job, enum tg_part part, Times *out) {
         if (!job->executor->launch(job)) return false;
         if (i >= 0) times[i] = rank_launch_seconds(job);
     }
-    out->median = median_of(times, n); // they are sorted now
+    out->median = median_of(times, n); // times are sorted now
     out->least = times[0];
     out->spread = times[n - 1 - n / 4] - times[n / 4];
     return true;
@@ -48,7 +48,7 @@ static int64_t earliest_event(const tg_trace *traces, int ranks) {
     return start;
 }
 
-/// The streams of a GPU, as runtime/host.h numbers them.
+/// Names the streams of a GPU by runtime/host.h's numbers.
 static void name_streams(FILE *f, int rank, int ranks) {
     for (int t = 0; t <= ranks; t++) {
         if (t == rank + 1) continue;
@@ -61,7 +61,7 @@ static void name_streams(FILE *f, int rank, int ranks) {
     }
 }
 
-/// Trace events in JSON: a process is a rank, times are in microseconds.
+/// Writes trace events in JSON: a process is a rank, times are in microseconds.
 static bool write_trace(const Job *job, const tg_trace *traces, int ranks) {
     const char *path = job->o->output ? job->o->output : "trace.json";
     FILE *f = fopen(path, "w");
@@ -101,7 +101,7 @@ static tg_trace *trace_here(Job *job) {
     return ok ? traces : NULL;
 }
 
-/// Whether anything was copied but by programs.
+/// Whether anything other than a program copied data.
 static bool has_copies(const tg_trace *t) {
     bool copies = false;
     for (size_t i = 0; i < t->n && i < t->capacity; i++)
@@ -144,8 +144,9 @@ static bool time_parts(Job *job, Times *times) {
            time_part(job, TG_PART_PROGRAMS, &times[TG_PART_PROGRAMS]);
 }
 
-/// Programs that reach into the others' memory themselves leave nothing to time alone. The plan
-/// that does one after the other has both parts, if it copies. *found: whether it does.
+/// Times transfers and programs apart. A plan whose programs access other ranks' memory directly
+/// has no separate transfers; the plan `before` then provides both parts, if it copies. *found:
+/// whether it does.
 static bool time_apart(Job *job, Times *times, bool *found) {
     Job before = *job;
     rank_launch_set_plan(&before, PLAN_BEFORE);

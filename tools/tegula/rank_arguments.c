@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Arguments of several ranks. For a symmetric tensor the command line gives all shards, [W, ...].
 // For another tensor it gives the data of each rank, with a leading dimension for the rank, or one
-// tensor that is the same for all. Results that ranks write have that dimension as well.
+// tensor for all ranks. Results that ranks write have that dimension as well.
 #include "tools/tegula/executors.h"
 
 #include <inttypes.h>
@@ -48,7 +48,7 @@ static bool count_ranks(Job *job) {
     return ok && job->ranks <= MAX_RANKS;
 }
 
-/// The tensor of rank r, of one that has the ranks in front.
+/// Returns rank r's part of a tensor whose first dimension is the rank.
 Tensor tensor_part(const Tensor *all, int64_t r) {
     Tensor t = *all;
     t.rank--;

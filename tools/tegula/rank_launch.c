@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches of several ranks, on CPUs or on a GPU each. All are threads of this process, or, with
-// --comm, one is this process and the others are other processes, which may share GPUs.
+// Launches of several ranks, on CPUs or on a GPU each. All ranks are threads of this process, or,
+// with --comm, this process is one rank and other processes, which may share GPUs, are the others.
 //
 // Symmetric tensors are in symmetric memory from the first launch on, with the given strides.
-// Results are copied back at the end, to rank 0 if it is not in this process.
+// Results are copied back at the end, or to rank 0 if it is in another process.
 #include "runtime/comm/comm.h"
 #include "runtime/gpu/gpu_launch.h"
 #include "runtime/tegula.h"
@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/// A symmetric tensor of a rank: the bytes that its shard spans.
+/// A symmetric tensor of a rank: the range of bytes of its shard.
 typedef struct Shard {
     DLTensor memory;
-    char *own; // where the first byte of the span is
+    char *own; // address of the range's first byte
     size_t bytes;
 } Shard;
 
@@ -30,25 +30,25 @@ typedef struct Rank {
     tg_host *host;
     int device; // -1: the CPU
     cu_stream stream;
-    Mirrors *mirrors; // arguments that are not symmetric, on a GPU
+    Mirrors *mirrors; // copies on a GPU of arguments that are not symmetric
     Bound bound;
     tg_slot *slots;
-    Shard *shards; // of arguments; bytes SIZE_MAX: symmetric, and not placed yet
+    Shard *shards; // by argument; bytes SIZE_MAX: symmetric, not placed yet
     int64_t (*strides)[MAX_RANK];
     int status;
-    double seconds; // of the last launch
+    double seconds; // seconds of the last launch
     tg_failure failure;
     pthread_t thread;
 } Rank;
 
 typedef struct RankThreads {
     Job *job;
-    int size, first, n; // ranks; the first one that is here, and how many are
-    Rank *ranks;        // those
-    bool together;      // launches begin when all have come
+    int size, first, n; // number of ranks; first rank in this process, and number of them
+    Rank *ranks;        // ranks of this process
+    bool together;      // launches begin when all ranks have arrived
     const tg_kernel_info *info;
-    int64_t *scalars;   // one a parameter
-    const char *config; // what is launched, for the others to compare
+    int64_t *scalars;   // one for each parameter
+    const char *config; // the launched setting, which ranks compare
 } RankThreads;
 
 /* ---- a rank, in a thread of its own ---------------------------------------------------------- */
@@ -60,7 +60,8 @@ static bool fail_rank(Rank *r) {
     return false;
 }
 
-/// One shard of argument k into symmetric memory, as far into a line as rank 0's was.
+/// Places one shard of argument k in symmetric memory, at the same offset in a cache line as rank
+/// 0's.
 static bool place_shard(Rank *r, int k) {
     enum { LINE = 64 };
     Shard *s = &r->shards[k];
@@ -85,7 +86,8 @@ static bool place_shard(Rank *r, int k) {
     return true;
 }
 
-/// Launches of ranks that share a process do not wait for each other on the host.
+/// Gives the rank a stream, so that launches of ranks in one process do not wait for each other on
+/// the host.
 static bool make_stream(Rank *r) {
     rt_entered e;
     const rt_device *d = rt_device_at(r->device);
@@ -171,7 +173,7 @@ static tg_slot rank_slot(InterpArg *arg, const ParamUse *use) {
     return (tg_slot){.tensor = {t->data, t->extents, t->strides}};
 }
 
-/// The parameter of argument k.
+/// Returns the parameter of argument k.
 static int param_of(const Job *job, int k) {
     int i;
     build_argument(&job->build, k, &i);
@@ -182,7 +184,7 @@ static bool is_symmetric_job_arg(const Job *job, int k) {
     return job_is_symmetric(job, param_of(job, k));
 }
 
-/// Arguments that are not symmetric go to the rank's GPU.
+/// Copies arguments that are not symmetric to the rank's GPU.
 static bool upload_arguments(Rank *r) {
     Job *job = r->rank_threads->job;
     r->mirrors = gpu_mirrors(job, r->device);
@@ -334,7 +336,7 @@ static size_t trace_bytes(const tg_trace *t) {
     return (t->n < t->capacity ? t->n : t->capacity) * sizeof *t->events;
 }
 
-/// What another rank has in `box`: its trace, and then the events that had room.
+/// Reads another rank's trace from `box`: the header, then the events that had room.
 static bool read_trace(Rank *r, int from, const char *box, tg_trace *t) {
     tg_event *events = t->events;
     bool ok = tg_host_read(r->comm, from, box, t, sizeof *t);
@@ -370,7 +372,7 @@ tg_trace *rank_launch_traces(Job *job, tg_trace *here) {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/// The elements of `part` from rank `from`, which has its span at `own` in symmetric memory.
+/// Fetches the elements of `part` from rank `from`, whose range is at `own` in symmetric memory.
 static bool fetch_rank_part(const Rank *r, int from, const void *own, Tensor part) {
     uintptr_t lo, hi;
     if (!tensor_span(&part, &lo, &hi)) return true;
@@ -399,7 +401,7 @@ static bool fetch_dealt(Rank *r, const Argument *a) {
     return tg_sym_free(r->comm, &box) == TG_OK && ok;
 }
 
-/// What was written, at rank 0 or here.
+/// Copies written data to rank 0, or to the arguments of this process.
 bool rank_launch_finish(Job *job) {
     RankThreads *rank_threads = job->rank_threads;
     bool ok = true;

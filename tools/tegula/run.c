@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula run: one launch of one kernel and its results; or a batch of them.
+// tegula run: launches a kernel once and shows its results, or runs a batch.
 #include "tools/tegula/measure.h"
 #include "tools/tegula/tune/tune.h"
 
@@ -43,7 +43,7 @@ static void show_tensor(Job *job, const char *name, const Tensor *t) {
     printf("%s\n", count > SHOWN ? " ..." : "");
 }
 
-/// Files where --out asks for them; else the start of every written tensor, for people.
+/// Writes the files of --out. Without --out it prints the start of every written tensor.
 static bool finish_outputs(Job *job) {
     for (int i = 0; i < job->o->outs.n; i++)
         if (!write_out_file(job, job->o->outs.at[i])) return false;
@@ -73,7 +73,7 @@ static bool report_times(Job *job, double run_seconds) {
     return true;
 }
 
-/// One launch, then --repeat more; the median of those, or the one.
+/// Runs one launch, then --repeat more. Returns the median of those, or the time of the one.
 static bool run_job_timed(Job *job, double *seconds) {
     int64_t n = job->o->repeat;
     double start = rt_seconds();
@@ -92,7 +92,7 @@ static bool run_job_timed(Job *job, double *seconds) {
 
 /* ---- batches ------------------------------------------------------------------------------- */
 
-/// A line is what follows `tegula run`, quoted as in a shell.
+/// A line holds the words after `tegula run`, quoted as in a shell.
 static int run_line(Ctx *ctx, const char *line) {
     char **words;
     int n = args_split(ctx, line, &words);
@@ -125,7 +125,7 @@ static int run_batch(Ctx *ctx, const Options *o) {
 
 /* ---- the commands -------------------------------------------------------------------------- */
 
-/// Hints at the errors that --check does not find on this target.
+/// Hints at errors that --check does not find on this target.
 static void hint_races(const Job *job) {
     if (job->o->check && job->ranks > 1 && !job->silent &&
         strcmp(job->executor->name, "interp") != 0)

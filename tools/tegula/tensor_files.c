@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensors in .npy and .png files. NumPy has no bf16, f8, i4: their bits travel as u2 and u1.
+// Tensors in .npy and .png files. NumPy has no bf16, f8 or i4, so files hold their bits as u2 or
+// u1.
 #include "tools/npy.h"
 #include "tools/png.h"
 #include "tools/tegula/tensors.h"
@@ -12,7 +13,7 @@ static bool has_suffix(const char *path, const char *suffix) {
     return n >= k && strcmp(path + n - k, suffix) == 0;
 }
 
-/// The element that NumPy's kind and size spell, or EL_COUNT.
+/// Returns the element for NumPy's kind and size, or EL_COUNT.
 static Elem elem_of_npy(char kind, int size) {
     static const struct {
         char kind;
@@ -26,7 +27,7 @@ static Elem elem_of_npy(char kind, int size) {
     return EL_COUNT;
 }
 
-/// The kind under which an element is written: what NumPy lacks goes as unsigned bits.
+/// Returns the kind under which an element is written: unsigned bits for types that NumPy lacks.
 static char npy_kind(Elem e) {
     bool bits = e == EL_BF16 || e == EL_F8E4M3 || e == EL_F8E5M2 || elem_info[e].bits == 4;
     return bits                  ? 'u'
@@ -36,7 +37,7 @@ static char npy_kind(Elem e) {
                                  : 'f';
 }
 
-/// True where a file's unsigned integers are the bits of `want`: two a byte for i4 and u4.
+/// Whether a file's unsigned integers are the bits of `want`; i4 and u4 have two in a byte.
 static bool is_bits_of(Elem have, Elem want) {
     if (!elem_is(have, EC_UINT)) return false;
     if (elem_info[want].bits == 4) return have == EL_U8;
@@ -49,7 +50,7 @@ static bool bad_file(const char *path, const char *text) {
     return false;
 }
 
-/// Gives the dense array in `raw` the element `want`: by its bits, or converted.
+/// Gives the dense array in `raw` the element `want`, by its bits or by conversion.
 static bool convert_elements(Ctx *ctx, const char *path, Elem want, bool guard, Tensor *raw,
                              Tensor *out) {
     if (is_bits_of(raw->elem, want)) {
@@ -79,7 +80,7 @@ static void make_fortran(Tensor *t, const int64_t *shape) {
     }
 }
 
-/// The array is copied to memory of our own: it may be guarded, and outlives the file.
+/// Copies the array to our own memory, which may be guarded and outlives the file.
 static bool from_npy(Ctx *ctx, const char *path, bool guard, const Npy *a, Tensor *raw) {
     Elem elem = elem_of_npy(a->kind, a->size);
     if (elem == EL_COUNT) return bad_file(path, "its element type is not supported");
@@ -126,7 +127,7 @@ static bool bad_write(const char *path, const char *text) {
     return false;
 }
 
-/// f32 images are 0 .. 1, u8 ones 0 .. 255.
+/// f32 images hold 0 .. 1, u8 images 0 .. 255.
 static bool write_png(Ctx *ctx, const char *path, const Tensor *t) {
     bool is_float = elem_is(t->elem, EC_FLOAT);
     if ((t->rank != 2 && t->rank != 3) || (!is_float && t->elem != EL_U8))
@@ -147,7 +148,7 @@ static bool write_png(Ctx *ctx, const char *path, const Tensor *t) {
     return png_save(path, &image, error) ? true : bad_write(path, error);
 }
 
-/// Views are written as they look, row-major; two 4-bit elements share a byte along the last
+/// Writes a view's elements in row-major order. Two 4-bit elements share a byte along the last
 /// dimension.
 static bool write_npy(Ctx *ctx, const char *path, const Tensor *t) {
     Tensor dense;

@@ -16,8 +16,8 @@ static void unmap_pages(void *thing) {
     if (m->start != MAP_FAILED) munmap(m->start, m->bytes);
 }
 
-/// Zeroed pages, released with the context. With `guard`, the last byte stands before an
-/// inaccessible page; without, the first one is aligned to a page.
+/// Maps zeroed pages that the context releases. With `guard`, the last byte is before an
+/// inaccessible page; without, the first byte is aligned to a page.
 static void *map_guarded_pages(Ctx *ctx, size_t bytes, bool guard) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t room = (bytes + page) / page * page;
@@ -49,7 +49,7 @@ int tensor_alignment(const Tensor *t) {
     return tg_alignment(t->data, t->rank, t->extents, t->strides, elem_info[t->elem].bits);
 }
 
-/// Memory that holds elements 0 .. last; false where that is more than an address can say.
+/// Reserves memory for elements 0 .. last; false if that exceeds the address space.
 static bool reserve_elements(Ctx *ctx, Tensor *t, uint64_t elements, bool guard) {
     uint64_t bits = (uint64_t)elem_info[t->elem].bits;
     if (elements > (uint64_t)INT64_MAX / 64 / bits) {
@@ -62,7 +62,7 @@ static bool reserve_elements(Ctx *ctx, Tensor *t, uint64_t elements, bool guard)
     return t->data != NULL;
 }
 
-/// A dense tensor is written as a whole, so one that exceeds the machine's memory would thrash.
+/// A dense tensor is written completely, so one larger than the machine's memory would thrash.
 static bool fits_memory(Elem elem, uint64_t elements) {
     double need = (double)elements * elem_info[elem].bits / 8;
     double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
@@ -72,7 +72,7 @@ static bool fits_memory(Elem elem, uint64_t elements) {
     return false;
 }
 
-/// Extents of 0 count as 1 in strides, which must not overflow where the tensor is empty, either.
+/// Extents of 0 count as 1 in strides, which must not overflow for an empty tensor either.
 bool tensor_create(Ctx *ctx, Elem elem, int rank, const int64_t *extents, bool guard, Tensor *out) {
     *out = (Tensor){.elem = elem, .rank = rank};
     uint64_t stride = 1, count = 1;
@@ -87,8 +87,8 @@ bool tensor_create(Ctx *ctx, Elem elem, int rank, const int64_t *extents, bool g
     return fits_memory(elem, count * stride) && reserve_elements(ctx, out, count * stride, guard);
 }
 
-/// Room for the element with the greatest indices. Gaps between elements are never accessed, so
-/// they cost only address space.
+/// Reserves room up to the element with the greatest indices. Gaps between elements are never
+/// accessed, so they cost only address space.
 bool tensor_create_strided(Ctx *ctx, const Tensor *shape, bool guard, Tensor *out) {
     *out = *shape;
     uint64_t last = 0;
@@ -103,7 +103,8 @@ bool tensor_create_strided(Ctx *ctx, const Tensor *shape, bool guard, Tensor *ou
     return reserve_elements(ctx, out, tensor_count(shape) ? last + 1 : 0, guard);
 }
 
-/// An odometer: the last axis turns fastest; at the end of one it starts again and carries.
+/// Steps like an odometer: the last axis turns fastest, and each overflow carries to the axis
+/// before.
 void walk_next(const Tensor *t, Walk *w) {
     for (int i = t->rank - 1; i >= 0; i--) {
         w->offset += t->strides[i];

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_SHAPES = 10000, ROWS = 8, ROOF_TRIES = 3 }; // ROWS: of a table on the terminal
+enum { MOST_SHAPES = 10000, ROWS = 8, ROOF_TRIES = 3 }; // ROWS: rows of a table on the terminal
 
-typedef VEC(List) Shapes; // each a list of "M=512"
+typedef VEC(List) Shapes; // each shape is a list of "M=512"
 
 typedef struct Tune {
     Ctx *ctx;
@@ -30,7 +30,7 @@ typedef struct Tune {
     bool failed;
 } Tune;
 
-/// Interrupted: the search ends with the best so far, and no other one begins.
+/// Set by an interrupt: the search ends with the best setting so far, and no other one begins.
 static atomic_bool stop;
 
 static void stop_on_interrupt(int signal) {
@@ -49,7 +49,7 @@ static void add_shape(Tune *c, Shapes *all, const List *dims, int n_more, const 
     vec_push(c->ctx, all, shape);
 }
 
-/// Each value of a --dim with each of the others: "M=512|4096" doubles the list.
+/// Combines each value of a --dim with each of the others: "M=512|4096" doubles the list.
 static bool multiply_shapes(Tune *c, Shapes *all, const char *option) {
     size_t name = strcspn(option, "=");
     Shapes before = *all;
@@ -76,7 +76,7 @@ static bool multiply_shapes(Tune *c, Shapes *all, const char *option) {
     return true;
 }
 
-/// One shape a line. Blank lines, and text after a '#', are ignored.
+/// Reads one shape a line. Blank lines, and text after a '#', are ignored.
 static bool read_shapes(Tune *c, const char *path, Shapes *all) {
     uint16_t file = source_read(c->ctx, path);
     if (!file) return false;
@@ -101,7 +101,8 @@ static bool read_shapes(Tune *c, const char *path, Shapes *all) {
     return false;
 }
 
-/// The lines of --shapes, or one shape without dims, times the values of --dim. The exit code.
+/// Lists the lines of --shapes, or one shape without dims, times the values of --dim. Returns the
+/// exit code.
 static int list_shapes(Tune *c, Shapes *all) {
     if (!c->o->shapes)
         add_shape(c, all, &(List){0}, 0, NULL);
@@ -123,7 +124,7 @@ typedef struct ShapeSearch {
     bool ok;
 } ShapeSearch;
 
-/// So many digits as a measurement has.
+/// Rounds to the number of digits that a measurement has.
 static double round_seconds(double seconds) {
     char digits[32];
     snprintf(digits, sizeof digits, "%.4g", seconds);
@@ -166,26 +167,27 @@ static bool has_tensor(const Request *r, uint8_t code, uint8_t bits) {
     return false;
 }
 
-/// Whether the rate of the units for its types is measured: those of 8 bits are not.
+/// Whether the rate of the units for its types is measured; the rate for 8-bit types is not.
 static bool has_rate(const Request *r) {
     return !has_tensor(r, kDLInt, 8) && !has_tensor(r, kDLUInt, 8);
 }
 
-/// Operations a second, by the unit for the narrowest types that were measured; 0: none was.
+/// Returns the operations a second of the unit for the narrowest measured types; 0: none was
+/// measured.
 static double rate_of(const Roofs *roofs) {
     return fmax(fmax(roofs->amx_bf16, roofs->dot_bf16), roofs->fma_f32);
 }
 
-/// Seconds that no launch on this CPU can beat: the bytes as a copy moves them, the operations as
-/// its units do them.
+/// Returns a lower bound of a launch's seconds on this CPU: the bytes at the speed of a copy, and
+/// the operations at the speed of its units.
 static double roof_of(const Request *r, const Roofs *roofs, const TuneResult *result) {
     double rate = has_rate(r) ? rate_of(roofs) : 0;
     double copy = result->bytes >= 2 ? roofs_copy(r->threads, (int64_t)(result->bytes / 2)) : 0;
     return fmax(copy > 0 ? result->bytes / copy : 0, rate > 0 ? result->flops / rate : 0);
 }
 
-/// Measured once for each kind of units, but again where it was beaten: the machine was busy then.
-/// 0: it is beaten still.
+/// Roofs are measured once for each kind of unit, and again if a launch beat them, because the
+/// machine was busy then. 0: it beats the new one, too.
 static double cpu_roof(const Request *r, const TuneResult *result) {
     static Roofs kinds[2];
     bool bf16 = has_tensor(r, kDLBfloat, 16);
@@ -199,13 +201,13 @@ static double cpu_roof(const Request *r, const TuneResult *result) {
     return 0;
 }
 
-/// In a context of its own: messages about one shape are not those of the next.
+/// Searches in a context of its own, so that messages about one shape do not mix with the next.
 static void search_shape(Ctx *ctx, void *arg) {
     ShapeSearch *s = arg;
     Options *o = ctx_copy(ctx, s->c->o, sizeof *s->c->o);
     o->dims = s->shape;
     Job *job = job_create(ctx, o);
-    // Floats are the tuner's: what is in them here is never read.
+    // The tuner makes the floats; these are never read.
     if (!job || !can_measure(job) || !job_load(job) || !job_complete(job, o, "zeros") ||
         !job_instance(job, false))
         return;
@@ -245,7 +247,7 @@ static void release_shape_context(void *child) {
     ctx_destroy(child);
 }
 
-/// The context of the search stays until the reports are made.
+/// The context of the search lives until the reports are made.
 static void tune_one(Tune *c, const List *shape) {
     ShapeSearch s = {.c = c, .shape = *shape};
     Ctx *child = ctx_create(NULL);
@@ -278,7 +280,7 @@ static bool read_tuned(Tune *c, const char *path, Tuned *all) {
     return false;
 }
 
-/// Existing results in the file stay, unless they were tuned again.
+/// Results already in the file stay, unless they were tuned again.
 static bool write_tuned(Tune *c, const char *path) {
     Tuned all = {0};
     if (!c->o->merge && access(path, F_OK) == 0 && !read_tuned(c, path, &all)) return false;
@@ -293,7 +295,7 @@ static bool is_page(const char *path) {
     return n < 4 || strcmp(path + n - 4, ".txt") != 0;
 }
 
-/// Before anything is searched for.
+/// Tests that outputs can be written, before any search.
 static bool check_outputs(Tune *c) {
     const Options *o = c->o;
     const char *const paths[] = {o->output, o->report, o->jsonl};

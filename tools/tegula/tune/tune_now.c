@@ -11,13 +11,14 @@
 
 #define NO_BUDGET 1e6 // seconds; longer times count as unlimited
 
-/// Columns of the terminal that errors go to.
+/// Returns the columns of the terminal of standard error.
 static int terminal_columns(void) {
     struct winsize w;
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 1 ? w.ws_col : 80;
 }
 
-/// Rewrites one line in place. It is cut to the terminal, because a wrapped line would be two.
+/// Rewrites one line in place. It is cut to the terminal's width, because a wrapped line would be
+/// two.
 void tune_line_show(void *user, const TuneProgress *p) {
     const TuneLine *line = user;
     Text t = {.ctx = line->ctx};
@@ -74,8 +75,8 @@ static void release_job_context(void *child) {
     ctx_destroy(child);
 }
 
-/// Errors of candidates are not errors of the command. They have their own context, which lives as
-/// long as the result.
+/// Errors of candidates are not errors of the command. They are in a context of their own, which
+/// lives as long as the result.
 bool job_tune_now(Job *job, TuneMode mode, const Request *r, const DLTensor **tensors,
                   TuneResult *out) {
     JobSearch s = {.job = job,

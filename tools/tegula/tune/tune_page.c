@@ -10,18 +10,18 @@
 // The chart, in units of its view box. Times are on a logarithmic scale: equal distances are equal
 // ratios.
 enum {
-    LEFT = 400,  // of the scale; labels stand before it
-    RIGHT = 880, // its end; times stand behind it
+    LEFT = 400,  // left end of the scale; labels are before it
+    RIGHT = 880, // right end of the scale; times are behind it
     WIDTH = 980,
-    TOP = 34, // of the first row; the scale's numbers stand above
+    TOP = 34, // top of the first row; the scale's numbers are above
     ROW = 20,
     MOST_ROWS = 40,
-    LABEL = 56, // letters
-    TICK = 56,  // between the scale's numbers
+    LABEL = 56, // letters in a label
+    TICK = 56,  // least distance between the scale's numbers
 };
 
 typedef struct Scale {
-    double least, most; // seconds
+    double least, most; // range in seconds
 } Scale;
 
 static void add_escaped(Text *t, const char *text) {
@@ -44,7 +44,7 @@ static void widen_scale(Scale *s, double seconds) {
     if (seconds > s->most) s->most = seconds;
 }
 
-/// From a little before the least time to a little behind the last.
+/// Extends from a little below the least time to a little above the greatest.
 static Scale time_scale(const TuneResult *r, const TuneTrial *const *trials, int n) {
     Scale s = {0, 0};
     widen_scale(&s, r->roof);
@@ -61,7 +61,7 @@ static double time_to_x(Scale s, double seconds) {
     return LEFT + (RIGHT - LEFT) * log(seconds / s.least) / log(s.most / s.least);
 }
 
-/// Lines at 1, 2 and 5 times powers of ten; where those are few, at all times of one digit.
+/// Adds lines at 1, 2 and 5 times powers of ten, or at every one-digit multiple if those are few.
 static void add_grid(Text *t, Scale s, double bottom) {
     bool narrow = s.most / s.least < 8;
     double last = 0;
@@ -70,7 +70,7 @@ static void add_grid(Text *t, Scale s, double bottom) {
             bool major = i == 1 || i == 2 || i == 5;
             if (ten * i < s.least || ten * i > s.most || (!major && !narrow)) continue;
             double x = time_to_x(s, ten * i);
-            if (x < last + TICK) continue; // its number would stand on the one before
+            if (x < last + TICK) continue; // its number would overlap the previous one
             last = x;
             text_add(t, "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%.0f\"/>", x,
                      x, TOP - 8, bottom);
@@ -79,7 +79,7 @@ static void add_grid(Text *t, Scale s, double bottom) {
         }
 }
 
-/// A line over all rows, with its name below them.
+/// Adds a line over all rows, with its name below them.
 static void add_mark(Text *t, Scale s, double seconds, const char *class, const char *name,
                      double bottom) {
     if (!(seconds > 0)) return;
@@ -90,7 +90,7 @@ static void add_mark(Text *t, Scale s, double seconds, const char *class, const 
              time_text(t->ctx, seconds));
 }
 
-/// The name, the expected time as a diamond, the measured one as a dot on its interval.
+/// Adds the name, the expected time as a diamond, and the measured one as a dot on its interval.
 static void add_chart_row(Text *t, Scale s, const TuneTrial *x, int row) {
     double y = TOP + ROW * (row + 0.5);
     const char *class = x->verdict == TUNE_WON ? "won" : x->verdict == TUNE_TIE ? "tie" : "slower";
@@ -116,7 +116,7 @@ static void add_chart_row(Text *t, Scale s, const TuneTrial *x, int row) {
              time_text(t->ctx, x->seconds));
 }
 
-/// The fastest ones, and the default wherever it stands.
+/// Chooses the fastest trials, and the default in any case.
 static int choose_chart_rows(const TuneTrial *const *trials, int n, const TuneTrial **out) {
     int rows = 0;
     for (int i = 0; i < n; i++)

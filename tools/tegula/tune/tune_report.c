@@ -19,7 +19,7 @@ const char *tune_counts(Ctx *ctx, const TuneResult *r) {
     return t.data;
 }
 
-/// The fastest first; those without a time behind, in the order of the search.
+/// Orders the fastest first. Trials without a time follow in the search's order.
 static int by_time(const void *a, const void *b) {
     const TuneTrial *x = *(const TuneTrial *const *)a, *y = *(const TuneTrial *const *)b;
     bool mx = x->seconds >= 0, my = y->seconds >= 0;
@@ -58,7 +58,7 @@ static const char *time_or_none(Ctx *ctx, double seconds) {
     return seconds >= 0 ? time_text(ctx, seconds) : "-";
 }
 
-/// "118 us +- 0.4 %"; "~ 118 us" of what was launched but a few times, to be checked.
+/// "118 us +- 0.4 %"; "~ 118 us" for a trial with few launches.
 static const char *measured_text(Ctx *ctx, const TuneTrial *t) {
     if (t->seconds <= 0) return "-";
     if (t->high <= t->low) return ctx_format(ctx, "~ %s", time_text(ctx, t->seconds));
@@ -66,7 +66,7 @@ static const char *measured_text(Ctx *ctx, const TuneTrial *t) {
     return ctx_format(ctx, "%s +- %.2g %%", time_text(ctx, t->seconds), spread);
 }
 
-/// The passes' own choices need no words.
+/// An empty setting stands for the passes' own choices.
 static const char *config_of(const TuneTrial *t) {
     return *t->config ? t->config : "-";
 }
@@ -90,7 +90,7 @@ static void add_trial_rows(Text *t, const TuneTrial *const *trials, int n) {
     }
 }
 
-/// What a user of the kernel or of Tegula may want to look into.
+/// Results that a user of the kernel or of Tegula may want to examine.
 static bool ended_badly(const TuneTrial *t) {
     return t->verdict >= TUNE_REFUSED && t->verdict <= TUNE_WRONG;
 }
@@ -146,7 +146,7 @@ static void add_json_text(Text *t, const char *name, const char *text) {
     json_quote(t, text ? text : "");
 }
 
-/// `null` for what is not known, which is negative.
+/// A negative number is unknown: `null`.
 static void add_number(Text *t, const char *name, double number) {
     text_add(t, ", \"%s\": ", name);
     if (number < 0)
