@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tegula beside its peers: one process, one run, the same arrays. Results are compared before
+// Compares Tegula with its peers in one process, on the same arrays. Results are compared before
 // anything is timed.
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -20,7 +20,7 @@ typedef struct Array {
     int rank;
     int64_t shape[MAX_AXES], count;
     void *data;
-    DLTensor view; // of the above
+    DLTensor view; // describes the fields above
 } Array;
 
 size_t type_bytes(Type type);
@@ -29,30 +29,30 @@ void array_set(Array *a, int64_t i, double x);
 
 typedef struct Case Case;
 
-/// Somebody else's way to compute a case.
+/// A peer: another library's way to compute a case.
 typedef struct Peer {
     const char *name;
-    /// Prepares `threads` threads, and what may be kept between runs (primitives, packed weights).
-    /// False where the library cannot do this case; may leave state in c->peer_state.
+    /// Prepares `threads` threads, and state that may be kept between runs (primitives, packed
+    /// weights) in c->peer_state. False: the library cannot compute this case.
     bool (*setup)(Case *c, int threads);
     void (*run)(Case *c);    // reads c->in, writes c->expected
-    void (*finish)(Case *c); // after a run, before c->expected is read; may be NULL
+    void (*finish)(Case *c); // called after a run, before c->expected is read; may be NULL
     void (*release)(Case *c);
 } Peer;
 
 /// One comparison. ours and peer read the same inputs; ours writes c->out, the peer c->expected.
 struct Case {
     char name[64], shape[64];
-    char source[256]; // ours: a file
+    char source[256]; // path of our source
     const char *kernel;
     int n_args;
     tg_arg args[MAX_ARGS];
     Array in[6], out, expected;
     int n_in;
-    int64_t dims[8]; // as the constructor and the peer understand them
+    int64_t dims[8]; // in the order of the constructor and the peer
     double flops, bytes;
-    double tolerance; // of |ours - peer| beside the largest |peer|
-    const Peer *peer; // NULL: a copy of as many bytes, by memcpy
+    double tolerance; // of |ours - peer|, relative to the largest |peer|
+    const Peer *peer; // NULL: a memcpy of as many bytes
     void *peer_state;
     tg_module *module;
     tg_kernel *code;
@@ -63,11 +63,11 @@ typedef struct CaseList {
     Case **at;
 } CaseList;
 
-/// Every case of the tables in cases.c whose name contains one of the words of `filter`.
+/// Makes every case in cases.c's tables whose name contains a word of `filter`.
 bool cases_make(CaseList *out, const char *filter);
 void case_free(Case *c);
 
-/// OpenBLAS and oneDNN.
+/// Peers from OpenBLAS and oneDNN.
 extern const Peer peer_sgemm, peer_attention_blas;
 extern const Peer peer_dnnl_matmul, peer_dnnl_softmax, peer_dnnl_layernorm, peer_dnnl_conv;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is compared: a row a case. Each family has one constructor that makes arrays of random
-// numbers, arguments of our kernel, and the counts that rates are made of.
+// The compared cases, a row each. Each family has a constructor that makes random arrays, the
+// arguments of our kernel, and the counts for rates.
 #include "bench/bench.h"
 
 #include <math.h>
@@ -67,7 +67,7 @@ static bool array_make(Array *a, Type type, int rank, const int64_t *shape) {
     return true;
 }
 
-/// xorshift64*: the same numbers in every run.
+/// xorshift64*, with the same numbers in every run.
 static double random_unit(void) {
     static uint64_t s = 0x9e3779b97f4a7c15U;
     s ^= s >> 12, s ^= s << 25, s ^= s >> 27;
@@ -95,7 +95,7 @@ static void add_tensor(Case *c, Array *a) {
     add_arg(c, tg_tensor(&a->view));
 }
 
-/// The next input, random.
+/// Adds an input with random elements.
 static bool input(Case *c, Type type, int rank, const int64_t *shape) {
     Array *a = &c->in[c->n_in++];
     if (!array_make(a, type, rank, shape)) return false;
@@ -104,7 +104,7 @@ static bool input(Case *c, Type type, int rank, const int64_t *shape) {
     return true;
 }
 
-/// The output, for us and for the peer.
+/// Adds the output, for us and for the peer.
 static bool output(Case *c, Type type, int rank, const int64_t *shape) {
     if (!array_make(&c->out, type, rank, shape) || !array_make(&c->expected, type, rank, shape))
         return false;
@@ -127,7 +127,7 @@ typedef struct Row {
     bool (*make)(Case *c, const struct Row *row);
 } Row;
 
-/// oneDNN multiplies bf16 on CPUs with AVX-512 alone (its developer guide, "Data Types").
+/// oneDNN multiplies bf16 only on CPUs with AVX-512 (its developer guide, "Data Types").
 static const Peer *peer_of(const Row *r) {
     bool can = r->type != TYPE_BF16 || r->peer != &peer_dnnl_matmul;
 #ifdef __x86_64__
@@ -143,7 +143,7 @@ static void set_shape(Case *c, const char *format, ...) {
     va_end(args);
 }
 
-/// dims: M, N, K. The result is f32, i32 for integers, else of the inputs' type.
+/// dims: M, N, K. The result is i32 for integers, f32 for f32, and otherwise of the inputs' type.
 static bool make_matmul(Case *c, const Row *r) {
     const int64_t *d = r->dims;
     set_shape(c, "%dx%dx%d", (int)d[0], (int)d[1], (int)d[2]);
@@ -313,7 +313,7 @@ static const Row rows[] = {
      make_attention},
 };
 
-/// Names carry the type where it is not f32: "matmul-bf16".
+/// Names carry the type unless it is f32: "matmul-bf16".
 static Case *make_case(const Row *r) {
     Case *c = calloc(1, sizeof *c);
     if (!c) return NULL;

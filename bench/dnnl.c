@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// oneDNN 2.x as a peer. Products and normalisations on the same plain arrays; convolutions in the
-// blocked layouts that oneDNN prefers, reordered outside of the time: the peer at its best.
+// oneDNN 2.x as a peer. Products and normalisations use the same plain arrays. Convolutions use
+// oneDNN's blocked layouts, and the reordering is not timed: the peer at its best.
 #include "bench/bench.h"
 #include "bench/rows_softmax.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of GNU's OpenMP, which oneDNN runs on; its header needs the compiler's OpenMP mode.
+// From GNU's OpenMP, which oneDNN uses. The header needs the compiler's OpenMP mode.
 extern void omp_set_num_threads(int n);
 
 enum { MAX_MEMORIES = 6 };
@@ -22,7 +22,7 @@ typedef struct State {
     dnnl_primitive_attr_t attr;
     dnnl_exec_arg_t args[MAX_MEMORIES];
     int n_args;
-    dnnl_memory_t result, plain_result; // equal unless the result is blocked
+    dnnl_memory_t result, plain_result; // they differ if the result is blocked
 } State;
 
 static void release(Case *c) {
@@ -48,7 +48,7 @@ static State *begin(Case *c, int threads) {
     return ok ? s : NULL;
 }
 
-/// The primitive of an operation's descriptor.
+/// Creates the primitive of an operation's descriptor.
 static bool make(State *s, const void *op) {
     return dnnl_primitive_desc_create(&s->desc, op, s->attr, s->engine, NULL) == dnnl_success &&
            dnnl_primitive_create(&s->primitive, s->desc) == dnnl_success;
@@ -56,7 +56,7 @@ static bool make(State *s, const void *op) {
 
 static const dnnl_data_type_t types[TYPES] = {dnnl_f32, dnnl_bf16, dnnl_s8, dnnl_s32};
 
-/// A plain row-major description of an array, or one whose layout oneDNN chooses.
+/// Describes an array: plain row-major, or with a layout that oneDNN chooses.
 static dnnl_memory_desc_t describe(const Array *a, bool any) {
     dnnl_memory_desc_t m;
     dnnl_dims_t dims = {0};
@@ -92,7 +92,7 @@ static bool reorder(State *s, dnnl_memory_t from, dnnl_memory_t to) {
     return ok;
 }
 
-/// Adds an array in the layout that the primitive chose; inputs are reordered now.
+/// Adds an array in the layout that the primitive chose. Inputs are reordered now.
 static bool add(State *s, int arg, const Array *a, dnnl_query_t query, bool output) {
     const dnnl_memory_desc_t *want = dnnl_primitive_desc_query_md(s->desc, query, 0);
     dnnl_memory_desc_t plain = describe(a, false);
@@ -115,7 +115,7 @@ static void run(Case *c) {
     dnnl_stream_wait(s->stream);
 }
 
-/// Puts a blocked result into c->expected, to be compared.
+/// Reorders a blocked result into c->expected for the comparison.
 static void unblock(Case *c) {
     State *s = c->peer_state;
     if (s->result != s->plain_result) reorder(s, s->result, s->plain_result);
@@ -147,7 +147,7 @@ static bool softmax_setup(Case *c, int threads) {
 
 /* ---- softmax as a part --------------------------------------------------------------------- */
 
-/// A case of its own, whose input and result are one matrix.
+/// Makes a case whose input and result are one matrix.
 void *rows_softmax_new(int64_t rows, int64_t n, int threads) {
     Case *c = calloc(1, sizeof *c);
     if (!c) return NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula-bench: every case, ours and the peer alternately, on one thread and on all; a table with
-// the ratio of medians, and JSON. See --help.
+// tegula-bench runs every case, ours and the peer's alternately, on one thread and on all. It
+// prints a table with the ratio of medians, and JSON. See --help.
 #include "bench/bench.h"
 #include "tools/roofline.h"
 #include "tools/timing.h"
@@ -15,7 +15,7 @@
 
 typedef struct Config {
     const char *filter, *json;
-    int threads; // 0: one, then all
+    int threads; // 0: first one, then all
     double seconds;
     bool list;
 } Config;
@@ -23,12 +23,12 @@ typedef struct Config {
 typedef struct Result {
     const Case *c;
     int threads;
-    double ours, peer; // medians, seconds
-    double error;      // beside the largest expected value
+    double ours, peer; // medians in seconds
+    double error;      // relative to the largest expected value
     bool right;
 } Result;
 
-/// Threads of the side that just ran may still spin; a pause lets them go to sleep.
+/// Pauses until idle threads of the last side stop spinning and sleep.
 static void settle(void) {
     struct timespec t = {0, 3 * 1000 * 1000};
     nanosleep(&t, NULL);
@@ -53,7 +53,7 @@ static bool ours_run(Case *c) {
     return tg_launch(c->code, c->args, c->n_args) == TG_OK;
 }
 
-/// The largest difference beside the largest magnitude; NAN where there is a NaN.
+/// The largest difference relative to the largest magnitude; NAN if there is a NaN.
 static double difference(const Case *c) {
     double worst = 0, scale = 0;
     for (int64_t i = 0; i < c->out.count; i++) {
@@ -73,7 +73,7 @@ typedef struct Samples {
 
 typedef struct Side {
     void (*run)(Case *c);
-    int times; // so many runs are one sample, of a millisecond or more
+    int times; // runs in a sample of a millisecond or more
     Samples samples;
 } Side;
 
@@ -98,7 +98,7 @@ static void calibrate(Side *side, Case *c) {
     side->times = once < 1e-3 ? (int)(1e-3 / fmax(once, 1e-8)) + 1 : 1;
 }
 
-/// Alternates batches of samples of both sides until the time is up, five rounds at least.
+/// Alternates batches of samples of both sides until the time is up, for at least five rounds.
 static void alternate(Case *c, double seconds, Side *a, Side *b) {
     double end = rt_seconds() + seconds;
     for (int round = 0; (round < 5 || rt_seconds() < end) && a->samples.n + 4 <= MAX_SAMPLES;
@@ -107,13 +107,13 @@ static void alternate(Case *c, double seconds, Side *a, Side *b) {
         for (int k = 0; k < 2; k++) {
             Side *side = sides[k];
             settle();
-            side->run(c); // its threads wake up
+            side->run(c); // wakes its threads
             for (int i = 0; i < 4; i++) side->samples.at[side->samples.n++] = sample(side, c);
         }
     }
 }
 
-/// Without a peer, the time of copying half as many bytes, read and written once.
+/// Without a peer, measures a copy of half as many bytes, which are read and written once.
 static bool measure(Case *c, int threads, double seconds, Result *out) {
     *out = (Result){.c = c, .threads = threads};
     if (c->peer && !c->peer->setup(c, threads)) return fail(c, c->peer->name, "cannot do this");
@@ -182,7 +182,7 @@ static bool write_json(const char *path, const Result *at, int n, const Roofs *r
 
 enum { MAX_RESULTS = 512 };
 
-/// All cases on so many threads; the number that failed.
+/// Runs all cases on so many threads. Returns the number that failed.
 static int run_cases(CaseList *cases, int threads, const Config *o, Result *results, int *n) {
     tg_options options = {.size = sizeof options, .threads = threads};
     tg_context *context;
@@ -243,13 +243,13 @@ static bool parse(int argc, char **argv, Config *o) {
     return true;
 }
 
-/// Idle threads of the peers must sleep, or the other side waits for them to be preempted. Their
-/// libraries read these variables when they are loaded.
+/// Makes the peers' idle threads sleep; otherwise our side waits until they are preempted. The
+/// libraries read these variables when they are loaded, so the program starts again.
 static void restart_with_passive_peers(char **argv) {
     if (getenv("OMP_WAIT_POLICY")) return;
     setenv("OMP_WAIT_POLICY", "passive", 1);
-    setenv("OPENBLAS_THREAD_TIMEOUT", "4", 1); // idle for 2^4 cycles
-    execv("/proc/self/exe", argv);             // where that fails, times are less steady
+    setenv("OPENBLAS_THREAD_TIMEOUT", "4", 1); // idle threads sleep after 2^4 cycles
+    execv("/proc/self/exe", argv);             // if this fails, times are less steady
 }
 
 int main(int argc, char **argv) {

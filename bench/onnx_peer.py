@@ -1,7 +1,7 @@
-"""Tegula beside ONNX Runtime in one process: what oneDNN lacks (rms norm) and whole attention.
+"""Tegula beside ONNX Runtime in one process: rms norm, which oneDNN lacks, and whole attention.
 
-Usage: onnx_peer.py --library BUILD/libtegula.so [--seconds S] [--threads N] [--json FILE]
-Needs numpy, onnx and onnxruntime (pip). Results are compared before anything is timed.
+Usage: onnx_peer.py --library BUILD/libtegula.so [--seconds S] [--threads N] [--json FILE] Needs numpy,
+onnx and onnxruntime (pip). Results are compared before anything is timed.
 """
 
 import argparse
@@ -36,12 +36,12 @@ def session(nodes, inputs, outputs, opsets, threads):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    # Idle threads of the peer must sleep, or ours wait for a core.
+    # The peer's idle threads must sleep, or ours wait for a core.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     made = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    # Bound once: no array is copied by a run.
+    # Bound once, so that a run copies no array.
     binding = made.io_binding()
     for name, a in {**inputs, **outputs}.items():
         bind = binding.bind_input if name in inputs else binding.bind_output
@@ -50,7 +50,7 @@ def session(nodes, inputs, outputs, opsets, threads):
 
 
 def aligned(array):
-    """A copy at an address that is a multiple of 64, as most libraries allocate."""
+    """A copy at a multiple of 64, as most libraries allocate."""
     room = np.empty(array.nbytes + 64, np.uint8)
     start = -room.ctypes.data % 64
     out = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -124,7 +124,7 @@ CASES = [
 
 
 def alternate(ours, peer, seconds):
-    """Medians of both; batches take turns, with a pause in which idle threads go to sleep."""
+    """Medians of both. Batches alternate, with a pause in which idle threads go to sleep."""
     times = ([], [])
     end = time.perf_counter() + seconds
     while len(times[0]) < 12 or time.perf_counter() < end:
@@ -147,7 +147,7 @@ def main():
     o = parser.parse_args()
     if o.library:
         os.environ["TEGULA_LIBRARY"] = os.path.abspath(o.library)
-    import tegula  # after the library is known
+    import tegula  # imported once the library is known
 
     counts = [o.threads] if o.threads else sorted({1, len(os.sched_getaffinity(0))})
     print(f"{'case':12} {'shape':16} {'threads':>7} {'ours us':>10} {'peer us':>10} {'ratio':>6}")

@@ -28,7 +28,7 @@ const Peer peer_sgemm = {"OpenBLAS", use_threads, sgemm, NULL, nothing};
 
 /* ---- attention ----------------------------------------------------------------------------- */
 
-/// dims: B, H, S, D. The scores of one head, and oneDNN's softmax of their rows.
+/// dims: B, H, S, D. Makes the scores of one head, and oneDNN's softmax of their rows.
 static bool attention_setup(Case *c, int threads) {
     int64_t s = c->dims[2];
     openblas_set_num_threads(threads);
@@ -36,7 +36,7 @@ static bool attention_setup(Case *c, int threads) {
     return c->peer_state != NULL;
 }
 
-/// A head at a time: S = Q K^T / sqrt(D), P = softmax(S), O = P V.
+/// Computes a head at a time: S = Q K^T / sqrt(D), P = softmax(S), O = P V.
 static void attention(Case *c) {
     int64_t heads = c->dims[0] * c->dims[1], s = c->dims[2], d = c->dims[3];
     float *p = rows_softmax_data(c->peer_state), scale = 1.0F / sqrtf((float)d);

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/// NULL where oneDNN cannot.
+/// NULL: oneDNN cannot do it.
 void *rows_softmax_new(int64_t rows, int64_t n, int threads);
 float *rows_softmax_data(void *state);
 void rows_softmax_run(void *state);

@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How good and how quick tuning is: searches of 2 s and 10 s, and the setting without tuning, beside
-the best of an exhaustive search.
+"""Measures the quality and the speed of tuning: searches of 2 s and 10 s, and the setting without tuning,
+beside the best of an exhaustive search.
 
     python3 bench/tune.py [--target cpu|cuda] [--only TEXT] [--repeats N] [--exhaustive S] [--sample S] [--out FILE]
 
-All that was chosen is measured again, in turns, by a race of these settings alone: what searches
-report was measured at other times. `spread` is that of the choices of repeated searches. With
---triton a product of 48 settings is tuned by Triton, too, with nothing in its cache. --trials keeps
-what the exhaustive searches reported.
+All chosen settings are measured again in turns, by a race among them, because searches measured them at
+different times. `spread` is the spread of the choices of repeated searches. With --triton, Triton also
+tunes a product of 48 settings, with an empty cache. --trials keeps the reports of the exhaustive searches.
 
-    python3 bench/tune.py --record FOLDER     one exhaustive search of each case that FOLDER has not
-    python3 bench/tune.py --replay FOLDER     searches in a world where settings take what is recorded
+    python3 bench/tune.py --record FOLDER     one exhaustive search of each case that FOLDER lacks
+    python3 bench/tune.py --replay FOLDER     searches in a world where settings take the recorded times
 
-An exhaustive search is through what the cost model lists. With --sample S the reference is the best of
-that and of S seconds through a random sample of all that the kernel allows, whatever the model says:
-what the list has not, several axes at once. What the sample found that the list has not is named, with
-the reason; three settings of it race. What the model's judgement costs, and nothing else, within two
-budgets a case and a short race:
+An exhaustive search tries all settings that the cost model lists. With --sample S the reference also
+includes S seconds of a random sample of all settings that the kernel allows, whatever the model says, with
+several axes at once. Sampled settings that are faster and missing from the list are named with the reason,
+and three of them race. To measure only the loss by the model's judgement, with two budgets a case and a
+short race:
 
     python3 bench/tune.py --budgets '' --exhaustive 10 --sample 20 [--seed N]
 
-A replay needs no quiet machine: nothing is compiled or launched, the clock is made up
-(tests/tune/replay.c). Its figures are those of what the search decides; `spread` is that of 20 searches.
+A replay needs no quiet machine: it compiles and launches nothing, and its clock is simulated
+(tests/tune/replay.c). It measures the decisions of a search; its `spread` is that of 20 searches.
 """
 
 import argparse
@@ -33,7 +32,7 @@ import tempfile
 import time
 
 HEATS = 30  # launches of ten heats
-RACED = 3  # of what a search found, that are raced again
+RACED = 3  # found settings that race again
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 PRODUCTS = {
@@ -69,7 +68,7 @@ PRODUCTS = {
 
 
 def cases(target):
-    """Name and arguments of `tegula tune` of each."""
+    """Name and arguments of `tegula tune` for each case."""
     real = "f32" if target == "cpu" else "f16"
     out = []
     for m, n, k in PRODUCTS[target]:
@@ -99,7 +98,7 @@ def cases(target):
 
 
 class Search:
-    """One run of `tegula tune`: its trials, its winner, how long it took."""
+    """One run of `tegula tune`: its trials, its winner, its time."""
 
     def __init__(self, options, arguments, mode, budget, among=(), seed=0):
         with tempfile.TemporaryDirectory() as folder:
@@ -123,7 +122,7 @@ class Search:
         self.standard = next(t for t in self.trials if t["default"])
 
     def seconds(self, config):
-        """Of a setting here; of one with the code of another, that one's."""
+        """The time of a setting; if another setting has the same code, the time of that one."""
         for t in self.trials:
             if t["config"] != config:
                 continue
@@ -140,12 +139,12 @@ class Search:
         return self.bound(config, "high")
 
     def bound(self, config, which):
-        """Of the interval of its time."""
+        """The width of its time's interval."""
         of = next(t for t in self.trials if t["config"] == config)
         return of[which] or self.seconds(config)
 
     def fate(self, config):
-        """What this search made of a setting, whatever the order of its values."""
+        """This search's trial of a setting, whatever the order of its values."""
         for t in self.trials:
             if sorted(t["config"].split()) == sorted(config.split()):
                 return f"{t['verdict']}{': ' if t['why'] else ''}{t['why']}"
@@ -162,7 +161,7 @@ class Search:
 
 
 def judge(options, arguments, best, drawn, row):
-    """Ratios by times that were measured alike."""
+    """Ratios from times of one race."""
     found = [row[f"{b:g}s"] for b in options.budgets]
     listed = {*best.fastest(RACED), *(c for r in found for c in r["configs"])}
     configs = listed | {*(drawn.fastest(RACED) if drawn else ())}
@@ -246,7 +245,7 @@ def name_of(options, name, end):
 
 
 def record(options, name, arguments):
-    """Trials of an exhaustive search, with the seconds that each took to compile."""
+    """Trials of an exhaustive search, with the compile time of each in seconds."""
     if os.path.exists(name_of(options, name, ".jsonl")):
         return
     best = Search(options, arguments, "exhaustive", options.exhaustive)
@@ -256,14 +255,14 @@ def record(options, name, arguments):
 
 
 def replay(options, name, arguments):
-    """The least quality of searches with other noise, and the spread of what they chose."""
+    """The least quality of searches with different noise, and the spread of their choices."""
     recorded = Search.__new__(Search)
     with open(name_of(options, name, ".jsonl"), encoding="utf-8") as f:
         recorded.trials = [json.loads(line) for line in f]
     seconds = {t["config"]: recorded.seconds(t["config"]) for t in recorded.trials}
     seconds = {c: s for c, s in seconds.items() if s}
-    # Who was in one heat or two may have been lucky: faster than the winner of the recording's race
-    # they were not shown to be.
+    # A setting with one or two heats may have been lucky. It was not shown to be faster than the winner of
+    # the recording's race.
     won = next(t["seconds"] for t in recorded.trials if t["verdict"] == "won")
     for t in recorded.trials:
         if t["config"] in seconds and (t["launches"] or 0) < HEATS:
@@ -289,9 +288,8 @@ def replay(options, name, arguments):
 
 
 def triton():
-    """What a first launch of a product that Triton tunes takes, and what is found: the persistent
-    kernel of its tutorial 09, with that one's 48 settings; caches are flushed between launches, as
-    ours are."""
+    """Times the first launch of a product that Triton tunes, and its result: the persistent kernel of
+    tutorial 09 with its 48 settings. Caches are flushed between launches, as ours are."""
     import torch
     import triton as t
     import triton.language as tl

@@ -1,4 +1,4 @@
-# Language standard, warnings, sanitizers, ccache. Everything that is the same for every target.
+# Settings of every target: language standard, warnings, sanitizers, ccache.
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
@@ -26,10 +26,10 @@ if(TEGULA_SANITIZE)
     add_compile_options(-fsanitize=${TEGULA_SANITIZE})
     add_link_options(-fsanitize=${TEGULA_SANITIZE})
     if(TEGULA_SANITIZE MATCHES "address")
-        add_compile_definitions(TEGULA_HOSTILE) # lang/base.c: one chunk a block
+        add_compile_definitions(TEGULA_HOSTILE) # lang/base.c: each block gets a chunk of its own
     endif()
     if(TEGULA_SANITIZE MATCHES "thread")
-        # -O1 -g1 halves the build time, and reports only need lines. It causes false warnings.
+        # -O1 -g1 halves the build time, and reports only need lines. -O1 causes false warnings.
         add_compile_options(-O1 -g1 -Wno-error=maybe-uninitialized)
     endif()
     if(TEGULA_SANITIZE MATCHES "undefined")
@@ -49,7 +49,7 @@ if(TEGULA_FUZZ)
     add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# Each unit test links everything: gold does that several times faster than ld.
+# Each unit test links everything, and gold is several times faster than ld.
 find_program(GOLD_PROGRAM ld.gold)
 if(GOLD_PROGRAM AND NOT TEGULA_SANITIZE AND NOT TEGULA_FUZZ)
     add_link_options(-fuse-ld=gold)

@@ -1,5 +1,5 @@
-# Generated sources: the lexer and parser, the library written in Tegula as C arrays, and the hash
-# that tells one compiler from others.
+# Generated sources: the lexer and parser, the library written in Tegula as C arrays, and the hash that
+# identifies a compiler.
 set(TEGULA_GEN ${CMAKE_BINARY_DIR}/gen)
 
 # Adds gen/FOLDER/{lexer,parser}.{c,h} to TARGET. Include them as "FOLDER/parser.h".
@@ -51,8 +51,7 @@ function(tegula_embed target dir)
     target_include_directories(${target} PUBLIC ${TEGULA_GEN}/embed)
 endfunction()
 
-# The build fails where the library in DIR has mistakes: else a user's kernel is the first to see
-# them.
+# Checks the library in DIR during the build, before a user's kernel meets a mistake in it.
 function(tegula_check_library dir)
     if(CMAKE_CROSSCOMPILING OR NOT TARGET tegula-opt)
         return()
@@ -67,8 +66,8 @@ function(tegula_check_library dir)
     add_custom_target(check-library ALL DEPENDS ${stamp})
 endfunction()
 
-# Adds to TARGET what the compiler is: a hash of the sources in FOLDERS and of all else that decides
-# what it does, the same in each program and library of a build, and of builds that are the same.
+# Adds the compiler's identity to TARGET: a hash of the sources in FOLDERS and of all other inputs that
+# determine its output. Equal builds have equal hashes, in each program and library.
 function(tegula_identity target) # folders...
     set(list ${TEGULA_GEN}/identity.txt)
     set(out ${TEGULA_GEN}/identity.c)
@@ -79,7 +78,7 @@ function(tegula_identity target) # folders...
              ${root}/*.y ${root}/*.teg)
         list(APPEND files ${found})
     endforeach()
-    # A shared library of LLVM is asked for its own hash when it is loaded.
+    # A shared library of LLVM gives its own hash when it is loaded.
     list(APPEND files ${LLVM_ARCHIVES})
     string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
     string(REPLACE ";" "\n" lines "${files}")

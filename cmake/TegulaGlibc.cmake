@@ -1,8 +1,7 @@
-# With TEGULA_GLIBC all programs and shared libraries are linked so that they run with that glibc
-# and later ones: see glibc/old.py.
+# With TEGULA_GLIBC, all programs and shared libraries run with that glibc and later ones: see glibc/old.py.
 set(TEGULA_GLIBC "" CACHE STRING "The oldest glibc that programs are to run with, such as 2.28")
 if(TEGULA_GLIBC)
-    set(identity "${TEGULA_GLIBC}") # all is linked again with other libraries
+    set(identity "${TEGULA_GLIBC}") # links everything again with other libraries
     foreach(name old.py start.c newer_functions.c)
         set(file ${CMAKE_SOURCE_DIR}/cmake/glibc/${name})
         set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})

@@ -1,5 +1,4 @@
-# What `cmake --install` puts where: programs, libraries, headers, the library of kernels, and the
-# files by which pkg-config and CMake find them.
+# Install rules: programs, libraries, headers, the library of kernels, and the files for pkg-config and CMake.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -12,7 +11,7 @@ install(FILES ${CMAKE_SOURCE_DIR}/runtime/tegula/dlpack.h ${CMAKE_SOURCE_DIR}/ru
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/stdlib/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/std
         FILES_MATCHING PATTERN "*.teg")
-# Pages link each other by relative paths, so they keep their places to each other.
+# Pages link each other by relative paths, so they keep their relative places.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
         FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
 install(FILES ${CMAKE_SOURCE_DIR}/lang/grammar.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/lang)
@@ -31,7 +30,7 @@ endforeach()
 function(tegula_pkgconfig name description)
     set(TEGULA_PC_NAME ${name})
     set(TEGULA_PC_DESCRIPTION ${description})
-    set(TEGULA_PC_PRIVATE "${ARGN}") # what the static library needs besides
+    set(TEGULA_PC_PRIVATE "${ARGN}") # other libraries that the static library needs
     configure_file(${CMAKE_SOURCE_DIR}/cmake/tegula.pc.in ${CMAKE_BINARY_DIR}/gen/${name}.pc @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/gen/${name}.pc
             DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,7 +1,6 @@
-# Interface target TegulaLLVM: the shared library of LLVM 22, found by llvm-config (an LLVM config
-# package takes seconds to load; this takes milliseconds). With TEGULA_STATIC_LLVM its static ones,
-# and with them static all that is not libc: what is linked runs on other machines (of which glibc:
-# TegulaGlibc.cmake).
+# Interface target TegulaLLVM: the shared library of LLVM 22, found by llvm-config in milliseconds (an LLVM
+# config package takes seconds to load). TEGULA_STATIC_LLVM links LLVM and everything else except libc
+# statically, so that the result runs on other machines (TegulaGlibc.cmake chooses the glibc).
 option(TEGULA_STATIC_LLVM "Link LLVM's static libraries" OFF)
 find_program(LLVM_CONFIG NAMES llvm-config-22 llvm-config PATHS /usr/lib/llvm-22/bin REQUIRED)
 execute_process(COMMAND ${LLVM_CONFIG} --version --includedir --libdir --bindir
@@ -39,7 +38,7 @@ if(TEGULA_STATIC_LLVM)
     tegula_static(stdc++ STDCXX_ARCHIVE)
     tegula_static(z Z_ARCHIVE)
     tegula_static(zstd ZSTD_ARCHIVE)
-    tegula_static(png PNG_ARCHIVE) # of the tools
+    tegula_static(png PNG_ARCHIVE) # needed by the tools
     set(PNG_LIBRARY ${PNG_ARCHIVE} CACHE FILEPATH "" FORCE)
     set(ZLIB_LIBRARY ${Z_ARCHIVE} CACHE FILEPATH "" FORCE)
     target_link_libraries(TegulaLLVM INTERFACE ${LLVM_ARCHIVES} ${ZSTD_ARCHIVE} ${Z_ARCHIVE}
@@ -50,10 +49,9 @@ else()
     target_link_libraries(TegulaLLVM INTERFACE ${LLVM_LIBRARY})
 endif()
 
-# The run path of programs and libraries that are installed: CMAKE_INSTALL_RPATH, then LLVM's
-# folder, where the loader would not look. They have it in the build tree already. A path that
-# installing would replace gets an empty entry from CMake, and the loader takes that for the current
-# folder.
+# The run path of installed programs and libraries: CMAKE_INSTALL_RPATH, then LLVM's folder if the loader
+# would not look there. Programs in the build tree have it already. CMake would leave an empty entry for a
+# path that installing replaces, and the loader takes that for the current folder.
 get_filename_component(llvm_real ${LLVM_LIBRARY} REALPATH)
 get_filename_component(llvm_real ${llvm_real} DIRECTORY)
 set(TEGULA_RUN_PATH ${CMAKE_INSTALL_RPATH})

@@ -1,4 +1,4 @@
-# libtegula: compiler and runtime as one library, shared and static. Both show the C API alone.
+# libtegula: compiler and runtime as one library, shared and static. Both export only the C API.
 set(parts tglang tgir tgfrontend tgpasses tgbackends tgstdlib tgcache tgdriver tegula_rt)
 set(objects)
 foreach(part ${parts})
@@ -15,8 +15,7 @@ set_target_properties(tegula_shared PROPERTIES OUTPUT_NAME tegula LINKER_LANGUAG
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 tegula_run_path(tegula_shared)
 
-# A static library is one object whose hidden names are local, so that none meets a name of the
-# program that links it.
+# A static library is one object with local hidden names, so that none collides with a name of the program.
 find_program(LD_PROGRAM NAMES ld.bfd ld REQUIRED)
 function(tegula_static_library target output) # parts...
     set(whole ${CMAKE_BINARY_DIR}/gen/${output}.o)
@@ -35,6 +34,6 @@ function(tegula_static_library target output) # parts...
     target_link_libraries(${target} PUBLIC Threads::Threads)
 endfunction()
 tegula_static_library(tegula_rt_static tegula_rt tegula_rt)
-# A program with this one links LLVM's library and SQLite, too.
+# A program with this library also links LLVM and SQLite.
 tegula_static_library(tegula_static tegula ${parts})
 target_link_libraries(tegula_static PUBLIC TegulaLLVM TegulaSQLite ${CMAKE_DL_LIBS} m)

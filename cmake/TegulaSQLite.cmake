@@ -1,5 +1,4 @@
-# Interface target TegulaSQLite: SQLite, static with TEGULA_STATIC_LLVM, its headers and those of
-# xxHash.
+# Interface target TegulaSQLite: SQLite with its headers and xxHash's, static with TEGULA_STATIC_LLVM.
 find_path(SQLITE_INCLUDE sqlite3.h REQUIRED)
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 if(TEGULA_STATIC_LLVM)

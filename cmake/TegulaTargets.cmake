@@ -1,7 +1,7 @@
-# One static library a folder, with an include directory that holds links to the allowed folders
-# alone: "ir/ir.h" written in a file of lang/ does not compile.
+# Makes a static library for each folder. Its include directory holds links to the allowed folders only, so an
+# #include of "ir/ir.h" in a file of lang/ does not compile.
 
-# A folder may still be empty: CMake wants at least one source.
+# A folder may still be empty, and CMake wants at least one source.
 set(TEGULA_EMPTY_C ${CMAKE_BINARY_DIR}/gen/empty.c)
 file(CONFIGURE OUTPUT ${TEGULA_EMPTY_C} CONTENT "typedef int tg_empty_unit;\n" @ONLY)
 
@@ -11,7 +11,7 @@ function(tegula_include_dir target)
     foreach(entry ${ARGN})
         if(NOT IS_SYMLINK ${dir}/${entry})
             get_filename_component(above ${dir}/${entry} DIRECTORY)
-            if(IS_SYMLINK ${above}) # of an older configuration: a link would be made in the source
+            if(IS_SYMLINK ${above}) # from an older configuration; a link would be made in the source tree
                 file(REMOVE ${above})
             endif()
             file(MAKE_DIRECTORY ${above})
@@ -19,12 +19,13 @@ function(tegula_include_dir target)
         endif()
     endforeach()
     target_include_directories(${target} PRIVATE ${dir})
-    # Paths in messages and debug information are those of the repository.
+    # Messages and debug information hold paths relative to the repository.
     target_compile_options(${target} PRIVATE -ffile-prefix-map=${dir}/=
                                              -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 endfunction()
 
-# With faults that TG_MUTANT chooses, copies of the sources are compiled (docs/inside/testing.md).
+# With TEGULA_MUTANTS, copies of the sources with faults are compiled, and TG_MUTANT chooses one
+# (docs/inside/testing.md).
 option(TEGULA_MUTANTS "Build faults in, for trying the tests" OFF)
 set(TEGULA_MUTANT_SEED 1 CACHE STRING "Where drawn faults stand")
 set(TEGULA_MUTANT_DIR ${CMAKE_BINARY_DIR}/mutants)
@@ -54,7 +55,7 @@ endfunction()
 function(tegula_library target)
     cmake_parse_arguments(ARG "" "FOLDER" "USES" ${ARGN})
     set(root ${CMAKE_SOURCE_DIR}/${ARG_FOLDER})
-    if(ARG_FOLDER STREQUAL "tools") # its folders are programs
+    if(ARG_FOLDER STREQUAL "tools") # its subfolders are programs
         file(GLOB sources CONFIGURE_DEPENDS ${root}/*.c)
     else()
         file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*.c)
@@ -69,8 +70,8 @@ function(tegula_library target)
     tegula_include_dir(${target} ${ARG_FOLDER} ${ARG_USES})
 endfunction()
 
-# A program from the files of tools/NAME, once there is one. All but main.c is a library NAME-lib,
-# so that tests can link it.
+# Makes a program from the files of tools/NAME, if any. All except main.c is a library NAME-lib that tests can
+# link.
 function(tegula_program target)
     set(folder ${CMAKE_SOURCE_DIR}/tools/${target})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.c)

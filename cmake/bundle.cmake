@@ -1,5 +1,5 @@
 # See TegulaBundle.cmake. cmake -DSOURCE=... -DBINARY=... -DNAME=... -DOUT=FILE -P bundle.cmake
-set(glibc 2.28) # of RHEL 8: the oldest one that programs are to run with
+set(glibc 2.28) # that of RHEL 8: the oldest supported one
 set(build ${BINARY}/build)
 set(root ${BINARY}/${NAME})
 
@@ -14,13 +14,13 @@ run(${CMAKE_COMMAND} --build ${build} --target tegula tegula-opt tegula_shared t
     tegula_rt_shared tegula_rt_static gpu_real comm_gpu launch-bench)
 file(REMOVE_RECURSE ${root})
 run(${CMAKE_COMMAND} --install ${build} --prefix ${root} --strip)
-file(REMOVE ${root}/bin/tegula-opt) # a tool of those who work on the compiler
-file(GLOB archives ${root}/lib/*.a) # `--install --strip` leaves them as they are
+file(REMOVE ${root}/bin/tegula-opt) # a tool for work on the compiler
+file(GLOB archives ${root}/lib/*.a) # `--install --strip` does not strip them
 foreach(archive ${archives})
     run(objcopy --strip-debug ${archive})
 endforeach()
 
-# Tests and benchmarks find all they need relative to themselves.
+# Tests and benchmarks find their files relative to themselves.
 foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu bench/comm examples)
     if(EXISTS ${SOURCE}/${tree})
         get_filename_component(above ${root}/${tree} DIRECTORY)
@@ -28,15 +28,14 @@ foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu bench/com
     endif()
 endforeach()
 file(COPY ${SOURCE}/bench/tune.py DESTINATION ${root}/bench)
-# Tests have cases of the rows of these tables.
+# Tests read cases from the rows of these tables.
 file(COPY ${SOURCE}/lang/elementwise.def ${SOURCE}/lang/ops.def DESTINATION ${root}/lang)
 file(COPY ${build}/tests/runtime/gpu_real ${build}/tests/runtime/comm_gpu
      DESTINATION ${root}/tests/gpu)
 file(COPY ${build}/bin/launch-bench DESTINATION ${root}/bin)
 file(COPY ${SOURCE}/LICENSE ${SOURCE}/README.md DESTINATION ${root})
 
-# Nothing but the C library may be asked for, and no later one; before 2.34 libpthread was a part of
-# its own.
+# The only dependency is the C library, in this version or an older one; before 2.34 libpthread was separate.
 file(GLOB libraries ${root}/lib/*.so)
 set(tests ${root}/tests/gpu/gpu_real ${root}/tests/gpu/comm_gpu)
 foreach(binary ${root}/bin/tegula ${tests} ${libraries})

@@ -1,7 +1,6 @@
-# cmake -DLIST=identity.txt -DOUT=identity.c -P identity.cmake: a hash of what a compiler is made
-# of.
-# identity.txt has the settings of the build, FILES, then ROOT and a file a line. Names count
-# as they are below ROOT, so that the same sources are the same compiler wherever they lie.
+# cmake -DLIST=identity.txt -DOUT=identity.c -P identity.cmake: hashes the inputs of a compiler. identity.txt
+# has the settings of the build, FILES, then ROOT and a file a line. Names are hashed relative to ROOT, so
+# that equal sources give equal hashes in any folder.
 file(STRINGS ${LIST} files)
 file(READ ${LIST} all)
 string(FIND "${all}" "\nFILES\n" settings)
@@ -13,7 +12,7 @@ list(POP_FRONT files root)
 foreach(file ${files})
     file(SHA256 ${file} hash)
     file(RELATIVE_PATH name ${root} ${file})
-    if(name MATCHES "^\\.\\./") # of the system
+    if(name MATCHES "^\\.\\./") # a file of the system
         get_filename_component(name ${file} NAME)
     endif()
     string(APPEND all "${hash} ${name}\n")

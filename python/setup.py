@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Nothing is compiled: the library that TEGULA_LIBRARY names, or that ../build holds, is put beside
-the package, with the program that TG_COMPILE=process runs. Without either, the package asks the
-loader for libtegula.so when it is imported."""
+"""Compiles nothing. Puts the library that TEGULA_LIBRARY names, or that ../build holds, beside the package,
+with the program that TG_COMPILE=process runs. Without either, the package asks the loader for libtegula.so
+when it is imported."""
 
 import os
 import pathlib
@@ -34,7 +34,7 @@ class WithLibrary(build_py):
 
 
 class Binary(Distribution):
-    """A wheel with the library is of one platform."""
+    """A wheel that contains the library is for one platform."""
 
     def has_ext_modules(self):
         return built_library() is not None

@@ -1,9 +1,10 @@
-# Which tests an architecture of lang/gpus.def has:
-#   ptx     the library's kernels through ptxas, in turns with the others
+# The tests of each architecture in lang/gpus.def:
+#   ptx     the library's kernels through ptxas, in turns with other architectures
 #   hsaco   the library's kernels as code objects
 #   run     every case of tests/run in the simulator
-#   turn    every case there, with a part of its settings, another one on each
-#   sample  a few cases there: it differs in features, registers or shared memory from those above
+#   turn    every case there, each with a different part of its settings on each architecture
+#   sample  a few cases there, for an architecture that differs in features, registers or shared
+#           memory from those above
 function(tegula_gpu name)
     foreach(kind ${ARGN})
         set_property(GLOBAL APPEND PROPERTY GPUS_${kind} ${name})
@@ -24,7 +25,7 @@ tegula_gpu(gfx1100 hsaco turn)
 tegula_gpu(gfx1151 hsaco)
 tegula_gpu(gfx1201 hsaco)
 
-# gpus_of(VARIABLE kind): the architectures with such tests.
+# gpus_of(VARIABLE kind): the architectures with this kind of tests.
 function(gpus_of variable kind)
     get_property(gpus GLOBAL PROPERTY GPUS_${kind})
     set(${variable} "${gpus}" PARENT_SCOPE)

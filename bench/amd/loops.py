@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reads machine code of AMD GPUs as text (an assembler's, or llvm-objdump -d) and counts what a turn of
-its inner loop with matrix instructions does."""
+"""Reads machine code of AMD GPUs as text (an assembler's, or llvm-objdump -d) and counts the instructions of
+one turn of its inner loop with matrix instructions."""
 
 import re
 
-# Bytes that an access of this ending moves for each lane.
+# Bytes that an access with this suffix moves for each lane.
 WIDTHS = {"u8": 1, "i8": 1, "b8": 1, "byte": 1, "ubyte": 1, "sbyte": 1, "short": 2, "ushort": 2, "sshort": 2}
 WIDTHS |= {"u16": 2, "i16": 2, "b16": 2, "b32": 4, "b64": 8, "b96": 12, "b128": 16, "dword": 4}
 WIDTHS |= {f"dwordx{n}": 4 * n for n in (2, 3, 4)}
-CALLS_NOTHING = {"ds_bpermute", "ds_permute", "ds_swizzle"}  # through the crossbar, not the memory
+CALLS_NOTHING = {"ds_bpermute", "ds_permute", "ds_swizzle"}  # these use the crossbar, not the memory
 MATRIX = re.compile(r"v_(?:s?mfmac?|wmma)\w*?_(\d+)x(\d+)x(\d+)_?(bf16|f16|bf8|fp8|xf32|f32|f64|i8|iu8)")
 TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_")
 BRANCH = re.compile(r"s_c?branch")
@@ -16,11 +16,11 @@ COMMENT = re.compile(r"/\*.*?\*/|(?://|;).*")
 LABEL = re.compile(r"^([\w.$]+):")
 LISTED = re.compile(r"^[0-9a-f]+ <([\w.$]+)>:")
 ADDRESS = re.compile(r"// ([0-9A-F]{6,}): ")
-DUAL = re.compile(r"\s*::\s*")  # RDNA: two in one
+DUAL = re.compile(r"\s*::\s*")  # RDNA: two instructions in one
 
 
 class Code:
-    """Instructions of one kernel, and where its labels stand among them."""
+    """Instructions of one kernel, and the positions of its labels."""
 
     def __init__(self, name):
         self.name, self.instructions, self.labels, self.at = name, [], {}, {}
@@ -35,7 +35,7 @@ class Code:
             self.instructions.append((op.strip(), rest.strip(), int(where[1], 16) if where else None))
 
     def target(self, i):
-        """The index that the branch at index i goes to, or None."""
+        """The target index of the branch at index i, or None."""
         _, rest, address = self.instructions[i]
         name = rest.split()[0] if rest else ""
         if name in self.labels:
@@ -46,15 +46,15 @@ class Code:
         return None
 
     def loops(self):
-        """(first, last) of each branch back."""
+        """(first, last) of each backward branch."""
         for i, (op, _, _) in enumerate(self.instructions):
             first = self.target(i) if BRANCH.match(op) else None
             if first is not None and first <= i:
                 yield first, i
 
     def inner_loop(self):
-        """Of the loops with matrix instructions that hold no other such loop the one with most of them;
-        of as many the shortest, which is the one without masks."""
+        """Of the innermost loops with matrix instructions, the one with the most of them. On ties the
+        shortest, which has no masks."""
 
         def matrices(loop):
             return sum(bool(MATRIX.match(op)) for op, _, _ in self.instructions[loop[0] : loop[1] + 1])
@@ -67,7 +67,7 @@ class Code:
 
 
 def read(text):
-    """Name -> Code, of the functions of a text that have instructions."""
+    """Name -> Code, for each function of a text that has instructions."""
     out, code = {}, Code("")
     for line in text.splitlines():
         listed = LISTED.match(line)
@@ -84,7 +84,7 @@ def read(text):
 
 
 def width(op):
-    """Bytes for each lane of an access by its name."""
+    """Bytes that an access moves for each lane, from its name."""
     last = op.rsplit("_", 1)[-1]
     twice = 2 if re.match(r"ds_(read|load|write|store)2", op) or "_2addr_" in op else 1
     if last in ("d16", "hi"):
@@ -119,7 +119,7 @@ def bare(op):
 
 
 def awaited(op, rest):
-    """How many accesses to memory may be under way behind the instruction; None where it waits for none."""
+    """The number of memory accesses that may be in flight after the instruction; None if it waits for none."""
     found = re.search(r"vmcnt\((\d+)\)", rest)
     if op == "s_waitcnt":
         return int(found[1]) if found else 0 if rest == "0" else None
@@ -130,10 +130,9 @@ def awaited(op, rest):
 
 
 def ahead(instructions):
-    """The matrix instructions that stand between a load and the wait for it, of the load that has fewest;
-    None without loads."""
+    """The least number of matrix instructions between a load and the wait for it; None without loads."""
     started, products, least, known = [], 0, None, 0
-    for op, rest, _ in 3 * instructions:  # waits of a turn may be for loads of the one before
+    for op, rest, _ in 3 * instructions:  # a turn may wait for loads of the previous one
         products += kind(op) == "matrix"
         if kind(op) in ("global_read", "global_write"):
             started.append((products, kind(op)))
@@ -146,7 +145,7 @@ def ahead(instructions):
 
 
 def count(code):
-    """What one turn of the inner loop does; None without such a loop."""
+    """Counts of one turn of the inner loop; None without such a loop."""
     loop = code.inner_loop()
     if loop is None:
         return None
@@ -164,7 +163,7 @@ def count(code):
             out["type"] = type_
         elif what in ("lds_read", "lds_write", "global_read", "global_write"):
             out[what + "_bytes"] = out.get(what + "_bytes", 0) + width(op)
-            if what.startswith("lds"):  # a bank has 4 bytes in a cycle, however few are wanted
+            if what.startswith("lds"):  # a bank delivers 4 bytes a cycle, even for a smaller access
                 out["shared_bytes"] += max(width(op), 4)
             direct = what == "global_read" and re.search(r"\blds\b", rest)
             out["direct"] = out.get("direct", 0) + bool(direct)
@@ -173,7 +172,7 @@ def count(code):
 
 
 def resources(text, name):
-    """Of the kernel's descriptor: registers, shared memory, scratch; and its threads."""
+    """The kernel descriptor's registers, shared memory and scratch, and the number of threads."""
     start = text.find(f".amdhsa_kernel {name}")
     body = text[start : text.find(".end_amdhsa_kernel", start)] if start >= 0 else ""
     found = {k: int(v) for k, v in re.findall(r"\.amdhsa_(\w+)\s+(\d+)", body)}

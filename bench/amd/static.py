@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The inner loops of products and attention on AMD GPUs beside those of others, by their machine code.
-Nothing runs: instructions of one turn are counted, and what their units need at least is computed.
+"""Compares the machine code of inner loops of products and attention on AMD GPUs with that of others. Nothing
+runs: the script counts the instructions of one turn, and computes the least time that each unit needs.
 
     static.py --tegula PATH [--targets gfx942,gfx1100] [--cases REGEX] [--set 'BM=128 BN=128']
-              [--json FILE]                        ours, and the peers that were counted (peers.json)
+              [--json FILE]                        ours, and the counted peers (peers.json)
     static.py --count FILE [--kernel NAME] --target gfx942      an assembly text or a code object
 """
 
@@ -41,10 +41,10 @@ CASES = {
     + arguments(q=HEADS, k=HEADS, v=HEADS)
     + ["-a", "mask=none", "-a", "lse=none", "-a", "scale=0.09", "-a", "causal=false"],
 }
-# What the figures of cycles assume, for all GPUs alike.
+# Assumptions about cycles, for all GPUs.
 SHARED_CYCLE = 128  # bytes a cycle and compute unit from shared memory
-CACHE_CYCLE = 64  # and from the caches beyond
-NARROW = 4  # a transcendental instruction takes as long as so many others
+CACHE_CYCLE = 64  # bytes a cycle and compute unit from the caches beyond
+NARROW = 4  # other vector instructions in the time of a transcendental one
 RATES = {"f16": 1, "bf16": 1, "fp8": 2, "bf8": 2, "i8": 2}
 ASSUMED = (
     f"a compute unit moves {SHARED_CYCLE} bytes a cycle through shared memory without conflicts of banks and "
@@ -70,11 +70,11 @@ class Target:
         self.peak = 2e-3 * self.macs * self.units * self.clock  # TFLOP/s of 16-bit products
 
     def waves(self, r):
-        """(waves of a SIMD, what bounds them) of a kernel's resources; a CTA's waves spread evenly."""
+        """(waves of a SIMD, the limit) for a kernel's resources. A CTA's waves spread evenly."""
         waves = -(-r["threads"] // self.lanes)
         given = -(-max(r["vector"], 1) // self.granule) * self.granule
 
-        def ctas(held):  # of SIMDs that hold so many waves each
+        def ctas(held):  # CTAs for SIMDs that hold so many waves each
             return held // -(-waves // self.simds) if waves > self.simds else held * self.simds // waves
 
         bounds = {
@@ -87,7 +87,8 @@ class Target:
 
 
 def cycles(target, c):
-    """What a wave's turn keeps busy, as cycles of its SIMD; of a unit that the SIMDs share its part."""
+    """Busy cycles of each unit in a wave's turn, as cycles of its SIMD. A unit that SIMDs share counts in
+    part."""
     rate = RATES.get(c["type"])
     if rate is None:
         raise SystemExit(f"no rate is known of products of {c['type']}")
@@ -103,7 +104,7 @@ def cycles(target, c):
 
 
 def shares(target, c):
-    """Of the peak of products: where all that can overlap does, and where nothing does."""
+    """The share of the peak of products: with full overlap, and with none."""
     busy = cycles(target, c)
     together = dict(busy)
     if not target.cdna:
@@ -112,12 +113,12 @@ def shares(target, c):
 
 
 def ratio(a, b):
-    """None where there is nothing to divide by."""
+    """None for a division by 0."""
     return a / b if b else None
 
 
 def figures(target, counted, resources):
-    """The columns of a row."""
+    """Formats the columns of a row."""
     c = counted
     lds = c.get("lds_read", 0) + c.get("lds_write", 0)
     lds_bytes = c.get("lds_read_bytes", 0) + c.get("lds_write_bytes", 0)
@@ -164,7 +165,7 @@ def emit(args, target, case, level):
 
 
 def explained(text, entry):
-    """What `tegula explain` says of the kernel: its settings, waves, the model's share."""
+    """Parses `tegula explain` for the kernel: its settings, waves and the model's share."""
     waves = re.search(rf"^  {entry}: .*: (\d+) of \d+ waves, by", text, re.M)
     return {
         "tile": re.search(r"^tuning: (.*)", text, re.M)[1].replace("=", ""),

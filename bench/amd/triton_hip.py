@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The peers' side of static.py: a product and attention in Triton, compiled for AMD GPUs that need not be
-there, in settings that are usual for them.
+"""The peers' side of static.py: compiles a product and an attention in Triton for AMD GPUs, in usual
+settings. No GPU is needed.
 
     triton_hip.py FOLDER [TARGETS]        writes FOLDER/TARGET-CASE.s
 """
@@ -80,7 +80,7 @@ def assembly(target, kernel, constants, options):
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
     lanes = 64 if target.startswith("gfx9") else 32
     made = triton.compile(source, target=GPUTarget("hip", target, lanes), options=options)
-    # Its shared memory is given with the launch; here it stands where others have it.
+    # Triton passes the size of shared memory at the launch. Here it goes where other compilers put it.
     size = ".amdhsa_group_segment_fixed_size "
     return made.asm["amdgcn"].replace(size + "0", f"{size}{made.metadata.shared}")
 

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# all.sh [--shared] FOLDER [RANKS...]: all that needs several GPUs, in one go: tests of ranks,
-# figures beside NCCL and cuBLAS and PyTorch's async-TP, and the runtime alone, for 2 and for 4 of
-# them or as asked, 5 minutes each. On one GPU a trial: ranks that share it, and one rank through
-# every arm of the benchmark; its times mean nothing. --shared: what has to be right, and no times,
-# with ranks that share what GPUs there are, each plan, in nine minutes.
+# all.sh [--shared] FOLDER [RANKS...]: runs everything that needs several GPUs: tests of ranks, figures beside
+# NCCL, cuBLAS and PyTorch's async-TP, and the runtime alone. It takes 2 and 4 ranks, or the given numbers,
+# for 5 minutes each. On one GPU it is a trial: ranks share the GPU, one rank runs every arm of the benchmark,
+# and times mean nothing. --shared tests correctness without times, with ranks that share the available GPUs
+# and with each plan, in nine minutes.
 #
-# What each step said is in FOLDER/STEP.txt, figures in FOLDER/w2 and w4. Ends with 0 if all passed.
+# FOLDER/STEP.txt has each step's output; w2 and w4 have figures. Ends with 0 if all passed.
 set -u
 shared=
 [ "$1" = --shared ] && shared=1 && shift
@@ -34,8 +34,8 @@ comm_gpu=$root/tests/gpu/comm_gpu
 nvshmem=$("$python" -c 'import nvidia.nvshmem as n; print(list(n.__path__)[0])' 2>/dev/null) &&
     export TG_NVSHMEM_LIBRARY="$nvshmem/lib/libnvshmem_host.so.3"
 
-# bars NAME RANKS LAUNCHES PLANS: tests of ranks; then what is promised, launch by launch. Its limit
-# is twice what ranks take that share a GPU: a plan 20 to 40 s, a launch of a rank 4 ms.
+# bars NAME RANKS LAUNCHES PLANS: tests of ranks, then the promised number of launches. The limit is twice the
+# time of ranks that share a GPU: 20 to 40 s a plan, 4 ms a launch and rank.
 bars() {
     n=$(echo "$4" | tr , '\n' | wc -l)
     limit=$((60 + n * (20 + 10 * $2) + n * 2 * $3 * $2 * 8 / 1000))
@@ -67,7 +67,7 @@ fi
 
 step runtime 60 "$comm_gpu" --time
 step nvshmem 40 "$comm_gpu" --nvshmem
-# As on several hosts: memory that is not mapped, then hosts that write each other by connections.
+# As on several hosts: without mapped memory, then with hosts that connect to each other.
 step far 40 env TG_COMM_MAP=0 "$comm_gpu" --nvshmem
 step hosts 40 env NVSHMEM_REMOTE_TRANSPORT=none NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME=lo \
     "$comm_gpu" --nvshmem --hosts

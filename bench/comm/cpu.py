@@ -1,14 +1,16 @@
-"""Products over ranks on CPUs, overlapped and not: launches of each plan in turn, in one job, so that what
-else the machine does meets all of them alike.
+"""Times products over ranks on CPUs, with and without overlap. One job launches each plan in turn, so that
+other load on the machine affects all plans alike.
 
-Usage: cpu.py [--ranks N] [--rounds N] [--size M,N,K] [--late MS] [--only gemm_rs] [--set 'plan=pull chunks=4']...
+Usage: cpu.py [--ranks N] [--rounds N] [--size M,N,K] [--late MS] [--only gemm_rs] [--set 'plan=pull
+chunks=4']...
 
-A rank's part of rows is M: of a in ag_gemm, of the result in gemm_rs, and of both in gemm_ar. K is what a rank multiplies over.
+M is a rank's part of the rows: of a in ag_gemm, of the result in gemm_rs, of both in gemm_ar. K is a
+rank's part of the sum.
 
---late: one rank after the other comes so much later than the others. Needs NumPy and oshrun. Each rank has one
-thread. Before each launch the ranks meet; a launch takes as long as on its slowest rank. Beside the ratio of
-times, round by round, is that of the processor time that the ranks used: it does not change with what else the
-machine does, but has no time in it that a rank slept.
+--late: each rank in turn starts this much later than the others. Needs NumPy and oshrun. Each rank has one thread.
+The ranks meet before each launch, and a launch takes as long as on its slowest rank. The table has ratios
+of times, round by round, and of the processor time that the ranks used. Processor time does not depend on
+other load, but it excludes the time that a rank slept.
 """
 import argparse
 import os
@@ -19,7 +21,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FIRST = "plan=before"  # what the others are compared with
+FIRST = "plan=before"  # the plan with which others are compared
 PLANS = {
     "ag_gemm": ["plan=direct", "plan=pull chunks=4", "plan=push chunks=4"],
     "gemm_rs": ["plan=direct", "plan=add"],
@@ -40,7 +42,7 @@ def arguments():
 
 
 class Bench:
-    """One product. a, b, c are the kernel's arguments; what is symmetric is empty() of the group."""
+    """One product. a, b, c are the kernel's arguments; symmetric ones come from the group's empty()."""
 
     def __init__(self, comm, o, name):
         import numpy as np
@@ -64,7 +66,7 @@ class Bench:
             self.arguments = self.a, self.b, shard
 
     def launch(self, kernel, late=0):
-        """Seconds of this launch from the meeting before it on, and of this thread in it."""
+        """Seconds of this launch since the meeting before it, and of this thread in it."""
         self.comm.barrier()
         begin, used = time.perf_counter(), time.thread_time()
         if late:
@@ -79,11 +81,12 @@ class Bench:
         if self.name == "ag_gemm":
             return a[:rows] @ b
         parts = [a[at : at + rows] @ b for at in range(0, len(a), len(self.c))]
-        added = self.gathered(np.stack(parts))  # [ranks, parts, rows, n]: by whom, to which shard
+        added = self.gathered(np.stack(parts))  # [ranks, parts, rows, n]: by contributor and shard
         return added[:, rank if self.name == "gemm_rs" else 0].sum(0)
 
     def check(self):
-        """All plans that keep the order give the same bits, and each is right here and there."""
+        """Checks that all plans that keep the order of sums give equal bits, and that each is right on every
+        rank."""
         np, rows, results = self.np, 8, []
         for kernel in self.kernels:
             self.c[:] = np.nan
@@ -95,7 +98,7 @@ class Bench:
         return all(np.allclose(x, expected, rtol=1e-4) for x in parts) and all(same)
 
     def gathered(self, times):
-        """[ranks, ...]: what each rank measured."""
+        """[ranks, ...]: the measurements of each rank."""
         mine = self.comm.empty(times.shape, "f64")
         self.np.asarray(mine)[:] = times
         out = self.np.empty((self.comm.ranks, *times.shape))
@@ -106,7 +109,7 @@ class Bench:
         """[rounds, arms, 2]: seconds of the slowest rank, processor seconds of all of them."""
         times = self.np.empty((n, len(self.kernels), 2))
         for i in range(n):
-            for k in range(len(self.kernels)):  # who begins changes
+            for k in range(len(self.kernels)):  # the first plan changes from round to round
                 at = (i + k) % len(self.kernels)
                 times[i, at] = self.launch(self.kernels[at], late if i % self.comm.ranks == self.comm.rank else 0)
         each = self.gathered(times)

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Communication with work behind it, on the GPUs of one host: Tegula beside NCCL and cuBLAS.
+"""Communication overlapped with work, on the GPUs of one host: Tegula beside NCCL and cuBLAS.
 
     bench/comm/run.py --out DIR                               everything
     bench/comm/run.py --only 'AG M8192' --arms tegula,sequential --out DIR
     bench/comm/run.py --only 'AG M8192' --set 'plan=3 chunks=4' --set 'plan=4' --out DIR
-    TG_COMM_MAP=0 bench/comm/run.py --comm nvshmem --heap 0.9 --out DIR   as if the ranks were on hosts of their own
+    TG_COMM_MAP=0 bench/comm/run.py --comm nvshmem --heap 0.9 --out DIR   as if each rank had a host of its own
 
-A process a GPU. Arms: cublas and product (the product alone, theirs and ours), nccl (the transfer
-alone), sequential (the two, one after the other), async-tp (PyTorch's), tegula. What can be
-captured is timed as a CUDA graph. Before each run the L2 is flushed and all ranks meet; a run takes
-as long as on its slowest rank; the median of the runs counts. Every arm is checked against f64
-before and after, on other data. Writes DIR/comm.json and prints a table. NVLink multicast is off for all.
+Each GPU has a process. Arms: cublas and product (the product alone, theirs and ours), nccl (the transfer
+alone), sequential (the two, one after the other), async-tp (PyTorch's), tegula. Arms that can be captured
+are timed as CUDA graphs. Before each run the L2 is flushed and all ranks meet. A run takes as long as on
+its slowest rank, and the median of the runs counts. Every arm is checked against f64 before and after, on
+other data. Writes DIR/comm.json and prints a table. NVLink multicast is off for all.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def options():
 # ---- cases ---------------------------------------------------------------------------------------
 
 
-# (N, K) of the products, by ranks: models of 8 to 70 billion parameters, sharded so many times.
+# (N, K) of the products, by number of ranks: models of 8 to 70 billion parameters, sharded among them.
 SHAPES = {
     2: (((2048, 8192), (6144, 4096), (14336, 4096)), ((8192, 2048), (4096, 4096), (4096, 7168))),
     4: (((6144, 4096), (10240, 8192), (11008, 4096), (7168, 8192)), ((8192, 8192), (4096, 4096), (8192, 7168))),
@@ -62,8 +62,8 @@ SHAPES = {
 
 
 def cases(ranks):
-    """(kind, name, M, N, K): of AG the rows of A are dealt out, of RS the columns; of transfers
-    alone M is their size in MiB."""
+    """(kind, name, M, N, K). AG deals out the rows of A, RS the columns. For transfers alone, M is their size
+    in MiB."""
     out = []
     gathers, scatters = SHAPES.get(ranks, SHAPES[4])
     for m in (8192, 2048, 512, 16384):
@@ -83,7 +83,7 @@ def chosen(o):
 
 
 class Rank:
-    """What all cases of a process share."""
+    """The state that all cases of a process share."""
 
     def __init__(self, rank, o, port, meet):
         import torch
@@ -122,20 +122,20 @@ class Rank:
             print(*text, flush=True)
 
     def random(self, shape, seed, scale=1.0):
-        """Different on every rank."""
+        """Random data that differ on every rank."""
         g = self.torch.Generator(device=self.device).manual_seed(seed * 1000 + self.rank)
         x = self.torch.randn(shape, generator=g, device=self.device) * scale
         return x.to(self.torch.bfloat16)
 
     def symmetric(self, shape):
-        """A symmetric tensor of bf16: (what frees it, PyTorch's tensor)."""
+        """A symmetric tensor of bf16: (handle that frees it, PyTorch's tensor)."""
         s = self.comm.empty(shape, "bf16")
         return s, self.torch.as_tensor(s, device=self.device).view(self.torch.bfloat16)
 
     # ---- times
 
     def captured(self, run):
-        """The run as a graph, or as it is where it cannot be captured."""
+        """The run as a graph, or directly if it cannot be captured."""
         torch = self.torch
         for _ in range(3):
             run()
@@ -155,7 +155,7 @@ class Rank:
         for _ in range(self.o.runs + 5):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             self.flush.zero_()
-            dist.all_reduce(self.one)  # in the order of the stream: all have come
+            dist.all_reduce(self.one)  # in stream order: all ranks have arrived
             begin.record()
             run()
             end.record()
@@ -186,7 +186,7 @@ class Problem:
         return self.r.torch.empty(shape, dtype=self.r.torch.bfloat16, device=self.r.device)
 
     def shard(self, shape):
-        """Symmetric where Tegula takes part."""
+        """An empty tensor, symmetric if Tegula takes part."""
         if not self.r.comm:
             return self.empty(*shape)
         s, t = self.r.symmetric(shape)
@@ -212,13 +212,13 @@ class Problem:
         self.make_product("gemm_rs", m, n, k)
 
     def make_product(self, name, m, n, k):
-        """Of all ranks' rows of A, or the sum over all ranks' columns of it, by rows."""
+        """The product with all ranks' rows of A, or the sum over all ranks' columns of A, by rows."""
         r, torch, dist = self.r, self.r.torch, self.r.dist
         gathers, own = name == "ag_gemm", m // r.ranks
         a = self.shard((own, k)) if gathers else self.empty(m, k)
         b = self.empty(k, n)
         c = self.empty(m, n) if gathers else self.shard((own, n))
-        full = self.empty(m, k if gathers else n)  # what the transfer alone ends or begins with
+        full = self.empty(m, k if gathers else n)  # the result or the input of the transfer alone
         left, out = (full, c) if gathers else (a, full)
         group = dist.group.WORLD.group_name
         self.result = c
@@ -268,7 +268,7 @@ class Problem:
 
     def make_gather(self, mib, *_):
         r, dist = self.r, self.r.dist
-        rows = mib * 1024 * 1024 // 4096 // r.ranks  # of 4 KiB
+        rows = mib * 1024 * 1024 // 4096 // r.ranks  # rows of 4 KiB
         a, full = self.shard((rows, 2048)), self.empty(r.ranks * rows, 2048)
         want = self.empty(r.ranks * rows, 2048)
         parts = full.view(r.ranks, rows, 2048)
@@ -310,7 +310,7 @@ class Problem:
                 self.arms[f"tegula {text}".strip()] = lambda k=kernel: k(parts, c)
 
     def error(self, run, seed):
-        """Relative to the size of the result, on the worst rank."""
+        """The error relative to the size of the result, on the worst rank."""
         self.fill(seed)
         run()
         self.r.torch.cuda.synchronize()
@@ -335,21 +335,21 @@ def measure_arm(r, problem, arm, run, checks):
     run = problem.timed.get(arm, run)
     try:
         timed, row["graph"] = r.captured(run), True
-    except Exception as error:  # what cannot be captured
+    except Exception as error:  # this arm cannot be captured
         if arm.startswith("tegula"):
             raise
         timed, row["graph"] = run, False
         row["why"] = str(error)[:80]
         r.torch.cuda.synchronize()
     row["ms"] = r.time(timed)
-    if checks and arm not in problem.timed:  # else what was timed leaves its result elsewhere
+    if checks and arm not in problem.timed:  # otherwise the timed run left its result in another tensor
         problem.fill(3)
         row["error"] = max(row["error"], problem.error(lambda: timed(), 4))
     return row
 
 
 def measure(r, case):
-    """All arms of a case; one that fails, fails on all ranks alike."""
+    """Runs all arms of a case. An arm that fails, fails on all ranks."""
     problem = Problem(r, case)
     rows = []
     arms = [(a, f, False) for a, f in problem.parts.items()]
@@ -395,11 +395,11 @@ def work(rank, o, port, meet):
 
 # ---- what is wrong -------------------------------------------------------------------------------
 
-WORSE = 1.25  # than the error of the baseline, which rounds as often
+WORSE = 1.25  # times the error of the baseline, which rounds as often
 
 
 def wrong_rows(record):
-    """Of Tegula's arms those that failed, or are further from f64 than what they are compared with."""
+    """Tegula's arms that failed, or that are further from f64 than their baseline."""
     rows = {row["arm"]: row for row in record["rows"]}
     baseline = rows.get("sequential") or rows.get("nccl") or {}
     for arm, row in rows.items():
@@ -441,7 +441,7 @@ def table(records):
 
 
 def judge(met, ideal, gain):
-    """Counts the bars that a case is held to; says which one it misses."""
+    """Counts the bars that apply to a case, and marks the one it misses."""
     alone = ideal != ideal
     bar = 1.0 if alone else 1.15 if ideal >= 1.3 else 0.98
     name = ("a collective alone, not slower than NCCL" if alone else

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What a search in the background costs the program that it is for.
+"""Measures the cost of a background search to the program that it tunes.
 
     bench/gpu/background.py [--seconds 40] [--budget-ms 150] [--share 1] [--device cpu]
 
-A product and a softmax are launched in one process with TG_TUNE=off, then in another one with
-TG_TUNE=background and a store of its own: a second at a steady rate, each launch waited for, then a
-second without a pause, and so on. Prints how long a launch with its wait takes (us), how many launches
-a second there are without a pause, and what share of them the search costs; before it, while it
-searches, and behind it; and when what it found was taken. A whole search takes minutes: --budget-ms is
-TG_TUNE_BUDGET_MS, of each of the two.
+A product and a softmax run in one process with TG_TUNE=off, then in another one with TG_TUNE=background
+and a store of its own. Each alternates between a second at a steady rate, with a wait for each launch, and
+a second without a pause. The script prints the time of a launch with its wait (us), the launches a second
+without a pause, and the share of them that the search costs: before, during and after the search. It also
+prints when the found setting was taken. A whole search takes minutes: --budget-ms is TG_TUNE_BUDGET_MS of
+each kernel.
 
-Needs PyTorch with CUDA, and libtegula.so as the package in python/ finds it; NumPy alone with
---device cpu, which tries the script.
+Needs PyTorch with CUDA, and libtegula.so where the package in python/ finds it. --device cpu needs only
+NumPy and tries the script.
 """
 
 import argparse
@@ -28,7 +28,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
 
 PHASES = ("before", "during", "behind")
-QUEUE = 2  # batches that the device has before it
+QUEUE = 2  # batches that the device has queued
 
 
 # ---- what is launched ----------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def make_launches(tegula, device):
 
 
 class Children:
-    """Processes that this one started, and what they have taken of the processors."""
+    """Child processes of this one, and the processor time that they used."""
 
     def __init__(self):
         self.seconds, self.first, self.last = {}, None, None
@@ -209,7 +209,7 @@ def at(values, part):
 
 
 def show(name, off, on):
-    """The first row is of the other process. The share is of what runs the same code without a search."""
+    """The first row is of the process without a search. The share compares runs of the same code."""
     print(f"{name}\n  {'':7} {'launches':>8} {'p50':>9} {'p99':>9} {'max':>9} us   {'a second':>9} {'+-':>6}   share")
     base = off["rates"]["before"] + on["rates"]["before"] + ([] if on["decided"] else on["rates"]["behind"])
     rows = [("off", off["took"]["before"], off["rates"]["before"])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What is measured: a function a case that makes its Problem, and the table of all of them.
+"""The measured cases: a function for each that makes its Problem, and the table of all of them.
 
 Shapes of products are M x N x K. `Env.shrink` divides extents for a trial on small machines.
 """
@@ -17,12 +17,12 @@ TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 @dataclasses.dataclass
 class Env:
-    """What cases need to know: the device, whom to measure, and Tegula."""
+    """The environment of cases: the device, the peers, and Tegula."""
 
     device: object
     peers: set
     tegula: object  # the module, or None
-    settings: list  # of tune values to pin: one contender each; [{}] is the library's choice
+    settings: list  # pinned tune values, a contender for each; [{}] is the library's choice
     shrink: int = 1
     tutorials: object = None
 
@@ -35,8 +35,8 @@ class Env:
         return (x * scale).to(dtype)
 
     def ours(self, file, kernel, arguments, name="tegula", **more):
-        """A contender a setting. arguments(inputs, outputs) are those of the kernel, by name; more is
-        of Contender."""
+        """Adds a contender for each setting. arguments(inputs, outputs) are the kernel's, by name; `more`
+        goes to Contender."""
         if self.tegula is None or "tegula" not in self.peers:
             return []
         out = []
@@ -52,12 +52,12 @@ class Env:
         return out
 
     def peer(self, name, run, note="", makes=()):
-        """A contender, where its kind (the first word of its name) was asked for."""
+        """Adds a contender if its kind (the first word of its name) was asked for."""
         asked = name.split()[0] in self.peers
         return [Contender(name, run, note=note, makes=makes)] if asked else []
 
     def compiled(self, run, makes=()):
-        """torch.compile of run(inputs)."""
+        """Adds torch.compile of run(inputs)."""
         if "compile" not in self.peers:
             return []
         state = []
@@ -89,7 +89,7 @@ def failing(error):
 
 
 def matmul(env, dtype, m, n, k, transposed):
-    """c = a b, b as rows of K (nt) or of N (nn)."""
+    """c = a b, with b as rows of K (nt) or of N (nn)."""
     t = TYPES[dtype]
     m, n, k = env.size(m), env.size(n), env.size(k)
 
@@ -159,7 +159,7 @@ def tf32(env, m, n, k):
 
 
 def fp8(env, m, n, k):
-    """c = a b^T sa sb in bf16, with one scale for each operand: such that none can be left out."""
+    """c = a b^T sa sb in bf16, with a scale for each operand that changes the result."""
     m, n, k = env.size(m), env.size(n), env.size(k)
     t = torch.float8_e4m3fn
 
@@ -245,7 +245,7 @@ def f64_gradients(q, k, v, dout, scale, causal):
 
 
 def flash(q, k, v, causal):
-    """torch's FlashAttention with the log-sum-exp that it makes for the gradients."""
+    """torch's FlashAttention with the log-sum-exp that its gradients need."""
     aten = torch.ops.aten
     k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
     if q.device.type == "cpu":
@@ -270,7 +270,7 @@ def sdpa(env, name, backend, causal):
 
 
 def attention_inputs(env, b, h, s, d, heads=None, dtype="f16"):
-    """heads: of keys and values, h where not given."""
+    """heads: the number of heads of keys and values; default h."""
 
     def inputs(seed):
         counts = {"q": h, "k": heads or h, "v": heads or h}
@@ -412,8 +412,8 @@ def linear(env, m, n, k):
 
 
 def conv2d(env, b, c, h, w, f):
-    """3 x 3, all operands of ours with channels last. cuDNN tries its algorithms, and has operands whose
-    channels come first, too, as its row `cudnn contiguous`."""
+    """3 x 3, with channels last in all of our operands. cuDNN tries its algorithms. Its row `cudnn
+    contiguous` also has operands with channels first."""
     t = torch.bfloat16
     b = max(1, b // env.shrink)
     torch.backends.cudnn.benchmark = True
@@ -452,7 +452,8 @@ def conv2d(env, b, c, h, w, f):
 
 
 def row_problem(env, op, dtype, m, n, outputs, reference, run, ours, passes, weights=0):
-    """An op on x [m, n]. passes: how often m n elements cross memory; weights: vectors w, h."""
+    """An op on x [m, n]. passes: how often m n elements cross memory; weights: number of weight vectors, w
+    and h."""
     t = TYPES[dtype]
     m, n = env.size(m), env.size(n)
 
@@ -554,7 +555,7 @@ def cumsum(env, dtype, m, n):
 
 
 def argmax(env, dtype, m, n):
-    """Compared by the value that is found, since of equals a peer may take any."""
+    """Compared by the found value, since a peer may choose any of equal ones."""
 
     def run(i):
         return {"at": i["x"].argmax(-1)}
@@ -585,7 +586,7 @@ def cross_entropy(env, m, n):
         return {"loss": F.cross_entropy(i["x"], i["label"])}
 
     def all_of(x, label):
-        """The terms are what the loss, a single number whose error may be small by chance, is judged by."""
+        """The loss is one number whose error may be small by chance, so its terms are compared."""
         terms = F.cross_entropy(x, label, reduction="none")
         count = (label != -100).sum().to(x.dtype)
         return {"loss": terms.mean(), "count": count, "terms": terms}
@@ -611,7 +612,7 @@ def cross_entropy(env, m, n):
 
 
 def norm_backward(env, name, dtype, m, n):
-    """Gradients of layer_norm or rms_norm, of what the forward pass has kept."""
+    """Gradients of layer_norm or rms_norm, from the values that the forward pass kept."""
     t = TYPES[dtype]
     m, n = env.size(m), env.size(n)
     centred = name == "layer_norm"
@@ -678,7 +679,7 @@ def copy_roof(env):
 
 LARGE = [(4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (8192, 28672, 4096)]
 THIN = [(128, 14336, 4096), (16, 8192, 8192)]
-UNEVEN = [(3000, 3000, 3000), (512, 10240, 8192)]  # rows that no line begins with; one wave of tiles
+UNEVEN = [(3000, 3000, 3000), (512, 10240, 8192)]  # rows that do not begin at cache lines; one wave of tiles
 NARROW = [(4096, 4096, 4004), (4096, 4096, 4002)]  # rows of a begin at multiples of 8 and of 4 bytes
 # Layers of Llama-3-8B as N x K (queries with keys and values, down, gate with up), and how many tokens they have.
 LLAMA = [(6144, 4096), (4096, 14336), (28672, 4096)]
@@ -738,7 +739,7 @@ def groups():
     }
 
 
-# One or two shapes of each kind: for a first look, and where device time is short.
+# One or two shapes of each kind, for a first look or for short device time.
 QUICK = (
     "copy_roof",
     "matmul bf16 4096 4096 4096",

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How long a kernel takes from its source to PTX, by each code generator, and on a GPU to its code.
+"""Times the compilation of a kernel from source to PTX, by each code generator, and on a GPU to loaded code.
 
     bench/gpu/compile.py --tegula build/bin/tegula [--archs sm_90a] [--runs 9] [--target cuda]
 
-Prints the best and the median of fresh processes in ms: the front end with the choice of tile sizes,
-the passes, lowering to LLVM, the code generator, (--target cuda) what the driver links, and all code,
-which has the last three and what LLVM starts with, of a run the host's launch plan, too. `to PTX` is all
-but linking. No GPU is needed without --target.
+Prints the best and the median of fresh processes in ms: the front end with the choice of tile sizes, the
+passes, lowering to LLVM, the code generator, the driver's linking (--target cuda), and all code. The last
+includes the three before it and LLVM's start, and for a run the host's launch plan. `to PTX` is all except
+linking. Without --target no GPU is needed.
 """
 
 import argparse
@@ -27,7 +27,7 @@ LINE = re.compile(r"^ *([\d.]+) ms  (.*)$", re.M)
 
 
 def times(text):
-    """part -> ms, of what --time-passes prints."""
+    """part -> ms, from the output of --time-passes."""
     out = {
         "front end": 0.0,
         "passes": 0.0,
@@ -46,7 +46,7 @@ def times(text):
 
 
 def measure(o, file, kernel, arguments, arch, codegen):
-    """part -> (best, median) of several processes."""
+    """part -> (best, median) over several processes."""
     words = ["emit", "--level", "ptx", "--target", arch]
     if o.target:
         words = ["run", "--quiet", "--target", o.target]

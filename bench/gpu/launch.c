@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a warm launch costs the host: tg_launch_on beside the driver's own launch of the same
-// function with the same arguments, in blocks that alternate. What the function and its arguments
-// are is taken from a graph that records a launch.
+// Measures the host's cost of a warm launch: tg_launch_on beside the driver's own launch of the
+// same function with the same arguments, in alternating blocks. A graph that records a launch
+// provides the function and its arguments.
 //
 //   cc -O2 launch.c -I PREFIX/include -L PREFIX/lib -ltegula -ldl -o launch
-//   ./launch [ns]     the medians of a launch for each kernel, on a stream and on the default one,
-//                     what one of a hundred takes at least, and cuCtxGetCurrent; exit code 1 where
-//                     a difference is above the nanoseconds given
+//   ./launch [ns]     for each kernel the median of a launch, on a stream and on the default one,
+//                     the 99th percentile, and cuCtxGetCurrent; exit code 1 if a difference exceeds
+//                     the given nanoseconds
 //   ./launch --ways   a table of ways to launch: the driver's calls, arguments one by one or in one
-//                     buffer, ours with addresses that stay or move; back to back, and where the
-//                     host's caches were emptied before, all on a stream; and what the driver says
-//                     to launches where another context is current
+//                     buffer, ours with addresses that stay or move; back to back, and with the
+//                     host's caches emptied before each, all on a stream; and the driver's result
+//                     for launches while another context is current
 //
 // The build has it as bin/launch-bench.
 #include <dlfcn.h>
@@ -61,7 +61,7 @@ typedef struct Launch {
     unsigned n;
 } Launch;
 
-/// The entry points of the driver that are called here.
+/// The driver's entry points that this program calls.
 #define ENTRIES(X)                                                                                 \
     X(init, "cuInit", (unsigned))                                                                  \
     X(retain, "cuDevicePrimaryCtxRetain", (void **context, int device))                            \
@@ -89,7 +89,8 @@ typedef struct Driver {
 #define X(name, symbol, parameters) int(*name) parameters;
     ENTRIES(X)
 #undef X
-    int (*param)(void *function, size_t i, size_t *offset, size_t *bytes); // from CUDA 12.4 on
+    int (*param)(void *function, size_t i, size_t *offset,
+                 size_t *bytes); // exists from CUDA 12.4 on
 } Driver;
 
 static Driver d;
@@ -140,7 +141,7 @@ static double median(double *v) {
 
 /* ---- the ways to launch ---------------------------------------------------------------------- */
 
-/// A kernel on arguments, and what its launch is for the driver.
+/// A kernel on arguments, and its launch as the driver sees it.
 typedef struct Case {
     const char *name;
     tg_kernel *kernel;
@@ -150,9 +151,9 @@ typedef struct Case {
     Node node;
     Launch how;
     Attribute cluster;
-    void *places[PLACES][TENSORS]; // where tensors are in turn
+    void *places[PLACES][TENSORS]; // the addresses that tensors take in turn
     unsigned turn;
-    int params; // of the function, 0: the driver does not say
+    int params; // number of the function's parameters; 0: the driver does not tell
     size_t offsets[ARGS], sizes[ARGS], bytes;
     _Alignas(64) char buffer[BUFFER];
 } Case;
@@ -180,7 +181,7 @@ static int only_context(Case *c) {
     return d.current(&context);
 }
 
-/// Elsewhere than the time before.
+/// Launches with other addresses than the last time.
 static int by_tegula_moved(Case *c) {
     c->turn++;
     for (int i = 0; i < c->n_tensors; i++) c->tensors[i].data = c->places[c->turn % PLACES][i];
@@ -224,11 +225,11 @@ static double block(Case *c, Way *way) {
     return (end - start) / LAUNCHES;
 }
 
-/// Fills in how the driver is told to launch it: what a capture of the launch has recorded.
+/// Records the launch as a capture shows it.
 static void record(Case *c, void *stream) {
     void *graph, *nodes[4];
     size_t n = 4;
-    require(by_tegula(c), c->name); // compiles
+    require(by_tegula(c), c->name); // this compiles
     require(d.begin(stream, 2), "cuStreamBeginCapture");
     require((int)tg_launch_on(c->kernel, c->args, c->n, stream), c->name);
     require(d.end(stream, &graph), "cuStreamEndCapture");
@@ -244,7 +245,7 @@ static void record(Case *c, void *stream) {
     c->how.n = c->cluster.value[0] > 1;
 }
 
-/// Of launches one by one, the clock's own time included, what one of a hundred takes at least.
+/// The 99th percentile of single launches, with the clock's own time.
 static void tails(Case *c, Way *const ways[2], double p99[2]) {
     enum { ROUNDS = 200, EACH = 50 };
     static double ns[2][ROUNDS * EACH];
@@ -263,7 +264,7 @@ static void tails(Case *c, Way *const ways[2], double p99[2]) {
     }
 }
 
-/// Nanoseconds of ours over the driver's, on a stream or on the default one.
+/// Returns our nanoseconds minus the driver's, on a stream or on the default one.
 static double compare(Case *c, void *stream, bool on_default) {
     static Way *const ways[] = {directly, by_config, only_context, by_tegula};
     static double ns[4][BLOCKS];
@@ -309,7 +310,7 @@ static void set(Case *c, const char *name, tg_module *module, const char *kernel
 
 /* ---- all ways -------------------------------------------------------------------------------- */
 
-/// How arguments lie in a buffer. Tensor maps are arguments of 128 bytes.
+/// Computes the layout of arguments in a buffer. Tensor maps are arguments of 128 bytes.
 static void describe(Case *c) {
     size_t at, bytes;
     if (!d.param) return;
@@ -321,7 +322,7 @@ static void describe(Case *c) {
     }
 }
 
-/// A launch behind emptied caches; the clock's own time is in it, of all ways alike.
+/// Times a launch after the caches were emptied. All ways include the clock's own time.
 static double cold(Case *c, Way *way) {
     static char other[EMPTIED];
     double sum = 0;
@@ -376,8 +377,8 @@ static void show(Case *c, void *stream) {
     }
 }
 
-/// What the driver says to launches on the default stream and on another one, and to one that is
-/// captured, whose capture then is to end well.
+/// Prints the driver's results for launches on the default stream, on another stream, and in a
+/// capture, and whether the capture then ends well.
 static void say_errors(const char *where, void *context, Case *c, void *stream) {
     void *graph = NULL, *before;
     Launch how = c->how;
@@ -399,7 +400,7 @@ static void say_errors(const char *where, void *context, Case *c, void *stream) 
            where, on_default, on_stream, captured, ended);
 }
 
-/// Whether a launch needs to ask first which context is current.
+/// Finds whether a launch must ask for the current context first.
 static void without_context(Case *c, void *stream) {
     void *other, *before;
     say_errors("no context current", NULL, c, stream);

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times and correctness of contenders that do the same work on a device.
+"""Times and checks contenders that do the same work on a device.
 
-Outputs are poisoned and fenced before every checked run and every block of timed ones, compared with a
-reference in f64, and checked after the timing: what the last timed run left, and a run on other data.
-Times are of device events around one run behind a flushed L2, contenders alternate, inputs rotate.
+Before every checked run and every block of timed ones, outputs are poisoned and fenced. They are compared
+with a reference in f64, and checked again after the timing: the result of the last timed run, and a run on
+other data. Times are of device events around one run with a flushed L2. Contenders alternate, and inputs
+rotate.
 """
 
 import ctypes
@@ -16,47 +17,47 @@ import time
 
 import torch
 
-SETS = 3  # of inputs, which rotate
-MOST_BYTES = 8e9  # of all sets of a case; larger cases have fewer
-RUNS = 30  # of a contender at least
-GUARD = 1024  # elements before and behind an output that nobody may write
-FLUSH_BYTES = 512 << 20  # several times the L2 of any GPU; long enough for the host to be ahead
+SETS = 3  # sets of inputs, which rotate
+MOST_BYTES = 8e9  # bytes of all sets of a case; larger cases have fewer sets
+RUNS = 30  # least number of runs of a contender
+GUARD = 1024  # elements before and behind an output that must not be written
+FLUSH_BYTES = 512 << 20  # several times the L2 of any GPU, so that the host runs ahead
 
-# ||out - reference|| / ||reference|| of honest arithmetic, by what it computes in.
+# Limits of ||out - reference|| / ||reference|| for correct arithmetic, by type.
 LIMITS = {"f32": 1e-5, "tf32": 5e-4, "f16": 1e-3, "bf16": 1e-2, "fp8": 1e-2}
 NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
 
 @dataclasses.dataclass
 class Contender:
-    """run(inputs, outputs) enqueues one run. What it returns (name -> tensor) stands for outputs."""
+    """run(inputs, outputs) enqueues one run. Returned tensors (name -> tensor) replace outputs."""
 
     name: str
     run: object
     ours: bool = False
     note: str = ""
-    makes: tuple = ()  # the outputs that it computes, where those are not all
+    makes: tuple = ()  # the outputs that it computes, if not all
     timed: bool = True
 
 
 @dataclasses.dataclass
 class Problem:
-    """The same work for all contenders of a case."""
+    """The work that all contenders of a case do."""
 
     key: str
     inputs: object  # seed -> name -> tensor
     outputs: object  # inputs -> name -> (shape, dtype)
     reference: object  # inputs -> name -> f64 or integer tensor
     contenders: list
-    plain: object  # as Contender.run: its greatest error is the measure of ours
-    limit: object  # of the relative error: a number, or output -> number
+    plain: object  # like Contender.run: its greatest error is the yardstick for ours
+    limit: object  # limit of the relative error: a number, or output -> number
     flops: float = 0
     bytes: float = 0
-    measured_by: dict = dataclasses.field(default_factory=dict)  # output -> plain's output instead
-    view: object = None  # inputs, results -> what is compared, where that is not the results
+    measured_by: dict = dataclasses.field(default_factory=dict)  # output -> the output of `plain` that is its yardstick
+    view: object = None  # inputs, results -> the compared values, if not the results
 
     def compared(self, want):
-        """Names of the outputs that a contender must have right, of those of the reference."""
+        """Names of the reference's outputs that a contender must compute correctly."""
         return [n for n in want if n not in self.measured_by.values()]
 
 
@@ -71,7 +72,7 @@ def poison(tensor):
 
 
 class Fenced:
-    """Outputs inside larger buffers whose ends are watched."""
+    """Outputs inside larger buffers whose ends are checked."""
 
     def __init__(self, wanted, device):
         self.whole, self.tensors = {}, {}
@@ -86,7 +87,7 @@ class Fenced:
             poison(whole)
 
     def trespassed(self):
-        """The name of an output beside which something was written, or ''."""
+        """The name of an output with a write beside it, or ''."""
         for name, whole in self.whole.items():
             ends = torch.cat((whole[:GUARD], whole[-GUARD:]))
             clean = torch.empty_like(ends)
@@ -105,7 +106,7 @@ def wide(tensor):
 
 
 def errors(got, want):
-    """(relative error of the whole, greatest error of an element, what is wrong beyond numbers)"""
+    """(relative error of the whole, greatest error of an element, faults other than numbers)"""
     if got.shape != want.shape:
         return math.inf, math.inf, f"shape {tuple(got.shape)}, expected {tuple(want.shape)}"
     if not want.is_floating_point():
@@ -121,13 +122,13 @@ def errors(got, want):
 
 
 def results(problem, inputs, fenced, returned):
-    """What is compared, by name."""
+    """The compared values, by name."""
     out = {**fenced.tensors, **(returned or {})}
     return problem.view(inputs, out) if problem.view else out
 
 
 def run_checked(problem, run, inputs, fenced):
-    """Poisons, runs, waits; the results by name."""
+    """Poisons, runs and waits. Returns the results by name."""
     fenced.poison()
     returned = run(inputs, fenced.tensors)
     synchronize(next(iter(inputs.values())).device)
@@ -135,7 +136,7 @@ def run_checked(problem, run, inputs, fenced):
 
 
 def limit_of(problem, name, got, fenced):
-    """Of an output's relative error; a peer may return a type narrower than that of the output."""
+    """The limit of an output's relative error. A peer may return a narrower type than the output's."""
     limit = problem.limit[name] if isinstance(problem.limit, dict) else problem.limit
     asked = fenced.tensors.get(name)
     narrower = asked is not None and got.element_size() < asked.element_size()
@@ -143,7 +144,7 @@ def limit_of(problem, name, got, fenced):
 
 
 def compare(problem, contender, got, fenced, expected):
-    """(text of what is wrong or '', relative error) of results; expected: Expected.of."""
+    """(text of the fault or '', relative error) of results; expected: Expected.of."""
     want, excused = expected
     worst = 0.0
     for name in contender.makes or problem.compared(want):
@@ -162,7 +163,7 @@ def compare(problem, contender, got, fenced, expected):
 
 
 class Expected:
-    """Of a set of inputs: the reference, and the greatest error of each output of plain arithmetic."""
+    """For a set of inputs: the reference, and the greatest error of each output by plain arithmetic."""
 
     def __init__(self, problem, sets, device):
         self.problem, self.sets, self.device = problem, sets, device
@@ -179,7 +180,7 @@ class Expected:
 
     @staticmethod
     def greatest(name, got, want):
-        """Rounding of the result included."""
+        """The greatest error includes the rounding of the result."""
         _, greatest, text = errors(got, want)
         if text:
             raise ArithmeticError(f"plain arithmetic has no right {name}: {text}")
@@ -206,19 +207,19 @@ def driver():
 
 
 def reset_persisting():
-    """Waits for the device, then makes lines that kernels asked the L2 to keep (evict_last) like all
-    others: a write of other memory may leave them otherwise. RuntimeError where the driver cannot."""
-    torch.cuda.synchronize()  # the context is this thread's after it, too
+    """Waits for the device, then releases lines that kernels kept in the L2 (evict_last), which a write of
+    other memory might not evict. RuntimeError if the driver cannot."""
+    torch.cuda.synchronize()  # the context stays current in this thread
     code = driver().cuCtxResetPersistingL2Cache()
     if code:
         raise RuntimeError(f"cuCtxResetPersistingL2Cache: error {code}; --flush plain does without")
 
 
 class Clock:
-    """Device time of one run behind a flushed L2, in ms; the host's clock where there is no GPU.
+    """Device time of one run with a flushed L2, in ms; by the host's clock without a GPU.
 
-    Plain: a write of FLUSH_BYTES empties the L2, and all contenders of a round read the same inputs.
-    Else lines that are kept become as others before it, and each run reads other inputs than the last.
+    plain: a write of FLUSH_BYTES empties the L2, and all contenders of a round read the same inputs.
+    Otherwise kept lines are released first, and each run reads other inputs than the last.
     """
 
     def __init__(self, device, plain=False):
@@ -228,17 +229,18 @@ class Clock:
         )
 
     def turn(self, round, place, contenders):
-        """Which inputs the run at a place of a round has, to be taken modulo the number of sets."""
+        """The number of the inputs for a run at a place of a round, modulo the number of sets."""
         return round if self.plain else round * contenders + place
 
     def flush(self):
         if self.device.type == "cuda" and not self.plain:
             reset_persisting()
-            self.buffer.fill_(2)  # the host has time again to be ahead
+            self.buffer.fill_(2)  # gives the host time to run ahead
         self.buffer.fill_(1)
 
     def start(self, run):
-        """Enqueues a run: what `finish` makes a time of, the host's time for it in us, its result."""
+        """Enqueues a run. Returns the handle that `finish` turns into a time, the host's time in us, and its
+        result."""
         self.flush()
         if self.device.type != "cuda":
             t = time.perf_counter()
@@ -260,7 +262,7 @@ class Clock:
 
 @dataclasses.dataclass
 class Block:
-    """Runs of contenders in turn. The last one of each: `left`, name -> (number of inputs, returned)."""
+    """Runs of contenders in turn. `left`: the last run of each, name -> (number of inputs, returned tensors)."""
 
     pending: dict
     host: dict
@@ -268,7 +270,7 @@ class Block:
 
 
 def one_block(clock, contenders, sets, fenced, rounds, first):
-    """`rounds` runs of each contender, in an order that is drawn, into poisoned outputs."""
+    """Makes `rounds` runs of each contender, in a random order, into poisoned outputs."""
     block = Block({c.name: [] for c in contenders}, {c.name: [] for c in contenders}, {})
     for c in contenders:
         fenced[c.name].poison()
@@ -295,8 +297,7 @@ def percentile(values, p):
 
 
 def time_all(clock, contenders, sets, fenced, seconds, blocks=3):
-    """(name -> figures, what the last runs left). As many rounds as `seconds` allow, at least RUNS and
-    at most 300 in all."""
+    """(name -> figures, results of the last runs). Makes as many rounds as `seconds` allow, from RUNS to 300."""
     for inputs in sets:
         for c in contenders:
             c.run(inputs, fenced[c.name].tensors)
@@ -309,7 +310,7 @@ def time_all(clock, contenders, sets, fenced, seconds, blocks=3):
     parts = []
     for b in range(blocks):
         if parts:
-            parts[-1].left.clear()  # frees it
+            parts[-1].left.clear()  # frees the results
         parts.append(one_block(clock, contenders, sets, fenced, rounds, b))
     return {c.name: figures(c.name, parts) for c in contenders}, parts[-1].left
 
@@ -338,7 +339,7 @@ def text_of(error):
 
 
 def usable(problem, sets, fenced, expected):
-    """The contenders that compute what they should, and rows that say why others do not."""
+    """The contenders that compute correct results, and rows with the faults of the others."""
     good, rows = [], {}
     for c in problem.contenders:
         row = rows[c.name] = {"ours": c.ours, "note": c.note}
@@ -346,7 +347,7 @@ def usable(problem, sets, fenced, expected):
         try:
             got = run_checked(problem, c.run, sets[0], fenced[c.name])
             wrong, row["error"] = compare(problem, c, got, fenced[c.name], expected.of(0))
-        except Exception as error:  # a contender that is missing or broken stops no other
+        except Exception as error:  # a missing or broken contender must not stop the others
             wrong = text_of(error)
         row["first_s"] = time.perf_counter() - t
         if wrong:
@@ -357,7 +358,7 @@ def usable(problem, sets, fenced, expected):
 
 
 def check_left(problem, contenders, sets, fenced, expected, left):
-    """name -> what is wrong with the results of the last timed run, where something is."""
+    """name -> the fault in the results of the last timed run, if any."""
     found = {}
     for c in contenders:
         k, returned = left[c.name]
@@ -375,8 +376,8 @@ def sets_of(problem):
 
 
 def run_problem(problem, device, seconds, plain_flush=False):
-    """The record of a case: its key, what was asked, a row a contender. Raises where there is no
-    reference or no plain arithmetic to compare with."""
+    """The record of a case: its key, the request, a row for each contender. Raises if there is no reference
+    or no plain arithmetic."""
     sets = sets_of(problem)
     fenced = {c.name: Fenced(problem.outputs(sets[0]), device) for c in problem.contenders}
     expected = Expected(problem, sets, device)

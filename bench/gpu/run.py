@@ -8,7 +8,7 @@
     bench/gpu/run.py --only 'matmul bf16 4096' --set 'BM=128 BN=256 BK=64' --set 'BM=128 BN=128 BK=64'
 
 Writes DIR/gpu.json and prints a table of ratios (peer's time / ours), the worst first. Cases run in a
-worker process; one that crashes, hangs or fails is reported, and a new worker goes on with the next.
+worker process. A case that crashes, hangs or fails is reported, and a new worker continues with the next.
 See README.md beside this file.
 """
 
@@ -27,7 +27,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-HOST_AHEAD_US = 200  # for which the device empties the L2, at least
+HOST_AHEAD_US = 200  # least time for which the device empties the L2
 PEERS = "tegula,cublas,cudnn,flash,eager,compile,triton"
 
 
@@ -91,7 +91,7 @@ def tutorial(folder):
 
 
 def environment(o):
-    os.environ.setdefault("TG_TUNE", "off")  # a search in the background would be measured, too
+    os.environ.setdefault("TG_TUNE", "off")  # otherwise a background search would be measured too
     import torch
 
     import cases
@@ -113,9 +113,9 @@ def environment(o):
 
 
 def work(o):
-    """Reads names of cases, answers a line of JSON each."""
+    """Reads names of cases, and answers each with a line of JSON."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # output of libraries is not an answer
     sys.path.insert(0, str(HERE))
     import torch
 
@@ -139,7 +139,7 @@ def work(o):
 
 
 def usable(env, torch):
-    """False after an error that stays with the process; frees what the case held."""
+    """Returns False after an error that stays with the process. Frees the memory of the case."""
     try:
         if env.device.type == "cuda":
             torch.cuda.synchronize()
@@ -150,7 +150,7 @@ def usable(env, torch):
 
 
 def machine(o, torch, measure):
-    """What the figures depend on. Raises where the L2 cannot be emptied as asked."""
+    """The conditions of the figures. Raises if the L2 cannot be emptied as asked."""
     about = {"torch": torch.__version__, "device": o.device, "flush": "none: not a GPU"}
     if o.device == "cuda":
         p = torch.cuda.get_device_properties(0)
@@ -169,7 +169,7 @@ def machine(o, torch, measure):
 
 
 def clocks():
-    """SM and memory clock, power, temperature: they explain what repeats do not."""
+    """SM and memory clock, power and temperature, which may explain differences between runs."""
     query = "clocks.sm,clocks.mem,power.draw,temperature.gpu,driver_version"
     command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
     try:
@@ -196,7 +196,7 @@ class Worker:
         self.lines.put("")
 
     def answer(self, limit):
-        """A record, or what went wrong as text."""
+        """A record, or the text of a fault."""
         try:
             line = self.lines.get(timeout=limit)
         except queue.Empty:
@@ -209,7 +209,7 @@ class Worker:
         try:
             print(name, file=self.process.stdin, flush=True)
         except OSError:
-            pass  # it is dead: the answer will say so
+            pass  # the worker is dead, and the answer will say so
         return self.answer(limit)
 
     def stop(self):
@@ -270,7 +270,7 @@ def merged(records):
 
 
 def measure_all(o, names, arguments):
-    """(what the machine is, a record a case), saved after each case."""
+    """(the machine, a record for each case), saved after each case."""
     records, about, worker = [], {}, None
     started = time.monotonic()
     for number, name in enumerate(names):
@@ -309,7 +309,7 @@ def save(o, about, records):
 
 
 def header(about):
-    """What was measured on, and how the L2 was emptied."""
+    """The device, and the way in which the L2 was emptied."""
     return [f"{about['device']}, torch {about['torch']}", f"flush: {about['flush']}"]
 
 
@@ -326,7 +326,7 @@ def one_line(record):
 
 
 def best(rows, ours):
-    """(name, ms) of the fastest right contender of ours, or of the peers."""
+    """(name, ms) of the fastest correct contender, of ours or of the peers."""
     timed = [
         (r["ms"], n)
         for n, r in rows.items()
@@ -356,7 +356,7 @@ def ratios(record):
 
 
 def roof_of(records):
-    """GB/s of the copy, 0 where it was not measured."""
+    """GB/s of the copy; 0 if not measured."""
     for r in records:
         if r["key"].startswith("roof"):
             return r["rows"].get("copy", {}).get("gbs", 0)
@@ -364,7 +364,7 @@ def roof_of(records):
 
 
 def table(records):
-    """Lines: a case each with ours, the peers' ratios, and remarks; the worst first."""
+    """A line for each case with our time, the peers' ratios, and remarks; the worst first."""
     roof = roof_of(records)
     lines = []
     for record in records:
@@ -443,7 +443,7 @@ def remarks_of(record, row, found, roof):
 
 
 def failures(records):
-    """Keys of the cases that failed, or in which something of ours did."""
+    """Keys of the cases that failed, or in which a contender of ours failed."""
     return [
         r["key"]
         for r in records

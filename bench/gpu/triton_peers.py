@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products and attention in Triton, to stand beside ours: tensor descriptors (TMA), a persistent
-product, attention with the diagonal in a loop of its own; the fastest of a few settings is taken.
-"""
+"""Products and attention in Triton as peers: tensor descriptors (TMA), a persistent product, attention with
+the diagonal in a loop of its own. The fastest of a few settings is used."""
 
 import time
 
@@ -15,7 +14,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def _tile(i, rows, columns, M, BM: tl.constexpr, GROUP: tl.constexpr):
-    """Tile i of rows x columns, `GROUP` rows at a time so that the L2 serves them."""
+    """Tile i of rows x columns, in bands of `GROUP` rows so that the L2 serves them."""
     band = i // (GROUP * columns)
     first = band * GROUP
     high = min(rows - first, GROUP)
@@ -94,7 +93,7 @@ def _attention(
 
 
 class Fastest:
-    """Launches the setting that was fastest of those tried at the first call of a kind."""
+    """At the first call of a kind, tries all settings; launches the fastest from then on."""
 
     def __init__(self):
         self.chosen = {}
@@ -115,7 +114,7 @@ class Fastest:
                 torch.cuda.synchronize()
                 best = min(best, time.perf_counter() - t)
             return best
-        except Exception:  # too much shared memory, say
+        except Exception:  # too much shared memory, for instance
             return float("inf")
 
 
@@ -157,6 +156,6 @@ def attention(q, k, v, o, scale, causal):
             *descs, s, scale, d, bm, bn, causal, num_warps=warps, num_stages=stages
         )
 
-    # The diagonal's blocks of keys start where its queries do.
+    # The diagonal's blocks of keys start with its queries.
     settings = [t for t in ATTENTION if not causal or t[0] % t[1] == 0]
     _fastest(("attention", q.shape, q.dtype, causal), settings, launch)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The cost of a launch on the host, beside a direct call of the same work.
+"""Measures the host's cost of a launch beside a direct call of the same work.
 
     bench/host/launches.py [--build build]
 
-Runs the programs of the tests with TEGULA_MEASURE set: many rounds, of which the best one counts, in
-nanoseconds of a core of 3 GHz (tests/runtime/ruler.h). Prints each figure beside its bar. Exit code 0:
-all bars hold; 1: one does not, or a program failed. No test asserts these: they depend on the machine.
+Runs test programs with TEGULA_MEASURE set: many rounds, of which the best counts, in nanoseconds of a core
+of 3 GHz (tests/runtime/ruler.h). Prints each figure beside its bar. Exit code 0: all bars hold; 1: one
+does not, or a program failed. No test asserts these figures, since they depend on the machine.
 """
 
 import argparse
@@ -16,8 +16,8 @@ import re
 import subprocess
 import sys
 
-# The bars of a figure, in its unit. 100 ns over a direct call of a kernel is what docs/inside/architecture.md
-# promises; the functions of an object have what they took in November 2026 and half as much again.
+# The bar of each figure, in its unit. docs/inside/architecture.md promises 100 ns over a direct call of a
+# kernel. Functions of an object have their time of November 2026 and half as much again.
 BARS = {
     "warm launch of 3 arguments": 100,
     "warm launch of 8 arguments": 100,
@@ -31,7 +31,7 @@ LINE = re.compile(r"^measured: (.*): ([-\d.]+) (\w+) (.*)$", re.M)
 
 
 def programs(build):
-    """Command lines, and what is set for them; a program that was not built is left out."""
+    """Command lines and their variables. A program that was not built is left out."""
     tests = build / "tests"
     fake = {"TG_CUDA_LIBRARY": str(tests / "runtime/libfake_cuda.so")}
     yield [tests / "capi/capi_bench"], {}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What our code and static libraries ask of a later glibc than the bundle is for. See old.py.
+// Functions of later glibcs that our code and static libraries call, for the bundle's older glibc.
+// See old.py.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +15,8 @@
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-// Before 2.33 these were functions of another name. The kernel's struct is glibc's on all 64-bit
-// machines.
+// Before 2.33 these functions had another name. On all 64-bit machines the kernel's struct is
+// glibc's.
 int fstatat(int at, const char *restrict path, struct stat *restrict out, int flags) {
     return (int)syscall(SYS_newfstatat, at, path, out, flags);
 }
@@ -44,7 +45,7 @@ int lstat64(const char *restrict path, struct stat64 *restrict out) __attribute_
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
-/// libstdc++'s random_device, which LLVM seeds hashes of temporary names from.
+/// libstdc++'s random_device calls it; LLVM seeds the hashes of temporary names from that.
 uint32_t arc4random(void);
 uint32_t arc4random(void) {
     uint32_t x = 0;
@@ -52,7 +53,7 @@ uint32_t arc4random(void) {
     return x;
 }
 
-/// libstdc++ counts references without atomics while it is set.
+/// libstdc++ counts references without atomics while this is set.
 char __libc_single_threaded = 0;
 
 #if __GLIBC_PREREQ(2, 33)
@@ -76,7 +77,7 @@ struct mallinfo2 mallinfo2(void) {
 #endif
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-/// The module of an address, for libgcc, which unwinds.
+/// Finds the module of an address for libgcc's unwinder.
 static int look_in(struct dl_phdr_info *i, size_t size, void *arg) {
     struct dl_find_object *o = arg;
     uintptr_t address = (uintptr_t)o->dlfo_map_start;

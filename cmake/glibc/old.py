@@ -1,13 +1,13 @@
-"""Libraries to link with in place of glibc's own, so that what is linked runs with older ones, too.
+"""Makes libraries to link with instead of glibc's, so that the result also runs with older glibcs.
 
-Usage: old.py --cc CC --version 2.28 --out DIR. Then link with -LDIR and the options of
-OPTIONS; they are printed, one a line.
+Usage: old.py --cc CC --version 2.28 --out DIR. Then link with -LDIR and the options of OPTIONS, which are
+printed, one a line.
 
-A library of glibc has each function in all the versions that programs were ever linked with, and a
-linker takes the newest. The ones made here have the same names without code, each in its newest
-version that is not later than the one asked for; what is only of a later one is not there, unless
-newer_functions.c has it. Functions of threads and of dlopen were in libraries of their own before glibc 2.34.
-Those are asked for as well; in which of the libraries a symbol is, is not asked at run time.
+A library of glibc has each function in every version that programs were ever linked with, and a linker
+takes the newest. The libraries made here have the same names without code, each in its newest version up
+to the requested one. A function that exists only in later versions is missing, unless newer_functions.c
+has it. Functions for threads and dlopen were in separate libraries before glibc 2.34. Those libraries are
+linked as well; the loader does not care which of them holds a symbol.
 """
 import argparse
 import pathlib
@@ -15,8 +15,8 @@ import re
 import subprocess
 
 LIBRARIES = ("libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "libc.so.6")
-# libgcc's own library asks for a later glibc. start.c starts programs. The libraries are named though
-# nothing of them is used. No shared library is made that lacks something.
+# libgcc's own library needs a later glibc. start.c starts programs. The libraries are named even if no symbol
+# of them is used. A shared library with a missing symbol is not made.
 OPTIONS = ("-static-libgcc", "-Wl,--wrap=__libc_start_main", "-Wl,--no-as-needed", "-Wl,-z,defs")
 SYMBOL = re.compile(
     r"^ *\d+: (?P<at>[0-9a-f]+) +(?P<size>\w+) (?P<type>\w+) +(?P<bind>\w+) +DEFAULT +(?P<section>\d+) "
@@ -32,7 +32,7 @@ def number(version):
 
 
 def symbols(library, latest):
-    """Of each name the newest version up to the latest: {name: match of SYMBOL}."""
+    """For each name the newest version up to the requested one: {name: match of SYMBOL}."""
     found = {}
     for s in SYMBOL.finditer(output("readelf", "-W", "--dyn-syms", library)):
         version = number(s["version"])
@@ -43,7 +43,7 @@ def symbols(library, latest):
 
 
 def assembly(found):
-    """Data of one place keeps one place under all its names, since programs copy it (`environ`)."""
+    """Data at one address keep one address under all their names, since programs copy them (`environ`)."""
     places = {}
     for s in found.values():
         function = s["type"] in ("FUNC", "IFUNC", "NOTYPE")
@@ -71,7 +71,7 @@ def versions(found):
 
 
 def make_library(cc, library, latest, out):
-    """A library of the same soname, under that name."""
+    """Makes a library with the same soname and name."""
     found = symbols(library, latest)
     name = library.name
     source, script = out / f"{name}.s", out / f"{name}.map"
@@ -108,7 +108,7 @@ def main():
     for name in (*LIBRARIES, loader):
         make_library(cc, path(name), options.version, out)
     make_archive(cc, out)
-    # What the compiler links with as -lc, -lm and so on: libc comes last, with what it lacks.
+    # The compiler links with -lc, -lm and so on. libc comes last, with the missing functions.
     for name in LIBRARIES[:-1]:
         (out / re.sub(r"\.so\.\d+$", ".so", name)).write_text(f"INPUT({out / name})\n")
     parts = (*(out / name for name in LIBRARIES if name != "libm.so.6"), out / "libglibc.a",

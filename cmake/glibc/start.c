@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The start of programs. From 2.34 on glibc runs a program's constructors itself, and the start
-// code of a program that is linked with it leaves them to it. Before, a function of the program
-// did. All glibcs still take that function from programs that have one. See old.py.
+// code that it links into programs relies on this. Before, a function of the program ran them. All
+// glibcs still accept that function from programs that have one. See old.py.
 typedef void Constructor(int argc, char **argv, char **environment);
 typedef int Main(int argc, char **argv, char **environment);
 extern Constructor *__init_array_start[], *__init_array_end[];

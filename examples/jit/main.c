@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <tegula.h>
 
-/// The library prints nothing. What it has to say comes here: warnings, how far a search is that
-/// the launch waits for (TG_TUNE=block), and what that found.
+/// The library itself prints nothing. This hook receives warnings, the progress of a search that a
+/// launch waits for (TG_TUNE=block), and its result.
 static void say(void *user, const char *line) {
     (void)user;
     fprintf(stderr, "tegula: %s\n", line);

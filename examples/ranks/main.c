@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that share memory: each is a process with a shard of its own, and reads those of all.
+// Ranks that share memory: each is a process with a shard of its own, and reads the shards of all.
 //   cc main.c $(pkg-config --cflags --libs tegula) -o ranks && ./ranks gather.teg 2
-// The processes are started here; `oshrun -n 2 ./ranks gather.teg` starts them, too.
+// This program starts the processes; `oshrun -n 2 ./ranks gather.teg` starts them, too.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -15,7 +15,7 @@ static int failed(const char *what) {
     return 1;
 }
 
-/// The launch is collective: it returns when all have read what this rank has.
+/// The launch is collective: it returns when all ranks have read this rank's shard.
 static int gather(tg_comm *comm, const char *path) {
     static float all[MOST * N];
     int rank = tg_comm_rank(comm), ranks = tg_comm_ranks(comm);
@@ -38,7 +38,7 @@ static int gather(tg_comm *comm, const char *path) {
     return wrong != 0;
 }
 
-/// engine NULL: what the environment says.
+/// engine NULL: the environment chooses.
 static int run_rank(const char *engine, const char *meet, int rank, int ranks, const char *path) {
     tg_comm_options options = {.size = sizeof options,
                                .engine = engine,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches on a stream of a GPU: behind each other, timed by events, and recorded into a graph.
+// Launches on a stream of a GPU: in sequence, timed by events, and recorded into a graph.
 //   cc main.c $(pkg-config --cflags --libs tegula) -ldl -o streams && ./streams grow.teg
-// The driver's functions are found by name, so that this builds where no CUDA toolkit is. With one,
-// include <cuda.h> and link -lcuda; cudaStream_t of its runtime and CUstream are the same thing.
+// The driver's functions are found by name, so that this builds without a CUDA toolkit. With one,
+// include <cuda.h> and link -lcuda; cudaStream_t of its runtime and CUstream are the same type.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -71,7 +71,7 @@ static void launched(tg_status status) {
 
 /* ---- launches ------------------------------------------------------------------------------ */
 
-/// What a stream is given runs in order; no call here waits but that for the second event.
+/// A stream runs its work in order. Only the call for the second event waits.
 static void time_launches(tg_kernel *grow, const tg_arg *args, void *stream) {
     void *start, *end;
     float ms;
@@ -87,8 +87,8 @@ static void time_launches(tg_kernel *grow, const tg_arg *args, void *stream) {
     CU(cuEventDestroy_v2(end));
 }
 
-/// A launch on a stream that is being captured goes into its graph. The kernel's module must live
-/// as long as that.
+/// A launch on a captured stream becomes part of its graph. The kernel's module must outlive the
+/// graph.
 static void replay_launches(tg_kernel *grow, const tg_arg *args, void *stream) {
     void *graph, *ready;
     CU(cuStreamBeginCapture_v2(stream, CAPTURE_THREAD));
@@ -96,7 +96,7 @@ static void replay_launches(tg_kernel *grow, const tg_arg *args, void *stream) {
     CU(cuStreamEndCapture(stream, &graph));
     CU(cuGraphInstantiateWithFlags(&ready, graph, 0));
     for (int i = 0; i < REPLAYS; i++) CU(cuGraphLaunch(ready, stream));
-    launched(tg_device_synchronize(0, stream)); // what went wrong on the device shows here
+    launched(tg_device_synchronize(0, stream)); // errors on the device appear here
     CU(cuGraphExecDestroy(ready));
     CU(cuGraphDestroy(graph));
 }
@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
         printf("skipped: no NVIDIA GPU here: %s\n", tg_last_error());
         return NO_GPU;
     }
-    CU(cuDevicePrimaryCtxRetain(&context, 0)); // Tegula works there, too
+    CU(cuDevicePrimaryCtxRetain(&context, 0)); // Tegula uses the primary context, too
     CU(cuCtxPushCurrent_v2(context));
     CU(cuStreamCreate(&stream, NON_BLOCKING));
     CU(cuMemAlloc_v2(&x, sizeof host));
@@ -125,7 +125,7 @@ int main(int argc, char **argv) {
     DLTensor tensor = tg_dense((void *)(uintptr_t)x, kDLFloat, 32, 1, shape);
     tensor.device = (DLDevice){kDLCUDA, 0};
     tg_arg args[2] = {tg_tensor(&tensor), tg_float(2)};
-    launched(tg_prepare(grow, args, 2)); // compiles now, so that the first launch does not
+    launched(tg_prepare(grow, args, 2)); // compiles now, so that the first launch need not
     time_launches(grow, args, stream);
     replay_launches(grow, args, stream);
 

@@ -6,9 +6,9 @@
     y = np.empty_like(x)
     softmax(x, y)
 
-Kernels are compiled when they are called with arrays of a new kind. Calls release Python's lock, and
-may be made from any thread. Arrays of an NVIDIA GPU (PyTorch, CuPy, ...) make it a launch there, on
-the current stream of the library that made them; it does not wait for the GPU.
+A kernel is compiled at its first call with arrays of a new kind. Calls release Python's lock, and may be
+made from any thread. With arrays of an NVIDIA GPU (PyTorch, CuPy, ...) the kernel runs there, on the
+current stream of the library that made them, and the call does not wait for the GPU.
 """
 
 import ctypes
@@ -59,7 +59,7 @@ library_path = c.path
 
 
 def version():
-    """That of the library: "0.1.0"."""
+    """The library's version: "0.1.0"."""
     return c.version().decode()
 
 
@@ -67,7 +67,7 @@ def version():
 
 
 def devices():
-    """The NVIDIA GPUs that the process can use: {name, capability, processors, ...} each."""
+    """The NVIDIA GPUs that the process can use: a dict {name, capability, processors, ...} for each."""
     out = []
     for i in range(c.device_count()):
         info = c.DeviceInfo(size=ctypes.sizeof(c.DeviceInfo))
@@ -78,7 +78,7 @@ def devices():
 
 
 def synchronize(device=0, stream=None):
-    """Waits for a stream (an integer, or an object of PyTorch or CuPy); raises what failed there."""
+    """Waits for a stream (an integer, or an object of PyTorch or CuPy). Raises errors of its work."""
     c.check(c.device_synchronize(device, _stream_number(stream)))
 
 
@@ -110,8 +110,8 @@ def _end_context(handle, _hooks):
 class Context:
     """Threads and hooks: `with Context(threads=1, print=print): kernel(x, y)`.
 
-    threads: 0 for one a core. print hears what kernels print, log hears warnings; each is called
-    with a text, from any thread.
+    threads: 0 for one on each core. print receives the text that kernels print, log receives warnings.
+    Both are called with a string, from any thread.
     """
 
     def __init__(self, threads=0, print=None, log=None):
@@ -120,7 +120,7 @@ class Context:
                 c.TEXT(lambda _, text: call(text.decode("utf-8", "replace"))) if call else c.TEXT()
             )
 
-        # Kept: the library calls them as long as the context lives.
+        # The library calls the hooks as long as the context lives.
         self._hooks = hook(log), hook(print)
         options = c.Options(size=ctypes.sizeof(c.Options), threads=threads)
         options.log, options.print = self._hooks
@@ -154,7 +154,7 @@ class _Param:
         self.optional = bool(info.flags & c.OPTIONAL)
         self.written = bool(info.flags & c.WRITTEN)
         self.element = (info.code, info.bits) if info.bits else None
-        self.type = info.type  # the number of its type parameter, or -1
+        self.type = info.type  # number of its type parameter, or -1
 
 
 def _is_float(element):
@@ -162,7 +162,7 @@ def _is_float(element):
 
 
 def _number(p, value, params, values):
-    """Scalars of NumPy and of other libraries turn into Python's by item()."""
+    """Scalars of NumPy and of other libraries become Python's by item()."""
     name = p.name
     if hasattr(value, "item"):
         value = value.item()
@@ -178,7 +178,7 @@ def _number(p, value, params, values):
         arg.kind, arg.value.f = c.ARG_FLOAT, value
         return arg
     if not 0 <= value < 1 << 63:
-        # The library sees 64 bits, whatever they mean.
+        # The library takes 64 bits, whatever they mean.
         element = _calls.element_of(p, params, values)
         if _is_float(element):
             arg.kind, arg.value.f = c.ARG_FLOAT, float(value)
@@ -192,7 +192,7 @@ def _number(p, value, params, values):
 
 
 class _Handle:
-    """A module of the library, kept by its kernels. Its context must outlive it."""
+    """A module of the library, kept alive by its kernels. Its context must outlive it."""
 
     def __init__(self, value):
         self.value = value
@@ -205,11 +205,11 @@ def _destroy(module, _context):
 
 
 class Kernel:
-    """Called with one argument a parameter, in order or by name. Results go to the arrays that are
+    """Call it with one argument for each parameter, in order or by name. Results go to the arrays that are
     passed for them."""
 
     def __init__(self, module, handle):
-        self._module = module  # keeps the code
+        self._module = module  # keeps the code alive
         self._handle = handle
         if handle.contents.abi != c.ABI:
             raise ImportError(f"{c.path} is not of this package's version")
@@ -217,7 +217,7 @@ class Kernel:
         self.name = info.name.decode()
         self.signature = info.signature.decode()
         self._params = [_Param(info.params[i]) for i in range(info.n_params)]
-        self._made = threading.local()  # .calls: those that were made before
+        self._made = threading.local()  # .calls: earlier calls, ready to repeat
 
     @property
     def params(self):
@@ -249,7 +249,7 @@ class Kernel:
         return values
 
     def _launched(self, values, stream):
-        """Launches where a call of this kind is known, or can be; false where not."""
+        """Launches by an earlier call of this kind, or prepares one. False if neither is possible."""
         try:
             calls = self._made.calls
         except AttributeError:
@@ -261,7 +261,7 @@ class Kernel:
         return True
 
     def _run(self, args, named, stream=None, instead=None):
-        """Launches, or calls `instead` with what a launch would be given."""
+        """Launches, or calls `instead` with the arguments of the launch."""
         whole = not named and len(args) == len(self._params)
         values = args if whole else self._ordered(args, named)
         if not instead and self._launched(values, stream):
@@ -288,18 +288,18 @@ class Kernel:
         self._run(args, named)
 
     def on(self, stream):
-        """The kernel on another stream than the current one: kernel.on(stream)(x, y). A stream is
-        one of PyTorch or CuPy, or an integer."""
+        """The kernel on another stream than the current one: kernel.on(stream)(x, y). A stream is an object
+        of PyTorch or CuPy, or an integer."""
         number = _stream_number(stream)
         return lambda *args, **named: self._run(args, named, stream=number or 0)
 
     def prepare(self, *args, **named):
-        """Compiles what such a call needs, without running it."""
+        """Compiles the code that such a call needs, without running it."""
         self._run(args, named, instead=lambda *given: c.check(c.prepare(*given)))
 
     def decision(self, *args, **named):
-        """What such a call runs now, and why, as text: "BM=64 BN=128; tuned for these extents: 12.1
-        us where the default takes 14 us". None: it would have to be compiled first."""
+        """The setting that such a call runs now, and its reason, as text: "BM=64 BN=128; tuned for these
+        extents: 12.1 us where the default takes 14 us". None: it would have to be compiled first."""
         text = ctypes.create_string_buffer(1024)
         status = self._run(
             args, named, instead=lambda *given: c.kernel_decision(*given, text, len(text))
@@ -363,12 +363,12 @@ def _options(paths, settings, check, debug, target, codegen):
 
 
 def load(path, paths=None, settings=None, check=False, debug=False, target=None, codegen=None):
-    """The module of a file; "std/NAME.teg" is one of the library.
+    """Loads the module of a file. "std/NAME.teg" is a file of the library.
 
-    paths: folders in which imports are looked for, after the file's own. settings: tune values to
-    pin, {"BM": 64, "plan": "pull"}. check: indices, asserts and divisions are checked at each
-    launch. target: "sim:sm_90a" runs on a simulated GPU; without, code is for where the arrays are.
-    codegen: of NVIDIA code, "nvvm", "nvptx" or "auto".
+    paths: folders for imports, after the file's own. settings: tune values to pin, {"BM": 64, "plan":
+    "pull"}. check: each launch checks indices, asserts and divisions. target: "sim:sm_90a" simulates a
+    GPU; by default code is compiled for the device of the arrays. codegen: for NVIDIA code, "nvvm",
+    "nvptx" or "auto".
     """
     options = _options(paths, settings, check, debug, target, codegen)
     handle = ctypes.c_void_p()
@@ -387,7 +387,7 @@ def source(
     target=None,
     codegen=None,
 ):
-    """The module of a source text; name stands in messages."""
+    """Makes the module of a source text; name appears in messages."""
     options = _options(paths, settings, check, debug, target, codegen)
     handle = ctypes.c_void_p()
     data = text.encode() if isinstance(text, str) else bytes(text)

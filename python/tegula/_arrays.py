@@ -9,12 +9,12 @@ from . import _library as c
 INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6
 E4M3, E5M2 = 10, 12
 
-# The array interface's text of a type -> DLPack's code and bits.
+# The array interface's name of a type -> DLPack's code and bits.
 _TYPES = {"|b1": (BOOL, 8), "|i1": (INT, 8), "|u1": (UINT, 8)}
 _TYPES.update({f"<i{n}": (INT, 8 * n) for n in (2, 4, 8)})
 _TYPES.update({f"<u{n}": (UINT, 8 * n) for n in (2, 4, 8)})
 _TYPES.update({f"<f{n}": (FLOAT, 8 * n) for n in (2, 4, 8)})
-# Types that NumPy knows by ml_dtypes alone, by name.
+# Types that NumPy has only with ml_dtypes, by name.
 _NAMED = {
     "bfloat16": (BFLOAT, 16),
     "float8_e4m3fn": (E4M3, 8),
@@ -55,7 +55,7 @@ def uint4(array, n=None):
 
 
 class Held:
-    """A tensor and what must live as long as it is used."""
+    """A tensor, and the objects that must live as long as it."""
 
     __slots__ = ("tensor", "keep")
 
@@ -79,7 +79,7 @@ _HOST = c.DLDevice(1, 0)
 
 
 def integers(values, text):
-    """An array of 64-bit integers; ctypes would drop bits."""
+    """An array of 64-bit integers. ctypes would drop bits."""
     values = [v.__index__() for v in values]
     for v in values:
         if not -(1 << 63) <= v < 1 << 63:
@@ -95,7 +95,7 @@ def _make(data, code, bits, shape, strides):
 
 
 def copy_of(t):
-    """The description of a tensor, without its address."""
+    """A tensor's description without its address."""
     shape = t.shape[: t.ndim]
     strides = t.strides[: t.ndim] if t.strides else None
     own = _make(None, t.dtype.code, t.dtype.bits, shape, strides)
@@ -104,7 +104,7 @@ def copy_of(t):
 
 
 def _refuse_mask(name, array, interface):
-    """Kernels see all elements, those under a mask, too."""
+    """Kernels see all elements, also masked ones."""
     numpy = sys.modules.get("numpy")
     masked = numpy is not None and isinstance(array, numpy.ma.MaskedArray)
     if masked or interface.get("mask") is not None:
@@ -126,7 +126,7 @@ def _from_interface(name, array, interface, written):
             raise TypeError(f"'{name}': its strides are no multiples of an element; copy the array")
         strides = [s // size for s in strides]
     held = _make(data, code, bits, shape, strides)
-    held.keep += (array, interface)  # that of a NumPy scalar alone holds its memory
+    held.keep += (array, interface)  # only the interface of a NumPy scalar holds its memory
     return held
 
 
@@ -134,8 +134,7 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 
 
 def current_stream(array, device):
-    """The stream on which the library that made the array works now, as an integer; 0 is the
-    default one."""
+    """The current stream of the library that made the array, as an integer; 0 is the default stream."""
     while isinstance(array, As):
         array = array.array
     library = type(array).__module__.partition(".")[0]
@@ -147,8 +146,9 @@ def current_stream(array, device):
 
 
 def _from_dlpack(name, array):
-    """The capsule stays the producer's: it is not consumed, and frees itself after the launch. On a
-    GPU the producer need not wait for anything: the launch goes to the stream that it works on."""
+    """Makes a tensor of the array's DLPack capsule. The capsule stays the producer's: it is not consumed, and
+    frees itself after the launch. A GPU's producer need not wait, since the launch goes to its current
+    stream."""
     kind = array.__dlpack_device__()[0] if hasattr(array, "__dlpack_device__") else CPU
     capsule = array.__dlpack__(stream=-1) if kind in (CUDA, CUDA_MANAGED) else array.__dlpack__()
     get = ctypes.pythonapi.PyCapsule_GetPointer
@@ -169,7 +169,7 @@ def _dense(shape):
 
 
 def _nibbles(name, shape, strides, last):
-    """Shape and strides in elements of 4 bits, from those of the bytes."""
+    """Shape and strides in 4-bit elements, from those of the bytes."""
     if not shape or (shape[-1] > 1 and strides[-1] != 1):
         raise TypeError(f"'{name}': the bytes of a row of 4-bit elements must be contiguous")
     n = 2 * shape[-1] if last is None else last

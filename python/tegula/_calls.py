@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Repeated calls with tensors of PyTorch: what depends on types and shapes alone is made once, and a
-call fills in addresses and numbers. Other arrays, and what is new, go the long way."""
+"""Repeated calls with tensors of PyTorch. The parts that depend only on types and shapes are made once, and a
+call fills in addresses and numbers. Other arrays, and new kinds of calls, take the general path."""
 
 import ctypes
 import sys
@@ -9,16 +9,16 @@ from . import _library as c
 from ._arrays import CUDA, CUDA_MANAGED, INT, UINT, As, copy_of, tensor
 
 _NUMBERS = (int, float, bool)
-_KEPT = 64  # calls of one kernel and thread
+_KEPT = 64  # calls kept for a kernel and thread
 
 
 def _tensor_key(t):
-    """All that decides a tensor's description but its address."""
+    """Everything that determines a tensor's description, except its address."""
     return t.dtype, t.shape, t.stride(), t.device, t.requires_grad, t.is_neg()
 
 
 def key_of(torch, values):
-    """What a call depends on besides addresses and numbers; None where it cannot be said."""
+    """Everything that a call depends on, except addresses and numbers; None if unknown."""
     Tensor, parts = torch.Tensor, []
     for value in values:
         kind = type(value)
@@ -40,7 +40,7 @@ def _stream_of(torch):
 
 
 def element_of(p, params, values):
-    """The element type that a number gets: a type parameter is that of its first tensor."""
+    """The element type of a number. A type parameter has the type of its first tensor."""
     if p.element or p.type < 0:
         return p.element or (INT, 64)
     for q, value in zip(params, values):
@@ -51,7 +51,7 @@ def element_of(p, params, values):
 
 
 class Call:
-    """Arguments of one kind, ready to be filled in."""
+    """The arguments of one kind of call, ready to be filled in."""
 
     def __init__(self, torch, params, values, number):
         self.given = (c.Arg * max(len(values), 1))()
@@ -76,7 +76,7 @@ class Call:
         own = copy_of(held.tensor)
         wrapped = type(value) is As
         address = (value.array if wrapped else value).data_ptr()
-        # Where an address is not what the tensor says it is, each call goes the long way.
+        # If an address differs from the one that the tensor reports, each call takes the general path.
         self.usable &= (held.tensor.data or 0) + held.tensor.byte_offset == address
         self.given[i].value.tensor = ctypes.addressof(own.tensor)
         self.tensors.append((i, own.tensor, wrapped, own))
@@ -85,7 +85,7 @@ class Call:
             self.device, self.stream_of = device.device_id, _stream_of(torch)
 
     def fill(self, values):
-        """False where a number needs a closer look."""
+        """False if a number needs the general path."""
         for i, own, wrapped, _ in self.tensors:
             value = values[i]
             own.data = (value.array if wrapped else value).data_ptr()
@@ -106,7 +106,7 @@ class Call:
 
 
 def find(calls, params, values, number):
-    """The call of these arguments, filled in; None where they go the long way."""
+    """The call of these arguments, filled in; None if they need the general path."""
     torch = sys.modules.get("torch")
     key = key_of(torch, values) if torch is not None and hasattr(torch, "Tensor") else None
     if key is None:

@@ -11,7 +11,7 @@ import ctypes
 from . import _library as c
 from ._arrays import BFLOAT, BOOL, E4M3, E5M2, FLOAT, INT, UINT, integers
 
-# Names of element types -> DLPack's code and bits, the array interface's text.
+# Names of element types -> DLPack's code and bits, and the array interface's name.
 _TYPES = {"bool": (BOOL, 8, "|b1"), "i8": (INT, 8, "|i1"), "u8": (UINT, 8, "|u1")}
 _TYPES.update({f"i{n}": (INT, n, f"<i{n // 8}") for n in (16, 32, 64)})
 _TYPES.update({f"u{n}": (UINT, n, f"<u{n // 8}") for n in (16, 32, 64)})
@@ -20,9 +20,8 @@ _TYPES.update({"bf16": (BFLOAT, 16, "<i2"), "f8e4m3": (E4M3, 8, "|i1"), "f8e5m2"
 
 
 class Symmetric:
-    """The own shard. PyTorch, CuPy and NumPy make arrays of it without a copy (torch.as_tensor,
-    cupy.asarray, numpy.asarray); those of bf16 and f8 have integers of the same size, to be viewed
-    as what they are."""
+    """The own shard. PyTorch, CuPy and NumPy make arrays of it without a copy (torch.as_tensor, cupy.asarray,
+    numpy.asarray). For bf16 and f8 these have integers of the same size, which a view can reinterpret."""
 
     def __init__(self, comm, shape, dtype, lean):
         if dtype not in _TYPES:
@@ -46,15 +45,15 @@ class Symmetric:
         setattr(self, name, interface)
 
     def free(self):
-        """Collective. No array made of it may be used any more."""
+        """Frees the array. Collective. Arrays made of it must not be used any more."""
         c.check(c.sym_free(self.comm._handle, ctypes.byref(self._tensor)))
 
 
 class Comm:
-    """A rank's end of a group; its launches, on the current context, are those of this rank.
+    """A rank's end of a group. Launches on the current context become launches of this rank.
 
-    engine, meet, rank and ranks: TG_COMM, TG_MEET, TG_RANK and TG_RANKS where they are left out.
-    device: the GPU whose memory is shared; -1: the CPU's. Collective.
+    engine, meet, rank and ranks default to TG_COMM, TG_MEET, TG_RANK and TG_RANKS. device: the GPU whose
+    memory is shared; -1: the CPU's. Collective.
     """
 
     def __init__(self, engine=None, meet=None, rank=-1, ranks=0, device=-1, heap=0, timeout_ms=0):
@@ -82,15 +81,15 @@ class Comm:
         return c.comm_ranks(self._handle)
 
     def empty(self, shape, dtype, lean=False):
-        """A symmetric array, zero at first. Collective."""
+        """A symmetric array, filled with zeros. Collective."""
         return Symmetric(self, shape, dtype, lean)
 
     def barrier(self):
-        """Waits until all ranks have come and what was launched before has run."""
+        """Waits until all ranks have come and all earlier launches have ended."""
         c.check(c.comm_barrier(self._handle))
 
     def close(self):
-        """Collective."""
+        """Destroys this end. Collective."""
         if self._handle:
             c.check(c.context_set_comm(None, None))
             c.comm_destroy(self._handle)

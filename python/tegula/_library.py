@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""libtegula.so as ctypes sees it: structures of tegula.h, dlpack.h and abi.h, and the functions."""
+"""libtegula.so through ctypes: structures of tegula.h, dlpack.h and abi.h, and the functions."""
 
 import ctypes
 import os
@@ -49,7 +49,7 @@ class DLTensor(ctypes.Structure):
 
 
 class ArgValue(ctypes.Union):
-    _fields_ = [("tensor", c_void_p), ("i", c_int64), ("f", c_double)]  # the address of a DLTensor
+    _fields_ = [("tensor", c_void_p), ("i", c_int64), ("f", c_double)]  # address of a DLTensor
 
 
 class Arg(ctypes.Structure):
@@ -156,7 +156,7 @@ KernelPointer = POINTER(KernelStruct)
 
 
 def _candidates():
-    """Where the library may be, the surest first."""
+    """Places of the library, the most specific first."""
     named = os.environ.get("TEGULA_LIBRARY")
     if named:
         return [named]
@@ -232,7 +232,7 @@ module_kernel_at = _declare("tg_module_kernel_at", KernelPointer, c_void_p, c_in
 
 
 class Error(Exception):
-    """A call of the library that failed. `status` is its name, the text says why."""
+    """A failed call of the library. `status` is the status's name, the text gives the reason."""
 
     def __init__(self, status, text):
         super().__init__(text)
@@ -243,7 +243,7 @@ class Error(Exception):
 
 
 def check(status):
-    """Raises what a failed call says; on the thread that made the call."""
+    """Raises the error of a failed call, on the thread that made the call."""
     if status:
         name = STATUS[status] if 0 <= status < len(STATUS) else str(status)
         raise Error(name, last_error().decode("utf-8", "replace"))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""No mask that a branch hangs on is one whose instruction also sets the condition of a select: LLVM 22 drops that
-instruction where both are near (llvm-project #215745). The library's loops of products, whose clipped addresses ask
-what the loop's end asks.
+"""Checks AMD's machine code for the pattern that LLVM 22 miscompiles (llvm-project #215745): an instruction
+that makes a branch's mask and also sets the condition of a nearby select. LLVM drops this instruction.
+Loops of products in the library have this form, because the clipped address of the next block depends on
+the condition of the loop's end.
 
     branches.py --tegula PATH [--targets gfx90a,gfx942] [--types f16] [--kernels REGEX] [--table]
 """
@@ -18,7 +19,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / d) for d in ("nvidia", "
 from assemble import GPUS, instances, report  # noqa: E402
 from emitted import emitted, words  # noqa: E402
 
-# Scalar instructions that leave the condition alone; the others set it.
+# Scalar instructions that keep the condition; the others set it.
 KEEPS = re.compile(r"s_(mov|cmov|cselect|load|buffer|store|wait|barrier|nop|cbranch|branch|mul|pack|sext|brev|ff1|flbit|"
                    r"ctz|clz|bfm|mem|getreg|setreg|bitset|delay|sleep|set|clause|endpgm|trap|sendmsg|getpc|swap|"
                    r"(add|sub)_nc)")
@@ -26,7 +27,7 @@ MASK = re.compile(r"s_and_b(32|64) (vcc(_lo)?), .*\bexec")
 
 
 def shared(assembly):
-    """The lines of branches by a mask that selects have the condition of."""
+    """The lines of branches whose mask also provides the condition of a select."""
     found, condition, selects = [], False, False
     for number, line in enumerate(assembly.splitlines(), 1):
         text = line.split(";")[0].strip()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The emulator of code objects (tools/amdsim) against what AMD's manuals say of instructions, computed with
-NumPy; its checks, its errors, and objects that are damaged.
+"""Compares the emulator of code objects (tools/amdsim) with AMD's manuals, computed in NumPy: instructions,
+its checks, its errors, and damaged objects.
 
-Usage: emulator.py LIBAMDSIM LLVM_BIN
-Each row is a kernel of its own: lane l has the words x[l, 0:8] in v2 to v9, s8 to s15 those of lane 0, and
-what v10 to v13 hold at the end is its result.
+Usage: emulator.py LIBAMDSIM LLVM_BIN Each row is a kernel of its own. Lane l has the words x[l, 0:8] in v2
+to v9; s8 to s15 hold those of lane 0. The result is the final contents of v10 to v13.
 """
 import ctypes
 import pathlib
@@ -105,7 +104,7 @@ def assemble(llvm, gpu, bodies, folder):
 
 
 # ---- data: words 0, 1 are any bits and special values, 2, 3 small integers, 4, 5 floats of small integers,
-# 6, 7 pairs of f16 that are
+# 6, 7 pairs of f16 of small integers
 
 SPECIAL = np.array([0, 1, -1, 0.5, np.inf, -np.inf, np.nan, 3.4e38, 1e-40, -0.0, 65504, 1e-7], F32).view(U32)
 
@@ -150,7 +149,7 @@ def reversed_bits(w):
 
 
 def f8(codes, fnuz):
-    """e4m3 to f32."""
+    """Converts e4m3 to f32."""
     c = codes.astype(int)
     e, m, sign = c >> 3 & 15, c & 7, np.where(c & 128, -1.0, 1.0)
     value = np.where(e > 0, (1 + m / 8) * 2.0 ** (e - 7 - fnuz), m / 8 * 2.0 ** (-6 - fnuz))
@@ -292,7 +291,7 @@ ROWS = [
      "v_mov_b32_e32 v10, v2", lambda a, *_: np.where(LANE(a) == 4, 9, a).astype(U32)),
     (BOTH, "s_sub_u32 s16, s10, s10;s_subb_u32 s16, 5, 5;v_mov_b32_e32 v10, s16;s_sub_u32 s16, 0, 1;s_subb_u32 s16, 5, 5;"
      "s_subb_u32 s16, 5, 5;v_mov_b32_e32 v11, s16", lambda a, *_: two(np.zeros_like(a), np.full_like(a, 2 ** 32 - 1))),
-    # what is easily one off
+    # frequent off-by-one cases
     (BOTH, "v_trunc_f64_e32 v[10:11], 0x40080000", lambda a, *_: np.full(len(a), 3.0)),
     (BOTH, "v_add_f32_e32 v10, 0x45200000, v6;v_cvt_f16_f32_e32 v10, v10;v_and_b32_e32 v10, 0xffff, v10",
      lambda *x: (f(x[4]) + 2560).astype(F16)),
@@ -301,7 +300,7 @@ ROWS = [
     (BOTH, "v_mov_b32_e32 v12, -1;v_mov_b32_e32 v13, -1;v_mad_u64_u32 v[12:13], vcc{mask}, v2, v3, v[12:13];"
      "v_cndmask_b32_e32 v10, v4, v5, vcc{mask};v_mov_b32_e32 v12, 0;v_mov_b32_e32 v13, 0",
      lambda a, b, c, d, *_: np.where(a.astype(U64) * b > U64(0), d, c)),
-    # 2^-80 / 2^60 would be subnormal, 2^60 / 2^-60 has a divisor that is far
+    # 2^-80 / 2^60 would be subnormal, and 2^60 / 2^-60 has a distant divisor
     (BOTH, "v_mov_b32_e32 v12, 0x5d800000;v_mov_b32_e32 v13, 0x17800000;v_div_scale_f32 v10, vcc{mask}, v13, v12, v13;"
      "v_cndmask_b32_e32 v11, v4, v5, vcc{mask};v_mov_b32_e32 v12, 0;v_mov_b32_e32 v13, 0",
      lambda a, b, c, d, *_: two(np.full_like(a, 0x37800000), d)),
@@ -312,7 +311,7 @@ ROWS = [
 
 
 class NEAR:
-    """Within two units in the last place."""
+    """Compares within two units in the last place."""
 
     def __init__(self, value):
         self.value = value
@@ -325,7 +324,7 @@ def LANE(a):  # noqa: N802
 # ---- matrix products: the places of elements as AMD's manuals give them
 
 def operand(x, columns, elem, depth):
-    """Rows (or columns) m of 16 or 32 lanes, `depth` elements of k a lane."""
+    """Rows (or columns) m of 16 or 32 lanes, with `depth` elements of k in a lane."""
     return np.ascontiguousarray(x[:, columns]).view(elem).reshape(len(x), -1)[:, :depth]
 
 
@@ -430,7 +429,7 @@ ERRORS = [
 
 
 def words(gpu, body, number):
-    """The text with the names that GPUs differ in."""
+    """The text with the names that differ between GPUs."""
     cdna = gpu == CDNA
     names = {"mask": "" if cdna else "_lo", "exec": "vcc, " if cdna else "", "lanes": LANES[gpu],
              "write": "write" if cdna else "store", "read": "read" if cdna else "load", "bc": 0 if cdna else 1,
@@ -439,7 +438,7 @@ def words(gpu, body, number):
              "resource": "0x27000" if cdna else "0x31014000"}
     for name, text in names.items():
         body = body.replace("{" + name + "}", str(text))
-    if not cdna:  # masks of 32 lanes take one register
+    if not cdna:  # a mask of 32 lanes takes one register
         for pair in (16, 18):
             if f"b32 s[{pair}:" in body or f", s[{pair}:" in body and "saveexec" in body:
                 body = body.replace(f"s[{pair}:{pair + 1}]", f"s{pair}")
@@ -449,7 +448,7 @@ def words(gpu, body, number):
 # ---- comparing
 
 def in_words(value):
-    """[lanes, 4] of the words that a result has."""
+    """[lanes, 4]: the words of a result."""
     value = np.asarray(value)
     if value.dtype == F16:
         value = value.view(np.uint16).astype(U32)
@@ -458,7 +457,7 @@ def in_words(value):
 
 
 def differs(got, want):
-    """How many lanes; a NaN has any bits, and zeros any sign."""
+    """The number of lanes that differ. A NaN has any bits, and a zero any sign."""
     near = isinstance(want, NEAR)
     want = want.value if near else np.asarray(want)
     kind = want.dtype.type
@@ -473,7 +472,7 @@ def differs(got, want):
 
 
 def run_rows(emulator, llvm, folder, gpu):
-    """Failures, and how many kernels ran."""
+    """(failures, number of kernels that ran)."""
     rows = [(b, make_data, lambda x, e=e: e(*x.T.copy())) for g, b, e in ROWS if gpu in g]
     rows += [(b, lambda n, m=m: m(make_data(n)), e) for g, b, m, e in MATRIX if gpu in g]
     code = assemble(llvm, gpu, [words(gpu, b, n) for n, (b, _, _) in enumerate(rows)], folder)
@@ -514,7 +513,8 @@ def run_errors(emulator, llvm, folder, gpu):
 
 
 def run_damaged(emulator, code, gpu):
-    """An object without its end, or with other bytes in its headers, is refused or runs; it never ends the process."""
+    """A truncated object, or one with other bytes in its headers, is refused or runs. It never ends the
+    process."""
     lanes, failures, refused = LANES[gpu], [], 0
     x, y = make_data(lanes), np.zeros((lanes, 4), U32)
     if emulator.launch(code, "missing", x, y, lanes).status != NO_KERNEL:

@@ -17,7 +17,7 @@ DYNSYM, NOTE = 11, 7
 
 
 class Msgpack:
-    """As much of the format as metadata have."""
+    """A reader for the part of the format that metadata use."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -75,7 +75,7 @@ class Hsaco:
         self.kernels = self.metadata["amdhsa.kernels"]
 
     def read_symbols(self):
-        """Of the dynamic table: name -> (address, size)."""
+        """Entries of the dynamic table: name -> (address, size)."""
         out = {}
         for s in (s for s in self.sections if s[1] == DYNSYM):
             names = self.sections[s[6]][4]

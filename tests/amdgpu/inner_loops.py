@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""bench/amd counts what is there: two texts whose figures are known, waves that are known, and a product of
-the library, for which the compiler says the same.
+"""Checks the counts of bench/amd: two texts with known figures, known numbers of waves, and a product of the
+library, for which the compiler reports the same.
 
     inner_loops.py TEGULA
 """
@@ -18,7 +18,7 @@ sys.path.insert(0, str(BENCH))
 import loops  # noqa: E402
 import static  # noqa: E402
 
-# A loop with masks, a tail, and the one that counts, within a loop over tiles.
+# A loop with masks, a tail, and the loop to be counted, within a loop over tiles.
 MASKS = "\tv_cndmask_b32_e32 v0, 0, v1, vcc\n" * 11
 ASSEMBLY = f"""
 	.globl	product
@@ -70,7 +70,7 @@ WANTED = {
     "scalar": 1,
     "ahead": 1,
 }
-# As a disassembler lists it: branches by distances, two instructions in one.
+# As a disassembler prints it: branches with distances, and two instructions in one.
 LISTING = """
 0000000000001900 <p>:
 	s_mov_b32 s0, 0                                            // 000000001900: BE800080
@@ -81,7 +81,7 @@ LISTING = """
 	s_endpgm                                                   // 000000001918: BFB00000
 """
 LISTED = {"matrix": 1, "type": "bf16", "macs": 4096, "vector": 2, "scalar": 1, "instructions": 4}
-# (GPU, threads, registers, bytes of shared memory) -> waves of a SIMD, what bounds them.
+# (GPU, threads, registers, bytes of shared memory) -> waves of a SIMD, and the limit.
 WAVES = {
     ("gfx90a", 256, 128, 0): (4, "registers"),
     ("gfx90a", 256, 129, 0): (3, "registers"),
@@ -116,7 +116,7 @@ def check_waves():
 
 
 def check_product(tegula, target):
-    """Units of the peak that are known, and what the compiler says itself."""
+    """Known peaks of units, and the compiler's own figures."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         command = [sys.executable, str(BENCH / "static.py"), "--tegula", tegula, "--targets", target]
         command += ["--cases", "^matmul_nt$", "--json", out.name]

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every kernel of the standard library in its default configuration as a code object, which is read
-back: its metadata and descriptors must agree with each other and with the kernel's parameters, it must
-fit the GPU, and nothing may spill.
+"""Compiles every kernel of the standard library in its default configuration to a code object and reads it
+back. Metadata and descriptors must agree with each other and with the kernel's parameters. The code must
+fit the GPU and must not spill.
 
     objects.py --tegula PATH [--targets gfx90a,gfx942] [--types f32,f16] [--kernels REGEX] [--table]
                [--rotate]
 
-With --rotate each element of a kernel is compiled for one GPU of CDNA and one of RDNA, another one
-for each of its elements and for its neighbours in the file; without, for all targets.
+With --rotate each element of a kernel is compiled for one GPU of CDNA and one of RDNA. The GPUs change
+from element to element and from kernel to kernel. Without it, all are compiled for all targets.
 """
 
 import argparse
@@ -26,13 +26,13 @@ from hsaco import Hsaco  # noqa: E402
 FAMILIES = [[g for g in GPUS if g.startswith(prefix)] for prefix in ("gfx9", "gfx1")]
 LANES = {g: lanes for family, lanes in zip(FAMILIES, (64, 32)) for g in family}
 SHARED = {"gfx950": 160 << 10}
-# Registers of a SIMD that its waves share (of so many lanes), and by how many they are given out.
+# Registers of a SIMD that its waves share, by number of lanes, and the size of an allocation.
 REGISTERS = {64: (512, 8), 32: (1536, 24)}
 BYTES = {"ptr addrspace(1)": 8, "i64": 8, "double": 8, "i32": 4, "float": 4, "half": 2, "i16": 2, "i8": 1, "i1": 1}
 SIMDS = {64: 4, 32: 2}
 SCALARS = 112
 
-# What kernels are about that have no f16, too.
+# Types to try, in order; some kernels have no f16.
 TYPES = "f16,f32,bf16,f64,i32,i64,i8,u8,f8e4m3,f8e5m2"
 
 
@@ -45,7 +45,7 @@ def parameters(module):
 
 
 def check_arguments(kernel, types):
-    """Each argument lies where C would put it."""
+    """Checks that each argument lies where C would put it."""
     at = 0
     for argument, type_ in zip(kernel[".args"], types):
         size = BYTES[type_]
@@ -107,7 +107,7 @@ def check_descriptor(code, kernel):
 
 
 def check_object(data, module, target):
-    """(problem or None, a line about it)."""
+    """(problem or None, a description)."""
     code = Hsaco(data)
     declared = parameters(module)
     if code.gpu != target or code.metadata["amdhsa.target"] != f"amdgcn-amd-amdhsa--{target}":
@@ -125,7 +125,8 @@ def check_object(data, module, target):
 
 
 def rotated(targets, pattern, types):
-    """(target, instance): of each kernel every instance on one of each family, and one on every GPU."""
+    """(target, instance): every instance of a kernel on one GPU of each family, and one instance on every
+    GPU."""
     kernels = {}
     for instance in instances(pattern, types):
         kernels.setdefault(instance[:2], []).append(instance)
@@ -138,7 +139,7 @@ def rotated(targets, pattern, types):
 
 
 def check(jobs):
-    """(name, problem or None, a line about it) of each of the jobs, which one process compiles."""
+    """(name, problem or None, a description) of each job. One process compiles them all."""
     commands = [words(target, level, *instance) for _, target, instance in jobs for level in ("llvm", "hsaco")]
     results = iter(emitted(jobs[0][0].tegula, commands))
     for _, target, (_, kernel, options) in jobs:

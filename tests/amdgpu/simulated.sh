@@ -1,11 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Kernels as code objects of a GPU that is not there. tests/runtime/fake_hip.c takes the calls of
-# HIP, the emulator (tools/amdsim) runs and checks each instruction, and results are compared with
-# NumPy. Kernels of several ranks are left out.
-# Usage: simulated.sh BUILD DEVICE SELECTION [options of run.py]
-#   first, second  a case of each kernel of the library in one of two settings, and arithmetic; each
-#                  takes what the other one leaves out
+# Runs kernels as code objects without a GPU. tests/runtime/fake_hip.c takes the calls of HIP, the emulator
+# (tools/amdsim) runs and checks each instruction, and results are compared with NumPy. Kernels of several
+# ranks are left out. Usage: simulated.sh BUILD DEVICE SELECTION [options of run.py]
+#   first, second  a case of each kernel of the library in one of two settings, and arithmetic; the
+#                  two selections complement each other
 #   part           products, reductions, atomics, types
 #   all            a case of each kernel in both settings, all arithmetic: two minutes of CPU time
 set -eu
@@ -24,7 +23,7 @@ all) turn=1/1 part=1/1 ;;
 *) echo "unknown selection $selection"; exit 2 ;;
 esac
 
-cases() { # options and names of files in tests/run
+cases() { # options, and names of files in tests/run
     for case in "$@"; do
         case $case in -*|*/*) set -- "$@" "$case" ;; *) set -- "$@" "$run/$case.py" ;; esac
         shift

@@ -11,7 +11,7 @@ enum { N = 64 };
 
 static float x[N * N], y[N * N], z[N * N];
 
-/// Softmax and a product, both of what can be told without computing: rows of equal numbers.
+/// Softmax and a product of equal numbers, whose results are known.
 static int check_cpu(void) {
     for (int i = 0; i < N * N; i++) x[i] = 3, y[i] = (float)(i / N);
     if (softmax_f32(x, z, N, N)) return 1;
@@ -23,7 +23,7 @@ static int check_cpu(void) {
     return 0;
 }
 
-/// Without a driver a launch on a GPU fails with words.
+/// Without a driver, a launch on a GPU fails with a message.
 static int check_gpu(void) {
     int64_t shape[2] = {N, N};
     DLTensor tx = tg_dense(x, kDLFloat, 32, 2, shape), ty = tg_dense(y, kDLFloat, 32, 2, shape);

@@ -9,7 +9,7 @@
 #include "kernels.h"
 
 #ifdef JIT
-// The same functions around kernels of a module: the header is one of `tegula build --jit`.
+// The same functions around kernels of a module, from the header of `tegula build --jit`.
 static tg_module *module_;
 static tg_kernel *kernel_of(const char *name) {
     tg_kernel *kernel = NULL;
@@ -41,7 +41,7 @@ static void expect(int ok, const char *what) {
 }
 
 static void expect_near(double worst, double most, const char *what) {
-    if (worst <= most) return; // not true of NaN
+    if (worst <= most) return; // false for NaN
     failures++;
     printf("FAILED: %s is off by %g, allowed %g\n", what, worst, most);
 }
@@ -194,7 +194,7 @@ static void test_attention(void) {
 #endif
 }
 
-/// Strides that make packs of 3, 1 and 3 axes, by DLPack.
+/// Strides by which packs have 3, 1 and 3 axes, through DLPack.
 static void test_strided(void) {
 #ifndef JIT
     int64_t shape[3] = {4, 3, 5}, strides[3][3] = {{200, 40, 7}, {1, 4, 12}, {-200, 50, -2}};
@@ -216,7 +216,8 @@ static void test_strided(void) {
 
 static void test_scale(void) {
     fill();
-    for (int i = 0; i < 1000; i++) hx[i] = (uint16_t)(i * 31); // subnormal to large, finite
+    for (int i = 0; i < 1000; i++)
+        hx[i] = (uint16_t)(i * 31); // from subnormal to large, all finite
     expect(scale_f16(hx, hy, 0.5f, 0, 1000) == TG_OK, "scale_f16");
     double worst = 0;
     for (int i = 0; i < 1000; i++)

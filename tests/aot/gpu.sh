@@ -15,7 +15,7 @@ kernel scale<T: float>(x: T[N], y: T[N], a: f32) tune B = 256 {
 }
 K
 cd "$out"
-# A ptxas that makes something that looks like machine code: what is tested is who gets it.
+# A fake ptxas whose output looks like machine code. The test checks which device gets it.
 printf '#!/bin/sh\nprintf "\\177ELF%%s" "$2" > "$5"\n' > ptxas
 chmod +x ptxas
 export TG_NVJITLINK=/nowhere
@@ -33,15 +33,15 @@ grep -q 'sm_90a .* contiguous rows of 16 bytes' log
 grep -q 'sm_80 .* contiguous rows: .*; machine code and PTX' log
 if grep -q 'no machine code' notes; then exit 1; fi
 FAKE_CUDA_DEVICES=90,80,86,120 ./check 'machine code' 'machine code' 'machine code' PTX
-# Machine code that an older driver refuses gives way to PTX; where there is none, the launch fails
-# with the driver's words. Lack of memory is no reason to give way.
+# If an older driver refuses machine code, PTX is loaded instead. Without PTX the launch fails with the
+# driver's message. A lack of memory does not switch to PTX.
 FAKE_CUDA_OLD=1 FAKE_CUDA_DEVICES=90,80,86,120 ./check PTX PTX PTX PTX
 if REFUSE=2 FAKE_CUDA_DEVICES=80 ./check 'machine code' 2> log; then exit 1; fi
 grep -q 'scale: .*cuModuleLoadDataEx' log
 make "$out/ptxas" sm_90a
 if FAKE_CUDA_OLD=1 FAKE_CUDA_DEVICES=90 ./check 'machine code' 2> log; then exit 1; fi
 grep -q 'scale: .*cuModuleLoadDataEx.*not for this device' log
-# PTX of an architecture that a later one of its generation makes superfluous is left out.
+# PTX of an architecture is left out if a later one of its generation replaces it.
 make "$out/ptxas" sm_80,sm_86
 grep -q 'sm_86 .*; machine code and PTX' log
 if grep -q 'sm_80 .*PTX' log; then exit 1; fi

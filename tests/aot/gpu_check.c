@@ -16,7 +16,7 @@ enum { N = 1000 };
 
 static FakeLaunch seen;
 
-/// y = a x, as the device function gets it: pointer and extent of x, of y, a.
+/// y = a x with the device function's parameters: pointer and extent of x, of y, a.
 static void scale(const FakeLaunch *launch, void **args) {
     const float *x = *(float **)args[0], a = *(float *)args[4];
     float *y = *(float **)args[2];
@@ -24,7 +24,7 @@ static void scale(const FakeLaunch *launch, void **args) {
     for (long long i = 0; i < *(long long *)args[1]; i++) y[i] = a * x[i];
 }
 
-/// `at`: where x begins, in elements. Rows of 16 bytes and others have code of their own.
+/// at: the start of x, in elements. Aligned rows of 16 bytes have code of their own.
 static int check(int device, int at) {
     static _Alignas(16) float all[N + 4], y[N];
     float *x = all + at;
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
             fprintf(stderr, "device %d has %s, not %s\n", i, image, argv[i + 1]);
             failures++;
         }
-    for (int i = 0; i < argc - 1; i++) failures += check(i, 0); // loaded before
+    for (int i = 0; i < argc - 1; i++) failures += check(i, 0); // already loaded
     const char *text = mistake();
     if (text) fprintf(stderr, "%s\n", text);
     return failures || text;

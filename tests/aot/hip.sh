@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Usage: hip.sh TEGULA LIBTEGULA_RT.a FAKE_HIP SOURCE_ROOT
-# Code objects stand in the object that `build` makes, one of each GPU, and are launched from there.
+# Usage: hip.sh TEGULA LIBTEGULA_RT.a FAKE_HIP SOURCE_ROOT The object of `build` holds a code object for each
+# GPU, and kernels are launched from there.
 set -eu
 tegula=$1 runtime=$2 root=$4
 export TG_HIP_LIBRARY="$3" TG_GPUS=hip TG_CACHE=off
@@ -23,7 +23,7 @@ link() {
     cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -I "$root/runtime" -I . \
         "$root/tests/aot/hip_check.c" scale.o "$runtime" -lpthread -ldl -lm -o check
 }
-# Code of another GPU is not for this one; neither is code of another maker's, whatever its number.
+# Code for another GPU must not be loaded, nor code for another maker's GPU with the same number.
 for gpus in gfx942,gfx1100 sm_80,sm_90a,gfx942,gfx1100; do
     build --gpus "$gpus"
     link
@@ -35,7 +35,7 @@ for gpus in gfx942,gfx1100 sm_80,sm_90a,gfx942,gfx1100; do
     done
 done
 
-# Without a linker there is no code object, and no object.
+# Without a linker there is no code object, and the build fails.
 rm scale.o
 export TG_COMGR= TG_LLD=
 if PATH=/nowhere "$tegula" build scale.teg -o scale.o --gpus gfx942 2> log; then exit 1; fi

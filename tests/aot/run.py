@@ -47,7 +47,7 @@ def run(words, env=None, cwd=None):
 
 
 def tool(*names):
-    """The first of these programs that there is; without one the test is skipped."""
+    """The first of these programs that exists. Without one the test is skipped."""
     for name in names:
         found = shutil.which(name)
         if found:
@@ -84,14 +84,14 @@ class Test:
         return self.link("cc", "-std=c11", CHECK, *objects, self.rt)
 
     def check_mark(self, name, mark):
-        """A program keeps its marks of branch targets only where every object has them."""
+        """Checks a mark of branch targets, which a program keeps only if all of its objects have it."""
         if mark not in run(["readelf", "-nW", self.path(name)]):
             raise Failure("the object has no mark '%s'" % mark)
 
     # ---- forms ----------------------------------------------------------------------------------
 
     def form_c(self):
-        """The object alone, at every level that this CPU has; others fall back."""
+        """Runs the object alone at every level that this CPU has. Higher levels fall back."""
         program = self.link_c(self.build("kernels.o"))
         for level in ["base", "v3", "v4", "amx"]:
             run([program], {"TG_LEVEL": level})
@@ -119,7 +119,7 @@ class Test:
     def form_so(self):
         self.build("libkernels.so", "--levels", "v3")
         rpath = "-Wl,-rpath," + self.out
-        # Of a static runtime the program exports what the library needs.
+        # With a static runtime, the program exports the symbols that the library needs.
         words = ["-std=c11", CHECK, "-L" + self.out, "-lkernels", rpath, "-rdynamic", self.rt]
         run([self.link("cc", *words)])
 
@@ -139,8 +139,8 @@ class Test:
         run([self.link_c(self.build("kernels.o", *options))])
 
     def form_alone(self):
-        """Code for CPUs and GPUs in one object, run where there is nothing to compile with, nor a
-        path to find it: what the program maps is itself and the C library."""
+        """Code for CPUs and GPUs in one object. It runs without a compiler on the machine or in PATH. The
+        program maps only itself and the C library."""
         gpus = ["--gpus", "sm_80,sm_90a,gfx942", "--export", "softmax<f32>,matmul<f32>"]
         program = self.link("cc", "-std=c11", ALONE, self.build("kernels.o", *gpus), self.rt, "-ldl")
         empty = self.path("empty")
@@ -157,14 +157,14 @@ class Test:
         print("%d bytes of object" % os.path.getsize(self.path("kernels.o")))
 
     def form_overhead(self):
-        """The time of a call of a tiny kernel; the program prints it."""
+        """Prints the time of a call of a tiny kernel."""
         kernels = "nothing,add_bias,seeded"
         options = ["--levels", "base,v3", "--variants", "4", "--export", kernels]
         object_ = self.build("kernels.o", *options)
         print(run([self.link("cc", "-std=c11", "-D_GNU_SOURCE", "-O2", OVERHEAD, object_, self.rt)]).strip())
 
     def form_tunes(self):
-        """The program tunes itself while it checks every result; the next process finds what it needs."""
+        """The program tunes itself while it checks every result. The next process finds the results."""
         options = ["--levels", "base,v3", "--variants", "3"]
         program = self.link_c(self.build("kernels.o", *options))
         cache = self.path("cache")
@@ -180,7 +180,7 @@ class Test:
             raise Failure("files of the cache: %s" % files)
 
     def form_prefix(self):
-        """Symbols with a prefix, one export, the rest of a program unchanged."""
+        """Symbols with a prefix, and a single export. The rest of the program is unchanged."""
         self.build("k.o", "--prefix", "acme_", "--export", "softmax<f32>", "--levels", "v3")
         defined = [
             line.split()[-1]
@@ -190,7 +190,7 @@ class Test:
             raise Failure("global symbols: %s" % defined)
 
     def form_same(self):
-        """Two builds of two copies in different folders are equal, byte for byte."""
+        """Two builds from copies in different folders must be equal, byte for byte."""
         outputs = []
         for folder in ["one", "two/deeper"]:
             folder = self.path(folder)
@@ -222,7 +222,7 @@ class Test:
         run([qemu, self.path("check")])
 
     def form_jit(self):
-        """A header of typed functions around kernels of a module, in C; it compiles as C++, too."""
+        """A header of typed functions around kernels of a module, in C. It must also compile as C++."""
         header = self.path("kernels.h")
         run([self.tegula, "build", KERNELS, "--jit", "--header", header])
         for language in ["c", "c++"]:

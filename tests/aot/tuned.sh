@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Objects with several settings: those of a tuned file at the shapes that were tuned and near them,
-# on the level that they were measured on; the default's elsewhere. The kernel says which it is.
-# Usage: tuned.sh TEGULA LIBTEGULA_RT.a SOURCE_ROOT
+# Objects with several settings. The settings of a tuned file apply at the tuned shapes and near them, on the
+# level on which they were measured; elsewhere the default applies. The kernel returns its setting. Usage:
+# tuned.sh TEGULA LIBTEGULA_RT.a SOURCE_ROOT
 set -eu
 tegula=$1 runtime=$2 root=$3
 out=$(mktemp -d)
@@ -62,7 +62,7 @@ build --levels base,v3
 first=$(./main 100 1000) far=$(./main 8 100000)
 v3_default=$(TG_LEVEL=v3 ./main 100 1000)
 base=$(TG_LEVEL=base ./main 100 1000) base_far=$(TG_LEVEL=base ./main 8 100000)
-# Two tiles that are not the default's at either shape.
+# Two tiles that are not the default at either shape.
 other=512 another=64
 if [ "$first" = 512 ]; then other=256; fi
 if [ "$far" = 64 ]; then another=128; fi
@@ -78,7 +78,8 @@ else
     expect "$other" env TG_LEVEL=v3 ./main 90 1100
     expect "$another" env TG_LEVEL=v3 ./main 8 100000
 fi
-# What was measured on another device is not taken, on this one it is, whatever else is in the file.
+# Settings measured on another device are ignored; those of this device are used, whatever else the file
+# contains.
 for seconds in 1 8 64; do # a busy machine needs more
     ! "$tegula" tune which.teg -k which -d M=4 -d N=64 --budget $seconds -o own.json > log || break
 done
@@ -98,13 +99,13 @@ for all in "$foreign" "$foreign, $mine" "$mine, $foreign"; do
     esac
 done
 device=any
-# What was measured on one level says nothing of another.
+# Settings measured on one level do not apply to another.
 tuned x86-64-v3 "BM=1 BN=$other" "BM=2 BN=$another"
 build --levels base,v3 --tuned tuned.json
 expect "$base" env TG_LEVEL=base ./main 100 1000
 expect "$base_far" env TG_LEVEL=base ./main 8 100000
 
-# A file for other targets, kernels or values, and one of an older kernel, are named.
+# The build names results for other targets, kernels or values, and for an older kernel.
 tuned x86-64-v4 "BM=1 BN=$other" "BM=2 BN=$another"
 build --levels base,v3 --tuned tuned.json
 grep -q 'note: tuned.json: no entry is for these kernels' notes
@@ -125,7 +126,7 @@ if [ "$(grep -c '^  base .*contiguous rows' log)" -le "$before" ]; then cat log;
 expect "$first" ./main 100 1000
 expect "$far" ./main 8 100000
 
-# Of a ladder of cover, a setting stands on the step that its extent needs.
+# On a ladder of cover, a setting belongs to the step that its extent needs.
 printf '{"tegula_tuned": 1, "entries": [{"kernel": "bounded", "target": "x86-64-v3",
 "device": "any", "shape": "N=100", "config": "B=512"}]}' > tuned.json
 "$tegula" build which.teg -o bounded.o --export bounded --levels v3 --tuned tuned.json -v > log
@@ -134,7 +135,7 @@ if [ "$(grep -c 'B=512' log)" != 1 ] || ! grep -q 'N<=128, contiguous rows: B=51
     exit 1
 fi
 
-# Steps go up to what was tuned for. Where there are fewer by --given, what is beyond is named.
+# Steps reach up to the tuned extents. If --given allows fewer, the build names the results beyond.
 cat > long.teg << 'K'
 kernel long_rows(x: f32[N], y: i32[N]) tune B = 64 | 128 | 256 {
     parallel r in 1 {

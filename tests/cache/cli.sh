@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Code on disk, from end to end: what one process compiled the next one finds, where it could not
-# compile itself; and `tegula cache` says what there is.
+# Code on disk, from end to end. A process finds code that another one compiled, even where it could not
+# compile itself, and `tegula cache` lists it.
 #   cli.sh TEGULA LIBRARY SOURCES PYTHON RT-LIBRARY
 set -eu
 tegula=$1 library=$2 sources=$3 python=$4 rt=$5
@@ -15,7 +15,7 @@ fail() {
     exit 1
 }
 
-# One launch on N elements a row, of the kernel in FILE.
+# Launches the kernel of FILE once, on N elements a row.
 launch() { # FILE N
     "$python" - "$1" "$2" <<'P'
 import sys
@@ -51,7 +51,7 @@ echo "// a comment" >>"$out/k.teg"
 launch "$out/k.teg" 100 2>/dev/null && fail "another source found the same code"
 unset TG_COMPILE TG_SERVER
 
-# A folder that is refused: the program says so once, and a library is silent.
+# A refused folder: the program reports it once, and a library is silent.
 mkdir -m 777 "$out/open"
 chmod 777 "$out/open"
 TG_CACHE="$out/open/k" "$tegula" run "$out/k.teg" -k softmax -a 'x=rand(2,10)' --target api \
@@ -72,7 +72,7 @@ key=$("$tegula" cache list | head -n 1 | cut -d ' ' -f 1)
 "$tegula" cache prune --all | grep -q '^1 removed$' || fail "cache prune"
 "$tegula" cache import "$out/out.db" | grep -q ': 1 added$' || fail "cache import"
 
-# What was tuned otherwise: a result of its own, another setting, none; the same says nothing.
+# Differences in tuning: a new result, another setting, a missing result. Equal results print nothing.
 echo 'kernel k(x: f32[N]) tune B = 64 | 256 {
     parallel n in N by B { x[n] = 2 * x[n]; }
 }' >"$out/t.teg"
@@ -97,7 +97,7 @@ grep -q '^+ k N=5000 on ' "$out/log" || fail "$(cat "$out/log")"
 grep -q 'is no export of this version' "$out/log" || fail "$(cat "$out/log")"
 "$tegula" cache frobnicate 2>/dev/null && fail "an unknown action"
 
-# What objects keep beside the store is listed, verified and pruned with it.
+# Tuning files of objects beside the store are listed, verified and pruned with it.
 cat >"$out/main.c" <<'C'
 #include "scale.h"
 int main(void) {
@@ -123,7 +123,7 @@ key=$(head -n 1 "$out/log" | cut -d ' ' -f 1)
 file=$(echo "$out"/kernels/tuned-*)
 cp "$file" "$out/copy"
 
-# It goes where exports go; what is there stays.
+# Exports include them. Imports keep existing files.
 "$tegula" cache export "$out/objects.db"
 "$tegula" cache list >"$out/log2"
 cmp "$out/log" "$out/log2" || fail "an export left something in the store"
@@ -148,10 +148,10 @@ touch -d '10 days ago' "$file"
 "$tegula" cache prune --days 11 | grep -q '^0 removed$' || fail "it is not that old"
 "$tegula" cache prune --days 9 | grep -q '^1 removed$' || fail "cache prune --days of an object"
 cp "$out/copy" "$file"
-: >"$file.123" # of a process that was killed
+: >"$file.123" # left by a killed process
 "$tegula" cache prune --all | grep -q '^2 removed$' || fail "cache prune --all of an object"
 
-# What an action has no use for is a mistake.
+# Operands and options that an action does not use are errors.
 refuses() { # CODE TEXT COMMAND...
     code=$1 text=$2 got=0
     shift 2
@@ -164,7 +164,7 @@ refuses 2 'cache list: --size is an option of .cache prune' "$tegula" cache list
 refuses 1 'cannot read .*nothere.db: No such file' "$tegula" cache import "$out/nothere.db"
 refuses 1 'cannot be read, or is no export' "$tegula" cache import "$out/k.teg"
 
-# No place to keep anything: one warning, and the launch goes on.
+# Without a usable folder there is one warning, and the launch continues.
 TG_CACHE=/proc/1/tegula launch "$out/k.teg" 50 || fail "no place for the store"
 TG_CACHE= XDG_CACHE_HOME= HOME= launch "$out/k.teg" 60 || fail "no HOME"
 TG_CACHE=off "$tegula" cache list 2>/dev/null && fail "TG_CACHE=off"

@@ -15,7 +15,8 @@
 
 const char *fresh_folder(void) {
     static char path[64];
-    const char *where = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; // no disk to wait for
+    const char *where =
+        access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; // avoids waits for a disk
     snprintf(path, sizeof path, "%s/tegula-store.XXXXXX", where);
     assert_non_null(mkdtemp(path));
     return path;
@@ -45,7 +46,7 @@ typedef struct Head {
     int64_t version, n, bytes;
 } Head;
 
-/// Byte i of a value, from all that it should depend on.
+/// Byte i of a value. It depends on everything that identifies the value.
 static uint8_t filler(const Head *h, size_t i) {
     uint64_t x = (uint64_t)h->version * 0x9e3779b97f4a7c15u + (uint64_t)h->n * 31 + i;
     return (uint8_t)(x ^ x >> 29);

@@ -5,18 +5,18 @@
 
 #include "cache/store.h"
 
-/// A new folder, whose name is kept until the next call.
+/// Makes a new folder. Its name is valid until the next call.
 const char *fresh_folder(void);
 void remove_folder(const char *path);
-/// The store, or the test fails.
+/// Opens the store, or fails the test.
 Store *open_store(const char *folder, int64_t limit);
 
 /// Key number n.
 StoreKey key_number(int n);
-/// Puts value `version` of key n: bytes that follow from both, `bytes` of them.
+/// Puts value `version` of key n: `bytes` bytes that follow from both numbers.
 StoreStatus put_number(Store *s, int n, int64_t version, size_t bytes);
-/// The version of key n that the store has; 0: none; -1: what it has was never put; NUMBER_BUSY:
-/// other processes had the store for seconds.
+/// Returns the version of key n in the store; 0: none; -1: a value that was never put; NUMBER_BUSY:
+/// other processes held the store for seconds.
 enum { NUMBER_BUSY = -2 };
 int64_t get_number(Store *s, int n);
 

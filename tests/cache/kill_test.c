@@ -24,11 +24,11 @@
 
 enum { WORKERS = 16, KEYS = 4, KILLS = 1000 };
 
-/// Outlives those who are killed.
+/// Memory that outlives killed processes.
 typedef struct Shared {
     _Atomic int64_t begun[WORKERS * KEYS], kept[WORKERS * KEYS];
     _Atomic long puts, gets, errors;
-    char text[STORE_WHY]; // of the first error
+    char text[STORE_WHY]; // text of the first error
 } Shared;
 
 static Shared *shared;
@@ -46,8 +46,8 @@ static void read_one(Store *s, int n) {
     shared->gets++;
 }
 
-/// Where the last put was interrupted, or others had the store for seconds on a busy machine, its
-/// version may be there or not: the next is greater.
+/// If the last put was interrupted, or the store was busy for seconds, its version may or may not
+/// be there. The next put uses a greater version.
 static void write_one(Store *s, int n, unsigned random) {
     int64_t version = shared->begun[n] + 1;
     shared->begun[n] = version;
@@ -79,7 +79,7 @@ static pid_t start(const char *folder, int worker, unsigned seed) {
     return pid;
 }
 
-/// Some entries are asked for, and more or less of the next one.
+/// Waits until some entries were read, for a varying time within the next one.
 static void wait_for_work(void) {
     long end = shared->gets + random() % 40;
     do nanosleep(&(struct timespec){.tv_nsec = random() % 1000000}, NULL);

@@ -37,7 +37,7 @@ static void put_and_get(const char *folder) {
     assert_int_equal(store_remove(s, key_number(7)), STORE_OK);
     assert_int_equal(get_number(s, 7), 0);
     store_close(s);
-    s = open_store(folder, 0); // another process would see the same
+    s = open_store(folder, 0); // as another process would see it
     for (int n = 0; n < 20; n++) assert_int_equal(get_number(s, n), n != 7);
     store_close(s);
 }
@@ -49,7 +49,7 @@ static void keeps(void **state) {
     remove_folder(folder);
 }
 
-/// As on a network: no memory that processes share.
+/// As on a network file system, without memory that processes share.
 static void keeps_without_log(void **state) {
     (void)state;
     char file[128];
@@ -87,7 +87,7 @@ static void expect_refusal(const char *folder, const char *name, const char *rea
     if (!strstr(why, name) || !strstr(why, reason)) fail_msg("%s: %s", name, why);
 }
 
-/// Each file that there may be, which another user has made or may write to, or which is elsewhere.
+/// Refuses each kind of file that another user made or may write to, or that is a link.
 static void trusts_no_foreign_file(void **state) {
     (void)state;
     static const char *const names[] = {"kernels-1.db",
@@ -127,7 +127,8 @@ static void trusts_no_foreign_file(void **state) {
     }
 }
 
-/// Who may write to a folder above can put another one in its place; in a sticky one nobody can.
+/// A user who can write to a parent folder could replace the store's folder, unless the parent is
+/// sticky.
 static void trusts_no_foreign_folder(void **state) {
     (void)state;
     char above[128], path[160], link[128];
@@ -146,7 +147,7 @@ static void trusts_no_foreign_folder(void **state) {
     }
     assert_int_equal(chmod(above, 01777), 0);
     store_close(open_store(path, 0));
-    // A link is as good as what it leads to.
+    // A link is judged by its target.
     assert_int_equal(symlink(path, link), 0);
     store_close(open_store(link, 0));
     assert_int_equal(chmod(above, 0777), 0);
@@ -164,7 +165,8 @@ static void trusts_no_foreign_folder(void **state) {
 
 /* ---- ordinary set-ups ------------------------------------------------------------------------ */
 
-// Each in a child, whose status is that of open_below: what it becomes it stays.
+// Each attempt runs in a child, because it changes its user for good. The child's status is that of
+// open_below.
 enum { OPENED, REFUSED, NOT_THERE, USER = 4321 };
 
 static char home[128], below[160];
@@ -187,7 +189,7 @@ static int in_child(int (*body)(void)) {
     return WEXITSTATUS(status);
 }
 
-/// HOME/.cache/tegula of USER, the first two with these modes.
+/// Makes HOME/.cache/tegula of USER, the first two with these modes.
 static const char *make_home(mode_t mode) {
     char cache[140];
     const char *folder = fresh_folder();
@@ -223,25 +225,25 @@ static int as_root_elsewhere(void) {
     return open_below();
 }
 
-/// umask 002: the folders are the private group's, too.
+/// umask 002: folders also belong to the user's private group.
 static void takes_a_private_group(void **state) {
     (void)state;
     if (geteuid() != 0) skip();
     const char *folder = make_home(0775);
     assert_int_equal(in_child(as_user), OPENED);
     assert_int_equal(chown(home, USER, 1), 0);
-    assert_int_equal(in_child(as_user), REFUSED);            // another group's
+    assert_int_equal(in_child(as_user), REFUSED);            // a folder of another group
     assert_int_equal(in_child(as_user_of_a_group), REFUSED); // a group that is not private
     assert_int_equal(chown(home, USER, USER), 0);
     assert_int_equal(chmod(home, 0777), 0);
     assert_int_equal(in_child(as_user), REFUSED);
     assert_int_equal(chmod(home, 0775), 0);
     assert_int_equal(chmod(below, 0770), 0);
-    assert_int_equal(in_child(as_user), REFUSED); // the folder itself
+    assert_int_equal(in_child(as_user), REFUSED); // the store's own folder
     remove_folder(folder);
 }
 
-/// Root in another user's home, as of `sudo -E`.
+/// Root in another user's home, as with `sudo -E`.
 static void takes_the_home_of_roots_user(void **state) {
     (void)state;
     if (geteuid() != 0) skip();
@@ -260,7 +262,7 @@ static bool write_text(const char *path, const char *text) {
     return good;
 }
 
-/// USER in a namespace that knows nobody else: root's folders are seen as those of nobody.
+/// USER in a user namespace without other users, where root's folders seem to belong to nobody.
 static int in_a_namespace(void) {
     char map[64];
     if (setgroups(0, NULL) || setgid(USER) || setuid(USER)) return NOT_THERE;
@@ -283,7 +285,7 @@ static void takes_folders_of_unmapped_users(void **state) {
     assert_int_equal(chmod(folder, 0777), 0);
     assert_int_not_equal(in_child(in_a_namespace), OPENED);
     assert_int_equal(chmod(folder, 0775), 0);
-    assert_int_not_equal(in_child(in_a_namespace), OPENED); // of an unmapped group
+    assert_int_not_equal(in_child(in_a_namespace), OPENED); // a folder of an unmapped group
     remove_folder(folder);
 }
 
@@ -329,7 +331,7 @@ static void bounds_its_size(void **state) {
     remove_folder(folder);
 }
 
-/// Of entries as kernels have them, the file is not 5 % larger than it may be.
+/// With entries of typical kernels, the file stays within 5 % of its limit.
 static void bounds_its_file(void **state) {
     (void)state;
     enum { LIMIT = 8 << 20, BYTES = 30000, MANY = 600 };
@@ -348,7 +350,7 @@ static void bounds_its_file(void **state) {
     remove_folder(folder);
 }
 
-/// What is read is used: it outlives what is not.
+/// Reading an entry counts as a use, so it outlives unused entries.
 static void prunes(void **state) {
     (void)state;
     const char *folder = fresh_folder();
@@ -418,14 +420,14 @@ static void finds_damage(void **state) {
     for (int n = 0; n < 6; n++) assert_int_equal(get_number(s, n), n > 3);
     assert_int_equal(store_verify(s, &sound, &damaged), STORE_OK);
     assert_int_equal(sound, 2);
-    assert_int_equal(damaged, 1); // the others went when they were asked for
+    assert_int_equal(damaged, 1); // the others were removed when they were read
     assert_int_equal(store_verify(s, &sound, &damaged), STORE_OK);
     assert_int_equal(damaged, 0);
     store_close(s);
     remove_folder(folder);
 }
 
-/// Another process goes on with what it has open, and both see the same in the end.
+/// Another process continues with the file that it has open. At the end both see the same.
 static void replaces_ruins(void **state) {
     (void)state;
     const char *folder = fresh_folder();
@@ -460,7 +462,7 @@ static void refuses_others(void **state) {
     remove_folder(folder);
 }
 
-/// In a process that may write no file beyond 200 kB: some entries do not fit, none is torn.
+/// In a process that may write no file beyond 200 kB, some entries do not fit and none is torn.
 static int fill(const char *folder) {
     struct rlimit limit = {200000, 200000};
     Store *s = open_store(folder, 0);
@@ -494,7 +496,7 @@ static void stands_a_full_disk(void **state) {
     remove_folder(folder);
 }
 
-/// Bytes that this process has read; 0 where the system does not count them.
+/// Bytes that this process has read; 0 if the system does not count them.
 static long bytes_read(void) {
     long n = 0;
     FILE *in = fopen("/proc/self/io", "r");
@@ -504,7 +506,7 @@ static long bytes_read(void) {
     return n;
 }
 
-/// A store of 20,000 entries reads little more to open, and to find one of them, than a small one.
+/// Opening a store of 20,000 entries, and finding one, reads little more than in a small store.
 static void many_entries(void **state) {
     (void)state;
     enum { MANY = 20000, ROUNDS = 5, PAGES = 8 * 4096 };
@@ -554,7 +556,7 @@ static void write_file(const File *f) {
 
 enum { FLIP_ENTRIES = 4 };
 
-/// Opens the store as the files are, and asks for its entries; returns how many are there.
+/// Opens the store with these files and reads its entries. Returns the number found.
 static int look_at_flipped(const char *folder, const File files[2], size_t at) {
     char why[STORE_WHY];
     int found = 0;
@@ -568,12 +570,12 @@ static int look_at_flipped(const char *folder, const File files[2], size_t at) {
             fail_msg("byte %zu: version %d of %d", at, (int)version, n);
         found += version != 0;
     }
-    if (s && at % 16 == 0) put_number(s, 9, 9, 10); // whatever becomes of it
+    if (s && at % 16 == 0) put_number(s, 9, 9, 10); // any outcome is allowed
     store_close(s);
     return found;
 }
 
-/// Of the file, and of the log beside it as a process that was killed leaves it.
+/// Flips bytes of the file, and of the log beside it as a killed process leaves it.
 static void flip_all(const char *journal) {
     static File files[2];
     const char *folder = fresh_folder();

@@ -67,7 +67,7 @@ static void test_launch(void **state) {
     view(&v, f32, x, 2, (int64_t[]){3000, 200}, NULL);
     View w;
     view(&w, f32, y, 2, (int64_t[]){3000, 200}, NULL);
-    float *big = calloc(3000 * 200 * 2, sizeof *big); // no kernel runs on it
+    float *big = calloc(3000 * 200 * 2, sizeof *big); // no kernel is running on it
     v.t.data = big;
     w.t.data = big + 3000 * 200;
     OK(tg_prepare(k, (tg_arg[]){tg_tensor(&v.t), tg_tensor(&w.t), tg_int(1)}, 3));
@@ -84,7 +84,7 @@ static void test_argument_errors(void **state) {
     View a, b, c;
     view(&a, f32, x, 2, (int64_t[]){2, 3}, NULL);
     view(&b, f32, y, 2, (int64_t[]){2, 4}, NULL);
-    view(&c, &types[7], y, 2, (int64_t[]){2, 3}, NULL); // i32: not a float
+    view(&c, &types[7], y, 2, (int64_t[]){2, 3}, NULL); // i32 is not a float
     tg_arg ok = tg_tensor(&a.t), other = tg_tensor(&b.t);
     FAILS(tg_launch(NULL, NULL, 0), TG_ERROR_ARGUMENT, "NULL");
     FAILS(tg_launch(k, &ok, 1), TG_ERROR_ARGUMENT, "3 arguments");
@@ -121,7 +121,7 @@ static void test_source_errors(void **state) {
     tg_module_destroy(m);
 }
 
-/// Errors that only the arguments of a launch bring about are the launch's.
+/// Errors that depend on the arguments of a launch appear at the launch.
 static void test_late_errors(void **state) {
     (void)state;
     tg_module *m = module_of("kernel f(x: f32[N], y: f32[2, 4]) {\n"
@@ -141,13 +141,14 @@ static void test_late_errors(void **state) {
     FAILS(tg_launch(kernel_of(m, "f"), args, 2), TG_ERROR_SOURCE, "test.teg:2:");
     FAILS(tg_launch(kernel_of(m, "g"), args, 1), TG_ERROR_CONTRACT, "N % 2 == 0 does not hold");
     FAILS(tg_launch(kernel_of(m, "i"), args, 1), TG_ERROR_ARGUMENT, "f32 is not allowed");
-    assert_int_equal(strncmp(tg_last_error(), "test.teg:6:", 11), 0); // no warning of h before it
+    assert_int_equal(strncmp(tg_last_error(), "test.teg:6:", 11),
+                     0); // no warning about h precedes it
     a.shape[0] = 6;
     OK(tg_launch(kernel_of(m, "g"), args, 1));
     tg_module_destroy(m);
 }
 
-/// What a kernel writes is known whichever way it writes it.
+/// Every kind of write is detected.
 static void test_written(void **state) {
     (void)state;
     tg_module *m = module_of(
@@ -206,7 +207,7 @@ static void test_files(void **state) {
     FAILS(tg_module_from_file(TEST_OUT "/capi_main.teg", NULL, &m), TG_ERROR_SOURCE, "lib.teg");
     tg_module_options o = {.size = sizeof o, .paths = "/nowhere:" TEST_OUT "/capi_lib"};
     OK(tg_module_from_file(TEST_OUT "/capi_main.teg", &o, &m));
-    // What was read counts, whatever becomes of the files.
+    // A module keeps the texts that it read, whatever happens to the files.
     remove(TEST_OUT "/capi_main.teg");
     remove(TEST_OUT "/capi_lib/lib.teg");
     float x[3] = {1, -2, 3};
@@ -330,7 +331,7 @@ static void test_hooks(void **state) {
     assert_non_null(strstr(h.line, "warning"));
     int lines = h.lines;
     assert_ptr_equal(tg_context_use(NULL),
-                     c); // the module keeps its context, the launch has another
+                     c); // the module keeps its context; the launch has another one
     enum { M = 20000 };
     static float x[M * 4], y[M];
     View vx, vy;
@@ -342,7 +343,7 @@ static void test_hooks(void **state) {
     assert_int_equal(h.prints, M);
     assert_int_equal(strncmp(h.text, "row ", 4), 0);
     assert_true(h.parallel > 0);
-    assert_int_equal(h.lines, lines); // a warning is said once
+    assert_int_equal(h.lines, lines); // a warning is reported once
     tg_context_use(NULL);
     tg_module_destroy(m);
     tg_context_destroy(c);

@@ -81,7 +81,7 @@ static int launch_mix(int i) {
 
 static _Atomic long asked;
 
-// These come before the C library's, for libtegula, too. A sanitizer has its own.
+// These definitions precede the C library's, for libtegula as well. A sanitizer has its own.
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #pragma GCC visibility push(default)
 #define COUNTED(type, name, parameters, arguments)                                                 \
@@ -124,7 +124,7 @@ COUNTED(int, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))
 #define COUNTS false
 #endif
 
-/// 0: warm launches ask for nothing.
+/// Returns 0 if warm launches allocate nothing and take no lock.
 static int asks(const char *what, int launch(int)) {
     for (int i = 0; i < 4; i++)
         if (launch(i)) return 1;
@@ -135,7 +135,7 @@ static int asks(const char *what, int launch(int)) {
     return asked != 0;
 }
 
-/// Where any system call but a write and an exit ends the process.
+/// Launches in a process that any system call except a write and an exit ends.
 static void launch_alone(int launch(int), int to) {
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) _exit(2);
     char fine = 1;
@@ -158,7 +158,7 @@ static int calls_system(const char *what, int launch(int)) {
     return !done || !fine;
 }
 
-/// The number of promises that are broken.
+/// Returns the number of broken promises.
 static int measure(const char *what, int call(int), int launch(int)) {
     if (launch(0)) return fprintf(stderr, "%s\n", tg_last_error()), 1;
     bool fine = ruler_over(what, call, launch, CALLS);

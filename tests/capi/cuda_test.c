@@ -61,7 +61,7 @@ static void expect_ok(tg_status status) {
     assert_null(fake.fake_mistake());
 }
 
-/// One piece of code a device, loaded once; all of it goes with the module.
+/// Loads one piece of code for each device, once. The module's end releases all of it.
 static void launches(void) {
     Call c;
     tg_module *module;
@@ -109,7 +109,7 @@ static void code_generators(void **state) {
     tg_module_destroy(module);
 }
 
-/// Tensors of the CPU on a GPU that is not there.
+/// Tensors of the CPU on a simulated GPU.
 static void simulated(void **state) {
     (void)state;
     static const char *const targets[] = {"sim:sm_80", "sim:sm_90a"};
@@ -132,8 +132,8 @@ static void note(void *user, const char *line) {
     snprintf(said + n, sizeof said - n, "%s\n", line);
 }
 
-/// A launch that is recorded waits for no search, in whatever mode; another one does. (What comes
-/// of that search is of no use here: the driver runs nothing.)
+/// A captured launch never waits for a search, in any mode; another launch does. (The search's
+/// result is meaningless here, because the driver runs nothing.)
 static void never_tuned_in_a_capture(void **state) {
     (void)state;
     Call c;

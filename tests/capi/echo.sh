@@ -1,4 +1,4 @@
 #!/bin/sh
-# A compiler that answers nonsense of the right length.
+# A fake compiler whose answers are nonsense of the right length.
 head -c 16 /dev/zero
 exec cat > /dev/null

@@ -39,8 +39,8 @@ static void test_in_process(void **state) {
     tg_module_destroy(m);
 }
 
-/// Where two launches are told apart by hints alone and get the same tune values, they share the
-/// code: the second one generates none, where the fault would end this process.
+/// Two launches that differ only in hints and get the same tune values share their code. The second
+/// one generates none; a code generation would meet the fault and end this process.
 static void test_shared_code(void **state) {
     (void)state;
     static float x[1 << 16], y[1 << 16];
@@ -63,15 +63,15 @@ static void test_shared_code(void **state) {
 /* ---- another process ----------------------------------------------------------------------- */
 
 typedef struct Fault {
-    const char *variable, *value; // that brings it about
+    const char *variable, *value; // the variable and value that cause it
     tg_status status;
-    const char *part; // of the text
+    const char *part; // part of the message
 } Fault;
 
-/// In a process of its own, since a compiler that was started has the environment of its start.
-/// Returns where it went wrong.
+/// Runs in a process of its own, since a running compiler keeps its start's environment. Returns
+/// the line of the failure.
 static int live_through(const Fault *f) {
-    bool hangs = strcmp(f->value, "hang") == 0; // others may take longer on a busy machine
+    bool hangs = strcmp(f->value, "hang") == 0; // other requests may take longer on a busy machine
     setenv("TG_COMPILE", "process", 1);
     if (hangs) setenv("TG_COMPILE_TIMEOUT", "2", 1);
     setenv(f->variable, f->value, 1);
@@ -81,7 +81,8 @@ static int live_through(const Fault *f) {
     if (f->status && !strstr(tg_last_error(), "module 'test.teg'")) return 3;
     unsetenv(f->variable);
     unsetenv("TG_COMPILE_TIMEOUT");
-    bool ended = strcmp(f->value, "llvm-fatal") != 0; // else it goes on, with the fault
+    bool ended =
+        strcmp(f->value, "llvm-fatal") != 0; // otherwise the compiler continues, with the fault
     if (f->status && ended && launch(m) != TG_OK) return 4;
     tg_module_destroy(m);
     return 0;
@@ -109,7 +110,7 @@ static void test_process(void **state) {
         {"TG_FAULT", "abort", TG_ERROR_INTERNAL, "signal 6"},
         {"TG_FAULT", "segv", TG_ERROR_INTERNAL, "signal 11"},
         {"TG_FAULT", "hang", TG_ERROR_INTERNAL, "did not answer in 2 s"},
-// The sanitizers end a process without memory themselves.
+// The sanitizers end a process that runs out of memory.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
         {"TG_FAULT", "oom", TG_ERROR_MEMORY, "out of memory"},
 #endif
@@ -120,7 +121,7 @@ static void test_process(void **state) {
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) expect(&faults[i]);
 }
 
-/// A compiler that was ended between two requests is started again, unseen.
+/// A compiler that ended between two requests is started again, without notice.
 static int outlive(void) {
     setenv("TG_COMPILE", "process", 1);
     tg_module *m = module_of(source), *n = module_of(source);
@@ -136,7 +137,7 @@ static void *launch_once(void *module) {
     return NULL;
 }
 
-/// Forks while another thread waits for the compiler: the child compiles all the same.
+/// Forks while another thread waits for the compiler. The child must still compile.
 static int fork_meanwhile(void) {
     setenv("TG_COMPILE", "process", 1);
     setenv("TG_COMPILE_TIMEOUT", "2", 1);
@@ -165,7 +166,7 @@ static void test_fork(void **state) {
     assert_int_equal(status, 0);
 }
 
-/// A program without standard streams that prints all the same.
+/// Prints in a program without standard streams.
 static int print_nowhere(void) {
     setenv("TG_COMPILE", "process", 1);
     for (int fd = 0; fd < 3; fd++) close(fd);
@@ -185,7 +186,7 @@ static void test_closed(void **state) {
     assert_int_equal(status, 0);
 }
 
-/// The other process holds no file of this one: who reads from a pipe sees its end.
+/// The compiler's process holds no file of this one: a reader of a pipe sees its end.
 static void test_files(void **state) {
     (void)state;
     int ends[2];
@@ -202,7 +203,7 @@ static void test_files(void **state) {
     unsetenv("TG_COMPILE");
 }
 
-/// A forked process has a compiler of its own.
+/// A forked process starts a compiler of its own.
 static void test_restart(void **state) {
     (void)state;
     pid_t pid = fork();

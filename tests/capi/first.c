@@ -20,7 +20,7 @@ static bool fails(tg_status status, const char *what) {
     return status != TG_OK;
 }
 
-/// Rows that are divided by sums of powers, each kernel with another one.
+/// Kernels that divide rows by sums of powers, each with a different power.
 static void write_source(char *out, size_t room) {
     size_t n = 0;
     for (int i = 0; i < KERNELS; i++)
@@ -32,7 +32,7 @@ static void write_source(char *out, size_t room) {
             i, i + 1);
 }
 
-/// Microseconds of the best one until it is ready, but for the first; negative: it failed.
+/// Returns the least microseconds until a kernel is ready, without the first one; negative: failed.
 static double use_all(void) {
     static float memory[2][4 * N];
     char source[KERNELS * 300];
@@ -56,7 +56,7 @@ static double use_all(void) {
     return best;
 }
 
-/// use_all of a new process.
+/// Runs use_all in a new process.
 static double use_all_anew(void) {
     int ends[2];
     double us = -1;

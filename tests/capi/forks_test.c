@@ -15,7 +15,7 @@
 enum { FRESH = 24, FRESH_STEP = 250 };                               // microseconds
 enum { FORKS = 24, THREADS = 3, N = 100, LIMIT = 600, STEP = 3000 }; // seconds, microseconds
 
-/// In place of LLVM's, where that is a shared library: it takes its time, so that forks come then.
+/// Replaces LLVM's function if LLVM is a shared library. It sleeps, so that forks happen during it.
 char *LLVMGetHostCPUFeatures(void);
 __attribute__((visibility("default"))) char *LLVMGetHostCPUFeatures(void) {
     enum { LONG = 5000 }; // microseconds
@@ -29,7 +29,7 @@ enum { WORKED = 0, REFUSED = 1, WRONG = 2 };
 
 static tg_module *module;
 
-/// Every module is another one, so that each is compiled anew.
+/// Every module is different, so each is compiled.
 static tg_module *module_number(int i) {
     char text[256];
     tg_module *m = NULL;
@@ -63,7 +63,7 @@ static void *launch_once(void *arg) {
     return NULL;
 }
 
-/// The status of a child that is forked so long after other threads begin to compile.
+/// Returns the status of a child that is forked this long after other threads begin to compile.
 static int fork_after(int number, useconds_t microseconds) {
     pthread_t threads[THREADS];
     int numbers[THREADS], status = -1;
@@ -88,7 +88,7 @@ static int fork_after(int number, useconds_t microseconds) {
     return status;
 }
 
-/// In a process that has compiled nothing yet: what a first compile alone does is under way.
+/// In a process that has compiled nothing yet, the fork meets steps of a first compilation only.
 static int fork_fresh(int number) {
     int status = -1;
     fflush(NULL);
@@ -104,7 +104,7 @@ static int fork_fresh(int number) {
     return WEXITSTATUS(status);
 }
 
-/// This comes first: the program itself has compiled nothing.
+/// Runs first, while the program itself has compiled nothing.
 static void children_of_fresh_processes(void **state) {
     (void)state;
     setenv("TG_SERVER", "/nowhere/tegula", 1);
@@ -120,7 +120,7 @@ static int count_forks(int worked[2], int first) {
     for (int i = 0; i < FORKS; i++) {
         module = module_number(first + i);
         int status = fork_after(first + i, (useconds_t)(i * STEP));
-        assert_false(WIFSIGNALED(status)); // by the alarm: it hung
+        assert_false(WIFSIGNALED(status)); // killed by the alarm: it hung
         assert_true(WEXITSTATUS(status) == WORKED || WEXITSTATUS(status) == REFUSED);
         worked[WEXITSTATUS(status)]++;
         tg_module_destroy(module);
@@ -135,7 +135,7 @@ static void children_launch(void **state) {
     assert_int_equal(count_forks(worked, 0), FORKS);
 }
 
-/// Where there is no such process the child says so, if it was forked during a compilation.
+/// Without a compiler's process, a child that was forked during a compilation reports an error.
 static void children_are_refused(void **state) {
     (void)state;
     int worked[2];

@@ -43,7 +43,7 @@ static tg_status launch(tg_module *m, int64_t n) {
     return status ? status : tg_launch(k, (tg_arg[]){tg_tensor(&vx.t), tg_tensor(&vy.t)}, 2);
 }
 
-/// All that a program does; the first failure ends it.
+/// Performs every operation. The first failure ends it.
 static tg_status use_all(Meter *meter, bool recovers) {
     tg_options o = {
         .size = sizeof o, .threads = 2, .user = meter, .allocate = take, .release = give};
@@ -57,7 +57,7 @@ static tg_status use_all(Meter *meter, bool recovers) {
     if (!status) status = launch(m, 100);
     if (m && recovers) {
         meter->left = 1000000;
-        OK(launch(m, 20)); // the module is as good as before
+        OK(launch(m, 20)); // the module works as before
     }
     tg_module_destroy(m);
     tg_context_use(before);
@@ -73,7 +73,8 @@ static void test_every_allocation(void **state) {
     assert_true(all > 10);
     assert_int_equal(m.alive, 0);
     assert_int_equal(m.bytes, 0);
-    // Builds for sanitizers take each block from the hooks: a few hundred of those do.
+    // Under sanitizers each block comes from the hooks. A few hundred of these allocations are
+    // tried.
     for (long n = 0; n < all; n += 1 + all / 300) {
         m = (Meter){.left = n};
         FAILS(use_all(&m, n % 3 == 0), TG_ERROR_MEMORY, "out of memory");
@@ -83,7 +84,7 @@ static void test_every_allocation(void **state) {
     print_message("%ld allocations\n", all);
 }
 
-/// The compiler's memory is the module's context's; a warm launch takes none.
+/// The compiler's memory belongs to the module's context. A warm launch allocates none.
 static void test_warm(void **state) {
     (void)state;
     Meter meter = {.left = 1000000};
@@ -98,7 +99,7 @@ static void test_warm(void **state) {
     long taken = meter.taken;
     for (int i = 0; i < 100; i++) OK(launch(m, 20));
     assert_int_equal(meter.taken, taken);
-    OK(launch(m, 21)); // another extent of one step: no code
+    OK(launch(m, 21)); // another extent of the same step needs no code
     assert_int_equal(meter.taken, taken);
     tg_module_destroy(m);
     tg_context_use(NULL);

@@ -63,7 +63,7 @@ static int value(int64_t i, int salt) {
 
 enum { ROOM = 4096, ORIGIN = ROOM / 2 };
 
-/// How a tensor lies in memory around its origin.
+/// The placement of a tensor in memory around its origin.
 typedef struct Layout {
     const char *name;
     bool (*strides)(int rank, const int64_t *shape, int64_t *out);
@@ -126,7 +126,7 @@ static int64_t count_of(int rank, const int64_t *shape) {
     return n;
 }
 
-/// Where element number i, row-major, lies from the origin.
+/// The distance of element i, in row-major order, from the origin.
 static int64_t offset_of(const View *v, int64_t i) {
     int64_t at = 0;
     for (int d = v->t.ndim - 1; d >= 0; d--) {
@@ -136,7 +136,7 @@ static int64_t offset_of(const View *v, int64_t i) {
     return at;
 }
 
-/// A tensor of a layout whose origin is in the middle of `memory`.
+/// Places a tensor of a layout with its origin in the middle of `memory`.
 static bool lay_out(View *v, const Type *t, char *memory, const Layout *l, int rank,
                     const int64_t *shape) {
     int64_t strides[MAX_RANK];
@@ -197,7 +197,7 @@ static const struct {
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
-/// Every type on dense tensors of every shape; every pair of layouts in two types.
+/// Tests every type on dense tensors of every shape, and every pair of layouts in two types.
 static void test_elements(void **state) {
     (void)state;
     for (int t = 0; t < N_TYPES; t++)
@@ -295,7 +295,7 @@ static void test_products(void **state) {
                        i % 2);
 }
 
-/// Dims that the code holds as constants; others get code of their own.
+/// Dims that the code holds as constants. Other values get code of their own.
 static void test_constants(void **state) {
     (void)state;
     float x[16 * 9], y[16];

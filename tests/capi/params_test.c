@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/// The outputs come last: y adds up numbers and rows, z packs.
+/// The outputs are last: y adds up numbers and rows, z packs them.
 enum { PARAMS = 256, Y = PARAMS - 2, Z = PARAMS - 1, ELEMENTS = 32, ROOM = 2 * ELEMENTS };
 typedef enum Kind { NUMBER, ROW, PACK } Kind;
 static const char *const types_of[] = {"f32", "f32[N]", "f32[..P]"};
@@ -16,7 +16,7 @@ static View views[PARAMS];
 static tg_arg args[PARAMS];
 static int values[PARAMS];
 
-/// Two numbers come first.
+/// The first two parameters are numbers.
 static Kind kind_of(int i) {
     return i == Y ? ROW : i == Z ? PACK : i < 2 || i % 7 == 6 ? NUMBER : i % 3 == 1 ? PACK : ROW;
 }
@@ -38,7 +38,7 @@ static void add_source(char *out, size_t size) {
     assert_true(n < size);
 }
 
-/// Of a tensor another place with other elements, of a number another one.
+/// Gives a tensor another address and other elements, or a number another value.
 static void set(int i, int place) {
     values[i] = place ? 3 + i % 11 : i % 5;
     if (kind_of(i) == NUMBER) {

@@ -101,12 +101,12 @@ class Arrays(unittest.TestCase):
         np.testing.assert_array_equal(x, 3 * np.arange(10))
 
     def test_interleaved(self):
-        """Views that share no element are no overlap; an output that meets itself is refused."""
+        """Views that share no element do not overlap. An output that overlaps itself is refused."""
         whole = np.arange(64, dtype="f4").reshape(4, 16)
         self.m.scale(whole[:, :8], whole[:, 8:], 2)
         np.testing.assert_array_equal(whole[:, 8:], 2 * whole[:, :8])
         line = np.arange(20, dtype="f4")
-        for _ in range(3):  # launches like one before, too
+        for _ in range(3):  # also with repeated calls
             self.m.scale(line[::2], line[1::2], 3)
             np.testing.assert_array_equal(line[1::2], 3 * line[::2])
         for x, y in (
@@ -121,7 +121,7 @@ class Arrays(unittest.TestCase):
             self.m.scale(np.zeros((4, 4), "f4"), windows, 1)
 
     def test_wide_numbers(self):
-        """No bit of an integer is dropped, nor taken for a sign."""
+        """No bit of an integer is dropped, or taken for a sign."""
         x, i = np.zeros(5, bool), np.zeros(5, "i4")
         for big in (-1, 1 << 64, -(1 << 63)):
             with self.assertRaises(OverflowError):
@@ -152,7 +152,7 @@ class Arrays(unittest.TestCase):
         np.testing.assert_array_equal(y, [1, 0, 1, 1])
 
         class Odd:
-            """An array in the words of its interface alone."""
+            """An array that has only the array interface."""
 
             def __init__(self, **changes):
                 self.__array_interface__ = dict(y.__array_interface__, **changes)
@@ -214,7 +214,7 @@ class Arrays(unittest.TestCase):
 
     def test_dlpack(self):
         class Other:
-            """An array of a library that is not NumPy."""
+            """An array of a library other than NumPy."""
 
             def __init__(self, array):
                 self.array = array
@@ -231,7 +231,7 @@ class Arrays(unittest.TestCase):
 
 
 class OnGpu:
-    """An array that says it is on a GPU; its memory is the host's, as the fake driver's is."""
+    """An array that claims to be on a GPU. Its memory is the host's, as the fake driver's is."""
 
     def __init__(self, array, device):
         self.array, self.device = array, device
@@ -245,19 +245,19 @@ class OnGpu:
         get = ctypes.pythonapi.PyCapsule_GetPointer
         get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
         head = ctypes.cast(get(capsule, b"dltensor"), ctypes.POINTER(ctypes.c_int32))
-        head[2], head[3] = 2, self.device  # behind the data pointer
+        head[2], head[3] = 2, self.device  # after the data pointer
         return capsule
 
 
 class Stream:
-    """A stream object as PyTorch's."""
+    """A stream object like PyTorch's."""
 
     def __init__(self, value):
         self.cuda_stream = value
 
 
 class Torch(types.ModuleType):
-    """As much of PyTorch as the package asks for, on memory of the host."""
+    """The part of PyTorch that the package uses, on memory of the host."""
 
     stream = 0
 
@@ -284,11 +284,11 @@ class Torch(types.ModuleType):
             if self.device >= 0:
                 return super().__dlpack__(stream)
             capsule = self.array.view("u1" if self.dtype == "bool" else self.dtype).__dlpack__()
-            if self.dtype == "bool":  # which NumPy's does not have
+            if self.dtype == "bool":  # NumPy's DLPack lacks bool
                 get = ctypes.pythonapi.PyCapsule_GetPointer
                 get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
                 at = ctypes.cast(get(capsule, b"dltensor"), ctypes.POINTER(ctypes.c_uint8))
-                at[20] = 6  # the type's code
+                at[20] = 6  # the type's code in the tensor
             return capsule
 
         def item(self):
@@ -304,7 +304,7 @@ class Torch(types.ModuleType):
 
 
 class TorchCalls(unittest.TestCase):
-    """What is kept from call to call: nothing but what types and shapes decide."""
+    """Prepared calls keep only data that types and shapes determine."""
 
     def setUp(self):
         self.torch = sys.modules["torch"] = Torch()
@@ -363,14 +363,14 @@ class TorchCalls(unittest.TestCase):
         for device in (0, 1, 0):
             self.torch.stream = fake.fake_stream(device)
             self.m.scale(*self.on(device, x, y), 2)
-        self.assertIsNone(fake.fake_mistake())  # a stream of another device would be one
+        self.assertIsNone(fake.fake_mistake())  # a stream of another device would be a mistake
         self.m.scale.on(fake.fake_stream(1))(*self.on(1, x, y), 2)
         self.assertIsNone(fake.fake_mistake())
         self.assertEqual(fake.fake_calls(b"cuLaunchKernelEx"), before + 4)
 
 
 class Gpus(unittest.TestCase):
-    """Against a driver that checks what it is asked for and runs nothing, and on the simulator."""
+    """Runs against a driver that checks its calls and runs nothing, and on the simulator."""
 
     def setUp(self):
         path = os.environ.get("TG_CUDA_LIBRARY")
@@ -518,11 +518,11 @@ class Modules(unittest.TestCase):
             k = tegula.source("kernel f(x: f32[N]) { parallel { x[0] = 1; } }").f
             gc.collect()
             x = np.zeros(2, "f4")
-            k(x)  # its module is kept
+            k(x)  # the kernel keeps its module
             self.assertEqual(x[0], 1)
 
     def test_borrowed(self):
-        """An interface may own the memory that it tells of, as that of NumPy's scalars does."""
+        """An interface may own the memory that it describes, as that of NumPy's scalars does."""
 
         class Array(np.ndarray):
             alive = 0
@@ -564,7 +564,7 @@ class Modules(unittest.TestCase):
 
 
 class Install(unittest.TestCase):
-    """`pip install` from the tree, and the package then found without any variable."""
+    """`pip install` from the tree; the package then works without variables."""
 
     def test_pip(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiled kernels on several ranks of CPUs, again and again:
+"""Compiled kernels on several ranks of CPUs, many times:
 
     ranks_test.py threads | death | openshmem | chosen | oshrun-death OSHRUN.SH
 
-gemm_rs (which combines) and ag_gemm, with rows that no tile divides, in every plan. Inputs change from launch to
-launch and are poisoned after it, results before it; a rank is late now and then. Sums of small integers are exact,
-so each result is compared bit by bit; those of other numbers must have the same bits in all launches and plans.
-openshmem: this process is one of those that oshrun started. death: a process ends in the middle. chosen: as openshmem, with
-the plan that is chosen where nobody names one. oshrun-death: a process of oshrun's ends in the middle, whether that ends the
-others or leaves them alone.
+gemm_rs (which combines) and ag_gemm, with rows that no tile divides, in every plan. Inputs change from
+launch to launch and are poisoned after it; results are poisoned before it. A rank is late now and then.
+Sums of small integers are exact, so these results are compared bit by bit. Results of other numbers must
+have equal bits in all launches and plans. openshmem: this process is one that oshrun started. death: a
+process ends in the middle. chosen: as openshmem, with the default plan. oshrun-death: a process of
+oshrun's ends in the middle, both where this ends the others and where it does not.
 """
 import multiprocessing
 import os
@@ -25,17 +25,17 @@ import tegula
 
 M, N, K, INPUTS = 37, 20, 24, 7
 PLANS = "direct", "before", "pull", "push", "put"
-EACH, AGAIN, LATE, NAP = 250, 25, 40, 0.003  # launches of a plan; with the same input; one of so many; seconds
+EACH, AGAIN, LATE, NAP = 250, 25, 40, 0.003  # launches of a plan; with equal inputs; one late rank in so many; seconds late
 
 
 def inputs(rank, ranks, number):
-    """a of gemm_rs, b, a of ag_gemm, as rank has them in launch `number`."""
+    """Inputs of launch `number` on a rank: a of gemm_rs, b, a of ag_gemm."""
     random = np.random.default_rng(1000 * rank + number)
     return [random.integers(-8, 9, shape).astype("f4") for shape in ((ranks * M, K), (K, N), (M, K))]
 
 
 def expected(rank, ranks, number):
-    """What gemm_rs and ag_gemm give on a rank."""
+    """The expected results of gemm_rs and ag_gemm on a rank."""
     all_ = [inputs(r, ranks, number) for r in range(ranks)]
     scattered = sum(a[rank * M : (rank + 1) * M] @ b for a, b, _ in all_)
     return scattered, np.stack([shard @ all_[rank][1] for _, _, shard in all_])
@@ -109,19 +109,19 @@ def on_threads(ranks):
 
 
 def until_death(comm, ranks, plan="pull"):
-    """What is wrong with how rank 1's end is told of, or nothing."""
+    """Faults in the report of rank 1's end, or nothing."""
     rank, r = comm.rank, Rank(comm, ranks)
     for i in range(5):
         r.launch(plan, inputs(rank, ranks, i))
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     wrong = []
-    for i in 5, 6:  # the group is of no further use
+    for i in 5, 6:  # the group cannot be used any more
         try:
             r.launch(plan, inputs(rank, ranks, i))
             wrong += ["a launch without rank 1 has succeeded"]
         except tegula.Error as e:
-            wrong += [] if "process of rank 1 has ended" in str(e) else [str(e)]  # not a time-out
+            wrong += [] if "process of rank 1 has ended" in str(e) else [str(e)]  # it must not be a time-out
     return "\n".join(wrong)
 
 
@@ -150,7 +150,7 @@ def oshrun_rank_until_death(folder):
 
 
 def oshrun_death(script, ranks, **environment):
-    """What is wrong with the job, or nothing; it ends in ten minutes, or else is wrong. None: there is no oshrun."""
+    """Faults of the job, or nothing. It has to end within ten minutes. None: oshrun is not installed."""
     with tempfile.TemporaryDirectory() as folder:
         job = subprocess.Popen([script, str(ranks), sys.executable, __file__, "oshrun-rank", folder], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | environment,
@@ -162,7 +162,7 @@ def oshrun_death(script, ranks, **environment):
             return "the job has not ended in ten minutes: " + job.communicate()[0]
         if job.returncode == 77:
             return None
-        if not environment:  # oshrun may end the others before they have said anything
+        if not environment:  # oshrun may end the others before they print anything
             return "" if job.returncode and "rank 1" in said else f"status {job.returncode}: {said}"
         files = {r: pathlib.Path(folder, str(r)) for r in range(ranks) if r != 1}
         wrong = [f"rank {r}: {f.read_text() if f.exists() else 'it has not come to its end'}" for r, f in files.items()]
@@ -170,7 +170,7 @@ def oshrun_death(script, ranks, **environment):
 
 
 def oshrun_deaths(script):
-    alone = {"OMPI_MCA_orte_enable_recovery": "1"}  # oshrun leaves the others alone
+    alone = {"OMPI_MCA_orte_enable_recovery": "1"}  # makes oshrun leave the others alone
     wrong = []
     for environment in {}, alone, alone | {"TG_OPENSHMEM_PUTS": "1"}:
         said = oshrun_death(script, 3, **environment)

@@ -57,7 +57,7 @@ void put(const Type *t, void *data, int64_t i, int v) {
     memcpy((char *)data + i * t->bits / 8, &bits, (size_t)t->bits / 8);
 }
 
-/// Found by trying: what is no small integer is 9999.
+/// Returns the small integer that equals the element; 9999: none does.
 int get(const Type *t, const void *data, int64_t i) {
     uint64_t bits = 0, one = 0;
     memcpy(&bits, (const char *)data + i * t->bits / 8, (size_t)t->bits / 8);

@@ -31,7 +31,7 @@ typedef struct Type {
     const char *name;
     DLDataTypeCode code;
     int bits;
-    int exponent, mantissa; // of floats
+    int exponent, mantissa; // sizes of a float's exponent and mantissa
 } Type;
 enum { N_TYPES = 14 };
 extern const Type types[N_TYPES];

@@ -22,7 +22,7 @@ static tg_module *shared;
 typedef struct Worker {
     pthread_t thread;
     int number;
-    char text[256]; // of the first failure; cmocka's asserts are for its own thread
+    char text[256]; // first failure; cmocka's asserts work only in its own thread
 } Worker;
 
 static void note(Worker *w, tg_status status) {
@@ -43,7 +43,7 @@ static void launch_twice(Worker *w, tg_module *m, int i) {
         if (y[j] != 2 * x[j]) strcpy(w->text, "twice: a wrong result");
 }
 
-/// Each thread asks for steps of the ladder and types in an order of its own.
+/// Each thread launches steps of the ladder and types in its own order.
 static void launch_sums(Worker *w, tg_module *m, int i) {
     static const int kinds[] = {1, 0, 3, 2};
     const Type *t = &types[kinds[(i + w->number) % 4]];
@@ -92,7 +92,7 @@ static void *use_own(void *arg) {
     return NULL;
 }
 
-/// Mistakes of one thread leave the others alone, and each reads its own text.
+/// Mistakes of one thread do not affect the others, and each reads its own message.
 static void *fail_often(void *arg) {
     Worker *w = arg;
     char text[64];
@@ -133,7 +133,7 @@ static void test_failures(void **state) {
     run(fail_often);
 }
 
-/// The helper process serves all threads, one after the other.
+/// The helper process serves all threads, one at a time.
 static void test_process(void **state) {
     (void)state;
     tg_module *before = shared;

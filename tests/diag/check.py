@@ -27,13 +27,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 EXPECT = re.compile(r"expected-(error|warning|note|hint)(?:@([+-]?\d+))?\s*\{\{(.*?)\}\}")
 MESSAGE = re.compile(r"^(?:(.*?):(\d+):(\d+): )?(error|warning|note|hint): (.*)$")
-# Rows that no small source file brings about. parse_test.c has FILE_TOO_LARGE; CONST_UNKNOWN is for
-# callers of the library that leave a constant open. SHARED_MEMORY and BLOCK_REGISTERS are of GPUs: lit/gpu-async.
+# Rows without a small source file that causes them. parse_test.c tests FILE_TOO_LARGE. CONST_UNKNOWN is for
+# callers of the library that leave a constant open. lit/gpu-async tests SHARED_MEMORY and BLOCK_REGISTERS.
 UNTESTED = {"INTERNAL", "RUN_FAILED", "FILE_TOO_LARGE", "CONST_UNKNOWN", "SHARED_MEMORY", "BLOCK_REGISTERS"}
 
 
 def expected(text):
-    """[(kind, line, text)]; a hint's line is that of the comment's target."""
+    """[(kind, line, text)] from the comments; a hint has its target's line."""
     found = []
     for n, line in enumerate(text.split("\n"), 1):
         for kind, at, what in EXPECT.findall(line):
@@ -43,7 +43,7 @@ def expected(text):
 
 
 def reported(output, path):
-    """[(kind, line, text)]; a hint has the line of the message it follows."""
+    """[(kind, line, text)] from the output; a hint has the line of the message before it."""
     found, last = [], 0
     for line in output.split("\n"):
         m = MESSAGE.match(line)
@@ -59,7 +59,7 @@ def reported(output, path):
 
 
 def compare(want, got):
-    """Lines that tell what is missing and what is too much."""
+    """Lines that name missing and unexpected messages."""
     problems, left = [], list(got)
     for kind, line, text in want:
         hit = next((g for g in left if g[0] == kind and g[1] == line and text in g[2]), None)

@@ -53,7 +53,7 @@ def line_matches(pattern, line):
 
 
 def find_lines(wanted, printed, start):
-    """Where the lines `wanted` stand in `printed` next to each other, from `start` on; or None."""
+    """The index from `start` on at which the lines `wanted` occur consecutively in `printed`; or None."""
     for at in range(start, len(printed) - len(wanted) + 1):
         if all(line_matches(w, p) for w, p in zip(wanted, printed[at:])):
             return at

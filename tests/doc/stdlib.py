@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Keeps docs/use/stdlib.md in step with the `///` comments of stdlib/*.teg.
 
-tests/doc/stdlib.py            fails where the page differs, or a kernel has no text or no test
-tests/doc/stdlib.py --write    rewrites what stands below the marker of the page
+tests/doc/stdlib.py            fails if the page differs, or a kernel lacks a text or a test
+tests/doc/stdlib.py --write    rewrites the page below its marker
 """
 
 import pathlib
@@ -37,7 +37,7 @@ def header(text):
 
 
 def items(text):
-    """(kind, name, signature, what, source) of each kernel, and of each fn that has a text."""
+    """(kind, name, signature, text, source) of each kernel, and of each fn with a text."""
     for doc, kind, name, generics, parameters in ITEM.findall(text):
         what, _, source = plain(doc, "///").partition("Source: ")
         signature = re.sub(r"\s+", " ", f"{name}{generics}({parameters})")

@@ -1,4 +1,5 @@
-"""The draw of goals: no cell that is reached comes before all were drawn, missing ones come first afterwards."""
+"""Tests the draw of goals: no reached cell is drawn again before all were drawn, and missing ones come first
+afterwards."""
 
 import pathlib
 import sys
@@ -18,7 +19,7 @@ def first_turn_passes_over_the_reached():
         assert len(goals) == (draw.MANY if n % 8 == 7 else draw.GOALS)
         assert not reached & set(goals), "a cell is drawn that every target has reached"
         drawn += goals
-        reached |= set(goals) | {c for c in CELLS if c[0] == goals[0][0]}  # others of the op by the way
+        reached |= set(goals) | {c for c in CELLS if c[0] == goals[0][0]}  # other cells of the op, reached in passing
         n += 1
     assert len(drawn) < len(CELLS)
 

@@ -1,9 +1,10 @@
-"""Random blocks whose ranges end inside of them: which elements are there, against a run in Python.
+"""Random blocks whose ranges end inside of them. A run in Python tells which elements exist.
 
 Usage: ends.py --tegula PROGRAM [--count N] [--seed S] [--target T]
 
-Statements change two variables of 8 lanes by reads along ranges, shapes, choices, sorts and loops. Python runs the same
-with a truth value for each element. `present` has to agree exactly, or give true for all with a warning.
+Statements change two variables of 8 lanes by reads along ranges, shapes, choices, sorts and loops. Python
+runs the same statements with a truth value for each element. `present` has to agree exactly, or to be true
+for all with a warning.
 """
 
 import argparse
@@ -40,7 +41,7 @@ def moved(a, change):
     return change(a[0]), change(a[1])
 
 
-# Spelling, number of operands, and the meaning of blocks (values, presence); e: the arguments.
+# Spelling, number of operands, and meaning on blocks (values, presence); e: the arguments.
 OPS = [
     ("a", 0, lambda e: e["a"]),
     ("b", 0, lambda e: e["b"]),
@@ -125,7 +126,7 @@ def numbers(output, name):
 
 
 def wrong(options, path, program, run):
-    """What differs in a run of the program, or None; and whether it is told what is there."""
+    """The difference in a run of the program, or None; and whether the compiler warned."""
     r = program.r
     n = r.choice([3, 5, 8, 11])
     args = {"f": r.randrange(2), "g": r.randrange(2), "t": r.randrange(4), "q": min(n, r.choice([1, 2, 4, 6]))}

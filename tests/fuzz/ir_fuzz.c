@@ -30,7 +30,7 @@ static void round_trip(Ctx *ctx, void *arg) {
     Op *module = ir_parse(ir, ctx_add_source(ctx, "fuzz.tir", in->text, in->len));
     if (!module && !diag_errors(ctx)) abort();
     if (!module) return;
-    // Any module that parses prints, be it wrong or right.
+    // Any module that parses can be printed, whether or not it verifies.
     char *text = print(ctx, module);
     if (!ir_verify(ir, module)) return;
     if (strcmp(print(ctx, read_back(ctx, ir, text)), text) != 0) abort();

@@ -1,12 +1,12 @@
-"""Differential fuzzing: random valid kernels, the interpreter against other executors.
+"""Differential fuzzing: random valid kernels, on the interpreter and on other executors.
 
 Usage: kernels.py --tegula PROGRAM [--count N] [--seed S] [--target cpu] [--keep]
 
-Each program is a random kernel that is valid by construction, with random data and two tile
-settings. Floats hold small integers, and the generator keeps every intermediate below the
-precision of its type, so sums and products are exact in any order and results must agree bit for
-bit; only what a transcendental function or a division made is compared within a bound.
-A failure prints the seed of its program, the source and the command lines.
+Each program is a random kernel that is valid by construction, with random data and two tile settings.
+Floats hold small integers, and the generator keeps every intermediate below the precision of its type.
+Sums and products are then exact in any order, and results must agree bit for bit. Only results of a
+transcendental function or a division are compared within a bound. A failure prints the seed of its
+program, the source and the command lines.
 """
 
 import argparse
@@ -24,7 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "run"))
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
 
-# Largest integer up to which every integer is a value of the type.
+# All integers up to this one are values of the type.
 EXACT = {"f64": 2**50, "f32": 2**23, "f16": 2**11, "bf16": 2**8}
 INTS = {
     "i8": (-128, 127),
@@ -48,7 +48,7 @@ NUMPY = {
     "u32": np.uint32,
 }
 FLOATS = list(EXACT)
-TOO_LARGE = "bytes of shared memory of a CTA"  # what a GPU has no room for is no failure
+TOO_LARGE = "bytes of shared memory of a CTA"  # a kernel that exceeds a GPU's resources has not failed
 BOTH = """fn both(a, b) {
     let (p, q) = a;
     let (r, s) = b;
@@ -85,7 +85,7 @@ class Generator:
     # ---- pieces
 
     def begin(self):
-        """The ranges of a phase."""
+        """Makes the ranges of a phase."""
         self.lines, self.scope = [], []
         self.ranges = {"BM": "m", "BN": "n", "16": "whole"}
         self.emit("let whole = range(0, K, 16);")
@@ -139,7 +139,7 @@ class Generator:
         )
 
     def subs(self, shape):
-        """One for each extent. Integer blocks are joint: they broadcast to the shape wanted."""
+        """A subscript for each extent. Integer blocks are joint: they broadcast to the wanted shape."""
         subs = [self.sub(e) for e in shape]
         blocks = [i for i, s in enumerate(subs) if "index" in s]
         if len(blocks) > 2 or blocks == [0, 2]:
@@ -152,7 +152,7 @@ class Generator:
     def load(self, shape, elem):
         dims = tuple(self.dim_of(e) for e in shape)
         subs = self.subs(shape)
-        if not shape or self.r.random() < 0.25:  # a dimension more, dropped by a scalar
+        if not shape or self.r.random() < 0.25:  # adds a dimension that a scalar subscript drops
             extra = self.r.choice(["M", "N"])
             dims += (extra,)
             near = self.r.choice(list(self.ranges.values()))
@@ -183,7 +183,7 @@ class Generator:
         return self.load(shape, elem)
 
     def clamp(self, x):
-        """Keeps floats where their type is exact."""
+        """Limits floats to the range in which their type is exact."""
         limit = EXACT.get(x.elem)
         if limit is None or x.bound <= limit:
             return x
@@ -236,7 +236,7 @@ class Generator:
         return X(f"({x.text} as {elem})", elem, shape, x.bound)
 
     def small(self, shape, elem, depth):
-        """By way of a float of 8 bits, which holds the integers up to 8."""
+        """Converts through an 8-bit float, which holds the integers up to 8."""
         if elem not in EXACT:
             return self.leaf(shape, elem)
         x, f8 = self.expr(shape, elem, depth - 1), self.r.choice(["f8e4m3", "f8e5m2"])
@@ -244,7 +244,7 @@ class Generator:
         return X(f"(({low} as {f8}) as {elem})", elem, shape, 8)
 
     def expand(self, shape, elem, depth):
-        """A block of one axis less, broadcast along the axis that is missing."""
+        """A block without one axis, broadcast along it."""
         axis = self.r.randrange(len(shape))
         x = self.expr(shape[:axis] + shape[axis + 1 :], elem, depth - 1)
         subs = ", ".join("None" if i == axis else ":" for i in range(len(shape)))
@@ -262,7 +262,7 @@ class Generator:
         return X(f"permute({x.text}, {', '.join(map(str, order))})", elem, shape, x.bound)
 
     def reshaped(self, shape, elem, depth):
-        """To one axis, turned or joined with itself there, and back."""
+        """Reshapes to one axis, flips or joins there, and reshapes back."""
         x, n = self.expr(shape, elem, depth - 1), " * ".join(shape)
         flat = f"reshape(broadcast({x.text}, {', '.join(shape)}), {n})"
         how = self.r.choice(["flip", "roll", "plain", "slice"])
@@ -275,7 +275,7 @@ class Generator:
         return X(f"reshape({flat}, {', '.join(shape)})", elem, shape, x.bound)
 
     def reduced(self, shape, elem, depth):
-        """A reduction of one axis more."""
+        """A reduction of a block with one more axis."""
         extra = self.r.choice([e for e in self.ranges if e not in shape] or [None])
         if extra is None or (extra == "16" and len(shape) == 2):
             return self.leaf(shape, elem)
@@ -310,7 +310,7 @@ class Generator:
         )
 
     def operand(self, shape, elem):
-        """Of a product: as it is, turned round, or computed."""
+        """An operand of a product: direct, transposed or computed."""
         if self.r.random() < 0.3:
             x = self.load(shape[::-1], elem)
             return f"trans({x.text})"
@@ -332,7 +332,7 @@ class Generator:
             return self.leaf(shape, elem)
         a, b = self.operand((shape[0], k), source), self.operand((k, shape[1]), source)
         x = X(f"dot({a}, {b})", elem, shape, 25 * 64)
-        if depth > 1 and elem == "f32" and self.r.random() < 0.3:  # of a product, rounded
+        if depth > 1 and elem == "f32" and self.r.random() < 0.3:  # the rounded result of a product
             low = f"(min(max({x.text}, -7.0), 7.0) as {source})"
             far = self.operand((shape[1], shape[1]), source)
             return X(f"dot({low}, {far})", elem, shape, 35 * 64)
@@ -419,7 +419,7 @@ class Generator:
         self.scope.append(X(v, elem, shape, bound))
 
     def merged(self):
-        """A loop that may be split, whose state is joined by a function of the file."""
+        """A loop that may be split. A function of the file joins its states."""
         elem = self.r.choice(["f32", "f64", "i32", "i64"])
         shape = self.r.choice([("BM",), ("BN",), ("BM", "BN"), ()])
         p, q, k = self.name("p"), self.name("q"), self.name("k")
@@ -504,7 +504,7 @@ class Generator:
             self.emit(f"combine({o}[{self.ranges[e]}], {x.text}, add);")
 
     def scratch(self):
-        """A phase before that fills a tensor of the launch, and a store of what is read of it."""
+        """An earlier phase that fills a scratch tensor, and a store that reads it."""
         elem, lines = self.r.choice(["f32", "i32", "f16"]), self.lines
         self.begin()
         x = self.expr(("BM", "BN"), elem, self.r.randint(0, 2))
@@ -586,7 +586,7 @@ def line(seed, folder, file, args, setting, number, target, outs):
 
 
 def run_lines(program, lines, folder):
-    """Exit code and text a line; a dead process costs its line and goes on behind it."""
+    """(exit code, text) of each line. A dead process costs its line, and a new one takes the rest."""
     results = []
     while len(results) < len(lines):
         (folder / "batch").write_text("\n".join(lines[len(results) :]) + "\n")

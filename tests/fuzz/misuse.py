@@ -1,11 +1,11 @@
-"""Races and waits that the compiler reports are real.
+"""Checks that the races and waits that the compiler reports are real.
 
 Usage: misuse.py --tegula PROGRAM [--count N] [--seed S]
 
-Random kernels of several ranks touch shards, raise words and wait for them, where expressions of the
-rank say. Where `tegula check` reports a race of two ranks or a wait that does not end, the same kernel
-is written so that the compiler cannot know (`rank + o`, o being passed) and run by the interpreter
-with as many ranks as the message says: it has to find that race, or that no rank can go on.
+Random kernels of several ranks access shards, raise words and wait for them, depending on expressions of
+the rank. If `tegula check` reports a race of two ranks or an endless wait, the same kernel is rewritten so
+that the compiler cannot know (`rank + o`, where o is an argument). The interpreter runs it with the number
+of ranks in the message. It has to find that race, or that no rank can continue.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-# `@` is nothing where the compiler is to see it all, else ` + o`.
+# `@` becomes nothing if the compiler is to see the expression, and ` + o` otherwise.
 SHARDS = [
     "(rank@ + 1) % W", "(rank@ + 2) % W", "(rank@ + 4) % W", "(rank@ + W - 1) % W", "(rank@) / 2",
     "W - 1 - (rank@)", "rank@", "0@", "1@", "(rank@) * 2 % W", "min(rank@ + 1, W - 1)",
@@ -36,7 +36,7 @@ class Misuse:
         self.r = random.Random(seed)
 
     def around(self, conditions, inner):
-        """The statement as it is, in a choice, or in a loop."""
+        """The statement itself, in a choice, or in a loop."""
         k = self.r.random()
         if k < 0.3:
             return f"if {self.r.choice(conditions)} {{ {inner()} }}"
@@ -53,8 +53,8 @@ class Misuse:
         return f"y[{self.r.randint(0, 38)}, m] = {place};"
 
     def races(self):
-        # The interpreter runs the programs of a rank one after another: what one waits for orders
-        # the next one, too. So there is one where there are waits.
+        # The interpreter runs the programs of a rank one after another, so a wait in one orders the next,
+        # too. Kernels with waits therefore have one program.
         meets = self.r.random() < 0.3
         conditions, step = (CONDITIONS, 4) if meets else (CONDITIONS + OWN, 2)
         lines = [self.around(conditions, self.touch) for _ in range(self.r.randint(1, 3))]
@@ -90,7 +90,7 @@ def tegula(args, *words):
 
 
 def runs_into(args, path, ranks):
-    """What the interpreter says of a run with so many ranks."""
+    """The interpreter's output for a run with so many ranks."""
     data = {"x": "iota(4)", "t": f"zeros({ranks},{ranks},4)", "s": f"zeros({ranks},2):i64", "o": "0"}
     data["y"] = f"zeros({ranks},40,4)"
     words = [w for k, v in data.items() for w in ("-a", f"{k}={v}")]
@@ -98,7 +98,7 @@ def runs_into(args, path, ranks):
 
 
 def check(args, seed, path):
-    """None: nothing is reported. Else whether it is real, and what was said."""
+    """None: the compiler reports nothing. Otherwise whether the report is real, and the output."""
     text = Misuse(seed).source()
     with open(path, "w", encoding="utf-8") as f:
         f.write(text.replace("@", ""))

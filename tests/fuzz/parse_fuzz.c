@@ -25,7 +25,8 @@ static void round_trip(Ctx *ctx, void *arg) {
     char *text = fe_format(ctx, file);
     uint16_t again = ctx_add_source(ctx, "formatted.teg", text, strlen(text));
     char *second = print(ctx, again);
-    // Layout can make no error, change no tree, and has nothing left to change.
+    // A formatted text has no errors, gives the same tree, and does not change when formatted
+    // again.
     if (diag_errors(ctx) || strcmp(tree, second) != 0) abort();
     if (strcmp(fe_format(ctx, again), text) != 0) abort();
 }

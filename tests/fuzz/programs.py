@@ -3,12 +3,12 @@
 Usage: programs.py --tegula PROGRAM [--seed S] [--seconds T] [--programs N] [--targets cpu,sim:sm_80]
                    [--jobs J] [--first I] [--most F] [--table] [--keep FOLDER] [--reached FILE] [--count-only]
 
-A program reaches some goals, triples of an op, a context and an element, and is run by the interpreter and
-by each target. Goals are drawn from the cells that some target has not reached. Integers, bools and exact floats
-have to agree in every bit; approximations within their bound. A failing program is made smaller, and printed with
-its command lines and with the options that repeat it: a seed, a number and goals make one program. At the end
-there is a table of what was reached; `--reached FILE` adds it up over runs, `--count-only` shows it without
-running programs. docs/inside/testing.md tells more.
+A program reaches some goals, triples of an op, a context and an element. The interpreter and each target
+run it. Goals are drawn from the cells that some target has not reached. Integers, bools and exact floats
+have to agree in every bit, approximations within their bound. A failing program is reduced, and printed
+with its command lines and with the options that repeat it: a seed, a number and goals determine a program.
+A table at the end shows the reached cells. `--reached FILE` adds it up over runs, `--count-only` shows it
+without running programs. docs/inside/testing.md has more.
 """
 
 import argparse
@@ -33,7 +33,7 @@ CHUNK = 24  # programs a process
 
 
 class Worker:
-    """What makes and runs chunks of programs, in a process of its own."""
+    """Makes and runs chunks of programs, in a process of its own."""
 
     def __init__(self, o):
         self.o = o

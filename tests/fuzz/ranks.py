@@ -2,10 +2,10 @@
 
 Usage: ranks.py --tegula PROGRAM [--count N] [--seed S] [--target cpu] [--keep]
 
-As kernels.py, with one to four phases. Each fills a tensor of its own (the own shard, a part of all
-shards, sums over ranks, atomics, puts behind signals) or an output, from what the phases before it
-and the caller left in the shards of all ranks; some in turns of a loop; tiles of two phases may
-differ in height. Settings take turns among the plans of transfers.
+As kernels.py, with one to four phases. Each phase fills a tensor of its own (the own shard, a part of all
+shards, sums over ranks, atomics, puts behind signals) or an output, from the shards of all ranks after
+earlier phases. Some phases are in a loop. Tiles of two phases may differ in height. Settings alternate
+among the plans of transfers.
 """
 
 import re
@@ -19,8 +19,8 @@ from kernels import EXACT, INTS, NUMPY, X, Generator, harness
 class Ranks(Generator):
     def __init__(self, seed):
         super().__init__(seed)
-        self.grid = False  # the phase has an index `r` of all ranks
-        self.shards = []  # symmetric tensors that may be read: X with the name as its text
+        self.grid = False  # whether the phase has an index `r` over all ranks
+        self.shards = []  # readable symmetric tensors: X with the name as its text
 
     # ---- tensors
 
@@ -29,7 +29,7 @@ class Ranks(Generator):
         return harness.bf16(values.astype(np.float64)) if elem == "bf16" else values.astype(NUMPY[elem])
 
     def tensor(self, elem, dims, lo=-4, hi=5):
-        """An ordinary input: the same for all ranks, or one for each."""
+        """An ordinary input, equal on all ranks or different."""
         lo = 0 if elem.startswith("u") else lo
         t, shape = self.name("t"), [self.dims[d] for d in dims]
         if self.r.random() < 0.5:
@@ -47,7 +47,7 @@ class Ranks(Generator):
             self.outs[t] = (elem, True)
         else:
             lo, axis = 0 if elem.startswith("u") else -4, self.r.randrange(2 * len(shape))
-            if 0 < axis < len(shape) and elem != "bf16":  # shards with gaps, or turned round
+            if 0 < axis < len(shape) and elem != "bf16":  # shards with gaps, or transposed
                 how = self.r.choice(["::2", "::-1"])
                 shape[axis] *= 2 if how == "::2" else 1
                 spec = [":"] * axis + [how]
@@ -124,14 +124,14 @@ class Ranks(Generator):
         return []
 
     def value(self, grid, elem=None):
-        """What the programs of a phase compute, behind some statements."""
+        """The value that the programs of a phase compute, after some statements."""
         self.grid = grid
         for _ in range(self.r.randint(0, 2)):
             self.r.choice([self.let, self.let, self.loop, self.branch])()
         return self.clamp(self.expr(("BM", "BN"), elem or self.elem(), self.r.randint(0, 2)))
 
     def phase(self, fill):
-        """What it fills may be read by later phases, not by itself."""
+        """A phase. Later phases may read the tensor that it fills, but it may not."""
         self.begin()
         filled = fill()
         loops = ["m in M by BM", "n in N by BN"]
@@ -139,10 +139,10 @@ class Ranks(Generator):
             loops.insert(self.r.randint(0, 2), "r in W")
         self.shards += filled
         lines = [f"    parallel {', '.join(loops)} {{", *self.lines, "    }"]
-        # Tiles of this phase are of another height than those of others.
+        # Tiles of this phase may have another height than those of other phases.
         if self.r.random() < 0.4:
             lines = [re.sub(r"\bBM\b", "BH", x) for x in lines]
-        # What does not add to what was there may as well be done again and again.
+        # A phase that does not add to its tensor may be repeated.
         again = fill in (self.own, self.part, self.sums) and "keep" not in lines[-2]
         if again and self.r.random() < 0.3:
             lines = [f"    for turn in {self.r.randint(1, 4)} {{", *lines, "    }"]
@@ -182,7 +182,7 @@ class Ranks(Generator):
         self.dims |= {"K": r.choice([1, 7, 16]), "W": r.choice([1, 2, 2, 3, 4]), "One": 1}
         tunes = {"BM": r.sample([1, 2, 3, 4, 8, 16], 2), "BN": r.sample([1, 4, 5, 8, 16, 32], 2)}
         tunes |= {"BK": r.sample([1, 4, 8, 16], 2), "BH": r.sample([1, 2, 3, 4, 6, 8, 16], 2)}
-        self.sym("first", "f32", ("M", "N", "K"))  # names all dims
+        self.sym("first", "f32", ("M", "N", "K"))  # this tensor names all dims
         self.tensor("f32", ("One",))
         kinds = [self.own, self.part, self.sums, self.sums, self.counts]
         lines = sum((self.phase(r.choice(kinds)) for _ in range(r.randint(0, 3))), [])

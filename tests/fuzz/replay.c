@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// main() of a fuzz target where libFuzzer is not linked: runs it on each file of the folders and
-// files named on the command line.
+// main() of a fuzz target without libFuzzer: runs the target on each file on the command line and
+// in the folders there.
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

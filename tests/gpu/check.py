@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every run test on a GPU, by both code generators, and the library's kernels under the sanitizer.
+"""Runs every run test on a GPU, by both code generators, and the library's kernels under the sanitizer.
 
     tests/gpu/check.py --root BUNDLE --out DIR [--budget 480] [--stages smoke,host,ranks,run,sanitize]
 
-The case files are cut into parts that run side by side; one that crashes or hangs stops no other. When
-the budget is spent what runs is ended and what is left is listed. DIR gets summary.md, summary.json
-and logs.tar.gz. Exit code 0: everything ran and passed; 77: all that ran did, but the sanitizer's stage
-was asked for and there is no compute-sanitizer; 1: something failed, or a log of the sanitizer has no
-summary, so that nobody knows.
+The case files are split into parts that run side by side. A part that crashes or hangs does not stop the
+others. When the budget is spent, running parts are ended and the remaining ones are listed. DIR gets
+summary.md, summary.json and logs.tar.gz. Exit code 0: everything ran and passed; 77: everything else
+passed, but the sanitizer stage was requested and there is no compute-sanitizer; 1: a failure, or a
+sanitizer log without a summary.
 """
 
 import argparse
@@ -31,12 +31,12 @@ PASSED = re.compile(r"^(\d+) of (\d+) runs passed", re.M)
 FAILED = re.compile(r"^FAIL (.*)$", re.M)
 FOUND = re.compile(r"^=+ (?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)", re.M)
 SKIPPED = 77  # exit code, as of autotools and ctest
-PART_BYTES = 2000  # of a case file: about so much goes into one part
+PART_BYTES = 2000  # approximate size of a part of a case file
 
 
 @dataclasses.dataclass
 class Job:
-    """A process of its own. `group` is its row in the summary, `weight` how long it may be."""
+    """A process. `group` is its row in the summary, `weight` an estimate of its length."""
 
     group: str
     name: str
@@ -105,8 +105,8 @@ def run_jobs(o):
 
 
 def wrapper(o, tool, folder):
-    """A program that is tegula under a tool of the sanitizer: run.py takes it for tegula. What the tool
-    finds is in its log alone: an exit code would be taken for one of a case that is to fail."""
+    """A program that is tegula under a tool of the sanitizer; run.py takes it for tegula. Findings go to the
+    log only, since an exit code would look like that of a case that is meant to fail."""
     path = pathlib.Path(folder, f"tegula-{tool}")
     log = pathlib.Path(o.logs, f"{tool}-%p.log")
     path.write_text(
@@ -125,7 +125,7 @@ def sanitize_jobs(o, folder):
         program = wrapper(o, tool, folder)
         for file in case_files(o, "std_*.py"):
             more = ["--limit", str(4 * o.limit), "--each", str(o.each)]
-            # Hundreds of times slower than the kernel itself: the log is named by the process.
+            # The sanitizer is hundreds of times slower than the kernel. Its log is named by the process.
             yield Job(
                 tool,
                 f"{tool}-{file.stem}",
@@ -137,7 +137,7 @@ def sanitize_jobs(o, folder):
 
 
 def smoke_jobs(o):
-    """Whether there is any sense in going on."""
+    """Whether the GPU works at all."""
     files = [f for f in case_files(o, "*.py") if f.stem in ("std_softmax", "std_matmul")]
     for codegen in o.codegens.split(","):
         for file in files:
@@ -148,7 +148,7 @@ def smoke_jobs(o):
 
 
 def host_jobs(o):
-    """What the host does before the GPU can start: compiling, and a warm launch."""
+    """The host's work before the GPU can start: compiling, and a warm launch."""
     bench = o.root / "bench/gpu"
     compiling = [sys.executable, str(bench / "compile.py"), "--tegula", str(o.tegula), "--target"]
     yield Job("host", "host-compile", [*compiling, o.target, "--runs", "5"], {}, 120)
@@ -158,12 +158,12 @@ def host_jobs(o):
     )
     run = f"LD_LIBRARY_PATH={o.root}/lib {program}"
     yield Job("host", "host-launch", ["sh", "-c", f"{build} && {run}"], {}, 60)
-    if (o.root / "tests/gpu/gpu_real").is_file():  # of a bundle: streams, graphs, errors, times
+    if (o.root / "tests/gpu/gpu_real").is_file():  # a program of a bundle: streams, graphs, errors, times
         yield Job("host", "host-runtime", [str(o.root / "tests/gpu/gpu_real")], {}, 60)
 
 
 def ranks_jobs(o):
-    """Ranks with a GPU each, where there are several."""
+    """Ranks with a GPU each, if there are several."""
     if len(device().splitlines()) < 2:
         return
     if (o.root / "tests/gpu/comm_gpu").is_file():
@@ -211,13 +211,13 @@ def run_job(o, job, deadline):
         job.passed, job.total = int(passed), int(total)
     job.failures = FAILED.findall(text)
     if job.state == "failed" and not job.failures and PASSED.search(text) and not job.total:
-        job.state = "no runs"  # all of the file's are for other targets
+        job.state = "no runs"  # all of the file's cases are for other targets
     elif job.state == "failed" and not job.failures:
         job.failures = text.strip().split("\n")[-3:]
 
 
 def run_all(o, jobs, deadline):
-    """Side by side, the longest first."""
+    """Runs jobs side by side, the longest first."""
     waiting = sorted(jobs, key=lambda j: j.weight)
     lock = threading.Lock()
 
@@ -246,12 +246,12 @@ def run_all(o, jobs, deadline):
 
 @dataclasses.dataclass
 class Findings:
-    """Of a tool of the sanitizer, in the logs of its processes."""
+    """A sanitizer tool's findings in the logs of its processes."""
 
     logs: int = 0
     errors: int = 0
     where: list = dataclasses.field(default_factory=list)  # logs with errors
-    cut: list = dataclasses.field(default_factory=list)  # logs without a summary: nobody knows
+    cut: list = dataclasses.field(default_factory=list)  # logs without a summary, whose result is unknown
 
     def clean(self):
         return self.logs > 0 and not self.errors and not self.cut
@@ -265,7 +265,7 @@ class Findings:
 
 
 def findings(o, jobs):
-    """tool -> Findings, of the tools that were begun."""
+    """tool -> Findings, for the tools that started."""
     out = {}
     for tool in TOOLS:
         if not any(j.group == tool for j in jobs):
@@ -282,13 +282,13 @@ def findings(o, jobs):
 
 
 def nothing_ran(jobs):
-    """Whether a group of jobs has no runs, or there are no jobs."""
+    """Whether a group of jobs has no runs, or no jobs."""
     ran = {j.group for j in jobs if j.state != "no runs"}
     return not jobs or any(j.group not in ran for j in jobs)
 
 
 def unsanitized(o):
-    """Whether the stage of the sanitizer was asked for and cannot be."""
+    """Whether the sanitizer stage was requested but is unavailable."""
     return "sanitize" in o.stages.split(",") and not o.sanitizer
 
 
@@ -340,7 +340,7 @@ def save(o, jobs, text):
 
 
 def stages(o, deadline):
-    """The jobs of all stages, run; nothing after a smoke test in which nothing passed."""
+    """Runs the jobs of all stages. Stops after a smoke test in which nothing passed."""
     wanted, done = o.stages.split(","), []
     if "smoke" in wanted:
         done += run_all(o, list(smoke_jobs(o)), deadline)

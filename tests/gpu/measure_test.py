@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""bench/gpu/measure.py refuses contenders that lie, each in its own way, and times an honest one."""
+"""Checks that bench/gpu/measure.py refuses contenders that cheat, each in its own way, and times an honest
+one."""
 
 import argparse
 import dataclasses
@@ -28,7 +29,7 @@ def honest(i, o):
 
 
 class First:
-    """Right for the inputs that it sees first, which it then remembers."""
+    """Correct for the first inputs, whose result it then repeats."""
 
     def __init__(self):
         self.known = None
@@ -40,7 +41,7 @@ class First:
 
 
 class Tired:
-    """Right while it is looked at; does nothing from its fifth run on."""
+    """Correct while it is checked; does nothing from its fifth run on."""
 
     def __init__(self):
         self.runs = 0
@@ -65,7 +66,7 @@ def off(i, o):
 
 
 def narrow(i, o):
-    """In bf16, as f32."""
+    """Computes in bf16 instead of f32."""
     o["y"].copy_(torch.softmax(i["x"].to(torch.bfloat16), -1))
 
 
@@ -79,7 +80,7 @@ def broken(i, o):
 
 
 def scaled(*names):
-    """The product of f8 with these scales alone."""
+    """The product of f8 with only these scales."""
 
     def run(i, o):
         c = i["a"].float() @ i["b"].float().t()
@@ -90,7 +91,7 @@ def scaled(*names):
     return run
 
 
-# Contender, and a part of what it must be refused with; "" for the honest one.
+# Contender, and a part of the message that refuses it; "" for the honest one.
 EXPECTED = {
     "honest": (honest, ""),
     "nothing": (nothing, "NaN, inf or unwritten"),
@@ -132,13 +133,13 @@ def problem(device):
 
 
 def scaled_problem(device):
-    """The benchmark's own."""
+    """The benchmark's own case."""
     case = cases.fp8(cases.Env(device, set(), None, [{}]), 64, 48, 32)
     return dataclasses.replace(case, contenders=contenders(SCALED), plain=SCALED["scaled"][0])
 
 
 def judged(problem, expected, device):
-    """How many contenders were not taken as they should be."""
+    """The number of contenders with a wrong verdict."""
     record = measure.run_problem(problem, device, 0.01)
     bad = 0
     for name, (_, words) in expected.items():
@@ -151,7 +152,7 @@ def judged(problem, expected, device):
 
 
 def convolution(device):
-    """The benchmark's own, whose peers have both orders of channels."""
+    """The benchmark's own case, whose peers have both orders of channels."""
     case = cases.conv2d(cases.Env(device, {"cudnn"}, None, [{}]), 2, 8, 6, 5, 4)
     return case, {"cudnn": (None, ""), "cudnn contiguous": (None, "")}
 

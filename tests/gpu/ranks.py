@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""std/comm.teg over the GPUs of one host, a process each, against NumPy in f64.
+"""Checks std/comm.teg over the GPUs of one host, with a process for each, against NumPy in f64.
 
     tests/gpu/ranks.py [--ranks 2] [--plans ',plan=3 chunks=4'] [--launches 1000] [--only ag_gemm]
     tests/gpu/ranks.py --target sim:sm_90a            ranks of the simulator, smaller, without graphs
-    tests/gpu/ranks.py --skip                         77 where each rank would not have a GPU of its own
+    tests/gpu/ranks.py --skip                         77 if each rank would not have a GPU of its own
     TG_COMM_MAP=0 tests/gpu/ranks.py --comm nvshmem --plans ',plan=3 chunks=4'
                                                       as on several hosts: some kernels are refused
 
-Every kernel with every plan: ragged extents, outputs poisoned before each run; experts and a cache
-spread over ranks; then many launches on changing data, with ranks that come late, whose results must
-have the same bits each time; a graph that is replayed; a rank that dies; a trace of all ranks. Needs NumPy, on GPUs PyTorch.
-Where there are fewer GPUs than ranks, these share them: their kernels take turns, so all is right but slow.
+Every kernel runs with every plan, with ragged extents and outputs poisoned before each run; experts and a
+cache are spread over ranks. Then come many launches on changing data, with late ranks, whose results must
+have equal bits each time; a graph that is replayed; a rank that dies; a trace of all ranks. Needs NumPy,
+and PyTorch on GPUs. If there are fewer GPUs than ranks, ranks share them: their kernels take turns, which
+is correct but slow.
 """
 
 import argparse
@@ -34,7 +35,7 @@ import ranks_trace
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 FAR = os.environ.get("TG_COMM_MAP") == "0"
-REFUSED = "access other ranks' memory where it lies"  # where it is not mapped
+REFUSED = "access other ranks' memory where it lies"  # without mapped memory
 LIMITS = {"f32": 1e-5, "bf16": 1e-2, "f16": 2e-3}
 
 
@@ -69,7 +70,7 @@ class Rank:
         self.comm = tegula.Comm(o.comm, meet, rank, o.ranks, self.memory.device, heap=heap, timeout_ms=timeout_ms)
         self.target = None if o.target in ("", "cpu") else o.target
         self.modules, self.failures, self.runs, self.held = {}, [], 0, []
-        self.bars = {}  # what is promised: [launches, of which were wrong]
+        self.bars = {}  # promised launches: [number, wrong ones]
 
     def kernel(self, name, plan=""):
         file = "std/comm.teg" if name in STANDARD else ROOT / "tests/run/comm.teg"
@@ -78,7 +79,7 @@ class Rank:
         return self.modules[file, plan][name]
 
     def everywhere(self, shape, seed, dtype="f32", scale=1.0):
-        """What all ranks have, [W, ...], as dtype rounds it: every rank makes all of it."""
+        """The data of all ranks, [W, ...], rounded to dtype. Every rank makes all of it."""
         x = np.random.default_rng(seed).standard_normal((self.ranks, *shape)) * scale
         return ranks_memory.decode(ranks_memory.encode(x, dtype), dtype)
 
@@ -90,7 +91,7 @@ class Rank:
         return x.poison()
 
     def symmetric(self, shape, dtype="f32", values=None):
-        """Freed behind the check."""
+        """A symmetric tensor that is freed after the check."""
         s = self.comm.empty(shape, dtype)
         self.held.append(s)
         x = Array(self.memory, self.memory.shard(s, dtype), dtype)
@@ -106,7 +107,7 @@ class Rank:
         self.held = []
 
     def expect(self, what, got, want):
-        """got: an array; within the rounding of its type."""
+        """Compares an array with the expectation, within the rounding of its type."""
         found = got.read()
         error = np.linalg.norm(found - want) / max(np.linalg.norm(want), 1e-30)
         self.note(bool(np.isfinite(found).all()) and error <= LIMITS[got.dtype], f"{what}: relative error {error:.1e}")
@@ -128,7 +129,7 @@ class Rank:
 
 
 class Array:
-    """Of one element type, where the kernels run."""
+    """The tensor of one element type, where the kernels run."""
 
     def __init__(self, memory, x, dtype):
         self.memory, self.x, self.dtype = memory, x, dtype
@@ -165,7 +166,7 @@ def all_gather(r, plan, dtype, n, k):
 
 
 def in_order(parts, dtype):
-    """Ranks in order, in f32, rounded once: the same bits."""
+    """A sum in the order of ranks, in f32, rounded once: bits must be equal."""
     sum_ = parts[0].astype(np.float32)
     for part in parts[1:]:
         sum_ = sum_ + part.astype(np.float32)
@@ -179,7 +180,7 @@ def summed(name):
         c = r.empty((n, k), dtype)
         r.launch(name, plan, r.symmetric(every.shape[1:], dtype, every[r.rank]), c)
         want = in_order(every[:, r.rank] if part else every, dtype)
-        expect = r.expect if "plan=5" in plan else r.expect_same  # by atomics, in any order
+        expect = r.expect if "plan=5" in plan else r.expect_same  # atomics add in any order
         expect(f"{name} {plan} {dtype} {n}x{k}", c, want)
 
     return check
@@ -282,7 +283,7 @@ def flash_decode(r, plan, dtype, b, h, g, n, d):
 
 
 def turns(r, plan, dtype, n, steps):
-    """A sum over ranks in each turn of a loop of the host, with more and more programs (f32 alone)."""
+    """A sum over ranks in each iteration of a host loop, with a growing number of programs (f32 only)."""
     every = r.everywhere((n,), 16)
     c, y = r.symmetric((n,)), r.empty((n,))
     r.comm.barrier()
@@ -317,7 +318,7 @@ STANDARD = {*KERNELS, "moe_dispatch", "moe_combine"} - {"turns"}
 
 
 def kernels(r, plan, name):
-    """bf16 with all extents, f32 with two; small ones where no GPU runs them."""
+    """bf16 with all extents, f32 with two. Without a GPU the extents are small."""
     check, extents = KERNELS[name]
     extents = [e for e in extents if not r.o.target or max(e) <= 300]
     for dtype, some in ("bf16", extents), ("f32", extents[:2]):
@@ -330,7 +331,7 @@ def kernels(r, plan, name):
 
 
 def problem(r, name, sets):
-    """(what a run fills, with what of each set, arguments, result)."""
+    """(the output of a run, the inputs of each set, arguments, result)."""
     m, n, k = (70, 96, 64) if r.o.target else (383, 512, 512)
     b = r.put(r.everywhere((k, n), 5, "bf16")[r.rank], "bf16")
     rows = r.ranks * m if name == "gemm_rs" else m
@@ -343,8 +344,8 @@ def problem(r, name, sets):
 
 
 def stress(r, plan, name):
-    """Inputs change from launch to launch, results are poisoned, ranks come late: the bits of a set
-    are those of its first launch."""
+    """Inputs change from launch to launch, results are poisoned, ranks come late. The bits of a set must
+    equal those of its first launch."""
     sets = 4
     a, data, arguments, c = problem(r, name, sets)
     first, wrong = [], r.memory.counter()
@@ -366,7 +367,7 @@ def stress(r, plan, name):
 
 
 def replay(r, plan, name, a, data, arguments, c, first):
-    """Two launches on different data in a graph."""
+    """Captures two launches on different data in a graph."""
     torch = r.memory.torch
     results = [c.copy() for _ in range(2)]
     r.memory.settle()
@@ -383,13 +384,13 @@ def replay(r, plan, name, a, data, arguments, c, first):
         graph.replay()
         for i in range(2):
             r.memory.count(wrong, results[i].x, first[i].x)
-    r.tegula.synchronize(r.memory.device, torch.cuda.current_stream())  # raises what failed in a replay
+    r.tegula.synchronize(r.memory.device, torch.cuda.current_stream())  # raises the error of a replay
     r.note(int(wrong) == 0, f"graph {name} {plan}: {int(wrong)} of 200 results differ")
     r.bar("graphs of two launches, replayed: the bits of launches", 200, int(wrong))
 
 
 def sums(r, name):
-    """(arguments, result) of a sum over ranks, of ragged extents, in bf16."""
+    """(arguments, result) of a sum over ranks in bf16, with ragged extents."""
     n, k = (77, 130) if r.o.target else (383, 1000)
     own = (r.ranks, n, k) if name == "reduce_scatter" else (n, k)
     if name.startswith("gemm"):
@@ -400,7 +401,7 @@ def sums(r, name):
 
 
 def repeat(r, plan, name):
-    """The same launch again and again, one rank after the other very late in some: the same bits."""
+    """Repeats one launch, in some with one very late rank in turn: bits must be equal."""
     arguments, c = sums(r, name)
     runs, slow = (20, 4) if r.o.target else (100, 2 * r.ranks)
     wrong, after = r.memory.counter(), r.memory.counter()
@@ -424,7 +425,7 @@ def repeat(r, plan, name):
 
 
 def dying(rank, o, meet):
-    """The last rank is killed while others wait for it: they say so within two seconds."""
+    """The last rank is killed while others wait for it. They must report it within two seconds."""
     r = Rank(rank, o, meet, timeout_ms=30000)
     a, b, c = r.symmetric((64, 64)), r.empty((64, 64)), r.empty((o.ranks, 64, 64))
     r.launch("ag_gemm", "", a, b, c)
@@ -450,7 +451,7 @@ def dying(rank, o, meet):
 
 
 def profiled(o, meet):
-    """`tegula profile` over ranks that are processes: what is wrong with what it says and writes."""
+    """Runs `tegula profile` over ranks that are processes. Returns the faults in its output and trace."""
     places = [ROOT / "bin/tegula", ROOT / "build/bin/tegula"]
     tegula = next((p for p in places if p.is_file()), None)
     if not tegula:
@@ -477,13 +478,13 @@ def profiled(o, meet):
 
 
 def checks(r):
-    """All that is asked for, until the ranks together have no time left."""
+    """Runs all requested checks, until the ranks together have no time left."""
     o, started = r.o, time.monotonic()
     s, late = r.comm.empty((1,), "f32"), r.empty((1,))
     vote = Array(r.memory, r.memory.shard(s, "f32"), "f32")
     for plan in o.plans.split(","):
         some = [(kernels, n) for n in KERNELS] + [(stress, "ag_gemm")]
-        if "plan=5" not in plan:  # whose sums are in any order
+        if "plan=5" not in plan:  # this plan sums in any order
             some += [(stress, "gemm_rs")] + [(repeat, n) for n in SUMS]
         for check, name in some:
             if o.only not in f"{check.__name__} {name}":
@@ -532,7 +533,7 @@ def together(target, o, meet):
 
 
 def count_gpus():
-    """By the driver that the runtime would load."""
+    """The number of GPUs, by the driver that the runtime would load."""
     try:
         driver, count = ctypes.CDLL(os.environ.get("TG_CUDA_LIBRARY") or "libcuda.so.1"), ctypes.c_int(0)
     except OSError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Arrays of a rank: PyTorch's on a GPU, NumPy's where a simulator or the CPU stands in for one.
+"""Arrays of a rank: PyTorch's on a GPU, NumPy's where a simulator or the CPU replaces it.
 
-Values come and go as NumPy's f64 and i64; what is between is of "f32", "bf16", "f16" or "i32".
+Values are converted from and to NumPy's f64 and i64. The arrays are of "f32", "bf16", "f16" or "i32".
 """
 
 import math
@@ -13,7 +13,7 @@ NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "bf16": np.uint1
 
 
 def encode(values, dtype):
-    """As they are stored, rounded to nearest even; bf16 as its bits."""
+    """The stored form, rounded to nearest even; bf16 as its bits."""
     if dtype != "bf16":
         return np.ascontiguousarray(values, NUMPY[dtype])
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
@@ -57,7 +57,7 @@ class Host:
         return np.zeros((), np.int64)
 
     def count(self, counter, x, y):
-        """One more where they differ in any bit."""
+        """Adds one if they differ in any bit."""
         counter += x.tobytes() != y.tobytes()
 
     def late(self, n):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""ranks_skip_test.py FAKE_CUDA: where ranks.py --skip runs and what it says elsewhere, by a driver without GPUs."""
+"""ranks_skip_test.py FAKE_CUDA: when ranks.py --skip runs, and its message otherwise, by a driver without
+GPUs."""
 
 import os
 import pathlib
@@ -11,7 +12,7 @@ RANKS = pathlib.Path(__file__).with_name("ranks.py")
 
 
 def skips(devices, ranks, **environment):
-    """Status and text of ranks.py that would check nothing. Its PyTorch is empty."""
+    """Status and output of ranks.py, which would check nothing, because its PyTorch is empty."""
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "torch.py").touch()
         command = [sys.executable, "-B", RANKS, "--skip", "--ranks", str(ranks), "--only", "none"]
@@ -29,7 +30,7 @@ def main():
         ((77, "skipped: 0 GPUs; 2 ranks need one each"), skips("90,90", 2, TG_CUDA_LIBRARY="/nowhere.so")),
     ]:
         wrong += [f"{got} and not {expected}"] if got != expected else []
-    status, said = skips("90,90", 2)  # ranks begin, and fail
+    status, said = skips("90,90", 2)  # ranks start, and fail
     if status in (0, 77) or "skipped" in said:
         wrong.append(f"with 2 GPUs: {status}, {said}")
     if wrong:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""ranks_trace.py FILE RANKS [CHUNKS]: what `tegula profile` wrote of one launch of ranks.
+"""ranks_trace.py FILE RANKS [CHUNKS]: checks the trace of `tegula profile` for one launch of ranks.
 
-All of them on one clock: each has programs, meets the others, and copies CHUNKS chunks from or to every other
-one. No rank ends before all have begun to meet at the end, but for what the clocks of GPUs differ by.
+All times are on one clock. Each rank has programs, meets the others, and copies CHUNKS chunks from or to
+every other one. No rank ends before all have begun to meet at the end, up to the difference between clocks
+of GPUs.
 """
 import json
 import sys
@@ -12,7 +13,8 @@ SLACK = 50  # microseconds
 
 
 def check(events, ranks, chunks, together=True):
-    """A list of what is wrong. together: whether ranks wait for each other, which a stand-in of GPUs does not do."""
+    """A list of faults. together: whether ranks wait for each other, which those of a stand-in for GPUs do
+    not do."""
     wrong, ends = [], []
     if min(e["ts"] for e in events) != 0 or max(e["ts"] + e["dur"] for e in events) > 60e6:
         wrong.append("the clocks are apart")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""check.py with tools of the sanitizer that find something, find nothing, are cut short, write no log or
-are not there, and with files that have no runs: its exit code and its summary say which. Runs on the CPU.
+"""Runs check.py with sanitizer tools that find something, find nothing, are cut short, write no log or do not
+exist, and with files that have no runs. Its exit code and summary must tell these apart. Runs on the CPU.
 
     tests/gpu/sanitizer.py --tegula BIN
 """
@@ -29,7 +29,7 @@ racecheck) echo "========= RACECHECK SUMMARY: {n} hazards displayed ({n} errors,
 esac >> "$log"
 """
 
-# what the tool says, or None where there is none; case files -> exit code, text of the summary
+# the tool's output, or None if there is no tool; case files -> exit code, text of the summary
 EXPECTED = [
     (SUMMARY.format(n=0), "std_sort", 0, "racecheck: 0 errors in"),
     (SUMMARY.format(n=2), "std_sort", 1, "memcheck: 2 errors in 1 logs: memcheck-"),
@@ -44,7 +44,7 @@ NONE = 'from harness import *\ncase("none.teg", "none", {}, None, targets=["cuda
 
 
 def tree(folder):
-    """A root of check.py with two case files."""
+    """A root for check.py with two case files."""
     cases = folder / "tests/run"
     cases.mkdir(parents=True)
     (folder / "stdlib").symlink_to(ROOT / "stdlib")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Each function of the C library that our archives call is in calls.def, or in the list below of those that
-no lack of memory, files or processes makes fail, or whose failure nobody could act on.
+"""Each function of the C library that our archives call must be in calls.def, or in the list below. The list
+has functions that no lack of memory, files or processes makes fail, or whose failure nobody could act on.
 
     calls_test.py BUILD
 """
@@ -11,7 +11,7 @@ import sys
 
 PARTS = "tglang tgir tgfrontend tgpasses tgbackends tgruntime tgcache tgdriver tgtools tegula-lib".split()
 OTHER_LIBRARIES = re.compile(r"LLVM|sqlite3_|png_|_ZN|__(a|t|l|ub)san|__sanitizer|__gcov|__tsan")
-# They return what they compute, release something, or are looked at by nobody.
+# Functions that only compute or release, or whose result is ignored.
 NEVER = re.compile(
     r"(a?(cos|sin|tan)h?|atan2|cbrt|ceil|erfc?|exp.*|fdim|fmax?f?|fmin|fmod|frexp|hypot|ilogbf|ldexpf?|lgamma_r|log.*|"
     r"nextafterf?|pow|remainder|round|sqrt|tgamma|__.*ti3|__popcountdi2|__cpu.*|"

@@ -135,7 +135,7 @@ bool plan_refused(Kind kind) {
 /* ---- one call ----------------------------------------------------------------------------------
  */
 
-/// A call of a kind, and whether it is the one: with errno as the fault has it.
+/// Counts a call of a kind. Returns whether it is the one to fail, with errno set by the fault.
 static bool is_hit(Kind kind, Function function) {
     if (!plan || !atomic_load(&plan->armed)) return false;
     long n = atomic_fetch_add(&plan->calls[own_place][kind], 1) + 1;
@@ -209,7 +209,7 @@ static void end_move(size_t asked, size_t n) {
         end_move(asked, n);                                                                        \
         return moved;                                                                              \
     }
-/// The stream's own file fails, so that ferror says so, too.
+/// The stream's own file fails, so that ferror reports it, too.
 #define STREAM(kind, name, type, params, args, refused)                                            \
     type __wrap_##name params {                                                                    \
         if (!is_refused(kind, CALLS_##name)) return __real_##name args;                            \
@@ -217,7 +217,7 @@ static void end_move(size_t asked, size_t n) {
         return refused;                                                                            \
     }
 
-/// What is behind the stream takes nothing and gives nothing, for one operation of its own kind.
+/// Makes the file behind the stream fail, for one operation of this kind.
 static void spoil(FILE *f, Kind kind, const char *name) {
     char byte;
     int error = errno, fd = fileno(f), kept = __real_fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -226,7 +226,7 @@ static void spoil(FILE *f, Kind kind, const char *name) {
     bool closes = strcmp(name, "fclose") == 0;
     dup2(none, fd);
     if (kind == READ) {
-        fseek(f, 0, SEEK_CUR); // drops what was read ahead
+        fseek(f, 0, SEEK_CUR); // drops buffered input
         if (__real_fread(&byte, 1, 1, f)) clearerr(f);
     } else if (!closes) {
         fputc(0, f);
@@ -250,7 +250,7 @@ int __wrap_open(const char *path, int flags, ...) {
     return is_refused(OPEN, CALLS_open) ? -1 : __real_open(path, flags, mode);
 }
 
-/// A copy of a descriptor, or a lock.
+/// Copies a descriptor, or takes a lock.
 int __wrap_fcntl(int fd, int command, ...) {
     va_list ap;
     va_start(ap, command);
@@ -262,7 +262,7 @@ int __wrap_fcntl(int fd, int command, ...) {
 
 /* ---- SQLite ---------------------------------------------------------------------------------- */
 
-/// It is a library of its own: its calls go through tables that it lets others change.
+/// SQLite is a library with tables of functions that callers may replace.
 static sqlite3_mem_methods memory;
 
 static void *sqlite_malloc(int n) {
@@ -318,7 +318,7 @@ void wrap_sqlite(void) {
     SET("lstat", __wrap_lstat);
 }
 
-/// Of this process alone: libraries find it before the C library's.
+/// For this process only: libraries find this definition before the C library's.
 __attribute__((visibility("default"))) int fdatasync(int fd) {
     return is_refused(SYNC, CALLS_fdatasync) ? -1 : (int)syscall(SYS_fdatasync, fd);
 }

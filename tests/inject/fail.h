@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Fails the n-th system call of a kind that our own code makes (calls.def), counted over all
-// processes that take part. The plan is in memory that they share, so the fault ends for all at
-// once.
+// Fails the n-th system call of a kind that our code makes (calls.def), counted over all
+// participating processes. The plan is in memory that they share, so a fault ends for all at once.
 #ifndef TESTS_INJECT_FAIL_H
 #define TESTS_INJECT_FAIL_H
 
@@ -33,7 +32,7 @@ typedef enum Kind {
 } Kind;
 extern const char *const kind_names[KINDS];
 
-/// The functions that may fail and whose calls are counted: the rows of calls.def and these.
+/// The functions that may fail, whose calls are counted: the rows of calls.def and these.
 typedef enum Function {
 #define CALL(kind, name, ...)   CALLS_##name,
 #define MOVE(kind, name, ...)   CALLS_##name,
@@ -59,36 +58,36 @@ typedef enum Function {
 } Function;
 extern const char *const function_names[FUNCTIONS];
 
-/// SHORT: half of the bytes are moved. The other ways end the process, or stop it, at the call;
-/// CUT: after half of its bytes were moved.
+/// SHORT moves half of the bytes. ABORT to HANG end or stop the process at the call; CUT does so
+/// after half of its bytes were moved.
 typedef enum Way { ONCE, FROM_ON, SHORT, ABORT, KILL, CUT, EXIT, HANG, WAYS } Way;
 extern const char *const way_names[WAYS];
 
-/// HERE: the process under test; THERE: the processes that work for it, or the other rank.
+/// HERE: the process under test; THERE: its helper processes, or the other rank.
 typedef enum Place { HERE, THERE, PLACES } Place;
 
 typedef struct Fault {
     Place place;
     Kind kind;
     Way way;
-    int error; // for errno
-    long n;    // from 1
+    int error; // value of errno
+    long n;    // number of the call, from 1
 } Fault;
 
 typedef struct Plan {
     pid_t owner; // a process that hangs waits for its end
     atomic_bool armed;
     Fault fault;
-    atomic_long calls[PLACES][KINDS]; // while the plan was armed
+    atomic_long calls[PLACES][KINDS]; // calls while the plan was armed
     atomic_long by_function[PLACES][FUNCTIONS];
-    atomic_long failed; // of them
+    atomic_long failed; // number of failed calls
 } Plan;
 
-/// Opens the plan, in a file that processes share; the first process makes it. NULL if that fails.
+/// Opens the plan, in a file that processes share. The first process makes it. NULL: failed.
 Plan *plan_open(const char *path, bool make, Place place);
-/// Of a child of a fork.
+/// Sets the place of a forked child.
 void plan_at(Place place);
-/// From now on until plan_end. NULL: calls are counted alone.
+/// Arms the plan until plan_end. NULL: only counts calls.
 void plan_begin(const Fault *fault);
 void plan_end(void);
 /// Whether its fault has happened.
@@ -106,7 +105,7 @@ bool plan_hits(Kind kind, Function function, Way *way);
 /// SQLite's memory and files, before it is used first.
 void wrap_sqlite(void);
 
-/// The system's own, for the test itself.
+/// The system's fork, for the test itself.
 pid_t real_fork(void);
 pid_t real_waitpid(pid_t pid, int *status, int flags);
 /// Waits for a process that is to end by itself in this time, and ends it then, or at once if a

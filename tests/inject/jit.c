@@ -32,7 +32,7 @@ static tg_status launch(int caller) {
     return tg_launch(kernel, (tg_arg[]){tg_tensor(&from), tg_tensor(&to)}, 2);
 }
 
-/// Row r is r, r + 1, ...: its least element is r.
+/// Row r is r, r + 1, ..., so its least element is r.
 static const char *check_result(const float *y) {
     for (int i = 0; i < ROWS * ROW; i++)
         if (y[i] != (float)(2 * (i % ROW))) return "the result is wrong";
@@ -156,8 +156,7 @@ static void ready_folder(void) {
     setenv("TG_CACHE", in_scratch("cache"), 1);
 }
 
-/// Code that is on disk after it, and before it where it ran before. Whatever the disk does, a
-/// launch runs.
+/// Checks the code on disk after the run. Whatever the disk does, a launch must run.
 static const char *check_kept(const Outcome *out) {
     static char text[OUTCOME_TEXT + 64];
     if (out->ok || strstr(out->text, "out of memory")) return check_one(out);

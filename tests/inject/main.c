@@ -55,7 +55,7 @@ static struct {
     bool counts, progress, verbose;
 } options;
 
-/// Ways of failing, with what errno says.
+/// The ways of failing, with their errno.
 static const struct Variant {
     Kind kind;
     Way way;
@@ -115,7 +115,7 @@ static const struct Variant {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 
-/// What a child tells its parent, in memory that they share.
+/// A child's report to its parent, in shared memory.
 typedef struct Report {
     bool ended;
     int files, processes;
@@ -139,7 +139,7 @@ static int count_files(void) {
     return n;
 }
 
-/// Those that ended and were not waited for.
+/// Counts child processes that ended and were not waited for.
 static int count_processes(void) {
     int n = 0;
     while (real_waitpid(-1, NULL, WNOHANG) > 0) n++;
@@ -192,7 +192,7 @@ static bool tells(const char *text, const Fault *f) {
     return false;
 }
 
-/// By a short time limit, which on a busy machine may be over for no other reason.
+/// Whether a short time limit ended it, which may happen on a busy machine without a fault.
 static bool is_late(const Outcome *out) {
     static const char *const texts[] = {"waited", "did not come", "did not answer", "time was up"};
     bool late = false;
@@ -218,7 +218,7 @@ static void hurry(const Scenario *s, bool is_short) {
     if (s->hurry) s->hurry(is_short);
 }
 
-/// A process that hangs after it has answered shows in the next request.
+/// A helper that hangs after its answer shows in the next request.
 static void work_again(const Scenario *s, const Fault *f) {
     static Outcome out;
     bool hangs = f && f->way == HANG;
@@ -400,7 +400,7 @@ static void try(const Scenario *s, const Fault *f, int files) {
     say_fault(s, f);
 }
 
-/// The first half in order, the others drawn.
+/// The first half of the places in order, the others at random.
 static long place_of(long i, long most, long calls) {
     if (!options.most || calls <= most) return i + 1;
     if (i < most / 2) return i + 1;
@@ -437,7 +437,7 @@ static void print_counts(const Scenario *s) {
     fflush(stdout);
 }
 
-/// Of the run without a fault.
+/// Prints the counts of the run without a fault.
 static void print_functions(void) {
     for (int place = HERE; place < PLACES; place++) {
         printf("    %s:", place ? "there" : "here");
@@ -497,7 +497,7 @@ static void read_options(int argc, char **argv) {
     if (options.number) options.most = 0;
 }
 
-/// Another process that works for one under test: its calls may fail, too.
+/// A helper process of the one under test, whose calls may fail, too.
 static int serve_for(const char *path) {
     plan_open(path, false, THERE);
     rt_close_files(STDERR_FILENO + 1, ~0U);

@@ -19,7 +19,7 @@ static const char source[] = "kernel add(x: f32[N], y: f32[N]) {\n"
                              "    parallel n in N by 64 { y[n] = x[n] + 1; }\n"
                              "}\n";
 enum { N = 300, WORDS = 16 };
-static int heard; // what is printed
+static int heard; // the printed text
 static char old[] = "what was there before";
 
 static void must_write(const char *path, const void *data, size_t n) {
@@ -47,7 +47,7 @@ static void ready(void) {
     listen_to();
 }
 
-/// A command with SCRATCH/ for '%'.
+/// Runs a command, with SCRATCH/ for '%'.
 static void invoke(const char *line, Outcome *out) {
     static char copy[2048];
     char *words[WORDS];
@@ -87,7 +87,7 @@ static bool is_old(const char *name) {
 static const char *check_left_over(void) {
     static char command[700];
     snprintf(command, sizeof command, "ls %s | grep -q tmp", scratch);
-    if (plan_refused(NAME)) return NULL; // nor can it be removed
+    if (plan_refused(NAME)) return NULL; // it cannot be removed either
     return system(command) == 0 ? "a temporary file is left" : NULL;
 }
 

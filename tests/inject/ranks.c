@@ -13,7 +13,7 @@
 enum { N = 100, SHORT_MS = 700, LONG_MS = 200000 };
 static int timeout_ms = LONG_MS;
 static char meet[600];
-static Outcome *both; // of the two ranks, in memory that they share
+static Outcome *both; // outcomes of the two ranks, in shared memory
 
 static void ready(void) {
     both = mmap(NULL, 2 * sizeof *both, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -71,7 +71,7 @@ static void say(int rank, tg_status status) {
              tg_status_name(status), tg_last_error());
 }
 
-/// A rank that was ended says nothing. The other one has to notice.
+/// A rank that was killed reports nothing. The other one has to notice.
 static void work(Outcome *out) {
     both[1] = (Outcome){.ok = false, .text = "rank 1 ended"};
     pid_t child = real_fork();
@@ -92,7 +92,7 @@ static void hurry(bool is_short) {
 }
 
 static const char *check(const Outcome *out) {
-    // The kernel itself asserts what it finds.
+    // The kernel itself asserts its results.
     if (plan_refused(NAME)) return NULL;
     return out->ok && meet[0] == '/' && access(meet, F_OK) == 0 ? "the socket's file is left"
                                                                 : NULL;

@@ -24,7 +24,7 @@ static StoreStatus put(Store *s, int n) {
     return store_put(s, &e);
 }
 
-/// STORE_REFUSED: it is there, but not what was put.
+/// STORE_REFUSED: the entry exists with a wrong value.
 static StoreStatus get(Store *s, int n) {
     void *value = NULL;
     size_t bytes = 0;
@@ -57,7 +57,7 @@ static void say(Outcome *out, StoreStatus status) {
     snprintf(out->text, sizeof out->text, "%s", store_status_text(status));
 }
 
-/// The store, or why not.
+/// Opens the store, or records the reason.
 static Store *open_for(Outcome *out) {
     Store *s = store_open(folder, 0, out->text);
     out->ok = s != NULL;
@@ -90,7 +90,7 @@ static void save(Outcome *out) {
     say(out, status);
 }
 
-/// What was said to be kept is.
+/// Every entry that was reported as kept must exist.
 static const char *check_saved(const Outcome *out) {
     return check_entries(OLD + NEW, out->ok);
 }
@@ -173,7 +173,7 @@ static void evict(Outcome *out) {
     say(out, status);
 }
 
-/// All or some are there, none is another.
+/// All or some entries may exist, each with its own value.
 static const char *check_evicted(const Outcome *out) {
     StoreSize size;
     Store *s = must_open(folder);

@@ -1,10 +1,10 @@
 """Programs outside of the source tree, built against an installed Tegula.
 
-Usage: check.py --build DIR --source DIR. Installs into a fresh prefix, then builds and runs: a C
-program with an object (pkg-config), the Makefile example, a CMake project in C++ with
-tegula_add_kernels, a C program that compiles at run time, and README.md and guides, whose blocks are
-files and commands (C, Python, the command line). The prefix is moved once in between: an installed
-tree must not remember where it was.
+Usage: check.py --build DIR --source DIR. Installs into a fresh prefix, then builds and runs: a C program
+with an object (pkg-config), the Makefile example, a CMake project in C++ with tegula_add_kernels, a C
+program that compiles at run time, and README.md and guides, whose blocks are files and commands (C,
+Python, the command line). The prefix is moved once in between, since an installed tree must not depend on
+its place.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def check_files(t):
 
 
 def check_makefile(t):
-    """The runtime alone: nothing of LLVM may be needed."""
+    """Programs of the runtime alone, which must not need LLVM."""
     folder = t.copy("examples/aot")
     t.run(["make"], folder)
     t.run(["make", "run"], folder)
@@ -89,7 +89,7 @@ def check_cmake(t):
     t.run(["cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={t.prefix}"], folder)
     t.run(["cmake", "--build", "build"], folder)
     t.run(["build/blend"], folder)
-    # A changed kernel is compiled again.
+    # A changed kernel must be compiled again.
     kernel = folder / "blend.teg"
     kernel.write_text(
         kernel.read_text().replace("out[y, x, :] = (a *", "out[y, x, :] = (2.0 * a *")
@@ -129,7 +129,7 @@ def check_jit(t):
     out = t.run(["./jit", str(t.prefix / "share/tegula/std/softmax.teg")], folder)
     if "TG_ERROR_CONTRACT" not in out or "64 rows: BR=" not in out or "tuned" in out:
         raise Failed(out)
-    line = "tegula: tuned softmax R=1 N=1000: BR="  # what is said meanwhile is of longer searches
+    line = "tegula: tuned softmax R=1 N=1000: BR="  # longer searches print progress in between
     for budget in 1500, 12000, 96000:  # a busy machine needs more
         searches = ["env", "TG_TUNE=block", f"TG_TUNE_BUDGET_MS={budget}", "TG_CACHE=off"]
         out = t.run([*searches, "./jit", str(t.prefix / "share/tegula/std/softmax.teg")], folder)
@@ -183,7 +183,7 @@ def blocks_of(page):
 
 
 def check_docs(t):
-    """Pages whose blocks are files (```c main.c) and commands (```sh): all of them, in order."""
+    """Pages whose blocks are files (```c main.c) and commands (```sh), which run in order."""
     tools = t.work / "tools"
     tools.mkdir()
     (tools / "python3").symlink_to(sys.executable)

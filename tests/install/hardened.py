@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the build's programs and libraries say to the loader: no run path that depends on the current
+"""Checks the loader flags of the build's programs and libraries: no run path that depends on the current
 folder, read-only tables, no executable stack, and the marks of the hardening flags.
 
     tests/install/hardened.py --build build [--flags]      --flags: built with TEGULA_HARDEN
@@ -24,11 +24,11 @@ def readelf(path, *options):
 def is_elf(path):
     with open(path, "rb") as f:
         head = f.read(18)
-    return head[:4] == b"\x7fELF" and head[16] in (2, 3)  # a program, or what is shared
+    return head[:4] == b"\x7fELF" and head[16] in (2, 3)  # a program or a shared library
 
 
 def run_paths(path):
-    """What is wrong with its run paths: an entry that is empty, or that no root or $ORIGIN begins."""
+    """Faults in its run paths: an entry that is empty, or that begins with neither a root nor $ORIGIN."""
     for entries in re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", readelf(path, "-d")):
         for entry in entries.split(":"):
             if not entry.startswith(("/", "$ORIGIN")):
@@ -36,7 +36,7 @@ def run_paths(path):
 
 
 def marks(path):
-    """Marks that are missing."""
+    """Missing marks."""
     headers, dynamic = readelf(path, "-lh"), readelf(path, "-d")
     if "GNU_RELRO" not in headers or not re.search(r"BIND_NOW|\bNOW\b", dynamic):
         yield f"{path}: its tables stay writable"
@@ -47,8 +47,8 @@ def marks(path):
 
 
 def branch_targets(archive):
-    """Of x86: what a linker needs to mark a program. It marks none where the system's start files have
-    no marks, so the archive is looked at."""
+    """On x86, checks the object marks that a linker needs to mark a program. If the system's start files lack
+    them, programs have no mark, so the archive is checked."""
     if "X86-64" in readelf(archive, "-h") and "IBT" not in readelf(archive, "-n"):
         yield f"{archive}: no mark of indirect branch targets"
 

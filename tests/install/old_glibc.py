@@ -1,6 +1,7 @@
-"""What is linked for an older glibc (cmake/glibc/old.py) asks for no later one, and works here, too.
+"""Checks that programs linked for an older glibc (cmake/glibc/old.py) depend on no later one, and run here,
+too.
 
-Usage: old_glibc.py --source DIR --cc CC --cxx CXX. Exits 77 where there is no glibc.
+Usage: old_glibc.py --source DIR --cc CC --cxx CXX. Exits 77 without glibc.
 """
 import argparse
 import os
@@ -13,8 +14,8 @@ import tempfile
 FLOOR = (2, 28)
 LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1"}
 
-# All that is linked differently: what moved between libraries, what has several versions, what
-# has no old one, data that a program copies, and what runs before main.
+# Cases that are linked differently: functions that moved between libraries, with several versions, without an
+# old version, data that a program copies, and code that runs before main.
 C = r"""
 #include <dlfcn.h>
 #include <errno.h>
@@ -86,7 +87,7 @@ int main() {
     if (caught) std::cout << text << "\n";
 }
 """
-# What glibc does before 2.34: constructors of a program are run by the function that it gives.
+# As glibc does before 2.34: the program's own function runs its constructors.
 START = r"""
 #include <stdlib.h>
 extern char **environ;
@@ -121,7 +122,7 @@ class Test:
         print(f"{'ok' if good else 'FAIL'} {what}")
 
     def link(self, compiler, source, *flags):
-        """The program, or the shared library, and what the linker said where there is none."""
+        """The program or shared library, and the linker's output if it failed."""
         out = self.folder / f"{source}.out"
         out.unlink(missing_ok=True)
         done = run(compiler, "-O1", *flags, *self.flags, self.folder / source, "-o", out,

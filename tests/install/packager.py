@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Flags of a distribution's builds are kept: its level of checked functions, its run paths. Only
-configures, in a scratch folder.
+"""Checks that the flags of a distribution's build are kept: its level of checked functions and its run paths.
+Only configures, in a scratch folder.
 
     tests/install/packager.py --source . --compiler cc
 """

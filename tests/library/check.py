@@ -1,4 +1,5 @@
-"""The build finds mistakes in the standard library: each is made in a copy, and its message expected.
+"""Checks that the build finds mistakes in the standard library. Each mistake is made in a copy, and its
+message expected.
 
 Usage: check.py --opt tegula-opt STDLIB
 """
@@ -32,7 +33,7 @@ def removed(file):
     return lambda folder: (folder / file).unlink()
 
 
-# (what is broken, how, patterns of the output in their order)
+# (the mistake, how it is made, patterns of the output in order)
 CASES = [
     ("nothing", lambda folder: None, None),
     ("a fn of two files that do not import each other",
@@ -71,7 +72,7 @@ CASES = [
 
 
 def failure(opt, stdlib, change, patterns):
-    """What is wrong with the outcome, or None."""
+    """The fault in the outcome, or None."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary) / "stdlib"
         shutil.copytree(stdlib, folder)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Nasty inputs (nasty.py) end soon: `check` counts its steps and the bytes of its arena (meter.c).
+"""Checks that nasty inputs (nasty.py) end soon: `check` counts its steps and the bytes of its arena
+(meter.c).
 
     tests/limits/check.py --meter build/tests/meter --tegula build/bin/tegula [KIND...]
 
-An input of 100 KB takes MOST_STEPS and MOST_BYTES at most, whatever it is, and twice the input takes
-GROWTH times as many steps at most, unless a limit ends both. The programs of `deep` are also run:
-chains are as long as their source in every executor, and no stack is.
+An input of 100 KB may take at most MOST_STEPS and MOST_BYTES. Twice the input may take at most GROWTH
+times as many steps, unless a limit ends both. The programs of `deep` also run: executors must handle
+chains as long as their source without using the stack.
 """
 import argparse
 import os
@@ -19,7 +20,7 @@ import nasty
 
 MOST_STEPS, MOST_BYTES, GROWTH = 2_100_000, 500_000_000, 2.6
 SIZES = (50_000, 100_000)
-SMALL = 50_000  # steps of fixed work that growth is not asked of
+SMALL = 50_000  # fixed steps that are not part of the growth
 
 
 def measure(meter, path):
@@ -49,7 +50,7 @@ def problems_of(meter, folder, name):
 
 
 def run_deep(tegula, folder):
-    """Each executor computes a long chain: n terms of ones are n."""
+    """Each executor computes a long chain: n terms of ones give n."""
     out = []
     for name, (text, args, want) in nasty.DEEP.items():
         path = os.path.join(folder, f"deep-{name}.teg")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Inputs of about SIZE bytes that are meant to be slow, or to take much memory: one function a kind.
+"""Inputs of about SIZE bytes that are meant to be slow, or to take much memory: one function for each kind.
 
 tests/limits/nasty.py SIZE FOLDER [KIND...]      writes FOLDER/KIND.teg
 """

@@ -1,18 +1,18 @@
-"""Which folders inside a folder use each other: no circle of files goes through two of them.
+"""Checks that no circle of files goes through two folders inside a folder.
 
-Read by lint.py. A file uses another one when it names an exported function of that file.
+Read by lint.py. A file uses another one if it names an exported function of that file.
 """
 import collections
 import pathlib
 import re
 import subprocess
 
-# Folders inside a folder, from the bottom up: each may use those before it. The folder's own headers
-# are everybody's, its own sources come last.
+# Folders inside a folder, from the bottom up: each may use those before it. All may use the folder's own
+# headers. Its own sources come last.
 ORDER = {
     "runtime": ["base", "gpu", "comm", "launch", "tune"],
 }
-# The recursion over the language goes through all of it.
+# These recurse over the language through the whole folder.
 RECURSIVE = {"frontend"}
 CHECKED = ("ir", "frontend", "passes", "backends", "runtime", "driver")
 PASS_ROW = re.compile(r'^PASS\(\w+, "([\w-]+)", (\w+),', re.M)
@@ -23,7 +23,7 @@ def folder_of(name):
 
 
 def rank(name):
-    """(top folder, place of the file's folder in its order), or None."""
+    """(top folder, position of the file's folder in its order), or None."""
     parts = name.split("/")
     order = ORDER.get(parts[0])
     if not order:
@@ -34,7 +34,7 @@ def rank(name):
 
 
 def check_include(name, line, path, say):
-    """An include of runtime/tune/ from runtime/gpu/ goes against the order."""
+    """Whether an include breaks the order, such as runtime/tune/ from runtime/gpu/."""
     own, other = rank(name), rank(path)
     if own and other and own[0] == other[0] and path.count("/") > 1 and other[1] > own[1]:
         say(name, line, f"{folder_of(name)}/ may not include {folder_of(path)}/: {path}")
@@ -46,7 +46,7 @@ def code_of(path):
 
 
 def functions_named(text):
-    """Names that are called, and names of several words, which tables have."""
+    """Called names, and names of several words, as tables have them."""
     return set(re.findall(r"\b([A-Za-z_]\w+)\(", text)) | set(re.findall(r"\b[a-z]\w*_\w+", text))
 
 
@@ -126,7 +126,7 @@ def check_calls(root, names, say):
 
 
 def check_passes(root, say):
-    """Pass x is pass_x in x.c; alias-kept may stand beside alias."""
+    """Pass x must be pass_x in x.c; a variant such as alias-kept may be in alias.c."""
     table = root / "passes/passes.def"
     if not table.exists():
         return

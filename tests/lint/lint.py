@@ -30,23 +30,24 @@ MAX_FILE, MAX_FUNCTION = 800, 100
 MAX_WIDTH = {".def": 10000, ".py": 130, ".teg": 130}
 MEDIAN_FUNCTION, P95_FUNCTION = 15, 60
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK|not implemented|unimplemented)\b")
-# The environment of a program with raised privileges is its user's: secure_getenv returns nothing there.
+# In a program with raised privileges the environment belongs to the user; secure_getenv returns nothing
+# there.
 GETENV = re.compile(r"(?<!secure_)\bgetenv\s*\(")
 SHIPPED = {*ARROWS, "tools"} - {"examples"}
-# Pages of docs that any file names, and the targets of links in pages.
+# Pages of docs that a file names, and the targets of links in pages.
 PAGE_PATH = re.compile(r"(?<![\w/.-])(?:docs|bench)/[\w./-]*\w\.(?:md|png)\b")
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
-# Source files as comments and pages name them: their paths, or the last parts of them.
+# Source files that comments and pages name: their paths, or the last parts of them.
 FILE_NAME = re.compile(r"(?<![\w/.$}%<>\"+-])((?:[a-z_0-9]+/)+[a-z0-9][a-z_0-9]*\*?\.(?:py|sh|cmake)"
                        r"|(?:[a-z_0-9]+/)*[a-z0-9][a-z_0-9]{2,}\*?\.(?:c|h|def))\b(?![(\w*])")
 COMMENT = {**dict.fromkeys([*CODE, ".teg"], re.compile(r"(?:^|\s)//(?! (?:RUN|CHECK)\b)(.*)")),
            **dict.fromkeys([".py", ".sh", ".cmake", ".txt"], re.compile(r"(?:^|\s)#(.*)"))}
-# Made by the build, or of other projects.
+# Files that the build makes, or that belong to other projects.
 OTHER_FILES = {"embedded.c", "identity.c", "parser.h", "stdlib/embedded.h", "include/host/nvshmemx_api.h"}
 MAX_PROSE = 110
 GENERATED = {"docs/inside/model.md", "docs/use/ops.md", "docs/use/c-api.md"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
-# A new message rebuilds whatever includes lang/diag.h: of the headers, that of the elaborator alone.
+# A new message rebuilds every file that includes lang/diag.h. Of the headers only the elaborator's may do so.
 MESSAGES = "lang/diag.h"
 MESSAGE_HEADERS = {"frontend/elab/elab.h"}
 MODELS = {"passes/cost/cost.c", "passes/cost/cost_gpu.c", "passes/cost/cost_grid.c", "passes/comm/comm_cost.c", "passes/gpu/warps.c",
@@ -92,7 +93,7 @@ def check_includes(name, lines, say):
 
 
 def check_messages(name, lines, say):
-    """Sources that name no message do not include them, or every new message rebuilds them, too."""
+    """Sources that report no message must not include them, since every new message would rebuild them."""
     for n, line in enumerate(lines, 1):
         m = INCLUDE.match(line)
         if m and m.group(2) == "lang/diag.def" and name not in (MESSAGES, "lang/diag.c"):
@@ -103,7 +104,7 @@ def check_messages(name, lines, say):
 
 
 def check_models(name, lines, say):
-    """Fitted constants are rows, with a unit, a device and a date."""
+    """Fitted constants must be rows with a unit, a device and a date."""
     for n, line in enumerate(lines, 1):
         if name in MODELS and MODEL_CONSTANT.match(line):
             say(name, n, "a constant of a model is a row of passes/model.def")
@@ -153,7 +154,7 @@ def check_text(name, lines, say):
 
 
 def check_paths(root, name, lines, say):
-    """Pages move: whatever names one must name a file that is there."""
+    """Every page that a file names must exist."""
     folder = (root / name).parent
     for n, line in enumerate(lines, 1):
         named = [root / path for path in PAGE_PATH.findall(line)]
@@ -170,7 +171,7 @@ def ends_of_paths(names):
 
 
 def texts_naming_files(name, lines):
-    """(line, text): comments of code, and what stands in ` ` in the prose of a page."""
+    """(line, text): comments of code, and text in ` ` in the prose of a page."""
     comment = COMMENT.get(pathlib.PurePath(name).suffix)
     if name.endswith(".md"):
         prose, _ = prose_and_tables(lines)
@@ -181,7 +182,7 @@ def texts_naming_files(name, lines):
 
 
 def check_file_names(name, lines, ends, say):
-    """Files move, too. Notes of the lab say what was at their time."""
+    """Every file that comments and pages name must exist. Pages of the lab may name older files."""
     if name.startswith(("docs/lab/", "tests/diag/", "tests/fuzz/seeds/")):
         return
     for n, text in texts_naming_files(name, lines):
@@ -192,7 +193,7 @@ def check_file_names(name, lines, ends, say):
 
 
 def prose_and_tables(lines):
-    """(numbers of the lines of prose, tables as lists of lines) of a page, code blocks left out."""
+    """(numbers of the lines of prose, tables as lists of lines) of a page, without code blocks."""
     prose, tables, fenced, in_table = [], [], False, False
     for n, line in enumerate(lines, 1):
         fence = line.lstrip().startswith("```")
@@ -209,7 +210,7 @@ def prose_and_tables(lines):
 
 
 def has_figures(table):
-    """A table of measurements: three columns or more behind the first, most cells with a number."""
+    """A table of measurements: at least three columns after the first, and numbers in most cells."""
     if table[0].count("|") < 5:
         return False
     cells = [c.strip() for row in table[2:] for c in row.strip().strip("|").split("|")[1:]]
@@ -219,7 +220,7 @@ def has_figures(table):
 def check_page(name, lines, say):
     prose, tables = prose_and_tables(lines)
     for n in prose:
-        # A link cannot be broken.
+        # A link cannot be wrapped.
         if len(re.sub(r"\]\([^)]*\)", "]", lines[n - 1])) > MAX_PROSE and name not in GENERATED:
             say(name, n, f"{len(lines[n - 1])} columns, the limit for prose is {MAX_PROSE}")
     figures = sum(1 for table in tables if has_figures(table))

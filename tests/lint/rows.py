@@ -1,7 +1,7 @@
-"""A row of a table of ops that leaves out its cost does not compile.
+"""Checks that a row of an op table without a cost does not compile.
 
-Usage: rows.py --cc CC ROOT. Compiles ir/op.c with copies of the tables: as they are, and with one row
-of each without COST(...), with a number in its place, and with one number of COST too few.
+Usage: rows.py --cc CC ROOT. Compiles ir/op.c with copies of the tables: unchanged, and with one row of
+each without COST(...), with a number instead, and with one number of COST missing.
 """
 import argparse
 import pathlib

@@ -16,11 +16,11 @@ config.test_source_root = here
 config.test_exec_root = params["out"]
 config.environment["NO_COLOR"] = "1"
 config.environment["PATH"] = os.pathsep.join([params["llvm"], config.environment["PATH"]])
-for name in ("ASAN_OPTIONS", "TG_MUTANT"):  # lit hides the others from the programs
+for name in ("ASAN_OPTIONS", "TG_MUTANT"):  # lit hides other variables from the programs
     if name in os.environ:
         config.environment[name] = os.environ[name]
 
-# lit replaces in this order, so the longer name comes first.
+# lit substitutes in this order, so longer names come first.
 config.substitutions += [
     ("%tegula-opt", tegula + "-opt"),
     ("%tegula", tegula),

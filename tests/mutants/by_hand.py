@@ -1,7 +1,7 @@
-"""Faults put in by hand: (file, what stands there, what stands there instead, the fault).
+"""Faults written by hand: (file, original text, replacement, the fault).
 
-Text that ends with `;` is a statement, else an expression; "" drops a statement. Each text stands once in its
-file: where the source has changed, so has its line here (instrument.py names it).
+A text that ends with `;` is a statement, others are expressions; "" drops a statement. Each text occurs
+once in its file. When the source changes, its line here must change (instrument.py names it).
 """
 
 BY_HAND = [

@@ -1,14 +1,15 @@
-"""Copies of sources with faults that a number chooses at run time.
+"""Makes copies of sources with faults that a number selects at run time.
 
 Usage: instrument.py --source ROOT --out FOLDER --seed S [--places N] [--strict]
 
-Half of the faults are those of by_hand.py; N more stand at places drawn by the seed: a condition negated, a bound off
-by one (of a loop, of a comparison in generated code), a statement dropped. Places of which a rule below says that no
-result depends on them are not drawn. A place's rank is a hash of the seed and of its text, so a change of the sources
-leaves most faults where they are. Each is guarded by `mutant_is(number)`, which reads the environment variable
-TG_MUTANT. --strict fails where the sources no longer have a text of by_hand.py. FOLDER gets the changed files under
-their paths, `mutant.h`, and `mutants.tsv`: number, file, line, kind, fault. CMake builds the copies in place of the
-sources (-DTEGULA_MUTANTS=ON); no other build has any of it.
+Half of the faults are those of by_hand.py. The seed draws the places of N more: a negated condition, a
+bound off by one (of a loop, or of a comparison in generated code), a dropped statement. Rules below
+exclude places on which no result depends. A place's rank is a hash of the seed and its text, so a change
+of the sources leaves most faults where they are. Each fault is guarded by `mutant_is(number)`, which reads
+the environment variable TG_MUTANT. --strict fails if the sources no longer contain a text of by_hand.py.
+FOLDER gets the changed files under their paths, `mutant.h`, and `mutants.tsv`: number, file, line, kind,
+fault. CMake builds the copies instead of the sources (-DTEGULA_MUTANTS=ON). Other builds contain none of
+this.
 """
 
 import argparse
@@ -21,8 +22,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from by_hand import BY_HAND  # noqa: E402
 
-# Whose faults are wrong results. What only chooses between right ways (costs, layouts, order) is left out, and so are
-# the interpreter and the simulator, which judge.
+# Folders in which faults give wrong results. Code that chooses between right ways (costs, layouts, order) is
+# left out, and so are the interpreter and the simulator, which judge.
 PLACES = """
 passes/alias.c passes/bounds.c passes/canonical_arithmetic.c passes/canonical_shapes.c passes/combine.c
 passes/combine_fold.c passes/contract.c passes/cse.c passes/dce.c passes/expand_math.c passes/fixed_order.c
@@ -45,20 +46,20 @@ backends/gpu/ring.c backends/gpu/scan.c backends/gpu/shape.c backends/gpu/shared
 backends/gpu/wgmma.c
 """.split()
 
-# Functions that weigh right ways against each other, or say in words which one was taken.
+# Functions that weigh right ways against each other, or describe the choice.
 WEIGHS = re.compile(r"^(\w+_cost|weigh|is_worth_it|is_awkward|places_wanted|order_of|order_text|group_of|grows|growing_rows|"
                     r"choose_run|note_(made|copy|store|contract|soft|nest)|async_note|op_note)$")  # fmt: skip
-# Functions of a file of which the same is true: accesses that the survey leaves out keep their masks, and what is
+# More of these functions, by file: accesses that the survey leaves out keep their masks, and a value that is
 # not read across a square is gathered.
 WEIGHS_IN = {
     "backends/cpu/full.c": {"add", "add_access", "add_whole", "see", "stands_at"},
     "backends/cpu/square.c": {"row_axis"},
-    "passes/peel.c": {"fill_counts"},  # a count that is not filled in has the same value
+    "passes/peel.c": {"fill_counts"},  # the default for a count is the same value
 }
-# Statements that say something, give a hint to what comes later, or give room back, and nothing else.
+# Statements that only report, give a hint to later code, or release memory.
 SAYS = re.compile(r"^(async_note|note|note_(made|copy|store|contract|soft|nest)|rule_applied|mark_invariant|"
                   r"LLVMMoveBasicBlock\w+|(panel|buffer)_free)\(|^\*?(\w+(->|\.))?why = |^e->ahead = ")  # fmt: skip
-# Where a limit on work or room is reached, the code takes a way that is right as well.
+# At a limit on work or memory, the code takes another right way.
 LIMIT = re.compile(r"\b(\w*_)?(MAX|MIN|MOST|LEAST|DEPTH|ROUNDS)(_\w+)?\b|\b(depth|budget)\b")
 CHECK = re.compile(r"^\s*(return )?(ice|diag)\(")
 FUNCTION = re.compile(r"^[a-zA-Z].*?\b(\w+)\([^;]*$")
@@ -80,7 +81,7 @@ static inline bool mutant_is(int n) {
 """
 IF = re.compile(r"^(\s+)((?:\} else )?if) \((.*)\)( \{| [^{].*;|)$")
 STATEMENT = re.compile(r"^(    +)((?:\w+\(.*\)|[\w\->.\[\]*]+ [|&+\-*]?= .*);)$")
-LOOP = re.compile(r"^( +for \([^;]*; )([^;<>]*?) (<=? [^;]*;.*)$")  # loses its last turn
+LOOP = re.compile(r"^( +for \([^;]*; )([^;<>]*?) (<=? [^;]*;.*)$")  # loses its last iteration
 PREDICATE = re.compile(r"\b(LLVMInt[SU])(LT|LE|GT|GE)(?=, )")
 OTHER = {"LT": "LE", "LE": "LT", "GT": "GE", "GE": "GT"}
 WORDS = re.compile(r"^(return|break|continue|goto|else|case|default|ice|diag|vec_push|build_yield)\b")
@@ -113,13 +114,13 @@ def changes_of(line):
 
 
 def is_check(lines, i):
-    """An `if` whose body reports an error: of the compiler, or of the program."""
+    """Whether an `if` reports an error: of the compiler, or of the program."""
     m = IF.match(lines[i])
     return bool(m) and bool(CHECK.match(m[4] if m[4] not in (" {", "") else lines[i + 1]))
 
 
 def places(root):
-    """(file, line number, kind, the changed line), of lines in functions that stand alone."""
+    """(file, line number, kind, changed line), for lines in top-level functions."""
     out = []
     for name in PLACES:
         lines = (root / name).read_text().split("\n")
@@ -137,13 +138,13 @@ def places(root):
 
 
 def spot(text, entry):
-    """Where the text of an entry of by_hand.py stands; None unless it stands once."""
+    """The position of an entry of by_hand.py; None unless its text occurs once."""
     found = list(re.finditer(r"\s+".join(re.escape(w) for w in entry[1].split()), text))
     return found[0] if len(found) == 1 else None
 
 
 def taken(root):
-    """Lines that have a fault of by_hand.py."""
+    """Lines with a fault of by_hand.py."""
     out = set()
     for entry in BY_HAND:
         text = (root / entry[0]).read_text()
@@ -155,7 +156,7 @@ def taken(root):
 
 
 def by_hand(texts, number, entry):
-    """Puts a fault of by_hand.py into its file; its line, or None where the text is not there once."""
+    """Inserts a fault of by_hand.py into its file. Returns its line, or None if the text does not occur once."""
     name, old, new, _ = entry
     text = texts[name]
     at = spot(text, entry)
@@ -218,7 +219,7 @@ def main():
             lost.append(entry)
         else:
             rows.append((k + 1, entry[0], line, "by hand", entry[3]))
-    for file in o.out.glob("**/*.c"):  # of another seed
+    for file in o.out.glob("**/*.c"):  # left by another seed
         if str(file.relative_to(o.out)) not in texts:
             file.unlink()
     for name, text in texts.items():

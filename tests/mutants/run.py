@@ -1,11 +1,11 @@
-"""Puts faults in one by one and asks whether tests and random programs notice.
+"""Enables faults one by one, and finds whether tests and random programs notice.
 
 Usage: run.py --build FOLDER [--only 1,2,...] [--sample N --seed S] [--tests] [--fuzz SECONDS] [--jobs J]
 
-FOLDER is a build with -DTEGULA_MUTANTS=ON (`cmake --preset mutants && cmake --build build/mutants`). For each fault of
-FOLDER/mutants/mutants.tsv it runs random programs and then, where those saw nothing, the short list of tests of the
-fault's folder (--tests-first: the other way round); a crash and a hang count as noticed. It prints a line a fault
-and the shares at the end.
+FOLDER is a build with -DTEGULA_MUTANTS=ON (`cmake --preset mutants && cmake --build build/mutants`). For
+each fault of FOLDER/mutants/mutants.tsv it runs random programs. If they notice nothing, it runs the short
+list of tests for the fault's folder (--tests-first: the other way round). A crash and a hang count as
+noticed. It prints a line for each fault, and the shares at the end.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The first folder that fits: targets of random programs, a regular expression of tests.
+# The first matching folder: targets of random programs, a regular expression of tests.
 FOLDERS = [
     ("passes/gpu", "sim:sm_90a,sim:sm_80,sim:gfx942",
      "lit-gpu$|lit-gpu-async|run-sm_90a-(contract-1|products|language_positions|narrow_copies)|run-gfx942-(ops_blocks|packs)"),
@@ -37,7 +37,7 @@ def folder_of(name):
 
 
 def run(command, env, seconds):
-    """(whether it failed, what it said)."""
+    """(whether it failed, its output)."""
     try:
         p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
                            timeout=seconds, start_new_session=True)  # fmt: skip

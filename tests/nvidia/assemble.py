@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every kernel of the standard library in its default configuration through the code generators and
-ptxas: it must assemble, spill nothing, draw no advice of the C75xx kind (wgmma made serial), call
-no function.
+"""Sends every kernel of the standard library in its default configuration through the code generators and
+ptxas. It must assemble, spill nothing, draw no advice of the C75xx kind (serialised wgmma), and call no
+function.
 
     assemble.py --tegula PATH [--targets sm_80,sm_90a] [--codegens nvptx,nvvm] [--types f32,f16]
                 [--kernels REGEX] [--set NAME=VALUE] [--jobs N] [--part I/N] [--table]
                 [--rotate [--turn N]] [--large | --widths]
 
-Six architectures, two generators and all elements of each kernel are an hour of work. The tests take
-all of it for the main target, and of the rest with --rotate each kernel through every architecture
-once, by generators and with elements in turn; neighbours in a file start at different ones. Another
-turn (--turn, TG_TURN) begins with another pair of an element and a generator. What a turn has not
-seen is not known to spill nothing: before a release all is taken, without --rotate. Without
-arguments the cost model takes the smallest tiles: --large takes kernels with arguments of
-bench/gpu's sizes, by every generator for every architecture, --widths norms and softmax with rows of
-usual widths. (--widths --rotate: each width of a kernel with one element, by one generator and for
-one architecture, in turn.)
+Six architectures, two generators and all elements of each kernel take an hour. The tests take all elements
+for the main target. Of the rest, --rotate sends each kernel once through every architecture, with
+generators and elements in turn. Neighbours in a file start at different turns. Another turn (--turn,
+TG_TURN) begins with another pair of element and generator. A turn says nothing about the combinations that
+it left out, so before a release all run, without --rotate.
+
+Without arguments the cost model takes the smallest tiles. --large gives kernels arguments of bench/gpu's
+sizes, for every generator and architecture. --widths gives norms and softmax rows of usual widths.
+(--widths --rotate: each width of a kernel with one element, generator and architecture, in turn.)
 """
 
 import argparse
@@ -42,11 +42,10 @@ CLASSES = {
     "int": ["i32"],
     "any": ["f32", "f16", "bf16", "i32", "f64", "i64", "u8", "f8e4m3", "f8e5m2"],
 }
-# Arguments as large as in bench/gpu, for which the cost model takes other tiles than for none: file,
-# kernel, arguments (an array without an element has the type's), types. Rows of 32768 fill the
-# registers.
+# Arguments as large as in bench/gpu, for which the cost model takes other tiles: file, kernel, arguments (an
+# array without an element has the type's), types. Rows of 32768 fill the registers.
 SQUARE = {"a": "zeros(4096,4096)", "b": "zeros(4096,4096)"}
-# ... and rows that begin at multiples of 8 bytes alone, or of 4.
+# ... and rows that begin only at multiples of 8 bytes, or of 4.
 ODD = {"a": "zeros(4096,4004)", "b": "zeros(4004,4096)"}
 ODDER = {"a": "zeros(4096,4002)", "b": "zeros(4096,4002)"}
 ROWS = {"x": "zeros(8192,8192)"}
@@ -54,7 +53,7 @@ FULL = {n: "zeros(64,32768)" for n in ("x", "y", "dy", "dx")}
 HEADS = {n: "zeros(4,32,4096,128)" for n in "qkv"}
 ATTENTION = HEADS | {"mask": "none", "lse": "none", "scale": "0.1"}
 WIDE_HEADS = ATTENTION | {n: "zeros(2,16,4096,256)" for n in "qkv"} | {"causal": "true"}
-# A warp of its own for copies, which only the main target has.
+# A producer warp, which only the main target has.
 ROLES = {"-s roles": "1"}
 ROLES_ATTENTION = ATTENTION | ROLES | {"-s BM": "128", "-s BN": "128"}
 NORM = ROWS | {"g": "zeros(8192)", "eps": "1e-5"}
@@ -83,7 +82,7 @@ def backward(heads):
 
 
 def gradient(rows, columns, **more):
-    """... of norms'."""
+    """Arguments of norms' gradients."""
     x, one = f"zeros({rows},{columns})", f"zeros({rows}):f32"
     return {"x": x, "dy": x, "g": f"zeros({columns})", "rstd": one} | {n: one for n in more}
 
@@ -135,8 +134,8 @@ LARGE = [
     for kernel, more in (("layer_norm_backward", {"mean": 1}), ("rms_norm_backward", {}))
     for rows, columns in ((4096, 4096), (4096, 8192), (4096, 16384), (1024, 32768))
 ]
-# Rows of usual widths, which the cost model spreads over threads in all its ways: file, kernel,
-# arguments, where N stands for the width.
+# Rows of usual widths, which the cost model spreads over threads in all of its ways: file, kernel, arguments,
+# where N stands for the width.
 WIDTHS = (64, 128, 256, 512, 768, 1000, 1024, 1280, 1536, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 11008)
 WIDTHS += (12288, 14336)
 WIDE_NORM = {"x": "zeros(4096,N)", "g": "zeros(N)", "eps": "1e-5"}
@@ -148,9 +147,9 @@ WIDTH_KERNELS = [
     ("softmax", "log_softmax", {"x": "zeros(4096,N)"}),
     ("softmax", "softmax_backward", {"y": "zeros(4096,N)", "dy": "zeros(4096,N)"}),
 ]
-TURN = 1067  # of the tests: any is as good as another
-# What spills, by words of its name (one of those between bars), and how many bytes at most: none
-# belongs here. What matches and spills nothing fails as well.
+TURN = 1067  # the tests' turn; any would do
+# Known spills, by words of the name (one of those between bars), and their greatest number of bytes. Ideally
+# empty. A match that spills nothing fails as well.
 KNOWN = {
     "nvvm layer_norm x=zeros(64,32768):f32": 24,
     "sm_80 nvvm softmax_backward y=zeros(64,32768):f32": 20,
@@ -158,7 +157,7 @@ KNOWN = {
     "sm_90a nvptx bce_with_logits T=f16|T=f8e4m3|T=f8e5m2": 40,
     "sm_86|sm_89 nvvm log_softmax x=zeros(4096,512):f32": 16,
 }
-MAIN = "sm_90a"  # the target that all is assembled for
+MAIN = "sm_90a"  # the target for which all combinations are assembled
 SKIP = 77
 
 
@@ -172,8 +171,8 @@ def find_ptxas():
 
 
 def choices(parameters, wanted):
-    """The elements that stand for `T: f32 | f64, U: any` when `wanted` is asked for, as options;
-    None where the first of them cannot be it."""
+    """Options with the elements for `T: f32 | f64, U: any` when `wanted` is requested; None if the first
+    parameter cannot have it."""
     options = []
     for i, parameter in enumerate(parameters.split(",") if parameters else []):
         name, classes = [s.strip() for s in parameter.split(":")]
@@ -188,7 +187,7 @@ def choices(parameters, wanted):
 
 
 def instances(pattern, types):
-    """(file, kernel, type options): each type that the first type parameter can be."""
+    """(file, kernel, type options): each type that the first type parameter may have."""
     for path in sorted(glob.glob(os.path.join(ROOT, "stdlib", "*.teg"))):
         with open(path, encoding="utf-8") as f:
             text = f.read()
@@ -220,8 +219,8 @@ def large(pattern):
 
 
 def large_jobs(targets, codegens, pattern, turn):
-    """(target, codegen, instance): of each kernel all; with a turn all of the main target, and one of
-    the others."""
+    """(target, codegen, instance): all for each kernel. With a turn, all for the main target, and one for
+    each of the others."""
     every = [(target, codegen) for target in targets for codegen in codegens]
     others = [way for way in every if way[0] != MAIN]
     for k, instance in enumerate(large(pattern)):
@@ -236,7 +235,7 @@ def large_jobs(targets, codegens, pattern, turn):
 
 
 def widths(targets, codegens, pattern, types, turn):
-    """(target, codegen, instance): of each kernel each width; with a turn once, else by all."""
+    """(target, codegen, instance): each width of each kernel. With a turn once, else by all."""
     every = [(target, codegen, t) for target in targets for codegen in codegens for t in types]
     for k, (file, kernel, arguments) in enumerate(WIDTH_KERNELS):
         for w, width in enumerate(WIDTHS if re.search(pattern, kernel) else ()):
@@ -247,7 +246,7 @@ def widths(targets, codegens, pattern, types, turn):
 
 
 def rotated(targets, codegens, pattern, types, first):
-    """(target, codegen, instance): one of each kernel for each target, from a turn on."""
+    """(target, codegen, instance): one instance of each kernel for each target, from a turn on."""
     kernels = {}
     for path, name, options in instances(pattern, types):
         kernels.setdefault((path, name), []).append(options)
@@ -260,14 +259,14 @@ def rotated(targets, codegens, pattern, types, first):
 
 
 def known_bytes(name):
-    """What KNOWN has of it; None: nothing."""
+    """The entry of KNOWN for it; None: no entry."""
     words = set(name.split())
     found = [n for key, n in KNOWN.items() if all(words & set(w.split("|")) for w in key.split())]
     return max(found, default=None)
 
 
 def assemble(ptxas, target, known, ptx):
-    """What ptxas says: (problem or None, registers)."""
+    """The output of ptxas: (problem or None, registers)."""
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "k.ptx")
         with open(source, "w", encoding="utf-8") as f:
@@ -288,7 +287,7 @@ def assemble(ptxas, target, known, ptx):
 
 
 def check(jobs):
-    """(name, problem or None, registers) of each of the jobs, which one process compiles."""
+    """(name, problem or None, registers) of each job. One process compiles them all."""
     args = jobs[0][0]
     settings = [word for one in args.set for word in ("-s", one)]
     commands = [words(target, "ptx", path, kernel, options + settings, codegen)
@@ -307,8 +306,8 @@ def check(jobs):
 
 
 def report(check_some, work, args, what):
-    """Prints the name and the problem of each job that has one (--table: what is said of the others,
-    too). The exit code."""
+    """Prints the name and the problem of each job with a problem (--table: also the registers of the others).
+    Returns the exit code."""
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         checked = pool.map(lambda jobs: list(check_some(jobs)), batches(work, args.jobs))

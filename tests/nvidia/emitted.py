@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Code of many kernels by few processes: each compiles a batch of them. To start a process takes as long as to
-compile a small kernel."""
+"""Compiles many kernels by few processes, each of which compiles a batch. Starting a process takes as long as
+compiling a small kernel."""
 
 import re
 import shlex
@@ -12,19 +12,19 @@ LIMIT = 300  # seconds for each level of a job
 
 
 def words(target, level, path, kernel, options, codegen=None):
-    """Those behind `tegula run`."""
+    """The words after `tegula run`."""
     generator = ["--codegen", codegen] if codegen else []
     return ["--target", target, "--emit", level, *generator, path, "-k", kernel, *options]
 
 
 def batches(jobs, workers):
-    """The jobs in pieces, so many at least that each worker has one."""
+    """Splits the jobs into batches, at least one for each worker."""
     size = max(1, min(BATCH, -(-len(jobs) // max(workers, 1))))
     return [jobs[i:i + size] for i in range(0, len(jobs), size)]
 
 
 def alone(tegula, command):
-    """(bytes, None) or (None, the problem) of one that failed in a batch, or ended it."""
+    """(bytes, None) or (None, the problem) for a job that failed in a batch, or ended it."""
     done = subprocess.run([tegula, "run", *command], capture_output=True, timeout=LIMIT)
     if done.returncode == 0:
         return None, "fails only behind other kernels in one process"
@@ -33,7 +33,7 @@ def alone(tegula, command):
 
 
 def split(output):
-    """(bytes, exit code) of each line that ended: `@@ NUMBER CODE` stands behind it."""
+    """(bytes, exit code) of each completed line; `@@ NUMBER CODE` follows its output."""
     at, found = 0, []
     while end := re.compile(rb"@@ %d (\d+)\n" % (len(found) + 1)).search(output, at):
         found.append((output[at:end.start()], int(end[1])))
@@ -51,7 +51,7 @@ def run_batch(tegula, commands):
 
 
 def emitted(tegula, commands):
-    """(bytes, None) or (None, the problem) of each of the commands, which are words of `tegula run`."""
+    """(bytes, None) or (None, the problem) for each command, which is a list of words after `tegula run`."""
     results = []
     while len(results) < len(commands):
         rest = commands[len(results):]

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// nv-tool: portable modules as text in, what the nvidia back end makes of them out.
+// nv-tool: reads portable modules as text and prints the nvidia back end's output.
 //
-//     nv-tool check FILE          what the checker says of each of the modules in the file, which
-//                                 lines "; -----" part
+//     nv-tool check FILE          the checker's verdict on each module in the file; lines "; -----"
+//                                 separate modules
 //     nv-tool typed ARCH FILE     the text for libNVVM
-//     nv-tool nvvm ARCH FILE      PTX by libNVVM, then what ptxas says of it, as comments
+//     nv-tool nvvm ARCH FILE      PTX by libNVVM, then ptxas's report as comments
 //     nv-tool nvptx ARCH FILE     PTX by LLVM, likewise
-//     nv-tool have                the programs and libraries of NVIDIA that are here
+//     nv-tool have                NVIDIA's programs and libraries on this machine
 #include <llvm-c/IRReader.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static LLVMMemoryBufferRef read_file(const char *file) {
     return buffer;
 }
 
-/// Assembles and prints what ptxas says; a spill or advice of the C75xx kind is a failure.
+/// Assembles and prints ptxas's report. A spill or advice of the C75xx kind is a failure.
 static void assemble(Job *job, const char *ptx) {
     NvOutput out;
     NvStatus status = nv_ptxas(ptx, strlen(ptx), job->arch, &out);

@@ -1,11 +1,11 @@
-"""The mutation test: kernels run by the simulator without one barrier, fence, wait or signal at a time.
+"""The mutation test: the simulator runs kernels without one barrier, fence, wait or signal at a time.
 
-Usage: mutate.py --tegula PROGRAM [--target sim:sm_90a] [-k TEXT] [--part I/N] [--known] [--least PERCENT | --ranks]
-Runs the cases of stdlib_cases.py. A barrier, fence, wait or signal is noticed if its absence leads to a
-failure or to other results. Prints those that are not, and the share of those that are. A kernel that fails, or has
-other results, with another seed as it is has failed.
---ranks: kernels of several ranks, each mutation a launch of its own, with each rank late in turn. All have to be
-noticed but for those of SPARE, and none of those may be.
+Usage: mutate.py --tegula PROGRAM [--target sim:sm_90a] [-k TEXT] [--part I/N] [--known] [--least PERCENT |
+--ranks] Runs the cases of stdlib_cases.py. A barrier, fence, wait or signal is noticed if its absence
+leads to a failure or to other results. Prints the unnoticed ones, and the share of the noticed ones. An
+unmutated kernel that fails, or that has other results with another seed, counts as failed.
+--ranks: kernels of several ranks. Each mutation is a launch of its own, with each rank late in turn. All have to be
+noticed, except those of SPARE, which must not be.
 """
 import argparse
 import collections
@@ -22,14 +22,14 @@ sys.dont_write_bytecode = True
 import stdlib_cases  # noqa: E402
 
 
-# What goes unnoticed, by target: (function, name) to how many places there are. docs/inside/simulator.md says why.
+# Unnoticed places by target: (function, name) to their number. docs/inside/simulator.md gives the reasons.
 SORTS = {(f, "tg.barrier"): 1 for f in ("bincount_1", "histogram_bins_1", "sort_last", "topk_last")}
 SHARED = ("bincount_1", "conv_transpose1d", "histogram_bins_1", "linear", "sort_last")
 KNOWN = {
-    # A barrier before a ring's memory is used anew, when all of its copies have been waited for.
-    # A fence before the second of two products that start together: ptxas wants one, registers do not.
+    # A barrier before a ring's memory is reused, after a wait for all of its copies. A fence before the
+    # second of two products that start together: ptxas wants one, registers do not need it.
     "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("batch_matmul", "linear_glu")}
-    # A lane's reading of a number in a slot that few CTAs fill again: the runs of attention have more tiles.
+    # A lane reads a number in a slot that few CTAs fill again: the test's attention has few tiles.
     | {("attention", "tg.nv.wgmma.fence"): 2, ("attention", "tg.warp.sync"): 1},
     "sim:sm_80": SORTS,
     "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last")}
@@ -38,8 +38,8 @@ KNOWN = {
 
 
 def cases(o):
-    """Of every Nth kernel, from the Ith on: a place counts as noticed if one case of its version does, and
-    KNOWN counts by kernel."""
+    """Takes every Nth kernel, from the Ith on. A place counts as noticed if one case of its version notices
+    it, and KNOWN counts by kernel."""
     part, parts = map(int, o.part.split("/"))
     groups = collections.defaultdict(list)
     for case in stdlib_cases.CASES:
@@ -48,7 +48,7 @@ def cases(o):
 
 
 def lines(o):
-    """Of `tegula run --batch`."""
+    """The lines for `tegula run --batch`."""
     for file, kernel, args, sets in cases(o):
         words = [str(stdlib_cases.STDLIB / (file + ".teg")), "--kernel", kernel, "--target", o.target,
                  "--quiet"]
@@ -61,7 +61,7 @@ def lines(o):
 
 
 def run(o, folder):
-    """The simulator appends a line for each barrier, fence and wait of each launch to the log."""
+    """The simulator appends a line to the log for each barrier, fence and wait of each launch."""
     log, batch = folder / "log", folder / "batch"
     batch.write_text("\n".join(lines(o)) + "\n")
     env = dict(os.environ, TG_SIM_CHECK="1", TG_SIM_MUTATE=str(log))
@@ -79,8 +79,8 @@ def run(o, folder):
     return failed, log.read_text().splitlines() if log.exists() else []
 
 
-# What kernels of several ranks can do without, by architecture, version of a kernel and function: how many
-# places, and why.
+# Synchronisation that kernels of several ranks do not need, by architecture, version of a kernel and
+# function: the number of places, and the reason.
 ONE_TENSOR = "stands between c[r] and c[rank], one tensor to the compiler; the kernel keeps r and rank apart"
 ONE_ORDER = "the fence of a single thread: memory of the simulator has one order"
 OWN_ACCESSES = "they order accesses of this program alone, which do not meet"
@@ -96,7 +96,7 @@ SPARE = {
     ("gfx942", "flags", "tg.barrier"): (3, OWN_ACCESSES),
 }
 
-RANKS, SECONDS, SEEDS = 2, 2, 3  # how many ranks, how long they wait, tries of a mutation
+RANKS, SECONDS, SEEDS = 2, 2, 3  # number of ranks, seconds that they wait, tries of a mutation
 
 
 def try_ranks(o, case, folder, skip="", seed=1):
@@ -118,7 +118,7 @@ def try_ranks(o, case, folder, skip="", seed=1):
 
 
 def mutate_ranks(o, case, folder):
-    """Lines as a launch of one rank logs them."""
+    """The lines that a launch of one rank logs."""
     folder.mkdir()
     done, right, log = try_ranks(o, case, folder)
     if done.returncode:
@@ -127,7 +127,7 @@ def mutate_ranks(o, case, folder):
     for site in dict.fromkeys(x for x in log if x.startswith("site ")):
         _, function, number, *rest = site.split(" ")
         what = "not reached"
-        for seed in range(1, SEEDS + 1):  # with the next rank late
+        for seed in range(1, SEEDS + 1):  # the next rank is late
             skip = f"{function.rpartition('.')[0]}:{number}"
             done, results, log = try_ranks(o, case, folder, skip, seed)
             if done.returncode or results != right:
@@ -150,7 +150,7 @@ def run_ranks(o, folder):
 
 
 def outcomes(log):
-    """What became of each place: (version of a function, number) to outcomes, and what it is."""
+    """The outcome of each place: (version of a function, number) to outcomes, and its description."""
     places, names = collections.defaultdict(set), {}
     for line in log:
         for what in ("noticed", "unnoticed", "not reached"):
@@ -162,7 +162,8 @@ def outcomes(log):
 
 
 def judge_ranks(o, unnoticed, names):
-    """Prints what is unnoticed and should not be, and what is spare no more; whether there is any."""
+    """Prints places that are unnoticed without being spare, and noticed spare ones. Returns whether there is
+    any."""
     arch = o.target.partition(":")[2]
     found = collections.Counter()
     for function, number in unnoticed:
@@ -175,7 +176,7 @@ def judge_ranks(o, unnoticed, names):
 
 
 def differs_from_known(o, unnoticed, names):
-    """Whether other places than those of KNOWN go unnoticed; says which."""
+    """Whether places other than those of KNOWN go unnoticed; prints them."""
     found = collections.Counter((k[0].rpartition(".")[0], names[k].split(" ")[1]) for k in unnoticed)
     kernels = {case[1] for case in cases(o) if o.k in case[1]}
     known = {k: n for k, n in KNOWN[o.target].items() if {k[0], re.sub(r"_\d+$", "", k[0])} & kernels}

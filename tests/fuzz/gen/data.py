@@ -1,4 +1,4 @@
-"""Arguments of random kernels: values that are hard on arithmetic, in files and views of them."""
+"""Arguments of random kernels: values that are difficult for arithmetic, in files and views of them."""
 
 import pathlib
 import sys
@@ -14,18 +14,18 @@ NUMPY = {
     "f64": np.float64,
 }  # fmt: skip
 UNITS = {"bf16": np.uint16, "f8e4m3": np.uint8, "f8e5m2": np.uint8}
-MOST_SMALL = 4  # magnitude of the integers of small data
+MOST_SMALL = 4  # greatest magnitude of the integers in small data
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5]
 EDGES = [2.0**k for k in (-149, -130, -24, -14, 3, 7, 8, 11, 15, 16, 24, 31, 32, 53, 63, 64, 100)]
 
 
 def floats(r, count):
-    """Everything that a cast or a rounding may fall over, as f64."""
+    """Values at which casts and roundings may go wrong, as f64."""
     edges = r.choice(EDGES, count) * r.choice([1, -1], count) + r.integers(-1, 2, count)
     with np.errstate(over="ignore", invalid="ignore"):
         spread = r.normal(size=count) * np.exp2(r.integers(-20, 21, count))
     halves = r.integers(-9, 10, count) / 2
-    # Half way between two values of a narrower type, and beside that.
+    # Values half way between two values of a narrower type, and next to these.
     bits = r.choice([3, 4, 8, 11, 24], count)
     ties = (np.exp2(bits + 1) + 2 * r.integers(-1, 4, count) + 1) * np.exp2(r.integers(-12, 6, count) - bits)
     beside = np.choose(r.integers(0, 4, count), [0, 0, 1, -1])
@@ -39,7 +39,7 @@ def integers(r, elem, count):
     any_of = np.array([int(x) for x in r.integers(0, 2**63, count)], dtype=object)
     wild = [low + (int(x) * 2 + 1) % (high - low + 1) for x in any_of]
     edges = [low, high, low + 1, high - 1, 0, 1, 2, 3, 7, 8, 31, 32, 63, 64, high // 2, high // 3]
-    edges += [low, high, 0, 1, max(low, -1)] * 3  # least / -1 wants two of them in one lane
+    edges += [low, high, 0, 1, max(low, -1)] * 3  # least / -1 needs both in one lane
     near = [int(r.integers(max(low, -9), min(high, 9) + 1)) for _ in range(count)]
     kind = r.integers(0, 3, count)
     picks = [edges[int(i)] for i in r.integers(0, len(edges), count)]
@@ -58,7 +58,7 @@ def values(elem, kind, count, r):
 
 
 def stored(elem, shape, kind, r):
-    """The array of a file, and the suffix that says what its codes are."""
+    """The array for a file, and the suffix that names the type of its codes."""
     count = int(np.prod(shape, dtype=np.int64))
     v = values(elem, kind, count, r)
     if elem.kind == "b":
@@ -74,7 +74,7 @@ def stored(elem, shape, kind, r):
 
 
 class Pool:
-    """Files of data that many programs share; each is a function of its name."""
+    """Files of data that many programs share. The contents follow from the name."""
 
     def __init__(self, folder):
         self.folder, self.made = folder, {}
@@ -91,12 +91,12 @@ class Pool:
 
 
 def decoded(a, elem):
-    """What is in an output's file as numbers that compare."""
+    """An output's file as comparable numbers."""
     return harness.TABLES[elem.name][a] if elem.name in UNITS else a
 
 
 def ulp(a, elem):
-    """Distance of neighbours at |a| in the element, as f64."""
+    """The distance of neighbours at |a| in the element, as f64."""
     from gen.tables import SIGNIFICAND
 
     least = {"f64": -1022, "f32": -126, "bf16": -126, "f16": -14, "f8e4m3": -6, "f8e5m2": -14}
@@ -109,7 +109,7 @@ GREATEST = {"f64": np.finfo(np.float64).max, "f32": np.finfo(np.float32).max, "f
 
 
 def difference(a, b, out):
-    """"" or how the file of an output differs from the interpreter's `a`."""
+    """"", or the difference between an output's file and the interpreter's `a`."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{b.dtype}{list(b.shape)} in place of {a.dtype}{list(a.shape)}"
     elem = out.elem
@@ -134,7 +134,7 @@ def near(a, b, out):
     top = GREATEST.get(out.elem.name)
     with np.errstate(all="ignore"):
         x, y = a.astype(np.float64), b.astype(np.float64)
-        if top:  # what rounds to an infinity may round to the greatest number
+        if top:  # a value that rounds to infinity may round to the greatest number
             x, y = np.clip(x, -top, top), np.clip(y, -top, top)
         bound = out.ulps * ulp(x, out.elem) + out.absolute
         return np.abs(x - y) <= bound

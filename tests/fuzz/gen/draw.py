@@ -1,22 +1,21 @@
-"""Which cells the next programs have as their goals."""
+"""Chooses the goals of the next programs among the cells."""
 
 import random
 
-GOALS = 2  # of a program
-MANY = 5  # of every eighth, whose code has more to mix up
+GOALS = 2  # goals of a program
+MANY = 5  # goals of every eighth program, whose code has more to mix up
 
 
 class Draw:
-    """All cells in a drawn order, then all in another. In the first order a cell is passed over that a program has
-    reached on every target, by the way; each further order begins with the cells that some target still lacks.
-    """
+    """Draws all cells in a random order, then all in another. The first order skips cells that a program has
+    reached in passing on every target. Each further order begins with the cells that some target lacks."""
 
     def __init__(self, cells, seed):
         self.cells, self.seed = cells, seed
         self.turn, self.order = 0, []
 
     def goals(self, number, reached):
-        """Of the program of this number; reached: the cells that every target has reached so far."""
+        """Goals of the program with this number; reached: the cells that every target has reached so far."""
         goals = []
         while len(goals) < (MANY if number % 8 == 7 else GOALS):
             if not self.order:
@@ -29,13 +28,13 @@ class Draw:
     def shuffle(self, reached):
         order = list(self.cells)
         random.Random(f"{self.seed}/{self.turn}").shuffle(order)
-        order.sort(key=lambda cell: cell not in reached)  # those at the end come first
+        order.sort(key=lambda cell: cell not in reached)  # cells at the end come first
         self.turn += 1
         self.order = order
 
 
 def spelt(goals):
-    """As `--goals` has them."""
+    """In the form of `--goals`."""
     return ",".join("/".join(g) for g in goals)
 
 

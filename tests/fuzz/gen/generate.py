@@ -1,4 +1,4 @@
-"""Random programs: each reaches some goals, triples of an op, a context and an element."""
+"""Random programs. Each reaches some goals: triples of an op, a context and an element."""
 
 from gen.ops import BOTH
 from gen.program import Fn, Node, Out, Param, Phase, Stmt
@@ -7,17 +7,17 @@ from gen.values import RANGES, Values
 VALUE_CONTEXTS = ("straight", "then", "else", "loop", "nested", "while", "carried", "after", "lane", "fn", "merge",
                   "phases")  # fmt: skip
 EFFECT_CONTEXTS = ("straight", "then", "else", "loop", "nested", "while", "fn", "phases")
-NO_OPERANDS = ("index", "iota", "load", "load pad", "optional", "product")  # nothing to carry into them
+NO_OPERANDS = ("index", "iota", "load", "load pad", "optional", "product")  # these have no operands to carry into them
 
 
 def legal(registry):
-    """All goals there are."""
+    """All possible goals."""
     cells = []
     for name, (elems, _, ranks, effect) in registry.ops.items():
         for e in elems:
             for c in EFFECT_CONTEXTS if effect else VALUE_CONTEXTS:
                 stuck = c == "carried" and (name in NO_OPERANDS or e.storage_only)
-                again = name == "in place" and c in ("loop", "nested", "while")  # reads what it wrote
+                again = name == "in place" and c in ("loop", "nested", "while")  # it would read its own writes
                 if not stuck and not again:
                     cells.append((name, c, e.name))
     return cells
@@ -32,7 +32,7 @@ class Generator(Values):
     # ---- expressions
 
     def any_op(self, elem, shape):
-        """An op drawn at random whose result is made to be of that element and shape."""
+        """A random op, converted to that element and shape."""
         name = self.r.choice(self.value_ops)
         elems, recipe, ranks, _ = self.ops[name]
         if len(shape) not in ranks:
@@ -46,13 +46,13 @@ class Generator(Values):
         return self.coerced(n, elem, shape)
 
     def fitting(self, name, shape, elem):
-        """Packs are of even extents along the last axis."""
+        """Packs have even extents along the last axis."""
         if elem.storage_only and shape:
             return shape[:-1] + (shape[-1] + (shape[-1] & 1),)
         return shape
 
     def apply(self, name, elem, shape=None):
-        """The op on operands of the element."""
+        """Applies the op to operands of the element."""
         elems, recipe, ranks, effect = self.ops[name]
         shape = self.shape(ranks) if shape is None else shape
         return recipe(self, elem, self.fitting(name, shape, elem))
@@ -74,7 +74,7 @@ class Generator(Values):
         return self.p.outs[name]
 
     def store(self, n, op=None):
-        """Each program's own part of an output."""
+        """Stores to a program's own part of an output."""
         if n.shape == (self.bm, self.bn) and self.chance(0.6) and not n.elem.storage_only:
             o = self.out(n.elem, ["M", "N"], [self.dims["M"], self.dims["N"]])
             place = "m, n"
@@ -90,7 +90,7 @@ class Generator(Values):
         self.emit(Stmt(f"{o.name}[{place}] = {{}};", [n], op=op, of=n.elem))
 
     def common(self, elem, shape, gathered=False):
-        """An output to which all programs contribute, and the place in it."""
+        """An output that all programs contribute to, and the element in it."""
         subs, dims, sizes = [], [], []
         for e in shape:
             near = [x for x, (n, _) in self.ranges.items() if n == e]
@@ -113,7 +113,8 @@ class Generator(Values):
     # ---- bodies
 
     def inside(self, make):
-        """The statements that make() emits, in a list of their own; names of it end with it."""
+        """The statements that make() emits, in a list of their own. Names from it are out of scope
+        afterwards."""
         saved, scope, loops = self.body, list(self.scope), list(self.loops)
         self.body = []
         result = make()
@@ -130,7 +131,7 @@ class Generator(Values):
         return name, init
 
     def ref(self, name, *nodes):
-        """A reference to a variable that holds any of these."""
+        """A reference to a variable that holds one of these values at random."""
         n = nodes[0]
         mags = [x.mag for x in nodes]
         r = Node(name, [], n.elem, n.shape, mag=None if None in mags else max(mags), nan=any(x.nan for x in nodes))
@@ -146,7 +147,7 @@ class Generator(Values):
         return r
 
     def some(self):
-        """A statement beside the point, perhaps an arm or a loop in this one."""
+        """An unrelated statement, perhaps with an arm or a loop."""
         if self.inner < 2 and self.chance(0.12):
             self.inner += 1
             name = self.r.choice(self.value_ops)
@@ -168,7 +169,7 @@ class Generator(Values):
     value_phases = value_straight
 
     def arms(self, name, elem, first):
-        """An `if` one of whose arms has the op."""
+        """An `if` with the op in one of its arms."""
 
         def make():
             self.some()
@@ -235,7 +236,7 @@ class Generator(Values):
         body, n = self.inside(make)
         v, init = self.variable(n.elem, n.shape)
         self.loops.append(i)
-        c = self.condition()  # data of each turn decide
+        c = self.condition()  # the data of each iteration decide
         self.loops.remove(i)
         body.append(Stmt(f"{v} = {{}};", [n]))
         body.append(Stmt(f"{i} = {i} + 1;"))
@@ -243,7 +244,7 @@ class Generator(Values):
         self.held(v, init, n)
 
     def state(self, elem, shape, reassociates):
-        """A reference to what a loop carries, of which nothing is known."""
+        """A reference to a value that a loop carries, about which nothing is known."""
         s = self.name("v")
         mag = None
         r = Node(s, [], elem, shape, mag=mag, nan=True)
@@ -251,7 +252,8 @@ class Generator(Values):
         return s, r
 
     def value_carried(self, name, elem):
-        """The op on a loop's state. What approximates goes to a second variable, lest errors grow."""
+        """The op on a loop's state. An approximate result goes to a second variable, so that errors do not
+        grow."""
         ranks = self.ops[name][2]
         shape = self.shape(ranks)
         s, r = self.state(elem, shape, False)
@@ -285,7 +287,7 @@ class Generator(Values):
             self.held(q, first, n)
 
     def step(self, n, r, name):
-        """The next state from the op's value; None where it must not be."""
+        """The next state from the op's value; None if it may not enter the state."""
         if n.tol:
             return None
         if (n.elem, n.shape) == (r.elem, r.shape):
@@ -296,7 +298,7 @@ class Generator(Values):
         return self.coerced(n, r.elem, r.shape)
 
     def value_after(self, name, elem):
-        """Behind an `if` whose arm needed the block, the block is used again."""
+        """Uses the block again after an `if` whose arm needed it."""
         n = self.apply(name, elem)
         n.marks.add("after")
         if not n.shape:
@@ -325,7 +327,7 @@ class Generator(Values):
         return n if n.elem == elem and n.shape == shape else self.coerced(n, elem, shape)
 
     def use(self, v):
-        """Something that may need all of the block v in memory."""
+        """A use that may need all of the block v in memory."""
         axis = self.r.randrange(len(v.shape))
         forms = [f"flip({{}}, {axis})", f"roll({{}}, 1, {axis})", "{}"]
         if v.elem.kind != "b":
@@ -350,7 +352,7 @@ class Generator(Values):
         self.lane_of_inner(n)
 
     def lane_of_inner(self, n):
-        """A lane of what an inner loop carries, used in the outer one."""
+        """A lane of a value that an inner loop carries, used in the outer loop."""
         s, r = self.state(n.elem, n.shape, False)
         i, j = self.name("j"), self.name("j")
         lane = ", ".join(str(self.r.randrange(e)) for e in n.shape)
@@ -397,7 +399,7 @@ class Generator(Values):
         return name
 
     def value_merge(self, name, elem):
-        """The op in what a loop that may be split adds to its state."""
+        """The op in the value that a splittable loop adds to its state."""
         i = self.name("j")
         k = self.r.choice([3, 8])
         dim, total = self.own_dim(2 * k)
@@ -485,7 +487,7 @@ class Generator(Values):
             self.bm, self.bn = r.choice([(16, 16), (16, 32), (32, 16)])
         self.dims = {"M": r.choice([1, self.bm, self.bm + 1, 2 * self.bm, 3]),
                      "N": r.choice([1, self.bn, self.bn + 2, 2 * self.bn, 7])}  # fmt: skip
-        if r.random() < 0.05:  # more programs than there are threads, or groups of them
+        if r.random() < 0.05:  # more programs than threads, or than groups of programs
             self.bm, self.dims["M"], self.dims["N"] = 1, r.choice([70, 131, 200]), self.bn
         q = Param("a0", "f32[M, N]", self.pool.argument(self.e("f32"), [self.dims["M"], self.dims["N"]], "small", 0))
         q.kind = "small"
@@ -493,7 +495,8 @@ class Generator(Values):
         self.settings()
 
     def settings(self):
-        """What has to change no result: choices of the compiler, threads, guarded memory, launches that come again."""
+        """Options that must not change results: compiler settings, threads, guarded memory, repeated
+        launches."""
         r = self.r
         axes = {"warps": [1, 2, 4, 8], "stages": [1, 2, 3, 4], "order": [1, 2, -2], "grain": [1, 3], "split": [1, 2, 3, 5],
                 "cluster": [1, 2], "persistent": [1, -1], "specialise": [1], "skew": [1, 0], "roles": [1, 0]}  # fmt: skip
@@ -519,7 +522,8 @@ class Generator(Values):
         self.p.phases.append(Phase(head, self.body, before, inner=inner))
 
     def heads(self, whole):
-        """(head, loop inside) of a phase: of two indices, in turns, from a bound that data say, with a loop inside."""
+        """(head, inner loop) of a phase: two indices, or a host loop with a bound from data and an inner
+        loop."""
         m, n = f"m in M by {self.bm}", f"n in N by {self.bn}"
         kind = self.r.random()
         if whole or kind < 0.7:
@@ -532,7 +536,7 @@ class Generator(Values):
         return f"parallel m in {low} .. M by {self.bm}, {n}", ""
 
     def scratch(self):
-        """A tensor of the launch that one phase fills and the next reads."""
+        """A scratch tensor that one phase fills and the next reads."""
         elem, s = self.elem(), self.name("s")
         self.body, self.scope, self.loops = [], [], []
         self.ranges = {"m": (self.bm, "M"), "n": (self.bn, "N")}
@@ -556,7 +560,7 @@ class Generator(Values):
         if parted:
             self.scratch()
         self.phase(rest or parted[:1])
-        in_place = any(g[0] == "in place" for g in self.goals)  # one phase of the launch's own kernel
+        in_place = any(g[0] == "in place" for g in self.goals)  # a phase of the main kernel itself
         if self.chance(0.15) and not in_place:
             self.p.phases[-1].called = self.name("call")
         elif self.chance(0.1) and not in_place:

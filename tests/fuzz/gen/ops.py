@@ -1,20 +1,21 @@
-"""How each op is called: elementwise ops follow from their rows, builtins and the prelude have recipes.
+"""Recipes for calls of each op. Elementwise ops follow from their rows; builtins and the prelude have
+recipes.
 
 A recipe makes an expression of the op with operands of an element and a shape. An op of the tables that
-has neither a recipe nor a reason to be left out is an error, so that a new op is tested or named here.
+has neither a recipe nor a reason to be left out is an error, so every new op is tested or listed here.
 """
 
 from gen.data import MOST_SMALL
 from gen.program import Node, Stmt, size
 
-# Functions that approximate: units in the last place in f32 and f64; the absolute part in units of 1.
+# Approximate functions: error in units in the last place in f32 and f64, and an absolute part in units of 1.
 LOOSE = {"rsqrt cbrt exp exp2 exp10 expm1 log log2 log10 log1p log2p1 pow hypot sin cos tan asin acos "
          "atan atan2 sinh cosh tanh asinh acosh atanh erf erfc tgamma lgamma": 8}  # fmt: skip
 APPROXIMATE = {name: ulps for names, ulps in LOOSE.items() for name in names.split()}
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "and": "&", "or": "|", "xor": "^",
              "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}  # fmt: skip
 PREFIX = {"neg": "-", "not": "~"}
-# Whose result shows the sign of a zero, or of NaN, in these operands.
+# Ops whose result depends on the sign of a zero, or of a NaN, in these operands.
 SIGN_OF_ZERO = {"signbit": (0,), "copysign": (1,), "div": (1,), "atan2": (0, 1), "rsqrt": (0,), "pow": (0,),
                 "tgamma": (0,)}  # fmt: skip
 SIGN_OF_NAN = {"signbit": (0,), "copysign": (1,)}
@@ -73,7 +74,7 @@ def operand(g, name, i, elem, shape):
 
 
 def result(name, elem, xs):
-    """What is known of the value."""
+    """The known properties of the value."""
     if elem.kind != "f":
         return {}
     mags = [x.mag for x in xs]
@@ -100,7 +101,7 @@ def result(name, elem, xs):
 
 
 def folds(g, elem, n, unit=False):
-    """Magnitude that n operands of an exact sum may have."""
+    """The magnitude that n operands of an exact sum may have."""
     if elem.kind != "f":
         return None
     return 1 if unit else max(1, min(MOST_SMALL, elem.carried // max(n, 1)))
@@ -134,7 +135,7 @@ def reduced(name, *, unit=False, bools=False, to=None, extra=""):
 
 
 def monoid(fn):
-    """reduce and scan by a name of the language, with all of their options."""
+    """reduce and scan by a named function of the language, with all options."""
 
     def reduce(g, elem, shape):
         axis = axis_of(g, shape)
@@ -221,7 +222,7 @@ LAST = """fn last(a, b) {
 
 
 def ordered_fold(kind):
-    """A fold of tuples whose operands must not be exchanged."""
+    """A fold of tuples whose operands must not be swapped."""
 
     def make(g, elem, shape):
         g.p.head_fns.update(affine=AFFINE, last=LAST, second=SECOND, first=FIRST)
@@ -413,7 +414,7 @@ def dot(g, elem, shape):
 
 
 def turned(g, elem, shape):
-    """An operand of a product, as it is or transposed."""
+    """An operand of a product, directly or transposed."""
     mag = MOST_SMALL if elem.kind == "f" else None
     if g.chance(0.7):
         return g.val(elem, shape, mag)
@@ -422,7 +423,7 @@ def turned(g, elem, shape):
 
 
 def product(g, elem, shape):
-    """A loop of products over tiles, as `contract` and the matrix units of GPUs take it."""
+    """A loop of products over tiles, in the form that `contract` and the matrix units of GPUs take."""
     m, n = g.r.choice([shape, (16, 8), (32, 16), (16, 32), (64, 16)])
     k, j = g.r.choice([8, 16, 32, 5]), g.name("j")
     dim, total = g.own_dim(2 * k)
@@ -448,7 +449,7 @@ def cast_to(to):
     def make(g, elem, shape):
         if elem.storage_only:
             x = g.load(elem, shape)
-        elif g.chance(0.4):  # a chain, which may be folded to one
+        elif g.chance(0.4):  # a chain that may be folded to one product
             x = g.cast(g.val(g.elem(), shape), g.elem()) if g.chance(0.4) else g.val(g.elem(), shape)
             x = g.cast(x, elem)
         else:
@@ -466,7 +467,7 @@ def loaded(kind):
     return make
 
 
-# ---- the prelude, elementwise: from operands of small integers where an approximation cancels
+# ---- the prelude, elementwise: operands are small integers where an approximation cancels
 
 
 def prelude(name, params, **known):
@@ -474,7 +475,7 @@ def prelude(name, params, **known):
         tol = known.get("tol")
         mag = known.get("mag", MOST_SMALL if tol else None)
         x = g.val(elem, shape, mag, prod=name not in ("fract", "lerp"))
-        if not x.kids and x.fmt.startswith("("):  # of a constant, a choice in the prelude is one of no type
+        if not x.kids and x.fmt.startswith("("):  # a choice between constants has no type in the prelude
             x = g.load(elem, shape, "small")
         rest = [g.val(elem, () if p == "s" else shape, mag if mag is not None else known.get("rest"), prod=False)
                 for p in params]  # fmt: skip
@@ -533,7 +534,7 @@ def combined(fn):
 
 
 def combined_pair(g, elem, shape):
-    """Two places at once, by a function of the file."""
+    """A combine at two places at once, by a function of the file."""
     g.p.head_fns.update(both=BOTH)
     x, y = g.val(elem, shape, 1 if elem.kind == "f" else None), g.val(elem, shape)
     o, _ = g.common(elem, shape)
@@ -546,7 +547,7 @@ def combined_pair(g, elem, shape):
 
 
 def scattered(g, elem, shape):
-    """A store to positions that are computed, of which some are not there."""
+    """A store to computed positions, some of which are outside."""
     e, rest = shape[-1], list(shape[:-1])
     x, c = g.val(elem, shape), g.r.choice([-1, 0, 0, 1])
     pick = g.r.choice([f"{e - 1 + c} - iota({e})", f"iota({e}) * 2 + {c}", f"(iota({e}) + {c}) * -1 + {e}", f"iota({e}) + {c}"])
@@ -560,7 +561,7 @@ def scattered(g, elem, shape):
 
 
 def tuned(g, elem, shape):
-    """A loop over tiles of a size that the compiler chooses, which it may split."""
+    """A loop over tiles of a size that the compiler chooses, and that it may split."""
     z, j, dim, total = g.name("Z"), g.name("j"), *g.own_dim(g.r.choice([3, 9, 20]))
     values = g.r.sample([1, 2, 4, 5, 8, 16], g.r.randint(1, 3))
     g.p.tunes[z] = f"{z} = {' | '.join(map(str, values))}", f"{z} <= {g.r.choice(values)}"
@@ -603,13 +604,13 @@ def stored(g, elem, shape):
 
 
 def optional(g, elem, shape):
-    """A tensor that the caller may leave out, read where it is there."""
+    """A tensor that the caller may leave out, read if it is present."""
     v, init = g.variable(elem, shape)
     n = g.load(elem, shape, fresh=True)
     name = n.fmt.split("[")[0]
     q = g.p.params[name]
     dims = q.type[q.type.index("[") + 1 : -1].split(", ")
-    if dims != [""]:  # another tensor that has them, since names of what may be null bind nothing
+    if dims != [""]:  # another tensor names its dims, since a tensor that may be null binds no names
         g.tensor(g.e("u8"), dims, q.sizes, "wild", fresh=True)
     q.type += "?"
     q.argument = q.argument if g.chance(0.5) else "none"
@@ -643,7 +644,7 @@ def asserted(g, elem, shape):
 
 
 class Registry:
-    """name -> (elements, recipe, ranks, is an effect)."""
+    """name -> (elements, recipe, ranks, whether it is an effect)."""
 
     def __init__(self, tables):
         self.t, self.ops = tables, {}
@@ -703,10 +704,10 @@ class Registry:
         self.add("wide_like", floats, widened_like, (0, 1, 2))
         for fn in "add max min and or xor xchg cas".split():
             elems = num if fn in ("add", "max", "min", "xchg", "cas") else ints
-            if fn == "add":  # sums of eight-bit floats round, in an order that is free
+            if fn == "add":  # sums of 8-bit floats round, in a free order
                 elems = [e for e in elems if e.kind != "f" or e.bits > 8]
             self.add(f"atomic_{fn}", elems, atomic(f"atomic_{fn}"), (0, 1), True)
-        wide = [e for e in num if e.kind != "f" or e.bits > 8]  # sums of the others round
+        wide = [e for e in num if e.kind != "f" or e.bits > 8]  # sums of the other floats round
         self.add("combine tuple", wide, combined_pair, (1, 2), True)
         self.add("scatter", every, scattered, (1, 2), True)
         self.add("tuned", num, tuned, (0, 1, 2))
@@ -742,7 +743,7 @@ class Registry:
         self.ops[name] = (elems, recipe, ranks, effect)
 
     def complete(self):
-        """Every builtin and every function of the prelude is here or left out for a reason."""
+        """Every builtin and prelude function must have a recipe, or a reason to be left out."""
         known = {n.split()[-1] for n in self.ops} | {n.split()[0] for n in self.ops}
         missing = [n for n in [*self.t.builtins, *self.t.prelude, *self.t.elementwise]
                    if n not in known and n not in LEFT_OUT]  # fmt: skip

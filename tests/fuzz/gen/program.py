@@ -1,4 +1,4 @@
-"""The tree of a random program: expressions, statements, kernels; how it is written; what it reaches."""
+"""The tree of a random program: expressions, statements, kernels; its text; the cells that it reaches."""
 
 import dataclasses
 import re
@@ -7,13 +7,12 @@ import numpy as np
 
 
 class Node:
-    """An expression: a format, its operands, and what is known of its value.
+    """An expression: a format, its operands, and the known properties of its value.
 
-    mag:   of floats: integers of at most that magnitude, so that sums are exact in any order; else None
-    nan:   it may be NaN, whose sign and payload are free
-    zs:    the sign of a zero is free (min, max, sums)
-    prod:  a product that a following sum may be fused with
-    tol:   (ulps, absolute): an approximation, which nothing exact may look at; None where exact
+    mag:   for floats: an integer of at most this magnitude, so that sums are exact in any order; else None
+    nan:   it may be NaN, whose sign and payload are free zs:    the sign of a zero is free (min, max,
+    sums) prod:  a product that a following sum may be fused with tol:   (ulps, absolute): an
+    approximation, which must not flow into exact ops; None if exact
     """
 
     __slots__ = ("fmt", "kids", "elem", "shape", "op", "mag", "nan", "zs", "prod", "tol", "marks", "of")
@@ -28,13 +27,13 @@ class Node:
         self.prod = prod and is_float and self.mag is None
         self.tol = tol
         self.marks = set()
-        self.of = of or elem  # the element that the op is counted under
+        self.of = of or elem  # the element under which the op counts
 
     def text(self):
         return self.fmt.format(*[k.text() for k in self.kids])
 
     def like(self, fmt, kids=None, **change):
-        """Another expression of which the same is known."""
+        """Another expression with the same properties."""
         n = Node(fmt, [self] if kids is None else kids, self.elem, self.shape, None, self.mag, self.nan,
                  self.zs, self.prod, self.tol)
         for k, v in change.items():
@@ -81,12 +80,13 @@ class Out:
     ulps: float = 0
     absolute: float = 0
     signless: bool = False
-    whole: bool = False  # compare the memory behind the view, too
+    whole: bool = False  # also compare the memory behind the view
 
 
 @dataclasses.dataclass
 class Fn:
-    """A function of the file. What it uses of its surroundings is passed under its own name: `@name`."""
+    """A function of the file. Names of its surroundings that it uses are parameters of the same name:
+    `@name`."""
 
     name: str
     body: list
@@ -101,7 +101,7 @@ class Fn:
         return "\n".join(lines + ["}", ""])
 
     def passed(self, text):
-        """The names that the text has from outside."""
+        """The names that the text takes from outside."""
         own = set(re.findall(r"\b(?:let|var|for) \(?(\w+)", text)) | set(re.findall(r"\blet \(\w+, (\w+)\)", text))
         return sorted(set(re.findall(r"\b(?:[atopDjsvZ]\d+|[mnMN])\b", text)) - own)
 
@@ -111,9 +111,9 @@ class Phase:
     head: str
     body: list
     before: str = ""  # statements of the host
-    called: str = ""  # it is a kernel of its own, of this name
-    repeated: bool = False  # in a loop of the host
-    inner: str = ""  # the head of a loop around all of a program
+    called: str = ""  # name of a kernel of its own, or ""
+    repeated: bool = False  # whether it is in a loop of the host
+    inner: str = ""  # head of a loop around the whole program
 
     def text(self):
         lines = [f"    {self.head} {{"] + ([f"        {self.inner} {{"] if self.inner else [])
@@ -131,7 +131,7 @@ class Program:
         self.tunes = {}  # name -> (values, a condition)
         self.schedule = ""
         self.typed = ""  # the element that is a type parameter
-        self.flags = []  # of the command line
+        self.flags = []  # options of the command line
 
     def source(self):
         phases, fns, names = [p.text() for p in self.phases], "", {}
@@ -139,7 +139,7 @@ class Program:
         def spelt(text):
             return re.sub(r"@(g\d+)\b", lambda m: names.get(m[1], m[0]), text)
 
-        for f in self.fns:  # each may call those before it
+        for f in self.fns:  # each may call earlier ones
             text = spelt(f.text())
             names[f.name] = ", ".join(f.passed(text)) or "m"
             fns += spelt(text)
@@ -170,7 +170,7 @@ class Program:
         params = [p for p in self.params.values() if p.name in words]
         bound = {d for p in params if not p.type.endswith("?") for d in re.findall(r"\w+", p.type)}
         left = {d for p in params for d in re.findall(r"\b(?:D\d+|[MN])\b", p.type)}
-        for p in self.params.values():  # a tensor for each dimension that is named
+        for p in self.params.values():  # each named dimension needs a tensor
             dims = {d for d in re.findall(r"\w+", p.type) if re.fullmatch(r"D\d+|M|N", d)}
             if dims & (words | left) - bound and not p.type.endswith("?"):
                 params += [p] if p not in params else []
@@ -178,7 +178,7 @@ class Program:
         return params
 
     def parted(self, texts):
-        """The texts of kernels of their own, and what the main one runs."""
+        """The texts of called kernels, and the phases of the main one."""
         kernels, out = "", []
         for p, text in zip(self.phases, texts):
             if p.called:
@@ -196,7 +196,7 @@ class Program:
         return 1 + sum(bool(p.called) for p in self.phases)
 
     def called(self, fns, body):
-        """The functions that something calls."""
+        """The functions that are called."""
         parts = re.split(r"(?=^fn )", fns, flags=re.M)
         keep = []
         for part in reversed(parts):
@@ -206,7 +206,7 @@ class Program:
         return "".join(keep)
 
     def words(self):
-        """The arguments of the command line; after source()."""
+        """The arguments on the command line. Call it after source()."""
         return [w for p in self.used for w in ("--arg", f"{p.name}={p.argument}")]
 
     def written(self):

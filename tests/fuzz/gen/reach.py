@@ -1,4 +1,4 @@
-"""What a run has reached: a table of contexts and targets, and what was not."""
+"""The reached cells of a run: a table of contexts and targets, and the missing cells."""
 
 import collections
 import json
@@ -32,7 +32,7 @@ class Tally:
         return set.intersection(*self.reached.values())
 
     def save(self):
-        """For the runs that follow; what it says of other targets stays."""
+        """Saves the state for later runs. Entries of other targets stay."""
         if self.file:
             self.file.write_text(json.dumps({**self.earlier, **{t: sorted(c) for t, c in self.reached.items()}}))
 

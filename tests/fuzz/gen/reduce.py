@@ -1,4 +1,4 @@
-"""Makes a failing program smaller: statements and operands go while it still fails in the same way."""
+"""Makes a failing program smaller: removes statements and operands while it still fails in the same way."""
 
 import copy
 
@@ -38,7 +38,7 @@ def places(program):
 
 
 def plain(n):
-    """A constant in the place of an expression."""
+    """A constant that replaces an expression."""
     one = "true" if n.elem.kind == "b" else "1"
     text = one if n.elem.kind == "b" else f"({one} as {n.elem.name})"
     if n.shape:
@@ -47,7 +47,7 @@ def plain(n):
 
 
 class Edits:
-    """The n-th smaller version of a program, counted anew for each program."""
+    """The n-th smaller version of a program. Numbers start anew for each program."""
 
     def __init__(self, program):
         self.program = program

@@ -1,4 +1,4 @@
-"""Runs programs on executors, many a process, and compares them with the interpreter."""
+"""Runs programs on executors, many in a process, and compares them with the interpreter."""
 
 import dataclasses
 import os
@@ -9,16 +9,16 @@ import numpy as np
 
 from gen.data import difference
 
-# What a GPU has no room for is no failure.
+# A program that exceeds a GPU's resources has not failed.
 TOO_LARGE = ("bytes of shared memory of a CTA", "have to fit whole")
 SECONDS_A_LINE = 200
-LEVELS = (None, "base", None, "v3", None, "v4")  # of a CPU, at most
+LEVELS = (None, "base", None, "v3", None, "v4")  # highest level of a CPU
 
 
 @dataclasses.dataclass
 class Failure:
     target: str
-    kind: str  # what has to stay the same while the program is made smaller
+    kind: str  # must stay the same during reduction
     text: str
     line: str
 
@@ -44,14 +44,15 @@ class Runner:
         return out
 
     def batch(self, lines, perturb):
-        """(exit code, text) of each line. A process that dies costs its line and goes on behind it."""
+        """(exit code, text) of each line. If the process dies, that line fails and a new process takes the
+        rest."""
         results = []
         while len(results) < len(lines):
             todo = lines[len(results):]
             file = self.folder / "batch"
             file.write_text("\n".join(todo) + "\n")
-            # Memory of the heap, and so arenas and workspaces, begins with this byte; of every other batch
-            # whatever nobody has written holds NaNs before each launch.
+            # This byte fills new heap memory, and so arenas and workspaces. In every other batch,
+            # uninitialised memory holds NaNs before each launch.
             env = {**self.env, "MALLOC_PERTURB_": str(perturb)}
             if perturb & 1:
                 env["TG_FILL"] = "nan"
@@ -77,7 +78,7 @@ class Runner:
         return results
 
     def check(self, programs, targets=None, keys=None):
-        """For each program a pair: the targets that it ran on, and its failures."""
+        """For each program, the targets that it ran on and its failures."""
         targets = targets or self.targets
         lines, each = [], 1 + len(targets)
         keys = keys or [str(p.number) for p in programs]

@@ -1,4 +1,4 @@
-"""What the compiler's own tables say: elements, elementwise ops, builtins, the prelude."""
+"""The compiler's own tables: elements, elementwise ops, builtins, the prelude."""
 
 import dataclasses
 import pathlib
@@ -7,7 +7,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
-# Bits of the significand: every integer up to 2 ** that is a value of the type.
+# Bits of the significand: all integers up to 2 ** bits are values of the type.
 SIGNIFICAND = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "f8e4m3": 4, "f8e5m2": 3}
 
 
@@ -31,12 +31,12 @@ class Elem:
 
     @property
     def exact(self):
-        """Integers up to this magnitude are values of the float."""
+        """All integers up to this magnitude are values of the float."""
         return 1 << SIGNIFICAND[self.name]
 
     @property
     def carried(self):
-        """Sums of integers are exact up to here."""
+        """Sums of integers are exact up to this value."""
         return 1 << (53 if self.name == "f64" else 24)
 
 
@@ -85,5 +85,5 @@ class Tables:
             self.builtins[name] = Builtin(name, int(least), int(most), words, effect == "effect")
 
     def of(self, classes):
-        """Elements of these classes that are computed with."""
+        """Elements of these classes that have arithmetic."""
         return [e for e in self.computed if e.kind in classes]

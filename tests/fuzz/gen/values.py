@@ -1,4 +1,4 @@
-"""Operands of random kernels: loads, constants, what is in scope, and changes of type and shape."""
+"""Operands of random kernels: loads, constants, names in scope, and changes of type and shape."""
 
 import random
 import re
@@ -6,13 +6,13 @@ import re
 from gen.data import MOST_SMALL
 from gen.program import Node, Param, Program, size
 
-RANGES = {"m": "M", "n": "N"}  # of the programs: index, dimension
+RANGES = {"m": "M", "n": "N"}  # ranges of the programs: index, dimension
 MOST_LANES = 512
-COVERS = {16: (1, 16), 24: (17, 24)}  # extents of `cover`, and of what dimensions
+COVERS = {16: (1, 16), 24: (17, 24)}  # extents of `cover`, and their dimensions
 
 
 class Values:
-    """The state of one program while it is made; operands of its expressions."""
+    """The state of one program during its construction; makes operands of its expressions."""
 
     plain_bools = False  # bytes of bools are 0 and 1
 
@@ -24,11 +24,11 @@ class Values:
         self.scope = []  # references to let-bound values
         self.loops = []  # names of i64 scalars of loops
         self.ranges = {}  # name -> (extent, dimension)
-        self.focus = None  # an operand that the next expression has to take
+        self.focus = None  # an operand that the next expression has to use
         self.depth = 0
         self.reassociates = False  # a loop's state changes by this op alone, so its order is free
-        self.body = []  # where statements go
-        self.inner = 0  # how deep statements stand that are beside the point
+        self.body = []  # the list that receives statements
+        self.inner = 0  # nesting depth of unrelated statements
 
     # ---- pieces
 
@@ -50,7 +50,7 @@ class Values:
         return self.t.elems[name]
 
     def shape(self, rank=None):
-        """Of a value: mostly what the programs' ranges cut out."""
+        """The shape of a value; usually a tile of the programs' ranges."""
         near = [(self.bm, self.bn)] * 4 + [(self.bm,), (self.bn,), (self.bn,), (self.bn, self.bm), ()]
         near += [(self.r.choice([2, 3, 4]), self.bm, self.bn), (self.r.choice([1, 2, 5, 8, 16, 17, 24]),)]
         near = [s for s in near if (rank is None or len(s) in rank) and size(s) <= MOST_LANES]
@@ -59,7 +59,7 @@ class Values:
     # ---- tensors
 
     def tensor(self, elem, dims, sizes, kind, fresh=False, plain=False):
-        """A parameter of this type: one there is already, or a new one of any strides."""
+        """A parameter of this type: an existing one, or a new one with any strides."""
         want = f"{elem.name}[{', '.join(dims)}]"
         have = [q.name for q in self.p.params.values() if q.type == want and q.kind == kind]
         if have and not fresh and self.chance(0.5):
@@ -72,7 +72,7 @@ class Values:
         return name
 
     def facts(self, q, dims):
-        """Contracts that hold, which the compiler may rely on."""
+        """True contracts, which the compiler may use."""
         if not dims or not self.chance(0.12):
             return []
         d, n = self.r.choice(list(zip(dims, q.sizes)))
@@ -82,7 +82,7 @@ class Values:
         return [self.r.choice(true)] if re.fullmatch(r"D\d+|M|N", d) else []
 
     def argument(self, elem, sizes, kind, plain=False):
-        """A file and a view of it: steps, negative ones, stride 0, a beginning, another order of the axes."""
+        """A file and a view of it: steps, also negative ones, stride 0, an offset, permuted axes."""
         steps = [self.r.choice([1, 1, 1, 1, 1, -1, 2, -2, 3, 0]) for _ in sizes]
         if plain or elem.storage_only or self.chance(0.5):
             steps = [1] * len(sizes)
@@ -98,12 +98,12 @@ class Values:
         return text
 
     def own_dim(self, extent, even=False):
-        """A dimension of a tensor of its own: its name and its size around the extent."""
+        """A dimension for a tensor of its own: its name, and a size near the extent."""
         n = max(0 if self.chance(0.05) else 1, extent + self.r.choice([-2, -1, 0, 0, 0, 1, 3, 6]))
         return self.name("D"), n + (n & 1 if even else 0)
 
     def axis(self, extent, even):
-        """(subscript, dimension, size, joint or its block): one entry of a subscript that gives that extent."""
+        """(subscript, dimension, size, joint or its block): a subscript entry with that extent."""
         if not even and self.depth < 2 and self.chance(0.08):
             return self.picked(extent)
         if extent in COVERS and not even and "specialise" not in self.p.schedule and self.chance(0.3):
@@ -127,7 +127,7 @@ class Values:
         return sub, dim, n, "iota" in sub
 
     def picked(self, extent):
-        """Positions that data hold, of which some are outside."""
+        """Positions from data, some of them outside."""
         dim, n = self.own_dim(extent)
         self.depth += 1
         block = self.val(self.e(self.r.choice(["i32", "i64"])), (extent,))
@@ -183,7 +183,7 @@ class Values:
         return self.r.choice(pads + (["nan", "0.5", "-1"] if elem.kind == "f" else []))
 
     def packed(self, shape):
-        """Of integers of four bits, converted."""
+        """4-bit integers, converted."""
         e = self.r.choice([self.e("i4"), self.e("u4")])
         return self.load(e, shape)
 
@@ -217,7 +217,7 @@ class Values:
         return Node(name, [], elem, ())
 
     def position(self, shape):
-        """An i64 that the place of a lane says."""
+        """An i64 that depends on the lane's position."""
         e = self.e("i64")
         if not shape:
             near = self.loops * 3 + [f"{x}.start" for x in self.ranges] + [f"{x}.end" for x in self.ranges]
@@ -252,7 +252,7 @@ class Values:
     # ---- operands
 
     def val(self, elem, shape, mag=None, nan=True, zs=True, prod=True, const=False):
-        """An exact operand. mag: integers up to that; nan, zs, prod: whether such a value will do."""
+        """An exact operand. mag: integers up to that; nan, zs, prod: whether such a value is allowed."""
         n = self.pick(elem, tuple(shape), mag, const)
         if mag is not None:
             n = self.small(n, mag)
@@ -291,7 +291,7 @@ class Values:
         return self.leaf(elem, shape, kind)
 
     def small(self, n, mag):
-        """Integers up to mag, so that sums are exact."""
+        """Reduces to integers up to mag, so that sums are exact."""
         if n.elem.kind != "f" or (n.mag is not None and n.mag <= mag):
             return n
         e = n.elem.name
@@ -314,7 +314,7 @@ class Values:
         return c
 
     def coerced(self, n, elem, shape):
-        """n as a value of that element and shape."""
+        """Converts n to that element and shape."""
         n = self.reshaped(n, tuple(shape))
         if n.elem == elem:
             return n
@@ -343,7 +343,7 @@ class Values:
         return one if not shape else one.like(f"broadcast({{}}, {text})", shape=shape, op="broadcast")
 
     def condition(self):
-        """A scalar bool that data decide."""
+        """A scalar bool from data."""
         e = self.r.choice([self.e("i32"), self.e("f32"), self.e("i64"), self.e("u8")])
         if self.loops and self.chance(0.5):
             return Node(f"({self.r.choice(self.loops)} {self.r.choice(['==', '!=', '<', '>'])} {self.r.randint(0, 2)})",
@@ -354,7 +354,7 @@ class Values:
         return Node(f"({{}} {op} {{}})", [a, b], self.e("bool"), (), name, of=e)
 
     def let(self, n, var=False):
-        """Names a value; a reference to it."""
+        """Binds a value to a name. Returns a reference to it."""
         from gen.program import Stmt
 
         name = self.name("v")
