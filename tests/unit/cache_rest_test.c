@@ -62,8 +62,8 @@ static pid_t hold(const char *path) {
 /// A made-up clock, so that no test waits a minute.
 static double now = 1000;
 
-double __wrap_child_seconds(void);
-double __wrap_child_seconds(void) {
+double __wrap_rt_seconds(void);
+double __wrap_rt_seconds(void) {
     return now;
 }
 
