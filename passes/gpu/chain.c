@@ -146,10 +146,6 @@ bool gpu_roles_have_warps(const GpuTarget *t, int64_t warps) {
     return warps % GPU_GROUP_WARPS == 0 && (warps + GPU_GROUP_WARPS) * t->lanes <= GPU_MAX_THREADS;
 }
 
-int64_t gpu_roles_ring(int64_t item, bool looped, int of_tile) {
-    return SHARED_GAP + item * (looped ? 2 : of_tile);
-}
-
 /// Registers of a thread in a skewed loop, besides blocks.
 enum { SKEW_REGISTERS = 36 };
 
@@ -173,7 +169,7 @@ static bool fits_shared(const Chain *c, int of_tile) {
     for (int i = 0; i < c->n_loads; i++) {
         bool looped = c->loads[i]->parent == c->loop->regions[0];
         int64_t item = (int64_t)cost_bytes(result(c->loads[i], 0)->type);
-        bytes += (double)gpu_roles_ring(item, looped, of_tile);
+        bytes += (double)(SHARED_GAP + item * (looped ? 2 : of_tile));
     }
     return bytes <= c->target->shared_cta;
 }

@@ -194,9 +194,6 @@ GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape 
 
 /// Whether `warps` that compute and the warpgroup of the warp that copies make a CTA.
 bool gpu_roles_have_warps(const GpuTarget *t, int64_t warps);
-/// The bytes of a ring's items in a device with roles, with the gap behind them. A ring of the loop
-/// needs two items; other rings have as many as each tile fills, `of_tile`.
-int64_t gpu_roles_ring(int64_t item, bool looped, int of_tile);
 /// Whether a thread with `limit` registers holds blocks of `words` while two products are pending.
 bool gpu_skew_has_registers(double words, double limit);
 

@@ -158,14 +158,16 @@ static void seek_looped(Op *op, void *found) {
 /// Whether shared memory has room for roles. All buffers are live at once, since roles are at
 /// different places, and rings that loop within a tile have two slots.
 static bool has_room_for_roles(const RoleSplit *s) {
-    int64_t bytes = SHARED_SLACK + lowering_bytes(s->ctx, s->device, NULL);
+    int64_t bytes = lowering_bytes(s->ctx, s->device, NULL);
     for_each_op(op, s->device->regions[0]) {
-        if (op->code == OP_BUF_ALLOC) bytes += SHARED_GAP + buf_bytes(result(op, 0)->type);
+        if (op->code == OP_BUF_ALLOC) bytes += shared_room(buf_bytes(result(op, 0)->type));
         if (op->code != OP_RING_MAKE) continue;
+        const Type *ring = result(op, 0)->type;
         const Op *acquire = ring_user(result(op, 0), OP_RING_ACQUIRE);
         const Op *loop = acquire ? op_enclosing(acquire, OP_FOR) : NULL;
         bool looped = loop && !op_flag(loop, "programs"); // once a tile: one slot suffices
-        bytes += gpu_roles_ring(ring_bytes(result(op, 0)->type), looped, 1);
+        int slots = looped ? 2 : 1;
+        bytes += shared_room(ring_bytes(ty_ring(s->ir, slots, ring->n_parts, ring->parts)));
     }
     return bytes <= s->env->gpu->shared_cta;
 }
