@@ -16,8 +16,8 @@ option(TEGULA_FUZZ "Build tests/fuzz with libFuzzer (clang only)" OFF)
 # _GNU_SOURCE: strict C17 hides POSIX (clock_gettime, mmap, dlopen), which the runtime needs.
 add_compile_definitions(_GNU_SOURCE=)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-                    -Wpointer-arith -Wwrite-strings -ffp-contract=off -fno-strict-aliasing
-                    -fno-omit-frame-pointer)
+                    -Wpointer-arith -Wwrite-strings -Werror=enum-conversion -ffp-contract=off
+                    -fno-strict-aliasing -fno-omit-frame-pointer)
 if(TEGULA_WERROR)
     add_compile_options(-Werror)
 endif()

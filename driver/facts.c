@@ -29,7 +29,7 @@ typedef struct FactList {
 
 static Op *named_kernel(const Build *b) {
     Op *kernel = find_kernel(b->code->module, b->code->name);
-    const Attr *names = kernel ? op_attr(kernel, "params") : NULL;
+    const Attr *names = kernel ? op_strs(kernel, A_PARAMS) : NULL;
     if (!names || names->n != kernel->regions[0]->n_args)
         ice(b->ctx, (Loc){0}, "kernel '%s' does not name its parameters", b->code->name);
     return kernel;
@@ -41,7 +41,7 @@ int build_arguments(const Build *b) {
 
 const ParamUse *build_argument(const Build *b, int k, int *param) {
     Op *kernel = named_kernel(b);
-    const char *name = op_attr(kernel, "params")->strs[k];
+    const char *name = op_strs(kernel, A_PARAMS)->strs[k];
     for (int i = 0; i < b->code->n_params; i++) {
         if (strcmp(b->code->params[i].name, name) != 0) continue;
         *param = i;
@@ -206,7 +206,7 @@ static void list_arguments(FactList *d) {
         build_argument(d->b, k, &param);
         vec_push(ctx, &d->params, (uint8_t)param);
     }
-    const Attr *pairs = op_attr(named_kernel(d->b), "inplace");
+    const Attr *pairs = op_ints(named_kernel(d->b), A_IN_PLACE);
     for (int i = 0; pairs && i < pairs->n; i++)
         vec_push(ctx, &d->inplace, d->params.data[pairs->ints[i]]);
 }

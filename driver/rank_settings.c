@@ -89,7 +89,7 @@ static Machine machine_of_build(const Build *b, int threads) {
 
 /// By default, the ranks of one host share its cores.
 static int threads_of_rank(Build *b, const Op *kernel) {
-    const Attr *sym = op_attr(kernel, "sym");
+    const Attr *sym = op_ints(kernel, A_SYMMETRIC_PARAMS);
     int64_t ranks = dim_of(b, (int)sym->ints[0], 0);
     if (b->threads) return b->threads;
     int threads = machine_threads() / (int)(ranks > 0 ? ranks : 1);
@@ -99,7 +99,7 @@ static int threads_of_rank(Build *b, const Op *kernel) {
 bool build_launch(Build *b, CommLaunch *out) {
     Op *kernel = find_kernel(b->code->module, b->code->name);
     CostDims dims = {.dim_of = dim_of, .user = b};
-    if (!op_attr(kernel, "sym")) return false;
+    if (!op_ints(kernel, A_SYMMETRIC_PARAMS)) return false;
     Machine machine = machine_of_build(b, threads_of_rank(b, kernel));
     comm_launch(b->ir, kernel, b->gpu, &machine, &dims, out);
     return true;

@@ -47,7 +47,7 @@ static void note_cast(const Op *op, Precision *p) {
 /// Applies to CPUs as well; they are at least as exact as the sum's type.
 static void note_dot(const Op *op, Precision *p) {
     Elem e = operand(op, 0)->type->elem;
-    const char *precision = op_str(op, "precision");
+    const char *precision = op_str(op, A_PRECISION);
     bool fast = precision && strcmp(precision, "fast") == 0;
     if (!elem_is(e, EC_FLOAT)) return;
     if (e != EL_F64) narrow_bits(&p->sum, UNIT_SUM);

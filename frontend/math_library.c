@@ -35,7 +35,7 @@ static bool is_wanted_function(const WantedFunctions *w, const FnDef *f) {
 
 static Op *library_func(Elab *e, const FnDef *f) {
     Op *op = build_op(&e->b, OP_FUNC, 0, NULL, 0, NULL, 1);
-    op_set_attr(e->ir, op, "name", at_str(e->ir, f->name.text));
+    op_set_str(e->ir, op, A_NAME, f->name.text);
     Val *args = ctx_array(e->ctx, Val, f->params.n);
     Builder old = el_enter(e, op->regions[0]);
     for (int i = 0; i < f->params.n; i++) {

@@ -106,7 +106,7 @@ static const Attr *const_attr(Ir *ir, Elem elem, const Attr *a) {
 
 Value *build_const(Builder *b, const Type *type, const Attr *a) {
     Op *op = build_op(b, OP_CONST, 0, NULL, 1, &type, 0);
-    op_set_attr(b->ir, op, "value", const_attr(b->ir, type->elem, a));
+    op_set_const(b->ir, op, A_VALUE, const_attr(b->ir, type->elem, a));
     return result(op, 0);
 }
 

@@ -182,7 +182,7 @@ static Value *there_and_back(Builder *b, Op *op) {
 
 static Value *same_order(Builder *b, Op *op) {
     (void)b;
-    const Attr *perm = op_attr(op, "perm");
+    const Attr *perm = op_ints(op, A_PERM);
     for (int i = 0; i < perm->n; i++)
         if (perm->ints[i] != i) return NULL;
     return operand(op, 0);
@@ -241,24 +241,24 @@ static Value *gathered_zeros(Builder *b, Op *op) {
     return is_special(operand(op, 0), ZERO) ? build_int(b, result(op, 0)->type, 0) : NULL;
 }
 
-/// A value known from the type. `passed` reads the caller's value, which a `require` compares with
-/// the type.
+/// A value known from the type. `as_passed` reads the caller's value, which a `require` compares
+/// with the type.
 static Value *if_known(Builder *b, Op *op, int64_t known) {
-    return known != DYNAMIC && !op_flag(op, "passed") ? build_index(b, known) : NULL;
+    return known != DYNAMIC && !op_flag(op, A_AS_PASSED) ? build_index(b, known) : NULL;
 }
 
 static Value *fold_known_extent(Builder *b, Op *op) {
-    return if_known(b, op, operand(op, 0)->type->extents[op_int(op, "axis", 0)]);
+    return if_known(b, op, operand(op, 0)->type->extents[op_int(op, A_AXIS, 0)]);
 }
 
 static Value *scratch_extent(Builder *b, Op *op) {
     (void)b;
     const Op *scratch = def_of(operand(op, 0), OP_SCRATCH);
-    return scratch ? operand(scratch, (int)op_int(op, "axis", 0)) : NULL;
+    return scratch ? operand(scratch, (int)op_int(op, A_AXIS, 0)) : NULL;
 }
 
 static Value *known_stride(Builder *b, Op *op) {
-    return if_known(b, op, operand(op, 0)->type->strides[op_int(op, "axis", 0)]);
+    return if_known(b, op, operand(op, 0)->type->strides[op_int(op, A_AXIS, 0)]);
 }
 
 /// Holds only for a constant false mask. Other liveness belongs to the range analysis.

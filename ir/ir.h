@@ -156,6 +156,54 @@ const Attr *at_ints(Ir *ir, const int64_t *v, int n);
 const Attr *at_strs(Ir *ir, const char *const *v, int n);
 const Attr *at_subs(Ir *ir, const SubDim *v, int n);
 
+/// The name of an attribute of any kind: a row of lang/attrs.def.
+typedef enum AttrId {
+    ATTR_NONE,
+#define ATTR(kind, id, ...) ATTR_##id,
+#include "lang/attrs.def"
+    ATTR_COUNT
+} AttrId;
+
+// The names of the attributes of one kind. They have types of their own, so that a getter or setter
+// of another kind does not take them (-Werror=enum-conversion).
+typedef enum IntAttr {
+#define INT_ATTR(id, ...) A_##id = ATTR_##id,
+#include "lang/attrs.def"
+} IntAttr;
+typedef enum BoolAttr {
+#define BOOL_ATTR(id, ...) A_##id = ATTR_##id,
+#include "lang/attrs.def"
+} BoolAttr;
+typedef enum StrAttr {
+#define STR_ATTR(id, ...) A_##id = ATTR_##id,
+#include "lang/attrs.def"
+} StrAttr;
+typedef enum IntsAttr {
+#define INTS_ATTR(id, ...) A_##id = ATTR_##id,
+#include "lang/attrs.def"
+} IntsAttr;
+typedef enum StrsAttr {
+#define STRS_ATTR(id, ...) A_##id = ATTR_##id,
+#include "lang/attrs.def"
+} StrsAttr;
+typedef enum SubsAttr {
+#define SUBS_ATTR(id, ...) A_##id = ATTR_##id,
+#include "lang/attrs.def"
+} SubsAttr;
+typedef enum ConstAttr {
+#define CONST_ATTR(id, ...) A_##id = ATTR_##id,
+#include "lang/attrs.def"
+} ConstAttr;
+
+typedef struct AttrInfo {
+    const char *name, *kind;
+    int kinds; // bit 1 << AttrKind for each allowed kind of a value
+    const char *doc;
+} AttrInfo;
+extern const AttrInfo attr_info[ATTR_COUNT];
+/// ATTR_NONE if no such attribute exists.
+AttrId attr_by_name(const char *name);
+
 /* ---- operations ---------------------------------------------------------------------------- */
 
 typedef enum OpCode {
@@ -199,12 +247,14 @@ typedef struct OpCost {
     uint8_t fusion;
 } OpCost;
 
+enum { MAX_OP_ATTRS = 15, OPTIONAL_ATTR = 0x80 };
+
 typedef struct OpInfo {
     const char *name;
     int n_operands, n_results, n_regions; // or ANY
     int traits;
-    int classes;       // elementwise: element classes of the operands
-    const char *attrs; // "axis:int order:str?": required and optional (?) attributes
+    int classes;                     // elementwise: element classes of the operands
+    uint8_t attrs[MAX_OP_ATTRS + 1]; // AttrIds, with OPTIONAL_ATTR where they may be absent; 0 ends
     OpCost cost;
     const char *doc;
 } OpInfo;
@@ -230,7 +280,7 @@ struct Value {
 };
 
 typedef struct NamedAttr {
-    const char *name; // interned
+    AttrId id;
     const Attr *value;
 } NamedAttr;
 
@@ -307,11 +357,27 @@ void build_yield(Builder *b, int n, Value *const *values);
 
 /* ---- reading and changing (op.c) ----------------------------------------------------------- */
 
-const Attr *op_attr(const Op *op, const char *name); // NULL if absent
-int64_t op_int(const Op *op, const char *name, int64_t otherwise);
-bool op_flag(const Op *op, const char *name);
-const char *op_str(const Op *op, const char *name);                    // NULL if absent
-void op_set_attr(Ir *ir, Op *op, const char *name, const Attr *value); // NULL removes
+// Getters and setters of attributes. An op without the attribute has NULL or false; setting those
+// removes it. Setting an attribute that is not in the op's row of lang/ops.def is a compiler bug.
+int64_t op_int(const Op *op, IntAttr name, int64_t otherwise);
+bool op_flag(const Op *op, BoolAttr name);
+const char *op_str(const Op *op, StrAttr name);
+const Attr *op_ints(const Op *op, IntsAttr name);
+const Attr *op_strs(const Op *op, StrsAttr name);
+const Attr *op_subs(const Op *op, SubsAttr name);
+const Attr *op_const(const Op *op, ConstAttr name);
+void op_set_int(Ir *ir, Op *op, IntAttr name, int64_t v);
+void op_set_flag(Ir *ir, Op *op, BoolAttr name, bool v);
+void op_set_str(Ir *ir, Op *op, StrAttr name, const char *v);
+/// n items; v may be NULL only to remove the attribute.
+void op_set_ints(Ir *ir, Op *op, IntsAttr name, const int64_t *v, int n);
+void op_set_strs(Ir *ir, Op *op, StrsAttr name, const char *const *v, int n);
+void op_set_subs(Ir *ir, Op *op, SubsAttr name, const SubDim *v, int n);
+void op_set_const(Ir *ir, Op *op, ConstAttr name, const Attr *v);
+// Of any kind: whether an op has it, comparing, copying.
+const Attr *op_attr(const Op *op, AttrId id);
+void op_set_attr(Ir *ir, Op *op, AttrId id, const Attr *value);
+void op_copy_attr(Ir *ir, Op *to, const Op *from, AttrId id);
 
 void op_set_operand(Op *op, int i, Value *v);
 void op_set_operands(Ir *ir, Op *op, int n, Value *const *values);
@@ -386,6 +452,8 @@ static inline Value *sub_operand(const Op *op, const Access *a, int dim, int whi
 /// If the region computes one known function of its arguments (first half a, second half b),
 /// the elementwise op that does it (ADD, MUL, MIN, MAX, AND, OR, XOR), else OP_COUNT.
 OpCode region_monoid(const Region *r);
+/// Whether the hardware's bulk copies (TMA) fill the ring; else copies of threads do.
+bool ring_is_tma(const Value *ring);
 /// Whether a tensor is symmetric: its first dimension is the rank.
 bool value_is_sym(const Value *v);
 /// The kernel of that name; if name is NULL, the module's only kernel; else NULL.

@@ -20,17 +20,10 @@ void region_insert(Region *r, Op *before, Op *op);
 void use_link(Op *user, int index, Value *v);
 Region *new_region(Ctx *ctx, Op *parent);
 
-/// One attribute of a row of ops.def: "axis:int", "order:str?".
-typedef struct AttrSpec {
-    const char *name, *kind; // not terminated
-    int name_len, kind_len;
-    int kinds; // bit 1 << AttrKind for each allowed kind
-    bool optional;
-} AttrSpec;
-/// Reads the next attribute of OpInfo.attrs. Returns false at the end.
-bool next_attr_spec(const char **rest, AttrSpec *spec);
-/// The attribute of that name in the row of code.
-bool find_attr_spec(OpCode code, const char *name, AttrSpec *spec);
+/// Whether the op's row in lang/ops.def has the attribute.
+bool op_row_has(OpCode code, AttrId id);
+/// op_set_attr for the parser: takes any attribute of any kind, which the verifier then checks.
+void op_put_attr(Ir *ir, Op *op, AttrId id, const Attr *value);
 
 /* ---- print.c ------------------------------------------------------------------------------- */
 
@@ -38,6 +31,8 @@ bool find_attr_spec(OpCode code, const char *name, AttrSpec *spec);
 char *type_text(Ctx *ctx, const Type *t);
 /// The NaN whose text is `nan`.
 #define QUIET_NAN 0x7ff8000000000000u
+/// "axis:int order:str?": the attributes of an op's row.
+const char *row_attrs_text(Ctx *ctx, OpCode code);
 bool is_name_char(int c); // of values, ops and attributes in the text
 
 /* ---- limits -------------------------------------------------------------------------------- */

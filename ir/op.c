@@ -9,12 +9,18 @@
 
 #include <string.h>
 
-// A row without COST(...) does not compile.
-#define ROW_COST(model, layout, fusion) {model, layout, fusion}
+// A row without COST(...) does not compile, nor one with an attribute that lang/attrs.def lacks.
+#define ROW_COST(model, layout, fusion)                                                            \
+    { model, layout, fusion }
+#define NEEDS(id) ATTR_##id,
+#define MAY(id)   ATTR_##id | OPTIONAL_ATTR,
+#define NO_ATTRS
+_Static_assert((int)ATTR_COUNT <= OPTIONAL_ATTR, "an AttrId leaves room for the mark");
 
 const OpInfo op_info[OP_COUNT] = {
 #define OP(id, name, n_operands, n_results, n_regions, traits, cost, classes, attrs, doc)          \
-    [OP_##id] = {name, n_operands, n_results, n_regions, traits, classes, attrs, ROW_##cost, doc},
+    [OP_##id] = {name,    n_operands, n_results,  n_regions, traits,                               \
+                 classes, {attrs 0},  ROW_##cost, doc},
 #include "lang/ops.def"
 };
 
@@ -26,35 +32,83 @@ OpCode op_by_name(const char *name) {
 
 /* ---- attributes ---------------------------------------------------------------------------- */
 
+#define KIND_INT   "int", 1 << AT_INT
+#define KIND_BOOL  "bool", 1 << AT_BOOL
+#define KIND_STR   "str", 1 << AT_STR
+#define KIND_INTS  "ints", 1 << AT_INTS
+#define KIND_STRS  "strs", 1 << AT_STRS
+#define KIND_SUBS  "subs", 1 << AT_SUBS
+#define KIND_CONST "const", 1 << AT_INT | 1 << AT_FLOAT | 1 << AT_BOOL
+
+const AttrInfo attr_info[ATTR_COUNT] = {
+    [ATTR_NONE] = {"", "", 0, ""},
+#define ATTR(kind, id, name, doc) [ATTR_##id] = {name, KIND_##kind, doc},
+#include "lang/attrs.def"
+};
+
+AttrId attr_by_name(const char *name) {
+    for (int id = ATTR_NONE + 1; id < ATTR_COUNT; id++)
+        if (strcmp(attr_info[id].name, name) == 0) return (AttrId)id;
+    return ATTR_NONE;
+}
+
+bool op_row_has(OpCode code, AttrId id) {
+    const uint8_t *row = op_info[code].attrs;
+    while (*row && (*row & ~OPTIONAL_ATTR) != (int)id) row++;
+    return *row;
+}
+
 /// Ops have few attributes, so a list is faster than a map.
-static NamedAttr *find_attr(const Op *op, const char *name) {
+static NamedAttr *find_attr(const Op *op, AttrId id) {
     for (int i = 0; i < op->n_attrs; i++)
-        if (strcmp(op->attrs[i].name, name) == 0) return &op->attrs[i];
+        if (op->attrs[i].id == id) return &op->attrs[i];
     return NULL;
 }
 
-const Attr *op_attr(const Op *op, const char *name) {
-    const NamedAttr *a = find_attr(op, name);
+const Attr *op_attr(const Op *op, AttrId id) {
+    const NamedAttr *a = find_attr(op, id);
     return a ? a->value : NULL;
 }
 
-int64_t op_int(const Op *op, const char *name, int64_t otherwise) {
-    const Attr *a = op_attr(op, name);
-    return a && a->kind == AT_INT ? a->i : otherwise;
+/// The value, if it is of that kind. Until it is verified, parsed IR may have one of another kind.
+static const Attr *typed_attr(const Op *op, int id, AttrKind kind) {
+    const Attr *a = op_attr(op, (AttrId)id);
+    return a && a->kind == kind ? a : NULL;
 }
 
-bool op_flag(const Op *op, const char *name) {
-    const Attr *a = op_attr(op, name);
-    return a && a->kind == AT_BOOL && a->i;
+int64_t op_int(const Op *op, IntAttr name, int64_t otherwise) {
+    const Attr *a = typed_attr(op, name, AT_INT);
+    return a ? a->i : otherwise;
 }
 
-const char *op_str(const Op *op, const char *name) {
-    const Attr *a = op_attr(op, name);
-    return a && a->kind == AT_STR ? a->str : NULL;
+bool op_flag(const Op *op, BoolAttr name) {
+    const Attr *a = typed_attr(op, name, AT_BOOL);
+    return a && a->i;
 }
 
-void op_set_attr(Ir *ir, Op *op, const char *name, const Attr *value) {
-    NamedAttr *a = find_attr(op, name);
+const char *op_str(const Op *op, StrAttr name) {
+    const Attr *a = typed_attr(op, name, AT_STR);
+    return a ? a->str : NULL;
+}
+
+const Attr *op_ints(const Op *op, IntsAttr name) {
+    return typed_attr(op, name, AT_INTS);
+}
+
+const Attr *op_strs(const Op *op, StrsAttr name) {
+    return typed_attr(op, name, AT_STRS);
+}
+
+const Attr *op_subs(const Op *op, SubsAttr name) {
+    return typed_attr(op, name, AT_SUBS);
+}
+
+const Attr *op_const(const Op *op, ConstAttr name) {
+    return op_attr(op, (AttrId)name);
+}
+
+void op_put_attr(Ir *ir, Op *op, AttrId id, const Attr *value) {
+    NamedAttr *a = find_attr(op, id);
     if (a && value) {
         a->value = value;
     } else if (a) {
@@ -63,49 +117,48 @@ void op_set_attr(Ir *ir, Op *op, const char *name, const Attr *value) {
     } else if (value) {
         NamedAttr *grown = ctx_array(ir->ctx, NamedAttr, op->n_attrs + 1);
         if (op->n_attrs) memcpy(grown, op->attrs, (size_t)op->n_attrs * sizeof *grown);
-        grown[op->n_attrs++] = (NamedAttr){ctx_name(ir->ctx, name), value};
+        grown[op->n_attrs++] = (NamedAttr){id, value};
         op->attrs = grown;
     }
 }
 
-/// The kinds in rows of ops.def. `const` is any kind that a constant may have.
-static const struct {
-    const char *name;
-    int kinds;
-} attr_kinds[] = {
-    {"int", 1 << AT_INT},
-    {"float", 1 << AT_FLOAT},
-    {"bool", 1 << AT_BOOL},
-    {"str", 1 << AT_STR},
-    {"type", 1 << AT_TYPE},
-    {"ints", 1 << AT_INTS},
-    {"strs", 1 << AT_STRS},
-    {"subs", 1 << AT_SUBS},
-    {"const", 1 << AT_INT | 1 << AT_FLOAT | 1 << AT_BOOL},
-};
-
-bool next_attr_spec(const char **rest, AttrSpec *spec) {
-    const char *s = *rest + strspn(*rest, " ");
-    if (!*s) return false;
-    *spec = (AttrSpec){.name = s, .name_len = (int)strcspn(s, ":")};
-    spec->kind = s + spec->name_len + 1;
-    spec->kind_len = (int)strcspn(spec->kind, "? ");
-    for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++)
-        if (strncmp(attr_kinds[i].name, spec->kind, (size_t)spec->kind_len) == 0 &&
-            attr_kinds[i].name[spec->kind_len] == 0)
-            spec->kinds = attr_kinds[i].kinds;
-    s = spec->kind + spec->kind_len;
-    spec->optional = *s == '?';
-    *rest = s + spec->optional;
-    return true;
+void op_set_attr(Ir *ir, Op *op, AttrId id, const Attr *value) {
+    if (value && !(op_row_has(op->code, id) && attr_info[id].kinds >> value->kind & 1))
+        ice(ir->ctx, op->loc, "`%s` has no attribute '%s' of that kind", op_info[op->code].name,
+            attr_info[id].name);
+    op_put_attr(ir, op, id, value);
 }
 
-bool find_attr_spec(OpCode code, const char *name, AttrSpec *spec) {
-    const char *rest = op_info[code].attrs;
-    while (next_attr_spec(&rest, spec))
-        if (strncmp(spec->name, name, (size_t)spec->name_len) == 0 && !name[spec->name_len])
-            return true;
-    return false;
+void op_copy_attr(Ir *ir, Op *to, const Op *from, AttrId id) {
+    op_set_attr(ir, to, id, op_attr(from, id));
+}
+
+void op_set_int(Ir *ir, Op *op, IntAttr name, int64_t v) {
+    op_set_attr(ir, op, (AttrId)name, at_int(ir, v));
+}
+
+void op_set_flag(Ir *ir, Op *op, BoolAttr name, bool v) {
+    op_set_attr(ir, op, (AttrId)name, v ? at_bool(ir, true) : NULL);
+}
+
+void op_set_str(Ir *ir, Op *op, StrAttr name, const char *v) {
+    op_set_attr(ir, op, (AttrId)name, v ? at_str(ir, v) : NULL);
+}
+
+void op_set_ints(Ir *ir, Op *op, IntsAttr name, const int64_t *v, int n) {
+    op_set_attr(ir, op, (AttrId)name, v ? at_ints(ir, v, n) : NULL);
+}
+
+void op_set_strs(Ir *ir, Op *op, StrsAttr name, const char *const *v, int n) {
+    op_set_attr(ir, op, (AttrId)name, v ? at_strs(ir, v, n) : NULL);
+}
+
+void op_set_subs(Ir *ir, Op *op, SubsAttr name, const SubDim *v, int n) {
+    op_set_attr(ir, op, (AttrId)name, v ? at_subs(ir, v, n) : NULL);
+}
+
+void op_set_const(Ir *ir, Op *op, ConstAttr name, const Attr *v) {
+    op_set_attr(ir, op, (AttrId)name, v);
 }
 
 /* ---- operands and uses --------------------------------------------------------------------- */
@@ -319,7 +372,7 @@ Op *def_of(const Value *v, OpCode code) {
 
 const Attr *const_of(const Value *v) {
     while (def_of(v, OP_BROADCAST) || def_of(v, OP_RESHAPE)) v = operand(v->def, 0);
-    return def_of(v, OP_CONST) ? op_attr(v->def, "value") : NULL;
+    return def_of(v, OP_CONST) ? op_const(v->def, A_VALUE) : NULL;
 }
 
 bool const_int(const Value *v, int64_t *out) {

@@ -451,18 +451,24 @@ static const Attr *parse_attr(IrParser *p, bool strings) {
 
 /// After '['.
 static void parse_attrs(IrParser *p, Op *op) {
-    AttrSpec spec;
     do {
         skip_space_and_comments(p);
         Loc loc = loc_at(p, p->at, word_len(p));
         const char *name = need_word(p, "an attribute name");
-        if (op_attr(op, name)) {
+        AttrId id = attr_by_name(name);
+        if (!id) {
+            const char *all = row_attrs_text(p->ctx, op->code);
+            diag(p->ctx, op->loc, D_IR_INVALID, op_info[op->code].name,
+                 ctx_format(p->ctx, *all ? "only the attributes %s" : "no attributes%s", all),
+                 name);
+            longjmp(p->failed, 1);
+        }
+        if (op_attr(op, id)) {
             diag(p->ctx, loc, D_DEFINED_TWICE, name);
             longjmp(p->failed, 1);
         }
         need_char(p, '=');
-        bool known = find_attr_spec(op->code, name, &spec);
-        op_set_attr(p->ir, op, name, parse_attr(p, known && spec.kinds & 1 << AT_STRS));
+        op_put_attr(p->ir, op, id, parse_attr(p, attr_info[id].kinds & 1 << AT_STRS));
     } while (accept_char(p, ','));
     need_char(p, ']');
 }

@@ -183,6 +183,17 @@ void ir_print_attr(Text *out, const Attr *a) {
     text_add(out, subs ? ")" : "]");
 }
 
+const char *row_attrs_text(Ctx *ctx, OpCode code) {
+    Text out = {.ctx = ctx};
+    text_add(&out, "%s", "");
+    for (const uint8_t *a = op_info[code].attrs; *a; a++) {
+        const AttrInfo *info = &attr_info[*a & ~OPTIONAL_ATTR];
+        text_add(&out, "%s%s:%s%s", out.n ? " " : "", info->name, info->kind,
+                 *a & OPTIONAL_ATTR ? "?" : "");
+    }
+    return out.data;
+}
+
 /* ---- ops ----------------------------------------------------------------------------------- */
 
 /// Names are unique within an isolated op, so each kernel has its own.
@@ -255,7 +266,7 @@ static void print_results(Printer *p, const Op *op) {
 
 static void print_attrs(Printer *p, const Op *op) {
     for (int i = 0; i < op->n_attrs; i++) {
-        text_add(p->out, "%s%s=", i ? ", " : " [", op->attrs[i].name);
+        text_add(p->out, "%s%s=", i ? ", " : " [", attr_info[op->attrs[i].id].name);
         ir_print_attr(p->out, op->attrs[i].value);
     }
     text_add(p->out, op->n_attrs ? "]" : "");

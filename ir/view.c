@@ -22,14 +22,14 @@ bool op_is_access(const Op *op) {
 
 /// Returns the number of operands in front of the subscript; sets pad and value.
 static int read_head(const Op *op, Access *a) {
-    const char *kind = op_str(op, "op");
+    const char *kind = op_str(op, A_OP);
     switch (op->code) {
     case OP_LOAD: a->pad = operand(op, 1); return 2;
     case OP_COPY_ASYNC:
     case OP_STORE: a->value = operand(op, 1); return 2;
     case OP_ATOMIC: a->value = operand(op, 1); return kind && strcmp(kind, "cas") == 0 ? 3 : 2;
     case OP_COMBINE: {
-        int n = (int)op_int(op, "n", 1);
+        int n = (int)op_int(op, A_N_TENSORS, 1);
         a->value = operand(op, n);
         return 2 * n;
     }
@@ -55,7 +55,7 @@ static void add_pick(Access *a, const Type *pick) {
 }
 
 Access access_of(const Op *op) {
-    const Attr *subs = op_attr(op, "subs");
+    const Attr *subs = op_subs(op, A_SUBS);
     Access a = {.tensor = operand(op, 0), .n_subs = subs->n, .subs = subs->subs, .pick_at = -1};
     int next = read_head(op, &a);
     for (int d = 0; d < a.n_subs && d < MAX_RANK; d++) {
@@ -101,10 +101,15 @@ OpCode region_monoid(const Region *r) {
     return straight || swapped ? op->code : OP_COUNT;
 }
 
+bool ring_is_tma(const Value *ring) {
+    return strcmp(op_str(ring->def, A_FILLED_BY), "tma") == 0;
+}
+
 bool value_is_sym(const Value *v) {
-    if (v->def) return v->def->code == OP_COMM_SIGNALS || op_flag(v->def, "sym");
-    const Attr *sym =
-        v->region->parent->code == OP_KERNEL ? op_attr(v->region->parent, "sym") : NULL;
+    if (v->def) return v->def->code == OP_COMM_SIGNALS || op_flag(v->def, A_SYMMETRIC);
+    const Attr *sym = v->region->parent->code == OP_KERNEL
+                          ? op_ints(v->region->parent, A_SYMMETRIC_PARAMS)
+                          : NULL;
     for (int i = 0; sym && i < sym->n; i++)
         if (sym->ints[i] == v->index) return true;
     return false;
@@ -115,7 +120,7 @@ static Op *find_named_op(const Op *module, OpCode code, const char *name) {
     Op *found = NULL;
     for_each_op(op, module->regions[0]) {
         if (op->code != code) continue;
-        const char *its = op_str(op, "name");
+        const char *its = op_str(op, A_NAME);
         if (name && its && strcmp(its, name) == 0) return op;
         if (!name && found) return NULL;
         found = op;

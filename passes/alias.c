@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // alias: marks pairs of kernel parameters that a launch may pass as one view.
 //
-//   parallel i { y[i] = f(x[i]) }   ->   kernel [inplace = [1, 0]]   (parameters written, read)
+//   parallel i { y[i] = f(x[i]) }   ->   kernel [in_place=[1, 0]]   (parameters written, read)
 //
 // The verdict must hold for the program as written: passes that merge equal loads, or hoist one out
 // of a loop, assume that no store changes the loaded tensor. So `alias` comes first, and the
@@ -75,7 +75,7 @@ static bool same_value(const Value *a, const Value *b, int *left) {
         x->n_attrs != y->n_attrs)
         return false;
     for (int i = 0; i < x->n_attrs; i++)
-        if (x->attrs[i].name != y->attrs[i].name || x->attrs[i].value != y->attrs[i].value)
+        if (x->attrs[i].id != y->attrs[i].id || x->attrs[i].value != y->attrs[i].value)
             return false;
     for (int i = 0; i < x->n_operands; i++)
         if (!same_value(operand(x, i), operand(y, i), left)) return false;
@@ -117,7 +117,7 @@ static bool reads_before(const Op *load, const Op *store) {
     const Op *first = enclosing_op_in(load, common), *then = enclosing_op_in(store, common);
     if (first == then || !op_before(first, then)) return false;
     for (const Op *op = common->parent; op->code != OP_KERNEL; op = op->parent->parent) {
-        int64_t step = op_int(op, "step", 1);
+        int64_t step = op_int(op, A_STEP, 1);
         bool repeats = op->code == OP_FOR || (op->code == OP_PARALLEL && step > 0);
         if (op->code == OP_WHILE ||
             (repeats && !told_apart(load, store, op->regions[0]->args[0], step)))
@@ -158,7 +158,7 @@ static bool is_marked(const Attr *pairs, int64_t to, int64_t from) {
 static void mark_pairs(PassEnv *env, Op *kernel, bool kept) {
     Ctx *ctx = ir_ctx(env->ir);
     Region *body = kernel->regions[0];
-    const Attr *marked = op_attr(kernel, "inplace");
+    const Attr *marked = op_ints(kernel, A_IN_PLACE);
     VEC(int64_t) pairs = {0};
     Accesses *of = ctx_array(ctx, Accesses, body->n_args);
     for (int i = 0; i < body->n_args; i++) of[i] = accesses_of(ctx, kernel, body->args[i]);
@@ -172,8 +172,7 @@ static void mark_pairs(PassEnv *env, Op *kernel, bool kept) {
             vec_push(ctx, &pairs, w);
             vec_push(ctx, &pairs, r);
         }
-    const Attr *found = pairs.n ? at_ints(env->ir, pairs.data, pairs.n) : NULL;
-    op_set_attr(env->ir, kernel, "inplace", found);
+    op_set_ints(env->ir, kernel, A_IN_PLACE, pairs.data, pairs.n);
 }
 
 void pass_alias(PassEnv *env, Op *module) {

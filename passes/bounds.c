@@ -66,7 +66,8 @@ static void simplify_op(BoundsPass *b, Op *op) {
 
 /* ---- accesses ------------------------------------------------------------------------------ */
 
-/// Returns 0, 1 or 2 for dimension d, as in the attribute `inside`. known: live lanes are inside.
+/// Returns 0, 1 or 2 for dimension d, as in the attribute `in_bounds`. known: live lanes are
+/// inside.
 static int proved_inside(Ranges *r, const Op *op, const Access *a, int d, bool known) {
     const SubDim *sub = &a->subs[d];
     Linear zero = linear_constant(0), at = linear_of(r, sub_operand(op, a, d, 0));
@@ -84,7 +85,8 @@ static int proved_inside(Ranges *r, const Op *op, const Access *a, int d, bool k
 
 static void annotate_inside(BoundsPass *b, Op *op) {
     Access a = access_of(op);
-    const Attr *before = op_attr(op, "inside"); // earlier proofs stay true, even if ops have moved
+    const Attr *before =
+        op_ints(op, A_IN_BOUNDS); // earlier proofs stay true, even if ops have moved
     int64_t inside[MAX_RANK];
     bool any = false, all = true;
     for (int d = 0; d < a.n_subs; d++) {
@@ -94,7 +96,7 @@ static void annotate_inside(BoundsPass *b, Op *op) {
         all &= inside[d] == 2;
     }
     if (op->code != OP_LIVE) {
-        op_set_attr(b->env->ir, op, "inside", any ? at_ints(b->env->ir, inside, a.n_subs) : NULL);
+        op_set_ints(b->env->ir, op, A_IN_BOUNDS, any ? inside : NULL, a.n_subs);
     } else if (all && !a.mask) {
         Builder at = build_before(b->env->ir, op);
         value_replace(result(op, 0), build_bool(&at, result(op, 0)->type, true));

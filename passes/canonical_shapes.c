@@ -51,7 +51,7 @@ static bool moves_nothing(const Attr *perm, const Type *from) {
 // permute by an order that moves no element = reshape
 static bool permute_of_nothing(Rewriter *rw, Op *op) {
     Value *x = operand(op, 0);
-    if (!moves_nothing(op_attr(op, "perm"), x->type)) return false;
+    if (!moves_nothing(op_ints(op, A_PERM), x->type)) return false;
     rewrite_to(rw, op, build_reshape(&rw->at, x, result(op, 0)->type));
     return true;
 }
@@ -60,11 +60,11 @@ static bool permute_of_nothing(Rewriter *rw, Op *op) {
 static bool permute_twice(Rewriter *rw, Op *op) {
     Op *in = def_of(operand(op, 0), OP_PERMUTE);
     if (!in) return false;
-    const Attr *p = op_attr(in, "perm"), *q = op_attr(op, "perm");
+    const Attr *p = op_ints(in, A_PERM), *q = op_ints(op, A_PERM);
     int64_t both[MAX_RANK];
     for (int i = 0; i < q->n; i++) both[i] = p->ints[q->ints[i]];
     Value *v = build_unary_to(rw, OP_PERMUTE, operand(in, 0), result(op, 0)->type);
-    op_set_attr(rw->ir, v->def, "perm", at_ints(rw->ir, both, q->n));
+    op_set_ints(rw->ir, v->def, A_PERM, both, q->n);
     rewrite_to(rw, op, v);
     return true;
 }
@@ -73,11 +73,11 @@ static bool permute_twice(Rewriter *rw, Op *op) {
 static bool slice_twice(Rewriter *rw, Op *op) {
     Op *in = def_of(operand(op, 0), OP_SLICE);
     if (!in) return false;
-    const Attr *s = op_attr(in, "start"), *t = op_attr(op, "start");
+    const Attr *s = op_ints(in, A_START), *t = op_ints(op, A_START);
     int64_t sum[MAX_RANK];
     for (int i = 0; i < t->n; i++) sum[i] = s->ints[i] + t->ints[i];
     Value *v = build_unary_to(rw, OP_SLICE, operand(in, 0), result(op, 0)->type);
-    op_set_attr(rw->ir, v->def, "start", at_ints(rw->ir, sum, t->n));
+    op_set_ints(rw->ir, v->def, A_START, sum, t->n);
     rewrite_to(rw, op, v);
     return true;
 }
@@ -86,8 +86,8 @@ static bool slice_twice(Rewriter *rw, Op *op) {
 static bool slice_of_concat(Rewriter *rw, Op *op) {
     Op *in = def_of(operand(op, 0), OP_CONCAT);
     if (!in) return false;
-    const Attr *start = op_attr(op, "start");
-    int axis = (int)op_int(in, "axis", 0);
+    const Attr *start = op_ints(op, A_START);
+    int axis = (int)op_int(in, A_AXIS, 0);
     int64_t from = start->ints[axis], size = result(op, 0)->type->extents[axis];
     for (int i = 0; i < in->n_operands; i++) {
         int64_t part = operand(in, i)->type->extents[axis];
@@ -95,7 +95,7 @@ static bool slice_of_concat(Rewriter *rw, Op *op) {
             int64_t moved[MAX_RANK];
             for (int d = 0; d < start->n; d++) moved[d] = d == axis ? from : start->ints[d];
             Value *v = build_unary_to(rw, OP_SLICE, operand(in, i), result(op, 0)->type);
-            op_set_attr(rw->ir, v->def, "start", at_ints(rw->ir, moved, start->n));
+            op_set_ints(rw->ir, v->def, A_START, moved, start->n);
             rewrite_to(rw, op, v);
             return true;
         }
@@ -106,8 +106,8 @@ static bool slice_of_concat(Rewriter *rw, Op *op) {
 
 // reduce, inclusive scan or sort over an axis of one lane = its operands
 static bool axis_of_one(Rewriter *rw, Op *op) {
-    int64_t axis = op_int(op, "axis", 0);
-    if (op->n_operands == 0 || operand(op, 0)->type->extents[axis] != 1 || op_flag(op, "exclusive"))
+    int64_t axis = op_int(op, A_AXIS, 0);
+    if (op->n_operands == 0 || operand(op, 0)->type->extents[axis] != 1 || op_flag(op, A_EXCLUSIVE))
         return false;
     for (int i = 0; i < op->n_results; i++) {
         Value *v = build_reshape(&rw->at, operand(op, i), result(op, i)->type);

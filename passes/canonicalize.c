@@ -68,7 +68,7 @@ static bool invariant_carried(Rewriter *rw, Op *op) {
 
 // for i in lo .. hi with hi <= lo: its initial values; with hi <= lo + step: its body
 static bool few_trips(Rewriter *rw, Op *op) {
-    int64_t lo, hi, step = op_int(op, "step", 1);
+    int64_t lo, hi, step = op_int(op, A_STEP, 1);
     Ctx *ctx = ir_ctx(rw->ir);
     bool known = const_int(operand(op, 0), &lo) && const_int(operand(op, 1), &hi);
     bool empty = operand(op, 0) == operand(op, 1) || (known && lo >= hi);
@@ -150,7 +150,7 @@ static bool parent_of_yield(Rewriter *rw, Op *yield) {
 // parallel i in lo .. hi with hi <= lo = nothing
 static bool empty_parallel(Rewriter *rw, Op *op) {
     int64_t lo, hi;
-    if (op_int(op, "step", 1) == 0 || !const_int(operand(op, 0), &lo) ||
+    if (op_int(op, A_STEP, 1) == 0 || !const_int(operand(op, 0), &lo) ||
         !const_int(operand(op, 1), &hi) || lo < hi)
         return false;
     rewrite_erase(rw, op);
@@ -169,7 +169,7 @@ static bool add_to_dot(Rewriter *rw, Op *op) {
             continue;
         Value *in[] = {operand(dot, 0), operand(dot, 1), c};
         Op *sum = build_op(&rw->at, OP_DOT, 3, in, 1, &c->type, 0);
-        op_set_attr(rw->ir, sum, "precision", op_attr(dot, "precision"));
+        op_copy_attr(rw->ir, sum, dot, ATTR_PRECISION);
         sum->loc = dot->loc;
         rewrite_to(rw, op, result(sum, 0));
         return true;

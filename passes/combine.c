@@ -76,8 +76,9 @@ static void choose_kept(Combining *c) {
 /// Whether both combines have the same tensors and the same fold. Combines of one phase that differ
 /// in these have no element in common.
 static bool same_target(const Combining *c, const Op *a, const Op *b) {
-    int n = (int)op_int(a, "n", 1);
-    if (op_int(b, "n", 1) != n || op_flag(a, "keep") != op_flag(b, "keep")) return false;
+    int n = (int)op_int(a, A_N_TENSORS, 1);
+    if (op_int(b, A_N_TENSORS, 1) != n || op_flag(a, A_ACCUMULATE) != op_flag(b, A_ACCUMULATE))
+        return false;
     for (int i = 0; i < n; i++)
         if (operand(a, i) != operand(b, i)) return false;
     return regions_equal(c->ctx, a->regions[0], b->regions[0]);
@@ -110,8 +111,8 @@ static void find_targets(Combining *c) {
             continue;
         }
         Target *target = &c->target[c->n_targets++];
-        *target =
-            (Target){.op = op, .n = (int)op_int(op, "n", 1), .carried = may_carry_combine(c, op)};
+        *target = (Target){
+            .op = op, .n = (int)op_int(op, A_N_TENSORS, 1), .carried = may_carry_combine(c, op)};
         target->partial = ctx_array(c->ctx, Value *, target->n);
     }
 }
@@ -126,7 +127,7 @@ static Value *new_group_scratch(Combining *c, Builder *b, Elem elem, Value *tens
     extents[0] = strides[0] = DYNAMIC;
     for (int d = 0; d < rank; d++) {
         Op *dim = build_op(b, OP_DIM, 1, &tensor, 1, (const Type *[]){c->groups->type}, 0);
-        op_set_attr(b->ir, dim, "axis", at_int(b->ir, d));
+        op_set_int(b->ir, dim, A_AXIS, d);
         int64_t known = tensor->type->extents[d];
         dims[d + 1] = known == DYNAMIC ? result(dim, 0) : build_index(b, known);
         extents[d + 1] = known;
@@ -206,7 +207,7 @@ static Value *initial_state(Builder *b, const Target *t, int i, bool *exact) {
 /// Builds f(state, value), or value where `fresh` (NULL: never; a scalar or a block of bool).
 void combine_fold(Builder *b, const Op *op, Value *const *state, Value *const *values, Value *fresh,
                   Value **out) {
-    int n = (int)op_int(op, "n", 1);
+    int n = (int)op_int(op, A_N_TENSORS, 1);
     Value **in = ctx_array(ir_ctx(b->ir), Value *, 2 * n);
     for (int i = 0; i < n; i++) {
         in[i] = state[i];
@@ -327,7 +328,7 @@ static void rebuild_phase(Combining *c) {
     Region *home = b.region;
     for (int i = 0; i < c->n_levels; i++) {
         Level *l = &c->level[i];
-        if (l->kept) l->index = open_parallel(&b, l->lo, l->hi, l->step, op_str(l->op, "name"));
+        if (l->kept) l->index = open_parallel(&b, l->lo, l->hi, l->step, op_str(l->op, A_NAME));
     }
     Value *group = open_parallel(&b, build_index(&b, 0), c->groups, 1, "group");
     // The product may wrap for all that `range` knows, so the max states that it is not negative.

@@ -16,7 +16,7 @@ static Place open_tiles(Builder *b, Value *tensor, int first, bool clipped) {
     Value *hi[MAX_RANK];
     for (int d = first; d < rank; d++) {
         Op *dim = build_op(b, OP_DIM, 1, &tensor, 1, &(const Type *){zero->type}, 0);
-        op_set_attr(b->ir, dim, "axis", at_int(b->ir, d));
+        op_set_int(b->ir, dim, A_AXIS, d);
         hi[d] = result(dim, 0);
     }
     if (first == rank) open_parallel(b, zero, zero, 0, NULL); // a tensor of one element
@@ -98,9 +98,9 @@ static Op *fold_loop(Combining *c, Builder *b, const Target *t, const Place *p, 
 
 /// Loads the old values of the target as states. Returns false if the combine does not keep them.
 static bool load_old(Builder *b, const Target *t, const Place *p, Value **state) {
-    for (int i = 0; i < t->n && op_flag(t->op, "keep"); i++)
+    for (int i = 0; i < t->n && op_flag(t->op, A_ACCUMULATE); i++)
         state[i] = build_cast(b, load_at(b, operand(t->op, i), p), t->partial[i]->type->elem);
-    return op_flag(t->op, "keep");
+    return op_flag(t->op, A_ACCUMULATE);
 }
 
 static void store_target(Builder *b, const Target *t, const Place *p, Value *const *state,
@@ -137,7 +137,7 @@ static void fold_by_program(Combining *c, Builder *b, const Target *t) {
     for (int i = 0; i < c->n_levels; i++) {
         const Level *l = &c->level[i];
         if (!l->kept) continue;
-        Value *index = open_parallel(b, l->lo, l->hi, l->step, op_str(l->op, "name"));
+        Value *index = open_parallel(b, l->lo, l->hi, l->step, op_str(l->op, A_NAME));
         map_set(c->ctx, &map, level_arg(l), index);
     }
     Place p = place_of(t->op);
@@ -188,7 +188,7 @@ static bool is_written_by(const Target *t, const Value *tensor) {
 
 /// Whether the phase is one program that only stores single elements which the fold writes.
 static bool only_sets(const Op *phase, const Target *t) {
-    if (phase->code != OP_PARALLEL || op_int(phase, "step", 1) != 0) return false;
+    if (phase->code != OP_PARALLEL || op_int(phase, A_STEP, 1) != 0) return false;
     for_each_op(op, phase->regions[0]) {
         if (op_has(op, TERMINATOR) || (op_has(op, PURE) && !op->n_regions)) continue;
         const Value *to = op->code == OP_STORE ? operand(op, 0) : NULL;
@@ -207,7 +207,7 @@ static bool is_apart(const Combining *c, const Value *tensor) {
 
 Op *combine_find_otherwise(const Combining *c) {
     const Target *t = &c->target[0];
-    if (c->n_targets != 1 || !t->carried || op_flag(t->op, "keep")) return NULL;
+    if (c->n_targets != 1 || !t->carried || op_flag(t->op, A_ACCUMULATE)) return NULL;
     for (int i = 0; i < t->n; i++)
         if (!is_apart(c, operand(t->op, i))) return NULL;
     Op *before = c->phase->prev;
@@ -231,7 +231,7 @@ const RuleTable combine_ways = RULE_TABLE("combine", FoldWay, ways);
 
 static void build_fold(Combining *c, Builder *b, const Target *t) {
     for (int i = 0; i < combine_ways.n; i++) {
-        if (ways[i].carried != t->carried || ways[i].keep != op_flag(t->op, "keep")) continue;
+        if (ways[i].carried != t->carried || ways[i].keep != op_flag(t->op, A_ACCUMULATE)) continue;
         rule_applied(b->ir, t->op, ways[i].algebra);
         ways[i].build(c, b, t);
     }

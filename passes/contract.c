@@ -63,8 +63,8 @@ static Op *new_contract(Builder *b, const Op *dot, Value *lo, Value *hi, Value *
     Value *in[] = {lo, hi, acc};
     Op *c = build_op(b, OP_CONTRACT, 3, in, 1, &acc->type, 1);
     c->loc = dot->loc;
-    op_set_attr(b->ir, c, "step", at_int(b->ir, step));
-    op_set_attr(b->ir, c, "precision", op_attr(dot, "precision"));
+    op_set_int(b->ir, c, A_STEP, step);
+    op_copy_attr(b->ir, c, dot, ATTR_PRECISION);
     region_add_arg(b->ir, c->regions[0], lo->type, "k");
     return c;
 }
@@ -77,7 +77,7 @@ static Value *mapped_or_self(PtrMap *map, Value *v) {
 /// Builds the contract of carried value i before the loop, and replaces result i.
 static void raise_slot(Ir *ir, Op *loop, int i, Op *dot, const PtrMap *slice) {
     Value *lo = operand(loop, 0), *hi = operand(loop, 1), *k = loop->regions[0]->args[0];
-    int64_t step = op_int(loop, "step", 1), lanes = operand(dot, 0)->type->extents[1];
+    int64_t step = op_int(loop, A_STEP, 1), lanes = operand(dot, 0)->type->extents[1];
     Builder b = build_before(ir, loop);
     bool straight = step == lanes;
     if (!straight) {
@@ -155,7 +155,7 @@ static void join_loop(Ir *ir, Op *loop) {
     }
     Op *inner = only_contract(loop);
     if (!inner) return;
-    int64_t lanes = op_int(inner, "step", 1), step = op_int(loop, "step", 1);
+    int64_t lanes = op_int(inner, A_STEP, 1), step = op_int(loop, A_STEP, 1);
     Builder b = build_before(ir, loop);
     Value *lo = operand(inner, 0);
     Value *line = ix_mul(&b, trip_count(&b, lo, operand(inner, 1), lanes), build_index(&b, lanes));

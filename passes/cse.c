@@ -68,7 +68,7 @@ static bool same_op(const Op *a, const Op *b, const PtrMap *map) {
     for (int i = 0; i < a->n_results; i++)
         if (result(a, i)->type != result(b, i)->type) return false;
     for (int i = 0; i < a->n_attrs; i++)
-        if (a->attrs[i].name != b->attrs[i].name || a->attrs[i].value != b->attrs[i].value)
+        if (a->attrs[i].id != b->attrs[i].id || a->attrs[i].value != b->attrs[i].value)
             return false;
     return true;
 }

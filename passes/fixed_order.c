@@ -27,7 +27,7 @@ static Value *slice_part(Tree *t, Value *v, int rank, const int64_t *start,
     const Type *type = block_of_shape(t, v, rank, extents);
     if (type == v->type) return v;
     Op *op = build_op(&t->b, OP_SLICE, 1, &v, 1, &type, 0);
-    op_set_attr(t->b.ir, op, "start", at_ints(t->b.ir, start, rank));
+    op_set_ints(t->b.ir, op, A_START, start, rank);
     return result(op, 0);
 }
 
@@ -47,7 +47,7 @@ static Value *with_last(Tree *t, Value *joined, Value *v) {
     Value *parts[] = {joined, slice_part(t, v, 3, start, one)};
     const Type *type = block_of_shape(t, v, 3, both);
     Op *op = build_op(&t->b, OP_CONCAT, 2, parts, 1, &type, 0);
-    op_set_attr(t->b.ir, op, "axis", at_int(t->b.ir, 1));
+    op_set_int(t->b.ir, op, A_AXIS, 1);
     return result(op, 0);
 }
 
@@ -66,9 +66,9 @@ static void join_level(Tree *t) {
 }
 
 static void expand_fixed_reduce(Op *op, void *env) {
-    if (op->code != OP_REDUCE || !op_attr(op, "order")) return;
+    if (op->code != OP_REDUCE || !op_attr(op, ATTR_ORDER)) return;
     Ir *ir = ((PassEnv *)env)->ir;
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     const Type *type = operand(op, 0)->type;
     Tree t = {
         build_before(ir, op), op->regions[0], op->n_operands, NULL, 1, type->extents[axis], 1};

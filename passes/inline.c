@@ -19,9 +19,9 @@ static void expand_calls(Inliner *in, Region *r, int depth);
 
 static void inline_call(Inliner *in, Op *call, int depth) {
     Ctx *ctx = ir_ctx(in->ir);
-    Op *callee = find_kernel(in->module, op_str(call, "callee"));
+    Op *callee = find_kernel(in->module, op_str(call, A_CALLEE));
     if (!callee || depth > MAX_DEPTH || callee->regions[0]->n_args != call->n_operands)
-        ice(ctx, call->loc, "call of `%s` cannot be expanded", op_str(call, "callee"));
+        ice(ctx, call->loc, "call of `%s` cannot be expanded", op_str(call, A_CALLEE));
     PtrMap map = {0};
     Region *body = callee->regions[0];
     for (int i = 0; i < call->n_operands; i++) map_set(ctx, &map, body->args[i], operand(call, i));

@@ -26,7 +26,7 @@ static bool tree_uses_only_outside(const Op *op, const Op *tree, const Op *loop)
 /// reported stays, since the loop may run no iteration.
 static bool loads_may_move(const PassEnv *env, const Op *op, const Op *loop) {
     if (op_is_load(op) &&
-        (tree_writes(loop, operand(op, 0)) || (env->check && op_flag(op, "checked"))))
+        (tree_writes(loop, operand(op, 0)) || (env->check && op_flag(op, A_CHECKED))))
         return false;
     for (int r = 0; r < op->n_regions; r++) for_each_op(inner, op->regions[r]) {
             if (!loads_may_move(env, inner, loop)) return false;

@@ -77,7 +77,7 @@ static Value *build_extent_of(Builder *b, Value *tensor, int d) {
     const Type *type = ty_scalar(b->ir, EL_I64);
     if (tensor->type->extents[d] != DYNAMIC) return build_index(b, tensor->type->extents[d]);
     Op *dim = build_op(b, OP_DIM, 1, &tensor, 1, &type, 0);
-    op_set_attr(b->ir, dim, "axis", at_int(b->ir, d));
+    op_set_int(b->ir, dim, A_AXIS, d);
     return result(dim, 0);
 }
 

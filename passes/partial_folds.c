@@ -60,7 +60,7 @@ static void clone_lane(Builder *b, const Region *r, PtrMap *map, Value **out) {
         if (op->code != OP_BROADCAST) {
             Op *copy = build_op(b, op->code, op->n_operands, in, 1, &type, 0);
             for (int i = 0; i < op->n_attrs; i++)
-                op_set_attr(b->ir, copy, op->attrs[i].name, op->attrs[i].value);
+                op_set_attr(b->ir, copy, op->attrs[i].id, op->attrs[i].value);
             v = result(copy, 0);
         }
         map_set(ctx, map, result(op, 0), v);
@@ -144,7 +144,7 @@ static void fold_chunk(PartFold *f, Value *from, Value *count, Value **state) {
     for (int i = 0; i < n; i++) parts[i + 1] = load_at(b, f->p->tensors[i], &at);
     for (int i = 0; i <= n; i++) types[i] = ty_with_elem(b->ir, f->shape, parts[i]->type->elem);
     Op *fold = build_op(b, OP_REDUCE, n + 1, parts, n + 1, types, 1);
-    op_set_attr(b->ir, fold, "axis", at_int(b->ir, 0));
+    op_set_int(b->ir, fold, A_AXIS, 0);
     fill_region(f, fold->regions[0], parts + 1);
     both[0] = build_bool(b, types[0], true);
     for (int i = 0; i < n; i++) both[i + 1] = state[i];

@@ -65,7 +65,7 @@ static Op *tile_count(const Op *loop, int64_t *size) {
     const Region *body = loop->regions[0];
     for_each_op(op, body) {
         if (op->code == OP_MIN && is_count(result(op, 0), body->args[0], operand(loop, 1), size) &&
-            *size <= op_int(loop, "step", 1) && limits_access(body, result(op, 0)))
+            *size <= op_int(loop, A_STEP, 1) && limits_access(body, result(op, 0)))
             return op;
     }
     return NULL;
@@ -73,7 +73,7 @@ static Op *tile_count(const Op *loop, int64_t *size) {
 
 static Value *end_of_full_tiles(Builder *b, const Op *loop) {
     Value *lo = operand(loop, 0), *hi = operand(loop, 1), *zero = build_index(b, 0);
-    Value *step = build_index(b, op_int(loop, "step", 1));
+    Value *step = build_index(b, op_int(loop, A_STEP, 1));
     Value *length = ix_max(b, ix_sub(b, hi, lo), zero);
     return ix_add(b, lo, ix_mul(b, ix_div(b, length, step), step));
 }

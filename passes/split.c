@@ -74,7 +74,7 @@ static bool captures_are_movable(const LoopSplit *s, const Op *op, const PtrMap 
 /// Whether the loop has few iterations, or too little work for a second phase to pay.
 static bool is_too_short(const LoopSplit *s) {
     const Op *loop = s->loop;
-    int64_t lo, hi, end, unused, step = op_int(loop, "step", 1);
+    int64_t lo, hi, end, unused, step = op_int(loop, A_STEP, 1);
     Ranges *r = ranges_of(s->env->ir, op_enclosing(loop, OP_KERNEL));
     range_bounds(r, operand(loop, 0), &lo, &unused);
     range_bounds(r, operand(loop, 1), &unused, &hi);
@@ -118,7 +118,7 @@ static void limit_ways(LoopSplit *s, Builder *b) {
     const Op *loop = s->loop;
     Value *lo = operand(loop, 0), *hi = operand(loop, 1);
     if (value_is_inside(lo, s->phase) || value_is_inside(hi, s->phase)) return;
-    Value *trips = trip_count(b, lo, hi, op_int(loop, "step", 1));
+    Value *trips = trip_count(b, lo, hi, op_int(loop, A_STEP, 1));
     Value *parts = ix_ceildiv(b, trips, build_index(b, SPLIT_PART_TRIPS));
     s->ways = ix_min(b, s->ways, ix_max(b, parts, build_index(b, 2)));
 }
@@ -206,8 +206,8 @@ static Op *without_merge(Ir *ir, Op *loop) {
     Value **inits = ctx_array(ir_ctx(ir), Value *, n);
     for (int i = 0; i < n; i++) inits[i] = operand(loop, i + 2);
     Op *plain =
-        build_for(&b, operand(loop, 0), operand(loop, 1), op_int(loop, "step", 1), n, inits);
-    op_set_attr(ir, plain, "name", op_attr(loop, "name"));
+        build_for(&b, operand(loop, 0), operand(loop, 1), op_int(loop, A_STEP, 1), n, inits);
+    op_copy_attr(ir, plain, loop, ATTR_NAME);
     Region *from = loop->regions[0], *to = plain->regions[0];
     for (int i = 0; i < from->n_args; i++) {
         Value *arg = from->args[i];
@@ -223,8 +223,8 @@ static Op *without_merge(Ir *ir, Op *loop) {
 static void limit_loop(LoopSplit *s, Builder *b, Value *way) {
     Op *loop = s->loop;
     Value *lo = operand(loop, 0), *hi = operand(loop, 1);
-    Value *step = build_index(b, op_int(loop, "step", 1));
-    Value *trips = ix_ceildiv(b, trip_count(b, lo, hi, op_int(loop, "step", 1)), s->ways);
+    Value *step = build_index(b, op_int(loop, A_STEP, 1));
+    Value *trips = ix_ceildiv(b, trip_count(b, lo, hi, op_int(loop, A_STEP, 1)), s->ways);
     Value *length = ix_mul(b, trips, step);
     // The product may wrap for all that `range` knows, so the max states that `from` is not below
     // lo.

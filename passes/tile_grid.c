@@ -65,7 +65,7 @@ int read_levels(Ctx *ctx, Op *phase, Level *level) {
         if (n == MAX_LEVELS) ice(ctx, p->loc, "a grid of more than %d dimensions", MAX_LEVELS);
         Level *l = &level[n++];
         *l = (Level){
-            .op = p, .step = op_int(p, "step", 1), .lo = operand(p, 0), .hi = operand(p, 1)};
+            .op = p, .step = op_int(p, A_STEP, 1), .lo = operand(p, 0), .hi = operand(p, 1)};
         l->free = !value_is_inside(l->lo, phase) && !value_is_inside(l->hi, phase);
     }
     return n;
@@ -127,7 +127,7 @@ static void choose_together(ParallelNest *nest, Builder *b);
 static void pair_up(ParallelNest *nest, Builder *b) {
     Level *spread[MAX_LEVELS] = {NULL};
     int n = spread_levels(nest, spread);
-    if (n < 2 || !op_flag(spread[1]->op, "pairs") || tile_order(nest, spread, n) < 0) return;
+    if (n < 2 || !op_flag(spread[1]->op, A_MULTICAST) || tile_order(nest, spread, n) < 0) return;
     if (inner_parallel(spread[1]->op) != spread[0]->op) return;
     nest->paired = spread[1];
     nest->paired->count = ix_div(b, nest->paired->count, build_index(b, GPU_PAIR));
@@ -332,7 +332,7 @@ static void emit_program(ParallelNest *nest, Builder *b, Value *way) {
 static const char *dimension_names(const ParallelNest *nest) {
     Text t = {.ctx = ir_ctx(nest->env->ir)};
     for (int i = 0; i < nest->n; i++) {
-        const char *name = op_str(nest->level[i].op, "name");
+        const char *name = op_str(nest->level[i].op, A_NAME);
         if (name) text_add(&t, "%s%s", t.n ? " " : "", name);
     }
     return t.data;
@@ -474,7 +474,7 @@ static void lower_to_launch(PassEnv *env, Op *phase) {
     Value *tasks = resident ? build_index(&b, env->gpu->sms * ctas) : count_tasks(&nest, &b);
     Op *launch = build_op(&b, OP_LAUNCH, 1, &tasks, 0, NULL, 1);
     const char *names = dimension_names(&nest);
-    if (names) op_set_attr(env->ir, launch, "programs", at_str(env->ir, names));
+    if (names) op_set_str(env->ir, launch, A_LOOP_NAMES, names);
     b = build_at_end(env->ir, launch->regions[0], phase->loc);
     Value *task = region_add_arg(env->ir, b.region, tasks->type, "task");
     if (resident)
@@ -483,8 +483,8 @@ static void lower_to_launch(PassEnv *env, Op *phase) {
         emit_program_task(&nest, &b, task);
     build_yield(&b, 0, NULL);
     const char *order = order_text(&nest);
-    if (order) op_set_attr(env->ir, launch, "order", at_str(env->ir, order));
-    if (nest.paired) op_set_attr(env->ir, launch, "pairs", at_bool(env->ir, true));
+    if (order) op_set_str(env->ir, launch, A_ORDER, order);
+    if (nest.paired) op_set_flag(env->ir, launch, A_MULTICAST, true);
     op_erase(phase);
 }
 

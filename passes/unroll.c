@@ -18,7 +18,7 @@ static int count_ops(const Op *op) {
 }
 
 static bool known_trips(const Op *loop, int64_t *lo, int64_t *trips) {
-    int64_t hi, step = op_int(loop, "step", 1);
+    int64_t hi, step = op_int(loop, A_STEP, 1);
     if (!const_int(operand(loop, 0), lo) || !const_int(operand(loop, 1), &hi)) return false;
     *trips = hi <= *lo ? 0 : ceil_div(hi - *lo, step);
     return *trips <= MAX_TRIPS;
@@ -32,7 +32,7 @@ static void unroll_loop(Ir *ir, Op *loop, int64_t lo, int64_t trips) {
     for (int i = 0; i < loop->n_results; i++) state[i] = operand(loop, i + 2);
     for (int64_t t = 0; t < trips; t++) {
         PtrMap map = {0};
-        map_set(ctx, &map, body->args[0], build_index(&b, lo + t * op_int(loop, "step", 1)));
+        map_set(ctx, &map, body->args[0], build_index(&b, lo + t * op_int(loop, A_STEP, 1)));
         for (int i = 0; i < loop->n_results; i++) map_set(ctx, &map, body->args[i + 1], state[i]);
         region_clone_body(&b, body, &map);
         for (int i = 0; i < loop->n_results; i++) {

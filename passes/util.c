@@ -70,7 +70,7 @@ static bool writes_directly(const Op *op, const Value *t) {
         return false; // the epoch does not change
     if (meets_ranks(op)) return true;
     bool any = op->code == OP_CALL || op->code == OP_DISPATCH;
-    int n = any ? op->n_operands : op->code == OP_COMBINE ? (int)op_int(op, "n", 1) : 1;
+    int n = any ? op->n_operands : op->code == OP_COMBINE ? (int)op_int(op, A_N_TENSORS, 1) : 1;
     for (int i = 0; i < n && i < op->n_operands; i++)
         if (operand(op, i) == t) return true;
     return false;
@@ -142,11 +142,11 @@ typedef struct FindDispatch {
 
 static void note_dispatch_of(Op *op, void *arg) {
     FindDispatch *f = arg;
-    if (op->code == OP_DISPATCH && strcmp(op_str(op, "device"), f->device) == 0) f->found = op;
+    if (op->code == OP_DISPATCH && strcmp(op_str(op, A_DEVICE), f->device) == 0) f->found = op;
 }
 
 Op *dispatch_of(Op *module, const Op *device) {
-    FindDispatch f = {.device = op_str(device, "name")};
+    FindDispatch f = {.device = op_str(device, A_NAME)};
     op_walk_pre(module, note_dispatch_of, &f);
     return f.found;
 }
@@ -168,7 +168,7 @@ Op *drop_slots(Ir *ir, Op *op, const bool *keep) {
     Op *copy = build_op(&b, op->code, op->code == OP_IF ? 1 : fixed + m, operands, m, types,
                         op->n_regions);
     for (int i = 0; i < op->n_attrs; i++)
-        op_set_attr(ir, copy, op->attrs[i].name, op->attrs[i].value);
+        op_set_attr(ir, copy, op->attrs[i].id, op->attrs[i].value);
     for (int r = 0; r < op->n_regions; r++) {
         drop_args(ir, op->regions[r], copy->regions[r], op->code == OP_FOR && r == 0, n, keep);
         if (!(op->code == OP_WHILE && r == 0)) // that region yields its condition
@@ -221,7 +221,7 @@ static void widen_op(Builder *b, const Op *op, PtrMap *map, const Type *shape) {
     const Type *type = ty_with_shape(b->ir, result(op, 0)->type, shape);
     Op *copy = build_op(b, op->code, op->n_operands, in, 1, &type, 0);
     for (int i = 0; i < op->n_attrs; i++)
-        op_set_attr(b->ir, copy, op->attrs[i].name, op->attrs[i].value);
+        op_set_attr(b->ir, copy, op->attrs[i].id, op->attrs[i].value);
     map_set(ir_ctx(b->ir), map, result(op, 0), result(copy, 0));
 }
 
@@ -309,7 +309,7 @@ static Op *build_access(Builder *b, OpCode code, Value *tensor, Value *second, c
     for (int i = 0; i < p->n_operands; i++) in[n++] = p->operands[i];
     if (mask) in[n++] = mask;
     Op *op = build_op(b, code, n, in, n_results, &type, 0);
-    op_set_attr(b->ir, op, "subs", at_subs(b->ir, p->dims, p->n));
+    op_set_subs(b->ir, op, A_SUBS, p->dims, p->n);
     return op;
 }
 
@@ -326,7 +326,7 @@ void store_at(Builder *b, Value *tensor, Value *v, const Place *p, Value *mask) 
 
 Op *atomic_at(Builder *b, const char *name, Value *tensor, Value *v, const Place *p) {
     Op *op = build_access(b, OP_ATOMIC, tensor, v, p, NULL, 1, v->type);
-    op_set_attr(b->ir, op, "op", at_str(b->ir, name));
+    op_set_str(b->ir, op, A_OP, name);
     return op;
 }
 
@@ -441,20 +441,20 @@ Op *build_for(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *cons
         types[i] = inits[i]->type;
     }
     Op *op = build_op(b, OP_FOR, n + 2, operands, n, types, 1);
-    op_set_attr(b->ir, op, "step", at_int(b->ir, step));
+    op_set_int(b->ir, op, A_STEP, step);
     return op;
 }
 
 Op *build_programs(Builder *b, Value *lo, Value *hi, int64_t step, int n, Value *const *inits) {
     Op *op = build_for(b, lo, hi, step, n, inits);
-    op_set_attr(b->ir, op, "programs", at_bool(b->ir, true));
+    op_set_flag(b->ir, op, A_PROGRAM_LOOP, true);
     return op;
 }
 
 Value *open_parallel(Builder *b, Value *lo, Value *hi, int64_t step, const char *name) {
     Op *op = build_op(b, OP_PARALLEL, 2, (Value *[]){lo, hi}, 0, NULL, 1);
-    op_set_attr(b->ir, op, "step", at_int(b->ir, step));
-    op_set_attr(b->ir, op, "name", name ? at_str(b->ir, name) : NULL);
+    op_set_int(b->ir, op, A_STEP, step);
+    op_set_str(b->ir, op, A_NAME, name);
     *b = build_at_end(b->ir, op->regions[0], b->loc);
     return region_add_arg(b->ir, op->regions[0], lo->type, name);
 }

@@ -54,7 +54,7 @@ void prepare_access(Emit *e, const Op *op) {
     p->a = access_of(op);
     p->tensor = emit_tensor(e, p->a.tensor);
     p->offset = gen_i64(e->g, 0);
-    const Attr *inside = op_attr(op, "inside");
+    const Attr *inside = op_ints(op, A_IN_BOUNDS);
     for (int d = 0; d < p->a.n_subs; d++) {
         const SubDim *s = &p->a.subs[d];
         if (inside && d < inside->n) p->inside[d] = (int)inside->ints[d];
@@ -400,7 +400,7 @@ void emit_store(Emit *e, const Op *op, const Place *at, LLVMValueRef x) {
     if (e->cpu->check) check_access(e, p, at);
     if (elem_info[elem].bits == 4) {
         nibbles_store(e, p->tensor, &l, at->lanes, x);
-    } else if (op_flag(op, "system")) {
+    } else if (op_flag(op, A_SYSTEM)) {
         if (at->lanes)
             store_signal_words(e, p, &l, at->lanes, x);
         else

@@ -22,7 +22,7 @@ static const CpuAtomic atomics[] = {
 };
 
 static const CpuAtomic *find_atomic_row(Emit *e, const Op *op) {
-    const char *name = op_str(op, "op");
+    const char *name = op_str(op, A_OP);
     for (size_t i = 0; i < sizeof atomics / sizeof *atomics; i++)
         if (strcmp(atomics[i].name, name) == 0) return &atomics[i];
     ice(e->ctx, op->loc, "no atomic %s", name);
@@ -76,7 +76,7 @@ static LLVMValueRef apply_cpu_atomic(Emit *e, const Op *op, Elem elem, LLVMValue
                                      const Place *p) {
     LLVMBuilderRef b = e->g->b;
     LLVMValueRef x = emit_vec(e, operand(op, 1), p);
-    if (strcmp(op_str(op, "op"), "cas") == 0) {
+    if (strcmp(op_str(op, A_OP), "cas") == 0) {
         LLVMValueRef expected = to_bits(e, elem, emit_vec(e, operand(op, 2), p));
         return LLVMBuildExtractValue(b, exchange_if(e, at, expected, to_bits(e, elem, x)), 0, "");
     }

@@ -49,8 +49,8 @@ void lower_rank(Emit *e, Op *op) {
 void lower_comm_launch(Emit *e, Op *op) {
     const Gen *g = e->g;
     LLVMValueRef status;
-    int how = (op_flag(op, "wait") ? TG_BEGIN_WAITS : 0) |
-              (op_flag(op, "reaches") ? TG_BEGIN_REACHES : 0);
+    int how = (op_flag(op, A_WAIT_ALL) ? TG_BEGIN_WAITS : 0) |
+              (op_flag(op, A_DIRECT_ACCESS) ? TG_BEGIN_REACHES : 0);
     if (op->code == OP_COMM_BEGIN)
         status = comm_call(e, offsetof(tg_comm_calls, begin), g->i32, 1, i32_of(g, how));
     else if (op->code == OP_COMM_END)
@@ -62,7 +62,7 @@ void lower_comm_launch(Emit *e, Op *op) {
 
 void lower_comm_fence(Emit *e, Op *op) {
     streaming_settle(e);
-    LLVMValueRef quiet = i32_of(e->g, op_flag(op, "quiet"));
+    LLVMValueRef quiet = i32_of(e->g, op_flag(op, A_QUIET));
     return_if_failed(e, comm_call(e, offsetof(tg_comm_calls, fence), e->g->i32, 1, quiet));
 }
 
@@ -90,12 +90,12 @@ static LLVMValueRef take_member(const CallRecord *r, size_t offset, LLVMTypeRef 
 }
 
 static LLVMValueRef tensor_name_text(Emit *e, const Op *op) {
-    const char *name = op_str(op, "name");
+    const char *name = op_str(op, A_NAME);
     return LLVMBuildGlobalStringPtr(e->g->b, name ? name : "a tensor", "name");
 }
 
 static int gather_plan(const Op *op) {
-    const char *how = op_str(op, "how");
+    const char *how = op_str(op, A_PLAN);
     static const char *const names[] = {[TG_GATHER_BEFORE] = "before",
                                         [TG_GATHER_PULL] = "pull",
                                         [TG_GATHER_PUSH] = "push",
@@ -245,7 +245,7 @@ void lower_comm_signals(Emit *e, Op *op) {
     const Gen *g = e->g;
     LLVMValueRef bytes = dense_tensor(e, op, t, 1), lead = stack_slots(e, 1);
     LLVMValueRef words = LLVMBuildLShr(g->b, bytes, gen_i64(g, 3), "");
-    LLVMValueRef number = i32_of(g, op_int(op, "number", 0));
+    LLVMValueRef number = i32_of(g, op_int(op, A_SIGNAL_ID, 0));
     size_t call = offsetof(tg_comm_calls, signals);
     bind_symmetric(e, op, t, comm_call(e, call, g->ptr, 3, number, words, lead), lead);
 }
@@ -286,7 +286,7 @@ static void end_word(Emit *e, LLVMBasicBlockRef on) {
 
 static int compare_of(const Op *op) {
     static const char *const names[] = {"eq", "ne", "gt", "ge", "lt", "le"};
-    const char *name = op_str(op, "compare");
+    const char *name = op_str(op, A_COMPARE);
     for (int i = 0; name && i < (int)(sizeof names / sizeof *names); i++)
         if (strcmp(name, names[i]) == 0) return i;
     return TG_CMP_GE;
@@ -295,7 +295,7 @@ static int compare_of(const Op *op) {
 void lower_signal_wait(Emit *e, Op *op) {
     enum { VALUE = 2, PEER, FIRST };
     const Gen *g = e->g;
-    const char *text = op_str(op, "text");
+    const char *text = op_str(op, A_TEXT);
     LLVMValueRef value = emit_scalar(e, operand(op, VALUE)),
                  peer = emit_scalar(e, operand(op, PEER));
     LLVMValueRef number = emit_scalar(e, operand(op, op->n_operands - 1));
@@ -311,7 +311,7 @@ void lower_signal_wait(Emit *e, Op *op) {
 void lower_signal_set(Emit *e, Op *op) {
     enum { VALUE = 1, FIRST };
     const Gen *g = e->g;
-    const char *how = op_str(op, "op");
+    const char *how = op_str(op, A_OP);
     int adds = how && strcmp(how, "add") == 0 ? TG_SIGNAL_ADD : TG_SIGNAL_SET;
     LLVMValueRef value = emit_scalar(e, operand(op, VALUE));
     LLVMBasicBlockRef on;

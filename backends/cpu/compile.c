@@ -292,7 +292,7 @@ static Cpu *cpu_new(const CpuJob *job, Gen *g, const Op *kernel) {
     c->fill = backend_fills();
     c->notes = job->options->notes;
     c->kernel = kernel;
-    c->name = job->options->name ? job->options->name : op_str(kernel, "name");
+    c->name = job->options->name ? job->options->name : op_str(kernel, A_NAME);
     c->info = job->info;
     c->target = (CpuTarget){.vector_bytes = job->info.vector_bytes,
                             .vector_registers = job->info.vector_registers,
@@ -307,7 +307,7 @@ static Cpu *cpu_new(const CpuJob *job, Gen *g, const Op *kernel) {
 }
 
 static Gen *start_module(const CpuJob *job, const Op *kernel) {
-    const char *name = op_str(kernel, "name");
+    const char *name = op_str(kernel, A_NAME);
     Gen *g = job->object ? gen_create_in(job->ctx, object_llvm(job->object), name)
                          : gen_create(job->ctx, name);
     g->soft_half = target_lacks(&job->info, "+f16c");

@@ -76,12 +76,12 @@ static LLVMValueRef argument_pointers(Emit *e, const DeviceArgs *flat) {
 
 /// Returns the number of a function. Images list their functions in the order of the module.
 static int device_number(const Op *op) {
-    const char *name = op_str(op, "device");
+    const char *name = op_str(op, A_DEVICE);
     const Op *module = op_enclosing(op, OP_MODULE);
     int n = 0;
     for_each_op(device, module->regions[0]) {
         if (device->code != OP_DEVICE) continue;
-        if (op_str(device, "name") == name) return n;
+        if (op_str(device, A_NAME) == name) return n;
         n++;
     }
     return -1;
@@ -91,7 +91,7 @@ void lower_dispatch(Emit *e, Op *op) {
     Gen *g = e->g;
     DeviceArgs flat = {0};
     int number = device_number(op);
-    if (number < 0) ice(e->ctx, op->loc, "there is no device '%s'", op_str(op, "device"));
+    if (number < 0) ice(e->ctx, op->loc, "there is no device '%s'", op_str(op, A_DEVICE));
     for (int i = 1; i < op->n_operands; i++) flatten_argument(e, operand(op, i), &flat);
     LLVMValueRef args[4] = {e->env, LLVMConstInt(g->i32, (uint64_t)number, false),
                             emit_scalar(e, operand(op, 0)), argument_pointers(e, &flat)};

@@ -146,14 +146,14 @@ void lower_require(Emit *e, Op *op) {
     LLVMBasicBlockRef on = begin_failure(e, build_not(e, emit_scalar(e, operand(op, 0))));
     MessageValues v = {0};
     const char *types = message_values(e, op, 1, &v);
-    build_fail(e, make_site(e, op, TG_SITE_REQUIRE, op_str(op, "text"), types, 0), &v);
+    build_fail(e, make_site(e, op, TG_SITE_REQUIRE, op_str(op, A_TEXT), types, 0), &v);
     end_failure(e, on);
 }
 
 void lower_print(Emit *e, Op *op) {
     MessageValues v = {0};
     const char *types = message_values(e, op, 0, &v);
-    LLVMValueRef args[3] = {e->env, make_site(e, op, TG_SITE_PRINT, op_str(op, "text"), types, 0),
+    LLVMValueRef args[3] = {e->env, make_site(e, op, TG_SITE_PRINT, op_str(op, A_TEXT), types, 0),
                             stored_values(e, &v)};
     env_call(e, ENV_PRINT, 3, args);
 }
@@ -189,7 +189,7 @@ static void fail_assert(Emit *e, const Op *op, LLVMValueRef bad, const Place *p)
         vec_push(e->ctx, &v, d == p->axis ? gen_add(e->g, p->at[d], lane) : p->at[d]);
         text_add(&types, "d");
     }
-    build_fail(e, make_site(e, op, TG_SITE_ASSERT, op_str(op, "text"), types.data, p->rank), &v);
+    build_fail(e, make_site(e, op, TG_SITE_ASSERT, op_str(op, A_TEXT), types.data, p->rank), &v);
 }
 
 void assert_lanes(Emit *e, Op *op, const Place *p) {
@@ -274,7 +274,7 @@ static void check_access_dimension(Emit *e, const Prepared *p, int d, LLVMValueR
 }
 
 void check_access(Emit *e, const Prepared *p, const Place *at) {
-    if (!op_flag(p->op, "checked")) return;
+    if (!op_flag(p->op, A_CHECKED)) return;
     LLVMValueRef valid = valid_lanes(e, p, at);
     for (int d = 0; d < p->a.n_subs; d++)
         if (!p->inside[d]) check_access_dimension(e, p, d, valid, at);
@@ -315,7 +315,7 @@ void fail_if_null(Emit *e, LLVMValueRef p) {
 
 void lower_scratch(Emit *e, Op *op) {
     TensorRef *t = ctx_new(e->ctx, TensorRef);
-    if (op_flag(op, "sym")) {
+    if (op_flag(op, A_SYMMETRIC)) {
         lower_sym_scratch(e, op);
         return;
     }

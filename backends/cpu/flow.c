@@ -174,7 +174,7 @@ void lower_for(Emit *e, Op *op) {
     int n = op->n_results, k = 0;
     Buffer **state = start_state(e, op, 2);
     Loop *l = loop_begin(e, emit_scalar(e, operand(op, 0)), emit_scalar(e, operand(op, 1)),
-                         op_int(op, "step", 1), "for");
+                         op_int(op, A_STEP, 1), "for");
     bind_scalar(e, body->args[0], l->iv);
     for (int i = 0; i < n; i++)
         if (!state[i])
@@ -271,7 +271,7 @@ void lower_if(Emit *e, Op *op) {
 void lower_concat(Emit *e, Op *op) {
     nest_flush(e);
     Buffer *whole = result_buffer(e, result(op, 0));
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     int64_t at = 0;
     for (int i = 0; i < op->n_operands; i++) {
         Value *x = operand(op, i);

@@ -52,7 +52,7 @@ static void gather_line(Emit *e, void *arg, Place *line) {
 
 void lower_gather(Emit *e, Op *op) {
     const Type *t = result(op, 0)->type;
-    LineGather s = {.op = op, .axis = (int)op_int(op, "axis", 0), .lane_axis = line_axis(t)};
+    LineGather s = {.op = op, .axis = (int)op_int(op, A_AXIS, 0), .lane_axis = line_axis(t)};
     s.extent = operand(op, 0)->type->extents[s.axis];
     s.from = buffer_of(e, operand(op, 0));
     s.out = result_buffer(e, result(op, 0));

@@ -119,7 +119,7 @@ static LLVMValueRef lazy_broadcast(Emit *e, Op *op, const Place *p) {
 }
 
 static LLVMValueRef lazy_permute(Emit *e, Op *op, const Place *p) {
-    const int64_t *perm = op_attr(op, "perm")->ints;
+    const int64_t *perm = op_ints(op, A_PERM)->ints;
     Place q = *p;
     for (int i = 0; i < p->rank; i++) {
         q.at[perm[i]] = p->at[i];
@@ -129,7 +129,7 @@ static LLVMValueRef lazy_permute(Emit *e, Op *op, const Place *p) {
 }
 
 static LLVMValueRef lazy_slice(Emit *e, Op *op, const Place *p) {
-    const int64_t *start = op_attr(op, "start")->ints;
+    const int64_t *start = op_ints(op, A_START)->ints;
     Place q = *p;
     for (int i = 0; i < p->rank; i++) q.at[i] = gen_add(e->g, p->at[i], gen_i64(e->g, start[i]));
     return emit_vec(e, operand(op, 0), &q);
@@ -139,7 +139,7 @@ static LLVMValueRef lazy_slice(Emit *e, Op *op, const Place *p) {
 
 static LLVMValueRef lazy_const(Emit *e, Op *op, const Place *p) {
     (void)p;
-    return gen_const(e->g, result(op, 0)->type->elem, op_attr(op, "value"));
+    return gen_const(e->g, result(op, 0)->type->elem, op_const(op, A_VALUE));
 }
 
 static LLVMValueRef lazy_iota(Emit *e, Op *op, const Place *p) {

@@ -22,7 +22,7 @@ bool tensors_may_meet(const Value *a, const Value *b) {
     if (a == b) return true;
     int x = parameter_of(a), y = parameter_of(b);
     if (x < 0 || y < 0) return false;
-    const Attr *pairs = op_attr(a->region->parent, "inplace");
+    const Attr *pairs = op_ints(a->region->parent, A_IN_PLACE);
     for (int i = 0; pairs && i + 1 < pairs->n; i += 2) {
         int64_t p = pairs->ints[i], q = pairs->ints[i + 1];
         if ((p == x && q == y) || (p == y && q == x)) return true;

@@ -55,7 +55,7 @@ static bool same_reduction(const Nest *n, const Root *r) {
     for (int i = 0; i < n->roots.n; i++) {
         const Root *other = &n->roots.data[i];
         if (r->kind == ROOT_REDUCE && other->kind == ROOT_REDUCE &&
-            op_int(r->op, "axis", 0) != op_int(other->op, "axis", 0))
+            op_int(r->op, A_AXIS, 0) != op_int(other->op, A_AXIS, 0))
             return false;
         if (r->kind == ROOT_ATOMIC || other->kind == ROOT_ATOMIC) return false;
         // A register loop runs once a tile, not once a step of a reduction.

@@ -50,7 +50,7 @@ static void walk_operands(ReachWalk *w, const Op *op, int axis, bool identity) {
     case OP_BROADCAST: walk_reach(w, x, x->type->rank ? axis : -1, false); break;
     case OP_RESHAPE: walk_reach(w, x, reshaped_axis(op, axis), false); break;
     case OP_PERMUTE:
-        walk_reach(w, x, axis < 0 ? -1 : (int)op_attr(op, "perm")->ints[axis], false);
+        walk_reach(w, x, axis < 0 ? -1 : (int)op_ints(op, A_PERM)->ints[axis], false);
         break;
     case OP_SLICE: walk_reach(w, x, axis, false); break;
     case OP_LOAD:

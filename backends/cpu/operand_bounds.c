@@ -92,7 +92,7 @@ bool zero_beyond(const Op *contract, const Value *v, int axis) {
     if (!op) return false;
     if (op->code == OP_CAST) return zero_beyond(contract, operand(op, 0), axis);
     if (op->code == OP_PERMUTE)
-        return zero_beyond(contract, operand(op, 0), (int)op_attr(op, "perm")->ints[axis]);
+        return zero_beyond(contract, operand(op, 0), (int)op_ints(op, A_PERM)->ints[axis]);
     if (op->code != OP_LOAD) return false;
     Access a = access_of(op);
     for (int d = 0; d < a.n_subs; d++)

@@ -45,7 +45,7 @@ static int axis_of(Emit *e, Value *v, PtrMap *seen) {
         if (axis < 0) continue;
         if (op->code == OP_RESHAPE) return same_axis(from, axis, v->type);
         if (op->code != OP_PERMUTE) return axis;
-        const Attr *perm = op_attr(op, "perm");
+        const Attr *perm = op_ints(op, A_PERM);
         for (int d = 0; d < v->type->rank; d++)
             if (perm->ints[d] == axis) return d;
     }

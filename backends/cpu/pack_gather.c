@@ -19,7 +19,7 @@ static Op *load_of(Emit *e, const Operand *x, int *outer, int *depth) {
         if (!op || bound_buffer(e, v)) return NULL;
         if (op->code == OP_LOAD) return op;
         if (op->code != OP_PERMUTE) return NULL;
-        const Attr *perm = op_attr(op, "perm");
+        const Attr *perm = op_ints(op, A_PERM);
         *outer = (int)perm->ints[*outer], *depth = (int)perm->ints[*depth];
         v = operand(op, 0);
     }

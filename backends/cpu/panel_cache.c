@@ -26,7 +26,7 @@ typedef struct KeepSearch {
 
 static void seek_store(Op *op, void *arg) {
     KeepSearch *s = arg;
-    if ((op->code == OP_SIGNAL_WAIT && !op_flag(op, "once")) || op->code == OP_COMM_FENCE)
+    if ((op->code == OP_SIGNAL_WAIT && !op_flag(op, A_SET_ONCE)) || op->code == OP_COMM_FENCE)
         s->fails = true;
     if (op->code != OP_STORE && op->code != OP_ATOMIC) return;
     const Value *written = access_of(op).tensor;
@@ -83,7 +83,7 @@ static LLVMValueRef comes_again_in_task(Emit *e, const Op *op, const Op *launch)
         if (up->code != OP_FOR) return yes;
         LLVMValueRef lo = emit_scalar(e, operand(up, 0)), hi = emit_scalar(e, operand(up, 1));
         LLVMValueRef span = LLVMBuildSub(g->b, hi, lo, ""),
-                     step = gen_i64(g, op_int(up, "step", 1));
+                     step = gen_i64(g, op_int(up, A_STEP, 1));
         again = LLVMBuildOr(g->b, again, LLVMBuildICmp(g->b, LLVMIntSGT, span, step, ""), "");
     }
     return again;
@@ -130,12 +130,12 @@ bool panel_cache_find_dot(Emit *e, Op *dot, Value *v, int64_t bytes, Kept *k) {
     bool changes = false;
     for (int i = 0; i < k->n; i++) changes |= value_is_inside(k->values[i], loop);
     if (!changes) return true;
-    if (!runs_again(loop, op_enclosing(dot, OP_LAUNCH)) || op_int(loop, "step", 1) < 1)
+    if (!runs_again(loop, op_enclosing(dot, OP_LAUNCH)) || op_int(loop, A_STEP, 1) < 1)
         return false;
     LLVMValueRef from = emit_scalar(e, operand(loop, 0));
     k->slots = slots_for(e, bytes);
     LLVMValueRef at = LLVMBuildSub(e->g->b, emit_scalar(e, loop->regions[0]->args[0]), from, "");
-    at = LLVMBuildUDiv(e->g->b, at, gen_i64(e->g, op_int(loop, "step", 1)), "");
+    at = LLVMBuildUDiv(e->g->b, at, gen_i64(e->g, op_int(loop, A_STEP, 1)), "");
     k->again = comes_again_in_task(e, loop, op_enclosing(dot, OP_LAUNCH));
     k->slot = panel_cache_slot(e, k, at, k->slots - 1);
     return true;

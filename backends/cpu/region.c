@@ -5,12 +5,12 @@
 
 /* ---- scalars and lazy blocks --------------------------------------------------------------- */
 
-/// Emits a dim or stride: from the tensor's type, or from the caller's arrays for `passed`.
+/// Emits a dim or stride: from the tensor's type, or from the caller's arrays for `as_passed`.
 static LLVMValueRef emit_extent(Emit *e, const Op *op) {
     const TensorRef *t = emit_tensor(e, operand(op, 0));
-    int64_t axis = op_int(op, "axis", 0);
+    int64_t axis = op_int(op, A_AXIS, 0);
     bool dim = op->code == OP_DIM;
-    LLVMValueRef memory = op_flag(op, "passed") ? dim ? t->shape : t->steps : NULL;
+    LLVMValueRef memory = op_flag(op, A_AS_PASSED) ? dim ? t->shape : t->steps : NULL;
     if (!memory) return dim ? t->dims[axis] : t->strides[axis];
     LLVMValueRef at = gen_offset(e->g, memory, gen_i64(e->g, 8 * axis));
     return LLVMBuildLoad2(e->g->b, e->g->i64, at, "");
@@ -72,7 +72,7 @@ static void lower_atomic(Emit *e, Op *op) {
 }
 
 static void lower_reduce(Emit *e, Op *op) {
-    if (op_str(op, "order")) ice(e->ctx, op->loc, "fixed-order has not run");
+    if (op_str(op, A_ORDER)) ice(e->ctx, op->loc, "fixed-order has not run");
     nest_add(e, (Root){.kind = ROOT_REDUCE, .op = op});
 }
 

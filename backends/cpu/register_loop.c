@@ -79,7 +79,7 @@ void carried_loop(Emit *e, Op *loop, int n, const Place *places) {
     if (vectors_of(loop, n) > MAX_CARRIED) ice(e->ctx, loop->loc, "too much is carried");
     read_carried(e, loop, 2, m, n, places, x);
     Loop *l = loop_begin(e, emit_scalar(e, operand(loop, 0)), emit_scalar(e, operand(loop, 1)),
-                         op_int(loop, "step", 1), "carry");
+                         op_int(loop, A_STEP, 1), "carry");
     bind_scalar(e, body->args[0], l->iv);
     start_carried(e, loop, l, n, places, x);
     body_ops(e, body, n, places);

@@ -188,10 +188,10 @@ static void scan_line(Emit *e, void *arg, Place *line) {
 
 void lower_scan(Emit *e, Op *op) {
     const Type *t = result(op, 0)->type;
-    LineScan s = {.op = op, .n = op->n_results, .axis = (int)op_int(op, "axis", 0)};
+    LineScan s = {.op = op, .n = op->n_results, .axis = (int)op_int(op, A_AXIS, 0)};
     if (s.n > MAX_STATE) ice(e->ctx, op->loc, "a scan of more than %d blocks", MAX_STATE);
-    s.reverse = op_flag(op, "reverse");
-    s.exclusive = op_flag(op, "exclusive");
+    s.reverse = op_flag(op, A_REVERSE);
+    s.exclusive = op_flag(op, A_EXCLUSIVE);
     s.extent = t->extents[s.axis];
     s.lane_axis = line_axis(t);
     int bytes = 1;

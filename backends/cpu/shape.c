@@ -63,7 +63,7 @@ static int64_t root_cost(const Root *r, int axis) {
     case ROOT_STORE: return store_cost(r->op, axis);
     case ROOT_BUFFER: return stride_cost(r->out->strides[axis]);
     case ROOT_REDUCE: // across lanes at the end; in order if the region is no known monoid
-        if (op_int(r->op, "axis", 0) != axis) return 0;
+        if (op_int(r->op, A_AXIS, 0) != axis) return 0;
         return region_monoid(r->op->regions[0]) == OP_COUNT ? 12 : 1;
     default: return 0;
     }
@@ -255,7 +255,7 @@ void nest_shape(Emit *e, Nest *n) {
     n->reduced = -1;
     for (int i = 0; i < n->roots.n; i++)
         if (n->roots.data[i].kind == ROOT_REDUCE)
-            n->reduced = (int)op_int(n->roots.data[i].op, "axis", 0);
+            n->reduced = (int)op_int(n->roots.data[i].op, A_AXIS, 0);
     choose_vector(e, n);
     n->cost = body_cost(e, n);
     n->square = square_axis(e, n);

@@ -283,9 +283,9 @@ static void choose_key_numbers(Emit *e, LineSort *s) {
 
 void lower_sort(Emit *e, Op *op) {
     const Type *t = result(op, 0)->type;
-    LineSort s = {.op = op, .axis = (int)op_int(op, "axis", 0), .key = t->elem};
+    LineSort s = {.op = op, .axis = (int)op_int(op, A_AXIS, 0), .key = t->elem};
     s.extent = t->extents[s.axis];
-    s.descending = op_flag(op, "descending");
+    s.descending = op_flag(op, A_DESCENDING);
     if (op->n_operands > 16) ice(e->ctx, op->loc, "a sort of more than 16 blocks");
     choose_key_numbers(e, &s);
     int64_t arena[2];

@@ -27,7 +27,7 @@ static LLVMValueRef byte_array(const Gen *g, const uint8_t *x, int n) {
 static LLVMValueRef how_to_map(Emit *e, const Op *op) {
     Gen *g = e->g;
     const Type *t = result(op, 0)->type;
-    uint8_t type = op_attr(op, "round") ? TG_MAP_TF32 : map_types[t->elem];
+    uint8_t type = op_attr(op, ATTR_ROUND_TO) ? TG_MAP_TF32 : map_types[t->elem];
     uint8_t head[4] = {type, (uint8_t)t->rank, (uint8_t)t->swizzle, 0}, axes[8] = {0};
     LLVMValueRef box[5];
     int n = 0;

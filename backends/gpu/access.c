@@ -295,7 +295,7 @@ static LLVMValueRef find_whole(GpuAccess *p) {
 /// Words that other ranks wait for are not part of vectors.
 static void find_vectors(GpuAccess *p) {
     const Type *t = p->tensor->value->type;
-    if (p->op->code == OP_STORE && op_flag(p->op, "system")) return;
+    if (p->op->code == OP_STORE && op_flag(p->op, A_SYSTEM)) return;
     int most = trailing_twos(16 * 8 / elem_info[p->elem].bits);
     for (int d = 0; d < p->a.n_subs && p->layout; d++) {
         int x[LAYOUT_MAX_BITS], axis = p->a.axis_of[d];
@@ -392,7 +392,7 @@ static const Type *block_type(const Op *op, const Access *a) {
 
 static GpuAccess plan_access(GpuFn *f, const Op *op, const Layout *layout) {
     GpuAccess p = {.f = f, .op = op, .a = access_of(op), .layout = layout};
-    const Attr *inside = op_attr(op, "inside");
+    const Attr *inside = op_ints(op, A_IN_BOUNDS);
     p.tensor = gpu_tensor(f, p.a.tensor);
     p.elem = p.tensor->value->type->elem;
     p.unit = elem_info[p.elem].bits < 8 ? 1 : elem_bytes(p.elem);

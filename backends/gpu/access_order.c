@@ -46,14 +46,14 @@ static bool iterations_apart(const Op *op, const Access *a, const Op *loop) {
         const SubDim *s = &a->subs[d];
         int64_t reach = s->kind == DIM_AXIS ? s->size * s->mul : 1;
         if (s->kind == DIM_PICK || loop->code != OP_FOR) continue;
-        bool far = op_int(loop, "step", 1) >= reach;
+        bool far = op_int(loop, A_STEP, 1) >= reach;
         if (far && moves_with(sub_operand(op, a, d, 0), loop)) return true;
     }
     return false;
 }
 
 static bool is_loop(const Op *op) {
-    return (op->code == OP_FOR || op->code == OP_WHILE) && !op_flag(op, "programs");
+    return (op->code == OP_FOR || op->code == OP_WHILE) && !op_flag(op, A_PROGRAM_LOOP);
 }
 
 static bool loops_apart(const Op *op, const Access *a, const Op *device) {
@@ -75,7 +75,7 @@ static const Layout *ordered_layout(const Op *op, const Access *a) {
 
 /// Whether both have one layout, and the same axes of one size.
 static bool is_same_places(const Op *x, const Access *a, const Op *y, const Access *b) {
-    return op_attr(x, "subs") == op_attr(y, "subs") && ordered_layout(x, a) == ordered_layout(y, b);
+    return op_subs(x, A_SUBS) == op_subs(y, A_SUBS) && ordered_layout(x, a) == ordered_layout(y, b);
 }
 
 static bool same_subscript(const Op *x, const Access *a, const Op *y, const Access *b) {
@@ -141,7 +141,7 @@ static bool counts_up_to(const Value *count, const Value *end, const Value *star
 static bool ends_before(const Op *x, const Access *a, const Op *y, const Access *b, int d) {
     const Value *start = sub_operand(x, a, d, 0);
     const Value *end = added_to(start, sub_operand(y, b, d, 0));
-    const Attr *inside = op_attr(x, "inside");
+    const Attr *inside = op_ints(x, A_IN_BOUNDS);
     return end && inside && inside->ints[d] && counts_up_to(sub_operand(x, a, d, 1), end, start);
 }
 
@@ -230,6 +230,6 @@ static void see_in_loop(Op *op, void *arg) {
 }
 
 void gpu_order_again(GpuFn *f, const Op *loop) {
-    if (op_flag(loop, "programs")) return;
+    if (op_flag(loop, A_PROGRAM_LOOP)) return;
     op_walk_pre((Op *)loop, see_in_loop, f);
 }

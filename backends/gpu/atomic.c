@@ -29,7 +29,7 @@ typedef struct GpuAtomic {
 } GpuAtomic;
 
 static const struct AtomicKind *find_kind(GpuFn *f, const Op *op) {
-    const char *name = op_str(op, "op");
+    const char *name = op_str(op, A_OP);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
     ice(f->ctx, op->loc, "no atomic %s", name);
@@ -202,7 +202,7 @@ void gpu_lower_atomic(GpuFn *f, Op *op) {
     LLVMValueRef owner = gpu_access_owner(p), *values = gpu_block(f, p->a.value);
     LLVMValueRef *out = gpu_new_block(f, result(op, 0)), *expected = NULL;
     GpuAtomic a = {.f = f, .kind = find_kind(f, op), .elem = p->elem};
-    a.scope = op_flag(op, "system") ? "sys" : "gpu";
+    a.scope = op_flag(op, A_SYSTEM) ? "sys" : "gpu";
     if (strcmp(a.kind->name, "cas") == 0) expected = gpu_block(f, operand(op, 2));
     for (int r = 0; r < gpu_access_registers(p); r++) {
         out[r] = LLVMConstNull(gen_elem(f->g, p->elem));

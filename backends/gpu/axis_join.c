@@ -63,9 +63,9 @@ static AxisJoin *begin_in(GpuFn *f, const Op *op, int n, const Layout *l,
     s->n = n;
     s->monoid = n == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
     s->layout = l;
-    s->axis = (int)op_int(op, "axis", 0);
+    s->axis = (int)op_int(op, A_AXIS, 0);
     s->extent = l->extents[s->axis];
-    s->reverse = op_flag(op, "reverse");
+    s->reverse = op_flag(op, A_REVERSE);
     s->registers = layout_registers(l);
     s->plan = layout_scan(l, s->axis);
     while (s->near < s->plan.n && s->plan.steps[s->near].level <= LEVEL_LANE) s->near++;

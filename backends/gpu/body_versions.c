@@ -35,7 +35,7 @@ static bool argument_divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *lea
     if (op == f->device && v->index > 0 && elem_is(v->type->elem, EC_INT))
         return take_leaf(f, gpu_scalar(f, v), n, leaves);
     if (!op || op->code != OP_FOR || v->index != 0 || v->region != op->regions[0]) return false;
-    return op_int(op, "step", 1) % n == 0 && value_divides(f, operand(op, 0), n, leaves, depth);
+    return op_int(op, A_STEP, 1) % n == 0 && value_divides(f, operand(op, 0), n, leaves, depth);
 }
 
 static bool value_divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *leaves, int depth) {
@@ -55,7 +55,7 @@ static bool value_divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *leaves
                value_divides(f, operand(op, 0), n, leaves, depth);
     case OP_SHL: return value_divides(f, operand(op, 0), n, leaves, depth);
     case OP_DIM:
-        return take_leaf(f, gpu_tensor(f, operand(op, 0))->dims[op_int(op, "axis", 0)], n, leaves);
+        return take_leaf(f, gpu_tensor(f, operand(op, 0))->dims[op_int(op, A_AXIS, 0)], n, leaves);
     default: return false;
     }
 }

@@ -108,7 +108,7 @@ enum { MOST_BESIDE = 1 << 20, MOST_BYTES = 16 };
 static bool is_bounded_by_extent(const GpuAccess *p, int bytes) {
     const Type *t = p->tensor->value->type;
     const SubDim *s = &p->a.subs[0];
-    const Attr *clip = op_attr(p->op, "clip");
+    const Attr *clip = op_ints(p->op, A_CLIP);
     if (bytes < MOST_BYTES || t->rank != 1 || t->strides[0] != 1 || s->kind != DIM_AXIS)
         return false;
     bool holes = layout_box(p->layout, p->a.axis_of[0]) > s->size;

@@ -22,7 +22,7 @@ static void set_buf(GpuFn *f, const Value *v, LLVMValueRef p) {
 
 /// Temporaries also avoid buffers after their `shared_free`.
 void gpu_lower_buf_alloc(GpuFn *f, Op *op) {
-    int64_t at = op_int(op, "offset", 0), end = at + shared_of(result(op, 0)->type).bytes;
+    int64_t at = op_int(op, A_OFFSET, 0), end = at + shared_of(result(op, 0)->type).bytes;
     set_buf(f, result(op, 0), gpu_room_at(f, gpu_room(f, "buffer", at, end), at));
     if (end > f->shared_fixed) f->shared_fixed = end;
 }
@@ -226,7 +226,7 @@ static LLVMValueRef live_bytes(GpuAccess *p, const SharedAccess *a, int along, i
 
 void gpu_lower_copy_async(GpuFn *f, Op *op) {
     const Type *buf = operand(op, 1)->type;
-    int bytes = (int)op_int(op, "bytes", COPY_BYTES);
+    int bytes = (int)op_int(op, A_COPY_BYTES, COPY_BYTES);
     const Layout *l = copy_pieces_layout(f, buf, bytes);
     SharedLayout s = shared_of(buf);
     SharedAccess a;
@@ -255,7 +255,7 @@ void gpu_lower_copy_async(GpuFn *f, Op *op) {
 static void pad_vector(GpuFn *f, const Op *op, const Layout *l, const GpuSharedMap *m,
                        const SharedAccess *a, int64_t reg, LLVMValueRef count) {
     const Type *buf = operand(op, 0)->type;
-    int axis = (int)op_int(op, "axis", 0), n = 1 << a->vec_bits;
+    int axis = (int)op_int(op, A_AXIS, 0), n = 1 << a->vec_bits;
     int step = axis == buf->inner ? 1 : n;
     LLVMValueRef zeros[COPY_BYTES];
     for (int j = 0; j < step; j++) zeros[j] = LLVMConstNull(gen_elem(f->g, buf->elem));
@@ -276,7 +276,7 @@ void gpu_lower_buf_pad(GpuFn *f, Op *op) {
     SharedLayout s = shared_of(buf);
     SharedAccess a;
     LLVMValueRef count = gpu_scalar(f, operand(op, 1));
-    LLVMValueRef extent = gen_i64(g, buf->extents[op_int(op, "axis", 0)]);
+    LLVMValueRef extent = gen_i64(g, buf->extents[op_int(op, A_AXIS, 0)]);
     GpuSharedMap m = gpu_shared_map(f, l, &s);
     shared_access(l, &s, COPY_BYTES, &a);
     GpuIf i = gpu_if(f, LLVMBuildICmp(g->b, LLVMIntSLT, count, extent, ""));
@@ -306,7 +306,7 @@ static int box_coordinates(GpuFn *f, const Op *op, int first, LLVMValueRef const
                            LLVMValueRef *out) {
     Gen *g = f->g;
     const Type *desc = operand(op, 0)->type;
-    const int64_t *axes = op_attr(op, "axes")->ints;
+    const int64_t *axes = op_ints(op, A_AXES)->ints;
     int n = 0;
     for (int i = -1; i < desc->rank; i++) {
         int d = i < 0 ? desc->inner : desc->rank - 1 - i;
@@ -327,7 +327,7 @@ static void box_start(GpuFn *f, const Type *buf, const int64_t *start, LLVMValue
 /// Returns the extents of a box along the buffer's axes.
 static void box_of(const Op *op, int64_t *box) {
     const Type *desc = operand(op, 0)->type;
-    const int64_t *axes = op_attr(op, "axes")->ints;
+    const int64_t *axes = op_ints(op, A_AXES)->ints;
     for (int d = 0; d < desc->rank; d++)
         if (axes[d] >= 0) box[axes[d]] = desc->extents[d];
 }
@@ -361,7 +361,7 @@ void gpu_lower_copy_tma(GpuFn *f, Op *op) {
     const Type *buf = operand(op, 1)->type;
     const GpuRing *r = acquired_ring(f, op);
     SharedLayout s = shared_of(buf);
-    bool both = op_flag(op, "shared");
+    bool both = op_flag(op, A_MULTICAST);
     const char *name = both ? "tg.nv.tma.load.%dd.multicast" : "tg.nv.tma.load.%dd";
     int64_t start[MAX_RANK] = {0}, box[MAX_RANK];
     int number = 0;
@@ -438,7 +438,7 @@ static void start_copies_out(GpuFn *f, const Op *op, const Layout *l, const Shar
     WarpPart w = warp_part(f, l, s, op);
     int64_t start[MAX_RANK] = {0}, box[MAX_RANK];
     LLVMValueRef base = gpu_buf(f, operand(op, 1)), elected = gpu_call(f, "tg.nv.elect", 0);
-    const char *how = op_flag(op, "add") ? "add" : "store";
+    const char *how = op_flag(op, A_ADD) ? "add" : "store";
     if (w.bytes) base = gpu_offset(f, base, w.bytes);
     box_of(op, box);
     do {
@@ -459,7 +459,7 @@ void gpu_lower_copyout_tma(GpuFn *f, Op *op) {
     const Layout *l = gpu_layout(f, x);
     SharedLayout s = shared_of(operand(op, 1)->type);
     Matrices m = {.pick = 0};
-    const Attr *younger = op_attr(op, "younger");
+    const Attr *younger = op_attr(op, ATTR_IN_FLIGHT);
     if (younger) {
         gpu_call(f, ctx_format(f->ctx, "tg.nv.tma.wait.read.%d", (int)younger->i), 0);
         gpu_warp_sync(f);

@@ -41,7 +41,7 @@ static int64_t of_shift(const Op *op, int depth) {
 
 static int64_t divisor_of_dim(const Op *op) {
     const Type *t = operand(op, 0)->type;
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     int64_t apart = (int64_t)t->align * 8 / elem_info[t->elem].bits;
     if (op->code == OP_STRIDE && t->strides[axis] == DYNAMIC && apart) return of_constant(apart);
     int64_t n = op->code == OP_DIM ? t->extents[axis] : t->strides[axis];
@@ -52,7 +52,7 @@ static int64_t divisor_of_dim(const Op *op) {
 static int64_t of_argument(const Value *v, int depth) {
     const Op *op = v->region ? v->region->parent : NULL;
     if (!op || op->code != OP_FOR || v->index != 0 || v->region != op->regions[0]) return 1;
-    return common_divisor(find_divisor(operand(op, 0), depth), of_constant(op_int(op, "step", 1)));
+    return common_divisor(find_divisor(operand(op, 0), depth), of_constant(op_int(op, A_STEP, 1)));
 }
 
 static int64_t of_if(const Op *op, int index, int depth) {

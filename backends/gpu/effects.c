@@ -217,7 +217,7 @@ static void record_operands(GpuFn *f, const Op *op, int site, int first, LLVMVal
 void gpu_lower_print(GpuFn *f, Op *op) {
     bool blocks = false;
     const char *types = value_types(f, op, 0, &blocks);
-    int site = gpu_add_site(f, op, TG_SITE_PRINT, op_str(op, "text"), types, 0);
+    int site = gpu_add_site(f, op, TG_SITE_PRINT, op_str(op, A_TEXT), types, 0);
     record_operands(f, op, site, 0, NULL, 0, NULL, blocks);
 }
 
@@ -297,7 +297,7 @@ void gpu_lower_assert(GpuFn *f, Op *op) {
     Text types = {.ctx = f->ctx};
     text_add(&types, "%s", value_types(f, op, 1, &blocks));
     for (int d = 0; d < n; d++) text_add(&types, "d");
-    int site = gpu_add_site(f, op, TG_SITE_ASSERT, op_str(op, "text"), types.data, n);
+    int site = gpu_add_site(f, op, TG_SITE_ASSERT, op_str(op, A_TEXT), types.data, n);
     record_operands(f, op, site, 1, bad, n, indices, blocks);
 }
 
@@ -390,10 +390,10 @@ static void check_lanes_dimension(GpuFn *f, const Op *op, const Access *a, const
 }
 
 void gpu_check_access(GpuFn *f, const Op *op) {
-    if (!f->options->check || !op_flag(op, "checked")) return;
+    if (!f->options->check || !op_flag(op, A_CHECKED)) return;
     Access a = access_of(op);
     const Value *block = op->code == OP_LOAD ? result(op, 0) : a.value;
-    const Attr *inside = op_attr(op, "inside");
+    const Attr *inside = op_ints(op, A_IN_BOUNDS);
     for (int d = 0; d < a.n_subs; d++)
         if (!inside || !inside->ints[d])
             check_lanes_dimension(f, op, &a, a.rank ? gpu_layout(f, block) : NULL, d);

@@ -69,7 +69,7 @@ void gpu_lower_select(GpuFn *f, Op *op) {
 }
 
 void gpu_lower_const(GpuFn *f, Op *op) {
-    LLVMValueRef x = gen_const(f->g, result(op, 0)->type->elem, op_attr(op, "value"));
+    LLVMValueRef x = gen_const(f->g, result(op, 0)->type->elem, op_const(op, A_VALUE));
     LLVMValueRef *out = gpu_new_block(f, result(op, 0));
     for (int r = 0; r < gpu_registers(result(op, 0)->type); r++) out[r] = x;
 }
@@ -87,12 +87,12 @@ void gpu_lower_iota(GpuFn *f, Op *op) {
 
 void gpu_lower_dim(GpuFn *f, Op *op) {
     const GpuTensor *t = gpu_tensor(f, operand(op, 0));
-    gpu_set_scalar(f, result(op, 0), t->dims[op_int(op, "axis", 0)]);
+    gpu_set_scalar(f, result(op, 0), t->dims[op_int(op, A_AXIS, 0)]);
 }
 
 void gpu_lower_stride(GpuFn *f, Op *op) {
     const GpuTensor *t = gpu_tensor(f, operand(op, 0));
-    gpu_set_scalar(f, result(op, 0), t->strides[op_int(op, "axis", 0)]);
+    gpu_set_scalar(f, result(op, 0), t->strides[op_int(op, A_AXIS, 0)]);
 }
 
 /// The lowest set bit of the address.

@@ -134,7 +134,7 @@ static void bind_results(GpuFn *f, const Op *op, LLVMValueRef *flat) {
 static bool joins_ctas(GpuFn *f, const Op *op) {
     if (op->code != OP_REDUCE && op->code != OP_SCAN) return false;
     const Layout *l = gpu_layout(f, operand(op, 0));
-    LayoutReduction r = layout_reduce(f->ctx, l, (int)op_int(op, "axis", 0));
+    LayoutReduction r = layout_reduce(f->ctx, l, (int)op_int(op, A_AXIS, 0));
     int ctas = layout_first(l, LEVEL_CTA) - l->bits[LEVEL_REG];
     return r.n_level[LEVEL_CTA] || (r.n_level[LEVEL_WARP] && layout_owner(l) >> ctas);
 }
@@ -209,7 +209,7 @@ void gpu_lower_for(GpuFn *f, Op *op) {
     CtaMeetings meetings = meetings_in(f, op);
     GpuShared before = enter_loop(f, op, &meetings);
     GpuLoop l = gpu_loop(f, gpu_scalar(f, operand(op, 0)), gpu_scalar(f, operand(op, 1)),
-                         op_int(op, "step", 1), init.n, init.data);
+                         op_int(op, A_STEP, 1), init.n, init.data);
     gpu_set_scalar(f, r->args[0], l.index);
     bind_args(f, r, 1, l.phi);
     announce_iteration(f, &meetings);

@@ -53,7 +53,7 @@ void gpu_lower_gather(GpuFn *f, Op *op) {
     const Value *x = operand(op, 0), *index = operand(op, 1);
     Elem elem = x->type->elem;
     GpuGather s = {.from = gpu_layout(f, x), .to = gpu_layout(f, index)};
-    s.axis = (int)op_int(op, "axis", 0);
+    s.axis = (int)op_int(op, A_AXIS, 0);
     s.extent = x->type->extents[s.axis];
     row_major(x->type, s.strides);
     int n = (int)layout_registers(s.to);

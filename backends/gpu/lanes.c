@@ -108,7 +108,7 @@ void gpu_lower_renew(GpuFn *f, Op *op) {
     for (int r = 0; r < n; r += each) {
         LLVMValueRef words[2];
         int m = n - r < each ? n - r : each, n_words = gpu_to_words(f, elem, m, x + r, words);
-        bool known = op_flag(op, "pack") && is_whole_word(elem, m, x + r);
+        bool known = op_flag(op, A_PACK_WORDS) && is_whole_word(elem, m, x + r);
         for (int i = 0; i < n_words && !known; i++) words[i] = gpu_call(f, "tg.renew", 1, words[i]);
         gpu_from_words(f, elem, m, words, out + r);
     }

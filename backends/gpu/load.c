@@ -48,7 +48,7 @@ static const struct CacheWord {
 } cache_words[] = {{"none", ".stream"}, {"first", ".first"}, {"last", ".last"}};
 
 static const char *cache_row(const GpuAccess *p) {
-    const char *word = op_str(p->op, "cache");
+    const char *word = op_str(p->op, A_CACHE);
     for (size_t i = 0; word && i < sizeof cache_words / sizeof *cache_words; i++)
         if (strcmp(word, cache_words[i].word) == 0) return cache_words[i].row;
     return "";
@@ -382,7 +382,7 @@ static void store_raised_word(GpuAccess *p, int64_t reg, LLVMValueRef x, LLVMVal
 static void store_vector(GpuAccess *p, int64_t reg, int n, LLVMValueRef *x, LLVMValueRef owner) {
     Gen *g = p->f->g;
     LLVMValueRef words[MAX_WORDS];
-    if (op_flag(p->op, "system")) {
+    if (op_flag(p->op, A_SYSTEM)) {
         store_raised_word(p, reg, x[0], owner);
         return;
     }

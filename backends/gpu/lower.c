@@ -168,7 +168,7 @@ static void join_classes(GpuFn *f, const Op *dispatch, const Value *x, const Val
 
 static void join_in_place(GpuFn *f, Op *op) {
     const Op *kernel = op_enclosing(op, OP_KERNEL);
-    const Attr *pairs = kernel ? op_attr(kernel, "inplace") : NULL;
+    const Attr *pairs = kernel ? op_ints(kernel, A_IN_PLACE) : NULL;
     const Region *r = kernel ? kernel->regions[0] : NULL;
     for (int i = 0; pairs && i + 1 < pairs->n; i += 2)
         join_classes(f, op, r->args[pairs->ints[i]], r->args[pairs->ints[i + 1]]);
@@ -190,7 +190,7 @@ static bool rows_are_aligned(const Type *t) {
 static void join_dispatch_of(Op *op, void *arg) {
     GpuFn *f = arg;
     if (op->code != OP_DISPATCH) return;
-    if (strcmp(op_str(op, "device"), op_str(f->device, "name")) == 0) join_in_place(f, op);
+    if (strcmp(op_str(op, A_DEVICE), op_str(f->device, A_NAME)) == 0) join_in_place(f, op);
 }
 
 /// Whether all dispatches of the device pass a scratch as argument number i.
@@ -203,7 +203,7 @@ typedef struct ScratchSearch {
 static void see_dispatch(Op *op, void *arg) {
     ScratchSearch *s = arg;
     if (op->code != OP_DISPATCH) return;
-    if (strcmp(op_str(op, "device"), op_str(s->f->device, "name")) != 0) return;
+    if (strcmp(op_str(op, A_DEVICE), op_str(s->f->device, A_NAME)) != 0) return;
     bool scratch = def_of(operand(op, s->i), OP_SCRATCH) != NULL;
     s->found |= scratch;
     s->other |= !scratch;
@@ -379,7 +379,7 @@ typedef struct FaultSearch {
 static void find_fault(Op *op, void *arg) {
     FaultSearch *s = arg;
     s->found |= op->code == OP_PRINT || (s->check && op->code == OP_ASSERT);
-    s->found |= s->check && op_is_access(op) && op_flag(op, "checked");
+    s->found |= s->check && op_is_access(op) && op_flag(op, A_CHECKED);
     s->found |= s->check && (op->code == OP_DIV || op->code == OP_REM);
 }
 
@@ -452,13 +452,13 @@ static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *opt
     f->code = code;
     f->device = device;
     f->kernel = &code->kernels[code->n++];
-    f->warps = (int)op_int(device, "warps", 1);
+    f->warps = (int)op_int(device, A_WARPS, 1);
     f->target = gpu_target(options->target);
     f->threads = f->target->lanes * f->warps;
-    f->shared_fixed = f->shared_bytes = op_int(device, "shared", 0);
-    *f->kernel = (GpuKernel){.name = symbol_of(f, op_str(device, "name")),
+    f->shared_fixed = f->shared_bytes = op_int(device, A_SHARED_BYTES, 0);
+    *f->kernel = (GpuKernel){.name = symbol_of(f, op_str(device, A_NAME)),
                              .threads = gpu_warps_of_all(device) * f->target->lanes,
-                             .cluster = (int)op_int(device, "cluster", 1),
+                             .cluster = (int)op_int(device, A_CLUSTER, 1),
                              .together = gpu_shares_copies(device) ? GPU_PAIR : 0,
                              .early = is_early(device, f->target),
                              .faults = has_faults(device, options)};

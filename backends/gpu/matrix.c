@@ -189,8 +189,8 @@ static void multiply_all_tiles(MatrixProduct *p, int64_t first, int64_t end) {
     }
 }
 
-/// Sums each `chain` of k from zeros and adds it to the totals, because the unit's own sums are
-/// narrow.
+/// Sums each `partial_sum_k` of k from zeros and adds it to the totals, because the unit's own sums
+/// are narrow.
 static void multiply_all_chains(MatrixProduct *p, int64_t chain) {
     GpuFn *f = p->f;
     LLVMValueRef *sums = p->d.regs, zero = gen_zero(f->g, p->d.elem, 0);
@@ -228,7 +228,7 @@ void gpu_matrix_dot(GpuFn *f, Op *op, const GpuUnit *unit) {
     p.call = ctx_format(f->ctx, "tg.%s.%s.%s.%s.%s", unit->features & GPU_AMD ? "amd" : "nv",
                         gpu_unit_base(f->ctx, unit), elem_info[y->type->elem].name,
                         type_name(unit, p.a.elem), type_name(unit, p.b.elem));
-    int64_t chain = op_int(op, "chain", 0);
+    int64_t chain = op_int(op, A_PARTIAL_SUM_K, 0);
     if (chain)
         multiply_all_chains(&p, chain);
     else

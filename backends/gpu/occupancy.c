@@ -45,7 +45,7 @@ static int least_of_ints(int a, int64_t b) {
 int gpu_chains_beside(const GpuFn *f) {
     const GpuTarget *t = f->target;
     GpuShape s = gpu_shape_of(t, f->device);
-    if (!s.counted || op_flag(f->device, "skew") || f->kernel->faults) return 1;
+    if (!s.counted || op_flag(f->device, A_SKEWED) || f->kernel->faults) return 1;
     int64_t registers = s.registers > CHAIN_REGISTERS ? s.registers : CHAIN_REGISTERS;
     registers = (registers + GRANULE - 1) / GRANULE * GRANULE;
     int ctas = (int)(t->registers_sm / (registers * f->threads));

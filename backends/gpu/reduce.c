@@ -127,7 +127,7 @@ static void reduce_in(GpuFn *f, const Op *op, const Layout *l, LLVMValueRef *reg
 /// Same as reduce_spread in axis_join.c.
 static void share_out(const Monoid *m, LLVMValueRef *acc) {
     GpuFn *f = m->f;
-    int d = (int)op_int(m->op, "axis", 0);
+    int d = (int)op_int(m->op, A_AXIS, 0);
     const Layout *from = m->plan.partial, *to = gpu_spread_layout(f, from, d);
     const Layout *rest = layout_slice(f->ctx, to, d, false);
     LLVMValueRef *in = reduced_parts_block(m, from, acc), *moved, *out;
@@ -164,7 +164,7 @@ static void join_reduced_parts(const Monoid *m, const Layout *from, const Layout
     const int64_t *line = gpu_line_registers(m->f, m->op, m->plan.result, to);
     fold_lines(m, layout_registers(to), line, out, acc);
     if (m->lines > 1) return;
-    LayoutReduction rest = layout_reduce(m->f->ctx, to, (int)op_int(m->op, "axis", 0));
+    LayoutReduction rest = layout_reduce(m->f->ctx, to, (int)op_int(m->op, A_AXIS, 0));
     for (int i = 0; i < rest.n_level[LEVEL_LANE]; i++)
         reduce_lane_step(m, &rest.steps[rest.n_level[LEVEL_REG] + i], acc);
 }
@@ -190,7 +190,7 @@ static void reduce_in(GpuFn *f, const Op *op, const Layout *l, LLVMValueRef *reg
                       LLVMValueRef *acc) {
     Monoid m = {.f = f, .op = op, .layout = l, .code = region_monoid(op->regions[0])};
     m.elem = operand(op, 0)->type->elem;
-    m.plan = layout_reduce(f->ctx, l, (int)op_int(op, "axis", 0));
+    m.plan = layout_reduce(f->ctx, l, (int)op_int(op, A_AXIS, 0));
     m.line = gpu_line_registers(f, op, m.plan.result, l);
     m.lines = layout_registers(m.plan.result);
     fold_lines(&m, layout_registers(l), m.line, without_holes(&m, regs), acc);
@@ -205,7 +205,7 @@ static void reduce_ordered(GpuFn *f, Op *op) {
 }
 
 void gpu_lower_reduce(GpuFn *f, Op *op) {
-    if (op_str(op, "order")) ice(f->ctx, op->loc, "fixed-order has not run");
+    if (op_str(op, A_ORDER)) ice(f->ctx, op->loc, "fixed-order has not run");
     const Value *x = operand(op, 0);
     if (region_monoid(op->regions[0]) == OP_COUNT)
         reduce_ordered(f, op);

@@ -85,7 +85,7 @@ static void init_mbarriers(GpuFn *f, const GpuRing *r) {
 /// Whether another ring with mbarriers is made right after this one.
 static bool another_follows(const Op *op) {
     for (op = op->next; op; op = op->next) {
-        if (op->code == OP_RING_MAKE && strcmp(op_str(op, "kind"), "tma") == 0) return true;
+        if (op->code == OP_RING_MAKE && ring_is_tma(result(op, 0))) return true;
         if (op->code != OP_RING_MAKE && op->code != OP_BUF_ALLOC && op->code != OP_CONST) break;
     }
     return false;
@@ -94,10 +94,10 @@ static bool another_follows(const Op *op) {
 void gpu_lower_ring_make(GpuFn *f, Op *op) {
     GpuRing *r = ctx_new(f->ctx, GpuRing);
     r->type = result(op, 0)->type;
-    r->at = op_int(op, "offset", 0);
-    r->tma = strcmp(op_str(op, "kind"), "tma") == 0;
-    r->pairs = op_flag(op, "pairs");
-    r->readers = (int)op_int(op, "readers", f->warps);
+    r->at = op_int(op, A_OFFSET, 0);
+    r->tma = ring_is_tma(result(op, 0));
+    r->pairs = op_flag(op, A_MULTICAST);
+    r->readers = (int)op_int(op, A_READER_WARPS, f->warps);
     for (int i = 0; i < r->type->n_parts; i++) {
         r->part[i] = r->slot_bytes;
         r->slot_bytes += round_up_bytes(shared_of(r->type->parts[i]).bytes, SLOT_ALIGN);
@@ -140,21 +140,21 @@ static void acquire_tma(GpuFn *f, GpuRing *r, const Op *op) {
     r->branch = !is_true_value(on);
     if (r->branch) r->on = gpu_if(f, on);
     ring_slot(f, r, operand(op, 1), &slot, &turn);
-    if (!op_flag(op, "free")) {
+    if (!op_flag(op, A_KNOWN_FREE)) {
         LLVMValueRef before = LLVMBuildXor(g->b, parity_of(f, turn), gpu_i32(f, 1), "");
         gpu_call(f, "tg.nv.mbarrier.wait", 2, slot_mbarrier(f, r, slot, 1), before);
     }
     r->elected = gpu_call(f, "tg.nv.elect", 0);
     r->full = slot_mbarrier(f, r, slot, 0);
     r->bytes = gpu_i32(f, item_bytes(op));
-    r->scalar = op_flag(operand(op, 0)->def, "scalar") ? slot_word(f, r, slot, SCALAR) : NULL;
+    r->scalar = op_flag(operand(op, 0)->def, A_SCALAR) ? slot_word(f, r, slot, SCALAR) : NULL;
     if (!r->scalar) gpu_call(f, "tg.nv.mbarrier.expect_tx", 3, r->full, r->elected, r->bytes);
     bind_buffers(f, r, slot, op);
 }
 
 static void acquire_async(GpuFn *f, GpuRing *r, const Op *op) {
     LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
-    if (r->type->slots == 1 && !op_flag(op, "free"))
+    if (r->type->slots == 1 && !op_flag(op, A_KNOWN_FREE))
         gpu_barrier(f); // one slot: the last item was just read
     r->branch = !LLVMIsAConstantInt(on);
     if (r->branch) r->on = gpu_if(f, on);
@@ -230,7 +230,7 @@ void gpu_lower_ring_wait(GpuFn *f, Op *op) {
         if (op->n_results > n) read_item_scalar(f, r, slot, result(op, n));
         return;
     }
-    int64_t ahead = op_int(op, "ahead", 0);
+    int64_t ahead = op_int(op, A_PREFETCHED, 0);
     gpu_call(f, ctx_format(f->ctx, "tg.nv.cp.async.wait.%d", (int)ahead), 0);
     if (any_multiplied(op)) gpu_call(f, "tg.nv.fence.proxy.async.shared", 0);
     gpu_barrier(f);

@@ -8,13 +8,13 @@
 
 int gpu_warps_of_all(const Op *device) {
     const Op *roles = device_roles(device);
-    return roles ? role_first_warp(roles, roles->n_regions) : (int)op_int(device, "warps", 1);
+    return roles ? role_first_warp(roles, roles->n_regions) : (int)op_int(device, A_WARPS, 1);
 }
 
 /// At the start of a role, some warps release registers, and others wait until the registers that
 /// they request are available.
 static void set_registers(GpuFn *f, const Op *roles, int i) {
-    const Attr *regs = op_attr(roles, "regs");
+    const Attr *regs = op_ints(roles, A_ROLE_REGISTERS);
     if (!regs) return;
     int threads = gpu_warps_of_all(f->device) * f->target->lanes;
     bool more = regs->ints[i] * threads > f->target->registers_sm;
@@ -28,7 +28,7 @@ static LLVMValueRef warp_below(GpuFn *f, int warp) {
 }
 
 static void lower_role(GpuFn *f, const Op *roles, int i) {
-    int warps = (int)op_attr(roles, "warps")->ints[i], first = role_first_warp(roles, i);
+    int warps = (int)op_ints(roles, A_ROLE_WARPS)->ints[i], first = role_first_warp(roles, i);
     GpuRole role = {.barrier = 1 + i, .threads = warps * f->target->lanes};
     bool idle = first + warps < role_first_warp(roles, i + 1);
     GpuIf busy;

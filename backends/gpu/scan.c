@@ -116,7 +116,7 @@ static void begin_prefixes(GpuScan *c) {
 }
 
 void gpu_lower_scan(GpuFn *f, Op *op) {
-    GpuScan c = {.s = axis_join_begin(f, op, op->n_results), .exclusive = op_flag(op, "exclusive")};
+    GpuScan c = {.s = axis_join_begin(f, op, op->n_results), .exclusive = op_flag(op, A_EXCLUSIVE)};
     begin_prefixes(&c);
     axis_join_finish(c.s);
     if (c.s->parts > 1) {

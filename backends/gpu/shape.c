@@ -99,7 +99,7 @@ static void rename_permuted(GpuFn *f, const Op *op, const int64_t *perm) {
 
 void gpu_lower_permute(GpuFn *f, Op *op) {
     const Value *x = operand(op, 0), *y = result(op, 0);
-    const int64_t *perm = op_attr(op, "perm")->ints;
+    const int64_t *perm = op_ints(op, A_PERM)->ints;
     int way[MAX_RANK];
     for (int d = 0; d < x->type->rank; d++) way[d] = (int)perm[d];
     if (layout_permute(f->ctx, gpu_layout(f, x), way) == gpu_layout(f, y)) {
@@ -192,7 +192,7 @@ static int64_t strided_offset(int rank, const int64_t *strides, const int64_t *s
 
 void gpu_lower_slice(GpuFn *f, Op *op) {
     const Value *x = operand(op, 0), *y = result(op, 0);
-    const int64_t *start = op_attr(op, "start")->ints;
+    const int64_t *start = op_ints(op, A_START)->ints;
     int64_t *reg = new_map(f, y), strides[MAX_RANK];
     if (layout_registers_from(gpu_layout(f, x), gpu_layout(f, y), start, reg)) {
         rename_registers(f, op, reg);
@@ -225,7 +225,7 @@ static bool concat_renames(GpuFn *f, const Op *op, int axis) {
 
 void gpu_lower_concat(GpuFn *f, Op *op) {
     const Value *y = result(op, 0);
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     if (concat_renames(f, op, axis)) return;
     int64_t strides[MAX_RANK], start = 0;
     gpu_row_major(y->type->rank, y->type->extents, strides);

@@ -54,14 +54,14 @@ static bool copies_follow(const GpuFn *f, const Op *op) {
 }
 
 static int wait_site(GpuFn *f, const Op *op) {
-    const char *text = op_str(op, "text");
+    const char *text = op_str(op, A_TEXT);
     return gpu_add_site(f, op, TG_SITE_WAIT, text ? text : "rank {}'s signal {}", "dd", 0);
 }
 
 void gpu_lower_signal_wait(GpuFn *f, Op *op) {
     enum { CONTROL = 1, VALUE, PEER, FIRST };
     LLVMValueRef on = NULL, word = word_at(f, op, FIRST, &on);
-    const char *compare = op_str(op, "compare");
+    const char *compare = op_str(op, A_COMPARE);
     const char *name = ctx_format(f->ctx, "tg.wait.%s", compare ? compare : "ge");
     gpu_call(f, name, 7, word, on, gpu_scalar(f, operand(op, VALUE)),
              gpu_tensor(f, operand(op, CONTROL))->data, gen_i64(f->g, wait_site(f, op)),
@@ -83,7 +83,7 @@ static void meet_for_others(GpuFn *f) {
 void gpu_lower_signal_set(GpuFn *f, Op *op) {
     enum { VALUE = 1, FIRST };
     LLVMValueRef on = gpu_is_first_thread(f), word = word_at(f, op, FIRST, &on);
-    const char *how = op_str(op, "op");
+    const char *how = op_str(op, A_OP);
     settle_copies(f);
     // The release of one wave waits only for its own writes.
     if (gpu_has_any(f->target, GPU_AMD)) gpu_call(f, "tg.fence.acq_rel.sys", 0);

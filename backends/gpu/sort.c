@@ -60,7 +60,7 @@ static GpuKeys key_and_index(const GpuSort *s, LLVMValueRef key, LLVMValueRef in
     const Gen *g = s->f->g;
     Elem elem = operand(s->op, 0)->type->elem;
     LLVMTypeRef type = gen_elem(g, s->number);
-    LLVMValueRef x = gen_sort_key(g, elem, key, op_flag(s->op, "descending"));
+    LLVMValueRef x = gen_sort_key(g, elem, key, op_flag(s->op, A_DESCENDING));
     if (LLVMTypeOf(x) != type) x = LLVMBuildSExt(g->b, x, type, "");
     if (s->parts == 2) return (GpuKeys){{x, index}};
     x = LLVMBuildShl(g->b, x, sort_number(s, s->index_bits), "");
@@ -248,7 +248,7 @@ static void allocate_sort_room(GpuSort *s) {
 }
 
 void gpu_lower_sort(GpuFn *f, Op *op) {
-    GpuSort s = {.f = f, .op = op, .n = op->n_operands, .axis = (int)op_int(op, "axis", 0)};
+    GpuSort s = {.f = f, .op = op, .n = op->n_operands, .axis = (int)op_int(op, A_AXIS, 0)};
     s.layout = gpu_layout(f, operand(op, 0));
     s.registers = layout_registers(s.layout);
     s.extent = s.layout->extents[s.axis];

@@ -7,7 +7,7 @@
 // move the start within a panel of a row. In a buffer whose rows run along m or n, atoms of 8 k
 // follow at the stride distance, and panels at the *leading* distance.
 //
-// A unit with narrow sums (attribute `chain`) multiplies tile by tile, from zeros for every `chain`
+// A unit with narrow sums (`partial_sum_k`) multiplies tile by tile, from zeros for every such part
 // of k, and each partial sum is added to the total in f32. This product has ended when the next op
 // begins. Another warpgroup keeps the unit busy meanwhile.
 #include "backends/gpu/ring.h"
@@ -152,7 +152,7 @@ static int registers_of_one(const GpuFn *f, const Op *op, int left) {
     return n;
 }
 
-/// Passes the n registers through a wait for all products except the `younger` last ones.
+/// Passes the n registers through a wait for all products except the last `younger`.
 static void wait_for_products(GpuFn *f, int younger, const char *kind, int n, LLVMValueRef *regs) {
     const char *name = ctx_format(f->ctx, "tg.nv.wgmma.wait.%d.%sx%d", younger, kind, n);
     build_statement(f, name, n, n, regs);
@@ -309,7 +309,7 @@ void gpu_lower_mma_start(GpuFn *f, Op *op) {
     const Value *a = operand(op, 0), *b = operand(op, 1), *c = operand(op, 2), *y = result(op, 0);
     const Type *type = ty_promised(y->type);
     int bits = elem_info[b->type->elem].bits, n = gpu_registers(y->type);
-    int64_t chain = op_int(op, "chain", 0);
+    int64_t chain = op_int(op, A_PARTIAL_SUM_K, 0);
     Wgmma w = {.f = f, .op = op, .elem = b->type->elem, .d = type->layout, .k_step = 256 / bits};
     int64_t panel = b->type->inner == 0 ? 0 : b->type->swizzle * 8 / bits;
     w.n = instruction_columns(&w, chain ? CHAIN_N : MOST_N, elem_is(type->elem, EC_INT), panel);
@@ -345,7 +345,7 @@ void gpu_lower_blank(GpuFn *f, Op *op) {
     const Value *y = result(op, 0), *zeros = operand(op, 0);
     const Op *known = def_of(zeros, OP_CONST);
     LLVMValueRef zero = gen_zero(f->g, y->type->elem, 0), *regs = gpu_new_block(f, y);
-    if (known && !op_attr(known, "value")->i) {
+    if (known && !op_const(known, A_VALUE)->i) {
         blank_registers(f, op, regs);
         return;
     }
@@ -378,7 +378,7 @@ static LLVMValueRef *flatten_wgmma_operands(GpuFn *f, const Op *op, int *total) 
 /// All products in flight go through the wait, so that none of their uses can move above it. One
 /// statement takes at most MOST_REGISTERS; further statements repeat the wait at no cost.
 static void wait_products(GpuFn *f, const Op *op) {
-    int total, n, younger = (int)op_int(op, "younger", 0);
+    int total, n, younger = (int)op_int(op, A_IN_FLIGHT, 0);
     LLVMValueRef *flat = flatten_wgmma_operands(f, op, &total);
     const char *kind = elem_is(operand(op, 0)->type->elem, EC_FLOAT) ? "f32" : "i32";
     for (int first = 0; first < total; first += n) {
@@ -395,7 +395,7 @@ static void wait_products(GpuFn *f, const Op *op) {
 static bool all_in_chains(const Op *op) {
     for (int i = 0; i < op->n_operands; i++) {
         const Op *start = def_of(operand(op, i), OP_MMA_START);
-        if (!start || !op_int(start, "chain", 0)) return false;
+        if (!start || !op_int(start, A_PARTIAL_SUM_K, 0)) return false;
     }
     return true;
 }
@@ -407,5 +407,5 @@ void gpu_lower_await(GpuFn *f, Op *op) {
     else if (op->n_operands)
         wait_products(f, op);
     else
-        gpu_call(f, op_flag(op, "written") ? "tg.nv.tma.wait.0" : "tg.nv.tma.wait.read.0", 0);
+        gpu_call(f, op_flag(op, A_WRITTEN) ? "tg.nv.tma.wait.0" : "tg.nv.tma.wait.read.0", 0);
 }

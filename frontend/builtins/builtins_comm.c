@@ -64,7 +64,7 @@ static Val elab_signal_set(Elab *e, const Call *call, int at, Val value) {
     if (!v) return val_error();
     Op *op = build_signal(e, call, OP_SIGNAL_SET, &p, 1, &v);
     const char *how = val_is(call->named[0], V_ABSENT) ? "set" : call->named[0].word;
-    op_set_attr(e->ir, op, "op", at_str(e->ir, how));
+    op_set_str(e->ir, op, A_OP, how);
     return val_void();
 }
 
@@ -101,11 +101,10 @@ Val bi_signal_wait(Elab *e, const Call *call) {
                        el_index(e, call->loc, peer, "a rank")};
     if (!first[1] || !first[2]) return val_error();
     Op *op = build_signal(e, call, OP_SIGNAL_WAIT, &p, 3, first);
-    op_set_attr(e->ir, op, "compare", at_str(e->ir, compare));
+    op_set_str(e->ir, op, A_COMPARE, compare);
     const char *who = anyone ? "a rank (peer = {})" : "rank {}";
-    op_set_attr(
-        e->ir, op, "text",
-        at_str(e->ir, ctx_format(e->ctx, "%s to raise signal {} of '%s'", who, p.tensor->name)));
+    op_set_str(e->ir, op, A_TEXT,
+               ctx_format(e->ctx, "%s to raise signal {} of '%s'", who, p.tensor->name));
     return val_void();
 }
 
@@ -114,7 +113,7 @@ Val bi_signal_wait(Elab *e, const Call *call) {
 Val bi_fence(Elab *e, const Call *call) {
     if (!el_has_ranks(e, call->loc, call->builtin->arg ? "'quiet'" : "'fence'")) return val_error();
     Op *op = build_op(&e->b, OP_COMM_FENCE, 0, NULL, 0, NULL, 0);
-    if (call->builtin->arg) op_set_attr(e->ir, op, "quiet", at_bool(e->ir, true));
+    if (call->builtin->arg) op_set_flag(e->ir, op, A_QUIET, true);
     return val_void();
 }
 

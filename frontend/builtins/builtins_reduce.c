@@ -86,8 +86,8 @@ static Val reduce_by(Elab *e, const Call *call, Val f, const char *order) {
     widen_small_floats(e, &b, f);
     for (int i = 0; i < b.n; i++) b.types[i] = reduced_type(e, b.at[i]->type, axis);
     Op *op = build_op(&e->b, OP_REDUCE, b.n, b.at, b.n, b.types, 1);
-    op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
-    if (order) op_set_attr(e->ir, op, "order", at_str(e->ir, order));
+    op_set_int(e->ir, op, A_AXIS, axis);
+    if (order) op_set_str(e->ir, op, A_ORDER, order);
     if (!el_monoid_region(e, call->loc, f, b.n, parts_of(e, &b), op->regions[0]))
         return val_error();
     return results_of(e, &b, op);
@@ -157,9 +157,9 @@ Val bi_scan(Elab *e, const Call *call) {
         if (!args[b.n + i]) return el_fail(e, call->loc, D_SCAN_EXCLUSIVE);
     }
     Op *op = build_op(&e->b, OP_SCAN, exclusive ? 2 * b.n : b.n, args, b.n, b.types, 1);
-    op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
-    if (reverse) op_set_attr(e->ir, op, "reverse", at_bool(e->ir, true));
-    if (exclusive) op_set_attr(e->ir, op, "exclusive", at_bool(e->ir, true));
+    op_set_int(e->ir, op, A_AXIS, axis);
+    if (reverse) op_set_flag(e->ir, op, A_REVERSE, true);
+    if (exclusive) op_set_flag(e->ir, op, A_EXCLUSIVE, true);
     if (!el_monoid_region(e, call->loc, call->args[1], b.n, parts_of(e, &b), op->regions[0]))
         return val_error();
     return results_of(e, &b, op);
@@ -170,8 +170,8 @@ Val bi_scan(Elab *e, const Call *call) {
 static Op *emit_sort(Elab *e, ReducedBlocks *b, int64_t axis, bool descending) {
     for (int i = 0; i < b->n; i++) b->types[i] = b->at[i]->type;
     Op *op = build_op(&e->b, OP_SORT, b->n, b->at, b->n, b->types, 0);
-    op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
-    if (descending) op_set_attr(e->ir, op, "descending", at_bool(e->ir, true));
+    op_set_int(e->ir, op, A_AXIS, axis);
+    if (descending) op_set_flag(e->ir, op, A_DESCENDING, true);
     return op;
 }
 
@@ -190,7 +190,7 @@ static Val first_along(Elab *e, Value *v, int64_t axis, int64_t n) {
     for (int d = 0; d < v->type->rank; d++) extents[d] = d == axis ? n : v->type->extents[d];
     const Type *t = ty_block(e->ir, v->type->elem, v->type->rank, extents);
     Op *op = build_op(&e->b, OP_SLICE, 1, &v, 1, &t, 0);
-    op_set_attr(e->ir, op, "start", at_ints(e->ir, start, v->type->rank));
+    op_set_ints(e->ir, op, A_START, start, v->type->rank);
     return val_ir(result(op, 0));
 }
 

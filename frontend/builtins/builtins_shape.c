@@ -13,8 +13,8 @@ static Value *emit_shape_op(Elab *e, OpCode code, int n, Value *const *args, con
     return result(build_op(elab_builder(e), code, n, args, 1, &type, 0), 0);
 }
 
-static void set_int(Elab *e, Value *v, const char *name, int64_t n) {
-    op_set_attr(e->ir, v->def, name, at_int(e->ir, n));
+static void set_int(Elab *e, Value *v, IntAttr attr, int64_t n) {
+    op_set_int(e->ir, v->def, attr, n);
 }
 
 /// Applies the same move to a block and to its validity.
@@ -78,7 +78,7 @@ static Value *move_permute(Elab *e, Value *v, const void *how) {
     for (int i = 0; i < p->rank; i++) extents[i] = v->type->extents[p->axes[i]];
     Value *r =
         emit_shape_op(e, OP_PERMUTE, 1, &v, ty_block(e->ir, v->type->elem, p->rank, extents));
-    op_set_attr(e->ir, r->def, "perm", at_ints(e->ir, p->axes, p->rank));
+    op_set_ints(e->ir, r->def, A_PERM, p->axes, p->rank);
     return r;
 }
 
@@ -147,11 +147,11 @@ Val bi_concat(Elab *e, const Call *call) {
     }
     const Type *type = ty_block(e->ir, parts[0]->type->elem, parts[0]->type->rank, extents);
     Value *whole = emit_shape_op(e, OP_CONCAT, call->n, parts, type);
-    set_int(e, whole, "axis", axis);
+    set_int(e, whole, A_AXIS, axis);
     if (!any) return val_ir(whole);
     for (int i = 0; i < call->n; i++) valids[i] = el_valid_of(e, v[i]);
     Value *valid = emit_shape_op(e, OP_CONCAT, call->n, valids, ty_with_elem(e->ir, type, EL_BOOL));
-    set_int(e, valid, "axis", axis);
+    set_int(e, valid, A_AXIS, axis);
     return val_ir_valid(whole, valid);
 }
 
@@ -285,7 +285,7 @@ Val bi_dot(Elab *e, const Call *call) {
     int64_t extents[] = {a->extents[0], b->extents[1]};
     Value *r = emit_shape_op(e, OP_DOT, 2, x, ty_block(e->ir, dot_elem(a->elem), 2, extents));
     if (call->named && val_is(call->named[0], V_WORD) && strcmp(call->named[0].word, "ieee") != 0)
-        op_set_attr(e->ir, r->def, "precision", at_str(e->ir, call->named[0].word));
+        op_set_str(e->ir, r->def, A_PRECISION, call->named[0].word);
     return val_ir(r);
 }
 
@@ -301,7 +301,7 @@ Val bi_gather(Elab *e, const Call *call) {
                            val_text(e, call->args[1]), (int)axis);
     Value *args[] = {x, build_cast(elab_builder(e), to, EL_I64)};
     Value *r = emit_shape_op(e, OP_GATHER, 2, args, ty_with_elem(e->ir, to->type, x->type->elem));
-    set_int(e, r, "axis", axis);
+    set_int(e, r, A_AXIS, axis);
     return val_ir(r);
 }
 

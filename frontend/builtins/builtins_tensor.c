@@ -64,7 +64,7 @@ Val bi_stride(Elab *e, const Call *call) {
     // a pack counts by its last axis
     int axis = t->dims[dim].first + t->dims[dim].axes - 1;
     if (t->dims[dim].axes == 0) return val_int(1);
-    op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
+    op_set_int(e->ir, op, A_AXIS, axis);
     return val_ir(result(op, 0));
 }
 
@@ -157,9 +157,9 @@ Val bi_combine(Elab *e, const Call *call) {
     for (int i = 0; i < places[0].n_operands; i++)
         vec_push(e->ctx, &operands, places[0].operands[i]);
     Op *op = build_op(&e->b, OP_COMBINE, operands.n, operands.data, 0, NULL, 1);
-    op_set_attr(e->ir, op, "n", at_int(e->ir, n));
-    op_set_attr(e->ir, op, "subs", at_subs(e->ir, places[0].subs, places[0].n_subs));
-    if (keep) op_set_attr(e->ir, op, "keep", at_bool(e->ir, true));
+    op_set_int(e->ir, op, A_N_TENSORS, n);
+    op_set_subs(e->ir, op, A_SUBS, places[0].subs, places[0].n_subs);
+    if (keep) op_set_flag(e->ir, op, A_ACCUMULATE, true);
     el_monoid_region(e, call->loc, call->args[2], n, parts, op->regions[0]);
     return val_void();
 }
@@ -220,9 +220,9 @@ Val bi_atomic(Elab *e, const Call *call) {
     if (p.mask) vec_push(e->ctx, &operands, p.mask);
     Value *live = el_live(e, &p);
     Op *op = build_op(&e->b, OP_ATOMIC, operands.n, operands.data, 1, &plain, 0);
-    op_set_attr(e->ir, op, "op", at_str(e->ir, as.op));
-    op_set_attr(e->ir, op, "subs", at_subs(e->ir, p.subs, p.n_subs));
-    if (val_is(p.pad, V_ABSENT)) op_set_attr(e->ir, op, "checked", at_bool(e->ir, true));
+    op_set_str(e->ir, op, A_OP, as.op);
+    op_set_subs(e->ir, op, A_SUBS, p.subs, p.n_subs);
+    if (val_is(p.pad, V_ABSENT)) op_set_flag(e->ir, op, A_CHECKED, true);
     mark_place(&p, true);
     return as.silent ? val_void() : val_ir_valid(build_reshape(&e->b, result(op, 0), type), live);
 }
@@ -291,7 +291,7 @@ static bool add_texts(Elab *e, const Call *call, int from, Text *text, Values *o
 
 static void emit_effect(Elab *e, OpCode code, const Values *v, const Text *text) {
     Op *op = build_op(&e->b, code, v->n, v->data, 0, NULL, 0);
-    op_set_attr(e->ir, op, "text", at_str(e->ir, text->data));
+    op_set_str(e->ir, op, A_TEXT, text->data);
 }
 
 Val bi_assert(Elab *e, const Call *call) {

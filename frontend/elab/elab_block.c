@@ -69,7 +69,7 @@ static Value *apply_slicing(Elab *e, Value *v, const Slicing *s) {
     const Type *part = ty_block(e->ir, v->type->elem, v->type->rank, s->extents);
     if (part != v->type) {
         Op *op = build_op(&e->b, OP_SLICE, 1, &v, 1, &part, 0);
-        op_set_attr(e->ir, op, "start", at_ints(e->ir, s->start, v->type->rank));
+        op_set_ints(e->ir, op, A_START, s->start, v->type->rank);
         v = result(op, 0);
     }
     const Type *to = ty_block(e->ir, v->type->elem, s->rank, s->shape);

@@ -66,8 +66,8 @@ void el_scratch(Elab *e, const Stmt *s) {
         const Type *tensor = ty_tensor(e->ir, t->elem, t->n_dims, extents, strides);
         e->b.loc = el_loc(e, s->loc);
         Op *op = build_op(&e->b, OP_SCRATCH, t->n_dims, dims, 1, &tensor, 0);
-        op_set_attr(e->ir, op, "name", at_str(e->ir, name.text));
-        if (type->sym) op_set_attr(e->ir, op, "sym", at_bool(e->ir, true));
+        op_set_str(e->ir, op, A_NAME, name.text);
+        if (type->sym) op_set_flag(e->ir, op, A_SYMMETRIC, true);
         t->v = result(op, 0);
         t->v->name = name.text;
         scope_bind(e, name, BIND_LET, val_tensor(t));
@@ -236,7 +236,7 @@ Val el_call_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args) {
     if (!k || !packs_have_axes(e, loc, k)) return val_error();
     count_call(e, loc, k);
     Op *op = build_op(&e->b, OP_CALL, operands.n, operands.data, 0, NULL, 0);
-    op_set_attr(e->ir, op, "callee", at_str(e->ir, k->name));
+    op_set_str(e->ir, op, A_CALLEE, k->name);
     take_over(e, loc, k, args);
     return val_void();
 }
@@ -286,7 +286,7 @@ static void reach_kernel(Reached *r, Op *kernel) {
 static void reach_callee(Op *op, void *arg) {
     Reached *r = arg;
     if (op->code == OP_CALL)
-        reach_kernel(r, map_get(&r->named, ctx_name(r->ctx, op_str(op, "callee"))));
+        reach_kernel(r, map_get(&r->named, ctx_name(r->ctx, op_str(op, A_CALLEE))));
 }
 
 /// Drops kernels that only an earlier round of the caller called. The caller becomes the first op
@@ -294,7 +294,7 @@ static void reach_callee(Op *op, void *arg) {
 static void drop_unused(Elab *e, const Kernel *k) {
     Reached r = {.ctx = e->ctx};
     for_each_op(op, e->module->regions[0])
-        map_set(e->ctx, &r.named, ctx_name(e->ctx, op_str(op, "name")), op);
+        map_set(e->ctx, &r.named, ctx_name(e->ctx, op_str(op, A_NAME)), op);
     reach_kernel(&r, k->op);
     for (int i = 0; i < r.kernels.n; i++) op_walk_pre(r.kernels.data[i], reach_callee, &r);
     for_each_op_safe(op, e->module->regions[0]) {

@@ -96,12 +96,12 @@ static void touch_access(Op *op, void *arg) {
     if (!op_is_access(op) || op->code == OP_LIVE) return;
     Access a = access_of(op);
     bool atomic = op->code == OP_ATOMIC, combine = op->code == OP_COMBINE;
-    int n = combine ? (int)op_int(op, "n", 1) : 1;
+    int n = combine ? (int)op_int(op, A_N_TENSORS, 1) : 1;
     for (int i = 0; i < n; i++) {
         Value *tensor = operand(op, i);
         if (combine && value_is_sym(tensor))
             touch_symmetric(t, tensor,
-                            COMBINED | OTHER_WRITTEN | (op_flag(op, "keep") ? OWN_READ : 0));
+                            COMBINED | OTHER_WRITTEN | (op_flag(op, A_ACCUMULATE) ? OWN_READ : 0));
         else if (a.n_subs)
             touch_place(t, tensor, sub_operand(op, &a, 0, 0), op->code == OP_LOAD || atomic,
                         op->code != OP_LOAD);
@@ -114,7 +114,7 @@ static void touch_tree(Touched *t, const Op *op);
 static void touch_call(Op *op, void *arg) {
     Touched *t = arg, inner = {.ctx = t->ctx};
     const Op *module = op->code == OP_CALL ? op_enclosing(op, OP_MODULE) : NULL;
-    const Op *callee = module ? find_kernel(module, op_str(op, "callee")) : NULL;
+    const Op *callee = module ? find_kernel(module, op_str(op, A_CALLEE)) : NULL;
     if (!callee) return;
     touch_tree(&inner, callee);
     for (int i = 0; i < inner.tensors.n; i++) {
@@ -180,7 +180,7 @@ static void meet_before(BarrierMeeting *m, Op *op, Touched *t) {
     Builder b = build_before(m->e->ir, op);
     if (!(op->prev && op->prev->code == OP_COMM_BARRIER)) {
         Op *barrier = build_op(&b, OP_COMM_BARRIER, 0, NULL, 0, NULL, 0);
-        op_set_attr(m->e->ir, barrier, "phases", at_bool(m->e->ir, true));
+        op_set_flag(m->e->ir, barrier, A_PHASES_ONLY, true);
     }
     *t = (Touched){.ctx = t->ctx};
 }
@@ -237,7 +237,7 @@ void el_collective(Elab *e, Op *kernel) {
     el_check_waits(e, kernel);
     Builder b = build_after(e->ir, e->kernel->mark);
     Op *begin = build_op(&b, OP_COMM_BEGIN, 0, NULL, 0, NULL, 0);
-    op_set_attr(e->ir, begin, "wait", at_bool(e->ir, true));
+    op_set_flag(e->ir, begin, A_WAIT_ALL, true);
     b = build_before(e->ir, terminator(body));
     build_op(&b, OP_COMM_END, 0, NULL, 0, NULL, 0);
 }

@@ -311,7 +311,7 @@ void kernel_set_config(Elab *e) {
     for (int i = 0; i < e->kernel->config.n; i++)
         text_add(&t, "%s%s=%lld", i ? " " : "", e->kernel->config.data[i].name,
                  (long long)e->kernel->config.data[i].value);
-    if (t.data) op_set_attr(e->ir, e->kernel->op, "config", at_str(e->ir, t.data));
+    if (t.data) op_set_str(e->ir, e->kernel->op, A_CONFIG, t.data);
 }
 
 static void set_kernel_attrs(Elab *e, const char *name) {
@@ -324,10 +324,10 @@ static void set_kernel_attrs(Elab *e, const char *name) {
         const Tensor *t = k->params[i].tensor;
         if (t && t->sym) vec_push(e->ctx, &sym, (int64_t)t->v->index);
     }
-    if (sym.n) op_set_attr(e->ir, k->op, "sym", at_ints(e->ir, sym.data, sym.n));
-    op_set_attr(e->ir, k->op, "name", at_str(e->ir, name));
-    op_set_attr(e->ir, k->op, "params", at_strs(e->ir, params, r->n_args));
-    if (k->def->doc) op_set_attr(e->ir, k->op, "doc", at_str(e->ir, k->def->doc));
+    if (sym.n) op_set_ints(e->ir, k->op, A_SYMMETRIC_PARAMS, sym.data, sym.n);
+    op_set_str(e->ir, k->op, A_NAME, name);
+    op_set_strs(e->ir, k->op, A_PARAMS, params, r->n_args);
+    if (k->def->doc) op_set_str(e->ir, k->op, A_DOC, k->def->doc);
     kernel_set_config(e);
 }
 
@@ -407,7 +407,7 @@ static KDim *dim_of_param_axis(const Elab *e, const Value *tensor, int64_t axis)
 
 /// Returns the dim of a parameter that a `dim` op reads, or NULL.
 static KDim *dim_of_op(const Elab *e, const Op *dim) {
-    return dim_of_param_axis(e, operand(dim, 0), op_int(dim, "axis", 0));
+    return dim_of_param_axis(e, operand(dim, 0), op_int(dim, A_AXIS, 0));
 }
 
 bool el_axis_is_ranks(const Elab *e, const Value *tensor, int64_t axis) {
@@ -421,7 +421,7 @@ bool el_axis_is_ranks(const Elab *e, const Value *tensor, int64_t axis) {
 }
 
 bool el_dim_is_ranks(const Elab *e, const Op *dim) {
-    return el_axis_is_ranks(e, operand(dim, 0), op_int(dim, "axis", 0));
+    return el_axis_is_ranks(e, operand(dim, 0), op_int(dim, A_AXIS, 0));
 }
 
 /// A shard has the same shape on all ranks, and so do the tensors checked against it.
@@ -437,7 +437,7 @@ bool el_common_dim(const Elab *e, const Op *dim) {
 }
 
 bool el_known_dim(Elab *e, const Op *dim, bool specialise, int64_t *out) {
-    int64_t axis = op_int(dim, "axis", 0), extent = operand(dim, 0)->type->extents[axis];
+    int64_t axis = op_int(dim, A_AXIS, 0), extent = operand(dim, 0)->type->extents[axis];
     KDim *d = dim_of_op(e, dim);
     *out = extent != DYNAMIC ? extent : d ? d->value + d->plus : 0;
     if (extent != DYNAMIC) return true;

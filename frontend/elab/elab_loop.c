@@ -40,8 +40,8 @@ static void bind_index(Elab *e, const Loop *loop, const LoopHeader *h, Value *iv
 
 /// The name serves people and messages; `parallel { }` has none.
 static void set_header_attrs(Elab *e, Op *op, const Loop *loop, int64_t step) {
-    op_set_attr(e->ir, op, "step", at_int(e->ir, step));
-    if (loop) op_set_attr(e->ir, op, "name", at_str(e->ir, loop->index.text));
+    op_set_int(e->ir, op, A_STEP, step);
+    if (loop) op_set_str(e->ir, op, A_NAME, loop->index.text);
 }
 
 /* ---- for ----------------------------------------------------------------------------------- */

@@ -394,7 +394,7 @@ static void set_tensor_type(Elab *e, KParam *kp) {
 static Value *axis_op(Elab *e, OpCode code, Value *tensor, int axis) {
     const Type *type = ty_scalar(e->ir, EL_I64);
     Op *op = build_op(&e->b, code, 1, &tensor, 1, &type, 0);
-    op_set_attr(e->ir, op, "axis", at_int(e->ir, axis));
+    op_set_int(e->ir, op, A_AXIS, axis);
     return result(op, 0);
 }
 
@@ -403,7 +403,7 @@ Value *kernel_passed(Elab *e, OpCode code, Value *tensor, int axis) {
     Value *v = axis_op(e, code, tensor, axis);
     const Type *t = tensor->type;
     if ((code == OP_DIM ? t->extents : t->strides)[axis] != DYNAMIC)
-        op_set_attr(e->ir, v->def, "passed", at_bool(e->ir, true));
+        op_set_flag(e->ir, v->def, A_AS_PASSED, true);
     return v;
 }
 
@@ -451,7 +451,7 @@ void kernel_require(Elab *e, Loc loc, Value *cond, const char *text, int n, Valu
     Builder b = e->b;
     b.loc = loc;
     Op *op = build_op(&b, OP_REQUIRE, n + 1, operands, 0, NULL, 0);
-    op_set_attr(e->ir, op, "text", at_str(e->ir, text));
+    op_set_str(e->ir, op, A_TEXT, text);
 }
 
 /// Returns the required extent of an axis: its dim, or the expression in the type.

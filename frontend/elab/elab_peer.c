@@ -62,7 +62,6 @@ void el_name_peer(Elab *e, Op *wait, const Op *raise) {
         return;
     const char *name = operand(wait, 0)->name;
     op_set_operand(wait, 3, build_from(e, wait, &to, wraps));
-    op_set_attr(
-        e->ir, wait, "text",
-        at_str(e->ir, ctx_format(e->ctx, "rank {} to raise signal {} of '%s'", name ? name : "?")));
+    op_set_str(e->ir, wait, A_TEXT,
+               ctx_format(e->ctx, "rank {} to raise signal {} of '%s'", name ? name : "?"));
 }

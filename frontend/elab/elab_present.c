@@ -80,7 +80,7 @@ static Value *keep_unique_mask(EndsWalk *w, Value *v) {
     text_add(&key, "%d %p", op->code, (const void *)v->type);
     for (int i = 0; i < op->n_operands; i++) text_add(&key, " %p", (void *)operand(op, i));
     for (int i = 0; i < op->n_attrs; i++)
-        text_add(&key, " %s %p", op->attrs[i].name, (const void *)op->attrs[i].value);
+        text_add(&key, " %d %p", op->attrs[i].id, (const void *)op->attrs[i].value);
     const char *name = ctx_name(w->e->ctx, key.data);
     Value *before = map_get(&w->made, name);
     if (!before) map_set(w->e->ctx, &w->made, name, v);
@@ -127,7 +127,7 @@ static Value *bring_value(EndsWalk *w, Value *v) {
 
 /// Builds an op of masks; unknown if an operand is unknown.
 static Value *emit_mask_op(EndsWalk *w, OpCode code, int n, Value *const *args, const Type *type,
-                           const char *attr, const Attr *is) {
+                           AttrId attr, const Attr *is) {
     for (int i = 0; i < n; i++)
         if (args[i] == &unknown) return &unknown;
     Op *op = build_op(&w->b, code, n, args, 1, &type, 0);
@@ -163,7 +163,7 @@ static Value *lanes_before(EndsWalk *w, Value *count, int64_t size) {
     count = fixed ? keep_unique_mask(w, build_index(&w->b, n)) : bring_value(w, count);
     if (!count) return &unknown;
     const Type *t = ty_block(w->e->ir, EL_I64, 1, &size);
-    Value *lane = emit_mask_op(w, OP_IOTA, 0, NULL, t, NULL, NULL);
+    Value *lane = emit_mask_op(w, OP_IOTA, 0, NULL, t, ATTR_NONE, NULL);
     return keep_unique_mask(w, build_binary(&w->b, OP_LT, lane, repeat_mask(w, count, t)));
 }
 
@@ -290,7 +290,7 @@ static void pick_ends(EndsWalk *w, const Op *op, const Access *a, const Value *p
 /// A load along a range ends at the range's count. `pad =` is a choice of the program.
 static Ends read_ends(EndsWalk *w, const Op *op) {
     Access a = access_of(op);
-    Ends out = {.why = op, .bare = op->code == OP_ATOMIC || op_flag(op, "checked")};
+    Ends out = {.why = op, .bare = op->code == OP_ATOMIC || op_flag(op, A_CHECKED)};
     for (int d = 0; d < a.n_subs; d++) {
         if (a.subs[d].kind == DIM_AXIS) {
             Value *before = lanes_before(w, sub_operand(op, &a, d, 1), a.subs[d].size);
@@ -345,23 +345,24 @@ static Ends reshape_ends(EndsWalk *w, const Op *op) {
 }
 
 static Ends permute_ends(EndsWalk *w, const Op *op) {
-    const Attr *perm = op_attr(op, "perm");
+    const Attr *perm = op_ints(op, A_PERM);
     const Ends *in = ends_of(w, operand(op, 0));
     Ends out = *in;
     for (int d = 0; d < perm->n; d++) out.axis[d] = in->axis[perm->ints[d]];
     const Type *to = bools_like(w, result(op, 0)->type);
-    if (in->all) out.all = emit_mask_op(w, OP_PERMUTE, 1, (Value *[]){in->all}, to, "perm", perm);
+    if (in->all)
+        out.all = emit_mask_op(w, OP_PERMUTE, 1, (Value *[]){in->all}, to, ATTR_PERM, perm);
     return out;
 }
 
 static Value *slice_mask(EndsWalk *w, Value *v, int rank, const int64_t *start,
                          const int64_t *extents) {
-    return emit_mask_op(w, OP_SLICE, 1, &v, bool_block(w, rank, extents), "start",
+    return emit_mask_op(w, OP_SLICE, 1, &v, bool_block(w, rank, extents), ATTR_START,
                         at_ints(w->e->ir, start, rank));
 }
 
 static Ends slice_ends(EndsWalk *w, const Op *op) {
-    const int64_t *start = op_attr(op, "start")->ints;
+    const int64_t *start = op_ints(op, A_START)->ints;
     const Type *to = result(op, 0)->type;
     Ends out = *ends_of(w, operand(op, 0));
     for (int d = 0; d < to->rank; d++)
@@ -384,8 +385,8 @@ static Ends concat_ends(EndsWalk *w, const Op *op) {
     }
     const Type *to = bools_like(w, result(op, 0)->type);
     if (any)
-        out.all =
-            emit_mask_op(w, OP_CONCAT, op->n_operands, parts, to, "axis", op_attr(op, "axis"));
+        out.all = emit_mask_op(w, OP_CONCAT, op->n_operands, parts, to, ATTR_AXIS,
+                               op_attr(op, ATTR_AXIS));
     return out;
 }
 
@@ -398,7 +399,7 @@ static Value *invert_mask(EndsWalk *w, Value *mask) {
 /// Masks move with the elements. An index outside of the axis gathers 0, which is not an element.
 static Ends gather_ends(EndsWalk *w, const Op *op) {
     Value *x = operand(op, 0), *at = operand(op, 1);
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     Ends out = *ends_of(w, x), from = {.all = out.all};
     from.axis[axis] = out.axis[axis];
     out.axis[axis] = out.all = NULL;
@@ -413,7 +414,7 @@ static Ends gather_ends(EndsWalk *w, const Op *op) {
     }
     const Type *to = bools_like(w, result(op, 0)->type);
     Value *args[] = {invert_mask(w, mask), at};
-    mask = emit_mask_op(w, OP_GATHER, 2, args, to, "axis", op_attr(op, "axis"));
+    mask = emit_mask_op(w, OP_GATHER, 2, args, to, ATTR_AXIS, op_attr(op, ATTR_AXIS));
     out.all = both_masks(w, out.all, invert_mask(w, mask));
     return out;
 }
@@ -431,16 +432,15 @@ static Value *sort_mask(EndsWalk *w, const Op *op, Value *mask) {
     if (!args[0] || mask == &unknown) return &unknown;
     const Type *types[] = {args[0]->type, mask->type};
     Op *sort = build_op(&w->b, OP_SORT, 2, args, 2, types, 0);
-    op_set_attr(w->e->ir, sort, "axis", op_attr(op, "axis"));
-    if (op_flag(op, "descending"))
-        op_set_attr(w->e->ir, sort, "descending", at_bool(w->e->ir, true));
+    op_copy_attr(w->e->ir, sort, op, ATTR_AXIS);
+    if (op_flag(op, A_DESCENDING)) op_set_flag(w->e->ir, sort, A_DESCENDING, true);
     return keep_unique_mask(w, result(sort, 1));
 }
 
 /// Only the first operand decides the order; the masks along other axes stay.
 static Ends sort_ends(EndsWalk *w, const Op *op) {
     Ends out = operand_ends(w, op), moved = {.all = out.all};
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     const Type *t = operand(op, 0)->type;
     moved.axis[axis] = out.axis[axis];
     out.axis[axis] = NULL;
@@ -458,7 +458,7 @@ static Value *any_along(EndsWalk *w, Value *mask, int axis, const Type *to) {
     const Type *type = bools_like(w, to), *one = ty_scalar(ir, EL_BOOL);
     if (mask == &unknown) return mask;
     Op *any = build_op(&w->b, OP_REDUCE, 1, &mask, 1, &type, 1);
-    op_set_attr(ir, any, "axis", at_int(ir, axis));
+    op_set_int(ir, any, A_AXIS, axis);
     Value *a = region_add_arg(ir, any->regions[0], one, NULL);
     Value *b = region_add_arg(ir, any->regions[0], one, NULL);
     Builder in = build_at_end(ir, any->regions[0], w->b.loc);
@@ -468,7 +468,7 @@ static Value *any_along(EndsWalk *w, Value *mask, int axis, const Type *to) {
 
 static Ends reduce_ends(EndsWalk *w, const Op *op) {
     Ends in = operand_ends(w, op), out = {.why = in.why, .bare = in.bare};
-    int axis = (int)op_int(op, "axis", 0), n = 0;
+    int axis = (int)op_int(op, A_AXIS, 0), n = 0;
     for (int d = 0; d < operand(op, 0)->type->rank; d++)
         if (d != axis) out.axis[n++] = in.axis[d];
     if (in.all && n) out.all = any_along(w, in.all, axis, result(op, 0)->type);

@@ -58,7 +58,7 @@ static bool is_guarded_by_index(Race *r, const Op *op) {
 /// Whether the grid has at most one program. Unknown bounds count as several programs, the purpose
 /// of a grid.
 static bool at_most_one_program(const Op *grid) {
-    int64_t lo, hi, step = op_int(grid, "step", 0);
+    int64_t lo, hi, step = op_int(grid, A_STEP, 0);
     if (step == 0) return true;
     bool known = const_int(operand(grid, 0), &lo) && const_int(operand(grid, 1), &hi);
     return known && hi - lo <= step;
@@ -328,7 +328,7 @@ static void report_race(const RacePhase *p, const RankPair *x) {
 }
 
 static bool is_same_subscript(const Op *a, const Op *b) {
-    return operand(a, 0) == operand(b, 0) && op_attr(a, "subs") == op_attr(b, "subs");
+    return operand(a, 0) == operand(b, 0) && op_subs(a, A_SUBS) == op_subs(b, A_SUBS);
 }
 
 /// Reports one example, for the first number of ranks with a race.

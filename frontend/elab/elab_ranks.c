@@ -35,7 +35,7 @@ static bool is_same_rank_value(const Value *a, const Value *b, int depth);
 static bool has_equal_attrs(const Op *a, const Op *b) {
     if (a->n_attrs != b->n_attrs) return false;
     for (int i = 0; i < a->n_attrs; i++)
-        if (a->attrs[i].name != b->attrs[i].name || a->attrs[i].value != b->attrs[i].value)
+        if (a->attrs[i].id != b->attrs[i].id || a->attrs[i].value != b->attrs[i].value)
             return false;
     return true;
 }
@@ -43,7 +43,7 @@ static bool has_equal_attrs(const Op *a, const Op *b) {
 static bool same_bounds(const Op *a, const Op *b, int depth) {
     if (a == b) return true;
     return a->code == b->code && (a->code == OP_FOR || a->code == OP_PARALLEL) &&
-           op_int(a, "step", 0) == op_int(b, "step", 0) &&
+           op_int(a, A_STEP, 0) == op_int(b, A_STEP, 0) &&
            is_same_rank_value(operand(a, 0), operand(b, 0), depth - 1) &&
            is_same_rank_value(operand(a, 1), operand(b, 1), depth - 1);
 }
@@ -164,7 +164,7 @@ Taken el_taken(const Seat *at, const Region *r) {
         return (cond.number != 0) == (r == op->regions[0]) ? ALWAYS : NEVER;
     }
     if (op->code != OP_FOR && op->code != OP_PARALLEL) return MAYBE;
-    if (op->code == OP_PARALLEL && op_int(op, "step", 0) == 0) return ALWAYS;
+    if (op->code == OP_PARALLEL && op_int(op, A_STEP, 0) == 0) return ALWAYS;
     Fact lo = el_fact(at, operand(op, 0)), hi = el_fact(at, operand(op, 1));
     if (lo.kind != NUMBER || hi.kind != NUMBER) return MAYBE;
     return lo.number < hi.number ? ALWAYS : NEVER;

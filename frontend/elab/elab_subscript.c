@@ -326,7 +326,7 @@ static int access_operands(const Place *p, int n, Value *const *first, Value **o
 }
 
 static void set_subs(Elab *e, Op *op, const Place *p) {
-    op_set_attr(e->ir, op, "subs", at_subs(e->ir, p->subs, p->n_subs));
+    op_set_subs(e->ir, op, A_SUBS, p->subs, p->n_subs);
 }
 
 /// A load of positions also needs the live lanes: a dead lane holds the pad, which is not a
@@ -355,8 +355,8 @@ Val el_load(Elab *e, Loc loc, const Place *p) {
     int n = access_operands(p, 1, &pad, operands);
     Op *op = build_op(&e->b, OP_LOAD, n, operands, 1, &p->plain, 0);
     set_subs(e, op, p);
-    if (p->pad.kind == V_ABSENT) op_set_attr(e->ir, op, "checked", at_bool(e->ir, true));
-    if (p->cache) op_set_attr(e->ir, op, "cache", at_str(e->ir, p->cache));
+    if (p->pad.kind == V_ABSENT) op_set_flag(e->ir, op, A_CHECKED, true);
+    if (p->cache) op_set_str(e->ir, op, A_CACHE, p->cache);
     Value *v = build_reshape(&e->b, result(op, 0), p->type);
     bool positions = p->tensor->elem == EL_I32 || p->tensor->elem == EL_I64;
     return val_ir_valid(v, positions ? el_live(e, p) : NULL);
@@ -374,6 +374,6 @@ void el_store(Elab *e, Loc loc, const Place *p, Val v) {
     int n = access_operands(p, 1, &x, operands);
     Op *op = build_op(&e->b, OP_STORE, n, operands, 0, NULL, 0);
     set_subs(e, op, p);
-    op_set_attr(e->ir, op, "checked", at_bool(e->ir, true));
+    op_set_flag(e->ir, op, A_CHECKED, true);
     if (p->pad.kind != V_ABSENT) el_fail(e, loc, D_PAD_IN_STORE);
 }

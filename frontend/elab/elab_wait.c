@@ -47,7 +47,7 @@ static void seek_raise(Op *op, void *arg) {
 
 /// Whether a wait for v ends when its word is x.
 static bool wait_ends_at(const Op *wait, int64_t x, int64_t v) {
-    const char *compare = op_str(wait, "compare");
+    const char *compare = op_str(wait, A_COMPARE);
     if (strcmp(compare, "eq") == 0) return x == v;
     if (strcmp(compare, "ne") == 0) return x != v;
     if (strcmp(compare, "gt") == 0) return x > v;
@@ -151,7 +151,7 @@ static void add_event_op(Actor *a, const Op *op, bool certain) {
     } else if (op->code == OP_STORE || op->code == OP_ATOMIC) {
         if (value_is_sym(operand(op, 0))) add_word_access(a, op);
     } else if (op->code == OP_SIGNAL_SET) {
-        const char *how = op_str(op, "op");
+        const char *how = op_str(op, A_OP);
         SignalEvent ev = {.op = op, .words = operand(op, 0)};
         if (!how || strcmp(how, "set") == 0) ev.value = el_fact(&a->seat, operand(op, 1));
         add_event(a, ev, 2);

@@ -119,7 +119,7 @@ static void finish_for(Op *op) {
 
 /// Runs at most `n` iterations from `from`. Returns the iteration at which it stopped.
 static int64_t iterate_loop(Interp *it, Op *op, int64_t from, int64_t n) {
-    int64_t hi = in_int(op, 1), step = op_int(op, "step", 1);
+    int64_t hi = in_int(op, 1), step = op_int(op, A_STEP, 1);
     for (; n > 0 && from < hi; n--, from += step) {
         plan_of(op)->args[0][0]->cells[0].i = from;
         run_region(it, op->regions[0]);
@@ -273,7 +273,7 @@ static void run_parallel_phase(Interp *it, Op *op, int64_t lo, int64_t n, int64_
 }
 
 static void do_parallel(Interp *it, Op *op) {
-    int64_t lo = in_int(op, 0), hi = in_int(op, 1), step = op_int(op, "step", 1);
+    int64_t lo = in_int(op, 0), hi = in_int(op, 1), step = op_int(op, A_STEP, 1);
     run_parallel_phase(it, op, lo, step ? (hi > lo ? ceil_div(hi - lo, step) : 0) : 1, step);
 }
 
@@ -300,7 +300,7 @@ static void add_reg_value(Text *t, const Reg *r) {
 static const char *filled_text(Interp *it, const Op *op, int first) {
     Text t = {.ctx = it->ctx};
     text_bytes(&t, "", 0);
-    for (const char *s = op_str(op, "text"); *s; s++) {
+    for (const char *s = op_str(op, A_TEXT); *s; s++) {
         if (s[0] == '{' && s[1] == '}' && first < op->n_operands) {
             add_reg_value(&t, in(op, first++));
             s++;
@@ -340,13 +340,13 @@ static void do_print(Interp *it, Op *op) {
 }
 
 static void do_call(Interp *it, Op *op) {
-    Op *callee = find_kernel(it->module, op_str(op, "callee"));
+    Op *callee = find_kernel(it->module, op_str(op, A_CALLEE));
     for (int i = 0; i < op->n_operands; i++) copy_reg(plan_of(callee)->args[0][i], in(op, i));
     run_region(it, callee->regions[0]);
 }
 
 static void do_dispatch(Interp *it, Op *op) {
-    Op *device = find_device(it->module, op_str(op, "device"));
+    Op *device = find_device(it->module, op_str(op, A_DEVICE));
     for (int i = 1; i < op->n_operands; i++) copy_reg(plan_of(device)->args[0][i], in(op, i));
     int64_t n = in_int(op, 0);
     run_parallel_phase(it, device, 0, n > 0 ? n : 0, 1);

@@ -40,7 +40,7 @@ void do_buf_alloc(Interp *it, Op *op) {
 /// The view's elements are read at its use: see settle_view.
 void do_buf_view(Interp *it, Op *op) {
     Reg *r = out(op, 0), *x = in(op, 0);
-    const int64_t *perm = op_attr(op, "perm")->ints;
+    const int64_t *perm = op_ints(op, A_PERM)->ints;
     int64_t n = ty_count(r->type), step[MAX_RANK], size = 1;
     if (!r->cells) r->cells = ctx_array(it->ctx, Cell, n);
     for (int d = x->type->rank - 1; d >= 0; d--) {
@@ -79,7 +79,7 @@ void do_buf_pad(Interp *it, Op *op) {
     (void)it;
     Reg *buf = in(op, 0);
     const Type *t = buf->type;
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     int64_t inner = 1;
     for (int d = axis + 1; d < t->rank; d++) inner *= t->extents[d];
     for (int64_t i = 0; i < ty_count(t); i++)
@@ -112,7 +112,7 @@ void do_copy_async(Interp *it, Op *op) {
 static int64_t box_offset(const Op *op, int first, int64_t i) {
     const Tensor *t = &in(op, 0)->tensor;
     const Type *buf = operand(op, 1)->type;
-    const int64_t *axes = op_attr(op, "axes")->ints;
+    const int64_t *axes = op_ints(op, A_AXES)->ints;
     int64_t index[MAX_RANK], offset = 0;
     for (int d = buf->rank - 1; d >= 0; d--) {
         index[d] = i % buf->extents[d];
@@ -143,7 +143,7 @@ void do_copyout_tma(Interp *it, Op *op) {
         int64_t at = box_offset(op, 3, i);
         Cell x = block->cells[i];
         if (at < 0) continue;
-        if (op_flag(op, "add"))
+        if (op_flag(op, A_ADD))
             x = eval_elementwise(OP_ADD, e, (Cell[]){cell_load(e, t->data, at), x, {0}});
         note_write(it, t, at);
         cell_store(e, t->data, at, x);
@@ -224,7 +224,7 @@ void do_ring_commit(Interp *it, Op *op) {
     if (!in(op, 0)->ring->busy[slot])
         run_error(it, op, "item %lld was not acquired", (long long)in_int(op, 1));
     in(op, 0)->ring->full[slot] = in_int(op, 1) + 1;
-    if (op_flag(operand(op, 0)->def, "scalar"))
+    if (op_flag(operand(op, 0)->def, A_SCALAR))
         in(op, 0)->ring->scalar[slot] = in_int(op, op->n_operands - 1);
 }
 

@@ -37,7 +37,7 @@ void do_elementwise(Interp *it, Op *op) {
 void do_const(Interp *it, Op *op) {
     (void)it;
     Reg *r = out(op, 0);
-    Cell c = cell_of_attr(r->type->elem, op_attr(op, "value"));
+    Cell c = cell_of_attr(r->type->elem, op_const(op, A_VALUE));
     for (int64_t i = 0; i < r->n; i++) r->cells[i] = c;
 }
 
@@ -85,7 +85,7 @@ void do_permute(Interp *it, Op *op) {
     (void)it;
     const Reg *x = in(op, 0);
     Reg *r = out(op, 0);
-    const int64_t *perm = op_attr(op, "perm")->ints;
+    const int64_t *perm = op_ints(op, A_PERM)->ints;
     int64_t to[MAX_RANK], from[MAX_RANK];
     for (int64_t i = 0; i < r->n; i++) {
         unravel_lane(r->type, i, to);
@@ -98,7 +98,7 @@ void do_slice(Interp *it, Op *op) {
     (void)it;
     const Reg *x = in(op, 0);
     Reg *r = out(op, 0);
-    const int64_t *start = op_attr(op, "start")->ints;
+    const int64_t *start = op_ints(op, A_START)->ints;
     int64_t index[MAX_RANK];
     for (int64_t i = 0; i < r->n; i++) {
         unravel_lane(r->type, i, index);
@@ -110,7 +110,7 @@ void do_slice(Interp *it, Op *op) {
 void do_concat(Interp *it, Op *op) {
     (void)it;
     Reg *r = out(op, 0);
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     int64_t index[MAX_RANK], before = 0;
     for (int k = 0; k < op->n_operands; k++) {
         const Reg *x = in(op, k);
@@ -187,7 +187,7 @@ void do_dot(Interp *it, Op *op) {
 
 void do_contract(Interp *it, Op *op) {
     Cell *sum = start_sum(op, in(op, 2));
-    int64_t hi = in_int(op, 1), step = op_int(op, "step", 1);
+    int64_t hi = in_int(op, 1), step = op_int(op, A_STEP, 1);
     for (int64_t k = in_int(op, 0); k < hi; k += step) {
         plan_of(op)->args[0][0]->cells[0].i = k;
         run_region(it, op->regions[0]);
@@ -202,7 +202,7 @@ void do_gather(Interp *it, Op *op) {
     (void)it;
     const Reg *x = in(op, 0), *at = in(op, 1);
     Reg *r = out(op, 0);
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     int64_t index[MAX_RANK];
     for (int64_t i = 0; i < r->n; i++) {
         unravel_lane(r->type, i, index);

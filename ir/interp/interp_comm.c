@@ -227,8 +227,8 @@ static bool push_chunks(Interp *it, Op *op) {
     const Tensor *local = &in(op, 0)->tensor, *done = &in(op, 2)->tensor;
     int64_t rows = local->extents[1], each = in_int(op, 4),
             all = chunks_of_rows(it, op, rows, each);
-    bool push = strcmp(op_str(op, "how"), "push") == 0, complete = true;
-    bool one = strcmp(op_str(op, "how"), "behind") == 0;
+    bool push = strcmp(op_str(op, A_PLAN), "push") == 0, complete = true;
+    bool one = strcmp(op_str(op, A_PLAN), "behind") == 0;
     for (int64_t r = 0; r < it->world->n; r++)
         for (int64_t c = 0; c < all && r != it->rank && !(one && r != in_int(op, 2)); c++) {
             int64_t *flag = signal_word_at(&in(op, 3)->tensor, 3, (int64_t[]){r, it->rank, c});
@@ -254,7 +254,7 @@ static void go_on_sending(Interp *it) {
 
 void do_comm_begin(Interp *it, Op *op) {
     it->begun = true;
-    if (op_flag(op, "wait")) meet_all_ranks(it, op, "launch");
+    if (op_flag(op, A_WAIT_ALL)) meet_all_ranks(it, op, "launch");
 }
 
 void do_comm_barrier(Interp *it, Op *op) {
@@ -295,7 +295,7 @@ static bool is_raised(Interp *it, Op *op) {
         int holds; // for less, equal, greater: bits 1, 2, 4
     } compares[] = {{"eq", 2}, {"ne", 5}, {"gt", 4}, {"ge", 6}, {"lt", 1}, {"le", 3}};
     const int64_t *word = signal_word_of_op(it, op, WAIT_COORDINATES);
-    const char *how = op_str(op, "compare");
+    const char *how = op_str(op, A_COMPARE);
     int64_t value = in_int(op, WAIT_VALUE);
     int holds = 6;
     for (int i = 0; how && i < 6; i++)
@@ -305,7 +305,7 @@ static bool is_raised(Interp *it, Op *op) {
 
 /// The op's text with the peer and the last coordinate.
 static const char *wait_text(Interp *it, const Op *op) {
-    const char *text = op_str(op, "text");
+    const char *text = op_str(op, A_TEXT);
     int64_t values[] = {in_int(op, WAIT_PEER), in_int(op, op->n_operands - 1)};
     Text t = {.ctx = it->ctx};
     text_bytes(&t, "", 0);
@@ -331,7 +331,7 @@ void do_signal_wait(Interp *it, Op *op) {
 
 void do_signal_set(Interp *it, Op *op) {
     int64_t *word = signal_word_of_op(it, op, 2), value = in_int(op, 1);
-    const char *how = op_str(op, "op");
+    const char *how = op_str(op, A_OP);
     bool adds = how && strcmp(how, "add") == 0;
     if (!word) return;
     race_raise(it, word, adds);
@@ -360,12 +360,12 @@ static void join_folds(Interp *it) {
                 continue;
             }
             sum = ctx_copy(it->ctx, f, sizeof *f);
-            sum->value = ctx_array(it->ctx, Cell, op_int(f->op, "n", 1));
-            if (op_flag(f->op, "keep")) {
+            sum->value = ctx_array(it->ctx, Cell, op_int(f->op, A_N_TENSORS, 1));
+            if (op_flag(f->op, A_ACCUMULATE)) {
                 start_from_old(other, sum);
                 fold_in(other, f->op, sum->value, f->value);
             } else {
-                memcpy(sum->value, f->value, sizeof(Cell) * (size_t)op_int(f->op, "n", 1));
+                memcpy(sum->value, f->value, sizeof(Cell) * (size_t)op_int(f->op, A_N_TENSORS, 1));
             }
             map_set(it->ctx, &joined, f->key, sum);
             vec_push(it->ctx, &order, sum);

@@ -77,8 +77,8 @@ static void reduce_tree(const Join *j, Cell *values, int64_t count) {
 void do_reduce(Interp *it, Op *op) {
     int n = op->n_operands;
     Join j = join_of(it, op, n);
-    AxisLines l = lines_of(in(op, 0)->type, (int)op_int(op, "axis", 0));
-    bool tree = op_str(op, "order") != NULL;
+    AxisLines l = lines_of(in(op, 0)->type, (int)op_int(op, A_AXIS, 0));
+    bool tree = op_str(op, A_ORDER) != NULL;
     j.wide &= !tree;
     Cell *values = ctx_array(it->ctx, Cell, (l.length + 1) * n);
     for (int64_t line = 0; line < l.count; line++) {
@@ -106,9 +106,9 @@ static void put_lane_cells(const Join *j, int64_t lane, const Cell *from) {
 
 void do_scan(Interp *it, Op *op) {
     int n = op->n_results;
-    bool exclusive = op_flag(op, "exclusive"), reverse = op_flag(op, "reverse");
+    bool exclusive = op_flag(op, A_EXCLUSIVE), reverse = op_flag(op, A_REVERSE);
     Join j = join_of(it, op, n);
-    AxisLines l = lines_of(in(op, 0)->type, (int)op_int(op, "axis", 0));
+    AxisLines l = lines_of(in(op, 0)->type, (int)op_int(op, A_AXIS, 0));
     Cell *state = ctx_array(it->ctx, Cell, n), *next = ctx_array(it->ctx, Cell, n);
     for (int64_t line = 0; line < l.count; line++) {
         for (int k = 0; exclusive && k < n; k++) state[k] = in(op, n + k)->cells[0];
@@ -150,8 +150,8 @@ static void merge_runs(const Reg *keys, bool descending, const int64_t *from, in
 
 void do_sort(Interp *it, Op *op) {
     const Reg *keys = in(op, 0);
-    bool descending = op_flag(op, "descending");
-    AxisLines l = lines_of(keys->type, (int)op_int(op, "axis", 0));
+    bool descending = op_flag(op, A_DESCENDING);
+    AxisLines l = lines_of(keys->type, (int)op_int(op, A_AXIS, 0));
     int64_t *order = ctx_array(it->ctx, int64_t, l.length);
     int64_t *other = ctx_array(it->ctx, int64_t, l.length);
     for (int64_t line = 0; line < l.count; line++) {

@@ -18,7 +18,7 @@ void do_scratch(Interp *it, Op *op) {
                       (long long)t->extents[d]);
     }
     size_t bytes = (size_t)n * 8;
-    if (op_flag(op, "sym")) {
+    if (op_flag(op, A_SYMMETRIC)) {
         t->data = shared_memory(it, op, (int64_t)bytes, UNDEFINED);
         return;
     }

@@ -6,12 +6,12 @@
 
 void do_dim(Interp *it, Op *op) {
     (void)it;
-    out(op, 0)->cells[0].i = in(op, 0)->tensor.extents[op_int(op, "axis", 0)];
+    out(op, 0)->cells[0].i = in(op, 0)->tensor.extents[op_int(op, A_AXIS, 0)];
 }
 
 void do_stride(Interp *it, Op *op) {
     (void)it;
-    out(op, 0)->cells[0].i = in(op, 0)->tensor.strides[op_int(op, "axis", 0)];
+    out(op, 0)->cells[0].i = in(op, 0)->tensor.strides[op_int(op, A_AXIS, 0)];
 }
 
 void do_align(Interp *it, Op *op) {
@@ -64,7 +64,7 @@ static bool locate_lane(AccessLane *l) {
 }
 
 static void check_lane(Interp *it, const AccessLane *l, int d) {
-    if (it->options.check && op_flag(l->op, "checked") && l->at[d] != -1) {
+    if (it->options.check && op_flag(l->op, A_CHECKED) && l->at[d] != -1) {
         const char *name = l->a->tensor->name;
         run_error(it, l->op, "index %lld is outside dimension %d of `%s`, which is %lld",
                   (long long)l->at[d], d, name ? name : "a tensor",
@@ -198,7 +198,7 @@ static Cell atomic_value(const char *kind, Elem e, Cell old, Cell v, Cell desire
 }
 
 void do_atomic(Interp *it, Op *op) {
-    const char *kind = op_str(op, "op");
+    const char *kind = op_str(op, A_OP);
     bool cas = strcmp(kind, "cas") == 0;
     const Reg *v = in(op, 1), *expected = cas ? in(op, 2) : NULL;
     Elem e = v->type->elem;
@@ -224,7 +224,7 @@ static Elem fold_elem(const Op *op, int i) {
 }
 
 void fold_in(Interp *it, Op *op, Cell *acc, const Cell *v) {
-    int n = (int)op_int(op, "n", 1);
+    int n = (int)op_int(op, A_N_TENSORS, 1);
     Reg **args = plan_of(op)->args[0];
     for (int i = 0; i < n; i++) {
         args[i]->cells[0] = acc[i];
@@ -240,7 +240,7 @@ static Fold *new_fold(Interp *it, Op *op, const AccessLane *l, const void *key, 
     f->key = key;
     f->program = it->program;
     memcpy(f->at, l->at, sizeof f->at);
-    f->value = ctx_array(it->ctx, Cell, op_int(op, "n", 1));
+    f->value = ctx_array(it->ctx, Cell, op_int(op, A_N_TENSORS, 1));
     map_set(it->ctx, shard ? &it->shard_fold_of : &it->fold_of, key, f);
     if (shard)
         vec_push(it->ctx, &it->shard_folds, f);
@@ -257,7 +257,7 @@ static int64_t target_offset(const Fold *f, const Tensor *t) {
 }
 
 void start_from_old(Interp *it, Fold *f) {
-    for (int i = 0; i < (int)op_int(f->op, "n", 1); i++) {
+    for (int i = 0; i < (int)op_int(f->op, A_N_TENSORS, 1); i++) {
         const Tensor *t = &in(f->op, i)->tensor;
         Cell old = load_element(it, t, target_offset(f, t));
         f->value[i] = cell_cast(t->elem, fold_elem(f->op, i), old);
@@ -273,7 +273,7 @@ static void check_share(Interp *it, const Op *op, const Fold *f, bool shard) {
 }
 
 void do_combine(Interp *it, Op *op) {
-    int n = (int)op_int(op, "n", 1);
+    int n = (int)op_int(op, A_N_TENSORS, 1);
     Cell *v = ctx_array(it->ctx, Cell, n);
     bool shard = value_is_sym(operand(op, 0));
     for_each_lane(it, l, op) {
@@ -290,7 +290,7 @@ void do_combine(Interp *it, Op *op) {
             continue;
         }
         f = new_fold(it, op, &l, key, shard);
-        if (op_flag(op, "keep") && !shard) {
+        if (op_flag(op, A_ACCUMULATE) && !shard) {
             check_scratch_written(it, &l);
             start_from_old(it, f);
             fold_in(it, op, f->value, v);
@@ -301,7 +301,7 @@ void do_combine(Interp *it, Op *op) {
 }
 
 void store_fold(Interp *it, const Fold *f) {
-    for (int i = 0; i < (int)op_int(f->op, "n", 1); i++) {
+    for (int i = 0; i < (int)op_int(f->op, A_N_TENSORS, 1); i++) {
         const Tensor *t = &in(f->op, i)->tensor;
         note_write(it, t, target_offset(f, t));
         store_element(it, t, target_offset(f, t),

@@ -35,23 +35,23 @@ static void verify_count(Verifier *v, const Op *op, const char *what, int found,
 
 /// Checks that each attribute is in the row and of its kind, and that no required one is missing.
 static void verify_attrs(Verifier *v, const Op *op) {
-    AttrSpec spec;
     for (int i = 0; i < op->n_attrs; i++) {
         const NamedAttr *a = &op->attrs[i];
-        if (!find_attr_spec(op->code, a->name, &spec)) {
-            const char *all = op_info[op->code].attrs;
-            verify_fail(v, op, a->name, *all ? "only the attributes %s" : "no attributes%s", all);
-        } else if (!(spec.kinds >> a->value->kind & 1)) {
+        const AttrInfo *info = &attr_info[a->id];
+        if (!op_row_has(op->code, a->id)) {
+            const char *all = row_attrs_text(v->ctx, op->code);
+            verify_fail(v, op, info->name, *all ? "only the attributes %s" : "no attributes%s",
+                        all);
+        } else if (!(info->kinds >> a->value->kind & 1)) {
             Text found = {.ctx = v->ctx};
             ir_print_attr(&found, a->value);
-            verify_fail(v, op, found.data, "attribute '%s' of kind %.*s", a->name, spec.kind_len,
-                        spec.kind);
+            verify_fail(v, op, found.data, "attribute '%s' of kind %s", info->name, info->kind);
         }
     }
-    for (const char *rest = op_info[op->code].attrs; next_attr_spec(&rest, &spec);)
-        if (!spec.optional && !op_attr(op, ctx_intern(v->ctx, spec.name, (size_t)spec.name_len)))
-            verify_fail(v, op, "none", "attribute '%.*s' of kind %.*s", spec.name_len, spec.name,
-                        spec.kind_len, spec.kind);
+    for (const uint8_t *a = op_info[op->code].attrs; *a; a++)
+        if (!(*a & OPTIONAL_ATTR) && !op_attr(op, (AttrId)*a))
+            verify_fail(v, op, "none", "attribute '%s' of kind %s", attr_info[*a].name,
+                        attr_info[*a].kind);
 }
 
 /// Returns "integer or float".

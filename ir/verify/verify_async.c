@@ -44,7 +44,7 @@ void verify_buf_alloc(Verifier *v, const Op *op) {
 }
 
 void verify_buf_view(Verifier *v, const Op *op) {
-    const Attr *perm = op_attr(op, "perm");
+    const Attr *perm = op_ints(op, A_PERM);
     const Type *from = operand(op, 0)->type;
     if (!want_kind(v, op, 0, TK_BUF) || !want_count(v, op, "axes in perm", perm->n, from->rank))
         return;
@@ -74,7 +74,7 @@ void verify_buf_pad(Verifier *v, const Op *op) {
 /// Checks (desc, buf, ..., coordinates from operand `first` on): each dimension with more than one
 /// element is an axis of the buffer.
 static bool verify_box(Verifier *v, const Op *op, int first) {
-    const Attr *axes = op_attr(op, "axes");
+    const Attr *axes = op_ints(op, A_AXES);
     if (!want_operands(v, op, first) || !want_kind(v, op, 0, TK_DESC) ||
         !want_kind(v, op, 1, TK_BUF))
         return false;
@@ -100,7 +100,7 @@ void verify_copy_tma(Verifier *v, const Op *op) {
 void verify_copyout_tma(Verifier *v, const Op *op) {
     if (verify_box(v, op, 3) &&
         want_same_elements(v, op, "operand", 2, operand(op, 2)->type, operand(op, 1)->type))
-        want_range(v, op, "younger", op_int(op, "younger", 0), 0, 8);
+        want_range(v, op, "in_flight", op_int(op, A_IN_FLIGHT, 0), 0, 8);
 }
 
 void verify_mma_start(Verifier *v, const Op *op) {
@@ -140,7 +140,7 @@ void verify_await(Verifier *v, const Op *op) {
                   (!block || result(op, i)->type == block || result(op, i)->type == t);
         if (!ok) verify_fail(v, op, type_text(v->ctx, t), "pending blocks and as many results");
     }
-    want_range(v, op, "younger", op_int(op, "younger", 0), 0, 8);
+    want_range(v, op, "in_flight", op_int(op, A_IN_FLIGHT, 0), 0, 8);
 }
 
 /* ---- rings --------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ void verify_await(Verifier *v, const Op *op) {
 void verify_ring_make(Verifier *v, const Op *op) {
     static const char *const kinds[] = {"tma", "async", NULL};
     const Type *t = result(op, 0)->type;
-    if (!want_result_kind(v, op, TK_RING, "ring") || !want_one_of(v, op, "kind", kinds) ||
+    if (!want_result_kind(v, op, TK_RING, "ring") || !want_one_of(v, op, A_FILLED_BY, kinds) ||
         !want_range(v, op, "slots", t->slots, 1, 65))
         return;
     for (int i = 0; i < t->n_parts; i++) verify_placing(v, op, t->parts[i]);
@@ -166,7 +166,7 @@ static bool names_item(Verifier *v, const Op *op) {
 
 static void gives_buffers(Verifier *v, const Op *op) {
     const Type *ring = operand(op, 0)->type;
-    bool scalar = op->code == OP_RING_WAIT && op_flag(operand(op, 0)->def, "scalar");
+    bool scalar = op->code == OP_RING_WAIT && op_flag(operand(op, 0)->def, A_SCALAR);
     if (!want_count(v, op, "results", op->n_results, ring->n_parts + scalar)) return;
     if (scalar) want_result(v, op, ring->n_parts, ty_scalar(v->ir, EL_I64));
     for (int i = 0; i < ring->n_parts; i++) want_result(v, op, i, ring->parts[i]);
@@ -178,7 +178,7 @@ void verify_ring_acquire(Verifier *v, const Op *op) {
 
 void verify_ring_commit(Verifier *v, const Op *op) {
     if (!names_item(v, op) || !want_operands(v, op, 3) || !want_bool(v, op, 2)) return;
-    bool scalar = op_flag(operand(op, 0)->def, "scalar");
+    bool scalar = op_flag(operand(op, 0)->def, A_SCALAR);
     if (scalar && (!want_operands(v, op, 4) || !want_index(v, op, op->n_operands - 1))) return;
     for (int i = 3; i < op->n_operands - scalar; i++)
         want_operand(v, op, i, ty_pending(v->ir, NULL));
@@ -223,8 +223,8 @@ static void fill_in_one_role(Verifier *v, const Value *ring) {
 
 /// Checks that roles are in the body of a device, with their rings in front of them.
 void verify_roles(Verifier *v, const Op *op) {
-    const Attr *names = op_attr(op, "names"), *warps = op_attr(op, "warps");
-    const Attr *regs = op_attr(op, "regs");
+    const Attr *names = op_strs(op, A_ROLE_NAMES), *warps = op_ints(op, A_ROLE_WARPS);
+    const Attr *regs = op_ints(op, A_ROLE_REGISTERS);
     if (!want_count(v, op, "names", names->n, op->n_regions) ||
         !want_count(v, op, "numbers of warps", warps->n, op->n_regions) ||
         (regs && !want_count(v, op, "numbers of registers", regs->n, op->n_regions)))

@@ -8,7 +8,7 @@
 /// Checks that the value is of the element's class and fits the element.
 void verify_const(Verifier *v, const Op *op) {
     if (!want_block_result(v, op)) return;
-    const Attr *a = op_attr(op, "value");
+    const Attr *a = op_const(op, A_VALUE);
     Elem e = result(op, 0)->type->elem;
     AttrKind kind = elem_is(e, EC_FLOAT) ? AT_FLOAT : elem_is(e, EC_BOOL) ? AT_BOOL : AT_INT;
     Text found = {.ctx = v->ctx};
@@ -56,7 +56,7 @@ void verify_reshape(Verifier *v, const Op *op) {
 
 void verify_permute(Verifier *v, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
-    const Attr *perm = op_attr(op, "perm");
+    const Attr *perm = op_ints(op, A_PERM);
     if (!keeps_elem(v, op) || !want_count(v, op, "axes in perm", perm->n, from->rank)) return;
     int64_t extents[MAX_RANK];
     int seen = 0;
@@ -74,7 +74,7 @@ void verify_permute(Verifier *v, const Op *op) {
 /// Checks that the slice lies within the operand on each axis.
 void verify_slice(Verifier *v, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
-    const Attr *start = op_attr(op, "start");
+    const Attr *start = op_ints(op, A_START);
     if (!keeps_elem(v, op) || !want_count(v, op, "axes in the result", to->rank, from->rank) ||
         !want_count(v, op, "axes in start", start->n, from->rank))
         return;
@@ -87,7 +87,7 @@ void verify_slice(Verifier *v, const Op *op) {
 void verify_concat(Verifier *v, const Op *op) {
     if (!want_operands(v, op, 1) || !keeps_elem(v, op)) return;
     Type t = *operand(op, 0)->type;
-    int64_t axis = op_int(op, "axis", 0), sum = 0;
+    int64_t axis = op_int(op, A_AXIS, 0), sum = 0;
     if (!want_axis(v, op, &t)) return;
     for (int i = 0; i < op->n_operands; i++) {
         const Type *part = operand(op, i)->type;
@@ -156,7 +156,7 @@ static bool verify_product(Verifier *v, const Op *op, const Type *a, const Type 
     }
     int64_t extents[] = {a->extents[0], b->extents[1]};
     return want_type(v, op, "result", 0, c, ty_block(v->ir, sum_elem(a->elem), 2, extents)) &&
-           want_one_of(v, op, "precision", precisions);
+           want_one_of(v, op, A_PRECISION, precisions);
 }
 
 void verify_dot(Verifier *v, const Op *op) {
@@ -169,7 +169,7 @@ void verify_dot(Verifier *v, const Op *op) {
 /// Checks that the region makes one step of a and b. The step is the extent that they share.
 void verify_contract(Verifier *v, const Op *op) {
     const Type *c = result(op, 0)->type;
-    int64_t step = op_int(op, "step", 0);
+    int64_t step = op_int(op, A_STEP, 0);
     if (!want_count(v, op, "operands", op->n_operands, 3) || !want_index(v, op, 0) ||
         !want_index(v, op, 1) || !want_operand(v, op, 2, c) ||
         !want_range(v, op, "step", step, 1, INT64_MAX) || !want_index_arg(v, op))
@@ -211,11 +211,11 @@ void verify_reduce(Verifier *v, const Op *op) {
     static const char *const orders[] = {"fixed", NULL};
     int n = op->n_operands;
     if (!are_aligned(v, op, n) || !want_count(v, op, "results", op->n_results, n) ||
-        !want_one_of(v, op, "order", orders))
+        !want_one_of(v, op, A_ORDER, orders))
         return;
     for (int i = 0; i < n; i++)
         if (!want_result(v, op, i,
-                         type_without_axis(v->ir, operand(op, i)->type, op_int(op, "axis", 0))))
+                         type_without_axis(v->ir, operand(op, i)->type, op_int(op, A_AXIS, 0))))
             return;
     joins_operands(v, op, n);
 }
@@ -230,7 +230,7 @@ static bool results_like_operands(Verifier *v, const Op *op) {
 /// The operands are the blocks, then, for an exclusive scan, one initial scalar for each.
 void verify_scan(Verifier *v, const Op *op) {
     int n = op->n_results;
-    bool exclusive = op_flag(op, "exclusive");
+    bool exclusive = op_flag(op, A_EXCLUSIVE);
     if (!want_count(v, op, "operands", op->n_operands, exclusive ? 2 * n : n) ||
         !are_aligned(v, op, n) || !results_like_operands(v, op))
         return;
@@ -265,7 +265,7 @@ void verify_gather(Verifier *v, const Op *op) {
         return;
     Type like = *operand(op, 0)->type;
     const Type *indices = operand(op, 1)->type;
-    int64_t axis = op_int(op, "axis", 0);
+    int64_t axis = op_int(op, A_AXIS, 0);
     if (indices->rank == like.rank) like.extents[axis] = indices->extents[axis];
     const Type *want = ty_block(v->ir, EL_I64, like.rank, like.extents);
     if (want_operand(v, op, 1, want)) want_result(v, op, 0, ty_with_elem(v->ir, want, like.elem));

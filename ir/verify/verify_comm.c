@@ -7,7 +7,7 @@
 /// Checks that the kernel has symmetric parameters, which make its launch collective.
 static bool in_sym_kernel(Verifier *v, const Op *op) {
     const Op *kernel = op_enclosing(op, OP_KERNEL);
-    bool ok = !kernel || op_attr(kernel, "sym");
+    bool ok = !kernel || op_ints(kernel, A_SYMMETRIC_PARAMS);
     if (!ok) verify_fail(v, op, "none", "a kernel with symmetric parameters around it");
     return ok;
 }
@@ -34,7 +34,7 @@ static bool are_words(Verifier *v, const Op *op, const char *what, const Type *t
 static bool says_how(Verifier *v, const Op *op, bool pulls) {
     static const char *const all[] = {"before", "push", "pull", "direct", NULL};
     static const char *const pushes[] = {"before", "push", "behind", NULL};
-    return want_one_of(v, op, "how", pulls ? all : pushes);
+    return want_one_of(v, op, A_PLAN, pulls ? all : pushes);
 }
 
 /// The gathered view is the same tensor at another address, so strides may differ.
@@ -55,7 +55,7 @@ void verify_comm_scatter(Verifier *v, const Op *op) {
     if (!in_sym_kernel(v, op) || !says_how(v, op, false) || !want_kind(v, op, 0, TK_TENSOR) ||
         !want_kind(v, op, 1, TK_TENSOR))
         return;
-    bool behind = strcmp(op_str(op, "how"), "behind") == 0;
+    bool behind = strcmp(op_str(op, A_PLAN), "behind") == 0;
     if (!(behind ? want_index(v, op, 2)
                  : are_words(v, op, "what is done", operand(op, 2)->type, 2)) ||
         !are_words(v, op, "the flags", operand(op, 3)->type, 3) || !want_index(v, op, 4))
@@ -92,10 +92,10 @@ static bool names_word(Verifier *v, const Op *op, int numbers, int first) {
 void verify_signal_wait(Verifier *v, const Op *op) {
     static const char *const compares[] = {"eq", "ne", "gt", "ge", "lt", "le", NULL};
     if (names_word(v, op, 2, 4) && are_words(v, op, "the control block", operand(op, 1)->type, 1))
-        want_one_of(v, op, "compare", compares);
+        want_one_of(v, op, A_COMPARE, compares);
 }
 
 void verify_signal_set(Verifier *v, const Op *op) {
     static const char *const ops[] = {"set", "add", NULL};
-    if (names_word(v, op, 1, 2)) want_one_of(v, op, "op", ops);
+    if (names_word(v, op, 1, 2)) want_one_of(v, op, A_OP, ops);
 }

@@ -10,7 +10,7 @@
 static void verify_module(Verifier *v, const Op *op) {
     PtrMap seen[3] = {{0}};
     for_each_op(inner, op->regions[0]) {
-        const char *name = op_str(inner, "name");
+        const char *name = op_str(inner, A_NAME);
         PtrMap *names = &seen[inner->code == OP_FUNC ? 1 : inner->code == OP_DEVICE ? 2 : 0];
         if (!name) continue;
         if (map_get(names, name)) verify_fail(v, inner, name, "a name of its own");
@@ -27,10 +27,10 @@ static void want_memory_args(Verifier *v, const Op *op) {
                         "parameter %d to be a tensor or a scalar", i + 1);
 }
 
-/// Checks that `sym` is in ascending order, and that each entry is a tensor with a dimension for
-/// the rank.
+/// Checks that `symmetric_params` is in ascending order, and that each entry is a tensor with a
+/// dimension for the rank.
 static void want_sym_args(Verifier *v, const Op *op) {
-    const Attr *sym = op_attr(op, "sym");
+    const Attr *sym = op_ints(op, A_SYMMETRIC_PARAMS);
     const Region *r = op->regions[0];
     int64_t least = 0;
     for (int i = 0; sym && i < sym->n; i++) {
@@ -77,9 +77,9 @@ static bool may_pass(const Type *arg, const Type *param) {
 static void verify_call(Verifier *v, const Op *op) {
     const Op *module = op_enclosing(op, OP_MODULE);
     if (!module) return;
-    const Op *callee = find_kernel(module, op_str(op, "callee"));
+    const Op *callee = find_kernel(module, op_str(op, A_CALLEE));
     if (!callee) {
-        verify_fail(v, op, op_str(op, "callee"), "a kernel of this module");
+        verify_fail(v, op, op_str(op, A_CALLEE), "a kernel of this module");
         return;
     }
     const Region *r = callee->regions[0];
@@ -109,7 +109,7 @@ static bool nests_perfectly(Verifier *v, const Op *op) {
 
 static void verify_parallel(Verifier *v, const Op *op) {
     if (nests_perfectly(v, op) && want_index(v, op, 0) && want_index(v, op, 1) &&
-        want_range(v, op, "step", op_int(op, "step", 0), 0, INT64_MAX) && want_index_arg(v, op))
+        want_range(v, op, "step", op_int(op, A_STEP, 0), 0, INT64_MAX) && want_index_arg(v, op))
         want_no_yields(v, op);
 }
 
@@ -120,7 +120,7 @@ static void verify_launch(Verifier *v, const Op *op) {
 /// The arguments are the program's number, then the host's arguments.
 static void verify_device(Verifier *v, const Op *op) {
     const Region *r = op->regions[0];
-    if (!want_range(v, op, "warps", op_int(op, "warps", 0), 1, 33) ||
+    if (!want_range(v, op, "warps", op_int(op, A_WARPS, 0), 1, 33) ||
         !want_range(v, op, "region arguments", r->n_args, 1, INT64_MAX) ||
         !want_type(v, op, "region argument", 0, r->args[0]->type, ty_scalar(v->ir, EL_I64)))
         return;
@@ -131,9 +131,9 @@ static void verify_device(Verifier *v, const Op *op) {
 static void verify_dispatch(Verifier *v, const Op *op) {
     const Op *module = op_enclosing(op, OP_MODULE);
     if (!want_operands(v, op, 1) || !want_index(v, op, 0) || !module) return;
-    const Op *device = find_device(module, op_str(op, "device"));
+    const Op *device = find_device(module, op_str(op, A_DEVICE));
     if (!device) {
-        verify_fail(v, op, op_str(op, "device"), "a device of this module");
+        verify_fail(v, op, op_str(op, A_DEVICE), "a device of this module");
         return;
     }
     const Region *r = device->regions[0];
@@ -164,7 +164,7 @@ static bool inits_match(Verifier *v, const Op *op, int first) {
 static void verify_for(Verifier *v, const Op *op) {
     if (!want_range(v, op, "regions", op->n_regions, 1, 3) || !want_operands(v, op, 2) ||
         !want_index(v, op, 0) || !want_index(v, op, 1) || !inits_match(v, op, 2) ||
-        !want_range(v, op, "step", op_int(op, "step", 0), 1, INT64_MAX))
+        !want_range(v, op, "step", op_int(op, A_STEP, 0), 1, INT64_MAX))
         return;
     int n = op->n_results;
     const Type **types = result_types(v, op, 1);
@@ -198,7 +198,7 @@ static void verify_if(Verifier *v, const Op *op) {
 /// Checks that the text has a {} for each operand from `first` on, so that every value is shown.
 static void shows_values(Verifier *v, const Op *op, int first) {
     int places = 0;
-    for (const char *s = op_str(op, "text"); (s = strstr(s, "{}")); s += 2) places++;
+    for (const char *s = op_str(op, A_TEXT); (s = strstr(s, "{}")); s += 2) places++;
     if (places < op->n_operands - first)
         verify_fail(v, op, number_text(v, places), "%d {} in text", op->n_operands - first);
     for (int i = first; i < op->n_operands; i++) want_kind(v, op, i, TK_BLOCK);

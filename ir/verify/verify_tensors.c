@@ -17,18 +17,18 @@ void verify_dim(Verifier *v, const Op *op) {
 static int access_head(const Op *op) {
     switch (op->code) {
     case OP_LIVE: return 1;
-    case OP_COMBINE: return 2 * (int)op_int(op, "n", 1);
-    case OP_ATOMIC: return strcmp(op_str(op, "op"), "cas") == 0 ? 3 : 2;
+    case OP_COMBINE: return 2 * (int)op_int(op, A_N_TENSORS, 1);
+    case OP_ATOMIC: return strcmp(op_str(op, A_OP), "cas") == 0 ? 3 : 2;
     default: return 2;
     }
 }
 
 /// Checks that all tensors have one rank, and that the subscript covers each dimension.
 static bool subscripts_match(Verifier *v, const Op *op) {
-    int n_tensors = op->code == OP_COMBINE ? (int)op_int(op, "n", 1) : 1;
+    int n_tensors = op->code == OP_COMBINE ? (int)op_int(op, A_N_TENSORS, 1) : 1;
     for (int i = 0; i < n_tensors; i++)
         if (!want_kind(v, op, i, TK_TENSOR) ||
-            !want_count(v, op, "dimensions in subs", op_attr(op, "subs")->n,
+            !want_count(v, op, "dimensions in subs", op_subs(op, A_SUBS)->n,
                         operand(op, i)->type->rank))
             return false;
     return true;
@@ -52,8 +52,9 @@ static bool verify_sub(Verifier *v, const Op *op, const SubDim *d, int at, const
 
 /// Checks the subscript, so that access_of may read it.
 static bool verify_subs(Verifier *v, const Op *op) {
-    const Attr *subs = op_attr(op, "subs");
-    if (op->code == OP_COMBINE && !want_range(v, op, "n", op_int(op, "n", 1), 1, 1 << 16))
+    const Attr *subs = op_subs(op, A_SUBS);
+    if (op->code == OP_COMBINE &&
+        !want_range(v, op, "n_tensors", op_int(op, A_N_TENSORS, 1), 1, 1 << 16))
         return false;
     int head = access_head(op), n = head;
     if (!want_operands(v, op, head) || !subscripts_match(v, op)) return false;
@@ -67,14 +68,14 @@ static bool verify_subs(Verifier *v, const Op *op) {
     return true;
 }
 
-/// Checks `inside`, for each dimension: 0 nothing is proved, 1 the coordinate is inside, 2 the axis
-/// is also full.
+/// Checks `in_bounds`, for each dimension: 0 nothing is proved, 1 the coordinate is inside, 2 the
+/// axis is also full.
 static bool verify_inside(Verifier *v, const Op *op) {
-    const Attr *inside = op_attr(op, "inside");
+    const Attr *inside = op_ints(op, A_IN_BOUNDS);
     if (!inside) return true;
-    bool ok = want_count(v, op, "dimensions in inside", inside->n, op_attr(op, "subs")->n);
+    bool ok = want_count(v, op, "dimensions in in_bounds", inside->n, op_subs(op, A_SUBS)->n);
     for (int i = 0; ok && i < inside->n; i++)
-        ok = want_range(v, op, "inside", inside->ints[i], 0, 3);
+        ok = want_range(v, op, "in_bounds", inside->ints[i], 0, 3);
     return ok;
 }
 
@@ -108,7 +109,7 @@ void verify_live(Verifier *v, const Op *op) {
 void verify_store(Verifier *v, const Op *op) {
     const Type *shape = verify_access(v, op);
     Elem elem = shape ? operand(op, 0)->type->elem : EL_I64;
-    if (op_flag(op, "system") && elem != EL_I64)
+    if (op_flag(op, A_SYSTEM) && elem != EL_I64)
         verify_fail(v, op, elem_info[elem].name, "words of i64");
     if (shape) want_operand(v, op, 1, type_of_moved(v, op, shape));
 }
@@ -117,7 +118,7 @@ void verify_copy_async(Verifier *v, const Op *op) {
     const Type *shape = verify_access(v, op);
     if (!shape || !want_kind(v, op, 1, TK_BUF)) return;
     const Type *buf = operand(op, 1)->type;
-    int64_t bytes = op_int(op, "bytes", 16);
+    int64_t bytes = op_int(op, A_COPY_BYTES, 16);
     if ((bytes != 4 && bytes != 8 && bytes != 16) || 8 * bytes < elem_info[buf->elem].bits)
         verify_fail(v, op, "bytes", "4, 8 or 16, of whole elements");
     want_type(v, op, "buffer", 0, ty_block(v->ir, buf->elem, buf->rank, buf->extents),
@@ -129,13 +130,13 @@ void verify_copy_async(Verifier *v, const Op *op) {
 void verify_atomic(Verifier *v, const Op *op) {
     static const char *const names[] = {"add", "max",  "min", "and", "or",
                                         "xor", "xchg", "cas", NULL};
-    const Type *shape = want_one_of(v, op, "op", names) ? verify_access(v, op) : NULL;
+    const Type *shape = want_one_of(v, op, A_OP, names) ? verify_access(v, op) : NULL;
     if (!shape) return;
     const Type *t = type_of_moved(v, op, shape);
-    OpCode code = op_by_name(op_str(op, "op"));
+    OpCode code = op_by_name(op_str(op, A_OP));
     int classes = code == OP_COUNT ? EC_ANY : op_info[code].classes;
     if (!elem_is(t->elem, classes) || elem_info[t->elem].bits < 8)
-        verify_fail(v, op, elem_info[t->elem].name, "an element that has %s", op_str(op, "op"));
+        verify_fail(v, op, elem_info[t->elem].name, "an element that has %s", op_str(op, A_OP));
     if (want_operand(v, op, 1, t) && want_result(v, op, 0, t) && access_head(op) == 3)
         want_operand(v, op, 2, t);
 }
@@ -143,7 +144,7 @@ void verify_atomic(Verifier *v, const Op *op) {
 /// Values may have the tensor's element or that of the fold, which may be wider than both.
 void verify_combine(Verifier *v, const Op *op) {
     const Type *shape = verify_access(v, op);
-    int n = (int)op_int(op, "n", 1);
+    int n = (int)op_int(op, A_N_TENSORS, 1);
     const Region *r = op->regions[0];
     if (!shape || !want_count(v, op, "region arguments", r->n_args, 2 * n)) return;
     const Type **types = ctx_array(v->ctx, const Type *, n);
@@ -162,6 +163,6 @@ void verify_scratch(Verifier *v, const Op *op) {
         verify_fail(v, op, type_text(v->ctx, t), "a tensor result");
     else if (want_count(v, op, "dimensions", op->n_operands, t->rank))
         for (int i = 0; i < t->rank; i++) want_index(v, op, i);
-    if (op_flag(op, "sym") && op->n_operands == 0)
+    if (op_flag(op, A_SYMMETRIC) && op->n_operands == 0)
         verify_fail(v, op, "none", "a dimension for the rank");
 }

@@ -70,18 +70,18 @@ bool want_range(Verifier *v, const Op *op, const char *what, int64_t n, int64_t 
 }
 
 bool want_axis(Verifier *v, const Op *op, const Type *t) {
-    return want_range(v, op, "axis", op_int(op, "axis", 0), 0, t->rank);
+    return want_range(v, op, "axis", op_int(op, A_AXIS, 0), 0, t->rank);
 }
 
 /// Checks that the string attribute, if present, is one of the names.
-bool want_one_of(Verifier *v, const Op *op, const char *attr, const char *const *names) {
+bool want_one_of(Verifier *v, const Op *op, StrAttr attr, const char *const *names) {
     const char *s = op_str(op, attr);
     Text all = {.ctx = v->ctx};
     for (; s && *names; names++) {
         if (strcmp(*names, s) == 0) return true;
         text_add(&all, "%s%s", all.n ? ", " : "", *names);
     }
-    if (s) verify_fail(v, op, s, "%s to be one of %s", attr, all.data);
+    if (s) verify_fail(v, op, s, "%s to be one of %s", attr_info[attr].name, all.data);
     return !s;
 }
 

@@ -268,8 +268,8 @@ static Op *build_gather(Comm *c, Builder *b, const CommReads *r, PlanId plan, Va
     const Type *flags = ty_tensor(c->ir, EL_I64, 2, NULL, (int64_t[]){DYNAMIC, 1});
     const Type *types[2] = {r->tensor->type, flags};
     Op *op = build_op(b, OP_COMM_GATHER, 2, (Value *[]){r->tensor, chunk}, 2, types, 0);
-    op_set_attr(c->ir, op, "how", at_str(c->ir, plan_name(plan)));
-    op_set_attr(c->ir, op, "name", at_str(c->ir, comm_name(r->tensor)));
+    op_set_str(c->ir, op, A_PLAN, plan_name(plan));
+    op_set_str(c->ir, op, A_NAME, comm_name(r->tensor));
     result(op, 0)->name = r->tensor->name;
     result(op, 1)->name = "flags";
     return op;

@@ -2,7 +2,7 @@
 // comm-overlap: turns reads of other ranks' shards, and contributions to them, into transfers that
 // run beside the programs.
 //
-//   comm_begin [wait=true]
+//   comm_begin [wait_all=true]
 //   parallel r, m, n { ... load %a[r, m, k] ... }
 //   ->
 //   comm_begin; %view, %flags = comm_gather %a, %chunk
@@ -34,7 +34,7 @@ Value *comm_dim(Builder *b, Value *tensor, int axis) {
     const Type *type = ty_scalar(b->ir, EL_I64);
     if (tensor->type->extents[axis] != DYNAMIC) return build_index(b, tensor->type->extents[axis]);
     Op *dim = build_op(b, OP_DIM, 1, &tensor, 1, &type, 0);
-    op_set_attr(b->ir, dim, "axis", at_int(b->ir, axis));
+    op_set_int(b->ir, dim, A_AXIS, axis);
     return result(dim, 0);
 }
 
@@ -69,7 +69,7 @@ bool comm_is_own(const Value *rank) {
 
 static bool is_rank_extent(const Value *v) {
     const Op *dim = def_of(v, OP_DIM);
-    return dim && op_int(dim, "axis", -1) == 0 && value_is_sym(operand(dim, 0));
+    return dim && op_int(dim, A_AXIS, -1) == 0 && value_is_sym(operand(dim, 0));
 }
 
 /// Whether the launch requires that v equals an extent of the dimension of ranks.
@@ -87,7 +87,7 @@ static bool is_required(const Value *v) {
 /// Whether v is the number of ranks.
 static bool counts_ranks(const Comm *c, const Value *v) {
     int64_t n;
-    const Attr *sym = op_attr(c->kernel, "sym");
+    const Attr *sym = op_ints(c->kernel, A_SYMMETRIC_PARAMS);
     for (int i = 0; const_int(v, &n) && i < sym->n; i++)
         if (c->kernel->regions[0]->args[sym->ints[i]]->type->extents[0] == n) return true;
     return is_rank_extent(v) || is_required(v);
@@ -116,9 +116,9 @@ void comm_wait(Comm *c, Builder *b, Value *words, Value *epoch, Value *peer, int
     Value *in[4 + MAX_RANK] = {words, comm_control(c), epoch, peer};
     memcpy(in + 4, coordinates, sizeof *in * (size_t)n);
     Op *wait = build_op(b, OP_SIGNAL_WAIT, 4 + n, in, 0, NULL, 0);
-    op_set_attr(c->ir, wait, "compare", at_str(c->ir, "ge"));
-    op_set_attr(c->ir, wait, "text", at_str(c->ir, text));
-    op_set_attr(c->ir, wait, "once", at_bool(c->ir, true));
+    op_set_str(c->ir, wait, A_COMPARE, "ge");
+    op_set_str(c->ir, wait, A_TEXT, text);
+    op_set_flag(c->ir, wait, A_SET_ONCE, true);
 }
 
 Value *comm_room(Builder *b, Value *tensor, Elem elem, int n, Value *const *first,
@@ -137,8 +137,8 @@ Value *comm_room(Builder *b, Value *tensor, Elem elem, int n, Value *const *firs
     if (elem_info[elem].bits >= elem_info[t->elem].bits && t->align)
         type = ty_aligned(b->ir, type, t->align);
     Op *op = build_op(b, OP_SCRATCH, rank, dims, 1, &type, 0);
-    op_set_attr(b->ir, op, "name", at_str(b->ir, name));
-    if (n == 2) op_set_attr(b->ir, op, "sym", at_bool(b->ir, true));
+    op_set_str(b->ir, op, A_NAME, name);
+    if (n == 2) op_set_flag(b->ir, op, A_SYMMETRIC, true);
     result(op, 0)->name = name;
     return result(op, 0);
 }
@@ -146,8 +146,8 @@ Value *comm_room(Builder *b, Value *tensor, Elem elem, int n, Value *const *firs
 Value *comm_words(Comm *c, Builder *b, const Value *tensor, Value *ranks, Value *each) {
     const Type *type = ty_tensor(b->ir, EL_I64, 3, NULL, (int64_t[]){DYNAMIC, DYNAMIC, 1});
     Op *op = build_op(b, OP_COMM_SIGNALS, 2, (Value *[]){ranks, each}, 1, &type, 0);
-    op_set_attr(b->ir, op, "number", at_int(b->ir, c->signals++));
-    op_set_attr(b->ir, op, "name", at_str(b->ir, comm_name(tensor)));
+    op_set_int(b->ir, op, A_SIGNAL_ID, c->signals++);
+    op_set_str(b->ir, op, A_NAME, comm_name(tensor));
     return result(op, 0);
 }
 
@@ -174,7 +174,7 @@ static void find_remote(Op *op, void *arg) {
     bool writes = op->code == OP_STORE || op->code == OP_ATOMIC;
     c->remote |= op->code == OP_SIGNAL_SET || (writes && is_remote_access(op));
     if (op->code == OP_ATOMIC && value_is_sym(operand(op, 0)))
-        op_set_attr(c->ir, op, "system", at_bool(c->ir, true));
+        op_set_flag(c->ir, op, A_SYSTEM, true);
 }
 
 static void find_signal_wait(Op *op, void *arg) {
@@ -187,8 +187,7 @@ static void find_signal_wait(Op *op, void *arg) {
 static void mark_word(Op *op, void *arg) {
     Comm *c = arg;
     for (int i = 0; op->code == OP_STORE && i < c->words.n; i++)
-        if (c->words.data[i] == operand(op, 0))
-            op_set_attr(c->ir, op, "system", at_bool(c->ir, true));
+        if (c->words.data[i] == operand(op, 0)) op_set_flag(c->ir, op, A_SYSTEM, true);
 }
 
 /// Finds accesses of the rewritten kernel by addresses in other ranks' memory. On CPUs the engine
@@ -264,7 +263,7 @@ static void move_scratch(Comm *c) {
 }
 
 static void overlap_kernel(PassEnv *env, Op *kernel) {
-    const Attr *sym = op_attr(kernel, "sym");
+    const Attr *sym = op_ints(kernel, A_SYMMETRIC_PARAMS);
     Comm c = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .kernel = kernel};
     Adds adds = {.ctx = c.ctx};
     op_walk_pre(kernel, find_ops, &c);
@@ -286,9 +285,9 @@ static void overlap_kernel(PassEnv *env, Op *kernel) {
     if (c.copies) move_scratch(&c);
     if (!c.copies && c.plan != PLAN_BEFORE) comm_parts(&c);
     op_walk_pre(kernel, find_reach, &c);
-    op_set_attr(c.ir, c.begin, "wait", c.remote ? at_bool(c.ir, true) : NULL);
-    op_set_attr(c.ir, c.begin, "reaches", c.reaches ? at_bool(c.ir, true) : NULL);
-    if (c.notes.n) op_set_attr(c.ir, kernel, "comm", at_strs(c.ir, c.notes.data, c.notes.n));
+    op_set_flag(c.ir, c.begin, A_WAIT_ALL, c.remote);
+    op_set_flag(c.ir, c.begin, A_DIRECT_ACCESS, c.reaches);
+    if (c.notes.n) op_set_strs(c.ir, kernel, A_COMM_NOTES, c.notes.data, c.notes.n);
 }
 
 void pass_comm_overlap(PassEnv *env, Op *module) {

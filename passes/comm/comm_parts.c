@@ -75,7 +75,7 @@ static void touch_tensor(MeetingSide *s, Value *v, int how) {
 /// The owner folds the contributions of ranks, unless these add in place.
 static void touch_combine(MeetingSide *s, const Op *op) {
     bool stays = !comm_is_add(op), sum = s->c && s->c->sums && comm_is_sum(op);
-    int n = (int)op_int(op, "n", 1), keep = op_flag(op, "keep") ? OWN_READ : 0;
+    int n = (int)op_int(op, A_N_TENSORS, 1), keep = op_flag(op, A_ACCUMULATE) ? OWN_READ : 0;
     for (int i = 0; i < n; i++)
         if (value_is_sym(operand(op, i)))
             touch_tensor(s, operand(op, i), keep | (stays || !sum ? OWN_WRITTEN : OTHER_WRITTEN));
@@ -284,7 +284,7 @@ static const char *find_stores(ShardParts *p, const MeetingSide *before) {
     for (int i = 0; i < before->accesses.n; i++) {
         Op *op = before->accesses.data[i];
         bool here = false;
-        int n = op->code == OP_COMBINE ? (int)op_int(op, "n", 1) : op->code == OP_STORE;
+        int n = op->code == OP_COMBINE ? (int)op_int(op, A_N_TENSORS, 1) : op->code == OP_STORE;
         for (int k = 0; k < n; k++) here |= operand(op, k) == p->tensor;
         if (!here) continue;
         if (p->phase && p->phase != comm_phase(op)) return "several phases write it";
@@ -381,7 +381,7 @@ static const char *judge_meeting(Ir *ir, Op *kernel, const Op *barrier, const Co
 
 bool comm_needs_meeting(Ir *ir, Op *kernel, const Op *barrier) {
     Judged j;
-    return !op_flag(barrier, "phases") || judge_meeting(ir, kernel, barrier, NULL, &j) != NULL;
+    return !op_flag(barrier, A_PHASES_ONLY) || judge_meeting(ir, kernel, barrier, NULL, &j) != NULL;
 }
 
 /* ---- numbers of parts ---------------------------------------------------------------------- */
@@ -477,7 +477,7 @@ static void raise_parts(Comm *c, const ShardParts *p, Value *ranks) {
     Value *to = ix_rem(&in, ix_add(&in, c->rank, next), ranks);
     Value *set[5] = {p->words, epoch, to, c->rank, number};
     Op *op = build_op(&in, OP_SIGNAL_SET, 5, set, 0, NULL, 0);
-    op_set_attr(b.ir, op, "op", at_str(b.ir, "set"));
+    op_set_str(b.ir, op, A_OP, "set");
     build_yield(&in, 0, NULL);
 }
 
@@ -599,7 +599,7 @@ typedef struct MeetingList {
 
 static void find_meeting(Op *op, void *arg) {
     MeetingList *m = arg;
-    if (op->code == OP_COMM_BARRIER && op_flag(op, "phases")) vec_push(m->ctx, &m->ops, op);
+    if (op->code == OP_COMM_BARRIER && op_flag(op, A_PHASES_ONLY)) vec_push(m->ctx, &m->ops, op);
 }
 
 /// Handles meetings in order: the next one may still have to order what an erased one ordered.

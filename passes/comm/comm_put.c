@@ -103,10 +103,10 @@ static void send_shards(Comm *c, const CommPut *p, Builder b) {
     Value *at[3] = {comm_of_other(c, &b, to), c->rank, ix_div(&b, row, p->chunk)};
     Place word = place_behind(3, at, NULL);
     Op *first = atomic_at(&b, "max", p->words, comm_first_epoch(c, &b), &word);
-    op_set_attr(c->ir, first, "system", at_bool(c->ir, true));
+    op_set_flag(c->ir, first, A_SYSTEM, true);
     Value *in[5] = {p->words, build_index(&b, 1), at[0], at[1], at[2]};
     Op *set = build_op(&b, OP_SIGNAL_SET, 5, in, 0, NULL, 0);
-    op_set_attr(c->ir, set, "op", at_str(c->ir, "add"));
+    op_set_str(c->ir, set, A_OP, "add");
     close_regions(&b, home);
 }
 
@@ -131,11 +131,11 @@ void comm_put_wait(Comm *c, const CommPut *p, Builder *b, Value *epoch, Value *p
 
 /// Keeps the proofs about subscripts.
 static void move_proof(Comm *c, Op *access, int n) {
-    const Attr *inside = op_attr(access, "inside");
+    const Attr *inside = op_ints(access, A_IN_BOUNDS);
     int64_t all[MAX_RANK] = {1};
     if (!inside) return;
     memcpy(all + 1, inside->ints, sizeof *all * (size_t)inside->n);
-    op_set_attr(c->ir, access, "inside", at_ints(c->ir, all, n));
+    op_set_ints(c->ir, access, A_IN_BOUNDS, all, n);
 }
 
 void comm_put_read(Comm *c, const CommPut *p, Op *access) {
@@ -149,6 +149,6 @@ void comm_put_read(Comm *c, const CommPut *p, Op *access) {
     }
     memcpy(subs + 1, a.subs, sizeof *subs * (size_t)a.n_subs);
     op_set_operands(c->ir, access, n, in);
-    op_set_attr(c->ir, access, "subs", at_subs(c->ir, subs, a.n_subs + 1));
+    op_set_subs(c->ir, access, A_SUBS, subs, a.n_subs + 1);
     move_proof(c, access, a.n_subs + 1);
 }

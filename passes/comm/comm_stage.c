@@ -19,7 +19,7 @@
 // for the next, the own one last:
 //
 //   for r' { r = (r' + rank + 1) % W; parallel m, n { store %local[r, m, n], %v }
-//            comm_scatter %local, %stage, r, %flags [how="behind"] }
+//            comm_scatter %local, %stage, r, %flags [plan="behind"] }
 //   parallel m, n { for s in W { signal_wait %flags[rank, s, 0] }; ... }
 //
 // The plan `add` gives up the order of the ranks, and rounding once, in exchange for fewer bytes:
@@ -71,7 +71,7 @@ typedef struct Others {
 static void find_other(Op *op, void *arg) {
     Others *o = arg;
     if (op == o->add || !op_is_access(op) || op->code == OP_LIVE) return;
-    for (int i = 0; i < (int)op_int(o->add, "n", 1); i++)
+    for (int i = 0; i < (int)op_int(o->add, A_N_TENSORS, 1); i++)
         o->found |= operand(op, 0) == operand(o->add, i);
 }
 
@@ -123,7 +123,7 @@ static const char *reason_against_staging(Stage *s) {
     if (!place_is_known(s)) return "its place does not follow from the indices of 'parallel'";
     const Level *loose = loose_level(s);
     if (loose) {
-        const char *name = op_str(loose->op, "name");
+        const char *name = op_str(loose->op, A_NAME);
         return ctx_format(s->c->ctx, "programs that differ in '%s' contribute to the same elements",
                           name ? name : "an index");
     }
@@ -255,9 +255,9 @@ static void send_staged(Stage *s) {
     Value *epoch = comm_epoch(s->c, &b);
     Value *in[5] = {s->flags, epoch, to, s->c->rank, tile_number(s, &b, index, to)};
     Op *set = build_op(&b, OP_SIGNAL_SET, 5, in, 0, NULL, 0);
-    op_set_attr(s->c->ir, set, "op", at_str(s->c->ir, "set"));
+    op_set_str(s->c->ir, set, A_OP, "set");
     // With several signals of a tile, none is late.
-    if (s->adds == 1) op_set_attr(s->c->ir, set, "late", at_bool(s->c->ir, true));
+    if (s->adds == 1) op_set_flag(s->c->ir, set, A_DEFERRABLE, true);
 }
 
 /// Builds the transfers by copy engines behind the phase: the parts for `peer`, or for all other
@@ -273,8 +273,8 @@ static void scatter_staged(Stage *s, Builder *b, Value *peer) {
         Value *rows = ix_max(b, comm_dim(b, s->local[i], 1), build_index(b, 1));
         Value *in[5] = {s->local[i], s->stage[i], which, up, rows};
         Op *op = build_op(b, OP_COMM_SCATTER, 5, in, 0, NULL, 0);
-        op_set_attr(ir, op, "how", at_str(ir, peer ? "behind" : "before"));
-        op_set_attr(ir, op, "name", at_str(ir, comm_name(operand(s->add, i))));
+        op_set_str(ir, op, A_PLAN, peer ? "behind" : "before");
+        op_set_str(ir, op, A_NAME, comm_name(operand(s->add, i)));
     }
 }
 
@@ -353,13 +353,13 @@ static void wait_for_slots(const Stage *s, Builder *b, Value *number) {
     build_yield(&in, 0, NULL);
 }
 
-/// Folds in the order of the ranks. With `keep`, the old value comes first.
+/// Folds in the order of the ranks. With `accumulate`, the old value comes first.
 static void fold_slots(const Stage *s, Builder *b, const Place *at) {
     Value *state[MAX_ADDED], *values[MAX_ADDED];
     Place owned = shard_behind(1, &s->c->rank, at);
     read_stage_slots(s, b, at, build_index(b, 0), state);
-    for (int i = 0; i < s->n && op_flag(s->add, "keep"); i++) values[i] = state[i];
-    if (op_flag(s->add, "keep")) {
+    for (int i = 0; i < s->n && op_flag(s->add, A_ACCUMULATE); i++) values[i] = state[i];
+    if (op_flag(s->add, A_ACCUMULATE)) {
         for (int i = 0; i < s->n; i++)
             state[i] = build_cast(b, load_at(b, operand(s->add, i), &owned), state[i]->type->elem);
         combine_fold(b, s->add, state, values, NULL, state);
@@ -387,7 +387,7 @@ static Place open_owned(Stage *s, Builder *b, Value **index) {
         const Level *l = &s->level[i];
         index[i] = s->c->rank;
         if (i != s->rank_level)
-            index[i] = open_parallel(b, lo[i], hi[i], l->step, op_str(l->op, "name"));
+            index[i] = open_parallel(b, lo[i], hi[i], l->step, op_str(l->op, A_NAME));
     }
     if (s->parts > 1)
         part = open_parallel(b, build_index(b, 0), build_index(b, s->parts), 1, "part");
@@ -428,8 +428,9 @@ void comm_turn(Comm *c) {
 bool comm_is_sum(const Op *combine) {
     const Region *r = combine->regions[0];
     const Op *add = def_of(operand(terminator(r), 0), OP_ADD);
-    return op_int(combine, "n", 1) == 1 && add && r->first == add && operand(add, 0)->region == r &&
-           operand(add, 1)->region == r && operand(add, 0) != operand(add, 1);
+    return op_int(combine, A_N_TENSORS, 1) == 1 && add && r->first == add &&
+           operand(add, 0)->region == r && operand(add, 1)->region == r &&
+           operand(add, 0) != operand(add, 1);
 }
 
 /// Clears the own shard before any rank adds to it.
@@ -449,11 +450,11 @@ static void add_in_place(Stage *s) {
     Value *tensor = operand(s->add, 0);
     Builder b = build_before(s->c->ir, s->add);
     Place p = place_of(s->add);
-    if (!op_flag(s->add, "keep")) clear_owned(s);
-    s->c->remote |= op_flag(s->add, "keep");
+    if (!op_flag(s->add, A_ACCUMULATE)) clear_owned(s);
+    s->c->remote |= op_flag(s->add, A_ACCUMULATE);
     Value *v = build_cast(&b, operand(s->add, 1), tensor->type->elem);
     Op *op = atomic_at(&b, "add", tensor, v, &p);
-    op_set_attr(s->c->ir, op, "system", at_bool(s->c->ir, true));
+    op_set_flag(s->c->ir, op, A_SYSTEM, true);
     turn_later(s);
     op_erase(s->add);
     comm_note(s->c, "%s: programs add to the owner's shard, in no order", comm_name(tensor));
@@ -514,7 +515,7 @@ static const char *how_it_goes(const Stage *s) {
 
 void comm_stage(Comm *c, Op *add) {
     Stage *s = ctx_new(c->ctx, Stage);
-    *s = (Stage){.c = c, .add = add, .a = access_of(add), .n = (int)op_int(add, "n", 1)};
+    *s = (Stage){.c = c, .add = add, .a = access_of(add), .n = (int)op_int(add, A_N_TENSORS, 1)};
     for (Op *up = op_enclosing(add, OP_PARALLEL); up; up = op_enclosing(up, OP_PARALLEL))
         s->phase = up;
     for (int i = 0; i < c->adding.n; i++) s->adds += c->adding.data[i] == s->phase;

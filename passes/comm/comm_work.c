@@ -121,7 +121,7 @@ static double moved_bytes(const WorkFinder *f, const Op *op, const Type *block, 
 }
 
 static void add_combine(WorkFinder *f, CommPhase *p, const Op *op, double times) {
-    int n = (int)op_int(op, "n", 1);
+    int n = (int)op_int(op, A_N_TENSORS, 1);
     for (int i = 0; i < n && comm_is_add(op); i++) {
         int at = tensor_number(f, operand(op, i));
         if (at < 0) return;
@@ -233,7 +233,7 @@ static void add_host_region(WorkFinder *f, const Region *r, double times) {
 /* ---- the launch ---------------------------------------------------------------------------- */
 
 static bool knows_extents(const WorkFinder *f) {
-    const Attr *sym = op_attr(f->kernel, "sym");
+    const Attr *sym = op_ints(f->kernel, A_SYMMETRIC_PARAMS);
     for (int i = 0; i < sym->n; i++) {
         const Value *tensor = f->kernel->regions[0]->args[sym->ints[i]];
         for (int d = 0; d < tensor->type->rank; d++)
@@ -253,7 +253,7 @@ static void check_bytes(WorkFinder *f) {
 
 void comm_launch(Ir *ir, Op *kernel, const GpuTarget *gpu, const Machine *machine,
                  const CostDims *dims, CommLaunch *out) {
-    const Attr *sym = op_attr(kernel, "sym");
+    const Attr *sym = op_ints(kernel, A_SYMMETRIC_PARAMS);
     WorkFinder f = {.ctx = ir_ctx(ir),
                     .ir = ir,
                     .kernel = kernel,

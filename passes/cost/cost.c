@@ -47,7 +47,7 @@ static bool known_argument(const CostDims *m, const Value *v, int64_t *out, int 
         !find_known_value(m, operand(owner, 0), &lo, depth) ||
         !find_known_value(m, operand(owner, 1), &hi, depth))
         return false;
-    *out = op_int(owner, "step", 1) ? lo + (hi - lo) / 2 : lo; // the typical iteration
+    *out = op_int(owner, A_STEP, 1) ? lo + (hi - lo) / 2 : lo; // the typical iteration
     return true;
 }
 
@@ -65,7 +65,7 @@ static bool find_known_extent(const CostDims *m, const Value *t, int axis, int64
 /// them.
 static bool known_rank(const CostDims *m, const Op *op, int64_t *out) {
     const Op *kernel = op_enclosing(op, OP_KERNEL);
-    const Attr *sym = kernel ? op_attr(kernel, "sym") : NULL;
+    const Attr *sym = kernel ? op_ints(kernel, A_SYMMETRIC_PARAMS) : NULL;
     if (!sym || !sym->n || !find_known_extent(m, kernel->regions[0]->args[sym->ints[0]], 0, out))
         return false;
     *out /= 2;
@@ -79,7 +79,7 @@ static bool find_known_value(const CostDims *m, const Value *v, int64_t *out, in
     if (!v->def) return known_argument(m, v, out, depth + 1);
     if (v->def->code == OP_RANK) return known_rank(m, v->def, out);
     if (v->def->code == OP_DIM)
-        return find_known_extent(m, operand(v->def, 0), (int)op_int(v->def, "axis", 0), out);
+        return find_known_extent(m, operand(v->def, 0), (int)op_int(v->def, A_AXIS, 0), out);
     if (v->def->code == OP_CAST && elem_is(operand(v->def, 0)->type->elem, EC_INT))
         return find_known_value(m, operand(v->def, 0), out, depth + 1);
     if (!op_has(v->def, ELEMENTWISE) || !elem_is(operand(v->def, 0)->type->elem, EC_INT))
@@ -175,7 +175,7 @@ static double most_positions(const CostDims *m, const Op *op) {
 /// Iterations of a for, parallel or contract. The last one counts in proportion to its part of a
 /// step.
 double cost_parts(const CostDims *m, const Op *op) {
-    int64_t lo, hi, step = op_int(op, "step", 1);
+    int64_t lo, hi, step = op_int(op, A_STEP, 1);
     if (step == 0) return 1;
     if (!find_known_value(m, operand(op, 0), &lo, 0) ||
         !find_known_value(m, operand(op, 1), &hi, 0)) {
@@ -192,7 +192,7 @@ bool cost_is_known(const CostDims *m, const Op *op) {
 }
 
 bool cost_is_bounded(const CostDims *m, const Op *op) {
-    return op_int(op, "step", 1) == 0 || cost_is_known(m, op) || !isinf(most_positions(m, op));
+    return op_int(op, A_STEP, 1) == 0 || cost_is_known(m, op) || !isinf(most_positions(m, op));
 }
 
 bool cost_value(const CostDims *m, const Value *v, int64_t *out) {
@@ -336,7 +336,7 @@ static bool is_passed_once(const Value *v, int depth) {
 /// A reduction along the lanes folds each result from a vector, step after step.
 static void add_reduction(const CpuModel *m, CpuWork *w, const Op *op, double times) {
     const Value *x = operand(op, 0);
-    bool lanes = op_int(op, "axis", 0) == x->type->rank - 1;
+    bool lanes = op_int(op, A_AXIS, 0) == x->type->rank - 1;
     double folds = lanes ? (double)ty_count(result(op, 0)->type) : COST_CPU_SCALAR;
     w->vector_ops += times * (block_vectors(m, x->type) + COST_CPU_FOLD * folds);
     w->again |= !is_passed_once(x, 0);
@@ -471,7 +471,7 @@ static double count_product_flops(const CpuModel *m, const Region *r);
 
 /// Returns the FLOPs of products in one iteration, the mean over all.
 static double mean_products(const CpuModel *m, const Op *op) {
-    int64_t lo, hi, step = op_int(op, "step", 1);
+    int64_t lo, hi, step = op_int(op, A_STEP, 1);
     bool loop = op->code == OP_FOR || op->code == OP_PARALLEL;
     if (!loop || step < 1 || !find_known_value(&m->dims, operand(op, 0), &lo, 0) ||
         !find_known_value(&m->dims, operand(op, 1), &hi, 0) || hi <= lo || !decides_loops(op))

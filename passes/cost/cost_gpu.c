@@ -58,7 +58,7 @@ typedef struct GpuModel {
 
 static const GpuUnit *unit_for_dot(const GpuModel *m, const Op *dot) {
     return gpu_unit_for(m->target, operand(dot, 0)->type, operand(dot, 1)->type,
-                        op_str(dot, "precision"));
+                        op_str(dot, A_PRECISION));
 }
 
 static double padded_extent(int64_t extent, int64_t unit) {
@@ -84,7 +84,7 @@ static void add_dot(const GpuModel *m, GpuWork *w, const Op *op, double times) {
     const GpuUnit *u = unit_for_dot(m, op);
     double rows = (double)d->extents[0], columns = (double)d->extents[1];
     double k = (double)a->extents[1], bytes = elem_info[a->elem].bits / 8.0;
-    double rounds = u && gpu_in_three(op_str(op, "precision")) ? 3 : 1;
+    double rounds = u && gpu_in_three(op_str(op, A_PRECISION)) ? 3 : 1;
     w->flops += 2 * times * rows * columns * k;
     if (!u) {
         double cycles = times * rows * columns * k / m->target->fma_cycle;

@@ -22,7 +22,7 @@ static Value *block_before_settle(Value *sum) {
 static bool is_zero_block(const Value *block) {
     const Op *op = def_of(block, OP_CONST);
     if (!op || (block->type->elem != EL_F32 && block->type->elem != EL_I32)) return false;
-    const Attr *value = op_attr(op, "value");
+    const Attr *value = op_const(op, A_VALUE);
     return value->kind == AT_FLOAT ? value->f == 0 : value->i == 0;
 }
 
@@ -51,7 +51,8 @@ static int carried_sums(const Op *start) {
 
 static void begin_blank(Op *start, void *arg) {
     Ir *ir = arg;
-    if (start->code != OP_MMA_START || start->n_operands != 3 || op_attr(start, "chain")) return;
+    if (start->code != OP_MMA_START || start->n_operands != 3 || op_attr(start, ATTR_PARTIAL_SUM_K))
+        return;
     Builder b = build_before(ir, start);
     if (is_zero_block(block_before_settle(operand(start, 2)))) {
         make_blank(ir, start, 2, &b, build_bool(&b, ty_scalar(ir, EL_BOOL), false));

@@ -16,7 +16,7 @@ int64_t shared_room(int64_t bytes) {
 }
 
 static void place_buffer(Ir *ir, Op *op, int64_t *at, int64_t bytes) {
-    op_set_attr(ir, op, "offset", at_int(ir, *at));
+    op_set_int(ir, op, A_OFFSET, *at);
     *at += shared_room(bytes);
 }
 
@@ -33,7 +33,7 @@ static void allocate_device(PassEnv *env, Op *device) {
         if (at > most) most = at;
     }
     if (!most) return;
-    op_set_attr(env->ir, device, "shared", at_int(env->ir, most));
+    op_set_int(env->ir, device, A_SHARED_BYTES, most);
     Builder b = build_after(env->ir, last);
     build_op(&b, OP_SHARED_FREE, 0, NULL, 0, NULL, 0);
 }

@@ -20,8 +20,8 @@ int part_axis(const Op *op, int i, int axis) {
     const Type *x = operand(op, i)->type, *y = result(op, 0)->type;
     int from = axis;
     if (!ty_is_block(x)) return -1;
-    if (op->code == OP_PERMUTE) from = (int)op_attr(op, "perm")->ints[axis];
-    if (op->code == OP_REDUCE) from += axis >= op_int(op, "axis", 0);
+    if (op->code == OP_PERMUTE) from = (int)op_ints(op, A_PERM)->ints[axis];
+    if (op->code == OP_REDUCE) from += axis >= op_int(op, A_AXIS, 0);
     if (op->code == OP_RESHAPE)
         for (from = 0; from < x->rank; from++)
             if (x->extents[from] == y->extents[axis] &&
@@ -41,7 +41,7 @@ int part_dim(const Access *a, int axis) {
 static void move_access(const Parts *p, Builder *b, Op *op, int axis) {
     Access a = access_of(op);
     int d = part_dim(&a, axis);
-    const Attr *inside = op_attr(op, "inside");
+    const Attr *inside = op_ints(op, A_IN_BOUNDS);
     SubDim subs[MAX_RANK];
     for (int i = 0; i < a.n_subs; i++) subs[i] = a.subs[i];
     Value *width = build_index(b, p->width), *zero = build_index(b, 0);
@@ -53,7 +53,7 @@ static void move_access(const Parts *p, Builder *b, Op *op, int axis) {
     op_set_operand(op, a.first[d], base);
     op_set_operand(op, a.first[d] + 1, count);
     subs[d].size = p->width;
-    op_set_attr(p->ir, op, "subs", at_subs(p->ir, subs, a.n_subs));
+    op_set_subs(p->ir, op, A_SUBS, subs, a.n_subs);
 }
 
 static Op *move_clone(Parts *p, Builder *b, const Op *op, int axis, PtrMap *map) {
@@ -75,7 +75,7 @@ static Value *slice_of(Parts *p, Builder *b, Value *v, int axis) {
     int64_t start[MAX_RANK] = {0};
     const_int(p->start, &start[axis]);
     Op *op = build_op(b, OP_SLICE, 1, &v, 1, &t, 0);
-    op_set_attr(p->ir, op, "start", at_ints(p->ir, start, t->rank));
+    op_set_ints(p->ir, op, A_START, start, t->rank);
     return result(op, 0);
 }
 
@@ -112,7 +112,7 @@ bool may_be_one(const Value *a, const Value *b) {
 
 bool same_places(const Op *a, const Op *b) {
     int i = access_of(a).first[0], j = access_of(b).first[0];
-    if (op_attr(a, "subs") != op_attr(b, "subs")) return false;
+    if (op_subs(a, A_SUBS) != op_subs(b, A_SUBS)) return false;
     while (i < a->n_operands && operand(a, i) == operand(b, j)) i++, j++;
     return i == a->n_operands;
 }

@@ -39,7 +39,7 @@ static void enclose_phase(Op *phase, void *arg) {
     Builder b = build_before(env->ir, phase);
     Value *zero = build_index(&b, 0);
     Op *outer = build_op(&b, OP_PARALLEL, 2, (Value *[]){zero, zero}, 0, NULL, 1);
-    op_set_attr(env->ir, outer, "step", at_int(env->ir, 0));
+    op_set_int(env->ir, outer, A_STEP, 0);
     region_add_arg(env->ir, outer->regions[0], zero->type, NULL);
     op_move_to_end(phase, outer->regions[0]);
     for (int i = 0; i < 2; i++) move_in(operand(phase, i), phase, outer);

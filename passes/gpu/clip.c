@@ -45,7 +45,7 @@ static void annotate_clip(Op *op, void *arg) {
     Access a = access_of(op);
     int64_t clip[MAX_RANK];
     for (int d = 0; d < a.n_subs; d++) clip[d] = clips_dimension(c->ranges, op, &a, d);
-    op_set_attr(c->ir, op, "clip", at_ints(c->ir, clip, a.n_subs));
+    op_set_ints(c->ir, op, A_CLIP, clip, a.n_subs);
 }
 
 void pass_clip(PassEnv *env, Op *module) {

@@ -31,7 +31,7 @@ static bool reshape_stays(Ctx *ctx, const Op *op) {
 }
 
 static bool permute_stays(Ctx *ctx, const Op *op) {
-    const int64_t *perm = op_attr(op, "perm")->ints;
+    const int64_t *perm = op_ints(op, A_PERM)->ints;
     int way[MAX_RANK];
     for (int d = 0; d < operand(op, 0)->type->rank; d++) way[d] = (int)perm[d];
     return layout_permute(ctx, value_layout(operand(op, 0)), way) == value_layout(result(op, 0));
@@ -45,7 +45,7 @@ static bool renames_slice(Ctx *ctx, const Value *x, const Value *y, const int64_
 }
 
 static bool concat_stays(Ctx *ctx, const Op *op) {
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     int64_t start[MAX_RANK] = {0};
     for (int i = 0; i < op->n_operands; i++) {
         if (!renames_slice(ctx, operand(op, i), result(op, 0), start)) return false;
@@ -72,7 +72,7 @@ static bool can_spread(Ctx *ctx, const Op *op) {
     case OP_PERMUTE: return permute_stays(ctx, op);
     case OP_BROADCAST: return renames_slice(ctx, operand(op, 0), result(op, 0), NULL);
     case OP_SLICE:
-        return renames_slice(ctx, operand(op, 0), result(op, 0), op_attr(op, "start")->ints);
+        return renames_slice(ctx, operand(op, 0), result(op, 0), op_ints(op, A_START)->ints);
     case OP_CONCAT: return concat_stays(ctx, op);
     default: return true;
     }

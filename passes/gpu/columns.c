@@ -24,7 +24,8 @@ enum {
 /// Whether all effects are on rows. Then the phase that only reduces has none.
 static bool writes_rows_alone(const Strip *s) {
     for_each_op(op, s->body) {
-        if (strip_is_write(op) && (!strip_has_rows(s, op) || op_int(op, "n", 1) > 1)) return false;
+        if (strip_is_write(op) && (!strip_has_rows(s, op) || op_int(op, A_N_TENSORS, 1) > 1))
+            return false;
     }
     return true;
 }

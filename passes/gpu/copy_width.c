@@ -15,7 +15,7 @@ static bool is_multiple(const Value *v, int64_t n, int depth) {
     if (!v->def) {
         const Op *loop = v->region->parent;
         return (loop->code == OP_FOR || loop->code == OP_PARALLEL) && v->index == 0 &&
-               op_int(loop, "step", 1) % n == 0 && is_multiple(operand(loop, 0), n, depth - 1);
+               op_int(loop, A_STEP, 1) % n == 0 && is_multiple(operand(loop, 0), n, depth - 1);
     }
     bool x = v->def->n_operands == 2 && is_multiple(operand(v->def, 0), n, depth - 1);
     bool y = v->def->n_operands == 2 && is_multiple(operand(v->def, 1), n, depth - 1);

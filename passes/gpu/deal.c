@@ -34,7 +34,7 @@ typedef struct Deal {
 
 static Op *loop_of_tiles(const Region *r) {
     for_each_op(op, r) {
-        if (op->code == OP_FOR && op_flag(op, "programs")) return op;
+        if (op->code == OP_FOR && op_flag(op, A_PROGRAM_LOOP)) return op;
     }
     return NULL;
 }
@@ -65,7 +65,7 @@ static bool find_ring(Deal *d) {
 
 static bool find_deal_parts(Deal *d) {
     const Op *roles = device_roles(d->device);
-    if (!roles || !op_flag(d->device, "dealt") || roles->n_regions != N_ROLES) return false;
+    if (!roles || !op_flag(d->device, A_DYNAMIC_TILES) || roles->n_regions != N_ROLES) return false;
     for (int i = 0; i < N_ROLES; i++) {
         d->loops[i] = loop_of_tiles(roles->regions[i]);
         if (!d->loops[i]) return false;
@@ -84,8 +84,8 @@ static Op *make_clearing(Deal *d, const char *name) {
     Builder b = build_before(d->ir, d->device);
     Op *device = build_op(&b, OP_DEVICE, 0, NULL, 0, NULL, 1);
     Region *r = device->regions[0];
-    op_set_attr(d->ir, device, "name", at_str(d->ir, name));
-    op_set_attr(d->ir, device, "warps", at_int(d->ir, 1));
+    op_set_str(d->ir, device, A_NAME, name);
+    op_set_int(d->ir, device, A_WARPS, 1);
     region_add_arg(d->ir, r, ty_scalar(d->ir, EL_I64), "program");
     Value *counter = region_add_arg(d->ir, r, counter_type(d->ir), "counter");
     Builder in = build_at_end(d->ir, r, d->device->loc);
@@ -103,10 +103,10 @@ static Value *make_counter(Deal *d, Op *dispatch) {
     Value *one = build_index(&host, 1);
     const Type *type = counter_type(d->ir);
     Value *counter = result(build_op(&host, OP_SCRATCH, 1, &one, 1, &type, 0), 0);
-    const char *name = ctx_format(d->ctx, "%s.deal", op_str(d->device, "name"));
+    const char *name = ctx_format(d->ctx, "%s.deal", op_str(d->device, A_NAME));
     Value *args[] = {one, counter};
     Op *clear = build_op(&host, OP_DISPATCH, 2, args, 0, NULL, 0);
-    op_set_attr(d->ir, clear, "device", op_attr(make_clearing(d, name), "name"));
+    op_set_str(d->ir, clear, A_DEVICE, op_str(make_clearing(d, name), A_NAME));
     op_add_operand(d->ir, dispatch, counter);
     return region_add_arg(d->ir, d->device->regions[0], type, "counter");
 }
@@ -147,7 +147,7 @@ static void make_while(Deal *d, Op *loop, Value *next) {
     }
     Builder b = build_before(d->ir, loop);
     Op *all = build_op(&b, OP_WHILE, n + 1, inits, n + 1, types, 2);
-    op_set_attr(d->ir, all, "programs", at_bool(d->ir, true));
+    op_set_flag(d->ir, all, A_PROGRAM_LOOP, true);
     for (int i = 0; i <= n; i++)
         for (int r = 0; r < 2; r++)
             region_add_arg(d->ir, all->regions[r], types[i], body->args[i]->name);
@@ -171,9 +171,9 @@ static void rewrite_dispatch(Deal *d, Op *dispatch) {
     Value *counter = make_counter(d, dispatch);
     Builder b = build_before(d->ir, d->loops[PRODUCER]->regions[0]->first);
     Value *taken = result(build_op(&b, OP_TAKE_TILE, 1, &counter, 1, &index, 0), 0);
-    Value *first = build_index(&b, op_int(d->loops[PRODUCER], "step", 1));
+    Value *first = build_index(&b, op_int(d->loops[PRODUCER], A_STEP, 1));
     Value *next = build_binary(&b, OP_ADD, first, taken);
-    op_set_attr(d->ir, operand(d->commit, 0)->def, "scalar", at_bool(d->ir, true));
+    op_set_flag(d->ir, operand(d->commit, 0)->def, A_SCALAR, true);
     op_add_operand(d->ir, d->commit, next);
     add_wait_result(d, index);
     make_while(d, d->loops[PRODUCER], next);

@@ -24,7 +24,7 @@ static void describe_product(DeviceReport *d, const Op *op, const Type *a) {
     const Type *c = ty_promised(result(op, 0)->type);
     c = c ? c : result(op, 0)->type;
     text_add(d->out, "    product %" PRId64 "x%" PRId64 "x%" PRId64 " of %s by %s\n", c->extents[0],
-             c->extents[1], a->extents[1], elem_info[a->elem].name, op_str(op, "unit"));
+             c->extents[1], a->extents[1], elem_info[a->elem].name, op_str(op, A_UNIT));
 }
 
 static void describe_convert(DeviceReport *d, const Op *op) {
@@ -53,8 +53,8 @@ static void describe_op(Op *op, void *arg) {
 }
 
 /// Adds the notes of `async` and `sync`.
-static void describe_lines(DeviceReport *d, const Op *device, const char *attr) {
-    const Attr *lines = op_attr(device, attr);
+static void describe_lines(DeviceReport *d, const Op *device, StrsAttr attr) {
+    const Attr *lines = op_strs(device, attr);
     for (int i = 0; lines && i < lines->n; i++) {
         const char *more = d->more(d->arg, lines->strs[i]);
         text_add(d->out, more ? "    %s (%s)\n" : "    %s\n", lines->strs[i], more);
@@ -62,7 +62,7 @@ static void describe_lines(DeviceReport *d, const Op *device, const char *attr) 
 }
 
 static void find_shared(Op *op, void *found) {
-    *(bool *)found |= op->code == OP_COPY_TMA && op_flag(op, "shared");
+    *(bool *)found |= op->code == OP_COPY_TMA && op_flag(op, A_MULTICAST);
 }
 
 bool gpu_shares_copies(const Op *device) {
@@ -75,18 +75,18 @@ void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg) {
     DeviceReport d = {out->ctx, out, more, arg};
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE) continue;
-        text_add(out, "  %s: %" PRId64 " warps", op_str(op, "name"), op_int(op, "warps", 1));
-        if (op_int(op, "cluster", 1) > 1)
-            text_add(out, " in each of %" PRId64 " CTAs", op_int(op, "cluster", 1));
+        text_add(out, "  %s: %" PRId64 " warps", op_str(op, A_NAME), op_int(op, A_WARPS, 1));
+        if (op_int(op, A_CLUSTER, 1) > 1)
+            text_add(out, " in each of %" PRId64 " CTAs", op_int(op, A_CLUSTER, 1));
         if (gpu_shares_copies(op)) text_add(out, ", two programs a cluster");
-        if (op_int(op, "strip", 0))
+        if (op_int(op, A_STRIP_MINE, 0))
             text_add(out, ", rows in strips of %" PRId64 ": registers do not hold them",
-                     op_int(op, "strip", 0));
-        if (op_str(op, "order")) text_add(out, ", programs in %s", op_str(op, "order"));
+                     op_int(op, A_STRIP_MINE, 0));
+        if (op_str(op, A_ORDER)) text_add(out, ", programs in %s", op_str(op, A_ORDER));
         text_add(out, "\n");
         op_walk_pre(op, describe_op, &d);
-        describe_lines(&d, op, "copies");
-        if (op_str(op, "roles")) text_add(out, "    %s\n", op_str(op, "roles"));
-        describe_lines(&d, op, "proof");
+        describe_lines(&d, op, A_COPY_NOTES);
+        if (op_str(op, A_ROLE_NOTE)) text_add(out, "    %s\n", op_str(op, A_ROLE_NOTE));
+        describe_lines(&d, op, A_SYNC_NOTES);
     }
 }

@@ -129,7 +129,7 @@ static void check_layouts(LayoutCheck *c, const Op *op) {
         for (int i = 0; i < op->n_results; i++)
             if (l)
                 want_layout(c, op, result(op, i),
-                            layout_slice(c->s.ctx, first, (int)op_int(op, "axis", 0), false));
+                            layout_slice(c->s.ctx, first, (int)op_int(op, A_AXIS, 0), false));
         return;
     case OP_SCAN:
     case OP_SORT:
@@ -177,7 +177,7 @@ void pass_gpu_verify(PassEnv *env, Op *module) {
     LayoutCheck host = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir)}};
     for_each_kernel(k, module) op_walk_pre(k, check_host, &host);
     for_each_op(op, module->regions[0]) {
-        int64_t warps = op_int(op, "warps", 1), cluster = op_int(op, "cluster", 1);
+        int64_t warps = op_int(op, A_WARPS, 1), cluster = op_int(op, A_CLUSTER, 1);
         if (op->code != OP_DEVICE) continue;
         LayoutCheck *c = ctx_new(ir_ctx(env->ir), LayoutCheck);
         c->s = (Layouts){.env = env,

@@ -71,7 +71,7 @@ static int summed_axis(const Value *v) {
         if (op->code == OP_CAST) found = summed_axis(result(op, 0));
         if (op->code == OP_PERMUTE) {
             found = summed_axis(result(op, 0));
-            if (found >= 0) found = (int)op_attr(op, "perm")->ints[found];
+            if (found >= 0) found = (int)op_ints(op, A_PERM)->ints[found];
         }
         if (found < 0 || (axis >= 0 && axis != found)) return -1;
         axis = found;

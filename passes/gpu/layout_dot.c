@@ -29,7 +29,7 @@ static bool wants_lines(const Value *v, int axis, int depth) {
         if (op->code == OP_YIELD && outer->code == OP_IF &&
             wants_lines(result(outer, u->index), axis, depth - 1))
             return true;
-        if (op->code == OP_REDUCE && op_int(op, "axis", 0) == axis) return true;
+        if (op->code == OP_REDUCE && op_int(op, A_AXIS, 0) == axis) return true;
         if (op->code == OP_DOT && u->index == !axis) return true;
         bool flips = op->code == OP_PERMUTE;
         bool same = op->n_results == 1 && result(op, 0)->type->rank == 2 &&

@@ -87,7 +87,7 @@ static Natural natural_of_shape_op(Layouts *s, const Op *op) {
     int perm[MAX_RANK];
     if (!n.layout) return n;
     if (op->code == OP_PERMUTE)
-        n.layout = layout_permute(s->ctx, n.layout, copy_ints(op_attr(op, "perm"), perm));
+        n.layout = layout_permute(s->ctx, n.layout, copy_ints(op_ints(op, A_PERM), perm));
     else if (op->code == OP_RESHAPE)
         n.layout = layout_reshape(s->ctx, n.layout, to->rank, to->extents);
     else
@@ -96,7 +96,7 @@ static Natural natural_of_shape_op(Layouts *s, const Op *op) {
 }
 
 static const Layout *layout_without_axis(Layouts *s, const Op *op, const Layout *l) {
-    return layout_slice(s->ctx, l, (int)op_int(op, "axis", 0), false);
+    return layout_slice(s->ctx, l, (int)op_int(op, A_AXIS, 0), false);
 }
 
 /// Returns the layout of a broadcast's operand: l without the dimensions along which the op
@@ -117,12 +117,12 @@ const Layout *operand_layout(Layouts *s, const Op *op, int i, const Layout *l) {
     case OP_BROADCAST: return narrowed_layout(s, op, l);
     case OP_RESHAPE: return layout_reshape(s->ctx, l, from->rank, from->extents);
     case OP_PERMUTE:
-        copy_ints(op_attr(op, "perm"), perm);
+        copy_ints(op_ints(op, A_PERM), perm);
         for (int d = 0; d < from->rank; d++) inverse[perm[d]] = d;
         return layout_permute(s->ctx, l, inverse);
     case OP_SLICE: return resized_layout(s, l, from);
     case OP_CONCAT: {
-        int d = (int)op_int(op, "axis", 0);
+        int d = (int)op_int(op, A_AXIS, 0);
         return layout_extend(s->ctx, l, d, from->extents[d], &unit);
     }
     case OP_LOAD:

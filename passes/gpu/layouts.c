@@ -153,7 +153,7 @@ static Value *recompute_in_layout(Layouts *s, Value *v, const Layout *l, Op *at)
     const Type *type = ty_laid(s->ir, v->type->elem, l);
     Op *copy = build_op(&b, op->code, op->n_operands, in, 1, &type, 0);
     for (int i = 0; i < op->n_attrs; i++)
-        op_set_attr(s->ir, copy, op->attrs[i].name, op->attrs[i].value);
+        op_set_attr(s->ir, copy, op->attrs[i].id, op->attrs[i].value);
     result(copy, 0)->name = v->name;
     return result(copy, 0);
 }
@@ -277,7 +277,7 @@ static void visit_whole(Layouts *s, Op *op) {
     for (int i = 0; i < op->n_results; i++)
         lay_value(s, result(op, i),
                   op->code == OP_REDUCE && result(op, i)->type->rank
-                      ? layout_slice(s->ctx, l, (int)op_int(op, "axis", 0), false)
+                      ? layout_slice(s->ctx, l, (int)op_int(op, A_AXIS, 0), false)
                       : l);
 }
 
@@ -346,8 +346,8 @@ static void lay_out_device(PassEnv *env, Op *device, GpuShape shape) {
                    .lane_bits = gpu_lane_bits(env->gpu),
                    .warp_bits = __builtin_ctz((unsigned)shape.warps),
                    .cta_bits = __builtin_ctz((unsigned)shape.cluster)};
-    op_set_attr(env->ir, device, "warps", at_int(env->ir, shape.warps));
-    if (shape.cluster > 1) op_set_attr(env->ir, device, "cluster", at_int(env->ir, shape.cluster));
+    op_set_int(env->ir, device, A_WARPS, shape.warps);
+    if (shape.cluster > 1) op_set_int(env->ir, device, A_CLUSTER, shape.cluster);
     infer_layouts(s);
     visit_laid_region(s, device->regions[0]);
 }

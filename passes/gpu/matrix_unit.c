@@ -17,7 +17,7 @@ static const GpuUnit units[] = {
 enum { N_UNITS = sizeof units / sizeof *units };
 
 const GpuUnit *gpu_unit_of(const Op *dot) {
-    const char *name = op_str(dot, "unit");
+    const char *name = op_str(dot, A_UNIT);
     for (int i = 0; name && i < N_UNITS; i++)
         if (strcmp(units[i].name, name) == 0) return &units[i];
     return NULL;

@@ -23,7 +23,7 @@ static bool is_same_number(const Value *a, const Value *b) {
     if (a == b) return true;
     if (const_int(a, &x)) return const_int(b, &y) && x == y;
     const Op *p = def_of((Value *)a, OP_DIM), *q = def_of((Value *)b, OP_DIM);
-    return p && q && operand(p, 0) == operand(q, 0) && op_int(p, "axis", 0) == op_int(q, "axis", 0);
+    return p && q && operand(p, 0) == operand(q, 0) && op_int(p, A_AXIS, 0) == op_int(q, A_AXIS, 0);
 }
 
 /// Whether count <= hi - index holds for all values of both.
@@ -48,7 +48,7 @@ static void see_store(PairLook *l, const Op *op) {
         ends = a.subs[d].kind == DIM_AXIS &&
                ends_with_bound(sub_operand(op, &a, d, 1), l->rows->regions[0]->args[0],
                                operand(l->rows, 1));
-    l->found |= operand(op, 0)->def || op_flag(op, "system") || !(ends || l->even);
+    l->found |= operand(op, 0)->def || op_flag(op, A_SYSTEM) || !(ends || l->even);
 }
 
 static void see_paired_op(Op *op, void *arg) {
@@ -78,7 +78,7 @@ static bool is_known_on_host(const Value *v, const Op *phase, int *budget) {
 }
 
 static bool is_even(const Op *level) {
-    int64_t lo, hi, step = op_int(level, "step", 1);
+    int64_t lo, hi, step = op_int(level, A_STEP, 1);
     return const_int(operand(level, 0), &lo) && const_int(operand(level, 1), &hi) && hi > lo &&
            ceil_div(hi - lo, step) % GPU_PAIR == 0;
 }
@@ -86,10 +86,11 @@ static bool is_even(const Op *level) {
 const Op *paired_level(const GpuTarget *target, const Op *phase) {
     const Op *rows = NULL, *p = phase;
     const Op *kernel = op_enclosing(phase, OP_KERNEL);
-    if (!target || !gpu_has(target, GPU_WGMMA) || !kernel || op_attr(kernel, "sym")) return NULL;
+    if (!target || !gpu_has(target, GPU_WGMMA) || !kernel || op_ints(kernel, A_SYMMETRIC_PARAMS))
+        return NULL;
     if (!multiplies(phase->regions[0])) return NULL;
     for (const Op *next; (next = inner_parallel(p)); p = next) rows = p;
-    if (!rows || op_int(rows, "step", 1) < 2 || op_int(p, "step", 1) < 2) return NULL;
+    if (!rows || op_int(rows, A_STEP, 1) < 2 || op_int(p, A_STEP, 1) < 2) return NULL;
     for (p = phase; p; p = inner_parallel(p)) {
         for (int i = 0; i < 2; i++)
             if (!is_known_on_host(operand(p, i), phase, &(int){BUDGET})) return NULL;
@@ -130,12 +131,12 @@ bool reads_same_rows(const Op *load, const Op *rows) {
 
 /// Rounds the number of rows of tiles up to an even one.
 static void widen_to_pairs(Ir *ir, Op *rows) {
-    int64_t pair = GPU_PAIR * op_int(rows, "step", 1);
+    int64_t pair = GPU_PAIR * op_int(rows, A_STEP, 1);
     Builder b = build_before(ir, rows);
     Value *lo = operand(rows, 0), *step = build_index(&b, pair);
     Value *pairs = ix_ceildiv(&b, ix_sub(&b, operand(rows, 1), lo), step);
     if (!is_even(rows)) op_set_operand(rows, 1, ix_add(&b, lo, ix_mul(&b, pairs, step)));
-    op_set_attr(ir, rows, "pairs", at_bool(ir, true));
+    op_set_flag(ir, rows, A_MULTICAST, true);
 }
 
 static void pair_phase(Op *op, void *arg) {

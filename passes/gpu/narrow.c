@@ -47,7 +47,7 @@ static Interval bounds_of_argument(Narrow *n, const Value *v) {
     const Op *owner = v->region->parent;
     if (v->index > 0) return type_interval(v->type->elem);
     if (owner->code == OP_LAUNCH) return (Interval){0, MOST_PROGRAM};
-    if (owner->code != OP_FOR || v->region != owner->regions[0] || op_int(owner, "step", 1) == 0)
+    if (owner->code != OP_FOR || v->region != owner->regions[0] || op_int(owner, A_STEP, 1) == 0)
         return type_interval(v->type->elem);
     Interval lo = bounds_of(n, operand(owner, 0)), hi = bounds_of(n, operand(owner, 1));
     return (Interval){lo.lo, hi.hi - 1 > lo.lo ? hi.hi - 1 : lo.lo};
@@ -124,7 +124,7 @@ static bool affine_of_shape_op(Narrow *n, const Op *op, Affine *out, int depth) 
     out->scalar = in.scalar;
     if (op->code == OP_RESHAPE) return reshaped_affine(&in, result(op, 0)->type, out);
     for (int d = 0; d < in.rank; d++)
-        out->factor[d] = in.factor[op->code == OP_PERMUTE ? op_attr(op, "perm")->ints[d] : d];
+        out->factor[d] = in.factor[op->code == OP_PERMUTE ? op_ints(op, A_PERM)->ints[d] : d];
     return true;
 }
 

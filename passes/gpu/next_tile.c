@@ -181,7 +181,7 @@ void pass_next_tile(PassEnv *env, Op *module) {
         Op *roles = op->code == OP_DEVICE ? device_roles(op) : NULL;
         for (int i = 0; roles && i < roles->n_regions; i++) {
             for_each_op_safe(loop, roles->regions[i]) {
-                if (loop->code == OP_WHILE && op_flag(loop, "programs"))
+                if (loop->code == OP_WHILE && op_flag(loop, A_PROGRAM_LOOP))
                     compute_ahead(env->ir, loop);
             }
         }

@@ -70,7 +70,7 @@ static void drop_merge(Op *op, void *arg) {
 }
 
 static const char *device_name(Ir *ir, const Op *module, const Op *kernel) {
-    const char *base = op_str(kernel, "name"), *name = base;
+    const char *base = op_str(kernel, A_NAME), *name = base;
     for (int i = 1; find_device(module, name); i++) name = ctx_format(ir_ctx(ir), "%s.%d", base, i);
     return name;
 }
@@ -81,11 +81,11 @@ static void outline_launch(PassEnv *env, Op *module, Op *kernel, Op *launch) {
     Builder at = build_before(ir, kernel);
     at.loc = launch->loc;
     o.device = build_op(&at, OP_DEVICE, 0, NULL, 0, NULL, 1);
-    op_set_attr(ir, o.device, "name", at_str(ir, device_name(ir, module, kernel)));
-    op_set_attr(ir, o.device, "warps", at_int(ir, env->warps > 0 ? env->warps : 1));
-    op_set_attr(ir, o.device, "config", op_attr(kernel, "config"));
-    if (op_attr(launch, "order")) op_set_attr(ir, o.device, "order", op_attr(launch, "order"));
-    if (op_flag(launch, "pairs")) op_set_attr(ir, o.device, "pairs", at_bool(ir, true));
+    op_set_str(ir, o.device, A_NAME, device_name(ir, module, kernel));
+    op_set_int(ir, o.device, A_WARPS, env->warps > 0 ? env->warps : 1);
+    op_copy_attr(ir, o.device, kernel, ATTR_CONFIG);
+    op_copy_attr(ir, o.device, launch, ATTR_ORDER);
+    if (op_flag(launch, A_MULTICAST)) op_set_flag(ir, o.device, A_MULTICAST, true);
     Region *body = o.device->regions[0], *from = launch->regions[0];
     Value *program = region_add_arg(ir, body, from->args[0]->type, "program");
     o.top = build_at_end(ir, body, launch->loc);
@@ -99,7 +99,7 @@ static void outline_launch(PassEnv *env, Op *module, Op *kernel, Op *launch) {
     for (int i = 0; i < o.captured.n; i++) args[i + 1] = o.captured.data[i];
     Builder b = build_before(ir, launch);
     Op *dispatch = build_op(&b, OP_DISPATCH, o.captured.n + 1, args, 0, NULL, 0);
-    op_set_attr(ir, dispatch, "device", op_attr(o.device, "name"));
+    op_set_str(ir, dispatch, A_DEVICE, op_str(o.device, A_NAME));
     op_erase(launch);
 }
 

@@ -10,10 +10,10 @@
 // tiles share an SM, and one works while the other waits.
 //
 // A tile that is stored at another rank is signalled when it has arrived, which takes a while. If
-// nothing in this phase waits for the signal (`late`), it is raised behind the products of the next
-// tile, before the stores of that tile:
+// nothing in this phase waits for the signal (`deferrable`), it is raised behind the products of
+// the next tile, before the stores of that tile:
 //
-//   for %tile { dot; store %stage, ...; signal_set %flags, ..., %r, %part [late=true] }
+//   for %tile { dot; store %stage, ...; signal_set %flags, ..., %r, %part [deferrable=true] }
 //   -> %r', %part' = for %tile (%q = -1, %was = -1) {
 //        dot; signal_set %flags, ..., %q, %was; store %stage, ...; yield %r, %part }
 //      signal_set %flags, ..., %r', %part'
@@ -35,7 +35,7 @@ typedef struct DeviceSearch {
 
 /// Whether the op adds a block of results to memory where a store would write it.
 static bool is_atomic_sum(const Op *op) {
-    return strcmp(op_str(op, "op"), "add") == 0 && access_of(op).rank == 2 &&
+    return strcmp(op_str(op, A_OP), "add") == 0 && access_of(op).rank == 2 &&
            !value_has_uses(result(op, 0));
 }
 
@@ -48,7 +48,7 @@ static void look_at_device_op(Op *op, void *arg) {
     }
     s->loops += op_is_loop(op);
     s->prompt += op->code == OP_COMM_FENCE;
-    s->prompt += op->code == OP_SIGNAL_SET && !op_flag(op, "late");
+    s->prompt += op->code == OP_SIGNAL_SET && !op_flag(op, A_DEFERRABLE);
     s->effects += op->code == OP_PRINT || (op->code == OP_ATOMIC && !is_atomic_sum(op));
     s->others += op->code == OP_IF;
 }
@@ -85,7 +85,7 @@ typedef struct DispatchSearch {
 
 static void find_only_dispatch(Op *op, void *arg) {
     DispatchSearch *f = arg;
-    if (op->code != OP_DISPATCH || strcmp(op_str(op, "device"), f->name) != 0) return;
+    if (op->code != OP_DISPATCH || strcmp(op_str(op, A_DEVICE), f->name) != 0) return;
     f->found = op;
     f->n++;
 }
@@ -106,7 +106,7 @@ enum { SIGNAL_VALUE = 1, SIGNAL_FIRST = 2 }; // operands; coordinates follow
 
 static Op *late_signal(Op *device) {
     for_each_op(op, device->regions[0]) {
-        if (op->code == OP_SIGNAL_SET && op_flag(op, "late")) return op;
+        if (op->code == OP_SIGNAL_SET && op_flag(op, A_DEFERRABLE)) return op;
     }
     return NULL;
 }
@@ -142,7 +142,7 @@ static Op *carry_signal(Ir *ir, Op *loop, Op *set) {
     Builder after = build_after(ir, loop);
     Op *end = build_op(&after, OP_SIGNAL_SET, set->n_operands, last, 0, NULL, 0);
     for (int i = 0; i < set->n_attrs; i++)
-        op_set_attr(ir, end, set->attrs[i].name, set->attrs[i].value);
+        op_set_attr(ir, end, set->attrs[i].id, set->attrs[i].value);
     return loop;
 }
 
@@ -153,7 +153,7 @@ static Op *carry_signal(Ir *ir, Op *loop, Op *set) {
 /// which send nothing, stay together.
 static int programs_a_round(const PassEnv *env, Op *device) {
     int n = env->gpu->sms;
-    if (op_flag(device, "pairs")) return n - n % GPU_PAIR;
+    if (op_flag(device, A_MULTICAST)) return n - n % GPU_PAIR;
     while (late_signal(device) && n > 1 && (n % 2 == 0 || n % 3 == 0)) n--;
     return n;
 }
@@ -199,8 +199,8 @@ void pass_persist(PassEnv *env, Op *module) {
         if (!gpu_persists(env->gpu, op, env->persistent) && !may_persist_in_roles(env, op))
             continue;
         if (!gpu_persists(env->gpu, op, env->persistent))
-            op_set_attr(env->ir, op, "dealt", at_bool(env->ir, true));
-        DispatchSearch f = {.name = op_str(op, "name")};
+            op_set_flag(env->ir, op, A_DYNAMIC_TILES, true);
+        DispatchSearch f = {.name = op_str(op, A_NAME)};
         op_walk_pre(module, find_only_dispatch, &f);
         if (f.n == 1) make_loop(env, op, f.found);
     }

@@ -90,7 +90,7 @@ static bool is_plain_body(const Region *r) {
 static bool is_short_loop(const Op *loop) {
     int64_t lo, hi;
     return const_int(operand(loop, 0), &lo) && const_int(operand(loop, 1), &hi) &&
-           hi - lo < LEAST_TRIPS * op_int(loop, "step", 1);
+           hi - lo < LEAST_TRIPS * op_int(loop, A_STEP, 1);
 }
 
 /// Register words of a thread for the block. A small element takes one, too.
@@ -153,7 +153,7 @@ void load_iteration_if(Ctx *ctx, Builder *b, Op *loop, int n, Op *const *loads, 
 
 /// Returns the index of the iteration after that of n, or n if it is the last one.
 static Value *iteration_behind(Builder *b, const Op *loop, Value *n, Value **exists) {
-    Value *after = ix_add(b, n, build_index(b, op_int(loop, "step", 1)));
+    Value *after = ix_add(b, n, build_index(b, op_int(loop, A_STEP, 1)));
     *exists = build_binary(b, OP_LT, after, operand(loop, 1));
     return build_select(b, *exists, after, n);
 }
@@ -240,7 +240,7 @@ static void pair_iterations(Ahead *a, const Candidate *c, Value *more, Value *in
     build_yield(&no, n, once);
     for (int i = 0; i < old; i++) op_set_operand(yield, i, result(branch, i));
     for (int i = old; i < n; i++) op_add_operand(ir, yield, result(branch, i));
-    op_set_attr(ir, loop, "step", at_int(ir, 2 * op_int(loop, "step", 1)));
+    op_set_int(ir, loop, A_STEP, 2 * op_int(loop, A_STEP, 1));
 }
 
 static void go_ahead(Ahead *a, Candidate *c) {
@@ -371,7 +371,7 @@ static Op *carry_group(Ahead *a, const Candidate *c, Op *loop, const IterationGr
             now->blocks[i][k] = region_add_arg(a->env->ir, region, load->type, load->name);
             op_add_operand(a->env->ir, terminator(region), next->blocks[i][k]);
         }
-    op_set_attr(a->env->ir, loop, "step", at_int(a->env->ir, TOGETHER * op_int(loop, "step", 1)));
+    op_set_int(a->env->ir, loop, A_STEP, TOGETHER * op_int(loop, A_STEP, 1));
     return loop;
 }
 

@@ -164,7 +164,7 @@ static bool is_worth_it(Renew *s) {
 
 static Value *build_renew(Renew *s, Builder *b, Value *x, bool pack) {
     Op *op = build_op(b, OP_RENEW, 1, &x, 1, &x->type, 0);
-    if (pack) op_set_attr(s->env->ir, op, "pack", at_bool(s->env->ir, true));
+    if (pack) op_set_flag(s->env->ir, op, A_PACK_WORDS, true);
     map_set(s->ctx, &s->heavy, result(op, 0), result(op, 0));
     return result(op, 0);
 }
@@ -239,7 +239,7 @@ static void renew_body(PassEnv *env, Region *body, int threads) {
 void pass_rematerialize(PassEnv *env, Op *module) {
     if (!env->gpu || gpu_has_any(env->gpu, GPU_AMD)) return;
     for_each_op(op, module->regions[0]) {
-        int threads = (int)op_int(op, "warps", 1) * env->gpu->lanes;
+        int threads = (int)op_int(op, A_WARPS, 1) * env->gpu->lanes;
         if (op->code == OP_DEVICE) renew_body(env, op->regions[0], threads);
     }
 }

@@ -44,7 +44,7 @@ Op *device_roles(const Op *device) {
 }
 
 int role_first_warp(const Op *roles, int i) {
-    const int64_t *warps = op_attr(roles, "warps")->ints;
+    const int64_t *warps = op_ints(roles, A_ROLE_WARPS)->ints;
     int first = 0;
     for (int k = 0; k < i; k++)
         first += ((int)warps[k] + GPU_GROUP_WARPS - 1) / GPU_GROUP_WARPS * GPU_GROUP_WARPS;
@@ -135,7 +135,7 @@ static void judge_role_op(Op *op, void *arg) {
     switch (op->code) {
     case OP_RING_MAKE:
         s->rings++;
-        if (op_str(op, "kind")[0] != 't') refuse_roles(s, "threads copy what products read");
+        if (!ring_is_tma(result(op, 0))) refuse_roles(s, "threads copy what products read");
         break;
     case OP_RING_ACQUIRE:
     case OP_RING_COMMIT:
@@ -165,7 +165,7 @@ static bool has_room_for_roles(const RoleSplit *s) {
         const Type *ring = result(op, 0)->type;
         const Op *acquire = ring_user(result(op, 0), OP_RING_ACQUIRE);
         const Op *loop = acquire ? op_enclosing(acquire, OP_FOR) : NULL;
-        bool looped = loop && !op_flag(loop, "programs"); // once a tile: one slot suffices
+        bool looped = loop && !op_flag(loop, A_PROGRAM_LOOP); // once a tile: one slot suffices
         int slots = looped ? 2 : 1;
         bytes += shared_room(ring_bytes(ty_ring(s->ir, slots, ring->n_parts, ring->parts)));
     }
@@ -177,7 +177,7 @@ static const char *reason_against_roles(RoleSplit *s) {
     op_walk_pre(s->device, judge_role_op, s);
     op_walk_pre(s->device, seek_looped, &looped);
     if (!s->rings || !looped) return "nothing is copied in a loop";
-    if (!gpu_roles_have_warps(s->env->gpu, op_int(s->device, "warps", 1)))
+    if (!gpu_roles_have_warps(s->env->gpu, op_int(s->device, A_WARPS, 1)))
         return "its warps are no warpgroups";
     if (!s->why && !has_room_for_roles(s))
         return "shared memory has no room for two items of each ring";
@@ -258,7 +258,7 @@ static Op *make_roles(RoleSplit *s) {
     }
     for_each_op(op, body) {
         if (op->code == OP_RING_MAKE)
-            op_set_attr(s->ir, op, "readers", at_int(s->ir, op_int(s->device, "warps", 1)));
+            op_set_int(s->ir, op, A_READER_WARPS, op_int(s->device, A_WARPS, 1));
     }
     strip_role(s->ir, roles->regions[CONSUMER], consumer_loses);
     strip_role(s->ir, roles->regions[PRODUCER], producer_loses);
@@ -371,7 +371,7 @@ static int64_t rounded_registers(int64_t registers) {
 /// maximum from the start.
 static void share_registers(RoleSplit *s, Op *roles) {
     int lanes = s->env->gpu->lanes, pool = s->env->gpu->registers_sm;
-    int64_t warps = op_int(s->device, "warps", 1), few = FEW_REGISTERS;
+    int64_t warps = op_int(s->device, A_WARPS, 1), few = FEW_REGISTERS;
     int64_t all = rounded_registers(pool / ((warps + GPU_GROUP_WARPS) * lanes));
     int64_t more = rounded_registers((pool - few * GPU_GROUP_WARPS * lanes) / (warps * lanes));
     if (more > GPU_GROUP_REGISTERS) more = GPU_GROUP_REGISTERS;
@@ -379,15 +379,15 @@ static void share_registers(RoleSplit *s, Op *roles) {
     int64_t regs[N_ROLES] = {asks ? more : 0, asks ? few : 0};
     int64_t of_role[N_ROLES] = {warps, PRODUCER_WARPS};
     static const char *const names[N_ROLES] = {"consumer", "producer"};
-    op_set_attr(s->ir, roles, "names", at_strs(s->ir, names, N_ROLES));
-    op_set_attr(s->ir, roles, "warps", at_ints(s->ir, of_role, N_ROLES));
-    if (asks) op_set_attr(s->ir, roles, "regs", at_ints(s->ir, regs, N_ROLES));
+    op_set_strs(s->ir, roles, A_ROLE_NAMES, names, N_ROLES);
+    op_set_ints(s->ir, roles, A_ROLE_WARPS, of_role, N_ROLES);
+    if (asks) op_set_ints(s->ir, roles, A_ROLE_REGISTERS, regs, N_ROLES);
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
 static void note_roles(RoleSplit *s, const char *text) {
-    op_set_attr(s->ir, s->device, "roles", at_str(s->ir, text));
+    op_set_str(s->ir, s->device, A_ROLE_NOTE, text);
 }
 
 static void split_into_roles(RoleSplit *s) {
@@ -401,7 +401,7 @@ static void split_into_roles(RoleSplit *s) {
     share_registers(s, roles);
     sink_waits(s, roles->regions[CONSUMER]);
     order_fills(roles->regions[PRODUCER]);
-    const Attr *regs = op_attr(roles, "regs");
+    const Attr *regs = op_ints(roles, A_ROLE_REGISTERS);
     note_roles(s, regs
                       ? ctx_format(s->ctx,
                                    "a warp of its own starts copies (%d registers; others have %d)",

@@ -5,7 +5,7 @@
 //   for %k { acquire %n; copy; commit %n; %A = wait %n; %p = mma_start %A, %acc; %d = await %p;
 //            release %n; yield %d }
 //   -> acquire 0; copy; commit 0; ... D of them
-//      for %k { %A = wait %n; %p = mma_start %A, %acc; %q = await %p [younger=1]; release %n - 1;
+//      for %k { %A = wait %n; %p = mma_start %A, %acc; %q = await %p [in_flight=1]; release %n - 1;
 //               acquire %n + D; copy; commit %n + D; yield %q }
 //      await; release
 //
@@ -37,7 +37,7 @@ typedef struct Schedule {
 /* ---- finding ------------------------------------------------------------------------------- */
 
 static bool is_tma_flow(const Flow *f) {
-    return op_str(f->make, "kind")[0] == 't';
+    return ring_is_tma(result(f->make, 0));
 }
 
 static Op *find_ring_user(const Value *ring, OpCode code) {
@@ -81,7 +81,7 @@ static void order_flows(Schedule *s) {
 /// or buffers that the loop does not store. Operands in registers do not stay. A product in chains
 /// is complete once it has been started.
 static bool keeps_operands(const Op *loop, const Op *start) {
-    if (op_attr(start, "chain")) return false;
+    if (op_attr(start, ATTR_PARTIAL_SUM_K)) return false;
     for (int i = 0; i < 2; i++) {
         Value *buf = operand(start, i);
         while (buf->def && buf->def->code == OP_BUF_VIEW) buf = operand(buf->def, 0);
@@ -123,7 +123,7 @@ static void keep_pending(Schedule *s, Op *loop, int i, Op *await) {
     op_set_operand(loop, 2 + i, build_settled(s, &before, operand(loop, 2 + i)));
     loop_arg(loop, 0, i)->type = pending;
     result(await, 0)->type = pending;
-    op_set_attr(ir, await, "younger", at_int(ir, 1));
+    op_set_int(ir, await, A_IN_FLIGHT, 1);
     Value *out = result(loop, i);
     out->type = pending;
     Op *end = build_op(&after, OP_AWAIT, 1, &out, 1, &block, 0);
@@ -176,12 +176,12 @@ static void release_behind(const Op *first, Op *end) {
 /// %d = await %p; mma_start ..., %d  ->  mma_start ..., %p: sums of one chain stay pending.
 static void chain_products(Op *op, void *arg) {
     (void)arg;
-    if (op->code != OP_MMA_START || op_attr(op, "chain")) return;
+    if (op->code != OP_MMA_START || op_attr(op, ATTR_PARTIAL_SUM_K)) return;
     Op *await = def_of(operand(op, 2), OP_AWAIT);
     if (!await || await->n_results != 1 || !value_has_one_use(result(await, 0))) return;
     Op *first = operand(await, 0)->def;
     if (!first || first->code != OP_MMA_START || first->parent != op->parent ||
-        op_attr(first, "chain"))
+        op_attr(first, ATTR_PARTIAL_SUM_K))
         return;
     op_set_operand(op, 2, operand(await, 0));
     op_erase(await);
@@ -240,7 +240,7 @@ static int64_t larger_of(int64_t a, int64_t b) {
 /// Whether a tile takes one item of the ring. One slot suffices, but then the next tile's copies
 /// start at this one's end.
 static bool is_of_tile(const Schedule *s, const Flow *f) {
-    return s->roles && op_flag(f->loop, "programs");
+    return s->roles && op_flag(f->loop, A_PROGRAM_LOOP);
 }
 
 /// Returns the slots of the loops' rings: as many as fit, the same for all.
@@ -357,7 +357,7 @@ static Value *slice_there(const Elsewhere *e, Value *v, PtrMap *map) {
     if (copy || !value_is_inside(v, e->root)) return copy ? copy : v;
     for (int i = 0; i < v->def->n_operands; i++) slice_there(e, operand(v->def, i), map);
     Op *op = op_clone(e->b, v->def, map);
-    if (op->code == OP_LOAD) op_set_attr(e->b->ir, op, "inside", NULL);
+    if (op->code == OP_LOAD) op_set_ints(e->b->ir, op, A_IN_BOUNDS, NULL, 0);
     return map_get(map, v);
 }
 
@@ -396,7 +396,7 @@ static void fill_item(Schedule *s, const Flow *f, const Elsewhere *e, int i, Val
     if (e->tile) map_set(s->s.ctx, &map, e->tile, e->at);
     Value *lo = slice_there(e, operand(f->loop, 0), &map);
     Value *hi = slice_there(e, operand(f->loop, 1), &map);
-    Value *k = ix_add(b, lo, build_index(b, i * op_int(f->loop, "step", 1)));
+    Value *k = ix_add(b, lo, build_index(b, i * op_int(f->loop, A_STEP, 1)));
     Value *number = ix_add(b, first, build_index(b, i));
     Value *there = build_binary(b, OP_LT, k, hi);
     if (on) there = build_binary(b, OP_AND, on, there);
@@ -408,14 +408,14 @@ static void fill_item(Schedule *s, const Flow *f, const Elsewhere *e, int i, Val
 // A tile's waits for signals precede its first copies, so they move along with these.
 
 /// Whether the wait's operands are known ahead of its run of `outer`. The run may read the epoch.
-/// The wait must be `once`.
+/// The wait must be `set_once`.
 static bool wait_is_movable(Schedule *s, const Op *wait, const Op *outer) {
     PtrMap known = {0};
     Value *tile = outer->regions[0]->args[0];
     map_set(s->s.ctx, &known, tile, tile);
     for (int i = 0; i < wait->n_operands; i++)
         if (!slice_is_movable(operand(wait, i), outer, &known)) return false;
-    return op_flag(wait, "once");
+    return op_flag(wait, A_SET_ONCE);
 }
 
 static bool waits_are_movable(Schedule *s, const Op *outer, const Op *loop) {
@@ -483,7 +483,7 @@ static void fill_next_tile(Schedule *s, const Flow *f, Op *outer) {
     bool moved = s->moved && s->moved->parent == outer->regions[0];
     Builder b = build_after(ir, moved ? s->moved : last);
     Value *tile = outer->regions[0]->args[0];
-    Value *next = ix_add(&b, tile, build_index(&b, op_int(outer, "step", 1)));
+    Value *next = ix_add(&b, tile, build_index(&b, op_int(outer, A_STEP, 1)));
     Value *more = build_binary(&b, OP_LT, next, operand(outer, 1));
     if (!moved) move_waits(s, &b, outer, f->loop, next, more);
     Elsewhere e = {&b, outer, tile, next};
@@ -514,7 +514,7 @@ static void fill_all_before(Schedule *s) {
 static void run_ahead(Schedule *s, Flow *f) {
     Ir *ir = s->s.ir;
     Op *loop = f->loop, *outer = outer_tile_loop(s, f);
-    int64_t step = op_int(loop, "step", 1);
+    int64_t step = op_int(loop, A_STEP, 1);
     if (outer) fill_next_tile(s, f, outer);
     Builder in =
         f->held ? build_before(ir, terminator(loop->regions[0])) : build_after(ir, f->wait);
@@ -532,7 +532,7 @@ static void run_ahead(Schedule *s, Flow *f) {
 // own item. Commits in branches and inner loops do not count.
 
 static bool is_group(const Op *op) {
-    return op->code == OP_RING_COMMIT && op_str(operand(op, 0)->def, "kind")[0] != 't';
+    return op->code == OP_RING_COMMIT && !ring_is_tma(operand(op, 0));
 }
 
 /// Counts the groups from `op` up to `end` (NULL: to the end of the region).
@@ -574,13 +574,13 @@ static int behind_others(const Flow *f) {
            count_groups(body->first, f->wait);
 }
 
-/// Sets `ahead` of the wait. With TMA each item has its own mbarrier, and the number is only for
-/// people.
+/// Sets `prefetched` of the wait. With TMA each item has its own mbarrier, and the number is only
+/// for people.
 static void note_ahead(Schedule *s, const Flow *f) {
     int n = f->ahead - 1;
     if (!is_tma_flow(f)) n = smaller_of(behind_others(f), RING_GROUPS);
     if (!is_tma_flow(f) && f->ahead) n = smaller_of(behind_first(f), n);
-    if (n > 0) op_set_attr(s->s.ir, f->wait, "ahead", at_int(s->s.ir, n));
+    if (n > 0) op_set_int(s->s.ir, f->wait, A_PREFETCHED, n);
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */

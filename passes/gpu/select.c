@@ -6,7 +6,8 @@
 // - Few rows: (a b + c) = (b^T a^T + c^T)^T, if the instruction has more rows than columns. The
 //   permutes move nothing between threads.
 // - f8 on targets without an instruction: the product is exact in f16.
-// - Units with narrow sums (f8) get `chain`: the unit adds up the products of so many k, and FMAs
+// - Units with narrow sums (f8) get `partial_sum_k`: the unit adds up the products of so many k,
+// and FMAs
 //   in f32 add up the rest. With precision = fast, the unit adds up all.
 // - AMD's instructions give a thread runs of a column. They are transposed, too, so that a thread
 //   has runs of a row: stores prefer them, and the next product takes them as its operand.
@@ -31,14 +32,14 @@ static Value *build_transposed(Builder *at, Value *x) {
     int64_t perm[] = {1, 0}, extents[] = {x->type->extents[1], x->type->extents[0]};
     const Type *type = ty_block(b->ir, x->type->elem, 2, extents);
     Op *op = build_op(b, OP_PERMUTE, 1, &x, 1, &type, 0);
-    op_set_attr(b->ir, op, "perm", at_ints(b->ir, perm, 2));
+    op_set_ints(b->ir, op, A_PERM, perm, 2);
     return result(op, 0);
 }
 
 static Value *build_product(Builder *b, Value *x, Value *y, Value *c, const char *precision) {
     Value *in[] = {x, y, c};
     Op *op = build_op(b, OP_DOT, c ? 3 : 2, in, 1, &c->type, 0);
-    op_set_attr(b->ir, op, "precision", at_str(b->ir, precision));
+    op_set_str(b->ir, op, A_PRECISION, precision);
     return result(op, 0);
 }
 
@@ -83,7 +84,7 @@ static bool is_f8_value(const Value *v) {
 
 /// Whether sums may be as inexact as the unit's.
 static bool is_fast(const Op *dot) {
-    const char *precision = op_str(dot, "precision");
+    const char *precision = op_str(dot, A_PRECISION);
     return precision && strcmp(precision, "fast") == 0;
 }
 
@@ -116,7 +117,7 @@ static const GpuUnit *unit_for(const PassEnv *env, Op *dot) {
     if (warps < GPU_GROUP_WARPS || sums > most || !rounds_on_the_way(env, dot))
         t.features &= ~GPU_WGMMA;
     const Type *a = operand(dot, 0)->type, *b = operand(dot, 1)->type;
-    const char *precision = op_str(dot, "precision");
+    const char *precision = op_str(dot, A_PRECISION);
     // Each warp should have whole rows.
     if (dot_keeps_rows(dot))
         return gpu_unit_in_chain(ir_ctx(env->ir), &t, a, b, precision,
@@ -143,7 +144,7 @@ static Op *build_swapped_dot(Ir *ir, Op *dot) {
     int64_t extents[] = {t->extents[1], t->extents[0]};
     const Type *type = ty_block(ir, t->elem, 2, extents);
     Op *op = build_op(&b, OP_DOT, dot->n_operands, in, 1, &type, 0);
-    op_set_attr(ir, op, "precision", op_attr(dot, "precision"));
+    op_copy_attr(ir, op, dot, ATTR_PRECISION);
     replace_dot(dot, build_transposed(&b, result(op, 0)));
     return op;
 }
@@ -159,7 +160,7 @@ static bool is_swapped(const GpuUnit *u, const Op *dot) {
 
 static void select_unit(Op *op, void *arg) {
     const PassEnv *env = arg;
-    if (op->code != OP_DOT || op_attr(op, "unit")) return;
+    if (op->code != OP_DOT || op_attr(op, ATTR_UNIT)) return;
     bool f8 = is_f8_value(operand(op, 0)) && is_f8_value(operand(op, 1));
     if (f8 && !gpu_has(env->gpu, GPU_F8) && !unit_for(env, op)) widen_f8_dot(env, op);
     const GpuUnit *u = unit_for(env, op);
@@ -167,21 +168,21 @@ static void select_unit(Op *op, void *arg) {
         op = build_swapped_dot(env->ir, op);
         if (u->a != u->b) u = unit_for(env, op);
     }
-    op_set_attr(env->ir, op, "unit", at_str(env->ir, u ? u->name : "fma"));
+    op_set_str(env->ir, op, A_UNIT, u ? u->name : "fma");
     int chain = u && !is_fast(op) ? gpu_chain(env->gpu, u) : 0;
-    if (chain) op_set_attr(env->ir, op, "chain", at_int(env->ir, chain));
+    if (chain) op_set_int(env->ir, op, A_PARTIAL_SUM_K, chain);
 }
 
 /// Splits products in three before units are chosen.
 static void split_products(Op *op, void *arg) {
     const PassEnv *env = arg;
-    if (op->code != OP_DOT || !gpu_in_three(op_str(op, "precision"))) return;
+    if (op->code != OP_DOT || !gpu_in_three(op_str(op, A_PRECISION))) return;
     const Type *a = operand(op, 0)->type, *b = operand(op, 1)->type;
     bool better = gpu_unit_for(env->gpu, a, b, "ieee");
     if (gpu_unit_for(env->gpu, a, b, "tf32x3") && !better)
         in_three(env->ir, op);
     else
-        op_set_attr(env->ir, op, "precision", NULL);
+        op_set_str(env->ir, op, A_PRECISION, NULL);
 }
 
 void pass_select(PassEnv *env, Op *module) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Checks the signals of sums that a program sends to stages of other ranks
-// (passes/comm/comm_stage.c), as sync walks the schedule. Behind the store of a part, its `late`
-// signal must be raised before the next part is stored, and before the program ends. The signal may
-// be raised one iteration later, so carried values are traced to the yielded ones. Before the first
-// part, the coordinate is -1 and no signal is raised.
+// (passes/comm/comm_stage.c), as sync walks the schedule. Behind the store of a part, its
+// `deferrable` signal must be raised before the next part is stored, and before the program ends.
+// The signal may be raised one iteration later, so carried values are traced to the yielded ones.
+// Before the first part, the coordinate is -1 and no signal is raised.
 #include "passes/gpu/send_signals.h"
 
 #include "passes/gpu/async/async.h"
@@ -31,8 +31,8 @@ static bool is_stage(const Sending *s, const Value *v) {
     const Value *host = operand(s->dispatch, v->index);
     const Op *map = def_of((Value *)(uintptr_t)host, OP_DESC);
     const Op *made = def_of(map ? operand(map, 0) : (Value *)(uintptr_t)host, OP_SCRATCH);
-    const char *name = made ? op_str(made, "name") : NULL;
-    return name && op_flag(made, "sym") && strcmp(name, "stage") == 0;
+    const char *name = made ? op_str(made, A_NAME) : NULL;
+    return name && op_flag(made, A_SYMMETRIC) && strcmp(name, "stage") == 0;
 }
 
 static void note_part_sent(Sending *s, const Op *op, const Value *to, const Value *from) {
@@ -57,7 +57,7 @@ static void note_signal_raised(Sending *s, const Op *op) {
 
 void send_signals_visit(Sending *s, const Op *op) {
     enum { COPY_FIRST = 3 };
-    if (op->code == OP_SIGNAL_SET && op_flag(op, "late")) {
+    if (op->code == OP_SIGNAL_SET && op_flag(op, A_DEFERRABLE)) {
         note_signal_raised(s, op);
     } else if (op->code == OP_COPYOUT_TMA && is_stage(s, operand(op, 0))) {
         note_part_sent(s, op, operand(op, COPY_FIRST), operand(op, COPY_FIRST + 1));

@@ -112,10 +112,10 @@ static bool may_mix(const Op *op) {
     case OP_RING_COMMIT:
     case OP_RING_WAIT:
     case OP_RING_RELEASE:
-        return operand(op, 0)->def && op_str(operand(op, 0)->def, "kind")[0] == 't';
+        return operand(op, 0)->def && ring_is_tma(operand(op, 0));
     case OP_AWAIT:
-        return op->n_operands == 1 && !op_attr(op, "younger") && ty_is_block(result(op, 0)->type);
-    case OP_MMA_START: return !op_attr(op, "chain");
+        return op->n_operands == 1 && !op_attr(op, ATTR_IN_FLIGHT) && ty_is_block(result(op, 0)->type);
+    case OP_MMA_START: return !op_attr(op, ATTR_PARTIAL_SUM_K);
     case OP_COPY_TMA:
     case OP_BUF_PAD:
     case OP_BUF_VIEW:
@@ -240,7 +240,7 @@ static double layout_words(const Value *v) {
 /// Whether a thread's registers hold all blocks while both products are pending.
 static bool fits(const Skew *k) {
     const GpuTarget *t = k->s.target;
-    double threads = (double)op_int(k->s.device, "warps", 1) * t->lanes, words = 0;
+    double threads = (double)op_int(k->s.device, A_WARPS, 1) * t->lanes, words = 0;
     for (int i = 0; i < k->n_sums; i++) words += layout_words(k->sums[i]);
     words += layout_words(result(k->end, 0)) + layout_words(operand(k->last, 0));
     return gpu_skew_has_registers(words, fmin(t->registers_thread, t->registers_sm / threads));
@@ -254,7 +254,7 @@ static bool is_for_later(const Skew *k, const Op *acquire) {
     int64_t far;
     return at && at->code == OP_ADD && operand(on, 1) == operand(k->loop, 1) &&
            operand(at, 0) == k->body->args[0] && const_int(operand(at, 1), &far) &&
-           far >= op_int(k->loop, "step", 1);
+           far >= op_int(k->loop, A_STEP, 1);
 }
 
 /// Whether the op fills an item of a later iteration.
@@ -308,7 +308,7 @@ static bool ends_by(const Value *hi, const Value *v) {
 static bool is_full_count(const Skew *k, const Op *op, int64_t *n) {
     for (int i = 0; op->code == OP_MIN && i < 2; i++) {
         const Op *left = def_of(operand(op, 1 - i), OP_SUB);
-        if (const_int(operand(op, i), n) && *n <= op_int(k->loop, "step", 1) && left &&
+        if (const_int(operand(op, i), n) && *n <= op_int(k->loop, A_STEP, 1) && left &&
             operand(left, 1) == k->body->args[0] && ends_by(operand(k->loop, 1), operand(left, 0)))
             return true;
     }
@@ -320,7 +320,7 @@ static bool pads_nothing(const Op *op, const PtrMap *map) {
     int64_t n;
     const Value *count = op->code == OP_BUF_PAD ? map_get(map, operand(op, 1)) : NULL;
     return count && const_int(count, &n) &&
-           n >= operand(op, 0)->type->extents[op_int(op, "axis", 0)];
+           n >= operand(op, 0)->type->extents[op_int(op, A_AXIS, 0)];
 }
 
 /// Clones an op into an iteration before the last one, where counts are full.
@@ -386,7 +386,7 @@ static void build_end(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
 /// Adds index and numbers of the next iteration to `next`, built at b.
 static void begin_next(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
     Value *index = map_get(map, k->body->args[0]);
-    Value *step = build_index(b, op_int(k->loop, "step", 1));
+    Value *step = build_index(b, op_int(k->loop, A_STEP, 1));
     map_set(k->s.ctx, next, k->body->args[0], ix_add(b, index, step));
     for (int i = 0; i < k->loop->n_results; i++) {
         Value *yield = operand(terminator(k->body), i);
@@ -399,12 +399,12 @@ static void begin_next(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
 static Op *build_loop(Skew *k, Builder *b, Value *const *inits) {
     Ir *ir = k->s.ir;
     int n = k->loop->n_results;
-    int64_t step = op_int(k->loop, "step", 1);
+    int64_t step = op_int(k->loop, A_STEP, 1);
     Value *hi = ix_sub(b, operand(k->loop, 1), build_index(b, step));
     Op *loop = build_for(b, operand(k->loop, 0), hi, step, n + k->n_sums, inits);
     Builder in = build_at_end(ir, loop->regions[0], k->loop->loc);
     PtrMap map = {0}, next = {0};
-    op_set_attr(ir, loop, "name", op_attr(k->loop, "name"));
+    op_copy_attr(ir, loop, k->loop, ATTR_NAME);
     for (int i = 0; i <= n; i++) {
         Value *arg = k->body->args[i];
         map_set(k->s.ctx, &map, arg, region_add_arg(ir, in.region, arg->type, arg->name));
@@ -422,7 +422,7 @@ static Op *build_loop(Skew *k, Builder *b, Value *const *inits) {
 /// Computes the index of the last iteration. At least one exists.
 static Value *last_index(Skew *k, Builder *b) {
     Value *lo = operand(k->loop, 0), *hi = operand(k->loop, 1);
-    Value *step = build_index(b, op_int(k->loop, "step", 1));
+    Value *step = build_index(b, op_int(k->loop, A_STEP, 1));
     Value *behind = ix_sub(b, ix_sub(b, hi, lo), build_index(b, 1));
     return ix_add(b, lo, ix_mul(b, ix_div(b, behind, step), step));
 }
@@ -461,7 +461,7 @@ static void rewrite_skewed(Skew *k) {
     Op *branch = build_op(&b, OP_IF, 1, &some, n, types, 2);
     Builder yes = build_at_end(ir, branch->regions[0], loop->loc);
     Builder no = build_at_end(ir, branch->regions[1], loop->loc);
-    op_set_attr(ir, k->s.device, "skew", at_bool(ir, true));
+    op_set_flag(ir, k->s.device, A_SKEWED, true);
     build_some(k, &yes);
     build_yield(&no, n, none);
     for (int i = 0; i < n; i++) {

@@ -151,7 +151,7 @@ void pass_split_epilogue(PassEnv *env, Op *module) {
         s->threads = choose_shape(env, op).warps * env->gpu->lanes;
         split_stores(s, op->regions[0], false);
         for_each_op(loop, op->regions[0]) {
-            if (op_flag(loop, "programs")) split_stores(s, loop->regions[0], true);
+            if (op_flag(loop, A_PROGRAM_LOOP)) split_stores(s, loop->regions[0], true);
         }
     }
 }

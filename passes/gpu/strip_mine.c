@@ -78,7 +78,7 @@ static bool goes_by_strips(const Strip *s, const Op *op) {
         return !a.mask && a.pick_at < 0 && part_dim(&a, axis_of_row(s, v->type)) >= 0;
     case OP_REDUCE:
         return !joins_row(s, op) ||
-               (region_monoid(op->regions[0]) != OP_COUNT && !op_str(op, "order"));
+               (region_monoid(op->regions[0]) != OP_COUNT && !op_str(op, A_ORDER));
     case OP_RESHAPE:
         return is_row(s, operand(op, 0)) && is_row(s, result(op, 0)) &&
                part_axis(op, 0, axis_of_row(s, result(op, 0)->type)) >= 0;
@@ -236,7 +236,7 @@ static int64_t measure_row(Strip *s) {
     for_each_op(op, s->body) {
         if (op->code != OP_REDUCE) continue;
         const Type *t = operand(op, 0)->type;
-        int64_t row = t->extents[op_int(op, "axis", 0)];
+        int64_t row = t->extents[op_int(op, A_AXIS, 0)];
         if (row < s->row) continue;
         s->row = row;
         block = ty_count(t) > block ? ty_count(t) : block;
@@ -264,6 +264,6 @@ void pass_strip_mine(PassEnv *env, Op *module) {
         for (int i = 0; i < s->n_reductions; i++)
             if (s->reductions[i]) join_strips(s, s->reductions[i]);
         if (s->n_stores) store_strips(s);
-        op_set_attr(s->ir, op, "strip", at_int(s->ir, s->strip));
+        op_set_int(s->ir, op, A_STRIP_MINE, s->strip);
     }
 }

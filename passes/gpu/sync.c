@@ -16,10 +16,11 @@
 //   - a signal follows each part that is sent to other ranks (send_signals.c).
 //
 // Roles are walked one by one. Then their ring operations are run again, all roles together
-// (sync_roles.c). A failed check is a bug of the compiler. An acquire is marked `free` if its slot
-// is free without a wait: no item had it before, or only products of the single warpgroup have read
-// it, and these have ended in all warps once the producer's warp has waited for them. A release
-// that no acquire waits for is erased. The attribute `proof` of the device records the proof.
+// (sync_roles.c). A failed check is a bug of the compiler. An acquire is marked `known_free` if its
+// slot is free without a wait: no item had it before, or only products of the single warpgroup have
+// read it, and these have ended in all warps once the producer's warp has waited for them. A
+// release that no acquire waits for is erased. The attribute `sync_notes` of the device records the
+// proof.
 #include "passes/gpu/async/async.h"
 #include "passes/gpu/send_signals.h"
 #include "passes/gpu/sync_roles.h"
@@ -116,7 +117,7 @@ static void forget_number(Sync *y, const Value *v) {
 static void compute_number(Sync *y, const Op *op) {
     int64_t a, b;
     if (op->code == OP_CONST && ty_is_scalar(result(op, 0)->type)) {
-        const Attr *value = op_attr(op, "value");
+        const Attr *value = op_const(op, A_VALUE);
         if (value->kind != AT_FLOAT) know_number(y, result(op, 0), value->i);
         return;
     }
@@ -169,10 +170,6 @@ static bool is_on(const Sync *y, const Op *op) {
     return !find_number(y, operand(op, 2), &on) || on;
 }
 
-static bool is_tma_ring(const Value *ring) {
-    return op_str(ring->def, "kind")[0] == 't';
-}
-
 /// Whether only products read the buffer. Threads pad it before products start.
 static bool only_products_read(const Value *buf) {
     for_each_use(u, buf) {
@@ -186,8 +183,8 @@ static bool only_products_read(const Value *buf) {
 /// items by products, which end in all warps together. This does not hold if another program of a
 /// pair fills the ring, too.
 static bool ends_with_products(const Sync *y, const Value *ring) {
-    if (!is_tma_ring(ring) || op_flag(ring->def, "pairs") || device_roles(y->s.device) ||
-        op_int(y->s.device, "warps", 0) != GPU_GROUP_WARPS)
+    if (!ring_is_tma(ring) || op_flag(ring->def, A_MULTICAST) || device_roles(y->s.device) ||
+        op_int(y->s.device, A_WARPS, 0) != GPU_GROUP_WARPS)
         return false;
     for_each_use(u, ring) {
         if (u->user->code != OP_RING_WAIT) continue;
@@ -217,7 +214,7 @@ static void wait_for_item(Sync *y, Op *op) {
     if (y->meeting) meeting_event(y->meeting, op, n);
     if (!item || (!item->committed && !y->meeting))
         fail_schedule(y, op, "its item was not committed");
-    if (!is_tma_ring(operand(op, 0)) && y->groups - item->group <= op_int(op, "ahead", 0))
+    if (!ring_is_tma(operand(op, 0)) && y->groups - item->group <= op_int(op, A_PREFETCHED, 0))
         fail_schedule(y, op, "it leaves copies of its item under way");
     item->waited = true;
     for (int i = 0; i < op->n_results; i++) {
@@ -301,9 +298,9 @@ static void start_mma(Sync *y, const Op *op) {
 }
 
 static void await_products(Sync *y, const Op *op) {
-    int younger = (int)op_int(op, "younger", 0);
+    int younger = (int)op_int(op, A_IN_FLIGHT, 0);
     if (!op->n_operands) y->unread = false;
-    if (!op->n_operands && op_flag(op, "written")) y->unwritten = false;
+    if (!op->n_operands && op_flag(op, A_WRITTEN)) y->unwritten = false;
     if (!op->n_results || younger >= y->n_flight) return;
     memmove(y->flight, y->flight + y->n_flight - younger, sizeof *y->flight * (size_t)younger);
     y->n_flight = younger;
@@ -327,13 +324,14 @@ static void copy_buf_out(Sync *y, const Op *op) {
     for_each_use(u, buf) {
         if (u->user->code != OP_COPYOUT_TMA) fail_schedule(y, op, "others use the buffer, too");
     }
-    if (last && (!op_attr(op, "younger") || y->copies_out - last->n - 1 < op_int(op, "younger", 0)))
+    if (last &&
+        (!op_attr(op, ATTR_IN_FLIGHT) || y->copies_out - last->n - 1 < op_int(op, A_IN_FLIGHT, 0)))
         fail_schedule(y, op, "its buffer may still have to be read");
     Number *number = ctx_new(y->s.ctx, Number);
     number->n = y->copies_out++;
     map_set(y->s.ctx, &y->copied, buf, number);
     y->unread = true;
-    y->unwritten |= op_flag(op, "add");
+    y->unwritten |= op_flag(op, A_ADD);
 }
 
 static void fence_stores(Sync *y) {
@@ -404,7 +402,7 @@ static void suppose_number(Sync *y, const Op *op, const Value *v, int64_t n) {
 /// Finds the bounds. Unknown bounds, and bounds without iterations, are chosen to give `trips`
 /// iterations. Constants stay, since other ops use them.
 static bool find_loop_bounds(Sync *y, const Op *op, int64_t trips, int64_t *lo, int64_t *hi) {
-    int64_t fixed, all = trips * op_int(op, "step", 1);
+    int64_t fixed, all = trips * op_int(op, A_STEP, 1);
     if (!find_number(y, operand(op, 0), lo)) suppose_number(y, op, operand(op, 0), *lo = 0);
     if (find_number(y, operand(op, 1), hi) && (*hi > *lo || y->meeting)) return *hi > *lo;
     if (y->meeting) {
@@ -422,7 +420,7 @@ static bool find_loop_bounds(Sync *y, const Op *op, int64_t trips, int64_t *lo, 
 /// distance between a middle iteration and a later op also occurs in the first one.
 static void walk_for(Sync *y, Op *op) {
     Region *r = op->regions[0];
-    int64_t step = op_int(op, "step", 1), lo = 0, hi = 0;
+    int64_t step = op_int(op, A_STEP, 1), lo = 0, hi = 0;
     int64_t trips = holds_loop(r) && !takes_items(r) ? OUTER_TRIPS : INNER_TRIPS;
     if (y->trips) trips = y->trips;
     if (!find_loop_bounds(y, op, trips, &lo, &hi)) hi = lo;
@@ -431,7 +429,7 @@ static void walk_for(Sync *y, Op *op) {
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, operand(op, 2 + i), r->args[1 + i]);
     for (int64_t k = lo; k < hi; k += step) {
         know_number(y, r->args[0], k);
-        y->sending.tile += op_flag(op, "programs");
+        y->sending.tile += op_flag(op, A_PROGRAM_LOOP);
         walk_schedule(y, r);
         for (int i = 0; i < op->n_results; i++)
             pass_number_on(y, operand(r->last, i), r->args[1 + i]);
@@ -442,12 +440,12 @@ static void walk_for(Sync *y, Op *op) {
 
 static void walk_while(Sync *y, Op *op) {
     Region *test = op->regions[0], *body = op->regions[1];
-    int trips = !op_flag(op, "programs") ? OUTER_TRIPS : y->trips ? y->trips : INNER_TRIPS;
+    int trips = !op_flag(op, A_PROGRAM_LOOP) ? OUTER_TRIPS : y->trips ? y->trips : INNER_TRIPS;
     if (y->meeting && !meeting_goes_on(y->meeting, op))
         fail_schedule(y, op, "a role goes on with other tiles than the others");
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, operand(op, i), test->args[i]);
     for (int trip = 0; trip < trips; trip++) {
-        y->sending.tile += op_flag(op, "programs");
+        y->sending.tile += op_flag(op, A_PROGRAM_LOOP);
         walk_schedule(y, test);
         for (int i = 0; i < op->n_results; i++) pass_number_on(y, test->args[i], body->args[i]);
         walk_schedule(y, body);
@@ -492,7 +490,7 @@ static void commit_item(Sync *y, Op *op) {
     RingItem *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
     if (item) item->committed = true, item->group = y->groups;
     if (item && y->meeting) meeting_event(y->meeting, op, n);
-    y->groups += !is_tma_ring(operand(op, 0));
+    y->groups += !ring_is_tma(operand(op, 0));
 }
 
 /// Keeps the releases that an acquire `slots` items later waits for.
@@ -566,7 +564,7 @@ static void mark_free(Op *op, void *arg) {
     if (op->code != OP_RING_ACQUIRE) return;
     bool fresh = const_int(operand(op, 1), &n) && n < operand(op, 0)->type->slots;
     if (fresh || ends_with_products(y, operand(op, 0)))
-        op_set_attr(y->s.ir, op, "free", at_bool(y->s.ir, true));
+        op_set_flag(y->s.ir, op, A_KNOWN_FREE, true);
 }
 
 /// The mechanism between the reads of an item and the next item in its slot.
@@ -575,14 +573,14 @@ static const char *reuse_of(const Track *t) {
     for (int i = t->ring->type->slots; i < t->items.n; i++) reused |= t->items.data[i].acquired;
     for_each_use(u, t->ring) released |= u->user->code == OP_RING_RELEASE;
     if (!reused) return "never filled again";
-    if (!is_tma_ring(t->ring)) return "barrier of the next item";
+    if (!ring_is_tma(t->ring)) return "barrier of the next item";
     return released ? "mbarrier free" : "await of the products";
 }
 
 static const char *ring_line(Sync *y, int i) {
     const Track *t = &y->tracks.data[i];
     return ctx_format(y->s.ctx, "ring %d: filled before read: %s; read before filled again: %s", i,
-                      is_tma_ring(t->ring) ? "mbarrier full" : "own copies, barrier", reuse_of(t));
+                      ring_is_tma(t->ring) ? "mbarrier full" : "own copies, barrier", reuse_of(t));
 }
 
 static void note_proof(Sync *y) {
@@ -604,7 +602,7 @@ static void note_proof(Sync *y) {
             y->s.ctx, &lines,
             "parts sent: there before their signal: wait of the copies, barrier; each signalled "
             "before the next is sent or the program ends");
-    if (lines.n) op_set_attr(y->s.ir, y->s.device, "proof", at_strs(y->s.ir, lines.data, lines.n));
+    if (lines.n) op_set_strs(y->s.ir, y->s.device, A_SYNC_NOTES, lines.data, lines.n);
 }
 
 /// Walks devices with roles with other numbers of iterations.

@@ -124,7 +124,7 @@ static bool reads_ring(const Meeting *m, int role, const Value *ring) {
 /// Counts the roles that release items of each ring; all warps of such a role do. Returns the
 /// ring_make of a ring that expects another number of warps, or NULL.
 static Op *count_ring_readers(Meeting *m) {
-    const int64_t *warps = op_attr(m->roles, "warps")->ints;
+    const int64_t *warps = op_ints(m->roles, A_ROLE_WARPS)->ints;
     Op *other = NULL;
     for (int k = 0; k < m->n_rings; k++) {
         RoleRing *r = &m->rings[k];
@@ -134,7 +134,7 @@ static Op *count_ring_readers(Meeting *m) {
             r->readers += one;
             all += one ? warps[i] : 0;
         }
-        if (all && op_int(r->ring->def, "readers", 0) != all) other = r->ring->def;
+        if (all && op_int(r->ring->def, A_READER_WARPS, 0) != all) other = r->ring->def;
     }
     return other;
 }
@@ -175,7 +175,7 @@ static bool same_scalar(const Value *a, const Value *b, Comparison *c);
 static bool same_tile(const Op *x, const Op *y);
 
 static bool same_bounds(const Op *x, const Op *y, Comparison *c) {
-    return x->code == OP_FOR && y->code == OP_FOR && op_int(x, "step", 1) == op_int(y, "step", 1) &&
+    return x->code == OP_FOR && y->code == OP_FOR && op_int(x, A_STEP, 1) == op_int(y, A_STEP, 1) &&
            same_scalar(operand(x, 0), operand(y, 0), c) &&
            same_scalar(operand(x, 1), operand(y, 1), c);
 }
@@ -215,7 +215,7 @@ static bool same_arg(const Value *a, const Value *b, Comparison *c) {
 static bool has_same_attrs(const Op *a, const Op *b) {
     if (a->n_attrs != b->n_attrs) return false;
     for (int i = 0; i < a->n_attrs; i++)
-        if (op_attr(b, a->attrs[i].name) != a->attrs[i].value) return false;
+        if (op_attr(b, a->attrs[i].id) != a->attrs[i].value) return false;
     return true;
 }
 
@@ -274,7 +274,7 @@ static bool same_test(const Op *x, const Op *y) {
 static bool same_tile(const Op *x, const Op *y) {
     const Value *ring = told_by(x);
     Comparison c = {.budget = SAME_BUDGET};
-    return x == y || (ring && ring == told_by(y) && op_flag(ring->def, "scalar") &&
+    return x == y || (ring && ring == told_by(y) && op_flag(ring->def, A_SCALAR) &&
                       tells_once(x, ring) && tells_once(y, ring) && same_test(x, y) &&
                       same_scalar(operand(x, 0), operand(y, 0), &c));
 }

@@ -47,7 +47,7 @@ static Op *reduction_before(const Op *wait) {
     for (Op *op = wait->prev; op && op_has(op, PURE); op = op->prev) {
         for (int i = 0; i < wait->n_operands; i++)
             if (operand(wait, i)->def == op) return NULL;
-        if (op->code == OP_REDUCE && op->n_results == 1 && !op_attr(op, "order") &&
+        if (op->code == OP_REDUCE && op->n_results == 1 && !op_attr(op, ATTR_ORDER) &&
             rests_on_special_functions(operand(op, 0), op->parent, MOST_DEPTH))
             return op;
     }
@@ -80,18 +80,18 @@ static Value *build_half(Ir *ir, Builder *b, const Op *reduce, Value *whole, con
                          int which) {
     Ctx *ctx = ir_ctx(ir);
     int64_t unit, start[MAX_RANK] = {0};
-    int axis = (int)op_int(reduce, "axis", 0);
+    int axis = (int)op_int(reduce, A_AXIS, 0);
     const Layout *part = layout_extend(ctx, whole->type->layout, h->dim + 1, 1, &unit);
     const Type *type = ty_laid(ir, whole->type->elem, part);
     Op *slice = build_op(b, OP_SLICE, 1, &whole, 1, &type, 0);
     start[h->dim + 1] = which;
-    op_set_attr(ir, slice, "start", at_ints(ir, start, h->rank));
+    op_set_ints(ir, slice, A_START, start, h->rank);
     PtrMap map = {0};
     map_set(ctx, &map, operand(reduce, 0), result(slice, 0));
     Op *half = op_clone(b, reduce, &map);
     int along = axis < h->dim ? axis : axis + 2;
     result(half, 0)->type = ty_laid(ir, whole->type->elem, layout_slice(ctx, part, along, false));
-    op_set_attr(ir, half, "axis", at_int(ir, along));
+    op_set_int(ir, half, A_AXIS, along);
     return result(half, 0);
 }
 
@@ -100,7 +100,7 @@ static void split_reduction(Ir *ir, Op *reduce, Op *wait, const Halves *h, const
     Ctx *ctx = ir_ctx(ir);
     Builder b = build_before(ir, reduce);
     Value *x = operand(reduce, 0), *parts[2];
-    int axis = (int)op_int(reduce, "axis", 0), at = axis < h->dim ? h->dim : h->dim + 1;
+    int axis = (int)op_int(reduce, A_AXIS, 0), at = axis < h->dim ? h->dim : h->dim + 1;
     Value *whole = build_reshape(&b, x, ty_laid(ir, x->type->elem, rows));
     parts[0] = build_half(ir, &b, reduce, whole, h, 0);
     op_move_before(wait, reduce);
@@ -108,14 +108,14 @@ static void split_reduction(Ir *ir, Op *reduce, Op *wait, const Halves *h, const
     const Layout *both = layout_slice(ctx, rows, axis < h->dim ? axis : axis + 2, false);
     const Type *type = ty_laid(ir, x->type->elem, both);
     Op *concat = build_op(&b, OP_CONCAT, 2, parts, 1, &type, 0);
-    op_set_attr(ir, concat, "axis", at_int(ir, at));
+    op_set_int(ir, concat, A_AXIS, at);
     value_replace(result(reduce, 0), build_reshape(&b, result(concat, 0), result(reduce, 0)->type));
     op_erase(reduce);
 }
 
 static bool takes_many_tiles(const Op *op) {
     for (const Op *up = op->parent->parent; up->code != OP_DEVICE; up = up->parent->parent)
-        if (op_flag(up, "programs")) return true;
+        if (op_flag(up, A_PROGRAM_LOOP)) return true;
     return false;
 }
 
@@ -125,7 +125,7 @@ static void move_wait(Op *wait, void *arg) {
     if (wait->code != OP_RING_WAIT || !takes_many_tiles(wait)) return;
     Op *reduce = reduction_before(wait);
     const Layout *l = reduce ? operand(reduce, 0)->type->layout : NULL;
-    if (!l || !find_halves(l, (int)op_int(reduce, "axis", 0), &h)) return;
+    if (!l || !find_halves(l, (int)op_int(reduce, A_AXIS, 0), &h)) return;
     const Layout *rows = layout_reshape(ir_ctx(ir), l, h.rank, h.extents);
     if (rows) split_reduction(ir, reduce, wait, &h, rows);
 }

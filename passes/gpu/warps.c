@@ -69,7 +69,7 @@ static double held_words(const Type *t) {
 static void measure_rows(RegisterSizes *z, const Op *op) {
     const Type *t = operand(op, 0)->type;
     double n = registers_in(t);
-    double row = (double)t->extents[op_int(op, "axis", 0)] * registers_each(t);
+    double row = (double)t->extents[op_int(op, A_AXIS, 0)] * registers_each(t);
     if (n <= z->reduced) return;
     z->reduced = n;
     z->lines = t->rank > 1;
@@ -130,12 +130,12 @@ static double single_elements(const Op *load) {
 
 static void measure_dot(RegisterSizes *z, const Op *op) {
     const GpuUnit *unit = gpu_unit_of(op);
-    if (!op_attr(op, "unit"))
+    if (!op_attr(op, ATTR_UNIT))
         unit = gpu_unit_for(z->target, operand(op, 0)->type, operand(op, 1)->type,
-                            op_str(op, "precision"));
+                            op_str(op, A_PRECISION));
     // A chain adds its sums to others, which take registers, too.
     bool chained = unit && gpu_chain(z->target, unit) && !(unit->features & GPU_WGMMA);
-    bool three = gpu_in_three(op_str(op, "precision"));
+    bool three = gpu_in_three(op_str(op, A_PRECISION));
     int parts = chained || three ? 2 : 1;
     const Type *sum = result(op, 0)->type;
     if (sum->kind == TK_PENDING) sum = ty_promised(sum);
@@ -232,7 +232,7 @@ static void measure_op(Op *op, void *arg) {
         return;
     case OP_FOR: measure_loop(z, op); return;
     case OP_COMBINE:
-        z->carried += (double)op_int(op, "n", 1) * registers_in(access_of(op).value->type);
+        z->carried += (double)op_int(op, A_N_TENSORS, 1) * registers_in(access_of(op).value->type);
         return;
     case OP_STORE:
         t = operand(op, 1)->type;
@@ -416,10 +416,10 @@ GpuShape gpu_shape(const GpuTarget *target, const Op *root, int cluster) {
 }
 
 GpuShape gpu_shape_of(const GpuTarget *target, const Op *device) {
-    RegisterSizes z = {.target = target, .cluster = (int)op_int(device, "cluster", 1)};
+    RegisterSizes z = {.target = target, .cluster = (int)op_int(device, A_CLUSTER, 1)};
     op_walk_pre((Op *)device, measure_op, &z);
     GpuShape s = {
-        .warps = (int)op_int(device, "warps", 1), .cluster = z.cluster, .chain = z.dots > 1};
+        .warps = (int)op_int(device, A_WARPS, 1), .cluster = z.cluster, .chain = z.dots > 1};
     s.registers = registers_for(&z, s.warps);
     s.counted = is_reduced_counted(&z);
     return s;

@@ -54,7 +54,7 @@ static const void *lanes_by(const Pads *p, const char *how, const void *from, co
 /// count, too: -inf is right for max and wrong for sum.
 static void source_facts(Pads *p, const Op *op, const Cell *pad) {
     Access a = access_of(op);
-    const Attr *inside = op_attr(op, "inside");
+    const Attr *inside = op_ints(op, A_IN_BOUNDS);
     Facts f = {0};
     for (int d = 0; d < a.n_subs; d++) {
         int64_t n;
@@ -160,7 +160,7 @@ static void shape_facts(Pads *p, const Op *op) {
     const Facts *in = facts_of(p, x);
     Facts f = {0};
     for (int d = 0; d < result(op, 0)->type->rank; d++) {
-        int from = op->code == OP_PERMUTE ? (int)op_attr(op, "perm")->ints[d] : d;
+        int from = op->code == OP_PERMUTE ? (int)op_ints(op, A_PERM)->ints[d] : d;
         if (from < x->type->rank && x->type->extents[from] == result(op, 0)->type->extents[d])
             f.axis[d] = in->axis[from];
     }
@@ -169,7 +169,7 @@ static void shape_facts(Pads *p, const Op *op) {
 
 /// Lanes past the end of a part lie amid the lanes of the whole.
 static void concat_facts(Pads *p, const Op *op) {
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     Facts f = {0};
     for (int i = 0; i < op->n_operands; i++) {
         const Type *t = operand(op, i)->type;
@@ -258,7 +258,7 @@ static void elementwise_facts(Pads *p, const Op *op) {
 }
 
 static void reduce_facts(Pads *p, const Op *op) {
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     for (int i = 0; i < op->n_operands; i++) {
         const Fact *f = &facts_of(p, operand(op, i))->axis[axis];
         if (!f->holds || !f->read || is_harmless(p, op, axis, f)) continue;
@@ -278,8 +278,8 @@ static void reduce_facts(Pads *p, const Op *op) {
 /// A running fold reaches lanes past the end last, so they do no harm. If they held the identity,
 /// they then hold the total. A reverse scan meets them first.
 static void scan_facts(Pads *p, const Op *op) {
-    int axis = (int)op_int(op, "axis", 0);
-    bool reverse = op_flag(op, "reverse"), exclusive = op_flag(op, "exclusive");
+    int axis = (int)op_int(op, A_AXIS, 0);
+    bool reverse = op_flag(op, A_REVERSE), exclusive = op_flag(op, A_EXCLUSIVE);
     for (int i = 0; i < op->n_results; i++) {
         const Type *t = operand(op, i)->type;
         Facts f = *facts_of(p, operand(op, i));
@@ -297,10 +297,10 @@ static void scan_facts(Pads *p, const Op *op) {
 
 /// Lanes past the end must sort behind all others. Then they stay there in all blocks.
 static void sort_facts(Pads *p, const Op *op) {
-    int axis = (int)op_int(op, "axis", 0);
+    int axis = (int)op_int(op, A_AXIS, 0);
     const Value *x = operand(op, 0);
     const Fact *f = &facts_of(p, x)->axis[axis];
-    bool down = op_flag(op, "descending");
+    bool down = op_flag(op, A_DESCENDING);
     OpCode like = down ? OP_MAX : OP_MIN; // its identity is the last in order
     if (x->type->elem == EL_BOOL) like = down ? OP_OR : OP_AND;
     if (f->holds && f->read && !is_identity(p->ir, like, x->type->elem, f))
@@ -357,7 +357,7 @@ static int lane_order(const Value *at, int *budget) {
 /// A position outside gives 0, so lanes past the end should be 0, too. Positions that reverse or
 /// rotate the lanes (flip, roll) put lanes past the end among the others.
 static void gather_facts(Pads *p, const Op *op) {
-    int axis = (int)op_int(op, "axis", 0), budget = LOOK;
+    int axis = (int)op_int(op, A_AXIS, 0), budget = LOOK;
     const Value *x = operand(op, 0), *at = operand(op, 1);
     Facts f = *facts_of(p, x);
     Fact *along = &f.axis[axis];
@@ -441,7 +441,7 @@ static int crosses_ranges(Crossing *c, const Value *v, int i, int j) {
         return crossed && !same_range(c->store, c->dims[0], op, di) ? 1 : -1;
     }
     if (op->code == OP_PERMUTE) {
-        const int64_t *perm = op_attr(op, "perm")->ints;
+        const int64_t *perm = op_ints(op, A_PERM)->ints;
         return crosses_ranges(c, operand(op, 0), (int)perm[i], (int)perm[j]);
     }
     bool lanes = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_SELECT;
@@ -469,14 +469,14 @@ static void store_facts(Pads *p, const Op *store) {
 /// Contributions with lanes past the end of other ranges than the place's must change nothing.
 static void combine_facts(Pads *p, const Op *op) {
     Access a = access_of(op);
-    OpCode code = op_int(op, "n", 1) == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
+    OpCode code = op_int(op, A_N_TENSORS, 1) == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
     const Facts *in = facts_of(p, a.value);
     for (int d = 0; d < a.n_subs; d++) {
         if (a.subs[d].kind != DIM_AXIS) continue;
         const Fact *f = &in->axis[a.axis_of[d]];
         if (!f->holds || !f->read || f->lanes == lanes_from(p, sub_operand(op, &a, d, 1))) continue;
         if (code == OP_COUNT || !is_identity(p->ir, code, a.value->type->elem, f))
-            pads_warn(p, op, (int)op_int(op, "n", 1), a.axis_of[d], f, code);
+            pads_warn(p, op, (int)op_int(op, A_N_TENSORS, 1), a.axis_of[d], f, code);
     }
 }
 

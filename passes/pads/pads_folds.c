@@ -185,7 +185,7 @@ static bool arm_bounded(BoundWalk *b, const Op *select, int arm) {
 static bool is_same_load(const Value *a, const Value *b) {
     const Op *x = def_of(a, OP_LOAD), *y = def_of(b, OP_LOAD);
     if (a == b) return true;
-    if (!x || !y || x->n_operands != y->n_operands || op_attr(x, "subs") != op_attr(y, "subs"))
+    if (!x || !y || x->n_operands != y->n_operands || op_subs(x, A_SUBS) != op_subs(y, A_SUBS))
         return false;
     for (int i = 0; i < x->n_operands; i++) {
         const Attr *c = const_of(operand(x, i)), *d = const_of(operand(y, i));

@@ -24,7 +24,7 @@ static void print_fact(PassEnv *env, Ranges *r, Builder *b, const Value *v) {
     add_bound(&t, hi);
     text_add(&t, ", by %lld", (long long)range_divisor(r, v));
     Op *print = build_op(b, OP_PRINT, 0, NULL, 0, NULL, 0);
-    op_set_attr(env->ir, print, "text", at_str(env->ir, t.data));
+    op_set_str(env->ir, print, A_TEXT, t.data);
 }
 
 static void print_region_facts(PassEnv *env, Ranges *r, Region *region) {

@@ -112,7 +112,7 @@ static Linear linear_form_of(Ranges *r, const Value *v, const Op *op) {
         return ty_is_scalar(operand(op, 0)->type) ? linear_of(r, operand(op, 0))
                                                   : resolved_atom(r, v);
     case OP_DIM:
-        return resolved_atom(r, extent_atom(r, operand(op, 0), (int)op_int(op, "axis", 0), v));
+        return resolved_atom(r, extent_atom(r, operand(op, 0), (int)op_int(op, A_AXIS, 0), v));
     default: return resolved_atom(r, v);
     }
 }
@@ -262,7 +262,7 @@ Ranges *ranges_of(Ir *ir, Op *kernel) {
     r->ctx = ir_ctx(ir);
     for_each_op(op, kernel->regions[0]) {
         if (op->code == OP_DIM)
-            extent_atom(r, operand(op, 0), (int)op_int(op, "axis", 0), result(op, 0));
+            extent_atom(r, operand(op, 0), (int)op_int(op, A_AXIS, 0), result(op, 0));
         if (op->code == OP_REQUIRE) assume_condition(r, operand(op, 0), true, true);
     }
     r->n_kernel_facts = r->facts.n;
@@ -354,7 +354,7 @@ static int64_t atom_divisor(Ranges *r, const Value *v, int depth) {
     if (known || depth > RANGE_DEPTH) return known ? known : 1;
     if (is_loop_index(v)) {
         const Op *loop = v->region->parent;
-        return gcd_int64(operand_divisor(r, loop, 0, depth), op_int(loop, "step", 1));
+        return gcd_int64(operand_divisor(r, loop, 0, depth), op_int(loop, A_STEP, 1));
     }
     for (int i = 0; i < divisor_table.n && v->def; i++)
         if (divisor_rules[i].op == v->def->code) {

@@ -131,7 +131,7 @@ static Interval loop_interval(Ranges *r, const Value *v, int depth) {
     const Op *loop = v->region->parent;
     Interval lo = value_interval(r, operand(loop, 0), depth + 1);
     Interval hi = value_interval(r, operand(loop, 1), depth + 1);
-    if (op_int(loop, "step", 1) == 0) return lo;
+    if (op_int(loop, A_STEP, 1) == 0) return lo;
     return (Interval){lo.lo,
                       greater_wide(hi.hi - 1, lo.lo)}; // the body of an empty loop does not run
 }

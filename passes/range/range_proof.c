@@ -33,7 +33,7 @@ static Linear operand_form(Ranges *r, const Op *op, int i, int depth) {
 /// lo <= index, and index <= hi - 1, or hi - step if the step divides hi - lo.
 static bool by_loop(Ranges *r, const Linear *form, int i, const Op *loop, int depth) {
     Linear lo = operand_form(r, loop, 0, depth), hi = operand_form(r, loop, 1, depth);
-    int64_t step = op_int(loop, "step", 1);
+    int64_t step = op_int(loop, A_STEP, 1);
     if (form->terms[i].factor > 0 || step == 0) return proved_with(r, form, i, lo, 1, depth);
     int64_t even = linear_divisor(r, linear_add(hi, lo, -1), 0);
     bool whole = even % step == 0;

@@ -58,26 +58,26 @@ static const char product[] =
     "} }\n";
 
 // The part of x that the own rank has, of as many as x has shards.
-static const char part[] =
-    "module { kernel [name=\"k\", sym=[0]] {(%x: tensor<f32, ?x?, [?, 1]>, %y: tensor<f32, ?>)\n"
-    "  %f = const [value=0.0] : f32\n"
-    "  %w = dim %x [axis=0] : i64\n"
-    "  %n = dim %x [axis=1] : i64\n"
-    "  %r = rank : i64\n"
-    "  %p = div %n, %w : i64\n"
-    "  %lo = mul %r, %p : i64\n"
-    "  %hi = add %lo, %p : i64\n"
-    "  parallel %lo, %hi [step=64] {(%i: i64)\n"
-    "    %v = load %x, %f, %r, %i, %hi [subs=(at, axis 64)] : f32<64>\n"
-    "    store %y, %v, %i, %hi [subs=(axis 64)]\n"
-    "    yield\n"
-    "  }\n"
-    "  yield\n"
-    "} }\n";
+static const char part[] = "module { kernel [name=\"k\", symmetric_params=[0]] {(%x: tensor<f32, "
+                           "?x?, [?, 1]>, %y: tensor<f32, ?>)\n"
+                           "  %f = const [value=0.0] : f32\n"
+                           "  %w = dim %x [axis=0] : i64\n"
+                           "  %n = dim %x [axis=1] : i64\n"
+                           "  %r = rank : i64\n"
+                           "  %p = div %n, %w : i64\n"
+                           "  %lo = mul %r, %p : i64\n"
+                           "  %hi = add %lo, %p : i64\n"
+                           "  parallel %lo, %hi [step=64] {(%i: i64)\n"
+                           "    %v = load %x, %f, %r, %i, %hi [subs=(at, axis 64)] : f32<64>\n"
+                           "    store %y, %v, %i, %hi [subs=(axis 64)]\n"
+                           "    yield\n"
+                           "  }\n"
+                           "  yield\n"
+                           "} }\n";
 
 // From each shard of x as many elements as data say, from where data say, for the own rank.
 static const char pieces[] =
-    "module { kernel [name=\"k\", sym=[0, 1]] {(%x: tensor<f32, ?x?, [?, 1]>,\n"
+    "module { kernel [name=\"k\", symmetric_params=[0, 1]] {(%x: tensor<f32, ?x?, [?, 1]>,\n"
     "    %count: tensor<i64, ?x?, [?, 1]>, %y: tensor<f32, ?>)\n"
     "  %zero = const [value=0] : i64\n"
     "  %f = const [value=0.0] : f32\n"

@@ -59,14 +59,15 @@ static void launch_body(Ctx *ctx, void *arg) {
 static void launch(Launch *l, const char *body, int ranks, uint64_t seed, char *text, size_t room) {
     Ctx *ctx = ctx_create(NULL);
     *l = (Launch){.ranks = ranks, .seed = seed};
-    l->text = ctx_format(ctx,
-                         "module {\n  kernel [name=\"k\", sym=[0]] {(%%a: tensor<f32, ?x?x?>, %%x: "
-                         "tensor<f32, ?x?x?>, %%y: tensor<f32, ?x?x?>, %%done: tensor<i64, ?x?>)\n"
-                         "    %%W = dim %%a [axis=0] : i64\n    %%M = dim %%a [axis=1] : i64\n"
-                         "    %%0 = const [value=0] : i64\n    %%1 = const [value=1] : i64\n"
-                         "    %%2 = const [value=2] : i64\n    %%z = const [value=0.0] : f32\n"
-                         "    %%rank = rank : i64\n%s    yield\n  }\n}\n",
-                         body);
+    l->text = ctx_format(
+        ctx,
+        "module {\n  kernel [name=\"k\", symmetric_params=[0]] {(%%a: tensor<f32, ?x?x?>, %%x: "
+        "tensor<f32, ?x?x?>, %%y: tensor<f32, ?x?x?>, %%done: tensor<i64, ?x?>)\n"
+        "    %%W = dim %%a [axis=0] : i64\n    %%M = dim %%a [axis=1] : i64\n"
+        "    %%0 = const [value=0] : i64\n    %%1 = const [value=1] : i64\n"
+        "    %%2 = const [value=2] : i64\n    %%z = const [value=0.0] : f32\n"
+        "    %%rank = rank : i64\n%s    yield\n  }\n}\n",
+        body);
     for (int r = 0; r < ranks; r++)
         for (int i = 0; i < ranks * ROWS * COLUMNS; i++) {
             l->x[r][i] = (float)(1000 * r + i);
@@ -86,7 +87,7 @@ static void gathers(void **state) {
     (void)state;
     static const char body[] =
         "    comm_begin\n    %control = comm_control : tensor<i64, 8>\n"
-        "    %view, %flags = comm_gather %a, %2 [how=\"pull\", name=\"a\"] : tensor<f32, ?x?x?>, "
+        "    %view, %flags = comm_gather %a, %2 [plan=\"pull\", name=\"a\"] : tensor<f32, ?x?x?>, "
         "tensor<i64, ?x?>\n"
         "    parallel %0, %W [step=1] {(%r: i64)\n"
         "      parallel %0, %M [step=1] {(%m: i64)\n"
@@ -110,11 +111,11 @@ static void gathers(void **state) {
 /// Each rank sends part r of x to rank r when it says that the chunk is done, and adds up what
 /// comes in the order of ranks; the own part it reads where it is.
 #define SCATTER(raise)                                                                             \
-    "    comm_begin [wait=true]\n    %control = comm_control : tensor<i64, 8>\n"                   \
+    "    comm_begin [wait_all=true]\n    %control = comm_control : tensor<i64, 8>\n"               \
     "    %3 = const [value=3] : i64\n"                                                             \
-    "    %stage = scratch %W, %W, %M, %2 [sym=true] : tensor<f32, ?x?x?x?>\n"                      \
-    "    %flags = comm_signals %W, %3 [number=0] : tensor<i64, ?x?x?>\n"                           \
-    "    comm_scatter %x, %stage, %done, %flags, %2 [how=\"push\", name=\"x\"]\n" raise            \
+    "    %stage = scratch %W, %W, %M, %2 [symmetric=true] : tensor<f32, ?x?x?x?>\n"                \
+    "    %flags = comm_signals %W, %3 [signal_id=0] : tensor<i64, ?x?x?>\n"                        \
+    "    comm_scatter %x, %stage, %done, %flags, %2 [plan=\"push\", name=\"x\"]\n" raise           \
     "    parallel %0, %M [step=1] {(%m: i64)\n"                                                    \
     "      %c = div %m, %2 : i64\n"                                                                \
     "      %first = const [value=0.0] : f32<2>\n"                                                  \
@@ -165,7 +166,7 @@ static void lost_chunks(void **state) {
 /// Ranks that do not come to the same barrier.
 static void lost_rank(void **state) {
     (void)state;
-    static const char body[] = "    comm_begin [wait=true]\n    %own = eq %rank, %0 : bool\n"
+    static const char body[] = "    comm_begin [wait_all=true]\n    %own = eq %rank, %0 : bool\n"
                                "    if %own {\n      comm_barrier\n      yield\n    } {\n"
                                "      yield\n    }\n    comm_end\n";
     static Launch l;
@@ -181,7 +182,7 @@ static void one_fails(void **state) {
     (void)state;
     static const char body[] = "    %few = lt %rank, %2 : bool\n"
                                "    require %few, %rank [text=\"not {}\"]\n"
-                               "    comm_begin [wait=true]\n    comm_end\n";
+                               "    comm_begin [wait_all=true]\n    comm_end\n";
     static Launch l;
     char text[512];
     launch(&l, body, 3, 0, text, sizeof text);

@@ -92,19 +92,25 @@ static void attributes_are_unique(Ctx *ctx, Ir *ir) {
 }
 
 static void attributes_are_set_and_removed(Ctx *ctx, Ir *ir) {
-    Op *op = build_module(ir);
+    Builder b = build_at_end(ir, build_module(ir)->regions[0], (Loc){0});
+    Op *op = build_op(&b, OP_DEVICE, 0, NULL, 0, NULL, 1), *other;
     (void)ctx;
-    op_set_attr(ir, op, "a", at_int(ir, 1));
-    op_set_attr(ir, op, "b", at_str(ir, "x"));
-    op_set_attr(ir, op, "a", at_int(ir, 2));
-    assert_int_equal(op->n_attrs, 2);
-    assert_int_equal(op_int(op, "a", 0), 2);
-    assert_int_equal(op_int(op, "b", 7), 7);
-    op_set_attr(ir, op, "a", NULL);
-    op_set_attr(ir, op, "none", NULL);
+    op_set_int(ir, op, A_WARPS, 1);
+    op_set_str(ir, op, A_NAME, "x");
+    op_set_int(ir, op, A_WARPS, 2);
+    op_set_flag(ir, op, A_MULTICAST, true);
+    assert_int_equal(op->n_attrs, 3);
+    assert_int_equal(op_int(op, A_WARPS, 0), 2);
+    assert_int_equal(op_int(op, A_CLUSTER, 7), 7);
+    op_set_flag(ir, op, A_MULTICAST, false);
+    op_set_attr(ir, op, ATTR_WARPS, NULL);
+    op_set_str(ir, op, A_CONFIG, NULL);
     assert_int_equal(op->n_attrs, 1);
-    assert_string_equal(op_str(op, "b"), "x");
-    assert_null(op_attr(op, "a"));
+    assert_string_equal(op_str(op, A_NAME), "x");
+    assert_null(op_attr(op, ATTR_WARPS));
+    other = build_op(&b, OP_FUNC, 0, NULL, 0, NULL, 1);
+    op_copy_attr(ir, other, op, ATTR_NAME);
+    assert_string_equal(op_str(other, A_NAME), "x");
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
@@ -119,14 +125,16 @@ static void table_is_sound(Ctx *ctx, Ir *ir) {
             assert_true(op->n_operands >= 1 && op->n_operands <= 3 && op->classes);
             assert_true(op->traits & PURE);
         }
-        // Each attribute reads "name:kind" with a known kind, maybe with a '?'.
-        for (const char *s = op->attrs; *s; s += strspn(s, " ")) {
-            size_t len = strcspn(s, " "), name = strcspn(s, ":");
-            assert_true(name > 0 && name < len);
-            s += len;
-        }
+        for (const uint8_t *a = op->attrs; *a; a++)
+            for (const uint8_t *b = a + 1; *b; b++)
+                assert_true((*a & ~OPTIONAL_ATTR) != (*b & ~OPTIONAL_ATTR));
     }
     assert_int_equal(op_by_name("nonsense"), OP_COUNT);
+    for (int i = ATTR_NONE + 1; i < ATTR_COUNT; i++) {
+        assert_int_equal(attr_by_name(attr_info[i].name), i); // no two have one name
+        assert_true(attr_info[i].kinds && *attr_info[i].doc);
+    }
+    assert_int_equal(attr_by_name("nonsense"), ATTR_NONE);
 }
 
 /// An element type that the op takes.
@@ -138,7 +146,7 @@ static void elementwise_ops_round_trip(Ctx *ctx, Ir *ir) {
     Op *module = build_module(ir);
     Builder b = build_at_end(ir, module->regions[0], (Loc){0});
     Op *kernel = build_op(&b, OP_KERNEL, 0, NULL, 0, NULL, 1);
-    op_set_attr(ir, kernel, "name", at_str(ir, "k"));
+    op_set_str(ir, kernel, A_NAME, "k");
     b = build_at_end(ir, kernel->regions[0], (Loc){0});
     for (int i = 0; i < OP_COUNT; i++) {
         if (!(op_info[i].traits & ELEMENTWISE)) continue;
@@ -185,7 +193,7 @@ static void uses_follow_operands(Ctx *ctx, Ir *ir) {
     op_erase(add);
     assert_int_equal(count_uses(x), 1);
     op_add_operand(ir, first(module, OP_PRINT), x);
-    op_set_attr(ir, first(module, OP_PRINT), "text", at_str(ir, "{} {}"));
+    op_set_str(ir, first(module, OP_PRINT), A_TEXT, "{} {}");
     assert_int_equal(count_uses(x), 2);
     op_set_operands(ir, first(module, OP_PRINT), 1, &y);
     assert_int_equal(count_uses(x), 1);
@@ -267,7 +275,7 @@ static void results_are_added(Ctx *ctx, Ir *ir) {
     assert_true(ir_verify(ir, module));
     assert_ptr_equal(operand(first(module, OP_PRINT), 0), result(op, 0));
     assert_int_equal(count_uses(result(op, 1)), 0);
-    assert_int_equal(op_int(op, "step", 0), 1);
+    assert_int_equal(op_int(op, A_STEP, 0), 1);
 }
 
 static void erase_negations(Op *op, void *arg) {
@@ -452,7 +460,7 @@ static void extents_fold(Ctx *ctx, Ir *ir) {
                        "  %s = scratch %n : tensor<f32, ?>"
                        "  %a = dim %x [axis=0] : i64"
                        "  %b = dim %x [axis=1] : i64"
-                       "  %c = dim %x [axis=0, passed=true] : i64"
+                       "  %c = dim %x [axis=0, as_passed=true] : i64"
                        "  %d = stride %x [axis=1] : i64"
                        "  %e = dim %s [axis=0] : i64"
                        "  print %a, %b, %c, %d, %e [text=\"{} {} {} {} {}\"] yield } }");
@@ -524,7 +532,7 @@ static void rewriting_is_bounded(Ctx *ctx, Ir *ir) {
 
 static void pass_good(PassEnv *env, Op *module) {
     (void)env;
-    op_set_attr(env->ir, kernel_of(module), "config", at_str(env->ir, "seen"));
+    op_set_str(env->ir, kernel_of(module), A_CONFIG, "seen");
 }
 
 static void pass_bad(PassEnv *env, Op *module) {

@@ -62,7 +62,7 @@ static Cell step_value(const Step *s, const Cell *cells) {
     Cell a[3];
     for (int i = 0; i < s->op->n_operands; i++) a[i] = cells[s->args[i]];
     switch (s->op->code) {
-    case OP_CONST: return cell_of_attr(s->to, op_attr(s->op, "value"));
+    case OP_CONST: return cell_of_attr(s->to, op_const(s->op, A_VALUE));
     case OP_CAST: return cell_cast(s->from, s->to, a[0]);
     case OP_BITCAST: return cell_from_bits(s->to, cell_bits(s->from, a[0]));
     case OP_SELECT: return a[0].u ? a[1] : a[2];

@@ -106,8 +106,8 @@ static const Trial trials[] = {
      "f32<1x1>", false},
     {OP_LIVE, "f32", "%r = live %x, %zero, %count [subs=(axis 8)] : bool<8>", "bool<8>", false},
     {OP_COMBINE, "f32",
-     "%all = const [value=8] : i64\n combine %z, %a, %zero, %all [n=1, subs=(axis 8)] {" FOLD(
-         "max") "\n %r = const [value=0.0] : f32",
+     "%all = const [value=8] : i64\n combine %z, %a, %zero, %all [n_tensors=1, subs=(axis 8)] "
+     "{" FOLD("max") "\n %r = const [value=0.0] : f32",
      "f32", false},
     {OP_ATOMIC, "f32",
      "%h = atomic %z, %a, %zero, %count [op=\"add\", subs=(axis 8)] : f32<8>\n"
@@ -169,7 +169,8 @@ static void write_text(const Run *r, Text *t) {
         r->elem, r->elem, r->elem, r->elem, name_of(r->to));
     for (int d = 0; d < rank; d++) text_add(t, "%s?", d ? "x" : ", ");
     text_add(
-        t, ">)\n %%zero = const [value=0] : i64\n %%count = dim %%x [axis=0, passed=true] : i64\n");
+        t,
+        ">)\n %%zero = const [value=0] : i64\n %%count = dim %%x [axis=0, as_passed=true] : i64\n");
     text_add(t, " %%full = const [value=8] : i64\n %%pad = const [value=%s] : %s\n", r->pad,
              r->elem);
     text_add(t, " parallel %%zero, %%full [step=0] {(%%task: i64)\n");

@@ -280,7 +280,7 @@ static void each_index(World *w, Visit *visit, void *arg) {
         return;
     }
     if (!evaluate(w, operand(loop, 0), &lo) || !evaluate(w, operand(loop, 1), &hi)) return;
-    Wide step = op_int(loop, "step", 1), trips = lo < hi ? ((Wide)hi - lo + step - 1) / step : 0;
+    Wide step = op_int(loop, A_STEP, 1), trips = lo < hi ? ((Wide)hi - lo + step - 1) / step : 0;
     for (Wide t = 0; t < trips; t = t == 2 && trips > 4 ? trips - 1 : t + 1) {
         w->at = (int64_t)(lo + t * step);
         visit(w, arg);
@@ -367,7 +367,7 @@ static bool begin_world(World *w, int which) {
     Value *t = region_add_arg(w->ir, r, ty_tensor(w->ir, EL_I8, 1, NULL, NULL), "t");
     Builder b = build_at_end(w->ir, r, (Loc){0});
     Op *dim = build_op(&b, OP_DIM, 1, &t, 1, &w->arg[0]->type, 0);
-    op_set_attr(w->ir, dim, "axis", at_int(w->ir, 0));
+    op_set_int(w->ir, dim, A_AXIS, 0);
     w->arg[2] = result(dim, 0);
     Value *x = w->arg[0], *y = w->arg[1], *zero = build_index(&b, 0);
     Value *sum = build_binary(&b, OP_ADD, x, y),
@@ -386,7 +386,7 @@ static bool begin_world(World *w, int which) {
     for (int i = 0; i < 2; i++)
         if (facts[which][i]) {
             Op *op = build_op(&b, OP_REQUIRE, 1, &facts[which][i], 0, NULL, 0);
-            op_set_attr(w->ir, op, "text", at_str(w->ir, ""));
+            op_set_str(w->ir, op, A_TEXT, "");
             w->fact[i] = facts[which][i];
         }
     return true;
@@ -434,7 +434,7 @@ static Op *build_loop(World *w, Builder *b, OpCode code, Value *lo, Value *hi, i
                         : code == OP_CONTRACT ? 3
                                               : 2,
                         code == OP_LAUNCH ? &hi : bounds, 0, NULL, 1);
-    if (code != OP_LAUNCH) op_set_attr(w->ir, loop, "step", at_int(w->ir, step));
+    if (code != OP_LAUNCH) op_set_int(w->ir, loop, A_STEP, step);
     w->index = region_add_arg(w->ir, loop->regions[0], lo->type, "i");
     return loop;
 }
@@ -465,8 +465,8 @@ static void check_index(World *w, Ranges *r, Op *loop, Value *hi) {
                *two = ty_block(w->ir, EL_I64, 1, (int64_t[]){2});
     Value *flat = result(build_op(&b, OP_PERMUTE, 1, &tall, 1, &row, 0), 0);
     Value *part = result(build_op(&b, OP_SLICE, 1, &m, 1, &two, 0), 0);
-    op_set_attr(w->ir, flat->def, "perm", at_ints(w->ir, (int64_t[]){1, 0}, 2));
-    op_set_attr(w->ir, part->def, "start", at_ints(w->ir, (int64_t[]){0}, 1));
+    op_set_ints(w->ir, flat->def, A_PERM, (int64_t[]){1, 0}, 2);
+    op_set_ints(w->ir, part->def, A_START, (int64_t[]){0}, 1);
     const Type *again = ty_block(w->ir, EL_I64, 2, (int64_t[]){2, 4});
     Value *more = build_broadcast(&b, flat, again);
     check(w, r, tall, tall, tall->def, true);

@@ -148,11 +148,9 @@ static Value *build_node_op(Building *g, const Node *node, Value *const *values)
     for (int i = 0; i < node->n; i++) x[i] = values[node->operand[i]];
     Op *op = build_op(&g->b, node->code, node->n, x, 1, &t, folds);
     if (folds) fill_fold(g, op);
-    if (node->attr)
-        op_set_attr(g->b.ir, op, node->attr,
-                    node->n_ints ? at_ints(g->b.ir, node->ints, node->n_ints)
-                                 : at_int(g->b.ir, node->ints[0]));
-    if (node->flag) op_set_attr(g->b.ir, op, node->flag, at_bool(g->b.ir, true));
+    if (node->list) op_set_ints(g->b.ir, op, node->list, node->ints, node->n_ints);
+    if (node->number) op_set_int(g->b.ir, op, node->number, node->ints[0]);
+    if (node->flag) op_set_flag(g->b.ir, op, node->flag, true);
     return result(op, 0);
 }
 
@@ -177,7 +175,7 @@ static Value *build_root(Building *g) {
 static Op *new_kernel(Ir *ir, Op *module) {
     Builder b = build_at_end(ir, module->regions[0], (Loc){0});
     Op *kernel = build_op(&b, OP_KERNEL, 0, NULL, 0, NULL, 1);
-    op_set_attr(ir, kernel, "name", at_str(ir, "k"));
+    op_set_str(ir, kernel, A_NAME, "k");
     return kernel;
 }
 
@@ -204,7 +202,7 @@ typedef struct Extent {
 /// Row i, or element i where t is a scalar.
 static void set_place(Builder *b, Op *op, const Type *t) {
     SubDim subs[] = {{DIM_AT, 0, 0}, {DIM_AXIS, ty_count(t), 1}};
-    op_set_attr(b->ir, op, "subs", at_subs(b->ir, subs, t->rank ? 2 : 1));
+    op_set_subs(b->ir, op, A_SUBS, subs, t->rank ? 2 : 1);
 }
 
 static Value *load_block(Builder *b, Value *tensor, Value *i, const Type *t) {
@@ -237,7 +235,7 @@ static Op *build_kernel(Ir *ir, const Instance *in, Extent e, const Type **out) 
     Builder host = build_at_end(ir, r, (Loc){0});
     Value *bounds[] = {build_index(&host, 0), build_index(&host, e.programs)};
     Op *phase = build_op(&host, OP_PARALLEL, 2, bounds, 0, NULL, 1);
-    op_set_attr(ir, phase, "step", at_int(ir, 1));
+    op_set_int(ir, phase, A_STEP, 1);
     build_yield(&host, 0, NULL);
     Building g = {build_at_end(ir, phase->regions[0], (Loc){0}), in, e.lanes, {0}};
     Value *i = region_add_arg(ir, phase->regions[0], bounds[0]->type, NULL);

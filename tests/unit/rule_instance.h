@@ -22,10 +22,11 @@ typedef struct Node {
     int var;    // VAR, SPLAT
     Cell value; // CONST
     int n, operand[3];
-    const char *attr; // of the op, or NULL: `perm`, `start`, or an integer's name
-    int n_ints;       // of perm and start
+    IntsAttr list;  // of the op, or 0: `perm` or `start`
+    IntAttr number; // of the op, or 0; its value is ints[0]
+    int n_ints;     // of perm and start
     int64_t ints[3];
-    const char *flag; // of the op, or NULL
+    BoolAttr flag; // of the op, or 0
 } Node;
 
 /// The last node is the root. A splat variable is a scalar, repeated where it is used.

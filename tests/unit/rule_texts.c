@@ -123,8 +123,8 @@ static const Template templates[] = {
      "i64<8>\n"},
     // what is known of tensors
     {false,
-     "%d0 = dim %w [axis=<<0|1>><<, passed=true|>>] : i64\n"
-     "%s0 = stride %w [axis=<<0|1>><<, passed=true|>>] : i64\n"
+     "%d0 = dim %w [axis=<<0|1>><<, as_passed=true|>>] : i64\n"
+     "%s0 = stride %w [axis=<<0|1>><<, as_passed=true|>>] : i64\n"
      "%sc = scratch %d0, <<%three|%zero>> : tensor<i64, ?x?>\n%d1 = dim %sc [axis=<<0|1>>] : i64\n"
      "%ok = eq <<%d0, %d0|%one, %one>> : bool\nrequire %ok [text=\"\"]\n",
      "%m = max <<%d0, %minus|%zero, %d0|%d0, %three>> : i64\n%t = mul %d1, %s0 : i64\n"
@@ -175,7 +175,7 @@ static const Template narrow_templates[] = {
     "%code = add %lane, %basev : i64<8>\n%codes = mul %code, %oddv : i64<8>\n"                     \
     "%v8 = cast %codes : " bits "<8>\n%v = bitcast %v8 : " t "<8>\n"                               \
     "%km = mul %h, %three : i64\n%ka = add %k, %km : i64\n%to = rem %ka, %n : i64\n"               \
-    "combine %s, %v, " place ", %zero, %eight [n=1, subs=(at, axis 8)" keep "] {(%p: " t           \
+    "combine %s, %v, " place ", %zero, %eight [n_tensors=1, subs=(at, axis 8)" keep "] {(%p: " t   \
     ", %q: " t ")\n%j = " join " : " t "\nyield %j }\nyield }\nyield }\n"
 
 /// %r from what was combined; of a float, bits of a NaN do not count.
@@ -192,7 +192,8 @@ static const Template narrow_templates[] = {
 /// Folds of all contributions to each element.
 #define FOLDS(t, bits, nan, place, ops)                                                            \
     {                                                                                              \
-        true, COMBINE(t, bits, place, "<<" ops ">> %p, %q", "<<, keep=true|>>", "<<1|2|7>>"),      \
+        true,                                                                                      \
+            COMBINE(t, bits, place, "<<" ops ">> %p, %q", "<<, accumulate=true|>>", "<<1|2|7>>"),  \
             COMBINED(t, bits, nan)                                                                 \
     }
 
@@ -216,7 +217,7 @@ static const Template combine_templates[] = {
     // Folds that are no single op of both, and many groups.
     {true, COMBINE("i8", "u8", "<<%k|%to>>", "<<min|max|and>> <<%p, %p|%q, %q>>", "", "3"),
      COMBINED("i8", "u8", NO_NAN)},
-    {true, COMBINE("i8", "u8", "%k", "<<min|max|add>> %p, %q", "<<, keep=true|>>", "70"),
+    {true, COMBINE("i8", "u8", "%k", "<<min|max|add>> %p, %q", "<<, accumulate=true|>>", "70"),
      COMBINED("i8", "u8", NO_NAN)},
     // Parts of 4 x 8 elements.
     {true,
@@ -224,7 +225,8 @@ static const Template combine_templates[] = {
      "parallel %zero, %n [step=4] {(%k: i64)\nparallel %zero, %three [step=1] {(%h: i64)\n"
      "%row = iota : i64<4>\n%row1 = reshape %row : i64<4x1>\n%rows = broadcast %row1 : i64<4x8>\n"
      "%kh = mul %k, %h : i64\n%kv = broadcast %kh : i64<4x8>\n%v = sub %rows, %kv : i64<4x8>\n"
-     "combine %s, %v, %k, %four, %zero, %eight [n=1, subs=(axis 4, axis 8)] {(%p: i64, %q: i64)\n"
+     "combine %s, %v, %k, %four, %zero, %eight [n_tensors=1, subs=(axis 4, axis 8)] {(%p: i64, %q: "
+     "i64)\n"
      "%j = <<add|min|max>> %p, %q : i64\nyield %j }\nyield }\nyield }\n",
      "%r = load %s, %zero, %i, %zero, %eight [subs=(at, axis 8)] : i64<8>\n"},
 };

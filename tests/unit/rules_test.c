@@ -360,7 +360,7 @@ static void each_permute(const Instance *in, int x, UseForm *use) {
         for (int d = 0; d < from.rank; d++) to.extents[d] = from.extents[perms[i][d]];
         Instance copy;
         Node *node = add_shape_op(&copy, in, OP_PERMUTE, to, 1, x, 0);
-        node->attr = "perm";
+        node->list = A_PERM;
         node->n_ints = from.rank;
         memcpy(node->ints, perms[i], sizeof perms[i]);
         use(&copy, copy.n - 1, NULL);
@@ -377,7 +377,7 @@ static void each_slice(const Instance *in, int x, UseForm *use) {
                 to.extents[d] = size;
                 Instance copy;
                 Node *node = add_shape_op(&copy, in, OP_SLICE, to, 1, x, 0);
-                node->attr = "start";
+                node->list = A_START;
                 node->n_ints = from.rank;
                 node->ints[d] = start;
                 use(&copy, copy.n - 1, NULL);
@@ -388,7 +388,7 @@ static void each_slice(const Instance *in, int x, UseForm *use) {
 static void each_along_axis(const Instance *in, int x, UseForm *use) {
     static const OpCode codes[] = {OP_CONCAT, OP_CONCAT, OP_REDUCE, OP_SCAN,
                                    OP_SCAN,   OP_SORT,   OP_GATHER};
-    static const char *const flags[] = {NULL, NULL, NULL, NULL, "reverse", "descending", NULL};
+    static const BoolAttr flags[] = {[4] = A_REVERSE, [5] = A_DESCENDING, [6] = 0};
     Shape from = in->node[x].type, index = from;
     index.elem = EL_I64;
     for (int d = 0; d < from.rank; d++)
@@ -405,7 +405,7 @@ static void each_along_axis(const Instance *in, int x, UseForm *use) {
             }
             Node *node = add_shape_op(&copy, &with, codes[i], to,
                                       i == 1 || codes[i] == OP_GATHER ? 2 : 1, x, y);
-            node->attr = "axis";
+            node->number = A_AXIS;
             node->ints[0] = d;
             node->flag = flags[i];
             use(&copy, copy.n - 1, NULL);

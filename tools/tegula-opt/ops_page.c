@@ -9,7 +9,8 @@
 static const char preamble[] =
     "# Ops of the IR\n"
     "\n"
-    "One row an op, printed by `tegula-opt --ops` from `lang/ops.def` and `lang/elementwise.def`.\n"
+    "One row an op, printed by `tegula-opt --ops` from `lang/ops.def`, `lang/attrs.def`\n"
+    "and `lang/elementwise.def`.\n"
     "A `?` marks what may be absent, `*` a number that varies. The text form is\n"
     "\n"
     "```\n"
@@ -53,6 +54,16 @@ static void print_traits(int traits) {
         }
 }
 
+/// `axis:int order:str?`
+static void print_op_attrs(const OpInfo *op) {
+    for (const uint8_t *a = op->attrs; *a; a++) {
+        const AttrInfo *info = &attr_info[*a & ~OPTIONAL_ATTR];
+        printf("%s%s:%s%s%s", a == op->attrs ? "`" : " ", info->name, info->kind,
+               *a & OPTIONAL_ATTR ? "?" : "", a[1] ? "" : "` ");
+    }
+    printf("| ");
+}
+
 static void print_op_page_row(const OpInfo *op) {
     printf("| `%s` |", op->name);
     print_count(op->n_operands);
@@ -60,7 +71,8 @@ static void print_op_page_row(const OpInfo *op) {
     print_count(op->n_regions);
     printf(" ");
     print_traits(op->traits);
-    printf(*op->attrs ? " | `%s` | " : " | %s| ", op->attrs);
+    printf(" | ");
+    print_op_attrs(op);
     print_cell(op->doc);
     printf(" |\n");
 }
@@ -87,6 +99,17 @@ void print_ops_page(void) {
            "|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < OP_COUNT; i++)
         if (!(op_info[i].traits & ELEMENTWISE)) print_op_page_row(&op_info[i]);
+    printf(
+        "\n## Attributes\n\n"
+        "One row an attribute, from `lang/attrs.def`. The meaning for an op is in the op's row.\n"
+        "`const` is an int, a float or a bool.\n\n"
+        "| attribute | kind | meaning |\n"
+        "|---|---|---|\n");
+    for (int i = ATTR_NONE + 1; i < ATTR_COUNT; i++) {
+        printf("| `%s` | %s | ", attr_info[i].name, attr_info[i].kind);
+        print_cell(attr_info[i].doc);
+        printf(" |\n");
+    }
     printf(
         "\n## Elementwise\n\n"
         "Operands have one type; the result has it too, or is bool where the op compares.\n"

@@ -105,7 +105,7 @@ static bool check_argument_pair(const Job *job, const Bound *b, const Attr *in_p
 bool job_check_overlaps(Job *job) {
     Bound b = job_bind(job);
     const Op *kernel = find_kernel(job->build.code->module, job->build.code->name);
-    const Attr *in_place = op_attr(kernel, "inplace");
+    const Attr *in_place = op_ints(kernel, A_IN_PLACE);
     for (int i = 0; i < b.n; i++) {
         if (!check_written_tensor(job, &b, i)) return false;
         for (int j = 0; j < b.n; j++)

@@ -60,7 +60,7 @@ static bool interp_compile(Job *job) {
     for_each_op(op, code->module->regions[0]) op_clone(&b, op, &map);
     pass_inline(&env, copy);
     pass_alias(&env, copy);
-    op_set_attr(ir, kernel, "inplace", op_attr(find_kernel(copy, code->name), "inplace"));
+    op_copy_attr(ir, kernel, find_kernel(copy, code->name), ATTR_IN_PLACE);
     return true;
 }
 

@@ -126,7 +126,7 @@ static void print_access(Op *op, void *arg) {
     static const char *const proofs[] = {"checked lane by lane", "inside, the last tile masked",
                                          "inside"};
     Access a = access_of(op);
-    const Attr *inside = op_attr(op, "inside");
+    const Attr *inside = op_ints(op, A_IN_BOUNDS);
     const Type *t = a.tensor->type;
     printf("  %s of '%s' at %u:%u:", op->code == OP_LOAD ? "load" : "store",
            a.tensor->name ? a.tensor->name : "scratch", op->loc.line, op->loc.col);
@@ -149,8 +149,8 @@ static void print_access(Op *op, void *arg) {
 
 static void print_tasks(Op *op, void *arg) {
     (void)arg;
-    const char *programs = op->code == OP_LAUNCH ? op_str(op, "programs") : NULL;
-    const char *order = programs ? op_str(op, "order") : NULL;
+    const char *programs = op->code == OP_LAUNCH ? op_str(op, A_LOOP_NAMES) : NULL;
+    const char *order = programs ? op_str(op, A_ORDER) : NULL;
     if (programs)
         printf("  launch at line %u: %s%s%s\n", op->loc.line, programs, order ? ", " : "",
                order ? order : "");

@@ -24,7 +24,7 @@ static const Op *job_kernel(const Job *job) {
 
 void explain_ranks(const Job *job) {
     const Op *kernel = job_kernel(job);
-    const Attr *lines = kernel ? op_attr(kernel, "comm") : NULL;
+    const Attr *lines = kernel ? op_strs(kernel, A_COMM_NOTES) : NULL;
     if (lines) printf("ranks\n");
     for (int i = 0; lines && i < lines->n; i++) printf("  %s\n", lines->strs[i]);
 }

@@ -64,7 +64,7 @@ static void collect_dot(Op *op, void *arg) {
 Op *load_behind(const Value *v, bool *swapped) {
     *swapped = false;
     for (; renames_registers(v->def); v = operand(v->def, 0))
-        if (v->def->code == OP_PERMUTE) *swapped ^= op_attr(v->def, "perm")->ints[0] == 1;
+        if (v->def->code == OP_PERMUTE) *swapped ^= op_ints(v->def, A_PERM)->ints[0] == 1;
     return def_of(v, OP_LOAD);
 }
 
@@ -299,7 +299,7 @@ static Value *make_ring(Async *s, int n, const Type *const *bufs, bool tma) {
     Builder b = build_before(s->ir, s->device->regions[0]->first);
     const Type *type = ty_ring(s->ir, 1, n, bufs);
     Op *op = build_op(&b, OP_RING_MAKE, 0, NULL, 1, &type, 0);
-    op_set_attr(s->ir, op, "kind", at_str(s->ir, tma ? "tma" : "async"));
+    op_set_str(s->ir, op, A_FILLED_BY, tma ? "tma" : "async");
     return result(op, 0);
 }
 
@@ -314,7 +314,7 @@ static void build_ring(Feeds *f, int group) {
     Value *number = run_number(s, last_load->parent);
     Value *ring = make_ring(s, n, bufs, own[0]->how.tma);
     for (int i = 0; i < n; i++)
-        if (own[i]->how.shared) op_set_attr(s->ir, ring->def, "pairs", at_bool(s->ir, true));
+        if (own[i]->how.shared) op_set_flag(s->ir, ring->def, A_MULTICAST, true);
     Builder b = build_after(s->ir, last_load), end = build_after(s->ir, last);
     Value *on = build_bool(&b, ty_scalar(s->ir, EL_BOOL), true);
     Value *item[] = {ring, number, on};
@@ -361,7 +361,7 @@ static Value *swap_axes(Async *s, Builder *b, Value *buf) {
     const int64_t perm[] = {1, 0};
     const Type *type = ty_buf_permuted(s->ir, buf->type, perm);
     Op *op = build_op(b, OP_BUF_VIEW, 1, &buf, 1, &type, 0);
-    op_set_attr(s->ir, op, "perm", at_ints(s->ir, perm, 2));
+    op_set_ints(s->ir, op, A_PERM, perm, 2);
     return result(op, 0);
 }
 
@@ -433,8 +433,8 @@ static void start_product(Feeds *f, Op *dot) {
     Value *a = wgmma_operand(f, &b, dot, 0), *bb = wgmma_operand(f, &b, dot, 1);
     Value *c = dot->n_operands > 2 ? operand(dot, 2) : build_zero(&b, sum);
     Op *start = build_op(&b, OP_MMA_START, 3, (Value *[]){a, bb, c}, 1, &pending, 0);
-    op_set_attr(s->ir, start, "unit", op_attr(dot, "unit"));
-    op_set_attr(s->ir, start, "chain", op_attr(dot, "chain"));
+    op_copy_attr(s->ir, start, dot, ATTR_UNIT);
+    op_copy_attr(s->ir, start, dot, ATTR_PARTIAL_SUM_K);
     Value *p = result(start, 0);
     Op *await = build_op(&b, OP_AWAIT, 1, &p, 1, &sum, 0);
     value_replace(result(dot, 0), result(await, 0));
@@ -476,8 +476,7 @@ static void make_copies_async(Async *s) {
         stage_stores(s);
     else
         keep_adds(s, f.dots.n > 0);
-    if (s->notes.n)
-        op_set_attr(s->ir, s->device, "copies", at_strs(s->ir, s->notes.data, s->notes.n));
+    if (s->notes.n) op_set_strs(s->ir, s->device, A_COPY_NOTES, s->notes.data, s->notes.n);
 }
 
 void pass_async(PassEnv *env, Op *module) {

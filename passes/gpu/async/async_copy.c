@@ -37,7 +37,7 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a, int lea
     const Type *t = a->tensor->type;
     int c = contiguous_dim(t);
     if (a->rank != 2) return "the block has not two axes";
-    if (op->code == OP_STORE && op_flag(op, "system")) return "other ranks wait for its elements";
+    if (op->code == OP_STORE && op_flag(op, A_SYSTEM)) return "other ranks wait for its elements";
     if (a->pick_at >= 0 || a->mask) return "its coordinates are picked one by one";
     if (elem_info[t->elem].bits < 8 || t->elem == EL_BOOL)
         return "its elements are smaller than a byte";
@@ -56,7 +56,7 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a, int lea
 }
 
 int unclipped(const Op *op, const Access *a) {
-    const Attr *clip = op_attr(op, "clip");
+    const Attr *clip = op_ints(op, A_CLIP);
     int dims = 0;
     for (int d = 0; d < a->n_subs; d++)
         if (a->subs[d].kind == DIM_AXIS && !(clip && clip->ints[d])) dims |= 1 << d;
@@ -77,7 +77,7 @@ static bool is_program_index(const Value *v) {
     while (def_of(v, OP_CAST)) v = operand(v->def, 0);
     const Op *of = v->region ? v->region->parent : NULL;
     return of && v->index == 0 &&
-           (of->code == OP_DEVICE || (of->code == OP_FOR && op_flag(of, "programs")));
+           (of->code == OP_DEVICE || (of->code == OP_FOR && op_flag(of, A_PROGRAM_LOOP)));
 }
 
 /// Whether v has the same value in both programs of a pair: it depends on the program's number only
@@ -102,7 +102,7 @@ static bool same_in_pair(const Value *v, int *budget) {
 /// Whether both programs reach the op, equally often.
 static bool comes_in_both(const Op *op) {
     for (op = op->parent->parent; op->code != OP_DEVICE; op = op->parent->parent) {
-        if (op->code == OP_FOR && op_flag(op, "programs")) continue;
+        if (op->code == OP_FOR && op_flag(op, A_PROGRAM_LOOP)) continue;
         int n = op->code == OP_FOR ? 2 : op->code == OP_IF ? 1 : 0;
         if (!n) return false;
         for (int i = 0; i < n; i++)
@@ -112,7 +112,7 @@ static bool comes_in_both(const Op *op) {
 }
 
 static bool is_shared_in_pair(const Async *s, const Op *load, const Access *a) {
-    if (!op_flag(s->device, "pairs") || !comes_in_both(load)) return false;
+    if (!op_flag(s->device, A_MULTICAST) || !comes_in_both(load)) return false;
     for (int d = 0; d < a->n_subs; d++)
         if (!same_in_pair(sub_operand(load, a, d, 0), &(int){PAIR_BUDGET})) return false;
     return true;
@@ -195,18 +195,18 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
 
 Value *desc_param(Async *s, Value *tensor, const Type *desc, const char *round) {
     Op *dispatch = dispatch_of(s->module, s->device);
-    if (!dispatch) ice(s->ctx, s->device->loc, "nothing dispatches %s", op_str(s->device, "name"));
+    if (!dispatch) ice(s->ctx, s->device->loc, "nothing dispatches %s", op_str(s->device, A_NAME));
     Region *body = s->device->regions[0];
     Value *given = operand(dispatch, tensor->index);
     for (int i = 1; i < body->n_args; i++) {
         Op *def = operand(dispatch, i)->def;
         if (body->args[i]->type == desc && def && operand(def, 0) == given &&
-            (round != NULL) == (op_attr(def, "round") != NULL))
+            (round != NULL) == (op_attr(def, ATTR_ROUND_TO) != NULL))
             return body->args[i];
     }
     Builder b = build_before(s->ir, dispatch);
     Op *op = build_op(&b, OP_DESC, 1, &given, 1, &desc, 0);
-    if (round) op_set_attr(s->ir, op, "round", at_str(s->ir, round));
+    if (round) op_set_str(s->ir, op, A_ROUND_TO, round);
     op_add_operand(s->ir, dispatch, result(op, 0));
     return region_add_arg(s->ir, body, desc, tensor->name);
 }
@@ -226,7 +226,7 @@ static bool is_accessed(const Async *s, const Op *dispatch, const Value *given) 
 const char *other_name(const Async *s, const Value *tensor) {
     const Op *dispatch = dispatch_of(s->module, s->device);
     const Op *kernel = dispatch ? op_enclosing(dispatch, OP_KERNEL) : NULL;
-    const Attr *pairs = kernel ? op_attr(kernel, "inplace") : NULL;
+    const Attr *pairs = kernel ? op_ints(kernel, A_IN_PLACE) : NULL;
     for (int i = 0; pairs && i < pairs->n; i++) {
         Value *const *args = kernel->regions[0]->args;
         bool own = operand(dispatch, tensor->index) == args[pairs->ints[i]];
@@ -244,23 +244,20 @@ static Value *start_tma(Async *s, Builder *b, Op *load, const Staging *how, Valu
     for (int d = 0; d < a.n_subs; d++) operands[2 + d] = sub_operand(load, &a, d, 0);
     const Type *token = ty_pending(s->ir, NULL);
     Op *op = build_op(b, OP_COPY_TMA, 2 + a.n_subs, operands, 1, &token, 0);
-    op_set_attr(s->ir, op, "axes", how->axes);
-    if (how->shared) op_set_attr(s->ir, op, "shared", at_bool(s->ir, true));
+    op_set_ints(s->ir, op, A_AXES, how->axes->ints, how->axes->n);
+    if (how->shared) op_set_flag(s->ir, op, A_MULTICAST, true);
     return result(op, 0);
 }
 
 /// copy_async takes the load's operands, with the buffer instead of the pad.
 static Value *start_plain(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
-    static const char *const kept[] = {"subs", "inside", "cache"};
+    static const AttrId kept[] = {ATTR_SUBS, ATTR_IN_BOUNDS, ATTR_CACHE};
     Value **operands = ctx_array(s->ctx, Value *, load->n_operands);
     for (int i = 0; i < load->n_operands; i++) operands[i] = i == 1 ? buf : operand(load, i);
     const Type *token = ty_pending(s->ir, NULL);
     Op *op = build_op(b, OP_COPY_ASYNC, load->n_operands, operands, 1, &token, 0);
-    if (how->bytes < COPY_BYTES) op_set_attr(s->ir, op, "bytes", at_int(s->ir, how->bytes));
-    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        const Attr *value = op_attr(load, kept[i]);
-        if (value) op_set_attr(s->ir, op, kept[i], value);
-    }
+    if (how->bytes < COPY_BYTES) op_set_int(s->ir, op, A_COPY_BYTES, how->bytes);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) op_copy_attr(s->ir, op, load, kept[i]);
     return result(op, 0);
 }
 
@@ -270,7 +267,7 @@ void pad_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
         if (!(how->pads >> d & 1)) continue;
         Value *in[] = {buf, sub_operand(load, &a, d, 1)};
         Op *op = build_op(b, OP_BUF_PAD, 2, in, 0, NULL, 0);
-        op_set_attr(s->ir, op, "axis", at_int(s->ir, a.axis_of[d]));
+        op_set_int(s->ir, op, A_AXIS, a.axis_of[d]);
     }
 }
 

@@ -52,7 +52,7 @@ typedef struct Stores {
 
 /// Whether the op adds to memory and has no use of the old value.
 static bool is_add(const Op *op) {
-    return op->code == OP_ATOMIC && strcmp(op_str(op, "op"), "add") == 0 &&
+    return op->code == OP_ATOMIC && strcmp(op_str(op, A_OP), "add") == 0 &&
            !value_has_uses(result(op, 0));
 }
 
@@ -98,7 +98,7 @@ static const Op *slice_behind(const Op *store) {
 static bool are_parts(const Op *x, const Op *y) {
     const Op *a = slice_behind(x), *b = slice_behind(y);
     return a && b && x->parent == y->parent && operand(a, 0) == operand(b, 0) &&
-           op_attr(a, "start") != op_attr(b, "start") && result(a, 0)->type == result(b, 0)->type;
+           op_ints(a, A_START) != op_ints(b, A_START) && result(a, 0)->type == result(b, 0)->type;
 }
 
 /// Returns why the copies would break the order of accesses, or NULL. Copies have no order with
@@ -237,12 +237,12 @@ static bool have_met(const Async *s, const Op *top) {
     op_walk_pre(s->device, seek_reads, &reads);
     for (const Op *op = last_shared_use(s->device)->next; op != top; op = op->next)
         reads |= !is_quiet(op);
-    return !reads && op_int(s->device, "warps", 1) <= GPU_GROUP_WARPS;
+    return !reads && op_int(s->device, A_WARPS, 1) <= GPU_GROUP_WARPS;
 }
 
 /// Seeks ops that send to other ranks.
 static void seek_far(Op *op, void *found) {
-    *(bool *)found |= op->code == OP_SIGNAL_SET || (is_add(op) && op_flag(op, "system"));
+    *(bool *)found |= op->code == OP_SIGNAL_SET || (is_add(op) && op_flag(op, A_SYSTEM));
 }
 
 /// Bytes of buffers beside live rings. Stores over a link get more, at the cost of ring slots,
@@ -306,7 +306,7 @@ static Value *slice_panel(Async *s, Builder *b, const CopyOut *how, const int64_
     Value *v = how->block;
     if (how->panel == v->type) return v;
     Op *op = build_op(b, OP_SLICE, 1, &v, 1, &how->panel, 0);
-    op_set_attr(s->ir, op, "start", at_ints(s->ir, start, 2));
+    op_set_ints(s->ir, op, A_START, start, 2);
     return result(op, 0);
 }
 
@@ -325,9 +325,9 @@ static void copy_out_block(Async *s, Builder *b, const CopyOut *how, Pool *p, in
         operands[n++] = a.axis_of[d] == inner ? ix_add(b, at, build_index(b, first)) : at;
     }
     Op *op = build_op(b, OP_COPYOUT_TMA, n, operands, 0, NULL, 0);
-    op_set_attr(s->ir, op, "axes", how->axes);
-    if (is_add(store)) op_set_attr(s->ir, op, "add", at_bool(s->ir, true));
-    if (!p->at_end || p->used >= p->n) op_set_attr(s->ir, op, "younger", at_int(s->ir, p->n - 1));
+    op_set_ints(s->ir, op, A_AXES, how->axes->ints, how->axes->n);
+    if (is_add(store)) op_set_flag(s->ir, op, A_ADD, true);
+    if (!p->at_end || p->used >= p->n) op_set_int(s->ir, op, A_IN_FLIGHT, p->n - 1);
     p->used++;
 }
 
@@ -371,7 +371,7 @@ static void collect_store(Op *op, void *arg) {
 static void await_copies_out(Async *s, bool adds) {
     Builder b = build_before(s->ir, terminator(s->device->regions[0]));
     Op *op = build_op(&b, OP_AWAIT, 0, NULL, 0, NULL, 0);
-    if (adds) op_set_attr(s->ir, op, "written", at_bool(s->ir, true));
+    if (adds) op_set_flag(s->ir, op, A_WRITTEN, true);
 }
 
 /// Buffers at the end reuse all earlier memory. Earlier copies out of it must have been read by
@@ -402,6 +402,6 @@ void keep_adds(Async *s, bool products) {
     Stores x = {.s = s};
     op_walk_pre(s->device, collect_store, &x);
     for (int i = 0; i < x.found.n; i++)
-        if (is_add(x.found.data[i]) && (products || op_flag(x.found.data[i], "system")))
+        if (is_add(x.found.data[i]) && (products || op_flag(x.found.data[i], A_SYSTEM)))
             note_store(s, x.found.data[i], why);
 }

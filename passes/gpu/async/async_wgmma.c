@@ -5,7 +5,7 @@
 #include <string.h>
 
 bool is_wgmma(const Op *dot) {
-    const char *unit = op_str(dot, "unit");
+    const char *unit = op_str(dot, A_UNIT);
     return unit && strncmp(unit, "wgmma.", 6) == 0;
 }
 

@@ -18,7 +18,7 @@ static bool is_cut(Ctx *ctx, const Op *op) {
     const Layout *from = operand(op, 0)->type->layout, *to = result(op, 0)->type->layout;
     if (!from || !to) return false;
     int64_t *regs = ctx_array(ctx, int64_t, layout_registers(to));
-    return layout_registers_from(from, to, op_attr(op, "start")->ints, regs);
+    return layout_registers_from(from, to, op_ints(op, A_START)->ints, regs);
 }
 
 /// Whether every thread keeps its own elements.

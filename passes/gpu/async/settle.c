@@ -83,7 +83,7 @@ typedef struct Products {
 static void seek_product(Op *op, void *arg) {
     Products *p = arg;
     const OpSpan *s = &p->span;
-    if (op->code != OP_MMA_START || op_attr(op, "chain")) return;
+    if (op->code != OP_MMA_START || op_attr(op, ATTR_PARTIAL_SUM_K)) return;
     const Op *end = await_of_product(op), *at = op_of_region(op, s->body);
     if (!end) {
         p->run_on++;
@@ -100,7 +100,7 @@ static void settle_at_head(Async *s, const Op *loop, Value *sum, int younger) {
     const Type *block = sum->type, *pending = ty_pending(s->ir, block);
     Op *settled = build_op(&b, OP_SETTLED, 1, &sum, 1, &pending, 0);
     Op *await = build_op(&b, OP_AWAIT, 1, (Value *[]){result(settled, 0)}, 1, &block, 0);
-    if (younger) op_set_attr(s->ir, await, "younger", at_int(s->ir, younger));
+    if (younger) op_set_int(s->ir, await, A_IN_FLIGHT, younger);
     value_replace(sum, result(await, 0));
     op_set_operand(settled, 0, sum);
 }
