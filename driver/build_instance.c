@@ -59,21 +59,11 @@ static void needs_library(Op *op, void *arg) {
     if (s->b->gpu && !s->b->backend->device_has(s->b->gpu, op->code, elem)) s->found = true;
 }
 
-/// Copies the axes of the schedule that are settings of the passes.
 static void schedule_axes(const Build *b, PassEnv *env) {
-    const struct {
-        const char *name;
-        int *to;
-    } axes[] = {{"split", &env->split},     {"warps", &env->warps},
-                {"stages", &env->stages},   {"persistent", &env->persistent},
-                {"cluster", &env->cluster}, {"order", &env->order},
-                {"grain", &env->grain},     {"plan", &env->plan},
-                {"chunks", &env->chunks},   {"skew", &env->skew},
-                {"roles", &env->roles}};
-    for (int i = 0; i < b->code->n_config; i++)
-        for (size_t k = 0; k < sizeof axes / sizeof *axes; k++)
-            if (strcmp(b->code->config[i].name, axes[k].name) == 0)
-                *axes[k].to = (int)b->code->config[i].value;
+    for (int i = 0; i < b->code->n_config; i++) {
+        AxisId id = axis_by_name(b->code->config[i].name);
+        if (id != AXIS_COUNT) env_set_axis(env, id, (int)b->code->config[i].value);
+    }
 }
 
 /// `split` is an axis of the schedule, but its pass runs on the IR of the whole kernel.
@@ -134,7 +124,7 @@ static Code *build_device(Build *b, const CodeOptions *options, bool load) {
 
 const char *build_codegen(int n, const NamedValue *set, const char *otherwise) {
     static const char *const names[] = {"nvptx", "nvvm"};
-    const NamedValue *v = value_of_name(n, set, "generator");
+    const NamedValue *v = value_of_name(n, set, axis_names[AXIS_GENERATOR]);
     return v && v->value >= 1 && v->value <= 2 ? names[v->value - 1] : otherwise;
 }
 

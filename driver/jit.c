@@ -173,13 +173,14 @@ static bool aim_request(Ctx *ctx, Compilation *c, Request *r, char machine[16]) 
 static bool plans_are_open(const Compilation *c) {
     const tg_module *m = c->k->module;
     for (int i = 0; i < m->n_set; i++)
-        if (strcmp(m->set[i].name, "plan") == 0) return false;
+        if (setting_is_plan(m->set[i].name)) return false;
     return c->wanted->collective;
 }
 
 /// If other ranks' memory is not mapped, the plan must copy instead of accessing it in place.
 static void set_plan(Ctx *ctx, const Compilation *c, Request *r) {
-    if (plans_are_open(c) && c->wanted->unmapped) request_pin(ctx, r, "plan", PLAN_COPIES);
+    if (plans_are_open(c) && c->wanted->unmapped)
+        request_pin(ctx, r, axis_names[AXIS_PLAN], PLAN_COPIES);
 }
 
 /// Restricts the code to launches with the same mapping of ranks' memory.

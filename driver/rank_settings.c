@@ -50,8 +50,8 @@ static void describe_peaks(Text *out, const GpuTarget *t) {
 }
 
 /// Returns a value of the compiled setting; 0: not set.
-static int configured_value(const Build *b, const char *name) {
-    const NamedValue *v = value_of_name(b->code->n_config, b->code->config, name);
+static int configured_value(const Build *b, AxisId id) {
+    const NamedValue *v = value_of_name(b->code->n_config, b->code->config, axis_names[id]);
     return v ? (int)v->value : 0;
 }
 
@@ -62,11 +62,12 @@ void build_describe_cost(Build *b, Text *out) {
         text_add(out, "  dims are not known: --arg gives tensors that have them\n");
         return;
     }
-    GpuAxes axes = {.warps = configured_value(b, "warps"),
-                    .stages = configured_value(b, "stages"),
-                    .persistent = configured_value(b, "persistent"),
-                    .cluster = configured_value(b, "cluster"),
-                    .roles = configured_value(b, "roles") > 0 && configured_value(b, "skew") > 0};
+    GpuAxes axes = {.warps = configured_value(b, AXIS_WARPS),
+                    .stages = configured_value(b, AXIS_STAGES),
+                    .persistent = configured_value(b, AXIS_PERSISTENT),
+                    .cluster = configured_value(b, AXIS_CLUSTER),
+                    .roles =
+                        configured_value(b, AXIS_ROLES) > 0 && configured_value(b, AXIS_SKEW) > 0};
     gpu_cost_describe(out, kernel, b->gpu, dim_of, b, &axes);
     describe_peaks(out, b->gpu);
 }
@@ -78,8 +79,8 @@ double build_cost(Build *b) {
 
 /* ---- transfers between ranks --------------------------------------------------------------- */
 
-static int pinned_value(const Build *b, const char *name) {
-    const NamedValue *v = value_of_name(b->inst->n_set, b->inst->set, name);
+static int pinned_value(const Build *b, AxisId id) {
+    const NamedValue *v = value_of_name(b->inst->n_set, b->inst->set, axis_names[id]);
     return v ? (int)v->value : 0;
 }
 
@@ -109,7 +110,7 @@ bool build_launch(Build *b, CommLaunch *out) {
 static int open_prices(Build *b, CommPrice out[COMM_PRICES]) {
     CommLaunch launch;
     if (!b->gpu || !build_launch(b, &launch)) return 0;
-    return comm_prices(&launch, pinned_value(b, "plan"), pinned_value(b, "chunks"), out);
+    return comm_prices(&launch, pinned_value(b, AXIS_PLAN), pinned_value(b, AXIS_CHUNKS), out);
 }
 
 /// Returns the launch's seconds with the plan that would be chosen.
@@ -120,11 +121,11 @@ static double with_transfers(Build *b, double seconds) {
 }
 
 /// Adds one value to a copy of the set values.
-static void set_value(Build *b, const char *name, int value) {
+static void set_value(Build *b, AxisId id, int value) {
     Inst *inst = b->inst;
     NamedValue *set = ctx_array(b->ctx, NamedValue, inst->n_set + 1);
     if (inst->n_set) memcpy(set, inst->set, sizeof *set * (size_t)inst->n_set);
-    set[inst->n_set++] = (NamedValue){name, value};
+    set[inst->n_set++] = (NamedValue){axis_names[id], value};
     inst->set = set;
 }
 
@@ -133,9 +134,9 @@ bool build_choose_plan(Build *b) {
     int n = open_prices(b, prices);
     const CommPrice *best = comm_best(prices, n);
     if (!best || (n == 1 && best->plan == PLAN_DIRECT)) return false; // no choice
-    bool plan = !pinned_value(b, "plan"), chunks = best->chunks && !pinned_value(b, "chunks");
-    if (plan) set_value(b, "plan", best->plan);
-    if (chunks) set_value(b, "chunks", best->chunks);
+    bool plan = !pinned_value(b, AXIS_PLAN), chunks = best->chunks && !pinned_value(b, AXIS_CHUNKS);
+    if (plan) set_value(b, AXIS_PLAN, best->plan);
+    if (chunks) set_value(b, AXIS_CHUNKS, best->chunks);
     if (b->n_settings < 2) b->n_settings = 2; // makes hints record the extents
     return plan || chunks;
 }
@@ -148,8 +149,8 @@ static double estimate_pairs(Build *b, const Op *kernel, RankedSetting *s, doubl
     const GpuAxes pairs = {.cluster = GPU_PAIR};
     GpuNeeds needs;
     if (!s->needs.pairs || !s->needs.lasts) return alone;
-    if (pinned_value(b, "cluster") || pinned_value(b, "persistent") < 0 ||
-        pinned_value(b, "order") < 0)
+    if (pinned_value(b, AXIS_CLUSTER) || pinned_value(b, AXIS_PERSISTENT) < 0 ||
+        pinned_value(b, AXIS_ORDER) < 0)
         return alone;
     double together = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &pairs, &needs);
     if (together >= RANK_PAIRS_WORTH * alone) return alone;
@@ -160,16 +161,17 @@ static double estimate_pairs(Build *b, const Op *kernel, RankedSetting *s, doubl
 
 /// Whether neither source nor caller says how a CTA's warps share the work.
 static bool roles_are_open(const Build *b) {
-    static const char *const axes[] = {"roles", "skew", "warps", "stages", "cluster"};
+    static const AxisId axes[] = {AXIS_ROLES, AXIS_SKEW, AXIS_WARPS, AXIS_STAGES, AXIS_CLUSTER};
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
-        if (value_of_name(b->code->n_config, b->code->config, axes[i])) return false;
+        if (value_of_name(b->code->n_config, b->code->config, axis_names[axes[i]])) return false;
     return true;
 }
 
 /// Estimates a producer warp for copies with skewed products, with one tile a CTA or tile after
 /// tile.
 static double estimate_roles(Build *b, const Op *kernel, RankedSetting *s, double alone) {
-    const NamedValue *persistent = value_of_name(b->code->n_config, b->code->config, "persistent");
+    const NamedValue *persistent =
+        value_of_name(b->code->n_config, b->code->config, axis_names[AXIS_PERSISTENT]);
     double least = alone;
     if (!s->needs.roles || !roles_are_open(b)) return alone;
     for (int persists = 0; persists <= 1; persists++) {
@@ -237,10 +239,10 @@ static const char *first_message(Ctx *ctx, DiagMark mark) {
 }
 
 /// Adds the model's choice for the schedule to the setting.
-static void pin_schedule_value(Ctx *ctx, Config *c, const char *name, int64_t value) {
+static void pin_schedule_value(Ctx *ctx, Config *c, AxisId id, int64_t value) {
     NamedValue *values = ctx_array(ctx, NamedValue, c->n + 1);
     memcpy(values, c->values, sizeof *values * (size_t)c->n);
-    values[c->n++] = (NamedValue){name, value};
+    values[c->n++] = (NamedValue){axis_names[id], value};
     c->values = values;
 }
 
@@ -260,18 +262,18 @@ static int64_t wanted_split(const Build *b, const RankedSetting *s) {
 }
 
 /// Whether neither source nor caller sets the value.
-static bool is_open(const SettingSearch *s, const RankedSetting *at, const char *name) {
-    return !value_of_name(s->n_set, s->set, name) &&
-           !value_of_name(at->config.n, at->config.values, name);
+static bool is_open(const SettingSearch *s, const RankedSetting *at, AxisId id) {
+    return !value_of_name(s->n_set, s->set, axis_names[id]) &&
+           !value_of_name(at->config.n, at->config.values, axis_names[id]);
 }
 
 static void pin_roles(const SettingSearch *s, RankedSetting *at) {
     Ctx *ctx = s->build->ctx;
     if (!at->axes.roles) return;
-    pin_schedule_value(ctx, &at->config, "roles", 1);
-    pin_schedule_value(ctx, &at->config, "skew", 1);
-    if (at->axes.persistent && is_open(s, at, "persistent"))
-        pin_schedule_value(ctx, &at->config, "persistent", 1);
+    pin_schedule_value(ctx, &at->config, AXIS_ROLES, 1);
+    pin_schedule_value(ctx, &at->config, AXIS_SKEW, 1);
+    if (at->axes.persistent && is_open(s, at, AXIS_PERSISTENT))
+        pin_schedule_value(ctx, &at->config, AXIS_PERSISTENT, 1);
 }
 
 static void try_open_setting(SettingSearch *s, int i) {
@@ -285,15 +287,16 @@ static void try_open_setting(SettingSearch *s, int i) {
     ctx_pass_on(b->ctx, ctx_protect(b->ctx, estimate_trial, &t));
     if (at->seconds < 0) at->why = first_message(b->ctx, mark);
     diag_rewind(b->ctx, mark);
-    if (at->needs.slots && is_open(s, at, "stages"))
-        pin_schedule_value(b->ctx, &at->config, "stages", at->needs.slots);
-    if (at->needs.once && is_open(s, at, "persistent"))
-        pin_schedule_value(b->ctx, &at->config, "persistent", -1);
-    if (at->axes.cluster == GPU_PAIR && is_open(s, at, "cluster"))
-        pin_schedule_value(b->ctx, &at->config, "cluster", GPU_PAIR);
+    if (at->needs.slots && is_open(s, at, AXIS_STAGES))
+        pin_schedule_value(b->ctx, &at->config, AXIS_STAGES, at->needs.slots);
+    if (at->needs.once && is_open(s, at, AXIS_PERSISTENT))
+        pin_schedule_value(b->ctx, &at->config, AXIS_PERSISTENT, -1);
+    if (at->axes.cluster == GPU_PAIR && is_open(s, at, AXIS_CLUSTER))
+        pin_schedule_value(b->ctx, &at->config, AXIS_CLUSTER, GPU_PAIR);
     pin_roles(s, at);
     int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
-    if (ways > 1 && is_open(s, at, "split")) pin_schedule_value(b->ctx, &at->config, "split", ways);
+    if (ways > 1 && is_open(s, at, AXIS_SPLIT))
+        pin_schedule_value(b->ctx, &at->config, AXIS_SPLIT, ways);
     double least = s->open->data[s->best].seconds;
     if (at->seconds >= 0 && (least < 0 || at->seconds < least)) s->best = i;
 }

@@ -10,6 +10,7 @@
 #ifndef IR_IR_H
 #define IR_IR_H
 
+#include "lang/axes.h"
 #include "lang/base.h"
 
 #include <stddef.h>
@@ -540,23 +541,17 @@ typedef struct PassEnv {
     const Op *library; // module of scalar funcs for expand-math, or NULL
     int threads;       // available to a launch
     int64_t l1_bytes, l2_bytes;
-    bool check;       // --check: keep the information that checks need
-    int vector_bytes; // of the target
-    int split;        // splitting of reduction loops: 0 chosen by the pass, 1 never, else the
-                      // number of parts
+    bool check;                  // --check: keep the information that checks need
+    int vector_bytes;            // of the target
     const struct GpuTarget *gpu; // NULL: a CPU (passes/gpu/gpu.h)
     /// Whether the target has an instruction for a transcendental op. NULL: it has none.
     bool (*has_op)(const struct GpuTarget *gpu, OpCode code, Elem elem);
-    int warps, stages; // of a CTA, of its pipelines: 0 chosen by the passes
-    int cluster;       // CTAs of a program: 1 one, 0 chosen by the passes
-    int plan;          // of transfers between ranks, PlanId
-    int chunks;        // chunks of a shard's transfer; 0: chosen by the pass
-    int persistent;    // one CTA an SM for all tiles: 1 always, -1 never, 0 chosen by the passes
-    int skew;          // products start an iteration earlier: 1 if legal, 0 never
-    int roles;         // a producer warp for copies: 1 if legal, -1 never, 0 chosen
-    int order;         // of tiles: 1 by rows, n by super-rows of n, negative by columns, 0 chosen
-    int grain;         // programs of a CPU task; 0 chosen by the passes
+    // The axes of the schedule (lang/axes.def). 0: chosen by the passes.
+#define AXIS(id, name, ...) int name;
+#include "lang/axes.def"
 } PassEnv;
+/// Sets an axis of the schedule.
+void env_set_axis(PassEnv *env, AxisId id, int value);
 
 typedef struct Pass {
     const char *name;

@@ -44,3 +44,14 @@ bool run_passes(PassEnv *env, Op *module, const Pass *const *pipeline, int n,
     }
     return true;
 }
+
+void env_set_axis(PassEnv *env, AxisId id, int value) {
+    switch (id) {
+#define AXIS(ID, axis, ...)                                                                        \
+    case AXIS_##ID:                                                                                \
+        env->axis = value;                                                                         \
+        return;
+#include "lang/axes.def"
+    case AXIS_COUNT: return;
+    }
+}

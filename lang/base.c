@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The compile context: arena, interned strings, vectors, text, maps.
+#include "lang/axes.h"
 #include "lang/context.h"
 
 #include <errno.h>
@@ -339,7 +340,7 @@ bool setting_value(const char *name, const char *text, size_t n, int64_t *out) {
     memcpy(word, text, n);
     word[n] = 0;
     bool yes = strcmp(word, "true") == 0;
-    PlanId plan = strcmp(name, "plan") == 0 ? plan_by_name(word) : PLAN_CHOSEN;
+    PlanId plan = setting_is_plan(name) ? plan_by_name(word) : PLAN_CHOSEN;
     *out = plan ? plan : yes;
     if (plan || yes || strcmp(word, "false") == 0) return true;
     errno = 0;
@@ -348,7 +349,7 @@ bool setting_value(const char *name, const char *text, size_t n, int64_t *out) {
 }
 
 void setting_text(Text *out, const char *name, int64_t value) {
-    const char *plan = strcmp(name, "plan") == 0 ? plan_name(value) : NULL;
+    const char *plan = setting_is_plan(name) ? plan_name(value) : NULL;
     if (plan)
         text_add(out, "%s=%s", name, plan);
     else

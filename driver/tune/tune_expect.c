@@ -72,8 +72,8 @@ static double axis_factor(const Search *s, const NamedValue *value, double untri
                                            : 0;
         if (factor > 0 && (least <= 0 || factor < least)) least = factor;
     }
-    bool unknown =
-        strcmp(value->name, "grain") == 0 || (s->exclusive && strcmp(value->name, "split") == 0);
+    AxisId axis = axis_by_name(value->name);
+    bool unknown = axis == AXIS_GRAIN || (s->exclusive && axis == AXIS_SPLIT);
     return least > 0 ? least : unknown ? TUNE_UNKNOWN : untried;
 }
 

@@ -2,10 +2,9 @@
 // The search space: settings of the tune values, times axes of the target's schedule.
 //
 //     settings     all that the kernel allows, ranked by the cost model (rank_settings.c)
-//     axes         warps, stages, persistent, cluster, split: the passes' choice and values near
-//                  it, for the settings that the model likes; plan, chunks: of transfers between
-//                  ranks, all that give the same results bit by bit; order, grain: for a few
-//                  settings, and not together with other axes
+//     axes         rows of lang/axes.def: the passes' choice and the values that a row lists, for
+//                  the settings that the model likes. JOINED axes are tried together; those that
+//                  are tried ALONE only for a few settings
 //
 // The model does not know the effect of every axis. So a candidate that differs from the passes'
 // choice in one axis ranks behind its setting, and with two axes further behind. Candidates are
@@ -31,16 +30,19 @@ enum {
     WITH_TWO = 4,     // settings tried with two axes
     WITH_LONE = 6,    // settings tried with lone axes
     MAX_LISTED = 500, // limit of candidates
-    MAX_AXES = 10,
     MAX_VALUES = 8,
     DRAWS = 20, // for each candidate of a sample, since some draws repeat
 };
 
+/// An axis of the space, with values besides the passes' choice.
 typedef struct Axis {
+    AxisId id;
     const char *name;
     int n;
-    int64_t values[MAX_VALUES]; // besides the passes' choice
-    bool lone;                  // never combined with other axes
+    int64_t values[MAX_VALUES];
+    bool factors;  // the values are factors of the passes' choice
+    bool lone;     // never combined with other axes
+    bool as_tried; // of a sample: the values that are tried
 } Axis;
 
 typedef VEC(TuneCandidate) Candidates;
@@ -53,7 +55,7 @@ typedef struct Make {
     RankedSettings settings;
     int standard; // index in the settings
     int n_axes;
-    Axis axes[MAX_AXES];
+    Axis axes[AXIS_COUNT];
     double best; // predicted seconds
     bool sampled;
     uint64_t state; // of a sample's random numbers
@@ -91,19 +93,6 @@ static bool is_pinned(const Make *m, const char *name) {
     return value_of_name(m->n_set, m->set, name) != NULL;
 }
 
-static void add_space_axis(Make *m, const char *name, int n, const int64_t *values) {
-    if (is_pinned(m, name) || m->n_axes == MAX_AXES) return;
-    Axis *a = &m->axes[m->n_axes++];
-    *a = (Axis){.name = name, .n = n};
-    memcpy(a->values, values, sizeof *values * (size_t)n);
-}
-
-static void add_lone_axis(Make *m, const char *name, int n, const int64_t *values) {
-    int before = m->n_axes;
-    add_space_axis(m, name, n, values);
-    if (m->n_axes > before) m->axes[before].lone = true;
-}
-
 /// Whether libNVVM is available besides LLVM's generator, and the driver is known to accept its
 /// output.
 static bool has_two_generators(const Make *m) {
@@ -120,35 +109,59 @@ static bool has_ranks(const Build *b) {
     return false;
 }
 
-/// Adds the plans for transfers between ranks, including one without overlap.
-static void find_plans(Make *m) {
-    static const int64_t plans[] = {PLAN_DIRECT, PLAN_BEFORE, PLAN_PULL, PLAN_PUSH, PLAN_PUT};
-    static const int64_t chunks[] = {2, 4, 8};
-    if (!has_ranks(m->b)) return;
-    add_space_axis(m, "plan", 5, plans);
-    add_space_axis(m, "chunks", 3, chunks);
+/// The columns `tried` and `sampled` of lang/axes.def.
+#define COUNT(...)         (sizeof(int64_t[]){__VA_ARGS__} / sizeof(int64_t))
+#define VALUES(...)        .n = COUNT(__VA_ARGS__), .values = {__VA_ARGS__}
+#define FIELD(name, value) .name = value
+#define TRIED(...)         VALUES(__VA_ARGS__)
+#define FACTORS(...)       VALUES(__VA_ARGS__), .factors = true
+#define NOTHING            FIELD(n, 0)
+#define SAMPLED(...)       VALUES(__VA_ARGS__)
+#define AS_TRIED           FIELD(as_tried, true)
+#define JOINED             false
+#define NEVER              false
+#define ALONE              true
+
+static const Axis tried_axes[AXIS_COUNT] = {
+#define AXIS(ID, axis, takes, model, search, listed, tried, ...)                                   \
+    [AXIS_##ID] = {.id = AXIS_##ID, .name = #axis, .lone = search, tried},
+#include "lang/axes.def"
+};
+
+/// Values that may be useful for any kernel.
+static const Axis sampled_axes[AXIS_COUNT] = {
+#define AXIS(ID, axis, takes, model, search, listed, tried, sampled, ...)                          \
+    [AXIS_##ID] = {.id = AXIS_##ID, .name = #axis, sampled},
+#include "lang/axes.def"
+};
+
+/// What decides whether an axis matters for a kernel.
+typedef struct AxisCase {
+    const GpuTarget *gpu;
+    bool products, loops, pairs, ranks, two_generators;
+} AxisCase;
+
+static bool is_listed(AxisId id, const AxisCase *k, int64_t v) {
+#define LISTED(x) x
+#define AXIS(ID, axis, takes, model, search, listed, ...)                                          \
+    if (id == AXIS_##ID) return listed;
+#include "lang/axes.def"
+    return (void)k, (void)v, false;
 }
 
 /// Adds the axes that may matter for the kernel's work.
 static void find_axes(Make *m, const GpuNeeds *needs) {
-    static const int64_t ways[] = {1, 2, 4, 8}, stages[] = {2, 3, 4, 5}, either[] = {-1, 1},
-                         generators[] = {2}, clusters[] = {1, 2, 4};
-    static const int64_t orders[] = {1, 4, 16, -8}, grains[] = {1, 4, 16, 64};
-    const GpuTarget *gpu = m->b->gpu;
-    find_plans(m);
-    if (needs->products) add_lone_axis(m, "order", 4, orders);
-    add_space_axis(m, "split", gpu ? 4 : 3, ways);
-    if (!gpu) {
-        add_lone_axis(m, "grain", 4, grains);
-        return;
+    const AxisCase k = {m->b->gpu,    needs->products, needs->loops,
+                        needs->pairs, has_ranks(m->b), has_two_generators(m)};
+    for (int id = 0; id < AXIS_COUNT; id++) {
+        const Axis *all = &tried_axes[id];
+        Axis *a = &m->axes[m->n_axes];
+        *a = *all;
+        a->n = 0;
+        for (int i = 0; i < all->n; i++)
+            if (is_listed((AxisId)id, &k, all->values[i])) a->values[a->n++] = all->values[i];
+        m->n_axes += a->n > 0 && !is_pinned(m, a->name);
     }
-    if (has_two_generators(m)) add_space_axis(m, "generator", 1, generators);
-    static const int64_t factors[] = {-2, 2}; // of the passes' choice: see axis_value_for
-    add_space_axis(m, "warps", 2, factors);
-    if (needs->products && needs->loops) add_space_axis(m, "stages", 4, stages);
-    if (needs->products && gpu_has(gpu, GPU_TMA)) add_space_axis(m, "persistent", 2, either);
-    if (needs->pairs || (!needs->products && gpu_has(gpu, GPU_CLUSTER)))
-        add_space_axis(m, "cluster", needs->pairs ? 2 : 3, clusters);
 }
 
 /// Returns the numbering of tiles. Super-rows as high as the grid are a single one; super-columns
@@ -165,30 +178,40 @@ static bool keeps_threads(const Make *m, int64_t grain, const RankedSetting *s) 
     return s->seconds < TUNE_SHORT || ceil(s->grid.programs / (double)grain) >= most;
 }
 
-/// Returns the effect of an axis value on a grid. Values with the same effect make the same code.
-/// 0: no effect that is worth a trial.
-static double axis_effect(const Make *m, const char *axis, int64_t value, const GridNeeds *g) {
-    bool few = m->b->gpu || g->programs < FEW_PROGRAMS;
-    if (strcmp(axis, "grain") == 0) return g->programs > 1 ? fmin((double)value, g->programs) : 0;
-    if (strcmp(axis, "order") == 0)
-        return g->rows > 1 && g->cols > 1 ? tile_numbering(value, g) : 0;
-    if (strcmp(axis, "split") != 0) return (double)value;
-    return g->loops && (value == 1 ? g->splits : few) ? (double)value : 0;
+static bool has_few_programs(const Make *m, const GridNeeds *g) {
+    return m->b->gpu || g->programs < FEW_PROGRAMS;
 }
 
-/// Returns the axis value for a setting; warps are halves and doubles of the passes' choice. 0: no
-/// such value, or it has the effect of an earlier one.
+/// Whether the value suits the setting.
+static bool fits_setting(const Make *m, AxisId id, int64_t v, const RankedSetting *s) {
+#define FITS(x) x
+#define AXIS(ID, axis, takes, model, search, listed, tried, sampled, fits, ...)                    \
+    if (id == AXIS_##ID) return fits;
+#include "lang/axes.def"
+    return (void)m, (void)v, (void)s, false;
+}
+
+/// Returns the effect of an axis value on a grid. Values with the same effect make the same code.
+/// 0: no effect that is worth a trial.
+static double axis_effect(const Make *m, AxisId id, int64_t v, const GridNeeds *g) {
+#define EFFECT(x) (double)(x)
+#define AXIS(ID, axis, takes, model, search, listed, tried, sampled, fits, effect, ...)            \
+    if (id == AXIS_##ID) return effect;
+#include "lang/axes.def"
+    return (void)m, (void)g, (double)v;
+}
+
+/// Returns the axis value for a setting. 0: no such value, or it has the effect of an earlier one.
 static int64_t axis_value_for(const Make *m, const Axis *a, int i, const RankedSetting *s) {
-    if (strcmp(a->name, "warps") == 0) {
-        int64_t warps = a->values[i] < 0 ? s->needs.warps / 2 : s->needs.warps * a->values[i];
-        return warps <= gpu_max_warps(m->b->gpu) ? warps : 0;
-    }
-    if (strcmp(a->name, "grain") == 0 && !keeps_threads(m, a->values[i], s)) return 0;
+    int64_t v = a->values[i];
+    if (a->factors) v = v < 0 ? s->needs.warps / -v : s->needs.warps * v;
+    if (!fits_setting(m, a->id, v, s)) return 0;
+    if (a->factors) return v;
     const NamedValue *given = value_of_name(s->config.n, s->config.values, a->name);
-    double own = axis_effect(m, a->name, a->values[i], &s->grid);
+    double own = axis_effect(m, a->id, v, &s->grid);
     for (int k = 0; k < i; k++)
-        if (axis_effect(m, a->name, a->values[k], &s->grid) == own) return 0;
-    return own != 0 && !(given && given->value == a->values[i]) ? a->values[i] : 0;
+        if (axis_effect(m, a->id, a->values[k], &s->grid) == own) return 0;
+    return own != 0 && !(given && given->value == v) ? v : 0;
 }
 
 /* ---- candidates ---------------------------------------------------------------------------- */
@@ -199,22 +222,21 @@ typedef struct Expected {
     GpuNeeds needs;
 } Expected;
 
+/// Sets an axis that the GPU model knows; else returns false.
+static bool set_gpu_axis(GpuAxes *out, AxisId id, int value) {
+#define PRICED(axis)   out->axis = value, true
+#define UNPRICED(axis) false
+#define AXIS(ID, axis, takes, model, ...)                                                          \
+    if (id == AXIS_##ID) return model(axis);
+#include "lang/axes.def"
+    return false;
+}
+
 /// Reads the axes that the GPU model knows. Returns the number of other values.
 static int read_gpu_axes(int n, const NamedValue *values, GpuAxes *out) {
-    const struct {
-        const char *name;
-        int *to;
-    } known[] = {{"warps", &out->warps},
-                 {"stages", &out->stages},
-                 {"persistent", &out->persistent},
-                 {"cluster", &out->cluster}};
-    int others = n;
+    int others = 0;
     for (int i = 0; i < n; i++)
-        for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
-            if (strcmp(values[i].name, known[k].name) != 0) continue;
-            *known[k].to = (int)values[i].value;
-            others--;
-        }
+        others += !set_gpu_axis(out, axis_by_name(values[i].name), (int)values[i].value);
     return others;
 }
 
@@ -229,7 +251,7 @@ static Expected expected_seconds(const Make *m, const RankedSetting *s, int n,
     if (others < n) {
         e.seconds += build_setting_cost(m->b, s, &axes, &e.needs) - s->alone;
     }
-    const NamedValue *split = value_of_name(n, more, "split");
+    const NamedValue *split = value_of_name(n, more, axis_names[AXIS_SPLIT]);
     bool joins = m->b->gpu && split && split->value > 1 && s->grid.programs > m->b->gpu->sms;
     e.seconds *= pow(TUNE_BEHIND, others) * pow(TUNE_KNOWN, n - others) * (joins ? TUNE_JOINED : 1);
     return e;
@@ -279,12 +301,19 @@ static bool has_source_value(const RankedSetting *s, const char *name) {
     return value_of_name(s->n_source, s->config.values, name) != NULL;
 }
 
-/// Chunks need a plan in which programs run beside the copies.
+/// Whether the axis has an effect with the plan of transfers between ranks.
+static bool goes_with_plan(AxisId id, int64_t plan) {
+#define BESIDE(x) x
+#define AXIS(ID, axis, takes, model, search, listed, tried, sampled, fits, effect, beside, ...)    \
+    if (id == AXIS_##ID) return beside;
+#include "lang/axes.def"
+    return (void)plan, false;
+}
+
 static bool goes_with(const Make *m, const Axis *a, int n, const NamedValue *more) {
-    const NamedValue *plan = value_of_name(n, more, "plan");
-    if (strcmp(a->name, "chunks") != 0) return true;
-    if (!plan) plan = value_of_name(m->n_set, m->set, "plan");
-    return plan && (plan->value == PLAN_PULL || plan->value == PLAN_PUSH);
+    const NamedValue *plan = value_of_name(n, more, axis_names[AXIS_PLAN]);
+    if (!plan) plan = value_of_name(m->n_set, m->set, axis_names[AXIS_PLAN]);
+    return goes_with_plan(a->id, plan ? plan->value : PLAN_CHOSEN);
 }
 
 static void add_with_axes(Make *m, const RankedSetting *s, int depth, int first, NamedValue *more,
@@ -343,7 +372,7 @@ static void list_candidates(Make *m) {
     qsort(ranked, (size_t)n, sizeof *ranked, by_model_seconds);
     m->best = ranked[0]->seconds;
     find_axes(m, &m->settings.data[m->standard].needs);
-    NamedValue more[MAX_AXES];
+    NamedValue more[AXIS_COUNT];
     for (int i = 0; i < n; i++) {
         add_candidate(m, ranked[i], 0, NULL, ranked[i] == &m->settings.data[m->standard]);
         if (ranked[i]->seconds < 0 || i >= WITH_AXES) continue;
@@ -355,20 +384,9 @@ static void list_candidates(Make *m) {
 
 /* ---- samples ------------------------------------------------------------------------------- */
 
-/// Values of axes that may be useful for any kernel.
-static const Axis whole[] = {
-    {"split", 5, {1, 2, 4, 8, 16}, false},
-    {"order", 8, {1, 2, 4, 8, 16, -4, -8, -16}, false},
-    {"grain", 7, {1, 2, 4, 8, 16, 32, 64}, false},
-    {"warps", 6, {1, 2, 4, 8, 16, 32}, false},
-    {"stages", 7, {1, 2, 3, 4, 5, 6, 8}, false},
-    {"cluster", 4, {1, 2, 4, 8}, false},
-};
-
 static void widen_axes(Make *m) {
     for (int a = 0; a < m->n_axes; a++)
-        for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-            if (strcmp(m->axes[a].name, whole[i].name) == 0) m->axes[a] = whole[i];
+        if (!sampled_axes[m->axes[a].id].as_tried) m->axes[a] = sampled_axes[m->axes[a].id];
 }
 
 /// Returns a random number below n (Knuth's MMIX).
@@ -380,7 +398,7 @@ static int draw_number(Make *m, int n) {
 /// Leaves each axis to the passes in half of the draws. Grains that leave threads idle are skipped:
 /// they help other programs on the machine, not the kernel.
 static void add_drawn(Make *m, const RankedSetting *s) {
-    NamedValue more[MAX_AXES];
+    NamedValue more[AXIS_COUNT];
     int n = 0;
     for (int a = 0; a < m->n_axes; a++) {
         const Axis *axis = &m->axes[a];
@@ -388,9 +406,7 @@ static void add_drawn(Make *m, const RankedSetting *s) {
         if (i >= axis->n || has_source_value(s, axis->name) || !goes_with(m, axis, n, more))
             continue;
         int64_t value = axis->values[i];
-        bool idle = strcmp(axis->name, "grain") == 0 && !keeps_threads(m, value, s);
-        bool large = strcmp(axis->name, "warps") == 0 && value > gpu_max_warps(m->b->gpu);
-        if (!idle && !large) more[n++] = (NamedValue){axis->name, value};
+        if (fits_setting(m, axis->id, value, s)) more[n++] = (NamedValue){axis->name, value};
     }
     add_candidate(m, s, n, more, false);
 }

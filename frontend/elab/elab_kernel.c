@@ -12,48 +12,24 @@
 
 /* ---- choices ------------------------------------------------------------------------------- */
 
-// The compiler's axes, which `schedule` pins and --set may set.
-static const char *const schedule_axes[] = {
-    "warps",   "stages",    "persistent", "order",  "grain", "split", "specialise",
-    "cluster", "generator", "plan",       "chunks", "skew",  "roles", NULL};
-
 bool is_schedule_axis(const char *name) {
-    for (int i = 0; schedule_axes[i]; i++)
-        if (strcmp(schedule_axes[i], name) == 0) return true;
-    return false;
+    return axis_by_name(name) != AXIS_COUNT;
 }
 
-// Axes with numeric values. 0 leaves the choice to the compiler.
-static const struct {
-    const char *name;
-    int64_t least, most; // INT64_MAX: no limit
-    bool power;          // powers of two only
-} ranges[] = {{"warps", 1, 32, true},          {"cluster", 1, 16, true},
-              {"stages", 1, INT64_MAX, false}, {"split", 1, INT64_MAX, false},
-              {"chunks", 1, INT64_MAX, false}, {"grain", 1, INT64_MAX, false},
-              {"persistent", -1, 1, false},    {"specialise", 0, 1, false},
-              {"generator", 1, 2, false},      {"skew", 0, 1, false},
-              {"roles", -1, 1, false}};
-
 /// Whether the axis may have the value; if not, reports it at loc.
-static bool axis_takes(Elab *e, const char *axis, int64_t v, Loc loc) {
-    if (strcmp(axis, "plan") == 0 && v != PLAN_CHOSEN && !plan_name(v)) {
-        el_fail(e, loc, D_OPTION_WORD, axis, plan_names(e->ctx));
+static bool axis_takes(Elab *e, const char *name, int64_t v, Loc loc) {
+    const AxisInfo *a = &axis_info[axis_by_name(name)];
+    if (a->plan && v != PLAN_CHOSEN && !plan_name(v)) {
+        el_fail(e, loc, D_OPTION_WORD, name, plan_names(e->ctx));
         return false;
     }
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        int64_t least = ranges[i].least, most = ranges[i].most;
-        if (strcmp(ranges[i].name, axis) != 0 || v == 0) continue;
-        if (v >= least && v <= most && !(ranges[i].power && (v & (v - 1)))) continue;
-        const char *what = ctx_format(e->ctx, "%lld or more", (long long)least);
-        if (most != INT64_MAX)
-            what = ctx_format(e->ctx, "%s from %lld to %lld",
-                              ranges[i].power ? "a power of two" : "a number", (long long)least,
-                              (long long)most);
-        el_fail(e, loc, D_AXIS_VALUE, axis, what, (long long)v);
-        return false;
-    }
-    return true;
+    if (axis_allows(axis_by_name(name), v)) return true;
+    const char *what = ctx_format(e->ctx, "%lld or more", (long long)a->least);
+    if (a->most != INT64_MAX)
+        what = ctx_format(e->ctx, "%s from %lld to %lld", a->power ? "a power of two" : "a number",
+                          (long long)a->least, (long long)a->most);
+    el_fail(e, loc, D_AXIS_VALUE, name, what, (long long)v);
+    return false;
 }
 
 /// Records a choice for `explain` and the keys of tuning.
@@ -63,7 +39,7 @@ static void note_config(Elab *e, const char *name, int64_t v) {
 }
 
 bool axis_plan(const char *axis, const Expr *x, int64_t *out) {
-    bool word = x->kind == EX_NAME && strcmp(axis, "plan") == 0;
+    bool word = x->kind == EX_NAME && setting_is_plan(axis);
     if (word) *out = plan_by_name(x->name);
     return word;
 }
@@ -105,10 +81,8 @@ static void bind_choice(Elab *e, const Choice *c) {
 }
 
 static void no_axis(Elab *e, Name name) {
-    int n = 0;
-    while (schedule_axes[n]) n++;
     el_fail(e, name.loc, D_NO_SCHEDULE, name.text);
-    const char *close = closest_name(name.text, schedule_axes, n);
+    const char *close = closest_name(name.text, axis_names, AXIS_COUNT);
     if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
 }
 

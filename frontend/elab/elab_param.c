@@ -269,8 +269,9 @@ static bool in_given(const FnDef *f, const char *name) {
 /// Whether the kernel, or a caller of it, has the axis `specialise`: all dims are constants.
 static bool is_specialised(const Kernel *k) {
     for (; k; k = k->outer) {
-        const NamedValue *v = value_of_name(k->config.n, k->config.data, "specialise");
-        if (!v) v = inst_set(k->inst, "specialise");
+        const NamedValue *v =
+            value_of_name(k->config.n, k->config.data, axis_names[AXIS_SPECIALISE]);
+        if (!v) v = inst_set(k->inst, axis_names[AXIS_SPECIALISE]);
         if (v && v->value > 0) return true;
     }
     return false;

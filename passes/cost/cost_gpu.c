@@ -516,8 +516,8 @@ static double phase_cycles(GpuModel *m, const Op *phase, GpuWork *w, double prog
     if (combine) held = fmin(held, combining_ctas(t, combine));
     m->held = held;
     if (m->roles) w->spills = 1;
-    double compute = m->roles ? busy_in_roles(w, m->persists)
-                              : busy_cycles(w) + busy_among_few(m, w, held);
+    double compute =
+        m->roles ? busy_in_roles(w, m->persists) : busy_cycles(w) + busy_among_few(m, w, held);
     double hidden = m->roles ? 2 * COST_GPU_LATENCY : COST_GPU_LATENCY;
     double busy = each * compute,
            start = m->roles ? COST_GPU_ROLES_START : COST_GPU_LATENCY + COST_GPU_CTA_START;

@@ -214,7 +214,12 @@ typedef struct GpuNeeds {
 
 /// Axes of the schedule that the cost model knows. 0: the passes' default.
 typedef struct GpuAxes {
-    int warps, stages, persistent, cluster;
+#define PRICED(name) int name;
+#define UNPRICED(name)
+#define AXIS(id, name, takes, model, ...) model(name)
+#include "lang/axes.def"
+#undef PRICED
+#undef UNPRICED
     bool roles;   // an extra warp copies, and products are skewed
     double slack; // share of the registers by which a program may exceed them
 } GpuAxes;

@@ -111,10 +111,10 @@ static bool may_mix(const Op *op) {
     case OP_RING_ACQUIRE:
     case OP_RING_COMMIT:
     case OP_RING_WAIT:
-    case OP_RING_RELEASE:
-        return operand(op, 0)->def && ring_is_tma(operand(op, 0));
+    case OP_RING_RELEASE: return operand(op, 0)->def && ring_is_tma(operand(op, 0));
     case OP_AWAIT:
-        return op->n_operands == 1 && !op_attr(op, ATTR_IN_FLIGHT) && ty_is_block(result(op, 0)->type);
+        return op->n_operands == 1 && !op_attr(op, ATTR_IN_FLIGHT) &&
+               ty_is_block(result(op, 0)->type);
     case OP_MMA_START: return !op_attr(op, ATTR_PARTIAL_SUM_K);
     case OP_COPY_TMA:
     case OP_BUF_PAD:

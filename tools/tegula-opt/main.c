@@ -13,10 +13,9 @@
 
 typedef struct OptOptions {
     const char *passes, *dump_after, *file;
-    const char *threads, *vector, *split_loops, *l1, *l2, *gpu, *warps, *stages, *persistent,
-        *order, *grain, *skew, *roles;
-    const char *cluster, *plan, *chunks, *library;
-    bool verify_each, time, locs, split, check, ops, model, tables, list_passes, help;
+    const char *threads, *vector, *l1, *l2, *gpu, *library;
+    const char *axes[AXIS_COUNT];
+    bool verify_each, time, locs, split, check, ops, axis_page, model, tables, list_passes, help;
 } OptOptions;
 
 static const struct {
@@ -39,24 +38,12 @@ static const struct {
     VALUE("--vector-bytes", "N", vector, "bytes of a vector of the target (32)"),
     VALUE("--l1", "BYTES", l1, "first-level cache of the target (32768)"),
     VALUE("--l2", "BYTES", l2, "second-level cache of the target (1048576)"),
-    VALUE("--split-loops", "N", split_loops, "ways to split reduction loops: 0 the pass's choice"),
+    VALUE("--split-loops", "N", axes[AXIS_SPLIT], "the axis `split`"),
     VALUE("--gpu", "NAME", gpu, "the target is this GPU (sm_80, sm_90a ...)"),
-    VALUE("--warps", "N", warps, "warps of a CTA: 0 the passes' choice"),
-    VALUE("--cluster", "N", cluster, "CTAs that a program may take: 0 the passes' choice"),
-    VALUE("--stages", "N", stages, "stages of pipelines: 0 the passes' choice"),
-    VALUE("--plan", "NAME", plan,
-          "of transfers between ranks: direct, before, pull, push, add, put, copies"),
-    VALUE("--chunks", "N", chunks, "that a shard is transferred in: 0 the pass's choice"),
-    VALUE("--persistent", "N", persistent,
-          "one CTA an SM: 1 always, -1 never, 0 the passes' choice"),
-    VALUE("--roles", "N", roles,
-          "a warp of its own for copies: 1 where it can be, -1 never, 0 the passes' choice"),
-    VALUE("--order", "N", order, "super-rows (below 0: columns) of tiles: 0 the passes' choice"),
-    VALUE("--skew", "N", skew, "products start an iteration earlier: 1 where they may, 0 never"),
-    VALUE("--grain", "N", grain, "programs that a task of a CPU runs: 0 the passes' choice"),
     FLAG("--check", check, "compile with checks"),
     FLAG("--list-passes", list_passes, "list the passes and exit"),
     FLAG("--ops", ops, "print the reference page of ops (docs/use/ops.md) and exit"),
+    FLAG("--axes", axis_page, "print the table of axes of docs/use/tuning.md and exit"),
     FLAG("--model", model,
          "print the page of the models' constants (docs/inside/model.md) and exit"),
     FLAG("--tables", tables,
@@ -79,6 +66,15 @@ static void print_help(void) {
                  option_table[i].value ? option_table[i].value : "");
         printf("  %-24s %s\n", left, option_table[i].doc);
     }
+    puts("  --AXIS VALUE             an axis of the schedule (lang/axes.def); 0: the passes' "
+         "choice");
+}
+
+/// The rows of lang/axes.def as they are in docs/use/tuning.md.
+static void print_axes(void) {
+    puts("| axis | where | what it says |\n|---|---|---|");
+    for (int i = 0; i < AXIS_COUNT; i++)
+        printf("| `%s` | %s | %s |\n", axis_info[i].name, axis_info[i].where, axis_info[i].doc);
 }
 
 static void list_passes(void) {
@@ -104,7 +100,11 @@ static bool parse_option(OptOptions *o, int argc, char **argv, int *i) {
         *(const char **)field = argv[*i];
         return true;
     }
-    return usage_error("unknown option", argv[*i]);
+    AxisId axis = strncmp(argv[*i], "--", 2) == 0 ? axis_by_name(argv[*i] + 2) : AXIS_COUNT;
+    if (axis == AXIS_COUNT) return usage_error("unknown option", argv[*i]);
+    if (++*i >= argc) return usage_error("no value for", argv[*i - 1]);
+    o->axes[axis] = argv[*i];
+    return true;
 }
 
 static bool parse_opt_args(OptOptions *o, int argc, char **argv) {
@@ -117,8 +117,8 @@ static bool parse_opt_args(OptOptions *o, int argc, char **argv) {
             o->file = argv[i];
         }
     }
-    return o->file || o->ops || o->model || o->tables || o->list_passes || o->library || o->help ||
-           usage_error("no input", "file");
+    return o->file || o->ops || o->axis_page || o->model || o->tables || o->list_passes ||
+           o->library || o->help || usage_error("no input", "file");
 }
 
 static int64_t number_or(const char *text, int64_t otherwise) {
@@ -169,6 +169,13 @@ static int count_passes(const char *list) {
     return n * (cpu_pipeline_length + gpu_pipeline_length);
 }
 
+/// Text that is no value of the axis leaves the choice to the passes.
+static void set_opt_axis(PassEnv *env, AxisId id, const char *text) {
+    int64_t value;
+    if (text && setting_value(axis_names[id], text, strlen(text), &value))
+        env_set_axis(env, id, (int)value);
+}
+
 static bool optimize_module(Ir *ir, Op *module, const OptOptions *o) {
     Ctx *ctx = ir_ctx(ir);
     const Pass **passes = ctx_array(ctx, const Pass *, count_passes(o->passes));
@@ -178,19 +185,9 @@ static bool optimize_module(Ir *ir, Op *module, const OptOptions *o) {
                    .vector_bytes = (int)number_or(o->vector, 32),
                    .l1_bytes = number_or(o->l1, 32768),
                    .l2_bytes = number_or(o->l2, 1048576),
-                   .split = (int)number_or(o->split_loops, 0),
                    .gpu = o->gpu ? gpu_target(o->gpu) : NULL,
-                   .warps = (int)number_or(o->warps, 0),
-                   .cluster = (int)number_or(o->cluster, 0),
-                   .plan = o->plan ? (int)plan_by_name(o->plan) : PLAN_CHOSEN,
-                   .chunks = (int)number_or(o->chunks, 0),
-                   .stages = (int)number_or(o->stages, 0),
-                   .persistent = (int)number_or(o->persistent, 0),
-                   .roles = (int)number_or(o->roles, 0),
-                   .order = (int)number_or(o->order, 0),
-                   .grain = (int)number_or(o->grain, 0),
-                   .skew = (int)number_or(o->skew, 0),
                    .check = o->check};
+    for (int i = 0; i < AXIS_COUNT; i++) set_opt_axis(&env, (AxisId)i, o->axes[i]);
     if (o->gpu && !env.gpu) diag(ctx, (Loc){0}, D_IR_UNKNOWN, "GPU", o->gpu);
     for (int i = 0; i < n; i++)
         if (strcmp(passes[i]->name, "expand-math") == 0 && !env.library)
@@ -289,6 +286,7 @@ int main(int argc, char **argv) {
     if (o.help) print_help();
     if (o.list_passes) list_passes();
     if (o.ops) print_ops_page();
+    if (o.axis_page) print_axes();
     if (o.model) print_model_page();
     if (o.tables) print_tables();
     int checked = o.library ? check_library(o.library) : 0;

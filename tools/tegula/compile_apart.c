@@ -42,8 +42,7 @@ static void take_inplace(Job *job, const tg_variant *v) {
     int n = 2 * v->n_inplace;
     int64_t *pairs = ctx_array(job->ctx, int64_t, n + 1);
     for (int i = 0; i < n; i++) pairs[i] = argument_of(&job->build, v->inplace[i]);
-    if (n)
-        op_set_ints(job->build.ir, find_kernel(code->module, code->name), A_IN_PLACE, pairs, n);
+    if (n) op_set_ints(job->build.ir, find_kernel(code->module, code->name), A_IN_PLACE, pairs, n);
 }
 
 /// Elaboration has given some of the warnings here already.

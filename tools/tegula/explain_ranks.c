@@ -90,7 +90,7 @@ static int config_value(const Job *job, const char *name) {
 }
 
 void explain_timeline(const Job *job, const CommLaunch *l) {
-    PlanId plan = (PlanId)config_value(job, "plan");
+    PlanId plan = (PlanId)config_value(job, axis_names[AXIS_PLAN]);
     CommPrice sums[COMM_PRICES];
     if (l->why) {
         printf("plans and timeline\n  nothing is said of them: %s\n", l->why);
@@ -102,6 +102,6 @@ void explain_timeline(const Job *job, const CommLaunch *l) {
         return;
     }
     CommTimeline *t = ctx_new(job->ctx, CommTimeline);
-    comm_lay(t, l, plan, config_value(job, "chunks"));
+    comm_lay(t, l, plan, config_value(job, axis_names[AXIS_CHUNKS]));
     print_timeline(job->ctx, t, l);
 }

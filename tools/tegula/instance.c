@@ -89,7 +89,7 @@ static bool take_named_values(Job *job, const char *option, const List *list, in
         int64_t v;
         if (!setting_value(name, text, strlen(text), &v)) {
             cli_error("--%s %s: '%s' is not an integer", option, list->at[i], text);
-            if (strcmp(name, "plan") == 0) cli_hint("plans are %s", plan_names(job->ctx));
+            if (setting_is_plan(name)) cli_hint("plans are %s", plan_names(job->ctx));
             return false;
         }
         values[(*n)++] = (NamedValue){name, v};

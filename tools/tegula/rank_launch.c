@@ -224,11 +224,11 @@ static void leave_comm(void *arg) {
 }
 
 void rank_launch_set_plan(Job *job, int64_t plan) {
-    request_pin(job->ctx, &job->request, "plan", plan);
+    request_pin(job->ctx, &job->request, axis_names[AXIS_PLAN], plan);
 }
 
 static bool has_plan(const Request *r) {
-    return value_of_name(r->n_set, r->set, "plan") != NULL;
+    return value_of_name(r->n_set, r->set, axis_names[AXIS_PLAN]) != NULL;
 }
 
 bool rank_launch_meet(Job *job) {
