@@ -60,7 +60,7 @@ enum { MAX_LIBRARY = 64 };
 /// Adds a hint with the closest library file, after the message that a library file does not exist.
 static void hint_library(const Program *p, const char *path) {
     Ctx *ctx = p->ctx;
-    const char *names[MAX_LIBRARY];
+    const char *names[MAX_LIBRARY] = {NULL};
     int n = 0;
     if (strncmp(path, "std/", 4) != 0) return;
     Text all = {.ctx = ctx};
@@ -69,7 +69,9 @@ static void hint_library(const Program *p, const char *path) {
         text_add(&all, "%s%s", n ? ", " : "", f->path);
         names[n++] = f->path + 4;
     }
-    const char *close = closest_name(path + 4, names, n);
+    const char *close = closest_name(path + 4, names, n), *whole = ctx_format(ctx, "%s.teg", path);
+    for (int i = 0; i < n; i++)
+        if (strcmp(whole + 4, names[i]) == 0) close = names[i];
     if (close)
         diag_hint(ctx, "did you mean \"std/%s\"?", close);
     else

@@ -257,6 +257,24 @@ static Val no_matrix(Elab *e, const Call *call, int i, int rank) {
     return v;
 }
 
+/// Transposing fits where the other extents are equal. Equal extents may be a coincidence, so the
+/// hint says the result.
+static void hint_dot_extents(Elab *e, const Type *a, const Type *b) {
+    bool first = a->extents[0] == b->extents[0], second = a->extents[1] == b->extents[1];
+    if (second)
+        diag_hint(e->ctx,
+                  "if the second is the other way round, transpose it: dot(a, trans(b)) is of "
+                  "<%lld, %lld>",
+                  (long long)a->extents[0], (long long)b->extents[0]);
+    if (first)
+        diag_hint(e->ctx,
+                  "if the first is the other way round, transpose it: dot(trans(a), b) is of "
+                  "<%lld, %lld>",
+                  (long long)a->extents[1], (long long)b->extents[1]);
+    if (first || second)
+        diag_hint(e->ctx, "else read both with the same range along the inner axis");
+}
+
 Val bi_dot(Elab *e, const Call *call) {
     static const char wanted[] = "a block of rank 2";
     Value *x[2];
@@ -278,8 +296,7 @@ Val bi_dot(Elab *e, const Call *call) {
         Val v =
             el_fail(e, call->loc, D_DOT_EXTENTS, val_text(e, call->args[0]),
                     val_text(e, call->args[1]), (long long)a->extents[1], (long long)b->extents[0]);
-        if (a->extents[1] == b->extents[1])
-            diag_hint(e->ctx, "transpose the second: dot(a, trans(b))");
+        hint_dot_extents(e, a, b);
         return v;
     }
     int64_t extents[] = {a->extents[0], b->extents[1]};

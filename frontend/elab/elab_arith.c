@@ -92,12 +92,27 @@ bool el_unify_elems(Elab *e, Loc loc, const char *what, int n, Val *v) {
 
 /* ---- one shape ----------------------------------------------------------------------------- */
 
+/// Names the axis of the larger block along which the smaller one can repeat.
+static void hint_axis(Elab *e, const Type *a, const Type *b) {
+    const Type *low = a->rank < b->rank ? a : b, *high = low == a ? b : a;
+    if (low->rank == high->rank) return;
+    bool one = low->rank == 1 && high->rank == 2;
+    bool rows = one && low->extents[0] == high->extents[0];
+    bool columns = one && low->extents[0] == high->extents[1];
+    if (rows && columns)
+        diag_hint(e->ctx, "add an axis to the one of lower rank: x[:, None] or x[None, :]");
+    else if (rows)
+        diag_hint(e->ctx, "add an axis to the one of lower rank: x[:, None]");
+    else if (columns)
+        diag_hint(e->ctx, "add an axis to the one of lower rank: x[None, :]");
+    else if (!one)
+        diag_hint(e->ctx, "add axes to the one of lower rank, as in x[:, None]");
+}
+
 /// Ranks never align implicitly: `a[:, None]` says which axis repeats.
 static bool shape_error(Elab *e, Loc loc, const char *what, Val a, Val b) {
     el_fail(e, loc, D_SHAPE_MISMATCH, what, val_text(e, a), val_text(e, b));
-    int ra = a.ir.v->type->rank, rb = b.ir.v->type->rank;
-    if (ra != rb)
-        diag_hint(e->ctx, "add an axis to the one of lower rank: x[:, None] or x[None, :]");
+    hint_axis(e, a.ir.v->type, b.ir.v->type);
     return false;
 }
 

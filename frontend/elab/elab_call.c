@@ -225,9 +225,14 @@ static void count_call(Elab *e, Loc loc, const Kernel *callee) {
     el_work(e, loc, e->kernel->steps);
 }
 
+static Val no_kernel_call(Elab *e, Loc loc, const FnDef *f) {
+    Val v = el_fail(e, loc, D_KERNEL_CALL, f->name.text);
+    diag_hint(e->ctx, "programs call functions: `fn name(a, b) { ... }`");
+    return v;
+}
+
 Val el_call_kernel(Elab *e, Loc loc, const FnDef *f, const Val *args) {
-    if (e->in_program || e->frame || !e->kernel)
-        return el_fail(e, loc, D_KERNEL_CALL, f->name.text);
+    if (e->in_program || e->frame || !e->kernel) return no_kernel_call(e, loc, f);
     if (is_calling(e->kernel, f)) return el_fail(e, loc, D_RECURSION, f->name.text);
     Values operands = {0};
     Kernel *k = callee_kernel(e, loc, f, args, &operands);

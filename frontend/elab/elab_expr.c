@@ -147,6 +147,12 @@ static Val named_arg_value(Elab *e, const Arg *arg, const char *words, size_t n)
     return el_fail(e, x->loc, D_OPTION_WORD, arg->name.text, ctx_intern(e->ctx, words, n));
 }
 
+/// NumPy and PyTorch keep a folded axis by an argument.
+static void hint_kept_axis(Elab *e, const char *name) {
+    if (strncmp(name, "keepdim", strlen("keepdim")) == 0)
+        diag_hint(e->ctx, "`None` keeps an axis of extent 1: sum(x, axis = 1)[:, None]");
+}
+
 /// Finds a named argument in the row's list of names. Returns its index, or -1 after an error.
 static int find_named_arg(Elab *e, const Builtin *f, const Arg *arg, const char **words,
                           size_t *n) {
@@ -162,6 +168,7 @@ static int find_named_arg(Elab *e, const Builtin *f, const Arg *arg, const char 
     }
     el_fail(e, arg->name.loc, D_NO_NAMED_ARGUMENT, f->name, arg->name.text);
     if (*f->named) diag_hint(e->ctx, "it has: %s", f->named);
+    hint_kept_axis(e, arg->name.text);
     return -1;
 }
 
@@ -278,6 +285,7 @@ static void no_parameter(Elab *e, const FnDef *f, Name name) {
     for (int i = 0; i < f->params.n; i++)
         text_add(&all, "%s%s", i ? ", " : "", f->params.at[i].name.text);
     if (f->params.n) diag_hint(e->ctx, "it has: %s", all.data);
+    hint_kept_axis(e, name.text);
 }
 
 /// Puts the arguments in the order of the parameters; an omitted one is V_ABSENT.

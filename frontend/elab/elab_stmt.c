@@ -420,9 +420,10 @@ static void block_with_return(Elab *e, const Stmt *s, Stmt *const *rest, int n) 
 
 /// Ends a program early. A `return` in a fn is an error here; fn_body takes the last one of a fn.
 static void return_stmt(Elab *e, const Stmt *s) {
-    if (e->frame)
+    if (e->frame) {
         el_fail(e, s->loc, D_RETURN_NOT_LAST);
-    else if (!e->in_program || e->loop_depth)
+        diag_hint(e->ctx, "choose the value with `c ? a : b`, or set a `var` and return that");
+    } else if (!e->in_program || e->loop_depth)
         el_fail(e, s->loc, D_RETURN_PLACE);
     else if (s->expr)
         el_fail(e, s->loc, D_RETURN_VALUE);

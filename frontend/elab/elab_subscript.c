@@ -82,7 +82,11 @@ static bool count_matches(Elab *e, const Tensor *t, const Expr *x) {
     }
     if (n == t->n_dims) return true;
     el_fail(e, x->loc, D_SUBSCRIPT_COUNT, t->name, t->n_dims, n);
-    diag_hint(e->ctx, "all entries stand in one bracket, one for each dimension: x[i, j]");
+    if (n < t->n_dims)
+        diag_hint(e->ctx, "all entries stand in one bracket, one for each dimension: x[i, j]; "
+                          "`:` takes all of a dimension, and a function takes a tensor whole");
+    else
+        diag_hint(e->ctx, "each dimension has one entry; `None` adds an axis");
     return false;
 }
 

@@ -197,7 +197,8 @@ Val el_value(Elab *e, Loc loc, Val v) {
     if (v.kind == V_ERROR || v.kind == V_IR || v.kind == V_CONST) return v;
     if (v.kind == V_CHOICE) return el_adapt(e, loc, v, el_default_elem(v));
     el_fail(e, loc, D_NOT_A_VALUE, val_text(e, v));
-    if (v.kind == V_RANGE) diag_hint(e->ctx, "index(r) is the block of its positions");
+    if (v.kind == V_RANGE)
+        diag_hint(e->ctx, "index(r) is the block of its positions, r.start the first one");
     if (v.kind == V_TENSOR)
         diag_hint(e->ctx, "read it with a subscript: %s%s", v.tensor->name,
                   v.tensor->n_dims ? "[...]" : "[]");
@@ -273,6 +274,8 @@ Value *el_index(Elab *e, Loc loc, Val v, const char *what) {
     if (val_is_scalar(v) && elem_is(v.ir.v->type->elem, EC_INT))
         return build_cast(&e->b, v.ir.v, EL_I64);
     el_fail(e, loc, D_NEEDS_INTEGER, what, val_text(e, v));
+    if (v.kind == V_IR && elem_is(v.ir.v->type->elem, EC_FLOAT))
+        diag_hint(e->ctx, "convert it with 'as i64'");
     return NULL;
 }
 
