@@ -289,6 +289,14 @@ Val el_shard(Elab *e, const Expr *x, const Tensor *t) {
     return shard->shard ? val_tensor(shard) : val_error();
 }
 
+/// An optional tensor that this launch, or this call, has none for.
+static void absent_tensor(Elab *e, const Expr *x) {
+    const Expr *base = x->subscript.base;
+    const char *name = base->kind == EX_NAME ? base->name : "the tensor";
+    el_fail(e, x->loc, D_ABSENT_TENSOR, name);
+    diag_hint(e->ctx, "an optional tensor is tested before it is used: `if %s { ... }`", name);
+}
+
 /// Outside `parallel`, the host reads only dims and scalars, not elements.
 bool el_place_of(Elab *e, const Expr *x, Val base, const char *what, Place *out) {
     if (base.kind == V_TENSOR && !e->in_program) {
@@ -304,7 +312,7 @@ bool el_place_of(Elab *e, const Expr *x, Val base, const char *what, Place *out)
     }
     if (base.kind == V_TENSOR) return place_of_tensor(e, x, base.tensor, out);
     if (base.kind == V_ABSENT)
-        el_fail(e, x->loc, D_ABSENT_TENSOR);
+        absent_tensor(e, x);
     else if (base.kind != V_ERROR)
         el_fail(e, x->loc, D_NOT_A_TENSOR, what, val_text(e, base));
     return false;
