@@ -204,8 +204,10 @@ static int try_listen(const struct sockaddr *at, socklen_t size) {
     const int on = 1;
     int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (s < 0) return -1;
-    setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(s, at, size) == 0 && listen(s, RT_COMM_RANKS) == 0) return s;
+    // Without the option, connections that have ended would keep the port from the next meeting.
+    if (setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 && bind(s, at, size) == 0 &&
+        listen(s, RT_COMM_RANKS) == 0)
+        return s;
     int error = errno;
     close(s);
     errno = error;
