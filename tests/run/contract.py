@@ -142,3 +142,16 @@ for kernel in ("picked", "picked_rows"):
                 tune=[{"BM": 16, "BN": 32, "BK": 32}, {"BM": 5, "BN": 24, "BK": 7}],
                 name=f"{kernel}-{t}-{m}x{k}-{h}x{w}-{p}x{q}",
             )
+
+for t, cast in HALF.items():
+    for p, m, k, n in [(3, 16, 4, 16), (5, 9, 32, 20)]:
+        case(
+            "contract.teg",
+            "taps",
+            {"a": cast(normal((p, m, k), 1)), "b": cast(normal((p, k, n), 2))},
+            lambda a, b: {"c": np.einsum("pmk,pkn->mn", a, b)},
+            length=p * k,
+            scale={"c": 6.0},
+            tune=[{"BM": 16, "BN": 16}, {"BM": 5, "BN": 7}],
+            name=f"taps-{t}-{p}x{m}x{k}x{n}",
+        )

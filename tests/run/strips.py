@@ -44,6 +44,14 @@ case(FILE, "shifted", {"x": whole, "y": "same(x)"}, shifted, name="shifted-inpla
 case(FILE, "mirrored", {"x": whole}, mirrored, name="mirrored")
 
 
+def read_back(x, **_):
+    z = x - x.max(1, keepdims=True)
+    return {"z": z, "w": z.min(1)}
+
+
+case(FILE, "read_back", {"x": whole, "z": f"full(2,{N},value=-50):f32"}, read_back, name="read_back")
+
+
 def gradients(x, d, **_):
     x, d = x.astype(np.float64), d.astype(np.float64)
     e = x - x.mean(1, keepdims=True)
