@@ -297,7 +297,7 @@ struct Group {
     int index, n_warps;
     uint32_t arrived; // mask of warps
     const SimSite *site;
-    bool fenced;  // whether a wgmma.fence has followed the last other access to registers
+    bool fenced;  // whether a wgmma.fence has followed the last commit and other use of registers
     bool blocked; // whether its current function continues later (group_resume)
     int next_id, committed, registers;
     Product *oldest, *newest;

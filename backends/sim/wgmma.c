@@ -302,7 +302,9 @@ static void begin_sum(Group *g, Product *p, bool add) {
             set_register(p, t, r, accumulator_bits(g, p->site, t, r));
 }
 
-/// Registers that other code may have accessed need a fence before the product.
+/// Registers that other code may have accessed need a fence before the product. So does each
+/// product that starts sums behind a commit: ptxas would add a fence (C7519) and serialise products
+/// (C7520).
 static void check_fence(const Group *g, const Product *p) {
     char place[PLACE_BYTES];
     if (!p->before && !g->fenced)
@@ -361,6 +363,7 @@ void handle_wgmma_commit(Group *g, const SimSite *site) {
     for (Product *p = g->oldest; p; p = p->next)
         if (p->commit < 0) p->commit = g->committed;
     g->committed++;
+    g->fenced = false;
 }
 
 /// Returns the value of a register after the wait.

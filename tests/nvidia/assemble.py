@@ -73,6 +73,9 @@ CONV3D |= {n: "zeros(8,64,16,56,56)" for n in "xy"}
 # A chain so small that the passes count fewer registers than its instructions need.
 SMALL_DECODE = {"q": "zeros(1,2,16)", "k": "zeros(1,2,40,16)", "v": "zeros(1,2,40,16)", "len": "zeros(1):i32"}
 SMALL_DECODE |= {"scale": "0.1"}
+# Sequences of several lengths.
+PACKED = {n: "zeros(16384,32,128)" for n in "qkvo"} | {f"starts_{n}": "zeros(9):i32" for n in "qk"}
+PACKED |= {"lse": "none", "scale": "0.1", "left": "512", "right": "0"}
 HALVES, BOTH = ("bf16", "f16"), ("bf16", "f32")
 
 
@@ -112,6 +115,8 @@ LARGE = [
     ("attention", "attention_backward", backward("4,32,4096,64"), ("f16", "f32")),
     ("attention", "attention", ROLES_ATTENTION | {"causal": "true"}, HALVES),
     ("attention", "attention", ROLES_ATTENTION | {"causal": "false", "-s skew": "1"}, ("f16",)),
+    ("attention", "attention_varlen", PACKED, HALVES),
+    ("attention", "attention_varlen", PACKED | ROLES | {"-s BM": "128", "-s BN": "128", "-s skew": "1"}, ("f16",)),
     ("matmul", "matmul_nt", SQUARE | ROLES | {"-s BM": "128", "-s BN": "256"}, ("bf16",)),
     ("softmax", "softmax", ROWS, BOTH),
     ("softmax", "softmax", {"x": "zeros(2048,131072)"}, BOTH),

@@ -26,13 +26,12 @@ import stdlib_cases  # noqa: E402
 SORTS = {(f, "tg.barrier"): 1 for f in ("bincount_1", "histogram_bins_1", "sort_last", "topk_last")}
 SHARED = ("bincount_1", "conv_transpose1d", "histogram_bins_1", "linear", "sort_last")
 KNOWN = {
-    # A barrier before a ring's memory is reused, after a wait for all of its copies. A fence before the
-    # second of two products that start together: ptxas wants one, registers do not need it.
-    "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("batch_matmul", "linear_glu")}
-    # A lane reads a number in a slot that few CTAs fill again: the test's attention has few tiles.
-    | {("attention", "tg.nv.wgmma.fence"): 2, ("attention", "tg.warp.sync"): 1},
+    # A barrier before a ring's memory is reused, after a wait for all of its copies. A barrier before the
+    # next program writes the memory that this one reads, with products of the only warpgroup in between.
+    "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("batch_matmul", "linear_glu", "attention_varlen")}
+    | {("attention_varlen", "tg.barrier.1.128"): 1},
     "sim:sm_80": SORTS,
-    "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last")}
+    "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("attention_varlen", "concat_last", "concat_middle", "topk_last")}
     | {(f, "tg.barrier.shared"): 1 for f in SHARED},
 }
 

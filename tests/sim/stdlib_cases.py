@@ -54,9 +54,10 @@ for keys in (330, 40):
 # A warp of its own copies.
 case("attention", "attention", "q=randn(64,2,128,64):f16 k=randn(64,1,330,64):f16 v=randn(64,1,330,64):f16 mask=none "
      "lse=zeros(64,2,128) scale=0.125 causal=true", "BM=128 BN=64 stages=2 roles=1")
-# More tiles than CTAs: who is done takes the next one from a counter.
-case("attention", "attention", "q=randn(1,70,256,64):f16 k=randn(1,70,230,64):f16 v=randn(1,70,230,64):f16 mask=none "
-     "lse=zeros(1,70,256) scale=0.125 causal=true", "BM=128 BN=64 roles=1 skew=1 persistent=1")
+# More tiles than CTAs: who is done takes the next one from a counter. A CTA's third tile has the slot of its first, and
+# a third of the tiles see no key, so that nothing else lies between the reading of an item's number and its release.
+case("attention", "attention", "q=randn(1,140,384,64):f16 k=randn(1,140,180,64):f16 v=randn(1,140,180,64):f16 mask=none "
+     "lse=zeros(1,140,384) scale=0.125 causal=true", "BM=128 BN=64 stages=2 roles=1 skew=1 persistent=1")
 # Not causal: parts of three blocks of keys.
 case("attention", "attention", HEADS.format(70, 32, 140, t=":f32") +
      "lse=zeros(1,2,70) scale=0.125 causal=false", "BM=16 BN=32 split=2")
@@ -272,3 +273,14 @@ for clusters in ("cluster=2", "cluster=4"):
     case("reduce", "sum_last", "x=randn(9,5000)", "BR=1 BN=1024 " + clusters)
     case("reduce", "argmax_last", "x=randn(9,5000)", "BR=1 " + clusters)
     case("scan", "cumsum_last", "x=randn(5,2500) y=same(x)", "BR=1 BN=1024 " + clusters)
+
+# ---- packed sequences: last, so that parts of the tests keep their kernels ------------------------
+
+# Sequences of several lengths with a window: counts of keys end inside the tensor. Without a warp that copies; then with
+# one, and fewer blocks of keys a program than slots, so that queries, or keys and values, alone hold copies up.
+PACKED = ("q=randn(200,{0},64):f16 k=randn(700,1,64):f16 v=randn(700,1,64):f16 starts_q=iota(201):i32[::100] "
+          "starts_k=iota(701):i32[::350] lse=zeros(200,{0}) scale=0.125 right=0 ")
+case("attention", "attention_varlen", PACKED.format(2) + "left=200", "BM=64 BN=64")
+for stages in 4, 3:
+    case("attention", "attention_varlen", PACKED.format(100) + "left=30",
+         f"BM=64 BN=64 warps=4 stages={stages} roles=1 skew=1")

@@ -13,6 +13,7 @@
 ; STALE: 1: nan nan
 ; RUN: not %sim run --skip 2 --kernel good --shared 2048 %s in:f16[1024]=1 out:f32[512] | FileCheck %s --check-prefix=FENCE
 ; FENCE: no wgmma.fence between other use of registers and tg.nv.wgmma.m64n8k16
+; RUN: not %sim run --kernel second --shared 2048 %s in:f16[1024]=1 out:f32[512] | FileCheck %s --check-prefix=FENCE
 ; RUN: not %sim run --skip 3 --kernel good --shared 2048 %s in:f16[1024]=1 out:f32[512] | FileCheck %s --check-prefix=END
 ; END: the program ends before the product of tg.nv.wgmma.m64n8k16{{.*}} was waited for
 ; RUN: not %sim run --kernel start --shared 4096 %s in:f16[1024]=1 out:f32[512] | FileCheck %s --check-prefix=START
@@ -66,6 +67,31 @@ define void @good(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   %o3 = add i32 %o, 12
   %q3 = getelementptr i8, ptr addrspace(1) %out, i32 %o3
   store float %w3, ptr addrspace(1) %q3
+  ret void
+}
+
+; A product that is no other one's next starts behind a commit without a fence of its own.
+define void @second(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
+  %t = call i32 @tg.thread.id.x()
+  %s = call ptr addrspace(3) @tg.shared.base()
+  %o = shl i32 %t, 4
+  %g = getelementptr i8, ptr addrspace(1) %in, i32 %o
+  %v = load <4 x i32>, ptr addrspace(1) %g
+  %p = getelementptr i8, ptr addrspace(3) %s, i32 %o
+  store <4 x i32> %v, ptr addrspace(3) %p
+  call void @tg.nv.fence.proxy.async.shared()
+  call void @tg.barrier() #1
+  call void @tg.nv.wgmma.fence() #1
+  %first = call { float, float, float, float } @tg.nv.wgmma.m64n8k16.f32.f16.f16.ss(i64 34363932672, i64 34360262656, float 0.0, float 0.0, float 0.0, float 0.0, i1 true) #1
+  call void @tg.nv.wgmma.commit() #1
+  %r = call { float, float, float, float } @tg.nv.wgmma.m64n8k16.f32.f16.f16.ss(i64 34363932672, i64 34360262656, float 0.0, float 0.0, float 0.0, float 0.0, i1 true) #1
+  call void @tg.nv.wgmma.commit() #1
+  %r0 = extractvalue { float, float, float, float } %r, 0
+  %r1 = extractvalue { float, float, float, float } %r, 1
+  %r2 = extractvalue { float, float, float, float } %r, 2
+  %r3 = extractvalue { float, float, float, float } %r, 3
+  %w = call { float, float, float, float } @tg.nv.wgmma.wait.0.f32x4(float %r0, float %r1, float %r2, float %r3) #1
+  %w0 = extractvalue { float, float, float, float } %w, 0
   ret void
 }
 
