@@ -146,7 +146,7 @@ static bool others_may_replace(const struct stat *s) {
 static bool check_above(const char *path, char *why) {
     struct stat s;
     if (lstat(path, &s) != 0) return refuse_path(why, path, strerror(errno));
-    if (!S_ISDIR(s.st_mode)) return refuse_path(why, path, "it is no folder");
+    if (!S_ISDIR(s.st_mode)) return refuse_path(why, path, "it is not a folder");
     if (!may_be_above(s.st_uid))
         return refuse_path(why, path,
                            "it belongs to another user, who may put another folder below it");
@@ -182,7 +182,7 @@ static bool check_file(const char *folder, const char *name, char *why) {
     snprintf(path, sizeof path, "%s/%s", folder, name);
     if (lstat(path, &s) != 0) return errno == ENOENT || refuse_path(why, path, strerror(errno));
     if (S_ISLNK(s.st_mode)) return refuse_path(why, path, "it is a symbolic link");
-    if (!S_ISREG(s.st_mode)) return refuse_path(why, path, "it is no regular file");
+    if (!S_ISREG(s.st_mode)) return refuse_path(why, path, "it is not a regular file");
     if (s.st_uid != geteuid()) return refuse_path(why, path, "it belongs to another user");
     if (others_may_write(&s)) return refuse_path(why, path, "other users may write to it");
     return true;

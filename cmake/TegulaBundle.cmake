@@ -1,6 +1,6 @@
-# `cmake --build BUILD --target bundle`: tegula-VERSION-ARCH-linux.tar.zst, an archive that runs on machines
-# without our libraries. It holds the install tree, linked with LLVM's static libraries in a build of its own,
-# the Python package, the run tests and the benchmarks.
+# `cmake --build BUILD --target bundle`: tegula-VERSION-ARCH-linux.tar.zst, an archive that runs on
+# machines without our libraries. It holds the install tree, linked with LLVM's static libraries in
+# a build of its own, the Python package, the run tests and the benchmarks.
 string(TOLOWER "${CMAKE_SYSTEM_NAME}" TEGULA_SYSTEM)
 set(TEGULA_BUNDLE tegula-${PROJECT_VERSION}-${CMAKE_SYSTEM_PROCESSOR}-${TEGULA_SYSTEM})
 add_custom_target(bundle

@@ -1,5 +1,5 @@
-# `cmake --build build --target coverage`: lines and branches that the tests run, by folder, in a build of its
-# own. tools/dev/coverage.py can do the same for some of the tests.
+# `cmake --build build --target coverage`: lines and branches that the tests run, by folder, in a
+# build of its own. tools/dev/coverage.py can do the same for some of the tests.
 set(TEGULA_COVERAGE_TESTS "" CACHE STRING "Tests of `coverage`, a regular expression; empty: all")
 find_program(PYTHON3 NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
 if(PYTHON3 AND NOT TEGULA_COVERAGE)

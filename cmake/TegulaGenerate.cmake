@@ -1,5 +1,5 @@
-# Generated sources: the lexer and parser, the library written in Tegula as C arrays, and the hash that
-# identifies a compiler.
+# Generated sources: the lexer and parser, the library written in Tegula as C arrays, and the hash
+# that identifies a compiler.
 set(TEGULA_GEN ${CMAKE_BINARY_DIR}/gen)
 
 # Adds gen/FOLDER/{lexer,parser}.{c,h} to TARGET. Include them as "FOLDER/parser.h".
@@ -66,8 +66,8 @@ function(tegula_check_library dir)
     add_custom_target(check-library ALL DEPENDS ${stamp})
 endfunction()
 
-# Adds the compiler's identity to TARGET: a hash of the sources in FOLDERS and of all other inputs that
-# determine its output. Equal builds have equal hashes, in each program and library.
+# Adds the compiler's identity to TARGET: a hash of the sources in FOLDERS and of all other inputs
+# that determine its output. Equal builds have equal hashes, in each program and library.
 function(tegula_identity target) # folders...
     set(list ${TEGULA_GEN}/identity.txt)
     set(out ${TEGULA_GEN}/identity.c)

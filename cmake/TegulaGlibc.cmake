@@ -1,4 +1,5 @@
-# With TEGULA_GLIBC, all programs and shared libraries run with that glibc and later ones: see glibc/old.py.
+# With TEGULA_GLIBC, all programs and shared libraries run with that glibc and later ones: see
+# glibc/old.py.
 set(TEGULA_GLIBC "" CACHE STRING "The oldest glibc that programs are to run with, such as 2.28")
 if(TEGULA_GLIBC)
     set(identity "${TEGULA_GLIBC}") # links everything again with other libraries

@@ -1,6 +1,6 @@
-# Compiler flags that make a memory error harder to exploit, where supported: stack protector, checked string
-# functions, branch target marks (CET, BTI), tables that are read-only at run time. tests/install/hardened.py
-# checks the result.
+# Compiler flags that make a memory error harder to exploit, where supported: stack protector,
+# checked string functions, branch target marks (CET, BTI), tables that are read-only at run time.
+# tests/install/hardened.py checks the result.
 option(TEGULA_HARDEN "Build with the compiler's hardening flags" ON)
 if(NOT TEGULA_HARDEN OR TEGULA_SANITIZE OR TEGULA_COVERAGE OR TEGULA_FUZZ)
     return()
@@ -21,8 +21,8 @@ set(TEGULA_HARDEN_LEAN -fstack-protector)
 tegula_flag_if_there(-fstack-clash-protection)
 tegula_flag_if_there(-mbranch-protection=standard)
 tegula_flag_if_there(-fcf-protection=full)
-# Checked functions need an optimiser. A level set by the compiler or by a distribution's flags stays. The
-# test runs at each configuration, since flags change.
+# Checked functions need an optimiser. A level set by the compiler or by a distribution's flags
+# stays. The test runs at each configuration, since flags change.
 include(CheckCSourceCompiles)
 if(CMAKE_BUILD_TYPE MATCHES "Rel")
     string(TOUPPER "CMAKE_C_FLAGS_${CMAKE_BUILD_TYPE}" flags_of_type)

@@ -1,4 +1,5 @@
-# Install rules: programs, libraries, headers, the library of kernels, and the files for pkg-config and CMake.
+# Install rules: programs, libraries, headers, the library of kernels, and the files for pkg-config
+# and CMake.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

@@ -1,6 +1,7 @@
-# Interface target TegulaLLVM: the shared library of LLVM 22, found by llvm-config in milliseconds (an LLVM
-# config package takes seconds to load). TEGULA_STATIC_LLVM links LLVM and everything else except libc
-# statically, so that the result runs on other machines (TegulaGlibc.cmake chooses the glibc).
+# Interface target TegulaLLVM: the shared library of LLVM 22, found by llvm-config in milliseconds
+# (an LLVM config package takes seconds to load). TEGULA_STATIC_LLVM links LLVM and everything else
+# except libc statically, so that the result runs on other machines (TegulaGlibc.cmake chooses the
+# glibc).
 option(TEGULA_STATIC_LLVM "Link LLVM's static libraries" OFF)
 find_program(LLVM_CONFIG NAMES llvm-config-22 llvm-config PATHS /usr/lib/llvm-22/bin REQUIRED)
 execute_process(COMMAND ${LLVM_CONFIG} --version --includedir --libdir --bindir
@@ -49,9 +50,9 @@ else()
     target_link_libraries(TegulaLLVM INTERFACE ${LLVM_LIBRARY})
 endif()
 
-# The run path of installed programs and libraries: CMAKE_INSTALL_RPATH, then LLVM's folder if the loader
-# would not look there. Programs in the build tree have it already. CMake would leave an empty entry for a
-# path that installing replaces, and the loader takes that for the current folder.
+# The run path of installed programs and libraries: CMAKE_INSTALL_RPATH, then LLVM's folder if the
+# loader would not look there. Programs in the build tree have it already. If an installation
+# replaced the path, CMake would leave an empty entry, which the loader takes as the current folder.
 get_filename_component(llvm_real ${LLVM_LIBRARY} REALPATH)
 get_filename_component(llvm_real ${llvm_real} DIRECTORY)
 set(TEGULA_RUN_PATH ${CMAKE_INSTALL_RPATH})

@@ -15,7 +15,8 @@ set_target_properties(tegula_shared PROPERTIES OUTPUT_NAME tegula LINKER_LANGUAG
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 tegula_run_path(tegula_shared)
 
-# A static library is one object with local hidden names, so that none collides with a name of the program.
+# A static library is one object with local hidden names, so that none collides with a name of the
+# program.
 find_program(LD_PROGRAM NAMES ld.bfd ld REQUIRED)
 function(tegula_static_library target output) # parts...
     set(whole ${CMAKE_BINARY_DIR}/gen/${output}.o)

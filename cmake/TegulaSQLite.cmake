@@ -1,4 +1,5 @@
-# Interface target TegulaSQLite: SQLite with its headers and xxHash's, static with TEGULA_STATIC_LLVM.
+# Interface target TegulaSQLite: SQLite with its headers and xxHash's, static with
+# TEGULA_STATIC_LLVM.
 find_path(SQLITE_INCLUDE sqlite3.h REQUIRED)
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 if(TEGULA_STATIC_LLVM)

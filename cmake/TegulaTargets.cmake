@@ -1,5 +1,5 @@
-# Makes a static library for each folder. Its include directory holds links to the allowed folders only, so an
-# #include of "ir/ir.h" in a file of lang/ does not compile.
+# Makes a static library for each folder. Its include directory holds links to the allowed folders
+# only, so an #include of "ir/ir.h" in a file of lang/ does not compile.
 
 # A folder may still be empty, and CMake wants at least one source.
 set(TEGULA_EMPTY_C ${CMAKE_BINARY_DIR}/gen/empty.c)
@@ -11,7 +11,7 @@ function(tegula_include_dir target)
     foreach(entry ${ARGN})
         if(NOT IS_SYMLINK ${dir}/${entry})
             get_filename_component(above ${dir}/${entry} DIRECTORY)
-            if(IS_SYMLINK ${above}) # from an older configuration; a link would be made in the source tree
+            if(IS_SYMLINK ${above}) # else a link would be made in the source tree
                 file(REMOVE ${above})
             endif()
             file(MAKE_DIRECTORY ${above})
@@ -70,8 +70,8 @@ function(tegula_library target)
     tegula_include_dir(${target} ${ARG_FOLDER} ${ARG_USES})
 endfunction()
 
-# Makes a program from the files of tools/NAME, if any. All except main.c is a library NAME-lib that tests can
-# link.
+# Makes a program from the files of tools/NAME, if any. All except main.c is a library NAME-lib that
+# tests can link.
 function(tegula_program target)
     set(folder ${CMAKE_SOURCE_DIR}/tools/${target})
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.c)

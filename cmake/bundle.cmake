@@ -35,7 +35,8 @@ file(COPY ${build}/tests/runtime/gpu_real ${build}/tests/runtime/comm_gpu
 file(COPY ${build}/bin/launch-bench DESTINATION ${root}/bin)
 file(COPY ${SOURCE}/LICENSE ${SOURCE}/README.md DESTINATION ${root})
 
-# The only dependency is the C library, in this version or an older one; before 2.34 libpthread was separate.
+# The only dependency is the C library, in this version or an older one; before 2.34 libpthread was
+# separate.
 file(GLOB libraries ${root}/lib/*.so)
 set(tests ${root}/tests/gpu/gpu_real ${root}/tests/gpu/comm_gpu)
 foreach(binary ${root}/bin/tegula ${tests} ${libraries})

@@ -1,6 +1,6 @@
-# cmake -DLIST=identity.txt -DOUT=identity.c -P identity.cmake: hashes the inputs of a compiler. identity.txt
-# has the settings of the build, FILES, then ROOT and a file a line. Names are hashed relative to ROOT, so
-# that equal sources give equal hashes in any folder.
+# cmake -DLIST=identity.txt -DOUT=identity.c -P identity.cmake: hashes the inputs of a compiler.
+# identity.txt has the settings of the build, FILES, then ROOT and a file a line. Names are hashed
+# relative to ROOT, so that equal sources give equal hashes in any folder.
 file(STRINGS ${LIST} files)
 file(READ ${LIST} all)
 string(FIND "${all}" "\nFILES\n" settings)

@@ -45,7 +45,7 @@ bool cache_limit(int64_t *out, char why[STORE_WHY]) {
     const char *set = secure_getenv("TG_CACHE_SIZE");
     *out = DEFAULT_LIMIT;
     if (!set || !*set || cache_read_size(set, out)) return true;
-    snprintf(why, STORE_WHY, "TG_CACHE_SIZE is '%.40s', which is no size like 512M", set);
+    snprintf(why, STORE_WHY, "TG_CACHE_SIZE is '%.40s', which is not a size like 512M", set);
     return false;
 }
 

@@ -159,7 +159,7 @@ static bool aim_request(Ctx *ctx, Compilation *c, Request *r, char machine[16]) 
     const Backend *b = m->target ? backend_of(m->target, &level) : NULL;
     bool of_gpu = b && b->device && !is_simulated(m->target);
     r->codegen = m->codegen;
-    if (m->target && !b) return no_aim(ctx, c, "is none that there is");
+    if (m->target && !b) return no_aim(ctx, c, "does not exist");
     if (of_gpu && !c->wanted->capability)
         return no_aim(ctx, c, "takes tensors of a GPU, and these are the CPU's");
     if (b && !of_gpu && c->wanted->capability)

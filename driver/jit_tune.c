@@ -83,7 +83,7 @@ static void log_ranks(const Request *r) {
     snprintf(
         line, sizeof line,
         "warning: not tuned: ranks that launch %s are not tuned where they are of 'openshmem', "
-        "'nvshmem', or processes that share a GPU; `tegula tune --ranks` finds what they take",
+        "'nvshmem', or processes that share a GPU; `tegula tune --ranks` finds their settings",
         r->kernel);
     tg_log(line);
 }

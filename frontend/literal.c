@@ -101,10 +101,10 @@ void bad_number(Parser *p, Loc loc, const char *text, size_t n) {
         diag_hint(p->ctx, "a float has digits on both sides of its point: %.*s.0", (int)digits,
                   text);
     else if (m == 1 && strchr("fFlLdD", *rest))
-        diag_hint(p->ctx, "a literal takes the type of what it meets and has no suffix: %.*s%s",
+        diag_hint(p->ctx, "a literal takes its type from the context and has no suffix: %.*s%s",
                   (int)whole, text, point ? "" : ".0");
     else if (m && strchr("uUlL", *rest))
-        diag_hint(p->ctx, "a literal takes the type of what it meets and has no suffix: %.*s",
+        diag_hint(p->ctx, "a literal takes its type from the context and has no suffix: %.*s",
                   (int)whole, text);
     else if (n > 1 && text[0] == '0' && strchr("bBoO", text[1]))
         diag_hint(p->ctx, "numbers are decimal, or hexadecimal as 0xff");
@@ -123,13 +123,13 @@ static const struct {
 } strays[] = {
     {"#", "there is no preprocessor: write `const N = 4;` or `import \"file.teg\";`"},
     {"@", "a product is `dot(a, b)`; a kernel is marked by the word `kernel`"},
-    {"'", "text stands in double quotes"},
-    {"`", "text stands in double quotes"},
+    {"'", "text is written in double quotes"},
+    {"`", "text is written in double quotes"},
     {"\\", "lines need no continuation mark"},
-    {"\xe2\x80\x98", "text stands in straight double quotes"}, // curly quotes
-    {"\xe2\x80\x99", "text stands in straight double quotes"},
-    {"\xe2\x80\x9c", "text stands in straight double quotes"},
-    {"\xe2\x80\x9d", "text stands in straight double quotes"},
+    {"\xe2\x80\x98", "text is written in straight double quotes"}, // curly quotes
+    {"\xe2\x80\x99", "text is written in straight double quotes"},
+    {"\xe2\x80\x9c", "text is written in straight double quotes"},
+    {"\xe2\x80\x9d", "text is written in straight double quotes"},
     {"\xc3\x97", "multiplication is `*`"},
     {"\xc2\xb7", "multiplication is `*`"},
     {"\xe2\x88\x92", "this minus is not the one of the keyboard: write `-`"},

@@ -80,7 +80,7 @@ static void hint_library(const Program *p, const char *path) {
 
 static void report_import(Program *p, const Item *item, int error) {
     const char *path = item->import.path;
-    const char *reason = error == EINVAL ? "it is no regular file" : strerror(error);
+    const char *reason = error == EINVAL ? "it is not a regular file" : strerror(error);
     if (error == ENOENT) {
         diag(p->ctx, item->import.loc, D_NO_IMPORT, path);
         hint_library(p, path);

@@ -237,8 +237,8 @@ static const Habit habits[] = {
      .want = "an integer",
      .hint = "statements are not expressions: `c ? a : b` chooses a value"},
     {.found = "& *", .want = "an integer", .hint = "there are no pointers and no addresses"},
-    {.found = ")", .last = ",", .hint = "no comma stands before a closing bracket"},
-    {.found = "]", .last = ",", .hint = "no comma stands before a closing bracket"},
+    {.found = ")", .last = ",", .hint = "remove the comma before the closing bracket"},
+    {.found = "]", .last = ",", .hint = "remove the comma before the closing bracket"},
     {.found = "+= -= *= /=", .want = "'&&'", .hint = "an assignment is a statement of its own"},
     // Statements.
     {.found = "% & ^ | << >>",
@@ -278,8 +278,8 @@ static const Habit habits[] = {
     {.found = "=", .want = "'in'", .hint = "a loop is written `for i in 0 .. n { ... }`"},
     {.found = "else", .hint = "an `else` follows the `}` of an `if`"},
     {.found = ":", .want = "'tune'", .hint = "only a fn has a result type"},
-    {.found = ":", .want = "'{'", .hint = "a body stands in braces"},
-    {.found = "then do", .want = "'{'", .hint = "a body stands in braces"},
+    {.found = ":", .want = "'{'", .hint = "a body is written in braces"},
+    {.found = "then do", .want = "'{'", .hint = "a body is written in braces"},
     {.found = "to until", .want = "'{'", .hint = "a range is written `0 .. n`, without its end"},
     {.before = "tune schedule given",
      .found = "in : ==",
@@ -290,7 +290,7 @@ static const Habit habits[] = {
      .want = "'tune'",
      .hint = "`where` follows the values of `tune`; a condition on dims is `require N % 8 == 0`"},
     {.found = "step", .want = "'by'", .hint = "the step follows `by`"},
-    {.found = "=", .want = "'{'", .hint = "a body stands in braces: `{ return e; }`"},
+    {.found = "=", .want = "'{'", .hint = "a body is written in braces: `{ return e; }`"},
     {.found = "@name @number return let var if for while",
      .want = "'{'",
      .hint = "bodies always stand in braces"},
@@ -302,7 +302,7 @@ static const Habit habits[] = {
     {.before = "@number",
      .last = ",",
      .found = "@number",
-     .hint = "`|` stands between alternatives: `tune B = 64 | 128`"},
+     .hint = "`|` separates alternatives: `tune B = 64 | 128`"},
     {.last = "import", .hint = "a file is named by a string: `import \"std/merge.teg\";`"},
     {.found = "-", .next = ">", .want = "'{'", .hint = "a result type is written `fn f(a): f32`"},
     {.found = "] , )",
@@ -327,7 +327,7 @@ static const Habit habits[] = {
     {.last = "]",
      .found = ", ) ?",
      .want = "'['",
-     .hint = "the number of ranks stands in a bracket of its own: `sym f32[W][M, N]`"},
+     .hint = "the number of ranks goes in a bracket of its own: `sym f32[W][M, N]`"},
 };
 
 static const char ctypes[] =

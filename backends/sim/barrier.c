@@ -222,7 +222,7 @@ void cluster_end(Sim *sim) {
     char place[PLACE_BYTES];
     if (sim->n_loads)
         sim_fail(sim, SIM_MISUSE, sim->loads[0].site,
-                 "the program ends before the load of %s has come: nobody has waited for it",
+                 "the program ends before the load of %s has come: there was no wait for it",
                  site_place(sim->loads[0].site, place));
     for (int i = 0; i < sim->cluster; i++) {
         const Cta *cta = &sim->ctas[i];

@@ -422,6 +422,6 @@ static _Noreturn void fail_deadlock(Sim *sim) {
         if (!site && w->done != w->all) site = w->site;
         say_warp(&r, w);
     }
-    sim_fail(sim, SIM_DEADLOCK, site, "deadlock: %d of %d warps have ended, nobody can go on%s",
+    sim_fail(sim, SIM_DEADLOCK, site, "deadlock: %d of %d warps have ended, none can continue%s",
              ended, sim->n_warps, text);
 }

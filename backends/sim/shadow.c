@@ -240,7 +240,7 @@ void check_outside(SimLane *lane, const SimSite *site) {
 static _Noreturn void fail_unwritten(const ShadowAccess *a) {
     char where[PLACE_BYTES], self[NAME_BYTES], here[PLACE_BYTES];
     sim_fail(a->sim, SIM_UNINITIALISED, a->site,
-             "%s is read by %s at %s, but nobody has written it so far", memory_name(a, where),
+             "%s is read by %s at %s, but it has not been written yet", memory_name(a, where),
              lane_name(a->lane, self), site_place(a->site, here));
 }
 

@@ -106,8 +106,8 @@ bool sim_site(const SimImage *image, int i, SimSiteInfo *out);
 bool sim_mutate(const SimImage *image, int function, const SimRun *run, const char *path,
                 SimFailure *failure);
 
-/// Lists the sites of the function in the file `path`, as sim_mutate does: "site". Where ranks
-/// launch together, each mutation is a run of all ranks.
+/// Appends a line "site" to the file `path` for each site of the function. The mutation test of
+/// several ranks starts a run of all ranks for each of them.
 void sim_list_sites(const SimImage *image, int function, const char *path);
 /// Returns SimRun.skip_site of the function by TG_SIM_SKIP=FUNCTION:NUMBER, with the numbers of
 /// that list.

@@ -401,7 +401,7 @@ void stores_finish(SimLane *lane) {
     for (int i = 0; i < all->n; i++)
         if (!all->data[i].waited || all->data[i].add)
             sim_fail(lane->sim, SIM_MISUSE, all->data[i].site,
-                     "%s ends before %s has %s: nobody has waited for it", lane_name(lane, self),
+                     "%s ends before %s has %s: there was no wait for it", lane_name(lane, self),
                      site_place(all->data[i].site, place),
                      all->data[i].waited ? "added" : "read shared memory");
     if (all->n) finish_stores(lane, lane->stores.group, false);

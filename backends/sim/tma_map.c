@@ -25,7 +25,7 @@ static const char *check_box(const SimTensorMap *m) {
 static const char *check_strides(const SimTensorMap *m) {
     for (int i = 0; i + 1 < m->rank; i++)
         if (m->strides[i] % 16 || m->strides[i] >> 40)
-            return "a stride is no multiple of 16 bytes below 2^40";
+            return "a stride is not a multiple of 16 bytes below 2^40";
     return NULL;
 }
 
@@ -37,7 +37,7 @@ const char *sim_tensor_map(void *map, int type, int rank, void *base, const uint
     if (rank < 1 || rank > MAP_RANK) return "the rank is not 1 to 5";
     if (swizzle < 0 || swizzle > 3 || fill < 0 || fill > 1) return "no such swizzle or fill";
     if (interleave) return "the simulator has no interleaved layouts";
-    if ((uintptr_t)base % 16) return "the address is no multiple of 16";
+    if ((uintptr_t)base % 16) return "the address is not a multiple of 16";
     m.type = (uint8_t)type;
     m.rank = (uint8_t)rank;
     m.swizzle = (uint8_t)swizzle;

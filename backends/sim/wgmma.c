@@ -107,7 +107,7 @@ static const char *check_descriptor(const MatrixOperand *o, uint64_t desc, int64
     if (desc >> 49 & 7) return "a base offset";
     if (o->width > 1 && (o->start & (8 * row - 1)) >= row)
         return "the start is not in the first row of a swizzle atom";
-    if (o->start % 16) return "the start is no multiple of 16";
+    if (o->start % 16) return "the start is not a multiple of 16";
     for (int i = 0; i < unit_count(o); i++)
         if (unit_offset(o, i) + 16 > shared) return "a part of the matrix is outside";
     return NULL;

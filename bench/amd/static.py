@@ -74,7 +74,7 @@ class Target:
         waves = -(-r["threads"] // self.lanes)
         given = -(-max(r["vector"], 1) // self.granule) * self.granule
 
-        def ctas(held):  # CTAs for SIMDs that hold so many waves each
+        def ctas(held):  # number of CTAs if a SIMD holds so many waves
             return held // -(-waves // self.simds) if waves > self.simds else held * self.simds // waves
 
         bounds = {

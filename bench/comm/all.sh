@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# all.sh [--shared] FOLDER [RANKS...]: runs everything that needs several GPUs: tests of ranks, figures beside
-# NCCL, cuBLAS and PyTorch's async-TP, and the runtime alone. It takes 2 and 4 ranks, or the given numbers,
-# for 5 minutes each. On one GPU it is a trial: ranks share the GPU, one rank runs every arm of the benchmark,
-# and times mean nothing. --shared tests correctness without times, with ranks that share the available GPUs
-# and with each plan, in nine minutes.
+# all.sh [--shared] FOLDER [RANKS...]: runs everything that needs several GPUs: tests of ranks,
+# figures beside NCCL, cuBLAS and PyTorch's async-TP, and the runtime alone. It takes 2 and 4 ranks,
+# or the given numbers, for 5 minutes each. On one GPU it is a trial: ranks share the GPU, one rank
+# runs every arm of the benchmark, and times mean nothing. --shared tests correctness without times,
+# with ranks that share the available GPUs and with each plan, in nine minutes.
 #
 # FOLDER/STEP.txt has each step's output; w2 and w4 have figures. Ends with 0 if all passed.
 set -u
@@ -34,8 +34,8 @@ comm_gpu=$root/tests/gpu/comm_gpu
 nvshmem=$("$python" -c 'import nvidia.nvshmem as n; print(list(n.__path__)[0])' 2>/dev/null) &&
     export TG_NVSHMEM_LIBRARY="$nvshmem/lib/libnvshmem_host.so.3"
 
-# bars NAME RANKS LAUNCHES PLANS: tests of ranks, then the promised number of launches. The limit is twice the
-# time of ranks that share a GPU: 20 to 40 s a plan, 4 ms a launch and rank.
+# bars NAME RANKS LAUNCHES PLANS: tests of ranks, then the promised number of launches. The limit is
+# twice the time of ranks that share a GPU: 20 to 40 s a plan, 4 ms a launch and rank.
 bars() {
     n=$(echo "$4" | tr , '\n' | wc -l)
     limit=$((60 + n * (20 + 10 * $2) + n * 2 * $3 * $2 * 8 / 1000))

@@ -395,7 +395,7 @@ def work(rank, o, port, meet):
 
 # ---- what is wrong -------------------------------------------------------------------------------
 
-WORSE = 1.25  # times the error of the baseline, which rounds as often
+WORSE = 1.25  # allowed error, relative to the baseline's, which rounds as often
 
 
 def wrong_rows(record):

@@ -158,7 +158,7 @@ static bool take_export_types(Cursor *c, const FnDef *f) {
         Elem e = name ? elem_by_name(name) : EL_COUNT;
         if (e == EL_COUNT)
             return aot_fail(c->a, "write a kernel and its types: --export 'softmax<f32>'",
-                            "--export: '%s' is no element type", name ? name : c->at);
+                            "--export: '%s' is not an element type", name ? name : c->at);
         if (n < MAX_GENERICS) types[n] = e;
         n++;
     } while (take_symbol(c, ','));

@@ -29,7 +29,7 @@ static bool keep_among(Search *s) {
         int i = 0;
         while (i < s->space.n && strcmp(s->space.at[i].config, s->o.among[k]) != 0) i++;
         if (i == s->space.n && !tune_space_add(s->ctx, &s->space, s->o.among[k])) {
-            s->lost = ctx_format(s->ctx, "'%s' is no candidate", s->o.among[k]);
+            s->lost = ctx_format(s->ctx, "'%s' is not a candidate", s->o.among[k]);
             return false;
         }
         s->space.at[i].why = NULL;
@@ -182,14 +182,14 @@ static bool read_budget(const TuneOptions *o, double *out) {
            : o->mode == TUNE_EXHAUSTIVE ? 1e9
                                         : DEFAULT_BUDGET;
     if (o->budget > 0 || !end || (end > set && !*end && ms >= 0)) return true;
-    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_BUDGET_MS: '%s' is no time in milliseconds", set);
+    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_BUDGET_MS: '%s' is not a time in milliseconds", set);
     return false;
 }
 
 /// False, with tg_last_error(): the environment variable is invalid.
 static bool read_share(const TuneOptions *o, double *out) {
     if (rt_busy_share(out) || o->mode != TUNE_BACKGROUND) return true;
-    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_SHARE: '%s' is no part of 100",
+    tg_fail(TG_ERROR_ARGUMENT, "TG_TUNE_SHARE: '%s' is not a percentage",
             secure_getenv("TG_TUNE_SHARE"));
     return false;
 }

@@ -98,7 +98,7 @@ bool tuned_read(Ctx *ctx, const char *text, size_t n, Tuned *all, const char **e
     const Json *version = json_member(file, "tegula_tuned");
     const Json *entries = json_member(file, "entries");
     if (!version || !entries || entries->kind != JSON_LIST) {
-        *error = "it is no file of 'tegula tune'";
+        *error = "it is not a file of 'tegula tune'";
         return false;
     }
     if (version->number != VERSION) {

@@ -90,7 +90,7 @@ Val bi_signal_wait(Elab *e, const Call *call) {
     if (!word_place(e, call, 0, &p)) return val_error();
     if (!def_of(p.tensor->shard, OP_RANK)) {
         el_fail(e, call->locs[0], D_WAIT_PLACE);
-        diag_hint(e->ctx, "%s[rank][...] is raised by who is waited for", p.tensor->name);
+        diag_hint(e->ctx, "the rank that is waited for raises %s[rank][...]", p.tensor->name);
         return val_error();
     }
     const char *compare = comparison_word(call->args[1]);

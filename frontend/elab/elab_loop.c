@@ -222,7 +222,7 @@ static bool assigns_outside(Elab *e, const Stmt *s) {
     if (vars.n == 0) return false;
     el_fail(e, s->loc, D_ASSIGN_OUTSIDE, vars.data[0]->name);
     diag_note(e->ctx, vars.data[0]->loc, "it is declared here, outside the programs");
-    diag_hint(e->ctx, "let programs write to a tensor, or join what they find with 'combine'");
+    diag_hint(e->ctx, "let programs write to a tensor, or join their values with 'combine'");
     return true;
 }
 

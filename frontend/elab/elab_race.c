@@ -301,7 +301,7 @@ static void race_hint(const RacePhase *p, const RankPair *x, const char *name) {
 static void report_all(const RacePhase *p, const RankPair *x, const char *name) {
     diag(p->e->ctx, x->store->op->loc, D_RANKS_RACE, name);
     diag_hint(p->e->ctx,
-              "every rank runs the whole grid: 'combine' joins what they have; "
+              "every rank runs the whole grid: 'combine' joins their values; "
               "%s[rank][...] is the own shard",
               name);
 }

@@ -166,10 +166,9 @@ bool el_const_adapts(Elab *e, Loc loc, Val v, Elem elem) {
     if (const_fits(v, elem)) return true;
     el_fail(e, loc, D_CONST_DOES_NOT_FIT, val_text(e, v), elem_info[elem].name);
     if (v.c.type == CK_FLOAT && elem_is(elem, EC_INT))
-        diag_hint(
-            e->ctx,
-            "write '... as %s' to round towards 0, or convert what stands beside it: 'as f32'",
-            elem_info[elem].name);
+        diag_hint(e->ctx,
+                  "write '... as %s' to round towards 0, or convert the other operand: 'as f32'",
+                  elem_info[elem].name);
     return false;
 }
 

@@ -113,7 +113,7 @@ static bool has_lane(Interp *it, AccessLane *l) {
 static void check_scratch_written(Interp *it, const AccessLane *l) {
     const char *name = l->a->tensor->name;
     if (!was_written(it, l->tensor, l->offset))
-        run_error(it, l->op, "an element of `%s` is read that nobody has written",
+        run_error(it, l->op, "an element of `%s` is read that has not been written yet",
                   name ? name : "a scratch tensor");
 }
 

@@ -270,7 +270,7 @@ static const char *read_spans(ShardParts *p) {
         Linear at = linear_of(r, sub_operand(store, &p->a, d, 0));
         if (!place_follows(p, store, d) || !read_span(p, &at, used, &p->span[d]) ||
             !fits_unit(&p->a.subs[d], &p->span[d]))
-            return "where a program writes is no multiple of its indices";
+            return "the place of a program's writes is not a multiple of its indices";
     }
     for (int i = 0; i < p->n_levels; i++)
         if (!used[i] && p->level[i].step && level_arg(&p->level[i]) != p->owner)
@@ -360,7 +360,7 @@ typedef struct Judged {
 static const char *judge_meeting(Ir *ir, Op *kernel, const Op *barrier, const Comm *c, Judged *j) {
     Ctx *ctx = ir_ctx(ir);
     *j = (Judged){.before = {.ctx = ctx, .c = c}, .behind = {.ctx = ctx, .c = c}};
-    if (barrier->parent->parent != kernel) return "it stands in a loop of the host";
+    if (barrier->parent->parent != kernel) return "it is in a loop of the host";
     see_sides(barrier, &j->before, &j->behind);
     if (j->before.why || j->behind.why) return j->before.why ? j->before.why : j->behind.why;
     for (int i = 0; i < j->behind.tensors.n; i++) {
@@ -586,7 +586,7 @@ static void signal_parts(Comm *c, Judged *j, ShardParts *p) {
             done = is_same_place_load(j->behind.accesses.data[k], load);
         if (!done) wait_for_parts(c, p, load, ranks);
     }
-    comm_note(c, "%s: who reads a part of it waits for that part, not for all ranks",
+    comm_note(c, "%s: readers of a part of it wait for that part, not for all ranks",
               comm_name(p->tensor));
 }
 

@@ -113,9 +113,9 @@ static const char *reason_against_staging(Stage *s) {
     Others others = {.add = s->add};
     if (s->n > MAX_ADDED) return "it folds too many tensors at once";
     if (s->a.subs[0].kind != DIM_AT || s->rank_level < 0)
-        return "the rank it goes to is no index of 'parallel' over all ranks";
+        return "the rank it goes to is not an index of 'parallel' over all ranks";
     if (s->add->parent != s->level[s->n_levels - 1].op->regions[0])
-        return "it stands in a loop or a branch, so programs may contribute twice or not at all";
+        return "it is in a loop or a branch, so programs may contribute twice or not at all";
     if (s->a.pick_at >= 0) return "its elements are picked one by one";
     for (int i = 0; i < s->n_levels; i++)
         if (!s->level[i].free && !bounds_are_known(s, i))

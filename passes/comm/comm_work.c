@@ -226,7 +226,7 @@ static void add_host_region(WorkFinder *f, const Region *r, double times) {
         else if (op->code == OP_FOR)
             add_host_region(f, op->regions[0], times * cost_trips(f->dims, op));
         else if (op->n_regions && !op_has(op, PURE))
-            give_up_finding(f, "the host decides while it runs what it launches");
+            give_up_finding(f, "the host decides at run time which launches to make");
     }
 }
 

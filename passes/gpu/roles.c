@@ -91,7 +91,7 @@ static bool is_producers(RoleSplit *s, const Value *v) {
     const Op *op = v->def ? v->def : v->region->parent;
     if (!v->def && op->code == OP_DEVICE) return true;
     if (op->code == OP_RING_MAKE) return true;
-    if (!ty_is_scalar(v->type)) return refuse_roles(s, "what is copied rests on a block");
+    if (!ty_is_scalar(v->type)) return refuse_roles(s, "a copy depends on a block");
     if (!v->def && op->code == OP_FOR && v->index == 0)
         return is_producers(s, operand(op, 0)) && is_producers(s, operand(op, 1));
     if (op->code == OP_FOR && op->n_regions == 1)
@@ -105,7 +105,7 @@ static bool is_producers(RoleSplit *s, const Value *v) {
         return true;
     }
     if (!op_has(op, PURE) || op->n_regions)
-        return refuse_roles(s, "what is copied rests on what others compute");
+        return refuse_roles(s, "a copy depends on data that the program computes");
     return are_producers(s, op);
 }
 
@@ -178,7 +178,7 @@ static const char *reason_against_roles(RoleSplit *s) {
     op_walk_pre(s->device, seek_looped, &looped);
     if (!s->rings || !looped) return "nothing is copied in a loop";
     if (!gpu_roles_have_warps(s->env->gpu, op_int(s->device, A_WARPS, 1)))
-        return "its warps are no warpgroups";
+        return "its warps are not warpgroups";
     if (!s->why && !has_room_for_roles(s))
         return "shared memory has no room for two items of each ring";
     return s->why;

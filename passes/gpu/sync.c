@@ -623,12 +623,13 @@ void pass_sync(PassEnv *env, Op *module) {
         send_signals_begin(&y.sending, y.s.ctx, module, op);
         try_trips(env, module, op);
         walk_schedule(&y, op->regions[0]);
-        if (y.unread) fail_schedule(&y, op, "it ends before what is copied out has been read");
-        if (y.unwritten) fail_schedule(&y, op, "it ends before what it adds is there");
+        if (y.unread) fail_schedule(&y, op, "it ends before the copied-out data has been read");
+        if (y.unwritten) fail_schedule(&y, op, "it ends before its additions are complete");
         if (y.sending.lost)
             fail_schedule(&y, y.sending.lost, "what the tile before has sent is not signalled");
         if (y.sending.signals && y.sending.sent)
-            fail_schedule(&y, y.sending.sent, "the program ends before a signal for what it sends");
+            fail_schedule(&y, y.sending.sent,
+                          "the program ends before a signal for the data that it sends");
         op_walk_post(op, drop_release, &y);
         op_walk_post(op, mark_free, &y);
         note_proof(&y);

@@ -143,7 +143,7 @@ static Blocked find_blocked(const Meeting *m) {
     Op *at = NULL;
     for (int i = 0; i < m->roles->n_regions && !at; i++)
         if (m->at[i] < m->events[i].n) at = m->events[i].data[m->at[i]].op;
-    return (Blocked){at, "roles wait for each other, or for what nobody does"};
+    return (Blocked){at, "roles wait for each other, or for an event that never comes"};
 }
 
 /// Checks that each item is committed once and waited for.
@@ -155,7 +155,7 @@ static Blocked find_unequal(const Meeting *m) {
                              "roles fill and read different numbers of items"};
         for (int64_t n = 0; n < r->committed.n; n++)
             if (item_count_of(&r->committed, n) != 1 || !item_count_of(&r->waited, n))
-                return (Blocked){r->fill, "an item is filled twice, or by nobody, or not read"};
+                return (Blocked){r->fill, "an item is filled twice or never, or is not read"};
     }
     return (Blocked){0};
 }

@@ -123,7 +123,7 @@ def _from_interface(name, array, interface, written):
     if strides is not None:
         size = bits // 8
         if any(s % size for s in strides):
-            raise TypeError(f"'{name}': its strides are no multiples of an element; copy the array")
+            raise TypeError(f"'{name}': its strides are not multiples of an element; copy the array")
         strides = [s // size for s in strides]
     held = _make(data, code, bits, shape, strides)
     held.keep += (array, interface)  # only the interface of a NumPy scalar holds its memory

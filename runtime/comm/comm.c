@@ -27,8 +27,8 @@ static tg_status read_env_number(const char *variable, int64_t otherwise, int64_
     errno = 0;
     long long value = strtoll(text, &end, 10);
     if (errno || *end || value < 0 || value > most)
-        return tg_fail(TG_ERROR_ARGUMENT, "%s=%s: this is no number from 0 to %lld", variable, text,
-                       (long long)most);
+        return tg_fail(TG_ERROR_ARGUMENT, "%s=%s: this is not a number from 0 to %lld", variable,
+                       text, (long long)most);
     *out = value;
     return TG_OK;
 }

@@ -512,7 +512,7 @@ static int32_t host_gather(const tg_env *env, tg_gather *g) {
     if (!rt_sym_find_direct(c, g->data, &shard)) shard = (rt_shard){.own = NULL};
     if (!shard.own && !scratch)
         return fail_as(env, NULL,
-                       tg_fail(TG_ERROR_INTERNAL, "'%s' is no symmetric tensor", g->name));
+                       tg_fail(TG_ERROR_INTERNAL, "'%s' is not a symmetric tensor", g->name));
     if (!find_host_view(env, g, &shard)) return TG_RUN_NO_MEMORY;
     char *own_flags = c->heap.own + flags;
     g->flags = own_flags;

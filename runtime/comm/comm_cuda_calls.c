@@ -563,7 +563,7 @@ static tg_status watch_done(rt_cuda_comm *g, const tg_scatter *how) {
     if (g->n_done == RT_FILLS)
         return tg_fail(TG_ERROR_UNSUPPORTED, "a kernel scatters more than %d tensors", RT_FILLS);
     if (!is_own_memory(g, how->done, words))
-        return tg_fail(TG_ERROR_INTERNAL, "'%s': words of what is done lie in no symmetric memory",
+        return tg_fail(TG_ERROR_INTERNAL, "'%s': words of what is done are not in symmetric memory",
                        how->name);
     g->done[g->n_done].at = (uintptr_t)how->done;
     g->done[g->n_done++].words = (uint32_t)words;

@@ -245,7 +245,7 @@ static tg_status check_asked_tensor(const Asked *a) {
         return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_alloc: %d dims; 0 to %d are supported", a->rank,
                        TG_MAX_RANK - 1);
     if (a->lanes != 1 || !a->bits)
-        return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_alloc: vectors are no element types");
+        return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_alloc: vectors are not element types");
     for (int d = 0; d < a->rank; d++)
         if (a->shape[d] < 0)
             return tg_fail(TG_ERROR_ARGUMENT, "tg_sym_alloc: an extent is negative");
@@ -423,7 +423,7 @@ bool tg_host_mapped(const tg_comm *c) {
 bool tg_host_read(tg_comm *c, int rank, const void *own, void *to, size_t bytes) {
     int64_t lead;
     const char *direct = tg_host_direct(c, own, &lead);
-    if (!direct) return tg_fail(TG_ERROR_ARGUMENT, "it is no symmetric memory") == TG_OK;
+    if (!direct) return tg_fail(TG_ERROR_ARGUMENT, "it is not symmetric memory") == TG_OK;
     if (rank != c->rank && !c->heap.mapped && c->memory->fetch)
         return c->memory->fetch(c, rank, direct + rank * lead, to, bytes) == TG_OK;
     if (rank != c->rank && !c->heap.mapped) {

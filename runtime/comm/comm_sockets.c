@@ -495,9 +495,9 @@ static tg_status meet_first_host(Hosts *h, const tg_comm_options *o, Hello *hell
     }
     if (!IS_PROVED("answer", hello->nonce, &h->answer) || h->answer.group == NO_GROUP)
         return fail_meeting(o, "meeting rank 0",
-                            *rank_key() ? "it has another TG_RANK_KEY, or is no rank"
+                            *rank_key() ? "it has another TG_RANK_KEY, or is not a rank"
                                         : "it has a TG_RANK_KEY, belongs to another user, or is "
-                                          "no rank");
+                                          "not a rank");
     h->answer.text[RT_COMM_TEXT - 1] = 0;
     if (!h->answer.text[0]) return TG_OK;
     return tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", h->answer.text);

@@ -81,10 +81,10 @@ static tg_status bind_type(Bind *b, int i, rt_actual *a, DLDataType type) {
     a->code = type.code;
     a->bits = type.bits;
     if (type.lanes != 1)
-        return fail_argument(b, i, TG_ERROR_ARGUMENT, "; vectors are no element types");
+        return fail_argument(b, i, TG_ERROR_ARGUMENT, "; vectors are not element types");
     if (p->bits) return type.code == p->code && type.bits == p->bits ? TG_OK : wrong_type(b, i);
     if (!is_element_type(type))
-        return fail_argument(b, i, TG_ERROR_ARGUMENT, "; this is no element type");
+        return fail_argument(b, i, TG_ERROR_ARGUMENT, "; this is not an element type");
     uint16_t *known = &b->l->types[p->type], found = (uint16_t)(type.code << 8 | type.bits);
     if (!*known) {
         *known = found;
@@ -215,7 +215,7 @@ static tg_status bind_ranks(Bind *b, int i, rt_actual *a) {
     if (!c)
         return fail_argument(
             b, i, TG_ERROR_CONTRACT,
-            " and the parameter is symmetric (sym): this context is no rank; "
+            " and the parameter is symmetric (sym): this context is not a rank; "
             "tg_comm_create and tg_context_set_comm make it one, `tegula run --ranks N` "
             "starts several");
     if (!rt_sym_find(c, a->own, &shard))

@@ -59,7 +59,7 @@ static double tuning_budget(Mode mode) {
     double seconds = ms && *ms ? strtod(ms, &end) / 1000 : BUDGET;
     if (mode == EXHAUSTIVE) return 0;
     if (end && (end == ms || *end || !(seconds >= 0)))
-        warn_unknown_setting(&said, "TG_TUNE_BUDGET_MS", ms, "no time in milliseconds");
+        warn_unknown_setting(&said, "TG_TUNE_BUDGET_MS", ms, "not a time in milliseconds");
     return seconds > 0 ? seconds : BUDGET;
 }
 
@@ -68,7 +68,7 @@ static double tuning_share(void) {
     double part;
     if (!rt_busy_share(&part))
         warn_unknown_setting(&said, "TG_TUNE_SHARE", secure_getenv("TG_TUNE_SHARE"),
-                             "no part of 100");
+                             "not a percentage");
     return part;
 }
 

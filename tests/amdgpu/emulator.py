@@ -417,7 +417,7 @@ ERRORS = [
      1, FAULT, "v11 is read before its s_waitcnt vmcnt"),
     (BOTH, "s_load_{dword} s16, s[4:5], 0x0;v_mov_b32_e32 v10, s16", 1, FAULT, "s16 is read before its s_waitcnt lgkmcnt"),
     (BOTH, "v_mov_b32_e32 v11, 0;ds_{write}_b32 v11, v0", 2, FAULT, "a race in shared memory at 0"),
-    (BOTH, "v_mov_b32_e32 v11, 4;ds_{read}_b32 v10, v11", 1, FAULT, "a load of shared memory at 4, which nobody wrote"),
+    (BOTH, "v_mov_b32_e32 v11, 4;ds_{read}_b32 v10, v11", 1, FAULT, "a load of shared memory at 4, which was never written"),
     (BOTH, "v_mov_b32_e32 v11, 1024;ds_{write}_b32 v11, v0", 1, FAULT, "4 bytes at 1024 of shared memory, which has 1024"),
     (BOTH, "s_trap 2", 1, FAULT, "a trap"),
     (BOTH, "s_mov_b64 s[16:17], 0;s_setpc_b64 s[16:17]", 1, FAULT, "outside of the code"),

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Runs kernels as code objects without a GPU. tests/runtime/fake_hip.c takes the calls of HIP, the emulator
-# (tools/amdsim) runs and checks each instruction, and results are compared with NumPy. Kernels of several
-# ranks are left out. Usage: simulated.sh BUILD DEVICE SELECTION [options of run.py]
+# Runs kernels as code objects without a GPU. tests/runtime/fake_hip.c takes the calls of HIP, the
+# emulator (tools/amdsim) runs and checks each instruction, and results are compared with NumPy.
+# Kernels of several ranks are left out. Usage: simulated.sh BUILD DEVICE SELECTION [options of
+# run.py]
 #   first, second  a case of each kernel of the library in one of two settings, and arithmetic; the
 #                  two selections complement each other
 #   part           products, reductions, atomics, types

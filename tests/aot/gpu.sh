@@ -33,8 +33,8 @@ grep -q 'sm_90a .* contiguous rows of 16 bytes' log
 grep -q 'sm_80 .* contiguous rows: .*; machine code and PTX' log
 if grep -q 'no machine code' notes; then exit 1; fi
 FAKE_CUDA_DEVICES=90,80,86,120 ./check 'machine code' 'machine code' 'machine code' PTX
-# If an older driver refuses machine code, PTX is loaded instead. Without PTX the launch fails with the
-# driver's message. A lack of memory does not switch to PTX.
+# If an older driver refuses machine code, PTX is loaded instead. Without PTX the launch fails with
+# the driver's message. A lack of memory does not switch to PTX.
 FAKE_CUDA_OLD=1 FAKE_CUDA_DEVICES=90,80,86,120 ./check PTX PTX PTX PTX
 if REFUSE=2 FAKE_CUDA_DEVICES=80 ./check 'machine code' 2> log; then exit 1; fi
 grep -q 'scale: .*cuModuleLoadDataEx' log

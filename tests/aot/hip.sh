@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Usage: hip.sh TEGULA LIBTEGULA_RT.a FAKE_HIP SOURCE_ROOT The object of `build` holds a code object for each
-# GPU, and kernels are launched from there.
+# Usage: hip.sh TEGULA LIBTEGULA_RT.a FAKE_HIP SOURCE_ROOT The object of `build` holds a code object
+# for each GPU, and kernels are launched from there.
 set -eu
 tegula=$1 runtime=$2 root=$4
 export TG_HIP_LIBRARY="$3" TG_GPUS=hip TG_CACHE=off

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Objects with several settings. The settings of a tuned file apply at the tuned shapes and near them, on the
-# level on which they were measured; elsewhere the default applies. The kernel returns its setting. Usage:
-# tuned.sh TEGULA LIBTEGULA_RT.a SOURCE_ROOT
+# Objects with several settings. The settings of a tuned file apply at the tuned shapes and near
+# them, on the level on which they were measured; elsewhere the default applies. The kernel returns
+# its setting. Usage: tuned.sh TEGULA LIBTEGULA_RT.a SOURCE_ROOT
 set -eu
 tegula=$1 runtime=$2 root=$3
 out=$(mktemp -d)
@@ -78,8 +78,8 @@ else
     expect "$other" env TG_LEVEL=v3 ./main 90 1100
     expect "$another" env TG_LEVEL=v3 ./main 8 100000
 fi
-# Settings measured on another device are ignored; those of this device are used, whatever else the file
-# contains.
+# Settings measured on another device are ignored; those of this device are used, whatever else the
+# file contains.
 for seconds in 1 8 64; do # a busy machine needs more
     ! "$tegula" tune which.teg -k which -d M=4 -d N=64 --budget $seconds -o own.json > log || break
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Code on disk, from end to end. A process finds code that another one compiled, even where it could not
-# compile itself, and `tegula cache` lists it.
+# Code on disk, from end to end. A process finds code that another one compiled, even where it could
+# not compile itself, and `tegula cache` lists it.
 #   cli.sh TEGULA LIBRARY SOURCES PYTHON RT-LIBRARY
 set -eu
 tegula=$1 library=$2 sources=$3 python=$4 rt=$5
@@ -72,7 +72,8 @@ key=$("$tegula" cache list | head -n 1 | cut -d ' ' -f 1)
 "$tegula" cache prune --all | grep -q '^1 removed$' || fail "cache prune"
 "$tegula" cache import "$out/out.db" | grep -q ': 1 added$' || fail "cache import"
 
-# Differences in tuning: a new result, another setting, a missing result. Equal results print nothing.
+# Differences in tuning: a new result, another setting, a missing result. Equal results print
+# nothing.
 echo 'kernel k(x: f32[N]) tune B = 64 | 256 {
     parallel n in N by B { x[n] = 2 * x[n]; }
 }' >"$out/t.teg"
@@ -94,7 +95,7 @@ TG_CACHE="$out/one" "$tegula" cache diff "$out/two.db" "$out/one.db" | cmp - "$o
 grep -q '^~ k N=1000 on .*: B=256.* -> B=64' "$out/log" || fail "$(cat "$out/log")"
 grep -q '^+ k N=5000 on ' "$out/log" || fail "$(cat "$out/log")"
 "$tegula" cache diff "$out/t.teg" 2>"$out/log" && fail "a source is an export"
-grep -q 'is no export of this version' "$out/log" || fail "$(cat "$out/log")"
+grep -q 'is not an export of this version' "$out/log" || fail "$(cat "$out/log")"
 "$tegula" cache frobnicate 2>/dev/null && fail "an unknown action"
 
 # Tuning files of objects beside the store are listed, verified and pruned with it.
@@ -162,7 +163,7 @@ refuses() { # CODE TEXT COMMAND...
 refuses 2 'cache path: too many operands' "$tegula" cache path extra
 refuses 2 'cache list: --size is an option of .cache prune' "$tegula" cache list --size 3
 refuses 1 'cannot read .*nothere.db: No such file' "$tegula" cache import "$out/nothere.db"
-refuses 1 'cannot be read, or is no export' "$tegula" cache import "$out/k.teg"
+refuses 1 'cannot be read, or is not an export' "$tegula" cache import "$out/k.teg"
 
 # Without a usable folder there is one warning, and the launch continues.
 TG_CACHE=/proc/1/tegula launch "$out/k.teg" 50 || fail "no place for the store"

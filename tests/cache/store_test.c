@@ -122,7 +122,7 @@ static void trusts_no_foreign_file(void **state) {
         expect_refusal(folder, names[i], "it is a symbolic link");
         assert_int_equal(unlink(file), 0);
         assert_int_equal(mkfifo(file, 0600), 0);
-        expect_refusal(folder, names[i], "it is no regular file");
+        expect_refusal(folder, names[i], "it is not a regular file");
         remove_folder(folder);
     }
 }

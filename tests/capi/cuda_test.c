@@ -166,7 +166,7 @@ static void no_target(void **state) {
         int device;
         const char *text;
     } rows[] = {
-        {"sim:sm_1", -1, "the target 'sim:sm_1' is none that there is"},
+        {"sim:sm_1", -1, "the target 'sim:sm_1' does not exist"},
         {"sm_90a", -1, "the target 'sm_90a' takes tensors of a GPU, and these are the CPU's"},
         {"sim:sm_80", 0, "the target 'sim:sm_80' takes tensors of the CPU, and these are a GPU's"},
     };

@@ -1,6 +1,7 @@
 #!/bin/sh
-# A program with more rights than its user loads no library, program or folder from the user's environment.
-# Arguments: PROGRAM, and a LIBRARY that reports when it is loaded. Needs root; else 77.
+# A program with more rights than its user loads no library, program or folder from the user's
+# environment. Arguments: PROGRAM, and a LIBRARY that reports when it is loaded. Needs root; else
+# 77.
 set -u
 program=$1 library=$2
 [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || { echo "needs root, and setpriv"; exit 77; }

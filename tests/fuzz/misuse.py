@@ -106,7 +106,7 @@ def check(args, seed, path):
     if not said or "raises a signal of" in said[0] or "only a later phase" in said[0]:
         return None
     found = re.search("with (\\d) ranks", said[0])
-    waits = re.search("waited for here|waits for here|never goes on here", said[0])
+    waits = re.search("waited for here|waits for here|waits here for ever", said[0])
     expect = "no rank can go on" if waits else "nothing orders the two"
     with open(path, "w", encoding="utf-8") as f:
         f.write(text.replace("@", " + o"))

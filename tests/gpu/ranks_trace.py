@@ -13,8 +13,7 @@ SLACK = 50  # microseconds
 
 
 def check(events, ranks, chunks, together=True):
-    """A list of faults. together: whether ranks wait for each other, which those of a stand-in for GPUs do
-    not do."""
+    """A list of faults. together: whether ranks wait for each other; ranks on a stand-in for GPUs do not."""
     wrong, ends = [], []
     if min(e["ts"] for e in events) != 0 or max(e["ts"] + e["dur"] for e in events) > 60e6:
         wrong.append("the clocks are apart")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Links and runs the ahead-of-time example on a system with only a C compiler and the installed runtime: a
-# fresh Debian root (root.sh). Usage: bare_root.sh BUILD SOURCE
+# Links and runs the ahead-of-time example on a system with only a C compiler and the installed
+# runtime: a fresh Debian root (root.sh). Usage: bare_root.sh BUILD SOURCE
 set -eu
 build=$1 source=$2
 . "$source/tests/install/root.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Unpacks the bundle of a build on an older system, a fresh Debian root (root.sh). The program runs its tests
-# there. Programs are linked there with an object, with the runtime's libraries and with the compiler's.
-# Usage: bundle_root.sh BUILD SOURCE. Exits 77 if the build has no bundle.
+# Unpacks the bundle of a build on an older system, a fresh Debian root (root.sh). The program runs
+# its tests there. Programs are linked there with an object, with the runtime's libraries and with
+# the compiler's. Usage: bundle_root.sh BUILD SOURCE. Exits 77 if the build has no bundle.
 set -eu
 build=$1 source=$2
 bundle=$(ls "$build"/tegula-*.tar.zst 2>/dev/null | head -n 1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# For tests in a fresh Debian root. Needs root, debootstrap and a network; exits 77 without them. make_root
-# SUITE PACKAGES: makes $work/root. $work is removed when the script ends.
+# For tests in a fresh Debian root. Needs root, debootstrap and a network; exits 77 without them.
+# make_root SUITE PACKAGES: makes $work/root. $work is removed when the script ends.
 make_root() {
     if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
         echo "left out: this test needs root and debootstrap"

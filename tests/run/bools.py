@@ -1,11 +1,12 @@
-"""Bytes other than 0 and 1 in bool tensors: all but 0 are true. Results have the bytes 0 and 1 (run.py compares those)."""
+"""Bytes other than 0 and 1 in bool tensors: every byte except 0 is true. Results have the bytes 0 and 1,
+which run.py checks."""
 from harness import *
 
 BYTES = np.array([0, 1, 2, 255, 128, 3, 0, 254, 16, 0, 64, 127], np.uint8)
 
 
 def bools(shape, seed, of=BYTES):
-    """As view(bool) of NumPy and PyTorch makes them; the reference sees 0 and 1."""
+    """Bytes as view(bool) of NumPy and PyTorch makes them. The reference sees 0 and 1."""
     b = np.random.default_rng(seed).choice(np.array(of, np.uint8), shape)
     return Data(b.view(np.bool_), b != 0)
 

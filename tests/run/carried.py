@@ -1,4 +1,4 @@
-"""What loops carry, and stores in place."""
+"""Values that loops carry, and stores in place."""
 
 from harness import *
 

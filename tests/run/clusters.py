@@ -1,4 +1,4 @@
-"""Rows over the CTAs of a cluster: every way between CTAs, beside one CTA a row."""
+"""Rows over the CTAs of a cluster, with every kind of exchange between CTAs, compared with one CTA a row."""
 
 from harness import *
 
@@ -138,7 +138,7 @@ for r in (70, 100):  # the largest clusters
     args = {"x": x, "g": g, "eps": EPS, "rstd": np.zeros(r, np.float32)}
     more["scale"] = {"y": 8.0, "rstd": 2.0}
     case(norm, "rms_norm", args, rms_norm, name=f"rms_norm-{r}x1100", **more)
-# The longer ones do not fit shared memory at once.
+# The longer rows do not fit shared memory at once.
 for r, n, tune in (5, 700, SHAPES), (4, 16384, [{"cluster": 4}]):
     x, dy, g = normal((r, n), 1), normal((r, n), 2), normal((n,), 3)
     case(

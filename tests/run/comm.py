@@ -1,4 +1,4 @@
-"""Several ranks: symmetric tensors have all shards, other tensors what each rank has."""
+"""Several ranks. Symmetric tensors have all shards; other tensors have a copy on each rank."""
 from harness import *
 
 TARGETS = ["interp", "cpu", "sim:sm_80", "sim:sm_90a", "sim:gfx90a", "sim:gfx942", "sim:gfx1100"]
@@ -41,7 +41,7 @@ for plan in "direct", "before", "push":
 for plan in "direct", "before", "push", "add":
     ranks("comm.teg", "sums_of_two", {"a": normal((3, 3, 37), seed=4)}, lambda a, **_: {"c": a.sum(0), "d": -a.sum(0)}, 3,
           length=3, flags=["--set", f"plan={plan}"])
-# In f32 in the order of ranks, exactly: 1 is lost in the first order alone.
+# Sums in f32 in the order of ranks, exactly: 1 is lost only in the first order.
 BIG = np.float32(2.0 ** 25)
 ranks("comm.teg", "sums", {"a": np.array([[[1], [BIG]], [[BIG], [-BIG]], [[-BIG], [1]]], np.float32)[:, [0, 1, 1]]},
       {"c": np.array([[0.0], [1.0], [1.0]])}, 3, ulps=0, length=0)
@@ -69,7 +69,7 @@ def ring(x, steps, **_):
 
 for w, steps in (1, 2), (2, 1), (3, 4), (4, 3):
     ranks("comm.teg", "ring", {"x": integers((w, 33), 1, -9, 9).astype(np.float32), "steps": steps}, ring, w)
-# Given once, each rank has the same.
+# A tensor given once is the same on each rank.
 ranks("comm.teg", "ring", {"x": np.arange(33, dtype=np.float32), "steps": 1},
       lambda x, steps: {"y": np.stack([x + 1] * 2)}, 2)
 
@@ -176,7 +176,7 @@ ranks("comm.teg", "chosen", {"to": np.array([[2], [0], [2]])}, n=3, flags=["--ch
       fails="rank 0: rank 2 has written the same element of `t`")
 ranks("comm.teg", "hosts", {}, {"y": [[3], [2], [1]]}, 3)
 
-# Two ranks' accesses of one element that nothing orders, in what order ever they are run.
+# Two ranks access one element without an order. It must be found in any order of execution.
 checked = {"flags": ["--check"], "targets": ["interp"]}
 x, t = normal((3, 20), seed=41), normal((3, 20), seed=42)
 ranks("comm.teg", "unlike_places", {"a": t, "step": 3}, n=3, **checked,
@@ -237,7 +237,7 @@ for w in 1, 2, 3, 4:
         ranks("comm.teg", "looped", {"x": normal((w, 37, 19), seed=w)}, looped, w, length=19 * w, **how)
         ranks("comm.teg", "shares", {"x": normal((w, 9 * w * w), seed=w)}, shares, w, **how)
         ranks("comm.teg", "relays", {"x": normal((w, 37), seed=w)}, relays, w, **how)
-# What only runs find.
+# Errors that only runs find.
 ranks("comm.teg", "gather", {"a": normal((2, 5, 9), seed=1)}, n=3, fails="'a' has shards of 2 ranks, there are 3")
 
 

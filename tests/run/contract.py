@@ -1,4 +1,4 @@
-"""Products of every type the vector and tile engines know, in awkward shapes and layouts."""
+"""Products of every type that the vector and tile engines support, in awkward shapes and layouts."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ def product(a, b, **_):
 
 
 def layouts(a, b):
-    """The same numbers in other places: transposed, reversed, strided, repeated rows."""
+    """The same numbers in other memory layouts: transposed, reversed, strided, repeated rows."""
     m, k = a
     n = b[1]
     yield "plain", a, b, lambda x: x, lambda x: x
@@ -65,7 +65,7 @@ for m, k, n in [
 for m, k, n in [(70, 150, 90), (33, 0, 17), (0, 5, 7), (1, 300, 65), (96, 256, 80), (49, 1088, 33)]:
     for layout, a, b, view_a, view_b in layouts((m, k), (k, n)):
         if m * k < 4096 and layout != "plain":
-            continue  # the large ones are enough to tell layouts apart
+            continue  # the large ones suffice to tell layouts apart
         for t, cast in HALF.items():
             args = {"a": view_a(cast(normal(a, 5))), "b": view_b(cast(normal(b, 6)))}
             case(

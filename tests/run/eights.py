@@ -1,4 +1,4 @@
-"""Every code of the elements of 8 bits: conversions from and to all types to the bit, products."""
+"""Every code of the 8-bit elements: exact conversions from and to all types, and products."""
 
 from harness import *
 
@@ -11,7 +11,7 @@ def of_codes(t, codes, shape=None):
 
 
 def bits(v, dtype, unsigned):
-    """NaNs have no one code: they are looked at beside."""
+    """NaNs have several codes, so they are compared separately."""
     with np.errstate(all="ignore"):
         return v.astype(dtype).view(unsigned)
 
@@ -40,7 +40,7 @@ for t in EIGHTS:
 
 
 def near(t, dtype):
-    """Each value, the middles between neighbours, what lies beside those, what is beyond all."""
+    """Each value, the middles between neighbours, values next to these, and values beyond the range."""
     v = np.unique(TABLES[t][np.isfinite(TABLES[t])])
     middles = (v[1:] + v[:-1]) / 2
     step = v[-1] - v[-2]
@@ -80,7 +80,7 @@ for t in EIGHTS:
         case("eights.teg", "narrow", {"x": np.array([np.nan, -np.nan], dtype)}, {"odd": [True, True]}, types={"T": t},
              name=f"narrow-{t}-{s}-nan")
 
-# ---- products: of all pairs of codes, NaNs and infinities among them; sums that are exact
+# ---- products of all pairs of codes, with NaNs and infinities; sums that are exact
 
 for t in EIGHTS:
     pairs = {"a": of_codes(t, np.arange(256), (256, 1)), "b": of_codes(t, np.arange(256), (1, 256))}

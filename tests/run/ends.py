@@ -1,4 +1,5 @@
-"""Blocks whose ranges end inside of them: no position is past the end, nothing there is counted."""
+"""Blocks whose ranges end inside of them: no position may be past the end, and elements there are not
+counted."""
 from harness import *
 
 WAYS = 13
@@ -8,7 +9,7 @@ def places(x, ids, s, steps, **_):
     lo, hi, n = x.argmin(), x.argmax(), len(x)
     y = np.empty((2, WAYS), np.int64)
     y[0], y[1] = lo, hi
-    y[1, 4] = 2 * hi + 1  # of the transposed block
+    y[1, 4] = 2 * hi + 1  # in the transposed block
     last = n - 1 - x[::-1].argmin(), n - 1 - x[::-1].argmax()
     y[:, 5] = last
     y[:, 6] = x[ids].argmin(), x[ids].argmax()
@@ -56,7 +57,7 @@ for n in (20, 32, 0):
 
 
 def report(v, there):
-    """Of a block and which of its elements are there, as in ends.teg."""
+    """Expected values for a block and its existing elements, as in ends.teg."""
     at = np.flatnonzero(there)
     v = np.asarray(v, np.float64)[at]
     return [at[v.argmin()] if len(at) else -1, at[v.argmax()] if len(at) else -1, len(at)]

@@ -1,4 +1,4 @@
-"""Arithmetic with one right result, to the bit: special values, subnormal numbers, every pair of them."""
+"""Arithmetic with one correct result, bit for bit: special values, subnormal numbers, and every pair of them."""
 
 import math
 from fractions import Fraction
@@ -13,8 +13,8 @@ NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 def rounded(x, t, sign=1.0):
-    """An exact number (a Fraction, or a float that may be infinite) in the type: nearest, ties to even; what is
-    beyond the greatest is infinite, or the greatest of f8. `sign` is that of 0."""
+    """Rounds an exact number (a Fraction, or a float that may be infinite) to the type: nearest, ties to
+    even. Overflow gives infinity, or the greatest value of f8. `sign` is that of 0."""
     f = FORMATS_ALL[t]
     if isinstance(x, float):
         if x == 0 or math.isnan(x):
@@ -43,7 +43,7 @@ def special(t):
     v = [0.0, 1.0, 1 + eps, 1 - eps / 2, 0.5, 1.5, 2.5, 3.0, 1 / 3, 7.0, f.greatest, f.greatest / 2, low, low - tiny, tiny,
          3 * tiny, math.sqrt(f.greatest), math.inf]
     v = [rounded(x, t) if math.isfinite(x) else x for x in v]
-    if t.startswith("f8"):  # conversions to which give no infinities
+    if t.startswith("f8"):  # conversions to f8 give no infinities
         v.remove(math.inf)
     return np.array([s * x for x in v for s in (1, -1)] + [math.nan])
 
@@ -53,7 +53,7 @@ def stored(t, v):
 
 
 def codes(t, v):
-    """The bits; of NaNs 1."""
+    """The bits; 1 for every NaN."""
     v = np.asarray(v, np.float64)
     with np.errstate(all="ignore"):
         bits = v.astype(NUMPY[t]).view(UNSIGNED[NUMPY[t]().itemsize]) if t in NUMPY else encode(v, t)
@@ -61,7 +61,7 @@ def codes(t, v):
 
 
 def root(x, t):
-    """Rounded from more bits than an exact tie or the type can have."""
+    """Rounded from more bits than an exact tie, or the type, can have."""
     if not x > 0 or math.isinf(x):
         return math.nan if x < 0 or math.isnan(x) else x
     scaled = Fraction(x) * 4**1200
@@ -83,7 +83,7 @@ ONE = [lambda x, t: rounded(root(x, t), t), *map(whole_numbers, (math.floor, mat
 
 
 def sum_of_product(a, b, c, t):
-    """Exact where all are numbers; what is not goes by floats, and so does the sign of 0."""
+    """Exact for numbers. Other values, and the sign of 0, are computed in floats."""
     with np.errstate(all="ignore"):
         rough = float(np.float64(a) * np.float64(b) + np.float64(c))
     if all(map(math.isfinite, (a, b, c))):
@@ -92,7 +92,8 @@ def sum_of_product(a, b, c, t):
 
 
 def natively(f):
-    """By NumPy, which rounds right; in f64 for the types that it lacks, which is exact enough to round again."""
+    """Computed by NumPy, which rounds correctly; in f64 for types that it lacks, which is exact enough to
+    round again."""
     def run(a, b, t):
         with np.errstate(all="ignore"):
             return f(*(v.astype(NUMPY.get(t, np.float64)) for v in (a, b)))
@@ -113,15 +114,15 @@ def after(a, b, t):
 
 
 def nearly_ties(t):
-    """(a, b, c) whose a b + c is close to the middle between two numbers of the type, nearer than a rounding on the
-    way there could tell; and those of which the product alone is beyond the type."""
+    """(a, b, c) whose a b + c is so close to the middle between two numbers of the type that an intermediate
+    rounding would lose the difference; and triples whose product alone overflows the type."""
     f = FORMATS_ALL[t]
     low, tiny = 2.0 ** (1 - f.bias), 2.0 ** (1 - f.bias - f.mantissa)
     half = 2.0 ** -(f.mantissa + 1)
     out = []
     for j in range(1, f.mantissa + 1):
         up, down = 1 + 2.0**-j, 1 - 2.0**-j
-        # The product is a tie but for its sum with a little.
+        # The product is a tie except for its sum with a small number.
         for c in (tiny, low, 2.0 ** (-f.bias // 2), 2.0 ** -(f.mantissa + 4)):
             out += [(up, 1 + half / 2.0**-j, c), (up, 1 + half / 2.0**-j, -c)]
         # Half of the sum's last place, less the last bit of the product.
@@ -181,7 +182,7 @@ for t in FORMATS_ALL:
 x, z = np.array([0, 0, 1, 1] * 9, np.bool_), np.array([0, 1, 0, 1] * 9, np.bool_)
 case("exact.teg", "of_bools", {"x": x, "z": z}, {"y": np.stack([x & z, x | z, x ^ z, ~x, x == z, x != z])},
      tune=[{"B": 16}, {"B": 256}])
-# NaNs whose bits are all among those that tf32 has not.
+# NaNs whose payload lies in the bits that tf32 lacks.
 a, b = np.ones((16, 64), np.float32), np.ones((32, 64), np.float32)
 a.view(np.uint32)[3, 5], a.view(np.uint32)[7, 0], a[4, 0] = 0x7F800001, 0xFF801FFF, np.inf
 want = np.full((16, 32), 64.0)

@@ -1,4 +1,4 @@
-"""What a case file of tests/run/ uses: data, views, element types NumPy lacks, and case().
+"""Definitions for the case files of tests/run/: data, views, element types that NumPy lacks, and case().
 
 See README.md beside this file.
 """
@@ -19,7 +19,7 @@ class Format:
     mantissa: int
     bias: int
     greatest: float
-    inf: bool  # has infinities (else the top codes are numbers, one is NaN)
+    inf: bool  # whether it has infinities (otherwise the top codes are numbers, and one is NaN)
 
 
 FORMATS = {
@@ -71,7 +71,7 @@ def encode(values, name):
 
 
 class Data:
-    """An argument: what is written to the .npy file, how it is viewed, and its values."""
+    """An argument: the array in the .npy file, its view, and its values."""
 
     def __init__(self, stored, value, suffix=""):
         self.stored, self.value, self.suffix = stored, value, suffix
@@ -190,16 +190,15 @@ def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=
          types=None, targets=None, fails=None, flags=(), out_types=None, computes=None, ranks=None, cut=None):
     """Registers a run of `kernel` of `file` on every executor, once for each setting in tune.
 
-    args       parameter -> array, Data (bf16(...), sliced(...), ...), number, None or "spec"
-    expect     output -> reference, or a function of the argument values (f64) that gives that
-    length     how many terms a result sums: the error bound grows with it
-    ulps       slack of the other arithmetic, in units of the accumulator's rounding error
-    scale      output -> magnitude of the terms summed (default: the largest |reference|)
-    out_types  output -> "bf16" ...: how to read an output whose type NumPy lacks
-    ranks      how many there are; arguments and results have what each rank has, the rank in front
-    computes   the type of the arithmetic: "float32", "float16" (default: float32, in f64 float64)
-    cut        a function of the argument values: output -> what units of 13 bits (KEPT) may cut of each element,
-               for targets that have such
+    args       parameter -> array, Data (bf16(...), sliced(...), ...), number, None or "spec" expect
+    output -> reference, or a function of the argument values (f64) that returns it length     number of
+    terms in a result's sum: the error bound grows with it ulps       slack for other arithmetic, in units
+    of the accumulator's rounding error scale      output -> magnitude of the summed terms (default: the
+    largest |reference|) out_types  output -> "bf16" ...: the type of an output that NumPy lacks ranks
+    number of ranks; arguments and results have the rank as first dimension computes   the type of the
+    arithmetic: "float32", "float16" (default: float32, in f64 float64) cut        a function of the
+    argument values: output -> the error of each element that units of 13 bits
+               (KEPT) may add, for targets with such units
     fails      the run must end with this text in its message
     """
     import sys
@@ -213,12 +212,13 @@ def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=
 
 # ---- matrix units for f8 -------------------------------------------------------------------------
 
-KEPT, CHAIN, STEP = 13, 128, 32  # bits behind the leading one, products a chain, products an instruction
+KEPT, CHAIN, STEP = 13, 128, 32  # bits behind the leading one, products in a chain, products of an instruction
 
 
 def cut_of_chain(p):
-    """At most, of sums of the products p along the last axis: each is cut to 13 bits behind the greatest summand's
-    first, and so are the sums of the instructions. A summand is a product or a sum of some that follow one another."""
+    """The greatest error of sums of the products p along the last axis. Each product, and each sum of an
+    instruction, is cut to 13 bits behind the leading bit of the greatest term. A term is a product or a
+    sum of consecutive products."""
     sums = np.concatenate([np.zeros(p.shape[:-1] + (1,)), np.cumsum(p, -1)], -1)
     most = np.maximum(sums.max(-1) - sums.min(-1), np.abs(p).max(-1))
     grid = np.exp2(np.floor(np.log2(np.maximum(most, 1e-300))) - KEPT)[..., None]
@@ -226,7 +226,8 @@ def cut_of_chain(p):
 
 
 def cut_of_product(a, b, chain=CHAIN):
-    """At most, of each element of a b^T, whose unit sums so many products, those in f32 (docs/use/kernels-on-gpus.md)."""
+    """The greatest error of each element of a b^T if the unit sums so many products, and f32 adds these sums
+    (docs/use/kernels-on-gpus.md)."""
     out = np.zeros((len(a), len(b)))
     for k in range(0, a.shape[1], chain):
         out += cut_of_chain(a[:, None, k : k + chain] * b[None, :, k : k + chain])
@@ -236,7 +237,7 @@ def cut_of_product(a, b, chain=CHAIN):
 # ---- random numbers -------------------------------------------------------------------------------
 
 def philox(seed, n):
-    """The first word of Philox4x32-10 on counters 0 .. n - 1 (Salmon et al. 2011), as [0, 1)."""
+    """The first word of Philox4x32-10 on counters 0 .. n - 1 (Salmon et al. 2011), as a number in [0, 1)."""
     i = np.arange(n, dtype=np.uint64)
     m32 = np.uint64(0xFFFFFFFF)
     x = [i & m32, i >> np.uint64(32), np.zeros(n, np.uint64), np.zeros(n, np.uint64)]

@@ -71,7 +71,7 @@ case(
     mm,
     length=40,
     scale={"c": 6.0},
-    targets=["cpu", "interp"],  # 48 GB that are copied to a GPU and back
+    targets=["cpu", "interp"],  # 48 GB would be copied to a GPU and back
     name="matmul-offsets-beyond-32-bits",
 )
 case(

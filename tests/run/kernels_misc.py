@@ -37,7 +37,7 @@ for s, b, u in [(4, 5, 40), (1, 1, 1), (3, 33, 70)]:
 
 
 def topk(x, k, **_):
-    """Temperature 1e-4: the best token of a row has all of the weight."""
+    """At temperature 1e-4 the best token of a row has all of the weight."""
     return {"out": np.argmax(x, 1)}
 
 

@@ -119,7 +119,7 @@ for r, n in [(7, 3000), (1, 1), (9, 1024)]:
         scale={"y": 4.0},
         tune=[{"BR": 1, "BN": 1024}, {"BR": 4, "BN": 1024}],
     )
-    x = integers((r, n), 5, 0, 50).astype(np.float32)  # with ties: the first of equals counts
+    x = integers((r, n), 5, 0, 50).astype(np.float32)  # with ties: the first of equals wins
     case(
         "scan_argmax.teg",
         "argmax",

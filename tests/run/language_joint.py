@@ -1,4 +1,4 @@
-"""What programs write together, monoids, loops that may be split: sections 13 to 16 of the specification."""
+"""Joint writes of programs, monoids, loops that may be split: sections 13 to 16 of the specification."""
 from harness import *
 
 
@@ -117,7 +117,7 @@ def digits3(x):
 for m, n in [(1, 1), (4, 7), (4, 16), (1, 16)]:
     case("language.teg", "reductions", {"x": integers((m, n), 8, -2, 4)}, reductions)
 
-# Checks at run time: a coordinate outside is an error under --check, -1 and `pad =` are not.
+# Run-time checks: a coordinate outside is an error under --check; -1 and `pad =` are not.
 i = np.array([0, -1, 2, 5, 1, 1], np.int64)
 
 

@@ -1,9 +1,9 @@
-"""Subscripts, ranges and which elements are live: sections 7 to 9 of the specification."""
+"""Subscripts, ranges and live elements: sections 7 to 9 of the specification."""
 from harness import *
 
 
 def at(x, i, pad=0):
-    """x[i], pad where i is outside."""
+    """x[i], or pad if i is outside."""
     i = np.asarray(i)
     ok = (i >= 0) & (i < len(x))
     return np.where(ok, x[np.where(ok, i, 0)], pad)
@@ -78,7 +78,7 @@ case("language.teg", "nones", {"x": numbers(5, 9)}, lambda x: {"y": x, "z": x}, 
 def chained(x, p, q, **_):
     i = np.arange(len(p))
     pq = at(p, q, 2)
-    z = np.where((q >= 0) & (q < len(p)), at(x, pq, -5), -5)  # a dead read is no position, whatever its pad
+    z = np.where((q >= 0) & (q < len(p)), at(x, pq, -5), -5)  # a dead read yields no position, whatever its pad
     chosen = np.where(p > 3, p - 3, i)
     return {"y": at(x, p, -5), "z": z,
             "lost": [at(x, k).sum() for k in (p, p + 1, 2 * p, chosen, p, p + 3)]}

@@ -7,7 +7,7 @@ INTS = {t: np.dtype({"i": "int", "u": "uint"}[t[0]] + t[1:]) for t in ("i8", "i1
 
 
 def wrap(v, t):
-    """Python integers as values of t."""
+    """Python integers wrapped to t."""
     bits = INTS[t].itemsize * 8
     v = np.asarray(v, object) & ((1 << bits) - 1)
     if t[0] == "i":
@@ -165,7 +165,8 @@ for k in (1, 4, 9):
 
 
 def rounded_once(q, mantissa, least):
-    """A rational number as the float with `mantissa` bits (the leading one too) and exponents from `least` on."""
+    """A rational number rounded to a float with `mantissa` bits, with the leading one, and exponents from
+    `least` on."""
     if q == 0:
         return 0.0
     size, exponent = abs(q), abs(q).numerator.bit_length() - abs(q).denominator.bit_length()
@@ -175,7 +176,7 @@ def rounded_once(q, mantissa, least):
 
 
 def beside_ties(mantissa, rng):
-    """Integers of up to 63 bits that are ties of floats with so many bits, and their neighbours."""
+    """Integers of up to 63 bits that are ties for floats with so many bits, and their neighbours."""
     found = []
     for bits in range(mantissa + 2, 64):
         lead = int(rng.integers(1 << (mantissa - 1), 1 << mantissa))

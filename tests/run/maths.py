@@ -1,4 +1,4 @@
-"""Elementary functions: all exponents, special values, results at the border of overflow."""
+"""Elementary functions: all exponents, special values, results near overflow."""
 from harness import *
 
 SPECIAL = [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, -0.5, 2, -2, 3, 2.5, 1e-45, 2e-308,
@@ -7,7 +7,7 @@ SPECIAL = [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, -0.5, 2, -2, 3, 2.5, 
 
 
 def bits(dtype, n, seed):
-    """Special values, any representations, and moderate numbers."""
+    """Special values, random bit patterns, and moderate numbers."""
     r = np.random.default_rng(seed)
     unsigned = {np.float32: np.uint32, np.float64: np.uint64}[dtype]
     wild = r.integers(0, np.iinfo(unsigned).max, n // 2, unsigned, endpoint=True).view(dtype)
@@ -23,7 +23,7 @@ def rows(functions, *args):
 
 
 def add(kernel, dtype, functions, *names):
-    """The bound of each value is relative to itself."""
+    """Each value's bound is relative to the value."""
     n = 403
     args = {name: bits(dtype, n, 7 * i + 1) for i, name in enumerate(names)}
     if len(names) > 1:

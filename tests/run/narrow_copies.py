@@ -1,7 +1,7 @@
 """Products of matrices whose rows begin at multiples of 8, 4 or fewer bytes, not of 16.
 
-Each operand is a view of a larger array that is NaN all around: what is read from beside it, or is
-not 0 where a tile goes beyond it, is seen in the result.
+Each operand is a view of a larger array of NaNs. A read beside it, or a value other than 0 past its end,
+shows in the result.
 """
 
 from harness import *
@@ -10,7 +10,7 @@ STD = "../../stdlib/matmul.teg"
 
 
 def inside(shape, seed, make, at, row):
-    """Integers, of which all sums are exact, from column `at` of rows of `row` elements on."""
+    """Integers with exact sums, from column `at` of rows of `row` elements on."""
     rows, columns = shape
     whole = np.full((rows + 3, row), np.nan)
     whole[1:-2, at:at + columns] = np.random.default_rng(seed).integers(-4, 5, shape)
@@ -25,8 +25,8 @@ def f16(x):
     return np.asarray(x, np.float16)
 
 
-# The first column and the length of rows in elements of 2 bytes: all multiples of 8 bytes, of 4, of 2
-# alone; rows of 16 bytes that begin 8 or 4 bytes behind.
+# First column and row length in 2-byte elements: all multiples of 8 bytes, of 4, or only of 2; and rows of 16
+# bytes that begin 8 or 4 bytes after a multiple.
 ROWS = {"8": (4, 84), "4": (2, 82), "2": (1, 81), "16+8": (4, 88), "16+4": (2, 88)}
 TILES = [{"BM": 64, "BN": 64, "BK": 64}, {"BM": 128, "BN": 64, "BK": 64}, {"BM": 16, "BN": 8, "BK": 16}]
 for bytes, (at, row) in ROWS.items():
@@ -48,7 +48,7 @@ for bytes, (at, row) in ROWS.items():
             tune=[{"BM": 64, "BN": 64, "BK": 64}, {"BM": 128, "BN": 96, "BK": 64}],
             name=f"narrow-tt-{bytes}-{make.__name__}",
         )
-# Operands of different widths in one ring, or in two, of as many slots as there may be.
+# Operands of different widths in one ring, or in two, with up to the most slots.
 for left, right in [("8", "16+8"), ("16+4", "8"), ("2", "4"), ("4", "2")]:
     for stages in (1, 2, 4):
         a, b = ROWS[left], ROWS[right]
@@ -60,7 +60,7 @@ for left, right in [("8", "16+8"), ("16+4", "8"), ("2", "4"), ("4", "2")]:
             tune=[{"BM": 64, "BN": 64, "BK": 16, "stages": stages}],
             name=f"narrow-mixed-{left}-{right}-{stages}",
         )
-# One operand aligned, which TMA copies where there is that.
+# One aligned operand, which TMA copies where it exists.
 case(
     "products.teg",
     "nn",
@@ -69,7 +69,7 @@ case(
     tune=TILES,
     name="narrow-beside-aligned",
 )
-# Elements of one byte, and of four: those are as wide as the narrowest copies, wherever they lie.
+# Elements of one byte, and of four: the latter are as wide as the narrowest copies.
 for at, row in [(8, 168), (4, 172), (4, 164), (1, 161)]:
     case(
         STD,
@@ -93,7 +93,7 @@ for at, row in [(4, 84), (2, 82), (1, 81)]:
         lambda a, b, **_: product(a, b.T),
         name=f"narrow-tf32-{at}-{row}",
     )
-# The last rows end with their memory: nothing behind it is read.
+# The last rows end with their memory, and nothing behind it may be read.
 for k in (66, 68):
     case(
         "products.teg",

@@ -61,7 +61,7 @@ def int_data(t, seed):
 
 
 def stored(t, v):
-    """What a value becomes in an element type that saturates, overflows or underflows."""
+    """The value in an element type that saturates, overflows or underflows."""
     with np.errstate(all="ignore"):
         return (
             NARROW[t](v).value
@@ -111,7 +111,7 @@ def gamma(f):
     return np.vectorize(one, otypes=[float])
 
 
-# name, NumPy, domain, error in units of the result's last place beyond its own rounding
+# name, NumPy function, domain, error in units of the result's last place beyond its own rounding
 UNARY = [
     ("abs", np.abs, (-8, 8)),
     ("neg", np.negative, (-8, 8)),
@@ -389,7 +389,7 @@ for source in list(FLOATS) + list(INTS):
         )
 
 
-# ---- all rows: the names of what was made above
+# ---- all rows: the names of the cases above
 
 
 def has_case(name):

@@ -10,7 +10,7 @@ def blocks(x, m):
     return {"y": x * 2 + m[..., None]}
 
 
-# No two axes of the first lie as one; the second merges wholly, the third has no axis in its pack.
+# No two axes of the first tensor merge; the second merges completely; the third has no axis in its pack.
 for x, m in [(sliced(numbers(4, 6, 10), "[::2, ::3, :5]"), numbers(2, 2)),
              (numbers(3, 1, 5, 9), numbers(3, 1, 5)),
              (numbers(9), np.array(3, np.float32)),

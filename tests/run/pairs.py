@@ -1,4 +1,5 @@
-"""Products in pairs of programs, and those that must not be: of an odd number of tiles one is too many."""
+"""Products in pairs of programs, and products that must not be paired: an odd number of tiles has one too
+many."""
 
 from harness import *
 

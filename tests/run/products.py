@@ -1,4 +1,4 @@
-"""Products in tiles of many forms, on few and many warps."""
+"""Products in tiles of many shapes, on few and many warps."""
 
 from harness import *
 
@@ -43,8 +43,8 @@ for bn, warps in [(64, 4), (96, 4), (192, 8)]:
         tune=[{"BM": 64, "BN": bn, "BK": 64, "warps": warps}],
         name=f"products-tt-{bn}",
     )
-# Tiles smaller than an atom of shared memory, and tiles of which there are fewer pieces of 16 bytes,
-# or other numbers of them, than threads.
+# Tiles smaller than an atom of shared memory, and tiles whose number of 16-byte pieces is not that of the
+# threads, or is smaller.
 TILES = [(4, 8, 4, 1), (8, 8, 8, 1), (8, 8, 16, 4), (8, 48, 16, 4), (24, 8, 16, 4), (24, 8, 48, 8),
          (40, 8, 16, 8), (40, 48, 48, 8)]
 for bm, bn, bk, warps in TILES:
@@ -77,7 +77,7 @@ for stages in [1, 2, 3]:
         tune=[{"BM": 64, "BN": 64, "BK": 64, "stages": stages}],
         name=f"products-stages-{stages}",
     )
-# Results that are copied out: tiles beyond both ends, of several panels and odd widths.
+# Results that are copied out: tiles past both ends, of several panels and odd widths.
 for bm, bn, persistent in [
     (64, 64, -1),
     (128, 256, 1),
@@ -116,7 +116,7 @@ for n in [0, 100, 200]:
         },
         name=f"products-two-{n}",
     )
-# One block as it lies and transposed; elements that wgmma takes in one of the ways alone.
+# A block as stored and transposed; wgmma takes some elements in one order only.
 BOTH_WAYS = {
     "right": (lambda k, q, w, **_: {"o": q @ k.T, "p": w @ k}, "64,208", [{"BN": 64}, {"BN": 32}]),
     "left": (lambda k, q, w, **_: {"o": k @ q.T, "p": k.T @ w.T}, "208,64", [{"BM": 64}, {"BM": 128}]),
@@ -137,7 +137,7 @@ for side, (expect, shape, tune) in BOTH_WAYS.items():
             tune=tune,
             name=f"products-{side}-both-ways-{t.__name__}",
         )
-# Sums of two products that go on in one another, and those that other products are made of.
+# Sums of two products that continue each other, and products that consist of several.
 for t, sums in [(np.float16, "f32"), (f8e4m3, "f32"), (np.int8, "i32")]:
     case(
         "products.teg",
@@ -147,7 +147,7 @@ for t, sums in [(np.float16, "f32"), (f8e4m3, "f32"), (np.int8, "i32")]:
         tune=[{"BM": 64, "BN": 64}, {"BM": 128, "BN": 32}],
         name=f"products-added-{t.__name__}",
     )
-# Parts of sums, added to what is there: by TMA where there is that.
+# Parts of sums that are added to the old values, by TMA where it exists.
 for t, sums in [(np.float16, np.float32), (np.int8, np.int32)]:
     for m, n, k in [(144, 200, 400), (61, 120, 64)]:
         case(
@@ -172,7 +172,8 @@ case(
     lambda q, k, v, **_: {"o": 3 * np.tril(q @ k.T) @ v},
     tune=[{"C": 32}, {"C": 64}],
 )
-# The buffer of the first copy out is free for the second one when it has been read, not when it was started.
+# The buffer of the first copy out is free for the second one when it has been read, not when the copy was
+# started.
 case(
     "products.teg",
     "stored_before",

@@ -1,9 +1,9 @@
 """A block that one part of the control flow uses, used again by another part.
 
-A kernel has one operation E, and a phase for each way in which control flow comes between uses of a block: arms, loops,
-tests of loops, states that loops carry. The use U behind is another operation in each phase. Every program has its own
-flag, so that those that go one way follow others on the same memory. The operations are those of the table of the IR: one
-that has neither a row here nor a reason is an error.
+A kernel has one operation E, and a phase for each kind of control flow between two uses of a block: arms,
+loops, loop conditions, loop-carried states. The second use U is another operation in each phase. Every
+program has a flag of its own, so programs with different paths run one after the other on the same memory.
+The operations come from the IR's table. An operation without a row here and without a reason is an error.
 """
 
 import atexit
@@ -21,12 +21,12 @@ FLAT, TALL = (24,), (4, 6)
 TYPES = {"f32": np.float32, "i32": np.int32, "f64": np.float64, "u8": np.uint8, "f16": np.float16, "i64": np.int64}
 
 # ---- operations -----------------------------------------------------------------------------------
-# What programs write of a block v, with A an axis, and what that is; for FLAT, then for TALL. A block of the
-# same shape, or a scalar.
+# The statements of a block v, with A an axis, and their results; for FLAT, then for TALL. A block of the same
+# shape, or a scalar.
 
 
 def turned(v):
-    """The first half of the last axis behind the second."""
+    """Swaps the halves of the last axis."""
     return np.roll(v, v.shape[-1] // 2, -1)
 
 
@@ -35,7 +35,7 @@ def top(v):
 
 
 def picked(v, a):
-    """The element behind the one whose number v is; 0 outside."""
+    """The element after number v; 0 outside."""
     at = np.minimum(v + 1, v.shape[a] - 1)
     return np.where(v + 1 < v.shape[a], np.take_along_axis(v, at, a), 0)
 
@@ -81,7 +81,7 @@ USES = {
 OTHERS = {"iota": "takes no block", "const": "takes no block", "rank": "takes no block", "dim": "of a tensor",
           "stride": "of a tensor", "align": "of a tensor", "live": "of a tensor", "bitcast": "lane by lane, as cast"}
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "lang" / "ops.def"
-PASSES = TABLE.read_text().index('"launch"')  # what passes make stands behind
+PASSES = TABLE.read_text().index('"launch"')  # ops of passes come after these
 
 
 def missing():
@@ -93,7 +93,8 @@ assert not missing(), f"operations without a use in {__file__}: {missing()}"
 LIST = [use for uses in USES.values() for use in uses]
 
 # ---- control flow ---------------------------------------------------------------------------------
-# What comes to s in a program, before U(v) + s is stored. The block v and the state m hold small numbers, so all is exact.
+# The value s of a program, before U(v) + s is stored. The block v and the state m hold small numbers, so all
+# is exact.
 
 
 def state(v, n, step):
@@ -152,7 +153,7 @@ VARIABLE = r"\bv\b"
 
 # ---- blocks ---------------------------------------------------------------------------------------
 
-BLOCKS = [  # v of a row of x, which S stands for; all of it below 4
+BLOCKS = [  # v from a row of x, for which S stands; all of it below 4
     ("S", lambda x: x),
     ("(S * 3 + 1) % 4", lambda x: (x * 3 + 1) % 4),
     ("broadcast(max(S), SHAPE)", lambda x: np.max(x) + x * 0),
@@ -162,7 +163,7 @@ BLOCKS = [  # v of a row of x, which S stands for; all of it below 4
 
 
 def expanded(text, E, U, shape):
-    """`text` with what E and U write of the blocks they are asked for."""
+    """`text` with the statements of E and U for the requested blocks."""
     for name, use in (("E", E), ("U", U)):
         text = re.sub(name + r"\((\w+)\)", lambda m: f"(({re.sub(VARIABLE, m[1], use[shape][0])}) as T)", text)
     return text
@@ -179,7 +180,7 @@ def phase(c, E, U, block, shape):
 
 
 def uses_of(number):
-    """(E, U) of each flow."""
+    """(E, U) of each kind of control flow."""
     return [(LIST[number], LIST[(number + 3 * c + 1) % len(LIST)]) for c in range(len(FLOWS))]
 
 
@@ -208,7 +209,7 @@ def reference(number, shape):
 for number in range(len(LIST)):
     other = list(TYPES)[1:][number % (len(TYPES) - 1)]
     shapes = (FLAT, TALL) if number % 2 else (TALL, FLAT)
-    few = ("interp", "cpu")  # elsewhere a third of the kernels, in which every operation is a U
+    few = ("interp", "cpu")  # other targets take a third of the kernels, in which every operation is a U once
     for shape, t, targets in ((shapes[0], "f32", few if number % 3 else None), (shapes[1], other, few)):
         case(kernel(number, shape), "k",
              {"x": integers((len(FLAGS), *shape), number, 0, 4, TYPES[t]), "z": np.arange(0, 16, 2).astype(TYPES[t]),

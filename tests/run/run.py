@@ -1,8 +1,8 @@
 """Runs the cases of tests/run/NAME.py on every executor and compares with their references.
 
-Usage: run.py --tegula PROGRAM [--target T]... [--keep] [-k TEXT] CASES.py...
-All runs of a case file go through one process (`tegula run --batch`); where it dies, the run at
-hand has failed and a new process goes on with the next.
+Usage: run.py --tegula PROGRAM [--target T]... [--keep] [-k TEXT] CASES.py... One process (`tegula run
+--batch`) makes all runs of a case file. If it dies, the current run has failed and a new process continues
+with the next.
 """
 import argparse
 import math
@@ -26,15 +26,15 @@ EPS = {"f8e5m2": 2.0 ** -3, "f8e4m3": 2.0 ** -4, "bf16": 2.0 ** -9, "float16": 2
        "float32": 2.0 ** -24, "float64": 2.0 ** -53}
 
 
-# Half of the least positive value, and the greatest finite one, beyond which it is inf or (f8, as
-# conversion saturates) stays there.
+# Half of the least positive value; and the greatest finite value, beyond which a result is inf or (f8)
+# saturates.
 TINY = {"f8e5m2": 2.0 ** -17, "f8e4m3": 2.0 ** -10, "bf16": 2.0 ** -134, "float16": 2.0 ** -25,
         "float32": 2.0 ** -150, "float64": 0.0}
 GREATEST = {"f8e5m2": 57344.0, "f8e4m3": 448.0, "bf16": float.fromhex("0x1.fep127"), "float16": 65504.0,
             "float32": float.fromhex("0x1.fffffep127"), "float64": math.inf}
 
 
-# Targets whose units sum f8 in few bits, all or some. A device may be such.
+# Targets whose units sum some or all f8 products in few bits. A device may be one.
 FEW_BITS = re.compile("cuda|sim:sm_(89|9|1)")
 
 
@@ -48,7 +48,7 @@ class Run:
 
 
 def argument(name, value, folder, prefix):
-    """The text after --arg, writing a file where there is an array."""
+    """The text after --arg. Writes a file for an array."""
     if isinstance(value, str):
         return f"{name}={value}"
     if value is None:
@@ -98,8 +98,8 @@ def command(run, number, folder, outputs):
 
 
 def run_process(program, batch, limit):
-    """Yields (exit code, text) of each line that ended, at last (signal or -1, text) of one that did
-    not: the process died, or was killed as the line took more than `limit` seconds."""
+    """Yields (exit code, text) for each completed line, and (signal or -1, text) for a line during which the
+    process died, or was killed after `limit` seconds."""
     p = subprocess.Popen([program, "run", "--batch", str(batch)], stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT)
     text, late = [], []
@@ -132,8 +132,8 @@ def run_process(program, batch, limit):
 
 
 def run_batch(program, lines, folder, limit):
-    """(exit code, text) of each line; after one that did not end, or that left the GPU of the process
-    in error, a new process goes on."""
+    """(exit code, text) of each line. A new process continues after a line that did not complete, or that
+    left the process's GPU in error."""
     results = []
     while len(results) < len(lines):
         batch = folder / "batch.txt"
@@ -146,13 +146,13 @@ def run_batch(program, lines, folder, limit):
 
 
 def cut(case, target):
-    """Output -> what matrix units of the target may cut of it."""
+    """Output -> the error that the target's matrix units may add."""
     return case.cut(**reference_values(case)) if case.cut and FEW_BITS.match(target) else {}
 
 
 def bound(case, name, want, kind, cut=0.0):
-    """How far a result may lie from its reference: rounding of the result, and of `length` + `ulps`
-    operations on terms of the size `scale`, and what a unit cuts."""
+    """The allowed distance of a result from its reference: rounding of the result, and of `length` + `ulps`
+    operations on terms of the size `scale`, and the cut of a unit."""
     finite = np.abs(want[np.isfinite(want)])
     scale = case.scale.get(name, float(finite.max()) if finite.size else 0.0)
     accumulate = EPS[case.computes or ("float64" if kind == "float64" else "float32")]
@@ -161,7 +161,7 @@ def bound(case, name, want, kind, cut=0.0):
 
 
 def compare(case, name, want, path, cut):
-    """What is wrong with an output, or ''."""
+    """The fault of an output, or ''."""
     got = np.load(path)
     kind = case.out_types.get(name, got.dtype.name)
     if kind in harness.TABLES:
@@ -170,7 +170,7 @@ def compare(case, name, want, path, cut):
     if got.shape != want.shape:
         return f"{name}: shape {got.shape}, expected {want.shape}"
     if kind == "bool":
-        got = got.view(np.uint8)  # a result has the bytes 0 and 1
+        got = got.view(np.uint8)  # a result must have the bytes 0 and 1
     if kind not in EPS:
         bad = got.astype(np.int64) != want.astype(np.int64)
         return describe(name, got, want, bad)
@@ -194,13 +194,13 @@ def describe(name, got, want, bad):
 
 
 def is_large(run, text):
-    """Of a simulator of machine code, which runs all settings: one that asks for more shared memory than
-    the GPU has."""
+    """Whether the emulator of machine code, which runs all settings, met one with more shared memory than the
+    GPU has."""
     return run.target == "hip" and bool(run.setting) and "choose smaller tiles" in text
 
 
 def verdict(run, number, code, text, outputs, folder):
-    """What is wrong with a run, '' where nothing is, None where it was excused."""
+    """The fault of a run; '' if it is correct, None if it is excused."""
     if run.case.fails is not None:
         if code == 1 and run.case.fails in text:
             return ""
@@ -217,12 +217,12 @@ def verdict(run, number, code, text, outputs, folder):
 
 
 def each_settings(case):
-    """The compiler's own choice, and the first one that is listed: small tiles, so loops go round."""
+    """The compiler's own choice, and the first listed one: small tiles, so that loops iterate."""
     return [{}] + [s for s in case.tune[:1] if s]
 
 
 def uncovered(files, targets, passed):
-    """Kernels of the files without a run that passed, and those whose cases are for other targets alone."""
+    """Kernels of the files without a passing run, and kernels whose cases are all for other targets."""
     names = {(p.resolve(), n) for p in map(pathlib.Path, files)
              for n in re.findall(r"^kernel (\w+)", p.read_text(), re.M)}
     names -= {(r.case.file.resolve(), r.case.kernel) for r in passed if r.case.fails is None}
@@ -232,7 +232,7 @@ def uncovered(files, targets, passed):
 
 
 def report_uncovered(files, targets, passed):
-    """Whether each kernel has passed somewhere; says which have not."""
+    """Whether each kernel has passed somewhere. Prints those that have not."""
     missing, other = ([f"{p.stem}.{n}" for p, n in k] for k in uncovered(files, targets, passed))
     if other:
         print(f"not of {', '.join(targets)}, but of other targets: {', '.join(other)}")
@@ -304,7 +304,7 @@ def main():
         shutil.rmtree(folder)
     print(f"{len(passed)} of {len(runs)} runs passed on {', '.join(targets) or 'no target'}")
     covered = report_uncovered(o.covers, targets, passed)
-    meant = o.k or o.each or any(not c.targets for c in harness.CASES)  # some are of other targets alone
+    meant = o.k or o.each or any(not c.targets for c in harness.CASES)  # some cases are only for other targets
     return 1 if failed or not covered or (meant and not runs) else 0
 
 

@@ -4,7 +4,7 @@ from harness import *
 
 FILE = "../../stdlib/attention.teg"
 TYPES = ("float32", "float16", "bf16", "float64")
-ROUNDING = {"float32": 64, "float64": 64, "float16": 2**13, "bf16": 2**16}  # of probabilities
+ROUNDING = {"float32": 64, "float64": 64, "float16": 2**13, "bf16": 2**16}  # rounding of the probabilities
 
 
 def typed(x, t):
@@ -16,7 +16,7 @@ def data(shape, seed, t):
 
 
 def attend(q, k, v, z):
-    """The result and log-sum-exp of scores z; 0 and -inf where no key is seen."""
+    """The result and log-sum-exp of scores z; 0 and -inf if no key is seen."""
     top = z.max(-1, keepdims=True, initial=-np.inf)
     p = np.exp(z - np.where(np.isinf(top), 0, top))
     den = p.sum(-1, keepdims=True)
@@ -57,7 +57,7 @@ def check(args, t, name, **more):
     )
 
 
-SIZES = [  # batch, heads, heads of keys, queries, keys, features, features of values
+SIZES = [  # batch, heads, key heads, queries, keys, features, features of values
     (1, 2, 1, 70, 70, 64, 64),
     (2, 2, 2, 33, 130, 16, 24),
     (1, 1, 1, 5, 3, 16, 16),
@@ -75,13 +75,13 @@ for n, (b, h, g, s, l, d, e) in enumerate(SIZES):
             tune = [{"BM": 64, "BN": 64}, {"BM": 16, "BN": 128}] if n < 2 else [{}]
             check(args, t, f"{b}-{h}-{g}-{s}x{l}-{d}-{causal}", tune=tune)
 for n, t in enumerate(TYPES):
-    # sequences before heads, keys in reverse, a mask of a row for all queries
+    # sequences before heads, reversed keys, one row of mask for all queries
     q, k, v = (permuted(data((2, 37, 4, 32), i, t), 0, 2, 1, 3) for i in (1, 2, 3))
     k, v = (sliced(x, "[:,::2,::-1]") for x in (k, v))
     hidden = np.where(integers((2, 37), 4, 0, 3) == 0, -np.inf, normal((2, 37), 5))
     mask = expanded(expanded(typed(hidden, t), 37, 1), 4, 1)
     check({"q": q, "k": k, "v": v, "mask": mask, "causal": n % 2 == 1, "lse": True}, t, "views")
-for causal in (False, True):  # scores of the next block of keys before the last product of this one
+for causal in (False, True):  # skew: scores of the next block of keys before the last product of this one
     args = {"q": data((1, 4, 100, 64), 1, "float16"), "causal": causal, "lse": True}
     args |= {n: data((1, 2, 330, 64), 2 + i, "float16") for i, n in enumerate("kv")}
     tune = [{"BM": 64, "BN": 64, "skew": 1}, {"BM": 128, "BN": 128, "skew": 1, "split": 1}]
@@ -94,10 +94,10 @@ check(
     "float32",
     "unseen",
 )
-for scale in (-0.5, 0.0):  # the least score first, and all alike
+for scale in (-0.5, 0.0):  # the least score first, and equal scores
     args = {s: data((1, 2, 70, 32), n, "float16") for n, s in enumerate("qkv")}
     check(args | {"scale": scale, "causal": True, "lse": True}, "float16", f"scale{scale}")
-for t in TYPES:  # the promise of `merge` is tried, with probabilities as they are rounded
+for t in TYPES:  # tests the promise of `merge`, with probabilities as rounded
     q, k, v = data((1, 2, 20, 48), 1, t), data((1, 1, 130, 48), 2, t), data((1, 1, 130, 40), 3, t)
     small = [{"BM": 16, "BN": 64}]
     check({"q": q, "k": k, "v": v, "scale": 0.3125}, t, "joined", tune=small, flags=("--check",), targets=["interp"])
@@ -158,7 +158,7 @@ def spread_heads(x, h):
 
 
 def forward(q, k, v, scale, causal, mask=None):
-    """The arguments o and lse of the gradients: results in f64, 0 and -inf where no key is seen."""
+    """The arguments o and lse of the gradients: results in f64, 0 and -inf if no key is seen."""
     a = {n: np.asarray(as_data(x).value, np.float64) for n, x in zip("qkv", (q, k, v))}
     m = None if mask is None else np.asarray(as_data(mask).value, np.float64)
     with np.errstate(divide="ignore"):

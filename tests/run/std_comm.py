@@ -76,7 +76,7 @@ for w in WORLDS:
         ranks("ag_gemm", w, {"a": typed(a, t), "b": typed(b, t)},
               lambda a, b: {"c": a[None] @ b[:, None]}, out_types=narrow(t, "c"), length=k,
               scale={"c": 4.0}, tune=TILES)
-        # What goes over the wire is rounded to T, the part of each rank by itself.
+        # Transfers are rounded to T, each rank's part separately.
         for t in "float32" if w % 2 else "float64", SMALL[(w + m) % 2]:
             rounds = {"length": w, "computes": t} if t in SMALL else {"length": k * w, "scale": {"c": 4.0}}
             a = normal((w, w * m, k), 3, np.float64)
@@ -88,7 +88,7 @@ for w in WORLDS:
                   lambda a, b: {"c": np.stack([(a @ b).sum(0)] * len(a))}, out_types=narrow(t, "c"), tune=TILES,
                   **rounds)
 
-# Each plan of transfers, and several numbers of chunks.
+# Each plan of transfers, with several numbers of chunks.
 PLANS = [dict(TILES[0], plan=p, chunks=n) for p, n in ((1, 1), (2, 1), (3, 2), (3, 5), (4, 1), (4, 3), (5, 1), (7, 1), (7, 3))]
 for w, m, k, n in (2, 70, 48, 40), (3, 33, 64, 24):
     a, b = normal((w, m, k), 1), normal((w, k, n), 2)
@@ -102,7 +102,7 @@ for w, m, k, n in (2, 70, 48, 40), (3, 33, 64, 24):
               lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, out_types=narrow(t, "c"),
               tune=PLANS, **rounds)
 
-# Sums of 16 bits by atomics of words that hold two elements, of one row or of two.
+# 16-bit sums by atomics on words of two elements, of one row or of two.
 for t in "float16", "bf16":
     whole = np.random.default_rng(5)
     a, b = whole.integers(-2, 3, (2, 66, 16)), whole.integers(-2, 3, (2, 16, 37))
@@ -120,7 +120,7 @@ for t in "float16", "bf16":
               lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, length=1, out_types=narrow(t, "c"),
               tune=ADDS, only=["sim:sm_90a"])
 
-# CTAs that work on tile after tile raise the signal of one behind the products of the next one.
+# Persistent CTAs raise the signal of a tile behind the products of the next one.
 MANY = [{"BM": 64, "BN": 16, "BK": 32, "persistent": 1, "stages": n} for n in (0, 4)]
 for w, m, k, n in (2, 150, 40, 1000), (3, 70, 64, 1096):
     a, b, c = typed(normal((w, w * m, k), 3), "float16"), typed(normal((w, k, n), 2), "float16"), np.zeros((w, m, n), "float16")
@@ -132,7 +132,7 @@ for w, m, k, n in (2, 150, 40, 1000), (3, 70, 64, 1096):
 
 
 def sent(x, experts, recv, w, each):
-    """What each rank gets, and where the rows went."""
+    """The rows that each rank receives, and their origins."""
     m, c = experts.shape[1:]
     got, place, off = np.zeros_like(recv), np.full(experts.shape, -1), np.zeros((w, each + 1), np.int64)
     for e in range(w * each):

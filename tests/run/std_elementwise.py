@@ -57,7 +57,8 @@ TYPES = ("float32", "float16", "bf16", "float64")
 
 
 def views(t):
-    """Shapes that no block divides, none, one, and views that do not merge to one dimension."""
+    """Shapes that no block divides, empty shapes, single elements, and views that do not merge to one
+    dimension."""
     yield "row", typed(uniform((8195,), 1, -6, 6, np.float64), t)
     yield "none", typed(np.zeros((3, 0, 2)), t)
     yield "point", typed(uniform((), 2, -6, 6, np.float64), t)
@@ -122,7 +123,7 @@ case(
     out_types={"y": "bf16"},
 )
 
-# ---- two and three tensors: same shape, and an operand that is repeated
+# ---- two and three tensors: equal shapes, and an operand that is repeated
 
 BINARY = {
     "add": np.add,

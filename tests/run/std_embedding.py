@@ -110,7 +110,7 @@ for n, (s, e, t) in enumerate(
         },
         lambda base, start, s=s, e=e, **_: dict(zip(("cos_", "sin_"), table(s, e, base, start))),
         out_types=narrow(t, "cos_", "sin_"),
-        ulps=1024,  # of f64: the rounding of base^x times the position
+        ulps=1024,  # the f64 rounding of base^x times the position
         scale={"cos_": 1.0, "sin_": 1.0},
         computes="float64",
         name=f"rope_table-{s}x{e}-{t}",

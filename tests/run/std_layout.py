@@ -1,4 +1,4 @@
-"""std/layout.teg: copies, transpositions, putting together, taking apart."""
+"""std/layout.teg: copies, transpositions, concatenation, splitting."""
 
 from harness import *
 

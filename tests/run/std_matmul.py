@@ -27,7 +27,7 @@ SHAPES = [(100, 77, 130), (1, 1, 1), (65, 300, 3), (5, 0, 7), (0, 4, 4), (1, 129
 
 
 def product(letters, m, k, c, t, name, tune):
-    """The kernel of these letters on matrices that lie in memory so."""
+    """The kernel with these letters, on matrices in that memory layout."""
     a = matrix((m, k) if letters[0] == "n" else (k, m), 1, t)
     b = matrix((k, c) if letters[1] == "n" else (c, k), 2, t)
     case(
@@ -50,8 +50,8 @@ for n, (m, k, c) in enumerate(SHAPES):
         for letters in ("nn", "nt", "tn", "tt"):
             settings = SMALL if n == 0 else ROWS.get(letters, [{}]) if m < 8 else [{}]
             product(letters, m, k, c, t, "matmul", settings)
-# Pairs of programs: rows of tiles in even and odd numbers, those of a single one, more tiles than
-# there are SMs, and rows that no box ends with. Below 0 `order` has none.
+# Pairs of programs: even and odd numbers of rows of tiles, a single row, more tiles than SMs, and row counts
+# that no box divides. Below 0 `order` has none.
 PAIRS = {"BK": 64, "cluster": 2}
 for m, k, c, tune in (
     (256, 200, 264, [{"BM": 64, "BN": 64}, {"BM": 128, "BN": 128, "order": -4}]),
@@ -143,7 +143,7 @@ for name, make in (("f8e4m3", f8e4m3), ("f8e5m2", f8e5m2)):
     )
 
 
-# Tiles of every kind of matrix unit, and ends that no tile divides.
+# Tiles of every kind of matrix unit, and extents that no tile divides.
 TILES = [(128, 256, 64), (256, 128, 64), (128, 128, 32), (64, 112, 64), (128, 160, 128)]
 TILES += [(16, 64, 128), (8, 128, 128), (64, 16, 128), (256, 64, 32)]
 for n, (t, letters) in enumerate([("float16", "nn"), ("bf16", "nt"), ("float32", "tn")]):
@@ -179,7 +179,7 @@ NARROW = {
 
 
 def cut_scaled(chain):
-    """What units of few bits may cut of scaled()."""
+    """The error that units of few bits may add to scaled()."""
 
     def of(a, b, sa=None, sb=None, **_):
         c = cut_of_product(a, b, chain)
@@ -210,7 +210,7 @@ for n, (t, make) in enumerate(NARROW.items()):
             tune=[*SMALL, {}] if n < 2 else [{}],
             name=f"scaled_matmul_nt-{t}-{out}",
         )
-# Units that keep 13 bits lose 1 % of 2048 summands of one sign; a chain of 128 loses 2^-11.
+# Units that keep 13 bits lose 1 % of 2048 terms of one sign; a chain of 128 loses 2^-11.
 for kernel, chain in ("scaled_matmul_nt", CHAIN), ("scaled_matmul_fast_nt", 2048):
     for t in ("f8e4m3", "f8e5m2"):
         case(
@@ -262,7 +262,7 @@ for t, what in BYTES.items():
         )
 extremes = np.full((16, 256), -128, np.int8)  # the greatest sums
 case(FILE, "matmul_i8_nt", {"a": extremes, "b": extremes}, lambda a, b, **_: {"c": a @ b.T}, name="matmul_i8_nt-greatest")
-for terms, error in ((1, 2**13), (3, 16)):  # of a product, in units of the rounding of f32
+for terms, error in ((1, 2**13), (3, 16)):  # error of a product, in units of f32's rounding
     for m, k, c in [(70, 130, 90), (70, 132, 136), (3, 1, 5), (1, 0, 1)]:
         case(
             FILE,
@@ -308,7 +308,7 @@ def linear(x, w, scale, act, bias=None, residual=None, **_):
     return {"y": y if residual is None else y + residual}
 
 
-# Sums that fill the registers: what is loaded for them comes in pieces. y may be the residual.
+# Sums that fill the registers: the epilogue loads its operands in parts. y may be the residual.
 for t, more in (("bf16", {}), ("float16", {"y": "same(residual)"})):
     args = {"x": matrix((150, 70), 1, t), "w": matrix((300, 70), 2, t), "bias": matrix((300,), 3, t)}
     case(

@@ -4,7 +4,7 @@ from harness import *
 
 FILE = "../../stdlib/norm.teg"
 TYPES = ("float32", "float16", "bf16", "float64")
-EPS = 2.0**-16  # a float in every format
+EPS = 2.0**-16  # exact in every format
 
 
 def typed(x, t):
@@ -103,7 +103,7 @@ for t in TYPES:
         case(FILE, "layer_norm", a | none | {"h": g}, layer_norm, name=f"ln-{name}-{t}", **more)
         case(FILE, "rms_norm", a | {"rstd": None}, rms_norm, name=f"rms-{name}-{t}", **more)
         r = typed(normal(v.value.shape, 4, np.float64), t)
-        if t in ("float32", "float64"):  # else the sum that is normalised has been rounded to T
+        if t in ("float32", "float64"):  # otherwise the normalised sum has been rounded to T
             case(FILE, "add_rms_norm", a | {"residual": r}, add_rms_norm, **more)
 half = typed(integers((5, 70), 1, -8, 9), "float16")  # sums of these are exact
 case(

@@ -13,7 +13,7 @@ def typed(x, t):
 
 
 def windows(x, win, s, p, d):
-    """Each window of x [B, C, H, W] as its pixels, in order, that lie inside: (i, j, rows, columns)."""
+    """Each window of x [B, C, H, W] as its pixels inside, in order: (i, j, rows, columns)."""
     sizes = [
         (n + 2 * p[a] - d[a] * (win[a] - 1) - 1) // s[a] + 1 for a, n in enumerate(x.shape[2:])
     ]

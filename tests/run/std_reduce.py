@@ -33,7 +33,7 @@ FOLDS = {
 
 
 def values(name, shape, seed):
-    """Factors near 1 in size for products, else normal numbers."""
+    """Normal numbers. For products their magnitudes are near 1."""
     x = normal(shape, seed, np.float64)
     return np.exp(x * 0.01) * np.where(x < 0, -1, 1) if name == "prod" else x
 
@@ -163,7 +163,7 @@ for n, shape in enumerate([(1, 37, 100), (3, 70, 17), (4, 5, 1), (2, 2, 300)]):
 
 
 def place(f, axis):
-    """The first of equals, no NaN; 0 where there is no number."""
+    """The first of equals, ignoring NaN; 0 if there is no number."""
     bad = {"argmax": -np.inf, "argmin": np.inf}[f.__name__]
     return lambda x, **_: {"y": f(np.where(np.isnan(x), bad, x), axis)}
 

@@ -67,11 +67,11 @@ for kernel, f in (("softmax", softmax), ("log_softmax", log_softmax)):
     long_row = normal((3, 9000), 3, np.float64) * 9
     check(kernel, f, {"x": long_row}, "float64", name=f"{kernel}-9000")
     check(kernel + "_long", f, {"x": long_row}, "float64", name=f"{kernel}_long-9000")
-    for length, t in ((32760, "bf16"), (32001, "float16")):  # packed while the threads meet
+    for length, t in ((32760, "bf16"), (32001, "float16")):  # packed during the barriers
         x = typed(normal((2, length), 4, np.float64) * 5, t)
         check(kernel, f, {"x": x}, t, name=f"{kernel}-{length}-{t}")
     masked = normal((4, 50), 4)
-    masked[:, 10:] = -np.inf  # and a row of nothing else
+    masked[:, 10:] = -np.inf  # and a row of -inf only
     masked[3] = -np.inf
     with np.errstate(invalid="ignore"):
         for k in (kernel, kernel + "_long"):

@@ -1,4 +1,4 @@
-"""std/sort.teg: sorting, the greatest k, one-hot vectors, histograms."""
+"""std/sort.teg: sorting, top k, one-hot vectors, histograms."""
 
 from harness import *
 
@@ -101,7 +101,7 @@ for n, (shape, v, t) in enumerate(
         name=f"bincount-{shape}-{v}",
     )
 for n, t in enumerate(TYPES):
-    x = integers((40, 131), n, -40, 40).astype(np.float64) / 16  # on the borders of bins, too
+    x = integers((40, 131), n, -40, 40).astype(np.float64) / 16  # also on the borders of bins
     x[3, :5] = [np.nan, np.inf, -np.inf, 2, -2]
     v = (16, 64, 1, 100)[n]
     case(

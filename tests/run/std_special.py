@@ -1,5 +1,6 @@
-"""What the library makes of NaN and infinities, one row a kernel: activations, losses, norms and averages keep NaN, and
-what is masked, ignored or padding does not reach a result. A kernel of these files without a row fails."""
+"""The library's results for NaN and infinities, a row for each kernel. Activations, losses, norms and
+averages keep NaN, and masked, ignored or padding elements do not affect a result. A kernel of these files
+without a row fails."""
 
 import math
 import re
@@ -12,7 +13,8 @@ COVERED = {}
 
 
 def row(file, kernel, args, expect, types=("float32", "float64"), **more):
-    """A case for each type: arrays of float64 in args become that type; `of_sum` ones that of sums."""
+    """A case for each type. Arrays of float64 in args become that type; those of `of_sum` become the type of
+    sums."""
     COVERED.setdefault(file, set()).add(kernel)
     for t in types:
         wide = "float64" if t == "float64" else "float32"
@@ -23,7 +25,7 @@ def row(file, kernel, args, expect, types=("float32", "float64"), **more):
 
 
 class Sum:
-    """A tensor of the type that sums have."""
+    """A tensor of the type of sums."""
 
     def __init__(self, v):
         self.v = v
@@ -32,7 +34,7 @@ class Sum:
         return np.asarray(self.v).astype(t)
 
 
-# ---- elements: NaN, both infinities, zeros and a number far out, in a block that is not full
+# ---- elements: NaN, both infinities, zeros and a large number, in a block that is not full
 
 X = np.array([NAN, INF, -INF, 0.0, -0.0, 1.5, -1.5, 4e4, -4e4])
 erf = np.vectorize(math.erf, otypes=[float])
@@ -66,7 +68,7 @@ UNARY = {
 }
 ACTS = [lambda x: x] + [UNARY[n] for n in "relu gelu gelu_tanh silu sigmoid tanh hardswish mish".split()]
 for name, f in UNARY.items():
-    x = X[:7] if name in ("sin", "cos") else X  # their bound is one of small arguments
+    x = X[:7] if name in ("sin", "cos") else X  # their error bound holds for small arguments only
     row("elementwise", "map_" + name, {"x": x}, lambda x, f=f, **_: {"y": f(x)},
         scale={"y": 8.0})
 row("elementwise", "map_leaky_relu", {"x": X, "slope": 0.5}, lambda x, **_: {"y": np.where(x < 0, x * 0.5, x)})
@@ -103,7 +105,7 @@ for t in ("float32", "float64"):
     case("special.teg", "functions", {"x": A.astype(t), "z": B.astype(t)}, functions, scale={"y": 8.0}, name=f"functions-{t}")
 
 
-# ---- losses. Of each element a loss: with one of them among ordinary ones, the mean is that or NaN or infinite
+# ---- losses. One special element among ordinary ones: the mean is its loss, NaN or infinite
 
 ZERO = Sum(np.float64(0))
 
@@ -135,7 +137,7 @@ for x, t in [(NAN, 0.5), (0.5, NAN), (INF, 1.0), (INF, 0.0), (-INF, 0.0), (-INF,
 
 LABEL = np.array([1, -100, 2, 0, -100, -100, 3], np.int32)
 ROWS = np.random.default_rng(1).standard_normal((7, 20))
-IGNORED = ROWS.copy()  # rows that are ignored hold what no row may
+IGNORED = ROWS.copy()  # ignored rows hold values that no other row may have
 IGNORED[1], IGNORED[4], IGNORED[5, ::2] = NAN, -INF, 6e4
 
 
@@ -154,7 +156,7 @@ def cross_entropy_backward(x, label, count, lse, dloss, ignore, **_):
 for kernel in ("cross_entropy", "cross_entropy_long"):
     more = {"label": LABEL, "loss": ZERO, "count": ZERO, "lse": None, "ignore": -100}
     row("loss", kernel, {"x": IGNORED} | more, cross_entropy, scale={"loss": 20.0})
-    for v in (NAN, INF):  # in a row that counts
+    for v in (NAN, INF):  # in a row that is not ignored
         bad = IGNORED.copy()
         bad[2, 19] = v
         row("loss", kernel, {"x": bad} | more, {"loss": NAN, "count": 4})
@@ -166,7 +168,7 @@ for count, lse, dloss in [(4, 3.0, 0.5), (0, NAN, 0.5), (4, NAN, 0.5), (4, -INF,
         cross_entropy_backward, ("float32", "float16", "float64"))
 
 
-# ---- norms: one NaN makes what is normalised with it NaN, and no neighbour
+# ---- norms: one NaN makes the values normalised with it NaN, and no others
 
 POISON = np.random.default_rng(2).standard_normal((5, 20))
 POISON[1, 7], POISON[3, 0] = NAN, 0
@@ -214,7 +216,7 @@ row("norm", "batch_norm", AFFINE | GIVEN,
 row("norm", "group_norm", AFFINE | {"groups": 2}, lambda x, **_: {"y": standard(x.reshape(5, 2, 10)).reshape(5, 4, 5)}, **CLOSE)
 row("norm", "instance_norm", AFFINE, lambda x, **_: {"y": standard(x)}, **CLOSE)
 
-# ---- reductions: rows with NaN, of NaN alone, with infinities; sums keep NaN, the greatest passes by it
+# ---- reductions: rows with NaN, of NaN alone, with infinities; sums keep NaN, the maximum ignores it
 
 MIXED = np.random.default_rng(3).standard_normal((7, 20))
 MIXED[1, 7], MIXED[2], MIXED[3, 4], MIXED[4, 5], MIXED[5, 3:5] = NAN, NAN, INF, -INF, (INF, -INF)
@@ -240,7 +242,7 @@ def variance(x, axis):
 FOLDS = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "max": of_numbers(np.max, -INF), "min": of_numbers(np.min, INF),
          "norm": lambda x, axis: np.sqrt(np.sum(x * x, axis)), "var": variance,
          "argmax": of_numbers(np.argmax, -INF), "argmin": of_numbers(np.argmin, INF)}
-NUMBERS = MIXED.copy()  # of NaN and infinities which position is first is not what is asked here
+NUMBERS = MIXED.copy()  # with NaN and infinities, the first position is not tested here
 NUMBERS[4], NUMBERS[5, 3:5] = NAN, (2, -2)
 for name, f in FOLDS.items():
     x = NUMBERS if "arg" in name else MIXED
@@ -255,13 +257,13 @@ for name, f in FOLDS.items():
     if name not in ("var", "argmax", "argmin"):
         for line in (0, 1, 2, 3):
             row("reduce", name + "_all", {"x": x[line]}, lambda x, f=f, **_: {"y": f(x, 0)}, ("float32",), **close)
-FAR = np.full((2, 40), 3e25)  # the squares of the means are no numbers of f32, those of the deviations are
+FAR = np.full((2, 40), 3e25)  # the squares of the means overflow f32, those of the deviations do not
 FAR[1] = -2e25
 row("reduce", "var_last", {"x": FAR, "correction": 0, "mean": "zeros(2):f32"}, {"y": [0, 0], "mean": FAR[:, 0]}, ("float32",),
     tune=[{"BR": 1, "BN": 16}], scale={"y": 0.0})
 
 
-# ---- softmax: a row with NaN or +inf, and one of -inf alone, is NaN; other rows are not
+# ---- softmax: a row with NaN or +inf, or of -inf alone, is NaN; other rows are not affected
 
 def softmax(x, **_):
     e = np.exp(x - x.max(1, keepdims=True))
@@ -284,7 +286,7 @@ row("softmax", "log_softmax_backward", {"y": POISON, "dy": STEP},
     lambda y, dy, **_: {"dx": dy - np.exp(y) * dy.sum(1, keepdims=True)}, **CLOSE)
 
 
-# ---- pooling: the mean of padding alone is NaN, or 0 where padding counts; the greatest of it -inf
+# ---- pooling: the mean of padding alone is NaN, or 0 if padding counts; its maximum is -inf
 
 def taps(n, window, stride, pad):
     """The positions inside of each window along one axis."""

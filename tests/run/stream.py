@@ -1,4 +1,5 @@
-"""Results beyond the caches, written past them: at every alignment, with what stands around them."""
+"""Results larger than the caches, written with streaming stores: at every alignment, with the memory around
+them checked."""
 
 from harness import *
 
@@ -17,7 +18,7 @@ x = normal((2 * N,), seed=20).astype("float16")
 for offset in (0, 8, 9):
     y = f"zeros({2 * N + 32}):f16[{offset}:{2 * N + offset}]"
     case("stream.teg", "twice", {"x": x, "y": y}, twice)
-# Rows whose distance is no whole number of lines, or of parts of vectors.
+# Rows whose distance is no multiple of a line, or of a part of a vector.
 for width in (4128, 4132, 4133):
     x = normal((801, 4123), seed=width)
     case("stream.teg", "twice_rows", {"x": x, "y": f"zeros(801,{width}):f32[:, :4123]"}, twice)

@@ -1,4 +1,4 @@
-"""Rows that the registers of a CTA do not hold, where no cluster shares them: taken apart, or not."""
+"""Rows that do not fit the registers of a CTA, without clusters: split into strips, or not."""
 
 from harness import *
 
@@ -63,7 +63,7 @@ def peaks(x, **_):
     return {"y": x - m, "top": (x * 2 - m).max((0, 1))}
 
 
-# Columns of rows that no CTA holds beside what is combined of them; tiles of rows that are not full.
+# Columns of rows that no CTA holds beside combined values; tiles with partial rows.
 x, d = normal((6, 20011), 4), normal((6, 20011), 5)
 close = {"length": 20011, "ulps": 32, "scale": {"h": 16.0, "s": 32.0, "t": 16.0}}
 sets = ({"BR": 1}, {"BR": 4})

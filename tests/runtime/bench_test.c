@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Measures the overhead of a launch over a direct call of the same code. It only prints: a slow
-// machine is no failure.
+// Measures the overhead of a launch over a direct call of the same code. It only prints, since a
+// slow machine is not a failure.
 #include "tests/runtime/counted.h"
 #include "tests/runtime/kernels.h"
 #include "tests/runtime/steps.h"
@@ -43,16 +43,16 @@ static void asks_for_nothing(void **state) {
         assert_int_equal(tg_launch(&tiny, args, 2), TG_OK);
         assert_int_equal(tg_launch(&copy, packed, 2), TG_OK);
 #ifdef COUNTS_CALLS
-        // The first makes the context and what it keeps.
+        // The first launch makes the context and its memory.
         assert_int_equal(i == 0, counted_calls > 0);
 #endif
     }
     assert_int_equal(counted_calls, 0);
 }
 
-/// Where any system call but a write and an exit ends the process: 1 at the end of the launches.
+/// Launches in a process that any system call except a write and an exit ends. Writes 1 at the end.
 static void launch_without_system(int to, const tg_arg *tiny_args, tg_arg *attend_args) {
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) _exit(2); // the system cannot do it
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) _exit(2); // the system does not support it
     char fine = 1;
     for (int i = 0; i < 1000; i++) {
         attend_args[5] = tg_int(i % 100);
@@ -89,7 +89,7 @@ static void calls_no_system(void **state) {
 
 /* ---- times --------------------------------------------------------------------------------- */
 
-/// The best of many rounds, the two ways in turn.
+/// The best of many rounds; the two ways alternate.
 static void warm_launch(void **state) {
     (void)state;
     float x[8] = {1}, y[8];
@@ -127,7 +127,7 @@ static int launch_next(int i) {
     return (int)tg_launch(&tiny, in_turn[i], 2);
 }
 
-/// A kernel that is launched on a few shapes in turn is as warm as on one of them.
+/// A kernel launched on a few shapes in turn is as warm as on one.
 static void shapes_in_turn(void **state) {
     (void)state;
     float x[8] = {1}, y[8];

@@ -15,7 +15,7 @@ enum { ROWS = 4, D = 64 };
 static float q[ROWS * D * 2], o[ROWS * D * 2];
 static const int64_t shape[2] = {ROWS, D};
 
-/// Arguments that launch `attend` well; tests change one thing.
+/// Arguments with which `attend` can be launched. Each test changes one property.
 typedef struct Call {
     DLTensor q, bias, o;
     tg_arg args[6];
@@ -104,13 +104,13 @@ static void types(void **state) {
     expect(&c, TG_ERROR_ARGUMENT, "attend: argument 3 'o' is f16[4, 64]; 'q' made T f32");
     good(&c)->q.dtype.lanes = 4;
     expect(&c, TG_ERROR_ARGUMENT,
-           "attend: argument 1 'q' is f32x4[4, 64]; vectors are no element types");
+           "attend: argument 1 'q' is f32x4[4, 64]; vectors are not element types");
     static const DLDataType none[] = {{kDLFloat, 0, 1}, {kDLInt, 0, 1},      {kDLFloat, 33, 1},
                                       {kDLFloat, 8, 1}, {kDLComplex, 64, 1}, {200, 255, 1}};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         good(&c)->q.dtype = none[i];
         assert_int_equal(tg_launch(&attend, c.args, 6), TG_ERROR_ARGUMENT);
-        assert_non_null(strstr(tg_last_error(), "; this is no element type"));
+        assert_non_null(strstr(tg_last_error(), "; this is not an element type"));
     }
     good(&c)->q.device.device_type = kDLCUDA;
     expect(&c, TG_ERROR_ARGUMENT,
@@ -130,7 +130,7 @@ static void views(void **state) {
     int64_t nine[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     good(&c)->q = tg_dense(q, kDLFloat, 32, 9, nine);
     expect(&c, TG_ERROR_ARGUMENT, "attend: argument 1 'q' has 9 dims; 0 to 8 are supported");
-    static const int32_t ranks[] = {-1, 65, INT32_MAX}; // of which no shape is there
+    static const int32_t ranks[] = {-1, 65, INT32_MAX}; // no shape has so many dims
     for (int i = 0; i < 3; i++) {
         char text[128];
         good(&c)->q.ndim = ranks[i];
@@ -147,7 +147,7 @@ static void views(void **state) {
     good(&c)->q.shape = (int64_t[]){INT64_MAX / 8, D};
     expect(&c, TG_ERROR_ARGUMENT,
            "attend: argument 1 'q' is f32[1152921504606846975, 64]: it is larger than memory");
-    int64_t none[2] = {0, 0}; // all in one place, yet too many to count
+    int64_t none[2] = {0, 0}; // at one address, but too many to count
     good(&c)->q.shape = (int64_t[]){INT64_C(1) << 40, INT64_C(1) << 40};
     c.q.strides = none;
     assert_int_equal(tg_launch(&attend, c.args, 6), TG_ERROR_ARGUMENT);
@@ -160,7 +160,8 @@ static void views(void **state) {
     expect(&c, TG_ERROR_CONTRACT,
            "attend: argument 3 'o' is f32[4, 64]: it is written, and its strides put several "
            "positions on one element");
-    good(&c)->o.strides = (int64_t[]){D - 1, 1}; // the last of a row is the first of the next one
+    good(&c)->o.strides =
+        (int64_t[]){D - 1, 1}; // the last element of a row is the first of the next one
     assert_int_equal(tg_launch(&attend, c.args, 6), TG_ERROR_CONTRACT);
     good(&c)->o.strides = (int64_t[]){1, ROWS};
     expect(&c, TG_OK, NULL);
@@ -171,21 +172,21 @@ static void odd_views(void **state) {
     Call c;
     int64_t empty[2] = {0, D}, still[2] = {1, 0};
     good(&c)->q.shape = empty;
-    c.o.shape = empty; // written, but empty: its strides say nothing
+    c.o.shape = empty; // written, but empty, so its strides do not matter
     c.o.strides = still;
     expect(&c, TG_OK, NULL);
-    good(&c)->q.strides = (int64_t[]){0, 1}; // read: one row for all
+    good(&c)->q.strides = (int64_t[]){0, 1}; // read only: one row for all
     expect(&c, TG_OK, NULL);
     assert_int_equal(seen.strides[0], 0);
-    good(&c)->q.strides = (int64_t[]){-D, -1}; // from the end
+    good(&c)->q.strides = (int64_t[]){-D, -1}; // reversed
     c.q.data = q + ROWS * D - 1;
     expect(&c, TG_OK, NULL);
-    assert_int_equal(seen.variant, 0); // the one for any strides
+    assert_int_equal(seen.variant, 0); // the variant for any strides
     int64_t none[2] = {0, D};
     good(&c)->q = tg_dense(NULL, kDLFloat, 32, 2, none);
     c.o = tg_dense(NULL, kDLFloat, 32, 2, none);
     expect(&c, TG_OK, NULL);
-    good(&c)->o.strides = (int64_t[]){0, 1}; // one row: its stride says nothing
+    good(&c)->o.strides = (int64_t[]){0, 1}; // one row, so its stride does not matter
     c.o.shape = (int64_t[]){1, D};
     expect(&c, TG_OK, NULL);
 }
@@ -201,13 +202,13 @@ static void overlaps(void **state) {
     good(&c)->o.data = q + ROWS * D;
     expect(&c, TG_OK, NULL);
     good(&c)->q.data = q + D;
-    c.o.data = q + (ROWS + 1) * D - 1; // lies behind q, but grows downwards
+    c.o.data = q + (ROWS + 1) * D - 1; // starts after q, but extends backwards
     c.o.strides = (int64_t[]){-D, -1};
     expect(&c, TG_ERROR_CONTRACT, text);
 }
 
-/// Halves of rows: no element is shared, at the first launch and at those that are like one before.
-/// The distance decides, not the place.
+/// Halves of rows share no element, at the first launch and at repeated ones. The distance decides,
+/// not the address.
 static void interleaved(void **state) {
     (void)state;
     Call c;
@@ -243,16 +244,16 @@ static void packs(void **state) {
     static const struct {
         int rank;
         int64_t extents[4], x[4], y[4];
-        int axes; // that are left
+        int axes; // axes that remain
     } cases[] = {
         {0, {0}, {0}, {0}, 1},
         {1, {24}, {1}, {1}, 1},
         {1, {24}, {3}, {1}, 1},
         {3, {2, 3, 4}, {12, 4, 1}, {12, 4, 1}, 1},
-        {3, {2, 3, 4}, {24, 8, 2}, {12, 4, 1}, 1}, // each of them lies as one
+        {3, {2, 3, 4}, {24, 8, 2}, {12, 4, 1}, 1}, // all axes merge
         {3, {2, 3, 4}, {12, 4, 1}, {16, 4, 1}, 2}, // y has a gap after two axes
         {3, {2, 3, 4}, {15, 5, 1}, {12, 4, 1}, 2},
-        {4, {1, 6, 1, 4}, {99, 4, 77, 1}, {24, 4, 4, 1}, 1}, // axes of 1 join any
+        {4, {1, 6, 1, 4}, {99, 4, 77, 1}, {24, 4, 4, 1}, 1}, // axes of 1 merge with any
         {2, {4, 6}, {1, 4}, {6, 1}, 2},                      // transposed
         {2, {4, 6}, {0, 1}, {6, 1}, 2},
     };
@@ -294,7 +295,7 @@ static void bad_packs(void **state) {
                                          "the dims of their pack must be equal");
 }
 
-/// Empty tensors may have extents of any size; positions of a pack have to be counted.
+/// Empty tensors may have extents of any size. Positions of a pack have to be countable.
 static void vast_and_empty(void **state) {
     (void)state;
     float x[1], y[1];

@@ -29,7 +29,8 @@ static void *spin(void *arg) {
     return arg;
 }
 
-/// A child of so many threads that compute for ever, all on one core; 0: it sleeps for ever.
+/// Starts a child with so many threads that compute for ever, all on one core; 0: it sleeps for
+/// ever.
 static pid_t start_child(int threads, int nice_value) {
     cpu_set_t cores;
     pthread_t thread;
@@ -60,7 +61,7 @@ static void end_child(pid_t pid) {
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/// Until the clock says so.
+/// Reads until the clock shows so many seconds.
 static rt_child_clock watch(pid_t pid, double seconds) {
     rt_child_clock c;
     rt_child_clock_start(&c, pid);
@@ -68,7 +69,7 @@ static rt_child_clock watch(pid_t pid, double seconds) {
     return c;
 }
 
-/// A child that sleeps needs no core.
+/// A sleeping child needs no core.
 static void sleeps(void **state) {
     (void)state;
     pid_t pid = start_child(0, 0);
@@ -78,8 +79,8 @@ static void sleeps(void **state) {
     end_child(pid);
 }
 
-/// Others have the core most of the time: the clock has the child's part alone. The number of
-/// readings is fixed, since a starved child may not get any time for long.
+/// Other processes have the core most of the time. The clock counts only the child's part. The
+/// number of readings is fixed, since a starved child may get no time for long.
 static void starves(void **state) {
     (void)state;
     pid_t others = start_child(2, 0), pid = start_child(1, 10);
@@ -118,7 +119,7 @@ static char state_of(pid_t pid) {
     return strrchr(text, ')')[2];
 }
 
-/// A child that waits for a disk is not hung: the clock has its processor time alone.
+/// A child that waits for a disk is not hung: the clock counts only its processor time.
 static void waits_for_a_disk(void **state) {
     (void)state;
     rt_child_clock c;
@@ -133,7 +134,7 @@ static void waits_for_a_disk(void **state) {
     end_child(pid);
 }
 
-/// Two threads that could run at the same time.
+/// Two threads that can run at the same time.
 static void has_threads(void **state) {
     (void)state;
     pid_t pid = start_child(2, 0);
@@ -143,8 +144,8 @@ static void has_threads(void **state) {
     end_child(pid);
 }
 
-/// More threads than cores compute: they wait for each other, not for other processes. Else the
-/// clock of a hung child of many threads would hardly go on.
+/// More threads than cores compute. They wait for each other, not for other processes. The clock
+/// has to advance, or a hung child with many threads would never be noticed.
 static void has_more_threads_than_cores(void **state) {
     (void)state;
     int cores = rt_cores(), in_step = 0;
@@ -162,7 +163,7 @@ static void has_more_threads_than_cores(void **state) {
     end_child(pid);
 }
 
-/// Nobody looked for long, say since this process was stopped.
+/// The clock was not read for a long time, for instance because this process was stopped.
 static void was_not_looked_at(void **state) {
     (void)state;
     pid_t pid = start_child(0, 0);
@@ -173,7 +174,7 @@ static void was_not_looked_at(void **state) {
     end_child(pid);
 }
 
-/// Of a child that is gone the system knows nothing: then it is the wall clock.
+/// The system has no data on a child that has ended, so the wall clock counts.
 static void is_gone(void **state) {
     (void)state;
     pid_t pid = start_child(1, 0);

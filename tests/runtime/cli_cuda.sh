@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The command line with a driver that checks what it is asked for and runs nothing (fake_cuda.c):
-# arrays go there and come back, code is loaded and launched.
-# Usage: cli_cuda.sh TEGULA FAKE_DRIVER
+# The command line with a driver that checks its calls and runs nothing (fake_cuda.c): arrays are
+# copied there and back, code is loaded and launched. Usage: cli_cuda.sh TEGULA FAKE_DRIVER
 set -eu
 tegula=$1
 export TG_CUDA_LIBRARY="$2"
@@ -13,7 +12,8 @@ expect '--target cuda: 3 ranks in one process need a GPU each, and there are 2' 
 expect 'ran .* on cuda' "$tegula" run "$out/ranks.teg" --target cuda \
     --arg 'a=ones(2,10)'
 
-# Ranks with a GPU each, as threads; as processes, three of which share one: a trace on one clock.
+# Ranks with a GPU each, as threads; and as processes, three of which share one: a trace on one
+# clock.
 profile="$tegula profile $out/ranks.teg --target cuda -r 3 --set plan=pull --set chunks=2"
 here=$(cd "$(dirname "$0")" && pwd)
 expect 'programs alone .*transfers alone ' env FAKE_CUDA_CLOCK=host $profile \
@@ -32,7 +32,7 @@ wait
 unset TG_RANKS TG_MEET FAKE_CUDA_DEVICES
 python3 "$here/../gpu/ranks_trace.py" "$out/processes.json" 3 2 --apart
 
-# Ranks that are far from each other copy, unless a plan is asked for that reaches into memory.
+# Far ranks copy, unless the requested plan accesses other ranks' memory.
 TG_NVSHMEM_LIBRARY="$(dirname "$2")/libfake_nvshmem.so"
 export TG_NVSHMEM_LIBRARY TG_RANKS=2 TG_MEET="$out/meet" TG_COMM_MAP=0
 far() {
@@ -52,18 +52,18 @@ unset TG_RANKS TG_MEET TG_COMM_MAP
 
 run="$tegula run $out/k.teg --arg x=rand(1000)"
 expect 'cuda:1  Fake GPU 1, compute capability 8.0' "$tegula" targets
-# Nothing runs, so y comes back as it went.
+# Nothing runs, so y comes back unchanged.
 expect 'y: f32\[1000\] = 3 3 3 3' $run --target cuda --arg 'y=full(1000,value=3)'
 expect 'ran .* on cuda' $run --target cuda:1 --arg 'y=full(1000,value=3)' --repeat 5
 expect "there is no device 2: this machine has 2 GPUs" $run --target cuda:2 --arg 'y=zeros(1000)'
-# Only elements are copied of an array that spans more than 1 GiB.
+# Only the elements of an array that spans more than 1 GiB are copied.
 expect 'y: f32\[3\] = 3 3 3' $tegula run "$out/k.teg" --target cuda --arg 'x=rand(3)' \
     --arg 'y=full(3,value=3):spread(0,150000000)'
 expect "overlaps" $run --target cuda --arg 'y=same(x)[::-1]'
 expect 'cuda: .* of a copy' "$tegula" bench "$out/k.teg" --target cuda --seconds 0.01
 expect 'device code, nvptx' $run --target cuda --arg 'y=zeros(1000)' --codegen nvptx --time-passes
 
-# Whose machine code it is: a ptxas's that reads the PTX and whose code the driver (CUDA 13) loads.
+# The origin of machine code: a ptxas that reads the PTX, whose code the driver (CUDA 13) loads.
 cat > "$out/ptxas" << 'K'
 #!/bin/sh
 case $* in
@@ -85,10 +85,10 @@ for release in 11.4 14.0; do
         exit 1
     fi
 done
-# One that cannot run has refused nothing: the driver compiles.
+# A ptxas that cannot run has not refused the code: the driver compiles.
 expect 'ran .* on cuda' env TG_PTXAS=/bin/false $run --target cuda --arg 'y=zeros(1000)'
 expect 'ran .* on cuda' env RELEASE=13.0 TMPDIR=/nowhere $run --target cuda --arg 'y=zeros(1000)'
-# A folder of another name says nothing of the release.
+# A folder's other name does not tell the release.
 mkdir -p "$out/cuda-2/bin"
 cp "$out/ptxas" "$out/cuda-2/bin/ptxas"
 expect 'device code, ptxas' env RELEASE=13.0 TG_PTXAS="$out/cuda-2/bin/ptxas" $run --target cuda \

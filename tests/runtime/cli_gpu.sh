@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Sourced by the tests of the command line with drivers that are not real: a folder $out with a
-# kernel $out/k.teg, and `expect`.
+# For tests of the command line with stand-in drivers: makes a folder $out with a kernel $out/k.teg,
+# and defines `expect`.
 export FAKE_STRICT=1
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-expect() { # text, then a command
+expect() { # expect TEXT COMMAND...
     text=$1
     shift
     "$@" > "$out/log" 2>&1 || true

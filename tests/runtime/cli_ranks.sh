@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# cli_ranks.sh TEGULA [LATE]: `run` and `profile` where ranks are processes, and where oshrun
-# started them. LATE: an OpenSHMEM that is late (late_shmem.c).
+# cli_ranks.sh TEGULA [LATE]: `run` and `profile` with ranks that are processes, also when oshrun
+# started them. LATE: an OpenSHMEM that delays operations (late_shmem.c).
 set -eu
 tegula=$1
 late=${2-}
@@ -28,7 +28,7 @@ die() {
     exit 1
 }
 
-# ranks ENGINE ARGUMENTS...: three of them; what rank 0 and the others say is in `out`.
+# ranks ENGINE ARGUMENTS...: runs three of them; `out` has the output of rank 0 and of the others.
 ranks() {
     engine=$1
     shift
@@ -50,23 +50,23 @@ ranks() {
 engines=processes
 command -v oshrun >/dev/null && engines="$engines openshmem"
 for engine in $engines; do
-    # A trace of all ranks on one clock, written and told once.
+    # A trace of all ranks on one clock, written and reported once.
     ranks $engine profile gather.teg --arg 'a=rand(3,100,30)' -r 3 -o $engine.json -j 1 \
         --set plan=pull --set chunks=2
     [ "$(grep -c 'one launch of 3 ranks' out)" = 1 ] || die "$engine: the trace is not told of once"
     grep -q "programs alone .*transfers alone " out || die "$engine: copies are not timed alone"
     python3 "$here/../gpu/ranks_trace.py" $engine.json 3 2 || die "$engine: the trace is wrong"
-    # Where programs read themselves, both parts are timed alone by another plan.
+    # If programs read remote memory directly, another plan times both parts separately.
     ranks $engine profile gather.teg --arg 'a=rand(3,100,30)' -r 3 -o $engine.json -j 1 \
         --set plan=direct
     grep -q 'by plan=before programs alone .*transfers alone ' out || die "$engine: no plan=before"
-    # By no plan is anything copied but by programs.
+    # In every plan only programs copy data.
     ranks $engine profile send.teg --arg 'x=rand(100)' --arg 'c=zeros(3,3,100)' -r 3 \
         -o $engine.json -j 1
     grep -q 'nothing is copied but by programs' out || die "$engine: stores are copies"
 done
 
-# Processes meet at a port, too; those of several hosts are told what is for them.
+# Processes can also meet at a port; ranks of several hosts get the addresses that they need.
 port=$(python3 "$here/free_port.py")
 meet=localhost:$port
 python3 -c 'import socket, time
@@ -89,7 +89,7 @@ grep -q 'ranks 0 and 1 are on different hosts' out || die "no word of hosts"
 grep -q 'ranks 0 and 1 are on different hosts' out1 || die "no word of hosts at the other"
 unset TG_RANKS TG_MEET meet
 
-# Where others' memory is not mapped, it is copied, unless a plan is asked for that reaches for it.
+# Without mapped memory data are copied, unless the requested plan accesses that memory.
 if [ "$engines" != processes ]; then
     export TG_OPENSHMEM_PUTS=1
     ranks openshmem run gather.teg --arg 'a=rand(3,100,30)' --out c=puts.npy
@@ -112,7 +112,7 @@ if [ "$engines" != processes ]; then
     same -k all_reduce_two_shot --arg 'a=rand(3,1000)'
     same -k gemm_ar --arg 'a=rand(60,32)' --arg 'b=rand(32,16)' --arg 'c=zeros(3,60,16)'
     same -k gemm_rs --arg 'a=rand(60,32)' --arg 'b=rand(32,16)' --arg 'c=zeros(3,20,16)'
-    # Rows with gaps go together, and are there before anybody is told so.
+    # Rows with gaps are sent together, and have arrived before any signal says so.
     for plan in before pull push; do
         [ -z "$late" ] && break
         export TG_OPENSHMEM_LIBRARY="$late"
@@ -126,7 +126,7 @@ if [ "$engines" != processes ]; then
     unset TG_OPENSHMEM_PUTS
 fi
 
-# Ranks that run another plan, or on other extents, say so before they wait for each other.
+# Ranks with another plan, or with other extents, report that before they wait for each other.
 differ() {
     text=$1
     shift
@@ -144,12 +144,12 @@ differ "rank 0 runs 'gather' with '.*plan=push.*' and rank 1 with '.*plan=pull" 
 differ "rank 0 runs 'gather' with '.*' and rank 1 with '.*chunks=16" \
     --arg 'a=rand(2,100,30)' --set plan=push --set chunks=16
 differ 'rank 0 asks for u8.*, rank 1 for u8' --arg 'a=rand(2,90,30)' --set plan=push
-# Where they meet may be a file of somebody's: it stays.
+# If the meeting place is a file of the user's, it stays unchanged.
 echo mine >file
 TG_RANKS=2 TG_RANK=0 TG_MEET=file TG_COMM_TIMEOUT_MS=300 "$tegula" run gather.teg --comm processes \
     --arg 'a=rand(2,100,30)' >out 2>&1 && die "ranks meet at a file"
 [ "$(cat file)" = mine ] || die "a file is gone"
-# What is not said is named, with what says it.
+# Messages name a missing setting, and its option or variable.
 alone() {
     text=$1
     shift
@@ -161,19 +161,19 @@ alone() {
 alone 'how many ranks' TG_RANK=0 TG_MEET=here
 alone 'which of 2 ranks' TG_RANKS=2 TG_MEET=here
 alone 'no place to meet' TG_RANKS=2 TG_RANK=1
-# A plan that there is not.
+# A plan that does not exist.
 for plan in 8 -1 bogus; do
     "$tegula" run gather.teg --arg 'a=rand(2,100,30)' --set plan=$plan >out 2>&1 && die "plan=$plan"
     grep -q "direct, before, pull, push" out || die "plan=$plan: no word of those that there are"
 done
 
-# Turns of a loop use the same signals again: a heap that has words for one is enough for all.
+# Iterations of a loop reuse their signals: a heap with words for one iteration suffices.
 TG_COMM_HEAP=50000000 "$tegula" run "$here/../run/comm.teg" -k turns --ranks 2 \
     --arg 'x=ones(100000)' --arg 'c=zeros(2,100000)' --arg steps=200 >out 2>&1 ||
     die "turns: failed"
 grep -q 'c: f32\[2, 100000\] = 400 400' out || die "turns: wrong sums"
 
-# Transfers that take next to nothing beside the programs leave nothing to hide.
+# Transfers that take next to no time beside the programs leave nothing to hide.
 cat >long.teg <<'END'
 kernel long(a: sym f32[W][M, K], c: f32[W, M, K]) {
     parallel r in W, m in M by 16, k in K by 32 {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks with a GPU each: as threads of this process, then as processes of this host. Runs on the
-// GPUs that are there, and on those of the stand-in driver (fake_cuda.h). Ends with 77 where there
-// are not two.
+// Ranks with a GPU each: as threads of this process, then as processes of this host. Runs on real
+// GPUs or on those of the stand-in driver (fake_cuda.h). Ends with 77 without two GPUs.
 //
-// comm_gpu [--launches N] [--time] [--nvshmem [--misuse NAME]] [--share W] [--tcp | --hosts]; of a
-// rank that is a process: --rank R --ranks W --meet PATH. --share: W ranks, processes alone, share
-// the GPUs that are there. --misuse: unlike, odd, even, absent, dead, late; the others run all of
-// them, one after the other, but NVSHMEM starts once in a process. --tcp: processes meet at a port;
+// comm_gpu [--launches N] [--time] [--nvshmem [--misuse NAME]] [--share W] [--tcp | --hosts]; a
+// rank that is a process has also --rank R --ranks W --meet PATH. --share: W ranks, as processes
+// only, share the GPUs. --misuse: unlike, odd, even, absent, dead, late. Otherwise all of them run
+// one after the other, but NVSHMEM starts once in a process. --tcp: processes meet at a port;
 // --hosts: as if each were on a host of its own.
 #include "tests/runtime/comm_kernels.h"
 
@@ -30,7 +29,7 @@ enum { LONG_MS = 200000 };
 static _Atomic int failures;
 static const rt_cuda *cu;
 static int launches = 5;
-static int share; // ranks that share GPUs
+static int share; // number of ranks that share GPUs
 static bool timed, nvshmem, tcp, hosts;
 static const char *misuse;
 
@@ -79,7 +78,7 @@ typedef struct Rank {
     tg_context *context;
     tg_comm *comm;
     cu_stream stream;
-    cu_pointer counted; // how much was wrong
+    cu_pointer counted; // counter of wrong elements
     DLTensor bad, a, wide;
     uint32_t seed;
 } Rank;
@@ -100,7 +99,7 @@ static bool make(Rank *r, const DLTensor *a) {
     return tg_launch_on(&kernel_make, args, 3, r->stream) == TG_OK;
 }
 
-/// How many elements were wrong since the last question.
+/// Returns the number of wrong elements since the last call.
 static uint32_t wrong(Rank *r) {
     uint32_t n = 1;
     CHECK(tg_device_synchronize(r->device, r->stream) == TG_OK);
@@ -129,8 +128,8 @@ static void transfers(Rank *r, const DLTensor *a) {
         }
 }
 
-/// Programs that reach into others' memory are refused where it is not mapped, and what comes
-/// behind is not.
+/// Without mapped memory, programs that access other ranks' memory are refused, and later launches
+/// work.
 static void reach(Rank *r) {
     bool mapped = rt_comm_is_mapped(r->comm);
     CHECK(launch(r, &kernel_reach, &r->a, 0, 1) == mapped);
@@ -140,7 +139,7 @@ static void reach(Rank *r) {
     CHECK(wrong(r) == 0);
 }
 
-/// What has no room for the others' shards has some of the launch's, where it is not mapped.
+/// Without room for other ranks' shards, and without mapped memory, the launch provides room.
 static void lean(Rank *r) {
     static const int64_t shape[2] = {300, 500};
     DLTensor t;
@@ -149,7 +148,7 @@ static void lean(Rank *r) {
     CHECK(tg_sym_free(r->comm, &t) == TG_OK);
 }
 
-/// Launches that do nothing but meet.
+/// Launches that only meet.
 static void meetings(Rank *r) {
     for (int i = 0; i < 4 * launches; i++) CHECK(launch(r, &kernel_come, &r->a, 0, 1));
     CHECK(tg_device_synchronize(r->device, r->stream) == TG_OK);
@@ -173,7 +172,7 @@ static void replays(Rank *r) {
         graph = fake.fake_capture_end(r->stream);
         for (int i = 0; i < launches; i++) {
             fake.fake_replay(graph);
-            CHECK(launch(r, &kernel_collect, &r->a, TG_GATHER_PUSH, 300)); // not of the graph
+            CHECK(launch(r, &kernel_collect, &r->a, TG_GATHER_PUSH, 300)); // not part of the graph
         }
         CHECK(wrong(r) == 0);
         fake.fake_drop(graph);
@@ -196,8 +195,8 @@ static void replays(Rank *r) {
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/// What one launch gave to the streams: L the launch's, S sides. Numbers of streams differ between
-/// runs, letters and what follows them do not.
+/// The operations of one launch on streams, as letters: L is the launch's stream, S are side
+/// streams. Numbers of streams differ between runs, these texts do not.
 static const char *given(Rank *r, tg_kernel *kernel, int how, int chunk) {
     static _Thread_local char out[4096];
     int own = -1;
@@ -209,7 +208,7 @@ static const char *given(Rank *r, tg_kernel *kernel, int how, int chunk) {
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *what = strchr(line, ' ') + 1;
         int stream = atoi(line);
-        if (own < 0) own = stream; // the first is the launch's
+        if (own < 0) own = stream; // the first operation is on the launch's stream
         if (strncmp(what, "wait for a", 10) != 0 && strncmp(what, "wait", 4) == 0)
             what = (char *)(uintptr_t)(atoi(what + 9) == own ? "wait for L" : "wait for S");
         size_t n = strlen(out);
@@ -229,8 +228,8 @@ static bool gives(Rank *r, tg_kernel *kernel, int how, int chunk, const char *wa
     return strcmp(given(r, kernel, how, chunk), expected) == 0;
 }
 
-/// Ranks that are far: words of a meeting are put behind a quiet, flags behind one of their chunk;
-/// programs begin when all of it has ended, and nothing begins early.
+/// Far ranks put the words of a meeting behind a quiet, and flags behind a quiet of their chunk.
+/// Programs begin when all of that has completed, and nothing begins early.
 #define MEETS "L tg_comm_step\nL nvshmem_quiet\nL nvshmem_put\nL tg_comm_step\n"
 #define SENDS "S nvshmem_put\nS nvshmem_quiet\nS nvshmem_put\n"
 static void order_far(Rank *r) {
@@ -251,8 +250,9 @@ static void order_far(Rank *r) {
     CHECK(gives(r, &kernel_spread, TG_GATHER_PUSH, 150, spread));
 }
 
-/// Everything that a launch waits for is submitted before it; chunks come before their flags; the
-/// sides are joined before the last meeting. A step begins early directly behind programs alone.
+/// Every operation that a launch waits for is submitted before it. Chunks precede their flags. The
+/// side streams are joined before the last meeting. A step may begin early only right behind
+/// programs.
 static void order(Rank *r) {
     static const char pull[] = "L tg_comm_step\nL record\nS wait for L\n"
                                "S copy 1 x 600000\nS copy 1 x 8\nS copy 1 x 600000\nS copy 1 x 8\n"
@@ -265,7 +265,7 @@ static void order(Rank *r) {
     static const char before[] =
         "L tg_comm_step\nL record\nS wait for L\nS copy 1 x 1200000\nS record\n"
         "L wait for S\nL take\nL early tg_comm_step\nL record\n";
-    // Copies within a device are done when programs begin.
+    // Copies within a device complete before programs begin.
     static const char shared[] = "L tg_comm_step\nL record\nS wait for L\n"
                                  "S copy 1 x 600000\nS copy 1 x 8\n"
                                  "S copy 1 x 600000\nS copy 1 x 8\nS record\nL wait for S\n"
@@ -291,7 +291,7 @@ static void order(Rank *r) {
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/// Microseconds of a launch in a graph of `n` of them.
+/// Microseconds of a launch in a graph of `n` launches.
 static double graph_time(Rank *r, tg_kernel *kernel, const DLTensor *a, int how, int chunk, int n) {
     cu_event from, to;
     float ms = 0, best = 1e9f;
@@ -341,7 +341,7 @@ static void times(Rank *r) {
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/// The last rank does not come; the others say so, and go on saying it.
+/// The last rank does not come. The others report it, also at later calls.
 static void absent(Rank *r) {
     if (r->rank == r->ranks - 1) return;
     CHECK(launch(r, &kernel_come, &r->a, 0, 1));
@@ -354,7 +354,7 @@ static void absent(Rank *r) {
     CHECK(!launch(r, &kernel_come, &r->a, 0, 1));
 }
 
-/// The last rank ends; the others are told, and not by a time limit.
+/// The last rank ends. The others learn of it before the time limit.
 static void dead(Rank *r) {
     CHECK(launch(r, &kernel_come, &r->a, 0, 1));
     CHECK(tg_device_synchronize(r->device, r->stream) == TG_OK);
@@ -366,7 +366,7 @@ static void dead(Rank *r) {
     if (r->rank == 0) printf("%s: dead rank: %s\n", r->engine, tg_last_error());
 }
 
-/// The last rank takes its time, and all is well.
+/// The last rank is slow, and everything works.
 static void late(Rank *r) {
     for (int i = 0; i < 3; i++) {
         if (r->rank == r->ranks - 1) nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
@@ -375,7 +375,7 @@ static void late(Rank *r) {
     }
 }
 
-/// The last rank passes another part of a tensor; behind launches in which it did not.
+/// The last rank passes another part of a tensor, after `times` launches in which it did not.
 static bool passes_part(Rank *r, int times) {
     static int64_t shape[2] = {2, 4};
     bool passed = true;
@@ -390,7 +390,7 @@ static bool runs(const Rank *r) {
     return tg_device_synchronize(r->device, r->stream) == TG_OK;
 }
 
-/// All are told, and none by a time limit.
+/// All ranks are told before the time limit.
 static void unlike(Rank *r) {
     for (int i = 0; i < 3; i++) CHECK(launch(r, &kernel_come, &r->a, 0, 1));
     CHECK(!passes_part(r, 1) || !runs(r));
@@ -398,7 +398,7 @@ static void unlike(Rank *r) {
     if (r->rank == 0) printf("%s: unlike: %s\n", r->engine, tg_last_error());
 }
 
-/// A file that says that a rank is ahead of the last one, for ranks that are threads, or processes.
+/// A file that shows that a rank is ahead of the last one, for ranks that are threads or processes.
 static const char *ahead_file(const Rank *r, int rank, char out[300]) {
     const char *slash = strrchr(r->meet, '/');
     bool is_thread = strcmp(r->engine, "threads") == 0;
@@ -422,9 +422,9 @@ static void wait_for_others(const Rank *r) {
     }
 }
 
-/// Hosts see nothing of it, as some are ahead when the last one comes: devices do. The stand-in's
-/// launches are over when they return, so there it is a graph that is replayed. Odd meetings are
-/// told of in other words than even ones.
+/// Hosts do not see the mistake if some are ahead when the last one comes, but devices do. The
+/// stand-in's launches are complete when they return, so a graph is replayed there. Odd meetings
+/// use other words than even ones.
 static void unlike_at(Rank *r, bool even) {
     bool last = r->rank == r->ranks - 1, passed;
     void *graph = NULL;
@@ -491,7 +491,7 @@ static void work(Rank *r) {
     CHECK(tg_sym_free(r->comm, &r->a) == TG_OK);
 }
 
-/// A group of its own, which is of no use behind that.
+/// Runs a misuse in a group of its own, which cannot be used afterwards.
 static void misused(Rank *r, const char *name, void (*how)(Rank *)) {
     static const int64_t shape[2] = {3, 4};
     const char *place = r->meet;
@@ -506,7 +506,7 @@ static void misused(Rank *r, const char *name, void (*how)(Rank *)) {
     r->meet = place;
 }
 
-/// The one that is asked for, or all that leave the process as it is.
+/// Runs the requested misuse, or all that leave the process intact.
 static void misuses(Rank *r) {
     static const struct {
         const char *name;
@@ -572,7 +572,7 @@ static void as_threads(int ranks, void *(*run)(void *)) {
     for (int i = 0; i < ranks; i++) pthread_join(threads[i], NULL);
 }
 
-/// Where nobody listens.
+/// Finds a free port.
 static void find_port(char *out, size_t size) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;

@@ -12,7 +12,7 @@
 
 /* ---- device code ----------------------------------------------------------------------------- */
 
-// A wait of thread 0 for [%flag] to reach the epoch, then all threads go on.
+// Thread 0 waits for [%flag] to reach the epoch; then all threads continue.
 #define WAIT                                                                                       \
     "{ .reg .pred %p; .reg .b64 %v, %from, %now, %limit, %at;\n"                                   \
     "  mov.u32 %lane, %tid.x; setp.ne.u32 %p, %lane, 0; @%p bra GOT;\n"                            \
@@ -48,7 +48,7 @@
     ".param .u32 prank"
 #define CHUNK_PARAMS                                                                               \
     ".param .u64 pcontrol, .param .u32 pchunk, .param .u32 pchunks, .param .u32 pranks"
-// Loops over the elements of chunk %c, by all threads of the grid: %i counts in the shard, %d is
+// Loops of all threads of the grid over the elements of chunk %c: %i counts within the shard, %d is
 // the offset in bytes.
 #define EACH(body)                                                                                 \
     "{ mul.lo.u32 %first, %c, %chunk; sub.u32 %n, %rows, %first; min.u32 %n, %n, %chunk;\n"        \
@@ -146,7 +146,7 @@ static const char text[] =
                                                                   "setp.lt.u32 %p, %to, %ranks; "
                                                                   "@%p bra PART;\n"
                                                                   "ret; }\n"
-                                                                  // What the others sent here.
+                                                                  // Data that the others sent here.
                                                                   ".visible .entry fold(.param "
                                                                   ".u64 pview, .param .u64 pslot, "
                                                                   ".param .u64 pflags,\n"
@@ -227,7 +227,7 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/// The first failure of a launch.
+/// Records the first failure of a launch.
 static void fail_at(int64_t *control, int64_t site, int64_t peer, int64_t number) {
     int64_t none = 0;
     if (!__atomic_compare_exchange_n(&control[TG_CONTROL_FAILED], &none, 1, 0, __ATOMIC_ACQ_REL,
@@ -238,7 +238,7 @@ static void fail_at(int64_t *control, int64_t site, int64_t peer, int64_t number
     control[TG_CONTROL_NUMBER] = number;
 }
 
-/// Between two looks at a word: whether to go on.
+/// Whether a wait may look at its word again.
 static bool may_wait(int64_t *control, int64_t from, int64_t site, int64_t peer, int64_t number) {
     if (__atomic_load_n(&control[TG_CONTROL_GIVE_UP], __ATOMIC_RELAXED) ||
         __atomic_load_n(&control[TG_CONTROL_FAILED], __ATOMIC_RELAXED))
@@ -256,7 +256,7 @@ static void wait_for(int64_t *control, const int64_t *word, int64_t value_, int6
         if (!may_wait(control, from, 0, peer, number)) return;
 }
 
-/// Waits for the word of a rank, which may be ahead where it has given up.
+/// Waits for the word of a rank, which may be ahead if it has given up.
 static void meet(int64_t *control, const uint64_t *place, uint64_t own, int64_t peer,
                  int64_t count) {
     int64_t from = now_ns();
@@ -391,7 +391,7 @@ void add_fake_kernels(void (*add)(const char *, FakeKernel *, int, const size_t 
 enum { MAKE, TAKE, GIVE, FOLD };
 enum { CTAS = 132, THREADS = 512, ALL_SHARED = 227 << 10 };
 
-/// What host code knows of its arguments: a [W, rows, cols], bad, seed, how, chunk.
+/// The host code's view of its arguments: a [W, rows, cols], bad, seed, how, chunk.
 typedef struct Host {
     const tg_env *env;
     const tg_comm_calls *comm;
@@ -498,7 +498,7 @@ static int32_t reach_entry(const tg_slot *args, const tg_env *env) {
 
 static const tg_device_function functions[] = {
     {"make", THREADS, 1, 0, 6, 0, 0},
-    {"take", THREADS, 1, ALL_SHARED, 13, 0, 0}, // nothing else fits beside it
+    {"take", THREADS, 1, ALL_SHARED, 13, 0, 0}, // no other CTA fits beside it
     {"give", THREADS, 1, 0, 12, 0, 0},
     {"fold", THREADS, 1, ALL_SHARED, 13, 0, 0},
 };

@@ -17,15 +17,15 @@
 extern tg_kernel kernel_make;
 /// collect(a, bad, seed, how, chunk): gathers a and checks it; how: enum tg_gather_how.
 extern tg_kernel kernel_collect;
-/// spread(a, bad, seed, how, chunk): each rank sends parts of the size of a to the others, who
+/// spread(a, bad, seed, how, chunk): each rank sends parts of the size of a to the others, which
 /// check them; how: PUSH, BEFORE.
 extern tg_kernel kernel_spread;
-/// come(a): a launch that waits for all at its start.
+/// come(a): a launch that waits for all ranks at its start.
 extern tg_kernel kernel_come;
-/// reach(a): one whose programs would reach into the others' memory.
+/// reach(a): a launch whose programs would access other ranks' memory.
 extern tg_kernel kernel_reach;
 
-/// Tells the stand-in driver of the kernels.
+/// Registers the kernels with the stand-in driver.
 void add_fake_kernels(void (*add)(const char *name, FakeKernel *run, int n, const size_t *sizes));
 
 #endif

@@ -13,14 +13,14 @@ enum { TABLE = 1 << 24 };
 Model m;
 static struct {
     int bound;
-    uint64_t *seen, salt; // hashes of states; of this search
+    uint64_t *seen, salt; // hashes of states; salt of this search
     long used;
 } search;
 
 typedef struct State {
     uint8_t cells[CELLS], pc[STREAMS], buffer[STREAMS];
-    uint16_t programs[MOST]; // of the launch that runs: 2 bits each
-    uint8_t last, skipped;   // where orders are bounded
+    uint16_t programs[MOST]; // phases of the running launch's programs, 2 bits each
+    uint8_t last, skipped;   // for bounded orders
 } State;
 
 static uint8_t epoch_of(const State *s, int rank) {
@@ -35,12 +35,12 @@ static int phase_of(const State *s, int rank, int program) {
     return s->programs[rank] >> 2 * program & 3;
 }
 
-/// The word of a meeting; its count is in units of 4.
+/// The word of a meeting, whose count is in units of 4.
 static const uint8_t *met(const uint8_t *cells, const Step *step, int rank) {
     return &cells[cells[m.counts[rank]] & 1 ? step->b : step->a];
 }
 
-/// Whether a step, of a launch this program, can be next.
+/// Whether a step, or this program of a launch, can be next.
 static bool may_go(const State *s, int stream, const Step *step, int program) {
     int rank = rank_of(stream);
     if (step->kind == LAUNCH) {
@@ -56,13 +56,13 @@ static bool may_go(const State *s, int stream, const Step *step, int program) {
     return true;
 }
 
-/// It commutes with all that others do, and nobody can keep it from being next.
+/// Whether the step commutes with all others, and no step can prevent it.
 static bool is_alone(const Step *step) {
     if (step->kind == LAUNCH) return false;
     return step->lost || step->kind == RECORD || step->kind == AWAIT_EVENT || step->kind == COUNT;
 }
 
-/// A phase of a program; false: it has found what is wrong.
+/// Runs a phase of a program. False: it found an error.
 static bool run_program(State *s, int rank, const Step *step, int program) {
     const Program *p = &step->programs[program];
     int phase = phase_of(s, rank, program);
@@ -101,7 +101,7 @@ static bool run_step(State *s, int stream, const Step *step) {
     return true;
 }
 
-/// False: something was wrong.
+/// False: an error was found.
 static bool advance(State *s, int stream, int program) {
     const Step *step = next_step(s, stream);
     int rank = rank_of(stream);
@@ -143,7 +143,7 @@ static bool add_state(const State *s) {
 
 static bool visit(State s);
 
-/// The state behind one more step, which `skipped` others could have been before.
+/// Visits the state after one more step, which `skipped` others could have preceded.
 static bool follow(const State *s, int stream, int program, int skipped) {
     State next = *s;
     if (search.bound != ANY && s->skipped + skipped > search.bound) return true;
@@ -152,7 +152,7 @@ static bool follow(const State *s, int stream, int program, int skipped) {
     return advance(&next, stream, program) && visit(next);
 }
 
-/// False: something is wrong. Steps that need no choice are done.
+/// Performs the steps that need no choice. False: an error was found.
 static bool settle(State *s) {
     for (bool moved = true; moved;) {
         moved = false;
@@ -166,7 +166,7 @@ static bool settle(State *s) {
     return true;
 }
 
-/// Whether nothing is wrong in what can follow.
+/// Whether every continuation is free of errors.
 static bool visit(State s) {
     bool ended = true;
     int found = 0, n = m.size * MOST;

@@ -17,28 +17,28 @@ enum { NONE = 255, ANY = 255 };
 
 typedef enum Kind {
     RECORD,
-    AWAIT_EVENT, // stream, at: behind that record
-    AWAIT_WORD,  // a is not 0
+    AWAIT_EVENT, // stream, at: the record to wait for
+    AWAIT_WORD,  // until a is not 0
     COPY,        // a becomes b
-    READ,        // of b, for the next step
-    WRITE,       // to a
+    READ,        // reads b, for the next step
+    WRITE,       // writes to a
     CLEAR,       // a becomes 0
     MARK,        // a becomes the epoch
     EPOCH,
     COUNT,
-    TELL, // a or b, of even and odd counts, becomes the count with `value`
-    MEET, // the count of a or b is this one; then it has `value`, too
+    TELL, // a or b, by the parity of the count, becomes the count with `value`
+    MEET, // until the count of a or b is this one; it must have the same `value`
     TURN,
     LAUNCH
 } Kind;
 
-/// Of a launch, in this order; NONE: it does not.
+/// The phases of a program, in this order; NONE: skipped.
 typedef struct Program {
-    uint8_t flag;       // waits until it is the epoch
-    uint8_t read, want; // finds this value
-    uint8_t to, value;  // writes it, or (adds) adds it
-    uint8_t raise;      // lets it become the epoch
-    bool adds, hasty;   // hasty: it raises first
+    uint8_t flag;       // waits until this cell has the epoch
+    uint8_t read, want; // reads this cell and expects this value
+    uint8_t to, value;  // writes this value there, or adds it
+    uint8_t raise;      // sets this cell to the epoch
+    bool adds, hasty;   // hasty: raises before it writes
 } Program;
 
 typedef struct Step {
@@ -48,21 +48,21 @@ typedef struct Step {
     Program programs[PROGRAMS];
 } Step;
 
-/// 8 bytes of memory. All are zero at first; what is written there are small numbers here: epochs
-/// of launch n are 4 n and on, contents are numbered.
+/// 8 bytes of memory, zero at first. The model has small numbers: epochs of launch n are 4 n and
+/// on, and contents are numbered.
 typedef struct Cell {
-    int owner; // a rank; MOST + rank: its own memory
+    int owner; // a rank; MOST + rank: its private memory
     uint64_t at;
 } Cell;
 
 typedef struct Model {
-    int size, n_cells; // ranks
-    bool fine;         // copies are two steps
+    int size, n_cells; // number of ranks
+    bool fine;         // whether a copy is two steps
     Cell cells[CELLS];
-    uint8_t epochs[MOST], counts[MOST]; // cells
-    Step steps[STREAMS][STEPS];         // stream i of rank r: r * MOST + i; 0: of launches
+    uint8_t epochs[MOST], counts[MOST]; // cells of epochs and counts
+    Step steps[STREAMS][STEPS]; // stream i of rank r: r * MOST + i; stream 0 has the launches
     int n[STREAMS];
-    long states; // that the last search has seen
+    long states; // states that the last search visited
 } Model;
 extern Model m;
 
@@ -71,8 +71,8 @@ static inline int rank_of(int stream) {
 }
 
 bool model_setup(void);
-/// Whether nothing is wrong in any order; with a bound, in those in which steps that could be next
-/// are left for later so often at most. ANY: there is none.
+/// Whether every order is free of errors. With a bound, steps that could be next are postponed at
+/// most so often. ANY: unbounded.
 bool model_explore(int bound);
 
 #endif

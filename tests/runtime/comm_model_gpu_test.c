@@ -25,18 +25,18 @@ enum { LAUNCHES = 2, BOUND = 3, EVENTS = 64 };
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-typedef enum How { // behind enum tg_gather_how
+typedef enum How { // after enum tg_gather_how
     READ_THERE = 10,
     SEND,
     SEND_TURNS,
-    COPY_TURNS, // a scatter in each
-    BY_RANK,    // a scatter to each rank, while what is for the next is made
+    COPY_TURNS, // a scatter in each iteration
+    BY_RANK,    // a scatter to each rank, while data for the next rank are made
     ADD,
-    WRITTEN // before, in the same launch
+    WRITTEN // written before, in the same launch
 } How;
 enum { F_MAKE, F_TAKE, F_GIVE, F_FOLD, F_SEND, F_CLEAR, F_ADD, F_INSPECT, FUNCTIONS };
 
-/// Host code as the compiler makes it, of shards [1, 2].
+/// Host code as the compiler makes it, for shards [1, 2].
 typedef struct Host {
     const tg_env *env;
     const tg_comm_calls *comm;
@@ -51,7 +51,7 @@ static int32_t take_all(Host *h, void *view, int64_t slot, void *flags, int func
     return h->env->dispatch(h->env, function, 1, list);
 }
 
-/// Each turn sends into the owners' stage and raises the same flags.
+/// Each iteration sends into the owners' stage and raises the same flags.
 static int32_t send_turns(Host *h, int turns) {
     int64_t lead = 0, flags_lead = 0;
     char *stage = h->comm->workspace(h->env, 8 * (int64_t)h->ranks, &lead);
@@ -69,8 +69,8 @@ static int32_t send_turns(Host *h, int turns) {
     return status;
 }
 
-/// Copies to the owners' stage: turn by turn, when all is made, or in one turn rank by rank, what
-/// is for the own one last.
+/// Copies to the owners' stage: in each iteration, or once at the end, or rank by rank in one
+/// iteration, with the own part last.
 static int32_t copy_parts(Host *h, bool by_rank) {
     tg_scatter s = {.part = 8, .rows = 1, .row_bytes = 8, .pitch = 8, .chunk_rows = 1, .name = "a"};
     int64_t lead = 0;
@@ -199,10 +199,10 @@ typedef struct Protocol {
     const char *name;
     tg_kernel *kernel;
     int how;
-    bool makes; // the rank writes its shard before each launch, and behind the last one
-    bool flags; // programs wait for some
+    bool makes; // whether the rank writes its shard before each launch, and after the last one
+    bool flags; // whether programs wait for flags
     bool turns;
-    int early; // kernels of a launch and rank that begin while what is before them ends
+    int early; // kernels of a launch and rank that may begin while their predecessors end
 } Protocol;
 
 static const Protocol protocols[] = {
@@ -307,7 +307,7 @@ static void *rank_main(void *state) {
 
 /* ---- from operations to steps ---------------------------------------------------------------- */
 
-static int n_early; // kernels of all ranks
+static int n_early; // number of these kernels on all ranks
 static struct {
     const Rank *rank;
     int streams[MOST], n_streams, launches, n_events;
@@ -400,7 +400,7 @@ static uint32_t narrow(void *const *args, int i) {
     return *(const uint32_t *)args[i];
 }
 
-/// take and fold.
+/// Builds take and fold.
 static void build_takes(Step *step, void *const *args, bool folds) {
     uint64_t flags = wide(args, 2);
     uint32_t chunks = narrow(args, 6), ranks = narrow(args, 7), seed = narrow(args, 11);
@@ -414,7 +414,7 @@ static void build_takes(Step *step, void *const *args, bool folds) {
         }
 }
 
-/// What is for all ranks, or for one: columns are the number of the rank then, and rows 0.
+/// Parts for all ranks, or for one; then the columns are the rank's number, and rows are 0.
 static void build_gives(Step *step, void *const *args) {
     uint32_t chunks = narrow(args, 5), ranks = narrow(args, 6), seed = narrow(args, 10);
     uint32_t me = narrow(args, 11), rows = narrow(args, 7), only = narrow(args, 8);
@@ -527,7 +527,8 @@ static void build(const Rank *r) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/// `look` has the steps of a protocol by so many ranks, and says whether all is as it should be.
+/// `look` gets the steps of a protocol with so many ranks, and returns whether they are as
+/// expected.
 static void with_ranks(const Protocol *p, int size, int rows, bool (*look)(const Protocol *)) {
     pthread_barrier_t captured, looked;
     pthread_t threads[MOST];
@@ -586,8 +587,7 @@ static bool expect_right(const Protocol *p) {
     return right && n_early == p->early * LAUNCHES * m.size;
 }
 
-/// Two and three ranks in all orders; four with a bound on how often a step waits that could be
-/// next.
+/// Two and three ranks in all orders; four with a bound on postponed steps.
 static void all_orders(void **state) {
     (void)state;
     for (int i = 0; i < PROTOCOLS; i++)
@@ -595,10 +595,10 @@ static void all_orders(void **state) {
             with_ranks(&protocols[i], size, size == 2 ? 2 : 1, expect_right);
 }
 
-/// Takes something away of a step, or of its program i: false where there is nothing of that kind.
+/// Removes an action from a step, or from its program i. False: it has none of this kind.
 typedef bool Change(const Protocol *p, Step *step, int i);
 
-/// Programs, or (side) side streams, wait for the cell.
+/// Whether programs, or (side) side streams, wait for the cell.
 static bool is_waited_for(uint8_t cell, bool side) {
     for (int i = 0; i < m.size * MOST; i++)
         for (int k = 0; k < m.n[i]; k++) {
@@ -610,8 +610,8 @@ static bool is_waited_for(uint8_t cell, bool side) {
     return false;
 }
 
-/// What says that something is there: counts, and flags by copies, programs and the own stream.
-/// Words that side streams wait for are raised at the end at the latest.
+/// Signals that announce data: counts, and flags of copies, programs and the own stream. Words that
+/// side streams wait for are raised at the end at the latest.
 static bool lose_signal(const Protocol *p, Step *step, int i) {
     Program *program = &step->programs[i];
     bool flags = step->kind == COPY || step->kind == WRITE || step->kind == MARK;
@@ -628,8 +628,8 @@ static bool is_marked(uint8_t cell) {
     return false;
 }
 
-/// Not of programs for what their own stream has marked before; nor of the stream for copies, where
-/// programs, here or at the other ranks, have waited for their flags.
+/// Loses a wait, but not a program's wait for a word that its own stream has marked before, nor the
+/// stream's wait for a copy whose flag programs of any rank have waited for.
 static bool lose_wait(const Protocol *p, Step *step, int i) {
     Program *program = &step->programs[i];
     if (step->kind == LAUNCH && program->flag != NONE && !is_marked(program->flag))
@@ -639,7 +639,7 @@ static bool lose_wait(const Protocol *p, Step *step, int i) {
                         (step->kind == AWAIT_EVENT && !joins);
 }
 
-/// What makes words of a launch others than those before.
+/// Loses a step that makes a launch use other words than the previous launch.
 static bool lose_count(const Protocol *p, Step *step, int i) {
     (void)i;
     return step->lost = step->kind == COUNT || (step->kind == EPOCH && p->flags) ||
@@ -647,7 +647,7 @@ static bool lose_count(const Protocol *p, Step *step, int i) {
                         (step->kind == TURN && p->turns);
 }
 
-/// Flags that come before what they stand for.
+/// Flags that precede the data that they announce.
 static bool lose_order(const Protocol *p, Step *step, int i) {
     Program *program = &step->programs[i];
     bool waited = program->raise != NONE &&
@@ -662,12 +662,12 @@ static bool lose_order(const Protocol *p, Step *step, int i) {
     return true;
 }
 
-/// How many changes of one rank were made, in one launch or in all; -1: one was not found.
+/// The number of changes made on one rank, in one launch or in all; -1: one was not noticed.
 static int count_found(const Protocol *p, Change *change, bool in_all) {
     int changes = 0, missed = 0;
     for (int stream = 0; stream < m.size * MOST; stream++) {
         Step *steps = m.steps[stream], saved[STEPS];
-        int period = m.n[stream] / LAUNCHES; // the last step may be one more
+        int period = m.n[stream] / LAUNCHES; // the last step may be an extra one
         for (int k = 0; k < (in_all ? period : m.n[stream]); k++)
             for (int i = 0; i < (steps[k].n ? steps[k].n : 1); i++) {
                 memcpy(saved, steps, sizeof saved);
@@ -694,7 +694,7 @@ static bool expect_found(const Protocol *p) {
     return signals > 0 && waits > 0 && counts > 0 && orders >= 0;
 }
 
-/// Each signal, wait, new count and order, taken away from one rank alone.
+/// Removes each signal, wait, new count and order on one rank.
 static void lost(void **state) {
     (void)state;
     for (int i = 0; i < PROTOCOLS; i++)

@@ -31,30 +31,31 @@ enum {
     ANY = 1000
 };
 
-/// What is broken.
+/// The broken part.
 typedef enum Break {
     NOTHING,
-    LOSE_FLAG, // signal number `which` of those that are not the runtime's own
-    LOSE_DONE, // a rank's word of the end, to another one
-    LOSE_TURN, // of a barrier
+    LOSE_FLAG, // signal number `which`, without the runtime's own
+    LOSE_DONE, // a rank's word of the end, to one other rank
+    LOSE_TURN, // a word of a barrier
     LATE_DATA, // a signal overtakes the put before it
     NO_WAIT,   // programs do not wait for their chunks
     LOSE_WAIT, // one wait of one rank for another
     NO_END,    // a launch ends without the others
     NO_TURN,   // a barrier does not wait
-    SAME_TURN, // nor is the epoch another one behind it
+    SAME_TURN, // and the epoch does not change at it
     BREAKS
 } Break;
 
-/// What a compiled kernel computes; NO_PRODUCT: it is written by hand.
+/// The result of a compiled kernel; NO_PRODUCT: it is hand-written.
 typedef enum Product { NO_PRODUCT, AG_GEMM, GEMM_RS, GEMM_AR } Product;
 
 typedef struct Protocol {
     const char *name;
     tg_kernel *kernel;
-    int64_t how; // of `folded` the number of turns; of what is compiled, whether programs wait
+    int64_t
+        how; // for `folded` the number of iterations; for compiled kernels, whether programs wait
     Product product;
-    bool mapped; // memory; what compiled code asks the runtime for is a step then
+    bool mapped; // whether memory is mapped; requests of compiled code are steps then
 } Protocol;
 
 typedef struct Fiber {
@@ -62,15 +63,16 @@ typedef struct Fiber {
     char *stack;
     tg_context *current;
     bool ended, passed;
-    bool last;   // it is in its last launch: before the first one rank 0 is waited for anyway
-    int waits;   // in that, for other ranks
-    int64_t saw; // the number of changes when it found nothing to do; -1: it can go on
+    bool last;   // whether it is in its last launch (before the first one, rank 0 is waited for
+                 // anyway)
+    int waits;   // number of waits for other ranks in it
+    int64_t saw; // number of changes when it last found no work; -1: it can continue
     int steps;
 } Fiber;
 
-/// A place where several fibers could go on.
+/// A point where several fibers can continue.
 typedef struct Choice {
-    unsigned open; // those that have not been tried
+    unsigned open; // fibers that have not been tried
     int taken;
 } Choice;
 
@@ -79,14 +81,14 @@ static struct {
     Fiber fibers[MOST];
     ucontext_t scheduler;
     char *memory;
-    size_t bytes; // of a rank
+    size_t bytes; // symmetric bytes of a rank
     int64_t changes;
-    uint64_t hash;         // of memory when it was looked at last
-    int entered, finished; // ranks: launches are between
+    uint64_t hash;         // hash of memory at the last look
+    int entered, finished; // ranks that have entered and finished: launches are between
     bool aborts;
     int preemptions, most_preemptions;
     Choice path[DEPTH];
-    int depth, length; // of this run, of the path
+    int depth, length; // depth in this run; length of the path
     uint64_t *seen;
     long states, runs;
     /* what is broken */
@@ -113,7 +115,7 @@ static void leave(void) {
     tg_context_use(f->current);
 }
 
-/// Before a step that others may see.
+/// Called before a step that other ranks may see.
 static void step(void) {
     Fiber *f = &m.fibers[m.running];
     f->steps++;
@@ -126,7 +128,7 @@ static char *at_rank(int rank, size_t at) {
     return m.memory + (size_t)rank * m.bytes + at;
 }
 
-/// The put that was held back arrives.
+/// Delivers the put that was held back.
 static void arrive(int rank) {
     struct Late *l = &m.late[rank];
     if (l->bytes) memcpy(l->to, l->data, l->bytes);
@@ -164,7 +166,7 @@ static bool is_lost(size_t at) {
 static tg_status set(tg_comm *c, int rank, size_t at, int64_t value) {
     step();
     if (!is_lost(at)) memcpy(at_rank(rank, at), &value, sizeof value);
-    // It has overtaken the data: they come a step later.
+    // The word has overtaken the data, which arrive a step later.
     if (m.late[c->rank].bytes) {
         step();
         arrive(c->rank);
@@ -198,8 +200,8 @@ static uint64_t hash_bytes(uint64_t h, const void *bytes, size_t n) {
     return h;
 }
 
-/// Fibers are as their steps and what they have read made them; what they read is in the memory, of
-/// which chunks of an earlier launch do not differ between orders.
+/// Hashes the state. Fibers are determined by their steps and by the values that they read. Those
+/// values are in memory; chunks of an earlier launch do not differ between orders.
 static uint64_t hash_state(unsigned rest) {
     const size_t data = (sizeof(rt_control) + 0xffff) / 0x10000 * 0x10000;
     uint64_t h = rest;
@@ -213,14 +215,14 @@ static uint64_t hash_state(unsigned rest) {
     return h ? h : 1;
 }
 
-/// Ranks whose memory is mapped write there without a step.
+/// Ranks with mapped memory write there without a step.
 static void note_changes(void) {
     uint64_t h = hash_state(0);
     m.changes += h != m.hash;
     m.hash = h;
 }
 
-/// A rank that waits goes on when anything has changed.
+/// A waiting rank continues when anything has changed.
 static void progress(tg_comm *c) {
     if (m.aborts) atomic_store(&c->lost, 1);
     if (m.aborts) return;
@@ -256,7 +258,8 @@ static const rt_engine engine = {.name = "model",
                                  .progress = progress};
 
 /* ---- memory that is mapped ------------------------------------------------------------------- */
-// Programs reach into each other's memory between two calls of the runtime: these are the steps.
+// Programs access other ranks' memory between two calls of the runtime: these accesses are the
+// steps.
 
 static int32_t step_begin(const tg_env *env, int32_t how) {
     step();
@@ -325,7 +328,7 @@ static int32_t no_end(const tg_env *env) {
     return 0;
 }
 
-/// The epoch is what it should be, but no rank has waited for another.
+/// The epoch advances, but the rank has waited for no other.
 static int32_t no_turn(const tg_env *env) {
     (void)env;
     tg_comm *c = m.comms[m.running];
@@ -333,7 +336,7 @@ static int32_t no_turn(const tg_env *env) {
     return 0;
 }
 
-/// What programs see of the epoch does not change.
+/// The epoch that programs see does not change.
 static int32_t same_turn(const tg_env *env) {
     int64_t *words = m.comms[m.running]->control->words, epoch = words[TG_CONTROL_EPOCH];
     int32_t failed = rt_host_calls.barrier(env);
@@ -345,7 +348,7 @@ static float value(int rank, int64_t i, int launch) {
     return (float)(rank * 100 + launch * 10 + 1) + (float)i;
 }
 
-/// Launches with other data each time, and what was read is poison afterwards.
+/// Launches with different data each time, and poisons the data that were read.
 static bool launch_all(tg_comm *c) {
     bool gathers = m.p.kernel == &gathered;
     int64_t part[2] = {m.rows, K}, all[2] = {m.rows * m.size, K}, n = m.rows * K;
@@ -374,7 +377,7 @@ static bool launch_all(tg_comm *c) {
     return true;
 }
 
-/// What rank r has of element i of row block `part` where products go; b is the identity.
+/// Rank r's value for element i of row block `part`, where products go; b is the identity.
 static float product(int64_t part, int64_t i, int launch) {
     int64_t n = m.rows * K;
     float sum = 0;
@@ -383,7 +386,7 @@ static float product(int64_t part, int64_t i, int launch) {
     return sum;
 }
 
-/// As launch_all, of ag_gemm, gemm_rs and gemm_ar.
+/// The same for ag_gemm, gemm_rs and gemm_ar.
 static bool launch_products(tg_comm *c) {
     static const float one[K * K] = {1, 0, 0, 1};
     bool gathers = m.p.product == AG_GEMM, scatters = m.p.product == GEMM_RS;
@@ -445,7 +448,7 @@ static void fiber_main(int rank) {
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-/// False: it was there.
+/// False: the state was there.
 static bool add_state(uint64_t h) {
     size_t i = h % SEEN;
     while (m.seen[i] && m.seen[i] != h) i = (i + 1) % SEEN;
@@ -466,14 +469,15 @@ static int first_of(unsigned fibers) {
     return __builtin_ctz(fibers);
 }
 
-/// Who goes on: as the path says, behind its end the one that ran, and a choice is noted. Where the
-/// state was seen before, the rest of the run is not looked at.
+/// Chooses the fiber that continues. Within the path it follows the path. Behind its end the last
+/// fiber continues, and the choice is recorded. If the state was seen before, *looks becomes false,
+/// and the rest of the run is skipped.
 static int choose(unsigned ready, bool *looks) {
     bool can_stay = ready >> m.running & 1;
     int stay = can_stay ? m.running : first_of(ready);
     if (!*looks || !m.entered || m.finished == m.size) return stay;
     if (m.depth == m.length) {
-        bool bounded = m.most_preemptions < ANY; // then it is part of what can follow
+        bool bounded = m.most_preemptions < ANY; // then it is part of the state
         unsigned rest = ready | (unsigned)stay << 8 | (bounded ? (unsigned)m.preemptions << 16 : 0);
         if (m.length == DEPTH || !add_state(hash_state(rest))) {
             *looks = false;
@@ -498,7 +502,7 @@ static void start(int rank) {
     makecontext(&f->context, (void (*)(void))fiber_main, 1, rank);
 }
 
-/// One order to its end. False: something was wrong in it.
+/// Runs one order to its end. False: an error was found.
 static bool run(void) {
     bool looks = true, right = true;
     memset(m.memory, 0, (size_t)m.size * (HEAP + (sizeof(rt_control) + 0xffff)));
@@ -510,7 +514,7 @@ static bool run(void) {
     m.runs++;
     for (int left = m.size; left;) {
         unsigned ready = ready_fibers();
-        if (!ready) { // all wait: they are sent home
+        if (!ready) { // all wait: the run ends
             right = false;
             m.aborts = true;
             for (int r = 0; r < m.size; r++) m.fibers[r].saw = -1;
@@ -525,7 +529,7 @@ static bool run(void) {
     return right;
 }
 
-/// The next order: the last choice that leaves one is another one. False: there is none.
+/// Advances to the next order by changing the last open choice. False: none is left.
 static bool next_path(void) {
     while (m.length) {
         Choice *c = &m.path[m.length - 1];
@@ -539,7 +543,7 @@ static bool next_path(void) {
     return false;
 }
 
-/// All orders, or those to the first that is wrong.
+/// Explores all orders, or those up to the first error.
 static bool explore(const Protocol *p, int size, int64_t rows, int launches, int most_preemptions) {
     m.p = *p;
     m.size = size;
@@ -584,8 +588,8 @@ static void expect_right(const Protocol *p, int size, int64_t rows, int launches
     assert_true(right);
 }
 
-/// Two and three ranks in all orders; four with a bound on how often a rank that could go on does
-/// not.
+/// Two and three ranks in all orders; four with a bound on how often a rank that could continue
+/// does not.
 static void all_orders(void **state) {
     (void)state;
     for (int i = 0; i < PROTOCOLS; i++) {
@@ -595,7 +599,7 @@ static void all_orders(void **state) {
     }
 }
 
-/// By two or three ranks.
+/// Whether two or three ranks notice it.
 static bool is_caught(const Protocol *p, int size, Break broken, int which) {
     m.broken = broken;
     m.which = which;
@@ -606,7 +610,7 @@ static bool is_caught(const Protocol *p, int size, Break broken, int which) {
     return !right;
 }
 
-/// Every signal that goes to another rank, lost alone.
+/// Loses each signal to another rank, one at a time.
 static void lost_signals(void **state) {
     (void)state;
     for (int k = 0; k < 2 * PROTOCOLS; k++) {
@@ -614,7 +618,7 @@ static void lost_signals(void **state) {
         int size = 2 + k % 2, others = size * (size - 1);
         expect_right(p, size, 4 - size, 2, 0);
         int flags = m.flags, dones = m.dones, turns = m.turns;
-        assert_int_equal(dones, 2 * others); // of two launches
+        assert_int_equal(dones, 2 * others); // for two launches
         assert_int_equal(turns, p->kernel == &folded ? 2 * others : 0);
         for (int f = 0; f < flags; f++) assert_true(is_caught(p, size, LOSE_FLAG, f));
         for (int d = 0; d < dones; d++) assert_true(is_caught(p, size, LOSE_DONE, d));
@@ -622,8 +626,8 @@ static void lost_signals(void **state) {
     }
 }
 
-/// What orders data: signals behind them, waits before them, ends between two launches. Where all
-/// is copied before programs start, it is the copying that waits.
+/// Breaks the order of data: signals after them, waits before them, ends between two launches. If
+/// all data are copied before programs start, the copying waits.
 static void lost_order(void **state) {
     (void)state;
     for (int i = 0; i < PROTOCOLS; i++) {
@@ -641,7 +645,7 @@ static void lost_order(void **state) {
 /* ---- compiled kernels ------------------------------------------------------------------------ */
 
 #ifdef TG_COMPILED
-// Objects of comm_model.teg by `tegula build`, one of each plan.
+// Objects of comm_model.teg by `tegula build`, one for each plan.
 #define PLAN(p) extern tg_kernel p##_ag_gemm_kernel, p##_gemm_rs_kernel, p##_gemm_ar_kernel
 PLAN(direct);
 PLAN(before);
@@ -651,8 +655,8 @@ PLAN(add);
 PLAN(copies);
 PLAN(put);
 
-// Programs that store into other ranks' memory, or read what was written in the launch where it
-// lies, need it mapped.
+// Programs that store into other ranks' memory, or read in place data written in this launch, need
+// mapped memory.
 static const Protocol compiled[] = {
     {"ag_gemm, before", &before_ag_gemm_kernel, 0, AG_GEMM, false},
     {"ag_gemm, pull", &pull_ag_gemm_kernel, 1, AG_GEMM, false},
@@ -673,15 +677,15 @@ static const Protocol compiled[] = {
 };
 enum { COMPILED = sizeof compiled / sizeof *compiled };
 
-/// gemm_ar's programs wait for parts where nothing else has all ranks meet; shards are cleared
+/// gemm_ar's programs wait for parts if no other operation makes all ranks meet. Shards are cleared
 /// before programs add to them.
 static bool has_turns(const Protocol *p) {
     bool phases = p->product == GEMM_AR && p->kernel != &direct_gemm_ar_kernel;
     return phases || p->kernel == &add_gemm_rs_kernel;
 }
 
-/// Three ranks launch once; gemm_ar, of two phases, with a bound on how often a rank that could go
-/// on does not. Of five rows one rank has three parts, the other one two.
+/// Three ranks launch once; gemm_ar has two phases, and a bound on how often a rank that could
+/// continue does not. Of five rows, one rank has three parts and another two.
 static void compiled_orders(void **state) {
     (void)state;
     for (int i = 0; i < COMPILED; i++) {
@@ -694,8 +698,8 @@ static void compiled_orders(void **state) {
     }
 }
 
-/// Signals, ends, waits and barriers that the compiler asks for: each is missed. Of a chunk it is
-/// the first of several waits.
+/// Removes signals, ends, waits and barriers of compiled code; each must be noticed. Of several
+/// waits for a chunk, the first is removed.
 static void compiled_breaks(void **state) {
     (void)state;
     for (int i = 0; i < COMPILED; i++) {
@@ -724,7 +728,7 @@ static int run_compiled(void) {
 }
 #endif
 
-/// With an argument: what the compiler made.
+/// With an argument: tests compiled kernels.
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_orders),

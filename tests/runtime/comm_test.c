@@ -48,7 +48,7 @@ static bool allocates(tg_comm *c, void *arg) {
         ((float *)a.data)[i] = 1;
     }
     CHECK(tg_sym_free(c, &a) == TG_OK);
-    // What was in use is zero again.
+    // Memory that was used before is zero again.
     CHECK(tg_sym_alloc(c, f32, 2, shape, 0, &d) == TG_OK);
     for (int i = 0; i < 15; i++) CHECK(((float *)d.data)[i] == 0);
     CHECK(tg_sym_free(c, &b) == TG_OK && tg_sym_free(c, &d) == TG_OK);
@@ -64,7 +64,7 @@ static bool allocates(tg_comm *c, void *arg) {
     return true;
 }
 
-/// Shards that end where another tensor's begins.
+/// Shards that end where another tensor's shard begins.
 static bool neighbours(tg_comm *c, void *arg) {
     int64_t n = 64;
     int flags = *(int *)arg;
@@ -104,7 +104,7 @@ static void memory(void **state) {
 enum { K = 5 };
 static const int64_t rows_of[] = {1, 7, 8};
 
-/// What rank r has at index i in a round.
+/// Rank r's value at index i in a round.
 static float value(int rank, int64_t i, int round) {
     return (float)(rank * 1000 + round * 10) + (float)(i % 97);
 }
@@ -125,7 +125,7 @@ static bool gathers(tg_comm *c, void *arg) {
     int64_t shape[2] = {round->rows, K}, all[2] = {round->rows * w, K}, n = shape[0] * K, full = 64;
     float *out = malloc(sizeof *out * (size_t)(n * w));
     DLTensor a, o = tg_dense(out, kDLFloat, 32, 2, all), before;
-    // What fills its room to the last byte lies right before the tensor.
+    // A tensor that fills its room to the last byte lies right before this one.
     CHECK(tg_sym_alloc(c, f32, 1, &full, TG_SYM_LEAN, &before) == TG_OK);
     CHECK(tg_sym_alloc(c, f32, 2, shape, round->lean ? TG_SYM_LEAN : 0, &a) == TG_OK);
     tg_arg args[4] = {tg_tensor(&a), tg_tensor(&o), tg_int(round->how), tg_int(round->chunk)};
@@ -164,7 +164,7 @@ static bool reduces(tg_comm *c, void *arg) {
     return tg_sym_free(c, &sum) == TG_OK;
 }
 
-/// Every plan, whole chunks and what is left of one, with room for gathered shards and without.
+/// Every plan, with whole and partial chunks, with and without room for gathered shards.
 static void plans(void **state) {
     (void)state;
     for (int how = TG_GATHER_BEFORE; how <= HOW_ALL; how++)
@@ -176,7 +176,7 @@ static void plans(void **state) {
             }
 }
 
-/// A rank that is late changes nothing, nor do many launches with other contents.
+/// A late rank changes no result, nor do many launches with other contents.
 static void stress(void **state) {
     (void)state;
     for (int how = TG_GATHER_BEFORE; how <= HOW_ALL; how++) {
@@ -204,12 +204,13 @@ static void barriers(void **state) {
     on_all(0, turns, NULL);
 }
 
-/// All ranks are: one hears it from another one where that was first.
+/// Whether the launch was refused on all ranks. One rank may hear it from another that noticed it
+/// first.
 static bool refused(tg_status status, const char *text) {
     return (status == TG_ERROR_ARGUMENT || status == TG_ERROR_RANK) && says(text);
 }
 
-/// Views into a shard: a launch like the one before goes the short way, and must see where it is.
+/// Views into a shard. A repeated launch takes the short path, and must notice a new address.
 static bool views(tg_comm *c, void *arg) {
     int64_t shape[2] = {8, K}, part[2] = {2, K}, all[2];
     int w = tg_comm_ranks(c), me = tg_comm_rank(c);
@@ -233,7 +234,7 @@ static bool views(tg_comm *c, void *arg) {
     return true;
 }
 
-/// No context with ranks, no symmetric memory, one dimension too many.
+/// A context without ranks, memory that is not symmetric, one dimension too many.
 static bool refuses(tg_comm *c, void *arg) {
     int64_t shape[2] = {2, K};
     float x[2 * K * 16] = {0};
@@ -263,7 +264,7 @@ static void arguments(void **state) {
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 
-/// voted(a: sym f32[W][N]) has two variants, which say in the own shard which of them ran.
+/// voted(a: sym f32[W][N]) has two variants, which record in the own shard which of them ran.
 static int32_t vote(const tg_slot *args, const tg_env *env, int variant) {
     int64_t lead = args[0].tensor.strides[0] * env->comm->rank;
     ((float *)args[0].tensor.data)[lead] = (float)variant;
@@ -290,8 +291,8 @@ static const tg_variant votes[] = {VOTE(0, 0), VOTE(1, 0)}, tuned[] = {VOTE(0, 1
 static const tg_kernel_info vote_info = {
     "voted", "kernel voted(a: sym f32[W][N])", vote_params, votes, 1, 0, 2, 0};
 
-/// The ranks have found different variants fastest: all run what rank 0 has found, also when one
-/// of them finds another one later.
+/// The ranks have found different variants fastest. All run rank 0's, also when another rank later
+/// finds another one.
 static bool agrees(tg_comm *c, void *arg) {
     int first = *(int *)arg, rank = tg_comm_rank(c);
     int64_t n = 4;
@@ -316,7 +317,7 @@ static void agreement(void **state) {
     for (int first = 0; first < 2; first++) on_all(0, agrees, &first);
 }
 
-/// Rank 0 has a kernel of the first source, the others of the second; 0, not known, is like any.
+/// Rank 0 has a kernel of the first source, the others of the second. 0, unknown, matches any.
 static bool has_a_source(tg_comm *c, void *arg) {
     const int *sources = arg;
     int64_t n = 4;
@@ -346,7 +347,7 @@ static void sources(void **state) {
 
 /// Two threads of rank 0 launch on one communicator.
 typedef struct Two {
-    _Atomic int refused; // of rank 0's launches
+    _Atomic int refused; // refusals of rank 0's launches
 } Two;
 
 typedef struct Second {
@@ -356,7 +357,7 @@ typedef struct Second {
     bool passed;
 } Second;
 
-/// One of the two is in its launch, and waits for rank 1, until the other one has been refused.
+/// One of the two launches and waits for rank 1, until the other one has been refused.
 static bool launch_or_be_refused(DLTensor *a, Two *two) {
     tg_arg args[2] = {tg_tensor(a), tg_int(2)};
     tg_status status = tg_launch(&turned, args, 2);
@@ -417,13 +418,13 @@ static bool one_fails(tg_comm *c, void *arg) {
         char text[96];
         snprintf(text, sizeof text, "picky.teg:3:5: rank %d does not like it", w - 1);
         CHECK(says(text));
-        // The ranks go on with the next launch.
+        // The ranks continue with the next launch.
         CHECK(tg_launch(&turned, good, 2) == TG_OK);
     }
     return true;
 }
 
-/// All hear of both kernels.
+/// All ranks are told of both kernels.
 static bool two_kernels(tg_comm *c, void *arg) {
     int64_t n = 4;
     DLTensor a;
@@ -442,10 +443,10 @@ static bool two_kernels(tg_comm *c, void *arg) {
 
 /* ---- other shards --------------------------------------------------------------------------- */
 
-/// What rank 1 passes for `a`, in spite of what the others do, and how all are told.
+/// Rank 1's argument `a`, which differs from the other ranks', and the message that all get.
 typedef struct Unlike {
-    int64_t rows, stride, at; // of a view of [rows, K], in elements
-    bool other;               // of another tensor
+    int64_t rows, stride, at; // a view of [rows, K], in elements
+    bool other;               // a view of another tensor
     const char *text;
 } Unlike;
 
@@ -459,7 +460,7 @@ static const Unlike unlikes[] = {
 typedef struct Passing {
     const Unlike *unlike;
     int how;
-    bool warm; // behind a launch that was alike
+    bool warm; // after an equal launch
 } Passing;
 
 static bool passes_others(tg_comm *c, void *arg) {
@@ -499,7 +500,7 @@ static void shards(void **state) {
                 }
 }
 
-/// A rank that does not come, until the others have given it up.
+/// A rank stays away until the others have given it up.
 static bool one_is_away(tg_comm *c, void *arg) {
     _Atomic int *gave_up = arg;
     int64_t n = 4;
@@ -517,7 +518,7 @@ static bool one_is_away(tg_comm *c, void *arg) {
     return true;
 }
 
-/// Rank 1 is killed; nobody waits for the time limit, of which the message would speak.
+/// Rank 1 is killed. No rank waits for the time limit, which the message would mention.
 static bool one_dies(tg_comm *c, void *arg) {
     int64_t n = 4;
     DLTensor a;

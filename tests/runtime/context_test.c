@@ -44,7 +44,7 @@ static void collect(void *user, const char *text) {
     strncat(m->text, text, sizeof m->text - strlen(m->text) - 1);
 }
 
-/// In reverse: hosts may run tasks in any order.
+/// Runs tasks in reverse, since a host may use any order.
 static void parallel(void *user, size_t n, void (*task)(void *arg, size_t i), void *arg) {
     Meter *m = user;
     m->parallel++;
@@ -71,7 +71,7 @@ static tg_status run(tg_kernel *kernel, const float *x, float *y) {
     return tg_launch(kernel, args, 2);
 }
 
-/// Fills x, runs twice, looks at the results.
+/// Fills x, launches twice, checks the results.
 static void run_twice(float seed) {
     float x[N], y[N] = {0};
     for (int i = 0; i < N; i++) x[i] = seed + (float)i;
@@ -152,7 +152,7 @@ static void hooks(void **state) {
     assert_int_equal((uintptr_t)memory % 64, 0);
     tg_release(memory, 1000);
     tg_release(NULL, 0);
-    tg_context_destroy(c); // the current one: the shared one takes its place
+    tg_context_destroy(c); // the current context: the shared one replaces it
     assert_int_equal(m.bytes, 0);
     run_twice(4);
 }
@@ -172,7 +172,8 @@ static void bad_options(void **state) {
     assert_int_equal(tg_context_create(&o, &c), TG_ERROR_ARGUMENT);
     assert_string_equal(tg_last_error(), "options: allocate and release go together");
     o = options(&m, 2);
-    o.size = offsetof(tg_options, allocate); // of a version that had no more
+    o.size =
+        offsetof(tg_options, allocate); // the size of an older version without the later fields
     assert_int_equal(tg_context_create(&o, &c), TG_OK);
     assert_int_equal(m.calls, 0);
     tg_context_destroy(c);
@@ -183,7 +184,7 @@ static void bad_options(void **state) {
 /* ---- threads ------------------------------------------------------------------------------- */
 
 enum { THREADS = 16, LAUNCHES = 200 };
-static char failed; // its address is what threads that fail return
+static char failed; // its address is the result of threads that fail
 
 static void *launch_often(void *context) {
     tg_context_use(context);
@@ -230,7 +231,7 @@ static int32_t nothing(const tg_slot *args, const tg_env *env) {
     return 0;
 }
 
-/// One call at a time, and one alone where all want the same.
+/// Compiles one call at a time, and once for equal requests.
 static tg_status compile(void *user, const tg_wanted *wanted, const tg_variant **out) {
     (void)wanted;
     ++*(int *)user;
@@ -253,7 +254,7 @@ static void first_launches(void **state) {
         tg_kernel_info info = *twice.info;
         info.n_variants = 0;
         assert_int_equal(tg_kernel_open(&kernel, &info, &compiler, &calls), TG_OK);
-        tg_kernel object = {.abi = TG_ABI, .info = twice.info}; // its state is made by a launch
+        tg_kernel object = {.abi = TG_ABI, .info = twice.info}; // a launch makes its state
         pthread_t threads[THREADS];
         for (int i = 0; i < THREADS; i++)
             pthread_create(&threads[i], NULL, launch_first, i % 2 ? &kernel : &object);
@@ -268,7 +269,7 @@ static void first_launches(void **state) {
     }
 }
 
-/// A child has no threads but its own, and launches and ends all the same.
+/// A forked child has no worker threads, and still launches and exits.
 static void forks(void **state) {
     (void)state;
     Meter m;
@@ -307,7 +308,7 @@ static void errors(void **state) {
     longer[sizeof longer - 1] = 0;
     assert_int_equal(tg_fail(TG_ERROR_SOURCE, "%s", longer), TG_ERROR_SOURCE);
     assert_string_equal(tg_last_error(), longer);
-    tg_fail(TG_ERROR_SOURCE, "(%.5s)", tg_last_error()); // may quote the one before
+    tg_fail(TG_ERROR_SOURCE, "(%.5s)", tg_last_error()); // may quote the previous message
     tg_fail(TG_ERROR_SOURCE, "in f.teg: %s", tg_last_error());
     assert_string_equal(tg_last_error(), "in f.teg: (xxxxx)");
     pthread_t thread;

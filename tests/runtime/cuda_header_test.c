@@ -63,15 +63,15 @@ SAME(offsetof(cu_attribute, value.early),
      offsetof(CUlaunchAttribute, value.programmaticStreamSerializationAllowed));
 SAME(TG_TENSORMAP_BYTES, sizeof(CUtensorMap));
 
-// Calls of the toolkit's functions with arguments of our types: a number of arguments that differs,
-// or a number where a pointer is wanted, does not compile. Pointers lose their type on the way.
+// Calls the toolkit's functions with arguments of our types. A different number of arguments, or a
+// number for a pointer, does not compile. Pointers lose their type on the way.
 static void *p;
 static int i;
 static size_t n;
 
 int main(int argc, char **argv) {
     (void)argv;
-    if (argc < 1000) return 0; // nothing here is to run
+    if (argc < 1000) return 0; // these calls must not run
     cuModuleLoadDataEx(p, p, 2, p, p);
     cuFuncSetAttribute(p, (CUfunction_attribute)i, i);
     cuLaunchKernel(p, 1, 1, 1, 1, 1, 1, 1, p, p, p);

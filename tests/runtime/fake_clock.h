@@ -21,17 +21,17 @@ enum { SHARED_OPTIN = 227 << 10, HIDING = 768, FILLS = 16, CTA_SHARED = 1024, TH
 
 typedef struct Device {
     int capability, processors;
-    int shared; // KiB of a processor; 0: not said
-    int rate;   // GB/s; 0: not said
+    int shared; // KiB of shared memory of a processor; 0: unknown
+    int rate;   // GB/s; 0: unknown
 } Device;
 
-/// Bytes that a CTA may have.
+/// The largest shared memory of a CTA.
 static inline int shared_of(const Device *d) {
     int bytes = d->shared * 1024 - CTA_SHARED;
     return d->shared && bytes < SHARED_OPTIN ? bytes : SHARED_OPTIN;
 }
 
-/// CTAs that a processor has at the same time, as far as there are so many.
+/// The number of CTAs of the launch that a processor holds at a time.
 static inline double held_ctas(const Device *d, const FakeLaunch *launch) {
     if (!d->shared) return 1;
     double room = floor(d->shared * 1024.0 / (launch->shared_bytes + CTA_SHARED));
@@ -39,7 +39,7 @@ static inline double held_ctas(const Device *d, const FakeLaunch *launch) {
     return fmax(1, fmin(held, ceil((double)launch->grid / d->processors)));
 }
 
-/// Of a launch: its waves, or what comes from memory.
+/// The time of a launch: its waves, or its memory traffic.
 static inline double launch_seconds(const Device *d, const FakeLaunch *launch) {
     double held = held_ctas(d, launch), grid = launch->grid;
     double waves = ceil(grid / (d->processors * held));

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // See fake_cuda.h. FAKE_CUDA_DEVICES="90,80x40" in the environment gives the compute capabilities
-// of the devices, and how many processors they have. fake_hip.c makes the runtime of AMD GPUs of
-// the same functions.
+// of the devices and their numbers of processors. fake_hip.c makes the runtime of AMD GPUs from the
+// same functions.
 //
-// fake_clock.h has what launches take.
+// fake_clock.h has the times of launches.
 //
-// With FAKE_CUDA_WARM=N a launch of N CTAs takes three times as long unless the caches were emptied
+// FAKE_CUDA_WARM=N: a launch of N CTAs takes three times as long unless the caches were emptied
 // before it.
 //
-// With FAKE_CUDA_ILLEGAL=N a launch of N CTAs is one that reads where it may not: all calls fail
-// from then on.
+// FAKE_CUDA_ILLEGAL=N: a launch of N CTAs makes an illegal access, and all later calls fail.
 //
-// With FAKE_CUDA_PLAIN no kernel may begin before the one before it has ended.
+// FAKE_CUDA_PLAIN: no kernel may begin before its predecessor has ended.
 //
-// With FAKE_CUDA_NO_ORDER devices see what comes from a network in any order.
+// FAKE_CUDA_NO_ORDER: devices see network writes in any order.
 //
-// With FAKE_STRICT a mistake ends the process: of programs that ask for none.
+// FAKE_STRICT: a mistake ends the process, for programs that never ask for mistakes.
 #include "tests/runtime/fake_cuda.h"
 
 #include "runtime/gpu/cuda.h"
@@ -44,14 +43,14 @@ struct cu_context_ {
     int device;
 };
 struct cu_stream_ {
-    int device, number;             // number: of the device's, from 1; the default one 0
+    int device, number;             // number: on its device, from 1; 0: the default stream
     unsigned long long id, capture; // capture 0: none
     struct cu_graph_ *graph;
-    struct Op *waiting, **last; // behind one that waits
-    bool pressed;               // somebody waits for it: nothing of it is late
-    bool behind_kernel;         // the last that it was given
-    int forked;              // by a capture of another stream: 1, with work that was not joined: 2
-    struct cu_stream_ *next; // of those that tests made, which last
+    struct Op *waiting, **last; // operations behind one that waits
+    bool pressed;               // another operation waits for it, so nothing of it is delayed
+    bool behind_kernel;         // whether its last operation is a kernel
+    int forked; // joined to a capture of another stream: 1; with work that was not joined: 2
+    struct cu_stream_ *next; // list of streams made by tests, which live on
     struct cu_stream_ *next_waiting;
 };
 typedef struct Kernel {
@@ -62,8 +61,8 @@ typedef struct Kernel {
 } Kernel;
 struct cu_module_ {
     int device;
-    bool waits; // for the kernel before, by its text; of machine code nobody can tell
-    void *code; // of AMD's, a copy of the image
+    bool waits; // whether its text waits for the previous kernel; unknown for machine code
+    void *code; // a copy of AMD's image
     struct cu_function_ *functions;
 };
 struct cu_function_ {
@@ -77,7 +76,7 @@ struct cu_event_ {
     double at;
     unsigned long long recorded, reached; // numbers of its records
     cu_stream by;
-    struct cu_graph_ *graph; // of the capture that recorded it
+    struct cu_graph_ *graph; // graph of the capture that recorded it
     bool timed;
 };
 struct cu_object_ {
@@ -90,12 +89,12 @@ static struct cu_stream_ default_streams[DEVICES];
 static Kernel kernels[KERNELS];
 static int n_kernels, n_devices, initialized;
 static _Atomic int n_allocated, n_modules, capturing;
-static _Atomic bool lost; // to all calls
+static _Atomic bool lost; // all calls fail
 static _Thread_local int relaxed;
 static Device devices[DEVICES];
 static double device_clock; // in milliseconds
 static double last_seconds; // of a launch
-static bool emptied;        // caches, since the last launch
+static bool emptied;        // caches were emptied since the last launch
 static char mistake[256], last_map[512];
 static const char *last_image;
 static _Thread_local struct cu_context_ *stack[DEPTH];
@@ -140,7 +139,7 @@ static void wrong(const char *format, ...) {
     _exit(70);
 }
 
-/// Counts the call; the error that it is to return.
+/// Counts the call. Returns the error that it has to return.
 static int called(const char *name) {
     pthread_mutex_lock(&counting);
     int i = entry_of(name), error = counts[i].error;
@@ -295,7 +294,7 @@ static const char variable[] = "FAKE_HIP_DEVICES", some[] = "gfx942,gfx1100";
 static const char variable[] = "FAKE_CUDA_DEVICES", some[] = "90,80";
 #endif
 
-/// "90", "gfx942"
+/// Parses "90" or "gfx942".
 static int read_capability(const char **s) {
     bool hexadecimal = strncmp(*s, "gfx", 3) == 0;
     char *end;
@@ -304,7 +303,7 @@ static int read_capability(const char **s) {
     return (int)n;
 }
 
-/// Behind an 'x'; where there is none, `other`.
+/// Parses a number behind an 'x'; otherwise returns `other`.
 static int read_number(const char **s, int other) {
     char *end;
     if (**s != 'x') return other;
@@ -363,7 +362,7 @@ cu_result cuDeviceGetCount(int *count) {
 
 cu_result cuDeviceGet(cu_device *device, int number) {
     CALLED();
-    *device = 100 + number; // no number to be mixed up with
+    *device = 100 + number; // differs from other numbers
     return number < n_devices ? 0 : 101;
 }
 
@@ -412,7 +411,7 @@ cu_result cuCtxPopCurrent_v2(cu_context *context) {
     return 0;
 }
 
-/// The device of the current context; -1, a mistake, where there is none.
+/// The device of the current context; -1, and a mistake, without one.
 static int here(const char *call) {
     if (depth) return stack[depth - 1]->device;
     wrong("%s without a context", call);
@@ -429,7 +428,7 @@ cu_result cuCtxSynchronize(void) {
 /* ---- modules ------------------------------------------------------------------------------- */
 
 #ifndef FAKE_HIP
-/// PTX is text that ends in NUL and has a version, machine code begins as ELF files do. With
+/// PTX is text that ends in NUL and has a version. Machine code begins as an ELF file. With
 /// FAKE_CUDA_OLD the driver is older than any machine code.
 static int check_image(const void *image, int device, void **copy) {
     (void)device, (void)copy;
@@ -437,7 +436,7 @@ static int check_image(const void *image, int device, void **copy) {
     return memcmp(image, "\177ELF", 4) != 0 && !strstr(image, ".version") ? 200 : 0;
 }
 
-/// Kernels that no test has are not run.
+/// Kernels that no test registered do not run.
 static int run_code(cu_function f, const FakeLaunch *launch, void **args) {
     const char *illegal = getenv("FAKE_CUDA_ILLEGAL");
     (void)f, (void)args;
@@ -540,7 +539,9 @@ cu_result cuMemGetInfo_v2(size_t *left, size_t *all) {
 }
 
 static cu_result allocate(cu_pointer *at, size_t bytes) {
-    enum { POISONED = 1 << 24 }; // of large ones the start: memory is the host's
+    enum {
+        POISONED = 1 << 24
+    }; // only the start of large memory is poisoned, since it is the host's
     if (!bytes) return 1;
     if (bytes >= (size_t)1 << 31) return CU_OUT_OF_MEMORY;
     void *p = aligned_alloc(512, (bytes + 511) / 512 * 512);
@@ -585,7 +586,7 @@ cu_result cuMemFreeAsync(cu_pointer at, cu_stream stream) {
     return 0;
 }
 
-/// What stays pinned counts as memory that was not given back.
+/// Memory that stays pinned counts as not freed.
 cu_result cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags) {
     CALLED();
     here(__func__);
@@ -608,7 +609,7 @@ cu_result cuMemHostUnregister(void *at) {
 
 /* ---- tensor maps --------------------------------------------------------------------------- */
 
-/// The rules of the driver's documentation that a caller can break.
+/// Checks the rules of the driver's documentation.
 cu_result cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *data,
                                  const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                                  const uint32_t *steps, int interleave, int swizzle, int promotion,

@@ -27,14 +27,14 @@ typedef enum FakeOpKind {
 } FakeOpKind;
 typedef struct FakeOp {
     FakeOpKind kind;
-    int stream;         // its number
-    const char *name;   // of a launch
+    int stream;         // number of the stream
+    const char *name;   // name of a launched kernel
     int early;          // FakeLaunch.early
-    void *const *args;  // of it
-    const void *event;  // the event that is recorded or waited for
-    uint64_t to, from;  // of a copy
-    size_t rows, bytes; // of it
-    uint64_t at, value; // of a set or a wait for a value
+    void *const *args;  // arguments of a launch
+    const void *event;  // recorded or awaited event
+    uint64_t to, from;  // addresses of a copy
+    size_t rows, bytes; // size of a copy
+    uint64_t at, value; // word and value of a set or wait
 } FakeOp;
 typedef void FakeKernel(const FakeLaunch *launch, void **args);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A runtime of AMD GPUs that are not there: fake_cuda.c under HIP's names, with what HIP has of its
-// own. FAKE_HIP_DEVICES="gfx942,gfx1100" in the environment gives the architectures of the devices.
-// Code objects run where AMDSIM names the library of tools/amdsim, with its checks; else they do
-// nothing.
+// A stand-in runtime of AMD GPUs: fake_cuda.c under HIP's names, with HIP's own functions.
+// FAKE_HIP_DEVICES="gfx942,gfx1100" in the environment gives the architectures of the devices. Code
+// objects run in the library of tools/amdsim, with its checks, if AMDSIM names it; otherwise they
+// do nothing.
 #define FAKE_HIP
 #define FIRST_CALL                        "hipInit"
 #define MOST_THREADS                      UINT32_MAX // of a launch
@@ -86,7 +86,7 @@ cu_result hipDrvGetErrorString(cu_result error, const char **text) {
     return 0;
 }
 
-/// A thread has device 0 until it says otherwise.
+/// A thread uses device 0 until it selects another.
 static int here(const char *call) {
     (void)call;
     return depth ? stack[depth - 1]->device : 0;
@@ -151,7 +151,7 @@ static bool has_kernel(cu_module module, const char *name) {
 
 enum { MEMORY = 200, WORD = 4, PAD = 0xa5, KEPT = 64 << 20 };
 static struct {
-    unsigned char *at, *kept; // kept: what it held before a launch
+    unsigned char *at, *kept; // kept: contents before a launch
     size_t bytes;
 } memory[MEMORY];
 static pthread_mutex_t simulating = PTHREAD_MUTEX_INITIALIZER;
@@ -160,7 +160,7 @@ static size_t whole_words(size_t bytes) {
     return (bytes + WORD - 1) / WORD * WORD;
 }
 
-/// Allocated, or with no bytes released. The rest of its last word is there, too.
+/// Records an allocation, or with no bytes a release. The rest of its last word is allocated, too.
 static void note_memory(void *p, size_t bytes) {
     pthread_mutex_lock(&simulating);
     int i = 0;
@@ -183,7 +183,7 @@ static void say_missing(void) {
     snprintf(simulated.message, sizeof simulated.message, "AMDSIM: %s", dlerror());
 }
 
-/// False where none is asked for; one that cannot be had is a failure of the launch.
+/// Loads the simulator. False: none is requested. A missing one fails the launch.
 static bool find_simulator(void) {
     const char *path = getenv("AMDSIM");
     if (!path || !*path) return false;
@@ -194,13 +194,13 @@ static bool find_simulator(void) {
     return true;
 }
 
-/// Scalar loads of arguments may reach beyond them, up to the next 64 bytes.
+/// Scalar loads of arguments may read beyond them, up to the next 64 bytes.
 typedef struct Args {
     _Alignas(64) unsigned char bytes[HSACO_ARG_BYTES];
     size_t n;
 } Args;
 
-/// With memory as long as it was asked for, or to the end of its last word.
+/// Simulates with memory of the requested size, or up to the end of its last word.
 static bool simulate(cu_function f, const FakeLaunch *launch, const Args *args, bool words) {
     const void *code = f->module->code;
     const char *seed = getenv("TG_SIM_SEED");
@@ -224,15 +224,15 @@ static bool simulate(cu_function f, const FakeLaunch *launch, const Args *args, 
     return simulator(&l, &simulated) == AMDSIM_OK;
 }
 
-/// Atomics on parts of words take the whole ones: that is no access out of bounds, though the rest
-/// of a last word is no part of a tensor. What is, is found in all launches without such atomics,
-/// and when this one is made again with no more than these words. (The buffer that the message
-/// names is one nearby.)
+/// Atomics on parts of words access whole words. That is not out of bounds, although the rest of a
+/// last word is not part of a tensor. Real errors are found in launches without such atomics, and
+/// when this launch is repeated with only these words added. (The message may name a nearby
+/// buffer.)
 static bool is_partial_word(const AmdsimResult *r) {
     return r->status == AMDSIM_ACCESS && r->atomic && r->bytes == WORD;
 }
 
-/// False: there is too much of it.
+/// False: there is too much memory to keep.
 static bool keep_memory(void) {
     size_t all = 0;
     for (int i = 0; i < MEMORY; i++) all += memory[i].at ? memory[i].bytes : 0;
@@ -252,7 +252,7 @@ static void drop_kept(bool restore) {
     }
 }
 
-/// Nothing was left in the rest of last words.
+/// Whether the rest of each last word is unchanged.
 static bool are_pads_whole(void) {
     for (int i = 0; i < MEMORY; i++)
         for (size_t k = memory[i].bytes; memory[i].at && k < whole_words(memory[i].bytes); k++)

@@ -109,9 +109,9 @@ static struct {
     size_t bytes; // 0: free
     cu_handle handle;
     int device;
-} mappings[MAPPINGS]; // under `counting`
+} mappings[MAPPINGS]; // guarded by `counting`
 
-/// Of the memory, whoever made it.
+/// The device of the memory, whoever made it.
 static int device_of(cu_handle handle) {
     char link[32], name[64] = "";
     int device = -1;
@@ -135,7 +135,7 @@ static void note_mapping(cu_pointer at, size_t bytes, cu_handle handle) {
     if (i == MAPPINGS) wrong("a mapping of %zu bytes: %d are there, or it is not", bytes, MAPPINGS);
 }
 
-/// Which mapping has the address, or -1.
+/// The mapping at the address, or -1.
 static int mapping_at(cu_pointer at) {
     pthread_mutex_lock(&counting);
     int i = MAPPINGS - 1;

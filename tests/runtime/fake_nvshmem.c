@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A stand-in for NVSHMEM's host library: the functions that comm_nvshmem.c uses, with heaps of the
-// driver's virtual memory (that of fake_cuda.c). Every argument is checked as version 3 would, and
-// ranks meet by a file that the identity names: starting, allocating and ending are collective.
+// driver's virtual memory (that of fake_cuda.c). Every argument is checked as version 3 would.
+// Ranks meet by a file that the identity names: starting, allocating and ending are collective.
 //
-// Copies on a stream are kernels of the driver's, as between hosts; nobody but them reaches the
-// others' heaps. A put is held back for a while, and one behind it, of this rank to whomever, comes
-// before it unless there is a quiet between them.
+// Copies on a stream are kernels of the driver, as between hosts, and only they access the others'
+// heaps. A put is held back for a while. A later put of this rank, to any rank, overtakes it unless
+// a quiet is between them.
 //
-// FAKE_NVSHMEM: "far": memory of the others is not mapped; or what is wrong: "full" (no memory),
-// "late" (it does not start), "pieces" (its heap is in several). FAKE_NVSHMEM_HOSTS: ranks are on
-// several hosts.
+// FAKE_NVSHMEM: "far": memory of the others is not mapped; or a fault: "full" (no memory), "late"
+// (it does not start), "pieces" (its heap is in several). FAKE_NVSHMEM_HOSTS: ranks are on several
+// hosts.
 #include "runtime/comm/nvshmem.h"
 #include "runtime/gpu/cuda.h"
 #include "tests/runtime/fake_cuda.h"
@@ -32,7 +32,7 @@ enum { HELD_NS = 300000 };
 #define X(field, symbol, result, parameters) result symbol parameters;
 NV_ENTRIES(X)
 #undef X
-// The functions of the driver that heaps are made of.
+// The driver's functions for heaps.
 cu_result cuMemCreate(cu_handle *, size_t, const cu_memory *, unsigned long long);
 cu_result cuMemRelease(cu_handle);
 cu_result cuMemAddressReserve(cu_pointer *, size_t, size_t, cu_pointer, unsigned long long);
@@ -47,11 +47,11 @@ cu_result cuModuleGetFunction(cu_function *, cu_module, const char *);
 cu_result cuLaunchKernel(cu_function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                          unsigned, cu_stream, void **, void **);
 
-/// Of all ranks.
+/// State that all ranks share.
 typedef struct Shared {
-    _Atomic int met; // how often one has come
+    _Atomic int met; // number of arrivals
     struct {
-        int pid, fd; // of the heap
+        int pid, fd; // descriptor of the heap
     } heaps[RANKS];
 } Shared;
 _Static_assert(sizeof(Shared) <= PAGE, "");
@@ -70,13 +70,13 @@ static struct {
     size_t bytes;
     Place taken[TAKEN];
     cu_handle handle;
-    char *others[RANKS]; // their heaps
+    char *others[RANKS]; // addresses of their heaps
     cu_module module;
     cu_function put, get, quiet;
     bool started;
 } s;
 
-/// A put that has not arrived.
+/// A put in flight.
 static struct {
     pthread_mutex_t lock;
     pthread_t thread;
@@ -98,7 +98,7 @@ static bool is_set(const char *name, const char *value) {
     return right;
 }
 
-/// False: not all have come.
+/// False: not all ranks have come.
 static bool meet(void) {
     time_t end = time(NULL) + LONGEST_S;
     s.meetings++;
@@ -116,7 +116,7 @@ static void wrong(const char *call, const char *what) {
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/// Words of 8 bytes may be looked at by others meanwhile.
+/// Other ranks may read words of 8 bytes meanwhile.
 static void copy_bytes(char *to, const char *from, size_t bytes) {
     if (bytes > 16 || bytes % 8) {
         memcpy(to, from, bytes);
@@ -184,7 +184,7 @@ static void quiet_kernel(const FakeLaunch *launch, void **args) {
     pthread_mutex_unlock(&held.lock);
 }
 
-/// The kernels, once a process, and their module.
+/// Loads the kernels' module once in a process.
 static bool load_kernels(void) {
     static const char text[] = ".version 7.0\n.target sm_80\n.address_size 64\n";
     static const size_t copy[] = {8, 8, 8};
@@ -211,7 +211,7 @@ static bool is_taken(const void *at, size_t bytes) {
     return false;
 }
 
-/// The kernel of a copy between the own memory and a rank's.
+/// Returns the kernel of a copy between the own memory and a rank's.
 static void copy_on(const char *call, bool puts, void *to, const void *from, size_t bytes, int rank,
                     cu_stream stream) {
     if (!s.started || rank < 0 || rank >= s.ranks || rank == s.rank || !bytes || !stream)
@@ -244,7 +244,7 @@ void nvshmemx_quiet_on_stream(cu_stream stream) {
 
 int nvshmemx_get_uniqueid(nv_identity *id) {
     if (id->version != NV_VERSION_1 + (int)sizeof *id) return REFUSED;
-    const char *tag = getenv("FAKE_NVSHMEM_TAG"); // of the caller's, to find what is left
+    const char *tag = getenv("FAKE_NVSHMEM_TAG"); // tag of the caller, to find leftovers
     snprintf(id->internal, sizeof id->internal, "/fake-nvshmem-%.40s-%d", tag ? tag : "",
              (int)getpid());
     return 0;
@@ -262,7 +262,7 @@ int nvshmemx_set_attr_uniqueid_args(int rank, int ranks, const nv_identity *id, 
     return 0;
 }
 
-/// One piece of so many bytes, on the device of the caller.
+/// Makes the heap in one piece, on the caller's device.
 static bool make_heap(size_t bytes) {
     cu_device device;
     if (cuCtxGetDevice(&device)) return false;
@@ -275,7 +275,7 @@ static bool make_heap(size_t bytes) {
            !cuMemMap(s.heap, bytes, 0, s.handle, 0) && !cuMemSetAccess(s.heap, bytes, &access, 1);
 }
 
-/// Those of the others, at addresses that nobody else knows.
+/// Maps the others' heaps at private addresses.
 static bool map_others(void) {
     for (int r = 0; r < s.ranks; r++) {
         char name[64];
@@ -291,7 +291,7 @@ static bool map_others(void) {
     return true;
 }
 
-/// Ranks of one host by themselves; of several the library looks for what is between them.
+/// Ranks of one host set themselves up; for several hosts the library looks for the network.
 static bool is_set_up(const char *size) {
     bool hosts = getenv("FAKE_NVSHMEM_HOSTS") != NULL;
     return is_set("NVSHMEM_DISABLE_NVLS", "1") && is_set("NVSHMEM_BOOTSTRAP", "UID") &&
@@ -317,11 +317,11 @@ int nvshmemx_hostlib_init_attr(unsigned flags, nv_attributes *a) {
     s.shared->heaps[s.rank].pid = (int)getpid();
     s.shared->heaps[s.rank].fd = (int)s.handle - 1; // fake_memory.h
     s.started = meet() && map_others() && load_kernels();
-    if (s.rank == 0) shm_unlink(s.id.internal); // all have it, or never will
+    if (s.rank == 0) shm_unlink(s.id.internal); // all ranks have opened it, or never will
     return s.started ? 0 : REFUSED;
 }
 
-/// Behind some bytes of the library's own.
+/// Allocates behind some bytes of the library's own.
 void *nvshmem_malloc(size_t bytes) {
     enum { OWN = 4096, GRAIN = 512 };
     size_t used = OWN;

@@ -12,7 +12,7 @@
 #ifndef TESTS_RUNTIME_FAKE_STREAMS_H
 #define TESTS_RUNTIME_FAKE_STREAMS_H
 
-/// Of launches and what they cost; "host": events have the time at which they passed.
+/// Whether launches have simulated times; "host": events have the time at which they passed.
 static bool has_clock(void) {
     const char *clock = getenv("FAKE_CUDA_CLOCK");
     return clock && strcmp(clock, "host") != 0;
@@ -48,10 +48,10 @@ struct cu_graph_ {
     Op *ops, **last;
     struct cu_object_ objects[OBJECTS];
     cu_stream sides[ARGS]; // streams that joined
-    int n_sides, users;    // users: the graph, and what was instantiated of it
+    int n_sides, users;    // users: the graph, and its instances
 };
 
-/// A copy of NVSHMEM's.
+/// Whether it is a copy of NVSHMEM's.
 static bool is_late(cu_function f) {
     return strncmp(f->name, "nvshmem_", 8) == 0;
 }
@@ -67,7 +67,7 @@ static bool is_within_device(cu_pointer to, cu_pointer from) {
 static char journals[DEVICES][JOURNAL];
 static cu_stream waiting[DEVICES];
 
-/// NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD: of the current context; one and the same here.
+/// NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD of the current context are one stream here.
 static bool is_default(cu_stream stream) {
     return (uintptr_t)stream <= 2;
 }
@@ -99,7 +99,7 @@ static struct {
     size_t bytes;
 } pins[64];
 
-/// In place of `old`.
+/// Records pinned memory in place of `old`.
 static void note_pinned(const void *old, const void *at, size_t bytes) {
     int i = 0;
     pthread_mutex_lock(&counting);
@@ -155,7 +155,7 @@ static bool may_run(const Op *op) {
     return true;
 }
 
-/// Words of 8 bytes may be looked at by others meanwhile.
+/// Other ranks may read words of 8 bytes meanwhile.
 static void copy_rows(const cu_rows *r) {
     const char *from = (const char *)(uintptr_t)r->from.at;
     char *to = (char *)(uintptr_t)r->to.at;
@@ -176,7 +176,8 @@ static cu_result execute(Op *op) {
         return 0;
     case OP_COPY: copy_rows(&op->rows); return 0;
     case OP_SET:
-        if (has_clock() && op->n > CACHE_WORDS) return emptied = true, 0; // caches: nobody reads it
+        if (has_clock() && op->n > CACHE_WORDS)
+            return emptied = true, 0; // large: the caches are emptied
         for (uint64_t i = 0; i < op->n; i++)
             ((unsigned *)(uintptr_t)op->at)[i] = (unsigned)op->value;
         return 0;
@@ -190,7 +191,7 @@ static cu_result execute(Op *op) {
     return 1;
 }
 
-/// Kept ones have their own copies of the arguments.
+/// Recorded operations have their own copies of the arguments.
 static void drop(Op *op) {
     for (int i = 0; i < ARGS; i++) free(op->args[i]);
     free(op);
@@ -208,7 +209,7 @@ static Op *keep(const Op *op) {
     return kept;
 }
 
-/// Streams of the device that may go on do.
+/// Continues all streams of the device that can.
 static void go_on(int device) {
     for (bool moved = true; moved;) {
         moved = false;
@@ -230,13 +231,13 @@ static void go_on(int device) {
     }
 }
 
-/// The host waits.
+/// The host waits for the device.
 static void finish(int device) {
     for (cu_stream s = waiting[device]; s; s = s->next_waiting) s->pressed = true;
     go_on(device);
 }
 
-/// What has to run before the operation does is not late.
+/// Operations that must precede this one are not delayed.
 static void press(const Op *op) {
     cu_stream first = op->kind == OP_WAIT ? op->event->by : op->stream;
     if (op->kind != OP_COPY && op->kind != OP_RECORD && !op->late && first->waiting)
@@ -289,14 +290,14 @@ static void pass_time(const FakeLaunch *launch) {
     emptied = false;
 }
 
-/// What begins early stands behind a kernel, and waits for its end.
+/// A kernel that begins early must follow a kernel, and must wait for its end.
 static void check_early(cu_function f, cu_stream s) {
     if (devices[f->device].capability < 90) wrong("'%s' begins early on an old device", f->name);
     if (!s->behind_kernel) wrong("'%s' begins early behind what is no kernel", f->name);
     if (!f->module->waits) wrong("'%s' begins early and does not wait", f->name);
 }
 
-/// As CUDA's driver does: a stream is of a context, the default stream that of the current one.
+/// As in CUDA's driver, a stream belongs to a context, and the default stream to the current one.
 static cu_result check_stream(cu_function f, cu_stream stream) {
 #ifndef FAKE_HIP
     if (is_default(stream) && !depth) return 201;
@@ -458,7 +459,7 @@ cu_result cuStreamSynchronize(cu_stream stream) {
 cu_result cuStreamGetId(cu_stream stream, unsigned long long *id) {
     CALLED();
     cu_stream s = resolve(__func__, stream);
-    if (s->graph) { // drivers from 580 on
+    if (s->graph) { // drivers since 580
         wrong("cuStreamGetId: the stream is being captured, which this ends");
         return NOT_PERMITTED;
     }
@@ -688,8 +689,8 @@ cu_result cuEventRecord(cu_event event, cu_stream stream) {
 }
 
 #ifndef FAKE_HIP
-/// A stream that waits for an event of a capture joins it; that of a stream that had joined is
-/// thereby joined again.
+/// A stream that waits for an event of a capture joins it. If the event's stream had joined, this
+/// joins it again.
 cu_result cuStreamWaitEvent(cu_stream stream, cu_event event, unsigned flags) {
     CALLED();
     cu_stream s = resolve(__func__, stream);

@@ -1,4 +1,4 @@
-"""A port that nobody has. As a program: prints one."""
+"""A free port. As a program: prints one."""
 import pathlib
 import random
 import socket
@@ -7,8 +7,8 @@ RANGE = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port(address="127.0.0.1"):
-    """None of those that the system gives to connections: one to a port where nobody listens yet might get that port
-    for its own end, and be connected to itself."""
+    """A port outside the system's range for connections. Otherwise a connection to a port without a listener
+    might get that port for its own end, and connect to itself."""
     low, high = map(int, RANGE.read_text().split())
     ports = [*range(1024, low), *range(high + 1, 65536)]
     while ports:

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-/// x: f32[N], in place of a device's code.
+/// x: f32[N]; stands for a device's code.
 static int32_t twice_in_place(const tg_image *image, const tg_env *env, int32_t function,
                               int64_t programs, void *const *args) {
     (void)image, (void)env, (void)function;
@@ -43,7 +43,7 @@ static const tg_kernel_info called_info = {
     "called", "kernel called(x: f32[N])", called_params, called_variant, 1, 0, 1, 0};
 static tg_kernel called = {.abi = TG_ABI, .info = &called_info};
 
-/// A simulated GPU needs no driver, from launch to launch.
+/// A simulated GPU never needs a driver.
 static void called_code(void **state) {
     (void)state;
     float x[4] = {1, 2, 3, 4};

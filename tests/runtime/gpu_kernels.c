@@ -58,7 +58,7 @@ void report_kernel(const FakeLaunch *launch, void **args) {
 
 /* ---- host code ----------------------------------------------------------------------------- */
 
-_Thread_local int workspaces[2]; // bytes that the host code asks for, 0: none
+_Thread_local int workspaces[2]; // bytes that the host code requests, 0: none
 _Thread_local float filled;
 _Thread_local int64_t grid;
 tg_tensormap *map;
@@ -179,7 +179,7 @@ int reset(void **state) {
     return 0;
 }
 
-/// A process that tries variants never comes to main; before it begins the driver has the kernels.
+/// A trial process never reaches main, so the driver gets the kernels before it.
 __attribute__((constructor(101))) static void open_for_trials(void) {
     if (getenv("TG_TRIALS_OF")) open_fake();
 }

@@ -21,7 +21,7 @@ typedef struct FakeDriver {
 #undef X
 } FakeDriver;
 extern FakeDriver fake;
-/// Finds it by TG_CUDA_LIBRARY and gives it the kernels.
+/// Loads it by TG_CUDA_LIBRARY and registers the kernels.
 bool open_fake(void);
 
 /* ---- kernels ------------------------------------------------------------------------------- */
@@ -31,9 +31,9 @@ enum { SCALE, FILL, CLUSTERS, REPORT, PAIRS, FUNCTIONS };
 
 extern _Thread_local FakeLaunch seen_launch;
 extern _Thread_local int launches;
-/// The next launch of scale does not end.
+/// Whether the next launch of scale hangs.
 extern _Thread_local bool sticks;
-extern _Thread_local int workspaces[2]; // bytes that the host code asks for, 0: none
+extern _Thread_local int workspaces[2]; // bytes that the host code requests, 0: none
 extern _Thread_local float filled;
 extern _Thread_local int64_t grid;
 extern tg_tensormap *map;
@@ -41,7 +41,7 @@ extern int64_t n_rows;
 extern unsigned char map_bytes[2][TG_TENSORMAP_BYTES];
 
 FakeKernel scale_kernel, fill_kernel, report_kernel;
-/// The arguments as compiled host code passes them.
+/// Entries that pass arguments as compiled host code does.
 tg_entry scale_entry, cluster_entry, map_entry, report_entry;
 
 extern const tg_device_function functions[FUNCTIONS];
@@ -80,12 +80,12 @@ typedef struct Call {
     tg_arg args[3];
 } Call;
 
-/// device: -1, the CPU.
+/// device: -1 is the CPU.
 Call *on_device(Call *c, int device);
 void expect_scaled(const Call *c, float added);
 void expect_ok(tg_status status);
 void expect(tg_status status, tg_status wanted, const char *text);
-/// Before each test.
+/// Runs before each test.
 int reset(void **state);
 
 #endif

@@ -18,7 +18,7 @@
 /* ---- device code --------------------------------------------------------------------------- */
 
 // scale: y[i] = a x[i] + (w ? w[0] : 0); fill: w[0] = v; report: a record of site 0 for each x[i]
-// that is 13; nothing.
+// that is 13; nothing: an empty kernel.
 static const char ptx[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry scale(.param .u64 px, .param .u64 py, .param .u64 pn, .param .f32 pa,\n"
@@ -215,7 +215,7 @@ static int find_graphs(void) {
     return graphs.begin && graphs.end && graphs.instantiate && graphs.launch;
 }
 
-/// Which maps the driver makes; what it says of strides of 0 is for people to know.
+/// Checks which maps the driver makes, and prints its result for strides of 0.
 static void maps(void) {
     static const struct {
         const char *what;
@@ -247,7 +247,7 @@ static void maps(void) {
     if (l) rt_give_back(l);
 }
 
-/// Two launches in a graph, the second with a larger workspace; NULL where the capture broke.
+/// Captures two launches, the second with a larger workspace; NULL: the capture failed.
 static void *capture(cu_stream stream) {
     void *graph = NULL;
     workspace = 4 << 20;
@@ -261,7 +261,7 @@ static void *capture(cu_stream stream) {
     return graph;
 }
 
-/// The graph runs with what it was recorded with, after a launch that was not recorded.
+/// The graph keeps its recorded arguments, after a launch that was not recorded.
 static void replay(void *graph, cu_stream stream, cu_stream other) {
     void *exec = NULL;
     CHECK(wrong(stream, 7) == N); // recorded, not run
@@ -277,8 +277,8 @@ static void replay(void *graph, cu_stream stream, cu_stream other) {
     CHECK(graphs.drop(graph) == 0);
 }
 
-/// In the strictest mode (0, global): whatever a launch does that cannot be captured shows. The
-/// driver crashes on graphs that are none, so a broken capture is the last.
+/// Captures in the strictest mode (0, global), in which an operation that cannot be captured fails.
+/// The driver crashes on invalid graphs, so a broken capture comes last.
 static void captures(void) {
     cu_stream stream, other;
     void *graph = NULL;
@@ -317,7 +317,7 @@ static double now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/// Best of many batches of what the caller waits for; the queue is empty at each start.
+/// Best of many batches; the queue is empty at each start.
 static void times(const rt_device *d) {
     enum { ROUNDS = 200, LAUNCHES = 100 };
     const rt_program *program;
@@ -344,7 +344,7 @@ static void times(const rt_device *d) {
         best[0], best[1], best[1] - best[0], best[2]);
 }
 
-/// Variants that crash, hang and do nothing while they are tuned leave this process as it was.
+/// Variants that crash, hang and do nothing during tuning leave this process intact.
 static void tunes(void) {
     tg_options options = {.size = sizeof options, .threads = 1, .log = note};
     tg_context *context;
@@ -366,7 +366,7 @@ static void tunes(void) {
     unsetenv("TG_TUNE");
 }
 
-/// Last: the context is of no use afterwards.
+/// Runs last: the context cannot be used afterwards.
 static void crashes(void) {
     CHECK(tg_launch(&crash, args, 3) == TG_OK);
     CHECK(tg_device_synchronize(x_tensor.device.device_id, NULL) == TG_ERROR_CONTRACT);
@@ -377,7 +377,7 @@ static void crashes(void) {
 int main(int argc, char **argv) {
     int device = argc > 1 ? atoi(argv[1]) : 0;
     rt_entered entered;
-    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); // what was found before a crash is seen
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); // shows results that precede a crash
     cu = rt_cuda_driver();
     const rt_device *d = cu ? rt_device_at(device) : NULL;
     if (!d) return printf("no GPU: %s\n", tg_last_error()), 77;

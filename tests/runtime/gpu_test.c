@@ -50,7 +50,7 @@ static void launches_there(void **state) {
     expect_scaled(&c, 0);
 }
 
-/// Device 0 is an sm_90, device 1 an sm_80: each takes the best of what it runs.
+/// Device 0 is an sm_90, device 1 an sm_80: each gets the best code that it can run.
 static void finds_code(void **state) {
     (void)state;
     Call c;
@@ -82,7 +82,7 @@ static void one_device(void **state) {
     c.tensors[1].device = (DLDevice){kDLCPU, 0};
     expect(tg_launch(&scale, c.args, 3), TG_ERROR_ARGUMENT,
            "is f32[1000] on the CPU; 'x' is on GPU 0");
-    c.tensors[1].device = (DLDevice){kDLCUDAHost, 0}; // reached from both sides
+    c.tensors[1].device = (DLDevice){kDLCUDAHost, 0}; // accessible from host and device
     expect_ok(tg_launch(&scale, c.args, 3));
     expect(tg_launch(&scale, on_device(&c, 7)->args, 3), TG_ERROR_ARGUMENT,
            "there is no device 7: this machine has 2 GPUs, from number 0 on");
@@ -96,7 +96,7 @@ static void clusters_and_grids(void **state) {
     (void)state;
     Call c;
     expect_ok(tg_launch(&clusters, on_device(&c, 1)->args, 3));
-    assert_int_equal(seen_launch.cluster, 2); // of programs that are a CTA each
+    assert_int_equal(seen_launch.cluster, 2); // a program is one CTA here
     assert_int_equal(seen_launch.grid, 32);
     grid = (int64_t)1 << 31;
     expect(tg_launch(&scale, on_device(&c, 0)->args, 3), TG_ERROR_UNSUPPORTED,
@@ -120,11 +120,11 @@ static void workspaces_last(void **state) {
     int before = fake.fake_allocated(), async = fake.fake_calls("cuMemAllocAsync");
     for (int i = 0; i < 5; i++) expect_ok(tg_launch(&scale, c.args, 3));
     assert_int_equal(fake.fake_calls("cuMemAllocAsync"), async);
-    workspaces[1] = 50000; // a larger one takes the place of the smaller
+    workspaces[1] = 50000; // a larger one replaces the smaller
     expect_ok(tg_launch(&scale, c.args, 3));
     assert_int_equal(fake.fake_calls("cuMemAllocAsync"), async + 1);
     assert_int_equal(fake.fake_allocated(), before);
-    void *stream = fake.fake_stream(0); // two streams share none
+    void *stream = fake.fake_stream(0); // two streams have separate workspaces
     expect_ok(tg_launch_on(&scale, c.args, 3, stream));
     assert_int_equal(fake.fake_allocated(), before + 2);
     expect_ok(tg_launch_on(&scale, c.args, 3, stream));
@@ -136,7 +136,7 @@ static void workspaces_last(void **state) {
            "free memory of the device");
 }
 
-/// More streams than are kept: nothing is lost.
+/// More streams than the runtime remembers: no launch is lost.
 static void many_streams(void **state) {
     (void)state;
     Call c;
@@ -149,7 +149,7 @@ static void many_streams(void **state) {
 
 enum { LAUNCHERS = 4, ROUNDS_EACH = 300 };
 
-/// Half of the launches go to the thread's own stream, half to one that all share.
+/// Half of the launches go to the thread's own stream, half to a shared one.
 typedef struct Launcher {
     int number, failures;
     void *own, *shared;
@@ -169,7 +169,7 @@ static void *launch_many(void *arg) {
     return NULL;
 }
 
-/// Launches at once on one stream do not share a workspace.
+/// Simultaneous launches on one stream do not share a workspace.
 static void several_threads(void **state) {
     (void)state;
     Launcher launchers[LAUNCHERS];
@@ -194,7 +194,7 @@ static void captures(void **state) {
     filled = 7;
     fake.fake_capture(stream);
     expect_ok(tg_launch_on(&scale, on_device(&c, 1)->args, 3, stream));
-    workspaces[0] = 10000; // outgrows what the first launch recorded
+    workspaces[0] = 10000; // larger than in the first recorded launch
     expect_ok(tg_launch_on(&scale, c.args, 3, stream));
     void *graph = fake.fake_capture_end(stream);
     assert_true(c.y[0] != c.y[0]); // NaNs: nothing has run
@@ -206,7 +206,7 @@ static void captures(void **state) {
     expect_scaled(&c, 7);
     int before = fake.fake_allocated();
     fake.fake_drop(graph);
-    fake.fake_capture(stream); // takes over the memory of the one that is gone
+    fake.fake_capture(stream); // reuses the memory of the destroyed one
     expect_ok(tg_launch_on(&scale, c.args, 3, stream));
     graph = fake.fake_capture_end(stream);
     assert_int_equal(fake.fake_allocated(), before);
@@ -215,7 +215,7 @@ static void captures(void **state) {
     fake.fake_drop(graph);
 }
 
-/// A first launch loads code, and may do so while a stream is captured.
+/// A first launch loads code, also while a stream is captured.
 static void captured_first(void **state) {
     (void)state;
     static tg_image image = IMAGE(ptx, TG_IMAGE_PTX, "sm_80", 80, 0);
@@ -258,7 +258,7 @@ static void tensor_maps(void **state) {
     void *at;
     memcpy(&at, map_bytes[1], sizeof at);
     assert_ptr_equal(at, c.x + 64);
-    for (int i = 0; i < 6; i++) { // of four maps, in turn
+    for (int i = 0; i < 6; i++) { // four maps in turn
         c.tensors[1].data = c.x + i % 2 * 64;
         c.tensors[0].data = c.x + 128 + i % 2 * 64;
         expect_ok(tg_launch(&maps, c.args, 3));
@@ -267,7 +267,7 @@ static void tensor_maps(void **state) {
     assert_int_equal(fake.fake_calls("cuTensorMapEncodeTiled"), before);
     c.n = 0;
     expect_ok(tg_launch(&maps, c.args, 3));
-    n_rows = 1; // whose stride is not used
+    n_rows = 1; // its stride is unused
     c.n = 5;
     expect_ok(tg_launch(&maps, c.args, 3));
     assert_string_equal(fake.fake_last_map(), "type 7 swizzle 3 fill 0 promotion 2: 5/32 1/3@32");
@@ -315,7 +315,7 @@ static void asserts_and_prints(void **state) {
     tg_context_destroy(context);
 }
 
-/// What does not fit is not printed; that something failed is known all the same.
+/// Prints without room are dropped, but a failure is still reported.
 static void too_many_prints(void **state) {
     (void)state;
     enum { MANY = RT_FAULT_WORDS / 3 + 10 };
@@ -366,7 +366,7 @@ KERNEL(simulated, VARIANT(scale_entry, &called));
 KERNEL(simulated_report, VARIANT(report_entry, &called));
 KERNEL(simulated_maps, VARIANT(map_entry, &called));
 
-/// Tensors and workspaces are the host's.
+/// Tensors and workspaces are on the host.
 static void called_images(void **state) {
     (void)state;
     Call c;
@@ -415,7 +415,7 @@ static void errors(void **state) {
     expect(tg_launch_on(&scale, c.args, 3, NULL), TG_OK, "");
 }
 
-/// What fails while code is loaded leaves nothing behind, and can be tried again.
+/// A failure while code is loaded leaves nothing behind, and loading can be tried again.
 static void load_errors(void **state) {
     (void)state;
     static tg_device_function f = {"large", 32, 1, 300 << 10, 5, 0, 0};
@@ -458,7 +458,7 @@ static void devices(void **state) {
 
 /* ---- cost ---------------------------------------------------------------------------------- */
 
-/// scale with five numbers more, of which none matters.
+/// scale with five more numbers, which are unused.
 static const tg_param_info eight_params[8] = {
     {"x", TG_PARAM_TENSOR, 0, kDLFloat, 32, -1, 1, -1, 0},
     {"y", TG_PARAM_TENSOR, TG_PARAM_WRITTEN, kDLFloat, 32, -1, 1, -1, 0},
@@ -487,7 +487,7 @@ static Call warm;
 static tg_arg warm_args[8];
 static const rt_program *warm_program;
 
-/// What a program without a runtime would do: the device's context, and the launch.
+/// The work of a program without the runtime: the device's context, and the launch.
 static int launch_directly(int i) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_context current;
@@ -504,12 +504,12 @@ static int launch_warm(int i) {
     return (int)tg_launch(&eight, warm_args, 8);
 }
 
-/// tg_launch of eight arguments over the driver's own call, both with this driver, which runs
+/// tg_launch with eight arguments compared with the driver's own call, with this driver, which does
 /// almost nothing.
 static void warm_launch(void **state) {
     (void)state;
     enum { CALLS = 1000 };
-    enum { STEPS = 410 }; // instructions: what it is now, and a fifth
+    enum { STEPS = 410 }; // instructions: today's number and a fifth
     rt_entered entered;
     on_device(&warm, 0)->n = 1;
     memcpy(warm_args, warm.args, sizeof warm.args);
@@ -529,7 +529,7 @@ static void warm_launch(void **state) {
     assert_int_equal(counted_calls, 0);
     rt_leave(entered);
     printf("8 arguments on a GPU: %ld instructions over the driver's\n", ours - plain);
-#if defined COUNTS_CALLS && defined __OPTIMIZE__ // else a sanitizer counts, too
+#if defined COUNTS_CALLS && defined __OPTIMIZE__ // otherwise a sanitizer's instructions count, too
     if (plain > 0 && ours > 0) assert_in_range(ours - plain, 1, STEPS);
 #endif
 }

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-/// Scales by twice as much; what it leaves out, and what it writes behind.
+/// Scales by twice as much; leaves out some elements, and writes past the end.
 static int64_t left_out, too_far;
 static int32_t short_entry(const tg_slot *args, const tg_env *env) {
     int64_t n = args[0].tensor.shape[0] - left_out + too_far;
@@ -27,7 +27,7 @@ static int32_t short_entry(const tg_slot *args, const tg_env *env) {
 
 KERNEL(twofold, VARIANT(scale_entry, &for_80), VARIANT(short_entry, &for_80));
 
-/// On memory of the device: the caller's is neither read nor written, and all is given back.
+/// Trials use memory of the device: they neither read nor write the caller's, and free all of it.
 static void trials(void **state) {
     (void)state;
     static const tg_variant right = VARIANT(scale_entry, &for_80),
@@ -55,7 +55,7 @@ static void trials(void **state) {
     fake.fake_fail("cuLaunchKernelEx", 719);
     assert_int_equal(rt_trial_check(t, &right, &seconds), RT_FAILED);
     assert_int_equal(rt_trial_check(t, &right, &seconds), RT_RIGHT);
-    expect_ok(rt_trial_time(t, &right, 3, times)); // finds out how many launches to time together
+    expect_ok(rt_trial_time(t, &right, 3, times)); // finds the number of launches to time together
     int flushes = fake.fake_calls("cuMemsetD32Async");
     expect_ok(rt_trial_time(t, &right, 3, times));
     assert_int_equal(fake.fake_calls("cuMemsetD32Async"), flushes + 3);
@@ -65,7 +65,7 @@ static void trials(void **state) {
     assert_null(fake.fake_mistake());
 }
 
-/// An object of two variants: tuned at its first launch that is not captured, in this process.
+/// An object of two variants is tuned in this process, at its first launch that is not captured.
 static void tunes(void **state) {
     (void)state;
     static Call c;
@@ -94,7 +94,8 @@ static void tunes(void **state) {
 
 enum { COLUMNS = 6, ROWS = 1 << 20, FEW = 1000 };
 
-/// Rows of a large tensor whose elements are the row's number, from the first one to near the last.
+/// Checks rows of a large tensor whose elements are the row's number, from the first to near the
+/// last.
 static void expect_rows(const int32_t *x, size_t bytes) {
     size_t row = COLUMNS * sizeof *x;
     assert_true(bytes <= RT_SAMPLE && bytes > RT_SAMPLE / 10 * 9 && bytes % row == 0);
@@ -107,8 +108,8 @@ static void expect_rows(const int32_t *x, size_t bytes) {
     assert_true(x[bytes / sizeof *x - 1] > ROWS / 1000 * 999);
 }
 
-/// All of a small tensor, of a large one whole rows from all over; the host waits for no copy
-/// before it is asked to, and nothing stays.
+/// Samples all of a small tensor, and whole rows from all parts of a large one. The host waits for
+/// no copy until asked to, and nothing stays allocated.
 static void samples(void **state) {
     (void)state;
     int32_t *many = malloc(sizeof *many * COLUMNS * ROWS), few[FEW];
@@ -136,7 +137,7 @@ static void samples(void **state) {
         rt_samples_close(s);
         assert_int_equal(fake.fake_allocated(), allocated);
     }
-    // What cannot be pinned would be waited for.
+    // Memory that cannot be pinned makes copies wait.
     fake.fake_fail("cuMemHostRegister_v2", 2);
     assert_null(rt_samples_take(1, stream, held, 3));
     assert_null(fake.fake_mistake());
@@ -154,8 +155,8 @@ static int32_t sticking_entry(const tg_slot *args, const tg_env *env) {
 
 KERNEL(stuck, VARIANT(scale_entry, &for_80), VARIANT(sticking_entry, &for_80));
 
-/// Without children a variant whose launch does not end is given up: nobody waits for it, nor frees
-/// what it may still write to. The launch is as without tuning.
+/// Without child processes, a variant whose launch does not end is given up: no one waits for it,
+/// and memory that it may still write to is not freed. The launch then works as without tuning.
 static void does_not_end(void **state) {
     (void)state;
     static Call c;

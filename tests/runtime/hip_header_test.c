@@ -15,7 +15,7 @@ SAME(HIP_MEMORY_BUS, hipDeviceAttributeMemoryBusWidth);
 SAME(HIP_MEMORY_CLOCK, hipDeviceAttributeMemoryClockRate);
 SAME(HIP_PROCESSORS, hipDeviceAttributeMultiprocessorCount);
 SAME(HIP_SHARED, hipDeviceAttributeMaxSharedMemoryPerBlock);
-// What both makers number alike.
+// Numbers that are equal in CUDA and HIP.
 SAME(CU_OUT_OF_MEMORY, hipErrorOutOfMemory);
 SAME(CU_REGISTERS, HIP_FUNC_ATTRIBUTE_NUM_REGS);
 SAME(CU_LOCAL_BYTES, HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
@@ -25,7 +25,7 @@ SAME(CU_NO_DESTRUCTOR_SYNC, hipUserObjectNoDestructorSync);
 SAME(CU_MOVE, hipGraphUserObjectMove);
 SAME(CU_NON_BLOCKING, hipStreamNonBlocking);
 SAME(CU_NO_TIMING, hipEventDisableTiming);
-// Those that hints are about (hip.c).
+// Numbers that have hints (hip.c).
 SAME(3, hipErrorNotInitialized);
 SAME(100, hipErrorNoDevice);
 SAME(101, hipErrorInvalidDevice);
@@ -48,7 +48,7 @@ static size_t n;
 
 int main(int argc, char **argv) {
     (void)argv;
-    if (argc < 1000) return 0; // nothing here is to run
+    if (argc < 1000) return 0; // these calls must not run
     int sum = hipInit(0) + hipDriverGetVersion(p) + hipGetDeviceCount(p) + hipDeviceGet(p, 0);
     sum += hipDrvGetErrorName((hipError_t)0, p) + hipDrvGetErrorString((hipError_t)0, p);
     sum += hipDeviceGetAttribute(p, (hipDeviceAttribute_t)0, 0) + hipGetDevice(p) + hipSetDevice(0);

@@ -10,7 +10,7 @@
 
 #include <tegula.h>
 
-/// Whether NAME is mapped, and nothing else that looks like HIP's runtime.
+/// Whether NAME is mapped, and no other file that looks like HIP's runtime.
 static bool only(const char *name) {
     char line[4096];
     bool found = false, other = false;

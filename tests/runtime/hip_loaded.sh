@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Usage: hip_loaded.sh CC HIP_LOADED FAKE_HIP
-# Two releases of HIP, where the loader finds one of them under each name it may have; the process
-# has loaded the other one before.
+# Usage: hip_loaded.sh CC HIP_LOADED FAKE_HIP Two releases of HIP. The loader finds one of them
+# under each possible name, while the process has loaded the other one before.
 set -eu
 cc=$1 program=$2 fake=$3
 out=$(mktemp -d)

@@ -47,7 +47,7 @@ static const unsigned char *metadata_of(const void *code) {
 
 /* ---- msgpack ------------------------------------------------------------------------------- */
 
-/// What a value begins with: its kind, and its number or how much follows.
+/// The head of a value: its kind, and its number or length.
 typedef struct Head {
     enum { NUMBER, TEXT, LIST, MAP } kind;
     uint64_t n;
@@ -59,7 +59,7 @@ static uint64_t number(const unsigned char **at, int bytes) {
     return n;
 }
 
-/// Leaves *at behind the head; of a text that is where it begins.
+/// Parses a head and leaves *at behind it, at the start of a text.
 static Head head(const unsigned char **at) {
     unsigned tag = *(*at)++;
     if (tag < 0x80) return (Head){NUMBER, tag};

@@ -18,11 +18,11 @@ typedef struct HsacoKernel {
     } args[HSACO_ARGS];
 } HsacoKernel;
 
-/// 0 where it is none.
+/// Size of the code object; 0: it is none.
 size_t hsaco_bytes(const void *code);
-/// 0x942; 0 of one that is not known here.
+/// Architecture, such as 0x942; 0: unknown.
 int hsaco_arch(const void *code);
-/// False where it has no kernel of the name.
+/// False: no kernel has this name.
 bool hsaco_kernel(const void *code, const char *name, HsacoKernel *out);
 
 #endif

@@ -30,7 +30,7 @@ static int32_t saw(int variant, const tg_slot *args, int n) {
     return 0;
 }
 
-// Variants 0 .. 9 differ in what holds of their arguments, and say so alone.
+// Variants 0 .. 9 differ in the facts of their arguments, and only record their number.
 #define ENTRY(i, n)                                                                                \
     static int32_t attend_##i(const tg_slot *args, const tg_env *env) {                            \
         (void)env;                                                                                 \
@@ -78,7 +78,7 @@ static const tg_variant attend_variants[] = {
     VARIANT(attend_4, with_bias, NULL, 0, all_tensors, TG_LEVEL_BASE),
     VARIANT(attend_5, half, NULL, 0, no_bias, TG_LEVEL_BASE),
     VARIANT(attend_6, dense_128, NULL, 0, no_bias, TG_LEVEL_V3),
-    VARIANT(attend_7, dense_128, NULL, 0, no_bias, TG_LEVEL_AMX + 1), // of a CPU to come
+    VARIANT(attend_7, dense_128, NULL, 0, no_bias, TG_LEVEL_AMX + 1), // for a future CPU
 };
 
 static const tg_param_info attend_params[] = {

@@ -64,7 +64,7 @@ void shmem_quiet(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/// There have been some.
+/// Prints whether there were delayed operations.
 __attribute__((destructor)) static void say(void) {
     if (late[0].bytes) fprintf(stderr, "rows were moved late\n");
 }

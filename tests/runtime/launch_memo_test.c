@@ -28,7 +28,7 @@ static int draw(int n) {
 
 /* ---- what is launched ------------------------------------------------------------------------ */
 
-/// Arguments with all that they point to.
+/// Arguments and the data that they point to.
 typedef struct Call {
     int n;
     DLTensor tensors[MOST];
@@ -37,7 +37,7 @@ typedef struct Call {
     tg_arg args[MOST];
 } Call;
 
-/// Pointers into the call itself, which is copied.
+/// Resets the pointers into the call, after a copy.
 static void link(Call *c) {
     for (int i = 0; i < c->n; i++) {
         if (c->number[i]) continue;
@@ -82,7 +82,7 @@ static void begin_copy(Call *c) {
     }
 }
 
-/// See wide.h. The last arguments of most calls are beyond a word of bits and a signed byte.
+/// See wide.h. Most calls have arguments beyond a word of bits and a signed byte.
 static void begin_wide(Call *c) {
     memset(c, 0, sizeof *c);
     c->n = MOST;
@@ -132,7 +132,8 @@ static void change(Call *c) {
         c->args[i] = tg_float(draw(100) / 8.0);
 }
 
-/// Few of them: most of the time none meets an output. Now and then two tensors are one, or nearly.
+/// Moves few tensors, which mostly do not overlap an output. Now and then two tensors are one, or
+/// nearly.
 static void move_wide(Call *c) {
     for (int k = 0; k < 8; k++) {
         int i = draw(c->n);
@@ -146,7 +147,7 @@ static void move_wide(Call *c) {
         c->tensors[i].data = (float *)c->tensors[j].data + 16 * (draw(4) / 3);
 }
 
-/// Of the same kind as the launch before.
+/// Changes the call within the kind of the previous launch.
 static void move(Call *c) {
     if (c->n == MOST) {
         move_wide(c);
@@ -168,7 +169,7 @@ typedef struct Outcome {
     tg_status status;
     char text[400];
     Seen seen;
-    WideSeen wide; // of a wide one
+    WideSeen wide; // for a wide kernel
 } Outcome;
 
 static void launch(tg_kernel *k, Call *c, Outcome *o) {
@@ -181,7 +182,7 @@ static void launch(tg_kernel *k, Call *c, Outcome *o) {
     if (o->status) snprintf(o->text, sizeof o->text, "%s", tg_last_error());
     if (c->n == MOST) o->wide = wide_seen;
     o->seen = seen;
-    // Of a slot its address or number: what shapes say was kept, and they may stand anywhere.
+    // Compares only a slot's address or number: shapes are kept and may be anywhere.
     memset(o->seen.slots, 0, sizeof o->seen.slots);
     for (int i = 0; i < 8; i++) o->seen.slots[i].bits = seen.slots[i].bits;
 }
@@ -202,7 +203,7 @@ static void as_the_first_time(void **state) {
     static Outcome warm, cold;
     tg_options options = {.size = sizeof options, .threads = 1};
     int fine = 0, bad = 0, wide_fine = 0;
-    tg_context *own; // of one thread: random strides let elements of an output overlap
+    tg_context *own; // with one thread, since random strides let elements of an output overlap
     assert_int_equal(tg_context_create(&options, &own), TG_OK);
     tg_context_use(own);
     wide_make(&wide, MOST);
@@ -227,7 +228,7 @@ static void as_the_first_time(void **state) {
         if (which == 2) assert_memory_equal(&warm.wide, &cold.wide, sizeof warm.wide);
         *(warm.status ? &bad : &fine) += 1;
         wide_fine += !warm.status && which == 2;
-        // Most changes are refused: from there one comes back.
+        // Most changes are refused. Then the call is restored.
         if (warm.status && draw(which == 2 ? 20 : 3)) *c = before;
         if (draw(50) == 0) begin[which](c);
     }
@@ -250,7 +251,7 @@ static int32_t second_entry(const tg_slot *args, const tg_env *env) {
     return 0;
 }
 
-/// A kernel where another one was, and a variant that was adopted.
+/// Another kernel at the same address, and an adopted variant.
 static void other_kernels(void **state) {
     (void)state;
     float x[8] = {1}, y[8];
@@ -279,7 +280,7 @@ static void other_kernels(void **state) {
     }
 }
 
-/// Two variants of a kernel, the first of them for those launches of which the fact is true.
+/// A kernel with two variants, the first of them for launches with the fact.
 typedef struct Choice {
     tg_variant variants[2];
     tg_kernel_info info;
@@ -298,13 +299,13 @@ static void choose_by(Choice *c, const tg_fact *fact) {
     c->info.n_variants = 2;
 }
 
-/// Facts look at addresses, too: for 16 bytes, for 8 and no more, for 8 or more, for what elements
-/// have.
+/// Facts also depend on addresses: alignment to 16 bytes, to exactly 8, to 8 or more, or to
+/// elements.
 static void alignment(void **state) {
     (void)state;
     static const struct {
         tg_fact fact;
-        int right[4]; // at so many elements behind a multiple of 16 bytes
+        int right[4]; // offset in elements from a multiple of 16 bytes
     } rows[] = {{{TG_FACT_ALIGN, 0, 0, 0, 0, 1}, {1, 0, 0, 0}},
                 {{TG_FACT_ALIGN, 0, 0, 0, 0, 2}, {0, 0, 1, 0}},
                 {{TG_FACT_ALIGN, 0, 0, 0, 0, 3}, {1, 0, 1, 0}},
@@ -325,8 +326,8 @@ static void alignment(void **state) {
     }
 }
 
-/// What copies of a tensor are aligned to follows from its address and from strides of axes that
-/// have more than one element, and is more than an element or nothing.
+/// The alignment for copies of a tensor follows from its address and from the strides of axes with
+/// more than one element. It counts only if it exceeds an element.
 static void widths(void **state) {
     (void)state;
     static const struct {
@@ -349,7 +350,7 @@ static void widths(void **state) {
             rows[i].wanted);
 }
 
-/// ... and at where the last element ends, which no launch of another tensor may hide.
+/// ... and the end of the last element, which another tensor's launch must not hide.
 static void span(void **state) {
     (void)state;
     static const tg_fact near = {TG_FACT_NEAR, 0, 0, 0, 0, 1};
@@ -358,7 +359,7 @@ static void span(void **state) {
         int64_t stride;
         int variant;
     } rows[] = {{1, 1}, {76695844, 1}, {76695845, 2}, {1 << 30, 2}, {0, 1}, {1 << 20, 1}};
-    float both[32] = {1}, *y = both, *x = both + 16; // nothing behind x
+    float both[32] = {1}, *y = both, *x = both + 16; // nothing follows x
     int64_t n = 8, stride;
     DLTensor tx = row(x, &n), ty = row(y, &n);
     tg_arg args[2] = {tg_tensor(&tx), tg_tensor(&ty)};

@@ -1,7 +1,8 @@
-"""Ranks that meet at a port, and who else comes there. Usage: meet.py TEGULA FOLDER
+"""Ranks that meet at a port, with strangers. Usage: meet.py TEGULA FOLDER
 
-Strangers of every kind are there while ranks meet: those that say nothing, garbage, or a byte now and then,
-and more of them than are listened to at once. None of them keeps a rank out or the meeting open.
+Strangers of every kind connect while ranks meet: silent ones, ones that send garbage, or a byte now and
+then, and more of them than the meeting listens to at once. None of them keeps a rank out or the meeting
+open.
 """
 import fcntl
 import os
@@ -25,7 +26,7 @@ SOURCE = """kernel gather(a: sym f32[W][N], c: f32[W, N]) {
 (FOLDER / "gather.teg").write_text(SOURCE)
 
 
-NEVER_MS = 600_000  # a time limit that no test reaches
+NEVER_MS = 600_000  # milliseconds; no test reaches this limit
 
 (FOLDER / "turns.teg").write_text("""kernel turns(a: sym f32[W][N], c: f32[W, N], n: i32) {
     let twice = n * 2;
@@ -35,7 +36,7 @@ NEVER_MS = 600_000  # a time limit that no test reaches
     }
 }
 """)
-# Numbers of every type that steer: the head and the tail around what they steer, then two values.
+# Numbers of every type that control phases: the text before and after them, then two values.
 PHASES = """    parallel k in N by 16 { a[rank][k] = a[rank][k] + 1; }
     parallel w in W, k in N by 16 { c[w, k] = a[w][k]; }
 """
@@ -48,7 +49,7 @@ STEERED = {
 }
 for name, (text, *_) in STEERED.items():
     (FOLDER / f"{name}.teg").write_text(text)
-# Its number steers nothing: ranks may pass what they like.
+# This number controls nothing, so ranks may pass different values.
 (FOLDER / "scaled.teg").write_text(
     "kernel scale(a: sym f32[W][N], s: f32) { parallel k in N by 16 { a[rank][k] = a[rank][k] * s; } }\n"
     "kernel k(a: sym f32[W][N], s: f32) { scale(a, s); }\n")
@@ -78,7 +79,7 @@ def ends(process, fails_with=None):
 
 
 class Strangers:
-    """Connections, while a `with` lasts: `kind` says what `n` of them do."""
+    """Connections during a `with`: `kind` says what the `n` strangers do."""
 
     def __init__(self, kind, port, n):
         self.kind, self.port, self.n, self.over, self.held = kind, port, n, False, 0
@@ -133,7 +134,7 @@ def meets_among_strangers():
 
 
 def meets_with_few_files():
-    """More strangers than rank 0 may have files open: the oldest give way."""
+    """More strangers than rank 0 may have open files: the oldest connections are closed."""
     port = free_port()
     first = start(0, f"127.0.0.1:{port}", files=24)
     with Strangers("silent", port, 40) as strangers:
@@ -145,8 +146,8 @@ def meets_with_few_files():
 
 
 def meeting_ends():
-    """The time of the whole meeting is over though somebody says a byte now and then: the process ends while
-    they still do."""
+    """The meeting's time ends although strangers send a byte now and then: the process ends while they still
+    do."""
     port = free_port()
     first = start(0, f"127.0.0.1:{port}", timeout_ms=5000)
     with Strangers("drip", port, 3) as strangers:
@@ -162,7 +163,7 @@ def keys_agree():
 
 
 def keys_differ():
-    """Who has another key hears of it at once; the meeting goes on for those that have it."""
+    """A rank with another key is told at once, and the meeting continues for ranks with the right key."""
     for other in (None, "", "another secret", "a secre"):
         meet = f"127.0.0.1:{free_port()}"
         first = start(0, meet, key="a secret")
@@ -239,8 +240,8 @@ def other_users_stay_out():
 
 
 def strangers_get_no_proof():
-    """A stranger shows rank 0 the hello of a rank that came to it instead, with the rank's nonce in it, and gives
-    the rank what rank 0 answers."""
+    """A stranger forwards to rank 0 the hello of a rank that connected to the stranger, with the rank's
+    nonce, and gives the rank the answer."""
     port, own = free_port(), free_port()
     with socket.create_server(("127.0.0.1", own)) as listener:
         first = start(0, f"127.0.0.1:{port}", key="a secret")
@@ -254,7 +255,7 @@ def strangers_get_no_proof():
             answer = b"".join(iter(lambda: stranger.recv(65536), b""))
         assert len(answer) > 32
         rank.sendall(answer)
-        ends(second, "it has another TG_RANK_KEY, or is no rank")
+        ends(second, "it has another TG_RANK_KEY, or is not a rank")
         rank.close()
     ends(start(1, f"127.0.0.1:{port}", key="a secret"))
     ends(first)
@@ -268,7 +269,7 @@ def other_hosts_need_a_key():
 
 
 def several_hosts():
-    """As if on two hosts: the ranks have met, and are told what is for them."""
+    """As if on two hosts: the ranks have met, and get the addresses that they need."""
     meet = f"127.0.0.1:{free_port()}"
     both = [start(rank, meet, key="x", TG_COMM_HOST=f"host {rank}") for rank in (0, 1)]
     for p in both:
@@ -276,7 +277,7 @@ def several_hosts():
 
 
 def other_sources_are_named():
-    """At a port and by a path, at once: the time that ranks wait is not over."""
+    """At a port and by a path the error appears at once, before the ranks' time limit."""
     for meet in (f"127.0.0.1:{free_port()}", str(FOLDER / "socket")):
         both = [start(rank, meet, source=source) for rank, source in enumerate(("gather.teg", "other.teg"))]
         texts = [p.communicate()[0] for p in both]
@@ -285,7 +286,7 @@ def other_sources_are_named():
 
 
 def scalars_that_steer_agree():
-    """A rank with another number of phases would be waited for in vain: it is named at once."""
+    """A rank with another number of phases would never come. The error names it at once."""
     for turns, fails in (((3, 3), False), ((3, 4), True)):
         meet = f"127.0.0.1:{free_port()}"
         both = [start(rank, meet, source="turns.teg", more_args=("-a", f"n={n}"))
@@ -315,7 +316,7 @@ def numbers_of_every_type_steer():
 
 
 def listens_at_the_named_address():
-    """Not at others of the host: 127.0.0.3 is another one than 127.0.0.2."""
+    """Ranks do not listen at other addresses of the host: 127.0.0.3 is not 127.0.0.2."""
     port = free_port("127.0.0.2")
     first = start(0, f"127.0.0.2:{port}")
     while True:
@@ -336,9 +337,9 @@ def listens_at_the_named_address():
 
 
 def alone():
-    """In a network of its own that gives connections ten ports, of which one is the meeting's: a rank that is there
-    first is soon connected to itself."""
-    up_and_running, set_flags = 1 | 64, 0x8914  # of <linux/if.h> and <linux/sockios.h>
+    """In a network of its own with ten ports for connections, of which one is the meeting's, an early rank
+    would soon connect to itself."""
+    up_and_running, set_flags = 1 | 64, 0x8914  # from <linux/if.h> and <linux/sockios.h>
     with socket.socket() as s:
         fcntl.ioctl(s, set_flags, struct.pack("16sh14x", b"lo", up_and_running))
     pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("40000 40009")

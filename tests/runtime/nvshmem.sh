@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# nvshmem.sh COMM_GPU FAKE_NVSHMEM: ranks with GPUs whose heap is NVSHMEM's, by stand-ins of the
-# driver and of the library, near and far from each other; ranks that fail; then what is said where
-# the library is missing or cannot do it.
+# nvshmem.sh COMM_GPU FAKE_NVSHMEM: ranks with GPUs and NVSHMEM's heap, with stand-ins for the
+# driver and the library, near and far from each other; ranks that fail; and the messages if the
+# library is missing or unusable.
 set -eu
 comm_gpu=$1
 export TG_NVSHMEM_LIBRARY="$2"
@@ -19,7 +19,7 @@ export FAKE_NVSHMEM_TAG=$$
 leftovers() {
     ls /dev/shm | grep -c "^fake-nvshmem-$FAKE_NVSHMEM_TAG-" || true
 }
-# runs WHAT [NAME=VALUE...] [-- OPTION...]: ranks end well.
+# runs WHAT [NAME=VALUE...] [-- OPTION...]: the ranks must succeed.
 runs() {
     what=$1
     shift
@@ -58,7 +58,7 @@ for misuse in unlike odd even absent dead late; do
     runs "ranks of hosts of which one is $misuse" FAKE_NVSHMEM_HOSTS=1 -- --hosts --misuse $misuse
 done
 
-# refuses TEXT [NAME=VALUE...]: ranks end with that message.
+# refuses TEXT [NAME=VALUE...]: the ranks must fail with that message.
 refuses() {
     text=$1
     shift

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# oshrun.sh N PROGRAM...: N ranks of OpenSHMEM; 77 where it is not installed.
+# oshrun.sh N PROGRAM...: runs N ranks of OpenSHMEM; 77 if it is not installed.
 if ! command -v oshrun >/dev/null; then
     echo "oshrun is not there: tools/dev/setup.sh installs openmpi-bin, libopenmpi-dev"
     exit 77

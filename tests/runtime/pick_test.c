@@ -41,7 +41,7 @@ static void expect(int64_t n, int64_t d, const int64_t *strides, int variant) {
 
 static void nearest_hints(void **state) {
     (void)state;
-    for (int round = 0; round < 3; round++) { // also when the memo knows
+    for (int round = 0; round < 3; round++) { // also when the memo has it
         expect(1, 64, NULL, 1);
         expect(16, 64, NULL, 1);
         expect(255, 64, NULL, 1);
@@ -112,7 +112,7 @@ static void half_bytes(void **state) {
     assert_int_equal(run_ranged(11, -1, 11, 0, tg_int(1)), TG_OK);
 }
 
-/// No tensor says what A is: the number does.
+/// No tensor determines A, but the number does.
 static void open_types(void **state) {
     (void)state;
     double d = 0;
@@ -126,7 +126,7 @@ static void open_types(void **state) {
 
 /* ---- levels -------------------------------------------------------------------------------- */
 
-/// The variant for D = 128 in a process whose TG_LEVEL is `level`.
+/// The variant for D = 128 in a process with TG_LEVEL=level.
 static int variant_at(const char *level) {
     char command[4096 + 64], self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -225,11 +225,11 @@ static void far_extents(void **state) {
     tg_kernel kernel;
     assert_int_equal(tg_kernel_open(&kernel, &attend_info, &compiler, &c), TG_OK);
     assert_int_equal(run(&kernel, 32, 16, 64, 0, NULL), TG_OK);
-    assert_int_equal(run(&kernel, 32, 128, 64, 0, NULL), TG_OK); // 8 times: near enough
+    assert_int_equal(run(&kernel, 32, 128, 64, 0, NULL), TG_OK); // a factor of 8 is near enough
     assert_int_equal(c.calls, 1);
     assert_int_equal(run(&kernel, 32, 129, 64, 0, NULL), TG_OK);
     assert_int_equal(c.calls, 2);
-    c.status = TG_ERROR_UNSUPPORTED; // what there is serves
+    c.status = TG_ERROR_UNSUPPORTED; // existing variants serve
     for (int i = 0; i < 3; i++) assert_int_equal(run(&kernel, 32, 8192, 64, 0, NULL), TG_OK);
     assert_int_equal(c.calls, 3);
     tg_kernel_close(&kernel);
@@ -252,8 +252,8 @@ static void compiler_fails(void **state) {
 
 /* ---- tuned variants ------------------------------------------------------------------------ */
 
-/// A tuned one takes the place of its like at its extents, where launches are remembered, too; the
-/// later of two wins; it is no better elsewhere, nor than one with more facts.
+/// A tuned variant replaces an equal one at its extents, also for remembered launches. The later of
+/// two wins. It is not preferred at other extents, nor to a variant with more facts.
 static void tuned_ones(void **state) {
     (void)state;
     static const tg_hint rows_64[] = {{0, 0, {0}, 64}};
@@ -282,8 +282,7 @@ static void tuned_ones(void **state) {
     tg_kernel_close(&kernel);
 }
 
-/// What was fastest for some extents serves those nearer than a factor of 1.4; for others the
-/// compiler is asked.
+/// A tuned variant serves extents within a factor of 1.4; for others the compiler is called.
 static void near_tuned_extents(void **state) {
     (void)state;
     Compiler c = {0};
@@ -303,10 +302,10 @@ static void near_tuned_extents(void **state) {
 
 enum { LAUNCHERS = 16, ADOPTIONS = 300 };
 static tg_kernel swapped;
-static _Atomic int adopted; // number of the last one; -1: all are
+static _Atomic int adopted; // number of the last one; -1: all are adopted
 static tg_variant adoptions[ADOPTIONS];
 
-/// Launches until all variants are there.
+/// Launches until all variants were adopted.
 static void *keep_launching(void *arg) {
     int64_t n = 16 + 16 * (int64_t)(uintptr_t)arg % 64;
     int bad = 0;
@@ -320,7 +319,7 @@ static void *keep_launching(void *arg) {
     return (void *)(uintptr_t)bad;
 }
 
-/// Launches on many threads while variants are swapped in: each runs one or the other, and after
+/// Launches on many threads while variants are swapped in. Each runs one or the other, and after
 /// the last swap all run the last.
 static void swapped_while_launched(void **state) {
     (void)state;
@@ -333,7 +332,7 @@ static void swapped_while_launched(void **state) {
                          0);
     for (int i = 0; i < ADOPTIONS; i++) {
         adoptions[i] = made[1 + (i + 1) % 2];
-        adoptions[i].n_hints = 0; // as near as can be
+        adoptions[i].n_hints = 0; // as near as possible
         adoptions[i].tuned = 1;
         assert_int_equal(tg_kernel_adopt(&swapped, &adoptions[i]), TG_OK);
         adopted = i + 1;

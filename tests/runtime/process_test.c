@@ -23,7 +23,7 @@ static bool is_open(int fd) {
     return fcntl(fd, F_GETFD) >= 0;
 }
 
-/// From here on the system is one that does not know the call.
+/// Makes the system refuse the call from here on.
 static bool forget_close_range(void) {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -37,7 +37,7 @@ static bool forget_close_range(void) {
            syscall(SYS_close_range, 900U, 901U, 0U) < 0 && errno == ENOSYS;
 }
 
-/// 0, or which check failed.
+/// Returns 0, or the number of the failed check.
 static int close_some(bool old) {
     static const int files[] = {100, 101, 150, 200};
     struct rlimit many = {1 << 20, 1 << 20};

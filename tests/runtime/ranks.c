@@ -100,13 +100,13 @@ bool on_this_rank(const char *engine, rank_body *body, void *arg) {
 
 /* ---- gathered -------------------------------------------------------------------------------- */
 
-/// Of gathered and reduced: a task is a chunk of a rank's part.
+/// Work of gathered and reduced: a task is a chunk of a rank's part.
 typedef struct Work {
     const tg_site *site;
     int64_t rows, columns, chunk_rows, chunks;
-    const char *view; // of rank 0's part; the next one's is a lead away
+    const char *view; // rank 0's part; the next rank's is `lead` bytes away
     int64_t lead;
-    const int64_t *flags; // [W][chunks]; NULL: nothing to wait for
+    const int64_t *flags; // [W][chunks]; NULL: no waits
     float *out;
     /* of reduced */
     const float *x;
@@ -168,7 +168,7 @@ static int32_t gathered_entry(const tg_slot *args, const tg_env *env) {
 
 /* ---- reduced --------------------------------------------------------------------------------- */
 
-/// Partial results of the other ranks' parts first.
+/// Makes partial results, first for the other ranks' parts.
 static int32_t partial_task(const tg_env *env, void *context, int64_t i, void *arena) {
     const Work *w = context;
     const tg_comm_calls *comm = env->comm;
@@ -199,7 +199,7 @@ static int32_t fold_task(const tg_env *env, void *context, int64_t chunk, void *
     return 0;
 }
 
-/// What belongs to this rank of a direct view.
+/// This rank's part of a direct view.
 static void *own_of(const tg_env *env, void *direct, int64_t lead) {
     return (char *)direct + env->comm->rank * lead;
 }
@@ -210,7 +210,7 @@ static int32_t reduced_entry(const tg_slot *args, const tg_env *env) {
     int64_t how = (int64_t)args[2].bits, chunk = (int64_t)args[3].bits, stage_lead, flags_lead;
     int64_t chunks = (shape[1] + chunk - 1) / chunk, words = chunks * comm->size;
     int64_t part = shape[1] * shape[2] * (int64_t)sizeof(float), unused;
-    // The stage is free: the launch before ended when all had read theirs.
+    // The stage is free: the previous launch ended when all ranks had read theirs.
     int32_t failed = comm->begin(env, 0);
     if (failed) return failed;
     char *stage = comm->workspace(env, part * comm->size, &stage_lead);
@@ -257,11 +257,11 @@ typedef struct Turn {
     const tg_env *env;
     const float *x;
     float *c;
-    char *stage, *flags; // of rank 0; the next one's is a lead away
+    char *stage, *flags; // rank 0's; the next rank's is `lead` bytes away
     int64_t turn, part, words, stage_lead, flags_lead;
 } Turn;
 
-/// The own part of chunk `chunk` of every rank, those of others first, into their stages.
+/// Sends the own part of chunk `chunk` for every rank into their stages, the other ranks' first.
 static int32_t send_parts(const Turn *t, int64_t chunk, int64_t at, int64_t n) {
     const tg_comm_calls *comm = t->env->comm;
     int64_t epoch = *(int64_t *)comm->control(t->env);

@@ -26,9 +26,9 @@ bool on_this_rank(const char *engine, rank_body *body, void *arg);
 /// Reports the place and the last error of this thread.
 bool check_failed(const char *file, int line, const char *condition);
 
-/// gathered(a: sym f32[W][M, K], out: f32[W * M, K], how: i64, chunk: i64): out = 2 a, of all
-/// ranks. how: enum tg_gather_how, or ALL, which reads directly after all ranks have arrived.
-/// chunk: rows.
+/// gathered(a: sym f32[W][M, K], out: f32[W * M, K], how: i64, chunk: i64): out = 2 a of all ranks.
+/// how: enum tg_gather_how, or ALL, which reads directly after all ranks have arrived. chunk: in
+/// rows.
 extern tg_kernel gathered;
 /// reduced(x: f32[W * M, K], c: sym f32[W][M, K], how: i64, chunk: i64): c[r] is the sum, in the
 /// order of ranks, of all ranks' contributions for rank r.

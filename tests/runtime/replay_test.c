@@ -29,7 +29,7 @@ static void axpy_kernel(const FakeLaunch *launch, void **args) {
     for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
 }
 
-/// The same by maps, which begin with the address; rows of 4.
+/// The same through maps, which begin with the address; rows of 4.
 static void mapped_kernel(const FakeLaunch *launch, void **args) {
     const float *x;
     float *y, a = *(float *)args[3];
@@ -39,7 +39,7 @@ static void mapped_kernel(const FakeLaunch *launch, void **args) {
     for (int64_t i = 0; i < *(int64_t *)args[2]; i++) y[i] += a * x[i];
 }
 
-/// As compiled code does it: addresses are passed where they stand.
+/// Passes addresses where they are, as compiled code does.
 static int32_t axpy_entry(const tg_slot *args, const tg_env *env) {
     int64_t n = args[0].tensor.shape[0];
     uint64_t a = args[2].bits;
@@ -48,7 +48,7 @@ static int32_t axpy_entry(const tg_slot *args, const tg_env *env) {
     return env->dispatch(env, 0, (n + 31) / 32, (void *const *)(uintptr_t)params);
 }
 
-/// The number, too.
+/// Also passes the number.
 static int32_t passing_entry(const tg_slot *args, const tg_env *env) {
     int64_t n = args[0].tensor.shape[0];
     const void *params[] = {&args[0].tensor.data, &args[1].tensor.data, &n, &args[2].bits};
@@ -68,7 +68,7 @@ static int32_t mapped_entry(const tg_slot *args, const tg_env *env) {
         if (status) return status;
     }
     void *params[] = {maps[0], maps[1], &n, &a};
-    // Twice, the second one of a part alone.
+    // Launches twice, the second time for a part.
     int32_t status = env->dispatch(env, 1, 1, params);
     n = 4;
     return status ? status : env->dispatch(env, 1, 1, params);
@@ -116,7 +116,7 @@ typedef struct Axpy {
     int from, to;
     int64_t n;
     float a;
-    bool rest; // the first four elements once more
+    bool rest; // once more for the first four elements
 } Axpy;
 
 static tg_status start(tg_kernel *k, const Axpy *w, void *stream) {
@@ -151,7 +151,7 @@ static int fill(void **state) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/// Bound, written down, then neither.
+/// The first launch binds, the second records, and later ones do neither.
 static void once_written_down(void **state) {
     (void)state;
     for (int i = 0; i < 50; i++)
@@ -163,14 +163,14 @@ static void once_written_down(void **state) {
     assert_int_equal(host_runs, 3);
 }
 
-/// Their host code may look at anything.
+/// Host code of other kernels may depend on anything.
 static void not_of_others(void **state) {
     (void)state;
     for (int i = 0; i < 20; i++) launch(&hosted, &(Axpy){i % 2, 2, 64, 1, false});
     assert_int_equal(host_runs, 20);
 }
 
-/// Numbers may decide what host code does: it runs where one has changed.
+/// Numbers may control host code, so it runs when one changes.
 static void numbers_change(void **state) {
     (void)state;
     for (int i = 0; i < 6; i++) launch(&axpy, &(Axpy){0, 1, 128, (float)(i / 3), false});
@@ -198,14 +198,14 @@ static void at_random(void **state) {
     }
 }
 
-/// A map is made of an address: of a new one where the tensor has moved.
+/// A map contains an address, so a moved tensor needs a new map.
 static void maps_move(void **state) {
     (void)state;
     for (int i = 0; i < 30; i++) launch(&mapped, &(Axpy){i % 3, 3 + i % 2, 64, 1, true});
     assert_int_equal(host_runs, 2);
 }
 
-/// A failure is the launch's, and the next one starts anew.
+/// A failure belongs to its launch, and the next one starts over.
 static void failures(void **state) {
     (void)state;
     Axpy w = {0, 1, 32, 1, false};
@@ -216,7 +216,7 @@ static void failures(void **state) {
     assert_int_equal(host_runs, 2);
 }
 
-/// Of an extent that no launch had before.
+/// For an extent that no launch had before.
 static const Axpy one = {0, 1, 48, 1, false}, two = {0, 1, 48, 1, true};
 static int asked, pushed, launched;
 
@@ -231,20 +231,20 @@ static void refuse_second(const char *call) {
     if (strcmp(call, "cuLaunchKernelEx") == 0 && launched++ == 0) fake.fake_fail(call, 709);
 }
 
-/// And all behind it, with other words.
+/// And all later ones, with another error.
 static void refuse_others(const char *call) {
     count_contexts(call);
     if (strcmp(call, "cuLaunchKernelEx") == 0) fake.fake_fail(call, launched++ ? 702 : 701);
 }
 
-/// Bound, written down, once more; and what is called from now on.
+/// Binds, records, repeats; `watch` sees all later calls.
 static void write_down(tg_kernel *k, const Axpy *w, void (*watch)(const char *call)) {
     for (int i = 0; i < 3; i++) launch(k, w);
     launched = asked = pushed = 0;
     fake.fake_watch(watch);
 }
 
-/// How often launches on the stream ask for the current context, and enter their own.
+/// Checks how often launches on the stream ask for the current context, and enter their own.
 static void expect_contexts(tg_kernel *k, const Axpy *w, void *stream, int asks, int pushes) {
     cu_context before, after;
     rt_cuda_driver()->current(&before);
@@ -256,7 +256,7 @@ static void expect_contexts(tg_kernel *k, const Axpy *w, void *stream, int asks,
     assert_ptr_equal(before, after);
 }
 
-/// A stream is of its device's context, the default one of whichever is current.
+/// A stream belongs to its device's context, the default stream to the current context.
 static void contexts(void **state) {
     (void)state;
     rt_entered own, other;
@@ -278,7 +278,7 @@ static void contexts(void **state) {
     fake.fake_watch(NULL);
 }
 
-/// Both attempts of a launch: what the first one said is told, and nothing is remembered.
+/// Both attempts of a launch fail: the first error is reported, and nothing is remembered.
 static void refused_twice(void **state) {
     (void)state;
     void *stream = fake.fake_stream(0);
@@ -293,8 +293,8 @@ static void refused_twice(void **state) {
     fake.fake_watch(NULL);
 }
 
-/// By a driver that wants the context of a stream to be current: from launch to launch, and those
-/// of other calls, too.
+/// With a driver that requires a stream's context to be current, in repeated launches and other
+/// calls.
 static void refused(void **state) {
     (void)state;
     void *stream = fake.fake_stream(0);
@@ -308,7 +308,7 @@ static void refused(void **state) {
     fake.fake_watch(NULL);
 }
 
-/// Maps of moved tensors are made, and launched, inside of the device's context.
+/// Maps of moved tensors are made, and launched, inside the device's context.
 static void moved_elsewhere(void **state) {
     (void)state;
     rt_entered other;

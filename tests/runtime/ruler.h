@@ -14,7 +14,7 @@
 
 enum { RULER_ROUNDS = 1000, RULER_LINKS = 2000 };
 
-/// How often something is done: `many` times to be measured, once to be tested.
+/// The number of repetitions: `many` for a measurement, one for a test.
 static inline int ruler_rounds(int many) {
     return getenv("TEGULA_MEASURE") ? many : 1;
 }
@@ -25,28 +25,28 @@ static inline double ruler_now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/// Nanoseconds of three cycles: what a multiplication takes from its operands to its result.
+/// Seconds of three cycles: the latency of a multiplication.
 static inline double ruler_unit(void) {
     volatile uint64_t seed = 3;
     uint64_t x = seed;
     double start = ruler_now();
     for (int i = 0; i < RULER_LINKS; i++) {
         x *= x;
-        __asm__ volatile("" : "+r"(x)); // one after the other
+        __asm__ volatile("" : "+r"(x)); // forces them one after the other
     }
     double ns = (ruler_now() - start) / RULER_LINKS;
     seed = x;
     return ns;
 }
 
-/// A line for bench/host/launches.py, which knows the bar of `what`.
+/// Prints a line for bench/host/launches.py, which has the bar of `what`.
 static inline void ruler_report(const char *what, double value, const char *unit,
                                 const char *beside) {
     printf("measured: %s: %.1f %s %s\n", what, value, unit, beside);
 }
 
-/// Prints the time of one call over another one, in nanoseconds of 3 GHz: of rounds of `calls`
-/// calls, which are given their number. what: the name of the figure. False: a call failed.
+/// Prints the time of one call minus another one, in nanoseconds at 3 GHz, over rounds of `calls`
+/// calls with their numbers. what: the name of the figure. False: a call failed.
 static inline bool ruler_over(const char *what, int (*plain)(int), int (*call)(int), int calls) {
     double best[3] = {1e30, 1e30, 1e30};
     for (int r = ruler_rounds(RULER_ROUNDS); r > 0; r--) {

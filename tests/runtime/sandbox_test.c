@@ -36,20 +36,20 @@ static const char *const configs[VARIANTS] = {"B=usual", "B=fast",      "B=wrong
                                               "B=fails", "B=crash",     "B=hangs",
                                               "B=exits", "B=scribbles", "B=starves"};
 
-/// Shared with the children.
+/// Memory shared with the children.
 typedef struct Shared {
     _Atomic int runs[VARIANTS];
-    _Atomic int hung; // the process that hangs
+    _Atomic int hung; // pid of the process that hangs
     _Atomic int handled, opened, hooked;
 } Shared;
 
 static Shared *shared;
 static pid_t program; // this process
 static float x[N], y[N];
-static volatile float *volatile nowhere; // memory that nobody may touch
-static bool usual_crashes;               // in a child
-static int marker = -1;                  // a file of the program's
-static int slow_ms;                      // what a launch takes at least
+static volatile float *volatile nowhere; // memory without access
+static bool usual_crashes;               // in a child, the usual variant crashes
+static int marker = -1;                  // a file of the program
+static int slow_ms;                      // least duration of a launch
 
 static void wait_ms(int ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
@@ -113,9 +113,10 @@ static int32_t exits(const tg_slot *args, const tg_env *env) {
     shared->runs[EXITS]++;
     _exit(0);
 }
-/// Right and fast, but for what it does to the program's memory.
+/// Correct and fast, but overwrites the program's memory.
 static int32_t scribbles(const tg_slot *args, const tg_env *env) {
-    static pid_t scribbled; // once a process: with sanitizers it takes as long as the usual variant
+    static pid_t
+        scribbled; // once in a process: under sanitizers it takes as long as the usual variant
     (void)env;
     if (getpid() != program && scribbled != getpid())
         memset(x, 0xff, sizeof x), memset(y, 0xff, sizeof y);
@@ -133,7 +134,7 @@ static void compute_for(clockid_t clock, double seconds) {
     } while (now < end);
 }
 
-/// Another process has the core that this one is on. A moment's work then takes seconds.
+/// Another process takes this one's core, so a moment's work takes seconds.
 static void starve(void) {
     cpu_set_t core;
     CPU_ZERO(&core);
@@ -150,7 +151,7 @@ static void starve(void) {
     waitpid(other, NULL, 0);
 }
 
-/// Right and fast, on a machine that is busy at first.
+/// Correct and fast, on a machine that is busy at first.
 static int32_t starves(const tg_slot *args, const tg_env *env) {
     static bool starved;
     (void)env;
@@ -167,7 +168,7 @@ static const tg_param_info params[] = {
     {"y", TG_PARAM_TENSOR, TG_PARAM_WRITTEN, kDLFloat, 32, -1, 1, -1, 0},
 };
 
-/// An object of the usual variant and those listed, as in a process that has just begun.
+/// An object of the usual variant and the listed ones, as in a new process.
 typedef struct Object {
     tg_variant variants[VARIANTS];
     tg_kernel_info info;
@@ -196,7 +197,7 @@ static Object *object(Object *o, int n, const int *others) {
 #define OBJECT(o, ...)                                                                             \
     object(o, (int)(sizeof(int[]){__VA_ARGS__} / sizeof(int)), (int[]){__VA_ARGS__})
 
-/// Launches, looks at the result, and says which variant ran.
+/// Launches, checks the result, and returns the variant that ran.
 static int launch(tg_kernel *k, int64_t n) {
     for (int i = 0; i < N; i++) x[i] = (float)i, y[i] = 1;
     DLTensor tx = row(x, &n), ty = row(y, &n);
@@ -229,7 +230,7 @@ static void empty_folder(void) {
     if (d) closedir(d);
 }
 
-/// Searches end when they know the fastest, however little of the machine they get.
+/// Searches end when they know the fastest variant, however little of the machine they get.
 static int begin(void **state) {
     (void)state;
     tg_options options = {.size = sizeof options, .threads = 2, .log = note};
@@ -254,7 +255,8 @@ static int finish(void **state) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/// Each is named, the fastest right one wins, and a later process does not try those again.
+/// Each bad variant is named, the fastest correct one wins, and a later process does not try the
+/// bad ones again.
 static void each_is_survived(void **state) {
     (void)state;
     Object o, later;
@@ -267,7 +269,7 @@ static void each_is_survived(void **state) {
     expect_logged("tuning 'add': B=exits is left out: it ended its process");
     expect_logged("tuned 'add': B=fast");
     int before[] = {shared->runs[CRASHES], shared->runs[HANGS], shared->runs[EXITS]};
-    assert_int_equal(launch(&o.kernel, 100), FAST); // tuned for itself
+    assert_int_equal(launch(&o.kernel, 100), FAST); // gets a search of its own
     OBJECT(&later, CRASHES, HANGS, EXITS, WRONG, FAILS, FAST);
     assert_int_equal(launch(&later.kernel, N), FAST);
     assert_int_equal(launch(&later.kernel, 1000), FAST);
@@ -282,7 +284,7 @@ static void note_signal(int signal) {
     shared->handled++;
 }
 
-/// The program's memory, files and handlers of signals are not the child's.
+/// Children do not affect the program's memory, files and signal handlers.
 static void nothing_is_shared(void **state) {
     (void)state;
     struct sigaction own = {.sa_handler = note_signal}, before;
@@ -302,7 +304,7 @@ static void nothing_is_shared(void **state) {
     tg_kernel_close(&o.kernel);
 }
 
-/// A child in which nothing works: the launch is as without tuning, and says why.
+/// In a child nothing works: the launch runs as without tuning, and the log has the reason.
 static void default_is_kept(void **state) {
     (void)state;
     Object o;
@@ -326,7 +328,7 @@ static void not_wanted(void **state) {
     tg_kernel_close(&o.kernel);
 }
 
-/// As where the system gives no more processes.
+/// The system refuses new processes.
 static void not_to_be_had(void **state) {
     (void)state;
     struct rlimit before, none;
@@ -343,12 +345,12 @@ static void not_to_be_had(void **state) {
     tg_kernel_close(&o.kernel);
 }
 
-/// The budget ends a variant that hangs, and by that alone it is not known that it does: a search
-/// with more time tries it again.
+/// The budget ends a variant that hangs. That does not prove a hang, so a search with more time
+/// tries it again.
 static void keeps_to_the_budget(void **state) {
     (void)state;
     Object o, later;
-    slow_ms = 30; // so that others may take longer than the budget
+    slow_ms = 30; // so that others may exceed the budget
     setenv("TG_CACHE", "off", 1);
     setenv("TG_TUNE", "block", 1);
     setenv("TG_TUNE_BUDGET_MS", "1000", 1);
@@ -362,7 +364,7 @@ static void keeps_to_the_budget(void **state) {
     tg_kernel_close(&later.kernel);
 }
 
-/// Nor is a variant hung that others left no core.
+/// A variant that got no core is not hung.
 static void may_starve(void **state) {
     (void)state;
     Object o;
@@ -371,7 +373,7 @@ static void may_starve(void **state) {
     tg_kernel_close(&o.kernel);
 }
 
-/// A program that is stopped for a while, its child with it, takes none of its variants for hung.
+/// A program that is stopped for a while with its child takes no variant for hung.
 static void may_be_stopped(void **state) {
     (void)state;
     Object o;
@@ -461,12 +463,12 @@ static void threads_and_locks(void **state) {
     tg_context_use(context);
     tg_context_destroy(c);
     if (!found) fail_msg("none of %d searches found anything:\n%s", ROUNDS, said.text);
-    assert_int_equal(shared->hooked, 0); // those threads are not in the child
+    assert_int_equal(shared->hooked, 0); // these threads do not exist in the child
 }
 
 /* ---- programs that end ----------------------------------------------------------------------- */
 
-/// The child that hangs goes with its program, whatever ends that.
+/// A hanging child ends with its program, however that ends.
 static void goes_with_the_program(void **state) {
     (void)state;
     Object o;
@@ -492,7 +494,7 @@ static void goes_with_the_program(void **state) {
     }
 }
 
-/// A program that waits for all its children, or lets the system do so, is served as any other.
+/// A program that waits for all of its children, or lets the system do so, is tuned like any other.
 static void children_are_ignored(void **state) {
     (void)state;
     Object o;

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char ran[] = "/tmp/spawn_test.XXXXXX"; // is longer where main ran for trials
+static char ran[] = "/tmp/spawn_test.XXXXXX"; // grows if main ran in a trial
 
 static int failures(const char *library) {
     int (*tests)(void) = spawned_tests;

@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-static int runs_here; // of bad variants, in the program
+static int runs_here; // runs of bad variants in the program
 
 static int32_t sticks_there(const tg_slot *args, const tg_env *env) {
     runs_here++;
@@ -49,7 +49,7 @@ static int32_t exits(const tg_slot *args, const tg_env *env) {
     runs_here++;
     _exit(0);
 }
-/// Is right where it has no file of the program's, and the tensors' shape.
+/// Correct only with no file of the program open, and with the tensors' shape.
 static int32_t is_apart(const tg_slot *args, const tg_env *env) {
     runs_here++;
     int32_t status = scale_entry(args, env);
@@ -93,7 +93,7 @@ static void tune_fragile(void) {
     assert_int_equal(runs_here, 0);
 }
 
-/// Each bad variant is named and left out, and the search goes on to its end.
+/// Each bad variant is named and left out, and the search continues.
 static void survives(void **state) {
     (void)state;
     static const char *const wanted[] = {
@@ -114,12 +114,12 @@ static void survives(void **state) {
 
 static void tune_hopeless(void) {
     static Call c;
-    setenv("TG_CUDA_LIBRARY", "/nowhere", 1); // there
+    setenv("TG_CUDA_LIBRARY", "/nowhere", 1); // in the trial process
     expect_ok(tg_launch(&hopeless, on_device(&c, 1)->args, 3));
     expect_scaled(&c, 0);
 }
 
-/// Where nothing can be tried the launch is as without tuning, and the log says why.
+/// If nothing can be tried, the launch runs as without tuning, and the log has the reason.
 static void has_no_device(void **state) {
     (void)state;
     char *library = strdup(getenv("TG_CUDA_LIBRARY"));

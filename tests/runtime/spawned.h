@@ -3,7 +3,7 @@
 #ifndef TESTS_RUNTIME_SPAWNED_H
 #define TESTS_RUNTIME_SPAWNED_H
 
-/// Returns how many tests failed.
+/// Returns the number of failed tests.
 int spawned_tests(void);
 
 #endif

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The PTX of the runtime's own kernel (runtime/comm/comm_cuda_step.c), run instruction by instruction by
-several ranks whose warps take turns at random, and assembled where there is a ptxas.
+"""Executes the PTX of the runtime's own kernel (runtime/comm/comm_cuda_step.c) instruction by instruction,
+for several ranks whose warps alternate at random, and assembles it if ptxas is installed.
 
     step.py PROGRAM CAPABILITY [far]
 
-PROGRAM (step_text) prints it for such devices; those of 90 begin before programs have ended. Of ranks
-that are far, copies between two halves of a step bring a rank's words to the others. Found
-are ranks that go on before all have come, words that are not what a step makes of them, and failures
-that are not told, or told of nothing. Fences are not checked: memory is in order here.
+PROGRAM (step_text) prints the kernel for such a device; on capability 90 it begins before programs have
+ended. For far ranks, copies between the two halves of a step bring a rank's words to the others. The test
+finds ranks that go on before all have come, wrong words, and failures that are not reported, or reported
+without a cause. Fences are not checked: memory is ordered here.
 """
 
 import os
@@ -21,7 +21,7 @@ import tempfile
 
 EPOCH, TELL, WAIT, TURN = 1, 2, 4, 8
 LIMIT, GIVE_UP, FAILED, SITE, PEER, NUMBER, LAUNCH = range(1, 8)
-COUNT, CAME, ODD, PLACES = 8, 16, 80, 64  # words of 8 bytes
+COUNT, CAME, ODD, PLACES = 8, 16, 80, 64  # in words of 8 bytes
 THREADS, LANES, STRIDE, RECORD = 128, 32, 1 << 16, 1 << 24
 BITS = 16
 MASK = (1 << 64) - 1
@@ -30,7 +30,7 @@ SIZES = {"8": 8, "16": 16, "32": 32, "64": 64}
 
 
 def place(rank, count):
-    """Where a rank writes that it has come to a meeting."""
+    """The word in which a rank announces its arrival at a meeting."""
     return CAME + 2 * rank + (count & 1) if FAR else (ODD if count & 1 else CAME) + rank
 
 
@@ -40,7 +40,7 @@ def signed(value, bits):
 
 
 class Code:
-    """Instructions [guard, negated, name parts, operands] and where labels are."""
+    """Instructions [guard, negated, name parts, operands] and the positions of labels."""
 
     def __init__(self, text):
         self.list, self.labels = [], {}
@@ -81,7 +81,7 @@ class Block:
         return all(t.state == "ended" for t in self.threads)
 
     def run(self, warp, steps):
-        """Lanes of a warp that are at its first instruction go on together, as far as they are."""
+        """Runs a warp: the lanes at its first instruction continue together as far as they can."""
         for _ in range(steps):
             lanes = [t for t in self.threads[warp * LANES : (warp + 1) * LANES] if t.state == "runs"]
             if not lanes:
@@ -136,7 +136,7 @@ class Block:
             self.compute(t, name, o)
 
     def wait(self, t, what):
-        """For programs, which have failed only now; who depends on this one begins when all are here."""
+        """Called for programs, which fail only now; a dependent kernel begins when all blocks are here."""
         if what == "wait":
             self.machine.words.update(self.machine.late.pop(self.number, {}))
             return
@@ -194,15 +194,15 @@ class Block:
 
 
 class Machine:
-    """Ranks with their words; what each is to launch, one step after the other."""
+    """Ranks with their words, and the steps that each has to launch in order."""
 
     def __init__(self, code, ranks):
         self.code, self.ranks, self.words, self.time = code, ranks, {}, 0
-        self.late = {}  # what programs of a rank have yet to write
+        self.late = {}  # words that a rank's programs have yet to write
         self.blocks = [None] * ranks
         self.queue = [[] for _ in range(ranks)]
         self.done = [0] * ranks
-        self.ended = [[] for _ in range(ranks)]  # meetings of all ranks when this one ended its own
+        self.ended = [[] for _ in range(ranks)]  # number of complete meetings when this rank ended its own
         for r in range(ranks):
             self.set(r, LIMIT, 1 << 40)
 
@@ -216,7 +216,7 @@ class Machine:
         return self.words.get(RECORD + rank * STRIDE + 8 * word, 0)
 
     def add(self, rank, flags, what=0, launch=0, fills=()):
-        """Of ranks that are far: what it writes, copies, what it waits for."""
+        """For far ranks: a step's writes, copies and waits."""
         if not FAR:
             self.queue[rank].append([self.step(rank, flags, what, launch, fills)])
             return
@@ -248,7 +248,7 @@ class Machine:
                 self.set(r, place(rank, count), self.get(rank, place(rank, count)))
 
     def next(self, rank):
-        """The next block of a rank; None: it was copies."""
+        """The next block of a rank; None: the step was copies."""
         steps = self.queue[rank][0]
         step = steps.pop(0)
         if not steps:
@@ -259,7 +259,7 @@ class Machine:
         return Block(self, self.code, step)
 
     def run(self, favoured=None):
-        """Ranks take turns; `favoured` has most of them."""
+        """Ranks alternate; `favoured` gets most turns."""
         for _ in range(1000000):
             left = [r for r in range(self.ranks) if self.blocks[r] or self.queue[r]]
             if not left:
@@ -298,7 +298,7 @@ def no_failure(m, test):
 
 
 def meetings(code, ranks, favoured, first):
-    """Some launches; in the middle of each a barrier. `first` meetings were before."""
+    """Some launches with a barrier in the middle of each. `first` meetings came before."""
     m, launches = Machine(code, ranks), 3
     for r in range(ranks):
         m.set(r, COUNT, first)
@@ -318,12 +318,12 @@ def meetings(code, ranks, favoured, first):
         check(m.get(r, COUNT) == first + 3 * launches, f"{name}: count {m.get(r, COUNT)}")
         check(m.get(r, LAUNCH) == launches - 1, f"{name}: launch {m.get(r, LAUNCH)}")
         for i, counts in enumerate(m.ended[r]):
-            # A rank's own count is written behind its word, which is what others may have seen.
+            # A rank writes its own count after its word, which others may have seen.
             check(min(counts) >= first + i, f"{name}: rank {r} ended meeting {i} of {counts}")
 
 
 def unlike(code, ranks, before):
-    """The last rank launches something else, after `before` meetings."""
+    """The last rank launches another kernel, after `before` meetings."""
     m, odd = Machine(code, ranks), ranks - 1
     for r in range(ranks):
         for _ in range(before):
@@ -343,7 +343,7 @@ def unlike(code, ranks, before):
 
 
 def late(code, before):
-    """The last of three ranks does not come; the others say so and go on to the end of a graph."""
+    """The last of three ranks does not come. The others report it and continue to the end of a graph."""
     m = Machine(code, 3)
     for r in range(3):
         m.set(r, LIMIT, 2000)
@@ -353,7 +353,7 @@ def late(code, before):
             m.add(r, EPOCH | TELL | WAIT, 50 + i)
     for r in range(3):
         m.set(r, LIMIT, 1 << 40 if before else 2000)
-    if before:  # these last as long as they do
+    if before:  # they remain for good
         queues = [q[before:] for q in m.queue]
         m.queue = [q[:before] for q in m.queue]
         m.run()
@@ -371,7 +371,7 @@ def late(code, before):
 
 
 def ahead(code, before):
-    """Who has given up goes on; of what it meets for later nobody says that it is unlike."""
+    """A rank that gave up continues. Its later meetings are not reported as unlike."""
     m = Machine(code, 2)
     for r in range(2):
         m.set(r, COUNT, before)
@@ -383,7 +383,7 @@ def ahead(code, before):
 
 
 def told(code):
-    """A failure of a program, and one of another rank, come to the host by any step."""
+    """A failure of a program, and one of another rank, reach the host by any step."""
     for flags in (EPOCH, 0, TELL | WAIT):
         m = Machine(code, 2)
         words = {FAILED: 1, SITE: 40, PEER: 41, NUMBER: 42}
@@ -394,7 +394,7 @@ def told(code):
                 m.set(0, word, value)
         m.add(0, flags, 1, 3)
         m.run()
-        if FAR:  # their hosts say so
+        if FAR:  # their hosts report it
             m.set(1, GIVE_UP, 1)
         m.add(1, flags, 1, 3)
         m.run()

@@ -22,7 +22,7 @@ static inline void steps_in_the_child(int (*call)(int), int calls) {
     _exit(0);
 }
 
-/// From the child's first stop to its second one; -1: it ended before.
+/// Counts from the child's first stop to its second; -1: it ended before.
 static inline long steps_count(pid_t child) {
     int status = 0;
     long n = 0;
@@ -34,8 +34,8 @@ static inline long steps_count(pid_t child) {
     return n;
 }
 
-/// Instructions of call(0) .. call(calls - 1), once they are warm. Negative: a call failed, or the
-/// system does not let a process be stepped through.
+/// Counts the instructions of warm call(0) .. call(calls - 1). Negative: a call failed, or the
+/// system does not allow single-stepping.
 static inline long steps_of(int (*call)(int), int calls) {
     pid_t child = fork();
     if (child == 0) steps_in_the_child(call, calls);

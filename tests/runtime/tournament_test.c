@@ -16,15 +16,15 @@ enum { MOST = 500, SEEDS = 100, HICCUP = 30 };
 /* ---- machines ------------------------------------------------------------------------------ */
 
 typedef struct Machine {
-    double noise;      // of a launch: standard deviation over its time
+    double noise;      // standard deviation of a launch over its time
     double outliers;   // share of launches that take up to three times as long
-    double drift;      // by which it is slower after a second
-    double step, when; // by which it is slower from some time on
-    double neighbour;  // by which it is slower for 30 ms, now and then
+    double drift;      // slowdown after a second
+    double step, when; // slowdown from the time `when` on
+    double neighbour;  // slowdown for 30 ms, now and then
     double overhead;   // seconds of a turn beside the launches
     double hiccups;    // share of turns in which each launch takes 30 times as long
-    bool of_default;   // hiccups come to the default alone
-    double moments;    // by which the default alone is slower for 0.3 s of each 1.2 s
+    bool of_default;   // only the default has hiccups
+    double moments;    // slowdown of the default alone, for 0.3 s of each 1.2 s
 } Machine;
 
 typedef struct World {
@@ -32,10 +32,10 @@ typedef struct World {
     uint64_t seed;
     double now;
     int n;
-    double truth[MOST];   // seconds; negative: it drops out when it is measured
-    double arrival[MOST]; // when it can be measured
+    double truth[MOST];   // seconds; negative: drops out when measured
+    double arrival[MOST]; // time from which it can be measured
     double deadline, doubt;
-    bool honest_guess; // predictions are right; else they are noise
+    bool honest_guess; // whether predictions are right; otherwise they are noise
 } World;
 
 typedef struct Outcome {
@@ -95,7 +95,7 @@ static double next_arrival(const World *w) {
     return next;
 }
 
-/// A tournament to its end.
+/// Runs a tournament to its end.
 static rt_tournament *race_of(World *w, int *turns) {
     rt_tournament *race = rt_tournament_start(
         malloc(rt_tournament_bytes(MOST)),
@@ -156,7 +156,7 @@ typedef struct Tally {
     double turns;
 } Tally;
 
-/// Seeds SEEDS worlds; setup fills in what candidates there are.
+/// Runs SEEDS worlds; setup makes the candidates.
 static Tally tally(const Machine *machine, const char *name, void setup(World *)) {
     Tally t = {0};
     for (int seed = 1; seed <= SEEDS; seed++) {
@@ -170,7 +170,7 @@ static Tally tally(const Machine *machine, const char *name, void setup(World *)
         for (int i = 0; i < w.n; i++)
             if (w.truth[i] > longest) longest = w.truth[i];
         assert_in_range(o.winner, 0, w.n - 1);
-        double turn = 3 * longest; // of one not known yet
+        double turn = 3 * longest; // the turn of an unknown candidate
         if (machine->hiccups > 0) turn *= 5 * HICCUP;
         assert_true(o.spent <= w.deadline * 1.05 + turn);
         t.good += w.truth[o.winner] <= best * 1.01;
@@ -187,7 +187,7 @@ static Tally tally(const Machine *machine, const char *name, void setup(World *)
     return t;
 }
 
-/// On the busy machine no bar of 1 % can be held; there it is three of every twenty races less.
+/// A busy machine cannot meet a bar of 1 %: three of every twenty races fewer have to.
 static void all_machines(const char *name, void setup(World *), int least_good, int least_kept) {
     static const struct {
         const Machine *machine;
@@ -232,7 +232,7 @@ static void equals(void **state) {
     all_machines("equal", equals_setup, 100, 95);
 }
 
-/// The default is the best one, and others come close.
+/// The default is the best, and others come close.
 static void best_default_setup(World *w) {
     w->n = 30;
     for (int i = 0; i < w->n; i++) w->truth[i] = 2e-4 * (1 + 0.003 * i);
@@ -242,7 +242,7 @@ static void best_default(void **state) {
     all_machines("default is best", best_default_setup, 100, 97);
 }
 
-/// One of many is better than the default, by as much as counts.
+/// One of many is better than the default by a relevant amount.
 static void one_better_setup(World *w) {
     w->n = 60;
     for (int i = 0; i < w->n; i++) w->truth[i] = 2e-4 * (1 + 0.2 * uniform(w));
@@ -288,8 +288,8 @@ static void scales(void **state) {
 
 /* ---- figures ------------------------------------------------------------------------------- */
 
-/// How far off the middle one of the figures of a tournament is, where candidates come one by one,
-/// and the most that one is too short.
+/// Returns the median error of a tournament's figures when candidates arrive one by one, and the
+/// largest underestimate.
 static double bias_of(const Machine *machine, uint64_t seed, double *shortest) {
     World w = {.machine = machine, .seed = seed * 7919, .n = 150, .deadline = 60};
     for (int i = 0; i < w.n; i++) {
@@ -313,8 +313,8 @@ static double bias_of(const Machine *machine, uint64_t seed, double *shortest) {
     return ratios[n / 2] - 1;
 }
 
-/// What is reported of candidates that met in no heat can be compared, and is what they take, also
-/// where the default, which the others are compared with, has hiccups.
+/// Reported times of candidates without a common heat are comparable and correct, also if the
+/// default, their reference, has hiccups.
 static void figures(void **state) {
     (void)state;
     static const Machine shaky = {.noise = 0.08, .outliers = 0.1, .overhead = 1e-4};
@@ -336,7 +336,7 @@ static void figures(void **state) {
 
 /* ---- budgets ------------------------------------------------------------------------------- */
 
-/// Half a second for 40 candidates, of which some come too late.
+/// Half a second for 40 candidates, some of which come too late.
 static void hurried_setup(World *w) {
     late_setup(w);
     for (int i = 20; i < w->n; i++) w->truth[i] = 5e-4;
@@ -348,7 +348,7 @@ static void hurried(void **state) {
     all_machines("0.5 s", hurried_setup, 97, 0);
 }
 
-/// Some 30 launches fit in, for 20 candidates: who wins is no worse than the default.
+/// Time for some 30 launches and 20 candidates: the winner is no worse than the default.
 static void starved_setup(World *w) {
     w->n = 20;
     for (int i = 0; i < w->n; i++) w->truth[i] = 0.03 * (1 + 0.5 * uniform(w));
@@ -369,8 +369,8 @@ static void frugal(void **state) {
     all_machines("30 launches, default is best", frugal_setup, 0, 0);
 }
 
-/// Now and then a core is away for a whole turn. That is no reason for another winner, whoever is
-/// hit, nor for one that is slower than the default.
+/// Now and then a core disappears for a whole turn. That must not change the winner, whichever
+/// candidate is hit, nor make a slower one than the default win.
 static void hiccups(void **state) {
     (void)state;
     static const Machine of_default = {
@@ -400,8 +400,8 @@ static void hiccups(void **state) {
         }
 }
 
-/// A neighbour takes a core for a while, which hurts the default alone. What wins then is slower
-/// the rest of the time.
+/// A neighbour takes a core for a while, which slows only the default. A candidate that wins then
+/// would be slower the rest of the time.
 static void moments_setup(World *w) {
     w->n = 12;
     for (int i = 1; i < w->n; i++) w->truth[i] = 1e-3 * (1.05 + 0.1 * uniform(w));
@@ -464,14 +464,14 @@ static void alone(void **state) {
     free(r);
 }
 
-/// Reports that are none, of others, or of nobody.
+/// Invalid reports, reports of others, and reports of unknown candidates.
 static void odd_reports(void **state) {
     (void)state;
     rt_tournament *r = fresh(3, 0);
     static const double bad[][1] = {{-1}, {0}, {1e30}};
     double nan = 0;
     nan /= nan;
-    rt_tournament_report(r, 0, bad[0], 1, 0); // nobody's turn
+    rt_tournament_report(r, 0, bad[0], 1, 0); // has no turn
     rt_tournament_add(r, 0, 0);
     rt_tournament_add(r, 1, 0);
     rt_tournament_add(r, 2, 0);
@@ -480,7 +480,7 @@ static void odd_reports(void **state) {
     rt_tournament_report(r, (id + 1) % 3, bad[1], 1, 0);
     assert_int_equal(rt_tournament_step(r, 0).id, id); // still its turn
     rt_tournament_report(r, id, &nan, 1, 0);
-    rt_tournament_report(r, id, &(double){1e-3}, 1, 0); // it has left
+    rt_tournament_report(r, id, &(double){1e-3}, 1, 0); // has left
     id = rt_tournament_step(r, 0).id;
     rt_tournament_report(r, id, bad[2], 1, 0);
     id = rt_tournament_step(r, 0).id;
@@ -490,7 +490,7 @@ static void odd_reports(void **state) {
     free(r);
 }
 
-/// Where there is no time at all, the default is taken as it is.
+/// Without any time the default is taken unmeasured.
 static void no_time(void **state) {
     (void)state;
     rt_tournament *r = fresh(3, 1);

@@ -25,17 +25,18 @@
 #include <cmocka.h>
 
 enum { N = 4096, VARIANTS = 5 };
-enum { LAUNCHES = 20 }; // that a search in the background waits for (runtime/tune/background.c)
+enum { LAUNCHES = 20 }; // launches before a background search (runtime/tune/background.c)
 enum { USUAL, SLOW, FAST, WRONG, FAILS };
 
 /* ---- a kernel: y[i] += x[i], in ways that take more and less time ------------------------------
  */
 
-static _Atomic int *runs; // shared with children, which try variants
+static _Atomic int *runs; // runs of each variant, shared with children
 
 static const tg_site says = {.kind = TG_SITE_PRINT, .text = "added\n", .types = ""};
 
-/// Not watched by ThreadSanitizer, like compiled code: watched stores would take most of the time.
+/// Not instrumented by ThreadSanitizer, like compiled code: instrumented stores would take most of
+/// the time.
 __attribute__((no_sanitize("thread"))) static int32_t add(const tg_slot *args, const tg_env *env,
                                                           int variant, int times) {
     const float *x = args[0].tensor.data;
@@ -51,7 +52,7 @@ __attribute__((no_sanitize("thread"))) static int32_t add(const tg_slot *args, c
     return 0;
 }
 
-/// Times differ by so much that a search finds the fastest on a busy machine.
+/// Times differ so much that a search finds the fastest on a busy machine.
 static int32_t add_usual(const tg_slot *args, const tg_env *env) {
     return add(args, env, USUAL, 10);
 }
@@ -61,7 +62,7 @@ static int32_t add_slow(const tg_slot *args, const tg_env *env) {
 static int32_t add_fast(const tg_slot *args, const tg_env *env) {
     return add(args, env, FAST, 1);
 }
-/// The fastest: the last element is left out.
+/// The fastest variant leaves out the last element.
 static int32_t add_wrong(const tg_slot *args, const tg_env *env) {
     tg_slot own[2] = {args[0], args[1]};
     int64_t n = args[0].tensor.shape[0] - 1;
@@ -94,15 +95,15 @@ static const tg_param_info params[] = {
 static const tg_kernel_info info = {
     "add", "kernel add(x: f32[N], y: f32[N])", params, variants, 2, 0, VARIANTS, 0};
 
-/// As in a process that has just begun.
+/// A kernel as in a new process.
 static tg_kernel fresh(void) {
     return (tg_kernel){.abi = TG_ABI, .info = &info};
 }
 
-/// Of a test with other threads. The next test closes it if an assertion failed.
+/// The kernel of a test with other threads. The next test closes it after a failed assertion.
 static tg_kernel shared;
 
-/// Launches and looks at the result, and at what lies around it.
+/// Launches, checks the result, and checks the memory around it.
 static int launch(tg_kernel *k, int64_t n) {
     static float x[N + 2], y[N + 2];
     for (int i = 0; i < N + 2; i++) x[i] = (float)i, y[i] = 1;
@@ -142,8 +143,8 @@ static void empty_cache(void) {
     for (int i = 0, n = in_cache(names); i < n; i++) unlink(names[i]);
 }
 
-/// Searches end when they know the fastest, however little of the machine they get. Nothing of a
-/// test that failed is left: a search of its kernel, or its context.
+/// Searches end when they know the fastest variant, however little of the machine they get. Removes
+/// leftovers of a failed test: a search of its kernel, or its context.
 static int begin(void **state) {
     (void)state;
     tg_kernel_close(&shared);
@@ -167,7 +168,7 @@ static void keep_line(void *user, const char *line) {
     snprintf(said + n, sizeof said - n, "%s\n", line);
 }
 
-/// What the environment asks for and there is not is said once, and changes nothing.
+/// An invalid environment is reported once, and changes nothing.
 static void nonsense_is_said(void **state) {
     (void)state;
     tg_options options = {.size = sizeof options, .log = keep_line};
@@ -191,7 +192,7 @@ static void nonsense_is_said(void **state) {
     assert_true(rt_busy_share(&share) && share == 0.01);
     const char *mode =
         strstr(said, "TG_TUNE: 'fast' is none of off, block, background, exhaustive");
-    const char *budget = strstr(said, "TG_TUNE_BUDGET_MS: 'soon' is no time in milliseconds");
+    const char *budget = strstr(said, "TG_TUNE_BUDGET_MS: 'soon' is not a time in milliseconds");
     if (!mode || !budget) fail_msg("%s", said);
     assert_null(strstr(mode + 1, "TG_TUNE:"));
     assert_null(strstr(budget + 1, "TG_TUNE_BUDGET_MS:"));
@@ -214,8 +215,8 @@ static void off_by_default(void **state) {
     assert_int_equal(in_cache((char[8][400]){{0}}), 0);
 }
 
-/// The fastest right one is found at the first launch; later ones, and those of like extents, run
-/// it at once. Another size is tuned for itself.
+/// The first launch finds the fastest correct variant. Later launches with similar extents run it
+/// at once. Another size gets a search of its own.
 static void finds_the_fastest(void **state) {
     (void)state;
     tg_kernel k = fresh();
@@ -231,7 +232,7 @@ static void finds_the_fastest(void **state) {
     tg_kernel_close(&k);
 }
 
-/// A search of a launch ends with its budget; what later launches take does not change any more.
+/// A launch's search ends with its budget, and later launches do not change its choice.
 static void within_a_budget(void **state) {
     (void)state;
     static const char *const budgets[] = {"0.001", "50", "1000"};
@@ -254,7 +255,7 @@ static void count_print(void *user, const char *text) {
     printed++;
 }
 
-/// What kernels print while they are tried is not the program's.
+/// Prints of kernels during trials do not reach the program.
 static void prints_once(void **state) {
     (void)state;
     tg_options options = {.size = sizeof options, .threads = 1, .print = count_print};
@@ -271,7 +272,7 @@ static void prints_once(void **state) {
     tg_kernel_close(&k);
 }
 
-/// Another process finds what this one found; one with other threads does not take it.
+/// Another process finds the result; one with other threads does not use it.
 static void kept_on_disk(void **state) {
     (void)state;
     tg_kernel k = fresh(), other = fresh(), threads = fresh();
@@ -289,7 +290,7 @@ static void kept_on_disk(void **state) {
     tg_context_use(c);
     assert_int_equal(launch(&threads, N), FAST);
     assert_true(all_runs() > before + 20);
-    // Nor does this one, in a context of other threads.
+    // Neither does this one, in a context with other threads.
     before = all_runs();
     setenv("TG_TUNE", "off", 1);
     assert_int_equal(launch(&k, N), USUAL);
@@ -318,8 +319,8 @@ static void spit(const char *path, const char *data, size_t n) {
     fclose(f);
 }
 
-/// A byte that is not what it was makes its line none: the launch is tuned again, or, with tuning
-/// given up for want of time, runs what the object says. Results are right in any case.
+/// A changed byte invalidates its line: the launch is tuned again, or, if the time does not
+/// suffice, runs the object's default. Results are correct in any case.
 static void damaged_files(void **state) {
     (void)state;
     char names[8][400], data[4096], bad[4096];
@@ -342,7 +343,7 @@ static void damaged_files(void **state) {
             tg_kernel_close(&k);
         }
     setenv("TG_TUNE", "exhaustive", 1);
-    spit(names[0], data, n - 1); // without its end
+    spit(names[0], data, n - 1); // truncated
     k = fresh();
     assert_int_equal(launch(&k, N), FAST);
     tg_kernel_close(&k);
@@ -396,13 +397,13 @@ static void many_threads(void **state) {
 /* ---- in the background -------------------------------------------------------------------------
  */
 
-/// Whether a search has ended with a winner, which is kept last of all. Variants that are left out
-/// are kept before.
+/// Whether a search has ended with a winner, which is stored last, after the variants that were
+/// left out.
 static bool is_kept(void) {
     char names[8][400], kept[4096];
     if (in_cache(names) != 1) return false;
     FILE *f = fopen(names[0], "rb");
-    if (!f) return false; // it was a file that is renamed
+    if (!f) return false; // the file was being renamed
     kept[fread(kept, 1, sizeof kept - 1, f)] = 0;
     fclose(f);
     return strstr(kept, " 0.0=");
@@ -413,17 +414,17 @@ static void wait_ms(int ms) {
     nanosleep(&t, NULL);
 }
 
-/// As soon as a search may begin, and without rests.
+/// Lets a search begin early, and without pauses.
 static void search_later(void) {
     setenv("TG_TUNE", "background", 1);
     setenv("TG_TUNE_SHARE", "100", 1);
 }
 
 static _Atomic bool enough;
-static _Atomic int fast_ones; // threads whose last launch took the fastest
+static _Atomic int fast_ones; // threads whose last launch ran the fastest variant
 
-/// Sums, so that a launch that was left out, or that ran twice, is seen. The last launch begins
-/// after `enough` was set.
+/// Adds up, so that a missing or repeated launch shows. The last launch begins after `enough` was
+/// set.
 static void *launch_until(void *arg) {
     float x[64] = {0}, y[64] = {0};
     int64_t n = 64;
@@ -443,8 +444,8 @@ static void *launch_until(void *arg) {
     return (void *)bad;
 }
 
-/// Launches go on while the search does. All that begin after its end find what it found. Other
-/// processes do, too.
+/// Launches continue during the search. Those that begin after its end run its result, also in
+/// other processes.
 static void later_on(void **state) {
     enum { THREADS = 6 };
     pthread_t threads[THREADS];
@@ -476,7 +477,7 @@ static void later_on(void **state) {
                  kept);
 }
 
-/// What is launched a few times is not worth a search.
+/// A kernel with few launches is not worth a search.
 static void not_for_a_few(void **state) {
     (void)state;
     setenv("TG_TUNE", "background", 1);
@@ -489,7 +490,7 @@ static void not_for_a_few(void **state) {
 }
 
 /// Launches until a search may begin, and waits until it has run so many trials, or has ended. It
-/// may begin, and end, while the last launch does.
+/// may begin, and end, during the last launch.
 static void wait_for_trials(tg_kernel *k, int trials) {
     int before = all_runs() + LAUNCHES;
     for (int i = 1; i < LAUNCHES; i++) assert_int_equal(launch(k, N), USUAL);
@@ -498,8 +499,8 @@ static void wait_for_trials(tg_kernel *k, int trials) {
     while (all_runs() < before + trials && !is_kept()) wait_ms(1);
 }
 
-/// Wherever the search is when its kernel is closed, or the process exits, it ends: between trials,
-/// while one runs, and in a rest of a second or so.
+/// A search ends when its kernel is closed, or the process exits, at any stage: between trials,
+/// during one, and in a pause of a second or so.
 static void ends_with_the_kernel(void **state) {
     (void)state;
     static const char *const shares[] = {"100", "1"};
@@ -520,7 +521,7 @@ static void ends_with_the_kernel(void **state) {
 static void ends_with_the_process(void **state) {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
-    skip(); // it forbids threads after a fork
+    skip(); // the system forbids threads after a fork
 #endif
     int status;
     search_later();

@@ -15,7 +15,7 @@ enum { BYTES = 1024, MIDDLE = BYTES / 2, RANK = 4, PAIRS = 1000000 };
 
 static uint64_t state = 88172645463325252u;
 
-static int64_t draw(int64_t n) { // below n
+static int64_t draw(int64_t n) { // Returns a number below n.
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
@@ -27,7 +27,7 @@ typedef struct Drawn {
     rt_view view;
 } Drawn;
 
-/// Strides of every kind: any, multiples of one number, those of dense rows with gaps.
+/// Makes strides of every kind: any, multiples of one number, those of dense rows with gaps.
 static void draw_view(Drawn *x, char *memory) {
     static const int bits[] = {4, 8, 16, 32, 64};
     int kind = (int)draw(3);
@@ -46,12 +46,12 @@ static void draw_view(Drawn *x, char *memory) {
     }
 }
 
-/// Half bytes of memory, a bit each.
+/// The 4-bit halves of memory, a bit each.
 typedef struct Halves {
     uint64_t words[2 * BYTES / 64];
 } Halves;
 
-/// False: it was there.
+/// False: the element was there.
 static bool add_element(Halves *h, int64_t first, int64_t width) {
     uint64_t bits = (((uint64_t)1 << width) - 1) << first % 64, *at = &h->words[first / 64];
     bool more = first % 64 + width > 64, fresh = !(*at >> first % 64 & 1);
@@ -61,7 +61,7 @@ static bool add_element(Halves *h, int64_t first, int64_t width) {
     return fresh;
 }
 
-/// False: two elements have the same.
+/// False: two elements overlap.
 static bool mark(const Drawn *x, const char *memory, Halves *halves) {
     int64_t at[RANK] = {0}, element = 0, width = x->view.bits / 4;
     int64_t start = 2 * ((const char *)x->view.data - memory);
@@ -120,7 +120,7 @@ static rt_meeting meet(const void *x, const void *y, int rank, const int64_t *sh
     return rt_views_meet(&a, &b);
 }
 
-/// As fused projections, caches and complex numbers have them, of sizes that no count gets through.
+/// Views of fused projections, caches and complex numbers, too large to count.
 static void large_views(void **unused) {
     (void)unused;
     const char *at = (const char *)(uintptr_t)0x10000;
@@ -136,7 +136,7 @@ static void large_views(void **unused) {
     assert_int_equal(meet(at, at + INT64_C(4) * 4095 * 64, 4, heads, of), RT_MEET);
 }
 
-/// Whatever strides there are, an answer comes; where the search ends early, it says so.
+/// Any strides give an answer. If the search ends early, the answer says so.
 static void search_is_limited(void **unused) {
     (void)unused;
     int undecided = 0, n = 200;

@@ -7,12 +7,12 @@
 
 #include <stdbool.h>
 
-/// Two numbers come first. From the last parameter backwards the kinds take turns.
+/// The first two parameters are numbers. From the last one backwards the kinds alternate.
 typedef enum WideKind { WIDE_OUT, WIDE_PACK, WIDE_NUMBER, WIDE_IN, WIDE_OPTIONAL } WideKind;
 WideKind wide_kind(int n, int i);
 
-/// Tensors are f32[N], packs f32[..P] and f32[..Q] in turn, numbers i64. The last output may be one
-/// view with any input of its type. Variant 0 has all optional tensors, variant 1 none of them.
+/// Tensors are f32[N], packs alternately f32[..P] and f32[..Q], numbers i64. The last output may be
+/// one view with any input of its type. Variant 0 has all optional tensors, variant 1 none of them.
 typedef struct Wide {
     tg_kernel kernel;
     tg_kernel_info info;
@@ -24,10 +24,10 @@ typedef struct Wide {
 } Wide;
 void wide_make(Wide *w, int n);
 
-/// What the last launch of `wide_launched` got for each parameter; 0: nothing.
+/// The arguments of the last launch of `wide_launched`, by parameter; 0: none.
 typedef struct WideSeen {
     uint64_t bits[TG_MAX_PARAMS];
-    int64_t extent[TG_MAX_PARAMS]; // the first one
+    int64_t extent[TG_MAX_PARAMS]; // the first extent
 } WideSeen;
 extern _Thread_local const Wide *wide_launched;
 extern _Thread_local WideSeen wide_seen;

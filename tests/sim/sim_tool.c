@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// sim-tool: portable modules as text, run by the simulator.
+// sim-tool: reads portable modules as text, and runs them in the simulator.
 //
 //     sim-tool run [OPTIONS] FILE.ll [ARG...]    the first kernel, or that of --kernel; prints the
-//                                                buffers that it may write, or what failed
+//                                                writable buffers, or the failure
 //     sim-tool sites FILE.ll                     barriers, fences and waits
 //
 //     --target sm_90a  --check  --seed N  --grid X,Y,Z  --shared BYTES  --skip SITE  --kernel NAME
@@ -10,11 +10,12 @@
 //
 //     ARG   i32=7  i64=7  f32=1.5
 //           in:f32[64]=iota  in:i16[64]=5        a buffer, filled: 0 1 2 ..., random, or a number
-//           out:f32[64]  out:f32[64]=0           one that is printed afterwards; without a value it
-//                                                counts as not initialised
+//           out:f32[64]  out:f32[64]=0           a buffer that is printed afterwards; without a
+//           value
+//                                                it counts as not initialised
 //           map:f16[64x32]@0,box=64x8,swizzle=128   a tensor map of argument 0, a buffer, which
-//                                                may stand behind the parameters: extents
-//                                                from the innermost dimension on
+//                                                may follow the parameters; extents from the
+//                                                innermost dimension on
 #include <ctype.h>
 #include <llvm-c/IRReader.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ typedef struct Arg {
     Elem elem;
     int64_t n; // elements of a buffer
     bool buffer, out;
-    char *text; // of a tensor map
+    char *text; // text of a tensor map
     union {
         char *data;
         uint64_t bits;
@@ -116,7 +117,7 @@ static void read_buffer(Tool *t, Arg *a, char *text) {
     all[t->run.n_buffers++] = sim_buffer(a->value.data, (int64_t)bytes, filled);
 }
 
-/// "64x32" to numbers, up to 5.
+/// Parses up to 5 numbers such as "64x32".
 static int read_extents(char **at, uint64_t *out) {
     int n = 0;
     do out[n++] = strtoull(*at, at, 10);
@@ -197,7 +198,7 @@ static void read_grid(Tool *t, const char *text) {
     }
 }
 
-/// The number of arguments that it took; 0: no option.
+/// Returns the number of arguments that the option took; 0: not an option.
 static int read_option(Tool *t, const char *name, const char *value) {
     if (strcmp(name, "--check") == 0) return t->check = true, 1;
     if (strcmp(name, "--times") == 0) return t->times = true, 1;
@@ -267,7 +268,7 @@ int main(int argc, char **argv) {
     if (i >= argc) usage("no file");
     t.file = argv[i++];
     for (; i < argc; i++) read_arg(&t, argv[i]);
-    // Buffers of tensor maps may come behind all parameters.
+    // Buffers of tensor maps may follow all parameters.
     for (i = 0; i < t.n_args; i++)
         if (t.args[i].text) read_map(&t, &t.args[i], t.args[i].text);
     Ctx *ctx = ctx_create(NULL);

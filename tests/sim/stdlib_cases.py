@@ -1,20 +1,20 @@
 """Small launches of all kernels of the standard library, for the mutation test.
 
-Loops go round more than once, outputs share the memory of inputs where the kernel allows it, and
-there are more columns than a warp has lanes, so that what barriers are for does happen.
+Loops run more than once, outputs share the memory of inputs where the kernel allows it, and there are more
+columns than lanes in a warp, so that every barrier has something to order.
 """
 import pathlib
 import re
 
 STDLIB = pathlib.Path(__file__).resolve().parent.parent.parent / "stdlib"
-CASES = []  # (file, kernel, words: NAME=SPEC of arguments, words: NAME=VALUE that are set)
+CASES = []  # (file, kernel, words NAME=SPEC of arguments, words NAME=VALUE of settings)
 
 
 def case(file, kernel, args, sets=""):
     CASES.append((file, kernel, args.split(), sets.split()))
 
 
-RANKS = []  # of two ranks: (file, kernel, words: arguments, words: settings, what it writes)
+RANKS = []  # for two ranks: (file, kernel, words of arguments, words of settings, the written tensors)
 
 
 def ranks(kernel, args, outs, sets="", file=STDLIB / "comm.teg"):
@@ -22,7 +22,7 @@ def ranks(kernel, args, outs, sets="", file=STDLIB / "comm.teg"):
 
 
 def missing():
-    """Kernels of the library that have no case; those of several ranks are not launched here."""
+    """Kernels of the library without a case, except those of several ranks."""
     have = {(f, k) for f, k, _, _ in CASES}
     found = set()
     for path in STDLIB.glob("*.teg"):
@@ -42,16 +42,16 @@ for t, sets in ((":f32", "BM=16 BN=32"), (":f16", "BM=64 BN=64"), (":f16", "BM=1
 case("attention", "attention",
      HEADS.format(20, 32, 0, t=":f32") + "o=same(q) lse=zeros(1,2,20) scale=0.125 causal=false",
      "BM=16 BN=32")
-# So many programs that none is cut in parts: results are copied out.
+# With this many programs no loop is split, and results go out by copies.
 for rows, keys, warps in ((64, 200, 4), (128, 330, 8)):
     case("attention", "attention", f"q=randn(64,2,{rows},64):f16 k=randn(64,1,{keys},64):f16 "
          f"v=randn(64,1,{keys},64):f16 mask=none lse=zeros(64,2,{rows}) scale=0.125 causal=true",
          f"BM={rows} BN=64 warps={warps}")
-# Scores an iteration earlier: items of the loop have numbers of two iterations.
+# Scores start an iteration earlier, so items of the loop have numbers of two iterations.
 for keys in (330, 40):
     case("attention", "attention", HEADS.format(70, 64, keys, t=":f16") +
          "lse=zeros(1,2,70) scale=0.125 causal=true", "BM=64 BN=64 split=1 skew=1")
-# A warp of its own copies.
+# A producer warp.
 case("attention", "attention", "q=randn(64,2,128,64):f16 k=randn(64,1,330,64):f16 v=randn(64,1,330,64):f16 mask=none "
      "lse=zeros(64,2,128) scale=0.125 causal=true", "BM=128 BN=64 stages=2 roles=1")
 # More tiles than CTAs: who is done takes the next one from a counter. A CTA's third tile has the slot of its first, and
@@ -134,14 +134,14 @@ for name, first in (("mse", "x"), ("smooth_l1", "x"), ("bce", "p"), ("bce_with_l
 
 # ---- products ----------------------------------------------------------------------------------
 
-# Rows of f16 that begin at multiples of 4 bytes, so many that rings of narrow copies are gone round more than once;
-# and such with one element between: the number of elements in a row is then no multiple of a vector.
+# Rows of f16 that begin at multiples of 4 bytes, and enough of them that rings of narrow copies run more than
+# once; and rows with one element between, whose length in memory is no multiple of a vector.
 SIZES = ((":f32", 70, 150, 90, 0, "BM=64 BN=64 BK=64"), (":f16", 70, 534, 90, 0, "BM=16 BN=16 BK=128"),
          (":f16", 69, 533, 89, 1, "BM=16 BN=16 BK=128"),
          (":f16", 128, 520, 128, 0, "BM=128 BN=128 BK=64 warps=8"))
 for t, m, k, n, apart, sets in SIZES:
     def data(spec, *shape):
-        """`a=randn` of this shape, rows `apart` elements longer in memory."""
+        """`a=randn` of this shape. Rows are `apart` elements longer in memory."""
         view = "[" + ":," * (len(shape) - 1) + f":{shape[-1]}]" if apart else ""
         return f"{spec}({','.join(map(str, (*shape[:-1], shape[-1] + apart)))}){t}{view}"
 
@@ -156,7 +156,7 @@ for t, m, k, n, apart, sets in SIZES:
     case("matmul", "linear_glu", f"{data('x=randn', m, k)} {data('g=randn', n, k)} {data('u=randn', n, k)} act=0",
          tile)
 case("matmul", "matmul", "a=randn(64,520):f16 b=randn(520,64):f16", "BM=64 BN=64 BK=64")
-# More tiles than SMs: copies of the next tile before this one is stored.
+# More tiles than SMs: copies of the next tile come before the store of this one.
 case("matmul", "matmul", "a=randn(1536,264):f16 b=randn(264,1536):f16", "BM=128 BN=128 BK=64 warps=8")
 case("matmul", "matmul", "a=randn(1536,264):f16 b=randn(264,1536):f16",
      "BM=128 BN=128 BK=64 warps=8 persistent=1 roles=1")
@@ -166,7 +166,7 @@ for k in (160, 400, 150):
     for name in ("scaled_matmul_nt", "scaled_matmul_fast_nt"):
         case("matmul", name, f"a=randn(70,{k}):f8e4m3 b=randn(90,{k}):f8e4m3 "
              "sa=randn(70) sb=randn(90) c=zeros(70,90):f16", "BM=64 BN=64 BK=64")
-for k in (320, 150):  # the last item of the ring of four is where the result is turned round
+for k in (320, 150):  # the last item of the ring of four is where the result is transposed
     case("matmul", "matmul_i8_nt", f"a=rand(70,{k}):i8 b=rand(90,{k}):i8", "BM=64 BN=64 BK=64")
     case("matmul", "scaled_matmul_i8_nt", f"a=rand(70,{k}):u8 b=rand(90,{k}):u8 "
          "sa=randn(70) sb=randn(90) c=zeros(70,90):f16", "BM=64 BN=64 BK=64")
@@ -227,7 +227,7 @@ case("sort", "histogram_bins", "x=randn(9000) count=zeros(300):i32 low=-2 high=2
 
 # ---- several ranks -----------------------------------------------------------------------------
 
-# As many steps as stages of the pipelines and more, and parts of tiles.
+# More steps than pipeline stages, and partial tiles.
 TILES = "BM=64 BN=64 BK=32 "
 for plan in "direct", "before", "pull", "push", "put":
     plan = f"plan={plan} chunks=2"
@@ -250,7 +250,7 @@ for split in "BN=64", "BN=64 split=1":
     ranks("flash_decode", "q=randn(2,1,4,16) k=randn(2,1,2,150,16,seed=2) v=randn(2,1,2,150,16,seed=3) "
           "len=rand(2,1,lo=130,hi=150):i32 part=zeros(2,1,4,16) stat=zeros(2,1,4,2) o=zeros(2,1,4,16) scale=0.25", "o", split)
 
-# Words that are put behind a fence, many threads having put what it is before.
+# Words that are put behind a fence, after data that many threads put.
 ranks("flags", "x=randn(2,2,700) epoch=1 order=1", "y", "BM=256", STDLIB.parent / "tests" / "run" / "comm.teg")
 
 # ---- clusters, where a target has them -----------------------------------------------------------

@@ -41,7 +41,7 @@ static const char kernels[] =
     "    parallel m in M, n in N by B { y[m, n] = x[at[m], n]; }\n"
     "}\n";
 
-/// Of tests/runtime/fake_cuda.h, whose names are not all free here.
+/// From tests/runtime/fake_cuda.h, some of whose names are taken here.
 static struct {
     void (*watch)(void (*watch)(const char *call));
     void *(*stream)(int device);
@@ -54,14 +54,14 @@ static void doze(void) {
 
 /* ---- what launches ask for ------------------------------------------------------------------ */
 
-/// Of the launching thread, while it launches.
+/// Counts of the launching thread, during its launches.
 static struct {
-    int codes, finds, loads, waits, locks; // finds: in the store
-    char what[64];                         // of the last wait
+    int codes, finds, loads, waits, locks; // finds: look-ups in the store
+    char what[64];                         // description of the last wait
 } seen;
 static _Thread_local bool launches;
 
-/// Where another thread stands until the launching one has launched what is new.
+/// Where another thread stops until the launching thread has launched a new kernel.
 typedef enum Gate { OPEN, ARMED, REACHED } Gate;
 static _Atomic Gate compiling, loading;
 
@@ -203,7 +203,7 @@ static void waited_for_nothing(void) {
 
 /* ---- tests ---------------------------------------------------------------------------------- */
 
-/// One compilation, of what is loaded once; indices are not waited for.
+/// Waits for one compilation, of code that is loaded once. Indices cause no wait.
 static void first_launch(void **state) {
     (void)state;
     for (int device = -1; device < 1; device++) {
@@ -220,14 +220,14 @@ static void first_launch(void **state) {
     }
 }
 
-/// What else is launched for the first time while the winner is compiled, and loaded, does not wait
-/// for that: the other thread stands there until it was launched. Returns how many were.
+/// Other first launches do not wait for the compilation and loading of the winner. The other thread
+/// stops there until they were launched. Returns their number.
 static int pass_gate(Program *p, _Atomic Gate *gate, const char *kernel) {
     if (atomic_load(gate) != REACHED) return 0;
     int codes = seen.codes;
     launch_vector(p, kernel);
     assert_int_equal(seen.codes, codes + 1);
-    if (gate == &compiling) atomic_store(&loading, ARMED); // what is compiled is loaded next
+    if (gate == &compiling) atomic_store(&loading, ARMED); // compiled code is loaded next
     atomic_store(gate, OPEN);
     return 1;
 }
@@ -239,13 +239,14 @@ static int open_gates(void **state) {
     return 0;
 }
 
-/// A thousand launches a second, from before the search begins until after its winner was swapped
-/// in. They look for nothing in the store, compile nothing, load nothing, and meet no lock.
+/// Launches a thousand times a second, from before the search until after its winner was swapped
+/// in. Launches look for nothing in the store, compile nothing, load nothing, and meet no lock.
 static void while_it_searches(void **state) {
     (void)state;
     Program p;
     setenv("FAKE_CUDA_CLOCK", "1", 1);
-    setenv("TG_FAULT", "oracle@", 1); // the interpreter would find that nothing is computed
+    setenv("TG_FAULT", "oracle@",
+           1); // otherwise the interpreter would find that nothing is computed
     begin(&p, 0);
     launch_product(&p);
     atomic_store(&compiling, ARMED);
@@ -268,13 +269,14 @@ static void while_it_searches(void **state) {
     unsetenv("TG_FAULT");
 }
 
-/// Where memory is short there is no search, as one line says.
+/// Without enough memory there is no search, and one line says so.
 static void no_room(void **state) {
     (void)state;
     for (int device = -1; device < 1; device++) {
         Program p;
         begin(&p, device);
-        free_bytes = device < 0 ? 64e6 : 600e6; // a program's or a context's and little more
+        free_bytes =
+            device < 0 ? 64e6 : 600e6; // enough for a program or a context, and little more
         while (!was_said("not tuned") && !was_said("tuned mm")) {
             launch_product(&p);
             doze();

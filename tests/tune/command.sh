@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# tegula tune: lists of shapes, the files it writes, what `explain` and `build` make of them, and
-# what it says of mistakes. Which setting wins is not tested here.
-# Usage: command.sh TEGULA
+# tegula tune: lists of shapes, the files that it writes, their use by `explain` and `build`, and
+# messages about mistakes. The choice of the winner is not tested here. Usage: command.sh TEGULA
 set -eu
 tegula=$1
 out=$(mktemp -d)
@@ -36,7 +35,7 @@ refuses() { # TEXT COMMAND...
     grep -q -e "$text" log || fail "no '$text'"
 }
 
-# Searches; again with four times the time where a busy machine was too slow for any result.
+# Searches; repeats with four times the time if a busy machine was too slow for any result.
 search() { # SECONDS ARGUMENTS...
     seconds=$1
     shift
@@ -63,7 +62,7 @@ has page.html '<svg' 'N=1000' 'BN=64'
 
 has log '% of the roof'
 
-# As text: each candidate, with what the model said and why it was not tried.
+# As text: each candidate with the model's estimate, and the reason if it was not tried.
 cat > mm.teg << 'K'
 kernel mm(a: f32[M, K], b: f32[K, N], c: f32[M, N]) tune BM = 8 | 64 | 512, BN = 8 | 64 | 512 {
     parallel m in M by BM, n in N by BN {
@@ -78,12 +77,12 @@ rows=$(sed -n '/^  setting/,$p' all.txt | grep -c '^  [^ s]')
 [ "$rows" = "$(grep -c . all)" ] || fail "$rows rows: $(cat all.txt)"
 has all.txt 'pruned: the model: .* us where .* us are expected' '(the default)' ' not listed: '
 
-# A second time it is known, with all trials.
+# The second time the result is known, with all trials.
 $tune --dim R=8 --dim N=256 --jsonl again > log
 has log 'found before; --again searches anew'
 [ "$(grep -c . again)" = "$(grep -c 'shape": "R=8 N=256"' trials)" ] || fail "trials are lost"
-# A sample is of what the model rules out, too; its result is no search's. What a report has, listed
-# or not, can be raced.
+# A sample includes settings that the model rules out, and its result is not that of a search. Any
+# setting of a report can race.
 small="mm.teg --dim M=96 --dim N=64 --dim K=64"
 search 4 $small --mode sample --seed 3 --jsonl drawn > log
 [ "$(grep -c '"verdict": "pruned"' drawn)" = 0 ] || fail "$(cat drawn)"
@@ -95,8 +94,8 @@ for seconds in 2 8 32 128; do
     [ "$(grep -c '"seconds": [0-9]' raced)" != 2 ] || break
 done
 [ "$(grep -c '"seconds": [0-9]' raced)" = 2 ] || fail "$(cat raced)"
-refuses "'BM=8' is no candidate" "$tegula" tune $small --among BM=8
-# What was found is kept for launches, and `explain` says so.
+refuses "'BM=8' is not a candidate" "$tegula" tune $small --among BM=8
+# Results are kept for launches, and `explain` reports them.
 "$tegula" explain k.teg --arg x='zeros(8,1000)' --arg a=1 > log
 has log 'tuned on .* for this shape'
 "$tegula" explain k.teg --arg x='zeros(9000,1)' --arg a=1 > log
@@ -104,12 +103,12 @@ has log 'by the cost model: nothing near this shape was tuned here'
 TG_TUNE=off "$tegula" explain k.teg --arg x='zeros(8,1000)' --arg a=1 > log
 if grep -q 'tuned' log; then fail "TG_TUNE=off looks at what was tuned"; fi
 
-# A shape near one that was tuned is searched for itself.
+# A shape near a tuned one gets a search of its own.
 $tune --dim R=8 --dim 'N=500|512|524' -o near.json > log
 if grep -q 'found before' log; then fail "the result of another shape"; fi
 [ "$(grep -c '"kernel": "scale<f32>"' near.json)" = 3 ] || fail "$(cat near.json)"
 
-# Other shapes are added to the file, with other types and arguments; a file of shapes.
+# Other shapes, types and arguments are added to the file; a file of shapes.
 printf '# two shapes\nR=4 N=64\n\nR=2 N=128 # the second\n' > shapes
 $tune --type T=f16 --shapes shapes -o tuned.json > log
 $tune --arg x='zeros(4,32):f16' --arg at='ones(32):i32' --arg a=2 -o tuned.json > log
@@ -121,7 +120,7 @@ cmp tuned.json sum.json
 if grep -q 'no entry' log; then fail "the file is of no use"; fi
 
 refuses 'Q=4: kernel .scale. has no such dim' $tune --dim Q=4
-# An interrupted search is told from a whole one, in the file and by the exit code.
+# The file and the exit code tell an interrupted search from a complete one.
 for seconds in 2 4 8 16 32 64; do
     rm -f half.json
     "$tegula" tune mm.teg --dim M=512 --dim N=512 --dim K=512 --mode exhaustive --again \
@@ -140,7 +139,7 @@ for seconds in 2 4 8 16 32 64; do
 done
 has half.json '"interrupted": true'
 
-# Dims that a tensor has by --arg are its; others, of tensors that nobody gave, may be listed.
+# Dims of a tensor with an --arg are fixed; those of other tensors may be listed.
 cat > mm.teg << 'K'
 kernel mm(a: f32[M, K], b: f32[K, N], c: f32[M, N]) tune B = 16 | 32 {
     parallel m in M by B, n in N by B {
@@ -171,9 +170,9 @@ refuses 'no shape is in it' $tune --shapes shapes
 refuses 'takes one file' "$tegula" tune k.teg k.teg
 refuses 'needs -o' "$tegula" tune --merge tuned.json
 printf '{}' > other.json
-refuses "no file of 'tegula tune'" "$tegula" tune --merge other.json -o sum.json
+refuses "not a file of 'tegula tune'" "$tegula" tune --merge other.json -o sum.json
 
-# A wrong option is 2, a file 1, both before anything is searched for.
+# A wrong option ends with 2, a bad file with 1, both before any search.
 fails() { # CODE TEXT COMMAND...
     code=$1 text=$2 got=0
     shift 2
@@ -193,15 +192,15 @@ for option in -o --report --jsonl; do
     fails 1 'cannot write /nonexist/x: No such file' $once $option /nonexist/x
     fails 1 'cannot write folder: Is a directory' $once $option folder
 done
-fails 1 "other.json: it is no file of 'tegula tune'" $once -o other.json
+fails 1 "other.json: it is not a file of 'tegula tune'" $once -o other.json
 [ "$(cat other.json)" = '{}' ] || fail "what was there is lost"
 if ls | grep -q tmp; then fail "something is left behind"; fi
 
-# So is the environment.
+# So does a bad environment.
 for ms in abc -5 7x; do
-    fails 1 "TG_TUNE_BUDGET_MS: '$ms' is no time in milliseconds" \
+    fails 1 "TG_TUNE_BUDGET_MS: '$ms' is not a time in milliseconds" \
         env TG_TUNE_BUDGET_MS=$ms "$tegula" tune k.teg --again --dim R=8 --dim N=256
 done
-fails 1 "TG_CACHE_SIZE is 'abc', which is no size" env TG_CACHE_SIZE=abc "$tegula" cache list
+fails 1 "TG_CACHE_SIZE is 'abc', which is not a size" env TG_CACHE_SIZE=abc "$tegula" cache list
 fails 1 "TG_CACHE_JOURNAL is 'foo', which is neither" \
     env TG_CACHE_JOURNAL=foo "$tegula" cache list

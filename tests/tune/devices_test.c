@@ -26,7 +26,7 @@ static const TuneTrial *trial_of(const TuneResult *t, const char *config) {
 /// Many processors, slightly fewer, few of them.
 #define SIBLINGS "90x264x100x20000,90x228x100x18000,90x12x228x100"
 
-/// Of what is as good as something else, only one value: what is left differs in tiles.
+/// Pins axes whose values are equally good, so that only tiles differ.
 static Request request_of(Ctx *ctx) {
     static const NamedValue pinned[] = {{"BK", 32},   {"warps", 4},       {"stages", 2},
                                         {"split", 1}, {"persistent", -1}, {"generator", 1},
@@ -49,7 +49,7 @@ static Request wide_request(Ctx *ctx, int64_t inner) {
     return r;
 }
 
-/// Times as long as its own setting another device's takes.
+/// The slowdown of another device's setting, relative to this device's own.
 static double foreign_times(const TuneResult *here, const TuneResult *there) {
     const TuneTrial *own = trial_of(here, here->config), *foreign = trial_of(here, there->config);
     assert_true(own->seconds > 0 && foreign->seconds > 0);
@@ -79,14 +79,14 @@ static void tune_all(Ctx *ctx, void *arg) {
     assert_string_not_equal(found[ON_SMALL].config, found[ON_FEW].config);
 }
 
-/// Those that were measured.
+/// Counts the measured settings.
 static int count_measured(const TuneResult *t) {
     int n = 0;
     for (int i = 0; i < t->n_trials; i++) n += t->trials[i].seconds > 0;
     return n;
 }
 
-/// The only one that came from another machine.
+/// The only setting that came from another device.
 static const TuneTrial *sibling_in(const TuneResult *t) {
     const TuneTrial *found = NULL;
     for (int i = 0; i < t->n_trials; i++) {
@@ -110,11 +110,11 @@ static TuneResult tune_on(Ctx *ctx, const Request *r, int device, int candidates
     return found;
 }
 
-/// What won on a device is tried first on one that is much like it, where nothing better is to be
-/// found, and is refuted on one that is not. No device is a sibling of itself.
+/// The winner of one device is tried first on a similar one, where nothing better exists, and loses
+/// on a different one. No device is a sibling of itself.
 static void siblings_come_first(Ctx *ctx, void *arg) {
     enum { MANY, LIKE_MANY, FEW };
-    Request r = wide_request(ctx, 2 * WIDE_INNER), later = r; // the store is the tests' before
+    Request r = wide_request(ctx, 2 * WIDE_INNER), later = r; // earlier tests use the store, too
     (void)arg;
     TuneResult alone = tune_on(ctx, &r, LIKE_MANY, 2);
     assert_null(sibling_in(&alone));
@@ -129,12 +129,13 @@ static void siblings_come_first(Ctx *ctx, void *arg) {
     assert_string_equal(slow->config, many.config);
     assert_int_equal(slow->verdict, TUNE_SLOWER);
     assert_string_not_equal(few.config, many.config);
-    // Eight measurements find 0.98 of what all of them do.
+    // Eight measurements find 0.98 of the full search's result.
     like = tune_on(ctx, &r, LIKE_MANY, 8);
     assert_true(count_measured(&like) <= 8);
     TuneResult all = tune_on(ctx, &r, LIKE_MANY, 500);
     assert_true(trial_of(&all, like.config)->seconds * 0.98 <= all.seconds);
-    // What this kernel does not allow is none; with another driver the same device is another one.
+    // A setting that this kernel does not allow is ignored; with another driver, the device counts
+    // as another one.
     few.config = "BM=24 BN=64";
     tune_keep(ctx, &r, FEW, &few);
     later.driver = 13010;
@@ -142,7 +143,7 @@ static void siblings_come_first(Ctx *ctx, void *arg) {
     assert_string_equal(sibling_in(&newer)->config, many.config);
 }
 
-/// With the interpreter none of it passes: the standard setting is as wrong as all others.
+/// With the interpreter's check nothing passes: the default is as wrong as all others.
 static void nothing_is_right(Ctx *ctx, void *arg) {
     TuneResult found;
     Request r = request_of(ctx);
@@ -155,15 +156,15 @@ static void nothing_is_right(Ctx *ctx, void *arg) {
     assert_int_equal(found.trials[0].verdict, TUNE_WRONG);
 }
 
-/// A launch that does what it may not takes the device from its process: that setting is out, the
-/// others are measured by another process.
+/// A launch with an illegal access loses the process's device. That setting is out, and another
+/// process measures the others.
 static void one_breaks_the_device(Ctx *ctx, void *arg) {
     TuneResult found;
     Request r = request_of(ctx);
     TuneOptions o = {.mode = TUNE_EXHAUSTIVE, .helpers = 2, .forget = true, .again = true};
     int bad = 0, good = 0;
     (void)arg;
-    setenv("FAKE_CUDA_ILLEGAL", "32", 1); // of 512 x 512: BM * BN = 8192
+    setenv("FAKE_CUDA_ILLEGAL", "32", 1); // CTAs for 512 x 512: BM * BN = 8192
     if (tune_request(ctx, &r, &o, &found)) fail_msg("%s", tg_last_error());
     unsetenv("FAKE_CUDA_ILLEGAL");
     for (int i = 0; i < found.n_trials; i++) {
@@ -181,8 +182,8 @@ static void one_breaks_the_device(Ctx *ctx, void *arg) {
     assert_true(good > 2);
 }
 
-/// What is fastest behind empty caches, and three times as slow in a row, does not win; it is told
-/// why.
+/// A setting that is fastest with empty caches, and three times as slow in a row, does not win. The
+/// report gives the reason.
 static void slow_in_a_row(Ctx *ctx, void *arg) {
     TuneResult cold, found;
     Request r = request_of(ctx);
@@ -216,7 +217,8 @@ static void on_devices(const char *devices, void (*test)(Ctx *ctx, void *arg)) {
     setenv("TG_CACHE", folder, 1);
     setenv("FAKE_CUDA_DEVICES", devices, 1);
     setenv("FAKE_CUDA_CLOCK", "1", 1);
-    setenv("TG_FAULT", "oracle@", 1); // the interpreter would find that nothing is computed
+    setenv("TG_FAULT", "oracle@",
+           1); // otherwise the interpreter would find that nothing is computed
     assert_int_equal(ctx_protect(ctx, test, NULL), CTX_OK);
     assert_int_equal(diag_errors(ctx), 0);
     ctx_destroy(ctx);

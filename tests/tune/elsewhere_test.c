@@ -66,7 +66,7 @@ static double launch(tg_kernel *kernel, int device) {
     return fake.fake_seconds();
 }
 
-/// The tiles that the log says were found.
+/// Reads the found tiles from the log.
 static void read_tiles(char out[32]) {
     const char *at = strstr(said, "tuned wide ");
     at = at ? strstr(at, "BM=") : NULL;
@@ -88,7 +88,7 @@ static void each_finds_its_own(void **state) {
         tg_module_destroy(module);
     }
     assert_string_not_equal(tiles[ON_FEW], tiles[ON_MANY]);
-    // The store has both, and so has one module.
+    // The store has both results, and so has one module.
     tg_module *module = open_module("background", NULL, &kernel);
     for (int i = 0; i < 4; i++) {
         assert_true(launch(kernel, i % 2) == own[i % 2]);
@@ -122,7 +122,8 @@ static int prepare(void **state) {
     setenv("TG_CACHE", folder, 1);
     setenv("FAKE_CUDA_DEVICES", WIDE_DEVICES, 1);
     setenv("FAKE_CUDA_CLOCK", "1", 1);
-    setenv("TG_FAULT", "oracle@", 1); // the interpreter would find that nothing is computed
+    setenv("TG_FAULT", "oracle@",
+           1); // otherwise the interpreter would find that nothing is computed
     if (tg_context_create(&hooks, &context)) return -1;
     tg_context_use(context);
     *state = context;

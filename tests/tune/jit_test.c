@@ -63,7 +63,7 @@ static void launch(Setup *s) {
     launch_rows(s, ROWS);
 }
 
-/// What a launch of so many rows takes; "": it would have to compile.
+/// The setting of a launch with so many rows; "": it would have to compile.
 static const char *decision(Setup *s, int64_t rows) {
     static char text[256];
     const int64_t shape[2] = {rows, ROW};
@@ -79,7 +79,7 @@ static const char *decision(Setup *s, int64_t rows) {
     return text;
 }
 
-/// So that another one wins, and a search takes longer than it takes to say so.
+/// Makes another setting win, and a search longer than its messages.
 static void make_standard_slow(void) {
     char fault[64];
     Ctx *ctx = ctx_create(NULL);
@@ -91,7 +91,7 @@ static void make_standard_slow(void) {
     ctx_destroy(ctx);
 }
 
-/// The first launch waits; the next process finds the result and does not.
+/// The first launch waits for the search. The next process finds the result and does not wait.
 static void blocks(void **state) {
     (void)state;
     Setup s;
@@ -117,7 +117,7 @@ static void blocks(void **state) {
     unsetenv("TG_FAULT");
 }
 
-/// Fewer threads, or a lower level of the CPU, are another machine.
+/// Fewer threads, or a lower level of the CPU, count as another machine.
 static void not_elsewhere(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
@@ -134,7 +134,7 @@ static void not_elsewhere(void **state) {
     r.target = "v3";
     r.threads = 1;
     assert_false(tune_find(ctx, &r, -1, &other));
-    // It says something of a shape of the same bucket, nothing of one of another.
+    // The result helps shapes of the same bucket, and no others.
     r = softmax_request(ctx, "v3", ROWS - 2, ROW + 10);
     assert_true(tune_find(ctx, &r, -1, &other));
     assert_true(other.near);
@@ -143,8 +143,8 @@ static void not_elsewhere(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Two GPUs of one process: what was found on one is nothing to the other, nor to a driver of
-/// another version. (The driver is a library of the tests; nothing is launched.)
+/// Two GPUs of one process: the result of one is not used on the other, nor with another version of
+/// the driver. (The driver is a library of the tests; nothing is launched.)
 static void not_on_another_gpu(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
@@ -166,7 +166,7 @@ static void not_on_another_gpu(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Until a search has said so, and not that it found nothing.
+/// Launches until the log says `text`; fails if the search found nothing.
 static void launch_until(Setup *s, int rows, const char *text) {
     while (!was_said(text)) {
         struct timespec t = {0, 20000000};
@@ -176,7 +176,7 @@ static void launch_until(Setup *s, int rows, const char *text) {
     }
 }
 
-/// The search begins when the kernel is in use, and changes nothing but the speed of launches.
+/// The search begins when the kernel is in use, and changes only the speed of launches.
 static void in_the_background(void **state) {
     (void)state;
     Setup s;
@@ -189,7 +189,7 @@ static void in_the_background(void **state) {
     unsetenv("TG_FAULT");
 }
 
-/// What is known of another shape of the bucket serves at once; this one's own search follows.
+/// The result of another shape in the bucket serves at once. The shape's own search follows.
 static void after_a_neighbour(void **state) {
     enum { THERE = 26, HERE = 24 };
     (void)state;
@@ -203,12 +203,12 @@ static void after_a_neighbour(void **state) {
     end(&s);
 }
 
-/// A module that goes ends its search, wherever that is.
+/// Destroying a module ends its search, at any stage.
 static void cancelled(void **state) {
     (void)state;
     Setup s;
     setenv("TG_CACHE", "off", 1);
-    setenv("TG_FAULT", "hang@BR=", 1); // else the search may have an end of its own
+    setenv("TG_FAULT", "hang@BR=", 1); // otherwise the search might end by itself
     unsetenv("TG_TUNE_SHARE");
     for (int wait_ms = 0; wait_ms <= 4000; wait_ms += 1000) {
         begin(&s, "background", 600000);
@@ -228,8 +228,7 @@ static void stop_after_some(void *user, const TuneProgress *p) {
     if (p->measured >= 12) stops = true;
 }
 
-/// What a search in the background had measured when it was stopped is no result, but is known to
-/// the next one.
+/// The measurements of a stopped background search are not a result, but the next search uses them.
 static void goes_on(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
@@ -243,7 +242,7 @@ static void goes_on(void **state) {
     uint64_t code;
     int earlier = 0;
     stops = false;
-    setenv("TG_FAULT", "slow@BM=32", 1); // far slower, by a glance
+    setenv("TG_FAULT", "slow@BM=32", 1); // far slower in a short timing
     assert_int_equal(tune_request(ctx, &r, &o, &found), TG_OK);
     assert_true(found.interrupted);
     assert_false(tune_find(ctx, &r, -1, &other));
@@ -259,7 +258,7 @@ static void goes_on(void **state) {
     ctx_destroy(ctx);
 }
 
-/// A process that exits in the middle of a search, its modules and all.
+/// A process exits in the middle of a search, without destroying its modules.
 static void exits(void **state) {
     (void)state;
     setenv("TG_CACHE", "off", 1);
@@ -293,7 +292,8 @@ static void off(void **state) {
         fail_msg("%s", decision(&s, ROWS));
     end(&s);
     assert_int_equal(tg_kernel_decision(NULL, NULL, 0, NULL, 0), TG_ERROR_ARGUMENT);
-    static const char *const none[] = {"fast", "sample"}; // the latter is the command's
+    static const char *const none[] = {"fast",
+                                       "sample"}; // the latter is a mode of the command only
     for (int i = 0; i < 2; i++) {
         tg_module_options options = {.size = sizeof options, .tune = none[i]};
         tg_module *m;
@@ -303,7 +303,7 @@ static void off(void **state) {
     }
 }
 
-/// A shape of which nothing is known is an error; one that was tuned is not.
+/// An unknown shape is an error; a tuned one is not.
 enum { FEW = 5 }; // rows that no other test has
 static void strict(void **state) {
     (void)state;

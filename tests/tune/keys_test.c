@@ -39,7 +39,7 @@ static const char third_text[] = "fn thrice(v, a) { return 3 * v * a; }\n";
 enum { X, B, Y, N, C, A, ARGS, TEXTS = 3 };
 enum { CPU = -1 };
 
-/// A launch, and the machine that it is on.
+/// A launch and its machine.
 typedef struct Launch {
     Request r;
     int device;
@@ -47,10 +47,10 @@ typedef struct Launch {
     int64_t shape[2], strides[2];
     SourceText texts[TEXTS];
     NamedValue set;
-    rt_device *gpu; // of `device`; it is put back
+    rt_device *gpu; // the description of `device`, which is restored
 } Launch;
 
-static char folder[256], extra[300]; // the store, and a tool in it
+static char folder[256], extra[300]; // the store's folder, and a tool in it
 static const char *compiler = "one";
 const char *__wrap_backend_compiler(void);
 const char *__wrap_backend_compiler(void) {
@@ -64,7 +64,7 @@ static void put(const char *path, int bytes) {
     assert_int_equal(fclose(f), 0);
 }
 
-/// To be changed in place; what it points to is its own.
+/// Makes a launch that may be changed in place; it owns everything that it points to.
 static void make(Launch *l, const char *target, int device) {
     *l = (Launch){.device = device, .shape = {48, 1000}, .strides = {1000, 1}};
     tg_actual tensor = {.code = kDLFloat,
@@ -99,7 +99,7 @@ static void text_is(Launch *l, int i, const char *path, const char *text) {
     if (l->r.n_texts <= i) l->r.n_texts = i + 1;
 }
 
-// name, target, FOUND or NOT, what is another one
+// name, target, FOUND or NOT, the changed property
 // clang-format off
 #define ROWS(ROW)                                                                                  \
     ROW(nothing, "v3", FOUND, (void)l)                                                             \
@@ -169,7 +169,8 @@ static const struct {
     ROWS(ENTRY)};
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-/// What was kept for the launch as it was, and is looked for as the row has it; then as it was.
+/// Stores a result for the original launch, looks it up for the launch that the row changes, and
+/// then for the original one.
 static bool find_changed(Ctx *ctx, size_t i, bool *again) {
     Launch l;
     TuneResult other, found = {.kernel = "rows",

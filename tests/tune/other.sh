@@ -1,4 +1,4 @@
 #!/bin/sh
-# The program 'tegula' of another build: its greeting has another hash, else it is as ours.
+# The program 'tegula' of another build: its greeting has another hash.
 "$TEGULA" --serve </dev/null | tr 0123456789 1234567890
 exec cat >/dev/null

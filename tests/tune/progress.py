@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What `tegula tune` shows on a terminal while it searches, and `run` where TG_TUNE has it search:
-one line, rewritten in place, with the candidates so far, the best time and the time left; nothing
-of it stays.
+"""Tests the output of `tegula tune`, and of `run` with a search, on a terminal: one line, rewritten in place,
+with the number of candidates, the best time and the time left. The line disappears at the end.
 
     progress.py TEGULA
 """
@@ -25,8 +24,8 @@ kernel scale(x: f32[R, N], y: f32[R, N]) tune BN = 64 | 128 | 256 | 512, BR = 1 
 
 
 def on_terminal(command, folder, **env):
-    """What the command says to a terminal, and to a pipe behind its standard output. None: its time did not suffice
-    for any result, on a busy machine."""
+    """The command's output to a terminal, and to a pipe on its standard output. None: the time did not
+    suffice for any result, on a busy machine."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
     with tempfile.TemporaryFile("w+") as out:
@@ -50,8 +49,8 @@ def on_terminal(command, folder, **env):
 
 
 def with_enough_time(command, folder, seconds, **env):
-    """The same and the environment, of a search that had the time to show some candidates: a busy machine needs
-    more. command: by the seconds; env: likewise, of each value the text."""
+    """The output and the environment of a search that had time to show candidates; a busy machine needs more.
+    command: by the seconds; env: texts of values by the seconds."""
     while True:
         now = {name: value(seconds) for name, value in env.items()}
         answer = on_terminal(command(seconds), folder, **now)
@@ -61,7 +60,7 @@ def with_enough_time(command, folder, seconds, **env):
 
 
 def lines_of(said):
-    """Each state of the line; the last one is empty."""
+    """Each state of the line. The last one is empty."""
     parts = said.split("\r\x1b[K")
     assert parts[0] == "" and parts[-1] == "", "something else is written to the terminal: " + said
     assert "\n" not in said, "the line is not rewritten in place: " + said
@@ -98,7 +97,7 @@ def check_lines(said, has_end):
 
 
 def check_run(tegula, folder):
-    """`run` searches where TG_TUNE says so, once, and refuses what is no mode."""
+    """`run` searches once if TG_TUNE says so, and refuses an unknown mode."""
     command = [tegula, "run", "k.teg", "--arg", "x=rand(64,2048)"]
     said, out = on_terminal(command, folder, TG_TUNE="background")
     assert said == "" and "y: f32" in out, said + out

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels of ranks are tuned: ranks.py TEGULA command | faults | programs | threads.
+"""Tunes kernels of ranks: ranks.py TEGULA command | faults | programs | threads.
 
-The plan that is taken where nobody names one is made slow where candidates are measured, so that another one wins.
-command: `tegula tune --ranks`, and what then takes what it found. faults: one rank of a candidate crashes, hangs or
-fails. programs, threads: ranks whose first launch searches (rank 0, while the others wait longer than a wait may
-last), then such with stores of their own, of which rank 0's holds.
+The default plan is made slow where candidates are measured, so that another one wins. command: `tegula
+tune --ranks`, and the users of its result. faults: one rank of a candidate crashes, hangs or fails.
+programs, threads: ranks whose first launch searches (rank 0 searches, while the others wait longer than a
+wait normally may), then ranks with stores of their own, of which rank 0's counts.
 """
 import glob
 import json
@@ -20,7 +20,7 @@ SLOW = "slow@!plan"
 
 
 def command(tegula, *arguments, fault=None, rank=None, cut_short=False):
-    """What it says; None: cut_short, and it was for want of time."""
+    """Its output; None: cut_short, and the time did not suffice."""
     environment = {k: v for k, v in os.environ.items() if k not in ("TG_TUNE", "TG_FAULT", "TG_FAULT_RANK")}
     if fault:
         environment["TG_FAULT"] = fault
@@ -34,7 +34,7 @@ def command(tegula, *arguments, fault=None, rank=None, cut_short=False):
 
 
 def tune(tegula, *more, enough=lambda trials: True, **options):
-    """The candidates, by their settings, of a search that had enough time: a busy machine needs more."""
+    """The candidates by setting, of a search with enough time; a busy machine needs more."""
     lines, again = os.path.join(os.environ["TMPDIR"], "lines.json"), []
     for budget in 8, 24, 72, 216:
         words = [*TUNE, "--budget", str(budget), "--jsonl", lines, *more, *again]
@@ -58,12 +58,12 @@ def check_command(tegula):
         trials = tune(tegula, "--ranks", str(ranks), fault=SLOW, enough=lambda found: "plan=" in won(found))
         winner = won(trials)
         assert "plan=" in winner, f"{ranks} ranks: the slow plan won: {winner}"
-        assert f"BN={N} plan=before" in trials, "the plan that hides nothing is no candidate"
+        assert f"BN={N} plan=before" in trials, "the plan that hides nothing is not a candidate"
         argument = ["std/comm.teg", "-k", "all_gather", "--set", f"BN={N}", "--arg", f"a=rand({ranks},{N})"]
         said = command(tegula, "explain", *argument)
         assert f"tuning: {winner}\n" in said and "tuned on" in said, said
         assert winner in command(tegula, "run", *argument), "`run` does not take it"
-    # What holds for two ranks does not for four, nor for a rank of other threads.
+    # Results for two ranks do not apply to four, nor to ranks with other threads.
     other = argument[:-1] + [f"a=rand(4,{N})"]
     assert "plan=" not in command(tegula, "run", *other), "taken for another number of ranks"
     assert "plan=" not in command(tegula, "run", *argument, "--threads", "3"), "taken for more threads"
@@ -80,7 +80,7 @@ def check_faults(tegula):
         assert t["verdict"] == verdict, t
         assert verdict == "hung" or "rank 1" in t["why"], t
         assert won(trials) == f"BN={N}", trials
-    # On GPUs, or what stands in for them: launches are there, and nothing that they compute.
+    # On GPUs, or stand-ins for them, launches happen without results.
     if "TG_CUDA_LIBRARY" in os.environ:
         trials = tune(tegula, "--target", "cuda", "--ranks", "2", "--among", f"BN={N} plan=before",
                       enough=lambda found: all(t["verdict"] != "not reached" for t in found.values()))
@@ -106,7 +106,7 @@ def launch(logs, rank, ranks, engine, meet, launches=3):
 
 
 def process(rank, ranks, meet):
-    """Begins when it is told to: others may take longer to start than a wait may last."""
+    """Begins on command: other ranks may take longer to start than a wait may last."""
     import tegula  # noqa: F401
     print("ready", flush=True)
     sys.stdin.readline()
@@ -116,7 +116,7 @@ def process(rank, ranks, meet):
 
 
 def run_processes(tegula, caches, **environment):
-    """What the ranks logged; each has a store of its own."""
+    """The logs of the ranks, each with a store of its own."""
     meet = os.path.join(os.environ["TMPDIR"], "meet")
     ranks = []
     for rank, cache in enumerate(caches):
@@ -141,14 +141,14 @@ def check_programs(tegula):
     assert "tuned all_gather" in logs[0] and "plan=" in logs[0], logs
     assert not logs[1].strip(), logs
     found = next(line for line in logs[0].splitlines() if line.startswith("tuned"))
-    # Nothing is searched again: no helper could be started. Stores differ: only one has the result.
+    # Nothing is searched again: no helper could start. Stores differ: only one has the result.
     for caches in [a, b], [b, a]:
         mode = "block" if caches[0] == a else "background"
         logs = run_processes(tegula, caches, TG_TUNE=mode, TG_SERVER="/nowhere")
         assert not any(line.strip() for line in logs), (found, logs)
 
 
-    # The command's ranks agree, too.
+    # The command's ranks agree on one result, too.
     for caches in [a, b], [b, a]:
         said = run_commands(tegula, caches)
         assert ("plan=" in said[0]) == (caches[0] == a), said

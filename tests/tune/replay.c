@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The command line of `tegula`, whose searches compile and launch nothing: what settings take is
-// read from a file, the clock is one that is made up. Shows what a search chooses, apart from what
-// the machine at hand does to it (bench/tune.py --replay).
+// The command line of `tegula` with searches that compile and launch nothing. A file provides the
+// times of settings, and the clock is simulated. It shows the choices of a search without the
+// influence of the machine (bench/tune.py --replay).
 //
-//     TG_REPLAY          lines "SECONDS COMPILE-SECONDS CONFIG"; others do not compile
-//     TG_REPLAY_NOISE    of a launch, standard deviation over its time (0.02); a twentieth of the
+//     TG_REPLAY          lines "SECONDS COMPILE-SECONDS CONFIG"; other settings do not compile
+//     TG_REPLAY_NOISE    standard deviation of a launch over its time (0.02); a twentieth of the
 //                        launches take up to twice as long
-//     TG_REPLAY_SEED     of that
-//     TG_REPLAY_FIRST    times as long as at other times the default takes in the first worker
-//     TG_REPLAY_LATER    times as long as before all launches take from the second second on
-//     TG_REPLAY_HELPERS  processes that compile, where another machine was recorded
-//     TG_REPLAY_BACKGROUND  search as there; the last line of standard error is what the
-//                        worker took of the time: "SECONDS of SECONDS, SECONDS at most"
+//     TG_REPLAY_SEED     seed of the noise
+//     TG_REPLAY_FIRST    slowdown of the default in the first worker
+//     TG_REPLAY_LATER    slowdown of all launches from the second second on
+//     TG_REPLAY_HELPERS  number of processes that compile, for recordings of another machine
+//     TG_REPLAY_BACKGROUND  search in the background; the last line of standard error is the
+//                        worker's part of the time: "SECONDS of SECONDS, SECONDS at most"
 #include "driver/remote/oracle.h"
 #include "driver/tune/tune_processes.h"
 #include "tools/roofline.h"
@@ -21,9 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define START   0.05   // seconds until a process has started
-#define MESSAGE 2e-4   // to a process and back
-#define FILL    1.5e-4 // of a launch's arguments
+#define START   0.05   // seconds to start a process
+#define MESSAGE 2e-4   // seconds of a message to a process and back
+#define FILL    1.5e-4 // seconds to fill a launch's arguments
 #define CHECK   5e-3
 
 double __wrap_rt_seconds(void);
@@ -39,18 +39,18 @@ static struct {
     uint64_t seed;
     int n;
     Line lines[2000];
-    double done[PROCESSES_MAX + 1]; // when a hand answers; the last one is the worker
+    double done[PROCESSES_MAX + 1]; // times of the processes' answers; the last one is the worker's
     bool started[PROCESSES_MAX + 1];
     Bytes bodies[PROCESSES_MAX + 1];
-    int line_of[2000];            // of a candidate, by the id that the worker was given
-    double busy, longest, opened; // seconds of the worker; when it could be used
+    int line_of[2000];            // line of a candidate, by the worker's id for it
+    double busy, longest, opened; // busy seconds of the worker; time at which it could be used
 } world = {.noise = 0.02, .first = 1, .later = 1, .seed = 1};
 
 double __wrap_rt_seconds(void) {
     return world.now;
 }
 
-/// The roofs of this machine say nothing of a world that is made up.
+/// The roofs of this machine do not apply to a simulated world.
 Roofs __wrap_roofs_arithmetic(int threads, bool bf16);
 Roofs __wrap_roofs_arithmetic(int threads, bool bf16) {
     (void)bf16;
@@ -88,7 +88,7 @@ static Bytes body_of(Bytes message) {
 
 /* ---- what the hands would do ----------------------------------------------------------------- */
 
-/// Code whose bytes are the setting's number. `cluster=1` of products is as they were recorded.
+/// Makes code whose bytes are the setting's number. Products were recorded with `cluster=1`.
 static Bytes compile(Ctx *ctx, Bytes message, double *seconds) {
     Request r;
     Text t = {.ctx = ctx};
@@ -105,7 +105,7 @@ static Bytes compile(Ctx *ctx, Bytes message, double *seconds) {
     return wire_write_answer(ctx, &a);
 }
 
-/// The interpreter takes all the time that it may, and has nothing to say.
+/// The interpreter uses its whole time limit and finds nothing.
 static Bytes interpret(Ctx *ctx, Bytes message, double *seconds) {
     OracleAsk ask;
     double none = 0;
@@ -143,7 +143,7 @@ static Bytes work(Ctx *ctx, Bytes message, bool opens, double *seconds) {
     if (opens && world.workers == 1) world.opened = world.now;
     double slow = t.id == 0 && world.workers == 1 ? world.first : 1;
     for (int i = 0; i < r.n; i++) *seconds += FILL + (x[i] = slow * launch(world.line_of[t.id]));
-    r.computed = 1e3; // of all threads, which nobody else wants
+    r.computed = 1e3; // processor seconds of all threads, on an idle machine
     if (!opens) world.busy += *seconds;
     if (!opens && *seconds > world.longest) world.longest = *seconds;
     return work_write_report(ctx, &r);
@@ -197,7 +197,7 @@ bool processes_works(const SearchProcesses *c) {
     return c->workers[0].busy;
 }
 
-/// Nothing has to wait for a core there.
+/// In this world no process has to wait for a core.
 static void turn_clocks(SearchProcesses *c) {
     for (int i = 0; i <= c->n; i++) {
         rt_child_clock *own = &hand_at(c, i)->clock;

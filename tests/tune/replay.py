@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What searches decide, in worlds that are made up (replay.c): each setting takes what the model
-says of it times factors that the model does not know, one for each of its values. Launches are
-noisy, compilations take a twentieth of a second. Searches of 10 s find what is as good as the best
-setting, whatever the noise, those of 2 s nearly so, and none is worse than the default. What one
-search measured the next one does not, be it for more time or of a kernel with one more value. Those
-in the background find as much, and have their worker at work for a fiftieth of the time.
+"""Tests the decisions of searches in simulated worlds (replay.c). A setting's time is the model's estimate,
+times unknown factors, one for each of its values. Launches are noisy, and compilations take a twentieth of
+a second.
+
+- Searches of 10 s find a setting as good as the best, whatever the noise; those of 2 s nearly so. None is worse than the
+  default.
+- A search does not repeat the measurements of an earlier one, be it with more time or for a kernel with one more value.
+- Background searches find as much, and their worker works for a fiftieth of the time.
 
     replay.py TEGULA TUNE_REPLAY
 
-With a folder of recordings, searches in what products and others took on an EPYC of two threads with
-AVX-512 (bench/tune.py --record), each of them as good as the same bars say, whatever the noise, beside
-the best of all that was recorded; in what two products took on an H200 with 16 helpers searches are
-decided long before their budget ends, too. What one of them
-says of another of its bucket is near what a search would find, and no worse than the default:
+With a folder of recordings, it also replays times of products and other kernels on an EPYC of two threads
+with AVX-512 (bench/tune.py --record). Each search must meet the same bars, whatever the noise, beside the
+best recorded setting. Times of two products on an H200 with 16 helpers must be decided long before the
+budget ends. The result for one shape must be near that of a search for another one in its bucket, and no
+worse than the default:
 
     replay.py TEGULA TUNE_REPLAY FOLDER FAKE_CUDA
 """
@@ -39,7 +41,7 @@ tune BM = 16 | 32 | 64 | 128, BN = 32 | 64 | 128, BK = 32 | 64 | 128 where BM * 
 }
 """
 WORLDS, SEEDS = 4, 5
-OTHERS = {  # what is recorded of kernels that are no products alone: their arguments
+OTHERS = {  # arguments of recorded kernels that are not single products
     "softmax": "x=zeros({}):f32",
     "layer_norm": "x=zeros({}):f32 g=none h=none mean=none rstd=none eps=0.00001",
     "attention": "q=zeros({0}):f32 k=zeros({0}):f32 v=zeros({0}):f32 scale=0.125",
@@ -49,8 +51,8 @@ OTHERS = {  # what is recorded of kernels that are no products alone: their argu
 
 def search(program, folder, budget, *more, file="k.teg", shape="512x512x512", spent=None, said=None,
            **world):
-    """The trials of a search; its seconds go to the list `spent`, its errors to `said`. shape: of a product, "512x512x512",
-    or of another kernel, "softmax_333x1000"."""
+    """The trials of a search. Its seconds are appended to `spent`, its errors to `said`. shape: of a product,
+    "512x512x512", or of another kernel, "softmax_333x1000"."""
     out = os.path.join(folder, "trials")
     *other, dims = shape.rsplit("_", 1)
     what = [x for name, n in zip("MNK", dims.split("x")) for x in ("-d", f"{name}={n}")]
@@ -73,8 +75,8 @@ def search(program, folder, budget, *more, file="k.teg", shape="512x512x512", sp
 
 
 def make_world(trials, number, factors=None):
-    """Seconds of each candidate. The model is off by a tenth for most values; as much as in another
-    world whose factors are given."""
+    """Seconds of each candidate. The model is off by a tenth for most values, or by given factors of another
+    world."""
     draw = random.Random(number)
     factors = {} if factors is None else factors
     seconds = {}
@@ -96,7 +98,7 @@ def write(path, text):
 
 
 def measured(trials):
-    """Settings that this search measured, and those that one before did."""
+    """Settings that this search measured, and those of an earlier one."""
     own = {t["config"] for t in trials if t["seconds"] and not t["earlier"]}
     return own, {t["config"] for t in trials if t["seconds"] and t["earlier"]}
 
@@ -114,7 +116,7 @@ def goes_on(tegula, program, folder):
         return {t["config"] for t in trials if t["verdict"] == "slower" and not t["default"]}
 
     def next_search(budget, trials):
-        """Of what was slower nothing is measured again."""
+        """Settings that were slower are not measured again."""
         slower = losers(trials)
         found = search(program, folder, budget, "--mode", "block", **store)
         own, earlier = measured(found)
@@ -140,7 +142,7 @@ def goes_on(tegula, program, folder):
 
 
 def in_one_process(program, times, seconds, default):
-    """The default is the best one, but slow in the first process that measures it."""
+    """The default is the best setting, but slow in the first process that measures it."""
     write(times, "".join(f"{min(seconds.values()) * (1 if c == default else 1.05)} 0.05 {c}\n" for c in seconds))
     for seed in range(1, SEEDS + 1):
         trials = search(program, os.path.dirname(times), 10, TG_REPLAY=times, TG_REPLAY_SEED=str(seed),
@@ -150,8 +152,7 @@ def in_one_process(program, times, seconds, default):
 
 
 def slows_down(program, times, seconds):
-    """What was glanced at while the machine was quick is reported beside what raced when it was not:
-    all of it in multiples of what raced."""
+    """Short timings on a fast machine are reported beside races on a slower one, scaled to the latter."""
     write(times, "".join(f"{s} 0.05 {c}\n" for c, s in seconds.items()))
     trials = search(program, os.path.dirname(times), 6, TG_REPLAY=times, TG_REPLAY_LATER="3")
     won = next(t for t in trials if t["verdict"] == "won")
@@ -164,7 +165,7 @@ def slows_down(program, times, seconds):
 
 
 def in_the_background(program, times, seconds):
-    """Each thing that the worker does is short; in all it is a small part of the time, which is given."""
+    """Each action of the worker is short, and all together take a small part of the time."""
     write(times, "".join(f"{s} 0.05 {c}\n" for c, s in seconds.items()))
     for seed in range(1, SEEDS + 1):
         said = []
@@ -182,8 +183,8 @@ def in_the_background(program, times, seconds):
 
 
 def rests(shape, config):
-    """A setting of a product that leaves one of two threads without work. Some seem fast, in recordings
-    that were made while a neighbour had the other core (docs/lab/tuning-cpu.md): they are no reference."""
+    """A setting of a product that leaves one of two threads idle. Some of these seem fast in recordings made
+    while a neighbour used the other core (docs/lab/tuning-cpu.md), so they are no reference."""
     value = dict(v.split("=") for v in config.split())
     if "_" in shape or "grain" not in value:
         return False
@@ -196,14 +197,14 @@ def bare(config):
 
 
 def read_times(path, shape):
-    """Seconds of each setting. The best of them is the reference whether or not searches still list it."""
+    """Seconds of each setting. The best one is the reference, whether or not searches still list it."""
     with open(path, encoding="utf-8") as f:
         seconds = {config.strip(): float(s) for s, _, config in (line.split(" ", 2) for line in f)}
     return {c: s for c, s in seconds.items() if not rests(shape, c)}
 
 
 def agreement(seconds, trials):
-    """Spearman's correlation of what was recorded and what the model says of the same settings."""
+    """Spearman's correlation of recorded times and the model's estimates."""
     both = [(seconds[bare(t["config"])], t["predicted"]) for t in trials if bare(t["config"]) in seconds and t["predicted"]]
     ranks = [sorted(range(len(both)), key=lambda i, k=k: both[i][k]) for k in (0, 1)]
     places = [{i: place for place, i in enumerate(order)} for order in ranks]
@@ -212,9 +213,8 @@ def agreement(seconds, trials):
 
 
 def neighbours(program, file, one, other, times, known, *more, real, **world):
-    """What a shape takes of which nothing is known but what another one of its bucket took: not what
-    was fastest there, which may be four times as slow as without tuning. Returns how good it is, and
-    how good what is taken without tuning."""
+    """Predicts a shape from the results of another shape in its bucket. The fastest setting there may be four
+    times as slow as the default here. Returns the quality of the prediction, and of the default."""
     (m, n, k), found = other.split("x"), []
     command = [program, "explain", file, *more, "-a", f"a=zeros({m},{k}):{real}", "-a", f"b=zeros({k},{n}):{real}"]
     for seed in range(1, SEEDS + 1):
@@ -244,8 +244,8 @@ def neighbours_recorded(program, folder, one, other, *more, **world):
 
 
 def neighbours_made_up(tegula, program, folder):
-    """The model is as wrong about one shape as about the other: what was best there is taken where it
-    is far better than the default, too."""
+    """With equal errors of the model for both shapes, the best setting of one is taken for the other even if
+    it is far better than the default."""
     kernel, times = os.path.join(folder, "k.teg"), os.path.join(folder, "times")
     one, other = "512x512x512", "400x600x512"
     quality = []
@@ -258,8 +258,8 @@ def neighbours_made_up(tegula, program, folder):
 
 
 def recorded(program, recordings, folder, seeds, *more, share=1, agree=-1, untuned=0, **world):
-    """The least quality of searches in each recording of a folder, the largest share of the budget of
-    10 s that one takes, how far the model's order is that of the recording, and how good its first one."""
+    """For each recording of a folder: the least quality of searches, the largest part of a budget of 10 s,
+    the correlation of the model's order with the recording, and the quality of its first setting."""
     file = os.path.join(recordings, "others.teg" if folder == "others" else "product.teg")
     bad = []
     for name in sorted(f for f in os.listdir(os.path.join(recordings, folder)) if f.endswith(".times")):
@@ -292,8 +292,7 @@ def recorded(program, recordings, folder, seeds, *more, share=1, agree=-1, untun
 
 
 def shrunken(program, recordings):
-    """Of a kernel that has no longer the tiles that were the best ones, no search is good: the recording
-    has them."""
+    """Checks that a search is rated badly if the kernel does not offer the best tiles of the recording."""
     name = "300x300x300"
     times = os.path.join(recordings, f"{name}.times")
     seconds = read_times(times, name)

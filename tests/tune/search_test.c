@@ -39,13 +39,13 @@ static bool is_judged(const TuneResult *r, const char *by) {
     return strstr(r->judged, by);
 }
 
-/// It was looked at closely, and not taken for slower: it is not.
+/// It was timed closely and called slower, but is not.
 static bool is_looked_at(const TuneResult *r, const char *config) {
     const TuneTrial *t = trial_of(r, config);
     return t && (t->verdict == TUNE_WON || t->verdict == TUNE_WRONG);
 }
 
-/// A search that had enough time; enough NULL: to find anything.
+/// Searches with enough time; enough NULL: any result suffices.
 static tg_status try_search(Ctx *ctx, const Request *r, TuneOptions o, Enough *enough,
                             const char *text, TuneResult *result) {
     for (;; o.budget *= 2) {
@@ -96,7 +96,7 @@ static void finds_a_winner(Ctx *ctx, void *arg) {
     assert_string_equal(t.shape, "M=160 K=160 N=160");
 }
 
-/// Its budget ends it: there is more to try than that suffices for.
+/// The budget ends the search, because more candidates remain.
 static void ends_with_its_budget(Ctx *ctx, void *arg) {
     (void)arg;
     Request r = matmul_request(ctx, NULL, 640, 640, 640);
@@ -109,8 +109,8 @@ static void ends_with_its_budget(Ctx *ctx, void *arg) {
     assert_true(left > 0);
 }
 
-/// One candidate of each kind goes wrong; each is named, another one wins. (One with wrong results
-/// is named where it is fast enough to be looked at: confirms.)
+/// One candidate of each kind fails. Each is named, and another one wins. (`confirms` has those
+/// with wrong results.)
 static void survives(Ctx *ctx, void *arg) {
     const struct {
         const char *fault, *config;
@@ -128,7 +128,7 @@ static void survives(Ctx *ctx, void *arg) {
         row = &rows[i];
         setenv("TG_FAULT", row->fault, 1);
         Request r = softmax_request(ctx, NULL, 64, 100);
-        // The standard setting is another one.
+        // Another setting becomes the default.
         TuneSpace space;
         assert_true(tune_space(ctx, &r, &space));
         assert_null(strstr(space.at[0].config, row->config));
@@ -145,9 +145,8 @@ static void survives(Ctx *ctx, void *arg) {
     }
 }
 
-/// A large result is looked at in pieces, and a first run may be right where later ones are not:
-/// what is wrong is found before it wins. The standard setting is slow, so that the other one
-/// would.
+/// A large result is checked in pieces, and a first run may be right where later ones are wrong.
+/// The error is found before the candidate wins. The default is slow, so the candidate would win.
 static void confirms(Ctx *ctx, void *arg) {
     (void)arg;
     Request r = softmax_request(ctx, NULL, 6000, 1000);
@@ -159,7 +158,7 @@ static void confirms(Ctx *ctx, void *arg) {
         .mode = TUNE_BLOCK, .budget = BUDGET, .device = -1, .n_among = 1, .among = &other};
     const struct {
         const char *name, *why;
-        int launches; // at least, before it was found
+        int launches; // least launches before the error was found
     } faults[] = {{NULL, "", 4}, {"inside", "y", 4}, {"wrong", "y", 0}, {"flaky", "", 0}};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const char *more = faults[i].name ? ctx_format(ctx, ",%s@%s", faults[i].name, other) : "";
@@ -181,7 +180,7 @@ static void confirms(Ctx *ctx, void *arg) {
     assert_non_null(strstr(tg_last_error(), "BR=3"));
 }
 
-/// Where the standard setting does not work there is nothing to check others against.
+/// If the default does not work, nothing can be checked against it.
 static void standard_fails(Ctx *ctx, void *arg) {
     (void)arg;
     Request r = softmax_request(ctx, NULL, 64, 100);
@@ -194,8 +193,8 @@ static void standard_fails(Ctx *ctx, void *arg) {
     assert_non_null(strstr(tg_last_error(), "softmax"));
 }
 
-/// Where the standard setting computes something else than the interpreter it does not win, and
-/// what is right does not lose for that. The report and the result say so.
+/// If the default disagrees with the interpreter, it does not win, and right candidates do not lose
+/// for that. The report and the result say so.
 static void standard_is_wrong(Ctx *ctx, void *arg) {
     (void)arg;
     Request r = softmax_request(ctx, NULL, 64, 100);

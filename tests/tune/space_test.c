@@ -49,7 +49,8 @@ static void default_first(Ctx *ctx, void *arg) {
     }
 }
 
-/// What is pinned is in every candidate; axes go with the settings that the model likes.
+/// Pinned values are in every candidate. Axes are combined with the settings that the model
+/// prefers.
 static void pinned(Ctx *ctx, void *arg) {
     (void)arg;
     const NamedValue set[] = {{"BK", 64}, {"stages", 3}};
@@ -68,13 +69,13 @@ static void pinned(Ctx *ctx, void *arg) {
     assert_true(warps);
 }
 
-/// What `schedule` lists is all that is tried of an axis, in every combination; the first values
-/// are those of launches that nobody tuned. A value that is set takes the list's place.
+/// The values that `schedule` lists are all tried, in every combination. The first ones are those
+/// of untuned launches. A pinned value replaces the list.
 static void narrowed(Ctx *ctx, void *arg) {
     const NamedValue set[] = {{"warps", 16}};
     Request r = matmul_request(ctx, "sm_90a", 512, 512, 512);
     TuneSpace s;
-    int seen[2][2][2] = {0}; // of BM, warps, stages
+    int seen[2][2][2] = {0}; // by BM, warps, stages
     (void)arg;
     r.kernel = "narrowed";
     assert_true(tune_space(ctx, &r, &s));
@@ -97,7 +98,7 @@ static void narrowed(Ctx *ctx, void *arg) {
     for (int i = 0; i < s.n; i++) assert_int_equal(value_in(&s.at[i], "warps"), 16);
 }
 
-/// `specialise` makes constants of all dims, whoever asks for it; searches do not.
+/// `specialise` makes all dims constants when it is pinned; searches do not try it.
 static void specialised(Ctx *ctx, void *arg) {
     const NamedValue set[] = {{"specialise", 1}};
     const int ranks[] = {1, 1};
@@ -121,7 +122,7 @@ static void specialised(Ctx *ctx, void *arg) {
     assert_int_equal(b.code->n_specialised, 1);
 }
 
-/// How tiles are numbered, and how many a task takes: with nothing else but a setting.
+/// The order of tiles and the number of tiles in a task, each changed alone.
 static void numbering(Ctx *ctx, void *arg) {
     static const char *const targets[] = {"v3", "sm_90a", "gfx942"};
     (void)arg;
@@ -150,8 +151,8 @@ static int count_values(const TuneSpace *s, const char *setting, const char *axi
     return n;
 }
 
-/// What an axis could not change is not offered: the parts of loops that are none, tasks of more
-/// programs than there are, the numbers of a grid of one row.
+/// Values without an effect are not offered: parts of a loop that is not split, tasks of more
+/// programs than exist, orders of a grid with one row.
 static void no_effect(Ctx *ctx, void *arg) {
     static const int64_t splits[] = {1, 2, 4, 8}, grains[] = {1, 4, 16, 64};
     static const int64_t orders[] = {1, 4, 16, -8};
@@ -165,7 +166,7 @@ static void no_effect(Ctx *ctx, void *arg) {
         assert_int_equal(count_values(&s, "BR=4 ", "grain", grains[i]), i < 3);
         assert_int_equal(count_values(&s, "BR=16 ", "grain", grains[i]), i < 2);
     }
-    // Of few programs the loop may go in parts; nothing splits it otherwise.
+    // The loop of few programs may be split; others are not.
     r = matmul_request(ctx, "v3", 64, 128, 4096);
     assert_true(tune_space(ctx, &r, &s));
     assert_int_equal(count_values(&s, "", "split", 1), 0);
@@ -176,7 +177,7 @@ static void no_effect(Ctx *ctx, void *arg) {
     assert_true(tune_space(ctx, &r, &s));
     for (int i = 0; i < 4; i++) assert_int_equal(count_values(&s, "", "split", splits[i]), 0);
     for (int i = 0; i < 4; i++) assert_true(count_values(&s, "", "order", orders[i]) > 0);
-    // Four rows are one super-row whether it may have 4 or 16; four columns are no super-column.
+    // Four rows are one super-row for groups of 4 and of 16; four columns are no super-column.
     r = matmul_request(ctx, "v3", 256, 256, 512);
     assert_true(tune_space(ctx, &r, &s));
     assert_true(count_values(&s, "BM=64 BN=64 ", "order", 4) > 0);
@@ -184,7 +185,7 @@ static void no_effect(Ctx *ctx, void *arg) {
     assert_int_equal(count_values(&s, "BM=64 BN=64 ", "order", -8), 0);
 }
 
-/// Of a driver that is known to take its code, where libNVVM is here: the other code generator.
+/// With a driver known to load its code, and libNVVM installed, the other code generator is tried.
 static void generators(Ctx *ctx, void *arg) {
     (void)arg;
     for (int driver = 0; driver <= 13000; driver += 13000) {
@@ -198,7 +199,7 @@ static void generators(Ctx *ctx, void *arg) {
     }
 }
 
-/// A row too long for the registers of a CTA's threads is not compiled to find that out.
+/// A row that is too long for a CTA's registers is ruled out before compilation.
 static void reasons(Ctx *ctx, void *arg) {
     (void)arg;
     Request r = softmax_request(ctx, "sm_80", 256, 20000);
@@ -222,9 +223,8 @@ static const TuneCandidate *with_axis(const TuneSpace *s, const char *axis, int6
     return NULL;
 }
 
-/// The model is asked about each value of an axis that it knows: fewer stages wait longer, warps
-/// too few for what they hold are no candidates, and parts of a loop are nothing for a GPU that is
-/// full.
+/// The model is asked about each value of an axis that it knows: fewer stages wait longer, too few
+/// warps are no candidates, and splitting a loop is useless on a full GPU.
 static void modelled(Ctx *ctx, void *arg) {
     Request r = half_request(ctx, "sm_90a", 4096, 4096, 4096);
     TuneSpace s;
@@ -236,10 +236,10 @@ static void modelled(Ctx *ctx, void *arg) {
     assert_true(with_axis(&s, "stages", 4)->predicted < 1.05 * own);
     assert_true(with_axis(&s, "split", 2)->predicted > 2 * own);
     assert_true(with_axis(&s, "warps", 4)->predicted > 3 * own);
-    // Pairs of programs read half of what both do, and wait for each other.
+    // Programs of a pair read half of the shared operand, and wait for each other.
     double pairs = with_axis(&s, "cluster", 2)->predicted;
     assert_true(pairs > 0.9 * own && pairs < 1.1 * own);
-    // A small grid may want its loop in parts.
+    // A small grid may gain from a split loop.
     r = half_request(ctx, "sm_90a", 128, 128, 8192);
     assert_true(tune_space(ctx, &r, &s));
     assert_true(with_axis(&s, "split", 4)->predicted < 1.2 * s.at[0].predicted);
@@ -254,9 +254,8 @@ static void nothing_to_choose(Ctx *ctx, void *arg) {
     check_order(&s);
 }
 
-/// The same request, the same numbers: ties are decided by them.
-/// Products of which the programs skip some count for what the smallest tiles do, whatever the
-/// default is: no setting does with less, and the roof is none that could be beaten.
+/// Equal requests give equal numbers, which decide ties. For products whose programs skip work, the
+/// roof is that of the smallest tiles, whatever the default: no setting does less.
 static void skipped(Ctx *ctx, void *arg) {
     (void)arg;
     const int64_t n = 512, shapes[3][4] = {{n, n}, {n, n}, {n, n}};
@@ -287,8 +286,8 @@ static bool has_config(const TuneSpace *s, const char *config) {
     return false;
 }
 
-/// A sample is of what `where` allows and of nothing else, as the seed says: settings that the
-/// model rules out, values that the list has not, several axes at once.
+/// A sample has any settings that `where` allows, by the seed: also settings that the model rules
+/// out, values that the list lacks, and several axes at once.
 static void sampled(Ctx *ctx, void *arg) {
     static const char *const targets[] = {"v3", "sm_90a"};
     (void)arg;
@@ -311,7 +310,7 @@ static void sampled(Ctx *ctx, void *arg) {
         }
         assert_true(most >= 3 && unlisted > s.n / 2 && differ > 0);
     }
-    // What the model rules out of a row that is too long for registers.
+    // The model rules out settings for a row that is too long for registers.
     Request r = softmax_request(ctx, "sm_80", 256, 20000);
     TuneSpace list, s;
     bool ruled_out = false;
@@ -321,7 +320,7 @@ static void sampled(Ctx *ctx, void *arg) {
     assert_true(ruled_out);
 }
 
-/// A setting that is not listed is a candidate where it is one of this kernel.
+/// A setting that is not listed is a candidate if this kernel allows it.
 static void added(Ctx *ctx, void *arg) {
     Request r = matmul_request(ctx, "v3", 512, 512, 512);
     TuneSpace s;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What one of them found the others take: the command, a program on libtegula.so, and one with
-# libtegula.a; and whatever the file is called, wherever it lies.
+# A result of one program is used by the others: the command, a program on libtegula.so, and one
+# with libtegula.a, whatever the file's name and folder.
 #   takes.sh TEGULA PROGRAM-SHARED PROGRAM-STATIC OTHER
 set -eu
 tegula=$1 shared=$2 static=$3 other=$4
@@ -43,7 +43,7 @@ search_for() { # SECONDS SEARCHER
     esac >search.log 2>&1
 }
 
-# With ever more time, as a busy machine needs it. Sets `won`.
+# Repeats with more time, as a busy machine needs it. Sets `won`.
 search() { # SEARCHER
     for seconds in 6 24 96; do
         search_for $seconds "$1" || continue
@@ -55,8 +55,8 @@ search() { # SEARCHER
     fail "$1 does not find what is faster than the default"
 }
 
-# Without a program that could measure or compile for it: a search would fail and say so, code for
-# another setting could not be made.
+# Launches without a program that could measure or compile: a search would fail with a message, and
+# code for another setting could not be made.
 launch() { # PROGRAM FILE
     TG_TUNE=${TG_TUNE-block} TG_COMPILE=process TG_SERVER=/nowhere "$1" "$2" >log 2>&1 ||
         fail "$1 $2: not the setting that was found"
@@ -79,7 +79,7 @@ for searcher in command "$shared" "$static"; do
     launch "$static" k.teg
 done
 
-# Names and folders of sources decide what messages say, but not which setting is taken.
+# Names and folders of sources appear in messages, but do not influence the setting.
 mkdir other
 cp k.teg other/another.teg
 for file in ./k.teg "$out/k.teg" other/../k.teg other/another.teg; do
@@ -94,7 +94,7 @@ grep -q 'tuned on .* for this shape' log || fail "-I makes another kernel"
 "$tegula" cache list >log
 [ "$(grep -c " code .*$won" log)" = 5 ] || fail "not a code for each path"
 
-# Other texts and other machines are.
+# Other texts and other machines do.
 sed 's/let v = x/let w = x/; s/(v - max(v/(w - max(w/' k.teg >other/k.teg
 explain other/k.teg
 if grep -q 'tuned on' log; then fail "another source takes it"; fi
@@ -103,8 +103,8 @@ if grep -q 'tuned on' log; then fail "another level takes it"; fi
 explain k.teg --threads 77
 if grep -q 'tuned on' log; then fail "other threads take it"; fi
 
-# The program of another build is told from ours. Modules are compiled in the process then, and what
-# is kept is this compiler's; there is no search.
+# The program of another build is recognised. Modules are then compiled in the process, and stored
+# results of this compiler are used; there is no search.
 rm -rf cache
 export TEGULA="$tegula"
 TG_TUNE=off TG_COMPILE=process TG_SERVER=$other "$shared" k.teg >log || fail "no launch"

@@ -35,7 +35,8 @@ static void doze(void) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/// Of another shape, which is no neighbour, for each test: all have one store.
+/// Begins with a different shape in each test, outside of each other's neighbourhood: all share a
+/// store.
 static Ctx *begin(Request *r, int row) {
     Ctx *ctx = ctx_create(NULL);
     *r = softmax_request(ctx, NULL, 48, row);
@@ -46,7 +47,7 @@ static void note_wait(void *user, const TuneProgress *p) {
     *(_Atomic int *)user += p->waits;
 }
 
-/// Another process has the claim, from before this returns.
+/// Another process has the claim before this returns.
 static pid_t claim_elsewhere(Ctx *ctx, const Request *r, bool background) {
     int ready[2], claim;
     char byte = 0;
@@ -74,7 +75,7 @@ static void end_process(pid_t p) {
     waitpid(p, NULL, 0);
 }
 
-/// Who waits in vain goes on without a result, after its budget and not before.
+/// A process that waits in vain goes on without a result, after its budget and not before.
 static void test_in_vain(void **state) {
     Request r;
     Ctx *ctx = begin(&r, 20);
@@ -97,7 +98,7 @@ static void test_in_vain(void **state) {
     ctx_destroy(ctx);
 }
 
-/// One in the background waits for nobody, and is waited for by none that blocks.
+/// A background search waits for no other, and no blocking search waits for it.
 static void test_in_the_background(void **state) {
     Request r;
     Ctx *ctx = begin(&r, 30);
@@ -114,7 +115,7 @@ static void test_in_the_background(void **state) {
         assert_int_equal(waits, 0);
         o.mode = TUNE_BLOCK;
         o.budget = 0.3;
-        tune_request(ctx, &r, &o, &found); // to whatever end
+        tune_request(ctx, &r, &o, &found); // with any result
         assert_int_equal(waits > 0, !background);
         waits = 0;
         end_process(other);
@@ -124,10 +125,10 @@ static void test_in_the_background(void **state) {
 
 typedef struct Other {
     Request r;
-    _Atomic int waits; // how often it was waited for
+    _Atomic int waits; // number of waits
 } Other;
 
-/// Its result is kept first, then the claim goes.
+/// Stores its result first, and then releases the claim.
 static void *finish_later(void *arg) {
     Other *own = arg;
     Ctx *ctx = ctx_create(NULL);
@@ -141,7 +142,7 @@ static void *finish_later(void *arg) {
     return NULL;
 }
 
-/// Threads of one process are others to each other, too.
+/// Threads of one process count as others, too.
 static void test_takes_what_another_finds(void **state) {
     Request r;
     Ctx *ctx = begin(&r, 300);
@@ -161,12 +162,12 @@ static void test_takes_what_another_finds(void **state) {
     pthread_join(other, NULL);
     assert_true(found.known);
     assert_string_equal(found.config, made_up.config);
-    assert_true(cache_claim(key, &claim)); // nobody has it any more
+    assert_true(cache_claim(key, &claim)); // the claim is free
     cache_release(claim);
     ctx_destroy(ctx);
 }
 
-/// Who tunes and dies leaves nothing behind: another one does it.
+/// A tuner that dies leaves nothing behind, and another one tunes.
 static void test_another_dies(void **state) {
     Request r;
     Ctx *ctx = begin(&r, 1000);
@@ -179,7 +180,7 @@ static void test_another_dies(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Of processes that begin together one searches, and all have its result.
+/// Of several processes that start together one searches, and all use its result.
 static void test_together(void **state) {
     enum { PROCESSES = 6 };
     Request r;

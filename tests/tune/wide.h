@@ -9,9 +9,9 @@
 
 enum { ON_FEW, ON_MANY, ON_SMALL, GPUS, WIDE_SIDE = 1024, WIDE_INNER = 64 };
 #define WIDE_DEVICES "90x12x228x100,90x264x100x20000,90x264x32x20000"
-#define WIDE_FOREIGN 10.0 // times the tuned time, at least, that ON_FEW's setting takes ON_MANY
+#define WIDE_FOREIGN 10.0 // ON_FEW's setting is at least so many times slower on ON_MANY
 
-/// What differs is the tiles alone.
+/// Only the tiles differ.
 static const char wide[] =
     "kernel wide(a: f32[M, K], b: f32[K, N], c: f32[M, N])\n"
     "tune BM = 64 | 32 | 16 | 128, BN = 64 | 32 | 16 | 128\n"

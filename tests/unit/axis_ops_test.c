@@ -47,7 +47,8 @@ static void scans(void **state) {
         }
 }
 
-/// A region that is no known function and does not commute: the last of two that is not 0.
+/// A combining function that the compiler does not know and that does not commute: the last nonzero
+/// of two values.
 static void scan_of_pairs(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);

@@ -40,7 +40,7 @@ static int entries_in(const char *folder) {
     return (int)size.entries;
 }
 
-/// A process that holds the store's file for writing until it is ended.
+/// Starts a process that holds the store's file for writing until it is killed.
 static pid_t hold(const char *path) {
     int ready[2];
     char byte = 0;

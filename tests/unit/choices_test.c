@@ -13,8 +13,8 @@
 typedef struct Case {
     const char *clauses;
     const char *set;  // "B=8", or NULL
-    const char *want; // of the kernel `k`; NULL: there is none
-    int n;            // combinations
+    const char *want; // of the kernel `k`; NULL: no combination exists
+    int n;            // number of combinations
 } Case;
 
 // x is f32[64, ..P, N] with P of two axes, N = 32.
@@ -45,8 +45,8 @@ static const char plain[] = "const LIMIT = 7;\n"
 
 typedef struct Run {
     const Case *c;
-    const char *taken; // by the elaborator
-    const char *first; // of the list
+    const char *taken; // taken by the elaborator
+    const char *first; // first of the list
     int n;
 } Run;
 

@@ -98,8 +98,8 @@ static void loops(void **state) {
     check_loop(&kinds[0], 4, 64, 4, 1, 0);
 }
 
-/// Programs of 16 x 32 one after another, down the columns: c = a b, where panels of b serve
-/// several programs. feedback: b is c itself, which the programs change, so that they must not.
+/// Programs of 16 x 32 run down the columns: c = a b, where panels of b serve several programs.
+/// feedback: b is c itself, which the programs change, so panels must not be kept.
 static void check_programs(int m, int depth, int n, int step, bool feedback) {
     Ctx *ctx = ctx_create(NULL);
     KernelText t;
@@ -140,7 +140,7 @@ static void programs(void **state) {
     check_programs(20, 50, 40, 16, true);
 }
 
-/// x (y z) and (x y) z of square-ish blocks: an operand that stands in a buffer already.
+/// x (y z) and (x y) z of nearly square blocks: one operand is already in a buffer.
 static void check_chain(int m, int k, int n, int p, bool left) {
     Ctx *ctx = ctx_create(NULL);
     KernelText t;

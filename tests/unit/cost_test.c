@@ -75,7 +75,7 @@ static const char part[] = "module { kernel [name=\"k\", symmetric_params=[0]] {
                            "  yield\n"
                            "} }\n";
 
-// From each shard of x as many elements as data say, from where data say, for the own rank.
+// Data give the number and the start of elements that the own rank takes from each shard of x.
 static const char pieces[] =
     "module { kernel [name=\"k\", symmetric_params=[0, 1]] {(%x: tensor<f32, ?x?, [?, 1]>,\n"
     "    %count: tensor<i64, ?x?, [?, 1]>, %y: tensor<f32, ?>)\n"
@@ -167,11 +167,12 @@ static void partial_tiles_cost_whole_ones(void **state) {
     (void)state;
     assert_true(cost(65, 1024, 1) > 1.5 * cost(64, 1024, 1));
     assert_true(cost(128, 1024, 1) == cost(65, 1024, 1));
-    // Fewer programs than threads: the threads do not help.
+    // With fewer programs than threads, more threads do not help.
     assert_true(cost(128, 1024, 64) == cost(128, 1024, 2));
 }
 
-/// All wait for the last of many threads, the less of a phase that is the more programs each has.
+/// A phase waits for the last of many threads. The wait is a smaller part of a phase with more
+/// programs for each thread.
 static void many_threads_wait(void **state) {
     (void)state;
     double one = cost(64, 4096, 1);
@@ -180,7 +181,7 @@ static void many_threads_wait(void **state) {
     assert_true(cost(64 * 16 * 64, 4096, 16) < 1.1 * 64 * one);
 }
 
-/// A program's share of a matrix costs more where the second cache, 1 MiB, does not hold all of it.
+/// A program's part of a matrix costs more if L2, 1 MiB, does not hold all of the matrix.
 static void what_is_far_costs_more(void **state) {
     (void)state;
     double near = cost_of(product, 1024, 128, 1), far = cost_of(product, 1024, 2048, 1);
@@ -200,8 +201,8 @@ static double cost_hosted(const char *gpu, const char *loop, const char *end) {
     return cost_on(gpu, kernel, 4096, 4096, 4);
 }
 
-/// Both models walk the host alike: nobody knows how often a `while` runs, and it counts as
-/// COST_UNKNOWN_TRIPS iterations on every target.
+/// Both models walk the host alike. A `while` of unknown length counts as COST_UNKNOWN_TRIPS
+/// iterations on every target.
 static void host_loops_repeat_their_phases(void **state) {
     (void)state;
     static const char *const gpus[] = {NULL, "sm_90a", "gfx942"};
@@ -219,13 +220,13 @@ static void host_loops_repeat_their_phases(void **state) {
     }
 }
 
-/// Ranks share what they go through together.
+/// Ranks share the work of a loop over all parts.
 static void a_rank_has_its_part(void **state) {
     (void)state;
     assert_true(cost_of(part, 2, 1 << 24, 1) > 3 * cost_of(part, 8, 1 << 24, 1));
 }
 
-/// Lengths that data say are as long as the shard has places for those of all ranks.
+/// A length from data is bounded by the shard's extent divided by the number of ranks.
 static void data_have_a_bound(void **state) {
     (void)state;
     double one = cost_of(pieces, 4, 1 << 20, 1);
@@ -254,7 +255,7 @@ static double two_phases(bool parts, PlanId plan) {
     return t.end;
 }
 
-/// Who waits for parts has no meeting before; where nothing overlaps, nothing is gained.
+/// Waiting for parts needs no meeting before. Without overlap there is no gain.
 static void parts_save_a_meeting(void **state) {
     (void)state;
     double meeting = comm_link("sm_90a")->meeting;
@@ -264,7 +265,7 @@ static void parts_save_a_meeting(void **state) {
     assert_true(two_phases(false, PLAN_COPIES) == two_phases(true, PLAN_COPIES));
 }
 
-/// A product of so many rows in all, whose programs are 128 rows of 192 columns each, of 6144.
+/// A product of so many rows; its programs have 128 rows and 192 of 6144 columns each.
 static double gathered(PlanId plan, int64_t ranks, double rows) {
     double waves = ceil(rows / 128 * 32 / 132);
     CommLaunch l = {
@@ -285,8 +286,8 @@ static double gathered(PlanId plan, int64_t ranks, double rows) {
     return t.end;
 }
 
-/// Programs send a few rows sooner than engines do, more so to several others; of many rows
-/// engines' copies hide.
+/// Programs send a few rows sooner than copy engines do, especially to several ranks. Engines hide
+/// copies of many rows.
 static void programs_send_few_rows(void **state) {
     (void)state;
     double two = gathered(PLAN_PUSH, 2, 512) - gathered(PLAN_PUT, 2, 512);

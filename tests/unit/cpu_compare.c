@@ -22,8 +22,8 @@ typedef struct Arg {
     bool tensor;
     Tensor t;
     Cell scalar;
-    size_t bytes;    // of memory, guards included
-    char *memory[2]; // of the interpreter, of the machine code
+    size_t bytes;    // bytes of memory, guards included
+    char *memory[2]; // for the interpreter and for the machine code
     int64_t first;   // bytes before element 0
 } Arg;
 
@@ -46,7 +46,7 @@ static size_t size_of(Elem e, int64_t n) {
     return (size_t)(n * elem_info[e].bits + 7) / 8;
 }
 
-/// Random values in all of memory, so that padding shows what is written there.
+/// Fills all memory with random values, so that writes to padding show.
 static void fill(Run *r, Arg *a) {
     Elem e = a->t.elem;
     int64_t n = (int64_t)a->bytes * 8 / elem_info[e].bits;

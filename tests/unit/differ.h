@@ -6,23 +6,24 @@
 
 #include "lang/base.h"
 
-/// What a tensor is filled with.
+/// The contents of a tensor.
 typedef enum Values {
     VALUES_EXACT,   // small numbers whose sums and products are exact
     VALUES_SPECIAL, // with NaN, infinities and both zeros
     VALUES_INDEX,   // integers from -2 to 17
 } Values;
 
-/// Kernel text in the making: all parameters are tensors of rank 2 and known extents.
+/// The text of a kernel under construction. All parameters are tensors of rank 2 with known
+/// extents.
 typedef struct KernelText {
     Text text;
-    Values values[8]; // of the parameters
+    Values values[8]; // contents of the parameters
     int n;
 } KernelText;
 
-/// Between them: parameters; then body text, loads and stores; then differ_run.
+/// First come parameters, then body text, loads and stores, then differ_run.
 void kernel_begin(KernelText *k, Ctx *ctx);
-/// A parameter %name. column_major: its first axis is contiguous.
+/// Adds a parameter %name. column_major: its first axis is contiguous.
 void kernel_param(KernelText *k, const char *name, const char *elem, int rows, int columns,
                   bool column_major, Values values);
 void kernel_body(KernelText *k);
@@ -31,13 +32,13 @@ void kernel_load(KernelText *k, const char *to, const char *from, const char *el
                  int columns);
 /// Tensor %to = block %value.
 void kernel_store(KernelText *k, const char *to, const char *value, int rows, int columns);
-/// `0` as a constant of the element.
+/// Returns `0` as a constant of the element.
 const char *zero_of(const char *elem);
 
-/// Ends the kernel, runs it both ways and fails the test, naming `what`, where an element differs
-/// by more than tolerance * (1 + its size). Twice: for this machine and for x86-64-v3.
+/// Ends the kernel, runs it both ways, for this machine and for x86-64-v3. Fails the test, naming
+/// `what`, if an element differs by more than tolerance * (1 + its size).
 void differ_run(KernelText *k, double tolerance, const char *what);
-/// Ends the kernel; its assembly for a level, in the arena.
+/// Ends the kernel and returns its assembly for a level, in the arena.
 const char *differ_assembly(KernelText *k, const char *level);
 
 #endif

@@ -37,7 +37,7 @@ static void formats_round_trip(void **state) {
         }
 }
 
-/// Rounding picks the nearer neighbour, the even one half way, against every pair of neighbours.
+/// Rounding gives the nearer neighbour, and the even one half way, for every pair of neighbours.
 static void rounding_is_to_nearest_even(void **state) {
     (void)state;
     const Elem all[] = {EL_F8E4M3, EL_F8E5M2, EL_F16, EL_BF16};
@@ -75,7 +75,7 @@ static void casts(void **state) {
     assert_int_equal(cell_cast(EL_I64, EL_U4, i(-1)).u, 15);
     assert_int_equal(cell_cast(EL_I64, EL_I4, i(8)).i, -8);
     assert_true(cell_cast(EL_I64, EL_F32, i(16777217)).f == 16777216);
-    // Beside ties of bf16, by one in 2^55: f64 cannot tell these apart.
+    // Next to ties of bf16, by one in 2^55, which f64 cannot represent.
     int64_t tie = ((int64_t)0x101 << 47);
     assert_true(cell_cast(EL_I64, EL_BF16, i(tie)).f == 0x1p55);
     assert_true(cell_cast(EL_I64, EL_BF16, i(tie + 1)).f == 0x1.02p55);

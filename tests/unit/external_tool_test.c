@@ -22,7 +22,7 @@
 static const char sh[] = "/bin/sh";
 static char folder[] = "/tmp/tegula-tool-XXXXXX";
 
-/// A script that has the file of the bytes as $0, that of what it makes as $1.
+/// A script with the input file as $0 and the output file as $1.
 #define SCRIPT(text) ((const char *const[]){"sh", "-c", text, tool_in, tool_out, NULL})
 
 static int open_folder(void **state) {
@@ -35,7 +35,7 @@ static int close_folder(void **state) {
     return rmdir(folder);
 }
 
-/// Files of runs that are at work.
+/// Counts the files of running tools.
 static int files(void) {
     int n = 0;
     DIR *dir = opendir(folder);
@@ -90,7 +90,7 @@ static void no_folder(void **state) {
     expect(good, &out, NULL, NULL, "memory");
 }
 
-/// Each of two waits for what the other one writes: they are at work at the same time as we are.
+/// Two tools each wait for the other's output, so they must run at the same time as this process.
 static void beside_each_other(void **state) {
     ToolRun *runs[2];
     ToolOutput out;
@@ -131,7 +131,7 @@ static void dropped(void **state) {
     tool_drop(NULL);
 }
 
-/// A host program that does not want to hear of its children.
+/// A host program that ignores its children.
 static void children_ignored(void **state) {
     (void)state;
     signal(SIGCHLD, SIG_IGN);

@@ -37,7 +37,7 @@ static void specials(void **state) {
     for (size_t i = 0; i < sizeof xs / sizeof *xs; i++) check(xs[i]);
 }
 
-/// Every value of each format, the middle of it and the next, and its neighbours.
+/// Every value of each format, the middle between it and the next, and its neighbours.
 static void around_values(void **state) {
     (void)state;
     for (int i = 0; i < TYPES; i++)

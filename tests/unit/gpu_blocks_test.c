@@ -74,7 +74,7 @@ static void reduce_affine(Ctx *ctx, Random *random, const char *what) {
     reduce_affine_in(ctx, l, random_below(random, l->rank), what);
 }
 
-/// So many parts of lines that the warps share them out.
+/// So many parts of lines that the warps divide them.
 static void reduce_many(Ctx *ctx, Random *random, const char *what) {
     (void)random;
     const Layout *l =
@@ -160,7 +160,7 @@ static const Layout *over_ctas(Ctx *ctx, const Layout *l, int d, int n) {
     return layout_unique(ctx, &r);
 }
 
-/// A line over two or four CTAs, reduced, scanned, reduced in order.
+/// A line over two or four CTAs: reduced, scanned, and reduced in order.
 static void cluster_lines(Ctx *ctx, Random *random, const char *what) {
     Shape shape;
     const Layout *l = warps_layout(ctx, random, &shape);
@@ -218,7 +218,7 @@ static void sort_pair(Ctx *ctx, Random *random, const char *what) {
     gpu_run(&r, 0, what);
 }
 
-/// More than goes through at once.
+/// More elements than fit at once.
 static void sort_groups(Ctx *ctx, Random *random, const char *what) {
     (void)random;
     const Layout *l = layout_of(ctx, "[48x300; reg (0,1) (0,2) (8,0) (0,256); "
@@ -361,7 +361,7 @@ static void dot_fma(Ctx *ctx, Random *random, const char *what) {
     run_product(ctx, &p, 0, what);
 }
 
-/// Too large to be in shared memory at once.
+/// A product too large for shared memory at once.
 static void dot_pieces(Ctx *ctx, Random *random, const char *what) {
     Product p = {.a = EL_F64, .sum = EL_F64, .unit = "fma", .warps = 4};
     p.la = matrix_layout(ctx, random, 2, 32, 200);
@@ -378,7 +378,7 @@ static const Layout *tiles(Ctx *ctx, const char *name, FragmentRole role, int m,
     return layout_tile(ctx, l, extents, warps);
 }
 
-/// The layout with further warp bits that number copies, as `which` says: those of l come in order.
+/// The layout with more warp bits that number copies, by `which`; those of l keep their order.
 static const Layout *with_copies(Ctx *ctx, const Layout *l, int total, int at) {
     Layout r = *l;
     int first = layout_first(l, LEVEL_WARP), own = l->bits[LEVEL_WARP], n = 0;

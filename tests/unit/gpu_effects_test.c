@@ -11,12 +11,12 @@
 #include "gpu_run.h"
 #include "layout_random.h"
 
-/// Row 0 1 2 ... in lanes of the first warp, 8 rows in registers and warps.
+/// Rows 0 1 2 ... in lanes of the first warp, 8 rows in registers and warps.
 static const char tile[] = "[8x32; reg (1,0) (2,0); lane (0,1) (0,2) (0,4) (0,8) (0,16); "
                            "warp (4,0)]";
 
 typedef struct Effect {
-    const char *text; // of the device
+    const char *text; // text of the device
     int kind, n;
     const char *types;
     int64_t values[24];

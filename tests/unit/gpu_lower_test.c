@@ -35,7 +35,7 @@ static const Layout *layout_for(Ctx *ctx, Random *random, int rank, const int64_
 
 /* ---- conversions --------------------------------------------------------------------------- */
 
-/// Twice, so that temporaries meet.
+/// Converts twice, so that temporaries meet.
 static void convert_layouts(Ctx *ctx, Random *random, const char *what) {
     Shape shape = gpu_run_shape(random);
     const Layout *from = random_layout(ctx, random, shape);
@@ -134,7 +134,7 @@ static void reshape_block(Ctx *ctx, Random *random, const char *what) {
     gpu_run(&r, 0, what);
 }
 
-/// Cuts along one axis and puts the parts together the other way round.
+/// Splits along one axis and joins the parts in reverse.
 static void cut_block(Ctx *ctx, Random *random, const char *what) {
     const Layout *l = random_layout(ctx, random, gpu_run_shape(random)), *part[2];
     int axis = random_below(random, l->rank);
@@ -214,7 +214,7 @@ static void loop_block(Ctx *ctx, Random *random, const char *what) {
 
 /* ---- accesses ------------------------------------------------------------------------------ */
 
-/// By offsets that hardware checks, or by addresses: those read 0, these what the pad is.
+/// With an offset that hardware checks, padding reads 0; with an address it reads the pad.
 static const char *any_pad(GpuRun *r, Random *random, Elem elem) {
     r->near = random_below(random, 2);
     if (r->near) r->target = "gfx1100";
@@ -223,8 +223,7 @@ static const char *any_pad(GpuRun *r, Random *random, Elem elem) {
     return elem == EL_BOOL ? "true" : elem_is(elem, EC_FLOAT) ? "1.5" : "7";
 }
 
-/// Windows that reach over the edges, with steps, at any start; written back through one that is
-/// masked, too.
+/// Windows over the edges, with steps, at any start, written back through one that is also masked.
 static void window_access(Ctx *ctx, Random *random, const char *what) {
     const Layout *l = random_layout(ctx, random, gpu_run_shape(random));
     bool vectors = random_below(random, 2);
@@ -288,7 +287,7 @@ static void pick_access(Ctx *ctx, Random *random, const char *what) {
     gpu_run(&r, 0, what);
 }
 
-/// The block's own reversal: written rows are read by other threads.
+/// The block's reversal: threads read rows that others wrote.
 static void order_access(Ctx *ctx, Random *random, const char *what) {
     Shape shape = gpu_run_shape(random);
     const Layout *l = random_layout(ctx, random, shape), *m = random_layout(ctx, random, shape);
@@ -337,7 +336,7 @@ static void atomic_access(Ctx *ctx, Random *random, const char *what) {
         gpu_run_cases(body, n, 5, 101);                                                            \
     }
 TEST(test_convert, convert_layouts, 2 * CASES)
-/// A hole for those who write that shares a vector with elements for those who read.
+/// A hole of the writers' layout that shares a vector with elements of the readers' layout.
 static void test_convert_hole(void **state) {
     (void)state;
     gpu_run_cases(convert_layouts, 1, 5 + 77 * 9, 0);

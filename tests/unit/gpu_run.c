@@ -55,7 +55,7 @@ static void add_subs(GpuRun *r, const Type *t) {
     text_add(&r->body, ")]");
 }
 
-/// Constants %e<n> of the extents, which repeat: defined where they are first needed.
+/// Defines a constant %e<n> for each extent where it is first needed.
 static void add_extents(GpuRun *r, const Type *t) {
     for (int d = 0; d < t->rank; d++) {
         char name[32];

@@ -23,13 +23,13 @@ static const tg_site shown = {
 
 typedef struct Work {
     _Atomic int64_t done[TASKS];
-    int64_t fail_from, fail_step; // tasks that fail
+    int64_t fail_from, fail_step; // numbers of the tasks that fail
     int print;
 } Work;
 
 static Work shared;
 
-/// Counts itself; uses its arena so that sharing it with another thread would show.
+/// Counts itself, and uses its arena so that sharing it with another thread would show.
 static int32_t task(const tg_env *env, void *context, int64_t number, void *arena) {
     Work *w = context;
     int64_t *mine = arena;

@@ -21,7 +21,7 @@ enum { PATH = 200 };
 
 static char folder[] = "/tmp/tegula-identity-XXXXXX";
 
-/// A program of so many bytes in the folder; what it would do is never asked.
+/// Makes a program of so many bytes in the folder. It is never run.
 static const char *put(const char *name, int bytes) {
     static char path[PATH];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -53,7 +53,7 @@ static void check_tool(const char *variable, const char *name) {
     assert_string_not_equal(first, identity(ctx, "gfx942"));
     assert_string_equal(other, identity(ctx, "sm_90a"));
 
-    assert_int_equal(setenv(variable, "", 1), 0); // left out
+    assert_int_equal(setenv(variable, "", 1), 0); // disables the tool
     assert_null(strstr(identity(ctx, "gfx942"), name));
     unsetenv(variable);
     unlink(put(name, 0));
@@ -70,7 +70,7 @@ static void lld_counts(void **state) {
     check_tool("TG_LLD", "ld.lld");
 }
 
-/// Where no variable names one: the loader's folders, in their order, both before any other.
+/// Without a variable, tools are found in the loader's folders in order, before any other folder.
 static void folders_count(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);

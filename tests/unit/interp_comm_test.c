@@ -55,7 +55,7 @@ static void launch_body(Ctx *ctx, void *arg) {
     l->ok = interp_run_ranks(ir, module, "k", l->ranks, 4, of, &options);
 }
 
-/// Launches on fresh data; the message of the first error goes to `text`.
+/// Launches on fresh data. The message of the first error goes to `text`.
 static void launch(Launch *l, const char *body, int ranks, uint64_t seed, char *text, size_t room) {
     Ctx *ctx = ctx_create(NULL);
     *l = (Launch){.ranks = ranks, .seed = seed};
@@ -82,7 +82,7 @@ static void launch(Launch *l, const char *body, int ranks, uint64_t seed, char *
 
 static const uint64_t seeds[] = {0, 1, 2, 3};
 
-/// The gathered view has all shards behind its flags, also where nobody waited at the begin.
+/// The gathered view has all shards behind its flags, also if no rank waited at the start.
 static void gathers(void **state) {
     (void)state;
     static const char body[] =
@@ -108,8 +108,8 @@ static void gathers(void **state) {
         }
 }
 
-/// Each rank sends part r of x to rank r when it says that the chunk is done, and adds up what
-/// comes in the order of ranks; the own part it reads where it is.
+/// Each rank sends part r of x to rank r when it signals the chunk, and adds received parts in the
+/// order of ranks. It reads the own part in place.
 #define SCATTER(raise)                                                                             \
     "    comm_begin [wait_all=true]\n    %control = comm_control : tensor<i64, 8>\n"               \
     "    %3 = const [value=3] : i64\n"                                                             \
@@ -152,7 +152,7 @@ static void scatters(void **state) {
         }
 }
 
-/// A chunk that is never done is waited for in vain, and named.
+/// A wait for a chunk that never comes ends with an error that names it.
 static void lost_chunks(void **state) {
     (void)state;
     static Launch l;
@@ -163,7 +163,7 @@ static void lost_chunks(void **state) {
                                  "rank 1 waits for rank 0 to raise signal 0"));
 }
 
-/// Ranks that do not come to the same barrier.
+/// Ranks that do not reach the same barrier.
 static void lost_rank(void **state) {
     (void)state;
     static const char body[] = "    comm_begin [wait_all=true]\n    %own = eq %rank, %0 : bool\n"
@@ -177,7 +177,7 @@ static void lost_rank(void **state) {
                                  "rank 2 has ended"));
 }
 
-/// Every rank fails for itself; the others give up without a word.
+/// One rank fails, and the others give up without a message of their own.
 static void one_fails(void **state) {
     (void)state;
     static const char body[] = "    %few = lt %rank, %2 : bool\n"

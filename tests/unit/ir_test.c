@@ -43,7 +43,7 @@ static Op *kernel_of(Op *module) {
     return find_kernel(module, NULL);
 }
 
-/// The first op of this code in the module.
+/// Searches the first op with this code in the module.
 typedef struct Search {
     OpCode code;
     Op *found;
@@ -88,7 +88,7 @@ static void attributes_are_unique(Ctx *ctx, Ir *ir) {
     assert_ptr_equal(at_ints(ir, ints, 2), at_ints(ir, ints, 2));
     assert_ptr_not_equal(at_ints(ir, ints, 2), at_ints(ir, ints, 1));
     assert_ptr_not_equal(at_ints(ir, ints, 0), at_strs(ir, NULL, 0));
-    assert_ptr_equal(at_subs(ir, subs, 2), at_subs(ir, same, 2)); // sizes mean nothing to DIM_AT
+    assert_ptr_equal(at_subs(ir, subs, 2), at_subs(ir, same, 2)); // DIM_AT ignores sizes
 }
 
 static void attributes_are_set_and_removed(Ctx *ctx, Ir *ir) {
@@ -137,7 +137,7 @@ static void table_is_sound(Ctx *ctx, Ir *ir) {
     assert_int_equal(attr_by_name("nonsense"), ATTR_NONE);
 }
 
-/// An element type that the op takes.
+/// Returns an element type that the op accepts.
 static Elem elem_of_classes(int classes) {
     return classes & EC_FLOAT ? EL_F32 : classes & EC_INT ? EL_I32 : EL_BOOL;
 }
@@ -364,7 +364,8 @@ static void monoids_are_known(Ctx *ctx, Ir *ir) {
 
 /* ---- folding ------------------------------------------------------------------------------- */
 
-// What one op on %x (and the constants) folds to: a constant's text, an argument, or "-": nothing.
+// The result of folding one op on %x (and the constants): a constant's text, an argument, or "-"
+// for none.
 static const struct {
     const char *type, *op, *folded;
 } fold_rows[] = {
@@ -403,7 +404,7 @@ static const struct {
     {"i32<4>", "concat %x [axis=0] : i32<4>", "%x"},
     {"i32<4>", "concat %one, %one [axis=0] : i32<8>", "1"},
     {"i32<4>", "concat %one, %zero [axis=0] : i32<8>", "-"},
-    // Floats: exact for every value, signed zeros and NaN too, or not at all.
+    // Floats fold exactly for every value, signed zeros and NaN too, or not at all.
     {"f32", "add %x, %zero : f32", "-"},
     {"f32", "sub %x, %zero : f32", "%x"},
     {"f32", "mul %x, %one : f32", "%x"},
@@ -431,7 +432,7 @@ static const char *constant(const char *type, int n) {
 static void one_op_folds(Ctx *ctx, Ir *ir) {
     for (size_t i = 0; i < sizeof fold_rows / sizeof *fold_rows; i++) {
         const char *t = fold_rows[i].type;
-        // A loop result is a value that no folding sees through.
+        // Folding does not see through a loop's result.
         const char *text = ctx_format(
             ctx,
             "module { kernel [name=\"k\"] {(%%n: i64) %%s = const [value=%s] : %s "

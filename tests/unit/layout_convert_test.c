@@ -102,10 +102,10 @@ typedef struct Memory {
     int64_t n;
 } Memory;
 
-/// Visits every vector: its elements must stand next to each other, aligned.
+/// Visits every vector. Its elements must be adjacent and aligned.
 static void run_access(const Layout *l, const SharedLayout *s, const SharedAccess *a, Registers *r,
                        Memory *m, Bits owner, bool write, LayoutLevel scope) {
-    int64_t group = 1; // threads that are synchronised
+    int64_t group = 1; // number of synchronised threads
     for (int level = LEVEL_LANE; level <= (int)scope; level++) group <<= l->bits[level];
     int64_t vector = (int64_t)s->elem_bytes << a->vec_bits;
     for (int64_t t = 0; t < r->threads; t++) {
@@ -128,7 +128,7 @@ static void run_access(const Layout *l, const SharedLayout *s, const SharedAcces
                 assert_in_range(at, 0, s->bytes - s->elem_bytes);
                 int64_t *v = &r->value[t * r->n + q];
                 if (write) {
-                    assert_int_equal(m->value[at], UNKNOWN); // one writer an element
+                    assert_int_equal(m->value[at], UNKNOWN); // each element has one writer
                     m->value[at] = *v;
                     m->writer[at] = t / group;
                 } else {
@@ -210,8 +210,8 @@ static void random_pairs(void **state) {
     for (int k = CONVERT_SHUFFLE; k <= CONVERT_SHARED; k++) assert_true(n[k] > 100);
 }
 
-/// b is a after a random change of registers and lanes alone: it must not leave the warp, and with
-/// no copies never needs shared memory for lack of a plan.
+/// b is a with a random change of registers and lanes only. The conversion must stay in the warp,
+/// and without copies always has a plan without shared memory.
 static void random_exchanges(void **state) {
     (void)state;
     Random rnd = {12};
@@ -260,7 +260,7 @@ static void different_boxes(void **state) {
         }
 }
 
-/// The parts of a reduction reach every thread.
+/// The gathered parts of a reduction reach every thread.
 static void gathered_parts(void **state) {
     (void)state;
     Random rnd = {14};
@@ -280,7 +280,7 @@ static void gathered_parts(void **state) {
     assert_true(n > 50);
 }
 
-/// Each warp has all elements and keeps some: both lanes read from one, which sends twice.
+/// Each warp has all elements and keeps some: two lanes read from one, which sends twice.
 static void copies_in_warps(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
@@ -294,7 +294,7 @@ static void copies_in_warps(void **state) {
     ctx_destroy(ctx);
 }
 
-/// A transposition within a warp: one of four rounds stays in the thread.
+/// A transposition within a warp, in which one of four rounds stays in the thread.
 static void known_plans(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
@@ -308,7 +308,7 @@ static void known_plans(void **state) {
     const Layout *renamed = layout_of(ctx, "[4x4; reg (0,2) (0,1); lane (1,0) (2,0)]");
     assert_int_equal(layout_convert(rows, renamed, 32).kind, CONVERT_RENAME);
     const Layout *turned = layout_of(ctx, "[4x4; reg (0,1) (0,2); lane (1,1) (2,0)]");
-    // Both columns of a pair go to the same lane: two 16-bit elements a shuffle.
+    // Both columns of a pair go to the same lane: a shuffle carries two 16-bit elements.
     const Layout *pairs = layout_of(ctx, "[4x4; reg (0,1) (1,0); lane (0,2) (2,0)]");
     layout_convert_near(rows, pairs, 16, &c);
     assert_true(c.pack == 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rows of the fragment table against the formulas of the manuals: for each lane, element of the
-// lane and warp the row and column, as the PTX ISA (groupID, threadID_in_group) and AMD's matrix
-// instruction calculator (lane, register, bits of it) give them. Then the examples that follow.
+// Compares rows of the fragment table with the manuals' formulas. For each warp, lane and element
+// of the lane they give the row and column: the PTX ISA (groupID, threadID_in_group), and AMD's
+// matrix instruction calculator (lane, register, bits of it). Examples follow.
 #include "layout_random.h"
 
 #include <setjmp.h>
@@ -50,7 +50,7 @@ static At b_tf32(int lane, int warp, int i, int p, int q) {
     return (At){i == 0 ? lane % 4 : lane % 4 + 4, lane / 4};
 }
 
-// m8n8k4 of f64: one element of A and of B a lane.
+// m8n8k4 of f64: a lane has one element of A and one of B.
 static At a_f64(int lane, int warp, int i, int p, int q) {
     (void)p, (void)q, (void)warp, (void)i;
     return (At){lane / 4, lane % 4};
@@ -102,7 +102,7 @@ static At mfma_b(int lane, int warp, int i, int p, int q) {
     return (At){a.col, a.row};
 }
 
-/// 8 bits on gfx950: two runs of 16 elements, a run of all lanes apart.
+/// 8 bits on gfx950: two runs of 16 elements, separated by a run of all lanes.
 static At mfma_f8_a(int lane, int warp, int i, int p, int q) {
     (void)warp;
     return (At){lane % p, 16 * (lane / p) + q * (i / 16) + i % 16};
@@ -177,7 +177,7 @@ static At gfx12_d(int lane, int warp, int i, int p, int q) {
 typedef struct Reference {
     const char *name;
     int lanes, warps, m, n, k;
-    Formula *a, *b, *d; // D may be without a row: that of wgmma is m64n8
+    Formula *a, *b, *d; // D may lack a row: that of wgmma is m64n8
     int p, q;
 } Reference;
 
@@ -254,7 +254,7 @@ static void every_row(void **state) {
     check_layout(fragment_layout(ctx, fragment_find("ldmatrix", FRAG_TILE)), &tile, matrix_row, "");
     check_layout(fragment_layout(ctx, fragment_find("ldmatrix.trans", FRAG_TILE)), &tile,
                  matrix_column, ".trans");
-    assert_int_equal(n + 2, n_fragment_rows); // no row without a reference
+    assert_int_equal(n + 2, n_fragment_rows); // every row has a reference
     ctx_destroy(ctx);
 }
 
@@ -301,11 +301,12 @@ static void attention_needs_no_conversion(void **state) {
                          tiled(ctx, "wgmma.m64k16", FRAG_A, 64, n));
     assert_ptr_equal(tiled(ctx, "mma.m16n8k16", FRAG_D, 16, 64),
                      tiled(ctx, "mma.m16n8k16", FRAG_A, 16, 64));
-    // fp8 takes four neighbours: within the warp, by shuffles.
+    // fp8 needs four neighbours, which shuffles within the warp provide.
     const Layout *d = tiled(ctx, "wgmma.m64n8", FRAG_D, 64, 64);
     Conversion c = layout_convert(d, tiled(ctx, "wgmma.m64k32", FRAG_A, 64, 64), 8);
     assert_int_equal(c.kind, CONVERT_SHUFFLE);
-    // MFMA, swapped: S^T = K Q^T is n x m; transposed it is the A operand m x k of P V.
+    // MFMA with swapped operands: S^T = K Q^T is n x m. Transposed it is the A operand m x k of P
+    // V.
     const Layout *s =
         layout_permute(ctx, tiled(ctx, "mfma.32x32x8", FRAG_D, 160, 32), (int[]){1, 0});
     const Layout *p = tiled(ctx, "mfma.32x32x8", FRAG_A, 32, 160);
@@ -330,13 +331,14 @@ static void divided(void **state) {
     assert_true(fragment_divides(plain, tiled(ctx, "wgmma.m64n8", FRAG_D, 64, 160), NULL));
     assert_true(fragment_divides(fragment(ctx, "mma.m16n8k16", FRAG_A), a, regs));
     assert_false(fragment_divides(fragment(ctx, "mma.m16n8k32", FRAG_A), a, regs));
-    Layout inside = *a; // the next tile starts in the middle of this one
+    Layout inside = *a; // the next tile starts inside this one
     inside.col[layout_first(a, LEVEL_REG) + a->bits[LEVEL_REG] - 1] ^= 1;
     assert_false(fragment_divides(plain, layout_unique(ctx, &inside), NULL));
     ctx_destroy(ctx);
 }
 
-/// The registers of one instruction among those of the block: register i of tile `to` at `start`.
+/// Checks the registers of one instruction among those of the block: register i of tile `to` at
+/// `start`.
 static void check_tile(const Layout *block, const Layout *to, int64_t row, int64_t col) {
     int64_t reg[256], x[2], y[2], start[] = {row, col};
     assert_true(layout_registers_from(block, to, start, reg));
@@ -371,7 +373,7 @@ static void registers_of_instructions(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Both halves of a gfx11 wave hold A; one of them is the owner.
+/// Both halves of a gfx11 wave hold A, and one of them owns it.
 static void copies_of_gfx11(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
@@ -379,8 +381,8 @@ static void copies_of_gfx11(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Two instructions of 8 that share runs of k hold what gfx950's one of 16 does; where lanes had a
-/// part of k between a thread's, they have the parts behind them.
+/// Two instructions of 8 that share runs of k hold the elements of gfx950's one of 16. Lanes that
+/// split k between a thread's elements then have later parts.
 static void runs_of_k(void **state) {
     Ctx *ctx = ctx_create(NULL);
     (void)state;

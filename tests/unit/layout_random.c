@@ -34,7 +34,7 @@ Shape random_shape(Random *r) {
     return s;
 }
 
-/// Thread bits take unit vectors, 0 or any vector; registers then add what is missing.
+/// Thread bits take unit vectors, 0 or any vector. Registers then add the missing vectors.
 const Layout *random_layout(Ctx *ctx, Random *r, Shape shape) {
     Layout l = shape.box;
     int rows = layout_rows(&l), threads = layout_thread_bits(&l), strange = random_below(r, 3);
@@ -49,7 +49,7 @@ const Layout *random_layout(Ctx *ctx, Random *r, Shape shape) {
     int n = 0;
     for (int tries = 0; n < 8 && tries < 200; tries++) {
         Bits x = !rows ? 0 : strange ? random_bits(r) & low_bits(rows) : bit(random_below(r, rows));
-        bool copy = random_below(r, 40) == 0; // a register that another thread has, too
+        bool copy = random_below(r, 40) == 0; // a copy of another thread's register
         if (f2_add(&s, x, 0) || (copy && x)) l.col[n++] = x;
         if (s.n == rows) break;
     }

@@ -10,15 +10,16 @@ typedef struct Random {
 } Random;
 
 uint64_t random_bits(Random *r);
-/// 0 .. n - 1.
+/// Returns a number from 0 to n - 1.
 int random_below(Random *r, int n);
 
-/// Extents and boxes, and the bits of lane, warp and CTA: what two layouts must share.
+/// The properties that two layouts must share: extents, boxes, and the bits of lane, warp and CTA.
 typedef struct Shape {
     Layout box;
 } Shape;
 
-/// One to three dimensions, with odd repeats, extents of 1, holes; a few hundred elements.
+/// Returns one to three dimensions with odd repeats, extents of 1 and holes; a few hundred
+/// elements.
 Shape random_shape(Random *r);
 /// Any layout of that shape, copies and swizzles included.
 const Layout *random_layout(Ctx *ctx, Random *r, Shape shape);

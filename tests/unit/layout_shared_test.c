@@ -47,8 +47,8 @@ static void swizzles(void **state) {
                 check_swizzled(elem, outer[i / 6], inner[i % 6], swizzle, i % 2);
 }
 
-/// Operands of 16 rows whose block has 4 or 8 of them, in one atom: what is beyond has the places
-/// of elements, images add up to them. In two atoms it has its own, outside.
+/// Operands of 16 rows whose block has 4 or 8 of them. In one atom, the rows beyond share the
+/// places of elements, and images add up to them. In two atoms they have places of their own.
 static void holes_beyond_one_atom(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
@@ -83,7 +83,7 @@ static void holes_beyond_one_atom(void **state) {
     ctx_destroy(ctx);
 }
 
-/// K-major bf16 tiles of wgmma: R/8 repeats without waste; a k16 step is 32 bytes further, the next
+/// K-major bf16 tiles of wgmma: R/8 repeats without waste. A k16 step is 32 bytes further, the next
 /// panel R rows of 128 bytes. MN-major: the widest swizzle whose panels fill the row.
 static void tiles_of_wgmma(void **state) {
     (void)state;
@@ -134,7 +134,7 @@ static void known_conflicts(void **state) {
     plain = shared_plain(2, 2, l->extents, 16);
     shared_access(l, &plain, 16, &a);
     assert_int_equal(shared_conflicts(l, &plain, &a, BANKS_IN_ORDER, true), 1);
-    plain = shared_plain(2, 2, l->extents, 4); // rows at odd words: no wide vectors
+    plain = shared_plain(2, 2, l->extents, 4); // rows at odd words have no wide vectors
     shared_access(l, &plain, 16, &a);
     assert_int_equal(a.vec_bits, 1);
     ctx_destroy(ctx);
@@ -157,7 +157,7 @@ static void transposition(void **state) {
     ctx_destroy(ctx);
 }
 
-/// An accumulator goes out in rows: 16 bytes at a time on one side, no conflicts on either.
+/// An accumulator is stored in rows: 16 bytes at a time on one side, without conflicts on both.
 static void epilogue(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
@@ -180,7 +180,8 @@ static void epilogue(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Any layout against any swizzle or rows with any pad: the rank formula counts right.
+/// For any layout, and any swizzle or rows with any pad, the rank formula gives the counted
+/// conflicts.
 static void random_conflicts(void **state) {
     (void)state;
     Random rnd = {21};
@@ -212,7 +213,7 @@ static void random_conflicts(void **state) {
 /* ---- buffers of AMD's products ----------------------------------------------------------------
  */
 
-/// What each lane of a wave reads at a time, by the published tables: group i of `groups`.
+/// The lanes of a wave that are served together, by the published tables: group i of `groups`.
 static void phases_of_waves(void **state) {
     (void)state;
     static const int gfx9[] = {0, 20}, gfx950[] = {0, 12, 20, 24};
@@ -234,7 +235,8 @@ static void phases_of_waves(void **state) {
     }
 }
 
-/// Both sides counted lane by lane, and that offsets of the type's layout are a permutation.
+/// Counts conflicts of both sides lane by lane, and checks that the type's offsets are a
+/// permutation.
 static void check_buffer(Ctx *ctx, const Layout *from, const Layout *to, SharedBanks banks,
                          bool turned) {
     SharedLayout s = shared_between(from, to, 2, banks, true);
@@ -251,14 +253,13 @@ static void check_buffer(Ctx *ctx, const Layout *from, const Layout *to, SharedB
         layout_at(r, i, 0, x);
         assert_int_equal(shared_offset(&s, x), 2 * i);
     }
-    if (!turned)
-        return; // rows with the swizzle of TMA: threads that turn write into the same banks
+    if (!turned) return; // rows with TMA's swizzle: threads that transpose write to the same banks
     s = shared_swizzled(2, 2, from->extents, 1, 0, shared_swizzle_for(from->extents[1] * 2));
     shared_access(from, &s, 16, &writes);
     assert_true(shared_conflicts_counted(from, &s, &writes, banks, false) >= 4);
 }
 
-/// Operands of 16 bits, rows x k, as they come from memory along k, or across it and turned.
+/// 16-bit operands, rows x k, loaded from memory along k, or across it and transposed.
 static void buffers_of_products(void **state) {
     (void)state;
     static const struct {
@@ -295,8 +296,8 @@ static Bits sum_of(const Bits *x, int n, int64_t which) {
     return sum;
 }
 
-/// What the instruction does, with the number of each byte's element in place of its value: lane
-/// t receives bytes 4 (t % 4) .. of row t / 4, or elements t / 4 of rows 2 (t % 4) and the next.
+/// Executes the instruction with element numbers instead of values: lane t receives bytes 4 (t % 4)
+/// .. of row t / 4, or elements t / 4 of rows 2 (t % 4) and the next.
 static void check_matrices(const Layout *l, const SharedLayout *s, const SharedMatrix *m) {
     int64_t x[MAX_RANK], warps = (int64_t)1 << (layout_thread_bits(l) - 5);
     int64_t reg_bits = l->bits[LEVEL_REG], elems = 4 / s->elem_bytes;
@@ -327,7 +328,7 @@ static void matrices_of_operands(void **state) {
         FragmentRole role;
         int elem, inner; // the dimension contiguous in shared memory
         int64_t rows, cols;
-        int kind; // 0: no, 1: as it stands, 2: transposed
+        int kind; // 0: no, 1: as stored, 2: transposed
     } cases[] = {
         {"mma.m16n8k16", FRAG_A, 2, 1, 64, 96, 1},  {"mma.m16n8k16", FRAG_A, 2, 0, 64, 96, 2},
         {"mma.m16n8k16", FRAG_B, 2, 0, 96, 160, 1}, {"mma.m16n8k16", FRAG_B, 2, 1, 96, 160, 2},
@@ -361,7 +362,7 @@ static void matrices_of_operands(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Bits outside the tile that reach into it, rows at odd distances: not found, or right.
+/// Bits from outside that reach into the tile, and rows at odd distances: not found, or correct.
 static void no_matrices(void **state) {
     (void)state;
     Random rnd = {22};
@@ -373,7 +374,7 @@ static void no_matrices(void **state) {
         Layout l = *layout_tile(ctx, atom, e, (int[]){2, 1});
         int strange = trial % 2, j = random_below(&rnd, layout_n_bits(&l));
         if (strange) l.col[j] ^= l.col[random_below(&rnd, layout_n_bits(&l))];
-        if (layout_error(&l)) continue; // no longer onto
+        if (layout_error(&l)) continue; // some elements are missing
         SharedLayout s = shared_plain(2, 2, e, 4 * random_below(&rnd, 8));
         SharedMatrix m;
         if (!shared_matrix(layout_unique(ctx, &l), &s, &m)) continue;

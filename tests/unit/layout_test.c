@@ -22,7 +22,7 @@ static F2 random_f2(Random *rnd, int n, int rows) {
     return m;
 }
 
-/// All sums of columns, marked in a table of 2^rows.
+/// Marks all sums of columns in a table of 2^rows.
 static int enumerate(const F2 *m, bool *in) {
     int n = 0;
     for (Bits x = 0; x < bit(m->n); x++) {
@@ -184,7 +184,7 @@ static void permuted_and_sliced(void **state) {
             for (int64_t r = 0; r < layout_registers(l); r++) {
                 layout_at(l, r, t, x);
                 for (int i = 0; i < l->rank; i++) y[i] = x[perm[i]];
-                bool here = false; // in the same thread and register bits, in some repeat
+                bool here = false; // with the same thread and register bits, in some repeat
                 int64_t bits = l->bits[LEVEL_REG], low = r & (((int64_t)1 << bits) - 1);
                 for (int64_t k = 0; k < layout_repeats(p) && !here; k++) {
                     layout_at(p, k << bits | low, t, z);
@@ -207,7 +207,7 @@ static int64_t flat(int rank, const int64_t *extents, const int64_t *x) {
     return at;
 }
 
-/// Places that are no hole keep their flat index; returns whether there is a layout.
+/// Places that are not holes keep their flat index. Returns whether a layout exists.
 static bool check_reshape(Ctx *ctx, const Layout *l, int rank, const int64_t *extents) {
     const Layout *r = layout_reshape(ctx, l, rank, extents);
     if (!r) return false;
@@ -280,7 +280,7 @@ static void stacked_and_tiled(void **state) {
     ctx_destroy(ctx);
 }
 
-/// The part [start, start + extent) along d of a block in layout l, and the way back.
+/// Checks the part [start, start + extent) along d of a block in layout l, and the way back.
 static void check_part(Ctx *ctx, const Layout *l, int d, int64_t start, int64_t extent) {
     int64_t unit, x[MAX_RANK], y[MAX_RANK], at[MAX_RANK] = {0};
     const Layout *part = layout_extend(ctx, l, d, extent, &unit);
@@ -327,7 +327,7 @@ static void parts(void **state) {
 /* ---- vectors and blocked layouts --------------------------------------------------------------
  */
 
-/// Registers base ^ x.. of every thread hold neighbours, in order and aligned.
+/// Registers base ^ x of every thread hold neighbours, in order and aligned.
 static void check_vector(const Layout *l, int d) {
     int x[LAYOUT_MAX_BITS], n = layout_vector(l, d, x);
     for (int64_t t = 0; t < (int64_t)1 << layout_thread_bits(l); t++)
@@ -358,8 +358,8 @@ static void blocked(void **state) {
                 const Layout *l = layout_blocked(ctx, &a);
                 check_vector(l, 0);
                 check_vector(l, 1);
-                // At most four times the registers that elements over the threads of a CTA would
-                // be.
+                // At most four times the registers that an even distribution over the threads of a
+                // CTA needs.
                 int64_t least = ceil_div(e[0] * e[1], (int64_t)1 << layout_thread_bits(l));
                 int64_t near = ceil_div(e[0] * e[1], (int64_t)32 << a.warp_bits);
                 assert_int_equal(l->bits[LEVEL_CTA], a.cta_bits);
@@ -389,12 +389,12 @@ static void blocked(void **state) {
         layout_blocked(ctx, &column),
         layout_of(ctx, "[128x8; reg (1,0) (64,0) (0,1); lane (2,0) (4,0) (8,0) (16,0) (32,0)"
                        "; warp (0,2) (0,4)]"));
-    // Whole vectors, of which there are fewer than threads; one more row of them than there is.
+    // Whole vectors: fewer than threads, and one more row than exists.
     BlockAccess whole = {2, 16, (int64_t[]){24, 16}, 1, 16, 5, 3, 16, 0, 0, 0, true};
     assert_ptr_equal(layout_blocked(ctx, &whole),
                      layout_of(ctx, "[24x16; reg (0,1) (0,2) (0,4); lane (0,8) (1,0) (2,0) (4,0) "
                                     "(8,0); warp (16,0) - -]"));
-    // Neighbours along the other dimension, as many as registers are left for; of rows that are not
+    // Neighbours along the other dimension, as many as registers allow; in rows that are not
     // contiguous along them.
     BlockAccess across = {2, 16, (int64_t[]){128, 8}, 1, 16, 5, 0, 16, 0, 0, 16, false};
     assert_ptr_equal(
@@ -479,7 +479,7 @@ static uint64_t row_sum(const Layout *l, int d, const int64_t *at, int64_t upto)
     return sum;
 }
 
-/// Parts in `partial`, gathered by address, have the same sum.
+/// Parts in `partial`, gathered by address, must have the same sum.
 static void check_partial(const Machine *m, int d, const LayoutReduction *r) {
     const Layout *p = r->partial, *g = r->gathered;
     for (int64_t t = 0; t < m->threads; t++)
@@ -493,7 +493,7 @@ static void check_partial(const Machine *m, int d, const LayoutReduction *r) {
                 for (int i = 0; i < p->bits[LEVEL_REG]; i++)
                     source |= (reg >> i & 1) << r->partial_bit[i];
                 for (int64_t q = source; q < m->registers; q += (int64_t)1 << m->l->bits[0]) {
-                    layout_at(m->l, q, thread, y); // the repeat with coordinate d lowest
+                    layout_at(m->l, q, thread, y); // the repeat with the lowest coordinate d
                     bool same = y[d] >> m->l->log2[d] == 0;
                     for (int i = 0; i < p->rank; i++) same &= i == d || y[i] == x[i];
                     if (!same) continue;
@@ -535,7 +535,7 @@ static void check_reduction(Ctx *ctx, const Layout *l, int d) {
     free(m.value);
 }
 
-/// One step: totals are exchanged; the upper one takes the lower one's total into its prefix.
+/// One step exchanges totals. The upper one adds the lower one's total to its prefix.
 static void scan_step(Machine *prefix, Machine *total, const LayoutStep *s) {
     for (int64_t t = 0; t < prefix->threads; t++)
         for (int64_t r = 0; r < prefix->registers; r++) {
@@ -559,7 +559,7 @@ static void check_scan(const Layout *l, int d) {
         for (int64_t r = 0; r < prefix.registers; r++) {
             layout_at(l, r, t, x);
             if (layout_is_hole(l, x)) continue;
-            uint64_t sum = prefix.value[t * prefix.registers + r]; // and the repeats before
+            uint64_t sum = prefix.value[t * prefix.registers + r]; // and the earlier repeats
             for (int64_t k = 1; k <= x[d] >> l->log2[d]; k++)
                 sum += total.value[t * total.registers + r - k * inner];
             assert_true(sum == row_sum(l, d, x, x[d]));

@@ -90,7 +90,8 @@ typedef struct Row {
     OpCode op;
     One *one;
     Two *two;
-    double ulp32, ulp64; // bounds; near zeros of lgamma and of its argument's sine: of 1
+    double ulp32,
+        ulp64; // bounds in ulps; near zeros of lgamma, and of its argument's sine, in units of 1
 } Row;
 
 static const Row rows[] = {
@@ -175,7 +176,7 @@ static const double specials[] = {
     -170.5,
     0x1.6ac5b262ca1ffp849,
     0x1.921fb6p1,
-    // the f32 and the f64 that come closest to a multiple of pi/2
+    // the f32 and f64 numbers closest to a multiple of pi/2
     0x1.f37c8ap95,
     0x1.6ac5b262ca1ffp849,
 };
@@ -183,7 +184,7 @@ enum { N_SPECIALS = sizeof specials / sizeof *specials };
 
 /* ---- comparison ---------------------------------------------------------------------------- */
 
-/// The value of one unit in the last place of x.
+/// Returns one unit in the last place of x.
 static Real ulp_of(Elem e, Real x) {
     int exponent, least = e == EL_F32 ? -126 : -1022, bits = e == EL_F32 ? 23 : 52;
     if (x == 0) return ldexpl(1, least - bits);
@@ -191,14 +192,15 @@ static Real ulp_of(Elem e, Real x) {
     return ldexpl(1, (exponent - 1 < least ? least : exponent - 1) - bits);
 }
 
-/// Error in units of the last place; huge where a NaN, an infinity or the sign of 0 is wrong.
+/// Returns the error in units of the last place; huge if a NaN, an infinity or the sign of 0 is
+/// wrong.
 static double error_of(const Row *r, Elem e, double x, double got, Real want) {
     Real limit = ldexpl(1, e == EL_F32 ? 128 : 1024);
     double rounded = e == EL_F32 ? (double)(float)want : (double)want;
     if (isnan(rounded) || isnan(got)) return isnan(rounded) && isnan(got) ? 0 : 1e30;
     if (rounded == 0 && got == 0) return signbit(got) == signbit(rounded) ? 0 : 1e30;
     if (isinf(rounded) && rounded == got) return 0;
-    // an overflow at the border is an error of some units, not of infinity
+    // an overflow at the border is an error of some units, not infinite
     Real a = isinf(got) ? copysignl(limit, got) : got;
     Real b = fabsl(want) > limit ? copysignl(limit, want) : want;
     Real unit = ulp_of(e, fabsl(b) == limit ? b / 2 : b);
@@ -213,7 +215,7 @@ static uint64_t random_bits(void) {
     return s ^= s << 17;
 }
 
-/// Any bit pattern, a moderate number, or one near 1, in turn.
+/// Alternates between any bit pattern, a moderate number, and one near 1.
 static double random_value(Elem e, int i) {
     uint64_t bits = random_bits();
     double moderate = (double)(int64_t)bits * (i % 2 ? 0x1p-58 : 0x1p-62);
@@ -260,12 +262,12 @@ static void check_bounds(Ctx *ctx, const Op *library) {
         }
 }
 
-/// The value whose representation is the upper bits of these.
+/// The value whose representation is the upper bits.
 static Cell any_value(Elem e, uint64_t bits) {
     return cell_from_bits(e, bits >> (64 - elem_info[e].bits));
 }
 
-/// The interpreter's own neighbour is exact: every pair of f8, some of the wider ones.
+/// The interpreter's nextafter is exact: for every pair of f8, and some pairs of wider types.
 static void check_neighbours(Ctx *ctx, const Op *library) {
     Code *code = ctx_new(ctx, Code);
     for (Elem e = EL_F8E4M3; e <= EL_F64; e++) {

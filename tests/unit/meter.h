@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/// Fails from allocation number `left` on; counts what lives.
+/// Fails from allocation number `left` on, and counts live memory.
 typedef struct Meter {
     long left, alive;
 } Meter;

@@ -62,7 +62,7 @@ static NvStatus by_ptxas(const char *text, NvOutput *out) {
     return nv_ptxas(text, strlen(text), nv_arch("sm_80"), out);
 }
 
-/// Why there is a writer: before sm_100 libNVVM knows no opaque pointers.
+/// The writer exists because libNVVM knows no opaque pointers before sm_100.
 static void opaque_pointers(void **state) {
     NvOutput out = refused(by_nvvm, "define void @k(ptr %p) {\n  ret void\n}\n");
     (void)state;
@@ -113,7 +113,7 @@ typedef struct Run {
     char log[400];
 } Run;
 
-/// A kernel that does nothing but store its parameter.
+/// A kernel that only stores its parameter.
 static void compile_one(Ctx *ctx, void *arg) {
     Run *run = arg;
     Gen *g = gen_create(ctx, "one");
@@ -163,7 +163,7 @@ static void generators(void **state) {
     if (run.status == NV_OK) assert_int_equal(run.ptx.version, 90);
 }
 
-/// The driver is older than libNVVM's PTX.
+/// A driver older than libNVVM's PTX.
 static void old_driver(void **state) {
     (void)state;
     Run run = compiled((NvOptions){.codegen = NV_PREFER_NVVM, .driver = 12040});
@@ -179,7 +179,7 @@ static void old_driver(void **state) {
     assert_int_equal(nv_ptx_of_driver(11000), 0);
 }
 
-/// What ptxas writes, of two kernels.
+/// Parses the output of ptxas for two kernels.
 static void logs(void **state) {
     static const char log[] =
         "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async is serialized\n"

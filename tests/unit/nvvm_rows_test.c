@@ -17,8 +17,8 @@ enum { NAME = 160 };
 
 /* ---- names of a row ------------------------------------------------------------------------ */
 
-/// The text in a name for alternative `pick` of the capture at s, "<k:...>"; false beyond the last.
-/// A range offers its ends.
+/// Returns the text in a name for alternative `pick` of the capture at s, "<k:...>"; false beyond
+/// the last. A range provides its ends.
 static bool alternative(const char *s, int pick, char *text, char *value) {
     const char *alt = s + 3;
     for (;; alt++) {
@@ -42,7 +42,8 @@ static bool alternative(const char *s, int pick, char *text, char *value) {
     }
 }
 
-/// The name of the row with choice `pick` for capture `which` and the first for all others.
+/// Makes the row's name with choice `pick` for capture `which`, and the first choice for all
+/// others.
 static bool make_name(const FnRow *row, int which, int pick, char *name) {
     char values[128][32], text[32], value[32];
     int seen = 0;
@@ -80,7 +81,7 @@ static int each_name(const GpuTarget *arch, void (*use)(const char *name, void *
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
-/// An operand: from memory, so that nothing is known of it.
+/// Makes an operand by a load, so that its value is unknown.
 static LLVMValueRef make_operand(Gen *g, LLVMValueRef fn, char letter, int *at) {
     if (letter == 'g') return LLVMGetParam(fn, 0);
     if (letter == 'p') return LLVMGetParam(fn, 1);
@@ -99,7 +100,7 @@ static void keep(Gen *g, LLVMValueRef fn, LLVMValueRef v, int i) {
     LLVMBuildStore(g->b, v, p);
 }
 
-/// An asynchronous product is committed, and its accumulators go through the wait.
+/// Commits an asynchronous product and passes its accumulators through the wait.
 static LLVMValueRef finish_wgmma(Gen *g, const Fn *f, LLVMValueRef v) {
     LLVMValueRef parts[FN_OPERANDS];
     int n = f->result.count;
@@ -111,7 +112,7 @@ static LLVMValueRef finish_wgmma(Gen *g, const Fn *f, LLVMValueRef v) {
 
 typedef struct Rows {
     Gen *g;
-    int n; // kernels
+    int n; // number of kernels
 } Rows;
 
 static void add_kernel(const char *name, void *arg) {
@@ -121,7 +122,7 @@ static void add_kernel(const char *name, void *arg) {
     LLVMTypeRef params[2] = {LLVMPointerTypeInContext(g->llvm, 1), g->ptr};
     LLVMValueRef args[FN_OPERANDS];
     int at = 0, n = 0;
-    // Without a product these two make ptxas complain: they frame each of them below.
+    // Without a product these two draw advice from ptxas. They enclose each product below.
     if (strcmp(name, "tg.nv.wgmma.fence") == 0 || strcmp(name, "tg.nv.wgmma.commit") == 0) return;
     if (!fn_find(name, &f)) print_message("%s is not found\n", name);
     assert_true(fn_find(name, &f));
@@ -176,7 +177,7 @@ static void assemble(Job *job, const char *ptx) {
         job->failed = true;
     }
     if (status == NV_OK) {
-        // Nothing is dropped, nothing spills, no advice is given.
+        // No instruction is dropped, no register spills, and there is no advice.
         assert_int_equal(count(out.log, "Compiling entry function"), job->kernels);
         assert_int_equal(count(out.log, "0 bytes spill stores, 0 bytes spill"), job->kernels);
         assert_int_equal(count(out.log, "C75"), 0);

@@ -31,7 +31,7 @@ static void invoke(Ctx *ctx, void *arg) {
     if (call->code < 0) call->code = commands[o->command](ctx, o);
 }
 
-/// One run in which allocation number n fails. Returns how many there were.
+/// Runs once with allocation number n failing. Returns the number of allocations.
 static long run(Call *call, long n, CtxStatus *status) {
     Meter meter = {.left = n};
     Allocator allocator = {metered, &meter};
@@ -43,7 +43,7 @@ static long run(Call *call, long n, CtxStatus *status) {
     return n - meter.left;
 }
 
-/// The first and the last allocations, between them so many evenly spread ones.
+/// Tries the first and the last allocations, and evenly spread ones between them.
 enum { ENDS = 10, SPREAD = 25 };
 
 static long point(int i, long total) {

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-/// All of the work fits into the arena's first chunk, of 64 KiB; padding before it moves the place
-/// where that runs out. A hostile build needs none: each block is an allocation.
+/// All of the work fits the arena's first chunk of 64 KiB. Padding before it moves the point at
+/// which the chunk is full. A hostile build needs no padding, since each block is an allocation.
 enum { PIECE = 1024 };
 #ifdef TEGULA_HOSTILE
 enum { CHUNK = PIECE };
@@ -24,7 +24,7 @@ enum { CHUNK = 64 * 1024 };
 
 typedef struct Work {
     int padding;
-    size_t length; // of the text printed
+    size_t length; // length of the printed text
 } Work;
 
 static const char text[] =
@@ -52,7 +52,7 @@ static void work(Ctx *ctx, void *arg) {
     w->length = strlen(ir_to_text(ctx, copy));
 }
 
-/// One run in which allocation number n fails.
+/// Runs once with allocation number n failing.
 static CtxStatus run(int padding, long n) {
     Meter meter = {.left = n};
     Allocator allocator = {metered, &meter};

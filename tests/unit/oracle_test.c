@@ -56,8 +56,8 @@ static const char source[] =
     "    parallel r in R by BR { i[r, :] = (x[r, :] * 3 as T) as i32; }\n"
     "}\n";
 
-/// An argument: a type (T: the case's, S: f32, I: i64, J: i32), dims, and, where it is the view
-/// of another one, which.
+/// An argument: a type (T: the case's, S: f32, I: i64, J: i32), dims, and for a view the argument
+/// that it views.
 typedef enum Kind { NONE, T, S, I, J } Kind;
 typedef struct Case {
     const char *kernel;
@@ -68,8 +68,8 @@ typedef struct Case {
         int64_t dims[2];
     } args[MOST_ARGS];
     const char *settings[MOST_SETTINGS];
-    int view_of[MOST_ARGS]; // 1 more than the argument; 0: of its own
-    bool silent;            // nothing of it must be the same
+    int view_of[MOST_ARGS]; // 1 + the argument; 0: memory of its own
+    bool silent;            // no result has to be reproducible
 } Case;
 
 #define ROW_SETTINGS                                                                               \
@@ -98,7 +98,7 @@ static const struct {
 } types[] = {{"f32", kDLFloat, 32}, {"f16", kDLFloat, 16}, {"bf16", kDLBfloat, 16}};
 enum { TYPES = 3, BF16 = 2 };
 
-/// A case with its arguments, code and what is known of its results.
+/// A case with its arguments, code and expected results.
 typedef struct Bench {
     const Case *c;
     int type;
@@ -177,7 +177,7 @@ static Bytes body_of(Bytes message) {
     return (Bytes){message.data + WIRE_HEADER, message.n - WIRE_HEADER};
 }
 
-/// As a search asks, and a helper answers.
+/// Asks as a search does; a helper answers.
 static void ask(Bench *b, double seconds) {
     WorkOpen open = {.request = request_of(b), .device = -1, .seed = 1, .n = b->c->n};
     WorkData *data = ctx_array(b->ctx, WorkData, b->c->n);
@@ -210,7 +210,7 @@ static void bench_close(Bench *b) {
     for (int i = 0; i < b->c->n; i++) free(b->contents[i]);
 }
 
-/// As a worker makes it.
+/// Makes a trial as a worker does.
 static rt_trial *trial_of(const Bench *b, bool expects) {
     rt_trial *t = NULL;
     rt_trial_options o = {.info = b->info,
@@ -264,11 +264,11 @@ static void admit(Ctx *ctx, void *arg) {
 
 static struct Bug {
     const tg_variant *real;
-    int out, bits, ulps; // of the result, which is moved by so many
-    int short_by;        // terms that the sum lacks
+    int out, bits, ulps; // result that is moved, and by how many units
+    int short_by;        // missing terms of the sum
 } bug;
 
-/// Elements have their bits in the order of their size, so to add one is the next number.
+/// The bits of elements are ordered by size, so adding one gives the next number.
 static void move(const DLTensor *t, int ulps) {
     for (int64_t i = 0; i < t->shape[0] * (t->ndim > 1 ? t->shape[1] : 1); i++)
         if (bug.bits == 16)
@@ -300,8 +300,8 @@ static rt_verdict check(rt_trial *t, const tg_variant *v) {
     return rt_trial_check(t, v, &seconds);
 }
 
-/// The bug is in all settings: without the interpreter nobody sees it. With it, none is admitted,
-/// and one without the bug is, whatever came before it.
+/// All settings have the bug, so only the interpreter finds it. With it, none of these is accepted,
+/// and a setting without the bug is accepted in any order.
 static void refute_one(const Bench *b, const char *what) {
     tg_variant wrong = *b->variants[0];
     bug.real = b->variants[0];
@@ -319,8 +319,8 @@ static void refute_one(const Bench *b, const char *what) {
     rt_trial_close(told);
 }
 
-/// Near the bound: a sum of 4096 products that lacks one term, numbers that are a few units in the
-/// last place off.
+/// Errors near the bound: a sum of 4096 products that lacks one term, and numbers that are a few
+/// units off.
 static void refute(Ctx *ctx, void *arg) {
     (void)arg;
     static const int ulps[TYPES] = {16384, 4, 4};
@@ -341,8 +341,7 @@ static void refute(Ctx *ctx, void *arg) {
     }
 }
 
-/// What rounding on the way may do is no error: of a bound of 2.5 units in the last place one unit
-/// is within it, of sums in f32 what other orders of them do.
+/// Allowed rounding is no error: one unit for a bound of 2.5 units, and another order for f32 sums.
 static void bear(Ctx *ctx, void *arg) {
     (void)arg;
     Bench b;
@@ -357,7 +356,7 @@ static void bear(Ctx *ctx, void *arg) {
         bench_close(&b);
     }
     bench_open(ctx, &b, &cases[1], 0);
-    assert_true(b.oracle.expected.noise[2] > 1e-5); // a sine of great numbers
+    assert_true(b.oracle.expected.noise[2] > 1e-5); // a sine of large numbers
     bench_close(&b);
     bench_open(ctx, &b, &cases[0], 0);
     assert_true(b.oracle.expected.noise[2] < 1e-5);
@@ -379,7 +378,7 @@ static void give_up(Ctx *ctx, void *arg) {
     ask(&b, 0.3);
     assert_int_equal(b.oracle.expected.n, 0);
     assert_non_null(strstr(b.oracle.why, "too long"));
-    // Of programs that are apart a few suffice, however many there are.
+    // If programs are independent, a few suffice, however many exist.
     b = (Bench){.c = &many, .ctx = ctx};
     for (int i = 0; i < many.n; i++) make_tensor(&b, i);
     for (double seconds = 2; seconds < 100 && !b.oracle.expected.n; seconds *= 2) ask(&b, seconds);

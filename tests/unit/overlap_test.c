@@ -20,11 +20,11 @@ static void expect(double launch, double spread, double transfers, double progra
 
 static void says_how_much_is_hidden(void **state) {
     (void)state;
-    expect(10e-3, 0, 4e-3, 6e-3, "overlap 0 % (+-0)");     // one after the other
-    expect(6e-3, 0, 4e-3, 6e-3, "overlap 100 % (+-0)");    // all of the transfers
-    expect(6e-3, 0, 6e-3, 4e-3, "overlap 100 % (+-0)");    // all of the programs
-    expect(9e-3, 1e-3, 4e-3, 6e-3, "overlap 25 % (+-12)"); // one of four
-    expect(12e-3, 0, 4e-3, 6e-3, "overlap -50 % (+-0)");   // it costs
+    expect(10e-3, 0, 4e-3, 6e-3, "overlap 0 % (+-0)");     // no overlap
+    expect(6e-3, 0, 4e-3, 6e-3, "overlap 100 % (+-0)");    // all transfers are hidden
+    expect(6e-3, 0, 6e-3, 4e-3, "overlap 100 % (+-0)");    // all programs are hidden
+    expect(9e-3, 1e-3, 4e-3, 6e-3, "overlap 25 % (+-12)"); // a quarter is hidden
+    expect(12e-3, 0, 4e-3, 6e-3, "overlap -50 % (+-0)");   // overlapping costs time
 }
 
 static void says_why_not(void **state) {

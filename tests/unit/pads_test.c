@@ -23,8 +23,8 @@ enum { LANES = 8, LIVE = 5, MAX_OUT = 64 };
 
 /* ---- how ops are tried --------------------------------------------------------------------- */
 
-/// %a and %b are padded blocks of 8 elements, %o one that is full; the code makes %r of type `to`.
-/// `along`: %r is looked at along the range; else all of it. Several rows may serve an op.
+/// %a and %b are padded blocks of 8 elements, and %o is a full one. The code makes %r of type `to`.
+/// `along`: %r is compared along the range; otherwise all of it. An op may have several rows.
 typedef struct Trial {
     OpCode op;
     const char *elem, *code, *to;
@@ -120,8 +120,8 @@ static const Trial trials[] = {
      false},
 };
 
-/// Ops that no block with lanes past the end goes into when the pass runs, or that show it as it
-/// is.
+/// Ops that never receive a block with lanes past the end when the pass runs, or that show it
+/// unchanged.
 static bool has_no_pads(OpCode op) {
     const OpInfo *info = &op_info[op];
     if (op >= OP_LAUNCH || info->traits & (HOST | TERMINATOR | ISOLATED)) return true;
@@ -136,7 +136,7 @@ static bool has_no_pads(OpCode op) {
     case OP_SIGNAL_SET:
     case OP_COMM_FENCE:
     case OP_PRINT:
-    case OP_PARALLEL: // control flow: what it carries is not followed
+    case OP_PARALLEL: // control flow: carried values are not followed
     case OP_FOR:
     case OP_WHILE:
     case OP_IF: return true;
@@ -202,8 +202,7 @@ static InterpArg tensor_of(Elem e, int rank, const int64_t *extents, void *data)
     return a;
 }
 
-/// Live elements are from 1 to 6, negative ones among them where there are any; of floats
-/// fractions.
+/// Live elements are from 1 to 6, with negative ones and fractions where the type has them.
 static void fill(Elem e, int n, int64_t seed, unsigned char *data) {
     static const double values[] = {2.5, -3, 5, 1.25, -6, 4, 3, -1};
     for (int i = 0; i < n; i++)
@@ -256,7 +255,8 @@ static Run run_trial(const Trial *t, const char *pad) {
 
 /* ---- the tests ----------------------------------------------------------------------------- */
 
-/// Any two pads give one result, or one of them has raised a warning. Returns how many warned.
+/// Any two pads must give one result, or one of them must raise a warning. Returns the number of
+/// warnings.
 static int check_trial(const Trial *t) {
     static const char *const floats[] = {"0.0",   "1.0",    "3.5",  "-7.0",
                                          "100.0", "-100.0", "-inf", "inf"};
@@ -290,7 +290,7 @@ static void every_listed_op(void **state) {
     assert_true(warned > 50); // the trials reach the analysis
 }
 
-/// One elementwise op on %a, with %b and %o: its own lanes, and folds of them that see all lanes.
+/// Tests an elementwise op on %a, with %b and %o: its own lanes, and folds over all lanes.
 static void check_elementwise(OpCode op, const char *elem, const char *result) {
     static const char *const operands[][3] = {
         {"%a", "%b", "%o"}, {"%o", "%a", "%b"}, {"%a", "%o", "%o"}};

@@ -25,7 +25,7 @@ typedef struct Job {
     const char *text;
     size_t len;
     Module *module;
-    char *ast;       // as printed
+    char *ast;       // the printed tree
     char *formatted; // NULL after errors
 } Job;
 
@@ -62,7 +62,7 @@ static void literals(void **state) {
                                "const D = 1e-400;const E = 2.2250738585072011e-308;"
                                "const F = 9007199254740993.0;const G = \"a\\n\\\"\\\\\";"
                                "const H = true;const I = -inf;const J = 1_0.5e+1;";
-    // A host program may use a decimal comma.
+    // A host program's locale may use a decimal comma.
     setlocale(LC_ALL, "de_DE.UTF-8");
     Job job;
     Ctx *ctx = process(text, sizeof text - 1, &job);
@@ -111,7 +111,7 @@ static void precedence(void **state) {
     }
 }
 
-/// Messages quote expressions as they were written, but for blanks and doubled parentheses.
+/// Messages quote expressions as written, except for blanks and doubled parentheses.
 static void source_form(void **state) {
     (void)state;
     static const char text[] = "const X = ((a+b))*-f(c,axis=1)[:,None,1..2] as f32?(a,b):x.y;";
@@ -189,7 +189,7 @@ static void layout(void **state) {
     }
 }
 
-/// Formatting is stable, keeps the tree, and keeps to the width.
+/// Formatting is stable, keeps the tree, and respects the width.
 static void check_format(const char *text, size_t len) {
     Job first, second;
     Ctx *ctx = process(text, len, &first);
@@ -240,7 +240,7 @@ static void is_formatted(const char *text, size_t len) {
     ctx_destroy(ctx);
 }
 
-/// Blanks become line ends, but not in texts, nor on lines with comments.
+/// Replaces blanks by line ends, but not in texts or on lines with comments.
 static void survives_other_layouts(const char *text, size_t len) {
     char *other = malloc(len + 1);
     memcpy(other, text, len);
@@ -349,7 +349,7 @@ static void too_large(void **state) {
     free(text);
 }
 
-/// An allocator that fails once `left` have succeeded.
+/// An allocator that fails after `left` successes.
 typedef struct Budget {
     long left, live;
 } Budget;

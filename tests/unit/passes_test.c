@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Passes keep the meaning of kernels: the interpreter runs each module of tests/unit/passes/*.tir
+// Passes keep the meaning of kernels. The interpreter runs each module of tests/unit/passes/*.tir
 // before and after every pass, and after the pipelines of a CPU and of GPUs, on the same random
 // arguments.
 //
-// A module says how to call its kernels: `// args: x=5x7 s=7 n=3`, one word a parameter, in order:
-// the extents of a tensor (`t=` alone: rank 0) or the value of a scalar (marked by `:`, `n:3`).
-// The elements of `off=4+` never fall.
+// A module gives its arguments: `// args: x=5x7 s=7 n=3`, a word for each parameter, in order: the
+// extents of a tensor (`t=` alone: rank 0) or the value of a scalar (marked by `:`, `n:3`). The
+// elements of `off=4+` never decrease.
 #include "ir/interp/interp.h"
 #include "passes/gpu/gpu.h"
 #include "passes/passes.h"
@@ -42,7 +42,7 @@ static uint64_t next_random(uint64_t *s) {
     return *s >> 33;
 }
 
-/// Small numbers: sums of them in any order are exact, and integers serve as indices too.
+/// Small numbers: sums are exact in any order, and integers also serve as indices.
 static void fill(Run *r, int i, uint64_t *seed) {
     for (int64_t k = 0; k < r->count[i]; k++) {
         int64_t v = (int64_t)(next_random(seed) % 9) - 2;
@@ -53,7 +53,7 @@ static void fill(Run *r, int i, uint64_t *seed) {
     }
 }
 
-/// Reads one word of the args line.
+/// Parses a word of the args line.
 static InterpArg read_arg(Run *r, int i, const Type *type, const char *word) {
     InterpArg a = {0};
     const char *at = word + strcspn(word, "=:");
@@ -151,7 +151,7 @@ static void compare(const Run *before, const Run *after, const char *what) {
         }
 }
 
-/// The kernel after these passes does what it did before.
+/// Checks that the kernel works as before after these passes.
 static void check_on(Run *plain, const char *what, const Pass *const *passes, int n, int threads,
                      int split, const char *gpu, int roles) {
     static Run after;

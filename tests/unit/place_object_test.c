@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Objects that become code without LLVM: the code runs. Objects of another machine or with
-// references to others are left to LLVM. No contents of an object cause a read or write outside of
-// it.
+// Objects that become code without LLVM. The code must run. LLVM gets objects of another machine,
+// or with external references. No contents of an object may cause a read or write outside of it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +45,7 @@ static void parse(Ctx *ctx, void *arg) {
     p->module = ir_parse(p->ir, p->file);
 }
 
-/// The object of the kernel, not linked.
+/// Returns the kernel's object, not linked.
 static Code *compile_text(Ctx *ctx) {
     Parsed p = {.file = ctx_add_source(ctx, "fill.tir", text, strlen(text))};
     CodeOptions options = {.level = NULL};
@@ -67,7 +66,7 @@ static void runs(void **state) {
     tg_slot slot = {.tensor = {y, &n, &one}};
     tg_failure failure;
     assert_false(code_place(ctx, code, "other"));
-    if (!code_place(ctx, code, "fill")) skip(); // another machine than x86-64
+    if (!code_place(ctx, code, "fill")) skip(); // not an x86-64 machine
     tg_host *host = tg_host_create(1);
     assert_int_equal(tg_host_run(host, code->entry, &slot, NULL, NULL, &failure), TG_RUN_OK);
     for (int i = 0; i < 16; i++) assert_true(y[i] == 2.5F);
@@ -76,7 +75,7 @@ static void runs(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Each byte, and each length: what is refused holds no memory.
+/// Damages each byte, and truncates at each length. A refused object must hold no memory.
 static void stands_damage(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);
@@ -106,7 +105,7 @@ static void stands_damage(void **state) {
     ctx_destroy(ctx);
 }
 
-/// A symbol of the first that the relocations name becomes one that the object does not have.
+/// Renames a symbol that the relocations use, so that the object no longer defines it.
 static void refers_to_others(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// See portable_arith_rows.h. The semantics are from the text of the PTX ISA, by the oracle's
-// conversions.
+// See portable_arith_rows.h. The semantics follow the PTX ISA, with the oracle's conversions.
 #include "tests/unit/portable_arith_rows.h"
 
 #include <math.h>

@@ -23,10 +23,10 @@
 
 typedef enum Kind { ELEMENT, CAST, BITCAST } Kind;
 
-// Three registers are computed at once: two may be a pair, one is alone.
+// Three registers are computed at once: two may form a pair, one is alone.
 enum { REGISTERS = 3 };
 
-/// A function from operands, REGISTERS of each, 8 bytes apart, to as many results.
+/// A function from REGISTERS values of each operand, 8 bytes apart, to as many results.
 typedef struct Kernel {
     Kind kind;
     OpCode op;
@@ -243,20 +243,20 @@ static int edges(Elem e) {
     return elem_is(e, EC_FLOAT) ? FLOAT_EDGES : INT_EDGES;
 }
 
-/// Edge i as the element's own bits.
+/// Edge i in the element's own bits.
 static Cell edge(Elem e, int i) {
     return elem_is(e, EC_FLOAT) ? cell_wrap(e, (Cell){.f = float_edges[i]})
                                 : cell_wrap(e, (Cell){.i = int_edges[i]});
 }
 
-/// Not a signaling NaN, which C's fmin and fmax hand on.
+/// Any value except a signalling NaN, which C's fmin and fmax propagate.
 static Cell any(Elem e) {
     Cell c = cell_from_bits(e, e == EL_BOOL ? next_random() & 1 : next_random());
     return elem_is(e, EC_FLOAT) && isnan(c.f) ? (Cell){.f = NAN} : c;
 }
 
 /// Operands of trial i: every value of a narrow element alone, pairs of edges, random bits; false
-/// behind the last.
+/// beyond the last.
 static bool trial(const Kernel *k, int i, Cell *x) {
     int n = edges(k->from), bits = elem_info[k->from].bits, all = bits <= 16 ? 1 << bits : n;
     if (k->n_operands == 1 && i < all)
@@ -270,7 +270,7 @@ static bool trial(const Kernel *k, int i, Cell *x) {
 
 /* ---- comparison ---------------------------------------------------------------------------- */
 
-/// Ops that approximate, with the greatest error in f32 and narrower, in units of the last place.
+/// Approximate ops, with the greatest error in f32 and narrower types, in units of the last place.
 static const struct {
     OpCode op;
     double f32, narrow;
@@ -326,10 +326,10 @@ static void host_attribute(Gen *g, LLVMValueRef fn, const char *name, const char
                                                       (unsigned)strlen(value)));
 }
 
-// What LLVM calls for the conversions of a host that has no instruction for them.
+// LLVM calls these for conversions without a host instruction.
 extern uint16_t truncate_double(double x) __asm__("__truncdfhf2");
 
-/// Kernels get the host's instructions, target functions their C.
+/// Kernels run on the host's instructions, and target functions on their C implementations.
 static LLVMExecutionEngineRef load(Gen *g) {
     const char *cpu, *features;
     char *error = NULL;
@@ -380,7 +380,7 @@ static void complain(Ctx *ctx, const Kernel *k, const Cell *x, Cell got, Cell wa
                   cell_text(ctx, k->to, want));
 }
 
-/// Runs all trials, three at once; prints the first few that differ.
+/// Runs all trials, three at once, and prints the first few differences.
 static bool run_kernel(Ctx *ctx, const Kernel *k, uint64_t address) {
     void (*code)(const uint64_t *, uint64_t *) =
         (void (*)(const uint64_t *, uint64_t *))(uintptr_t)address;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The range analysis states nothing that is false for any value.
+// The range analysis must not state anything that is false for any value.
 //
 // Rules of intervals: each op of the table runs over all small intervals of i8 and u8 and those
 // with ends at their limits; the bounds must contain every result. Bounds, divisors and
@@ -55,10 +55,10 @@ static void all_used(void **state) {
 
 /* ---- rules of intervals -------------------------------------------------------------------- */
 
-// Ends of intervals, rising; values between two ends form a cell.
+// Ascending ends of intervals. The values between two ends form a cell.
 enum { MAX_ENDS = 20, MAX_CELLS = 2 * MAX_ENDS };
 typedef struct Cells {
-    int n; // ends; cell 2 i is end i, cell 2 i + 1 what lies between it and the next
+    int n; // number of ends; cell 2 i is end i, cell 2 i + 1 the values between it and the next
     int end[MAX_ENDS];
 } Cells;
 
@@ -87,7 +87,7 @@ static Wide number_of(Elem e, Cell c) {
     return elem_is(e, EC_SINT) ? (Wide)c.i : (Wide)c.u;
 }
 
-/// The results of op on x in cell i and y in cell k; lo > hi where there are none.
+/// The results of op for x in cell i and y in cell k; lo > hi: none.
 static Interval results_of(const Op *op, const Cells *c, int i, int k) {
     Elem e = operand(op, op->n_operands - 1)->type->elem, to = result(op, 0)->type->elem;
     Interval all = {(Wide)1 << 80, -((Wide)1 << 80)};
@@ -146,7 +146,7 @@ static void check_intervals(const Op *op, Cells c) {
                     check_box(op, &c, cell, (int[]){a, b, d, e});
 }
 
-/// An op of that code on values of e, its result of element `to`; NULL where there is none.
+/// Makes an op with that code on values of e, with results of element `to`; NULL: not possible.
 static Op *interval_op(Builder *b, Region *r, OpCode code, Elem e, Elem to) {
     const Type *t = ty_scalar(b->ir, e), *type = ty_scalar(b->ir, to);
     Value *x = region_add_arg(b->ir, r, t, NULL), *y = region_add_arg(b->ir, r, t, NULL);
@@ -194,9 +194,9 @@ typedef struct World {
     Ir *ir;
     Op *kernel;
     Value *arg[N_LEAVES];        // two arguments and an extent
-    Value *fact[2];              // required of them
-    Value *index;                // of the loop at hand
-    int64_t value[N_LEAVES], at; // what they are now, and the index
+    Value *fact[2];              // contract between them
+    Value *index;                // index of the current loop
+    int64_t value[N_LEAVES], at; // current values of the arguments and of the index
     int lane;
 } World;
 
@@ -216,7 +216,7 @@ static bool evaluate_op(const World *w, const Op *op, int64_t *out) {
         *out = cell_cast(e, result(op, 0)->type->elem, in[0]).i;
     else if (op_has(op, ELEMENTWISE))
         *out = eval_elementwise(op->code, e, in).i;
-    else // moves lanes, of which those looked at stay where they are
+    else // the op moves lanes, but the observed ones stay
         *out = x[0];
     return true;
 }
@@ -254,7 +254,7 @@ static const int64_t values[] = {
 };
 enum { N_VALUES = sizeof values / sizeof *values };
 
-/// The contract holds for the arguments at hand.
+/// Whether the contract holds for the current arguments.
 static bool is_allowed(const World *w) {
     if (w->value[2] < 0 || w->value[2] > MAX_EXTENT) return false;
     for (int i = 0; i < 2; i++) {
@@ -287,9 +287,9 @@ static void each_index(World *w, Visit *visit, void *arg) {
     }
 }
 
-/// All values of arguments and indices that there may be.
+/// Visits all possible values of arguments and indices.
 static void each_value(World *w, bool extent, Visit *visit, void *arg) {
-    int step = w->index ? 2 : 1; // indices make many of each
+    int step = w->index ? 2 : 1; // indices multiply the number of values
     for (int a = 0; a < N_VALUES; a += step)
         for (int b = N_VALUES - 1; b >= 0; b -= step)
             for (int d = 9; d < (extent ? N_VALUES - 4 : 10); d += step) {
@@ -303,7 +303,7 @@ static void each_value(World *w, bool extent, Visit *visit, void *arg) {
 /* ---- what is said of an expression --------------------------------------------------------- */
 
 typedef struct Said {
-    const Value *v, *other; // v, and v <= other where `at_most`
+    const Value *v, *other; // a statement on v; with `at_most`: v <= other
     int64_t lo, hi, divisor;
     bool at_most, wrong;
 } Said;
@@ -339,7 +339,7 @@ static void check(World *w, Ranges *r, Value *v, Value *other, const Op *place, 
     s.divisor = range_divisor(r, v);
     s.at_most = prove_le(r, linear_exact(r, v), linear_exact(r, other));
     bool open = s.lo == INT64_MIN && s.hi == INT64_MAX;
-    if (open && s.divisor == 1 && !s.at_most) return; // nothing is said
+    if (open && s.divisor == 1 && !s.at_most) return; // the analysis states nothing
     n_facts += 2 - open + s.at_most;
     each_value(w, extent, check_value, &s);
 }
@@ -354,7 +354,7 @@ static Value *constant(Builder *b, int i) {
     return build_index(b, consts[i]);
 }
 
-/// A world with the contract number `which` between its arguments; false behind the last.
+/// Makes a world with contract number `which` between its arguments; false beyond the last.
 static bool begin_world(World *w, int which) {
     *w = (World){.ctx = ctx_create(NULL)};
     w->ir = ir_create(w->ctx);
@@ -439,7 +439,7 @@ static Op *build_loop(World *w, Builder *b, OpCode code, Value *lo, Value *hi, i
     return loop;
 }
 
-/// Expressions of the index: sums, what is left, and what blocks make of them.
+/// Expressions of the index: sums, remainders, and their use in blocks.
 static void check_index(World *w, Ranges *r, Op *loop, Value *hi) {
     int64_t four[] = {4, 1}, wide[] = {1, 4};
     Builder b = build_at_end(w->ir, loop->regions[0], (Loc){0});

@@ -25,7 +25,7 @@ static int add_number(Elem e, Cell *out, int n, double x) {
     return add_value(e, out, n, cell_cast(EL_F64, e, (Cell){.f = x}));
 }
 
-/// Powers of two at which formats of integers and floats end, or stop having all integers.
+/// Powers of two at which integer and float formats end, or stop representing all integers.
 static const int powers[] = {0, 1, 2, 3, 4, 7, 8, 11, 15, 16, 23, 24, 31, 32, 52, 53, 62, 63};
 enum { N_POWERS = sizeof powers / sizeof *powers };
 
@@ -89,7 +89,7 @@ static int add_node(Instance *in, Node node) {
     return in->n++;
 }
 
-/// The variable with that element and letter.
+/// Adds the variable with that element and letter.
 int instance_var(Instance *in, Shape type, int letter) {
     int v = 0;
     for (int seen = 0; v < in->n_vars; v++)
@@ -122,7 +122,7 @@ int instance_op(Instance *in, OpCode code, Shape type, int n, const int *operand
 typedef struct Building {
     Builder b;
     const Instance *in;
-    int64_t lanes; // of elementwise instances
+    int64_t lanes; // lanes of elementwise instances
     Value *var[MAX_VARS];
 } Building;
 
@@ -194,12 +194,12 @@ Op *instance_probe(Ir *ir, const Instance *in) {
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-/// Lanes of a block, and programs of a launch, one block each.
+/// The lanes of a block, and the programs of a launch, which compute a block each.
 typedef struct Extent {
     int64_t lanes, programs;
 } Extent;
 
-/// Row i, or element i where t is a scalar.
+/// Addresses row i, or element i for a scalar t.
 static void set_place(Builder *b, Op *op, const Type *t) {
     SubDim subs[] = {{DIM_AT, 0, 0}, {DIM_AXIS, ty_count(t), 1}};
     op_set_subs(b->ir, op, A_SUBS, subs, t->rank ? 2 : 1);
@@ -262,7 +262,8 @@ static Tensor new_tensor(Ctx *ctx, Elem e, bool scalar, int64_t programs, int64_
     return t;
 }
 
-/// The values of each variable; narrowest first given up where there are too many combinations.
+/// The values of each variable. With too many combinations, the narrowest variables lose values
+/// first.
 typedef struct Domain {
     int n[MAX_VARS];
     Cell value[MAX_VARS][MAX_VALUES];

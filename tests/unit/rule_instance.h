@@ -7,7 +7,7 @@
 #include "ir/eval.h"
 #include "passes/passes.h"
 
-/// The type of a block, of no Ir.
+/// The type of a block, independent of an Ir.
 typedef struct Shape {
     Elem elem;
     int rank;
@@ -19,8 +19,8 @@ typedef struct Node {
     NodeKind kind;
     OpCode code;
     Shape type;
-    int var;    // VAR, SPLAT
-    Cell value; // CONST
+    int var;    // for VAR, SPLAT
+    Cell value; // for CONST
     int n, operand[3];
     IntsAttr list;  // of the op, or 0: `perm` or `start`
     IntAttr number; // of the op, or 0; its value is ints[0]
@@ -29,30 +29,31 @@ typedef struct Node {
     BoolAttr flag; // of the op, or 0
 } Node;
 
-/// The last node is the root. A splat variable is a scalar, repeated where it is used.
+/// The last node is the root. A splat variable is a scalar that is repeated where it is used.
 enum { MAX_NODES = 8, MAX_VARS = 4 };
 typedef struct Instance {
     int n, n_vars;
     Node node[MAX_NODES];
-    Shape var[MAX_VARS]; // of elementwise instances: only the element counts
+    Shape var[MAX_VARS]; // of elementwise instances, only the element counts
     bool splat[MAX_VARS], shaped;
 } Instance;
 
-/// Adds a node; its number.
+/// Adds a node and returns its number.
 int instance_var(Instance *in, Shape type, int letter);
 int instance_splat(Instance *in, Shape type);
 int instance_const(Instance *in, Shape type, Cell value);
 int instance_op(Instance *in, OpCode code, Shape type, int n, const int *operands);
 
-/// The op of the root, in a kernel that does nothing but compute it from its arguments.
+/// Returns the root's op in a kernel that only computes it from its arguments.
 Op *instance_probe(Ir *ir, const Instance *in);
-/// Runs it as it is and after the pass; the number of values compared. *text gets the kernel and
-/// what differs, where it differs.
+/// Runs it before and after the pass. Returns the number of compared values. On a difference, *text
+/// gets the kernel and the difference.
 int64_t instance_compare(const Instance *in, const Pass *pass, Text *text);
 
-/// Constants that rules ask for: zeros, ones, extremes, NaN. How many.
+/// Lists constants for rules: zeros, ones, extremes, NaN. Returns their number.
 int special_cells(Elem e, Cell *out);
-/// All values of types up to 8 bits where `all`, else boundary values. How many.
+/// Lists all values of types up to 8 bits if `all`, otherwise boundary values. Returns their
+/// number.
 enum { MAX_VALUES = 256 };
 int element_values(Elem e, bool all, Cell *out);
 

@@ -7,7 +7,7 @@
 #include "ir/interp/interp.h"
 #include "passes/gpu/gpu.h"
 
-// Around all of them: programs i = 0 .. 31 with numbers a, b and a condition c.
+// The frame of all templates: programs i = 0 .. 31 with numbers a, b and a condition c.
 static const char opening[] =
     "module { kernel [name=\"k\"] {(%x: tensor<i64, ?>, %y: tensor<i64, ?>, %z: tensor<bool, ?>, "
     "%o: tensor<i64, ?x8, [8, 1]>, %w: tensor<f32, 4x?, [?, 1]>)\n"
@@ -29,7 +29,8 @@ static const char lanes[] = "%lane = iota : i64<8>\n%ones = broadcast %one : i64
 static const char block_result[] = "store %o, %r, %i, %zero, %eight [subs=(at, axis 8)]\n";
 static const char closing[] = "yield }\n";
 
-/// A kernel: `host` before the programs, then the body of one; `block`: %r is a block.
+/// A kernel: `host` is the code before the programs, the rest the body of one. `block`: %r is a
+/// block.
 typedef struct Template {
     bool block;
     const char *host, *body;
@@ -45,7 +46,7 @@ typedef struct Template {
             ">> }\n%v = cast %p : i64\n%r = add %q, %v : i64\n"                                    \
     }
 
-/// A product and what is added to it.
+/// A product plus an addend.
 #define PRODUCT(factor, sum)                                                                       \
     {                                                                                              \
         true, "",                                                                                  \
@@ -59,7 +60,7 @@ typedef struct Template {
             "%r = reshape %r1 : i64<8>\n"                                                          \
     }
 
-/// %r from lanes of a comparison of positions that begin at p and at q: along one axis, along two.
+/// %r from lanes of a comparison of positions that begin at p and q, along one or two axes.
 #define POSITIONS(p, q)                                                                            \
     "%l0 = iota : i64<8>\n%pb = broadcast " p " : i64<8>\n%l1 = add %l0, %pb : i64<8>\n"           \
     "%l2 = reshape %l1 : i64<8x1>\n%l3 = broadcast %l2 : i64<8x8>\n"                               \
@@ -102,7 +103,7 @@ static const Template templates[] = {
     {true, "",
      "%r = if <<%c|%yes>> : i64<8> {\n%t = mul %av, %bv : i64<8>\n yield <<%av|%t|%ones>>\n} {\n"
      "yield <<%av|%bv|%ones>> }\n"},
-    // a phase before the phase
+    // an earlier phase
     {false,
      "parallel <<%zero|%three|%one>>, <<%zero|%one|%three>> [step=<<0|1|2>>] {(%k: i64)\n"
      "store %o, %k, %k, %one [subs=(at, at)]\n yield }\n",
@@ -121,7 +122,7 @@ static const Template templates[] = {
      "store %o, %av, %i, %lane, <<%some|%all|%none>> [subs=(at, pick)]\n"
      "%r = atomic %o, %bv, %i, %lane, <<%some|%all|%none>> [op=\"add\", subs=(at, pick)] : "
      "i64<8>\n"},
-    // what is known of tensors
+    // facts about tensors
     {false,
      "%d0 = dim %w [axis=<<0|1>><<, as_passed=true|>>] : i64\n"
      "%s0 = stride %w [axis=<<0|1>><<, as_passed=true|>>] : i64\n"
@@ -135,7 +136,7 @@ static const Template templates[] = {
     PRODUCT("f32", "f32"),
 };
 
-/// Numbers of 32 bits, a far one, and an extent.
+/// 32-bit numbers, a large one, and an extent.
 #define NUMBERS                                                                                    \
     "%a32 = cast %a : <<i32|u32>>\n%aa = cast %a32 : i64\n%b32 = cast %b : i32\n"                  \
     "%bb = cast %b32 : i64\n%far = const [value=-2305843009213693952] : i64\n"
@@ -161,8 +162,8 @@ static const Template narrow_templates[] = {
      "%r = add %p, %m : i64\n"},
 };
 
-/// Contributions of `g` programs to each of 32 x 8 elements of type t, of which element k, lane l
-/// gets the values of all codes; `place` says where, `n` of them there are. Then the results' bits.
+/// Contributions of `g` programs to each of 32 x 8 elements of type t. Lane l of element k gets the
+/// values of all codes. `place` is the position, with `n` of them. Then come the results' bits.
 #define COMBINE(t, bits, place, join, keep, groups)                                                \
     "%s = scratch %n, %eight : tensor<" t ", ?x8, [8, 1]>\n"                                       \
     "%g = const [value=" groups "] : i64\n"                                                        \
@@ -178,7 +179,7 @@ static const Template narrow_templates[] = {
     "combine %s, %v, " place ", %zero, %eight [n_tensors=1, subs=(at, axis 8)" keep "] {(%p: " t   \
     ", %q: " t ")\n%j = " join " : " t "\nyield %j }\nyield }\nyield }\n"
 
-/// %r from what was combined; of a float, bits of a NaN do not count.
+/// %r from the combined values. The bits of a float NaN do not count.
 #define COMBINED(t, bits, nan)                                                                     \
     "%zt = const [value=0] : " bits "\n%zv = bitcast %zt : " t "\n"                                \
     "%got = load %s, %zv, %i, %zero, %eight [subs=(at, axis 8)] : " t "<8>\n"                      \
@@ -197,7 +198,7 @@ static const Template narrow_templates[] = {
             COMBINED(t, bits, nan)                                                                 \
     }
 
-// Groups of one program round in the order of the programs.
+// With groups of one program, rounding follows the order of the programs.
 static const Template rounding_templates[] = {
     FOLDS("f8e4m3", "u8", SAME_NAN, "%k", "add|mul"),
     FOLDS("f8e5m2", "u8", SAME_NAN, "%k", "add|mul"),
@@ -205,7 +206,7 @@ static const Template rounding_templates[] = {
     FOLDS("f32", "i32", SAME_NAN, "%k", "add|mul"),
 };
 
-// Larger ones, where the place moves with what is folded or on a GPU, round nothing here.
+// Larger groups, whose elements move with the fold or run on a GPU, hold values that do not round.
 static const Template combine_templates[] = {
     FOLDS("i8", "u8", NO_NAN, "<<%k|%to>>", "add|mul|min|max|and|or|xor"),
     FOLDS("u8", "i8", NO_NAN, "<<%k|%to>>", "add|mul|min|max|and|or|xor"),
@@ -214,7 +215,7 @@ static const Template combine_templates[] = {
     FOLDS("f16", "i16", SAME_NAN, "<<%k|%to>>", "min|max"),
     FOLDS("f32", "i32", SAME_NAN, "<<%k|%to>>", "min|max"),
     FOLDS("i64", "u64", NO_NAN, "<<%k|%to>>", "add|mul|min|max|and|or|xor"),
-    // Folds that are no single op of both, and many groups.
+    // Folds that are not one op on both, and many groups.
     {true, COMBINE("i8", "u8", "<<%k|%to>>", "<<min|max|and>> <<%p, %p|%q, %q>>", "", "3"),
      COMBINED("i8", "u8", NO_NAN)},
     {true, COMBINE("i8", "u8", "%k", "<<min|max|add>> %p, %q", "<<, accumulate=true|>>", "70"),
@@ -231,7 +232,7 @@ static const Template combine_templates[] = {
      "%r = load %s, %zero, %i, %zero, %eight [subs=(at, axis 8)] : i64<8>\n"},
 };
 
-/// Kernels for a pass, for a GPU or not. `programs`: what opens the programs.
+/// Kernels for a pass, for a GPU or not. `programs`: the opening of the programs.
 typedef struct Family {
     const char *pass, *gpu, *programs;
     int n;
@@ -280,7 +281,7 @@ static void expand(Choices *c, const char *from, Text *out) {
     text_add(out, "%s", from);
 }
 
-/// Counts through all combinations; false behind the last.
+/// Advances to the next combination; false beyond the last.
 static bool next_combination(Choices *c) {
     for (int i = 0; i < c->n; i++) {
         if (++c->picked[i] < c->words[i]) return true;
@@ -340,7 +341,7 @@ static Tensor tensor(void *data, Elem e, int64_t rows, int64_t columns) {
     return t;
 }
 
-/// For passes that narrow numbers: what is near the ends of types, in all pairs of their classes.
+/// For passes that narrow numbers: values near the ends of types, in all pairs of their classes.
 static void fill_extremes(TextArgs *d) {
     static const int64_t some[] = {
         0,           1,         -1,        7,         -8,         INT32_MAX,     INT32_MIN,
@@ -365,7 +366,7 @@ static bool run_text(const TextRun *r, Ir *ir, Op *module, TextArgs *d) {
                         {.tensor = tensor(d->z, EL_BOOL, PROGRAMS, 0)},
                         {.tensor = tensor(d->o, EL_I64, PROGRAMS, LANES)},
                         {.tensor = tensor(d->w, EL_F32, 4, 1)}};
-    // No element of it is accessed.
+    // Its elements are never accessed.
     if (narrows) args[4].tensor.extents[1] = INT64_C(1) << 47, args[4].tensor.strides[0] = 0;
     InterpOptions options = {.max_steps = 1 << 20};
     return ir_verify(ir, module) && interp_run(ir, module, "k", 5, args, &options);

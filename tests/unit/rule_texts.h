@@ -6,11 +6,11 @@
 
 #include "ir/ir.h"
 
-/// Calls `use` with each combination of the choices `<<a|b>>` of each template, and with the pass
-/// that it is for, of a GPU or (NULL) of a CPU.
+/// Calls `use` with each combination of the choices `<<a|b>>` of each template, and with the
+/// template's pass, for a GPU or (NULL) for a CPU.
 void each_rule_text(Ctx *ctx, void (*use)(const char *text, const char *pass, const char *gpu));
-/// Runs it as it is and after the pass. The number of values compared; *text gets what differs.
-/// `watch` is told of the rules that the pass applies.
+/// Runs the kernel before and after the pass. Returns the number of compared values; *text gets any
+/// difference. `watch` is told of the applied rules.
 int64_t text_compare(const char *kernel, const Pass *pass, const char *gpu, RuleWatch *watch,
                      void *user, Text *text);
 

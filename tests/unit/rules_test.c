@@ -28,8 +28,9 @@ static struct {
     const RuleTable *table;
     int row;
     int failed;
-    int64_t tried;                   // instances that were compared
-    short of[EL_COUNT][EL_COUNT][2]; // likewise: of operand, result, with a repeated scalar
+    int64_t tried; // compared instances
+    short of[EL_COUNT][EL_COUNT]
+            [2]; // compared instances by operand, result, and with a repeated scalar
 } rules[MAX_RULES];
 static int n_rules;
 static int64_t n_probes, n_compared, n_values, n_failures;
@@ -66,7 +67,7 @@ static void note_rule(void *user, const Op *op, const char *algebra) {
     if ((!p->root || op == p->root) && p->n < 32) p->rule[p->n++] = rule_number(algebra);
 }
 
-/// One report a rule.
+/// Prints one report for each rule.
 static void report(const Probe *p, const Text *text) {
     n_failures++;
     if (rules[p->rule[0]].failed++) return;
@@ -76,7 +77,7 @@ static void report(const Probe *p, const Text *text) {
                 rule_algebra(rules[p->rule[i]].table, rules[p->rule[i]].row));
 }
 
-/// Instances are probed many to a context.
+/// A context serves many instances.
 static Ctx *shared;
 static Ir *shared_ir;
 static Rule *all_rules;
@@ -110,7 +111,7 @@ static void probe_body(Ctx *ctx, void *arg) {
     ir_watch_rules(shared_ir, NULL, NULL);
 }
 
-/// A rule that has been tried often on such elements is tried no more.
+/// A rule that was tried often with these elements is not tried again.
 static bool is_news(const Instance *in, const Probe *p) {
     enum { OFTEN = 40 };
     const Node *root = &in->node[in->n - 1];
@@ -159,7 +160,8 @@ static Elem result_elem(OpCode code, Elem e) {
     return op_info[code].traits & COMPARES ? EL_BOOL : e;
 }
 
-/// An operand that is no op: variable 0, 1, ..., then the special constants. False: no such one.
+/// An operand that is not an op: variable 0, 1, ..., then the special constants. False: beyond the
+/// last.
 static bool leaf(Instance *in, Elem e, int which, int *node) {
     Cell cells[MAX_VALUES];
     int n = special_cells(e, cells);
@@ -169,11 +171,11 @@ static bool leaf(Instance *in, Elem e, int which, int *node) {
     return true;
 }
 
-/// The op of leaves, in form `which` of those there are.
+/// Makes the op on leaves, in form number `which`.
 static bool form_of_op(Instance *in, OpCode code, Elem from, int which, int *node) {
     int x[3], n = op_info[code].n_operands,
               leaves = 2 + special_cells(from, (Cell[MAX_VALUES]){{0}});
-    // x; x, leaf; leaf, x; for three operands the third is y
+    // x; or x, leaf; or leaf, x. A third operand is y.
     if (n == 1 ? which > 0 : which >= 2 * leaves) return false;
     int side = n > 1 && which >= leaves;
     x[side] = instance_var(in, lanes_of(from), 0);
@@ -183,7 +185,7 @@ static bool form_of_op(Instance *in, OpCode code, Elem from, int which, int *nod
     return true;
 }
 
-/// All ops whose result is e, calls `use` with the node of each.
+/// Calls `use` with a node for each op whose result is e.
 typedef void UseForm(Instance *in, int node, void *arg);
 
 static void each_op_form(const Instance *start, Elem e, UseForm *use, void *arg) {
@@ -228,8 +230,8 @@ static void each_form(const Instance *start, Elem e, UseForm *use, void *arg) {
 typedef struct Root {
     OpCode code;
     Shape type;
-    Elem elem; // of the operands that are not the condition of a select
-    int n, at; // operands; which of them takes all forms
+    Elem elem; // element of the operands except the condition of a select
+    int n, at; // number of operands; the one that takes all forms
 } Root;
 
 /// The other operands are leaves.
@@ -258,7 +260,7 @@ static void use_as_operand(Instance *in, int node, void *arg) {
     }
 }
 
-/// All operands are scalars that are repeated, or constants, or one is a block.
+/// All operands are repeated scalars or constants, except at most one block.
 static void try_splats(const Root *root) {
     for (int kinds = 0; kinds < (root->n == 1 ? 3 : root->n == 2 ? 9 : 27); kinds++) {
         Instance in = {0};
@@ -306,7 +308,7 @@ static void elementwise(void **state) {
 
 /* ---- shapes -------------------------------------------------------------------------------- */
 
-// Blocks of every kind of axes: long ones, ones of one lane, in all orders.
+// Blocks with every kind of axes: long ones and ones of one lane, in all orders.
 static const Shape shapes[] = {
     {EL_I32, 1, {1}},       {EL_I32, 1, {4}},       {EL_I32, 1, {6}},       {EL_I32, 2, {1, 1}},
     {EL_I32, 2, {1, 4}},    {EL_I32, 2, {4, 1}},    {EL_I32, 2, {2, 3}},    {EL_I32, 2, {3, 2}},
@@ -327,7 +329,7 @@ static bool broadcasts(const Shape *from, const Shape *to) {
     return from->rank == to->rank;
 }
 
-/// Uses a copy of the instance to which the op has been added.
+/// Adds the op to a copy of the instance, and uses it.
 static Node *add_shape_op(Instance *copy, const Instance *in, OpCode code, Shape type, int n, int x,
                           int y) {
     *copy = *in;
@@ -367,7 +369,7 @@ static void each_permute(const Instance *in, int x, UseForm *use) {
     }
 }
 
-/// Along one axis; of the others all.
+/// Slices along one axis.
 static void each_slice(const Instance *in, int x, UseForm *use) {
     Shape from = in->node[x].type;
     for (int d = 0; d < from.rank; d++)
@@ -430,7 +432,7 @@ static void use_in_shape_op(Instance *in, int node, void *arg) {
     each_shape_op(in, node, try_shaped);
 }
 
-/// Each shape op of a block, of a constant, of a repeated scalar, of each shape op of a block.
+/// Each shape op on a block, a constant, a repeated scalar, and each shape op of a block.
 static void shape_ops(void **state) {
     (void)state;
     for (int i = 0; i < N_SHAPES; i++) {

@@ -13,7 +13,7 @@
 
 typedef void Body(Emit *e);
 
-/// A function of the module `arg`, under construction: ptr f(ptr).
+/// A function of the module `arg` under construction: ptr f(ptr).
 static void construct(Ctx *ctx, void *arg) {
     Cpu *cpu = ctx_new(ctx, Cpu);
     cpu->gen = gen_create(ctx, "scopes");
@@ -25,7 +25,7 @@ static void construct(Ctx *ctx, void *arg) {
     (*(Body *const *)arg)(e);
 }
 
-/// The text of the internal error that the body ends with; NULL: it ends as it should.
+/// Checks the text of the internal error with which the body ends; NULL: none.
 static void check(Body *body, const char *text) {
     Ctx *ctx = ctx_create(NULL);
     CtxStatus status = ctx_protect(ctx, construct, &body);
@@ -79,7 +79,7 @@ static void keep_outer(Emit *e) {
     assert_ptr_equal(bound_buffer(e, &block), b);
 }
 
-/// The stretch of an arm is that of the next one.
+/// An arm's memory is reused by the next arm.
 static void reuse_memory(Emit *e) {
     If i = arm(e);
     int64_t first = result_buffer(e, &block)->offset;

@@ -96,7 +96,7 @@ bool sim_case_run(const SimCase *c, SimFailure *failure) {
         run.n_buffers = c->n_buffers;
     }
     bool good = sim_run(job.image, 0, &run, failure);
-    if (good) good = sim_run(job.image, 0, &run, failure); // the machine of the first run, again
+    if (good) good = sim_run(job.image, 0, &run, failure); // the first run's machine again
     sim_image_free(job.image);
     return good;
 }

@@ -12,7 +12,7 @@ typedef struct SimKernel {
     LLVMValueRef fn, params[8], thread, shared, base;
 } SimKernel;
 
-/// What builds a kernel, and what it runs on.
+/// The builder of a kernel, and its data.
 typedef struct SimCase {
     const char *target;
     int threads, n_buffers;
@@ -24,9 +24,9 @@ typedef struct SimCase {
     const void *arg;
 } SimCase;
 
-/// True: it ran; the text of a failure is printed.
+/// Runs the case. True: success; otherwise the failure is printed.
 bool sim_case_run(const SimCase *c, SimFailure *failure);
-/// i32 arithmetic and memory, addresses in bytes.
+/// i32 arithmetic and memory; addresses are in bytes.
 LLVMValueRef sim_i32(const SimKernel *k, int64_t v);
 LLVMValueRef sim_at(const SimKernel *k, LLVMValueRef p, LLVMValueRef bytes);
 LLVMValueRef sim_load(const SimKernel *k, LLVMTypeRef type, LLVMValueRef p, LLVMValueRef bytes);
@@ -34,9 +34,9 @@ void sim_store(const SimKernel *k, LLVMValueRef v, LLVMValueRef p, LLVMValueRef 
 LLVMValueRef sim_add(const SimKernel *k, LLVMValueRef x, int64_t y);
 LLVMValueRef sim_mul(const SimKernel *k, LLVMValueRef x, int64_t y);
 LLVMValueRef sim_call(const SimKernel *k, const char *name, int n, LLVMValueRef *args);
-/// Result i of n.
+/// Returns result i of n.
 LLVMValueRef sim_result(const SimKernel *k, LLVMValueRef v, int n, int i);
-/// All names of a row: choice `pick` of capture `which`, the first of all others.
+/// Makes the names of a row: choice `pick` for capture `which`, and the first for all others.
 bool sim_row_name(const FnRow *row, int which, int pick, char *name);
 enum { SIM_NAME = 160 };
 

@@ -21,7 +21,7 @@ enum { MOST = 256 * 256 };
 
 static uint64_t state = 1;
 
-/// -4 .. 4, which all types have (unsigned ones: 0 .. 4): sums are exact.
+/// -4 .. 4, which all types represent (unsigned ones: 0 .. 4): sums are exact.
 static int small(Elem e) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
     int v = (int)(state >> 33) % 9 - 4;
@@ -47,7 +47,7 @@ typedef struct Mma {
     char name[SIM_NAME];
     Elem a, b, d;
     int m, n, k, lanes;
-    int base, grid; // what is added to C; what summands are cut to multiples of, 0: nothing
+    int base, grid;                   // addend of C; multiple to which terms are cut, 0: no cut
     int va[MOST], vb[MOST], vc[MOST]; // row-major
     double want[MOST];
 } Mma;
@@ -82,8 +82,8 @@ static void fill(Mma *x, bool add) {
 
 /* ---- mma.sync ------------------------------------------------------------------------------ */
 
-/// Row and column of element e of a lane, by the manual: registers of 32 bits hold 32 / bits
-/// elements; `wide` of them make a register.
+/// Row and column of element e of a lane, by the manual: a 32-bit register holds 32 / bits
+/// elements; `wide` of them form a register.
 static void place_a(const Mma *x, int lane, int e, int *row, int *col) {
     int per = 32 / elem_info[x->a].bits, r = per ? e / per : 0;
     if (!per) { // f64: one register
@@ -109,7 +109,7 @@ static void place_d(const Mma *x, int lane, int e, int *row, int *col) {
 
 typedef void Place(const Mma *x, int lane, int e, int *row, int *col);
 
-/// `each` elements of every lane.
+/// Stores `each` elements of every lane.
 static int store_fragments(const Mma *x, Elem elem, const int *values, int each, int cols,
                            Place *place, void *out) {
     for (int lane = 0; lane < x->lanes; lane++)
@@ -125,7 +125,7 @@ static int store_fragments(const Mma *x, Elem elem, const int *values, int each,
 typedef struct MmaBuild {
     const Mma *x;
     Fn fn;
-    int bytes[4]; // of a lane in each buffer: A, B, C; D
+    int bytes[4]; // bytes of a lane in each buffer: A, B, C; D
 } MmaBuild;
 
 static void build_mma(SimKernel *k, const void *arg) {
@@ -146,8 +146,7 @@ static void build_mma(SimKernel *k, const void *arg) {
                   sim_add(k, sim_mul(k, k->thread, b->bytes[2]), j * size));
 }
 
-/// The three operands, with so many elements of A and B in a lane, are placed by the manual's
-/// formulas.
+/// Places the three operands, with so many elements of A and B in a lane, by the manual's formulas.
 static void run_mma(Mma *x, const char *target, int each_a, int each_b, Place *const *place) {
     static char a[16384], b[16384], c[16384], d[16384];
     int each_d = x->m * x->n / x->lanes;
@@ -195,7 +194,7 @@ static void test_mma(const char *name) {
 /* ---- MFMA, WMMA: AMD's matrix instruction calculator -------------------------------------------
  */
 
-// A lane has one row of A, and a run of k where lanes beyond the rows have the next ones.
+// A lane has one row of A and a run of k; lanes beyond the rows have the next runs.
 static void mfma_a(const Mma *x, int lane, int e, int *row, int *col) {
     *row = lane % x->m;
     *col = lane / x->m * (x->m * x->k / 64) + e;
@@ -205,7 +204,7 @@ static void mfma_b(const Mma *x, int lane, int e, int *row, int *col) {
     mfma_a(x, lane, e, col, row);
 }
 
-// Four rows in a run; of f64 one.
+// Runs of four rows; for f64 one.
 static void mfma_d(const Mma *x, int lane, int e, int *row, int *col) {
     int run = x->d == EL_F64 ? 1 : 4, groups = 64 / x->n;
     *row = e / run * run * groups + lane / x->n * run + e % run;
@@ -247,13 +246,13 @@ static void wmma12_d(const Mma *x, int lane, int e, int *row, int *col) {
 
 static const struct {
     const char *prefix;
-    int lanes, copies; // how many lanes hold each element of A and of B
+    int lanes, copies; // lanes that hold each element of A and of B
     Place *places[3];
 } kinds[] = {{"tg.amd.mfma.", 64, 1, {mfma_a, mfma_b, mfma_d}},
              {"tg.amd.wmma11.", 32, 2, {wmma11_a, wmma11_b, wmma11_d}},
              {"tg.amd.wmma12.", 32, 1, {wmma12_a, wmma12_b, wmma12_d}}};
 
-/// For each GPU that has it.
+/// Runs the test for each GPU with the instruction.
 static void test_amd(const char *name) {
     static Mma x;
     Fn fn;
@@ -268,7 +267,7 @@ static void test_amd(const char *name) {
     }
 }
 
-/// Calls use() for each choice of each capture of the rows whose name begins so.
+/// Calls use() for each choice of each capture of the rows whose name begins with the prefix.
 static int each_row(const char *prefix, void (*use)(const char *name)) {
     char name[SIM_NAME];
     int n = 0;
@@ -281,7 +280,8 @@ static int each_row(const char *prefix, void (*use)(const char *name)) {
     return n;
 }
 
-/// Beside 20000, of 15 bits, units that keep 13 behind the first lose the last one of all summands.
+/// Beside 20000, which has 15 bits, units that keep 13 more bits lose the last bit of all other
+/// terms.
 static void few_bits(void **unused) {
     static const struct {
         const char *target;
@@ -313,7 +313,7 @@ static void amd(void **unused) {
 typedef struct Panel {
     int at, bytes, swizzle; // swizzle 16: none
     bool mn;                // elements along k are not next to each other
-    int rows, k, size;      // of all steps
+    int rows, k, size;      // of all k-steps
     SharedLayout layout;
 } Panel;
 
@@ -335,7 +335,7 @@ static void put(const Panel *p, Elem elem, const int *values, bool by_rows, char
         }
 }
 
-/// The descriptor of step i: start, leading and stride offsets as the manual has them.
+/// The descriptor of step i: start, leading and stride offsets as in the manual.
 static uint64_t descriptor(const Panel *p, int step) {
     static const uint64_t modes[] = {[1] = 0, [2] = 3, [4] = 2, [8] = 1};
     uint64_t start = (uint64_t)p->at, lead = 16, stride = 8 * (uint64_t)p->swizzle;
@@ -357,7 +357,7 @@ typedef struct Wgmma {
     Fn fn;
     Panel a, b;
     bool registers, add;
-    int steps, shared_bytes, words; // words of A in registers, of a thread
+    int steps, shared_bytes, words; // words: words of A in a thread's registers
 } Wgmma;
 
 static void copy_to_shared(SimKernel *k, const Wgmma *w) {
@@ -392,7 +392,7 @@ static void build_wgmma(SimKernel *k, const void *arg) {
     sim_call(k, "tg.nv.wgmma.commit", 0, NULL);
     int count = w->fn.result.count;
     for (int i = 0; i < count; i++) parts[i] = sim_result(k, r, count, i);
-    // The smallest product has two registers, the wait takes four at least.
+    // The smallest product has two registers, but the wait takes at least four.
     int passed = count < 4 ? 4 : count;
     for (int i = count; i < passed; i++) parts[i] = parts[0];
     char name[64];
@@ -411,7 +411,7 @@ static void place_sum(int thread, int e, int *row, int *col) {
     *col = e / 4 * 8 + thread % 4 * 2 + e % 2;
 }
 
-/// A of all steps in registers, by the manual.
+/// Puts A of all steps into registers, by the manual.
 static void put_registers(Wgmma *w, char *out) {
     int per = 32 / elem_info[w->x.a].bits, each = w->words * per;
     for (int t = 0; t < 128; t++)
@@ -476,7 +476,7 @@ static void test_wgmma(const char *name) {
     int size = elem_info[w.x.a].bits / 8;
     for (int i = 0; i < 4; i++) {
         int swizzle = swizzles[(i + turn) % 4];
-        // One choice for the largest ones: they all take long.
+        // The largest ones take long, so one choice suffices.
         if (w.x.n == 256 && i > 0) continue;
         w.add = (turn + i) % 3 != 0;
         fill(&w.x, w.add);

@@ -18,7 +18,7 @@
 
 /* ---- all rows ------------------------------------------------------------------------------ */
 
-/// An operand: from memory, so that nothing is known of it.
+/// Makes an operand by a load, so that its value is unknown.
 static LLVMValueRef any_operand(SimKernel *k, char letter, int *at) {
     if (letter == 'g') return k->params[0];
     if (letter == 's') return k->shared;
@@ -77,7 +77,8 @@ static void check_row(const char *name, const char *target, bool lacking) {
     ctx_destroy(ctx);
 }
 
-/// Each row for the first architecture that has it; one that lacks it says so.
+/// Tests each row for the first architecture that has it. An architecture without it must refuse
+/// it.
 static void all_rows(void **state) {
     char name[SIM_NAME];
     (void)state;
@@ -121,8 +122,7 @@ static void run_unary(const Unary *u, const void *in, void *out) {
     if (!sim_case_run(&c, &f)) fail_msg("%s: %s", u->name, f.text);
 }
 
-/// Bits of f32: all of the upper 16 with all sorts of lower ones, so that ties and their
-/// neighbours are there.
+/// f32 bits: all upper 16 bits with various lower ones, so that ties and their neighbours occur.
 static void f32_values(uint32_t *out) {
     static const uint32_t low[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0x0fff, 0x1000, 0x1001, 0xffff};
     for (uint32_t i = 0; i < VALUES; i++)
@@ -193,7 +193,7 @@ static void widen(void **state) {
     }
 }
 
-/// To nearest with 10 bits behind the point, ties away from zero.
+/// Rounds to nearest with 10 bits behind the point, ties away from zero.
 static void tf32(void **state) {
     static const Unary u = {"tg.cvt.tf32.f32", 1, 4, 4};
     static uint32_t in[VALUES], out[VALUES];
@@ -236,7 +236,7 @@ static void integers(void **state) {
 
 /* ---- buffers ------------------------------------------------------------------------------- */
 
-/// A lane's access at offsets[2 * thread] + offsets[2 * thread + 1] of a buffer of so many bytes.
+/// A lane accesses offsets[2 * thread] + offsets[2 * thread + 1] in a buffer of so many bytes.
 typedef struct BufferCase {
     int64_t bytes;
     bool store;
@@ -270,8 +270,8 @@ static bool run_buffer(const BufferCase *how, uint32_t *data, const uint32_t *of
     return sim_case_run(&c, f);
 }
 
-/// What begins behind the bound reads 0 and is not written, also where the parts' sum is more than
-/// 32 bits hold; what the bound cuts, and a bound behind the tensor, are bugs.
+/// An access that begins behind the bound reads 0 and writes nothing, also if the sum of the parts
+/// overflows 32 bits. An access that the bound cuts, or a bound behind the tensor, is a bug.
 static void buffer_bounds(void **state) {
     static uint32_t data[BUFFER_WORDS], offsets[2 * BUFFER_LANES], out[BUFFER_LANES];
     const uint32_t far = 0x80000000;

@@ -14,8 +14,8 @@
 
 enum { THREADS = 64, WORDS = 4, SITE = 3, PEER = 5, NUMBER = 7 };
 
-/// A wait by all threads for words[0], then lane numbers go to words[1] (set by one lane, the last)
-/// and words[2] (added by all).
+/// All threads wait for words[0]. Then lane numbers go to words[1] (set by the last lane) and
+/// words[2] (added by all).
 static void build_wait(SimKernel *k, const void *compare) {
     const Gen *g = k->g;
     char name[32] = "tg.wait.";
@@ -60,7 +60,7 @@ static void goes_on(void **state) {
         run_wait(targets[i / 6], cases[i % 6].compare, words, control);
         assert_int_equal(control[TG_CONTROL_FAILED], 0);
         assert_int_equal(words[1], THREADS - 1);
-        assert_int_equal(words[2], 100 + THREADS * (THREADS - 1)); // it is run twice
+        assert_int_equal(words[2], 100 + THREADS * (THREADS - 1)); // it runs twice
     }
 }
 
@@ -77,7 +77,7 @@ static void lasts_too_long(void **state) {
     }
 }
 
-/// Nobody waits where another rank has failed.
+/// Waits end if another rank has failed.
 static void gives_up(void **state) {
     int64_t words[WORDS] = {8}, control[TG_CONTROL_WORDS] = {0, INT64_MAX, 2};
     (void)state;
@@ -89,7 +89,7 @@ static void gives_up(void **state) {
 
 typedef struct Told {
     const char *target;
-    bool fence, barrier; // between what lanes write and the signal of the first
+    bool fence, barrier; // between the lanes' writes and the first lane's signal
     const char *wrong;
 } Told;
 
@@ -115,7 +115,7 @@ static void tells_what_is_there(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int64_t words[WORDS] = {0};
-        int32_t written[THREADS * 2] = {0}; // two waves of AMD's
+        int32_t written[THREADS * 2] = {0}; // for two waves of AMD's
         SimCase c = {.target = cases[i].target, .threads = 2 * THREADS, .n_buffers = 2};
         SimFailure f;
         c.check = true;

@@ -36,7 +36,8 @@ static int block_bytes(const Block *b) {
     return n;
 }
 
-/// Where byte `i` of the dense block stands: bits 7, 8, 9 of the address are added to 4, 5, 6.
+/// Returns the position of byte `i` of the dense block: address bits 7, 8, 9 are xored into 4, 5,
+/// 6.
 static int place(const Block *b, int i) {
     static const int masks[] = {0, 16, 48, 112};
     return i ^ (i >> 3 & masks[b->swizzle]);
@@ -56,16 +57,16 @@ static int64_t in_tensor(const Block *b, int i) {
 
 typedef struct Build {
     const Block *b;
-    const char *store; // or "add"; NULL: a load
-    const char *wait;  // for it
-    const char *fence; // between the threads and the engine; NULL: of shared memory
+    const char *store; // the store's function or "add"; NULL: a load
+    const char *wait;  // the wait for it
+    const char *fence; // fence between the threads and the engine; NULL: of shared memory
 } Build;
 
 static LLVMValueRef elected(SimKernel *k) {
     return LLVMBuildICmp(k->g->b, LLVMIntEQ, k->thread, sim_i32(k, 0), "");
 }
 
-/// Shared memory and buffer 1 from one to the other; threads take 16 bytes in turn.
+/// Copies between shared memory and buffer 1; threads take 16 bytes in turn.
 static void copy(SimKernel *k, int bytes, bool in) {
     LLVMTypeRef t = LLVMVectorType(k->g->i32, 4);
     for (int i = 0; i < bytes; i += 32 * 16) {
@@ -128,7 +129,7 @@ static void build(SimKernel *k, const void *arg) {
 static _Alignas(128) uint16_t tensor[TENSOR / 2], shared[SHARED / 2], was[TENSOR / 2];
 static _Alignas(128) SimTensorMap map;
 
-/// How it fails, or NULL.
+/// Returns the failure, or NULL.
 static const char *try_run(const Build *how, int type) {
     const Block *b = how->b;
     static SimFailure f;
@@ -175,7 +176,7 @@ static Block random_block(int rank, bool steps) {
         if (i == 0 && b.box[0] < 8 * b.steps[0]) b.box[0] = 8 * b.steps[0];
         b.at[i] = random_to(2) ? random_to((int)b.dims[i] + 4) - 2 : 0;
     }
-    if (b.swizzle) b.at[0] = 8 * (b.at[0] / 8 - random_to(2)); // of 16 bytes
+    if (b.swizzle) b.at[0] = 8 * (b.at[0] / 8 - random_to(2)); // a multiple of 16 bytes
     return b;
 }
 
@@ -215,7 +216,7 @@ static void stores(void **unused) {
     }
 }
 
-/// Which fences show the engine what threads wrote to shared memory, and a new mbarrier.
+/// Tests which fences show the engine the threads' writes to shared memory, and a new mbarrier.
 static void fences(void **unused) {
     static const struct {
         const char *name;
@@ -249,7 +250,7 @@ static double value_of(int type, const void *p) {
     return h >> 15 ? -v : v;
 }
 
-/// Bits of the number nearest to x, ties to even; x is 0 or normal.
+/// Returns the bits of the number nearest to x, ties to even; x is 0 or normal.
 static uint16_t narrow(double x, int exponent_bits) {
     int e, digits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
     double m = frexp(fabs(x), &e); // [1/2, 1) 2^e
@@ -258,7 +259,7 @@ static uint16_t narrow(double x, int exponent_bits) {
     return (uint16_t)(sign + ((e - 1 + bias - 1) << digits) + (int)nearbyint(ldexp(m, digits + 1)));
 }
 
-/// *to becomes what an addition of *from leaves there.
+/// Adds *from to *to as TMA does.
 static void add(int type, void *to, const void *from, int size) {
     uint64_t x = 0, y = 0;
     if (type == TYPE_F64) {
@@ -279,7 +280,7 @@ static void add(int type, void *to, const void *from, int size) {
     }
 }
 
-/// Of few bits, so that sums round and are neither subnormal nor infinite.
+/// Numbers of few bits, so that sums round and are neither subnormal nor infinite.
 static void fill_numbers(int type, void *p, size_t bytes) {
     for (size_t i = 0; i < bytes; i += 4) {
         float x = (float)ldexp(random_to(1 << 20) - (1 << 19), random_to(8) - 20);
@@ -291,7 +292,7 @@ static void fill_numbers(int type, void *p, size_t bytes) {
     }
 }
 
-/// The block of 16-bit numbers as one of larger ones, of as many bytes.
+/// Reinterprets a block of 16-bit numbers as a block of larger ones with as many bytes.
 static Block widened(Block b, int size) {
     b.fill = 0;
     b.box[0] /= (uint32_t)size / 2;
@@ -338,7 +339,7 @@ static void sums(void **unused) {
     }
 }
 
-/// Nobody may leave before its sums are there, and there is no addition of every type.
+/// A program may not end before its sums are complete, and some types have no addition.
 static void sums_refused(void **unused) {
     Block b = {.rank = 2, .swizzle = 3, .dims = {64, 8}, .strides = {512}, .box = {16, 8}};
     (void)unused;
@@ -347,7 +348,7 @@ static void sums_refused(void **unused) {
     assert_null(try_run(&(Build){&b, "add", "tg.nv.tma.wait.0", NULL}, TYPE_U64));
     const char *wrong = try_run(&(Build){&b, "add", "tg.nv.tma.wait.read.0", NULL}, TYPE_U64);
     assert_non_null(wrong);
-    assert_non_null(strstr(wrong, "has added: nobody has waited for it"));
+    assert_non_null(strstr(wrong, "has added: there was no wait for it"));
     assert_null(try_run(&(Build){&b, "store", "tg.nv.tma.wait.read.0", NULL}, TYPE_U64));
     wrong = try_run(&(Build){&b, "add", "tg.nv.tma.wait.0", NULL}, TYPE_I64);
     assert_non_null(wrong);
@@ -365,7 +366,7 @@ static void refused(void **unused) {
     assert_null(MAP(TYPE_F16, 2, tensor, 0, 3));
     assert_string_equal(MAP(99, 2, tensor, 0, 3), "there is no such element type");
     assert_string_equal(MAP(TYPE_F16, 6, tensor, 0, 3), "the rank is not 1 to 5");
-    assert_string_equal(MAP(TYPE_F16, 2, tensor + 1, 0, 3), "the address is no multiple of 16");
+    assert_string_equal(MAP(TYPE_F16, 2, tensor + 1, 0, 3), "the address is not a multiple of 16");
     assert_non_null(strstr(MAP(TYPE_F16, 2, tensor, 1, 3), "interleaved"));
     assert_string_equal(MAP(TYPE_F32, 2, tensor, 0, 3),
                         "rows of the box are longer than the swizzle");
@@ -377,7 +378,7 @@ static void refused(void **unused) {
     box[0] = 64;
     strides[0] = 130;
     assert_string_equal(MAP(TYPE_F16, 2, tensor, 0, 3),
-                        "a stride is no multiple of 16 bytes below 2^40");
+                        "a stride is not a multiple of 16 bytes below 2^40");
     strides[0] = 128;
     dims[1] = 0;
     assert_string_equal(MAP(TYPE_F16, 2, tensor, 0, 3), "an extent is not 1 to 2^32");

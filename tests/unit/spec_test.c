@@ -16,7 +16,7 @@ typedef struct Case {
     const char *spec;
     bool scalar;
     Elem elem;
-    const char *text; // what text_of gives; NULL: an error
+    const char *text; // result of text_of; NULL: an error
 } Case;
 
 /// "f32[2, 3] 0 1 2 3 4 5".

@@ -35,7 +35,7 @@ static void build(const Gen *g, int n, LLVMTypeRef lane, int bytes) {
     LLVMBuildRetVoid(g->b);
 }
 
-/// Hands over the module and its context as text, since the JIT wants to own both.
+/// Passes the module on as text, since the JIT owns its module and context.
 static LLVMOrcThreadSafeModuleRef own(const Gen *g) {
     char *text = LLVMPrintModuleToString(g->module), *error = NULL;
     LLVMContextRef llvm = LLVMContextCreate();

@@ -16,13 +16,13 @@ enum { MOST_ARGS = 12, MOST_SETTINGS = 8, INJECTIONS = 1800, LOOKS = 2048 };
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-/// T: of the case's type, padded: with rows 3 elements longer than needed; S: f32; I: i64.
+/// T: the case's type; PADDED: with rows 3 elements longer than needed; S: f32; I: i64.
 typedef enum Kind { NONE, T, PADDED, S, I, INT, FLOAT, SAME } Kind;
 typedef struct Arg {
     Kind kind;
     int rank;
     int64_t dims[4];
-    double value; // of a number; of SAME the argument whose view it is
+    double value; // value of a number; for SAME the argument that it views
 } Arg;
 
 typedef struct Case {
@@ -30,7 +30,7 @@ typedef struct Case {
     int n;
     Arg args[MOST_ARGS];
     const char *settings[MOST_SETTINGS];
-    int shortened[2][2]; // slot and axis of what is summed up, or slot -1
+    int shortened[2][2]; // slot and axis of the sum that is shortened, or slot -1
     bool exact;
     int way_bits;
 } Case;
@@ -177,7 +177,7 @@ static const struct {
 } types[] = {{"f32", kDLFloat, 32}, {"f16", kDLFloat, 16}, {"bf16", kDLBfloat, 16}};
 enum { TYPES = 3 };
 
-/// A case's arguments, and its variants, which belong to modules.
+/// A case's arguments, and its variants, which modules own.
 typedef struct Bench {
     const Case *c;
     int type;
@@ -191,7 +191,7 @@ typedef struct Bench {
     const tg_kernel_info *info;
 } Bench;
 
-/// The address of each tensor is somewhere, at other places than the others' are.
+/// Gives each tensor an address of its own.
 static void make_tensor(Bench *b, int i) {
     const Arg *a = &b->c->args[i];
     int bits = a->kind == I ? 64 : a->kind == S ? 32 : types[b->type].bits;
@@ -248,7 +248,7 @@ static void bench_open(Bench *b, const Case *c, int type) {
 
 static Bench benches[CASES][TYPES];
 
-/// Made once for all tests: compiling takes longer than they do.
+/// Made once for all tests, because compiling takes longer than testing.
 static const Bench *bench_of(int i, int type) {
     Bench *b = &benches[i][type];
     if (!b->c) bench_open(b, &cases[i], type);
@@ -265,7 +265,7 @@ static int close_benches(void **state) {
     return 0;
 }
 
-/// looks: bytes of a tensor that checks look at.
+/// looks: bytes of a tensor that checks read
 static rt_trial *trial_of(const Bench *b, uint64_t seed, size_t looks) {
     rt_trial *t = NULL;
     rt_trial_options o = {.info = b->info,
@@ -325,7 +325,7 @@ static int32_t look_at_indices(const tg_slot *args, const tg_env *env) {
     return indices.real->entry(args, env);
 }
 
-/// Where the launch's are too many to be had, those that are there are repeated.
+/// If the launch's integers are too many, a sample is repeated.
 static void integers_are_repeated(void **state) {
     (void)state;
     const Bench *b = bench_of(CASES - 1, 0);
@@ -353,12 +353,12 @@ static void integers_are_repeated(void **state) {
 /* ---- miscompiles ---------------------------------------------------------------------------- */
 
 typedef enum BugKind {
-    WRONG_ELEMENT, // takes another's value
-    SHIFTED_TILE,  // is one element off
-    SHORT_SUM,     // lacks its last terms
-    STALE_TILE,    // was not written
-    BEYOND,        // one element outside of the tensor was
-    OTHER_TENSOR,  // one of a tensor that is read was
+    WRONG_ELEMENT, // an element has another's value
+    SHIFTED_TILE,  // a tile is one element off
+    SHORT_SUM,     // a sum lacks its last terms
+    STALE_TILE,    // a tile was not written
+    BEYOND,        // one element outside of the tensor was written
+    OTHER_TENSOR,  // an element of a read-only tensor was written
     WAVERS,        // the last bit differs from run to run
     BUGS,
 } BugKind;
@@ -371,7 +371,7 @@ static struct Bug {
     BugKind kind;
     const tg_variant *real;
     const Case *c;
-    int out, in; // slots of a tensor that is written, and of one that is read, or -1
+    int out, in; // slots of a written and of a read tensor, or -1
     int code, bits;
     uint64_t seed, runs;
     bool happened;
@@ -423,7 +423,7 @@ static double mean_square(const tg_slot *s, int rank) {
     return sum / (double)n;
 }
 
-/// A difference that counts: a fifth of what results are like.
+/// A relevant difference: a fifth of typical results.
 static void put(char *to, const char *from, double square) {
     double way = value_at(to) - value_at(from);
     if (way * way > 0.04 * square) bug.happened = true;
@@ -503,7 +503,7 @@ static int32_t run_buggy(const tg_slot *args, const tg_env *env) {
     return status;
 }
 
-/// Slots of what is written and read, of which bugs choose.
+/// The slots of written and read tensors, among which bugs choose.
 static void aim(const Bench *b, const tg_variant *v, uint64_t seed) {
     bug = (struct Bug){.real = v, .c = b->c, .out = -1, .in = -1, .seed = seed * 2654435761u};
     for (int i = 0; i < v->n_params; i++) {
@@ -561,7 +561,7 @@ static void no_bug_is_admitted(void **state) {
                              v->config, bug_names[bug.kind], verdict);
                 count[bug.kind]++;
                 all++;
-                // It does no harm to those that come after it.
+                // It must not affect later trials.
                 if (rt_trial_check(t, v, &seconds) != RT_RIGHT)
                     fail_msg("%s after '%s': %s", b->c->kernel, bug_names[bug.kind],
                              tg_last_error());

@@ -44,7 +44,7 @@ static TuneTrial trial(Ctx *ctx, int i) {
     return t;
 }
 
-/// A search in which every verdict occurs.
+/// A search with every verdict.
 static Tuning example(Ctx *ctx) {
     TuneTrial *all = ctx_array(ctx, TuneTrial, MEASURED + PRUNED + TUNE_VERDICTS);
     int n = 0;
@@ -101,7 +101,7 @@ static void test_text(void **state) {
     expect(tune_gain(*state, &tuning.result), "no faster than the default");
 }
 
-/// Every line is an object, and says what the trial says.
+/// Every line is a JSON object with the trial's data.
 static void test_lines(void **state) {
     Tuning tuning = example(*state);
     Text t = {.ctx = *state};
@@ -124,8 +124,8 @@ static void test_lines(void **state) {
     assert_int_equal(n, tuning.result.n_trials);
 }
 
-/// Tags that open are closed in order, and no text opens one. `<meta>`, `<!doctype>` and what ends
-/// in `/>` stand alone.
+/// Tags close in order, and no text opens one. `<meta>`, `<!doctype>` and tags that end in `/>`
+/// stand alone.
 static void expect_well_formed(const char *page) {
     char open[64][16];
     int depth = 0;
@@ -150,7 +150,7 @@ static void expect_well_formed(const char *page) {
 static void test_page(void **state) {
     Tuning tunings[3] = {example(*state), example(*state), example(*state)};
     tunings[1].result.roof = 0;
-    tunings[1].result.n_trials = 3; // few, all measured
+    tunings[1].result.n_trials = 3; // few trials, all measured
     tunings[2].title = "nothing was measured";
     tunings[2].result.trials += MEASURED;
     tunings[2].result.n_trials -= MEASURED;
@@ -160,7 +160,7 @@ static void test_page(void **state) {
     expect(page, "262144 of 232448 &lt;bytes> &amp; &quot;more&quot;");
     expect(page, "prefers-color-scheme:dark");
     expect(page, "aria-labelledby");
-    expect(page, "default: BM=64 BN=128 BK=64 warps=31"); // though it is none of the fastest
+    expect(page, "default: BM=64 BN=128 BK=64 warps=31"); // although it is not among the fastest
     for (const char *bad = "http:\0https:\0<script\0src=\0nan\0inf\0"; *bad; bad += strlen(bad) + 1)
         if (strstr(page, bad)) fail_msg("the page has '%s'", bad);
     FILE *f = file ? fopen(file, "w") : NULL;

@@ -86,7 +86,7 @@ static void test_json_mistakes(void **state) {
     assert_non_null(strstr(error, "line 3"));
 }
 
-/// Every byte of a text replaced, and every beginning of it: an error or a value, never worse.
+/// Replaces every byte of a text, and cuts it at every length: the result is an error or a value.
 static void test_json_damage(void **state) {
     static const char text[] = "{\"a\": [1, \"x\\u0041\\n\", {\"b\": null}], \"c\": -1.5e-3}";
     const char *error;
@@ -97,7 +97,7 @@ static void test_json_damage(void **state) {
             copy[at] = (char)c;
             json_read(*state, copy, sizeof text - 1, &error);
         }
-        char *cut = malloc(at + 1); // exactly: a reader beyond the end is seen
+        char *cut = malloc(at + 1); // of exact size, so that a read beyond the end shows
         memcpy(cut, text, at);
         assert_null(json_read(*state, cut, at, &error));
         free(cut);
@@ -133,7 +133,7 @@ static void test_order(void **state) {
     assert_int_equal(all.n, 4);
     const double order[] = {4, 3, 2, 5};
     for (int i = 0; i < 4; i++) assert_true(all.data[i].seconds == order[i]);
-    // What is read is what was written, and a second time the same bytes.
+    // Reading returns the written data, and writing again gives the same bytes.
     Text first = {.ctx = *state}, second = {.ctx = *state};
     const char *error = NULL;
     Tuned read = {0};
@@ -145,7 +145,7 @@ static void test_order(void **state) {
     assert_true(read.data[3].standard == 10);
 }
 
-/// What an interrupted search found stands where nothing does, until a whole one replaces it.
+/// The result of an interrupted search serves until a complete search replaces it.
 static void test_interrupted(void **state) {
     TunedEntry whole = entry("a", "x", "M=1", 1), half = entry("a", "x", "M=1", 2);
     half.interrupted = true;
@@ -167,8 +167,8 @@ static void test_foreign_files(void **state) {
     static const struct {
         const char *text, *error;
     } files[] = {
-        {"{}", "no file of 'tegula tune'"},
-        {"[]", "no file of 'tegula tune'"},
+        {"{}", "not a file of 'tegula tune'"},
+        {"[]", "not a file of 'tegula tune'"},
         {"{\"tegula_tuned\": 2, \"entries\": []}", "version 2"},
         {"{\"tegula_tuned\": 1, \"entries\": [\n3]}", "line 2: an entry has"},
         {"{\"tegula_tuned\": 1, \"entries\": [{\"kernel\": \"a\", \"target\": \"b\", \"device\": "

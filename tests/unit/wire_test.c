@@ -41,7 +41,7 @@ static Request sample_request(void) {
                      .known = known};
 }
 
-/// Of a GPU: PTX with a function and a site.
+/// For a GPU: PTX with a function and a site.
 static tg_image sample_image(void) {
     static const tg_device_function function = {"scale", 256, 2, 1024, 5, TG_DEVICE_FAULTS, 4};
     static const tg_site site = {TG_SITE_ASSERT, 3, 7, 2, 1, 0, "a.teg", "x is {}", "fd"};
@@ -134,7 +134,7 @@ static void answer_there_and_back(Ctx *ctx, void *arg) {
     assert_string_equal(b.message, "text");
 }
 
-/// Reads bytes both ways; what is accepted writes to something that is accepted.
+/// Reads bytes as both kinds of messages. An accepted message must write to an acceptable one.
 static void read_both(Ctx *ctx, void *arg) {
     const Bytes *in = arg;
     Request r;
@@ -145,7 +145,7 @@ static void read_both(Ctx *ctx, void *arg) {
         assert_true(wire_read_answer(ctx, body(wire_write_answer(ctx, &a)), &a));
 }
 
-/// In memory of exactly that size, so that a sanitizer sees what reads beyond it.
+/// In memory of exact size, so that a sanitizer sees a read beyond it.
 static void read_copy(const uint8_t *data, size_t n) {
     Bytes in = {malloc(n ? n : 1), n};
     memcpy(in.data, data, n);
@@ -190,7 +190,7 @@ static void headers(Ctx *ctx, void *arg) {
         assert_false(wire_read_header(b.data, &kind, &length));
         b.data[i] ^= 1;
     }
-    b.data[15] = 1; // a length beyond any sense
+    b.data[15] = 1; // an absurd length
     assert_false(wire_read_header(b.data, &kind, &length));
 }
 

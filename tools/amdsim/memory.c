@@ -69,8 +69,8 @@ static void note_shared_access(const Wave *w, const Inst *i, int lane, u32 at, b
         return;
     }
     if (b->write < m->first_epoch)
-        fail(w, i, AMDSIM_FAULT, "lane %d: a load of shared memory at %u, which nobody wrote", lane,
-             at);
+        fail(w, i, AMDSIM_FAULT, "lane %d: a load of shared memory at %u, which was never written",
+             lane, at);
     b->reader = read ? MANY_WAVES : self;
     b->read = m->epoch;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs missing packages, configures once, and builds everything or the named targets. BUILD (default
-# build/) is the build folder.
+# Installs missing packages, configures once, and builds everything or the named targets. BUILD
+# (default build/) is the build folder.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${BUILD:-$root/build}

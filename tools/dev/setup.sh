@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the missing ones of the Debian packages that the build and the tests need, as root or through sudo.
-# `setup.sh --dev` adds packages for developers.
+# Installs the missing ones of the Debian packages that the build and the tests need, as root or
+# through sudo. `setup.sh --dev` adds packages for developers.
 set -eu
 
 build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev
@@ -43,8 +43,8 @@ apt() {
 
 echo "setup: installing$missing"
 apt update
-# LLVM 22 came to Debian 12 with a security update. A bare system may not list that archive; it is beside the
-# listed one.
+# LLVM 22 came to Debian 12 with a security update. A bare system may not list that archive; it is
+# beside the listed one.
 if ! apt-cache show llvm-22-dev >/dev/null 2>&1; then
     . /etc/os-release
     mirror=$(grep -rhoE 'https?://[^ ]+/debian/?( |$)' /etc/apt/sources.list* | head -n 1)

@@ -7,8 +7,11 @@ static const char preamble[] =
     "# Constants of the models\n"
     "\n"
     "The fitted constants of cost models and heuristics, printed by `tegula-opt --model` from\n"
-    "`passes/model.def`. A value was fitted to measurements of its device, and came into the code\n"
-    "at its date. Whoever fits a value again writes both anew.\n";
+    "`passes/model.def`. A value was fitted to measurements of its device, and entered the code "
+    "at\n"
+    "its date. A new fit replaces device and date. A meaning that begins with dots continues the "
+    "one\n"
+    "above it.\n";
 
 void print_model_page(void) {
     fputs(preamble, stdout);

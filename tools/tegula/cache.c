@@ -175,7 +175,7 @@ static int import_cache(Cache *c, const char *from) {
     }
     StoreStatus status = store_import(c->store, from, &added, &damaged);
     if (status == STORE_REFUSED) {
-        cli_error("%s cannot be read, or is no export of this version", from);
+        cli_error("%s cannot be read, or is not an export of this version", from);
         return EXIT_USER;
     }
     if (!status) status = objects_unpack(c->ctx, c->folder, c->store, &files);
@@ -199,7 +199,7 @@ static int diff_caches(Cache *c) {
         }
     StoreStatus status = cache_diff(c->ctx, c->store, files, &bad, &differences);
     if (status == STORE_REFUSED && bad)
-        cli_error("%s cannot be read, or is no export of this version", bad);
+        cli_error("%s cannot be read, or is not an export of this version", bad);
     else if (status)
         return store_failed(c, status, bad);
     return status || differences ? EXIT_USER : EXIT_OK;

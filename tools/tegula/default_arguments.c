@@ -155,7 +155,7 @@ bool job_complete(Job *job, Options *o, const char *data) {
     const char **all = ctx_array(job->ctx, const char *, o->args.n + job->kernel->params.n);
     if (o->args.n) memcpy(all, o->args.at, sizeof *all * (size_t)o->args.n);
     int n = o->args.n;
-    // The dims of an --arg apply to the other tensors. They follow from it, and from --dim.
+    // Once one tensor is given, its extents and those of --dim determine the other tensors.
     bool follow = gives_tensor(job);
     for (int i = 0; i < job->kernel->params.n; i++) {
         const Param *p = &job->kernel->params.at[i];

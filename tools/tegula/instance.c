@@ -115,7 +115,7 @@ static bool take_type_options(Job *job, GenericTypes *types) {
         int g = fn_generic(job->kernel, name);
         if (g < 0 || elem_by_name(text) == EL_COUNT) {
             cli_error(g < 0 ? "--type %s: kernel '%s' has no type parameter of this name"
-                            : "--type %s: this is no element type",
+                            : "--type %s: this is not an element type",
                       job->o->types.at[i], job->kernel->name.text);
             return false;
         }

@@ -102,7 +102,7 @@ static bool read_env_tune_mode(TuneMode *out) {
 /// Other ranks would wait for rank 0's search longer than the limit for a rank.
 static bool can_search_here(const Job *job) {
     if (!job->comm) return true;
-    cli_warning("not tuned: ranks of --comm take what is known");
+    cli_warning("not tuned: ranks of --comm only use known settings");
     cli_hint("'tegula tune --ranks N' finds it");
     return false;
 }

@@ -22,7 +22,7 @@ static bool write_out_file(Job *job, const char *out) {
         if (strcmp(job->kernel->params.at[i].name.text, name) != 0) continue;
         if (a->kind == ARG_TENSOR)
             return tensor_write(job->ctx, path, base ? &a->whole : a->dealt ? &a->all : &a->tensor);
-        cli_error("--out %s: '%s' is no tensor here", out, name);
+        cli_error("--out %s: '%s' is not a tensor here", out, name);
         return false;
     }
     cli_error("--out %s: kernel '%s' has no parameter '%s'", out, job->kernel->name.text, name);

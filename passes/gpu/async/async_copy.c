@@ -45,7 +45,7 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a, int lea
     if (c < 0 || a->subs[c].kind != DIM_AXIS) return "its rows are not contiguous";
     *w = gpu_copy_width(op, a, c);
     if (w->bytes < least) return against_wider(s, w);
-    if (a->tensor->def || a->tensor->region->parent != s->device) return "it is no parameter";
+    if (a->tensor->def || a->tensor->region->parent != s->device) return "it is not a parameter";
     if (op->code == OP_LOAD && tree_stores(s->device, a->tensor))
         return "the program writes the tensor";
     const Op *loop = op_enclosing(op, OP_FOR); // copies may run ahead of its iterations
@@ -177,7 +177,7 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
     tma = tma && width.bytes == COPY_BYTES && boxes_fit(&a, c);
     int swizzle = gpu_panel_bytes(a.extents[inner] * (elem_info[t->elem].bits / 8), tma);
     if (swizzle < 32 || a.extents[!inner] % 8 != 0) {
-        *why = "its rows are no multiples of 32 bytes, or not by eights";
+        *why = "its rows are not multiples of 32 bytes, or not by eights";
         return false;
     }
     *out = (Staging){.buf = ty_buf(s->ir, t->elem, 2, a.extents, swizzle, inner, 0),

@@ -399,7 +399,7 @@ class Generator(Values):
         return name
 
     def value_merge(self, name, elem):
-        """The op in the value that a splittable loop adds to its state."""
+        """A loop that can be split and adds to its state a value in which the op stands."""
         i = self.name("j")
         k = self.r.choice([3, 8])
         dim, total = self.own_dim(2 * k)

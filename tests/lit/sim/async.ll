@@ -19,7 +19,7 @@
 ; RUN: %sim run --skip 0 --kernel staged --shared 512 --seed 3 %s in:i32[64]=iota out:i32[64] | FileCheck %s --check-prefix=CANARY
 ; CANARY: 2142601141 2142601141 2142601141 2142601141
 ; RUN: not %sim run --check --skip 1 --kernel staged --shared 512 %s in:i32[64]=iota out:i32[64] | FileCheck %s --check-prefix=NOBARRIER
-; NOBARRIER: {{race|nobody has written|not waited for}}
+; NOBARRIER: {{race|not been written yet|not waited for}}
 
 ; RUN: %sim run --check --kernel out --shared 128 %s map:i32[32x1]@1,box=32x1 out:i32[32] | FileCheck %s --check-prefix=OUT
 ; RUN: %sim run --kernel out --shared 128 %s map:i32[32x1]@1,box=32x1 out:i32[32] | FileCheck %s --check-prefix=OUT
@@ -33,7 +33,7 @@
 ; RUN: %sim run --skip 2 --kernel out --shared 128 %s map:i32[32x1]@1,box=32x1 out:i32[32] | FileCheck %s --check-prefix=STALE
 ; STALE: 1: 2142732215 2142732215
 ; RUN: not %sim run --check --skip 4 --kernel out --shared 128 %s map:i32[32x1]@1,box=32x1 out:i32[32] | FileCheck %s --check-prefix=ENDS
-; ENDS: thread 0 {{.*}} ends before tg.nv.tma.store.2d {{.*}} has read shared memory: nobody has waited for it
+; ENDS: thread 0 {{.*}} ends before tg.nv.tma.store.2d {{.*}} has read shared memory: there was no wait for it
 
 ; RUN: %sim run --check --kernel in --shared 256 %s map:i32[32x1]@2,box=32x1 out:i32[32] in:i32[32]=iota | FileCheck %s --check-prefix=IN
 ; RUN: %sim run --kernel in --shared 256 --seed 5 %s map:i32[32x1]@2,box=32x1 out:i32[32] in:i32[32]=iota | FileCheck %s --check-prefix=IN
@@ -50,7 +50,7 @@
 ; RUN: %sim run --check --kernel spread --grid 2 --shared 128 %s out:i32[64] | FileCheck %s --check-prefix=SPREAD
 ; SPREAD: 0: 32 33 {{.*}} 62 63 0 1 2 {{.*}} 30 31{{$}}
 ; RUN: not %sim run --check --skip 9 --kernel spread --grid 2 --shared 128 %s out:i32[64] | FileCheck %s --check-prefix=APART
-; APART: {{race|nobody has written}}
+; APART: {{race|not been written yet}}
 ; RUN: not %sim run --kernel spread --grid 3 --shared 128 %s out:i32[64] | FileCheck %s --check-prefix=GRID
 ; GRID: a grid of 3 CTAs in clusters of 2
 

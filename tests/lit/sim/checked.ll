@@ -2,13 +2,13 @@
 ; RUN: %sim run --check --kernel ordered --shared 256 %s out:i32[64] | FileCheck %s --check-prefix=ORDERED
 ; ORDERED: 0: 63 62 61 {{.*}} 2 1 0{{$}}
 ; RUN: not %sim run --check --skip 0 --kernel ordered --shared 256 %s out:i32[64] | FileCheck %s --check-prefix=RACE
-; RACE: k.teg:{{10|12}}:5: {{(race: byte [0-9]+ of shared memory is (read|written) by thread .* at a (load|store) of 4 bytes .k.teg:1[02]:5., and .* with nothing that orders them)|(byte .* nobody has written it so far)}}
+; RACE: k.teg:{{10|12}}:5: {{(race: byte [0-9]+ of shared memory is (read|written) by thread .* at a (load|store) of 4 bytes .k.teg:1[02]:5., and .* with nothing that orders them)|(byte .* it has not been written yet)}}
 ; RUN: %sim sites %s | FileCheck %s --check-prefix=SITES
 ; SITES: 0: tg.barrier in ordered, k.teg:11:5
 ; RUN: %sim run --check --kernel warp --shared 256 %s out:i32[32] | FileCheck %s --check-prefix=WARP
 ; WARP: 0: 31 30 {{.*}} 1 0{{$}}
 ; RUN: not %sim run --check --kernel unwritten --shared 256 %s out:i32[32] | FileCheck %s --check-prefix=UNWRITTEN
-; UNWRITTEN: k.teg:20:5: byte {{[0-9]+}} of shared memory is read by thread {{.*}} at a load of 4 bytes (k.teg:20:5), but nobody has written it so far
+; UNWRITTEN: k.teg:20:5: byte {{[0-9]+}} of shared memory is read by thread {{.*}} at a load of 4 bytes (k.teg:20:5), but it has not been written yet
 ; RUN: not %sim run --check --kernel outside --shared 128 %s out:i32[64] i32=0 | FileCheck %s --check-prefix=SHARED
 ; SHARED: k.teg:30:5: out of bounds: a store of 4 bytes (k.teg:30:5) of thread {{3[2-9]|[45][0-9]|6[0-3]}} {{.*}} is at offset {{[0-9]+}} of shared memory, which has 128 bytes
 ; RUN: not %sim run --check --kernel outside --shared 256 %s out:i32[64] i32=8 | FileCheck %s --check-prefix=GLOBAL

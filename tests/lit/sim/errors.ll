@@ -8,7 +8,7 @@
 ; RUN: not %sim run --kernel counts %s | FileCheck %s --check-prefix=COUNTS
 ; COUNTS: barrier 1 is used for {{64|96}} threads by {{.*}} at tg.barrier.1.{{.*}}, and for {{64|96}} at tg.barrier.1.
 ; RUN: not %sim run --kernel deadlock %s | FileCheck %s --check-prefix=DEADLOCK
-; DEADLOCK: k.teg:10:5: deadlock: 1 of 2 warps have ended, nobody can go on
+; DEADLOCK: k.teg:10:5: deadlock: 1 of 2 warps have ended, none can continue
 ; DEADLOCK-NEXT: CTA 0 of the cluster, warp 0: at tg.barrier.1.64 (k.teg:10:5), barrier 1: 32 of 64 threads have come
 ; RUN: not %sim run --kernel phase --shared 64 %s | FileCheck %s --check-prefix=PHASE
 ; PHASE: k.teg:11:5: deadlock
