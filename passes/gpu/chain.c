@@ -163,9 +163,11 @@ static bool fits_registers(const Chain *c, const GpuShape *shape) {
 }
 
 /// Whether shared memory holds two items of each ring of the loop, `of_tile` items of each load
-/// outside the loop, and a tile's results.
+/// outside the loop, and a tile's results. If the next tile's items are there, too, the results are
+/// stored in pieces (split_epilogue.c).
 static bool fits_shared(const Chain *c, int of_tile) {
-    double bytes = (of_tile > 1 ? 0 : SHARED_SLACK) + c->stored;
+    double stored = of_tile > 1 ? fmin(c->stored, SHARED_PIECE) : c->stored;
+    double bytes = (of_tile > 1 ? 0 : SHARED_SLACK) + stored;
     for (int i = 0; i < c->n_loads; i++) {
         bool looped = c->loads[i]->parent == c->loop->regions[0];
         int64_t item = (int64_t)cost_bytes(result(c->loads[i], 0)->type);

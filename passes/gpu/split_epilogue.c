@@ -16,11 +16,10 @@
 #include "passes/util.h"
 
 enum {
-    PIECE_BYTES = 32 << 10, // of a piece, while copies of other pieces are pending
-    PANEL = 64,             // columns of a full panel
-    JOINED_THREAD = 32,     // elements that a thread loads for a piece
-    MANY_SUMS = 96,         // of a thread
-    MANY_BESIDE = 64,       // ... if operands of NVIDIA's products also take registers
+    PANEL = 64,         // columns of a full panel
+    JOINED_THREAD = 32, // elements that a thread loads for a piece
+    MANY_SUMS = 96,     // of a thread
+    MANY_BESIDE = 64,   // ... if operands of NVIDIA's products also take registers
 };
 
 typedef struct PieceCutter {
@@ -111,7 +110,7 @@ static void split_store(PieceCutter *s, Op *op, bool next) {
     int64_t sums = ty_count(a.value->type) * (s->products > 1 ? s->products : 1) / s->threads;
     if (sums < s->many || !(joins || s->products > 1)) {
         s->joined = (PtrMap){0};
-        bytes = next ? PIECE_BYTES : INT64_MAX;
+        bytes = next ? SHARED_PIECE : INT64_MAX;
     }
     int64_t width = piece_width(&a, bytes);
     if (width == a.extents[1]) return;
