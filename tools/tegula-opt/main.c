@@ -72,7 +72,7 @@ static void print_help(void) {
 
 /// The rows of lang/axes.def as they are in docs/use/tuning.md.
 static void print_axes(void) {
-    puts("| axis | where | what it says |\n|---|---|---|");
+    puts("| axis | where | meaning |\n|---|---|---|");
     for (int i = 0; i < AXIS_COUNT; i++)
         printf("| `%s` | %s | %s |\n", axis_info[i].name, axis_info[i].where, axis_info[i].doc);
 }
