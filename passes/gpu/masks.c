@@ -13,7 +13,7 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
-enum { MAX_DEPTH = 24, LEAST_LANES = 2048, MAX_FACTOR = 1 << 10 };
+enum { MAX_DEPTH = 24, LEAST_LANES = 2048, MAX_FACTOR = 1 << 10, MOST_NUMBER = 1 << 30 };
 
 /// Scalar bounds of all lanes of an i64 block.
 typedef struct MaskSpan {
@@ -30,13 +30,37 @@ static bool is_shape_op(const Op *op) {
     }
 }
 
-/// Returns the scalar in i64. The pass `narrow` has clamped those of i32, so their sums do not
-/// wrap.
+/// Whether one operand of the op is a constant between -MOST_NUMBER and MOST_NUMBER.
+static bool has_small_constant(const Op *op, const Value **other) {
+    int64_t c;
+    for (int i = 0; i < 2; i++) {
+        if (!const_int(operand(op, i), &c) || c < -MOST_NUMBER || c > MOST_NUMBER) continue;
+        *other = operand(op, !i);
+        return true;
+    }
+    return false;
+}
+
+/// Whether v is clamped as `narrow` does: max (min v, 2^30), -2^30.
+static bool is_clamped(const Value *v) {
+    const Op *max = def_of((Value *)v, OP_MAX);
+    const Value *inner;
+    if (!max || !has_small_constant(max, &inner)) return false;
+    const Op *min = def_of((Value *)inner, OP_MIN);
+    return min && has_small_constant(min, &inner);
+}
+
+/// Returns the scalar in i64, or NULL. Clamped scalars of i32 do not wrap in a sum with positions.
 static Value *wide_scalar(Builder *b, Value *v) {
     if (v->type->elem == EL_I64) return v;
     const Op *cast = def_of(v, OP_CAST);
-    bool cut = cast && def_of(operand(cast, 0), OP_MAX);
-    return cut || const_of(v) ? build_cast(b, v, EL_I64) : NULL;
+    bool clamped = cast && is_clamped(operand(cast, 0));
+    return clamped || const_of(v) ? build_cast(b, v, EL_I64) : NULL;
+}
+
+static bool is_constant_span(const MaskSpan *x) {
+    int64_t c;
+    return const_int(x->lo, &c) && const_int(x->hi, &c);
 }
 
 static bool span_of_block(Builder *b, Value *v, int depth, MaskSpan *out);
@@ -46,19 +70,24 @@ static bool span_of_sum(Builder *b, const Op *op, int depth, MaskSpan *out) {
     if (!span_of_block(b, operand(op, 0), depth - 1, &x) ||
         !span_of_block(b, operand(op, 1), depth - 1, &y))
         return false;
+    // Two clamped scalars may wrap.
+    bool wraps = op->n_results && result(op, 0)->type->elem == EL_I32;
+    if (wraps && !is_constant_span(&x) && !is_constant_span(&y)) return false;
     bool add = op->code == OP_ADD;
     *out = (MaskSpan){add ? ix_add(b, x.lo, y.lo) : ix_sub(b, x.lo, y.hi),
                       add ? ix_add(b, x.hi, y.hi) : ix_sub(b, x.hi, y.lo)};
     return true;
 }
 
-/// A block times a small constant: a negative one swaps the bounds.
+/// A block times a small constant: a negative one swaps the bounds. Only constant bounds are
+/// multiplied, since scalars may wrap.
 static bool span_of_product(Builder *b, const Op *op, int depth, MaskSpan *out) {
     int64_t c = -1;
     MaskSpan x;
     if (op->code == OP_MUL && !const_int(operand(op, 1), &c)) return false;
     if (c < -MAX_FACTOR || c > MAX_FACTOR || !span_of_block(b, operand(op, 0), depth - 1, &x))
         return false;
+    if (c != -1 && !is_constant_span(&x)) return false;
     Value *lo = ix_mul(b, x.lo, build_index(b, c)), *hi = ix_mul(b, x.hi, build_index(b, c));
     *out = c < 0 ? (MaskSpan){hi, lo} : (MaskSpan){lo, hi};
     return true;

@@ -27,6 +27,7 @@ typedef struct NextTile {
     Value *next;       // the next tile's number
     Op *branch;        // the `if` that holds `await`, or NULL
     Op *await;         // of the last product
+    PtrMap follows;    // scalar ops that follow from the tile's number
     PtrMap early;      // ops that lead from the tile's number to divisions
     ScalarOps ops;     // ... in order
     ScalarValues kept; // their results that other ops use
@@ -61,13 +62,13 @@ static bool is_scalar_op(const Op *op) {
     return true;
 }
 
-/// Whether the loop computes v by scalar ops from the tile's number and values from outside.
-static bool follows_from_tile(const NextTile *t, const Value *v) {
-    if (!value_is_inside(v, t->loop)) return true;
-    if (!v->def) return v == t->body->args[0];
-    if (v->def->parent != t->body || !is_scalar_op(v->def)) return false;
-    for (int i = 0; i < v->def->n_operands; i++)
-        if (!follows_from_tile(t, operand(v->def, i))) return false;
+/// Whether the values come from outside of the loop, or follow from the tile's number.
+static bool operands_follow(const NextTile *t, const Op *op) {
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *v = operand(op, i);
+        bool known = v->def ? map_get(&t->follows, v->def) != NULL : v == t->body->args[0];
+        if (value_is_inside(v, t->loop) && !known) return false;
+    }
     return true;
 }
 
@@ -81,8 +82,9 @@ static void mark_early(NextTile *t, Op *op) {
 
 static void find_early_ops(NextTile *t) {
     for_each_op(op, t->body) {
-        bool divides = op->code == OP_DIV || op->code == OP_REM;
-        if (divides && follows_from_tile(t, result(op, 0))) mark_early(t, op);
+        if (!is_scalar_op(op) || !operands_follow(t, op)) continue;
+        map_set(t->ctx, &t->follows, op, op);
+        if (op->code == OP_DIV || op->code == OP_REM) mark_early(t, op);
     }
     for_each_op(op, t->body) {
         if (map_get(&t->early, op)) vec_push(t->ctx, &t->ops, op);

@@ -227,6 +227,7 @@ static bool same_scalar(const Value *a, const Value *b, Comparison *c) {
     const Op *x = a->def, *y = b->def;
     if (!x || !y || x->code != y->code) return false;
     if (x->code == OP_FOR) return same_carried(x, a->index, y, b->index, c);
+    if (!op_has(x, PURE) && x->code != OP_LOAD && x->code != OP_RING_WAIT) return false;
     if (x->n_operands != y->n_operands || x->n_regions || a->index != b->index ||
         !has_same_attrs(x, y))
         return false;

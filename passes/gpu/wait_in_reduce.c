@@ -95,6 +95,20 @@ static Value *build_half(Ir *ir, Builder *b, const Op *reduce, Value *whole, con
     return result(half, 0);
 }
 
+/// The layout of the joined results, with the rows divided.
+static const Layout *joined_layout(Ctx *ctx, const Op *reduce, const Halves *h,
+                                   const Layout *rows) {
+    int axis = (int)op_int(reduce, A_AXIS, 0);
+    return layout_slice(ctx, rows, axis < h->dim ? axis : axis + 2, false);
+}
+
+/// Whether the joined results lie in registers as the reduction's do.
+static bool joins_in_place(Ctx *ctx, const Op *reduce, const Halves *h, const Layout *rows) {
+    const Type *t = result(reduce, 0)->type;
+    const Layout *joined = joined_layout(ctx, reduce, h, rows);
+    return layout_reshape(ctx, joined, t->rank, t->extents) == t->layout;
+}
+
 /// Replaces the reduction by its halves and moves the wait between them.
 static void split_reduction(Ir *ir, Op *reduce, Op *wait, const Halves *h, const Layout *rows) {
     Ctx *ctx = ir_ctx(ir);
@@ -105,8 +119,7 @@ static void split_reduction(Ir *ir, Op *reduce, Op *wait, const Halves *h, const
     parts[0] = build_half(ir, &b, reduce, whole, h, 0);
     op_move_before(wait, reduce);
     parts[1] = build_half(ir, &b, reduce, whole, h, 1);
-    const Layout *both = layout_slice(ctx, rows, axis < h->dim ? axis : axis + 2, false);
-    const Type *type = ty_laid(ir, x->type->elem, both);
+    const Type *type = ty_laid(ir, x->type->elem, joined_layout(ctx, reduce, h, rows));
     Op *concat = build_op(&b, OP_CONCAT, 2, parts, 1, &type, 0);
     op_set_int(ir, concat, A_AXIS, at);
     value_replace(result(reduce, 0), build_reshape(&b, result(concat, 0), result(reduce, 0)->type));
@@ -127,7 +140,8 @@ static void move_wait(Op *wait, void *arg) {
     const Layout *l = reduce ? operand(reduce, 0)->type->layout : NULL;
     if (!l || !find_halves(l, (int)op_int(reduce, A_AXIS, 0), &h)) return;
     const Layout *rows = layout_reshape(ir_ctx(ir), l, h.rank, h.extents);
-    if (rows) split_reduction(ir, reduce, wait, &h, rows);
+    if (rows && joins_in_place(ir_ctx(ir), reduce, &h, rows))
+        split_reduction(ir, reduce, wait, &h, rows);
 }
 
 void pass_wait_in_reduce(PassEnv *env, Op *module) {
