@@ -180,7 +180,8 @@ static void compute_ahead(Ir *ir, Op *loop) {
 void pass_next_tile(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
-        Op *roles = op->code == OP_DEVICE ? device_roles(op) : NULL;
+        bool deals = op->code == OP_DEVICE && op_flag(op, A_DYNAMIC_TILES);
+        Op *roles = deals ? device_roles(op) : NULL;
         for (int i = 0; roles && i < roles->n_regions; i++) {
             for_each_op_safe(loop, roles->regions[i]) {
                 if (loop->code == OP_WHILE && op_flag(loop, A_PROGRAM_LOOP))

@@ -11,8 +11,8 @@
 // all exponentials, the wait separates them from the rescaling of the sums, which then takes issue
 // slots of its own. Before all exponentials, items must arrive half an iteration earlier. Between
 // the halves of the rows that a thread holds, neither happens. (H200, attention of 128 features, 8
-// warps: 5 % of full attention and 7 to 15 % of causal attention in CTAs that take many tiles. CTAs
-// of one tile lose 7 %: their warpgroups start in step.)
+// warps: 5 % of full attention and 7 to 15 % of causal attention in CTAs that take tiles from a
+// counter. CTAs of one tile lose 7 %: their warpgroups start in step.)
 //
 // Each row is reduced as before, so the bits stay the same.
 #include "passes/gpu/async/async.h"
@@ -126,16 +126,10 @@ static void split_reduction(Ir *ir, Op *reduce, Op *wait, const Halves *h, const
     op_erase(reduce);
 }
 
-static bool takes_many_tiles(const Op *op) {
-    for (const Op *up = op->parent->parent; up->code != OP_DEVICE; up = up->parent->parent)
-        if (op_flag(up, A_PROGRAM_LOOP)) return true;
-    return false;
-}
-
 static void move_wait(Op *wait, void *arg) {
     Ir *ir = arg;
     Halves h;
-    if (wait->code != OP_RING_WAIT || !takes_many_tiles(wait)) return;
+    if (wait->code != OP_RING_WAIT) return;
     Op *reduce = reduction_before(wait);
     const Layout *l = reduce ? operand(reduce, 0)->type->layout : NULL;
     if (!l || !find_halves(l, (int)op_int(reduce, A_AXIS, 0), &h)) return;
@@ -147,7 +141,8 @@ static void move_wait(Op *wait, void *arg) {
 void pass_wait_in_reduce(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
-        Op *roles = op->code == OP_DEVICE ? device_roles(op) : NULL;
+        bool deals = op->code == OP_DEVICE && op_flag(op, A_DYNAMIC_TILES);
+        Op *roles = deals ? device_roles(op) : NULL;
         if (roles) op_walk_pre(roles, move_wait, env->ir);
     }
 }

@@ -30,7 +30,8 @@ KNOWN = {
     # next program writes the memory that this one reads, with products of the only warpgroup in between.
     "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("batch_matmul", "linear_glu", "attention_varlen")}
     | {("attention_varlen", "tg.barrier.1.128"): 1},
-    "sim:sm_80": SORTS,
+    # A barrier before the next program's copies, which their own barrier follows.
+    "sim:sm_80": SORTS | {("attention_varlen", "tg.barrier"): 2},
     "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("attention_varlen", "concat_last", "concat_middle", "topk_last")}
     | {(f, "tg.barrier.shared"): 1 for f in SHARED},
 }
