@@ -32,7 +32,7 @@ KNOWN = {
     | {("attention_varlen", "tg.barrier.1.128"): 1},
     # A barrier before the next program's copies, which their own barrier follows.
     "sim:sm_80": SORTS | {("attention_varlen", "tg.barrier"): 2},
-    "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("attention_varlen", "concat_last", "concat_middle", "topk_last")}
+    "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last")}
     | {(f, "tg.barrier.shared"): 1 for f in SHARED},
 }
 
