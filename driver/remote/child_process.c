@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -92,17 +93,17 @@ bool child_runs(const ChildProcess *p) {
 }
 
 /// Waits for the process, and ends the programs that it started, such as an assembler that hangs.
-/// Until it has been waited for, no other process has its number.
+/// They are in its process group. Until the process has been waited for, no other process has its
+/// number. If the host program ignores SIGCHLD, or has waited for the process itself, the number is
+/// free, but no new process gets it while the group has a member.
 static int wait_for_end(pid_t pid) {
     siginfo_t end;
     int status = -1, failed;
     pid_t got;
     do failed = waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT);
     while (failed && errno == EINTR);
-    if (!failed) {
-        kill(-pid, SIGKILL);
-        tool_sweep(pid);
-    }
+    kill(-pid, SIGKILL);
+    tool_sweep(pid);
     do got = waitpid(pid, &status, 0);
     while (got < 0 && errno == EINTR);
     return got == pid ? status : -1; // the host program may have waited for the child itself
@@ -167,11 +168,19 @@ static Talk wait_for_socket(ChildProcess *p, short events, double end) {
     }
 }
 
+/// The wall-clock limit of a process. Its own clock stands still while it waits for a disk, and a
+/// disk of a lost server never answers.
+static double longest_wait(double limit) {
+    enum { TIMES = 20, LEAST = 600 }; // LEAST in seconds
+    return fmax(TIMES * limit, LEAST);
+}
+
 Talk child_wait(ChildProcess *p, rt_child_clock *clock, double limit) {
+    double end = rt_seconds() + longest_wait(limit);
     for (;;) {
         Talk t = wait_for_socket(p, POLLIN, rt_seconds() + LOOK);
         if (t != TALK_LATE) return t;
-        if (rt_child_clock_read(clock) >= limit) return TALK_LATE;
+        if (rt_child_clock_read(clock) >= limit || rt_seconds() >= end) return TALK_LATE;
     }
 }
 

@@ -37,7 +37,7 @@ const char *child_end_text(Ctx *ctx, int status);
 typedef enum Talk { TALK_OK, TALK_BROKEN, TALK_LATE, TALK_FOREIGN, TALK_OTHER } Talk;
 
 /// Waits for bytes until `limit` on the process's clock, so no process is late because it waited
-/// for a core.
+/// for a core. By the wall clock the wait ends after 20 times the limit, and at least 10 minutes.
 Talk child_wait(ChildProcess *p, rt_child_clock *clock, double limit);
 /// Sends a message until `end` of rt_seconds.
 Talk child_send(ChildProcess *p, Bytes message, double end);

@@ -119,17 +119,19 @@ static char state_of(pid_t pid) {
     return strrchr(text, ')')[2];
 }
 
-/// A child that waits for a disk is not hung: the clock counts only its processor time.
+/// A child that waits for a disk is not hung: the clock counts only its processor time. The state
+/// at the end shows that it waited all the time, and had not ended.
 static void waits_for_a_disk(void **state) {
     (void)state;
     rt_child_clock c;
     pid_t pid = start_disk_wait();
-    while (state_of(pid) != 'D') wait_ms(1);
+    for (char seen; (seen = state_of(pid)) != 'D'; wait_ms(1)) assert_int_not_equal(seen, 'Z');
     rt_child_clock_start(&c, pid);
     for (int i = 0; i < 20; i++) {
         wait_ms(5);
         rt_child_clock_read(&c);
     }
+    assert_int_equal(state_of(pid), 'D');
     assert_true(c.seconds <= rt_child_clock_computed(&c) + 1e-6);
     end_child(pid);
 }
