@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WHY = 512, LOCK_TRIES = 2000, LOCK_WAIT = 2000000 }; // nanoseconds; four seconds in all
+enum { WHY = 512, LOCK_WAIT = 2 }; // milliseconds between two tries
 static const char stem[] = "kernels-", ending[] = ".db";
 
 /* ---- the folder ---------------------------------------------------------------------------- */
@@ -295,15 +295,15 @@ void folder_discard(const Folder *f, int generation) {
     }
 }
 
-int folder_lock(const Folder *f) {
+int folder_lock(const Folder *f, int ms) {
     char path[FOLDER_PATH];
     snprintf(path, sizeof path, "%s/lock", f->path);
     int fd = open_own(path);
     if (fd < 0) return -1;
-    for (int i = 0; i < LOCK_TRIES; i++) {
+    for (; ms > 0; ms -= LOCK_WAIT) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
         if (errno != EWOULDBLOCK && errno != EINTR) break;
-        nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT * 1000000L}, NULL);
     }
     close(fd);
     return -1;

@@ -20,14 +20,29 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { SCHEMA = 1, APPLICATION = 0x7467756c, BUSY_MS = 5000, HOUR = 3600 };
+enum { SCHEMA = 1, APPLICATION = 0x7467756c, HOUR = 3600 };
 
-typedef enum Statement { GET, PUT, TOUCH, REMOVE, TOTAL, OLDEST, EACH, STATEMENTS } Statement;
+typedef enum Statement {
+    GET,
+    PUT,
+    PUT_LATE,
+    TOUCH,
+    REMOVE,
+    TOTAL,
+    OLDEST,
+    EACH,
+    STATEMENTS
+} Statement;
 
 static const char *const texts[STATEMENTS] = {
     [GET] = "SELECT kind, about, value, sum, bytes, made, used FROM entry WHERE key = ?1",
     [PUT] = "INSERT OR REPLACE INTO entry(key, kind, about, value, sum, bytes, made, used) "
             "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [PUT_LATE] = "INSERT INTO entry(key, kind, about, value, sum, bytes, made, used) "
+                 "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(key) DO UPDATE SET "
+                 "kind = excluded.kind, about = excluded.about, value = excluded.value, "
+                 "sum = excluded.sum, bytes = excluded.bytes, made = excluded.made, "
+                 "used = excluded.used WHERE excluded.made > entry.made",
     [TOUCH] = "UPDATE entry SET used = ?2 WHERE key = ?1",
     [REMOVE] = "DELETE FROM entry WHERE key = ?1",
     [TOTAL] = "SELECT count(*), coalesce(sum(bytes), 0) FROM entry",
@@ -39,7 +54,8 @@ static const char *const texts[STATEMENTS] = {
 struct Store {
     Folder folder;
     int generation;
-    int error; // errno of the last connection that failed, or 0
+    int error;    // errno of the last connection that failed, or 0
+    int patience; // milliseconds
     int64_t limit;
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
@@ -128,7 +144,7 @@ static int make_schema(Store *s) {
 /// of another version or another program.
 static int prepare_database(Store *s) {
     int version = 0, application = 0, tables = 0;
-    sqlite3_busy_timeout(s->db, BUSY_MS);
+    sqlite3_busy_timeout(s->db, s->patience);
     int code = run_sql(s, "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON");
     if (!code) code = pragma_number(s, "PRAGMA user_version", &version);
     if (!code) code = pragma_number(s, "PRAGMA application_id", &application);
@@ -196,16 +212,18 @@ static int connect_newest(Store *s) {
     return is_damage(code) ? connect_again(s) : code;
 }
 
-StoreStatus store_connect(const char *folder, int64_t limit, Store **out, char why[STORE_WHY]) {
+StoreStatus store_connect(const char *folder, int64_t limit, int patience, Store **out,
+                          char why[STORE_WHY]) {
     Store *s = *out = calloc(1, sizeof *s);
     if (!s) {
         snprintf(why, STORE_WHY, "out of memory");
         return STORE_MEMORY;
     }
     s->limit = limit;
+    s->patience = patience;
     int code = SQLITE_CANTOPEN;
     if (folder_open(&s->folder, folder, why)) {
-        int lock = folder_lock(&s->folder);
+        int lock = folder_lock(&s->folder, patience);
         code = connect_newest(s);
         folder_unlock(lock);
         if (!code) return STORE_OK;
@@ -218,11 +236,12 @@ StoreStatus store_connect(const char *folder, int64_t limit, Store **out, char w
 
 Store *store_open(const char *folder, int64_t limit, char why[STORE_WHY]) {
     Store *s;
-    store_connect(folder, limit, &s, why);
+    store_connect(folder, limit, STORE_PATIENCE, &s, why);
     return s;
 }
 
 void store_patience(Store *s, int ms) {
+    s->patience = ms;
     if (s->db) sqlite3_busy_timeout(s->db, ms);
 }
 
@@ -250,7 +269,7 @@ void store_release(int claim) {
 /// Replaces a damaged database by another generation, unless another process already has.
 static bool replace_database(Store *s) {
     close_database(s);
-    int lock = folder_lock(&s->folder), newest = folder_newest(&s->folder);
+    int lock = folder_lock(&s->folder, s->patience), newest = folder_newest(&s->folder);
     bool same = newest == s->generation;
     s->generation = newest;
     int code = same ? connect_again(s) : open_database(s);
@@ -373,8 +392,8 @@ StoreStatus store_get(Store *s, StoreKey key, StoreKind kind, void **value, size
     return STORE_OK;
 }
 
-static int insert_entry(Store *s, const StoreEntry *e, const StoreKey *sum) {
-    sqlite3_stmt *q = s->statements[PUT];
+static int insert_entry(Store *s, Statement how, const StoreEntry *e, const StoreKey *sum) {
+    sqlite3_stmt *q = s->statements[how];
     sqlite3_bind_blob(q, 1, e->key.bytes, sizeof e->key.bytes, SQLITE_STATIC);
     sqlite3_bind_int(q, 2, (int)e->kind);
     sqlite3_bind_text(q, 3, e->about, -1, SQLITE_STATIC);
@@ -399,7 +418,7 @@ static StoreStatus make_store_room(Store *s) {
     return store_prune(s, INT64_MIN, s->limit - s->limit / 10, &removed);
 }
 
-StoreStatus store_put(Store *s, const StoreEntry *entry) {
+static StoreStatus put_entry(Store *s, Statement how, const StoreEntry *entry) {
     if (!s->db) return STORE_REFUSED;
     StoreEntry e = *entry;
     StoreKey sum;
@@ -407,11 +426,20 @@ StoreStatus store_put(Store *s, const StoreEntry *entry) {
     if (!e.made) e.made = now;
     if (!e.used) e.used = now;
     checksum_entry(&e, &sum);
-    int code = insert_entry(s, &e, &sum);
-    if (is_damage(code)) code = replace_database(s) ? insert_entry(s, &e, &sum) : SQLITE_CORRUPT;
+    int code = insert_entry(s, how, &e, &sum);
+    if (is_damage(code))
+        code = replace_database(s) ? insert_entry(s, how, &e, &sum) : SQLITE_CORRUPT;
     if (status_of(code)) return status_of(code);
     make_store_room(s); // the entry is stored, even if this fails
     return STORE_OK;
+}
+
+StoreStatus store_put(Store *s, const StoreEntry *entry) {
+    return put_entry(s, PUT, entry);
+}
+
+StoreStatus store_put_late(Store *s, const StoreEntry *entry) {
+    return put_entry(s, PUT_LATE, entry);
 }
 
 StoreStatus store_each(Store *s, bool values, bool (*visit)(void *user, const StoreEntry *entry),

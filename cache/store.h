@@ -49,10 +49,14 @@ enum { STORE_WHY = 512 };
 /// because machine code is loaded from there. NULL: it failed; `why` has the reason. `limit`: bytes
 /// of all entries; above it, the longest unused entries are removed; 0: no limit.
 Store *store_open(const char *folder, int64_t limit, char why[STORE_WHY]);
-/// Likewise, with the reason of a failure as a status. STORE_BUSY: it may succeed later.
-StoreStatus store_connect(const char *folder, int64_t limit, Store **out, char why[STORE_WHY]);
+enum { STORE_PATIENCE = 5000 }; // milliseconds
+/// store_open that returns a status, and NULL in *out if it fails. STORE_BUSY: another process held
+/// the store, and a later call may succeed. `patience`: for how many milliseconds each call of the
+/// store, this one too, waits for another process; store_open takes STORE_PATIENCE.
+StoreStatus store_connect(const char *folder, int64_t limit, int patience, Store **out,
+                          char why[STORE_WHY]);
 void store_close(Store *s);
-/// Sets how long the store's calls wait for other processes; by default 5 s.
+/// Sets the patience of the later calls.
 void store_patience(Store *s, int ms);
 /// The database's path.
 const char *store_path(const Store *s);
@@ -61,6 +65,9 @@ const char *store_path(const Store *s);
 StoreStatus store_get(Store *s, StoreKey key, StoreKind kind, void **value, size_t *bytes);
 /// Adds or replaces an entry. After STORE_OK, the entry survives any end of the process.
 StoreStatus store_put(Store *s, const StoreEntry *entry);
+/// Adds an entry that was made a while ago (entry->made). It replaces an older one, but none that
+/// was made in the same second or later.
+StoreStatus store_put_late(Store *s, const StoreEntry *entry);
 StoreStatus store_remove(Store *s, StoreKey key);
 
 /// Claims a key, with or without an entry, until it is released or the process ends. A key has one

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DEFAULT_LIMIT ((int64_t)1 << 30)
@@ -89,7 +90,9 @@ static void warn_not_kept(const char *why) {
     say(line);
 }
 
-enum { REST = 60, LAST_MS = 500 }; // seconds; milliseconds of waiting when the process ends
+/// REST: seconds. LAST_MS: milliseconds of each wait when the process ends. FEW: the most pending
+/// entries that one call writes.
+enum { REST = 60, LAST_MS = 500, FEW = 8 };
 
 /// A stopped process, or a lock that a file system lost, can hold the store forever. One launch
 /// waits for it; the next ones do without the store for REST seconds.
@@ -101,7 +104,7 @@ static void rest_store(void) {
     cache.warned_busy = true;
 }
 
-static void open_store(void) {
+static void open_store(int patience) {
     char folder[PATH_MAX], why[STORE_WHY];
     int64_t limit;
     cache.tried = true;
@@ -110,7 +113,7 @@ static void open_store(void) {
     } else if (!cache_limit(&limit, why)) {
         warn_not_kept(why);
     } else {
-        StoreStatus status = store_connect(folder, limit, &cache.store, why);
+        StoreStatus status = store_connect(folder, limit, patience, &cache.store, why);
         cache.pending.limit = limit;
         cache.tried = status != STORE_BUSY;
         if (status == STORE_BUSY)
@@ -120,29 +123,36 @@ static void open_store(void) {
     }
 }
 
-/// Writes the oldest entries first, until the store is busy. Entries that it refuses are dropped.
-static void write_pending(void) {
-    StoreEntry *e;
-    while ((e = pending_oldest(&cache.pending))) {
-        StoreStatus status = store_put(cache.store, e);
-        if (status == STORE_BUSY) {
-            rest_store();
-            return;
-        }
-        if (status) warn_not_kept(store_status_text(status));
-        pending_drop_oldest(&cache.pending);
-    }
+/// Writes the oldest pending entry. It replaces no newer one, such as a tuning result that another
+/// process has stored meanwhile. An entry that the store refuses is dropped; one for which memory
+/// or space is missing waits on. Returns whether the next entry can be tried.
+static bool write_oldest(void) {
+    StoreEntry *e = pending_oldest(&cache.pending);
+    if (!e) return false;
+    StoreStatus status = store_put_late(cache.store, e);
+    if (status == STORE_BUSY)
+        rest_store();
+    else if (status)
+        warn_not_kept(store_status_text(status));
+    if (status && status != STORE_REFUSED) return false;
+    pending_drop_oldest(&cache.pending);
+    return true;
 }
 
-/// Returns the store with its lock held, and opens it at first use. Pending entries are written.
+static void write_few(void) {
+    for (int i = 0; i < FEW && write_oldest(); i++) continue;
+}
+
+/// Returns the store with its lock held, and opens it at first use. A few pending entries are
+/// written.
 /// NULL, also with the lock: there is no store, or it is resting.
 static Store *lock_store(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_store_forks);
     pthread_mutex_lock(&cache.lock);
     if (cache_is_off() || rt_seconds() < cache.rests_until) return NULL;
-    if (!cache.tried) open_store();
-    if (cache.store) write_pending();
+    if (!cache.tried) open_store(STORE_PATIENCE);
+    if (cache.store) write_few();
     return rt_seconds() < cache.rests_until ? NULL : cache.store;
 }
 
@@ -150,15 +160,46 @@ static void unlock_store(void) {
     pthread_mutex_unlock(&cache.lock);
 }
 
-/// Runs when the process ends. Another thread may still be in the store.
+/// Whether another thread leaves the store in time.
+static bool lock_at_end(void) {
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += LAST_MS * 1000000L;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    return pthread_mutex_timedlock(&cache.lock, &end) == 0;
+}
+
+/// Writes all pending entries, as long as there is time.
+static void write_all_pending(void) {
+    double end = rt_seconds() + LAST_MS * 1e-3;
+    if (pending_oldest(&cache.pending) && !cache.tried) open_store(LAST_MS);
+    if (cache.store) store_patience(cache.store, LAST_MS);
+    while (cache.store && rt_seconds() < end && write_oldest()) continue;
+}
+
+static void say_lost(void) {
+    char line[100];
+    int n = cache.pending.n + cache.pending.dropped;
+    snprintf(line, sizeof line, "warning: %d compiled kernel%s could not be kept on disk", n,
+             n == 1 ? "" : "s");
+    if (n) say(line);
+}
+
+/// Runs when the process ends.
 static void write_last(void) {
-    if (pthread_mutex_trylock(&cache.lock)) return;
-    if (pending_oldest(&cache.pending) && !cache.tried) open_store();
-    if (cache.store) {
-        store_patience(cache.store, LAST_MS);
-        write_pending();
+    if (!lock_at_end()) {
+        say("warning: compiled kernels could not be kept on disk: another thread was in the store");
+        return;
     }
+    write_all_pending();
+    say_lost();
     pthread_mutex_unlock(&cache.lock);
+}
+
+/// Whether a store is open, or can still be opened.
+static bool may_have_store(void) {
+    return cache.store || !cache.tried;
 }
 
 /// Keeps an entry until the store has time for it. The lock is held.
@@ -244,12 +285,14 @@ bool cache_get(Ctx *ctx, StoreKey key, StoreKind kind, WireKind message, Bytes *
     return true;
 }
 
-/// Entries wait while the store rests, and are lost only if no store can be opened.
+/// Entries wait while the store rests, unless none can be opened.
 void cache_put(const StoreEntry *e) {
     Store *s = lock_store();
     StoreStatus status = s ? store_put(s, e) : STORE_BUSY;
     if (s && status == STORE_BUSY) rest_store();
-    if (status == STORE_BUSY && rt_seconds() < cache.rests_until)
+    if (!status)
+        pending_drop(&cache.pending, e->key); // it is older
+    else if (status == STORE_BUSY && may_have_store() && rt_seconds() < cache.rests_until)
         put_aside(e);
     else if (s && status)
         warn_not_kept(store_status_text(status));

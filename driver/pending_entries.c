@@ -34,10 +34,11 @@ static void drop_entry(PendingEntries *p, PendingEntry **at, PendingEntry *befor
     *at = gone->next;
     if (p->last == gone) p->last = before;
     p->bytes -= (int64_t)gone->entry.bytes;
+    p->n--;
     free(gone);
 }
 
-static void drop_key(PendingEntries *p, StoreKey key) {
+void pending_drop(PendingEntries *p, StoreKey key) {
     PendingEntry *before = NULL;
     for (PendingEntry **at = &p->first; *at; before = *at, at = &(*at)->next) {
         if (!has_key(*at, key)) continue;
@@ -46,14 +47,20 @@ static void drop_key(PendingEntries *p, StoreKey key) {
     }
 }
 
+static void keep_limit(PendingEntries *p) {
+    int64_t limit = p->limit && p->limit < PENDING_MOST ? p->limit : PENDING_MOST;
+    for (; p->bytes > limit; p->dropped++) pending_drop_oldest(p);
+}
+
 bool pending_add(PendingEntries *p, const StoreEntry *e) {
     PendingEntry *added = copy_entry(e);
     if (!added) return false;
-    drop_key(p, e->key);
+    pending_drop(p, e->key);
     *(p->last ? &p->last->next : &p->first) = added;
     p->last = added;
     p->bytes += (int64_t)e->bytes;
-    while (p->limit && p->bytes > p->limit) pending_drop_oldest(p);
+    p->n++;
+    keep_limit(p);
     return true;
 }
 

@@ -8,8 +8,12 @@
 typedef struct PendingEntry PendingEntry;
 typedef struct PendingEntries {
     PendingEntry *first, *last;
-    int64_t bytes, limit; // of all values; limit 0: none
+    int n;                // number of entries
+    int dropped;          // number of entries that were dropped above the limit
+    int64_t bytes, limit; // of all values; the limit is PENDING_MOST if this one is 0 or more
 } PendingEntries;
+
+enum { PENDING_MOST = 64 << 20 };
 
 /// Adds a copy, in place of an entry with the same key. Above the limit, the oldest entries are
 /// dropped, as a store does. False: out of memory.
@@ -19,5 +23,7 @@ const StoreEntry *pending_find(const PendingEntries *p, StoreKey key);
 /// NULL: there are none.
 StoreEntry *pending_oldest(const PendingEntries *p);
 void pending_drop_oldest(PendingEntries *p);
+/// Drops the entry with the key, if there is one.
+void pending_drop(PendingEntries *p, StoreKey key);
 
 #endif

@@ -2,6 +2,7 @@
 // Another process holds a store: the process waits for it once, reports it once, and works without
 // it for a while. Its entries are found meanwhile, and are in the store in the end.
 #include "driver/code_cache.h"
+#include "driver/pending_entries.h"
 #include "driver/remote/wire.h"
 
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <sqlite3.h>
 
 static int warnings;
@@ -65,6 +67,40 @@ static double now = 1000;
 double __wrap_rt_seconds(void);
 double __wrap_rt_seconds(void) {
     return now;
+}
+
+/// A store that cannot be opened, or has no space left, until it is said to.
+static bool refuses_to_open;
+static StoreStatus late_status;
+static int patience;
+static pid_t tester; // 0: the wait below is not for its thread
+static int begins_to_end[2], is_in_store[2];
+
+StoreStatus __real_store_connect(const char *, int64_t, int, Store **, char *);
+StoreStatus __wrap_store_connect(const char *at, int64_t limit, int ms, Store **out, char *why);
+StoreStatus __wrap_store_connect(const char *at, int64_t limit, int ms, Store **out, char *why) {
+    char byte = 0;
+    patience = ms;
+    *out = NULL;
+    if (refuses_to_open) return STORE_BUSY;
+    if (tester && (write(is_in_store[1], &byte, 1) != 1 || read(begins_to_end[0], &byte, 1) != 1))
+        _exit(1);
+    return __real_store_connect(at, limit, ms, out, why);
+}
+
+StoreStatus __real_store_put_late(Store *s, const StoreEntry *e);
+StoreStatus __wrap_store_put_late(Store *s, const StoreEntry *e);
+StoreStatus __wrap_store_put_late(Store *s, const StoreEntry *e) {
+    return late_status ? late_status : __real_store_put_late(s, e);
+}
+
+/// Waits until the other thread is out of the store, however long that takes on a busy machine.
+int __wrap_pthread_mutex_timedlock(pthread_mutex_t *lock, const struct timespec *end);
+int __wrap_pthread_mutex_timedlock(pthread_mutex_t *lock, const struct timespec *end) {
+    char byte = 0;
+    (void)end;
+    if (tester && write(begins_to_end[1], &byte, 1) != 1) _exit(1);
+    return pthread_mutex_lock(lock);
 }
 
 /// A message as entries have it, with the text as its body.
@@ -174,6 +210,131 @@ static void ends_early(pid_t holder) {
     keep("second");
 }
 
+static void check_last_patience(void) {
+    MUST(patience > 0 && patience <= 500);
+    MUST(warnings == 1);
+}
+
+/// The store that could not be opened is opened when the process ends, with little patience.
+static void opens_at_the_end(pid_t holder) {
+    end_holder(holder);
+    refuses_to_open = true;
+    atexit(check_last_patience); // runs last
+    keep("waits for a store");
+    MUST(patience == STORE_PATIENCE);
+    refuses_to_open = false;
+}
+
+static void *open_and_find(void *text) {
+    finds(text);
+    return NULL;
+}
+
+/// Another thread is in the store when the process ends, and leaves it in time.
+static void ends_during_use(pid_t holder) {
+    pthread_t thread;
+    char byte;
+    end_holder(holder);
+    refuses_to_open = true;
+    keep("waits for a thread");
+    refuses_to_open = false;
+    now += 61;
+    MUST(pipe(begins_to_end) == 0 && pipe(is_in_store) == 0);
+    tester = getpid();
+    MUST(pthread_create(&thread, NULL, open_and_find, (void *)(uintptr_t) "other") == 0);
+    MUST(read(is_in_store[0], &byte, 1) == 1);
+}
+
+static void check_loss(void) {
+    MUST(warnings == 2 && strstr(warning, "2 compiled kernels could not be kept"));
+}
+
+/// No store can be opened until the end: the entries are lost, and a warning says it.
+static void loses_entries(pid_t holder) {
+    end_holder(holder);
+    refuses_to_open = true;
+    atexit(check_loss);
+    keep("one");
+    keep("two");
+}
+
+/// Many entries are written by several calls, or at the end. Without space they wait on.
+static void writes_a_few_a_call(pid_t holder) {
+    char text[20];
+    end_holder(holder);
+    refuses_to_open = true;
+    for (int i = 0; i < 30; i++) {
+        snprintf(text, sizeof text, "entry %d", i);
+        keep(text);
+    }
+    refuses_to_open = false;
+    now += 61;
+    late_status = STORE_FULL;
+    MUST(!finds("other") && finds("entry 0"));
+    MUST(entries_in(folder) == 1);
+    late_status = STORE_OK;
+    MUST(!finds("other") && finds("entry 0") && finds("entry 29"));
+    int written = entries_in(folder);
+    MUST(written > 1 && written < 31);
+}
+
+static void fork_and_keep(const char *line) {
+    static bool is_child;
+    int status;
+    hear(line);
+    if (is_child) return;
+    pid_t child = fork();
+    is_child = child == 0;
+    if (is_child) {
+        keep("of a process without a store");
+        _exit(finds("of a process without a store"));
+    }
+    MUST(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/// The child of a fork during a use of the store has none, so no entry waits for it.
+static void forks_during_use(pid_t holder) {
+    end_holder(holder);
+    refuses_to_open = true;
+    code_cache_warn_by(fork_and_keep);
+    keep("of the parent");
+    refuses_to_open = false;
+    code_cache_warn_by(hear);
+}
+
+static void store_is_opened_late(void **state) {
+    static const struct {
+        void (*body)(pid_t);
+        int entries; // with that of end_holder
+    } cases[] = {{opens_at_the_end, 2},
+                 {ends_during_use, 2},
+                 {loses_entries, 1},
+                 {writes_a_few_a_call, 31},
+                 {forks_during_use, 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Case c = {.body = cases[i].body};
+        start_case(&c);
+        assert_int_equal(end_case(&c), cases[i].entries);
+    }
+}
+
+/// The memory of pending entries is bounded, even if that of the store is not.
+static void memory_is_bounded(void **state) {
+    static char value[4 << 20];
+    PendingEntries p = {0};
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_true(pending_add(&p, &(StoreEntry){.key = store_hash(&i, sizeof i),
+                                                  .kind = STORE_CODE,
+                                                  .about = "",
+                                                  .value = value,
+                                                  .bytes = sizeof value}));
+    assert_true(p.bytes <= PENDING_MOST && p.n == 16 && p.dropped == 4);
+    while (pending_oldest(&p)) pending_drop_oldest(&p);
+    assert_true(p.bytes == 0 && p.n == 0 && !p.last);
+}
+
 /// Both at once, since each waits 5 s for the store.
 static void entries_wait_for_the_store(void **state) {
     (void)state;
@@ -185,6 +346,8 @@ static void entries_wait_for_the_store(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(entries_wait_for_the_store)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(entries_wait_for_the_store),
+                                       cmocka_unit_test(store_is_opened_late),
+                                       cmocka_unit_test(memory_is_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
