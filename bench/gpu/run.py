@@ -243,15 +243,16 @@ def turns(names, rounds):
     return [n for r in range(rounds) for n in random.Random(r).sample(names, len(names))]
 
 
-def merged_row(rows):
-    """One contender's row of those of its rounds: medians, or the row that failed."""
+def merged_row(by_round):
+    """One contender's row of those of its rounds (round -> row): medians, or the row that failed."""
+    rows = list(by_round.values())
     failed = [r for r in rows if "failed" in r]
     if failed or len(rows) == 1 or "ms" not in rows[0]:
-        return (failed or rows)[0]
+        return (failed or rows)[0] | ({"rounds": list(by_round)} if list(by_round) != [0] else {})
     times = [r["ms"] for r in rows]
     medians = {k: statistics.median(r[k] for r in rows) for k in ("ms", "tflops", "gbs", "host_us")}
     spread = (max(times) - min(times)) / medians["ms"]
-    return rows[0] | medians | {"rounds_ms": times, "spread": spread}
+    return rows[0] | medians | {"rounds": list(by_round), "rounds_ms": times, "spread": spread}
 
 
 def merged(records):
@@ -262,7 +263,7 @@ def merged(records):
     out = []
     for rounds in by_name.values():
         names = dict.fromkeys(n for r in rounds for n in r["rows"])
-        rows = {n: merged_row([r["rows"][n] for r in rounds if n in r["rows"]]) for n in names}
+        rows = {n: merged_row({i: r["rows"][n] for i, r in enumerate(rounds) if n in r["rows"]}) for n in names}
         good = [r for r in rounds if "failed" not in r]
         failed = [{"failed": r["failed"]} for r in rounds if "failed" in r]
         out.append((good or rounds)[0] | (failed or [{}])[0] | {"rows": rows})
@@ -336,7 +337,15 @@ def best(rows, ours):
 
 
 def rounds_of(row):
-    return row.get("rounds_ms", [row["ms"]])
+    """round -> time"""
+    return dict(zip(row.get("rounds", [0]), row.get("rounds_ms", [row["ms"]])))
+
+
+def ratio_of_rounds(peer, own):
+    """The median over the rounds that have both; without one, the ratio of the medians."""
+    theirs, ours = rounds_of(peer), rounds_of(own)
+    both = [theirs[r] / ours[r] for r in theirs if r in ours]
+    return statistics.median(both) if both else peer["ms"] / own["ms"]
 
 
 def ratios(record):
@@ -347,7 +356,7 @@ def ratios(record):
     own = record["rows"][name]
     return {
         n: (
-            statistics.median(p / t for p, t in zip(rounds_of(r), rounds_of(own))),
+            ratio_of_rounds(r, own),
             own["spread"] + r["spread"],
         )
         for n, r in record["rows"].items()

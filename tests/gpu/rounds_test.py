@@ -38,6 +38,17 @@ def test_medians():
     assert ours["ms"] == 2.0 and ours["spread"] == 1.5 and ours["tflops"] == 4.0
 
 
+def test_rounds_of_a_ratio():
+    # A peer that is absent from a round is compared in the other rounds only.
+    some = [record(1.0, 3.0), record(2.0, 6.0), record(4.0, 12.0)]
+    del some[0]["rows"]["cublas"]
+    assert run.ratios(run.merged(some)[0])["cublas"][0] == 3.0
+    del some[1]["rows"]["cublas"]
+    assert run.ratios(run.merged(some)[0])["cublas"][0] == 3.0
+    del some[2]["rows"]["tegula"]
+    assert run.ratios(run.merged(some)[0])["cublas"][0] == 12.0 / 1.5
+
+
 def test_one_round():
     assert run.merged([record(1.0, 2.0)]) == [record(1.0, 2.0)]
     assert run.ratios(record(1.0, 2.0))["cublas"][0] == 2.0
