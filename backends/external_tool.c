@@ -57,7 +57,7 @@ static _Thread_local bool is_short; // of files or memory, in this thread's sear
 
 /// Whether a message of dlerror names a lack that may pass. The loader sets no errno.
 static bool names_lack(const char *why) {
-    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EACCES, EIO};
+    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EIO};
     bool found = !why;
     for (size_t i = 0; i < sizeof errors / sizeof *errors && !found; i++)
         found = strstr(why, strerror(errors[i]));
@@ -143,11 +143,45 @@ static char **make_tool_environment(void) {
 /// The folder's name has the number of this process. A lock on it lasts as long as the process: in
 /// another container a process of the same number may use the same folder of temporary files.
 struct ToolRun {
+    ToolRun *next; // list of this process's runs
+    pid_t owner;   // the process that started it; a forked child has a copy of the list
     char folder[TOOL_PATH / 2]; // "": not created
     int lock;                   // the folder, open; -1: not locked
     pid_t child;                // 0: not started
     char end[TOOL_END];         // the reason
 };
+
+static int open_folder(int at, const char *path) {
+    return openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static struct {
+    Lock lock;
+    ToolRun *first;
+} runs = {.lock = LOCK_INIT};
+
+/// Makes the run's folder and locks it. Under the list's lock, so each folder is in the list.
+static bool make_folder(ToolRun *run, const char *in) {
+    run->owner = getpid();
+    snprintf(run->folder, sizeof run->folder, "%s/tegula-%ld-XXXXXX", in, (long)run->owner);
+    lock_take(&runs.lock);
+    bool made = mkdtemp(run->folder);
+    run->next = runs.first;
+    if (made) runs.first = run;
+    lock_give(&runs.lock);
+    if (!made) return false;
+    run->lock = open_folder(AT_FDCWD, run->folder);
+    if (run->lock >= 0) flock(run->lock, LOCK_EX | LOCK_NB);
+    return true;
+}
+
+static void delist_run(const ToolRun *run) {
+    lock_take(&runs.lock);
+    ToolRun **at = &runs.first;
+    while (*at && *at != run) at = &(*at)->next;
+    if (*at) *at = run->next;
+    lock_give(&runs.lock);
+}
 
 /// Starts the program with both outputs in the file `log`.
 static void spawn_tool(ToolRun *run, const char *program, const char *const *arguments,
@@ -207,20 +241,12 @@ static const char *temporary_folder(void) {
     return set ? set : "/tmp";
 }
 
-static int open_folder(int at, const char *path) {
-    return openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
 ToolRun *tool_start(const char *program, const char *const *arguments, const char *bytes,
                     size_t n) {
     ToolRun *run = calloc(1, sizeof *run);
     if (!run) return NULL;
     run->lock = -1;
-    snprintf(run->folder, sizeof run->folder, "%s/tegula-%ld-XXXXXX", temporary_folder(),
-             (long)getpid());
-    if (mkdtemp(run->folder)) {
-        run->lock = open_folder(AT_FDCWD, run->folder);
-        if (run->lock >= 0) flock(run->lock, LOCK_EX | LOCK_NB);
+    if (make_folder(run, temporary_folder())) {
         start_in(run, program, arguments, bytes, n);
     } else {
         note_errno(run->end, run->folder);
@@ -243,25 +269,37 @@ static bool wait_for_end(const ToolRun *run, ToolOutput *out) {
 
 static const char *const file_names[] = {tool_in, tool_out, "log"};
 
-/// Releases the run, with its folder and the folder's contents.
-static void release_tool_run(ToolRun *run) {
+/// Removes the run's folder with its contents.
+static void remove_run(const ToolRun *run) {
     char path[TOOL_PATH];
-    for (int i = 0; i < 3 && run->folder[0]; i++) {
+    for (int i = 0; i < 3; i++) {
         path_in(run, file_names[i], path);
         unlink(path);
     }
-    if (run->folder[0]) rmdir(run->folder);
+    rmdir(run->folder);
+}
+
+void tool_remove_runs(void) {
+    lock_take(&runs.lock);
+    for (const ToolRun *run = runs.first; run; run = run->next)
+        if (run->owner == getpid()) remove_run(run);
+    lock_give(&runs.lock);
+}
+
+static void release_tool_run(ToolRun *run) {
+    delist_run(run);
+    if (run->folder[0]) remove_run(run);
     if (run->lock >= 0) close(run->lock);
     free(run);
 }
 
 /// Removes a folder of a run, unless it is another user's, or in use. In a folder that all may
 /// write to, another user may have made one of this name, or a link.
-static void remove_folder(int at, const char *name, bool in_use) {
+static void remove_folder(int at, const char *name) {
     struct stat s;
     int folder = open_folder(at, name);
     if (folder < 0) return;
-    bool free_now = in_use || flock(folder, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    bool free_now = flock(folder, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     if (free_now && fstat(folder, &s) == 0 && s.st_uid == geteuid()) {
         for (int i = 0; i < 3; i++) unlinkat(folder, file_names[i], 0);
         unlinkat(at, name, AT_REMOVEDIR);
@@ -275,8 +313,7 @@ void tool_sweep(pid_t ended) {
     size_t n = (size_t)snprintf(prefix, sizeof prefix, "tegula-%ld-", (long)ended);
     if (!d) return;
     for (struct dirent *e; (e = readdir(d));)
-        if (strncmp(e->d_name, prefix, n) == 0)
-            remove_folder(dirfd(d), e->d_name, ended == getpid());
+        if (strncmp(e->d_name, prefix, n) == 0) remove_folder(dirfd(d), e->d_name);
     closedir(d);
 }
 

@@ -60,5 +60,8 @@ void tool_drop(ToolRun *run);
 /// Removes the files that a process left which ended in the middle of runs. Call it before the
 /// process's number can be another one's.
 void tool_sweep(pid_t ended);
+/// Removes the files of this process's runs, before it ends in the middle of them. Allocates
+/// nothing.
+void tool_remove_runs(void);
 
 #endif

@@ -105,11 +105,14 @@ static ServeEnd take_message(Service *s, int in) {
 }
 
 /// Ends the process when the client is gone, since no work here is of use then, however long it
-/// would take. Programs that it started are in its group.
+/// would take. Programs that it started are in its group. The alarm ends it if its files cannot be
+/// removed, such as on a disk that does not answer.
 static void *watch_client(void *arg) {
     struct pollfd p = {.fd = *(int *)arg};
     while (poll(&p, 1, -1) <= 0) continue;
-    tool_sweep(getpid());
+    signal(SIGALRM, SIG_DFL);
+    alarm(5);
+    tool_remove_runs();
     if (getpgrp() == getpid()) kill(0, SIGKILL);
     _exit(0);
 }

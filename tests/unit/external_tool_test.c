@@ -167,13 +167,17 @@ static void in_use(void **state) {
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         tool_sweep(parent);
+        tool_remove_runs(); // they are the parent's
         _exit(0);
     }
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_int_equal(files(), 1);
-    tool_sweep(parent); // of its own accord, before it ends
+    tool_sweep(parent); // its own number: that of the other one, too
+    assert_int_equal(files(), 1);
+    tool_remove_runs(); // before it ends
     assert_int_equal(files(), 0);
     tool_drop(run);
+    tool_remove_runs(); // there are none
 }
 
 /// A link that another user may have made, in a folder that all may write to.
