@@ -31,7 +31,7 @@ static void add_problem(const char *format, ...) {
 
 /// Whether a message of dlerror names a lack that may pass. The loader sets no errno.
 static bool names_lack(const char *why) {
-    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EACCES, EIO};
+    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EIO};
     bool found = false;
     for (size_t i = 0; i < sizeof errors / sizeof *errors && !found; i++)
         found = strstr(why, strerror(errors[i]));
@@ -40,11 +40,12 @@ static bool names_lack(const char *why) {
 
 /// *why: the reason if it fails.
 static void *open_library(const char *path, int flags, const char **why) {
+    errno = 0;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | flags);
     if (library) return library;
     *why = dlerror();
     if (!*why) *why = strerror(errno);
-    is_short |= names_lack(*why);
+    if (!(flags & RTLD_NOLOAD)) is_short |= names_lack(*why);
     return NULL;
 }
 
@@ -129,15 +130,16 @@ static void load_gpu_driver(void) {
 
 const rt_cuda *_Atomic rt_cuda_loaded;
 
-/// A search that failed for a lack of files or memory is repeated at the next use.
+/// A search that found no device for a lack of files or memory is repeated at the next use.
 static void search_driver(void) {
     tg_lock_take(&loading);
     if (!atomic_load(&searched)) {
         is_short = false;
         problem[0] = 0;
         load_gpu_driver();
-        atomic_store(&searched, loaded || !is_short);
-        if (!loaded) tg_fail(TG_ERROR_UNSUPPORTED, "%s", problem);
+        bool found = loaded && driver.n_devices;
+        atomic_store(&searched, found || !is_short);
+        if (!atomic_load(&searched)) tg_fail(TG_ERROR_UNSUPPORTED, "%s", problem);
     }
     tg_lock_give(&loading);
 }
