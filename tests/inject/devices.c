@@ -83,7 +83,8 @@ static void work_until_killed(Outcome *out) {
     pid_t ended = 0;
     while (!plan_happened() && (ended = real_waitpid(child, NULL, WNOHANG)) == 0) usleep(2000);
     if (ended == 0) end_child(child, 0);
-    out->ok = true;
+    out->ok = !plan_awaits(HANG);
+    if (!out->ok) snprintf(out->text, sizeof out->text, "its planned fault did not happen");
 }
 
 const Scenario device_scenarios[] = {

@@ -128,6 +128,11 @@ bool plan_happened(void) {
     return atomic_load(&plan->failed) > 0;
 }
 
+bool plan_awaits(Way way) {
+    const Fault *f = &plan->fault;
+    return atomic_load(&plan->armed) && f->n && f->way == way && !plan_happened();
+}
+
 bool plan_refused(Kind kind) {
     return plan->fault.kind == kind && plan_happened();
 }

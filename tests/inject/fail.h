@@ -92,6 +92,8 @@ void plan_begin(const Fault *fault);
 void plan_end(void);
 /// Whether its fault has happened.
 bool plan_happened(void);
+/// Whether a fault of this way is planned and has not happened.
+bool plan_awaits(Way way);
 /// Whether the last plan refused calls of this kind.
 bool plan_refused(Kind kind);
 

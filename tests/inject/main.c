@@ -5,10 +5,10 @@
 //            [-v]
 //
 // MOST: so many places of a kind, the first ones and a sample of the others; 0, the default: all.
-// -c: lists how often each function is called, that is at how many places it fails. -p: says every
-// few seconds how far it is. After a fault there is a status with its reason, or the right result;
-// then the same works without the fault, and nothing is left: files, processes, memory (where a
-// leak checker is built in).
+// -c: lists how often each function is called; each of its calls is a place of a fault. -p: says
+// every few seconds how far it is. After a fault there is a status with its reason, or the right
+// result; then the same works without the fault, and nothing is left: files, processes, memory
+// (where a leak checker is built in).
 #include "driver/remote/child_process.h"
 #include "runtime/base/process.h"
 #include "tests/inject/scenario.h"
@@ -31,9 +31,9 @@
 int __lsan_do_recoverable_leak_check(void);
 #endif
 
-/// Seconds, far more than it takes on a busy machine: of a run, and of the processes that it leaves
-/// until they have ended by themselves.
-enum { HANGS = 300, LEAVES = 20 };
+/// Seconds, far more than a run takes on a busy machine, or the processes that it leaves until they
+/// have ended by themselves.
+enum { HANGS = 300 };
 
 char scratch[256];
 
@@ -152,7 +152,7 @@ static void wrong(const char *what, const char *text) {
                  OUTCOME_TEXT, text);
 }
 
-/// Whether a text tells how the compiler, or a program of its, ended.
+/// Whether a text tells how the compiler ended, or a program that the compiler had started.
 static bool tells_end(const char *text, Way way) {
     const char *end = way == ABORT  ? "signal 6"
                       : way == KILL ? "signal 9"
@@ -309,7 +309,7 @@ static bool all_ended(void) {
     double start = seconds();
     pid_t pid;
     while ((pid = real_waitpid(-1, NULL, WNOHANG)) != -1) {
-        if (pid == 0 && seconds() > start + LEAVES) return false;
+        if (pid == 0 && seconds() > start + HANGS) return false;
         if (pid == 0) nap(start);
     }
     return true;
