@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/// The simulator calls this process, and the output of passes is printed here.
+/// Code for a simulated GPU calls functions of this process, so it is made here. So is code whose
+/// passes print, since this process prints their output.
 bool job_compiles_apart(const Job *job) {
     const Options *o = job->o;
     return server_wanted() && !is_simulated(job->build.target) && !o->dump_after &&
@@ -36,12 +37,19 @@ static int argument_of(const Build *b, int param) {
     return -1;
 }
 
-/// Which parameters may be one view: the passes find them, and they ran in the other process.
+/// Takes over which parameters may be one view. The passes find them, and ran in the other process.
+/// A pair with a parameter that is no argument of the kernel, such as a constant, is left out.
 static void take_inplace(Job *job, const tg_variant *v) {
     const Elaborated *code = job->build.code;
-    int n = 2 * v->n_inplace;
-    int64_t *pairs = ctx_array(job->ctx, int64_t, n + 1);
-    for (int i = 0; i < n; i++) pairs[i] = argument_of(&job->build, v->inplace[i]);
+    int n = 0;
+    int64_t *pairs = ctx_array(job->ctx, int64_t, 2 * v->n_inplace + 1);
+    for (int i = 0; i < v->n_inplace; i++) {
+        int a = argument_of(&job->build, v->inplace[2 * i]);
+        int b = argument_of(&job->build, v->inplace[2 * i + 1]);
+        if (a < 0 || b < 0) continue;
+        pairs[n++] = a;
+        pairs[n++] = b;
+    }
     if (n) op_set_ints(job->build.ir, find_kernel(code->module, code->name), A_IN_PLACE, pairs, n);
 }
 
@@ -56,11 +64,28 @@ static void print_other_warnings(Job *job, const Answer *a) {
     }
 }
 
+/// Returns a list of messages without the warnings that elaboration has given here already.
+static const char *other_messages(Job *job, const char *list) {
+    const char **own;
+    int n = messages_warnings(job->ctx, &own);
+    char *rest = ctx_format(job->ctx, "%s", list);
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(own[i]);
+        while (length && own[i][length - 1] == '\n') length--;
+        char *at = strstr(rest, ctx_format(job->ctx, "%.*s", (int)length, own[i]));
+        if (!at) continue;
+        length += strspn(at + length, "\n");
+        memmove(at, at + length, strlen(at + length) + 1);
+    }
+    for (size_t end = strlen(rest); end && rest[end - 1] == '\n';) rest[--end] = 0;
+    return rest;
+}
+
 /// Messages about the source name their own place. A bug of the other process is one of this
 /// program.
 static Code *fail_apart(Job *job, const Answer *a) {
     bool is_list = strchr(a->message, '\n') || a->status < TG_ERROR_MEMORY;
-    if (is_list) fprintf(stderr, "%s\n", a->message);
+    if (is_list) fprintf(stderr, "%s\n", other_messages(job, a->message));
     if (a->status == TG_ERROR_INTERNAL)
         diag(job->ctx, job->kernel->loc, D_INTERNAL,
              is_list ? "see above: the compiler's process says it" : a->message);

@@ -20,7 +20,8 @@ bool api_launch(Job *job);
 
 /// Whether the compiler's other process makes the job's code (compile_apart.c).
 bool job_compiles_apart(const Job *job);
-/// That code, loaded here. NULL after errors. It is released with the job's context.
+/// Makes the job's code in the compiler's other process, and loads it in this one. NULL after
+/// errors. It is released with the job's context.
 Code *job_compile_apart(Job *job);
 
 /// Returns a job on the executor that --target names; NULL (reported) if it does not exist.
