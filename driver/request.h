@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The one door from arguments to an instance of a kernel. Every caller describes a kernel, its
+// The only way from arguments to an instance of a kernel. Every caller describes a kernel, its
 // arguments and the options of its code by a Request; request_instance makes the instance and its
 // build, and no other function does.
 //
-//     caller                            arguments                                    entry
-//     launches, other processes,        `args`: those of the launch                  request_build
+//     caller                          arguments                          entry
+//     launches, other processes,      `args`: those of the launch        request_build
 //     searches
-//     tegula run, emit, explain, ...    `params`: of --arg; emit and explain leave request_instance
-//                                       unknown those that are missing
-//     objects (driver/aot)              `params`: made up for each variant request_instance
+//     tegula run, emit, explain, ...  `params`: of --arg; emit and       request_instance
+//                                     explain leave unknown those that
+//                                     are missing
+//     objects (driver/aot)            `params`: made up for each of the  request_instance
+//                                     variants
 //
 // A Request is plain data, so that another process can answer it (driver/remote/wire.c), and its
 // bytes are part of the keys of the cache.

@@ -135,7 +135,7 @@ static const Axis sampled_axes[AXIS_COUNT] = {
 #include "lang/axes.def"
 };
 
-/// What decides whether an axis matters for a kernel.
+/// The facts of a kernel and its target that decide whether an axis matters.
 typedef struct AxisCase {
     const GpuTarget *gpu;
     bool products, loops, pairs, ranks, two_generators;

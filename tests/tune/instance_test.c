@@ -71,7 +71,8 @@ static const Inst *instance_of(Ctx *ctx, const Request *r) {
     return b.inst;
 }
 
-/// Rows of softmax are no setting of a product. An axis is for all kernels.
+/// A tune value that only softmax has does not reach a product. An axis of the schedule reaches
+/// every kernel.
 static void settings_reach_their_kernels(Ctx *ctx, void *arg) {
     (void)arg;
     const NamedValue set[] = {{"BR", 4}, {"BM", 32}, {"warps", 8}};
