@@ -4,18 +4,20 @@
 #define RUNTIME_COMM_COMM_PEER_H
 
 #include <stdbool.h>
-#include <stdio.h>
+#include <sys/types.h>
 
 /// The system's lists of connections. They are opened before strangers may use up the process's
 /// files.
 typedef struct rt_peers {
-    FILE *four, *six; // IPv4, IPv6; or NULL
+    int four, six;  // IPv4, IPv6; or -1
+    bool no_number; // this user has no number in the user namespace
 } rt_peers;
+#define RT_NO_PEERS ((rt_peers){-1, -1, false})
 
 void rt_peers_open(rt_peers *p);
 void rt_peers_close(rt_peers *p);
-/// The user of a connection's other end. GONE: it has closed the connection. OTHER: also where the
-/// system does not list connections.
+/// The user of a connection's other end. GONE: it has closed the connection, or the list changed
+/// while it was read. OTHER: also where the system does not say whose the connection is.
 typedef enum rt_peer { RT_PEER_OWN, RT_PEER_OTHER, RT_PEER_GONE } rt_peer;
 /// Whether the process at the other end of a loopback connection belongs to this user, or to root.
 /// The peer must have accepted the connection.

@@ -659,6 +659,7 @@ static Hosts *hosts_new(const tg_comm_options *o, size_t bytes) {
     Hosts *h = calloc(1, sizeof *h);
     if (!h) return NULL;
     *h = (Hosts){.n = o->ranks, .rank = o->rank, .listener = -1, .wake = {-1, -1}, .bytes = bytes};
+    h->peers = RT_NO_PEERS;
     for (int r = 0; r < RT_COMM_RANKS; r++) {
         h->sockets[r] = -1;
         pthread_mutex_init(&h->sending[r], NULL);
