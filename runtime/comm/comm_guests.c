@@ -2,47 +2,14 @@
 // See comm_guests.h.
 #include "runtime/comm/comm_guests.h"
 
-#include "runtime/runtime.h"
+#include "runtime/comm/comm_stream.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-
-int rt_left_ms(int64_t end) {
-    int64_t left = end - rt_now_ns(), ms = (left + 999999) / 1000000;
-    return left <= 0 ? 0 : ms < INT_MAX ? (int)ms : INT_MAX;
-}
-
-void rt_limit(int socket, int ms) {
-    struct timeval t = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-    if (t.tv_sec <= 0 && t.tv_usec <= 0) t = (struct timeval){.tv_usec = 1000};
-    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
-    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
-}
-
-/// Receives the bytes that have arrived. False: the connection has ended.
-static bool receive_some(int socket, void *bytes, size_t size, size_t *got) {
-    ssize_t more = recv(socket, (char *)bytes + *got, size - *got, MSG_DONTWAIT);
-    if (more > 0) *got += (size_t)more;
-    return more > 0 || (more < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
-bool rt_receive_until(int socket, void *bytes, size_t size, int64_t end) {
-    struct pollfd ready = {.fd = socket, .events = POLLIN};
-    size_t got = 0;
-    while (got < size) {
-        int left = rt_left_ms(end);
-        if (!left) return false;
-        if (poll(&ready, 1, left) > 0 && !receive_some(socket, bytes, size, &got)) return false;
-    }
-    return true;
-}
 
 static void drop_guest(rt_guests *g, int i) {
     close(g->at[i].socket);
@@ -82,7 +49,7 @@ static int listen_to_all(rt_guests *g, const struct pollfd *ready) {
     for (int i = g->n - 1; i >= 0; i--) {
         rt_guest *guest = &g->at[i];
         if (!ready[i].revents) continue;
-        if (!receive_some(guest->socket, guest->said, g->size, &guest->got))
+        if (!rt_receive_some(guest->socket, guest->said, g->size, &guest->got))
             drop_guest(g, i);
         else if (guest->got == g->size)
             return i;

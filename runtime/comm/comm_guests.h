@@ -28,11 +28,4 @@ bool rt_next_guest(rt_guests *g, int64_t end, rt_guest *out);
 /// Closes the remaining guests.
 void rt_guests_end(rt_guests *g);
 
-/// Receives all bytes before `end`, in however small pieces; else false.
-bool rt_receive_until(int socket, void *bytes, size_t size, int64_t end);
-/// Limits the time of each call on the socket.
-void rt_limit(int socket, int ms);
-/// Milliseconds until `end`, rounded up; 0: it is over.
-int rt_left_ms(int64_t end);
-
 #endif

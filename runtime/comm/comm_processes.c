@@ -7,7 +7,7 @@
 // Each process locks its file as long as it lives. The kernel releases the lock however the process
 // ends, child processes do not inherit it, and any process that has the file can test for it.
 #include "runtime/comm/comm.h"
-#include "runtime/comm/comm_guests.h"
+#include "runtime/comm/comm_stream.h"
 #include "runtime/runtime.h"
 
 #include <errno.h>

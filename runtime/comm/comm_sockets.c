@@ -12,6 +12,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/comm/comm_guests.h"
 #include "runtime/comm/comm_peer.h"
+#include "runtime/comm/comm_stream.h"
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -26,7 +27,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -112,41 +112,6 @@ static bool is_proved(const char *what, const uint8_t *nonce, const void *messag
     prove_message(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
 #define IS_PROVED(what, nonce, m)                                                                  \
     is_proved(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
-
-/* ---- bytes ----------------------------------------------------------------------------------- */
-
-static bool send_whole(int socket, struct iovec *parts, int n) {
-    struct msghdr m = {.msg_iov = parts, .msg_iovlen = (size_t)n};
-    while (m.msg_iovlen) {
-        ssize_t sent = sendmsg(socket, &m, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0) return false;
-        for (size_t left = (size_t)sent; m.msg_iovlen && left >= m.msg_iov->iov_len;) {
-            left -= m.msg_iov->iov_len;
-            m.msg_iov++;
-            m.msg_iovlen--;
-            sent = (ssize_t)left;
-        }
-        if (!m.msg_iovlen) break;
-        m.msg_iov->iov_base = (char *)m.msg_iov->iov_base + sent;
-        m.msg_iov->iov_len -= (size_t)sent;
-    }
-    return true;
-}
-
-static bool send_bytes(int socket, const void *bytes, size_t size) {
-    return send_whole(socket, &(struct iovec){(void *)(uintptr_t)bytes, size}, 1);
-}
-
-static bool receive_bytes(int socket, void *bytes, size_t size) {
-    for (size_t at = 0; at < size;) {
-        ssize_t got = recv(socket, (char *)bytes + at, size - at, 0);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        at += (size_t)got;
-    }
-    return true;
-}
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
@@ -290,36 +255,39 @@ static rt_peer peer_of(const Hosts *h, int s) {
     return *rank_key() ? RT_PEER_OWN : rt_peer_of(&h->peers, s);
 }
 
-/// Connects, and receives the listener's nonce. Returns -1 with errno on failure; EKEYREJECTED:
-/// the listener belongs to another user.
+/// Connects, and receives the listener's nonce. Returns -1 with errno on failure. ECONNABORTED: the
+/// connection ended, so the listener may be there. EKEYREJECTED: it belongs to another user.
 static int try_connect(const Hosts *h, const struct sockaddr *at, socklen_t size,
                        const tg_comm_options *o, uint8_t nonce[RT_NONCE]) {
     int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (s < 0) return -1;
     tune_socket(s, o);
     rt_limit(s, rt_left_ms(h->end));
-    errno = ECONNABORTED;
-    bool heard =
-        connect(s, at, size) == 0 && !is_own_end(s) && rt_receive_until(s, nonce, RT_NONCE, h->end);
+    bool reached = connect(s, at, size) == 0;
+    int error = reached ? ECONNABORTED : errno;
+    bool heard = reached && !is_own_end(s) && rt_receive_until(s, nonce, RT_NONCE, h->end);
     rt_peer peer = heard ? peer_of(h, s) : RT_PEER_GONE;
     if (peer == RT_PEER_OWN) {
         rt_limit(s, o->timeout_ms);
         return s;
     }
-    int error = peer == RT_PEER_OTHER ? EKEYREJECTED : heard ? ECONNABORTED : errno;
     close(s);
-    errno = error;
+    errno = peer == RT_PEER_OTHER ? EKEYREJECTED : error;
     return -1;
 }
 
-/// Tries each address once. Returns -1, with errno of the last one.
+/// Tries each address once. Returns -1 with errno on failure; ECONNREFUSED: all refused.
 static int try_addresses(const Hosts *h, const struct addrinfo *all, const tg_comm_options *o,
                          uint8_t nonce[RT_NONCE]) {
-    int s = -1;
-    errno = EADDRNOTAVAIL;
-    for (const struct addrinfo *a = all; a && s < 0; a = a->ai_next)
-        if (is_allowed(a)) s = try_connect(h, a->ai_addr, a->ai_addrlen, o, nonce);
-    return s;
+    int error = ECONNREFUSED;
+    for (const struct addrinfo *a = all; a; a = a->ai_next) {
+        if (!is_allowed(a)) continue;
+        int s = try_connect(h, a->ai_addr, a->ai_addrlen, o, nonce);
+        if (s >= 0) return s;
+        if (error == ECONNREFUSED) error = errno;
+    }
+    errno = error;
+    return -1;
 }
 
 /// Retries until the end of the meeting, as rank 0 may come later. again: rank 0 was there, so it
@@ -377,7 +345,7 @@ static tg_status welcome_rank(Hosts *h, const tg_comm_options *o, const rt_guest
     tune_socket(s, o);
     if (!rt_comm_judge(&hello->rank, &own->rank, h->sockets, a->text, sizeof a->text)) {
         PROVE("answer", hello->nonce, a);
-        (void)send_bytes(s, a, sizeof *a);
+        (void)rt_send_bytes(s, a, sizeof *a);
         close(s);
         return TG_OK;
     }
@@ -401,7 +369,7 @@ static void turn_away(int socket) {
 }
 
 /// Accepts one more connection at rank 0. Connections that send nothing, or no rank's message, are
-/// ignored.
+/// ignored. A rank whose user was not found comes again.
 static tg_status welcome_host(Hosts *h, const tg_comm_options *o, rt_guests *guests,
                               const Hello *own) {
     rt_guest guest;
@@ -410,12 +378,12 @@ static tg_status welcome_host(Hosts *h, const tg_comm_options *o, rt_guests *gue
         return nobody_came(h, o, guests->listener, first_missing(h, 1));
     memcpy(&hello, guest.said, sizeof hello);
     bool proved = IS_PROVED("hello", guest.nonce, &hello);
-    rt_peer peer = peer_of(h, guest.socket);
+    rt_peer peer = proved ? peer_of(h, guest.socket) : RT_PEER_GONE;
     if (proved && peer == RT_PEER_OWN) return welcome_rank(h, o, &guest, &hello, own);
     bool is_rank = hello.rank.magic == own->rank.magic;
     h->strangers += is_rank && !proved;
-    h->others += is_rank && proved && peer == RT_PEER_OTHER;
-    if (is_rank)
+    h->others += is_rank && peer == RT_PEER_OTHER;
+    if (is_rank && (!proved || peer == RT_PEER_OTHER))
         turn_away(guest.socket);
     else
         close(guest.socket);
@@ -446,7 +414,7 @@ static tg_status meet_all_hosts(Hosts *h, const tg_comm_options *o, const Hello 
     for (int r = 1; r < h->n; r++) {
         if (h->sockets[r] < 0) continue;
         PROVE("answer", h->nonces[r], a);
-        (void)send_bytes(h->sockets[r], a, sizeof *a);
+        (void)rt_send_bytes(h->sockets[r], a, sizeof *a);
     }
     return status;
 }
@@ -477,7 +445,7 @@ static tg_status ask_first_host(Hosts *h, const tg_comm_options *o, Hello *hello
     if (status) return status;
     if (!rt_nonce(hello->nonce)) return fail_meeting(o, "random numbers", strerror(errno));
     PROVE("hello", nonce, hello);
-    *heard = send_bytes(h->sockets[0], hello, sizeof *hello) &&
+    *heard = rt_send_bytes(h->sockets[0], hello, sizeof *hello) &&
              rt_receive_until(h->sockets[0], &h->answer, sizeof h->answer, h->end);
     if (*heard) return TG_OK;
     close(h->sockets[0]);
@@ -488,9 +456,10 @@ static tg_status ask_first_host(Hosts *h, const tg_comm_options *o, Hello *hello
 /// Other ranks: meet rank 0.
 static tg_status meet_first_host(Hosts *h, const tg_comm_options *o, Hello *hello) {
     bool heard = false;
-    for (int i = 0; !heard; i++) {
-        tg_status status = ask_first_host(h, o, hello, i > 0, &heard);
+    for (int pause = 0; !heard;) {
+        tg_status status = ask_first_host(h, o, hello, pause > 0, &heard);
         if (status) return status;
+        if (!heard) rt_pause(&pause, h->end);
         if (!heard && !rt_left_ms(h->end)) return rt_comm_nobody_came(o, 0);
     }
     if (!IS_PROVED("answer", hello->nonce, &h->answer) || h->answer.group == NO_GROUP)
@@ -522,7 +491,7 @@ static int greet_rank(const Hosts *h, const tg_comm_options *o, int rank, const 
     int s = try_connect(h, (const struct sockaddr *)at, address_size(at), o, nonce);
     if (s < 0) return -1;
     PROVE("greeting", nonce, &g);
-    if (send_bytes(s, &g, sizeof g) && rt_receive_until(s, &welcome, 1, h->end)) return s;
+    if (rt_send_bytes(s, &g, sizeof g) && rt_receive_until(s, &welcome, 1, h->end)) return s;
     close(s);
     errno = ECONNABORTED;
     return -1;
@@ -532,9 +501,11 @@ static tg_status connect_to(Hosts *h, const tg_comm_options *o, int rank) {
     Address at;
     tg_status status = find_rank(h, o, rank, &at);
     if (status) return status;
-    do h->sockets[rank] = greet_rank(h, o, rank, &at);
-    while (h->sockets[rank] < 0 && errno == ECONNABORTED && rt_left_ms(h->end));
-    if (h->sockets[rank] >= 0) return TG_OK;
+    for (int pause = 0;; rt_pause(&pause, h->end)) {
+        h->sockets[rank] = greet_rank(h, o, rank, &at);
+        if (h->sockets[rank] >= 0) return TG_OK;
+        if (errno != ECONNABORTED || !rt_left_ms(h->end)) break;
+    }
     return tg_fail(TG_ERROR_RANK, "tg_comm_create: rank %d cannot connect to rank %d: %s", o->rank,
                    rank, strerror(errno));
 }
@@ -549,7 +520,7 @@ static tg_status accept_one(Hosts *h, const tg_comm_options *o, rt_guests *guest
                    g.to == h->rank && g.rank > h->rank && g.rank < h->n && h->sockets[g.rank] < 0 &&
                    peer_of(h, guest.socket) == RT_PEER_OWN;
     if (is_rank) tune_socket(guest.socket, o);
-    if (is_rank && send_bytes(guest.socket, "", 1))
+    if (is_rank && rt_send_bytes(guest.socket, "", 1))
         h->sockets[g.rank] = guest.socket;
     else
         close(guest.socket);
@@ -572,14 +543,14 @@ static tg_status connect_all(Hosts *h, const tg_comm_options *o) {
 /// Applies one message. False: the connection has ended, or the message is invalid.
 static bool take_one(Hosts *h, int rank) {
     Message m;
-    if (!receive_bytes(h->sockets[rank], &m, sizeof m)) return false;
+    if (!rt_receive_bytes(h->sockets[rank], &m, sizeof m)) return false;
     size_t bytes = m.kind == PUT ? m.bytes : sizeof m.value;
     if (m.kind == BYE) {
         atomic_store(&h->left[rank], true);
         return true;
     }
     if (m.kind > BYE || m.at > h->bytes || bytes > h->bytes - m.at) return false;
-    if (m.kind == PUT) return receive_bytes(h->sockets[rank], h->own + m.at, bytes);
+    if (m.kind == PUT) return rt_receive_bytes(h->sockets[rank], h->own + m.at, bytes);
     _Atomic int64_t *word = (_Atomic int64_t *)(void *)(h->own + m.at);
     if (m.at % sizeof *word) return false;
     if (m.kind == ADD)
@@ -611,7 +582,7 @@ static tg_status send_message(Hosts *h, int rank, Message m, const void *from) {
     struct iovec parts[] = {{&m, sizeof m}, {(void *)(uintptr_t)from, m.bytes}};
     pthread_mutex_lock(&h->sending[rank]);
     bool sent =
-        !atomic_load(&h->gone[rank]) && send_whole(h->sockets[rank], parts, m.bytes ? 2 : 1);
+        !atomic_load(&h->gone[rank]) && rt_send_whole(h->sockets[rank], parts, m.bytes ? 2 : 1);
     if (!sent) shutdown(h->sockets[rank], SHUT_WR);
     pthread_mutex_unlock(&h->sending[rank]);
     return TG_OK;
