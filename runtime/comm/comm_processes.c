@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x54475031 };
+enum { MAGIC = 0x54475032 };
 
 /// Descriptors or -1. Rank 0 has one of each kind for each other rank; the others have rank 0's
 /// socket in place 0.
