@@ -1,8 +1,8 @@
-"""Ranks that meet at a port, with strangers. Usage: meet.py TEGULA FOLDER
+"""Ranks that meet at a port, with strangers. Usage: meet.py TEGULA FOLDER strangers|users|namespaces
 
 Strangers of every kind connect while ranks meet: silent ones, ones that send garbage, or a byte now and
 then, and more of them than the meeting listens to at once. None of them keeps a rank out or the meeting
-open.
+open. `users` needs a second user, and `namespaces` needs namespaces of its own.
 """
 import fcntl
 import os
@@ -56,14 +56,20 @@ for name, (text, *_) in STEERED.items():
 (FOLDER / "other.teg").write_text(SOURCE.replace("a[w][n];", "a[w][n] + 1;"))
 
 
+class LeftOut(Exception):
+    """This system lacks what a case needs."""
+
+
 def start(rank, meet, timeout_ms=NEVER_MS, key=None, source="gather.teg", more_args=(), files=None, user=None,
-          **more):
-    environment = dict(os.environ, TG_RANK=str(rank), TG_RANKS="2", TG_MEET=meet, TG_CACHE="off", TG_TUNE="off",
-                       TG_COMM_TIMEOUT_MS=str(timeout_ms), **more)
+          ranks=2, within=(), **more):
+    """`within`: a command that runs the program."""
+    environment = dict(os.environ, TG_RANK=str(rank), TG_RANKS=str(ranks), TG_MEET=meet, TG_CACHE="off",
+                       TG_TUNE="off", TG_COMM_TIMEOUT_MS=str(timeout_ms), **more)
     environment.pop("TG_RANK_KEY", None)
     if key is not None:
         environment["TG_RANK_KEY"] = key
-    command = [TEGULA, "run", FOLDER / source, "--comm", "processes", "-a", "a=rand(2,64)", *more_args]
+    command = [*within, TEGULA, "run", FOLDER / source, "--comm", "processes", "-a", f"a=rand({ranks},64)",
+               *more_args]
     limit = files and (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)))
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                             preexec_fn=limit, user=user)
@@ -198,26 +204,106 @@ def accept(listener, rank):
             assert rank.poll() is None, rank.communicate()[0]
 
 
-def evicted_ranks_try_again():
+def evict(rank, nonce):
+    """Closes a rank's connection before or after its hello."""
+    with rank:
+        rank.sendall(nonce)
+        if nonce:
+            rank.recv(4096)
+
+
+class Relay:
+    """Carries the bytes of a rank's connection to rank 0 and back, during a `with`."""
+
+    def __init__(self, rank, port):
+        zero = Strangers("none", port, 0).connect()
+        self.threads = [threading.Thread(target=pump, args=ends_of) for ends_of in ((rank, zero), (zero, rank))]
+
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+
+    def __exit__(self, *_):
+        for t in self.threads:
+            t.join()
+
+
+def greet(port):
+    """Connects to rank 0, which welcomes nobody before it has read all that came earlier. Returns the
+    connection and rank 0's nonce."""
+    stranger = Strangers("none", port, 0).connect()
+    return stranger, stranger.recv(16, socket.MSG_WAITALL)
+
+
+def evicted_ranks_try_again(host="127.0.0.1", address="127.0.0.1"):
     """A rank's connection is closed before it is answered, as rank 0 does with the oldest of too many, and later
-    ones go on to rank 0."""
+    ones go on to rank 0. The host's name may have more addresses, at which nobody listens."""
+    port, own = free_port(), free_port(address)
+    first = start(0, f"127.0.0.1:{port}")
+    with socket.create_server((address, own)) as listener:
+        second = start(1, f"{host}:{own}")
+        for says in (b"", os.urandom(16), os.urandom(16), b""):
+            evict(accept(listener, second), says)
+        rank = accept(listener, second)
+        with Relay(rank, port):
+            ends(second)
+            ends(first)
+
+
+def ranks_of_no_known_user_try_again():
+    """Rank 0 finds no user of a connection whose other end has sent its last byte, so it closes it without an
+    answer, and the rank comes again."""
     port, own = free_port(), free_port()
     first = start(0, f"127.0.0.1:{port}")
     with socket.create_server(("127.0.0.1", own)) as listener:
         second = start(1, f"127.0.0.1:{own}")
-        for says in (b"", os.urandom(16), os.urandom(16)):
-            rank = accept(listener, second)
-            rank.sendall(says)
-            rank.close()
         rank = accept(listener, second)
-        zero = Strangers("none", port, 0).connect()
-        pumps = [threading.Thread(target=pump, args=ends_of) for ends_of in ((rank, zero), (zero, rank))]
-        for t in pumps:
-            t.start()
-        ends(second)
-        ends(first)
-        for t in pumps:
-            t.join()
+        stranger, nonce = greet(port)
+        rank.sendall(nonce)
+        stranger.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # the end comes with the last bytes
+        stranger.sendall(rank.recv(4096))
+        stranger.shutdown(socket.SHUT_WR)
+        assert stranger.recv(4096) == b""
+        stranger.close()
+        rank.close()
+        rank = accept(listener, second)
+        with Relay(rank, port):
+            ends(second)
+            ends(first)
+
+
+def evicted_ranks_pause():
+    """A rank that is always turned down comes ever more rarely. In a second, pauses of 5, 10, 20, 40, 80, and
+    then 100 ms leave room for fewer than 16 connections, however fast the machine."""
+    own, came = free_port(), 0
+    with socket.create_server(("127.0.0.1", own)) as listener:
+        second = start(1, f"127.0.0.1:{own}", timeout_ms=1000)
+        listener.settimeout(0.05)
+        while second.poll() is None:
+            try:
+                evict(listener.accept()[0], os.urandom(16))
+                came += 1
+            except TimeoutError:
+                pass
+        ends(second, "waited 1 s")
+    assert 0 < came < 16, came
+
+
+def late_ranks_are_known():
+    """Rank 0 knows the user of a rank that came after another one was accepted."""
+    port, own = free_port(), free_port()
+    first = start(0, f"127.0.0.1:{port}", ranks=3)
+    with socket.create_server(("127.0.0.1", own)) as listener:
+        second = start(1, f"127.0.0.1:{own}", ranks=3)
+        rank = accept(listener, second)
+        zero, nonce = greet(port)
+        rank.sendall(nonce)
+        zero.sendall(rank.recv(4096))
+        greet(port)[0].close()  # rank 0 has accepted rank 1
+        third = start(2, f"127.0.0.1:{port}", ranks=3)
+        rank.sendall(zero.recv(1 << 20, socket.MSG_WAITALL))
+        for p in (third, second, first):
+            ends(p)
 
 
 def other_users_stay_out():
@@ -225,8 +311,7 @@ def other_users_stay_out():
     other = 65534
     if os.geteuid() or subprocess.run([TEGULA, "run", FOLDER / "gather.teg", "-a", "a=rand(2,64)"], user=other,
                                       cwd="/", capture_output=True).returncode:
-        print("other_users_stay_out: left out, as no other user can run the program")
-        return
+        raise LeftOut("no other user can run the program")
     meet = f"127.0.0.1:{free_port()}"
     first = start(0, meet)
     ends(start(1, meet, user=other), "belongs to another user")
@@ -352,22 +437,67 @@ def alone():
     ends(second)
 
 
-def no_rank_meets_itself():
-    own = ["unshare", "--map-root-user", "--net"]
+def runs_within(*options):
+    """A command that runs another one in namespaces of its own."""
+    own = ["unshare", *options]
     if subprocess.run([*own, "true"], capture_output=True).returncode:
-        print("no_rank_meets_itself: left out, as no network of its own is to be had")
-        return
-    done = subprocess.run([*own, sys.executable, __file__, TEGULA, FOLDER, "alone"], capture_output=True, text=True)
+        raise LeftOut(f"{' '.join(own)} fails")
+    return own
+
+
+def run_inside(case, *options):
+    done = subprocess.run([*runs_within("--map-root-user", *options), sys.executable, __file__, TEGULA, FOLDER, case],
+                          capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-if sys.argv[3:] == ["alone"]:
-    alone()
-    raise SystemExit(0)
-for case in (meets_with_few_files, meets_among_strangers, meeting_ends, keys_agree, keys_differ,
-             evicted_ranks_try_again, other_users_stay_out, strangers_get_no_proof, other_hosts_need_a_key,
-             several_hosts, other_sources_are_named,
-             scalars_that_steer_agree, numbers_of_every_type_steer, listens_at_the_named_address,
-             no_rank_meets_itself):
-    case()
-    print(case.__name__, "holds", flush=True)
+def no_rank_meets_itself():
+    run_inside("alone", "--net")
+
+
+def all_addresses_are_tried():
+    """A host has two addresses, and rank 0 listens at one of them. A refusal of the other one does not mean that
+    rank 0 is gone."""
+    run_inside("addresses", "--mount")
+
+
+def addresses():
+    both = ["127.0.0.2", "127.0.0.3"]
+    hosts = FOLDER / "hosts"
+    hosts.write_text("".join(f"{address} both\n" for address in both))
+    subprocess.run(["mount", "--bind", hosts, "/etc/hosts"], check=True)
+    found = [entry[4][0] for entry in socket.getaddrinfo("both", 1, type=socket.SOCK_STREAM)]
+    assert sorted(found) == both, found
+    for address in both:
+        evicted_ranks_try_again("both", address)
+
+
+def users_without_a_number_stay_out():
+    """All users without a number in the user namespace have the same one there, so it says nothing."""
+    own, meet = runs_within("--user"), f"127.0.0.1:{free_port()}"
+    first = start(0, meet, timeout_ms=5000, within=own)
+    ends(start(1, meet, within=own), "the system does not say whose")
+    ends(first, "waited 5 s")
+
+
+SELECTIONS = {
+    "strangers": (meets_with_few_files, meets_among_strangers, meeting_ends, keys_agree, keys_differ,
+                  evicted_ranks_try_again, ranks_of_no_known_user_try_again, evicted_ranks_pause,
+                  late_ranks_are_known, strangers_get_no_proof, other_hosts_need_a_key, several_hosts,
+                  other_sources_are_named, scalars_that_steer_agree, numbers_of_every_type_steer,
+                  listens_at_the_named_address),
+    "users": (other_users_stay_out,),
+    "namespaces": (no_rank_meets_itself, all_addresses_are_tried, users_without_a_number_stay_out),
+    "alone": (alone,),  # the last two run within namespaces
+    "addresses": (addresses,),
+}
+SKIPPED = 77  # the tests' code
+code = 0
+for case in SELECTIONS[sys.argv[3]]:
+    try:
+        case()
+        print(case.__name__, "holds", flush=True)
+    except LeftOut as reason:
+        print(f"{case.__name__}: left out: {reason}", flush=True)
+        code = SKIPPED
+raise SystemExit(code)
