@@ -57,7 +57,7 @@ static _Thread_local bool is_short; // of files or memory, in this thread's sear
 
 /// Whether a message of dlerror names a lack that may pass. The loader sets no errno.
 static bool names_lack(const char *why) {
-    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EIO};
+    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EACCES, EIO};
     bool found = !why;
     for (size_t i = 0; i < sizeof errors / sizeof *errors && !found; i++)
         found = strstr(why, strerror(errors[i]));

@@ -31,7 +31,7 @@ static void add_problem(const char *format, ...) {
 
 /// Whether a message of dlerror names a lack that may pass. The loader sets no errno.
 static bool names_lack(const char *why) {
-    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EIO};
+    static const int errors[] = {EMFILE, ENFILE, ENOMEM, EACCES, EIO};
     bool found = false;
     for (size_t i = 0; i < sizeof errors / sizeof *errors && !found; i++)
         found = strstr(why, strerror(errors[i]));

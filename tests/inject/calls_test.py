@@ -19,7 +19,7 @@ NEVER = re.compile(
     r"ncpy|cpy|nlen|cat)|__str\w+|__ctype\w+|__isoc\w+|qsort|time|timespec_get|localtime_r|localeconv|"
     r"v?f?s?n?printf|__v?f?s?n?printf_chk|fput[cs]|puts|getc|clearerr|ferror|fseek|ftell|rewind|std(in|out|err)|"
     r"free|dirfd|freeaddrinfo|freelocale|globfree|close|closedir|munmap|madvise|dlclose|dlerror|dlsym|dladdr|dlinfo|"
-    r"dl_iterate_phdr|gai_strerror|abort|_exit|atexit|_setjmp|__longjmp_chk|longjmp|setjmp|secure_getenv|setenv|"
+    r"dl_iterate_phdr|gai_strerror|abort|_exit|atexit|alarm|lseek|_setjmp|__longjmp_chk|longjmp|setjmp|secure_getenv|setenv|"
     r"unsetenv|environ|get(pid|ppid|egid|euid|auxval|rlimit|hostname)|setrlimit|setpriority|getpgrp|sysconf|isatty|ioctl|"
     r"clock_get(time|cpuclockid)|nanosleep|sleep|sched_\w+|__sched_cpucount|kill|raise|sig\w+|prctl|shutdown|syscall|mremap|"
     r"posix_spawn(attr_(destroy|set\w+)|_file_actions_destroy)|"
