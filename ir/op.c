@@ -300,10 +300,14 @@ void region_clone_body(Builder *b, const Region *r, PtrMap *map) {
     }
 }
 
-/// The regions move, so pointers into them stay valid. Remaining results keep their users.
-Op *op_with_results(Ir *ir, Op *op, int n_results, const Type *const *types) {
+/// The regions move, so pointers into them stay valid. The old results keep their users.
+Op *op_add_results(Ir *ir, Op *op, int n, const Type *const *types) {
     Builder b = build_before(ir, op);
-    Op *copy = build_op(&b, op->code, 0, NULL, n_results, types, 0);
+    int old = op->n_results;
+    const Type **all = ctx_array(ir->ctx, const Type *, old + n);
+    for (int i = 0; i < old; i++) all[i] = result(op, i)->type;
+    for (int i = 0; i < n; i++) all[old + i] = types[i];
+    Op *copy = build_op(&b, op->code, 0, NULL, old + n, all, 0);
     Value **operands = ctx_array(ir->ctx, Value *, op->n_operands);
     for (int i = 0; i < op->n_operands; i++) operands[i] = operand(op, i);
     op_set_operands(ir, copy, op->n_operands, operands);
@@ -313,8 +317,7 @@ Op *op_with_results(Ir *ir, Op *op, int n_results, const Type *const *types) {
     copy->n_regions = op->n_regions;
     op->n_regions = 0;
     for (int i = 0; i < copy->n_regions; i++) copy->regions[i]->parent = copy;
-    for (int i = 0; i < n_results && i < op->n_results; i++)
-        value_replace(result(op, i), result(copy, i));
+    for (int i = 0; i < old; i++) value_replace(result(op, i), result(copy, i));
     op_erase(op);
     return copy;
 }

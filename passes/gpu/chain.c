@@ -162,6 +162,8 @@ static bool fits_registers(const Chain *c, const GpuShape *shape) {
     return gpu_skew_has_registers(words / threads, GPU_GROUP_REGISTERS);
 }
 
+enum { SHARED_GAP = 1024 }; // maximum bytes between two buffers
+
 /// Whether shared memory holds two items of each ring of the loop, `of_tile` items of each load
 /// outside the loop, and a tile's results. If the next tile's items are there, too, the results are
 /// stored in pieces (split_epilogue.c).

@@ -159,11 +159,7 @@ static void make_while(Deal *d, Op *loop, Value *next) {
 
 /// Makes the wait return the item's scalar, too.
 static void add_wait_result(Deal *d, const Type *type) {
-    int n = d->wait->n_results;
-    const Type **types = ctx_array(d->ctx, const Type *, n + 1);
-    for (int i = 0; i < n; i++) types[i] = result(d->wait, i)->type;
-    types[n] = type;
-    d->wait = op_with_results(d->ir, d->wait, n + 1, types);
+    d->wait = op_add_results(d->ir, d->wait, 1, &type);
 }
 
 static void rewrite_dispatch(Deal *d, Op *dispatch) {

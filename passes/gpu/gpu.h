@@ -45,7 +45,6 @@ enum {
     GPU_PORTABLE_CLUSTER = 8,  // that every device with clusters supports
     SHARED_SLACK = 2048,       // bytes of a CTA that no count has: mbarriers, gaps, temporaries
     SHARED_PIECE = 32 << 10,   // of a stored piece, while the next tile's copies are pending
-    SHARED_GAP = 1024,         // maximum bytes between two buffers
 };
 
 /// Returns the row of this name, or NULL.

@@ -4,9 +4,9 @@
 //   while [programs] (%tile) { more } { %A, %next = ring_wait %r, %run; %b = div %tile, %n; ...
 //     if %any { ...; %p = mma_start ...; %acc = await %p; ... } ...; yield %next }
 //   -> while [programs] (%tile, %b) { more } { %A, %next = ring_wait %r, %run; ...
-//        %b' = if %any { ...; %p = mma_start ...; %q = div %next, %n; %acc = await %p; ...; yield
-//        %q }
-//                      { yield div %next, %n } ...; yield %next, %b' }
+//        %b' = if %any { ...; %p = mma_start ...; %q = div %next, %n; %acc = await %p; yield %q }
+//                      { %q = div %next, %n; yield %q }
+//        ...; yield %next, %b' }
 //
 // The coordinates of a tile take a chain of divisions, 1400 cycles on an H200. At the start of a
 // tile no product runs behind them. The pass runs after `sync`, whose proof compares the bounds of
@@ -115,6 +115,12 @@ static void build_for_tile(NextTile *t, Builder *b, Value *tile, Value **out) {
     for (int i = 0; i < t->kept.n; i++) out[i] = map_get(&map, t->kept.data[i]);
 }
 
+static const Type **kept_types(const NextTile *t) {
+    const Type **types = ctx_array(t->ctx, const Type *, t->kept.n);
+    for (int i = 0; i < t->kept.n; i++) types[i] = t->kept.data[i]->type;
+    return types;
+}
+
 static void append_to_yield(Ir *ir, Region *r, int n, Value *const *values) {
     for (int i = 0; i < n; i++) op_add_operand(ir, terminator(r), values[i]);
 }
@@ -130,10 +136,7 @@ static void build_next(NextTile *t, Value **out) {
     build_for_tile(t, &other, t->next, out);
     append_to_yield(t->ir, t->branch->regions[1], t->kept.n, out);
     int n = t->branch->n_results;
-    const Type **types = ctx_array(t->ctx, const Type *, n + t->kept.n);
-    for (int i = 0; i < n; i++) types[i] = result(t->branch, i)->type;
-    for (int i = 0; i < t->kept.n; i++) types[n + i] = t->kept.data[i]->type;
-    t->branch = op_with_results(t->ir, t->branch, n + t->kept.n, types);
+    t->branch = op_add_results(t->ir, t->branch, t->kept.n, kept_types(t));
     for (int i = 0; i < t->kept.n; i++) out[i] = result(t->branch, n + i);
 }
 
@@ -145,18 +148,14 @@ static bool is_used(const Op *op) {
 
 /// Lets the loop carry the kept values: `first` of the first tile, `next` of each following one.
 static void carry_kept(NextTile *t, Value *const *first, Value *const *next) {
-    int n = t->loop->n_results;
-    const Type **types = ctx_array(t->ctx, const Type *, n + t->kept.n);
-    for (int i = 0; i < n; i++) types[i] = result(t->loop, i)->type;
     for (int i = 0; i < t->kept.n; i++) {
         Value *v = t->kept.data[i];
-        types[n + i] = v->type;
         op_add_operand(t->ir, t->loop, first[i]);
         region_add_arg(t->ir, t->loop->regions[0], v->type, NULL);
         value_replace(v, region_add_arg(t->ir, t->body, v->type, NULL));
     }
     append_to_yield(t->ir, t->body, t->kept.n, next);
-    t->loop = op_with_results(t->ir, t->loop, n + t->kept.n, types);
+    t->loop = op_add_results(t->ir, t->loop, t->kept.n, kept_types(t));
     for (int i = t->ops.n - 1; i >= 0; i--)
         if (!is_used(t->ops.data[i])) op_erase(t->ops.data[i]);
 }

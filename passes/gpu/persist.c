@@ -129,7 +129,7 @@ static Op *carry_signal(Ir *ir, Op *loop, Op *set) {
         now[i] = operand(set, SIGNAL_FIRST + i);
         types[i] = now[i]->type;
     }
-    loop = op_with_results(ir, loop, n, types);
+    loop = op_add_results(ir, loop, n, types);
     Builder before = build_before(ir, loop);
     for (int i = 0; i < set->n_operands; i++) last[i] = operand(set, i);
     for (int i = 0; i < n; i++) {

@@ -254,11 +254,9 @@ static void go_ahead(Ahead *a, Candidate *c) {
     load_iteration(a, &before, c, some, lo, first);
     Value *index = next_iteration(&b, loop, &more);
     load_iteration(a, &b, c, more, index, next);
-    int old = loop->n_results;
-    const Type **types = ctx_array(a->ctx, const Type *, old + c->n);
-    for (int i = 0; i < old; i++) types[i] = result(loop, i)->type;
-    for (int k = 0; k < c->n; k++) types[old + k] = first[k]->type;
-    c->loop = loop = op_with_results(ir, loop, old + c->n, types);
+    const Type *types[LOADS_AHEAD];
+    for (int k = 0; k < c->n; k++) types[k] = first[k]->type;
+    c->loop = loop = op_add_results(ir, loop, c->n, types);
     for (int k = 0; k < c->n; k++) {
         Value *load = result(c->loads[k], 0);
         op_add_operand(ir, loop, first[k]);
@@ -358,12 +356,11 @@ static void build_iterations(Ahead *a, const LoopBody *body, IterationGroup *g, 
 static Op *carry_group(Ahead *a, const Candidate *c, Op *loop, const IterationGroup *first,
                        IterationGroup *now, const IterationGroup *next) {
     Region *region = loop->regions[0];
-    int old = loop->n_results, n = old;
-    const Type **types = ctx_array(a->ctx, const Type *, old + TOGETHER * c->n);
-    for (int i = 0; i < old; i++) types[i] = result(loop, i)->type;
+    int n = 0;
+    const Type *types[TOGETHER * LOADS_AHEAD];
     for (int i = 0; i < TOGETHER; i++)
         for (int k = 0; k < c->n; k++) types[n++] = first->blocks[i][k]->type;
-    loop = op_with_results(a->env->ir, loop, n, types);
+    loop = op_add_results(a->env->ir, loop, n, types);
     for (int i = 0; i < TOGETHER; i++)
         for (int k = 0; k < c->n; k++) {
             Value *load = result(c->loads[k], 0);

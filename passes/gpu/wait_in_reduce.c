@@ -25,7 +25,7 @@ enum { MOST_DEPTH = 8 }; // of the ops between an exponential and its reduction
 /// How the rows of a block divide: extents [outer, 2, inner] in the place of dimension `dim`, of
 /// which the 2 are registers of a thread.
 typedef struct Halves {
-    int dim, rank;
+    int dim, rank, axis; // axis: the reduced one, in these extents
     int64_t extents[MAX_RANK];
 } Halves;
 
@@ -62,7 +62,7 @@ static bool find_halves(const Layout *l, int axis, Halves *h) {
         for (int d = 0; d < l->rank; d++) {
             if (d == axis || l->odd[d] != 1 || !(col & layout_dim_mask(l, d))) continue;
             int64_t inner = (int64_t)(col >> layout_base(l, d));
-            *h = (Halves){.dim = d, .rank = l->rank + 2};
+            *h = (Halves){.dim = d, .rank = l->rank + 2, .axis = axis < d ? axis : axis + 2};
             for (int i = 0; i < l->rank; i++) h->extents[i < d ? i : i + 2] = l->extents[i];
             h->extents[d] = l->extents[d] / (2 * inner);
             h->extents[d + 1] = 2;
@@ -80,7 +80,6 @@ static Value *build_half(Ir *ir, Builder *b, const Op *reduce, Value *whole, con
                          int which) {
     Ctx *ctx = ir_ctx(ir);
     int64_t unit, start[MAX_RANK] = {0};
-    int axis = (int)op_int(reduce, A_AXIS, 0);
     const Layout *part = layout_extend(ctx, whole->type->layout, h->dim + 1, 1, &unit);
     const Type *type = ty_laid(ir, whole->type->elem, part);
     Op *slice = build_op(b, OP_SLICE, 1, &whole, 1, &type, 0);
@@ -89,23 +88,16 @@ static Value *build_half(Ir *ir, Builder *b, const Op *reduce, Value *whole, con
     PtrMap map = {0};
     map_set(ctx, &map, operand(reduce, 0), result(slice, 0));
     Op *half = op_clone(b, reduce, &map);
-    int along = axis < h->dim ? axis : axis + 2;
-    result(half, 0)->type = ty_laid(ir, whole->type->elem, layout_slice(ctx, part, along, false));
-    op_set_int(ir, half, A_AXIS, along);
+    const Layout *reduced = layout_slice(ctx, part, h->axis, false);
+    result(half, 0)->type = ty_laid(ir, whole->type->elem, reduced);
+    op_set_int(ir, half, A_AXIS, h->axis);
     return result(half, 0);
-}
-
-/// The layout of the joined results, with the rows divided.
-static const Layout *joined_layout(Ctx *ctx, const Op *reduce, const Halves *h,
-                                   const Layout *rows) {
-    int axis = (int)op_int(reduce, A_AXIS, 0);
-    return layout_slice(ctx, rows, axis < h->dim ? axis : axis + 2, false);
 }
 
 /// Whether the joined results lie in registers as the reduction's do.
 static bool joins_in_place(Ctx *ctx, const Op *reduce, const Halves *h, const Layout *rows) {
     const Type *t = result(reduce, 0)->type;
-    const Layout *joined = joined_layout(ctx, reduce, h, rows);
+    const Layout *joined = layout_slice(ctx, rows, h->axis, false);
     return layout_reshape(ctx, joined, t->rank, t->extents) == t->layout;
 }
 
@@ -114,14 +106,13 @@ static void split_reduction(Ir *ir, Op *reduce, Op *wait, const Halves *h, const
     Ctx *ctx = ir_ctx(ir);
     Builder b = build_before(ir, reduce);
     Value *x = operand(reduce, 0), *parts[2];
-    int axis = (int)op_int(reduce, A_AXIS, 0), at = axis < h->dim ? h->dim : h->dim + 1;
     Value *whole = build_reshape(&b, x, ty_laid(ir, x->type->elem, rows));
     parts[0] = build_half(ir, &b, reduce, whole, h, 0);
     op_move_before(wait, reduce);
     parts[1] = build_half(ir, &b, reduce, whole, h, 1);
-    const Type *type = ty_laid(ir, x->type->elem, joined_layout(ctx, reduce, h, rows));
+    const Type *type = ty_laid(ir, x->type->elem, layout_slice(ctx, rows, h->axis, false));
     Op *concat = build_op(&b, OP_CONCAT, 2, parts, 1, &type, 0);
-    op_set_int(ir, concat, A_AXIS, at);
+    op_set_int(ir, concat, A_AXIS, h->axis < h->dim ? h->dim : h->dim + 1);
     value_replace(result(reduce, 0), build_reshape(&b, result(concat, 0), result(reduce, 0)->type));
     op_erase(reduce);
 }

@@ -242,7 +242,7 @@ static void best_default(void **state) {
     all_machines("default is best", best_default_setup, 100, 97);
 }
 
-/// One of many is better than the default by a relevant amount.
+/// One candidate among many is faster than the default by 2 %.
 static void one_better_setup(World *w) {
     w->n = 60;
     for (int i = 0; i < w->n; i++) w->truth[i] = 2e-4 * (1 + 0.2 * uniform(w));

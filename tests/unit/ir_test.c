@@ -267,9 +267,9 @@ static void clones_are_deep(Ctx *ctx, Ir *ir) {
 static void results_are_added(Ctx *ctx, Ir *ir) {
     Op *module = parse(ctx, ir, loop);
     Op *old = first(module, OP_FOR), *yield = terminator(old->regions[0]);
-    const Type *f32 = ty_scalar(ir, EL_F32), *types[] = {f32, f32};
+    const Type *f32 = ty_scalar(ir, EL_F32);
     Value *x = operand(old, 2);
-    Op *op = op_with_results(ir, old, 2, types);
+    Op *op = op_add_results(ir, old, 1, &f32);
     op_add_operand(ir, op, x);
     op_add_operand(ir, yield, region_add_arg(ir, op->regions[0], f32, "u"));
     assert_true(ir_verify(ir, module));

@@ -7,12 +7,9 @@
 #include "passes/gpu/async/async.h"
 
 static Op *with_one_more(Async *s, Op *op) {
-    const Type *types[64];
-    int n = op->n_results;
-    if (n >= 63) ice(s->ctx, op->loc, "too many carried values");
-    for (int i = 0; i < n; i++) types[i] = result(op, i)->type;
-    types[n] = ty_scalar(s->ir, EL_I64);
-    return op_with_results(s->ir, op, n + 1, types);
+    const Type *index = ty_scalar(s->ir, EL_I64);
+    if (op->n_results >= 63) ice(s->ctx, op->loc, "too many carried values");
+    return op_add_results(s->ir, op, 1, &index);
 }
 
 static void yield_more(Async *s, Region *r, Value *v) {
