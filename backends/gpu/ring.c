@@ -196,6 +196,16 @@ static bool is_multiplied(const Value *buf) {
     return false;
 }
 
+/// Whether threads read or write the buffer, or a part of it.
+static bool is_touched(const Value *buf) {
+    for_each_use(u, buf) {
+        OpCode code = u->user->code;
+        if (code != OP_MMA_START && code != OP_BUF_PAD && code != OP_BUF_VIEW) return true;
+        if (code == OP_BUF_VIEW && is_touched(result(u->user, 0))) return true;
+    }
+    return false;
+}
+
 static bool any_multiplied(const Op *wait) {
     bool any = false;
     for (int i = 0; i < wait->n_results; i++) any |= is_multiplied(result(wait, i));
@@ -203,8 +213,11 @@ static bool any_multiplied(const Op *wait) {
 }
 
 /// Reads the scalar of the item in the slot, which has arrived. It is uniform for the compiler.
+/// Only the lane that releases the item reads it, so its own order suffices.
 static void read_item_scalar(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Value *v) {
-    LLVMValueRef n = LLVMBuildLoad2(f->g->b, f->g->i32, slot_word(f, r, slot, SCALAR), "");
+    LLVMValueRef first = LLVMBuildICmp(f->g->b, LLVMIntEQ, f->lane, gpu_i32(f, 0), "");
+    LLVMValueRef at = gpu_shared_addr(f, slot_word(f, r, slot, SCALAR));
+    LLVMValueRef n = gpu_call(f, "tg.load.shared.b32", 3, at, first, gpu_i32(f, 0));
     n = gpu_call(f, "tg.shuffle.idx", 2, n, gpu_i32(f, 0));
     gpu_set_scalar(f, v, LLVMBuildZExt(f->g->b, n, f->g->i64, ""));
 }
@@ -248,10 +261,9 @@ void gpu_lower_ring_release(GpuFn *f, Op *op) {
     LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
     if (!r->tma) return;
     const Op *wait = wait_of(operand(op, 0));
-    bool loaded = false;
-    for (int i = 0; wait && i < wait->n_results; i++) // of buffers, or the item's scalar
-        loaded |= i == r->type->n_parts || !is_multiplied(result(wait, i));
-    if (loaded) gpu_warp_sync(f); // all lanes have read
+    bool touched = false;
+    for (int i = 0; wait && i < r->type->n_parts; i++) touched |= is_touched(result(wait, i));
+    if (touched) gpu_warp_sync(f); // all lanes are through with the buffers
     ring_slot(f, r, operand(op, 1), &slot, &turn);
     LLVMValueRef arrive =
         LLVMBuildICmp(g->b, LLVMIntULT, f->lane, gpu_i32(f, r->pairs ? GPU_PAIR : 1), "");
