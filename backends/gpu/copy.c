@@ -28,7 +28,14 @@ void gpu_lower_buf_alloc(GpuFn *f, Op *op) {
 }
 
 void gpu_lower_buf_view(GpuFn *f, Op *op) {
-    set_buf(f, result(op, 0), gpu_buf(f, operand(op, 0)));
+    LLVMValueRef p = gpu_buf(f, operand(op, 0));
+    if (op_attr(op, ATTR_START)) {
+        SharedLayout s = shared_of(operand(op, 0)->type);
+        int d = operand(op, 0)->type->inner;
+        int64_t panel = op_ints(op, A_START)->ints[d] >> s.log2[d];
+        p = gpu_offset(f, p, gpu_i32(f, panel * s.stride[d]));
+    }
+    set_buf(f, result(op, 0), p);
 }
 
 /// Other threads may still be reading. The next temporary waits for them.

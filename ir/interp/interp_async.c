@@ -41,14 +41,16 @@ void do_buf_alloc(Interp *it, Op *op) {
 void do_buf_view(Interp *it, Op *op) {
     Reg *r = out(op, 0), *x = in(op, 0);
     const int64_t *perm = op_ints(op, A_PERM)->ints;
-    int64_t n = ty_count(r->type), step[MAX_RANK], size = 1;
+    int64_t n = ty_count(r->type), step[MAX_RANK], size = 1, first = 0;
     if (!r->cells) r->cells = ctx_array(it->ctx, Cell, n);
     for (int d = x->type->rank - 1; d >= 0; d--) {
         step[d] = size;
         size *= x->type->extents[d];
     }
+    const Attr *start = op_attr(op, ATTR_START) ? op_ints(op, A_START) : NULL;
+    for (int d = 0; start && d < x->type->rank; d++) first += start->ints[d] * step[d];
     for (int64_t i = 0; x->cells && i < n; i++) {
-        int64_t rest = i, from = 0;
+        int64_t rest = i, from = first;
         for (int d = r->type->rank - 1; d >= 0; d--) {
             from += rest % r->type->extents[d] * step[perm[d]];
             rest /= r->type->extents[d];

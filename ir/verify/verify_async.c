@@ -43,6 +43,25 @@ void verify_buf_alloc(Verifier *v, const Op *op) {
     if (want_result_kind(v, op, TK_BUF, "buf")) verify_placing(v, op, result(op, 0)->type);
 }
 
+/// Whole panels of a swizzled buffer lie one behind the other, so they are a buffer, too.
+static void want_panels(Verifier *v, const Op *op, const Type *from, const int64_t *perm) {
+    const Attr *start = op_ints(op, A_START);
+    int inner = from->inner;
+    if (!want_count(v, op, "axes", from->rank, 2) || !want_range(v, op, "perm", perm[0], 0, 1) ||
+        !want_count(v, op, "coordinates of start", start->n, 2) ||
+        !want_range(v, op, "the swizzle", from->swizzle, 1, INT32_MAX))
+        return;
+    int64_t panel = from->swizzle / (elem_info[from->elem].bits / 8);
+    int64_t extents[2] = {from->extents[0], from->extents[1]}, first = start->ints[inner];
+    int64_t width = result(op, 0)->type->extents[inner];
+    if (!want_count(v, op, "rows before the view", start->ints[!inner], 0) ||
+        !want_range(v, op, "start", first, 0, extents[inner] - width + 1) ||
+        !want_count(v, op, "columns of a part of a panel", first % panel + width % panel, 0))
+        return;
+    extents[inner] = width;
+    want_result(v, op, 0, ty_buf(v->ir, from->elem, 2, extents, from->swizzle, inner, from->pad));
+}
+
 void verify_buf_view(Verifier *v, const Op *op) {
     const Attr *perm = op_ints(op, A_PERM);
     const Type *from = operand(op, 0)->type;
@@ -53,7 +72,10 @@ void verify_buf_view(Verifier *v, const Op *op) {
         if (!want_range(v, op, "perm", perm->ints[i], 0, from->rank)) return;
         seen |= 1 << perm->ints[i];
     }
-    if (want_count(v, op, "axes named", __builtin_popcount((unsigned)seen), from->rank))
+    if (!want_count(v, op, "axes named", __builtin_popcount((unsigned)seen), from->rank)) return;
+    if (op_attr(op, ATTR_START))
+        want_panels(v, op, from, perm->ints);
+    else
         want_result(v, op, 0, ty_buf_permuted(v->ir, from, perm->ints));
 }
 

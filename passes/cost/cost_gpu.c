@@ -42,8 +42,10 @@ typedef struct GpuModel {
     bool piped;     // inside a loop whose loads are copies
     bool looped;    // inside a loop that only reads
     bool alone;     // each CTA has an SM to itself
+    double each;    // programs of an SM in the whole phase
     bool persists;  // CTAs go from tile to tile
     bool roles;     // an extra warp copies
+    bool split;     // ... and waits for its items stand between exponentials
     bool mixed;     // for some products no extra warp could copy
     const Op *rows; // the level whose neighbours are pairs of programs (multicast.c), or NULL
     GpuShape shape; // of a CTA
@@ -78,6 +80,13 @@ static double panel_waste(const GpuModel *m, double row_bytes) {
     return ceil(row_bytes / panel) * panel / row_bytes;
 }
 
+/// Whether the operand is a loaded block, perhaps transposed.
+static bool comes_from_memory(const Value *v) {
+    const Op *op = v->def;
+    if (op && op->code == OP_PERMUTE) op = operand(op, 0)->def;
+    return op && op->code == OP_LOAD;
+}
+
 /// Operands are read from shared memory once for each tile of rows, or of both dimensions.
 static void add_dot(const GpuModel *m, GpuWork *w, const Op *op, double times) {
     const Type *a = operand(op, 0)->type, *d = result(op, 0)->type;
@@ -106,6 +115,7 @@ static void add_dot(const GpuModel *m, GpuWork *w, const Op *op, double times) {
     w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
     if (group) w->unit += times * rounds * COST_GPU_START_GROUP * rows / u->m * k / u->k;
     double read_a = rows * (group ? 1 : COST_GPU_WARP_COLUMNS), read_b = columns;
+    if (group && !comes_from_memory(operand(op, 0))) read_a = 0; // it is in registers
     read_b *= group ? fmax(1, rows / u->m) : COST_GPU_WARP_ROWS;
     w->shared += times * rounds * (read_a + read_b) * k * bytes / COST_GPU_SHARED_CYCLE;
 }
@@ -264,12 +274,22 @@ static double busy_among_few(const GpuModel *m, const GpuWork *w, double held) {
 /// Returns the cycles of a program with roles. A product is pending while threads compute, except
 /// for computation that exceeds it; there the few warps of the single CTA leave issue slots empty.
 /// (H200: attention of 128 features to 2 % in nine shapes. With 64 features, roles lose by 1.1 to
-/// many small CTAs.)
-static double busy_in_roles(const GpuWork *w, bool many_tiles) {
-    double products = fmax(w->unit, w->shared), alu = w->alu - w->masks;
+/// many small CTAs.) Products take longer if they and the copies nearly fill the bandwidth of
+/// shared memory (192 and 256 features, 64 to 112 keys: to 6 %).
+static double busy_in_roles(const GpuWork *w, bool split) {
+    double shared = w->shared + w->bytes / COST_GPU_SHARED_CYCLE; // with the copies
+    double crowd = fmax(0, shared - COST_GPU_CROWD_FROM * w->unit);
+    double products = fmax(w->unit, shared) + COST_GPU_CROWD * crowd, alu = w->alu - w->masks;
     double beyond = fmax(0, alu - products);
-    double seen = many_tiles ? COST_GPU_ROLES_MANY : COST_GPU_ROLES;
+    double seen = split ? COST_GPU_ROLES_SPLIT : COST_GPU_ROLES;
     return products + seen * (alu - beyond) + COST_GPU_ISSUE * beyond;
+}
+
+/// Returns the maximum stages for an SM's few programs. Memory is at full speed if enough bytes are
+/// under way (16 x 16 x 128 tiles, two programs an SM: 12 % by six stages instead of four).
+static double stages_of_few(const GpuModel *m, double bytes) {
+    double needed = COST_GPU_BYTES_AHEAD / (ceil(m->each) * fmax(bytes, 1));
+    return m->alone ? COST_GPU_ALONE_STAGES : fmin(ceil(needed), COST_GPU_ALONE_STAGES);
 }
 
 /// Returns the slots of a pipeline with so many bytes a step, as `schedule` chooses them.
@@ -277,7 +297,7 @@ static double stages_for(const GpuModel *m, const GpuWork *w, double bytes) {
     double other = COST_GPU_SHARED_REST + (m->persists ? COST_GPU_BESIDE : 0);
     double room = m->target->shared_cta - other, most = GPU_RING_SLOTS;
     if (m->axes.stages) return fmin(m->axes.stages, floor(room / fmax(bytes, 1)));
-    if (m->alone && !m->shape.chain) most = COST_GPU_ALONE_STAGES;
+    if (!m->shape.chain) most = fmax(most, stages_of_few(m, bytes));
     bool rings = w->unit > 0 && gpu_has_any(m->target, GPU_CP_ASYNC | GPU_TMA);
     if (rings && !m->shape.chain && !m->alone)
         room = (double)gpu_ring_room(m->target, &m->shape, false, (int64_t)bytes, (int64_t)other);
@@ -495,12 +515,14 @@ static void set_shape(GpuModel *m, const Op *p, double programs) {
     m->shape = gpu_shape_of_warps(t, p, pairs ? 1 : m->axes.cluster, m->axes.warps);
     m->threads = m->shape.warps * (double)t->lanes;
     m->ctas = m->shape.cluster;
-    m->alone = programs * m->shape.cluster <= t->sms;
+    m->each = programs * m->shape.cluster / t->sms;
+    m->alone = m->each <= 1;
     GpuRolesFit fit = gpu_roles_fit(t, p, &m->shape);
     m->roles = m->axes.roles && fit != ROLES_NONE;
     bool may_persist = m->roles ? fit == ROLES_PERSIST && m->axes.persistent > 0
                                 : gpu_persists(t, p, m->axes.persistent);
     m->persists = may_persist && !m->alone;
+    m->split = m->persists || fit == ROLES_WIDE;
     m->needs.roles |= fit != ROLES_NONE;
     m->mixed |= fit == ROLES_NONE && find_live_op(p->regions[0], OP_DOT) != NULL;
     m->needs.once |= may_persist && m->alone;
@@ -517,7 +539,7 @@ static double phase_cycles(GpuModel *m, const Op *phase, GpuWork *w, double prog
     m->held = held;
     if (m->roles) w->spills = 1;
     double compute =
-        m->roles ? busy_in_roles(w, m->persists) : busy_cycles(w) + busy_among_few(m, w, held);
+        m->roles ? busy_in_roles(w, m->split) : busy_cycles(w) + busy_among_few(m, w, held);
     double hidden = m->roles ? 2 * COST_GPU_LATENCY : COST_GPU_LATENCY;
     double busy = each * compute,
            start = m->roles ? COST_GPU_ROLES_START : COST_GPU_LATENCY + COST_GPU_CTA_START;

@@ -23,8 +23,9 @@ typedef struct Chain {
     const Op *program, *loop;
     const Op *dots[MOST_DOTS], *loads[MOST_LOADS]; // the loads of operands
     int n_dots, n_loads;
-    double stored; // bytes of the largest stored block
-    bool mixed;    // something rules out roles
+    double stored;      // bytes of the largest stored block
+    const Type *result; // its type
+    bool mixed;         // something rules out roles
 } Chain;
 
 /* ---- loads and products -------------------------------------------------------------------- */
@@ -71,7 +72,10 @@ static void look(Op *op, void *arg) {
     Chain *c = arg;
     if (cost_is_dead(op) || c->mixed) return;
     if (op->code == OP_DOT) add_dot(c, op);
-    if (op->code == OP_STORE) c->stored = fmax(c->stored, cost_bytes(access_of(op).value->type));
+    if (op->code != OP_STORE) return;
+    const Type *block = access_of(op).value->type;
+    if (cost_bytes(block) > c->stored) c->result = block;
+    c->stored = fmax(c->stored, cost_bytes(block));
 }
 
 /* ---- order of the products ----------------------------------------------------------------- */
@@ -164,12 +168,25 @@ static bool fits_registers(const Chain *c, const GpuShape *shape) {
 
 enum { SHARED_GAP = 1024 }; // maximum bytes between two buffers
 
+/// Whether an item that a tile takes once can hold its results (stage_in_item.c).
+static bool stages_in_item(const Chain *c) {
+    for (int i = 0; i < c->n_loads; i++) {
+        const Type *item = result(c->loads[i], 0)->type;
+        if (c->loads[i]->parent != c->loop->regions[0] && c->result && c->result->rank == 2 &&
+            item->elem == c->result->elem && item->extents[0] == c->result->extents[0] &&
+            item->extents[1] >= c->result->extents[1])
+            return true;
+    }
+    return false;
+}
+
 /// Whether shared memory holds two items of each ring of the loop, `of_tile` items of each load
 /// outside the loop, and a tile's results. If the next tile's items are there, too, the results are
 /// stored in pieces (split_epilogue.c).
 static bool fits_shared(const Chain *c, int of_tile) {
-    double stored = of_tile > 1 ? fmin(c->stored, SHARED_PIECE) : c->stored;
-    double bytes = (of_tile > 1 ? 0 : SHARED_SLACK) + stored;
+    bool next = of_tile > 1, staged = !next && stages_in_item(c);
+    double stored = next ? fmin(c->stored, SHARED_PIECE) : SHARED_SLACK + c->stored;
+    double bytes = staged ? 0 : stored;
     for (int i = 0; i < c->n_loads; i++) {
         bool looped = c->loads[i]->parent == c->loop->regions[0];
         int64_t item = (int64_t)cost_bytes(result(c->loads[i], 0)->type);
@@ -188,5 +205,8 @@ GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape 
     if (groups < 2 || rows < groups * WARPS_GROUP_ROWS || !gpu_roles_have_warps(t, shape->warps))
         return ROLES_NONE;
     if (!fits_registers(&c, shape) || !fits_shared(&c, 1)) return ROLES_NONE;
+    // (H200, 192 and 256 features: CTAs that take many tiles lose up to 16 %.)
+    if (ty_count(result(c.dots[1], 0)->type) > ty_count(result(c.dots[0], 0)->type))
+        return ROLES_WIDE;
     return fits_shared(&c, 2) ? ROLES_PERSIST : ROLES_ONCE;
 }

@@ -184,6 +184,7 @@ bool gpu_persists(const GpuTarget *t, const Op *root, int persistent);
 typedef enum GpuRolesFit {
     ROLES_NONE,
     ROLES_ONCE,   // for one tile a CTA: shared memory has no room for the next tile
+    ROLES_WIDE,   // for one tile a CTA, with more sums than scores (wait_in_reduce.c)
     ROLES_PERSIST // also from tile to tile
 } GpuRolesFit;
 

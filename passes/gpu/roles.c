@@ -179,7 +179,8 @@ static const char *reason_against_roles(RoleSplit *s) {
     if (!s->rings || !looped) return "nothing is copied in a loop";
     if (!gpu_roles_have_warps(s->env->gpu, op_int(s->device, A_WARPS, 1)))
         return "its warps are not warpgroups";
-    if (!s->why && !has_room_for_roles(s))
+    if (!s->why && !has_room_for_roles(s) &&
+        !(stage_in_item(s->env, s->device) && has_room_for_roles(s)))
         return "shared memory has no room for two items of each ring";
     return s->why;
 }

@@ -42,6 +42,7 @@ typedef struct RingItem {
     int group;    // number of its cp.async group
     Op *released; // the op that released it
     bool acquired, committed, waited;
+    uint64_t copied; // panels that copies out may still have to read, as bits
 } RingItem;
 
 typedef struct Track {
@@ -230,6 +231,7 @@ static void release_item(Sync *y, Op *op) {
     if (!item) return;
     if (!item->waited || item->released)
         fail_schedule(y, op, "its item is not there, or was released");
+    if (item->copied) fail_schedule(y, op, "what was copied out of it may still have to be read");
     if (y->meeting) meeting_event(y->meeting, op, n);
     item->released = op;
     for (int i = 0; i < y->n_flight; i++)
@@ -299,7 +301,12 @@ static void start_mma(Sync *y, const Op *op) {
 
 static void await_products(Sync *y, const Op *op) {
     int younger = (int)op_int(op, A_IN_FLIGHT, 0);
-    if (!op->n_operands) y->unread = false;
+    if (!op->n_operands) {
+        y->unread = false;
+        for (int i = 0; i < y->tracks.n; i++)
+            for (int n = 0; n < y->tracks.data[i].items.n; n++)
+                y->tracks.data[i].items.data[n].copied = 0;
+    }
     if (!op->n_operands && op_flag(op, A_WRITTEN)) y->unwritten = false;
     if (!op->n_results || younger >= y->n_flight) return;
     memmove(y->flight, y->flight + y->n_flight - younger, sizeof *y->flight * (size_t)younger);
@@ -316,9 +323,35 @@ static void store_to_buf(Sync *y, const Op *op) {
     *s = (SharedStore){.buf = buf, .dirty = true};
 }
 
+/// Checks a copy out through panels of an item: no product reads the item any more, each warp
+/// overwrites rows that only its own products have read, and no panel is used twice.
+static void copy_item_out(Sync *y, const Op *op, const Value *buf) {
+    const Number *n = map_get(&y->item_of, buf);
+    RingItem *item = n ? &track_of(y, operand(buf->def, 0))->items.data[n->n] : NULL;
+    if (!item || item->released) fail_schedule(y, op, "it goes through an item that is not there");
+    for (int i = 0; i < y->n_flight; i++)
+        if (y->flight[i].bufs[0] == buf || y->flight[i].bufs[1] == buf)
+            fail_schedule(y, op, "a product that reads the item is under way");
+    if (!is_read_by_same_warps(buf, operand(op, 2)->type->layout))
+        fail_schedule(y, op, "other warps may still read the item");
+    const Type *view = operand(op, 1)->type;
+    int64_t panel = view->swizzle / (elem_info[view->elem].bits / 8);
+    int64_t first = op_ints(operand(op, 1)->def, A_START)->ints[view->inner] / panel;
+    uint64_t panels = low_bits((int)(view->extents[view->inner] / panel)) << first;
+    if (item->copied & panels) fail_schedule(y, op, "its panel may still have to be read");
+    item->copied |= panels;
+    y->copies_out++;
+    y->unread = true;
+    y->unwritten |= op_flag(op, A_ADD);
+}
+
 /// Checks that the buffer is only copied out, and that the previous copy out of it has been read.
 static void copy_buf_out(Sync *y, const Op *op) {
-    const Value *buf = operand(op, 1);
+    const Value *buf = operand(op, 1), *item = buf_of_view(buf);
+    if (item != buf && def_of((Value *)item, OP_RING_WAIT)) {
+        copy_item_out(y, op, item);
+        return;
+    }
     const Number *last = map_get(&y->copied, buf);
     if (!def_of((Value *)buf, OP_BUF_ALLOC)) fail_schedule(y, op, "not out of a buffer of its own");
     for_each_use(u, buf) {
