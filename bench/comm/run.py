@@ -393,7 +393,7 @@ def work(rank, o, port, meet):
         sys.exit(1)
 
 
-# ---- what is wrong -------------------------------------------------------------------------------
+# ---- wrong results --------------------------------------------------------------------------------
 
 WORSE = 1.25  # allowed error, relative to the baseline's, which rounds as often
 

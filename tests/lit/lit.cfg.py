@@ -16,7 +16,7 @@ config.test_source_root = here
 config.test_exec_root = params["out"]
 config.environment["NO_COLOR"] = "1"
 config.environment["PATH"] = os.pathsep.join([params["llvm"], config.environment["PATH"]])
-for name in ("ASAN_OPTIONS", "TG_MUTANT"):  # lit hides other variables from the programs
+for name in ("ASAN_OPTIONS", "TG_MUTANT"):  # lit passes only named variables to the programs
     if name in os.environ:
         config.environment[name] = os.environ[name]
 

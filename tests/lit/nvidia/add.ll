@@ -1,4 +1,4 @@
-; Sums of masked vectors: the dialect of LLVM 7 and the PTX of both generators.
+; Sums of masked vectors: the typed-pointer dialect of LLVM 7, and the PTX of both generators.
 ; RUN: %nv typed sm_80 %s | FileCheck %s --check-prefix=TYPED
 ; RUN: %nv nvptx sm_80 %s | FileCheck %s --check-prefix=PTX
 ; RUN: %if libnvvm %{ %nv nvvm sm_80 %s | FileCheck %s --check-prefix=PTX %}

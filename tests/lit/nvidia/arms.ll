@@ -1,4 +1,4 @@
-; Barriers of two arms stay two: nothing makes one of them behind or before the branch.
+; The barriers of two branches stay two: no pass merges them before or after the branch.
 ; RUN: %nv nvptx sm_80 %s | FileCheck %s
 ; RUN: %if libnvvm %{ %nv nvvm sm_80 %s | FileCheck %s %}
 ; RUN: %if libnvvm %{ %nv nvvm sm_120a %s | FileCheck %s %}

@@ -1,4 +1,4 @@
-; What is said of a launch: threads, CTAs of a multiprocessor, CTAs of a cluster.
+; Attributes of a launch: threads, CTAs an SM, CTAs of a cluster.
 ; RUN: %nv check %s | FileCheck %s --check-prefix=CHECKER
 ; RUN: %nv typed sm_90a %s | FileCheck %s --check-prefix=TYPED
 ; RUN: %nv nvptx sm_90a %s | FileCheck %s --check-prefix=PTX

@@ -1,4 +1,4 @@
-; All that a portable module may hold, in the dialect of LLVM 7 and through both generators.
+; Everything that a portable module may contain, in the dialect of LLVM 7 and through both generators.
 ; RUN: %nv check %s | FileCheck %s --check-prefix=CHECKER
 ; RUN: %nv typed sm_80 %s | FileCheck %s --check-prefixes=TYPED,LLVM7
 ; RUN: %nv typed sm_100a %s | FileCheck %s --check-prefixes=TYPED,LATER

@@ -1,4 +1,4 @@
-; A loop that carries many registers keeps one counter; another one gets a register an address.
+; A loop that carries many registers keeps one counter. Other loops get a register for each address.
 ; RUN: %nv nvptx sm_80 %s | FileCheck %s
 
 ; CHECK-LABEL: entry block(

@@ -1,4 +1,5 @@
-; Line tables: LLVM 7 spells what a function is in words, and locations of another file have a block.
+; Line tables: LLVM 7 writes the kind of a subprogram as flags in words, and a location in another file gets a
+; lexical block.
 ; RUN: %nv check %s | FileCheck %s --check-prefix=CHECKER
 ; RUN: %nv typed sm_80 %s | FileCheck %s --check-prefix=TYPED
 ; RUN: %nv nvptx sm_80 %s | FileCheck %s --check-prefix=PTX

@@ -1,5 +1,5 @@
-; What does not depend on the iteration stays in a loop that carries many registers: libNVVM would give each such part
-; of an address a register. Another loop is left alone.
+; Loop invariants stay in a loop that carries many registers: libNVVM would give each invariant part of an
+; address a register. Other loops are unchanged.
 ; REQUIRES: libnvvm
 ; RUN: %nv nvvm sm_80 %s | FileCheck %s
 

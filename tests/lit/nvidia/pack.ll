@@ -1,4 +1,4 @@
-; Halves that come together in a word: one instruction each. Both generators, the values by hand.
+; Packing two halves into a word is one instruction. Values come through both generators, and words by prmt.
 ; RUN: %nv nvptx sm_80 %s | FileCheck %s
 ; RUN: %if libnvvm %{ %nv nvvm sm_80 %s | FileCheck %s --check-prefix=NVVM %}
 
@@ -23,7 +23,7 @@ define void @values(ptr addrspace(1) %p) {
   ret void
 }
 
-; Halves of two words, each with each: digits of bytes, those of the lower half last.
+; Halves of two words, each with each: digits of bytes, the digits of the lower half last.
 ; CHECK-LABEL: entry words(
 ; CHECK-NOT: {{shl|or\.b32|and\.b32}}
 ; CHECK: prmt.b32 {{.*}}, 0x5410U;

@@ -1,4 +1,4 @@
-; Pairs of 16-bit floats come apart in the module and together again in PTX: no code for that.
+; The module splits pairs of 16-bit floats, and PTX joins them again: this costs no instruction.
 ; RUN: %nv nvptx sm_90a %s | FileCheck %s
 ; RUN: %if libnvvm %{ %nv nvvm sm_90a %s | FileCheck %s %}
 

@@ -1,4 +1,4 @@
-; Pairs of f16 are made of f8 long before they are used: a third more registers.
+; Pairs of f16 are converted from f8 long before their use: a third more registers.
 ; RUN: %nv nvptx sm_90a %s | FileCheck %s
 
 ; CHECK-LABEL: entry pairs(

@@ -1,4 +1,4 @@
-; A wish for CTAs side by side is lowered where it would leave fewer registers than values that live.
+; A request for CTAs side by side is lowered if it leaves fewer registers than live values need.
 ; RUN: %nv nvptx sm_80 %s | FileCheck %s
 ; RUN: %if libnvvm %{ %nv nvvm sm_80 %s | FileCheck %s --check-prefix=OTHER %}
 
@@ -10,19 +10,19 @@
 ; CHECK-LABEL: entry soft(
 ; CHECK: minnctapersm {{[67]$}}
 ;
-; A quarter of an SM has a quarter of the registers: of 25 warps one quarter has 7, which leaves each
+; Each quarter of an SM has a quarter of the registers. Of 25 warps one quarter has 7, which leaves each
 ; thread 72.
 ; CHECK-LABEL: entry warp(
 ; CHECK: minnctapersm 24
 ;
-; Elements of several rows of two tensors are on their way at once, and so are the rows' addresses; of
-; one row each they are not counted.
+; Elements of several rows of two tensors are in flight at once, and so are the rows' addresses. With one row
+; of each they are not counted.
 ; CHECK-LABEL: entry rows(
 ; CHECK: minnctapersm 16
 ; CHECK-LABEL: entry row(
 ; CHECK: minnctapersm 20
 ;
-; Another generator's order is not the one that is measured: a third more.
+; Another generator orders instructions differently from the measured order: a third more.
 ; OTHER-LABEL: entry few(
 ; OTHER: minnctapersm 16
 ; OTHER-LABEL: entry many(

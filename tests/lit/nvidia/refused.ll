@@ -1,4 +1,4 @@
-; What a portable module may not hold, a module each: the checker names it and says where.
+; Constructs that a portable module may not contain, one in each module: the checker names each and its place.
 ; RUN: %nv check %s | FileCheck %s
 ; CHECK: not in a portable module: the instruction, in k:  %x = freeze i32 %n
 define void @k(ptr addrspace(1) %p, i32 %n, float %f) {

@@ -1,5 +1,5 @@
-; In kernels that share an SM with others single elements of what nobody writes are loaded where
-; they stand, and vectors are where registers are few: read-only loads go across barriers in ptxas.
+; ptxas moves read-only loads across barriers. So in kernels that share an SM, single elements of read-only
+; tensors are loaded in place by ordinary loads. Vectors are, too, if registers are few.
 ; RUN: %nv nvptx sm_90a %s | FileCheck %s
 ; RUN: %if libnvvm %{ %nv nvvm sm_90a %s | FileCheck %s --check-prefix=OTHER %}
 
@@ -31,7 +31,8 @@ define void @alone(ptr addrspace(1) noalias readonly %p, ptr addrspace(1) noalia
   ret void
 }
 
-; A thread of a large CTA has few registers, even if it is alone: behind another generator's order loads stay.
+; A thread of a large CTA has few registers, even if the CTA is alone: after another generator, its loads stay
+; in place.
 ; CHECK-LABEL: entry large(
 ; CHECK: ld.global.nc.b16
 ; OTHER-LABEL: entry large(
@@ -42,7 +43,7 @@ define void @large(ptr addrspace(1) noalias readonly %p, ptr addrspace(1) noalia
   ret void
 }
 
-; As many words as there are registers.
+; As many words as registers.
 ; CHECK-LABEL: entry lots(
 ; CHECK-COUNT-16: ld.global.v4.b32
 ; CHECK-LABEL: entry fewer(

@@ -1,5 +1,5 @@
-; The sum of a row of 1024 numbers by a CTA: four of a lane, shuffles, shared memory, one atomic. The loop
-; stays one, as its metadata asks: libNVVM unrolls others.
+; A CTA sums a row of 1024 numbers: four a lane, shuffles, shared memory, one atomic. The loop's metadata
+; keeps it a loop; libNVVM would unroll it.
 ; RUN: %nv check %s | FileCheck %s --check-prefix=CHECKER
 ; RUN: %nv nvptx sm_80 %s | FileCheck %s --check-prefix=PTX
 ; RUN: %if libnvvm %{ %nv nvvm sm_80 %s | FileCheck %s --check-prefix=PTX %}

@@ -1,4 +1,5 @@
-; A tile of 32 x 32 numbers is transposed through shared memory, rows a word apart from the banks.
+; A tile of 32 x 32 numbers is transposed through shared memory. Rows are padded by one word against bank
+; conflicts.
 ; RUN: %nv check %s | FileCheck %s --check-prefix=CHECKER
 ; RUN: %nv nvptx sm_80 %s | FileCheck %s --check-prefix=PTX
 ; RUN: %if libnvvm %{ %nv nvvm sm_80 %s | FileCheck %s --check-prefix=PTX %}

@@ -1,4 +1,4 @@
-; Vectors, small floats and odd constants: what LLVM 22 prints in ways that LLVM 7 does not know.
+; Vectors, small floats and special constants, which LLVM 22 prints in forms that LLVM 7 does not know.
 ; RUN: %nv check %s | FileCheck %s --check-prefix=CHECKER
 ; RUN: %nv typed sm_80 %s | FileCheck %s --check-prefix=TYPED
 ; RUN: %nv nvptx sm_80 %s | FileCheck %s --check-prefix=PTX

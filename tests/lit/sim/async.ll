@@ -1,4 +1,4 @@
-; Asynchronous copies: what comes late, what the other proxy does not see, what clusters share.
+; Asynchronous copies: late data, data that the other proxy does not see, data that clusters share.
 ; RUN: %sim run --check --kernel staged --shared 512 %s in:i32[64]=iota out:i32[64] | FileCheck %s --check-prefix=STAGED
 ; RUN: %sim run --kernel staged --shared 512 --seed 7 %s in:i32[64]=iota out:i32[64] | FileCheck %s --check-prefix=STAGED
 ; STAGED: 1: 60 61 62 63 56 57 58 59 {{.*}} 0 1 2 3{{$}}
@@ -13,7 +13,7 @@
 ; SITES: 7: tg.nv.mbarrier.wait in in
 ; SITES: 8: tg.cluster.arrive in spread
 ; SITES: 9: tg.cluster.wait in spread
-; Without the wait a lane may find nothing or what others race for.
+; Without the wait, a lane may read nothing, or race with the copy.
 ; RUN: not %sim run --check --skip 0 --kernel staged --shared 512 %s in:i32[64]=iota out:i32[64] | FileCheck %s --check-prefix=NOWAIT
 ; NOWAIT: not waited for: byte {{[0-9]+}} of shared memory is read by thread {{.*}}, and written by thread {{.*}} at tg.nv.cp.async.16 {{.*}}, which has not finished
 ; RUN: %sim run --skip 0 --kernel staged --shared 512 --seed 3 %s in:i32[64]=iota out:i32[64] | FileCheck %s --check-prefix=CANARY
@@ -29,7 +29,7 @@
 ; CLIPPED: 1: 0 1 2 {{.*}} 26 27 -5 -5 -5 -5{{$}}
 ; RUN: not %sim run --check --skip 2 --kernel out --shared 128 %s map:i32[32x1]@1,box=32x1 out:i32[32] | FileCheck %s --check-prefix=NOFENCE
 ; NOFENCE: no proxy fence: byte 0 of shared memory is used by the asynchronous proxy at tg.nv.tma.store.2d {{.*}}, and was written by thread 0 {{.*}} at a store of 4 bytes
-; Without --check the store takes what stood there before.
+; Without --check the store takes the previous contents.
 ; RUN: %sim run --skip 2 --kernel out --shared 128 %s map:i32[32x1]@1,box=32x1 out:i32[32] | FileCheck %s --check-prefix=STALE
 ; STALE: 1: 2142732215 2142732215
 ; RUN: not %sim run --check --skip 4 --kernel out --shared 128 %s map:i32[32x1]@1,box=32x1 out:i32[32] | FileCheck %s --check-prefix=ENDS
@@ -38,7 +38,7 @@
 ; RUN: %sim run --check --kernel in --shared 256 %s map:i32[32x1]@2,box=32x1 out:i32[32] in:i32[32]=iota | FileCheck %s --check-prefix=IN
 ; RUN: %sim run --kernel in --shared 256 --seed 5 %s map:i32[32x1]@2,box=32x1 out:i32[32] in:i32[32]=iota | FileCheck %s --check-prefix=IN
 ; IN: 1: 0 1 2 {{.*}} 30 31{{$}}
-; Columns outside are 0, and count as bytes that come.
+; Columns outside are 0, and count as arrived bytes.
 ; RUN: %sim run --check --kernel in --shared 256 %s map:i32[28x1]@2,box=32x1 out:i32[32] in:i32[28]=7 | FileCheck %s --check-prefix=PAD
 ; PAD: 1: 7 7 {{.*}} 7 0 0 0 0{{$}}
 ; RUN: not %sim run --skip 5 --kernel in --shared 256 %s map:i32[32x1]@2,box=32x1 out:i32[32] in:i32[32]=iota | FileCheck %s --check-prefix=INIT
@@ -46,7 +46,7 @@
 ; RUN: not %sim run --check --skip 7 --kernel in --shared 256 %s map:i32[32x1]@2,box=32x1 out:i32[32] in:i32[32]=iota | FileCheck %s --check-prefix=EARLY
 ; EARLY: race: byte {{[0-9]+}} of shared memory is read by thread {{.*}}, and written by asynchronous work at tg.nv.tma.load.2d
 
-; Each of two CTAs writes to the other one.
+; Each of two CTAs writes to the other's memory.
 ; RUN: %sim run --check --kernel spread --grid 2 --shared 128 %s out:i32[64] | FileCheck %s --check-prefix=SPREAD
 ; SPREAD: 0: 32 33 {{.*}} 62 63 0 1 2 {{.*}} 30 31{{$}}
 ; RUN: not %sim run --check --skip 9 --kernel spread --grid 2 --shared 128 %s out:i32[64] | FileCheck %s --check-prefix=APART
@@ -54,7 +54,7 @@
 ; RUN: not %sim run --kernel spread --grid 3 --shared 128 %s out:i32[64] | FileCheck %s --check-prefix=GRID
 ; GRID: a grid of 3 CTAs in clusters of 2
 
-; One load for both.
+; One load serves both.
 ; RUN: %sim run --check --kernel multicast --grid 4 --shared 256 %s map:i32[32x2]@2,box=32x1 out:i32[128] in:i32[64]=iota | FileCheck %s --check-prefix=MULTI
 ; MULTI: 1: 0 1 {{.*}} 31 0 1 {{.*}} 31 32 33 {{.*}} 63 32 33 {{.*}} 63{{$}}
 
@@ -82,7 +82,7 @@ declare void @tg.nv.tma.store.2d(ptr, i32, i1, i32, i32) #0
 declare void @tg.nv.tma.commit() #0
 declare void @tg.nv.tma.wait.read.0() #0
 
-; 16 threads copy 16 bytes each; each reads those of another one.
+; 16 threads copy 16 bytes each, and each reads the bytes of another.
 define void @staged(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   %t = call i32 @tg.thread.id.x()
   %s = call ptr addrspace(3) @tg.shared.base()

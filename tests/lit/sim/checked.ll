@@ -1,4 +1,4 @@
-; What --check finds: races, bytes outside, bytes that nobody wrote, missing proxy fences and waits.
+; Faults that --check finds: races, bytes outside, unwritten bytes, missing proxy fences and waits.
 ; RUN: %sim run --check --kernel ordered --shared 256 %s out:i32[64] | FileCheck %s --check-prefix=ORDERED
 ; ORDERED: 0: 63 62 61 {{.*}} 2 1 0{{$}}
 ; RUN: not %sim run --check --skip 0 --kernel ordered --shared 256 %s out:i32[64] | FileCheck %s --check-prefix=RACE
@@ -23,7 +23,7 @@
 ; NOFENCE: race: {{.*}} by another program
 ; RUN: not %sim run --check --kernel misaligned --shared 256 %s | FileCheck %s --check-prefix=ALIGN
 ; ALIGN: misaligned: a store of 4 bytes {{.*}} of thread 0
-; More accesses than are kept: those that matter still are after the others were forgotten.
+; More accesses than the record keeps: the relevant ones stay after others are dropped.
 ; RUN: %sim run --check --kernel many --shared 256 %s out:i32[64]=0 i32=20000 i32=0 | FileCheck %s --check-prefix=MANY
 ; MANY: 0: 20000 20000 {{.*}} 20000{{$}}
 ; RUN: not %sim run --check --kernel many --shared 256 %s out:i32[64]=0 i32=200000 i32=63 | FileCheck %s --check-prefix=MANYRACE
@@ -99,7 +99,7 @@ define void @between(ptr addrspace(1) %out) #4 {
   ret void
 }
 
-; Each program writes, then counts itself; the last one adds up what all have written.
+; Each program writes, then counts itself. The last one adds up all results.
 define void @flags(ptr addrspace(1) %out, ptr addrspace(1) %count) #4 {
   %c = call i32 @tg.cta.id.x()
   %o = shl i32 %c, 2
@@ -121,8 +121,8 @@ define void @flags(ptr addrspace(1) %out, ptr addrspace(1) %count) #4 {
   ret void
 }
 
-; A word for each thread, one way or the other; then many accesses to words of global memory; then the
-; thread's word again, or its neighbour's.
+; A word for each thread, in either direction; then many accesses to words of global memory; then the thread's
+; word again, or its neighbour's.
 define void @many(ptr addrspace(1) %out, i32 %n, i32 %next) #3 !dbg !23 {
   %s = call ptr addrspace(3) @tg.shared.base()
   %t = call i32 @tg.thread.id.x()

@@ -1,4 +1,4 @@
-; What the simulator finds in wrong kernels, each named with both parties and the source line.
+; Faults in kernels that the simulator reports, each with both accesses and the source line.
 ; RUN: not %sim run --kernel divergent %s | FileCheck %s --check-prefix=DIVERGENT
 ; DIVERGENT: k.teg:{{4|5}}:5: the lanes of a warp are at different places: thread {{[0-9]+}} (warp 0, lane {{[0-9]+}}) at tg.shuffle.xor (k.teg:{{4|5}}:5), thread {{[0-9]+}} (warp 0, lane {{[0-9]+}}) at tg.shuffle.xor (k.teg:{{4|5}}:5)
 ; RUN: not %sim run --kernel ended %s | FileCheck %s --check-prefix=ENDED

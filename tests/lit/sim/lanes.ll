@@ -1,6 +1,6 @@
-; Between lanes: shuffles, votes, reductions; what lanes do to one word; barriers of some warps.
+; Operations between lanes: shuffles, votes, reductions, atomics on one word, barriers of some warps.
 ; RUN: %sim run --check --kernel shuffles %s out:i32[256] | FileCheck %s --check-prefix=SHUFFLE
-; xor 5, index 3, down 30, up 2, the odd ones, any, all, sum.
+; xor 5, index 3, down 30, up 2, the odd lanes, any, all, sum.
 ; SHUFFLE: 0: 5 4 7 6 1 0 3 2 {{.*}} 27 26 3 3 3 {{.*}} 3 30 31 2 3 4 {{.*}} 31 0 1 0 1 2 {{.*}} 29 -1431655766 {{.*}} -1431655766 1 1 {{.*}} 1 0 0 {{.*}} 0 496 {{.*}} 496{{$}}
 ; RUN: %sim run --check --kernel atomics %s out:i32[12]=0 out:f32[1]=0 | FileCheck %s --check-prefix=ATOMIC
 ; ATOMIC: 0: 496 -31 0 31 0 65535 32 -1 7 0 0 0
@@ -75,7 +75,7 @@ define void @shuffles(ptr addrspace(1) %out) #2 {
   ret void
 }
 
-; Sum, signed least and greatest, unsigned ones, bits; how many took part; a lock that one gets.
+; Sum, signed minimum and maximum, unsigned ones, bits; the number of participants; a lock for one lane.
 define void @atomics(ptr addrspace(1) %out, ptr addrspace(1) %f) #2 {
   %l = call i32 @tg.lane.id()
   %n = sub i32 0, %l
@@ -103,7 +103,7 @@ define void @atomics(ptr addrspace(1) %out, ptr addrspace(1) %f) #2 {
   ret void
 }
 
-; Warp 0 writes and goes on; warp 1 waits for it.
+; Warp 0 writes and continues; warp 1 waits for it.
 define void @pairs(ptr addrspace(1) %out) #3 {
   %t = call i32 @tg.thread.id.x()
   %w = call i32 @tg.warp.id() #1
@@ -132,7 +132,7 @@ b:
   ret void
 }
 
-; One lane of each warp, the same one each time.
+; Each time, the same one lane of each warp.
 define void @elected(ptr addrspace(1) %out) #3 {
   %one = call i1 @tg.nv.elect() #1
   %x = call i32 @tg.atomic.global.add.i32.gpu(ptr addrspace(1) %out, i1 %one, i32 1)
@@ -143,7 +143,7 @@ define void @elected(ptr addrspace(1) %out) #3 {
   ret void
 }
 
-; Of 384 threads with 168 registers, one group gives back what two others wait for.
+; Of 384 threads with 168 registers, one group returns the registers that two others wait for.
 define void @registers(ptr addrspace(1) %out) #4 {
   %w = call i32 @tg.warp.id() #1
   %first = icmp ult i32 %w, 4
@@ -157,7 +157,7 @@ b:
   ret void
 }
 
-; A branch that lanes take each for itself.
+; Each lane decides the branch for itself.
 define void @ways(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   %l = call i32 @tg.lane.id()
   %o = shl i32 %l, 2

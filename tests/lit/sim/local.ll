@@ -1,4 +1,4 @@
-; A barrier of shared memory orders nothing else.
+; A barrier of shared memory orders only shared memory.
 ; RUN: %sim run --check --kernel shared --shared 256 %s out:i32[64] | FileCheck %s --check-prefix=SHARED
 ; SHARED: 0: 63 62 61 {{.*}} 2 1 0{{$}}
 ; RUN: not %sim run --check --kernel tensor %s out:i32[64] out:i32[64] | FileCheck %s --check-prefix=TENSOR

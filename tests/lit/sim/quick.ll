@@ -1,6 +1,6 @@
-; What quick instruction selection does not know is put in other words: limits and signs.
+; Quick instruction selection lacks these ops, so the simulator rewrites them: limits and signs.
 ; RUN: %sim run --kernel numbers --grid 1 %s out:i32[9] f32=3 f32=-2 f32=nan | FileCheck %s
-; The parameters are 3, -2 and no number.
+; The parameters are 3, -2 and NaN.
 ; CHECK: 0: 1077936128 -1073741824 1077936128 -1073741824 1077936128 -1069547520 -3 3 4{{$}}
 
 define void @numbers(ptr addrspace(1) %out, float %three, float %two, float %nan) #0 {

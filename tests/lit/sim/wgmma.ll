@@ -1,4 +1,4 @@
-; Wrong products of a warpgroup: registers read early, descriptors, missing fences and waits.
+; Faulty products of a warpgroup: registers read early, descriptors, missing fences and waits.
 ; RUN: %sim run --check --kernel good --shared 2048 %s in:f16[1024]=1 out:f32[512] | FileCheck %s --check-prefix=GOOD
 ; GOOD: 1: 16 16 {{.*}} 16{{$}}
 ; RUN: not %sim run --kernel early --shared 2048 %s in:f16[1024]=1 out:f32[512] | FileCheck %s --check-prefix=EARLY
@@ -32,7 +32,7 @@ declare void @tg.nv.wgmma.commit() #1
 declare { float, float, float, float } @tg.nv.wgmma.m64n8k16.f32.f16.f16.ss(i64, i64, float, float, float, float, i1) #1
 declare { float, float, float, float } @tg.nv.wgmma.wait.0.f32x4(float, float, float, float) #1
 
-; A: 64 x 16 as core matrices of 8 rows of 16 bytes, those along k 1024 bytes apart. B lies over it.
+; A: 64 x 16 as core matrices of 8 rows of 16 bytes; those along k are 1024 bytes apart. B overlaps A.
 define void @good(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   %t = call i32 @tg.thread.id.x()
   %s = call ptr addrspace(3) @tg.shared.base()
@@ -70,7 +70,7 @@ define void @good(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   ret void
 }
 
-; A product that is no other one's next starts behind a commit without a fence of its own.
+; A product that no other product follows starts after a commit without its own fence.
 define void @second(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   %t = call i32 @tg.thread.id.x()
   %s = call ptr addrspace(3) @tg.shared.base()
@@ -134,7 +134,7 @@ define void @early(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   ret void
 }
 
-; The second row of an atom.
+; The descriptor starts at the second row of an atom.
 define void @start(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   %t = call i32 @tg.thread.id.x()
   %s = call ptr addrspace(3) @tg.shared.base()
@@ -172,7 +172,7 @@ define void @start(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   ret void
 }
 
-; Rows too far apart.
+; The rows are too far apart.
 define void @beyond(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   %t = call i32 @tg.thread.id.x()
   %s = call ptr addrspace(3) @tg.shared.base()
@@ -210,7 +210,7 @@ define void @beyond(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   ret void
 }
 
-; Each thread has a descriptor of its own.
+; Each thread has its own descriptor.
 define void @apart(ptr addrspace(1) %in, ptr addrspace(1) %out) #2 {
   %t = call i32 @tg.thread.id.x()
   %s = call ptr addrspace(3) @tg.shared.base()
