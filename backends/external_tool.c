@@ -19,7 +19,7 @@
 
 extern char **environ;
 
-/* ---- where they are ------------------------------------------------------------------------ */
+/* ---- finding tools ------------------------------------------------------------------------- */
 
 bool tool_take(const char *path, void *out) {
     if (access(path, X_OK) != 0 || strlen(path) >= TOOL_PATH) return false;
@@ -81,9 +81,9 @@ void tool_search_library(ToolLibrary *l, bool (*find)(void)) {
     lock_give(&l->lock);
 }
 
-/* ---- how they run -------------------------------------------------------------------------- */
+/* ---- running tools ------------------------------------------------------------------------- */
 
-/// Returns a whole file, with a NUL byte behind; NULL if it cannot be read.
+/// Returns a whole file, with a NUL byte at the end; NULL if it cannot be read.
 static char *read_tool_file(const char *path, size_t *bytes) {
     FILE *f = fopen(path, "rb");
     if (!f) return NULL;

@@ -63,7 +63,7 @@ static bool is_remote(const char *path) {
     return false;
 }
 
-/* ---- whose it is ----------------------------------------------------------------------------- */
+/* ---- owners ---------------------------------------------------------------------------------- */
 
 /// Writes the reason; returns false.
 static bool refuse_path(char *why, const char *path, const char *reason) {

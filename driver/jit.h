@@ -82,7 +82,7 @@ Bytes wire_write_request(Ctx *ctx, const Request *r);
 Bytes wire_write_answer(Ctx *ctx, const Answer *a);
 /// Reads kind and length from a header. False: not a header of ours.
 bool wire_read_header(const uint8_t header[WIRE_HEADER], WireKind *kind, size_t *length);
-/// Reads the bytes behind the header. False: they are malformed.
+/// Reads the bytes after the header. False: they are malformed.
 bool wire_read_request(Ctx *ctx, Bytes in, Request *r);
 /// The answer's code is an object.
 bool wire_read_answer(Ctx *ctx, Bytes in, Answer *a);

@@ -91,7 +91,7 @@ static bool read_escape(JsonReader *r, Text *t) {
     return true;
 }
 
-/// Reads a string behind its opening quote.
+/// Reads a string after its opening quote.
 static bool read_string(JsonReader *r, const char **out) {
     Text t = {.ctx = r->ctx};
     text_bytes(&t, "", 0);
@@ -118,7 +118,7 @@ static bool read_member_name(JsonReader *r, const char **out) {
     return take_json_char(r, ':') || fail_json(r, "expected ':'");
 }
 
-/// Reads items of a list, or members of an object, behind the opening bracket.
+/// Reads items of a list, or members of an object, after the opening bracket.
 static bool read_items(JsonReader *r, Json *out, char close) {
     const Json **end = &out->first;
     if (take_json_char(r, close)) return true;

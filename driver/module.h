@@ -58,8 +58,7 @@ tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const TuneResult
 /// Frees a list of variants. The module's context must be current.
 void made_release(Made *m);
 
-/* ---- jit_tune.c: what tuning has to do with a launch ------------------------------------------
- */
+/* ---- jit_tune.c: tuning of a launch ---------------------------------------------------------- */
 
 /// Puts the tuned setting into the request, after a search if the mode blocks. False: no setting is
 /// known. A captured launch never waits for a search.

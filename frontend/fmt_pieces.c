@@ -45,7 +45,7 @@ typedef struct BracketFrame {
     int open;      // index of the bracket
     int kind;      // its character
     int choices;   // `?` without their `:` so far
-    bool in_type;  // behind the `:` of a declaration
+    bool in_type;  // after the `:` of a declaration
     bool types;    // a parenthesis around types
     bool glue_all; // a `[` that holds a lone `:`
 } BracketFrame;
@@ -194,7 +194,7 @@ static void track_frames(PieceRoles *r, int i, bool angle) {
     }
 }
 
-/* ---- where to break ------------------------------------------------------------------------ */
+/* ---- line breaks --------------------------------------------------------------------------- */
 
 static int operator_wrap(int kind) {
     switch (kind) {
@@ -229,7 +229,7 @@ static bool is_clause(int kind) {
            kind == T_WHERE;
 }
 
-/// Sets the cost of a break: lines break before `? :` and clauses, and behind commas and operators
+/// Sets the cost of a break: lines break before `? :` and clauses, and after commas and operators
 /// with two operands.
 static void place_wrap(PieceRoles *r, int i, bool behind_unary) {
     Piece *x = &r->pieces->data[i];

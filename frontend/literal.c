@@ -94,7 +94,7 @@ void bad_number(Parser *p, Loc loc, const char *text, size_t n) {
     size_t digits = strspn(text, "0123456789_");
     bool point = digits < n && text[digits] == '.';
     size_t whole = point ? digits + 1 + strspn(text + digits + 1, "0123456789_") : digits;
-    const char *rest = text + whole; // the rest behind the well-formed part
+    const char *rest = text + whole; // the rest after the well-formed part
     size_t m = n - whole;
     diag(p->ctx, loc, D_BAD_NUMBER, shown_text(p, text, n));
     if (point && whole == digits + 1)

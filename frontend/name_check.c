@@ -196,7 +196,7 @@ static void check_subscript_order(NameChecker *c, const Expr *x) {
                 !is_dim(&t->type->dims, i + sym, second))
                 continue;
             diag(c->ctx, x->loc, D_SWAPPED, a, first, b, second, t->name.text);
-            diag_hint(c->ctx, "a block is turned round by trans(...), not by its subscripts");
+            diag_hint(c->ctx, "trans(...) transposes a block, its subscripts do not");
             return;
         }
 }

@@ -91,7 +91,7 @@ static void choose_alternatives(Space *s, int i) {
     }
 }
 
-/* ---- what conditions see -------------------------------------------------------------------- */
+/* ---- names in conditions -------------------------------------------------------------------- */
 
 /// Returns the argument's axis for dimension k of the type, or -1 for the pack.
 static int axis_of_dim(const ParamInst *known, const Dims *dims, int k) {

@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* ---- what was wanted ----------------------------------------------------------------------- */
+/* ---- expected tokens ----------------------------------------------------------------------- */
 
 /// Classes of tokens that a message names together. A token may belong to several: '(' begins an
 /// expression, and continues one as a call.
@@ -154,7 +154,7 @@ static const char *join_phrases(Ctx *ctx, const WantedTokens *w) {
     return t.data;
 }
 
-/* ---- what was found ------------------------------------------------------------------------ */
+/* ---- found tokens -------------------------------------------------------------------------- */
 
 static const char *token_text(const Parser *p, Token t) {
     return t.begin == t.end && t.kind == '}'
@@ -188,7 +188,7 @@ static bool is_reserved(const char *text) {
 
 /// A habit from another language, and its hint. A pattern is NULL (matches anything), "@name",
 /// "@number", "@ctype", or texts separated by blanks. `before` and `last` match the two tokens in
-/// front of the unexpected one, `next` the text behind it, `want` a token that would fit, `top` the
+/// front of the unexpected one, `next` the text after it, `want` a token that would fit, `top` the
 /// innermost open bracket.
 typedef struct Habit {
     const char *before, *last, *found, *next, *want, *hint;

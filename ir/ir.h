@@ -397,7 +397,7 @@ void op_move_to_end(Op *op, Region *r);
 Op *op_clone(Builder *b, const Op *op, PtrMap *map);
 /// Copies the ops of a region, but not its terminator, to b.
 void region_clone_body(Builder *b, const Region *r, PtrMap *map);
-/// Adds n results behind those of the op by replacing it with a copy, which it returns.
+/// Adds n results after those of the op by replacing it with a copy, which it returns.
 Op *op_add_results(Ir *ir, Op *op, int n, const Type *const *types);
 
 /// Visits op and all ops inside it, before (pre) or after (post) its regions. The visitor may erase

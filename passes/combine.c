@@ -25,7 +25,7 @@
 
 enum { PROGRAMS = 512, MAX_GROUPS_IN_MEMORY = 8 };
 
-/* ---- which indices are kept ---------------------------------------------------------------- */
+/* ---- kept indices -------------------------------------------------------------------------- */
 
 static bool depends_on(const Value *v, const Value *index) {
     if (v == index) return true;
@@ -251,7 +251,7 @@ static void fold_in_memory(Combining *c, const Target *t, Op *op, Value *group) 
     store_at(&b, t->flags, build_bool(&b, seen->type, true), &p, NULL);
 }
 
-/// Stores the states behind the loop of a group: part[g, place] = state.
+/// Stores the states after the loop of a group: part[g, place] = state.
 static void store_states(Builder *b, const Target *t, Op *loop, Value *group) {
     PtrMap map = {0};
     Place rest = place_of(t->op), p = {0};

@@ -65,7 +65,7 @@ static bool depends_on_index(const Value *v, const Value *index, int depth) {
 }
 
 /// Whether the start of the load depends on the level. Its end does not count: rows may mask the
-/// elements behind them.
+/// elements after them.
 static bool load_depends(const Op *load, const Level *l) {
     Access a = access_of(load);
     for (int d = 0; d < a.n_subs; d++)

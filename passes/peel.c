@@ -125,7 +125,7 @@ static Op *innermost_phase(Op *phase) {
     return next ? innermost_phase(next) : phase;
 }
 
-/// Returns the op behind the last count in the body. Both versions share the ops before it. NULL:
+/// Returns the op after the last count in the body. Both versions share the ops before it. NULL:
 /// these ops have effects.
 static Op *behind_counts(const Region *body, const RangeCounts *c) {
     Op *first = body->first;

@@ -5,7 +5,7 @@
 
 #include "ir/ir.h"
 
-/// Returns table i, or NULL behind the last one.
+/// Returns table i, or NULL after the last one.
 const RuleTable *rule_table(int i);
 
 #endif

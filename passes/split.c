@@ -37,7 +37,7 @@ typedef struct LoopSplit {
     Value **part;  // scratches [programs, ways, extents...], one for each carried value
 } LoopSplit;
 
-/* ---- which loops --------------------------------------------------------------------------- */
+/* ---- loops that may be split --------------------------------------------------------------- */
 
 static bool names_in(const Op *op, const Value *v) {
     for (int i = 0; i < op->n_operands; i++)
@@ -253,7 +253,7 @@ static void store_parts(LoopSplit *s, Builder *b, Value *way) {
     }
 }
 
-/// Replaces the ops behind the loop by stores of the parts. If there may be a single part, a branch
+/// Replaces the ops after the loop by stores of the parts. If there may be a single part, a branch
 /// keeps these ops.
 static void end_partial_program(LoopSplit *s, Value *way) {
     Ir *ir = s->env->ir;
@@ -364,7 +364,7 @@ static void replace_loop(LoopSplit *s) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-/// Fills s for the first loop behind op `after` in the phase's programs that may be split. Returns
+/// Fills s for the first loop after op `after` in the phase's programs that may be split. Returns
 /// false if there is none.
 static bool find_loop(PassEnv *env, Op *phase, Op *after, LoopSplit *s) {
     *s = (LoopSplit){.env = env, .ctx = ir_ctx(env->ir), .phase = phase};

@@ -49,7 +49,7 @@ bool op_is_load(const Op *op) {
     return op->code == OP_LOAD;
 }
 
-/// Whether writes of other ranks, to any tensor, may be visible behind the op.
+/// Whether writes of other ranks, to any tensor, may be visible after the op.
 static bool meets_ranks(const Op *op) {
     switch (op->code) {
     case OP_COMM_BEGIN:

@@ -21,7 +21,7 @@ bool tree_only_reads(const Op *op);
 /// Whether op, or its contents, may write elements of tensor t. Distinct tensor values never
 /// overlap if that matters: see alias.c.
 bool tree_writes(const Op *op, const Value *t);
-/// The same, except for writes of other ranks, which become visible behind a wait for their
+/// The same, except for writes of other ranks, which become visible after a wait for their
 /// signals.
 bool tree_stores(const Op *op, const Value *t);
 /// Whether op, or its contents, waits for a signal, or may see by a fence that it was raised.

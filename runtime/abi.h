@@ -237,7 +237,7 @@ typedef struct tg_scatter {
 } tg_scatter;
 
 /// Words of the control block. If a wait of device code fails, its thread sets FAILED to 1 by a
-/// compare-and-swap from 0. The thread that succeeds writes the words behind FAILED. The end of the
+/// compare-and-swap from 0. The thread that succeeds writes the words after FAILED. The end of the
 /// launch tells the other ranks and the host. A wait ends at once if GIVE_UP or FAILED is not 0.
 enum tg_control {
     TG_CONTROL_EPOCH,   // (number of the launch << TG_EPOCH_BITS) + its barriers so far

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Launches: bind the arguments, pick a variant, tune it where that is wanted, run it on the current
-// context. The one place where the folders of the runtime come together.
+// Launches: bind the arguments, pick a variant, tune it on request, run it on the current context.
+// Only this file uses all folders of the runtime.
 #include "runtime/compiler.h"
 #include "runtime/launch/warm_launch.h"
 
@@ -27,13 +27,13 @@ static tg_status pick_loadable(tg_kernel *kernel, rt_launcher *l, const tg_varia
         rt_image_refuse(failed->image, true);
         if (rt_pick(kernel, l, v, NULL) == TG_OK) continue;
         rt_image_refuse(failed->image, false);
-        status = prepare_image(l, failed); // for what it says
+        status = prepare_image(l, failed); // for its message
         break;
     }
     return status ? tg_fail(status, "%s: %s", info->name, tg_last_error()) : TG_OK;
 }
 
-/// What a launch is to do once its arguments are bound.
+/// The action of a launch after its arguments are bound.
 typedef struct LaunchWish {
     bool runs;
     void *stream;
@@ -94,7 +94,7 @@ tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n) {
     return launch_on_current(kernel, args, n, (LaunchWish){.runs = false});
 }
 
-/* ---- what a kernel says of itself ---------------------------------------------------------- */
+/* ---- a kernel's description ---------------------------------------------------------------- */
 
 const char *tg_kernel_name(const tg_kernel *kernel) {
     return kernel ? kernel->info->name : "";

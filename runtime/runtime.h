@@ -51,7 +51,7 @@ typedef struct rt_actual {
     void *data;             // of a symmetric tensor: rank 0's shard; `own` is the caller's
     const void *own;
     const int64_t *shape, *strides;
-    // The caller's axes, behind the axis of ranks if symmetric.
+    // The caller's axes, after the axis of ranks if symmetric.
     const int64_t *given_shape, *given_strides;
     int given_rank;
     uintptr_t from, to;   // the bytes that the tensor spans; equal if it is empty
@@ -194,13 +194,13 @@ _Atomic uintptr_t *rt_tuner_of(tg_kernel *kernel);
 /// tg_variant.device of variants tuned on a GPU, or on the CPU (-1) with that number of threads.
 uint32_t rt_device_hash(int device, int threads);
 
-/* ---- tune_object.c: objects that are tuned where they run ----------------------------------- */
+/* ---- tune_object.c: objects that tune themselves -------------------------------------------- */
 
 /// Tunes, or queues a search, before a launch whose variant was not remembered. True: the choice
 /// may have changed. While the stream is being captured it does nothing; a later launch tunes.
 bool rt_tune(tg_kernel *kernel, const rt_launcher *launcher, const tg_arg *args, int n);
 
-/* ---- tune_file.c: what was found, on disk --------------------------------------------------- */
+/* ---- tune_file.c: results on disk ----------------------------------------------------------- */
 
 /// Adopts the stored results of the kernel for this device (a GPU's number, or -1).
 void rt_tune_load(tg_kernel *kernel, int device, int threads);

@@ -28,7 +28,7 @@ static bool is_big_endian_host(void) {
     return *(const uint8_t *)&one == 0;
 }
 
-/// Returns the text behind 'key': in the dictionary, or NULL.
+/// Returns the text after 'key': in the dictionary, or NULL.
 static const char *find_key(const char *header, const char *key) {
     size_t n = strlen(key);
     for (const char *p = header; (p = strstr(p, key)); p += n) {

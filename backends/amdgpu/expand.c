@@ -8,7 +8,7 @@
 
 #include "backends/amdgpu/amdgpu.h"
 
-/* ---- what functions need ------------------------------------------------------------------- */
+/* ---- requirements of functions ------------------------------------------------------------- */
 
 LLVMValueRef amd_i32(const Gen *g, int64_t n) {
     return LLVMConstInt(g->i32, (uint64_t)n, true);
@@ -34,7 +34,7 @@ int amd_threads(LLVMValueRef function) {
     return amd_attribute(function, "tg.maxntid", 1);
 }
 
-/* ---- where a lane is ----------------------------------------------------------------------- */
+/* ---- the position of a lane ---------------------------------------------------------------- */
 
 /// CTAs have one dimension.
 void amd_thread_count(Expand *x) {

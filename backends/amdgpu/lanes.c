@@ -81,7 +81,7 @@ static LLVMValueRef value_across(Expand *x, LLVMValueRef v, int mask) {
     return value_of_lane(x, v, LLVMBuildXor(g->b, current_lane(x), amd_i32(g, mask), ""));
 }
 
-/* ---- what kernels call --------------------------------------------------------------------- */
+/* ---- calls of kernels ---------------------------------------------------------------------- */
 
 /// A source beyond the wave's end yields the lane's own value.
 void amd_shuffle(Expand *x) {

@@ -2,7 +2,7 @@
 // Makes conditions of branches uniform. All branches of a portable module are uniform over a wave,
 // but LLVM cannot see this if a condition came through lanes or memory. These conditions are read
 // from the first lane. Branches are then scalar, and loops carry no lane masks. The masks that LLVM
-// 22 reuses behind a loop (llvm-project #195270) then never belong to lanes that left it early.
+// 22 reuses after a loop (llvm-project #195270) then never belong to lanes that left it early.
 //
 // LLVM 22 loses the condition of a branch by a vector comparison if a select also needs its mask in
 // the scalar condition and both use one instruction (#215745). These branches get an instruction of
@@ -92,7 +92,7 @@ void amd_make_uniform(Gen *g, LLVMValueRef function) {
         make_condition_scalar(&s, LLVMGetBasicBlockTerminator(b));
 }
 
-/* ---- branches by what selects ask for, too ------------------------------------------------- */
+/* ---- branches whose masks selects need, too ------------------------------------------------ */
 
 /// Two comparisons, minima or maxima of the same values may become one instruction.
 static bool have_same_operands(LLVMValueRef a, LLVMValueRef b) {

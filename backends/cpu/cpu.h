@@ -19,7 +19,7 @@ typedef struct Cpu Cpu;       // a module under compilation (compile.c)
 typedef struct Emit Emit;     // a function under construction
 typedef struct Buffer Buffer; // a block in the arena
 
-/* ---- what is known about the target -------------------------------------------------------- */
+/* ---- facts about the target ---------------------------------------------------------------- */
 
 /// CPU features beyond the vector width, as bits.
 typedef enum CpuFeature {

@@ -6,7 +6,7 @@
 // this; if no order does, one goes through a temporary.
 #include "backends/cpu/emit.h"
 
-/* ---- writing what a region yields ---------------------------------------------------------- */
+/* ---- writing the values that a region yields ----------------------------------------------- */
 
 enum { MAX_STATE = 64 };
 

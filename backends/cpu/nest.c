@@ -94,7 +94,7 @@ void nest_add(Emit *e, Root root) {
     if (root.kind == ROOT_STORE) vec_push(e->ctx, &n->writes, access_of(root.op).tensor);
 }
 
-/* ---- which values need their buffers ------------------------------------------------------- */
+/* ---- values that need their buffers -------------------------------------------------------- */
 
 static bool is_root_op(const Nest *n, const Op *op) {
     for (int i = 0; i < n->roots.n; i++)

@@ -7,7 +7,7 @@
 #include "backends/cpu/contract.h"
 #include "backends/cpu/emit.h"
 
-/* ---- which axis is contiguous -------------------------------------------------------------- */
+/* ---- the contiguous axis ------------------------------------------------------------------- */
 
 /// Returns the last axis of extent above 1.
 static int last_axis(const Type *t) {
@@ -473,7 +473,7 @@ void pack(Emit *e, const Operand *x, const Panel *p, LLVMValueRef first) {
 
 /* ---- zeros --------------------------------------------------------------------------------- */
 
-/// Writes a whole zero vector behind the last unit of each row.
+/// Writes a whole zero vector after the last unit of each row.
 static void pad_rows(Emit *e, const PanelPacking *k) {
     const Gen *g = e->g;
     Loop *l = loop_begin(e, gen_i64(g, 0), gen_i64(g, outer_extent(k->x)), 1, "row");

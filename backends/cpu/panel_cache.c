@@ -22,7 +22,7 @@ typedef struct KeepSearch {
     bool fails;
 } KeepSearch;
 
-/* ---- what B is computed from --------------------------------------------------------------- */
+/* ---- the sources of B ---------------------------------------------------------------------- */
 
 static void seek_store(Op *op, void *arg) {
     KeepSearch *s = arg;

@@ -191,7 +191,7 @@ int plan_cost(Emit *e, const Value *v) {
     return bound_buffer(e, v) ? 1 : plan_info(e, v)->cost;
 }
 
-/* ---- how often a block is wanted ----------------------------------------------------------- */
+/* ---- the uses of a block ------------------------------------------------------------------- */
 
 static int op_order(const Emit *e, const Op *op) {
     return (int)(intptr_t)map_get(&e->plan->order, op);
@@ -336,7 +336,7 @@ static void decide_region(Emit *e, Region *r) {
     }
 }
 
-/* ---- what must be cut ---------------------------------------------------------------------- */
+/* ---- blocks that must be cut --------------------------------------------------------------- */
 
 /// Returns the op of region r that contains op.
 static const Op *ancestor_in_region(const Op *op, const Region *r) {

@@ -6,7 +6,7 @@
 // the range of the arena gets a new owner. So every remembered fact obeys one rule: it holds to the
 // end of the scope in which it was noted. This covers bindings of values, memoised vectors and
 // ranges of the arena. A block that is lazy outside an arm, and in memory inside it, is lazy again
-// behind it.
+// after it.
 //
 // The rule is checked where code could evade it. A buffer may be used only while its scope is open
 // (buffer_base). Roots gathered in a scope are emitted in it (scope_leave).

@@ -26,7 +26,7 @@ static LLVMValueRef row_distance(Emit *e, const Prepared *p, int axis, int64_t b
     int d = 0;
     while (d < p->a.n_subs && p->a.axis_of[d] != axis) d++;
     if (d == 0 || d == p->a.n_subs) return usual;
-    const SubDim *rows = &p->a.subs[d - 1]; // rows of this program; the next one starts behind them
+    const SubDim *rows = &p->a.subs[d - 1]; // rows of this program; the next one starts after them
     int64_t step = rows->kind == DIM_AXIS ? rows->size * rows->mul : 1;
     LLVMValueRef row = gen_mul(g, p->tensor->strides[d - 1], gen_i64(g, step * bytes));
     LLVMValueRef over = LLVMBuildSub(g->b, row, usual, "");

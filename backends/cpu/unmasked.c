@@ -22,7 +22,7 @@ struct Full {
     VEC(LiveBound) bounds;
 };
 
-/* ---- what is masked ------------------------------------------------------------------------ */
+/* ---- masked accesses ----------------------------------------------------------------------- */
 
 typedef struct BoundSurvey {
     Emit *e;

@@ -39,7 +39,7 @@ static bool moves_with(const Value *v, const Op *loop) {
     return op->code == OP_ADD && moves_with(y, loop) && !value_is_inside(x, loop);
 }
 
-/// Whether iterations of the loop access different elements: along one axis each starts behind the
+/// Whether iterations of the loop access different elements: along one axis each starts after the
 /// previous one.
 static bool iterations_apart(const Op *op, const Access *a, const Op *loop) {
     for (int d = 0; d < a->n_subs; d++) {

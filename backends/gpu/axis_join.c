@@ -3,7 +3,7 @@
 //
 // In step j of layout_scan, every element's block of 2^j elements meets its sibling block, in
 // another register or by a shuffle. Both join their totals in the order of the line, so functions
-// need not commute. Blocks behind the end of the line (holes) do not take part: if the upper block
+// need not commute. Blocks after the end of the line (holes) do not take part: if the upper block
 // of two is not empty, neither is the lower one. Steps that would leave the warp are omitted.
 // Instead each thread gets the totals of all parts of its lines through shared memory.
 #include "backends/gpu/axis_join.h"

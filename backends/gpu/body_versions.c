@@ -9,7 +9,7 @@
 
 enum { MAX_DEPTH = 16, MAX_OPS = 160 };
 
-/* ---- what must be a multiple --------------------------------------------------------------- */
+/* ---- conditions on multiples --------------------------------------------------------------- */
 
 static bool value_divides(GpuFn *f, const Value *v, int64_t n, GpuLeaves *leaves, int depth);
 

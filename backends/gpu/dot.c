@@ -23,7 +23,7 @@ typedef struct Dot {
     int64_t step, piece;      // of k: elements that a thread takes at once, and elements in shared
                               // memory
     int64_t pitch_a, pitch_b; // elements from row to row
-    bool fill;                // zeros behind the end of k
+    bool fill;                // zeros after the end of k
     GpuFlat a, b;
     int vec;                          // log2 of the columns of a vector
     int vec_bits[LAYOUT_MAX_BITS];    // their register bits

@@ -73,7 +73,7 @@ void gpu_shuffle(GpuFn *f, const char *mode, LLVMValueRef by, Elem elem, int n,
     gpu_from_words(f, elem, n, words, out);
 }
 
-/* ---- words that nobody knows --------------------------------------------------------------- */
+/* ---- opaque words -------------------------------------------------------------------------- */
 
 static bool is_opcode(LLVMValueRef v, LLVMOpcode code) {
     return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == code;

@@ -197,7 +197,7 @@ LLVMValueRef gpu_parity(GpuFn *f, Bits mask);
 
 /* ---- shared memory (shared_memory.c) -------------------------------------------------------- */
 // The temporaries of all ops share one region. An op takes a range of it, writes, calls
-// gpu_barrier, and reads. The range is free after the next barrier behind the op. gpu_shared_alloc
+// gpu_barrier, and reads. The range is free after the next barrier after the op. gpu_shared_alloc
 // waits at a barrier itself if it finds no free room.
 
 /// Allocates `bytes` at a multiple of `align`, as ptr addrspace(3). Contents are undefined.

@@ -39,8 +39,7 @@ LLVMValueRef portable_to_bf16(const Gen *g, LLVMValueRef v);
 LLVMValueRef portable_to_f8(const Gen *g, Elem to, LLVMValueRef v);
 LLVMValueRef portable_from_f8(const Gen *g, Elem from, LLVMValueRef v);
 
-/* ---- two registers at once (gpu_pairs.c): false where there is no such instruction ---------
- */
+/* ---- two registers at once (gpu_pairs.c): false where there is no such instruction ----------- */
 
 /// Whether portable_pair handles two elements.
 bool portable_has_pair(const Gen *g, OpCode code, Elem elem);

@@ -4,7 +4,7 @@
 //   masked.store(trunc x to <16 x i8>, p, <1, 0, 0 ...>)   ->   store (extract 0), p
 //
 // LLVM 22 folds the trunc into the first, and then stores the lane at its old width: it overwrites
-// three bytes behind it. This pass runs last, when no other pass turns masks into constants.
+// three bytes after it. This pass runs last, when no other pass turns masks into constants.
 #include <string.h>
 
 #include "backends/llvm/target.h"

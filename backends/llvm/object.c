@@ -353,7 +353,7 @@ static LLVMValueRef at_bytes(const Gen *g, LLVMValueRef p, int64_t n) {
     return gen_offset(g, p, gen_i64(g, n));
 }
 
-/// Stores a tg_arg: its kind, and the word 8 bytes behind it.
+/// Stores a tg_arg: its kind, and the word 8 bytes after it.
 static void store_arg(const Wrapper *w, int i, int kind, LLVMValueRef value) {
     const Gen *g = w->o->g;
     LLVMBuildStore(g->b, int_constant(g->i32, kind), at_bytes(g, w->args, 16 * i));

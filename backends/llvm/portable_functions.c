@@ -14,7 +14,7 @@ const FnRow fn_rows[] = {
 };
 const int fn_row_count = sizeof fn_rows / sizeof *fn_rows;
 
-/* ---- which GPUs have them ------------------------------------------------------------------ */
+/* ---- GPUs that have a function ------------------------------------------------------------- */
 
 bool fn_has(const FnRow *row, const GpuTarget *gpu) {
     return gpu_meets(gpu, row->needs) && (!gpu_has_any(gpu, GPU_AMD) || *row->amdgcn);
@@ -71,7 +71,7 @@ static bool match_one(const char *alt, size_t len, const char *rest, const char 
 }
 
 /// Matches the capture that begins at pattern, "<k:a|b>", or the repetition "<k>", and everything
-/// behind it. A repetition stands for the text in the name, which for repeated captures is its
+/// after it. A repetition stands for the text in the name, which for repeated captures is its
 /// value.
 static bool match_capture(const char *pattern, const char *name, Fn *fn) {
     const char *end = strchr(pattern, '>'), *alt = pattern + 3;

@@ -28,8 +28,8 @@ void module_run(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine, co
 /// Replaces masked stores of one lane, for which LLVM generates wrong code (masked_stores.c). Part
 /// of code generation.
 void module_settle_masks(LLVMModuleRef module);
-/// Returns the module as assembly or an object, in the arena, with a NUL byte behind. It changes
-/// the module.
+/// Returns the module as assembly or an object, in the arena, with a NUL byte at the end. It
+/// changes the module.
 const char *module_file(Ctx *ctx, LLVMModuleRef module, LLVMTargetMachineRef machine,
                         LLVMCodeGenFileType type, size_t *bytes);
 /// The short pipeline: no vectoriser, no unroller.

@@ -103,7 +103,7 @@ NvStatus nv_compile(Gen *g, const GpuTarget *arch, const NvOptions *o, NvPtx *ou
     return NV_OK;
 }
 
-/* ---- what ptxas says ----------------------------------------------------------------------- */
+/* ---- output of ptxas ----------------------------------------------------------------------- */
 
 /// Returns the number before `what` in a line, for instance "0 bytes spill stores"; 0 if it is
 /// absent.

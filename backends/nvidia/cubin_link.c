@@ -136,7 +136,7 @@ static bool is_for_whole_programs(const char *ptx) {
     return strstr(ptx, "wgmma.mma_async") != NULL;
 }
 
-/* ---- which of them ------------------------------------------------------------------------- */
+/* ---- the choice of a library --------------------------------------------------------------- */
 
 /// Finds a ptxas that reads PTX up to a version and whose output a driver loads. A ptxas of unknown
 /// release is accepted.

@@ -26,7 +26,7 @@ static void write_registers(const AsmExpansion *x, int first, int count) {
     for (int i = 0; i < count; i++) text_add(x->out, i ? ", $%d" : "$%d", first + i);
 }
 
-/// Writes "$r", "$3" or "$3#" at s. Returns the text behind it. A tied group uses the numbers of
+/// Writes "$r", "$3" or "$3#" at s. Returns the text after it. A tied group uses the numbers of
 /// its results.
 static const char *write_reference(const AsmExpansion *x, const char *s) {
     if (s[1] == 'r') {

@@ -46,7 +46,7 @@ bool nv_is_bounded(const Gen *g, const GpuTarget *arch);
 /// Lowers "tg.minctasm" of kernels that would spill for it, and keeps their loads in place if
 /// registers are few. `measured` has the same kernels, optimised.
 void nv_bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured);
-/// Keeps loads of single elements in the block behind their barriers, and also loads of vectors if
+/// Keeps loads of single elements in the block after their barriers, and also loads of vectors if
 /// `vectors` (pin_loads.c). Returns true if nv_pin_parameters must keep the vectors as well.
 bool nv_pin_loads(Ctx *ctx, LLVMBasicBlockRef block, bool vectors);
 /// Returns the words that a block loads as vectors from memory that nothing writes.

@@ -171,7 +171,7 @@ static const struct {
     {"tg.cluster", {"cluster_dim_x", "cluster_dim_y", "cluster_dim_z"}},
 };
 
-/// Libraries read pairs behind the kernel, for instance "maxntidx", i32 256.
+/// Libraries read pairs after the kernel, for instance "maxntidx", i32 256.
 static void write_numbers(Writer *w, LLVMValueRef fn) {
     for (size_t i = 0; i < sizeof annotations / sizeof *annotations; i++) {
         unsigned n;

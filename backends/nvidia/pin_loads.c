@@ -2,7 +2,7 @@
 // Keeps loads in their places. ptxas moves loads from memory that nothing writes across barriers,
 // as early as its bound on registers seems to permit, and then may lack a register and spill.
 // Lowering has placed loads that all programs share as late as possible, because other values need
-// the registers until then. A load that is not marked read-only stays behind its barrier.
+// the registers until then. A load that is not marked read-only stays after its barrier.
 #include <string.h>
 
 #include "backends/nvidia/nvidia.h"

@@ -172,7 +172,7 @@ static LLVMValueRef tensor_of_address(LLVMValueRef address) {
     return address;
 }
 
-/// Loads of elements that are used together are all in flight at once, in any order.
+/// Loads of elements with a common use are all in flight at once, in any order.
 typedef struct Loading {
     Ctx *ctx;
     PtrMap tensor, row; // counts of each: rows are addresses without their constants
@@ -220,14 +220,14 @@ static int loaded_at_once(const RegisterLiveness *l, LLVMBasicBlockRef b) {
 
 /* ---- CTAs side by side --------------------------------------------------------------------- */
 
-// What ptxas takes besides for addresses and the like, it mostly makes up for by an order of its
-// own, but not across iterations. Loops with long chains of arithmetic, such as logarithms, it
-// works on by several elements at once: each has intermediate values. So has arithmetic in f64,
-// and f8 has some where no instruction converts it. Iterations in which threads meet are
-// straight code to it. Another generator's order is not the one that is measured, and pairs of f16
-// are made of f8 long before they are used. Other architectures than Hopper have addresses in
-// registers that it does not need, or schedules that take some more.
-// Loads are kept in place where values take PRESSURE_FULL quarters of the registers.
+// ptxas needs some registers for addresses. Within an iteration its own order of instructions saves
+// about as many, but not across iterations. It interleaves several elements in loops with long
+// chains of arithmetic, such as logarithms, and each element has intermediate values. Arithmetic in
+// f64 has them, too, and so has f8 if no instruction converts it. Iterations with a barrier count
+// as straight code. The order of another generator was not measured, so it gets a margin. Pairs of
+// f16 are made of f8 long before their use. Architectures other than Hopper keep redundant
+// addresses in registers, or need some more for their schedules.
+// Loads are kept in place if values take PRESSURE_FULL quarters of the registers.
 enum { HOPPER = 90, FULL_OF = 4 };
 // A quarter of an SM has a quarter of its registers and warps. Registers are allocated in eights.
 enum { SM_QUARTERS = 4, GRANULE = 8 };
@@ -240,7 +240,7 @@ static int registers_beside(const GpuTarget *t, int ctas, int threads) {
 }
 
 typedef struct LoopFacts {
-    bool alone;  // some loop has no meeting of threads in its iterations
+    bool alone;  // some loop has no barrier in its iterations
     int longest; // longest run of instructions in an iteration without branch or barrier
 } LoopFacts;
 
@@ -324,7 +324,7 @@ bool nv_is_bounded(const Gen *g, const GpuTarget *arch) {
     return false;
 }
 
-/// Keeps loads behind barriers if live values take most of a thread's registers, or the loaded
+/// Keeps loads after barriers if live values take most of a thread's registers, or the loaded
 /// values would take all. `l` is for this function; for another generator's, all loads are kept.
 static void keep_loads_behind(const Gen *g, const GpuTarget *arch, RegisterLiveness *l,
                               LLVMValueRef fn, int room) {

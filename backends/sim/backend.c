@@ -19,7 +19,7 @@ static void close_image(tg_image *image) {
     sim_image_free(image->user);
 }
 
-/* ---- what parameters are ------------------------------------------------------------------- */
+/* ---- parameters ---------------------------------------------------------------------------- */
 
 /// Gives dynamic extents and strides consecutive machine arguments.
 static void describe_numbers(int rank, const int64_t *from, int64_t *to, int *arg, int *next) {

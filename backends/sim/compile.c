@@ -552,8 +552,7 @@ SimImage *sim_compile(Gen *g, const char *target, bool check) {
     ctx_leave(g->ctx, status);
 }
 
-/* ---- what images say of themselves -------------------------------------------------------------
- */
+/* ---- descriptions of images ------------------------------------------------------------------ */
 
 int sim_function_count(const SimImage *image) {
     return image->n_functions;

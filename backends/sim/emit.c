@@ -31,7 +31,7 @@ static void store_unaligned(Emit *e, LLVMValueRef v, LLVMValueRef p) {
     LLVMSetAlignment(LLVMBuildStore(e->g->b, v, p), 1);
 }
 
-/* ---- where a lane is ----------------------------------------------------------------------- */
+/* ---- the position of a lane ---------------------------------------------------------------- */
 
 /// Loads an i32 field of the lane.
 static void emit_field(Emit *e, LLVMValueRef call, size_t offset) {

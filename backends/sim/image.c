@@ -142,8 +142,7 @@ static int find_buffers(SimImage *image, const tg_env *env, const SimFunction *f
     return n;
 }
 
-/* ---- what the runtime calls --------------------------------------------------------------------
- */
+/* ---- entry points for the runtime ------------------------------------------------------------ */
 
 /// A launch of several ranks, and the results of its waits.
 typedef struct RankLaunch {

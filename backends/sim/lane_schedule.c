@@ -80,7 +80,7 @@ _Noreturn void sim_fail(Sim *sim, SimFailureKind kind, const SimSite *site, cons
     leave_fiber(sim);
 }
 
-/* ---- who is next --------------------------------------------------------------------------- */
+/* ---- the next lane ------------------------------------------------------------------------- */
 
 static void set_ready(Warp *w, uint64_t lanes) {
     Sim *sim = w->cta->sim;

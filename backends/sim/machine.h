@@ -197,8 +197,7 @@ void fiber_switch(Fiber *from, Fiber *to);
 /// The entry function of a fiber (lane_schedule.c).
 _Noreturn void fiber_main(Fiber *fiber);
 
-/* ---- lanes, warps, groups, CTAs --------------------------------------------------------------
- */
+/* ---- lanes, warps, groups, CTAs -------------------------------------------------------------- */
 
 /// A copy that a lane started and did not wait for.
 typedef struct Copy {

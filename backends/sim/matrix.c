@@ -154,7 +154,7 @@ void product_float(int m, int n, int k, const float *a, const float *b, float *d
         }
 }
 
-enum { NARROW_BITS = 13 }; // bits behind the leading one
+enum { NARROW_BITS = 13 }; // bits after the leading one
 
 /// Returns the exponent of the largest term. A product's exponent is the sum of its operands'
 /// exponents.
@@ -167,7 +167,7 @@ static int greatest_exponent(int n, int k, const float *a, const float *b, float
     return most;
 }
 
-/// Returns sum + a b. Terms lose all bits beyond the 13 behind the largest term's leading bit, and
+/// Returns sum + a b. Terms lose all bits beyond the 13 after the largest term's leading bit, and
 /// so does the sum. An H200's wgmma gives the same bits.
 static float narrow_sum(int n, int k, const float *a, const float *b, float sum) {
     float exact = sum;

@@ -6,8 +6,7 @@
 
 #include "backends/sim/machine.h"
 
-/* ---- memory before and after ------------------------------------------------------------------
- */
+/* ---- memory before and after ----------------------------------------------------------------- */
 
 static int64_t total_bytes(const SimRun *run) {
     int64_t n = 0;
@@ -15,7 +14,7 @@ static int64_t total_bytes(const SimRun *run) {
     return n;
 }
 
-/// Copies all buffers, one behind the other; NULL: out of memory.
+/// Copies all buffers, one after the other; NULL: out of memory.
 static char *save_buffers(const SimRun *run) {
     char *copy = malloc((size_t)total_bytes(run) + 1), *to = copy;
     for (int i = 0; copy && i < run->n_buffers; i++) {
@@ -113,8 +112,8 @@ int sim_skipped_site(const SimImage *image, int function) {
     return atoi(text + n + 1) + 1;
 }
 
-/// Reads the file behind a line break, so that a line break precedes each line; NULL: it cannot be
-/// read.
+/// Reads the file and puts a line break before it, so that one precedes each line; NULL: it cannot
+/// be read.
 static char *read_log(const char *path) {
     FILE *in = fopen(path, "r");
     long n = in && !fseek(in, 0, SEEK_END) ? ftell(in) : -1;

@@ -303,7 +303,7 @@ static void begin_sum(Group *g, Product *p, bool add) {
 }
 
 /// Registers that other code may have accessed need a fence before the product. So does each
-/// product that starts sums behind a commit: ptxas would add a fence (C7519) and serialise products
+/// product that starts sums after a commit: ptxas would add a fence (C7519) and serialise products
 /// (C7520).
 static void check_fence(const Group *g, const Product *p) {
     char place[PLACE_BYTES];

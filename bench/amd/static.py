@@ -256,12 +256,13 @@ COLUMNS = {
     "measured": lambda r: r.get("measured", {}).get("share", "-"),
 }
 LEGEND = """\
-waves: of a CTA. matrix: matrix instructions of a wave in one turn of the inner loop with most of them; /LDS, /VMEM:
-so many for each access to shared memory and to memory. B read, B write: bytes a lane and access of shared memory.
-ahead: matrix instructions between a load and the wait for it, at least. vector: other vector instructions for each of
-them. VGPR: all, those that are accumulators among them in brackets. LDS: KiB of a CTA. SIMD: waves that a SIMD holds,
-by (r)egisters, (s)hared memory or (w)aves. Shares of the peak: at best, where all that can overlap does; in turn,
-where nothing does; model, what `tegula explain` expects; measured, by others (peers.json says who, where, of what)."""
+waves: the waves of a CTA. matrix: the matrix instructions of a wave in one iteration of the inner loop with the most
+of them; /LDS, /VMEM: their number for each access to shared memory and to memory. B read, B write: bytes of an access
+to shared memory, for each lane. ahead: the least number of matrix instructions between a load and its wait. vector:
+other vector instructions for each matrix instruction. VGPR: all registers, accumulators in brackets. LDS: KiB of a CTA.
+SIMD: waves that a SIMD holds, limited by (r)egisters, (s)hared memory or (w)aves. Shares of the peak: at best, with
+all possible overlap; in turn, without overlap; model, by `tegula explain`; measured, by others (peers.json has the
+source, the device and the case)."""
 
 
 def table(rows):

@@ -31,7 +31,7 @@ PHASES = ("before", "during", "behind")
 QUEUE = 2  # batches that the device has queued
 
 
-# ---- what is launched ----------------------------------------------------------------------------
+# ---- launched kernels ----------------------------------------------------------------------------
 
 
 class Gpu:

@@ -654,7 +654,7 @@ def norm_backward(env, name, dtype, m, n):
     )
 
 
-# ---- what the machine can do ---------------------------------------------------------------------
+# ---- peaks of the machine ------------------------------------------------------------------------
 
 
 def copy_roof(env):

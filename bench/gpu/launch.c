@@ -287,7 +287,7 @@ static double compare(Case *c, void *stream, bool on_default) {
     return m[3] - m[0];
 }
 
-/* ---- what is launched ------------------------------------------------------------------------ */
+/* ---- launched kernels ------------------------------------------------------------------------ */
 
 static void set(Case *c, const char *name, tg_module *module, const char *kernel, int tensors) {
     static int64_t long_one[1] = {N}, square[2] = {SIDE, SIDE};

@@ -20,7 +20,7 @@ import torch
 SETS = 3  # sets of inputs, which rotate
 MOST_BYTES = 8e9  # bytes of all sets of a case; larger cases have fewer sets
 RUNS = 30  # least number of runs of a contender
-GUARD = 1024  # elements before and behind an output that must not be written
+GUARD = 1024  # elements before and after an output that must not be written
 FLUSH_BYTES = 512 << 20  # several times the L2 of any GPU, so that the host runs ahead
 
 # Limits of ||out - reference|| / ||reference|| for correct arithmetic, by type.

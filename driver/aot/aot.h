@@ -110,8 +110,7 @@ bool aot_variants(Aot *a, Object *object, AotExport *x);
 /// Collects the values of `given` names for which code is made. False: errors.
 bool aot_given(Aot *a, AotExport *x);
 
-/* ---- aot_header.c, aot_archive.c --------------------------------------------------------------
- */
+/* ---- aot_header.c, aot_archive.c ------------------------------------------------------------- */
 
 /// Writes the header of an object, named `path`. With `jit`, writes typed wrappers for kernels of a
 /// module instead.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Processes that work for this one: `tegula --serve` at the other end of a pair of sockets. If one
 // fails in any way, the caller gets a status. No call blocks beyond its time limit. The end of a
-// process takes along the programs that it started, and their temporary files.
+// process also ends the programs that it started, and removes their temporary files.
 #ifndef DRIVER_REMOTE_CHILD_PROCESS_H
 #define DRIVER_REMOTE_CHILD_PROCESS_H
 

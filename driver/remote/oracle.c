@@ -200,7 +200,7 @@ static void bind_court(Court *c) {
     }
 }
 
-/* ---- which programs -------------------------------------------------------------------------- */
+/* ---- the choice of programs ------------------------------------------------------------------ */
 
 typedef struct Structure {
     int grids;

@@ -70,9 +70,9 @@ bool tune_contents(Ctx *ctx, const DLTensor *t, const tg_actual *a, void *stream
     return copy_from(t, stream, held, out->data);
 }
 
-/* ---- what is free --------------------------------------------------------------------------- */
+/* ---- free memory and cores ------------------------------------------------------------------ */
 
-/// Returns the number behind a word in a file; negative: none.
+/// Returns the number after a word in a file; negative: none.
 static double number_in_file(const char *path, const char *word) {
     char line[256];
     double found = -1;

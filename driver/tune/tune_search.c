@@ -121,7 +121,7 @@ static void report_progress(Search *s) {
     s->o.progress(s->o.user, &p);
 }
 
-/* ---- what to compile next ------------------------------------------------------------------ */
+/* ---- the next candidate to compile --------------------------------------------------------- */
 
 /// Returns the time at which the last compilations may begin. Later ones would not be of use.
 static double feed_end(const Search *s) {

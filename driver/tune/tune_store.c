@@ -178,7 +178,7 @@ static void read_siblings(Ctx *ctx, const ResultKeys *keys, TuneSiblings *out) {
         *out = (TuneSiblings){0};
 }
 
-/// Returns the list without one machine, behind `first` if that is not NULL.
+/// Returns the list without one machine, after `first` if that is not NULL.
 static TuneSiblings other_machines(Ctx *ctx, const TuneSiblings *all, uint64_t machine,
                                    const TuneSibling *first) {
     TuneSibling *at = ctx_array(ctx, TuneSibling, TUNE_SIBLINGS);

@@ -41,7 +41,7 @@ Value *el_control(Elab *e) {
     return k->control;
 }
 
-/* ---- what a phase touches ------------------------------------------------------------------ */
+/* ---- accesses of a phase ------------------------------------------------------------------- */
 
 enum { OWN_READ = 1, OWN_WRITTEN = 2, OTHER_READ = 4, OTHER_WRITTEN = 8, COMBINED = 16 };
 

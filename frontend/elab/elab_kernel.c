@@ -305,7 +305,7 @@ static void set_kernel_attrs(Elab *e, const char *name) {
     kernel_set_config(e);
 }
 
-/// Elaborates once. The mark is behind the launch checks, so that later ones can be added there.
+/// Elaborates once. The mark is after the launch checks, so that later ones can be added there.
 static bool elaborate_once(Elab *e, const char *name) {
     Kernel *k = e->kernel;
     k->config.n = 0;

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* ---- what the instance says ---------------------------------------------------------------- */
+/* ---- values of the instance ---------------------------------------------------------------- */
 
 const NamedValue *value_of_name(int n, const NamedValue *values, const char *name) {
     for (int i = 0; i < n; i++)

@@ -59,7 +59,7 @@ static Value unknown; // stands for an unknown mask
 
 static const Ends *ends_of(EndsWalk *w, const Value *v);
 
-/* ---- what masks may be made of ------------------------------------------------------------- */
+/* ---- sources of masks ---------------------------------------------------------------------- */
 
 /// Whether v is defined at the insertion point, and does not change in the iterations walked so
 /// far.
@@ -390,7 +390,7 @@ static Ends concat_ends(EndsWalk *w, const Op *op) {
     return out;
 }
 
-/* ---- what moves elements ------------------------------------------------------------------- */
+/* ---- ops that move elements ---------------------------------------------------------------- */
 
 static Value *invert_mask(EndsWalk *w, Value *mask) {
     return mask == &unknown ? mask : keep_unique_mask(w, build_unary(&w->b, OP_NOT, mask));
@@ -606,7 +606,7 @@ static const Carried *carried_by(EndsWalk *w, const Op *loop) {
     return c;
 }
 
-/// Builds the condition that an earlier iteration exists: for the value behind the loop (index
+/// Builds the condition that an earlier iteration exists: for the value after the loop (index
 /// NULL), or in the iteration of this index. With `merge`, a run of iterations may begin anywhere.
 static Value *has_turned(EndsWalk *w, const Op *loop, const Value *index) {
     if (loop->code != OP_FOR || (index && has_merge(loop))) return NULL;

@@ -89,7 +89,7 @@ static void check_store_race(Op *op, void *arg) {
         diag(r->e->ctx, op->loc, D_RACE, index);
     diag_note(r->e->ctx, r->grid->loc, "this grid has a program for each '%s'", index);
     if (twice)
-        diag_hint(r->e->ctx, "add up what a rank contributes in one program, then combine it");
+        diag_hint(r->e->ctx, "sum a rank's contributions in one program, then combine the sum");
     else
         diag_hint(r->e->ctx, "join the values with 'combine', or use an 'atomic_' function");
 }
@@ -362,7 +362,7 @@ static void check_ranks(RacePhase *p) {
     for (int i = 0; i < p->touches.n; i++) check_touch(p, i);
 }
 
-/* ---- what is combined ---------------------------------------------------------------------- */
+/* ---- combined elements --------------------------------------------------------------------- */
 
 static void check_read(Op *op, void *arg) {
     const RacePhase *p = arg;

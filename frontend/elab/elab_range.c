@@ -157,7 +157,7 @@ Val el_range_index(Elab *e, const Range *r) {
     return val_ir_valid(at, el_range_valid(e, r));
 }
 
-/// Returns the position behind the last one: base + (count - 1) * mul + 1, or base for an empty
+/// Returns the position after the last one: base + (count - 1) * mul + 1, or base for an empty
 /// range.
 static Value *range_end(Elab *e, const Range *r) {
     if (r->mul == 1) return build_binary(&e->b, OP_ADD, r->base, r->count);

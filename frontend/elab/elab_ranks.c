@@ -12,7 +12,7 @@ typedef struct RankWork {
     int budget;
 } RankWork;
 
-/* ---- what ranks have in common ------------------------------------------------------------- */
+/* ---- values that ranks have in common ------------------------------------------------------ */
 
 /// Whether v depends on the rank, besides the indices of the program.
 static bool rank_decides(RankWork *w, const Value *v) {
@@ -153,7 +153,7 @@ Fact el_fact(const Seat *at, const Value *v) {
     return fact_of_value(&w, v);
 }
 
-/* ---- what runs ----------------------------------------------------------------------------- */
+/* ---- executed accesses --------------------------------------------------------------------- */
 
 Taken el_taken(const Seat *at, const Region *r) {
     const Op *op = r->parent;

@@ -56,7 +56,7 @@ Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v) {
     return b;
 }
 
-/* ---- what a name means --------------------------------------------------------------------- */
+/* ---- the meaning of a name ----------------------------------------------------------------- */
 
 static Val unknown_name(Elab *e, const char *name, Loc loc) {
     const char *locals[64], *close = NULL;

@@ -159,7 +159,7 @@ static void assign_element(Elab *e, const Expr *place, BinaryOp op, const Expr *
     if (value) v = el_effect_expr(e, value);
     if ((op == BI_ADD || op == BI_SUB) && place_from_data(&p)) {
         diag(e->ctx, el_loc(e, place->loc), D_LOST_SUMS, p.tensor->name);
-        diag_hint(e->ctx, "atomic_add(%s[...], v) adds all; where none repeat, write x = x + v",
+        diag_hint(e->ctx, "atomic_add(%s[...], v) adds all; if none repeat, write x = x + v",
                   p.tensor->name);
     }
     if (op != BI_NONE) v = el_binary(e, place->loc, op, el_load(e, place->loc, &p), v);
@@ -186,7 +186,7 @@ static void assign_place(Elab *e, const Expr *place, BinaryOp op, const Expr *va
         assign_place(e, place->tuple.at[i], op, NULL, v.tuple.at[i]);
 }
 
-/* ---- which variables a body assigns -------------------------------------------------------- */
+/* ---- variables that a body assigns --------------------------------------------------------- */
 
 /// Adds a variable to a list that is in order of declaration.
 static void note_variable(Elab *e, Binding *b, Bindings *out) {

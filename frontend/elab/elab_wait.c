@@ -300,7 +300,7 @@ static void report_never(const Play *p, const Op *wait, const Finding *f) {
 static void report_held(const Play *p, const Op *wait, const Finding *f) {
     diag(p->e->ctx, wait->loc, D_HELD, f->ranks, f->rank, waited_name(wait));
     diag_note(p->e->ctx, f->raise->loc, "it is raised here");
-    diag_hint(p->e->ctx, "let ranks raise what others wait for before they wait themselves");
+    diag_hint(p->e->ctx, "let each rank raise its signals before it waits");
 }
 
 /// Reports waits that no raise ends. Returns their number.
@@ -327,7 +327,7 @@ static void report_waits(const Play *p) {
     }
 }
 
-/* ---- whom waits are for -------------------------------------------------------------------- */
+/* ---- ranks that waits name ----------------------------------------------------------------- */
 
 /// Returns the only signal that any seat can mean; NULL: there are several, or another kind of
 /// raise.

@@ -57,7 +57,7 @@ static void join_clocks(const Races *r, int *to, const int *from) {
         if (from[i] > to[i]) to[i] = from[i];
 }
 
-/* ---- what orders ----------------------------------------------------------------------------- */
+/* ---- order between ranks --------------------------------------------------------------------- */
 
 void race_arrive(Interp *it) {
     Races *r = it->races;

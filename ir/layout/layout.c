@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* ---- parts ------------------------------------------------------------------------------------
- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 int layout_base(const Layout *l, int d) {
     int base = 0;
@@ -50,8 +49,7 @@ bool layout_same_box(const Layout *a, const Layout *b) {
     return same;
 }
 
-/* ---- making -----------------------------------------------------------------------------------
- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 const char *layout_error(const Layout *l) {
     if (l->rank > MAX_RANK) return "too many dimensions";
@@ -109,8 +107,7 @@ _Static_assert(sizeof(Layout) == sizeof(int64_t) * MAX_RANK + sizeof(int32_t) * 
                                      MAX_RANK + 1 + N_LEVELS + 3 + sizeof(Bits) * LAYOUT_MAX_BITS,
                "Layout has padding");
 
-/* ---- evaluating -------------------------------------------------------------------------------
- */
+/* ---- evaluating ------------------------------------------------------------------------------ */
 
 void layout_at(const Layout *l, int64_t reg, int64_t thread, int64_t *coords) {
     int registers = l->bits[LEVEL_REG];

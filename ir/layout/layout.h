@@ -11,8 +11,7 @@
 
 #include "ir/ir.h"
 
-/* ---- layout_f2.c: matrices over F2 ------------------------------------------------------------
- */
+/* ---- layout_f2.c: matrices over F2 ----------------------------------------------------------- */
 
 typedef uint64_t Bits; // a vector over F2, entry i is bit i
 
@@ -89,8 +88,7 @@ F2 f2_intersection(const F2 *a, const F2 *b);
 /// has dimension rows - max(rank a, rank b).
 F2 f2_avoiding(const F2 *a, const F2 *b, int rows);
 
-/* ---- layout.c: distributed layouts ------------------------------------------------------------
- */
+/* ---- layout.c: distributed layouts ----------------------------------------------------------- */
 
 typedef enum LayoutLevel { LEVEL_REG, LEVEL_LANE, LEVEL_WARP, LEVEL_CTA, N_LEVELS } LayoutLevel;
 
@@ -164,18 +162,16 @@ Bits layout_owner(const Layout *l);
 /// in one thread. Returns false if the layout has another form.
 bool layout_warp_boxes(const Layout *l, int64_t *box, Bits *warp);
 
-/* ---- layout_text.c ----------------------------------------------------------------------------
- */
+/* ---- layout_text.c --------------------------------------------------------------------------- */
 
 /// Prints the form in types: `[64x160; reg (0,1) (8,0) (0,8) (0,16); lane (0,2) (0,4) (1,0) (2,0)
 /// (4,0); warp (16,0) (32,0); repeat (1,5)]`: extents, the image of each bit of a level, the o of
 /// each dimension. `-` is an image of 0. A level without bits and repeats of 1 are omitted.
 void layout_print(Text *out, const Layout *l);
-/// Reads that form and advances *text behind it. Returns NULL, with the error in *error.
+/// Reads that form and advances *text after it. Returns NULL, with the error in *error.
 const Layout *layout_parse(Ctx *ctx, const char **text, const char **error);
 
-/* ---- layout_shape.c: layouts from layouts -----------------------------------------------------
- */
+/* ---- layout_shape.c: layouts from layouts ---------------------------------------------------- */
 
 /// Puts `count` of l side by side along d, and renumbers d: its lowest bits are registers, so that
 /// each thread's elements are runs, and the next ones are lanes. Sums along d do not depend on this
@@ -233,8 +229,7 @@ const Layout *layout_blocked(Ctx *ctx, const BlockAccess *access);
 /// one thread, aligned to their number. x (may be NULL) receives the register bit of each.
 int layout_vector(const Layout *l, int d, int *x);
 
-/* ---- layout_reduce.c --------------------------------------------------------------------------
- */
+/* ---- layout_reduce.c ------------------------------------------------------------------------- */
 
 /// One doubling step along a dimension: register r of thread t is combined with register r ^ reg of
 /// thread t ^ thread. For scans, `own` are masks over register and thread bits: the parity of the
@@ -281,8 +276,7 @@ typedef struct LayoutScan {
 
 LayoutScan layout_scan(const Layout *l, int d);
 
-/* ---- layout_shared.c: shared memory -----------------------------------------------------------
- */
+/* ---- layout_shared.c: shared memory ---------------------------------------------------------- */
 
 /// A layout in shared memory. An atom has 2^log2[d] elements in each dimension, and a matrix maps
 /// coordinate bits in it to bits of the byte offset (its xor is the swizzle). count[d] atoms follow
@@ -334,8 +328,7 @@ SharedReach shared_image(const Layout *l, const SharedLayout *s, Bits image, Bit
 /// Repeats of dimension `inner` are next to each other. Counts become odd.
 const Layout *shared_registers(Ctx *ctx, const SharedLayout *s);
 
-/* ---- layout_banks.c ---------------------------------------------------------------------------
- */
+/* ---- layout_banks.c -------------------------------------------------------------------------- */
 
 /// The banks of the shared memory: 32 banks of 4 bytes that serve consecutive lanes, up to 128
 /// bytes, or AMD's, which read 16 bytes a lane in phases of other lanes.
@@ -360,8 +353,7 @@ int shared_conflicts_counted(const Layout *l, const SharedLayout *s, const Share
 double shared_cost(const Layout *l, const SharedLayout *s, const SharedAccess *a, SharedBanks banks,
                    bool reads);
 
-/* ---- layout_between.c -------------------------------------------------------------------------
- */
+/* ---- layout_between.c ------------------------------------------------------------------------ */
 
 /// Returns a shared layout of the box of `from` through which elements reach `to` with the widest
 /// vectors on both sides and few bank conflicts; without conflicts if both have one box. operand:
@@ -369,8 +361,7 @@ double shared_cost(const Layout *l, const SharedLayout *s, const SharedAccess *a
 SharedLayout shared_between(const Layout *from, const Layout *to, int elem_bytes, SharedBanks banks,
                             bool operand);
 
-/* ---- layout_matrix.c: ldmatrix and stmatrix ---------------------------------------------------
- */
+/* ---- layout_matrix.c: ldmatrix and stmatrix -------------------------------------------------- */
 
 /// The 8 x 8 matrices of 16-bit elements that a warp moves (or, not transposed, 8 x 16 bytes of
 /// other elements): rows of 16 bytes in shared memory, one word for each lane. Row r of the matrix
@@ -387,8 +378,7 @@ typedef struct SharedMatrix {
 /// Whether a block in layout l consists entirely of such matrices of s.
 bool shared_matrix(const Layout *l, const SharedLayout *s, SharedMatrix *m);
 
-/* ---- layout_convert.c -------------------------------------------------------------------------
- */
+/* ---- layout_convert.c ------------------------------------------------------------------------ */
 
 /// Kinds of conversion, from cheap to expensive.
 typedef enum ConvertKind {
@@ -448,8 +438,7 @@ bool layout_convert_near(const Layout *from, const Layout *to, int elem_bits, Co
 /// Whether every thread reads itself in the round.
 bool convert_stays(const Conversion *c, const Layout *to, int64_t round);
 
-/* ---- layout_fragment.c ------------------------------------------------------------------------
- */
+/* ---- layout_fragment.c ----------------------------------------------------------------------- */
 
 typedef enum FragmentRole { FRAG_A, FRAG_B, FRAG_D, FRAG_TILE } FragmentRole;
 

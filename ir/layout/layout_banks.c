@@ -13,8 +13,7 @@ static int max_int(int a, int b) {
     return a > b ? a : b;
 }
 
-/* ---- phases ------------------------------------------------------------------------------------
- */
+/* ---- phases ---------------------------------------------------------------------------------- */
 
 /// Phases of other than consecutive lanes, for accesses of 2^bytes bytes a lane. gfx9:
 /// "Understanding AMD GPU LDS and Bank Conflicts" of the Composable Kernel book (lanes 0-3 and
@@ -47,8 +46,7 @@ static int access_log2(const SharedLayout *s, const SharedAccess *a) {
     return top_bit((Bits)s->elem_bytes) + a->vec_bits;
 }
 
-/* ---- conflicts ---------------------------------------------------------------------------------
- */
+/* ---- conflicts ------------------------------------------------------------------------------- */
 
 /// A phase has 2^rank words, by the rank of their addresses. They are in 2^rank banks, by the rank
 /// of the address bits that number banks. By linearity, each of those banks has equally many words.

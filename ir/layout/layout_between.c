@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The layout in shared memory between two distributed ones: one writes, the other reads.
+// A layout in shared memory for the conversion between two distributed layouts: one side writes it,
+// and the other reads it.
 //
-// Where both boxes have one size the layout's atom is the box; else what is in both, and the atoms
-// lie one after the other. Bits of coordinates beyond the atom are lines, which no bank tells
-// apart. Offset bits are coordinates in a basis of the space of the atom's elements, from the
-// lowest on:
+// If both boxes have the same size, the atom of the layout is the box. Otherwise it is the largest
+// box that both contain, and atoms follow one another. Coordinate bits beyond the atom number
+// lines, which do not change the bank. The offset bits are coordinates in a basis of the space of
+// the atom's elements, from the lowest on:
 //   V     directions that are registers on both sides: the vectors of both;
 //   X     directions that are registers of one side (`wide`), which gets wider vectors;
-//   U, W  the rest of a line of all banks; U only fills up a word when V is narrower;
-//   H     where one side's lines are halves of the other's: which half;
-//   S     lines. Two lanes of a phase collide when their difference lies in S (+ U), so S must
-//         meet the span of neither side's phase, and S + H not that of the side with short lines.
-// A vector keeps its order in every thread if all thread columns lie in the span of the others, so
-// the complement of V is made around the thread columns of both, that of X around those of `wide`.
+//   U, W  the rest of a line of all banks; U only fills up a word if V is narrower;
+//   H     selects the half, if a line of one side is half a line of the other;
+//   S     lines. Two lanes of a phase collide if their difference lies in S (+ U). So S must not
+//         meet the span of either side's phase, and S + H not that of the side with short lines.
+// A vector keeps its order in every thread if all thread columns lie in the span of the others. So
+// the complement of V is built around the thread columns of both sides, and the complement of X
+// around those of `wide`.
 #include "ir/layout/layout.h"
 
 #include <string.h>
@@ -103,8 +105,8 @@ static void choose_basis(Between *b, bool extra) {
     f2_right_inverse(&basis, b->rows, &b->inverse);
 }
 
-/// Returns the span of the lanes of one phase and the first `fill` directions behind V, as
-/// coordinates behind V. It is cut down to the vectors without X coordinates, and expressed in
+/// Returns the span of the lanes of one phase and the first `fill` directions after V, as
+/// coordinates after V. It is cut down to the vectors without X coordinates, and expressed in
 /// `rest`.
 static F2 phase_span(const Between *b, const AtomSide *side, const SharedPhase *phase, int fill) {
     F2 lanes = f2_compose(&side->threads, &phase->lanes), in_x = {0}, r = {0};

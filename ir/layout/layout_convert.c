@@ -16,8 +16,7 @@
 
 #include <string.h>
 
-/* ---- within a warp ----------------------------------------------------------------------------
- */
+/* ---- within a warp --------------------------------------------------------------------------- */
 
 /// The route of one thread bit: registers F t and s, lanes M t.
 typedef struct Route {
@@ -211,8 +210,7 @@ bool layout_convert_near(const Layout *a, const Layout *b, int elem_bits, Conver
     return true;
 }
 
-/* ---- through shared memory --------------------------------------------------------------------
- */
+/* ---- through shared memory ------------------------------------------------------------------- */
 
 /// Whether every place of b finds its element in a without crossing a level above `level`.
 static bool found_within(const Layout *a, const Layout *b, LayoutLevel level) {

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* ---- building blocks --------------------------------------------------------------------------
- */
+/* ---- building blocks ------------------------------------------------------------------------- */
 
 /// Gives dimension d n more high bits; returns the row of the first one.
 static int widen_dimension(Layout *l, int d, int n) {
@@ -46,8 +45,7 @@ static void move_coordinate_bits(Layout *l, const int *to) {
     }
 }
 
-/* ---- permute, slice, stack --------------------------------------------------------------------
- */
+/* ---- permute, slice, stack ------------------------------------------------------------------- */
 
 const Layout *layout_permute(Ctx *ctx, const Layout *l, const int *perm) {
     Layout r = *l;
@@ -98,8 +96,7 @@ const Layout *layout_stack(Ctx *ctx, const Layout *l, int d, int count) {
     return layout_unique(ctx, &r);
 }
 
-/* ---- reshape ----------------------------------------------------------------------------------
- */
+/* ---- reshape --------------------------------------------------------------------------------- */
 
 /// The flat index of a group of dimensions as a mixed-radix number, fastest digit first: a digit
 /// is a bit (`count` 2, its row in the layout) or a repeat (`count` odd).
@@ -195,8 +192,7 @@ const Layout *layout_reshape(Ctx *ctx, const Layout *l, int rank, const int64_t 
     return layout_unique(ctx, &s->to);
 }
 
-/* ---- runs --------------------------------------------------------------------------------------
- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 const Layout *layout_runs(Ctx *ctx, const Layout *l, int d, int64_t count) {
     Layout r = *l;
@@ -213,8 +209,7 @@ const Layout *layout_runs(Ctx *ctx, const Layout *l, int d, int64_t count) {
     return layout_unique(ctx, &r);
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------
- */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
 const Layout *layout_tile(Ctx *ctx, const Layout *atom, const int64_t *extents, const int *warps) {
     Layout r = *atom;
@@ -256,8 +251,7 @@ const Layout *layout_extend(Ctx *ctx, const Layout *l, int d, int64_t extent, in
     return layout_unique(ctx, &r);
 }
 
-/* ---- registers of one thread ------------------------------------------------------------------
- */
+/* ---- registers of one thread ----------------------------------------------------------------- */
 
 /// Returns coordinate d of the image of thread bit j.
 static Bits thread_bit_coord(const Layout *l, int j, int d) {
@@ -311,8 +305,7 @@ int layout_vector(const Layout *l, int d, int *x) {
     return n;
 }
 
-/* ---- blocked layouts --------------------------------------------------------------------------
- */
+/* ---- blocked layouts ------------------------------------------------------------------------- */
 
 enum { SECTOR_BYTES = 32, LINE_BYTES = 128, NEAR_LANES = 3, MAX_BOX_LOG2 = 30 };
 
@@ -385,8 +378,8 @@ static void move_row(int *order, int row, int at) {
     order[at] = row;
 }
 
-/// Puts the lowest rows of the packed dimension behind those of the vector, if registers are left
-/// for them. The rest of the packed run comes behind 8 lanes: that many runs are in one line of
+/// Puts the lowest rows of the packed dimension after those of the vector, if registers are left
+/// for them. The rest of the packed run comes after 8 lanes: that many runs are in one line of
 /// shared memory, whose banks the adjacent lanes then fill. Returns the number of leading rows in
 /// registers.
 static int pack_lowest_rows(const Layout *l, const BlockAccess *a, int *order, int n, int vector) {

@@ -10,8 +10,7 @@ static int floor_log2(int64_t x) {
     return top_bit((Bits)x);
 }
 
-/* ---- offsets ----------------------------------------------------------------------------------
- */
+/* ---- offsets --------------------------------------------------------------------------------- */
 
 int64_t shared_offset(const SharedLayout *s, const int64_t *coords) {
     Bits low = 0;
@@ -79,8 +78,7 @@ int shared_swizzle_for(int64_t row_bytes) {
     return swizzle;
 }
 
-/* ---- vectors ----------------------------------------------------------------------------------
- */
+/* ---- vectors --------------------------------------------------------------------------------- */
 
 SharedReach shared_image(const Layout *l, const SharedLayout *s, Bits image, Bits *offset) {
     SharedReach reach = REACH_ATOM;

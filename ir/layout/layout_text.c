@@ -7,8 +7,7 @@
 
 static const char *const level_names[N_LEVELS] = {"reg", "lane", "warp", "cta"};
 
-/* ---- print ------------------------------------------------------------------------------------
- */
+/* ---- print ----------------------------------------------------------------------------------- */
 
 /// Prints `3` for one dimension, else `(1,3)`.
 static void print_tuple(Text *out, int rank, const int64_t *x) {
@@ -47,8 +46,7 @@ void layout_print(Text *out, const Layout *l) {
     text_add(out, "]");
 }
 
-/* ---- parse ------------------------------------------------------------------------------------
- */
+/* ---- parse ----------------------------------------------------------------------------------- */
 
 typedef struct LayoutReader {
     const char *at, *error;

@@ -44,7 +44,7 @@ typedef struct CommReads {
 /// Adds a note to the report.
 #define comm_note(c, ...) vec_push((c)->ctx, &(c)->notes, ctx_format((c)->ctx, __VA_ARGS__))
 const char *comm_name(const Value *tensor);
-/// Returns the place for host code of the launch: behind the host code that exists already.
+/// Returns the place for host code of the launch: after the host code that exists already.
 Builder comm_host(Comm *c);
 /// Returns the dim of a tensor, built at b.
 Value *comm_dim(Builder *b, Value *tensor, int axis);

@@ -288,7 +288,7 @@ static double added_bytes(const CommLaunch *l, const CommPhase *p, bool atomics)
     return bytes;
 }
 
-/// Lays out the phase in which the owner clears its shard, and the meeting behind it.
+/// Lays out the phase in which the owner clears its shard, and the meeting after it.
 static double time_clear(Lay *y, const CommPhase *p, double begin) {
     double seconds = added_bytes(y->l, p, false) / y->l->bandwidth + COST_GPU_LAUNCH;
     y->met += y->l->link->meeting;

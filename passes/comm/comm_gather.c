@@ -282,10 +282,9 @@ static void note_gather(Comm *c, const CommReads *r, PlanId plan) {
         comm_note(c, "%s: all shards are copied before programs start%s%s", name,
                   r->chunked ? ": " : "", r->chunked ? r->chunked : "");
     else if (plan == PLAN_DIRECT)
-        comm_note(c, "%s: read where it lies, programs wait for their rank to come", name);
+        comm_note(c, "%s: read in place, programs wait for their rank to come", name);
     else if (plan == PLAN_PUT)
-        comm_note(c, "%s: programs send it to all ranks first, those that read wait for theirs",
-                  name);
+        comm_note(c, "%s: programs send it to all ranks first, readers wait for their parts", name);
     else
         comm_note(c, "%s: copy engines %s it in %s, programs wait for theirs", name,
                   plan_name(plan),

@@ -249,7 +249,7 @@ static void move_reads(Comm *c, Value *tensor) {
     const char *why = r.against ? r.against : c->reads == PLAN_CHOSEN ? r.part : NULL;
     c->remote = true;
     if (!r.written) comm_read_in_turn(c, &r);
-    comm_note(c, "%s: read where it lies%s%s", comm_name(tensor), why ? ": " : "", why ? why : "");
+    comm_note(c, "%s: read in place%s%s", comm_name(tensor), why ? ": " : "", why ? why : "");
 }
 
 static void move_scratch(Comm *c) {

@@ -19,7 +19,7 @@
 // and write at most a unit each. So a program that knows q and its rows knows the parts that hold
 // them. The phase does not write rows outside of all parts, so no program waits for these. This is
 // legal if the meeting orders nothing else: every access of another rank, on either side, is a read
-// behind the meeting of data that the owner wrote before it. The owner's phase may be of any kind:
+// after the meeting of data that the owner wrote before it. The owner's phase may be of any kind:
 // programs that store, or programs that fold the contributions of ranks.
 #include "passes/comm/comm.h"
 #include "passes/passes.h"
@@ -344,7 +344,7 @@ static const char *judge_tensor(ShardParts *p, const MeetingSide *before,
     const char *why = find_shard_parts(p, before);
     for (int i = 0; i < behind->accesses.n && !why; i++)
         if (waits_for(p, behind->accesses.data[i]) && !is_part_known(p, behind->accesses.data[i]))
-            why = "which part is read is known inside of a loop only";
+            why = "the part that is read is known only inside a loop";
     return why;
 }
 

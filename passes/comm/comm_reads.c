@@ -93,12 +93,12 @@ CommWhose comm_whose(Ctx *ctx, const Op *access) {
 /// all.
 static const char *reason_for_part(Ctx *ctx, const Op *load) {
     Access a = access_of(load);
-    if (rests_of(ctx, load, &a, 0).data) return "which rank is read depends on data";
+    if (rests_of(ctx, load, &a, 0).data) return "the rank that is read depends on data";
     if (comm_whose(ctx, load) == WHOSE_OTHER) return "programs read one other rank's shard";
     for (int d = 1; d < a.n_subs; d++) {
         Rests r = rests_of(ctx, load, &a, d);
-        if (r.data) return "which part of a shard is read depends on data";
-        if (r.rank) return "which part of a shard is read depends on the rank";
+        if (r.data) return "the part of a shard that is read depends on data";
+        if (r.rank) return "the part of a shard that is read depends on the rank";
     }
     return NULL;
 }
@@ -116,7 +116,7 @@ static void judge_load(Ctx *ctx, CommReads *r, const Op *load) {
         PtrMap known = {0};
         comm_know_levels(ctx, phase, &known);
         if (!slice_is_movable(sub_operand(load, &a, 0, 0), phase, &known))
-            r->chunked = "which rank is read is known inside of a loop only";
+            r->chunked = "the rank that is read is known only inside a loop";
     }
     r->remote |= comm_whose(ctx, load) != WHOSE_OWN;
 }
@@ -133,7 +133,7 @@ static const char *reason_against_parts(Ctx *ctx, const CommReads *r) {
     return why;
 }
 
-/// Returns why rows are not contiguous pieces one behind the other, or NULL.
+/// Returns why rows are not contiguous pieces one after the other, or NULL.
 static const char *reason_against_rows(const Type *t) {
     if (t->rank < 2) return "a shard has no rows";
     if (t->strides[t->rank - 1] != 1) return "its rows are not known to be contiguous";

@@ -231,7 +231,7 @@ static Value *tile_number(const Stage *s, Builder *b, Value *const *index, Value
     return number ? number : build_index(b, 0);
 }
 
-/// Returns the place `at` in a shard behind the coordinates `first`. The rank in `at` is one
+/// Returns the place `at` in a shard after the coordinates `first`. The rank in `at` is one
 /// coordinate.
 static Place shard_behind(int n, Value *const *first, const Place *at) {
     Place shard = *at;
@@ -260,7 +260,7 @@ static void send_staged(Stage *s) {
     if (s->adds == 1) op_set_flag(s->c->ir, set, A_DEFERRABLE, true);
 }
 
-/// Builds the transfers by copy engines behind the phase: the parts for `peer`, or for all other
+/// Builds the transfers by copy engines after the phase: the parts for `peer`, or for all other
 /// ranks. The tensors go one after the other, so the flags of the last one signal that all have
 /// arrived.
 static void scatter_staged(Stage *s, Builder *b, Value *peer) {
@@ -478,7 +478,7 @@ bool comm_can_push(Ctx *ctx, Op *kernel, const Op *add) {
 }
 
 /// Turns the dimension of ranks into a host loop around the phase, with the transfer of a rank's
-/// part behind its programs.
+/// part after its programs.
 static void launch_by_rank(Stage *s) {
     Op *ranks = s->level[s->rank_level].op;
     bool outermost = ranks == s->phase;

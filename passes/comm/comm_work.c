@@ -75,7 +75,7 @@ static double growth_of(const WorkFinder *f, Elem elem) {
 
 static const char *reason_against_sums(const WorkFinder *f, Elem elem) {
     if (!f->gpu) return "cores add by compare and swap";
-    return ctx_format(f->ctx, "%s is added by compare and swap, how often is not known",
+    return ctx_format(f->ctx, "%s is added by compare and swap, with an unknown number of attempts",
                       elem_info[elem].name);
 }
 
@@ -152,11 +152,12 @@ static void add_comm_region(WorkFinder *f, CommPhase *p, const Region *r, double
     for_each_op(op, r) {
         bool loop = op->code == OP_FOR || op->code == OP_PARALLEL || op->code == OP_CONTRACT;
         if (op->code == OP_SIGNAL_WAIT)
-            give_up_finding(f, "its programs wait for signals of others'");
-        if (op->code == OP_WHILE) give_up_finding(f, "how often a 'while' turns is not known");
+            give_up_finding(f, "its programs wait for signals of other programs");
+        if (op->code == OP_WHILE)
+            give_up_finding(f, "the number of iterations of a 'while' is unknown");
         if (loop && !cost_is_bounded(f->dims, op))
-            give_up_finding(
-                f, ctx_format(f->ctx, "how often line %u is done is not known", op->loc.line));
+            give_up_finding(f, ctx_format(f->ctx, "the number of executions of line %u is unknown",
+                                          op->loc.line));
         if (op->code == OP_LOAD || op->code == OP_STORE || op->code == OP_ATOMIC ||
             op->code == OP_COMBINE)
             add_comm_access(f, p, op, times);
@@ -205,8 +206,8 @@ static void add_comm_phase(WorkFinder *f, const Op *op, double times) {
     l->seconds += p->seconds;
     f->meets = false;
     if (!cost_is_bounded(f->dims, op))
-        give_up_finding(f,
-                        ctx_format(f->ctx, "how many programs line %u has is not known", p->line));
+        give_up_finding(
+            f, ctx_format(f->ctx, "the number of programs of line %u is unknown", p->line));
     add_comm_region(f, p, op->regions[0], times * cost_parts(f->dims, op));
     for (int i = 0; i < l->n_tensors && p->apart <= 0; i++)
         if (p->added[i] > 0 && l->tensors[i].pushes) price_apart(f, p, op);
@@ -265,7 +266,7 @@ void comm_launch(Ir *ir, Op *kernel, const GpuTarget *gpu, const Machine *machin
     out->units = gpu ? gpu->sms : machine->threads;
     out->bandwidth = gpu ? gpu->bandwidth : out->link->copy * out->units;
     if (!out->link)
-        out->why = "nothing is known of its links";
+        out->why = "the bandwidth of this target's links is unknown";
     else if (!knows_extents(&f))
         out->why = "dims are not known: --arg gives tensors that have them";
     if (out->why) return;

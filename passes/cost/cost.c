@@ -61,7 +61,7 @@ static bool find_known_extent(const CostDims *m, const Value *t, int axis, int64
     return *out >= 0;
 }
 
-/// Assumes the middle rank, so that a range over the ranks before it, or behind it, has half of
+/// Assumes the middle rank, so that a range over the ranks before it, or after it, has half of
 /// them.
 static bool known_rank(const CostDims *m, const Op *op, int64_t *out) {
     const Op *kernel = op_enclosing(op, OP_KERNEL);

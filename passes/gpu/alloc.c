@@ -5,7 +5,7 @@
 //
 // Buffers and rings that are live at the same time lie one after another. Each starts at a multiple
 // of 1024 bytes, as the swizzle of panels requires. Buffers that are made after the last use of all
-// earlier ones start at offset 0 again (shared_anew). `shared_free` stands behind the last use.
+// earlier ones start at offset 0 again (shared_anew). `shared_free` stands after the last use.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"

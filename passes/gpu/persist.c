@@ -10,7 +10,7 @@
 // tiles share an SM, and one works while the other waits.
 //
 // A tile that is stored at another rank is signalled when it has arrived, which takes a while. If
-// nothing in this phase waits for the signal (`deferrable`), it is raised behind the products of
+// nothing in this phase waits for the signal (`deferrable`), it is raised after the products of
 // the next tile, before the stores of that tile:
 //
 //   for %tile { dot; store %stage, ...; signal_set %flags, ..., %r, %part [deferrable=true] }

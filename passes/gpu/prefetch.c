@@ -58,7 +58,7 @@ typedef struct Candidate {
     double words; // of a thread, for the blocks of one iteration
 } Candidate;
 
-/* ---- which loads --------------------------------------------------------------------------- */
+/* ---- prefetched loads ---------------------------------------------------------------------- */
 
 /// Whether v follows from the loop's index and from values outside, without other loads.
 static bool follows_from_index(const Value *v, const Op *loop, int depth) {

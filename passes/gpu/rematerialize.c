@@ -8,7 +8,7 @@
 //
 // At a reduction the threads of a CTA wait for each other, and every value that is used on both
 // sides is live. If a few ops compute such a value from narrower elements, the pass repeats these
-// ops behind the reduction. An assembler would merge the two copies; `renew` hides that they are
+// ops after the reduction. An assembler would merge the two copies; `renew` hides that they are
 // equal. It costs half an instruction an element. So the pass applies only if, without the wide
 // elements, one more CTA fits: the first, or a second that uses memory while the other waits.
 #include "passes/gpu/gpu.h"
@@ -186,7 +186,7 @@ static void replace_behind(Value *v, const Op *made, Value *with) {
     }
 }
 
-/// Recomputes the values that are live at `meet` behind it.
+/// Recomputes the values that are live at `meet` after it.
 static void renew_at(Renew *s, Op *meet) {
     Living l[MOST_VALUES];
     PtrMap map = {0};

@@ -275,7 +275,7 @@ static Op *user_in(const Use *u, const Region *r) {
     return op;
 }
 
-/// Returns the first op behind `op`, in its region, that uses one of the buffers, or NULL.
+/// Returns the first op after `op`, in its region, that uses one of the buffers, or NULL.
 static Op *first_user(const Op *op, int n, Value *const *bufs) {
     Op *first = NULL;
     for (int i = 0; i < n; i++) for_each_use(u, bufs[i]) {
@@ -331,7 +331,7 @@ static Op *next_fill(Op *acquire) {
     return NULL;
 }
 
-/// Moves a whole fill, from its acquire to its commit, behind the commit of another one.
+/// Moves a whole fill, from its acquire to its commit, after the commit of another one.
 static void move_fill(Op *acquire, const Op *behind) {
     const Op *end = ring_user(operand(acquire, 0), OP_RING_COMMIT);
     Op *at = ring_user(operand(behind, 0), OP_RING_COMMIT)->next;
@@ -403,11 +403,10 @@ static void split_into_roles(RoleSplit *s) {
     sink_waits(s, roles->regions[CONSUMER]);
     order_fills(roles->regions[PRODUCER]);
     const Attr *regs = op_ints(roles, A_ROLE_REGISTERS);
-    note_roles(s, regs
-                      ? ctx_format(s->ctx,
-                                   "a warp of its own starts copies (%d registers; others have %d)",
-                                   (int)regs->ints[PRODUCER], (int)regs->ints[CONSUMER])
-                      : "a warp of its own starts copies");
+    note_roles(s, regs ? ctx_format(s->ctx,
+                                    "a producer warp starts copies (%d registers; others have %d)",
+                                    (int)regs->ints[PRODUCER], (int)regs->ints[CONSUMER])
+                       : "a producer warp starts copies");
 }
 
 void pass_roles(PassEnv *env, Op *module) {

@@ -30,7 +30,7 @@ typedef struct Schedule {
     Async s;
     VEC(Flow) flows;
     int64_t temporary; // maximum bytes of temporary shared memory for one op
-    Op *moved;         // behind a loop: the op with the waits for the next tile's signals
+    Op *moved;         // after a loop: the op with the waits for the next tile's signals
     bool roles;        // an extra warp copies, and runs ahead by itself
 } Schedule;
 
@@ -162,7 +162,7 @@ static bool feeds_chain(const Flow *f, const Op *await, bool *alone) {
     return own > 0;
 }
 
-/// Moves the releases of items that the chain of `end` reads behind its end.
+/// Moves the releases of items that the chain of `end` reads after its end.
 static void release_behind(const Op *first, Op *end) {
     for (Op *op = first->next, *next; op && op != end; op = next) {
         next = op->next;
@@ -200,7 +200,7 @@ static bool may_run_on(const Schedule *s, const Op *loop, const Op *await) {
     return true;
 }
 
-/// Moves the release of item n behind the wait for its product, in the next iteration.
+/// Moves the release of item n after the wait for its product, in the next iteration.
 static void hold_item(Schedule *s, Flow *f, Op *await) {
     Ir *ir = s->s.ir;
     Builder b = build_after(ir, await), after = build_after(ir, f->loop);
@@ -435,7 +435,7 @@ static Op *open_if(Builder *b, Value *c, Builder *in) {
     return op;
 }
 
-/// Clones the waits of the next tile behind b, if there is `more`. The original waits then run in
+/// Clones the waits of the next tile after b, if there is `more`. The original waits then run in
 /// the first tile only.
 static void move_waits(Schedule *s, Builder *b, Op *outer, const Op *loop, Value *next,
                        Value *more) {
@@ -471,7 +471,7 @@ static Op *outer_tile_loop(Schedule *s, const Flow *f) {
     return ready && waits_are_movable(s, outer, f->loop) ? outer : NULL;
 }
 
-/// Copies the first items of the next tile behind the loop, while this tile's results are stored.
+/// Copies the first items of the next tile after the loop, while this tile's results are stored.
 /// The copies before the loop then run in the first tile only.
 static void fill_next_tile(Schedule *s, const Flow *f, Op *outer) {
     Ir *ir = s->s.ir;
@@ -509,8 +509,8 @@ static void fill_all_before(Schedule *s) {
 }
 
 /// Makes each iteration copy the item `ahead` iterations later. If a product still reads the slot,
-/// the copies stand behind the wait for it, at the end of the iteration. Otherwise the slot is free
-/// behind the ring's wait, where all threads have met.
+/// the copies stand after the wait for it, at the end of the iteration. Otherwise the slot is free
+/// after the ring's wait, where all threads have met.
 static void run_ahead(Schedule *s, Flow *f) {
     Ir *ir = s->s.ir;
     Op *loop = f->loop, *outer = outer_tile_loop(s, f);
@@ -525,10 +525,10 @@ static void run_ahead(Schedule *s, Flow *f) {
     erase_fill(f);
 }
 
-/* ---- copies pending behind waits ----------------------------------------------------------- */
+/* ---- copies pending after waits ----------------------------------------------------------- */
 
 // A thread waits for all but the last n groups of its copies, and the commits of all rings form
-// groups. So a wait may leave as many groups pending as have certainly been committed behind its
+// groups. So a wait may leave as many groups pending as have certainly been committed after its
 // own item. Commits in branches and inner loops do not count.
 
 static bool is_group(const Op *op) {
@@ -546,7 +546,7 @@ static int smaller_of(int n, int most) {
     return n < most ? n : most;
 }
 
-/// Counts the groups behind the first items, which are committed before the loop. Iteration i waits
+/// Counts the groups after the first items, which are committed before the loop. Iteration i waits
 /// for item i.
 static int behind_first(const Flow *f) {
     const Region *body = f->loop->regions[0];
@@ -559,7 +559,7 @@ static int behind_first(const Flow *f) {
     return i == f->ahead ? least + count_groups(body->first, f->wait) : 0;
 }
 
-/// Counts the groups behind an item that is committed in the loop, `ahead` iterations before its
+/// Counts the groups after an item that is committed in the loop, `ahead` iterations before its
 /// wait.
 static int behind_others(const Flow *f) {
     const Region *body = f->loop->regions[0];

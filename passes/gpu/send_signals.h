@@ -10,7 +10,7 @@ typedef struct Sending {
     Ctx *ctx;
     const Op *dispatch;         // of the device
     PtrMap origin;              // carried value -> the value that was yielded for it
-    const Op *sent;             // the last store without a signal behind it, or NULL
+    const Op *sent;             // the last store without a signal after it, or NULL
     const Value *to, *from;     // the ranks of that store
     int tile, sent_tile;        // number of started tiles; the same at `sent`
     bool signals, not_in_order; // signals: some are raised; not_in_order: one may not belong to the

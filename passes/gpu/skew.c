@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// skew: starts products that do not depend on a loop's state an iteration earlier, behind the last
+// skew: starts products that do not depend on a loop's state an iteration earlier, after the last
 // product of that iteration.
 //
 //   for %n = %lo .. %hi (%st) { %s = await (start %q, %k_n); %p, %t = softmax %s, %st
@@ -14,7 +14,7 @@
 // So matrix units have two products at a time, and only one of them waits for the threads' results.
 // Each op runs as often as before, on the same values, so the bits are those of the plain loop. The
 // items of the earlier products are waited for, refilled and released along with them. An item that
-// other ops read as well is released behind these.
+// other ops read as well is released after these.
 //
 // The pass runs on request, or if the cost model chooses it together with roles (chain.c). A thread
 // holds the sums of both products at a time. Two CTAs on an SM have no registers for that, and they

@@ -121,7 +121,7 @@ bool strip_find_sinks(Strip *s) {
 
 /* ---- the order of accesses ----------------------------------------------------------------- */
 
-/// Whether the store may move behind the op, and the op may be repeated before the store.
+/// Whether the store may move after the op, and the op may be repeated before the store.
 static bool is_in_order(const Strip *s, const Op *op, const Op *store) {
     if (op == store || !may_be_one(operand(op, 0), operand(store, 0))) return true;
     bool load = op->code == OP_LOAD;
@@ -133,7 +133,7 @@ static bool reads_row(const Strip *s, const Op *op, const Value *tensor) {
     return op->code == OP_LOAD && strip_has_rows(s, op) && may_be_one(operand(op, 0), tensor);
 }
 
-/// Whether strips are read again behind the op.
+/// Whether strips are read again after the op.
 static bool is_read_behind(const Strip *s, const Op *op) {
     for (int i = 0; i < s->n_reductions; i++)
         if (op_before(op, s->reductions[i])) return true;

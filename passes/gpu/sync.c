@@ -156,7 +156,7 @@ static Track *track_of(Sync *y, const Value *ring) {
 static RingItem *item_of(Sync *y, const Op *op, int64_t *number) {
     Track *t = track_of(y, operand(op, 0));
     if (!find_number(y, operand(op, 1), number))
-        fail_schedule(y, op, "an item whose number is not known");
+        fail_schedule(y, op, "the number of an item is unknown");
     if (*number < 0) return NULL;
     while (t->items.n <= *number) {
         RingItem none = {0};
@@ -283,7 +283,7 @@ static void read_buf(Sync *y, const Op *op, const Value *v, bool engine) {
     }
     SharedStore *s = store_of(y, buf);
     if (s->dirty || (engine && !s->fenced) || !s->met)
-        fail_schedule(y, op, "it reads what others write");
+        fail_schedule(y, op, "it reads data without a barrier after their writes");
     s->read = true;
 }
 
@@ -429,7 +429,7 @@ static void suppose_number(Sync *y, const Op *op, const Value *v, int64_t n) {
     if (y->first_role)
         meeting_assume(y->meeting, v, n);
     else if (uses_rings(op->regions[0]) || uses_rings(op->regions[op->n_regions - 1]))
-        fail_schedule(y, op, "a role decides about items by what others do not know");
+        fail_schedule(y, op, "a role's items depend on values that other roles do not have");
 }
 
 /// Finds the bounds. Unknown bounds, and bounds without iterations, are chosen to give `trips`

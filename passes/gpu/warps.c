@@ -29,7 +29,7 @@ typedef struct RegisterSizes {
     double reduced;       // of the largest reduced block, which has `rows` rows of `row`
     double rows, row;
     double words;     // of all operands of that reduction
-    double across;    // words that are loaded before a reduction and live behind it
+    double across;    // words that are loaded before a reduction and live after it
     double beside;    // registers of all such loads
     double once;      // ... of loads before a loop
     double carried;   // ... of carried values, and of values that programs combine
@@ -179,7 +179,7 @@ static double gathered_positions(const Op *load) {
     return n * fmax(2, picks) / 2;
 }
 
-/// Whether v, or a value that a few lanewise ops make from it, is used behind op in op's region.
+/// Whether v, or a value that a few lanewise ops make from it, is used after op in op's region.
 static bool lives_behind(const Value *v, const Op *op, int depth) {
     for_each_use(u, v) {
         const Op *user = u->user;

@@ -190,7 +190,7 @@ static OpCode fold_of(const Op *op) {
     return op->n_results == 1 ? region_monoid(op->regions[0]) : OP_COUNT;
 }
 
-/// The fact of another axis behind the fold: equal constants fold to their own fold.
+/// The fact of another axis after the fold: equal constants fold to their own fold.
 static Fact folded_fact(const Pads *p, const Op *op, Fact f, Elem e) {
     OpCode code = fold_of(op);
     bool idempotent = code != OP_ADD && code != OP_MUL && code != OP_XOR && code != OP_COUNT;

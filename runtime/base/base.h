@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What all folders of the runtime stand on: memory, time, hashes, text.
+// The base of all folders of the runtime: memory, time, hashes, text.
 #ifndef RUNTIME_BASE_BASE_H
 #define RUNTIME_BASE_BASE_H
 
@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// On the way of a warm launch. A driver that has just launched leaves little of it in the caches:
-/// such code stands side by side, what it seldom calls elsewhere.
+/// Marks code of a warm launch. After a launch, the driver has displaced most of it from the
+/// caches. So this code lies together, and rarely called code (RT_SELDOM) lies elsewhere.
 #define RT_WARM   __attribute__((hot))
 #define RT_SELDOM __attribute__((cold, noinline))
 
@@ -19,14 +19,14 @@ enum { RT_ALIGNMENT = 64 };
 
 /* ---- memory.c ------------------------------------------------------------------------------ */
 
-/// Those of the C library.
+/// The allocation functions of the C library.
 tg_options rt_default_hooks(void);
 void *rt_allocate(const tg_options *hooks, size_t bytes);
 void rt_release(const tg_options *hooks, void *memory, size_t bytes);
 
 /* ---- clock.c ------------------------------------------------------------------------------- */
 
-/// Between two looks at a word that another thread is to change.
+/// A short pause between two reads of a word that another thread changes.
 static inline void rt_pause_briefly(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The monotonic clock: the one place where the runtime, the driver and the tools read it. Deadlines
-// and measurements use it, since it does not jump when somebody sets the time of day.
+// The monotonic clock. The runtime, the driver and the tools read it only here. Deadlines and
+// measurements use it, since a change of the time of day does not affect it.
 #include "runtime/base/base.h"
 
 #include <time.h>

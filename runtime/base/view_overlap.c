@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Overlaps of strided views as bounded linear equations in integers.
 //
-// Elements i of x and j of y share a byte where the distance of their addresses is small:
+// Element i of x and element j of y share a byte if the distance of their addresses is small:
 //
 //     sum of a_k t_k = b,   0 <= t_k <= n_k,   a_k > 0
 //
-// Each t_k is an index, counted from that end of its axis from which addresses grow (of x: fall),
-// and b runs over the distances at which elements meet. The search goes from the greatest a_k down.
-// What the lesser terms can still reach bounds t_k from both sides, and the greatest common divisor
-// of the lesser ones leaves a few residues of it. Strides of slices, columns and halves leave one
-// or two values. The general problem is NP-complete (subset sums), so the number of steps is
+// Each t_k is an index, counted from the end of its axis at which addresses are lowest (for x:
+// highest), and b runs over the distances at which elements overlap. The search goes from the
+// greatest a_k down. The range of the remaining terms bounds t_k from both sides, and their
+// greatest common divisor leaves a few residues of it. Strides of slices, columns and halves leave
+// one or two values. The general problem is NP-complete (subset sums), so the number of steps is
 // limited.
 #include "runtime/base/view_overlap.h"
 

@@ -77,14 +77,14 @@ static tg_status read_comm_options(const tg_comm_options *options, tg_comm_optio
 tg_status rt_comm_place(const tg_comm_options *o) {
     if (o->ranks == 0)
         return tg_fail(TG_ERROR_ARGUMENT,
-                       "tg_comm_create: how many ranks there are is not known: set `ranks` or "
+                       "tg_comm_create: the number of ranks is unknown: set `ranks` or "
                        "TG_RANKS, and `rank` or TG_RANK of each");
     if (o->ranks < 1 || o->ranks > RT_COMM_RANKS)
         return tg_fail(TG_ERROR_ARGUMENT, "tg_comm_create: %d ranks; 1 to %d can meet", o->ranks,
                        RT_COMM_RANKS);
     if (o->rank < 0)
         return tg_fail(TG_ERROR_ARGUMENT,
-                       "tg_comm_create: which of %d ranks this is is not known: set `rank` or "
+                       "tg_comm_create: the number of this rank (of %d) is unknown: set `rank` or "
                        "TG_RANK, from 0 to %d",
                        o->ranks, o->ranks - 1);
     if (o->rank >= o->ranks)
@@ -126,7 +126,7 @@ static const CommKind *find_comm_kind(const char *name) {
 
 /* ---- ends of a group ------------------------------------------------------------------------- */
 
-/// The heap of the host begins behind the control block.
+/// The heap of the host begins after the control block.
 static tg_status host_create(tg_comm *c, size_t bytes) {
     size_t at = rt_round_up(sizeof(rt_control), heap_grain);
     c->heap = (rt_heap){.flat = c->host.flat + at,

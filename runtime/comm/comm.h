@@ -32,7 +32,7 @@ static inline size_t rt_round_up(size_t n, size_t grain) {
     return (n + grain - 1) / grain * grain;
 }
 
-/* ---- engines: how ranks meet ----------------------------------------------------------------- */
+/* ---- engines --------------------------------------------------------------------------------- */
 
 /// Engines: comm_threads.c, comm_processes.c, comm_sockets.c, comm_shmem.c. Functions fail through
 /// tg_fail.
@@ -266,7 +266,7 @@ tg_status rt_comm_gave_up(const tg_comm *c, const char *what, int peer);
 /// Writes into this rank's places in the control block of another rank. `place` is the same place
 /// in the own control block.
 void rt_comm_tell(tg_comm *c, int rank, void *place, const void *from, size_t bytes);
-/// Writes a word there, after all that was told before.
+/// Writes a word there, after all earlier writes.
 void rt_comm_set(tg_comm *c, int rank, _Atomic int64_t *place, int64_t value);
 
 /* ---- comm.c, comm_heap.c --------------------------------------------------------------------- */
@@ -340,7 +340,7 @@ bool rt_comm_go_on(tg_comm *c, rt_patience *p);
 tg_status rt_comm_stopped(tg_comm *c, const char *what);
 void rt_comm_forget(tg_comm *c);
 
-/* ---- comm_shards.c: what ranks pass for symmetric parameters --------------------------------- */
+/* ---- comm_shards.c: arguments for symmetric parameters --------------------------------------- */
 
 /// A hash of type, shape and strides.
 uint64_t rt_shards_hash(const rt_shard_arg *s);

@@ -91,7 +91,7 @@ static tg_status raise_word(tg_comm *c, void *direct, int how, int64_t value) {
     return TG_OK;
 }
 
-/* ---- what is noted --------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 bool tg_host_profile(tg_comm *c, enum tg_part part, tg_trace *trace) {
     tg_trace *before = c->trace;

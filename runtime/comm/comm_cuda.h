@@ -14,7 +14,7 @@
 
 /* ---- comm_cuda_step.c: the kernel ------------------------------------------------------------ */
 
-/// Words of 8 bytes behind the heap of each rank. Compiled code sees only the control block.
+/// Words of 8 bytes after the heap of each rank. Compiled code sees only the control block.
 typedef struct rt_cuda_words {
     int64_t control[TG_CONTROL_WORDS];
     int64_t count; // of meetings so far
@@ -73,13 +73,13 @@ static inline int rt_step_ahead(uint64_t word, uint64_t own) {
 }
 
 /// Writes the PTX of the step's kernel for a device. From capability 90 on it may be launched
-/// behind a kernel that is still running (CU_ATTRIBUTE_EARLY), if that kernel began after all
+/// after a kernel that is still running (CU_ATTRIBUTE_EARLY), if that kernel began after all
 /// earlier work had ended. pairs: the memory of ranks is not mapped.
 enum { RT_STEP_TEXT = 8192, RT_STEP_EARLY = 90 };
 void rt_step_text(int capability, bool pairs, char out[static RT_STEP_TEXT]);
 tg_status rt_step_load(const rt_device *d, bool pairs, cu_module *module, cu_function *function);
 
-/* ---- comm_cuda.c: memory, and what went wrong ------------------------------------------------ */
+/* ---- comm_cuda.c: memory and failures -------------------------------------------------------- */
 
 enum { RT_CUDA_KERNELS = 256 };
 
@@ -140,7 +140,7 @@ struct rt_cuda_comm {
 /// Fails if an earlier launch has failed, here or at another rank.
 tg_status rt_cuda_comm_check(rt_cuda_comm *g);
 
-/* ---- comm_cuda_profile.c: what launches do when ---------------------------------------------- */
+/* ---- comm_cuda_profile.c: times within launches ---------------------------------------------- */
 
 /// rt_memory.profile and rt_memory.seconds.
 tg_status rt_cuda_profile(tg_comm *c, tg_trace *before);
@@ -176,7 +176,7 @@ void rt_nvshmem_quiet(rt_cuda_comm *g, cu_stream stream);
 /// Copies bytes of another rank's memory to the host.
 tg_status rt_nvshmem_fetch(rt_cuda_comm *g, int rank, cu_pointer from, void *to, size_t bytes);
 
-/* ---- comm_cuda_calls.c: what compiled code calls --------------------------------------------- */
+/* ---- comm_cuda_calls.c: calls of compiled code ----------------------------------------------- */
 
 extern const tg_comm_calls rt_cuda_comm_calls;
 

@@ -11,7 +11,7 @@
 // copy, and the chunks that programs need first come first. If a side waits for the own programs to
 // complete chunks, each peer has a side of its own.
 //
-// The flag of a chunk is a copy of the epoch by the same engine, behind the chunk. Its source or
+// The flag of a chunk is a copy of the epoch by the same engine, after the chunk. Its source or
 // its destination is the peer's memory. Between two devices, it therefore never becomes a kernel,
 // which might find no free multiprocessor while programs wait for it. Copies within a device may
 // become kernels, and some copies of NVSHMEM between far ranks are kernels. In both cases programs
@@ -54,7 +54,7 @@ static cu_pointer own_of(const rt_cuda_comm *g) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/// A step directly behind programs may begin while they end. If a driver refuses that once, it is
+/// A step directly after programs may begin while they end. If a driver refuses that once, it is
 /// not asked again.
 static cu_result launch_step(rt_cuda_comm *g, rt_step *step) {
     enum { THREADS = 128 };
@@ -282,7 +282,7 @@ static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Chu
     return status;
 }
 
-/// Raises the flag of a chunk, behind it, by a copy of the epoch of rank `of`. That is the own
+/// Raises the flag of a chunk, after it, by a copy of the epoch of rank `of`. That is the own
 /// epoch; or, if the flag is in own memory, the peer's, because the peer is in the same launch. For
 /// far ranks the own epoch serves, too: a wait for a flag accepts only this launch's or a later
 /// one's.

@@ -77,7 +77,7 @@ double rt_cuda_seconds(tg_comm *c) {
     return error ? -1 : ms * 1e-3;
 }
 
-/* ---- what is noted --------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /// Makes room for one more span, with its events.
 static EventSpan *next_span(rt_timeline *p) {

@@ -63,7 +63,7 @@ static const char reads[] =
     "ld.param.u32 %flags, [step + 40];\n"
     "ld.param.u32 %launch, [step + 44];\n"
     "ld.param.u64 %what, [step + 48];\n"
-    // All threads read these words before thread 0 writes them, behind a barrier. Only steps write
+    // All threads read these words before thread 0 writes them, after a barrier. Only steps write
     // them, and the preceding step has ended.
     "ld.relaxed.sys.global.u64 %epoch, [%own];\n"
     "ld.relaxed.sys.global.u64 %count, [%own + 64];\n"
@@ -97,7 +97,7 @@ static const char far[] = "shl.b64 %odd, %odd, 3;\n"
                           "mad.wide.u32 %odd, %thread, 8, %odd;\n";
 
 // griddepcontrol.wait: until preceding programs have ended and their writes are visible.
-// launch_dependents: only when all ranks have come, the kernels behind this step may begin; they
+// launch_dependents: only when all ranks have come, the kernels after this step may begin; they
 // wait for it. Earlier they might fill the device, and a kernel for which a peer waits would find
 // no place.
 static const char waits[] = "griddepcontrol.wait;\n";

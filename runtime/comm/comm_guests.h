@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Guests: connections to a listening rank that have not yet said who they are. Each gets a nonce at
-// once and answers with a message of a fixed size.
+// Guests: connections to a listening rank whose rank is not known yet. Each gets a nonce at once
+// and answers with a message of a fixed size.
 #ifndef RUNTIME_COMM_COMM_GUESTS_H
 #define RUNTIME_COMM_COMM_GUESTS_H
 

@@ -37,7 +37,7 @@ typedef struct Signals {
 struct rt_sym {
     tg_options hooks;
     HeapBlock *blocks;
-    size_t end;   // of the part for blocks; words are behind it
+    size_t end;   // of the part for blocks; words are after it
     size_t words; // the next free word
     size_t fresh; // memory from here on has never been used
     uint64_t layout;

@@ -260,7 +260,7 @@ bool rt_comm_is_mapped(const tg_comm *c) {
 tg_status rt_comm_may_reach(const tg_comm *c) {
     if (c->heap.mapped) return TG_OK;
     return tg_fail(TG_ERROR_UNSUPPORTED,
-                   "its programs access other ranks' memory where it lies, which '%s' does "
+                   "its programs access other ranks' memory in place, which '%s' does "
                    "not map here; with the setting plan=before it is copied, if they only "
                    "read it or combine into it",
                    c->memory == &rt_memory_nvshmem ? "nvshmem" : c->engine->name);

@@ -72,7 +72,7 @@ static tg_status join_nvshmem(tg_comm *c, nv_identity *all) {
     return tg_fail(TG_ERROR_INTERNAL, "rank %d is number %d of NVSHMEM", c->rank, nvshmem.rank());
 }
 
-/// Ranks that wait on own memory see the data behind a flag only if the data was written first.
+/// Ranks that wait on own memory see the data after a flag only if the data was written first.
 static tg_status check_write_order(const rt_cuda_comm *g) {
     enum { FOR_ITSELF = 100 };
     const rt_cuda *cu = rt_cuda_driver();

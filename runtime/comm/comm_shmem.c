@@ -220,7 +220,7 @@ static tg_status map_shmem_heaps(tg_comm *c, size_t bytes) {
     return status;
 }
 
-/* ---- who has ended --------------------------------------------------------------------------- */
+/* ---- ended ranks ----------------------------------------------------------------------------- */
 
 /// Identifies a process. A pid means the same for all processes of one host in the same pid
 /// namespace.
@@ -333,7 +333,7 @@ static tg_status create_shmem(tg_comm *c, const tg_comm_options *o, size_t bytes
     return status;
 }
 
-/* ---- where memory is not mapped -------------------------------------------------------------- */
+/* ---- unmapped memory ------------------------------------------------------------------------- */
 
 static void *shmem_place(const tg_comm *c, size_t at) {
     return (char *)c->engine_state + at;

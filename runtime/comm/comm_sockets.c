@@ -538,7 +538,7 @@ static tg_status connect_all(Hosts *h, const tg_comm_options *o) {
     return status;
 }
 
-/* ---- what the others write ------------------------------------------------------------------- */
+/* ---- writes of other ranks ------------------------------------------------------------------- */
 
 /// Applies one message. False: the connection has ended, or the message is invalid.
 static bool take_one(Hosts *h, int rank) {

@@ -19,7 +19,7 @@ static tg_lock loading = TG_LOCK_INIT;
 
 enum { LOG_BYTES = 8192 };
 
-/* ---- which device runs what ---------------------------------------------------------------- */
+/* ---- code for a device --------------------------------------------------------------------- */
 
 static LoadedImage *loaded_of(const tg_image *image) {
     return __atomic_load_n((void *const *)&image->state, __ATOMIC_ACQUIRE);
@@ -191,7 +191,7 @@ tg_status tg_image_prepare(tg_image *image, int device) {
     return status;
 }
 
-/* ---- what the compiler asks ---------------------------------------------------------------- */
+/* ---- queries of the compiler --------------------------------------------------------------- */
 
 double tg_image_load_seconds(const tg_image *image, int device) {
     LoadedImage *l = device >= 0 && device < RT_DEVICES ? loaded_of(image) : NULL;

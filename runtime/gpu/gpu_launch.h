@@ -211,7 +211,7 @@ struct rt_replay {
     rt_replay_launch launches[RT_REPLAY_LAUNCHES];
     _Alignas(64) void *args[RT_REPLAY_ARGS]; // pointers into slots, values and maps
     // Values from the stack. The map of a tensor without elements is not filled in and counts as a
-    // value; the bytes behind it are copied too.
+    // value; the bytes after it are copied too.
     uint64_t values[RT_REPLAY_ARGS + TG_TENSORMAP_BYTES / 8];
     rt_replay_map maps[RT_REPLAY_MAPS];
 };

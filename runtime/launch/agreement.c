@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The variant that all ranks of a collective launch run. The first launch of a kind asks rank 0;
-// later ones find what was agreed on under a hash of the arguments.
+// The variant that all ranks of a collective launch run. The first launch of a kind asks rank 0.
+// Later ones find its answer under a hash of the arguments.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 

@@ -11,7 +11,7 @@
 /* ---- names out of the signature ------------------------------------------------------------ */
 // "kernel softmax<T: float>(x: T[R, N], y: T[R, N])"
 
-/// Item i of a list that starts behind `open`: up to the next ',' or bracket of its own level.
+/// Item i of a list that starts after `open`: up to the next ',' or bracket of its own level.
 static const char *list_item(const char *list, int i, size_t *length) {
     int depth = 0;
     const char *start = list;
@@ -69,7 +69,7 @@ static void add_axis_name(rt_text *t, const tg_kernel_info *info, int param, int
         rt_add(t, "axis %d of '%s'", axis, p->name);
 }
 
-/* ---- what a kernel was compiled for -------------------------------------------------------- */
+/* ---- assumptions of the code --------------------------------------------------------------- */
 
 static int groups_of(const tg_variant *v, int param) {
     for (int i = 0; i < v->n_facts; i++)

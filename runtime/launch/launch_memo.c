@@ -25,7 +25,7 @@ _Static_assert(offsetof(DLTensor, ndim) == LIKE_AT + sizeof(DLDevice) &&
 enum known_flags { NOTHING = 1, STRIDED = 2, EMPTY = 4, CONSTANT = 8, SYMMETRIC = 16, STEERS = 32 };
 
 /// The properties of an argument that each launch compares, half a cache line. The extents of all
-/// arguments follow behind.
+/// arguments follow.
 typedef struct KnownArg {
     uint8_t kind; // of tg_arg
     uint8_t rank, flags;
@@ -107,7 +107,7 @@ static size_t known_bytes(int n) {
     return ((sizeof(KnownArg) + GIVEN * sizeof(int64_t)) * (size_t)n + 63) / 64 * 64;
 }
 
-/// The layout behind it: the launched code, the slots, then rarely used data.
+/// The layout after it: the launched code, the slots, then rarely used data.
 static size_t call_bytes(int n) {
     size_t others =
         (sizeof(tg_slot) + sizeof(BoundTensor) + 2) * (size_t)n; // 2: the arrays `tensors` and

@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// The head of a workspace. Its memory starts RT_ALIGNMENT bytes behind the head.
+/// The head of a workspace. Its memory starts RT_ALIGNMENT bytes after the head.
 struct rt_block {
     rt_block *next;
     size_t bytes; // of all blocks
 };
 
-/* ---- what compiled code calls -------------------------------------------------------------- */
+/* ---- calls of compiled code ---------------------------------------------------------------- */
 
 /// The text is formatted at once, since the values live on the stack of the failing code.
 static int32_t env_fail(const tg_env *env, const tg_site *site, const uint64_t *values) {
@@ -236,7 +236,7 @@ int rt_launcher_run(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_ima
     return entry(args, &l->workers[0].env);
 }
 
-/* ---- hosts: a context for those who bind arguments themselves ------------------------------ */
+/* ---- hosts: contexts for callers that bind arguments themselves ---------------------------- */
 
 struct tg_host {
     tg_context *context;

@@ -52,7 +52,7 @@ typedef struct rt_state {
 } rt_state;
 _Static_assert(offsetof(rt_state, pulse) == 0, "rt_count and rt_epoch find it there");
 
-/* ---- what the choice depends on ------------------------------------------------------------ */
+/* ---- inputs of the choice ------------------------------------------------------------------ */
 
 static int argument_alignment(const rt_actual *a) {
     return tg_alignment(a->data, a->rank, a->shape, a->strides, a->bits);
@@ -449,7 +449,7 @@ tg_status rt_pick(tg_kernel *kernel, const rt_launcher *l, const tg_variant **ou
     return TG_OK;
 }
 
-/* ---- what is known ------------------------------------------------------------------------- */
+/* ---- variants and times that exist --------------------------------------------------------- */
 
 const tg_variant *rt_known(tg_kernel *kernel, const rt_launcher *l, bool *tuned) {
     rt_state *s = kernel_state(kernel);
@@ -471,7 +471,7 @@ bool rt_compiles(tg_kernel *kernel) {
     return s && s->compiler;
 }
 
-/* ---- what another rank chose --------------------------------------------------------------- */
+/* ---- the choice of another rank ------------------------------------------------------------ */
 
 /// Finds the variant of that config that rank 0 chose. All ranks must run the same one, since
 /// variants for other strides may transfer other data.
@@ -511,7 +511,7 @@ tg_status rt_pick_as(tg_kernel *kernel, const rt_launcher *l, const char *config
                    kernel->info->name, config);
 }
 
-/* ---- tuning among what there is ------------------------------------------------------------ */
+/* ---- tuning among existing variants -------------------------------------------------------- */
 
 static bool is_listed_variant(const tg_variant *const *list, int n, const tg_variant *v) {
     for (int i = 0; i < n; i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Running a variant on the arguments that are bound, and what it says when it fails.
+// Runs a variant on bound arguments, and reports its failures.
 #include "runtime/runtime.h"
 
 static tg_slot argument_slot(const rt_actual *a) {

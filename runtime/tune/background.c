@@ -87,7 +87,7 @@ static void watch_debt_forks(void) {
     atexit(at_exit);
 }
 
-/* ---- how much of the machine ----------------------------------------------------------------- */
+/* ---- the share of the machine ---------------------------------------------------------------- */
 
 bool rt_busy_share(double *out) {
     const char *set = secure_getenv("TG_TUNE_SHARE");

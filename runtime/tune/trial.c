@@ -51,7 +51,7 @@ static tg_status fail_trial_memory(void) {
     return tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
-/* ---- ranks: all come to the same ------------------------------------------------------------- */
+/* ---- agreement of ranks ---------------------------------------------------------------------- */
 
 typedef struct Said {
     int32_t what; // 0: no error
@@ -509,7 +509,7 @@ static rt_verdict look_at_buffer(rt_trial *t, const rt_buffer *b, Results *r, in
     return RT_WRONG;
 }
 
-/* ---- what is known by other means ------------------------------------------------------------ */
+/* ---- elements with known values -------------------------------------------------------------- */
 
 void rt_trial_expect(rt_trial *t, const rt_expected *expected) {
     rt_release(&t->hooks, t->gathered, gathered_bytes(t));

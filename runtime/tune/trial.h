@@ -239,7 +239,7 @@ tg_status rt_buffer_fetch(rt_place *p, const rt_buffer *b, const char **out);
 /// The elements of the samples of one view, `size` bytes each, in order.
 tg_status rt_buffer_gather(rt_place *p, const rt_buffer *b, const rt_sample *samples, int n,
                            size_t size, char *out);
-/// 0: the guard zones are intact; else the changed byte, before (negative) or behind the span.
+/// 0: the guard zones are intact; else the changed byte, before (negative) or after the span.
 tg_status rt_buffer_guards(rt_place *p, const rt_buffer *b, int64_t *out);
 /// Whether x still holds the fill.
 bool rt_buffer_is_fill(const rt_buffer *b, const char *x, int fill);

@@ -186,7 +186,7 @@ static size_t least_size(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/// Copies the filled part behind itself, which doubles it each time.
+/// Copies the filled part after itself, which doubles it each time.
 tg_status rt_buffer_fill(rt_place *p, const rt_buffer *b, int fill) {
     const char *stencil = b->stencils[fill < RT_FILLS && b->stencils[fill] ? fill : 0];
     size_t done = least_size(b->period, b->bytes);

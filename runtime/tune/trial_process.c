@@ -91,7 +91,7 @@ static uint64_t identity_of(const tg_kernel_info *info) {
     return rt_mix(rt_hash_text(h, info->signature), (uint64_t)info->n_variants);
 }
 
-/* ---- what goes over -------------------------------------------------------------------------- */
+/* ---- transferred data ------------------------------------------------------------------------ */
 
 /// Fills in everything except the contents.
 static tg_status fill_parcel(Parcel *p, const rt_sandbox_options *o) {
@@ -99,7 +99,8 @@ static tg_status fill_parcel(Parcel *p, const rt_sandbox_options *o) {
     const tg_kernel_info *info = t->info;
     TrialModule m = module_of(info);
     if (!m.found || o->n > MOST_VARIANTS)
-        return tg_fail(TG_ERROR_UNSUPPORTED, "it is not known where kernel '%s' lies", info->name);
+        return tg_fail(TG_ERROR_UNSUPPORTED, "the file of the code of kernel '%s' is unknown",
+                       info->name);
     p->options = *o;
     p->info = (uintptr_t)info - m.base;
     p->identity = identity_of(info);
@@ -191,7 +192,7 @@ static tg_status plan_preload(Start *s, const tg_kernel_info *info) {
     if (getauxval(AT_SECURE))
         return tg_fail(TG_ERROR_UNSUPPORTED, "the program has more rights than its user");
     if (!own.found || !kernel.found)
-        return tg_fail(TG_ERROR_UNSUPPORTED, "it is not known where the code lies");
+        return tg_fail(TG_ERROR_UNSUPPORTED, "the file of the code is unknown");
     s->program = own.program || kernel.program ? "/proc/self/exe" : "true";
     snprintf(s->parent, sizeof s->parent, VARIABLE "=%ld", (long)getpid());
     if (own.program) return TG_OK;

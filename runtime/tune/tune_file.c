@@ -19,7 +19,7 @@
 
 enum { MOST_BYTES = 1 << 16, MOST_HINTS = 64, PATH = 1024, CODE = 256, PAGE = 4096 };
 
-/* ---- what a result depends on ---------------------------------------------------------------- */
+/* ---- the key of a result --------------------------------------------------------------------- */
 
 /// The start of the code, within the page that is certainly mapped.
 static uint64_t hash_code_start(uint64_t hash, const tg_variant *v) {
@@ -105,8 +105,7 @@ static void make_folders(char *path) {
     }
 }
 
-/* ---- lines: check sum, variant, then param.axis=extent, or "excluded" -------------------------
- */
+/* ---- lines: check sum, variant, then param.axis=extent, or "excluded" ------------------------ */
 
 static const char excluded[] = " excluded";
 

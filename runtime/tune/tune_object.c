@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tuning where there is no compiler: which of an object's variants is the fastest for the arguments
-// of a launch. They are raced on arguments of their own, in a child process (sandbox.h).
-// One that crashes or hangs is out for good, here and, by a line on disk, in later processes.
+// Tuning without a compiler: finds the fastest of an object's variants for the arguments of a
+// launch. The variants race on arguments made for them, in a child process (sandbox.h). A variant
+// that crashes or hangs is not used again, in this process and, by a line on disk, in later ones.
 //
-//     TG_TUNE            block: tune before the first launch of new extents; exhaustive: however
-//                        long it takes; background: later, in a thread of low priority
-//                        (background.c); else launches take what the object says
-//     TG_TUNE_BUDGET_MS  of one kernel and its extents; 2000
-//     TG_TUNE_SHARE      of the time, in the background: 1 of a hundred
+//     TG_TUNE            block: tune before the first launch of new extents; exhaustive: the same
+//                        without a time limit; background: later, in a thread of low priority
+//                        (background.c); otherwise launches use the object's hints
+//     TG_TUNE_BUDGET_MS  time for one kernel and its extents; default 2000
+//     TG_TUNE_SHARE      share of the time in the background; default 1 %
 //     TG_TUNE_FORK       off: no child processes; a CPU is not tuned, a GPU in this process
-//     TG_CACHE           the folder where results are kept, or off
+//     TG_CACHE           the folder for results, or off
 //
-// What wins is adopted with the extents of the launch as its hints.
+// The winner is adopted with the extents of the launch as its hints.
 #include "runtime/tune/sandbox.h"
 #include "runtime/tune/tournament.h"
 
@@ -23,7 +23,7 @@
 
 enum { MOST_VARIANTS = 64, MOST_HINTS = 64, LOADED = 1, TUNING = 2, GAVE_UP = 4 };
 static const double BUDGET = 2, CHECKS = 0.5; // seconds, and the part for checks
-static const double DOUBT = 0.1;              // the part in which a CPU's default has to lose
+static const double DOUBT = 0.1;              // the margin by which a CPU's default has to lose
 static const double REST_TICK = 0.05;         // seconds until a cancelled search notices
 
 typedef enum Mode { OFF, BLOCK, EXHAUSTIVE, BACKGROUND } Mode;
@@ -41,9 +41,7 @@ static Mode mode_now(void) {
     static const char *const names[] = {"off", "block", "exhaustive", "background"};
     static atomic_flag said = ATOMIC_FLAG_INIT;
     const char *mode = secure_getenv("TG_TUNE");
-    if (!mode || !*mode || strcmp(mode, "strict") == 0)
-        return OFF; // strict needs a compiler, and
-                    // there is none
+    if (!mode || !*mode || strcmp(mode, "strict") == 0) return OFF; // strict needs a compiler
     for (Mode m = OFF; m <= BACKGROUND; m++)
         if (strcmp(mode, names[m]) == 0) return m;
     warn_unknown_setting(&said, "TG_TUNE", mode,
@@ -167,7 +165,7 @@ static void rest_after_work(TuningSearch *s) {
     }
 }
 
-/// Drops a variant that failed its check. One that crashed or hung is never tried again.
+/// Drops a variant that failed its check. A variant that crashed or hung is never tried again.
 static void drop_variant(TuningSearch *s, int id, rt_verdict verdict) {
     rt_text t = {.n = 0};
     const tg_variant *v = s->variants[id];

@@ -22,7 +22,7 @@
 #include <cmocka.h>
 #include <sqlite3.h>
 
-/* ---- what is put --------------------------------------------------------------------------- */
+/* ---- puts ---------------------------------------------------------------------------------- */
 
 static void put_and_get(const char *folder) {
     Store *s = open_store(folder, 0);
@@ -289,7 +289,7 @@ static void takes_folders_of_unmapped_users(void **state) {
     remove_folder(folder);
 }
 
-/* ---- what goes ----------------------------------------------------------------------------- */
+/* ---- removal ------------------------------------------------------------------------------- */
 
 static StoreStatus put_used(Store *s, int n, int64_t used, size_t bytes) {
     void *value = calloc(1, bytes);
@@ -398,7 +398,7 @@ static void travels(void **state) {
     remove_folder(folder);
 }
 
-/* ---- what is wrong with a disk ------------------------------------------------------------- */
+/* ---- disk errors --------------------------------------------------------------------------- */
 
 static void change(const char *path, const char *sql) {
     sqlite3 *db;

@@ -76,8 +76,7 @@ static int launch_mix(int i) {
     return (int)tg_launch(kernel, args, 8);
 }
 
-/* ---- what a launch asks for --------------------------------------------------------------------
- */
+/* ---- requests of a launch -------------------------------------------------------------------- */
 
 static _Atomic long asked;
 

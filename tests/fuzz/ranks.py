@@ -3,7 +3,7 @@
 Usage: ranks.py --tegula PROGRAM [--count N] [--seed S] [--target cpu] [--keep]
 
 As kernels.py, with one to four phases. Each phase fills a tensor of its own (the own shard, a part of all
-shards, sums over ranks, atomics, puts behind signals) or an output, from the shards of all ranks after
+shards, sums over ranks, atomics, puts followed by signals) or an output, from the shards of all ranks after
 earlier phases. Some phases are in a loop. Tiles of two phases may differ in height. Settings alternate
 among the plans of transfers.
 """

@@ -35,7 +35,7 @@ import ranks_trace
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 FAR = os.environ.get("TG_COMM_MAP") == "0"
-REFUSED = "access other ranks' memory where it lies"  # without mapped memory
+REFUSED = "access other ranks' memory in place"  # without mapped memory
 LIMITS = {"f32": 1e-5, "bf16": 1e-2, "f16": 2e-3}
 
 

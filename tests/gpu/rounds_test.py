@@ -30,7 +30,7 @@ def test_orders():
 
 
 def test_medians():
-    # Of ratios in one round, and not of the times of different rounds: the clock changes between these.
+    # Ratios are formed within one round, since the clock changes between rounds.
     one = run.merged([record(1.0, 2.0), record(4.0, 4.0), record(2.0, 3.0)])
     assert len(one) == 1
     assert run.ratios(one[0])["cublas"][0] == 1.5

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Each function of the C library that our archives call must be in calls.def, or in the list below. The list
-has functions that no lack of memory, files or processes makes fail, or whose failure nobody could act on.
+has functions that do not fail for a lack of memory, files or processes, or whose failure no caller could handle.
 
     calls_test.py BUILD
 """

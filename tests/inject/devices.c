@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Code for GPUs, on drivers that are stand-ins: another process compiles, by libNVVM and ptxas, by
-// AMD's code object manager, by lld.
+// Code for GPUs, on stand-in drivers. Another process compiles, with libNVVM and ptxas, AMD's code
+// object manager, or lld.
 #include "runtime/tegula.h"
 #include "tests/inject/scenario.h"
 
@@ -72,8 +72,8 @@ static void work(Outcome *out) {
     tg_context_destroy(context);
 }
 
-/// A program that is killed while its compiler, or an assembler of that, hangs: none is left. A
-/// program that is not killed ends as it does.
+/// Kills the program while its compiler, or an assembler of the compiler, hangs: no process may be
+/// left. A program that is not killed ends normally.
 static void work_until_killed(Outcome *out) {
     pid_t child = real_fork();
     if (child == 0) {

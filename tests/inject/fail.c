@@ -137,8 +137,7 @@ bool plan_refused(Kind kind) {
     return plan->fault.kind == kind && plan_happened();
 }
 
-/* ---- one call ----------------------------------------------------------------------------------
- */
+/* ---- one call -------------------------------------------------------------------------------- */
 
 /// Counts a call of a kind. Returns whether it is the one to fail, with errno set by the fault.
 static bool is_hit(Kind kind, Function function) {
@@ -186,7 +185,7 @@ bool plan_hits(Kind kind, Function function, Way *way) {
     return hit;
 }
 
-/// Of `n` bytes that are moved half are, before the process ends or the call does.
+/// Moves half of the `n` bytes before the process ends or the call fails.
 static bool is_move_refused(Kind kind, Function function, size_t *n) {
     if (!is_hit(kind, function)) return false;
     Way way = plan->fault.way;

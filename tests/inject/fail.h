@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/// SQLITE: memory of the library's own; its files are among the others. LIBRARY: calls of a library
-/// that compiles (libraries.def), TOOL: programs that assemble and link; they end or hang.
+/// SQLITE: memory of the library itself; its files count with the others. LIBRARY: calls of a
+/// library that compiles (libraries.def). TOOL: programs that assemble and link; they end or hang.
 typedef enum Kind {
     MEMORY,
     MAP,
@@ -75,7 +75,7 @@ typedef struct Fault {
 } Fault;
 
 typedef struct Plan {
-    pid_t owner; // a process that hangs waits for its end
+    pid_t owner; // a hanging process waits for its end
     atomic_bool armed;
     Fault fault;
     atomic_long calls[PLACES][KINDS]; // calls while the plan was armed
@@ -90,28 +90,28 @@ void plan_at(Place place);
 /// Arms the plan until plan_end. NULL: only counts calls.
 void plan_begin(const Fault *fault);
 void plan_end(void);
-/// Whether its fault has happened.
+/// Whether the fault of the plan has happened.
 bool plan_happened(void);
-/// Whether a fault of this way is planned and has not happened.
+/// Whether a fault of this kind is planned and has not happened yet.
 bool plan_awaits(Way way);
 /// Whether the last plan refused calls of this kind.
 bool plan_refused(Kind kind);
 
-/// A call of this kind. Whether it is the one that is refused, with the reason in errno.
+/// Records a call of this kind. Returns whether it is refused, with the reason in errno.
 bool plan_refuses(Kind kind, Function function);
-/// A call that is never refused: the process may end in it, or hang.
+/// Records a call that is never refused; the process may end in it, or hang.
 void plan_pass(Kind kind, Function function);
-/// A call that fails in the way of the plan. Whether it is the one.
+/// Records a call. Returns whether it fails as planned.
 bool plan_hits(Kind kind, Function function, Way *way);
 
-/// SQLite's memory and files, before it is used first.
+/// Replaces SQLite's memory and files before their first use.
 void wrap_sqlite(void);
 
 /// The system's fork, for the test itself.
 pid_t real_fork(void);
 pid_t real_waitpid(pid_t pid, int *status, int flags);
-/// Waits for a process that is to end by itself in this time, and ends it then, or at once if a
-/// process hangs by the plan.
+/// Waits this long for a process that should end by itself, and then kills it. A process that hangs
+/// by the plan is killed at once.
 void end_child(pid_t child, int ms);
 
 #endif

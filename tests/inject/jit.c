@@ -69,8 +69,7 @@ static void close_all(void) {
     module = NULL, context = NULL, kernel = NULL;
 }
 
-/* ---- everything, from nothing ------------------------------------------------------------------
- */
+/* ---- everything, from nothing ---------------------------------------------------------------- */
 
 static void compile(Outcome *out) {
     tg_status status = open_context();
@@ -89,8 +88,7 @@ static void hurry_compiler(bool is_short) {
     setenv("TG_COMPILE_TIMEOUT", is_short ? "2" : "200", 1);
 }
 
-/* ---- launches ----------------------------------------------------------------------------------
- */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 static void ready_module(void) {
     fill();
@@ -148,8 +146,7 @@ static const char *check_each(const Outcome *out) {
     return wrong;
 }
 
-/* ---- code on disk ------------------------------------------------------------------------------
- */
+/* ---- code on disk ---------------------------------------------------------------------------- */
 
 static void ready_folder(void) {
     fill();

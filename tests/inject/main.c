@@ -4,11 +4,11 @@
 //     inject [-s SCENARIO,...] [-k KIND,...] [-w WAY,...] [-n NUMBER] [-m MOST] [-r SEED] [-c] [-p]
 //            [-v]
 //
-// MOST: so many places of a kind, the first ones and a sample of the others; 0, the default: all.
-// -c: lists how often each function is called; each of its calls is a place of a fault. -p: says
-// every few seconds how far it is. After a fault there is a status with its reason, or the right
-// result; then the same works without the fault, and nothing is left: files, processes, memory
-// (where a leak checker is built in).
+// MOST: the number of places of a kind, the first ones and a sample of the others; 0, the default,
+// means all. -c: lists the number of calls of each function; each call is a place of a fault. -p:
+// prints the progress every few seconds. After a fault the run must end with a status and its
+// reason, or with the correct result. The same work must then succeed without the fault, and must
+// leave nothing: files, processes, memory (with a leak checker).
 #include "driver/remote/child_process.h"
 #include "runtime/base/process.h"
 #include "tests/inject/scenario.h"
@@ -31,8 +31,8 @@
 int __lsan_do_recoverable_leak_check(void);
 #endif
 
-/// Seconds, far more than a run takes on a busy machine, or the processes that it leaves until they
-/// have ended by themselves.
+/// Seconds, far more than a run takes on a busy machine, or than its processes need to end by
+/// themselves.
 enum { HANGS = 300 };
 
 char scratch[256];
@@ -128,8 +128,7 @@ typedef struct Report {
 static Plan *plan;
 static Report *report;
 
-/* ---- one run, in a child -----------------------------------------------------------------------
- */
+/* ---- one run, in a child --------------------------------------------------------------------- */
 
 static int count_files(void) {
     int n = 0;
@@ -258,8 +257,7 @@ static void run_child(const Scenario *s, const Fault *f) {
     _exit(0);
 }
 
-/* ---- children ----------------------------------------------------------------------------------
- */
+/* ---- children -------------------------------------------------------------------------------- */
 
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *at) {
     (void)s, (void)kind, (void)at;
@@ -272,7 +270,7 @@ static double seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/// Sleeps for a part of the time that has been waited: little while it is short.
+/// Sleeps for a part of the time waited so far.
 static void nap(double since) {
     double us = (seconds() - since) * 1e6 / 20;
     usleep(us < 200 ? 200 : us > 20000 ? 20000 : (unsigned)us);
@@ -375,7 +373,7 @@ static void say_fault(const Scenario *s, const Fault *f) {
     fflush(stdout);
 }
 
-/// Says now and then how far it is.
+/// Prints the progress now and then.
 static void say_progress(const Scenario *s, const Fault *f, long i, long n) {
     static double began, last;
     double now = seconds();
@@ -387,7 +385,7 @@ static void say_progress(const Scenario *s, const Fault *f, long i, long n) {
             all_faults, now - began);
 }
 
-/// files: how many are open after a run without a fault.
+/// files: the number of open files after a run without a fault.
 static void try(const Scenario *s, const Fault *f, int files) {
     if (options.verbose) say_fault(s, f);
     run(s, f);
@@ -516,7 +514,7 @@ static bool prepare(const char *program) {
     setenv("TG_INJECT_PLAN", path, 1);
     setenv("TG_TUNE", "off", 1);
     setenv("TMPDIR", in_scratch("temporary"), 1);
-    prctl(PR_SET_CHILD_SUBREAPER, 1); // so that processes without a parent become its children
+    prctl(PR_SET_CHILD_SUBREAPER, 1); // processes without a parent become its children
     wrap_sqlite();
     plan = plan_open(path, true, HERE);
     report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

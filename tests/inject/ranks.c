@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two ranks of one machine: they meet, share memory, launch, part.
+// Two ranks of one machine: they meet, share memory, launch, and part.
 #include "tests/runtime/ranks.h"
 
 #include "tests/inject/scenario.h"

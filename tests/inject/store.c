@@ -78,8 +78,7 @@ static const char *check_entries(int n, bool all_there) {
     return wrong;
 }
 
-/* ---- saving, loading ---------------------------------------------------------------------------
- */
+/* ---- saving, loading ------------------------------------------------------------------------- */
 
 static void save(Outcome *out) {
     StoreStatus status = STORE_OK;
@@ -109,8 +108,7 @@ static const char *check_old(const Outcome *out) {
     return check_entries(OLD, true);
 }
 
-/* ---- other files -------------------------------------------------------------------------------
- */
+/* ---- other files ----------------------------------------------------------------------------- */
 
 static void export(Outcome *out) {
     Store *s = open_for(out);
@@ -160,8 +158,7 @@ static const char *check_imported(const Outcome *out) {
     return check_entries(out->ok ? OLD : 1, true);
 }
 
-/* ---- going -------------------------------------------------------------------------------------
- */
+/* ---- going ----------------------------------------------------------------------------------- */
 
 static void evict(Outcome *out) {
     int removed = 0;

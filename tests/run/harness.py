@@ -212,12 +212,12 @@ def case(file, kernel, args, expect=None, *, name=None, length=1, ulps=4, scale=
 
 # ---- matrix units for f8 -------------------------------------------------------------------------
 
-KEPT, CHAIN, STEP = 13, 128, 32  # bits behind the leading one, products in a chain, products of an instruction
+KEPT, CHAIN, STEP = 13, 128, 32  # bits after the leading one, products in a chain, products of an instruction
 
 
 def cut_of_chain(p):
     """The greatest error of sums of the products p along the last axis. Each product, and each sum of an
-    instruction, is cut to 13 bits behind the leading bit of the greatest term. A term is a product or a
+    instruction, is cut to 13 bits after the leading bit of the greatest term. A term is a product or a
     sum of consecutive products."""
     sums = np.concatenate([np.zeros(p.shape[:-1] + (1,)), np.cumsum(p, -1)], -1)
     most = np.maximum(sums.max(-1) - sums.min(-1), np.abs(p).max(-1))

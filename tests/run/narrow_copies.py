@@ -93,7 +93,7 @@ for at, row in [(4, 84), (2, 82), (1, 81)]:
         lambda a, b, **_: product(a, b.T),
         name=f"narrow-tf32-{at}-{row}",
     )
-# The last rows end with their memory, and nothing behind it may be read.
+# The last rows end with their memory, and nothing after it may be read.
 for k in (66, 68):
     case(
         "products.teg",

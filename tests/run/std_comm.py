@@ -120,7 +120,7 @@ for t in "float16", "bf16":
               lambda a, b, c: {"c": (a @ b).sum(0).reshape(len(a), -1, b.shape[2])}, length=1, out_types=narrow(t, "c"),
               tune=ADDS, only=["sim:sm_90a"])
 
-# Persistent CTAs raise the signal of a tile behind the products of the next one.
+# Persistent CTAs raise the signal of a tile after the products of the next one.
 MANY = [{"BM": 64, "BN": 16, "BK": 32, "persistent": 1, "stages": n} for n in (0, 4)]
 for w, m, k, n in (2, 150, 40, 1000), (3, 70, 64, 1096):
     a, b, c = typed(normal((w, w * m, k), 3), "float16"), typed(normal((w, k, n), 2), "float16"), np.zeros((w, m, n), "float16")

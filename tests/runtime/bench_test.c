@@ -29,7 +29,7 @@ static int32_t direct_parallel(const tg_env *env, int64_t n, int64_t bytes, tg_t
     return task(env, context, 0, env->user);
 }
 
-/* ---- what a launch asks of the system ------------------------------------------------------ */
+/* ---- system calls of a launch -------------------------------------------------------------- */
 
 static void asks_for_nothing(void **state) {
     (void)state;

@@ -323,7 +323,7 @@ static void in_place(void **state) {
     assert_int_equal(run_copy(2, n, gaps, gaps, x, x), TG_ERROR_CONTRACT); // not this variant
 }
 
-/* ---- what code says ------------------------------------------------------------------------ */
+/* ---- facts of the code --------------------------------------------------------------------- */
 
 static void failures(void **state) {
     (void)state;

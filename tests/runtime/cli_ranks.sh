@@ -63,7 +63,7 @@ for engine in $engines; do
     # In every plan only programs copy data.
     ranks $engine profile send.teg --arg 'x=rand(100)' --arg 'c=zeros(3,3,100)' -r 3 \
         -o $engine.json -j 1
-    grep -q 'nothing is copied but by programs' out || die "$engine: stores are copies"
+    grep -q 'only programs copy' out || die "$engine: stores are copies"
 done
 
 # Processes can also meet at a port; ranks of several hosts get the addresses that they need.
@@ -95,7 +95,7 @@ if [ "$engines" != processes ]; then
     ranks openshmem run gather.teg --arg 'a=rand(3,100,30)' --out c=puts.npy
     "$tegula" run gather.teg --arg 'a=rand(3,100,30)' --out c=threads.npy >/dev/null
     comm=$here/../../stdlib/comm.teg
-    unmapped="access other ranks' memory where it lies, which 'openshmem' does not map here"
+    unmapped="access other ranks' memory in place, which 'openshmem' does not map here"
     cmp puts.npy threads.npy || die "other results without mapped memory"
     for how in 'all_reduce --set plan=direct' 'all_gather --set plan=put'; do
         "$here/oshrun.sh" 3 "$tegula" run "$comm" -k $how --comm openshmem --type T=f32 \
@@ -158,8 +158,8 @@ alone() {
     grep -q "$text" out || die "no word of $text"
     grep -q 'TG_RANK=0 (1, ...) TG_RANKS=2 TG_MEET=' out || die "no word of all variables"
 }
-alone 'how many ranks' TG_RANK=0 TG_MEET=here
-alone 'which of 2 ranks' TG_RANKS=2 TG_MEET=here
+alone 'the number of ranks' TG_RANK=0 TG_MEET=here
+alone 'the number of this rank (of 2)' TG_RANKS=2 TG_MEET=here
 alone 'no place to meet' TG_RANKS=2 TG_RANK=1
 # A plan that does not exist.
 for plan in 8 -1 bogus; do

@@ -133,7 +133,7 @@ static void transfers(Rank *r, const DLTensor *a) {
 static void reach(Rank *r) {
     bool mapped = rt_comm_is_mapped(r->comm);
     CHECK(launch(r, &kernel_reach, &r->a, 0, 1) == mapped);
-    CHECK(mapped || strstr(tg_last_error(), "access other ranks' memory where it lies, which "
+    CHECK(mapped || strstr(tg_last_error(), "access other ranks' memory in place, which "
                                             "'nvshmem' does not map here"));
     CHECK(make(r, &r->a) && launch(r, &kernel_collect, &r->a, TG_GATHER_PUSH, 64));
     CHECK(wrong(r) == 0);
@@ -228,7 +228,7 @@ static bool gives(Rank *r, tg_kernel *kernel, int how, int chunk, const char *wa
     return strcmp(given(r, kernel, how, chunk), expected) == 0;
 }
 
-/// Far ranks put the words of a meeting behind a quiet, and flags behind a quiet of their chunk.
+/// Far ranks put the words of a meeting after a quiet, and flags after a quiet of their chunk.
 /// Programs begin when all of that has completed, and nothing begins early.
 #define MEETS "L tg_comm_step\nL nvshmem_quiet\nL nvshmem_put\nL tg_comm_step\n"
 #define SENDS "S nvshmem_put\nS nvshmem_quiet\nS nvshmem_put\n"
@@ -251,7 +251,7 @@ static void order_far(Rank *r) {
 }
 
 /// Every operation that a launch waits for is submitted before it. Chunks precede their flags. The
-/// side streams are joined before the last meeting. A step may begin early only right behind
+/// side streams are joined before the last meeting. A step may begin early only right after
 /// programs.
 static void order(Rank *r) {
     static const char pull[] = "L tg_comm_step\nL record\nS wait for L\n"

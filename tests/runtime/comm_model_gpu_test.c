@@ -213,7 +213,7 @@ static const Protocol protocols[] = {
     {"scatter before", &kernel_spread, TG_GATHER_BEFORE, false, true, false, 1},
     {"scatter before, two turns", &kernel_exchange, COPY_TURNS, false, true, true, 4},
     {"scatter rank by rank", &kernel_exchange, BY_RANK, false, true, false, 2},
-    {"read where it lies", &kernel_exchange, READ_THERE, true, false, false, 2},
+    {"read in place", &kernel_exchange, READ_THERE, true, false, false, 2},
     {"stores and flags", &kernel_exchange, SEND, false, true, false, 3},
     {"stores and flags, two turns", &kernel_exchange, SEND_TURNS, false, true, true, 6},
     {"additions", &kernel_exchange, ADD, false, false, false, 4},

@@ -91,7 +91,7 @@ static struct {
     int depth, length; // depth in this run; length of the path
     uint64_t *seen;
     long states, runs;
-    /* what is broken */
+    /* the fault */
     Break broken;
     int which, flags, dones, turns, waits;
     struct Late {
@@ -100,7 +100,7 @@ static struct {
         char data[256];
     } late[MOST];
     tg_comm *comms[MOST];
-    /* what the ranks do */
+    /* the protocol */
     Protocol p;
     int64_t rows, chunk;
     int launches;
@@ -315,7 +315,7 @@ static void step_at_calls(tg_comm_calls *calls) {
     calls->signal = step_signal;
 }
 
-/* ---- what ranks do --------------------------------------------------------------------------- */
+/* ---- actions of ranks ------------------------------------------------------------------------ */
 
 static int32_t no_wait(const tg_env *env, const tg_site *site, const int64_t *word, int32_t how,
                        int64_t value, int64_t peer, int64_t number) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads and as processes: meeting, symmetric memory, launches, failures.
+// Ranks as threads and as processes: meetings, symmetric memory, launches, failures.
 #include "tests/runtime/ranks.h"
 
 #include <setjmp.h>

@@ -46,7 +46,7 @@ struct cu_stream_ {
     int device, number;             // number: on its device, from 1; 0: the default stream
     unsigned long long id, capture; // capture 0: none
     struct cu_graph_ *graph;
-    struct Op *waiting, **last; // operations behind one that waits
+    struct Op *waiting, **last; // operations after one that waits
     bool pressed;               // another operation waits for it, so nothing of it is delayed
     bool behind_kernel;         // whether its last operation is a kernel
     int forked; // joined to a capture of another stream: 1; with work that was not joined: 2
@@ -100,7 +100,7 @@ static const char *last_image;
 static _Thread_local struct cu_context_ *stack[DEPTH];
 static _Thread_local int depth;
 
-/* ---- what tests ask ------------------------------------------------------------------------ */
+/* ---- queries of tests ---------------------------------------------------------------------- */
 
 static struct {
     char name[64];
@@ -303,7 +303,7 @@ static int read_capability(const char **s) {
     return (int)n;
 }
 
-/// Parses a number behind an 'x'; otherwise returns `other`.
+/// Parses a number after an 'x'; otherwise returns `other`.
 static int read_number(const char **s, int other) {
     char *end;
     if (**s != 'x') return other;

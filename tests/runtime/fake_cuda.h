@@ -45,11 +45,11 @@ typedef void FakeKernel(const FakeLaunch *launch, void **args);
     X(void, fake_kernel, (const char *name, FakeKernel *run, int n, const size_t *sizes))          \
     /* The next call of that function returns `error`. */                                          \
     X(void, fake_fail, (const char *call, int error))                                              \
-    /* What was done wrong so far, or NULL; forgets it. */                                         \
+    /* The first mistake so far, or NULL; clears it. */                                            \
     X(const char *, fake_mistake, (void))                                                          \
     /* From now on all calls of this process fail, as after an illegal address. */                 \
     X(void, fake_break, (void))                                                                    \
-    /* While true, what streams were given does not end; who waits for it makes a mistake. */      \
+    /* While true, work on streams does not end, and a wait for it is a mistake. */                \
     X(void, fake_stick, (int stuck))                                                               \
     /* How often a function was called. */                                                         \
     X(int, fake_calls, (const char *call))                                                         \
@@ -58,7 +58,7 @@ typedef void FakeKernel(const FakeLaunch *launch, void **args);
     /* Pieces of device memory that are not freed; loaded modules. */                              \
     X(int, fake_allocated, (void))                                                                 \
     X(int, fake_modules, (void))                                                                   \
-    /* What the last module was loaded from: "PTX" or "machine code". */                           \
+    /* The form of the last loaded module: "PTX" or "machine code". */                             \
     X(const char *, fake_last_image, (void))                                                       \
     /* A new stream of a device. */                                                                \
     X(void *, fake_stream, (int device))                                                           \
@@ -69,8 +69,8 @@ typedef void FakeKernel(const FakeLaunch *launch, void **args);
     X(void, fake_drop, (void *graph))                                                              \
     /* Its operation number i, as they were given; 0: it has no more. */                           \
     X(int, fake_graph_op, (void *graph, int i, FakeOp *out))                                       \
-    /* What the streams of a device were given since the last question, a line each: the stream's  \
-     * number, what. */                                                                            \
+    /* The work given to the streams of a device since the last query, one line each: the stream's \
+     * number, the kind. */                                                                        \
     X(const char *, fake_journal, (int device))                                                    \
     /* By FAKE_CUDA_CLOCK, of the last launch. */                                                  \
     X(double, fake_seconds, (void))                                                                \

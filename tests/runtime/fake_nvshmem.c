@@ -240,7 +240,7 @@ void nvshmemx_quiet_on_stream(cu_stream stream) {
         wrong(__func__, "no launch");
 }
 
-/* ---- what the runtime calls ------------------------------------------------------------------ */
+/* ---- entry points for the runtime ------------------------------------------------------------ */
 
 int nvshmemx_get_uniqueid(nv_identity *id) {
     if (id->version != NV_VERSION_1 + (int)sizeof *id) return REFUSED;
@@ -321,7 +321,7 @@ int nvshmemx_hostlib_init_attr(unsigned flags, nv_attributes *a) {
     return s.started ? 0 : REFUSED;
 }
 
-/// Allocates behind some bytes of the library's own.
+/// Allocates after some bytes of the library's own.
 void *nvshmem_malloc(size_t bytes) {
     enum { OWN = 4096, GRAIN = 512 };
     size_t used = OWN;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Streams, captures and events of fake_cuda.c, which includes this.
 //
-// An operation of a stream runs at once or queues behind a wait. A stream that waits for a word, or
+// An operation of a stream runs at once or queues after a wait. A stream that waits for a word, or
 // for an event of a waiting stream, queues later operations until some later call finds that it may
 // continue.
 //
@@ -571,7 +571,7 @@ int fake_graph_op(void *graph, int i, FakeOp *out) {
 }
 
 #ifndef FAKE_HIP
-/* What programs call, by the same means. */
+/* The calls of programs, by the same means. */
 cu_result cuStreamBeginCapture_v2(cu_stream stream, int mode);
 cu_result cuStreamEndCapture(cu_stream stream, cu_graph *graph);
 cu_result cuGraphInstantiateWithFlags(cu_graph *ready, cu_graph graph, unsigned long long flags);

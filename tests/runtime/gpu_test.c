@@ -20,8 +20,7 @@
 
 #include <cmocka.h>
 
-/* ---- kernels ----------------------------------------------------------------------------------
- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 KERNEL(scale, VARIANT(scale_entry, &for_80), VARIANT(scale_entry, &for_90a));
 KERNEL(clusters, VARIANT(cluster_entry, &for_80));

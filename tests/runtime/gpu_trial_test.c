@@ -144,7 +144,7 @@ static void samples(void **state) {
     free(many);
 }
 
-/* ---- what does not end ---------------------------------------------------------------------- */
+/* ---- launches that do not end --------------------------------------------------------------- */
 
 static int32_t sticking_entry(const tg_slot *args, const tg_env *env) {
     sticks = true;

@@ -59,7 +59,7 @@ static uint64_t number(const unsigned char **at, int bytes) {
     return n;
 }
 
-/// Parses a head and leaves *at behind it, at the start of a text.
+/// Parses a head and leaves *at after it, at the start of a text.
 static Head head(const unsigned char **at) {
     unsigned tag = *(*at)++;
     if (tag < 0x80) return (Head){NUMBER, tag};

@@ -26,7 +26,7 @@ static int draw(int n) {
     return (int)((seed >> 33) % (uint64_t)n);
 }
 
-/* ---- what is launched ------------------------------------------------------------------------ */
+/* ---- launched kernels ------------------------------------------------------------------------ */
 
 /// Arguments and the data that they point to.
 typedef struct Call {
@@ -162,8 +162,7 @@ static void move(Call *c) {
         c->tensors[1].data = (float *)c->tensors[0].data + 16 * (draw(4) / 3);
 }
 
-/* ---- what came of it ---------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 typedef struct Outcome {
     tg_status status;
@@ -238,7 +237,7 @@ static void as_the_first_time(void **state) {
     assert_true(wide_fine > ROUNDS / 60 && fine > ROUNDS / 4 && bad > ROUNDS / 20);
 }
 
-/* ---- what is remembered ---------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 static int32_t first_entry(const tg_slot *args, const tg_env *env) {
     (void)args, (void)env;

@@ -15,8 +15,7 @@
 
 enum { PLACES = 6, ROUNDS = 400 };
 
-/* ---- kernels: axpy adds a tensor to another one, by pointers or by tensor maps ----------------
- */
+/* ---- kernels: axpy adds a tensor to another one, by pointers or by tensor maps --------------- */
 
 static int host_runs;
 
@@ -102,7 +101,7 @@ KERNEL(mapped, IN_PLACE(mapped_entry));
 KERNEL(hosted, VARIANT(axpy_entry, &host_image));
 KERNEL(passes, VARIANT(passing_entry, &passing_image));
 
-/* ---- what is launched ------------------------------------------------------------------------ */
+/* ---- launched kernels ------------------------------------------------------------------------ */
 
 static float memory[PLACES][N] __attribute__((aligned(64))), wanted[PLACES][N];
 static uint64_t seed = 1;

@@ -139,7 +139,7 @@ static Outcome run(World *w) {
     return o;
 }
 
-/* ---- what is asked of them ----------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------ */
 
 static const Machine quiet = {.noise = 0.003, .overhead = 1e-4};
 static const Machine usual = {

@@ -28,8 +28,7 @@ enum { N = 4096, VARIANTS = 5 };
 enum { LAUNCHES = 20 }; // launches before a background search (runtime/tune/background.c)
 enum { USUAL, SLOW, FAST, WRONG, FAILS };
 
-/* ---- a kernel: y[i] += x[i], in ways that take more and less time ------------------------------
- */
+/* ---- a kernel: y[i] += x[i], in ways that take more and less time ---------------------------- */
 
 static _Atomic int *runs; // runs of each variant, shared with children
 
@@ -124,8 +123,7 @@ static int all_runs(void) {
     return n;
 }
 
-/* ---- folders -----------------------------------------------------------------------------------
- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static char cache[] = "/tmp/tegula-tune-XXXXXX", folder[64];
 
@@ -157,8 +155,7 @@ static int begin(void **state) {
     return 0;
 }
 
-/* ---- tests -------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static char said[400];
 
@@ -394,8 +391,7 @@ static void many_threads(void **state) {
     tg_kernel_close(&shared);
 }
 
-/* ---- in the background -------------------------------------------------------------------------
- */
+/* ---- in the background ----------------------------------------------------------------------- */
 
 /// Whether a search has ended with a winner, which is stored last, after the variants that were
 /// left out.

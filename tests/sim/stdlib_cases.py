@@ -256,10 +256,10 @@ for split in "BN=64", "BN=64 split=1":
     ranks("flash_decode", "q=randn(2,1,4,16) k=randn(2,1,2,150,16,seed=2) v=randn(2,1,2,150,16,seed=3) "
           "len=rand(2,1,lo=130,hi=150):i32 part=zeros(2,1,4,16) stat=zeros(2,1,4,2) o=zeros(2,1,4,16) scale=0.25", "o", split)
 
-# Words that are put behind a fence, after data that many threads put.
+# Words that are put after a fence, after data that many threads put.
 ranks("flags", "x=randn(2,2,700) epoch=1 order=1", "y", "BM=256", STDLIB.parent / "tests" / "run" / "comm.teg")
 
-# ---- clusters, where a target has them -----------------------------------------------------------
+# ---- clusters, if the target has them ------------------------------------------------------------
 
 for clusters in ("cluster=2", "cluster=4"):
     long = "x=randn(5,{0}) g=randn({0}) h=randn({0}) eps=0.1 "

@@ -52,7 +52,7 @@ static void doze(void) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* ---- what launches ask for ------------------------------------------------------------------ */
+/* ---- requests of launches ------------------------------------------------------------------- */
 
 /// Counts of the launching thread, during its launches.
 static struct {

@@ -86,7 +86,7 @@ static Bytes body_of(Bytes message) {
     return (Bytes){message.data + WIRE_HEADER, message.n - WIRE_HEADER};
 }
 
-/* ---- what the hands would do ----------------------------------------------------------------- */
+/* ---- simulated processes --------------------------------------------------------------------- */
 
 /// Makes code whose bytes are the setting's number. Products were recorded with `cluster=1`.
 static Bytes compile(Ctx *ctx, Bytes message, double *seconds) {

@@ -82,7 +82,7 @@ static void launch(Launch *l, const char *body, int ranks, uint64_t seed, char *
 
 static const uint64_t seeds[] = {0, 1, 2, 3};
 
-/// The gathered view has all shards behind its flags, also if no rank waited at the start.
+/// The gathered view has all shards after its flags, also if no rank waited at the start.
 static void gathers(void **state) {
     (void)state;
     static const char body[] =

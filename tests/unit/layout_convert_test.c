@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- machine ----------------------------------------------------------------------------------
- */
+/* ---- machine --------------------------------------------------------------------------------- */
 
 enum { UNKNOWN = -1 };
 
@@ -93,8 +92,7 @@ static void run_exchange(const Conversion *c, const Layout *a, const Layout *b, 
     run_swaps(to, c->after, c->n_after);
 }
 
-/* ---- shared memory ----------------------------------------------------------------------------
- */
+/* ---- shared memory --------------------------------------------------------------------------- */
 
 typedef struct Memory {
     int64_t *value;
@@ -186,8 +184,7 @@ static ConvertKind check_conversion(const Layout *a, const Layout *b, int elem_b
     return c.kind;
 }
 
-/* ---- tests ------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static int random_element(Random *rnd) {
     return 8 << random_below(rnd, 4);

@@ -20,8 +20,7 @@ typedef struct At {
 /// Element i of lane `lane` of warp `warp`; p, q are parameters of the row.
 typedef At Formula(int lane, int warp, int i, int p, int q);
 
-/* ---- PTX ISA: groupID = lane >> 2, threadID_in_group = lane % 4 --------------------------------
- */
+/* ---- PTX ISA: groupID = lane >> 2, threadID_in_group = lane % 4 ------------------------------ */
 
 static At d_m16n8(int lane, int warp, int i, int p, int q) {
     (void)p, (void)q; // row = groupID for c0, c1, groupID + 8 for c2, c3
@@ -88,8 +87,7 @@ static At matrix_column(int lane, int warp, int i, int p, int q) {
     return (At){lane % 4 * 2 + i, lane / 4};
 }
 
-/* ---- AMD --------------------------------------------------------------------------------------
- */
+/* ---- AMD ------------------------------------------------------------------------------------- */
 
 /// A: i = lane % p, k = q * (lane / p) + the lane's element; B likewise with j.
 static At mfma_a(int lane, int warp, int i, int p, int q) {
@@ -171,8 +169,7 @@ static At gfx12_d(int lane, int warp, int i, int p, int q) {
     return (At){8 * (lane / 16) + i, lane % 16};
 }
 
-/* ---- the table --------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct Reference {
     const char *name;
@@ -258,8 +255,7 @@ static void every_row(void **state) {
     ctx_destroy(ctx);
 }
 
-/* ---- what follows -----------------------------------------------------------------------------
- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static const Layout *fragment(Ctx *ctx, const char *name, FragmentRole role) {
     return fragment_layout(ctx, fragment_find(name, role));

@@ -210,8 +210,7 @@ static void random_conflicts(void **state) {
     }
 }
 
-/* ---- buffers of AMD's products ----------------------------------------------------------------
- */
+/* ---- buffers of AMD's products --------------------------------------------------------------- */
 
 /// The lanes of a wave that are served together, by the published tables: group i of `groups`.
 static void phases_of_waves(void **state) {
@@ -287,8 +286,7 @@ static void buffers_of_products(void **state) {
     ctx_destroy(ctx);
 }
 
-/* ---- ldmatrix ---------------------------------------------------------------------------------
- */
+/* ---- ldmatrix -------------------------------------------------------------------------------- */
 
 static Bits sum_of(const Bits *x, int n, int64_t which) {
     Bits sum = 0;

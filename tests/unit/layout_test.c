@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- matrices ---------------------------------------------------------------------------------
- */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
 static F2 random_f2(Random *rnd, int n, int rows) {
     F2 m = {.n = n};
@@ -82,8 +81,7 @@ static void products_and_quotients(void **state) {
     }
 }
 
-/* ---- text -------------------------------------------------------------------------------------
- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void text_form(void **state) {
     (void)state;
@@ -137,8 +135,7 @@ static void bad_text(void **state) {
     ctx_destroy(ctx);
 }
 
-/* ---- evaluation -------------------------------------------------------------------------------
- */
+/* ---- evaluation ------------------------------------------------------------------------------ */
 
 static void places(void **state) {
     (void)state;
@@ -164,8 +161,7 @@ static void places(void **state) {
     }
 }
 
-/* ---- derived layouts --------------------------------------------------------------------------
- */
+/* ---- derived layouts ------------------------------------------------------------------------- */
 
 static void permuted_and_sliced(void **state) {
     (void)state;
@@ -324,8 +320,7 @@ static void parts(void **state) {
     ctx_destroy(ctx);
 }
 
-/* ---- vectors and blocked layouts --------------------------------------------------------------
- */
+/* ---- vectors and blocked layouts ------------------------------------------------------------- */
 
 /// Registers base ^ x of every thread hold neighbours, in order and aligned.
 static void check_vector(const Layout *l, int d) {
@@ -410,8 +405,7 @@ static void blocked(void **state) {
     ctx_destroy(ctx);
 }
 
-/* ---- reductions and scans ---------------------------------------------------------------------
- */
+/* ---- reductions and scans -------------------------------------------------------------------- */
 
 typedef struct Machine {
     const Layout *l;

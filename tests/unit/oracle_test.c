@@ -260,7 +260,7 @@ static void admit(Ctx *ctx, void *arg) {
     print_message("%d elements of the interpreter admit all settings\n", all);
 }
 
-/* ---- what is wrong in all of them ------------------------------------------------------------ */
+/* ---- errors common to all variants ----------------------------------------------------------- */
 
 static struct Bug {
     const tg_variant *real;
@@ -363,8 +363,7 @@ static void bear(Ctx *ctx, void *arg) {
     bench_close(&b);
 }
 
-/* ---- what there is no time for -----------------------------------------------------------------
- */
+/* ---- programs without time for a check ------------------------------------------------------- */
 
 static void give_up(Ctx *ctx, void *arg) {
     (void)arg;

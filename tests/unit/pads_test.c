@@ -21,7 +21,7 @@
 
 enum { LANES = 8, LIVE = 5, MAX_OUT = 64 };
 
-/* ---- how ops are tried --------------------------------------------------------------------- */
+/* ---- trials of ops ------------------------------------------------------------------------- */
 
 /// %a and %b are padded blocks of 8 elements, and %o is a full one. The code makes %r of type `to`.
 /// `along`: %r is compared along the range; otherwise all of it. An op may have several rows.

@@ -300,7 +300,7 @@ static void each_value(World *w, bool extent, Visit *visit, void *arg) {
             }
 }
 
-/* ---- what is said of an expression --------------------------------------------------------- */
+/* ---- claims about an expression ------------------------------------------------------------ */
 
 typedef struct Said {
     const Value *v, *other; // a statement on v; with `at_most`: v <= other

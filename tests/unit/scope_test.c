@@ -45,7 +45,7 @@ static If arm(Emit *e) {
     return if_begin(e, LLVMConstInt(e->g->i1, 1, false), "arm");
 }
 
-/* ---- what is forgotten --------------------------------------------------------------------- */
+/* ---- forgotten bindings -------------------------------------------------------------------- */
 
 static void forget_bindings(Emit *e) {
     bind_scalar(e, &number, gen_i64(e->g, 1));
@@ -96,7 +96,7 @@ static void forgotten(void **state) {
     check(reuse_memory, NULL);
 }
 
-/* ---- what is refused ----------------------------------------------------------------------- */
+/* ---- refused uses -------------------------------------------------------------------------- */
 
 static void read_behind_arm(Emit *e) {
     If i = arm(e);

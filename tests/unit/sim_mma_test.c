@@ -191,8 +191,7 @@ static void test_mma(const char *name) {
     run_mma(&x, "sm_90a", x.m * x.k / 32, x.k * x.n / 32, places);
 }
 
-/* ---- MFMA, WMMA: AMD's matrix instruction calculator -------------------------------------------
- */
+/* ---- MFMA, WMMA: AMD's matrix instruction calculator ----------------------------------------- */
 
 // A lane has one row of A and a run of k; lanes beyond the rows have the next runs.
 static void mfma_a(const Mma *x, int lane, int e, int *row, int *col) {

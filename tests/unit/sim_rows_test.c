@@ -193,7 +193,7 @@ static void widen(void **state) {
     }
 }
 
-/// Rounds to nearest with 10 bits behind the point, ties away from zero.
+/// Rounds to nearest with 10 bits after the point, ties away from zero.
 static void tf32(void **state) {
     static const Unary u = {"tg.cvt.tf32.f32", 1, 4, 4};
     static uint32_t in[VALUES], out[VALUES];
@@ -270,8 +270,8 @@ static bool run_buffer(const BufferCase *how, uint32_t *data, const uint32_t *of
     return sim_case_run(&c, f);
 }
 
-/// An access that begins behind the bound reads 0 and writes nothing, also if the sum of the parts
-/// overflows 32 bits. An access that the bound cuts, or a bound behind the tensor, is a bug.
+/// An access that begins past the bound reads 0 and writes nothing, also if the sum of the parts
+/// overflows 32 bits. An access that the bound cuts, or a bound past the tensor, is a bug.
 static void buffer_bounds(void **state) {
     static uint32_t data[BUFFER_WORDS], offsets[2 * BUFFER_LANES], out[BUFFER_LANES];
     const uint32_t far = 0x80000000;

@@ -85,7 +85,7 @@ static void gives_up(void **state) {
     assert_int_equal(control[TG_CONTROL_FAILED], 0);
 }
 
-/* ---- behind what the program wrote ---------------------------------------------------------- */
+/* ---- order after the program's writes ------------------------------------------------------- */
 
 typedef struct Told {
     const char *target;

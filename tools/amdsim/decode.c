@@ -123,7 +123,7 @@ void drop_instructions(Machine *m) {
     free(m->cache);
 }
 
-/// Reads the half behind `::` of v_dual_*.
+/// Reads the half after `::` of v_dual_*.
 static void read_pair(Wave *w, Inst *i, char *text) {
     i->pair = new_instruction(w, i->pc);
     text += strspn(text, " \t");

@@ -265,7 +265,7 @@ Atomic find_atomic(const char *name);
 void read_memory_name(const Wave *w, Inst *i);
 
 // The families. Each returns whether the instruction belongs to it, and if so sets its function.
-// `rest`: the text behind the name.
+// `rest`: the text after the name.
 bool decode_control(Wave *w, Inst *i, char *rest);
 bool decode_scalar(Wave *w, Inst *i);
 bool decode_memory(Wave *w, Inst *i);

@@ -3,7 +3,7 @@
 #include "tools/amdsim/bits.h"
 #include "tools/amdsim/machine.h"
 
-/* ---- what rows are written in --------------------------------------------------------------- */
+/* ---- notation of rows ----------------------------------------------------------------------- */
 
 /// Sets SCC if the sum overflows.
 static u64 signed_sum(i64 sum, u32 *scc) {

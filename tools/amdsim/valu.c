@@ -6,7 +6,7 @@
 #include "tools/amdsim/bits.h"
 #include "tools/amdsim/machine.h"
 
-/* ---- what rows are written in --------------------------------------------------------------- */
+/* ---- notation of rows ----------------------------------------------------------------------- */
 
 /// v_exp_f32 and v_log_f32 flush subnormal sources and results.
 static f32 flush_subnormal(f32 x) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Included first by every source of a build with gcc's counters: children of a fork end by _exit,
-// which would drop what they have counted.
+// Included first by every source of a build with gcc's counters. Children of a fork end by _exit,
+// which would drop their counts.
 #ifndef TOOLS_DEV_COVERAGE_EXIT_H
 #define TOOLS_DEV_COVERAGE_EXIT_H
 

@@ -244,7 +244,7 @@ static bool share_argument(Spec *s) {
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-/// A path ends at the end of the text, or before a `:` or `[` behind .npy or .png.
+/// A path ends at the end of the text, or before a `:` or `[` after .npy or .png.
 static size_t path_length(const char *path) {
     for (const char *p = path; *p; p++) {
         if (strncmp(p, ".npy", 4) != 0 && strncmp(p, ".png", 4) != 0) continue;

@@ -59,7 +59,7 @@ static const char *age_text(Ctx *ctx, int64_t since) {
     return ctx_format(ctx, "%" PRId64 " days", s / 86400);
 }
 
-/* ---- what there is ------------------------------------------------------------------------- */
+/* ---- listing ------------------------------------------------------------------------------- */
 
 static bool list_one(void *user, const StoreEntry *e) {
     const Cache *c = user;
@@ -157,7 +157,7 @@ static int export_cache(Cache *c, const char *to) {
     FILE *there = fopen(to, "rb");
     if (there) {
         fclose(there);
-        cli_error("%s is there already", to);
+        cli_error("%s exists already", to);
         return EXIT_USER;
     }
     StoreStatus status = objects_pack(c->ctx, c->folder, c->store);
@@ -259,7 +259,7 @@ static int print_cache_path(Cache *c) {
 
 typedef struct Action {
     const char *name;
-    int least, most; // number of operands behind it
+    int least, most; // number of operands after it
     int (*all)(Cache *c);
     int (*each)(Cache *c, const char *operand);
 } Action;

@@ -75,7 +75,7 @@ const char *objects_verify(Ctx *ctx, const char *folder, int *sound, int *damage
 
 /* ---- in exports ------------------------------------------------------------------------------ */
 
-// The value of an entry is the file's name behind its prefix (16 digits), followed by the contents.
+// The value of an entry is the file's name after its prefix (16 digits), followed by the contents.
 enum { NAME = 16, MOST_BYTES = 1 << 16 };
 
 typedef struct ObjectPacking {

@@ -37,7 +37,7 @@ static const char *explain_misalignment(const Job *job, int i, int unit) {
     int64_t bytes = why == TG_OFF_STRIDE || why == TG_BACKWARDS ? t->strides[axis] * bits / 8 : 0;
     int at = (int)((uintptr_t)t->data % (uintptr_t)unit);
     switch (why) {
-    case TG_OFF_START: return ctx_format(ctx, "starts %d bytes behind a multiple of %d", at, unit);
+    case TG_OFF_START: return ctx_format(ctx, "starts %d bytes after a multiple of %d", at, unit);
     case TG_OFF_STRIDE:
         return ctx_format(ctx, "axis %d goes by %" PRId64 " bytes, no multiple of %d", axis, bytes,
                           unit);
@@ -144,7 +144,7 @@ static void print_access(Op *op, void *arg) {
         printf("; contiguous%s%s\n", whole ? " vectors" : ", not aligned: ",
                whole ? "" : vectors_text(job->ctx, t->align));
     else
-        printf("; strided: every element is fetched alone\n");
+        printf("; strided: elements are loaded one by one\n");
 }
 
 static void print_tasks(Op *op, void *arg) {
@@ -174,7 +174,7 @@ static bool print_code(Job *job) {
     return true;
 }
 
-/* ---- which setting ------------------------------------------------------------------------- */
+/* ---- the setting --------------------------------------------------------------------------- */
 
 static int by_ascending_seconds(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

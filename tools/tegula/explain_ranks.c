@@ -93,7 +93,7 @@ void explain_timeline(const Job *job, const CommLaunch *l) {
     PlanId plan = (PlanId)config_value(job, axis_names[AXIS_PLAN]);
     CommPrice sums[COMM_PRICES];
     if (l->why) {
-        printf("plans and timeline\n  nothing is said of them: %s\n", l->why);
+        printf("plans and timeline\n  none: %s\n", l->why);
         return;
     }
     print_prices(job->ctx, l);

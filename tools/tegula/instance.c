@@ -52,7 +52,7 @@ bool job_load(Job *job) {
     return job->kernel ? true : no_such_kernel(job);
 }
 
-/* ---- what options say ---------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------- */
 
 static const Param *job_param(const Job *job, int i) {
     return &job->kernel->params.at[i];

@@ -84,7 +84,7 @@ bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
     return true;
 }
 
-/* ---- what tuning found --------------------------------------------------------------------- */
+/* ---- results of tuning --------------------------------------------------------------------- */
 
 bool job_measures(const Job *job) {
     return strcmp(job->executor->name, "cpu") == 0 || job->device >= 0;

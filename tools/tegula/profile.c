@@ -130,7 +130,7 @@ static void report_profile(Job *job, const Times *times, bool copies, bool apart
     const Times *programs = &times[TG_PART_PROGRAMS];
     printf("%s: %s a launch", job_title(job), time_text(job->ctx, all->median));
     if (!copies && !apart) {
-        printf("; nothing is copied but by programs\n");
+        printf("; only programs copy\n");
         return;
     }
     printf("; %sprograms alone %s", copies ? "" : "by plan=before ",

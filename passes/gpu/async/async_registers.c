@@ -8,7 +8,7 @@
 //   for %k { %y = load %a, %k + step; %d = dot (buf_load %B), ...; barrier; buf_store %B, %y;
 //   barrier }
 //
-// The loads run while products compute. Only the stores behind the products wait for them.
+// The loads run while products compute. Only the stores after the products wait for them.
 #include "passes/gpu/async/async.h"
 
 /// Whether the extents have enough factors of two for vector accesses of each thread.

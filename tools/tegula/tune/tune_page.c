@@ -11,7 +11,7 @@
 // ratios.
 enum {
     LEFT = 400,  // left end of the scale; labels are before it
-    RIGHT = 880, // right end of the scale; times are behind it
+    RIGHT = 880, // right end of the scale; times are after it
     WIDTH = 980,
     TOP = 34, // top of the first row; the scale's numbers are above
     ROW = 20,

@@ -7,7 +7,7 @@
 #include "tools/tegula/measure.h"
 #include "tools/tegula/tune/tune.h"
 
-/* ---- what reports share -------------------------------------------------------------------- */
+/* ---- shared parts of reports --------------------------------------------------------------- */
 
 const char *tune_counts(Ctx *ctx, const TuneResult *r) {
     int n[TUNE_VERDICTS] = {0};
