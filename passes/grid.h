@@ -53,7 +53,7 @@ struct GpuTarget;
 /// Whether programs have longer loops for higher indices of the level.
 bool level_grows(const Region *body, const Level *l);
 /// Returns, computed at b before the phase, how many steps of the levels outside `rows` fit into
-/// the second cache at a time, with sharing of loads between their programs. `spread` has the last
+/// L2 at a time, with sharing of loads between their programs. `spread` has the last
 /// level first; loops grow with spread[rows]. NULL: the loads also depend on levels within.
 Value *heads_together(const struct GpuTarget *gpu, Builder *b, const Op *phase, const Region *body,
                       Level *const *spread, int rows);

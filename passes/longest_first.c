@@ -5,10 +5,9 @@
 // Heads follow each other, each with its longest rows first. So an SM has long programs beside
 // short ones, which start and end while the long ones multiply. But the longest rows of the last
 // head then start when all other work is nearly done. So all rows of one length of the last heads
-// come together, from the longest to the shortest. The number of these heads is limited by the
-// second cache, which should hold the data that their programs share (keys and values). H200: 2 to
-// 7 % of causal attention. Sections of so many heads throughout gave 0 to 3 %, and -3.5 % for short
-// rows.
+// come together, from the longest to the shortest. L2 limits the number of these heads, since it
+// should hold the keys and values that their programs share. H200: 2 to 7 % of causal attention.
+// Sections of that many heads throughout gave 0 to 3 %, and -3.5 % for short rows.
 #include "passes/grid.h"
 
 #include "passes/gpu/gpu.h"

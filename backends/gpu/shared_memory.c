@@ -26,7 +26,7 @@ static int64_t find_room(const GpuFn *f, int64_t bytes, int64_t align, bool far)
     return at;
 }
 
-/// Forgets the closed ranges: all threads of the program are here.
+/// Forgets the closed ranges after a barrier of all threads of the program.
 static void forget_closed(GpuFn *f) {
     int kept = 0;
     for (int i = 0; i < f->stretches.n; i++)
@@ -36,7 +36,8 @@ static void forget_closed(GpuFn *f) {
     gpu_order_forget(f);
 }
 
-/// Other CTAs may still be behind.
+/// A barrier of this CTA does not order accesses of other CTAs. So only ranges of the CTA's own
+/// memory are forgotten.
 static void forget_near(GpuFn *f) {
     for (int i = 0; i < f->stretches.n; i++) f->stretches.data[i].near &= f->stretches.data[i].open;
     f->any_stretch = false;

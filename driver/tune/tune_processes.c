@@ -79,7 +79,7 @@ static const char *end_text(SearchProcesses *c, Talk talk, int status) {
     return talk == TALK_FOREIGN ? "is not of this version" : child_end_text(c->ctx, status);
 }
 
-/// Receives the answer of a hand whose socket is readable. A greeting is not an answer.
+/// Receives the answer of a process whose socket is readable. A greeting is not an answer.
 static ProcessEvent receive_answer(SearchProcesses *c, Hand *h) {
     double end = rt_seconds() + MESSAGE_SECONDS;
     ProcessEvent e = {.hand = h, .seconds = rt_child_clock_read(&h->clock)};
@@ -101,8 +101,9 @@ static ProcessEvent late_event(Hand *h) {
     return e;
 }
 
-/// Returns the first hand whose time is over; *left becomes the seconds until another one's may be.
-/// Workers wait for each other, so they are late only when the one with the most time left is.
+/// Returns the first process beyond its time limit. Otherwise sets *left to the seconds until the
+/// next limit. Workers wait for each other, so they are late only if the worker with the most time
+/// left is late.
 static Hand *find_late(SearchProcesses *c, double *left) {
     double workers_left = 0;
     Hand *first = NULL;

@@ -33,7 +33,7 @@ typedef struct SearchProcesses {
 SearchProcesses *processes_create(Ctx *ctx, int helpers, int workers);
 void processes_stop(SearchProcesses *c);
 
-/// Gives an idle hand a message to work on. Returns 0 or an errno.
+/// Gives an idle process a message to work on. Returns 0 or an errno.
 int processes_ask(SearchProcesses *c, Hand *h, int id, Bytes message, WireKind wants,
                   double seconds);
 
@@ -52,7 +52,7 @@ bool processes_works(const SearchProcesses *c);
 static inline int processes_rank(const SearchProcesses *c, const Hand *h) {
     return h >= c->workers && h < c->workers + c->ranks ? (int)(h - c->workers) : -1;
 }
-/// Kills the hand's process.
+/// Kills the process.
 void processes_dismiss(Hand *h);
 void processes_dismiss_workers(SearchProcesses *c);
 

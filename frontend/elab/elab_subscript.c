@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Subscripts of tensors: places, and their reads and writes. See points 2 and 3 of the language.
+// Subscripts of tensors: places, and their reads and writes (lang/grammar.md, sections 8 and 9).
 //
 // A place is built in four steps. read_entries interprets the entries between the brackets;
 // unify_picks broadcasts the integer blocks together; place_shape orders the axes of the block;
@@ -7,9 +7,9 @@
 //
 //     x[b, rows, None, m, cols]      b scalar, rows <4, 1>, cols <1, 8>, m a range of 16
 //     entries   AT  PICK  NEW  AXIS  PICK
-//     picks         <4, 8>                    stand where the first of them stands
-//     plain         <4, 8, 16>                what the op reads or writes
-//     type          <4, 8, 1, 16>             what the source sees: with the axes of None
+//     picks         <4, 8>                    at the position of the first of them
+//     plain         <4, 8, 16>                the block that the op reads or writes
+//     type          <4, 8, 1, 16>             the block in the source, with the axes of None
 //
 // An unmerged pack has several axes in the IR: an index into it is split in row-major order. A
 // range over it first becomes a block of positions (ranges_to_picks).

@@ -21,7 +21,7 @@ typedef struct CpuWork {
     double vector_ops;  // native vector instructions
     double product_ops; // FMAs of native vectors
     double bytes;       // moved between memory and registers
-    double far_bytes;   // share of `bytes` from tensors that exceed the second cache
+    double far_bytes;   // share of `bytes` from tensors that exceed L2
     double far_rows;    // short rows that are started one after another
     bool again;         // blocks are traversed more than once
     double widest;      // rough bytes of the largest set of blocks live in one iteration
@@ -284,7 +284,7 @@ static double known_tensor_bytes(const CpuModel *m, const Value *tensor) {
     return bytes;
 }
 
-/// Returns the bytes from beyond the second cache that take as long as the block's.
+/// Returns the bytes from beyond L2 that take as long as the block's.
 static double far_bytes(const Type *t) {
     if (t->rank < 2) return cost_bytes(t);
     double row = (double)t->extents[t->rank - 1] * elem_info[t->elem].bits / 8;

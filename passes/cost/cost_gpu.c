@@ -2,7 +2,7 @@
 // The cost model of GPUs: estimates the seconds of a kernel.
 //
 // A phase takes the longest of four times: the work of its SMs (matrix units, the shared memory
-// that feeds them, arithmetic), the traffic of the second cache, the traffic of memory, and the
+// that feeds them, arithmetic), the traffic of L2, the traffic of memory, and the
 // waits of an SM's programs in sequence. Blocks count at full size, so partial tiles cost their
 // waste. The model ranks settings; it does not predict times.
 #include "passes/combine.h"
@@ -22,7 +22,7 @@ typedef struct GpuWork {
     double masks;             // share of alu: masks and their selects, around which most steps
                               // branch
     double flops;             // of products
-    double bytes;             // between the SM and the second cache
+    double bytes;             // between the SM and L2
     double waits;             // cycles in which the SM idles if the program is alone
     double stage;             // bytes of one stage of its largest pipeline
     double kept;              // of blocks that are loaded once, perhaps operands of products
@@ -145,7 +145,7 @@ static double run_waste(double run) {
                : 1 + COST_GPU_LINE_START / run - COST_GPU_LINE_START / COST_GPU_LINE;
 }
 
-/// Returns the extra work of the second cache if rows do not start at its lines. Copies request a
+/// Returns the extra work of L2 if rows do not start at its lines. Copies request a
 /// line of a block at a time, other accesses a row. Not measured on AMD.
 static double split_waste(const GpuModel *m, const Access *a, double run, int along) {
     int bits = elem_info[a->tensor->type->elem].bits;
@@ -194,7 +194,7 @@ static double copy_instructions(const GpuModel *m, const Op *op, const Access *a
     return COST_GPU_COPY * elem_info[a->tensor->type->elem].bits / (8.0 * bytes);
 }
 
-/// Returns the factor on a block's traffic through the second cache: whole panels count, and each
+/// Returns the factor on a block's traffic through L2: whole panels count, and each
 /// program of a pair copies half of a common block.
 static double copied_share(const GpuModel *m, const Op *op, const Access *a, double run) {
     if (!m->piped || pipeline_copy_bytes(m, op, a) != GPU_COPY_MOST) return 1;
@@ -202,7 +202,7 @@ static double copied_share(const GpuModel *m, const Op *op, const Access *a, dou
     return panel_waste(m, run) / (shared ? GPU_PAIR : 1);
 }
 
-/// Each tensor comes from memory once; all further reads come from the second cache.
+/// Each tensor comes from memory once; all further reads come from L2.
 static void add_gpu_access(GpuModel *m, GpuWork *w, const Op *op, const Type *t, double times) {
     Access a = access_of(op);
     int along = -1;

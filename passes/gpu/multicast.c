@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // multicast: pairs CTAs in clusters of two that multiply neighbouring rows of tiles by the same
-// columns (`cluster=2`). Each CTA copies half of a common block to both, so the second cache is
+// columns (`cluster=2`). Each CTA copies half of a common block to both, so L2 is
 // read once.
 //
 //   parallel m = 0 .. M by 128 { parallel n = 0 .. N by 128 { body } }

@@ -16,8 +16,8 @@ typedef struct rt_peers {
 
 void rt_peers_open(rt_peers *p);
 void rt_peers_close(rt_peers *p);
-/// The user of a connection's other end. GONE: it has closed the connection, or the list changed
-/// while it was read. OTHER: also where the system does not say whose the connection is.
+/// The user at the other end of a connection. GONE: that end has closed the connection, or the list
+/// changed during the read. OTHER: another user, or the system does not name the user.
 typedef enum rt_peer { RT_PEER_OWN, RT_PEER_OTHER, RT_PEER_GONE } rt_peer;
 /// Whether the process at the other end of a loopback connection belongs to this user, or to root.
 /// The peer must have accepted the connection.

@@ -107,21 +107,21 @@ typedef struct rt_replay rt_replay;
 
 typedef struct rt_gpu rt_gpu;
 
-/// What a collective launch tells its group of ranks (comm_cuda_calls.c).
+/// Calls of a launch on a GPU to the group of ranks of a collective launch (comm_cuda_calls.c).
 typedef struct rt_gpu_observer {
-    /// Before programs are launched: gives the stream the steps that it has not got yet. *runs:
-    /// whether programs are to be launched at all. A tg_run_status.
+    /// Called before programs are launched: adds the pending steps to the stream. *runs: whether to
+    /// launch the programs. Returns a tg_run_status.
     int32_t (*before)(rt_cuda_comm *g, rt_gpu *gpu, bool *runs);
-    /// They have been, unless the driver refused.
+    /// Called after programs were launched; launched: the driver accepted the launch.
     int32_t (*after)(rt_cuda_comm *g, rt_gpu *gpu, int function, bool launched);
-    /// Whether they may begin while the step or the programs before them end, if they wait for that
-    /// themselves.
+    /// Whether the programs may start before the preceding step or programs end, if they wait for
+    /// that end themselves.
     bool (*may_be_early)(const rt_cuda_comm *g);
-    /// Whether the driver took that: if not, it is not asked again.
+    /// Reports whether the driver accepted an early launch. If not, no further one is tried.
     void (*were_early)(rt_cuda_comm *g, bool taken);
-    /// Something that is neither a step nor programs goes to the stream.
+    /// Called before other work than steps and programs goes to the stream.
     void (*other)(rt_cuda_comm *g);
-    /// The launch began, and failed.
+    /// Ends a launch that began and failed.
     tg_status (*release)(rt_cuda_comm *g);
 } rt_gpu_observer;
 

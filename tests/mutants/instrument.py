@@ -46,20 +46,19 @@ backends/gpu/ring.c backends/gpu/scan.c backends/gpu/shape.c backends/gpu/shared
 backends/gpu/wgmma.c
 """.split()
 
-# Functions that weigh right ways against each other, or describe the choice.
+# Functions that choose between correct ways, or describe the choice.
 WEIGHS = re.compile(r"^(\w+_cost|weigh|is_worth_it|is_awkward|places_wanted|order_of|order_text|group_of|grows|growing_rows|"
                     r"choose_run|note_(made|copy|store|contract|soft|nest)|async_note|op_note)$")  # fmt: skip
-# More of these functions, by file: accesses that the survey leaves out keep their masks, and a value that is
-# not read across a square is gathered.
+# More of these functions, by file. Faults there only keep masks, or turn a transposed read into a gather.
 WEIGHS_IN = {
     "backends/cpu/full.c": {"add", "add_access", "add_whole", "see", "stands_at"},
     "backends/cpu/square.c": {"row_axis"},
     "passes/peel.c": {"fill_counts"},  # the default for a count is the same value
 }
-# Statements that only report, give a hint to later code, or release memory.
+# Statements that only report, pass a hint to later code, or release memory.
 SAYS = re.compile(r"^(async_note|note|note_(made|copy|store|contract|soft|nest)|rule_applied|mark_invariant|"
                   r"LLVMMoveBasicBlock\w+|(panel|buffer)_free)\(|^\*?(\w+(->|\.))?why = |^e->ahead = ")  # fmt: skip
-# At a limit on work or memory, the code takes another right way.
+# At a limit on work or memory, the code takes another correct way.
 LIMIT = re.compile(r"\b(\w*_)?(MAX|MIN|MOST|LEAST|DEPTH|ROUNDS)(_\w+)?\b|\b(depth|budget)\b")
 CHECK = re.compile(r"^\s*(return )?(ice|diag)\(")
 FUNCTION = re.compile(r"^[a-zA-Z].*?\b(\w+)\([^;]*$")

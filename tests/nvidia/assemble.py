@@ -42,8 +42,8 @@ CLASSES = {
     "int": ["i32"],
     "any": ["f32", "f16", "bf16", "i32", "f64", "i64", "u8", "f8e4m3", "f8e5m2"],
 }
-# Arguments as large as in bench/gpu, for which the cost model takes other tiles: file, kernel, arguments (an
-# array without an element has the type's), types. Rows of 32768 fill the registers.
+# Arguments as large as in bench/gpu, for which the cost model takes other tiles: file, kernel, arguments,
+# types. An array without an element type has the kernel's. Rows of 32768 fill the registers.
 SQUARE = {"a": "zeros(4096,4096)", "b": "zeros(4096,4096)"}
 # ... and rows that begin only at multiples of 8 bytes, or of 4.
 ODD = {"a": "zeros(4096,4004)", "b": "zeros(4004,4096)"}
@@ -139,8 +139,8 @@ LARGE = [
     for kernel, more in (("layer_norm_backward", {"mean": 1}), ("rms_norm_backward", {}))
     for rows, columns in ((4096, 4096), (4096, 8192), (4096, 16384), (1024, 32768))
 ]
-# Rows of usual widths, which the cost model spreads over threads in all of its ways: file, kernel, arguments,
-# where N stands for the width.
+# Rows of usual widths, for which the cost model uses each of its layouts: file, kernel, arguments; N is the
+# width.
 WIDTHS = (64, 128, 256, 512, 768, 1000, 1024, 1280, 1536, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 11008)
 WIDTHS += (12288, 14336)
 WIDE_NORM = {"x": "zeros(4096,N)", "g": "zeros(N)", "eps": "1e-5"}
@@ -152,9 +152,9 @@ WIDTH_KERNELS = [
     ("softmax", "log_softmax", {"x": "zeros(4096,N)"}),
     ("softmax", "softmax_backward", {"y": "zeros(4096,N)", "dy": "zeros(4096,N)"}),
 ]
-TURN = 1067  # the tests' turn; any would do
-# Known spills, by words of the name (one of those between bars), and their greatest number of bytes. Ideally
-# empty. A match that spills nothing fails as well.
+TURN = 1067  # the tests' turn; any number is possible
+# Known spills, by words of the name (the parts between bars are alternatives), and their greatest number of
+# bytes. Ideally empty. A match that spills nothing fails as well.
 KNOWN = {
     "nvvm layer_norm x=zeros(64,32768):f32": 24,
     "sm_80 nvvm softmax_backward y=zeros(64,32768):f32": 20,

@@ -209,7 +209,8 @@ def reference(number, shape):
 for number in range(len(LIST)):
     other = list(TYPES)[1:][number % (len(TYPES) - 1)]
     shapes = (FLAT, TALL) if number % 2 else (TALL, FLAT)
-    few = ("interp", "cpu")  # other targets take a third of the kernels, in which every operation is a U once
+    few = ("interp", "cpu")  # other targets run a third of the kernels, in which each operation is the one
+                             # called U once
     for shape, t, targets in ((shapes[0], "f32", few if number % 3 else None), (shapes[1], other, few)):
         case(kernel(number, shape), "k",
              {"x": integers((len(FLAGS), *shape), number, 0, 4, TYPES[t]), "z": np.arange(0, 16, 2).astype(TYPES[t]),

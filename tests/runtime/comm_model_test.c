@@ -34,15 +34,15 @@ enum {
 /// The broken part.
 typedef enum Break {
     NOTHING,
-    LOSE_FLAG, // signal number `which`, without the runtime's own
-    LOSE_DONE, // a rank's word of the end, to one other rank
+    LOSE_FLAG, // signal number `which`, except the runtime's own
+    LOSE_DONE, // a rank's end word, to one other rank
     LOSE_TURN, // a word of a barrier
     LATE_DATA, // a signal overtakes the put before it
     NO_WAIT,   // programs do not wait for their chunks
     LOSE_WAIT, // one wait of one rank for another
-    NO_END,    // a launch ends without the others
+    NO_END,    // a launch ends without waiting for the others
     NO_TURN,   // a barrier does not wait
-    SAME_TURN, // and the epoch does not change at it
+    SAME_TURN, // the same, and the epoch does not change there
     BREAKS
 } Break;
 
@@ -55,7 +55,7 @@ typedef struct Protocol {
     int64_t
         how; // for `folded` the number of iterations; for compiled kernels, whether programs wait
     Product product;
-    bool mapped; // whether memory is mapped; requests of compiled code are steps then
+    bool mapped; // whether memory is mapped; then the requests of compiled code are steps
 } Protocol;
 
 typedef struct Fiber {
@@ -63,10 +63,9 @@ typedef struct Fiber {
     char *stack;
     tg_context *current;
     bool ended, passed;
-    bool last;   // whether it is in its last launch (before the first one, rank 0 is waited for
-                 // anyway)
+    bool last;   // whether it is in its last launch (all wait for rank 0 before the first)
     int waits;   // number of waits for other ranks in it
-    int64_t saw; // number of changes when it last found no work; -1: it can continue
+    int64_t saw; // number of changes at its last look without work; -1: it can continue
     int steps;
 } Fiber;
 
@@ -84,7 +83,7 @@ static struct {
     size_t bytes; // symmetric bytes of a rank
     int64_t changes;
     uint64_t hash;         // hash of memory at the last look
-    int entered, finished; // ranks that have entered and finished: launches are between
+    int entered, finished; // ranks that have entered, and finished, the current launch
     bool aborts;
     int preemptions, most_preemptions;
     Choice path[DEPTH];

@@ -172,7 +172,7 @@ for k in (160, 400, 150):
     for name in ("scaled_matmul_nt", "scaled_matmul_fast_nt"):
         case("matmul", name, f"a=randn(70,{k}):f8e4m3 b=randn(90,{k}):f8e4m3 "
              "sa=randn(70) sb=randn(90) c=zeros(70,90):f16", "BM=64 BN=64 BK=64")
-for k in (320, 150):  # the last item of the ring of four is where the result is transposed
+for k in (320, 150):  # the transposed result takes the memory of the ring's last item
     case("matmul", "matmul_i8_nt", f"a=rand(70,{k}):i8 b=rand(90,{k}):i8", "BM=64 BN=64 BK=64")
     case("matmul", "scaled_matmul_i8_nt", f"a=rand(70,{k}):u8 b=rand(90,{k}):u8 "
          "sa=randn(70) sb=randn(90) c=zeros(70,90):f16", "BM=64 BN=64 BK=64")

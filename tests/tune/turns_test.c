@@ -180,7 +180,7 @@ static void test_another_dies(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Of several processes that start together one searches, and all use its result.
+/// Several processes start together: one searches, and all use its result.
 static void test_together(void **state) {
     enum { PROCESSES = 6 };
     Request r;

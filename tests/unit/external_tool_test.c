@@ -160,7 +160,7 @@ static void swept(void **state) {
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/// A process of another container may have the same number: its runs have their files still.
+/// A process in another container may have the same number. The files of its runs must stay.
 static void in_use(void **state) {
     (void)state;
     ToolRun *run = tool_start(sh, SCRIPT("exec sleep 100"), "bytes", 5);

@@ -194,7 +194,7 @@ Op *instance_probe(Ir *ir, const Instance *in) {
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-/// The lanes of a block, and the programs of a launch, which compute a block each.
+/// The lanes of a block; the programs of a launch, each of which computes a block.
 typedef struct Extent {
     int64_t lanes, programs;
 } Extent;

@@ -210,7 +210,7 @@ static void mfma_d(const Mma *x, int lane, int e, int *row, int *col) {
     *col = lane % x->n;
 }
 
-// Both halves of a wave have all of k.
+// Both halves of a wave hold all of k.
 static void wmma11_a(const Mma *x, int lane, int e, int *row, int *col) {
     (void)x;
     *row = lane % 16;

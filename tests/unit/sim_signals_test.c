@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Words that other ranks write, on the simulator: who waits for which word, the record of a wait
-// that takes too long in the control block, and that a signal follows its program's writes.
+// Words that other ranks write, on the simulator: the rank and word of each wait, the record of a
+// late wait in the control block, and the order of a signal after its program's writes.
 #include "sim_kernel.h"
 
 #include "runtime/abi.h"
