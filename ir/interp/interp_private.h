@@ -92,11 +92,11 @@ static inline Reg *yielded(const Region *r, int i) {
 }
 void copy_reg(Reg *to, const Reg *from);
 uint64_t next_random(Interp *it);
-/// Ends the run with a user's mistake at the op. Rounds a result to its type; with noise, moves it
-/// by up to `units` in the last place.
+/// Rounds a result to its type; with noise, moves it by up to `units` in the last place.
 Cell round_result(Interp *it, Elem e, Cell c, int units);
-/// Units by which sums are moved, since their terms may be added in any order.
+/// With noise, sums move by up to this many units, since their terms may be added in any order.
 enum { SUM_NOISE = 8 };
+/// Ends the run with a user's mistake at the op.
 _Noreturn void run_error(Interp *it, const Op *op, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -399,15 +399,15 @@ typedef struct ConvertSwap {
 ///   1. apply `before` to the source's registers;
 ///   2. in each round n < 2^round_bits send register send(n); the lane's part of `thread` receives
 ///      from the lane from_round(n) ^ from_thread(thread) of its warp;
-///      With n_extra > 0 this is done for each e < 2^n_extra: what is sent is register send(n) ^
-///      the sum of extra[i].reg over the bits i of e, and those threads keep what they receive for
-///      which parity(thread & extra[i].mask) is bit i of e for all i;
-///   3. what arrived in round n is register n; apply `after` to that.
+///      With n_extra > 0 this is done for each e < 2^n_extra. The sent register is then send(n) ^
+///      the sum of extra[i].reg over the bits i of e. A thread keeps the received value if
+///      parity(thread & extra[i].mask) is bit i of e for all i;
+///   3. the value received in round n is register n; apply `after` to these registers.
 /// Rounds n and n ^ bit(i) for i in `pack` read the same threads: small elements share shuffles.
 /// A round in which every thread reads itself is no shuffle.
 /// For CONVERT_SHARED and ADDRESS: threads with (thread & owner) == 0 write by `write`, then all
 /// synchronise, then read by `read`. With scope CTA the offsets number one memory for the cluster;
-/// in which CTA a byte of it lies is up to the caller.
+/// the caller decides which CTA holds a byte of it.
 typedef struct Conversion {
     ConvertKind kind;
     LayoutLevel scope; // the level that elements cross: REG nothing, LANE a warp, WARP a CTA, CTA a

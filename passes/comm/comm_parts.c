@@ -222,8 +222,8 @@ static bool nest_units(const ShardParts *p, PartSpan *s, const int64_t *unit) {
     return turns > 0 && unit[outer] == turns * s->unit;
 }
 
-/// Reads how the places of a dimension move with the indices. used: levels that other dimensions
-/// move with.
+/// Finds the dependence of a dimension's places on the indices. used: levels on which other
+/// dimensions depend.
 static bool read_span(const ShardParts *p, const Linear *at, bool *used, PartSpan *s) {
     int64_t unit[2] = {0};
     if (at->bad) return false;

@@ -7,7 +7,7 @@
 //      %b = reduce (other half of %p); %sum = concat %a, %b; mma_start %p, %v, (mul %acc, %f)
 //
 // A wait branches, and ptxas orders instructions only between branches. Special-function units take
-// eight cycles for a warp's instruction, which leaves room for multiplications by others. Behind
+// eight cycles for a warp's instruction, which leaves room for multiplications by others. After
 // all exponentials, the wait separates them from the rescaling of the sums, which then takes issue
 // slots of its own. Before all exponentials, items must arrive half an iteration earlier. Between
 // the halves of the rows that a thread holds, neither happens. (H200, attention of 128 features, 8

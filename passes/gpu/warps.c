@@ -326,8 +326,8 @@ static double registers_of_products(const RegisterSizes *z, int warps) {
            operands + picks;
 }
 
-/// Doubles the warps until a thread has registers for its share of the passing words. Each
-/// warpgroup has its own rows.
+/// Doubles the warps until a thread has registers for its share of the words that go through
+/// registers. Each warpgroup has its own rows.
 static int fit_registers(const RegisterSizes *z, int warps) {
     bool amd = gpu_has_any(z->target, GPU_AMD);
     int most = 2 * WARPS_PRODUCT_WARPS;

@@ -111,7 +111,7 @@ enum {
     CU_NOT_READY = 600            // the stream still has work
 };
 
-/* X(field, symbol, needed, parameters): all return a cu_result. What warm launches call is first.
+/* X(field, symbol, needed, parameters): all return a cu_result. Calls of warm launches come first.
  */
 #define RT_CUDA_ENTRIES(X)                                                                         \
     X(current, "cuCtxGetCurrent", 1, (cu_context *))                                               \

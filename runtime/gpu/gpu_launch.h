@@ -130,26 +130,26 @@ typedef struct rt_gpu_observer {
 typedef tg_status rt_device_check(int device);
 extern _Atomic(rt_device_check *) rt_ranks_check;
 
-/// A device function of a launch that is called by the ranks: its image's dispatch, and their
-/// waits.
+/// Executes a device function of a called image for all ranks: its programs, and their waits for
+/// other ranks.
 typedef int32_t rt_ranks_call(const tg_env *env, tg_image *image, int32_t function,
                               int64_t programs, void *const *args);
 
-/// A launcher's data on a launch of GPU code.
+/// The data of a launcher about a launch of GPU code.
 struct rt_gpu {
     tg_image *image;           // NULL: the launch runs on the CPU
     rt_device *device;         // NULL: the image is a called one
-    const rt_program *program; // NULL: likewise
+    const rt_program *program; // NULL: the image is a called one
     cu_stream stream;
     rt_space *space;                 // NULL before the first request
-    tg_status status;                // of a failure here; tg_last_error() has the text
+    tg_status status;                // of a failure of the launch; tg_last_error() has the text
     bool faults;                     // a launched function may write fault records
     double patience;                 // the limit of rt_wait for synchronous launches
-    bool stuck;                      // such a launch exceeded it
+    bool stuck;                      // a synchronous launch exceeded it
     tg_faults *called_faults;        // for called images; kept between launches
     rt_cuda_comm *comm;              // of a collective launch in progress, else NULL
     const rt_gpu_observer *observer; // of comm
-    rt_ranks_call *call;             // calls functions of images, where tg_env.comm is there
+    rt_ranks_call *call;             // calls functions of images, if tg_env.comm is set
     rt_replay *replay;               // receives the requests of host code, else NULL
     void *args[RT_DEVICE_ARGS];
     rt_map maps[RT_MAPS];   // sets of RT_MAP_WAYS places

@@ -118,7 +118,7 @@ tg_context *tg_context_use(tg_context *context) {
     return before;
 }
 
-/// Ranks of one host share its cores, unless the program said how many threads there are to be.
+/// Ranks of one host share its cores, unless the program has set the number of threads.
 tg_status tg_context_set_comm(tg_context *context, tg_comm *comm) {
     tg_context *c = context ? context : rt_context();
     if (!c) return tg_fail(TG_ERROR_MEMORY, "out of memory");

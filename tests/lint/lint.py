@@ -111,7 +111,7 @@ def check_models(name, lines, say):
 
 
 def check_doors(name, lines, say):
-    """A second way to an instance, or to the time, would differ from the first in the end."""
+    """An instance is made, and the clock is read, in one file each. A second way would diverge from it."""
     for pattern, folders, file, function in DOORS:
         if name == file or name.split("/")[0] not in folders:
             continue

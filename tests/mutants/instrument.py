@@ -22,8 +22,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from by_hand import BY_HAND  # noqa: E402
 
-# Folders in which faults give wrong results. Code that chooses between right ways (costs, layouts, order) is
-# left out, and so are the interpreter and the simulator, which judge.
+# Files in which faults give wrong results. Code that chooses between correct ways (costs, layouts, order) is
+# left out. So are the interpreter and the simulator, which check results.
 PLACES = """
 passes/alias.c passes/bounds.c passes/canonical_arithmetic.c passes/canonical_shapes.c passes/combine.c
 passes/combine_fold.c passes/contract.c passes/cse.c passes/dce.c passes/expand_math.c passes/fixed_order.c
@@ -171,7 +171,7 @@ def by_hand(texts, number, entry):
         value, rest = new[new.index("= ") + 2 :].split(";", 1)
         change = f"{old[:start]}mutant_is({number}) ? ({value}) : ({old[start:-1]});{rest}"
     elif old.endswith(";"):
-        # Not `do ... while (0)`, which a `break` of the text would leave in place of its own loop.
+        # A `do ... while (0)` would catch a `break` of the text that is meant for an outer loop.
         change = f"{{ if (mutant_is({number})) {{ {new} }} else {{ {old} }} }}"
     else:
         change = f"(mutant_is({number}) ? ({new}) : ({old}))"

@@ -206,7 +206,7 @@ def instances(pattern, types):
 
 
 def with_arguments(file, kernel, arguments, t):
-    """(file, kernel, options): arrays without an element have t."""
+    """(file, kernel, options): arrays without an element type get t."""
     options = ["-t", "S=f32"] if file == "norm" and kernel != "add_rms_norm" else []
     for name, value in arguments.items():
         if name.startswith("-s "):

@@ -194,8 +194,8 @@ def describe(name, got, want, bad):
 
 
 def is_large(run, text):
-    """Whether the emulator of machine code, which runs all settings, met one with more shared memory than the
-    GPU has."""
+    """Whether a setting needs more shared memory than the GPU has. The emulator of machine code runs all
+    settings."""
     return run.target == "hip" and bool(run.setting) and "choose smaller tiles" in text
 
 

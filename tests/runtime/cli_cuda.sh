@@ -88,7 +88,7 @@ done
 # A ptxas that cannot run has not refused the code: the driver compiles.
 expect 'ran .* on cuda' env TG_PTXAS=/bin/false $run --target cuda --arg 'y=zeros(1000)'
 expect 'ran .* on cuda' env RELEASE=13.0 TMPDIR=/nowhere $run --target cuda --arg 'y=zeros(1000)'
-# A folder's other name does not tell the release.
+# A folder name without a release number does not reveal the release.
 mkdir -p "$out/cuda-2/bin"
 cp "$out/ptxas" "$out/cuda-2/bin/ptxas"
 expect 'device code, ptxas' env RELEASE=13.0 TG_PTXAS="$out/cuda-2/bin/ptxas" $run --target cuda \

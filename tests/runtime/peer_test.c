@@ -97,8 +97,7 @@ static void closed(void **state) {
     close(listener);
 }
 
-/// In a network of its own, where root gets one, the list is short, so that one read returns it
-/// all.
+/// Root gets a network name space. Its list is short, so that one read returns all of it.
 static void leave_network(void) {
     struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     if (unshare(CLONE_NEWNET)) return;

@@ -26,11 +26,11 @@ import stdlib_cases  # noqa: E402
 SORTS = {(f, "tg.barrier"): 1 for f in ("bincount_1", "histogram_bins_1", "sort_last", "topk_last")}
 SHARED = ("bincount_1", "conv_transpose1d", "histogram_bins_1", "linear", "sort_last")
 KNOWN = {
-    # A barrier before a ring's memory is reused, after a wait for all of its copies. A barrier before the
-    # next program writes the memory that this one reads, with products of the only warpgroup in between.
+    # A barrier before a ring's memory is reused, after a wait for all of its copies. Also a barrier before
+    # the next program writes memory that this one reads, with products of the only warpgroup in between.
     "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("batch_matmul", "linear_glu", "attention_varlen")}
     | {("attention_varlen", "tg.barrier.1.128"): 1},
-    # A barrier before the next program's copies, which their own barrier follows.
+    # A barrier before the next program's copies. Another barrier follows these copies.
     "sim:sm_80": SORTS | {("attention_varlen", "tg.barrier"): 2},
     "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last")}
     | {(f, "tg.barrier.shared"): 1 for f in SHARED},

@@ -54,8 +54,9 @@ for keys in (330, 40):
 # A producer warp.
 case("attention", "attention", "q=randn(64,2,128,64):f16 k=randn(64,1,330,64):f16 v=randn(64,1,330,64):f16 mask=none "
      "lse=zeros(64,2,128) scale=0.125 causal=true", "BM=128 BN=64 stages=2 roles=1")
-# More tiles than CTAs: who is done takes the next one from a counter. A CTA's third tile has the slot of its first, and
-# a third of the tiles see no key, so that nothing else lies between the reading of an item's number and its release.
+# More tiles than CTAs: a CTA that is done takes the next one from a counter. A CTA's third tile has the slot
+# of its first. A third of the tiles see no key, so nothing else separates the read of an item's number from
+# its release.
 case("attention", "attention", "q=randn(1,140,384,64):f16 k=randn(1,140,180,64):f16 v=randn(1,140,180,64):f16 mask=none "
      "lse=zeros(1,140,384) scale=0.125 causal=true", "BM=128 BN=64 stages=2 roles=1 skew=1 persistent=1")
 # Wide heads: the results of a tile go through the item of its queries. Then more tiles than CTAs.
@@ -282,8 +283,9 @@ for clusters in ("cluster=2", "cluster=4"):
 
 # ---- packed sequences: last, so that parts of the tests keep their kernels ------------------------
 
-# Sequences of several lengths with a window: counts of keys end inside the tensor. Without a warp that copies; then with
-# one, and fewer blocks of keys a program than slots, so that queries, or keys and values, alone hold copies up.
+# Sequences of several lengths with a window: counts of keys end inside the tensor. First without a producer
+# warp. Then with one, and with fewer blocks of keys a program than slots, so that only queries, or only keys
+# and values, delay copies.
 PACKED = ("q=randn(200,{0},64):f16 k=randn(700,1,64):f16 v=randn(700,1,64):f16 starts_q=iota(201):i32[::100] "
           "starts_k=iota(701):i32[::350] lse=zeros(200,{0}) scale=0.125 right=0 ")
 case("attention", "attention_varlen", PACKED.format(2) + "left=200", "BM=64 BN=64")

@@ -23,7 +23,8 @@ define void @values(ptr addrspace(1) %p) {
   ret void
 }
 
-; Halves of two words, each with each: digits of bytes, the digits of the lower half last.
+; Halves of two words, in each combination. The hexadecimal digits select bytes; those of the lower half come
+; last.
 ; CHECK-LABEL: entry words(
 ; CHECK-NOT: {{shl|or\.b32|and\.b32}}
 ; CHECK: prmt.b32 {{.*}}, 0x5410U;
