@@ -63,7 +63,7 @@ expect "overlaps" $run --target cuda --arg 'y=same(x)[::-1]'
 expect 'cuda: .* of a copy' "$tegula" bench "$out/k.teg" --target cuda --seconds 0.01
 expect 'device code, nvptx' $run --target cuda --arg 'y=zeros(1000)' --codegen nvptx --time-passes
 
-# The origin of machine code: a ptxas that reads the PTX, whose code the driver (CUDA 13) loads.
+# The source of the machine code: a ptxas that can read the PTX, and whose code the driver (CUDA 13) can load.
 cat > "$out/ptxas" << 'K'
 #!/bin/sh
 case $* in

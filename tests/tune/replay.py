@@ -75,7 +75,7 @@ def search(program, folder, budget, *more, file="k.teg", shape="512x512x512", sp
 
 
 def make_world(trials, number, factors=None):
-    """Seconds of each candidate. The model is off by a tenth for most values, or by given factors of another
+    """Seconds of each candidate. The model's error is a tenth for most values, or the given factors of another
     world."""
     draw = random.Random(number)
     factors = {} if factors is None else factors
