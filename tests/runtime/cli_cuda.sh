@@ -63,7 +63,8 @@ expect "overlaps" $run --target cuda --arg 'y=same(x)[::-1]'
 expect 'cuda: .* of a copy' "$tegula" bench "$out/k.teg" --target cuda --seconds 0.01
 expect 'device code, nvptx' $run --target cuda --arg 'y=zeros(1000)' --codegen nvptx --time-passes
 
-# The source of the machine code: a ptxas that can read the PTX, and whose code the driver (CUDA 13) can load.
+# The source of the machine code: a ptxas that can read the PTX, and whose code the driver (CUDA 13)
+# can load.
 cat > "$out/ptxas" << 'K'
 #!/bin/sh
 case $* in
