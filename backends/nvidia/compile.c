@@ -98,6 +98,7 @@ NvStatus nv_compile(Gen *g, const GpuTarget *arch, const NvOptions *o, NvPtx *ou
     out->generate_seconds = gpu_seconds() - start;
     if (status != NV_OK) return status;
     check_ptx(g->ctx, out->text);
+    out->text = nv_wrap_abs(g->ctx, out->text);
     out->bytes = strlen(out->text);
     out->version = nv_ptx_version(out->text);
     return NV_OK;

@@ -69,6 +69,11 @@ void nvptx_pin_counters(Gen *g);
 /// (pin_invariants.c).
 void nvvm_pin_invariants(Gen *g);
 
+/* ---- wrap_abs.c ---------------------------------------------------------------------------- */
+
+/// Returns the PTX with other instructions for `abs` of integers, of which ptxas assumes too much.
+const char *nv_wrap_abs(Ctx *ctx, const char *ptx);
+
 /* ---- nvvm.c, ptxas.c ----------------------------------------------------------------------- */
 
 typedef enum NvStatus { NV_OK, NV_ABSENT, NV_FAILED, NV_NO_MEMORY } NvStatus;

@@ -78,9 +78,19 @@ static bool can_spread(Ctx *ctx, const Op *op) {
     }
 }
 
+/// Whether the results have layouts. Blocks without one lead to no use.
+static bool has_layouts(const Op *op) {
+    for (int i = 0; i < op->n_results; i++) {
+        const Type *t = result(op, i)->type;
+        if (ty_is_block(t) && t->rank && !t->layout) return false;
+    }
+    return true;
+}
+
 static void look_for_crossing(Op *op, void *arg) {
     CrossingSearch *s = arg;
-    if (!s->found && !cost_is_dead(op) && !can_spread(s->ctx, op)) s->found = op;
+    bool live = !cost_is_dead(op) && has_layouts(op);
+    if (!s->found && live && !can_spread(s->ctx, op)) s->found = op;
 }
 
 const Op *find_crossing(Ctx *ctx, const Op *device) {

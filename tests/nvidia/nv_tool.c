@@ -44,8 +44,9 @@ static LLVMMemoryBufferRef read_file(const char *file) {
 }
 
 /// Assembles and prints ptxas's report. A spill or advice of the C75xx kind is a failure.
-static void assemble(Job *job, const char *ptx) {
+static void assemble(Job *job, Ctx *ctx, const char *text) {
     NvOutput out;
+    const char *ptx = nv_wrap_abs(ctx, text);
     NvStatus status = nv_ptxas(ptx, strlen(ptx), job->arch, &out);
     fputs(ptx, stdout);
     if (status == NV_ABSENT) {
@@ -71,7 +72,7 @@ static void process(Ctx *ctx, void *arg) {
     nv_expand(g, job->arch);
     module_verify(g);
     if (strcmp(job->mode, "nvptx") == 0) {
-        assemble(job, nvptx_emit(g, job->arch));
+        assemble(job, ctx, nvptx_emit(g, job->arch));
         return;
     }
     if (strcmp(job->mode, "nvvm") == 0) {
@@ -87,7 +88,7 @@ static void process(Ctx *ctx, void *arg) {
     job->failed = status != NV_OK;
     if (job->ptx.log && *job->ptx.log) fprintf(stderr, "libNVVM: %s\n", job->ptx.log);
     if (status == NV_ABSENT) fputs("libNVVM was not found\n", stderr);
-    if (status == NV_OK) assemble(job, job->ptx.data);
+    if (status == NV_OK) assemble(job, ctx, job->ptx.data);
 }
 
 static void print_diagnostics(Ctx *ctx) {

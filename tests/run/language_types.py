@@ -48,6 +48,19 @@ for t, dtype in INTS.items():
     x, y = (v.ravel() for v in np.meshgrid(np.array(edge, dtype), np.array(edge, dtype)))
     want = total_ints(x, y, t)
     case("language.teg", "total_ints", {"x": x, "y": y}, want, tune=[{"B": 1}, {"B": 8}], name=f"total_ints-{t}")
+def total_abs(x, t):
+    a = [int(wrap([abs(int(v))], t)[0]) for v in x]
+    ordered = [v for k in range(0, len(a), 8) for v in sorted(a[k:k + 8])]
+    half = [truncated(v, 2) for v in a]
+    return {"less": np.array(a) < 0, "wide": wrap([v * 3 for v in a], "i64"), "sorted": wrap(ordered, t),
+            "half": wrap(half, t)}
+
+
+for t, dtype in INTS.items():
+    if t[0] == "i":
+        info = np.iinfo(dtype)
+        x = np.array([info.min, 5, info.max, -1, info.min + 1, 0, 2, info.min] * 3, dtype)
+        case("language.teg", "total_abs", {"x": x}, total_abs(x, t), tune=[{"B": 8}], name=f"total_abs-{t}")
 LEAST = -2 ** 63
 case("language.teg", "total_consts", {},
      {"r": [LEAST, 0, 0, LEAST, 0, -1, -31, 1, 14, (0xffff ^ 16) | 256, 0, -1],
