@@ -4,8 +4,6 @@
 // because their products are exact.
 #include "driver/remote/oracle.h"
 
-#include <string.h>
-
 enum {
     F64_BITS = 53,
     F32_BITS = 24, // the least that sums have, whatever their type
@@ -47,14 +45,13 @@ static void note_cast(const Op *op, Precision *p) {
 /// Applies to CPUs as well; they are at least as exact as the sum's type.
 static void note_dot(const Op *op, Precision *p) {
     Elem e = operand(op, 0)->type->elem;
-    const char *precision = op_str(op, A_PRECISION);
-    bool fast = precision && strcmp(precision, "fast") == 0;
+    DotPrecision precision = op_precision(op);
     if (!elem_is(e, EC_FLOAT)) return;
     if (e != EL_F64) narrow_bits(&p->sum, UNIT_SUM);
-    if (precision && strcmp(precision, "tf32") == 0) narrow_bits(&p->way, TF32);
-    if (precision && strcmp(precision, "tf32x3") == 0) narrow_bits(&p->way, TF32X3);
+    if (precision == PRECISION_TF32) narrow_bits(&p->way, TF32);
+    if (precision == PRECISION_TF32X3) narrow_bits(&p->way, TF32X3);
     if (elem_info[e].bits == 8) narrow_bits(&p->sum, F8_SUM);
-    if (elem_info[e].bits == 8 && fast) narrow_bits(&p->way, F8_FAST);
+    if (elem_info[e].bits == 8 && precision == PRECISION_FAST) narrow_bits(&p->way, F8_FAST);
 }
 
 static bool rounds_result(const Op *op) {

@@ -196,14 +196,59 @@ typedef enum ConstAttr {
 #include "lang/attrs.def"
 } ConstAttr;
 
+// The values of attributes that hold one of a few words, 0 if the attribute is absent.
+typedef enum DotPrecision {
+    PRECISION_ABSENT,
+#define PRECISION(id, ...) PRECISION_##id,
+#include "lang/enums.def"
+} DotPrecision;
+typedef enum Update {
+    UPDATE_ABSENT,
+#define UPDATE(id, ...) UPDATE_##id,
+#include "lang/enums.def"
+} Update;
+typedef enum Compare {
+    COMPARE_ABSENT,
+#define COMPARE(id, ...) COMPARE_##id,
+#include "lang/enums.def"
+} Compare;
+typedef enum FoldOrder {
+    FOLD_ORDER_ABSENT,
+#define FOLD_ORDER(id, ...) FOLD_ORDER_##id,
+#include "lang/enums.def"
+} FoldOrder;
+typedef enum Caching {
+    CACHING_ABSENT,
+#define CACHING(id, ...) CACHING_##id,
+#include "lang/enums.def"
+} Caching;
+typedef enum Rounding {
+    ROUNDING_ABSENT,
+#define ROUNDING(id, ...) ROUNDING_##id,
+#include "lang/enums.def"
+} Rounding;
+typedef enum Filler {
+    FILLER_ABSENT,
+#define FILLER(id, ...) FILLER_##id,
+#include "lang/enums.def"
+} Filler;
+typedef enum TransferPlan {
+    TRANSFER_ABSENT,
+#define TRANSFER(id, ...) TRANSFER_##id,
+#include "lang/enums.def"
+} TransferPlan;
+
 typedef struct AttrInfo {
     const char *name, *kind;
     int kinds; // bit 1 << AttrKind for each allowed kind of a value
     const char *doc;
+    const char *const *words; // of an enum, up to NULL; its value i is words[i - 1]
 } AttrInfo;
 extern const AttrInfo attr_info[ATTR_COUNT];
 /// ATTR_NONE if no such attribute exists.
 AttrId attr_by_name(const char *name);
+/// Of an enum's attribute: the value with that word, 0 if there is none.
+int attr_value_of(AttrId id, const char *word);
 
 /* ---- operations ---------------------------------------------------------------------------- */
 
@@ -375,6 +420,20 @@ void op_set_ints(Ir *ir, Op *op, IntsAttr name, const int64_t *v, int n);
 void op_set_strs(Ir *ir, Op *op, StrsAttr name, const char *const *v, int n);
 void op_set_subs(Ir *ir, Op *op, SubsAttr name, const SubDim *v, int n);
 void op_set_const(Ir *ir, Op *op, ConstAttr name, const Attr *v);
+/// The elementwise op that makes the new value of the old one and the operand; OP_COUNT: none, as
+/// of xchg, cas and set.
+OpCode op_of_update(Update update);
+/// Whether x and y compare as the word says.
+bool compare_holds(Compare compare, int64_t x, int64_t y);
+// For each row of an enum: Update op_update(op), op_set_update(ir, op, UPDATE_ADD),
+// update_word(UPDATE_ADD), which is "add", and update_of_word("add"), which is 0 for an unknown
+// word.
+#define ENUM_ATTR(id, name, getter, type, doc)                                                     \
+    type op_##getter(const Op *op);                                                                \
+    void op_set_##getter(Ir *ir, Op *op, type v);                                                  \
+    const char *getter##_word(type v);                                                             \
+    type getter##_of_word(const char *word);
+#include "lang/attrs.def"
 // Of any kind: whether an op has it, comparing, copying.
 const Attr *op_attr(const Op *op, AttrId id);
 void op_set_attr(Ir *ir, Op *op, AttrId id, const Attr *value);

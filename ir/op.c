@@ -40,9 +40,44 @@ OpCode op_by_name(const char *name) {
 #define KIND_SUBS  "subs", 1 << AT_SUBS
 #define KIND_CONST "const", 1 << AT_INT | 1 << AT_FLOAT | 1 << AT_BOOL
 
+static const char *const words_of_DotPrecision[] = {
+#define PRECISION(id, word) word,
+#include "lang/enums.def"
+    NULL};
+static const char *const words_of_Update[] = {
+#define UPDATE(id, word) word,
+#include "lang/enums.def"
+    NULL};
+static const char *const words_of_Compare[] = {
+#define COMPARE(id, word) word,
+#include "lang/enums.def"
+    NULL};
+static const char *const words_of_FoldOrder[] = {
+#define FOLD_ORDER(id, word) word,
+#include "lang/enums.def"
+    NULL};
+static const char *const words_of_Caching[] = {
+#define CACHING(id, word) word,
+#include "lang/enums.def"
+    NULL};
+static const char *const words_of_Rounding[] = {
+#define ROUNDING(id, word) word,
+#include "lang/enums.def"
+    NULL};
+static const char *const words_of_Filler[] = {
+#define FILLER(id, word) word,
+#include "lang/enums.def"
+    NULL};
+static const char *const words_of_TransferPlan[] = {
+#define TRANSFER(id, word) word,
+#include "lang/enums.def"
+    NULL};
+
 const AttrInfo attr_info[ATTR_COUNT] = {
-    [ATTR_NONE] = {"", "", 0, ""},
-#define ATTR(kind, id, name, doc) [ATTR_##id] = {name, KIND_##kind, doc},
+    [ATTR_NONE] = {"", "", 0, "", NULL},
+#define ATTR(kind, id, name, doc) [ATTR_##id] = {name, KIND_##kind, doc, NULL},
+#define ENUM_ATTR(id, name, getter, type, doc)                                                     \
+    [ATTR_##id] = {name, "enum", 1 << AT_STR, doc, words_of_##type},
 #include "lang/attrs.def"
 };
 
@@ -159,6 +194,59 @@ void op_set_subs(Ir *ir, Op *op, SubsAttr name, const SubDim *v, int n) {
 
 void op_set_const(Ir *ir, Op *op, ConstAttr name, const Attr *v) {
     op_set_attr(ir, op, (AttrId)name, v);
+}
+
+/* ---- attributes that hold a word of a set -------------------------------------------------- */
+
+int attr_value_of(AttrId id, const char *word) {
+    const char *const *words = attr_info[id].words;
+    for (int i = 0; words[i]; i++)
+        if (strcmp(words[i], word) == 0) return i + 1;
+    return 0;
+}
+
+static int enum_value(const Op *op, AttrId id) {
+    const Attr *a = typed_attr(op, id, AT_STR);
+    return a ? attr_value_of(id, a->str) : 0;
+}
+
+static void set_enum(Ir *ir, Op *op, AttrId id, int v) {
+    op_set_attr(ir, op, id, v ? at_str(ir, attr_info[id].words[v - 1]) : NULL);
+}
+
+#define ENUM_ATTR(id, name, getter, type, doc)                                                     \
+    type op_##getter(const Op *op) {                                                               \
+        return (type)enum_value(op, ATTR_##id);                                                    \
+    }                                                                                              \
+    void op_set_##getter(Ir *ir, Op *op, type v) {                                                 \
+        set_enum(ir, op, ATTR_##id, (int)v);                                                       \
+    }                                                                                              \
+    const char *getter##_word(type v) {                                                            \
+        return v ? attr_info[ATTR_##id].words[v - 1] : NULL;                                       \
+    }                                                                                              \
+    type getter##_of_word(const char *word) {                                                      \
+        return (type)attr_value_of(ATTR_##id, word);                                               \
+    }
+#include "lang/attrs.def"
+
+OpCode op_of_update(Update update) {
+    static const OpCode ops[] = {
+        [UPDATE_ADD] = OP_ADD, [UPDATE_MAX] = OP_MAX, [UPDATE_MIN] = OP_MIN,
+        [UPDATE_AND] = OP_AND, [UPDATE_OR] = OP_OR,   [UPDATE_XOR] = OP_XOR};
+    return update >= UPDATE_ADD && update <= UPDATE_XOR ? ops[update] : OP_COUNT;
+}
+
+bool compare_holds(Compare compare, int64_t x, int64_t y) {
+    switch (compare) {
+    case COMPARE_EQ: return x == y;
+    case COMPARE_NE: return x != y;
+    case COMPARE_GT: return x > y;
+    case COMPARE_LT: return x < y;
+    case COMPARE_LE: return x <= y;
+    case COMPARE_ABSENT:
+    case COMPARE_GE: break;
+    }
+    return x >= y;
 }
 
 /* ---- operands and uses --------------------------------------------------------------------- */

@@ -22,12 +22,11 @@ bool op_is_access(const Op *op) {
 
 /// Returns the number of operands in front of the subscript; sets pad and value.
 static int read_head(const Op *op, Access *a) {
-    const char *kind = op_str(op, A_OP);
     switch (op->code) {
     case OP_LOAD: a->pad = operand(op, 1); return 2;
     case OP_COPY_ASYNC:
     case OP_STORE: a->value = operand(op, 1); return 2;
-    case OP_ATOMIC: a->value = operand(op, 1); return kind && strcmp(kind, "cas") == 0 ? 3 : 2;
+    case OP_ATOMIC: a->value = operand(op, 1); return op_update(op) == UPDATE_CAS ? 3 : 2;
     case OP_COMBINE: {
         int n = (int)op_int(op, A_N_TENSORS, 1);
         a->value = operand(op, n);
@@ -102,7 +101,7 @@ OpCode region_monoid(const Region *r) {
 }
 
 bool ring_is_tma(const Value *ring) {
-    return strcmp(op_str(ring->def, A_FILLED_BY), "tma") == 0;
+    return op_filler(ring->def) == FILLER_TMA;
 }
 
 bool value_is_sym(const Value *v) {

@@ -66,7 +66,7 @@ static void join_level(Tree *t) {
 }
 
 static void expand_fixed_reduce(Op *op, void *env) {
-    if (op->code != OP_REDUCE || !op_attr(op, ATTR_ORDER)) return;
+    if (op->code != OP_REDUCE || !op_fold_order(op)) return;
     Ir *ir = ((PassEnv *)env)->ir;
     int axis = (int)op_int(op, A_AXIS, 0);
     const Type *type = operand(op, 0)->type;

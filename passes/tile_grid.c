@@ -483,7 +483,7 @@ static void lower_to_launch(PassEnv *env, Op *phase) {
         emit_program_task(&nest, &b, task);
     build_yield(&b, 0, NULL);
     const char *order = order_text(&nest);
-    if (order) op_set_str(env->ir, launch, A_ORDER, order);
+    if (order) op_set_str(env->ir, launch, A_PROGRAM_ORDER, order);
     if (nest.paired) op_set_flag(env->ir, launch, A_MULTICAST, true);
     op_erase(phase);
 }

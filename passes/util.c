@@ -324,9 +324,9 @@ void store_at(Builder *b, Value *tensor, Value *v, const Place *p, Value *mask) 
     build_access(b, OP_STORE, tensor, v, p, mask, 0, NULL);
 }
 
-Op *atomic_at(Builder *b, const char *name, Value *tensor, Value *v, const Place *p) {
+Op *atomic_at(Builder *b, Update update, Value *tensor, Value *v, const Place *p) {
     Op *op = build_access(b, OP_ATOMIC, tensor, v, p, NULL, 1, v->type);
-    op_set_str(b->ir, op, A_OP, name);
+    op_set_update(b->ir, op, update);
     return op;
 }
 

@@ -76,7 +76,7 @@ const Type *place_type(Ir *ir, Elem elem, const Place *p);
 /// Builds a load. Dead lanes read 0. The result's extents are those of the place.
 Value *load_at(Builder *b, Value *tensor, const Place *p);
 /// Builds an atomic by name; "add" adds v to the old value.
-Op *atomic_at(Builder *b, const char *name, Value *tensor, Value *v, const Place *p);
+Op *atomic_at(Builder *b, Update update, Value *tensor, Value *v, const Place *p);
 /// Builds a store. mask: NULL, or a bool block in the shape of the picks.
 void store_at(Builder *b, Value *tensor, Value *v, const Place *p, Value *mask);
 /// Builds a constant with 0 or false in every lane.

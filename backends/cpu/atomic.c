@@ -1,32 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Atomics, one element at a time. Integers use an atomic instruction, all other types compare and
 // swap.
-#include <string.h>
-
 #include "backends/cpu/emit.h"
 
-typedef struct CpuAtomic {
-    const char *name;
-    OpCode op;
-    LLVMAtomicRMWBinOp s, u; // for signed and unsigned integers
-} CpuAtomic;
-
-static const CpuAtomic atomics[] = {
-    {"add", OP_ADD, LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpAdd},
-    {"max", OP_MAX, LLVMAtomicRMWBinOpMax, LLVMAtomicRMWBinOpUMax},
-    {"min", OP_MIN, LLVMAtomicRMWBinOpMin, LLVMAtomicRMWBinOpUMin},
-    {"and", OP_AND, LLVMAtomicRMWBinOpAnd, LLVMAtomicRMWBinOpAnd},
-    {"or", OP_OR, LLVMAtomicRMWBinOpOr, LLVMAtomicRMWBinOpOr},
-    {"xor", OP_XOR, LLVMAtomicRMWBinOpXor, LLVMAtomicRMWBinOpXor},
-    {"xchg", OP_COUNT, LLVMAtomicRMWBinOpXchg, LLVMAtomicRMWBinOpXchg},
+// The instruction for signed and for unsigned integers.
+static const struct CpuAtomic {
+    LLVMAtomicRMWBinOp s, u;
+} atomics[] = {
+    [UPDATE_ADD] = {LLVMAtomicRMWBinOpAdd, LLVMAtomicRMWBinOpAdd},
+    [UPDATE_MAX] = {LLVMAtomicRMWBinOpMax, LLVMAtomicRMWBinOpUMax},
+    [UPDATE_MIN] = {LLVMAtomicRMWBinOpMin, LLVMAtomicRMWBinOpUMin},
+    [UPDATE_AND] = {LLVMAtomicRMWBinOpAnd, LLVMAtomicRMWBinOpAnd},
+    [UPDATE_OR] = {LLVMAtomicRMWBinOpOr, LLVMAtomicRMWBinOpOr},
+    [UPDATE_XOR] = {LLVMAtomicRMWBinOpXor, LLVMAtomicRMWBinOpXor},
+    [UPDATE_XCHG] = {LLVMAtomicRMWBinOpXchg, LLVMAtomicRMWBinOpXchg},
 };
-
-static const CpuAtomic *find_atomic_row(Emit *e, const Op *op) {
-    const char *name = op_str(op, A_OP);
-    for (size_t i = 0; i < sizeof atomics / sizeof *atomics; i++)
-        if (strcmp(atomics[i].name, name) == 0) return &atomics[i];
-    ice(e->ctx, op->loc, "no atomic %s", name);
-}
 
 /// Returns the integer type of an element in memory.
 static LLVMTypeRef bits_type(Emit *e, Elem elem) {
@@ -47,9 +35,8 @@ static LLVMValueRef exchange_if(Emit *e, LLVMValueRef at, LLVMValueRef expected,
                                   LLVMAtomicOrderingMonotonic, false);
 }
 
-/// old = *at; while (!(*at == old ? (*at = f(old, x), true) : (old = *at, false))) {}
-static LLVMValueRef swap_loop(Emit *e, const CpuAtomic *a, Elem elem, LLVMValueRef at,
-                              LLVMValueRef x) {
+/// old = *at; while (!(*at == old ? (*at = by(old, x), true) : (old = *at, false))) {}
+static LLVMValueRef swap_loop(Emit *e, OpCode by, Elem elem, LLVMValueRef at, LLVMValueRef x) {
     LLVMBuilderRef b = e->g->b;
     LLVMTypeRef bits = bits_type(e, elem);
     LLVMValueRef first = LLVMBuildLoad2(b, bits, at, "");
@@ -62,7 +49,7 @@ static LLVMValueRef swap_loop(Emit *e, const CpuAtomic *a, Elem elem, LLVMValueR
     LLVMValueRef old = LLVMBuildPhi(b, bits, "");
     LLVMAddIncoming(old, &first, &before, 1);
     LLVMValueRef args[2] = {from_bits(e, elem, old), x};
-    LLVMValueRef desired = to_bits(e, elem, gen_elementwise(e->g, a->op, elem, args));
+    LLVMValueRef desired = to_bits(e, elem, gen_elementwise(e->g, by, elem, args));
     LLVMValueRef pair = exchange_if(e, at, old, desired);
     LLVMValueRef seen = LLVMBuildExtractValue(b, pair, 0, "");
     LLVMBasicBlockRef here = emit_here(e);
@@ -76,13 +63,14 @@ static LLVMValueRef apply_cpu_atomic(Emit *e, const Op *op, Elem elem, LLVMValue
                                      const Place *p) {
     LLVMBuilderRef b = e->g->b;
     LLVMValueRef x = emit_vec(e, operand(op, 1), p);
-    if (strcmp(op_str(op, A_OP), "cas") == 0) {
+    Update update = op_update(op);
+    if (update == UPDATE_CAS) {
         LLVMValueRef expected = to_bits(e, elem, emit_vec(e, operand(op, 2), p));
         return LLVMBuildExtractValue(b, exchange_if(e, at, expected, to_bits(e, elem, x)), 0, "");
     }
-    const CpuAtomic *a = find_atomic_row(e, op);
-    if (!elem_is(elem, EC_INT) && a->op != OP_COUNT) return swap_loop(e, a, elem, at, x);
-    LLVMAtomicRMWBinOp code = elem_is(elem, EC_SINT) ? a->s : a->u;
+    OpCode by = op_of_update(update);
+    if (!elem_is(elem, EC_INT) && by != OP_COUNT) return swap_loop(e, by, elem, at, x);
+    LLVMAtomicRMWBinOp code = elem_is(elem, EC_SINT) ? atomics[update].s : atomics[update].u;
     return LLVMBuildAtomicRMW(b, code, at, to_bits(e, elem, x), LLVMAtomicOrderingMonotonic, false);
 }
 

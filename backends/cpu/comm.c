@@ -95,15 +95,11 @@ static LLVMValueRef tensor_name_text(Emit *e, const Op *op) {
 }
 
 static int gather_plan(const Op *op) {
-    const char *how = op_str(op, A_PLAN);
-    static const char *const names[] = {[TG_GATHER_BEFORE] = "before",
-                                        [TG_GATHER_PULL] = "pull",
-                                        [TG_GATHER_PUSH] = "push",
-                                        [TG_GATHER_DIRECT] = "direct",
-                                        [TG_SCATTER_BEHIND] = "behind"};
-    for (int i = 0; how && i < (int)(sizeof names / sizeof *names); i++)
-        if (strcmp(how, names[i]) == 0) return i;
-    return TG_GATHER_BEFORE;
+    static const int plans[] = {
+        [TRANSFER_ABSENT] = TG_GATHER_BEFORE, [TRANSFER_BEFORE] = TG_GATHER_BEFORE,
+        [TRANSFER_PUSH] = TG_GATHER_PUSH,     [TRANSFER_PULL] = TG_GATHER_PULL,
+        [TRANSFER_DIRECT] = TG_GATHER_DIRECT, [TRANSFER_BEHIND] = TG_SCATTER_BEHIND};
+    return plans[op_transfer(op)];
 }
 
 /* ---- tensors ------------------------------------------------------------------------------- */
@@ -284,12 +280,12 @@ static void end_word(Emit *e, LLVMBasicBlockRef on) {
     LLVMPositionBuilderAtEnd(e->g->b, on);
 }
 
-static int compare_of(const Op *op) {
-    static const char *const names[] = {"eq", "ne", "gt", "ge", "lt", "le"};
-    const char *name = op_str(op, A_COMPARE);
-    for (int i = 0; name && i < (int)(sizeof names / sizeof *names); i++)
-        if (strcmp(name, names[i]) == 0) return i;
-    return TG_CMP_GE;
+static int runtime_compare(const Op *op) {
+    static const int compares[] = {
+        [COMPARE_ABSENT] = TG_CMP_GE, [COMPARE_EQ] = TG_CMP_EQ, [COMPARE_NE] = TG_CMP_NE,
+        [COMPARE_GT] = TG_CMP_GT,     [COMPARE_GE] = TG_CMP_GE, [COMPARE_LT] = TG_CMP_LT,
+        [COMPARE_LE] = TG_CMP_LE};
+    return compares[op_compare(op)];
 }
 
 void lower_signal_wait(Emit *e, Op *op) {
@@ -304,15 +300,14 @@ void lower_signal_wait(Emit *e, Op *op) {
     LLVMBasicBlockRef on;
     LLVMValueRef word = begin_word(e, op, FIRST, &on);
     return_if_failed(e, comm_call(e, offsetof(tg_comm_calls, wait), g->i32, 6, where, word,
-                                  i32_of(g, compare_of(op)), value, peer, number));
+                                  i32_of(g, runtime_compare(op)), value, peer, number));
     end_word(e, on);
 }
 
 void lower_signal_set(Emit *e, Op *op) {
     enum { VALUE = 1, FIRST };
     const Gen *g = e->g;
-    const char *how = op_str(op, A_OP);
-    int adds = how && strcmp(how, "add") == 0 ? TG_SIGNAL_ADD : TG_SIGNAL_SET;
+    int adds = op_update(op) == UPDATE_ADD ? TG_SIGNAL_ADD : TG_SIGNAL_SET;
     LLVMValueRef value = emit_scalar(e, operand(op, VALUE));
     LLVMBasicBlockRef on;
     streaming_settle(e);

@@ -72,7 +72,7 @@ static void lower_atomic(Emit *e, Op *op) {
 }
 
 static void lower_reduce(Emit *e, Op *op) {
-    if (op_str(op, A_ORDER)) ice(e->ctx, op->loc, "fixed-order has not run");
+    if (op_fold_order(op)) ice(e->ctx, op->loc, "fixed-order has not run");
     nest_add(e, (Root){.kind = ROOT_REDUCE, .op = op});
 }
 

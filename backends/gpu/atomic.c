@@ -7,33 +7,25 @@
 #include "backends/gpu/access.h"
 #include "backends/gpu/ops.h"
 
-// `row`: the family of portable.def for integers; NULL: the op depends on the sign and has two.
-static const struct AtomicKind {
-    const char *name;
-    OpCode op;
+// The families of portable.def for signed and for unsigned integers.
+static const struct AtomicRow {
     const char *sint, *uint;
-} kinds[] = {
-    {"add", OP_ADD, "add.i", "add.i"},      {"max", OP_MAX, "max.i", "max.u"},
-    {"min", OP_MIN, "min.i", "min.u"},      {"and", OP_AND, "and.i", "and.i"},
-    {"or", OP_OR, "or.i", "or.i"},          {"xor", OP_XOR, "xor.i", "xor.i"},
-    {"xchg", OP_COUNT, "xchg.i", "xchg.i"}, {"cas", OP_COUNT, NULL, NULL},
+} atomic_rows[] = {
+    [UPDATE_ADD] = {"add.i", "add.i"},    [UPDATE_MAX] = {"max.i", "max.u"},
+    [UPDATE_MIN] = {"min.i", "min.u"},    [UPDATE_AND] = {"and.i", "and.i"},
+    [UPDATE_OR] = {"or.i", "or.i"},       [UPDATE_XOR] = {"xor.i", "xor.i"},
+    [UPDATE_XCHG] = {"xchg.i", "xchg.i"}, [UPDATE_CAS] = {NULL, NULL},
 };
 
 typedef struct GpuAtomic {
     GpuFn *f;
-    const struct AtomicKind *kind;
+    Update update;
+    OpCode by; // OP_COUNT: the update computes nothing
     Elem elem;
     const char *scope;            // "gpu" or "sys"
     LLVMValueRef at, on;          // of the element
     LLVMValueRef value, expected; // expected: for cas
 } GpuAtomic;
-
-static const struct AtomicKind *find_kind(GpuFn *f, const Op *op) {
-    const char *name = op_str(op, A_OP);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
-    ice(f->ctx, op->loc, "no atomic %s", name);
-}
 
 static LLVMValueRef atomic_bits(const GpuAtomic *a, LLVMValueRef x) {
     return gpu_to_bits(a->f, a->elem, x);
@@ -50,10 +42,11 @@ static LLVMValueRef call_row(const GpuAtomic *a, const char *form, LLVMValueRef 
 /// Returns the row's name without space and scope, or NULL.
 static const char *atomic_row(const GpuAtomic *a) {
     int bits = elem_bytes(a->elem) * 8;
-    bool integer = elem_is(a->elem, EC_INT), swap = a->kind->op == OP_COUNT;
-    if (a->elem == EL_F32 && a->kind->op == OP_ADD) return "add.f32";
-    if (bits < 32 || !a->kind->sint || (!integer && !swap)) return NULL;
-    const char *row = elem_is(a->elem, EC_SINT) ? a->kind->sint : a->kind->uint;
+    bool integer = elem_is(a->elem, EC_INT), swap = a->by == OP_COUNT;
+    if (a->elem == EL_F32 && a->by == OP_ADD) return "add.f32";
+    if (bits < 32 || !atomic_rows[a->update].sint || (!integer && !swap)) return NULL;
+    const char *row =
+        elem_is(a->elem, EC_SINT) ? atomic_rows[a->update].sint : atomic_rows[a->update].uint;
     return ctx_format(a->f->ctx, "%s%d", row, bits);
 }
 
@@ -112,9 +105,9 @@ static LLVMValueRef next_bits(const GpuAtomic *a, LLVMValueRef old) {
         LLVMValueRef same = LLVMBuildICmp(g->b, LLVMIntEQ, old, atomic_bits(a, a->expected), "");
         return LLVMBuildSelect(g->b, same, atomic_bits(a, a->value), old, "");
     }
-    if (a->kind->op == OP_COUNT) return atomic_bits(a, a->value);
+    if (a->by == OP_COUNT) return atomic_bits(a, a->value);
     LLVMValueRef args[2] = {gpu_from_bits(a->f, a->elem, old), a->value};
-    return atomic_bits(a, gen_elementwise(g, a->kind->op, a->elem, args));
+    return atomic_bits(a, gen_elementwise(g, a->by, a->elem, args));
 }
 
 static LLVMValueRef phi_of(GpuFn *f, LLVMValueRef x, LLVMBasicBlockRef from) {
@@ -155,7 +148,7 @@ static LLVMValueRef by_swapping(const GpuAtomic *a) {
 /// Returns the row that adds to both halves of a word, or NULL.
 static const char *pair_row_of(const GpuAtomic *a) {
     const GpuTarget *t = a->f->target;
-    if (a->kind->op != OP_ADD || !gpu_has(t, GPU_MMA)) return NULL;
+    if (a->by != OP_ADD || !gpu_has(t, GPU_MMA)) return NULL;
     if (a->elem == EL_F16) return "add.f16x2";
     return a->elem == EL_BF16 && gpu_has(t, GPU_TMA) ? "add.bf16x2" : NULL;
 }
@@ -201,9 +194,10 @@ void gpu_lower_atomic(GpuFn *f, Op *op) {
     GpuAccess *p = gpu_access(f, op);
     LLVMValueRef owner = gpu_access_owner(p), *values = gpu_block(f, p->a.value);
     LLVMValueRef *out = gpu_new_block(f, result(op, 0)), *expected = NULL;
-    GpuAtomic a = {.f = f, .kind = find_kind(f, op), .elem = p->elem};
+    GpuAtomic a = {
+        .f = f, .update = op_update(op), .by = op_of_update(op_update(op)), .elem = p->elem};
     a.scope = op_flag(op, A_SYSTEM) ? "sys" : "gpu";
-    if (strcmp(a.kind->name, "cas") == 0) expected = gpu_block(f, operand(op, 2));
+    if (a.update == UPDATE_CAS) expected = gpu_block(f, operand(op, 2));
     for (int r = 0; r < gpu_access_registers(p); r++) {
         out[r] = LLVMConstNull(gen_elem(f->g, p->elem));
         if (gpu_access_never(p, r)) continue;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Loads and stores of global memory. Accesses without a mask are plain LLVM instructions, the
 // others are rows of portable.def.
-#include <string.h>
-
 #include "backends/gpu/access.h"
 #include "backends/gpu/ops.h"
 
@@ -43,15 +41,13 @@ static LLVMValueRef narrow_word(const Gen *g, LLVMValueRef x, LLVMTypeRef type) 
 /* ---- loads --------------------------------------------------------------------------------- */
 
 // The `cache` of a subscript, in the spelling of the load.global rows.
-static const struct CacheWord {
-    const char *word, *row;
-} cache_words[] = {{"none", ".stream"}, {"first", ".first"}, {"last", ".last"}};
-
 static const char *cache_row(const GpuAccess *p) {
-    const char *word = op_str(p->op, A_CACHE);
-    for (size_t i = 0; word && i < sizeof cache_words / sizeof *cache_words; i++)
-        if (strcmp(word, cache_words[i].word) == 0) return cache_words[i].row;
-    return "";
+    static const char *const rows[] = {[CACHING_ABSENT] = "",
+                                       [CACHING_ALL] = "",
+                                       [CACHING_LAST] = ".last",
+                                       [CACHING_FIRST] = ".first",
+                                       [CACHING_NONE] = ".stream"};
+    return rows[op_caching(p->op)];
 }
 
 static bool follows_load(const Value *v, int depth) {

@@ -73,7 +73,7 @@ static LLVMValueRef pack_fragment_word(GpuFn *f, Elem elem, int n, LLVMValueRef 
 
 /// Units of tf32 take f32 and ignore the bits after the first 11.
 static bool is_tf32(const GpuUnit *unit) {
-    return strcmp(unit->precision, "tf32") == 0;
+    return unit->precision == PRECISION_TF32;
 }
 
 /// Packs n elements into operands of an instruction, lowest first. Returns the number of operands.

@@ -205,7 +205,7 @@ static void reduce_ordered(GpuFn *f, Op *op) {
 }
 
 void gpu_lower_reduce(GpuFn *f, Op *op) {
-    if (op_str(op, A_ORDER)) ice(f->ctx, op->loc, "fixed-order has not run");
+    if (op_fold_order(op)) ice(f->ctx, op->loc, "fixed-order has not run");
     const Value *x = operand(op, 0);
     if (region_monoid(op->regions[0]) == OP_COUNT)
         reduce_ordered(f, op);

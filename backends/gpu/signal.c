@@ -61,8 +61,8 @@ static int wait_site(GpuFn *f, const Op *op) {
 void gpu_lower_signal_wait(GpuFn *f, Op *op) {
     enum { CONTROL = 1, VALUE, PEER, FIRST };
     LLVMValueRef on = NULL, word = word_at(f, op, FIRST, &on);
-    const char *compare = op_str(op, A_COMPARE);
-    const char *name = ctx_format(f->ctx, "tg.wait.%s", compare ? compare : "ge");
+    Compare compare = op_attr(op, ATTR_COMPARE) ? op_compare(op) : COMPARE_GE;
+    const char *name = ctx_format(f->ctx, "tg.wait.%s", compare_word(compare));
     gpu_call(f, name, 7, word, on, gpu_scalar(f, operand(op, VALUE)),
              gpu_tensor(f, operand(op, CONTROL))->data, gen_i64(f->g, wait_site(f, op)),
              gpu_scalar(f, operand(op, PEER)), gpu_scalar(f, operand(op, op->n_operands - 1)));
@@ -83,12 +83,12 @@ static void meet_for_others(GpuFn *f) {
 void gpu_lower_signal_set(GpuFn *f, Op *op) {
     enum { VALUE = 1, FIRST };
     LLVMValueRef on = gpu_is_first_thread(f), word = word_at(f, op, FIRST, &on);
-    const char *how = op_str(op, A_OP);
+    const char *how = update_word(op_update(op) == UPDATE_ADD ? UPDATE_ADD : UPDATE_SET);
     settle_copies(f);
     // The release of one wave waits only for its own writes.
     if (gpu_has_any(f->target, GPU_AMD)) gpu_call(f, "tg.fence.acq_rel.sys", 0);
     meet_for_others(f);
-    gpu_call(f, ctx_format(f->ctx, "tg.signal.%s", how ? how : "set"), 3, word, on,
+    gpu_call(f, ctx_format(f->ctx, "tg.signal.%s", how), 3, word, on,
              gpu_scalar(f, operand(op, VALUE)));
 }
 

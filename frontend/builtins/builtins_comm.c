@@ -4,8 +4,6 @@
 // `quiet` and signals order the accesses.
 #include "frontend/builtins/builtins_private.h"
 
-#include <string.h>
-
 Val bi_my_pe(Elab *e, const Call *call) {
     return el_has_ranks(e, call->loc, "'my_pe'") ? val_ir(el_rank(e)) : val_error();
 }
@@ -63,8 +61,8 @@ static Val elab_signal_set(Elab *e, const Call *call, int at, Val value) {
     Value *v = el_index(e, call->loc, value, "a signal");
     if (!v) return val_error();
     Op *op = build_signal(e, call, OP_SIGNAL_SET, &p, 1, &v);
-    const char *how = val_is(call->named[0], V_ABSENT) ? "set" : call->named[0].word;
-    op_set_str(e->ir, op, A_OP, how);
+    bool given = !val_is(call->named[0], V_ABSENT);
+    op_set_update(e->ir, op, given ? update_of_word(call->named[0].word) : UPDATE_SET);
     return val_void();
 }
 
@@ -77,12 +75,9 @@ Val bi_signal_op(Elab *e, const Call *call) {
     return elab_signal_set(e, call, 0, call->args[1]);
 }
 
-/// Returns a comparison of signal_wait, or NULL.
-static const char *comparison_word(Val v) {
-    static const char *const names[] = {"eq", "ne", "gt", "ge", "lt", "le"};
-    for (int i = 0; i < 6 && v.kind == V_FN && v.fn.builtin; i++)
-        if (strcmp(names[i], v.fn.builtin->name) == 0) return names[i];
-    return NULL;
+/// Returns the comparison that v is as an argument of signal_wait.
+static Compare comparison_of(Val v) {
+    return v.kind == V_FN && v.fn.builtin ? compare_of_word(v.fn.builtin->name) : COMPARE_ABSENT;
 }
 
 Val bi_signal_wait(Elab *e, const Call *call) {
@@ -93,7 +88,7 @@ Val bi_signal_wait(Elab *e, const Call *call) {
         diag_hint(e->ctx, "the rank that is waited for raises %s[rank][...]", p.tensor->name);
         return val_error();
     }
-    const char *compare = comparison_word(call->args[1]);
+    Compare compare = comparison_of(call->args[1]);
     if (!compare) return el_fail(e, call->locs[1], D_SIGNAL_COMPARE, val_text(e, call->args[1]));
     bool anyone = val_is(call->named[0], V_ABSENT);
     Val peer = anyone ? val_int(-1) : call->named[0];
@@ -101,7 +96,7 @@ Val bi_signal_wait(Elab *e, const Call *call) {
                        el_index(e, call->loc, peer, "a rank")};
     if (!first[1] || !first[2]) return val_error();
     Op *op = build_signal(e, call, OP_SIGNAL_WAIT, &p, 3, first);
-    op_set_str(e->ir, op, A_COMPARE, compare);
+    op_set_compare(e->ir, op, compare);
     const char *who = anyone ? "a rank (peer = {})" : "rank {}";
     op_set_str(e->ir, op, A_TEXT,
                ctx_format(e->ctx, "%s to raise signal {} of '%s'", who, p.tensor->name));

@@ -3,7 +3,6 @@
 #include "frontend/builtins/builtins_private.h"
 
 #include <math.h>
-#include <string.h>
 
 /// The operands of a reduce, scan or sort: one block, or a tuple that broadcasts to one shape.
 typedef struct ReducedBlocks {
@@ -72,7 +71,7 @@ static const Type *reduced_type(Elab *e, const Type *t, int64_t axis) {
 }
 
 /// Reduces by f over an axis. Without `axis`, it reduces all elements in row-major order.
-static Val reduce_by(Elab *e, const Call *call, Val f, const char *order) {
+static Val reduce_by(Elab *e, const Call *call, Val f, FoldOrder order) {
     ReducedBlocks b;
     if (!blocks_of(e, call, &b)) return val_error();
     int64_t axis = 0;
@@ -87,14 +86,15 @@ static Val reduce_by(Elab *e, const Call *call, Val f, const char *order) {
     for (int i = 0; i < b.n; i++) b.types[i] = reduced_type(e, b.at[i]->type, axis);
     Op *op = build_op(&e->b, OP_REDUCE, b.n, b.at, b.n, b.types, 1);
     op_set_int(e->ir, op, A_AXIS, axis);
-    if (order) op_set_str(e->ir, op, A_ORDER, order);
+    op_set_fold_order(e->ir, op, order);
     if (!el_monoid_region(e, call->loc, f, b.n, parts_of(e, &b), op->regions[0]))
         return val_error();
     return results_of(e, &b, op);
 }
 
 Val bi_reduce(Elab *e, const Call *call) {
-    const char *order = val_is(call->named[1], V_WORD) ? call->named[1].word : NULL;
+    bool given = val_is(call->named[1], V_WORD);
+    FoldOrder order = given ? fold_order_of_word(call->named[1].word) : FOLD_ORDER_ABSENT;
     return reduce_by(e, call, call->args[1], order);
 }
 
@@ -106,7 +106,8 @@ Val bi_min_max(Elab *e, const Call *call) {
         return el_elementwise(e, call->loc, (OpCode)call->builtin->arg, call->builtin->name, 2,
                               call->args);
     }
-    return reduce_by(e, call, (Val){.kind = V_FN, .fn = {.builtin = call->builtin}}, NULL);
+    return reduce_by(e, call, (Val){.kind = V_FN, .fn = {.builtin = call->builtin}},
+                     FOLD_ORDER_ABSENT);
 }
 
 /* ---- scan ---------------------------------------------------------------------------------- */

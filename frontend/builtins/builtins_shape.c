@@ -301,8 +301,9 @@ Val bi_dot(Elab *e, const Call *call) {
     }
     int64_t extents[] = {a->extents[0], b->extents[1]};
     Value *r = emit_shape_op(e, OP_DOT, 2, x, ty_block(e->ir, dot_elem(a->elem), 2, extents));
-    if (call->named && val_is(call->named[0], V_WORD) && strcmp(call->named[0].word, "ieee") != 0)
-        op_set_str(e->ir, r->def, A_PRECISION, call->named[0].word);
+    bool given = call->named && val_is(call->named[0], V_WORD);
+    DotPrecision precision = given ? precision_of_word(call->named[0].word) : PRECISION_ABSENT;
+    if (precision != PRECISION_IEEE) op_set_precision(e->ir, r->def, precision);
     return val_ir(r);
 }
 

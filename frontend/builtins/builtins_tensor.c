@@ -168,23 +168,24 @@ Val bi_combine(Elab *e, const Call *call) {
 
 /// OpenSHMEM's names for atomics: the op, and the `n` omitted values, each of them `value`.
 static const struct Alias {
-    const char *name, *op;
+    const char *name;
+    Update op;
     int n, value;
     bool silent; // has no result
 } aliases[] = {
-    {"set", "xchg", 0, 0, true},          {"inc", "add", 1, 1, true},
-    {"fetch", "cas", 2, 0, false}, // swaps 0 for 0
-    {"fetch_inc", "add", 1, 1, false},    {"fetch_add", "add", 0, 0, false},
-    {"fetch_and", "and", 0, 0, false},    {"fetch_or", "or", 0, 0, false},
-    {"fetch_xor", "xor", 0, 0, false},    {"swap", "xchg", 0, 0, false},
-    {"compare_swap", "cas", 0, 0, false},
+    {"set", UPDATE_XCHG, 0, 0, true},          {"inc", UPDATE_ADD, 1, 1, true},
+    {"fetch", UPDATE_CAS, 2, 0, false}, // swaps 0 for 0
+    {"fetch_inc", UPDATE_ADD, 1, 1, false},    {"fetch_add", UPDATE_ADD, 0, 0, false},
+    {"fetch_and", UPDATE_AND, 0, 0, false},    {"fetch_or", UPDATE_OR, 0, 0, false},
+    {"fetch_xor", UPDATE_XOR, 0, 0, false},    {"swap", UPDATE_XCHG, 0, 0, false},
+    {"compare_swap", UPDATE_CAS, 0, 0, false},
 };
 
 static struct Alias meaning_of(const Builtin *b) {
     const char *kind = b->name + strlen("atomic_");
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (strcmp(aliases[i].name, kind) == 0) return aliases[i];
-    return (struct Alias){.op = kind};
+    return (struct Alias){.op = update_of_word(kind)};
 }
 
 /// Collects the values of an atomic in the op's order: the stored value, then the value that cas
@@ -220,7 +221,7 @@ Val bi_atomic(Elab *e, const Call *call) {
     if (p.mask) vec_push(e->ctx, &operands, p.mask);
     Value *live = el_live(e, &p);
     Op *op = build_op(&e->b, OP_ATOMIC, operands.n, operands.data, 1, &plain, 0);
-    op_set_str(e->ir, op, A_OP, as.op);
+    op_set_update(e->ir, op, as.op);
     op_set_subs(e->ir, op, A_SUBS, p.subs, p.n_subs);
     if (val_is(p.pad, V_ABSENT)) op_set_flag(e->ir, op, A_CHECKED, true);
     mark_place(&p, true);

@@ -366,7 +366,7 @@ typedef struct Place {
     const Type *type;  // of the block as written, with axes of None; rank 0: one element
     const Type *plain; // the type of the IR op, without axes of None
     Val pad;           // V_ABSENT: not given
-    const char *cache; // or NULL
+    Caching cache;
 } Place;
 /// Returns the place of an expression `t[...]`, and reports other expressions. False after an
 /// error.

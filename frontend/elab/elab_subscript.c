@@ -98,13 +98,10 @@ static bool named_sub(Elab *e, const Sub *sub, Place *p) {
                                    ty_scalar(e->ir, p->tensor->elem), "the pad"));
         return p->pad.kind == V_IR;
     }
-    static const char *const words[] = {"all", "last", "first", "none"};
     if (strcmp(sub->name.text, "cache") == 0) {
-        for (int i = 0; i < 4; i++)
-            if (sub->lo->kind == EX_NAME && strcmp(sub->lo->name, words[i]) == 0)
-                p->cache = words[i];
+        p->cache = sub->lo->kind == EX_NAME ? caching_of_word(sub->lo->name) : CACHING_ABSENT;
         if (!p->cache) el_fail(e, sub->lo->loc, D_OPTION_WORD, "cache", "all, last, first, none");
-        return p->cache != NULL;
+        return p->cache != CACHING_ABSENT;
     }
     el_fail(e, sub->name.loc, D_NO_NAMED_SUB, sub->name.text);
     return false;
@@ -368,7 +365,7 @@ Val el_load(Elab *e, Loc loc, const Place *p) {
     Op *op = build_op(&e->b, OP_LOAD, n, operands, 1, &p->plain, 0);
     set_subs(e, op, p);
     if (p->pad.kind == V_ABSENT) op_set_flag(e->ir, op, A_CHECKED, true);
-    if (p->cache) op_set_str(e->ir, op, A_CACHE, p->cache);
+    op_set_caching(e->ir, op, p->cache);
     Value *v = build_reshape(&e->b, result(op, 0), p->type);
     bool positions = p->tensor->elem == EL_I32 || p->tensor->elem == EL_I64;
     return val_ir_valid(v, positions ? el_live(e, p) : NULL);

@@ -9,8 +9,6 @@
 // rank that is blocked in the simulation is blocked in every run.
 #include "frontend/elab/elab_ranks.h"
 
-#include <string.h>
-
 /* ---- signals of later phases -------------------------------------------------------------- */
 
 typedef struct Raised {
@@ -47,12 +45,7 @@ static void seek_raise(Op *op, void *arg) {
 
 /// Whether a wait for v ends when its word is x.
 static bool wait_ends_at(const Op *wait, int64_t x, int64_t v) {
-    const char *compare = op_str(wait, A_COMPARE);
-    if (strcmp(compare, "eq") == 0) return x == v;
-    if (strcmp(compare, "ne") == 0) return x != v;
-    if (strcmp(compare, "gt") == 0) return x > v;
-    if (strcmp(compare, "ge") == 0) return x >= v;
-    return strcmp(compare, "lt") == 0 ? x < v : x <= v;
+    return compare_holds(op_compare(wait), x, v);
 }
 
 /// Whether the wait may hold at first. Words are initially 0. True if it is unknown.
@@ -151,9 +144,8 @@ static void add_event_op(Actor *a, const Op *op, bool certain) {
     } else if (op->code == OP_STORE || op->code == OP_ATOMIC) {
         if (value_is_sym(operand(op, 0))) add_word_access(a, op);
     } else if (op->code == OP_SIGNAL_SET) {
-        const char *how = op_str(op, A_OP);
         SignalEvent ev = {.op = op, .words = operand(op, 0)};
-        if (!how || strcmp(how, "set") == 0) ev.value = el_fact(&a->seat, operand(op, 1));
+        if (op_update(op) != UPDATE_ADD) ev.value = el_fact(&a->seat, operand(op, 1));
         add_event(a, ev, 2);
     } else if (op->code == OP_SIGNAL_WAIT) {
         SignalEvent ev = {.op = op, .words = operand(op, 0), .wait = true, .certain = certain};

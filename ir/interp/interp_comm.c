@@ -227,8 +227,8 @@ static bool push_chunks(Interp *it, Op *op) {
     const Tensor *local = &in(op, 0)->tensor, *done = &in(op, 2)->tensor;
     int64_t rows = local->extents[1], each = in_int(op, 4),
             all = chunks_of_rows(it, op, rows, each);
-    bool push = strcmp(op_str(op, A_PLAN), "push") == 0, complete = true;
-    bool one = strcmp(op_str(op, A_PLAN), "behind") == 0;
+    bool push = op_transfer(op) == TRANSFER_PUSH, complete = true;
+    bool one = op_transfer(op) == TRANSFER_BEHIND;
     for (int64_t r = 0; r < it->world->n; r++)
         for (int64_t c = 0; c < all && r != it->rank && !(one && r != in_int(op, 2)); c++) {
             int64_t *flag = signal_word_at(&in(op, 3)->tensor, 3, (int64_t[]){r, it->rank, c});
@@ -290,17 +290,8 @@ static int64_t *signal_word_of_op(Interp *it, const Op *op, int first) {
 enum { WAIT_VALUE = 2, WAIT_PEER, WAIT_COORDINATES };
 
 static bool is_raised(Interp *it, Op *op) {
-    static const struct {
-        const char *name;
-        int holds; // for less, equal, greater: bits 1, 2, 4
-    } compares[] = {{"eq", 2}, {"ne", 5}, {"gt", 4}, {"ge", 6}, {"lt", 1}, {"le", 3}};
     const int64_t *word = signal_word_of_op(it, op, WAIT_COORDINATES);
-    const char *how = op_str(op, A_COMPARE);
-    int64_t value = in_int(op, WAIT_VALUE);
-    int holds = 6;
-    for (int i = 0; how && i < 6; i++)
-        if (strcmp(how, compares[i].name) == 0) holds = compares[i].holds;
-    return !word || (holds & (*word < value ? 1 : *word == value ? 2 : 4));
+    return !word || compare_holds(op_compare(op), *word, in_int(op, WAIT_VALUE));
 }
 
 /// The op's text with the peer and the last coordinate.
@@ -331,8 +322,7 @@ void do_signal_wait(Interp *it, Op *op) {
 
 void do_signal_set(Interp *it, Op *op) {
     int64_t *word = signal_word_of_op(it, op, 2), value = in_int(op, 1);
-    const char *how = op_str(op, A_OP);
-    bool adds = how && strcmp(how, "add") == 0;
+    bool adds = op_update(op) == UPDATE_ADD;
     if (!word) return;
     race_raise(it, word, adds);
     *word = adds ? (int64_t)((uint64_t)*word + (uint64_t)value) : value;

@@ -78,7 +78,7 @@ void do_reduce(Interp *it, Op *op) {
     int n = op->n_operands;
     Join j = join_of(it, op, n);
     AxisLines l = lines_of(in(op, 0)->type, (int)op_int(op, A_AXIS, 0));
-    bool tree = op_str(op, A_ORDER) != NULL;
+    bool tree = op_fold_order(op) != FOLD_ORDER_ABSENT;
     j.wide &= !tree;
     Cell *values = ctx_array(it->ctx, Cell, (l.length + 1) * n);
     for (int64_t line = 0; line < l.count; line++) {

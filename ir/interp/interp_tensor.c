@@ -184,22 +184,16 @@ void do_store(Interp *it, Op *op) {
 
 /* ---- atomics ------------------------------------------------------------------------------- */
 
-static Cell atomic_value(const char *kind, Elem e, Cell old, Cell v, Cell desired) {
-    static const struct {
-        const char *name;
-        OpCode op;
-    } table[] = {{"add", OP_ADD}, {"max", OP_MAX}, {"min", OP_MIN},
-                 {"and", OP_AND}, {"or", OP_OR},   {"xor", OP_XOR}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(kind, table[i].name) == 0)
-            return eval_elementwise(table[i].op, e, (Cell[]){old, v, {0}});
-    if (strcmp(kind, "cas") == 0) return cell_bits(e, old) == cell_bits(e, v) ? desired : old;
+static Cell atomic_value(Update update, Elem e, Cell old, Cell v, Cell desired) {
+    OpCode op = op_of_update(update);
+    if (op != OP_COUNT) return eval_elementwise(op, e, (Cell[]){old, v, {0}});
+    if (update == UPDATE_CAS) return cell_bits(e, old) == cell_bits(e, v) ? desired : old;
     return v; // xchg
 }
 
 void do_atomic(Interp *it, Op *op) {
-    const char *kind = op_str(op, A_OP);
-    bool cas = strcmp(kind, "cas") == 0;
+    Update update = op_update(op);
+    bool cas = update == UPDATE_CAS;
     const Reg *v = in(op, 1), *expected = cas ? in(op, 2) : NULL;
     Elem e = v->type->elem;
     for_each_lane(it, l, op) {
@@ -211,7 +205,7 @@ void do_atomic(Interp *it, Op *op) {
             race_atomic(it, element_address(l.tensor, l.offset),
                         !cas || cell_bits(e, old) == cell_bits(e, first));
             store_element(it, l.tensor, l.offset,
-                          atomic_value(kind, e, old, first, v->cells[l.lane]));
+                          atomic_value(update, e, old, first, v->cells[l.lane]));
         }
         out(op, 0)->cells[l.lane] = old;
     }

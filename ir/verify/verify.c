@@ -14,8 +14,6 @@
 
 #include "lang/diag.h"
 
-#include <string.h>
-
 void verify_fail(Verifier *v, const Op *op, const char *found, const char *expected, ...) {
     va_list ap;
     va_start(ap, expected);
@@ -46,6 +44,8 @@ static void verify_attrs(Verifier *v, const Op *op) {
             Text found = {.ctx = v->ctx};
             ir_print_attr(&found, a->value);
             verify_fail(v, op, found.data, "attribute '%s' of kind %s", info->name, info->kind);
+        } else if (info->words) {
+            want_word(v, op, a->id, ~0u);
         }
     }
     for (const uint8_t *a = op_info[op->code].attrs; *a; a++)

@@ -46,8 +46,9 @@ bool want_count(Verifier *v, const Op *op, const char *what, int64_t found, int6
 bool want_range(Verifier *v, const Op *op, const char *what, int64_t n, int64_t lo, int64_t hi);
 /// Checks that the attribute `axis` is an axis of t.
 bool want_axis(Verifier *v, const Op *op, const Type *t);
-/// Checks that the string attribute, if present, is one of the names (NULL ends the list).
-bool want_one_of(Verifier *v, const Op *op, StrAttr attr, const char *const *names);
+/// Checks that the attribute of an enum, if present, has one of the allowed values (bits 1 <<
+/// value).
+bool want_word(Verifier *v, const Op *op, AttrId id, unsigned allowed);
 /// Checks the arguments of region r.
 bool want_args(Verifier *v, const Op *op, int r, int n, const Type *const *types);
 /// Checks that region 0 takes an i64.

@@ -168,10 +168,8 @@ void verify_await(Verifier *v, const Op *op) {
 /* ---- rings --------------------------------------------------------------------------------- */
 
 void verify_ring_make(Verifier *v, const Op *op) {
-    static const char *const kinds[] = {"tma", "async", NULL};
     const Type *t = result(op, 0)->type;
-    if (!want_result_kind(v, op, TK_RING, "ring") || !want_one_of(v, op, A_FILLED_BY, kinds) ||
-        !want_range(v, op, "slots", t->slots, 1, 65))
+    if (!want_result_kind(v, op, TK_RING, "ring") || !want_range(v, op, "slots", t->slots, 1, 65))
         return;
     for (int i = 0; i < t->n_parts; i++) verify_placing(v, op, t->parts[i]);
 }

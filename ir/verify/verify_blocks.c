@@ -144,7 +144,6 @@ static Elem sum_elem(Elem e) {
 
 /// Checks that a <m, k> times b <k, n> fits, and accumulates in a result of type c.
 static bool verify_product(Verifier *v, const Op *op, const Type *a, const Type *b, const Type *c) {
-    static const char *const precisions[] = {"ieee", "tf32", "tf32x3", "fast", NULL};
     bool fits = ty_is_block(a) && ty_is_block(b) && a->rank == 2 && b->rank == 2 &&
                 a->extents[1] == b->extents[0] && sum_elem(a->elem) != EL_COUNT &&
                 sum_elem(a->elem) == sum_elem(b->elem);
@@ -155,8 +154,7 @@ static bool verify_product(Verifier *v, const Op *op, const Type *a, const Type 
         return false;
     }
     int64_t extents[] = {a->extents[0], b->extents[1]};
-    return want_type(v, op, "result", 0, c, ty_block(v->ir, sum_elem(a->elem), 2, extents)) &&
-           want_one_of(v, op, A_PRECISION, precisions);
+    return want_type(v, op, "result", 0, c, ty_block(v->ir, sum_elem(a->elem), 2, extents));
 }
 
 void verify_dot(Verifier *v, const Op *op) {
@@ -208,11 +206,8 @@ static const Type *type_without_axis(Ir *ir, const Type *t, int64_t axis) {
 }
 
 void verify_reduce(Verifier *v, const Op *op) {
-    static const char *const orders[] = {"fixed", NULL};
     int n = op->n_operands;
-    if (!are_aligned(v, op, n) || !want_count(v, op, "results", op->n_results, n) ||
-        !want_one_of(v, op, A_ORDER, orders))
-        return;
+    if (!are_aligned(v, op, n) || !want_count(v, op, "results", op->n_results, n)) return;
     for (int i = 0; i < n; i++)
         if (!want_result(v, op, i,
                          type_without_axis(v->ir, operand(op, i)->type, op_int(op, A_AXIS, 0))))

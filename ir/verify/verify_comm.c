@@ -2,8 +2,6 @@
 // The verifier's rules for several ranks: launches, transfers, signals.
 #include "ir/verify/verify.h"
 
-#include <string.h>
-
 /// Checks that the kernel has symmetric parameters, which make its launch collective.
 static bool in_sym_kernel(Verifier *v, const Op *op) {
     const Op *kernel = op_enclosing(op, OP_KERNEL);
@@ -32,9 +30,8 @@ static bool are_words(Verifier *v, const Op *op, const char *what, const Type *t
 }
 
 static bool says_how(Verifier *v, const Op *op, bool pulls) {
-    static const char *const all[] = {"before", "push", "pull", "direct", NULL};
-    static const char *const pushes[] = {"before", "push", "behind", NULL};
-    return want_one_of(v, op, A_PLAN, pulls ? all : pushes);
+    unsigned pushes = 1u << TRANSFER_BEFORE | 1u << TRANSFER_PUSH | 1u << TRANSFER_BEHIND;
+    return want_word(v, op, ATTR_PLAN, pulls ? ~(1u << TRANSFER_BEHIND) : pushes);
 }
 
 /// The gathered view is the same tensor at another address, so strides may differ.
@@ -55,7 +52,7 @@ void verify_comm_scatter(Verifier *v, const Op *op) {
     if (!in_sym_kernel(v, op) || !says_how(v, op, false) || !want_kind(v, op, 0, TK_TENSOR) ||
         !want_kind(v, op, 1, TK_TENSOR))
         return;
-    bool behind = strcmp(op_str(op, A_PLAN), "behind") == 0;
+    bool behind = op_transfer(op) == TRANSFER_BEHIND;
     if (!(behind ? want_index(v, op, 2)
                  : are_words(v, op, "what is done", operand(op, 2)->type, 2)) ||
         !are_words(v, op, "the flags", operand(op, 3)->type, 3) || !want_index(v, op, 4))
@@ -90,12 +87,9 @@ static bool names_word(Verifier *v, const Op *op, int numbers, int first) {
 }
 
 void verify_signal_wait(Verifier *v, const Op *op) {
-    static const char *const compares[] = {"eq", "ne", "gt", "ge", "lt", "le", NULL};
-    if (names_word(v, op, 2, 4) && are_words(v, op, "the control block", operand(op, 1)->type, 1))
-        want_one_of(v, op, A_COMPARE, compares);
+    if (names_word(v, op, 2, 4)) are_words(v, op, "the control block", operand(op, 1)->type, 1);
 }
 
 void verify_signal_set(Verifier *v, const Op *op) {
-    static const char *const ops[] = {"set", "add", NULL};
-    if (names_word(v, op, 1, 2)) want_one_of(v, op, A_OP, ops);
+    if (names_word(v, op, 1, 2)) want_word(v, op, ATTR_OP, 1u << UPDATE_SET | 1u << UPDATE_ADD);
 }

@@ -2,8 +2,6 @@
 // The verifier's rules for tensors and their subscripts.
 #include "ir/verify/verify.h"
 
-#include <string.h>
-
 void verify_align(Verifier *v, const Op *op) {
     if (want_kind(v, op, 0, TK_TENSOR)) want_result(v, op, 0, ty_scalar(v->ir, EL_I64));
 }
@@ -18,7 +16,7 @@ static int access_head(const Op *op) {
     switch (op->code) {
     case OP_LIVE: return 1;
     case OP_COMBINE: return 2 * (int)op_int(op, A_N_TENSORS, 1);
-    case OP_ATOMIC: return strcmp(op_str(op, A_OP), "cas") == 0 ? 3 : 2;
+    case OP_ATOMIC: return op_update(op) == UPDATE_CAS ? 3 : 2;
     default: return 2;
     }
 }
@@ -128,15 +126,15 @@ void verify_copy_async(Verifier *v, const Op *op) {
 
 /// Checks that the element is in the classes of the elementwise op; xchg and cas take any.
 void verify_atomic(Verifier *v, const Op *op) {
-    static const char *const names[] = {"add", "max",  "min", "and", "or",
-                                        "xor", "xchg", "cas", NULL};
-    const Type *shape = want_one_of(v, op, A_OP, names) ? verify_access(v, op) : NULL;
+    bool known = want_word(v, op, ATTR_OP, ~(1u << UPDATE_SET));
+    const Type *shape = known ? verify_access(v, op) : NULL;
     if (!shape) return;
     const Type *t = type_of_moved(v, op, shape);
-    OpCode code = op_by_name(op_str(op, A_OP));
+    OpCode code = op_of_update(op_update(op));
     int classes = code == OP_COUNT ? EC_ANY : op_info[code].classes;
     if (!elem_is(t->elem, classes) || elem_info[t->elem].bits < 8)
-        verify_fail(v, op, elem_info[t->elem].name, "an element that has %s", op_str(op, A_OP));
+        verify_fail(v, op, elem_info[t->elem].name, "an element that has %s",
+                    update_word(op_update(op)));
     if (want_operand(v, op, 1, t) && want_result(v, op, 0, t) && access_head(op) == 3)
         want_operand(v, op, 2, t);
 }

@@ -2,8 +2,6 @@
 // The helpers of the verifier's rules. Each checks one property and reports its violation.
 #include "ir/verify/verify.h"
 
-#include <string.h>
-
 const char *number_text(Verifier *v, int64_t n) {
     return ctx_format(v->ctx, "%lld", (long long)n);
 }
@@ -73,16 +71,16 @@ bool want_axis(Verifier *v, const Op *op, const Type *t) {
     return want_range(v, op, "axis", op_int(op, A_AXIS, 0), 0, t->rank);
 }
 
-/// Checks that the string attribute, if present, is one of the names.
-bool want_one_of(Verifier *v, const Op *op, StrAttr attr, const char *const *names) {
-    const char *s = op_str(op, attr);
+bool want_word(Verifier *v, const Op *op, AttrId id, unsigned allowed) {
+    const Attr *a = op_attr(op, id);
+    const AttrInfo *info = &attr_info[id];
+    int value = a ? attr_value_of(id, a->str) : 0;
+    if (!a || (value && allowed >> value & 1)) return true;
     Text all = {.ctx = v->ctx};
-    for (; s && *names; names++) {
-        if (strcmp(*names, s) == 0) return true;
-        text_add(&all, "%s%s", all.n ? ", " : "", *names);
-    }
-    if (s) verify_fail(v, op, s, "%s to be one of %s", attr_info[attr].name, all.data);
-    return !s;
+    for (int i = 0; info->words[i]; i++)
+        if (allowed >> (i + 1) & 1) text_add(&all, "%s%s", all.n ? ", " : "", info->words[i]);
+    verify_fail(v, op, a->str, "%s to be one of %s", info->name, all.data);
+    return false;
 }
 
 /// Checks the arguments of region r.

@@ -264,11 +264,20 @@ void comm_read_in_turn(Comm *c, const CommReads *r) {
 
 /* ---- the transfer -------------------------------------------------------------------------- */
 
+static TransferPlan transfer_of_plan(PlanId plan) {
+    switch (plan) {
+    case PLAN_PULL: return TRANSFER_PULL;
+    case PLAN_PUSH: return TRANSFER_PUSH;
+    case PLAN_DIRECT: return TRANSFER_DIRECT;
+    default: return TRANSFER_BEFORE;
+    }
+}
+
 static Op *build_gather(Comm *c, Builder *b, const CommReads *r, PlanId plan, Value *chunk) {
     const Type *flags = ty_tensor(c->ir, EL_I64, 2, NULL, (int64_t[]){DYNAMIC, 1});
     const Type *types[2] = {r->tensor->type, flags};
     Op *op = build_op(b, OP_COMM_GATHER, 2, (Value *[]){r->tensor, chunk}, 2, types, 0);
-    op_set_str(c->ir, op, A_PLAN, plan_name(plan));
+    op_set_transfer(c->ir, op, transfer_of_plan(plan));
     op_set_str(c->ir, op, A_NAME, comm_name(r->tensor));
     result(op, 0)->name = r->tensor->name;
     result(op, 1)->name = "flags";

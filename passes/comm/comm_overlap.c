@@ -116,7 +116,7 @@ void comm_wait(Comm *c, Builder *b, Value *words, Value *epoch, Value *peer, int
     Value *in[4 + MAX_RANK] = {words, comm_control(c), epoch, peer};
     memcpy(in + 4, coordinates, sizeof *in * (size_t)n);
     Op *wait = build_op(b, OP_SIGNAL_WAIT, 4 + n, in, 0, NULL, 0);
-    op_set_str(c->ir, wait, A_COMPARE, "ge");
+    op_set_compare(c->ir, wait, COMPARE_GE);
     op_set_str(c->ir, wait, A_TEXT, text);
     op_set_flag(c->ir, wait, A_SET_ONCE, true);
 }

@@ -477,7 +477,7 @@ static void raise_parts(Comm *c, const ShardParts *p, Value *ranks) {
     Value *to = ix_rem(&in, ix_add(&in, c->rank, next), ranks);
     Value *set[5] = {p->words, epoch, to, c->rank, number};
     Op *op = build_op(&in, OP_SIGNAL_SET, 5, set, 0, NULL, 0);
-    op_set_str(b.ir, op, A_OP, "set");
+    op_set_update(b.ir, op, UPDATE_SET);
     build_yield(&in, 0, NULL);
 }
 

@@ -102,11 +102,11 @@ static void send_shards(Comm *c, const CommPut *p, Builder b) {
     store_at(&b, p->sent, load_at(&b, p->tensor, &own), &sent, NULL);
     Value *at[3] = {comm_of_other(c, &b, to), c->rank, ix_div(&b, row, p->chunk)};
     Place word = place_behind(3, at, NULL);
-    Op *first = atomic_at(&b, "max", p->words, comm_first_epoch(c, &b), &word);
+    Op *first = atomic_at(&b, UPDATE_MAX, p->words, comm_first_epoch(c, &b), &word);
     op_set_flag(c->ir, first, A_SYSTEM, true);
     Value *in[5] = {p->words, build_index(&b, 1), at[0], at[1], at[2]};
     Op *set = build_op(&b, OP_SIGNAL_SET, 5, in, 0, NULL, 0);
-    op_set_str(c->ir, set, A_OP, "add");
+    op_set_update(c->ir, set, UPDATE_ADD);
     close_regions(&b, home);
 }
 

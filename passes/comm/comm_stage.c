@@ -255,7 +255,7 @@ static void send_staged(Stage *s) {
     Value *epoch = comm_epoch(s->c, &b);
     Value *in[5] = {s->flags, epoch, to, s->c->rank, tile_number(s, &b, index, to)};
     Op *set = build_op(&b, OP_SIGNAL_SET, 5, in, 0, NULL, 0);
-    op_set_str(s->c->ir, set, A_OP, "set");
+    op_set_update(s->c->ir, set, UPDATE_SET);
     // With several signals of a tile, none is late.
     if (s->adds == 1) op_set_flag(s->c->ir, set, A_DEFERRABLE, true);
 }
@@ -273,7 +273,7 @@ static void scatter_staged(Stage *s, Builder *b, Value *peer) {
         Value *rows = ix_max(b, comm_dim(b, s->local[i], 1), build_index(b, 1));
         Value *in[5] = {s->local[i], s->stage[i], which, up, rows};
         Op *op = build_op(b, OP_COMM_SCATTER, 5, in, 0, NULL, 0);
-        op_set_str(ir, op, A_PLAN, peer ? "behind" : "before");
+        op_set_transfer(ir, op, peer ? TRANSFER_BEHIND : TRANSFER_BEFORE);
         op_set_str(ir, op, A_NAME, comm_name(operand(s->add, i)));
     }
 }
@@ -453,7 +453,7 @@ static void add_in_place(Stage *s) {
     if (!op_flag(s->add, A_ACCUMULATE)) clear_owned(s);
     s->c->remote |= op_flag(s->add, A_ACCUMULATE);
     Value *v = build_cast(&b, operand(s->add, 1), tensor->type->elem);
-    Op *op = atomic_at(&b, "add", tensor, v, &p);
+    Op *op = atomic_at(&b, UPDATE_ADD, tensor, v, &p);
     op_set_flag(s->c->ir, op, A_SYSTEM, true);
     turn_later(s);
     op_erase(s->add);

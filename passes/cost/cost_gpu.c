@@ -13,8 +13,6 @@
 #include "passes/util.h"
 
 #include <math.h>
-#include <string.h>
-
 /// The work of one program, or of one run of a region.
 typedef struct GpuWork {
     double unit, shared, alu; // cycles of an SM
@@ -59,8 +57,7 @@ typedef struct GpuModel {
 /* ---- ops ----------------------------------------------------------------------------------- */
 
 static const GpuUnit *unit_for_dot(const GpuModel *m, const Op *dot) {
-    return gpu_unit_for(m->target, operand(dot, 0)->type, operand(dot, 1)->type,
-                        op_str(dot, A_PRECISION));
+    return gpu_unit_for(m->target, operand(dot, 0)->type, operand(dot, 1)->type, op_precision(dot));
 }
 
 static double padded_extent(int64_t extent, int64_t unit) {
@@ -93,7 +90,7 @@ static void add_dot(const GpuModel *m, GpuWork *w, const Op *op, double times) {
     const GpuUnit *u = unit_for_dot(m, op);
     double rows = (double)d->extents[0], columns = (double)d->extents[1];
     double k = (double)a->extents[1], bytes = elem_info[a->elem].bits / 8.0;
-    double rounds = u && gpu_in_three(op_str(op, A_PRECISION)) ? 3 : 1;
+    double rounds = u && gpu_in_three(op_precision(op)) ? 3 : 1;
     w->flops += 2 * times * rows * columns * k;
     if (!u) {
         double cycles = times * rows * columns * k / m->target->fma_cycle;

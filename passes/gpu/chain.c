@@ -58,7 +58,7 @@ static void add_load(Chain *c, const Op *load) {
 
 static void add_dot(Chain *c, const Op *dot) {
     const Type *a = operand(dot, 0)->type, *b = operand(dot, 1)->type;
-    const GpuUnit *unit = gpu_unit_for(c->target, a, b, op_str(dot, A_PRECISION));
+    const GpuUnit *unit = gpu_unit_for(c->target, a, b, op_precision(dot));
     const Op *loop = op_enclosing(dot, OP_FOR);
     c->mixed |= !unit || !(unit->features & GPU_WGMMA) || elem_info[a->elem].bits != MOST_BITS;
     c->mixed |= !loop || dot->parent != loop->regions[0] || loop->parent != c->program->regions[0];

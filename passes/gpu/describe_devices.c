@@ -82,7 +82,8 @@ void gpu_describe(Text *out, const Op *module, GpuMore *more, void *arg) {
         if (op_int(op, A_STRIP_MINE, 0))
             text_add(out, ", rows in strips of %" PRId64 ": registers do not hold them",
                      op_int(op, A_STRIP_MINE, 0));
-        if (op_str(op, A_ORDER)) text_add(out, ", programs in %s", op_str(op, A_ORDER));
+        if (op_str(op, A_PROGRAM_ORDER))
+            text_add(out, ", programs in %s", op_str(op, A_PROGRAM_ORDER));
         text_add(out, "\n");
         op_walk_pre(op, describe_op, &d);
         describe_lines(&d, op, A_COPY_NOTES);

@@ -80,11 +80,11 @@ typedef struct GpuUnit {
     const char *name;   // "mma.m16n8k16.f16"; its fragments are those of "mma.m16n8k16"
     int m, n, k, steps; // k is that of all steps; each step is an instruction
     Elem a, b, sum;
-    const char *precision; // of a dot of f32; "" for other elements
-    int features;          // required features
-    int generations;       // any of these features; 0: no condition
-    double rate;           // share of GpuTarget.unit_cycle
-    int chain;             // see gpu_chain, on targets without better sums
+    DotPrecision precision; // of a dot of f32; ABSENT for other elements
+    int features;           // required features
+    int generations;        // any of these features; 0: no condition
+    double rate;            // share of GpuTarget.unit_cycle
+    int chain;              // see gpu_chain, on targets without better sums
 } GpuUnit;
 
 /// Products along k that a narrow unit adds up.
@@ -96,15 +96,15 @@ int gpu_chain(const GpuTarget *t, const GpuUnit *u);
 /// Returns the row of the dot's attribute `unit`. NULL: the dot uses FMAs.
 const GpuUnit *gpu_unit_of(const Op *dot);
 /// Whether the precision splits the product into three, whose operands are computed in registers.
-bool gpu_in_three(const char *precision);
-/// Returns the row for a product of these elements, extents and precision (NULL: ieee), or NULL. A
+bool gpu_in_three(DotPrecision precision);
+/// Returns the row for a product of these elements, extents and precision, or NULL. A
 /// row of AMD's may fit the transposed product instead.
 const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
-                            const char *precision);
+                            DotPrecision precision);
 /// Returns the row for a product in a chain, and prefers AMD's units. Its tiles have at most the
 /// given rows. If `takes`, it takes the registers of another product's result unchanged.
 const GpuUnit *gpu_unit_in_chain(Ctx *ctx, const GpuTarget *t, const Type *a, const Type *b,
-                                 const char *precision, int64_t rows, bool takes);
+                                 DotPrecision precision, int64_t rows, bool takes);
 /// Whether a product of these extents fits the unit.
 bool gpu_unit_fits(const GpuUnit *unit, int64_t m, int64_t n, int64_t k);
 /// Returns the first two parts of the name, "mfma.32x32x8". Rows of portable.def begin with them.

@@ -6,11 +6,12 @@
 
 static const GpuUnit units[] = {
 #define ROW(chain, name, m, n, k, a, b, sum, precision, features, rate)                            \
-    {name, m, n, k, 1, EL_##a, EL_##b, EL_##sum, precision, features, 0, rate, chain},
+    {name, m, n, k, 1, EL_##a, EL_##b, EL_##sum, PRECISION_##precision, features, 0, rate, chain},
 #define UNIT(...)   ROW(0, __VA_ARGS__)
 #define NARROW(...) ROW(GPU_CHAIN, __VA_ARGS__)
 #define AMD(name, m, n, k, steps, a, b, sum, precision, generations, features, rate)               \
-    {name, m, n, k, steps, EL_##a, EL_##b, EL_##sum, precision, features, generations, rate, 0},
+    {name,     m,           n,    k, steps, EL_##a, EL_##b, EL_##sum, PRECISION_##precision,       \
+     features, generations, rate, 0},
 #include "passes/gpu/units.def"
 #undef ROW
 };
@@ -40,26 +41,25 @@ bool gpu_unit_fits(const GpuUnit *u, int64_t m, int64_t n, int64_t k) {
     return k % u->k == 0 && 2 * m >= u->m && n >= u->n;
 }
 
-bool gpu_in_three(const char *precision) {
-    return precision && strcmp(precision, "tf32x3") == 0;
-}
-
-/// Whether the precision leaves operands whole.
-static bool is_plain_precision(const char *precision) {
-    return !precision || strcmp(precision, "fast") == 0;
+bool gpu_in_three(DotPrecision precision) {
+    return precision == PRECISION_TF32X3;
 }
 
 /// Whether the unit is at least as precise as wanted. f32 always meets tf32.
-static bool is_precise(const GpuUnit *u, const char *wanted) {
-    return strcmp(u->precision, wanted) == 0 ||
-           (strcmp(u->precision, "ieee") == 0 && strcmp(wanted, "tf32") == 0);
+static bool is_precise(const GpuUnit *u, DotPrecision wanted) {
+    return u->precision == wanted || (u->precision == PRECISION_IEEE && wanted == PRECISION_TF32);
+}
+
+/// The precision that a unit of f32 needs.
+static DotPrecision wanted_of_unit(DotPrecision precision) {
+    bool rounds = precision == PRECISION_TF32 || gpu_in_three(precision);
+    return rounds ? PRECISION_TF32 : PRECISION_IEEE;
 }
 
 static bool is_for(const GpuUnit *u, const GpuTarget *t, const Type *a, const Type *b,
-                   const char *precision) {
+                   DotPrecision precision) {
     bool three = gpu_in_three(precision);
-    const char *wanted = three ? "tf32" : is_plain_precision(precision) ? "ieee" : precision;
-    if (a->elem != EL_F32) wanted = "";
+    DotPrecision wanted = a->elem == EL_F32 ? wanted_of_unit(precision) : PRECISION_ABSENT;
     if (three && u->features & GPU_WGMMA) return false;
     int64_t m = a->extents[0], n = b->extents[1], k = a->extents[1];
     bool flips = u->features & GPU_AMD;
@@ -69,7 +69,7 @@ static bool is_for(const GpuUnit *u, const GpuTarget *t, const Type *a, const Ty
 }
 
 const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
-                            const char *precision) {
+                            DotPrecision precision) {
     for (int i = 0; i < N_UNITS; i++)
         if (is_for(&units[i], t, a, b, precision)) return &units[i];
     return NULL;
@@ -92,7 +92,7 @@ static bool takes_results(Ctx *ctx, const GpuUnit *u) {
 }
 
 const GpuUnit *gpu_unit_in_chain(Ctx *ctx, const GpuTarget *t, const Type *a, const Type *b,
-                                 const char *precision, int64_t rows, bool takes) {
+                                 DotPrecision precision, int64_t rows, bool takes) {
     for (int i = 0; i < N_UNITS; i++)
         if (units[i].features & GPU_AMD && is_for(&units[i], t, a, b, precision) &&
             units[i].n <= rows && (!takes || takes_results(ctx, &units[i])))

@@ -84,7 +84,7 @@ static void outline_launch(PassEnv *env, Op *module, Op *kernel, Op *launch) {
     op_set_str(ir, o.device, A_NAME, device_name(ir, module, kernel));
     op_set_int(ir, o.device, A_WARPS, env->warps > 0 ? env->warps : 1);
     op_copy_attr(ir, o.device, kernel, ATTR_CONFIG);
-    op_copy_attr(ir, o.device, launch, ATTR_ORDER);
+    op_copy_attr(ir, o.device, launch, ATTR_PROGRAM_ORDER);
     if (op_flag(launch, A_MULTICAST)) op_set_flag(ir, o.device, A_MULTICAST, true);
     Region *body = o.device->regions[0], *from = launch->regions[0];
     Value *program = region_add_arg(ir, body, from->args[0]->type, "program");

@@ -35,8 +35,7 @@ typedef struct DeviceSearch {
 
 /// Whether the op adds a block of results to memory where a store would write it.
 static bool is_atomic_sum(const Op *op) {
-    return strcmp(op_str(op, A_OP), "add") == 0 && access_of(op).rank == 2 &&
-           !value_has_uses(result(op, 0));
+    return op_update(op) == UPDATE_ADD && access_of(op).rank == 2 && !value_has_uses(result(op, 0));
 }
 
 static void look_at_device_op(Op *op, void *arg) {

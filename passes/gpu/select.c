@@ -21,8 +21,6 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
-#include <string.h>
-
 #define TF32_MASK 0xffffe000u
 #define TF32_HALF 0x1000u
 
@@ -36,10 +34,11 @@ static Value *build_transposed(Builder *at, Value *x) {
     return result(op, 0);
 }
 
-static Value *build_product(Builder *b, Value *x, Value *y, Value *c, const char *precision) {
+/// x times y, plus c, of operands rounded to tf32.
+static Value *build_tf32_product(Builder *b, Value *x, Value *y, Value *c) {
     Value *in[] = {x, y, c};
     Op *op = build_op(b, OP_DOT, c ? 3 : 2, in, 1, &c->type, 0);
-    op_set_str(b->ir, op, A_PRECISION, precision);
+    op_set_precision(b->ir, op, PRECISION_TF32);
     return result(op, 0);
 }
 
@@ -69,8 +68,8 @@ static void in_three(Ir *ir, Op *dot) {
     Value *a2, *b2, *a1 = head_of(&b, operand(dot, 0), &a2),
                     *b1 = head_of(&b, operand(dot, 1), &b2);
     const Type *t = result(dot, 0)->type;
-    Value *small = build_product(&b, a1, b2, build_float(&b, t, 0), "tf32");
-    Value *sum = build_product(&b, a1, b1, build_product(&b, a2, b1, small, "tf32"), "tf32");
+    Value *small = build_tf32_product(&b, a1, b2, build_float(&b, t, 0));
+    Value *sum = build_tf32_product(&b, a1, b1, build_tf32_product(&b, a2, b1, small));
     replace_dot(dot, dot->n_operands > 2 ? build_binary(&b, OP_ADD, operand(dot, 2), sum) : sum);
 }
 
@@ -84,8 +83,7 @@ static bool is_f8_value(const Value *v) {
 
 /// Whether sums may be as inexact as the unit's.
 static bool is_fast(const Op *dot) {
-    const char *precision = op_str(dot, A_PRECISION);
-    return precision && strcmp(precision, "fast") == 0;
+    return op_precision(dot) == PRECISION_FAST;
 }
 
 /// Whether TMA copies the operand's block, with rows along k, and the block has no other use.
@@ -117,7 +115,7 @@ static const GpuUnit *unit_for(const PassEnv *env, Op *dot) {
     if (warps < GPU_GROUP_WARPS || sums > most || !rounds_on_the_way(env, dot))
         t.features &= ~GPU_WGMMA;
     const Type *a = operand(dot, 0)->type, *b = operand(dot, 1)->type;
-    const char *precision = op_str(dot, A_PRECISION);
+    DotPrecision precision = op_precision(dot);
     // Each warp should have whole rows.
     if (dot_keeps_rows(dot))
         return gpu_unit_in_chain(ir_ctx(env->ir), &t, a, b, precision,
@@ -176,13 +174,13 @@ static void select_unit(Op *op, void *arg) {
 /// Splits products in three before units are chosen.
 static void split_products(Op *op, void *arg) {
     const PassEnv *env = arg;
-    if (op->code != OP_DOT || !gpu_in_three(op_str(op, A_PRECISION))) return;
+    if (op->code != OP_DOT || !gpu_in_three(op_precision(op))) return;
     const Type *a = operand(op, 0)->type, *b = operand(op, 1)->type;
-    bool better = gpu_unit_for(env->gpu, a, b, "ieee");
-    if (gpu_unit_for(env->gpu, a, b, "tf32x3") && !better)
+    bool better = gpu_unit_for(env->gpu, a, b, PRECISION_IEEE);
+    if (gpu_unit_for(env->gpu, a, b, PRECISION_TF32X3) && !better)
         in_three(env->ir, op);
     else
-        op_set_str(env->ir, op, A_PRECISION, NULL);
+        op_set_precision(env->ir, op, PRECISION_ABSENT);
 }
 
 void pass_select(PassEnv *env, Op *module) {

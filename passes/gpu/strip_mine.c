@@ -78,7 +78,7 @@ static bool goes_by_strips(const Strip *s, const Op *op) {
         return !a.mask && a.pick_at < 0 && part_dim(&a, axis_of_row(s, v->type)) >= 0;
     case OP_REDUCE:
         return !joins_row(s, op) ||
-               (region_monoid(op->regions[0]) != OP_COUNT && !op_str(op, A_ORDER));
+               (region_monoid(op->regions[0]) != OP_COUNT && !op_fold_order(op));
     case OP_RESHAPE:
         return is_row(s, operand(op, 0)) && is_row(s, result(op, 0)) &&
                part_axis(op, 0, axis_of_row(s, result(op, 0)->type)) >= 0;

@@ -56,7 +56,7 @@ static Op *reduction_before(const Op *wait) {
     for (Op *op = wait->prev; op && op_has(op, PURE); op = op->prev) {
         for (int i = 0; i < wait->n_operands; i++)
             if (operand(wait, i)->def == op) return NULL;
-        if (op->code == OP_REDUCE && op->n_results == 1 && !op_attr(op, ATTR_ORDER) &&
+        if (op->code == OP_REDUCE && op->n_results == 1 && !op_fold_order(op) &&
             rests_on_special_functions(operand(op, 0), op->parent, MOST_DEPTH))
             return op;
     }

@@ -131,11 +131,11 @@ static double single_elements(const Op *load) {
 static void measure_dot(RegisterSizes *z, const Op *op) {
     const GpuUnit *unit = gpu_unit_of(op);
     if (!op_attr(op, ATTR_UNIT))
-        unit = gpu_unit_for(z->target, operand(op, 0)->type, operand(op, 1)->type,
-                            op_str(op, A_PRECISION));
+        unit =
+            gpu_unit_for(z->target, operand(op, 0)->type, operand(op, 1)->type, op_precision(op));
     // A chain adds its sums to others, which take registers, too.
     bool chained = unit && gpu_chain(z->target, unit) && !(unit->features & GPU_WGMMA);
-    bool three = gpu_in_three(op_str(op, A_PRECISION));
+    bool three = gpu_in_three(op_precision(op));
     int parts = chained || three ? 2 : 1;
     const Type *sum = result(op, 0)->type;
     if (sum->kind == TK_PENDING) sum = ty_promised(sum);

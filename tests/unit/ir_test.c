@@ -133,7 +133,12 @@ static void table_is_sound(Ctx *ctx, Ir *ir) {
     for (int i = ATTR_NONE + 1; i < ATTR_COUNT; i++) {
         assert_int_equal(attr_by_name(attr_info[i].name), i); // no two have one name
         assert_true(attr_info[i].kinds && *attr_info[i].doc);
+        const char *const *words = attr_info[i].words;
+        for (int w = 0; words && words[w]; w++)
+            assert_int_equal(attr_value_of((AttrId)i, words[w]), w + 1); // each word is there once
     }
+    assert_int_equal(update_of_word("nonsense"), UPDATE_ABSENT);
+    assert_string_equal(update_word(update_of_word("xor")), "xor");
     assert_int_equal(attr_by_name("nonsense"), ATTR_NONE);
 }
 

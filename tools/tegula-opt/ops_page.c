@@ -102,12 +102,14 @@ void print_ops_page(void) {
     printf(
         "\n## Attributes\n\n"
         "One row an attribute, from `lang/attrs.def`. The meaning for an op is in the op's row.\n"
-        "`const` is an int, a float or a bool.\n\n"
+        "`const` is an int, a float or a bool; an `enum` is one of the words of lang/enums.def.\n\n"
         "| attribute | kind | meaning |\n"
         "|---|---|---|\n");
     for (int i = ATTR_NONE + 1; i < ATTR_COUNT; i++) {
         printf("| `%s` | %s | ", attr_info[i].name, attr_info[i].kind);
         print_cell(attr_info[i].doc);
+        for (const char *const *w = attr_info[i].words; w && *w; w++)
+            printf("%s `%s`", w == attr_info[i].words ? ":" : ",", *w);
         printf(" |\n");
     }
     printf(

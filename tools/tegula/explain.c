@@ -150,7 +150,7 @@ static void print_access(Op *op, void *arg) {
 static void print_tasks(Op *op, void *arg) {
     (void)arg;
     const char *programs = op->code == OP_LAUNCH ? op_str(op, A_LOOP_NAMES) : NULL;
-    const char *order = programs ? op_str(op, A_ORDER) : NULL;
+    const char *order = programs ? op_str(op, A_PROGRAM_ORDER) : NULL;
     if (programs)
         printf("  launch at line %u: %s%s%s\n", op->loc.line, programs, order ? ", " : "",
                order ? order : "");

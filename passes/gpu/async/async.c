@@ -299,7 +299,7 @@ static Value *make_ring(Async *s, int n, const Type *const *bufs, bool tma) {
     Builder b = build_before(s->ir, s->device->regions[0]->first);
     const Type *type = ty_ring(s->ir, 1, n, bufs);
     Op *op = build_op(&b, OP_RING_MAKE, 0, NULL, 1, &type, 0);
-    op_set_str(s->ir, op, A_FILLED_BY, tma ? "tma" : "async");
+    op_set_filler(s->ir, op, tma ? FILLER_TMA : FILLER_ASYNC);
     return result(op, 0);
 }
 

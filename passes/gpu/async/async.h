@@ -51,7 +51,7 @@ Value *start_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf
 void pad_copy(Async *s, Builder *b, Op *load, const Staging *how, Value *buf);
 /// Returns the device parameter with the tensor map `desc` of parameter `tensor`, and adds it if
 /// necessary. round: the format to which copies round, or NULL.
-Value *desc_param(Async *s, Value *tensor, const Type *desc, const char *round);
+Value *desc_param(Async *s, Value *tensor, const Type *desc, Rounding round);
 
 /* ---- async.c ------------------------------------------------------------------------------- */
 

@@ -8,8 +8,6 @@
 // may exclude more (attribute `clip`), the excluded elements are zeroed after the copy.
 #include "passes/gpu/async/async.h"
 
-#include <string.h>
-
 enum { SWIZZLE_ROWS = 8 }; // the rows after which a swizzle repeats
 
 /* ---- judging ------------------------------------------------------------------------------- */
@@ -193,7 +191,7 @@ bool stage_load(Async *s, const Op *load, Staging *out, const char **why) {
 
 /* ---- starting ------------------------------------------------------------------------------ */
 
-Value *desc_param(Async *s, Value *tensor, const Type *desc, const char *round) {
+Value *desc_param(Async *s, Value *tensor, const Type *desc, Rounding round) {
     Op *dispatch = dispatch_of(s->module, s->device);
     if (!dispatch) ice(s->ctx, s->device->loc, "nothing dispatches %s", op_str(s->device, A_NAME));
     Region *body = s->device->regions[0];
@@ -201,12 +199,12 @@ Value *desc_param(Async *s, Value *tensor, const Type *desc, const char *round) 
     for (int i = 1; i < body->n_args; i++) {
         Op *def = operand(dispatch, i)->def;
         if (body->args[i]->type == desc && def && operand(def, 0) == given &&
-            (round != NULL) == (op_attr(def, ATTR_ROUND_TO) != NULL))
+            round == op_rounding(def))
             return body->args[i];
     }
     Builder b = build_before(s->ir, dispatch);
     Op *op = build_op(&b, OP_DESC, 1, &given, 1, &desc, 0);
-    if (round) op_set_str(s->ir, op, A_ROUND_TO, round);
+    op_set_rounding(s->ir, op, round);
     op_add_operand(s->ir, dispatch, result(op, 0));
     return region_add_arg(s->ir, body, desc, tensor->name);
 }
@@ -239,7 +237,7 @@ const char *other_name(const Async *s, const Value *tensor) {
 /// All products of f32 on matrix units are tf32, so TMA rounds f32 to it.
 static Value *start_tma(Async *s, Builder *b, Op *load, const Staging *how, Value *buf) {
     Access a = access_of(load);
-    const char *round = buf->type->elem == EL_F32 ? ctx_intern(s->ctx, "tf32", 4) : NULL;
+    Rounding round = buf->type->elem == EL_F32 ? ROUNDING_TF32 : ROUNDING_ABSENT;
     Value *operands[2 + MAX_RANK] = {desc_param(s, a.tensor, how->desc, round), buf};
     for (int d = 0; d < a.n_subs; d++) operands[2 + d] = sub_operand(load, &a, d, 0);
     const Type *token = ty_pending(s->ir, NULL);

@@ -13,8 +13,6 @@
 // out its own part of a panel, so warps do not wait for each other.
 #include "passes/gpu/async/async.h"
 
-#include <string.h>
-
 enum {
     IN_FLIGHT = 32 << 10, // bytes of buffers beside live rings
     FAR = 64 << 10,       // the same for stores over a link, which is slower than memory
@@ -52,8 +50,7 @@ typedef struct Stores {
 
 /// Whether the op adds to memory and has no use of the old value.
 static bool is_add(const Op *op) {
-    return op->code == OP_ATOMIC && strcmp(op_str(op, A_OP), "add") == 0 &&
-           !value_has_uses(result(op, 0));
+    return op->code == OP_ATOMIC && op_update(op) == UPDATE_ADD && !value_has_uses(result(op, 0));
 }
 
 /// Whether TMA adds elements of this type. For i64 an H100 stops with an illegal instruction.
@@ -317,7 +314,7 @@ static void copy_out_block(Async *s, Builder *b, const CopyOut *how, Pool *p, in
     int64_t start[2] = {0, 0};
     start[inner] = first;
     Value *operands[3 + MAX_RANK];
-    operands[n++] = desc_param(s, a.tensor, how->desc, NULL);
+    operands[n++] = desc_param(s, a.tensor, how->desc, ROUNDING_ABSENT);
     operands[n++] = p->bufs[p->used % p->n];
     operands[n++] = slice_panel(s, b, how, start);
     for (int d = 0; d < a.n_subs; d++) {

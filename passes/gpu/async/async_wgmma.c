@@ -5,8 +5,8 @@
 #include <string.h>
 
 bool is_wgmma(const Op *dot) {
-    const char *unit = op_str(dot, A_UNIT);
-    return unit && strncmp(unit, "wgmma.", 6) == 0;
+    const GpuUnit *unit = gpu_unit_of(dot);
+    return unit && unit->features & GPU_WGMMA;
 }
 
 bool wgmma_takes(const Type *buf, int k_axis) {
