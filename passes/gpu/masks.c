@@ -9,11 +9,11 @@
 // true. This is the case for tiles inside a sequence, for tiles off the diagonal of a causal mask,
 // and for tiles between both edges of a window.
 #include "passes/gpu/gpu.h"
-
+#include "passes/gpu/narrow.h"
 #include "passes/passes.h"
 #include "passes/util.h"
 
-enum { MAX_DEPTH = 24, LEAST_LANES = 2048, MAX_FACTOR = 1 << 10, MOST_NUMBER = 1 << 30 };
+enum { MAX_DEPTH = 24, LEAST_LANES = 2048, MAX_FACTOR = 1 << 10 };
 
 /// Scalar bounds of all lanes of an i64 block.
 typedef struct MaskSpan {
@@ -30,31 +30,11 @@ static bool is_shape_op(const Op *op) {
     }
 }
 
-/// Whether one operand of the op is a constant between -MOST_NUMBER and MOST_NUMBER.
-static bool has_small_constant(const Op *op, const Value **other) {
-    int64_t c;
-    for (int i = 0; i < 2; i++) {
-        if (!const_int(operand(op, i), &c) || c < -MOST_NUMBER || c > MOST_NUMBER) continue;
-        *other = operand(op, !i);
-        return true;
-    }
-    return false;
-}
-
-/// Whether v is clamped as `narrow` does: max (min v, 2^30), -2^30.
-static bool is_clamped(const Value *v) {
-    const Op *max = def_of((Value *)v, OP_MAX);
-    const Value *inner;
-    if (!max || !has_small_constant(max, &inner)) return false;
-    const Op *min = def_of((Value *)inner, OP_MIN);
-    return min && has_small_constant(min, &inner);
-}
-
 /// Returns the scalar in i64, or NULL. Clamped scalars of i32 do not wrap in a sum with positions.
 static Value *wide_scalar(Builder *b, Value *v) {
     if (v->type->elem == EL_I64) return v;
     const Op *cast = def_of(v, OP_CAST);
-    bool clamped = cast && is_clamped(operand(cast, 0));
+    bool clamped = cast && is_clamped(operand(cast, 0), NARROW_LIMIT);
     return clamped || const_of(v) ? build_cast(b, v, EL_I64) : NULL;
 }
 

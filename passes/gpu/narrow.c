@@ -18,7 +18,6 @@
 #include "passes/util.h"
 
 enum { MAX_DEPTH = 12, SMALL_FACTOR = 1 << 10 };
-#define LIMIT ((int64_t)1 << 30) // of the clamped scalar
 
 /// The sum of factor[d] times the lane number along axis d, plus a scalar.
 typedef struct Affine {
@@ -191,7 +190,7 @@ static int64_t affine_reach(const Affine *a) {
     int64_t sum = 0;
     for (int d = 0; d < a->rank; d++) {
         int64_t f = a->factor[d] < 0 ? -a->factor[d] : a->factor[d];
-        if (f > SMALL_FACTOR || a->extents[d] > LIMIT / SMALL_FACTOR / MAX_RANK) return -1;
+        if (f > SMALL_FACTOR || a->extents[d] > NARROW_LIMIT / SMALL_FACTOR / MAX_RANK) return -1;
         sum += f * a->extents[d];
     }
     return sum;
@@ -215,9 +214,7 @@ static Value *block_along(Builder *b, const Affine *a, int d, Value *x) {
 }
 
 static Value *clamped_difference(Builder *b, Value *s) {
-    if (!s) s = build_index(b, 0);
-    s = ix_max(b, ix_min(b, s, build_index(b, LIMIT)), build_index(b, -LIMIT));
-    return build_cast(b, s, EL_I32);
+    return build_clamped(b, s ? s : build_index(b, 0), NARROW_LIMIT);
 }
 
 /// Puts axis p's lanes and the scalar on the left, and the other axis' lanes on the right.

@@ -44,15 +44,25 @@ static bool is_small_const(const Value *v) {
     return const_int(v, &c) && c > -INT_MAX && c < INT_MAX;
 }
 
-/// Whether the op clamps a value between two small constants.
-static bool is_clamped(const Op *op) {
-    for (int i = 0; op->code == OP_MIN && i < 2; i++) {
-        const Op *max = def_of(operand(op, i), OP_MAX);
-        if (max && is_small_const(operand(op, !i)) &&
-            (is_small_const(operand(max, 0)) || is_small_const(operand(max, 1))))
-            return true;
-    }
-    return false;
+/// Returns the operand beside a constant between -limit and limit, or NULL.
+static const Value *beside_constant(const Op *op, int64_t limit) {
+    int64_t c;
+    for (int i = 0; i < 2; i++)
+        if (const_int(operand(op, i), &c) && c >= -limit && c <= limit) return operand(op, !i);
+    return NULL;
+}
+
+bool is_clamped(const Value *v, int64_t limit) {
+    const Op *outer = v->def;
+    if (!outer || (outer->code != OP_MIN && outer->code != OP_MAX)) return false;
+    const Value *x = beside_constant(outer, limit);
+    const Op *inner = x ? def_of((Value *)x, outer->code == OP_MIN ? OP_MAX : OP_MIN) : NULL;
+    return inner && beside_constant(inner, limit);
+}
+
+Value *build_clamped(Builder *b, Value *v, int64_t limit) {
+    v = ix_max(b, ix_min(b, v, build_index(b, limit)), build_index(b, -limit));
+    return build_cast(b, v, EL_I32);
 }
 
 /// Whether the magnitude of v is below 2^31 - 1.
@@ -60,7 +70,7 @@ static bool is_small(Ir *ir, const Value *v, int depth) {
     int64_t c;
     if (const_int(v, &c)) return is_small_const(v);
     if (!v->def) return v->index == 0 && v->region->parent->code == OP_LAUNCH;
-    if (is_clamped(v->def)) return true;
+    if (is_clamped(v, INT_MAX - 1)) return true;
     for (int i = 0; i < narrow_small.n && depth > 0; i++) {
         if (rules[i].op != v->def->code || !rules[i].takes(v->def)) continue;
         if (!is_small(ir, operand(v->def, 0), depth - 1)) return false;
@@ -73,8 +83,7 @@ static bool is_small(Ir *ir, const Value *v, int depth) {
 static Value *clamped_divisor(Builder *b, Value *v) {
     int64_t c;
     if (is_small_const(v) && const_int(v, &c)) return build_int(b, ty_scalar(b->ir, EL_I32), c);
-    v = ix_max(b, ix_min(b, v, build_index(b, INT_MAX)), build_index(b, -INT_MAX));
-    return build_cast(b, v, EL_I32);
+    return build_clamped(b, v, INT_MAX);
 }
 
 static void narrow_division(Op *op, void *arg) {
