@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Prints the tables of elements, ops and builtins as rows for programs. The random kernels of
-// tests/fuzz are made from them.
+// Prints the tables of elements, ops, builtins and axes of the schedule as rows for programs. The
+// random kernels of tests/fuzz are made from them.
 //
 //   elem    NAME BITS CLASS
 //   op      NAME OPERANDS RESULTS REGIONS CLASSES elementwise|other
 //   builtin NAME LEAST MOST NAMED effect|value PLACE
+//   axis    NAME LEAST MOST any|power|plan
 #include "frontend/builtins/builtins.h"
+#include "lang/axes.h"
 #include "tools/tegula-opt/opt.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static void print_classes(int classes) {
@@ -33,6 +36,13 @@ static void print_builtin_row(const Builtin *b) {
            b->flags & BF_PLACE ? "place" : "-");
 }
 
+static void print_axis_row(const AxisInfo *a) {
+    printf("axis\t%s\t%" PRId64 "\t%" PRId64 "\t%s\n", a->name, a->least, a->most,
+           a->plan    ? "plan"
+           : a->power ? "power"
+                      : "any");
+}
+
 void print_tables(void) {
     for (int i = 0; i < EL_COUNT; i++) print_elem_row(&elem_info[i]);
     for (int i = 0; i < OP_COUNT; i++) print_op_table_row(&op_info[i]);
@@ -40,5 +50,6 @@ void print_tables(void) {
     Ctx *ctx = ctx_create(NULL);
     int n = builtin_names(ctx, &names);
     for (int i = 0; i < n; i++) print_builtin_row(builtin_by_name(names[i]));
+    for (int i = 0; i < AXIS_COUNT; i++) print_axis_row(&axis_info[i]);
     ctx_destroy(ctx);
 }

@@ -498,8 +498,7 @@ class Generator(Values):
         """Options that must not change results: compiler settings, threads, guarded memory, repeated
         launches."""
         r = self.r
-        axes = {"warps": [1, 2, 4, 8], "stages": [1, 2, 3, 4], "order": [1, 2, -2], "grain": [1, 3], "split": [1, 2, 3, 5],
-                "cluster": [1, 2], "persistent": [1, -1], "specialise": [1], "skew": [1, 0], "roles": [1, 0]}  # fmt: skip
+        axes = self.t.axes
         if r.random() < 0.25:
             pinned = r.sample(sorted(axes), r.randint(1, 3))
             self.p.schedule = " schedule " + ", ".join(f"{a} = {r.choice(axes[a])}" for a in pinned)

@@ -1,4 +1,4 @@
-"""The compiler's own tables: elements, elementwise ops, builtins, the prelude."""
+"""The compiler's own tables: elements, elementwise ops, builtins, axes of the schedule, the prelude."""
 
 import dataclasses
 import pathlib
@@ -61,6 +61,7 @@ class Builtin:
 class Tables:
     def __init__(self, opt):
         self.elems, self.elementwise, self.builtins, self.ir_ops = {}, {}, {}, []
+        self.axes = {}  # name -> values that programs may pin
         out = subprocess.run([opt, "--tables"], stdout=subprocess.PIPE, check=True, text=True).stdout
         for line in out.splitlines():
             kind, *row = line.split("\t")
@@ -69,6 +70,12 @@ class Tables:
         self.prelude = re.findall(r"^fn (\w+)\(|^fn (\w+)<", text, re.M)
         self.prelude = [a or b for a, b in self.prelude]
         self.computed = [e for e in self.elems.values() if not e.storage_only]
+
+    def _axis(self, name, least, most, kind):
+        """Plans are for programs of ranks, which these are not."""
+        if kind != "plan":
+            allowed = range(max(int(least), -8), min(int(most), 8) + 1)
+            self.axes[name] = [v for v in allowed if kind == "any" or v & v - 1 == 0]
 
     def _elem(self, name, bits, kind):
         self.elems[name] = Elem(name, int(bits), kind)
