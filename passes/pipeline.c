@@ -25,6 +25,10 @@ const Pass *pass_by_name(const char *name) {
     RUN(CANONICALIZE), RUN(CSE), RUN(LICM), RUN(BOUNDS), RUN(CANONICALIZE), RUN(CSE), RUN(PADS),   \
         RUN(ALIAS_KEPT), RUN(COMM_OVERLAP), RUN(COLUMNS), RUN(COMBINE), RUN(SPLIT),                \
         RUN(CANONICALIZE), RUN(CSE), RUN(LICM)
+/// Numbers the programs of phases. Then expands folds in a fixed order and the library's functions,
+/// since these create much code, and removes its common parts.
+#define NUMBERED                                                                                   \
+    RUN(TILE_GRID), RUN(FIXED_ORDER), RUN(EXPAND_MATH), RUN(CANONICALIZE), RUN(CSE), RUN(LICM)
 
 const Pass *const cpu_pipeline[] = {
     WRITTEN,
@@ -36,13 +40,7 @@ const Pass *const cpu_pipeline[] = {
     RUN(BOUNDS),
     RUN(CANONICALIZE),
     RUN(CSE),
-    RUN(TILE_GRID),
-    // These run last, since they create much code: the library's functions, and their common parts.
-    RUN(FIXED_ORDER),
-    RUN(EXPAND_MATH),
-    RUN(CANONICALIZE),
-    RUN(CSE),
-    RUN(LICM),
+    NUMBERED,
     RUN(DCE),
 };
 const int cpu_pipeline_length = sizeof cpu_pipeline / sizeof *cpu_pipeline;
@@ -57,12 +55,7 @@ const Pass *const gpu_pipeline[] = {
     RUN(CANONICALIZE),
     RUN(CSE),
     RUN(CLIP),
-    RUN(TILE_GRID),
-    RUN(FIXED_ORDER),
-    RUN(EXPAND_MATH),
-    RUN(CANONICALIZE),
-    RUN(CSE),
-    RUN(LICM),
+    NUMBERED,
     // While the definitions of scalars are visible.
     RUN(NARROW),
     RUN(CSE),

@@ -367,8 +367,9 @@ static void store_apart(Emit *e, const Prepared *p, const Lanes *l, const Place 
 }
 
 /// Stores a word that other ranks wait for in one instruction.
-static void store_signal_word(Emit *e, const Prepared *p, LLVMValueRef offset, LLVMValueRef live,
+static void store_signal_word(Emit *e, const void *arg, LLVMValueRef offset, LLVMValueRef live,
                               LLVMValueRef x) {
+    const Prepared *p = arg;
     If i = {0};
     if (live) i = if_begin(e, live, "word");
     LLVMValueRef s = LLVMBuildStore(e->g->b, x, element_pointer(e, p, EL_I64, offset));
@@ -379,15 +380,15 @@ static void store_signal_word(Emit *e, const Prepared *p, LLVMValueRef offset, L
     if_end(e, &i);
 }
 
-static void store_signal_words(Emit *e, const Prepared *p, const Lanes *l, int lanes,
-                               LLVMValueRef x) {
+void store_each_lane(Emit *e, const Lanes *l, int lanes, LLVMValueRef x, LaneStore *store,
+                     const void *arg) {
     Gen *g = e->g;
     LLVMValueRef offsets = access_offsets(e, l, lanes);
     for (int i = 0; i < lanes; i++) {
         LLVMValueRef n = gen_i64(g, i), live = l->live;
         if (live && gen_lanes(live)) live = LLVMBuildExtractElement(g->b, live, n, "");
-        store_signal_word(e, p, LLVMBuildExtractElement(g->b, offsets, n, ""), live,
-                          LLVMBuildExtractElement(g->b, x, n, ""));
+        store(e, arg, LLVMBuildExtractElement(g->b, offsets, n, ""), live,
+              LLVMBuildExtractElement(g->b, x, n, ""));
     }
 }
 
@@ -402,7 +403,7 @@ void emit_store(Emit *e, const Op *op, const Place *at, LLVMValueRef x) {
         nibbles_store(e, p->tensor, &l, at->lanes, x);
     } else if (op_flag(op, A_SYSTEM)) {
         if (at->lanes)
-            store_signal_words(e, p, &l, at->lanes, x);
+            store_each_lane(e, &l, at->lanes, x, store_signal_word, p);
         else
             store_signal_word(e, p, l.offset, l.live, x);
     } else if (!at->lanes) {

@@ -127,6 +127,12 @@ typedef struct Lanes {
     int64_t step;
 } Lanes;
 Lanes access_lanes(Emit *e, const Prepared *p, const Place *at);
+/// Stores x at an offset, if `live` is NULL or true.
+typedef void LaneStore(Emit *e, const void *arg, LLVMValueRef offset, LLVMValueRef live,
+                       LLVMValueRef x);
+/// Stores the lanes of x one after the other.
+void store_each_lane(Emit *e, const Lanes *l, int lanes, LLVMValueRef x, LaneStore *store,
+                     const void *arg);
 /// Compares from + lane < n for each lane as unsigned 32-bit numbers. n is clamped to 0 and to the
 /// largest block, which keeps the order.
 enum { BLOCK_REACH = INT32_MAX / 2 };

@@ -76,8 +76,9 @@ LLVMValueRef nibbles_load(Emit *e, const TensorRef *t, const Lanes *l, int lanes
 }
 
 /// Reads the byte, replaces the half, writes the byte.
-static void store_one(Emit *e, const TensorRef *t, LLVMValueRef offset, LLVMValueRef live,
-                      LLVMValueRef x) {
+static void store_nibble(Emit *e, const void *arg, LLVMValueRef offset, LLVMValueRef live,
+                         LLVMValueRef x) {
+    const TensorRef *t = arg;
     Gen *g = e->g;
     If i = {0};
     if (live) i = if_begin(e, live, "nibble");
@@ -97,16 +98,8 @@ static void store_one(Emit *e, const TensorRef *t, LLVMValueRef offset, LLVMValu
 }
 
 void nibbles_store(Emit *e, const TensorRef *t, const Lanes *l, int lanes, LLVMValueRef x) {
-    Gen *g = e->g;
-    if (!lanes) {
-        store_one(e, t, l->offset, l->live, x);
-        return;
-    }
-    LLVMValueRef offsets = access_offsets(e, l, lanes);
-    for (int i = 0; i < lanes; i++) {
-        LLVMValueRef n = gen_i64(g, i), live = l->live;
-        if (live && gen_lanes(live)) live = LLVMBuildExtractElement(g->b, live, n, "");
-        store_one(e, t, LLVMBuildExtractElement(g->b, offsets, n, ""), live,
-                  LLVMBuildExtractElement(g->b, x, n, ""));
-    }
+    if (lanes)
+        store_each_lane(e, l, lanes, x, store_nibble, t);
+    else
+        store_nibble(e, t, l->offset, l->live, x);
 }

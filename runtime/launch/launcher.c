@@ -266,22 +266,30 @@ static tg_failure last_failure(void) {
     return failure;
 }
 
-int tg_host_run_on(tg_host *h, tg_entry *entry, const tg_slot *args, tg_image *image, int device,
-                   void *stream, tg_print *print, void *user, tg_failure *failure) {
+/// Moves the failure of a run out of the launcher.
+static void take_failure(rt_launcher *l, tg_failure *failure) {
+    *failure = l->gpu.status ? last_failure() : l->workers[0].failure;
+    l->gpu.status = TG_OK;
+}
+
+/// Claims a launcher that prints so. NULL after a failure.
+static rt_launcher *claim_launcher(tg_host *h, tg_print *print, void *user, tg_failure *failure) {
     rt_launcher *l = rt_claim(h->context);
     if (!l) {
         *failure = (tg_failure){.text = "out of memory"};
-        return TG_RUN_NO_MEMORY;
+        return NULL;
     }
     l->print = print;
     l->print_user = user;
+    return l;
+}
+
+int tg_host_run_on(tg_host *h, tg_entry *entry, const tg_slot *args, tg_image *image, int device,
+                   void *stream, tg_print *print, void *user, tg_failure *failure) {
+    rt_launcher *l = claim_launcher(h, print, user, failure);
+    if (!l) return TG_RUN_NO_MEMORY;
     int status = rt_launcher_run(l, entry, args, image, device, &(rt_loaded){0}, stream);
-    if (status && l->gpu.status) {
-        *failure = last_failure();
-    } else if (status) {
-        *failure = l->workers[0].failure;
-    }
-    l->gpu.status = TG_OK;
+    if (status) take_failure(l, failure);
     rt_give_back(l);
     return status;
 }
@@ -303,8 +311,7 @@ static int run_entered(rt_launcher *l, const tg_kernel_info *info, const char *c
     rt_comm_announce(l, info, config);
     int status = rt_launcher_run(l, entry, args, image, device, &(rt_loaded){0}, stream);
     if (!status) return TG_RUN_OK;
-    *failure = l->gpu.status ? last_failure() : l->workers[0].failure;
-    l->gpu.status = TG_OK;
+    take_failure(l, failure);
     tg_fail(TG_ERROR_CONTRACT, "%s", failure->text); // reported to the other ranks
     return status;
 }
@@ -312,13 +319,8 @@ static int run_entered(rt_launcher *l, const tg_kernel_info *info, const char *c
 int tg_host_run_ranks(tg_host *h, const tg_kernel_info *info, const char *config, tg_entry *entry,
                       const tg_slot *args, const int64_t *scalars, tg_image *image, int device,
                       void *stream, tg_print *print, void *user, tg_failure *failure) {
-    rt_launcher *l = rt_claim(h->context);
-    if (!l) {
-        *failure = (tg_failure){.text = "out of memory"};
-        return TG_RUN_NO_MEMORY;
-    }
-    l->print = print;
-    l->print_user = user;
+    rt_launcher *l = claim_launcher(h, print, user, failure);
+    if (!l) return TG_RUN_NO_MEMORY;
     int status = TG_RUN_FAILED;
     tg_status entered = rt_comm_enter(l, info->name);
     if (entered) *failure = last_failure();
