@@ -3,7 +3,7 @@
 // random kernels of tests/fuzz are made from them.
 //
 //   elem    NAME BITS CLASS
-//   op      NAME OPERANDS RESULTS REGIONS CLASSES elementwise|other
+//   op      NAME OPERANDS RESULTS REGIONS CLASSES elementwise|library|other
 //   builtin NAME LEAST MOST NAMED effect|value PLACE
 //   axis    NAME LEAST MOST any|power|plan
 #include "frontend/builtins/builtins.h"
@@ -27,7 +27,8 @@ static void print_elem_row(const ElemInfo *e) {
 static void print_op_table_row(const OpInfo *op) {
     printf("op\t%s\t%d\t%d\t%d", op->name, op->n_operands, op->n_results, op->n_regions);
     print_classes(op->classes);
-    printf("\t%s\n", op->traits & ELEMENTWISE ? "elementwise" : "other");
+    bool library = op->traits & TRANSCENDENTAL;
+    printf("\t%s\n", library ? "library" : op->traits & ELEMENTWISE ? "elementwise" : "other");
 }
 
 static void print_builtin_row(const Builtin *b) {

@@ -8,10 +8,9 @@ has neither a recipe nor a reason to be left out is an error, so every new op is
 from gen.data import MOST_SMALL
 from gen.program import Node, Stmt, size
 
-# Approximate functions: error in units in the last place in f32 and f64, and an absolute part in units of 1.
-LOOSE = {"rsqrt cbrt exp exp2 exp10 expm1 log log2 log10 log1p log2p1 pow hypot sin cos tan asin acos "
-         "atan atan2 sinh cosh tanh asinh acosh atanh erf erfc tgamma lgamma": 8}  # fmt: skip
-APPROXIMATE = {name: ulps for names, ulps in LOOSE.items() for name in names.split()}
+# The library's functions of f32 and f64 may be off by so many units in the last place, unless they are exact.
+LIBRARY_ULPS = 8
+EXACT = {"logb", "fmod", "remainder", "fdim", "ldexp"}
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "and": "&", "or": "|", "xor": "^",
              "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}  # fmt: skip
 PREFIX = {"neg": "-", "not": "~"}
@@ -50,7 +49,7 @@ def elementwise(row):
             fmt = f"{name}({', '.join(['{}'] * row.operands)})"
         if compares(name):
             return Node(fmt, xs, g.e("bool"), shape, name, of=elem)
-        return Node(fmt, xs, elem, shape, name, **result(name, elem, xs))
+        return Node(fmt, xs, elem, shape, name, **result(row, elem, xs))
 
     return make
 
@@ -73,10 +72,11 @@ def operand(g, name, i, elem, shape):
                  nan=i not in SIGN_OF_NAN.get(name, ()))  # fmt: skip
 
 
-def result(name, elem, xs):
+def result(row, elem, xs):
     """The known properties of the value."""
     if elem.kind != "f":
         return {}
+    name = row.name
     mags = [x.mag for x in xs]
     mag = None
     if None not in mags:
@@ -90,10 +90,10 @@ def result(name, elem, xs):
     known = {"mag": mag, "prod": name == "mul" or (name == "neg" and xs[0].prod)}
     if name in SIGNLESS:
         known["zs"] = True
-    if name in APPROXIMATE:
+    if row.library and name not in EXACT:
         wide = elem.name in ("f32", "f64")
         eps = {"f64": 1e-14, "f32": 1e-6}.get(elem.name, 2e-6)
-        known["tol"] = (APPROXIMATE[name] if wide else 1.01, eps if name == "lgamma" else 0)
+        known["tol"] = (LIBRARY_ULPS if wide else 1.01, eps if name == "lgamma" else 0)
     return known
 
 

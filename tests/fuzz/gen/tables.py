@@ -47,6 +47,7 @@ class Op:
     name: str
     operands: int
     classes: str
+    library: bool  # a function where the target has no instruction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +82,10 @@ class Tables:
         self.elems[name] = Elem(name, int(bits), kind)
 
     def _op(self, name, operands, _results, _regions, classes, kind):
-        if kind == "elementwise":
-            self.elementwise[name] = Op(name, int(operands), classes)
-        else:
+        if kind == "other":
             self.ir_ops.append(name)
+        else:
+            self.elementwise[name] = Op(name, int(operands), classes, kind == "library")
 
     def _builtin(self, name, least, most, named, effect, _place):
         words = () if named == "-" else tuple(named.split())
