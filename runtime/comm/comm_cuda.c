@@ -171,6 +171,7 @@ static tg_status share_pieces(rt_cuda_comm *g, size_t bytes) {
     size_t grain = 0;
     cu_memory memory = memory_of(g);
     tg_status status = TG_OK;
+    g->stride = bytes + sizeof(rt_cuda_words); // at least
     cu_result error = cu->memory_grain(&grain, &memory, 0);
     if (error) status = fail_memory(g, "cuMemGetAllocationGranularity", error);
     error = identify(g->device->number, &mine.device);
@@ -178,7 +179,7 @@ static tg_status share_pieces(rt_cuda_comm *g, size_t bytes) {
     if (!status && !c->engine->pass && !g->far)
         status = tg_fail(TG_ERROR_UNSUPPORTED,
                          "ranks of '%s' cannot pass memory of GPUs to each other", c->engine->name);
-    mine.stride = rt_round_up(bytes + sizeof(rt_cuda_words), grain ? grain : 1);
+    mine.stride = rt_round_up(g->stride, grain ? grain : 1);
     status = rt_comm_agree_that(c, what, status);
     if (!status) status = rt_comm_allgather(c, what, &mine, sizeof mine, pieces);
     if (!status) status = find_neighbours(g, pieces);
@@ -217,12 +218,15 @@ static tg_status prepare_streams(rt_cuda_comm *g) {
                cu->driver_version >= CU_EARLY_DRIVER;
     cu->stream_priorities(&least, &most);
     cu_result error = cu->stream_create_first(&g->own, CU_NON_BLOCKING, most);
-    for (int r = 0; r < g->comm->size && !error; r++) {
-        if (r == g->comm->rank) continue;
-        error = cu->stream_create_first(&g->sides[r], CU_NON_BLOCKING, most);
-        if (!error) error = cu->event_create(&g->joined[r], CU_NO_TIMING);
+    for (int r = 0; r < g->comm->size && !error; r++)
+        if (r != g->comm->rank)
+            error = cu->stream_create_first(&g->sides[r], CU_NON_BLOCKING, most);
+    if (!error) {
+        call = "cuEventCreate";
+        error = cu->event_create(&g->forked, CU_NO_TIMING);
     }
-    if (!error) error = cu->event_create(&g->forked, CU_NO_TIMING);
+    for (int r = 0; r < g->comm->size && !error; r++)
+        if (g->sides[r]) error = cu->event_create(&g->joined[r], CU_NO_TIMING);
     if (!error) error = cu->event_create(&g->ended, CU_NO_TIMING);
     if (!error) {
         call = "cuMemHostAlloc";
@@ -508,9 +512,11 @@ static tg_status create_cuda_comm(tg_comm *c, size_t bytes) {
     rt_cuda_comm *g = NULL;
     tg_status status = d ? check_driver(rt_cuda_driver(), d->number) : TG_ERROR_UNSUPPORTED;
     if (!status && !(g = calloc(1, sizeof *g))) status = tg_fail(TG_ERROR_MEMORY, "out of memory");
-    status = rt_comm_agree_that(c, "ranks with GPUs", status);
     if (!status) status = rt_enter(d, &e);
+    bool entered = !status;
+    status = rt_comm_agree_that(c, "ranks with GPUs", status);
     if (status) {
+        if (entered) rt_leave(e);
         free(g);
         return status;
     }

@@ -190,7 +190,8 @@ static tg_status join_side(rt_cuda_comm *g, int peer) {
     g->busy[peer] = false;
     g->given = RT_GIVEN_OTHER;
     cu_result error = cu->event_record(g->joined[peer], g->sides[peer]);
-    if (!error) error = cu->stream_wait(g->stream, g->joined[peer], 0);
+    if (error) return driver_failed("cuEventRecord", error, "a join of streams");
+    error = cu->stream_wait(g->stream, g->joined[peer], 0);
     return error ? driver_failed("cuStreamWaitEvent", error, "a join of streams") : TG_OK;
 }
 

@@ -31,8 +31,8 @@ struct rt_timeline {
     cu_result error; // of an event
 };
 
-static tg_status failed_event(cu_result error) {
-    return error ? rt_cuda_fail("cuEventRecord", error, "the profile of a launch") : TG_OK;
+static tg_status failed_event(const char *call, cu_result error) {
+    return error ? rt_cuda_fail(call, error, "the profile of a launch") : TG_OK;
 }
 
 /* ---- launches that begin together ------------------------------------------------------------ */
@@ -62,7 +62,8 @@ tg_status rt_cuda_stamp(rt_cuda_comm *g, bool ends) {
     rt_timeline *p = g->profile;
     p->ran |= ends;
     g->given = RT_GIVEN_OTHER;
-    return failed_event(rt_cuda_driver()->event_record(ends ? p->ended : p->began, g->stream));
+    return failed_event("cuEventRecord",
+                        rt_cuda_driver()->event_record(ends ? p->ended : p->began, g->stream));
 }
 
 double rt_cuda_seconds(tg_comm *c) {
@@ -155,6 +156,7 @@ static cu_result align_clocks(rt_cuda_comm *g) {
 static cu_result collect_spans(rt_cuda_comm *g, tg_trace *t) {
     rt_timeline *p = g->profile;
     cu_result error = p->error ? p->error : rt_cuda_driver()->synchronize();
+    p->error = 0; // the next trace may have no failure
     t->error_ns = p->error_ns;
     for (size_t i = 0; i < p->n && !error; i++) {
         const EventSpan *s = &p->spans[i];
@@ -177,6 +179,7 @@ static cu_result collect_spans(rt_cuda_comm *g, tg_trace *t) {
 
 /* ---- from the first to the end --------------------------------------------------------------- */
 
+/// Creates the timeline, unless it is there. On failure there is none.
 static tg_status create_timeline(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
     if (g->profile) return TG_OK;
@@ -185,7 +188,8 @@ static tg_status create_timeline(rt_cuda_comm *g) {
     cu_result error = cu->event_create(&g->profile->began, 0);
     if (!error) error = cu->event_create(&g->profile->ended, 0);
     if (!error) error = cu->event_create(&g->profile->zero, 0);
-    return failed_event(error);
+    if (error) rt_cuda_profile_free(g);
+    return failed_event("cuEventCreate", error);
 }
 
 tg_status rt_cuda_profile(tg_comm *c, tg_trace *before) {
@@ -194,8 +198,8 @@ tg_status rt_cuda_profile(tg_comm *c, tg_trace *before) {
     tg_status status = rt_enter(g->device, &e);
     if (status) return status;
     status = create_timeline(g);
-    if (!status && before) status = failed_event(collect_spans(g, before));
-    if (!status && c->trace) status = failed_event(align_clocks(g));
+    if (!status && before) status = failed_event("cuEventElapsedTime", collect_spans(g, before));
+    if (!status && c->trace) status = failed_event("cuEventRecord", align_clocks(g));
     rt_leave(e);
     return status;
 }

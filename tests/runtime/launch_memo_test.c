@@ -38,7 +38,7 @@ typedef struct Call {
 } Call;
 
 /// Resets the pointers into the call, after a copy.
-static void link(Call *c) {
+static void link_args(Call *c) {
     for (int i = 0; i < c->n; i++) {
         if (c->number[i]) continue;
         c->tensors[i].shape = c->shapes[i];
@@ -176,7 +176,7 @@ static void launch(tg_kernel *k, Call *c, Outcome *o) {
     memset(&seen, 0, sizeof seen);
     if (c->n == MOST) memset(&wide_seen, 0, sizeof wide_seen);
     seen.variant = -1;
-    link(c);
+    link_args(c);
     o->status = tg_launch(k, c->args, c->n);
     if (o->status) snprintf(o->text, sizeof o->text, "%s", tg_last_error());
     if (c->n == MOST) o->wide = wide_seen;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Included first by every source of a build with gcc's counters. Children of a fork end by _exit,
-// which would drop their counts.
+// which would drop what they have counted; so would a SIGKILL of a child that is about to end.
 #ifndef TOOLS_DEV_COVERAGE_EXIT_H
 #define TOOLS_DEV_COVERAGE_EXIT_H
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
 
 void __gcov_dump(void);
 _Noreturn void _exit(int status);
@@ -12,5 +16,23 @@ _Noreturn static inline void exit_with_counters(int status) {
     _exit(status);
 }
 #define _exit(status) exit_with_counters(status)
+
+static inline double seconds_for_counters(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/// Gives a child of this process a second to end by itself before SIGKILL. It is not reaped.
+static inline int kill_after_counters(pid_t pid, int number) {
+    siginfo_t info = {.si_pid = 0};
+    double end = seconds_for_counters() + 1;
+    while (pid > 0 && number == SIGKILL && !info.si_pid && seconds_for_counters() < end) {
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT)) break;
+        if (!info.si_pid) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return (kill)(pid, number);
+}
+#define kill(pid, number) kill_after_counters(pid, number)
 
 #endif
