@@ -384,13 +384,24 @@ static void give_other(rt_cuda_comm *g) {
     g->given = RT_GIVEN_OTHER;
 }
 
+/// After a launch that began and failed: sides must not wait for words that no program will raise,
+/// nor a held launch for its end.
+static tg_status give_up_launch(rt_cuda_comm *g) {
+    const rt_cuda *cu = rt_cuda_driver();
+    cu_result error = 0;
+    for (int i = 0; i < g->n_done && !error; i++)
+        error = cu->set_words(g->done[i].at, 1, 2 * (size_t)g->done[i].words, g->stream);
+    tg_status status = rt_cuda_release(g);
+    return error ? driver_failed("cuMemsetD32Async", error, "the end of a failed launch") : status;
+}
+
 static const rt_gpu_observer observer = {
     .before = before_programs,
     .after = after_programs,
     .may_be_early = may_be_early,
     .were_early = were_early,
     .other = give_other,
-    .release = rt_cuda_release,
+    .release = give_up_launch,
 };
 
 static int32_t begin_gpu_launch(const tg_env *env, int32_t how) {
@@ -585,19 +596,7 @@ static int32_t scatter_on_gpu(const tg_env *env, const tg_scatter *how) {
     return fail_comm_call(env, status);
 }
 
-/* ---- single transfers ------------------------------------------------------------------------ */
-
-static int32_t move_on_gpu(const tg_env *env, void *to, const void *from, int64_t bytes) {
-    rt_cuda_comm *g = cuda_comm_of(env);
-    tg_status status = flush_steps(g);
-    g->given = RT_GIVEN_OTHER;
-    rt_cuda_note_begin(g, g->stream);
-    if (!status)
-        status = copy_chunk_rows(g, (uintptr_t)to, (uintptr_t)from, (ChunkRows){0, 1, bytes, bytes},
-                                 g->stream);
-    rt_cuda_note_end(g, g->stream, TG_EVENT_COPY, -1, 0);
-    return fail_comm_call(env, status);
-}
+/* ---- calls of CPU code ----------------------------------------------------------------------- */
 
 /// The stream keeps copies in order, and a copy has arrived when the stream goes on. Only copies to
 /// far ranks need a quiet.
@@ -609,20 +608,25 @@ static int32_t fence_gpu_copies(const tg_env *env, int32_t quiet) {
     return fail_comm_call(env, status);
 }
 
-static int32_t host_only(const tg_env *env) {
-    return fail_comm_call(env,
-                          tg_fail(TG_ERROR_INTERNAL, "signals of a GPU's launch are its device's"));
+static int32_t host_only(const tg_env *env, const char *what) {
+    return fail_comm_call(
+        env, tg_fail(TG_ERROR_INTERNAL, "%s of a launch on a GPU are its device's", what));
 }
 
-static int32_t wait_word(const tg_env *env, const tg_site *site, const int64_t *word,
-                         int32_t compare, int64_t value, int64_t peer, int64_t number) {
+static int32_t copy_host_only(const tg_env *env, void *to, const void *from, int64_t bytes) {
+    (void)to, (void)from, (void)bytes;
+    return host_only(env, "single copies");
+}
+
+static int32_t wait_host_only(const tg_env *env, const tg_site *site, const int64_t *word,
+                              int32_t compare, int64_t value, int64_t peer, int64_t number) {
     (void)site, (void)word, (void)compare, (void)value, (void)peer, (void)number;
-    return host_only(env);
+    return host_only(env, "signals");
 }
 
 static int32_t signal_host_only(const tg_env *env, int64_t *word, int32_t how, int64_t value) {
     (void)word, (void)how, (void)value;
-    return host_only(env);
+    return host_only(env, "signals");
 }
 
 const tg_comm_calls rt_cuda_comm_calls = {.begin = begin_gpu_launch,
@@ -633,8 +637,8 @@ const tg_comm_calls rt_cuda_comm_calls = {.begin = begin_gpu_launch,
                                           .workspace = gpu_workspace,
                                           .signals = gpu_signals,
                                           .control = control_on_gpu,
-                                          .wait = wait_word,
+                                          .wait = wait_host_only,
                                           .signal = signal_host_only,
                                           .fence = fence_gpu_copies,
-                                          .get = move_on_gpu,
-                                          .put = move_on_gpu};
+                                          .get = copy_host_only,
+                                          .put = copy_host_only};

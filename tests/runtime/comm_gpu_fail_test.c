@@ -311,6 +311,8 @@ static const Launch refused[] = {
     {"cuMemcpy2DAsync", "a copy of rows between ranks", &kernel_collect, TG_GATHER_PULL, 1, true},
     {"cuStreamWaitValue64", "a wait for a chunk between ranks", &kernel_spread, TG_GATHER_PUSH, 0,
      false},
+    // The sides already wait for words that no program will raise.
+    {"cuLaunchKernelEx", "give", &kernel_spread, TG_GATHER_PUSH, 0, false},
 };
 
 static void launches(Rank *r) {
@@ -339,6 +341,142 @@ static void launching(void **state) {
         expect_nothing_left(f->call, before);
         expect_works();
     }
+}
+
+/* ---- calls that a launch on a GPU refuses ---------------------------------------------------- */
+
+/// asks(a: sym u32[W][M, K], bad, seed, what: i64, chunk).
+typedef enum What {
+    FENCES,
+    COPIES,
+    SIGNALS,
+    WAITS,
+    ROOM,
+    WORDS,
+    LEAN_GATHER,
+    PRIVATE_WORDS,
+    MANY_SCATTERS
+} What;
+enum { HUGE_ROOM = 1 << 30 };
+
+static int32_t fences(const tg_env *env) {
+    int32_t status = env->comm->fence(env, 0);
+    return status ? status : env->comm->fence(env, 1);
+}
+
+static int32_t scatters(const tg_env *env, int n, bool are_private) {
+    const tg_comm_calls *comm = env->comm;
+    tg_scatter s = {.part = 8, .rows = 1, .row_bytes = 8, .pitch = 8, .chunk_rows = 1, .name = "b"};
+    int64_t lead;
+    int32_t status = 0;
+    s.how = TG_GATHER_PUSH;
+    s.local = env->workspace(env, 8 * RANKS);
+    s.stage = comm->workspace(env, 8 * RANKS, &s.lead);
+    s.flags = comm->signals(env, 0, RANKS, &s.flags_lead);
+    for (int i = 0; i < n && !status; i++) {
+        s.done = are_private ? s.local : comm->signals(env, 1 + i, RANKS, &lead);
+        if (!are_private) s.done += lead / 8 * comm->rank;
+        status = comm->scatter(env, &s);
+    }
+    return status;
+}
+
+static int32_t gathers(const tg_env *env, const tg_slot *a) {
+    tg_gather g = {.data = a->tensor.data,
+                   .lead = a->tensor.strides[0] * 4,
+                   .rows = 1,
+                   .row_bytes = 4,
+                   .pitch = 4,
+                   .chunk_rows = 1,
+                   .name = "a"};
+    return env->comm->gather(env, &g);
+}
+
+static int32_t asks_entry(const tg_slot *args, const tg_env *env) {
+    const tg_comm_calls *comm = env->comm;
+    int64_t word = 0, lead;
+    int32_t status = comm->begin(env, TG_BEGIN_REACHES);
+    if (status) return status;
+    switch ((What)args[3].bits) {
+    case FENCES: status = fences(env); break;
+    case COPIES: status = comm->get(env, &word, args[0].tensor.data, 4); break;
+    case SIGNALS: status = comm->signal(env, &word, TG_SIGNAL_SET, 1); break;
+    case WAITS: status = comm->wait(env, NULL, &word, TG_CMP_EQ, 1, 0, 0); break;
+    case ROOM: status = comm->workspace(env, HUGE_ROOM, &lead) ? 0 : TG_RUN_DEVICE; break;
+    case WORDS: status = comm->signals(env, 0, HUGE_ROOM, &lead) ? 0 : TG_RUN_DEVICE; break;
+    case LEAN_GATHER: status = gathers(env, &args[0]); break;
+    case PRIVATE_WORDS: status = scatters(env, 1, true); break;
+    case MANY_SCATTERS: status = scatters(env, RT_FILLS + 1, false); break;
+    }
+    return status ? status : comm->end(env);
+}
+
+static const tg_device_function none[] = {{"none", 32, 1, 0, 0, 0, 0}};
+static const char ptx[] = ".version 7.8\n.target sm_90\n.address_size 64\n";
+static tg_image image = {.kind = TG_IMAGE_PTX,
+                         .arch = 90,
+                         .target = "sm_90",
+                         .bytes = ptx,
+                         .size = sizeof ptx,
+                         .functions = none,
+                         .n_functions = 1};
+static const uint8_t in_order[] = {0, 1, 2, 3, 4};
+#define SCALAR(name)                                                                               \
+    { name, TG_PARAM_SCALAR, 0, kDLInt, 32, -1, 0, -1, 0 }
+static const tg_param_info params[] = {
+    {"a", TG_PARAM_TENSOR, TG_PARAM_SYM, kDLUInt, 32, -1, 3, -1, 0},
+    {"bad", TG_PARAM_TENSOR, TG_PARAM_WRITTEN, kDLUInt, 32, -1, 1, -1, 0},
+    SCALAR("seed"),
+    SCALAR("how"),
+    SCALAR("chunk"),
+};
+static const tg_variant asks_variant = {
+    .entry = asks_entry, .params = in_order, .n_params = 5, .config = "", .image = &image};
+static const tg_kernel_info asks_info = {"asks", "asks", params, &asks_variant, 5, 0, 1, 0};
+static tg_kernel kernel_asks = {.abi = TG_ABI, .info = &asks_info};
+
+typedef struct Question {
+    What what;
+    const char *text; // NULL: it is answered
+} Question;
+
+static const Question questions[] = {
+    {FENCES, NULL},
+    {COPIES, "single copies of a launch on a GPU are its device's"},
+    {SIGNALS, "signals of a launch on a GPU are its device's"},
+    {WAITS, "signals of a launch on a GPU are its device's"},
+    {ROOM, "1073741824 bytes of symmetric memory: "},
+    {WORDS, "8589934592 bytes of signals: "},
+    {LEAN_GATHER, "'a' has no room for the shards of other ranks: allocate it without TG_SYM_LEAN"},
+    {PRIVATE_WORDS, "'b': words of what is done are not in symmetric memory"},
+    {MANY_SCATTERS, "a kernel scatters more than 4 tensors"},
+};
+
+static void asks(Rank *r) {
+    const Question *q = r->arg;
+    const int64_t shape[2] = {ROWS, COLUMNS};
+    if (open_group(r)) return;
+    int flags = q->what == LEAN_GATHER ? TG_SYM_LEAN : 0;
+    if (note(r, tg_sym_alloc(r->comm, (DLDataType){kDLUInt, 32, 1}, 2, shape, flags, &r->a)))
+        return;
+    launch(r, &kernel_asks, &r->a, q->what);
+    close_group(r);
+}
+
+static void asking(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+        const Question *q = &questions[i];
+        const Rank *ranks = on_ranks(asks, q);
+        for (int k = 0; k < RANKS; k++) {
+            const char *said = ranks[k].text;
+            if (q->text ? !strstr(said, q->text) : ranks[k].status != TG_OK)
+                fail_msg("question %zu: rank %d: '%s'", i, k, said);
+        }
+        const char *mistake = fake.fake_mistake();
+        if (mistake) fail_msg("question %zu: %s", i, mistake);
+    }
+    expect_works();
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -566,9 +704,9 @@ static bool find_driver(void) {
 int main(void) {
     if (!find_driver()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(creation),    cmocka_unit_test(launching), cmocka_unit_test(memory),
-        cmocka_unit_test(clearing),    cmocka_unit_test(tracing),   cmocka_unit_test(events),
-        cmocka_unit_test(lost_events),
+        cmocka_unit_test(creation), cmocka_unit_test(launching),   cmocka_unit_test(memory),
+        cmocka_unit_test(asking),   cmocka_unit_test(clearing),    cmocka_unit_test(tracing),
+        cmocka_unit_test(events),   cmocka_unit_test(lost_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
