@@ -46,54 +46,52 @@ static void leave_thread_group(ThreadGroup *g) {
     free(g);
 }
 
-static ThreadGroup *open_group(const tg_comm_options *o, size_t bytes) {
+static tg_status open_group(const tg_comm_options *o, size_t bytes, ThreadGroup **out) {
     size_t all;
     ThreadGroup *g = calloc(1, sizeof *g);
     if (!g || !(g->name = strdup(o->meet)) ||
         __builtin_mul_overflow(bytes, (size_t)o->ranks, &all)) {
         if (g) free(g->name);
         free(g);
-        tg_fail(TG_ERROR_MEMORY, "out of memory");
-        return NULL;
+        return tg_fail(TG_ERROR_MEMORY, "out of memory");
     }
     g->ranks = o->ranks;
     g->bytes = bytes;
     g->flat =
         mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (g->flat == MAP_FAILED) {
-        tg_fail(TG_ERROR_MEMORY, "tg_comm_create: %d heaps of %zu MiB: %s", o->ranks, bytes >> 20,
-                strerror(errno));
+        tg_status status = tg_fail(TG_ERROR_MEMORY, "tg_comm_create: %d heaps of %zu MiB: %s",
+                                   o->ranks, bytes >> 20, strerror(errno));
         free(g->name);
         free(g);
-        return NULL;
+        return status;
     }
     g->next = groups;
-    return groups = g;
+    *out = groups = g;
+    return TG_OK;
 }
 
 /// Finds or creates the group of that name, and adds this rank. Must be called under the lock.
-static ThreadGroup *join_thread_group(const tg_comm_options *o, size_t bytes) {
+static tg_status join_thread_group(const tg_comm_options *o, size_t bytes, ThreadGroup **out) {
     ThreadGroup *g = groups;
     while (g && strcmp(g->name, o->meet) != 0) g = g->next;
-    if (!g && !(g = open_group(o, bytes))) return NULL;
-    if (g->ranks != o->ranks || g->bytes != bytes) {
-        tg_fail(TG_ERROR_CONTRACT,
-                "tg_comm_create: rank %d meets %d ranks with heaps of %zu bytes at '%s', where %d "
-                "ranks with heaps of %zu bytes are awaited",
-                o->rank, o->ranks, bytes, o->meet, g->ranks, g->bytes);
-        return NULL;
-    }
-    if (g->here >> o->rank & 1) {
-        tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: there are two of rank %d at '%s'", o->rank,
-                o->meet);
-        return NULL;
-    }
+    tg_status status = g ? TG_OK : open_group(o, bytes, &g);
+    if (status) return status;
+    if (g->ranks != o->ranks || g->bytes != bytes)
+        return tg_fail(TG_ERROR_CONTRACT,
+                       "tg_comm_create: rank %d meets %d ranks with heaps of %zu bytes at '%s', "
+                       "where %d ranks with heaps of %zu bytes are awaited",
+                       o->rank, o->ranks, bytes, o->meet, g->ranks, g->bytes);
+    if (g->here >> o->rank & 1)
+        return tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: there are two of rank %d at '%s'",
+                       o->rank, o->meet);
     g->here |= (uint64_t)1 << o->rank;
     g->came++;
     g->users++;
     if (g->came == g->ranks) unlink_group(g);
     pthread_cond_broadcast(&came);
-    return g;
+    *out = g;
+    return TG_OK;
 }
 
 static tg_status wait_for_all(ThreadGroup *g, const tg_comm_options *o) {
@@ -113,8 +111,9 @@ static tg_status create_thread_rank(tg_comm *c, const tg_comm_options *o, size_t
     if (status) return status;
     pthread_once(&once, init_group_condition);
     pthread_mutex_lock(&lock);
-    ThreadGroup *g = join_thread_group(o, bytes);
-    status = g ? wait_for_all(g, o) : TG_ERROR_CONTRACT;
+    ThreadGroup *g = NULL;
+    status = join_thread_group(o, bytes, &g);
+    if (!status) status = wait_for_all(g, o);
     if (status && g) leave_thread_group(g);
     pthread_mutex_unlock(&lock);
     if (status) return status;
@@ -135,7 +134,7 @@ static void destroy_thread_rank(tg_comm *c) {
     pthread_mutex_unlock(&lock);
 }
 
-/// Each rank duplicates all descriptors. A meeting follows, before the owners may close theirs.
+/// Each rank duplicates all descriptors. All ranks agree before the owners may close theirs.
 static tg_status pass_file_copies(tg_comm *c, int fd, int *all) {
     tg_status status = rt_comm_allgather(c, "tg_comm_create", &fd, sizeof fd, all);
     if (status) return status;
@@ -144,8 +143,10 @@ static tg_status pass_file_copies(tg_comm *c, int fd, int *all) {
         if (all[r] < 0 && !status)
             status = tg_fail(TG_ERROR_INTERNAL, "tg_comm_create: dup: %s", strerror(errno));
     }
-    tg_status met = rt_comm_meet(c, "tg_comm_create");
-    return status ? status : met;
+    status = rt_comm_agree_that(c, "tg_comm_create", status);
+    for (int r = 0; r < c->size && status; r++)
+        if (all[r] >= 0) close(all[r]);
+    return status;
 }
 
 const rt_engine rt_engine_threads = {.name = "threads",
