@@ -18,19 +18,12 @@ _Noreturn static inline void exit_with_counters(int status) {
 }
 #define _exit(status) exit_with_counters(status)
 
-static inline double seconds_for_counters(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/// Gives a child of this process a second to end by itself before SIGKILL. It is not reaped.
+/// Gives a child of this process about a second to end by itself before SIGKILL. It is not reaped.
 static inline int kill_after_counters(pid_t pid, int number) {
     siginfo_t info = {.si_pid = 0};
-    double end = seconds_for_counters() + 1;
-    while (pid > 0 && number == SIGKILL && !info.si_pid && seconds_for_counters() < end) {
-        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT)) break;
-        if (!info.si_pid) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    for (int i = 0; i < 100 && pid > 0 && number == SIGKILL; i++) {
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid) break;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
     return (kill)(pid, number);
 }
