@@ -93,14 +93,15 @@ static uint64_t identity_of(const tg_kernel_info *info) {
 
 /* ---- transferred data ------------------------------------------------------------------------ */
 
-/// Fills in everything except the contents.
+/// Fills in everything except the contents. The kernel lies in a module (plan_preload).
 static tg_status fill_parcel(Parcel *p, const rt_sandbox_options *o) {
     const rt_trial_options *t = &o->trial;
     const tg_kernel_info *info = t->info;
     TrialModule m = module_of(info);
-    if (!m.found || o->n > MOST_VARIANTS)
-        return tg_fail(TG_ERROR_UNSUPPORTED, "the file of the code of kernel '%s' is unknown",
-                       info->name);
+    if (o->n > MOST_VARIANTS)
+        return tg_fail(TG_ERROR_UNSUPPORTED,
+                       "'%s' has %d variants for these arguments; at most %d can be tried on a GPU",
+                       info->name, o->n, MOST_VARIANTS);
     p->options = *o;
     p->info = (uintptr_t)info - m.base;
     p->identity = identity_of(info);

@@ -4,7 +4,7 @@
 #include "tests/said.h"
 
 #include "runtime/gpu/gpu_launch.h"
-#include "runtime/tune/trial.h"
+#include "runtime/tune/sandbox.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -186,10 +186,101 @@ static void does_not_end(void **state) {
     tg_context_destroy(context);
 }
 
+/* ---- trials in processes of their own ---------------------------------------------------------
+ */
+
+/// Correct where the first integer is the caller's, in this process and in others. Its double in a
+/// second fill differs by one.
+enum { FIRST = 7700 };
+static int32_t picking_entry(const tg_slot *args, const tg_env *env) {
+    int32_t first = *(const int32_t *)args[0].tensor.data;
+    if (first / 2 != FIRST / 2) abort();
+    return scale_entry(args, env);
+}
+
+enum { MANY = 65 };
+static const tg_param_info integer_params[3] = {
+    {"x", TG_PARAM_TENSOR, 0, kDLInt, 32, -1, 1, -1, 0},
+    {"y", TG_PARAM_TENSOR, TG_PARAM_WRITTEN, kDLFloat, 32, -1, 1, -1, 0},
+    {"a", TG_PARAM_SCALAR, 0, kDLFloat, 32, -1, 0, -1, 0},
+};
+#define ONE        VARIANT(picking_entry, &for_80)
+#define EIGHT      ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE
+#define SIXTY_FOUR EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT
+static const tg_variant many[MANY] = {SIXTY_FOUR, ONE};
+static const tg_kernel_info many_info = {
+    "many", "kernel many(x: i32[N], y: f32[N], a: f32)", integer_params, many, 3, 0, MANY, 0};
+static const tg_variant *list[MANY];
+
+static rt_sandbox_options options_of(Call *c, const tg_kernel_info *info, int n) {
+    on_device(c, 1);
+    c->tensors[0].dtype = (DLDataType){kDLInt, 32, 1};
+    for (int i = 0; i < MANY; i++) list[i] = &many[i];
+    return (rt_sandbox_options){.trial = {.info = info, .args = c->args, .n = 3, .seed = 1},
+                                .variants = list,
+                                .n = n,
+                                .device = 1,
+                                .threads = 1};
+}
+
+/// The verdict of the reference, and the reason if it is not right.
+static rt_verdict check_in_process(const rt_sandbox_options *o, char why[300]) {
+    rt_sandbox *box;
+    double seconds[RT_SANDBOX_LAUNCHES];
+    expect_ok(rt_sandbox_open(o, &box));
+    rt_verdict v = rt_sandbox_check(box, 0, seconds);
+    snprintf(why, 300, "%s", rt_sandbox_why(box));
+    assert_int_equal(rt_sandbox_is_lost(box), v != RT_RIGHT);
+    rt_sandbox_close(box);
+    return v;
+}
+
+static void expect_no_process(const rt_sandbox_options *o, const char *text) {
+    char why[300];
+    assert_int_equal(check_in_process(o, why), RT_FAILED);
+    if (!strstr(why, text)) fail_msg("'%s' is not in: %s", text, why);
+}
+
+/// Contents go to the other process, with the arguments' addresses replaced.
+static void passes_contents(void **state) {
+    (void)state;
+    static Call c;
+    static int32_t integers[N];
+    const void *contents[3] = {integers};
+    const size_t sizes[3] = {sizeof integers};
+    char why[300];
+    rt_sandbox_options o = options_of(&c, &many_info, 2);
+    o.trial.contents = contents;
+    o.trial.content_bytes = sizes;
+    for (int i = 0; i < N; i++) integers[i] = FIRST;
+    if (check_in_process(&o, why) != RT_RIGHT) fail_msg("%s", why);
+    integers[0] = 1;
+    assert_int_equal(check_in_process(&o, why), RT_CRASHED);
+    assert_non_null(strstr(why, "signal 6"));
+}
+
+/// Each reason for which no process can try the variants.
+static void no_process(void **state) {
+    (void)state;
+    static Call c;
+    static const tg_variant foreign = VARIANT(picking_entry, &for_80);
+    rt_sandbox_options o = options_of(&c, &many_info, MANY);
+    expect_no_process(&o, "'many' has 65 variants for these arguments; at most 64 can be tried");
+    o.n = 2;
+    list[1] = &foreign;
+    expect_no_process(&o, "a variant is not the object's");
+    tg_kernel_info *moved = malloc(sizeof *moved);
+    *moved = many_info;
+    o = options_of(&c, moved, 2);
+    expect_no_process(&o, "it is not known where the code lies");
+    free(moved);
+    assert_null(fake.fake_mistake());
+}
+
 int main(void) {
     if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
 #define TEST(f) cmocka_unit_test_setup(f, reset)
-    const struct CMUnitTest tests[] = {TEST(trials), TEST(tunes), TEST(samples),
-                                       TEST(does_not_end)};
+    const struct CMUnitTest tests[] = {TEST(trials),       TEST(tunes),           TEST(samples),
+                                       TEST(does_not_end), TEST(passes_contents), TEST(no_process)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
