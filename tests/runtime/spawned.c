@@ -112,11 +112,15 @@ static void survives(void **state) {
     if (strstr(said.text, "B=apart is left out")) fail_msg("B=apart: %s", said.text);
 }
 
-static void tune_hopeless(void) {
+static void tune_here(void) {
     static Call c;
-    setenv("TG_CUDA_LIBRARY", "/nowhere", 1); // in the trial process
     expect_ok(tg_launch(&hopeless, on_device(&c, 1)->args, 3));
     expect_scaled(&c, 0);
+}
+
+static void tune_hopeless(void) {
+    setenv("TG_CUDA_LIBRARY", "/nowhere", 1); // in the trial process
+    tune_here();
 }
 
 /// If nothing can be tried, the launch runs as without tuning, and the log has the reason.
@@ -128,6 +132,13 @@ static void has_no_device(void **state) {
     free(library);
     if (!strstr(said.text, "'hopeless' is not tuned: without tuning it fails: "))
         fail_msg("not said: %s", said.text);
+}
+
+int spawned_refusal(const char *text) {
+    if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
+    in_context(tune_here);
+    if (strstr(said.text, text) && strstr(said.text, "'hopeless' is not tuned: ")) return 0;
+    return fprintf(stderr, "'%s' is not in: %s\n", text, said.text), 1;
 }
 
 int spawned_tests(void) {

@@ -5,5 +5,7 @@
 
 /// Returns the number of failed tests.
 int spawned_tests(void);
+/// Tunes an object for which no process can be started, and expects the reason in the log.
+int spawned_refusal(const char *text);
 
 #endif
