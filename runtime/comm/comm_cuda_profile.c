@@ -147,9 +147,10 @@ static cu_result align_clocks(rt_cuda_comm *g) {
         if (after - at < most) most = after - at;
     }
     if (look) cu->event_destroy(look);
+    if (error) return error;
     p->zero_ns = least / 2 + most / 2;
     p->error_ns = most > least ? (most - least) / 2 : (least - most) / 2;
-    return error;
+    return 0;
 }
 
 /// Turns the spans into events of a trace.
