@@ -507,10 +507,11 @@ static tg_status create_in(rt_cuda_comm *g, size_t bytes) {
 }
 
 static tg_status create_cuda_comm(tg_comm *c, size_t bytes) {
-    rt_device *d = rt_device_at(c->device);
+    rt_device *d;
     rt_entered e;
     rt_cuda_comm *g = NULL;
-    tg_status status = d ? check_driver(rt_cuda_driver(), d->number) : TG_ERROR_UNSUPPORTED;
+    tg_status status = rt_device_get(c->device, &d);
+    if (!status) status = check_driver(rt_cuda_driver(), d->number);
     if (!status && !(g = calloc(1, sizeof *g))) status = tg_fail(TG_ERROR_MEMORY, "out of memory");
     if (!status) status = rt_enter(d, &e);
     bool entered = !status;

@@ -66,19 +66,18 @@ static tg_status describe_device(const rt_cuda *cu, rt_device *d) {
     return hip ? describe_hip(cu, d) : describe_cuda(cu, d, device);
 }
 
-static rt_device *open_device(const rt_cuda *cu, int number) {
+static tg_status open_device(const rt_cuda *cu, int number, rt_device **out) {
     rt_device *d = calloc(1, sizeof *d);
-    if (!d) {
-        tg_fail(TG_ERROR_MEMORY, "out of memory");
-        return NULL;
-    }
+    if (!d) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     d->number = number;
-    if (describe_device(cu, d)) {
+    tg_status status = describe_device(cu, d);
+    if (status) {
         free(d);
-        return NULL;
+        return status;
     }
     tg_lock_init(&d->lock);
-    return d;
+    *out = d;
+    return TG_OK;
 }
 
 static tg_status no_device(const rt_cuda *cu, int number) {
@@ -89,23 +88,27 @@ static tg_status no_device(const rt_cuda *cu, int number) {
                    cu->n_devices, cu->n_devices == 1 ? ", number 0" : "s, from number 0 on");
 }
 
-rt_device *rt_device_at(int number) {
+tg_status rt_device_get(int number, rt_device **out) {
     rt_device *d = number >= 0 && number < RT_DEVICES
                        ? atomic_load_explicit(&devices[number], memory_order_acquire)
                        : NULL;
-    if (d) return d;
+    *out = d;
+    if (d) return TG_OK;
     const rt_cuda *cu = rt_cuda_driver();
-    if (!cu) return NULL;
-    if (number < 0 || number >= cu->n_devices || number >= RT_DEVICES) {
-        no_device(cu, number);
-        return NULL;
-    }
+    if (!cu) return TG_ERROR_UNSUPPORTED;
+    if (number < 0 || number >= cu->n_devices || number >= RT_DEVICES) return no_device(cu, number);
     tg_lock_take(&opening);
     d = atomic_load(&devices[number]);
-    if (!d) d = open_device(cu, number);
+    tg_status status = d ? TG_OK : open_device(cu, number, &d);
     if (d) atomic_store_explicit(&devices[number], d, memory_order_release);
     tg_lock_give(&opening);
-    return d;
+    *out = d;
+    return status;
+}
+
+rt_device *rt_device_at(int number) {
+    rt_device *d;
+    return rt_device_get(number, &d) ? NULL : d;
 }
 
 /* ---- the current context ------------------------------------------------------------------- */
@@ -159,8 +162,9 @@ int tg_device_count(void) {
 tg_status tg_device_describe(int number, tg_device_info *out) {
     if (!out || out->size < offsetof(tg_device_info, name))
         return tg_fail(TG_ERROR_ARGUMENT, "out->size must be sizeof(tg_device_info)");
-    const rt_device *d = rt_device_at(number);
-    if (!d) return rt_cuda_driver() ? TG_ERROR_ARGUMENT : TG_ERROR_UNSUPPORTED;
+    rt_device *d;
+    tg_status status = rt_device_get(number, &d);
+    if (status) return status;
     tg_device_info info = {.size = out->size,
                            .name = d->name,
                            .capability = d->capability,
@@ -173,10 +177,10 @@ tg_status tg_device_describe(int number, tg_device_info *out) {
 }
 
 tg_status tg_device_synchronize(int number, void *stream) {
-    rt_device *d = rt_device_at(number);
+    rt_device *d;
     rt_entered e;
-    if (!d) return rt_cuda_driver() ? TG_ERROR_ARGUMENT : TG_ERROR_UNSUPPORTED;
-    tg_status status = rt_enter(d, &e);
+    tg_status status = rt_device_get(number, &d);
+    if (!status) status = rt_enter(d, &e);
     if (status) return status;
     cu_result error = rt_cuda_driver()->stream_synchronize(stream);
     if (error)

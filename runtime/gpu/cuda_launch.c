@@ -15,9 +15,9 @@ static rt_launcher *gpu_launcher(const tg_env *env) {
 /* ---- before and after ---------------------------------------------------------------------- */
 
 static tg_status find_loaded(tg_image *image, int device, rt_loaded *at, rt_entered *entered) {
-    rt_device *d = rt_device_at(device);
-    if (!d) return TG_ERROR_UNSUPPORTED;
-    tg_status status = rt_enter(d, entered);
+    rt_device *d;
+    tg_status status = rt_device_get(device, &d);
+    if (!status) status = rt_enter(d, entered);
     if (!status) status = rt_program_get(image, d, &at->program);
     at->device = d;
     return status;

@@ -178,10 +178,11 @@ static tg_status publish_program(tg_image *image, const rt_device *d, rt_program
 
 /// Loads outside the lock, so that launches of other code do not wait.
 tg_status tg_image_prepare(tg_image *image, int device) {
-    const rt_device *d = rt_device_at(device);
+    rt_device *d;
     rt_entered e;
-    if (!d) return TG_ERROR_UNSUPPORTED;
-    tg_status status = rt_enter(d, &e);
+    tg_status status = rt_device_get(device, &d);
+    if (status) return status;
+    status = rt_enter(d, &e);
     rt_program *p = status ? NULL : program_of(image, d);
     if (!status && !p) {
         status = load_relaxed(image, d, &p);

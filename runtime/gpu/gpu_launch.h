@@ -33,7 +33,9 @@ typedef struct rt_device {
     tg_lock lock;
 } rt_device;
 
-/// NULL, with tg_last_error(): there is no such device.
+/// Opens the device at its first use. On failure, *out is NULL.
+tg_status rt_device_get(int number, rt_device **out);
+/// Likewise; NULL, with tg_last_error(): failed.
 rt_device *rt_device_at(int number);
 
 /// Makes the device's context current in the calling thread until rt_leave.

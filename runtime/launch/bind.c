@@ -506,10 +506,10 @@ static tg_status wrong_count(const tg_kernel_info *info, int n) {
 }
 
 static tg_status find_capability(rt_launcher *l) {
-    const rt_device *d = rt_device_at(l->device);
-    if (!d) return rt_cuda_driver() ? TG_ERROR_ARGUMENT : TG_ERROR_UNSUPPORTED;
-    l->capability = d->capability;
-    return TG_OK;
+    rt_device *d;
+    tg_status status = rt_device_get(l->device, &d);
+    if (!status) l->capability = d->capability;
+    return status;
 }
 
 tg_status rt_bind(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args, int n) {

@@ -44,8 +44,8 @@ tg_status rt_place_open(rt_place *p, const tg_options *hooks, int device, size_t
         p->scratch_bytes = flush_bytes;
         return p->scratch ? TG_OK : fail_place_memory();
     }
-    p->device = rt_device_at(device);
-    if (!p->device) return TG_ERROR_UNSUPPORTED;
+    tg_status status = rt_device_get(device, &p->device);
+    if (status) return status;
     // More than twice the cache, and long enough for the host to run ahead of the device.
     size_t l2 = (size_t)p->device->l2_bytes;
     p->flush_bytes = l2 > (32 << 20) ? 4 * l2 : 128 << 20;

@@ -439,6 +439,27 @@ static void load_errors(void **state) {
     expect_scaled(&c, 0);
 }
 
+/// The first test: no device is open yet. A device that cannot be opened is opened by a later
+/// request.
+static void opening(void **state) {
+    (void)state;
+    static Call c;
+    tg_device_info info = {.size = sizeof info};
+    on_device(&c, 1);
+    fake.fake_fail("cuDeviceGet", 2);
+    expect(tg_device_describe(1, &info), TG_ERROR_MEMORY, "opening device 1: cuDeviceGet: ");
+    fake.fake_fail("cuDevicePrimaryCtxRetain", 2);
+    expect(tg_device_synchronize(1, NULL), TG_ERROR_MEMORY,
+           "opening device 1 (Fake GPU 1): cuDevicePrimaryCtxRetain: ");
+    fake.fake_fail("cuDevicePrimaryCtxRetain", 2);
+    expect(tg_launch(&scale, c.args, 3), TG_ERROR_MEMORY, "opening device 1 (Fake GPU 1): ");
+    fake.fake_fail("cuDevicePrimaryCtxRetain", 2);
+    expect(tg_image_prepare(&for_80, 1), TG_ERROR_MEMORY, "opening device 1 (Fake GPU 1): ");
+    expect(tg_device_describe(1, NULL), TG_ERROR_ARGUMENT, "out->size must be");
+    expect_ok(tg_launch(&scale, c.args, 3));
+    expect_scaled(&c, 0);
+}
+
 static void devices(void **state) {
     (void)state;
     assert_int_equal(tg_device_count(), 2);
@@ -543,14 +564,23 @@ int main(void) {
     fake.fake_kernel("pairs", scale_kernel, 5, scale_sizes);
 #define TEST(f) cmocka_unit_test_setup(f, reset)
     const struct CMUnitTest tests[] = {
-        TEST(launches_there),     TEST(finds_code),
-        TEST(one_device),         TEST(clusters_and_grids),
-        TEST(workspaces_last),    TEST(many_streams),
-        TEST(several_threads),    TEST(captures),
-        TEST(captured_first),     TEST(tensor_maps),
-        TEST(asserts_and_prints), TEST(too_many_prints),
-        TEST(called_images),      TEST(errors),
-        TEST(load_errors),        TEST(devices),
+        TEST(opening),
+        TEST(launches_there),
+        TEST(finds_code),
+        TEST(one_device),
+        TEST(clusters_and_grids),
+        TEST(workspaces_last),
+        TEST(many_streams),
+        TEST(several_threads),
+        TEST(captures),
+        TEST(captured_first),
+        TEST(tensor_maps),
+        TEST(asserts_and_prints),
+        TEST(too_many_prints),
+        TEST(called_images),
+        TEST(errors),
+        TEST(load_errors),
+        TEST(devices),
         TEST(warm_launch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
