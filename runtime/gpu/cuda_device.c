@@ -211,15 +211,20 @@ tg_status rt_does_not_end(double patience) {
                    patience);
 }
 
-bool rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t bytes, void *to) {
-    const rt_device *d = rt_device_at(number);
+tg_status rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t bytes,
+                              void *to) {
+    rt_device *d;
     rt_entered e;
-    if (!d) return false;
-    if (rt_enter(d, &e)) return rt_leave(e), false;
+    tg_status status = rt_device_get(number, &d);
+    if (!status) status = rt_enter(d, &e);
+    if (status) return status;
     const rt_cuda *cu = rt_cuda_driver();
-    bool ok = !cu->to_host(to, from, bytes, stream) && !cu->stream_synchronize(stream);
+    cu_result error = cu->to_host(to, from, bytes, stream);
+    if (!error) error = cu->stream_synchronize(stream);
     rt_leave(e);
-    return ok;
+    if (!error) return TG_OK;
+    return rt_cuda_fail("cuMemcpyDtoH", error, "copying %zu bytes from device %d (%s)", bytes,
+                        d->number, d->name);
 }
 
 bool rt_device_memory(int number, size_t *left) {

@@ -46,8 +46,9 @@ typedef struct rt_entered {
 } rt_entered;
 tg_status rt_enter(const rt_device *d, rt_entered *e);
 void rt_leave(rt_entered e);
-/// Copies device memory to the host in stream order and waits. Returns false on failure.
-bool rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t bytes, void *to);
+/// Copies device memory to the host in stream order and waits.
+tg_status rt_copy_from_device(int number, cu_stream stream, cu_pointer from, size_t bytes,
+                              void *to);
 /// The free memory of the device in bytes. Returns false if it is unknown.
 bool rt_device_memory(int number, size_t *left);
 /// Waits for a stream of the entered device, at most `patience` seconds (0: without a limit).

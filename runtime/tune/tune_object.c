@@ -92,8 +92,8 @@ static rt_held held_of(const rt_actual *a) {
     return held;
 }
 
-/// Uses host memory in place. Returns false if contents are unavailable.
-static bool contents_open(Contents *c, const rt_launcher *l, int n) {
+/// Uses host memory in place. Fails if contents are unavailable.
+static tg_status contents_open(Contents *c, const rt_launcher *l, int n) {
     for (int i = 0; i < n; i++) {
         rt_held held = held_of(&l->actuals[i]);
         if (!held.bytes) continue;
@@ -101,11 +101,12 @@ static bool contents_open(Contents *c, const rt_launcher *l, int n) {
         c->of[i] = (const void *)held.from;
         if (l->device < 0) continue;
         c->of[i] = c->copies[i] = rt_allocate(&c->hooks, held.bytes);
-        if (!c->of[i] ||
-            !rt_copy_from_device(l->device, l->gpu.stream, held.from, held.bytes, c->copies[i]))
-            return false;
+        if (!c->of[i]) return tg_fail(TG_ERROR_MEMORY, "out of memory");
+        tg_status status =
+            rt_copy_from_device(l->device, l->gpu.stream, held.from, held.bytes, c->copies[i]);
+        if (status) return status;
     }
-    return true;
+    return TG_OK;
 }
 
 /// The same for a search after the launch.
@@ -305,8 +306,9 @@ static void give_up_tuning(tg_kernel *kernel) {
 static bool tune_now(TuningSearch *s, const tg_arg *args, int n) {
     const rt_launcher *l = s->launcher;
     Contents contents = {.hooks = l->context->hooks};
-    bool found =
-        contents_open(&contents, l, n) && tune_launch(s, args, n, contents.of, contents.bytes);
+    tg_status status = contents_open(&contents, l, n);
+    bool found = !status && tune_launch(s, args, n, contents.of, contents.bytes);
+    if (status) say_why_not(s, tg_last_error());
     contents_close(&contents, n);
     if (!found) give_up_tuning(s->kernel);
     return found;

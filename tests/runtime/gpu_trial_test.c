@@ -277,10 +277,73 @@ static void no_process(void **state) {
     assert_null(fake.fake_mistake());
 }
 
+/* ---- integers of a launch that is tuned -------------------------------------------------------
+ */
+
+static int picked, strange; // launches whose first integer is the caller's, or another one
+static int32_t counted_entry(const tg_slot *args, const tg_env *env) {
+    int32_t first = *(const int32_t *)args[0].tensor.data;
+    if (first / 2 == FIRST / 2)
+        picked++;
+    else
+        strange++;
+    return scale_entry(args, env);
+}
+
+static int32_t counted_again(const tg_slot *args, const tg_env *env) {
+    return counted_entry(args, env);
+}
+
+static const tg_variant two[2] = {VARIANT(counted_entry, &for_80), VARIANT(counted_again, &for_80)};
+static const tg_kernel_info two_info = {
+    "two", "kernel two(x: i32[N], y: f32[N], a: f32)", integer_params, two, 3, 0, 2, 0};
+
+/// Trials get the launch's integers, from the device. If they cannot be copied, the launch runs as
+/// without tuning, and the log has the reason.
+static void tunes_with_integers(void **state) {
+    (void)state;
+    static Call c;
+    static int32_t integers[N];
+    tg_options options = {.size = sizeof options, .threads = 1, .log = note};
+    tg_context *context;
+    for (int i = 0; i < N; i++) integers[i] = FIRST;
+    on_device(&c, 1);
+    c.tensors[0].data = integers;
+    c.tensors[0].dtype = (DLDataType){kDLInt, 32, 1};
+    setenv("TG_TUNE", "exhaustive", 1);
+    setenv("TG_TUNE_FORK", "off", 1);
+    expect_ok(tg_context_create(&options, &context));
+    tg_context_use(context);
+    for (int copied = 0; copied < 2; copied++) {
+        tg_kernel kernel = {.abi = TG_ABI, .info = &two_info};
+        said.text[0] = 0;
+        picked = strange = 0;
+        if (!copied) fake.fake_fail("cuMemcpyDtoHAsync_v2", 2);
+        expect_ok(tg_launch(&kernel, c.args, 3));
+        assert_int_equal(strange, 0);
+        assert_true(copied ? picked > 12 : picked == 1);
+        if (!was_said(copied ? "tuned 'two': "
+                             : "'two' is not tuned: copying 4000 bytes from device 1 (Fake GPU 1): "
+                               "cuMemcpyDtoH: "))
+            fail_msg("%s", said.text);
+        tg_kernel_close(&kernel);
+    }
+    tg_context_use(NULL);
+    tg_context_destroy(context);
+    unsetenv("TG_TUNE");
+    unsetenv("TG_TUNE_FORK");
+    assert_null(fake.fake_mistake());
+}
+
 int main(void) {
     if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
 #define TEST(f) cmocka_unit_test_setup(f, reset)
-    const struct CMUnitTest tests[] = {TEST(trials),       TEST(tunes),           TEST(samples),
-                                       TEST(does_not_end), TEST(passes_contents), TEST(no_process)};
+    const struct CMUnitTest tests[] = {TEST(trials),
+                                       TEST(tunes),
+                                       TEST(samples),
+                                       TEST(does_not_end),
+                                       TEST(passes_contents),
+                                       TEST(no_process),
+                                       TEST(tunes_with_integers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
