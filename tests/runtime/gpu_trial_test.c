@@ -272,7 +272,7 @@ static void no_process(void **state) {
     tg_kernel_info *moved = malloc(sizeof *moved);
     *moved = many_info;
     o = options_of(&c, moved, 2);
-    expect_no_process(&o, "it is not known where the code lies");
+    expect_no_process(&o, "the file of the code is unknown");
     free(moved);
     assert_null(fake.fake_mistake());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Included first by every source of a build with gcc's counters. Children of a fork end by _exit,
-// which would drop what they have counted. So would SIGKILL: of the own group, or of a child that
+// which would drop their counts. So would SIGKILL: of the own group, or of a child that
 // the product no longer needs.
 #ifndef TOOLS_DEV_COVERAGE_EXIT_H
 #define TOOLS_DEV_COVERAGE_EXIT_H
