@@ -78,7 +78,7 @@ def compiler_of(folder):
 def read(gcov, note):
     """Returns gcov's output for an object: [(source, its lines)]."""
     out = subprocess.run([gcov, "--json-format", "--stdout", "--branch-probabilities", note.name], cwd=note.parent,
-                         capture_output=True, text=True).stdout
+                         capture_output=True, text=True, errors="replace").stdout  # counters may be damaged
     return [(f["file"], f["lines"]) for text in out.splitlines() if text.startswith("{")
             for f in json.loads(text)["files"]]
 
