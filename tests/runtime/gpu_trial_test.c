@@ -65,6 +65,50 @@ static void trials(void **state) {
     assert_null(fake.fake_mistake());
 }
 
+/// Right but for one element.
+static int64_t spoiled;
+static int32_t spoiling_entry(const tg_slot *args, const tg_env *env) {
+    int32_t status = scale_entry(args, env);
+    ((float *)args[1].tensor.data)[spoiled] += 1;
+    return status;
+}
+
+/// A trial looks at a part of a large result. The winner's whole result is looked at.
+static void looks_at_parts(void **state) {
+    (void)state;
+    enum { LARGE = 1 << 14, LOOKS = 1 << 13 };
+    static const tg_variant right = VARIANT(scale_entry, &for_80),
+                            other = VARIANT(scale_entry, &for_80),
+                            wrong = VARIANT(spoiling_entry, &for_80);
+    static float x[LARGE], y[LARGE];
+    int64_t n = LARGE;
+    DLTensor tensors[2] = {row(x, &n), row(y, &n)};
+    tensors[0].device = tensors[1].device = (DLDevice){kDLCUDA, 1};
+    tg_arg args[3] = {tg_tensor(&tensors[0]), tg_tensor(&tensors[1]), tg_float(3)};
+    double seconds;
+    rt_trial *t;
+    int found = 0, missed = 0, allocated = fake.fake_allocated();
+    rt_trial_options o = {.info = &twofold_info, .args = args, .n = 3, .seed = 1, .looks = LOOKS};
+    expect_ok(rt_trial_open(&o, &t));
+    assert_int_equal(rt_trial_check(t, &right, &seconds), RT_RIGHT);
+    assert_int_equal(rt_trial_confirm(t, &right), RT_RIGHT);
+    for (spoiled = 1; spoiled < LARGE; spoiled += LARGE / 12) {
+        rt_verdict v = rt_trial_check(t, &wrong, &seconds);
+        assert_true(v == RT_RIGHT || v == RT_WRONG);
+        found += v == RT_WRONG, missed += v == RT_RIGHT;
+        assert_int_equal(rt_trial_confirm(t, &wrong), RT_WRONG);
+        char text[80];
+        snprintf(text, sizeof text, "'y' is wrong in 1 of %d places, first in place %d", LARGE,
+                 (int)spoiled);
+        expect(TG_OK, TG_OK, text);
+    }
+    assert_true(found > 0 && missed > 0);
+    assert_int_equal(rt_trial_check(t, &other, &seconds), RT_RIGHT);
+    assert_int_equal(rt_trial_confirm(t, &other), RT_RIGHT);
+    rt_trial_close(t);
+    assert_int_equal(fake.fake_allocated(), allocated);
+}
+
 /// An object of two variants is tuned in this process, at its first launch that is not captured.
 static void tunes(void **state) {
     (void)state;
@@ -338,12 +382,8 @@ static void tunes_with_integers(void **state) {
 int main(void) {
     if (!open_fake()) return fprintf(stderr, "TG_CUDA_LIBRARY must be the fake driver\n"), 1;
 #define TEST(f) cmocka_unit_test_setup(f, reset)
-    const struct CMUnitTest tests[] = {TEST(trials),
-                                       TEST(tunes),
-                                       TEST(samples),
-                                       TEST(does_not_end),
-                                       TEST(passes_contents),
-                                       TEST(no_process),
-                                       TEST(tunes_with_integers)};
+    const struct CMUnitTest tests[] = {
+        TEST(trials),       TEST(looks_at_parts),  TEST(tunes),      TEST(samples),
+        TEST(does_not_end), TEST(passes_contents), TEST(no_process), TEST(tunes_with_integers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
