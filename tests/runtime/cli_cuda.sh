@@ -47,7 +47,7 @@ far() {
 sums="-k all_reduce_two_shot --type T=f32 --arg a=rand(2,1000)"
 far 'plan=copies .* on cuda' $sums
 far 'plan=push .* on cuda' -k all_gather --type T=f32 --arg 'a=rand(2,1000)' --set plan=push
-far "lies, which 'nvshmem' does not map here" $sums --set plan=direct
+far "in place, which 'nvshmem' does not map here" $sums --set plan=direct
 unset TG_RANKS TG_MEET TG_COMM_MAP
 
 run="$tegula run $out/k.teg --arg x=rand(1000)"
