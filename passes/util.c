@@ -15,6 +15,7 @@ bool op_is_container(const Op *op) {
     switch (op->code) {
     case OP_FOR:
     case OP_WHILE:
+    case OP_REPEAT:
     case OP_IF:
     case OP_PARALLEL:
     case OP_LAUNCH:

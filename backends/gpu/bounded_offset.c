@@ -10,10 +10,14 @@
 
 #define FAR INT32_MIN
 
+static bool is_any_loop(const Op *op) {
+    return op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_REPEAT;
+}
+
 /// Returns the innermost loop around op.
 static const Op *loop_around(const Op *op) {
     for (const Op *o = op->parent->parent; o; o = o->parent ? o->parent->parent : NULL)
-        if (o->code == OP_FOR || o->code == OP_WHILE) return o;
+        if (is_any_loop(o)) return o;
     return NULL;
 }
 
@@ -59,7 +63,7 @@ static LLVMValueRef tensor_span_bytes(GpuFn *f, const GpuTensor *t) {
 }
 
 static void see_loop(Op *op, void *arg) {
-    *(bool *)arg |= op->code == OP_FOR || op->code == OP_WHILE;
+    *(bool *)arg |= is_any_loop(op);
 }
 
 static bool has_loops(GpuFn *f) {

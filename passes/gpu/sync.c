@@ -83,6 +83,7 @@ typedef struct Sync {
     Meeting *meeting; // of roles, or NULL
     bool first_role;  // the current role is the first one, whose supposed bounds the others share
     int trips;        // for unknown bounds; 0: enough for all slots
+    bool in_addition; // the walk is in a branch that may not run
 } Sync;
 
 typedef struct Number {
@@ -217,7 +218,7 @@ static void wait_for_item(Sync *y, Op *op) {
         fail_schedule(y, op, "its item was not committed");
     if (!ring_is_tma(operand(op, 0)) && y->groups - item->group <= op_int(op, A_PREFETCHED, 0))
         fail_schedule(y, op, "it leaves copies of its item under way");
-    item->waited = true;
+    item->waited |= !y->in_addition;
     for (int i = 0; i < op->n_results; i++) {
         Number *number = ctx_new(y->s.ctx, Number);
         number->n = n;
@@ -488,11 +489,53 @@ static void walk_while(Sync *y, Op *op) {
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, test->args[i], result(op, i));
 }
 
+static void walk_repeat(Sync *y, Op *op) {
+    Region *head = op->regions[0], *body = op->regions[1];
+    int trips = y->trips ? y->trips : INNER_TRIPS;
+    for (int i = 0; i < op->n_operands; i++) pass_number_on(y, operand(op, i), head->args[i]);
+    for (int trip = 1;; trip++) {
+        int64_t more = trip < trips;
+        walk_schedule(y, head);
+        if (!find_number(y, operand(head->last, 0), &more) && y->meeting && uses_rings(head))
+            fail_schedule(y, op, "a role decides about items by what others do not know");
+        for (int i = 0; i < op->n_results; i++)
+            pass_number_on(y, operand(head->last, 1 + i), body->args[i]);
+        if (!more) break;
+        walk_schedule(y, body);
+        for (int i = 0; i < op->n_operands; i++)
+            pass_number_on(y, operand(body->last, i), head->args[i]);
+    }
+    for (int i = 0; i < op->n_results; i++) pass_number_on(y, body->args[i], result(op, i));
+}
+
+/// Whether the only ring ops of the branch wait for items.
+static bool only_waits(const Op *branch) {
+    for (int i = 0; i < 2; i++)
+        for_each_op(op, branch->regions[i]) {
+            bool ring = op->n_operands && operand(op, 0)->type->kind == TK_RING;
+            if ((ring && op->code != OP_RING_WAIT) || (op->n_regions && uses_rings(op->regions[0])))
+                return false;
+        }
+    return !branch->n_results;
+}
+
+/// Walks a branch that waits for items in addition. Nothing rests on these waits.
+static void walk_more_waits(Sync *y, Op *op) {
+    bool outer = y->in_addition;
+    y->in_addition = true;
+    for (int i = 0; i < 2; i++) walk_schedule(y, op->regions[i]);
+    y->in_addition = outer;
+}
+
 /// In a role, walks the branch that is taken, or supposed to be. Conditions that decide about items
 /// are the same for all roles.
 static void walk_branch(Sync *y, Op *op) {
     int64_t yes;
     bool known = find_number(y, operand(op, 0), &yes);
+    if (!known && only_waits(op)) {
+        walk_more_waits(y, op);
+        return;
+    }
     bool rings = uses_rings(op->regions[0]) || uses_rings(op->regions[1]);
     if (!known && rings) suppose_number(y, op, operand(op, 0), yes = y->trips != 1);
     for (int i = 0; i < 2; i++)
@@ -558,6 +601,7 @@ static void visit_scheduled_op(Sync *y, Op *op) {
     switch (op->code) {
     case OP_FOR: walk_for(y, op); return;
     case OP_WHILE: walk_while(y, op); return;
+    case OP_REPEAT: walk_repeat(y, op); return;
     case OP_IF: walk_if(y, op); return;
     case OP_ROLES: walk_roles(y, op); return;
     case OP_RING_ACQUIRE: acquire_item(y, op); return;

@@ -112,6 +112,7 @@ static void run_body(Ctx *ctx, void *arg) {
                    .vector_bytes = 32,
                    .gpu = r->gpu ? gpu_target(r->gpu) : NULL,
                    .roles = r->roles,
+                   .skew = r->roles,
                    .split = r->split};
     PassOptions options = {.verify_each = true};
     if (!run_passes(&env, module, r->passes, r->n_passes, &options)) return;
@@ -189,7 +190,7 @@ static void check_kernel(const char *text, const char *kernel) {
     check(&plain, "cpu, split in 3", cpu_pipeline, cpu_pipeline_length, 4, 3);
     check_on(&plain, "sm_80", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_80", 0);
     check_on(&plain, "sm_90a, split in 3", gpu_pipeline, gpu_pipeline_length, 4, 3, "sm_90a", 0);
-    check_on(&plain, "sm_90a, roles", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_90a", 1);
+    check_on(&plain, "sm_90a, roles, skew", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_90a", 1);
 }
 
 static void check_file(const char *path) {
