@@ -3,8 +3,9 @@
 // records which mechanism covers each hazard.
 //
 // The pass walks the schedule as one thread runs it. Loops run a few times; loops that take items
-// of a ring run more often than it has slots, and unknown bounds are chosen accordingly. Scalars
-// that number items and switch copies are computed. The walk checks that
+// of a ring run more often than it has slots, and unknown bounds are chosen accordingly. Loops of
+// roles are also walked without iterations, and with other numbers in each tile. Scalars that
+// number items and switch copies are computed. The walk checks that
 //   - an item is acquired after its slot was released, waited for after it was committed, by a wait
 //     that leaves no copy of it pending, and read between its wait and its release;
 //   - no pending product reads an item when it is released;
@@ -33,16 +34,20 @@ enum {
     INNER_TRIPS = RING_SLOTS + 3,
     OUTER_TRIPS = 3,
     FEW_TRIPS = 3,
+    ALL_SLOTS = -1,               // instead of a number of trips: as many as use all slots
+    UNEVEN_TILES = FEW_TRIPS + 2, // each number of trips comes before another one, and behind it
     MAX_FLIGHT = 64,
+    MAX_LOOPS = 16,
     MAX_STEPS = 1 << 20
 };
 
 /// An item of a ring, from commit to the acquire that reuses its slot.
 typedef struct RingItem {
     int group;    // number of its cp.async group
-    Op *released; // the op that released it
+    Op *released; // the op of the current role that released it
     bool acquired, committed, waited;
     uint64_t copied; // panels that copies out may still have to read, as bits
+    bool here;       // waited for by the current role
 } RingItem;
 
 typedef struct Track {
@@ -82,7 +87,11 @@ typedef struct Sync {
     Sending sending;
     Meeting *meeting; // of roles, or NULL
     bool first_role;  // the current role is the first one, whose supposed bounds the others share
-    int trips;        // for unknown bounds; 0: enough for all slots
+    int trips;        // for unknown bounds, or ALL_SLOTS
+    bool uneven;      // loops in tiles begin with `trips`, and each unknown bound gives one more
+    int supposed;     // number of bounds and conditions that were unknown
+    int turns[MAX_LOOPS]; // the iterations of the loops around the walk
+    int depth;
     bool in_addition; // the walk is in a branch that may not run
 } Sync;
 
@@ -92,6 +101,41 @@ typedef struct Number {
 
 static _Noreturn void fail_schedule(const Sync *y, const Op *op, const char *what) {
     ice(y->s.ctx, op->loc, "%s: %s", op_info[op->code].name, what);
+}
+
+/* ---- iterations ---------------------------------------------------------------------------- */
+
+static bool is_walked_loop(const Op *op) {
+    return op_is_loop(op) || op->code == OP_REPEAT;
+}
+
+static void begin_turns(Sync *y, const Op *op) {
+    if (y->depth == MAX_LOOPS) fail_schedule(y, op, "too many loops around it");
+    y->turns[y->depth++] = 0;
+}
+
+static void end_turn(Sync *y) {
+    y->turns[y->depth - 1]++;
+}
+
+/// Numbers the iterations, of the loops around v's definition, in which the walk is.
+static uint64_t turn_of(const Sync *y, const Value *v) {
+    const Region *r = v->def ? v->def->parent : v->region;
+    int depth = 0;
+    uint64_t turn = 0;
+    for (const Op *op = r->parent; op && op->parent; op = op->parent->parent)
+        depth += is_walked_loop(op);
+    for (int i = 0; i < depth && i < y->depth; i++)
+        turn = turn * MAX_STEPS + (uint64_t)y->turns[i] + 1;
+    return turn;
+}
+
+/// Returns the number of iterations for an unknown bound of the loop. `usual` uses all slots.
+static int trips_of(Sync *y, const Op *loop, int usual) {
+    if (y->trips == ALL_SLOTS) return usual;
+    if (!y->uneven) return y->trips;
+    if (op_flag(loop, A_PROGRAM_LOOP)) return UNEVEN_TILES;
+    return (y->trips + y->supposed++) % (FEW_TRIPS + 1);
 }
 
 /* ---- scalars ------------------------------------------------------------------------------- */
@@ -112,7 +156,8 @@ static void know_number(Sync *y, const Value *v, int64_t n) {
 static void forget_number(Sync *y, const Value *v) {
     int64_t n;
     map_set(y->s.ctx, &y->known, v, NULL);
-    if (y->meeting && !y->first_role && ty_is_scalar(v->type) && meeting_knows(y->meeting, v, &n))
+    if (y->meeting && !y->first_role && ty_is_scalar(v->type) &&
+        meeting_knows(y->meeting, v, turn_of(y, v), &n))
         know_number(y, v, n);
 }
 
@@ -219,6 +264,7 @@ static void wait_for_item(Sync *y, Op *op) {
     if (!ring_is_tma(operand(op, 0)) && y->groups - item->group <= op_int(op, A_PREFETCHED, 0))
         fail_schedule(y, op, "it leaves copies of its item under way");
     item->waited |= !y->in_addition;
+    item->here |= !y->in_addition;
     for (int i = 0; i < op->n_results; i++) {
         Number *number = ctx_new(y->s.ctx, Number);
         number->n = n;
@@ -230,7 +276,7 @@ static void release_item(Sync *y, Op *op) {
     int64_t n;
     RingItem *item = is_on(y, op) ? item_of(y, op, &n) : NULL;
     if (!item) return;
-    if (!item->waited || item->released)
+    if (!item->here || item->released)
         fail_schedule(y, op, "its item is not there, or was released");
     if (item->copied) fail_schedule(y, op, "what was copied out of it may still have to be read");
     if (y->meeting) meeting_event(y->meeting, op, n);
@@ -428,20 +474,20 @@ static void suppose_number(Sync *y, const Op *op, const Value *v, int64_t n) {
     know_number(y, v, n);
     if (!y->meeting) return;
     if (y->first_role)
-        meeting_assume(y->meeting, v, n);
+        meeting_assume(y->meeting, v, turn_of(y, v), n);
     else if (uses_rings(op->regions[0]) || uses_rings(op->regions[op->n_regions - 1]))
         fail_schedule(y, op, "a role's items depend on values that other roles do not have");
 }
 
-/// Finds the bounds. Unknown bounds, and bounds without iterations, are chosen to give `trips`
-/// iterations. Constants stay, since other ops use them.
-static bool find_loop_bounds(Sync *y, const Op *op, int64_t trips, int64_t *lo, int64_t *hi) {
-    int64_t fixed, all = trips * op_int(op, A_STEP, 1);
+/// Finds the bounds. Unknown bounds, and without roles bounds without iterations, are chosen to
+/// give some iterations, `usual` to use all slots. Constants stay, since other ops use them.
+static bool find_loop_bounds(Sync *y, const Op *op, int usual, int64_t *lo, int64_t *hi) {
+    int64_t fixed, step = op_int(op, A_STEP, 1), all = usual * step;
     if (!find_number(y, operand(op, 0), lo)) suppose_number(y, op, operand(op, 0), *lo = 0);
     if (find_number(y, operand(op, 1), hi) && (*hi > *lo || y->meeting)) return *hi > *lo;
     if (y->meeting) {
-        suppose_number(y, op, operand(op, 1), *hi = *lo + all);
-        return true;
+        suppose_number(y, op, operand(op, 1), *hi = *lo + trips_of(y, op, usual) * step);
+        return *hi > *lo;
     }
     if (!const_int(operand(op, 1), &fixed))
         know_number(y, operand(op, 1), *hi = *lo + all);
@@ -456,12 +502,12 @@ static void walk_for(Sync *y, Op *op) {
     Region *r = op->regions[0];
     int64_t step = op_int(op, A_STEP, 1), lo = 0, hi = 0;
     int64_t trips = holds_loop(r) && !takes_items(r) ? OUTER_TRIPS : INNER_TRIPS;
-    if (y->trips) trips = y->trips;
-    if (!find_loop_bounds(y, op, trips, &lo, &hi)) hi = lo;
+    if (!find_loop_bounds(y, op, (int)trips, &lo, &hi)) hi = lo;
     if (y->meeting) trips = INT32_MAX; // roles must agree on the iterations, so none are skipped
     int64_t more = ceil_div(hi - lo, step) - trips, skipped = more > 0 ? more * step : 0;
+    begin_turns(y, op);
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, operand(op, 2 + i), r->args[1 + i]);
-    for (int64_t k = lo; k < hi; k += step) {
+    for (int64_t k = lo; k < hi; k += step, end_turn(y)) {
         know_number(y, r->args[0], k);
         y->sending.tile += op_flag(op, A_PROGRAM_LOOP);
         walk_schedule(y, r);
@@ -469,16 +515,18 @@ static void walk_for(Sync *y, Op *op) {
             pass_number_on(y, operand(r->last, i), r->args[1 + i]);
         if (k == lo) k += skipped;
     }
+    y->depth--;
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, r->args[1 + i], result(op, i));
 }
 
 static void walk_while(Sync *y, Op *op) {
     Region *test = op->regions[0], *body = op->regions[1];
-    int trips = !op_flag(op, A_PROGRAM_LOOP) ? OUTER_TRIPS : y->trips ? y->trips : INNER_TRIPS;
+    int trips = op_flag(op, A_PROGRAM_LOOP) ? trips_of(y, op, INNER_TRIPS) : OUTER_TRIPS;
     if (y->meeting && !meeting_goes_on(y->meeting, op))
         fail_schedule(y, op, "a role goes on with other tiles than the others");
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, operand(op, i), test->args[i]);
-    for (int trip = 0; trip < trips; trip++) {
+    begin_turns(y, op);
+    for (int trip = 0; trip < trips; trip++, end_turn(y)) {
         y->sending.tile += op_flag(op, A_PROGRAM_LOOP);
         walk_schedule(y, test);
         for (int i = 0; i < op->n_results; i++) pass_number_on(y, test->args[i], body->args[i]);
@@ -486,18 +534,19 @@ static void walk_while(Sync *y, Op *op) {
         for (int i = 0; i < op->n_results; i++)
             pass_number_on(y, operand(body->last, i), test->args[i]);
     }
+    y->depth--;
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, test->args[i], result(op, i));
 }
 
 static void walk_repeat(Sync *y, Op *op) {
     Region *head = op->regions[0], *body = op->regions[1];
-    int trips = y->trips ? y->trips : INNER_TRIPS;
+    begin_turns(y, op);
     for (int i = 0; i < op->n_operands; i++) pass_number_on(y, operand(op, i), head->args[i]);
-    for (int trip = 1;; trip++) {
-        int64_t more = trip < trips;
+    for (int trip = 1;; trip++, end_turn(y)) {
+        int64_t more = trip < INNER_TRIPS;
         walk_schedule(y, head);
         if (!find_number(y, operand(head->last, 0), &more) && y->meeting && uses_rings(head))
-            fail_schedule(y, op, "a role decides about items by what others do not know");
+            fail_schedule(y, op, "a role's items depend on values that other roles do not have");
         for (int i = 0; i < op->n_results; i++)
             pass_number_on(y, operand(head->last, 1 + i), body->args[i]);
         if (!more) break;
@@ -505,13 +554,13 @@ static void walk_repeat(Sync *y, Op *op) {
         for (int i = 0; i < op->n_operands; i++)
             pass_number_on(y, operand(body->last, i), head->args[i]);
     }
+    y->depth--;
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, body->args[i], result(op, i));
 }
 
 /// Whether the only ring ops of the branch wait for items.
 static bool only_waits(const Op *branch) {
-    for (int i = 0; i < 2; i++)
-        for_each_op(op, branch->regions[i]) {
+    for (int i = 0; i < 2; i++) for_each_op(op, branch->regions[i]) {
             bool ring = op->n_operands && operand(op, 0)->type->kind == TK_RING;
             if ((ring && op->code != OP_RING_WAIT) || (op->n_regions && uses_rings(op->regions[0])))
                 return false;
@@ -527,6 +576,11 @@ static void walk_more_waits(Sync *y, Op *op) {
     y->in_addition = outer;
 }
 
+/// Returns whether an unknown condition is supposed to hold.
+static bool is_taken(Sync *y) {
+    return y->uneven ? y->supposed++ % 2 : y->trips != 1;
+}
+
 /// In a role, walks the branch that is taken, or supposed to be. Conditions that decide about items
 /// are the same for all roles.
 static void walk_branch(Sync *y, Op *op) {
@@ -537,7 +591,7 @@ static void walk_branch(Sync *y, Op *op) {
         return;
     }
     bool rings = uses_rings(op->regions[0]) || uses_rings(op->regions[1]);
-    if (!known && rings) suppose_number(y, op, operand(op, 0), yes = y->trips != 1);
+    if (!known && rings) suppose_number(y, op, operand(op, 0), yes = is_taken(y));
     for (int i = 0; i < 2; i++)
         if (!(known || rings) || (yes ? 0 : 1) == i) walk_schedule(y, op->regions[i]);
     const Region *taken = op->regions[(known || rings) && !yes];
@@ -581,19 +635,30 @@ static void need_releases(Sync *y) {
     }
 }
 
+/// Lets the next role read all items.
+static void forget_reads(Sync *y) {
+    for (int i = 0; i < y->tracks.n; i++)
+        for (int n = 0; n < y->tracks.data[i].items.n; n++) {
+            y->tracks.data[i].items.data[n].here = false;
+            y->tracks.data[i].items.data[n].released = NULL;
+        }
+}
+
 /// Walks each role, then runs the ring operations of all roles together.
 static void walk_roles(Sync *y, Op *op) {
     y->meeting = meeting_begin(y->s.ctx, op);
     for (int i = op->n_regions - 1; i >= 0; i--) { // roles that fill rings come after roles that
                                                    // read them
         y->first_role = i == op->n_regions - 1;
+        y->supposed = 0;
         meeting_enter(y->meeting, i);
+        forget_reads(y);
         walk_schedule(y, op->regions[i]);
         if (y->n_flight) fail_schedule(y, op, "a role ends while a product is under way");
+        need_releases(y);
     }
     Blocked b = meeting_run(y->meeting);
     if (b.op) fail_schedule(y, b.op, b.why);
-    need_releases(y);
 }
 
 static void visit_scheduled_op(Sync *y, Op *op) {
@@ -682,12 +747,20 @@ static void note_proof(Sync *y) {
     if (lines.n) op_set_strs(y->s.ir, y->s.device, A_SYNC_NOTES, lines.data, lines.n);
 }
 
-/// Walks devices with roles with other numbers of iterations.
+static Sync begin_sync(PassEnv *env, Op *module, Op *device) {
+    Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = device},
+              .trips = ALL_SLOTS};
+    send_signals_begin(&y.sending, y.s.ctx, module, device);
+    return y;
+}
+
+/// Walks devices with roles with other numbers of iterations: none, and few, in all tiles the same,
+/// or in each tile another.
 static void try_trips(PassEnv *env, Op *module, Op *device) {
-    for (int trips = 1; trips <= FEW_TRIPS && device_roles(device); trips++) {
-        Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = device}};
-        y.trips = trips;
-        send_signals_begin(&y.sending, y.s.ctx, module, device);
+    for (int i = 0; i < 2 * (FEW_TRIPS + 1) && device_roles(device); i++) {
+        Sync y = begin_sync(env, module, device);
+        y.trips = i / 2;
+        y.uneven = i % 2;
         walk_schedule(&y, device->regions[0]);
     }
 }
@@ -696,9 +769,8 @@ void pass_sync(PassEnv *env, Op *module) {
     if (!env->gpu) return;
     for_each_op(op, module->regions[0]) {
         if (op->code != OP_DEVICE || !shared_in_use(op)) continue;
-        Sync y = {.s = {.env = env, .ir = env->ir, .ctx = ir_ctx(env->ir), .device = op}};
-        send_signals_begin(&y.sending, y.s.ctx, module, op);
         try_trips(env, module, op);
+        Sync y = begin_sync(env, module, op);
         walk_schedule(&y, op->regions[0]);
         if (y.unread) fail_schedule(&y, op, "it ends before the copied-out data has been read");
         if (y.unwritten) fail_schedule(&y, op, "it ends before its additions are complete");

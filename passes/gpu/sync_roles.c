@@ -9,8 +9,9 @@
 //
 // Unknown bounds are supposed to give a few iterations. The bounds of all roles are the same
 // scalars, or computed from them. The numbers of one role hold for the others, too, and a
-// bound that they do not share is an error. The pass tries one, two and three iterations, and
-// enough to reuse all slots; more iterations repeat these.
+// bound that they do not share is an error. The pass tries no, one, two and three iterations, and
+// enough to reuse all slots; more iterations repeat these. It tries tiles of equal numbers of
+// iterations and tiles of different ones. Each time, roles must fill and read the same items.
 #include "passes/gpu/sync_roles.h"
 #include "passes/gpu/gpu.h"
 
@@ -36,6 +37,7 @@ typedef struct RoleRing {
 /// A scalar with a number that a role was walked with, for instance an unknown bound.
 typedef struct Assumed {
     const Value *value;
+    uint64_t turn; // iterations of the loops around it
     int64_t n;
 } Assumed;
 
@@ -86,7 +88,7 @@ static int item_count_of(const ItemCounts *c, int64_t n) {
     return n < c->n ? c->data[n] : 0;
 }
 
-static void count_item(Meeting *m, ItemCounts *c, int64_t n) {
+static void count_item(const Meeting *m, ItemCounts *c, int64_t n) {
     while (c->n <= n) vec_push(m->ctx, c, 0);
     c->data[n]++;
 }
@@ -146,6 +148,28 @@ static Blocked find_blocked(const Meeting *m) {
     return (Blocked){at, "roles wait for each other, or for an event that never comes"};
 }
 
+/// Returns whether the role waits for items of the ring, and how many it waits for.
+static bool count_waits(const Meeting *m, int role, const Value *ring, ItemCounts *c) {
+    for (int e = 0; e < m->events[role].n; e++) {
+        const RingEvent *event = &m->events[role].data[e];
+        if (event->op->code == OP_RING_WAIT && operand(event->op, 0) == ring)
+            count_item(m, c, event->n);
+    }
+    return c->n > 0;
+}
+
+/// Checks that each role that reads a ring waits for all of its items.
+static Blocked find_unread(const Meeting *m, const RoleRing *r) {
+    for (int i = 0; i < m->roles->n_regions; i++) {
+        ItemCounts waits = {0};
+        if (!count_waits(m, i, r->ring, &waits)) continue;
+        for (int64_t n = 0; n < r->committed.n; n++)
+            if (!item_count_of(&waits, n))
+                return (Blocked){r->fill, "a role that reads the ring leaves an item"};
+    }
+    return (Blocked){0};
+}
+
 /// Checks that each item is committed once and waited for.
 static Blocked find_unequal(const Meeting *m) {
     for (int k = 0; k < m->n_rings; k++) {
@@ -156,6 +180,8 @@ static Blocked find_unequal(const Meeting *m) {
         for (int64_t n = 0; n < r->committed.n; n++)
             if (item_count_of(&r->committed, n) != 1 || !item_count_of(&r->waited, n))
                 return (Blocked){r->fill, "an item is filled twice or never, or is not read"};
+        Blocked unread = find_unread(m, r);
+        if (unread.op) return unread;
     }
     return (Blocked){0};
 }
@@ -291,16 +317,17 @@ bool meeting_goes_on(Meeting *m, const Op *loop) {
     return false;
 }
 
-void meeting_assume(Meeting *m, const Value *v, int64_t n) {
-    Assumed a = {v, n};
+void meeting_assume(Meeting *m, const Value *v, uint64_t turn, int64_t n) {
+    Assumed a = {v, turn, n};
     vec_push(m->ctx, &m->assumed, a);
 }
 
-bool meeting_knows(const Meeting *m, const Value *v, int64_t *n) {
+bool meeting_knows(const Meeting *m, const Value *v, uint64_t turn, int64_t *n) {
     for (int i = 0; i < m->assumed.n; i++) {
-        if (!same_scalar(m->assumed.data[i].value, v, &(Comparison){.budget = SAME_BUDGET}))
+        const Assumed *a = &m->assumed.data[i];
+        if (a->turn != turn || !same_scalar(a->value, v, &(Comparison){.budget = SAME_BUDGET}))
             continue;
-        *n = m->assumed.data[i].n;
+        *n = a->n;
         return true;
     }
     return false;

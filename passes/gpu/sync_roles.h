@@ -14,9 +14,9 @@ void meeting_enter(Meeting *m, int i);
 void meeting_event(Meeting *m, Op *op, int64_t n);
 
 /// Supposes scalar v = n in the first role. Later roles that compute it in the same way get the
-/// same number.
-void meeting_assume(Meeting *m, const Value *v, int64_t n);
-bool meeting_knows(const Meeting *m, const Value *v, int64_t *n);
+/// same number. turn: the iterations of the loops around v.
+void meeting_assume(Meeting *m, const Value *v, uint64_t turn, int64_t n);
+bool meeting_knows(const Meeting *m, const Value *v, uint64_t turn, int64_t *n);
 
 /// Records that the current role reaches a loop by condition. Returns false if the previous roles
 /// do not run it for the same tiles.
