@@ -243,11 +243,12 @@ Lanes access_lanes(Emit *e, const Prepared *p, const Place *at) {
         l.live = gen_and(g, l.live, is_axis_live(e, p, d, at));
     }
     add_picks(e, p, at, affine, &l);
-    if (l.step == DYNAMIC && !l.offsets)
-        l.offsets = LLVMBuildMul(g->b, gen_iota(g, at->lanes),
-                                 gen_splat(g, axis_step(e, p, at->axis), at->lanes), "");
-    if (l.step == DYNAMIC)
+    if (l.offsets)
         l.offsets = LLVMBuildAdd(g->b, gen_splat(g, l.offset, at->lanes), l.offsets, "");
+    else if (l.step == DYNAMIC)
+        l.apart = axis_step(e, p, at->axis);
+    else if (l.step != 0 && l.step != 1)
+        l.apart = gen_i64(g, l.step);
     if (at->live < at->lanes) l.live = gen_and(g, l.live, gen_first_lanes(g, at->live, at->lanes));
     return l;
 }
@@ -255,7 +256,7 @@ Lanes access_lanes(Emit *e, const Prepared *p, const Place *at) {
 LLVMValueRef access_offsets(Emit *e, const Lanes *l, int lanes) {
     Gen *g = e->g;
     if (l->offsets) return l->offsets;
-    LLVMValueRef apart = gen_same(gen_i64(g, l->step), lanes);
+    LLVMValueRef apart = gen_splat(g, l->apart ? l->apart : gen_i64(g, l->step), lanes);
     return LLVMBuildAdd(g->b, gen_splat(g, l->offset, lanes),
                         LLVMBuildMul(g->b, gen_iota(g, lanes), apart, ""), "");
 }
@@ -276,6 +277,10 @@ static LLVMValueRef any_lane_live(Emit *e, LLVMValueRef live) {
     return live && gen_lanes(live) ? gen_call1(e->g, "llvm.vector.reduce.or", live) : live;
 }
 
+static LLVMValueRef bytes_apart(Emit *e, const Lanes *l, Elem elem) {
+    return gen_mul(e->g, l->apart, gen_i64(e->g, elem_bytes(elem)));
+}
+
 /* ---- the ops ------------------------------------------------------------------------------- */
 
 static LLVMValueRef load_access_vector(Emit *e, const Prepared *p, const Lanes *l,
@@ -292,9 +297,12 @@ static LLVMValueRef load_access_vector(Emit *e, const Prepared *p, const Lanes *
         return mask ? LLVMBuildSelect(g->b, l->live, gen_splat(g, x, lanes), pads, "") : x;
     }
     if (l->step != 1) {
-        LLVMValueRef at = element_pointer(e, p, elem, access_offsets(e, l, lanes));
-        LLVMValueRef live =
-            l->live ? gen_splat(g, l->live, lanes) : gen_same(LLVMConstInt(g->i1, 1, false), lanes);
+        LLVMValueRef live = l->live ? gen_splat(g, l->live, lanes) : NULL;
+        if (l->apart)
+            return memory_gather_apart(e, p->tensor->id, mem, lanes,
+                                       element_pointer(e, p, elem, l->offset),
+                                       bytes_apart(e, l, elem), live, pads);
+        LLVMValueRef at = element_pointer(e, p, elem, l->offsets);
         return memory_gather(e, p->tensor->id, mem, at, live, pads);
     }
     LLVMValueRef at = element_pointer(e, p, elem, l->offset);
@@ -352,17 +360,21 @@ static void store_apart(Emit *e, const Prepared *p, const Lanes *l, const Place 
                         LLVMValueRef x) {
     Gen *g = e->g;
     LLVMValueRef all = gen_same(LLVMConstInt(g->i1, 1, false), at->lanes), first;
-    LLVMValueRef live = l->live ? gen_splat(g, l->live, at->lanes) : all;
+    LLVMValueRef live = l->live ? gen_splat(g, l->live, at->lanes) : NULL;
     bool maybe = picked_axis(p->op) == at->axis;
     If side = {0};
     if (maybe) {
         side = if_begin(e, lanes_beside(e, l, at->lanes, &first), "beside");
         memory_store_masked(e, p->tensor->id, x, element_pointer(e, p, elem, first),
-                            (unsigned)elem_bytes(elem), live);
+                            (unsigned)elem_bytes(elem), live ? live : all);
         if_else(e, &side);
     }
-    memory_scatter(e, p->tensor->id, x,
-                   element_pointer(e, p, elem, access_offsets(e, l, at->lanes)), live);
+    if (l->apart)
+        memory_scatter_apart(e, p->tensor->id, x, element_pointer(e, p, elem, l->offset),
+                             bytes_apart(e, l, elem), live);
+    else
+        memory_scatter(e, p->tensor->id, x,
+                       element_pointer(e, p, elem, access_offsets(e, l, at->lanes)), live);
     if (maybe) if_end(e, &side);
 }
 

@@ -102,6 +102,12 @@ void memory_store_masked(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsig
 LLVMValueRef memory_gather(Emit *e, int id, LLVMTypeRef elem, LLVMValueRef at, LLVMValueRef mask,
                            LLVMValueRef otherwise);
 void memory_scatter(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, LLVMValueRef mask);
+/// The same for lanes that are `apart` bytes from each other, from `first` on. mask NULL: all lanes
+/// are live.
+LLVMValueRef memory_gather_apart(Emit *e, int id, LLVMTypeRef elem, int lanes, LLVMValueRef first,
+                                 LLVMValueRef apart, LLVMValueRef mask, LLVMValueRef otherwise);
+void memory_scatter_apart(Emit *e, int id, LLVMValueRef x, LLVMValueRef first, LLVMValueRef apart,
+                          LLVMValueRef mask);
 
 /* ---- access.c ------------------------------------------------------------------------------ */
 
@@ -121,9 +127,10 @@ typedef struct Prepared {
 void prepare_access(Emit *e, const Op *op);
 const Prepared *prepared_of(Emit *e, const Op *op);
 /// The addresses of one vector's lanes: element offset + lane * step, or `offsets` if the lanes
-/// have no common step. live: an i1, a vector of them, or NULL for all lanes.
+/// have no common step. apart: the step as a value, for all steps but 0 and 1. live: an i1, a
+/// vector of them, or NULL for all lanes.
 typedef struct Lanes {
-    LLVMValueRef offset, offsets, live;
+    LLVMValueRef offset, offsets, apart, live;
     int64_t step;
 } Lanes;
 Lanes access_lanes(Emit *e, const Prepared *p, const Place *at);

@@ -148,20 +148,132 @@ void memory_store_masked(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, unsig
     mark_memory_scope(e, id, s);
 }
 
-LLVMValueRef memory_gather(Emit *e, int id, LLVMTypeRef elem, LLVMValueRef at, LLVMValueRef mask,
-                           LLVMValueRef otherwise) {
+/* ---- gather, scatter ------------------------------------------------------------------------- */
+
+/// Whether the CPU gathers and scatters by one instruction. LLVM makes a branch of each lane of
+/// other CPUs, and values that are alive across thousands of blocks take its register allocator
+/// minutes.
+static bool gathers_at_once(const Emit *e) {
+    return e->cpu->target.vector_bytes >= 64;
+}
+
+static LLVMValueRef lane_of(Emit *e, LLVMValueRef v, int lane) {
+    return LLVMBuildExtractElement(e->g->b, v, LLVMConstInt(e->g->i32, (unsigned)lane, false), "");
+}
+
+/// Whether the lane is alive in all runs. A mask of NULL has only live lanes.
+static bool is_lane_on(LLVMValueRef live) {
+    return !live || (LLVMIsAConstantInt(live) && LLVMConstIntGetZExtValue(live));
+}
+
+static bool is_lane_off(LLVMValueRef live) {
+    return live && LLVMIsConstant(live) && !is_lane_on(live);
+}
+
+static LLVMValueRef gather_lanes(Emit *e, int id, LLVMTypeRef elem, int lanes,
+                                 const LLVMValueRef *at, LLVMValueRef mask,
+                                 LLVMValueRef otherwise) {
+    LLVMValueRef x = otherwise ? otherwise : LLVMGetPoison(gen_vec(elem, lanes));
+    unsigned alignment = natural_alignment(e, elem);
+    bool dead = false;
+    for (int i = 0; i < lanes; i++) {
+        LLVMValueRef live = mask ? lane_of(e, mask, i) : NULL;
+        if (is_lane_off(live)) continue;
+        bool on = is_lane_on(live);
+        dead |= !on;
+        LLVMValueRef from = on ? at[i] : LLVMBuildSelect(e->g->b, live, at[i], e->arena, "");
+        LLVMValueRef one = memory_load(e, on ? id : -1, elem, from, alignment);
+        x = LLVMBuildInsertElement(e->g->b, x, one, gen_i64(e->g, i), "");
+    }
+    return dead && otherwise ? LLVMBuildSelect(e->g->b, mask, x, otherwise, "") : x;
+}
+
+/// Dead lanes write to a place on the stack that no code reads.
+static void scatter_lanes(Emit *e, int id, LLVMValueRef x, const LLVMValueRef *at,
+                          LLVMValueRef mask) {
+    unsigned alignment = natural_alignment(e, gen_lane_type(x));
+    LLVMValueRef nowhere = NULL;
+    for (int i = 0; i < gen_lanes(x); i++) {
+        LLVMValueRef live = mask ? lane_of(e, mask, i) : NULL, to = at[i];
+        if (is_lane_off(live)) continue;
+        bool on = is_lane_on(live);
+        if (!on && !nowhere) nowhere = stack_slots(e, 1);
+        if (!on) to = LLVMBuildSelect(e->g->b, live, to, nowhere, "");
+        memory_store(e, on ? id : -1, lane_of(e, x, i), to, alignment);
+    }
+}
+
+static void split_pointers(Emit *e, LLVMValueRef at, LLVMValueRef *out) {
+    for (int i = 0; i < gen_lanes(at); i++) out[i] = lane_of(e, at, i);
+}
+
+/// Each address follows from the one before, so that no product of the step stays in a register.
+static void step_pointers(Emit *e, LLVMValueRef first, LLVMValueRef apart, int lanes,
+                          LLVMValueRef *out) {
+    out[0] = first;
+    for (int i = 1; i < lanes; i++) out[i] = gen_offset(e->g, out[i - 1], apart);
+}
+
+static LLVMValueRef pointers_apart(Emit *e, LLVMValueRef first, LLVMValueRef apart, int lanes) {
+    Gen *g = e->g;
+    LLVMValueRef bytes = LLVMBuildMul(g->b, gen_iota(g, lanes), gen_splat(g, apart, lanes), "");
+    return LLVMBuildGEP2(g->b, g->i8, first, &bytes, 1, "");
+}
+
+static LLVMValueRef gather_at_once(Emit *e, int id, LLVMTypeRef elem, LLVMValueRef at,
+                                   LLVMValueRef mask, LLVMValueRef otherwise) {
     LLVMTypeRef type = gen_vec(elem, gen_lanes(at)), types[2] = {type, LLVMTypeOf(at)};
     LLVMValueRef args[3] = {at, mask, otherwise ? otherwise : LLVMGetPoison(type)};
+    if (!mask) args[1] = gen_same(LLVMConstInt(e->g->i1, 1, false), gen_lanes(at));
     LLVMValueRef x = gen_intrinsic(e->g, "llvm.masked.gather", 2, types, 3, args);
     align_argument(e, x, 1, natural_alignment(e, elem));
     mark_memory_scope(e, id, x);
     return x;
 }
 
-void memory_scatter(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, LLVMValueRef mask) {
+static void scatter_at_once(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, LLVMValueRef mask) {
     LLVMTypeRef types[2] = {LLVMTypeOf(x), LLVMTypeOf(at)};
     LLVMValueRef args[3] = {x, at, mask};
+    if (!mask) args[2] = gen_same(LLVMConstInt(e->g->i1, 1, false), gen_lanes(at));
     LLVMValueRef s = gen_intrinsic(e->g, "llvm.masked.scatter", 2, types, 3, args);
     align_argument(e, s, 2, natural_alignment(e, gen_lane_type(x)));
     mark_memory_scope(e, id, s);
+}
+
+LLVMValueRef memory_gather(Emit *e, int id, LLVMTypeRef elem, LLVMValueRef at, LLVMValueRef mask,
+                           LLVMValueRef otherwise) {
+    LLVMValueRef each[MAX_LANES];
+    if (gathers_at_once(e)) return gather_at_once(e, id, elem, at, mask, otherwise);
+    split_pointers(e, at, each);
+    return gather_lanes(e, id, elem, gen_lanes(at), each, mask, otherwise);
+}
+
+void memory_scatter(Emit *e, int id, LLVMValueRef x, LLVMValueRef at, LLVMValueRef mask) {
+    LLVMValueRef each[MAX_LANES];
+    if (gathers_at_once(e)) {
+        scatter_at_once(e, id, x, at, mask);
+        return;
+    }
+    split_pointers(e, at, each);
+    scatter_lanes(e, id, x, each, mask);
+}
+
+LLVMValueRef memory_gather_apart(Emit *e, int id, LLVMTypeRef elem, int lanes, LLVMValueRef first,
+                                 LLVMValueRef apart, LLVMValueRef mask, LLVMValueRef otherwise) {
+    LLVMValueRef each[MAX_LANES];
+    if (gathers_at_once(e))
+        return gather_at_once(e, id, elem, pointers_apart(e, first, apart, lanes), mask, otherwise);
+    step_pointers(e, first, apart, lanes, each);
+    return gather_lanes(e, id, elem, lanes, each, mask, otherwise);
+}
+
+void memory_scatter_apart(Emit *e, int id, LLVMValueRef x, LLVMValueRef first, LLVMValueRef apart,
+                          LLVMValueRef mask) {
+    LLVMValueRef each[MAX_LANES];
+    if (gathers_at_once(e)) {
+        scatter_at_once(e, id, x, pointers_apart(e, first, apart, gen_lanes(x)), mask);
+        return;
+    }
+    step_pointers(e, first, apart, gen_lanes(x), each);
+    scatter_lanes(e, id, x, each, mask);
 }

@@ -270,12 +270,14 @@ Ranges *ranges_of(Ir *ir, Op *kernel) {
 }
 
 void ranges_at(Ranges *r, const Op *op) {
+    int before = r->facts.n;
     r->facts.n = r->n_kernel_facts;
     for (const Region *at = op->parent; at && at->parent; at = at->parent->parent) {
         const Op *branch = at->parent;
         if (branch->code == OP_IF)
             assume_condition(r, operand(branch, 0), at == branch->regions[0], false);
     }
+    r->place += before > r->n_kernel_facts || r->facts.n > r->n_kernel_facts;
 }
 
 /* ---- divisors ------------------------------------------------------------------------------ */

@@ -37,6 +37,8 @@ struct Ranges {
     int steps;          // left for the current proof
     int proof;          // number of the current proof
     Failure failed[FAILURES];
+    int place;                  // changes with the facts that hold besides those of the kernel
+    Failure unproved[FAILURES]; // forms that no proof was found for; `proof` is the place
 };
 
 /// lo <= x <= hi. Intervals of values lie within their type.

@@ -159,14 +159,14 @@ static void sort_terms(Linear *form) {
         }
 }
 
-/// Returns the slot for a failure with this form.
-static Failure *failure_of(Ranges *r, const Linear *form, int depth) {
+/// Returns the slot of a table of failures for this form.
+static Failure *failure_of(Failure *table, const Linear *form, int depth) {
     uint64_t h = (uint64_t)form->constant + (uint64_t)depth;
     for (int i = 0; i < form->n; i++) {
         h = (h ^ (uintptr_t)form->terms[i].atom) * 0x9e3779b97f4a7c15u;
         h = (h ^ (uint64_t)form->terms[i].factor) * 0x9e3779b97f4a7c15u;
     }
-    return &r->failed[(h * 0x9e3779b97f4a7c15u >> 32) % FAILURES];
+    return &table[(h * 0x9e3779b97f4a7c15u >> 32) % FAILURES];
 }
 
 static bool same_form(const Linear *a, const Linear *b) {
@@ -193,7 +193,7 @@ bool proved(Ranges *r, Linear form, int depth) {
     if (form.bad || depth > PROOF_DEPTH || r->steps-- <= 0) return false;
     if (linear_bounds(r, &form, 0, &x) && x.lo >= 0) return true;
     sort_terms(&form);
-    Failure *f = failure_of(r, &form, depth);
+    Failure *f = failure_of(r->failed, &form, depth);
     if (f->proof == r->proof && f->depth == depth && same_form(&f->form, &form)) {
         r->steps -= f->steps;
         return false;
@@ -204,10 +204,16 @@ bool proved(Ranges *r, Linear form, int depth) {
     return false;
 }
 
+// Accesses to many parameters ask for the same proofs. Without facts of its own, a place has the
+// same failures as other such places.
 bool prove_nonnegative(Ranges *r, Linear form) {
+    Failure *f = failure_of(r->unproved, &form, 0);
+    if (f->steps && f->proof == r->place && same_form(&f->form, &form)) return false;
     r->steps = PROOF_STEPS;
     r->proof++;
-    return proved(r, form, 0);
+    if (proved(r, form, 0)) return true;
+    *f = (Failure){.form = form, .steps = PROOF_STEPS, .proof = r->place};
+    return false;
 }
 
 Linear linear_exact(Ranges *r, const Value *v) {
