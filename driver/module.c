@@ -2,6 +2,7 @@
 // The part of the C API that needs the compiler: modules from sources.
 #include "driver/module.h"
 
+#include "driver/setting_names.h"
 #include "driver/tune/tuned_file.h"
 #include "frontend/program.h"
 
@@ -98,7 +99,8 @@ typedef struct ModuleLoad {
     const char *path, *text; // text NULL: path is a file
     size_t length;
     const char *bad_setting, *bad_mode;
-    int error; // errno of a file that cannot be read
+    const char *no_setting, *hint; // a setting that no kernel has, and the names that exist
+    int error;                     // errno of a file that cannot be read
 } ModuleLoad;
 
 /// Describes the kernels. Launches check their arguments against this; it comes from the source
@@ -110,6 +112,18 @@ static void make_kernels(tg_module *m, const Program *p) {
         m->kernels[i] =
             (ModuleKernel){.module = m, .info = kernel_info(m->ctx, p, fe_kernel(p, i))};
     m->n_kernels = n;
+}
+
+/// A setting is for the kernels that have its name; some kernel must.
+static void check_setting_names(ModuleLoad *l, const Program *p) {
+    const tg_module *m = l->module;
+    SettingNames names = {0};
+    for (int i = 0; i < fe_kernel_count(p); i++) add_tune_names(m->ctx, fe_kernel(p, i), &names);
+    for (int i = 0; i < m->n_set && !l->no_setting; i++) {
+        if (names_have(&names, m->set[i].name) || is_schedule_axis(m->set[i].name)) continue;
+        l->no_setting = m->set[i].name;
+        l->hint = names_hint(m->ctx, &names, true, l->no_setting);
+    }
 }
 
 static const char *copy_option_text(Ctx *ctx, const char *text) {
@@ -141,6 +155,7 @@ static void load_module_source(Ctx *ctx, void *arg) {
     m->path = ctx_source_path(ctx, file);
     Program *p = fe_load(ctx, file, source_importer(ctx, &sources));
     if (diag_errors(ctx) || !program_check(ctx, p, true)) return;
+    check_setting_names(l, p);
     m->n_texts = program_texts(ctx, p, &m->texts);
     make_kernels(m, p);
 }
@@ -165,6 +180,9 @@ static tg_status load_status(Ctx *ctx, CtxStatus status, const ModuleLoad *l) {
     if (l->bad_setting)
         return tg_fail(TG_ERROR_ARGUMENT, "settings: '%s' is not of the form NAME=VALUE",
                        l->bad_setting);
+    if (l->no_setting)
+        return tg_fail(TG_ERROR_ARGUMENT, "settings: no kernel of %s has a tune value '%s'; %s",
+                       l->path, l->no_setting, l->hint);
     if (l->error)
         return tg_fail(l->error == ENOMEM ? TG_ERROR_MEMORY : TG_ERROR_NOT_FOUND,
                        "cannot read %s: %s", l->path, strerror(l->error));

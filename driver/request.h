@@ -45,7 +45,9 @@ typedef struct Request {
     // The code. For target to driver see Build.
     int n_set;
     const NamedValue *set; // pinned tune values, and axes of the schedule
-    bool tuned;            // `set` was tuned for these arguments
+    int n_given;
+    const NamedValue *given; // dims and inner types fixed by hand: Inst.dims
+    bool tuned;              // `set` was tuned for these arguments
     bool check, debug;
     int threads;
     const char *target;
@@ -57,8 +59,6 @@ typedef struct Request {
 
     // Only in this process, never sent to another.
     const ParamInst *params; // if there are no `args`
-    int n_given;
-    const NamedValue *given; // dims and inner types fixed by hand: Inst.dims
     bool own_set;            // `set` is for this kernel alone, not for all of its module
     bool tentative;          // Inst.tentative
     Ranks ranks;             // for tuning

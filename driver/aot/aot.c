@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "driver/setting_names.h"
 #include "frontend/program.h"
 
 /* ---- given --------------------------------------------------------------------------------- */
@@ -93,28 +94,29 @@ bool aot_given(Aot *a, AotExport *x) {
     return take_constants(a, x);
 }
 
-/// Checks that --given and --set name a part of an exported kernel.
-static bool names_exist(Aot *a, const AotValues *values, const char *option) {
+/// Checks that --given or --set names a part of an exported kernel.
+static bool names_exist(Aot *a, const AotValues *values, const char *option, bool set) {
+    SettingNames names = {0};
+    for (int k = 0; k < a->exports.n; k++) {
+        const FnDef *f = a->exports.data[k]->kernel;
+        if (set)
+            add_tune_names(a->ctx, f, &names);
+        else
+            add_given_names(a->ctx, a->program, f, &names);
+    }
     for (int i = 0; i < values->n; i++) {
         const char *name = values->data[i].name;
-        bool found = strcmp(option, "set") == 0 && is_schedule_axis(name);
-        for (int k = 0; k < a->exports.n; k++) {
-            const FnDef *f = a->exports.data[k]->kernel;
-            AotNames dims = {0};
-            aot_dims(a, f, &dims);
-            for (int d = 0; d < dims.n; d++) found |= strcmp(dims.data[d], name) == 0;
-            for (int p = 0; p < f->params.n; p++)
-                found |= f->params.at[p].constant && strcmp(f->params.at[p].name.text, name) == 0;
-            for (int c = 0; c < f->clauses.n; c++)
-                for (int j = 0; j < f->clauses.at[c].choices.n; j++)
-                    found |= strcmp(f->clauses.at[c].choices.at[j].name.text, name) == 0;
-        }
-        if (!found)
-            return aot_fail(
-                a, "a dim or a constant parameter; with --set a tune value or a schedule axis",
-                "--%s: no exported kernel has the name '%s'", option, name);
+        if (names_have(&names, name) || (set && is_schedule_axis(name))) continue;
+        return aot_fail(a, names_hint(a->ctx, &names, set, name),
+                        "--%s %s: no exported kernel has a %s of this name", option, name,
+                        set ? "tune value" : "dim or constant parameter");
     }
     return true;
+}
+
+bool aot_names_exist(Aot *a) {
+    return names_exist(a, &a->given, "given", false) && names_exist(a, &a->most, "given", false) &&
+           names_exist(a, &a->set, "set", true);
 }
 
 /* ---- the object ---------------------------------------------------------------------------- */
@@ -153,9 +155,6 @@ static void note_ptx(Aot *a) {
 }
 
 Code *aot_build(Aot *a, int texts) {
-    if (!names_exist(a, &a->given, "given") || !names_exist(a, &a->most, "given") ||
-        !names_exist(a, &a->set, "set"))
-        return NULL;
     Object *object = object_create(a->ctx, a->arch, a->name);
     for (int i = 0; i < a->exports.n; i++)
         if (!build_export(a, object, a->exports.data[i])) return NULL;

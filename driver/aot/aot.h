@@ -103,6 +103,8 @@ void aot_dims(Aot *a, const FnDef *f, AotNames *out);
 
 /* ---- aot.c, aot_variants.c ------------------------------------------------------------------ */
 
+/// Checks that the exported kernels have the names of --given and --set. False: errors.
+bool aot_names_exist(Aot *a);
 /// Builds code of all exports, with the requested texts. NULL: errors.
 Code *aot_build(Aot *a, int texts);
 /// Adds all variants of an export to the object. False: errors.

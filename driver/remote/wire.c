@@ -12,7 +12,7 @@
 
 #include "driver/remote/wire.h"
 
-enum { WIRE_VERSION = 7 };
+enum { WIRE_VERSION = 8 };
 static const char magic[3] = "TGL", kinds[] = "QAOTRIESBG";
 #define MAX_LENGTH ((size_t)256 << 20)
 
@@ -140,6 +140,8 @@ void wire_request(Wire *w, Request *r) {
     wire_needed_text(w, &r->kernel);
     COUNT(w, r->n_set);
     LIST(w, NamedValue, r->set, r->n_set, marshal_named_value);
+    COUNT(w, r->n_given);
+    LIST(w, NamedValue, r->given, r->n_given, marshal_named_value);
     FLAG(w, r->tuned);
     FLAG(w, r->check);
     FLAG(w, r->debug);

@@ -116,12 +116,21 @@ static void read_schedule(Elab *e, const Choice *c) {
     if (right) note_config(e, c->name.text, set ? set->value : first);
 }
 
-static void hint_choices(Elab *e, const FnDef *f) {
+/// Names a similar tune value or axis, and else the tune values.
+static void hint_choices(Elab *e, const FnDef *f, const char *name) {
+    VEC(const char *) names = {0};
     Text all = {.ctx = e->ctx};
     for (int i = 0; i < f->clauses.n; i++)
-        for (int c = 0; f->clauses.at[i].kind == CL_TUNE && c < f->clauses.at[i].choices.n; c++)
+        for (int c = 0; f->clauses.at[i].kind == CL_TUNE && c < f->clauses.at[i].choices.n; c++) {
+            vec_push(e->ctx, &names, f->clauses.at[i].choices.at[c].name.text);
             text_add(&all, "%s%s", all.data ? ", " : "", f->clauses.at[i].choices.at[c].name.text);
-    if (all.data) diag_hint(e->ctx, "it has: %s", all.data);
+        }
+    for (int i = 0; i < AXIS_COUNT; i++) vec_push(e->ctx, &names, axis_names[i]);
+    const char *close = closest_name(name, names.data, names.n);
+    if (close)
+        diag_hint(e->ctx, "did you mean '%s'?", close);
+    else if (all.data)
+        diag_hint(e->ctx, "it has: %s", all.data);
 }
 
 static const Choice *find_choice(const FnDef *f, const char *name) {
@@ -145,7 +154,7 @@ static void check_settings(Elab *e) {
             continue;
         }
         el_fail(e, k->def->name.loc, D_NO_TUNE, k->def->name.text, name);
-        hint_choices(e, k->def);
+        hint_choices(e, k->def, name);
     }
 }
 

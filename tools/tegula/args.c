@@ -177,6 +177,7 @@ static int unknown_option(Command c, const char *word, const char *name) {
 /// Stores the value by the row's field and kind. Returns -1, or an exit code.
 static int store_value(Words *w, const OptionInfo *o, const char *value) {
     char *field = (char *)w->out + o->field;
+    list_add(w->ctx, &w->out->named, o->name);
     if (o->kind == FLAG) {
         *(bool *)field = true;
     } else if (o->kind == TEXT) {
@@ -239,6 +240,70 @@ static int check_cli_operands(const Options *o) {
     return -1;
 }
 
+/* ---- options that would be ignored ---------------------------------------------------------- */
+
+/// Whether a list of words separated by blanks has a word.
+static bool has_word(const char *list, const char *word) {
+    size_t n = strlen(word);
+    for (const char *at = list; *at; at += strspn(at, " ")) {
+        size_t length = strcspn(at, " ");
+        if (length == n && strncmp(at, word, n) == 0) return true;
+        at += length;
+    }
+    return false;
+}
+
+static bool refuse_named(const Options *o, const char *beside, const char *names, bool listed) {
+    for (int i = 0; i < o->named.n; i++) {
+        if (has_word(names, o->named.at[i]) != listed) continue;
+        cli_error("'--%s' has no effect with %s", o->named.at[i], beside);
+        return false;
+    }
+    return true;
+}
+
+bool args_refuse(const Options *o, const char *beside, const char *names) {
+    return refuse_named(o, beside, names, true);
+}
+
+bool args_refuse_others(const Options *o, const char *beside, const char *names) {
+    return refuse_named(o, beside, names, false);
+}
+
+typedef struct CombinationRule {
+    enum { RULE_ONLY, RULE_NEEDS, RULE_CLASH } kind;
+    int command;
+    const char *option, *names;
+} CombinationRule;
+static const CombinationRule combinations[] = {
+#define ONLY(command, option, names)  {RULE_ONLY, command, option, names},
+#define NEEDS(command, option, names) {RULE_NEEDS, command, option, names},
+#define CLASH(command, option, names) {RULE_CLASH, command, option, names},
+#include "tools/tegula/commands.def"
+};
+
+static bool is_named(const Options *o, const char *name) {
+    for (int i = 0; i < o->named.n; i++)
+        if (strcmp(o->named.at[i], name) == 0) return true;
+    return false;
+}
+
+/// Checks the combination of options. Returns -1, or an exit code.
+static int check_combinations(const Options *o) {
+    for (size_t i = 0; i < sizeof combinations / sizeof *combinations; i++) {
+        const CombinationRule *r = &combinations[i];
+        char beside[32];
+        if (!(r->command & 1 << o->command) || !is_named(o, r->option)) continue;
+        snprintf(beside, sizeof beside, "--%s", r->option);
+        if (r->kind == RULE_ONLY && !args_refuse_others(o, beside, r->names)) return EXIT_USAGE;
+        if (r->kind == RULE_CLASH && !args_refuse(o, beside, r->names)) return EXIT_USAGE;
+        if (r->kind != RULE_NEEDS || is_named(o, r->names)) continue;
+        cli_error("'--%s' has no effect without --%s", r->option, r->names);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
 /// A file in place of the command is the most common mistake; the hint completes it.
 static int take_command(const char *word, Command *out) {
     int c = find_command(word);
@@ -276,7 +341,8 @@ static int take_words(Words *w) {
             code = take_cli_option(w, o->command, word);
         if (code >= 0) return code;
     }
-    return check_cli_operands(o);
+    int code = check_combinations(o);
+    return code >= 0 ? code : check_cli_operands(o);
 }
 
 int args_parse(Ctx *ctx, int argc, char **argv, Options *out) {

@@ -51,6 +51,17 @@ static bool has_elem(const Job *job, Elem elem) {
     return false;
 }
 
+/// Reads --seconds. False: reported.
+static bool read_seconds(const Options *o, double *out) {
+    char *end = NULL;
+    *out = 0.5;
+    if (!o->seconds) return true;
+    *out = strtod(o->seconds, &end);
+    if (end != o->seconds && !*end && *out > 0 && *out < 1e6) return true;
+    cli_error("--seconds %s: expected seconds", o->seconds);
+    return false;
+}
+
 /// Compiles for this number of threads and measures.
 static bool bench_threads(Ctx *ctx, const Options *o, int threads, BenchRow *row) {
     Options *own = ctx_copy(ctx, o, sizeof *o);
@@ -67,7 +78,8 @@ static bool bench_threads(Ctx *ctx, const Options *o, int threads, BenchRow *row
     row->narrow = has_elem(job, EL_I8) || has_elem(job, EL_U8);
     if (!job_flops(job, &row->flops)) return false;
     if (!o->flops) row->flops = products;
-    double budget = o->seconds ? atof(o->seconds) : 0.5;
+    double budget;
+    if (!read_seconds(o, &budget)) return false;
     if (!time_launches(job, budget, &row->seconds)) return false;
     row->title = job_title(job);
     row->config = settings_text(job->ctx, job->build.code->n_config, job->build.code->config);

@@ -11,6 +11,7 @@
 
 #include "driver/aot/aot.h"
 #include "tools/tegula/cli.h"
+#include "tools/tegula/executors.h"
 #include "tools/tegula/gpu_arrays.h"
 
 extern char **environ;
@@ -139,6 +140,7 @@ static bool take_levels(Making *m) {
 /// Parses the architectures of GPUs.
 static bool take_gpus(Making *m) {
     m->a.codegen = m->o->codegen;
+    if (!codegen_exists(m->o->codegen)) return false;
     for (const char *list = m->o->gpus; list && *list;) {
         size_t n = strcspn(list, ",");
         const char *name = ctx_intern(m->ctx, list, n);
@@ -149,6 +151,14 @@ static bool take_gpus(Making *m) {
         return false;
     }
     return true;
+}
+
+/// Refuses --codegen where no GPU of NVIDIA is among the targets.
+static bool takes_codegen(const Making *m) {
+    const char *level;
+    for (int i = 0; i < m->a.n_gpus; i++)
+        if (backend_of(m->a.gpus[i].name, &level) == &nvidia_backend) return true;
+    return args_refuse(m->o, "targets without a GPU of NVIDIA", "codegen");
 }
 
 static bool take_prefix(Making *m) {
@@ -348,8 +358,8 @@ static bool prepare_build(Making *m) {
             cli_error("two outputs have the name %s", paths[i]);
             return false;
         }
-    return take_targets(m) && take_levels(m) && take_gpus(m) && take_prefix(m) &&
-           take_value_lists(m, "set", &o->sets, &m->a.set, NULL) &&
+    return take_targets(m) && take_levels(m) && take_gpus(m) && takes_codegen(m) &&
+           take_prefix(m) && take_value_lists(m, "set", &o->sets, &m->a.set, NULL) &&
            take_value_lists(m, "given", &o->givens, &m->a.given, &m->a.most);
 }
 
@@ -410,7 +420,8 @@ static bool load_build_source(Making *m) {
     m->a.importer = option_importer(m->ctx, m->o);
     m->a.program = fe_load(m->ctx, file, m->a.importer);
     if (diag_errors(m->ctx) || !program_check(m->ctx, m->a.program, true)) return false;
-    return aot_exports(&m->a, export_list(m)) || report_aot_error(m);
+    bool ok = aot_exports(&m->a, export_list(m)) && aot_names_exist(&m->a);
+    return ok || report_aot_error(m);
 }
 
 /// Writes the files beside the output. If that fails, the output is removed too, since make would

@@ -24,7 +24,7 @@ typedef struct List {
 
 typedef struct Options {
     Command command;
-    List files;
+    List files, named; // named: the options that were given
     const char *kernel, *target, *flops, *batch, *level, *dump_after;
     const char *codegen, *gpus;
     const char *output, *header, *cpu_levels, *prefix, *depfile, *seconds, *json;
@@ -41,6 +41,10 @@ typedef struct Options {
 /// Parses the words after the program's name. Returns -1, or an exit code if the program is done
 /// (help was printed, or a mistake reported). Lists live in ctx.
 int args_parse(Ctx *ctx, int argc, char **argv, Options *out);
+/// Refuses an option that was given and is in a list of names ("out repeat"), or is not in it, as
+/// `beside` would ignore it: "'--out' has no effect with --emit". Returns whether there is none.
+bool args_refuse(const Options *o, const char *beside, const char *names);
+bool args_refuse_others(const Options *o, const char *beside, const char *names);
 /// Splits a line into words like a shell: blanks, '...', "..." and backslashes. Returns the number
 /// of words, or -1 if a quote is not closed.
 int args_split(Ctx *ctx, const char *line, char ***words);

@@ -115,9 +115,8 @@ Code *job_compile_apart(Job *job) {
     }
     if (a.status) return fail_apart(job, &a);
     if (!is_same_instance(a.variant, build_variant(&job->build, TG_LEVEL_BASE, FACTS_EXACT))) {
-        cli_error("TG_COMPILE=process compiles for what the arguments say, and the options say "
-                  "more");
-        cli_hint("leave out --given, or unset TG_COMPILE");
+        cli_error("TG_COMPILE=process: the other process made code for other facts");
+        cli_hint("unset TG_COMPILE; please report this");
         return NULL;
     }
     print_other_warnings(job, &a);

@@ -310,8 +310,33 @@ static const Executor *gpu_executor(const char *name) {
     return is_simulated(name) ? &simulator : &code_executor;
 }
 
-Job *job_create(Ctx *ctx, const Options *o) {
-    if (!passes_exist(ctx, o->dump_after)) return NULL;
+bool codegen_exists(const char *name) {
+    static const char *const names[] = {"nvvm", "nvptx", "auto"};
+    enum { N = sizeof names / sizeof *names };
+    for (int i = 0; i < N; i++)
+        if (!name || strcmp(name, names[i]) == 0) return true;
+    cli_error("--codegen: there is no code generator '%s'", name);
+    const char *close = closest_name(name, names, N);
+    if (close) cli_hint("did you mean '%s'?", close);
+    if (!close) cli_hint("there are nvvm, nvptx and auto");
+    return false;
+}
+
+/// Refuses options that the target of a job would ignore.
+static bool options_matter(const Job *job) {
+    const Options *o = job->o;
+    const char *level, *target = o->target ? o->target : "cpu";
+    bool nvidia = job->target && backend_of(job->target, &level) == &nvidia_backend;
+    const char *beside = ctx_format(job->ctx, "--target %s", target);
+    if (!codegen_exists(o->codegen)) return false;
+    if (!nvidia && !args_refuse(o, beside, "codegen")) return false;
+    if (job->device >= 0 && !args_refuse(o, beside, "guard")) return false;
+    bool interp = strcmp(job->executor->name, "interp") == 0;
+    return !interp || o->command == EMIT_BIT || o->command == EXPLAIN_BIT ||
+           args_refuse(o, beside, "dump-after verify-each time-passes debug");
+}
+
+static Job *find_executor(Ctx *ctx, const Options *o) {
     Job *job = ctx_new(ctx, Job);
     job->ctx = ctx;
     job->o = o;
@@ -336,6 +361,11 @@ Job *job_create(Ctx *ctx, const Options *o) {
         cli_hint("%s", hint);
     cli_hint("'tegula targets' lists them");
     return NULL;
+}
+
+Job *job_create(Ctx *ctx, const Options *o) {
+    Job *job = passes_exist(ctx, o->dump_after) ? find_executor(ctx, o) : NULL;
+    return job && options_matter(job) ? job : NULL;
 }
 
 /* ---- levels -------------------------------------------------------------------------------- */
@@ -452,19 +482,34 @@ static const struct {
     const char *name;
     bool needs_code;
     bool (*print)(Job *job);
+    const char *ignores; // the options without effect; NULL: all but those of the file
 } levels[] = {
-    {"ast", false, emit_ast},    {"tile", true, emit_tile}, {"grid", true, emit_grid},
-    {"llvm", true, emit_llvm},   {"asm", true, emit_asm},   {"obj", true, emit_object_file},
-    {"gpu", true, emit_gpu},     {"ptx", true, emit_ptx},   {"sass", true, emit_sass},
-    {"hsaco", true, emit_hsaco},
+    {"ast", false, emit_ast, NULL},
+    {"tile", true, emit_tile, "dump-after verify-each time-passes debug"},
+    {"grid", true, emit_grid, "debug"},
+    {"llvm", true, emit_llvm, "locs"},
+    {"asm", true, emit_asm, "locs"},
+    {"obj", true, emit_object_file, "locs"},
+    {"gpu", true, emit_gpu, "debug"},
+    {"ptx", true, emit_ptx, "locs"},
+    {"sass", true, emit_sass, "locs"},
+    {"hsaco", true, emit_hsaco, "locs"},
 };
 enum { PRINTED_LEVELS = sizeof levels / sizeof *levels };
+
+/// Refuses options that a level would ignore.
+static bool level_takes_options(Ctx *ctx, const Options *o, int level) {
+    const char *beside = ctx_format(ctx, "--level %s", levels[level].name);
+    if (!levels[level].ignores) return args_refuse_others(o, beside, "level emit kernel path");
+    return args_refuse(o, beside, levels[level].ignores);
+}
 
 int cmd_emit(Ctx *ctx, const Options *o) {
     const char *name = o->level ? o->level : "tile", *names[PRINTED_LEVELS];
     for (int i = 0; i < PRINTED_LEVELS; i++) {
         names[i] = levels[i].name;
         if (strcmp(name, levels[i].name) != 0) continue;
+        if (!level_takes_options(ctx, o, i)) return EXIT_USAGE;
         Job *job = job_create(ctx, o);
         bool ok = job && job_load(job);
         if (ok && levels[i].needs_code) ok = job_instance(job, true) && job_elaborate(job);

@@ -24,6 +24,8 @@ bool job_compiles_apart(const Job *job);
 /// errors. It is released with the job's context.
 Code *job_compile_apart(Job *job);
 
+/// Whether --codegen names a code generator, or nothing. False: reported.
+bool codegen_exists(const char *name);
 /// Returns a job on the executor that --target names; NULL (reported) if it does not exist.
 Job *job_create(Ctx *ctx, const Options *o);
 

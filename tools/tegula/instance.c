@@ -4,6 +4,7 @@
 #include "tools/tegula/job.h"
 
 #include "driver/jit.h"
+#include "driver/setting_names.h"
 #include "frontend/program.h"
 
 #include <inttypes.h>
@@ -68,12 +69,11 @@ static bool is_tensor(const Job *job, int i) {
 }
 
 static bool no_such_param(Job *job, const char *option, const char *name) {
-    int n = job->kernel->params.n;
-    const char **names = ctx_array(job->ctx, const char *, n);
-    for (int i = 0; i < n; i++) names[i] = job_param(job, i)->name.text;
+    SettingNames names = {0};
+    for (int i = 0; i < job->kernel->params.n; i++)
+        vec_push(job->ctx, &names, job_param(job, i)->name.text);
     cli_error("--%s: kernel '%s' has no parameter '%s'", option, job->kernel->name.text, name);
-    const char *close = closest_name(name, names, n);
-    if (close) cli_hint("did you mean '%s'?", close);
+    cli_hint("%s", names_hint(job->ctx, &names, false, name));
     return false;
 }
 
@@ -97,11 +97,42 @@ static bool take_named_values(Job *job, const char *option, const List *list, in
     return true;
 }
 
+/// Checks that --given names dims or constants of the kernel.
+static bool check_given_names(Job *job) {
+    SettingNames names = {0};
+    add_given_names(job->ctx, job->program, job->kernel, &names);
+    for (int i = 0; i < job->request.n_given; i++) {
+        const char *name = job->request.given[i].name;
+        if (names_have(&names, name)) continue;
+        cli_error("--given: kernel '%s' has no dim or constant parameter '%s'",
+                  job->kernel->name.text, name);
+        cli_hint("%s", names_hint(job->ctx, &names, false, name));
+        return false;
+    }
+    return true;
+}
+
 // The element types of the type parameters, as far as known; EL_COUNT elsewhere.
 typedef struct GenericTypes {
     Elem *elems; // an element for each generic of the kernel
     bool *given; // set by --type: arguments that disagree are errors
 } GenericTypes;
+
+static bool no_such_generic(Job *job, const char *option, const char *name) {
+    SettingNames names = {0};
+    for (int i = 0; i < job->kernel->generics.n; i++)
+        vec_push(job->ctx, &names, job->kernel->generics.at[i].name.text);
+    cli_error("--type %s: kernel '%s' has no type parameter of this name", option,
+              job->kernel->name.text);
+    cli_hint("%s", names_hint(job->ctx, &names, false, name));
+    return false;
+}
+
+static const char *closest_elem(Ctx *ctx, const char *text) {
+    const char **names = ctx_array(ctx, const char *, EL_COUNT);
+    for (int i = 0; i < EL_COUNT; i++) names[i] = elem_info[i].name;
+    return closest_name(text, names, EL_COUNT);
+}
 
 /// Parses --type T=f16, at most once for each type parameter.
 static bool take_type_options(Job *job, GenericTypes *types) {
@@ -113,10 +144,11 @@ static bool take_type_options(Job *job, GenericTypes *types) {
         const char *name, *text = args_pair(job->ctx, "type", job->o->types.at[i], &name);
         if (!text) return false;
         int g = fn_generic(job->kernel, name);
-        if (g < 0 || elem_by_name(text) == EL_COUNT) {
-            cli_error(g < 0 ? "--type %s: kernel '%s' has no type parameter of this name"
-                            : "--type %s: this is not an element type",
-                      job->o->types.at[i], job->kernel->name.text);
+        if (g < 0) return no_such_generic(job, job->o->types.at[i], name);
+        if (elem_by_name(text) == EL_COUNT) {
+            cli_error("--type %s: this is not an element type", job->o->types.at[i]);
+            const char *close = closest_elem(job->ctx, text);
+            if (close) cli_hint("did you mean '%s'?", close);
             return false;
         }
         types->elems[g] = elem_by_name(text);
@@ -400,7 +432,9 @@ bool job_instance(Job *job, bool partial) {
                    .n_args = n,
                    .params = job->params};
     if (!take_named_values(job, "set", &job->o->sets, &r->n_set, &r->set)) return false;
-    if (!take_named_values(job, "given", &job->o->givens, &r->n_given, &r->given)) return false;
+    if (!take_named_values(job, "given", &job->o->givens, &r->n_given, &r->given) ||
+        !check_given_names(job))
+        return false;
     if (!take_type_options(job, &types) || !make_job_arguments(job, &types) || !job_deal(job))
         return false;
     describe_arguments(job, &types);

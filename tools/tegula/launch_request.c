@@ -72,6 +72,8 @@ bool job_request(Job *job, Request *out, const DLTensor ***tensors) {
                      .kernel = job->kernel->name.text,
                      .n_set = job->request.n_set,
                      .set = job->request.set,
+                     .n_given = job->request.n_given,
+                     .given = job->request.given,
                      .threads = o->threads ? (int)o->threads : machine_threads(),
                      .target = job->target ? job->target : host_target(),
                      .codegen = o->codegen,

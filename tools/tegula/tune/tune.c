@@ -143,6 +143,10 @@ static TunedEntry entry_of(Job *job, const TuneResult *r) {
         int g = t ? fn_generic(job->kernel, t->elem.text) : -1;
         if (g >= 0) types[g] = job->params[i].elem;
     }
+    for (int i = 0; i < job->request.n_given; i++) { // types that no parameter has
+        int g = fn_generic(job->kernel, job->request.given[i].name);
+        if (g >= 0) types[g] = (Elem)job->request.given[i].value;
+    }
     return (TunedEntry){.kernel = tuned_kernel(job->ctx, job->kernel, types),
                         .target = job_level(job),
                         .device = r->device,
