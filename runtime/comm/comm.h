@@ -84,6 +84,9 @@ bool rt_sockets_named(const char *meet);
 /// Creates ranks that meet at HOST:PORT. Sets c->engine to the engine that fits the hosts of the
 /// ranks.
 tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *options, size_t bytes);
+/// Creates ranks that meet at a Unix socket. keyed: they know TG_RANK_KEY, so their users do not
+/// matter. Otherwise they belong to one user, or to root.
+tg_status rt_processes_create(tg_comm *c, const tg_comm_options *options, size_t bytes, bool keyed);
 
 /// Must be called before an OpenSHMEM library is loaded (comm_shmem_end.c). False: dlopen failed.
 bool rt_shmem_hide_data(void);

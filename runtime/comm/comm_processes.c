@@ -4,9 +4,14 @@
 // ranks side by side. Ranks that meet at HOST:PORT first find out that they are on one host
 // (comm_sockets.c).
 //
+// Ranks share memory, so a rank admits only processes of its own user, or of root; with a key, only
+// processes that know the key.
+//
 // Each process locks its file as long as it lives. The kernel releases the lock however the process
 // ends, child processes do not inherit it, and any process that has the file can test for it.
 #include "runtime/comm/comm.h"
+#include "runtime/comm/comm_guests.h"
+#include "runtime/comm/comm_key.h"
 #include "runtime/comm/comm_stream.h"
 #include "runtime/runtime.h"
 
@@ -29,9 +34,17 @@ enum { MAGIC = 0x54475032 };
 typedef struct Processes {
     int sockets[RT_COMM_RANKS];
     int files[RT_COMM_RANKS];
-    int copy; // second descriptor of the own file; closing it would end the lock
-    int n;    // number of ranks
+    int copy;   // second descriptor of the own file; closing it would end the lock
+    int n;      // number of ranks
+    bool keyed; // ranks prove that they know the key, and may belong to several users
 } Processes;
+
+/// With a key: the first message of a rank to rank 0, which has sent a nonce. Rank 0 answers with a
+/// proof over the rank's nonce. No memory is passed before both have proved the key.
+typedef struct Claim {
+    uint8_t nonce[RT_NONCE], proof[RT_PROOF];
+} Claim;
+_Static_assert(sizeof(Claim) <= RT_GUEST_BYTES, "room");
 
 /// Rank 0's answer. An empty text comes with descriptors of all files.
 typedef struct RanksAnswer {
@@ -82,7 +95,7 @@ static bool receive_with_files(int socket, void *bytes, size_t size, int *fds, i
 
 /* ---- meeting --------------------------------------------------------------------------------- */
 
-/// Ranks share memory, so all must belong to one user. Root may take part as well.
+/// Whether the peer belongs to this user, or to root.
 static bool is_own_user(int socket) {
     struct ucred peer;
     socklen_t size = sizeof peer;
@@ -144,8 +157,37 @@ static tg_status listen_at_path(const tg_comm_options *o, int *out) {
     return status;
 }
 
+static void prove_welcome(const tg_comm_options *o, const Claim *claim, uint8_t out[RT_PROOF]) {
+    rt_prove("welcome", claim->nonce, o->meet, strlen(o->meet), out);
+}
+
+/// Proves the key to the process that listens, and tests its proof. False, with errno: EPERM, it
+/// does not know the key; else it has closed the connection, as rank 0 does if too many come.
+static bool agree_on_key(const tg_comm_options *o, int s, int64_t end) {
+    Claim claim;
+    uint8_t nonce[RT_NONCE], proof[RT_PROOF], right[RT_PROOF];
+    if (!rt_nonce(claim.nonce)) return false;
+    errno = ECONNRESET;
+    if (!rt_receive_until(s, nonce, RT_NONCE, end)) return false;
+    RT_PROVE("process", nonce, &claim);
+    if (!rt_send_bytes(s, &claim, sizeof claim) || !rt_receive_until(s, proof, RT_PROOF, end)) {
+        errno = ECONNRESET;
+        return false;
+    }
+    prove_welcome(o, &claim, right);
+    errno = EPERM;
+    return rt_hmac_equal(right, proof);
+}
+
+/// Whether the process that listens may be rank 0. False, with errno as of agree_on_key.
+static bool is_trusted(const Processes *p, const tg_comm_options *o, int s, int64_t end) {
+    if (p->keyed) return agree_on_key(o, s, end);
+    errno = EPERM; // another user listens there
+    return is_own_user(s);
+}
+
 /// Retries until the time limit, as rank 0 may come later.
-static tg_status connect_at(const tg_comm_options *o, int *out) {
+static tg_status connect_at(const Processes *p, const tg_comm_options *o, int *out) {
     struct sockaddr_un a;
     socklen_t size;
     tg_status status = socket_address(o, &a, &size);
@@ -155,19 +197,18 @@ static tg_status connect_at(const tg_comm_options *o, int *out) {
         int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         if (s < 0) return system_error(o, "a socket");
         rt_limit(s, o->timeout_ms);
-        if (connect(s, (const struct sockaddr *)&a, size) == 0) {
+        bool reached = connect(s, (const struct sockaddr *)&a, size) == 0;
+        if (reached && is_trusted(p, o, s, end)) {
+            rt_limit(s, o->timeout_ms);
             *out = s;
-            if (is_own_user(s)) return TG_OK;
-            close(s);
-            *out = -1;
-            errno = EPERM; // another user listens there
-            return system_error(o, "connecting");
+            return TG_OK;
         }
         int error = errno;
         close(s);
         errno = error;
-        if (error != ENOENT && error != ECONNREFUSED && error != EAGAIN)
-            return system_error(o, "connecting");
+        bool again = reached ? error == ECONNRESET
+                             : error == ENOENT || error == ECONNREFUSED || error == EAGAIN;
+        if (!again) return system_error(o, "connecting");
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     } while (rt_now_ns() < end);
     return rt_comm_nobody_came(o, 0);
@@ -209,18 +250,39 @@ static int accept_until(int listener, const tg_comm_options *o, int64_t end) {
     return s;
 }
 
+/// Accepts a process before `end` that may be a rank; -1: none came. *welcome: it is trusted.
+static int accept_trusted(const Processes *p, const tg_comm_options *o, rt_guests *guests,
+                          int64_t end, bool *welcome) {
+    if (!p->keyed) {
+        int s = accept_until(guests->listener, o, end);
+        *welcome = s >= 0 && is_own_user(s);
+        return s;
+    }
+    rt_guest guest;
+    Claim claim;
+    uint8_t proof[RT_PROOF];
+    if (!rt_next_guest(guests, end, &guest)) return -1;
+    memcpy(&claim, guest.said, sizeof claim);
+    prove_welcome(o, &claim, proof);
+    rt_limit(guest.socket, o->timeout_ms);
+    *welcome = RT_IS_PROVED("process", guest.nonce, &claim) &&
+               rt_send_bytes(guest.socket, proof, RT_PROOF);
+    return guest.socket;
+}
+
 /// Accepts one more rank at rank 0. If the rank does not fit, it gets the reason, and `text` as
 /// well.
-static tg_status welcome_process(Processes *p, const tg_comm_options *o, int listener,
+static tg_status welcome_process(Processes *p, const tg_comm_options *o, rt_guests *guests,
                                  const rt_hello *own, int64_t end, char *text, size_t size) {
-    int s = accept_until(listener, o, end), missing = 1;
+    bool welcome = false;
+    int s = accept_trusted(p, o, guests, end, &welcome), missing = 1;
     while (missing < p->n && p->sockets[missing] >= 0) missing++;
     if (s < 0) return rt_comm_nobody_came(o, missing);
     rt_hello h;
     int file = -1;
-    // A process that only tested whether the socket is alive has hung up. Other users are turned
+    // A process that only tested whether the socket is alive has hung up. Strangers are turned
     // away.
-    if (!is_own_user(s) || !receive_with_files(s, &h, sizeof h, &file, 1)) {
+    if (!welcome || !receive_with_files(s, &h, sizeof h, &file, 1)) {
         close(s);
         return TG_OK;
     }
@@ -246,14 +308,15 @@ static bool all_processes_came(const Processes *p) {
 
 /// Rank 0: collects the files of all ranks, and sends all of them to each.
 static tg_status meet_all_processes(Processes *p, const tg_comm_options *o, const rt_hello *own) {
-    int listener = -1;
+    rt_guests guests = {.listener = -1, .size = sizeof(Claim)};
     RanksAnswer answer = {0};
     int64_t end = rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
-    tg_status status = listen_at_path(o, &listener);
+    tg_status status = listen_at_path(o, &guests.listener);
     if (status) return status;
     while (!status && !answer.text[0] && !all_processes_came(p))
-        status = welcome_process(p, o, listener, own, end, answer.text, sizeof answer.text);
-    close(listener);
+        status = welcome_process(p, o, &guests, own, end, answer.text, sizeof answer.text);
+    rt_guests_end(&guests);
+    close(guests.listener);
     if (is_file(o)) unlink(o->meet);
     if (status) snprintf(answer.text, sizeof answer.text, "%s", tg_last_error());
     if (!status && answer.text[0])
@@ -269,7 +332,7 @@ static tg_status meet_all_processes(Processes *p, const tg_comm_options *o, cons
 static tg_status meet_first_process(Processes *p, const tg_comm_options *o, const rt_hello *hello) {
     RanksAnswer answer = {0};
     int *own = &p->files[o->rank], files[RT_COMM_RANKS];
-    tg_status status = connect_at(o, &p->sockets[0]);
+    tg_status status = connect_at(p, o, &p->sockets[0]);
     if (status) return status;
     if (!send_with_files(p->sockets[0], hello, sizeof *hello, own, 1))
         return rt_comm_nobody_came(o, 0);
@@ -323,20 +386,19 @@ static void release_processes(Processes *p) {
     free(p);
 }
 
-static Processes *processes_new(int n) {
+static Processes *processes_new(int n, bool keyed) {
     Processes *p = malloc(sizeof *p);
     if (!p) return NULL;
     p->n = n;
+    p->keyed = keyed;
     p->copy = -1;
     for (int r = 0; r < RT_COMM_RANKS; r++) p->sockets[r] = p->files[r] = -1;
     return p;
 }
 
-static tg_status create_processes(tg_comm *c, const tg_comm_options *o, size_t bytes) {
-    tg_status status = rt_comm_place(o);
-    if (status) return status;
-    if (rt_sockets_named(o->meet)) return rt_sockets_create(c, o, bytes);
-    Processes *p = processes_new(o->ranks);
+tg_status rt_processes_create(tg_comm *c, const tg_comm_options *o, size_t bytes, bool keyed) {
+    tg_status status;
+    Processes *p = processes_new(o->ranks, keyed);
     if (!p) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     rt_hello hello = rt_comm_hello(o, bytes);
     char *flat = NULL;
@@ -357,6 +419,13 @@ static tg_status create_processes(tg_comm *c, const tg_comm_options *o, size_t b
                         .bytes = bytes,
                         .mapped = true};
     return TG_OK;
+}
+
+static tg_status create_processes(tg_comm *c, const tg_comm_options *o, size_t bytes) {
+    tg_status status = rt_comm_place(o);
+    if (status) return status;
+    if (rt_sockets_named(o->meet)) return rt_sockets_create(c, o, bytes);
+    return rt_processes_create(c, o, bytes, false);
 }
 
 static void destroy_processes(tg_comm *c) {

@@ -6,11 +6,13 @@
 // died.
 //
 // A process that can reach the port and knows TG_RANK_KEY can take part. Each side proves that it
-// knows the key by an HMAC over a nonce of the other side, so the key itself is never sent. Later
-// traffic is neither encrypted nor signed. Without a key, ranks meet only at loopback addresses,
-// and only those of one user. The meeting ends at its time limit, whatever its peers do.
+// knows the key by an HMAC over a nonce of the other side, so the key itself is never sent, and
+// does so again where the ranks of one host meet as processes. Later traffic is neither encrypted
+// nor signed. Without a key, ranks meet only at loopback addresses, and only those of one user. The
+// meeting ends at its time limit, whatever its peers do.
 #include "runtime/comm/comm.h"
 #include "runtime/comm/comm_guests.h"
+#include "runtime/comm/comm_key.h"
 #include "runtime/comm/comm_peer.h"
 #include "runtime/comm/comm_stream.h"
 #include "runtime/runtime.h"
@@ -86,32 +88,6 @@ typedef struct Hosts {
     uint8_t nonces[RT_COMM_RANKS][RT_NONCE];
     HostsAnswer answer;
 } Hosts;
-
-/* ---- the key --------------------------------------------------------------------------------- */
-
-static const char *rank_key(void) {
-    const char *set = secure_getenv("TG_RANK_KEY");
-    return set ? set : "";
-}
-
-/// Proves the message up to its proof, with the receiver's nonce.
-static void prove_message(const char *what, const uint8_t *nonce, const void *message, size_t n,
-                          uint8_t out[RT_PROOF]) {
-    rt_piece pieces[] = {{what, strlen(what)}, {nonce, RT_NONCE}, {message, n}};
-    rt_hmac(rank_key(), pieces, 3, out);
-}
-
-static bool is_proved(const char *what, const uint8_t *nonce, const void *message, size_t n,
-                      const uint8_t *proof) {
-    uint8_t right[RT_PROOF];
-    prove_message(what, nonce, message, n, right);
-    return rt_hmac_equal(right, proof);
-}
-
-#define PROVE(what, nonce, m)                                                                      \
-    prove_message(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
-#define IS_PROVED(what, nonce, m)                                                                  \
-    is_proved(what, nonce, m, offsetof(__typeof__(*(m)), proof), (m)->proof)
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
@@ -199,7 +175,7 @@ static bool is_allowed(const struct addrinfo *a) {
     Address at = {0};
     if (a->ai_addrlen > sizeof at) return false;
     memcpy(&at, a->ai_addr, a->ai_addrlen);
-    return is_loopback(&at) || *rank_key();
+    return is_loopback(&at) || *rt_rank_key();
 }
 
 /// Resolves the address; fails if ranks may meet at none of the results.
@@ -252,7 +228,7 @@ static bool is_own_end(int s) {
 
 /// With a key, the peer's user does not matter.
 static rt_peer peer_of(const Hosts *h, int s) {
-    return *rank_key() ? RT_PEER_OWN : rt_peer_of(&h->peers, s);
+    return *rt_rank_key() ? RT_PEER_OWN : rt_peer_of(&h->peers, s);
 }
 
 /// Connects, and receives the listener's nonce. Returns -1 with errno on failure. ECONNABORTED: the
@@ -344,7 +320,7 @@ static tg_status welcome_rank(Hosts *h, const tg_comm_options *o, const rt_guest
     HostsAnswer *a = &h->answer;
     tune_socket(s, o);
     if (!rt_comm_judge(&hello->rank, &own->rank, h->sockets, a->text, sizeof a->text)) {
-        PROVE("answer", hello->nonce, a);
+        RT_PROVE("answer", hello->nonce, a);
         (void)rt_send_bytes(s, a, sizeof *a);
         close(s);
         return TG_OK;
@@ -377,7 +353,7 @@ static tg_status welcome_host(Hosts *h, const tg_comm_options *o, rt_guests *gue
     if (!rt_next_guest(guests, h->end, &guest))
         return nobody_came(h, o, guests->listener, first_missing(h, 1));
     memcpy(&hello, guest.said, sizeof hello);
-    bool proved = IS_PROVED("hello", guest.nonce, &hello);
+    bool proved = RT_IS_PROVED("hello", guest.nonce, &hello);
     rt_peer peer = proved ? peer_of(h, guest.socket) : RT_PEER_GONE;
     if (proved && peer == RT_PEER_OWN) return welcome_rank(h, o, &guest, &hello, own);
     bool is_rank = hello.rank.magic == own->rank.magic;
@@ -413,7 +389,7 @@ static tg_status meet_all_hosts(Hosts *h, const tg_comm_options *o, const Hello 
     if (!status && a->text[0]) status = tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", a->text);
     for (int r = 1; r < h->n; r++) {
         if (h->sockets[r] < 0) continue;
-        PROVE("answer", h->nonces[r], a);
+        RT_PROVE("answer", h->nonces[r], a);
         (void)rt_send_bytes(h->sockets[r], a, sizeof *a);
     }
     return status;
@@ -444,7 +420,7 @@ static tg_status ask_first_host(Hosts *h, const tg_comm_options *o, Hello *hello
     if (!status && !again) status = listen_beside(h, o, &hello->port);
     if (status) return status;
     if (!rt_nonce(hello->nonce)) return fail_meeting(o, "random numbers", strerror(errno));
-    PROVE("hello", nonce, hello);
+    RT_PROVE("hello", nonce, hello);
     *heard = rt_send_bytes(h->sockets[0], hello, sizeof *hello) &&
              rt_receive_until(h->sockets[0], &h->answer, sizeof h->answer, h->end);
     if (*heard) return TG_OK;
@@ -462,11 +438,11 @@ static tg_status meet_first_host(Hosts *h, const tg_comm_options *o, Hello *hell
         if (!heard) rt_pause(&pause, h->end);
         if (!heard && !rt_left_ms(h->end)) return rt_comm_nobody_came(o, 0);
     }
-    if (!IS_PROVED("answer", hello->nonce, &h->answer) || h->answer.group == NO_GROUP)
+    if (!RT_IS_PROVED("answer", hello->nonce, &h->answer) || h->answer.group == NO_GROUP)
         return fail_meeting(o, "meeting rank 0",
-                            *rank_key() ? "it has another TG_RANK_KEY, or is not a rank"
-                                        : "it has a TG_RANK_KEY, belongs to another user, or is "
-                                          "not a rank");
+                            *rt_rank_key() ? "it has another TG_RANK_KEY, or is not a rank"
+                                           : "it has a TG_RANK_KEY, belongs to another user, or is "
+                                             "not a rank");
     h->answer.text[RT_COMM_TEXT - 1] = 0;
     if (!h->answer.text[0]) return TG_OK;
     return tg_fail(TG_ERROR_CONTRACT, "tg_comm_create: %s", h->answer.text);
@@ -490,7 +466,7 @@ static int greet_rank(const Hosts *h, const tg_comm_options *o, int rank, const 
     Greeting g = {.group = h->answer.group, .rank = h->rank, .to = rank};
     int s = try_connect(h, (const struct sockaddr *)at, address_size(at), o, nonce);
     if (s < 0) return -1;
-    PROVE("greeting", nonce, &g);
+    RT_PROVE("greeting", nonce, &g);
     if (rt_send_bytes(s, &g, sizeof g) && rt_receive_until(s, &welcome, 1, h->end)) return s;
     close(s);
     errno = ECONNABORTED;
@@ -516,7 +492,7 @@ static tg_status accept_one(Hosts *h, const tg_comm_options *o, rt_guests *guest
     if (!rt_next_guest(guests, h->end, &guest))
         return nobody_came(h, o, guests->listener, first_missing(h, h->rank + 1));
     memcpy(&g, guest.said, sizeof g);
-    bool is_rank = IS_PROVED("greeting", guest.nonce, &g) && g.group == h->answer.group &&
+    bool is_rank = RT_IS_PROVED("greeting", guest.nonce, &g) && g.group == h->answer.group &&
                    g.to == h->rank && g.rank > h->rank && g.rank < h->n && h->sockets[g.rank] < 0 &&
                    peer_of(h, guest.socket) == RT_PEER_OWN;
     if (is_rank) tune_socket(guest.socket, o);
@@ -703,7 +679,7 @@ tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *o, size_t bytes) 
     if (!h) return tg_fail(TG_ERROR_MEMORY, "out of memory");
     Hello hello = {.rank = rt_comm_hello(o, bytes), .host = rt_comm_host()};
     h->end = meeting_deadline(o);
-    if (!*rank_key()) rt_peers_open(&h->peers);
+    if (!*rt_rank_key()) rt_peers_open(&h->peers);
     tg_status status = o->rank ? meet_first_host(h, o, &hello) : meet_all_hosts(h, o, &hello);
     bool one = !status && is_one_host(h);
     if (!status && !one) status = create_far(c, h, o);
@@ -718,7 +694,7 @@ tg_status rt_sockets_create(tg_comm *c, const tg_comm_options *o, size_t bytes) 
     here.meet = place;
     int least = o->timeout_ms < LEAST_MS ? o->timeout_ms : LEAST_MS;
     here.timeout_ms = left < least ? least : left;
-    return rt_engine_processes.create(c, &here, bytes);
+    return rt_processes_create(c, &here, bytes, *rt_rank_key());
 }
 
 /// Applies the messages that the others have yet to send before it closes the connections. Closing

@@ -306,12 +306,67 @@ def late_ranks_are_known():
             ends(p)
 
 
-def other_users_stay_out():
-    """Without a key, users of the host meet only among themselves; rank 0 goes on waiting for its own."""
+def another_user():
+    """A user, besides root, who can run the program."""
     other = 65534
     if os.geteuid() or subprocess.run([TEGULA, "run", FOLDER / "gather.teg", "-a", "a=rand(2,64)"], user=other,
                                       cwd="/", capture_output=True).returncode:
         raise LeftOut("no other user can run the program")
+    return other
+
+
+def users_with_a_key_meet():
+    """With a key, ranks of several users of the host share their memory, whoever listens."""
+    other = another_user()
+    for users in ((None, other, None), (other, None, other), (None, other, other)):
+        meet = f"127.0.0.1:{free_port()}"
+        for p in [start(rank, meet, key="a secret", user=user, ranks=3) for rank, user in enumerate(users)]:
+            ends(p)
+
+
+def strangers_get_no_memory():
+    """Ranks of one host meet once more, at a name that every process can read. A process without the key gets
+    no memory there, and does not keep the ranks from each other."""
+    port, own = free_port(), free_port()
+    first = start(0, f"127.0.0.1:{port}", key="a secret")
+    with socket.create_server(("127.0.0.1", own)) as listener:
+        second = start(1, f"127.0.0.1:{own}", key="a secret")
+        rank = accept(listener, second)
+        zero, nonce = greet(port)
+        rank.sendall(nonce)
+        zero.sendall(rank.recv(4096))
+        answer = zero.recv(1 << 20, socket.MSG_WAITALL)
+        strangers = []
+        for says in (None, os.urandom(48), b"", os.urandom(4096)):
+            s = connect_at_name_in(answer, first)
+            assert len(s.recv(4096)) == 16  # the nonce
+            if says:
+                s.send(says)
+            strangers.append(s)
+        for s in (strangers[1], strangers[3]):
+            data, files, _, _ = socket.recv_fds(s, 4096, 8)
+            assert not data and not files, (data, files)
+        rank.sendall(answer)
+        ends(second)
+        ends(first)
+
+
+def connect_at_name_in(answer, rank):
+    """Connects to the abstract socket of the group whose number is in rank 0's answer."""
+    while True:
+        assert rank.poll() is None, rank.communicate()[0]
+        for line in pathlib.Path("/proc/net/unix").read_text().splitlines():
+            name = line.split()[-1]
+            if name.startswith("@tegula-") and int(name[8:], 16).to_bytes(8, sys.byteorder) in answer:
+                s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                s.connect("\0" + name[1:])
+                return s
+        time.sleep(0.005)
+
+
+def other_users_stay_out():
+    """Without a key, users of the host meet only among themselves; rank 0 goes on waiting for its own."""
+    other = another_user()
     meet = f"127.0.0.1:{free_port()}"
     first = start(0, meet)
     ends(start(1, meet, user=other), "belongs to another user")
@@ -478,15 +533,18 @@ def users_without_a_number_stay_out():
     first = start(0, meet, timeout_ms=5000, within=own)
     ends(start(1, meet, within=own), "the system does not say whose")
     ends(first, "waited 5 s")
+    meet = f"127.0.0.1:{free_port()}"
+    for p in [start(rank, meet, key="a secret", within=own) for rank in (0, 1)]:
+        ends(p)
 
 
 SELECTIONS = {
     "strangers": (meets_with_few_files, meets_among_strangers, meeting_ends, keys_agree, keys_differ,
                   evicted_ranks_try_again, ranks_of_no_known_user_try_again, evicted_ranks_pause,
-                  late_ranks_are_known, strangers_get_no_proof, other_hosts_need_a_key, several_hosts,
+                  late_ranks_are_known, strangers_get_no_proof, strangers_get_no_memory, other_hosts_need_a_key, several_hosts,
                   other_sources_are_named, scalars_that_steer_agree, numbers_of_every_type_steer,
                   listens_at_the_named_address),
-    "users": (other_users_stay_out,),
+    "users": (other_users_stay_out, users_with_a_key_meet),
     "namespaces": (no_rank_meets_itself, all_addresses_are_tried, users_without_a_number_stay_out),
     "alone": (alone,),  # the last two run within namespaces
     "addresses": (addresses,),
