@@ -236,6 +236,17 @@ static void start_in(ToolRun *run, const char *program, const char *const *argum
         note_errno(run->end, in);
 }
 
+bool tool_folder_serves(const char *folder, char why[TOOL_END]) {
+    struct stat s;
+    if (stat(folder, &s) != 0 || access(folder, W_OK | X_OK) != 0) {
+        note_errno(why, folder);
+        return false;
+    }
+    if (!(s.st_mode & S_IWOTH) || s.st_mode & S_ISVTX) return true;
+    snprintf(why, TOOL_END, "%.60s: others may replace files there (no sticky bit)", folder);
+    return false;
+}
+
 static const char *temporary_folder(void) {
     const char *set = secure_getenv("TMPDIR");
     return set ? set : "/tmp";
@@ -246,7 +257,10 @@ ToolRun *tool_start(const char *program, const char *const *arguments, const cha
     ToolRun *run = calloc(1, sizeof *run);
     if (!run) return NULL;
     run->lock = -1;
-    if (make_folder(run, temporary_folder())) {
+    const char *folder = temporary_folder();
+    if (!tool_folder_serves(folder, run->end)) {
+        run->folder[0] = 0;
+    } else if (make_folder(run, folder)) {
         start_in(run, program, arguments, bytes, n);
     } else {
         note_errno(run->end, run->folder);

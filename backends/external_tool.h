@@ -42,6 +42,9 @@ typedef struct ToolOutput {
     bool refused;       // it ended by itself and reports failure
 } ToolOutput;
 
+/// Whether temporary files can be made in a folder, and no other user can replace them there: it is
+/// sticky, or others may not write to it. False: `why` says why not.
+bool tool_folder_serves(const char *folder, char why[TOOL_END]);
 /// Placeholder arguments for the two files, which lie in a temporary folder.
 extern const char tool_in[], tool_out[];
 /// Runs the program on a file with the bytes. Returns false if it fails or makes nothing.

@@ -130,6 +130,29 @@ static const char *comgr_result(Ctx *ctx, Handle results, int kind, size_t *size
     return bytes;
 }
 
+/// The folder where comgr makes one of its own for files, by the variables that LLVM reads. *name:
+/// the variable, or NULL.
+static const char *comgr_folder(const char **name) {
+    static const char *const names[] = {"TMPDIR", "TMP", "TEMP", "TEMPDIR"};
+    *name = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *folder = getenv(names[i]);
+        if (!folder) continue;
+        *name = names[i];
+        return folder;
+    }
+    return "/tmp";
+}
+
+/// Whether comgr's files are safe from other users. It reads the environment in programs with more
+/// rights than their user, too. False: `why` says why not.
+static bool comgr_folder_serves(char why[TOOL_END]) {
+    const char *name, *folder = comgr_folder(&name);
+    if (!name || secure_getenv(name)) return tool_folder_serves(folder, why);
+    snprintf(why, TOOL_END, "%s is set, in a program with raised privileges", name);
+    return false;
+}
+
 /// Links with existing handles. Returns true if a code object was made.
 static bool link_with(Ctx *ctx, Handle in, Handle info, Handle results, const AmdObject *object,
                       const char *isa, AmdCode *out) {
@@ -150,7 +173,12 @@ static bool link_with(Ctx *ctx, Handle in, Handle info, Handle results, const Am
 
 static bool by_comgr(Ctx *ctx, const AmdObject *object, const char *isa, AmdCode *out) {
     Handle in, results, info;
+    char why[TOOL_END];
     bool ok = false;
+    if (!comgr_folder_serves(why)) {
+        out->log = ctx_format(ctx, "it has no folder for temporary files: %s", why);
+        return false;
+    }
     if (comgr.create_data_set(&in)) return false;
     if (!comgr.create_data_set(&results)) {
         if (!comgr.create_action_info(&info)) {

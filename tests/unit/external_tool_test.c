@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -88,6 +89,25 @@ static void no_folder(void **state) {
     expect(good, &out, NULL, NULL, "/nowhere");
     good = tool_finish(NULL, &out);
     expect(good, &out, NULL, NULL, "memory");
+}
+
+/// In a folder that is not sticky, others could replace the files of a run.
+static void folder_of_all(void **state) {
+    ToolOutput out;
+    char open[64];
+    (void)state;
+    snprintf(open, sizeof open, "%s/.open", folder);
+    assert_int_equal(mkdir(open, 0700), 0);
+    setenv("TMPDIR", open, 1);
+    expect_run(SCRIPT("cp $0 $1"), "bytes", "", "status 0");
+    for (int sticky = 0; sticky < 2; sticky++) {
+        assert_int_equal(chmod(open, sticky ? 01777 : 0777), 0);
+        bool good = tool_run(sh, SCRIPT("cp $0 $1"), "bytes", 5, &out);
+        expect(good, &out, sticky ? "bytes" : NULL, sticky ? "" : NULL,
+               sticky ? "status 0" : "others may replace files there");
+    }
+    setenv("TMPDIR", folder, 1);
+    assert_int_equal(rmdir(open), 0);
 }
 
 /// Two tools each wait for the other's output, so they must run at the same time as this process.
@@ -228,15 +248,11 @@ static void short_of_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ways_to_end),
-        cmocka_unit_test(no_folder),
-        cmocka_unit_test(beside_each_other),
-        cmocka_unit_test(dropped),
-        cmocka_unit_test(children_ignored),
-        cmocka_unit_test(swept),
-        cmocka_unit_test(in_use),
-        cmocka_unit_test(link_is_kept),
-        cmocka_unit_test(short_of_files),
+        cmocka_unit_test(ways_to_end),   cmocka_unit_test(no_folder),
+        cmocka_unit_test(folder_of_all), cmocka_unit_test(beside_each_other),
+        cmocka_unit_test(dropped),       cmocka_unit_test(children_ignored),
+        cmocka_unit_test(swept),         cmocka_unit_test(in_use),
+        cmocka_unit_test(link_is_kept),  cmocka_unit_test(short_of_files),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }
