@@ -130,22 +130,29 @@ static const char *comgr_result(Ctx *ctx, Handle results, int kind, size_t *size
     return bytes;
 }
 
+extern char **environ;
+
+/// The value that comgr sees, also in programs with more rights than their user.
+static const char *environment_value(const char *name) {
+    size_t n = strlen(name);
+    for (char **e = environ; e && *e; e++)
+        if (strncmp(*e, name, n) == 0 && (*e)[n] == '=') return *e + n + 1;
+    return NULL;
+}
+
 /// The folder where comgr makes one of its own for files, by the variables that LLVM reads. *name:
 /// the variable, or NULL.
 static const char *comgr_folder(const char **name) {
     static const char *const names[] = {"TMPDIR", "TMP", "TEMP", "TEMPDIR"};
-    *name = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *folder = getenv(names[i]);
-        if (!folder) continue;
-        *name = names[i];
-        return folder;
+        const char *folder = environment_value(*name = names[i]);
+        if (folder) return folder;
     }
+    *name = NULL;
     return "/tmp";
 }
 
-/// Whether comgr's files are safe from other users. It reads the environment in programs with more
-/// rights than their user, too. False: `why` says why not.
+/// Whether comgr's files are safe from other users. False: `why` says why not.
 static bool comgr_folder_serves(char why[TOOL_END]) {
     const char *name, *folder = comgr_folder(&name);
     if (!name || secure_getenv(name)) return tool_folder_serves(folder, why);

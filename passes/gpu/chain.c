@@ -150,6 +150,13 @@ bool gpu_roles_have_warps(const GpuTarget *t, int64_t warps) {
     return warps % GPU_GROUP_WARPS == 0 && (warps + GPU_GROUP_WARPS) * t->lanes <= GPU_MAX_THREADS;
 }
 
+int gpu_role_registers(const GpuTarget *t, int64_t warps) {
+    int64_t few = (int64_t)GPU_PRODUCER_REGISTERS * GPU_GROUP_WARPS * t->lanes;
+    int64_t more =
+        (t->registers_sm - few) / (warps * t->lanes) / GPU_REGISTER_UNIT * GPU_REGISTER_UNIT;
+    return more < GPU_GROUP_REGISTERS ? (int)more : GPU_GROUP_REGISTERS;
+}
+
 /// Registers of a thread in a skewed loop, besides blocks.
 enum { SKEW_REGISTERS = 36 };
 
@@ -163,7 +170,7 @@ static bool fits_registers(const Chain *c, const GpuShape *shape) {
     words += (double)ty_count(result(c->dots[1], 0)->type);
     words += (double)ty_count(operand(c->dots[1], 0)->type) * MOST_BITS / 32;
     double threads = shape->warps * (double)c->target->lanes;
-    return gpu_skew_has_registers(words / threads, GPU_GROUP_REGISTERS);
+    return gpu_skew_has_registers(words / threads, gpu_role_registers(c->target, shape->warps));
 }
 
 enum { SHARED_GAP = 1024 }; // maximum bytes between two buffers

@@ -38,13 +38,15 @@ typedef struct GpuTarget {
 } GpuTarget;
 
 enum {
-    GPU_MAX_THREADS = 1024,    // of a CTA
-    GPU_GROUP_WARPS = 4,       // of a warpgroup
-    GPU_GROUP_REGISTERS = 240, // of a thread: the maximum that a warpgroup may request
-    GPU_MAX_CLUSTER = 16,      // CTAs
-    GPU_PORTABLE_CLUSTER = 8,  // that every device with clusters supports
-    SHARED_SLACK = 2048,       // bytes of a CTA that no count has: mbarriers, gaps, temporaries
-    SHARED_PIECE = 32 << 10,   // of a stored piece, while the next tile's copies are pending
+    GPU_MAX_THREADS = 1024,      // of a CTA
+    GPU_GROUP_WARPS = 4,         // of a warpgroup
+    GPU_GROUP_REGISTERS = 240,   // of a thread: the maximum that a warpgroup may request
+    GPU_REGISTER_UNIT = 8,       // warpgroups request multiples of it
+    GPU_PRODUCER_REGISTERS = 24, // of a thread that only starts copies
+    GPU_MAX_CLUSTER = 16,        // CTAs
+    GPU_PORTABLE_CLUSTER = 8,    // that every device with clusters supports
+    SHARED_SLACK = 2048,         // bytes of a CTA that no count has: mbarriers, gaps, temporaries
+    SHARED_PIECE = 32 << 10,     // of a stored piece, while the next tile's copies are pending
 };
 
 /// Returns the row of this name, or NULL.
@@ -195,6 +197,8 @@ GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape 
 
 /// Whether `warps` that compute and the warpgroup of the warp that copies make a CTA.
 bool gpu_roles_have_warps(const GpuTarget *t, int64_t warps);
+/// Registers that a thread has where `warps` compute and the copying warpgroup keeps few.
+int gpu_role_registers(const GpuTarget *t, int64_t warps);
 /// Whether a thread with `limit` registers holds blocks of `words` while two products are pending.
 bool gpu_skew_has_registers(double words, double limit);
 

@@ -19,8 +19,6 @@
 #include <string.h>
 
 enum {
-    FEW_REGISTERS = 24, // of a thread that only starts copies
-    REGISTER_UNIT = 8,
     PRODUCER_WARPS = 1,
 };
 
@@ -364,18 +362,14 @@ static void order_fills(Region *r) {
 
 /* ---- registers ----------------------------------------------------------------------------- */
 
-static int64_t rounded_registers(int64_t registers) {
-    return registers / REGISTER_UNIT * REGISTER_UNIT;
-}
-
 /// Gives the registers that the producer's warpgroup returns to the consumers. 0: they have the
 /// maximum from the start.
 static void share_registers(RoleSplit *s, Op *roles) {
     int lanes = s->env->gpu->lanes, pool = s->env->gpu->registers_sm;
-    int64_t warps = op_int(s->device, A_WARPS, 1), few = FEW_REGISTERS;
-    int64_t all = rounded_registers(pool / ((warps + GPU_GROUP_WARPS) * lanes));
-    int64_t more = rounded_registers((pool - few * GPU_GROUP_WARPS * lanes) / (warps * lanes));
-    if (more > GPU_GROUP_REGISTERS) more = GPU_GROUP_REGISTERS;
+    int64_t warps = op_int(s->device, A_WARPS, 1), few = GPU_PRODUCER_REGISTERS;
+    int64_t all =
+        pool / ((warps + GPU_GROUP_WARPS) * lanes) / GPU_REGISTER_UNIT * GPU_REGISTER_UNIT;
+    int64_t more = gpu_role_registers(s->env->gpu, warps);
     bool asks = more > all;
     int64_t regs[N_ROLES] = {asks ? more : 0, asks ? few : 0};
     int64_t of_role[N_ROLES] = {warps, PRODUCER_WARPS};

@@ -256,10 +256,12 @@ static double layout_words(const Value *v) {
 /// Whether a thread's registers hold all blocks while both products are pending.
 static bool fits(const Skew *k) {
     const GpuTarget *t = k->s.target;
-    double threads = (double)op_int(k->s.device, A_WARPS, 1) * t->lanes, words = 0;
+    int64_t warps = op_int(k->s.device, A_WARPS, 1);
+    double words = 0, limit = fmin(t->registers_thread, t->registers_sm / (warps * t->lanes));
+    if (device_roles(k->s.device)) limit = gpu_role_registers(t, warps);
     for (int i = 0; i < k->n_sums; i++) words += layout_words(k->sums[i]);
     words += layout_words(result(k->end, 0)) + layout_words(operand(k->last, 0));
-    return gpu_skew_has_registers(words, fmin(t->registers_thread, t->registers_sm / threads));
+    return gpu_skew_has_registers(words, limit);
 }
 
 /* ---- rewriting ----------------------------------------------------------------------------- */

@@ -50,6 +50,7 @@ kernel second(x: f32[N]) { parallel n in N { x[n] = 2; } }
     "odd.teg": "kernel k(x:f32[N]){parallel n in N{x[n]=1;}}\n",
     "user.teg": "import \"part.teg\";\nkernel k(x: f32[N]) { parallel n in N { x[n] = three(); } }\n",
     "parts/part.teg": "fn three() { return 3.0; }\n",
+    "open.txt": "one.teg -a 'x=iota(4,4)\n",
     "runs.txt": "one.teg -a x=iota(4,4) -a s=2\n",
     "shapes.txt": "M=32 N=48\n",
     "tuned.json": None,  # made by the first row of `tune`
@@ -146,7 +147,7 @@ CASES = {
     ("bench", "path"): ("user.teg --seconds 0.01", "-I parts", r"1 thread"),
     ("profile", "kernel"): (RANKS, "-k nosuch", r"no kernel 'nosuch'"),
     ("profile", "arg"): ("ranks.teg --ranks 2 -r 1", "-a a=rand(2,32,32)", r"a launch"),
-    ("profile", "set"): (RANKS, "--set plan=before", r"plan=before"),
+    ("profile", "set"): (RANKS, "--set plan=nosuch", r"plans are"),
     ("profile", "type"): (RANKS, "-t T=f32", r"no type parameter"),
     ("profile", "given"): (RANKS, "-g M=3", r"M is 32|3 in"),
     ("profile", "target"): (RANKS, "--target interp", r"does not run on several ranks"),
@@ -236,6 +237,48 @@ REFUSED = [
     ("cache list --all", "--all is an option of 'cache prune'"),
     ("bench " + SMALL + " --seconds x", "expected seconds"),
     ("run " + ONE + " --codegen nvtpx --target sm_90a", "did you mean 'nvptx'?"),
+    # The other messages of the command line.
+    ("run one.teg --arg", "'--arg' needs a value: --arg NAME=SPEC"),
+    ("run", "'tegula run --help' describes it"),
+    ("run --nothing-like-it one.teg", "'tegula run --help' lists the options"),
+    ("fmt", "'tegula fmt' needs FILE..."),
+    ("nothing-like-it", "'tegula --help' lists the commands"),
+    ("targets one.teg", "'tegula targets' takes no file; 'one.teg' is too much"),
+    ("run one.teg -a x", "'tegula help arguments' lists the forms"),
+    ("run one.teg -a x=zeros(2,2):nothing", "'tegula help arguments' lists the views"),
+    ("run one.teg -a x=nothing(2,2)", "'tegula help arguments' lists them"),
+    ("run odd.teg -a x=zeros(2) -a x=zeros(3)", "two --arg for 'x'"),
+    ("run two.teg -a x=zeros(2)", "two.teg holds 2 kernels: first, second"),
+    ("run two.teg -a x=zeros(2)", "choose one: --kernel first"),
+    ("run two.teg -k third", "two.teg has no kernel 'third'"),
+    ("run parts/part.teg", "parts/part.teg holds no kernel"),
+    ("build parts/part.teg -o o.o", "the file holds no kernel"),
+    ("run one.teg -a x=iota(4,4) -s BM=many", "--set BM=many: 'many' is not an integer"),
+    ("run one.teg -a x=iota(4,4)", "give it: --arg s=1"),
+    ("run one.teg -a s=1", "give it: --arg 'x=zeros(...)', or @file.npy, or rand(...)"),
+    ("run " + ONE + " -o s=s.npy", "--out s=s.npy: 's' is not a tensor here"),
+    ("run " + ONE + " --flops 2*Q", "--flops: Q is not known"),
+    ("run --batch open.txt", "a quote is not closed"),
+    ("run " + ONE + " --dump-after nothing-like-it", "--time-passes lists those that run"),
+    ("emit one.teg -l nothing-like-it", "the levels are ast, tile, grid, gpu, llvm, asm, ptx, sass, hsaco and obj"),
+    ("emit one.teg -l nothing-like-it", "unknown level 'nothing-like-it'"),
+    ("emit one.teg -l hsaco --target sm_90a", "--level hsaco is none of sm_90a"),
+    ("build one.teg -o o.o --levels ,", "--levels names no level"),
+    ("build one.teg -o o.o --target nothing-like-it", "objects are made for cpu, x86-64 or aarch64"),
+    ("build two.teg -o o.o --export first;second", "write kernels with commas between"),
+    ("bench " + SMALL + " --seconds 0.01 --json /nowhere/b.json", "cannot write /nowhere/b.json"),
+    ("bench one.teg --dim M=64 -a x=zeros(32,32)", "--dim M=64: M is 32 by what was said before"),
+    ("profile " + RANKS + " -o /nowhere/t.json", "cannot write '/nowhere/t.json'"),
+    ("profile ranks.teg --ranks 65", "at most 64 ranks"),
+    ("tune tuned.json --merge", "'tegula tune --merge' needs -o FILE.json"),
+    ("tune one.teg " + "--dim M=1|2|3|4|5|6|7|8|9|10 " * 5, "--dim: more than 10000 shapes"),
+    ("cache nothing-like-it", "there are path, list, show, export, import, diff, prune and verify"),
+    ("cache prune", "--size 512M, --days 30, or --all"),
+    ("cache prune", "prune: what?"),
+    ("cache prune --size many", "--size many: not a size like 512M"),
+    ("cache show", "cache show: of what?"),
+    ("cache show nothing", "'tegula cache list' lists them"),
+    ("cache list list", "cache list: too many operands"),
 ]
 
 
@@ -307,7 +350,7 @@ def check_case(o, key):
 
 def FILES_TUNED(place):
     with open(os.path.join(place.at, "tuned.json"), "w") as f:
-        f.write('{"tegula": 1, "entries": []}\n')
+        f.write('{"tegula_tuned": 1, "entries": []}\n')
 
 
 def check_refused(o, i):
