@@ -233,12 +233,37 @@ static void test_settings(void **state) {
     tg_module_destroy(m);
     o.settings = "B=x";
     FAILS(tg_module_from_source(scale_source, n, "s.teg", &o, &m), TG_ERROR_ARGUMENT, "B=x");
-    o.settings = "BLOCK=16";
-    OK(tg_module_from_source(scale_source, n, "s.teg", &o, &m));
-    FAILS(run_scale(kernel_of(m, NULL), x, y, 1, 4, 3), TG_ERROR_SOURCE, "BLOCK");
-    tg_module_destroy(m);
+    static const char *const unknown[][2] = {
+        {"BLOCK=16", "no kernel of s.teg has a tune value 'BLOCK'; there is B"},
+        {"B=16 wraps=4", "did you mean 'warps'?"},
+        {"M=16", "no kernel of s.teg has a tune value 'M'"}};
+    for (int i = 0; i < 3; i++) {
+        o.settings = unknown[i][0];
+        FAILS(tg_module_from_source(scale_source, n, "s.teg", &o, &m), TG_ERROR_ARGUMENT,
+              unknown[i][1]);
+    }
     o.size = 1;
-    FAILS(tg_module_from_source(scale_source, n, "s.teg", &o, &m), TG_ERROR_ARGUMENT, "size");
+    FAILS(tg_module_from_source(scale_source, n, "s.teg", &o, &m), TG_ERROR_ARGUMENT,
+          "options: size must be sizeof(tg_module_options)");
+}
+
+static void test_nulls(void **state) {
+    (void)state;
+    tg_module *m = module_of(scale_source), *none;
+    tg_kernel *k;
+    tg_options o = {.size = 1};
+    tg_context *c;
+    FAILS(tg_module_from_source(NULL, 1, "s.teg", NULL, &none), TG_ERROR_ARGUMENT,
+          "the source is NULL");
+    FAILS(tg_module_from_source(scale_source, 1, "s.teg", NULL, NULL), TG_ERROR_ARGUMENT,
+          "out is NULL");
+    FAILS(tg_module_from_file(NULL, NULL, &none), TG_ERROR_ARGUMENT, "the path is NULL");
+    FAILS(tg_module_kernel(NULL, "scale", &k), TG_ERROR_ARGUMENT, "the module is NULL");
+    FAILS(tg_module_kernel(m, "none", &k), TG_ERROR_NOT_FOUND, "has no kernel 'none': it has");
+    FAILS(tg_context_create(&o, &c), TG_ERROR_ARGUMENT, "options: size must be sizeof(tg_options)");
+    FAILS(tg_context_create(NULL, NULL), TG_ERROR_ARGUMENT, "tg_context_create: out is NULL");
+    FAILS(tg_comm_barrier(NULL), TG_ERROR_ARGUMENT, "tg_comm_barrier: comm is NULL");
+    tg_module_destroy(m);
 }
 
 static void test_checked(void **state) {
@@ -357,7 +382,8 @@ int main(void) {
         cmocka_unit_test(test_source_errors), cmocka_unit_test(test_late_errors),
         cmocka_unit_test(test_files),         cmocka_unit_test(test_written),
         cmocka_unit_test(test_limits),        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_checked),       cmocka_unit_test(test_hooks),
+        cmocka_unit_test(test_nulls),         cmocka_unit_test(test_checked),
+        cmocka_unit_test(test_hooks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ kernel second(x: f32[N]) { parallel n in N { x[n] = 2; } }
 }
 ONE = "one.teg -a x=iota(4,4) -a s=2"
 SMALL = "one.teg --dim M=64 --dim N=64"
-TUNE = SMALL + " --budget 0.3"
+TUNE = SMALL + " --budget 300"
 RANKS = "ranks.teg --ranks 2 -r 1 -a a=rand(2,32,32)"
 GPU = "one.teg --target sm_90a"
 
@@ -174,16 +174,16 @@ CASES = {
     ("build", "depfile"): ("one.teg -o o.o", "--depfile o.d", r"file o.d"),
     ("build", "jit"): ("one.teg --header h.h", "--jit", r"file h.h .*tg_kernel \*kernel"),
     ("build", "verbose"): ("one.teg -o o.o", "-v", r"variants"),
-    ("tune", "kernel"): ("two.teg --budget 0.3 -d N=64", "-k second", r"second N"),
-    ("tune", "arg"): ("one.teg --budget 0.3", "-a x=zeros(7,9)", r"M=7"),
+    ("tune", "kernel"): ("two.teg --budget 300 -d N=64", "-k second", r"second N"),
+    ("tune", "arg"): ("one.teg --budget 300", "-a x=zeros(7,9)", r"M=7"),
     ("tune", "set"): (TUNE, "--set BM=16", r"scale.* BM=16 on"),
-    ("tune", "type"): ("inner.teg --budget 0.3 -d N=64 -o r.json", "-t T=f16", r"file r.json .*k<f16>"),
+    ("tune", "type"): ("inner.teg --budget 300 -d N=64 -o r.json", "-t T=f16", r"file r.json .*k<f16>"),
     ("tune", "given"): (TUNE, "-g M=32", r"32"),
     ("tune", "target"): (TUNE, "--target nosuch", r"unknown target"),
-    ("tune", "dim"): ("one.teg --budget 0.3", "-d M=7", r"M=7"),
-    ("tune", "shapes"): ("one.teg --budget 0.3", "--shapes shapes.txt", r"M=32 N=48"),
+    ("tune", "dim"): ("one.teg --budget 300", "-d M=7", r"M=7"),
+    ("tune", "shapes"): ("one.teg --budget 300", "--shapes shapes.txt", r"M=32 N=48"),
     ("tune", "mode"): (TUNE, "--mode nosuch", r"there are block"),
-    ("tune", "budget"): (SMALL + " --set BM=16", "--budget 0.2", r"of 200 ms"),
+    ("tune", "budget"): (SMALL + " --set BM=16", "--budget 299", r"of 299 s"),
     ("tune", "output"): (TUNE, "-o r.json", r"file r.json"),
     ("tune", "report"): (TUNE, "--report r.html", r"file r.html"),
     ("tune", "jsonl"): (TUNE, "--jsonl r.jsonl", r"file r.jsonl"),
@@ -191,7 +191,7 @@ CASES = {
     ("tune", "among"): (TUNE, "--among nosuch=1", r"is not a candidate|nosuch"),
     ("tune", "merge"): ("tuned.json -o m.json", "--merge", r"file m.json"),
     ("tune", "ranks"): (TUNE, "--ranks 2", r"no symmetric tensor"),
-    ("tune", "path"): ("user.teg --budget 0.3 -d N=64", "-I parts", r"k N=64"),
+    ("tune", "path"): ("user.teg --budget 300 -d N=64", "-I parts", r"k N=64"),
     ("cache", "size"): ("prune", "--size 1M", r"\d+ removed"),
     ("cache", "days"): ("prune", "--days 9", r"\d+ removed"),
     ("cache", "all"): ("prune", "--all", r"\d+ removed"),
@@ -263,7 +263,7 @@ REFUSED = [
     ("emit one.teg -l nothing-like-it", "the levels are ast, tile, grid, gpu, llvm, asm, ptx, sass, hsaco and obj"),
     ("emit one.teg -l nothing-like-it", "unknown level 'nothing-like-it'"),
     ("emit one.teg -l hsaco --target sm_90a", "--level hsaco is none of sm_90a"),
-    ("build one.teg -o o.o --levels ,", "--levels names no level"),
+    ("build one.teg -o o.o --levels=", "--levels names no level"),
     ("build one.teg -o o.o --target nothing-like-it", "objects are made for cpu, x86-64 or aarch64"),
     ("build two.teg -o o.o --export first;second", "write kernels with commas between"),
     ("bench " + SMALL + " --seconds 0.01 --json /nowhere/b.json", "cannot write /nowhere/b.json"),
