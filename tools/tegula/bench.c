@@ -57,7 +57,7 @@ static bool read_seconds(const Options *o, double *out) {
     *out = 0.5;
     if (!o->seconds) return true;
     *out = strtod(o->seconds, &end);
-    if (end != o->seconds && !*end && *out > 0 && *out < 1e6) return true;
+    if (end != o->seconds && !*end && *out >= 0 && *out < 1e6) return true;
     cli_error("--seconds %s: expected seconds", o->seconds);
     return false;
 }
