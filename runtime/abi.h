@@ -72,6 +72,10 @@ struct tg_env {
                          const int64_t *dims, const int64_t *strides, void *out);
     /// NULL unless the launch has symmetric tensors.
     const tg_comm_calls *comm;
+    /// A word in the memory of the device (or of the CPU) that holds 0. The functions of a launch
+    /// leave 0 there, so launches that are in order share the word. All calls of a launch return
+    /// the same address. NULL: out of memory.
+    uint32_t *(*counter)(const tg_env *env);
 };
 
 /// A compiled kernel.
@@ -305,7 +309,7 @@ struct tg_comm_calls {
 // The description of a kernel as constant data. Object files of `tegula build` and the just-in-time
 // compiler use the same one. The runtime binds the arguments, picks a variant, and runs it.
 
-enum { TG_ABI = 3, TG_MAX_RANK = 8, TG_MAX_PARAMS = 256, TG_MAX_TYPES = 64 };
+enum { TG_ABI = 4, TG_MAX_RANK = 8, TG_MAX_PARAMS = 256, TG_MAX_TYPES = 64 };
 
 enum tg_param_kind { TG_PARAM_TENSOR, TG_PARAM_SCALAR, TG_PARAM_CONST };
 enum tg_param_flags {

@@ -75,6 +75,7 @@ struct rt_launcher {
     void (*print)(void *user, const char *text);
     void *print_user;
     rt_block *blocks, **next_block; // workspaces, reused by later launches
+    uint32_t counter;               // tg_env.counter of launches without a driver
     pthread_mutex_t failing;        // orders failures of several tasks
     uint16_t types[TG_MAX_TYPES];   // of the type parameters: code << 8 | bits; 0: not settled
     rt_actual actuals[TG_MAX_PARAMS];
@@ -101,6 +102,8 @@ void rt_gpu_end(rt_launcher *l, rt_entered entered);
 int32_t rt_gpu_faults(rt_launcher *l);
 /// Allocates device memory until the launch has ended. NULL: it failed; gpu.status is set.
 void *rt_gpu_workspace(rt_launcher *l, int64_t bytes);
+/// See tg_env.counter. NULL: it failed; gpu.status is set.
+uint32_t *rt_gpu_counter(rt_launcher *l);
 int32_t rt_env_dispatch(const tg_env *env, int32_t function, int64_t programs, void *const *args);
 int32_t rt_env_tensormap(const tg_env *env, const tg_tensormap *how, void *data,
                          const int64_t *dims, const int64_t *strides, void *out);

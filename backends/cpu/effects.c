@@ -320,7 +320,8 @@ void lower_scratch(Emit *e, Op *op) {
         return;
     }
     LLVMValueRef args[2] = {e->env, dense_tensor(e, op, t, 0)};
-    t->data = env_call(e, ENV_WORKSPACE, 2, args);
+    t->data = op_flag(op, A_COUNTER) ? env_call(e, ENV_COUNTER, 1, args)
+                                     : env_call(e, ENV_WORKSPACE, 2, args);
     fail_if_null(e, t->data);
     bind_tensor(e, result(op, 0), t);
 }

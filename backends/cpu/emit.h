@@ -187,6 +187,7 @@ enum {
     ENV_DISPATCH,
     ENV_TENSORMAP,
     ENV_COMM, // not a function: a tg_comm_calls
+    ENV_COUNTER,
     ENV_FIELDS
 };
 LLVMValueRef env_call(Emit *e, int index, int n, LLVMValueRef *args);

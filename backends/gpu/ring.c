@@ -222,12 +222,15 @@ static void read_item_scalar(GpuFn *f, const GpuRing *r, LLVMValueRef slot, cons
     gpu_set_scalar(f, v, LLVMBuildZExt(f->g->b, n, f->g->i64, ""));
 }
 
-/// One lane asks for its whole warp, which is the only one of its role.
+/// One lane asks for its whole warp, which is the only one of its role. The hardware's increment
+/// sets a word that holds its operand to 0.
 void gpu_lower_take_tile(GpuFn *f, Op *op) {
     Gen *g = f->g;
     LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, f->lane, gpu_i32(f, 0), "");
-    LLVMValueRef n = gpu_call(f, "tg.atomic.global.add.i32.gpu", 3,
-                              gpu_tensor(f, operand(op, 0))->data, first, gpu_i32(f, 1));
+    LLVMValueRef all = LLVMBuildTrunc(g->b, gpu_scalar(f, operand(op, 1)), g->i32, "");
+    LLVMValueRef last = LLVMBuildSub(g->b, all, gpu_i32(f, 1), "");
+    LLVMValueRef n = gpu_call(f, "tg.atomic.global.inc.u32.gpu", 3,
+                              gpu_tensor(f, operand(op, 0))->data, first, last);
     n = gpu_call(f, "tg.shuffle.idx", 2, n, gpu_i32(f, 0));
     gpu_set_scalar(f, result(op, 0), LLVMBuildZExt(g->b, n, g->i64, ""));
 }

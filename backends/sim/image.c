@@ -181,6 +181,15 @@ static bool run_ranks(const SimImage *code, int function, SimRun *run, const tg_
     return good;
 }
 
+/// Checks what a device function owes to the next one (tg_env.counter).
+static int32_t check_counter(const tg_env *env, const tg_device_function *f) {
+    char text[160];
+    const uint32_t *counter = env->counter(env);
+    if (!*counter) return 0;
+    snprintf(text, sizeof text, "'%.80s' leaves its counter at %u instead of 0", f->name, *counter);
+    return fail_launch_at(env, "", 0, 0, text);
+}
+
 static int32_t dispatch_sim(const tg_image *image, const tg_env *env, int32_t function,
                             int64_t programs, void *const *args) {
     const tg_device_function *f = &image->functions[function];
@@ -208,7 +217,7 @@ static int32_t dispatch_sim(const tg_image *image, const tg_env *env, int32_t fu
     if (env->comm ? run_ranks(code, number_of, &run, env, &failure)
         : mutate  ? sim_mutate(code, number_of, &run, path, &failure)
                   : sim_run(code, number_of, &run, &failure))
-        return 0;
+        return check_counter(env, f);
     if (ranks.status) return ranks.status;
     return fail_launch_at(env, failure.file, failure.line, failure.column, failure.text);
 }

@@ -130,6 +130,7 @@ typedef enum AtomicOp {
     ATOMIC_OR,
     ATOMIC_XOR,
     ATOMIC_EXCHANGE,
+    ATOMIC_INCREMENT,
 } AtomicOp;
 
 static const struct {
@@ -148,6 +149,7 @@ static const struct {
     {".or.", ATOMIC_OR},
     {".xor.", ATOMIC_XOR},
     {".xchg.", ATOMIC_EXCHANGE},
+    {".inc.u", ATOMIC_INCREMENT},
 };
 
 void prepare_atomic(Prepare *p, const Fn *fn, SimSite *site) {
@@ -198,6 +200,7 @@ static uint64_t combine_words(AtomicOp op, uint64_t x, uint64_t y) {
     case ATOMIC_AND: return x & y;
     case ATOMIC_OR: return x | y;
     case ATOMIC_XOR: return x ^ y;
+    case ATOMIC_INCREMENT: return x < y ? x + 1 : 0;
     default: return y;
     }
 }

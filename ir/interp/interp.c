@@ -485,4 +485,5 @@ void interp_launch(Interp *it, int n, const InterpArg *args) {
         if (r->n) r->cells[0] = args[i].scalar;
     }
     run_region(it, body);
+    check_counters(it);
 }

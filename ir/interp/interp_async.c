@@ -234,7 +234,7 @@ void do_take_tile(Interp *it, Op *op) {
     const Tensor *counter = &in(op, 0)->tensor;
     Cell taken = load_element(it, counter, 0);
     out(op, 0)->cells[0].i = taken.i;
-    store_element(it, counter, 0, (Cell){.i = taken.i + 1});
+    store_element(it, counter, 0, (Cell){.i = taken.i + 1 < in_int(op, 1) ? taken.i + 1 : 0});
 }
 
 void do_ring_wait(Interp *it, Op *op) {

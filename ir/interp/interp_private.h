@@ -53,6 +53,7 @@ typedef struct Interp {
     PtrMap fold_of;  // element address -> Fold
     VEC(Fold *) folds;
     VEC(Scratch) scratches;
+    VEC(Op *) counters; // scratch ops
     const char *kernel;
     /* of several ranks */
     struct World *world;
@@ -163,6 +164,8 @@ void do_histogram(Interp *it, Op *op);
 
 /* interp_scratch.c: undefined at first */
 void do_scratch(Interp *it, Op *op);
+/// Fails if the launch has left a number other than 0 in a counter.
+void check_counters(Interp *it);
 /// Whether an element was written; true if it is not in a scratch tensor, or checks are off.
 bool was_written(Interp *it, const Tensor *t, int64_t offset);
 void note_write(Interp *it, const Tensor *t, int64_t offset);

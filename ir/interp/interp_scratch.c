@@ -23,11 +23,20 @@ void do_scratch(Interp *it, Op *op) {
         return;
     }
     t->data = ctx_alloc(it->ctx, bytes);
-    memset(t->data, UNDEFINED, bytes);
+    memset(t->data, op_flag(op, A_COUNTER) ? 0 : UNDEFINED, bytes);
+    if (op_flag(op, A_COUNTER)) vec_push(it->ctx, &it->counters, op);
     // Tensors that passes made have gaps and flags.
     if (!it->options.check || !op->results[0].name || elem_info[t->elem].bits < 8) return;
     Scratch s = {t->data, n, elem_info[t->elem].bits / 8, ctx_array(it->ctx, bool, n + 1)};
     vec_push(it->ctx, &it->scratches, s);
+}
+
+void check_counters(Interp *it) {
+    for (int i = 0; i < it->counters.n; i++) {
+        const Op *op = it->counters.data[i];
+        int64_t left = load_element(it, &out(op, 0)->tensor, 0).i;
+        if (left) run_error(it, op, "the launch leaves %lld in its counter", (long long)left);
+    }
 }
 
 /// The flag of an element, if it is in a watched scratch tensor.

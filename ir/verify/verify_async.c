@@ -217,6 +217,7 @@ void verify_take_tile(Verifier *v, const Op *op) {
     if (!want_kind(v, op, 0, TK_TENSOR)) return;
     if (t->elem != EL_I32 || t->rank != 1)
         verify_fail(v, op, type_text(v->ctx, t), "a counter of one i32");
+    want_index(v, op, 1);
     want_result(v, op, 0, ty_scalar(v->ir, EL_I64));
 }
 

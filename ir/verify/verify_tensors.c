@@ -163,4 +163,7 @@ void verify_scratch(Verifier *v, const Op *op) {
         for (int i = 0; i < t->rank; i++) want_index(v, op, i);
     if (op_flag(op, A_SYMMETRIC) && op->n_operands == 0)
         verify_fail(v, op, "none", "a dimension for the rank");
+    bool word = t->elem == EL_I32 && t->rank == 1 && t->extents[0] == 1;
+    if (op_flag(op, A_COUNTER) && !word)
+        verify_fail(v, op, type_text(v->ctx, t), "a counter of one i32");
 }

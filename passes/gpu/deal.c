@@ -9,12 +9,24 @@
 //   -> roles { while [programs] (%tile = %program, %run) { %tile < %tiles } {
 //                %A, %next = ring_wait %r, %run; ...; yield %next } }
 //            { while [programs] (%tile = %program, %run) { %tile < %tiles } {
-//                %next = 132 + take_tile %counter
+//                %next = 132 + take_tile %counter, %tiles
 //                ring_acquire %r, %run; copies; ring_commit %r, %run, ..., %next; yield %next } }
 //
 // The producer takes the next tile when it begins a tile, and tells the consumer with an item that
-// occurs once a tile. So both continue with the same tiles; `sync` checks this again. The counter
-// is a scratch tensor, which an extra device of one warp clears first.
+// occurs once a tile. So both continue with the same tiles; `sync` checks this again.
+//
+// The counter holds 0 before a launch and after it, so nothing clears it (runtime/abi.h, counter).
+// take_tile sets it to 0 at the question number %tiles. A launch asks exactly %tiles times:
+//
+//   Let T = %tiles and G = the step of the loop, 132. The host launches P >= min(T, G) programs,
+//   of which min(T, G) begin at a tile below T (persist.c: P = min(T, G)). The loops of others do
+//   not run and ask nothing. Each iteration asks once and has a tile: the program's number, or G +
+//   t, where the answer t was given and G + t < T. Let N be the number of iterations. The answers
+//   are 0 .. N - 1, so N = min(T, G) + min(N, max(T - G, 0)). If T <= G, then N = T. If T > G, then
+//   N < T - G would give N = G + N; so N = G + (T - G) = T.
+//
+// T is at most INT_MAX, since a launch refuses more (persist.c). A device with roles has no early
+// exits: it waits for no other rank, and failed asserts are only recorded.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
@@ -75,39 +87,14 @@ static bool find_deal_parts(Deal *d) {
 
 /* ---- the counter --------------------------------------------------------------------------- */
 
-static const Type *counter_type(Ir *ir) {
-    return ty_tensor(ir, EL_I32, 1, (int64_t[]){1}, (int64_t[]){1});
-}
-
-/// Builds a device that clears the counter.
-static Op *make_clearing(Deal *d, const char *name) {
-    Builder b = build_before(d->ir, d->device);
-    Op *device = build_op(&b, OP_DEVICE, 0, NULL, 0, NULL, 1);
-    Region *r = device->regions[0];
-    op_set_str(d->ir, device, A_NAME, name);
-    op_set_int(d->ir, device, A_WARPS, 1);
-    region_add_arg(d->ir, r, ty_scalar(d->ir, EL_I64), "program");
-    Value *counter = region_add_arg(d->ir, r, counter_type(d->ir), "counter");
-    Builder in = build_at_end(d->ir, r, d->device->loc);
-    Place at = {.n = 1, .n_operands = 1, .dims = {{.kind = DIM_AT}}};
-    at.operands[0] = build_index(&in, 0);
-    store_at(&in, counter, build_const(&in, ty_scalar(d->ir, EL_I32), at_int(d->ir, 0)), &at, NULL);
-    build_yield(&in, 0, NULL);
-    return device;
-}
-
-/// Makes a counter for the device, cleared by the host's dispatch before. Returns the device's
-/// parameter.
+/// Passes a counter to the device. Returns the device's parameter.
 static Value *make_counter(Deal *d, Op *dispatch) {
     Builder host = build_before(d->ir, dispatch);
     Value *one = build_index(&host, 1);
-    const Type *type = counter_type(d->ir);
-    Value *counter = result(build_op(&host, OP_SCRATCH, 1, &one, 1, &type, 0), 0);
-    const char *name = ctx_format(d->ctx, "%s.deal", op_str(d->device, A_NAME));
-    Value *args[] = {one, counter};
-    Op *clear = build_op(&host, OP_DISPATCH, 2, args, 0, NULL, 0);
-    op_set_str(d->ir, clear, A_DEVICE, op_str(make_clearing(d, name), A_NAME));
-    op_add_operand(d->ir, dispatch, counter);
+    const Type *type = ty_tensor(d->ir, EL_I32, 1, (int64_t[]){1}, (int64_t[]){1});
+    Op *counter = build_op(&host, OP_SCRATCH, 1, &one, 1, &type, 0);
+    op_set_flag(d->ir, counter, A_COUNTER, true);
+    op_add_operand(d->ir, dispatch, result(counter, 0));
     return region_add_arg(d->ir, d->device->regions[0], type, "counter");
 }
 
@@ -164,9 +151,9 @@ static void add_wait_result(Deal *d, const Type *type) {
 
 static void rewrite_dispatch(Deal *d, Op *dispatch) {
     const Type *index = ty_scalar(d->ir, EL_I64);
-    Value *counter = make_counter(d, dispatch);
+    Value *args[] = {make_counter(d, dispatch), operand(d->loops[PRODUCER], 1)};
     Builder b = build_before(d->ir, d->loops[PRODUCER]->regions[0]->first);
-    Value *taken = result(build_op(&b, OP_TAKE_TILE, 1, &counter, 1, &index, 0), 0);
+    Value *taken = result(build_op(&b, OP_TAKE_TILE, 2, args, 1, &index, 0), 0);
     Value *first = build_index(&b, op_int(d->loops[PRODUCER], A_STEP, 1));
     Value *next = build_binary(&b, OP_ADD, first, taken);
     op_set_flag(d->ir, operand(d->commit, 0)->def, A_SCALAR, true);

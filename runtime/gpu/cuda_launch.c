@@ -71,6 +71,16 @@ void *rt_gpu_workspace(rt_launcher *l, int64_t bytes) {
     return (void *)(uintptr_t)at;
 }
 
+uint32_t *rt_gpu_counter(rt_launcher *l) {
+    rt_gpu *g = &l->gpu;
+    cu_pointer at;
+    if (!claim_space(g)) return NULL;
+    if (g->comm && !rt_workspace_has_counter(g->space)) g->observer->other(g->comm);
+    tg_status status = rt_workspace_counter(g->space, &at);
+    if (status) rt_gpu_failed(g, status);
+    return status ? NULL : (uint32_t *)(uintptr_t)at;
+}
+
 /* ---- launches ------------------------------------------------------------------------------ */
 
 /// The buffer of the hidden parameter; 0: failed. It is zeroed once for each launch of a kernel, in

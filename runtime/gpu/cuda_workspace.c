@@ -7,6 +7,12 @@
 // A captured launch may run at any time, also beside later launches on the captured stream. Its
 // workspace belongs to the graph, which holds it as a user object. It is freed when everything made
 // from the graph is destroyed.
+//
+// A workspace has one counter, a word that holds 0 between launches (runtime/abi.h). It is set to 0
+// when a launch first asks for it, and again after a launch that failed. A failed launch leaves
+// another number only if device code ended early: an assert that failed or a limit of time does not
+// end it, and a trap or an illegal access ends the context, too. A launch that the driver refused
+// has not counted.
 #include "runtime/gpu/gpu_launch.h"
 
 #include <stdlib.h>
@@ -25,7 +31,8 @@ struct rt_space {
     uint64_t stream_id, capture; // unique numbers; capture 0: none
     SpacePiece *pieces, **next;  // the pieces from `next` on are unused by this launch
     SpacePiece *outgrown;        // replaced pieces of captures, which recorded launches still use
-    cu_pointer faults;
+    cu_pointer faults, counter;
+    bool counter_is_zero; // or will be, in stream order
     rt_space *next_captured;
     bool claimed;     // for captures; under the device's lock
     _Atomic int held; // 1: a graph holds it
@@ -118,6 +125,43 @@ cu_pointer rt_workspace_faults(rt_space *s) {
     return s->faults;
 }
 
+/// Sets the counter to 0 in stream order. A captured stream would record this, and each run of the
+/// graph would repeat it. There, another stream does it now.
+static cu_result clear_counter(const rt_space *s) {
+    const rt_cuda *cu = rt_cuda_driver();
+    rt_entered e = {.mode = -1};
+    cu_stream own;
+    if (!s->capture) return cu->set_words(s->counter, 0, 1, s->stream);
+    rt_relax(&e);
+    cu_result error = cu->stream_create(&own, CU_NON_BLOCKING), ended = 0;
+    if (!error) {
+        error = cu->set_words(s->counter, 0, 1, own);
+        ended = cu->stream_synchronize(own);
+        cu->stream_destroy(own);
+    }
+    rt_strict(&e);
+    return error ? error : ended;
+}
+
+bool rt_workspace_has_counter(const rt_space *s) {
+    return s->counter_is_zero;
+}
+
+tg_status rt_workspace_counter(rt_space *s, cu_pointer *out) {
+    if (!s->counter) s->counter = allocate_space(s, GRAIN);
+    *out = s->counter;
+    if (!s->counter) return TG_ERROR_MEMORY;
+    cu_result error = s->counter_is_zero ? 0 : clear_counter(s);
+    s->counter_is_zero = !error;
+    if (!error) return TG_OK;
+    return rt_cuda_fail("cuMemsetD32Async", error, "setting a counter to 0 on device %d (%s)",
+                        s->device->number, s->device->name);
+}
+
+void rt_workspace_doubt_counter(rt_space *s) {
+    s->counter_is_zero = false;
+}
+
 /* ---- spaces -------------------------------------------------------------------------------- */
 
 static rt_space *space_new(rt_device *d, cu_stream stream, uint64_t id, uint64_t capture) {
@@ -138,6 +182,7 @@ static void space_free(rt_space *s) {
         free(p);
     }
     release_device_memory(s->faults);
+    release_device_memory(s->counter);
     free(s);
 }
 

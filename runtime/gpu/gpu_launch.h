@@ -94,6 +94,12 @@ bool rt_is_captured(int device, void *stream);
 cu_pointer rt_workspace_take(rt_space *s, size_t bytes);
 /// The buffer for asserts and prints, RT_FAULT_BYTES. 0: out of memory, or in a capture.
 cu_pointer rt_workspace_faults(rt_space *s);
+/// The workspace's counter (tg_env.counter).
+tg_status rt_workspace_counter(rt_space *s, cu_pointer *out);
+/// Whether it holds 0. Otherwise rt_workspace_counter sets it to 0.
+bool rt_workspace_has_counter(const rt_space *s);
+/// Sets the counter to 0 before its next use: a launch failed.
+void rt_workspace_doubt_counter(rt_space *s);
 enum { RT_FAULT_WORDS = 1 << 15, RT_FAULT_BYTES = 16 + 8 * RT_FAULT_WORDS };
 
 /* ---- cuda_launch.c ------------------------------------------------------------------------- */

@@ -96,6 +96,11 @@ static void *env_workspace(const tg_env *env, int64_t bytes) {
     return (char *)b + RT_ALIGNMENT;
 }
 
+static uint32_t *env_counter(const tg_env *env) {
+    rt_launcher *l = ((rt_worker *)env->user)->launcher;
+    return l->gpu.device ? rt_gpu_counter(l) : &l->counter;
+}
+
 /* ---- tasks --------------------------------------------------------------------------------- */
 
 typedef struct TaskPhase {
@@ -197,7 +202,8 @@ rt_launcher *rt_launcher_create(tg_context *context) {
                           .print = env_print,
                           .user = w,
                           .dispatch = rt_env_dispatch,
-                          .tensormap = rt_env_tensormap};
+                          .tensormap = rt_env_tensormap,
+                          .counter = env_counter};
     }
     return l;
 }
@@ -225,6 +231,7 @@ static int run_image(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_im
     l->gpu.status = rt_gpu_begin(l, image, device, at, stream, &entered);
     if (!l->gpu.status) status = entry(args, &l->workers[0].env);
     if (!status && l->gpu.faults) status = rt_gpu_faults(l);
+    if (status && l->gpu.space) rt_workspace_doubt_counter(l->gpu.space);
     rt_gpu_end(l, entered);
     return status;
 }
@@ -232,6 +239,7 @@ static int run_image(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_im
 int rt_launcher_run(rt_launcher *l, tg_entry *entry, const tg_slot *args, tg_image *image,
                     int device, rt_loaded *at, void *stream) {
     l->next_block = &l->blocks;
+    l->counter = 0;
     if (image) return run_image(l, entry, args, image, device, at, stream);
     return entry(args, &l->workers[0].env);
 }

@@ -53,6 +53,15 @@ kernel total(x: f32[..N], y: f32[]) {
     parallel { var s: f32 = 0; for n in N by 64 { s += sum(x[n]); } y[] = s; }
 }
 """
+COUNTED = """
+kernel counted(q: f16[M, 64], k: f16[N, 64], v: f16[N, 64], o: f32[M, 64]) schedule warps = 4 {
+    parallel m in M by 64 {
+        var acc: f32<64, 64> = 0;
+        for n in N by 64 { acc += dot(dot(q[m, :], trans(k[n, :])) as f16, v[n, :]); }
+        o[m, :] = acc;
+    }
+}
+"""
 
 
 class Arrays(unittest.TestCase):
@@ -412,6 +421,17 @@ class Gpus(unittest.TestCase):
             x, y = np.arange(1000, dtype="f4"), np.zeros(1000, "f4")
             m.scale(x, y, 2)
             np.testing.assert_array_equal(y, 2 * x)
+
+    def test_counted_tiles(self):
+        """Launches of several shapes, with fewer and with more tiles than programs (132), leave the counter at 0."""
+        m = tegula.source(COUNTED, "counted.teg", target="sim:sm_90a", settings="roles=1 persistent=1")
+        random = np.random.default_rng(1)
+        k, v = (random.integers(-1, 2, (70, 64)).astype("f2") for _ in range(2))
+        for rows in (133 * 64 - 3, 5, 200, 140 * 64):
+            q, o = random.integers(-1, 2, (rows, 64)).astype("f2"), np.zeros((rows, 64), "f4")
+            m.counted(q, k, v, o)
+            qf, kf, vf = (x.astype("f4") for x in (q, k, v))
+            np.testing.assert_array_equal(o, qf @ kf.T @ vf)
 
 
 class Messages(unittest.TestCase):

@@ -99,6 +99,7 @@ BY_HAND = [
     ("backends/gpu/access.c", "LLVMBuildICmp(g->b, LLVMIntULT, index, p->tensor->dims[d], \"\")",
      "LLVMBuildICmp(g->b, LLVMIntSLT, index, p->tensor->dims[d], \"\")", "picked positions below 0 are live"),
     ("backends/gpu/access.c", "gen_add(g, x, gen_i64(g, mul - 1))", "x", "a stepped range loses its last lane"),
+    ("backends/gpu/ring.c", 'LLVMBuildSub(g->b, all, gpu_i32(f, 1), "")', "all", "a launch leaves its counter of tiles at their number"),
     ("backends/gpu/reduce.c", "x[r] = LLVMBuildSelect(f->g->b, inside, x[r], none, \"\");", "", "holes of a layout are reduced"),
     ("backends/gpu/reduce.c", "if (m->elem == EL_U32 && m->code == OP_MAX) return \"tg.redux.max.u32\";", "",
      "the maximum of u32 is a signed one"),

@@ -56,6 +56,18 @@ void report_kernel(const FakeLaunch *launch, void **args) {
     }
 }
 
+_Thread_local uint32_t *counter_seen, counted_from;
+
+/// Asks the counter n times, of `all` times.
+void count_kernel(const FakeLaunch *launch, void **args) {
+    uint32_t *counter = *(uint32_t **)args[0];
+    int64_t n = *(int64_t *)args[1], all = *(int64_t *)args[2];
+    seen_launch = *launch;
+    counter_seen = counter;
+    counted_from = *counter;
+    for (int64_t i = 0; i < n; i++) *counter = *counter < all - 1 ? *counter + 1 : 0;
+}
+
 /* ---- host code ----------------------------------------------------------------------------- */
 
 _Thread_local int workspaces[2]; // bytes that the host code requests, 0: none
@@ -102,6 +114,20 @@ int32_t map_entry(const tg_slot *args, const tg_env *env) {
     return 0;
 }
 
+_Thread_local int64_t skipped;
+
+int32_t count_entry(const tg_slot *args, const tg_env *env) {
+    int64_t all = args[0].tensor.shape[0], n = all - skipped;
+    if (workspaces[0] && !env->workspace(env, workspaces[0])) return (env->fail)(env, NULL, NULL);
+    uint32_t *counter = env->counter(env);
+    if (!counter) return (env->fail)(env, NULL, NULL);
+    assert_ptr_equal(env->counter(env), counter);
+    void *params[] = {&counter, &n, &all};
+    int32_t status = env->dispatch(env, COUNT_UP, 1, params);
+    if (!status && !skipped) status = env->dispatch(env, COUNT_UP, 1, params);
+    return status || !skipped ? status : report_entry(args, env);
+}
+
 int32_t report_entry(const tg_slot *args, const tg_env *env) {
     void *x = args[0].tensor.data;
     void *params[] = {&x};
@@ -117,6 +143,7 @@ const tg_device_function functions[FUNCTIONS] = {
     {"clusters", 64, 16, 0, 5, 0, 0},
     {"report", 32, 1, 0, 1, TG_DEVICE_FAULTS, 0},
     {"pairs", 64, 1, 0, 5, 0, 2},
+    {"count", 32, 1, 0, 3, 0, 0},
 };
 static const tg_site sites[] = {
     {TG_SITE_PRINT, 3, 5, 1, 0, 0, "k.teg", "x is {}", "f"},
@@ -176,6 +203,7 @@ int reset(void **state) {
     grid = 0;
     filled = 0;
     sticks = false;
+    skipped = 0;
     return 0;
 }
 
@@ -198,5 +226,6 @@ bool open_fake(void) {
     fake.fake_kernel("clusters", scale_kernel, 5, scale_sizes);
     fake.fake_kernel("report", report_kernel, 2, report_sizes);
     fake.fake_kernel("pairs", scale_kernel, 5, scale_sizes);
+    fake.fake_kernel("count", count_kernel, 3, (size_t[]){8, 8, 8});
     return true;
 }

@@ -27,7 +27,7 @@ bool open_fake(void);
 /* ---- kernels ------------------------------------------------------------------------------- */
 
 enum { N = 1000, THREADS = 256 };
-enum { SCALE, FILL, CLUSTERS, REPORT, PAIRS, FUNCTIONS };
+enum { SCALE, FILL, CLUSTERS, REPORT, PAIRS, COUNT_UP, FUNCTIONS };
 
 extern _Thread_local FakeLaunch seen_launch;
 extern _Thread_local int launches;
@@ -35,14 +35,18 @@ extern _Thread_local int launches;
 extern _Thread_local bool sticks;
 extern _Thread_local int workspaces[2]; // bytes that the host code requests, 0: none
 extern _Thread_local float filled;
+/// The counter of the last launch of count_entry, and its number then. `skipped` of the questions
+/// are not asked, and then the launch reports x.
+extern _Thread_local uint32_t *counter_seen, counted_from;
+extern _Thread_local int64_t skipped;
 extern _Thread_local int64_t grid;
 extern tg_tensormap *map;
 extern int64_t n_rows;
 extern unsigned char map_bytes[2][TG_TENSORMAP_BYTES];
 
-FakeKernel scale_kernel, fill_kernel, report_kernel;
+FakeKernel scale_kernel, fill_kernel, report_kernel, count_kernel;
 /// Entries that pass arguments as compiled host code does.
-tg_entry scale_entry, cluster_entry, map_entry, report_entry;
+tg_entry scale_entry, cluster_entry, map_entry, report_entry, count_entry;
 
 extern const tg_device_function functions[FUNCTIONS];
 extern const tg_site *const site_list[2];

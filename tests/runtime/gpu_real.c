@@ -18,7 +18,7 @@
 /* ---- device code --------------------------------------------------------------------------- */
 
 // scale: y[i] = a x[i] + (w ? w[0] : 0); fill: w[0] = v; report: a record of site 0 for each x[i]
-// that is 13; nothing: an empty kernel.
+// that is 13; nothing: an empty kernel; tally: y[i] = a x[i] with the next number i of a counter.
 static const char ptx[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n"
     ".visible .entry scale(.param .u64 px, .param .u64 py, .param .u64 pn, .param .f32 pa,\n"
@@ -45,6 +45,14 @@ static const char ptx[] =
     "  mov.u64 %d7, 0x100000000; st.global.u64 [%d5+16], %d7; st.global.u64 [%d5+24], %d6;\n"
     "  cvt.f64.f32 %g1, %f1; st.global.f64 [%d5+32], %g1; ret;\n}\n"
     ".visible .entry nothing(.param .u64 px) { ret; }\n"
+    ".visible .entry tally(.param .u64 pc, .param .u32 plast, .param .u64 px, .param .u64 py,\n"
+    "    .param .f32 pa) {\n"
+    "  .reg .f32 %f<4>; .reg .b32 %r<3>; .reg .b64 %d<7>;\n"
+    "  ld.param.u64 %d1, [pc]; ld.param.u32 %r1, [plast]; ld.param.u64 %d2, [px];\n"
+    "  ld.param.u64 %d3, [py]; ld.param.f32 %f1, [pa];\n"
+    "  atom.relaxed.gpu.global.inc.u32 %r2, [%d1], %r1; mul.wide.u32 %d4, %r2, 4;\n"
+    "  add.u64 %d5, %d2, %d4; add.u64 %d6, %d3, %d4; ld.global.f32 %f2, [%d5];\n"
+    "  mul.f32 %f3, %f1, %f2; st.global.f32 [%d6], %f3; ret;\n}\n"
     ".visible .entry crash() {\n"
     "  .reg .b64 %d<2>; .reg .b32 %r<2>;\n"
     "  mov.u64 %d1, 8; mov.u32 %r1, 1; st.global.u32 [%d1], %r1; ret;\n}\n"
@@ -55,7 +63,7 @@ static const char ptx[] =
 
 /* ---- host code ----------------------------------------------------------------------------- */
 
-enum { SCALE, FILL, REPORT, NOTHING, CRASH, HANG };
+enum { SCALE, FILL, REPORT, NOTHING, CRASH, HANG, TALLY };
 enum { N = 100000, THREADS = 256 };
 static int64_t workspace;
 static float filled;
@@ -92,6 +100,15 @@ static int32_t hang_entry(const tg_slot *args, const tg_env *env) {
     return env->dispatch(env, HANG, 1, list);
 }
 
+static int32_t tally_entry(const tg_slot *args, const tg_env *env) {
+    void *x = args[0].tensor.data, *y = args[1].tensor.data;
+    int64_t n = args[0].tensor.shape[0], last = n - 1;
+    uint64_t a = args[2].bits;
+    uint32_t *counter = env->counter(env);
+    void *list[] = {&counter, &last, &x, &y, &a};
+    return counter ? env->dispatch(env, TALLY, n, list) : env->fail(env, NULL, NULL);
+}
+
 static const tg_device_function functions[] = {
     {"scale", THREADS, 1, 100 << 10, 5, 0, 0},
     {"fill", 1, 1, 0, 2, 0, 0},
@@ -99,6 +116,7 @@ static const tg_device_function functions[] = {
     {"nothing", 32, 1, 0, 1, 0, 0},
     {"crash", 1, 1, 0, 0, 0, 0},
     {"hang", 1, 1, 0, 1, 0, 0},
+    {"tally", 1, 1, 0, 5, 0, 0},
 };
 static const tg_site site = {TG_SITE_ASSERT, 4, 5, 1, 0, 0, "k.teg", "x is {}", "f"};
 static const tg_site *const sites[] = {&site};
@@ -126,6 +144,7 @@ KERNEL(scale);
 KERNEL(report);
 KERNEL(nothing);
 KERNEL(crash);
+KERNEL(tally);
 #define TRIED(name)                                                                                \
     { .entry = name##_entry, .params = three, .n_params = 3, .config = "B=" #name, .image = &image }
 static const tg_variant tried[] = {TRIED(scale), TRIED(crash), TRIED(hang), TRIED(nothing)};
@@ -302,6 +321,33 @@ static void captures(void) {
     CHECK(cu->stream_destroy(stream) == 0 && cu->stream_destroy(other) == 0);
 }
 
+static void *capture_tallies(cu_stream stream) {
+    void *graph = NULL;
+    CHECK(graphs.begin(stream, 0) == 0);
+    for (int i = 0; i < 2; i++) CHECK(tg_launch_on(&tally, args, 3, stream) == TG_OK);
+    CHECK(graphs.end(stream, &graph) == 0 && graph);
+    return graph;
+}
+
+/// Launches and graphs count from 0 to N - 1, each number once. So they find 0 and leave 0.
+static void tallies(void) {
+    cu_stream stream;
+    CHECK(cu->stream_create(&stream, 1) == 0);
+    void *exec = NULL, *graph = find_graphs() ? capture_tallies(stream) : NULL;
+    if (graph) CHECK(graphs.instantiate(&exec, graph, 0) == 0 && exec);
+    for (int i = 0; i < 6; i++) {
+        upload(stream);
+        if (exec && i % 2)
+            CHECK(graphs.launch(exec, stream) == 0);
+        else
+            CHECK(tg_launch_on(&tally, args, 3, stream) == TG_OK);
+        CHECK(wrong(stream, 0) == 0);
+    }
+    if (exec) CHECK(graphs.drop_exec(exec) == 0);
+    if (graph) CHECK(graphs.drop(graph) == 0);
+    CHECK(cu->stream_destroy(stream) == 0);
+}
+
 static void reports(void) {
     extent = 100;
     CHECK(tg_launch(&report, args, 3) == TG_ERROR_CONTRACT);
@@ -387,6 +433,7 @@ int main(int argc, char **argv) {
     prepare(device);
     launches();
     maps();
+    tallies();
     captures();
     reports();
     times(d);

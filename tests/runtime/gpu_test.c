@@ -28,6 +28,8 @@ KERNEL(maps, VARIANT(map_entry, &for_80));
 KERNEL(report, VARIANT(report_entry, &for_80));
 KERNEL(late, VARIANT(scale_entry, &for_90a));
 KERNEL(large, VARIANT(scale_entry, &too_large));
+KERNEL(count, VARIANT(count_entry, &for_80));
+KERNEL(count_again, VARIANT(count_entry, &for_80));
 
 /* ---- launches ------------------------------------------------------------------------------ */
 
@@ -237,6 +239,128 @@ static void captured_first(void **state) {
     tg_image_unload(&image);
     assert_int_equal(fake.fake_modules(), modules);
     assert_null(image.state);
+}
+
+/* ---- counters ------------------------------------------------------------------------------ */
+
+/// Launches a kernel that counts to n. Returns its counter.
+static uint32_t *count_to(tg_kernel *kernel, Call *c, int64_t n, void *stream) {
+    c->n = n;
+    expect_ok(tg_launch_on(kernel, c->args, 3, stream));
+    assert_int_equal(counted_from, 0);
+    return counter_seen;
+}
+
+/// Launches on a stream share a counter, whatever their kernels, shapes and contexts. Each stream
+/// and each device has its own one. It is set to 0 once.
+static void counters(void **state) {
+    (void)state;
+    Call c;
+    uint32_t *words[2][2];
+    void *streams[2][2];
+    int sets = fake.fake_calls("cuMemsetD32Async");
+    for (int device = 0; device < 2; device++) {
+        on_device(&c, device);
+        for (int i = 0; i < 2; i++) {
+            void *stream = streams[device][i] = fake.fake_stream(device);
+            uint32_t *at = words[device][i] = count_to(&count, &c, 7, stream);
+            assert_ptr_equal(count_to(&count, &c, 300, stream), at);
+            assert_ptr_equal(count_to(&count_again, &c, 1, stream), at);
+            workspaces[0] += 100000; // a workspace that grows does not move it
+            assert_ptr_equal(count_to(&count, &c, 20, stream), at);
+        }
+    }
+    assert_ptr_not_equal(words[0][0], words[0][1]);
+    assert_ptr_not_equal(words[1][0], words[1][1]);
+    tg_context *context;
+    expect_ok(tg_context_create(&(tg_options){.size = sizeof(tg_options)}, &context));
+    tg_context *before = tg_context_use(context);
+    assert_ptr_equal(count_to(&count, on_device(&c, 0), 9, streams[0][1]), words[0][1]);
+    tg_context_use(before);
+    tg_context_destroy(context);
+    assert_int_equal(fake.fake_calls("cuMemsetD32Async"), sets + 4);
+}
+
+/// A graph has its own counter. It is set to 0 during the capture, and not by the graph.
+static void captured_counters(void **state) {
+    (void)state;
+    Call c;
+    FakeOp op;
+    on_device(&c, 1);
+    void *stream = fake.fake_stream(1), *graphs[2];
+    uint32_t *outside = count_to(&count, &c, 5, stream), *inside[2];
+    int streams = fake.fake_calls("cuStreamCreate") - fake.fake_calls("cuStreamDestroy_v2");
+    for (int i = 0; i < 2; i++) {
+        fake.fake_capture(stream);
+        for (c.n = 10; c.n < 13; c.n++) expect_ok(tg_launch_on(&count, c.args, 3, stream));
+        graphs[i] = fake.fake_capture_end(stream);
+        for (int k = 0; fake.fake_graph_op(graphs[i], k, &op); k++) {
+            assert_int_equal(op.kind, OP_LAUNCH);
+            inside[i] = *(uint32_t **)op.args[0];
+            assert_int_equal(*inside[i], 0);
+        }
+    }
+    assert_int_equal(fake.fake_calls("cuStreamCreate") - fake.fake_calls("cuStreamDestroy_v2"),
+                     streams);
+    assert_ptr_not_equal(inside[0], inside[1]);
+    for (int i = 0; i < 4; i++) {
+        fake.fake_replay(graphs[i % 2]);
+        assert_ptr_equal(counter_seen, inside[i % 2]);
+        assert_int_equal(counted_from, 0);
+        assert_ptr_equal(count_to(&count, &c, 3, stream), outside);
+    }
+    for (int i = 0; i < 2; i++) fake.fake_drop(graphs[i]);
+    fake.fake_capture(stream); // takes the counter of a destroyed graph
+    expect_ok(tg_launch_on(&count, c.args, 3, stream));
+    void *graph = fake.fake_capture_end(stream);
+    fake.fake_replay(graph);
+    assert_true(counter_seen == inside[0] || counter_seen == inside[1]);
+    assert_int_equal(counted_from, 0);
+    fake.fake_drop(graph);
+}
+
+/// A launch that ends early, or is refused, does not spoil the next one.
+static void counters_after_failures(void **state) {
+    (void)state;
+    Call c;
+    void *stream = fake.fake_stream(0);
+    on_device(&c, 0);
+    uint32_t *at = count_to(&count, &c, 20, stream);
+    c.x[3] = 13;
+    skipped = 5;
+    expect(tg_launch_on(&count, c.args, 3, stream), TG_ERROR_CONTRACT, "assertion failed");
+    assert_int_equal(*at, 15);
+    skipped = 0;
+    assert_ptr_equal(count_to(&count, &c, 20, stream), at);
+    fake.fake_fail("cuLaunchKernelEx", 701);
+    expect(tg_launch_on(&count, c.args, 3, stream), TG_ERROR_UNSUPPORTED, "'count'");
+    assert_ptr_equal(count_to(&count, &c, 20, stream), at);
+}
+
+/// Memory that runs out, and a driver that fails, fail one launch.
+static void counters_without_memory(void **state) {
+    (void)state;
+    static const char *calls[] = {"cuMemAllocAsync", "cuMemsetD32Async", "cuMemAlloc_v2",
+                                  "cuStreamCreate",  "cuMemsetD32Async", "cuStreamSynchronize"};
+    Call c;
+    void *graphs[COUNT(calls)] = {NULL}; // all at once, so that each has its own counter
+    on_device(&c, 0);
+    for (int i = 0; i < COUNT(calls); i++) {
+        void *stream = fake.fake_stream(0);
+        bool memory = strncmp(calls[i], "cuMemAlloc", 10) == 0;
+        int allocated = fake.fake_allocated();
+        if (i >= 2) fake.fake_capture(stream);
+        fake.fake_fail(calls[i], 2);
+        if (i == 0) fake.fake_fail("cuMemAlloc_v2", 2); // which it tries then
+        expect(tg_launch_on(&count, c.args, 3, stream), TG_ERROR_MEMORY,
+               memory ? "a workspace of 512 bytes" : "setting a counter to 0 on device 0");
+        expect_ok(tg_launch_on(&count, c.args, 3, stream));
+        if (i >= 2) fake.fake_replay(graphs[i] = fake.fake_capture_end(stream));
+        assert_int_equal(counted_from, 0);
+        assert_int_equal(*counter_seen, 0);
+        assert_in_range(fake.fake_allocated() - allocated, 1, 1);
+    }
+    for (int i = 2; i < COUNT(calls); i++) fake.fake_drop(graphs[i]);
 }
 
 /* ---- tensor maps --------------------------------------------------------------------------- */
@@ -570,6 +694,10 @@ int main(void) {
         TEST(one_device),
         TEST(clusters_and_grids),
         TEST(workspaces_last),
+        TEST(counters),
+        TEST(captured_counters),
+        TEST(counters_after_failures),
+        TEST(counters_without_memory),
         TEST(many_streams),
         TEST(several_threads),
         TEST(captures),

@@ -26,7 +26,7 @@ enum { MAX_ARGS = 16, MAX_BYTES = 1 << 16 };
 typedef struct Run {
     const char *text, *kernel;
     const Pass *const *passes;
-    int n_passes, n_args, threads, split, roles;
+    int n_passes, n_args, threads, split, roles, persistent;
     const char *gpu;
     unsigned char data[MAX_ARGS][MAX_BYTES];
     Elem elem[MAX_ARGS];
@@ -113,6 +113,7 @@ static void run_body(Ctx *ctx, void *arg) {
                    .gpu = r->gpu ? gpu_target(r->gpu) : NULL,
                    .roles = r->roles,
                    .skew = r->roles,
+                   .persistent = r->persistent,
                    .split = r->split};
     PassOptions options = {.verify_each = true};
     if (!run_passes(&env, module, r->passes, r->n_passes, &options)) return;
@@ -154,13 +155,14 @@ static void compare(const Run *before, const Run *after, const char *what) {
 
 /// Checks that the kernel works as before after these passes.
 static void check_on(Run *plain, const char *what, const Pass *const *passes, int n, int threads,
-                     int split, const char *gpu, int roles) {
+                     int split, const char *gpu, int roles, int persistent) {
     static Run after;
     memset(&after, 0, sizeof after);
     after.text = plain->text;
     after.kernel = plain->kernel;
     after.passes = passes;
     after.roles = roles;
+    after.persistent = persistent;
     after.n_passes = n;
     after.threads = threads;
     after.split = split;
@@ -171,7 +173,7 @@ static void check_on(Run *plain, const char *what, const Pass *const *passes, in
 
 static void check(Run *plain, const char *what, const Pass *const *passes, int n, int threads,
                   int split) {
-    check_on(plain, what, passes, n, threads, split, NULL, 0);
+    check_on(plain, what, passes, n, threads, split, NULL, 0, 0);
 }
 
 static void check_kernel(const char *text, const char *kernel) {
@@ -188,9 +190,11 @@ static void check_kernel(const char *text, const char *kernel) {
     check(&plain, "cpu, 1 thread", cpu_pipeline, cpu_pipeline_length, 1, 0);
     check(&plain, "cpu, 4 threads", cpu_pipeline, cpu_pipeline_length, 4, 0);
     check(&plain, "cpu, split in 3", cpu_pipeline, cpu_pipeline_length, 4, 3);
-    check_on(&plain, "sm_80", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_80", 0);
-    check_on(&plain, "sm_90a, split in 3", gpu_pipeline, gpu_pipeline_length, 4, 3, "sm_90a", 0);
-    check_on(&plain, "sm_90a, roles, skew", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_90a", 1);
+    check_on(&plain, "sm_80", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_80", 0, 0);
+    check_on(&plain, "sm_90a, split in 3", gpu_pipeline, gpu_pipeline_length, 4, 3, "sm_90a", 0, 0);
+    check_on(&plain, "sm_90a, roles, skew", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_90a", 1, 0);
+    check_on(&plain, "sm_90a, roles from tile to tile", gpu_pipeline, gpu_pipeline_length, 4, 0,
+             "sm_90a", 1, 1);
 }
 
 static void check_file(const char *path) {
