@@ -8,7 +8,7 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, 
 from ctypes import c_int8, c_uint16, c_uint32, c_uint64, c_void_p
 
 MAX_RANK = 8
-ABI = 3
+ABI = 4
 
 # Kinds and flags of parameters, runtime/abi.h.
 TENSOR, SCALAR, CONST = range(3)
