@@ -15,18 +15,20 @@
 // The producer takes the next tile when it begins a tile, and tells the consumer with an item that
 // occurs once a tile. So both continue with the same tiles; `sync` checks this again.
 //
-// The counter holds 0 before a launch and after it, so nothing clears it (runtime/abi.h, counter).
-// take_tile sets it to 0 at the question number %tiles. A launch asks exactly %tiles times:
+// The counter holds 0 before a launch and after it, so no launch clears it (tg_env.counter in
+// runtime/abi.h). `take_tile %counter, %tiles` sets it to 0 after the answer %tiles - 1. So a launch
+// has to ask %tiles times:
 //
-//   Let T = %tiles and G = the step of the loop, 132. The host launches P >= min(T, G) programs,
-//   of which min(T, G) begin at a tile below T (persist.c: P = min(T, G)). The loops of others do
-//   not run and ask nothing. Each iteration asks once and has a tile: the program's number, or G +
-//   t, where the answer t was given and G + t < T. Let N be the number of iterations. The answers
-//   are 0 .. N - 1, so N = min(T, G) + min(N, max(T - G, 0)). If T <= G, then N = T. If T > G, then
-//   N < T - G would give N = G + N; so N = G + (T - G) = T.
+//   Let T = %tiles and G = the step of the loop, 132. min(T, G) programs begin at a tile below T
+//   (`persist` launches as many). The loop of any other program does not run and asks nothing. An
+//   iteration asks once. Its tile is the program's number, or G + t for an answer t with G + t < T.
+//   Let N be the number of iterations, which is also the number of answers. Of the answers 0 ..
+//   T - 1, at most max(T - G, 0) lead to an iteration, so N <= min(T, G) + max(T - G, 0) = T, and
+//   no answer occurs twice. Hence N = min(T, G) + min(N, max(T - G, 0)). For T <= G that is T. For
+//   T > G, N < T - G would give N = G + N; so N = G + (T - G) = T.
 //
-// T is at most INT_MAX, since a launch refuses more (persist.c). A device with roles has no early
-// exits: it waits for no other rank, and failed asserts are only recorded.
+// T is at most INT_MAX, since a launch of more tiles is refused (`persist`). A device with roles has
+// no early exits: it does not wait for other ranks, and a failed assert is only recorded.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"

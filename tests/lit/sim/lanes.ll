@@ -3,7 +3,7 @@
 ; xor 5, index 3, down 30, up 2, the odd lanes, any, all, sum.
 ; SHUFFLE: 0: 5 4 7 6 1 0 3 2 {{.*}} 27 26 3 3 3 {{.*}} 3 30 31 2 3 4 {{.*}} 31 0 1 0 1 2 {{.*}} 29 -1431655766 {{.*}} -1431655766 1 1 {{.*}} 1 0 0 {{.*}} 0 496 {{.*}} 496{{$}}
 ; RUN: %sim run --check --kernel atomics %s out:i32[12]=0 out:f32[1]=0 | FileCheck %s --check-prefix=ATOMIC
-; ATOMIC: 0: 496 -31 0 31 0 65535 32 -1 7 0 0 0
+; ATOMIC: 0: 496 -31 0 31 0 65535 32 -1 7 2 4 0
 ; ATOMIC: 1: 496
 ; RUN: %sim run --check --kernel pairs --shared 256 --seed 1 %s out:i32[64] | FileCheck %s --check-prefix=PAIRS
 ; RUN: %sim run --check --kernel pairs --shared 256 --seed 2 %s out:i32[64] | FileCheck %s --check-prefix=PAIRS
@@ -38,6 +38,7 @@ declare i32 @tg.atomic.global.min.i32.gpu(ptr addrspace(1), i1, i32) #0
 declare i32 @tg.atomic.global.max.i32.gpu(ptr addrspace(1), i1, i32) #0
 declare i32 @tg.atomic.global.min.u32.gpu(ptr addrspace(1), i1, i32) #0
 declare i32 @tg.atomic.global.max.u32.gpu(ptr addrspace(1), i1, i32) #0
+declare i32 @tg.atomic.global.inc.u32.gpu(ptr addrspace(1), i1, i32) #0
 declare i32 @tg.atomic.global.or.i32.gpu(ptr addrspace(1), i1, i32) #0
 declare i32 @tg.atomic.global.cas.i32.gpu(ptr addrspace(1), i1, i32, i32) #0
 declare float @tg.atomic.global.add.f32.gpu(ptr addrspace(1), i1, float) #0
@@ -75,7 +76,8 @@ define void @shuffles(ptr addrspace(1) %out) #2 {
   ret void
 }
 
-; Sum, signed minimum and maximum, unsigned ones, bits; the number of participants; a lock for one lane.
+; Sum, signed minimum and maximum, unsigned ones, bits; the number of participants; a lock for one lane;
+; 32 increments from 0 to 4 and from 0 again, and the maximum of their results.
 define void @atomics(ptr addrspace(1) %out, ptr addrspace(1) %f) #2 {
   %l = call i32 @tg.lane.id()
   %n = sub i32 0, %l
@@ -98,6 +100,10 @@ define void @atomics(ptr addrspace(1) %out, ptr addrspace(1) %f) #2 {
   %x7 = call i32 @tg.atomic.global.max.u32.gpu(ptr addrspace(1) %p7, i1 true, i32 -1)
   %p8 = getelementptr i8, ptr addrspace(1) %out, i32 32
   %x8 = call i32 @tg.atomic.global.cas.i32.gpu(ptr addrspace(1) %p8, i1 true, i32 0, i32 7)
+  %p9 = getelementptr i8, ptr addrspace(1) %out, i32 36
+  %inc = call i32 @tg.atomic.global.inc.u32.gpu(ptr addrspace(1) %p9, i1 true, i32 4)
+  %p10 = getelementptr i8, ptr addrspace(1) %out, i32 40
+  %x10 = call i32 @tg.atomic.global.max.u32.gpu(ptr addrspace(1) %p10, i1 true, i32 %inc)
   %fl = uitofp i32 %l to float
   %x9 = call float @tg.atomic.global.add.f32.gpu(ptr addrspace(1) %f, i1 true, float %fl)
   ret void
