@@ -16,8 +16,8 @@
 // occurs once a tile. So both continue with the same tiles; `sync` checks this again.
 //
 // The counter holds 0 before a launch and after it, so no launch clears it (tg_env.counter in
-// runtime/abi.h). `take_tile %counter, %tiles` sets it to 0 after the answer %tiles - 1. So a launch
-// has to ask %tiles times:
+// runtime/abi.h). `take_tile %counter, %tiles` sets it to 0 after the answer %tiles - 1. So a
+// launch has to ask %tiles times:
 //
 //   Let T = %tiles and G = the step of the loop, 132. min(T, G) programs begin at a tile below T
 //   (`persist` launches as many). The loop of any other program does not run and asks nothing. An
@@ -27,8 +27,8 @@
 //   no answer occurs twice. Hence N = min(T, G) + min(N, max(T - G, 0)). For T <= G that is T. For
 //   T > G, N < T - G would give N = G + N; so N = G + (T - G) = T.
 //
-// T is at most INT_MAX, since a launch of more tiles is refused (`persist`). A device with roles has
-// no early exits: it does not wait for other ranks, and a failed assert is only recorded.
+// T is at most INT_MAX, since a launch of more tiles is refused (`persist`). A device with roles
+// has no early exits: it does not wait for other ranks, and a failed assert is only recorded.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"
