@@ -126,8 +126,7 @@ static void visit_cse_op(Cse *c, Op *op) {
         op_erase(op);
         return;
     }
-    // the body starts after the writes of earlier iterations
-    bool repeats = op_is_loop(op) || op->code == OP_REPEAT;
+    bool repeats = op_is_loop(op); // the body starts after the writes of earlier iterations
     if (repeats) op_walk_pre(op, written_by, c);
     if (!op_has(op, PURE))
         for (int i = 0; i < op->n_regions; i++) visit_cse_region(c, op->regions[i]);

@@ -15,7 +15,6 @@ bool op_is_container(const Op *op) {
     switch (op->code) {
     case OP_FOR:
     case OP_WHILE:
-    case OP_REPEAT:
     case OP_IF:
     case OP_PARALLEL:
     case OP_LAUNCH:

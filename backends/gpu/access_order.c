@@ -53,8 +53,7 @@ static bool iterations_apart(const Op *op, const Access *a, const Op *loop) {
 }
 
 static bool is_loop(const Op *op) {
-    return (op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_REPEAT) &&
-           !op_flag(op, A_PROGRAM_LOOP);
+    return (op->code == OP_FOR || op->code == OP_WHILE) && !op_flag(op, A_PROGRAM_LOOP);
 }
 
 static bool loops_apart(const Op *op, const Access *a, const Op *device) {

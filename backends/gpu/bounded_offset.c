@@ -10,14 +10,10 @@
 
 #define FAR INT32_MIN
 
-static bool is_any_loop(const Op *op) {
-    return op->code == OP_FOR || op->code == OP_WHILE || op->code == OP_REPEAT;
-}
-
 /// Returns the innermost loop around op.
 static const Op *loop_around(const Op *op) {
     for (const Op *o = op->parent->parent; o; o = o->parent ? o->parent->parent : NULL)
-        if (is_any_loop(o)) return o;
+        if (o->code == OP_FOR || o->code == OP_WHILE) return o;
     return NULL;
 }
 
@@ -63,7 +59,7 @@ static LLVMValueRef tensor_span_bytes(GpuFn *f, const GpuTensor *t) {
 }
 
 static void see_loop(Op *op, void *arg) {
-    *(bool *)arg |= is_any_loop(op);
+    *(bool *)arg |= op->code == OP_FOR || op->code == OP_WHILE;
 }
 
 static bool has_loops(GpuFn *f) {

@@ -221,20 +221,10 @@ void gpu_lower_for(GpuFn *f, Op *op) {
     bind_results(f, op, l.phi);
 }
 
-/// Returns the registers that the first region passes to the second one and to the results: what a
-/// `repeat` yields behind its condition, and what a `while` carries.
-static LLVMValueRef *passed_registers(GpuFn *f, const Op *op, LLVMValueRef *carried) {
-    FlatRegisters passed = {0};
-    if (op->code == OP_WHILE) return carried;
-    flatten_operands(f, op->regions[0]->last, 1, op->n_results, &passed);
-    return passed.data;
-}
-
-/// Lowers `while` and `repeat`.
 void gpu_lower_while(GpuFn *f, Op *op) {
     Gen *g = f->g;
     FlatRegisters init = {0}, next = {0};
-    flatten_operands(f, op, 0, op->n_operands, &init);
+    flatten_operands(f, op, 0, op->n_results, &init);
     CtaMeetings meetings = meetings_in(f, op);
     GpuShared before = enter_loop(f, op, &meetings);
     LLVMBasicBlockRef head = append_block(f, "head"), from = current_block(f);
@@ -246,14 +236,13 @@ void gpu_lower_while(GpuFn *f, Op *op) {
     bind_args(f, op->regions[0], 0, phi);
     gpu_region(f, op->regions[0]);
     LLVMValueRef go_on = gpu_scalar(f, operand(op->regions[0]->last, 0));
-    LLVMValueRef *passed = passed_registers(f, op, phi);
     GpuShared at_exit = gpu_shared_state(f);
     LLVMBasicBlockRef body = append_block(f, "loop"), exit = append_block(f, "done");
     LLVMBuildCondBr(g->b, go_on, body, exit);
     LLVMPositionBuilderAtEnd(g->b, body);
-    bind_args(f, op->regions[1], 0, passed);
+    bind_args(f, op->regions[1], 0, phi);
     gpu_region(f, op->regions[1]);
-    flatten_operands(f, op->regions[1]->last, 0, op->n_operands, &next);
+    flatten_operands(f, op->regions[1]->last, 0, op->n_results, &next);
     from = current_block(f);
     gpu_branch_back(f, head);
     for (int i = 0; i < init.n; i++) LLVMAddIncoming(phi[i], &next.data[i], &from, 1);
@@ -261,7 +250,7 @@ void gpu_lower_while(GpuFn *f, Op *op) {
     f->loops--;
     gpu_shared_join(f, &at_exit);
     leave_loop(f, &before, &meetings);
-    bind_results(f, op, passed);
+    bind_results(f, op, phi);
 }
 
 void gpu_lower_if(GpuFn *f, Op *op) {

@@ -7,7 +7,6 @@
 GpuLower *const gpu_lowerings[OP_COUNT] = {
     [OP_FOR] = gpu_lower_for,
     [OP_WHILE] = gpu_lower_while,
-    [OP_REPEAT] = gpu_lower_while,
     [OP_IF] = gpu_lower_if,
     [OP_CONST] = gpu_lower_const,
     [OP_IOTA] = gpu_lower_iota,

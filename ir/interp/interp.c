@@ -58,16 +58,12 @@ void copy_reg(Reg *to, const Reg *from) {
     if (to->n) memcpy(to->cells, from->cells, (size_t)to->n * sizeof(Cell));
 }
 
-static int64_t lanes_of(const Type *t) {
-    const Type *block = ty_promised(t) ? ty_promised(t) : t;
-    return ty_is_block(block) ? ty_count(block) : 0;
-}
-
 static int64_t carried_lanes(const Op *op) {
-    bool inits = op->code == OP_REPEAT; // its results are not what it carries
     int64_t n = 0;
-    for (int i = 0; i < (inits ? op->n_operands : op->n_results); i++)
-        n += lanes_of(inits ? operand(op, i)->type : result(op, i)->type);
+    for (int i = 0; i < op->n_results; i++) {
+        const Type *t = result(op, i)->type, *block = ty_promised(t) ? ty_promised(t) : t;
+        if (ty_is_block(block)) n += ty_count(block);
+    }
     return n;
 }
 
@@ -204,20 +200,6 @@ static void do_while(Interp *it, Op *op) {
         carry_yielded(op, 0, 0, op->regions[1]);
     }
     for (int i = 0; i < op->n_results; i++) copy_reg(out(op, i), p->args[0][i]);
-}
-
-static void do_repeat(Interp *it, Op *op) {
-    Plan *p = plan_of(op);
-    const Region *head = op->regions[0];
-    for (int i = 0; i < op->n_operands; i++) copy_reg(p->args[0][i], in(op, i));
-    for (;;) {
-        run_region(it, op->regions[0]);
-        if (!yielded(head, 0)->cells[0].u) break;
-        for (int i = 0; i < op->n_results; i++) copy_reg(p->args[1][i], yielded(head, 1 + i));
-        run_region(it, op->regions[1]);
-        carry_yielded(op, 0, 0, op->regions[1]);
-    }
-    for (int i = 0; i < op->n_results; i++) copy_reg(out(op, i), yielded(head, 1 + i));
 }
 
 static void do_if(Interp *it, Op *op) {
@@ -383,7 +365,6 @@ static Exec *const exec[OP_COUNT] = {
     [OP_PARALLEL] = do_parallel,
     [OP_FOR] = do_for,
     [OP_WHILE] = do_while,
-    [OP_REPEAT] = do_repeat,
     [OP_IF] = do_if,
     [OP_CONST] = do_const,
     [OP_IOTA] = do_iota,

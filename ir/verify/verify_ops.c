@@ -177,25 +177,6 @@ static void verify_for(Verifier *v, const Op *op) {
         want_yields(v, op, 1, n, types + 1);
 }
 
-/// Types of the operands behind a bool.
-static const Type **bool_and_types(Verifier *v, int n, const Type *const *types) {
-    const Type **all = ctx_array(v->ctx, const Type *, n + 1);
-    all[0] = ty_scalar(v->ir, EL_BOOL);
-    for (int i = 0; i < n; i++) all[1 + i] = types[i];
-    return all;
-}
-
-static void verify_repeat(Verifier *v, const Op *op) {
-    int n = op->n_operands, passed = op->n_results;
-    const Type **carried = ctx_array(v->ctx, const Type *, n + 1);
-    const Type **types = result_types(v, op, 0);
-    for (int i = 0; i < n; i++) carried[i] = operand(op, i)->type;
-    if (carries_blocks(v, op) && want_args(v, op, 0, n, carried) &&
-        want_yields(v, op, 0, passed + 1, bool_and_types(v, passed, types)) &&
-        want_args(v, op, 1, passed, types))
-        want_yields(v, op, 1, n, carried);
-}
-
 static void verify_while(Verifier *v, const Op *op) {
     int n = op->n_results;
     const Type **types = result_types(v, op, 0);
@@ -249,7 +230,6 @@ VerifyRule *const verify_rules[OP_COUNT] = {
     [OP_PARALLEL] = verify_parallel,
     [OP_FOR] = verify_for,
     [OP_WHILE] = verify_while,
-    [OP_REPEAT] = verify_repeat,
     [OP_IF] = verify_if,
     [OP_CONST] = verify_const,
     [OP_IOTA] = verify_iota,

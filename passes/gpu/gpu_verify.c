@@ -100,20 +100,6 @@ static void check_loop(LayoutCheck *c, const Op *op) {
     }
 }
 
-static void check_repeat(LayoutCheck *c, const Op *op) {
-    const Region *head = op->regions[0], *body = op->regions[1];
-    for (int i = 0; i < op->n_operands; i++) {
-        const Layout *l = head->args[i]->type->layout;
-        want_layout(c, op, operand(op, i), l);
-        want_layout(c, op, operand(terminator(body), i), l);
-    }
-    for (int i = 0; i < op->n_results; i++) {
-        const Layout *l = result(op, i)->type->layout;
-        want_layout(c, op, operand(terminator(head), 1 + i), l);
-        want_layout(c, op, body->args[i], l);
-    }
-}
-
 /// Checks ops whose operands and results share one layout.
 static void check_alike(LayoutCheck *c, const Op *op, const Layout *l) {
     for (int i = 0; i < op->n_operands; i++) want_layout(c, op, operand(op, i), l);
@@ -125,7 +111,6 @@ static void check_layouts(LayoutCheck *c, const Op *op) {
     switch (op->code) {
     case OP_FOR:
     case OP_WHILE: check_loop(c, op); return;
-    case OP_REPEAT: check_repeat(c, op); return;
     case OP_IF:
         for (int i = 0; i < op->n_results; i++)
             for (int r = 0; r < 2; r++)

@@ -11,20 +11,6 @@
 //          start %p, %v_n, ..; start %q, %k_n+step; %s', %acc = await both; yield .., %s' }
 //        %p, %t = softmax %s, %st; %acc = await (start %p, %v_last, ..) }
 //
-// Where another role copies, the body stands there once. The loop is left behind the last start:
-//
-//   -> if %lo < %hi {
-//        %s = await (start %q, %k_lo)
-//        %last = repeat (%n, %st, %s) {
-//          if (%v_n is cut) { pad %v_n }; %p, %t = softmax %s, %st; %a = start %p, %v_n, ..
-//          yield %n + step < %hi, .., %a
-//        } {(.., %a) start %q, %k_n+step; %s', %acc = await both; yield %n + step, .., %s' }
-//        %acc = await %last }
-//
-// A second copy of attention's softmax is a fifth of ptxas's work. Where the loop itself copies,
-// items of the next iteration are filled before the late product starts, and so before the place
-// where the loop could be left.
-//
 // So matrix units have two products at a time, and only one of them waits for the threads' results.
 // Each op runs as often as before, on the same values, so the bits are those of the plain loop. The
 // items of the earlier products are waited for, refilled and released along with them. An item that
@@ -54,8 +40,6 @@ typedef struct Skew {
     PtrMap both;               // ... waits for items that other ops read, too, so the wait also
                                // stays
     PtrMap gone;               // ops that no longer run in their own iteration
-    PtrMap is_passed;
-    VEC(Value *) passed; // values from before the late product's start that are used behind it
     int n_sums;
     Value *sums[MOST_SUMS]; // sums of the earlier products, which the loop carries
     Op *first, *last;       // first and last start of the late product, one chain
@@ -437,170 +421,6 @@ static Op *build_loop(Skew *k, Builder *b, Value *const *inits) {
     return loop;
 }
 
-/* ---- one copy of the body ------------------------------------------------------------------ */
-
-/// Returns the op of the body that holds v's definition, or NULL.
-static const Op *body_op_of(const Skew *k, const Value *v) {
-    const Op *op = v->def ? v->def : v->region->parent;
-    while (op && op->parent != k->body) op = op->parent ? op->parent->parent : NULL;
-    return op;
-}
-
-/// Whether pure scalar ops of the body compute v from its index and numbers.
-static bool is_recomputed(const Skew *k, const Value *v) {
-    const Op *op = v->def;
-    if (!value_is_inside(v, k->loop)) return true;
-    if (!op) return v->region == k->body && (!v->index || k->number[v->index - 1]);
-    if (op->parent != k->body || !op_has(op, PURE) || op->n_regions || !ty_is_scalar(v->type))
-        return false;
-    for (int i = 0; i < op->n_operands; i++)
-        if (!is_recomputed(k, operand(op, i))) return false;
-    return true;
-}
-
-static void pass_value(Skew *k, Value *v) {
-    if (map_get(&k->is_passed, v)) return;
-    map_set(k->s.ctx, &k->is_passed, v, v);
-    vec_push(k->s.ctx, &k->passed, v);
-}
-
-/// Passes a value on, unless the code behind the start has it anyway.
-static void pass_if_before(Skew *k, Value *v) {
-    const Op *at = body_op_of(k, v);
-    if (!is_recomputed(k, v) && !(at && op_before(k->last, at))) pass_value(k, v);
-}
-
-static void pass_operands(Op *op, void *skew) {
-    for (int i = 0; i < op->n_operands; i++) pass_if_before(skew, operand(op, i));
-}
-
-/// Finds the values that cross the late product's start. Returns false if some are no blocks.
-static bool find_passed(Skew *k) {
-    pass_value(k, k->body->args[0]);
-    for (int i = 0; i < k->loop->n_results; i++)
-        if (k->number[i]) pass_value(k, k->body->args[1 + i]);
-    for (Op *op = k->last->next; op; op = op->next)
-        if (!map_get(&k->gone, op)) op_walk_pre(op, pass_operands, k);
-    for (int i = 0; i < k->passed.n; i++) {
-        const Type *t = k->passed.data[i]->type;
-        if (!ty_is_block(t) && !ty_promised(t)) return false;
-    }
-    return true;
-}
-
-typedef struct BehindStart {
-    Skew *k;
-    Builder *b;
-    PtrMap *map;
-} BehindStart;
-
-static void recompute_operands(Op *op, void *arg) {
-    BehindStart *s = arg;
-    for (int i = 0; i < op->n_operands; i++)
-        if (is_recomputed(s->k, operand(op, i)))
-            clone_slice(s->b, operand(op, i), s->k->loop, s->map);
-}
-
-/// Clones the ops behind the late product's start, into the iteration of `map`.
-static void clone_behind_start(Skew *k, Builder *b, PtrMap *map) {
-    BehindStart s = {k, b, map};
-    for (Op *op = k->last->next; op; op = op->next) {
-        if (map_get(&k->gone, op)) continue;
-        op_walk_pre(op, recompute_operands, &s);
-        if (!op_has(op, TERMINATOR)) op_clone(b, op, map);
-    }
-}
-
-/// Whether the op pads an item of the late product by a count that is known at the body's head.
-static bool is_late_pad(const Skew *k, const Op *op) {
-    const Op *wait = op->code == OP_BUF_PAD ? def_of(operand(op, 0), OP_RING_WAIT) : NULL;
-    return wait && wait->parent == k->body && !map_get(&k->moved, wait) &&
-           is_recomputed(k, operand(wait, 1)) && is_recomputed(k, operand(op, 1));
-}
-
-/// Waits for the pad's item and pads it, in a branch: only the last iteration has something to pad.
-static void build_pad(Skew *k, Builder *b, Op *pad, PtrMap *map) {
-    Op *wait = operand(pad, 0)->def;
-    int64_t extent = operand(pad, 0)->type->extents[op_int(pad, A_AXIS, 0)];
-    clone_slice(b, operand(wait, 1), k->loop, map);
-    Value *count = clone_slice(b, operand(pad, 1), k->loop, map);
-    Value *some = build_binary(b, OP_LT, count, build_index(b, extent));
-    Op *branch = build_op(b, OP_IF, 1, &some, 0, NULL, 2);
-    Builder yes = build_at_end(k->s.ir, branch->regions[0], pad->loc);
-    Builder no = build_at_end(k->s.ir, branch->regions[1], pad->loc);
-    PtrMap inside = {0};
-    map_set(k->s.ctx, &inside, operand(wait, 1), map_get(map, operand(wait, 1)));
-    map_set(k->s.ctx, &inside, operand(pad, 1), count);
-    op_clone(&yes, wait, &inside);
-    op_clone(&yes, pad, &inside);
-    build_yield(&yes, 0, NULL);
-    build_yield(&no, 0, NULL);
-}
-
-/// Builds the first region: the body up to the late product's start. Pads come first: a branch
-/// behind the exponentials would keep ptxas from mixing them with other instructions.
-static void build_up_to_start(Skew *k, Region *r) {
-    int n = k->loop->n_results, n_passed = k->passed.n;
-    Builder b = build_at_end(k->s.ir, r, k->loop->loc);
-    PtrMap map = {0};
-    Value **out = ctx_array(k->s.ctx, Value *, n_passed + 1);
-    map_values(k, &map, n + 1, k->body->args, r->args);
-    map_values(k, &map, k->n_sums, k->sums, r->args + 1 + n);
-    for_each_op(op, k->body) {
-        if (is_late_pad(k, op) && op_before(op, k->last)) build_pad(k, &b, op, &map);
-    }
-    for (Op *op = k->body->first; op != k->last->next; op = op->next)
-        if (!map_get(&k->gone, op) && !is_late_pad(k, op)) op_clone(&b, op, &map);
-    Value *step = build_index(&b, op_int(k->loop, A_STEP, 1));
-    out[0] = build_binary(&b, OP_LT, ix_add(&b, r->args[0], step), operand(k->loop, 1));
-    mapped_all(&map, n_passed, k->passed.data, out + 1);
-    build_yield(&b, n_passed + 1, out);
-}
-
-/// Builds the second region: the next iteration's earlier products, and the body's rest.
-static void build_behind_start(Skew *k, Region *r) {
-    Builder b = build_at_end(k->s.ir, r, k->loop->loc);
-    Value *out[1 + MOST_CARRIED + MOST_SUMS], *yields[MOST_CARRIED];
-    int n = k->loop->n_results;
-    PtrMap map = {0}, next = {0};
-    map_values(k, &map, k->passed.n, k->passed.data, r->args);
-    begin_next(k, &b, &map, &next);
-    for (SkewPhase p = PHASE_ITEMS; p <= PHASE_ENDS; p++) clone_moved(k, &b, p, &next);
-    clone_behind_start(k, &b, &map);
-    for (int i = 0; i < n; i++) yields[i] = operand(terminator(k->body), i);
-    out[0] = map_get(&next, k->body->args[0]);
-    mapped_all(&map, n, yields, out + 1);
-    mapped_all(&next, k->n_sums, k->sums, out + 1 + n);
-    build_yield(&b, 1 + n + k->n_sums, out);
-}
-
-static void add_region_args(Skew *k, Region *r, int n, Value *const *values, Value *const *named) {
-    for (int i = 0; i < n; i++) region_add_arg(k->s.ir, r, values[i]->type, named[i]->name);
-}
-
-/// Builds a loop that is left behind the last start of the late product, and what follows it.
-static void build_repeat(Skew *k, Builder *b, Value *const *inits) {
-    int n = k->loop->n_results, n_passed = k->passed.n;
-    const Type **types = ctx_array(k->s.ctx, const Type *, n_passed + 1);
-    Value *all[1 + MOST_CARRIED + MOST_SUMS], *named[1 + MOST_CARRIED + MOST_SUMS];
-    for (int i = 0; i < n_passed; i++) types[i] = k->passed.data[i]->type;
-    for (int i = 0; i <= n + k->n_sums; i++) {
-        all[i] = i ? inits[i - 1] : operand(k->loop, 0);
-        named[i] = i <= n ? k->body->args[i] : k->sums[i - n - 1];
-    }
-    Op *loop = build_op(b, OP_REPEAT, 1 + n + k->n_sums, all, n_passed, types, 2);
-    add_region_args(k, loop->regions[0], 1 + n + k->n_sums, all, named);
-    add_region_args(k, loop->regions[1], n_passed, k->passed.data, k->passed.data);
-    build_up_to_start(k, loop->regions[0]);
-    build_behind_start(k, loop->regions[1]);
-    PtrMap last = {0};
-    for (int i = 0; i < n_passed; i++) map_set(k->s.ctx, &last, k->passed.data[i], result(loop, i));
-    clone_behind_start(k, b, &last);
-    build_end(k, b, &last, NULL);
-}
-
-/* ---- all iterations ------------------------------------------------------------------------ */
-
 /// Computes the index of the last iteration. At least one exists.
 static Value *last_index(Skew *k, Builder *b) {
     Value *lo = operand(k->loop, 0), *hi = operand(k->loop, 1);
@@ -619,10 +439,6 @@ static void build_some(Skew *k, Builder *b) {
     map_values(k, &first, n, k->body->args + 1, inits);
     for (SkewPhase p = PHASE_ITEMS; p <= PHASE_ENDS; p++) clone_moved(k, b, p, &first);
     mapped_all(&first, k->n_sums, k->sums, inits + n);
-    if (!copies_here(k) && find_passed(k)) {
-        build_repeat(k, b, inits);
-        return;
-    }
     Op *loop = build_loop(k, b, inits);
     map_set(k->s.ctx, &last, k->body->args[0], last_index(k, b));
     for (int i = 0; i < n + k->n_sums; i++)

@@ -92,7 +92,6 @@ typedef struct Sync {
     int supposed;     // number of bounds and conditions that were unknown
     int turns[MAX_LOOPS]; // the iterations of the loops around the walk
     int depth;
-    bool in_addition; // the walk is in a branch that may not run
 } Sync;
 
 typedef struct Number {
@@ -104,10 +103,6 @@ static _Noreturn void fail_schedule(const Sync *y, const Op *op, const char *wha
 }
 
 /* ---- iterations ---------------------------------------------------------------------------- */
-
-static bool is_walked_loop(const Op *op) {
-    return op_is_loop(op) || op->code == OP_REPEAT;
-}
 
 static void begin_turns(Sync *y, const Op *op) {
     if (y->depth == MAX_LOOPS) fail_schedule(y, op, "too many loops around it");
@@ -124,7 +119,7 @@ static uint64_t turn_of(const Sync *y, const Value *v) {
     int depth = 0;
     uint64_t turn = 0;
     for (const Op *op = r->parent; op && op->parent; op = op->parent->parent)
-        depth += is_walked_loop(op);
+        depth += op_is_loop(op);
     for (int i = 0; i < depth && i < y->depth; i++)
         turn = turn * MAX_STEPS + (uint64_t)y->turns[i] + 1;
     return turn;
@@ -263,8 +258,7 @@ static void wait_for_item(Sync *y, Op *op) {
         fail_schedule(y, op, "its item was not committed");
     if (!ring_is_tma(operand(op, 0)) && y->groups - item->group <= op_int(op, A_PREFETCHED, 0))
         fail_schedule(y, op, "it leaves copies of its item under way");
-    item->waited |= !y->in_addition;
-    item->here |= !y->in_addition;
+    item->waited = item->here = true;
     for (int i = 0; i < op->n_results; i++) {
         Number *number = ctx_new(y->s.ctx, Number);
         number->n = n;
@@ -538,44 +532,6 @@ static void walk_while(Sync *y, Op *op) {
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, test->args[i], result(op, i));
 }
 
-static void walk_repeat(Sync *y, Op *op) {
-    Region *head = op->regions[0], *body = op->regions[1];
-    begin_turns(y, op);
-    for (int i = 0; i < op->n_operands; i++) pass_number_on(y, operand(op, i), head->args[i]);
-    for (int trip = 1;; trip++, end_turn(y)) {
-        int64_t more = trip < INNER_TRIPS;
-        walk_schedule(y, head);
-        if (!find_number(y, operand(head->last, 0), &more) && y->meeting && uses_rings(head))
-            fail_schedule(y, op, "a role's items depend on values that other roles do not have");
-        for (int i = 0; i < op->n_results; i++)
-            pass_number_on(y, operand(head->last, 1 + i), body->args[i]);
-        if (!more) break;
-        walk_schedule(y, body);
-        for (int i = 0; i < op->n_operands; i++)
-            pass_number_on(y, operand(body->last, i), head->args[i]);
-    }
-    y->depth--;
-    for (int i = 0; i < op->n_results; i++) pass_number_on(y, body->args[i], result(op, i));
-}
-
-/// Whether the only ring ops of the branch wait for items.
-static bool only_waits(const Op *branch) {
-    for (int i = 0; i < 2; i++) for_each_op(op, branch->regions[i]) {
-            bool ring = op->n_operands && operand(op, 0)->type->kind == TK_RING;
-            if ((ring && op->code != OP_RING_WAIT) || (op->n_regions && uses_rings(op->regions[0])))
-                return false;
-        }
-    return !branch->n_results;
-}
-
-/// Walks a branch that waits for items in addition. Nothing rests on these waits.
-static void walk_more_waits(Sync *y, Op *op) {
-    bool outer = y->in_addition;
-    y->in_addition = true;
-    for (int i = 0; i < 2; i++) walk_schedule(y, op->regions[i]);
-    y->in_addition = outer;
-}
-
 /// Returns whether an unknown condition is supposed to hold.
 static bool is_taken(Sync *y) {
     return y->uneven ? y->supposed++ % 2 : y->trips != 1;
@@ -586,10 +542,6 @@ static bool is_taken(Sync *y) {
 static void walk_branch(Sync *y, Op *op) {
     int64_t yes;
     bool known = find_number(y, operand(op, 0), &yes);
-    if (!known && only_waits(op)) {
-        walk_more_waits(y, op);
-        return;
-    }
     bool rings = uses_rings(op->regions[0]) || uses_rings(op->regions[1]);
     if (!known && rings) suppose_number(y, op, operand(op, 0), yes = is_taken(y));
     for (int i = 0; i < 2; i++)
@@ -666,7 +618,6 @@ static void visit_scheduled_op(Sync *y, Op *op) {
     switch (op->code) {
     case OP_FOR: walk_for(y, op); return;
     case OP_WHILE: walk_while(y, op); return;
-    case OP_REPEAT: walk_repeat(y, op); return;
     case OP_IF: walk_if(y, op); return;
     case OP_ROLES: walk_roles(y, op); return;
     case OP_RING_ACQUIRE: acquire_item(y, op); return;

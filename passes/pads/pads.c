@@ -576,7 +576,6 @@ static Through *facts_row(OpCode code) {
     case OP_RING_COMMIT:
     case OP_RING_WAIT:
     case OP_RING_RELEASE:
-    case OP_REPEAT:
     case OP_ROLES: return leave_no_facts;
     case OP_COUNT: break;
     }

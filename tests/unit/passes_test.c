@@ -192,7 +192,8 @@ static void check_kernel(const char *text, const char *kernel) {
     check(&plain, "cpu, split in 3", cpu_pipeline, cpu_pipeline_length, 4, 3);
     check_on(&plain, "sm_80", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_80", 0, 0);
     check_on(&plain, "sm_90a, split in 3", gpu_pipeline, gpu_pipeline_length, 4, 3, "sm_90a", 0, 0);
-    check_on(&plain, "sm_90a, roles, skew", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_90a", 1, 0);
+    check_on(&plain, "sm_90a, roles, skew", gpu_pipeline, gpu_pipeline_length, 4, 0, "sm_90a", 1,
+             0);
     check_on(&plain, "sm_90a, roles from tile to tile", gpu_pipeline, gpu_pipeline_length, 4, 0,
              "sm_90a", 1, 1);
 }
