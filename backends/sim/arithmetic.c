@@ -8,18 +8,6 @@
 #include "backends/sim/machine.h"
 #include "ir/eval.h"
 
-static inline uint32_t bits_of_float(float x) {
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static inline float float_of(uint32_t u) {
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
 /* ---- approximations ------------------------------------------------------------------------ */
 
 static double reciprocal_of(double x) {
@@ -109,13 +97,6 @@ uint8_t encode_f8(Elem elem, float x) {
     uint32_t r = e4m3 ? round_f32_to(x, 4, 3) : round_f32_to(x, 5, 2);
     if ((r & 0x7f) > largest) r = (r & 0x80) | largest;
     return (uint8_t)r;
-}
-
-// The multiplication by 2^112 corrects the exponent, for subnormal numbers too.
-float decode_f16(uint16_t bits) {
-    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff) << 13;
-    if (rest >= 0x0f800000) return float_of(sign | 0x7f800000 | (rest & 0x7fffff));
-    return float_of(sign | bits_of_float(float_of(rest) * 0x1p112f));
 }
 
 static float decode_f8(Elem elem, uint8_t bits) {

@@ -9,6 +9,7 @@
 #define BACKENDS_SIM_MACHINE_H
 
 #include <setjmp.h>
+#include <string.h>
 
 #include "backends/sim/sim.h"
 #include "ir/layout/layout.h"
@@ -448,16 +449,27 @@ LaneHandler handle_approx, handle_cvt_bf16, handle_cvt_f32_bf16, handle_cvt_x2, 
     handle_cvt_f8x2, handle_cvt_f16x2_f8x2, handle_cvt_int, handle_fma_bf16, handle_minmax_x2,
     handle_mulhi, handle_ctz, handle_renew, handle_policy;
 PrepareSite prepare_approx, prepare_cvt, prepare_int, prepare_minmax;
-float decode_f16(uint16_t bits);
+static inline uint32_t bits_of_float(float x) {
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+static inline float float_of(uint32_t u) {
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+// The multiplication by 2^112 corrects the exponent, for subnormal numbers too.
+static inline float decode_f16(uint16_t bits) {
+    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, rest = (uint32_t)(bits & 0x7fff) << 13;
+    if (rest >= 0x0f800000) return float_of(sign | 0x7f800000 | (rest & 0x7fffff));
+    return float_of(sign | bits_of_float(float_of(rest) * 0x1p112f));
+}
 uint16_t encode_f16(float x);
 uint16_t encode_bf16(float x);
 uint8_t encode_f8(Elem elem, float x); // saturates
 static inline float decode_bf16(uint16_t bits) {
-    union {
-        uint32_t u;
-        float f;
-    } v = {(uint32_t)bits << 16};
-    return v.f;
+    return float_of((uint32_t)bits << 16);
 }
 /// Decodes an element of type f16, bf16, f32 (or tf32, a part of it) or f8 from its bits.
 float decode_float(Elem elem, uint32_t bits);

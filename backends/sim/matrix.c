@@ -146,11 +146,22 @@ int32_t matrix_int(Elem elem, uint32_t bits) {
     return elem == EL_I8 ? (int8_t)bits : (uint8_t)bits;
 }
 
+// Matrices have multiples of 8 columns. Compilers vectorise loops of a known length at -O2, too.
+enum { COLUMNS = 8 };
+
+static inline void add_scaled_floats(float x, const float *restrict b, float *restrict d) {
+    for (int j = 0; j < COLUMNS; j++) d[j] += x * b[j];
+}
+
+static inline void add_scaled_ints(uint32_t x, const int32_t *restrict b, uint32_t *restrict d) {
+    for (int j = 0; j < COLUMNS; j++) d[j] += x * (uint32_t)b[j];
+}
+
 void product_float(int m, int n, int k, const float *a, const float *b, float *d) {
-    for (int i = 0; i < m; i++)
+    for (int i = 0; i < m; i++, d += n)
         for (int l = 0; l < k; l++) {
             float x = a[i * k + l];
-            for (int j = 0; j < n; j++) d[i * n + j] += x * b[l * n + j];
+            for (int j = 0; j < n; j += COLUMNS) add_scaled_floats(x, b + l * n + j, d + j);
         }
 }
 
@@ -192,10 +203,10 @@ bool is_narrow(const SimSite *site) {
 }
 
 void product_int(int m, int n, int k, const int32_t *a, const int32_t *b, uint32_t *d) {
-    for (int i = 0; i < m; i++)
+    for (int i = 0; i < m; i++, d += n)
         for (int l = 0; l < k; l++) {
             uint32_t x = (uint32_t)a[i * k + l];
-            for (int j = 0; j < n; j++) d[i * n + j] += x * (uint32_t)b[l * n + j];
+            for (int j = 0; j < n; j += COLUMNS) add_scaled_ints(x, b + l * n + j, d + j);
         }
 }
 

@@ -10,7 +10,7 @@ void prepare_types(Prepare *p, SimSite *site);
 /// Decodes an operand from its bits; f32 is tf32.
 float matrix_float(Elem elem, uint32_t bits);
 int32_t matrix_int(Elem elem, uint32_t bits);
-/// d += a b, all row-major.
+/// d += a b, all row-major. n is a multiple of 8.
 void product_float(int m, int n, int k, const float *a, const float *b, float *d);
 /// The same with sums that keep few bits, as those of f8.
 void product_narrow(int m, int n, int k, const float *a, const float *b, float *d);

@@ -31,7 +31,7 @@ Cta *shared_find(SimLane *lane, const SimSite *site, uint32_t address, int bytes
 
 void shared_mark(Cta *cta, uint32_t offset, int bytes) {
     if (!gpu_has(cta->sim->image->target, GPU_TMA) || bytes == 0) return;
-    memset(cta->shared + VIEW_DIRTY + offset, 1, (size_t)bytes);
+    memset(cta->shared + VIEW_DIRTY + offset, 0xff, (size_t)bytes);
     uint32_t last = (offset + (uint32_t)bytes - 1) >> SUMMARY_LOG2;
     for (uint32_t i = offset >> SUMMARY_LOG2; i <= last; i++) cta->shared[VIEW_SUMMARY + i] = 1;
 }
@@ -40,8 +40,15 @@ static void refresh_views(Cta *cta, uint32_t block) {
     uint32_t first = block << SUMMARY_LOG2;
     char *dirty = cta->shared + VIEW_DIRTY + first, *to = cta->shared + VIEW_ASYNC + first;
     const char *from = cta->shared + first;
-    for (int i = 0; i < 1 << SUMMARY_LOG2; i++)
-        if (dirty[i]) to[i] = from[i];
+    for (int i = 0; i < 1 << SUMMARY_LOG2; i += 8) { // marked bytes are 0xff, others 0
+        uint64_t mask, old, new;
+        memcpy(&mask, dirty + i, 8);
+        if (!mask) continue;
+        memcpy(&old, to + i, 8);
+        memcpy(&new, from + i, 8);
+        old = (old & ~mask) | (new & mask);
+        memcpy(to + i, &old, 8);
+    }
     memset(dirty, 0, 1 << SUMMARY_LOG2);
 }
 

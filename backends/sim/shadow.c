@@ -377,16 +377,20 @@ static Cell access_byte(ShadowAccess *a, Cell past, bool *same) {
     return past;
 }
 
+static bool is_same_cell(const Cell *a, const Cell *b) {
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
 /// Bytes of one access mostly have the same past.
 static void access_cells(ShadowAccess *a, Cell *cells, int n) {
     for (int i = 0; i < n;) {
         bool same;
-        Cell past = cells[i];
+        int first = i;
+        Cell past = cells[i++];
         Cell now = access_byte(a, past, &same);
-        do {
-            cells[i++] = now;
-            a->offset++;
-        } while (same && i < n && cells[i].write == past.write && cells[i].read == past.read);
+        while (same && i < n && is_same_cell(&cells[i], &past)) i++;
+        for (int k = first; k < i; k++) cells[k] = now;
+        a->offset += i - first;
     }
 }
 

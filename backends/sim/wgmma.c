@@ -130,23 +130,40 @@ static void check_descriptor_operand(Group *g, const SimSite *site, uint64_t des
                       ACCESS_READ | ACCESS_ASYNC, actor_of_group(g), (uint32_t)g->committed + 1);
 }
 
+/// Decodes a unit's elements. Most operands have 16 bits an element, so these have own loops.
+static void read_unit(Elem elem, const char *unit, float *out, int step) {
+    enum { HALVES = 8 };
+    int size = elem_size(elem);
+    uint16_t halves[HALVES];
+    memcpy(halves, unit, sizeof halves);
+    if (elem == EL_F16)
+        for (int e = 0; e < HALVES; e++) out[e * step] = decode_f16(halves[e]);
+    else if (elem == EL_BF16)
+        for (int e = 0; e < HALVES; e++) out[e * step] = decode_bf16(halves[e]);
+    for (int e = 0; size != 2 && e < 16 / size; e++) {
+        uint32_t bits = 0;
+        memcpy(&bits, unit + e * size, (size_t)size);
+        out[e * step] = matrix_float(elem, bits);
+    }
+}
+
+static void read_unit_ints(Elem elem, const char *unit, int32_t *out, int step) {
+    for (int e = 0; e < 16; e++) out[e * step] = matrix_int(elem, (uint8_t)unit[e]);
+}
+
 /// Reads the operand to out[row * row_step + k * k_step].
 static void read_matrix_operand(const Cta *cta, const MatrixOperand *o, int row_step, int k_step,
                                 Elements out) {
-    int size = elem_size(o->elem), each = 16 / size;
+    int each = 16 / elem_size(o->elem);
     bool integer = elem_is(o->elem, EC_INT);
     for (int i = 0; i < unit_count(o); i++) {
         const char *unit = cta->shared + VIEW_ASYNC + unit_offset(o, i);
         int row = o->mn ? i / o->k * 8 : i / 2, k = o->mn ? i % o->k : i % 2 * each;
         int at = row * row_step + k * k_step, step = o->mn ? row_step : k_step;
-        for (int e = 0; e < each; e++, at += step) {
-            uint32_t bits = 0;
-            memcpy(&bits, unit + e * size, (size_t)size);
-            if (integer)
-                out.i[at] = matrix_int(o->elem, bits);
-            else
-                out.f[at] = matrix_float(o->elem, bits);
-        }
+        if (integer)
+            read_unit_ints(o->elem, unit, out.i + at, step);
+        else
+            read_unit(o->elem, unit, out.f + at, step);
     }
 }
 
