@@ -95,6 +95,8 @@ typedef struct Backend {
 } Backend;
 
 extern const Backend cpu_backend, nvidia_backend, amdgpu_backend, sim_backend;
+/// Returns the part of the simulated GPU that TG_SIM_SHARE gives, or the GPU itself.
+const struct GpuTarget *sim_few_sms(Ctx *ctx, const struct GpuTarget *gpu);
 /// Returns the back end of a target, and its level: "cpu" or NULL, "x86-64-v3" or "cpu:v3",
 /// "sm_90a", "sim:sm_90a". Returns NULL for an unknown name.
 const Backend *backend_of(const char *target, const char **level);

@@ -24,6 +24,7 @@ bool build_target(Build *b) {
         return false;
     }
     b->gpu = b->backend->device ? gpu_target(b->level) : NULL;
+    if (b->backend == &sim_backend) b->gpu = sim_few_sms(b->ctx, b->gpu);
     for (int i = 0; i < b->inst->n_params; i++) {
         ParamInst *p = &b->inst->params[i];
         if (!b->gpu) p->align = 0;

@@ -230,9 +230,10 @@ void cache_add_request(Text *t, const Request *r) {
 
 /// Makes the key from all inputs of an answer. Paths are inputs, since messages of the code name
 /// them. False: the inputs are not all known, or the cache must not be used: a debugger needs
-/// freshly made code, and tests with TG_FAULT need a compiler that runs.
+/// freshly made code, tests with TG_FAULT need a compiler that runs, and TG_SIM_SHARE is no input.
 static bool answer_key(Ctx *ctx, const Request *r, StoreKey *out) {
-    if (cache_is_off() || r->debug || secure_getenv("TG_FAULT")) return false;
+    if (cache_is_off() || r->debug || secure_getenv("TG_FAULT") || secure_getenv("TG_SIM_SHARE"))
+        return false;
     const char *wanted = r->codegen ? r->codegen : secure_getenv("TG_CODEGEN");
     const char *codegen = build_codegen(r->n_set, r->set, wanted);
     CodeOptions options = {.machine = r->machine, .codegen = codegen, .driver = r->driver};

@@ -15,6 +15,20 @@ static bool sim_info(const char *level, TargetInfo *out) {
     return true;
 }
 
+// Programs that take several tiles each need fewer tiles on a part of the GPU. Memory is as much
+// slower, so that the cost model chooses as it does for the whole GPU.
+const GpuTarget *sim_few_sms(Ctx *ctx, const GpuTarget *gpu) {
+    const char *text = secure_getenv("TG_SIM_SHARE");
+    int share = text ? atoi(text) : 0;
+    if (share < 2) return gpu;
+    GpuTarget *few = ctx_new(ctx, GpuTarget);
+    *few = *gpu;
+    few->sms = gpu->sms > share ? gpu->sms / share : 1;
+    few->bandwidth /= share;
+    few->l2_bytes /= share;
+    return few;
+}
+
 static void close_image(tg_image *image) {
     sim_image_free(image->user);
 }

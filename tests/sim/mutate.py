@@ -47,9 +47,11 @@ def cases(o):
     return [case for group in list(groups.values())[part - 1::parts] for case in group]
 
 
-def lines(o):
-    """The lines for `tegula run --batch`."""
-    for file, kernel, args, sets in cases(o):
+def lines(o, share):
+    """The lines for `tegula run --batch` on this share of a GPU."""
+    for file, kernel, args, sets, wanted in cases(o):
+        if wanted != share:
+            continue
         words = [str(stdlib_cases.STDLIB / (file + ".teg")), "--kernel", kernel, "--target", o.target,
                  "--quiet"]
         for arg in args:
@@ -60,11 +62,13 @@ def lines(o):
             yield shlex.join(words)
 
 
-def run(o, folder):
-    """The simulator appends a line to the log for each barrier, fence and wait of each launch."""
-    log, batch = folder / "log", folder / "batch"
-    batch.write_text("\n".join(lines(o)) + "\n")
-    env = dict(os.environ, TG_SIM_CHECK="1", TG_SIM_MUTATE=str(log))
+def run_batch(o, folder, share):
+    """Runs the lines of one share of a GPU. Returns whether a launch failed, and prints it."""
+    batch = folder / "batch"
+    batch.write_text("\n".join(lines(o, share)) + "\n")
+    env = dict(os.environ, TG_SIM_CHECK="1", TG_SIM_MUTATE=str(folder / "log"))
+    if share > 1:
+        env["TG_SIM_SHARE"] = str(share)
     done = subprocess.run([o.tegula, "run", "--batch", str(batch)], capture_output=True, text=True,
                           env=env)
     text, failed = [], done.returncode < 0
@@ -76,7 +80,14 @@ def run(o, folder):
             failed = True
             print("\n".join(text))
         text = []
-    return failed, log.read_text().splitlines() if log.exists() else []
+    return failed
+
+
+def run(o, folder):
+    """The simulator appends a line to the log for each barrier, fence and wait of each launch."""
+    failed = [run_batch(o, folder, share) for share in dict.fromkeys(case[4] for case in cases(o))]
+    log = folder / "log"
+    return any(failed), log.read_text().splitlines() if log.exists() else []
 
 
 # Synchronisation that kernels of several ranks do not need, by architecture, version of a kernel and

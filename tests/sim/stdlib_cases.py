@@ -7,11 +7,12 @@ import pathlib
 import re
 
 STDLIB = pathlib.Path(__file__).resolve().parent.parent.parent / "stdlib"
-CASES = []  # (file, kernel, words NAME=SPEC of arguments, words NAME=VALUE of settings)
+CASES = []  # (file, kernel, words NAME=SPEC of arguments, words NAME=VALUE of settings, number of GPUs that share the SMs)
+EIGHTH = 8  # so that few tiles are more than the SMs
 
 
-def case(file, kernel, args, sets=""):
-    CASES.append((file, kernel, args.split(), sets.split()))
+def case(file, kernel, args, sets="", share=1):
+    CASES.append((file, kernel, args.split(), sets.split(), share))
 
 
 RANKS = []  # for two ranks: (file, kernel, words of arguments, words of settings, the written tensors)
@@ -23,7 +24,7 @@ def ranks(kernel, args, outs, sets="", file=STDLIB / "comm.teg"):
 
 def missing():
     """Kernels of the library without a case, except those of several ranks."""
-    have = {(f, k) for f, k, _, _ in CASES}
+    have = {(f, k) for f, k, *_ in CASES}
     found = set()
     for path in STDLIB.glob("*.teg"):
         if path.stem == "comm":
@@ -57,14 +58,15 @@ case("attention", "attention", "q=randn(64,2,128,64):f16 k=randn(64,1,330,64):f1
 # More tiles than CTAs: a CTA that is done takes the next one from a counter. A CTA's third tile has the slot
 # of its first. A third of the tiles see no key, so nothing else separates the read of an item's number from
 # its release.
-case("attention", "attention", "q=randn(1,140,384,64):f16 k=randn(1,140,180,64):f16 v=randn(1,140,180,64):f16 mask=none "
-     "lse=zeros(1,140,384) scale=0.125 causal=true", "BM=128 BN=64 stages=2 roles=1 skew=1 persistent=1")
+case("attention", "attention", "q=randn(1,18,384,64):f16 k=randn(1,18,180,64):f16 v=randn(1,18,180,64):f16 mask=none "
+     "lse=zeros(1,18,384) scale=0.125 causal=true", "BM=128 BN=64 stages=2 roles=1 skew=1 persistent=1 split=1",
+     share=EIGHTH)
 # Wide heads: the results of a tile go through the item of its queries. Then more tiles than CTAs.
 for e, n in (256, 80), (192, 112):
     case("attention", "attention", f"q=randn(1,2,200,{e}):f16 k=randn(1,1,270,{e}):f16 v=randn(1,1,270,{e}):f16 mask=none "
          "lse=zeros(1,2,200) scale=0.125 causal=true", f"BM=128 BN={n} split=1 roles=1 skew=1")
-case("attention", "attention", "q=randn(1,70,200,256):f16 k=randn(1,70,250,256):f16 v=randn(1,70,250,256):f16 mask=none "
-     "lse=zeros(1,70,200) scale=0.125 causal=false", "BM=128 BN=80 split=1 roles=1 skew=1 persistent=1")
+case("attention", "attention", "q=randn(1,9,200,256):f16 k=randn(1,9,250,256):f16 v=randn(1,9,250,256):f16 mask=none "
+     "lse=zeros(1,9,200) scale=0.125 causal=false", "BM=128 BN=80 split=1 roles=1 skew=1 persistent=1", share=EIGHTH)
 # Not causal: parts of three blocks of keys.
 case("attention", "attention", HEADS.format(70, 32, 140, t=":f32") +
      "lse=zeros(1,2,70) scale=0.125 causal=false", "BM=16 BN=32 split=2")
@@ -164,9 +166,8 @@ for t, m, k, n, apart, sets in SIZES:
          tile)
 case("matmul", "matmul", "a=randn(64,520):f16 b=randn(520,64):f16", "BM=64 BN=64 BK=64")
 # More tiles than SMs: copies of the next tile come before the store of this one.
-case("matmul", "matmul", "a=randn(1536,264):f16 b=randn(264,1536):f16", "BM=128 BN=128 BK=64 warps=8")
-case("matmul", "matmul", "a=randn(1536,264):f16 b=randn(264,1536):f16",
-     "BM=128 BN=128 BK=64 warps=8 persistent=1 roles=1")
+for more in "", " persistent=1 roles=1":
+    case("matmul", "matmul", "a=randn(384,264):f16 b=randn(264,768):f16", "BM=128 BN=128 BK=64 warps=8" + more, share=EIGHTH)
 case("matmul", "matmul_tf32_nt", "a=randn(70,150) b=randn(90,150) terms=1", "BM=64 BN=64 BK=64")
 case("matmul", "matmul_tf32_nt", "a=randn(64,160) b=randn(64,160) terms=3", "BM=64 BN=64 BK=32")
 for k in (160, 400, 150):
@@ -290,5 +291,5 @@ PACKED = ("q=randn(200,{0},64):f16 k=randn(700,1,64):f16 v=randn(700,1,64):f16 s
           "starts_k=iota(701):i32[::350] lse=zeros(200,{0}) scale=0.125 right=0 ")
 case("attention", "attention_varlen", PACKED.format(2) + "left=200", "BM=64 BN=64")
 for stages in 4, 3:
-    case("attention", "attention_varlen", PACKED.format(100) + "left=30",
-         f"BM=64 BN=64 warps=4 stages={stages} roles=1 skew=1")
+    case("attention", "attention_varlen", PACKED.format(13) + "left=30",
+         f"BM=64 BN=64 warps=4 stages={stages} roles=1 skew=1", share=EIGHTH)
