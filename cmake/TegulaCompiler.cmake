@@ -27,6 +27,7 @@ if(TEGULA_SANITIZE)
     add_link_options(-fsanitize=${TEGULA_SANITIZE})
     if(TEGULA_SANITIZE MATCHES "address")
         add_compile_definitions(TEGULA_HOSTILE) # lang/base.c: each block gets a chunk of its own
+        add_compile_options(-g1) # reports only need lines; compiling and linking take less
     endif()
     if(TEGULA_SANITIZE MATCHES "thread")
         # -O1 -g1 halves the build time, and reports only need lines. -O1 causes false warnings.
