@@ -11,6 +11,7 @@ function(tegula_gpu name)
     endforeach()
     set_property(GLOBAL APPEND PROPERTY GPUS_all ${name})
 endfunction()
+set(main_gpu sm_90a) # each case of tests/run runs on it each time
 tegula_gpu(sm_80 ptx run)
 tegula_gpu(sm_86 ptx)
 tegula_gpu(sm_89 ptx sample)

@@ -19,7 +19,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / d) for d in ("nvidia", "amdgpu")]
-from assemble import GPUS, instances, report  # noqa: E402
+from assemble import GPUS, instances, report, turns  # noqa: E402
 from emitted import emitted, words  # noqa: E402
 from hsaco import Hsaco  # noqa: E402
 
@@ -156,6 +156,7 @@ def main():
     parser.add_argument("--types", default=TYPES)
     parser.add_argument("--kernels", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--daily", type=int, default=1, metavar="N", help="every Nth, in turns of a day (turns.py)")
     parser.add_argument("--rotate", action="store_true", help="each element for two of the GPUs, each kernel for all")
     parser.add_argument("--table", action="store_true", help="print all, not the bad ones alone")
     args = parser.parse_args()
@@ -164,7 +165,7 @@ def main():
         work = [(args, *job) for job in rotated(targets, args.kernels, types)]
     else:
         work = [(args, t, i) for t in targets for i in instances(args.kernels, types)]
-    return report(check, work, args, "code objects")
+    return report(check, turns.share(work, args.daily), args, "code objects")
 
 
 if __name__ == "__main__":

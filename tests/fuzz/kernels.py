@@ -14,7 +14,6 @@ import pathlib
 import random
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -23,6 +22,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "run"))
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
+from batch import run_lines  # noqa: E402
 
 # All integers up to this one are values of the type.
 EXACT = {"f64": 2**50, "f32": 2**23, "f16": 2**11, "bf16": 2**8}
@@ -583,34 +583,6 @@ def line(seed, folder, file, args, setting, number, target, outs):
     for o in outs:
         words += ["--out", f"{o}={folder}/{seed}-{number}-{target}-{o}.npy"]
     return shlex.join(words)
-
-
-def run_lines(program, lines, folder):
-    """(exit code, text) of each line. A dead process costs its line, and a new one takes the rest."""
-    results = []
-    while len(results) < len(lines):
-        (folder / "batch").write_text("\n".join(lines[len(results) :]) + "\n")
-        try:
-            p = subprocess.run(
-                [program, "run", "--batch", str(folder / "batch")],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=120 + len(lines),
-            )
-            out, code = p.stdout, p.returncode
-        except subprocess.TimeoutExpired as e:
-            out, code = e.stdout or b"", -9
-        text, n = [], len(results)
-        for l in out.decode(errors="replace").splitlines():
-            if l.startswith("@@ "):
-                results.append((int(l.split()[2]), "\n".join(text)))
-                text = []
-            else:
-                text.append(l)
-        if len(results) < len(lines):
-            results.append((code or -1, "\n".join(text[-30:]) + "\nthe process died"))
-        assert len(results) > n
-    return results
 
 
 def differ(a, b, elem, exact):

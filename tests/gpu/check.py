@@ -73,7 +73,7 @@ def options():
 
 def case_files(o, pattern="*.py"):
     folder = pathlib.Path(o.root, "tests/run")
-    files = [f for f in sorted(folder.glob(pattern)) if f.stem not in ("run", "harness")]
+    files = [f for f in sorted(folder.glob(pattern)) if f.stem not in ("run", "harness", "batch", "turns")]
     return [f for f in files if o.files in f.stem]
 
 

@@ -31,7 +31,9 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../run"))
 from emitted import batches, emitted, words  # noqa: E402
+import turns  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 with open(os.path.join(ROOT, "lang", "gpus.def"), encoding="utf-8") as gpus_def:
@@ -335,6 +337,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--part", default="1/1", metavar="I/N", help="every Nth kernel, from the Ith on")
     parser.add_argument("--rotate", action="store_true", help="each kernel once a target, in turn")
+    parser.add_argument("--daily", type=int, default=1, metavar="N", help="every Nth, in turns of a day (turns.py)")
     parser.add_argument("--turn", type=int, help="of --rotate; default: TG_TURN, or the tests' one")
     parser.add_argument("--large", action="store_true", help="kernels with large arguments")
     parser.add_argument("--widths", action="store_true", help="norms and softmax of usual widths")
@@ -367,7 +370,7 @@ def main():
             for instance in instances(args.kernels, types)
         ]
     part, parts = map(int, args.part.split("/"))
-    return report(check, work[part - 1 :: parts], args, "kernels")
+    return report(check, turns.share(work[part - 1 :: parts], args.daily), args, "kernels")
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
+import turns as days  # noqa: E402
+from batch import LIMIT, run_lines  # noqa: E402
 
 # Half a unit in the last place of 1, by element.
 EPS = {"f8e5m2": 2.0 ** -3, "f8e4m3": 2.0 ** -4, "bf16": 2.0 ** -9, "float16": 2.0 ** -12,
@@ -95,54 +96,6 @@ def command(run, number, folder, outputs):
     for name, value in c.types.items():
         words += ["--type", f"{name}={value}"]
     return shlex.join(words + list(c.flags))
-
-
-def run_process(program, batch, limit):
-    """Yields (exit code, text) for each completed line, and (signal or -1, text) for a line during which the
-    process died, or was killed after `limit` seconds."""
-    p = subprocess.Popen([program, "run", "--batch", str(batch)], stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT)
-    text, late = [], []
-
-    def stop():
-        late.append(True)
-        p.kill()
-
-    timer = threading.Timer(limit, stop)
-    timer.start()
-    try:
-        for raw in p.stdout:
-            line = raw.decode(errors="replace").rstrip("\n")
-            if not line.startswith("@@ "):
-                text.append(line)
-                continue
-            timer.cancel()
-            yield int(line.split()[2]), "\n".join(text)
-            text = []
-            timer = threading.Timer(limit, stop)
-            timer.start()
-    except GeneratorExit:
-        p.kill()
-        raise
-    finally:
-        timer.cancel()
-    code = p.wait()
-    why = f"took more than {limit} s" if late else "the process died"
-    yield code if code else -1, "\n".join(text[-40:] + [why])
-
-
-def run_batch(program, lines, folder, limit):
-    """(exit code, text) of each line. A new process continues after a line that did not complete, or that
-    left the process's GPU in error."""
-    results = []
-    while len(results) < len(lines):
-        batch = folder / "batch.txt"
-        batch.write_text("\n".join(lines[len(results):]) + "\n")
-        for result in run_process(program, batch, limit):
-            results.append(result)
-            if "CUDA_ERROR" in result[1]:
-                break
-    return results[:len(lines)]
 
 
 def cut(case, target):
@@ -250,14 +203,21 @@ def chosen(o, targets):
             kernels.setdefault((c.file, c.kernel), []).append(c)
         cases = [c for k in kernels.values() for c in k[:: -(-len(k) // o.each)]]
     turn, turns = map(int, o.turn.split("/"))
-    runs = []
+    if o.settings > 1 and days.today() is not None:
+        turn, turns = days.today(), o.settings
+    runs, left_out = [], 0
     for number, c in enumerate(cases):
         first = (turn - 1 + number) % turns
         settings = each_settings(c) if o.each else c.tune
-        settings = settings[first % len(settings)::turns]
-        runs += [Run(c, s, t) for t in targets for s in settings if not c.targets or t in c.targets]
+        taken = settings[first % len(settings)::turns]
+        on = [t for t in targets if not c.targets or t in c.targets]
+        runs += [Run(c, s, t) for t in on for s in taken]
+        left_out += (len(settings) - len(taken)) * len(on)
+    if o.settings > 1:
+        days.say_left_out(left_out, left_out + len(runs))
     part, parts = map(int, o.part.split("/"))
-    return [r for r in runs if o.k in r.title][part - 1 :: parts]
+    first, days_ = map(int, o.daily.split("/"))
+    return days.share([r for r in runs if o.k in r.title][part - 1 :: parts], days_, first)
 
 
 def targets_of(program, wanted):
@@ -271,11 +231,15 @@ def main():
     p.add_argument("--target", action="append")
     p.add_argument("--keep", action="store_true", help="keep the scratch folder and name it")
     p.add_argument("-k", default="", help="only cases whose title holds this text")
-    p.add_argument("--limit", type=float, default=300,
+    p.add_argument("--limit", type=float, default=LIMIT,
                    help="seconds after which a run hangs: many, since machines are busy")
     p.add_argument("--part", default="1/1", metavar="I/N", help="every Nth run, from the Ith on")
     p.add_argument("--turn", default="1/1", metavar="I/N",
                    help="of each case every Nth setting, one at least; the Ith turn of N that take all")
+    p.add_argument("--settings", type=int, default=1, metavar="N",
+                   help="of each case every Nth setting, one at least, in turns of a day (turns.py)")
+    p.add_argument("--daily", default="1/1", metavar="I/N",
+                   help="of the remaining runs every Nth, in turns of a day (turns.py); I shifts the turns")
     p.add_argument("--each", type=int,
                    help="so many cases of each kernel, spread over its list, with the default and the first setting")
     p.add_argument("--covers", nargs="*", default=[], metavar="K.teg", help="each of its kernels must have a run")
@@ -291,7 +255,7 @@ def main():
     references = {id(r.case): expected(r.case) for r in runs}
     lines = [command(r, n, folder, references[id(r.case)]) for n, r in enumerate(runs)]
     failed, passed = 0, []
-    for n, (code, text) in enumerate(run_batch(o.tegula, lines, folder, o.limit)):
+    for n, (code, text) in enumerate(run_lines(o.tegula, lines, folder, o.limit)):
         wrong = verdict(runs[n], n, code, text, references[id(runs[n].case)], folder)
         if wrong == "":
             passed.append(runs[n])

@@ -3,15 +3,14 @@
 import dataclasses
 import os
 import shlex
-import subprocess
 
 import numpy as np
 
-from gen.data import difference
+from gen.data import difference  # finds tests/run, too
+from batch import run_lines
 
 # A program that exceeds a GPU's resources has not failed.
 TOO_LARGE = ("bytes of shared memory of a CTA", "have to fit whole")
-SECONDS_A_LINE = 200
 LEVELS = (None, "base", None, "v3", None, "v4")  # highest level of a CPU
 
 
@@ -44,38 +43,16 @@ class Runner:
         return out
 
     def batch(self, lines, perturb):
-        """(exit code, text) of each line. If the process dies, that line fails and a new process takes the
-        rest."""
-        results = []
-        while len(results) < len(lines):
-            todo = lines[len(results):]
-            file = self.folder / "batch"
-            file.write_text("\n".join(todo) + "\n")
-            # This byte fills new heap memory, and so arenas and workspaces. In every other batch,
-            # uninitialised memory holds NaNs before each launch.
-            env = {**self.env, "MALLOC_PERTURB_": str(perturb)}
-            if perturb & 1:
-                env["TG_FILL"] = "nan"
-            level = LEVELS[perturb % len(LEVELS)]
-            if level:
-                env["TG_LEVEL"] = level
-            try:
-                p = subprocess.run([self.tegula, "run", "--batch", str(file)], stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, env=env, timeout=SECONDS_A_LINE + len(todo))  # fmt: skip
-                out, code = p.stdout, p.returncode
-            except subprocess.TimeoutExpired as e:
-                out, code = e.stdout or b"", -9
-            text, n = [], len(results)
-            for row in out.decode(errors="replace").splitlines():
-                if row.startswith("@@ "):
-                    results.append((int(row.split()[2]), "\n".join(text)))
-                    text = []
-                else:
-                    text.append(row)
-            if len(results) < len(lines):
-                results.append((code or -1, "\n".join(text[-30:]) + "\nthe process died"))
-            assert len(results) > n
-        return results
+        """(exit code, text) of each line."""
+        # This byte fills new heap memory, and so arenas and workspaces. In every other batch,
+        # uninitialised memory holds NaNs before each launch.
+        env = {**self.env, "MALLOC_PERTURB_": str(perturb)}
+        if perturb & 1:
+            env["TG_FILL"] = "nan"
+        level = LEVELS[perturb % len(LEVELS)]
+        if level:
+            env["TG_LEVEL"] = level
+        return run_lines(self.tegula, lines, self.folder, env=env)
 
     def check(self, programs, targets=None, keys=None):
         """For each program, the targets that it ran on and its failures."""
