@@ -43,13 +43,15 @@ def cases(o):
     part, parts = map(int, o.part.split("/"))
     groups = collections.defaultdict(list)
     for case in stdlib_cases.CASES:
+        if case[5] not in o.target:
+            continue
         groups[case[0], case[1]].append(case)
     return [case for group in list(groups.values())[part - 1::parts] for case in group]
 
 
 def lines(o, share):
     """The lines for `tegula run --batch` on this share of a GPU."""
-    for file, kernel, args, sets, wanted in cases(o):
+    for file, kernel, args, sets, wanted, _ in cases(o):
         if wanted != share:
             continue
         words = [str(stdlib_cases.STDLIB / (file + ".teg")), "--kernel", kernel, "--target", o.target,

@@ -7,12 +7,14 @@ import pathlib
 import re
 
 STDLIB = pathlib.Path(__file__).resolve().parent.parent.parent / "stdlib"
-CASES = []  # (file, kernel, words NAME=SPEC of arguments, words NAME=VALUE of settings, number of GPUs that share the SMs)
+# (file, kernel, words NAME=SPEC of arguments, words NAME=VALUE of settings, number of GPUs that share the SMs, text that the
+# target's name holds)
+CASES = []
 EIGHTH = 8  # so that few tiles are more than the SMs
 
 
-def case(file, kernel, args, sets="", share=1):
-    CASES.append((file, kernel, args.split(), sets.split(), share))
+def case(file, kernel, args, sets="", share=1, only=""):
+    CASES.append((file, kernel, args.split(), sets.split(), share, only))
 
 
 RANKS = []  # for two ranks: (file, kernel, words of arguments, words of settings, the written tensors)
@@ -64,9 +66,10 @@ case("attention", "attention", "q=randn(1,18,384,64):f16 k=randn(1,18,180,64):f1
 # Wide heads: the results of a tile go through the item of its queries. Then more tiles than CTAs.
 for e, n in (256, 80), (192, 112):
     case("attention", "attention", f"q=randn(1,2,200,{e}):f16 k=randn(1,1,270,{e}):f16 v=randn(1,1,270,{e}):f16 mask=none "
-         "lse=zeros(1,2,200) scale=0.125 causal=true", f"BM=128 BN={n} split=1 roles=1 skew=1")
+         "lse=zeros(1,2,200) scale=0.125 causal=true", f"BM=128 BN={n} split=1 roles=1 skew=1", only="sm_90a")
 case("attention", "attention", "q=randn(1,70,200,256):f16 k=randn(1,70,250,256):f16 v=randn(1,70,250,256):f16 mask=none "
-     "lse=zeros(1,70,200) scale=0.125 causal=false", "BM=128 BN=80 split=1 roles=1 skew=1 persistent=1")
+     "lse=zeros(1,70,200) scale=0.125 causal=false", "BM=128 BN=80 split=1 roles=1 skew=1 persistent=1",
+     only="sm_90a")
 # Not causal: parts of three blocks of keys.
 case("attention", "attention", HEADS.format(70, 32, 140, t=":f32") +
      "lse=zeros(1,2,70) scale=0.125 causal=false", "BM=16 BN=32 split=2")
