@@ -49,8 +49,8 @@ int role_first_warp(const Op *roles, int i) {
     return first;
 }
 
-static Op *ring_user(const Value *ring, OpCode code) {
-    for_each_use(u, ring) if (u->user->code == code) return u->user;
+static Op *user_of(const Value *v, OpCode code) {
+    for_each_use(u, v) if (u->user->code == code) return u->user;
     return NULL;
 }
 
@@ -154,14 +154,17 @@ static void seek_looped(Op *op, void *found) {
 }
 
 /// Whether shared memory has room for roles. All buffers are live at once, since roles are at
-/// different places, and rings that loop within a tile have two slots.
-static bool has_room_for_roles(const RoleSplit *s) {
+/// different places, and rings that loop within a tile have two slots. staged: an item holds the
+/// results (stage_in_item.c).
+static bool has_room_for_roles(const RoleSplit *s, bool staged) {
     int64_t bytes = lowering_bytes(s->ctx, s->device, NULL);
     for_each_op(op, s->device->regions[0]) {
-        if (op->code == OP_BUF_ALLOC) bytes += shared_room(buf_bytes(result(op, 0)->type));
+        bool buffer = op->code == OP_BUF_ALLOC;
+        if (buffer && !(staged && user_of(result(op, 0), OP_COPYOUT_TMA)))
+            bytes += shared_room(buf_bytes(result(op, 0)->type));
         if (op->code != OP_RING_MAKE) continue;
         const Type *ring = result(op, 0)->type;
-        const Op *acquire = ring_user(result(op, 0), OP_RING_ACQUIRE);
+        const Op *acquire = user_of(result(op, 0), OP_RING_ACQUIRE);
         const Op *loop = acquire ? op_enclosing(acquire, OP_FOR) : NULL;
         bool looped = loop && !op_flag(loop, A_PROGRAM_LOOP); // once a tile: one slot suffices
         int slots = looped ? 2 : 1;
@@ -177,8 +180,8 @@ static const char *reason_against_roles(RoleSplit *s) {
     if (!s->rings || !looped) return "nothing is copied in a loop";
     if (!gpu_roles_have_warps(s->env->gpu, op_int(s->device, A_WARPS, 1)))
         return "its warps are not warpgroups";
-    if (!s->why && !has_room_for_roles(s) &&
-        !(stage_in_item(s->env, s->device) && has_room_for_roles(s)))
+    if (!s->why && !has_room_for_roles(s, false) &&
+        !(has_room_for_roles(s, true) && stage_in_item(s->env, s->device)))
         return "shared memory has no room for two items of each ring";
     return s->why;
 }
@@ -317,8 +320,8 @@ static void sink_waits(RoleSplit *s, Region *r) {
 
 /// Whether the consumer waits for `other`'s item first, in the same iteration.
 static bool comes_first(const Op *acquire, const Op *other) {
-    const Op *a = ring_user(operand(acquire, 0), OP_RING_WAIT);
-    const Op *b = ring_user(operand(other, 0), OP_RING_WAIT);
+    const Op *a = user_of(operand(acquire, 0), OP_RING_WAIT);
+    const Op *b = user_of(operand(other, 0), OP_RING_WAIT);
     return a && b && a->parent == b->parent && op_before(b, a);
 }
 
@@ -331,8 +334,8 @@ static Op *next_fill(Op *acquire) {
 
 /// Moves a whole fill, from its acquire to its commit, after the commit of another one.
 static void move_fill(Op *acquire, const Op *behind) {
-    const Op *end = ring_user(operand(acquire, 0), OP_RING_COMMIT);
-    Op *at = ring_user(operand(behind, 0), OP_RING_COMMIT)->next;
+    const Op *end = user_of(operand(acquire, 0), OP_RING_COMMIT);
+    Op *at = user_of(operand(behind, 0), OP_RING_COMMIT)->next;
     for (Op *op = acquire, *next; op; op = next) {
         next = op->next;
         bool last = op == end;

@@ -46,8 +46,9 @@ typedef struct RingItem {
     int group;    // number of its cp.async group
     Op *released; // the op of the current role that released it
     bool acquired, committed, waited;
-    uint64_t copied; // panels that copies out may still have to read, as bits
-    bool here;       // waited for by the current role
+    bool overwritten; // by results
+    uint64_t copied;  // panels that copies out may still have to read, as bits
+    bool here;        // waited for by the current role
 } RingItem;
 
 typedef struct Track {
@@ -320,6 +321,8 @@ static void read_buf(Sync *y, const Op *op, const Value *v, bool engine) {
         Track *t = track_of(y, operand(buf->def, 0));
         if (!n || t->items.data[n->n].released)
             fail_schedule(y, op, "it reads an item that is not there");
+        if (t->items.data[n->n].overwritten)
+            fail_schedule(y, op, "it reads an item that results have overwritten");
         return;
     }
     SharedStore *s = store_of(y, buf);
@@ -381,6 +384,7 @@ static void copy_item_out(Sync *y, const Op *op, const Value *buf) {
     uint64_t panels = low_bits((int)(view->extents[view->inner] / panel)) << first;
     if (item->copied & panels) fail_schedule(y, op, "its panel may still have to be read");
     item->copied |= panels;
+    item->overwritten = true;
     y->copies_out++;
     y->unread = true;
     y->unwritten |= op_flag(op, A_ADD);

@@ -86,20 +86,24 @@ static void collect_copy_out(Op *op, void *arg) {
     if (op->code == OP_COPYOUT_TMA) vec_push(s->ctx, &s->copies, op);
 }
 
-/// Returns the op of the item's region that holds `op`, or NULL.
+/// Returns the op of the item's region that holds `op`. NULL: none does, or a loop lies between.
 static Op *op_of_tile(const Stage *s, Op *op) {
-    while (op && op->parent != s->item.wait->parent) op = op->parent->parent;
+    while (op && op->parent != s->item.wait->parent) {
+        op = op->parent->parent;
+        if (op && op_is_loop(op)) return NULL;
+    }
     return op;
 }
 
-/// Whether the item holds all results of a tile, each in panels of its own.
+/// Whether the item holds all results of a tile, each in panels of its own. The release shows that
+/// no later product reads the item.
 static bool item_holds_results(const Stage *s) {
     const Type *item = s->item.buf->type;
     int64_t width = 0;
     for (int i = 0; i < s->copies.n; i++) {
         Op *copy = s->copies.data[i], *top = op_of_tile(s, copy);
         const Type *buf = operand(copy, 1)->type, *block = operand(copy, 2)->type;
-        if (!def_of(operand(copy, 1), OP_BUF_ALLOC) || !top || op_before(top, s->item.wait))
+        if (!def_of(operand(copy, 1), OP_BUF_ALLOC) || !top || op_before(top, s->item.release))
             return false;
         if (buf->elem != item->elem || buf->swizzle != item->swizzle || buf->inner != item->inner ||
             buf->extents[0] != item->extents[0] || buf->pad != item->pad)
