@@ -283,11 +283,11 @@ typedef struct Product {
     struct Product *next, *before; // next: list of the group, oldest first; before: the product
                                    // whose result this one adds to
     const SimSite *site;
-    int id, commit;                    // commit: its committed group, or -1
-    bool worked, ready, passed, given; // ready: waited for; passed: its sums went to another
-                                       // product; given: its results were returned
-    uint64_t a[8], b[8];               // descriptors of the k-steps
-    Elements registers;                // A, if it is in registers
+    int id, commit;             // commit: its committed group, or -1
+    bool worked, ready, passed; // ready: waited for; passed: its sums went to another product
+    int given;                  // number of results that were returned, of all threads
+    uint64_t a[8], b[8];        // descriptors of the k-steps
+    Elements registers;         // A, if it is in registers
     Elements sum;
 } Product;
 

@@ -391,17 +391,20 @@ static uint32_t waited_result(Group *g, const SimSite *site, int thread, int i, 
     if (p->passed)
         bad_accumulator(g, site, p, thread, i, "belongs to a product that took over from");
     if (!p->ready) return bits;
-    p->given = true;
+    p->given++;
     int reg = bits & ((1 << REGISTER_BITS) - 1);
     return get_register(p, thread, reg);
 }
 
+/// Releases products with all results returned. A wait may consist of several statements, and a
+/// product's results may be divided between them.
 static void sweep_products(Group *g) {
     Product **at = &g->oldest, *p;
     g->newest = NULL;
     while ((p = *at)) {
         // A product whose sums went to another one is kept until that one has taken them.
-        bool over = p->given || (p->passed && p->next && p->next->worked && p->worked);
+        bool over = p->given == p->site->result_count * THREADS ||
+                    (p->passed && p->next && p->next->worked && p->worked);
         for (const Product *q = p->next; over && q; q = q->next) over = q->before != p;
         if (over) {
             *at = p->next;
