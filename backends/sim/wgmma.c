@@ -403,7 +403,7 @@ static void sweep_products(Group *g) {
     g->newest = NULL;
     while ((p = *at)) {
         // A product whose sums went to another one is kept until that one has taken them.
-        bool over = p->given == p->site->result_count * THREADS ||
+        bool over = p->given >= p->site->result_count * THREADS ||
                     (p->passed && p->next && p->next->worked && p->worked);
         for (const Product *q = p->next; over && q; q = q->next) over = q->before != p;
         if (over) {
