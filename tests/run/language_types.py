@@ -60,7 +60,7 @@ for t, dtype in INTS.items():
     if t[0] == "i":
         info = np.iinfo(dtype)
         x = np.array([info.min, 5, info.max, -1, info.min + 1, 0, 2, info.min] * 3, dtype)
-        case("language.teg", "total_abs", {"x": x}, total_abs(x, t), tune=[{"B": 8}], name=f"total_abs-{t}")
+        case("language.teg", "total_abs", {"x": x}, total_abs(x, t), name=f"total_abs-{t}")
 LEAST = -2 ** 63
 case("language.teg", "total_consts", {},
      {"r": [LEAST, 0, 0, LEAST, 0, -1, -31, 1, 14, (0xffff ^ 16) | 256, 0, -1],
