@@ -52,7 +52,7 @@ def total_abs(x, t):
     a = [int(wrap([abs(int(v))], t)[0]) for v in x]
     ordered = [v for k in range(0, len(a), 8) for v in sorted(a[k:k + 8])]
     half = [truncated(v, 2) for v in a]
-    return {"less": np.array(a) < 0, "wide": wrap([v * 3 for v in a], "i64"), "sorted": wrap(ordered, t),
+    return {"less": np.array(a) < 0, "wide": wrap([v - 3 for v in a], "i64"), "sorted": wrap(ordered, t),
             "half": wrap(half, t)}
 
 
