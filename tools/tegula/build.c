@@ -346,11 +346,6 @@ static bool prepare_build(Making *m) {
         cli_error("'tegula build' needs -o FILE, --header FILE.h or both");
         return false;
     }
-    if (o->jit && (o->output || !o->header)) {
-        cli_error("--jit makes a header alone: tegula build %s --jit --header FILE.h",
-                  o->files.at[0]);
-        return false;
-    }
     if (o->output && !find_output_kind(o->output)) return false;
     const char *paths[] = {o->output, o->header, o->depfile};
     for (int i = 0; i < 3; i++)
