@@ -445,6 +445,8 @@ void op_add_operand(Ir *ir, Op *op, Value *v);
 void value_replace(Value *old, Value *with);
 bool value_has_uses(const Value *v);
 bool value_has_one_use(const Value *v);
+/// Returns a user of v with this code, or NULL.
+Op *value_user(const Value *v, OpCode code);
 /// Unlinks the op and drops its operand uses. Its results must be unused.
 void op_erase(Op *op);
 /// Removes the op from its region and keeps it whole.

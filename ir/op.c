@@ -305,6 +305,11 @@ bool value_has_one_use(const Value *v) {
     return v->uses && !v->uses->next;
 }
 
+Op *value_user(const Value *v, OpCode code) {
+    for_each_use(u, v) if (u->user->code == code) return u->user;
+    return NULL;
+}
+
 /* ---- places -------------------------------------------------------------------------------- */
 
 void region_insert(Region *r, Op *before, Op *op) {

@@ -252,18 +252,12 @@ void gpu_lower_ring_wait(GpuFn *f, Op *op) {
     gpu_barrier(f);
 }
 
-/// Returns the wait of the same ring, which shows how items are read.
-static const Op *wait_of(const Value *ring) {
-    for_each_use(u, ring) if (u->user->code == OP_RING_WAIT) return u->user;
-    return NULL;
-}
-
 void gpu_lower_ring_release(GpuFn *f, Op *op) {
     Gen *g = f->g;
     GpuRing *r = gpu_ring(f, operand(op, 0));
     LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
     if (!r->tma) return;
-    const Op *wait = wait_of(operand(op, 0));
+    const Op *wait = value_user(operand(op, 0), OP_RING_WAIT); // shows how items are read
     bool touched = false;
     for (int i = 0; wait && i < r->type->n_parts; i++) touched |= is_touched(result(wait, i));
     if (touched) gpu_warp_sync(f); // all lanes are through with the buffers

@@ -13,6 +13,7 @@
 #include "passes/util.h"
 
 #include <math.h>
+
 /// The work of one program, or of one run of a region.
 typedef struct GpuWork {
     double unit, shared, alu; // cycles of an SM
@@ -77,13 +78,6 @@ static double panel_waste(const GpuModel *m, double row_bytes) {
     return ceil(row_bytes / panel) * panel / row_bytes;
 }
 
-/// Whether the operand is a loaded block, perhaps transposed.
-static bool comes_from_memory(const Value *v) {
-    const Op *op = v->def;
-    if (op && op->code == OP_PERMUTE) op = operand(op, 0)->def;
-    return op && op->code == OP_LOAD;
-}
-
 /// Operands are read from shared memory once for each tile of rows, or of both dimensions.
 static void add_dot(const GpuModel *m, GpuWork *w, const Op *op, double times) {
     const Type *a = operand(op, 0)->type, *d = result(op, 0)->type;
@@ -112,7 +106,7 @@ static void add_dot(const GpuModel *m, GpuWork *w, const Op *op, double times) {
     w->unit += times * rounds * odd * rows * columns * k / (m->target->unit_cycle * u->rate);
     if (group) w->unit += times * rounds * COST_GPU_START_GROUP * rows / u->m * k / u->k;
     double read_a = rows * (group ? 1 : COST_GPU_WARP_COLUMNS), read_b = columns;
-    if (group && !comes_from_memory(operand(op, 0))) read_a = 0; // it is in registers
+    if (group && !gpu_operand_load(operand(op, 0))) read_a = 0; // it is in registers
     read_b *= group ? fmax(1, rows / u->m) : COST_GPU_WARP_ROWS;
     w->shared += times * rounds * (read_a + read_b) * k * bytes / COST_GPU_SHARED_CYCLE;
 }

@@ -30,8 +30,7 @@ typedef struct Chain {
 
 /* ---- loads and products -------------------------------------------------------------------- */
 
-/// Returns the load behind the operand, unchanged or transposed; NULL: the operand is computed.
-static const Op *load_of(const Value *v) {
+const Op *gpu_operand_load(const Value *v) {
     const Op *op = v->def;
     if (op && op->code == OP_PERMUTE) op = operand(op, 0)->def;
     return op && op->code == OP_LOAD ? op : NULL;
@@ -121,7 +120,7 @@ static bool is_early(const Chain *c, const Op *dot) {
     const Op *user = value_has_one_use(sum) ? sum->uses->user : NULL;
     if (user && user->code == OP_ADD && begins_late(c, operand(user, !sum->uses->index)))
         return false;
-    return load_of(operand(dot, 0)) && !rests_on_state(operand(dot, 0), c->loop, &seen) &&
+    return gpu_operand_load(operand(dot, 0)) && !rests_on_state(operand(dot, 0), c->loop, &seen) &&
            !rests_on_state(operand(dot, 1), c->loop, &seen);
 }
 
@@ -133,11 +132,11 @@ static void seek_effects(Op *op, void *found) {
 static bool is_chain(Chain *c) {
     bool effects = false;
     if (c->mixed || c->n_dots != MOST_DOTS || !is_early(c, c->dots[0])) return false;
-    if (is_early(c, c->dots[1]) || load_of(operand(c->dots[1], 0))) return false;
+    if (is_early(c, c->dots[1]) || gpu_operand_load(operand(c->dots[1], 0))) return false;
     op_walk_pre((Op *)c->loop, seek_effects, &effects);
     for (int i = 0; i < MOST_DOTS; i++)
         for (int k = i; k < 2; k++) { // the left operand of the second product is computed
-            const Op *load = load_of(operand(c->dots[i], k));
+            const Op *load = gpu_operand_load(operand(c->dots[i], k));
             if (!load) return false;
             add_load(c, load);
         }

@@ -192,6 +192,9 @@ typedef enum GpuRolesFit {
 
 /// Predicts from the source IR whether the passes `roles` and `skew` take the program.
 GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape *shape);
+/// Returns the load of a product's operand in the source IR, unchanged or transposed; NULL: the
+/// operand is computed.
+const Op *gpu_operand_load(const Value *v);
 
 // The conditions that the prediction and the passes share.
 

@@ -49,11 +49,6 @@ int role_first_warp(const Op *roles, int i) {
     return first;
 }
 
-static Op *user_of(const Value *v, OpCode code) {
-    for_each_use(u, v) if (u->user->code == code) return u->user;
-    return NULL;
-}
-
 /* ---- legality ------------------------------------------------------------------------------ */
 
 static bool refuse_roles(RoleSplit *s, const char *why) {
@@ -160,11 +155,11 @@ static bool has_room_for_roles(const RoleSplit *s, bool staged) {
     int64_t bytes = lowering_bytes(s->ctx, s->device, NULL);
     for_each_op(op, s->device->regions[0]) {
         bool buffer = op->code == OP_BUF_ALLOC;
-        if (buffer && !(staged && user_of(result(op, 0), OP_COPYOUT_TMA)))
+        if (buffer && !(staged && value_user(result(op, 0), OP_COPYOUT_TMA)))
             bytes += shared_room(buf_bytes(result(op, 0)->type));
         if (op->code != OP_RING_MAKE) continue;
         const Type *ring = result(op, 0)->type;
-        const Op *acquire = user_of(result(op, 0), OP_RING_ACQUIRE);
+        const Op *acquire = value_user(result(op, 0), OP_RING_ACQUIRE);
         const Op *loop = acquire ? op_enclosing(acquire, OP_FOR) : NULL;
         bool looped = loop && !op_flag(loop, A_PROGRAM_LOOP); // once a tile: one slot suffices
         int slots = looped ? 2 : 1;
@@ -320,8 +315,8 @@ static void sink_waits(RoleSplit *s, Region *r) {
 
 /// Whether the consumer waits for `other`'s item first, in the same iteration.
 static bool comes_first(const Op *acquire, const Op *other) {
-    const Op *a = user_of(operand(acquire, 0), OP_RING_WAIT);
-    const Op *b = user_of(operand(other, 0), OP_RING_WAIT);
+    const Op *a = value_user(operand(acquire, 0), OP_RING_WAIT);
+    const Op *b = value_user(operand(other, 0), OP_RING_WAIT);
     return a && b && a->parent == b->parent && op_before(b, a);
 }
 
@@ -334,8 +329,8 @@ static Op *next_fill(Op *acquire) {
 
 /// Moves a whole fill, from its acquire to its commit, after the commit of another one.
 static void move_fill(Op *acquire, const Op *behind) {
-    const Op *end = user_of(operand(acquire, 0), OP_RING_COMMIT);
-    Op *at = user_of(operand(behind, 0), OP_RING_COMMIT)->next;
+    const Op *end = value_user(operand(acquire, 0), OP_RING_COMMIT);
+    Op *at = value_user(operand(behind, 0), OP_RING_COMMIT)->next;
     for (Op *op = acquire, *next; op; op = next) {
         next = op->next;
         bool last = op == end;

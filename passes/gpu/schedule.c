@@ -40,20 +40,15 @@ static bool is_tma_flow(const Flow *f) {
     return ring_is_tma(result(f->make, 0));
 }
 
-static Op *find_ring_user(const Value *ring, OpCode code) {
-    for_each_use(u, ring) if (u->user->code == code) return u->user;
-    return NULL;
-}
-
 static void collect_flow(Op *op, void *arg) {
     Schedule *s = arg;
     if (op->code != OP_RING_MAKE) return;
     Value *ring = result(op, 0);
     Flow f = {.make = op,
-              .acquire = find_ring_user(ring, OP_RING_ACQUIRE),
-              .commit = find_ring_user(ring, OP_RING_COMMIT),
-              .wait = find_ring_user(ring, OP_RING_WAIT),
-              .release = find_ring_user(ring, OP_RING_RELEASE)};
+              .acquire = value_user(ring, OP_RING_ACQUIRE),
+              .commit = value_user(ring, OP_RING_COMMIT),
+              .wait = value_user(ring, OP_RING_WAIT),
+              .release = value_user(ring, OP_RING_RELEASE)};
     const Op *user = s->roles ? f.wait : f.acquire;
     if (!f.acquire || !f.wait || user->parent->parent->code != OP_FOR) return;
     f.loop = user->parent->parent;
@@ -167,7 +162,7 @@ static void release_behind(const Op *first, Op *end) {
     for (Op *op = first->next, *next; op && op != end; op = next) {
         next = op->next;
         if (op->code != OP_RING_RELEASE) continue;
-        Flow f = {.wait = find_ring_user(operand(op, 0), OP_RING_WAIT)};
+        Flow f = {.wait = value_user(operand(op, 0), OP_RING_WAIT)};
         bool alone;
         if (f.wait && feeds_chain(&f, end, &alone)) op_move_before(op, end->next);
     }

@@ -78,8 +78,6 @@ void stage_stores(Async *s);
 /// Stages a tile's results in an item that its products have read (stage_in_item.c). Returns false
 /// if no item can hold them.
 bool stage_in_item(PassEnv *env, Op *device);
-/// Whether each warp has the same rows in both layouts.
-bool same_rows_by_warp(const Layout *a, const Layout *b);
 /// Whether only products read the item, as their left operand, and each warp's part of a product
 /// reads the rows that it has in the layout `rows`.
 bool is_read_by_same_warps(const Value *item, const Layout *rows);

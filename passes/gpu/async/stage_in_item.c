@@ -25,7 +25,8 @@ typedef struct Stage {
     VEC(Op *) copies; // copyout_tma
 } Stage;
 
-bool same_rows_by_warp(const Layout *a, const Layout *b) {
+/// Whether each warp has the same rows in both layouts.
+static bool same_rows_by_warp(const Layout *a, const Layout *b) {
     int64_t box[MAX_RANK];
     Bits warps[2];
     const Layout *both[] = {a, b};
