@@ -12,8 +12,8 @@
 #include "driver/remote/child_process.h"
 #include "runtime/base/process.h"
 #include "tests/inject/scenario.h"
+#include "tests/open_files.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
 #include <signal.h>
@@ -129,14 +129,6 @@ static Plan *plan;
 static Report *report;
 
 /* ---- one run, in a child --------------------------------------------------------------------- */
-
-static int count_files(void) {
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (d && readdir(d)) n++;
-    if (d) closedir(d);
-    return n;
-}
 
 /// Counts child processes that ended and were not waited for.
 static int count_processes(void) {

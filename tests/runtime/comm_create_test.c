@@ -175,7 +175,7 @@ static bool is_awaited(void) {
            strstr(tg_last_error(), "where 2 ranks with heaps of ");
 }
 
-/// A rank waits for another one. Those that do not fit are told why, and it goes on waiting.
+/// A rank that does not fit is refused with the reason. The rank that was there goes on waiting.
 static void threads_differ(void **state) {
     (void)state;
     tg_comm_options first = options_of("threads", "differ", 0, 2), other = first;

@@ -6,8 +6,8 @@
 
 #include "runtime/comm/comm_cuda.h"
 #include "runtime/runtime.h"
+#include "tests/open_files.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -211,15 +211,7 @@ static void expect_told(const Rank *ranks, const char *call, const char *what) {
     if (!named) fail_msg("no rank names %s and '%s': %s", call, what, ranks[0].text);
 }
 
-static int count_files(void) {
-    int n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (d && readdir(d)) n++;
-    if (d) closedir(d);
-    return n;
-}
-
-/// What a process has.
+/// The resources that this process holds.
 typedef struct Held {
     int memory, modules, files;
 } Held;
