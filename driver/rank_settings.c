@@ -276,6 +276,16 @@ static void pin_roles(const SettingSearch *s, RankedSetting *at) {
         pin_schedule_value(ctx, &at->config, AXIS_PERSISTENT, 1);
 }
 
+/// A launch with enough programs never splits a loop. The code then leaves out the second phase,
+/// which is a third of attention's.
+static void pin_split(const SettingSearch *s, RankedSetting *at) {
+    const Build *b = s->build;
+    bool never = at->grid.split_programs >= (double)split_enough_programs(b->gpu);
+    int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
+    if ((ways > 1 || never) && is_open(s, at, AXIS_SPLIT))
+        pin_schedule_value(b->ctx, &at->config, AXIS_SPLIT, ways);
+}
+
 static void try_open_setting(SettingSearch *s, int i) {
     Build *b = s->build;
     RankedSetting *at = &s->open->data[i];
@@ -294,9 +304,7 @@ static void try_open_setting(SettingSearch *s, int i) {
     if (at->axes.cluster == GPU_PAIR && is_open(s, at, AXIS_CLUSTER))
         pin_schedule_value(b->ctx, &at->config, AXIS_CLUSTER, GPU_PAIR);
     pin_roles(s, at);
-    int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
-    if (ways > 1 && is_open(s, at, AXIS_SPLIT))
-        pin_schedule_value(b->ctx, &at->config, AXIS_SPLIT, ways);
+    pin_split(s, at);
     double least = s->open->data[s->best].seconds;
     if (at->seconds >= 0 && (least < 0 || at->seconds < least)) s->best = i;
 }

@@ -62,10 +62,17 @@ typedef struct GridNeeds {
     bool loops;        // some may be split, as far as is visible
     double turns;      // iterations of the longest such loop outside host loops; guessed if unknown
     bool splits;       // the passes split some by default
+    double split_programs; // the fewest of a phase that is split or not at launch; 0: unknown
 } GridNeeds;
 GridNeeds cost_grid(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
                     void *user);
 /// A phase with fewer programs leaves threads of a CPU idle.
 enum { FEW_PROGRAMS = 32 };
+
+/* ---- split.c ------------------------------------------------------------------------------- */
+
+/// Loops of a phase with at least so many programs are not split by default. gpu: whether the phase
+/// runs on a GPU.
+int64_t split_enough_programs(bool gpu);
 
 #endif

@@ -123,8 +123,8 @@ static void limit_ways(LoopSplit *s, Builder *b) {
     s->ways = ix_min(b, s->ways, ix_max(b, parts, build_index(b, 2)));
 }
 
-static int64_t few_programs(const PassEnv *env) {
-    return env->gpu ? SPLIT_FEW_PROGRAMS_GPU : FEW_PROGRAMS;
+int64_t split_enough_programs(bool gpu) {
+    return gpu ? SPLIT_FEW_PROGRAMS_GPU : FEW_PROGRAMS;
 }
 
 /// Returns the maximum parts of a loop. On GPUs, large states are joined one by one.
@@ -147,7 +147,8 @@ static void choose_split_ways(LoopSplit *s, Builder *b) {
     }
     limit_ways(s, b);
     if (!const_int(s->programs, &programs)) {
-        Value *few = build_binary(b, OP_LT, s->programs, build_index(b, few_programs(s->env)));
+        Value *few =
+            build_binary(b, OP_LT, s->programs, build_index(b, split_enough_programs(s->env->gpu)));
         s->ways = build_select(b, few, s->ways, one);
         s->single = build_binary(b, OP_EQ, s->ways, one);
     }
@@ -424,7 +425,8 @@ static bool is_split_wanted(const LoopSplit *s) {
         known &= const_int(l->lo, &lo) && const_int(l->hi, &hi);
         programs = known ? programs * (hi > lo ? ceil_div(hi - lo, l->step) : 0) : 0;
     }
-    return s->env->split > 1 || (known ? programs < few_programs(s->env) : !s->monoids);
+    return s->env->split > 1 ||
+           (known ? programs < split_enough_programs(s->env->gpu) : !s->monoids);
 }
 
 static void split_loops(Op *phase, void *arg) {

@@ -30,11 +30,12 @@ static void add_grid_level(const CostDims *dims, const Op *p, TileCounts *t) {
 
 static void add_grid_phase(const CostDims *dims, const Op *phase, GridNeeds *out) {
     TileCounts t = {.programs = 1, .rows = 1, .cols = 1};
-    bool constant = true;
+    bool constant = true, known = true;
     const Op *p = phase;
     for (const Op *next = p; next; next = inner_parallel(p)) {
         p = next;
         constant &= is_constant(p);
+        known &= cost_is_known(dims, p);
         add_grid_level(dims, p, &t);
     }
     if (t.programs > out->programs) out->programs = t.programs;
@@ -47,6 +48,8 @@ static void add_grid_phase(const CostDims *dims, const Op *phase, GridNeeds *out
         out->loops = true;
         out->turns = fmax(out->turns, cost_trips(dims, op));
         out->splits |= op->n_regions > 1 || constant;
+        if (op->n_regions > 1 && !constant)
+            out->split_programs = fmin(out->split_programs, known ? t.programs : 0);
     }
 }
 
@@ -65,7 +68,8 @@ static void add_grid_region(const CostDims *dims, const Region *r, GridNeeds *ou
 GridNeeds cost_grid(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
                     void *user) {
     CostDims dims = {.dim_of = dim_of, .user = user};
-    GridNeeds needs = {.programs = 1, .rows = 1, .cols = 1};
+    GridNeeds needs = {.programs = 1, .rows = 1, .cols = 1, .split_programs = INFINITY};
     add_grid_region(&dims, kernel->regions[0], &needs);
+    if (isinf(needs.split_programs)) needs.split_programs = 0;
     return needs;
 }
