@@ -160,8 +160,6 @@ TURN = 1067  # the tests' turn; any number is possible
 KNOWN = {
     "nvvm layer_norm x=zeros(64,32768):f32": 24,
     "sm_80 nvvm softmax_backward y=zeros(64,32768):f32": 20,
-    "sm_90a nvptx attention q=zeros(2,16,4096,256):f16": 48,
-    "sm_90a nvvm attention q=zeros(2,16,4096,256):f16": 296,
     "sm_90a nvvm attention_varlen roles=1 skew=1": 208,
     "sm_90a nvptx bce_with_logits T=f16|T=f8e4m3|T=f8e5m2": 40,
     "sm_86|sm_89 nvvm log_softmax x=zeros(4096,512):f32": 16,
