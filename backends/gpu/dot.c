@@ -182,8 +182,8 @@ static int64_t round_up_to(int64_t n, int64_t unit) {
     return ceil_div(n, unit) * unit;
 }
 
-/// Chooses the layout of both operands in shared memory. Rows of a are padded by the size of an
-/// access, so that lanes reading different rows use different banks.
+/// Chooses the layout of both operands in shared memory. Rows begin an odd number of accesses apart,
+/// so that lanes that use different rows use different banks.
 static void choose_room(Dot *s) {
     int bytes = elem_bytes(s->elem);
     s->step = ACCESS_BYTES / bytes;
@@ -192,6 +192,7 @@ static void choose_room(Dot *s) {
     s->n = s->layout->extents[1];
     while (bytes << s->vec > ACCESS_BYTES || s->n & ((1 << s->vec) - 1)) s->vec--;
     s->pitch_b = round_up_to(s->n, s->step);
+    if (s->pitch_b / s->step % 2 == 0) s->pitch_b += s->step;
     int64_t whole = round_up_to(s->k, s->step);
     int64_t pads = bytes * (s->m * s->step + 2 * s->f->threads),
             most = gpu_shared_room(s->f) - pads;

@@ -88,34 +88,38 @@ def failing(error):
 # ---- products ------------------------------------------------------------------------------------
 
 
-def matmul(env, dtype, m, n, k, transposed):
-    """c = a b, with b as rows of K (nt) or of N (nn)."""
+def matmul(env, dtype, m, n, k, form="nn"):
+    """c = a b. form: how a and b lie in memory (n: as they are multiplied, t: transposed)."""
     t = TYPES[dtype]
     m, n, k = env.size(m), env.size(n), env.size(k)
 
     def inputs(seed):
-        shape = (n, k) if transposed else (k, n)
-        return {"a": env.randn((m, k), seed, t), "b": env.randn(shape, seed + 100, t)}
+        a, b = ((m, k), (k, n))
+        a, b = (a[::-1] if form[0] == "t" else a), (b[::-1] if form[1] == "t" else b)
+        return {"a": env.randn(a, seed, t), "b": env.randn(b, seed + 100, t)}
+
+    def a_of(i):
+        return i["a"].t() if form[0] == "t" else i["a"]
 
     def b_of(i):
-        return i["b"].t() if transposed else i["b"]
+        return i["b"].t() if form[1] == "t" else i["b"]
 
     def triton(i, o):
         import triton_peers
 
-        triton_peers.matmul(i["a"], i["b"], o["c"], transposed)
+        triton_peers.matmul(i["a"], i["b"], o["c"], form[1] == "t")
 
     def cublas(i, o):
-        torch.matmul(i["a"], b_of(i), out=o["c"])
+        torch.matmul(a_of(i), b_of(i), out=o["c"])
 
     return Problem(
-        key=f"matmul {dtype} {m}x{n}x{k} {'nt' if transposed else 'nn'}",
+        key=f"matmul {dtype} {m}x{n}x{k} {form}",
         inputs=inputs,
         outputs=lambda i: {"c": ((m, n), t)},
-        reference=lambda i: {"c": i["a"].double() @ b_of(i).double()},
+        reference=lambda i: {"c": a_of(i).double() @ b_of(i).double()},
         contenders=env.ours(
             "matmul",
-            "matmul_nt" if transposed else "matmul",
+            "matmul" if form == "nn" else f"matmul_{form}",
             lambda i, o: {"a": i["a"], "b": i["b"], "c": o["c"]},
         )
         + env.peer("cublas", cublas)
@@ -714,7 +718,7 @@ def groups():
     def named(f, *args):
         return " ".join([f.__name__, *map(str, args)]), of(f, *args)
 
-    both = (False, True)
+    both = ("nn", "nt")
     products = [(t, *s, b) for s in LARGE for t in ("bf16", "f16") for b in both]
     products += [("bf16", *s, b) for s in THIN + UNEVEN + NARROW for b in both]
     norms = [(t, *s) for s in ROWS for t in ("bf16", "f32")]
@@ -722,9 +726,11 @@ def groups():
     return {
         "roof": [named(copy_roof)],
         "matmul": [named(matmul, *p) for p in products],
-        "llama": [named(matmul, "bf16", m, *nk, True) for nk in LLAMA for m in TOKENS],
+        "llama": [named(matmul, "bf16", m, *nk, "nt") for nk in LLAMA for m in TOKENS],
         "fp8": [named(fp8, 8192, 8192, 8192)],
-        "f32": [named(tf32, 4096, 4096, 4096), named(matmul, "f32", 4096, 4096, 4096, False)],
+        "f32": [named(tf32, 4096, 4096, 4096)]
+        + [named(matmul, "f32", 4096, 4096, 4096, f) for f in ("nn", "nt", "tn", "tt")]
+        + [named(matmul, "f32", *s) for s in ((2048, 4096, 8192), (8205, 5921, 2949), (1000, 1000, 1000))],
         "layers": [named(linear, 8192, 8192, 4096), named(linear, 4096, 4096, 4096)]
         + [named(conv2d, *c) for c in ((32, 64, 56, 56, 64), (8, 256, 28, 28, 256))],
         "attention": [named(attention, *a) for a in ATTENTION],

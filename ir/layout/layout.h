@@ -217,7 +217,8 @@ typedef struct BlockAccess {
     int max_bytes; // the widest access of a lane: 16
     int cta_bits;  // of a cluster
     // If a thread has spare registers, it takes so many bytes of neighbours along this dimension.
-    int pack, pack_bytes;
+    // The first 2^pack_lanes lanes continue along it.
+    int pack, pack_bytes, pack_lanes;
     bool whole; // all vectors have max_bytes, even if some threads then have none
 } BlockAccess;
 

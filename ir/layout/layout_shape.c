@@ -379,9 +379,9 @@ static void move_row(int *order, int row, int at) {
 }
 
 /// Puts the lowest rows of the packed dimension after those of the vector, if registers are left
-/// for them. The rest of the packed run comes after 8 lanes: that many runs are in one line of
-/// shared memory, whose banks the adjacent lanes then fill. Returns the number of leading rows in
-/// registers.
+/// for them, and then those of its lanes. Without such lanes the rest of the packed run comes after
+/// 8 lanes: that many runs are in one line of shared memory, whose banks the adjacent lanes then
+/// fill. Returns the number of leading rows in registers.
 static int pack_lowest_rows(const Layout *l, const BlockAccess *a, int *order, int n, int vector) {
     if (!a->pack_bytes || (a->pack == a->contiguous && vector)) return vector;
     int run = smaller_int(top_bit((Bits)(a->pack_bytes * 8 / a->elem_bits) | 1), l->log2[a->pack]);
@@ -389,6 +389,9 @@ static int pack_lowest_rows(const Layout *l, const BlockAccess *a, int *order, i
         wanted = smaller_int(run, n - vector - a->lane_bits - a->warp_bits);
     if (wanted < 0) wanted = 0;
     for (int i = 0; i < wanted; i++) move_row(order, base + i, vector + i);
+    for (int i = wanted; i < wanted + a->pack_lanes && i < l->log2[a->pack]; i++)
+        move_row(order, base + i, vector + i);
+    if (a->pack_lanes) return vector + wanted;
     int near = vector + NEAR_LANES, inner = a->contiguous;
     if (inner >= 0 && inner != a->pack && near <= l->log2[inner])
         for (int i = wanted; i < run; i++) move_row(order, base + i, near + i);

@@ -78,6 +78,19 @@ static double panel_waste(const GpuModel *m, double row_bytes) {
     return ceil(row_bytes / panel) * panel / row_bytes;
 }
 
+/// A product of FMAs. Threads take powers of two of rows and columns, in squares as far as
+/// possible, and read the edges of their square in vectors.
+static void add_fma_dot(const GpuModel *m, GpuWork *w, double steps, double rows, double columns,
+                        double bytes) {
+    double sums = exp2(ceil(log2(rows)) + ceil(log2(columns)));
+    double edges = 2 * sqrt(fmax(1, sums / m->threads)), vector = COST_GPU_FMA_VECTOR_BYTES / bytes;
+    double reads = steps * m->threads / m->target->lanes * edges / vector; // of warps
+    double cycles = steps * sums / m->target->fma_cycle;
+    w->fma += cycles;
+    w->alu += cycles + reads * m->target->lanes / m->target->fma_cycle;
+    w->shared += reads * COST_GPU_FMA_READ;
+}
+
 /// Operands are read from shared memory once for each tile of rows, or of both dimensions.
 static void add_dot(const GpuModel *m, GpuWork *w, const Op *op, double times) {
     const Type *a = operand(op, 0)->type, *d = result(op, 0)->type;
@@ -87,10 +100,7 @@ static void add_dot(const GpuModel *m, GpuWork *w, const Op *op, double times) {
     double rounds = u && gpu_in_three(op_precision(op)) ? 3 : 1;
     w->flops += 2 * times * rows * columns * k;
     if (!u) {
-        double cycles = times * rows * columns * k / m->target->fma_cycle;
-        w->alu += cycles;
-        w->fma += cycles;
-        w->shared += times * rows * columns * k * bytes / 4 / COST_GPU_SHARED_CYCLE;
+        add_fma_dot(m, w, times * k, rows, columns, bytes);
         return;
     }
     bool swap = rows < u->m && columns >= u->m;
@@ -238,10 +248,11 @@ static double loaded_bytes(const GpuModel *m, const Region *r) {
     return sum;
 }
 
-/// Whether elements go through registers, so that each step waits for them: gathers, and rows too
-/// irregular for any copy.
+/// Whether elements go through registers, so that each step waits for them: operands of FMAs,
+/// gathers, and rows too irregular for any copy.
 static bool loads_by_hand(const GpuModel *m, const Region *r) {
     for_each_op(op, r) {
+        if (op->code == OP_DOT && !unit_for_dot(m, op)) return true;
         if (op->code == OP_LOAD) {
             Access a = access_of(op);
             if (a.pick_at >= 0 || pipeline_copy_bytes(m, op, &a) == 0) return true;

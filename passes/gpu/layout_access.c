@@ -4,6 +4,9 @@
 
 // Costs in issue slots: of an instruction, of a line that a load reads through the first cache, and
 // of a sector that a store writes past it (a partial sector costs as much as a whole one).
+// Lanes along a row of an operand of FMAs, log2: with 2 more lanes across, stores of vectors fill
+// all banks, since rows begin an odd number of vectors apart.
+enum { FMA_ROW_LANES = 2 };
 enum { WIDEST = 16, SECTOR = 32, LINE = 128, ACCESS_SLOTS = 2, LINE_SLOTS = 3, WRITE_SLOTS = 4 };
 
 const Layout *default_layout(Layouts *s, const Type *type) {
@@ -58,19 +61,21 @@ static void find_widest_access(Op *op, void *arg) {
     if (same && bits > f->widest) f->widest = bits;
 }
 
-/// Returns the axis of v that products sum, if v only feeds operands of AMD's units; else -1. The
-/// operand's rows in shared memory lie along this axis.
-static int summed_axis(const Value *v) {
+/// Returns the axis along which v's rows lie in shared memory, if v only feeds operands of products
+/// that read it from there, without a copy that turns it: the summed axis for AMD's units, the last
+/// axis for FMAs (*fma). Else -1.
+static int shared_row_axis(const Value *v, bool *fma) {
     int axis = -1;
     if (v->type->rank != 2) return -1;
     for_each_use(u, v) {
         const Op *op = u->user;
         const GpuUnit *unit = op->code == OP_DOT ? gpu_unit_of(op) : NULL;
         int found = -1;
+        if (op->code == OP_DOT && !unit && u->index < 2) found = 1, *fma = true;
         if (unit && unit->features & GPU_AMD && u->index < 2) found = !u->index;
-        if (op->code == OP_CAST) found = summed_axis(result(op, 0));
+        if (op->code == OP_CAST) found = shared_row_axis(result(op, 0), fma);
         if (op->code == OP_PERMUTE) {
-            found = summed_axis(result(op, 0));
+            found = shared_row_axis(result(op, 0), fma);
             if (found >= 0) found = (int)op_ints(op, A_PERM)->ints[found];
         }
         if (found < 0 || (axis >= 0 && axis != found)) return -1;
@@ -82,8 +87,10 @@ static int summed_axis(const Value *v) {
 const Layout *access_layout(Layouts *s, const Op *op) {
     Access a = access_of(op);
     BlockAccess b = describe_access(&a);
-    int summed = op->code == OP_LOAD ? summed_axis(result(op, 0)) : -1;
-    if (summed >= 0) b.pack = summed, b.pack_bytes = WIDEST;
+    bool fma = false;
+    int rows = op->code == OP_LOAD ? shared_row_axis(result(op, 0), &fma) : -1;
+    if (rows >= 0) b.pack = rows, b.pack_bytes = WIDEST;
+    if (fma) b.pack_lanes = FMA_ROW_LANES;
     Family f = {&a, b.contiguous, b.elem_bits};
     op_walk_pre(s->device, find_widest_access, &f);
     b.max_bytes = WIDEST * b.elem_bits / f.widest;
