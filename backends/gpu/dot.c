@@ -11,8 +11,7 @@
 
 #include <string.h>
 
-// Bytes of both operands together.
-enum { DOT_BYTES = 65536, ACCESS_BYTES = 16 };
+enum { ACCESS_BYTES = 16 };
 
 typedef struct Dot {
     GpuFn *f;
@@ -196,7 +195,7 @@ static void choose_room(Dot *s) {
     int64_t whole = round_up_to(s->k, s->step);
     int64_t pads = bytes * (s->m * s->step + 2 * s->f->threads),
             most = gpu_shared_room(s->f) - pads;
-    most = most < DOT_BYTES ? most : DOT_BYTES;
+    most = most < GPU_FMA_BYTES ? most : GPU_FMA_BYTES;
     s->piece = most / bytes / (s->m + s->pitch_b) / 16 * 16;
     if (s->piece < 16) s->piece = 16;
     if (s->piece > whole) s->piece = whole;

@@ -85,9 +85,15 @@ static void add_fma_dot(const GpuModel *m, GpuWork *w, double steps, double rows
     double sums = exp2(ceil(log2(rows)) + ceil(log2(columns)));
     double edges = 2 * sqrt(fmax(1, sums / m->threads)), vector = COST_GPU_FMA_VECTOR_BYTES / bytes;
     double reads = steps * m->threads / m->target->lanes * edges / vector; // of warps
+    double staged = steps * (rows + columns) / vector;                     // by threads
     double cycles = steps * sums / m->target->fma_cycle;
     w->fma += cycles;
     w->alu += cycles + reads * m->target->lanes / m->target->fma_cycle;
+    w->alu += staged * COST_GPU_FMA_STAGE / m->target->fma_cycle;
+    w->alu += COST_GPU_FMA_SEEN * reads * COST_GPU_FMA_READ;
+    w->alu += COST_GPU_FMA_STEP;
+    if (steps * (rows + columns + vector) * bytes > GPU_FMA_BYTES)
+        w->alu += COST_GPU_FMA_PIECES * cycles;
     w->shared += reads * COST_GPU_FMA_READ;
 }
 
@@ -436,7 +442,10 @@ static double resident_ctas(const GpuModel *m, double registers, GpuWork *w) {
     registers = fmin(registers, most);
     double n = fmin(t->threads_sm / threads, t->registers_sm / (registers * threads));
     double stages = stages_for(m, w, w->stage);
-    if (stages < 2) w->spills *= COST_GPU_SPILLS; // no pipeline
+    if (w->fma > 0 && w->unit == 0)
+        stages = fmin(stages, 1); // operands of FMAs have no pipeline
+    else if (stages < 2)
+        w->spills *= COST_GPU_SPILLS; // no pipeline
     if (stages < 1)
         w->spills *= COST_GPU_SPILLS; // not even a buffer: operands go through
                                       // registers

@@ -169,6 +169,8 @@ GpuShape gpu_shape_of(const GpuTarget *target, const Op *device);
 /// Whether a phase with programs of this shape, which combine rows, goes by columns (columns.c).
 bool gpu_goes_by_columns(const GpuTarget *t, const GpuShape *shape, const Op *program);
 
+/// Shared memory for both operands of a product of FMAs. Larger ones pass in pieces along k.
+enum { GPU_FMA_BYTES = 65536 };
 enum { GPU_RING_SLOTS = 4 }; // default maximum
 /// Returns the bytes for a CTA's rings: its share of an SM's memory if that lets copies run ahead.
 /// `each`: the bytes of one slot of all rings; `other`: all other shared memory; alone: the CTA has

@@ -10,9 +10,6 @@
 #include <string.h>
 
 enum { MAX_DEPTH = 64 };
-// Registers of 4 lanes along the rows of a product of FMAs, each with 4 elements of k and an
-// address, and of 8 lanes along its columns.
-enum { FMA_ROW_WORDS = 5, FMA_COLUMN_WORDS = 2 };
 
 /// The warps (as bits) along rows and columns. The rest compute copies.
 typedef struct WarpGrid {
@@ -177,8 +174,7 @@ static const Layout *fma_layout(Layouts *s, const Type *d, WholeLines whole) {
     const Layout *atom = layout_unique(s->ctx, &l);
     int64_t tiles_m = (m + l.extents[0] - 1) / l.extents[0];
     int64_t tiles_n = (n + l.extents[1] - 1) / l.extents[1];
-    WarpGrid g =
-        warp_grid(s->warp_bits, tiles_m, tiles_n, FMA_ROW_WORDS * m, FMA_COLUMN_WORDS * n, whole);
+    WarpGrid g = warp_grid(s->warp_bits, tiles_m, tiles_n, m, n, whole);
     int both[] = {1 << g.m, 1 << g.n};
     return over_grid(s->ctx, layout_tile(s->ctx, atom, d->extents, both), 0, g.copies);
 }

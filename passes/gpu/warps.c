@@ -298,8 +298,8 @@ static double registers_of_amd(const RegisterSizes *z, int warps) {
     return WARPS_BASE_AMD + z->held / (share * lanes) + (z->sums + z->staged) / (warps * lanes);
 }
 
-/// Words on NVIDIA's GPUs of operands that no copy brings: those of FMAs, and of chains. Half of the
-/// scattered elements have a register.
+/// Words on NVIDIA's GPUs of operands that no copy brings: those of FMAs, and of chains. Half of
+/// the scattered elements have a register.
 static double words_through_registers(const RegisterSizes *z) {
     return z->singles + z->scattered / 2 + z->staged + (z->dots > 1 ? z->held : 0);
 }
