@@ -181,8 +181,8 @@ static int64_t round_up_to(int64_t n, int64_t unit) {
     return ceil_div(n, unit) * unit;
 }
 
-/// Chooses the layout of both operands in shared memory. Rows begin an odd number of accesses apart,
-/// so that lanes that use different rows use different banks.
+/// Chooses the layout of both operands in shared memory. Rows begin an odd number of accesses
+/// apart, so that lanes that use different rows use different banks.
 static void choose_room(Dot *s) {
     int bytes = elem_bytes(s->elem);
     s->step = ACCESS_BYTES / bytes;

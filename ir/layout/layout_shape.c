@@ -370,12 +370,13 @@ static int deal_ctas(Ctx *ctx, Layout *l, const BlockAccess *a, int *order, int 
     return n - ctas;
 }
 
-/// Moves `row` to place `at`, in front of its present place.
-static void move_row(int *order, int row, int at) {
+/// Moves `row` to place `at`, in front of its present place among the n rows. Nothing happens if a
+/// CTA or an earlier place has it.
+static void move_row(int *order, int n, int row, int at) {
     int i = at;
-    while (order[i] != row) i++;
-    for (; i > at; i--) order[i] = order[i - 1];
-    order[at] = row;
+    while (i < n && order[i] != row) i++;
+    for (; i < n && i > at; i--) order[i] = order[i - 1];
+    if (i == at && i < n) order[at] = row;
 }
 
 /// Puts the lowest rows of the packed dimension after those of the vector, if registers are left
@@ -388,13 +389,15 @@ static int pack_lowest_rows(const Layout *l, const BlockAccess *a, int *order, i
     int base = layout_base(l, a->pack),
         wanted = smaller_int(run, n - vector - a->lane_bits - a->warp_bits);
     if (wanted < 0) wanted = 0;
-    for (int i = 0; i < wanted; i++) move_row(order, base + i, vector + i);
-    for (int i = wanted; i < wanted + a->pack_lanes && i < l->log2[a->pack]; i++)
-        move_row(order, base + i, vector + i);
-    if (a->pack_lanes) return vector + wanted;
+    for (int i = 0; i < wanted; i++) move_row(order, n, base + i, vector + i);
+    if (a->pack_lanes) {
+        for (int i = wanted; i < wanted + a->pack_lanes && i < l->log2[a->pack]; i++)
+            move_row(order, n, base + i, vector + i);
+        return vector + wanted;
+    }
     int near = vector + NEAR_LANES, inner = a->contiguous;
     if (inner >= 0 && inner != a->pack && near <= l->log2[inner])
-        for (int i = wanted; i < run; i++) move_row(order, base + i, near + i);
+        for (int i = wanted; i < run; i++) move_row(order, n, base + i, near + i);
     return vector + wanted;
 }
 

@@ -258,7 +258,7 @@ static double loaded_bytes(const GpuModel *m, const Region *r) {
 /// gathers, and rows too irregular for any copy.
 static bool loads_by_hand(const GpuModel *m, const Region *r) {
     for_each_op(op, r) {
-        if (op->code == OP_DOT && !unit_for_dot(m, op)) return true;
+        if (op->code == OP_DOT && !cost_is_dead(op) && !unit_for_dot(m, op)) return true;
         if (op->code == OP_LOAD) {
             Access a = access_of(op);
             if (a.pick_at >= 0 || pipeline_copy_bytes(m, op, &a) == 0) return true;
@@ -551,6 +551,7 @@ static double phase_cycles(GpuModel *m, const Op *phase, GpuWork *w, double prog
     if (m->roles) w->spills = 1;
     double compute =
         m->roles ? busy_in_roles(w, m->split) : busy_cycles(w) + busy_among_few(m, w, held);
+    if (w->fma > 0 && w->unit == 0 && held < 2) compute *= COST_GPU_FMA_ALONE;
     double hidden = m->roles ? 2 * COST_GPU_LATENCY : COST_GPU_LATENCY;
     double busy = each * compute,
            start = m->roles ? COST_GPU_ROLES_START : COST_GPU_LATENCY + COST_GPU_CTA_START;

@@ -245,8 +245,16 @@ static void different_boxes(void **state) {
             Ctx *ctx = ctx_create(NULL);
             int64_t e[] = {extents[i], extents[j]};
             if (e[0] * e[1] > 8000) e[0] = 7;
-            BlockAccess row = {2, 16, e, 1, 16, 5, 2, 16, 0, 0, 0, false};
-            BlockAccess column = {2, 32, e, 0, 4, 5, 2, 16, 0, 0, 0, false};
+            BlockAccess row = {.rank = 2,
+                               .elem_bits = 16,
+                               .extents = e,
+                               .contiguous = 1,
+                               .align_bytes = 16,
+                               .lane_bits = 5,
+                               .warp_bits = 2,
+                               .max_bytes = 16};
+            BlockAccess column = row;
+            column.elem_bits = 32, column.contiguous = 0, column.align_bytes = 4;
             const Layout *mma = layout_of(ctx, "[16x8; reg (0,1) (8,0); lane (0,2) (0,4) (1,0) "
                                                "(2,0) (4,0)]");
             const Layout *l[] = {layout_blocked(ctx, &row), layout_blocked(ctx, &column),

@@ -165,7 +165,14 @@ static void epilogue(void **state) {
     const Layout *atom = fragment_layout(ctx, fragment_find("wgmma.m64n8", FRAG_D));
     for (int i = 0; i < 6; i++) {
         int64_t e[] = {64, n[i]};
-        BlockAccess access = {2, 16, e, 1, 16, 5, 2, 16, 0, 0, 0, false};
+        BlockAccess access = {.rank = 2,
+                              .elem_bits = 16,
+                              .extents = e,
+                              .contiguous = 1,
+                              .align_bytes = 16,
+                              .lane_bits = 5,
+                              .warp_bits = 2,
+                              .max_bytes = 16};
         const Layout *d = layout_tile(ctx, atom, e, NULL), *out = layout_blocked(ctx, &access);
         Conversion c = layout_convert(d, out, 16);
         if (!layout_same_box(d, out)) continue;
@@ -176,6 +183,44 @@ static void epilogue(void **state) {
         assert_int_equal(c.write_conflicts, 1);
         assert_int_equal(c.read_conflicts, 1);
         assert_int_equal(c.shared.bytes, 64 * n[i] * 2);
+    }
+    ctx_destroy(ctx);
+}
+
+/// Operands of FMAs that run along k in memory are turned in registers: lanes that store at the
+/// same time (8 for vectors of 16 bytes) use different banks, whatever the block. Rows begin an odd
+/// number of vectors apart.
+static void turned_for_fma(void **state) {
+    (void)state;
+    enum { VECTOR = 4, GROUPS = 8, LANES = 8 };
+    static const int64_t rows[] = {64, 128, 256}, depths[] = {32, 64};
+    Ctx *ctx = ctx_create(NULL);
+    for (int i = 0; i < 12; i++) {
+        int64_t e[] = {rows[i / 4], depths[i / 2 % 2]}, pitch = rows[i / 4] + VECTOR;
+        BlockAccess access = {.rank = 2,
+                              .elem_bits = 32,
+                              .extents = e,
+                              .contiguous = 1,
+                              .align_bytes = 16,
+                              .lane_bits = 5,
+                              .warp_bits = 2 + i % 2,
+                              .max_bytes = 16,
+                              .pack = 0,
+                              .pack_bytes = 16,
+                              .pack_lanes = 2};
+        const Layout *l = layout_blocked(ctx, &access);
+        if (layout_vector(l, 0, NULL) < 2) continue; // too few elements for vectors in each thread
+        for (int64_t r = 0; r < layout_registers(l); r++) {
+            unsigned used = 0;
+            for (int64_t t = 0; t < LANES; t++) {
+                int64_t x[MAX_RANK];
+                layout_at(l, r, t, x);
+                if (x[0] % VECTOR) break; // not the first element of a vector
+                int64_t group = (x[1] * pitch + x[0]) / VECTOR % GROUPS;
+                assert_false(used >> group & 1);
+                used |= 1u << group;
+            }
+        }
     }
     ctx_destroy(ctx);
 }
@@ -279,7 +324,16 @@ static void buffers_of_products(void **state) {
         if (e[1] % atom->extents[1]) continue;
         Layout to = *layout_tile(ctx, atom, e, (int[]){2, 1});
         to.bits[LEVEL_WARP]++; // copies
-        BlockAccess access = {2, 16, e, !turned, 16, units[u].lanes, warps, 16, 0, 1, 16, false};
+        BlockAccess access = {.rank = 2,
+                              .elem_bits = 16,
+                              .extents = e,
+                              .contiguous = !turned,
+                              .align_bytes = 16,
+                              .lane_bits = units[u].lanes,
+                              .warp_bits = warps,
+                              .max_bytes = 16,
+                              .pack = 1,
+                              .pack_bytes = 16};
         check_buffer(ctx, layout_blocked(ctx, &access), layout_unique(ctx, &to), units[u].banks,
                      turned);
     }
@@ -391,6 +445,7 @@ int main(void) {
         cmocka_unit_test(known_conflicts),
         cmocka_unit_test(transposition),
         cmocka_unit_test(epilogue),
+        cmocka_unit_test(turned_for_fma),
         cmocka_unit_test(random_conflicts),
         cmocka_unit_test(phases_of_waves),
         cmocka_unit_test(buffers_of_products),

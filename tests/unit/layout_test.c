@@ -348,8 +348,18 @@ static void blocked(void **state) {
             for (int bits = 8; bits <= 64; bits *= 2) {
                 int64_t e[] = {extents[i], extents[j]};
                 if (e[0] * e[1] > 65536) continue;
-                BlockAccess a = {2,     bits, e,         (i + j) % 3 - 1, 16,        5,
-                                 i % 4, 16,   j % 5 % 4, i % 2,           j % 3 * 8, false};
+                BlockAccess a = {.rank = 2,
+                                 .elem_bits = bits,
+                                 .extents = e,
+                                 .contiguous = (i + j) % 3 - 1,
+                                 .align_bytes = 16,
+                                 .lane_bits = 5,
+                                 .warp_bits = i % 4,
+                                 .max_bytes = 16,
+                                 .cta_bits = j % 5 % 4,
+                                 .pack = i % 2,
+                                 .pack_bytes = j % 3 * 8,
+                                 .pack_lanes = j % 4};
                 const Layout *l = layout_blocked(ctx, &a);
                 check_vector(l, 0);
                 check_vector(l, 1);
@@ -365,38 +375,98 @@ static void blocked(void **state) {
         const Layout *l = random_layout(ctx, &rnd, random_shape(&rnd));
         for (int d = 0; d < l->rank; d++) check_vector(l, d);
     }
+    ctx_destroy(ctx);
+}
+
+static void blocked_examples(void **state) {
+    (void)state;
+    Ctx *ctx = ctx_create(NULL);
     const Layout *turned = layout_of(ctx, "[8; reg 1 2; lane 6]"); // 2 3 0 1 in the other lane
     assert_int_equal(layout_vector(turned, 0, NULL), 1);
-    BlockAccess row = {2, 16, (int64_t[]){64, 160}, 1, 16, 5, 2, 16, 0, 0, 0, false};
+    BlockAccess row = {.rank = 2,
+                       .elem_bits = 16,
+                       .extents = (int64_t[]){64, 160},
+                       .contiguous = 1,
+                       .align_bytes = 16,
+                       .lane_bits = 5,
+                       .warp_bits = 2,
+                       .max_bytes = 16};
     assert_ptr_equal(layout_blocked(ctx, &row),
                      layout_of(ctx, "[64x160; reg (0,1) (0,2) (0,4) (8,0); lane (0,8) (0,16) (1,0) "
                                     "(2,0) (4,0); warp (16,0) (32,0); repeat (1,5)]"));
-    BlockAccess split = {2, 16, (int64_t[]){1, 12288}, 1, 16, 5, 2, 16, 2, 0, 0, false};
+    BlockAccess split = {.rank = 2,
+                         .elem_bits = 16,
+                         .extents = (int64_t[]){1, 12288},
+                         .contiguous = 1,
+                         .align_bytes = 16,
+                         .lane_bits = 5,
+                         .warp_bits = 2,
+                         .max_bytes = 16,
+                         .cta_bits = 2};
     assert_ptr_equal(layout_blocked(ctx, &split),
                      layout_of(ctx, "[1x12288; reg (0,1) (0,2) (0,4); lane (0,8) (0,16) (0,32) "
                                     "(0,64) (0,128); warp (0,256) (0,512); cta (0,1024) (0,2048); "
                                     "repeat (1,3)]"));
-    BlockAccess few = {1, 32, (int64_t[]){256}, 0, 16, 5, 2, 16, 2, 0, 0, false};
+    BlockAccess few = {.rank = 1,
+                       .elem_bits = 32,
+                       .extents = (int64_t[]){256},
+                       .contiguous = 0,
+                       .align_bytes = 16,
+                       .lane_bits = 5,
+                       .warp_bits = 2,
+                       .max_bytes = 16,
+                       .cta_bits = 2};
     assert_ptr_equal(layout_blocked(ctx, &few),
                      layout_of(ctx, "[256; reg 1; lane 2 4 8 16 32; warp 64 128; cta - -]"));
-    BlockAccess column = {2, 32, (int64_t[]){128, 8}, 0, 8, 5, 2, 16, 0, 0, 0, false};
+    BlockAccess column = {.rank = 2,
+                          .elem_bits = 32,
+                          .extents = (int64_t[]){128, 8},
+                          .contiguous = 0,
+                          .align_bytes = 8,
+                          .lane_bits = 5,
+                          .warp_bits = 2,
+                          .max_bytes = 16};
     assert_ptr_equal(
         layout_blocked(ctx, &column),
         layout_of(ctx, "[128x8; reg (1,0) (64,0) (0,1); lane (2,0) (4,0) (8,0) (16,0) (32,0)"
                        "; warp (0,2) (0,4)]"));
     // Whole vectors: fewer than threads, and one more row than exists.
-    BlockAccess whole = {2, 16, (int64_t[]){24, 16}, 1, 16, 5, 3, 16, 0, 0, 0, true};
+    BlockAccess whole = {.rank = 2,
+                         .elem_bits = 16,
+                         .extents = (int64_t[]){24, 16},
+                         .contiguous = 1,
+                         .align_bytes = 16,
+                         .lane_bits = 5,
+                         .warp_bits = 3,
+                         .max_bytes = 16,
+                         .whole = true};
     assert_ptr_equal(layout_blocked(ctx, &whole),
                      layout_of(ctx, "[24x16; reg (0,1) (0,2) (0,4); lane (0,8) (1,0) (2,0) (4,0) "
                                     "(8,0); warp (16,0) - -]"));
     // Neighbours along the other dimension, as many as registers allow; in rows that are not
     // contiguous along them.
-    BlockAccess across = {2, 16, (int64_t[]){128, 8}, 1, 16, 5, 0, 16, 0, 0, 16, false};
+    BlockAccess across = {.rank = 2,
+                          .elem_bits = 16,
+                          .extents = (int64_t[]){128, 8},
+                          .contiguous = 1,
+                          .align_bytes = 16,
+                          .lane_bits = 5,
+                          .max_bytes = 16,
+                          .pack_bytes = 16};
     assert_ptr_equal(
         layout_blocked(ctx, &across),
         layout_of(ctx, "[128x8; reg (0,1) (0,2) (0,4) (1,0) (2,0); lane (4,0) (8,0) (16,0) (32,0) "
                        "(64,0)]"));
-    BlockAccess loose = {2, 16, (int64_t[]){8, 128}, -1, 16, 5, 1, 16, 0, 1, 16, false};
+    BlockAccess loose = {.rank = 2,
+                         .elem_bits = 16,
+                         .extents = (int64_t[]){8, 128},
+                         .contiguous = -1,
+                         .align_bytes = 16,
+                         .lane_bits = 5,
+                         .warp_bits = 1,
+                         .max_bytes = 16,
+                         .pack = 1,
+                         .pack_bytes = 16};
     assert_ptr_equal(
         layout_blocked(ctx, &loose),
         layout_of(ctx,
@@ -614,6 +684,7 @@ int main(void) {
         cmocka_unit_test(stacked_and_tiled),
         cmocka_unit_test(parts),
         cmocka_unit_test(blocked),
+        cmocka_unit_test(blocked_examples),
         cmocka_unit_test(reductions_and_scans),
         cmocka_unit_test(row_of_wgmma),
     };
