@@ -57,8 +57,13 @@ typedef struct GpuModel {
 
 /* ---- ops ----------------------------------------------------------------------------------- */
 
+/// The unit that `select` will choose. Without one for f8, f8 is multiplied as f16.
 static const GpuUnit *unit_for_dot(const GpuModel *m, const Op *dot) {
-    return gpu_unit_for(m->target, operand(dot, 0)->type, operand(dot, 1)->type, op_precision(dot));
+    Type a = *operand(dot, 0)->type, b = *operand(dot, 1)->type;
+    const GpuUnit *unit = gpu_unit_for(m->target, &a, &b, op_precision(dot));
+    if (unit || elem_info[a.elem].bits != 8 || !elem_is(a.elem, EC_FLOAT)) return unit;
+    a.elem = b.elem = EL_F16;
+    return gpu_unit_for(m->target, &a, &b, op_precision(dot));
 }
 
 static double padded_extent(int64_t extent, int64_t unit) {

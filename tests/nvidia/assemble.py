@@ -94,7 +94,7 @@ def gradient(rows, columns, **more):
 
 LARGE = [
     ("matmul", "matmul", SQUARE, ("bf16", "f16", "f32", "f8e4m3", "f8e5m2")),
-    ("matmul", "matmul_nt", SQUARE, HALVES),
+    ("matmul", "matmul_nt", SQUARE, ("bf16", "f16", "f32")),
     ("matmul", "matmul", ODD, ("bf16", "f16")),
     ("matmul", "matmul_nt", ODDER, ("bf16",)),
     ("matmul", "matmul", WIDE, ("bf16",)),
