@@ -11,12 +11,12 @@
 
 enum GpuFeatureIndex {
 #define FEATURE(name, meaning) GPU_FEATURE_##name,
-#include "lang/gpus.def"
+#include "lang/gpu_features.def"
 };
-/// The features of lang/gpus.def, a bit each.
+/// The features of lang/gpu_features.def, a bit each.
 enum GpuFeature {
 #define FEATURE(name, meaning) GPU_##name = 1 << GPU_FEATURE_##name,
-#include "lang/gpus.def"
+#include "lang/gpu_features.def"
 };
 
 enum { GPU_AMD = GPU_MFMA | GPU_WMMA };
@@ -200,7 +200,8 @@ const Op *gpu_operand_load(const Value *v);
 
 // The conditions that the prediction and the passes share.
 
-/// Whether `warps` that compute and the warpgroup of the warp that copies make a CTA.
+/// Whether a CTA can have `warps` warps that compute, and one more warpgroup for the warp that
+/// copies.
 bool gpu_roles_have_warps(const GpuTarget *t, int64_t warps);
 /// Registers that a thread has where `warps` compute and the copying warpgroup keeps few.
 int gpu_role_registers(const GpuTarget *t, int64_t warps);

@@ -38,7 +38,7 @@ const GpuTarget *gpu_target(const char *name) {
 static int feature_named(const char *name, size_t n) {
     static const char *const names[] = {
 #define FEATURE(name, meaning) #name,
-#include "lang/gpus.def"
+#include "lang/gpu_features.def"
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0) return 1 << i;
