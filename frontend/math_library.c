@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The library of elementary functions: fns of std/math.teg and its imports, as funcs of scalars.
-// Rows of lang/library.def name the functions; all other fns are their helpers.
+// Rows FUNCTION and FUNCTIONS of lang/elementwise.def name the functions; all other fns are their
+// helpers.
 #include "frontend/elab/elab.h"
 
 #include "ir/library.h"
@@ -93,16 +94,17 @@ static void check_names(Program *p) {
     }
 }
 
-/// Registers lang/library.def as a source. The compiler has the rows and their lines, but not the
-/// text.
+/// Registers the functions' rows of lang/elementwise.def as a source. The compiler has the rows and
+/// their lines, but not the text of the file.
 static uint16_t rows_source(Ctx *ctx) {
     Text text = {.ctx = ctx};
     int line = 1;
     for (int i = 0; i < N_LIBRARY_FNS; i++) {
+        if (i && library_fns[i].line == library_fns[i - 1].line) continue;
         for (; line < library_fns[i].line; line++) text_add(&text, "\n");
         text_add(&text, "%s", library_fns[i].row);
     }
-    return ctx_add_source(ctx, "lang/library.def", text.data, text.n);
+    return ctx_add_source(ctx, "lang/elementwise.def", text.data, text.n);
 }
 
 /// Returns "fn (f64, f64): f64"; an omitted type is "?".

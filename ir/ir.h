@@ -93,7 +93,7 @@ const Type *ty_ring(Ir *ir, int slots, int n, const Type *const *bufs);
 const Type *ty_pending(Ir *ir, const Type *block);
 /// The block without its layout.
 const Type *ty_plain(Ir *ir, const Type *t);
-/// The shape of `shape`, with its layout, and another element.
+/// Returns the type with the shape and the layout of `shape`, and another element.
 const Type *ty_with_elem(Ir *ir, const Type *shape, Elem elem);
 const Type *ty_with_shape(Ir *ir, const Type *elem, const Type *shape);
 bool ty_same_shape(const Type *a, const Type *b);
@@ -272,7 +272,7 @@ enum Trait {
     HOST = 512,        // allowed only outside programs
     EFFECT = 1024,     // some other effect (assert, print, require): keep, in order
     ASSOCIATES = 2048, // f(f(a, b), c) = f(a, f(b, c)), for integers
-    /// Elementwise; a function of the library if the target has no instruction (lang/library.def).
+    /// Elementwise; a function of the library if the target has no instruction (lang/elementwise.def).
     TRANSCENDENTAL = 4096,
 };
 
@@ -434,7 +434,7 @@ bool compare_holds(Compare compare, int64_t x, int64_t y);
     const char *getter##_word(type v);                                                             \
     type getter##_of_word(const char *word);
 #include "lang/attrs.def"
-// Of any kind: whether an op has it, comparing, copying.
+// Attributes of any kind: whether an op has one, comparing, copying.
 const Attr *op_attr(const Op *op, AttrId id);
 void op_set_attr(Ir *ir, Op *op, AttrId id, const Attr *value);
 void op_copy_attr(Ir *ir, Op *to, const Op *from, AttrId id);

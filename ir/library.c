@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The table of lang/library.def.
+// The functions of lang/elementwise.def.
 #include "ir/library.h"
 
-#define ROW_TEXT(op, elem, fn) "FUNCTION(" #op ", " #elem ", " #fn ")"
+// The start of a row FUNCTIONS, as messages show it.
+#define PAIR_TEXT(op, fn) "FUNCTIONS(" #op ", " #fn ", "
 
 const LibraryFn library_fns[N_LIBRARY_FNS] = {
-#define FUNCTION(op, elem, fn) {OP_##op, EL_##elem, #fn, ROW_TEXT(op, elem, fn), __LINE__},
-#include "lang/library.def"
+#define FUNCTION(op, elem, fn)                                                                     \
+    {OP_##op, EL_##elem, #fn, "FUNCTION(" #op ", " #elem ", " #fn ")", __LINE__, 0, NULL},
+#define FUNCTIONS(op, fn, ulps32, ulps64, least, greatest, how)                                    \
+    {OP_##op, EL_F32, #fn "_f32", PAIR_TEXT(op, fn), __LINE__, ulps32, how},                       \
+        {OP_##op, EL_F64, #fn "_f64", PAIR_TEXT(op, fn), __LINE__, ulps64, how},
+#include "lang/elementwise.def"
 };
 
 const LibraryFn *library_fn(OpCode op, Elem elem) {

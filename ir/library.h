@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The rows of lang/library.def: the fn of std/math.teg that computes an op on a type.
+// The rows FUNCTION and FUNCTIONS of lang/elementwise.def: the fn of std/math.teg that computes an
+// op on a type.
 #ifndef IR_LIBRARY_H
 #define IR_LIBRARY_H
 
@@ -9,14 +10,16 @@ typedef struct LibraryFn {
     OpCode op;
     Elem elem;
     const char *name; // of the fn
-    const char *row;  // the text in lang/library.def,
+    const char *row;  // the text in lang/elementwise.def,
     int line;         // and its line
+    double ulps;      // the greatest error, in units in the last place
+    const char *how;  // the method, in words; NULL: exact, by a row FUNCTION
 } LibraryFn;
 
 enum {
     N_LIBRARY_FNS = 0
 #define FUNCTION(op, elem, fn) +1
-#include "lang/library.def"
+#include "lang/elementwise.def"
 };
 
 extern const LibraryFn library_fns[N_LIBRARY_FNS];

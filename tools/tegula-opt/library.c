@@ -86,7 +86,8 @@ static void check_ops(Ctx *ctx) {
             diag(ctx, loc, D_RUN_FAILED,
                  ctx_format(ctx, "nothing computes '%s' of %s", op_info[op].name,
                             elem_info[elems[i]].name));
-            diag_hint(ctx, "it needs a row in lang/library.def, or in backends/llvm/elementwise.c");
+            diag_hint(ctx, "it needs a row FUNCTIONS in lang/elementwise.def, or a row in "
+                           "backends/llvm/elementwise.c");
         }
     }
 }

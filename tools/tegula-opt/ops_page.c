@@ -2,7 +2,7 @@
 // Prints the reference page of ops as markdown, from the table of ops.
 #include "tools/tegula-opt/opt.h"
 
-#include "ir/ir.h"
+#include "ir/library.h"
 
 #include <stdio.h>
 
@@ -92,6 +92,28 @@ static void print_elementwise_row(const OpInfo *op) {
     printf(" |\n");
 }
 
+static void print_accuracy_row(const LibraryFn *f32, const LibraryFn *f64) {
+    printf("| `%s` | %g | %g | ", op_info[f32->op].name, f32->ulps, f64->ulps);
+    print_cell(f32->how);
+    printf(" |\n");
+}
+
+static void print_accuracy(void) {
+    printf("\n## Accuracy\n\n"
+           "Ops that functions of [std/math.teg](../../stdlib/math.teg) compute where the target "
+           "has no\n"
+           "instruction, from the rows FUNCTIONS of `lang/elementwise.def`. The second and third "
+           "columns\n"
+           "bound the error of f32 and f64, in units in the last place of the result. "
+           "`unit-math_ulp`\n"
+           "checks them. Two degrees or limits in a method are those of f32 and f64.\n\n"
+           "| op | f32 | f64 | method |\n"
+           "|---|---|---|---|\n");
+    for (int i = 0; i < N_LIBRARY_FNS; i++)
+        if (library_fns[i].how && library_fns[i].elem == EL_F32)
+            print_accuracy_row(&library_fns[i], library_fn(library_fns[i].op, EL_F64));
+}
+
 void print_ops_page(void) {
     fputs(preamble, stdout);
     printf("\n## All but elementwise\n\n"
@@ -120,4 +142,5 @@ void print_ops_page(void) {
         "|---|---|---|---|---|\n");
     for (int i = 0; i < OP_COUNT; i++)
         if (op_info[i].traits & ELEMENTWISE) print_elementwise_row(&op_info[i]);
+    print_accuracy();
 }

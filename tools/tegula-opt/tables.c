@@ -3,10 +3,11 @@
 // random kernels of tests/fuzz are made from them.
 //
 //   elem    NAME BITS CLASS
-//   op      NAME OPERANDS RESULTS REGIONS CLASSES elementwise|library|other
+//   op      NAME OPERANDS RESULTS REGIONS CLASSES elementwise|approximate|other
 //   builtin NAME LEAST MOST NAMED effect|value PLACE
 //   axis    NAME LEAST MOST any|power|plan
 #include "frontend/builtins/builtins.h"
+#include "ir/library.h"
 #include "lang/axes.h"
 #include "tools/tegula-opt/opt.h"
 
@@ -24,11 +25,19 @@ static void print_elem_row(const ElemInfo *e) {
     printf("\n");
 }
 
+/// Whether a function of the library errs by more than the rounding of its result.
+static bool is_approximate(const OpInfo *op) {
+    for (int i = 0; i < N_LIBRARY_FNS; i++)
+        if (&op_info[library_fns[i].op] == op && library_fns[i].ulps > 0.5) return true;
+    return false;
+}
+
 static void print_op_table_row(const OpInfo *op) {
     printf("op\t%s\t%d\t%d\t%d", op->name, op->n_operands, op->n_results, op->n_regions);
     print_classes(op->classes);
-    bool library = op->traits & TRANSCENDENTAL;
-    printf("\t%s\n", library ? "library" : op->traits & ELEMENTWISE ? "elementwise" : "other");
+    printf("\t%s\n", is_approximate(op)         ? "approximate"
+                     : op->traits & ELEMENTWISE ? "elementwise"
+                                                : "other");
 }
 
 static void print_builtin_row(const Builtin *b) {

@@ -8,9 +8,8 @@ has neither a recipe nor a reason to be left out is an error, so every new op is
 from gen.data import MOST_SMALL
 from gen.program import Node, Stmt, size
 
-# The library's functions of f32 and f64 may be off by so many units in the last place, unless they are exact.
+# Approximate functions of f32 and f64 may be off by so many units in the last place.
 LIBRARY_ULPS = 8
-EXACT = {"logb", "fmod", "remainder", "fdim", "ldexp"}
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "and": "&", "or": "|", "xor": "^",
              "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}  # fmt: skip
 PREFIX = {"neg": "-", "not": "~"}
@@ -90,7 +89,7 @@ def result(row, elem, xs):
     known = {"mag": mag, "prod": name == "mul" or (name == "neg" and xs[0].prod)}
     if name in SIGNLESS:
         known["zs"] = True
-    if row.library and name not in EXACT:
+    if row.approximate:
         wide = elem.name in ("f32", "f64")
         eps = {"f64": 1e-14, "f32": 1e-6}.get(elem.name, 2e-6)
         known["tol"] = (LIBRARY_ULPS if wide else 1.01, eps if name == "lgamma" else 0)

@@ -47,7 +47,7 @@ class Op:
     name: str
     operands: int
     classes: str
-    library: bool  # a function where the target has no instruction
+    approximate: bool  # a function of the library errs by more than a rounding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Tables:
         if kind == "other":
             self.ir_ops.append(name)
         else:
-            self.elementwise[name] = Op(name, int(operands), classes, kind == "library")
+            self.elementwise[name] = Op(name, int(operands), classes, kind == "approximate")
 
     def _builtin(self, name, least, most, named, effect, _place):
         words = () if named == "-" else tuple(named.split())
