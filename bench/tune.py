@@ -4,7 +4,7 @@ beside the best of an exhaustive search.
 
     python3 bench/tune.py [--target cpu|cuda] [--only TEXT] [--repeats N] [--exhaustive S] [--sample S] [--out FILE]
 
-All chosen settings are measured again in turns, by a race among them, because searches measured them at
+All chosen settings are measured again in turns, in a tournament among them, because searches measured them at
 different times. `spread` is the spread of the choices of repeated searches. With --triton, Triton also
 tunes a product of 48 settings, with an empty cache. --trials keeps the reports of the exhaustive searches.
 
@@ -261,8 +261,8 @@ def replay(options, name, arguments):
         recorded.trials = [json.loads(line) for line in f]
     seconds = {t["config"]: recorded.seconds(t["config"]) for t in recorded.trials}
     seconds = {c: s for c, s in seconds.items() if s}
-    # A setting with one or two heats may have been lucky. It was not shown to be faster than the winner of
-    # the recording's race.
+    # A setting that was in only one or two heats may have been lucky: the recorded tournament did not show
+    # that it is faster than the winner.
     won = next(t["seconds"] for t in recorded.trials if t["verdict"] == "won")
     for t in recorded.trials:
         if t["config"] in seconds and (t["launches"] or 0) < HEATS:

@@ -278,8 +278,9 @@ static Cell cell_float_to_int(Elem to, double x) {
     return x <= 0 ? (Cell){.u = 0} : (Cell){.u = U(x)};
 }
 
-/// A 64-bit integer that f64 represents and that rounds like x to narrower floats. The bits that
-/// f64 lacks are or-ed into its last bit, so only ties are ties.
+/// Returns a 64-bit integer that f64 represents and that rounds like x to narrower floats. The bits
+/// that f64 lacks are or-ed into its last bit. So a number is half way between two narrower floats
+/// only if x is.
 static uint64_t round_int_to_odd(uint64_t x, bool is_signed) {
     uint64_t exact = U(1) << 52, lost = x & 0x7ff;
     bool large = is_signed ? x + exact >= 2 * exact : x >= exact;

@@ -11,9 +11,9 @@
 
 enum { ALIGN = 16, LARGE_PAGE = 2 << 20 };
 
-// A hostile build gives each block its own chunk, so that a sanitizer sees its end, and any
-// allocation may be the failing one. Otherwise chunks grow: long compilations get chunks of large
-// pages, and short ones stay small.
+// A build for hostile tests gives each block its own chunk. A sanitizer then sees an access beyond
+// its end, and a test can make any allocation fail. In other builds chunks grow: long compilations
+// get chunks of large pages, and short ones stay small.
 #ifdef TEGULA_HOSTILE
 enum { FIRST_CHUNK = 16, LAST_CHUNK = FIRST_CHUNK };
 #else

@@ -331,7 +331,7 @@ static void rebuild_phase(Combining *c) {
         if (l->kept) l->index = open_parallel(&b, l->lo, l->hi, l->step, op_str(l->op, A_NAME));
     }
     Value *group = open_parallel(&b, build_index(&b, 0), c->groups, 1, "group");
-    // The product may wrap for all that `range` knows, so the max states that it is not negative.
+    // `range` cannot prove that the product does not wrap. The max states that it is not negative.
     Value *from = ix_max(&b, ix_mul(&b, group, c->group_size), build_index(&b, 0));
     Value *to = ix_min(&b, ix_add(&b, from, c->group_size), c->line);
     Op *loop = group_loop(c, &b, from, to);

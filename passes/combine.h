@@ -35,9 +35,9 @@ typedef struct Combining {
     Op *otherwise; // the previous phase, if any contribution overwrites all that it writes
 } Combining;
 
-/// Returns the number of programs for a combine on a GPU. Partial results of scalars cost less than
-/// CTAs that idle while the last of a few long ones work. For blocks and 64-bit elements, the GPU
-/// does not hold so many at once.
+/// Returns the number of programs for a combine on a GPU. Folds of scalars get many: their partial
+/// results cost less than CTAs that idle while the last of a few long programs work. Folds of
+/// blocks and of 64-bit elements get fewer, since the GPU does not hold so many programs at once.
 int64_t combine_programs_gpu(const Op *combine);
 
 /* ---- combine.c ----------------------------------------------------------------------------- */

@@ -9,9 +9,9 @@
 // More than C parts are folded C at a time. A reduction keeps the order, so f need not commute.
 #include "passes/partial_folds.h"
 
-// Limits on the lanes of a chunk, over all tensors. A thread holds its lanes of a chunk and of the
-// next one, if there are several: chunks for the largest CTA, whose threads have the fewest
-// registers, would spill. Fewer than FEWEST parts are folded faster one by one.
+// Limits on the lanes of a chunk, over all tensors. If there are several chunks, a thread holds its
+// lanes of one chunk and of the next. Threads of the largest CTA have the fewest registers, so
+// chunks sized for that CTA would spill. Fewer than FEWEST parts are folded faster one by one.
 enum { LANES = 8192, FEWEST = 32, LANES_FEWEST = 16384 };
 
 typedef struct PartFold {

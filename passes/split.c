@@ -227,7 +227,7 @@ static void limit_loop(LoopSplit *s, Builder *b, Value *way) {
     Value *step = build_index(b, op_int(loop, A_STEP, 1));
     Value *trips = ix_ceildiv(b, trip_count(b, lo, hi, op_int(loop, A_STEP, 1)), s->ways);
     Value *length = ix_mul(b, trips, step);
-    // The product may wrap for all that `range` knows, so the max states that `from` is not below
+    // `range` cannot prove that the product does not wrap. The max states that `from` is not below
     // lo.
     Value *from = ix_max(b, ix_add(b, lo, ix_mul(b, way, length)), lo);
     op_set_operand(loop, 0, from);

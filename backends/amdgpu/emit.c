@@ -115,9 +115,10 @@ static bool is_scheduled(LLVMValueRef fn, const char *how) {
     return a && strcmp(LLVMGetStringAttributeValue(a, &(unsigned){0}), how) == 0;
 }
 
-/// Selects another setting for a kernel with scratch: first without the request for waves side by
-/// side, then LLVM's other schedulers, because scratch is also reserved for scalars that need none
-/// in the end; finally the default one. Returns false if none is left.
+/// Selects another setting for a kernel with scratch. First it drops the request for waves side by
+/// side. Then it tries two other schedulers of LLVM, and at last the default one (max-occupancy):
+/// LLVM also reserves scratch for scalars that need none in the end, and the schedulers differ in
+/// that. Returns false if no setting is left.
 static bool other_way(const Gen *g, LLVMValueRef fn) {
     static const char *const others[] = {"max-ilp", "iterative-minreg", "max-occupancy"};
     enum { OTHERS = sizeof others / sizeof *others };

@@ -190,7 +190,8 @@ static GpuShared enter_loop(GpuFn *f, const Op *loop, const CtaMeetings *m) {
     return before;
 }
 
-/// If the body took no temporary, only the earlier ones exist.
+/// Leaves a loop. If its body took no temporary, temporaries from before the loop are the only ones
+/// in use.
 static void leave_loop(GpuFn *f, const GpuShared *before, const CtaMeetings *m) {
     leave_body(f, m);
     if (f->uses == before->uses) {

@@ -393,8 +393,9 @@ void handle_tma_wait(SimLane *lane, const SimSite *site, char *frame) {
                   strstr(site->name, ".read.") != NULL);
 }
 
-/// At the end of the program, stores that have read shared memory write. Stores that have not read
-/// find shared memory gone. A store that adds waits for its sums.
+/// Ends a lane's stores at the end of its program. A store that was waited for has read shared
+/// memory, and still writes its data now. A store without a wait is an error, since shared memory
+/// may be gone before it is read. So is an addition whose sums were not waited for.
 void stores_finish(SimLane *lane) {
     const Copies *all = &lane->stores;
     char self[NAME_BYTES], place[PLACE_BYTES];

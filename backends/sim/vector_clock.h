@@ -24,9 +24,9 @@ typedef struct Cell {
     uint32_t write, read;
 } Cell;
 
-/// Epochs of all actors that are ordered before: of accesses to shared memory and to global memory;
-/// and of those to shared memory, and of waits for other ranks, that the asynchronous proxy has
-/// seen.
+/// For each actor, the epoch up to which its accesses are ordered before. order: accesses to shared
+/// memory; global: to global memory. The asynchronous proxy has seen fewer: proxy: accesses to
+/// shared memory; outside: the waits for other ranks.
 typedef struct Clock {
     uint32_t *order, *global, *proxy, *outside;
 } Clock;

@@ -212,7 +212,7 @@ class Problem:
         self.make_product("gemm_rs", m, n, k)
 
     def make_product(self, name, m, n, k):
-        """The product with all ranks' rows of A, or the sum over all ranks' columns of A, by rows."""
+        """ag_gemm: gathers the rows of A, then multiplies. Else gemm_rs: adds up products, and spreads their rows."""
         r, torch, dist = self.r, self.r.torch, self.r.dist
         gathers, own = name == "ag_gemm", m // r.ranks
         a = self.shard((own, k)) if gathers else self.empty(m, k)

@@ -87,7 +87,7 @@ class Fenced:
             poison(whole)
 
     def trespassed(self):
-        """The name of an output with a write beside it, or ''."""
+        """The name of an output beyond whose ends something was written, or ''."""
         for name, whole in self.whole.items():
             ends = torch.cat((whole[:GUARD], whole[-GUARD:]))
             clean = torch.empty_like(ends)

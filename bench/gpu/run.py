@@ -237,14 +237,14 @@ def chosen(o):
 
 
 def turns(names, rounds):
-    """The cases of all rounds: those of one round as they are listed, else in orders that are drawn."""
+    """The cases of each round. One round keeps the listed order; several rounds have random orders."""
     if rounds == 1:
         return names
     return [n for r in range(rounds) for n in random.Random(r).sample(names, len(names))]
 
 
 def merged_row(by_round):
-    """One contender's row of those of its rounds (round -> row): medians, or the row that failed."""
+    """Merges a contender's rows (round -> row): the medians, or the row of a round that failed."""
     rows = list(by_round.values())
     failed = [r for r in rows if "failed" in r]
     if failed or len(rows) == 1 or "ms" not in rows[0]:
@@ -256,7 +256,7 @@ def merged_row(by_round):
 
 
 def merged(records):
-    """A record a case of those of its rounds. A case that failed once has failed."""
+    """Merges the records of each case over the rounds. A case that failed once has failed."""
     by_name = {}
     for r in records:
         by_name.setdefault(r["name"], []).append(r)
@@ -342,7 +342,7 @@ def rounds_of(row):
 
 
 def ratio_of_rounds(peer, own):
-    """The median over the rounds that have both; without one, the ratio of the medians."""
+    """The median ratio over the rounds that have both; if none has both, the ratio of the medians."""
     theirs, ours = rounds_of(peer), rounds_of(own)
     both = [theirs[r] / ours[r] for r in theirs if r in ours]
     return statistics.median(both) if both else peer["ms"] / own["ms"]
@@ -414,7 +414,7 @@ def groups_by_name():
 
 
 def geomeans(records, groups_of):
-    """Lines: a group each with the geometric means of its ratios, of the fastest peers first."""
+    """A line for each group: the geometric means of its ratios, the fastest peers first."""
     roof, groups = roof_of(records), {}
     for r in records:
         for group in groups_of[r["name"]]:

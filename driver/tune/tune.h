@@ -3,7 +3,7 @@
 // docs/inside/tuning.md.
 //
 //     tune_request      helper processes (child_process.h) compile candidates (tune_space); one
-//                       worker process checks and times them in a race
+//                       worker process checks them and times them in a tournament
 //                       (runtime/tune/tournament.h); the winner is stored
 //     tune_find         the stored result
 //

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The search: helpers compile candidates, a worker checks and times them, and this file races them.
+// The search: helpers compile candidates, a worker checks and times them, and a tournament
+// (runtime/tune/tournament.h) compares their times.
 // The phases of the search are those of SearchPhase (tune_search.h). The states of a candidate:
 //
 //     waiting --compile--> compiled --glance--> racing --> won, tie, slower
@@ -365,8 +366,8 @@ static void close_tournament(Search *s) {
     rt_tournament_close(s->race.tournament);
 }
 
-/// After the tournament, confirms the winner's whole result and races it on warm caches. If it
-/// fails, the next one follows.
+/// After the tournament, confirms the winner's whole result and times it against the default on
+/// warm caches. If it fails, the next one follows.
 static bool settle_winner(Search *s) {
     int winner = rt_tournament_winner(s->race.tournament);
     Runner *u = winner < 0 ? NULL : &s->runners[winner];

@@ -257,8 +257,8 @@ static Val no_matrix(Elab *e, const Call *call, int i, int rank) {
     return v;
 }
 
-/// Transposing fits where the other extents are equal. Equal extents may be a coincidence, so the
-/// hint says the result.
+/// An operand fits once it is transposed, if its other extent is equal. The equality may be a
+/// coincidence, so the hint shows the shape of the result.
 static void hint_dot_extents(Elab *e, const Type *a, const Type *b) {
     bool first = a->extents[0] == b->extents[0], second = a->extents[1] == b->extents[1];
     if (second)

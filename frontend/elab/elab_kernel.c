@@ -501,8 +501,8 @@ void kernel_note_bounds(Elab *e, const Value *v, int64_t least, int64_t most) {
     }
 }
 
-/// Smaller values are correct too, but other code serves them better. A v that depends on more than
-/// the launch had no known value, so it gets no check.
+/// Smaller values are correct too, but other code serves them better. If v depends on loops or
+/// tensors, its value was not known at compile time, so it gets no check.
 void el_require_range(Elab *e, Value *v, int64_t least, int64_t n) {
     if (!e->kernel || !e->kernel->mark) return;
     kernel_note_bounds(e, v, least, n);

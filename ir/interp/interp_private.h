@@ -123,7 +123,7 @@ void *shared_memory(Interp *it, const Op *op, int64_t bytes, int fill);
 /// Writes the contributions to shards of a phase after all ranks have ended it.
 void finish_shard_folds(Interp *it, Op *phase);
 
-/* interp_race.c: races between ranks; all of them do nothing where `races` is NULL */
+/* interp_race.c: races between ranks. These functions do nothing if `races` is NULL. */
 typedef struct Races Races;
 Races *races_create(Ctx *ctx, int ranks);
 /// This rank has arrived at the meeting that it->meetings counts, and so have all others.
@@ -132,8 +132,8 @@ void race_meet(Interp *it);
 /// A phase begins, or one of its programs does.
 void race_phase(Interp *it);
 void race_program(Interp *it);
-/// Raises a signal: a rank that sees the word knows this rank's earlier accesses. `adds`: and those
-/// that the word announced before.
+/// Raises a signal: a rank that sees the word knows this rank's earlier accesses. With `adds` it
+/// also knows the accesses that the word announced before.
 void race_raise(Interp *it, const void *word, bool adds);
 void race_see(Interp *it, const void *word);
 /// Puts a word, or applies an atomic: a reader knows this program's accesses before its last fence.
@@ -175,7 +175,7 @@ void do_reduce(Interp *it, Op *op);
 void do_scan(Interp *it, Op *op);
 void do_sort(Interp *it, Op *op);
 
-/* interp_async.c: shared memory, rings, what is started and awaited */
+/* interp_async.c: shared memory, rings, asynchronous ops */
 void do_desc(Interp *it, Op *op);
 void do_buf_alloc(Interp *it, Op *op);
 void do_buf_view(Interp *it, Op *op);

@@ -67,7 +67,7 @@ void race_arrive(Interp *it) {
     own[it->rank]++;
 }
 
-/// No rank can arrive at the next meeting but one before all have left this one.
+/// No rank can arrive two meetings later before all ranks have left this one.
 void race_meet(Interp *it) {
     Races *r = it->races;
     for (int i = 0; r && i < r->n; i++)

@@ -318,8 +318,9 @@ typedef struct SharedAccess {
 
 /// Finds the widest vectors of at most max_bytes that l allows for s.
 void shared_access(const Layout *l, const SharedLayout *s, int max_bytes, SharedAccess *a);
-/// The target of an image of l (a sum of columns) from an atom: a place in the atom, partly holes
-/// beyond a memory of one atom, or partly other atoms.
+/// An image of l is a sum of its columns: the coordinates that some bits of a place reach from the
+/// start of an atom of s. REACH_ATOM: they stay in that atom. REACH_HOLES: the memory has one atom,
+/// and some coordinates lie beyond it. REACH_BEYOND: some coordinates lie in other atoms.
 typedef enum SharedReach { REACH_ATOM, REACH_HOLES, REACH_BEYOND } SharedReach;
 
 /// Classifies an image. offset is that of the part within the atom of s; it is linear except for

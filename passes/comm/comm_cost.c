@@ -212,8 +212,8 @@ static double program_time(const Lay *y, const CommPhase *p, int main) {
            fmax(1, ceil(p->programs / l->units));
 }
 
-/// Returns the slowdown of the own shard's programs. If the other programs on an SM wait, the SM
-/// does less: two programs that share it do more in a time than one.
+/// Returns the slowdown of the own shard's programs. While the other programs on an SM wait, the SM
+/// does less work: two programs that share it get more done in the same time than one.
 static double slowdown_of_waiting(const Lay *y, const CommPhase *p, const TransferWay *w) {
     bool waits = y->l->beside && w->plan != PLAN_PUT && w->plan != PLAN_BEFORE;
     if (!waits || p->held <= 1) return 1;

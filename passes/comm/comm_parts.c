@@ -72,7 +72,8 @@ static void touch_tensor(MeetingSide *s, Value *v, int how) {
     map_set(s->ctx, &s->how, v, (void *)(intptr_t)(before | how));
 }
 
-/// The owner folds the contributions of ranks, unless these add in place.
+/// Notes the writes of a combine. The owner of a shard writes it, since it folds the contributions
+/// of ranks; with atomic additions, other ranks write it.
 static void touch_combine(MeetingSide *s, const Op *op) {
     bool stays = !comm_is_add(op), sum = s->c && s->c->sums && comm_is_sum(op);
     int n = (int)op_int(op, A_N_TENSORS, 1), keep = op_flag(op, A_ACCUMULATE) ? OWN_READ : 0;
@@ -81,13 +82,14 @@ static void touch_combine(MeetingSide *s, const Op *op) {
             touch_tensor(s, operand(op, i), keep | (stays || !sum ? OWN_WRITTEN : OTHER_WRITTEN));
 }
 
-/// Whether the words are the compiler's own, which order the data that they are made for.
+/// Whether the compiler made the words. Waits for such words already order the accesses to the data
+/// that the words announce.
 static bool is_own_word(const Value *words) {
     return def_of(words, OP_COMM_SIGNALS) || def_of(words, OP_COMM_GATHER);
 }
 
-/// Whether the plan `put` sends the tensor, or it holds such words. The compiler's own words order
-/// both.
+/// Whether other waits already order the accesses to the tensor: the plan `put` sends it, or it
+/// holds words that the compiler made.
 static bool is_sent(const MeetingSide *s, const Value *tensor) {
     for (int i = 0; s->c && i < s->c->sent.n; i++)
         if (s->c->sent.data[i] == tensor) return true;

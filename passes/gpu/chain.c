@@ -211,7 +211,7 @@ GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape 
     if (groups < 2 || rows < groups * WARPS_GROUP_ROWS || !gpu_roles_have_warps(t, shape->warps))
         return ROLES_NONE;
     if (!fits_registers(&c, shape) || !fits_shared(&c, 1)) return ROLES_NONE;
-    // (H200, 192 and 256 features: CTAs that take many tiles lose up to 16 %.)
+    // CTAs that take many tiles lose up to 16 % here (H200, 192 and 256 features).
     if (ty_count(result(c.dots[1], 0)->type) > ty_count(result(c.dots[0], 0)->type))
         return ROLES_WIDE;
     return fits_shared(&c, 2) ? ROLES_PERSIST : ROLES_ONCE;

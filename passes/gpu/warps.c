@@ -58,7 +58,7 @@ static double packed_words(const Type *t) {
     return t->elem == EL_BOOL ? 0 : (double)ty_count(t) * elem_info[t->elem].bits / 32;
 }
 
-/// ... of a block in a layout of AMD's units, whose extents are powers of two.
+/// Returns the registers of a block in a layout of AMD's units, whose extents are powers of two.
 static double held_words(const Type *t) {
     double words = packed_words(t);
     for (int d = 0; d < t->rank; d++)
@@ -282,8 +282,9 @@ static int most_warps(const RegisterSizes *z) {
     return rows ? power_for(z->rows, most) : most;
 }
 
-/// Products of warpgroups need at least one. If rows are reduced between two products, as many
-/// warpgroups share the rows: one reduces while another multiplies.
+/// Products of warpgroups need at least one warpgroup. If rows are reduced between two products,
+/// each warpgroup has its share of the rows, so that one warpgroup reduces while another
+/// multiplies.
 static int least_for_products(const RegisterSizes *z) {
     double lanes = z->target->lanes;
     if (!z->groups) return power_for(z->sums / (lanes * WARPS_SUMS_LEAST), WARPS_PRODUCT_WARPS);
@@ -298,8 +299,8 @@ static double registers_of_amd(const RegisterSizes *z, int warps) {
     return WARPS_BASE_AMD + z->held / (share * lanes) + (z->sums + z->staged) / (warps * lanes);
 }
 
-/// Words on NVIDIA's GPUs of operands that no copy brings: those of FMAs, and of chains. Half of
-/// the scattered elements have a register.
+/// Returns the words of operands on NVIDIA's GPUs that go through registers, because no copy brings
+/// them: those of FMAs, and of chains. Of scattered elements, half are in registers at a time.
 static double words_through_registers(const RegisterSizes *z) {
     return z->singles + z->scattered / 2 + z->staged + (z->dots > 1 ? z->held : 0);
 }
@@ -346,9 +347,10 @@ static double warps_holding(const RegisterSizes *z, double bytes, double element
     return fmax(z->moved / bytes, widest / elements) / z->target->lanes;
 }
 
-/// The largest CTA has an SM to itself, and half of its threads have the same registers: if those
-/// hold the row, fewer threads meet. For f64 each thread has half as much, unless that costs
-/// registers.
+/// Chooses the warps for rows. The largest CTA has an SM to itself. A CTA with half of its threads
+/// can use as many registers in all, twice as many a thread. If those hold the row, the smaller CTA
+/// is better, because fewer threads wait for each other. For f64 a thread gets half as many
+/// elements, unless that costs registers.
 static int warps_for_rows(const RegisterSizes *z) {
     int largest = gpu_max_warps(z->target);
     // With little work a row, more threads keep more loads in flight.
@@ -437,9 +439,9 @@ bool gpu_holds_rows(const PassEnv *env, const Op *device) {
     return z.sums > 0 || part * z.across / ctas <= (each - WARPS_BASE_FEW) * GPU_MAX_THREADS;
 }
 
-/// Returns the CTAs whose registers an SM holds, if they overlap: one works while another starts,
-/// ends, or computes between two products. A step of a chain has enough work that two slots
-/// suffice.
+/// Returns the number of CTAs that run on an SM at the same time, as far as its registers hold
+/// them. One works while another starts, ends, or computes between two products. *least: the slots
+/// that each needs; a step of a chain has enough work for two.
 static int64_t side_by_side(const GpuTarget *t, const GpuShape *shape, int *least) {
     bool tma = gpu_has(t, GPU_TMA); // a copy engine holds a slot longer
     *least = shape->chain && tma ? WARPS_CHAIN_SLOTS : WARPS_SLOTS;

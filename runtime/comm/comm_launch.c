@@ -232,7 +232,8 @@ void tg_comm_busy(tg_comm *c) {
         if (r != c->rank) rt_comm_set(c, r, &c->control->from[c->rank].busy, c->busy);
 }
 
-/// Renews the patience when a busy rank shows activity: it may be searching for the setting.
+/// Restarts the time limit of a wait when a busy rank shows activity: that rank may be searching
+/// for the setting.
 static void allow_busy_rank(tg_comm *c, int rank, int64_t *busy, rt_patience *p) {
     int64_t seen = atomic_load_explicit(&c->control->from[rank].busy, memory_order_relaxed);
     if (seen != *busy) p->since = rt_now_ns();

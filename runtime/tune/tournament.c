@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Races. A *time* here is one number for a candidate in a heat: the median of its launches, divided
-// by the *level* of the heat. The level is the slowdown of the default relative to its first heats,
+// Tournaments. A *time* here is one number for a candidate in a heat: the median of its launches,
+// divided by the *level* of the heat. The level is the slowdown of the default relative to its first heats,
 // and the default is in each heat for that purpose. The leader would be a biased reference: a
 // leader was lucky and regresses to the mean, so new candidates would look too fast in every heat.
 // Only medians and counts are used, so no normal distribution is assumed.
@@ -463,8 +463,8 @@ static bool has_all(const rt_tournament *r, int wanted) {
     return true;
 }
 
-/// Draws the next heat of the first phase or begins the runoff. Returns false if the race has to
-/// wait for more candidates.
+/// Draws the next heat of the first phase or begins the runoff. Returns false if the tournament has
+/// to wait for more candidates.
 static bool advance_heat(rt_tournament *r, double now) {
     while (has_all(r, r->rung)) {
         if (!r->closed) return false;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Races find the fastest of several candidates from noisy times.
+// Tournaments find the fastest of several candidates from noisy times.
 //
-// A race is a state machine. It names the next measurement; the caller measures, here or in another
-// process, and reports. It has no clock, allocates nothing and cannot fail. Candidates may arrive
-// and drop out at any time.
+// A tournament is a state machine. It names the next measurement; the caller measures, here or in
+// another process, and reports. It has no clock, allocates nothing and cannot fail. Candidates may
+// arrive and drop out at any time.
 //
 // Times are compared only within *heats*: a few candidates measured one after another. A
-// disturbance of all of them (a lower clock, a busy neighbour) cancels out. First, candidates leave
-// that are slower than the best in each of their heats; with more heats, a smaller difference
-// suffices. The better half of the rest stays, again and again, for more heats. The last few and
-// the default meet in a *runoff*. Only its heats count, so a lucky early measurement does not win.
-// The race ends when the winner is shown to be as good as the best of them.
+// disturbance of all of them (a lower clock, a busy neighbour) cancels out. At first a candidate
+// leaves if it was slower than the best one in each of its heats; with more heats, a smaller
+// difference suffices. The better half of the rest stays, again and again, for more heats. The last
+// few and the default meet in a *runoff*. Only its heats count, so a lucky early measurement does
+// not win. The tournament ends when the winner is shown to be as good as the best of them.
 #ifndef RUNTIME_TUNE_TOURNAMENT_H
 #define RUNTIME_TUNE_TOURNAMENT_H
 

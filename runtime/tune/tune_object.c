@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tuning without a compiler: finds the fastest of an object's variants for the arguments of a
-// launch. The variants race on arguments made for them, in a child process (sandbox.h). A variant
-// that crashes or hangs is not used again, in this process and, by a line on disk, in later ones.
+// launch. A tournament runs the variants on arguments made for them, in a child process (sandbox.h).
+// A variant that crashes or hangs is not used again, in this process and, by a line on disk, in later ones.
 //
 //     TG_TUNE            block: tune before the first launch of new extents; exhaustive: the same
 //                        without a time limit; background: later, in a thread of low priority
@@ -277,7 +277,8 @@ static int search_variants(TuningSearch *s, const rt_trial_options *trial) {
     return winner;
 }
 
-/// Races the variants on arguments like the launcher's. The winner is adopted and kept on disk.
+/// Runs a tournament of the variants on arguments like the launcher's. The winner is adopted and
+/// kept on disk.
 static bool tune_launch(TuningSearch *s, const tg_arg *args, int n, const void *const *contents,
                         const size_t *bytes) {
     tg_hint hints[MOST_HINTS];

@@ -63,7 +63,8 @@ def peaks(x, **_):
     return {"y": x - m, "top": (x * 2 - m).max((0, 1))}
 
 
-# Columns of rows that no CTA holds beside combined values; tiles with partial rows.
+# Sums over rows for each column: a CTA cannot hold a row and these sums together. BR = 4 leaves a tile with
+# fewer rows.
 x, d = normal((6, 20011), 4), normal((6, 20011), 5)
 close = {"length": 20011, "ulps": 32, "scale": {"h": 16.0, "s": 32.0, "t": 16.0}}
 sets = ({"BR": 1}, {"BR": 4})

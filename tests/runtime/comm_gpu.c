@@ -398,7 +398,8 @@ static void unlike(Rank *r) {
     if (r->rank == 0) printf("%s: unlike: %s\n", r->engine, tg_last_error());
 }
 
-/// A file that shows that a rank is ahead of the last one, for ranks that are threads or processes.
+/// Returns the path of the file by which a rank shows that it is ahead of the last one. The path is
+/// the same in all ranks, be they threads or processes.
 static const char *ahead_file(const Rank *r, int rank, char out[300]) {
     const char *slash = strrchr(r->meet, '/');
     bool is_thread = strcmp(r->engine, "threads") == 0;
@@ -422,9 +423,9 @@ static void wait_for_others(const Rank *r) {
     }
 }
 
-/// Hosts do not see the mistake if some are ahead when the last one comes, but devices do. The
-/// stand-in's launches are complete when they return, so a graph is replayed there. Odd meetings
-/// use other words than even ones.
+/// The last rank comes when the others are ahead. Their hosts then do not see the mistake, but the
+/// devices do. With the stand-in driver a launch has ended when it returns, so no rank could be ahead;
+/// there a graph is replayed. Odd and even meetings use different words, so both are tried.
 static void unlike_at(Rank *r, bool even) {
     bool last = r->rank == r->ranks - 1, passed;
     void *graph = NULL;

@@ -598,7 +598,7 @@ static void all_orders(void **state) {
 /// Removes an action from a step, or from its program i. False: it has none of this kind.
 typedef bool Change(const Protocol *p, Step *step, int i);
 
-/// Whether programs, or (side) side streams, wait for the cell.
+/// Whether programs wait for the cell; with `side`, whether side streams do.
 static bool is_waited_for(uint8_t cell, bool side) {
     for (int i = 0; i < m.size * MOST; i++)
         for (int k = 0; k < m.n[i]; k++) {

@@ -82,7 +82,8 @@ static void begin_copy(Call *c) {
     }
 }
 
-/// See wide.h. Most calls have arguments beyond a word of bits and a signed byte.
+/// Begins a call of the kernel of wide.h, which has more parameters than a word has bits, and more
+/// than a signed byte can count.
 static void begin_wide(Call *c) {
     memset(c, 0, sizeof *c);
     c->n = MOST;
@@ -181,7 +182,7 @@ static void launch(tg_kernel *k, Call *c, Outcome *o) {
     if (o->status) snprintf(o->text, sizeof o->text, "%s", tg_last_error());
     if (c->n == MOST) o->wide = wide_seen;
     o->seen = seen;
-    // Compares only a slot's address or number: shapes are kept and may be anywhere.
+    // Of a slot only the address or the number is compared. Its pointer to the shape may differ.
     memset(o->seen.slots, 0, sizeof o->seen.slots);
     for (int i = 0; i < 8; i++) o->seen.slots[i].bits = seen.slots[i].bits;
 }
@@ -349,11 +350,13 @@ static void widths(void **state) {
             rows[i].wanted);
 }
 
-/// ... and the end of the last element, which another tensor's launch must not hide.
+/// Whether a tensor is near follows from the end of its last element. A remembered launch of another
+/// tensor must not hide that.
 static void span(void **state) {
     (void)state;
     static const tg_fact near = {TG_FACT_NEAR, 0, 0, 0, 0, 1};
-    // 7 of the second one and an element end at byte 2^31 - 12, of the third one at 2^31 + 16.
+    // Seven strides and an element end at byte 2^31 - 12 in the second row, and at byte 2^31 + 16 in the
+    // third.
     static const struct {
         int64_t stride;
         int variant;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Races on simulated machines, which define the clock, the noise, and the speed of each candidate.
+// Tournaments on simulated machines, which define the clock, the noise, and the speed of each candidate.
 #include "runtime/tune/tournament.h"
 
 #include <setjmp.h>
@@ -187,7 +187,7 @@ static Tally tally(const Machine *machine, const char *name, void setup(World *)
     return t;
 }
 
-/// A busy machine cannot meet a bar of 1 %: three of every twenty races fewer have to.
+/// A busy machine cannot meet a bar of 1 %, so three in twenty tournaments fewer have to meet it there.
 static void all_machines(const char *name, void setup(World *), int least_good, int least_kept) {
     static const struct {
         const Machine *machine;

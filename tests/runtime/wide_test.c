@@ -73,7 +73,8 @@ static void expect_refused(int i, int j) {
     fail_msg("%d parameters: no error says that %s", n, both);
 }
 
-/// Each argument alone is another one than in the launch before, then all are.
+/// Launches with one argument changed since the last launch, for each argument, and then with all
+/// changed.
 static void moved(void **state) {
     (void)state;
     for (int k = 0; k < 2 * N_COUNTS; k++) {
@@ -117,8 +118,8 @@ static void overlaps(void **state) {
     }
 }
 
-/// Input j and the last output as views that may stay as they lie to each other, and may not come
-/// `nearer`, which is in elements.
+/// Checks input j and the last output as two views `apart` elements from each other. At this distance
+/// they may be launched at any place. `nearer` elements further they overlap, and are refused.
 static void check_together(int j, int apart, int nearer) {
     DLTensor *x = &tensors[j], *y = &tensors[n - 1];
     for (int place = 0; place < 2; place++) {
@@ -137,7 +138,8 @@ static void set_strides(DLTensor *t, bool on) {
     t->strides = on ? (int64_t *)(uintptr_t)steps : NULL;
 }
 
-/// One view, and views that have their elements between the other's.
+/// Tests an input that is the same view as the output, and one whose elements lie between the
+/// output's.
 static void together(void **state) {
     (void)state;
     for (int k = 0; k < N_COUNTS; k++) {

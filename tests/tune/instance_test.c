@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The door from arguments to an instance: the arguments of a launch and a caller's description of
-// the same tensors make the same instance, and settings reach the kernels that they are for.
+// The way from arguments to an instance (driver/request.h). The arguments of a launch, and a caller's
+// description of the same tensors, make the same instance. Settings reach the kernels that they are
+// for.
 #include "tests/tune/request.h"
 
 #include <setjmp.h>

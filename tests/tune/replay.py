@@ -152,7 +152,7 @@ def in_one_process(program, times, seconds, default):
 
 
 def slows_down(program, times, seconds):
-    """Short timings on a fast machine are reported beside races on a slower one, scaled to the latter."""
+    """Short timings on a fast machine are reported beside tournaments on a slower one, scaled to the latter."""
     write(times, "".join(f"{s} 0.05 {c}\n" for c, s in seconds.items()))
     trials = search(program, os.path.dirname(times), 6, TG_REPLAY=times, TG_REPLAY_LATER="3")
     won = next(t for t in trials if t["verdict"] == "won")

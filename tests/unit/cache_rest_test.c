@@ -69,7 +69,7 @@ double __wrap_rt_seconds(void) {
     return now;
 }
 
-/// A store that cannot be opened, or has no space left, until it is said to.
+/// While these are set, the store cannot be opened, or has the status `late_status` (no space left).
 static bool refuses_to_open;
 static StoreStatus late_status;
 static int patience;
