@@ -182,7 +182,7 @@ static bool write_json(const char *path, const Result *at, int n, const Roofs *r
 
 enum { MAX_RESULTS = 512 };
 
-/// Runs all cases on so many threads. Returns the number that failed.
+/// Runs all cases on a number of threads. Returns the number of cases that failed.
 static int run_cases(CaseList *cases, int threads, const Config *o, Result *results, int *n) {
     tg_options options = {.size = sizeof options, .threads = threads};
     tg_context *context;

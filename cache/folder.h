@@ -29,8 +29,8 @@ int folder_newest(const Folder *f);
 bool folder_can_read(const Folder *f, int generation);
 /// Removes a generation's files. Processes that have them open keep them.
 void folder_discard(const Folder *f, int generation);
-/// Waits for the folder's lock, for so many milliseconds at most. -1: it is not available, as on
-/// some networks.
+/// Waits for the folder's lock, at most `ms` milliseconds. -1: it is not available, as on some
+/// networks.
 int folder_lock(const Folder *f, int ms);
 void folder_unlock(int lock);
 /// Claims a number of 62 bits, until the claim is closed or its process ends. Returns 0; EAGAIN if

@@ -159,13 +159,13 @@ typedef struct Elaborated {
 Elaborated *fe_elaborate(Ir *ir, const Program *p, const Inst *inst);
 
 /// Returns the library of expand-math: the scalar fns of std/math.teg and its imports that
-/// lang/elementwise.def names, as a module of funcs. With `uses`, it holds only the fns that the ops in
-/// `uses` may need; with NULL, all of them.
+/// lang/elementwise.def names, as a module of funcs. With `uses`, it holds only the fns that the
+/// ops in `uses` may need; with NULL, all of them.
 Op *fe_math_library(Ir *ir, Op *uses);
 
 /// Checks the files of `library->library` as a whole. No name may have two definitions, even in
-/// files that are never imported together. The fn of each row FUNCTION of lang/elementwise.def must exist, have
-/// the row's type, and elaborate. Returns false after reporting errors.
+/// files that are never imported together. The fn of each row FUNCTION of lang/elementwise.def must
+/// exist, have the row's type, and elaborate. Returns false after reporting errors.
 bool fe_check_library(Ctx *ctx, const Importer *library);
 
 #endif

@@ -272,7 +272,8 @@ enum Trait {
     HOST = 512,        // allowed only outside programs
     EFFECT = 1024,     // some other effect (assert, print, require): keep, in order
     ASSOCIATES = 2048, // f(f(a, b), c) = f(a, f(b, c)), for integers
-    /// Elementwise; a function of the library if the target has no instruction (lang/elementwise.def).
+    /// Elementwise; a function of the library if the target has no instruction
+    /// (lang/elementwise.def).
     TRANSCENDENTAL = 4096,
 };
 

@@ -5,8 +5,8 @@
 //   %y = exp %x : f16<64>   ->   %a = cast %x : f32<64>; (exp_f32 on f32<64>); %y = cast ... :
 //   f16<64>
 //
-// The library is a module of scalar funcs; rows of lang/elementwise.def map ops to functions. An op is
-// expanded if it has a row and the target has no instruction for it (PassEnv.has_op). The scalar
+// The library is a module of scalar funcs; rows of lang/elementwise.def map ops to functions. An op
+// is expanded if it has a row and the target has no instruction for it (PassEnv.has_op). The scalar
 // function is cloned with the block's shape, since it applies lane by lane. Elements narrower than
 // f32 are computed in f32 and rounded once, unless the library or the target has their own version.
 #include "passes/passes.h"

@@ -28,7 +28,7 @@ extern const int gpu_pipeline_length;
 
 /* ---- comm_gather.c -------------------------------------------------------------------------- */
 
-/// Returns the default number of chunks for a shard of so many bytes.
+/// Returns the default number of chunks for a shard of this size.
 int64_t comm_chunks(int64_t bytes);
 
 /* ---- cost.c -------------------------------------------------------------------------------- */

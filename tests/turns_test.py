@@ -13,7 +13,7 @@ import turns  # noqa: E402
 
 
 def share(wanted, *arguments):
-    """The share of turn `wanted`, and what it prints."""
+    """The share of turn `wanted`, and the text that it prints."""
     os.environ["TG_TESTS"] = str(wanted)
     with contextlib.redirect_stdout(io.StringIO()) as said:
         return turns.share(*arguments), said.getvalue()

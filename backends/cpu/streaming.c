@@ -11,8 +11,8 @@
 // time chooses them for tensors that exceed the cache, if lines are written whole.
 #include "backends/cpu/emit.h"
 
-// Multiples of the second-level cache from which streaming gains in a copy, even if its result is
-// read right after.
+// A tensor of at least BEYOND_L2 second-level caches gains from streaming stores in a copy, even if
+// its result is read right after.
 enum { LINE = 64, BEYOND_L2 = 6 };
 enum { AHEAD = 2048, MAX_AHEAD = 1 << 17, AHEAD_COST = 6 };
 

@@ -257,8 +257,8 @@ void gpu_lower_copy_async(GpuFn *f, Op *op) {
 
 /* ---- padding ------------------------------------------------------------------------------- */
 
-/// Writes zeros to one vector: along it if its axis is the contiguous one, else to all or nothing
-/// of it.
+/// Writes zeros to one vector. If the pad's axis is the contiguous one, a part of the vector may be
+/// padded; otherwise all of it is, or nothing.
 static void pad_vector(GpuFn *f, const Op *op, const Layout *l, const GpuSharedMap *m,
                        const SharedAccess *a, int64_t reg, LLVMValueRef count) {
     const Type *buf = operand(op, 0)->type;

@@ -226,8 +226,9 @@ static void find_rank_wait(Op *op, void *found) {
     *(bool *)found |= op->code == OP_SIGNAL_WAIT || op->code == OP_COMM_FENCE;
 }
 
-/// A kernel may be run with one view for two parameters of which it writes one. Memory that a
-/// program waits for, or updates by atomics, is written while it runs.
+/// Tensors that may be one view have one class: a launch may pass one view for two parameters of
+/// which the kernel writes one. Memory that a program waits for, or updates by atomics, is written
+/// by other programs while it runs.
 static void find_classes(GpuFn *f) {
     const Region *r = f->device->regions[0];
     bool waits = false;

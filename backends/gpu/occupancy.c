@@ -13,11 +13,11 @@
 
 #include <math.h>
 
-// More rows than these in flight gain nothing and cost a few per cent.
+// Rows in flight beyond these limits gain nothing, and cost a few per cent.
 enum { MANY_FOLDED = 8, ROWS_BYTES = 64 << 10, ROWS_LEAST = 3 };
 enum { SHARED_CTA = 1024 }; // bytes of an SM's shared memory that each CTA takes beyond its own
-// Registers are allocated in granules of a thread. For a small chain the passes count too few: its
-// addresses and barriers need as many as its tiles.
+// Registers of a thread are allocated in granules. For a small chain the passes count too few
+// registers: its addresses and barriers need as many as its tiles.
 enum { GRANULE = 8, CHAIN_REGISTERS = 96 };
 
 typedef struct WaitingWork {

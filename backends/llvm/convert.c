@@ -79,8 +79,9 @@ static void note_soft(const Gen *g) {
     LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
-// For GPUs, where a subnormal operand costs nothing: takes the bits as an f32, whose exponents
-// begin 120 lower, so that subnormal numbers are subnormal in f32. NaN would be 480.
+// For GPUs, where a subnormal operand costs nothing. Takes the bits as an f32 and multiplies it by
+// 2^120, the difference of the exponents' biases. Subnormal numbers of the format are then
+// subnormal operands of the product. The code of NaN would become 480.
 static LLVMValueRef e4m3_widen_scaled(const Gen *g, LLVMValueRef v) {
     LLVMValueRef wide = LLVMBuildSExt(g->b, v, type_like(g->i32, v), "");
     LLVMValueRef bits = LLVMBuildAnd(g->b, LLVMBuildShl(g->b, wide, i32_like(g, v, 20), ""),

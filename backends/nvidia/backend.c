@@ -75,7 +75,8 @@ static void release_linking(void *thing) {
     nv_link_free(&((Linking *)thing)->link);
 }
 
-/// Replaces the PTX. Without a linker the driver compiles the PTX.
+/// Replaces the image's PTX by machine code. Without a linker the PTX stays, and the driver
+/// compiles it.
 static void take_machine_code(Ctx *ctx, DeviceCode *out) {
     Linking *w = out->work;
     NvOutput *made = &w->link.made;

@@ -69,7 +69,7 @@ typedef enum AccessKind {
 /// of its own.
 void access_shared(SimLane *lane, const SimSite *site, Cta *cta, uint32_t offset, int bytes,
                    int kind, int actor, uint32_t epoch);
-/// Checks that so many bytes lie within one tensor.
+/// Checks that the bytes of an access lie within one tensor.
 void access_buffer(SimLane *lane, const SimSite *site, const char *data, uint32_t bytes);
 void access_global(SimLane *lane, const SimSite *site, const void *p, int bytes, int kind,
                    int actor, uint32_t epoch);

@@ -62,7 +62,8 @@ static char *element_at_column(const TmaBlock *b, char *row, int column) {
     return row + ((int64_t)b->at[0] + (int64_t)column * b->map->steps[0]) * b->map->bytes;
 }
 
-/// The swizzle xors address bits that number rows into those that number 16-byte units of a row.
+/// The swizzle xors the address bits that number rows into the bits that number 16-byte units of a
+/// row.
 static uint32_t swizzled_offset(const SimTensorMap *m, uint32_t offset) {
     static const uint32_t masks[] = {0, 0x10, 0x30, 0x70};
     return offset ^ (offset >> 3 & masks[m->swizzle]);

@@ -124,8 +124,8 @@ static void finish_trial(Search *s, int i, int winner) {
     rt_tournament_figures best = rt_tournament_figures_of(s->race.tournament, winner);
     bool slower = f.beaten || f.low > best.high;
     t->verdict = f.seconds <= 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
-    // It was slower in the same heats, but later the whole machine became slower. So its multiple
-    // of the standard setting's time counts.
+    // The candidate was slower in the heats that it shared, but later the whole machine became
+    // slower. So its multiple of the standard setting's time counts.
     double multiple = f.multiple * rt_tournament_seconds(s->race.tournament, 0);
     if (t->verdict == TUNE_SLOWER && f.seconds < best.seconds && f.seconds < multiple)
         t->seconds = t->low = t->high = multiple;

@@ -216,8 +216,8 @@ typedef struct BlockAccess {
     int warp_bits;
     int max_bytes; // the widest access of a lane: 16
     int cta_bits;  // of a cluster
-    // If a thread has spare registers, it takes so many bytes of neighbours along this dimension.
-    // The first 2^pack_lanes lanes continue along it.
+    // If a thread has spare registers, it takes pack_bytes bytes of neighbours along dimension
+    // `pack`. The first 2^pack_lanes lanes continue along it.
     int pack, pack_bytes, pack_lanes;
     bool whole; // all vectors have max_bytes, even if some threads then have none
 } BlockAccess;

@@ -30,8 +30,8 @@ typedef struct Slots {
     } of[MOST_SLOTS];
 } Slots;
 
-/// Returns the end of the last of so many programs. None begins before `from`. *begin: the
-/// start of the first one.
+/// Assigns `programs` programs to free slots, none before `from`. Returns the end of the last one.
+/// *begin: the start of the first one.
 static double time_programs(Slots *s, double programs, double from, double each, double *begin) {
     double end = from;
     *begin = INFINITY;
@@ -91,7 +91,7 @@ static double add_timeline_piece(CommTimeline *t, CommRow *r, double from, doubl
     return to;
 }
 
-/// Returns the arrival of chunk c of the shard at this distance from the own one.
+/// Returns the time at which chunk c arrives, of the shard that is `shard` ranks away.
 static double chunk_arrival(const Lay *y, const TransferWay *w, int64_t shard, int64_t c) {
     double turn = shard ? floor((double)(shard - 1) / parallel_links(y->l)) : 0;
     if (w->plan == PLAN_PUT) return w->from;

@@ -80,7 +80,7 @@ typedef struct CommTimeline {
     double end;
 } CommTimeline;
 
-/// Lays out the launch under the requested plan, in so many chunks; 0: chosen by the bytes.
+/// Lays out the launch under the requested plan, in this number of chunks; 0: chosen by the bytes.
 void comm_lay(CommTimeline *t, const CommLaunch *l, PlanId plan, int64_t chunks);
 
 /// A plan with its best number of chunks.

@@ -12,7 +12,8 @@
 
 /* ---- chunks -------------------------------------------------------------------------------- */
 
-/// Returns the level whose programs read at most its step of rows from its index on, or NULL.
+/// Returns the level whose index is the first row that a program reads, if the program reads no
+/// more rows than the level's step. NULL: no level is.
 static const Level *rows_level(const Op *load, const Access *a, const Level *level, int n) {
     const SubDim *sub = &a->subs[1];
     int64_t reach = sub->kind == DIM_AT ? 1 : (sub->size - 1) * sub->mul + 1;

@@ -305,7 +305,7 @@ static double stages_of_few(const GpuModel *m, double bytes) {
     return m->alone ? COST_GPU_ALONE_STAGES : fmin(ceil(needed), COST_GPU_ALONE_STAGES);
 }
 
-/// Returns the slots of a pipeline with so many bytes a step, as `schedule` chooses them.
+/// Returns the slots of a pipeline that brings `bytes` in each step, as `schedule` chooses them.
 static double stages_for(const GpuModel *m, const GpuWork *w, double bytes) {
     double other = COST_GPU_SHARED_REST + (m->persists ? COST_GPU_BESIDE : 0);
     double room = m->target->shared_cta - other, most = GPU_RING_SLOTS;
@@ -380,7 +380,7 @@ static void add_loop_work(GpuModel *m, GpuWork *w, const Op *op, double times) {
     w->waits += times * COST_GPU_LATENCY;
 }
 
-/// Whether the op adds a product to its sum, which the product includes.
+/// Whether the op adds a product to a sum. The product does the addition, so the op costs nothing.
 static bool is_product_sum(const Op *op) {
     return op->code == OP_ADD && (def_of(operand(op, 0), OP_DOT) || def_of(operand(op, 1), OP_DOT));
 }

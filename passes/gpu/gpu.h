@@ -116,8 +116,8 @@ const Layout *gpu_fragment(Ctx *ctx, const GpuUnit *unit, FragmentRole role);
 
 /* ---- describe_devices.c --------------------------------------------------------------------- */
 
-/// Begins the note about a tensor whose strides or address rule out copies of so many bytes; the
-/// number follows.
+/// The beginning of a note about a tensor whose strides or address rule out copies of a certain
+/// width. The width in bytes follows.
 #define GPU_NOT_ALIGNED "its rows are not known to be aligned to"
 /// Returns further facts about a note of `async` ("a: through registers: ..."), or NULL.
 typedef const char *GpuMore(void *arg, const char *note);

@@ -522,9 +522,9 @@ static void run_ahead(Schedule *s, Flow *f) {
 
 /* ---- copies pending after waits ----------------------------------------------------------- */
 
-// A thread waits for all but the last n groups of its copies, and the commits of all rings form
-// groups. So a wait may leave as many groups pending as have certainly been committed after its
-// own item. Commits in branches and inner loops do not count.
+// A wait is for all of a thread's copies except the last n groups, and the commits of all rings
+// form groups. So n may be the number of groups that have certainly been committed after the item's
+// own. Commits in branches and inner loops do not count.
 
 static bool is_group(const Op *op) {
     return op->code == OP_RING_COMMIT && !ring_is_tma(operand(op, 0));

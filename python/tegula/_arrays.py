@@ -50,7 +50,7 @@ def int4(array, n=None):
 
 
 def uint4(array, n=None):
-    """Two u4 a byte, the low half first; n of them along the last axis (all by default)."""
+    """An array of u4, two a byte, the low half first. n: the number along the last axis (default: all)."""
     return As(array, UINT, 4, n)
 
 

@@ -28,7 +28,7 @@ static tg_status fail_memory(const rt_cuda_comm *g, const char *call, cu_result 
                         g->stride >> 20, g->device->number, g->device->name);
 }
 
-/// Fails if the driver lacks functions: those of older drivers, and AMD's, do.
+/// Fails if the driver lacks functions, as older drivers and AMD's do.
 static tg_status check_driver(const rt_cuda *cu, int device) {
     if (cu->maker->hip)
         return tg_fail(TG_ERROR_UNSUPPORTED, "ranks with AMD GPUs are not supported yet");

@@ -63,8 +63,10 @@ void rt_child_clock_start(rt_child_clock *c, pid_t child) {
     *c = (rt_child_clock){.child = child, .seen = rt_seconds(), .first = cpu, .last = cpu};
 }
 
-/// Returns by how many threads the processor time of a step is divided; 0: the step counts whole.
-/// Ready threads that exceed the cores wait for the child's own threads.
+/// Returns the number of threads of the child that share the processor time of a step. The clock
+/// then advances by that time, divided by their number. Ready threads beyond the number of cores
+/// wait for threads of the child itself, not for other processes. 0: no thread is ready, and the
+/// wall clock counts.
 static int sharing_threads(pid_t child) {
     ThreadStates n = thread_states(child);
     int cores = rt_cores();

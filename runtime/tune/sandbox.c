@@ -183,9 +183,9 @@ static bool is_sandbox_stopped(const rt_sandbox *box) {
     return box->options.stop && atomic_load(box->options.stop);
 }
 
-/// The state of the child within so many milliseconds. RT_RIGHT: a reply; RT_CRASHED; RT_CUT:
-/// nothing yet. A process that the program forked meanwhile may keep the other end of the socket
-/// open.
+/// Returns the state of the child after at most `ms` milliseconds. RT_RIGHT: a reply; RT_CRASHED;
+/// RT_CUT: nothing yet. A process that the program forked meanwhile may keep the other end of the
+/// socket open.
 static rt_verdict watch_child(rt_sandbox *box, int ms, Reply *out) {
     struct pollfd at = {.fd = box->fd, .events = POLLIN};
     siginfo_t info = {.si_pid = 0};

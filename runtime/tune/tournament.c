@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tournaments. A *time* here is one number for a candidate in a heat: the median of its launches,
-// divided by the *level* of the heat. The level is the slowdown of the default relative to its first heats,
-// and the default is in each heat for that purpose. The leader would be a biased reference: a
-// leader was lucky and regresses to the mean, so new candidates would look too fast in every heat.
-// Only medians and counts are used, so no normal distribution is assumed.
+// divided by the *level* of the heat. The level is the slowdown of the default relative to its
+// first heats, and the default is in each heat for that purpose. The leader would be a biased
+// reference: a leader was lucky and regresses to the mean, so new candidates would look too fast in
+// every heat. Only medians and counts are used, so no normal distribution is assumed.
 //
 // A *hiccup* is a turn in which all launches are slow, for example because a core was taken away.
 // If the default has one, candidates with earlier measurements give the level of the heat. A single

@@ -27,7 +27,8 @@ typedef struct rt_tournament_options {
                      // passing state of the machine
 } rt_tournament_options;
 
-/// The memory that a tournament of so many candidates needs, aligned as malloc does it.
+/// Returns the size of the memory for a tournament of `capacity` candidates, aligned as malloc
+/// does.
 size_t rt_tournament_bytes(int capacity);
 rt_tournament *rt_tournament_start(void *memory, const rt_tournament_options *options);
 

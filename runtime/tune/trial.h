@@ -86,8 +86,8 @@ typedef struct rt_sample {
 typedef struct rt_expected {
     int n;
     const rt_sample *samples; // sorted by param, then by `at`
-    /// For each parameter, the part of its own size, or of a typical element, by which rounding
-    /// moves a right element beyond the bound below.
+    /// For each parameter, how far rounding moves a right element beyond the bound below, as a part
+    /// of the element's own size or of a typical one.
     const double *noise;
     bool mild; // for which kind of random numbers
 } rt_expected;

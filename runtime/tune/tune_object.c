@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Tuning without a compiler: finds the fastest of an object's variants for the arguments of a
-// launch. A tournament runs the variants on arguments made for them, in a child process (sandbox.h).
-// A variant that crashes or hangs is not used again, in this process and, by a line on disk, in later ones.
+// launch. A tournament runs the variants on arguments made for them, in a child process
+// (sandbox.h). A variant that crashes or hangs is not used again, in this process and, by a line on
+// disk, in later ones.
 //
 //     TG_TUNE            block: tune before the first launch of new extents; exhaustive: the same
 //                        without a time limit; background: later, in a thread of low priority

@@ -90,7 +90,7 @@ def tegula(args, *words):
 
 
 def runs_into(args, path, ranks):
-    """The interpreter's output for a run with so many ranks."""
+    """The interpreter's output for a run with this number of ranks."""
     data = {"x": "iota(4)", "t": f"zeros({ranks},{ranks},4)", "s": f"zeros({ranks},2):i64", "o": "0"}
     data["y"] = f"zeros({ranks},40,4)"
     words = [w for k, v in data.items() for w in ("-a", f"{k}={v}")]

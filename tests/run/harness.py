@@ -226,8 +226,8 @@ def cut_of_chain(p):
 
 
 def cut_of_product(a, b, chain=CHAIN):
-    """The greatest error of each element of a b^T if the unit sums so many products, and f32 adds these sums
-    (docs/use/kernels-on-gpus.md)."""
+    """The greatest error of each element of a b^T if the unit sums `chain` products at a time, and f32 adds
+    these sums (docs/use/kernels-on-gpus.md)."""
     out = np.zeros((len(a), len(b)))
     for k in range(0, a.shape[1], chain):
         out += cut_of_chain(a[:, None, k : k + chain] * b[None, :, k : k + chain])

@@ -189,7 +189,7 @@ def rounded_once(q, mantissa, least):
 
 
 def beside_ties(mantissa, rng):
-    """Integers of up to 63 bits that are ties for floats with so many bits, and their neighbours."""
+    """Integers of up to 63 bits that are ties for floats with this number of bits, and their neighbours."""
     found = []
     for bits in range(mantissa + 2, 64):
         lead = int(rng.integers(1 << (mantissa - 1), 1 << mantissa))

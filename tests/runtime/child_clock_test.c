@@ -29,8 +29,7 @@ static void *spin(void *arg) {
     return arg;
 }
 
-/// Starts a child with so many threads that compute for ever, all on one core; 0: it sleeps for
-/// ever.
+/// Starts a child whose threads compute for ever, all on one core; threads 0: it sleeps for ever.
 static pid_t start_child(int threads, int nice_value) {
     cpu_set_t cores;
     pthread_t thread;
@@ -61,7 +60,7 @@ static void end_child(pid_t pid) {
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/// Reads until the clock shows so many seconds.
+/// Reads the clock until it shows `seconds`.
 static rt_child_clock watch(pid_t pid, double seconds) {
     rt_child_clock c;
     rt_child_clock_start(&c, pid);

@@ -281,7 +281,7 @@ static int connect_to(const char *path) {
     }
 }
 
-/// Sends a hello with so many files.
+/// Sends a hello with a number of files.
 static void say_hello(int s, const rt_hello *hello, size_t bytes, int files) {
     _Alignas(struct cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))] = {0};
     struct iovec part = {(void *)(uintptr_t)hello, bytes};

@@ -424,8 +424,8 @@ static void wait_for_others(const Rank *r) {
 }
 
 /// The last rank comes when the others are ahead. Their hosts then do not see the mistake, but the
-/// devices do. With the stand-in driver a launch has ended when it returns, so no rank could be ahead;
-/// there a graph is replayed. Odd and even meetings use different words, so both are tried.
+/// devices do. With the stand-in driver a launch has ended when it returns, so no rank could be
+/// ahead; there a graph is replayed. Odd and even meetings use different words, so both are tried.
 static void unlike_at(Rank *r, bool even) {
     bool last = r->rank == r->ranks - 1, passed;
     void *graph = NULL;

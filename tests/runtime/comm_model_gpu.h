@@ -71,8 +71,8 @@ static inline int rank_of(int stream) {
 }
 
 bool model_setup(void);
-/// Whether every order is free of errors. With a bound, steps that could be next are postponed at
-/// most so often. ANY: unbounded.
+/// Whether every order is free of errors. With a bound, a step that could be next is postponed at
+/// most `bound` times. ANY: unbounded.
 bool model_explore(int bound);
 
 #endif

@@ -527,7 +527,7 @@ static void build(const Rank *r) {
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-/// `look` gets the steps of a protocol with so many ranks, and returns whether they are as
+/// Passes the steps of a protocol with `size` ranks to `look`, which returns whether they are as
 /// expected.
 static void with_ranks(const Protocol *p, int size, int rows, bool (*look)(const Protocol *)) {
     pthread_barrier_t captured, looked;

@@ -350,13 +350,13 @@ static void widths(void **state) {
             rows[i].wanted);
 }
 
-/// Whether a tensor is near follows from the end of its last element. A remembered launch of another
-/// tensor must not hide that.
+/// Whether a tensor is near follows from the end of its last element. A remembered launch of
+/// another tensor must not hide that.
 static void span(void **state) {
     (void)state;
     static const tg_fact near = {TG_FACT_NEAR, 0, 0, 0, 0, 1};
-    // Seven strides and an element end at byte 2^31 - 12 in the second row, and at byte 2^31 + 16 in the
-    // third.
+    // Seven strides and an element end at byte 2^31 - 12 in the second row, and at byte 2^31 + 16
+    // in the third.
     static const struct {
         int64_t stride;
         int variant;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tournaments on simulated machines, which define the clock, the noise, and the speed of each candidate.
+// Tournaments on simulated machines, which define the clock, the noise, and the speed of each
+// candidate.
 #include "runtime/tune/tournament.h"
 
 #include <setjmp.h>
@@ -187,7 +188,8 @@ static Tally tally(const Machine *machine, const char *name, void setup(World *)
     return t;
 }
 
-/// A busy machine cannot meet a bar of 1 %, so three in twenty tournaments fewer have to meet it there.
+/// A busy machine cannot meet a bar of 1 %, so three in twenty tournaments fewer have to meet it
+/// there.
 static void all_machines(const char *name, void setup(World *), int least_good, int least_kept) {
     static const struct {
         const Machine *machine;

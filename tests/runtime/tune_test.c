@@ -485,8 +485,8 @@ static void not_for_a_few(void **state) {
     tg_kernel_close(&shared);
 }
 
-/// Launches until a search may begin, and waits until it has run so many trials, or has ended. It
-/// may begin, and end, during the last launch.
+/// Launches until a search may begin, and waits until the search has run `trials` trials, or has
+/// ended. It may begin, and end, during the last launch.
 static void wait_for_trials(tg_kernel *k, int trials) {
     int before = all_runs() + LAUNCHES;
     for (int i = 1; i < LAUNCHES; i++) assert_int_equal(launch(k, N), USUAL);

@@ -118,8 +118,9 @@ static void overlaps(void **state) {
     }
 }
 
-/// Checks input j and the last output as two views `apart` elements from each other. At this distance
-/// they may be launched at any place. `nearer` elements further they overlap, and are refused.
+/// Checks input j and the last output as two views `apart` elements from each other. At this
+/// distance they may be launched at any place. `nearer` elements further they overlap, and are
+/// refused.
 static void check_together(int j, int apart, int nearer) {
     DLTensor *x = &tensors[j], *y = &tensors[n - 1];
     for (int place = 0; place < 2; place++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The way from arguments to an instance (driver/request.h). The arguments of a launch, and a caller's
-// description of the same tensors, make the same instance. Settings reach the kernels that they are
-// for.
+// The way from arguments to an instance (driver/request.h). The arguments of a launch, and a
+// caller's description of the same tensors, make the same instance. Settings reach the kernels that
+// they are for.
 #include "tests/tune/request.h"
 
 #include <setjmp.h>

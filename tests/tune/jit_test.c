@@ -63,7 +63,7 @@ static void launch(Setup *s) {
     launch_rows(s, ROWS);
 }
 
-/// The setting of a launch with so many rows; "": it would have to compile.
+/// Returns the setting of a launch with `rows` rows; "": it would have to compile.
 static const char *decision(Setup *s, int64_t rows) {
     static char text[256];
     const int64_t shape[2] = {rows, ROW};

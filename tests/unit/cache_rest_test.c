@@ -69,7 +69,8 @@ double __wrap_rt_seconds(void) {
     return now;
 }
 
-/// While these are set, the store cannot be opened, or has the status `late_status` (no space left).
+/// While these are set, the store cannot be opened, or has the status `late_status` (no space
+/// left).
 static bool refuses_to_open;
 static StoreStatus late_status;
 static int patience;

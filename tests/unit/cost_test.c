@@ -57,7 +57,7 @@ static const char product[] =
     "  yield\n"
     "} }\n";
 
-// The part of x that the own rank has, of as many as x has shards.
+// The own rank's part of x: x has as many parts as shards.
 static const char part[] = "module { kernel [name=\"k\", symmetric_params=[0]] {(%x: tensor<f32, "
                            "?x?, [?, 1]>, %y: tensor<f32, ?>)\n"
                            "  %f = const [value=0.0] : f32\n"
@@ -265,7 +265,7 @@ static void parts_save_a_meeting(void **state) {
     assert_true(two_phases(false, PLAN_COPIES) == two_phases(true, PLAN_COPIES));
 }
 
-/// A product of so many rows; its programs have 128 rows and 192 of 6144 columns each.
+/// A product of `rows` rows. Each program has 128 of the rows and 192 of 6144 columns.
 static double gathered(PlanId plan, int64_t ranks, double rows) {
     double waves = ceil(rows / 128 * 32 / 132);
     CommLaunch l = {

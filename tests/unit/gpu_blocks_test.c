@@ -74,7 +74,7 @@ static void reduce_affine(Ctx *ctx, Random *random, const char *what) {
     reduce_affine_in(ctx, l, random_below(random, l->rank), what);
 }
 
-/// So many parts of lines that the warps divide them.
+/// Reduces lines that have enough parts for the warps to share the parts.
 static void reduce_many(Ctx *ctx, Random *random, const char *what) {
     (void)random;
     const Layout *l =

@@ -21,7 +21,7 @@ enum { PATH = 200 };
 
 static char folder[] = "/tmp/tegula-identity-XXXXXX";
 
-/// Makes a program of so many bytes in the folder. It is never run.
+/// Makes a program of a given size in the folder. It is never run.
 static const char *put(const char *name, int bytes) {
     static char path[PATH];
     snprintf(path, sizeof path, "%s/%s", folder, name);

@@ -146,7 +146,8 @@ static void build_mma(SimKernel *k, const void *arg) {
                   sim_add(k, sim_mul(k, k->thread, b->bytes[2]), j * size));
 }
 
-/// Places the three operands, with so many elements of A and B in a lane, by the manual's formulas.
+/// Places the three operands by the manual's formulas. A lane has each_a elements of A and each_b
+/// of B.
 static void run_mma(Mma *x, const char *target, int each_a, int each_b, Place *const *place) {
     static char a[16384], b[16384], c[16384], d[16384];
     int each_d = x->m * x->n / x->lanes;

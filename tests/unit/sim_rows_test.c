@@ -236,7 +236,7 @@ static void integers(void **state) {
 
 /* ---- buffers ------------------------------------------------------------------------------- */
 
-/// A lane accesses offsets[2 * thread] + offsets[2 * thread + 1] in a buffer of so many bytes.
+/// A lane accesses offsets[2 * thread] + offsets[2 * thread + 1] in a buffer of `bytes` bytes.
 typedef struct BufferCase {
     int64_t bytes;
     bool store;

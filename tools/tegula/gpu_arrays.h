@@ -36,7 +36,8 @@ bool gpu_download(Job *job);
 /// Measures the median seconds of a launch by the device's clock, with none of its arrays in the L2
 /// cache. `launch` queues one.
 bool gpu_time(Job *job, bool (*launch)(Job *job), double budget, double *out);
-/// Returns the bytes a second, read and written, of a device copy of so many bytes; 0 if it fails.
+/// Measures a device copy of this size. Returns the bytes a second, read and written; 0 if it
+/// fails.
 double gpu_copy_rate(Job *job, int64_t bytes);
 
 #endif

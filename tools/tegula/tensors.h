@@ -24,7 +24,7 @@ typedef struct Argument {
 int64_t tensor_count(const Tensor *t);
 /// Returns the size of the widest vectors at which all rows can start: 16, 8 or 4 bytes, or 1.
 int tensor_alignment(const Tensor *t);
-/// Explains why rows do not start at multiples of so many bytes, and in which axis.
+/// Explains why rows do not start at multiples of `unit` bytes, and in which axis.
 tg_misaligned tensor_misalignment(const Tensor *t, int unit, int *axis);
 /// Returns the bytes from its lowest element to the end of its highest one; false if empty
 /// (bind_arguments.c).

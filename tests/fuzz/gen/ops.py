@@ -8,7 +8,7 @@ has neither a recipe nor a reason to be left out is an error, so every new op is
 from gen.data import MOST_SMALL
 from gen.program import Node, Stmt, size
 
-# Approximate functions of f32 and f64 may be off by so many units in the last place.
+# The error that approximate functions of f32 and f64 may have, in units in the last place.
 LIBRARY_ULPS = 8
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "and": "&", "or": "|", "xor": "^",
              "shl": "<<", "shr": ">>", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}  # fmt: skip

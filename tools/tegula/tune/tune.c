@@ -190,8 +190,8 @@ static double roof_of(const Request *r, const Roofs *roofs, const TuneResult *re
     return fmax(copy > 0 ? result->bytes / copy : 0, rate > 0 ? result->flops / rate : 0);
 }
 
-/// Roofs are measured once for each kind of unit, and again if a launch beat them, because the
-/// machine was busy then. 0: it beats the new one, too.
+/// Measures roofs once for each kind of unit, and again if a launch beat them, because the machine
+/// was busy then. Returns 0 if the launch beats the new roof, too.
 static double cpu_roof(const Request *r, const TuneResult *result) {
     static Roofs kinds[2];
     bool bf16 = has_tensor(r, kDLBfloat, 16);
