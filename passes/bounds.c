@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // bounds: proves that accesses stay inside their tensors, and records it.
 //
-//   for %k = 0 .. %K by 16 { %n = min(%K - %k, 16); load %x ..., %k, %n }     (K = dim %x, K % 16 =
-//   0)
-//   -> %n = 16; load %x ..., %k, 16 [inside = [..., 2]]
+//   for %k = 0 .. %K by 16 { %n = min(%K - %k, 16); load %x ..., %k, %n }
+//   -> %n = 16; load %x ..., %k, 16 [inside = [..., 2]]      (if K = dim %x and K % 16 = 0)
 //
 // inside[d] = 1: in dimension d no live lane leaves the extent, so no lane needs a test. Value 2
 // adds that the count is the whole size, so all lanes are live. Comparisons, min and max with a

@@ -2,8 +2,8 @@
 // expand-math: expands transcendental ops into the arithmetic of functions that are written in the
 // language.
 //
-//   %y = exp %x : f16<64>   ->   %a = cast %x : f32<64>; (exp_f32 on f32<64>); %y = cast ... :
-//   f16<64>
+//   %y = exp %x : f16<64>
+//   -> %a = cast %x : f32<64>; %b = (the ops of exp_f32 on %a) : f32<64>; %y = cast %b : f16<64>
 //
 // The library is a module of scalar funcs; rows of lang/elementwise.def map ops to functions. An op
 // is expanded if it has a row and the target has no instruction for it (PassEnv.has_op). The scalar

@@ -2,8 +2,8 @@
 // deal: CTAs of a persistent device take their tiles from a counter, so that CTAs with long tiles
 // take fewer.
 //
-//   roles { for %tile = %program .. %tiles by 132 [programs] (%run) { %A = ring_wait %r, %run; ...
-//   } }
+//   roles { for %tile = %program .. %tiles by 132 [programs] (%run) {
+//             %A = ring_wait %r, %run; ... } }
 //         { for %tile = %program .. %tiles by 132 [programs] (%run) {
 //             ring_acquire %r, %run; copies; ring_commit %r, %run, ... } }
 //   -> roles { while [programs] (%tile = %program, %run) { %tile < %tiles } {

@@ -2,9 +2,8 @@
 // roles: splits a device into roles, so that an extra warp starts the copies and the others
 // multiply.
 //
-//   for %k { %A = ring_acquire %r, %n; copy_tma ...; ring_commit; %A' = ring_wait %r, %n;
-//   mma_start;
-//            await; ring_release %r, %n }
+//   for %k { %A = ring_acquire %r, %n; copy_tma ...; ring_commit; %A' = ring_wait %r, %n
+//            mma_start; await; ring_release %r, %n }
 //   -> roles { for %k { ring_wait; mma_start; await; ring_release } }       8 warps
 //            { for %k { ring_acquire; copy_tma ...; ring_commit } }         1 warp
 //

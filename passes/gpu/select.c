@@ -6,9 +6,8 @@
 // - Few rows: (a b + c) = (b^T a^T + c^T)^T, if the instruction has more rows than columns. The
 //   permutes move nothing between threads.
 // - f8 on targets without an instruction: the product is exact in f16.
-// - Units with narrow sums (f8) get `partial_sum_k`: the unit adds up the products of so many k,
-// and FMAs
-//   in f32 add up the rest. With precision = fast, the unit adds up all.
+// - Units with narrow sums (f8) get `partial_sum_k`: the unit adds up this number of products, and
+//   additions in f32 join the sums. With precision = fast, the unit adds up all.
 // - AMD's instructions give a thread runs of a column. They are transposed, too, so that a thread
 //   has runs of a row: stores prefer them, and the next product takes them as its operand.
 // - tf32x3: a = a1 + a2 with a1 rounded to tf32's 10 bits, likewise b: a1 b1 + (a1 b2 + a2 b1), in

@@ -10,9 +10,8 @@
 //
 //     ARG   i32=7  i64=7  f32=1.5
 //           in:f32[64]=iota  in:i16[64]=5        a buffer, filled: 0 1 2 ..., random, or a number
-//           out:f32[64]  out:f32[64]=0           a buffer that is printed afterwards; without a
-//           value
-//                                                it counts as not initialised
+//           out:f32[64]  out:f32[64]=0           a buffer that is printed afterwards; it counts as
+//                                                not initialised without a value
 //           map:f16[64x32]@0,box=64x8,swizzle=128   a tensor map of argument 0, a buffer, which
 //                                                may follow the parameters; extents from the
 //                                                innermost dimension on

@@ -100,13 +100,10 @@ static void print_accuracy_row(const LibraryFn *f32, const LibraryFn *f64) {
 
 static void print_accuracy(void) {
     printf("\n## Accuracy\n\n"
-           "Ops that functions of [std/math.teg](../../stdlib/math.teg) compute where the target "
-           "has no\n"
-           "instruction, from the rows FUNCTIONS of `lang/elementwise.def`. The second and third "
-           "columns\n"
-           "bound the error of f32 and f64, in units in the last place of the result. "
-           "`unit-math_ulp`\n"
-           "checks them. Two degrees or limits in a method are those of f32 and f64.\n\n"
+           "Functions of [std/math.teg](../../stdlib/math.teg) compute these ops where the target\n"
+           "has no instruction. One row a row FUNCTIONS of `lang/elementwise.def`. The columns f32\n"
+           "and f64 bound the error, in units in the last place of the result; `unit-math_ulp`\n"
+           "checks them. If a method names two degrees or limits, they are those of f32 and f64.\n\n"
            "| op | f32 | f64 | method |\n"
            "|---|---|---|---|\n");
     for (int i = 0; i < N_LIBRARY_FNS; i++)

@@ -5,8 +5,8 @@
 //   for %k { %x = load %a, %k; %d = dot (convert %x), ... }
 //   ->
 //   %B = buf_alloc; buf_store %B, (load %a, %lo); barrier
-//   for %k { %y = load %a, %k + step; %d = dot (buf_load %B), ...; barrier; buf_store %B, %y;
-//   barrier }
+//   for %k { %y = load %a, %k + step; %d = dot (buf_load %B), ...
+//            barrier; buf_store %B, %y; barrier }
 //
 // The loads run while products compute. Only the stores after the products wait for them.
 #include "passes/gpu/async/async.h"
