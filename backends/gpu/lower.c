@@ -402,7 +402,8 @@ static void check_shared(const GpuFn *f) {
     bool sorts = false;
     op_walk_pre((Op *)f->device, seek_sort, &sorts);
     diag_hint(f->ctx, sorts ? "rows that are sorted have to fit whole: sort shorter ones"
-                            : "choose smaller tiles: tune values, or what `by` and extents say");
+                            : "choose smaller tiles: smaller tune values, or smaller numbers in "
+                              "`by` and in extents");
     ctx_leave(f->ctx, CTX_ERRORS);
 }
 

@@ -271,7 +271,7 @@ static void check_copies(const Warp *w, const SimSite *site, int which, int size
         const char *other = w->frames[lane % f->owners] + site->at[which];
         if (memcmp(own, other, (size_t)(size * f->elements)) != 0)
             sim_fail(w->cta->sim, SIM_MISUSE, site,
-                     "operand %d of %s: %s has to hold what lane %d has", which,
+                     "operand %d of %s: %s must have the same value as lane %d", which,
                      site_place(site, place), lane_name(&w->lanes[lane], a), lane % f->owners);
     }
 }

@@ -232,7 +232,7 @@ void check_outside(SimLane *lane, const SimSite *site) {
         if (s->waits[i] && before && c->outside[i] < s->waits[i])
             sim_fail(lane->sim, SIM_PROXY, site,
                      "no proxy fence: %s of %s reads by the asynchronous proxy, after a wait for "
-                     "what another rank wrote",
+                     "data of another rank",
                      site_place(site, here), lane_name(lane, self));
     }
 }

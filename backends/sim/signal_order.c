@@ -43,7 +43,7 @@ void order_settle(SimLane *lane) {
 static _Noreturn void too_late(const Raise *r, SimLane *lane) {
     char self[NAME_BYTES], place[PLACE_BYTES];
     sim_fail(lane->sim, SIM_RACE, r->site,
-             "race: %s tells another rank of what %s writes, with nothing that orders them",
+             "race: %s signals data to another rank, and nothing orders it after the writes of %s",
              site_place(r->site, place), lane_name(lane, self));
 }
 
@@ -58,7 +58,8 @@ static void check_settled(const Shadow *s, SimLane *lane, const SimSite *site) {
                  site_place(lane->stores.data[0].site, copy));
     if (gpu_has_any(sim->image->target, GPU_AMD) &&
         s->wrote[lane->number] > s->settled[lane->number])
-        sim_fail(sim, SIM_RACE, site, "no fence: %s tells another rank of what %s has stored",
+        sim_fail(sim, SIM_RACE, site,
+                 "no fence: %s signals data to another rank, and stores of %s may arrive later",
                  site_place(site, place), lane_name(lane, self));
 }
 

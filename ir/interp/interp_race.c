@@ -160,8 +160,8 @@ void race_atomic(Interp *it, const void *word, bool writes) {
 static _Noreturn void fail_race(Interp *it, const Op *op, int other, const char *did) {
     const char *name = operand(op, 0)->name;
     run_error(it, op,
-              "rank %d has %s the same element of `%s`, and nothing orders the two: phases that "
-              "follow each other are, and what a signal is waited for",
+              "rank %d has %s the same element of `%s`, and nothing orders the two: successive "
+              "phases are ordered, and so is a wait after the signal that it waits for",
               other, did, name ? name : "a tensor");
 }
 

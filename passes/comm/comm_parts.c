@@ -141,7 +141,8 @@ static const char *reason_to_meet(int before, int behind) {
     const int written = OWN_WRITTEN | OTHER_WRITTEN;
     if (!before || !behind) return NULL;
     if (before & OTHER_WRITTEN) return "ranks have written each other's shards";
-    if (before & OTHER_READ && behind & written) return "what is written then, others read before";
+    if (before & OTHER_READ && behind & written)
+        return "others read before it the data that is written after it";
     if (behind & OTHER_WRITTEN) return "ranks write each other's shards then";
     return NULL;
 }

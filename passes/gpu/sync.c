@@ -273,7 +273,7 @@ static void release_item(Sync *y, Op *op) {
     if (!item) return;
     if (!item->here || item->released)
         fail_schedule(y, op, "its item is not there, or was released");
-    if (item->copied) fail_schedule(y, op, "what was copied out of it may still have to be read");
+    if (item->copied) fail_schedule(y, op, "a copy out of it may not have read it yet");
     if (y->meeting) meeting_event(y->meeting, op, n);
     item->released = op;
     for (int i = 0; i < y->n_flight; i++)
@@ -288,7 +288,7 @@ static void release_item(Sync *y, Op *op) {
 /// Checks that memory of rings and buffers may be reused. A pending copy would overwrite the new
 /// data, and a copy out would read it.
 static void all_copied(const Sync *y, const Op *op) {
-    if (y->unread) fail_schedule(y, op, "what was copied out may still have to be read");
+    if (y->unread) fail_schedule(y, op, "a copy out may not have read its data yet");
     for (int i = 0; i < y->tracks.n; i++)
         for (int n = 0; n < y->tracks.data[i].items.n; n++) {
             const RingItem *item = &y->tracks.data[i].items.data[n];
@@ -730,7 +730,7 @@ void pass_sync(PassEnv *env, Op *module) {
         if (y.unread) fail_schedule(&y, op, "it ends before the copied-out data has been read");
         if (y.unwritten) fail_schedule(&y, op, "it ends before its additions are complete");
         if (y.sending.lost)
-            fail_schedule(&y, y.sending.lost, "what the tile before has sent is not signalled");
+            fail_schedule(&y, y.sending.lost, "the previous tile has sent data without a signal");
         if (y.sending.signals && y.sending.sent)
             fail_schedule(&y, y.sending.sent,
                           "the program ends before a signal for the data that it sends");

@@ -575,8 +575,8 @@ static tg_status watch_done(rt_cuda_comm *g, const tg_scatter *how) {
     if (g->n_done == RT_FILLS)
         return tg_fail(TG_ERROR_UNSUPPORTED, "a kernel scatters more than %d tensors", RT_FILLS);
     if (!is_own_memory(g, how->done, words))
-        return tg_fail(TG_ERROR_INTERNAL, "'%s': words of what is done are not in symmetric memory",
-                       how->name);
+        return tg_fail(TG_ERROR_INTERNAL,
+                       "'%s': the words of complete chunks are not in symmetric memory", how->name);
     g->done[g->n_done].at = (uintptr_t)how->done;
     g->done[g->n_done++].words = (uint32_t)words;
     return add_fill(g, (uintptr_t)how->done, words, false);

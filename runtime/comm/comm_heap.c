@@ -401,7 +401,8 @@ tg_status tg_sym_free(tg_comm *c, const DLTensor *tensor) {
     if (!rt_sym_find(c, tensor->data, &shard))
         status = tg_fail(TG_ERROR_ARGUMENT, "tg_sym_free: the tensor is not of tg_sym_alloc");
     else if (shard.before)
-        status = tg_fail(TG_ERROR_ARGUMENT, "tg_sym_free: the tensor is a view of what it gave");
+        status = tg_fail(TG_ERROR_ARGUMENT,
+                         "tg_sym_free: the tensor is a view of a tensor of tg_sym_alloc");
     if (!status) status = c->memory->settle(c);
     if (!status) status = rt_comm_meet(c, "tg_sym_free");
     if (!status) rt_heap_give_back(c, (size_t)((char *)shard.direct - c->heap.flat));

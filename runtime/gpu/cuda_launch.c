@@ -417,7 +417,7 @@ static int32_t read_faults(rt_launcher *l, tg_faults *to) {
     g->stuck = error == CU_NOT_READY;
     if (g->stuck) return rt_gpu_failed(g, rt_does_not_end(g->patience));
     return rt_gpu_failed(g, rt_cuda_fail("cuMemcpyDtoHAsync", error,
-                                         "reading what device %d (%s) asserted and printed",
+                                         "reading the asserts and prints of device %d (%s)",
                                          g->device->number, g->device->name));
 }
 

@@ -262,14 +262,14 @@ REFUSED = [
     ("run " + ONE + " --dump-after nothing-like-it", "--time-passes lists those that run"),
     ("emit one.teg -l nothing-like-it", "the levels are ast, tile, grid, gpu, llvm, asm, ptx, sass, hsaco and obj"),
     ("emit one.teg -l nothing-like-it", "unknown level 'nothing-like-it'"),
-    ("emit one.teg -l hsaco --target sm_90a", "--level hsaco is none of sm_90a"),
-    ("emit one.teg -l hsaco --target sm_90a", "it is one of AMD's GPUs: gfx90a, gfx942, ..."),
-    ("emit one.teg -l ptx --target gfx942", "it is one of NVIDIA's GPUs: sm_80, sm_90a, ..."),
+    ("emit one.teg -l hsaco --target sm_90a", "--level hsaco does not exist for sm_90a"),
+    ("emit one.teg -l hsaco --target sm_90a", "it exists for AMD's GPUs: gfx90a, gfx942, ..."),
+    ("emit one.teg -l ptx --target gfx942", "it exists for NVIDIA's GPUs: sm_80, sm_90a, ..."),
     ("build one.teg -o o.o --levels=", "--levels names no level"),
     ("build one.teg -o o.o --target nothing-like-it", "objects are made for cpu, x86-64 or aarch64"),
     ("build two.teg -o o.o --export first;second", "write kernels with commas between"),
     ("bench " + SMALL + " --seconds 0.01 --json /nowhere/b.json", "cannot write /nowhere/b.json"),
-    ("bench one.teg --dim M=64 -a x=zeros(32,32)", "--dim M=64: M is 32 by what was said before"),
+    ("bench one.teg --dim M=64 -a x=zeros(32,32)", "--dim M=64: M is already 32"),
     ("profile " + RANKS + " -o /nowhere/t.json", "cannot write '/nowhere/t.json'"),
     ("profile ranks.teg --ranks 65", "at most 64 ranks"),
     ("tune tuned.json --merge", "'tegula tune --merge' needs -o FILE.json"),
@@ -296,7 +296,7 @@ class Place:
                 f.write(text or "")
 
     def run(self, words):
-        """What the run says, with its exit code and the files that it made or changed."""
+        """The output of the run, with its exit code and the files that it made or changed."""
         before = {name: self.read(name) for name in os.listdir(self.at)}
         env = dict(os.environ, TG_CACHE=os.path.join(self.at, ".cache"), NO_COLOR="1", TG_TUNE="off")
         words = [w.strip("'") for w in words.split()]

@@ -47,7 +47,7 @@ CLASSES = {
 # Arguments as large as in bench/gpu, for which the cost model takes other tiles: file, kernel, arguments,
 # types. An array without an element type has the kernel's. Rows of 32768 fill the registers.
 SQUARE = {"a": "zeros(4096,4096)", "b": "zeros(4096,4096)"}
-# ... and rows that begin only at multiples of 8 bytes, or of 4.
+# Rows that begin only at multiples of 8 bytes, or of 4.
 ODD = {"a": "zeros(4096,4004)", "b": "zeros(4004,4096)"}
 ODDER = {"a": "zeros(4096,4002)", "b": "zeros(4096,4002)"}
 ROWS = {"x": "zeros(8192,8192)"}
@@ -226,8 +226,8 @@ def large(pattern):
 
 
 def large_jobs(targets, codegens, pattern, turn):
-    """(target, codegen, instance): all for each kernel. With a turn, all for the main target, and one for
-    each of the others."""
+    """(target, codegen, instance) of the kernels with large arguments. With a turn, each kernel has the main
+    target, and leaves out one of the other ways."""
     every = [(target, codegen) for target in targets for codegen in codegens]
     others = [way for way in every if way[0] != MAIN]
     for k, instance in enumerate(large(pattern)):
@@ -242,7 +242,7 @@ def large_jobs(targets, codegens, pattern, turn):
 
 
 def widths(targets, codegens, pattern, types, turn):
-    """(target, codegen, instance): each width of each kernel. With a turn once, else by all."""
+    """(target, codegen, instance) of each width of each kernel: every way, or with a turn one of them."""
     every = [(target, codegen, t) for target in targets for codegen in codegens for t in types]
     for k, (file, kernel, arguments) in enumerate(WIDTH_KERNELS):
         for w, width in enumerate(WIDTHS if re.search(pattern, kernel) else ()):

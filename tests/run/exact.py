@@ -61,7 +61,7 @@ def codes(t, v):
 
 
 def root(x, t):
-    """Rounded from more bits than an exact tie, or the type, can have."""
+    """The square root, rounded once: it is computed to more bits than the type has, and than a tie can have."""
     if not x > 0 or math.isinf(x):
         return math.nan if x < 0 or math.isnan(x) else x
     scaled = Fraction(x) * 4**1200

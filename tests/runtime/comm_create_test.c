@@ -49,7 +49,7 @@ static void expect_refusal(const tg_comm_options *o, tg_status status, const cha
 
 /* ---- ranks that are processes ---------------------------------------------------------------- */
 
-/// What a rank was told, in memory that it shares with the test.
+/// The answer that a rank got, in memory that it shares with the test.
 typedef struct Told {
     tg_status status;
     char text[512];

@@ -440,7 +440,7 @@ static const Question questions[] = {
     {ROOM, "1073741824 bytes of symmetric memory: "},
     {WORDS, "8589934592 bytes of signals: "},
     {LEAN_GATHER, "'a' has no room for the shards of other ranks: allocate it without TG_SYM_LEAN"},
-    {PRIVATE_WORDS, "'b': words of what is done are not in symmetric memory"},
+    {PRIVATE_WORDS, "'b': the words of complete chunks are not in symmetric memory"},
     {MANY_SCATTERS, "a kernel scatters more than 4 tensors"},
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The public headers in C++: they compile, and what they declare has the names of C.
+// The public headers in C++: they compile, and their functions have the names of C.
 #include "runtime/tegula.h"
 
 #include "runtime/abi.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The data of trials: what tensors hold before a launch, and how results are compared. Every value
+// The data of trials: the contents of tensors before a launch, and the comparison of results. Every value
 // of the small float types is decoded here by its definition, and by the runtime.
 #include "runtime/tune/trial.h"
 

@@ -107,9 +107,9 @@ static void build_told(SimKernel *k, const void *arg) {
 static void tells_what_is_there(void **state) {
     static const Told cases[] = {
         {"sm_90a", false, true, NULL},
-        {"sm_90a", false, false, "tells another rank of what thread"},
+        {"sm_90a", false, false, "after the writes of thread"},
         {"gfx942", true, true, NULL},
-        {"gfx942", true, false, "tells another rank of what thread"},
+        {"gfx942", true, false, "after the writes of thread"},
         {"gfx942", false, true, "no fence: tg.signal.set"},
     };
     (void)state;

@@ -98,14 +98,17 @@ static void print_accuracy_row(const LibraryFn *f32, const LibraryFn *f64) {
     printf(" |\n");
 }
 
+static const char accuracy[] =
+    "\n## Accuracy\n\n"
+    "Functions of [std/math.teg](../../stdlib/math.teg) compute these ops where the target has\n"
+    "no instruction. Each line is a row FUNCTIONS of `lang/elementwise.def`. The columns f32\n"
+    "and f64 bound the error, in units in the last place of the result; `unit-math_ulp`\n"
+    "checks them. If a method names two degrees or limits, they are those of f32 and f64.\n\n"
+    "| op | f32 | f64 | method |\n"
+    "|---|---|---|---|\n";
+
 static void print_accuracy(void) {
-    printf("\n## Accuracy\n\n"
-           "Functions of [std/math.teg](../../stdlib/math.teg) compute these ops where the target\n"
-           "has no instruction. One row a row FUNCTIONS of `lang/elementwise.def`. The columns f32\n"
-           "and f64 bound the error, in units in the last place of the result; `unit-math_ulp`\n"
-           "checks them. If a method names two degrees or limits, they are those of f32 and f64.\n\n"
-           "| op | f32 | f64 | method |\n"
-           "|---|---|---|---|\n");
+    fputs(accuracy, stdout);
     for (int i = 0; i < N_LIBRARY_FNS; i++)
         if (library_fns[i].how && library_fns[i].elem == EL_F32)
             print_accuracy_row(&library_fns[i], library_fn(library_fns[i].op, EL_F64));

@@ -48,8 +48,7 @@ bool job_take_dims(Job *job, Dimensions *dims) {
         if (extent < 0) return false;
         if (!known) dims_set(job->ctx, dims, name, extent);
         if (!known || dimension_extent(known) == extent) continue;
-        cli_error("--dim %s: %s is %" PRId64 " by what was said before", option, name,
-                  dimension_extent(known));
+        cli_error("--dim %s: %s is already %" PRId64 "", option, name, dimension_extent(known));
         cli_hint("leave out --dim, or the --arg of tensors that have %s", name);
         return false;
     }

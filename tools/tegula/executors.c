@@ -391,7 +391,7 @@ static bool emit_grid(Job *job) {
 /// A level that CPUs do not have.
 static bool needs_gpu(const Job *job, const char *level) {
     if (job->target) return true;
-    cli_error("--level %s is one of GPUs", level);
+    cli_error("--level %s exists for GPUs alone", level);
     cli_hint("add --target sm_90a, or cuda for the GPU of this machine");
     return false;
 }
@@ -401,9 +401,9 @@ static bool needs_gpu_of(const Job *job, const char *level, const Backend *maker
     const char *name;
     if (!needs_gpu(job, level)) return false;
     if (backend_of(job->target, &name) == maker) return true;
-    cli_error("--level %s is none of %s", level, job->target);
-    cli_hint("%s", maker == &nvidia_backend ? "it is one of NVIDIA's GPUs: sm_80, sm_90a, ..."
-                                            : "it is one of AMD's GPUs: gfx90a, gfx942, ...");
+    cli_error("--level %s does not exist for %s", level, job->target);
+    cli_hint("%s", maker == &nvidia_backend ? "it exists for NVIDIA's GPUs: sm_80, sm_90a, ..."
+                                            : "it exists for AMD's GPUs: gfx90a, gfx942, ...");
     return false;
 }
 

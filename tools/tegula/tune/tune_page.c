@@ -147,8 +147,8 @@ static void add_chart(Text *t, const Tuning *tuning, const TuneTrial *const *tri
     add_mark(t, s, r->roof, "roof", "roof", bottom);
     for (int i = 0; i < n_rows; i++) add_chart_row(t, s, rows[i], i);
     text_add(t,
-             "</svg><figcaption>&#9679; measured, with its interval of 95 %%; &#9671; what the "
-             "cost model expected%s. Logarithmic scale.",
+             "</svg><figcaption>&#9679; measured, with its interval of 95 %%; &#9671; expected by "
+             "the cost model%s. Logarithmic scale.",
              r->roof > 0 ? "; dashed: the roof, which no launch can beat" : "");
     if (n_rows < n) text_add(t, " The %d fastest of %d, and the default.", MOST_ROWS - 1, n);
     text_add(t, "</figcaption></figure>\n");
@@ -272,7 +272,7 @@ static void add_summary(Text *t, const TuneResult *r) {
         text_add(t, ".</p>\n");
     }
     if (r->interrupted)
-        text_add(t, "<p>Interrupted: the best of what was measured till then.</p>\n");
+        text_add(t, "<p>Interrupted: the best candidate that was measured until then.</p>\n");
 }
 
 static void add_search(Text *t, const Tuning *tuning, int number) {

@@ -113,7 +113,8 @@ static void describe_tuning(Text *t, const Tuning *tuning, int most,
     if (r->judged) text_add(t, "\n  results compared %s", r->judged);
     if (tune_wrong_default(r)) text_add(t, "\n  the default is wrong: %s", tune_wrong_default(r));
     if (tuning->known) text_add(t, "\n  found before; --again searches anew");
-    if (r->interrupted) text_add(t, "\n  interrupted: the best of what was measured till then");
+    if (r->interrupted)
+        text_add(t, "\n  interrupted: the best candidate that was measured until then");
     int earlier = 0;
     for (int i = 0; i < r->n_trials; i++) earlier += r->trials[i].earlier;
     text_add(t, "\n  %d of %d settings in %s of %s: %s\n", n, r->n_space, time_text(ctx, r->spent),
