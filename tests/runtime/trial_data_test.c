@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The data of trials: the contents of tensors before a launch, and the comparison of results. Every value
-// of the small float types is decoded here by its definition, and by the runtime.
+// The data of trials: the contents of tensors before a launch, and the comparison of results. Every
+// value of the small float types is decoded here by its definition, and by the runtime.
 #include "runtime/tune/trial.h"
 
 #include <math.h>
