@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Replaces the parts of a word that are joined again at their old places by the word. Blocks are
-// scalars, so words of two f16 or four f8 that are loaded, computed and stored are split in
-// between. LLVM cannot undo this once it has turned the shifts into vector elements.
+// Finds words that are split into parts and joined again with each part at its old place, and uses
+// the unsplit word instead. Blocks are lowered to scalars, so a word of two f16 or four f8 is split
+// after its load and joined before its store. LLVM cannot undo this once it has turned the shifts
+// into vector elements.
 //
 //     zext(trunc x) | zext(trunc(x >> 16)) << 16  ->  x
 #include "backends/amdgpu/amdgpu.h"

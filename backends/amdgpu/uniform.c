@@ -104,7 +104,8 @@ static bool have_same_operands(LLVMValueRef a, LLVMValueRef b) {
     return (x == u && y == v) || (x == v && y == u);
 }
 
-/// Whether several instructions use a condition, or another one that may become the same.
+/// Whether several instructions use a condition, or a comparison of the same operands exists that
+/// LLVM may merge with it.
 static bool is_condition_shared(LLVMValueRef c) {
     if (!LLVMIsAInstruction(c) || LLVMIsAPHINode(c)) return false;
     if (LLVMGetNextUse(LLVMGetFirstUse(c))) return true;

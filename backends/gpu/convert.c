@@ -64,7 +64,7 @@ static LLVMValueRef threads_that_keep(GpuFn *f, const Conversion *c, int e) {
 
 enum { MAX_PACK = 8 };
 
-/// Runs the rounds first ^ (sums of pack bits), each 2^n_extra times.
+/// Runs each round whose number is `first` ^ a sum of pack bits, 2^n_extra times.
 static void exchange_rounds(const ConvertRound *x, int64_t first, LLVMValueRef *const from,
                             LLVMValueRef *to) {
     GpuFn *f = x->f;

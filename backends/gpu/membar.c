@@ -215,9 +215,9 @@ static void make_local(const HazardAnalysis *h, FlowBarrier *b) {
     LLVMInstructionEraseFromParent(b->made.call);
 }
 
-/// Between two accesses to a tensor every barrier counts as ordering them. A fence of one thread
-/// may tell other CTAs what all threads have done, so with fences no barrier is limited to shared
-/// memory.
+/// Limits barriers to shared memory if no two accesses to a tensor need their order. Every barrier
+/// between two such accesses counts as needed. After a barrier, one thread's fence may publish the
+/// stores of all threads to other CTAs, so with fences no barrier is limited.
 static void find_local(HazardAnalysis *h) {
     if (!gpu_has_any(h->t.f->target, GPU_AMD) || h->t.fences) return;
     for (int i = 0; i < h->barriers.n; i++) {

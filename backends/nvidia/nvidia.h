@@ -43,8 +43,9 @@ void nvptx_bound_ctas(Gen *g, const GpuTarget *arch);
 void nvptx_pack_halves(Gen *g);
 /// Whether a kernel has a "tg.minctasm" above 1, or so many threads that each has fewer registers.
 bool nv_is_bounded(const Gen *g, const GpuTarget *arch);
-/// Lowers "tg.minctasm" of kernels that would spill for it, and keeps their loads in place if
-/// registers are few. `measured` has the same kernels, optimised.
+/// Lowers the number in "tg.minctasm" of each kernel that would spill registers to reach it, and
+/// keeps the kernel's loads in place if registers are few. `measured` has the same kernels,
+/// optimised.
 void nv_bound_ctas(Gen *g, const GpuTarget *arch, LLVMModuleRef measured);
 /// Keeps loads of single elements in the block after their barriers, and also loads of vectors if
 /// `vectors` (pin_loads.c). Returns true if nv_pin_parameters must keep the vectors as well.

@@ -395,8 +395,8 @@ static int draw_number(Make *m, int n) {
     return (int)((m->state >> 33) % (uint64_t)n);
 }
 
-/// Leaves each axis to the passes in half of the draws. Grains that leave threads idle are skipped:
-/// they help other programs on the machine, not the kernel.
+/// Adds a random setting. Each axis has a chance of one half to be left to the passes. Grains that
+/// leave threads idle are skipped: they help other programs on the machine, not the kernel.
 static void add_drawn(Make *m, const RankedSetting *s) {
     NamedValue more[AXIS_COUNT];
     int n = 0;

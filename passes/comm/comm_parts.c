@@ -605,7 +605,7 @@ static void find_meeting(Op *op, void *arg) {
     if (op->code == OP_COMM_BARRIER && op_flag(op, A_PHASES_ONLY)) vec_push(m->ctx, &m->ops, op);
 }
 
-/// Handles meetings in order: the next one may still have to order what an erased one ordered.
+/// Handles meetings in order: if one is erased, the next one may have to order its accesses.
 void comm_parts(Comm *c) {
     MeetingList m = {.ctx = c->ctx};
     op_walk_pre(c->kernel, find_meeting, &m);

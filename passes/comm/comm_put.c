@@ -52,7 +52,7 @@ bool comm_put_fits(const Value *tensor) {
     return tensor->type->rank < MAX_RANK;
 }
 
-/// Returns at least 1, so that some program signals a shard without elements.
+/// Returns the extent, but at least 1, so that a shard without elements is signalled as well.
 static Value *nonzero_extent(Builder *b, Value *tensor, int d) {
     return ix_max(b, comm_dim(b, tensor, d), build_index(b, 1));
 }

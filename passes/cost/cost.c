@@ -145,7 +145,7 @@ static bool is_through(const Value *sub, const Value *index) {
            (operand(add, 1) == index && is_data(operand(add, 0), 0));
 }
 
-/// Returns the positions of one access; infinite if no dimension is subscripted in this way.
+/// Returns the positions of one access; infinite if no subscript walks through the range.
 static double positions_of(const CostDims *m, const Op *op, const Op *access) {
     double least = INFINITY;
     Access a = access_of(access);
@@ -284,7 +284,7 @@ static double known_tensor_bytes(const CpuModel *m, const Value *tensor) {
     return bytes;
 }
 
-/// Returns the bytes from beyond L2 that take as long as the block's.
+/// Returns the number of bytes from beyond L2 that take as long to load as the block takes.
 static double far_bytes(const Type *t) {
     if (t->rank < 2) return cost_bytes(t);
     double row = (double)t->extents[t->rank - 1] * elem_info[t->elem].bits / 8;

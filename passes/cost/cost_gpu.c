@@ -298,8 +298,9 @@ static double busy_in_roles(const GpuWork *w, bool split) {
     return products + seen * (alu - beyond) + COST_GPU_ISSUE * beyond;
 }
 
-/// Returns the maximum stages for an SM's few programs. Memory is at full speed if enough bytes are
-/// under way (16 x 16 x 128 tiles, two programs an SM: 12 % by six stages instead of four).
+/// Returns the maximum stages if an SM has few programs. Memory runs at full speed only if enough
+/// loads are in flight: with 16 x 16 x 128 tiles and two programs an SM, six stages instead of four
+/// gain 12 %.
 static double stages_of_few(const GpuModel *m, double bytes) {
     double needed = COST_GPU_BYTES_AHEAD / (ceil(m->each) * fmax(bytes, 1));
     return m->alone ? COST_GPU_ALONE_STAGES : fmin(ceil(needed), COST_GPU_ALONE_STAGES);

@@ -33,7 +33,7 @@ def removed(file):
     return lambda folder: (folder / file).unlink()
 
 
-# (the mistake, how it is made, patterns of the output in order)
+# (the mistake, the function that makes it, patterns that the output has in this order)
 CASES = [
     ("nothing", lambda folder: None, None),
     ("a fn of two files that do not import each other",
