@@ -295,8 +295,8 @@ static Strips strips_of(Emit *e, Contraction *c, Op *op) {
     return s;
 }
 
-/// Allocates the panel of a strip. Panels of B are kept up to a quarter of L2, and panels of A that
-/// are slow to pack up to an eighth.
+/// Allocates the panel of a strip. Panels of B are kept, as far as they fit into a quarter of L2.
+/// Panels of A are kept if they are slow to pack and fit into an eighth of L2.
 static Panel panel_new(Contraction *c, Op *op, const Strips *s, bool is_b, Keeper *k) {
     Emit *e = c->e;
     const Operand *x = is_b ? &c->b : &c->a;

@@ -212,8 +212,9 @@ static bool any_multiplied(const Op *wait) {
     return any;
 }
 
-/// Reads the scalar of the item in the slot, which has arrived. It is uniform for the compiler.
-/// Only the lane that releases the item reads it, so its own order suffices.
+/// Reads the scalar of the item in the slot; the item has arrived. Only the lane that releases the
+/// item reads the scalar, so no fence is needed. The shuffle gives it to all lanes, and shows the
+/// compiler that it is uniform.
 static void read_item_scalar(GpuFn *f, const GpuRing *r, LLVMValueRef slot, const Value *v) {
     LLVMValueRef first = LLVMBuildICmp(f->g->b, LLVMIntEQ, f->lane, gpu_i32(f, 0), "");
     LLVMValueRef at = gpu_shared_addr(f, slot_word(f, r, slot, SCALAR));

@@ -15,8 +15,9 @@ static bool sim_info(const char *level, TargetInfo *out) {
     return true;
 }
 
-// Programs that take several tiles each need fewer tiles on a part of the GPU. Memory is as much
-// slower, so that the cost model chooses as it does for the whole GPU.
+// Simulates a part of the GPU: with fewer SMs, small tensors are enough for programs that take
+// several tiles each. Bandwidth and L2 shrink by the same factor, so that the cost model chooses as
+// it does for the whole GPU.
 const GpuTarget *sim_few_sms(Ctx *ctx, const GpuTarget *gpu) {
     const char *text = secure_getenv("TG_SIM_SHARE");
     int share = text ? atoi(text) : 0;

@@ -48,8 +48,8 @@ static Val variable_value(Elab *e, Loc loc, Val v) {
     return v.kind == V_CONST ? val_ir(el_typed(e, loc, v, EL_COUNT)) : v;
 }
 
-/// Binds a name. Each variable gets its own op for a literal, which shows the variable's name; `var
-/// x = y` shares the value.
+/// Binds a name. A variable that starts as a literal gets an op of its own, which carries the
+/// variable's name into the IR. `var x = y` shares the value of y.
 static void bind_stmt_name(Elab *e, const Stmt *s, Name name, Val v) {
     if (s->kind == ST_VAR) v = variable_value(e, s->bind.value->loc, v);
     if (v.kind == V_VOID) {

@@ -407,7 +407,7 @@ static void fold_staged(Stage *s) {
     close_regions(&b, home);
 }
 
-/// Postpones the rotation: a phase may contribute to several tensors by one index of ranks.
+/// Notes the level for comm_turn, which rotates it once: several tensors may use the same level.
 static void turn_later(Stage *s) {
     Op *level = s->level[s->rank_level].op;
     for (int i = 0; i < s->c->turns.n; i++)

@@ -79,8 +79,8 @@ static int64_t least_int64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/// The smallest t >= low of term k for which the smaller terms divide the remainder, and the
-/// distance to the next such t.
+/// Returns the smallest t >= low with b - t * a (a: of term k) divisible by the common divisor of
+/// the smaller terms. Sets *step to the distance to the next such t.
 static int64_t first_residue(const Equation *e, int k, int64_t b, int64_t low, int64_t *step) {
     int64_t a = e->terms[k].a, g = e->gcd[k], m = e->gcd[k + 1] / g;
     *step = m > 1 ? m : 1;

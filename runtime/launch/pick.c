@@ -309,8 +309,9 @@ static Best rank_variants(VariantList *list, const rt_launcher *l, bool tuned) {
     return best;
 }
 
-/// Whether the compiler could find a better setting. Hints stand for tune values. The best setting
-/// for some extents may waste most of the last tiles of others, which the compiler would see.
+/// Whether the extents are so far from the variant's hints that the compiler could find a better
+/// setting. The best setting for some extents may waste most of the last tile of others; the
+/// compiler would see that.
 static bool is_far_from_hints(const VariantList *list, Best best) {
     const tg_variant *v = list->at[best.number];
     return best.distance > (v->tuned ? BUCKET : FAR) && v->config && *v->config;

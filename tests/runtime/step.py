@@ -318,7 +318,7 @@ def meetings(code, ranks, favoured, first):
         check(m.get(r, COUNT) == first + 3 * launches, f"{name}: count {m.get(r, COUNT)}")
         check(m.get(r, LAUNCH) == launches - 1, f"{name}: launch {m.get(r, LAUNCH)}")
         for i, counts in enumerate(m.ended[r]):
-            # A rank writes its own count after its word, which others may have seen.
+            # Others see a rank's word before it writes its own count, so only a lower bound holds.
             check(min(counts) >= first + i, f"{name}: rank {r} ended meeting {i} of {counts}")
 
 

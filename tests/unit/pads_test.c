@@ -120,8 +120,8 @@ static const Trial trials[] = {
      false},
 };
 
-/// Ops that never receive a block with lanes past the end when the pass runs, or that show it
-/// unchanged.
+/// Whether the op needs no row here: it never has an operand with lanes past the end when the pass
+/// runs, or it returns its operand unchanged.
 static bool has_no_pads(OpCode op) {
     const OpInfo *info = &op_info[op];
     if (op >= OP_LAUNCH || info->traits & (HOST | TERMINATOR | ISOLATED)) return true;

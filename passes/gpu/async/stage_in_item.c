@@ -129,8 +129,9 @@ static void stage_copy(Stage *s, Op *copy, int64_t first) {
     op_erase(alloc->def);
 }
 
-/// Moves the release behind `last`, and a wait until the copies have read the item before it. The
-/// wait at the end of the device is that wait, since there are no other copies out.
+/// Moves the release of the item behind `last`, and puts a wait for the copies that read the item
+/// before the release. The wait at the end of the device is then removed: it waited for these
+/// copies only, since nothing else is copied out.
 static void await_before_release(Stage *s, Op *last) {
     Builder b = build_after(s->ir, last);
     Op *end = terminator(s->device->regions[0])->prev;
