@@ -17,7 +17,7 @@ typedef struct File {
     char *text;
 } File;
 
-/// Runs with the context's end, even if an error cut reading short.
+/// Called at the end of the context, even if an error has interrupted the reading.
 static void file_release(void *thing) {
     File *file = thing;
     if (file->f) fclose(file->f);

@@ -96,7 +96,8 @@ Value *build_select(Builder *b, Value *c, Value *x, Value *y) {
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
-/// Converts the attribute to the form of a constant of this element: its class, wrapped or rounded.
+/// Returns the attribute as a constant of this element type: an integer is wrapped to the type's
+/// range, a float rounded to the type.
 static const Attr *const_attr(Ir *ir, Elem elem, const Attr *a) {
     if (a->kind == AT_INT && elem_is(elem, EC_UINT))
         return attr_of_cell(ir, elem, cell_wrap(elem, (Cell){.i = a->i}));

@@ -132,7 +132,8 @@ static const char *comgr_result(Ctx *ctx, Handle results, int kind, size_t *size
 
 extern char **environ;
 
-/// The value that comgr sees, also in programs with more rights than their user.
+/// Returns the variable's value as comgr reads it. secure_getenv would hide it in programs with
+/// more rights than their user, and comgr does not use that.
 static const char *environment_value(const char *name) {
     size_t n = strlen(name);
     for (char **e = environ; e && *e; e++)

@@ -173,8 +173,9 @@ static void set_local(const Gen *g, LLVMValueRef fence) {
                     LLVMMetadataAsValue(g->llvm, node));
 }
 
-/// With fewer than two waves LLVM drops the barrier itself. Its scheduler moves nothing over it,
-/// because the products before it hide the latency of loads with a wait after it.
+/// With fewer than two waves LLVM drops the barrier. The scheduler may move nothing over a barrier:
+/// loads that are awaited after it should start before the products in front of it, which hide
+/// their latency.
 void amd_barrier(Expand *x) {
     bool local = strcmp(x->fn->row->name, "barrier.shared") == 0;
     amd_intrinsic(x->g, "llvm.amdgcn.sched.barrier", 1, amd_i32(x->g, 0));

@@ -112,7 +112,8 @@ static void check_constant(const Checker *c, LLVMValueRef v) {
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-// On scalars and vectors of numbers. The result's type is checked like any other.
+// The allowed intrinsics of LLVM, for scalars and vectors of numbers. The type of the result is
+// checked like any other.
 static const char *const intrinsics[] = {
     "fma",    "sqrt",     "fabs",  "floor", "ceil",  "trunc", "rint",       "minnum",
     "maxnum", "copysign", "ctpop", "ctlz",  "bswap", "fshl",  "bitreverse", "assume",

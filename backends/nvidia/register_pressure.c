@@ -332,7 +332,8 @@ bool nv_is_bounded(const Gen *g, const GpuTarget *arch) {
 }
 
 /// Keeps loads after barriers if live values take most of a thread's registers, or the loaded
-/// values would take all. `l` is for this function; for another generator's, all loads are kept.
+/// values would take all. If `l` was computed for the function of another generator, all loads are
+/// kept.
 static void keep_loads_behind(const Gen *g, const GpuTarget *arch, RegisterLiveness *l,
                               LLVMValueRef fn, int room) {
     bool all = value_number(l, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(fn))) < 0;

@@ -62,7 +62,8 @@ static bool common_elem(Elab *e, Loc loc, const char *what, int n, const Val *v,
     return true;
 }
 
-/// Returns the element of literals alone in an unknown choice: f32 if any is a float.
+/// Returns the element type if all operands are literals and one of them depends on a choice that
+/// is not known yet: f32 if any is a float, otherwise i64. Returns EL_COUNT without such a choice.
 static Elem default_of(int n, const Val *v) {
     bool choice = false, any_float = false;
     for (int i = 0; i < n; i++) {

@@ -287,7 +287,8 @@ static void pick_ends(EndsWalk *w, const Op *op, const Access *a, const Value *p
     out->all = both_masks(w, out->all, repeat_mask(w, mask, bools_like(w, result(op, 0)->type)));
 }
 
-/// A load along a range ends at the range's count. `pad =` is a choice of the program.
+/// A load along a range ends at the range's count. With `pad =` the program has chosen the value of
+/// lanes past the end.
 static Ends read_ends(EndsWalk *w, const Op *op) {
     Access a = access_of(op);
     Ends out = {.why = op, .bare = op->code == OP_ATOMIC || op_flag(op, A_CHECKED)};
@@ -529,8 +530,8 @@ static Ends select_ends(EndsWalk *w, const Op *op) {
     return out;
 }
 
-/// `false && y` is false. If an operand is false past the end by the program's choice, the program
-/// chose the result there.
+/// `false && y` is false for every y. So if the program has chosen the value of one operand past
+/// the end, it has chosen the result there as well.
 static Ends and_ends(EndsWalk *w, const Op *op) {
     Ends out = operand_ends(w, op);
     for (int i = 0; i < 2 && result(op, 0)->type->elem == EL_BOOL; i++) {

@@ -11,8 +11,9 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
-/// Moves into `outer`, before `phase`, all host ops that v depends on and that depend on elements.
-/// Returns whether any does. The front end computes these ops for this phase alone.
+/// Among the host ops that v depends on, moves those that depend on elements of tensors into
+/// `outer`, before `phase`. Returns whether any was found. The front end computes these ops for
+/// this phase alone.
 static bool move_in(Value *v, Op *phase, const Op *outer) {
     if (value_is_inside(v, outer)) return true;
     Op *def = v->def;

@@ -174,7 +174,8 @@ static bool fits_registers(const Chain *c, const GpuShape *shape) {
 
 enum { SHARED_GAP = 1024 }; // maximum bytes between two buffers
 
-/// Whether an item that a tile takes once can hold its results (stage_in_item.c).
+/// Whether the tile loads an item outside the loop that is large enough to hold the tile's results
+/// afterwards (stage_in_item.c).
 static bool stages_in_item(const Chain *c) {
     for (int i = 0; i < c->n_loads; i++) {
         const Type *item = result(c->loads[i], 0)->type;

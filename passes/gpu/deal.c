@@ -53,7 +53,8 @@ static Op *loop_of_tiles(const Region *r) {
     return NULL;
 }
 
-/// Whether the op runs once in each tile: the loop counts its number.
+/// Whether the op runs once in each tile: its item's number is a value that the loop over tiles
+/// carries.
 static bool is_once_a_tile(const Op *op, const Op *loop) {
     const Value *n = operand(op, 1);
     return op->parent == loop->regions[0] && !n->def && n->region == op->parent && n->index > 0;

@@ -339,7 +339,7 @@ tg_status rt_comm_await(tg_comm *c, int rank);
 /// Like rt_comm_patience; also false if another rank's part of this launch has failed or its line
 /// differs.
 bool rt_comm_go_on(tg_comm *c, rt_patience *p);
-/// Fails with the reason for which that ended; `what` names the awaited event.
+/// Fails with the reason for which rt_comm_go_on returned false; `what` names the awaited event.
 tg_status rt_comm_stopped(tg_comm *c, const char *what);
 void rt_comm_forget(tg_comm *c);
 

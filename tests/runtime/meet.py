@@ -152,8 +152,8 @@ def meets_with_few_files():
 
 
 def meeting_ends():
-    """The meeting's time ends although strangers send a byte now and then: the process ends while they still
-    do."""
+    """A meeting has a time limit. Strangers that send a byte now and then do not extend it: the process ends
+    while they are still sending."""
     port = free_port()
     first = start(0, f"127.0.0.1:{port}", timeout_ms=5000)
     with Strangers("drip", port, 3) as strangers:

@@ -201,7 +201,8 @@ static void consider_operand(Feeds *f, Op *dot, int i) {
                staged.ahead ? "through registers, an iteration ahead" : "through registers", why);
 }
 
-/// Returns the index of the largest copied block that no wgmma needs in a buffer, or -1.
+/// Returns the index of the largest copied block, or -1. Skips blocks that a wgmma reads from their
+/// buffer.
 static int largest_copy(const Feeds *f) {
     int found = -1;
     int64_t most = 0;
