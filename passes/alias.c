@@ -153,8 +153,8 @@ static bool is_marked(const Attr *pairs, int64_t to, int64_t from) {
     return false;
 }
 
-/// Marks the proved pairs. kept: only pairs that are marked already, also if no store is left in
-/// the code.
+/// Marks the proved pairs. kept: confirms only pairs that are already marked; a pair without a
+/// store in the code stays marked.
 static void mark_pairs(PassEnv *env, Op *kernel, bool kept) {
     Ctx *ctx = ir_ctx(env->ir);
     Region *body = kernel->regions[0];

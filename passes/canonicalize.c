@@ -58,7 +58,7 @@ static bool invariant_carried(Rewriter *rw, Op *op) {
                          op->code == OP_WHILE ? loop_arg(op, 1, i) : NULL};
         for (int s = 0; s < 3; s++)
             if (seen[s] && value_has_uses(seen[s])) {
-                // The yield may remain as the argument's only use, so it gets the value itself.
+                // If the yield is the argument's only use, it gets the initial value as well.
                 replace_result(rw, seen[s], init);
                 changed = true;
             }

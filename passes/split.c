@@ -325,8 +325,9 @@ static bool join_at_once(LoopSplit *s, Builder *b, Value *program, Value *from, 
     return s->env->gpu && fold_parts(b, &parts, from, s->ways, state);
 }
 
-/// Replaces the loop in the second phase by the join of its parts. With a merge function the
-/// initial values are its identity and already in the first part; else they are the initial state.
+/// Replaces the loop in the second phase by the join of its parts. With a merge function, the
+/// initial values are in the first part already, and the join begins with that part. Otherwise the
+/// join begins with the initial values.
 static void replace_loop(LoopSplit *s) {
     Op *loop = s->loop;
     int n = loop->n_results;

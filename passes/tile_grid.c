@@ -48,7 +48,8 @@ typedef struct ParallelNest {
     Level *paired;   // the level whose neighbours are pairs (its count is that of pairs), or NULL
 } ParallelNest;
 
-/// Moves scalar host arithmetic between the levels before the nest, so that bounds become free.
+/// Scalar host arithmetic may stand between the levels of the nest. Moves it before the nest, so
+/// that bounds of inner levels do not depend on outer levels.
 void hoist_bounds(Op *phase) {
     for (Op *p = phase; p; p = inner_parallel(p)) for_each_op_safe(op, p->regions[0]) {
             bool fixed = op_has(op, PURE) && op->n_regions == 0 && op->n_results == 1 &&

@@ -83,7 +83,8 @@ void comm_find_reads(Ctx *ctx, const Op *kernel, CommReads *r);
 Op *comm_phase(const Op *op);
 /// Adds the indices of a phase to `known`: they are known when its programs start.
 void comm_know_levels(Ctx *ctx, const Op *phase, PtrMap *known);
-/// Returns the plan for reads of a tensor. asked: PLAN_CHOSEN if a GPU's caller has no wish.
+/// Returns the plan for reads of a tensor. asked: the requested plan; PLAN_CHOSEN on a GPU if none
+/// was requested.
 PlanId comm_reads_plan(const CommReads *r, PlanId asked);
 /// The shard that an access of all ranks' shards refers to.
 typedef enum CommWhose {
@@ -142,7 +143,8 @@ bool comm_can_push(Ctx *ctx, Op *kernel, const Op *add);
 
 /// Replaces unnecessary meetings between phases by waits of each reader for its data.
 void comm_parts(Comm *c);
-/// Whether ranks must meet at the barrier, in all plans that do not wait for all ranks anyway.
+/// Whether ranks must meet at the barrier. Only for plans whose transfers do not already wait for
+/// all ranks.
 bool comm_needs_meeting(Ir *ir, Op *kernel, const Op *barrier);
 
 #endif

@@ -192,7 +192,7 @@ static int largest_copied_tensor(const Lay *y, const CommPhase *p) {
     return at;
 }
 
-/// Returns the time when all data has arrived that programs of every shard wait for.
+/// Returns the time of the last arrival among the tensors that arrive before the programs start.
 static double all_there(const Lay *y, const CommPhase *p) {
     double there = 0;
     for (int i = 0; i < y->l->n_tensors; i++)
@@ -437,7 +437,8 @@ static bool are_same(const CommLaunch *l, PlanId a, PlanId b) {
     return true;
 }
 
-/// Prices in-place adds in no order, or says why they have no price. Returns the number of prices.
+/// Prices the plan `add`: programs add to other ranks' memory in place, in any order. If it has no
+/// price, *out holds the reason. Returns the number of prices, 0 or 1.
 static int price_sums(const CommLaunch *l, CommPrice *out) {
     const char *why = NULL;
     bool sums = false;

@@ -306,8 +306,8 @@ static void add_cpu_access(const CpuModel *m, CpuWork *w, const Op *op, const Ty
 
 static void add_cpu_region(const CpuModel *m, CpuWork *w, const Region *r, double times);
 
-/// Whether the op has no live use. The kernel is not optimised yet, and `wide` makes ops in it for
-/// their types only.
+/// Whether the op has no live use. Such ops exist because the kernel is not optimised yet; `wide`,
+/// for instance, makes ops only to compute types.
 static bool is_dead(const Op *op, int depth) {
     if (!op_has(op, PURE) || depth == MAX_DEPTH) return false;
     for (int i = 0; i < op->n_results; i++)

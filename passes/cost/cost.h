@@ -39,8 +39,8 @@ double cost_turns(const CostDims *dims, const Op *op);
 double cost_host(const CostDims *dims, const Region *host,
                  double (*phase)(void *model, const Op *phase), void *model);
 double cost_bytes(const Type *block);
-/// Whether the op has no live use. The kernel is not optimised yet, and `wide` makes ops in it for
-/// their types only.
+/// Whether the op has no live use. Such ops exist because the kernel is not optimised yet; `wide`,
+/// for instance, makes ops only to compute types.
 bool cost_is_dead(const Op *op);
 
 #endif

@@ -104,8 +104,8 @@ static bool rests_on_state(const Value *v, const Op *loop, Seen *seen) {
     return false;
 }
 
-/// Whether sums that begin with v keep the product from starting early: skew.c does not load v an
-/// iteration earlier.
+/// Whether the product cannot start an iteration early because its sums begin with v: v depends on
+/// carried state, which skew.c does not compute earlier.
 static bool begins_late(const Chain *c, const Value *v) {
     Seen seen = {.blocks = true};
     return rests_on_state(v, c->loop, &seen);
@@ -212,7 +212,8 @@ GpuRolesFit gpu_roles_fit(const GpuTarget *t, const Op *program, const GpuShape 
     if (groups < 2 || rows < groups * WARPS_GROUP_ROWS || !gpu_roles_have_warps(t, shape->warps))
         return ROLES_NONE;
     if (!fits_registers(&c, shape) || !fits_shared(&c, 1)) return ROLES_NONE;
-    // CTAs that take many tiles lose up to 16 % here (H200, 192 and 256 features).
+    // For these wide heads, CTAs that take many tiles are up to 16 % slower (H200, 192 and 256
+    // features).
     if (ty_count(result(c.dots[1], 0)->type) > ty_count(result(c.dots[0], 0)->type))
         return ROLES_WIDE;
     return fits_shared(&c, 2) ? ROLES_PERSIST : ROLES_ONCE;

@@ -104,7 +104,8 @@ bool gpu_in_three(DotPrecision precision);
 const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
                             DotPrecision precision);
 /// Returns the row for a product in a chain, and prefers AMD's units. Its tiles have at most the
-/// given rows. If `takes`, it takes the registers of another product's result unchanged.
+/// given rows. If `takes`, the unit must accept another product's result as an operand in the same
+/// registers.
 const GpuUnit *gpu_unit_in_chain(Ctx *ctx, const GpuTarget *t, const Type *a, const Type *b,
                                  DotPrecision precision, int64_t rows, bool takes);
 /// Whether a product of these extents fits the unit.

@@ -75,8 +75,8 @@ const GpuUnit *gpu_unit_for(const GpuTarget *t, const Type *a, const Type *b,
     return NULL;
 }
 
-/// Whether each register and lane of an operand holds along k the elements that a result holds
-/// along its rows.
+/// Whether a result can be the next product's operand as it is: each register and lane holds the
+/// same numbers of rows in the result as numbers along k in the operand.
 static bool takes_results(Ctx *ctx, const GpuUnit *u) {
     const Layout *b = gpu_fragment(ctx, u, FRAG_B), *d = gpu_fragment(ctx, u, FRAG_D);
     Bits inside = low_bits(b->log2[0]);

@@ -52,9 +52,9 @@ static void look_at_device_op(Op *op, void *arg) {
     s->others += op->code == OP_IF;
 }
 
-/// Whether a program is one loop with one product. A prompt signal forbids it: the CTA would wait
-/// until the store over the link has arrived, while a non-persistent one makes room for the next
-/// CTA.
+/// Whether CTAs may take several tiles: a program is one loop with one product. A signal that may
+/// not be deferred speaks against it. The CTA would wait until its store over the link has arrived;
+/// a CTA with a single tile ends instead, and makes room for the next one.
 static bool may_persist(const GpuTarget *t, const Op *root, bool always) {
     DeviceSearch s = {0};
     if (!gpu_has(t, GPU_TMA)) return false;
@@ -157,8 +157,9 @@ static int programs_a_round(const PassEnv *env, Op *device) {
     return n;
 }
 
-/// One program an SM. If there are more tiles than a launch may have programs, the number stays, so
-/// that the launch refuses it: code for numbers of programs relies on that limit.
+/// Returns one program an SM, or one a tile if tiles are fewer. If tiles exceed the limit on
+/// programs of a launch, returns their number, so that the launch is refused: code that computes
+/// with numbers of programs relies on that limit.
 static Value *programs_for(Builder *host, Value *tiles, int sms) {
     Value *most = build_index(host, INT_MAX);
     Value *few = ix_min(host, tiles, build_index(host, sms));

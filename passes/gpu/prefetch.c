@@ -185,7 +185,8 @@ static void load_iteration(Ahead *a, Builder *b, const Candidate *c, Value *exis
     }
 }
 
-/// Whether the body may be duplicated: it is short, and elements do not meet in it.
+/// Whether the body may be duplicated: it is short, and no op in it joins elements of several
+/// threads.
 static bool is_paired(const Region *body) {
     int n = 0;
     for_each_op(op, body) {

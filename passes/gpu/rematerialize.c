@@ -204,7 +204,8 @@ static void renew_at(Renew *s, Op *meet) {
         if (with[i]) replace_behind(l[i].value, last, with[i]);
 }
 
-/// Packs a load by single elements into words at once, also for loads that x is computed from.
+/// Packs the elements into words right after the load. If x is computed by lanewise ops, packs the
+/// loads that it is computed from.
 static void pack_loads(Renew *s, Value *x, Chain *c) {
     if (x->def->code == OP_LOAD && elem_info[x->type->elem].bits <= NARROW_BITS) {
         Builder b = build_before(s->env->ir, x->def->next);

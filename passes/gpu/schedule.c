@@ -88,8 +88,9 @@ static bool keeps_operands(const Op *loop, const Op *start) {
     return true;
 }
 
-/// Returns the await whose block only becomes carried value i, to which the first product of the
-/// same chain adds. NULL otherwise.
+/// Returns the await of a chain of products that runs on in the next iteration: its block has no
+/// use but as carried value i, and the chain's first product adds to that value. NULL: there is
+/// none.
 static Op *running_product(const Op *loop, int i) {
     Value *arg = loop_arg(loop, 0, i);
     Op *await = def_of(operand(terminator(loop->regions[0]), i), OP_AWAIT);
@@ -337,8 +338,9 @@ static bool is_movable_flow(Schedule *s, const Flow *f) {
     return s->roles || is_movable_in(s, f, f->loop, NULL);
 }
 
-/// The place for copies of a loop's items: at b, for the run of the loop in which `tile`, the index
-/// of the enclosing loop, is `at`. tile NULL: for this run.
+/// A place outside of a loop at which its items are copied: b. The items are for the run of the
+/// loop in which `tile`, the index of the enclosing loop, has the value `at`; tile NULL: for the
+/// current run.
 typedef struct Elsewhere {
     Builder *b;
     const Op *root;
@@ -402,8 +404,8 @@ static void fill_item(Schedule *s, const Flow *f, const Elsewhere *e, int i, Val
 
 // A tile's waits for signals precede its first copies, so they move along with these.
 
-/// Whether the wait's operands are known ahead of its run of `outer`. The run may read the epoch.
-/// The wait must be `set_once`.
+/// Whether the wait may move to an earlier iteration of `outer`: its operands can be computed
+/// there, and its word is set only once.
 static bool wait_is_movable(Schedule *s, const Op *wait, const Op *outer) {
     PtrMap known = {0};
     Value *tile = outer->regions[0]->args[0];

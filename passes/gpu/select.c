@@ -72,8 +72,9 @@ static void in_three(Ir *ir, Op *dot) {
     replace_dot(dot, dot->n_operands > 2 ? build_binary(&b, OP_ADD, operand(dot, 2), sum) : sum);
 }
 
-// Maximum of warps for a product; accumulator registers of a thread that one wait can name; the
-// same, so that a chain of products has registers left (backends/gpu/wgmma.c).
+// The maximum warps for a product, and the maximum accumulator registers of a thread: as many as
+// one wait can name, or fewer in a chain of products, which needs other registers too
+// (backends/gpu/wgmma.c).
 enum { MOST_WARPS = 8, MOST_SUMS = 192, MOST_CHAINED = 144 };
 
 static bool is_f8_value(const Value *v) {

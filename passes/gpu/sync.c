@@ -114,7 +114,7 @@ static void end_turn(Sync *y) {
     y->turns[y->depth - 1]++;
 }
 
-/// Numbers the iterations, of the loops around v's definition, in which the walk is.
+/// Returns one number for the current iterations of all loops around v's definition.
 static uint64_t turn_of(const Sync *y, const Value *v) {
     const Region *r = v->def ? v->def->parent : v->region;
     int depth = 0;
@@ -126,7 +126,8 @@ static uint64_t turn_of(const Sync *y, const Value *v) {
     return turn;
 }
 
-/// Returns the number of iterations for an unknown bound of the loop. `usual` uses all slots.
+/// Returns the number of iterations to walk if the loop's bound is unknown. usual: enough
+/// iterations to use all slots of the rings.
 static int trips_of(Sync *y, const Op *loop, int usual) {
     if (y->trips == ALL_SLOTS) return usual;
     if (!y->uneven) return y->trips;
@@ -477,8 +478,9 @@ static void suppose_number(Sync *y, const Op *op, const Value *v, int64_t n) {
         fail_schedule(y, op, "a role's items depend on values that other roles do not have");
 }
 
-/// Finds the bounds. Unknown bounds, and without roles bounds without iterations, are chosen to
-/// give some iterations, `usual` to use all slots. Constants stay, since other ops use them.
+/// Finds the bounds. Unknown bounds are chosen to give some iterations; `usual` iterations use all
+/// slots. Without roles, this is also done for bounds that give no iteration, but constants stay,
+/// since other ops use them.
 static bool find_loop_bounds(Sync *y, const Op *op, int usual, int64_t *lo, int64_t *hi) {
     int64_t fixed, step = op_int(op, A_STEP, 1), all = usual * step;
     if (!find_number(y, operand(op, 0), lo)) suppose_number(y, op, operand(op, 0), *lo = 0);
@@ -709,8 +711,8 @@ static Sync begin_sync(PassEnv *env, Op *module, Op *device) {
     return y;
 }
 
-/// Walks devices with roles with other numbers of iterations: none, and few, in all tiles the same,
-/// or in each tile another.
+/// Walks a device with roles again for other numbers of iterations: none and a few, equal in all
+/// tiles, and then different from tile to tile.
 static void try_trips(PassEnv *env, Op *module, Op *device) {
     for (int i = 0; i < 2 * (FEW_TRIPS + 1) && device_roles(device); i++) {
         Sync y = begin_sync(env, module, device);

@@ -193,8 +193,8 @@ static bool lives_behind(const Value *v, const Op *op, int depth) {
     return false;
 }
 
-/// Measures loads that live across the reduction: the words of blocks at least as large as the
-/// reduced one, and the registers of all.
+/// Measures the loaded blocks that live across the reduction: their registers, and the words of
+/// those blocks that are at least as large as the reduced one.
 static void measure_across(RegisterSizes *z, const Op *reduce) {
     int64_t least = ty_count(operand(reduce, 0)->type);
     double words = 0, registers = 0;
@@ -441,7 +441,8 @@ bool gpu_holds_rows(const PassEnv *env, const Op *device) {
 
 /// Returns the number of CTAs that run on an SM at the same time, as far as its registers hold
 /// them. One works while another starts, ends, or computes between two products. *least: the slots
-/// that each needs; a step of a chain has enough work for two.
+/// of its rings that each CTA needs. In a chain of products two suffice, since a step has enough
+/// work.
 static int64_t side_by_side(const GpuTarget *t, const GpuShape *shape, int *least) {
     bool tma = gpu_has(t, GPU_TMA); // a copy engine holds a slot longer
     *least = shape->chain && tma ? WARPS_CHAIN_SLOTS : WARPS_SLOTS;

@@ -129,8 +129,8 @@ static int skip_ones(const Type *t, int d) {
     return d;
 }
 
-/// Groups of axes with the same elements before and after the reshape exchange facts only within
-/// the group.
+/// A reshape divides into groups: some axes before it and some after it that hold the same
+/// elements. The facts of axes after it follow from the axes of the same group.
 static void reshape_facts(Pads *p, const Op *op) {
     const Type *from = operand(op, 0)->type, *to = result(op, 0)->type;
     const Facts *in = facts_of(p, operand(op, 0));
@@ -466,7 +466,8 @@ static void store_facts(Pads *p, const Op *store) {
         }
 }
 
-/// Contributions with lanes past the end of other ranges than the place's must change nothing.
+/// A contribution may have lanes past the end of a range that the combined place does not follow.
+/// These lanes must change nothing.
 static void combine_facts(Pads *p, const Op *op) {
     Access a = access_of(op);
     OpCode code = op_int(op, A_N_TENSORS, 1) == 1 ? region_monoid(op->regions[0]) : OP_COUNT;

@@ -107,8 +107,8 @@ static Linear linear_form_of(Ranges *r, const Value *v, const Op *op) {
                 return linear_scaled(linear_of(r, operand(op, !i)), c);
         return resolved_atom(r, v);
     case OP_BROADCAST:
-        // All lanes of a broadcast scalar are that scalar. Other blocks keep their own lanes: an
-        // axis here need not be the same axis there.
+        // All lanes of a broadcast scalar are that scalar. The broadcast of another block is an
+        // atom of its own, since its axes need not be those of the operand.
         return ty_is_scalar(operand(op, 0)->type) ? linear_of(r, operand(op, 0))
                                                   : resolved_atom(r, v);
     case OP_DIM:

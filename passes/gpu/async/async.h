@@ -81,8 +81,8 @@ bool stage_in_item(PassEnv *env, Op *device);
 /// Whether only products read the item, as their left operand, and each warp's part of a product
 /// reads the rows that it has in the layout `rows`.
 bool is_read_by_same_warps(const Value *item, const Layout *rows);
-/// Notes why threads do additions that copies do in other kernels: those of products, and those to
-/// other ranks.
+/// Notes why threads do additions to memory that copies do in other kernels: additions of products'
+/// results (`products`), or additions to other ranks' memory.
 void keep_adds(Async *s, bool products);
 
 /* ---- async_wgmma.c: products by warpgroups -------------------------------------------------- */

@@ -227,8 +227,8 @@ static bool is_quiet(const Op *op) {
             result(op, 0)->uses->user->code == OP_STORE);
 }
 
-/// Whether all warps have met since the last read of the rings: they form one warpgroup, whose last
-/// product was that read.
+/// Whether all warps have met since the last read of the rings. This holds for a single warpgroup
+/// whose last read was a product, since a product ends in all its warps together.
 static bool have_met(const Async *s, const Op *top) {
     bool reads = false;
     op_walk_pre(s->device, seek_reads, &reads);

@@ -64,7 +64,7 @@ static Op *only_user(const Value *ring, OpCode code) {
     return found;
 }
 
-/// Finds the ring of which a tile takes one item of one swizzled buffer.
+/// Finds the ring from which each tile takes one item that consists of one swizzled buffer.
 static bool find_item(Stage *s) {
     for_each_op(op, s->device->regions[0]) {
         if (op->code != OP_RING_MAKE || !ring_is_tma(result(op, 0))) continue;
