@@ -21,14 +21,14 @@ typedef struct TargetInfo {
 enum CodeTexts { TEXT_LLVM = 1, TEXT_ASM = 2, TEXT_OBJECT = 4 };
 
 typedef struct CodeOptions {
-    const char *level; // "host" (NULL), "x86-64-v3" or the label "v3", ...: cpu/cpu_levels.c
-    bool check;        // --check
-    bool debug;        // debug information
-    int texts;         // CodeTexts to keep
-    const char *name;  // of the function in an object file; NULL: the kernel's name
-    Text *notes;       // receives the notes for `explain`, or NULL
-    const char *strip; // a folder that paths in messages and debug information omit, or NULL
-    bool quick;        // CPU code that compiles fast and runs slower
+    const char *level;   // "host" (NULL), "x86-64-v3" or the label "v3", ...: cpu/cpu_levels.c
+    bool check;          // --check
+    bool debug;          // debug information
+    int texts;           // CodeTexts to keep
+    const char *name;    // of the function in an object file; NULL: the kernel's name
+    Text *notes;         // receives the notes for `explain`, or NULL
+    const char *strip;   // a folder that paths in messages and debug information omit, or NULL
+    bool quick;          // CPU code that compiles fast and runs slower
     const char *codegen; // of NVIDIA code: "nvvm", "nvptx", "auto" (NULL)
     int driver;          // the CUDA version that will read the code (12040); 0: any
     const char *machine; // "sm_90a": PTX is assembled for it if possible; or NULL
@@ -123,7 +123,8 @@ extern const Backend *const backends[]; // NULL-terminated
 /// Returns a hash of the compiler's sources and its build options (cmake/identity.cmake). It is the
 /// same in all programs and libraries of a build.
 const char *backend_compiler(void);
-/// Adds that, and the build of LLVM. Returns false if LLVM's library does not identify itself.
+/// Adds backend_compiler's hash and the build of LLVM. Returns false if LLVM's library does not
+/// identify itself.
 bool backend_build(Text *t);
 /// Adds the other inputs of machine code besides a module and its options: backend_build, the
 /// host's CPU, and the tools of a toolkit. Of the options it reads machine, codegen and driver.

@@ -55,7 +55,7 @@ AmdEmit amd_approx, amd_narrow, amd_widen_bf16, amd_cvt_tf32, amd_cvt_int, amd_f
     amd_minmax_x2, amd_mulhi, amd_ctz; // arithmetic.c
 
 /// Splits the block before the call. Lanes that are on pass through a new block, where emission
-/// continues. Returns the block before: memory.c.
+/// continues. Returns the block that ends before it (memory.c).
 LLVMBasicBlockRef amd_guard(Expand *x, LLVMValueRef on);
 void amd_end_guard(Expand *x);
 /// Emits a product by the intrinsic: matrix.c.

@@ -249,8 +249,8 @@ static void guarded_result(Expand *x, LLVMBasicBlockRef from, LLVMValueRef made)
     x->out[0] = phi;
 }
 
-// Memory of other processors has no atomic additions, so an instruction can add floats, without a
-// compare-and-swap loop.
+// Marks the memory as the GPU's own, not another processor's. An instruction then adds floats;
+// otherwise LLVM would make a compare-and-swap loop.
 void amd_atomic(Expand *x) {
     const Gen *g = x->g;
     const char *scope = scope_of(x);

@@ -342,8 +342,8 @@ LLVMValueRef unmasked_bound(Emit *e, const Nest *n, int level);
 LLVMValueRef unmasked_end(Emit *e, const Nest *n, int level);
 /// Returns the end of the last whole vector with an effect: nothing is written beyond.
 LLVMValueRef unmasked_written(Emit *e, const Nest *n, int level);
-/// Whether the current body has no dead lanes in dimension d (-1: in the AT ones) of a Prepared
-/// access, or of a comparison, at the coordinate `at` of its axis.
+/// Whether the current body has no dead lanes at the coordinate `at`. key: a Prepared access, of
+/// which d is the dimension (-1: those of kind DIM_AT), or a comparison.
 bool unmasked_covers(const Emit *e, const void *key, int d, LLVMValueRef at);
 /// The same for a body that has only dead lanes.
 bool unmasked_kills(const Emit *e, const void *key, int d, LLVMValueRef at);

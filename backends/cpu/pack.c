@@ -31,7 +31,8 @@ static int load_axis(const Op *op, const Type *t) {
     return picked_axis(op);
 }
 
-/// Returns the contiguous axis of v, or -1 if all axes are equal; so they are for values in `seen`.
+/// Returns the contiguous axis of v, or -1 if no axis is better than another. `seen` holds the
+/// values visited so far, which get -1.
 static int axis_of(Emit *e, Value *v, PtrMap *seen) {
     Op *op = v->def;
     if (map_get(seen, v)) return -1;

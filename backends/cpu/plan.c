@@ -58,8 +58,8 @@ bool plan_is_inner_loop(const Emit *e, const Op *loop) {
 
 /* ---- register loops ------------------------------------------------------------------------ */
 
-/// Whether all carried blocks have one shape. `outer`: scalar results may have no users, since each
-/// tile has its own.
+/// Whether all carried blocks have one shape. outer: each tile runs the loop for itself, so a
+/// scalar result has several values, and must have no uses.
 static bool may_carry_blocks(const Op *loop, const Type **shape, bool outer) {
     for (int i = 0; i < loop->n_results; i++) {
         const Type *t = result(loop, i)->type;

@@ -381,8 +381,9 @@ static void prepare_dim(GpuAccess *p, int d) {
             gen_and(g, p->live, LLVMBuildICmp(g->b, LLVMIntULT, dim->at, p->tensor->dims[d], ""));
 }
 
-// At the end of a branch between vectors and single elements, all registers of the block are live.
-// So a large block is read only by elements, the likely case in any event.
+// The maximum registers of a block that is read by a branch between vectors and single elements,
+// because all of them are live at the end of the branch. A larger block is read by single elements
+// only.
 enum { MOST_JOINED = 4 };
 
 /// Returns the type of the stored value of a store or atomic, or the type of the result.

@@ -136,8 +136,8 @@ static bool counts_up_to(const Value *count, const Value *end, const Value *star
     return op && op->code == OP_SUB && operand(op, 0) == end && operand(op, 1) == start;
 }
 
-/// Whether x ends, along axis d, before y starts: at D, if y starts at x's start + D. The start of
-/// x is inside the tensor if x accesses any element.
+/// Whether x ends, along axis d, before y starts. If y starts D after x's start, x must have at
+/// most D elements. The start of x is inside the tensor if x accesses any element.
 static bool ends_before(const Op *x, const Access *a, const Op *y, const Access *b, int d) {
     const Value *start = sub_operand(x, a, d, 0);
     const Value *end = added_to(start, sub_operand(y, b, d, 0));

@@ -135,8 +135,8 @@ static bool any_needed(Sink *s, LLVMValueRef inst, bool waiting, Property *is) {
     return false;
 }
 
-/// An unplaced instruction that needs such an instruction must come later, for instance an address
-/// that is read after a barrier.
+/// Whether the instruction keeps its order among instructions with effects. An unplaced instruction
+/// may need it, for instance an address that is read after a barrier, and must then come later.
 static bool stays_in_place(Sink *s, LLVMValueRef inst) {
     (void)s;
     Mobility m = mobility_of(inst);

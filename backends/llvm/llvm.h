@@ -22,7 +22,8 @@ typedef struct Gen {
     LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, f32, f64, ptr;
     struct Debug *debug; // NULL without debug information
     // The target lacks instructions for f16 <-> f32, for rounding to integers, or for f32 fma. LLVM
-    // would call a library, but code must not refer to symbols. Only f64 fma does, to libm's.
+    // would call a library, but code must not refer to symbols. The only exception is fma of f64,
+    // which refers to libm's.
     bool soft_half, soft_round, soft_fma;
     // A portable module: arithmetic uses only scalars and portable.h's constructs. The target
     // converts from and to the f8 types (f8), and adds and multiplies pairs of f32 (pairs).
@@ -114,8 +115,8 @@ void gen_narrow_all(const Gen *g, Elem elem, int n, const LLVMValueRef *in, LLVM
 /// Converts f64 to f32, rounded to odd. Rounding that to a format of at most 22 significant bits
 /// equals rounding v itself.
 LLVMValueRef gen_f64_to_odd(const Gen *g, LLVMValueRef v);
-/// Returns a b + c of f32 operands in f64, rounded to odd. The same holds for formats of at most 51
-/// bits.
+/// Returns a b + c of f32 operands in f64, rounded to odd. Rounding that to a format of at most 51
+/// significant bits equals rounding the exact sum.
 LLVMValueRef gen_fma_to_odd(const Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 /// Converts f16 by integer arithmetic, for targets without instructions (soft_arithmetic.c).
 LLVMValueRef soft_half_widen(const Gen *g, LLVMValueRef v);

@@ -102,8 +102,9 @@ int nv_ptxas_release(const char *program);
 /// Assembles PTX to a cubin by ptxas. The log has registers, spills and advice. NV_ABSENT: ptxas is
 /// absent, or cannot run.
 NvStatus nv_ptxas(const char *ptx, size_t bytes, const GpuTarget *arch, NvOutput *out);
-/// The same in two steps, with time for other work in between, by the ptxas at a path. split: where
-/// it can, kernels are compiled at once, and the log does not tell which of them a line is about.
+/// The same in two steps, with time for other work in between. program: the path of ptxas. split:
+/// ptxas may compile several kernels in parallel; its log then does not tell which kernel a line is
+/// about.
 NvStatus nv_ptxas_start(const char *program, const char *ptx, size_t bytes, const char *machine,
                         bool split, ToolRun **run);
 NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out);

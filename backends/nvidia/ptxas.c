@@ -76,8 +76,8 @@ int nv_ptxas_release(const char *program) {
 
 /* ---- assembling ---------------------------------------------------------------------------- */
 
-/// Whether several kernels are in the PTX, and the ptxas takes one on each thread. The machine code
-/// is the same; lines of the report may change places.
+/// Whether the PTX has several kernels, and this release of ptxas can compile them in parallel
+/// threads. The machine code is the same; lines of the report may change places.
 static bool can_split(const char *program, const char *ptx) {
     static const char entry[] = ".visible .entry";
     const char *first = strstr(ptx, entry);
@@ -98,8 +98,8 @@ NvStatus nv_ptxas_finish(ToolRun *run, NvOutput *out) {
     ToolOutput made;
     bool good = tool_finish(run, &made);
     *out = (NvOutput){.data = made.data, .bytes = made.bytes, .log = made.log};
-    // A ptxas that cannot start, is ended, reports nothing, or whose file cannot be read has not
-    // refused the PTX.
+    // Only a ptxas with a report has refused the PTX. It has not if it could not start, was killed,
+    // or if its output could not be read.
     return good ? NV_OK : made.refused && made.log && *made.log ? NV_FAILED : NV_ABSENT;
 }
 

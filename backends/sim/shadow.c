@@ -354,8 +354,8 @@ static bool has_initial_value(const ShadowAccess *a) {
     return b && (b->initialised || (b->written && b->written[a->offset]));
 }
 
-/// Returns the new cell of a byte after the access. `same`: bytes with an equal past become equal,
-/// with any stored value.
+/// Returns the new cell of a byte after the access. *same: the result depends only on the past
+/// cell, not on the stored value, so bytes with equal pasts get equal cells.
 static Cell access_byte(ShadowAccess *a, Cell past, bool *same) {
     const Stamp *write = &a->sim->shadow->stamps[past.write];
     const Stamp *read = &a->sim->shadow->stamps[past.read];
