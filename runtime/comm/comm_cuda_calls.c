@@ -146,8 +146,8 @@ static tg_status add_step(rt_cuda_comm *g, uint32_t flags) {
     return status;
 }
 
-/// Fills words with the epoch or with zero. A wait of the same step may precede it in the code,
-/// because other ranks do not use the words before they are told.
+/// Fills words with the epoch or with zero. The step fills before it waits, even if the code waits
+/// first: other ranks do not use the words before they are told.
 static tg_status add_fill(rt_cuda_comm *g, cu_pointer at, int64_t words, bool epoch) {
     if (words <= 0) return TG_OK;
     tg_status status = g->fills == RT_FILLS ? flush_steps(g) : TG_OK;

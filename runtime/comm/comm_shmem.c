@@ -124,8 +124,9 @@ static bool is_group_alone(void) {
     return left || (group && rt_comm_is_lost(group));
 }
 
-/// Without a finalize, Open MPI makes it when the process exits, and meets all other ranks. It does
-/// not in a process that leaves by shmem_global_exit, so these flags pretend that.
+/// A process that has not finalized the library does so when it exits, and then waits for all other
+/// ranks. Open MPI skips this in a process that leaves by shmem_global_exit, so the flags are set
+/// as if this process did.
 static void leave_library(void) {
     if (leaving.aborted) *leaving.aborted = true;
     if (leaving.exits) *leaving.exits = 1;

@@ -4,9 +4,10 @@
 // Open MPI's OpenSHMEM takes all writable memory below `_end` for static data of the program, and
 // makes it symmetric. It does not see the linker's symbol of a program that does not link it. It
 // then finds the `_end` of some library far above, and makes thread stacks and heaps symmetric.
-// These differ between ranks, so it crashes now and then. Tegula has no symmetric static data: an
-// `_end` at the lowest addresses, found before that of any library, leaves none. A program that
-// exports its own `_end` is still found first.
+// These differ between ranks, so it crashes now and then. Tegula has no symmetric static data. So
+// this library puts an `_end` at the lowest addresses, where Open MPI finds it before that of any
+// other library; no memory below it is then made symmetric. A program that exports its own `_end`
+// is still found first.
 #include "runtime/comm/comm.h"
 
 #include <dlfcn.h>

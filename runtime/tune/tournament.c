@@ -141,9 +141,10 @@ static double distance_from_one(double ratio) {
     return ratio < 1 ? 1 / ratio - 1 : ratio - 1;
 }
 
-/// The probability that n ratios, each above or below 1 with equal chance, lie as little below 1 as
-/// these (Wilcoxon, Individual comparisons by ranking methods, 1945). The test uses the ranks of
-/// distances from 1, so hiccups have little weight. x is in ascending order.
+/// Suppose that each of n ratios is above or below 1 with equal chance. Returns the probability
+/// that they lie below 1 no more than these do (Wilcoxon, Individual comparisons by ranking
+/// methods, 1945). The test uses the ranks of distances from 1, so hiccups have little weight. x is
+/// in ascending order.
 static double chance_of_ranks(const double *x, int n) {
     double chances[RANKS + 1], sum = 0;
     int below = 0;
