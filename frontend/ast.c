@@ -148,7 +148,7 @@ static void check_named(Parser *p, Name name, Names *named) {
     list_push(p, named, name);
 }
 
-/// This bound keeps the checks that compare all pairs of arguments short.
+/// Some checks compare each argument with each other one; this bound limits their time.
 static bool has_too_many_arguments(Parser *p, Loc loc, int n) {
     if (n > MAX_ARGUMENTS) diag(p->ctx, loc, D_TOO_MANY_ARGUMENTS, MAX_ARGUMENTS);
     return n > MAX_ARGUMENTS;

@@ -232,7 +232,8 @@ static bool set_gpu_axis(GpuAxes *out, AxisId id, int value) {
     return false;
 }
 
-/// Reads the axes that the GPU model knows. Returns the number of other values.
+/// Sets the axes that the GPU model knows from the values. Returns the number of values for axes
+/// that it does not know.
 static int read_gpu_axes(int n, const NamedValue *values, GpuAxes *out) {
     int others = 0;
     for (int i = 0; i < n; i++)

@@ -258,7 +258,7 @@ KDim *kernel_find_dim(const Kernel *k, const char *name) {
     return NULL;
 }
 
-/// Whether `given` names it: it is then constant if its value is known.
+/// Whether a clause `given` has the name. Such a dim is a constant if its value is known.
 static bool in_given(const FnDef *f, const char *name) {
     for (int i = 0; i < f->clauses.n; i++)
         for (int c = 0; f->clauses.at[i].kind == CL_GIVEN && c < f->clauses.at[i].choices.n; c++)

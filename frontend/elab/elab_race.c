@@ -119,7 +119,8 @@ typedef struct Guard {
     Fact cond, end; // the condition; for a loop, the two bounds
 } Guard;
 
-/// An access at a seat. certain: the access touches the place whenever its guards hold.
+/// An access by one rank among a number of ranks (Seat). certain: the access touches the place
+/// whenever its guards hold.
 typedef struct Reach {
     bool certain;
     int n, n_guards;

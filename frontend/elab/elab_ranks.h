@@ -38,7 +38,7 @@ Fact el_fact(const Seat *at, const Value *v);
 /// count as one.
 bool el_same_fact(Fact a, Fact b);
 
-/// Whether the ops of a region run at a seat if its parent runs. MAYBE: unknown.
+/// Whether the ops of a region run at a seat if the op around the region runs. MAYBE: unknown.
 typedef enum Taken { NEVER, MAYBE, ALWAYS } Taken;
 Taken el_taken(const Seat *at, const Region *r);
 

@@ -332,8 +332,9 @@ const Layout *shared_registers(Ctx *ctx, const SharedLayout *s);
 
 /* ---- layout_banks.c -------------------------------------------------------------------------- */
 
-/// The banks of the shared memory: 32 banks of 4 bytes that serve consecutive lanes, up to 128
-/// bytes, or AMD's, which read 16 bytes a lane in phases of other lanes.
+/// How the banks of shared memory serve a warp's access. IN_ORDER: 32 banks of 4 bytes serve
+/// consecutive lanes, up to 128 bytes at a time. GFX9 and GFX950: AMD's, which serve other groups
+/// of lanes together in reads of 16 bytes a lane (layout_banks.c).
 typedef enum SharedBanks { BANKS_IN_ORDER, BANKS_GFX9, BANKS_GFX950 } SharedBanks;
 
 /// The lanes of an access that are served together: the sums of `lanes`, and their cosets.

@@ -15,7 +15,7 @@ static int max_int(int a, int b) {
 
 /* ---- phases ---------------------------------------------------------------------------------- */
 
-/// Phases of other than consecutive lanes, for accesses of 2^bytes bytes a lane. gfx9:
+/// Accesses whose phases do not consist of consecutive lanes, with 2^bytes bytes a lane. gfx9:
 /// "Understanding AMD GPU LDS and Bank Conflicts" of the Composable Kernel book (lanes 0-3 and
 /// 20-23, 4-7 and 16-19, ...). gfx950 reads 256 bytes at a time, from 64 banks: HipKittens (arXiv
 /// 2511.08083) measured lanes 0-3, 12-15, 20-27, and so on.

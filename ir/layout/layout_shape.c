@@ -415,7 +415,8 @@ static void deal_rows(Ctx *ctx, Layout *l, const BlockAccess *a, const int *orde
     for (; at < last; at++) add_bit(ctx, l, LEVEL_REG, bit(order[at]));
 }
 
-/// Whether some threads would have none of the runs of 2^rows registers, and this is not allowed.
+/// Whether runs of 2^rows registers are too few for all threads. If the access permits idle threads
+/// (`whole`), returns false.
 static bool leaves_idle(const Layout *l, const BlockAccess *a, int rows) {
     return !a->whole && layout_rows(l) < a->lane_bits + a->warp_bits + rows;
 }

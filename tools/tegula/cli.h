@@ -41,8 +41,9 @@ typedef struct Options {
 /// Parses the words after the program's name. Returns -1, or an exit code if the program is done
 /// (help was printed, or a mistake reported). Lists live in ctx.
 int args_parse(Ctx *ctx, int argc, char **argv, Options *out);
-/// Refuses an option that was given and is in a list of names ("out repeat"), or is not in it, as
-/// `beside` would ignore it: "'--out' has no effect with --emit". Returns whether there is none.
+/// Reports an option that `beside` would ignore: "'--out' has no effect with --emit". The first
+/// refuses options in a list of names ("out repeat"), the second all options that are not in the
+/// list. Returns true if none was given.
 bool args_refuse(const Options *o, const char *beside, const char *names);
 bool args_refuse_others(const Options *o, const char *beside, const char *names);
 /// Splits a line into words like a shell: blanks, '...', "..." and backslashes. Returns the number
