@@ -6,8 +6,8 @@
 
 A row of CASES is for one option of one command: words of a run without it, the words that it adds,
 and a pattern. The pattern is found with the option and not without it, in the output, the messages,
-the exit code ("exit 1") and the names of new files ("file y.npy"). A pattern that begins with `-`
-is found without the option alone. The test fails for an option of `tegula COMMAND --help` without a
+the exit code ("exit 1") and the names of new files ("file y.npy"). A pattern after a `-`
+is found without the option and not with it. The test fails for an option of `tegula COMMAND --help` without a
 row, and for an unknown name in --set, --given, --type or --dim that is not refused.
 """
 import argparse

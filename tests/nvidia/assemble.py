@@ -226,8 +226,8 @@ def large(pattern):
 
 
 def large_jobs(targets, codegens, pattern, turn):
-    """(target, codegen, instance) of the kernels with large arguments. With a turn, each kernel has the main
-    target, and leaves out one of the other ways."""
+    """(target, codegen, instance) of the kernels with large arguments. With a turn, each kernel is compiled
+    for the main target in every way, and in one of the other ways."""
     every = [(target, codegen) for target in targets for codegen in codegens]
     others = [way for way in every if way[0] != MAIN]
     for k, instance in enumerate(large(pattern)):

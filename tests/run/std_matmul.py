@@ -51,7 +51,7 @@ for n, (m, k, c) in enumerate(SHAPES):
             settings = SMALL if n == 0 else ROWS.get(letters, [{}]) if m < 8 else [{}]
             product(letters, m, k, c, t, "matmul", settings)
 # Pairs of programs: even and odd numbers of rows of tiles, a single row, more tiles than SMs, and row counts
-# that no box divides. Below 0 `order` has none.
+# that no box divides. A negative `order` makes no pairs.
 PAIRS = {"BK": 64, "cluster": 2}
 for m, k, c, tune in (
     (256, 200, 264, [{"BM": 64, "BN": 64}, {"BM": 128, "BN": 128, "order": -4}]),

@@ -35,8 +35,9 @@ extern _Thread_local int launches;
 extern _Thread_local bool sticks;
 extern _Thread_local int workspaces[2]; // bytes that the host code requests, 0: none
 extern _Thread_local float filled;
-/// The counter of the last launch of count_entry, and its number then. `skipped` of the questions
-/// are not asked, and then the launch reports x.
+/// The address of the counter in the last launch of count_entry, and the number that it then had.
+/// skipped: the number of programs that count_entry leaves out, so that the counter does not return
+/// to 0; the launch then reports x.
 extern _Thread_local uint32_t *counter_seen, counted_from;
 extern _Thread_local int64_t skipped;
 extern _Thread_local int64_t grid;

@@ -163,7 +163,8 @@ static const Template narrow_templates[] = {
 };
 
 /// Contributions of `g` programs to each of 32 x 8 elements of type t. Lane l of element k gets the
-/// values of all codes. `place` is the position, with `n` of them. Then come the results' bits.
+/// values of all codes. place: the combined position along %s. The code ends with the results'
+/// bits.
 #define COMBINE(t, bits, place, join, keep, groups)                                                \
     "%s = scratch %n, %eight : tensor<" t ", ?x8, [8, 1]>\n"                                       \
     "%g = const [value=" groups "] : i64\n"                                                        \
