@@ -71,8 +71,8 @@ enum { FEW_PROGRAMS = 32 };
 
 /* ---- split.c ------------------------------------------------------------------------------- */
 
-/// Loops of a phase with at least so many programs are not split by default. gpu: whether the phase
-/// runs on a GPU.
+/// Returns the number of programs of a phase from which on its loops are not split by default. gpu:
+/// whether the phase runs on a GPU.
 int64_t split_enough_programs(bool gpu);
 
 #endif

@@ -59,7 +59,8 @@ void gpu_barrier(GpuFn *f) {
         forget_closed(f);
 }
 
-/// CTAs arrive in their heads, and wait as late as possible. A loop arrives again.
+/// Each CTA announces its start in the head of its code, and waits for the others as late as
+/// possible. A loop announces again in each iteration.
 void gpu_cluster_started(GpuFn *f) {
     if (f->started) return;
     if (f->apart) ice(f->ctx, f->loc, "CTAs meet where none should");

@@ -197,7 +197,7 @@ static void describe_requires(HeaderFile *h, const AotExport *x) {
         }
 }
 
-/// Lists pairs of parameters that may be one array, by the code for dense arrays.
+/// Lists the pairs of parameters that may be one array, because some variant allows it.
 static void describe_aliases(HeaderFile *h, const AotExport *x) {
     bool pairs[TG_MAX_PARAMS][TG_MAX_PARAMS] = {{0}}, written = false;
     for (int i = 0; i < x->variants.n; i++)

@@ -57,7 +57,8 @@ typedef struct GpuModel {
 
 /* ---- ops ----------------------------------------------------------------------------------- */
 
-/// The unit that `select` will choose. Without one for f8, f8 is multiplied as f16.
+/// Returns the unit that `select` will choose. On a target without a unit for f8, operands of f8
+/// are multiplied as f16.
 static const GpuUnit *unit_for_dot(const GpuModel *m, const Op *dot) {
     Type a = *operand(dot, 0)->type, b = *operand(dot, 1)->type;
     const GpuUnit *unit = gpu_unit_for(m->target, &a, &b, op_precision(dot));
