@@ -94,8 +94,8 @@ static bool leaves_out(const char *map) {
     return all < UINT32_MAX;
 }
 
-/// A user without an id in this namespace appears as this id (user_namespaces(7)). Root of the
-/// outer namespace does.
+/// A user without an id in this namespace appears as this id (user_namespaces(7)), for instance
+/// root of the outer namespace.
 static bool is_unmapped_user(uid_t uid) {
     return (long)uid == read_kernel_number("/proc/sys/kernel/overflowuid", 65534) &&
            leaves_out("/proc/self/uid_map");
