@@ -143,7 +143,8 @@ static bool add_state(const State *s) {
 
 static bool visit(State s);
 
-/// Visits the state after one more step, which `skipped` others could have preceded.
+/// Visits the state after one more step. skipped: the number of other steps that could have come
+/// first.
 static bool follow(const State *s, int stream, int program, int skipped) {
     State next = *s;
     if (search.bound != ANY && s->skipped + skipped > search.bound) return true;
