@@ -118,7 +118,8 @@ static bool note_tool_end(int status, ToolOutput *out) {
     else
         snprintf(out->end, n, "exit status %d", WEXITSTATUS(status));
     out->refused = WIFEXITED(status) && WEXITSTATUS(status) != 0;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    out->succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return out->succeeded;
 }
 
 /// Returns the environment, with glibc set to request large pages for a heap that grows by 16 MiB
@@ -370,4 +371,10 @@ void tool_drop(ToolRun *run) {
 bool tool_run(const char *program, const char *const *arguments, const char *bytes, size_t n,
               ToolOutput *out) {
     return tool_finish(tool_start(program, arguments, bytes, n), out);
+}
+
+void tool_output_free(ToolOutput *out) {
+    free(out->data);
+    free(out->log);
+    *out = (ToolOutput){0};
 }

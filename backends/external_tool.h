@@ -40,7 +40,9 @@ typedef struct ToolOutput {
     size_t bytes;
     char end[TOOL_END]; // how it ended, e.g. "exit status 1"
     bool refused;       // it ended by itself and reports failure
+    bool succeeded;     // it reports success
 } ToolOutput;
+void tool_output_free(ToolOutput *out);
 
 /// Whether temporary files can be made in a folder, and no other user can replace them there: it is
 /// sticky, or others may not write to it. False: `why` says why not.

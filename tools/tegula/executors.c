@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // From an instance to execution: the executors, the printable levels, the pipelines.
+#include "backends/nvidia/disassemble.h"
 #include "lang/diag.h"
 #include "passes/gpu/gpu.h"
 #include "runtime/compiler.h"
@@ -459,23 +460,20 @@ static bool emit_hsaco(Job *job) {
 /// Prints SASS by a program of the CUDA toolkit.
 static bool emit_sass(Job *job) {
     const Code *code = needs_gpu_of(job, "sass", &nvidia_backend) ? machine_code(job) : NULL;
-    char path[] = "/tmp/tegula-XXXXXX";
-    int file = code ? mkstemp(path) : -1;
-    if (file < 0) return false;
-    bool written = write(file, code->image->bytes, code->image->size) == (ssize_t)code->image->size;
-    close(file);
-    fflush(stdout);
-    const char *command = ctx_format(
-        job->ctx,
-        "PATH=\"${CUDA_HOME:-/usr/local/cuda}/bin:$PATH\"; nvdisasm -c %s 2>/dev/null || "
-        "cuobjdump -sass %s 2>/dev/null",
-        path, path);
-    bool ok = written && system(command) == 0;
-    unlink(path);
-    if (ok) return true;
-    cli_error("neither nvdisasm nor cuobjdump of the CUDA toolkit is in $CUDA_HOME/bin or in PATH");
-    cli_hint("--level obj writes the machine code to a file");
-    return false;
+    if (!code) return false;
+    char program[TOOL_PATH];
+    ToolOutput out;
+    bool ok = nv_disassemble((const char *)code->image->bytes, code->image->size, program, &out);
+    if (ok)
+        fputs(out.log, stdout);
+    else if (!*program)
+        cli_error("neither nvdisasm nor cuobjdump of the CUDA toolkit is in $CUDA_HOME/bin or in "
+                  "PATH");
+    else
+        cli_error("disassembling by %s: %s", program, out.end);
+    if (!ok) cli_hint("--level obj writes the machine code to a file");
+    tool_output_free(&out);
+    return ok;
 }
 
 static const struct {
