@@ -43,3 +43,12 @@ const char *names_hint(Ctx *ctx, const SettingNames *names, bool axes, const cha
     return ctx_format(ctx, "there %s %s%s", names->n == 1 ? "is" : "are",
                       list.n ? list.data : "none", axes ? ", and the axes of the schedule" : "");
 }
+
+const char *given_hint(Ctx *ctx, const SettingNames *given, const SettingNames *tuned,
+                       const char *name) {
+    const char *kind = names_have(tuned, name)  ? "a tune value"
+                       : is_schedule_axis(name) ? "an axis of the schedule"
+                                                : NULL;
+    if (kind) return ctx_format(ctx, "'%s' is %s: use --set %s=VALUE", name, kind, name);
+    return names_hint(ctx, given, false, name);
+}

@@ -15,5 +15,8 @@ void add_given_names(Ctx *ctx, const Program *p, const FnDef *f, SettingNames *o
 bool names_have(const SettingNames *names, const char *name);
 /// "did you mean 'BM'?", or "there are BM, BN". axes: the axes of the schedule are valid, too.
 const char *names_hint(Ctx *ctx, const SettingNames *names, bool axes, const char *name);
+/// The hint for a name that --given does not take: --set, if that takes it; else names_hint.
+const char *given_hint(Ctx *ctx, const SettingNames *given, const SettingNames *tuned,
+                       const char *name);
 
 #endif

@@ -96,19 +96,17 @@ bool aot_given(Aot *a, AotExport *x) {
 
 /// Checks that --given or --set names a part of an exported kernel.
 static bool names_exist(Aot *a, const AotValues *values, const char *option, bool set) {
-    SettingNames names = {0};
+    SettingNames given = {0}, tuned = {0}, *names = set ? &tuned : &given;
     for (int k = 0; k < a->exports.n; k++) {
-        const FnDef *f = a->exports.data[k]->kernel;
-        if (set)
-            add_tune_names(a->ctx, f, &names);
-        else
-            add_given_names(a->ctx, a->program, f, &names);
+        add_tune_names(a->ctx, a->exports.data[k]->kernel, &tuned);
+        add_given_names(a->ctx, a->program, a->exports.data[k]->kernel, &given);
     }
     for (int i = 0; i < values->n; i++) {
         const char *name = values->data[i].name;
-        if (names_have(&names, name) || (set && is_schedule_axis(name))) continue;
-        return aot_fail(a, names_hint(a->ctx, &names, set, name),
-                        "--%s %s: no exported kernel has a %s of this name", option, name,
+        if (names_have(names, name) || (set && is_schedule_axis(name))) continue;
+        const char *hint =
+            set ? names_hint(a->ctx, &tuned, true, name) : given_hint(a->ctx, &given, &tuned, name);
+        return aot_fail(a, hint, "--%s %s: no exported kernel has a %s of this name", option, name,
                         set ? "tune value" : "dim or constant parameter");
     }
     return true;

@@ -99,14 +99,15 @@ static bool take_named_values(Job *job, const char *option, const List *list, in
 
 /// Checks that --given names dims or constants of the kernel.
 static bool check_given_names(Job *job) {
-    SettingNames names = {0};
+    SettingNames names = {0}, tuned = {0};
     add_given_names(job->ctx, job->program, job->kernel, &names);
+    add_tune_names(job->ctx, job->kernel, &tuned);
     for (int i = 0; i < job->request.n_given; i++) {
         const char *name = job->request.given[i].name;
         if (names_have(&names, name)) continue;
         cli_error("--given: kernel '%s' has no dim or constant parameter '%s'",
                   job->kernel->name.text, name);
-        cli_hint("%s", names_hint(job->ctx, &names, false, name));
+        cli_hint("%s", given_hint(job->ctx, &names, &tuned, name));
         return false;
     }
     return true;
