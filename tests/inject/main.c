@@ -421,8 +421,8 @@ static void print_counts(const Scenario *s) {
     printf("%-13s", s->name);
     for (int k = 0; k < KINDS; k++)
         if (count.calls[HERE][k] || count.calls[THERE][k])
-            printf(" %s %ld+%ld/%d/%d", kind_names[k], count.calls[HERE][k], count.calls[THERE][k],
-                   count.runs[k], count.faults[k]);
+            printf(" %s %ld+%ld/%d/%d/%d", kind_names[k], count.calls[HERE][k],
+                   count.calls[THERE][k], count.runs[k], count.hit[k], count.faults[k]);
     printf("\n");
     fflush(stdout);
 }
@@ -519,7 +519,7 @@ int main(int argc, char **argv) {
     read_options(argc, argv);
     if (!prepare(argv[0])) return 2;
     srand(options.seed);
-    printf("seed %u; calls here + there / runs / faults\n", options.seed);
+    printf("seed %u; calls here + there / runs / failed calls / faults\n", options.seed);
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
         for (const Scenario *s = groups[g]; s->name; s++)
             if (is_among(options.scenarios, s->name)) try_scenario(s);
