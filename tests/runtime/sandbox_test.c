@@ -373,7 +373,8 @@ static void may_starve(void **state) {
     tg_kernel_close(&o.kernel);
 }
 
-/// A program that is stopped for a while with its child takes no variant for hung.
+/// A program that is stopped for a while with its child takes no variant for hung. Other programs
+/// may delay either variant, so either may win.
 static void may_be_stopped(void **state) {
     (void)state;
     Object o;
@@ -384,7 +385,10 @@ static void may_be_stopped(void **state) {
     if (pid == 0) {
         setpgid(0, 0);
         program = getpid();
-        bool fine = launch(&OBJECT(&o, FAST)->kernel, N) == FAST && !strstr(said.text, "left out");
+        int variant = launch(&OBJECT(&o, FAST)->kernel, N);
+        bool fine = (variant == FAST || variant == USUAL) && strstr(said.text, "tuned 'add': ") &&
+                    !strstr(said.text, "left out");
+        if (!fine) fprintf(stderr, "variant %d: %s\n", variant, said.text);
         _exit(fine ? 0 : 1);
     }
     while (!shared->runs[FAST]) wait_ms(1);
