@@ -110,6 +110,7 @@ def options():
     p.add_argument("--keep", help="a folder for failing programs and their arguments")
     p.add_argument("--least", type=float, default=0, help="per cent of the cells that each target has to reach")
     p.add_argument("--goals", help="of one program: OP/CONTEXT/ELEMENT,...")
+    p.add_argument("--ops", help="goals of ops alone whose names begin so: window,parts")
     p.add_argument("--reached", help="a file of the cells that earlier runs reached, which this run adds to")
     p.add_argument("--count-only", action="store_true", help="programs are made and not run: cells that they would reach")
     o = p.parse_args()
@@ -125,7 +126,7 @@ def options():
 
 def main():
     o = options()
-    cells = legal(Registry(Tables(o.opt)))
+    cells = [c for c in legal(Registry(Tables(o.opt))) if not o.ops or c[0].startswith(tuple(o.ops.split(",")))]
     print(f"seed {o.seed}", flush=True)
     begin = time.monotonic()
     shm = pathlib.Path("/dev/shm")

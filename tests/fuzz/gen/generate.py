@@ -7,7 +7,9 @@ from gen.values import RANGES, Values
 VALUE_CONTEXTS = ("straight", "then", "else", "loop", "nested", "while", "carried", "after", "lane", "fn", "merge",
                   "phases")  # fmt: skip
 EFFECT_CONTEXTS = ("straight", "then", "else", "loop", "nested", "while", "fn", "phases")
-NO_OPERANDS = ("index", "iota", "load", "load pad", "optional", "product")  # these have no operands to carry into them
+# These have no operands to carry into them.
+NO_OPERANDS = ("index", "iota", "load", "load pad", "optional", "product",
+               "window place", "picked products")  # fmt: skip
 
 
 def legal(registry):

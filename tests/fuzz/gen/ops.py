@@ -5,6 +5,7 @@ A recipe makes an expression of the op with operands of an element and a shape. 
 has neither a recipe nor a reason to be left out is an error, so every new op is tested or listed here.
 """
 
+from gen import forms
 from gen.data import MOST_SMALL
 from gen.program import Node, Stmt, size
 
@@ -709,6 +710,7 @@ class Registry:
         wide = [e for e in num if e.kind != "f" or e.bits > 8]  # sums of the other floats round
         self.add("combine tuple", wide, combined_pair, (1, 2), True)
         self.add("scatter", every, scattered, (1, 2), True)
+        forms.register(self, tables)
         self.add("tuned", num, tuned, (0, 1, 2))
         self.add("store", list(tables.elems.values()), stored, (1, 2), True)
         self.add("optional", every, optional, (0, 1, 2))

@@ -103,6 +103,8 @@ class Fn:
     def passed(self, text):
         """The names that the text takes from outside."""
         own = set(re.findall(r"\b(?:let|var|for) \(?(\w+)", text)) | set(re.findall(r"\blet \(\w+, (\w+)\)", text))
+        for head in re.findall(r"\bfor (.*) \{", text):
+            own |= set(re.findall(r"(\w+) in ", head))
         return sorted(set(re.findall(r"\b(?:[atopDjsvZ]\d+|[mnMN])\b", text)) - own)
 
 
