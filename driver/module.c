@@ -204,9 +204,6 @@ static void close_kernels(tg_module *m) {
 static tg_status open_kernels(tg_module *m) {
     for (int i = 0; i < m->n_kernels; i++) {
         ModuleKernel *k = &m->kernels[i];
-        if (k->info->n_params > TG_MAX_PARAMS || k->info->n_types > TG_MAX_TYPES)
-            return tg_fail(TG_ERROR_UNSUPPORTED, "%s: '%s' has more than %d parameters", m->path,
-                           k->info->name, TG_MAX_PARAMS);
         tg_status status = tg_kernel_open(&k->kernel, k->info, &jit_compiler, k);
         if (status) return status;
     }

@@ -28,9 +28,6 @@ static bool is_defined(const Aot *a, const char *symbol) {
 
 /// Adds acme_softmax_f32. Each symbol may be defined only once.
 static bool add_export(Aot *a, const FnDef *kernel, const Elem *types) {
-    if (kernel->params.n > TG_MAX_PARAMS)
-        return aot_fail(a, NULL, "kernel '%s' has more than %d parameters", kernel->name.text,
-                        TG_MAX_PARAMS);
     Text t = {.ctx = a->ctx};
     text_add(&t, "%s%s", a->prefix, kernel->name.text);
     for (int i = 0; i < kernel->generics.n; i++) text_add(&t, "_%s", elem_info[types[i]].name);
