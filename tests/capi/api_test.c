@@ -97,6 +97,18 @@ static void test_argument_errors(void **state) {
     tg_module_destroy(m);
 }
 
+static void test_kernel_names(void **state) {
+    (void)state;
+    tg_module *m = module_of("kernel f(x: f32[N]) { parallel n in N { x[n] = 1; } }\n"
+                             "kernel g(x: f32[N]) { parallel n in N { x[n] = 2; } }\n");
+    tg_kernel *k;
+    FAILS(tg_module_kernel(m, NULL, &k), TG_ERROR_NOT_FOUND,
+          "has 2 kernels, so a name is needed: it has f, g");
+    FAILS(tg_module_kernel(m, "h", &k), TG_ERROR_NOT_FOUND,
+          "module 'test.teg' has no kernel 'h': it has f, g");
+    tg_module_destroy(m);
+}
+
 static void test_source_errors(void **state) {
     (void)state;
     tg_module *m = (tg_module *)1;
@@ -377,13 +389,13 @@ static void test_hooks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),         cmocka_unit_test(test_module),
-        cmocka_unit_test(test_launch),        cmocka_unit_test(test_argument_errors),
-        cmocka_unit_test(test_source_errors), cmocka_unit_test(test_late_errors),
-        cmocka_unit_test(test_files),         cmocka_unit_test(test_written),
-        cmocka_unit_test(test_limits),        cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_nulls),         cmocka_unit_test(test_checked),
-        cmocka_unit_test(test_hooks),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_module),
+        cmocka_unit_test(test_launch),       cmocka_unit_test(test_argument_errors),
+        cmocka_unit_test(test_kernel_names), cmocka_unit_test(test_source_errors),
+        cmocka_unit_test(test_late_errors),  cmocka_unit_test(test_files),
+        cmocka_unit_test(test_written),      cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_settings),     cmocka_unit_test(test_nulls),
+        cmocka_unit_test(test_checked),      cmocka_unit_test(test_hooks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -281,6 +281,7 @@ REFUSED = [
     ("cache show", "cache show: of what?"),
     ("cache show nothing", "'tegula cache list' lists them"),
     ("cache list list", "cache list: too many operands"),
+    ("cache export one.teg", "one.teg exists already"),
 ]
 
 

@@ -6,7 +6,9 @@
     messages.py ROOT --write    writes the list anew; only to drop lines from it
 
 A message is the text of a call in CALLS. A test quotes it if the test's text has some words of it,
-three in a row or all of it, that at most two messages have. (tests/diag/check.py runs the rows of
+three in a row, that at most two messages have. A message without such words is quoted if a text of a
+test matches all of it, with something in place of each %d and %s. A text with formats alone, such as
+"%s: %s", passes on other messages and is no message. (tests/diag/check.py runs the rows of
 lang/diag.def; this covers hints and the messages of programs and of the runtime.) The list shrinks:
 a line whose message is tested by now, or is gone, is a finding, too.
 """
@@ -22,6 +24,8 @@ TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*"((?:[^"\\\n]|\\.)*)")*')
 PIECE = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 FORMAT = re.compile(r"%(?:[-+ #0]*[\d.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]|%)")
 ROW = 3  # words in a row that tell one message from others
+NEAR = 250  # characters of a text around its longest piece
+WORDS = re.compile(r"[A-Za-z]{2,}")
 LIST = "tests/lint/untested_messages.txt"
 
 
@@ -43,7 +47,7 @@ def messages_of(text):
         body = text[call.end():call_end(text, call.end())]
         for literal in TEXT.finditer(re.sub(r'"\s*PRI\w+\s*"', "d", body)):
             joined = "".join(PIECE.findall(literal[0])).replace('\\"', '"').replace("\\\\", "\\")
-            if len(joined.split()) >= 2:
+            if len(joined.split()) >= 2 and WORDS.search(FORMAT.sub("", joined)):
                 yield joined.replace("\\n", " ")
 
 
@@ -57,6 +61,25 @@ def word_rows(text):
             if len(row) >= 8:
                 rows.add(row)
     return rows
+
+
+def whole(text):
+    """A pattern of the message with values in place of its formats."""
+    pieces = [re.escape(" ".join(p.split(" "))) for p in FORMAT.split(text)]
+    fills = [r"(?:[-\d.]+|%\w+|\{\{[^\n]{1,60}?\}\})" if f[-1] in "dugf" else r"[^\n\"]{1,80}?"
+             for f in FORMAT.findall(text)]
+    return re.compile("".join(a + b for a, b in zip(pieces, fills + [""])))
+
+
+def is_quoted(text, counts, tests):
+    rows = [row for row in word_rows(text) if counts[row] <= 2]
+    if rows:
+        return any(row in tests for row in rows)
+    anchor, pattern, at = max(FORMAT.split(text), key=len).strip(), whole(text), -1
+    while (at := tests.find(anchor, at + 1)) >= 0:
+        if pattern.search(tests, max(0, at - NEAR), at + NEAR):
+            return True
+    return False
 
 
 def main():
@@ -76,8 +99,7 @@ def main():
             text = re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="latin-1"))
             tests.append(" ".join(text.replace('\\"', '"').split()))
     tests = "\n".join(tests)
-    untested = {text for text in found
-                if not any(counts[row] <= 2 and row in tests for row in word_rows(text))}
+    untested = {text for text in found if not is_quoted(text, counts, tests)}
     listed = root / LIST
     lines = [f"{found[text]}: {text}" for text in sorted(untested, key=lambda t: (found[t], t))]
     if sys.argv[2:] == ["--write"]:

@@ -98,6 +98,11 @@ static const char *place(const char *name, bool port) {
     return at;
 }
 
+static void expect_error(tg_status status, const char *text) {
+    assert_int_equal(status, TG_ERROR_ARGUMENT);
+    if (!strstr(tg_last_error(), text)) fail_msg("'%s' is not in: %s", text, tg_last_error());
+}
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 static void options(void **state) {
@@ -107,16 +112,17 @@ static void options(void **state) {
         const char *text;
     } cases[] = {
         {{.size = 4}, "size must be sizeof(tg_comm_options)"},
-        {{.engine = "threads", .timeout_ms = -1}, "timeout_ms is -1"},
+        {{.engine = "threads", .timeout_ms = -1}, "tg_comm_create: timeout_ms is -1"},
         {{.engine = "smoke"}, "no engine 'smoke'; threads, processes, openshmem and nvshmem"},
-        {{.engine = "threads", .device = -3}, "there is no device -3"},
+        {{.engine = "threads", .device = -3}, "tg_comm_create: there is no device -3"},
         {{.engine = "nvshmem"}, "ranks of nvshmem have a GPU each; `device` says which"},
         {{.engine = "threads", .meet = "x"}, "the number of ranks is unknown"},
         {{.engine = "threads", .meet = "x", .ranks = 65}, "65 ranks; 1 to 64 can meet"},
         {{.engine = "threads", .meet = "x", .ranks = -1}, "-1 ranks; 1 to 64 can meet"},
         {{.engine = "threads", .meet = "x", .ranks = 2, .rank = -1},
          "the number of this rank (of 2) is unknown"},
-        {{.engine = "threads", .meet = "x", .ranks = 2, .rank = 2}, "rank 2 of 2 ranks"},
+        {{.engine = "threads", .meet = "x", .ranks = 2, .rank = 2},
+         "tg_comm_create: rank 2 of 2 ranks"},
         {{.engine = "threads", .meet = "", .ranks = 2}, "ranks have no place to meet"},
         {{.engine = "processes", .ranks = 2}, "ranks have no place to meet"},
     };
@@ -127,8 +133,12 @@ static void options(void **state) {
         expect_refusal(&o, TG_ERROR_ARGUMENT, cases[i].text);
     }
     expect_refusal(NULL, TG_ERROR_ARGUMENT, "no engine: name one, set TG_COMM");
-    assert_int_equal(tg_comm_create(NULL, NULL), TG_ERROR_ARGUMENT);
-    assert_int_equal(tg_comm_barrier(NULL), TG_ERROR_ARGUMENT);
+    expect_error(tg_comm_create(NULL, NULL), "tg_comm_create: out is NULL");
+    expect_error(tg_comm_barrier(NULL), "tg_comm_barrier: comm is NULL");
+    DLDataType f32 = {kDLFloat, 32, 1};
+    DLTensor t;
+    expect_error(tg_sym_alloc(NULL, f32, 0, NULL, 0, &t), "tg_sym_alloc: comm is NULL");
+    expect_error(tg_sym_free(NULL, &t), "tg_sym_free: NULL");
     assert_int_equal(tg_comm_rank(NULL), 0);
     assert_int_equal(tg_comm_ranks(NULL), 1);
     tg_comm_destroy(NULL);
