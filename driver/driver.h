@@ -48,6 +48,10 @@ int program_texts(Ctx *ctx, const Program *p, SourceText **out);
 /// errors that may not occur for other dims or constants; the launch reports those.
 bool program_check(Ctx *ctx, const Program *program, bool certain);
 
+/// Notes the types of a program with errors in its table of names, as far as they are known,
+/// without messages.
+void program_note_types(Ctx *ctx, Program *program);
+
 /* ---- build_instance.c: from an instance to code --------------------------------------------- */
 
 /// The build of one instance. The caller fills the first group; zeroes are defaults.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Checks a source without knowing arguments of a launch.
 #include "driver/driver.h"
+#include "frontend/program.h"
 
 #include "lang/diag.h"
 
@@ -8,6 +9,18 @@ static bool has_constants(const FnDef *f) {
     for (int i = 0; i < f->params.n; i++)
         if (f->params.at[i].constant) return true;
     return false;
+}
+
+/// Elaborates an instance, and keeps its types for editors if the program has a table for them.
+static Elaborated *elaborate_noting(Ctx *ctx, Ir *ir, const Program *program, const Inst *inst) {
+    NameTable *names = program->names;
+    if (names) names->keeps_types = true;
+    Elaborated *code = fe_elaborate(ir, program, inst);
+    if (!names) return code;
+    names->keeps_types = false;
+    KernelNote note = {inst->kernel, code};
+    vec_push(ctx, &names->kernels, note);
+    return code;
 }
 
 /// Elaborates the default instance of a kernel, which checks types. The pass `pads` adds its
@@ -18,7 +31,7 @@ static bool check_default_instance(Ctx *ctx, const Program *program, const FnDef
     Inst *inst = fe_default_inst(ctx, program, kernel);
     int before = diag_errors(ctx);
     inst->check = true;
-    Elaborated *code = fe_elaborate(ir, program, inst);
+    Elaborated *code = elaborate_noting(ctx, ir, program, inst);
     bool only = !code->n_specialised && !has_constants(kernel);
     if (diag_errors(ctx) > before) return only;
     if (!code->module) return true;
@@ -28,6 +41,29 @@ static bool check_default_instance(Ctx *ctx, const Program *program, const FnDef
                                     &pass_table[PASS_COMM_OVERLAP], &pass_table[PASS_COMBINE]};
     run_passes(&env, code->module, pipeline, sizeof pipeline / sizeof *pipeline, &options);
     return diag_errors(ctx) == before || only;
+}
+
+typedef struct TypesRequest {
+    const Program *program;
+    const FnDef *kernel;
+} TypesRequest;
+
+static void elaborate_for_types(Ctx *ctx, void *arg) {
+    const TypesRequest *r = arg;
+    elaborate_noting(ctx, ir_create(ctx), r->program, fe_default_inst(ctx, r->program, r->kernel));
+}
+
+void program_note_types(Ctx *ctx, Program *program) {
+    bool broken = program->broken;
+    DiagMark mark = diag_mark(ctx);
+    program->broken = false;
+    for (int k = 0; k < fe_kernel_count(program); k++) {
+        TypesRequest r = {program, fe_kernel(program, k)};
+        ctx_pass_on(ctx, ctx_protect(ctx, elaborate_for_types, &r));
+        diag_rewind(ctx, mark);
+    }
+    program->names->keeps_types = false; // an error may have ended the last one
+    program->broken = broken;
 }
 
 /* ---- element types ------------------------------------------------------------------------- */
@@ -94,7 +130,11 @@ static void check_generic(Ctx *ctx, TypeAttempt *a, const Generic *generic) {
     diag(ctx, generic->name.loc, D_TYPE_FAILS, a->kernel->name.text, generic->name.text,
          elem_info[bad].name);
     diag_note(ctx, why->loc, "%s", why->text);
-    diag_hint(ctx, "it does with '%s: %s'", generic->name.text, good.data);
+    const Names *list = &generic->constraint;
+    Loc first = list->at[0].loc, end = list->at[list->n - 1].loc;
+    if (first.line == end.line) first.len = (uint16_t)(end.col + end.len - first.col);
+    diag_fix(ctx, first.line == end.line ? first : (Loc){0}, good.data, "it does with '%s: %s'",
+             generic->name.text, good.data);
 }
 
 static void check_types(Ctx *ctx, const Program *program, uint64_t last) {

@@ -98,14 +98,16 @@ void bad_number(Parser *p, Loc loc, const char *text, size_t n) {
     size_t m = n - whole;
     diag(p->ctx, loc, D_BAD_NUMBER, shown_text(p, text, n));
     if (point && whole == digits + 1)
-        diag_hint(p->ctx, "a float has digits on both sides of its point: %.*s.0", (int)digits,
-                  text);
+        diag_fix(p->ctx, loc, ctx_format(p->ctx, "%.*s.0", (int)digits, text),
+                 "a float has digits on both sides of its point: %.*s.0", (int)digits, text);
     else if (m == 1 && strchr("fFlLdD", *rest))
-        diag_hint(p->ctx, "a literal takes its type from the context and has no suffix: %.*s%s",
-                  (int)whole, text, point ? "" : ".0");
+        diag_fix(p->ctx, loc, ctx_format(p->ctx, "%.*s%s", (int)whole, text, point ? "" : ".0"),
+                 "a literal takes its type from the context and has no suffix: %.*s%s", (int)whole,
+                 text, point ? "" : ".0");
     else if (m && strchr("uUlL", *rest))
-        diag_hint(p->ctx, "a literal takes its type from the context and has no suffix: %.*s",
-                  (int)whole, text);
+        diag_fix(p->ctx, loc, ctx_format(p->ctx, "%.*s", (int)whole, text),
+                 "a literal takes its type from the context and has no suffix: %.*s", (int)whole,
+                 text);
     else if (n > 1 && text[0] == '0' && strchr("bBoO", text[1]))
         diag_hint(p->ctx, "numbers are decimal, or hexadecimal as 0xff");
     else if (m && (*rest == 'e' || *rest == 'E'))

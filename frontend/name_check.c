@@ -15,10 +15,12 @@ typedef enum LocalKind { LOCAL_VARIABLE, LOCAL_PARAM, LOCAL_TUNE, LOCAL_QUIET } 
 typedef struct Local {
     Name name;
     LocalKind kind;
+    NameKind what;
     bool used;
     const TypeExpr *type; // of a parameter, or NULL
     const char *span;     // the dim that a range covers, or NULL
     intptr_t hidden;      // the previous local of this name, as in Checker.last
+    int definition;       // in the table of names, if there is one
 } Local;
 
 typedef struct NameChecker {
@@ -27,6 +29,7 @@ typedef struct NameChecker {
     VEC(Local) locals; // innermost last
     PtrMap last;       // name -> the index of its innermost local, plus 1
     bool ranks;        // the kernel has symmetric tensors: `rank` is a name
+    const Item *item;  // the definition that is being checked
 } NameChecker;
 
 /* ---- scopes -------------------------------------------------------------------------------- */
@@ -39,32 +42,53 @@ static Local *find_visible(NameChecker *c, const char *name) {
 
 /// Declares a name. `_` stands for an unwanted value and may repeat; the function returns NULL for
 /// it.
-static Local *declare_name(NameChecker *c, Name name, LocalKind kind) {
+static Local *declare_name(NameChecker *c, Name name, LocalKind kind, NameKind what) {
     if (strcmp(name.text, "_") == 0) return NULL;
     const Local *hidden = find_visible(c, name.text);
     if (hidden) {
         diag(c->ctx, name.loc, D_HIDES, name.text);
         diag_note(c->ctx, hidden->name.loc, "the other '%s' is here", name.text);
     }
-    Local local = {.name = name, .kind = kind, .used = name.text[0] == '_'};
+    Local local = {.name = name, .kind = kind, .what = what, .used = name.text[0] == '_'};
     local.hidden = (intptr_t)map_get(&c->last, name.text);
+    if (c->p->names)
+        local.definition = names_define(c->ctx, c->p->names,
+                                        (Definition){.name = name, .kind = what, .item = c->item});
     vec_push(c->ctx, &c->locals, local);
     map_set(c->ctx, &c->last, name.text, (void *)(intptr_t)c->locals.n);
     return &c->locals.data[c->locals.n - 1];
 }
 
-/// Ends the scope that began with `mark` names.
-static void leave_scope(NameChecker *c, int mark) {
+/// The definition of a local, for more facts; NULL without a table.
+static Definition *definition_of(const NameChecker *c, const Local *l) {
+    return l && c->p->names ? &c->p->names->definitions.data[l->definition] : NULL;
+}
+
+/// Ends the scope that began with `mark` names, at the brace `end`.
+static void leave_scope(NameChecker *c, int mark, Loc end) {
     static const char *const what[] = {"variable", "parameter", "tune value"};
     for (int i = mark; i < c->locals.n; i++) {
         const Local *l = &c->locals.data[i];
         if (l->used || l->kind == LOCAL_QUIET) continue;
         diag(c->ctx, l->name.loc, D_UNUSED, what[l->kind], l->name.text);
+        if (l->what == NAME_LET)
+            diag_offer(c->ctx, l->name.loc, ctx_format(c->ctx, "_%s", l->name.text));
     }
     for (; c->locals.n > mark; c->locals.n--) {
         const Local *l = &c->locals.data[c->locals.n - 1];
         map_set(c->ctx, &c->last, l->name.text, (void *)l->hidden);
+        Definition *d = definition_of(c, l);
+        if (d) d->end = end;
     }
+}
+
+/// Notes the use of a local, of an item, or, without both, of a builtin or an element type.
+static void note_use(NameChecker *c, Name name, const Local *l, bool written) {
+    if (!c->p->names) return;
+    const Item *item = l ? NULL : program_find(c->p, name.text, name.loc.file);
+    NameUse use = {.name = name, .to = l ? l->definition : -1, .written = written};
+    if (item) use.target = item->kind == IT_FN ? item->fn->name.loc : item->constant.name.loc;
+    names_use(c->ctx, c->p->names, use);
 }
 
 static const char *closest_local(NameChecker *c, const char *name) {
@@ -127,22 +151,24 @@ static bool has_listed_word(const char *words, const char *name) {
     return false;
 }
 
-static void hint_name(NameChecker *c, const char *name) {
+static void hint_name(NameChecker *c, const char *name, Loc loc) {
     for (size_t i = 0; i < sizeof habits / sizeof *habits; i++) {
         if (!has_listed_word(habits[i].theirs, name)) continue;
         diag_hint(c->ctx, "%s", habits[i].hint);
         return;
     }
     const char *close = closest_local(c, name);
-    if (close) diag_hint(c->ctx, "did you mean '%s'?", close);
+    if (close) diag_fix(c->ctx, loc, close, "did you mean '%s'?", close);
 }
 
 static void use_name(NameChecker *c, const char *name, Loc loc) {
     Local *l = find_visible(c, name);
     if (l) l->used = true;
-    if (l || is_known_name(c, name, loc)) return;
+    bool known = l || is_known_name(c, name, loc);
+    if (known) note_use(c, (Name){name, loc}, l, false);
+    if (known) return;
     diag(c->ctx, loc, D_UNKNOWN_NAME, name);
-    hint_name(c, name);
+    hint_name(c, name, loc);
 }
 
 /* ---- expressions --------------------------------------------------------------------------- */
@@ -156,13 +182,29 @@ static void resolve_option(NameChecker *c, const Expr *x) {
     } else {
         Local *l = find_visible(c, x->name);
         if (l) l->used = true;
+        const Item *item = l ? NULL : program_find(c->p, x->name, x->loc.file);
+        if (l || (item && item->kind == IT_CONST)) note_use(c, (Name){x->name, x->loc}, l, false);
     }
+}
+
+/// Notes the name of a named argument as a use of the fn's parameter.
+static void note_option(NameChecker *c, const Expr *callee, Name name) {
+    NameUse use = {.name = name, .to = -1, .option = true};
+    const Item *item = callee->kind == EX_NAME && !find_visible(c, callee->name)
+                           ? program_find(c->p, callee->name, callee->loc.file)
+                           : NULL;
+    int k = item && item->kind == IT_FN ? fn_param(item->fn, name.text) : -1;
+    if (k >= 0) use.target = item->fn->params.at[k].name.loc;
+    names_use(c->ctx, c->p->names, use);
 }
 
 static void resolve_call(NameChecker *c, const Expr *x) {
     resolve_expr(c, x->call.callee);
-    for (int i = 0; i < x->call.args.n; i++)
-        (x->call.args.at[i].name.text ? resolve_option : resolve_expr)(c, x->call.args.at[i].value);
+    for (int i = 0; i < x->call.args.n; i++) {
+        const Arg *arg = &x->call.args.at[i];
+        if (arg->name.text && c->p->names) note_option(c, x->call.callee, arg->name);
+        (arg->name.text ? resolve_option : resolve_expr)(c, arg->value);
+    }
 }
 
 /// Returns the dim whose whole range entry i is, or NULL; *index is the range's name.
@@ -225,7 +267,8 @@ static bool is_list(const char *word) {
     return strcmp(word, "float") == 0 || strcmp(word, "int") == 0 || strcmp(word, "any") == 0;
 }
 
-void hint_elem(Ctx *ctx, const char *name) {
+void hint_elem(Ctx *ctx, Name found) {
+    const char *name = found.text;
     const char *all[EL_COUNT], *meant = NULL;
     for (int i = 0; i < EL_COUNT; i++) all[i] = elem_info[i].name;
     for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
@@ -239,7 +282,7 @@ void hint_elem(Ctx *ctx, const char *name) {
     else if (name[0] >= 'A' && name[0] <= 'Z')
         diag_hint(ctx, "a type parameter is declared after the name: <%s: float>", name);
     else if (meant)
-        diag_hint(ctx, "did you mean '%s'?", meant);
+        diag_fix(ctx, found.loc, meant, "did you mean '%s'?", meant);
 }
 
 static void resolve_elem(NameChecker *c, Name name) {
@@ -247,7 +290,9 @@ static void resolve_elem(NameChecker *c, Name name) {
         use_name(c, name.text, name.loc);
     } else if (elem_by_name(name.text) == EL_COUNT && strcmp(name.text, "range") != 0) {
         diag(c->ctx, name.loc, D_NOT_AN_ELEM, name.text);
-        hint_elem(c->ctx, name.text);
+        hint_elem(c->ctx, name);
+    } else {
+        note_use(c, name, NULL, false);
     }
 }
 
@@ -297,7 +342,8 @@ static void type_uses(NameChecker *c, const TypeExpr *t) {
 static void bind_place_name(NameChecker *c, const Expr *x) {
     if (x->kind != EX_NAME || find_visible(c, x->name)) return;
     const Item *item = program_find(c->p, x->name, x->loc.file);
-    if (!item || item->kind != IT_CONST) declare_name(c, (Name){x->name, x->loc}, LOCAL_QUIET);
+    if (!item || item->kind != IT_CONST)
+        declare_name(c, (Name){x->name, x->loc}, LOCAL_QUIET, NAME_DIM);
 }
 
 /// Declares the dims that a parameter's type binds.
@@ -336,7 +382,12 @@ static void resolve_binding(NameChecker *c, const Stmt *s) {
     if (s->bind.type) type_uses(c, s->bind.type);
     for (int i = 0; i < s->bind.names.n; i++) {
         Local *l =
-            declare_name(c, s->bind.names.at[i], s->bind.pattern ? LOCAL_QUIET : LOCAL_VARIABLE);
+            declare_name(c, s->bind.names.at[i], s->bind.pattern ? LOCAL_QUIET : LOCAL_VARIABLE,
+                         s->kind == ST_LET   ? NAME_LET
+                         : s->kind == ST_VAR ? NAME_VAR
+                                             : NAME_SCRATCH);
+        Definition *d = definition_of(c, l);
+        if (d) d->type = s->bind.type;
         if (l && !s->bind.pattern) l->span = covered_name(s->bind.value);
     }
 }
@@ -348,6 +399,8 @@ static void resolve_place(NameChecker *c, const Expr *x) {
         for (int i = 0; i < x->tuple.n; i++) resolve_place(c, x->tuple.at[i]);
     } else if (x->kind != EX_NAME || !find_visible(c, x->name)) {
         resolve_expr(c, x);
+    } else {
+        note_use(c, (Name){x->name, x->loc}, find_visible(c, x->name), true);
     }
 }
 
@@ -358,12 +411,12 @@ static void resolve_grid(NameChecker *c, const Stmt *s) {
         if (loop->lo) resolve_expr(c, loop->lo);
         resolve_expr(c, loop->hi);
         if (loop->step) resolve_expr(c, loop->step);
-        Local *l = declare_name(c, loop->index, LOCAL_QUIET);
+        Local *l = declare_name(c, loop->index, LOCAL_QUIET, NAME_INDEX);
         if (l && !loop->lo) l->span = name_in(loop->hi);
     }
     if (s->kind == ST_FOR && s->grid.merge.text) use_name(c, s->grid.merge.text, s->grid.merge.loc);
     resolve_stmt(c, s->grid.body);
-    leave_scope(c, mark);
+    leave_scope(c, mark, s->grid.body->block.end);
 }
 
 static void resolve_block(NameChecker *c, const Stmt *s) {
@@ -374,7 +427,7 @@ static void resolve_block(NameChecker *c, const Stmt *s) {
             diag(c->ctx, one->loc, D_UNREACHABLE);
         resolve_stmt(c, one);
     }
-    leave_scope(c, mark);
+    leave_scope(c, mark, s->block.end);
 }
 
 static void resolve_stmt(NameChecker *c, const Stmt *s) {
@@ -410,12 +463,12 @@ static void resolve_stmt(NameChecker *c, const Stmt *s) {
 static void resolve_generics(NameChecker *c, const FnDef *f) {
     for (int i = 0; i < f->generics.n; i++) {
         const Generic *g = &f->generics.at[i];
-        declare_name(c, g->name, LOCAL_QUIET);
+        declare_name(c, g->name, LOCAL_QUIET, NAME_TYPE_PARAM);
         for (int k = 0; k < g->constraint.n; k++) {
             const char *word = g->constraint.at[k].text;
             if (is_list(word) || elem_by_name(word) != EL_COUNT) continue;
             diag(c->ctx, g->constraint.at[k].loc, D_NOT_AN_ELEM, word);
-            hint_elem(c->ctx, word);
+            hint_elem(c->ctx, g->constraint.at[k]);
         }
     }
 }
@@ -423,8 +476,11 @@ static void resolve_generics(NameChecker *c, const FnDef *f) {
 static void resolve_params(NameChecker *c, const FnDef *f) {
     for (int i = 0; i < f->params.n; i++) {
         const TypeExpr *t = f->params.at[i].type;
-        Local *l = declare_name(c, f->params.at[i].name, LOCAL_PARAM);
+        Local *l = declare_name(c, f->params.at[i].name, LOCAL_PARAM, NAME_PARAM);
         if (l) l->type = t;
+        Definition *d = definition_of(c, l);
+        if (d) d->param = &f->params.at[i];
+        if (d) d->type = t;
         c->ranks |= t && t->sym;
     }
     for (int i = 0; i < f->params.n; i++)
@@ -444,7 +500,7 @@ static void resolve_choices(NameChecker *c, const FnDef *f) {
             for (int a = 0; a < choice->alternatives.n; a++)
                 (clause->kind == CL_SCHEDULE ? resolve_option
                                              : resolve_expr)(c, choice->alternatives.at[a]);
-            if (clause->kind == CL_TUNE) declare_name(c, choice->name, LOCAL_TUNE);
+            if (clause->kind == CL_TUNE) declare_name(c, choice->name, LOCAL_TUNE, NAME_TUNE);
         }
     }
 }
@@ -473,13 +529,13 @@ static void resolve_definition(NameChecker *c, const FnDef *f) {
     resolve_conditions(c, f);
     if (f->result) type_uses(c, f->result);
     resolve_stmt(c, f->body);
-    leave_scope(c, 0);
+    leave_scope(c, 0, f->body->block.end);
 }
 
 void program_check_names(const Program *p, const Module *m) {
     NameChecker c = {.p = p, .ctx = p->ctx};
     for (int i = 0; i < m->items.n; i++) {
-        const Item *item = &m->items.at[i];
+        const Item *item = c.item = &m->items.at[i];
         if (item->kind == IT_FN) resolve_definition(&c, item->fn);
         if (item->kind == IT_CONST) resolve_expr(&c, item->constant.value);
     }

@@ -45,6 +45,7 @@ static Name item_name(const Item *item) {
 static void define_item(Program *p, PtrMap *table, const Item *item) {
     Name name = item_name(item);
     const Item *other = map_get(table, name.text);
+    if (p->names) names_define_item(p->ctx, p->names, item);
     if (other) {
         diag(p->ctx, name.loc, D_DEFINED_TWICE, name.text);
         diag_note(p->ctx, item_name(other).loc, "the other definition is here");
@@ -58,7 +59,7 @@ static void load_imported_module(Program *p, uint16_t file, bool prelude);
 enum { MAX_LIBRARY = 64 };
 
 /// Adds a hint with the closest library file, after the message that a library file does not exist.
-static void hint_library(const Program *p, const char *path) {
+static void hint_library(const Program *p, const char *path, Loc loc) {
     Ctx *ctx = p->ctx;
     const char *names[MAX_LIBRARY] = {NULL};
     int n = 0;
@@ -73,7 +74,7 @@ static void hint_library(const Program *p, const char *path) {
     for (int i = 0; i < n; i++)
         if (strcmp(whole + 4, names[i]) == 0) close = names[i];
     if (close)
-        diag_hint(ctx, "did you mean \"std/%s\"?", close);
+        diag_fix(ctx, loc, ctx_format(ctx, "\"std/%s\"", close), "did you mean \"std/%s\"?", close);
     else
         diag_hint(ctx, "the library has %s", all.data);
 }
@@ -83,7 +84,7 @@ static void report_import(Program *p, const Item *item, int error) {
     const char *reason = error == EINVAL ? "it is not a regular file" : strerror(error);
     if (error == ENOENT) {
         diag(p->ctx, item->import.loc, D_NO_IMPORT, path);
-        hint_library(p, path);
+        hint_library(p, path, item->import.loc);
     } else {
         diag(p->ctx, item->import.loc, D_IMPORT_UNREADABLE, path, reason);
     }
@@ -104,6 +105,32 @@ static void load_import(Program *p, const Module *from, const Item *item) {
     }
 }
 
+typedef struct ModuleLoad {
+    Program *p;
+    const Module *m;
+    PtrMap *table;
+} ModuleLoad;
+
+static void define_items(Ctx *ctx, void *arg) {
+    const ModuleLoad *load = arg;
+    (void)ctx;
+    for (int i = 0; i < load->m->items.n; i++) {
+        const Item *item = &load->m->items.at[i];
+        if (item->kind == IT_IMPORT)
+            load_import(load->p, load->m, item);
+        else
+            define_item(load->p, load->table, item);
+    }
+}
+
+/// Runs body without messages and without an end to the analysis: names of a broken file are of use
+/// for editors, but messages about them would mislead.
+static void do_quietly(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg) {
+    DiagMark mark = diag_mark(ctx);
+    ctx_pass_on(ctx, ctx_protect(ctx, body, arg));
+    diag_rewind(ctx, mark);
+}
+
 /// Parses a file after all of its imports. Each file is loaded once, so imports may form cycles.
 static void load_imported_module(Program *p, uint16_t file, bool prelude) {
     int before = diag_errors(p->ctx);
@@ -113,36 +140,53 @@ static void load_imported_module(Program *p, uint16_t file, bool prelude) {
     LoadedFile loaded = {
         m, path, strncmp(path, "std/", 4) == 0 && library_source(p->ctx, p->importer, path)};
     vec_push(p->ctx, &p->files, loaded);
-    for (int i = 0; i < m->items.n; i++) {
-        const Item *item = &m->items.at[i];
-        if (!reads) break;
-        if (item->kind == IT_IMPORT)
-            load_import(p, m, item);
-        else
-            define_item(p, prelude ? &p->library : &p->own, item);
-    }
+    ModuleLoad load = {p, m, prelude ? &p->library : &p->own};
+    if (reads)
+        define_items(p->ctx, &load);
+    else if (p->names)
+        do_quietly(p->ctx, define_items, &load);
+}
+
+typedef struct NameCheck {
+    const Program *p;
+    int from;
+} NameCheck;
+
+/// Checks the names of the files from number `from` on.
+static void check_names(Ctx *ctx, void *arg) {
+    NameCheck *check = arg;
+    int before = diag_errors(ctx);
+    while (check->from < check->p->files.n && diag_errors(ctx) == before)
+        program_check_names(check->p, check->p->files.data[check->from++].module);
 }
 
 /// Names are checked only if the syntax is right: the remains of a broken file would cause
 /// misleading messages.
-Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer) {
+Program *fe_load_names(Ctx *ctx, uint16_t file, const Importer *importer, NameTable *names) {
     Program *p = ctx_new(ctx, Program);
     int before = diag_errors(ctx);
     p->ctx = ctx;
     p->importer = importer;
+    p->names = names;
+    if (names) names->types_of = file;
     p->constants = ctx_new(ctx, PtrMap);
     uint16_t prelude = library_source(ctx, importer, prelude_path);
     if (prelude && prelude != file) load_imported_module(p, prelude, true);
-    int first = p->files.n;
+    NameCheck check = {p, p->files.n};
     load_imported_module(p, file, false);
-    p->main = p->files.data[first].module;
+    p->main = p->files.data[check.from].module;
     for (int i = 0; i < p->main->items.n; i++)
         if (p->main->items.at[i].kind == IT_FN && p->main->items.at[i].fn->is_kernel)
             vec_push(ctx, &p->kernels, p->main->items.at[i].fn);
-    for (int i = first; i < p->files.n && diag_errors(ctx) == before; i++)
-        program_check_names(p, p->files.data[i].module);
+    if (diag_errors(ctx) == before) check_names(ctx, &check);
     p->broken = diag_errors(ctx) > before;
+    while (names && check.from < p->files.n) do_quietly(ctx, check_names, &check);
+    if (names) names_link(names);
     return p;
+}
+
+Program *fe_load(Ctx *ctx, uint16_t file, const Importer *importer) {
+    return fe_load_names(ctx, file, importer, NULL);
 }
 
 /* ---- questions ----------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #define FRONTEND_PROGRAM_H
 
 #include "frontend/frontend.h"
+#include "frontend/names.h"
 
 typedef struct LoadedFile {
     const Module *module;
@@ -23,6 +24,7 @@ struct Program {
     VEC(const FnDef *) kernels;
     PtrMap *constants; // Item -> its value, once computed (elab_scope.c)
     bool broken;       // the program has errors and cannot be elaborated
+    NameTable *names;  // for editors, or NULL
 };
 
 /// Finds a fn, a kernel or a constant by name, or returns NULL. Library files see the prelude
@@ -38,7 +40,7 @@ const char *program_closest(const Program *p, const char *name);
 void program_check_names(const Program *p, const Module *m);
 /// Adds a hint with the element type that was probably meant, after the message that `name` is not
 /// one.
-void hint_elem(Ctx *ctx, const char *name);
+void hint_elem(Ctx *ctx, Name name);
 
 /* ---- integer_value.c ------------------------------------------------------------------------ */
 

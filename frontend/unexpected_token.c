@@ -192,6 +192,7 @@ static bool is_reserved(const char *text) {
 /// innermost open bracket.
 typedef struct Habit {
     const char *before, *last, *found, *next, *want, *hint;
+    const char *fix; // the text for the unexpected token that makes it right, or NULL
     char top;
 } Habit;
 
@@ -209,8 +210,8 @@ static const Habit habits[] = {
      .hint = "`==` compares; an assignment is a statement of its own"},
     {.found = "if", .want = "'&&'", .hint = "`c ? a : b` chooses a value"},
     {.found = "where", .want = "an integer", .hint = "`c ? a : b` chooses lane by lane"},
-    {.found = "and", .want = "'&&'", .hint = "write `&&`"},
-    {.found = "or", .want = "'||'", .hint = "write `||`"},
+    {.found = "and", .want = "'&&'", .hint = "write `&&`", .fix = "&&"},
+    {.found = "or", .want = "'||'", .hint = "write `||`", .fix = "||"},
     {.last = "not", .found = "@name", .hint = "write `!`"},
     {.last = "+", .found = "+", .hint = "there is no `++`: write `i += 1;`"},
     {.found = "+", .next = "+", .want = "'+='", .hint = "there is no `++`: write `i += 1;`"},
@@ -225,7 +226,7 @@ static const Habit habits[] = {
      .want = "an integer",
      .hint = "a float has digits on both sides of its point: 0.5"},
     {.found = "..", .want = "'&&'", .hint = "outside a loop header a range is `range(lo, hi, B)`"},
-    {.found = ":", .want = "']'", .hint = "a slice is written `lo .. hi`"},
+    {.found = ":", .want = "']'", .hint = "a slice is written `lo .. hi`", .fix = ".."},
     {.before = "@ctype",
      .last = ")",
      .found = "@name @number (",
@@ -245,7 +246,7 @@ static const Habit habits[] = {
      .next = "=",
      .want = "'+='",
      .hint = "only `= += -= *= /=` assign: write `x = x % y;`"},
-    {.found = "==", .want = "'='", .hint = "`=` assigns, `==` compares"},
+    {.found = "==", .want = "'='", .hint = "`=` assigns, `==` compares", .fix = "="},
     {.last = ":", .found = "=", .hint = "write `let x = ...;` or `var x = ...;`"},
     {.found = ":", .want = "'+='", .next = "=", .hint = "write `let x = ...;` or `var x = ...;`"},
     {.found = ":", .want = "'+='", .hint = "a variable is declared by `let` or `var`"},
@@ -280,7 +281,10 @@ static const Habit habits[] = {
     {.found = ":", .want = "'tune'", .hint = "only a fn has a result type"},
     {.found = ":", .want = "'{'", .hint = "a body is written in braces"},
     {.found = "then do", .want = "'{'", .hint = "a body is written in braces"},
-    {.found = "to until", .want = "'{'", .hint = "a range is written `0 .. n`, without its end"},
+    {.found = "to until",
+     .want = "'{'",
+     .hint = "a range is written `0 .. n`, without its end",
+     .fix = ".."},
     {.before = "tune schedule given",
      .found = "in : ==",
      .want = "'='",
@@ -289,7 +293,7 @@ static const Habit habits[] = {
     {.found = "where",
      .want = "'tune'",
      .hint = "`where` follows the values of `tune`; a condition on dims is `require N % 8 == 0`"},
-    {.found = "step", .want = "'by'", .hint = "the step follows `by`"},
+    {.found = "step", .want = "'by'", .hint = "the step follows `by`", .fix = "by"},
     {.found = "=", .want = "'{'", .hint = "a body is written in braces: `{ return e; }`"},
     {.found = "@name @number return let var if for while",
      .want = "'{'",
@@ -351,7 +355,7 @@ static bool fits_pattern(const char *pattern, const char *text) {
            (strstr(pattern, "@ctype") && is_listed_word(ctypes, text));
 }
 
-static const char *habit_hint(Parser *p, const WantedTokens *w) {
+static const Habit *find_habit(Parser *p, const WantedTokens *w) {
     const char *texts[3];
     for (int i = 0; i < 3; i++) texts[i] = token_text(p, p->recent[i]);
     // The feed has processed the newest token already. A bracket that this token opened does not
@@ -368,7 +372,7 @@ static const char *habit_hint(Parser *p, const WantedTokens *w) {
             fits_pattern(h->before, texts[2]) && (!h->next || *next == *h->next) &&
             (!h->want || wants_token(w, h->want)) &&
             (!h->top || (top >= 0 && p->open.data[top].kind == h->top)))
-            return h->hint;
+            return h;
     }
     return NULL;
 }
@@ -421,6 +425,16 @@ static bool is_misplaced_word(const WantedTokens *w, const char *text) {
            !wants_token(w, "'sym'");
 }
 
+/// Reports a token that is missing at the end of a line, and offers to insert it.
+static void expected_before(Parser *p, const WantedTokens *w, const char *what) {
+    Loc end = end_of_last(p);
+    const char *quoted = w->phrases[0];
+    diag(p->ctx, end, D_EXPECTED_BEFORE, join_phrases(p->ctx, w), what);
+    end.len = 0;
+    if (w->n_phrases == 1 && strlen(quoted) > 2)
+        diag_offer(p->ctx, end, ctx_intern(p->ctx, quoted + 1, strlen(quoted) - 2));
+}
+
 static void report_unexpected(Parser *p, const WantedTokens *w) {
     Token found = p->recent[0], last = p->recent[1];
     bool next_line = last.loc.line && found.loc.line > last.loc.line;
@@ -428,7 +442,7 @@ static void report_unexpected(Parser *p, const WantedTokens *w) {
     if (is_misplaced_word(w, token_text(p, found)))
         diag(p->ctx, found.loc, D_RESERVED, token_text(p, found));
     else if (next_line && w->phrases[0][0] == '\'')
-        diag(p->ctx, end_of_last(p), D_EXPECTED_BEFORE, join_phrases(p->ctx, w), what);
+        expected_before(p, w, what);
     else
         diag(p->ctx, found.loc, D_EXPECTED, join_phrases(p->ctx, w), what);
 }
@@ -442,12 +456,14 @@ void syntax_error(Parser *p, const char *const *want, int n) {
     find_phrases(&w);
     report_unexpected(p, &w);
     note_opener(p, &w);
-    const char *hint = habit_hint(p, &w), *word = meant_word(p, &w);
+    const Habit *habit = find_habit(p, &w);
+    const char *hint = habit ? habit->hint : NULL, *word = meant_word(p, &w);
     const char *found = token_text(p, p->recent[0]);
     if (word && (!hint || !wants_token(&w, "'+='")))
-        diag_hint(p->ctx, "did you mean '%s'?", word);
+        diag_fix(p->ctx, p->recent[wants_token(&w, "'+='")].loc, word, "did you mean '%s'?", word);
     else if (hint)
-        diag_hint(p->ctx, "%s", hint);
+        diag_fix(p->ctx, habit->fix ? p->recent[0].loc : (Loc){0}, habit->fix ? habit->fix : "",
+                 "%s", hint);
     else if (is_reserved(found) && wants_token(&w, "an integer"))
         diag_hint(p->ctx, "'%s' is a reserved word", found);
     // The header of a C loop contains semicolons, which are not places to resume parsing.

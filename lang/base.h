@@ -134,6 +134,8 @@ typedef struct Diagnostic {
     Severity severity;
     Loc loc;
     const char *text;
+    Loc place;                 // of a hint with a fix: the text to replace
+    const char *fix;           // the text that replaces it, or NULL
     struct Diagnostic *follow; // the first note or hint of this message
     struct Diagnostic *next;
     struct Diagnostic *same; // the previous message with the same text
@@ -145,6 +147,11 @@ enum { MAX_ERRORS = 20 };
 /// Adds to the last message: a place that explains it, or a correction.
 void diag_note(Ctx *ctx, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_hint(Ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/// A hint that editors can follow: `replacement` for the text at loc. An empty place is an insertion.
+void diag_fix(Ctx *ctx, Loc loc, const char *replacement, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/// Returns the text at a place, or NULL if the place is not within one line of its source.
+const char *diag_text_at(Ctx *ctx, Loc loc);
 /// For tentative code: the rewind drops all messages after the mark.
 typedef struct DiagMark {
     Diagnostic *last;

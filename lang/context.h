@@ -43,6 +43,7 @@ struct Ctx {
     VEC(Source) sources;
     Diagnostic *first_diag, *last_diag;
     int n_errors;
+    bool repeated; // the last message was a repetition: its notes and hints are dropped, too
     PtrMap said; // interned text -> its last Diagnostic
     uint64_t steps;
     size_t bytes; // of all allocations

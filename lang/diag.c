@@ -9,11 +9,15 @@
 
 static const struct {
     Severity severity;
-    const char *text;
+    const char *name, *text;
 } diag_info[D_COUNT] = {
-#define DIAG(id, severity, text) [D_##id] = {SEV_##severity, text},
+#define DIAG(id, severity, text) [D_##id] = {SEV_##severity, #id, text},
 #include "lang/diag.def"
 };
+
+const char *diag_name(DiagId id) {
+    return diag_info[id].name;
+}
 
 /* ---- sources ------------------------------------------------------------------------------- */
 
@@ -65,6 +69,14 @@ static const char *source_line(const Ctx *ctx, Loc loc, int *n) {
     return s;
 }
 
+const char *diag_text_at(Ctx *ctx, Loc loc) {
+    int n;
+    if (!loc.file || loc.file > ctx->sources.n || !loc.line || !loc.col) return NULL;
+    const char *line = source_line(ctx, loc, &n);
+    if (loc.col - 1 + loc.len > n) return NULL;
+    return ctx_intern(ctx, line + loc.col - 1, loc.len);
+}
+
 /* ---- collecting ---------------------------------------------------------------------------- */
 
 static Diagnostic *new_diagnostic(Ctx *ctx, Severity severity, Loc loc, const char *text) {
@@ -100,7 +112,8 @@ void diag(Ctx *ctx, Loc loc, DiagId id, ...) {
     va_start(ap, id);
     const char *text = ctx_name(ctx, ctx_vformat(ctx, diag_info[id].text, ap));
     va_end(ap);
-    if (already_said(ctx, loc, id, text)) return;
+    ctx->repeated = already_said(ctx, loc, id, text);
+    if (ctx->repeated) return;
     if (diag_info[id].severity == SEV_ERROR && ctx->n_errors >= MAX_ERRORS) {
         append_diagnostic(ctx, D_TOO_MANY_ERRORS, loc, diag_info[D_TOO_MANY_ERRORS].text);
         ctx_give_up(ctx);
@@ -122,12 +135,12 @@ void diag_rewind(Ctx *ctx, DiagMark mark) {
     ctx->n_errors = mark.n_errors;
 }
 
-static void append_note(Ctx *ctx, Severity severity, Loc loc, const char *text) {
-    if (!ctx->last_diag) return;
+static Diagnostic *append_note(Ctx *ctx, Severity severity, Loc loc, const char *text) {
+    if (!ctx->last_diag || ctx->repeated) return NULL;
     Diagnostic **end = &ctx->last_diag->follow;
     for (; *end; end = &(*end)->next)
-        if ((*end)->loc.line == loc.line && strcmp((*end)->text, text) == 0) return;
-    *end = new_diagnostic(ctx, severity, loc, text);
+        if ((*end)->loc.line == loc.line && strcmp((*end)->text, text) == 0) return *end;
+    return *end = new_diagnostic(ctx, severity, loc, text);
 }
 
 void diag_note(Ctx *ctx, Loc loc, const char *fmt, ...) {
@@ -142,6 +155,22 @@ void diag_hint(Ctx *ctx, const char *fmt, ...) {
     va_start(ap, fmt);
     append_note(ctx, SEV_HINT, (Loc){0}, ctx_vformat(ctx, fmt, ap));
     va_end(ap);
+}
+
+void diag_fix(Ctx *ctx, Loc loc, const char *replacement, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    append_note(ctx, SEV_HINT, (Loc){0}, ctx_vformat(ctx, fmt, ap));
+    va_end(ap);
+    diag_offer(ctx, loc, replacement);
+}
+
+void diag_offer(Ctx *ctx, Loc loc, const char *replacement) {
+    Diagnostic *d = ctx->last_diag;
+    if (!d || ctx->repeated || !loc.file) return;
+    for (Diagnostic *f = d->follow; f; f = f->next) d = f;
+    d->fix = ctx_name(ctx, replacement);
+    d->place = loc;
 }
 
 int diag_errors(const Ctx *ctx) {

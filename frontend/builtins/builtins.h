@@ -39,7 +39,8 @@ struct Builtin {
     const char *named;
     int flags;
     Val (*apply)(Elab *e, const Call *call);
-    int arg; // data for `apply`: an OpCode or element classes
+    int arg;             // data for `apply`: an OpCode or element classes
+    const char *meaning; // for editors
 };
 
 /// Finds a builtin or an elementwise op by name, or returns NULL.

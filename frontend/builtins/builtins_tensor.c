@@ -122,6 +122,7 @@ static Value *combine_contribution(Elab *e, const Call *call, const Place *p, Va
         el_fail(e, call->locs[1], D_COMBINE_ELEM, val_text(e, v), p->tensor->name,
                 elem_info[p->tensor->elem].name);
         diag_hint(e->ctx, "write `as %s`", elem_info[p->tensor->elem].name);
+        el_offer_cast(e, call->locs[1], p->tensor->elem);
         return NULL;
     }
     Value *x = el_convert(e, call->locs[1], v, ty_with_elem(e->ir, p->type, elem),

@@ -415,6 +415,16 @@ void scope_pop(Elab *e);
 Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v);
 Binding *scope_find(const Elab *e, const char *name); // NULL: not bound
 
+/* ---- for editors (elab_note.c) ------------------------------------------------------------- */
+
+/// Keeps the type of an expression, or with x NULL of the name at loc, in program->names, which
+/// must exist.
+void el_note_type(Elab *e, Loc loc, const Expr *x, Val v);
+/// Offers, after a hint, to convert the expression at loc; in a fn, which has other calls, nothing.
+void el_offer_cast(Elab *e, Loc loc, Elem elem);
+/// Offers, after a hint, `function(argument)` for the text at loc.
+void el_offer_call(Elab *e, Loc loc, const char *function, Loc argument);
+
 /* ---- constants (elab_const.c) -------------------------------------------------------------- */
 
 /// Returns the value of a top-level constant.

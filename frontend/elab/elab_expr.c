@@ -63,6 +63,11 @@ static Val ternary_expr(Elab *e, const Expr *x) {
     return el_select(e, x->loc, cond, yes, el_expr(e, x->ternary.no));
 }
 
+static void transposed_hint(Elab *e, const Expr *x) {
+    diag_hint(e->ctx, "a block is transposed by `trans(x)`");
+    el_offer_call(e, x->loc, "trans", x->member.base->loc);
+}
+
 static Val member_expr(Elab *e, const Expr *x) {
     Val v = el_expr(e, x->member.base);
     if (v.kind == V_ERROR) return v;
@@ -71,7 +76,7 @@ static Val member_expr(Elab *e, const Expr *x) {
     if (v.kind == V_TENSOR)
         diag_hint(e->ctx, "its dimensions are the names in its type, as N in `x: f32[N]`");
     else if (v.kind == V_IR && strcmp(x->member.field.text, "T") == 0)
-        diag_hint(e->ctx, "a block is transposed by `trans(x)`");
+        transposed_hint(e, x);
     else if (v.kind == V_IR)
         diag_hint(e->ctx, "functions are called: `%s(x)`", x->member.field.text);
     return val_error();
@@ -87,7 +92,7 @@ static Val subscript_expr(Elab *e, const Expr *x) {
 }
 
 /// Ops get the location of this expression, including ops that follow its parts.
-Val el_expr(Elab *e, const Expr *x) {
+static Val expr_val(Elab *e, const Expr *x) {
     Loc loc = el_loc(e, x->loc);
     e->b.loc = loc;
     el_steps(e, x->loc, 1);
@@ -118,8 +123,17 @@ Val el_expr(Elab *e, const Expr *x) {
     return val_error();
 }
 
+Val el_expr(Elab *e, const Expr *x) {
+    Val v = expr_val(e, x);
+    if (e->program->names) el_note_type(e, x->loc, x, v);
+    return v;
+}
+
 Val el_effect_expr(Elab *e, const Expr *x) {
-    return x->kind == EX_CALL ? el_call_expr(e, x, true) : el_expr(e, x);
+    if (x->kind != EX_CALL) return el_expr(e, x);
+    Val v = el_call_expr(e, x, true);
+    if (e->program->names) el_note_type(e, x->loc, x, v);
+    return v;
 }
 
 /* ---- calls of builtins --------------------------------------------------------------------- */

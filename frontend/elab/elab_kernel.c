@@ -83,7 +83,7 @@ static void bind_choice(Elab *e, const Choice *c) {
 static void no_axis(Elab *e, Name name) {
     el_fail(e, name.loc, D_NO_SCHEDULE, name.text);
     const char *close = closest_name(name.text, axis_names, AXIS_COUNT);
-    if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
+    if (close) diag_fix(e->ctx, name.loc, close, "did you mean '%s'?", close);
 }
 
 /// Evaluates an alternative of a compiler's axis: a constant, or the name of a plan.

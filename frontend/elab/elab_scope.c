@@ -53,6 +53,7 @@ Binding *scope_bind(Elab *e, Name name, BindKind kind, Val v) {
     else if (e->scope->n > FEW)
         map_set(e->ctx, &e->scope->named, b->name, b);
     name_value(v, name.text);
+    if (e->program->names) el_note_type(e, name.loc, NULL, v);
     return b;
 }
 
@@ -66,7 +67,7 @@ static Val unknown_name(Elab *e, const char *name, Loc loc) {
     close = closest_name(name, locals, n);
     if (!close) close = program_closest(e->program, name);
     el_fail(e, loc, D_UNKNOWN_NAME, name);
-    if (close) diag_hint(e->ctx, "did you mean '%s'?", close);
+    if (close) diag_fix(e->ctx, loc, close, "did you mean '%s'?", close);
     return val_error();
 }
 
@@ -95,6 +96,6 @@ Elem el_elem(Elab *e, Name name) {
     const Binding *b = scope_find(e, name.text);
     if (b && b->val.kind == V_ERROR) return EL_COUNT;
     el_fail(e, name.loc, D_NOT_AN_ELEM, name.text);
-    hint_elem(e->ctx, name.text);
+    hint_elem(e->ctx, name);
     return EL_COUNT;
 }

@@ -105,6 +105,15 @@ Val el_assign(Elab *e, Loc loc, Val old, Val v, const char *name) {
     return old;
 }
 
+/// Offers `var` for the `let` in front of a name, if it stands there.
+static void offer_var(Elab *e, Loc name) {
+    enum { WORD = 3, BEFORE = WORD + 1 };
+    Loc let = {.file = name.file, .line = name.line, .len = WORD};
+    let.col = (uint16_t)(name.col > BEFORE ? name.col - BEFORE : 0);
+    const char *text = diag_text_at(e->ctx, let);
+    if (text && strcmp(text, "let") == 0) diag_offer(e->ctx, let, "var");
+}
+
 /// Returns the variable of a name on the left side, and reports targets that cannot be assigned.
 static Binding *variable_of_place(Elab *e, const Expr *place) {
     Binding *b = scope_find(e, place->name);
@@ -114,7 +123,10 @@ static Binding *variable_of_place(Elab *e, const Expr *place) {
         if (v.kind == V_ERROR) return NULL;
     }
     el_fail(e, place->loc, D_NOT_A_VARIABLE, place->name);
-    if (b && b->kind == BIND_LET) diag_note(e->ctx, b->loc, "declare it with 'var' to change it");
+    if (b && b->kind == BIND_LET) {
+        diag_note(e->ctx, b->loc, "declare it with 'var' to change it");
+        offer_var(e, b->loc);
+    }
     if (b && b->kind == BIND_PARAM)
         diag_hint(e->ctx, "a result is a tensor: '%s: f32[]' is one number, written '%s[] = ...'",
                   place->name, place->name);

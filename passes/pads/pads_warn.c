@@ -87,6 +87,14 @@ static bool is_warning_counted(Pads *p, const Op *op) {
     return p->quiet;
 }
 
+/// The text of the subscript at loc with a pad; NULL if it has one, or is on several lines.
+static const char *text_with_pad(const Pads *p, Loc loc, const char *pad) {
+    const char *text = diag_text_at(p->ctx, loc);
+    size_t n = text ? strlen(text) : 0;
+    if (!n || text[n - 1] != ']' || strstr(text, "pad")) return NULL;
+    return ctx_format(p->ctx, "%.*s, pad = %s]", (int)n - 1, text, pad);
+}
+
 void pads_warn(Pads *p, const Op *op, int i, int axis, const Fact *f, OpCode code) {
     if (!f->read || is_warning_counted(p, op)) return;
     const Type *t = operand(op, i)->type;
@@ -102,9 +110,10 @@ void pads_warn(Pads *p, const Op *op, int i, int axis, const Fact *f, OpCode cod
              pad, wanted);
     diag_note(p->ctx, op->loc, "here");
     const char *valid = valid_choice(p, t, axis, f), *otherwise = *wanted ? wanted : "...";
+    const char *read = helps ? text_with_pad(p, f->read->loc, helps) : NULL;
     if (helps)
-        diag_hint(p->ctx, "read with `pad = %s`, or choose with `%s ? ... : %s`", helps, valid,
-                  otherwise);
+        diag_fix(p->ctx, read ? f->read->loc : (Loc){0}, read ? read : "",
+                 "read with `pad = %s`, or choose with `%s ? ... : %s`", helps, valid, otherwise);
     else
         diag_hint(p->ctx, "replace the lanes beyond the end first: `%s ? ... : %s`", valid,
                   otherwise);
@@ -114,5 +123,9 @@ void pads_warn_crossed(Pads *p, const Op *store, const Op *load) {
     if (is_warning_counted(p, store)) return;
     diag(p->ctx, store->loc, D_CROSSED_STORE, tensor_name(load), tensor_name(store));
     diag_note(p->ctx, load->loc, "read here");
-    diag_hint(p->ctx, "write trans(%s[...]) for a transposition", tensor_name(load));
+    const char *text = diag_text_at(p->ctx, load->loc);
+    bool whole = text && *text && text[strlen(text) - 1] == ']';
+    diag_fix(p->ctx, whole ? load->loc : (Loc){0},
+             whole ? ctx_format(p->ctx, "trans(%s)", text) : "",
+             "write trans(%s[...]) for a transposition", tensor_name(load));
 }

@@ -4,7 +4,7 @@
 set -eu
 
 build="ca-certificates gcc libc6-dev cmake ninja-build ccache flex bison llvm-22-dev libpng-dev
-       libsqlite3-dev libxxhash-dev"
+       libsqlite3-dev libxxhash-dev libjansson-dev"
 tests="llvm-22-tools libcmocka-dev python3 python3-numpy universal-ctags git g++ make pkg-config
        binutils gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 amdgpu="lld-22 libamd-comgr-dev" # linkers for AMD code objects

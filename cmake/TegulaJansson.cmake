@@ -1,0 +1,26 @@
+# Interface target TegulaJansson, for `tegula lsp`: Jansson reads and writes JSON. Without it, the
+# command says how to get it, and the rest is built. Static with TEGULA_STATIC_LLVM.
+find_path(JANSSON_INCLUDE jansson.h)
+if(TEGULA_STATIC_LLVM)
+    find_library(JANSSON_ARCHIVE NAMES libjansson.a)
+    set(JANSSON_LIBRARY ${JANSSON_ARCHIVE})
+else()
+    find_library(JANSSON_LIBRARY jansson)
+endif()
+if(JANSSON_INCLUDE AND JANSSON_LIBRARY)
+    add_library(TegulaJansson INTERFACE)
+    target_include_directories(TegulaJansson SYSTEM INTERFACE ${JANSSON_INCLUDE})
+    target_link_libraries(TegulaJansson INTERFACE ${JANSSON_LIBRARY})
+else()
+    message(STATUS "jansson not found: `tegula lsp` is left out")
+endif()
+
+# Removes, from a list of sources, the language server or the file that stands for it.
+function(tegula_select_lsp list)
+    if(TARGET TegulaJansson)
+        list(FILTER ${list} EXCLUDE REGEX "/tegula/lsp_absent\\.c$")
+    else()
+        list(FILTER ${list} EXCLUDE REGEX "/tegula/lsp/")
+    endif()
+    set(${list} ${${list}} PARENT_SCOPE)
+endfunction()
