@@ -48,6 +48,10 @@ int program_texts(Ctx *ctx, const Program *p, SourceText **out);
 /// errors that may not occur for other dims or constants; the launch reports those.
 bool program_check(Ctx *ctx, const Program *program, bool certain);
 
+/// The two parts of program_check. The first one returns the last step of the budget. The second
+/// one tries the element types that kernel k allows, if there is no error yet.
+uint64_t program_check_kernels(Ctx *ctx, const Program *program, bool certain);
+void program_check_types(Ctx *ctx, const Program *program, int k, uint64_t last);
 /// Notes the types of a program with errors in its table of names, as far as they are known,
 /// without messages.
 void program_note_types(Ctx *ctx, Program *program);

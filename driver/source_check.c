@@ -137,12 +137,10 @@ static void check_generic(Ctx *ctx, TypeAttempt *a, const Generic *generic) {
              generic->name.text, good.data);
 }
 
-static void check_types(Ctx *ctx, const Program *program, uint64_t last) {
-    for (int k = 0; k < fe_kernel_count(program); k++) {
-        TypeAttempt a = {.program = program, .kernel = fe_kernel(program, k), .last = last};
-        for (int i = 0; i < a.kernel->generics.n; i++)
-            check_generic(ctx, &a, &a.kernel->generics.at[i]);
-    }
+void program_check_types(Ctx *ctx, const Program *program, int k, uint64_t last) {
+    TypeAttempt a = {.program = program, .kernel = fe_kernel(program, k), .last = last};
+    for (int i = 0; i < a.kernel->generics.n; i++)
+        check_generic(ctx, &a, &a.kernel->generics.at[i]);
 }
 
 /* ---- programs ------------------------------------------------------------------------------ */
@@ -150,8 +148,7 @@ static void check_types(Ctx *ctx, const Program *program, uint64_t last) {
 // Steps for all kernels of a file: a hundred times those of the library's largest file.
 enum { MAX_CHECK = 1000000 };
 
-bool program_check(Ctx *ctx, const Program *program, bool certain) {
-    int before = diag_errors(ctx);
+uint64_t program_check_kernels(Ctx *ctx, const Program *program, bool certain) {
     uint64_t last = ctx_steps(ctx) + MAX_CHECK;
     for (int k = 0; k < fe_kernel_count(program); k++) {
         const FnDef *kernel = fe_kernel(program, k);
@@ -162,6 +159,13 @@ bool program_check(Ctx *ctx, const Program *program, bool certain) {
         DiagMark mark = diag_mark(ctx);
         if (!check_default_instance(ctx, program, kernel) && certain) diag_rewind(ctx, mark);
     }
-    if (!certain && diag_errors(ctx) == before) check_types(ctx, program, last);
+    return last;
+}
+
+bool program_check(Ctx *ctx, const Program *program, bool certain) {
+    int before = diag_errors(ctx);
+    uint64_t last = program_check_kernels(ctx, program, certain);
+    for (int k = 0; !certain && diag_errors(ctx) == before && k < fe_kernel_count(program); k++)
+        program_check_types(ctx, program, k, last);
     return diag_errors(ctx) == before;
 }

@@ -189,6 +189,7 @@ struct Elab {
     PtrMap counts;       // index(m), valid(m) -> the count of m
     VEC(Present) presents;
     PtrMap presences; // present(x) -> x
+    Loc value_at;     // the expression whose value is being stored, for corrections; or nowhere
 };
 
 /// Reports an error at loc, or, in a library fn, at the user's call that led there, with the call
@@ -420,7 +421,8 @@ Binding *scope_find(const Elab *e, const char *name); // NULL: not bound
 /// Keeps the type of an expression, or with x NULL of the name at loc, in program->names, which
 /// must exist.
 void el_note_type(Elab *e, Loc loc, const Expr *x, Val v);
-/// Offers, after a hint, to convert the expression at loc; in a fn, which has other calls, nothing.
+/// Offers, after a hint, to convert the expression at loc; in a fn, which has other calls, and
+/// nowhere, nothing.
 void el_offer_cast(Elab *e, Loc loc, Elem elem);
 /// Offers, after a hint, `function(argument)` for the text at loc.
 void el_offer_call(Elab *e, Loc loc, const char *function, Loc argument);

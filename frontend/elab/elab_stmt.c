@@ -74,7 +74,9 @@ static void bind_stmt(Elab *e, const Stmt *s) {
     if (s->bind.type) {
         const Type *t = value_type(e, s->bind.type);
         const char *what = ctx_format(e->ctx, "'%s'", s->bind.names.at[0].text);
+        e->value_at = s->bind.value->loc;
         v = t ? el_convert_val(e, s->bind.value->loc, v, t, what) : val_error();
+        e->value_at = (Loc){0};
     }
     if (s->bind.pattern)
         bind_pattern(e, s, v);
@@ -175,7 +177,9 @@ static void assign_element(Elab *e, const Expr *place, BinaryOp op, const Expr *
                   p.tensor->name);
     }
     if (op != BI_NONE) v = el_binary(e, place->loc, op, el_load(e, place->loc, &p), v);
+    if (value && op == BI_NONE) e->value_at = value->loc;
     if (v.kind != V_ERROR) el_store(e, place->loc, &p, v);
+    e->value_at = (Loc){0};
 }
 
 /// `value` is the unevaluated right side, or NULL if v is its value.
@@ -186,7 +190,9 @@ static void assign_place(Elab *e, const Expr *place, BinaryOp op, const Expr *va
     }
     if (value) v = el_effect_expr(e, value);
     if (place->kind == EX_NAME) {
+        if (value && op == BI_NONE) e->value_at = value->loc;
         assign_name(e, place, op, v);
+        e->value_at = (Loc){0};
         return;
     }
     bool fits = v.kind == V_TUPLE && place->kind == EX_TUPLE && v.tuple.n == place->tuple.n;

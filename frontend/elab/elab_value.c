@@ -230,7 +230,7 @@ static Val report_mismatch(Elab *e, Loc loc, const char *what, const Type *to, V
     const Type *from = val_type(found);
     if (from && from->elem != to->elem && (ty_same_shape(from, to) || from->rank == 0)) {
         diag_hint(e->ctx, "convert it with 'as %s'", elem_info[to->elem].name);
-        el_offer_cast(e, loc, to->elem);
+        el_offer_cast(e, e->value_at, to->elem);
     }
     return val_error();
 }
@@ -275,10 +275,8 @@ Value *el_index(Elab *e, Loc loc, Val v, const char *what) {
     if (val_is_scalar(v) && elem_is(v.ir.v->type->elem, EC_INT))
         return build_cast(&e->b, v.ir.v, EL_I64);
     el_fail(e, loc, D_NEEDS_INTEGER, what, val_text(e, v));
-    if (v.kind == V_IR && elem_is(v.ir.v->type->elem, EC_FLOAT)) {
+    if (v.kind == V_IR && elem_is(v.ir.v->type->elem, EC_FLOAT))
         diag_hint(e->ctx, "convert it with 'as i64'");
-        if (val_is_scalar(v)) el_offer_cast(e, loc, EL_I64);
-    }
     return NULL;
 }
 

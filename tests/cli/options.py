@@ -103,6 +103,8 @@ CASES = {
     ("check", "target"): ("says.teg", "--target nosuch", r"unknown target 'nosuch'"),
     ("check", "codegen"): ("one.teg --target sm_90a", "--codegen nosuch", r"no code generator 'nosuch'"),
     ("check", "path"): ("user.teg", "-I parts", r"exit 0"),
+    ("check", "json"): ("warns.teg", "--json", r'"code": "unused"'),
+    ("lsp", "path"): ("", "-I parts", None),
     ("check", "werror"): ("warns.teg", "--werror", r"exit 1"),
     ("fmt", "in-place"): ("odd.teg", "-i", r"file odd.teg"),
     ("fmt", "check"): ("odd.teg", "--check", r"(?m)^odd.teg$"),

@@ -68,6 +68,14 @@ class Client:
                     raise Failure(message["error"])
                 return message["result"]
 
+    def read_error(self):
+        """Reads until an error response."""
+        while True:
+            message = self.read()
+            if "error" in message:
+                return message["error"]
+            self.notes.append(message)
+
     def request(self, method, params):
         self.next_id += 1
         self.send({"id": self.next_id, "method": method, "params": params})
@@ -97,6 +105,8 @@ class Client:
             message = self.read()
             if message is None:
                 raise EOFError(f"the server ended with {self.process.wait()}")
+            if "error" in message:
+                raise Failure(message["error"])
             self.notes.append(message)
 
     def at(self, method, uri, line, character, **more):
@@ -120,6 +130,11 @@ class Client:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
+
+    def cpu_s(self):
+        """The processor time that the server has used."""
+        fields = open(f"/proc/{self.process.pid}/stat", encoding="ascii").read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory_kib(self):
         """The resident memory of the server."""

@@ -221,7 +221,7 @@ static void analyse_text(Ctx *ctx, void *arg) {
     text_map(ctx, &a->map, text, n);
     a->program = fe_load_names(ctx, a->file, importer, &a->names);
     if (!r->with_types) return;
-    if (!diag_errors(ctx)) program_check(ctx, a->program, false);
+    if (!diag_errors(ctx)) a->budget = program_check_kernels(ctx, a->program, false);
     if (a->program->broken) program_note_types(ctx, a->program);
 }
 
@@ -236,6 +236,21 @@ Analysis *analysis_create(const Server *s, const char *path, const char *text, s
     AnalysisRequest r = {a, s, path, text, n, with_types};
     a->status = ctx_protect(a->ctx, analyse_text, &r);
     return a;
+}
+
+static void try_types(Ctx *ctx, void *arg) {
+    Analysis *a = arg;
+    program_check_types(ctx, a->program, a->typed++, a->budget);
+}
+
+bool analysis_try_types(Analysis *a, bool *found) {
+    *found = false;
+    if (a->status != CTX_OK || diag_errors(a->ctx) || a->typed >= fe_kernel_count(a->program))
+        return false;
+    DiagMark before = diag_mark(a->ctx);
+    a->status = ctx_protect(a->ctx, try_types, a);
+    *found = diag_mark(a->ctx).last != before.last;
+    return true;
 }
 
 void analysis_free(Analysis *a) {

@@ -86,6 +86,8 @@ typedef struct Analysis {
     NameTable names;
     TextMap map;
     CtxStatus status;
+    int typed;       // number of kernels whose other element types were tried
+    uint64_t budget; // of steps, for that
 } Analysis;
 
 typedef struct Document {
@@ -122,6 +124,9 @@ Analysis *document_analysis(Server *s, Document *d);
 Analysis *analysis_create(const Server *s, const char *path, const char *text, size_t n,
                           bool with_types);
 void analysis_free(Analysis *a);
+/// Tries the element types of the next kernel, which takes longer than all else. False: all are
+/// done. *found: there are new messages.
+bool analysis_try_types(Analysis *a, bool *found);
 /// The URI of a source of an analysis. Files of the library are written to a folder of the user, so
 /// that editors can show them; NULL if that fails.
 const char *source_uri(Ctx *ctx, const Analysis *a, uint16_t file);

@@ -275,7 +275,7 @@ static void dispatch(Server *s, const json_t *message) {
 
 static void take_message(Server *s, const char *body, size_t n) {
     json_error_t error;
-    json_t *message = json_loadb(body, n, JSON_DECODE_ANY, &error);
+    json_t *message = json_loadb(body, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
     if (!message)
         send_error(s, NULL, RPC_PARSE, error.text);
     else if (!json_is_object(message))
@@ -285,11 +285,18 @@ static void take_message(Server *s, const char *body, size_t n) {
     json_decref(message);
 }
 
-/// Analyses and reports one document whose messages the client does not have. False: there is none.
-static bool report_document(Server *s) {
+/// Does a part of the work that waits for a pause: analyses a document and sends its messages, or
+/// tries the element types of one kernel. False: there is none.
+static bool work_in_pause(Server *s) {
     for (Document *d = s->documents; d; d = d->next) {
         if (d->told) continue;
         publish_diagnostics(s, d);
+        return true;
+    }
+    for (Document *d = s->documents; d; d = d->next) {
+        bool found = false;
+        if (!d->analysis || !analysis_try_types(d->analysis, &found)) continue;
+        if (found) publish_diagnostics(s, d);
         return true;
     }
     return false;
@@ -297,7 +304,7 @@ static bool report_document(Server *s) {
 
 static void serve(Server *s) {
     while (!s->exited && !s->transport.closed) {
-        if (!transport_waits(&s->transport) && report_document(s)) continue;
+        if (!transport_waits(&s->transport) && work_in_pause(s)) continue;
         const char *body;
         size_t n;
         switch (transport_read(&s->transport, &body, &n)) {
