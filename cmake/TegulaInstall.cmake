@@ -12,6 +12,8 @@ install(FILES ${CMAKE_SOURCE_DIR}/runtime/tegula/dlpack.h ${CMAKE_SOURCE_DIR}/ru
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tegula)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/stdlib/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula/std
         FILES_MATCHING PATTERN "*.teg")
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/editors DESTINATION ${CMAKE_INSTALL_DATADIR}/tegula
+        PATTERN node_modules EXCLUDE)
 # Pages link each other by relative paths, so they keep their relative places.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
         FILES_MATCHING PATTERN "*.md" PATTERN "*.png")

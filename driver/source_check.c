@@ -55,12 +55,14 @@ static void elaborate_for_types(Ctx *ctx, void *arg) {
 
 void program_note_types(Ctx *ctx, Program *program) {
     bool broken = program->broken;
-    DiagMark mark = diag_mark(ctx);
     program->broken = false;
     for (int k = 0; k < fe_kernel_count(program); k++) {
         TypesRequest r = {program, fe_kernel(program, k)};
-        ctx_pass_on(ctx, ctx_protect(ctx, elaborate_for_types, &r));
-        diag_rewind(ctx, mark);
+        // Errors that were reported before must count as errors again.
+        DiagState before = diag_set_aside(ctx);
+        CtxStatus status = ctx_protect(ctx, elaborate_for_types, &r);
+        diag_restore(ctx, before);
+        ctx_pass_on(ctx, status);
     }
     program->names->keeps_types = false; // an error may have ended the last one
     program->broken = broken;

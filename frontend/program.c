@@ -126,9 +126,10 @@ static void define_items(Ctx *ctx, void *arg) {
 /// Runs body without messages and without an end to the analysis: names of a broken file are of use
 /// for editors, but messages about them would mislead.
 static void do_quietly(Ctx *ctx, void (*body)(Ctx *ctx, void *arg), void *arg) {
-    DiagMark mark = diag_mark(ctx);
-    ctx_pass_on(ctx, ctx_protect(ctx, body, arg));
-    diag_rewind(ctx, mark);
+    DiagState before = diag_set_aside(ctx);
+    CtxStatus status = ctx_protect(ctx, body, arg);
+    diag_restore(ctx, before);
+    ctx_pass_on(ctx, status);
 }
 
 /// Parses a file after all of its imports. Each file is loaded once, so imports may form cycles.

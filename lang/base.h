@@ -147,7 +147,8 @@ enum { MAX_ERRORS = 20 };
 /// Adds to the last message: a place that explains it, or a correction.
 void diag_note(Ctx *ctx, Loc loc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void diag_hint(Ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/// A hint that editors can follow: `replacement` for the text at loc. An empty place is an insertion.
+/// A hint that editors can follow: `replacement` for the text at loc. An empty place is an
+/// insertion.
 void diag_fix(Ctx *ctx, Loc loc, const char *replacement, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /// Returns the text at a place, or NULL if the place is not within one line of its source.
@@ -159,7 +160,18 @@ typedef struct DiagMark {
 } DiagMark;
 DiagMark diag_mark(const Ctx *ctx);
 void diag_rewind(Ctx *ctx, DiagMark mark);
+/// All messages of a context while other code runs without them, as if none had been reported.
+typedef struct DiagState {
+    Diagnostic *first, *last;
+    int n_errors;
+    PtrMap said;
+} DiagState;
+DiagState diag_set_aside(Ctx *ctx);
+/// Drops the messages since, and brings the older ones back.
+void diag_restore(Ctx *ctx, DiagState state);
 int diag_errors(const Ctx *ctx);
+/// The ID of a message in lang/diag.def: "UNKNOWN_NAME".
+const char *diag_name(unsigned id);
 const Diagnostic *diag_first(const Ctx *ctx);
 /// The message as users see it: file:line:col, text, source line, caret, notes, hints.
 void diag_render(Text *out, const Ctx *ctx, const Diagnostic *d, bool colour);

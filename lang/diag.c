@@ -15,7 +15,7 @@ static const struct {
 #include "lang/diag.def"
 };
 
-const char *diag_name(DiagId id) {
+const char *diag_name(unsigned id) {
     return diag_info[id].name;
 }
 
@@ -133,6 +133,21 @@ void diag_rewind(Ctx *ctx, DiagMark mark) {
     *(mark.last ? &mark.last->next : &ctx->first_diag) = NULL;
     ctx->last_diag = mark.last;
     ctx->n_errors = mark.n_errors;
+}
+
+DiagState diag_set_aside(Ctx *ctx) {
+    DiagState state = {ctx->first_diag, ctx->last_diag, ctx->n_errors, ctx->said};
+    ctx->first_diag = ctx->last_diag = NULL;
+    ctx->n_errors = 0;
+    ctx->said = (PtrMap){0};
+    return state;
+}
+
+void diag_restore(Ctx *ctx, DiagState state) {
+    ctx->first_diag = state.first;
+    ctx->last_diag = state.last;
+    ctx->n_errors = state.n_errors;
+    ctx->said = state.said;
 }
 
 static Diagnostic *append_note(Ctx *ctx, Severity severity, Loc loc, const char *text) {

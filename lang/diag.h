@@ -13,9 +13,6 @@ typedef enum DiagId {
     D_COUNT
 } DiagId;
 
-/// The row's ID: "UNKNOWN_NAME".
-const char *diag_name(DiagId id);
-
 /// Reports a user's mistake with the arguments of the row's format. After MAX_ERRORS errors it
 /// gives up (ctx_give_up). The same text at the same place is reported once.
 void diag(Ctx *ctx, Loc loc, DiagId id, ...);

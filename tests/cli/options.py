@@ -63,6 +63,7 @@ GPU = "one.teg --target sm_90a"
 
 # Options whose effect no output shows, with the reason.
 UNSEEN = {
+    ("lsp", "path"): "tests/lsp/server.py tries it",
     ("run", "threads"): "results do not depend on it; lit/cli/usage.teg sees too many",
     ("explain", "threads"): "only kernels that the cost model splits show it",
     ("tune", "threads"): "the kernel is timed with them",
@@ -104,7 +105,6 @@ CASES = {
     ("check", "codegen"): ("one.teg --target sm_90a", "--codegen nosuch", r"no code generator 'nosuch'"),
     ("check", "path"): ("user.teg", "-I parts", r"exit 0"),
     ("check", "json"): ("warns.teg", "--json", r'"code": "unused"'),
-    ("lsp", "path"): ("", "-I parts", None),
     ("check", "werror"): ("warns.teg", "--werror", r"exit 1"),
     ("fmt", "in-place"): ("odd.teg", "-i", r"file odd.teg"),
     ("fmt", "check"): ("odd.teg", "--check", r"(?m)^odd.teg$"),

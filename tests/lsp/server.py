@@ -152,6 +152,22 @@ def imports(s):
 
 
 @test
+def paths(s):
+    """Folders of -I and of the initialization options."""
+    for name in ("one", "two"):
+        (s.folder / name).mkdir()
+        (s.folder / name / f"{name}.teg").write_text(f"const {name.upper()} = 1;\n", encoding="utf-8")
+    command = s.client.process.args + ["-I", str(s.folder / "one")]
+    text = 'import "one.teg";\nimport "two.teg";\nconst A = ONE + TWO;\n'
+    for options, missing in (({}, ["two.teg"]), ({"paths": [str(s.folder / "two")]}, [])):
+        client = Client(command, options=options)
+        uri = client.open(s.folder / "paths.teg", text)
+        found = [d["message"] for d in client.diagnostics(uri) if d["code"] == "no-import"]
+        assert len(found) == len(missing) and all(m in f for m, f in zip(missing, found)), found
+        assert client.close() == 0
+
+
+@test
 def hover(s):
     def text(mark):
         answer = s.ask("hover", mark)

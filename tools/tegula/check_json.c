@@ -11,14 +11,13 @@
 #include "tools/tegula/check_json.h"
 
 #include "driver/json.h"
-#include "lang/diag.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 const char *diag_code(Ctx *ctx, unsigned id) {
-    char *code = ctx_format(ctx, "%s", diag_name((DiagId)id));
+    char *code = ctx_format(ctx, "%s", diag_name(id));
     for (char *s = code; *s; s++) *s = *s == '_' ? '-' : (char)tolower((unsigned char)*s);
     return code;
 }

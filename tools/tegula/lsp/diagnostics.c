@@ -93,8 +93,9 @@ void publish_diagnostics(Server *s, Document *d) {
 
 static const char *fix_title(Ctx *ctx, const Analysis *a, const Diagnostic *d) {
     if (d->severity == SEV_HINT) return d->text;
-    const char *old = diag_text_at(a->ctx, d->place);
-    return old && *old ? ctx_format(ctx, "replace '%s' by '%s'", old, d->fix)
+    size_t begin = map_begin(&a->map, d->place), end = map_end(&a->map, d->place);
+    return end > begin ? ctx_format(ctx, "replace '%.*s' by '%s'", (int)(end - begin),
+                                    a->map.text + begin, d->fix)
                        : ctx_format(ctx, "insert '%s'", d->fix);
 }
 

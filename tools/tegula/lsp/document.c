@@ -235,6 +235,7 @@ Analysis *analysis_create(const Server *s, const char *path, const char *text, s
     }
     AnalysisRequest r = {a, s, path, text, n, with_types};
     a->status = ctx_protect(a->ctx, analyse_text, &r);
+    if (a->status == CTX_NO_MEMORY || a->status == CTX_BUG) a->program = NULL;
     return a;
 }
 
