@@ -5,6 +5,6 @@
 int cmd_lsp(Ctx *ctx, const Options *o) {
     (void)ctx, (void)o;
     cli_error("this tegula was built without the library jansson, which the language server needs");
-    cli_hint("see docs/use/editors.md");
+    cli_hint("install libjansson-dev, and build again: see docs/use/editors.md");
     return EXIT_USER;
 }
