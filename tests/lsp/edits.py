@@ -18,7 +18,8 @@ from client import Client, Failure
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PIECES = ["{", "}", "(", ")", "[", "]", ";", ",", "..", "/*", "*/", "//", '"', "\\", "<", ">", " by 8 ", " as T", "😀", "é",
-          "\r", "\0", "\n", "1e999", "0x", "99999999999999999999", "let ", "var ", "for k in K by 32 { ", "parallel ", "sym ", "kernel ",
+          "\r", "\0", "\n", "1e999", "0x", "99999999999999999999",
+          "let ", "var ", "for k in K by 32 { ", "parallel ", "sym ", "kernel ",
           "fn f(x) { return f(x); }\n", 'import "std/matmul.teg";\n', "x[i, pad = 0]", "None", ":", "::", " : f32", "?", "@",
           " tune B = 1 | 2 ", " given N = 8 ", "-", "!", "T", "f32<1000000, 1000000>", "dot(", "reduce(x, add)", "_" * 300]
 POSITIONED = ["hover", "definition", "completion", "signatureHelp", "prepareRename", "documentHighlight", "rename"]
