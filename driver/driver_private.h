@@ -5,8 +5,12 @@
 
 #include "driver/driver.h"
 
-/// For each parameter, whether any instance of the kernel may write it (written_params.c).
-const bool *written_params(const Program *p, const FnDef *kernel);
+/// The accesses to a tensor in any instance of a kernel (param_accesses.c).
+typedef struct ParamAccess {
+    bool written, read;
+} ParamAccess;
+/// Returns the possible accesses to each parameter.
+const ParamAccess *param_accesses(const Program *p, const FnDef *kernel);
 /// For each parameter, whether it may decide which phases run (steering_scalars.c).
 const bool *steering_scalars(const Program *p, const FnDef *kernel);
 

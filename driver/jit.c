@@ -354,4 +354,10 @@ static bool times_of(void *user, const tg_variant *variant, double *seconds, dou
     return found;
 }
 
-const tg_compiler jit_compiler = {compile_for, times_of};
+static const char *doc_of(void *user) {
+    const ModuleKernel *k = user;
+    return k->source->doc ? k->source->doc : "";
+}
+
+const tg_compiler jit_compiler = {
+    .compile = compile_for, .times = times_of, .infer = jit_infer, .doc = doc_of};

@@ -78,7 +78,7 @@ static void type_info(const FnDef *f, const Param *p, tg_param_info *out) {
     if (e == EL_BOOL) out->flags |= TG_PARAM_BOOL;
 }
 
-static void param_info(const FnDef *f, const Param *p, bool written, tg_param_info *out) {
+static void param_info(const FnDef *f, const Param *p, ParamAccess access, tg_param_info *out) {
     int at = -1;
     const char *pack = pack_of(p, &at);
     *out = (tg_param_info){.name = p->name.text, .pack_at = (int8_t)at, .pack = -1};
@@ -89,7 +89,8 @@ static void param_info(const FnDef *f, const Param *p, bool written, tg_param_in
     if (param_is_tensor(p) && p->type->sym) out->flags |= TG_PARAM_SYM;
     if (param_is_tensor(p)) {
         out->rank = (int8_t)(p->type->dims.n - (pack != NULL));
-        if (written) out->flags |= TG_PARAM_WRITTEN;
+        if (access.written) out->flags |= TG_PARAM_WRITTEN;
+        if (access.written && access.read) out->flags |= TG_PARAM_READ;
     }
     if (pack) out->pack = (int8_t)pack_number(f, pack);
     type_info(f, p, out);
@@ -136,9 +137,10 @@ static uint32_t hash_sources(const Program *p) {
 tg_kernel_info *kernel_info(Ctx *ctx, const Program *p, const FnDef *f) {
     tg_kernel_info *info = ctx_new(ctx, tg_kernel_info);
     tg_param_info *params = ctx_array(ctx, tg_param_info, f->params.n + 1);
-    const bool *written = written_params(p, f), *steers = steering_scalars(p, f);
+    const ParamAccess *access = param_accesses(p, f);
+    const bool *steers = steering_scalars(p, f);
     for (int i = 0; i < f->params.n; i++) {
-        param_info(f, &f->params.at[i], written[i], &params[i]);
+        param_info(f, &f->params.at[i], access[i], &params[i]);
         if (steers[i] && params[i].kind != TG_PARAM_TENSOR) params[i].flags |= TG_PARAM_STEERS;
     }
     *info = (tg_kernel_info){.name = f->name.text,

@@ -109,9 +109,11 @@ static void make_kernels(tg_module *m, const Program *p) {
     int n = fe_kernel_count(p);
     m->kernels = ctx_array(m->ctx, ModuleKernel, n + 1);
     for (int i = 0; i < n; i++)
-        m->kernels[i] =
-            (ModuleKernel){.module = m, .info = kernel_info(m->ctx, p, fe_kernel(p, i))};
+        m->kernels[i] = (ModuleKernel){.module = m,
+                                       .info = kernel_info(m->ctx, p, fe_kernel(p, i)),
+                                       .source = fe_kernel(p, i)};
     m->n_kernels = n;
+    m->program = p;
 }
 
 /// A setting is for the kernels that have its name; some kernel must.

@@ -19,6 +19,7 @@ typedef struct ModuleKernel {
     tg_kernel kernel;
     tg_module *module;
     const tg_kernel_info *info;
+    const FnDef *source;
     Made *made;
 } ModuleKernel;
 
@@ -37,7 +38,8 @@ struct tg_module {
     bool check, debug;
     const char *target, *codegen; // options of the module, or NULL
     TuneMode tune;
-    double tune_budget; // seconds; 0: the mode's default
+    double tune_budget;     // seconds; 0: the mode's default
+    const Program *program; // names of the source; never changes after loading
     ModuleKernel *kernels;
     tg_lock lock;      // for lists of code and warnings; never held while compiling
     tg_lock searching; // serialises launches that wait for their search
@@ -55,6 +57,8 @@ extern const tg_compiler jit_compiler; // its user is a ModuleKernel
 /// Makes code for a launch. tuned: the result of tuning for it; NULL: looks for one.
 tg_status jit_compile(ModuleKernel *k, const tg_wanted *wanted, const TuneResult *tuned,
                       const tg_variant **out);
+/// See tg_compiler (infer_tensors.c).
+tg_status jit_infer(void *user, const tg_actual *args, const uint16_t *types, tg_inferred *out);
 /// Frees a list of variants. The module's context must be current.
 void made_release(Made *m);
 

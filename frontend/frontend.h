@@ -91,6 +91,8 @@ typedef struct Inst {
 /// Makes an instance with defaults for unknown facts: the first alternative of each constraint, the
 /// `given` values, 64 for other dims that must be constant, and tune values from fe_tune_default.
 Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel);
+/// Returns the parameter's element in a default instance, or EL_COUNT.
+Elem fe_default_elem(const FnDef *kernel, const Param *p);
 /// An element for a type parameter of a kernel.
 typedef struct TypeChoice {
     const Generic *generic;

@@ -56,7 +56,7 @@ static void dim_values(const Program *p, const FnDef *f, NamedValues *out) {
     }
 }
 
-static Elem default_elem(const FnDef *f, const Param *param) {
+Elem fe_default_elem(const FnDef *f, const Param *param) {
     if (!param->type || param->type->kind == TY_TUPLE) return EL_COUNT;
     for (int i = 0; i < f->generics.n; i++)
         if (f->generics.at[i].name.text == param->type->elem.text)
@@ -70,7 +70,8 @@ Inst *fe_default_inst(Ctx *ctx, const Program *p, const FnDef *kernel) {
     Inst *inst = ctx_new(ctx, Inst);
     int n = kernel->params.n;
     *inst = (Inst){.kernel = kernel, .n_params = n, .params = ctx_array(ctx, ParamInst, n)};
-    for (int i = 0; i < n; i++) inst->params[i].elem = default_elem(kernel, &kernel->params.at[i]);
+    for (int i = 0; i < n; i++)
+        inst->params[i].elem = fe_default_elem(kernel, &kernel->params.at[i]);
     NamedValues dims = {0};
     Elab e = elab_constant(ctx, p);
     given_values(&e, kernel, &dims);

@@ -318,6 +318,7 @@ enum tg_param_flags {
     TG_PARAM_BOOL = 4,
     TG_PARAM_SYM = 8,     // symmetric; `rank` and axes include the dim of ranks
     TG_PARAM_STEERS = 16, // a number that may decide which phases run; ranks must agree on it
+    TG_PARAM_READ = 32,   // a written tensor whose old elements may matter
 };
 
 /// A parameter as the source declares it. Types are DLPack's (code, bits). bits 0: the type of the

@@ -60,6 +60,11 @@ typedef struct tg_compiler {
     /// Gets the measured seconds of a launch of a tuned variant and of the default. False: not
     /// measured. NULL: never measured.
     bool (*times)(void *user, const tg_variant *variant, double *seconds, double *standard);
+    /// Infers the tensors of all parameters from the given ones (tg_kernel_infer). types: of the
+    /// type parameters, code << 8 | bits; 0: not settled. Fails through tg_fail.
+    tg_status (*infer)(void *user, const tg_actual *args, const uint16_t *types, tg_inferred *out);
+    /// Returns the kernel's `///` lines, joined by newlines; "" without any.
+    const char *(*doc)(void *user);
 } tg_compiler;
 
 /// Tells ranks that wait for this rank's choice that it is at work, so that their time limit starts

@@ -131,6 +131,9 @@ void rt_give_back(rt_launcher *launcher);
 
 /// Checks the arguments and fills in actuals and types.
 tg_status rt_bind(rt_launcher *launcher, const tg_kernel_info *info, const tg_arg *args, int n);
+/// The same, but any tensor may be missing.
+tg_status rt_bind_given(rt_launcher *launcher, const tg_kernel_info *info, const tg_arg *args,
+                        int n);
 /// Copies a tensor; its shape and strides (or NULL) go into dims.
 void rt_copy_tensor(DLTensor *out, int64_t dims[2][TG_MAX_RANK], const DLTensor *tensor,
                     const int64_t *strides);
@@ -272,6 +275,9 @@ const tg_variant *rt_known(tg_kernel *kernel, const rt_launcher *launcher, bool 
 bool rt_times(tg_kernel *kernel, const tg_variant *variant, double *seconds, double *standard);
 /// Whether the kernel has a compiler for missing variants.
 bool rt_compiles(tg_kernel *kernel);
+/// See tg_compiler. The arguments are those that the launcher has bound.
+tg_status rt_infer(tg_kernel *kernel, const rt_launcher *launcher, tg_inferred *out);
+const char *rt_doc(tg_kernel *kernel);
 
 /* ---- describe_arguments.c: texts ------------------------------------------------------------ */
 

@@ -174,6 +174,36 @@ tg_status tg_prepare(tg_kernel *kernel, const tg_arg *args, int n);
 /// has symmetric tensors, whose ranks choose together.
 tg_status tg_kernel_decision(tg_kernel *kernel, const tg_arg *args, int n, char *text, size_t size);
 
+enum tg_inferred_flags {
+    TG_INFERRED_OPTIONAL = 1, // the parameter takes NULL
+    TG_INFERRED_WRITTEN = 2,  // the kernel may write the tensor
+    TG_INFERRED_READ = 4,     // a written tensor is read or added to, so it needs a first value
+    TG_INFERRED_KNOWN = 8     // type, rank and shape are known
+};
+
+/// The tensor of a parameter, as far as the arguments determine it.
+typedef struct tg_inferred {
+    int flags; // enum tg_inferred_flags; 0: the parameter is a number
+    DLDataType type;
+    int rank;
+    int64_t shape[8];
+} tg_inferred;
+
+/// Infers the types and shapes of results. args: as for a launch, but tensors may be missing
+/// (tg_none); data of given tensors are not read. out: n elements, one for each parameter. A shape
+/// follows from the dims of given tensors, from numbers, from constants of the file, and from
+/// conditions `require NAME == expression`. A type parameter that no argument settles has the first
+/// type of its list, or f64 if the list has it and a given tensor is f64. An optional tensor that
+/// is missing is inferred too, if it can be; the caller decides whether to pass it.
+///
+/// TG_ERROR_ARGUMENT: an argument has the wrong type, rank or device, or the shape of a missing
+/// tensor that is not optional does not follow. TG_ERROR_CONTRACT: dims of given tensors disagree.
+/// TG_ERROR_UNSUPPORTED: the kernel is an object's, or has symmetric tensors.
+tg_status tg_kernel_infer(tg_kernel *kernel, const tg_arg *args, int n, tg_inferred *out);
+
+/// Returns the text of the `///` lines above the kernel in the source, joined by newlines. "": the
+/// kernel has none, or is an object's. It is valid as long as the kernel.
+const char *tg_kernel_doc(tg_kernel *kernel);
 /// Returns the name in the source. (For a NULL kernel, these four functions return "", 0 or NULL.)
 const char *tg_kernel_name(const tg_kernel *kernel);
 /// Returns the header: "kernel softmax<T: float>(x: T[R, N], y: T[R, N])".

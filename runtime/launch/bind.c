@@ -18,6 +18,7 @@ typedef struct Bind {
     const tg_arg *args;
     int16_t settled_by[TG_MAX_TYPES]; // the parameter that settled each type parameter
     int on_device;                    // the parameter that settled the device, or -1
+    bool partial;                     // tensors may be missing
 } Bind;
 
 /// Checks the rank. A tensor's shape is not read before this check has passed.
@@ -287,7 +288,7 @@ static tg_status bind_tensor_arg(Bind *b, int i) {
     a->null = !t;
     a->value = 0;
     if (!t)
-        return p->flags & TG_PARAM_OPTIONAL
+        return p->flags & TG_PARAM_OPTIONAL || b->partial
                    ? TG_OK
                    : fail_argument(b, i, TG_ERROR_ARGUMENT,
                                    " is not optional; it must be a tensor");
@@ -512,9 +513,10 @@ static tg_status find_capability(rt_launcher *l) {
     return status;
 }
 
-tg_status rt_bind(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args, int n) {
+static tg_status bind_arguments(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args,
+                                int n, bool partial) {
     if (n != info->n_params || (n && !args)) return wrong_count(info, args ? n : 0);
-    Bind b = {.l = l, .info = info, .args = args, .on_device = -1};
+    Bind b = {.l = l, .info = info, .args = args, .on_device = -1, .partial = partial};
     l->device = -1;
     l->capability = 0;
     memset(l->types, 0, sizeof *l->types * (size_t)info->n_types);
@@ -529,6 +531,14 @@ tg_status rt_bind(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args
         if (info->params[i].kind != TG_PARAM_TENSOR) status = bind_scalar_arg(&b, i);
     if (!status && l->device >= 0) status = find_capability(l);
     return packs && !status ? bind_packs(&b) : status;
+}
+
+tg_status rt_bind(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args, int n) {
+    return bind_arguments(l, info, args, n, false);
+}
+
+tg_status rt_bind_given(rt_launcher *l, const tg_kernel_info *info, const tg_arg *args, int n) {
+    return bind_arguments(l, info, args, n, true);
 }
 
 /* ---- overlaps ------------------------------------------------------------------------------ */

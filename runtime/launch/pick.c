@@ -329,13 +329,17 @@ static void fill_actual(tg_actual *out, const rt_actual *a, bool symmetric) {
     out->align = (uint8_t)argument_alignment(a);
 }
 
+static void fill_actuals(tg_actual *out, const rt_launcher *l, const tg_kernel_info *info) {
+    for (int i = 0; i < info->n_params; i++)
+        fill_actual(&out[i], &l->actuals[i], info->params[i].flags & TG_PARAM_SYM);
+}
+
 /// The caller holds the lock, and has looked for variants that another thread compiled meanwhile.
 static tg_status compile_variant(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
                                  const char *config) {
     tg_actual actuals[TG_MAX_PARAMS];
     const tg_variant *v = NULL;
-    for (int i = 0; i < info->n_params; i++)
-        fill_actual(&actuals[i], &l->actuals[i], info->params[i].flags & TG_PARAM_SYM);
+    fill_actuals(actuals, l, info);
     tg_wanted wanted = {.capability = l->capability,
                         .device = l->device,
                         .stream = l->gpu.stream,
@@ -470,6 +474,23 @@ bool rt_times(tg_kernel *kernel, const tg_variant *variant, double *seconds, dou
 bool rt_compiles(tg_kernel *kernel) {
     const rt_state *s = kernel_state(kernel);
     return s && s->compiler;
+}
+
+tg_status rt_infer(tg_kernel *kernel, const rt_launcher *l, tg_inferred *out) {
+    rt_state *s = kernel_state(kernel);
+    tg_actual actuals[TG_MAX_PARAMS];
+    if (!s || !s->compiler || !s->compiler->infer)
+        return tg_fail(TG_ERROR_UNSUPPORTED,
+                       "%s: objects do not keep the dims of their kernels, so results of a known "
+                       "shape must be passed",
+                       kernel->info->name);
+    fill_actuals(actuals, l, kernel->info);
+    return s->compiler->infer(s->user, actuals, l->types, out);
+}
+
+const char *rt_doc(tg_kernel *kernel) {
+    const rt_state *s = kernel_state(kernel);
+    return s && s->compiler && s->compiler->doc ? s->compiler->doc(s->user) : "";
 }
 
 /* ---- the choice of another rank ------------------------------------------------------------ */

@@ -253,7 +253,8 @@ static Dimensions chosen_dims(Job *job) {
     for (int sums = 0; sums < 2; sums++)
         for (int i = 0; i < job->kernel->params.n; i++)
             if (job->args[i].kind == ARG_TENSOR && is_tensor(job, i))
-                dims_bind(job->ctx, &dims, job_param(job, i)->type, &job->args[i].tensor, sums);
+                dims_bind(job->ctx, &dims, job_param(job, i)->type, job->args[i].tensor.rank,
+                          job->args[i].tensor.extents, sums);
     for (int i = 0; i < job->request.n_set; i++)
         dims_set(job->ctx, &dims, job->request.set[i].name, job->request.set[i].value);
     for (int i = 0; job->ranks && i < job->kernel->params.n; i++) {
@@ -267,14 +268,8 @@ static Dimensions chosen_dims(Job *job) {
 Dimensions job_dims(Job *job) {
     Dimensions dims = chosen_dims(job);
     set_scalars(job, &dims, true);
-    const Items *items = &job->program->main->items;
-    for (int i = 0; i < items->n; i++) {
-        const char *unknown;
-        int64_t v;
-        if (items->at[i].kind == IT_CONST &&
-            dims_eval(&dims, items->at[i].constant.value, &v, &unknown))
-            dims_set(job->ctx, &dims, items->at[i].constant.name.text, v);
-    }
+    dims_constants(job->ctx, &dims, job->program);
+    dims_require(job->ctx, &dims, job->kernel);
     return dims;
 }
 

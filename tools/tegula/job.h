@@ -3,6 +3,7 @@
 #ifndef TOOLS_TEGULA_JOB_H
 #define TOOLS_TEGULA_JOB_H
 
+#include "driver/dimensions.h"
 #include "driver/request.h"
 #include "passes/comm/comm_cost.h"
 #include "tools/tegula/tensors.h"
@@ -72,29 +73,8 @@ void explain_timeline(const Job *job, const CommLaunch *l);
 /// ("rand", "zeros") with the dims of --dim, scalars of 1 (default_arguments.c).
 bool job_complete(Job *job, Options *o, const char *data);
 
-/* ---- bind_shapes.c: dims of tensors --------------------------------------------------------- */
+/* ---- instance.c: dims of tensors ------------------------------------------------------------ */
 
-/// Values of names: dims, packs, const and integer parameters, tune values.
-typedef struct Dimension {
-    const char *name;
-    int pack; // number of extents of `..name`, or -1 for a plain number
-    int64_t value, extents[MAX_RANK];
-} Dimension;
-typedef VEC(Dimension) Dimensions;
-
-const Dimension *dims_find(const Dimensions *dims, const char *name);
-void dims_set(Ctx *ctx, Dimensions *dims, const char *name, int64_t value);
-/// Binds the new names of a tensor type to the extents of its argument: plain names and packs, or
-/// with `sums` the names in `E + 1`, which count only if no plain name binds them.
-void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t, bool sums);
-/// Computes the extents of a tensor type. False, with the unknown name, if they do not follow from
-/// dims.
-bool dims_extents(const Dimensions *dims, const TypeExpr *type, int *rank, int64_t *extents,
-                  const char **unknown);
-/// Computes the extents, and the strides of a dense row-major tensor.
-bool dims_tensor(const Dimensions *dims, const TypeExpr *type, Tensor *t);
-/// Evaluates integer arithmetic over names, as in dims. False, with the name, if it fails.
-bool dims_eval(const Dimensions *dims, const Expr *e, int64_t *out, const char **unknown);
 /// Collects all bindings of the job's parameters and options, except --dim.
 Dimensions job_dims(Job *job);
 /// Adds the values of --dim. Returns false (reported) if a name has another value, or is unknown.

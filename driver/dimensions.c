@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Dims of tensor parameters: given arguments bind them, and they determine the shapes of missing
-// ones.
-#include "tools/tegula/job.h"
+// See dimensions.h.
+#include "driver/dimensions.h"
 
 #include "frontend/program.h"
 
@@ -39,20 +38,21 @@ static void bind_sum(Ctx *ctx, Dimensions *dims, const Expr *e, int64_t extent) 
 }
 
 /// Binds axes from the left. A pack takes the axes that the plain dims leave.
-void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, const Tensor *t, bool sums) {
+void dims_bind(Ctx *ctx, Dimensions *dims, const TypeExpr *type, int rank, const int64_t *extents,
+               bool sums) {
     int plain = 0, axis = 0;
     for (int i = 0; i < type->dims.n; i++) plain += !type->dims.at[i].pack;
-    int taken = t->rank - plain; // number of axes in the pack
+    int taken = rank - plain; // number of axes in the pack
     for (int i = 0; i < type->dims.n; i++) {
         const Dim *d = &type->dims.at[i];
         int n = d->pack ? taken : 1;
-        if (n < 0 || axis + n > t->rank) return; // the compiler reports a wrong rank
+        if (n < 0 || axis + n > rank) return; // the compiler reports a wrong rank
         if (d->pack)
-            bind_pack_dim(ctx, dims, d->expr->name, n, &t->extents[axis]);
+            bind_pack_dim(ctx, dims, d->expr->name, n, &extents[axis]);
         else if (sums)
-            bind_sum(ctx, dims, d->expr, t->extents[axis]);
+            bind_sum(ctx, dims, d->expr, extents[axis]);
         else if (d->expr->kind == EX_NAME)
-            dims_set(ctx, dims, d->expr->name, t->extents[axis]);
+            dims_set(ctx, dims, d->expr->name, extents[axis]);
         axis += n;
     }
 }
@@ -99,4 +99,47 @@ bool dims_tensor(const Dimensions *dims, const TypeExpr *type, Tensor *t) {
         stride *= t->extents[d];
     }
     return true;
+}
+
+/* ---- names that no tensor binds ------------------------------------------------------------ */
+
+void dims_constants(Ctx *ctx, Dimensions *dims, const Program *program) {
+    const Items *items = &program->main->items;
+    for (int i = 0; i < items->n; i++) {
+        int64_t v;
+        if (items->at[i].kind == IT_CONST && dims_eval(dims, items->at[i].constant.value, &v, NULL))
+            dims_set(ctx, dims, items->at[i].constant.name.text, v);
+    }
+}
+
+/// Binds an unknown name to a known expression. False: nothing is new.
+static bool bind_equal(Ctx *ctx, Dimensions *dims, const Expr *name, const Expr *value) {
+    int64_t v;
+    if (name->kind != EX_NAME || dims_find(dims, name->name)) return false;
+    if (!dims_eval(dims, value, &v, NULL)) return false;
+    dims_set(ctx, dims, name->name, v);
+    return true;
+}
+
+static bool bind_condition(Ctx *ctx, Dimensions *dims, const Expr *e) {
+    if (e->kind != EX_BINARY) return false;
+    const Expr *a = e->binary.a, *b = e->binary.b;
+    if (e->binary.op == BI_AND) {
+        bool left = bind_condition(ctx, dims, a);
+        return bind_condition(ctx, dims, b) || left;
+    }
+    return e->binary.op == BI_EQ && (bind_equal(ctx, dims, a, b) || bind_equal(ctx, dims, b, a));
+}
+
+/// Each round binds a name or is the last one.
+void dims_require(Ctx *ctx, Dimensions *dims, const FnDef *kernel) {
+    for (bool more = true; more;) {
+        more = false;
+        for (int c = 0; c < kernel->clauses.n; c++) {
+            const Clause *clause = &kernel->clauses.at[c];
+            if (clause->kind != CL_REQUIRE) continue;
+            for (int i = 0; i < clause->conditions.n; i++)
+                more |= bind_condition(ctx, dims, clause->conditions.at[i]);
+        }
+    }
 }
