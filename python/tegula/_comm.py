@@ -6,7 +6,10 @@
     ag_gemm(a, b, c)
 """
 
+from __future__ import annotations
+
 import ctypes
+from typing import Any, Optional, Sequence
 
 from . import _library as c
 from ._arrays import BFLOAT, BOOL, E4M3, E5M2, FLOAT, INT, UINT, integers
@@ -23,7 +26,7 @@ class Symmetric:
     """The own shard. PyTorch, CuPy and NumPy make arrays of it without a copy (torch.as_tensor, cupy.asarray,
     numpy.asarray). For bf16 and f8 these have integers of the same size, which a view can reinterpret."""
 
-    def __init__(self, comm, shape, dtype, lean):
+    def __init__(self, comm: Comm, shape: Sequence[int], dtype: str, lean: bool) -> None:
         if dtype not in _TYPES:
             raise TypeError(f"no element type '{dtype}'; there are {', '.join(_TYPES)}")
         code, bits, typestr = _TYPES[dtype]
@@ -44,7 +47,7 @@ class Symmetric:
         name = "__cuda_array_interface__" if comm.device >= 0 else "__array_interface__"
         setattr(self, name, interface)
 
-    def free(self):
+    def free(self) -> None:
         """Frees the array. Collective. Arrays made of it must not be used any more."""
         c.check(c.sym_free(self.comm._handle, ctypes.byref(self._tensor)))
 
@@ -56,7 +59,16 @@ class Comm:
     memory is shared; -1: the CPU's. Collective.
     """
 
-    def __init__(self, engine=None, meet=None, rank=-1, ranks=0, device=-1, heap=0, timeout_ms=0):
+    def __init__(
+        self,
+        engine: Optional[str] = None,
+        meet: Optional[str] = None,
+        rank: int = -1,
+        ranks: int = 0,
+        device: int = -1,
+        heap: int = 0,
+        timeout_ms: int = 0,
+    ) -> None:
         options = c.CommOptions(
             ctypes.sizeof(c.CommOptions),
             engine.encode() if engine else None,
@@ -69,26 +81,27 @@ class Comm:
         )
         handle = ctypes.c_void_p()
         c.check(c.comm_create(ctypes.byref(options), ctypes.byref(handle)))
-        self._handle, self.device = handle.value, device
+        self._handle: Any = handle.value
+        self.device = device
         c.check(c.context_set_comm(None, self._handle))
 
     @property
-    def rank(self):
-        return c.comm_rank(self._handle)
+    def rank(self) -> int:
+        return int(c.comm_rank(self._handle))
 
     @property
-    def ranks(self):
-        return c.comm_ranks(self._handle)
+    def ranks(self) -> int:
+        return int(c.comm_ranks(self._handle))
 
-    def empty(self, shape, dtype, lean=False):
+    def empty(self, shape: Sequence[int], dtype: str, lean: bool = False) -> Symmetric:
         """A symmetric array, filled with zeros. Collective."""
         return Symmetric(self, shape, dtype, lean)
 
-    def barrier(self):
+    def barrier(self) -> None:
         """Waits until all ranks have come and all earlier launches have ended."""
         c.check(c.comm_barrier(self._handle))
 
-    def close(self):
+    def close(self) -> None:
         """Destroys this end. Collective."""
         if self._handle:
             c.check(c.context_set_comm(None, None))

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """libtegula.so through ctypes: structures of tegula.h, dlpack.h and abi.h, and the functions."""
 
+from __future__ import annotations
+
 import ctypes
 import os
 import pathlib
-from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint8
+from typing import Any
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint8
 from ctypes import c_int8, c_uint16, c_uint32, c_uint64, c_void_p
 
 MAX_RANK = 8
@@ -12,7 +15,7 @@ ABI = 4
 
 # Kinds and flags of parameters, runtime/abi.h.
 TENSOR, SCALAR, CONST = range(3)
-OPTIONAL, WRITTEN, BOOL = 1, 2, 4
+OPTIONAL, WRITTEN, BOOL, READ = 1, 2, 4, 32
 
 STATUS = (
     "TG_OK",
@@ -68,6 +71,20 @@ class ModuleOptions(ctypes.Structure):
         ("debug", c_int),
         ("target", c_char_p),
         ("codegen", c_char_p),
+        ("tune", c_char_p),
+        ("tune_budget_ms", c_int),
+    ]
+
+
+KNOWN = 8  # a flag of Inferred: type, rank and shape are known
+
+
+class Inferred(ctypes.Structure):
+    _fields_ = [
+        ("flags", c_int),
+        ("type", DLDataType),
+        ("rank", c_int),
+        ("shape", c_int64 * MAX_RANK),
     ]
 
 
@@ -155,7 +172,7 @@ class KernelStruct(ctypes.Structure):
 KernelPointer = POINTER(KernelStruct)
 
 
-def _candidates():
+def _candidates() -> list[str]:
     """Places of the library, the most specific first."""
     named = os.environ.get("TEGULA_LIBRARY")
     if named:
@@ -167,8 +184,8 @@ def _candidates():
     return files + ["libtegula.so.0", "libtegula.so"]
 
 
-def _open():
-    reasons = []
+def _open() -> tuple[ctypes.CDLL, str]:
+    reasons: list[str] = []
     for name in _candidates():
         try:
             return ctypes.CDLL(name), name
@@ -182,7 +199,7 @@ def _open():
 lib, path = _open()
 
 
-def _declare(name, result, *arguments):
+def _declare(name: str, result: Any, *arguments: Any) -> Any:
     function = getattr(lib, name)
     function.restype = result
     function.argtypes = arguments
@@ -197,6 +214,8 @@ context_use = _declare("tg_context_use", c_void_p, c_void_p)
 context_threads = _declare("tg_context_threads", c_int, c_void_p)
 launch = _declare("tg_launch", c_int, KernelPointer, POINTER(Arg), c_int)
 launch_on = _declare("tg_launch_on", c_int, KernelPointer, POINTER(Arg), c_int, c_void_p)
+# The same by addresses, which ctypes passes faster.
+launch_at: Any = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_void_p)(("tg_launch_on", lib))
 device_count = _declare("tg_device_count", c_int)
 device_describe = _declare("tg_device_describe", c_int, c_int, POINTER(DeviceInfo))
 device_synchronize = _declare("tg_device_synchronize", c_int, c_int, c_void_p)
@@ -214,6 +233,10 @@ prepare = _declare("tg_prepare", c_int, KernelPointer, POINTER(Arg), c_int)
 kernel_decision = _declare(
     "tg_kernel_decision", c_int, KernelPointer, POINTER(Arg), c_int, c_char_p, c_size_t
 )
+kernel_infer = _declare(
+    "tg_kernel_infer", c_int, KernelPointer, POINTER(Arg), c_int, POINTER(Inferred)
+)
+kernel_doc = _declare("tg_kernel_doc", c_char_p, KernelPointer)
 module_from_source = _declare(
     "tg_module_from_source",
     c_int,
@@ -234,19 +257,19 @@ module_kernel_at = _declare("tg_module_kernel_at", KernelPointer, c_void_p, c_in
 class Error(Exception):
     """A failed call of the library. `status` is the status's name, the text gives the reason."""
 
-    def __init__(self, status, text):
+    def __init__(self, status: str, text: str) -> None:
         super().__init__(text)
         self.status = status
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Error, (self.status, str(self))
 
 
-def check(status):
+Error.__module__ = "tegula"
+
+
+def check(status: int) -> None:
     """Raises the error of a failed call, on the thread that made the call."""
     if status:
         name = STATUS[status] if 0 <= status < len(STATUS) else str(status)
         raise Error(name, last_error().decode("utf-8", "replace"))
-
-
-__all__ = [name for name in dir() if not name.startswith("_")] + ["byref"]
