@@ -1,0 +1,555 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""An operator of PyTorch from a kernel: schema, implementation, shapes for tracing, gradients, vmap and
+autocast."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
+
+import torch
+
+from .. import _library as c
+from .._arrays import BOOL, FLOAT, INT, RESULT, TORCH, UINT, description
+from .._kernels import Arguments, Kernel, Param
+from .._modules import load
+from ._shapes import dims_of, symbolic_shapes
+
+Names = Sequence[str]
+
+_ELEMENTS = {getattr(torch, name): element for element, name in TORCH.items() if hasattr(torch, name)}
+_FIRST = {"float": torch.float32, "int": torch.int32, "any": torch.float32}
+_ALTERNATIVES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+_ALTERNATIVES.update({"f64": torch.float64, "i32": torch.int32, "i64": torch.int64})
+_libraries: dict[str, "Operator"] = {}  # by name: the operators that exist
+
+
+def _schema_type(p: Param) -> str:
+    if p.is_tensor:
+        return "Tensor?" if p.optional else "Tensor"
+    if p.element is None:
+        return "Scalar"
+    code = p.element[0]
+    if code == BOOL:
+        return "bool"
+    if code in (INT, UINT):
+        return "int" if p.kind == c.CONST else "SymInt"
+    return "float"
+
+
+def _default_text(value: Any) -> str:
+    return str(value) if not isinstance(value, bool) else ("True" if value else "False")
+
+
+class Plan:
+    """Which parameters of a kernel are arguments, and which are results."""
+
+    def __init__(
+        self, kernel: Kernel, also: Names, mutates: Names, defaults: Mapping[str, Any]
+    ) -> None:
+        self.kernel, self.defaults = kernel, defaults
+        self.params = kernel._params
+        names = [p.name for p in self.params]
+        for name in (*also, *mutates):
+            p = self.params[names.index(name)] if name in names else None
+            if p is None or not (p.is_tensor and p.written):
+                raise TypeError(f"{kernel.name}: '{name}' is no tensor that the kernel writes")
+        results = [i for i, p in enumerate(self.params) if p.written and p.name not in mutates]
+        self.results = [i for i in results if not self.params[i].optional or names[i] in also]
+        self.inputs = [i for i in range(len(names)) if i not in results]
+        self.mutates = [i for i in self.inputs if self.params[i].written]
+
+    def schema(self) -> str:
+        """Numbers after an argument with a default are named, unless they have one, too. PyTorch takes no
+        tensor by name alone, so an optional tensor before another one has no default."""
+        parts: list[str] = []
+        free = named = False
+        tensors = [i for i in self.inputs if self.params[i].is_tensor and not self.params[i].optional]
+        last = max(tensors, default=-1)
+        for k, i in enumerate(self.inputs):
+            p = self.params[i]
+            text = _schema_type(p)
+            if i in self.mutates:
+                text = text.replace("Tensor", f"Tensor(a{k}!)")
+            if p.name in self.defaults:
+                text, has = f"{text} {p.name}={_default_text(self.defaults[p.name])}", True
+            else:
+                has = p.is_tensor and p.optional and i > last
+                text = f"{text} {p.name}=None" if has else f"{text} {p.name}"
+            if free and not has and not named:
+                parts.append("*")
+                named = True
+            free |= has
+            parts.append(text)
+        made = ", ".join("Tensor" for _ in self.results)
+        return f"({', '.join(parts)}) -> {made if len(self.results) == 1 else f'({made})'}"
+
+    def values(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """One value for each parameter of the kernel. PyTorch leaves out arguments that have their default."""
+        values: list[Any] = [None] * len(self.params)
+        for k, i in enumerate(self.inputs):
+            name = self.params[i].name
+            values[i] = args[k] if k < len(args) else named.get(name, self.defaults.get(name))
+        for i in self.results:
+            values[i] = RESULT
+        return values
+
+    # ---- shapes for tracing ----------------------------------------------------------------------
+
+    def _open_type(self, p: Param, values: Sequence[Any]) -> torch.dtype:
+        """The type of a type parameter, by the rules of tg_kernel_infer."""
+        tensors = [(q, v) for q, v in zip(self.params, values) if isinstance(v, torch.Tensor)]
+        for q, v in tensors:
+            if q.type == p.type:
+                return v.dtype
+        generic = p.text.partition("[")[0].strip()
+        found = re.search(rf"[<,]\s*{generic}: ([^,>]+)", self.kernel.signature)
+        names = [name.strip() for name in found[1].split("|")] if found else ["f32"]
+        if any(v.dtype == torch.float64 for _, v in tensors) and {"f64", "float", "any"} & {*names}:
+            return torch.float64
+        return _FIRST.get(names[0]) or _ALTERNATIVES[names[0]]
+
+    def _symbolic(self, values: Sequence[Any]) -> Optional[list[tuple[Any, torch.dtype]]]:
+        shapes = symbolic_shapes(self.kernel, values, self.results)
+        if shapes is None:
+            return None
+        types = []
+        for i in self.results:
+            p = self.params[i]
+            known = getattr(torch, TORCH[p.element]) if p.element else None
+            types.append(known or self._open_type(p, values))
+        return list(zip(shapes, types))
+
+    def _concrete(self, values: Sequence[Any]) -> list[tuple[Any, torch.dtype]]:
+        """Asks the library, which also checks ranks, types and extents."""
+        given: list[Any] = []
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                code, bits = _ELEMENTS.get(value.dtype, (255, 8))
+                shape, strides = [int(n) for n in value.shape], [int(n) for n in value.stride()]
+                given.append(description(code, bits, shape, strides))
+            else:
+                given.append(int(value) if isinstance(value, torch.SymInt) else value)
+        found = self.kernel._inferred(Arguments(self.params, given))
+        out = []
+        for i in self.results:
+            t = found[i]
+            if not t.flags & c.KNOWN:
+                raise TypeError(
+                    f"{self.kernel.name}: the shape {self.params[i].text} of '{self.params[i].name}' "
+                    f"does not follow from the arguments; list it in mutates="
+                )
+            name = TORCH[(t.type.code, t.type.bits)]
+            out.append((tuple(t.shape[: t.rank]), getattr(torch, name)))
+        return out
+
+    def device(self, values: Sequence[Any]) -> torch.device:
+        """The device of all tensors."""
+        first: Any = None
+        for p, v in zip(self.params, values):
+            if not isinstance(v, torch.Tensor):
+                continue
+            if first is not None and v.device != first[1]:
+                raise RuntimeError(
+                    f"{self.kernel.name}: '{p.name}' is on {v.device}, and '{first[0]}' is on "
+                    f"{first[1]}: all tensors must be on one device"
+                )
+            first = first or (p.name, v.device)
+        if first is None:
+            raise RuntimeError(f"{self.kernel.name}: no argument is a tensor")
+        return torch.device(first[1])
+
+    def fake(self, *args: Any, **named: Any) -> Any:
+        values = self.values(args, named)
+        device = self.device(values)
+        symbolic = any(
+            isinstance(n, torch.SymInt)
+            for v in values
+            for n in (v.shape if isinstance(v, torch.Tensor) else (v,))
+        )
+        made = (self._symbolic(values) if symbolic else None) or self._concrete(values)
+        return _bundle([torch.empty(s, dtype=t, device=device) for s, t in made])
+
+    def run(self, *args: Any, **named: Any) -> Any:
+        values = self.values(args, named)
+        for i in self.inputs:
+            if isinstance(values[i], torch.Tensor) and values[i].requires_grad:
+                values[i] = values[i].detach()
+        made = self.kernel._run_values(values)
+        return made if self.results else None
+
+
+def _bundle(made: Sequence[Any]) -> Any:
+    return made[0] if len(made) == 1 else tuple(made) if made else None
+
+
+class Gradient:
+    """The gradients of an operator by another kernel. Its parameters are named as the operator's: NAME is an
+    argument or a result, dNAME (d_NAME, grad_NAME) the gradient of NAME."""
+
+    def __init__(self, forward: Plan, kernel: Kernel, public: Names, gradients: Mapping[str, str]) -> None:
+        self.kernel = kernel
+        self.name = kernel.name
+        self.given = dict(gradients)
+        names = [p.name for p in forward.params]
+        self.sources: list[tuple[str, str]] = []  # of each input: ("value" or "gradient", name)
+        self.targets: dict[str, str] = {}  # input of the operator -> result of the kernel
+        for p in kernel._params:
+            of = self._gradient_of(p.name, names, public)
+            if p.written and of:
+                self.targets[of] = p.name
+            elif p.written and not p.optional:
+                raise TypeError(f"{self.name}: '{p.name}' is the gradient of no parameter of {forward.kernel.name}")
+            elif not p.written:
+                self._add_source(p, of, names, forward)
+        plan_names = [p.name for p in kernel._params if p.written and p.name in self.targets.values()]
+        self.plan = Plan(kernel, plan_names, (), {})
+
+    def _gradient_of(self, name: str, names: Names, public: Names) -> Optional[str]:
+        if name in self.given:
+            return self.given[name]
+        for prefix in ("d_", "grad_", "d"):
+            if name.startswith(prefix) and name[len(prefix) :] in names:
+                return name[len(prefix) :]
+        return public[0] if name in ("dout", "grad", "grad_out") and len(public) == 1 else None
+
+    def _add_source(self, p: Param, of: Optional[str], names: Names, forward: Plan) -> None:
+        if p.name in names:
+            self.sources.append(("value", p.name))
+        elif of:
+            self.sources.append(("gradient", of))
+        else:
+            raise TypeError(
+                f"{self.name}: '{p.name}' is neither a parameter of {forward.kernel.name} nor the "
+                f"gradient of one; gradients={{'{p.name}': NAME}} says of which"
+            )
+
+    def saved(self, forward: Plan) -> list[str]:
+        """Results of the forward kernel that this one reads."""
+        by_name = {p.name: p for p in forward.params}
+        return [n for how, n in self.sources if how == "value" and by_name[n].written]
+
+
+_UNGIVEN = object()
+_NUMBERS = (int, float, bool)
+_modes: Any = torch._C._len_torch_dispatch_stack
+_functions: Any = torch._C._len_torch_function_stack
+_transform: Any = torch._C._functorch.peek_interpreter_stack
+_autocast: Any = torch._C._is_any_autocast_enabled
+_trace: Any = torch._C._get_tracing_state
+
+
+def _is_observed() -> bool:
+    """Whether a mode, a transform (vmap, grad), autocast or a trace has to see operators."""
+    return bool(_modes() or _functions() or _transform() or _autocast() or _trace())
+
+
+class Operator:
+    """An operator of PyTorch that runs a kernel: call it, or torch.ops.NAMESPACE.NAME."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        name: str,
+        backward: Union[Kernel, Callable[..., Any], None],
+        setup_context: Optional[Callable[..., Any]],
+        returns: Optional[Names],
+        mutates: Names,
+        defaults: Mapping[str, Any],
+        gradients: Mapping[str, str],
+    ) -> None:
+        self.kernel, self.name = kernel, name
+        self.__doc__, self.__name__ = kernel.__doc__, kernel.name
+        whole = Plan(kernel, (), mutates, {})
+        public = list(returns or [whole.params[i].name for i in whole.results])
+        gradient = None
+        if isinstance(backward, Kernel):
+            gradient = Gradient(whole, backward, public, gradients)
+        also = {*public, *(gradient.saved(whole) if gradient else ())}
+        optional = [p.name for p in whole.params if p.written and p.optional]
+        self.plan = Plan(kernel, [n for n in optional if n in also], mutates, defaults)
+        made = [self.plan.params[i].name for i in self.plan.results]
+        self._public = [made.index(n) for n in public]
+        self._whole = self._public == list(range(len(made)))
+        inputs = [self.plan.params[i] for i in self.plan.inputs]
+        self._places = {p.name: k for k, p in enumerate(inputs)}
+        self._template: list[Any] = self.plan.values((), {})
+        ungiven = [p for p in inputs if not p.optional and p.name not in defaults]
+        self._least = len(ungiven)
+        for p in ungiven:
+            self._template[self.plan.inputs[self._places[p.name]]] = _UNGIVEN
+        self.gradient: Optional[Operator] = None
+        self._define()
+        if not mutates:
+            self._add_gradient(gradient, backward, setup_context)
+        self._add_vmap()
+        self._add_autocast()
+
+    # ---- registration ----------------------------------------------------------------------------
+
+    def _define(self) -> None:
+        namespace, _, short = self.name.partition("::")
+        if self.name in _libraries:
+            _libraries.pop(self.name)._library._destroy()
+        make: Any = torch.library.Library
+        self._library: Any = make(namespace, "FRAGMENT")
+        self.schema = short + self.plan.schema()
+        self._library.define(self.schema, tags=(torch.Tag.pt2_compliant_tag,))
+        for key in ("CPU", "CUDA"):
+            self._library.impl(short, self.plan.run, key)
+        torch.library.register_fake(self.name, self.plan.fake, lib=self._library)
+        self._overload = getattr(getattr(torch.ops, namespace), short).default
+        _libraries[self.name] = self
+
+    def _add_gradient(
+        self,
+        gradient: Optional[Gradient],
+        backward: Any,
+        setup_context: Optional[Callable[..., Any]],
+    ) -> None:
+        if gradient is None and backward is not None:
+            torch.library.register_autograd(
+                self.name, backward, setup_context=setup_context, lib=self._library
+            )
+            return
+        if gradient is not None:
+            self.gradient = Operator(
+                gradient.kernel,
+                f"{self.name}_gradient",
+                None,
+                None,
+                [gradient.kernel._params[i].name for i in gradient.plan.results],
+                (),
+                {},
+                {},
+            )
+        autograd = _Autograd(self, gradient)
+        setup = setup_context or (autograd.setup_named if "*" in self.schema else autograd.setup)
+        torch.library.register_autograd(
+            self.name, autograd.backward, setup_context=setup, lib=self._library
+        )
+
+    # ---- vmap ------------------------------------------------------------------------------------
+
+    def _batches_by_pack(self, in_dims: Sequence[Optional[int]]) -> Optional[str]:
+        """The pack that takes the batch as its first axis, if all batched tensors and all results have it."""
+        packs = set()
+        for i, dim in zip(self.plan.inputs, in_dims):
+            if dim is not None:
+                packs.add((dims_of(self.plan.params[i]) or [""])[0])
+        packs |= {(dims_of(self.plan.params[i]) or [""])[0] for i in self.plan.results}
+        pack = packs.pop() if len(packs) == 1 else ""
+        return pack if pack.startswith("..") else None
+
+    def _vmap(self, info: Any, in_dims: Any, *args: Any, **named: Any) -> Any:
+        n = info.batch_size
+        moved = [
+            a.movedim(d, 0) if d is not None else a for a, d in zip(args, in_dims)
+        ]
+        pack = self._batches_by_pack(in_dims)
+        if pack:
+            for k, (i, d) in enumerate(zip(self.plan.inputs, in_dims)):
+                p = self.plan.params[i]
+                if d is None and isinstance(moved[k], torch.Tensor) and dims_of(p)[:1] == [pack]:
+                    moved[k] = moved[k].expand(n, *moved[k].shape)
+            made = self._overload(*moved, **named)
+            return made, (0 if isinstance(made, torch.Tensor) else (0,) * len(made))
+        each = [
+            self._overload(*(a[k] if d is not None else a for a, d in zip(moved, in_dims)), **named)
+            for k in range(n)
+        ]
+        if isinstance(each[0], torch.Tensor):
+            return torch.stack(each), 0
+        return tuple(torch.stack(parts) for parts in zip(*each)), (0,) * len(each[0])
+
+    def _add_vmap(self) -> None:
+        if self.plan.results and not self.plan.mutates:
+            torch.library.register_vmap(self.name, self._vmap, lib=self._library)
+
+    # ---- autocast --------------------------------------------------------------------------------
+
+    def _widened(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+        """Floats that share a type parameter take the widest of their types."""
+        values = self.plan.values(args, named)
+        widest: dict[int, torch.dtype] = {}
+        for p, v in zip(self.plan.params, values):
+            if isinstance(v, torch.Tensor) and v.is_floating_point() and p.type >= 0:
+                widest[p.type] = torch.promote_types(widest.get(p.type, v.dtype), v.dtype)
+        for i in self.plan.inputs:
+            p, v = self.plan.params[i], values[i]
+            if i in self.plan.mutates or not isinstance(v, torch.Tensor) or p.type not in widest:
+                continue
+            values[i] = v.to(widest[p.type])
+        return [values[i] for i in self.plan.inputs]
+
+    def _add_autocast(self) -> None:
+        key_of = torch._C.DispatchKey
+        short = self.name.partition("::")[2]
+        for device in ("CPU", "CUDA"):
+            keys = torch._C.DispatchKeySet(getattr(key_of, f"Autocast{device}"))
+
+            def cast(*args: Any, _keys: Any = keys, **named: Any) -> Any:
+                wide = self._widened(args, named)
+                given = {self.plan.params[i].name: v for i, v in zip(self.plan.inputs, wide)}
+                with torch._C._ExcludeDispatchKeyGuard(_keys):
+                    return self._overload(*wide[: len(args)], **{n: given[n] for n in named})
+
+            self._library.impl(short, cast, f"Autocast{device}")
+
+    # ---- calls -----------------------------------------------------------------------------------
+
+    def _direct_values(self, args: Sequence[Any], named: Mapping[str, Any]) -> Optional[list[Any]]:
+        """The values for the kernel, if nothing but the kernel has to see the call: plain tensors without a
+        gradient, and no mode, transform or trace is active. Otherwise None: PyTorch dispatches."""
+        count = len(args)
+        if not self._least <= count + len(named) or count > len(self.plan.inputs):
+            return None
+        if _is_observed():
+            return None
+        values = self._template.copy()
+        for i, value in zip(self.plan.inputs, args):
+            values[i] = value
+        for name, value in named.items():
+            place = self._places.get(name, -1)
+            if place < count:
+                return None
+            values[self.plan.inputs[place]] = value
+        grad = torch.is_grad_enabled()
+        for p, value in zip(self.plan.params, values):
+            kind = type(value)
+            if kind is torch.Tensor or kind is torch.nn.Parameter:
+                if (grad and value.requires_grad) or not (p.is_tensor and (value.is_cpu or value.is_cuda)):
+                    return None
+            elif value is _UNGIVEN or (value is not None and value is not RESULT and kind not in _NUMBERS):
+                return None
+        return values
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        values = None if torch.compiler.is_compiling() else self._direct_values(args, named)
+        if values is not None:
+            made = self.kernel._run_values(values)
+        else:
+            made = self._overload(*args, **named)
+        if self._whole:
+            return made
+        return _bundle([made[i] for i in self._public])
+
+    def _call_ordered(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """All results for the values of all arguments, in the order of the schema."""
+        positional = self.schema.partition("*")[0].count(",") if ", *," in self.schema else len(values)
+        names = [self.plan.params[i].name for i in self.plan.inputs]
+        made = self._overload(*values[:positional], **dict(zip(names[positional:], values[positional:])))
+        return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name.partition('::')[0]}::{self.schema}>"
+
+
+class _Autograd:
+    """The autograd formula of an operator."""
+
+    def __init__(self, operator: Operator, gradient: Optional[Gradient]) -> None:
+        self.operator, self.gradient = operator, gradient
+        self.plan = operator.plan
+
+    def setup(self, ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+        self.setup_named(ctx, inputs, {}, output)
+
+    def setup_named(
+        self, ctx: Any, inputs: Sequence[Any], keyword_only_inputs: Mapping[str, Any], output: Any
+    ) -> None:
+        plan = self.plan
+        made = output if isinstance(output, (tuple, list)) else (output,)
+        hidden = [t for i, t in enumerate(made) if i not in self.operator._public]
+        hidden += [made[i] for i in self.operator._public if not made[i].is_floating_point()]
+        if hidden:
+            ctx.mark_non_differentiable(*hidden)
+        ctx.types = [a.dtype if isinstance(a, torch.Tensor) else None for a in inputs]
+        ctx.count = len(inputs)
+        if self.gradient is None:
+            return
+        values = plan.values(inputs, keyword_only_inputs)
+        for i, t in zip(plan.results, made):
+            values[i] = t
+        names = [p.name for p in plan.params]
+        wanted = [values[names.index(n)] for how, n in self.gradient.sources if how == "value"]
+        ctx.save_for_backward(*(v for v in wanted if isinstance(v, torch.Tensor)))
+        ctx.numbers = [None if isinstance(v, torch.Tensor) else (v,) for v in wanted]
+
+    def _missing(self, name: str) -> RuntimeError:
+        head = f"{self.operator.kernel.name}: '{name}' requires grad, "
+        if self.gradient is None:
+            return RuntimeError(head + f"and the operator has no backward: pass backward= to op(), or {name}.detach()")
+        return RuntimeError(head + f"and '{self.gradient.name}' has no result 'd{name}'")
+
+    def backward(self, ctx: Any, *grads: Any) -> Any:
+        plan, gradient = self.plan, self.gradient
+        names = [plan.params[i].name for i in plan.inputs]
+        needed = [n for n, needs in zip(names, ctx.needs_input_grad) if needs]
+        for name in needed:
+            if gradient is None or name not in gradient.targets:
+                raise self._missing(name)
+        assert gradient is not None and self.operator.gradient is not None
+        results = [plan.params[i].name for i in plan.results]
+        tensors = iter(ctx.saved_tensors)
+        numbers = iter(ctx.numbers)
+        given: list[Any] = []
+        for how, name in gradient.sources:
+            if how == "value":
+                kept = next(numbers)
+                given.append(next(tensors) if kept is None else kept[0])
+            else:
+                given.append(grads[results.index(name)])
+        made = self.operator.gradient._call_ordered(given)
+        targets = self.operator.gradient.plan
+        by_name = {targets.params[i].name: t for i, t in zip(targets.results, made)}
+        out = []
+        for k in range(ctx.count):
+            wanted = names[k] in needed
+            out.append(by_name[gradient.targets[names[k]]].to(ctx.types[k]) if wanted else None)
+        return tuple(out)
+
+
+def op(
+    file: Union[str, "os.PathLike[str]", Kernel],
+    kernel: Optional[str] = None,
+    *,
+    backward: Union[str, Kernel, Callable[..., Any], None] = None,
+    setup_context: Optional[Callable[..., Any]] = None,
+    name: Optional[str] = None,
+    returns: Optional[Names] = None,
+    mutates: Names = (),
+    defaults: Optional[Mapping[str, Any]] = None,
+    gradients: Optional[Mapping[str, str]] = None,
+    **options: Any,
+) -> Operator:
+    """Makes an operator of PyTorch from a kernel of a file.
+
+    backward: the kernel of the same file that computes the gradients. It names its parameters as the kernel
+    does, and the gradient of NAME dNAME, d_NAME or grad_NAME; `gradients` says what other names are,
+    {"dz": "y"}. Or a function as torch.library.register_autograd takes it, with its setup_context. name:
+    "namespace::name", by default those of file and kernel. returns: the results that a call returns, by
+    default all that are not optional. mutates: written tensors that the caller passes. defaults: values of
+    numbers that a call may leave out, {"eps": 1e-6}. options: those of tegula.load.
+    """
+    if isinstance(file, Kernel):
+        chosen, stem = file, "tegula"
+        other: Any = backward
+        if isinstance(backward, str):
+            raise TypeError("backward must be a kernel, too, where the first argument is one")
+    else:
+        module = load(file, **options)
+        chosen = module[kernel] if kernel else next(iter(module))
+        stem = re.sub(r"\W", "_", os.path.splitext(os.path.basename(os.fspath(file)))[0])
+        other = module[backward] if isinstance(backward, str) else backward
+    return Operator(
+        chosen,
+        name or f"{stem}::{chosen.name}",
+        other,
+        setup_context,
+        returns,
+        mutates,
+        defaults or {},
+        gradients or {},
+    )

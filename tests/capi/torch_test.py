@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""tegula.torch against PyTorch: operators, their tracing and gradients, the stand-ins of tegula.torch.nn, and
+the example. Skips, with status 77, where PyTorch is not installed.
+
+Environment: PYTHONPATH (python/, PyTorch), TEGULA_LIBRARY. Usage: torch_test.py [unittest's arguments].
+"""
+
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import tegula
+
+try:
+    import torch
+except ImportError as error:
+    print(f"skipped: PyTorch is not installed ({error})")
+    sys.exit(77)
+
+import torch.nn.functional as F
+
+import tegula.torch as tt
+from tegula.torch import nn as ours
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = """
+/// y = x scale, and the largest |x|.
+kernel scaled<T: float>(x: T[..R, N], scale: T[N], y: T[..R, N], c: f32, twice: const bool) {
+    parallel r in R { let n = cover(N); y[r, n] = (x[r, n] * scale[n] as f32 * c) as T * (twice ? 2 : 1); }
+}
+kernel count(ids: i64[N], total: i32[V]) { parallel n in N by 16 { atomic_add(total[ids[n]], 1); } }
+kernel halves(x: f32[N], y: f32[H], n: i64) require H == N / n {
+    parallel h in H by 16 { y[h] = x[h]; }
+}
+"""
+
+
+def module():
+    return tegula.source(SOURCE, "torch.teg")
+
+
+def random(*shape, dtype=torch.float64):
+    return torch.randn(*shape, dtype=dtype).requires_grad_()
+
+
+torch.manual_seed(0)
+softmax = tt.op("std/softmax.teg", "softmax", backward="softmax_backward", name="test::softmax")
+rms_norm = tt.op(
+    "std/norm.teg",
+    "rms_norm",
+    backward="rms_norm_backward",
+    name="test::rms_norm",
+    defaults={"eps": 1e-6},
+)
+
+
+def both(x, w):
+    return softmax(rms_norm(x, w, eps=1e-5) * 3) + 1
+
+
+def plain(x, w):
+    return torch.softmax(F.rms_norm(x, w.shape, w, 1e-5) * 3, -1) + 1
+
+
+class Calls(unittest.TestCase):
+    """Kernels themselves on tensors."""
+
+    def test_results(self):
+        k = tegula.load("std/softmax.teg").softmax
+        for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+            for shape in ((4, 10), (3,), (2, 3, 5), (0, 4)):
+                for _ in range(2):
+                    x = torch.randn(shape).to(dtype)
+                    y = k(x)
+                    self.assertEqual((y.dtype, y.device), (x.dtype, x.device))
+                    torch.testing.assert_close(y, x.softmax(-1))
+
+    def test_gradients(self):
+        """An input that requires grad is read; a written one is refused, by name."""
+        k = tegula.load("std/softmax.teg").softmax
+        x = torch.randn(2, 3, requires_grad=True)
+        for _ in range(2):
+            self.assertFalse(k(x).requires_grad)
+            with self.assertRaisesRegex(TypeError, "'y' is written, and it requires grad"):
+                k(x.detach(), x)
+        with torch.no_grad():
+            k(x, x)
+        torch.testing.assert_close(x.sum(-1), torch.ones(2))
+
+    def test_compile(self):
+        """A direct call in a compiled function is a graph break, never a failure."""
+        k = tegula.load("std/softmax.teg").softmax
+        x = torch.randn(4, 5)
+        run = torch.compile(lambda x: k(x + 1) * 2, backend="eager")
+        torch.testing.assert_close(run(x), (x + 1).softmax(-1) * 2)
+
+
+class Operators(unittest.TestCase):
+    def test_opcheck(self):
+        torch.library.opcheck(softmax._overload, (random(3, 5),))
+        torch.library.opcheck(rms_norm._overload, (random(2, 3, 4), random(4)), {"eps": 1e-5})
+        torch.library.opcheck(rms_norm._overload, (random(2, 3, 4, dtype=torch.float32), None))
+
+    def test_gradcheck(self):
+        torch.autograd.gradcheck(softmax, (random(2, 5),))
+        torch.autograd.gradcheck(lambda x, w: rms_norm(x, w), (random(2, 3, 4), random(4)))
+
+    def test_compile(self):
+        """Without a graph break, for one shape and for symbols, with gradients."""
+        for dynamic, backend in ((False, "inductor"), (True, "aot_eager")):
+            torch._dynamo.reset()
+            run = torch.compile(both, fullgraph=True, dynamic=dynamic, backend=backend)
+            for n in (3, 6) if dynamic else (4,):
+                x, w = random(n, 10), random(10)
+                y = run(x, w)
+                torch.testing.assert_close(y, plain(x, w))
+                r = torch.randn_like(y)
+                got = torch.autograd.grad((y * r).sum(), (x, w))
+                torch.testing.assert_close(got, torch.autograd.grad((plain(x, w) * r).sum(), (x, w)))
+
+    def test_one_graph(self):
+        """Other extents make no other graph."""
+        graphs = []
+
+        def count(graph, _):
+            graphs.append(graph)
+            return graph
+
+        run = torch.compile(both, fullgraph=True, dynamic=True, backend=count)
+        for n in (3, 5, 8):
+            run(torch.randn(n, 10), torch.randn(10))
+        self.assertEqual(len(graphs), 1)
+
+    def test_export(self):
+        class Model(torch.nn.Module):
+            def forward(self, x, w):
+                return both(x, w)
+
+        given = torch.randn(4, 10), torch.randn(10)
+        rows = {"x": {0: torch.export.Dim("rows")}, "w": None}
+        program = torch.export.export(Model(), given, dynamic_shapes=rows)
+        for n in (4, 7):
+            x = torch.randn(n, 10)
+            torch.testing.assert_close(program.module()(x, given[1]), plain(x, given[1]))
+
+    def test_vmap(self):
+        x, w = torch.randn(3, 4, 5), torch.randn(3, 5)
+        torch.testing.assert_close(torch.vmap(softmax, in_dims=1, out_dims=1)(x), x.softmax(-1))
+        got = torch.vmap(lambda x: rms_norm(x, w[0]))(x)
+        torch.testing.assert_close(got, F.rms_norm(x, (5,), w[0], 1e-6))
+        got = torch.vmap(lambda x, w: rms_norm(x, w))(x, w)
+        want = torch.stack([F.rms_norm(a, (5,), b, 1e-6) for a, b in zip(x, w)])
+        torch.testing.assert_close(got, want)
+
+    def test_autocast(self):
+        """Tensors of one type parameter take the widest type."""
+        x, w = torch.randn(4, 5, dtype=torch.bfloat16), torch.randn(5)
+        with self.assertRaisesRegex(Exception, "'g' is f32.5.; 'x' made T bf16"):
+            rms_norm(x, w)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = rms_norm(x, w)
+        torch.testing.assert_close(y, F.rms_norm(x.float(), (5,), w, 1e-6))
+
+    def test_names(self):
+        """Numbers, constants, results that are asked for, defaults, mutated arguments."""
+        m = module()
+        scaled = tt.op(m.scaled, name="test::scaled", defaults={"twice": False})
+        x, s = torch.randn(2, 3), torch.randn(3)
+        torch.testing.assert_close(scaled(x, s, 0.5), x * s * 0.5)
+        torch.testing.assert_close(torch.ops.test.scaled(x, s, 0.5, twice=True), x * s)
+        statistic = tt.op("std/norm.teg", "rms_norm", name="test::rms_rstd", returns=["rstd"])
+        want = (x.square().mean(-1) + 1e-6).rsqrt()
+        torch.testing.assert_close(statistic(x, eps=1e-6), want)
+        count = tt.op(m["count"], name="test::count", mutates=["total"])
+        total = torch.zeros(4, dtype=torch.int32)
+        ids = torch.tensor([0, 1, 1, 3])
+        self.assertIsNone(count(ids, total))
+        torch.compile(lambda i, t: count(i, t), fullgraph=True, backend="aot_eager")(ids, total)
+        self.assertEqual(total.tolist(), [2, 4, 0, 2])
+        torch.library.opcheck(count._overload, (ids, total))
+
+    def test_conditions(self):
+        """A dim of a `require` has a value in a traced graph, too."""
+        halves = tt.op(module().halves, name="test::halves")
+        run = torch.compile(lambda x: halves(x, 2) + 1, fullgraph=True, dynamic=True, backend="aot_eager")
+        for n in (8, 12):
+            x = torch.randn(n)
+            torch.testing.assert_close(run(x), x[: n // 2] + 1)
+
+    def test_failures(self):
+        x = torch.randn(3, 10)
+        for call, text in (
+            (lambda: rms_norm(x, torch.randn(11)), r"'g' is \[11\]; its type T\[N\] is \[10\]"),
+            (lambda: rms_norm(x, torch.randn(10).double()), "'g' is f64.10.; 'x' made T f32"),
+            (lambda: softmax(x.int()), "i32"),
+            (lambda: softmax(torch.tensor(1.0)), "'x' is f32..: it has 0 dims"),
+            (lambda: rms_norm(x, torch.randn(10, device="meta")), "'g' is on meta, and 'x' is on cpu"),
+        ):
+            with self.assertRaisesRegex(Exception, text):
+                call()
+        without = tt.op("std/softmax.teg", "softmax", name="test::no_backward")
+        with self.assertRaisesRegex(RuntimeError, "'x' requires grad, and the operator has no backward"):
+            without(x.requires_grad_()).sum().backward()
+        with self.assertRaisesRegex(TypeError, "'y' is neither a parameter of sin_ nor"):
+            text = "kernel sin_(x: f32[N], z: f32[N]) { parallel n in N by 16 { z[n] = sin(x[n]); } }"
+            back = tegula.load("std/softmax.teg").softmax_backward
+            tt.op(tegula.source(text).sin_, backward=back, name="test::sin")
+
+
+def pair(mine, theirs, *given, tolerance=2e-5):
+    """Results and gradients agree."""
+    a = [t.clone().requires_grad_(t.is_floating_point()) for t in given]
+    b = [t.clone().requires_grad_(t.is_floating_point()) for t in given]
+    y, z = mine(*a), theirs(*b)
+    torch.testing.assert_close(y, z, rtol=tolerance, atol=tolerance)
+    r = torch.randn_like(z)
+    (y * r).sum().backward()
+    (z * r).sum().backward()
+    for s, t in zip(a, b):
+        torch.testing.assert_close(s.grad, t.grad, rtol=1e-4, atol=1e-4)
+
+
+class StandIns(unittest.TestCase):
+    def test_rows(self):
+        x = torch.randn(3, 4, 5)
+        pair(lambda x: ours.softmax(x, 1), lambda x: F.softmax(x, 1), x)
+        pair(lambda x: ours.log_softmax(x), lambda x: F.log_softmax(x, -1), x)
+        w, b = torch.randn(4, 5), torch.randn(4, 5)
+        pair(lambda *a: ours.layer_norm(a[0], (4, 5), *a[1:]), lambda *a: F.layer_norm(a[0], (4, 5), *a[1:]), x, w, b)
+        pair(lambda x, w: ours.rms_norm(x, (5,), w), lambda x, w: F.rms_norm(x, (5,), w), x, w[0])
+
+    def test_attention(self):
+        mine, theirs = ours.scaled_dot_product_attention, F.scaled_dot_product_attention
+        q, k, v = (torch.randn(2, 3, n, 8) for n in (9, 7, 7))
+        keep = torch.rand(9, 7) > 0.3
+        keep[:, 0] = True
+        for how in ({}, {"attn_mask": keep}, {"attn_mask": torch.randn(3, 1, 7)}, {"is_causal": True}):
+            pair(lambda *a: mine(*a, **how), lambda *a: theirs(*a, **how), q, k, v)
+        pair(lambda *a: mine(*a, is_causal=True, scale=0.3), lambda *a: theirs(*a, is_causal=True, scale=0.3), k, k, v)
+        with self.assertRaises(NotImplementedError):
+            mine(q, k, v, dropout_p=0.1)
+
+    def test_cross_entropy(self):
+        t = torch.randint(0, 6, (2, 4))
+        t[0, 1] = -100
+        for how in ({}, {"reduction": "sum"}, {"ignore_index": 2}):
+            t[t < 0] = how.get("ignore_index", -100)
+            pair(lambda x: ours.cross_entropy(x, t, **how), lambda x: F.cross_entropy(x, t, **how), torch.randn(2, 6, 4))
+
+    def test_convolution(self):
+        w, b = torch.randn(6, 2, 3, 3), torch.randn(6)
+        how = dict(stride=2, padding=(1, 0), dilation=1, groups=2)
+        pair(lambda *a: ours.conv2d(*a, **how), lambda *a: F.conv2d(*a, **how), torch.randn(2, 4, 9, 8), w, b)
+        x, w = torch.randn(2, 4, 9), torch.randn(6, 4, 3)
+        pair(lambda *a: ours.conv1d(*a, padding=2), lambda *a: F.conv1d(*a, padding=2), x, w)
+
+    def test_replace(self):
+        model = torch.nn.Sequential(
+            torch.nn.Conv1d(3, 8, 3), torch.nn.LayerNorm(6), torch.nn.ReLU(), torch.nn.Softmax(-1)
+        )
+        x = torch.randn(2, 3, 8)
+        want = model(x)
+        self.assertEqual(ours.replace(model), 3)
+        self.assertIsInstance(model[1], ours.LayerNorm)
+        torch.testing.assert_close(model(x), want)
+
+
+class Example(unittest.TestCase):
+    def test_training(self):
+        """The loss curve of a transformer with Tegula's kernels is PyTorch's."""
+        how = "--steps 8 --batch 4 --context 16 --width 32 --layers 1".split()
+        run = subprocess.run(
+            [sys.executable, ROOT / "examples/torch/train.py", *how], capture_output=True, text=True
+        )
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
