@@ -138,37 +138,78 @@ for n, (size, taps, s, p, d) in enumerate(
     )
 
 
-def transposed(x, w, y, sx, px, dx, **_):
-    b, c, l = x.shape
-    f, k = w.shape[1:]
-    o = np.asarray(y).shape[2]
-    full = np.zeros((b, f, max((l - 1) * sx + dx * (k - 1) + 1, px + o)))
-    for i, j in itertools.product(range(l), range(k)):
-        full[:, :, i * sx + j * dx] += np.einsum("bc,cf->bf", x[:, :, i], w[:, :, j])
-    return {"y": full[:, :, px : px + o]}
-
-
-for n, (l, k, s, p, d, more) in enumerate(
-    [
-        (11, 3, 2, 1, 1, 0),
-        (7, 4, 3, 0, 2, 1),
-        (5, 1, 1, 0, 1, 0),
-        (70, 5, 4, 2, 1, 2),
-        (1, 1, 5, 0, 1, 0),
-        (72, 5, 4, 2, 1, 2),
+def transposed(x, w, bias, out, s, p, d, act):
+    """x [B, C, ...], w [C, F / groups, ...]: each element of x adds its taps."""
+    groups = (bias.size if bias is not None else out[0]) // w.shape[1]
+    wg = w.reshape((groups, -1) + w.shape[1:])
+    xg = x.reshape((x.shape[0], groups, -1) + x.shape[2:])
+    spans = [
+        max((x.shape[2 + a] - 1) * s[a] + d[a] * (w.shape[2 + a] - 1) + 1, p[a] + n)
+        for a, n in enumerate(out[1:])
     ]
-):
-    t = TYPES[n % 4]
-    o = (l - 1) * s + d * (k - 1) + 1 - 2 * p + more
-    out = np.zeros((2, 6, o))
-    case(
-        FILE,
-        "conv_transpose1d",
-        {"x": data((2, 20, l), 1, t), "w": data((20, 6, k), 2, t), "y": typed(out, t)}
-        | {"sx": s, "px": p, "dx": d},
-        transposed,
-        out_types={"y": "bf16"} if t == "bf16" else {},
-        length=20 * k,
-        scale={"y": 8.0},
-        name=f"conv_transpose1d-{l}-{k}-{t}",
-    )
+    full = np.zeros((x.shape[0], groups, w.shape[1]) + tuple(spans))
+    for tap in itertools.product(*map(range, w.shape[2:])):
+        window = tuple(
+            slice(k * d[a], k * d[a] + s[a] * (x.shape[2 + a] - 1) + 1, s[a]) for a, k in enumerate(tap)
+        )
+        add = np.einsum("bgc...,gcf->bgf...", xg, wg[(Ellipsis,) + tap])
+        full[(Ellipsis,) + window] += add
+    full = full.reshape((x.shape[0], -1) + tuple(spans))
+    y = full[(slice(None), slice(None)) + tuple(slice(a, a + n) for a, n in zip(p, out[1:]))]
+    if bias is not None:
+        y = y + bias.reshape((-1,) + (1,) * (y.ndim - 2))
+    return {"y": np.maximum(y, 0) if act == 1 else y}
+
+
+# channels, filters, groups, extents, taps, strides, padding, dilation, longer by
+TRANSPOSED = [
+    (20, 6, 1, (11, 5, 4), (3, 3, 2), (2, 2, 2), (1, 1, 0), (1, 1, 1), (0, 1, 1)),
+    (8, 12, 4, (7, 6, 5), (4, 3, 3), (3, 2, 1), (0, 1, 1), (2, 1, 2), (1, 0, 0)),
+    (3, 5, 1, (5, 1, 7), (1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1), (0, 0, 0)),
+    (20, 6, 2, (70, 40, 3), (5, 3, 2), (4, 1, 3), (2, 1, 1), (1, 2, 1), (2, 0, 2)),
+    (1, 70, 1, (1, 9, 3), (1, 5, 3), (5, 3, 1), (0, 2, 0), (1, 1, 1), (0, 2, 0)),
+]
+for n, (c, f, groups, size, taps, s, p, d, more) in enumerate(TRANSPOSED):
+    for rank in (1, 2, 3):
+        t = TYPES[(n + rank) % 4]
+        sizes = tuple(v[:rank] for v in (s, p, d))
+        out = [
+            (size[a] - 1) * s[a] + d[a] * (taps[a] - 1) + 1 - 2 * p[a] + more[a] for a in range(rank)
+        ]
+        bias = data((f,), 3, t) if (n + rank) % 2 else None
+        act = n % 2
+        shape = ",".join(map(str, [2, f] + out))
+        case(
+            FILE,
+            f"conv_transpose{rank}d",
+            {"x": data((2, c) + size[:rank], 1, t), "w": data((c, f // groups) + taps[:rank], 2, t)}
+            | {"bias": bias, "act": act, "y": f"zeros({shape}):{element(t)}"}
+            | named(*sizes),
+            lambda x, w, bias, f=f, out=out, sizes=sizes, act=act, **_: transposed(
+                x, w, bias, [f] + out, *sizes, act
+            ),
+            out_types={"y": "bf16"} if t == "bf16" else {},
+            length=c * int(np.prod(taps[:rank])) + 1,
+            scale={"y": 8.0},
+            tune=[{}, {"BF": 16, "BM": 64, "BK": 16}] if n == 1 else [{}],
+            name=f"conv_transpose{rank}d-{n}-{t}",
+        )
+x = sliced(permuted(data((2, 6, 7, 4), 1, "float32"), 0, 3, 1, 2), "[:,:,::-1,::2]")
+case(
+    FILE,
+    "conv_transpose2d",
+    {"x": x, "w": data((4, 3, 3, 3), 2, "float32"), "bias": None, "act": 0, "y": "zeros(2,3,11,7):f32"}
+    | named((2, 2), (1, 1), (1, 1)),
+    lambda x, w, bias, **_: transposed(x, w, bias, [3, 11, 7], (2, 2), (1, 1), (1, 1), 0),
+    length=36,
+    scale={"y": 8.0},
+    name="conv_transpose2d-views",
+)
+case(
+    FILE,
+    "conv_transpose1d",
+    {"x": data((1, 4, 9), 1, "float32"), "w": data((4, 3, 3), 2, "float32"), "bias": None, "act": 0}
+    | {"y": "zeros(1,4,11):f32"}
+    | named((1,), (0,), (1,)),
+    fails="F % FG",
+)

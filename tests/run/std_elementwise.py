@@ -38,6 +38,8 @@ UNARY = {
     "softplus": softplus,
     "selu": lambda x: 1.0507009873554805 * elu(x, 1.6732632423543772),
     "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
+    "softsign": lambda x: x / (1 + np.abs(x)),
     "mish": lambda x: x * np.tanh(softplus(x)),
 }
 UNARY |= {
@@ -102,13 +104,15 @@ for t in TYPES:
         **more,
     )
     case(FILE, "map_elu", a | {"a": 0.75}, lambda x, a, **_: {"y": elu(x, a)}, **more)
-    case(
-        FILE,
-        "map_clamp",
-        a | {"low": -1.0, "high": 0.5},
-        lambda x, low, high, **_: {"y": np.clip(x, low, high)},
-        **more,
-    )
+    case(FILE, "map_scale", a | {"s": -0.75}, lambda x, s, **_: {"y": s * x}, **more)
+    for kernel in ("map_clamp", "map_hardtanh"):
+        case(
+            FILE,
+            kernel,
+            a | {"low": -1.0, "high": 0.5},
+            lambda x, low, high, **_: {"y": np.clip(x, low, high)},
+            **more,
+        )
 case(
     FILE,
     "map_convert",

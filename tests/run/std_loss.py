@@ -100,6 +100,58 @@ def smooth_l1(x, t, beta, **_):
     return {"loss": np.mean(np.where(d < beta, d * d / (2 * beta), d - beta / 2))}
 
 
+def huber(x, t, delta, **_):
+    d = abs(x - t)
+    return {"loss": np.mean(np.where(d < delta, d * d / 2, delta * (d - delta / 2)))}
+
+
+def kl_div(x, t, logs, **_):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        e = t * (np.log(t) - (x if logs else np.log(x)))
+    return {"loss": np.where(t == 0, 0, e).sum() / np.float64(len(x))}
+
+
+def triplet(a, p, n, margin, eps, **_):
+    near, far = (np.sqrt(((a - b + eps) ** 2).sum(1)) for b in (p, n))
+    return {"loss": np.mean(np.maximum(near - far + margin, 0))}
+
+
+def hinge(x, t, **_):
+    return {"loss": np.mean(np.maximum(1 - x * t, 0))}
+
+
+def rows_case(kernel, args, f, t, terms, scale, tune):
+    """A loss of rows."""
+    case(
+        FILE,
+        kernel,
+        args | {"loss": np.zeros((), sums(t))},
+        f,
+        length=terms,
+        scale={"loss": scale},
+        tune=tune,
+        name=f"{kernel}-{len(CASES)}-{t}",
+    )
+
+
+for n, (r, c) in enumerate([(37, 500), (1, 3), (5, 3000), (0, 5), (9, 1), (4, 1030)]):
+    t = TYPES[n % 4]
+    tune = [{"BN": 1024}, {"BN": 4096}] if n in (2, 5) else [{}]
+    x, y, z = (normal((r, c), s, np.float64) for s in (1, 2, 3))
+    p, q = (np.exp(v) / np.exp(v).sum(1, keepdims=True) for v in (x, y))
+    q[:, : c // 3] = 0
+    x, y, z, p, q, l = (typed(v, t) for v in (x, y, z, p, q, np.log(p)))
+    rows_case("kl_div", {"x": p, "t": q, "logs": False}, kl_div, t, r + c, 8.0, tune)
+    rows_case("kl_div", {"x": sliced(l, "[::-1]"), "t": q, "logs": True}, kl_div, t, r + c, 8.0, tune)
+    far = {"margin": 1.5, "eps": 2.0**-10}
+    rows_case("triplet", {"a": x, "p": y, "n": sliced(z, "[:,::-1]")} | far, triplet, t, r + c, 2.0 * c**0.5 + 2, tune)
+    signs = np.sign(normal((r, c), 4, np.float64))
+    rows_case("hinge", {"x": x, "t": typed(signs, t)}, hinge, t, r * c, 4.0, tune)
+    if r:
+        rows_case("hinge", {"x": x, "t": expanded(typed(signs[0], t), r)}, hinge, t, r * c, 4.0, tune)
+rows_case("hinge", {"x": normal((3, 4, 50), 1), "t": np.ones((3, 4, 50), np.float32)}, hinge, "float32", 600, 4.0, [{}])
+
+
 def bce(p, t, **_):
     with np.errstate(divide="ignore"):
         return {
@@ -124,6 +176,7 @@ for n, shape in enumerate([(3000,), (7, 11, 5), (1,), (), (20000,), (40, 130), (
     for kernel, f, a in (
         ("mse", lambda x, t, **_: {"loss": np.mean((x - t) ** 2)}, {"x": view(typed(x, t))}),
         ("smooth_l1", smooth_l1, {"x": view(typed(x, t)), "beta": 0.75}),
+        ("huber", huber, {"x": view(typed(x, t)), "delta": 0.75}),
         ("bce", bce, {"p": view(typed(p, t))}),
         ("bce_with_logits", bce_with_logits, {"x": view(typed(x * 30, t))}),
     ):

@@ -116,6 +116,21 @@ for t in TYPES:  # heads inside, one b for all, b reversed
         scale={"c": 4.0},
         name=f"batch_matmul-views-{t}",
     )
+for n, size in enumerate([200, 1, 65, 0, 333, 130]):
+    for half, f in (("upper", np.triu), ("lower", np.tril)):
+        t = TYPES[(n + (half == "lower")) % 4]
+        a, b = (typed(f(normal((size, size), s, np.float64)), t) for s in (1, 2))
+        case(
+            FILE,
+            "matmul_" + half,
+            {"a": a, "b": permuted(typed(f(normal((size, size), 2, np.float64)).T, t), 1, 0) if n == 4 else b},
+            lambda a, b, **_: {"c": a @ b},
+            out_types=narrow(t, "c"),
+            length=size,
+            scale={"c": 4.0},
+            tune=[{"BM": 64, "BN": 128, "BK": 32}, {"BM": 128, "BN": 64, "BK": 64}] if n in (0, 4) else [{}],
+            name=f"matmul_{half}-{size}-{t}",
+        )
 for n, (m, k) in enumerate([(100, 300), (1, 1), (7, 0), (13, 2000), (0, 3)]):
     t = TYPES[n % 4]
     case(

@@ -105,6 +105,43 @@ for t in TYPES:
         r = typed(normal(v.value.shape, 4, np.float64), t)
         if t in ("float32", "float64"):  # otherwise the normalised sum has been rounded to T
             case(FILE, "add_rms_norm", a | {"residual": r}, add_rms_norm, **more)
+def rms_norm_axis(x, g, eps, **_):
+    s = 1 / np.sqrt((x * x).mean(1, keepdims=True) + eps)
+    return {"y": affine(x * s, None if g is None else g[:, None])}
+
+
+def by_norm(order, axis):
+    """y = s x / max(norm, eps)"""
+
+    def run(x, s, eps, **_):
+        size = np.abs(x).sum(axis, keepdims=True) if order == 1 else np.sqrt((x * x).sum(axis, keepdims=True))
+        return {"y": s * x / np.maximum(size, eps)}
+
+    return run
+
+
+for n, shape in enumerate([(3, 64, 100), (1, 1, 1), (2, 37, 300), (0, 4, 5), (5, 200, 1), (2, 9, 65)]):
+    t = TYPES[n % 4]
+    x = typed(normal(shape, 1, np.float64), t)
+    g = typed(normal(shape[1:2], 2, np.float64), t) if n % 2 else None
+    more = {"out_types": narrow(t, "y"), "length": shape[1], "ulps": 16, "scale": {"y": 8.0}}
+    for kernel in ("rms_norm_axis", "rms_norm_axis_long"):
+        a = {"x": x, "g": g, "eps": EPS}
+        case(FILE, kernel, a, rms_norm_axis, name=f"{kernel}-{shape}-{t}", **more)
+        if n in (0, 5):
+            a |= {"x": permuted(sliced(x, "[:,::-1]"), 2, 1, 0)}
+            case(FILE, kernel, a, rms_norm_axis, name=f"{kernel}-permuted-{shape}-{t}", **more)
+for n, shape in enumerate([(37, 1000), (2, 1), (5, 17), (2, 3, 64), (0, 9), (700,), (3, 5000)]):
+    t = TYPES[n % 4]
+    x = normal(shape, 1, np.float64)
+    x[-1:] *= 2.0**-14  # a norm below eps, where the row is short
+    view = (lambda v: sliced(v, "[::-1,::-1]")) if n == 2 else lambda v: v
+    for kernel, order, axis in (("l1_normalise", 1, -1), ("l2_normalise", 2, -1), ("frobenius_normalise", 2, None)):
+        a = {"x": view(typed(x, t)), "s": 3.0, "eps": 2.0**-10}
+        more = {"out_types": narrow(t, "y"), "length": x.size if axis is None else shape[-1], "scale": {"y": 4.0}}
+        case(FILE, kernel, a, by_norm(order, axis), name=f"{kernel}-{shape}-{t}", **more)
+        if n == 3:
+            case(FILE, kernel, a | {"y": "same(x)"}, by_norm(order, axis), name=f"{kernel}-inplace", **more)
 half = typed(integers((5, 70), 1, -8, 9), "float16")  # sums of these are exact
 case(
     FILE,

@@ -1,4 +1,4 @@
-"""std/pool.teg: greatest and mean of windows in one and two dimensions."""
+"""std/pool.teg: greatest and mean of windows in one to three dimensions."""
 
 import itertools
 
@@ -160,3 +160,113 @@ case(
     lambda x, at, **_: max_pool(x, (3, 3), (1, 1), (1, 1), (1, 1), at),
     ulps=0,
 )
+
+
+# ---- any rank, and last windows that end beyond the padding
+
+AXES = {1: "x", 2: "yx", 3: "zyx"}
+WINDOWS = {1: "S", 2: "RS", 3: "QRS"}
+
+
+def extents(size, win, s, p, d, ceil):
+    """torch's rule: with ceil, the last window begins inside of x or of the padding before it."""
+    out = []
+    for a, n in enumerate(size):
+        span = n + 2 * p[a] - d[a] * (win[a] - 1) - 1
+        k = (-(-span // s[a]) if ceil else span // s[a]) + 1
+        out.append(k - (ceil and (k - 1) * s[a] >= n + p[a]))
+    return out
+
+
+def places(n, win, s, p, d, out):
+    """For each window along an axis: its positions inside of x, and the number inside of the padding."""
+    for i in range(out):
+        all_ = [i * s - p + k * d for k in range(win)]
+        yield [q for q in all_ if 0 <= q < n], sum(-p <= q < n + p for q in all_)
+
+
+def each_window(x, win, s, p, d, out):
+    """(position in the result, elements [B, C, K] of a window, their flat positions, count with padding)."""
+    flat = np.arange(np.prod(x.shape[2:])).reshape(x.shape[2:])
+    axes = [list(places(n, *v)) for n, v in zip(x.shape[2:], zip(win, s, p, d, out))]
+    for at in itertools.product(*map(range, out)):
+        taps = [axes[a][i][0] for a, i in enumerate(at)]
+        grid = np.ix_(*taps)
+        v = x[(slice(None), slice(None)) + grid].reshape(x.shape[:2] + (-1,))
+        yield at, v, flat[grid].ravel(), int(np.prod([axes[a][i][1] for a, i in enumerate(at)]))
+
+
+def greatest(x, at, *rule):
+    y = np.full(x.shape[:2] + tuple(rule[-1]), -np.inf)
+    place = np.full(y.shape, -1)
+    for where, v, flat, _ in each_window(x, *rule):
+        if v.shape[2]:
+            k = v.argmax(-1)
+            y[(Ellipsis,) + where] = v.max(-1)
+            place[(Ellipsis,) + where] = flat[k]
+    return {"y": y} | ({} if at is None else {"at": place})
+
+
+def mean(x, padded, *rule):
+    y = np.zeros(x.shape[:2] + tuple(rule[-1]))
+    for where, v, _, count in each_window(x, *rule):
+        with np.errstate(invalid="ignore"):
+            y[(Ellipsis,) + where] = v.sum(-1) / np.float64(count if padded else v.shape[2])
+    return {"y": y}
+
+
+def options(win, s, p, d=None):
+    names = AXES[len(win)]
+    out = dict(zip(WINDOWS[len(win)], win))
+    for k, values in (("s", s), ("p", p), ("d", d or ())):
+        out |= {k + a: v for a, v in zip(names, values)}
+    return out
+
+
+RULES = [  # extents, windows, strides, padding, dilation: of three axes
+    ((5, 7, 40), (2, 3, 2), (2, 2, 2), (0, 0, 0), (1, 1, 1)),
+    ((4, 9, 33), (3, 3, 3), (1, 2, 3), (1, 1, 1), (1, 2, 1)),
+    ((6, 5, 70), (1, 2, 5), (3, 2, 4), (0, 1, 2), (2, 3, 2)),
+    ((3, 3, 3), (3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1)),
+    ((7, 8, 9), (2, 3, 4), (2, 3, 4), (1, 1, 2), (1, 1, 1)),  # the rule of torch drops a last window
+]
+for n, rule in enumerate(RULES):
+    for rank in (1, 2, 3):
+        size, win, s, p, d = (v[3 - rank :] for v in rule)
+        for ceil in (False, True) if rank == 1 else ((n + rank) % 2 == 0,):
+            t = TYPES[(n + rank + ceil) % 4]
+            x = typed(normal((2, 3) + size, 1, np.float64), t)
+            narrow = {"out_types": {"y": "bf16"}} if t == "bf16" else {}
+            out = extents(size, win, s, p, d, ceil)
+            text = ",".join(map(str, [2, 3] + out))
+            args = {"x": x, "y": f"zeros({text}):{element(t)}"}
+            at = np.zeros([2, 3] + out, np.int64) if (n + rank) % 2 else None
+            case(
+                FILE,
+                f"max_pool{rank}d",
+                args | {"at": at} | options(win, s, p, d),
+                lambda x, at, rule=(win, s, p, d, out), **_: greatest(x, at, *rule),
+                ulps=0,
+                tune=[{"BI": 1, "BJ": 64}, {"BI": 4, "BJ": 16}] if n == 1 and rank > 1 else [{}],
+                name=f"max_pool{rank}d-{n}-{ceil}-{t}",
+                **narrow,
+            )
+            out = extents(size, win, s, p, (1,) * rank, ceil)
+            text = ",".join(map(str, [2, 3] + out))
+            padded = n in (0, 1, 4)  # with and without a last window beyond the padding
+            case(
+                FILE,
+                f"avg_pool{rank}d",
+                {"x": x, "y": f"zeros({text}):{element(t)}", "padded": padded} | options(win, s, p),
+                lambda x, padded, rule=(win, s, p, (1,) * rank, out), **_: mean(x, padded, *rule),
+                length=int(np.prod(win)),
+                scale={"y": 8.0},
+                name=f"avg_pool{rank}d-{n}-{ceil}-{padded}-{t}",
+                **narrow,
+            )
+for kernel, more in (("max_pool1d", {"at": None, "dx": 1}), ("avg_pool1d", {"padded": True})):
+    # Two windows too many, and one whose last window would begin in the padding after x.
+    for size, wanted, rule in ((20, 12, (2, 2, 0)), (9, 6, (2, 2, 1))):
+        args = {"x": normal((1, 1, size), 1), "y": f"zeros(1,1,{wanted}):f32"}
+        args |= options(*((v,) for v in rule)) | more
+        case(FILE, kernel, args, fails="fits", name=f"{kernel}-{wanted}-of-{size}")

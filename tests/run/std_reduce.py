@@ -28,6 +28,7 @@ FOLDS = {
     "prod": np.prod,
     "max": greatest,
     "min": least,
+    "norm1": lambda x, axis: np.abs(x).sum(axis),
     "norm": lambda x, axis: np.sqrt((x * x).sum(axis)),
 }
 
@@ -39,7 +40,7 @@ def values(name, shape, seed):
 
 
 def bounds(name, n):
-    return {"length": n, "scale": {"y": {"sum": 4.0 * 30, "prod": 4.0}.get(name, 4.0)}}
+    return {"length": n, "scale": {"y": {"sum": 4.0 * 30, "norm1": 4.0 * 30}.get(name, 4.0)}}
 
 
 def axis_case(kernel, x, t, f, name, **more):

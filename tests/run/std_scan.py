@@ -30,6 +30,57 @@ def check(f, kernel, x, axis, t, **more):
     )
 
 
+def of_any(f, axis):
+    """The reference of the kernels with options."""
+
+    def run(x, mask, reverse, exclusive, **_):
+        none = 1 if f is np.cumprod else 0
+        v = x if mask is None else np.where(mask, x, none)
+        v = np.flip(v, axis) if reverse else v
+        y = f(v, axis)
+        if exclusive:
+            y = np.roll(y, 1, axis)
+            y.swapaxes(0, axis)[:1] = none
+        return {"y": np.flip(y, axis) if reverse else y}
+
+    return run
+
+
+def check_any(f, kernel, shape, t, options, masked=True, view=lambda v: v, **more):
+    axis = -1 if kernel == "last" else 1
+    reverse, exclusive = options
+    x = values(f.__name__, shape, 5)
+    mask = integers(shape, 6, 0, 2).astype(bool) if masked else None
+    if masked:
+        x = np.where(mask, x, np.nan)  # what the mask leaves out changes nothing
+    args = {"x": view(typed(x, t)), "mask": mask if mask is None else view(mask)}
+    case(
+        FILE,
+        f"{f.__name__}_any_{kernel}",
+        args | {"reverse": reverse, "exclusive": exclusive},
+        of_any(f, axis),
+        out_types={"y": "bf16"} if t == "bf16" else {},
+        length=shape[axis],
+        scale={"y": 4.0},
+        name=f"{f.__name__}_any_{kernel}-{shape}-{t}-{options}-{len(CASES)}",
+        **more,
+    )
+
+
+OPTIONS = [(False, True), (True, False), (True, True), (False, False)]
+for f in (np.cumsum, np.cumprod):
+    for n, shape in enumerate([(7, 3000), (1, 1), (5, 17), (2, 3, 64), (0, 9), (4, 0), (700,)]):
+        for k, options in list(enumerate(OPTIONS))[n % 2 :: 2]:
+            tune = [{"BR": 1, "BN": 16}, {"BR": 4, "BN": 256}] if n in (2, 3) else [{}]
+            check_any(f, "last", shape, TYPES[(n // 2 + k) % 4], options, (n // 2 + k // 2) % 2, tune=tune)
+    for n, shape in enumerate([(1, 37, 100), (3, 70, 17), (4, 5, 1), (2, 0, 3), (0, 2, 3)]):
+        for k, options in list(enumerate(OPTIONS))[n % 2 :: 2]:
+            check_any(f, "axis", shape, TYPES[(n // 2 + k) % 4], options, (n // 2 + k // 2) % 2)
+    for t, options in zip(TYPES, OPTIONS):
+        back = lambda v: sliced(v, "[::-1,:,::-1]")
+        check_any(f, "last", (3, 5, 70), t, options, view=back)
+        check_any(f, "axis", (3, 5, 70), t, options, view=back)
+
 for f in (np.cumsum, np.cumprod):
     name = f.__name__
     for n, shape in enumerate([(7, 3000), (1, 1), (5, 17), (2, 3, 64), (0, 9), (4, 0), (700,)]):

@@ -62,6 +62,8 @@ UNARY = {
     "softplus": softplus,
     "selu": lambda x: 1.0507009873554805 * elu(x, 1.6732632423543772),
     "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
+    "softsign": lambda x: np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x))),
     "mish": lambda x: x * np.tanh(softplus(x)),
     "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos,
     "erf": erf, "abs": np.abs,
@@ -73,6 +75,8 @@ for name, f in UNARY.items():
         scale={"y": 8.0})
 row("elementwise", "map_leaky_relu", {"x": X, "slope": 0.5}, lambda x, **_: {"y": np.where(x < 0, x * 0.5, x)})
 row("elementwise", "map_elu", {"x": X, "a": 2.0}, lambda x, **_: {"y": elu(x, 2)})
+row("elementwise", "map_hardtanh", {"x": X, "low": -1.0, "high": 2.0}, lambda x, **_: {"y": np.clip(x, -1, 2)})
+row("elementwise", "map_scale", {"x": X, "s": -0.5}, lambda x, **_: {"y": -0.5 * x})
 row("elementwise", "map_clamp", {"x": X, "low": -1.0, "high": 2.0},
     lambda x, **_: {"y": np.where(np.isnan(x), -1, np.clip(x, -1, 2))})
 row("elementwise", "map_convert", {"x": X, "y": "zeros(9):i32"},
@@ -128,10 +132,28 @@ def smooth_l1(x, t, **_):
     return {"loss": np.mean(np.where(d < 0.5, d * d, d - 0.25))}
 
 
+def kl_div(x, t, logs, **_):
+    e = np.where(t == 0, np.where(np.isnan(x), NAN, 0), t * (np.log(t) - (x if logs else np.log(x))))
+    return {"loss": np.sum(e)}
+
+
+def triplet(a, p, n, margin, **_):
+    v = np.sqrt(np.sum((a - p) ** 2)) - np.sqrt(np.sum((a - n) ** 2)) + margin
+    return {"loss": np.where(v < 0, 0, v)}
+
+
 for x, t in [(NAN, 0.5), (0.5, NAN), (INF, 1.0), (INF, 0.0), (-INF, 0.0), (-INF, 1.0), (0.25, 0.0), (1.0, 1.0), (0.0, 0.0)]:
     one = lambda v: np.array([0.5] * 20 + [v] + [0.25] * 4)
     row("loss", "mse", {"x": one(x), "t": one(t), "loss": ZERO}, lambda x, t, **_: {"loss": np.mean((x - t) ** 2)}, ("float32",))
     row("loss", "smooth_l1", {"x": one(x), "t": one(t), "loss": ZERO, "beta": 0.5}, smooth_l1, ("float32",))
+    row("loss", "huber", {"x": one(x), "t": one(t), "loss": ZERO, "delta": 0.5},
+        lambda x, t, **_: {"loss": smooth_l1(x, t)["loss"] / 2}, ("float32",))
+    pair = {"x": one(x)[None], "t": one(t)[None], "loss": ZERO}
+    row("loss", "hinge", pair, lambda x, t, **_: {"loss": np.mean(np.where(x * t > 1, 0, 1 - x * t))}, ("float32",))
+    for logs in (False, True):
+        row("loss", "kl_div", pair | {"logs": logs}, kl_div, ("float32",))
+    few = {"a": one(x)[None], "p": one(t)[None], "n": one(0.5)[None], "loss": ZERO, "margin": 0.25, "eps": 0.0}
+    row("loss", "triplet", few, triplet, ("float32",))
     row("loss", "bce", {"p": one(x), "t": one(t), "loss": ZERO}, bce, scale={"loss": 120.0})
     row("loss", "bce_with_logits", {"x": one(x), "t": one(t), "loss": ZERO}, bce_with_logits)
 
@@ -200,6 +222,14 @@ row("norm", "layer_norm", ONE | {"h": None, "mean": None, "rstd": None}, lambda 
 row("norm", "layer_norm_long", ONE | {"h": None}, lambda x, **_: {"y": standard(x)}, **CLOSE)
 row("norm", "rms_norm", ONE | {"rstd": None}, by_squares, **CLOSE)
 row("norm", "rms_norm_long", ONE, by_squares, **CLOSE)
+for kernel in ("rms_norm_axis", "rms_norm_axis_long"):
+    row("norm", kernel, ONE | {"x": POISON.reshape(5, 4, 5)}, by_squares, **CLOSE)
+for eps in (0.25, 1e6):  # below and above the norms
+    for kernel, size in {"l1_normalise": lambda x: np.abs(x).sum(1, keepdims=True),
+                         "l2_normalise": lambda x: np.sqrt((x * x).sum(1, keepdims=True)),
+                         "frobenius_normalise": lambda x: np.sqrt((x * x).sum())}.items():
+        row("norm", kernel, {"x": POISON, "s": 1.0, "eps": eps},
+            lambda x, eps, size=size, **_: {"y": x / np.maximum(size(x), eps)}, **CLOSE)
 row("norm", "add_rms_norm", ONE | {"residual": STEP * 0}, lambda x, **_: by_squares(x) | {"total": x}, **CLOSE)
 kept = {"mean": Sum(STEP[:, 0]), "rstd": Sum(np.ones(5)), "dy": STEP, "x": POISON, "g": None}
 row("norm", "layer_norm_backward", kept, layer_norm_backward, **CLOSE)
@@ -241,6 +271,7 @@ def variance(x, axis):
 
 FOLDS = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "max": of_numbers(np.max, -INF), "min": of_numbers(np.min, INF),
          "norm": lambda x, axis: np.sqrt(np.sum(x * x, axis)), "var": variance,
+         "norm1": lambda x, axis: np.sum(np.abs(x), axis),
          "argmax": of_numbers(np.argmax, -INF), "argmin": of_numbers(np.argmin, INF)}
 NUMBERS = MIXED.copy()  # with NaN and infinities, the first position is not tested here
 NUMBERS[4], NUMBERS[5, 3:5] = NAN, (2, -2)
@@ -334,6 +365,20 @@ for R, S, stride, py, px in [(1, 1, 1, 2, 2), (2, 3, 1, 4, 5), (3, 2, 2, 1, 3), 
     want = pool1(x[:, :, 2], of=greatest, **one)
     args = {"x": x[:, :, 2], "y": shape_of(want) + ":f32", "at": None, "dx": 1}
     row("pool", "max_pool1d", args | one, {"y": want}, ("float32",))
+    if R == S or stride == 3:  # two of the four are enough for three dimensions
+        continue
+    three = {"Q": 1, "sz": 1, "pz": 1} | two  # planes of padding alone around those of two dimensions
+    for padded in (False, True):
+        of = lambda v, n=R * S if padded else 0: mean_of(v, n)
+        inner = pool2(x, of=of, **two)[:, :, None]
+        ends = np.full_like(inner, 0 if padded else NAN)
+        want = np.concatenate([ends, inner, ends], 2)
+        args = {"x": x[:, :, None], "y": shape_of(want) + ":f32"}
+        row("pool", "avg_pool3d", args | {"padded": padded} | three, {"y": want}, ("float32",))
+    inner = pool2(x, of=greatest, **two)[:, :, None]
+    want = np.concatenate([np.full_like(inner, -INF), inner, np.full_like(inner, -INF)], 2)
+    row("pool", "max_pool3d", args | {"y": shape_of(want) + ":f32", "at": None, "dz": 1, "dy": 1, "dx": 1} | three,
+        {"y": want}, ("float32",))
 
 # ---- every kernel of these files has a row
 

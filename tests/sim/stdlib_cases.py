@@ -90,17 +90,23 @@ case("conv", "conv3d", "x=randn(1,9,5,6,7) w=randn(5,9,3,3,3) bias=none y=zeros(
      "sz=1 sy=1 sx=1 pz=1 py=1 px=1 dz=1 dy=1 dx=1")
 case("conv", "depthwise_conv2d", "x=randn(1,2,9,40) w=randn(2,3,3) bias=none y=zeros(1,2,9,40) "
      "act=0 sy=1 sx=1 py=1 px=1 dy=1 dx=1")
-case("conv", "conv_transpose1d", "x=randn(1,20,40) w=randn(20,5,4) y=zeros(1,5,80) sx=2 px=1 dx=1",
+case("conv", "conv_transpose1d", "x=randn(1,20,40) w=randn(20,5,4) bias=none y=zeros(1,5,80) act=0 sx=2 px=1 dx=1",
      "BF=16 BM=64 BK=16")
+case("conv", "conv_transpose2d", "x=randn(1,20,5,9) w=randn(20,5,3,4) bias=randn(5) y=zeros(1,5,11,18) act=0 sy=2 "
+     "sx=2 py=0 px=1 dy=1 dx=1", "BF=16 BM=64 BK=16")
+case("conv", "conv_transpose3d", "x=randn(1,20,3,4,5) w=randn(20,5,2,3,3) bias=none y=zeros(1,5,4,6,11) act=0 sz=1 "
+     "sy=1 sx=2 pz=0 py=0 px=0 dz=1 dy=1 dx=1", "BF=16 BM=64 BK=16")
 
 # ---- elementwise -------------------------------------------------------------------------------
 
-for name in ("relu silu gelu gelu_tanh sigmoid tanh softplus selu hardswish mish exp log sqrt rsqrt "
+for name in ("relu silu gelu gelu_tanh sigmoid tanh softplus selu hardswish hardsigmoid softsign mish exp log sqrt rsqrt "
              "sin cos erf abs").split():
     case("elementwise", "map_" + name, "x=rand(300,lo=1,hi=2) y=same(x)")
 case("elementwise", "map_leaky_relu", "x=randn(300) slope=0.1 y=same(x)")
 case("elementwise", "map_elu", "x=randn(300) a=0.5 y=same(x)")
-case("elementwise", "map_clamp", "x=randn(300) low=-1 high=1 y=same(x)")
+case("elementwise", "map_scale", "x=randn(300) s=0.5 y=same(x)")
+for name in ("map_clamp", "map_hardtanh"):
+    case("elementwise", name, "x=randn(300) low=-1 high=1 y=same(x)")
 case("elementwise", "map_convert", "x=randn(300) y=zeros(300):f16")
 for name in "add sub mul div min max pow".split():
     case("elementwise", "zip_" + name, "a=rand(300,lo=1,hi=2) b=rand(300,lo=1,hi=2) y=same(b)")
@@ -140,9 +146,15 @@ for name, n in (("cross_entropy", 700), ("cross_entropy_long", 2500)):
     case("loss", name, f"x=randn(9,{n}) {LABELS} lse=zeros(9) loss=full(value=0) count=full(value=0)")
 case("loss", "cross_entropy_backward", f"x=randn(9,700) {LABELS} lse=randn(9) dloss=full(value=1) "
      "count=full(value=9) dx=same(x)")
-for name, first in (("mse", "x"), ("smooth_l1", "x"), ("bce", "p"), ("bce_with_logits", "x")):
-    beta = " beta=0.75" if name == "smooth_l1" else ""
+for name, first in (("mse", "x"), ("smooth_l1", "x"), ("huber", "x"), ("bce", "p"), ("bce_with_logits", "x")):
+    beta = {"smooth_l1": " beta=0.75", "huber": " delta=0.75"}.get(name, "")
     case("loss", name, f"{first}=rand(5000,lo=0.1,hi=0.9) t=rand(5000) loss=full(value=0){beta}")
+
+PAIR = "x=rand(9,2500,lo=0.1,hi=0.9) t=rand(9,2500) loss=full(value=0) "
+case("loss", "kl_div", PAIR + "logs=false", "BN=1024")
+case("loss", "hinge", PAIR, "BN=1024")
+case("loss", "triplet", "a=randn(9,2500) p=randn(9,2500) n=rand(9,2500) loss=full(value=0) margin=1 eps=0.001",
+     "BN=1024")
 
 # ---- products ----------------------------------------------------------------------------------
 
@@ -181,6 +193,8 @@ for k in (320, 150):  # the transposed result takes the memory of the ring's las
     case("matmul", "matmul_i8_nt", f"a=rand(70,{k}):i8 b=rand(90,{k}):i8", "BM=64 BN=64 BK=64")
     case("matmul", "scaled_matmul_i8_nt", f"a=rand(70,{k}):u8 b=rand(90,{k}):u8 "
          "sa=randn(70) sb=randn(90) c=zeros(70,90):f16", "BM=64 BN=64 BK=64")
+for name in ("upper", "lower"):
+    case("matmul", "matmul_" + name, "a=randn(150,150) b=randn(150,150)", "BM=64 BN=64 BK=32")
 case("matmul", "matvec", "a=randn(20,2500) x=randn(2500)", "BM=1 BK=1024")
 
 # ---- norms -------------------------------------------------------------------------------------
@@ -191,6 +205,10 @@ case("norm", "layer_norm_long", ROWS.format(2500) + "h=randn(2500) eps=0.1 y=sam
 case("norm", "rms_norm", ROWS.format(1500) + "eps=0.1 rstd=zeros(5) y=same(x)")
 case("norm", "rms_norm_long", ROWS.format(2500) + "eps=0.1 y=same(x)", "BN=1024")
 case("norm", "add_rms_norm", ROWS.format(1500) + "residual=randn(5,1500) eps=0.1 total=same(residual) y=same(x)")
+case("norm", "rms_norm_axis", "x=randn(2,40,70) g=randn(40) eps=0.1 y=same(x)", "BB=64")
+case("norm", "rms_norm_axis_long", "x=randn(2,150,70) g=randn(150) eps=0.1 y=same(x)", "BN=64 BB=64")
+for name in ("l1_normalise", "l2_normalise", "frobenius_normalise"):
+    case("norm", name, "x=randn(5,5000) s=1 eps=0.1 y=same(x)", "BN=2048" if name[0] == "f" else "BN=1024")
 case("norm", "layer_norm_backward", "x=randn(9,700) dy=randn(9,700) g=randn(700) mean=randn(9) rstd=randn(9)")
 case("norm", "rms_norm_backward", "x=randn(9,700) dy=randn(9,700) g=randn(700) rstd=randn(9)")
 case("norm", "batch_norm_train", "x=randn(3,4,150) g=randn(4) h=randn(4) eps=0.1 mean=zeros(4) var_=zeros(4)", "BP=64")
@@ -203,12 +221,16 @@ case("norm", "instance_norm", "x=randn(3,4,150) g=randn(4) h=randn(4) eps=0.1")
 case("pool", "max_pool1d", "x=randn(2,3,40) y=zeros(2,3,20) at=zeros(2,3,20):i64 S=2 sx=2 px=0 dx=1")
 case("pool", "max_pool2d", "x=randn(2,3,13,40) y=zeros(2,3,6,20) at=none R=3 S=2 sy=2 sx=2 py=0 "
      "px=0 dy=1 dx=1")
+case("pool", "max_pool3d", "x=randn(1,2,5,7,40) y=zeros(1,2,2,3,20) at=zeros(1,2,2,3,20):i64 Q=2 R=3 S=2 sz=2 "
+     "sy=2 sx=2 pz=0 py=0 px=0 dz=1 dy=1 dx=1")
+case("pool", "avg_pool3d", "x=randn(1,2,5,7,40) y=zeros(1,2,2,3,20) Q=2 R=3 S=2 sz=2 sy=2 sx=2 pz=0 py=0 px=0 "
+     "padded=true")
 case("pool", "avg_pool1d", "x=randn(2,3,40) y=zeros(2,3,20) S=2 sx=2 px=0 padded=true")
 case("pool", "avg_pool2d", "x=randn(2,3,13,40) y=zeros(2,3,6,20) R=3 S=2 sy=2 sx=2 py=0 px=0 padded=true")
 
 # ---- reductions --------------------------------------------------------------------------------
 
-for name in "sum mean prod max min norm".split():
+for name in "sum mean prod max min norm1 norm".split():
     case("reduce", name + "_last", "x=randn(9,2500)", "BR=1 BN=1024")
     case("reduce", name + "_axis", "x=randn(2,150,70)", "BN=64 BB=32")
     case("reduce", name + "_all", "x=randn(9000)", "BN=512")
@@ -224,6 +246,9 @@ for name in ("cumsum", "cumprod"):
     case("scan", name + "_last", "x=randn(5,2500) y=same(x)", "BR=1 BN=1024")
     case("scan", name + "_axis", "x=randn(2,150,70) y=same(x)")
     case("scan", name + "_long", "x=randn(9000) y=same(x)")
+    OPTIONS = "reverse=true exclusive=true"
+    case("scan", name + "_any_last", "x=randn(5,2500) mask=rand(5,2500):bool " + OPTIONS, "BR=1 BN=1024")
+    case("scan", name + "_any_axis", "x=randn(2,150,70) mask=none " + OPTIONS)
 for name in ("softmax", "log_softmax"):
     case("softmax", name, "x=randn(9,1500) y=same(x)", "BR=1")
     case("softmax", name + "_long", "x=randn(3,5000) y=same(x)", "BN=1024")
