@@ -20,6 +20,7 @@ import torch
 SETS = 3  # sets of inputs, which rotate
 MOST_BYTES = 8e9  # bytes of all sets of a case; larger cases have fewer sets
 RUNS = 30  # least number of runs of a contender
+PIECE = 1 << 27  # elements that are compared at once
 GUARD = 1024  # elements before and after an output that must not be written
 FLUSH_BYTES = 512 << 20  # several times the L2 of any GPU, so that the host runs ahead
 
@@ -38,6 +39,7 @@ class Contender:
     note: str = ""
     makes: tuple = ()  # the outputs that it computes, if not all
     timed: bool = True
+    limit: object = None  # of the relative error, instead of the problem's: arithmetic of fewer bits
 
 
 @dataclasses.dataclass
@@ -55,6 +57,8 @@ class Problem:
     bytes: float = 0
     measured_by: dict = dataclasses.field(default_factory=dict)  # output -> the output of `plain` that is its yardstick
     view: object = None  # inputs, results -> the compared values, if not the results
+    by_element: bool = True  # whether elements of ours have a limit, too; not where the result is one number
+    least_yardstick: float = 0.0  # the error of an element that plain arithmetic may always have
 
     def compared(self, want):
         """Names of the reference's outputs that a contender must compute correctly."""
@@ -101,10 +105,6 @@ class Fenced:
 # ---- correctness ---------------------------------------------------------------------------------
 
 
-def wide(tensor):
-    return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
-
-
 def errors(got, want):
     """(relative error of the whole, greatest error of an element, faults other than numbers)"""
     if got.shape != want.shape:
@@ -112,13 +112,23 @@ def errors(got, want):
     if not want.is_floating_point():
         bad = int((got.to(want.dtype) != want).sum())
         return float(bad > 0), float(bad), f"{bad} of {want.numel()} differ" if bad else ""
-    got = wide(got)
-    odd = got.isfinite() != want.isfinite()
-    if bool(odd.any()):
-        return math.inf, math.inf, f"{int(odd.sum())} of {want.numel()} are NaN, inf or unwritten"
-    d = (got - want).nan_to_num_()
-    size = want.nan_to_num().norm()
-    return float(d.norm() / size) if float(size) else float(d.norm()), float(d.abs().max()), ""
+    odd = 0
+    difference = size = greatest = 0.0
+    for g, w in zip(pieces(got), pieces(want)):
+        g = g.to(torch.float64)
+        odd += int((g.isfinite() != w.isfinite()).sum())
+        d = (g - w).nan_to_num_()
+        difference = math.hypot(difference, float(d.norm()))
+        size = math.hypot(size, float(w.nan_to_num().norm()))
+        greatest = max(greatest, float(d.abs().max()))
+    if odd:
+        return math.inf, math.inf, f"{odd} of {want.numel()} are NaN, inf or unwritten"
+    return difference / size if size else difference, greatest, ""
+
+
+def pieces(tensor):
+    """All elements, a part at a time, so that copies in f64 need little memory."""
+    return tensor.reshape(-1).split(PIECE) if tensor.numel() else ()
 
 
 def results(problem, inputs, fenced, returned):
@@ -150,11 +160,12 @@ def compare(problem, contender, got, fenced, expected):
     for name in contender.makes or problem.compared(want):
         relative, greatest, text = errors(got[name], want[name])
         worst = max(worst, relative)
-        limit = limit_of(problem, name, got[name], fenced)
+        limit = contender.limit or limit_of(problem, name, got[name], fenced)
         if not text and not relative <= limit:
             text = f"relative error {relative:.1e}, limit {limit:.1e}"
-        plain = excused[problem.measured_by.get(name, name)]
-        if not text and contender.ours and not greatest <= 3 * plain + 1e-30:
+        plain = max(excused[problem.measured_by.get(name, name)], problem.least_yardstick)
+        ruled = contender.ours and problem.by_element and contender.limit is None
+        if not text and ruled and not greatest <= 3 * plain + 1e-30:
             text = f"an element is off by {greatest:.1e}, plain arithmetic by {plain:.1e}"
         if text:
             return f"{name}: {text}", worst
@@ -190,7 +201,8 @@ class Expected:
 def rounding(tensor, want):
     if not tensor.is_floating_point() or not want.numel():
         return 0.0
-    return torch.finfo(tensor.dtype).eps * float(want.nan_to_num().abs().max()) / 2
+    most = max(float(w.nan_to_num().abs().max()) for w in pieces(want))
+    return torch.finfo(tensor.dtype).eps * most / 2
 
 
 # ---- time ----------------------------------------------------------------------------------------

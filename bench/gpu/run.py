@@ -71,6 +71,7 @@ def options():
     p.add_argument("--shrink", type=int, default=1, help="divide extents: for a trial")
     p.add_argument("--list", action="store_true", help="names of the cases")
     p.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    p.set_defaults(script=HERE / "run.py", file="gpu.json")
     return p
 
 
@@ -112,18 +113,29 @@ def environment(o):
     )
 
 
-def work(o):
-    """Reads names of cases, and answers each with a line of JSON."""
+def answers():
+    """The file of the worker's answers. Output of libraries goes elsewhere."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # output of libraries is not an answer
-    sys.path.insert(0, str(HERE))
-    import torch
+    os.dup2(2, 1)
+    return out
 
+
+def work(o):
+    out = answers()
+    sys.path.insert(0, str(HERE))
     import cases
-    import measure
 
     env = environment(o)
     makers = {name: make for group in cases.groups().values() for name, make in group}
+    answer_all(o, out, env, makers)
+
+
+def answer_all(o, out, env, makers):
+    """Reads names of cases, and answers each with a line of JSON. makers: name -> env -> Problem."""
+    import torch
+
+    import measure
+
     print(json.dumps({"ready": machine(o, torch, measure)}), file=out, flush=True)
     for line in sys.stdin:
         name = line.strip()
@@ -182,8 +194,8 @@ def clocks():
 
 
 class Worker:
-    def __init__(self, arguments):
-        command = [sys.executable, str(HERE / "run.py"), "--worker", *arguments]
+    def __init__(self, script, arguments):
+        command = [sys.executable, str(script), "--worker", *arguments]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -270,16 +282,16 @@ def merged(records):
     return out
 
 
-def measure_all(o, names, arguments):
-    """(the machine, a record for each case), saved after each case."""
-    records, about, worker = [], {}, None
+def measure_all(o, names, arguments, old=()):
+    """(the machine, a record for each case), saved after each case. old: records of an earlier run."""
+    records, about, worker = list(old), {}, None
     started = time.monotonic()
     for number, name in enumerate(names):
         if o.total and time.monotonic() - started > o.total:
             records.append({"name": name, "key": name, "failed": "no time left", "rows": {}})
             continue
         if worker is None:
-            worker = Worker(arguments)
+            worker = Worker(o.script, arguments)
             ready = worker.answer(120)
             if isinstance(ready, str):
                 sys.exit(f"the worker did not start: {ready}")
@@ -301,7 +313,7 @@ def measure_all(o, names, arguments):
 
 
 def save(o, about, records):
-    path = pathlib.Path(o.out, "gpu.json")
+    path = pathlib.Path(o.out, o.file)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"machine": about, "cases": records}, indent=1) + "\n")
 
@@ -322,6 +334,8 @@ def one_line(record):
             parts.append(f"{name} {row['ms']:.4f} {rate} +-{100 * row['spread']:.1f}%")
         if "failed" in row:
             parts.append(f"{name} FAILED {row['failed']}")
+        elif "ms" not in row:
+            parts.append(f"{name} is correct, error {row.get('error', 0):.1e}")
     took = f" ({record['took_s']:.1f} s)" if "took_s" in record else ""
     return f"{record['key']}: " + ("; ".join(parts) or record.get("failed", "nothing ran")) + took
 

@@ -132,6 +132,21 @@ def problem(device):
     )
 
 
+def ruled(device, expected, limit=None, **rules):
+    """The number of wrong verdicts under other rules; limit: of each contender."""
+    made = [dataclasses.replace(c, limit=limit) for c in contenders(expected)]
+    return judged(dataclasses.replace(problem(device), contenders=made, **rules), expected, device)
+
+
+def rules(device):
+    """An element's limit may be absent or have a least value, and fewer bits have a limit of their own."""
+    bad = ruled(device, {"honest": (honest, ""), "off": (off, ""), "narrow": (narrow, "relative")}, by_element=False)
+    bad += ruled(device, {"off": (off, "")}, least_yardstick=2e-6)
+    bad += ruled(device, {"off": (off, "an element is off")}, least_yardstick=1e-7)
+    few = {"narrow": (narrow, ""), "half": (half, "unwritten"), "off": (off, "")}
+    return bad + ruled(device, few, measure.LIMITS["bf16"])
+
+
 def scaled_problem(device):
     """The benchmark's own case."""
     case = cases.fp8(cases.Env(device, set(), None, [{}]), 64, 48, 32)
@@ -161,7 +176,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     device = torch.device(parser.parse_args().device)
-    bad = judged(problem(device), EXPECTED, device)
+    measure.PIECE = ROWS * COLUMNS // 3  # so that results are compared in several pieces
+    bad = judged(problem(device), EXPECTED, device) + rules(device)
     bad += judged(scaled_problem(device), SCALED, device)
     bad += judged(*convolution(device), device)
     return 1 if bad else 0
