@@ -21,7 +21,8 @@ foreach(archive ${archives})
 endforeach()
 
 # Tests and benchmarks find their files relative to themselves.
-foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu bench/comm examples)
+foreach(tree stdlib python tests/run tests/gpu tests/kernels bench/gpu bench/kernelbench bench/comm
+             examples)
     if(EXISTS ${SOURCE}/${tree})
         get_filename_component(above ${root}/${tree} DIRECTORY)
         file(COPY ${SOURCE}/${tree} DESTINATION ${above} PATTERN "__pycache__" EXCLUDE)
