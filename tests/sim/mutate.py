@@ -32,7 +32,8 @@ KNOWN = {
     | {("attention_varlen", "tg.barrier.1.128"): 1},
     # A barrier before the next program's copies. Another barrier follows these copies.
     "sim:sm_80": SORTS | {("attention_varlen", "tg.barrier"): 2},
-    "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last")}
+    "sim:gfx942": {(f, "tg.barrier"): 1 for f in ("concat_last", "concat_middle", "topk_last", "conv_transpose2d",
+                                                "conv_transpose3d")}
     | {(f, "tg.barrier.shared"): 1 for f in SHARED},
 }
 

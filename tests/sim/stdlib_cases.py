@@ -209,6 +209,7 @@ case("norm", "rms_norm_axis", "x=randn(2,40,70) g=randn(40) eps=0.1 y=same(x)", 
 case("norm", "rms_norm_axis_long", "x=randn(2,150,70) g=randn(150) eps=0.1 y=same(x)", "BN=64 BB=64")
 for name in ("l1_normalise", "l2_normalise", "frobenius_normalise"):
     case("norm", name, "x=randn(5,5000) s=1 eps=0.1 y=same(x)", "BN=2048" if name[0] == "f" else "BN=1024")
+case("norm", "frobenius_normalise", "x=randn(2400000) s=1 eps=0.1 y=same(x)", "BN=2048")
 case("norm", "layer_norm_backward", "x=randn(9,700) dy=randn(9,700) g=randn(700) mean=randn(9) rstd=randn(9)")
 case("norm", "rms_norm_backward", "x=randn(9,700) dy=randn(9,700) g=randn(700) rstd=randn(9)")
 case("norm", "batch_norm_train", "x=randn(3,4,150) g=randn(4) h=randn(4) eps=0.1 mean=zeros(4) var_=zeros(4)", "BP=64")
