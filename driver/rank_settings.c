@@ -66,6 +66,7 @@ void build_describe_cost(Build *b, Text *out) {
                     .stages = configured_value(b, AXIS_STAGES),
                     .persistent = configured_value(b, AXIS_PERSISTENT),
                     .cluster = configured_value(b, AXIS_CLUSTER),
+                    .split = configured_value(b, AXIS_SPLIT),
                     .roles =
                         configured_value(b, AXIS_ROLES) > 0 && configured_value(b, AXIS_SKEW) > 0};
     gpu_cost_describe(out, kernel, b->gpu, dim_of, b, &axes);
@@ -187,10 +188,38 @@ static double estimate_roles(Build *b, const Op *kernel, RankedSetting *s, doubl
     return least;
 }
 
+/// Estimates parts of a loop of products, for one to SPLIT_WAVES waves of programs. A second phase
+/// joins the parts, so the model must predict a gain above its uncertainty.
+static double estimate_splits(Build *b, const Op *kernel, RankedSetting *s, double alone) {
+    double programs = fmax(1, s->grid.programs), turns = s->grid.turns, least = SPLIT_WORTH * alone;
+    bool open = !value_of_name(b->code->n_config, b->code->config, axis_names[AXIS_SPLIT]) &&
+                pinned_value(b, AXIS_CLUSTER) <= 1 && pinned_value(b, AXIS_PERSISTENT) <= 0;
+    if (!s->needs.splits || !open || s->axes.cluster || s->axes.roles) return alone;
+    int64_t before = 1;
+    for (int waves = 1; waves <= SPLIT_WAVES; waves++) {
+        double wanted = fmin(floor(b->gpu->sms * waves / programs), SPLIT_MOST);
+        wanted = fmin(wanted, floor(turns / SPLIT_MIN_TRIPS));
+        if (wanted < 2) continue;
+        int64_t ways = (int64_t)ceil(turns / ceil(turns / wanted)); // no part is empty
+        if (ways == before) continue;
+        before = ways;
+        GpuAxes axes = {.split = (int)ways};
+        GpuNeeds needs;
+        double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
+        if (seconds >= least) continue;
+        least = seconds;
+        s->axes = axes;
+        s->needs = needs;
+        s->grid.splits = true;
+    }
+    return s->axes.split ? least : alone;
+}
+
 static double gpu_estimate(Build *b, const Op *kernel, RankedSetting *s) {
     double alone = gpu_cost_estimate(kernel, b->gpu, dim_of, b, NULL, &s->needs);
     s->axes = (GpuAxes){0};
-    return estimate_roles(b, kernel, s, estimate_pairs(b, kernel, s, alone));
+    double seconds = estimate_roles(b, kernel, s, estimate_pairs(b, kernel, s, alone));
+    return estimate_splits(b, kernel, s, seconds);
 }
 
 static void estimate_trial(Ctx *ctx, void *arg) {
@@ -306,6 +335,8 @@ static void try_open_setting(SettingSearch *s, int i) {
         pin_schedule_value(b->ctx, &at->config, AXIS_PERSISTENT, -1);
     if (at->axes.cluster == GPU_PAIR && is_open(s, at, AXIS_CLUSTER))
         pin_schedule_value(b->ctx, &at->config, AXIS_CLUSTER, GPU_PAIR);
+    if (at->axes.split > 1 && is_open(s, at, AXIS_SPLIT))
+        pin_schedule_value(b->ctx, &at->config, AXIS_SPLIT, at->axes.split);
     pin_roles(s, at);
     pin_split(s, at);
     double least = s->open->data[s->best].seconds;

@@ -74,6 +74,9 @@ const Type *ty_block(Ir *ir, Elem elem, int rank, const int64_t *extents);
 const Type *ty_tensor(Ir *ir, Elem elem, int rank, const int64_t *extents, const int64_t *strides);
 /// The tensor type with that alignment.
 const Type *ty_aligned(Ir *ir, const Type *tensor, int bytes);
+enum { SCRATCH_ALIGN = 16 }; // bytes: runtimes align workspaces more than any access requires
+/// The type of a scratch tensor, aligned if the known extents of its dense rows show it.
+const Type *ty_scratch(Ir *ir, const Type *tensor);
 /// The tensor type whose elements are all near element 0.
 enum { TENSOR_SPAN_LOG2 = 31 };
 const Type *ty_near(Ir *ir, const Type *tensor);

@@ -65,6 +65,15 @@ const Type *ty_aligned(Ir *ir, const Type *tensor, int bytes) {
     return unique_type(ir, &t);
 }
 
+const Type *ty_scratch(Ir *ir, const Type *tensor) {
+    int64_t bits = elem_info[tensor->elem].bits;
+    for (int d = tensor->rank - 1; d > 0; d--) {
+        if (tensor->extents[d] != DYNAMIC) bits *= tensor->extents[d];
+        if (bits % (SCRATCH_ALIGN * 8)) return tensor;
+    }
+    return ty_aligned(ir, tensor, SCRATCH_ALIGN);
+}
+
 const Type *ty_near(Ir *ir, const Type *tensor) {
     Type t = *tensor;
     t.near = true;

@@ -134,7 +134,7 @@ static Value *new_group_scratch(Combining *c, Builder *b, Elem elem, Value *tens
         strides[d + 1] = DYNAMIC;
     }
     strides[rank] = 1;
-    const Type *type = ty_tensor(b->ir, elem, rank + 1, extents, strides);
+    const Type *type = ty_scratch(b->ir, ty_tensor(b->ir, elem, rank + 1, extents, strides));
     return result(build_op(b, OP_SCRATCH, rank + 1, dims, 1, &type, 0), 0);
 }
 

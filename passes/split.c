@@ -14,7 +14,11 @@
 // rounding, is the same in every run.
 //
 // If the number of programs is known only to the launch, loops with a merge function get the form
-// above. Other loops stay as they are unless PassEnv.split asks for it.
+// above. Other loops stay as they are unless PassEnv.split asks for it. Then a GPU stores parts only
+// if they take at most SPLIT_WORKSPACE bytes. A launch with more programs does not split.
+//
+// On GPUs the programs that join parts are cut by rows where possible (join_rows.h).
+#include "passes/gpu/join_rows.h"
 #include "passes/grid.h"
 #include "passes/model.h"
 #include "passes/partial_folds.h"
@@ -33,6 +37,7 @@ typedef struct LoopSplit {
     Level level[MAX_LEVELS];
     OpCode *monoids; // of each carried value; NULL: the loop has a merge function
     Value *programs, *ways;
+    Value *joined; // the ways of a phase that joins parts: `ways`, or what it is if it is not 1
     Value *single; // whether ways is 1 at run time; NULL: it never is
     Value **part;  // scratches [programs, ways, extents...], one for each carried value
 } LoopSplit;
@@ -135,6 +140,20 @@ static int64_t max_parts(const LoopSplit *s) {
     return lanes <= MAX_PARTS_GPU ? MAX_PARTS_GPU : SPLIT_JOINED;
 }
 
+/// Takes the wanted number of parts, on a GPU only if the parts fit the workspace.
+static void take_wanted_ways(LoopSplit *s, Builder *b) {
+    int64_t bytes = 0, programs;
+    s->ways = s->joined = build_index(b, s->env->split);
+    for (int i = 0; i < s->loop->n_results; i++) {
+        const Type *t = result(s->loop, i)->type;
+        bytes += ty_count(t) * elem_info[t->elem].bits / 8;
+    }
+    int64_t most = SPLIT_WORKSPACE / (bytes * s->env->split);
+    if (!s->env->gpu || (const_int(s->programs, &programs) && programs <= most)) return;
+    s->single = build_binary(b, OP_GT, s->programs, build_index(b, most));
+    s->ways = build_select(b, s->single, build_index(b, 1), s->joined);
+}
+
 static void choose_split_ways(LoopSplit *s, Builder *b) {
     Value *one = build_index(b, 1);
     int64_t programs, wanted = s->env->gpu ? SPLIT_PROGRAMS_GPU : MAX_PARTS;
@@ -142,14 +161,16 @@ static void choose_split_ways(LoopSplit *s, Builder *b) {
     s->ways = ix_max(b, ix_min(b, s->ways, build_index(b, max_parts(s))),
                      one); // guards against wrap-around
     if (s->env->split > 1) {
-        s->ways = build_index(b, s->env->split);
+        take_wanted_ways(s, b);
         return;
     }
     limit_ways(s, b);
+    s->joined = s->ways;
     if (!const_int(s->programs, &programs)) {
         Value *few =
             build_binary(b, OP_LT, s->programs, build_index(b, split_enough_programs(s->env->gpu)));
         s->ways = build_select(b, few, s->ways, one);
+        s->joined = s->ways;
         s->single = build_binary(b, OP_EQ, s->ways, one);
     }
 }
@@ -162,7 +183,7 @@ static void make_part_scratches(LoopSplit *s, Builder *b) {
     for (int i = 0; i < n; i++) {
         const Type *t = result(s->loop, i)->type;
         int64_t extents[MAX_RANK] = {DYNAMIC, DYNAMIC}, strides[MAX_RANK];
-        Value *dims[MAX_RANK] = {programs, s->ways};
+        Value *dims[MAX_RANK] = {programs, s->joined};
         int64_t stride = 1;
         for (int d = t->rank - 1; d >= 0; d--) {
             extents[d + 2] = t->extents[d];
@@ -172,18 +193,21 @@ static void make_part_scratches(LoopSplit *s, Builder *b) {
         }
         strides[1] = stride;
         strides[0] = DYNAMIC;
-        const Type *type = ty_tensor(b->ir, t->elem, t->rank + 2, extents, strides);
+        const Type *type =
+            ty_scratch(b->ir, ty_tensor(b->ir, t->elem, t->rank + 2, extents, strides));
         s->part[i] = result(build_op(b, OP_SCRATCH, t->rank + 2, dims, 1, &type, 0), 0);
     }
 }
 
-/// The place part[program, way, :, ...].
-static Place part_place(Builder *b, Value *program, Value *way, const Type *t) {
+/// The place part[program, way, first .., :, ...] of a block of type t. first: NULL: 0.
+static Place part_place(Builder *b, Value *program, Value *way, Value *first, const Type *t) {
     Place p = {0};
     place_add_at(&p, program);
     place_add_at(&p, way);
-    for (int d = 0; d < t->rank; d++)
-        place_add_axis(&p, build_index(b, 0), build_index(b, t->extents[d]), t->extents[d]);
+    for (int d = 0; d < t->rank; d++) {
+        Value *from = d == 0 && first ? first : build_index(b, 0);
+        place_add_axis(&p, from, build_index(b, t->extents[d]), t->extents[d]);
+    }
     return p;
 }
 
@@ -249,7 +273,7 @@ static void store_parts(LoopSplit *s, Builder *b, Value *way) {
     for (int i = 0; i < s->n_levels; i++) index[i] = level_arg(&s->level[i]);
     Value *program = split_program_number(s, b, index);
     for (int i = 0; i < s->loop->n_results; i++) {
-        Place p = part_place(b, program, way, result(s->loop, i)->type);
+        Place p = part_place(b, program, way, NULL, result(s->loop, i)->type);
         store_at(b, s->part[i], result(s->loop, i), &p, NULL);
     }
 }
@@ -312,56 +336,106 @@ static void join_states(LoopSplit *s, Builder *b, Value *const *state, Value *co
     }
 }
 
+/// The state of a program that joins parts.
+typedef struct Join {
+    Value *program;
+    Value *first; // of its rows, if it has some of the rows; else NULL
+    Value **state;
+} Join;
+
+static Value *load_part(LoopSplit *s, Builder *b, const Join *j, Value *way, int i) {
+    Place p = part_place(b, j->program, way, j->first, j->state[i]->type);
+    return load_at(b, s->part[i], &p);
+}
+
 /// On GPUs, loads all parts as a block and joins them by a reduction.
-static bool join_at_once(LoopSplit *s, Builder *b, Value *program, Value *from, Value **state) {
-    const Type *type = result(s->loop, 0)->type;
+static bool join_at_once(LoopSplit *s, Builder *b, const Join *j, Value *from) {
     Parts parts = {.n = s->loop->n_results,
                    .tensors = s->part,
-                   .at = part_place(b, program, from, type),
+                   .at = part_place(b, j->program, from, j->first, j->state[0]->type),
                    .along = 1,
                    .most = max_parts(s),
                    .join = s->monoids ? NULL : s->loop->regions[1],
                    .monoids = s->monoids};
-    return s->env->gpu && fold_parts(b, &parts, from, s->ways, state);
+    return s->env->gpu && fold_parts(b, &parts, from, s->joined, j->state);
+}
+
+/// On GPUs, joins a few parts one by one, with all loads in front.
+static bool join_few(LoopSplit *s, Builder *b, const Join *j, Value *from) {
+    int64_t ways, first;
+    int n = s->loop->n_results;
+    if (!s->env->gpu || !const_int(s->joined, &ways) || ways > SPLIT_AT_ONCE ||
+        !const_int(from, &first))
+        return false;
+    Value **parts = ctx_array(s->ctx, Value *, ways * n);
+    for (int64_t way = first; way < ways; way++)
+        for (int i = 0; i < n; i++)
+            parts[way * n + i] = load_part(s, b, j, build_index(b, way), i);
+    for (int64_t way = first; way < ways; way++)
+        join_states(s, b, j->state, parts + way * n, j->state);
+    return true;
+}
+
+/// Joins parts in a loop.
+static void join_in_loop(LoopSplit *s, Builder *b, const Join *j, Value *from) {
+    int n = s->loop->n_results;
+    Op *fold = build_for(b, from, s->joined, 1, n, j->state);
+    Region *r = fold->regions[0];
+    Value *way = region_add_arg(b->ir, r, from->type, "way");
+    Value **part = ctx_array(s->ctx, Value *, n), **next = ctx_array(s->ctx, Value *, n);
+    for (int i = 0; i < n; i++) region_add_arg(b->ir, r, j->state[i]->type, NULL);
+    Builder in = build_at_end(b->ir, r, b->loc);
+    for (int i = 0; i < n; i++) part[i] = load_part(s, &in, j, way, i);
+    join_states(s, &in, r->args + 1, part, next);
+    build_yield(&in, n, next);
+    for (int i = 0; i < n; i++) j->state[i] = result(fold, i);
+}
+
+/// Moves the programs of the second phase into one more dimension, along the rows. Returns the
+/// first row.
+static Value *open_rows(LoopSplit *s, int64_t rows) {
+    Region *body = s->loop->parent;
+    Builder b = build_before(s->env->ir, body->first);
+    Value *end = build_index(&b, result(s->loop, 0)->type->extents[0]);
+    Value *first = open_parallel(&b, build_index(&b, 0), end, rows, "row");
+    Op *inner = b.region->parent, *last = terminator(body);
+    while (inner->next != last) op_move_to_end(inner->next, b.region);
+    build_yield(&b, 0, NULL);
+    return first;
 }
 
 /// Replaces the loop in the second phase by the join of its parts. With a merge function, the
 /// initial values are in the first part already, and the join begins with that part. Otherwise the
 /// join begins with the initial values.
 static void replace_loop(LoopSplit *s) {
+    Ir *ir = s->env->ir;
     Op *loop = s->loop;
+    int64_t ways, rows = 0;
     int n = loop->n_results;
-    Builder b = build_before(s->env->ir, loop);
-    Value *index[MAX_LEVELS];
+    if (!const_int(s->joined, &ways)) ways = max_parts(s);
+    if (s->env->gpu && s->monoids) rows = rows_of_join(ir, loop, ways);
+    Join j = {.first = rows ? open_rows(s, rows) : NULL, .state = ctx_array(s->ctx, Value *, n)};
+    Builder b = build_before(ir, loop);
+    Value *index[MAX_LEVELS], *zero = build_index(&b, 0);
     for (int i = 0; i < s->n_levels; i++) index[i] = level_arg(&s->level[i]);
-    Value *program = split_program_number(s, &b, index), *zero = build_index(&b, 0);
-    Value **state = ctx_array(s->ctx, Value *, n), **part = ctx_array(s->ctx, Value *, n);
+    j.program = split_program_number(s, &b, index);
     for (int i = 0; i < n; i++) {
-        Place p = part_place(&b, program, zero, result(loop, i)->type);
-        state[i] = s->monoids ? operand(loop, i + 2) : load_at(&b, s->part[i], &p);
+        j.state[i] = operand(loop, i + 2);
+        if (rows) j.state[i] = rows_of_value(&b, j.state[i], j.first, rows);
+        if (!s->monoids) {
+            Place p = part_place(&b, j.program, zero, NULL, result(loop, i)->type);
+            j.state[i] = load_at(&b, s->part[i], &p);
+        }
     }
     Value *from = s->monoids ? zero : build_index(&b, 1);
-    if (join_at_once(s, &b, program, from, state)) {
-        for (int i = 0; i < n; i++) value_replace(result(loop, i), state[i]);
-        s->fold = loop->prev;
-        op_erase(loop);
+    if (!join_few(s, &b, &j, from) && !join_at_once(s, &b, &j, from)) join_in_loop(s, &b, &j, from);
+    s->fold = loop->prev;
+    if (rows) {
+        store_rows(ir, loop, j.state, j.first, rows);
         return;
     }
-    Op *fold = build_for(&b, from, s->ways, 1, n, state);
-    Region *r = fold->regions[0];
-    Value *way = region_add_arg(b.ir, r, zero->type, "way");
-    for (int i = 0; i < n; i++) region_add_arg(b.ir, r, state[i]->type, NULL);
-    Builder in = build_at_end(b.ir, r, loop->loc);
-    for (int i = 0; i < n; i++) {
-        Place p = part_place(&in, program, way, state[i]->type);
-        part[i] = load_at(&in, s->part[i], &p);
-    }
-    Value **next = ctx_array(s->ctx, Value *, n);
-    join_states(s, &in, r->args + 1, part, next);
-    build_yield(&in, n, next);
-    for (int i = 0; i < n; i++) value_replace(result(loop, i), result(fold, i));
+    for (int i = 0; i < n; i++) value_replace(result(loop, i), j.state[i]);
     op_erase(loop);
-    s->fold = fold;
 }
 
 /* ---- the pass ------------------------------------------------------------------------------ */
@@ -439,7 +513,7 @@ static void split_loops(Op *phase, void *arg) {
     while (find_loop(env, phase, after, &s) && is_split_wanted(&s)) {
         phase = split_phase(&s);
         after = s.fold;
-        if (s.single) return; // one branch a phase is enough
+        if (s.single && env->split <= 1) return; // one branch a phase is enough
     }
 }
 

@@ -174,52 +174,10 @@ static void join_in_place(GpuFn *f, Op *op) {
         join_classes(f, op, r->args[pairs->ints[i]], r->args[pairs->ints[i + 1]]);
 }
 
-// The runtime aligns workspaces more than any access requires.
-enum { SCRATCH_ALIGN = 16 };
-
-/// Rows of a scratch are dense: an unknown stride is a multiple of the extents after it.
-static bool rows_are_aligned(const Type *t) {
-    int64_t bits = elem_info[t->elem].bits;
-    for (int d = t->rank - 1; d > 0; d--) {
-        if (t->extents[d] != DYNAMIC) bits *= t->extents[d];
-        if (bits % (SCRATCH_ALIGN * 8)) return false;
-    }
-    return true;
-}
-
 static void join_dispatch_of(Op *op, void *arg) {
     GpuFn *f = arg;
     if (op->code != OP_DISPATCH) return;
     if (strcmp(op_str(op, A_DEVICE), op_str(f->device, A_NAME)) == 0) join_in_place(f, op);
-}
-
-/// Whether all dispatches of the device pass a scratch as argument number i.
-typedef struct ScratchSearch {
-    const GpuFn *f;
-    int i;
-    bool found, other;
-} ScratchSearch;
-
-static void see_dispatch(Op *op, void *arg) {
-    ScratchSearch *s = arg;
-    if (op->code != OP_DISPATCH) return;
-    if (strcmp(op_str(op, A_DEVICE), op_str(s->f->device, A_NAME)) != 0) return;
-    bool scratch = def_of(operand(op, s->i), OP_SCRATCH) != NULL;
-    s->found |= scratch;
-    s->other |= !scratch;
-}
-
-/// Scratches are aligned, regardless of their types.
-static void align_scratches(GpuFn *f) {
-    const Region *r = f->device->regions[0];
-    Op *module = op_enclosing(f->device, OP_MODULE);
-    for (int i = 1; i < r->n_args; i++) {
-        GpuTensor *t = device_tensor(f, r->args[i]);
-        ScratchSearch s = {.f = f, .i = i};
-        if (!t || !rows_are_aligned(r->args[i]->type)) continue;
-        op_walk_pre(module, see_dispatch, &s);
-        if (s.found && !s.other && t->align < SCRATCH_ALIGN) t->align = SCRATCH_ALIGN;
-    }
 }
 
 static void find_rank_wait(Op *op, void *found) {
@@ -243,7 +201,6 @@ static void find_classes(GpuFn *f) {
             t->written |= u && u->class == t->class && is_written_tensor(u->value);
         }
     }
-    align_scratches(f);
     gpu_order_begin(f);
 }
 
@@ -432,16 +389,24 @@ static void check_registers(const GpuFn *f) {
     ctx_leave(f->ctx, CTX_ERRORS);
 }
 
-static void find_begin(Op *op, void *found) {
-    *(bool *)found |= op->code == OP_COMM_BEGIN;
+/// What a kernel launches.
+typedef struct LaunchCount {
+    int dispatches;
+    bool steps; // of the runtime, around programs of several ranks
+} LaunchCount;
+
+static void count_launch(Op *op, void *arg) {
+    LaunchCount *n = arg;
+    n->dispatches += op->code == OP_DISPATCH;
+    n->steps |= op->code == OP_COMM_BEGIN;
 }
 
-/// Programs of several ranks run between steps of the runtime. The earlier step may be unfinished
-/// when they begin, and the later one may begin before they end.
+/// Programs that follow a step of the runtime, or another phase of the kernel, may begin before that
+/// has ended, and the next ones before these end.
 static bool is_early(const Op *device, const GpuTarget *target) {
-    bool found = false;
-    op_walk_pre(op_enclosing(device, OP_MODULE), find_begin, &found);
-    return found && gpu_has(target, GPU_EARLY);
+    LaunchCount n = {0};
+    op_walk_pre(op_enclosing(device, OP_MODULE), count_launch, &n);
+    return (n.steps || n.dispatches > 1) && gpu_has(target, GPU_EARLY);
 }
 
 static void lower_device(Gen *g, Ir *ir, const Op *device, const GpuOptions *options,

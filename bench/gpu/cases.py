@@ -687,6 +687,7 @@ UNEVEN = [(3000, 3000, 3000), (512, 10240, 8192)]  # rows that do not begin at c
 NARROW = [(4096, 4096, 4004), (4096, 4096, 4002)]  # rows of a begin at multiples of 8 and of 4 bytes
 # Layers of Llama-3-8B as N x K (queries with keys and values, down, gate with up), and how many tokens they have.
 LLAMA = [(6144, 4096), (4096, 14336), (28672, 4096)]
+LONG = [(32, 32, 262144), (256, 256, 524288), (64, 128, 65536), (512, 512, 32768)]  # few tiles, long sums
 TOKENS = (1, 16, 64, 128, 256, 1024, 2048, 4096, 8192)
 ATTENTION = [
     (4, 32, 4096, 128, False),
@@ -727,6 +728,7 @@ def groups():
         "roof": [named(copy_roof)],
         "matmul": [named(matmul, *p) for p in products],
         "llama": [named(matmul, "bf16", m, *nk, "nt") for nk in LLAMA for m in TOKENS],
+        "long": [named(matmul, "bf16", *s, b) for s in LONG for b in both],
         "fp8": [named(fp8, 8192, 8192, 8192)],
         "f32": [named(tf32, 4096, 4096, 4096)]
         + [named(matmul, "f32", 4096, 4096, 4096, f) for f in ("nn", "nt", "tn", "tt")]

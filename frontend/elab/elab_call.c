@@ -64,6 +64,7 @@ void el_scratch(Elab *e, const Stmt *s) {
         scratch_strides(t->n_dims, extents, strides);
         if (type->sym) strides[0] = DYNAMIC;
         const Type *tensor = ty_tensor(e->ir, t->elem, t->n_dims, extents, strides);
+        if (!type->sym) tensor = ty_scratch(e->ir, tensor);
         e->b.loc = el_loc(e, s->loc);
         Op *op = build_op(&e->b, OP_SCRATCH, t->n_dims, dims, 1, &tensor, 0);
         op_set_str(e->ir, op, A_NAME, name.text);

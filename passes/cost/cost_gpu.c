@@ -47,6 +47,8 @@ typedef struct GpuModel {
     bool split;     // ... and waits for its items stand between exponentials
     bool mixed;     // for some products no extra warp could copy
     const Op *rows; // the level whose neighbours are pairs of programs (multicast.c), or NULL
+    const Op *parted; // the loop that split.c splits into `ways` parts, or NULL
+    double ways;
     GpuShape shape; // of a CTA
     double threads; // of a CTA
     double ctas;    // of a program
@@ -356,6 +358,7 @@ static bool runs_ahead(const GpuModel *m, const Region *r) {
 /// Loads of a loop with products run ahead. Other loops wait for theirs in each iteration.
 static void add_loop_work(GpuModel *m, GpuWork *w, const Op *op, double times) {
     double trips = cost_turns(&m->dims, op);
+    if (op == m->parted) trips = ceil(trips / m->ways);
     const Region *body = op->regions[op->code == OP_WHILE];
     GpuWork step = {0};
     double bytes = loaded_bytes(m, body);
@@ -436,6 +439,66 @@ static void add_gpu_region(GpuModel *m, GpuWork *w, const Region *r, double time
         add_gpu_op(m, w, op, times);
     }
     if (waits) w->waits += times * COST_GPU_LATENCY;
+}
+
+/* ---- split loops --------------------------------------------------------------------------- */
+
+static bool is_running_sum(const Op *loop, int i) {
+    const Value *arg = loop_arg(loop, 0, i);
+    const Op *next = operand(terminator(loop->regions[0]), i)->def;
+    return next && next->code == OP_ADD && (operand(next, 0) == arg || operand(next, 1) == arg);
+}
+
+/// Returns the program's only loop if it sums up products, so that split.c may split it; else NULL.
+static const Op *loop_to_split(const Region *program) {
+    const Op *found = NULL;
+    for_each_op(op, program) {
+        if (!op_is_loop(op) || cost_is_dead(op)) continue;
+        if (found || op->code != OP_FOR || op->n_regions > 1 || !op->n_results) return NULL;
+        found = op;
+    }
+    if (!found || !tree_only_reads(found) || !find_live_op(found->regions[0], OP_DOT)) return NULL;
+    for (int i = 0; i < found->n_results; i++)
+        if (!is_running_sum(found, i)) return NULL;
+    return found;
+}
+
+/// Returns the bytes of a part: of the values that the loop carries.
+static double part_bytes(const Op *loop) {
+    double bytes = 0;
+    for (int i = 0; i < loop->n_results; i++) bytes += cost_bytes(result(loop, i)->type);
+    return bytes;
+}
+
+/// Chooses the loop to split in a phase of so many programs, whose innermost level is p.
+static void set_parts(GpuModel *m, const Op *p, double programs) {
+    const Op *loop = loop_to_split(p->regions[0]);
+    double ways = m->axes.split;
+    bool fits = loop && programs * ways * part_bytes(loop) <= SPLIT_WORKSPACE;
+    m->needs.splits |= loop != NULL;
+    m->parted = ways > 1 && fits ? loop : NULL;
+    m->ways = m->parted ? ways : 1;
+}
+
+/// Adds the work of a program that stores a part in place of the ops after its loop.
+static void add_part_work(GpuModel *m, GpuWork *w, const Region *r) {
+    for_each_op(op, r) {
+        add_gpu_op(m, w, op, 1);
+        if (op == m->parted) break;
+    }
+    double bytes = part_bytes(m->parted), numbers = bytes / sizeof(float);
+    w->alu += numbers / m->target->fma_cycle * COST_GPU_ACCESS;
+    w->bytes += bytes;
+    w->waits += bytes / COST_GPU_L2_CYCLE;
+}
+
+/// Returns the seconds of the phase that joins the parts of so many programs. Parts are in L2.
+static double join_seconds(const GpuModel *m, double programs) {
+    const GpuTarget *t = m->target;
+    double bytes = programs * part_bytes(m->parted);
+    double sms = fmin(t->sms, ceil(bytes / sizeof(float) / SPLIT_JOIN_NUMBERS));
+    double cycles = COST_GPU_CTA_START + 2 * COST_GPU_LATENCY + bytes / sms / COST_GPU_L2_CYCLE;
+    return COST_GPU_LAUNCH + cycles / t->clock;
 }
 
 /* ---- phases -------------------------------------------------------------------------------- */
@@ -540,6 +603,7 @@ static void set_shape(GpuModel *m, const Op *p, double programs) {
     m->roles = m->axes.roles && fit != ROLES_NONE;
     bool may_persist = m->roles ? fit == ROLES_PERSIST && m->axes.persistent > 0
                                 : gpu_persists(t, p, m->axes.persistent);
+    may_persist &= !m->parted; // a branch chooses between parts and results
     m->persists = may_persist && !m->alone;
     m->split = m->persists || fit == ROLES_WIDE;
     m->needs.roles |= fit != ROLES_NONE;
@@ -584,10 +648,15 @@ static double gpu_phase_seconds(GpuModel *m, const Op *phase) {
     m->rows = pairs ? rows : NULL;
     m->needs.pairs |= tiles > 1;
     GpuWork w = {0};
+    set_parts(m, p, programs);
+    programs *= m->ways;
     set_shape(m, p, programs);
     m->memory = m->searched = 0;
     m->n_seen = 0;
-    add_gpu_region(m, &w, p->regions[0], 1);
+    if (m->parted)
+        add_part_work(m, &w, p->regions[0]);
+    else
+        add_gpu_region(m, &w, p->regions[0], 1);
     note_needs(m, &m->shape, &w, p->regions[0]);
     bool columns = gpu_goes_by_columns(t, &m->shape, p);
     if (columns) read_again(m, &w, p->regions[0], programs);
@@ -602,7 +671,7 @@ static double gpu_phase_seconds(GpuModel *m, const Op *phase) {
     double all =
         COST_GPU_LAUNCH * (columns ? 2 : 1) + fmax(seconds, memory) + rest * fmin(seconds, memory);
     if (m->out) describe_phase(m, &w, programs, all);
-    return all;
+    return all + (m->parted ? join_seconds(m, programs) : 0);
 }
 
 static double price_gpu_phase(void *model, const Op *phase) {

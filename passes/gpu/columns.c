@@ -59,7 +59,7 @@ static Value *new_sums(Builder *b, const Type *t, Value *programs) {
         stride *= extents[d];
     }
     strides[0] = stride;
-    const Type *type = ty_tensor(b->ir, t->elem, t->rank + 1, extents, strides);
+    const Type *type = ty_scratch(b->ir, ty_tensor(b->ir, t->elem, t->rank + 1, extents, strides));
     return result(build_op(b, OP_SCRATCH, t->rank + 1, dims, 1, &type, 0), 0);
 }
 

@@ -222,6 +222,7 @@ typedef struct GpuNeeds {
     bool lasts; // programs go from tile to tile
     bool pairs; // programs may share copies in pairs
     bool roles; // all products form chains for which an extra warp may copy
+    bool splits; // a program is a loop that sums up products
 } GpuNeeds;
 
 /// Axes of the schedule that the cost model knows. 0: the passes' default.

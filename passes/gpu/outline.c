@@ -5,9 +5,10 @@
 //   -> device "kernel" { (%task, captured...) body }
 //      kernel { ...; dispatch %n, captured... [device="kernel"] }
 //
-// Tensors and scalars that the body uses become parameters. Constants, blocks, and dims of tensors
-// that are parameters anyway are rematerialised on the device. Merge functions are removed, since
-// nothing calls them any more.
+// Tensors and scalars that the body uses become parameters. Constants, blocks, dims of tensors that
+// are parameters anyway, and multiples by constants are rematerialised on the device. So later
+// passes still see that the start of a part of a loop is a multiple of its step. Merge functions are
+// removed, since nothing calls them any more.
 #include "passes/passes.h"
 #include "passes/util.h"
 
@@ -30,12 +31,19 @@ static Value *pass_to_device(Outline *o, Value *v) {
     return arg;
 }
 
+/// Whether v is a multiple of a power of two above 1, by its own op.
+static bool is_multiple_by_constant(const Value *v) {
+    const Op *op = def_of(v, OP_MUL);
+    int64_t c;
+    return op && v->type->elem == EL_I64 && const_int(operand(op, 1), &c) && c > 1 && c % 2 == 0;
+}
+
 /// Returns the device's value for v, which is defined outside.
 static Value *capture_value(Outline *o, Value *v) {
     Value *known = map_get(&o->map, v);
     if (known) return known;
     bool block = ty_is_block(v->type) && v->type->rank;
-    bool again = v->def && (block || v->def->code == OP_CONST ||
+    bool again = v->def && (block || v->def->code == OP_CONST || is_multiple_by_constant(v) ||
                             (is_query(v->def) && map_get(&o->map, operand(v->def, 0))));
     if (!again) return pass_to_device(o, v);
     for (int i = 0; i < v->def->n_operands; i++) capture_value(o, operand(v->def, i));

@@ -33,7 +33,7 @@ tg_status rt_gpu_begin(rt_launcher *l, tg_image *image, int device, rt_loaded *a
     g->stream = stream;
     g->space = NULL;
     g->status = TG_OK;
-    g->faults = false;
+    g->faults = g->follows = false;
     g->comm = NULL;
     if (image->fresh) image->fresh(image, &l->workers[0].env, NULL, 0);
     if (image->kind == TG_IMAGE_CALL) return TG_OK;
@@ -66,6 +66,7 @@ static rt_space *claim_space(rt_gpu *g) {
 void *rt_gpu_workspace(rt_launcher *l, int64_t bytes) {
     rt_gpu *g = &l->gpu;
     if (bytes < 0 || !claim_space(g)) return NULL;
+    g->follows = false; // an allocation may go to the stream
     cu_pointer at = rt_workspace_take(g->space, (size_t)bytes);
     if (!at) rt_gpu_failed(g, TG_ERROR_MEMORY);
     return (void *)(uintptr_t)at;
@@ -75,6 +76,7 @@ uint32_t *rt_gpu_counter(rt_launcher *l) {
     rt_gpu *g = &l->gpu;
     cu_pointer at;
     if (!claim_space(g)) return NULL;
+    g->follows = false;
     if (g->comm && !rt_workspace_has_counter(g->space)) g->observer->other(g->comm);
     tg_status status = rt_workspace_counter(g->space, &at);
     if (status) rt_gpu_failed(g, status);
@@ -95,6 +97,7 @@ static cu_pointer faults_of(rt_gpu *g) {
     if (g->faults) return at;
     tg_faults head = {.capacity = RT_FAULT_WORDS};
     if (g->comm) g->observer->other(g->comm);
+    g->follows = false;
     cu_result error = rt_cuda_driver()->to_device(at, &head, sizeof head, g->stream);
     if (error) {
         rt_gpu_failed(g, rt_cuda_fail("cuMemcpyHtoDAsync", error, "preparing asserts and prints"));
@@ -151,8 +154,20 @@ cu_launch rt_gpu_how(const rt_gpu *g, const tg_device_function *f, uint32_t ctas
                        .n_attributes = tg_cluster_of(f) > 1};
 }
 
-/// Launches programs of ranks before the preceding work has ended. Returns false if that is
-/// impossible. A driver that refuses it is not asked again.
+/// Whether the driver refused an early launch of a phase.
+static _Atomic bool refuses_early;
+
+/// Whether the function may start before the preceding work ends: a step of ranks, or the phase
+/// before it in the same launch. Captures keep plain launches.
+static bool may_be_early(const rt_gpu *g, const tg_device_function *f) {
+    if (!(f->flags & TG_DEVICE_EARLY)) return false;
+    if (g->comm) return g->observer->may_be_early(g->comm);
+    return g->follows && g->space && !rt_workspace_is_captured(g->space) &&
+           rt_cuda_driver()->launch_ex && !atomic_load(&refuses_early);
+}
+
+/// Launches programs before the preceding work has ended. Returns false if that is impossible. A
+/// driver that refuses it is not asked again.
 static bool is_launched_early(rt_gpu *g, const cu_launch *how, cu_function function,
                               void *const *args) {
     cu_attribute both[2] = {how->attributes[0]};
@@ -160,7 +175,10 @@ static bool is_launched_early(rt_gpu *g, const cu_launch *how, cu_function funct
     both[early.n_attributes++] = (cu_attribute){.id = CU_ATTRIBUTE_EARLY, .value.early = 1};
     early.attributes = both;
     bool taken = !rt_cuda_driver()->launch_ex(&early, function, (void **)(uintptr_t)args, NULL);
-    g->observer->were_early(g->comm, taken);
+    if (g->comm)
+        g->observer->were_early(g->comm, taken);
+    else
+        atomic_store(&refuses_early, !taken);
     return taken;
 }
 
@@ -175,7 +193,8 @@ static int32_t launch_function(rt_gpu *g, const tg_device_function *f, cu_functi
                                uint32_t ctas, void *const *args) {
     cu_attribute cluster;
     cu_launch how = rt_gpu_how(g, f, ctas, &cluster);
-    bool early = f->flags & TG_DEVICE_EARLY && g->comm && g->observer->may_be_early(g->comm);
+    bool early = may_be_early(g, f);
+    g->follows = true;
     if (early && is_launched_early(g, &how, function, args)) return TG_RUN_OK;
     return rt_gpu_launch(g, f, function, &how, args);
 }

@@ -158,6 +158,10 @@ tg_status rt_workspace_counter(rt_space *s, cu_pointer *out) {
                         s->device->number, s->device->name);
 }
 
+bool rt_workspace_is_captured(const rt_space *s) {
+    return s->capture != 0;
+}
+
 void rt_workspace_doubt_counter(rt_space *s) {
     s->counter_is_zero = false;
 }

@@ -152,6 +152,7 @@ struct rt_gpu {
     cu_stream stream;
     rt_space *space;                 // NULL before the first request
     tg_status status;                // of a failure of the launch; tg_last_error() has the text
+    bool follows;                    // the last request to the stream was a kernel
     bool faults;                     // a launched function may write fault records
     double patience;                 // the limit of rt_wait for synchronous launches
     bool stuck;                      // a synchronous launch exceeded it
@@ -180,6 +181,8 @@ cu_launch rt_gpu_how(const rt_gpu *g, const tg_device_function *f, uint32_t ctas
 /// Launches in the device's context. Returns a tg_run_status.
 int32_t rt_gpu_launch(rt_gpu *g, const tg_device_function *f, cu_function function,
                       const cu_launch *how, void *const *args);
+/// Whether a launch recorded by a capture uses the workspace.
+bool rt_workspace_is_captured(const rt_space *s);
 /// Reports a failed launch in words. gpu.device must be set.
 int32_t rt_gpu_launch_failed(rt_gpu *g, const tg_device_function *f, const cu_launch *how,
                              cu_result error);

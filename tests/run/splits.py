@@ -1,0 +1,82 @@
+"""Loops that are split over programs: partial sums, and the phase that joins them."""
+
+from harness import *
+
+
+def small(shape, seed, type=np.float16):
+    """Integers, of which all sums are exact."""
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(type)
+
+
+def joined(a, b, bias, r, **_):
+    v = a @ b.T + bias + r + np.arange(a.shape[0])[:, None]
+    return {"y": np.maximum(v, 0), "yt": v.T}
+
+
+def columns(a, b, **_):
+    y = a @ b.T
+    rows = range(0, a.shape[0], 64)
+    return {"y": y, "s": np.stack([y[i : i + 64].sum(0) for i in rows])}
+
+
+# Parts of different lengths, empty ones, a loop that is shorter than the parts, and none at all.
+for m, n, k, tune in [
+    (100, 72, 200, {"split": 3}),
+    (70, 136, 30, {"split": 4, "BM": 128}),
+    (70, 136, 0, {"split": 2}),
+    (130, 200, 808, {"split": 12, "BM": 128, "BN": 128}),
+    (16, 64, 1000, {"split": 40, "BM": 16}),
+]:
+    case(
+        "splits.teg",
+        "joined",
+        {"a": small((m, k), 1), "b": small((n, k), 2), "bias": small((n,), 3, np.float32),
+         "r": small((m, n), 4), "yt": f"zeros({n},{m}):f32"},
+        joined,
+        tune=[{"BM": 64, "BN": 64, "BK": 64} | tune],
+        name=f"splits-joined-{m}x{n}x{k}",
+    )
+case(
+    "splits.teg",
+    "joined",
+    {"a": small((100, 200), 1), "b": small((72, 200), 2), "bias": small((72,), 3, np.float32),
+     "r": small((100, 72), 4), "y": "same(r)", "yt": "zeros(72,100):f32"},
+    joined,
+    tune=[{"BM": 64, "BN": 64, "BK": 64, "split": 3}],
+    name="splits-joined-in-place",
+)
+case(
+    "splits.teg",
+    "columns",
+    {"a": small((100, 200), 1), "b": small((72, 200), 2), "s": "zeros(2,72):f32"},
+    columns,
+    tune=[{"split": 3}],
+    name="splits-columns",
+)
+for split in (3, 40):
+    case(
+        "splits.teg",
+        "rows",
+        {"x": small((50, 1000), 1, np.float32), "greatest": "zeros(50):f32", "total": "zeros(50):f32"},
+        lambda x, **_: {"total": x.sum(1), "greatest": x.max(1)},
+        tune=[{"BM": 32, "BK": 64, "split": split}, {"BM": 4, "BK": 64, "split": split}],
+        name=f"splits-rows-{split}",
+    )
+case(
+    "splits.teg",
+    "twice",
+    {"a": small((100, 200), 1), "b": small((72, 200), 2), "c": small((72, 200), 3), "y": "zeros(100,72):f32"},
+    lambda a, b, c, **_: {"y": (a @ b.T) * (a @ c.T)},
+    tune=[{"split": 3}],
+    name="splits-twice",
+)
+# More programs than the workspace takes parts of: the launch does not split.
+case(
+    "splits.teg",
+    "twice",
+    {"a": small((64 * 64, 72), 1), "b": small((40, 72), 2), "c": small((40, 72), 3),
+     "y": f"zeros({64 * 64},40):f32"},
+    lambda a, b, c, **_: {"y": (a @ b.T) * (a @ c.T)},
+    tune=[{"split": 100}],
+    name="splits-too-many",
+)
