@@ -350,11 +350,13 @@ static Value *load_part(LoopSplit *s, Builder *b, const Join *j, Value *way, int
 
 /// On GPUs, loads all parts as a block and joins them by a reduction.
 static bool join_at_once(LoopSplit *s, Builder *b, const Join *j, Value *from) {
+    int64_t most;
+    if (!const_int(s->joined, &most)) most = max_parts(s);
     Parts parts = {.n = s->loop->n_results,
                    .tensors = s->part,
                    .at = part_place(b, j->program, from, j->first, j->state[0]->type),
                    .along = 1,
-                   .most = max_parts(s),
+                   .most = most,
                    .join = s->monoids ? NULL : s->loop->regions[1],
                    .monoids = s->monoids};
     return s->env->gpu && fold_parts(b, &parts, from, s->joined, j->state);

@@ -498,7 +498,11 @@ static double join_seconds(const GpuModel *m, double programs) {
     double bytes = programs * part_bytes(m->parted);
     double sms = fmin(t->sms, ceil(bytes / sizeof(float) / SPLIT_JOIN_NUMBERS));
     double cycles = COST_GPU_CTA_START + 2 * COST_GPU_LATENCY + bytes / sms / COST_GPU_L2_CYCLE;
-    return COST_GPU_LAUNCH + cycles / t->clock;
+    double seconds = COST_GPU_JOIN_PARTS + cycles / t->clock;
+    if (m->out)
+        text_add(m->out, "  their parts, %.3g MB, are joined in %.3g us\n", bytes * 1e-6,
+                 seconds * 1e6);
+    return seconds;
 }
 
 /* ---- phases -------------------------------------------------------------------------------- */

@@ -70,6 +70,16 @@ case(
     tune=[{"split": 3}],
     name="splits-twice",
 )
+# More parts than a block of them has.
+case(
+    "splits.teg",
+    "joined",
+    {"a": small((40, 6000), 1), "b": small((48, 6000), 2), "bias": small((48,), 3, np.float32),
+     "r": small((40, 48), 4), "yt": "zeros(48,40):f32"},
+    joined,
+    tune=[{"BM": 64, "BN": 64, "BK": 32, "split": 90}, {"BM": 16, "BN": 64, "BK": 64, "split": 66}],
+    name="splits-many-parts",
+)
 # More programs than the workspace takes parts of: the launch does not split.
 case(
     "splits.teg",
