@@ -216,6 +216,49 @@ static void captures(void **state) {
     fake.fake_drop(graph);
 }
 
+/// A phase that follows another one of its launch begins before that has ended, if both are said to
+/// wait. Recorded phases do not, nor the only one, nor any after the driver refused it.
+static void phases_begin_early(void **state) {
+    (void)state;
+    static tg_device_function waiting[FUNCTIONS];
+    memcpy(waiting, functions, sizeof functions);
+    waiting[FILL].flags = waiting[SCALE].flags = TG_DEVICE_EARLY;
+    static tg_image image;
+    image = for_90a;
+    image.functions = waiting;
+    const tg_variant variant[] = {VARIANT(scale_entry, &image)};
+    tg_kernel_info info = scale_info;
+    info.variants = variant;
+    info.n_variants = 1;
+    tg_kernel kernel = {.abi = TG_ABI, .info = &info};
+    Call c;
+    FakeOp op;
+    workspaces[0] = 100;
+    filled = 7;
+    for (int i = 0; i < 2; i++) {
+        expect_ok(tg_launch(&kernel, on_device(&c, 0)->args, 3));
+        assert_true(seen_launch.early);
+        expect_scaled(&c, 7);
+    }
+    workspaces[0] = 0;
+    expect_ok(tg_launch(&kernel, on_device(&c, 0)->args, 3));
+    assert_false(seen_launch.early);
+    workspaces[0] = 100;
+    void *stream = fake.fake_stream(0);
+    fake.fake_capture(stream);
+    expect_ok(tg_launch_on(&kernel, c.args, 3, stream));
+    void *graph = fake.fake_capture_end(stream);
+    for (int i = 0; fake.fake_graph_op(graph, i, &op); i++) assert_false(op.early);
+    fake.fake_drop(graph);
+    setenv("FAKE_CUDA_PLAIN", "1", 1);
+    expect_ok(tg_launch(&kernel, on_device(&c, 0)->args, 3));
+    unsetenv("FAKE_CUDA_PLAIN");
+    assert_false(seen_launch.early);
+    expect_scaled(&c, 7);
+    expect_ok(tg_launch(&kernel, c.args, 3));
+    assert_false(seen_launch.early);
+}
+
 /// A first launch loads code, also while a stream is captured.
 static void captured_first(void **state) {
     (void)state;
@@ -701,6 +744,7 @@ int main(void) {
         TEST(many_streams),
         TEST(several_threads),
         TEST(captures),
+        TEST(phases_begin_early),
         TEST(captured_first),
         TEST(tensor_maps),
         TEST(asserts_and_prints),
