@@ -14,8 +14,8 @@
 // rounding, is the same in every run.
 //
 // If the number of programs is known only to the launch, loops with a merge function get the form
-// above. Other loops stay as they are unless PassEnv.split asks for it. Then a GPU stores parts only
-// if they take at most SPLIT_WORKSPACE bytes. A launch with more programs does not split.
+// above. Other loops stay as they are unless PassEnv.split asks for it. Then a GPU stores parts
+// only if they take at most SPLIT_WORKSPACE bytes. A launch with more programs does not split.
 //
 // On GPUs the programs that join parts are cut by rows where possible (join_rows.h).
 #include "passes/gpu/join_rows.h"
@@ -146,7 +146,7 @@ static void take_wanted_ways(LoopSplit *s, Builder *b) {
     s->ways = s->joined = build_index(b, s->env->split);
     for (int i = 0; i < s->loop->n_results; i++) {
         const Type *t = result(s->loop, i)->type;
-        bytes += ty_count(t) * elem_info[t->elem].bits / 8;
+        bytes += (ty_count(t) * elem_info[t->elem].bits + 7) / 8;
     }
     int64_t most = SPLIT_WORKSPACE / (bytes * s->env->split);
     if (!s->env->gpu || (const_int(s->programs, &programs) && programs <= most)) return;
@@ -371,8 +371,7 @@ static bool join_few(LoopSplit *s, Builder *b, const Join *j, Value *from) {
         return false;
     Value **parts = ctx_array(s->ctx, Value *, ways * n);
     for (int64_t way = first; way < ways; way++)
-        for (int i = 0; i < n; i++)
-            parts[way * n + i] = load_part(s, b, j, build_index(b, way), i);
+        for (int i = 0; i < n; i++) parts[way * n + i] = load_part(s, b, j, build_index(b, way), i);
     for (int64_t way = first; way < ways; way++)
         join_states(s, b, j->state, parts + way * n, j->state);
     return true;

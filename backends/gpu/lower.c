@@ -389,7 +389,7 @@ static void check_registers(const GpuFn *f) {
     ctx_leave(f->ctx, CTX_ERRORS);
 }
 
-/// What a kernel launches.
+/// The launches of a kernel.
 typedef struct LaunchCount {
     int dispatches;
     bool steps; // of the runtime, around programs of several ranks
@@ -401,8 +401,8 @@ static void count_launch(Op *op, void *arg) {
     n->steps |= op->code == OP_COMM_BEGIN;
 }
 
-/// Programs that follow a step of the runtime, or another phase of the kernel, may begin before that
-/// has ended, and the next ones before these end.
+/// Programs that follow a step of the runtime, or another phase of the kernel, may begin before
+/// that has ended, and the next ones before these end.
 static bool is_early(const Op *device, const GpuTarget *target) {
     LaunchCount n = {0};
     op_walk_pre(op_enclosing(device, OP_MODULE), count_launch, &n);

@@ -38,15 +38,15 @@ typedef struct GpuModel {
     double searched; // the same, scaled to the bytes of long rows that take as long
     const Value *seen[64];
     int n_seen;
-    bool piped;     // inside a loop whose loads are copies
-    bool looped;    // inside a loop that only reads
-    bool alone;     // each CTA has an SM to itself
-    double each;    // programs of an SM in the whole phase
-    bool persists;  // CTAs go from tile to tile
-    bool roles;     // an extra warp copies
-    bool split;     // ... and waits for its items stand between exponentials
-    bool mixed;     // for some products no extra warp could copy
-    const Op *rows; // the level whose neighbours are pairs of programs (multicast.c), or NULL
+    bool piped;       // inside a loop whose loads are copies
+    bool looped;      // inside a loop that only reads
+    bool alone;       // each CTA has an SM to itself
+    double each;      // programs of an SM in the whole phase
+    bool persists;    // CTAs go from tile to tile
+    bool roles;       // an extra warp copies
+    bool split;       // ... and waits for its items stand between exponentials
+    bool mixed;       // for some products no extra warp could copy
+    const Op *rows;   // the level whose neighbours are pairs of programs (multicast.c), or NULL
     const Op *parted; // the loop that split.c splits into `ways` parts, or NULL
     double ways;
     GpuShape shape; // of a CTA

@@ -3,11 +3,12 @@
 //
 //   parallel b { %s = for k { ... }; store %y, f(%s), %m, %count }
 //   -> parallel b { parallel %row in 0 .. 128 by 8 {
-//        %s = join of rows %row .. of the parts; store %y, f(%s), %m + %row, min(%count - %row, 8) } }
+//        %s = join of rows %row .. of the parts; store %y, f(%s), %m + %row, min(%count - %row, 8)
+//        } }
 //
 // A product that is split has few tiles, each with many sums. One program a tile would leave most
-// SMs idle while the rest read all parts. Rows are independent of one another if each op between the
-// join and the stores maps rows to rows.
+// SMs idle while the rest read all parts. Rows are independent of one another if each op between
+// the join and the stores maps rows to rows.
 #include "passes/gpu/join_rows.h"
 
 #include "passes/gpu/block_part.h"
@@ -109,7 +110,8 @@ int64_t rows_of_join(Ir *ir, const Op *loop, int64_t parts) {
     int64_t all = first->extents[0], rows = all;
     for (int i = 0; i < loop->n_results; i++) {
         const Type *t = result(loop, i)->type;
-        if (!t->rank || t->extents[0] != all || !goes_by_rows(&c, operand(loop, i + 2), 0)) return 0;
+        if (!t->rank || t->extents[0] != all || !goes_by_rows(&c, operand(loop, i + 2), 0))
+            return 0;
         numbers += ty_count(t) / all * parts;
         if (t->rank == 1) least = LINE_BITS / elem_info[t->elem].bits;
     }

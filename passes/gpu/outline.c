@@ -7,8 +7,8 @@
 //
 // Tensors and scalars that the body uses become parameters. Constants, blocks, dims of tensors that
 // are parameters anyway, and multiples by constants are rematerialised on the device. So later
-// passes still see that the start of a part of a loop is a multiple of its step. Merge functions are
-// removed, since nothing calls them any more.
+// passes still see that the start of a part of a loop is a multiple of its step. Merge functions
+// are removed, since nothing calls them any more.
 #include "passes/passes.h"
 #include "passes/util.h"
 
