@@ -1,8 +1,10 @@
 # Interface target TegulaLLVM: the shared library of LLVM 22, found by llvm-config in milliseconds
 # (an LLVM config package takes seconds to load). TEGULA_STATIC_LLVM links LLVM and everything else
 # except libc statically, so that the result runs on other machines (TegulaGlibc.cmake chooses the
-# glibc).
+# glibc). With TEGULA_ONE_LLVM, libtegula_llvm.so beside libtegula.so holds LLVM for the library and for
+# the programs.
 option(TEGULA_STATIC_LLVM "Link LLVM's static libraries" OFF)
+option(TEGULA_ONE_LLVM "With static LLVM: one copy, in libtegula_llvm.so, for libtegula.so and tegula" OFF)
 find_program(LLVM_CONFIG NAMES llvm-config-22 llvm-config PATHS /usr/lib/llvm-22/bin REQUIRED)
 execute_process(COMMAND ${LLVM_CONFIG} --version --includedir --libdir --bindir
                 OUTPUT_VARIABLE llvm_out OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -42,8 +44,17 @@ if(TEGULA_STATIC_LLVM)
     tegula_static(png PNG_ARCHIVE) # needed by the tools
     set(PNG_LIBRARY ${PNG_ARCHIVE} CACHE FILEPATH "" FORCE)
     set(ZLIB_LIBRARY ${Z_ARCHIVE} CACHE FILEPATH "" FORCE)
-    target_link_libraries(TegulaLLVM INTERFACE ${LLVM_ARCHIVES} ${ZSTD_ARCHIVE} ${Z_ARCHIVE}
-                          ${STDCXX_ARCHIVE} ${CMAKE_DL_LIBS} Threads::Threads m)
+    set(parts_of_llvm ${LLVM_ARCHIVES} ${ZSTD_ARCHIVE} ${Z_ARCHIVE} ${STDCXX_ARCHIVE})
+    if(TEGULA_ONE_LLVM)
+        # A file and no target: the rule that makes it reads the objects of the libraries that call LLVM
+        # (TegulaOneLLVM.cmake).
+        set(TEGULA_LLVM_FILE ${CMAKE_BINARY_DIR}/lib/libtegula_llvm.so)
+        target_link_libraries(TegulaLLVM INTERFACE ${TEGULA_LLVM_FILE} ${CMAKE_DL_LIBS}
+                              Threads::Threads m)
+    else()
+        target_link_libraries(TegulaLLVM INTERFACE ${parts_of_llvm} ${CMAKE_DL_LIBS}
+                              Threads::Threads m)
+    endif()
     target_link_options(TegulaLLVM INTERFACE -static-libgcc LINKER:--gc-sections
                         LINKER:--exclude-libs,ALL)
 else()
@@ -58,6 +69,9 @@ get_filename_component(llvm_real ${llvm_real} DIRECTORY)
 set(TEGULA_RUN_PATH ${CMAKE_INSTALL_RPATH})
 if(NOT TEGULA_STATIC_LLVM AND NOT llvm_real IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
     list(APPEND TEGULA_RUN_PATH ${LLVM_LIB_DIR})
+endif()
+if(TEGULA_ONE_LLVM)
+    list(APPEND TEGULA_RUN_PATH $ORIGIN $ORIGIN/../lib)
 endif()
 function(tegula_run_path target)
     set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON

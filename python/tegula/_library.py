@@ -178,9 +178,9 @@ def _candidates() -> list[str]:
     if named:
         return [named]
     here = pathlib.Path(__file__).resolve().parent
-    beside = here / "libtegula.so"
     tree = here.parent.parent / "build" / "libtegula.so"
-    files = [str(p) for p in (beside, tree) if p.is_file()]
+    places = (here / "lib" / "libtegula.so.0", here / "lib" / "libtegula.so", tree)
+    files = [str(p) for p in places if p.is_file()]
     return files + ["libtegula.so.0", "libtegula.so"]
 
 
