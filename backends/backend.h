@@ -126,6 +126,9 @@ const char *backend_compiler(void);
 /// Adds backend_compiler's hash and the build of LLVM. Returns false if LLVM's library does not
 /// identify itself.
 bool backend_build(Text *t);
+enum { BACKEND_LLVM_VERSION = 40 };
+/// Gets the version of LLVM ("22.1.8") and the file that holds it, or NULL if that is unknown.
+void backend_llvm(char version[BACKEND_LLVM_VERSION], const char **path);
 /// Adds the other inputs of machine code besides a module and its options: backend_build, the
 /// host's CPU, and the tools of a toolkit. Of the options it reads machine, codegen and driver.
 /// Returns false like backend_build.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Identifies the tools that made a piece of machine code, apart from its source. Users that keep
 // code compare this to decide if it would be made again the same.
+#include <dlfcn.h>
 #include <elf.h>
 #include <inttypes.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -71,6 +73,14 @@ bool backend_build(Text *t) {
     for (size_t i = 0; i < llvm.n; i++) text_add(t, "%02x", llvm.id[i]);
     text_add(t, "\n");
     return llvm.n > 0;
+}
+
+void backend_llvm(char version[BACKEND_LLVM_VERSION], const char **path) {
+    unsigned major, minor, patch;
+    Dl_info info;
+    LLVMGetVersion(&major, &minor, &patch);
+    snprintf(version, BACKEND_LLVM_VERSION, "%u.%u.%u", major, minor, patch);
+    *path = dladdr(llvm_address(), &info) ? info.dli_fname : NULL;
 }
 
 /* ---- the host, and tools ------------------------------------------------------------------- */

@@ -124,6 +124,9 @@ AmdStatus amd_link(Ctx *ctx, const AmdObject *object, const GpuTarget *gpu, AmdC
 enum { AMD_TOOLS = 4 };
 /// Lists the files of comgr, in search order, and of lld. Returns their number. Loads none.
 int amd_tools(char paths[AMD_TOOLS][TOOL_PATH]);
+/// Loads comgr, or finds lld. False: there is none. `out` has TOOL_PATH bytes.
+bool amd_comgr_path(char *out);
+bool amd_lld_path(char *out);
 
 /* ---- kernel_metadata.c ---------------------------------------------------------------------- */
 

@@ -103,12 +103,23 @@ static bool find_comgr(void) {
     return comgr.library;
 }
 
-/// Releases older than the GPU do not know it.
-static bool comgr_knows_isa(const char *isa) {
+static bool has_comgr(void) {
     static ToolLibrary search = {.lock = LOCK_INIT};
     tool_search_library(&search, find_comgr);
+    return comgr.library;
+}
+
+bool amd_comgr_path(char *out) {
+    Dl_info info;
+    if (!has_comgr() || !dladdr(*(void **)&comgr.get_version, &info)) return false;
+    snprintf(out, TOOL_PATH, "%s", info.dli_fname);
+    return true;
+}
+
+/// Releases older than the GPU do not know it.
+static bool comgr_knows_isa(const char *isa) {
     size_t n = 0;
-    if (!comgr.library || comgr.get_isa_count(&n)) return false;
+    if (!has_comgr() || comgr.get_isa_count(&n)) return false;
     for (size_t i = 0; i < n; i++) {
         const char *name;
         if (!comgr.get_isa_name(i, &name) && strcmp(name, isa) == 0) return true;
@@ -202,7 +213,7 @@ static bool by_comgr(Ctx *ctx, const AmdObject *object, const char *isa, AmdCode
 /* ---- lld ----------------------------------------------------------------------------------- */
 
 /// Searches TG_LLD ("" for none), $ROCM_PATH, PATH, the usual places.
-static bool find_lld(char *out) {
+bool amd_lld_path(char *out) {
     static const char *const names[] = {"ld.lld-22", "ld.lld"};
     const char *set = secure_getenv("TG_LLD"), *rocm = secure_getenv("ROCM_PATH");
     if (set) return tool_take(set, out);
@@ -251,7 +262,7 @@ static bool note_path(const char *path, void *arg) {
 int amd_tools(char paths[AMD_TOOLS][TOOL_PATH]) {
     Paths p = {.data = paths};
     visit_comgr(note_path, &p);
-    return p.n + find_lld(paths[p.n]);
+    return p.n + amd_lld_path(paths[p.n]);
 }
 
 AmdStatus amd_link(Ctx *ctx, const AmdObject *object, const GpuTarget *gpu, AmdCode *out) {
@@ -263,7 +274,7 @@ AmdStatus amd_link(Ctx *ctx, const AmdObject *object, const GpuTarget *gpu, AmdC
         out->linker = "comgr";
         return AMD_OK;
     }
-    if (find_lld(program)) return by_lld(ctx, program, object, out) ? AMD_OK : AMD_FAILED;
+    if (amd_lld_path(program)) return by_lld(ctx, program, object, out) ? AMD_OK : AMD_FAILED;
     if (known) {
         out->log = refusal_text(ctx, "libamd_comgr", "no code object", out->log);
         return AMD_FAILED;

@@ -90,11 +90,22 @@ static bool find_nvjitlink(void) {
            load_wheel("/usr");
 }
 
-/// A driver refuses machine code from a later major release of CUDA than its own.
-static bool can_jit_link(int ptx, int driver) {
+static bool has_nvjitlink(void) {
     static ToolLibrary search = {.lock = LOCK_INIT};
     tool_search_library(&search, find_nvjitlink);
-    return linker.library && (!driver || linker.version / 1000 <= driver / 1000) &&
+    return linker.library;
+}
+
+int nv_jitlink_path(char *out) {
+    Dl_info info;
+    if (!has_nvjitlink() || !dladdr(*(void **)&linker.nvJitLinkCreate, &info)) return 0;
+    snprintf(out, TOOL_PATH, "%s", info.dli_fname);
+    return linker.version;
+}
+
+/// A driver refuses machine code from a later major release of CUDA than its own.
+static bool can_jit_link(int ptx, int driver) {
+    return has_nvjitlink() && (!driver || linker.version / 1000 <= driver / 1000) &&
            nv_ptx_of_driver(linker.version) >= ptx;
 }
 

@@ -31,6 +31,9 @@ NvStatus nv_link_finish(NvLink *l);
 /// Frees the result, and ends a program that is still running.
 void nv_link_free(NvLink *l);
 
+/// Loads nvJitLink. Returns its release (13000); 0: there is none. `out` has TOOL_PATH bytes.
+int nv_jitlink_path(char *out);
+
 enum { NV_TOOLS = 3 };
 /// Lists the existing files of libNVVM (with `nvvm`), of ptxas, and of nvJitLink if it goes first
 /// or ptxas is absent (both with `link`). Returns their number. It runs nothing, and loads nothing

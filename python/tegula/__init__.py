@@ -14,7 +14,8 @@ current stream of the library that made them, and the call does not wait for the
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+import os
+from typing import Any, Optional
 
 from . import _library as c
 from ._arrays import bfloat16, float8_e4m3, float8_e5m2, int4, uint4
@@ -40,6 +41,7 @@ __all__ = [
     "int4",
     "library_path",
     "load",
+    "prefix",
     "source",
     "synchronize",
     "uint4",
@@ -47,6 +49,9 @@ __all__ = [
 ]
 
 library_path: str = c.path
+# The folder with bin/, include/ and lib/ of an installed wheel; None if the package holds no headers.
+_folder = os.path.dirname(os.path.abspath(__file__))
+prefix: Optional[str] = _folder if os.path.isfile(os.path.join(_folder, "include", "tegula.h")) else None
 
 
 def version() -> str:

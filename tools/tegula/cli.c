@@ -12,6 +12,7 @@ static int (*const run_command[COMMAND_COUNT])(Ctx *ctx, const Options *o) = {
     [EMIT_BIT] = cmd_emit,   [EXPLAIN_BIT] = cmd_explain, [TARGETS_BIT] = cmd_targets,
     [BUILD_BIT] = cmd_build, [BENCH_BIT] = cmd_bench,     [PROFILE_BIT] = cmd_profile,
     [CACHE_BIT] = cmd_cache, [TUNE_BIT] = cmd_tune,       [LSP_BIT] = cmd_lsp,
+    [DOCTOR_BIT] = cmd_doctor,
 };
 
 typedef struct Invocation {

@@ -35,7 +35,7 @@ typedef struct Options {
     const char *shapes, *mode, *budget, *report, *jsonl, *tuned;
     int64_t variants;
     bool merge, again;
-    bool werror, check_json, names, jit, verbose, all;
+    bool werror, check_json, names, jit, verbose, all, as_json;
 } Options;
 
 /// Parses the words after the program's name. Returns -1, or an exit code if the program is done
@@ -91,6 +91,7 @@ int cmd_profile(Ctx *ctx, const Options *o);
 int cmd_cache(Ctx *ctx, const Options *o);
 int cmd_lsp(Ctx *ctx, const Options *o);
 int cmd_tune(Ctx *ctx, const Options *o);
+int cmd_doctor(Ctx *ctx, const Options *o);
 
 /// Parses and runs one command line (without the program's name) in a context of its own; prints
 /// its diagnostics. Returns the exit code.
