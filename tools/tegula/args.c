@@ -1,81 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The command line: parsing, help, suggestions. Everything comes from commands.def.
-#include "tools/tegula/cli.h"
+#include "tools/tegula/command_table.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct CommandInfo {
-    const char *name, *operands;
-    int least, most;
-    const char *doc;
-} CommandInfo;
-
-static const CommandInfo commands[] = {
-#define CMD(id, name, operands, least, most, doc) {name, operands, least, most, doc},
-#include "tools/tegula/commands.def"
-};
-
-typedef enum OptionKind { FLAG, NUMBER, TEXT, LIST } OptionKind;
-
-// Bits of a row's third column.
-enum {
-#define CMD(id, ...) id = 1 << id##_BIT,
-#include "tools/tegula/commands.def"
-};
-
-typedef struct OptionInfo {
-    size_t field; // offset in Options
-    const char *name;
-    char letter;
-    int commands;
-    OptionKind kind;
-    const char *placeholder, *doc;
-} OptionInfo;
-
-static const OptionInfo options[] = {
-#define OPT(field, name, letter, commands, kind, placeholder, doc)                                 \
-    {offsetof(Options, field), name, letter, commands, kind, placeholder, doc},
-#include "tools/tegula/commands.def"
-};
-enum { N_OPTIONS = sizeof options / sizeof *options };
-
 /* ---- help ---------------------------------------------------------------------------------- */
 
-static const char ARGUMENTS[] =
-    "An argument is --arg NAME=SPEC, where SPEC is a source and views of it:\n"
-    "\n"
-    "  3  -1.5  inf  true            a scalar\n"
-    "  none                          a null optional tensor\n"
-    "  @file.npy  @file.png          an array from a file\n"
-    "  same(x)                       the memory of argument x: in place\n"
-    "  zeros(4,5)  ones(4,5)  full(4,5,value=7)  iota(4,5)\n"
-    "  rand(4,5,seed=1,lo=-1,hi=1)   uniform; integers: 0 .. 9\n"
-    "  randn(4,5,seed=1)             normal\n"
-    "\n"
-    "  :f32 :bf16 :i8 ...            element type (bits of u2 and u1 files for types NumPy lacks)\n"
-    "  [1:5, ::-1, 3]                slices, as in NumPy\n"
-    "  :transpose :permute(1,0,2)    other order of the axes\n"
-    "  :expand(4,0)                  a new axis 0 of extent 4 and stride 0\n"
-    "  :fortran                      column-major in memory\n"
-    "  :spread(0,3000000000)         elements that far apart along axis 0\n"
-    "\n"
-    "A shell wants quotes around ( ) [ ]:\n"
-    "\n"
-    "  --arg x='rand(128,256):bf16' --arg w='@w.npy[::2]:transpose' --arg n=3\n"
-    "\n"
-    "A symmetric tensor is given as all shards: rand(2,128,64) is [128, 64] of two ranks.\n"
-    "Outputs need no argument where their dims and type follow from the inputs.\n";
-
 static void help_command(Command c) {
-    const CommandInfo *info = &commands[c];
+    const CommandInfo *info = &cli_commands[c];
     printf("tegula %s: %s\n\nusage: tegula %s [options]%s%s\n", info->name, info->doc, info->name,
            *info->operands ? " " : "", info->operands);
     bool any = false;
     for (int i = 0; i < N_OPTIONS; i++) {
-        const OptionInfo *o = &options[i];
+        const OptionInfo *o = &cli_options[i];
         if (!(o->commands & 1 << c)) continue;
         if (!any) printf("\n");
         any = true;
@@ -90,9 +30,10 @@ static void help_all(void) {
     printf("Tegula: block-level tensor kernels on any chip\n\n"
            "usage: tegula COMMAND [options] [files]\n\n");
     for (int i = 0; i < COMMAND_COUNT; i++)
-        printf("  %-10s%s\n", commands[i].name, commands[i].doc);
+        printf("  %-10s%s\n", cli_commands[i].name, cli_commands[i].doc);
     printf("\n`tegula COMMAND --help` lists the options of a command.\n"
-           "`tegula help arguments` describes how arguments are written.\n\n"
+           "`tegula help arguments` describes how arguments are written.\n"
+           "`tegula help man` prints the manual page: tegula help man | man -l -\n\n"
            "  tegula run softmax.teg --arg x=@x.npy --out y=y.npy\n"
            "  tegula run matmul.teg --arg a='rand(512,256)' --arg b='rand(256,384)' --set BM=64\n"
            "  tegula build softmax.teg -o softmax.o --header softmax.h\n");
@@ -100,7 +41,7 @@ static void help_all(void) {
 
 static int find_command(const char *name) {
     for (int i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(commands[i].name, name) == 0) return i;
+        if (strcmp(cli_commands[i].name, name) == 0) return i;
     return -1;
 }
 
@@ -109,7 +50,9 @@ static int help_topic(const char *topic) {
     if (c >= 0) {
         help_command((Command)c);
     } else if (topic && strcmp(topic, "arguments") == 0) {
-        fputs(ARGUMENTS, stdout);
+        fputs(cli_arguments_help, stdout);
+    } else if (topic && strcmp(topic, "man") == 0) {
+        print_manual();
     } else if (topic) {
         cli_error("no help on '%s'", topic);
         cli_hint("there is help on 'arguments' and on each command; 'tegula help' lists them");
@@ -144,7 +87,7 @@ static void list_add(Ctx *ctx, List *list, const char *text) {
 /// (`--check`).
 static const OptionInfo *find_option(Command c, const char *name, size_t len, char letter) {
     for (int i = 0; i < N_OPTIONS; i++) {
-        const OptionInfo *o = &options[i];
+        const OptionInfo *o = &cli_options[i];
         if (!(o->commands & 1 << c)) continue;
         if (letter ? o->letter == letter
                    : strlen(o->name) == len && strncmp(o->name, name, len) == 0)
@@ -155,14 +98,14 @@ static const OptionInfo *find_option(Command c, const char *name, size_t len, ch
 
 /// Suggests a similar option of this command first, and then one of another command.
 static int unknown_option(Command c, const char *word, const char *name) {
-    cli_error("unknown option '%s' of 'tegula %s'", word, commands[c].name);
+    cli_error("unknown option '%s' of 'tegula %s'", word, cli_commands[c].name);
     const char *names[N_OPTIONS], *owner = NULL;
     int n = 0;
     for (int i = 0; i < N_OPTIONS; i++) {
-        if (options[i].commands & 1 << c) names[n++] = options[i].name;
-        if (strcmp(options[i].name, name) != 0) continue;
+        if (cli_options[i].commands & 1 << c) names[n++] = cli_options[i].name;
+        if (strcmp(cli_options[i].name, name) != 0) continue;
         for (int k = 0; k < COMMAND_COUNT && !owner; k++)
-            if (options[i].commands & 1 << k) owner = commands[k].name;
+            if (cli_options[i].commands & 1 << k) owner = cli_commands[k].name;
     }
     const char *close = closest_name(name, names, n);
     if (close)
@@ -170,7 +113,7 @@ static int unknown_option(Command c, const char *word, const char *name) {
     else if (owner)
         cli_hint("it is an option of 'tegula %s'", owner);
     else
-        cli_hint("'tegula %s --help' lists the options", commands[c].name);
+        cli_hint("'tegula %s --help' lists the options", cli_commands[c].name);
     return EXIT_USAGE;
 }
 
@@ -226,7 +169,7 @@ static int take_cli_option(Words *w, Command c, const char *word) {
 
 /// `run` takes its file from the command line, or its runs from --batch.
 static int check_cli_operands(const Options *o) {
-    const CommandInfo *c = &commands[o->command];
+    const CommandInfo *c = &cli_commands[o->command];
     if (o->files.n < c->least || (o->command == RUN_BIT && !o->batch && o->files.n == 0)) {
         cli_error("'tegula %s' needs %s", c->name, c->operands);
         cli_hint("'tegula %s --help' describes it", c->name);
@@ -313,7 +256,7 @@ static int take_command(const char *word, Command *out) {
     }
     cli_error("unknown %s '%s'", *word == '-' ? "option" : "command", word);
     const char *names[COMMAND_COUNT];
-    for (int i = 0; i < COMMAND_COUNT; i++) names[i] = commands[i].name;
+    for (int i = 0; i < COMMAND_COUNT; i++) names[i] = cli_commands[i].name;
     const char *close = closest_name(word, names, COMMAND_COUNT);
     size_t n = strlen(word);
     if (close)

@@ -92,6 +92,7 @@ int cmd_cache(Ctx *ctx, const Options *o);
 int cmd_lsp(Ctx *ctx, const Options *o);
 int cmd_tune(Ctx *ctx, const Options *o);
 int cmd_doctor(Ctx *ctx, const Options *o);
+int cmd_completion(Ctx *ctx, const Options *o);
 
 /// Parses and runs one command line (without the program's name) in a context of its own; prints
 /// its diagnostics. Returns the exit code.

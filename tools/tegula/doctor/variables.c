@@ -58,18 +58,22 @@ static bool is_whole(const char *text) {
     return end > text && !*end && !errno;
 }
 
+static const char *file_fault(Ctx *ctx) {
+    return ctx_format(ctx, "cannot be used (%s)", strerror(errno));
+}
+
 /// Returns NULL, or why the value is not accepted.
 static const char *value_fault(Ctx *ctx, const Variable *v, const char *value) {
     struct stat s;
     int64_t bytes;
     switch (v->kind) {
     case CHOICE:
-        return is_choice(v->values, value) ? NULL : ctx_format(ctx, "is none of: %s", v->values);
+        return is_choice(v->values, value) ? NULL : ctx_format(ctx, "is none of %s", v->values);
     case FILE_PATH: // a plain name is looked up by the loader
-        return !strchr(value, '/') || access(value, R_OK) == 0 ? NULL : strerror(errno);
+        return !strchr(value, '/') || access(value, R_OK) == 0 ? NULL : file_fault(ctx);
     case FOLDER:
-        if (stat(value, &s) != 0) return strerror(errno);
-        return S_ISDIR(s.st_mode) ? NULL : strerror(ENOTDIR);
+        if (stat(value, &s) != 0) return file_fault(ctx);
+        return S_ISDIR(s.st_mode) ? NULL : "is no folder";
     case COUNT: return is_whole(value) ? NULL : "is not a whole number";
     case SIZE: return cache_read_size(value, &bytes) ? NULL : "is not a size like 512M";
     case TIME: return is_number(value, 0, 1e12) ? NULL : "is not a time";
@@ -84,8 +88,9 @@ static void check_variable(Doctor *d, const Variable *v, const char *value) {
     const char *fault = *value ? value_fault(d->ctx, v, value) : NULL;
     const char *shown = v->kind == SECRET ? "(hidden)" : value;
     Finding *f =
-        doctor_add(d, "environment", v->name, fault ? FINDING_PROBLEM : FINDING_OK, "=%s: %s%s%s",
-                   shown, v->meaning, fault ? "; the value: " : "", fault ? fault : "");
+        fault ? doctor_add(d, "environment", v->name, FINDING_PROBLEM, "'%s' %s; it sets %s", shown,
+                           fault, v->meaning)
+              : doctor_add(d, "environment", v->name, FINDING_OK, "%s (%s)", shown, v->meaning);
     if (fault) doctor_advise(d, f, "correct or unset %s", v->name);
     doctor_fact(d, f, "value", shown);
 }
