@@ -22,11 +22,17 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
         COMPONENT doc FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
 install(FILES ${CMAKE_SOURCE_DIR}/lang/grammar.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/lang
         COMPONENT doc)
-install(FILES ${CMAKE_SOURCE_DIR}/python/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/python
-        COMPONENT doc)
+foreach(page python/README.md tools/amdsim/README.md stdlib/math.teg stdlib/prelude.teg)
+    get_filename_component(folder ${page} DIRECTORY)
+    install(FILES ${CMAKE_SOURCE_DIR}/${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder}
+            COMPONENT doc)
+endforeach()
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc
+        FILES_MATCHING REGEX "/(Makefile|CMakeLists\\.txt|[^/]+\\.(teg|c|cpp|h|py|md|sh|png))$")
 install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/LICENSE
               ${CMAKE_SOURCE_DIR}/SECURITY.md
               ${CMAKE_SOURCE_DIR}/CONTRIBUTING.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md
+              ${CMAKE_SOURCE_DIR}/RELEASING.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 set(libraries tegula_rt_static tegula_rt_shared tegula_shared)
 if(NOT TEGULA_ONE_LLVM) # programs with the static library would need LLVM's

@@ -11,7 +11,7 @@ run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE} -B ${build} -DCMAKE_BUILD_TYPE=Releas
     -DCMAKE_C_COMPILER=${COMPILER} -DTEGULA_STATIC_LLVM=ON -DTEGULA_GLIBC=${glibc}
     -DCMAKE_INSTALL_LIBDIR=lib)
 run(${CMAKE_COMMAND} --build ${build} --target tegula tegula-opt tegula_shared tegula_static
-    tegula_rt_shared tegula_rt_static gpu_real comm_gpu launch-bench)
+    tegula_rt_shared tegula_rt_static tegula_pages gpu_real comm_gpu launch-bench)
 file(REMOVE_RECURSE ${root})
 run(${CMAKE_COMMAND} --install ${build} --prefix ${root} --strip)
 file(REMOVE ${root}/bin/tegula-opt) # a tool for work on the compiler

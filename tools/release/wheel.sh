@@ -20,7 +20,8 @@ out=$(cd "$out" && pwd)
 # One copy of LLVM for the library and the program.
 cmake -G Ninja -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTEGULA_GLIBC=$glibc \
     -DTEGULA_STATIC_LLVM=ON -DTEGULA_ONE_LLVM=ON -DCMAKE_INSTALL_LIBDIR=lib
-cmake --build "$build" --target tegula tegula_shared tegula_rt_shared tegula_rt_static
+cmake --build "$build" --target tegula tegula_pages tegula_shared tegula_rt_shared \
+    tegula_rt_static
 
 rm -rf "$root" "$package"
 for component in runtime dev tools; do
