@@ -1,7 +1,7 @@
 # Install rules: programs, libraries, headers, the library of kernels, and the files for pkg-config
 # and CMake. Components: runtime (shared libraries), dev (to build programs with them), tools (the
-# command), doc, and internal (tegula-opt, for work on the compiler). TegulaPackage.cmake makes packages
-# of them.
+# command), doc, and internal (tegula-opt, for work on the compiler). TegulaPackage.cmake makes
+# packages of them.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -37,6 +37,10 @@ install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/LICENSE
 set(libraries tegula_rt_static tegula_rt_shared tegula_shared)
 if(NOT TEGULA_ONE_LLVM) # programs with the static library would need LLVM's
     list(APPEND libraries tegula_static)
+endif()
+if(TEGULA_STATIC_LLVM) # licences: tools/release/notices.sh
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/gen/third-party DESTINATION ${CMAKE_INSTALL_DOCDIR}
+            COMPONENT runtime OPTIONAL)
 endif()
 foreach(library ${libraries})
     if(TARGET ${library})

@@ -1,10 +1,10 @@
 # Interface target TegulaLLVM: the shared library of LLVM 22, found by llvm-config in milliseconds
 # (an LLVM config package takes seconds to load). TEGULA_STATIC_LLVM links LLVM and everything else
 # except libc statically, so that the result runs on other machines (TegulaGlibc.cmake chooses the
-# glibc). With TEGULA_ONE_LLVM, libtegula_llvm.so beside libtegula.so holds LLVM for the library and for
-# the programs.
+# glibc). With TEGULA_ONE_LLVM, libtegula_llvm.so beside libtegula.so holds LLVM for the library and
+# for the programs.
 option(TEGULA_STATIC_LLVM "Link LLVM's static libraries" OFF)
-option(TEGULA_ONE_LLVM "With static LLVM: one copy, in libtegula_llvm.so, for libtegula.so and tegula" OFF)
+option(TEGULA_ONE_LLVM "Put static LLVM into libtegula_llvm.so, for library and programs" OFF)
 find_program(LLVM_CONFIG NAMES llvm-config-22 llvm-config PATHS /usr/lib/llvm-22/bin REQUIRED)
 execute_process(COMMAND ${LLVM_CONFIG} --version --includedir --libdir --bindir
                 OUTPUT_VARIABLE llvm_out OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -46,8 +46,8 @@ if(TEGULA_STATIC_LLVM)
     set(ZLIB_LIBRARY ${Z_ARCHIVE} CACHE FILEPATH "" FORCE)
     set(parts_of_llvm ${LLVM_ARCHIVES} ${ZSTD_ARCHIVE} ${Z_ARCHIVE} ${STDCXX_ARCHIVE})
     if(TEGULA_ONE_LLVM)
-        # A file and no target: the rule that makes it reads the objects of the libraries that call LLVM
-        # (TegulaOneLLVM.cmake).
+        # A file and no target: the rule that makes it reads the objects of the libraries that call
+        # LLVM (TegulaOneLLVM.cmake).
         set(TEGULA_LLVM_FILE ${CMAKE_BINARY_DIR}/lib/libtegula_llvm.so)
         target_link_libraries(TegulaLLVM INTERFACE ${TEGULA_LLVM_FILE} ${CMAKE_DL_LIBS}
                               Threads::Threads m)

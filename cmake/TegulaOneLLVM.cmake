@@ -10,8 +10,8 @@ add_custom_command(
     OUTPUT ${TEGULA_LLVM_FILE}
     COMMAND python3 ${CMAKE_SOURCE_DIR}/cmake/private_llvm.py --cc ${CMAKE_C_COMPILER}
             --nm ${CMAKE_NM} --out ${TEGULA_LLVM_FILE} --callers ${caller_files}
-            --link ${link_options} -static-libgcc -Wl,--gc-sections -Wl,--build-id=sha1 -Wl,-s -Wl,--start-group
-            ${parts_of_llvm} -Wl,--end-group -ldl -lpthread -lm
+            --link ${link_options} -static-libgcc -Wl,--gc-sections -Wl,--build-id=sha1 -Wl,-s
+            -Wl,--start-group ${parts_of_llvm} -Wl,--end-group -ldl -lpthread -lm
     DEPENDS ${callers} ${CMAKE_SOURCE_DIR}/cmake/private_llvm.py VERBATIM
     COMMENT "Linking libtegula_llvm.so")
 add_custom_target(tegula_llvm DEPENDS ${TEGULA_LLVM_FILE})

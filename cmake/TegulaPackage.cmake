@@ -1,5 +1,6 @@
-# `cpack` in a build folder makes packages of the installed components: libtegula0, libtegula-dev, tegula
-# and tegula-doc for Debian, and one archive. tools/release/packages.sh makes those of a release.
+# `cpack` in a build folder makes packages of the installed components: libtegula0, libtegula-dev,
+# tegula and tegula-doc for Debian, and one archive. tools/release/packages.sh makes those of a
+# release.
 set(CPACK_PACKAGE_NAME tegula)
 set(CPACK_PACKAGE_VENDOR "Tegula's authors")
 set(CPACK_PACKAGE_CONTACT "Tegula's authors <tegula@localhost>")

@@ -197,6 +197,7 @@ CASES = {
     ("cache", "size"): ("prune", "--size 1M", r"\d+ removed"),
     ("cache", "days"): ("prune", "--days 9", r"\d+ removed"),
     ("cache", "all"): ("prune", "--all", r"\d+ removed"),
+    ("doctor", "json"): ("", "--json", r'"section": "devices"'),
     ("targets", "names"): ("", "--names", r"-reference interpreter"),
 }
 
@@ -284,6 +285,9 @@ REFUSED = [
     ("cache show nothing", "'tegula cache list' lists them"),
     ("cache list list", "cache list: too many operands"),
     ("cache export one.teg", "one.teg exists already"),
+    ("completion tcsh", "no completion for the shell 'tcsh'"),
+    ("completion tcsh", "there are bash, zsh and fish"),
+    ("doctor one.teg", "'tegula doctor' takes no file"),
 ]
 
 

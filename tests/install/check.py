@@ -67,9 +67,13 @@ class Tree:
 
 
 def check_files(t):
-    for name in ("include/tegula.h", "include/tegula/dlpack.h", "share/tegula/std/softmax.teg"):
-        if not (t.prefix / name).is_file():
+    for name in ("include/tegula.h", "include/tegula/dlpack.h", "share/tegula/std/softmax.teg",
+                 "share/man/man1/tegula.1", "share/bash-completion/completions/tegula",
+                 "share/zsh/site-functions/_tegula", "share/fish/vendor_completions.d/tegula.fish"):
+        path = t.prefix / name
+        if not path.is_file() or not path.stat().st_size:
             raise Failed(f"{name} is not installed")
+    t.run([sys.executable, t.source / "tests/install/doc_links.py", t.prefix / "share/doc/tegula"], t.work)
 
 
 def check_makefile(t):

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the wheel of tools/release/wheel.sh on bare Debian systems, without a compiler, and runs kernels
-# on NumPy arrays and from the command line. Each release has its own Python (3.9, 3.11, 3.13) and glibc.
+# Installs the wheel of tools/release/wheel.sh on bare Debian systems, without a compiler, and runs
+# kernels on NumPy arrays and from the command line. Each release has its own Python (3.9, 3.11,
+# 3.13) and glibc.
 # Usage: wheel_root.sh BUILD SOURCE [SUITE...]. Exits 77 if the build has no wheel.
 set -eu
 build=$1 source=$2
@@ -17,7 +18,8 @@ try_suite() {
     cp "$wheel" "$source/stdlib/softmax.teg" "$work/root/opt"
     cp "$source/tests/install/wheel_use.sh" "$work/root/opt"
     # Programs find their libraries by /proc/self/exe.
-    unshare --mount sh -c 'mount -t proc proc "$1/proc" && chroot "$1" sh /opt/wheel_use.sh' - "$work/root"
+    unshare --mount sh -c 'mount -t proc proc "$1/proc" && chroot "$1" sh /opt/wheel_use.sh' \
+        - "$work/root"
 }
 for suite; do
     (try_suite "$suite")

@@ -29,13 +29,15 @@ echo "installed and used in $(($(date +%s) - begin)) s"
 # The command, the library of kernels, a simulated GPU, an object for other machines.
 PATH=$PWD/venv/bin:$PATH
 tegula --version
+tegula doctor
 tegula run std/softmax.teg -k softmax --arg 'x=rand(64,1000)' --check
 tegula run mine.teg --arg 'x=rand(4,70)' --arg s=3 --target sim:sm_90a --check
 tegula build mine.teg -o mine.o --header mine.h --target aarch64
 venv/bin/python - <<'END'
 import os, pathlib, tegula
 prefix = pathlib.Path(tegula.prefix)
-for name in ("include/tegula.h", "lib/libtegula_rt.a", "lib/pkgconfig/tegula.pc", "share/tegula/std/norm.teg"):
+for name in ("include/tegula.h", "lib/libtegula_rt.a", "lib/pkgconfig/tegula.pc",
+             "share/tegula/std/norm.teg"):
     assert (prefix / name).is_file(), name
 END
 # Compiling in another process finds the program of the wheel.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Copies the licences of the static libraries in a wheel or an archive into a folder: notices.sh FOLDER. Each
-# library is looked up in Debian's package that owns it.
+# Copies the licences of the static libraries in a wheel or an archive into a folder: notices.sh
+# FOLDER. Each library is looked up in Debian's package that owns it.
 set -eu
 mkdir -p "$1"
 copy() {

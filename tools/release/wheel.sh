@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes the wheel tegula-VERSION-py3-none-manylinux_2_28_x86_64.whl, for `pip install` on any Linux of the
-# last years: the Python package, the command, both libraries with LLVM, the C headers. It has no extension
-# module, so it serves every Python 3.
+# Makes the wheel tegula-VERSION-py3-none-manylinux_2_28_x86_64.whl, for `pip install` on any Linux
+# of the last years: the Python package, the command, the libraries with LLVM, the C headers. It has no
+# extension module, so it serves every Python 3.
 #
-#     tools/release/wheel.sh [FOLDER]        FOLDER: for the build and the wheel; default: build/wheel
+#     tools/release/wheel.sh [FOLDER]      FOLDER: for the build and the wheel; default: build/wheel
 #
-# It needs what tools/dev/setup.sh --dev installs, setuptools, and auditwheel (`pip install auditwheel`)
-# with patchelf. TEGULA_PYTHON names the Python that has them (default: python3).
+# It needs what tools/dev/setup.sh --dev installs, setuptools, and auditwheel (`pip install
+# auditwheel`) with patchelf. TEGULA_PYTHON names the Python that has them (default: python3).
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 out=${1:-$source/build/wheel}
@@ -28,7 +28,8 @@ for component in runtime dev tools; do
     cmake --install "$build" --prefix "$root" --strip --component $component
 done
 strip --strip-debug "$root"/lib/*.a
-# A wheel has no links: a library is stored under its soname, and a linker's script has the short name.
+# A wheel has no links: a library is stored under its soname, and a linker's script has the short
+# name.
 for real in "$root"/lib/lib*.so.*.*.*; do
     soname=${real%.*.*}
     mv "$real" "$soname"
