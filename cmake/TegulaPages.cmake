@@ -8,7 +8,7 @@ file(MAKE_DIRECTORY ${TEGULA_PAGES})
 set(files)
 function(tegula_page name folder) # words of the command...
     add_custom_command(OUTPUT ${TEGULA_PAGES}/${name}
-                       COMMAND tegula ${ARGN} >${TEGULA_PAGES}/${name}
+                       COMMAND tegula ${ARGN} > ${TEGULA_PAGES}/${name}
                        DEPENDS tegula VERBATIM COMMENT "Writing ${name}")
     install(FILES ${TEGULA_PAGES}/${name} DESTINATION ${folder} COMPONENT tools)
     set(files ${files} ${TEGULA_PAGES}/${name} PARENT_SCOPE)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the wheel tegula-VERSION-py3-none-manylinux_2_28_x86_64.whl, for `pip install` on any Linux
-# of the last years: the Python package, the command, the libraries with LLVM, the C headers. It has no
-# extension module, so it serves every Python 3.
+# of the last years: the Python package, the command, the libraries with LLVM, the C headers. It has
+# no extension module, so it serves every Python 3.
 #
 #     tools/release/wheel.sh [FOLDER]      FOLDER: for the build and the wheel; default: build/wheel
 #
