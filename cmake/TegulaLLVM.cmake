@@ -46,10 +46,10 @@ if(TEGULA_STATIC_LLVM)
     set(ZLIB_LIBRARY ${Z_ARCHIVE} CACHE FILEPATH "" FORCE)
     set(parts_of_llvm ${LLVM_ARCHIVES} ${ZSTD_ARCHIVE} ${Z_ARCHIVE} ${STDCXX_ARCHIVE})
     if(TEGULA_ONE_LLVM)
-        # A file and no target: the rule that makes it reads the objects of the libraries that call
-        # LLVM (TegulaOneLLVM.cmake).
-        set(TEGULA_LLVM_FILE ${CMAKE_BINARY_DIR}/lib/libtegula_llvm.so)
-        target_link_libraries(TegulaLLVM INTERFACE ${TEGULA_LLVM_FILE} ${CMAKE_DL_LIBS}
+        # A word of the linker and no target: the rule that makes the file reads the objects of the
+        # libraries that call LLVM (TegulaOneLLVM.cmake).
+        set(TEGULA_LLVM_FILE ${CMAKE_BINARY_DIR}/lib/libtegula_llvm.so.${PROJECT_VERSION_MAJOR})
+        target_link_libraries(TegulaLLVM INTERFACE -Wl,${TEGULA_LLVM_FILE} ${CMAKE_DL_LIBS}
                               Threads::Threads m)
     else()
         target_link_libraries(TegulaLLVM INTERFACE ${parts_of_llvm} ${CMAKE_DL_LIBS}

@@ -17,6 +17,7 @@ add_custom_command(
 add_custom_target(tegula_llvm DEPENDS ${TEGULA_LLVM_FILE})
 foreach(target tegula tegula-opt tegula_shared)
     add_dependencies(${target} tegula_llvm)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${TEGULA_LLVM_FILE})
 endforeach()
 install(FILES ${TEGULA_LLVM_FILE} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime
         PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ

@@ -31,9 +31,9 @@ def main():
     names = called_names(options.nm, options.callers)
     if not names:
         sys.exit("private_llvm.py: no caller of LLVM")
-    script = options.out.with_suffix(".map")
+    script = options.out.with_name(options.out.name + ".map")
     script.write_text(f"TEGULA_LLVM {{ global: {' '.join(name + ';' for name in names)} local: *; }};\n")
-    arguments = options.out.with_suffix(".rsp")
+    arguments = options.out.with_name(options.out.name + ".rsp")
     arguments.write_text("".join(f"-Wl,-u,{name}\n" for name in names))
     done = subprocess.run([options.cc, "-shared", "-o", options.out, f"-Wl,-soname,{options.out.name}",
                            f"-Wl,--version-script={script}", f"@{arguments}", *options.link])

@@ -18,8 +18,8 @@ try_suite() {
     cp "$wheel" "$source/stdlib/softmax.teg" "$work/root/opt"
     cp "$source/tests/install/wheel_use.sh" "$work/root/opt"
     # Programs find their libraries by /proc/self/exe.
-    unshare --mount sh -c 'mount -t proc proc "$1/proc" && chroot "$1" sh /opt/wheel_use.sh' \
-        - "$work/root"
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root unshare --mount sh -c \
+        'mount -t proc proc "$1/proc" && chroot "$1" sh /opt/wheel_use.sh' - "$work/root"
 }
 for suite; do
     (try_suite "$suite")

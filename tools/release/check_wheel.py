@@ -18,7 +18,7 @@ import zipfile
 MOST_BYTES = 100_000_000  # PyPI's limit for a file
 FILES = (
     "tegula/__init__.py", "tegula/py.typed", "tegula/bin/tegula", "tegula/lib/libtegula.so.0",
-    "tegula/lib/libtegula.so", "tegula/lib/libtegula_llvm.so", "tegula/lib/libtegula_rt.so.0",
+    "tegula/lib/libtegula.so", "tegula/lib/libtegula_llvm.so.0", "tegula/lib/libtegula_rt.so.0",
     "tegula/lib/libtegula_rt.so", "tegula/lib/libtegula_rt.a", "tegula/lib/pkgconfig/tegula.pc",
     "tegula/lib/pkgconfig/tegula_rt.pc", "tegula/lib/cmake/tegula/tegula-config.cmake",
     "tegula/include/tegula.h", "tegula/include/tegula/dlpack.h", "tegula/include/tegula/abi.h",
