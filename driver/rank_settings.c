@@ -314,7 +314,7 @@ static void pin_split(const SettingSearch *s, RankedSetting *at) {
     const Build *b = s->build;
     bool enough = at->grid.split_programs >= (double)split_enough_programs(b->gpu);
     bool never = enough && !(at->axes.roles && at->axes.persistent);
-    int64_t ways = at->seconds >= 0 ? wanted_split(b, at) : 1;
+    int64_t ways = at->axes.split > 1 ? at->axes.split : at->seconds >= 0 ? wanted_split(b, at) : 1;
     if ((ways > 1 || never) && is_open(s, at, AXIS_SPLIT))
         pin_schedule_value(b->ctx, &at->config, AXIS_SPLIT, ways);
 }
@@ -341,8 +341,6 @@ static void try_open_setting(SettingSearch *s, int i) {
         pin_schedule_value(b->ctx, &at->config, AXIS_PERSISTENT, -1);
     if (at->axes.cluster == GPU_PAIR && is_open(s, at, AXIS_CLUSTER))
         pin_schedule_value(b->ctx, &at->config, AXIS_CLUSTER, GPU_PAIR);
-    if (at->axes.split > 1 && is_open(s, at, AXIS_SPLIT))
-        pin_schedule_value(b->ctx, &at->config, AXIS_SPLIT, at->axes.split);
     pin_roles(s, at);
     pin_split(s, at);
     double least = compared_seconds(&s->open->data[s->best]);
