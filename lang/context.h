@@ -44,7 +44,7 @@ struct Ctx {
     Diagnostic *first_diag, *last_diag;
     int n_errors;
     bool repeated; // the last message was a repetition: its notes and hints are dropped, too
-    PtrMap said; // interned text -> its last Diagnostic
+    PtrMap said;   // interned text -> its last Diagnostic
     uint64_t steps;
     size_t bytes; // of all allocations
 };

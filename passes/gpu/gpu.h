@@ -217,11 +217,11 @@ typedef struct GpuNeeds {
     double stage_bytes, most_bytes;   // of shared memory: one pipeline stage, the limit of a CTA
     int warps;                        // of a CTA, by default
     bool products, loops;             // the phase has some
-    int slots;  // of its pipelines, if each CTA has an SM to itself; 0: the passes' default
-    bool once;  // a persistent program would have only one tile
-    bool lasts; // programs go from tile to tile
-    bool pairs; // programs may share copies in pairs
-    bool roles; // all products form chains for which an extra warp may copy
+    int slots;   // of its pipelines, if each CTA has an SM to itself; 0: the passes' default
+    bool once;   // a persistent program would have only one tile
+    bool lasts;  // programs go from tile to tile
+    bool pairs;  // programs may share copies in pairs
+    bool roles;  // all products form chains for which an extra warp may copy
     bool splits; // a program is a loop that sums up products
 } GpuNeeds;
 

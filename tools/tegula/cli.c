@@ -8,20 +8,13 @@
 #include <stdio.h>
 
 static int (*const run_command[COMMAND_COUNT])(Ctx *ctx, const Options *o) = {
-    [RUN_BIT] = cmd_run,
-    [CHECK_BIT] = cmd_check,
-    [FMT_BIT] = cmd_fmt,
-    [EMIT_BIT] = cmd_emit,
-    [EXPLAIN_BIT] = cmd_explain,
-    [TARGETS_BIT] = cmd_targets,
-    [BUILD_BIT] = cmd_build,
-    [BENCH_BIT] = cmd_bench,
-    [PROFILE_BIT] = cmd_profile,
-    [CACHE_BIT] = cmd_cache,
-    [TUNE_BIT] = cmd_tune,
-    [LSP_BIT] = cmd_lsp,
-    [DOCTOR_BIT] = cmd_doctor,
-    [COMPLETION_BIT] = cmd_completion,
+    [RUN_BIT] = cmd_run,         [CHECK_BIT] = cmd_check,
+    [FMT_BIT] = cmd_fmt,         [EMIT_BIT] = cmd_emit,
+    [EXPLAIN_BIT] = cmd_explain, [TARGETS_BIT] = cmd_targets,
+    [BUILD_BIT] = cmd_build,     [BENCH_BIT] = cmd_bench,
+    [PROFILE_BIT] = cmd_profile, [CACHE_BIT] = cmd_cache,
+    [TUNE_BIT] = cmd_tune,       [LSP_BIT] = cmd_lsp,
+    [DOCTOR_BIT] = cmd_doctor,   [COMPLETION_BIT] = cmd_completion,
 };
 
 typedef struct Invocation {
