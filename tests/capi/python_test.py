@@ -609,7 +609,7 @@ class Install(unittest.TestCase):
                 [sys.executable, "-c", code], env=env, capture_output=True, text=True
             )
             self.assertEqual(
-                path.stdout.strip(), str(target / "tegula" / "libtegula.so"), path.stderr
+                path.stdout.strip(), str(target / "tegula" / "lib" / "libtegula.so"), path.stderr
             )
 
 
