@@ -207,7 +207,7 @@ static double estimate_splits(Build *b, const Op *kernel, RankedSetting *s, doub
         GpuAxes axes = {.split = (int)ways};
         GpuNeeds needs;
         double seconds = gpu_cost_estimate(kernel, b->gpu, dim_of, b, &axes, &needs);
-        if (seconds >= least) continue;
+        if (!(seconds < least)) continue;
         least = seconds;
         s->axes = axes;
         s->needs = needs;
@@ -306,13 +306,15 @@ static void pin_roles(const SettingSearch *s, RankedSetting *at) {
         pin_schedule_value(ctx, &at->config, AXIS_PERSISTENT, 1);
 }
 
-/// A launch with enough programs never splits a loop. The code then leaves out the second phase,
-/// which is a third of attention's. Roles that take many tiles keep it: without it, ptxas moves the
-/// counters of their loops to the uniform datapath, whose latency starts each masked iteration
-/// (H200: causal attention lost 6 to 9 %).
+/// A launch with enough programs never splits a loop, nor does one of the shapes that share its
+/// code. The code then leaves out the second phase, which is a third of attention's. Roles that
+/// take many tiles keep it: without it, ptxas moves the counters of their loops to the uniform
+/// datapath, whose latency starts each masked iteration (H200: causal attention lost 6 to 9 %).
 static void pin_split(const SettingSearch *s, RankedSetting *at) {
+    enum { OTHER_SHAPES = 8 }; // a launch that takes this setting has so many times fewer programs
     const Build *b = s->build;
-    bool enough = at->grid.split_programs >= (double)split_enough_programs(b->gpu);
+    double most = OTHER_SHAPES * (double)split_enough_programs(b->gpu);
+    bool enough = at->grid.split_programs >= most;
     bool never = enough && !(at->axes.roles && at->axes.persistent);
     int64_t ways = at->axes.split > 1 ? at->axes.split : at->seconds >= 0 ? wanted_split(b, at) : 1;
     if ((ways > 1 || never) && is_open(s, at, AXIS_SPLIT))

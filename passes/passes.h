@@ -62,7 +62,7 @@ typedef struct GridNeeds {
     bool loops;        // some may be split, as far as is visible
     double turns;      // iterations of the longest such loop outside host loops; guessed if unknown
     bool splits;       // the passes split some by default
-    double split_programs; // the fewest of a phase that is split or not at launch; 0: unknown
+    double split_programs; // the fewest of a phase with such a loop; 0: unknown, or none
 } GridNeeds;
 GridNeeds cost_grid(const Op *kernel, int64_t (*dim_of)(void *user, int parameter, int axis),
                     void *user);

@@ -10,8 +10,8 @@
 //
 // A loop qualifies if it has a merge function, or if all carried values change by x += e, max, min,
 // *=, and, or, xor. It may only read, and its operands must be cheap to compute twice. The number
-// of parts depends on the number of programs, not on the machine, so the grouping, and thus the
-// rounding, is the same in every run.
+// of parts depends on the number of programs, so the grouping, and thus the rounding, is the same
+// in every run. Only where the model splits a product, the number of SMs counts, too.
 //
 // If the number of programs is known only to the launch, loops with a merge function get the form
 // above. Other loops stay as they are unless PassEnv.split asks for it. Then a GPU stores parts
@@ -362,12 +362,13 @@ static bool join_at_once(LoopSplit *s, Builder *b, const Join *j, Value *from) {
     return s->env->gpu && fold_parts(b, &parts, from, s->joined, j->state);
 }
 
-/// On GPUs, joins a few parts one by one, with all loads in front.
+/// On GPUs, joins a few parts one by one, with all loads in front, if registers hold them.
 static bool join_few(LoopSplit *s, Builder *b, const Join *j, Value *from) {
-    int64_t ways, first;
+    int64_t ways, first, numbers = 0;
     int n = s->loop->n_results;
+    for (int i = 0; i < n; i++) numbers += ty_count(j->state[i]->type);
     if (!s->env->gpu || !const_int(s->joined, &ways) || ways > SPLIT_AT_ONCE ||
-        !const_int(from, &first))
+        numbers > SPLIT_JOIN_NUMBERS / ways || !const_int(from, &first))
         return false;
     Value **parts = ctx_array(s->ctx, Value *, ways * n);
     for (int64_t way = first; way < ways; way++)

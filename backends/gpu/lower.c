@@ -180,6 +180,51 @@ static void join_dispatch_of(Op *op, void *arg) {
     if (strcmp(op_str(op, A_DEVICE), op_str(f->device, A_NAME)) == 0) join_in_place(f, op);
 }
 
+/// The tensors of a kernel that its launches write, and the function in question.
+typedef struct PhaseWrites {
+    GpuFn *f;
+    PtrMap written; // values of the host
+} PhaseWrites;
+
+static void note_phase_writes(Op *op, void *arg) {
+    PhaseWrites *p = arg;
+    if (op->code != OP_DISPATCH) return;
+    for_each_op(device, op_enclosing(op, OP_MODULE)->regions[0]) {
+        if (device->code != OP_DEVICE) continue;
+        if (strcmp(op_str(op, A_DEVICE), op_str(device, A_NAME)) != 0) continue;
+        for (int i = 1; i < op->n_operands; i++)
+            if (is_written_tensor(device->regions[0]->args[i]))
+                map_set(p->f->ctx, &p->written, operand(op, i), op);
+    }
+}
+
+/// Marks the tensors of the function that a launch of the kernel writes.
+static void take_phase_writes(Op *op, void *arg) {
+    PhaseWrites *p = arg;
+    const Op *kernel = op_enclosing(op, OP_KERNEL);
+    if (op->code != OP_DISPATCH || !kernel) return;
+    if (strcmp(op_str(op, A_DEVICE), op_str(p->f->device, A_NAME)) != 0) return;
+    const Attr *pairs = op_ints(kernel, A_IN_PLACE);
+    const Region *host = kernel->regions[0], *r = p->f->device->regions[0];
+    for (int i = 1; i < op->n_operands; i++) {
+        GpuTensor *t = device_tensor(p->f, r->args[i]);
+        if (!t) continue;
+        t->written |= map_get(&p->written, operand(op, i)) != NULL;
+        for (int k = 0; pairs && k + 1 < pairs->n; k += 2)
+            for (int side = 0; side < 2; side++)
+                t->written |= host->args[pairs->ints[k + side]] == operand(op, i) &&
+                              map_get(&p->written, host->args[pairs->ints[k + !side]]);
+    }
+}
+
+/// A function that begins before the launch in front of it has ended runs while that writes.
+static void find_phase_writes(GpuFn *f) {
+    PhaseWrites p = {.f = f};
+    Op *module = op_enclosing(f->device, OP_MODULE);
+    op_walk_pre(module, note_phase_writes, &p);
+    op_walk_pre(module, take_phase_writes, &p);
+}
+
 static void find_rank_wait(Op *op, void *found) {
     *(bool *)found |= op->code == OP_SIGNAL_WAIT || op->code == OP_COMM_FENCE;
 }
@@ -201,6 +246,7 @@ static void find_classes(GpuFn *f) {
             t->written |= u && u->class == t->class && is_written_tensor(u->value);
         }
     }
+    if (f->kernel->early) find_phase_writes(f);
     gpu_order_begin(f);
 }
 

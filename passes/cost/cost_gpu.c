@@ -496,7 +496,7 @@ static void add_part_work(GpuModel *m, GpuWork *w, const Region *r) {
 static double join_seconds(const GpuModel *m, double programs) {
     const GpuTarget *t = m->target;
     double bytes = programs * part_bytes(m->parted);
-    double sms = fmin(t->sms, ceil(bytes / sizeof(float) / SPLIT_JOIN_NUMBERS));
+    double sms = fmin(t->sms, fmax(1, ceil(bytes / sizeof(float) / SPLIT_JOIN_NUMBERS)));
     double cycles = COST_GPU_CTA_START + 2 * COST_GPU_LATENCY + bytes / sms / COST_GPU_L2_CYCLE;
     double seconds = COST_GPU_JOIN_PARTS + cycles / t->clock;
     if (m->out)

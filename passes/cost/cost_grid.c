@@ -47,9 +47,9 @@ static void add_grid_phase(const CostDims *dims, const Op *phase, GridNeeds *out
         if (op->code != OP_FOR || op->n_results == 0) continue;
         out->loops = true;
         out->turns = fmax(out->turns, cost_trips(dims, op));
-        out->splits |= op->n_regions > 1 || constant;
-        if (op->n_regions > 1 && !constant)
-            out->split_programs = fmin(out->split_programs, known ? t.programs : 0);
+        bool splits = op->n_regions > 1 || constant;
+        out->splits |= splits;
+        if (splits) out->split_programs = fmin(out->split_programs, known ? t.programs : 0);
     }
 }
 

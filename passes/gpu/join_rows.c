@@ -77,29 +77,27 @@ static int rows_axis(RowCut *c, const Op *store, int64_t rows) {
     return -1;
 }
 
-/// Whether the load reads no element that a store for other rows writes, and is not moved over a
-/// store that it depends on: stores come after all loads of their tensors.
-static bool is_apart_from_stores(const Op *load) {
-    for_each_op(op, load->parent) {
-        if (op->code != OP_STORE || !may_be_one(operand(load, 0), operand(op, 0))) continue;
-        if (!op_before(load, op) || !same_places(load, op)) return false;
-    }
-    return true;
+/// Whether a load of the body may read a tensor that the store writes. Programs for other rows may
+/// have written it by then.
+static bool is_read_back(const Op *store) {
+    for_each_op(op, store->parent) if (op->code == OP_LOAD &&
+                                       may_be_one(operand(op, 0), operand(store, 0))) return true;
+    return false;
 }
 
-/// Whether all ops around the loop only read, or store rows.
+/// Whether all ops around the loop only read, except for one store of rows at the end. So no other
+/// store has an order with it, and all that it needs stands in front of it.
 static bool body_goes_by_rows(RowCut *c, int64_t rows) {
-    int stores = 0;
+    const Op *store = NULL;
     for_each_op(op, c->loop->parent) {
         if (op_has(op, TERMINATOR) || op == c->loop) continue;
-        if (op->code == OP_STORE) {
-            if (rows_axis(c, op, rows) < 0) return false;
-            stores++;
-        } else if (op->n_regions || !tree_only_reads(op) ||
-                   (op->code == OP_LOAD && !is_apart_from_stores(op)))
+        if (store || op->n_regions) return false;
+        if (op->code == OP_STORE)
+            store = op;
+        else if (!tree_only_reads(op))
             return false;
     }
-    return stores > 0;
+    return store && !is_read_back(store) && rows_axis(c, store, rows) >= 0;
 }
 
 int64_t rows_of_join(Ir *ir, const Op *loop, int64_t parts) {
@@ -139,19 +137,12 @@ void store_rows(Ir *ir, Op *loop, Value *const *joined, Value *first, int64_t ro
     RowCut c = {.ctx = ir_ctx(ir), .loop = loop};
     Parts p = {.ir = ir, .ctx = c.ctx, .start = first, .width = rows};
     int64_t all = result(loop, 0)->type->extents[0];
-    VEC(Op *) stores = {0};
     for (int i = 0; i < loop->n_results; i++)
         map_set(c.ctx, &p.made[0], result(loop, i), joined[i]);
-    for (Op *op = loop; op; op = op->next)
-        if (op->code == OP_STORE) vec_push(c.ctx, &stores, op);
-    // All loads stay before the first store.
-    Builder b = build_before(ir, stores.data[0]);
-    for (int i = 0; i < stores.n; i++)
-        part_of(&p, &b, access_of(stores.data[i]).value, rows_axis(&c, stores.data[i], all));
-    for (int i = 0; i < stores.n; i++) {
-        Builder at = build_before(ir, stores.data[i]);
-        part_of_store(&p, &at, stores.data[i], rows_axis(&c, stores.data[i], all));
-    }
-    for (int i = 0; i < stores.n; i++) op_erase(stores.data[i]);
+    Op *store = terminator(loop->parent);
+    while (store->code != OP_STORE) store = store->prev;
+    Builder b = build_before(ir, store);
+    part_of_store(&p, &b, store, rows_axis(&c, store, all));
+    op_erase(store);
     erase_dead_ops(loop);
 }

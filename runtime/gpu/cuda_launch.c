@@ -177,8 +177,8 @@ static bool is_launched_early(rt_gpu *g, const cu_launch *how, cu_function funct
     bool taken = !rt_cuda_driver()->launch_ex(&early, function, (void **)(uintptr_t)args, NULL);
     if (g->comm)
         g->observer->were_early(g->comm, taken);
-    else
-        atomic_store(&refuses_early, !taken);
+    else if (!taken)
+        atomic_store(&refuses_early, true);
     return taken;
 }
 

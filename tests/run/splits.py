@@ -90,3 +90,30 @@ case(
     tune=[{"split": 100}],
     name="splits-too-many",
 )
+# Rows of a tile that are joined by programs of their own must not see the stores of other rows.
+for split in (2, 8):
+    square = {"a": small((128, 256), 1), "b": small((128, 256), 2)}
+    case(
+        "splits.teg",
+        "two_results",
+        square | {"bias": small((128,), 3, np.float32)},
+        lambda a, b, bias, **_: {"y": a @ b.T, "z": a @ b.T + bias},
+        tune=[{"split": split}],
+        name=f"splits-two-results-{split}",
+    )
+    case(
+        "splits.teg",
+        "read_back",
+        square | {"y": small((128, 128), 4, np.float32)},
+        lambda a, b, y, **_: {"y": a @ b.T + y.T},
+        tune=[{"split": split}],
+        name=f"splits-read-back-{split}",
+    )
+    case(
+        "splits.teg",
+        "stored_twice",
+        square,
+        lambda a, b, **_: {"y": (a @ b.T).T + 1},
+        tune=[{"split": split}],
+        name=f"splits-stored-twice-{split}",
+    )
