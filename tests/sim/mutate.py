@@ -28,7 +28,7 @@ SHARED = ("bincount_1", "conv_transpose1d", "histogram_bins_1", "linear", "sort_
 KNOWN = {
     # A barrier before a ring's memory is reused, after a wait for all of its copies. Also a barrier before
     # the next program writes memory that this one reads, with products of the only warpgroup in between.
-    "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("batch_matmul", "linear_glu", "attention_varlen")}
+    "sim:sm_90a": SORTS | {(f, "tg.barrier"): 1 for f in ("attention", "batch_matmul", "linear_glu", "attention_varlen")}
     | {("attention_varlen", "tg.barrier.1.128"): 1},
     # A barrier before the next program's copies. Another barrier follows these copies.
     "sim:sm_80": SORTS | {("attention_varlen", "tg.barrier"): 2},
