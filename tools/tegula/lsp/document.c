@@ -154,10 +154,10 @@ static bool library_folder(Ctx *ctx, char **out) {
     return true;
 }
 
-/// Makes the folders of a path.
+/// Makes the folders of a path, private to the user: the cache refuses a folder that others can write.
 static void make_folders(Ctx *ctx, const char *path) {
     for (const char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/'))
-        mkdir(ctx_format(ctx, "%.*s", (int)(s - path), path), 0777);
+        mkdir(ctx_format(ctx, "%.*s", (int)(s - path), path), 0700);
 }
 
 /// Returns the path of the copy of a library file, written if it does not exist; NULL if that
