@@ -21,7 +21,9 @@ Paths = Union[Path, Sequence[Path], None]
 Settings = Union[str, Mapping[str, Union[int, str]], None]
 
 _KEPT = 256  # modules that a context keeps for tegula.load
-_IMPORT = re.compile(r'^\s*import\s+"([^"\n]*)"', re.MULTILINE)
+_TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?(?:\*/|\Z)|"((?:[^"\\\n]|\\[^\n])*)"|[A-Za-z_][A-Za-z_0-9]*|\S', re.DOTALL
+)
 _loading = threading.Lock()
 
 
@@ -160,6 +162,19 @@ def _open(
 # ---- files -----------------------------------------------------------------------------------------
 
 
+def _imported(text: str) -> list[str]:
+    """The names after the word `import`, which is no part of a comment or of a string."""
+    names: list[str] = []
+    after = False
+    for token in _TOKEN.finditer(text):
+        if token[0].startswith(("//", "/*")):
+            continue
+        if after and token[1] is not None:
+            names.append(re.sub(r"\\(.)", r"\1", token[1]))
+        after = token[0] == "import"
+    return names
+
+
 def _imports(path: str, folders: tuple[str, ...], found: dict[str, Any]) -> None:
     """Adds the file and the files that it imports, each with the state that a change of it changes. Imports
     are looked up as the library does: beside the file, then in the folders; "std/..." never changes."""
@@ -170,7 +185,7 @@ def _imports(path: str, folders: tuple[str, ...], found: dict[str, Any]) -> None
         found[path] = None
         return
     found[path] = (state.st_mtime_ns, state.st_size, state.st_ino)
-    for name in _IMPORT.findall(text):
+    for name in _imported(text):
         if name.startswith("std/"):
             continue
         for folder in (os.path.dirname(path), *folders):

@@ -3,11 +3,11 @@
 
     %load_ext tegula
 
-    %%tegula x=rand(64,1000)
+    %%tegula x=rand(1000)
     kernel double(x: f32[N], y: f32[N]) { parallel n in N by 64 { y[n] = 2 * x[n]; } }
 
 The kernels of the cell become names of the notebook, and the cell shows each with the compiler's explanation
-for the arguments in its first line. `%%tegula --quiet` shows nothing.
+for the arguments in its first line. Quotes keep blanks: x='rand(4, 5)'. `%%tegula --quiet` shows nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import html
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -26,9 +27,17 @@ from ._modules import Module, source
 
 
 def _program() -> Optional[str]:
-    """The command `tegula`, which explains: beside the library, or in PATH."""
-    beside = pathlib.Path(c.path).resolve().parent / "bin" / "tegula"
-    return str(beside) if os.access(beside, os.X_OK) else shutil.which("tegula")
+    """The command `tegula`, which explains: in the package, beside the library, or in PATH. A library that the
+    loader found by its name has no folder, and the working directory is never one of these places."""
+    places = [pathlib.Path(__file__).resolve().parent]
+    if os.path.isabs(c.path):
+        places.append(pathlib.Path(c.path).resolve().parent)
+    for place in places:
+        program = place / "bin" / "tegula"
+        if program.is_file() and os.access(program, os.X_OK):
+            return str(program)
+    found = shutil.which("tegula")
+    return found if found and os.path.isabs(found) else None
 
 
 def explanation(text: str, kernel: str, arguments: list[str]) -> str:
@@ -67,7 +76,7 @@ class Shown:
 
 def run_cell(shell: Any, line: str, cell: str) -> Module:
     """Compiles the cell, adds its kernels to the notebook's names, and shows them."""
-    words = line.split()
+    words = shlex.split(line)
     quiet = "--quiet" in words
     arguments = [word for word in words if word != "--quiet"]
     for word in arguments:

@@ -211,6 +211,23 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(tegula.Error, "cannot read"):
             tegula.load(path)
 
+    def test_imports_anywhere(self):
+        """Imports share a line, and stand behind comments. Words in comments and strings are none."""
+        body = "kernel k(x: f32[N], y: f32[N]) { parallel n in N by 16 { y[n] = f(g(x[n])); } }"
+        for head in (
+            'import "a.teg"; import "b.teg";',
+            '// import "c.teg";\nimport "a.teg"; /* import "c.teg"; " */ import /* c */\n"b.teg"; // "',
+        ):
+            self.write("a.teg", "fn f(x) { return 2 * x; }")
+            self.write("b.teg", "fn g(x) { return 5 * x; }")
+            path = self.write("both.teg", head + "\n" + body)
+            first = tegula.load(path)
+            self.write("c.teg", "")
+            self.assertIs(tegula.load(path), first)
+            for name, text, want in (("b", "fn g(x) { return 7 * x; }", 14), ("a", "fn f(x) { return x; }", 7)):
+                self.write(f"{name}.teg", text)
+                self.assertEqual(tegula.load(path).k(np.ones(3, "f4"))[0], want)
+
     def test_relative(self):
         """A relative path means another file in another folder."""
         before = os.getcwd()
@@ -273,6 +290,29 @@ class Notebook(unittest.TestCase):
         self.assertEqual(len(shown), 4)
         with self.assertRaisesRegex(ValueError, "NAME=VALUE"):
             shell.magics["cell", "tegula"]("rows", SOURCE)
+
+    def test_quotes(self):
+        asked = []
+        with mock.patch.object(notebook, "_show"), mock.patch.object(notebook, "explanation", lambda *a: asked.append(a[2])):
+            notebook.run_cell(Shell(), "x='rand(4, 5)' shift=1", SOURCE)
+        self.assertEqual(asked[0], ["x=rand(4, 5)", "shift=1"])
+
+    def test_program(self):
+        """A library without a folder does not make the working directory one with programs."""
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "bin" / "tegula"
+            program.parent.mkdir()
+            program.write_text("#!/bin/sh\n")
+            program.chmod(0o755)
+            os.chdir(folder)
+            with mock.patch.dict(os.environ, PATH="bin:/nowhere"):
+                with mock.patch.object(notebook.c, "path", "libtegula.so.0"):
+                    self.assertIsNone(notebook._program())
+                with mock.patch.object(notebook.c, "path", os.path.join(folder, "libtegula.so")):
+                    self.assertEqual(notebook._program(), os.path.realpath(program))
+            os.chdir(before)
 
 
 if __name__ == "__main__":

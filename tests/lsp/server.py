@@ -409,12 +409,22 @@ def lifecycle(s):
     c.process.stdout.close()
 
 
+def cache_fault(home):
+    """The folders of copies are private to the user, whatever the umask: otherwise the cache is refused."""
+    folders = [os.path.join(at, name) for at, names, _ in os.walk(home) for name in names]
+    if not folders:
+        return "no library file was copied"
+    open_ones = [f for f in folders if os.stat(f).st_mode & 0o777 != 0o700]
+    return f"others can use {open_ones}" if open_ones else None
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tegula", required=True)
     parser.add_argument("tests", nargs="*")
     args = parser.parse_args()
     bad = 0
+    os.umask(0o002)
     with tempfile.TemporaryDirectory() as home:
         os.environ.update(XDG_CACHE_HOME=home, TG_CACHE=home + "/cache")
         for function in TESTS:
@@ -431,6 +441,9 @@ def main():
                     print(f"FAILED {function.__name__}: {inspect.getdoc(function) or ''}")
                     session.client.end()
                     bad += 1
+        if not args.tests and (fault := cache_fault(home)):
+            print(f"FAILED: {fault}")
+            bad += 1
     print(f"{len(TESTS)} tests, {bad} failed")
     return bad > 0
 

@@ -154,7 +154,8 @@ static bool library_folder(Ctx *ctx, char **out) {
     return true;
 }
 
-/// Makes the folders of a path, private to the user: the cache refuses a folder that others can write.
+/// Makes the folders of a path, private to the user: the cache refuses a folder that others can
+/// write to.
 static void make_folders(Ctx *ctx, const char *path) {
     for (const char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/'))
         mkdir(ctx_format(ctx, "%.*s", (int)(s - path), path), 0700);
