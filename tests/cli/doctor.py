@@ -108,6 +108,10 @@ def text_faults(place):
             yield f"text: /{pattern}/ is not in {r.stdout}"
     if not place.run({}).stdout.endswith("\nno problem\n"):
         yield f"text without a problem: {place.run({}).stdout}"
+    try:
+        json.loads(place.run({"TG_NOTHING_\udcff": "1"}, "--json").stdout)
+    except ValueError as error:
+        yield f"a name that is not UTF-8 makes bad JSON: {error}"
     if "open sesame" in place.run({"TG_RANK_KEY": "open sesame"}).stdout:
         yield "the secret of ranks is printed"
 

@@ -2,6 +2,8 @@
 // tegula check, tegula fmt: commands on source files alone.
 #include "tools/tegula/executors.h"
 
+#include "lang/diag.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,12 +29,20 @@ static bool check_code(Ctx *ctx, const Options *o, const Program *program, const
     return true;
 }
 
+/// Reads a file that was named on the command line. Returns 0 for an unreadable one.
+static uint16_t checked_file(Ctx *ctx, const Options *o, const char *path) {
+    if (!o->check_json) return source_read(ctx, path);
+    uint16_t file = source_find(ctx, &(Sources){0}, path);
+    if (!file) diag(ctx, (Loc){0}, D_IMPORT_UNREADABLE, path, strerror(errno));
+    return file;
+}
+
 int cmd_check(Ctx *ctx, const Options *o) {
     const Importer *importer = option_importer(ctx, o);
     int warnings = 0;
     bool failed = false;
     for (int i = 0; i < o->files.n; i++) {
-        uint16_t file = source_read(ctx, o->files.at[i]);
+        uint16_t file = checked_file(ctx, o, o->files.at[i]);
         failed |= !file;
         if (!file) continue;
         int before = diag_errors(ctx);

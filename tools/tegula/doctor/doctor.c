@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "driver/json.h"
+#include "tools/tegula/check_json.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -122,7 +123,7 @@ static void print_json(const Doctor *d) {
         text_add(&t, "}");
     }
     text_add(&t, "\n]}\n");
-    fputs(t.data, stdout);
+    fputs(valid_utf8(d->ctx, t.data), stdout);
 }
 
 int cmd_doctor(Ctx *ctx, const Options *o) {
