@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import unittest
+import warnings
 
 import tegula
 
@@ -225,10 +226,20 @@ class StandIns(unittest.TestCase):
     def test_rows(self):
         x = torch.randn(3, 4, 5)
         pair(lambda x: ours.softmax(x, 1), lambda x: F.softmax(x, 1), x)
-        pair(lambda x: ours.log_softmax(x), lambda x: F.log_softmax(x, -1), x)
+        pair(lambda x: ours.log_softmax(x, -1), lambda x: F.log_softmax(x, -1), x)
         w, b = torch.randn(4, 5), torch.randn(4, 5)
         pair(lambda *a: ours.layer_norm(a[0], (4, 5), *a[1:]), lambda *a: F.layer_norm(a[0], (4, 5), *a[1:]), x, w, b)
         pair(lambda x, w: ours.rms_norm(x, (5,), w), lambda x, w: F.rms_norm(x, (5,), w), x, w[0])
+
+    def test_no_dim(self):
+        """The dim that PyTorch takes where none is given."""
+        for x in (torch.randn(3, 4, 5, 6)[(0,) * (4 - rank)] for rank in range(5)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                pair(ours.softmax, F.softmax, x)
+                pair(ours.log_softmax, F.log_softmax, x)
+                pair(ours.Softmax(), torch.nn.Softmax(), x)
+                pair(ours.LogSoftmax(), torch.nn.LogSoftmax(), x)
 
     def test_attention(self):
         mine, theirs = ours.scaled_dot_product_attention, F.scaled_dot_product_attention
@@ -247,6 +258,9 @@ class StandIns(unittest.TestCase):
         for how in ({}, {"reduction": "sum"}, {"ignore_index": 2}):
             t[t < 0] = how.get("ignore_index", -100)
             pair(lambda x: ours.cross_entropy(x, t, **how), lambda x: F.cross_entropy(x, t, **how), torch.randn(2, 6, 4))
+        t[:] = -100
+        how = {"reduction": "sum"}
+        pair(lambda x: ours.cross_entropy(x, t, **how), lambda x: F.cross_entropy(x, t, **how), torch.randn(2, 6, 4))
 
     def test_convolution(self):
         w, b = torch.randn(6, 2, 3, 3), torch.randn(6)

@@ -70,19 +70,30 @@ def _make_operators() -> None:
 # ---- along the last dimension ----------------------------------------------------------------------
 
 
-def _along(operator: Operator, x: Tensor, dim: int, dtype: Optional[torch.dtype]) -> Tensor:
+def _along(
+    operator: Operator, x: Tensor, dim: Optional[int], dtype: Optional[torch.dtype]
+) -> Tensor:
+    """Without a dim, PyTorch takes the first of 0, 1 or 3 dims, and otherwise the second."""
+    if dim is None:
+        dim = 0 if x.dim() in (0, 1, 3) else 1
     x = x if dtype is None else x.to(dtype)
+    if x.dim() == 0:
+        return _along(operator, x[None], dim, None)[0]
     last = dim in (-1, x.dim() - 1)
     made: Tensor = operator(x if last else x.movedim(dim, -1))
     return made if last else made.movedim(-1, dim)
 
 
-def softmax(x: Tensor, dim: int = -1, dtype: Optional[torch.dtype] = None) -> Tensor:
+def softmax(
+    x: Tensor, dim: Optional[int] = None, dtype: Optional[torch.dtype] = None
+) -> Tensor:
     """torch.nn.functional.softmax."""
     return _along(_softmax(), x, dim, dtype)
 
 
-def log_softmax(x: Tensor, dim: int = -1, dtype: Optional[torch.dtype] = None) -> Tensor:
+def log_softmax(
+    x: Tensor, dim: Optional[int] = None, dtype: Optional[torch.dtype] = None
+) -> Tensor:
     """torch.nn.functional.log_softmax."""
     return _along(_log_softmax(), x, dim, dtype)
 
@@ -183,7 +194,9 @@ def cross_entropy(
     x = input if input.dim() > 1 else input[None]
     rows = x if x.dim() == 2 else x.movedim(1, -1).reshape(-1, x.shape[1])
     loss, count = _cross_entropy()(rows, target.reshape(-1), ignore=ignore_index)
-    made: Tensor = loss if reduction == "mean" else loss * count
+    made: Tensor = loss
+    if reduction == "sum":  # without labels the mean is nan, and the sum is 0
+        made = torch.where(count == 0, torch.zeros_like(loss), loss * count)
     return made.to(input.dtype)
 
 
@@ -279,12 +292,12 @@ def conv2d(
 
 class Softmax(nn.Softmax):
     def forward(self, input: Tensor) -> Tensor:
-        return softmax(input, -1 if self.dim is None else self.dim)
+        return softmax(input, self.dim)
 
 
 class LogSoftmax(nn.LogSoftmax):
     def forward(self, input: Tensor) -> Tensor:
-        return log_softmax(input, -1 if self.dim is None else self.dim)
+        return log_softmax(input, self.dim)
 
 
 class RMSNorm(nn.RMSNorm):
