@@ -10,6 +10,7 @@ import subprocess
 import sys
 import unittest
 import warnings
+from unittest import mock
 
 import tegula
 
@@ -153,6 +154,35 @@ class Operators(unittest.TestCase):
         got = torch.vmap(lambda x, w: rms_norm(x, w))(x, w)
         want = torch.stack([F.rms_norm(a, (5,), b, 1e-6) for a, b in zip(x, w)])
         torch.testing.assert_close(got, want)
+
+    def test_vmap_by_pack(self):
+        """Only a declared pack takes the batch: frobenius_normalise computes across its pack."""
+        norm = tt.op("std/norm.teg", "frobenius_normalise", name="test::frobenius")
+        x = torch.randn(3, 4, 5)
+        want = torch.stack([a / a.norm() for a in x])
+        torch.testing.assert_close(torch.vmap(lambda a: norm(a, 1.0, 1e-9))(x), want)
+        packed = tt.op("std/softmax.teg", "softmax", name="test::packed", vmap="pack")
+        with mock.patch.object(packed, "_overload", mock.Mock(wraps=packed._overload)) as calls:
+            torch.testing.assert_close(torch.vmap(packed, in_dims=1, out_dims=1)(x), x.softmax(-1))
+        self.assertEqual(calls.call_count, 2)  # the batch, and the kernel
+        with self.assertRaisesRegex(ValueError, "vmap is 'rows'; it is 'pack' or None"):
+            tt.op("std/softmax.teg", "softmax", name="test::rows", vmap="rows")
+
+    def test_default_names(self):
+        """Another kernel does not take the name of an operator that exists."""
+        text = "kernel own_name(x: f32[N], y: f32[N]) { parallel n in N by 16 { y[n] = x[n]; } }"
+        first = tt.op(tegula.source(text).own_name)
+        self.assertIs(tt.op(tegula.source(text).own_name), first)
+        for other, how in ((text.replace("x[n];", "2 * x[n];"), {}), (text, {"vmap": "pack"})):
+            with self.assertRaisesRegex(ValueError, "another operator tegula::own_name; name="):
+                tt.op(tegula.source(other).own_name, **how)
+        double = tt.op(tegula.source(text.replace("x[n];", "2 * x[n];")).own_name, name="test::double")
+        x = torch.ones(3)
+        self.assertEqual((first(x)[0], double(x)[0]), (1, 2))
+        softmax = tt.op("std/softmax.teg", "softmax")
+        self.assertIs(tt.op("std/softmax.teg", "softmax"), softmax)
+        with self.assertRaisesRegex(ValueError, "name="):
+            tt.op("std/softmax.teg", "softmax", backward="softmax_backward")
 
     def test_autocast(self):
         """Tensors of one type parameter take the widest type."""

@@ -13,7 +13,7 @@ import torch
 from .. import _library as c
 from .._arrays import BOOL, FLOAT, INT, RESULT, TORCH, UINT, description
 from .._kernels import Arguments, Kernel, Param
-from .._modules import load
+from .._modules import load, source
 from ._shapes import dims_of, symbolic_shapes
 
 Names = Sequence[str]
@@ -258,8 +258,12 @@ class Operator:
         mutates: Names,
         defaults: Mapping[str, Any],
         gradients: Mapping[str, str],
+        vmap: Optional[str] = None,
+        key: Any = None,
     ) -> None:
-        self.kernel, self.name = kernel, name
+        if vmap not in (None, "pack"):
+            raise ValueError(f"{kernel.name}: vmap is '{vmap}'; it is 'pack' or None")
+        self.kernel, self.name, self.vmap, self.key = kernel, name, vmap, key
         self.__doc__, self.__name__ = kernel.__doc__, kernel.name
         whole = Plan(kernel, (), mutates, {})
         public = list(returns or [whole.params[i].name for i in whole.results])
@@ -323,6 +327,7 @@ class Operator:
                 (),
                 {},
                 {},
+                self.vmap,
             )
         autograd = _Autograd(self, gradient)
         setup = setup_context or (autograd.setup_named if "*" in self.schema else autograd.setup)
@@ -333,7 +338,10 @@ class Operator:
     # ---- vmap ------------------------------------------------------------------------------------
 
     def _batches_by_pack(self, in_dims: Sequence[Optional[int]]) -> Optional[str]:
-        """The pack that takes the batch as its first axis, if all batched tensors and all results have it."""
+        """The pack that takes the batch as its first axis, if all batched tensors and all results have it. A
+        kernel may compute across its pack, so the caller has to declare that this one does not."""
+        if self.vmap != "pack":
+            return None
         packs = set()
         for i, dim in zip(self.plan.inputs, in_dims):
             if dim is not None:
@@ -511,6 +519,16 @@ class _Autograd:
         return tuple(out)
 
 
+def _kernel_key(kernel: Kernel) -> Any:
+    """What a kernel was made from: the file or the text, with the options. Others are themselves."""
+    return (*kernel._origin, kernel.name) if kernel._origin is not None else kernel
+
+
+def _is_current(old: Kernel, new: Kernel) -> bool:
+    """Whether a kernel is as good as another one of the same key. A file may have changed."""
+    return old is new or (old._origin is not None and old._origin[0] is source)
+
+
 def op(
     file: Union[str, "os.PathLike[str]", Kernel],
     kernel: Optional[str] = None,
@@ -522,6 +540,7 @@ def op(
     mutates: Names = (),
     defaults: Optional[Mapping[str, Any]] = None,
     gradients: Optional[Mapping[str, str]] = None,
+    vmap: Optional[str] = None,
     **options: Any,
 ) -> Operator:
     """Makes an operator of PyTorch from a kernel of a file.
@@ -529,9 +548,11 @@ def op(
     backward: the kernel of the same file that computes the gradients. It names its parameters as the kernel
     does, and the gradient of NAME dNAME, d_NAME or grad_NAME; `gradients` says what other names are,
     {"dz": "y"}. Or a function as torch.library.register_autograd takes it, with its setup_context. name:
-    "namespace::name", by default those of file and kernel. returns: the results that a call returns, by
+    "namespace::name", by default those of file and kernel; it replaces an operator of that name. returns: the results that a call returns, by
     default all that are not optional. mutates: written tensors that the caller passes. defaults: values of
-    numbers that a call may leave out, {"eps": 1e-6}. options: those of tegula.load.
+    numbers that a call may leave out, {"eps": 1e-6}. vmap: "pack" declares that elements along a pack (`..R`) do not
+    depend on each other, so that torch.vmap may add the batch to it; by default it makes one call for each
+    element. options: those of tegula.load.
     """
     if isinstance(file, Kernel):
         chosen, stem = file, "tegula"
@@ -543,13 +564,34 @@ def op(
         chosen = module[kernel] if kernel else next(iter(module))
         stem = re.sub(r"\W", "_", os.path.splitext(os.path.basename(os.fspath(file)))[0])
         other = module[backward] if isinstance(backward, str) else backward
+    chosen_name = name or f"{stem}::{chosen.name}"
+    key = (
+        _kernel_key(chosen),
+        _kernel_key(other) if isinstance(other, Kernel) else other,
+        setup_context,
+        None if returns is None else tuple(returns),
+        tuple(mutates),
+        repr(defaults),
+        repr(gradients),
+        vmap,
+    )
+    old = _libraries.get(chosen_name)
+    if old is not None and old.key == key and _is_current(old.kernel, chosen):
+        return old
+    if old is not None and old.key != key and name is None:
+        raise ValueError(
+            f"{chosen.name}: there is another operator {chosen_name}; name='NAMESPACE::NAME' gives this one "
+            f"a name of its own"
+        )
     return Operator(
         chosen,
-        name or f"{stem}::{chosen.name}",
+        chosen_name,
         other,
         setup_context,
         returns,
         mutates,
         defaults or {},
         gradients or {},
+        vmap,
+        key,
     )

@@ -48,11 +48,11 @@ def _once(name: str, file: str, backward: Any = None, **options: Any) -> Any:
     return make
 
 
-_softmax = _once("softmax", "softmax", "softmax_backward")
-_log_softmax = _once("log_softmax", "softmax", "log_softmax_backward")
-_rms_norm = _once("rms_norm", "norm", "rms_norm_backward")
+_softmax = _once("softmax", "softmax", "softmax_backward", vmap="pack")
+_log_softmax = _once("log_softmax", "softmax", "log_softmax_backward", vmap="pack")
+_rms_norm = _once("rms_norm", "norm", "rms_norm_backward", vmap="pack")
 _layer_norm = _once(
-    "layer_norm", "norm", "layer_norm_backward", gradients={"dg": "g", "dh": "h"}
+    "layer_norm", "norm", "layer_norm_backward", gradients={"dg": "g", "dh": "h"}, vmap="pack"
 )
 _cross_entropy = _once("cross_entropy", "loss", "cross_entropy_backward", returns=["loss", "count"])
 _attention = _once("attention", "attention", "attention_backward")
