@@ -548,11 +548,11 @@ def op(
     backward: the kernel of the same file that computes the gradients. It names its parameters as the kernel
     does, and the gradient of NAME dNAME, d_NAME or grad_NAME; `gradients` says what other names are,
     {"dz": "y"}. Or a function as torch.library.register_autograd takes it, with its setup_context. name:
-    "namespace::name", by default those of file and kernel; it replaces an operator of that name. returns: the results that a call returns, by
-    default all that are not optional. mutates: written tensors that the caller passes. defaults: values of
-    numbers that a call may leave out, {"eps": 1e-6}. vmap: "pack" declares that elements along a pack (`..R`) do not
-    depend on each other, so that torch.vmap may add the batch to it; by default it makes one call for each
-    element. options: those of tegula.load.
+    "namespace::name", by default those of file and kernel; it replaces an operator of that name. returns: the
+    results that a call returns, by default all that are not optional. mutates: written tensors that the caller
+    passes. defaults: values of numbers that a call may leave out, {"eps": 1e-6}. vmap: "pack" declares that
+    elements along a pack (`..R`) do not depend on each other, so that torch.vmap may add the batch to it; by
+    default it makes one call for each element. options: those of tegula.load.
     """
     if isinstance(file, Kernel):
         chosen, stem = file, "tegula"
