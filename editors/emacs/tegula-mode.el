@@ -18,7 +18,7 @@
 
 (defun tegula--words (words)
   "Return a pattern for the symbols WORDS."
-  (regexp-opt (mapcar #'symbol-name words) 'words))
+  (regexp-opt (mapcar #'symbol-name words) 'symbols))
 
 (defvar tegula-font-lock-keywords
   `((,(tegula--words tegula-declarations) . font-lock-keyword-face)
