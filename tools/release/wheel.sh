@@ -13,9 +13,19 @@ out=${1:-$source/build/wheel}
 python=${TEGULA_PYTHON:-python3}
 glibc=2.28 # of RHEL 8, Debian 10
 platform=manylinux_$(echo $glibc | tr . _)_$(uname -m)
-build=$out/build root=$out/root package=$out/package
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
+build=$out/build root=$out/root package=$out/package
+# The script removes files in FOLDER, so it refuses a folder with files that it did not make.
+for file in "$out"/* "$out"/.[!.]* "$out"/..?*; do
+    case ${file#"$out"/} in
+    build | setup.log | tegula-*.whl) continue ;;
+    root | package) grep -qs '^TEGULA_GLIBC' "$build/CMakeCache.txt" && continue ;;
+    esac
+    [ -e "$file" ] || [ -L "$file" ] || continue
+    echo "wheel.sh: $out holds ${file##*/}, which is not of this script: name an empty folder" >&2
+    exit 1
+done
 
 # One copy of LLVM for the library and the program.
 cmake -G Ninja -S "$source" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTEGULA_GLIBC=$glibc \
