@@ -11,6 +11,7 @@ import inspect
 import os
 import pathlib
 import re
+import shutil
 import sys
 import tempfile
 import traceback
@@ -290,6 +291,14 @@ def rename_in_importers(s):
     changes = s.client.at("rename", part, 1, 7, newName="PAIR")["changes"]
     assert {os.path.basename(uri): len(edits) for uri, edits in changes.items()} == \
         {"part.teg": 1, "main.teg": 1, "far.teg": 1}, changes
+    beside = s.folder.with_name(s.folder.name + "-beside")  # not in the workspace, but open
+    beside.mkdir()
+    try:
+        s.client.open(beside / "near.teg", f'import "../{s.folder.name}/part.teg";\nconst SIX = TWO * 3;\n')
+        changes = s.client.at("rename", part, 1, 7, newName="PAIR")["changes"]
+    finally:
+        shutil.rmtree(beside)
+    assert "near.teg" in {os.path.basename(uri) for uri in changes}, changes
     (s.folder / "deep" / "clash.teg").write_text('import "../part.teg";\nconst PAIR = TWO;\n', encoding="utf-8")
     refused(lambda: s.client.at("rename", part, 1, 7, newName="PAIR"), "clash.teg.*defined twice")
 

@@ -207,26 +207,32 @@ static void rename_in_folder(Rename *n, const char *path, int depth) {
     DIR *folder = depth < MAX_FOLDERS ? opendir(path) : NULL;
     for (const struct dirent *e; folder && (e = readdir(folder)) != NULL;) {
         if (e->d_name[0] == '.' || n->refusal) continue;
-        if (++n->n_files > MAX_FILES) {
-            n->refusal = "the workspace has too many files to search for uses";
-            break;
-        }
         const char *inner = ctx_format(n->r->ctx, "%s/%s", path, e->d_name);
         struct stat info;
         size_t length = strlen(inner);
         if (lstat(inner, &info) != 0) continue;
         if (S_ISDIR(info.st_mode)) rename_in_folder(n, inner, depth + 1);
-        if (S_ISREG(info.st_mode) && length > 4 && strcmp(inner + length - 4, ".teg") == 0)
+        if (!S_ISREG(info.st_mode) || length <= 4 || strcmp(inner + length - 4, ".teg") != 0)
+            continue;
+        if (++n->n_files > MAX_FILES)
+            n->refusal = "the workspace has too many files to search for uses";
+        else
             rename_in_file(n, inner);
     }
     if (folder) closedir(folder);
 }
 
+static bool is_below(const char *path, const char *folder) {
+    size_t n = strlen(folder);
+    while (n && folder[n - 1] == '/') n--;
+    return strncmp(path, folder, n) == 0 && path[n] == '/';
+}
+
 static void rename_elsewhere(Rename *n) {
-    if (n->r->server->root) rename_in_folder(n, n->r->server->root, 0);
-    size_t root = n->r->server->root ? strlen(n->r->server->root) : 0;
+    const char *root = n->r->server->root;
+    if (root) rename_in_folder(n, root, 0);
     for (const Document *d = n->r->server->documents; d && !n->refusal; d = d->next)
-        if (!root || strncmp(d->path, n->r->server->root, root) != 0) rename_in_file(n, d->path);
+        if (!root || !is_below(d->path, root)) rename_in_file(n, d->path);
 }
 
 /* ---- the request --------------------------------------------------------------------------- */
