@@ -389,13 +389,34 @@ static bool is_same_elements(const Op *store, const Op *load) {
     return ty_same_shape(s.value->type, result(load, 0)->type);
 }
 
+/// Whether a lane of v, computed as late as its store, depends on another lane of the loaded block,
+/// which the store may have overwritten. aside: v itself stands for other lanes.
+static bool reads_other_lanes(Emit *e, const Value *v, const Value *loaded, bool aside,
+                              PtrMap *seen) {
+    const Op *op = v->def;
+    if (v == loaded) return aside;
+    if (!op || !op_is_lazy(op) || map_get(&seen[aside], v)) return false;
+    map_set(e->ctx, &seen[aside], v, e);
+    bool lanes = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_SELECT ||
+                 op->code == OP_BITCAST;
+    for (int i = 0; i < op->n_operands; i++)
+        if (reads_other_lanes(e, operand(op, i), loaded, aside || !lanes, seen)) return true;
+    return false;
+}
+
+static bool is_stored_in_place(Emit *e, const Op *store, const Op *load) {
+    PtrMap seen[2] = {0};
+    if (store->code != OP_STORE || !is_same_elements(store, load)) return false;
+    return !reads_other_lanes(e, access_of(store).value, result(load, 0), false, seen);
+}
+
 static void keep_loaded(Emit *e, Op *load) {
     PtrMap seen = {0};
     const Op *last = last_use(e, result(load, 0), load->parent, &seen, NULL);
     for (Op *op = load->next; last && op; op = op->next) {
         TensorWrites w = {operand(load, 0), false};
         op_walk_pre(op, seek_write, &w);
-        bool in_place = op == last && op->code == OP_STORE && is_same_elements(op, load);
+        bool in_place = op == last && is_stored_in_place(e, op, load);
         if (w.found && !in_place) plan_info(e, result(load, 0))->cut = true;
         if (op == last) return;
     }

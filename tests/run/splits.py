@@ -91,7 +91,7 @@ case(
     name="splits-too-many",
 )
 # Rows of a tile that are joined by programs of their own must not see the stores of other rows.
-for split in (2, 8):
+for split in (1, 2, 8):
     square = {"a": small((128, 256), 1), "b": small((128, 256), 2)}
     case(
         "splits.teg",
@@ -117,3 +117,10 @@ for split in (2, 8):
         tune=[{"split": split}],
         name=f"splits-stored-twice-{split}",
     )
+case(
+    "splits.teg",
+    "turned_in_place",
+    {"x": small((128, 128), 5, np.float32), "y": small((128, 128), 6, np.float32)},
+    lambda x, y, **_: {"y": x + 2 * y.T},
+    name="splits-turned-in-place",
+)
