@@ -364,6 +364,11 @@ static inline Value *result(const Op *op, int i) {
 static inline bool op_has(const Op *op, int traits) {
     return (op_info[op->code].traits & traits) == traits;
 }
+/// Whether each lane of a result depends on the same lanes of the operands alone.
+static inline bool op_is_lanewise(const Op *op) {
+    return op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST ||
+           op->code == OP_SELECT;
+}
 static inline Op *terminator(const Region *r) {
     return r->last;
 }

@@ -242,10 +242,8 @@ enum { MAX_LEVELS = 64 };
 static bool is_link(Emit *e, Value *v, const Place *p) {
     const Op *op = v->def;
     if (!op || v->type->rank == 0 || bound_buffer(e, v)) return false;
-    bool same = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST ||
-                op->code == OP_SELECT;
     Place q = settle_place(e, v->type, p);
-    return same && !memo_get(e, v, &q);
+    return op_is_lanewise(op) && !memo_get(e, v, &q);
 }
 
 /// Computes all links below v, operands first.

@@ -80,9 +80,7 @@ static bool used_in_place(Emit *e, const Value *v, PtrMap *seen) {
         const Op *op = u->user;
         if (op->code == OP_YIELD) continue;
         if (op->code == OP_FOR && u->index >= 2) continue;
-        bool lane = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_SELECT ||
-                    op->code == OP_BITCAST;
-        if (!lane || !used_in_place(e, result(op, 0), seen)) return false;
+        if (!op_is_lanewise(op) || !used_in_place(e, result(op, 0), seen)) return false;
     }
     return true;
 }
@@ -397,10 +395,9 @@ static bool reads_other_lanes(Emit *e, const Value *v, const Value *loaded, bool
     if (v == loaded) return aside;
     if (!op || !op_is_lazy(op) || map_get(&seen[aside], v)) return false;
     map_set(e->ctx, &seen[aside], v, e);
-    bool lanes = op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_SELECT ||
-                 op->code == OP_BITCAST;
     for (int i = 0; i < op->n_operands; i++)
-        if (reads_other_lanes(e, operand(op, i), loaded, aside || !lanes, seen)) return true;
+        if (reads_other_lanes(e, operand(op, i), loaded, aside || !op_is_lanewise(op), seen))
+            return true;
     return false;
 }
 

@@ -189,13 +189,10 @@ typedef struct PhaseWrites {
 static void note_phase_writes(Op *op, void *arg) {
     PhaseWrites *p = arg;
     if (op->code != OP_DISPATCH) return;
-    for_each_op(device, op_enclosing(op, OP_MODULE)->regions[0]) {
-        if (device->code != OP_DEVICE) continue;
-        if (strcmp(op_str(op, A_DEVICE), op_str(device, A_NAME)) != 0) continue;
-        for (int i = 1; i < op->n_operands; i++)
-            if (is_written_tensor(device->regions[0]->args[i]))
-                map_set(p->f->ctx, &p->written, operand(op, i), op);
-    }
+    const Op *device = find_device(op_enclosing(op, OP_MODULE), op_str(op, A_DEVICE));
+    for (int i = 1; i < op->n_operands; i++)
+        if (is_written_tensor(device->regions[0]->args[i]))
+            map_set(p->f->ctx, &p->written, operand(op, i), op);
 }
 
 /// Marks the tensors of the function that a launch of the kernel writes.

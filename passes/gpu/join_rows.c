@@ -37,8 +37,7 @@ static bool is_independent(RowCut *c, Value *v) {
 }
 
 static bool maps_rows(const Op *op) {
-    return op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST ||
-           op->code == OP_SELECT || op->code == OP_BROADCAST || op->code == OP_RESHAPE ||
+    return op_is_lanewise(op) || op->code == OP_BROADCAST || op->code == OP_RESHAPE ||
            op->code == OP_PERMUTE || op->code == OP_CONST || op->code == OP_IOTA;
 }
 

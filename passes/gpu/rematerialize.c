@@ -34,11 +34,6 @@ typedef struct Renew {
 
 /* ---- values in registers ------------------------------------------------------------------- */
 
-static bool is_lanewise(const Op *op) {
-    return op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST ||
-           op->code == OP_SELECT;
-}
-
 static bool is_heavy(Renew *s, Value *v);
 
 /// Whether v takes registers. Lane numbers, their masks and broadcasts do not: they are made at
@@ -47,7 +42,7 @@ static bool find_heavy(Renew *s, const Value *v) {
     const Op *op = v->def;
     if (!op || !v->type->layout) return false;
     if (op->code == OP_CONST || op->code == OP_IOTA || op->code == OP_BROADCAST) return false;
-    if (!is_lanewise(op) && op->code != OP_RESHAPE) return true;
+    if (!op_is_lanewise(op) && op->code != OP_RESHAPE) return true;
     for (int i = 0; i < op->n_operands; i++)
         if (is_heavy(s, operand(op, i))) return true;
     return false;
@@ -90,7 +85,7 @@ static Value *root_of(Renew *s, Value *v, Chain *c) {
     Value *root = NULL;
     if (v->def->parent != s->body) return NULL;
     if (elem_info[v->type->elem].bits <= NARROW_BITS && v->type->elem != EL_BOOL) return v;
-    if (!is_lanewise(v->def) || !is_counted_in_chain(c, v)) return NULL;
+    if (!op_is_lanewise(v->def) || !is_counted_in_chain(c, v)) return NULL;
     for (int i = 0; i < v->def->n_operands; i++) {
         Value *x = operand(v->def, i);
         if (!is_heavy(s, x)) continue;
@@ -211,7 +206,7 @@ static void pack_loads(Renew *s, Value *x, Chain *c) {
         Builder b = build_before(s->env->ir, x->def->next);
         Value *packed = build_renew(s, &b, x, true);
         replace_behind(x, packed->def, packed);
-    } else if (is_lanewise(x->def) && is_counted_in_chain(c, x)) {
+    } else if (op_is_lanewise(x->def) && is_counted_in_chain(c, x)) {
         for (int i = 0; i < x->def->n_operands; i++)
             if (is_heavy(s, operand(x->def, i))) pack_loads(s, operand(x->def, i), c);
     }

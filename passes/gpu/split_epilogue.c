@@ -56,8 +56,7 @@ static bool may_be_split(const PieceCutter *s, Op *load, const Op *store) {
 }
 
 static bool goes_by_parts(const Op *op) {
-    return op_has(op, ELEMENTWISE) || op->code == OP_CAST || op->code == OP_BITCAST ||
-           op->code == OP_SELECT || op->code == OP_BROADCAST || op->code == OP_RESHAPE ||
+    return op_is_lanewise(op) || op->code == OP_BROADCAST || op->code == OP_RESHAPE ||
            op->code == OP_CONST;
 }
 
