@@ -19,6 +19,7 @@ typedef struct RegisterSizes {
     double held, staged; // words of operands of FMAs and AMD's units: live throughout; loaded in
                          // the loop
     double kept;         // words of left operands of NVIDIA's units from outside the loop
+    double wide_kept;    // ... of products of f64
     double singles;      // operands' elements that are loaded one by one, narrower than a register
     int dots;
     bool groups;          // some products are of warpgroups
@@ -155,7 +156,12 @@ static void measure_dot(RegisterSizes *z, const Op *op) {
     if (amd || !unit) measure_operands(z, op, unit);
     const Op *left = origin_op(operand(op, 0));
     bool mma = !amd && unit && !(unit->features & GPU_WGMMA);
-    if (mma && left && left->parent != op->parent) z->kept += packed_words(operand(op, 0)->type);
+    if (!mma || !left || left->parent == op->parent) return;
+    double kept = packed_words(operand(op, 0)->type);
+    if (registers_each(sum) > 1)
+        z->wide_kept += kept;
+    else
+        z->kept += kept;
 }
 
 static bool feeds_products(const Value *v) {
@@ -321,8 +327,9 @@ static double registers_of_products(const RegisterSizes *z, int warps) {
     double picks = WARPS_PICK_REGISTERS * z->picked * WARPS_PICK_WARPS / warps;
     double operands =
         WARPS_OPERANDS * z->operands / copies / lanes + WARPS_SPLIT_WORDS * z->split / threads;
-    // Half of what a chain keeps is reloaded rather than kept beside the right operand.
-    double kept = z->dots > 1 ? z->kept / 2 : 0;
+    // Half of what a chain keeps is reloaded rather than kept beside the right operand. f64 is not,
+    // since it changes its layout.
+    double kept = z->dots > 1 ? z->kept / 2 + z->wide_kept : 0;
     return WARPS_BASE + (WARPS_SUMS * z->sums + kept + words_through_registers(z)) / threads +
            operands + picks;
 }
@@ -333,8 +340,8 @@ static int fit_registers(const RegisterSizes *z, int warps) {
     bool amd = gpu_has_any(z->target, GPU_AMD);
     int most = 2 * WARPS_PRODUCT_WARPS;
     double room = z->target->registers_thread - (amd ? z->fragments : 0);
-    if (!amd &&
-        (words_through_registers(z) == 0 || (z->groups && z->height < 2 * WARPS_GROUP_ROWS)))
+    if (!amd && ((words_through_registers(z) == 0 && z->wide_kept == 0) ||
+                 (z->groups && z->height < 2 * WARPS_GROUP_ROWS)))
         return warps;
     while (warps < most && (amd ? registers_of_amd : registers_of_products)(z, warps) > room)
         warps *= 2;

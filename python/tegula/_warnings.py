@@ -37,9 +37,10 @@ def pending() -> bool:
 
 
 def emit(level: int) -> None:
-    """Raises the collected warnings at the caller's place, `level` frames above this function."""
+    """Raises the collected warnings at the caller's place, `level` frames above this function. Python writes
+    the category before the text, so a text without a place loses its own "warning:"."""
     with _lock:
-        texts = ["\n".join(lines) for lines in _texts]
+        texts = ["\n".join(lines).removeprefix("warning: ") for lines in _texts]
         _texts.clear()
         _open.clear()
     for text in texts:

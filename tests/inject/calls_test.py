@@ -10,14 +10,14 @@ import subprocess
 import sys
 
 PARTS = "tglang tgir tgfrontend tgpasses tgbackends tgruntime tgcache tgdriver tgtools tegula-lib".split()
-OTHER_LIBRARIES = re.compile(r"LLVM|sqlite3_|png_|_ZN|__(a|t|l|ub)san|__sanitizer|__gcov|__tsan")
+OTHER_LIBRARIES = re.compile(r"LLVM|sqlite3_|png_|json_|_ZN|__(a|t|l|ub)san|__sanitizer|__gcov|__tsan")
 # Functions that only compute or release, or whose result is ignored.
 NEVER = re.compile(
     r"(a?(cos|sin|tan)h?|atan2|cbrt|ceil|erfc?|exp.*|fdim|fmax?f?|fmin|fmod|frexp|hypot|ilogbf|ldexpf?|lgamma_r|log.*|"
     r"nextafterf?|pow|remainder|round|sqrt|tgamma|__.*ti3|__popcountdi2|__cpu.*|"
     r"mem\w+|__mem\w+_chk|str(chr|cmp|cspn|error|ftime|len|ncmp|pbrk|rchr|signal|spn|str|tod|tod_l|tok|tol|toll|toull|"
-    r"ncpy|cpy|nlen|cat)|__str\w+|__ctype\w+|__isoc\w+|qsort|time|timespec_get|localtime_r|localeconv|"
-    r"v?f?s?n?printf|__v?f?s?n?printf_chk|fput[cs]|puts|getc|clearerr|ferror|fseek|ftell|rewind|std(in|out|err)|"
+    r"ncpy|cpy|nlen|cat|ncasecmp)|__str\w+|__ctype\w+|__isoc\w+|qsort|time|timespec_get|localtime_r|localeconv|"
+    r"v?f?s?n?printf|__v?f?s?n?printf_chk|fput[cs]|putc|puts|getc|clearerr|ferror|fseek|ftell|rewind|std(in|out|err)|"
     r"free|dirfd|freeaddrinfo|freelocale|globfree|close|closedir|munmap|madvise|dlclose|dlerror|dlsym|dladdr|dlinfo|"
     r"dl_iterate_phdr|gai_strerror|abort|_exit|atexit|alarm|lseek|_setjmp|__longjmp_chk|longjmp|setjmp|secure_getenv|setenv|"
     r"unsetenv|environ|get(pid|ppid|egid|euid|auxval|rlimit|hostname)|setrlimit|setpriority|getpgrp|sysconf|isatty|ioctl|"

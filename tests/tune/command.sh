@@ -152,10 +152,10 @@ K
 mm="search 2 mm.teg --arg a=zeros(48,64)"
 $mm --dim 'N=32|64' --dim M=48 > log
 has log 'mm M=48 K=64 N=32' 'mm M=48 K=64 N=64'
-refuses '--dim M=49: M is 48' $mm --dim N=32 --dim M=49
+refuses '--dim M=49: M is already 48' $mm --dim N=32 --dim M=49
 refuses 'leave out --dim, or the --arg of tensors that have K' $mm --dim N=32 --dim 'K=64|65'
 refuses 'N is not known' $mm
-refuses '--dim N=3: N is 2' $tune --dim N=2 --dim N=3
+refuses '--dim N=3: N is already 2' $tune --dim N=2 --dim N=3
 refuses 'expected NAME=EXTENT or NAME=A|B' $tune --dim R
 refuses 'expected NAME=EXTENT or NAME=A|B' $tune --dim 'R=4|'
 refuses '--target interp: times are those of cpu' $tune --target interp
