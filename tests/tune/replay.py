@@ -8,7 +8,7 @@ a second.
 - A search does not repeat the measurements of an earlier one, be it with more time or for a kernel with one more value.
 - Background searches find as much, and their worker works for a fiftieth of the time.
 
-    replay.py TEGULA TUNE_REPLAY
+    replay.py TUNE_REPLAY
 
 With a folder of recordings, it also replays times of products and other kernels on an EPYC of two threads
 with AVX-512 (bench/tune.py --record). Each search must meet the same bars, whatever the noise, beside the
@@ -16,7 +16,7 @@ best recorded setting. Times of two products on an H200 with 16 helpers must be 
 budget ends. The result for one shape must be near that of a search for another one in its bucket, and no
 worse than the default:
 
-    replay.py TEGULA TUNE_REPLAY FOLDER FAKE_CUDA
+    replay.py TUNE_REPLAY FOLDER FAKE_CUDA
 """
 
 import json
@@ -103,12 +103,12 @@ def measured(trials):
     return own, {t["config"] for t in trials if t["seconds"] and t["earlier"]}
 
 
-def goes_on(tegula, program, folder):
+def goes_on(program, folder):
     """Searches with a store."""
     kernel, times = os.path.join(folder, "k.teg"), os.path.join(folder, "times")
     larger = KERNEL.replace("BK = 32 | 64 | 128", "BK = 32 | 64 | 128 | 256")
     write(kernel, larger)
-    seconds = make_world(search(tegula, folder, 4), 7)
+    seconds = make_world(search(program, folder, 4), 7)
     write(times, "".join(f"{s} 0.05 {config}\n" for config, s in seconds.items()))
     store = {"TG_CACHE": os.path.join(folder, "store"), "TG_REPLAY": times}
 
@@ -243,7 +243,7 @@ def neighbours_recorded(program, folder, one, other, *more, **world):
     assert quality >= 0.85, quality
 
 
-def neighbours_made_up(tegula, program, folder):
+def neighbours_made_up(program, folder):
     """With equal errors of the model for both shapes, the best setting of one is taken for the other even if
     it is far better than the default."""
     kernel, times = os.path.join(folder, "k.teg"), os.path.join(folder, "times")
@@ -251,7 +251,7 @@ def neighbours_made_up(tegula, program, folder):
     quality = []
     for number in range(WORLDS):
         factors = {}
-        there, here = (make_world(search(tegula, folder, 4, shape=s), number, factors) for s in (one, other))
+        there, here = (make_world(search(program, folder, 4, shape=s), number, factors) for s in (one, other))
         write(times, "".join(f"{s} 0.05 {config}\n" for config, s in there.items()))
         quality.append(neighbours(program, kernel, one, other, times, here, real="f32"))
     assert sum(q >= 0.97 for q in quality) >= WORLDS / 2, quality
@@ -309,7 +309,8 @@ def shrunken(program, recordings):
 
 
 def main():
-    tegula, program, *recordings = sys.argv[1:]
+    program, *recordings = sys.argv[1:]
+    os.environ["TG_REPLAY_HOST"] = "v4"  # the processor of the recordings
     if recordings:
         folder, cuda = recordings
         cpu = ["--threads", "2", "-t", "T=f32"]
@@ -327,14 +328,14 @@ def main():
         return
     quality = {2: [], 10: []}
     with tempfile.TemporaryDirectory() as folder:
-        goes_on(tegula, program, folder)
+        goes_on(program, folder)
         write(os.path.join(folder, "k.teg"), KERNEL)
-        listed = search(tegula, folder, 4)
+        listed = search(program, folder, 4)
         default = next(t["config"] for t in listed if t["default"])
         in_one_process(program, os.path.join(folder, "times"), make_world(listed, 0), default)
         slows_down(program, os.path.join(folder, "times"), make_world(listed, 1))
         in_the_background(program, os.path.join(folder, "times"), make_world(listed, 0))
-        neighbours_made_up(tegula, program, folder)
+        neighbours_made_up(program, folder)
         for number in range(WORLDS):
             seconds = make_world(listed, number)
             times = os.path.join(folder, "times")
