@@ -297,6 +297,14 @@ static int sqlite_unlink(const char *path) {
     return is_refused(NAME, CALLS_unlink) ? -1 : __real_unlink(path);
 }
 
+static int (*sleep_fully)(sqlite3_vfs *vfs, int microseconds);
+
+/// After a fault nobody else holds the store, so a long wait for it only costs time.
+static int sqlite_sleep(sqlite3_vfs *vfs, int microseconds) {
+    sleep_fully(vfs, plan_happened() ? microseconds / 20 : microseconds);
+    return microseconds;
+}
+
 #define SET(name, to) vfs->xSetSystemCall(vfs, name, (sqlite3_syscall_ptr)(to))
 
 void wrap_sqlite(void) {
@@ -306,6 +314,8 @@ void wrap_sqlite(void) {
     mine.xRealloc = sqlite_realloc;
     sqlite3_config(SQLITE_CONFIG_MALLOC, &mine);
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    sleep_fully = vfs->xSleep;
+    vfs->xSleep = sqlite_sleep;
     SET("open", sqlite_open);
     SET("read", __wrap_read);
     SET("pread", sqlite_pread);

@@ -1,6 +1,6 @@
 """The mutation test: the simulator runs kernels without one barrier, fence, wait or signal at a time.
 
-Usage: mutate.py --tegula PROGRAM [--target sim:sm_90a] [-k TEXT] [--part I/N] [--known] [--least PERCENT |
+Usage: mutate.py --tegula PROGRAM [--target sim:sm_90a] [-k TEXT] [--daily] [--known] [--least PERCENT |
 --ranks] Runs the cases of stdlib_cases.py. A barrier, fence, wait or signal is noticed if its absence
 leads to a failure or to other results. Prints the unnoticed ones, and the share of the noticed ones. An
 unmutated kernel that fails, or that has other results with another seed, counts as failed.
@@ -17,9 +17,24 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import zlib
 
 sys.dont_write_bytecode = True
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "run"))
 import stdlib_cases  # noqa: E402
+import turns  # noqa: E402
+
+TURNS = 3  # days that together have all kernels
+
+
+def turn_of(kernel):
+    """The turn of a kernel, 0 to TURNS - 1, which other kernels do not shift."""
+    return zlib.crc32(kernel.encode()) % TURNS
+
+
+def has_turn(o, kernel):
+    """Whether the kernel runs today."""
+    return not o.daily or turns.today() is None or turn_of(kernel) == turns.today() % TURNS
 
 
 # Unnoticed places by target: (function, name) to their number. docs/inside/simulator.md gives the reasons.
@@ -39,15 +54,9 @@ KNOWN = {
 
 
 def cases(o):
-    """Takes every Nth kernel, from the Ith on. A place counts as noticed if one case of its version notices
+    """All cases of the kernels whose turn it is. A place counts as noticed if one case of its version notices
     it, and KNOWN counts by kernel."""
-    part, parts = map(int, o.part.split("/"))
-    groups = collections.defaultdict(list)
-    for case in stdlib_cases.CASES:
-        if case[5] not in o.target:
-            continue
-        groups[case[0], case[1]].append(case)
-    return [case for group in list(groups.values())[part - 1::parts] for case in group]
+    return [case for case in stdlib_cases.CASES if case[5] in o.target and has_turn(o, case[1])]
 
 
 def lines(o, share):
@@ -154,13 +163,18 @@ def mutate_ranks(o, case, folder):
 
 
 def run_ranks(o, folder):
-    cases = [c for c in stdlib_cases.RANKS if o.k in c[1]]
+    cases = [c for c in stdlib_cases.RANKS if o.k in c[1] and has_turn(o, c[1])]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         all_ = pool.map(lambda i: mutate_ranks(o, cases[i], folder / str(i)), range(len(cases)))
         log = [line for lines_ in all_ for line in lines_]
     failed = [x for x in log if x.startswith("failed ")]
     print("\n".join(failed), end="\n" if failed else "")
     return bool(failed), log
+
+
+def kernel_of(version):
+    """The kernel of a version such as `gemm_ar_2`."""
+    return re.sub(r"_\d+$", "", version)
 
 
 def outcomes(log):
@@ -182,7 +196,7 @@ def judge_ranks(o, unnoticed, names):
     found = collections.Counter()
     for function, number in unnoticed:
         found[arch, function.rpartition(".")[0], names[function, number].split(" ")[1]] += 1
-    wanted = {key: n for key, (n, _) in SPARE.items() if key[0] == arch and o.k in key[1]}
+    wanted = {key: n for key, (n, _) in SPARE.items() if key[0] == arch and o.k in key[1] and has_turn(o, kernel_of(key[1]))}
     wrong = [key for key in found | wanted if found[key] != wanted.get(key, 0)]
     for key in wrong:
         print(f"{' '.join(key)}: {found[key]} can be done without, not {wanted.get(key, 0)}")
@@ -193,7 +207,7 @@ def differs_from_known(o, unnoticed, names):
     """Whether places other than those of KNOWN go unnoticed; prints them."""
     found = collections.Counter((k[0].rpartition(".")[0], names[k].split(" ")[1]) for k in unnoticed)
     kernels = {case[1] for case in cases(o) if o.k in case[1]}
-    known = {k: n for k, n in KNOWN[o.target].items() if {k[0], re.sub(r"_\d+$", "", k[0])} & kernels}
+    known = {k: n for k, n in KNOWN[o.target].items() if {k[0], kernel_of(k[0])} & kernels}
     wrong = sorted(k for k in {*found, *known} if found[k] != known.get(k, 0))
     for k in wrong:
         print(f"unnoticed {' '.join(k)}: {found[k]} places, KNOWN has {known.get(k, 0)}")
@@ -205,10 +219,10 @@ def main():
     p.add_argument("--tegula", required=True)
     p.add_argument("--target", default="sim:sm_90a")
     p.add_argument("-k", default="", help="only kernels whose name holds this text")
-    p.add_argument("--part", default="1/1", metavar="I/N", help="every Nth case, from the Ith on")
+    p.add_argument("--daily", action="store_true", help="only a third of the kernels, in turns of a day")
     p.add_argument("--ranks", action="store_true", help="kernels of several ranks")
     p.add_argument("--known", action="store_true", help="fail where not just KNOWN goes unnoticed")
-    p.add_argument("--unreached", type=int, default=sys.maxsize, help="fail where more places are not reached")
+    p.add_argument("--unreached", metavar="A,B,C", help="fail where more places of a turn are not reached")
     p.add_argument("--least", type=float, default=0.0, help="fail below this share, in percent")
     o = p.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -225,13 +239,14 @@ def main():
         print("not reached:", *k, names[k])
     share = 100 * len(noticed) / max(len(tried), 1)
     print(f"{len(noticed)} of {len(tried)} barriers, fences, waits and signals are noticed: {share:.1f} %")
-    missed = len(places) - len(tried)
-    print(f"{missed} are not reached")
+    missed = [sum(turn_of(kernel_of(k[0].rpartition(".")[0])) == t for k in places.keys() - tried) for t in range(TURNS)]
+    print(f"{','.join(map(str, missed))} are not reached, by turns")
     if o.known:
         failed |= differs_from_known(o, tried - noticed, names)
     if o.ranks:
         failed |= judge_ranks(o, tried - noticed, names)
-    return failed or share < o.least or missed > o.unreached
+    few = o.unreached and any(found > int(most) for found, most in zip(missed, o.unreached.split(",")))
+    return failed or share < o.least or few
 
 
 if __name__ == "__main__":
