@@ -6,8 +6,7 @@
 
 #include "backends/gpu/divisor.h"
 
-/// The contribution of one number of an axis, or of one index of a pick, to the offset, and its
-/// liveness.
+/// One number of an axis, or one index of a pick: its contribution to the offset, and its liveness.
 typedef struct AxisNumber {
     int64_t number;     // for an axis
     LLVMValueRef index; // for a pick
@@ -28,7 +27,7 @@ static bool constant_number(LLVMValueRef v, int64_t *n) {
 
 /* ---- blocks beside blocks ------------------------------------------------------------------ */
 
-/// Returns l without all dimensions except at .. at + rank - 1.
+/// Returns l with only the dimensions at .. at + rank - 1.
 static const Layout *slice_layout(GpuFn *f, const Layout *l, int at, int rank) {
     for (int d = l->rank - 1; d >= 0; d--)
         if (d < at || d >= at + rank) l = layout_slice(f->ctx, l, d, false);
@@ -112,7 +111,8 @@ static void limit_axis(GpuAccess *p, int d) {
     if (!dim->hi && holes) dim->hi = gpu_i32(p->f, s->size);
 }
 
-/// Whether no bit of the coordinate belongs to both registers and threads, so that it is their sum.
+/// Whether no bit of the coordinate belongs to both registers and threads, so that the coordinate
+/// is the sum of their parts.
 static bool separates_registers(const Layout *l, int d) {
     Bits regs = 0, threads = 0, rows = layout_dim_mask(l, d);
     for (int j = 0; j < layout_n_bits(l); j++)
@@ -235,7 +235,7 @@ static const AxisNumber *pick_number(GpuAccess *p, int d, int64_t reg) {
     return n;
 }
 
-/// Returns the liveness in the axes of picks. No bound excludes their holes.
+/// Returns the liveness in the axes of picks. Unlike axes, they have no bound that excludes holes.
 static LLVMValueRef pick_not_hole(GpuAccess *p, int64_t reg) {
     LLVMValueRef good = NULL;
     for (int i = 0; p->layout && i < p->a.pick_rank; i++) {
@@ -281,7 +281,8 @@ static int aligned_bits(const GpuAccess *p, int vec_dim) {
     return n;
 }
 
-/// Returns an i1: the bounds of the vectors' axis are multiples of a vector. NULL: always.
+/// Returns an i1: the bounds of the vectors' axis are multiples of a vector's elements. NULL:
+/// always.
 static LLVMValueRef find_whole(GpuAccess *p) {
     const Gen *g = p->f->g;
     const AccessDim *dim = &p->dims[p->vec_dim];
@@ -381,9 +382,9 @@ static void prepare_dim(GpuAccess *p, int d) {
             gen_and(g, p->live, LLVMBuildICmp(g->b, LLVMIntULT, dim->at, p->tensor->dims[d], ""));
 }
 
-// The maximum registers of a block that is read by a branch between vectors and single elements,
-// because all of them are live at the end of the branch. A larger block is read by single elements
-// only.
+// The maximum registers of a block that may be read either by vectors or by single elements, as a
+// branch decides. All of them are live where the two paths join. A larger block is read by single
+// elements only.
 enum { MOST_JOINED = 4 };
 
 /// Returns the type of the stored value of a store or atomic, or the type of the result.

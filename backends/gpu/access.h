@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The subscript of a load, live, store or atomic in device code: addresses and masks of registers.
 //
-// The address of an element is the sum of the tensor's pointer, a part of the thread, a uniform
-// part, and a number of bytes for the register. Everything but the last is computed once an access,
-// so registers differ in an immediate. An axis is live for lo <= j < hi, two 32-bit numbers.
+// The address of an element is the sum of the tensor's pointer, the thread's part, a uniform part,
+// and the register's part, a constant number of bytes. All but the register's part are computed
+// once an access, so registers differ in an immediate. Number j of an axis is live if lo <= j < hi,
+// with 32-bit bounds.
 #ifndef BACKENDS_GPU_ACCESS_H
 #define BACKENDS_GPU_ACCESS_H
 
@@ -14,11 +15,12 @@ enum { MAX_VECTOR_BITS = 5, MAX_VECTOR = 1 << MAX_VECTOR_BITS, MAX_WORDS = 4 };
 /// One dimension of the subscript. at: its scalar coordinate, or the base of its axis (i64).
 typedef struct AccessDim {
     LLVMValueRef at;
-    int inside;          // the attribute: 1: within the extent; 2: also count = size
+    int inside;          // 1: within the extent; 2: count = size, too
     LLVMValueRef lo, hi; // for an axis (i32); NULL: no bound
     LLVMValueRef *picks; // for a pick: the index (i64) of each register
-    LLVMValueRef bytes;  // distance of neighbours along an axis or of indices, in units (i64)
-    // The offset and liveness of each number of the axis.
+    LLVMValueRef
+        bytes; // distance between neighbours along an axis or between indices, in units (i64)
+    // The numbers of the axis used so far.
     VEC(struct AxisNumber *) numbers;
 } AccessDim;
 
@@ -36,9 +38,9 @@ typedef struct GpuAccess {
     LLVMValueRef live;        // uniform i1, or NULL
     LLVMValueRef *masks;      // the mask operand for each register, or NULL
     LLVMValueRef start;       // ptr: data + uniform + thread (not for i4 and u4)
-    int vec_bits;             // log2 of the elements that are adjacent in memory and registers
+    int vec_bits;             // log2 of the elements of a vector, which are adjacent in memory
     int vec[MAX_VECTOR_BITS]; // the register bit of each
-    int vec_dim;              // the dimension along which they are adjacent
+    int vec_dim;              // the tensor's dimension along which they are adjacent
     // uniform i1: each vector is live or dead as a whole. NULL: always.
     LLVMValueRef whole;
 } GpuAccess;
@@ -47,10 +49,10 @@ typedef struct GpuAccess {
 GpuAccess *gpu_access(GpuFn *f, const Op *op);
 /// Returns the facts that need no code. Only the tensor's values are set.
 GpuAccess gpu_access_plan(GpuFn *f, const Op *op);
-/// Values in the function's head that must be multiples of a vector.
+/// Values in the function's head that must be multiples of a vector's elements.
 typedef VEC(LLVMValueRef) GpuLeaves;
-/// Whether the bounds of the vectors' axis are multiples of a vector, if the values in `leaves`
-/// are. It adds such values to `leaves` (may be NULL).
+/// Whether the bounds of the vectors' axis are multiples of a vector's elements, provided that the
+/// values in `leaves` are. Adds the values that it relies on to `leaves` (may be NULL).
 bool gpu_bounds_divide(GpuAccess *p, GpuLeaves *leaves);
 /// The same for a block in this layout (NULL: a scalar), regardless of the op's types.
 GpuAccess *gpu_access_in(GpuFn *f, const Op *op, const Layout *layout);
@@ -61,7 +63,7 @@ LLVMValueRef gpu_access_offset(GpuAccess *p, int64_t reg);
 LLVMValueRef gpu_access_address(GpuAccess *p, int64_t reg);
 /// Returns an i1, or NULL if the lane is always live. Holes are dead.
 LLVMValueRef gpu_access_live(GpuAccess *p, int64_t reg);
-/// The two halves of the above: the liveness along some dimensions, and the rest.
+/// gpu_access_live in two halves: the liveness along some dimensions, and the rest.
 LLVMValueRef gpu_access_live_along(GpuAccess *p, int64_t reg, Bits dims);
 LLVMValueRef gpu_access_live_besides(GpuAccess *p, int64_t reg, Bits dims);
 /// Returns the contribution of thread and register to the offset along some dimensions (i64).
@@ -70,8 +72,8 @@ LLVMValueRef gpu_access_offset_along(GpuAccess *p, int64_t reg, Bits dims);
 LLVMValueRef gpu_access_coordinate(GpuAccess *p, int d, int64_t reg);
 /// Whether the register is a hole in every thread.
 bool gpu_access_never(const GpuAccess *p, int64_t reg);
-/// A mark in the caches of addresses and masks. The rewind forgets entries made since, for code
-/// that does not dominate the following code.
+/// A mark in the caches of addresses and masks. The rewind forgets entries made since the mark. It
+/// is necessary where the code in between does not dominate the following code.
 typedef struct AccessMark {
     int n[MAX_RANK];
 } AccessMark;
@@ -91,7 +93,7 @@ LLVMValueRef *gpu_spread(GpuFn *f, const Value *v, const Layout *l, int at);
 typedef void GpuMove(GpuAccess *p, int bits, void *data, LLVMValueRef *out);
 void gpu_access_each(GpuAccess *p, GpuMove *move, void *data, LLVMValueRef *out);
 
-/// Waits at a barrier if another thread may have a pending read or write that must precede op.
+/// Waits at a barrier if op must follow an access by another thread that may not have ended.
 void gpu_order_access(GpuFn *f, const Op *op);
 
 /// Returns an i1: this thread stores its elements. Only thread 0 stores a scalar. NULL: all threads

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Orders accesses to one tensor by the threads of a program.
 //
-// A tensor that is only read may be the same view as one that is written. A program then reads an
-// element before it writes it (passes/alias.c), so a load waits for no store.
+// A launch may pass one view as a tensor that is only read and as one that is written. A program
+// then reads an element before it writes it (passes/alias.c), so a load waits for no store.
 //
 // An op covers all threads of the program, so a later op follows it in all of them. For tensors
 // that the kernel writes, an access needs a barrier if another thread may have written its
 // elements, or may still have to read them.
 //
-// It needs no barrier if only one thread accesses each element. Then all accesses must have one
-// layout (without copies if they include loads, since one thread stores). Also, either each begins
-// at a multiple of its size, so that an element has a fixed place in a block, or all have one
-// subscript, and no two iterations of a surrounding loop meet.
+// An access needs no barrier if only one thread accesses each element. This is so under two
+// conditions. First, all accesses have one layout. If some are loads, it has no copies, since one
+// thread stores. Second, either each access begins at a multiple of its size, so that an element
+// has a fixed place in a block, or all accesses have one subscript, and no two iterations of a
+// surrounding loop access the same element.
 //
-// Two accesses need no barrier either if one ends before the other starts, or if they take turns.
-// Iterations that are programs of their own never take turns: programs have no order, so none may
-// access elements that another one writes.
+// Two accesses outside of loops also need no barrier if they share no element: along some axis one
+// ends before the other starts, or their elements alternate. The loop over programs does not count
+// as a loop here, because programs have no order, so none may access elements that another one
+// writes.
 #include <string.h>
 
 #include "backends/gpu/access.h"
@@ -29,7 +31,7 @@ static bool is_index_of(const Value *v, const Op *loop) {
     return loop->code == OP_FOR && v == loop->regions[0]->args[0];
 }
 
-/// Whether v grows with the index of the loop, one for one.
+/// Whether v grows by one whenever the index of the loop does.
 static bool moves_with(const Value *v, const Op *loop) {
     if (is_index_of(v, loop)) return true;
     const Op *op = v->def;
@@ -209,7 +211,8 @@ void gpu_order_access(GpuFn *f, const Op *op) {
     bool writes = op_has(op, WRITES);
     int against = writes ? WAS_READ | WAS_WRITTEN : WAS_WRITTEN;
     if (o->free) return;
-    if (!gpu_tensor(f, operand(op, 0))->stored) against = 0; // read before written, if at all
+    if (!gpu_tensor(f, operand(op, 0))->stored)
+        against = 0; // if it is a view of a written tensor, it is read before the write
     if (o->since & against) gpu_program_barrier(f);
     o->since |= writes ? WAS_READ | WAS_WRITTEN : WAS_READ;
 }

@@ -20,7 +20,7 @@ static const struct AtomicRow {
 typedef struct GpuAtomic {
     GpuFn *f;
     Update update;
-    OpCode by; // OP_COUNT: the update computes nothing
+    OpCode by; // OP_COUNT: the new value replaces the old one
     Elem elem;
     const char *scope;            // "gpu" or "sys"
     LLVMValueRef at, on;          // of the element

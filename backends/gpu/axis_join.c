@@ -85,11 +85,11 @@ AxisJoin *axis_join_begin(GpuFn *f, const Op *op, int n) {
 
 /* ---- steps in a warp ----------------------------------------------------------------------- */
 
-/// The current step: partner[k][r] is the total that register r's block meets.
+/// The current step: partner[k][r] is the total of the sibling of register r's block.
 typedef struct LineStep {
     LayoutStep x;
     int j;
-    LLVMValueRef upper; // the thread's share in "this is the upper block"; NULL: none
+    LLVMValueRef upper; // i1: the thread's part of the parity that tells an upper block; NULL: 0
     LLVMValueRef *partner[GPU_TUPLE];
 } LineStep;
 
@@ -201,8 +201,8 @@ static void extend_prefixes(AxisJoin *s, const LineStep *t) {
     }
 }
 
-/// From here on the prefix of a block is stored once for all its registers. The end joins it to
-/// their prefixes.
+/// From here on, the prefix of a block is stored once for all its registers. axis_join_finish joins
+/// it to the prefixes of elements.
 static void begin_outer(AxisJoin *s) {
     GpuFn *f = s->f;
     size_t bytes = (size_t)s->registers * sizeof(LLVMValueRef);
@@ -339,7 +339,7 @@ static void exchange_some(GpuFn *f, const Layout *from, const Layout *to, int n,
     }
 }
 
-/// If shared memory has no room for all blocks at once, they go one after the other.
+/// If shared memory has no room for all blocks at once, they are moved one after the other.
 void gpu_exchange(GpuFn *f, const Layout *from, const Layout *to, int n, const Elem *elems,
                   LLVMValueRef *const *in, LLVMValueRef **out) {
     int64_t bytes = 0;
@@ -373,7 +373,7 @@ static void sort_parts(AxisJoin *s, const Layout *l, int low, const int64_t *lin
     }
 }
 
-/// Returns the registers of the totals of blocks, in blocks_layout.
+/// Returns the totals of blocks as registers of blocks_layout.
 static const Layout *line_parts_block(AxisJoin *s, LLVMValueRef **in) {
     const Layout *l = s->layout;
     int bits[LAYOUT_MAX_BITS];
@@ -484,8 +484,8 @@ static void reduce_spread(AxisJoin *s, const Layout *from, LLVMValueRef *const *
                  layout_slice(f->ctx, s->layout, s->axis, false), s->n, elems, reduced, out);
 }
 
-/// Counts the joins of a thread in the steps within its warp. If lanes come before registers, it
-/// joins once for each register.
+/// Counts the joins of a thread in the steps within its warp. If a step of lanes precedes steps of
+/// registers, the thread joins once for each register.
 static int64_t count_joins(const Layout *l, int d) {
     LayoutScan plan = layout_scan(l, d);
     int64_t blocks = layout_registers(l), joins = 0;
@@ -505,7 +505,7 @@ static bool has_room_for_blocks(const AxisJoin *s) {
     return s->f->shared_fixed + bytes + bytes / PADS <= s->f->target->shared_cta;
 }
 
-/// Whether moving the blocks first is less work.
+/// Whether it is less work to move the blocks to gpu_spread_layout first.
 static bool is_awkward(const AxisJoin *s) {
     if (s->spread || s->layout->bits[LEVEL_CTA] || !has_room_for_blocks(s)) return false;
     const Layout *to = gpu_spread_layout(s->f, s->layout, s->axis);

@@ -47,14 +47,14 @@ void axis_join_parts(const AxisJoin *s, LLVMValueRef *const a, LLVMValueRef *con
                      LLVMValueRef *out);
 /// Puts `before` before the prefix of register r if c holds (i1, perhaps constant).
 void axis_join_extend_prefix(AxisJoin *s, int64_t r, LLVMValueRef c, LLVMValueRef *before);
-/// Joins all prefixes to one.
+/// Joins the inner and outer prefixes of each element.
 LLVMValueRef **axis_join_prefixes(AxisJoin *s);
 /// Joins blocks up to 2^near elements, then brings all parts of its own lines to each thread.
 void axis_join_finish(AxisJoin *s);
 /// Runs a whole reduction. Returns the registers of the results, in the layout without the axis.
 void axis_join_reduce(AxisJoin *s, LLVMValueRef **out);
-/// Whether sharing the parts of op's n blocks among the warps is better than reducing them in each
-/// warp.
+/// Whether it is better to share the parts of op's n blocks among the warps than to reduce all of
+/// them in each warp.
 bool gpu_should_spread(const Op *op, int n, const Layout *l, int64_t lines, int64_t parts);
 /// Returns a layout over the threads of l, for blocks of its extents, with registers and lanes
 /// along d first.

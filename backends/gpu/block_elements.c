@@ -26,7 +26,7 @@ LLVMValueRef gpu_writes(GpuFn *f, const Layout *l, int64_t reg) {
 
 /* ---- elements ------------------------------------------------------------------------------ */
 
-/// Fills run in whole rounds of all threads.
+/// Every thread fills the same number of elements, so a fill may end beyond `count`.
 static int64_t room_of_rounds(const GpuFn *f, int64_t count) {
     return ceil_div(count, f->threads) * f->threads;
 }
@@ -106,7 +106,7 @@ static void write_first(GpuFn *f, const GpuFlat *flat) {
     gpu_barrier(f);
 }
 
-/// Row by row: one thread writes each element, and every thread that needs it reads it.
+/// In row-major order: one thread writes each element, and every thread that needs it reads it.
 void gpu_move_in_pieces(GpuFn *f, const Layout *from, const Layout *to, Elem elem,
                         LLVMValueRef *const in, LLVMValueRef *out) {
     int64_t strides[MAX_RANK], count = 1, piece = GPU_PIECE_BYTES / elem_bytes(elem);

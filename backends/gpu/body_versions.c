@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two versions of a body. Often a vector of an access is live or dead as a whole if some extents
-// are multiples of a vector. The function's head tests this once. In the version where it holds, no
-// access tests again.
+// Emits a body in two versions. If certain extents are multiples of a vector's elements, each
+// vector of an access is live or dead as a whole. The function's head tests these extents once. In
+// the version for multiples, no access tests again.
 #include <string.h>
 
 #include "backends/gpu/access.h"
@@ -19,7 +19,7 @@ static bool both_divide(GpuFn *f, const Op *op, int first, int64_t n, GpuLeaves 
            value_divides(f, operand(op, first + 1), n, leaves, depth);
 }
 
-/// Whether x is a multiple of n: in this version, or by adding it to the required leaves.
+/// Whether x is a multiple of n: this version knows it, or x can be added to the required leaves.
 static bool take_leaf(GpuFn *f, LLVMValueRef x, int64_t n, GpuLeaves *leaves) {
     const GpuMultiples *m = f->multiples;
     for (int i = 0; m && i < m->n && m->of % n == 0; i++)
@@ -95,8 +95,8 @@ static int bound_bits(GpuFn *f, const Op *op, GpuLeaves *leaves, int *x) {
     return bits;
 }
 
-/// Returns an i32: the number of positions below the bound, from the thread's own position on; 0 or
-/// less for none.
+/// Returns an i32: the number of positions from the thread's own position up to the bound; 0 or
+/// less if there is none.
 static LLVMValueRef left_below(GpuFn *f, const Value *n, LLVMValueRef thread) {
     Gen *g = f->g;
     LLVMValueRef x = gpu_scalar(f, n);
@@ -110,8 +110,8 @@ static LLVMValueRef left_below(GpuFn *f, const Value *n, LLVMValueRef thread) {
     return thread ? LLVMBuildSub(g->b, x, thread, "") : x;
 }
 
-/// Registers compare that count with a number. Registers that differ only in the bits of a vector
-/// are all below the bound, or all not.
+/// Each register compares the result of left_below with a constant. If registers differ only in the
+/// bits of a vector, either all of them are below the bound or none is.
 static bool lower_bound(GpuFn *f, Op *op) {
     const Value *positions, *n = position_bound(op, &positions);
     int x[LAYOUT_MAX_BITS], bits = bound_bits(f, op, NULL, x);
@@ -148,7 +148,7 @@ typedef struct VersionSurvey {
     int ops;
     int64_t vector; // elements of the longest vector
     bool heavy;     // too large, or not to be duplicated
-    // The extents along which those vectors lie, and the comparisons with a bound.
+    // The extents along which the longest vectors lie, and the comparisons with a bound.
     int n_extents, n_bounds;
     int64_t extents[MAX_SEEN];
     const Op *bounds[MAX_SEEN];
@@ -162,7 +162,7 @@ static void add_leaves(VersionSurvey *s, const GpuLeaves *found, int64_t vector)
 static void see_versioned_op(Op *op, void *arg) {
     VersionSurvey *s = arg;
     s->ops++;
-    // Without asynchronous copies, products depend on loads.
+    // Without asynchronous copies, products depend on loads, so bodies with products qualify, too.
     bool copies = gpu_has(s->f->target, GPU_CP_ASYNC);
     s->heavy |= (op->code == OP_DOT && copies) || op->code == OP_SORT;
     for (int i = 0; i < op->n_results; i++) {

@@ -2,10 +2,11 @@
 // Accesses by a 32-bit offset that hardware checks against a bound.
 //
 // If all elements of a tensor are near its first one (Type.near), the offset of a live element has
-// 31 bits. An element that is not live gets FAR, which exceeds all bounds. So does every saturating
-// sum with it. The offset has two parts. One covers the dimensions that the surrounding loop does
-// not move, and is the same in every iteration. The other covers the moved dimensions, with the
-// position of the block. Each part knows the liveness along its own dimensions.
+// 31 bits. An element that is not live gets the offset FAR. It exceeds all bounds, as does every
+// saturating sum with it. The offset has two parts. One covers the dimensions along which the
+// surrounding loop does not move, and is the same in every iteration. The other covers the
+// remaining dimensions and the position of the block. Each part is FAR if the element is not live
+// along the part's dimensions.
 #include "backends/gpu/access.h"
 
 #define FAR INT32_MIN
@@ -68,8 +69,9 @@ static bool has_loops(GpuFn *f) {
     return f->has_loops;
 }
 
-/// Before or after the loops of a function, a bound would occupy one more register in them. There,
-/// INT32_MAX serves as the bound: live elements are near, and all others are FAR.
+/// For accesses before or after the loops of a function, a computed bound would occupy a register
+/// during the loops. They use INT32_MAX as the bound: live elements are near, and all others are
+/// FAR.
 static bool is_beside_loops(const GpuAccess *p) {
     return has_loops(p->f) && !loop_around(p->op);
 }
@@ -86,8 +88,8 @@ static bool is_still(const GpuAccess *p, const Op *loop, int d) {
            !value_is_inside(sub_operand(p->op, &p->a, d, 1), loop);
 }
 
-/// Whether a position may be negative or depends on the lane. The two parts of the offset may then
-/// be negative separately.
+/// Whether a position may be negative or depends on the lane. Then one of the offset's two parts
+/// may be negative although their sum is not.
 static bool is_mixed(const GpuAccess *p) {
     for (int d = 0; d < p->a.n_subs; d++)
         if (p->a.subs[d].kind == DIM_PICK || p->dims[d].lo) return true;
@@ -102,9 +104,9 @@ static LLVMValueRef if_live(const GpuAccess *p, LLVMValueRef live, LLVMValueRef 
 
 enum { MOST_BESIDE = 1 << 20, MOST_BYTES = 16 };
 
-/// Whether the tensor is one row, and no count is below its extent (passes/gpu/clip.c). Then
-/// hardware's bound is the only test. LLVM joins shorter accesses to their neighbours, and the
-/// bound could cut the joined access.
+/// Whether the tensor is one row, and no count is below its extent (passes/gpu/clip.c). Then the
+/// hardware's bound is the only test. Only accesses of the maximum width qualify: LLVM joins
+/// shorter ones to their neighbours, and a joined access might cross the bound.
 static bool is_bounded_by_extent(const GpuAccess *p, int bytes) {
     const Type *t = p->tensor->value->type;
     const SubDim *s = &p->a.subs[0];

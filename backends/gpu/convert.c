@@ -18,7 +18,8 @@ static void swap_registers(GpuFn *f, int n, const ConvertSwap *swaps, int bits,
     }
 }
 
-/// The lane that a round reads: the image of the thread, and the round's part.
+/// A lane reads, in each round, from the lane that is the xor of two parts: the image of the
+/// thread, and a part of the round.
 typedef struct ConvertRound {
     GpuFn *f;
     const Conversion *c;
@@ -64,7 +65,7 @@ static LLVMValueRef threads_that_keep(GpuFn *f, const Conversion *c, int e) {
 
 enum { MAX_PACK = 8 };
 
-/// Runs each round whose number is `first` ^ a sum of pack bits, 2^n_extra times.
+/// Runs the rounds whose numbers are `first` ^ any sum of pack bits, each of them 2^n_extra times.
 static void exchange_rounds(const ConvertRound *x, int64_t first, LLVMValueRef *const from,
                             LLVMValueRef *to) {
     GpuFn *f = x->f;

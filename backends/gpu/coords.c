@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Coordinates of elements: a part of the thread, computed once in the function's head, and a number
-// of the register.
+// Coordinates of elements. Each combines a part of the thread, computed once in the function's
+// head, with a constant of the register.
 #include "backends/gpu/lower.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static Bits diagonal_columns(const F2 *m, int shift) {
     return mask;
 }
 
-/// A diagonal is a mask and a shift, and hardware's matrices have few diagonals.
+/// A diagonal takes a mask and a shift, and the layouts of matrix units have few diagonals.
 LLVMValueRef gpu_image(GpuFn *f, LLVMValueRef x, const F2 *m) {
     LLVMBuilderRef b = f->g->b;
     LLVMValueRef sum = NULL;

@@ -38,7 +38,7 @@ void gpu_lower_buf_view(GpuFn *f, Op *op) {
     set_buf(f, result(op, 0), p);
 }
 
-/// Other threads may still be reading. The next temporary waits for them.
+/// Other threads may still be reading, so the next temporary must wait for them.
 void gpu_lower_shared_free(GpuFn *f, Op *op) {
     (void)op;
     gpu_pair_barrier(f);
@@ -304,7 +304,10 @@ void gpu_lower_buf_pad(GpuFn *f, Op *op) {
 
 /* ---- TMA ----------------------------------------------------------------------------------- */
 
-enum { TMA_ARGS = 5 + 5 + 1, BOTH = (1 << GPU_PAIR) - 1 }; // five others, the coordinates, the CTAs
+enum {
+    TMA_ARGS = 5 + 5 + 1,
+    BOTH = (1 << GPU_PAIR) - 1
+}; // five operands, the coordinates, the CTAs
 
 /// Lists the coordinates of op, operands from `first` on, in TMA's order, innermost first: the
 /// contiguous dimension, then the others from the last to the first. Coordinates along axes of the

@@ -2,10 +2,10 @@
 // Products without matrix units. Those with matrix units are in matrix.c.
 //
 // a and b pass through shared memory once, row by row, in the type of the computation. A thread's
-// registers of the result are rows x vectors of columns. For a few steps of k at a time it loads a
-// vector along k for each row and, for each k, the vectors of columns, and adds the outer product.
-// Every element is summed in ascending order of k. If both operands do not fit, they pass in pieces
-// along k.
+// registers of the result are rows x vectors of columns. It takes a few steps of k at a time: it
+// loads a vector along k for each of its rows and, for each k, its vectors of columns, and adds the
+// outer product. Every element is summed in ascending order of k. If both operands do not fit, they
+// pass in pieces along k.
 #include "backends/gpu/block_elements.h"
 #include "backends/gpu/ops.h"
 

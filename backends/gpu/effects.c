@@ -50,7 +50,7 @@ int gpu_add_site(GpuFn *f, const Op *op, int kind, const char *text, const char 
 /// The record being written.
 typedef struct FaultWriter {
     int site, n;        // n values
-    LLVMValueRef on;    // i1: the thread that writes it; NULL: all, each its own part
+    LLVMValueRef on;    // i1: the thread that writes it; NULL: each thread writes its own part
     LLVMValueRef words; // its start
 } FaultWriter;
 
@@ -58,7 +58,7 @@ static LLVMValueRef fault_field(GpuFn *f, size_t offset) {
     return gpu_offset_by(f, f->faults, (int64_t)offset);
 }
 
-/// Claims the words of a record in threads that are on. Returns their number, and an i1: there is
+/// Claims room for a record in threads that are on. Returns its first word, and an i1: there is
 /// room.
 static LLVMValueRef claim_record(GpuFn *f, const FaultWriter *r, LLVMValueRef on) {
     LLVMValueRef words = gpu_i32(f, r->n + HEAD_WORDS);
@@ -137,8 +137,8 @@ static const char *value_types(GpuFn *f, const Op *op, int first, bool *blocks) 
     return types.data;
 }
 
-/// Returns an i1: of all threads that hold the element, this one reports it. NULL: it is the only
-/// one.
+/// Returns an i1: this thread reports the element, out of the threads that hold it. NULL: only one
+/// does.
 static LLVMValueRef reports_element(GpuFn *f, const Layout *l, int64_t reg) {
     return gen_and(f->g, gpu_owner(f, l), gpu_not_hole(f, l, reg));
 }

@@ -15,7 +15,7 @@ static LLVMBasicBlockRef current_block(GpuFn *f) {
     return LLVMGetInsertBlock(f->g->b);
 }
 
-/// Both generators respect the mark. Copies of a body that pay are made earlier.
+/// LLVM and libNVVM respect the mark. The passes have already made the copies of a body that pay.
 void gpu_branch_back(GpuFn *f, LLVMBasicBlockRef head) {
     Gen *g = f->g;
     static const char name[] = "llvm.loop.unroll.disable";
@@ -130,7 +130,7 @@ static void bind_results(GpuFn *f, const Op *op, LLVMValueRef *flat) {
 }
 
 /// Whether an op joins elements of several CTAs, or moves data between warps for blocks that all
-/// CTAs hold. In the latter case the first CTA does it for all.
+/// CTAs hold. In the latter case the first CTA works for all.
 static bool joins_ctas(GpuFn *f, const Op *op) {
     if (op->code != OP_REDUCE && op->code != OP_SCAN) return false;
     const Layout *l = gpu_layout(f, operand(op, 0));
@@ -161,8 +161,8 @@ static CtaMeetings meetings_in(GpuFn *f, const Op *op) {
     return m;
 }
 
-/// CTAs of a cluster that meet in a body must have started before it. Otherwise this wait may come
-/// later, but not in the body.
+/// If CTAs of a cluster meet in a body, all of them must have started before it. If they do not,
+/// the wait for their start may come after the body, but not in it.
 static void enter_body(GpuFn *f, const CtaMeetings *m) {
     if (m->any) gpu_cluster_started(f);
     f->apart += !m->any;
@@ -190,8 +190,7 @@ static GpuShared enter_loop(GpuFn *f, const Op *loop, const CtaMeetings *m) {
     return before;
 }
 
-/// Leaves a loop. If its body took no temporary, temporaries from before the loop are the only ones
-/// in use.
+/// Leaves a loop. If its body took no temporary, only temporaries from before the loop are in use.
 static void leave_loop(GpuFn *f, const GpuShared *before, const CtaMeetings *m) {
     leave_body(f, m);
     if (f->uses == before->uses) {

@@ -32,7 +32,7 @@ static void put_gather_piece(GpuFn *f, const GpuGather *s, const GpuFlat *flat, 
     }
 }
 
-/// Picks element `index` along the axis. An index outside changes nothing.
+/// Picks element `index` along the axis. An index outside of the axis leaves the register as it is.
 static LLVMValueRef pick_element(GpuFn *f, const GpuGather *s, const GpuFlat *flat,
                                  const GpuPieces *p, int64_t r, LLVMValueRef index,
                                  LLVMValueRef otherwise) {

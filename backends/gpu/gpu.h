@@ -22,7 +22,7 @@ typedef struct GpuKernel {
     int together;         // CTAs (one program each) in a cluster that shares copies; 0: no cluster
     int64_t shared_bytes; // dynamic shared memory
     bool faults;          // has the hidden last parameter
-    bool early;           // waits for the preceding kernel itself
+    bool early;           // has code that waits for the preceding kernel
     int again;            // later launches may skip its host code: flags of tg_device_flags
 } GpuKernel;
 
@@ -41,7 +41,7 @@ int gpu_host_again(const Op *kernel);
 
 /* ---- for the back ends that take it (backends/backend.h, Backend) ---------------------------- */
 
-/// Describes a GPU's host side as a CPU for the passes. Nothing is costly there.
+/// Describes a GPU's host code as a CPU for the passes. Its ops have no cost.
 TargetInfo gpu_target_info(const struct GpuTarget *target, const char *arch);
 /// Implements Backend.has_op: host code has no elementwise op of its own.
 bool gpu_host_has(OpCode code, Elem elem);

@@ -17,14 +17,14 @@ static bool is_common_alignment(const Value *align) {
     return true;
 }
 
-/// Whether all tensors are the kernel's own arguments, at the addresses that they have there.
+/// Whether all tensors of the op are the kernel's own arguments, with unchanged addresses.
 static bool takes_arguments(const Op *op) {
     for (int i = 0; i < op->n_operands; i++)
         if (operand(op, i)->type->kind == TK_TENSOR && operand(op, i)->def) return false;
     return true;
 }
 
-/// Whether numbers among the kernel's own arguments go only to the device.
+/// Whether the kernel's own arguments that are numbers are used only by the device.
 static bool passes_numbers(const Region *body) {
     for (int i = 0; i < body->n_args; i++) {
         const Value *v = body->args[i];

@@ -68,7 +68,7 @@ static bool is_lookup(const GpuAccess *p) {
 }
 
 /// Memory that nothing writes during the kernel may be read at any time, and more than once. An
-/// assembler moves such a read to its use, even after barriers, and waits there. Lookups are
+/// assembler moves such a read to its use, even past barriers, and waits there. So lookups are
 /// excluded, because their latency should be hidden.
 static bool may_move_load(const GpuAccess *p) {
     return !p->tensor->written && !is_lookup(p);

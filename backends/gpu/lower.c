@@ -214,7 +214,8 @@ static void take_phase_writes(Op *op, void *arg) {
     }
 }
 
-/// A function that begins before the launch in front of it has ended runs while that writes.
+/// If a function may begin before the preceding launch has ended, finds the tensors that the
+/// preceding launch may still write.
 static void find_phase_writes(GpuFn *f) {
     PhaseWrites p = {.f = f};
     Op *module = op_enclosing(f->device, OP_MODULE);
@@ -394,7 +395,7 @@ static void seek_sort(Op *op, void *arg) {
     *(bool *)arg |= op->code == OP_SORT;
 }
 
-/// Rings use the rest of the memory. An excess comes from the blocks that the kernel names.
+/// Rings use only the rest of the memory, so blocks that the kernel names cause any excess.
 static void check_shared(const GpuFn *f) {
     if (f->shared_bytes <= f->target->shared_cta) return;
     diag(f->ctx, f->device->loc, D_SHARED_MEMORY, (long long)f->shared_bytes, f->target->name,
@@ -417,8 +418,8 @@ static void find_widest_block(Op *op, void *arg) {
     }
 }
 
-/// A block far larger than the registers would be in local memory, with an instruction for each
-/// element, and assemblers would take minutes.
+/// Refuses blocks far larger than the registers. They would be in local memory, with an instruction
+/// for each element, and assemblers would take minutes.
 static void check_registers(const GpuFn *f) {
     enum { ELEMENTS_THREAD = 512 };
     const Value *widest = NULL;
@@ -444,8 +445,8 @@ static void count_launch(Op *op, void *arg) {
     n->steps |= op->code == OP_COMM_BEGIN;
 }
 
-/// Programs that follow a step of the runtime, or another phase of the kernel, may begin before
-/// that has ended, and the next ones before these end.
+/// Whether programs may begin early: before the preceding step of the runtime or phase of the
+/// kernel has ended. The following ones may then begin before these end.
 static bool is_early(const Op *device, const GpuTarget *target) {
     LaunchCount n = {0};
     op_walk_pre(op_enclosing(device, OP_MODULE), count_launch, &n);

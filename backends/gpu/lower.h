@@ -79,9 +79,8 @@ typedef struct GpuFn {
     LLVMValueRef fn;
     LLVMMetadataRef scope; // of debug information, or NULL
     LLVMBasicBlockRef entry;
-    int warps, threads;              // those that share blocks: all of the CTA except those of
-                                     // other roles
-    const GpuRole *role;             // NULL: all warps run the current code
+    int warps, threads;  // the warps that share blocks: those of the CTA or of the current role
+    const GpuRole *role; // NULL: all warps run the current code
     LLVMValueRef thread, lane, warp; // i32; thread = warp * lanes of the target + lane
     LLVMValueRef cluster_thread;     // i32: the thread, with the CTA's rank in the cluster above it
     LLVMValueRef uniform_warp;       // the warp, known to be uniform; only with rings
@@ -94,7 +93,7 @@ typedef struct GpuFn {
     GpuOrder *order;                    // one for each class
     int64_t shared_fixed, shared_bytes; // start of the temporaries; total size
     VEC(GpuStretch) stretches;
-    bool any_stretch;         // all of the temporary region may be in use
+    bool any_stretch;         // the whole region of temporaries may be in use
     bool any_far;             // another CTA of the cluster may be using it
     bool arrives;             // the function's head arrives at the cluster's barrier
     bool announced;           // the current loop arrives instead
@@ -151,7 +150,7 @@ int gpu_chains_beside(const GpuFn *f);
 /// yields. It may be called repeatedly.
 void gpu_apply(GpuFn *f, const Region *r, LLVMValueRef *args, LLVMValueRef *yields);
 
-/// The position of new instructions, and their source location.
+/// A saved position of new instructions, with their source location.
 typedef struct GpuPlace {
     LLVMBasicBlockRef block;
     LLVMMetadataRef where;
@@ -219,9 +218,10 @@ void gpu_program_barrier(GpuFn *f);
 void gpu_pair_barrier(GpuFn *f);
 /// Waits until all CTAs of the cluster run, unless the code has waited already.
 void gpu_cluster_started(GpuFn *f);
-/// Runs before the end of the function, or of one of its two bodies.
+/// Emits the waits for other CTAs before the end of the function, or of one of its two bodies.
 void gpu_cluster_end(GpuFn *f);
-/// The same on one of several paths; the others may not pass here.
+/// A barrier for all threads of the CTA on one of several paths. Code after the paths join may not
+/// rely on it.
 void gpu_barrier_here(GpuFn *f);
 /// Returns the room of bytes lo .. hi - 1. Every access in it must use an address made from the
 /// room's.

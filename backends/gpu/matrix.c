@@ -57,7 +57,7 @@ static bool whole_part(const Layout *l, int d) {
     return !(reach & layout_dim_mask(l, d));
 }
 
-/// Packs small elements into one word. The vector folds away if all are parts of one.
+/// Packs small elements into one word. The vector folds away if all elements are parts of one word.
 static LLVMValueRef pack_fragment_word(GpuFn *f, Elem elem, int n, LLVMValueRef *x) {
     Gen *g = f->g;
     LLVMValueRef word = LLVMGetUndef(LLVMVectorType(gen_elem(g, elem), (unsigned)n));

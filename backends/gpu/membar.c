@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Removes barriers that order nothing, and notes the reasons for the others.
 //
-// Lowering goes op by op. It adds a barrier if an earlier op may still be using memory that the
-// next op uses. Only the whole function shows whether one did. So this analysis finds, for each
-// barrier, the accesses since an earlier barrier and the accesses before a later one. If no access
-// of the first set conflicts with one of the second, the barrier is unnecessary, unless it orders
-// memory for other programs (`kept`). Each remaining barrier orders something that no other one
-// does: its hazards.
+// Lowering goes op by op, and adds a barrier if an earlier op may still be using memory that the
+// next op uses. Only an analysis of the whole function can tell which of these barriers order
+// something. So this analysis finds, for each barrier, the accesses since an earlier barrier and
+// the accesses before a later one. If no access of the first set conflicts with one of the second,
+// the barrier is unnecessary, unless it orders memory for other programs (`kept`). Each remaining
+// barrier orders something that no other one does: its hazards.
 //
-// CTAs of a cluster use mbarriers to tell each other what their barriers have ordered. All barriers
-// stay there.
+// In clusters all barriers stay: CTAs tell each other by mbarriers that accesses have ended, and
+// rely on barriers that order these accesses before the message.
 //
 // On AMD's GPUs a barrier that orders only shared memory is marked: it waits for no access to
 // global memory.
@@ -216,8 +216,8 @@ static void make_local(const HazardAnalysis *h, FlowBarrier *b) {
 }
 
 /// Limits barriers to shared memory if no two accesses to a tensor need their order. Every barrier
-/// between two such accesses counts as needed. After a barrier, one thread's fence may publish the
-/// stores of all threads to other CTAs, so with fences no barrier is limited.
+/// between two such accesses counts as needed. If a fence follows a barrier, one thread may publish
+/// the stores of all threads to other CTAs. So no barrier is limited in a function with fences.
 static void find_local(HazardAnalysis *h) {
     if (!gpu_has_any(h->t.f->target, GPU_AMD) || h->t.fences) return;
     for (int i = 0; i < h->barriers.n; i++) {
@@ -258,7 +258,7 @@ static void note_barrier(const HazardAnalysis *h, const FlowBarrier *b, Text *ou
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-/// The separate addresses of byte 0 of shared memory are no longer necessary.
+/// Joins the distinct addresses of byte 0 of shared memory, which only this analysis needs.
 static void forget_rooms(GpuFn *f) {
     for (int i = 0; i < f->starts.n; i++) {
         LLVMReplaceAllUsesWith(f->starts.data[i], f->shared);

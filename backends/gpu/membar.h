@@ -29,9 +29,9 @@ typedef struct Touch {
 
 enum { MAX_TOUCHES = 256 };
 
-/// Asynchronous work continues for a while: it accesses memory again at the wait for it. STEP_OVER:
-/// products of the only warpgroup have ended, in all of its warps. STEP_MEET: in a CTA of one warp,
-/// a meeting of the lanes orders its shared memory.
+/// Asynchronous work may access memory up to the wait for it, so the wait counts as another access.
+/// STEP_OVER: products of the only warpgroup have ended, in all of its warps. STEP_MEET: in a CTA
+/// of one warp, a meeting of the lanes orders its shared memory.
 typedef enum Later { LATER_COPIES, LATER_STORES, LATER_PRODUCTS, N_LATER } Later;
 
 typedef enum StepKind { STEP_TOUCH, STEP_LATER, STEP_OVER, STEP_MEET, STEP_BARRIER } StepKind;

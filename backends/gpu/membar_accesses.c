@@ -2,8 +2,8 @@
 // Finds the accesses of instructions to memory that threads share.
 //
 // Every address of shared memory is derived from that of a room (gpu_room_at), which tells its
-// possible bytes. An address without a known origin may be anything. The same holds for the
-// accesses of a function that is not listed here.
+// possible bytes. An address without a known origin may be anything. A function that is not listed
+// here may access anything.
 #include <string.h>
 
 #include "backends/gpu/membar.h"
@@ -22,8 +22,8 @@ typedef enum Role {
     ROLE_COPIES_TMA,
     ROLE_STORES_TMA,
     ROLE_MULTIPLIES, // reads the operands of descriptors
-    ROLE_WAITS,      // for the work of a Later
-    ROLE_ENDS,       // waits for all of it
+    ROLE_WAITS,      // for asynchronous work of a kind Later, except the youngest
+    ROLE_ENDS,       // waits for all work of the kind
     ROLE_MEETS,      // the lanes of a warp
     ROLE_ADDRESS,    // derived from its first operand
     ROLE_BARRIER,

@@ -72,8 +72,8 @@ void gpu_load_nibbles(GpuAccess *p, LLVMValueRef pad, LLVMValueRef *out) {
 
 /* ---- stores -------------------------------------------------------------------------------- */
 
-/// The other half of the byte may belong to another thread, so atomics change the word: the first
-/// clears the half's bits, the second sets x.
+/// The other half of the byte may belong to another thread, so two atomics on the word change the
+/// half: the first clears its bits, the second sets those of x.
 static void store_half(GpuAccess *p, LLVMValueRef offset, LLVMValueRef on, LLVMValueRef x) {
     GpuFn *f = p->f;
     Gen *g = f->g;

@@ -3,9 +3,9 @@
 // assembler's registers a thread. Without a bound the assembler takes more than it needs, and
 // kernels that wait for memory have fewer accesses in flight.
 //
-// In a kernel that reads, reduces and writes rows, memory idles while threads wait for each other;
-// other rows must use it meanwhile. Likewise matrix units idle while the rows between two products
-// of a chain are reduced. These kernels ask for as many CTAs as the SM holds. The code generator
+// In a kernel that reads, reduces and writes rows, memory idles while threads wait for each other,
+// unless another CTA uses it for other rows. Likewise matrix units idle while a chain reduces rows
+// between its two products. These kernels ask for as many CTAs as the SM holds. The code generator
 // sees the number of live values, and reduces the request if it would spill.
 #include "backends/gpu/ops.h"
 #include "passes/cost/cost.h"

@@ -124,7 +124,8 @@ static LLVMValueRef *reduced_parts_block(const Monoid *m, const Layout *parts, L
 static void reduce_in(GpuFn *f, const Op *op, const Layout *l, LLVMValueRef *regs, bool spread,
                       LLVMValueRef *acc);
 
-/// Same as reduce_spread in axis_join.c.
+/// Moves the parts to a layout in which each line is in one warp, reduces them there, and moves the
+/// results back, like reduce_spread in axis_join.c.
 static void share_out(const Monoid *m, LLVMValueRef *acc) {
     GpuFn *f = m->f;
     int d = (int)op_int(m->op, A_AXIS, 0);
@@ -139,8 +140,8 @@ static void share_out(const Monoid *m, LLVMValueRef *acc) {
 }
 
 /// Gives different parts to the lanes that would otherwise hold copies of all parts. A thread then
-/// holds only as many as one access fetches. The other registers stay with the block that it
-/// reduces, which is often used again.
+/// needs registers only for the parts that one access fetches. More registers remain for the block
+/// that is reduced, which is often used again.
 static const Layout *parts_in_lanes(Ctx *ctx, const Layout *l) {
     enum { ACCESS_BITS = 2 };
     Layout to = *l;

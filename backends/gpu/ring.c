@@ -6,8 +6,8 @@
 // names the parity of the phase that must have ended. One warp waits for free slots, and one of its
 // lanes starts the copies. It skips the wait for slots that are known to be free.
 //
-// In a pair of CTAs each may copy half of a buffer into both. The own `full` counts all bytes of
-// its item, and a slot is free when the warps of both CTAs have released it.
+// In a pair of CTAs, each may copy half of a buffer into both. The `full` of each CTA counts all
+// bytes of its item, and a slot is free when the warps of both CTAs have released it.
 //
 // For a ring filled by cp.async, every thread waits for its own copies, then all threads meet. A
 // slot is free when all have met after its last use.
@@ -132,7 +132,7 @@ static bool is_true_value(LLVMValueRef on) {
 static void acquire_tma(GpuFn *f, GpuRing *r, const Op *op) {
     Gen *g = f->g;
     LLVMValueRef slot, turn, on = gpu_scalar(f, operand(op, 2));
-    if (!f->role) { // in a role, its only warp does this
+    if (!f->role) { // in a role, the only warp
         LLVMValueRef warp = gpu_uniform_warp(f);
         LLVMValueRef mine = LLVMBuildICmp(g->b, LLVMIntEQ, warp, gpu_i32(f, PRODUCER), "");
         on = LLVMBuildAnd(g->b, mine, on, "");
@@ -172,7 +172,7 @@ void gpu_lower_ring_acquire(GpuFn *f, Op *op) {
 
 void gpu_lower_ring_commit(GpuFn *f, Op *op) {
     GpuRing *r = gpu_ring(f, operand(op, 0));
-    if (r->scalar) { // bytes that arrive before the expectation count as well
+    if (r->scalar) { // bytes that arrive before this announcement count as well
         LLVMValueRef n = gpu_scalar(f, operand(op, op->n_operands - 1));
         n = LLVMBuildTrunc(f->g->b, n, f->g->i32, "");
         gpu_store_shared_if(f, EL_I32, r->scalar, 1, &n, r->elected);
@@ -182,7 +182,7 @@ void gpu_lower_ring_commit(GpuFn *f, Op *op) {
         gpu_else(f, &r->on);
         gpu_end_if(f, &r->on);
     }
-    // Groups are counted, so a group without copies is committed as well.
+    // Waits count groups, so a group without copies must be committed as well.
     if (!r->tma) gpu_call(f, "tg.nv.cp.async.commit", 0);
 }
 
@@ -223,8 +223,8 @@ static void read_item_scalar(GpuFn *f, const GpuRing *r, LLVMValueRef slot, cons
     gpu_set_scalar(f, v, LLVMBuildZExt(f->g->b, n, f->g->i64, ""));
 }
 
-/// One lane asks for its whole warp, which is the only one of its role. The hardware's increment
-/// sets a word that holds its operand to 0.
+/// One lane takes the tile for its whole warp, which is the only one of its role. The hardware's
+/// increment sets the word to 0 if it has reached the operand.
 void gpu_lower_take_tile(GpuFn *f, Op *op) {
     Gen *g = f->g;
     LLVMValueRef first = LLVMBuildICmp(g->b, LLVMIntEQ, f->lane, gpu_i32(f, 0), "");
@@ -261,7 +261,7 @@ void gpu_lower_ring_release(GpuFn *f, Op *op) {
     const Op *wait = value_user(operand(op, 0), OP_RING_WAIT); // shows how items are read
     bool touched = false;
     for (int i = 0; wait && i < r->type->n_parts; i++) touched |= is_touched(result(wait, i));
-    if (touched) gpu_warp_sync(f); // all lanes are through with the buffers
+    if (touched) gpu_warp_sync(f); // no lane reads the buffers any more
     ring_slot(f, r, operand(op, 1), &slot, &turn);
     LLVMValueRef arrive =
         LLVMBuildICmp(g->b, LLVMIntULT, f->lane, gpu_i32(f, r->pairs ? GPU_PAIR : 1), "");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Roles: one branch sends each warp to the code of its role.
 //
-// A role's warps begin at a warpgroup, so that all four warps of a group request registers
-// together. Warps without work end there. The threads of a role meet at a barrier of their own.
+// Each role begins with a new warpgroup, because the four warps of a group must request registers
+// together. A warp without a role ends at the branch. The threads of a role meet at a barrier of
+// their own.
 #include "backends/gpu/lower.h"
 #include "backends/gpu/ring.h"
 

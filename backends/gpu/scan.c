@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Scans. Prefixes grow with the blocks of axis_join.c. Then the join of the preceding parts is put
-// before each prefix.
+// Scans. While axis_join.c joins blocks of doubling size, each element keeps the prefix in its
+// block. In the end, the join of all preceding parts is put before each prefix.
 #include "backends/gpu/axis_join.h"
 #include "backends/gpu/ops.h"
 
 #include <string.h>
 
-/// The part of a register's element.
+/// The part that holds a register's element.
 typedef struct Own {
     LLVMValueRef number; // i32, or NULL: it is `fixed`
     int64_t fixed;
@@ -96,14 +96,14 @@ static void find_scan_parts(GpuScan *c) {
     }
 }
 
-/// Puts the scalars from operand s->n on before all elements.
+/// Puts the initial scalars, operands s->n onwards, before all elements.
 static void add_initial(AxisJoin *s) {
     LLVMValueRef init[GPU_TUPLE];
     for (int k = 0; k < s->n; k++) init[k] = gpu_scalar(s->f, operand(s->op, s->n + k));
     for (int64_t r = 0; r < s->registers; r++) axis_join_extend_prefix(s, r, gpu_true(s->f), init);
 }
 
-/// Starts the prefix of one element: the element, or nothing if exclusive.
+/// Sets each prefix to that of a block of one element: the element, or nothing if exclusive.
 static void begin_prefixes(GpuScan *c) {
     AxisJoin *s = c->s;
     for (int k = 0; k < s->n; k++)

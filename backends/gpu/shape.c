@@ -131,7 +131,7 @@ void gpu_lower_broadcast(GpuFn *f, Op *op) {
     gpu_get(f, y, base, strides, 0);
 }
 
-/// Both row-major orders give an element the same number.
+/// Matches registers by the row-major number of their element, which a reshape keeps.
 static void rename_reshaped(GpuFn *f, const Op *op) {
     const Value *from = operand(op, 0), *to = result(op, 0);
     const Layout *l = gpu_layout(f, to);

@@ -6,7 +6,7 @@
 
 /* ---- temporaries --------------------------------------------------------------------------- */
 
-// Up to this many bytes a new range is preferred to a wait for a used one.
+// A new range is preferred to a barrier before the reuse of an old one, up to this total in bytes.
 enum { SPREAD_BYTES = 8192 };
 
 static int64_t round_up_room(int64_t n, int64_t unit) {
@@ -240,7 +240,7 @@ LLVMValueRef gpu_shared_at(GpuFn *f, const GpuSharedMap *m, LLVMValueRef base, i
     int64_t met = offset_in_atom(m->shared, x) & (int64_t)m->reaches;
     LLVMValueRef thread = m->thread;
     if (met) thread = LLVMBuildXor(f->g->b, thread, gpu_i32(f, met), "");
-    number -= met; // bits that no thread reaches can be added: a number of the access
+    number -= met; // bits that no thread sets can be added as an immediate
     if (thread) base = gpu_offset(f, base, thread);
     return gpu_offset_by(f, base, number);
 }
@@ -311,8 +311,8 @@ static int64_t access_count(const Layout *l, const SharedAccess *a) {
     return layout_repeats(l) << a->n_base;
 }
 
-/// Whether s covers the whole box, so that holes have a place. They are then written as well: a
-/// vector of holes for the writers may contain elements for the readers.
+/// Whether s covers the whole box, so that holes have a place. Holes must then be written as well:
+/// the readers' layout may have elements where the writers' has holes.
 static bool covers_box(const Layout *l, const SharedLayout *s) {
     for (int d = 0; d < l->rank; d++)
         if ((int64_t)s->count[d] << s->log2[d] < layout_box(l, d)) return false;

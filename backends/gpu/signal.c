@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Words that programs of other ranks raise and wait for.
 //
-// Every thread waits by itself. Each one thereby acquires the earlier writes, and no meeting is
-// necessary. One thread raises a word, after a barrier that must stay: others read the data that it
-// orders. Copy engines see the data through a fence, and must finish their writes before a word is
-// raised.
+// Every thread waits by itself. So each thread acquires the earlier writes, and no barrier is
+// necessary. One thread raises a word after a barrier. That barrier must stay, because it orders
+// data that other ranks read. A fence makes the data visible to copy engines. Writes by copy
+// engines must end before a word is raised.
 //
-// A fence orders the program, not a thread, since any of its threads may write the data after it.
-// So all threads meet, and then each executes a fence. By the meeting it also covers the writes of
-// the others.
+// `comm_fence` orders the accesses of the program, not of a thread, since any of its threads may
+// write the data afterwards. So all threads meet, and then each executes a fence. Because they have
+// met, the fence also covers the other threads' writes.
 #include "backends/gpu/access.h"
 #include "backends/gpu/ops.h"
 #include "passes/util.h"

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Moves instructions to their first use.
 //
-// Lowering goes op by op, each over all registers of a block. Between two ops a whole block is
-// live, and between a load and the last op of a chain several are. This pass orders each block of
-// instructions by demand. Instructions with effects keep their order. Each is preceded by the
-// instructions that it needs and that have not been placed. A chain of elementwise ops then runs
-// register by register, with one register for each of its values.
+// Lowering goes op by op, each over all registers of a block. So whole blocks of elements are live
+// between ops. This pass reorders each basic block by demand. Instructions with effects keep their
+// order. Before each of them, the pass places the instructions that it needs and that have not been
+// placed. A chain of elementwise ops then runs register by register, with one register for each of
+// its values.
 //
-// A load from memory that nothing writes is placed together with the next ones, up to a share of
-// the thread's registers, and none of them crosses a barrier, because their latency should be
-// hidden. Loads that all programs share, for instance the weights of rows, hit a cache. They may
-// cross barriers, since other blocks need the registers more until their use.
+// A load from memory that nothing writes is placed together with the following loads of this kind,
+// up to a share of the thread's registers, and does not cross a barrier. So the latencies of the
+// loads overlap. Loads that all programs share, for instance the weights of rows, hit a cache. They
+// may cross barriers, since until their use the registers serve other blocks better.
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ typedef struct Sink {
     Ctx *ctx;
     LLVMBuilderRef b;
     LLVMBasicBlockRef block;
-    PtrMap waiting; // instructions of the block without a place
+    PtrMap waiting; // instructions of the block that have not been placed
     Insts loads;    // the loads among them, in order
     PtrMap own;     // loads whose addresses depend on the program
     int words, few; // words in flight: of own loads, and of loads that all programs share
@@ -135,8 +135,8 @@ static bool any_needed(Sink *s, LLVMValueRef inst, bool waiting, Property *is) {
     return false;
 }
 
-/// Whether the instruction keeps its order among instructions with effects. An unplaced instruction
-/// may need it, for instance an address that is read after a barrier, and must then come later.
+/// Whether the instruction keeps its order among instructions with effects. Instructions that need
+/// it, for instance the use of an address that is read after a barrier, must come later.
 static bool stays_in_place(Sink *s, LLVMValueRef inst) {
     (void)s;
     Mobility m = mobility_of(inst);
@@ -233,8 +233,7 @@ static void sink_block(Sink *s) {
         vec_push(s->ctx, &s->loads, i);
         if (any_needed(s, i, false, is_program_id)) map_set(s->ctx, &s->own, i, i);
     }
-    // The operands of the next iteration's products come through registers, and are in flight
-    // meanwhile.
+    // The operands of the next iteration's products are loaded to registers meanwhile.
     if (products) place_loads(s, INT32_MAX, is_own_load);
     for (int i = 0; i < all.n; i++) {
         Mobility m = mobility_of(all.data[i]);

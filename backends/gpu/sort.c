@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sorts lines of a block by a bitonic network in shared memory.
-//
-// It sorts numbers. The upper part is the key, as an integer in the requested order (gen_sort_key).
-// The lower part is the index of the element, which makes the sort stable and gives the source of
-// each operand's element. Key and index share an i32 or i64 if they fit; otherwise they are an i64
-// and an i32.
+// Sorts lines of a block by a bitonic network in shared memory. The network sorts one number for
+// each element. Its upper part is the key, as an integer in the requested order (gen_sort_key). Its
+// lower part is the index of the element, which makes the sort stable and tells where each
+// operand's element comes from. Key and index share an i32 or i64 if they fit; otherwise they are
+// an i64 and an i32.
 //
 // All merges ascend: the first step of a merge of 2^m elements compares i with its mirror image,
 // and the following steps compare i with i + d for d = 2^(m-2) ... 1. Two loops over m and d run
@@ -110,7 +109,7 @@ static void sort_step(const GpuSort *s, LLVMValueRef log, LLVMValueRef flip) {
     GpuLoop l = gpu_loop(f, f->thread, gpu_i32(f, pairs), f->threads, 0, NULL);
     LLVMValueRef high = LLVMBuildLShr(g->b, l.index, log, "");
     LLVMValueRef clear = LLVMBuildShl(g->b, high, log, "");
-    LLVMValueRef i = LLVMBuildAdd(g->b, l.index, clear, ""); // the bits from log on move up by one
+    LLVMValueRef i = LLVMBuildAdd(g->b, l.index, clear, ""); // inserts a zero at bit log
     exchange_pair(s, i, LLVMBuildXor(g->b, i, flip, ""));
     gpu_loop_end(f, &l, NULL);
     gpu_barrier(f);

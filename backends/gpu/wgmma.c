@@ -7,9 +7,9 @@
 // move the start within a panel of a row. In a buffer whose rows run along m or n, atoms of 8 k
 // follow at the stride distance, and panels at the *leading* distance.
 //
-// A unit with narrow sums (`partial_sum_k`) multiplies tile by tile, from zeros for every such part
-// of k, and each partial sum is added to the total in f32. This product has ended when the next op
-// begins. Another warpgroup keeps the unit busy meanwhile.
+// A unit with narrow sums (`partial_sum_k`) multiplies tile by tile. For every part of k of this
+// length it starts from zeros, and each partial sum is added to the total in f32. This product has
+// ended when the next op begins. Another warpgroup keeps the unit busy during the additions.
 #include "backends/gpu/ring.h"
 
 #include <string.h>
@@ -291,8 +291,9 @@ static void add_chain(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b, int64_t 
     for (int i = 0; i < n; i++) sums[regs[i]] = LLVMBuildFAdd(f->g->b, sums[regs[i]], part[i], "");
 }
 
-/// A chain starts with the registers of the previous chain, although it does not read them. With
-/// separate zeros, libNVVM's code would hold both chains beside the sums, and spill.
+/// The first product of a chain overwrites the registers of the previous chain without reading
+/// them. With separate zeros, libNVVM's code would keep both chains and the sums in registers, and
+/// spill.
 static void multiply_wgmma_chains(Wgmma *w, const WgmmaSide *a, const WgmmaSide *b, int64_t chain) {
     int64_t steps = depth_of(w) / w->k_step, each = chain / w->k_step;
     LLVMValueRef part[CHAIN_N / 2];
@@ -391,7 +392,8 @@ static void wait_products(GpuFn *f, const Op *op) {
     }
 }
 
-/// Chains have been waited for, one after another.
+/// Whether all operands are chains. Their products have already been waited for, one chain after
+/// another.
 static bool all_in_chains(const Op *op) {
     for (int i = 0; i < op->n_operands; i++) {
         const Op *start = def_of(operand(op, i), OP_MMA_START);

@@ -14,17 +14,16 @@ typedef struct Comm {
     Ctx *ctx;
     Op *kernel, *begin;
     Value *rank, *control;
-    bool remote;  // programs access other ranks' shards in place, so they wait for all ranks to
-                  // arrive
-    bool reaches; // programs, or another part of the launch, access other ranks' memory by address
-    PlanId plan;  // of contributions
-    PlanId reads; // of reads; PLAN_CHOSEN: each tensor has its own
-    bool sums;    // contributions are added in place, in no order
-    bool copies;  // no access in place: data is sent after programs have ended
-    int chunks;   // 0: chosen by the bytes
-    int signals;  // number of requests for signal words
-    VEC(Op *) adding;        // the phase of each contribution
-    VEC(Op *) turns;         // dimensions of ranks to rotate once all contributions are staged
+    bool remote;      // programs access other ranks' shards in place, after all ranks have arrived
+    bool reaches;     // programs or other parts of the launch access other ranks' memory by address
+    PlanId plan;      // of contributions
+    PlanId reads;     // of reads; PLAN_CHOSEN: each tensor has its own
+    bool sums;        // contributions are added in place, in no order
+    bool copies;      // no access in place: data is sent after programs have ended
+    int chunks;       // 0: chosen by the bytes
+    int signals;      // number of requests for signal words
+    VEC(Op *) adding; // the phase of each contribution
+    VEC(Op *) turns;  // dimensions of ranks to rotate once all contributions are staged
     VEC(Value *) words;      // tensors that programs wait for
     VEC(Value *) sent;       // memory for data that programs send by the plan `put`
     VEC(const char *) notes; // for the report: the findings and their consequences
@@ -50,10 +49,10 @@ Builder comm_host(Comm *c);
 Value *comm_dim(Builder *b, Value *tensor, int axis);
 /// Returns the control block, and makes it if necessary.
 Value *comm_control(Comm *c);
-/// Returns rank as a coordinate of the words, or one outside of them for the own rank, for which no
-/// program waits.
+/// Returns rank as a coordinate of the words. For the own rank, for which no program waits, returns
+/// a coordinate outside of the words.
 Value *comm_of_other(const Comm *c, Builder *b, Value *rank);
-/// Returns the epoch, loaded in a program. It differs from that before the last barrier.
+/// Returns the epoch, loaded in a program. Each barrier changes it.
 Value *comm_epoch(Comm *c, Builder *b);
 /// Returns the epoch at which this launch began, loaded in a program.
 Value *comm_first_epoch(Comm *c, Builder *b);
@@ -77,7 +76,7 @@ void comm_wait(Comm *c, Builder *b, Value *words, Value *epoch, Value *peer, int
 
 /* ---- comm_reads.c -------------------------------------------------------------------------- */
 
-/// Fills in r, whose `tensor` is given.
+/// Fills in r except its `tensor`, which the caller has set.
 void comm_find_reads(Ctx *ctx, const Op *kernel, CommReads *r);
 /// Returns the phase that holds the op, or NULL.
 Op *comm_phase(const Op *op);
@@ -89,20 +88,20 @@ PlanId comm_reads_plan(const CommReads *r, PlanId asked);
 /// The shard that an access of all ranks' shards refers to.
 typedef enum CommWhose {
     WHOSE_OWN,   // the own one
-    WHOSE_OTHER, // one other rank's, which follows from the own rank
-    WHOSE_ANY,   // each rank's in turn, or one that depends on data
+    WHOSE_OTHER, // one other rank's; the own rank determines it
+    WHOSE_ANY,   // each rank's in turn, or one that data determines
 } CommWhose;
 CommWhose comm_whose(Ctx *ctx, const Op *access);
 
 /* ---- comm_gather.c ------------------------------------------------------------------------- */
 
 void comm_gather(Comm *c, CommReads *r, PlanId plan);
-/// Makes programs read shards in place, starting with the own one and side by side, so that the
-/// ranks do not all read the same shard at a time.
+/// Makes programs read shards in place, starting with the own one. Programs that differ only in the
+/// rank stand side by side, so that the ranks do not all read the same shard at a time.
 void comm_read_in_turn(Comm *c, const CommReads *r);
-/// Gathers a written tensor: copies the shards before each phase that reads other ranks'. Returns
-/// false, with nothing changed, if a phase stands in a loop or may read what its own programs have
-/// written.
+/// Gathers a tensor that the kernel writes: copies its shards before each phase that reads other
+/// ranks' shards. Returns false, with nothing changed, if such a phase stands in a loop or may read
+/// data that its own programs have written.
 bool comm_gather_phases(Comm *c, CommReads *r);
 
 /* ---- comm_put.c ---------------------------------------------------------------------------- */
@@ -141,7 +140,7 @@ bool comm_can_push(Ctx *ctx, Op *kernel, const Op *add);
 
 /* ---- comm_parts.c -------------------------------------------------------------------------- */
 
-/// Replaces unnecessary meetings between phases by waits of each reader for its data.
+/// Replaces meetings between phases, where possible, by waits of each reader for its data.
 void comm_parts(Comm *c);
 /// Whether ranks must meet at the barrier. Only for plans whose transfers do not already wait for
 /// all ranks.

@@ -2,14 +2,14 @@
 // Models the time of plans of transfers between ranks, for one launch.
 //
 // All ranks do the same, one shard after the other. A transfer takes its bytes over the link and a
-// little for each chunk. If programs send it, it takes a phase of its own before all others. A
-// phase's programs are dealt to the SMs in the plan's order, the own shard's first (reads) or last
-// (adds). Programs that read transferred data begin when it has arrived, and each SM begins when it
-// is free. So a transfer hides behind programs only if there are more of them than SMs. Phases
-// follow one another. If a barrier precedes a phase and programs do not wait for parts, a meeting
-// comes first. Loads and stores of programs over the link hide behind their work: a phase takes the
-// longer of the two. The latency of such a load is ignored, as other programs run meanwhile. On
-// CPUs the cores copy themselves, so transfers hide behind nothing.
+// little for each chunk. If programs send it, it takes a phase of its own before all others. The
+// SMs take a phase's programs in the plan's order: for reads, those of the own shard come first;
+// for adds, they come last. A program begins when an SM is free and the transferred data that it
+// reads has arrived. So a transfer overlaps with programs only if there are more programs than SMs.
+// Phases follow one another. If a barrier precedes a phase and programs do not wait for parts, the
+// phase starts with a meeting. Loads and stores of programs over the link hide behind their work: a
+// phase takes the longer of the two. The latency of such a load is ignored, as other programs run
+// meanwhile. On CPUs the cores do the copies, so transfers overlap with nothing.
 #include "passes/comm/comm_cost.h"
 #include "passes/model.h"
 
@@ -201,8 +201,8 @@ static double all_there(const Lay *y, const CommPhase *p) {
     return there;
 }
 
-/// Seconds of one program: those of the phase, divided by its rounds. Copy engines take their share
-/// of memory bandwidth.
+/// Seconds of one program: those of the phase, divided by the number of programs that an SM runs
+/// one after the other. Copy engines take their share of memory bandwidth.
 static double program_time(const Lay *y, const CommPhase *p, int main) {
     const CommLaunch *l = y->l;
     bool engines = l->beside && (y->way[main].plan == PLAN_PUSH || y->way[main].plan == PLAN_PULL);
@@ -212,8 +212,8 @@ static double program_time(const Lay *y, const CommPhase *p, int main) {
            fmax(1, ceil(p->programs / l->units));
 }
 
-/// Returns the slowdown of the own shard's programs. While the other programs on an SM wait, the SM
-/// does less work: two programs that share it get more done in the same time than one.
+/// Returns the slowdown of the own shard's programs. While other programs on the same SM wait for
+/// data, fewer programs hide each other's latencies, so the SM does less work.
 static double slowdown_of_waiting(const Lay *y, const CommPhase *p, const TransferWay *w) {
     bool waits = y->l->beside && w->plan != PLAN_PUT && w->plan != PLAN_BEFORE;
     if (!waits || p->held <= 1) return 1;
@@ -222,7 +222,7 @@ static double slowdown_of_waiting(const Lay *y, const CommPhase *p, const Transf
     return 1 + (COST_COMM_ALONE - 1) * (p->held - working) / (p->held - 1);
 }
 
-/// Lays out a copy by cores. They run no programs meanwhile, so the copy hides behind nothing.
+/// Lays out a copy by cores. They run no programs meanwhile, so the copy overlaps with nothing.
 static void copy_by_cores(Lay *y, Slots *s, double seconds, int shard) {
     double least = INFINITY;
     for (int i = 0; i < s->n; i++) {
@@ -247,8 +247,8 @@ static double copy_others(Lay *y, const CommPhase *p, double begin, int but) {
     return s.of[0].free;
 }
 
-/// Lays out programs that follow the chunks of their shard. Programs that do not know ahead what
-/// they read wait for all chunks.
+/// Lays out programs that start as the chunks of their shard arrive. Programs that do not know at
+/// their start which part they read wait for all chunks.
 static void lay_brought(Lay *y, const CommPhase *p, CommRow *row, double begin, int main) {
     const TransferWay *w = &y->way[main];
     bool whole = w->plan == PLAN_BEFORE && y->l->tensors[main].whole, beside = y->l->beside;
@@ -318,8 +318,8 @@ static double made_for_one(const Lay *y, const CommPhase *p, bool pushed, double
     return pushed ? fmax(p->apart, reach / ranks) : fmax(p->seconds, reach) / ranks + held;
 }
 
-/// Lays out a phase that contributes: programs for other ranks come first, and their data is sent
-/// meanwhile, or at the end. Then the owner folds.
+/// Lays out a phase that contributes. Programs for other ranks come first. Their data is sent while
+/// the phase runs, or at its end. Then the owner folds.
 static void lay_adds(Lay *y, const CommPhase *p, CommRow *row, double begin) {
     const CommLaunch *l = y->l;
     bool sums = y->plan == PLAN_ADD && added_bytes(l, p, true) > 0;
@@ -352,8 +352,8 @@ static void lay_adds(Lay *y, const CommPhase *p, CommRow *row, double begin) {
 
 /* ---- the launch ---------------------------------------------------------------------------- */
 
-/// Whether ranks meet before the phase. Programs wait for parts instead, unless the plan transfers
-/// nothing beside them.
+/// Whether ranks meet before the phase. They do not if programs can wait for parts and the plan
+/// transfers data beside the programs.
 static bool meets_before_phase(const Lay *y, const CommPhase *p) {
     bool parts = y->plan != PLAN_BEFORE && y->plan != PLAN_COPIES && y->plan != PLAN_ADD;
     return p->meets && !(p->parts && parts);

@@ -22,21 +22,21 @@ enum { COMM_TENSORS = 8, COMM_PHASES = 16, COMM_PIECES = 128 };
 
 /// A symmetric tensor that programs read or contribute to.
 typedef struct CommTensor {
-    double bytes;               // of a shard; 0: unknown, which only matters if it is copied
+    double bytes;               // of a shard; 0: unknown (allowed unless it is copied)
     bool reads, adds;           // access other ranks' shards
     bool written;               // the launch also writes it
     bool whole;                 // programs do not know ahead which part they read
     bool pushes;                // copy engines can send contributions while programs run
     double growth;              // factor on the bytes if atomics add them; 0: they cannot
     PlanId by[PLAN_COUNT];      // the way in which its shards arrive, for each requested plan
-    const char *name, *no_sums; // no_sums: why `add` is possible but has no price
+    const char *name, *no_sums; // no_sums: why `add`, though possible, has no price
 } CommTensor;
 
 /// The work of one phase.
 typedef struct CommPhase {
     unsigned line;
     bool meets; // ranks meet before it
-    bool parts; // except that programs wait for their data, part by part
+    bool parts; // but programs wait for their data, part by part
     double seconds, programs;
     double apart; // seconds of the programs for one rank, launched alone
     double held;  // programs that fit on an SM
@@ -95,8 +95,8 @@ enum { COMM_PRICES = PLAN_COUNT };
 /// Prices all plans that differ, the simplest first and `add` last. plan, chunks: given values, or
 /// 0. Returns their number; 0 if the launch cannot be modelled.
 int comm_prices(const CommLaunch *l, int plan, int chunks, CommPrice out[COMM_PRICES]);
-/// Returns the simplest of the plans that are nearly as fast as the fastest, or NULL. `add`
-/// qualifies only if it is the only plan.
+/// Returns the simplest plan whose time is near the shortest, or NULL. Returns `add` only if there
+/// is no other plan.
 const CommPrice *comm_best(const CommPrice *prices, int n);
 
 #endif

@@ -2,11 +2,11 @@
 // Remote reads: all ranks' shards of a tensor are transferred here, whole or chunk by chunk, and
 // programs read the gathered view.
 //
-// This is legal if no rank writes the tensor in this kernel (all ranks run the same one). Chunk by
-// chunk needs programs that know at their start which rank's rows they read, that is, rows that
-// follow from their indices. Such a program waits once for each chunk of these rows, before
-// anything else, and never in a loop. A chunk is a multiple of the rows that a program reads, so
-// mostly one wait suffices.
+// This is legal if no rank writes the tensor in this kernel (all ranks run the same one). A
+// transfer chunk by chunk also requires that each program knows at its start which rank's rows it
+// reads: they follow from its indices. The program waits once for each chunk of these rows, at its
+// start, and never in a loop. A chunk is a multiple of the rows that a program reads, so most
+// programs need one wait.
 #include "passes/comm/comm.h"
 #include "passes/passes.h"
 
@@ -24,8 +24,8 @@ static const Level *rows_level(const Op *load, const Access *a, const Level *lev
     return NULL;
 }
 
-/// Returns the least common multiple, or MORE_ROWS if it is larger. Then no chunk ends inside a
-/// shard.
+/// Returns the least common multiple, or MORE_ROWS if it is larger. With MORE_ROWS, a shard is one
+/// chunk.
 static int64_t common_multiple(int64_t a, int64_t b) {
     const int64_t MORE_ROWS = (int64_t)1 << 40;
     int64_t x = a, y = b, product;
@@ -200,8 +200,8 @@ static bool is_arithmetic(const Op *op) {
            (op_has(op, PURE) && !op->n_regions);
 }
 
-/// Whether level `at` can become the innermost: no bound depends on an index, and only movable
-/// arithmetic stands between the levels.
+/// Whether level `at` can become the innermost: no bound depends on an index, and all ops between
+/// the levels can move inside.
 static bool can_sink(const Level *level, int n, int at) {
     for (int i = 0; i < n; i++)
         if (!level[i].free) return false;

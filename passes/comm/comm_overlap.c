@@ -9,9 +9,9 @@
 //   parallel r', m, n { r = (r' + rank) % W; signal_wait %flags[r, m / chunk] >= epoch;
 //                       ... load %view[r, m, k] ... }
 //
-// Analysis decides what is legal (comm_reads.c, comm_stage.c); PassEnv.plan and .chunks choose
-// among that. If a plan is not legal for a tensor, `direct` replaces it: programs access the link
-// in place.
+// Analysis finds the legal plans (comm_reads.c, comm_stage.c). PassEnv.plan and .chunks choose one
+// of them. If a plan is not legal for a tensor, `direct` replaces it: programs access the other
+// ranks' memory over the link.
 #include "passes/comm/comm.h"
 #include "passes/passes.h"
 
@@ -182,8 +182,8 @@ static void find_signal_wait(Op *op, void *arg) {
     if (op->code == OP_SIGNAL_WAIT) vec_push(c->ctx, &c->words, operand(op, 0));
 }
 
-/// Marks stores of words that programs wait for: they must be visible at once, wherever the word
-/// lies.
+/// Marks stores to words for which programs wait. They must be visible at once, on whatever rank
+/// the word lies.
 static void mark_word(Op *op, void *arg) {
     Comm *c = arg;
     for (int i = 0; op->code == OP_STORE && i < c->words.n; i++)
@@ -222,8 +222,8 @@ static void find_scratch(Op *op, void *arg) {
 
 /* ---- deciding ------------------------------------------------------------------------------ */
 
-/// Chooses the plan of contributions. On GPUs, reads without a requested plan have one for each
-/// tensor (comm_reads_plan).
+/// Chooses the plan of contributions. On GPUs, if no plan for reads is requested, each tensor gets
+/// its own (comm_reads_plan).
 static void choose_plan(Comm *c) {
     bool open = c->env->plan == PLAN_CHOSEN;
     c->plan = open ? PLAN_DIRECT : (PlanId)c->env->plan;
@@ -240,7 +240,7 @@ static void move_reads(Comm *c, Value *tensor) {
     comm_find_reads(c->ctx, c->kernel, &r);
     if (!r.remote || (c->copies && comm_gather_phases(c, &r))) return;
     PlanId plan = comm_reads_plan(&r, c->reads);
-    // Copy engines of GPUs do not tell a program when a single rank has arrived.
+    // With GPUs' copy engines, a program cannot wait for the arrival of a single rank.
     bool comes = !c->env->gpu && !r.against && !r.chunked;
     if (plan != PLAN_DIRECT || comes) {
         comm_gather(c, &r, plan);

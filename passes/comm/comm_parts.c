@@ -17,10 +17,10 @@
 //   first(q), first(q) + unit, first(q) + 2 unit, ...      count(q) of them
 //
 // and write at most a unit each. So a program that knows q and its rows knows the parts that hold
-// them. The phase does not write rows outside of all parts, so no program waits for these. This is
-// legal if the meeting orders nothing else: every access of another rank, on either side, is a read
-// after the meeting of data that the owner wrote before it. The owner's phase may be of any kind:
-// programs that store, or programs that fold the contributions of ranks.
+// them. Rows outside of all parts are not written in the phase, so no program waits for them. This
+// is legal if the meeting orders nothing else: if every access to another rank's shard, on either
+// side, is a read after the meeting of data that the owner wrote before it. The owner's phase may
+// be of any kind: programs that store, or programs that fold the contributions of ranks.
 #include "passes/comm/comm.h"
 #include "passes/passes.h"
 #include "passes/range/range.h"
@@ -30,7 +30,7 @@ enum { MOST_TENSORS = 8, DEEP = 32 };
 /// The layout of a shard's parts along one of its dimensions.
 typedef struct PartSpan {
     int n, level[2]; // the indices that move the parts, the outer one first
-    int64_t unit;    // distance of parts; 0: a single part
+    int64_t unit;    // distance between the starts of parts; 0: a single part
 } PartSpan;
 
 /// The phase that writes the own shard of a tensor.
@@ -210,8 +210,8 @@ static int level_of_atom(const ShardParts *p, const Value *atom) {
     return -1;
 }
 
-/// Whether the span's indices nest: of two, the inner one covers the outer one's unit. Puts the
-/// outer one first.
+/// Whether the span's indices nest: if there are two, the range of the inner one covers one step of
+/// the outer one. Puts the outer one first.
 static bool nest_units(const ShardParts *p, PartSpan *s, const int64_t *unit) {
     int outer = unit[1] > unit[0];
     int64_t turns = turns_of(&p->level[s->level[!outer]]);
@@ -225,7 +225,7 @@ static bool nest_units(const ShardParts *p, PartSpan *s, const int64_t *unit) {
     return turns > 0 && unit[outer] == turns * s->unit;
 }
 
-/// Finds the dependence of a dimension's places on the indices. used: levels on which other
+/// Finds how the places along a dimension depend on the indices. used: levels on which other
 /// dimensions depend.
 static bool read_span(const ShardParts *p, const Linear *at, bool *used, PartSpan *s) {
     int64_t unit[2] = {0};
@@ -389,7 +389,7 @@ bool comm_needs_meeting(Ir *ir, Op *kernel, const Op *barrier) {
 
 /* ---- numbers of parts ---------------------------------------------------------------------- */
 
-/// Returns the values from which the parts of one owner follow: its rank and its first indices.
+/// Returns the values that determine the parts of one owner: its rank and its first indices.
 static PtrMap map_of(const ShardParts *p, Builder *b, Value *owner) {
     PtrMap map = {0};
     for (int i = 0; i < p->ranks.n; i++) map_set(p->ctx, &map, p->ranks.data[i], owner);
@@ -605,7 +605,7 @@ static void find_meeting(Op *op, void *arg) {
     if (op->code == OP_COMM_BARRIER && op_flag(op, A_PHASES_ONLY)) vec_push(m->ctx, &m->ops, op);
 }
 
-/// Handles meetings in order: if one is erased, the next one may have to order its accesses.
+/// Visits meetings in order, since the erasure of one may leave its accesses to the next one.
 void comm_parts(Comm *c) {
     MeetingList m = {.ctx = c->ctx};
     op_walk_pre(c->kernel, find_meeting, &m);

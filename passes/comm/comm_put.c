@@ -10,21 +10,22 @@
 //   parallel r', m { r = (r' + rank) % W; signal_wait %words[rank, r, part] >= epoch + programs
 //                    load %sent[rank, r, m] }
 //
-// Copy engines take 10 us and more before the first bytes move, too long for a shard of few rows;
-// programs begin with the launch. No meeting is needed: the memory is free since the last launch
-// ended. A word counts the programs that have sent their piece of a chunk. It starts at the epoch
-// of this launch's begin, which exceeds every value that earlier launches left there. So a program
-// waits for one word for each chunk that it reads, whatever the size of a piece. The own shard is
-// sent to the own memory, too, so that all shards are read from there. Its programs wait for
-// nothing, as the previous phase has ended.
+// Copy engines take 10 us and more before the first bytes move, which is too long for a shard of
+// few rows. Programs begin with the launch. No meeting is necessary, because the memory has been
+// free since the last launch ended. A word counts the programs that have sent their piece of a
+// chunk. It starts at the epoch at which this launch began, which exceeds every value that earlier
+// launches left there. So a program waits for one word for each chunk that it reads, whatever the
+// size of a piece. The own shard is also sent to the own memory, so that all shards are read from
+// one place. Programs that read the own shard do not wait, as the previous phase has ended.
 #include "passes/comm/comm.h"
 
 #include <string.h>
 
 // The data that a program sends. 1024 threads have four words of 16 bytes each in flight. With 2
-// MiB for each of four ranks this gives one program an SM. With smaller pieces a second wave begins
-// only when the first has ended: with 16 KiB, `ag_gemm` of 512x7168x8192 took 122 us, with 64 KiB
-// 111 us. Short elements get no more than PIECE_ELEMENTS, as each takes a register.
+// MiB for each of four ranks this gives one program an SM. Smaller pieces need a second wave of
+// programs, which begins only when the first has ended: `ag_gemm` of 512x7168x8192 took 122 us with
+// 16 KiB and 111 us with 64 KiB. A piece has at most PIECE_ELEMENTS elements, as each takes a
+// register.
 enum { PIECE_BYTES = 64 << 10, PIECE_ELEMENTS = 32 << 10, ROW_BYTES = 4 << 10, MOST_ROWS = 64 };
 
 static int64_t piece_elements(const Value *tensor) {
@@ -90,7 +91,7 @@ static Place open_piece(const CommPut *p, Builder *b, Value **row) {
     return piece;
 }
 
-/// Sends the next rank's part first, and the own one last.
+/// Builds the phase that sends the own shard: to the next rank first, and to the own rank last.
 static void send_shards(Comm *c, const CommPut *p, Builder b) {
     Region *home = b.region;
     Value *turn = open_parallel(&b, build_index(&b, 0), p->ranks, 1, "turn"), *row = NULL;
@@ -129,7 +130,7 @@ void comm_put_wait(Comm *c, const CommPut *p, Builder *b, Value *epoch, Value *p
     comm_wait(c, b, p->words, sent, peer, 3, at, text);
 }
 
-/// Keeps the proofs about subscripts.
+/// Adds a leading dimension, which is always in bounds, to the proofs about subscripts.
 static void move_proof(Comm *c, Op *access, int n) {
     const Attr *inside = op_ints(access, A_IN_BOUNDS);
     int64_t all[MAX_RANK] = {1};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Finds a kernel's reads of a symmetric tensor: whether its shards may be gathered before programs
-// read them, whether chunk by chunk, and whether this pays without knowledge of extents.
+// Finds a kernel's reads of a symmetric tensor. Decides whether its shards may be gathered before
+// programs read them, whether chunk by chunk, and whether this pays for all extents.
 //
 //   a[r][m, k]            all of all shards, rank and rows known at the start: chunk by chunk
 //   for r { a[r][n] }     all of all shards, as a whole

@@ -9,20 +9,21 @@
 //                   for s in W { sum = f(sum, %stage[rank, s, m, n]) }; store %c[rank, m, n], sum }
 //
 // Each rank has a slot for each source, so no rank waits for permission to send, and the owner
-// folds the slots in the order of the ranks. A flag belongs to one program, whose part is folded as
+// folds the slots in the order of the ranks. Each program has a flag, and its part is folded as
 // soon as all ranks have sent it. This is legal if each element gets one contribution from each
-// rank: the program's indices tell elements apart, and every program contributes exactly once.
-// `before`, which overlaps nothing, keeps all parts here until the phase has ended; then copy
-// engines send them.
+// rank: different programs contribute to different elements, and every program contributes exactly
+// once. The plan `before` overlaps nothing: it keeps all parts here until the phase has ended, and
+// then copy engines send them.
 //
-// `push` launches the phase rank by rank. Copy engines send one rank's parts while programs work
-// for the next, the own one last:
+// The plan `push` launches the phase rank by rank, with the own rank last. Copy engines send one
+// rank's parts while programs compute those of the next:
 //
 //   for r' { r = (r' + rank + 1) % W; parallel m, n { store %local[r, m, n], %v }
 //            comm_scatter %local, %stage, r, %flags [plan="behind"] }
 //   parallel m, n { for s in W { signal_wait %flags[rank, s, 0] }; ... }
 //
-// The plan `add` gives up the order of the ranks, and rounding once, in exchange for fewer bytes:
+// The plan `add` moves fewer bytes, but the order of the sum is not fixed, and each addition
+// rounds:
 //
 //   parallel own m, n { store %c[rank, m, n], 0 }; comm_barrier
 //   parallel r', m, n { atomic add %c[r, m, n], %v [system=true] }
@@ -40,7 +41,7 @@ typedef struct Stage {
     Comm *c;
     Op *add, *phase;
     Access a;
-    int n, n_levels, rank_level; // tensors; dimensions of the phase; the one of the rank
+    int n, n_levels, rank_level; // tensors; dimensions of the phase; the dimension of the rank
     Level level[MAX_LEVELS];
     Value *ranks, *tiles;
     Value *stage[MAX_ADDED], *local[MAX_ADDED], *flags;
@@ -96,7 +97,7 @@ static bool place_is_known(const Stage *s) {
     return true;
 }
 
-/// Returns a level whose index does not tell elements apart, or NULL.
+/// Returns a level of which two iterations may contribute to the same element, or NULL.
 static const Level *loose_level(Stage *s) {
     Combining *all = ctx_new(s->c->ctx, Combining);
     all->n_levels = s->n_levels;
@@ -199,8 +200,8 @@ static Op *before_loops(const Stage *s) {
     return at;
 }
 
-/// Words are raised to the epoch, and the barrier before the phase has changed it, so old words
-/// have no effect.
+/// Words are raised to the epoch. The barrier before the phase has changed the epoch, so words of
+/// earlier launches have no effect.
 static void make_memory(Stage *s) {
     Builder b = build_before(s->c->ir, before_loops(s));
     Value *ranks = comm_dim(&b, operand(s->add, 0), 0), *both[2] = {ranks, ranks};
@@ -256,7 +257,7 @@ static void send_staged(Stage *s) {
     Value *in[5] = {s->flags, epoch, to, s->c->rank, tile_number(s, &b, index, to)};
     Op *set = build_op(&b, OP_SIGNAL_SET, 5, in, 0, NULL, 0);
     op_set_update(s->c->ir, set, UPDATE_SET);
-    // With several signals of a tile, none is late.
+    // If a tile has several signals, none may be deferred.
     if (s->adds == 1) op_set_flag(s->c->ir, set, A_DEFERRABLE, true);
 }
 
@@ -378,7 +379,8 @@ static void fold_slots(const Stage *s, Builder *b, const Place *at) {
     }
 }
 
-/// Opens a phase over the own shard, moves b inside, and returns the place of a program.
+/// Opens a phase over the own shard, moves b inside, and returns the place in the shard for a
+/// program.
 static Place open_owned(Stage *s, Builder *b, Value **index) {
     Value *lo[MAX_LEVELS], *hi[MAX_LEVELS], *part = NULL;
     choose_parts(s);

@@ -3,8 +3,8 @@
 // bytes that its programs read of other ranks' shards, store there, and contribute to them.
 //
 // The bytes are those of a phase's accesses, times the number of executions. The rank of an access
-// is unknown, but of W ranks it is another one W - 1 times. An access whose number depends on data
-// is executed at most as often as the tensor has places for it. If nothing bounds it, or if
+// is unknown; it is assumed to be another rank in W - 1 of W cases. If the number of executions
+// depends on data, it is bounded by the number of places in the tensor. If nothing bounds it, or if
 // programs wait for each other's signals, the launch has no model.
 #include <math.h>
 #include <string.h>
@@ -167,7 +167,7 @@ static void add_comm_region(WorkFinder *f, CommPhase *p, const Region *r, double
     }
 }
 
-/// Extents as if there were one rank.
+/// Returns the extents, with 1 for the number of ranks.
 static int64_t one_rank(void *user, int parameter, int axis) {
     const WorkFinder *f = user;
     const Value *tensor = f->kernel->regions[0]->args[parameter];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// accumulator-init: sums of warpgroups' products that start with zeros. The first product
-// overwrites the sum, so no thread has to clear registers: 128 instructions a thread for a tile of
-// 128x256.
+// accumulator-init: lets the first product of a warpgroup overwrite its sum. Without the pass, the
+// sum starts with zeros and each thread clears its registers, which takes 128 instructions for a
+// tile of 128x256.
 //
 //   for (%k = %lo; %k < %hi) (%t = settled 0) { %p = mma_start %a, %b, %t; ... }
 //   -> %z = blank (%lo >= %hi)
@@ -12,7 +12,7 @@
 #include "passes/passes.h"
 #include "passes/util.h"
 
-/// The sums before their `settled`.
+/// Returns the operand of `settled` if it defines the sum, else the sum itself.
 static Value *block_before_settle(Value *sum) {
     Op *settled = def_of(sum, OP_SETTLED);
     return settled ? operand(settled, 0) : sum;
@@ -26,8 +26,8 @@ static bool is_zero_block(const Value *block) {
     return value->kind == AT_FLOAT ? value->f == 0 : value->i == 0;
 }
 
-/// Replaces the zeros of operand i by `blank`: they are zeros only if `zeros` is true, else
-/// undefined.
+/// Replaces the zeros of operand i by `blank`. Its elements are zeros if `zeros` is true at run
+/// time, else undefined.
 static void make_blank(Ir *ir, Op *op, int i, Builder *b, Value *zeros) {
     Value *sum = operand(op, i), *block = block_before_settle(sum);
     const Type *type = block->type, *pending = ty_pending(ir, type);
@@ -38,8 +38,7 @@ static void make_blank(Ir *ir, Op *op, int i, Builder *b, Value *zeros) {
     if (!block->uses) op_erase(block->def);
 }
 
-/// Returns the index of the loop's carried value that only this product continues, in each
-/// iteration, or -1.
+/// Returns the index of the loop's carried value to which only this product adds, or -1.
 static int carried_sums(const Op *start) {
     const Op *loop = start->parent->parent;
     if (loop->code != OP_FOR || loop->n_regions != 1) return -1;

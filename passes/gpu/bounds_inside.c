@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// bounds-inside: reads bounds of a phase that depend on elements of tensors on the device.
+// bounds-inside: if bounds of a phase depend on elements of tensors, reads them on the device.
 //
 //   %n = load %off; parallel %m = %n .. M { }
 //   ->

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Predicts which programs roles.c and skew.c take, as far as the source IR shows. The cost model
-// prices only schedules that the passes will make. Counts of warps, shared memory and registers
-// decide by functions that the passes call, too; the prediction estimates their arguments.
+// Predicts from the source IR whether roles.c and skew.c will transform a program, because the cost
+// model should price only schedules that the passes will make. The passes decide by counts of
+// warps, bytes of shared memory and registers. The prediction estimates these and calls the same
+// functions.
 //
 //   for n { s = dot(q, k[n]); p, state = f(s, state); acc = acc * g + dot(p, v[n]) }
 //
 // The conditions: TMA copies all operands but p, two or more warpgroups have rows of their own, and
-// registers and shared memory hold the blocks in flight. Only products of 16-bit elements were
-// measured (H200).
+// registers and shared memory hold all blocks that are live at a time. Only products of 16-bit
+// elements were measured (H200).
 #include "passes/cost/cost.h"
 #include "passes/gpu/gpu.h"
 #include "passes/model.h"

@@ -4,8 +4,8 @@
 //   %n = min(%K - %k, 64); load %x ..., %k, %n       (K = dim %x)
 //   -> load ... [clip = [..., 1]]
 //
-// clip[d] = 1: each lane beyond the count of dimension d lies outside the tensor. Copy engines,
-// which know extents but no counts, may then move the block. The pass runs while the conditions of
+// clip[d] = 1: each lane beyond the count of dimension d lies outside the tensor. A copy engine
+// knows extents but no counts, so it may move such a block. The pass runs while the conditions of
 // the launch are still in the IR.
 #include "passes/passes.h"
 #include "passes/range/range.h"

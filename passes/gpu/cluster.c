@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Decides which devices may spread their blocks over the CTAs of a cluster.
 //
-// Only the partial results of reductions and scans go between CTAs. Every other op must move
-// elements only within a CTA. This follows from the layouts, so `layouts` tries a copy of the
-// device.
+// Only the partial results of reductions and scans may go from CTA to CTA. Every other op must keep
+// its elements within a CTA. Only layouts show whether it does, so `layouts` first lays out a copy
+// of the device.
 #include "passes/gpu/layouts.h"
 
 #include "passes/cost/cost.h"
@@ -78,7 +78,7 @@ static bool can_spread(Ctx *ctx, const Op *op) {
     }
 }
 
-/// Whether the results have layouts. Blocks without one lead to no use.
+/// Whether the results have layouts. A block without a layout has no use that matters.
 static bool has_layouts(const Op *op) {
     for (int i = 0; i < op->n_results; i++) {
         const Type *t = result(op, i)->type;

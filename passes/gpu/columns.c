@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// columns: splits programs that combine rows of many elements. Such programs carry the results from
-// row to row in registers. If registers do not suffice, a first phase reduces the rows, and a
-// second one goes by strips of columns:
+// columns: splits programs that combine long rows and carry the results from row to row in
+// registers. If the results exceed the registers, a first phase reduces the rows, and a second
+// phase processes them in strips of columns:
 //
 //   parallel %r { %a = reduce add %x(r); store %y, %r, %n, mul %x(r), %a; combine %s, %n, %x(r) }
 //   ->
@@ -71,7 +71,7 @@ static Place place_of_sums(Builder *b, Value *number, const Type *t) {
     return p;
 }
 
-/// Makes the cloned reductions in `body` go over a row strip by strip.
+/// Makes the cloned reductions in `body` process a row strip by strip.
 static void reduce_strips(const Strip *s, Region *body, const PtrMap *map) {
     Strip r = {.ir = s->ir, .ctx = s->ctx, .body = body, .n_reductions = s->n_reductions};
     for (int i = 0; i < s->n_reductions; i++)

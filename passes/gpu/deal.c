@@ -12,8 +12,8 @@
 //                %next = 132 + take_tile %counter, %tiles
 //                ring_acquire %r, %run; copies; ring_commit %r, %run, ..., %next; yield %next } }
 //
-// The producer takes the next tile when it begins a tile, and tells the consumer with an item that
-// occurs once a tile. So both continue with the same tiles; `sync` checks this again.
+// When the producer begins a tile, it takes the next one. It passes the number to the consumer in
+// an item that occurs once a tile. So both continue with the same tiles, and `sync` proves this.
 //
 // The counter holds 0 before a launch and after it, so no launch clears it (tg_env.counter in
 // runtime/abi.h). `take_tile %counter, %tiles` sets it to 0 after the answer %tiles - 1. So a

@@ -34,7 +34,7 @@ typedef struct GpuTarget {
     double bandwidth, clock;      // bytes a second, cycles a second
     double fma_cycle, unit_cycle; // FMAs a cycle and SM: of f32, of 16-bit matrices
     int features;
-    int ptx; // 84: PTX version 8.4; 0 on AMD
+    int ptx; // 84 is version 8.4; 0 on AMD
 } GpuTarget;
 
 enum {
@@ -44,8 +44,8 @@ enum {
     GPU_REGISTER_UNIT = 8,       // warpgroups request multiples of it
     GPU_PRODUCER_REGISTERS = 24, // of a thread that only starts copies
     GPU_MAX_CLUSTER = 16,        // CTAs
-    GPU_PORTABLE_CLUSTER = 8,    // that every device with clusters supports
-    SHARED_SLACK = 2048,         // bytes of a CTA that no count has: mbarriers, gaps, temporaries
+    GPU_PORTABLE_CLUSTER = 8,    // the largest that every device with clusters supports
+    SHARED_SLACK = 2048,         // bytes of a CTA reserved for mbarriers, gaps and temporaries
     SHARED_PIECE = 32 << 10,     // of a stored piece, while the next tile's copies are pending
 };
 
@@ -131,7 +131,7 @@ enum { GPU_COPY_MOST = 16, GPU_COPY_LEAST = 4 };
 typedef struct GpuWidth {
     int bytes; // of the widest copies; 0: even GPU_COPY_LEAST is too wide
     int wider; // the next width, which is ruled out; 0: the copies have the maximum
-    bool rows; // the distance of rows allows it, but their start does not
+    bool rows; // the distance of rows allows the next width, but their start does not
 } GpuWidth;
 /// Returns how wide copies of a load's or store's block may be. along: the dimension of stride 1.
 GpuWidth gpu_copy_width(const Op *op, const Access *a, int along);
@@ -167,7 +167,8 @@ GpuShape gpu_shape_of_warps(const GpuTarget *target, const Op *root, int cluster
 /// Returns the shape of a device, whose warps are fixed.
 GpuShape gpu_shape_of(const GpuTarget *target, const Op *device);
 
-/// Whether a phase with programs of this shape, which combine rows, goes by columns (columns.c).
+/// Whether to split a phase by columns (columns.c) if its programs have this shape and combine
+/// rows.
 bool gpu_goes_by_columns(const GpuTarget *t, const GpuShape *shape, const Op *program);
 
 /// Shared memory for both operands of a product of FMAs. Larger ones pass in pieces along k.
@@ -179,8 +180,8 @@ enum { GPU_RING_SLOTS = 4 }; // default maximum
 int64_t gpu_ring_room(const GpuTarget *t, const GpuShape *shape, bool alone, int64_t each,
                       int64_t other);
 
-/// Whether CTAs go from tile to tile (persist.c) for the ops in root. persistent: the value of the
-/// axis; 0: not set.
+/// Whether each CTA processes several tiles (persist.c) for the ops in root. persistent: the value
+/// of the axis; 0: not set.
 bool gpu_persists(const GpuTarget *t, const Op *root, int persistent);
 
 /* ---- chain.c: roles, before the passes and in them ----------------------------------------- */
@@ -190,7 +191,7 @@ typedef enum GpuRolesFit {
     ROLES_NONE,
     ROLES_ONCE,   // for one tile a CTA: shared memory has no room for the next tile
     ROLES_WIDE,   // for one tile a CTA, with more sums than scores (wait_in_reduce.c)
-    ROLES_PERSIST // also from tile to tile
+    ROLES_PERSIST // also if CTAs process several tiles
 } GpuRolesFit;
 
 /// Predicts from the source IR whether the passes `roles` and `skew` take the program.
@@ -218,8 +219,8 @@ typedef struct GpuNeeds {
     int warps;                        // of a CTA, by default
     bool products, loops;             // the phase has some
     int slots;   // of its pipelines, if each CTA has an SM to itself; 0: the passes' default
-    bool once;   // a persistent program would have only one tile
-    bool lasts;  // programs go from tile to tile
+    bool once;   // a persistent CTA would have only one tile
+    bool lasts;  // CTAs process several tiles
     bool pairs;  // programs may share copies in pairs
     bool roles;  // all products form chains for which an extra warp may copy
     bool splits; // a program is a loop that sums up products
@@ -234,7 +235,7 @@ typedef struct GpuAxes {
 #undef PRICED
 #undef UNPRICED
     bool roles;   // an extra warp copies, and products are skewed
-    double slack; // share of the registers by which a program may exceed them
+    double slack; // a program may need this fraction more registers than a thread has
 } GpuAxes;
 
 /// Estimates the seconds of one launch of a kernel in `tile` IR. dim_of as for cost_estimate

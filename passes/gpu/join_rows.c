@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Cuts the programs of a phase that joins partial sums by rows (join_rows.h).
+// Cuts the programs of a phase that joins partial sums, by rows (join_rows.h).
 //
 //   parallel b { %s = for k { ... }; store %y, f(%s), %m, %count }
 //   -> parallel b { parallel %row in 0 .. 128 by 8 {
@@ -84,8 +84,8 @@ static bool is_read_back(const Op *store) {
     return false;
 }
 
-/// Whether all ops around the loop only read, except for one store of rows at the end. So no other
-/// store has an order with it, and all that it needs stands in front of it.
+/// Whether all ops around the loop only read, except for one store of rows at the end. Then no
+/// other store must be ordered with it, and all its operands are defined before it.
 static bool body_goes_by_rows(RowCut *c, int64_t rows) {
     const Op *store = NULL;
     for_each_op(op, c->loop->parent) {

@@ -3,9 +3,9 @@
 #include "passes/gpu/layouts.h"
 
 // Costs in issue slots: of an instruction, of a line that a load reads through the first cache, and
-// of a sector that a store writes past it (a partial sector costs as much as a whole one).
-// Lanes along a row of an operand of FMAs, log2: with 2 more lanes across, stores of vectors fill
-// all banks, since rows begin an odd number of vectors apart.
+// of a sector that a store writes past it (a partial sector costs as much as a whole one). The last
+// constant is log2 of the lanes along a row of an operand of FMAs. With 2 lane bits across rows, a
+// store of vectors uses all banks, since rows begin an odd number of vectors apart.
 enum { FMA_ROW_LANES = 2 };
 enum { WIDEST = 16, SECTOR = 32, LINE = 128, ACCESS_SLOTS = 2, LINE_SLOTS = 3, WRITE_SLOTS = 4 };
 
@@ -44,8 +44,8 @@ static BlockAccess describe_access(const Access *a) {
                          .max_bytes = WIDEST};
 }
 
-/// Accesses of the same shape and direction. The family gets one layout, so that no block is
-/// converted; the vectors of the widest elements decide.
+/// Accesses of the same shape and direction form a family. It gets one layout, so that no block is
+/// converted between layouts. The layout suits vectors of the widest elements.
 typedef struct Family {
     const Access *of;
     int inner, widest; // bits
@@ -61,9 +61,8 @@ static void find_widest_access(Op *op, void *arg) {
     if (same && bits > f->widest) f->widest = bits;
 }
 
-/// Returns the axis along which v's rows lie in shared memory, if v only feeds operands of products
-/// that read it from there, without a copy that turns it: the summed axis for AMD's units, the last
-/// axis for FMAs (*fma). Else -1.
+/// Returns the axis along which v's rows lie in shared memory: the summed axis for AMD's units, the
+/// last axis for FMAs (*fma). -1: v has other uses, or its uses need different axes.
 static int shared_row_axis(const Value *v, bool *fma) {
     int axis = -1;
     if (v->type->rank != 2) return -1;

@@ -20,8 +20,8 @@ static int log2_floor(int64_t x) {
     return x > 1 ? 63 - __builtin_clzll((uint64_t)x) : 0;
 }
 
-/// Whether a reduction or the sums of another product join v along `axis` soon. Then each warp
-/// should hold whole lines of it.
+/// Whether a reduction of v along `axis`, or a product that sums along it, follows soon. Then each
+/// warp should hold whole lines of v.
 static bool wants_lines(const Value *v, int axis, int depth) {
     if (depth == 0) return false;
     for_each_use(u, v) {
@@ -127,8 +127,9 @@ static DotLayouts unit_layouts(Layouts *s, const Op *op, const GpuUnit *unit) {
                         over_grid(s->ctx, ld, 0, g.copies)};
 }
 
-/// Each warpgroup takes 64 rows, the same number of times, and then they share columns. The
-/// operands come from buffers, which end with the block, so no tile may reach beyond it.
+/// Warpgroups share the rows, 64 at a time, as long as each gets the same number of rows. Further
+/// warpgroups share the columns. The operands come from buffers, which end with the block, so no
+/// tile may reach beyond it.
 static DotLayouts warpgroup_layouts(Layouts *s, const Op *op, const GpuUnit *unit) {
     const Type *d = result(op, 0)->type;
     int bits = s->warp_bits - 2, m = __builtin_ctzll((uint64_t)(d->extents[0] / unit->m)), n = 0;

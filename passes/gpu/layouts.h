@@ -26,7 +26,8 @@ typedef struct Layouts {
     PtrMap made;    // Value * -> its copies in other layouts
     PtrMap moves;   // Layout * -> the costs of conversions from it
     bool changed;
-    bool fixed_loads; // while operands of products are made, whose loads keep their layout
+    bool
+        fixed_loads; // set while operands of products are made: loads behind them keep their layout
 } Layouts;
 
 /* ---- layout_infer.c ------------------------------------------------------------------------ */

@@ -28,7 +28,8 @@ typedef struct Affine {
 
 /* ---- scalars ------------------------------------------------------------------------------- */
 
-// Bounds within which nothing wraps. Two modest scalars plus all lanes stay below 2^63.
+// A scalar is *modest* within these bounds. Two modest scalars plus all lanes stay below 2^63, so
+// sums do not wrap.
 #define MODEST       ((Wide)1 << 61)
 #define MOST_PROGRAM INT32_MAX
 #define ANY          ((Interval){INT64_MIN, INT64_MAX})
@@ -225,7 +226,8 @@ static Value *compare_two(Builder *b, OpCode code, const Affine *a, const int *a
     return build_binary(b, code, block_along(b, a, p, x), block_along(b, a, q, y));
 }
 
-/// For lanes of one axis: compares along that axis, then broadcasts.
+/// If the difference depends on the lanes of one axis only: compares along that axis, then
+/// broadcasts.
 static Value *compare_one(Builder *b, OpCode code, const Affine *a, const int *axes) {
     int p = axes[0];
     Value *x = affine_line(b, a, p, a->factor[p], NULL);

@@ -9,7 +9,7 @@
 //        ...; yield %next, %b' }
 //
 // The coordinates of a tile take a chain of divisions, 1400 cycles on an H200. At the start of a
-// tile no product runs behind them. The pass runs after `sync`, whose proof compares the bounds of
+// tile no product runs meanwhile. The pass runs after `sync`, whose proof compares the bounds of
 // the roles by the ops that compute them; only pure ops on scalars move.
 #include "passes/gpu/async/async.h"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// persist: one CTA an SM works on tile after tile, so that the start of a tile overlaps with the
-// end of the previous one (see `schedule`).
+// persist: launches one CTA an SM. Each CTA processes tile after tile, so that the start of a tile
+// overlaps with the end of the previous one (see `schedule`).
 //
 //   device { (%program, ...) body }                           dispatch %n, ... [device=...]
 //   -> device { (%program, ..., %n) for %tile = %program .. %n by 132 { body } }
 //      dispatch min(%n, 132), ..., %n
 //
-// This applies only to products of large tiles, of which an SM holds one at a time anyway. Smaller
-// tiles share an SM, and one works while the other waits.
+// The pass applies only to products with tiles so large that an SM holds one at a time anyway.
+// Smaller tiles share an SM, and one computes while the other waits.
 //
 // A tile that is stored at another rank is signalled when it has arrived, which takes a while. If
 // nothing in this phase waits for the signal (`deferrable`), it is raised after the products of
@@ -52,9 +52,10 @@ static void look_at_device_op(Op *op, void *arg) {
     s->others += op->code == OP_IF;
 }
 
-/// Whether CTAs may take several tiles: a program is one loop with one product. A signal that may
-/// not be deferred speaks against it. The CTA would wait until its store over the link has arrived;
-/// a CTA with a single tile ends instead, and makes room for the next one.
+/// Whether CTAs may take several tiles: a program is one loop with one product. Unless `always`,
+/// results must be large, and a signal that may not be deferred forbids several tiles: the CTA
+/// would wait until its store over the link has arrived. A CTA with a single tile ends instead, and
+/// makes room for the next CTA.
 static bool may_persist(const GpuTarget *t, const Op *root, bool always) {
     DeviceSearch s = {0};
     if (!gpu_has(t, GPU_TMA)) return false;
@@ -63,8 +64,8 @@ static bool may_persist(const GpuTarget *t, const Op *root, bool always) {
            (always || (s.sums >= LEAST_SUMS && !s.prompt));
 }
 
-/// Whether a device with roles may persist. An extra warp copies, so the warps that multiply need
-/// to know nothing about the next tile, and branches and chains of products are allowed.
+/// Whether a device with roles may persist. An extra warp copies the next tile's operands ahead, so
+/// the code of the warps that multiply may have branches and chains of products.
 static bool may_persist_in_roles(const PassEnv *env, const Op *root) {
     DeviceSearch s = {0};
     if (env->roles <= 0 || env->persistent <= 0 || !gpu_has(env->gpu, GPU_WGMMA)) return false;
@@ -147,9 +148,9 @@ static Op *carry_signal(Ir *ir, Op *loop, Op *set) {
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-/// Returns the programs of a round. If CTAs send tiles to the ranks in turn, each CTA should reach
-/// all ranks, so the number has no factor in common with a number of ranks. Pairs of programs,
-/// which send nothing, stay together.
+/// Returns the number of CTAs, which is the step from tile to tile. If CTAs send tiles to the ranks
+/// in turn, each CTA should reach all ranks, so the step is no multiple of 2 or 3, the factors of
+/// usual numbers of ranks. Pairs of programs send nothing and stay together.
 static int programs_a_round(const PassEnv *env, Op *device) {
     int n = env->gpu->sms;
     if (op_flag(device, A_MULTICAST)) return n - n % GPU_PAIR;

@@ -9,15 +9,16 @@
 //     if %m < %hi { %z = load %t, %m + s mask %m + s < %hi;  body of %m with %y;  yield %z } }
 //
 // The address is always that of some iteration, so proofs about the load hold for the prefetch. A
-// body that is long, stores or reduces is not duplicated, and yields %y. On AMD's GPUs, and for
-// gathers, a branch replaces the mask. Elsewhere a branch would not do: ptxas moves the body in
-// front of it, and waits at once. The pass needs loads of tensors that the loop does not write, at
-// places that follow from the loop's index, and registers for two blocks. Loops with products use
-// copies to shared memory instead (async).
+// body that is long, stores or reduces is not duplicated. It yields %y. On AMD's GPUs, and for
+// gathers, a branch replaces the mask. On NVIDIA's GPUs a branch defeats the purpose: ptxas moves
+// the body above the branch, where it waits for the load at once. The conditions: the loop does not
+// write the loaded tensors, the loaded places follow from the loop's index, and registers hold two
+// blocks. Loops with products use copies to shared memory instead (async).
 //
 // Loads from other ranks take several times as long as loads from memory. If every load of the loop
-// is of this kind, the blocks of four iterations are loaded before the first of them is used. Then
-// each link has its share at all times, although all programs begin with the first rank.
+// reads another rank, the blocks of four iterations are loaded before the first of them is used.
+// All programs begin with the first rank, but with loads from four ranks in flight every link is
+// busy.
 //
 //   %x0, %y0, .. = load %t, %lo, %lo + s, .. mask < %hi
 //   for %r = %lo .. %hi by 4 s (%x = %x0, %y = %y0, ..) {
@@ -99,8 +100,8 @@ static double thread_words(const Ahead *a, const Type *t) {
     return (double)ty_count(t) / (a->warps * a->env->gpu->lanes) * (bits > 32 ? 2 : 1);
 }
 
-/// Half of the words that a thread has beside the loop's carried values, since blocks of two
-/// iterations live at a time.
+/// Returns half of the words that a thread has beside the loop's carried values, since blocks of
+/// two iterations are live at a time.
 static double spare_register_words(const Ahead *a, const Op *loop) {
     const GpuTarget *t = a->env->gpu;
     double each = fmin(t->registers_thread, (double)t->registers_sm / (a->warps * t->lanes));
@@ -209,9 +210,9 @@ static Value *copied_value(PtrMap *map, Value *v) {
     return copy ? copy : v;
 }
 
-/// Adds a second iteration to the loop's body, that of `index` with the blocks `next`, if `more`.
-/// So no block moves to other registers, which would wait for its load. `first` is the first op of
-/// the body; the loop ends with `yield`.
+/// Appends a second iteration to the loop's body, with this index and the blocks `next`. It runs if
+/// `more`. The two iterations use different registers, because moving a block to other registers
+/// would wait for its load. `first` is the first op of the body; the loop ends with `yield`.
 static void pair_iterations(Ahead *a, const Candidate *c, Value *more, Value *index,
                             Value *const *next, Op *first) {
     Ir *ir = a->env->ir;

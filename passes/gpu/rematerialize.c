@@ -9,8 +9,9 @@
 // At a reduction the threads of a CTA wait for each other, and every value that is used on both
 // sides is live. If a few ops compute such a value from narrower elements, the pass repeats these
 // ops after the reduction. An assembler would merge the two copies; `renew` hides that they are
-// equal. It costs half an instruction an element. So the pass applies only if, without the wide
-// elements, one more CTA fits: the first, or a second that uses memory while the other waits.
+// equal. `renew` costs half an instruction an element. So the pass applies only if one more CTA
+// fits an SM without the wide elements: the only CTA, or a second one that uses memory while the
+// first one waits.
 #include "passes/gpu/gpu.h"
 #include "passes/gpu/layouts.h"
 
@@ -29,7 +30,7 @@ typedef struct Renew {
     Ctx *ctx;
     Region *body; // straight-line code of a device or a loop
     int threads;
-    PtrMap heavy; // values -> themselves (heavy), or the pass (not)
+    PtrMap heavy; // cache of is_heavy: v -> v (true), or the pass (false)
 } Renew;
 
 /* ---- values in registers ------------------------------------------------------------------- */

@@ -234,7 +234,7 @@ static int64_t larger_of(int64_t a, int64_t b) {
 }
 
 /// Whether a tile takes one item of the ring. One slot suffices, but then the next tile's copies
-/// start at this one's end.
+/// start only when this tile ends.
 static bool is_of_tile(const Schedule *s, const Flow *f) {
     return s->roles && op_flag(f->loop, A_PROGRAM_LOOP);
 }
@@ -338,17 +338,17 @@ static bool is_movable_flow(Schedule *s, const Flow *f) {
     return s->roles || is_movable_in(s, f, f->loop, NULL);
 }
 
-/// A place outside of a loop at which its items are copied: b. The items are for the run of the
-/// loop in which `tile`, the index of the enclosing loop, has the value `at`; tile NULL: for the
-/// current run.
+/// A place outside of a loop, at b, where items of the loop are copied early. They belong to the
+/// run of the loop in which `tile`, the index of the enclosing loop, has the value `at`. tile NULL:
+/// they belong to the current run.
 typedef struct Elsewhere {
     Builder *b;
     const Op *root;
     Value *tile, *at;
 } Elsewhere;
 
-/// Like clone_slice, for an iteration that may not exist. So loads of scalars lose the proof that
-/// they lie inside their tensors.
+/// Like clone_slice, for an iteration that may not exist. Its loads of scalars may lie outside
+/// their tensors, so the clones lose the proof of the contrary.
 static Value *slice_there(const Elsewhere *e, Value *v, PtrMap *map) {
     Value *copy = map_get(map, v);
     if (copy || !value_is_inside(v, e->root)) return copy ? copy : v;

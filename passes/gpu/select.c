@@ -41,8 +41,9 @@ static Value *build_tf32_product(Builder *b, Value *x, Value *y, Value *c) {
     return result(op, 0);
 }
 
-/// Returns x rounded to tf32, and the rest in *rest (0 if the head is not finite). The rounding is
-/// to nearest, so the omitted product of two rests is 2^-22 relative and of either sign.
+/// Returns x rounded to tf32, and the remainder in *rest (0 if the rounded x is not finite). The
+/// rounding is to nearest. So the product of two remainders, which is omitted, is at most 2^-22 of
+/// the product and of either sign.
 static Value *head_of(Builder *b, Value *x, Value **rest) {
     const Type *bits = ty_with_elem(b->ir, x->type, EL_U32);
     Value *mask = build_int(b, bits, TF32_MASK), *half = build_int(b, bits, TF32_HALF);
@@ -61,7 +62,7 @@ static void replace_dot(Op *dot, Value *with) {
 }
 
 /// The small products are added up first, and the previous sum is added in f32 last. Units truncate
-/// their sums, so a long sum inside them would lose a bit a step.
+/// their sums, so a long sum inside a unit would lose a bit each step.
 static void in_three(Ir *ir, Op *dot) {
     Builder b = build_before(ir, dot);
     Value *a2, *b2, *a1 = head_of(&b, operand(dot, 0), &a2),
@@ -81,7 +82,7 @@ static bool is_f8_value(const Value *v) {
     return v->type->elem == EL_F8E4M3 || v->type->elem == EL_F8E5M2;
 }
 
-/// Whether sums may be as inexact as the unit's.
+/// Whether the requested precision permits sums as inexact as the unit's.
 static bool is_fast(const Op *dot) {
     return op_precision(dot) == PRECISION_FAST;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Checks the signals of sums that a program sends to stages of other ranks
-// (passes/comm/comm_stage.c), as sync walks the schedule. Behind the store of a part, its
-// `deferrable` signal must be raised before the next part is stored, and before the program ends.
-// The signal may be raised one iteration later, so carried values are traced to the yielded ones.
-// Before the first part, the coordinate is -1 and no signal is raised.
+// (passes/comm/comm_stage.c), while `sync` walks the schedule. After the store of a part, its
+// `deferrable` signal must be raised before the next part is stored and before the program ends.
+// The signal may be raised one iteration later, so the check traces carried values to the yielded
+// ones. Before the first part, the coordinate is -1 and no signal is raised.
 #include "passes/gpu/send_signals.h"
 
 #include "passes/gpu/async/async.h"

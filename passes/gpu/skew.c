@@ -11,10 +11,10 @@
 //          start %p, %v_n, ..; start %q, %k_n+step; %s', %acc = await both; yield .., %s' }
 //        %p, %t = softmax %s, %st; %acc = await (start %p, %v_last, ..) }
 //
-// So matrix units have two products at a time, and only one of them waits for the threads' results.
-// Each op runs as often as before, on the same values, so the bits are those of the plain loop. The
-// items of the earlier products are waited for, refilled and released along with them. An item that
-// other ops read as well is released after these.
+// So two products are pending at a time, and only one of them needs results of the threads. Each op
+// runs as often as before, on the same values, so the bits are those of the plain loop. The waits,
+// fills and releases of items that the early products read move along. If other ops read an item,
+// too, its release follows them.
 //
 // The pass runs on request, or if the cost model chooses it together with roles (chain.c). A thread
 // holds the sums of both products at a time. Two CTAs on an SM have no registers for that, and they
@@ -37,8 +37,8 @@ typedef struct Skew {
     bool number[MOST_CARRIED]; // the carried value is a number that is known an iteration ahead
     PtrMap known;              // values that follow from the index and such numbers
     PtrMap moved;              // ops that move an iteration ahead
-    PtrMap both;               // ... waits for items that other ops read, too, so the wait also
-                               // stays
+    PtrMap both;               // the waits among them whose items other ops read, too: these
+                               // waits also stay
     PtrMap gone;               // ops that no longer run in their own iteration
     int n_sums;
     Value *sums[MOST_SUMS]; // sums of the earlier products, which the loop carries
@@ -152,11 +152,12 @@ static bool move_users(Skew *k, const Value *v, OpCode code) {
     return true;
 }
 
-/// Moves another op of the item's ring in the loop. Returns false if it cannot.
+/// Moves one more op of the item's ring in the loop an iteration ahead. Returns false if that is
+/// impossible.
 static bool move_with(Skew *k, Op *op, const Op *wait, bool whole) {
     bool fills = op->code == OP_RING_ACQUIRE;
     if (op->code == OP_RING_WAIT || op->parent != k->body) return false;
-    // Only with copies that run ahead does the next item arrive before this one is released.
+    // The next item arrives before this one is released only if copies run ahead.
     if (!whole) return !fills || operand(op, 1) != operand(wait, 1);
     for (int i = 0; fills && i < op->n_results; i++)
         if (!move_users(k, result(op, i), OP_COPY_TMA)) return false;
@@ -286,8 +287,8 @@ static void clone_moved(Skew *k, Builder *b, SkewPhase phase, PtrMap *map) {
     }
 }
 
-/// Finds the ops that only run earlier now, and the ops that depend on them. Uses of sums are fed
-/// by carried values, so they stay.
+/// Finds the ops that now run only in the iteration before, and the ops that depend on them. Uses
+/// of sums stay, since carried values replace the sums.
 static void find_gone(Skew *k) {
     for_each_op(op, k->body) {
         bool gone = map_get(&k->moved, op) && !map_get(&k->both, op);
@@ -305,8 +306,8 @@ static bool ends_by(const Value *hi, const Value *v) {
     return hi == v || (min && (ends_by(operand(min, 0), v) || ends_by(operand(min, 1), v)));
 }
 
-/// Whether op counts the elements left, min(%hi - %i, %n) with %n at most a step. Before the last
-/// iteration more than a step is left, so the count is %n.
+/// Whether op counts the elements left, min(%hi - %i, %n) with %n at most a step. In every
+/// iteration except the last, more than a step is left, so the count is %n.
 static bool is_full_count(const Skew *k, const Op *op, int64_t *n) {
     for (int i = 0; op->code == OP_MIN && i < 2; i++) {
         const Op *left = def_of(operand(op, 1 - i), OP_SUB);
@@ -334,9 +335,10 @@ static void clone_full(Skew *k, Builder *b, Op *op, PtrMap *map) {
         op_clone(b, op, map);
 }
 
-/// Whether the loop copies. Then items of the earlier products are filled before the late product
-/// starts: a branch of the single lane that copies, while the product is pending, slows the loop by
-/// 1.35 (H200). Without copies, the loop only waits for these items, once that product has started.
+/// Whether the loop itself copies. If so, items of the early products are filled before the late
+/// product starts, because one lane copies in a branch, and a branch while the product is pending
+/// makes the loop take 1.35 times as long (H200). If another role copies, the loop only waits for
+/// these items, after the late product has started.
 static bool copies_here(const Skew *k) {
     for_each_op(op, k->body) {
         if (op->code == OP_RING_ACQUIRE) return true;
@@ -375,7 +377,7 @@ static void mapped_all(PtrMap *map, int n, Value *const *from, Value **to) {
     }
 }
 
-/// Yields the iteration's values, and the sums of the next one's earlier products.
+/// Yields the iteration's values, and the sums of the next iteration's early products.
 static void build_end(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
     Value *out[MOST_CARRIED + MOST_SUMS], *yields[MOST_CARRIED];
     int n = k->loop->n_results;
@@ -385,7 +387,7 @@ static void build_end(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
     build_yield(b, n + (next ? k->n_sums : 0), out);
 }
 
-/// Adds index and numbers of the next iteration to `next`, built at b.
+/// Adds the index and the carried numbers of the next iteration to `next`, built at b.
 static void begin_next(Skew *k, Builder *b, PtrMap *map, PtrMap *next) {
     Value *index = map_get(map, k->body->args[0]);
     Value *step = build_index(b, op_int(k->loop, A_STEP, 1));

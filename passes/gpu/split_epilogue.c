@@ -4,10 +4,10 @@
 //   store %y, add %acc, load %r, ..., %n, %count
 //   -> store %y, add (slice %acc), load %r, ..., %n, min(%count, 64);  ... %n + 64, ...
 //
-// A persistent program copies the next tile's operands meanwhile, so the buffers for results must
-// be small. If sums fill the registers, the loads of the epilogue (a residual, for instance) must
-// be small, too, and so must the values that are computed from the sums of several products. Pieces
-// make all of them small.
+// While a persistent CTA stores results, it copies the next tile's operands, so the buffers for
+// results must be small. If sums fill the registers, few are left for loads of the epilogue (a
+// residual, for instance), and for values that are computed from the sums of several products.
+// Pieces make all of them small.
 #include "passes/cost/cost.h"
 #include "passes/gpu/block_part.h"
 #include "passes/gpu/layouts.h"

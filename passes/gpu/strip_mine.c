@@ -18,7 +18,7 @@
 #include "passes/util.h"
 
 enum {
-    STRIP_LEAST = 1024, // elements of a row for which an iteration pays
+    STRIP_LEAST = 1024, // least elements of a row for which a loop pays
 };
 
 /* ---- rows ---------------------------------------------------------------------------------- */
@@ -165,7 +165,7 @@ static Value *strip_of(const Strip *s, Parts *p, Builder *b, Value *v) {
     return part_of(p, b, v, axis_of_row(s, v->type));
 }
 
-/// Whether everything that the strips of v are computed from stands before op.
+/// Whether all ops that compute strips of v stand before op.
 static bool is_known_before(const Strip *s, const Value *v, const Op *op) {
     if (!is_row(s, v)) return !v->def || v->def->parent != op->parent || op_before(v->def, op);
     for (int i = 0; i < v->def->n_operands; i++)

@@ -34,8 +34,10 @@ enum {
     INNER_TRIPS = RING_SLOTS + 3,
     OUTER_TRIPS = 3,
     FEW_TRIPS = 3,
-    ALL_SLOTS = -1,               // instead of a number of trips: as many as use all slots
-    UNEVEN_TILES = FEW_TRIPS + 2, // each number of trips comes before another one, and behind it
+    ALL_SLOTS = -1, // a number of trips that uses all slots of the rings
+    UNEVEN_TILES =
+        FEW_TRIPS +
+        2, // long enough that each number of trips both precedes and follows a different one
     MAX_FLIGHT = 64,
     MAX_LOOPS = 16,
     MAX_STEPS = 1 << 20
@@ -87,10 +89,12 @@ typedef struct Sync {
     bool unwritten; // additions of some may not have arrived
     Sending sending;
     Meeting *meeting; // of roles, or NULL
-    bool first_role;  // the current role is the first one, whose supposed bounds the others share
-    int trips;        // for unknown bounds, or ALL_SLOTS
-    bool uneven;      // loops in tiles begin with `trips`, and each unknown bound gives one more
-    int supposed;     // number of bounds and conditions that were unknown
+    bool
+        first_role; // the current role is the first one; the others share the bounds assumed for it
+    int trips;      // for unknown bounds, or ALL_SLOTS
+    bool uneven; // the first loop of a tile runs `trips` times, and each further unknown bound adds
+                 // one
+    int supposed;         // number of bounds and conditions that were unknown
     int turns[MAX_LOOPS]; // the iterations of the loops around the walk
     int depth;
 } Sync;
@@ -467,8 +471,7 @@ static bool uses_rings(const Region *r) {
     return false;
 }
 
-/// Supposes v = n from here on. If a role decides by it how many items it takes, all roles must
-/// know it.
+/// Assumes v = n from here on. If the number of a role's items depends on v, all roles must know v.
 static void suppose_number(Sync *y, const Op *op, const Value *v, int64_t n) {
     know_number(y, v, n);
     if (!y->meeting) return;
@@ -478,8 +481,8 @@ static void suppose_number(Sync *y, const Op *op, const Value *v, int64_t n) {
         fail_schedule(y, op, "a role's items depend on values that other roles do not have");
 }
 
-/// Finds the bounds. Unknown bounds are chosen to give some iterations; `usual` iterations use all
-/// slots. Without roles, this is also done for bounds that give no iteration, but constants stay,
+/// Finds the bounds. Unknown bounds are chosen so that the loop has iterations; `usual` of them use
+/// all slots. Without roles, bounds that give no iteration are replaced, too, except for constants,
 /// since other ops use them.
 static bool find_loop_bounds(Sync *y, const Op *op, int usual, int64_t *lo, int64_t *hi) {
     int64_t fixed, step = op_int(op, A_STEP, 1), all = usual * step;
@@ -538,12 +541,12 @@ static void walk_while(Sync *y, Op *op) {
     for (int i = 0; i < op->n_results; i++) pass_number_on(y, test->args[i], result(op, i));
 }
 
-/// Returns whether an unknown condition is supposed to hold.
+/// Whether to assume that an unknown condition holds.
 static bool is_taken(Sync *y) {
     return y->uneven ? y->supposed++ % 2 : y->trips != 1;
 }
 
-/// In a role, walks the branch that is taken, or supposed to be. Conditions that decide about items
+/// In a role, walks the branch that is taken, or assumed to be. Conditions that decide about items
 /// are the same for all roles.
 static void walk_branch(Sync *y, Op *op) {
     int64_t yes;
@@ -666,7 +669,7 @@ static void mark_free(Op *op, void *arg) {
         op_set_flag(y->s.ir, op, A_KNOWN_FREE, true);
 }
 
-/// The mechanism between the reads of an item and the next item in its slot.
+/// Names the mechanism that orders the reads of an item before the next item in its slot.
 static const char *reuse_of(const Track *t) {
     bool reused = false, released = false;
     for (int i = t->ring->type->slots; i < t->items.n; i++) reused |= t->items.data[i].acquired;

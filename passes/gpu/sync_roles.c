@@ -7,11 +7,11 @@
 // run, in which each role goes as far as it can, proves the result for all orders. A wait that
 // no role serves stops the run.
 //
-// Unknown bounds are supposed to give a few iterations. The bounds of all roles are the same
-// scalars, or computed from them. The numbers of one role hold for the others, too, and a
-// bound that they do not share is an error. The pass tries no, one, two and three iterations, and
-// enough to reuse all slots; more iterations repeat these. It tries tiles of equal numbers of
-// iterations and tiles of different ones. Each time, roles must fill and read the same items.
+// Unknown bounds are assumed to give a few iterations. The bounds of all roles are the same
+// scalars, or computed from them. The numbers of one role hold for the others, too, and a bound
+// that they do not share is an error. The pass tries no, one, two and three iterations, and enough
+// to reuse all slots; more iterations repeat these. It tries tiles of equal numbers of iterations
+// and tiles of different ones. Each time, roles must fill and read the same items.
 #include "passes/gpu/sync_roles.h"
 #include "passes/gpu/gpu.h"
 
@@ -189,7 +189,7 @@ static Blocked find_unequal(const Meeting *m) {
 /* ---- equal scalars of roles ---------------------------------------------------------------- */
 
 /// A comparison of two roles' scalars. Values that loops carry are equal if they begin equal and
-/// each iteration keeps them so: a pair is supposed equal while its own iteration is compared.
+/// each iteration keeps them equal. So a pair is assumed equal while its own iteration is compared.
 typedef struct Comparison {
     int budget, n_pairs;
     const Value *pairs[MAX_PAIRS][2];

@@ -13,8 +13,8 @@ void meeting_enter(Meeting *m, int i);
 /// Records that the role reaches this ring op, for item n.
 void meeting_event(Meeting *m, Op *op, int64_t n);
 
-/// Supposes scalar v = n in the first role. Later roles that compute it in the same way get the
-/// same number. turn: the iterations of the loops around v.
+/// Assumes scalar v = n in the first role. Later roles that compute it in the same way get the same
+/// number. turn: the iterations of the loops around v.
 void meeting_assume(Meeting *m, const Value *v, uint64_t turn, int64_t n);
 bool meeting_knows(const Meeting *m, const Value *v, uint64_t turn, int64_t *n);
 

@@ -54,7 +54,7 @@ static double registers_in(const Type *t) {
     return (double)ty_count(t) * registers_each(t);
 }
 
-/// Registers of packed elements. bools take none.
+/// Returns the registers of packed elements. Bools take none.
 static double packed_words(const Type *t) {
     return t->elem == EL_BOOL ? 0 : (double)ty_count(t) * elem_info[t->elem].bits / 32;
 }
@@ -86,7 +86,7 @@ static bool begins_product(const Op *op) {
     return !sum || (sum->code != OP_MMA_START && sum->code != OP_AWAIT);
 }
 
-/// Returns the op behind casts, permutes and conversions of v.
+/// Returns the op that computes v, looking through casts, permutes and conversions.
 static const Op *origin_op(const Value *v) {
     while (v->def &&
            (v->def->code == OP_PERMUTE || v->def->code == OP_CAST || v->def->code == OP_CONVERT))
@@ -298,7 +298,8 @@ static int least_for_products(const RegisterSizes *z) {
     return power_for(groups * WARPS_PRODUCT_WARPS, 2 * WARPS_PRODUCT_WARPS);
 }
 
-/// Warps that share a chain of products split the held operands by rows, as far as these go.
+/// Warps that share a chain of products split the rows of the operands in registers, as long as
+/// there are rows.
 static double registers_of_amd(const RegisterSizes *z, int warps) {
     double lanes = z->target->lanes, share = warps;
     if (z->dots > 1 && z->rows >= 1) share = fmin(warps, fmax(1, z->rows / WARPS_UNIT_ROWS));
@@ -383,8 +384,9 @@ static int warps_for(const RegisterSizes *z) {
     return fit_registers(z, warps);
 }
 
-/// Registers of all threads for rows on both sides of a reduction, and for carried values. No order
-/// of instructions needs less. 0: no carried value is as long as a row.
+/// Returns a lower bound, over all orders of instructions, of the registers of all threads for
+/// carried values and for rows that live across a reduction. 0: no carried value is as long as a
+/// row.
 static double rows_at_once(const RegisterSizes *z) {
     bool rows = z->sums == 0 && z->reduced > 0 && z->carried >= z->row;
     return rows ? WARPS_WIDEST * z->widest + z->beside + z->once + z->carried : 0;

@@ -68,7 +68,8 @@ Op *load_behind(const Value *v, bool *swapped) {
     return def_of(v, OP_LOAD);
 }
 
-/// Whether every use of v, through renamings, is an operand of a product on matrix units.
+/// Whether every use of v is an operand of a product on matrix units. Ops that only rename
+/// positions are looked through.
 static bool feeds_only_dots(const Value *v) {
     for_each_use(u, v) {
         const Op *op = u->user;
@@ -444,7 +445,7 @@ static void start_product(Feeds *f, Op *dot) {
 
 /* ---- the pass ------------------------------------------------------------------------------ */
 
-/// Erases a staged load, or a renaming of it, once it has no uses.
+/// Erases a staged load, or an op that renames its positions, once it has no uses.
 static void erase_unused(Op *op, void *arg) {
     (void)arg;
     if ((op->code == OP_LOAD || renames_registers(op)) && !value_has_uses(result(op, 0)))
@@ -469,11 +470,11 @@ static void make_copies_async(Async *s) {
             load_operand(&f, f.dots.data[i], 1);
         }
     }
-    // Each round erases one op of the chain from the last renaming back to the load.
+    // Each round erases the last op of the chain that begins with the load.
     for (int i = 0; i < 3 && f.staged.n; i++) op_walk_post(s->device, erase_unused, NULL);
     bool tma = false;
     for (int i = 0; i < f.staged.n; i++) tma |= f.staged.data[i].how.tma;
-    if (tma) // a launch with tensor maps can make one more for stores
+    if (tma) // if a launch has tensor maps, it can make one more for stores
         stage_stores(s);
     else
         keep_adds(s, f.dots.n > 0);

@@ -19,10 +19,10 @@ typedef struct Async {
     Ctx *ctx;
     const GpuTarget *target;
     Op *module, *device;
-    PtrMap counters; // Region * -> Value *: the number of each run
+    PtrMap counters; // Region * -> Value *: the number of the region's current run
     VEC(const char *)
-    notes; // for the report: which loads and stores are copies, and why others
-           // are not
+    notes; // for the report: the loads and stores that are copies, and reasons
+           // for the others
 } Async;
 
 /// Records for the report how the tensor's blocks travel, and the reason (NULL: none).

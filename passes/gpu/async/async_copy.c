@@ -46,7 +46,7 @@ const char *reason_against_copy(Async *s, const Op *op, const Access *a, int lea
     if (a->tensor->def || a->tensor->region->parent != s->device) return "it is not a parameter";
     if (op->code == OP_LOAD && tree_stores(s->device, a->tensor))
         return "the program writes the tensor";
-    const Op *loop = op_enclosing(op, OP_FOR); // copies may run ahead of its iterations
+    const Op *loop = op_enclosing(op, OP_FOR); // copies may start some of its iterations early
     if (op->code == OP_LOAD && loop && tree_waits(loop)) return "its loop waits for signals";
     for (int d = 0; d < a->n_subs; d++)
         if (a->subs[d].kind == DIM_AXIS && a->subs[d].mul != 1) return "it skips elements";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Stores by TMA. A block whose store goes through shared memory anyway is copied out of there by
-// TMA. So is a block that is added to memory without a use of the old value: the engine adds a row
-// at a time, a thread only an element or two.
+// Stores by TMA, in two cases. If the store of a block goes through shared memory anyway, TMA
+// copies the block out of there. If a block is added to memory and the old value has no use, TMA
+// adds a row at a time, where a thread would add an element or two.
 //
 //   %y = convert %x; store %c, %y, ...
 //   -> %B = buf_alloc ...; %p = slice %x; copyout_tma %desc, %B, %p, ...; one a panel ...; await
@@ -14,7 +14,7 @@
 #include "passes/gpu/async/async.h"
 
 enum {
-    IN_FLIGHT = 32 << 10, // bytes of buffers beside live rings
+    IN_FLIGHT = 32 << 10, // maximum bytes of buffers while rings are live
     FAR = 64 << 10,       // the same for stores over a link, which is slower than memory
     AT_END = 64 << 10,    // the same once the rings are dead
     MAX_BUFS = 8,
@@ -362,17 +362,17 @@ static void collect_store(Op *op, void *arg) {
     if (op->code == OP_STORE || is_add(op)) vec_push(x->s->ctx, &x->found, op);
 }
 
-/// Waits at the program's end: its memory must stay its own until the copies have read it. The
-/// hardware completes stores by then, but does not promise it for additions, so those wait until
-/// written.
+/// Waits at the program's end, because no other program may get its shared memory before the copies
+/// have read it. The hardware completes stores by itself after the program's end. It does not
+/// promise this for additions, so the program waits until they are written.
 static void await_copies_out(Async *s, bool adds) {
     Builder b = build_before(s->ir, terminator(s->device->regions[0]));
     Op *op = build_op(&b, OP_AWAIT, 0, NULL, 0, NULL, 0);
     if (adds) op_set_flag(s->ir, op, A_WRITTEN, true);
 }
 
-/// Buffers at the end reuse all earlier memory. Earlier copies out of it must have been read by
-/// then, for every warp.
+/// Buffers at the end reuse all earlier memory. By then, earlier copies must have read their data
+/// out of it, for every warp.
 static void await_earlier(Stores *x) {
     bool early = false, late = false;
     for (int i = 0; i < x->pools.n; i++) x->pools.data[i].at_end ? (late = true) : (early = true);

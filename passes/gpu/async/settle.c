@@ -5,8 +5,8 @@
 //   for (%st) { %p = mma_start ...; cast %st; %x = await %p; ...; %d = await %q; yield %d }
 //   -> for (%st) { %s = settled %st; %t = await %s; %p = mma_start ...; cast %t; ... }
 //
-// ptxas does not see that the previous iteration has waited for %q, and lets the cast wait for %p
-// (warning C7517). At the head no product is pending, so the wait costs no time.
+// ptxas does not see that the previous iteration has waited for %q, so it makes the cast wait for
+// %p (warning C7517). No product is pending at the loop's head, so a wait there costs no time.
 #include "passes/gpu/async/async.h"
 
 #include "passes/passes.h"

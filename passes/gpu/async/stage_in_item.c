@@ -5,10 +5,11 @@
 //   -> for %tile { ring_wait %Q; products; %p = buf_view %Q [start]; copyout_tma %o, %p, %block;
 //                  await; ring_release }
 //
-// Wide heads of attention leave no room for a buffer of results beside two items of keys and of
-// values. The queries are through by then, and they take as many bytes as the results. Each warp
-// overwrites only rows that its own part of the products has read, so warps need not meet. The item
-// is released when the copies have read it, so the next tile's item arrives later.
+// In attention with wide heads, two items of keys and two of values leave no room for a buffer of
+// results. The results take as many bytes as the queries, and no product needs the queries any
+// more. Each warp overwrites only rows that its own part of the products has read, so no barrier is
+// necessary. The item is released when the copies have read it, so the next tile's item arrives
+// later.
 #include "passes/gpu/async/async.h"
 
 /// An item that a tile takes once, and that only products read.
