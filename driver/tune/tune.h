@@ -53,8 +53,8 @@ typedef struct TuneTrial {
     double seconds, low, high; // median as deployed and 95 % interval; negative: unknown
     int launches, registers, spills, shared_bytes; // -1: not known
     uint64_t code;                                 // hash of the code; 0: none
-    bool earlier;        // measured by an earlier search, scaled by the default's times
-    const char *sibling; // the machine on which it won, for which it came first; NULL: none
+    bool earlier; // measured by an earlier search, scaled by the ratio of the default's times
+    const char *sibling; // the other machine whose winner it was, so it was tried early; NULL: none
 } TuneTrial;
 
 typedef struct TuneResult {
@@ -66,7 +66,7 @@ typedef struct TuneResult {
     double roof;        // lower bound by the model
     double spent, budget;
     double flops, bytes;
-    const char *judged;    // the interpreter's part in the checks, or the reason for none
+    const char *judged;    // how the interpreter took part in the checks, or why not
     bool known;            // found before, or by another process meanwhile
     bool interrupted;      // ended by `stop`: the best measured so far
     bool near;             // `config` is inferred from another shape's times
@@ -78,23 +78,23 @@ typedef struct TuneResult {
 
 /// The progress of a search.
 typedef struct TuneProgress {
-    bool waits; // for another process that tunes the same; then only spent and budget are set
+    bool waits; // for another process with the same search; then only spent and budget are set
     int compiled, measured, candidates;
     double best, standard, spent, budget; // seconds; best and standard 0: not yet known
     const char *config;                   // of the best
 } TuneProgress;
 
 typedef struct TuneOptions {
-    TuneMode mode;            // BLOCK, EXHAUSTIVE, SAMPLE; BACKGROUND runs at low priority
-    double budget;            // seconds; 0: TG_TUNE_BUDGET_MS, or the mode's default
-    int helpers;              // number of compiling processes; 0: by the number of cores
-    int candidates;           // limit of compiled candidates; 0: by the mode
-    int device;               // number of a GPU
-    const int *devices;       // of all ranks; NULL: the CPU, or no ranks
-    uint64_t seed;            // for random data, and for a sample
-    bool again;               // ignore stored results and measure everything
-    bool further;             // accept only this shape's result, and only of no smaller budget
-    int n_among;              // 0: try all candidates; else these and the default
+    TuneMode mode;      // BLOCK, EXHAUSTIVE, SAMPLE; BACKGROUND runs at low priority
+    double budget;      // seconds; 0: TG_TUNE_BUDGET_MS, or the mode's default
+    int helpers;        // number of compiling processes; 0: by the number of cores
+    int candidates;     // limit of compiled candidates; 0: by the mode
+    int device;         // number of a GPU
+    const int *devices; // of all ranks; NULL: the CPU, or no ranks
+    uint64_t seed;      // for random data, and for a sample
+    bool again;         // ignore stored results and measure everything
+    bool further;       // accept a stored result only for this shape and from at least this budget
+    int n_among;        // 0: try all candidates; else these and the default
     const char *const *among; // in the form of a candidate's `config`
     bool forget;              // do not store the result
     /// The tensors of the launch, one for each parameter, or NULL. They are in the memory of
@@ -108,24 +108,24 @@ typedef struct TuneOptions {
     const atomic_bool *stop; // when set, the search ends soon with the best so far; or NULL
 } TuneOptions;
 
-/// Tunes one kernel for the arguments of a request, whose `set` pins values. Of the processes that
-/// share a store, one searches at a time. The others wait within their budgets and take its result.
-/// Results are in the arena of ctx. Returns TG_OK with the best so far when the budget ends. Fails
-/// if not even the standard setting works: *out then has the known part, and the message is in
-/// ctx's diagnostics or tg_last_error().
+/// Tunes one kernel for the arguments of a request, whose `set` pins values. If several processes
+/// with one store want the same search, one of them searches. The others wait within their budgets
+/// and take its result. Results are in the arena of ctx. Returns TG_OK with the best so far when
+/// the budget ends. Fails if not even the standard setting works: *out then has the known part, and
+/// the message is in ctx's diagnostics or tg_last_error().
 tg_status tune_request(Ctx *ctx, const Request *r, const TuneOptions *options, TuneResult *out);
 
 /// Describes the difference between the standard setting's result and the interpreter's, after a
 /// search. NULL: none was found.
 const char *tune_wrong_default(const TuneResult *r);
-/// The end of such a message. The interpreter runs with the smallest tiles, so either the kernel or
-/// Tegula may be wrong.
+/// The end of that description. The interpreter runs with the smallest tiles, so either the kernel
+/// or Tegula may be wrong.
 #define WRONG_DEFAULT                                                                              \
     "either the kernel's result depends on its tune values, which is a mistake in the kernel, or " \
     "it is one in Tegula: `tegula run --target interp --set ...` tells which"
 
-/// Returns the reason for which the memory does not allow a search in the background, which may
-/// take a quarter of the free memory at most. NULL: it does.
+/// Returns why a search in the background must not run: it would take more than a quarter of the
+/// free memory. NULL: it may run.
 const char *tune_too_large(Ctx *ctx, const Request *r, int device);
 /// Returns the free bytes on a device, or for processes (-1). Negative: unknown.
 double tune_free_bytes(int device);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Infers a setting for one shape from the result of another shape in its bucket.
 //
-// The fastest setting of the other shape may waste most of its last tiles here, so it is not simply
-// copied. The expected time of a setting is the model's time here, times the model's error for that
-// setting there. If it was not measured there, the mean error of the most similar measured settings
-// counts. Among the fastest settings there, the fastest one by this estimate is taken; if none
-// gains enough, the standard setting is. A setting that was no faster than the standard one there
-// is not considered here.
+// The other shape was measured; this shape is new. The winner of the other shape is not simply
+// copied, because it may waste most of its last tiles in this shape. The expected time of a setting
+// for this shape is the model's time for this shape, times the model's error for the other shape.
+// If the setting was not measured for the other shape, the mean error of the most similar measured
+// settings is used. The candidates are the fastest settings of the other shape that beat its
+// standard setting. The one with the least expected time is taken, or the standard setting if no
+// candidate gains enough.
 #include "driver/tune/tune_search.h"
 #include "driver/tune/tune_store.h"
 #include "driver/tune/tuned_file.h"
@@ -29,8 +30,8 @@ static double error_of(const TuneTrial *t) {
     return t->seconds > 0 && t->predicted > 0 ? t->seconds / t->predicted : 0;
 }
 
-/// Returns the error of the candidate if it was measured there, or else the mean of the measured
-/// settings that differ from it in the fewest values.
+/// Returns the model's error for the candidate if it was measured for the other shape, or else the
+/// mean error of the measured settings that differ from it in the fewest values.
 static double error_near(Ctx *ctx, const TuneResult *there, const TuneCandidate *c) {
     double sum = 0;
     int n = 0, least = INT_MAX;
@@ -50,8 +51,8 @@ static double error_near(Ctx *ctx, const TuneResult *there, const TuneCandidate 
     return n ? exp(sum / n) : 0;
 }
 
-/// Finds the trial of a candidate that was among the fastest there and faster than the standard
-/// one; -1: none.
+/// Finds the candidate's trial if it was among the fastest for the other shape, and faster than the
+/// standard setting; -1: it was not.
 static int winning_trial(const TuneResult *there, const char *config) {
     for (int i = 0; i < there->n_trials; i++) {
         const TuneTrial *t = &there->trials[i];

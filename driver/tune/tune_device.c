@@ -84,8 +84,8 @@ static double number_in_file(const char *path, const char *word) {
     return found;
 }
 
-/// Returns the free memory of a container, whose limit kills processes. Inactive pages of files
-/// count as free.
+/// Returns the memory that is left below the container's limit, beyond which processes are killed.
+/// Inactive pages of files count as free.
 static double free_in_group(void) {
     static const char folder[] = "/sys/fs/cgroup/memory.";
     char path[64];

@@ -35,8 +35,8 @@ double expect_known(const Search *s, int id) {
     return seconds > 0 ? seconds : u->glance > 0 ? u->glance : history_seconds(s, id);
 }
 
-/// Returns the model's error for the nearest settings; among equally near ones, the smallest factor
-/// counts.
+/// Returns the model's error as a factor, for the nearest measured setting; on ties, the smallest
+/// factor.
 static double setting_ratio(const Search *s, int id) {
     int nearest = INT32_MAX;
     double ratio = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reuses the measurements of an earlier search of the same shape. If the sources are the same, a
-// setting is not measured again. If they have changed, it is not measured again if its code is the
-// same, byte for byte. Settings that were as fast as the best one take part again, and come first.
+// Reuses the measurements of an earlier search of the same shape. A setting is not measured again
+// if the sources are the same, or if they have changed but its code is the same, byte for byte. The
+// exception: settings that were as fast as the best one are measured again, and first.
 #include "driver/tune/tune_search.h"
 #include "driver/tune/tune_store.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Estimates the memory of a search in the background, which the program may want for itself. The
+// Estimates the memory of a search in the background, so that it leaves enough for the program. The
 // worker has its own context, copies of all tensors, and on the host the results for comparisons.
 #include "driver/tune/tune.h"
 #include "runtime/tune/trial.h"

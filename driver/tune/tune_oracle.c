@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The interpreter's opinion in a search (oracle.h). A helper asks for it while others compile. When
-// it arrives, all earlier checks are repeated. If the interpreter refutes the standard setting, the
-// next candidate that it does not refute becomes the base. All candidates that were compared with
-// the old base are then measured and checked anew.
+// Asks the interpreter in a search whether results are right (oracle.h). A helper asks for it while
+// others compile. When it arrives, all earlier checks are repeated. If the interpreter refutes the
+// standard setting, the next candidate that it does not refute becomes the base. All candidates
+// that were compared with the old base are then measured and checked anew.
 #include "driver/remote/oracle.h"
 #include "driver/tune/tune_search.h"
 
-#define HOST_SHARE   0.05 // share of the budget; on a CPU no timing happens meanwhile
+#define HOST_SHARE   0.05 // share of the budget; on a CPU the worker times nothing meanwhile
 #define DEVICE_SHARE 0.15
 #define MORE_SECONDS 0.3 // extra time until the helper counts as late
 
@@ -72,7 +72,7 @@ int oracle_base(const Search *s) {
     return -1;
 }
 
-/// Candidates that lost to a wrong base, or differed from it, get another chance.
+/// Tries candidates again that were slower than a wrong base, or whose results differed from it.
 static bool is_open_again(const Runner *u) {
     bool lost = u->trial.verdict == TUNE_WRONG || u->trial.verdict == TUNE_SLOWER;
     if (u->state == COMPILED || u->state == RACING) return true;

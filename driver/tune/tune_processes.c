@@ -7,8 +7,8 @@
 #include <poll.h>
 #include <string.h>
 
-enum { MESSAGE_SECONDS = 5 };   // to transfer one message once its bytes come
-static const double LOOK = 0.1; // seconds, at most, between two looks at the clocks of processes
+enum { MESSAGE_SECONDS = 5 };   // seconds to transfer one message after its first byte
+static const double LOOK = 0.1; // maximum seconds between two readings of the processes' clocks
 
 static void stop_crew(void *processes) {
     processes_stop(processes);

@@ -25,7 +25,7 @@ typedef struct Hand {
 typedef struct SearchProcesses {
     Ctx *ctx;
     int n, ranks;        // number of helpers, and of workers
-    const char *program; // the last program that was started
+    const char *program; // the program that was started last
     Hand helpers[PROCESSES_MAX], workers[RT_COMM_RANKS];
 } SearchProcesses;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Answers a request to tune. It takes known results; otherwise one of the processes with the same
-// request searches (tune_search.c) and stores the result.
+// Answers a request to tune. It takes a known result if there is one. Otherwise, of all processes
+// with the same request, one searches (tune_search.c) and stores the result.
 #include "driver/tune/tune.h"
 
 #include "driver/code_cache.h"
@@ -20,8 +20,8 @@ enum {
 };
 #define DEFAULT_BUDGET 10.0
 
-/// Keeps only the standard candidate and those asked for, listed or not. False: one of these is not
-/// allowed.
+/// Keeps only the standard candidate and the requested ones, even if they were not listed. False: a
+/// requested one is not allowed.
 static bool keep_among(Search *s) {
     for (int i = 1; i < s->space.n; i++)
         if (s->o.n_among && !s->space.at[i].why) s->space.at[i].why = "not asked for";
@@ -93,8 +93,9 @@ static bool prepare_search(Search *s) {
     return true;
 }
 
-/// Makes a glance comparable with the tournament, which ran at another time. The glance counts as a
-/// multiple of the best candidate of that time, whose tournament time is known.
+/// Converts the time of a glance to seconds of the tournament, since the machine's speed may have
+/// changed between them. The glance is known as a multiple of the time of the candidate that was
+/// best then, and that candidate's tournament time is known.
 static double glance_seconds(const Search *s, const Runner *u) {
     double beside = u->beside >= 0 ? rt_tournament_seconds(s->race.tournament, u->beside) : 0;
     return beside > 0 ? u->times * beside : u->glance;
@@ -124,8 +125,8 @@ static void finish_trial(Search *s, int i, int winner) {
     rt_tournament_figures best = rt_tournament_figures_of(s->race.tournament, winner);
     bool slower = f.beaten || f.low > best.high;
     t->verdict = f.seconds <= 0 ? TUNE_NOT_REACHED : slower ? TUNE_SLOWER : TUNE_TIE;
-    // The candidate was slower in the heats that it shared, but later the whole machine became
-    // slower. So its multiple of the standard setting's time counts.
+    // The candidate lost its heats, but its seconds are fewer than the winner's, because the
+    // machine became slower later. So its multiple of the standard setting's time is reported.
     double multiple = f.multiple * rt_tournament_seconds(s->race.tournament, 0);
     if (t->verdict == TUNE_SLOWER && f.seconds < best.seconds && f.seconds < multiple)
         t->seconds = t->low = t->high = multiple;
@@ -198,8 +199,8 @@ static bool has_found(const TuneResult *r) {
     return r->standard > 0 || (tune_wrong_default(r) && r->seconds > 0);
 }
 
-/// A search in the background takes long. If its process ends early, its measurements are stored,
-/// too, and the next search goes on from there.
+/// Stores measurements so far. A search in the background takes long; if its process ends early,
+/// the next search continues from these.
 static void keep_found(const Search *s, const TuneResult *found) {
     bool left = false;
     if (s->o.forget || !has_found(found)) return;
@@ -238,8 +239,9 @@ static void release_claim(void *at) {
     *claim = -1;
 }
 
-/// Claims for a search in the background, which uses another key. Launches that wait for a search
-/// do not wait for it. It does not wait for others either, but is retried after they have searched.
+/// Claims a search in the background. It uses a key of its own, so launches that wait for a search
+/// do not wait for this one. If another process has the claim, this search does not wait either; it
+/// is retried later.
 static bool claim_later(const Search *s, StoreKey theirs, int *claim) {
     StoreKey key;
     int blocking;

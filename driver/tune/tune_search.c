@@ -16,14 +16,14 @@
 // On a GPU all of this happens at once. On a CPU the helpers pause during timing, because they
 // would take cores from the kernel.
 //
-// In the background the worker is busy for TG_TUNE_SHARE of the time: it rests after each piece of
-// work. Only the worker's time counts for the budget, since a helper at low priority may take long
-// without using much of the machine.
+// In the background the worker rests after each piece of work, so that it is busy for TG_TUNE_SHARE
+// of the time. Only the worker's time counts for the budget, since a helper at low priority may
+// take long without using much of the machine.
 //
-// The next candidates are the winners on other machines (tune_sibling.c), which may suffice, and
-// then the one with the best prediction (tune_expect.c). Early in the search any promising
-// candidate is compiled. Towards the end only two kinds are: candidates predicted close to the best
-// one, and candidates that differ from it in one value.
+// The first candidates are the winners on other machines (tune_sibling.c). Each next one is the
+// candidate with the best prediction (tune_expect.c). Early in the search any promising candidate
+// is compiled. Towards the end, only candidates that are predicted close to the best one, or differ
+// from it in one value, are compiled.
 #include "driver/tune/tune_search.h"
 #include "passes/model.h"
 #include "runtime/tune/trial.h"
@@ -37,7 +37,7 @@ enum {
     CHECK_RUNS = 6, // limit of launches of a check
     GLANCE = 3,     // launches; an odd number
     FINALISTS = 4,  // candidates that may need a check at the end
-    PATIENCE = 60,  // candidates on a GPU without a better one that decide the search
+    PATIENCE = 60,  // on a GPU: after as many candidates without a better one, none is expected
 };
 
 double search_seconds(const Search *s) {
@@ -124,7 +124,7 @@ static void report_progress(Search *s) {
 
 /* ---- the next candidate to compile --------------------------------------------------------- */
 
-/// Returns the time at which the last compilations may begin. Later ones would not be of use.
+/// Returns the time until which compilations may begin. Later ones would leave no time to measure.
 static double feed_end(const Search *s) {
     if (s->o.mode >= TUNE_EXHAUSTIVE) return 0.9 * s->race.deadline;
     double mean = s->feed.compiled ? s->feed.seconds / s->feed.compiled : s->race.deadline;
@@ -132,9 +132,10 @@ static double feed_end(const Search *s) {
                 (1 - SEARCH_RACE_SHARE) * s->race.deadline - 2 * mean);
 }
 
-/// Returns the factor on the best time up to which a prediction is worth compiling. It falls over
-/// time. On a GPU, where many are compiled, it also falls while no better one is found. In the
-/// background it starts low, so that the rest of the time stays with the program.
+/// Returns a factor: a candidate is worth compiling if its prediction is below this multiple of the
+/// best time. The factor falls over time. On a GPU, where many candidates are compiled, it also
+/// falls while none is better than the best. In the background it starts low, so that the program
+/// keeps more of the time.
 static double hoped_ratio(const Search *s) {
     double patience = s->exclusive ? 1 : fmax(0, 1 - (double)s->best.stale / PATIENCE);
     double early = fmax(0, 1 - search_seconds(s) / feed_end(s));
@@ -157,7 +158,8 @@ static int next_neighbour(const Search *s) {
     return -1;
 }
 
-/// The lowest order comes first: the standard candidate, then those of siblings, then others.
+/// Candidates are compiled in ascending order of this number: the standard one, then winners on
+/// other machines, then others.
 static double candidate_order(const Search *s, int id) {
     if (id == 0) return -2;
     if (s->runners[id].trial.sibling) return -1;
@@ -211,7 +213,8 @@ static bool begin_compile(Search *s, Hand *h, int id) {
     return !error;
 }
 
-/// On a CPU, compiling stops before timing starts. Timing also waits for the interpreter.
+/// Whether helpers may begin work. On a CPU they may only before the worker's turn, as long as the
+/// batch is not full or the interpreter still runs.
 static bool may_compile(const Search *s) {
     return !s->exclusive ||
            (!s->feed.paused && (s->feed.batch > 0 || s->oracle.state == ORACLE_BUSY));
@@ -242,8 +245,8 @@ static int same_code(const Search *s, int id) {
     return -1;
 }
 
-/// Of two equal candidates, the one that was measured already represents both, or else the first
-/// one. Its results count for both.
+/// Of two candidates with equal code, one represents both: the one that was measured already, or
+/// else the first one.
 static void join_same_code(Search *s, int late, int early) {
     const Runner *known = &s->runners[early];
     bool looked_at = known->state == RACING || known->state == DONE;
@@ -347,7 +350,7 @@ static int find_unseen(const Search *s) {
     return -1;
 }
 
-/// Whether a helper is compiling, and has not taken so long that waiting is pointless.
+/// Whether a helper compiles a candidate that is worth waiting for: it has not taken too long.
 static bool is_compiling(const Search *s) {
     double least = fmax(SEARCH_STUCK_LEAST, SEARCH_STUCK_FACTOR * s->feed.longest);
     for (int i = 0; i < s->processes->n; i++) {
@@ -378,8 +381,8 @@ static bool settle_winner(Search *s) {
     return true;
 }
 
-/// The placement of a CPU's threads and arguments can make the default slow for a process's whole
-/// life. So a candidate that is about to beat it has to do so in a second worker, too.
+/// On a CPU, an unlucky placement of threads and arguments can make the default slow in one process
+/// for its whole life. So a candidate wins only if it also beats the default in a second worker.
 static bool renew_worker(Search *s) {
     if (!s->exclusive || !s->race.heat.runoff || s->race.renewed) return false;
     if (s->race.runoff <= 0) s->race.runoff = search_seconds(s);
@@ -393,8 +396,8 @@ static bool renew_worker(Search *s) {
     return true;
 }
 
-/// Makes the next step of the tournament. False: it waits for candidates. In the runoff only
-/// checked candidates may have times, so the turn is kept until the check is done.
+/// Makes the next step of the tournament. False: it waits for candidates. In the runoff, a
+/// candidate is timed only after its check, so its turn waits for the check.
 static bool step_tournament(Search *s) {
     close_tournament(s);
     if (!s->race.kept) s->race.heat = rt_tournament_step(s->race.tournament, search_seconds(s));
@@ -410,7 +413,7 @@ static bool step_tournament(Search *s) {
 }
 
 /// Returns the number of candidates that a CPU compiles before timing. If compilations take long,
-/// it leaves time for a few batches, because each batch's results guide the next one.
+/// batches are small enough for several of them, because each batch's results guide the next one.
 static int batch_size(const Search *s) {
     double mean = s->feed.compiled ? s->feed.seconds / s->feed.compiled : 0;
     double fit = mean > 0 ? SEARCH_BATCH_SHARE * s->race.deadline * s->processes->n / mean : BATCH;
@@ -422,7 +425,7 @@ static void make_base(Search *s) {
     int id = oracle_base(s);
     if (id >= 0) s->checks.base = id;
     if (id >= 0) try_code(s, id, WORK_CHECK);
-    // The standard one is wrong, and so were all others.
+    // The interpreter has refuted the standard candidate and all others.
     if (id < 0 && s->runners[0].refuted && !is_compiling(s) && next_candidate(s) < 0)
         search_enter(s, PHASE_OVER);
 }
@@ -542,7 +545,7 @@ static void take_glance(Search *s, int id, const WorkReport *report) {
     }
 }
 
-/// A new leader is checked, since others would be compared with a possibly wrong one.
+/// Checks a new leader, because the times of other candidates are compared with its times.
 static void take_times(Search *s, int id, const WorkReport *report) {
     rt_tournament_report(s->race.tournament, id, report->seconds, report->n, search_seconds(s));
     int leader = rt_tournament_winner(s->race.tournament);
@@ -551,8 +554,8 @@ static void take_times(Search *s, int id, const WorkReport *report) {
     if (s->runners[id].checked && seconds > 0) note_best(s, id, seconds);
 }
 
-/// The tournament times launches with empty caches, which few programs have. So the winner must not
-/// be slower with warm ones.
+/// The tournament times launches with empty caches, but in most programs caches are warm. So the
+/// winner must not be slower with warm caches.
 static void take_warm(Search *s, int id, double times) {
     s->runners[id].warm = times <= 1 + RT_TOURNAMENT_CLOSE;
     if (!s->runners[id].warm)
@@ -635,7 +638,7 @@ void search_open(Search *s) {
     drive_worker(s);
 }
 
-/// Returns the seconds until there may be work that does not come from an event of the processes.
+/// Returns the seconds until new work is possible without an event of a process.
 static double wait_seconds(const Search *s) {
     double rest = rest_left(s), left = (is_confirming(s) ? SEARCH_LATE : 1) * s->o.budget;
     return fmin(SEARCH_TICK, rest > 0 ? rest : fmax(left - search_seconds(s), 0));

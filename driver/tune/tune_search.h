@@ -55,7 +55,7 @@ typedef enum SearchPhase {
 typedef struct SearchFeed {
     int begun, most; // so far, and their limit
     int batch;       // left in this turn
-    bool paused;     // on a CPU: it is the worker's turn, and helpers start nothing
+    bool paused;     // on a CPU: it is the worker's turn, so helpers start no work
     int compiled;    // compilations that ended, the sum of their seconds, and the longest
     double seconds, longest;
 } SearchFeed;
@@ -87,8 +87,8 @@ typedef struct SearchRace {
     void *memory;            // of the tournament
     double deadline;         // in seconds from the start
     bool timed;              // the base was checked, which decides the deadline
-    bool closed;             // no more candidates will come
-    rt_tournament_turn heat; // for the worker's candidate, if that is timed
+    bool closed;             // no candidate will join any more
+    rt_tournament_turn heat; // the heat's turn of the candidate that the worker times
     bool kept;               // this turn waits for a check or a process
     double runoff;           // start of the runoff; 0: not yet
     bool renewed;            // a second worker was started for the runoff
@@ -146,9 +146,10 @@ typedef struct Search {
 double search_seconds(const Search *s);
 bool search_is_stopped(const Search *s);
 /// Whether a candidate may win: its whole result is right, and it is not slower than the standard
-/// one in any measurement. The standard one, or the base in its place, only has to be right.
+/// one in any measurement. For the standard one, or the base in its place, it is enough to be
+/// right.
 bool search_is_fit(const Search *s, int id);
-/// Changes the phase. It stays OVER once it is.
+/// Changes the phase, except from OVER.
 void search_enter(Search *s, SearchPhase to);
 /// Starts the worker.
 void search_open(Search *s);
@@ -194,8 +195,8 @@ int count_differences(const TuneCandidate *a, const TuneCandidate *b);
 /* ---- tune_history.c -------------------------------------------------------------------------- */
 
 void history_load(Search *s);
-/// Whether a known result makes the search unnecessary. Launches accept results for similar shapes,
-/// too. The command searches each shape for its own, up to the requested budget.
+/// Whether a known result makes the search unnecessary. For launches, a result for a similar shape
+/// is enough. `tegula tune` wants a result for the very shape, from at least the requested budget.
 bool history_knows(const Search *s, TuneResult *out);
 /// Settles candidates that need no compilation, if the sources are the same.
 void history_list(Search *s);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The search space: settings of the tune values, times axes of the target's schedule.
 //
-//     settings     all that the kernel allows, ranked by the cost model (rank_settings.c)
-//     axes         rows of lang/axes.def: the passes' choice and the values that a row lists, for
+//     settings all settings that the kernel allows, ranked by the cost model (rank_settings.c) axes
+//     rows of lang/axes.def: the passes' choice and the values that a row lists, for
 //                  the settings that the model likes. JOINED axes are tried together; those that
 //                  are tried ALONE only for a few settings
 //
@@ -11,9 +11,9 @@
 // numbered in this order, independent of measurements, so that every search distinguishes equal
 // candidates in the same way.
 //
-// A sample is drawn from the whole space. It includes axis values that the list lacks, and several
-// axes at once. If a sample finds a faster setting than the list has, the difference is the cost of
-// the model's judgement.
+// A sample is drawn from the whole space. It includes combinations of several axes, and axis values
+// that the list lacks. If a sample finds a faster setting than the list has, the difference shows
+// how much the model loses.
 #include "driver/tune/tune.h"
 
 #include "driver/rank_settings.h"
@@ -164,14 +164,16 @@ static void find_axes(Make *m, const GpuNeeds *needs) {
     }
 }
 
-/// Returns the numbering of tiles. Super-rows as high as the grid are a single one; super-columns
-/// as wide as the grid equal rows.
+/// Returns a number that is equal for orders with the same sequence of tiles. A super-row as high
+/// as the grid, or higher, contains all tiles; super-columns as wide as the grid give the plain
+/// order.
 static double tile_numbering(int64_t order, const GridNeeds *g) {
     if (order > 0) return fmin((double)order, g->rows);
     return (double)-order < g->cols ? (double)order : 1;
 }
 
-/// Whether each thread still gets a task, or launches are so short that threads do not pay.
+/// Whether, with this grain, each thread gets a task, or launches are so short that threads do not
+/// pay.
 static bool keeps_threads(const Make *m, int64_t grain, const RankedSetting *s) {
     double threads = m->b->threads ? m->b->threads : machine_threads();
     double most = fmin(threads, s->grid.programs);
@@ -258,7 +260,7 @@ static Expected expected_seconds(const Make *m, const RankedSetting *s, int n,
     return e;
 }
 
-/// Returns the reason for which a candidate is not worth compiling; NULL: it is.
+/// Returns why a candidate is not worth compiling; NULL: it is.
 static const char *reason_to_skip(const Make *m, const RankedSetting *s, const Expected *e) {
     const GpuNeeds *n = &e->needs;
     if (s->seconds < 0) return s->why;
@@ -297,7 +299,7 @@ static void add_candidate(Make *m, const RankedSetting *s, int n_more, const Nam
     vec_push(m->ctx, &m->out, c);
 }
 
-/// Whether the source narrows the axis.
+/// Whether the kernel's source restricts the axis.
 static bool has_source_value(const RankedSetting *s, const char *name) {
     return value_of_name(s->n_source, s->config.values, name) != NULL;
 }
@@ -346,7 +348,7 @@ static int by_model_seconds(const void *a, const void *b) {
                         *y = *(const RankedSetting *const *)b;
     double s = x->seconds < 0 ? INFINITY : x->seconds, t = y->seconds < 0 ? INFINITY : y->seconds;
     if (s != t) return s < t ? -1 : 1;
-    return (x > y) - (x < y); // ties: the order of the source
+    return (x > y) - (x < y); // on ties, the order in the source
 }
 
 static int by_candidate_rank(const void *a, const void *b) {
@@ -397,7 +399,7 @@ static int draw_number(Make *m, int n) {
 }
 
 /// Adds a random setting. Each axis has a chance of one half to be left to the passes. Grains that
-/// leave threads idle are skipped: they help other programs on the machine, not the kernel.
+/// leave threads idle are skipped: with these, the time depends on the load of the machine.
 static void add_drawn(Make *m, const RankedSetting *s) {
     NamedValue more[AXIS_COUNT];
     int n = 0;
@@ -440,7 +442,7 @@ static void sample_settings(Make *m) {
 
 /* ---- the space ----------------------------------------------------------------------------- */
 
-/// Counts each argument once: the least that a launch must move.
+/// Counts the bytes of each argument once, which is the least that a launch must move.
 static double argument_bytes(const Request *r) {
     double sum = 0;
     for (int i = 0; i < r->n_args; i++) {
@@ -479,7 +481,7 @@ void tune_candidates(Build *b, TuneSpace *out) {
     make_candidates(b, NULL, out);
 }
 
-/// Measures the work of one launch that every setting must do. Elaborates with the standard
+/// Computes the work of one launch that every setting must do. Elaborates with the standard
 /// setting.
 static void measure_demand(Build *b, const Request *r, TuneSpace *out) {
     const TuneCandidate *c = &out->at[0];
@@ -489,8 +491,7 @@ static void measure_demand(Build *b, const Request *r, TuneSpace *out) {
     b->inst->n_set = c->n_set;
     if (!build_elaborate(b)) return;
     out->shape = tune_shape(b);
-    // If tiles decide which work is skipped, the smallest tiles skip the most, and no setting does
-    // less.
+    // If tiles decide which work is skipped, settings with the smallest tiles do the least work.
     if (build_products(b) > 0) {
         b->inst->n_set = n_set;
         b->inst->set = set;

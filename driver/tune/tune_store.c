@@ -2,10 +2,10 @@
 // Stores results of searches on disk, under four keys.
 //
 // The keys of the shape and of its bucket contain all inputs that decide the fastest setting, so a
-// result is never used on another machine. The third key is that of the shape without sources; of
-// its result, only candidates with the same code, byte for byte, are used after a change of
-// sources. The fourth key is that of the bucket without sources and machine. It holds the winners
-// of machines of one maker, which are hints for searches.
+// result is never used on another machine. The third key is that of the shape without sources. It
+// finds measurements from before a change of the sources; only those of candidates whose code is
+// the same, byte for byte, are used. The fourth key is that of the bucket without sources and
+// machine. It holds the winners of machines of one maker, which are hints for searches.
 //
 //     code       texts of the sources, kernel, pinned values, the compiler and LLVM, the tools
 //     machine    the CPU with its level and threads; or for a GPU name, SMs, shared memory, L2

@@ -87,7 +87,7 @@ const char *workers_whose(const Search *s, const ProcessEvent *e) {
                          : "";
 }
 
-/// Returns the worst of the workers' answers, or rank 0's.
+/// Returns the answer of the first worker with the worst status; rank 0's if all are good.
 static Bytes choose_body(const Search *s) {
     int worst = 0, most = 0;
     for (int i = 0; i < s->processes->ranks; i++) {

@@ -23,8 +23,8 @@ typedef struct TunedEntry {
 } TunedEntry;
 typedef VEC(TunedEntry) Tuned;
 
-/// Adds an entry in order. It replaces an entry with the same identity, unless only the new one's
-/// search was interrupted.
+/// Adds an entry in order. It replaces an entry with the same identity. The exception: the new
+/// search was interrupted and the old one was not.
 void tuned_add(Ctx *ctx, Tuned *all, const TunedEntry *entry);
 /// Adds the entries of a file's text. False, with *error: it is not such a file.
 bool tuned_read(Ctx *ctx, const char *text, size_t n, Tuned *all, const char **error);

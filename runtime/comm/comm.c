@@ -33,7 +33,7 @@ static tg_status read_env_number(const char *variable, int64_t otherwise, int64_
     return TG_OK;
 }
 
-/// Fills the options that the caller left open from the environment.
+/// Takes the options that the caller has not set from the environment.
 static tg_status read_environment(tg_comm_options *o) {
     int64_t rank, ranks, heap, timeout;
     tg_status status = read_env_number("TG_RANK", -1, RT_COMM_RANKS - 1, &rank);
@@ -219,8 +219,8 @@ tg_status tg_comm_create(const tg_comm_options *options, tg_comm **out) {
                         out);
 }
 
-/// If this rank cannot meet the others, it leaves without them (c->leaves). Memory that they have
-/// mapped stays theirs.
+/// If this rank cannot meet the others, it leaves without them (c->leaves). Memory of this rank
+/// that they have mapped stays valid for them.
 void tg_comm_destroy(tg_comm *c) {
     if (!c) return;
     tg_options hooks = rt_default_hooks();
@@ -251,9 +251,9 @@ static int count_gpus(const tg_comm *c) {
     return n;
 }
 
-/// Processes count as near, since ranks of one host meet by peer memory. The exception: two
-/// processes have GPUs of the same number. Then it may be one GPU, or each process may see another
-/// GPU under that number.
+/// Ranks that are processes count as near, since ranks of one host access each other's memory. The
+/// exception is two processes whose GPUs have the same number: it may be one GPU, or a different
+/// GPU in each process.
 tg_ranks rt_comm_ranks(const tg_comm *c, int threads) {
     bool together = c->engine == &rt_engine_threads;
     bool likely = together || c->engine == &rt_engine_processes;

@@ -3,9 +3,9 @@
 // share.
 //
 // An engine knows how ranks meet, maps the host memory of all ranks, and moves bytes if it cannot
-// map that memory. All else is done in runtime/comm with words and small messages in that memory.
-// Each rank writes only into its own places in the memory of the others, and waits only for words
-// in its own memory. An engine that has nothing but puts is therefore enough.
+// map that memory. The files of runtime/comm do all else by words and small messages in that
+// memory. Each rank writes only into its own places in the memory of the others, and waits only for
+// words in its own memory. So an engine needs no operation except puts.
 #ifndef RUNTIME_COMM_COMM_H
 #define RUNTIME_COMM_COMM_H
 
@@ -41,7 +41,8 @@ typedef struct rt_engine {
     /// Collective: meets the other ranks; sets rank, size, local (the number of ranks on this host)
     /// and `host`, which has `bytes` of zeros a rank. On failure nothing is left.
     tg_status (*create)(tg_comm *c, const tg_comm_options *options, size_t bytes);
-    /// Called after a last meeting. Memory that other ranks have mapped stays theirs.
+    /// Called after a last meeting. Memory of this rank that others have mapped stays valid for
+    /// them.
     void (*destroy)(tg_comm *c);
     /// Collective: passes a file descriptor between all ranks. `all` gets a descriptor of each
     /// rank's file, which the caller closes; they are new even in one process. NULL: the engine
@@ -157,8 +158,8 @@ typedef struct rt_from {
     _Atomic int64_t entered, failed;      // the last launch that began there, and that failed
     _Atomic int64_t barrier, done;        // the last barrier, and end of a launch, that it reached
     _Atomic int64_t lost;                 // 1 + a rank that it has seen to be dead
-    _Atomic int64_t stopped;              // not 0: its device has given up
-    _Atomic int64_t busy;                 // changes while that rank is at work
+    _Atomic int64_t stopped;              // not 0: its device has ended the launch with a failure
+    _Atomic int64_t busy;                 // changes while that rank works
     char text[RT_COMM_TEXT];              // why that launch failed
     rt_announcement lines[2];             // of even and odd launches
     rt_texts texts[2];                    // of the same launches
@@ -211,7 +212,7 @@ struct tg_comm {
     rt_sym *sym;
     _Atomic int lost; // 1 + a rank that has died; 0: none
     int64_t messages; // number of the last message
-    bool leaves;      // it is destroyed without the other ranks
+    bool leaves;      // this rank is destroyed without a meeting with the others
     /* State of launches: */
     int64_t launches;            // number of the last launch
     rt_announcement line;        // of that launch; valid from its announcement on
@@ -262,9 +263,9 @@ bool rt_comm_patience(tg_comm *c, rt_patience *p);
 void rt_comm_condition(pthread_cond_t *condition);
 /// pthread_cond_wait until `end` of rt_now_ns at most; false: that time has come.
 bool rt_comm_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t end);
-/// Checks whether a rank has died; c->lost says which.
+/// Checks whether a rank has died, and sets c->lost to it.
 bool rt_comm_is_lost(tg_comm *c);
-/// Fails with the reason for which patience ended: "tg_sym_alloc: rank 1 waited 30 s for rank 0".
+/// Fails with the reason why the wait ended: "tg_sym_alloc: rank 1 waited 30 s for rank 0".
 tg_status rt_comm_gave_up(const tg_comm *c, const char *what, int peer);
 /// Writes into this rank's places in the control block of another rank. `place` is the same place
 /// in the own control block.
@@ -323,10 +324,12 @@ void *rt_comm_direct(const tg_comm *c, size_t at, int64_t *lead);
 /* ---- comm_launch.c: launches ----------------------------------------------------------------- */
 
 /// Gets the config of the variant that rank 0 runs, for the first launch of a kind. *told is false
-/// if rank 0 is launches ahead and its line is gone; then all ranks choose alike.
+/// if rank 0 is several launches ahead and has overwritten its line. Then every rank chooses, with
+/// the same result.
 tg_status rt_comm_first_choice(tg_comm *c, const tg_kernel_info *info, char config[RT_COMM_CONFIG],
                                bool *told);
-/// Fails if the memory of other ranks is not mapped. Programs that access it directly need that.
+/// Fails if the memory of other ranks is not mapped. Programs that access it directly need the
+/// mapping.
 tg_status rt_comm_may_reach(const tg_comm *c);
 /// Whether the rank has come to this launch.
 bool rt_comm_has_come(tg_comm *c, int rank);

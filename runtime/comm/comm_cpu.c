@@ -3,8 +3,8 @@
 //
 // A CPU has no copy engine: the computing cores copy, too. The thread that first waits for a chunk
 // of a shard fetches it, into its own cache. Chunks that other ranks wait for are pushed by threads
-// between two tasks and by all threads that wait. Every rank that waits therefore makes progress,
-// and no rank depends on another one being awake.
+// between two tasks and by all threads that wait. So every rank that waits makes progress, and no
+// rank depends on the operating system to wake another one.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
@@ -130,7 +130,7 @@ static int64_t place_in(const rt_transfer *t, int rank, int64_t chunk) {
     return rank * t->chunks + chunk;
 }
 
-/// Claims a chunk. Among several threads, the first one gets it.
+/// Claims a chunk. If several threads try, one gets it.
 static bool take_transfer_chunk(rt_transfer *t, int64_t place) {
     return !atomic_load_explicit(&t->taken[place], memory_order_relaxed) &&
            !atomic_exchange_explicit(&t->taken[place], 1, memory_order_acq_rel);
@@ -142,7 +142,7 @@ static tg_status move_chunk_rows(tg_comm *c, const rt_transfer *t, int rank, int
     char *to = t->to + rank * t->to_lead + row * t->pitch;
     const char *from = t->from + rank * t->from_lead + row * t->pitch;
     if (t->pitch == t->row_bytes) return copy_bytes_now(c, to, from, (size_t)(rows * t->row_bytes));
-    // Rows with gaps between them travel together.
+    // Rows with gaps between them are copied together.
     bool later = !c->host.mapped && c->engine->put_later;
     tg_status status = TG_OK;
     for (int64_t i = 0; i < rows && !status; i++)
@@ -196,7 +196,7 @@ static bool push_chunk(const tg_env *env, tg_status *status) {
     return false;
 }
 
-/// TG_PART_TRANSFERS skips the tasks of programs and folds, but not move_piece.
+/// With TG_PART_TRANSFERS, rt_comm_task skips all tasks except move_piece.
 static int32_t move_piece(const tg_env *env, void *context, int64_t task, void *arena);
 
 int32_t rt_comm_task(const tg_env *env, tg_task *task, void *context, int64_t number, void *arena) {
@@ -336,7 +336,7 @@ static int32_t host_barrier(const tg_env *env) {
     return status ? fail_as(env, NULL, status) : TG_RUN_OK;
 }
 
-/// Moves the chunks that programs would have waited for, if transfers are timed alone.
+/// If transfers are timed alone, moves the chunks for which programs would have waited.
 static tg_status pull_rest(const tg_env *env) {
     tg_comm *c = host_comm(env);
     tg_status status = TG_OK;
@@ -351,7 +351,7 @@ static tg_status pull_rest(const tg_env *env) {
     return status;
 }
 
-/// Chunks of pulls that no thread waited for are dropped. Chunks of pushes must all be sent.
+/// Drops the chunks of pulls for which no thread waited. Sends all remaining chunks of pushes.
 static int32_t host_end(const tg_env *env) {
     tg_comm *c = host_comm(env);
     tg_status status = TG_OK;
@@ -489,8 +489,8 @@ static void aim_pull(rt_transfer *t, const tg_gather *g, char *flags) {
     t->flags_lead = t->chunks * (int64_t)sizeof(int64_t);
 }
 
-/// Aims at slot `rank` of every other rank's view, from the own shard. `flags` is an offset at the
-/// receiver.
+/// Sets up a push from the own shard to slot `rank` of every other rank's view. `flags` is an
+/// offset at the receiver.
 static void aim_push(const tg_comm *c, rt_transfer *t, const rt_shard *shard, size_t flags) {
     t->from = shard->own;
     t->to = (char *)shard->direct + c->rank * shard->slot;

@@ -139,9 +139,9 @@ static cu_result identify(int number, cu_uuid *out) {
     return error ? error : cu->device_uuid(out, device);
 }
 
-/// Finds the ranks that copy by kernels (g->beside). Fails if two ranks that are threads share a
-/// GPU: they have one context there, in which kernels that wait for each other might never run at
-/// once.
+/// Finds the ranks whose copies are kernels (g->beside). Fails if two ranks that are threads share
+/// a GPU: they share a context, and kernels of one context that wait for each other might never run
+/// at the same time.
 static tg_status find_neighbours(rt_cuda_comm *g, const PieceInfo *pieces) {
     const tg_comm *c = g->comm;
     for (int r = 0; r < c->size; r++) g->beside[r] = g->far && r != c->rank;
@@ -315,8 +315,8 @@ static int64_t record_word(const rt_cuda_comm *g, int i) {
     return __atomic_load_n(&g->record[i], __ATOMIC_ACQUIRE);
 }
 
-/// Fails because ranks met in different launches. The lines of the ranks say how they differ,
-/// unless a rank has gone on.
+/// Fails because ranks met in different launches. The ranks' lines tell the difference, unless a
+/// rank has started another launch.
 static tg_status fail_unlike_device(const rt_cuda_comm *g, const char *name, int peer) {
     tg_status status = rt_comm_compare(g->comm, peer);
     if (status) return tg_fail(status, "%s: %s", name, tg_last_error());
@@ -395,7 +395,7 @@ static void tell_stopped(rt_cuda_comm *g) {
 }
 
 /// Returns a rank whose host has refused a launch in which this device waits, or whose device has
-/// given up; or -1.
+/// failed; or -1.
 static int who_refused(const rt_cuda_comm *g) {
     const tg_comm *c = g->comm;
     for (int r = 0; r < c->size; r++) {
@@ -407,8 +407,8 @@ static int who_refused(const rt_cuda_comm *g) {
     return -1;
 }
 
-/// A thread of its own looks for dead and failed ranks, since a host thread that waits for the
-/// device cannot.
+/// The thread that looks for dead and failed ranks. A host thread that waits for the device cannot
+/// do this.
 static void *watch_ranks(void *state) {
     enum { LOOK_NS = 250000000 };
     rt_cuda_comm *g = state;
@@ -539,7 +539,7 @@ static tg_status create_cuda_comm(tg_comm *c, size_t bytes) {
     return TG_OK;
 }
 
-/// Memory that other ranks have mapped stays theirs until they unmap it.
+/// Memory that other ranks have mapped stays valid for them until they unmap it.
 static void destroy_cuda_comm(tg_comm *c) {
     rt_cuda_comm *g = c->memory_state;
     if (!g) return;

@@ -39,14 +39,14 @@ enum { RT_COUNT_BITS = 16 };
 
 enum rt_step_flags {
     RT_STEP_EPOCH = 1,  // a launch begins
-    RT_STEP_SIGNAL = 2, // tells the others that this rank has come
+    RT_STEP_SIGNAL = 2, // tells the other ranks that this rank has arrived
     RT_STEP_WAIT = 4,   // waits until all have come
     RT_STEP_TURN = 8,   // a barrier: increments the epoch
 };
 enum { RT_FILLS = 4 };
 
-/// The parameter of the kernel. Actions happen in this order: epoch, fills, signal, wait, turn. At
-/// last the kernel reports a failure to the other ranks and to the host.
+/// The parameter of the kernel. The order of actions: epoch, fills, signal, wait, turn. In the end
+/// the kernel reports a failure to the other ranks and to the host.
 typedef struct rt_step {
     cu_pointer own, others; // the words of this rank and of rank 0
     uint64_t stride;        // 0: the memory of other ranks is not mapped
@@ -105,8 +105,9 @@ struct rt_cuda_comm {
     int64_t *record;      // enum tg_control; host memory, written by the device
     cu_module module;
     cu_function step;
-    cu_stream own;                  // for work outside launches
-    cu_stream sides[RT_COMM_RANKS]; // one a peer; the next rank's does most copies
+    cu_stream own; // for work outside launches
+    cu_stream
+        sides[RT_COMM_RANKS]; // side streams, one a peer; that of the next rank does most copies
     cu_event forked, ended, joined[RT_COMM_RANKS];
     // Of the launch:
     cu_stream stream;
@@ -115,11 +116,11 @@ struct rt_cuda_comm {
     int fills;
     bool has_pending, waited, captured;
     enum rt_given given;      // the last work on the stream
-    bool busy[RT_COMM_RANKS]; // the side has work of this launch
+    bool busy[RT_COMM_RANKS]; // the side stream has work of this launch
     struct {
         cu_pointer at;
         uint32_t words;
-    } done[RT_FILLS]; // words for which sides wait
+    } done[RT_FILLS]; // words for which side streams wait
     int n_done;
     // Of all launches:
     bool early;            // steps and programs overlap the end of preceding work

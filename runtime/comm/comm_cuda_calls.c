@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The communication calls of a collective launch's host code, on the stream of the launch.
 //
-// Steps are collected. They go to the stream as one kernel before the next work that must follow
-// them.
+// Steps are collected. One kernel executes them on the stream, before the next work that must
+// follow them.
 //
 // Copies go to side streams, which fork from the launch's stream and join it at its end. All copies
-// are submitted before the launch that waits for them. One side does the copies of all peers in
-// turn: copies of several peers at the same time share the engines, and take twice as long
-// (docs/lab/ranks.md). In round i each rank pushes to the rank i before it, so each link has one
-// copy, and the chunks that programs need first come first. If a side waits for the own programs to
-// complete chunks, each peer has a side of its own.
+// are submitted before the launch that waits for them. One side stream does the copies of all peers
+// in turn, because copies of several peers at the same time share the engines and take twice as
+// long (docs/lab/ranks.md). In round i each rank pushes to the rank i before it. So each link has
+// one copy at a time, and chunks arrive in the order in which programs need them. If copies wait
+// for chunks from the own programs, each peer has a side stream of its own.
 //
 // The flag of a chunk is a copy of the epoch by the same engine, after the chunk. Its source or
 // its destination is the peer's memory. Between two devices, it therefore never becomes a kernel,
@@ -54,8 +54,8 @@ static cu_pointer own_of(const rt_cuda_comm *g) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/// A step directly after programs may begin while they end. If a driver refuses that once, it is
-/// not asked again.
+/// A step that directly follows programs may begin before all of them have ended. If a driver
+/// refuses such a launch, later launches do not ask for it.
 static cu_result launch_step(rt_cuda_comm *g, rt_step *step) {
     enum { THREADS = 128 };
     const rt_cuda *cu = rt_cuda_driver();
@@ -73,7 +73,8 @@ static cu_result launch_step(rt_cuda_comm *g, rt_step *step) {
     return cu->launch(g->step, 1, 1, 1, THREADS, 1, 1, 0, g->stream, args, NULL);
 }
 
-/// Tells all far ranks by copies that this rank has come. The copies follow all puts of this rank.
+/// Tells all far ranks by copies that this rank has arrived. The copies follow all puts of this
+/// rank.
 static tg_status send_words(rt_cuda_comm *g) {
     uint32_t me = (uint32_t)g->comm->rank, size = (uint32_t)g->comm->size;
     const size_t at = offsetof(rt_cuda_words, came) + 16 * me;
@@ -147,7 +148,7 @@ static tg_status add_step(rt_cuda_comm *g, uint32_t flags) {
 }
 
 /// Fills words with the epoch or with zero. The step fills before it waits, even if the code waits
-/// first: other ranks do not use the words before they are told.
+/// first. This is safe, because other ranks use the words only after a later signal.
 static tg_status add_fill(rt_cuda_comm *g, cu_pointer at, int64_t words, bool epoch) {
     if (words <= 0) return TG_OK;
     tg_status status = g->fills == RT_FILLS ? flush_steps(g) : TG_OK;
@@ -166,8 +167,7 @@ static tg_status meet_by_step(rt_cuda_comm *g, uint32_t flags) {
 
 enum { ALL_SIDES = -1 };
 
-/// Makes the sides, or the side of one peer, continue from the current point of the launch's
-/// stream.
+/// Makes the side streams, or that of one peer, wait for the current point of the launch's stream.
 static tg_status fork_sides(rt_cuda_comm *g, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
     tg_status status = flush_steps(g);
@@ -195,7 +195,7 @@ static tg_status join_side(rt_cuda_comm *g, int peer) {
     return error ? driver_failed("cuStreamWaitEvent", error, "a join of streams") : TG_OK;
 }
 
-/// The peer whose side does all copies that do not wait for the own programs.
+/// Returns the peer whose side stream does all copies that do not wait for the own programs.
 static int next_peer(const rt_cuda_comm *g) {
     return (g->comm->rank + 1) % g->comm->size;
 }
@@ -283,10 +283,10 @@ static tg_status copy_chunk(rt_cuda_comm *g, cu_pointer to, cu_pointer from, Chu
     return status;
 }
 
-/// Raises the flag of a chunk, after it, by a copy of the epoch of rank `of`. That is the own
-/// epoch; or, if the flag is in own memory, the peer's, because the peer is in the same launch. For
-/// far ranks the own epoch serves, too: a wait for a flag accepts only this launch's or a later
-/// one's.
+/// Raises the flag of a chunk after the chunk, by a copy of the epoch of rank `of`. A flag in the
+/// peer's memory gets the own epoch. A flag in own memory gets the peer's epoch, which is equal,
+/// because the peer is in the same launch. For far ranks every flag gets the own epoch, since a
+/// wait accepts this launch's epoch and later ones.
 static tg_status copy_epoch(rt_cuda_comm *g, cu_pointer flag, int of, cu_stream stream) {
     cu_pointer epoch = rank_words(g, g->far ? g->comm->rank : of) + 8 * TG_CONTROL_EPOCH;
     int peer = far_rank(g, flag);
@@ -337,7 +337,8 @@ static tg_status follow_last(rt_cuda_comm *g) {
     return error ? driver_failed("cuStreamWaitEvent", error, "an order of launches") : TG_OK;
 }
 
-/// Starts a timed launch: it begins when all ranks have submitted all of it to their streams.
+/// Starts a timed launch. Its work begins when all ranks have submitted their work to their
+/// streams.
 static tg_status begin_together(rt_cuda_comm *g) {
     tg_status status = rt_cuda_hold(g);
     if (!status) status = meet_by_step(g, 0);
@@ -346,8 +347,8 @@ static tg_status begin_together(rt_cuda_comm *g) {
     return status ? status : rt_cuda_stamp(g, false);
 }
 
-/// Raises the words that programs have not raised because they gave up, so that sides which wait
-/// for them go on.
+/// Raises the words that failed programs have not raised, so that side streams do not wait for them
+/// forever.
 static tg_status raise_done(rt_cuda_comm *g) {
     tg_status status = TG_OK;
     for (int i = 0; i < g->n_done && !status; i++)
@@ -384,8 +385,8 @@ static void give_other(rt_cuda_comm *g) {
     g->given = RT_GIVEN_OTHER;
 }
 
-/// After a launch that began and failed: sides must not wait for words that no program will raise,
-/// nor a held launch for its end.
+/// Cleans up after a launch that began and failed: side streams must not wait for words that no
+/// program will raise, and a held launch must be released.
 static tg_status give_up_launch(rt_cuda_comm *g) {
     const rt_cuda *cu = rt_cuda_driver();
     cu_result error = 0;
@@ -506,9 +507,9 @@ static tg_status make_gather_room(rt_cuda_comm *g, tg_gather *how) {
                      (ChunkRows){0, how->rows, how->row_bytes, how->pitch}, g->stream);
 }
 
-/// Chooses the memory in which shards lie side by side: the slots of the tensor. Memory that the
-/// launch itself has made has no slots. Neither has a TG_SYM_LEAN tensor, which programs would
-/// access in place if it were mapped.
+/// Chooses the memory in which shards lie side by side: the slots of the tensor, or else memory of
+/// this launch. Fails for a mapped tensor without slots (TG_SYM_LEAN), which programs should access
+/// in place.
 static tg_status find_gpu_view(rt_cuda_comm *g, tg_gather *how) {
     rt_shard shard;
     bool tensor = rt_sym_find_direct(g->comm, how->data, &shard);
@@ -537,7 +538,8 @@ static int32_t gather_on_gpu(const tg_env *env, tg_gather *how) {
     return fail_comm_call(env, status);
 }
 
-/// Copies to far ranks share one bounce buffer (rt_nvshmem_put), so all of them are on one side.
+/// Copies to far ranks share one bounce buffer (rt_nvshmem_put), so all of them are on one side
+/// stream.
 static tg_status scatter_peer(rt_cuda_comm *g, const tg_scatter *how, int peer) {
     const rt_cuda *cu = rt_cuda_driver();
     int me = g->comm->rank;
@@ -599,7 +601,7 @@ static int32_t scatter_on_gpu(const tg_env *env, const tg_scatter *how) {
 /* ---- calls of CPU code ----------------------------------------------------------------------- */
 
 /// The stream keeps copies in order, and a copy has arrived when the stream goes on. Only copies to
-/// far ranks need a quiet.
+/// far ranks need a call of rt_nvshmem_quiet.
 static int32_t fence_gpu_copies(const tg_env *env, int32_t quiet) {
     rt_cuda_comm *g = cuda_comm_of(env);
     (void)quiet;

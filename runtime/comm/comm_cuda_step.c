@@ -4,8 +4,8 @@
 // It has one CTA; thread r handles rank r. A rank that comes writes one word to each other rank,
 // with release at system scope. The others read it with acquire, and so see the results of earlier
 // kernels on that rank's stream. The word holds the count of the meeting and the hash of the
-// launch. A wait needs this word only; the words that report a failure are read along the way. Each
-// wait ends after the limit in the control block.
+// launch. A wait needs only this word. While it waits, the thread also reads the words that report
+// failures. Each wait ends after the limit in the control block.
 //
 // If the memory of other ranks is not mapped, a rank writes only its own place, and copies bring it
 // to the others. The two words of a rank are then adjacent (rt_came with pairs).
@@ -97,9 +97,9 @@ static const char far[] = "shl.b64 %odd, %odd, 3;\n"
                           "mad.wide.u32 %odd, %thread, 8, %odd;\n";
 
 // griddepcontrol.wait: until preceding programs have ended and their writes are visible.
-// launch_dependents: only when all ranks have come, the kernels after this step may begin; they
-// wait for it. Earlier they might fill the device, and a kernel for which a peer waits would find
-// no place.
+// launch_dependents: the kernels after this step may begin only when all ranks have arrived. If
+// they began earlier, they would wait for this step and might fill the device, so that a kernel for
+// which a peer waits would find no room.
 static const char waits[] = "griddepcontrol.wait;\n";
 static const char frees[] = "griddepcontrol.launch_dependents;\n";
 
@@ -163,7 +163,7 @@ static const char meets[] =
     "setp.ge.s64 %p, %now, 0;\n"
     "@%p bra SEEN;\n"
     "@%bad bra CAME;\n"
-    // The clock is read in every 64th turn.
+    // The clock is read in every 64th iteration.
     "add.u32 %i, %i, 1;\n"
     "and.b32 %k, %i, 63;\n"
     "setp.ne.u32 %p, %k, 0;\n"
@@ -178,7 +178,7 @@ static const char meets[] =
     "@%p bra SPIN;\n"
     FAIL("-1")
     "bra CAME;\n"
-    // A rank that is ahead has given up this meeting.
+    // If the other rank is at a later meeting, it has failed in this one.
     "SEEN:\n"
     "setp.ne.u64 %p, %now, 0;\n"
     "@%p bra CAME;\n"

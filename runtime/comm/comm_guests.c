@@ -20,9 +20,9 @@ void rt_guests_end(rt_guests *g) {
     while (g->n) drop_guest(g, g->n - 1);
 }
 
-/// If the process can open no more files, the oldest guest is dropped. Without guests, the
-/// connection stays in the queue until another thread closes a file. Polling for that would not
-/// wait, so this sleeps.
+/// If the process can open no more files, drops the oldest guest. If there is no guest, the new
+/// connection stays in the queue until another thread closes a file. A poll would return at once,
+/// so this function sleeps.
 static void make_file_room(rt_guests *g) {
     const struct timespec pause = {.tv_nsec = 5000000};
     if (g->n)

@@ -39,7 +39,7 @@ struct rt_sym {
     HeapBlock *blocks;
     size_t end;   // of the part for blocks; words are after it
     size_t words; // the next free word
-    size_t fresh; // memory from here on has never been used
+    size_t fresh; // no memory from here on has been used
     uint64_t layout;
     Signals *signals;
 };
@@ -252,8 +252,8 @@ static tg_status check_asked_tensor(const Asked *a) {
     return TG_OK;
 }
 
-/// Fails with the same message on all ranks if any rank lacked memory or requests differ. Only a
-/// rank without memory names its own reason.
+/// Fails on all ranks if any rank lacked memory or requests differ. All ranks get the same message,
+/// except that a rank without memory gets its own reason.
 static tg_status compare_asked(const tg_comm *c, const Asked *all) {
     if (all[c->rank].at == UINT64_MAX)
         return tg_fail(TG_ERROR_MEMORY, "tg_sym_alloc: rank %d: %s", c->rank, tg_last_error());
@@ -353,7 +353,7 @@ tg_status tg_sym_alloc(tg_comm *c, DLDataType type, int rank, const int64_t *sha
 /* ---- finding them ---------------------------------------------------------------------------- */
 
 /// Finds the tensor that contains the offset in slot `part`, and the offset within that shard. The
-/// end of a shard belongs to it, unless another shard begins there.
+/// place after the last byte of a shard counts as the shard's, unless another shard begins there.
 static const HeapBlock *block_at(const tg_comm *c, size_t at, int part, size_t *inside) {
     const HeapBlock *found = NULL;
     for (const HeapBlock *b = c->sym->blocks; b && b->at <= at; b = b->next) {

@@ -8,8 +8,8 @@
 
 /// Returns the key, or "" if there is none.
 const char *rt_rank_key(void);
-/// Proves a message with the receiver's nonce. what: the kind of the message, so that no proof
-/// stands for another one.
+/// Proves a message with the receiver's nonce. what: the kind of the message, so that a proof is
+/// valid for one kind only.
 void rt_prove(const char *what, const uint8_t *nonce, const void *message, size_t n,
               uint8_t out[RT_PROOF]);
 bool rt_is_proved(const char *what, const uint8_t *nonce, const void *message, size_t n,

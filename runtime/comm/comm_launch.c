@@ -23,20 +23,20 @@ static rt_texts *texts_of(const tg_comm *c, int rank) {
     return &c->control->from[rank].texts[c->launches & 1];
 }
 
-/// Whether the rank has come to this launch. A rank that is further ahead counts, too.
+/// Whether the rank has come to this launch. True also for a rank that is at a later launch.
 bool rt_comm_has_come(tg_comm *c, int rank) {
     if (rank == c->rank) return true;
     return atomic_load_explicit(&line_of(c, rank)->number, memory_order_acquire) >= c->launches;
 }
 
-/// Invalidates the own line at the others before it changes. Hosts of GPUs may be launches apart,
-/// so they could read a half-written line.
+/// Invalidates this rank's line at the others before it changes. With GPUs, the hosts may be
+/// several launches apart, so they could read a half-written line.
 static void close_line(tg_comm *c) {
     for (int r = 0; r < c->size && c->device >= 0; r++)
         if (r != c->rank) rt_comm_set(c, r, &line_of(c, c->rank)->number, 0);
 }
 
-/// Sends the texts behind the own line to all others, unless they have them already.
+/// Sends the texts whose hashes are in the own line to all others, unless they have them already.
 static void tell_texts(tg_comm *c, const char *name, const char *config) {
     const rt_announcement *own = &c->line;
     rt_texts *mine = texts_of(c, c->rank);
@@ -75,7 +75,7 @@ static void tell_all(tg_comm *c) {
     }
 }
 
-/// Whether both lines are of this launch, and not compared yet.
+/// Whether both lines belong to this launch and have not been compared yet.
 static bool is_to_compare(tg_comm *c, int rank) {
     return rank != c->rank && !(atomic_load(&c->compared) >> rank & 1) &&
            atomic_load_explicit(&c->line.number, memory_order_relaxed) == c->launches &&
@@ -154,8 +154,8 @@ static tg_status fail_unlike_launch(const tg_comm *c, const rt_announcement *the
 }
 
 /// Fails if a rank that has come launches something else, or with another setting. If launches do
-/// not wait for each other, a rank may be launches ahead. Its line is then of another launch, and
-/// is ignored.
+/// not wait for each other, a rank may be several launches ahead. Its line then belongs to another
+/// launch and is ignored.
 tg_status rt_comm_compare(tg_comm *c, int rank) {
     const rt_announcement *theirs = line_of(c, rank);
     if (!is_to_compare(c, rank)) return TG_OK;
@@ -344,8 +344,8 @@ void rt_comm_forget(tg_comm *c) {
     c->agreed = NULL;
 }
 
-/// Rank 0 chooses the setting. If rank 0 is launches ahead and its line is gone, all ranks choose,
-/// with the same result.
+/// Rank 0 chooses the setting. If rank 0 is several launches ahead and has overwritten its line,
+/// every rank chooses, with the same result.
 tg_status rt_comm_first_choice(tg_comm *c, const tg_kernel_info *info, char config[RT_COMM_CONFIG],
                                bool *told) {
     write_launch_line(c, info, NULL);

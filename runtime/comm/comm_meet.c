@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Meetings of ranks on the host: small messages and words, with a limited patience.
+// Meetings of ranks on the host by small messages and words, with a time limit.
 #include "runtime/comm/comm.h"
 #include "runtime/runtime.h"
 
@@ -14,8 +14,8 @@
 
 /* ---- patience -------------------------------------------------------------------------------- */
 
-// A waiting rank first watches its word; then it yields the core, since ranks may outnumber cores;
-// at last it sleeps between two looks.
+// A rank that waits first polls its word. Then it yields the core between two polls, since there
+// may be more ranks than cores. In the end it sleeps between two polls.
 enum { WATCH = 256, YIELD = 4096, LOOK = 64, SLEEP_NS = 50 * 1000 };
 
 static void look_for_dead(tg_comm *c);
@@ -114,7 +114,7 @@ void rt_comm_set(tg_comm *c, int rank, _Atomic int64_t *place, int64_t value) {
         c->engine->set(c, rank, heap_offset(c, place), value);
 }
 
-/// If several ranks have ended, the first one counts: the others end when they see that.
+/// If several ranks have ended, the first one is reported: the others end because they notice it.
 static void look_for_dead(tg_comm *c) {
     int dead = -1, none = 0;
     for (int r = 0; r < c->size && dead < 0; r++)

@@ -148,7 +148,7 @@ tg_status rt_nvshmem_start(rt_cuda_comm *g, size_t bytes) {
 }
 
 /// All ranks end the library together, as its calls wait forever for a missing rank. If one rank
-/// leaves without the others, all ranks leave the library as it is.
+/// leaves without the others, no rank ends the library.
 void rt_nvshmem_end(rt_cuda_comm *g) {
     tg_status status = g->comm->leaves ? TG_ERROR_RANK : TG_OK;
     if (rt_comm_agree_that(g->comm, "NVSHMEM", status)) return;

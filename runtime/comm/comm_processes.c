@@ -250,7 +250,8 @@ static int accept_until(int listener, const tg_comm_options *o, int64_t end) {
     return s;
 }
 
-/// Accepts a process before `end` that may be a rank; -1: none came. *welcome: it is trusted.
+/// Accepts a process before `end` that may be a rank; -1: none came. *welcome: whether it is
+/// trusted.
 static int accept_trusted(const Processes *p, const tg_comm_options *o, rt_guests *guests,
                           int64_t end, bool *welcome) {
     if (!p->keyed) {
@@ -280,8 +281,8 @@ static tg_status welcome_process(Processes *p, const tg_comm_options *o, rt_gues
     if (s < 0) return rt_comm_nobody_came(o, missing);
     rt_hello h;
     int file = -1;
-    // A process that only tested whether the socket is alive has hung up. Strangers are turned
-    // away.
+    // A process that only tested whether the socket is alive has closed the connection. Connections
+    // of strangers are closed.
     if (!welcome || !receive_with_files(s, &h, sizeof h, &file, 1)) {
         close(s);
         return TG_OK;
@@ -433,7 +434,7 @@ static void destroy_processes(tg_comm *c) {
     release_processes(c->engine_state);
 }
 
-/// Passes descriptors by way of rank 0.
+/// Passes descriptors through rank 0.
 static tg_status pass_file_by_socket(tg_comm *c, int fd, int *all) {
     Processes *p = c->engine_state;
     char word = 0;

@@ -49,7 +49,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool started;   // for the process's life: the library starts once
 static tg_comm *group; // the group that uses the library
 static bool left;      // this rank has left a group without the others
-static bool used;      // the library's memory may be nonzero
+static bool used;      // the library's memory may not be zero any more
 
 /// Open MPI's flags for a process that leaves without the others; NULL: another library.
 static struct {
@@ -125,8 +125,8 @@ static bool is_group_alone(void) {
 }
 
 /// A process that has not finalized the library does so when it exits, and then waits for all other
-/// ranks. Open MPI skips this in a process that leaves by shmem_global_exit, so the flags are set
-/// as if this process did.
+/// ranks. Open MPI skips this in a process that has called shmem_global_exit, so this function sets
+/// the flags that this call sets.
 static void leave_library(void) {
     if (leaving.aborted) *leaving.aborted = true;
     if (leaving.exits) *leaving.exits = 1;
@@ -248,7 +248,7 @@ static int watch_process(const Whereabouts *w) {
 #endif
 }
 
-/// Ranks on other hosts are not watched. Only the time limit reveals their death.
+/// Ranks on other hosts are not watched: their death shows only when a time limit ends.
 static tg_status watch_all(tg_comm *c) {
     Whereabouts mine = own_whereabouts(), all[RT_COMM_RANKS];
     tg_status status = rt_comm_allgather(c, "tg_comm_create", &mine, sizeof mine, all);

@@ -9,7 +9,7 @@
 // knows the key by an HMAC over a nonce of the other side, so the key itself is never sent, and
 // does so again where the ranks of one host meet as processes. Later traffic is neither encrypted
 // nor signed. Without a key, ranks meet only at loopback addresses, and only those of one user. The
-// meeting ends at its time limit, whatever its peers do.
+// meeting ends at its time limit, whatever other processes do.
 #include "runtime/comm/comm.h"
 #include "runtime/comm/comm_guests.h"
 #include "runtime/comm/comm_key.h"
@@ -127,7 +127,7 @@ static int64_t meeting_deadline(const tg_comm_options *o) {
     return rt_now_ns() + (int64_t)o->timeout_ms * 1000000;
 }
 
-/// Sets a connection's options: no delay to merge small messages, and a host that is gone is
+/// Sets a connection's options: no delay to merge small messages, and the loss of a host is
 /// noticed.
 static void tune_socket(int socket, const tg_comm_options *o) {
     const int on = 1, idle = 5, tries = 3, gone_ms = 20000;
@@ -267,7 +267,7 @@ static int try_addresses(const Hosts *h, const struct addrinfo *all, const tg_co
 }
 
 /// Retries until the end of the meeting, as rank 0 may come later. again: rank 0 was there, so it
-/// is gone if nobody listens.
+/// has ended if no process listens.
 static tg_status connect_first(Hosts *h, const tg_comm_options *o, bool again,
                                uint8_t nonce[RT_NONCE]) {
     struct addrinfo *all = NULL;
@@ -345,7 +345,7 @@ static void turn_away(int socket) {
 }
 
 /// Accepts one more connection at rank 0. Connections that send nothing, or no rank's message, are
-/// ignored. A rank whose user was not found comes again.
+/// ignored. A rank whose user was not found tries again.
 static tg_status welcome_host(Hosts *h, const tg_comm_options *o, rt_guests *guests,
                               const Hello *own) {
     rt_guest guest;
@@ -459,8 +459,8 @@ static tg_status find_rank(const Hosts *h, const tg_comm_options *o, int rank, A
     return TG_OK;
 }
 
-/// Greets once, and waits for the welcome. The listening rank may close the connection because too
-/// many came at once. Returns -1 with errno on failure.
+/// Greets once, and waits for the welcome. The listening rank may close the connection if too many
+/// arrive at once. Returns -1 with errno on failure.
 static int greet_rank(const Hosts *h, const tg_comm_options *o, int rank, const Address *at) {
     uint8_t nonce[RT_NONCE], welcome;
     Greeting g = {.group = h->answer.group, .rank = h->rank, .to = rank};
@@ -503,7 +503,7 @@ static tg_status accept_one(Hosts *h, const tg_comm_options *o, rt_guests *guest
     return TG_OK;
 }
 
-/// Lower ranks have been listening since they came to rank 0.
+/// Lower ranks have listened since before they met rank 0.
 static tg_status connect_all(Hosts *h, const tg_comm_options *o) {
     tg_status status = TG_OK;
     rt_guests guests = {.listener = h->listener, .size = sizeof(Greeting)};
