@@ -18,7 +18,7 @@ static const CommLink links[] = {
 #define LINK(copy, store, load, start, chunk, meeting, peers)                                      \
     copy * 1e9, store * 1e9, load * 1e9, start * 1e-6, chunk * 1e-6, meeting * 1e-6, peers
 #define GPU(name, arch, lanes, sms, threads, ctas, registers, most, shared, shared_one, l2, gb,    \
-            ghz, fma, unit, features, ptx, link)                                                   \
+            ghz, fma, unit, features, ptx, link, ...)                                              \
     {name, link},
 #define HOST_LINK(...) {"cpu", LINK(__VA_ARGS__)},
 #include "lang/gpus.def"

@@ -7,7 +7,7 @@
 
 const GpuTarget gpu_targets[] = {
 #define GPU(name_, arch_, lanes_, sms_, threads, ctas, registers, most, shared, shared_one, l2,    \
-            gb, ghz, fma, unit, features_, ptx_, link)                                             \
+            gb, ghz, fma, unit, features_, ptx_, link, ...)                                        \
     {.name = name_,                                                                                \
      .arch = arch_,                                                                                \
      .lanes = lanes_,                                                                              \

@@ -15,7 +15,8 @@ typedef struct OptOptions {
     const char *passes, *dump_after, *file;
     const char *threads, *vector, *l1, *l2, *gpu, *library;
     const char *axes[AXIS_COUNT];
-    bool verify_each, time, locs, split, check, ops, axis_page, model, tables, list_passes, help;
+    bool verify_each, time, locs, split, check, ops, axis_page, gpus, model, tables, list_passes,
+        help;
 } OptOptions;
 
 static const struct {
@@ -44,6 +45,7 @@ static const struct {
     FLAG("--list-passes", list_passes, "list the passes and exit"),
     FLAG("--ops", ops, "print the reference page of ops (docs/use/ops.md) and exit"),
     FLAG("--axes", axis_page, "print the table of axes of docs/use/tuning.md and exit"),
+    FLAG("--gpus", gpus, "print the table of GPUs of docs/status.md and exit"),
     FLAG("--model", model,
          "print the page of the models' constants (docs/inside/model.md) and exit"),
     FLAG("--tables", tables,
@@ -117,8 +119,8 @@ static bool parse_opt_args(OptOptions *o, int argc, char **argv) {
             o->file = argv[i];
         }
     }
-    return o->file || o->ops || o->axis_page || o->model || o->tables || o->list_passes ||
-           o->library || o->help || usage_error("no input", "file");
+    return o->file || o->ops || o->axis_page || o->gpus || o->model || o->tables ||
+           o->list_passes || o->library || o->help || usage_error("no input", "file");
 }
 
 static int64_t number_or(const char *text, int64_t otherwise) {
@@ -287,6 +289,7 @@ int main(int argc, char **argv) {
     if (o.list_passes) list_passes();
     if (o.ops) print_ops_page();
     if (o.axis_page) print_axes();
+    if (o.gpus) print_gpus();
     if (o.model) print_model_page();
     if (o.tables) print_tables();
     int checked = o.library ? check_library(o.library) : 0;

@@ -21,6 +21,8 @@ int check_library(const char *folder);
 void print_ops_page(void);
 /// Prints docs/inside/model.md: a row for each constant, from the table of the models.
 void print_model_page(void);
+/// Prints the table of GPUs of docs/status.md, from lang/gpus.def.
+void print_gpus(void);
 /// Prints the tables of ops for programs: tab-separated fields, the kind of row first.
 void print_tables(void);
 
