@@ -180,8 +180,8 @@ static bool write_to(const char *path, const Npy *a) {
     return ok && closed;
 }
 
-/// Replaces an existing file only when all is written. A link, a pipe or a device is written
-/// directly.
+/// Replaces an existing file only after all data has been written. A link, a pipe or a device is
+/// written directly.
 bool npy_write(const char *path, const Npy *a, char *error) {
     char beside[PATH_MAX];
     struct stat s;

@@ -66,7 +66,7 @@ static double workers_run(Workers *workers) {
         double seconds = rt_seconds() - begin;
         if (i == 1 || seconds < best) best = seconds; // round 0 warms up
     }
-    // If a thread could not start, the others wait for ever and are left behind.
+    // If a thread cannot start, the other ones are abandoned: they wait for ever.
     for (int i = 1; i < started && started == workers->threads; i++)
         pthread_join(members[i].id, NULL);
     if (started == workers->threads) free(members);

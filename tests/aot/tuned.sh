@@ -78,8 +78,7 @@ else
     expect "$other" env TG_LEVEL=v3 ./main 90 1100
     expect "$another" env TG_LEVEL=v3 ./main 8 100000
 fi
-# Settings measured on another device are ignored; those of this device are used, whatever else the
-# file contains.
+# Settings measured on this device are used, those of other devices in the same file are ignored.
 for seconds in 1 8 64; do # a busy machine needs more
     ! "$tegula" tune which.teg -k which -d M=4 -d N=64 --budget $seconds -o own.json > log || break
 done

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tests the store: a get finds what was put, unused entries are removed, and disk errors become
-// statuses.
+// Tests the store: a get finds every entry that was put, unused entries are removed, and disk
+// errors become statuses.
 #include "tests/cache/folders.h"
 
 #include <fcntl.h>

@@ -109,7 +109,7 @@ def on_threads(ranks):
 
 
 def until_death(comm, ranks, plan="pull"):
-    """Faults in the report of rank 1's end, or nothing."""
+    """Returns the faults in the other ranks' reports that rank 1 has died; an empty text if there are none."""
     rank, r = comm.rank, Rank(comm, ranks)
     for i in range(5):
         r.launch(plan, inputs(rank, ranks, i))

@@ -201,7 +201,7 @@ CASES = {
     ("targets", "names"): ("", "--names", r"-reference interpreter"),
 }
 
-# Commands that must fail, and what they say.
+# Commands that must fail, and their messages.
 REFUSED = [
     (f"{command} {words}", says)
     for command, base in (("run", ONE), ("emit", "one.teg"), ("explain", "one.teg"),

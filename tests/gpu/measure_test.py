@@ -29,7 +29,7 @@ def honest(i, o):
 
 
 class First:
-    """Correct for the first inputs, whose result it then repeats."""
+    """Computes the first inputs right, and then repeats their result for all inputs."""
 
     def __init__(self):
         self.known = None

@@ -87,7 +87,7 @@ def command_faults(wheel, work):
         yield f"the command: {r.returncode} {r.stdout}{r.stderr}"
 
 
-# Libraries that the check must refuse, with what it says: C source, flags, text.
+# Libraries that the check must refuse: C source, flags, message.
 REFUSED = (
     ("int f(void) { return 0; }", ("-Wl,-z,norelro",), "tables that stay writable"),
     ("int f(void) { return 0; }", ("-Wl,-z,relro,-z,now", "-Wl,-rpath,/opt"), "has the run path /opt"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How long the messages of a keystroke take, and what memory many edits take.
+"""Measures the time until the messages after a keystroke, and the memory after many edits.
 
     tests/lsp/latency.py --tegula build/bin/tegula [--edits 200] [FILE]
 

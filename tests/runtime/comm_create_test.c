@@ -308,7 +308,7 @@ static void say_hello(int s, const rt_hello *hello, size_t bytes, int files) {
     assert_int_equal(sendmsg(s, &m, MSG_NOSIGNAL), bytes);
 }
 
-/// Peers that hang up, or whose message is none of a rank, change nothing.
+/// Strangers change nothing: they close the connection, or send other messages than ranks do.
 static void strangers(void **state) {
     (void)state;
     const char *meet = place("strangers", false);
@@ -455,7 +455,7 @@ static void brackets(void **state) {
     for (int i = 0; i < 2; i++) expect_told(i, TG_OK, "");
 }
 
-/// Nobody comes. If ranks of other hosts cannot, the message says so.
+/// No other rank comes. If the address excludes ranks of other hosts, the message says so.
 static void alone(void **state) {
     (void)state;
     tg_comm_options o = options_of("processes", place("alone", false), 0, 2);

@@ -77,7 +77,7 @@ static void let_fail(Rank *r, const char *call, int skip) {
     pthread_barrier_wait(r->all);
 }
 
-/// Forgets a failure that no call has met.
+/// Withdraws an injected failure that no call has reached.
 static void forget_failure(const char *call) {
     fake.fake_watch(NULL);
     fake.fake_fail(call, 0);
@@ -119,7 +119,7 @@ static tg_status launch(Rank *r, tg_kernel *kernel, const DLTensor *a, int how) 
     return note(r, status);
 }
 
-/// A group works: launches compute what they should.
+/// Launches of a group compute right results.
 static void works(Rank *r) {
     uint32_t wrong = 1;
     if (open_group(r) || make_tensor(r)) return;
@@ -175,7 +175,7 @@ static void *rank_main(void *state) {
     return NULL;
 }
 
-/// Runs the body on all ranks. Returns what they noted.
+/// Runs the body on all ranks. Returns their records.
 static const Rank *on_ranks(Body *body, const void *arg) {
     static Rank ranks[RANKS];
     pthread_barrier_t all;
@@ -195,7 +195,8 @@ static void expect_works(void) {
         if (ranks[i].status) fail_msg("rank %d: %s", i, ranks[i].text);
 }
 
-/// One rank names the call and what it was for. The others say that it has failed.
+/// Expects one rank to name the call and its purpose, and the others to say that this rank has
+/// failed.
 static void expect_told(const Rank *ranks, const char *call, const char *what) {
     int named = 0;
     for (int i = 0; i < RANKS; i++) {
@@ -573,7 +574,7 @@ static void expect_events(Rank *r, const Traced *t) {
     EXPECT(r, kinds[TG_EVENT_WAIT] == 0);
 }
 
-/// A trace notes what had room, and counts the rest.
+/// A trace holds the events that fit, and counts the others.
 static void traces(Rank *r) {
     Traced *t = calloc(1, sizeof *t);
     if (open_group(r) || make_tensor(r)) return;

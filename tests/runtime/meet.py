@@ -229,15 +229,15 @@ class Relay:
 
 
 def greet(port):
-    """Connects to rank 0, which welcomes nobody before it has read all that came earlier. Returns the
-    connection and rank 0's nonce."""
+    """Connects to rank 0, which answers in the order in which connections arrive, so it has then read all
+    earlier messages. Returns the connection and rank 0's nonce."""
     stranger = Strangers("none", port, 0).connect()
     return stranger, stranger.recv(16, socket.MSG_WAITALL)
 
 
 def evicted_ranks_try_again(host="127.0.0.1", address="127.0.0.1"):
     """A rank's connection is closed before it is answered, as rank 0 does with the oldest of too many, and later
-    ones go on to rank 0. The host's name may have more addresses, at which nobody listens."""
+    ones go on to rank 0. The host's name may have more addresses, at which no process listens."""
     port, own = free_port(), free_port(address)
     first = start(0, f"127.0.0.1:{port}")
     with socket.create_server((address, own)) as listener:

@@ -85,7 +85,7 @@ static void six(void **state) {
     sees_each(AF_INET6);
 }
 
-/// Without lists, nobody is known.
+/// Without the system's lists, the user of no peer is known.
 static void closed(void **state) {
     (void)state;
     int listener = listen_in(AF_INET);

@@ -59,7 +59,7 @@ static rt_difference compare_one(const Format *f, uint16_t x, uint16_t y) {
     return rt_compare(a, b, 1, f->code, f->bits, (rt_bound){0});
 }
 
-/// Every value differs from 2 by what it is.
+/// The comparison decodes every value: its difference from 2 shows it.
 static void decodes(void **state) {
     (void)state;
     for (int k = 0; k < FORMATS; k++) {

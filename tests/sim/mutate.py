@@ -4,8 +4,8 @@ Usage: mutate.py --tegula PROGRAM [--target sim:sm_90a] [-k TEXT] [--daily] [--k
 --ranks] Runs the cases of stdlib_cases.py. A barrier, fence, wait or signal is noticed if its absence
 leads to a failure or to other results. Prints the unnoticed ones, and the share of the noticed ones. An
 unmutated kernel that fails, or that has other results with another seed, counts as failed.
---ranks: kernels of several ranks. Each mutation is a launch of its own, with each rank late in turn. All have to be
-noticed, except those of SPARE, which must not be.
+--ranks: kernels of several ranks. Each mutation has its own launches, in which each rank is late in turn.
+All mutations must be noticed, except the places in SPARE, which must stay unnoticed.
 """
 import argparse
 import collections
@@ -204,7 +204,7 @@ def judge_ranks(o, unnoticed, names):
 
 
 def differs_from_known(o, unnoticed, names):
-    """Whether places other than those of KNOWN go unnoticed; prints them."""
+    """Whether the unnoticed places differ from KNOWN. Prints the difference."""
     found = collections.Counter((k[0].rpartition(".")[0], names[k].split(" ")[1]) for k in unnoticed)
     kernels = {case[1] for case in cases(o) if o.k in case[1]}
     known = {k: n for k, n in KNOWN[o.target].items() if {k[0], kernel_of(k[0])} & kernels}

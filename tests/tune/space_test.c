@@ -69,8 +69,8 @@ static void pinned(Ctx *ctx, void *arg) {
     assert_true(warps);
 }
 
-/// The values that `schedule` lists are all tried, in every combination. The first ones are those
-/// of untuned launches. A pinned value replaces the list.
+/// All combinations of the values that `schedule` lists are tried. Untuned launches use the first
+/// values. A pinned value replaces the list.
 static void narrowed(Ctx *ctx, void *arg) {
     const NamedValue set[] = {{"warps", 16}};
     Request r = matmul_request(ctx, "sm_90a", 512, 512, 512);
@@ -260,7 +260,7 @@ static void nothing_to_choose(Ctx *ctx, void *arg) {
 }
 
 /// Equal requests give equal numbers, which decide ties. For products whose programs skip work, the
-/// roof is that of the smallest tiles, whatever the default: no setting does less.
+/// roof is that of the smallest tiles, whatever the default, since they do the least work.
 static void skipped(Ctx *ctx, void *arg) {
     (void)arg;
     const int64_t n = 512, shapes[3][4] = {{n, n}, {n, n}, {n, n}};

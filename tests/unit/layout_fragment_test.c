@@ -333,8 +333,7 @@ static void divided(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Checks the registers of one instruction among those of the block: register i of tile `to` at
-/// `start`.
+/// Checks which registers of the block belong to the instruction whose tile `to` starts there.
 static void check_tile(const Layout *block, const Layout *to, int64_t row, int64_t col) {
     int64_t reg[256], x[2], y[2], start[] = {row, col};
     assert_true(layout_registers_from(block, to, start, reg));
@@ -377,8 +376,8 @@ static void copies_of_gfx11(void **state) {
     ctx_destroy(ctx);
 }
 
-/// Two instructions of 8 that share runs of k hold the elements of gfx950's one of 16. Lanes that
-/// split k between a thread's elements then have later parts.
+/// If two instructions of depth 8 share runs of k, lanes hold the same elements as for gfx950's
+/// instruction of depth 16. If lane bits lie between a thread's bits of k, they move up.
 static void runs_of_k(void **state) {
     Ctx *ctx = ctx_create(NULL);
     (void)state;

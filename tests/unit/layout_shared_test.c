@@ -47,8 +47,8 @@ static void swizzles(void **state) {
                 check_swizzled(elem, outer[i / 6], inner[i % 6], swizzle, i % 2);
 }
 
-/// Operands of 16 rows whose block has 4 or 8 of them. In one atom, the rows beyond share the
-/// places of elements, and images add up to them. In two atoms they have places of their own.
+/// Operands of 16 rows, of which the block has 4 or 8. In one atom, the other rows share places
+/// with elements, and address images still add up. In two atoms they have their own places.
 static void holes_beyond_one_atom(void **state) {
     (void)state;
     Ctx *ctx = ctx_create(NULL);

@@ -503,7 +503,7 @@ static int32_t run_buggy(const tg_slot *args, const tg_env *env) {
     return status;
 }
 
-/// The slots of written and read tensors, among which bugs choose.
+/// Chooses the written and the read tensor that the injected bug affects.
 static void aim(const Bench *b, const tg_variant *v, uint64_t seed) {
     bug = (struct Bug){.real = v, .c = b->c, .out = -1, .in = -1, .seed = seed * 2654435761u};
     for (int i = 0; i < v->n_params; i++) {

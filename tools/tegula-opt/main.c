@@ -171,7 +171,7 @@ static int count_passes(const char *list) {
     return n * (cpu_pipeline_length + gpu_pipeline_length);
 }
 
-/// Text that is no value of the axis leaves the choice to the passes.
+/// If the text is no value of the axis, the passes choose.
 static void set_opt_axis(PassEnv *env, AxisId id, const char *text) {
     int64_t value;
     if (text && setting_value(axis_names[id], text, strlen(text), &value))

@@ -11,8 +11,8 @@ enum { EXIT_USER = 1, EXIT_USAGE = 2, EXIT_BUG = 3 };
 
 /// Returns a whole file, malloc'd and NUL-terminated, or NULL.
 char *read_all(FILE *f, size_t *len);
-/// Runs body(ctx, arg) in its own context and prints the messages. After success it calls
-/// done(arg), unless done is NULL. Returns the exit code.
+/// Runs body(ctx, arg) in its own context and prints the messages. After success, calls done(arg)
+/// unless done is NULL. Returns the exit code.
 int run_in_context(void (*body)(Ctx *ctx, void *arg), void (*done)(void *arg), void *arg);
 
 /// Checks the library in FOLDER as a build does (library.c). Returns the exit code.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The executor that follows the path of a C program: a module of the source, DLPack tensors,
-// tg_launch. Tests use it to cover binding, facts and variants as well.
+// The executor that works like a C program: it makes a module of the source, and calls tg_launch
+// with DLPack tensors. Tests use it to cover binding, facts and variants as well.
 #include "tools/tegula/executors.h"
 
 #include "runtime/tegula.h"

@@ -247,7 +247,8 @@ static int check_combinations(const Options *o) {
     return -1;
 }
 
-/// A file in place of the command is the most common mistake; the hint completes it.
+/// The most common mistake is a file in place of the command. The hint then shows the whole
+/// command.
 static int take_command(const char *word, Command *out) {
     int c = find_command(word);
     if (c >= 0) {

@@ -16,8 +16,8 @@ typedef struct Spec {
     Ctx *ctx;
     const Wanted *wanted;
     const char *text, *p;
-    Elem asked;   // asked for by `:element`, or EL_COUNT
-    Elem elem;    // asked for, or the parameter's, or EL_COUNT
+    Elem asked;   // the type given by `:element`, or EL_COUNT
+    Elem elem;    // the given type, or the parameter's, or EL_COUNT
     Tensor whole; // all of the memory
     Tensor t;     // the view so far
 } Spec;
@@ -432,7 +432,7 @@ static bool take_view(Spec *s) {
     if (take_spec_char(s, '[')) return take_slices(s);
     if (!take_spec_char(s, ':')) return fail_spec(s, "expected ':' or '[' at '%s'", s->p);
     const char *name = take_spec_name(s);
-    if (elem_by_name(name) != EL_COUNT) return true; // applied when the data was made
+    if (elem_by_name(name) != EL_COUNT) return true; // was applied when the data was made
     int64_t v[MAX_RANK];
     int n = take_view_args(s, v);
     if (n < 0) return fail_spec(s, "'%s' takes integers: %s(1,0)", name, name);

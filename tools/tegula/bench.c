@@ -40,8 +40,8 @@ typedef struct BenchRow {
     int threads;
     double seconds, bytes, flops;
     double copy; // bytes a second of a copy that reads and writes as many bytes
-    bool bf16;   // whether it has products of bf16, which a unit may speed up
-    bool narrow; // the same for 8 bits, whose roof is not measured
+    bool bf16;   // whether the kernel has products of bf16, which matrix units may speed up
+    bool narrow; // the same for 8-bit types, whose roof is not measured
     Roofs roofs;
 } BenchRow;
 

@@ -419,8 +419,8 @@ static bool load_build_source(Making *m) {
     return ok || report_aot_error(m);
 }
 
-/// Writes the files beside the output. If that fails, the output is removed too, since make would
-/// take it for complete.
+/// Writes the files beside the output. If that fails, removes the output too, since make would take
+/// it for complete.
 static bool write_companions(Making *m) {
     const Options *o = m->o;
     if ((!o->header || write_header(m)) && (!o->depfile || write_depfile(m))) return true;
@@ -428,7 +428,7 @@ static bool write_companions(Making *m) {
     return false;
 }
 
-/// Makes a header alone without code, unless it needs facts that only code has.
+/// Makes the output, if there is one, and the files beside it. With --jit, no code is generated.
 static bool make_output(Making *m) {
     const struct OutputKind *kind = m->o->output ? find_output_kind(m->o->output) : &kinds[0];
     if (!m->o->jit) {

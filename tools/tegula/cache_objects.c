@@ -55,7 +55,8 @@ typedef struct ObjectCheck {
     const char *bad;
 } ObjectCheck;
 
-/// A half-written file belongs to a process that is writing it or was killed. It is never read.
+/// A temporary file belongs to a process that still writes it, or that was killed. It is never
+/// read.
 static void verify_one(void *user, const ObjectFile *f) {
     ObjectCheck *c = user;
     tg_tuned_file file;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Code that the compiler's other process makes for a command (TG_COMPILE=process). The instance is
-// elaborated here as well, since arguments are bound by it. Both ends must agree on the facts of
-// the code; only then do its arguments have the order that this process expects.
+// Code that the compiler's other process makes for a command (TG_COMPILE=process). This process
+// elaborates the instance as well, since it needs it to bind arguments. Both processes must find
+// the same facts of the code, so that the code's arguments have the order that this process
+// expects.
 #include "driver/jit.h"
 #include "lang/diag.h"
 #include "runtime/tegula.h"
@@ -37,8 +38,9 @@ static int argument_of(const Build *b, int param) {
     return -1;
 }
 
-/// Takes over which parameters may be one view. The passes find them, and ran in the other process.
-/// A pair with a parameter that is no argument of the kernel, such as a constant, is left out.
+/// Copies the pairs of parameters that may be one view, which the passes in the other process have
+/// found. Leaves out a pair with a parameter that is no argument of the kernel, for instance a
+/// constant.
 static void take_inplace(Job *job, const tg_variant *v) {
     const Elaborated *code = job->build.code;
     int n = 0;
@@ -53,7 +55,7 @@ static void take_inplace(Job *job, const tg_variant *v) {
     if (n) op_set_ints(job->build.ir, find_kernel(code->module, code->name), A_IN_PLACE, pairs, n);
 }
 
-/// Elaboration has given some of the warnings here already.
+/// Reports the warnings that elaboration in this process has not already given.
 static void print_other_warnings(Job *job, const Answer *a) {
     const char **own;
     int n = messages_warnings(job->ctx, &own);
@@ -81,8 +83,8 @@ static const char *other_messages(Job *job, const char *list) {
     return rest;
 }
 
-/// Messages about the source name their own place. A bug of the other process is one of this
-/// program.
+/// A message about the source has its own place. An internal error of the other process counts as
+/// one of this program.
 static Code *fail_apart(Job *job, const Answer *a) {
     bool is_list = strchr(a->message, '\n') || a->status < TG_ERROR_MEMORY;
     if (is_list) fprintf(stderr, "%s\n", other_messages(job, a->message));

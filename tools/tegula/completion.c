@@ -103,7 +103,7 @@ static void print_bash(void) {
 
 /* ---- zsh ----------------------------------------------------------------------------------- */
 
-/// Prints text inside of '...' and of [...], without the characters that mean something there.
+/// Prints text inside of '...' and of [...], without characters that have a special meaning there.
 static void print_quoted(const char *text) {
     for (; *text; text++) {
         if (strchr("[]:", *text)) putchar('\\');

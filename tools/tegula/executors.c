@@ -49,8 +49,8 @@ static void print_kernel_text(void *user, const char *text) {
     puts(text);
 }
 
-/// The interpreter runs the front end's tile IR, so that it can check all later steps. A copy with
-/// expanded calls tells which parameters may be one view.
+/// The interpreter runs the tile IR of the front end, so its result checks all later steps. A copy
+/// with expanded calls tells which parameters may be one view.
 static bool interp_compile(Job *job) {
     Ir *ir = job->build.ir;
     const Elaborated *code = job->build.code;
@@ -184,8 +184,8 @@ static void unload_image(void *image) {
     tg_image_unload(image);
 }
 
-/// Ranks of one process need a GPU each. On a shared GPU, programs of one rank would wait for those
-/// of another that have no room to start.
+/// Each rank of one process needs its own GPU. On a shared GPU, programs of one rank would wait for
+/// programs of another rank that have no room to start.
 static bool has_gpus(const Job *job) {
     int n = tg_device_count();
     if (job->o->comm || job->device + job->ranks <= n) return true;
@@ -480,7 +480,7 @@ static const struct {
     const char *name;
     bool needs_code;
     bool (*print)(Job *job);
-    const char *ignores; // the options without effect; NULL: all but those of the file
+    const char *ignores; // the options without effect; NULL: all options except those of the file
 } levels[] = {
     {"ast", false, emit_ast, NULL},
     {"tile", true, emit_tile, "dump-after verify-each time-passes debug"},

@@ -26,7 +26,7 @@ static const char *access_text(const ParamUse *use) {
 }
 
 /// Explains why a GPU's code has no accesses and no copies of `unit` bytes for argument i. NULL: it
-/// may have them, or nothing is known.
+/// may have them, or the reason is unknown.
 static const char *explain_misalignment(const Job *job, int i, int unit) {
     Ctx *ctx = job->ctx;
     const Tensor *t = &job->args[i].tensor;
@@ -207,7 +207,7 @@ static void print_choice(Job *job, Decision choice, const TuneResult *tuned, int
     }
 }
 
-/// Before elaboration, which pins one of them.
+/// Must run before elaboration, which pins one of the settings.
 static void list_configs(const Job *job, Configs *out) {
     Build b;
     request_instance(job->ctx, &job->request, job->program, job->kernel, &b);

@@ -189,7 +189,7 @@ static cu_result copy_elements(const Mirror *m, const Tensor *t, bool there) {
     return error;
 }
 
-/// Above this size, arrays with gaps are copied without their gaps, which are never accessed.
+/// If an array with gaps exceeds this size, its gaps are not copied, since they are never accessed.
 enum { SPARSE = 1 << 30 };
 
 static bool is_sparse(const Mirrors *all, const Mirror *m) {

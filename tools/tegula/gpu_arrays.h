@@ -12,7 +12,7 @@ bool gpu_target_read(Job *job, const char *name);
 bool gpu_target_is(const char *name);
 /// Whether the name is of a device: "cuda", "hip:1".
 bool gpu_device_named(const char *name);
-/// Returns a hint for an unknown target such as "sm_90" or "sim:gfx940", which names the one that
+/// Returns a hint for an unknown target such as "sm_90" or "sim:gfx940", that names the target that
 /// was probably meant, or NULL.
 const char *gpu_target_hint(Ctx *ctx, const char *name);
 

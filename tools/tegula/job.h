@@ -18,11 +18,11 @@ typedef struct Job {
     uint16_t file;
     Program *program;
     const FnDef *kernel;
-    Argument *args;                   // one a parameter
-    ParamInst *params;                // what the arguments say, one a parameter; those of request
-    Request request;                  // for the arguments (driver/request.h)
-    int64_t ranks;                    // 0: the kernel has no symmetric tensors
-    struct tg_comm *comm;             // of ranks that are processes, until crew has it; or NULL
+    Argument *args;    // one a parameter
+    ParamInst *params; // the facts of the arguments, one for each parameter; they belong to request
+    Request request;   // for the arguments (driver/request.h)
+    int64_t ranks;     // 0: the kernel has no symmetric tensors
+    struct tg_comm *comm;             // of ranks that are processes, until crew owns it; or NULL
     struct RankThreads *rank_threads; // of the ranks (rank_launch.c), or NULL
     bool silent;                      // another process writes the results
     Build build;

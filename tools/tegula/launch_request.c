@@ -101,7 +101,8 @@ static bool read_env_tune_mode(TuneMode *out) {
     return false;
 }
 
-/// Other ranks would wait for rank 0's search longer than the limit for a rank.
+/// Refuses to search during a launch of ranks: other ranks would wait for rank 0's search beyond
+/// their time limit.
 static bool can_search_here(const Job *job) {
     if (!job->comm) return true;
     cli_warning("not tuned: ranks of --comm only use known settings");
@@ -109,7 +110,7 @@ static bool can_search_here(const Job *job) {
     return false;
 }
 
-/// Tuning depends on shapes, so all of them must be known.
+/// Finds a tuned setting. NOT_ASKED: some shapes are unknown, or TG_TUNE is off.
 static Decision find_tuned(Job *job, TuneMode mode, TuneResult *out) {
     const DLTensor **tensors;
     Request r;
@@ -121,7 +122,7 @@ static Decision find_tuned(Job *job, TuneMode mode, TuneResult *out) {
     return job_tune_now(job, mode, &r, tensors, out) ? BY_TUNING : BY_MODEL;
 }
 
-/// Tuned settings are found with pinned values in the key, as they were tuned.
+/// The key of tuned settings includes the pinned values.
 static Decision take_tuned_config(Job *job, TuneMode mode, TuneResult *out) {
     Decision found = find_tuned(job, mode, out);
     const char *config = found == BY_TUNING ? out->config : "";

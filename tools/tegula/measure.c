@@ -40,7 +40,7 @@ const char *time_text(Ctx *ctx, double s) {
 }
 
 /// The saved time as a share of the possible saving, which is the shorter of transfers and
-/// programs. The share says nothing if the shorter one is negligible, or below the spread of
+/// programs. The share has no meaning if the shorter one is negligible, or below the spread of
 /// launches.
 const char *overlap_text(Ctx *ctx, const Times *launch, const Times *transfers,
                          const Times *programs) {

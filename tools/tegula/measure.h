@@ -19,7 +19,7 @@ typedef struct Times {
     double spread; // half of the launches are within this distance of the median
 } Times;
 /// "overlap 71 % (+-2)": the share of transfers and programs that a launch overlaps (docs/use/
-/// communication.md), or why it cannot be told.
+/// communication.md), or why it is unknown.
 const char *overlap_text(Ctx *ctx, const Times *launch, const Times *transfers,
                          const Times *programs);
 

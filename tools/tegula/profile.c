@@ -144,9 +144,9 @@ static bool time_parts(Job *job, Times *times) {
            time_part(job, TG_PART_PROGRAMS, &times[TG_PART_PROGRAMS]);
 }
 
-/// Times transfers and programs apart. A plan whose programs access other ranks' memory directly
-/// has no separate transfers; the plan `before` then provides both parts, if it copies. *found:
-/// whether it does.
+/// Times transfers and programs apart. If the plan's programs access other ranks' memory directly,
+/// there are no separate transfers. Then the plan `before` provides both times, if it copies.
+/// *found: whether it does.
 static bool time_apart(Job *job, Times *times, bool *found) {
     Job before = *job;
     rank_launch_set_plan(&before, PLAN_BEFORE);

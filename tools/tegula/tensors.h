@@ -16,7 +16,7 @@ typedef struct Argument {
     bool dealt;       // whether each rank has a different tensor
     Tensor all;       // if dealt: the tensors of all ranks, with the rank in front
     Tensor whole;     // all of the memory
-    bool inferred;    // no --arg gave it: zeroes
+    bool inferred;    // zeroes, because no --arg gives it
 } Argument;
 
 /* ---- tensors.c ----------------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ void walk_next(const Tensor *t, Walk *w);
 /* ---- tensor_files.c ------------------------------------------------------------------------- */
 
 /// Reads .npy or .png. `want`: the element to read, or EL_COUNT for the file's. With `bits_only`,
-/// values are not converted: only a type that NumPy lacks is taken from its bits.
+/// values are not converted, except that bits of a type that NumPy lacks are taken as that type.
 bool tensor_read(Ctx *ctx, const char *path, Elem want, bool bits_only, bool guard, Tensor *out);
 bool tensor_write(Ctx *ctx, const char *path, const Tensor *t);
 

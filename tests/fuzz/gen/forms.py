@@ -61,11 +61,11 @@ class Window:
         return Node(f"{self.name}[{subs}]", [], self.elem, self.shape, "load pad" if pad else "load")
 
     def inside(self):
-        """Whether the tap's position is in the tensor, as text."""
+        """The text of a condition: the tap's position is in the tensor."""
         return " && ".join(f"{p} >= 0 && {p} < {d}" for p, d in zip(self.places, self.dims[-len(self.places):]))
 
     def loops(self, body):
-        """One header with all taps, or loops in loops; some run to a bound that is not known."""
+        """One loop over all taps, or nested loops. Some bounds are unknown at compile time."""
         r = self.g.r
         heads = [f"{j} in {r.choice([n, n, n, f'min({n}, M + 1)'])}" for j, n in self.taps]
         if self.g.chance(0.6):
@@ -80,7 +80,7 @@ FOLDS = {"sum": ("{} + {}", "0"), "max": ("max({}, {})", "-inf"), "min": ("min({
 
 
 def window(fold):
-    """The fold of each window, perhaps with weights, of all taps or of those inside."""
+    """The fold of each window over all its taps or over the taps inside the tensor, perhaps with weights."""
 
     def make(g, elem, shape):
         sums = fold == "sum" and elem.kind == "f"
@@ -206,8 +206,8 @@ def picked_rows(g, dim, count):
 
 
 def picked_products(g, elem, shape):
-    """Two products or more whose operands are rows picked by data, the second one of the first one's result; in a
-    loop over tiles of the picked rows, or once."""
+    """Two or more products of rows that data picks. The second product takes the result of the first. They run
+    once, or in a loop over tiles of the picked rows."""
     to = g.e("f32" if elem.kind == "f" and elem.name != "f64" else "f64" if elem.kind == "f" else "i32")
     m = g.r.choice([shape[0], 4, 16]) if size(shape) < 64 else shape[0]
     k, n, d = (g.r.choice([8, 16, 5]) for _ in range(3))

@@ -57,7 +57,7 @@ static void add_usable(Doctor *d, const char *folder, Store *store, int64_t limi
     doctor_number(d, f, "limit", limit);
 }
 
-/// Without an identity of the compiler nothing is kept.
+/// Without an identity of the compiler no code is kept.
 static void check_identity(Doctor *d) {
     Text t = {.ctx = d->ctx};
     if (backend_build(&t)) return;

@@ -143,7 +143,7 @@ static void add_gpu(Doctor *d, int number, bool hip) {
     doctor_number(d, f, "shared_bytes", info.shared_bytes);
 }
 
-/// GPUs that the machine has and no driver serves.
+/// Reports GPUs of the machine without a driver.
 static void add_unserved(Doctor *d, const char *why) {
     int nvidia = count_pci(0x10de), amd = count_pci(0x1002);
     bool wanted = is_set("TG_CUDA_LIBRARY") || is_set("TG_HIP_LIBRARY") || is_set("TG_GPUS");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// tegula doctor: what of this machine Tegula can use, what is wrong, and how to go on.
+// tegula doctor: lists the parts of this machine that Tegula can use, faults, and how to mend them.
 #include "tools/tegula/doctor/doctor.h"
 
 #include "backends/backend.h"

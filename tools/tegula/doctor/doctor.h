@@ -7,7 +7,7 @@
 
 typedef enum FindingState {
     FINDING_OK,
-    FINDING_ABSENT, // not there, and not needed here
+    FINDING_ABSENT, // absent, and not needed on this machine
     FINDING_PROBLEM,
     FINDING_STATES
 } FindingState;
@@ -15,8 +15,8 @@ typedef enum FindingState {
 typedef struct Finding {
     const char *section, *name;
     FindingState state;
-    const char *text;   // what was found, or what is wrong
-    const char *advice; // how to go on; or NULL
+    const char *text;   // the finding, or the fault
+    const char *advice; // the next step for the user; or NULL
     Text facts;         // members of a JSON object: `"driver": 13000`
 } Finding;
 
@@ -30,7 +30,7 @@ typedef struct Doctor {
 /// Adds a finding. The pointer is valid until the next one.
 Finding *doctor_add(Doctor *d, const char *section, const char *name, FindingState state,
                     const char *text, ...) __attribute__((format(printf, 5, 6)));
-/// Sets how to go on.
+/// Sets the next step for the user.
 void doctor_advise(Doctor *d, Finding *f, const char *text, ...)
     __attribute__((format(printf, 3, 4)));
 /// Adds a member for JSON.
@@ -38,7 +38,7 @@ void doctor_fact(Doctor *d, Finding *f, const char *name, const char *value);
 void doctor_number(Doctor *d, Finding *f, const char *name, int64_t value);
 
 void doctor_check_devices(Doctor *d);
-/// After the devices, which say what tools are needed.
+/// Must run after the devices, which determine the needed tools.
 void doctor_check_tools(Doctor *d);
 void doctor_check_cache(Doctor *d);
 void doctor_check_variables(Doctor *d);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// AMD: the tool is of AMD's GPUs, otherwise of NVIDIA's.
+/// amd: the tool is for AMD's GPUs, otherwise for NVIDIA's.
 static const struct ToolRow {
     GpuTool tool;
     const char *name;

@@ -101,7 +101,7 @@ static const Variable *find_variable(const char *name) {
     return NULL;
 }
 
-/// TG_ begins the names of Tegula alone, so that an unknown one is a mistake.
+/// Only names of Tegula begin with TG_, so an unknown one is a mistake.
 static void check_unknown(Doctor *d, const char *name) {
     const char *names[VARIABLES];
     for (int i = 0; i < VARIABLES; i++) names[i] = variables[i].name;

@@ -211,7 +211,7 @@ static void search_shape(Ctx *ctx, void *arg) {
     Options *o = ctx_copy(ctx, s->c->o, sizeof *s->c->o);
     o->dims = s->shape;
     Job *job = job_create(ctx, o);
-    // The tuner makes the floats; these are never read.
+    // The tuner makes its own floats, so the values of these are never read.
     if (!job || !can_measure(job) || !job_load(job) || !job_complete(job, o, "zeros") ||
         !job_instance(job, false))
         return;

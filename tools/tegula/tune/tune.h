@@ -21,8 +21,8 @@ bool job_request(struct Job *job, Request *out, const DLTensor ***tensors);
 bool job_measures(const struct Job *job);
 typedef enum Decision { NOT_ASKED, BY_MODEL, BY_TUNING, UNKNOWN } Decision;
 /// Runs job_elaborate with the setting that a launch would use, and returns its origin. TG_TUNE=off
-/// looks nothing up. With `launches`, TG_TUNE=block or exhaustive searches for unknown settings,
-/// and strict makes them an error. False (reported) after errors.
+/// ignores stored results. With `launches`, TG_TUNE=block or exhaustive searches if no setting is
+/// stored, and strict makes this an error. False (reported) after errors.
 bool job_elaborate_tuned(struct Job *job, bool launches, Decision *choice, TuneResult *out);
 
 /* ---- tune_now.c ------------------------------------------------------------------------------ */

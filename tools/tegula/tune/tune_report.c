@@ -90,7 +90,7 @@ static void add_trial_rows(Text *t, const TuneTrial *const *trials, int n) {
     }
 }
 
-/// Results that a user of the kernel or of Tegula may want to examine.
+/// Whether a user of the kernel or a developer of Tegula may want to examine the result.
 static bool ended_badly(const TuneTrial *t) {
     return t->verdict >= TUNE_REFUSED && t->verdict <= TUNE_WRONG;
 }
