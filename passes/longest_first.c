@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// For grids whose programs have longer loops at higher indices (the rows of causal attention):
-// decides how many of the last heads are numbered together, with the longest loops first.
+// Orders the programs of grids in which loops grow with an index, such as the rows of causal
+// attention. It decides how many of the last heads are numbered together, longest loops first.
 //
-// Heads follow each other, each with its longest rows first. So an SM has long programs beside
-// short ones, which start and end while the long ones multiply. But the longest rows of the last
-// head then start when all other work is nearly done. So all rows of one length of the last heads
-// come together, from the longest to the shortest. L2 limits the number of these heads, since it
-// should hold the keys and values that their programs share. H200: 2 to 7 % of causal attention.
-// Sections of that many heads throughout gave 0 to 3 %, and -3.5 % for short rows.
+// In general heads follow each other, each with its longest rows first. So an SM has long programs
+// beside short ones, which start and end while the long ones multiply. But then the longest rows of
+// the last head would start when all other work is nearly done. So the last heads are joined: their
+// rows are numbered by length, from the longest to the shortest. L2 limits the number of joined
+// heads, since it should hold the keys and values that their programs share. The gain is 2 to 7 %
+// of causal attention on an H200. When all heads were joined in groups of this size, the gain was 0
+// to 3 %, and short rows lost 3.5 %.
 #include "passes/grid.h"
 
 #include "passes/gpu/gpu.h"

@@ -112,7 +112,8 @@ static void reduce_lanes(const Monoid *m, LLVMValueRef *acc) {
 
 /* ---- warps --------------------------------------------------------------------------------- */
 
-/// Returns the registers of `parts` from acc, where a thread has one part of each of its lines.
+/// Returns the registers of a block in the layout `parts`. acc: the part of each line that the
+/// thread holds.
 static LLVMValueRef *reduced_parts_block(const Monoid *m, const Layout *parts, LLVMValueRef *acc) {
     int64_t n = layout_registers(parts);
     const int64_t *line = gpu_line_registers(m->f, m->op, m->plan.result, parts);

@@ -208,8 +208,8 @@ static void sort_group(const GpuSort *s, const GpuPieces *p, LLVMValueRef *next)
 
 /* ---- the op -------------------------------------------------------------------------------- */
 
-/// Takes lines one after another, with the axis inside. Threads take pairs in whole rounds, so a
-/// group has at least as many pairs as threads.
+/// Chooses the lines that are sorted together. In shared memory each line is contiguous. Each
+/// thread takes the same number of pairs, so a group has at least as many pairs as threads.
 static void choose_group(GpuSort *s) {
     const Layout *l = s->layout;
     int64_t length = INT64_C(1) << s->log, stride = length, bytes = 0;

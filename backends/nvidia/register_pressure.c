@@ -201,8 +201,8 @@ static int registers_of_elements(const Loading *a) {
     return a->registers + (a->rows > a->tensors ? 2 * QUARTERS * a->rows : 0);
 }
 
-/// Returns the quarters of registers of single elements of several tensors, loaded with no
-/// separating instruction in between.
+/// Returns registers, in quarters. They hold elements that are loaded one by one from several
+/// tensors, without a barrier or store in between.
 static int loaded_at_once(const RegisterLiveness *l, LLVMBasicBlockRef b) {
     int most = 0;
     Loading a = {.ctx = l->ctx};
@@ -296,9 +296,10 @@ static int needed_registers(RegisterLiveness *l, const GpuTarget *arch, bool oth
     return base + PRESSURE_LOOP + more + (other ? own / PRESSURE_OTHER_PART : 0);
 }
 
-/// The passes count the tiles of a chain, but not the addresses of copies that TMA does not make:
-/// rows of attention with heads of 168 elements need 241 registers, not 128. ptxas orders a chain
-/// better than its text: with two thirds of the registers that are live there, it spills nothing.
+/// The passes count the registers of a chain's tiles, but not those for addresses of copies without
+/// TMA: rows of attention with heads of 168 elements need 241 registers, not 128. ptxas reorders
+/// the instructions of a chain, so that two thirds of the registers that are live in the text's
+/// order suffice without spills.
 static int chain_registers(RegisterLiveness *l) {
     return live_at_once(l) / QUARTERS * 2 / 3;
 }

@@ -146,8 +146,8 @@ bool tune_set(Ctx *ctx, const char *config, Request *r);
 typedef struct TuneCandidate {
     const char *config; // of all values: those of `set` and of schedule axes
     int n_set;
-    const NamedValue *set; // values of the setting, then of axes
-    int n_axes, setting;   // number of axis values, at the end of set; number of the setting
+    const NamedValue *set; // values of the setting, then n_axes values of axes
+    int n_axes, setting;   // setting: an index in TuneSpace.settings
     double predicted;      // seconds; negative: none
     const char *why;       // the reason for pruning; NULL: it is a candidate
     const char *sibling;   // TuneTrial.sibling

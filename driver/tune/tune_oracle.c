@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Asks the interpreter in a search whether results are right (oracle.h). A helper asks for it while
-// others compile. When it arrives, all earlier checks are repeated. If the interpreter refutes the
-// standard setting, the next candidate that it does not refute becomes the base. All candidates
-// that were compared with the old base are then measured and checked anew.
+// Asks the interpreter in a search whether results are right (oracle.h). A helper runs the
+// interpreter while others compile. When its result arrives, all earlier checks are repeated. If
+// the interpreter refutes the standard setting, the next candidate that it does not refute becomes
+// the base. All candidates that were compared with the old base are then measured and checked anew.
 #include "driver/remote/oracle.h"
 #include "driver/tune/tune_search.h"
 

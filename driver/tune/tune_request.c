@@ -14,9 +14,9 @@
 
 enum {
     CLAIM_WAIT = 20000000,  // nanoseconds between two attempts to claim
-    CANDIDATES = 120,       // the most that are compiled,
-    CANDIDATES_SECOND = 30, // or this number for each second of the budget,
-    MOST_CANDIDATES = 500,  // but never more than this
+    CANDIDATES = 120,       // candidates to compile
+    CANDIDATES_SECOND = 30, // candidates for each second of the budget, if that gives more
+    MOST_CANDIDATES = 500,  // limit for any budget
 };
 #define DEFAULT_BUDGET 10.0
 

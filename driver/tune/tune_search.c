@@ -37,7 +37,7 @@ enum {
     CHECK_RUNS = 6, // limit of launches of a check
     GLANCE = 3,     // launches; an odd number
     FINALISTS = 4,  // candidates that may need a check at the end
-    PATIENCE = 60,  // on a GPU: after as many candidates without a better one, none is expected
+    PATIENCE = 60,  // on a GPU: candidates without an improvement after which none is expected
 };
 
 double search_seconds(const Search *s) {

@@ -232,8 +232,8 @@ static Value *tile_number(const Stage *s, Builder *b, Value *const *index, Value
     return number ? number : build_index(b, 0);
 }
 
-/// Returns the place `at` in a shard after the coordinates `first`. The rank in `at` is one
-/// coordinate.
+/// Replaces the first coordinate of `at`, the rank, by the coordinates `first`. Returns the new
+/// place.
 static Place shard_behind(int n, Value *const *first, const Place *at) {
     Place shard = *at;
     shard.n--;

@@ -35,7 +35,8 @@ typedef struct GpuModel {
     GpuAxes axes;
     CostDims dims;
     double memory;   // bytes of the tensors that a phase accesses
-    double searched; // the same, scaled to the bytes of long rows that take as long
+    double searched; // the same, where short rows count as the bytes of long rows that take the
+                     // same time
     const Value *seen[64];
     int n_seen;
     bool piped;       // inside a loop whose loads are copies

@@ -21,7 +21,8 @@ enum {
     COLUMNS_BLOCK = 2048, // maximum words of its block
 };
 
-/// Whether all effects are on rows. Then the phase that only reduces has none.
+/// Whether the body writes only rows. Then the second phase does all writes, and the phase that
+/// only reduces does none.
 static bool writes_rows_alone(const Strip *s) {
     for_each_op(op, s->body) {
         if (strip_is_write(op) && (!strip_has_rows(s, op) || op_int(op, A_N_TENSORS, 1) > 1))

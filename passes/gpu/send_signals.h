@@ -19,7 +19,7 @@ typedef struct Sending {
 } Sending;
 
 void send_signals_begin(Sending *s, Ctx *ctx, Op *module, const Op *device);
-/// Lets value `to` have the origin of `from`.
+/// Records that value `to` is `from` of an earlier iteration or outer region.
 void send_signals_pass(Sending *s, const Value *from, const Value *to);
 /// Visits the next op of the walk.
 void send_signals_visit(Sending *s, const Op *op);

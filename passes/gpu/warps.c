@@ -312,9 +312,9 @@ static double words_through_registers(const RegisterSizes *z) {
     return z->singles + z->scattered / 2 + z->staged + (z->dots > 1 ? z->held : 0);
 }
 
-/// Whether the registers of a warpgroup's chain of two products are exact: its reduced block exists
-/// once more as the next operand, and half again. Masks of positions take none, since assemblers
-/// drop them under pressure.
+/// Whether the formula for chains of two products by warpgroups holds. Besides the sums, it counts
+/// WARPS_NEXT_OPERAND registers for each element of the reduced block, which is also the next
+/// operand. It counts none for masks of positions, since assemblers recompute them under pressure.
 static bool is_reduced_counted(const RegisterSizes *z) {
     return z->groups && z->dots == 2 && z->rows >= 1 && !z->narrow && !z->beside_products;
 }

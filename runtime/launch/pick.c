@@ -110,7 +110,8 @@ static bool fact_holds(const rt_launcher *l, const tg_fact *f) {
     }
 }
 
-/// On a GPU: an image that the device runs. On a CPU: no image, or one that is called.
+/// Whether the launcher's device runs the image. A CPU runs variants without an image, and images
+/// that are called as functions.
 static bool runs_there(const rt_launcher *l, const tg_image *image) {
     if (l->capability) return image && rt_image_runs(image, l->capability);
     return !image || image->kind == TG_IMAGE_CALL;
@@ -274,7 +275,8 @@ static int image_rank(const tg_variant *v) {
     return v->image ? 2 * v->image->arch + (v->image->kind != TG_IMAGE_PTX) : 0;
 }
 
-/// Compares without distances and tuning: positive if v comes first, 0 for equal ones.
+/// Compares variants by image, level and facts, without distances and tuning. Positive: v precedes
+/// b.
 static int variant_precedence(const tg_variant *v, const tg_variant *b) {
     int images = image_rank(v) - image_rank(b), levels = v->level - b->level;
     return images ? images : levels ? levels : v->n_facts - b->n_facts;

@@ -4,7 +4,7 @@ from harness import *
 
 
 def small(shape, seed, type=np.float16):
-    """Integers, of which all sums are exact."""
+    """Small integers, whose sums are exact in any order."""
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(type)
 
 
@@ -19,7 +19,7 @@ def columns(a, b, **_):
     return {"y": y, "s": np.stack([y[i : i + 64].sum(0) for i in rows])}
 
 
-# Parts of different lengths, empty ones, a loop that is shorter than the parts, and none at all.
+# Parts of different lengths, empty parts, a loop with fewer iterations than parts, and an empty loop.
 for m, n, k, tune in [
     (100, 72, 200, {"split": 3}),
     (70, 136, 30, {"split": 4, "BM": 128}),

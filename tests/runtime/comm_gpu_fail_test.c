@@ -40,7 +40,7 @@ struct Rank {
     pthread_barrier_t *all;
     tg_context *context;
     tg_comm *comm;
-    cu_stream stream;   // one for all tests: workspaces of streams stay
+    cu_stream stream;   // one for all tests, since workspaces of streams are kept
     cu_pointer counted; // the number of wrong elements
     DLTensor a, bad;
     uint32_t seed;

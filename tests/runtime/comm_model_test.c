@@ -603,7 +603,7 @@ static void all_orders(void **state) {
     }
 }
 
-/// Whether two or three ranks notice it.
+/// Whether the exploration with this number of ranks finds the break.
 static bool is_caught(const Protocol *p, int size, Break broken, int which) {
     m.broken = broken;
     m.which = which;

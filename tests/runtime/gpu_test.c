@@ -216,8 +216,8 @@ static void captures(void **state) {
     fake.fake_drop(graph);
 }
 
-/// A phase that follows another one of its launch begins before that has ended, if both are said to
-/// wait. Recorded phases do not, nor the only one, nor any after the driver refused it.
+/// A phase begins before the previous phase of the launch has ended if both have TG_DEVICE_EARLY.
+/// It does not in a recorded launch, in a launch of one phase, or after the driver has refused it.
 static void phases_begin_early(void **state) {
     (void)state;
     static tg_device_function waiting[FUNCTIONS];

@@ -179,7 +179,7 @@ static void numbers_change(void **state) {
     launch(&axpy, &(Axpy){2, 1, 128, 1, false});
 }
 
-/// Numbers that are only passed on do not.
+/// If host code only passes a number to the device, a change does not make it run.
 static void numbers_pass(void **state) {
     (void)state;
     for (int i = 0; i < 30; i++) launch(&passes, &(Axpy){i % 2, 2, 128, (float)(i % 5 - 2), false});

@@ -287,7 +287,7 @@ static void pick_access(Ctx *ctx, Random *random, const char *what) {
     gpu_run(&r, 0, what);
 }
 
-/// The block's reversal: threads read rows that others wrote.
+/// Reverses the block, so that threads read rows that others wrote.
 static void order_access(Ctx *ctx, Random *random, const char *what) {
     Shape shape = gpu_run_shape(random);
     const Layout *l = random_layout(ctx, random, shape), *m = random_layout(ctx, random, shape);

@@ -599,7 +599,8 @@ static void check_reduction(Ctx *ctx, const Layout *l, int d) {
     free(m.value);
 }
 
-/// One step exchanges totals. The upper one adds the lower one's total to its prefix.
+/// One step of a scan: pairs exchange totals, and the upper place adds the lower one's total to its
+/// prefix.
 static void scan_step(Machine *prefix, Machine *total, const LayoutStep *s) {
     for (int64_t t = 0; t < prefix->threads; t++)
         for (int64_t r = 0; r < prefix->registers; r++) {

@@ -264,7 +264,7 @@ static void admit(Ctx *ctx, void *arg) {
 
 static struct Bug {
     const tg_variant *real;
-    int out, bits, ulps; // result that is moved, and by how many units
+    int out, bits, ulps; // the changed result, and the change in units
     int short_by;        // missing terms of the sum
 } bug;
 
