@@ -404,7 +404,9 @@ def strangers_get_no_proof():
 def other_hosts_need_a_key():
     address = "0.0.0.0"
     for rank in (0, 1):
-        ends(start(rank, f"{address}:{free_port()}"), "TG_RANK_KEY is not set")
+        port = free_port()
+        ends(start(rank, f"{address}:{port}"),
+             f"meeting where other hosts can come at '{address}:{port}': TG_RANK_KEY is not set")
         ends(start(rank, f"{address}:{free_port()}", key=""), "TG_RANK_KEY is not set")
 
 
