@@ -46,8 +46,8 @@ if(TEGULA_STATIC_LLVM)
     set(ZLIB_LIBRARY ${Z_ARCHIVE} CACHE FILEPATH "" FORCE)
     set(parts_of_llvm ${LLVM_ARCHIVES} ${ZSTD_ARCHIVE} ${Z_ARCHIVE} ${STDCXX_ARCHIVE})
     if(TEGULA_ONE_LLVM)
-        # A word of the linker and no target: the rule that makes the file reads the objects of the
-        # libraries that call LLVM (TegulaOneLLVM.cmake).
+        # The file is passed as an argument of the linker, not as a target: the rule that makes it
+        # reads the objects of the libraries that link it (TegulaOneLLVM.cmake).
         set(TEGULA_LLVM_FILE ${CMAKE_BINARY_DIR}/lib/libtegula_llvm.so.${PROJECT_VERSION_MAJOR})
         target_link_libraries(TegulaLLVM INTERFACE -Wl,${TEGULA_LLVM_FILE} ${CMAKE_DL_LIBS}
                               Threads::Threads m)

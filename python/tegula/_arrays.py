@@ -271,7 +271,7 @@ def _numpy_type(element: tuple[int, int]) -> Any:
 
 
 def first_array(params: Sequence[Any], values: Sequence[Any]) -> Any:
-    """The array whose library and device results take."""
+    """Returns the first array among the arguments. Results get its library and device."""
     for p, value in zip(params, values):
         if p.is_tensor and value is not None and value is not RESULT:
             while isinstance(value, As):

@@ -238,8 +238,8 @@ static bool is_nested(const IndexTerm *axes, int n) {
     return true;
 }
 
-/// Tests positions that differ first along axis `first`: by t + 1 there, and by t - most along
-/// later axes.
+/// Tests pairs of positions that are equal before axis `first`, differ by t + 1 > 0 there, and by
+/// any t - most along later axes.
 static rt_meeting differ_from(const IndexTerm *axes, int n, int first, int *steps) {
     Equation e = {.steps = *steps};
     int64_t b = -axes[first].a;

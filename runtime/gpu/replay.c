@@ -27,7 +27,8 @@ static bool is_slot(const rt_replay *r, const void *p) {
     return (uintptr_t)p - (uintptr_t)r->slots < (uintptr_t)r->n_slots * sizeof *r->slots;
 }
 
-/// The place of an argument from now on.
+/// Returns the address of a copy of the argument that lives as long as the replay. A slot of the
+/// replay is its own copy.
 static void *kept_argument(rt_replay *r, void *p) {
     if (is_slot(r, p)) return p;
     for (int i = 0; i < r->n_maps; i++)

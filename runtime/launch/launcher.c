@@ -126,7 +126,8 @@ static void keep_least_failure(TaskPhase *p, int64_t task, int32_t status,
     pthread_mutex_unlock(&p->launcher->failing);
 }
 
-/// Runs tasks until no task below a failed one is left.
+/// Takes tasks in ascending order, until none is left or the next one is above a failed task. So
+/// the failure that is reported is that of the lowest failing task.
 static void run_phase_tasks(void *job, int index) {
     TaskPhase *p = job;
     rt_worker *w = &p->launcher->workers[index + 1];

@@ -364,8 +364,8 @@ static tg_status compile_variant(rt_state *s, const rt_launcher *l, const tg_ker
     return add_variant(s, v) ? TG_OK : tg_fail(TG_ERROR_MEMORY, "out of memory");
 }
 
-/// Ranks the variants and compiles one if no right one is near. If the compiler fails, right code
-/// that was not tuned for the extents serves.
+/// Ranks the variants and compiles one if no right one is near. If the compiler fails, takes a
+/// variant that is right but was not tuned for the extents.
 static tg_status rank_or_compile(rt_state *s, const rt_launcher *l, const tg_kernel_info *info,
                                  int *out) {
     tg_lock_take(&s->compiling);
