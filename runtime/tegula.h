@@ -293,6 +293,30 @@ tg_status tg_sym_alloc(tg_comm *comm, DLDataType type, int rank, const int64_t *
 /// tensor is not one of tg_sym_alloc.
 tg_status tg_sym_free(tg_comm *comm, const DLTensor *tensor);
 
+/* ---- PyTorch ------------------------------------------------------------------------------- */
+
+/// The implementation of an operator of PyTorch by a kernel.
+typedef struct tg_torch_operator tg_torch_operator;
+
+/// Makes a kernel the implementation of an operator for tensors of the CPU and of GPUs (the
+/// dispatch keys CPU and CUDA). The process must have loaded PyTorch. name:
+/// "namespace::name". The program defines the operator's schema, before or after: by TORCH_LIBRARY
+/// in C++, or by torch.library. arguments: for each argument of the schema, the number of the
+/// kernel's parameter. A tensor is a Tensor, or Tensor? if it is optional; numbers are int
+/// (SymInt), float and bool. results: likewise, for each result of the schema, a written tensor.
+/// The call allocates results, as tg_kernel_infer describes them. Other parameters must be
+/// optional, and are missing.
+///
+/// A call runs on PyTorch's current stream. It throws c10::Error with the message of a launch that
+/// fails. The kernel must outlive the operator. TG_ERROR_ARGUMENT: a name or a number is wrong.
+/// TG_ERROR_UNSUPPORTED: PyTorch is not loaded or too old, a number has an open type, or there are
+/// too many parameters (32) or operators (256).
+tg_status tg_torch_operator_create(tg_kernel *kernel, const char *name, const int *arguments,
+                                   int n_arguments, const int *results, int n_results,
+                                   tg_torch_operator **out);
+/// Removes the implementation. No call of it may be running. NULL is allowed.
+void tg_torch_operator_destroy(tg_torch_operator *op);
+
 /* ---- modules: libtegula alone -------------------------------------------------------------- */
 
 /// The kernels of one source file. Kernels of imported files can be called by them, but are

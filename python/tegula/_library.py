@@ -229,6 +229,18 @@ sym_alloc = _declare(
     "tg_sym_alloc", c_int, c_void_p, DLDataType, c_int, POINTER(c_int64), c_int, POINTER(DLTensor)
 )
 sym_free = _declare("tg_sym_free", c_int, c_void_p, POINTER(DLTensor))
+torch_operator_create = _declare(
+    "tg_torch_operator_create",
+    c_int,
+    KernelPointer,
+    c_char_p,
+    POINTER(c_int),
+    c_int,
+    POINTER(c_int),
+    c_int,
+    POINTER(c_void_p),
+)
+torch_operator_destroy = _declare("tg_torch_operator_destroy", None, c_void_p)
 prepare = _declare("tg_prepare", c_int, KernelPointer, POINTER(Arg), c_int)
 kernel_decision = _declare(
     "tg_kernel_decision", c_int, KernelPointer, POINTER(Arg), c_int, c_char_p, c_size_t

@@ -104,6 +104,21 @@ class Operators(unittest.TestCase):
         torch.library.opcheck(rms_norm._overload, (random(2, 3, 4), random(4)), {"eps": 1e-5})
         torch.library.opcheck(rms_norm._overload, (random(2, 3, 4, dtype=torch.float32), None))
 
+    def test_native(self):
+        """A call does not enter Python, whoever makes it; a number of an open type needs Python."""
+        text = "kernel times<T: float>(x: T[N], y: T[N], c: T) { parallel n in N by 16 { y[n] = x[n] * c; } }"
+        times = tt.op(tegula.source(text).times, name="test::times")
+        x = torch.randn(3, 10)
+        with mock.patch.object(tegula._kernels.Kernel, "_run_values", side_effect=ValueError("Python")):
+            for x in (x, x.requires_grad_(), torch.randn(0, 10), x.t().contiguous().t()):
+                torch.testing.assert_close(softmax(x), x.softmax(-1))
+                torch.testing.assert_close(torch.ops.test.softmax(x), x.softmax(-1))
+            with torch.inference_mode():
+                torch.testing.assert_close(softmax(x), x.softmax(-1))
+            with self.assertRaisesRegex(ValueError, "Python"):
+                times(x[0].detach(), 2.0)
+        torch.testing.assert_close(times(x[0].detach(), 2.0), x[0].detach() * 2)
+
     def test_gradcheck(self):
         torch.autograd.gradcheck(softmax, (random(2, 5),))
         torch.autograd.gradcheck(lambda x, w: rms_norm(x, w), (random(2, 3, 4), random(4)))

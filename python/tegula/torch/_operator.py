@@ -4,6 +4,7 @@ autocast."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
@@ -231,18 +232,66 @@ class Gradient:
         return [n for how, n in self.sources if how == "value" and by_name[n].written]
 
 
-_UNGIVEN = object()
-_NUMBERS = (int, float, bool)
 _modes: Any = torch._C._len_torch_dispatch_stack
 _functions: Any = torch._C._len_torch_function_stack
 _transform: Any = torch._C._functorch.peek_interpreter_stack
 _autocast: Any = torch._C._is_any_autocast_enabled
 _trace: Any = torch._C._get_tracing_state
+_profiler: Any = torch._C._autograd._profiler_enabled
+_grad: Any = torch._C._any_requires_grad
+_keys_of: Any = torch._C._dispatch_keys
+_PLAIN = (int, float, bool, type(None))
 
 
 def _is_observed() -> bool:
-    """Whether a mode, a transform (vmap, grad), autocast or a trace has to see operators."""
-    return bool(_modes() or _functions() or _transform() or _autocast() or _trace())
+    """Whether a mode, a transform (vmap, grad), autocast, a trace or the profiler has to see operators."""
+    return bool(
+        _modes() or _functions() or _transform() or _autocast() or _trace() or _profiler()
+    )
+
+
+def _device_keys() -> dict[int, Any]:
+    """By the dispatch keys of a dense tensor: the keys that remain where nothing but its device matters."""
+    key, keys = torch._C.DispatchKey, torch._C.DispatchKeySet
+    known: dict[int, Any] = {}
+    for device in ("CPU", "CUDA"):
+        own = keys(getattr(key, device))
+        inference = own.add(getattr(key, f"Autocast{device}"))  # made in inference mode
+        plain = inference.add(key.ADInplaceOrView).add(getattr(key, f"Autograd{device}"))
+        known[inference.raw_repr()] = known[plain.raw_repr()] = own
+    return known
+
+
+_DEVICE_KEYS = _device_keys()
+
+
+class _Native:
+    """The implementation by the library: a call does not enter Python."""
+
+    def __init__(self, plan: Plan, name: str) -> None:
+        def numbers(places: Sequence[int]) -> Any:
+            return (ctypes.c_int * max(len(places), 1))(*places)
+
+        handle = ctypes.c_void_p()
+        kernel, inputs, results = plan.kernel, plan.inputs, plan.results
+        given = numbers(inputs), len(inputs), numbers(results), len(results)
+        c.check(
+            c.torch_operator_create(kernel._handle, name.encode(), *given, ctypes.byref(handle))
+        )
+        self.handle = handle
+
+    def destroy(self) -> None:
+        c.torch_operator_destroy(self.handle)
+
+    @staticmethod
+    def of(plan: Plan, name: str) -> Optional[_Native]:
+        """None: the library cannot implement it, and Python does."""
+        try:
+            return _Native(plan, name)
+        except c.Error as error:
+            if error.status != "TG_ERROR_UNSUPPORTED":
+                raise
+            return None
 
 
 class Operator:
@@ -276,13 +325,6 @@ class Operator:
         made = [self.plan.params[i].name for i in self.plan.results]
         self._public = [made.index(n) for n in public]
         self._whole = self._public == list(range(len(made)))
-        inputs = [self.plan.params[i] for i in self.plan.inputs]
-        self._places = {p.name: k for k, p in enumerate(inputs)}
-        self._template: list[Any] = self.plan.values((), {})
-        ungiven = [p for p in inputs if not p.optional and p.name not in defaults]
-        self._least = len(ungiven)
-        for p in ungiven:
-            self._template[self.plan.inputs[self._places[p.name]]] = _UNGIVEN
         self.gradient: Optional[Operator] = None
         self._define()
         if not mutates:
@@ -295,16 +337,23 @@ class Operator:
     def _define(self) -> None:
         namespace, _, short = self.name.partition("::")
         if self.name in _libraries:
-            _libraries.pop(self.name)._library._destroy()
+            _libraries.pop(self.name)._destroy()
         make: Any = torch.library.Library
         self._library: Any = make(namespace, "FRAGMENT")
         self.schema = short + self.plan.schema()
         self._library.define(self.schema, tags=(torch.Tag.pt2_compliant_tag,))
-        for key in ("CPU", "CUDA"):
+        self._native = _Native.of(self.plan, self.name)
+        for key in () if self._native else ("CPU", "CUDA"):
             self._library.impl(short, self.plan.run, key)
         torch.library.register_fake(self.name, self.plan.fake, lib=self._library)
         self._overload = getattr(getattr(torch.ops, namespace), short).default
+        self._redispatch: Any = self._overload._handle.redispatch_boxed
         _libraries[self.name] = self
+
+    def _destroy(self) -> None:
+        if self._native:
+            self._native.destroy()
+        self._library._destroy()
 
     def _add_gradient(
         self,
@@ -407,36 +456,27 @@ class Operator:
 
     # ---- calls -----------------------------------------------------------------------------------
 
-    def _direct_values(self, args: Sequence[Any], named: Mapping[str, Any]) -> Optional[list[Any]]:
-        """The values for the kernel, if nothing but the kernel has to see the call: plain tensors without a
-        gradient, and no mode, transform or trace is active. Otherwise None: PyTorch dispatches."""
-        count = len(args)
-        if not self._least <= count + len(named) or count > len(self.plan.inputs):
+    def _direct_keys(self, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """The keys of the implementation, if nothing else has to see the call: dense tensors of one device
+        without a gradient, and no mode, transform or trace is active. Otherwise None: PyTorch dispatches."""
+        if _is_observed() or (torch.is_grad_enabled() and _grad(*args, **named)):
             return None
-        if _is_observed():
-            return None
-        values = self._template.copy()
-        for i, value in zip(self.plan.inputs, args):
-            values[i] = value
-        for name, value in named.items():
-            place = self._places.get(name, -1)
-            if place < count:
-                return None
-            values[self.plan.inputs[place]] = value
-        grad = torch.is_grad_enabled()
-        for p, value in zip(self.plan.params, values):
+        keys = None
+        for value in (*args, *named.values()) if named else args:
             kind = type(value)
             if kind is torch.Tensor or kind is torch.nn.Parameter:
-                if (grad and value.requires_grad) or not (p.is_tensor and (value.is_cpu or value.is_cuda)):
+                own = _DEVICE_KEYS.get(_keys_of(value).raw_repr())
+                if own is None or (keys is not None and keys is not own):
                     return None
-            elif value is _UNGIVEN or (value is not None and value is not RESULT and kind not in _NUMBERS):
+                keys = own
+            elif kind not in _PLAIN:
                 return None
-        return values
+        return keys
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        values = None if torch.compiler.is_compiling() else self._direct_values(args, named)
-        if values is not None:
-            made = self.kernel._run_values(values)
+        keys = None if torch.compiler.is_compiling() else self._direct_keys(args, named)
+        if keys is not None:
+            made = self._redispatch(keys, *args, **named)
         else:
             made = self._overload(*args, **named)
         if self._whole:
